@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+/* near_lock: an 8-byte lock for very short critical sections.
+ *
+ * Cost:      lock and unlock without contention: one atomic instruction each. A waiter spins for
+ *            14 pauses, yields up to seven times, then sleeps in a futex. An unlock makes a system
+ *            call only when somebody waits and nobody is on the way.
+ * Memory:    8 bytes. Zero is a free lock: static and calloc'ed locks need no call, and
+ *            constructors of any priority may use them. There is nothing to destroy.
+ * Safety:    any thread; not in signal handlers (one that interrupts the holder would wait for
+ *            ever). errno is left alone; nothing here is a cancellation point.
+ * Order:     lock acquires what the unlock before it released. ThreadSanitizer sees both by itself.
+ * Fairness:  none. Whoever comes while the lock is free takes it, past sleepers too, one of whom is
+ *            then on the way.
+ * Limits:    not recursive, no deadlines, not between processes.
+ * Misuse:    unlock of a free lock stops the program with one line on standard error.
+ * Fork:      lock in the prepare handler, unlock in the parent's, near_lock_reset_in_child in the
+ *            child's. A lock that some other thread holds at the fork stays locked in the child.
+ * Fallback:  needs no rseq; the same code everywhere.
+ *
+ * Freeing: the last user may free the lock's memory as soon as its own unlock has returned, even
+ * while an earlier unlock has not. An unlock reads and writes the word for the last time with the
+ * one atomic instruction that lets go of it; the system call that may follow only names the
+ * address. If that memory is gone, the call does nothing. If it holds another futex by then, a
+ * sleeper there is woken for nothing, which all users of futexes must bear.
+ *
+ * Concurrent with:    lock  try_lock  unlock  stats_read  reset_in_child
+ *     lock             yes    yes       yes      yes           no
+ *     try_lock         yes    yes       yes      yes           no
+ *     unlock           yes    yes       no       yes           no     (there is one holder)
+ *
+ *     static struct near_lock lock;
+ *     static unsigned long hits;
+ *
+ *     near_lock_lock(&lock);
+ *     hits++;
+ *     near_lock_unlock(&lock);
+ *
+ * Source: Jens Gustedt, "Futex based locks for C11's generic atomics" (RR-8818, 2015): one word
+ * with the number of threads inside, one atomic instruction in, one out, no access afterwards.
+ * Differs in that the number stands outside the futex word, so that an arrival does not send
+ * the others' FUTEX_WAIT back with EAGAIN, and in the bit WAKING, which keeps a row of unlocks
+ * from waking a sleeper each.
+ */
+#ifndef NEARCPU_LOCK_H
+#define NEARCPU_LOCK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifndef NEAR_API
+#define NEAR_API __attribute__((visibility("default")))
+#endif
+
+/* Private. The high 32 bits count the threads inside: the holder, and the waiters that announced
+ * themselves. The low 32 bits are the futex word, LOCKED and WAKING. src/lock.c tells what the
+ * combinations mean. */
+struct near_lock {
+	uint64_t word __attribute__((aligned(8)));
+};
+
+/* clang-format off */
+#define NEAR_LOCK_INIT { 0 }
+/* clang-format on */
+
+/* How often a lock was taken in each way, by the furthest step that the thread had to go; the sum
+ * is the number of acquisitions. Zero is a valid start. Each lock needs its own: the lock orders
+ * the threads that count. */
+struct near_lock_stats {
+	uint64_t fast;    /* at once */
+	uint64_t spun;    /* while spinning */
+	uint64_t yielded; /* after giving the CPU away */
+	uint64_t slept;   /* after announcing itself, to be woken */
+};
+
+#define NEAR__LOCK_LOCKED ((uint64_t)1)
+#define NEAR__LOCK_WAKING ((uint64_t)2)
+#define NEAR__LOCK_ONE ((uint64_t)1 << 32)
+#define NEAR__LOCK_ALONE (NEAR__LOCK_ONE | NEAR__LOCK_LOCKED)
+
+enum near__lock_path {
+	NEAR__LOCK_FAST,
+	NEAR__LOCK_SPUN,
+	NEAR__LOCK_YIELDED,
+	NEAR__LOCK_SLEPT,
+};
+
+NEAR_API enum near__lock_path near__lock_slow(struct near_lock *lock);
+NEAR_API void near__unlock_slow(struct near_lock *lock);
+NEAR_API void near__lock_note(struct near_lock_stats *stats, enum near__lock_path path);
+
+/* Free to {1, LOCKED}. Acquire: pairs with the release in the unlock that stored the 0. A failure
+ * reads nothing that is used. Strong, so that a failure means that somebody is inside. */
+static inline bool near__lock_fast(struct near_lock *lock)
+{
+	uint64_t unused = 0;
+
+	return __atomic_compare_exchange_n(&lock->word, &unused, NEAR__LOCK_ALONE, false,
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+/* Takes the lock; sleeps if need be. Requires that the caller does not hold it. */
+static inline void near_lock_lock(struct near_lock *lock)
+{
+	if (__builtin_expect(!near__lock_fast(lock), 0))
+		near__lock_slow(lock);
+}
+
+/* Takes the lock if it is free, past sleepers too, and tells whether it did. Never waits. */
+static inline bool near_lock_try_lock(struct near_lock *lock)
+{
+	/* Relaxed: the value only says what to try. */
+	uint64_t seen = __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
+
+	/* WAKING stays as it is. Acquire: pairs with the release in unlock. */
+	while (!(seen & NEAR__LOCK_LOCKED))
+		if (__atomic_compare_exchange_n(&lock->word, &seen, seen + NEAR__LOCK_ALONE, true,
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+/* Lets go of the lock; wakes a sleeper if none is on the way. Requires that the caller holds it. */
+static inline void near_lock_unlock(struct near_lock *lock)
+{
+	uint64_t alone = NEAR__LOCK_ALONE;
+
+	/* {1, LOCKED} to free. Release: pairs with the acquire of whoever takes the lock next. */
+	if (__builtin_expect(!__atomic_compare_exchange_n(&lock->word, &alone, 0, false,
+							  __ATOMIC_RELEASE, __ATOMIC_RELAXED),
+			     0))
+		near__unlock_slow(lock);
+}
+
+/* As near_lock_lock, and counts in stats how the lock was got. Both forms mix freely. */
+static inline void near_lock_lock_counted(struct near_lock *lock, struct near_lock_stats *stats)
+{
+	near__lock_note(stats, near__lock_fast(lock) ? NEAR__LOCK_FAST : near__lock_slow(lock));
+}
+
+/* Copies stats to out, from any thread at any time. The four counts are not of one moment. */
+NEAR_API void near_lock_stats_read(const struct near_lock_stats *stats,
+				   struct near_lock_stats *out);
+
+/* Frees the lock in the child of a fork. Requires that the thread that forked held it. An unlock
+ * would be wrong: the word also counts the parent's waiters, who do not exist in the child. */
+NEAR_API void near_lock_reset_in_child(struct near_lock *lock);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+/* The slow paths of near_lock.
+ *
+ * One word, {count, bits}. count is the number of threads inside: the holder, and each waiter that
+ * has announced itself. Waiters that still spin are not counted. Waiters sleep on bits alone, so an
+ * arrival, which only changes count, sends nobody's FUTEX_WAIT back.
+ *
+ *   {0, 0}                free
+ *   {1, LOCKED}           held, nobody announced
+ *   {n, LOCKED}           held, n - 1 announced; the unlock must wake one of them
+ *   {n, WAKING}           free, n announced; one of them is on its way to the word
+ *   {n, LOCKED | WAKING}  the same, but somebody else came first; its unlock need not wake
+ *   {n, 0}, n > 0         free, n announced, all awake: they came just after an unlock to {0, 0}
+ *
+ * WAKING is a promise: an announced waiter is awake, or about to be woken, and will look at the
+ * word before it sleeps. While it stands, unlocks leave the sleepers alone. What keeps it:
+ *
+ *   - Only an unlock that leaves count above 0 sets WAKING, and it alone then calls FUTEX_WAKE. If
+ *     that finds nobody asleep, all who are announced are awake, and the next line keeps them so.
+ *   - Nobody falls asleep while WAKING is set: FUTEX_WAIT compares bits with LOCKED alone. Who did
+ *     could be the very one who was promised, and no unlock would wake anybody again.
+ *   - Only an announced waiter, who is awake, clears WAKING: as it takes the lock, or, finding the
+ *     lock held, in order to sleep. Either way the lock is then held with WAKING clear, and that
+ *     holder's unlock decides anew.
+ *   - count falls only in an unlock. So an announced waiter keeps the word from {0, 0} and
+ *     {1, LOCKED} until it was inside itself, and no fast path can overlook it.
+ *
+ * A wake-up that comes late costs its sleeper a look at the word and no more. FUTEX_WAIT may return
+ * for any reason (a signal, a wake-up meant for an earlier user of the address, bits that changed):
+ * nothing is concluded from its result.
+ *
+ * All of this is one word, and the futex's bits are part of it. There is no pair of locations whose
+ * order could be mistaken, hence no fence: the order of the changes to the word decides whether an
+ * announcement came before an unlock (which sees count above 0 and wakes) or after it (and then the
+ * waiter sees LOCKED gone, or held by one whose unlock will see the announcement). Taking the lock
+ * is an acquire, letting go of it a release; all else is relaxed, as it only chooses the next
+ * step. Every change is a read-modify-write, so the acquire pairs with the last unlock even if
+ * announcements came in between (they continue its release sequence).
+ *
+ * models/lock.pml is this file as a model.
+ */
+#include <errno.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <nearcpu/arch/arch.h>
+#include <nearcpu/lock.h>
+
+#include "die.h"
+
+#define LOCKED NEAR__LOCK_LOCKED
+#define WAKING NEAR__LOCK_WAKING
+#define ONE NEAR__LOCK_ONE
+#define ALONE NEAR__LOCK_ALONE
+
+/* Rounds of 2, 4 and 8 pauses are for a holder that runs, the yields for one that was preempted.
+ * Both are bounded: a waiter of higher real-time priority must get out of the holder's way. */
+#define SPIN_ROUNDS 3
+#define YIELD_ROUNDS 7
+
+/* The half of the word that the kernel compares. Only its address is used here. */
+static uint32_t *futex_of(struct near_lock *lock)
+{
+	return (uint32_t *)&lock->word + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+}
+
+static uint64_t look(const struct near_lock *lock)
+{
+	return __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
+}
+
+/* Replaces *seen by next, or else brings *seen up to date. */
+static bool change(struct near_lock *lock, uint64_t *seen, uint64_t next, int order)
+{
+	return __atomic_compare_exchange_n(&lock->word, seen, next, true, order, __ATOMIC_RELAXED);
+}
+
+static bool take_after_spinning(struct near_lock *lock)
+{
+	for (int round = 1; round <= SPIN_ROUNDS; round++) {
+		for (int i = 0; i < 1 << round; i++)
+			near__pause();
+		if (near_lock_try_lock(lock))
+			return true;
+	}
+	return false;
+}
+
+static bool take_after_yielding(struct near_lock *lock)
+{
+	for (int round = 0; round < YIELD_ROUNDS; round++) {
+		syscall(SYS_sched_yield);
+		if (near_lock_try_lock(lock))
+			return true;
+	}
+	return false;
+}
+
+static void take_after_sleeping(struct near_lock *lock)
+{
+	/* Relaxed: it orders nothing but itself, among the other changes of this word. */
+	uint64_t seen = __atomic_add_fetch(&lock->word, ONE, __ATOMIC_RELAXED);
+
+	for (;;) {
+		if (!(seen & LOCKED)) {
+			if (change(lock, &seen, (seen | LOCKED) & ~WAKING, __ATOMIC_ACQUIRE))
+				return;
+			continue;
+		}
+		if ((seen & WAKING) && !change(lock, &seen, seen & ~WAKING, __ATOMIC_RELAXED))
+			continue;
+		syscall(SYS_futex, futex_of(lock), FUTEX_WAIT_PRIVATE, (uint32_t)LOCKED, NULL, NULL,
+			0);
+		seen = look(lock);
+	}
+}
+
+enum near__lock_path near__lock_slow(struct near_lock *lock)
+{
+	int saved_errno = errno;
+	enum near__lock_path path = NEAR__LOCK_SPUN;
+
+	if (!take_after_spinning(lock)) {
+		path = NEAR__LOCK_YIELDED;
+		if (!take_after_yielding(lock)) {
+			path = NEAR__LOCK_SLEPT;
+			take_after_sleeping(lock);
+		}
+	}
+	errno = saved_errno;
+	return path;
+}
+
+void near__unlock_slow(struct near_lock *lock)
+{
+	uint64_t seen = look(lock), next;
+	bool wake;
+
+	do {
+		if (!(seen & LOCKED))
+			near__die("near_lock_unlock: the lock is not held");
+		next = seen - ALONE;
+		wake = next >= ONE && !(next & WAKING);
+		if (wake)
+			next |= WAKING;
+		/* Release: pairs with the acquire of whoever takes the lock next. */
+	} while (!change(lock, &seen, next, __ATOMIC_RELEASE));
+
+	/* From here on the lock may be gone; its address is only a name. */
+	if (wake) {
+		int saved_errno = errno;
+
+		syscall(SYS_futex, futex_of(lock), FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+		errno = saved_errno;
+	}
+}
+
+/* Called by the lock's holder, so there is one writer at a time and the lock orders the writers: no
+ * read-modify-write. Relaxed: a reader wants whole values and no more. */
+void near__lock_note(struct near_lock_stats *stats, enum near__lock_path path)
+{
+	uint64_t *const counts[] = {
+		[NEAR__LOCK_FAST] = &stats->fast,
+		[NEAR__LOCK_SPUN] = &stats->spun,
+		[NEAR__LOCK_YIELDED] = &stats->yielded,
+		[NEAR__LOCK_SLEPT] = &stats->slept,
+	};
+	uint64_t count = __atomic_load_n(counts[path], __ATOMIC_RELAXED);
+
+	__atomic_store_n(counts[path], count + 1, __ATOMIC_RELAXED);
+}
+
+void near_lock_stats_read(const struct near_lock_stats *stats, struct near_lock_stats *out)
+{
+	out->fast = __atomic_load_n(&stats->fast, __ATOMIC_RELAXED);
+	out->spun = __atomic_load_n(&stats->spun, __ATOMIC_RELAXED);
+	out->yielded = __atomic_load_n(&stats->yielded, __ATOMIC_RELAXED);
+	out->slept = __atomic_load_n(&stats->slept, __ATOMIC_RELAXED);
+}
+
+void near_lock_reset_in_child(struct near_lock *lock)
+{
+	if (!(look(lock) & LOCKED))
+		near__die("near_lock_reset_in_child: the lock was not held at the fork");
+	/* Relaxed: the child has one thread, and whatever starts another orders this before it. */
+	__atomic_store_n(&lock->word, 0, __ATOMIC_RELAXED);
+}
