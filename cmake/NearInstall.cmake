@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT
+# Installs the libraries, the headers, the CMake package and the pkg-config file. All of them work
+# wherever the installed tree is moved to.
+
+include(CMakePackageConfigHelpers)
+
+set(near_libraries "")
+foreach(target nearcpu nearcpu_static)
+  if(TARGET ${target})
+    list(APPEND near_libraries ${target})
+  endif()
+endforeach()
+
+install(TARGETS ${near_libraries} EXPORT nearcpuTargets
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN "*.h")
+
+set(near_cmake_dir "${CMAKE_INSTALL_LIBDIR}/cmake/nearcpu")
+install(EXPORT nearcpuTargets NAMESPACE nearcpu:: DESTINATION ${near_cmake_dir})
+configure_package_config_file("${PROJECT_SOURCE_DIR}/packaging/nearcpuConfig.cmake.in"
+  "${PROJECT_BINARY_DIR}/packaging/nearcpuConfig.cmake"
+  INSTALL_DESTINATION ${near_cmake_dir} NO_SET_AND_CHECK_MACRO)
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/packaging/nearcpuConfigVersion.cmake"
+  COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/packaging/nearcpuConfig.cmake"
+  "${PROJECT_BINARY_DIR}/packaging/nearcpuConfigVersion.cmake" DESTINATION ${near_cmake_dir})
+
+# The prefix is written relative to the file itself; absolute directories stay as they are.
+set(near_pc_dir "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+if(IS_ABSOLUTE "${near_pc_dir}")
+  set(near_pc_prefix "${CMAKE_INSTALL_PREFIX}")
+else()
+  file(RELATIVE_PATH near_pc_up "/${near_pc_dir}" "/")
+  string(REGEX REPLACE "/$" "" near_pc_up "${near_pc_up}")
+  set(near_pc_prefix "\${pcfiledir}/${near_pc_up}")
+endif()
+foreach(kind LIB INCLUDE)
+  if(IS_ABSOLUTE "${CMAKE_INSTALL_${kind}DIR}")
+    set(near_pc_${kind} "${CMAKE_INSTALL_${kind}DIR}")
+  else()
+    set(near_pc_${kind} "\${prefix}/${CMAKE_INSTALL_${kind}DIR}")
+  endif()
+endforeach()
+configure_file("${PROJECT_SOURCE_DIR}/packaging/nearcpu.pc.in"
+  "${PROJECT_BINARY_DIR}/packaging/nearcpu.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/packaging/nearcpu.pc" DESTINATION ${near_pc_dir})

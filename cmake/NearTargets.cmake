@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT
+# How Nearcpu's own targets are compiled. Nothing here reaches the targets of a project that embeds
+# it.
+
+set(near_sanitizers "${NEAR_SANITIZE}")
+string(REPLACE "," ";" near_sanitizers "${near_sanitizers}")
+foreach(sanitizer IN LISTS near_sanitizers)
+  if(NOT sanitizer MATCHES "^(address|undefined|thread)$")
+    message(FATAL_ERROR "NEAR_SANITIZE: unknown sanitizer '${sanitizer}'; "
+      "it takes a list of address, undefined, thread")
+  endif()
+endforeach()
+list(JOIN near_sanitizers "," near_sanitizers)
+
+# near_target_defaults(target): language, warnings and sanitizers of a target of ours.
+function(near_target_defaults target)
+  set_target_properties(${target} PROPERTIES
+    C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS ON
+    CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
+    C_VISIBILITY_PRESET hidden)
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wpointer-arith -Wwrite-strings
+    "$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>"
+    "$<$<BOOL:${NEAR_WERROR}>:-Werror>")
+  if(near_sanitizers)
+    target_compile_options(${target} PRIVATE -fsanitize=${near_sanitizers}
+      -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=${near_sanitizers})
+  endif()
+endfunction()
+
+# near_add_library(name source...): shared as nearcpu::<name>, static as nearcpu::<name>_static,
+# both from the same position-independent objects. The symbols of the shared one are those of
+# packaging/lib<name>.map. It stays mapped after dlclose: threads hold pointers into it.
+function(near_add_library name)
+  add_library(${name}_objects OBJECT ${ARGN})
+  near_target_defaults(${name}_objects)
+  near_library_interface(${name}_objects PRIVATE)
+  set_target_properties(${name}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
+
+  if(NEAR_STATIC)
+    add_library(${name}_static STATIC $<TARGET_OBJECTS:${name}_objects>)
+    set_target_properties(${name}_static PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE C)
+    near_library_interface(${name}_static INTERFACE)
+    add_library(nearcpu::${name}_static ALIAS ${name}_static)
+  endif()
+  if(NEAR_SHARED)
+    near_add_shared(${name})
+    add_library(nearcpu::${name} ALIAS ${name})
+  elseif(NEAR_STATIC)
+    add_library(nearcpu::${name} ALIAS ${name}_static)
+  else()
+    message(FATAL_ERROR "NEAR_SHARED and NEAR_STATIC are both off: nothing to build")
+  endif()
+endfunction()
+
+# Threads are part of libc in musl and from glibc 2.34 on; older ones keep them in a library.
+function(near_library_interface target scope)
+  target_include_directories(${target} ${scope}
+    "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
+    "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
+  target_link_libraries(${target} PRIVATE -pthread)
+endfunction()
+
+function(near_add_shared name)
+  set(map "${PROJECT_SOURCE_DIR}/packaging/lib${name}.map")
+  add_library(${name} SHARED $<TARGET_OBJECTS:${name}_objects>)
+  near_library_interface(${name} INTERFACE)
+  set_target_properties(${name} PROPERTIES
+    LINKER_LANGUAGE C
+    VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR}
+    LINK_DEPENDS "${map}")
+  target_link_options(${name} PRIVATE
+    "LINKER:--version-script=${map}" LINKER:-z,nodelete LINKER:-z,now LINKER:-z,relro)
+  if(near_sanitizers)
+    target_link_options(${name} PRIVATE -fsanitize=${near_sanitizers})
+  else()
+    target_link_options(${name} PRIVATE LINKER:-z,defs)
+  endif()
+endfunction()

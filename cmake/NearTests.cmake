@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+# How tests are built and registered. A test runs once per mode, as the ctest test <name>.<mode>
+# with the label <mode>:
+#   plain     as the machine is
+#   rseq_off  NEAR_CONF=rseq:off: the portable path
+#   own_area  glibc's registration switched off: the library registers an area of its own
+#   slot_cpu  NEAR_CONF=slot:cpu: a slot per cpu instead of per concurrency id
+#   valgrind  under memcheck, which has no rseq (tests that ask for it)
+#   qemu      under qemu-user, which has no rseq (the only mode of a cross build)
+# Exit code 77 means skipped.
+
+set(near_test_environment
+  "ASAN_OPTIONS=abort_on_error=0:detect_stack_use_after_return=1"
+  "UBSAN_OPTIONS=print_stacktrace=1"
+  "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
+set(near_mode_plain "")
+set(near_mode_rseq_off "NEAR_CONF=rseq:off")
+set(near_mode_own_area "GLIBC_TUNABLES=glibc.pthread.rseq=0")
+set(near_mode_slot_cpu "NEAR_CONF=slot:cpu")
+
+include(CheckSymbolExists)
+check_symbol_exists(__GLIBC__ features.h NEAR_HAVE_GLIBC)
+find_program(NEAR_VALGRIND valgrind)
+find_program(NEAR_SETARCH setarch)
+mark_as_advanced(NEAR_VALGRIND NEAR_SETARCH)
+
+if(CMAKE_CROSSCOMPILING)
+  set(near_test_modes qemu)
+elseif(NEAR_HAVE_GLIBC)
+  set(near_test_modes plain rseq_off own_area slot_cpu)
+else()
+  set(near_test_modes plain rseq_off slot_cpu)
+endif()
+
+# ThreadSanitizer and AddressSanitizer of gcc 12 and clang 14 fail now and then where the kernel
+# randomizes more address bits than they expect.
+set(near_test_launcher "")
+if(near_sanitizers AND NEAR_SETARCH AND NOT CMAKE_CROSSCOMPILING)
+  execute_process(COMMAND "${NEAR_SETARCH}" -R true RESULT_VARIABLE near_setarch_fails
+    OUTPUT_QUIET ERROR_QUIET)
+  if(NOT near_setarch_fails)
+    set(near_test_launcher "${NEAR_SETARCH}" -R)
+  endif()
+endif()
+
+# cmocka of the system is built for the system's own CPU and libc. Elsewhere a small header that
+# speaks the same words takes its place.
+add_library(near_cmocka INTERFACE)
+if(NEAR_HAVE_GLIBC AND NOT CMAKE_CROSSCOMPILING)
+  find_library(NEAR_CMOCKA cmocka REQUIRED)
+  mark_as_advanced(NEAR_CMOCKA)
+  target_link_libraries(near_cmocka INTERFACE "${NEAR_CMOCKA}")
+else()
+  target_include_directories(near_cmocka INTERFACE "${PROJECT_SOURCE_DIR}/tests/cmocka")
+endif()
+
+# near_register_test(name mode seconds labels command...)
+function(near_register_test name mode seconds labels)
+  if(near_sanitizers OR CMAKE_CROSSCOMPILING OR mode STREQUAL "valgrind")
+    math(EXPR seconds "${seconds} * 5")
+  endif()
+  add_test(NAME ${name}.${mode} COMMAND ${ARGN})
+  set_tests_properties(${name}.${mode} PROPERTIES
+    ENVIRONMENT "${near_test_environment};${near_mode_${mode}}"
+    LABELS "${mode};${labels}"
+    SKIP_RETURN_CODE 77
+    TIMEOUT ${seconds})
+  if("storm" IN_LIST labels)
+    set_tests_properties(${name}.${mode} PROPERTIES RUN_SERIAL ON)
+  endif()
+endfunction()
+
+# near_add_test(name [STORM] [VALGRIND] [NATIVE] [SOURCES file...] [LIBS library...] [MODES mode...]
+#               [SECONDS n])
+# builds <name>_test from <name>_test.c and SOURCES, and registers it in each mode.
+#   STORM     it keeps all CPUs busy: runs alone, label storm
+#   VALGRIND  registers the mode valgrind too
+#   NATIVE    not in cross builds
+#   MODES     only these of the modes
+#   SECONDS   time limit, 60 by default; five times that under sanitizers and emulators
+function(near_add_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "STORM;VALGRIND;NATIVE" "SECONDS" "SOURCES;LIBS;MODES")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "near_add_test(${name}): unknown '${arg_UNPARSED_ARGUMENTS}'")
+  endif()
+  if(arg_NATIVE AND CMAKE_CROSSCOMPILING)
+    return()
+  endif()
+  if(NOT arg_SECONDS)
+    set(arg_SECONDS 60)
+  endif()
+  add_executable(${name}_test ${name}_test.c ${arg_SOURCES})
+  near_target_defaults(${name}_test)
+  target_include_directories(${name}_test PRIVATE "${PROJECT_SOURCE_DIR}/src")
+  target_link_libraries(${name}_test PRIVATE nearcpu_static near_cmocka ${arg_LIBS})
+
+  set(labels "")
+  if(arg_STORM)
+    list(APPEND labels storm)
+  endif()
+  foreach(mode IN LISTS near_test_modes)
+    if(NOT arg_MODES OR mode IN_LIST arg_MODES OR mode STREQUAL "qemu")
+      near_register_test(${name} ${mode} ${arg_SECONDS} "${labels}"
+        ${near_test_launcher} $<TARGET_FILE:${name}_test>)
+    endif()
+  endforeach()
+  if(arg_VALGRIND AND near_can_valgrind)
+    near_register_test(${name} valgrind ${arg_SECONDS} "${labels}"
+      "${NEAR_VALGRIND}" -q --error-exitcode=99 --fair-sched=yes --leak-check=full
+      --errors-for-leak-kinds=definite $<TARGET_FILE:${name}_test>)
+  endif()
+endfunction()
+
+set(near_can_valgrind OFF)
+if(NEAR_VALGRIND AND NOT near_sanitizers AND NOT CMAKE_CROSSCOMPILING AND NEAR_HAVE_GLIBC)
+  set(near_can_valgrind ON)
+endif()

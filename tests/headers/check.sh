@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# usage: check.sh INCLUDE STANDARD COMPILER [FLAG...]
+# Compiles each public header alone, and twice in one file, without a warning. The headers of one
+# CPU alone are reached through the one that chooses among them.
+set -euo pipefail
+
+include=$1 standard=$2
+shift 2
+
+language=c
+case $standard in
+c++*) language=c++ ;;
+esac
+
+# The assembler sees a sequence only if its inline function is emitted.
+emit=()
+case $("$@" --version) in
+*clang*) [[ $language = c ]] && emit=(-Wno-keyword-macro "-Dinline=inline __attribute__((used))") ;;
+*) emit=(-fkeep-inline-functions) ;;
+esac
+
+headers=0 failed=0
+while read -r header; do
+	headers=$((headers + 1))
+	if ! printf '#include <%s>\n#include <%s>\n' "$header" "$header" |
+		"$@" "-std=$standard" -O2 -Wall -Wextra -pedantic -Werror "${emit[@]}" \
+			-I"$include" -x "$language" -c -o /dev/null -; then
+		echo "$header does not compile alone as $standard" >&2
+		failed=$((failed + 1))
+	fi
+done < <(cd "$include" && find nearcpu -name '*.h' ! -path 'nearcpu/arch/*' | sort)
+
+echo "$headers headers, $failed failed"
+((headers > 0 && failed == 0))
