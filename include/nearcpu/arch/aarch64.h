@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* The operations of a sequence on aarch64. seq.h says what each one does. */
+#ifndef NEARCPU_ARCH_AARCH64_H
+#define NEARCPU_ARCH_AARCH64_H
+
+#define NEAR__HAS_SEQ 1
+#define NEAR__ARCH "aarch64"
+#define NEAR__ARCH_OS <nearcpu/arch/aarch64_os.h>
+#define NEAR__SIGNATURE 0xd428bc00u
+#define NEAR__SYS_RSEQ 293
+#define NEAR__SYS_MEMBARRIER 283
+
+#define NEAR__SEQ_ARM                                                                              \
+	"adrp %x[near_tmp], 73b\n\t"                                                               \
+	"add %x[near_tmp], %x[near_tmp], :lo12:73b\n\t"                                            \
+	"str %x[near_tmp], [%x[near_area], #8]\n\t"
+/* The handler stands behind the function in the same section: a branch from another section could
+ * get a veneer of the linker's, which overwrites x16 and x17. */
+#define NEAR__SEQ_HANDLER                                                                          \
+	".subsection 1\n\t"                                                                        \
+	".inst 0xd428bc00\n"                                                                       \
+	"74:\n\t"                                                                                  \
+	"b %l[near_failed]\n\t"                                                                    \
+	".previous\n\t"
+
+#define NEAR__INDEX(dst)                                                                           \
+	"ldr %w[near_tmp], [%x[near_area], #20]\n\t"                                               \
+	"ldr %w[" #dst "], [%x[near_index]]\n\t"                                                   \
+	"madd %w[" #dst "], %w[near_tmp], %w[near_mul], %w[" #dst "]\n\t"
+#define NEAR__INDEX_CPU(dst) "ldr %w[" #dst "], [%x[near_area], #4]\n\t"
+
+#define NEAR__MEM(base, off) ", [%x[" #base "], #" #off "]\n\t"
+#define NEAR_LOAD1(dst, base, off) "ldrb %w[" #dst "]" NEAR__MEM(base, off)
+#define NEAR_LOAD2(dst, base, off) "ldrh %w[" #dst "]" NEAR__MEM(base, off)
+#define NEAR_LOAD4(dst, base, off) "ldr %w[" #dst "]" NEAR__MEM(base, off)
+#define NEAR_LOAD8(dst, base, off) "ldr %x[" #dst "]" NEAR__MEM(base, off)
+#define NEAR_STORE1(src, base, off) "strb %w[" #src "]" NEAR__MEM(base, off)
+#define NEAR_STORE2(src, base, off) "strh %w[" #src "]" NEAR__MEM(base, off)
+#define NEAR_STORE4(src, base, off) "str %w[" #src "]" NEAR__MEM(base, off)
+#define NEAR_STORE8(src, base, off) "str %x[" #src "]" NEAR__MEM(base, off)
+#define NEAR_STORE4_RELEASE(src, base) "stlr %w[" #src "], [%x[" #base "]]\n\t"
+#define NEAR_STORE8_RELEASE(src, base) "stlr %x[" #src "], [%x[" #base "]]\n\t"
+
+#define NEAR__OP3(op, dst, src) op " %x[" #dst "], %x[" #dst "], %x[" #src "]\n\t"
+#define NEAR_MOVE(dst, src) "mov %x[" #dst "], %x[" #src "]\n\t"
+#define NEAR_ADD(dst, src) NEAR__OP3("add", dst, src)
+/* add of a negative number is assembled as sub. */
+#define NEAR_ADD_CONST(dst, n) "add %x[" #dst "], %x[" #dst "], #" #n "\n\t"
+#define NEAR_SUB(dst, src) NEAR__OP3("sub", dst, src)
+#define NEAR_AND(dst, src) NEAR__OP3("and", dst, src)
+#define NEAR_OR(dst, src) NEAR__OP3("orr", dst, src)
+#define NEAR_MUL(dst, src) NEAR__OP3("mul", dst, src)
+#define NEAR_SHIFT_LEFT(dst, n) "lsl %x[" #dst "], %x[" #dst "], #" #n "\n\t"
+#define NEAR_SHIFT_RIGHT(dst, n) "lsr %x[" #dst "], %x[" #dst "], #" #n "\n\t"
+
+#define NEAR__BRANCH_IF(cond, a, b, label)                                                         \
+	"cmp %x[" #a "], %x[" #b "]\n\t"                                                           \
+	"b." cond " %l[" #label "]\n\t"
+#define NEAR_BRANCH_EQ(a, b, label) NEAR__BRANCH_IF("eq", a, b, label)
+#define NEAR_BRANCH_NE(a, b, label) NEAR__BRANCH_IF("ne", a, b, label)
+#define NEAR_BRANCH_BELOW(a, b, label) NEAR__BRANCH_IF("lo", a, b, label)
+#define NEAR_BRANCH_NOT_BELOW(a, b, label) NEAR__BRANCH_IF("hs", a, b, label)
+#define NEAR_BRANCH_ZERO(a, label) "cbz %x[" #a "], %l[" #label "]\n\t"
+#define NEAR_BRANCH_NONZERO(a, label) "cbnz %x[" #a "], %l[" #label "]\n\t"
+#define NEAR__BRANCH_TMP_NE(n, label)                                                              \
+	"cmp %w[near_tmp], #" #n "\n\t"                                                            \
+	"b.ne %l[" #label "]\n\t"
+#define NEAR_BRANCH_MEM4_NE(base, off, n, label)                                                  \
+	"ldr %w[near_tmp]" NEAR__MEM(base, off) NEAR__BRANCH_TMP_NE(n, label)
+#define NEAR_BRANCH_MEM4X_NE(base, index, n, label)                                               \
+	"ldr %w[near_tmp], [%x[" #base "], %x[" #index "]]\n\t" NEAR__BRANCH_TMP_NE(n, label)
+
+static inline void *near__thread_pointer(void)
+{
+	return __builtin_thread_pointer();
+}
+
+static inline void near__pause(void)
+{
+	__asm__ volatile("yield" : : : "memory");
+}
+
+#endif

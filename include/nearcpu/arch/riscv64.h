@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* The operations of a sequence on riscv64. seq.h says what each one does. */
+#ifndef NEARCPU_ARCH_RISCV64_H
+#define NEARCPU_ARCH_RISCV64_H
+
+#define NEAR__HAS_SEQ 1
+#define NEAR__ARCH "riscv64"
+#define NEAR__ARCH_OS <nearcpu/arch/riscv64_os.h>
+#define NEAR__SIGNATURE 0xf1401073u
+#define NEAR__SYS_RSEQ 293
+#define NEAR__SYS_MEMBARRIER 283
+
+#define NEAR__SEQ_ARM                                                                              \
+	"la %[near_tmp], 73b\n\t"                                                                  \
+	"sd %[near_tmp], 8(%[near_area])\n\t"
+/* Behind the function in the same section. Aligned, since compressed code may leave two bytes. */
+#define NEAR__SEQ_HANDLER                                                                          \
+	".subsection 1\n\t"                                                                        \
+	".balign 4\n\t"                                                                            \
+	".4byte 0xf1401073\n"                                                                      \
+	"74:\n\t"                                                                                  \
+	"j %l[near_failed]\n\t"                                                                    \
+	".previous\n\t"
+
+#define NEAR__INDEX(dst)                                                                           \
+	"lw %[near_tmp], 20(%[near_area])\n\t"                                                     \
+	"lwu %[" #dst "], 0(%[near_index])\n\t"                                                    \
+	"mul %[near_tmp], %[near_tmp], %[near_mul]\n\t"                                            \
+	"add %[" #dst "], %[" #dst "], %[near_tmp]\n\t"
+#define NEAR__INDEX_CPU(dst) "lwu %[" #dst "], 4(%[near_area])\n\t"
+
+#define NEAR__MEM(reg, base, off) " %[" #reg "], " #off "(%[" #base "])\n\t"
+#define NEAR_LOAD1(dst, base, off) "lbu" NEAR__MEM(dst, base, off)
+#define NEAR_LOAD2(dst, base, off) "lhu" NEAR__MEM(dst, base, off)
+#define NEAR_LOAD4(dst, base, off) "lwu" NEAR__MEM(dst, base, off)
+#define NEAR_LOAD8(dst, base, off) "ld" NEAR__MEM(dst, base, off)
+#define NEAR_STORE1(src, base, off) "sb" NEAR__MEM(src, base, off)
+#define NEAR_STORE2(src, base, off) "sh" NEAR__MEM(src, base, off)
+#define NEAR_STORE4(src, base, off) "sw" NEAR__MEM(src, base, off)
+#define NEAR_STORE8(src, base, off) "sd" NEAR__MEM(src, base, off)
+#define NEAR_STORE4_RELEASE(src, base) "fence rw, w\n\t" NEAR_STORE4(src, base, 0)
+#define NEAR_STORE8_RELEASE(src, base) "fence rw, w\n\t" NEAR_STORE8(src, base, 0)
+
+#define NEAR__OP3(op, dst, src) op " %[" #dst "], %[" #dst "], %[" #src "]\n\t"
+#define NEAR_MOVE(dst, src) "mv %[" #dst "], %[" #src "]\n\t"
+#define NEAR_ADD(dst, src) NEAR__OP3("add", dst, src)
+#define NEAR_ADD_CONST(dst, n) "addi %[" #dst "], %[" #dst "], " #n "\n\t"
+#define NEAR_SUB(dst, src) NEAR__OP3("sub", dst, src)
+#define NEAR_AND(dst, src) NEAR__OP3("and", dst, src)
+#define NEAR_OR(dst, src) NEAR__OP3("or", dst, src)
+#define NEAR_MUL(dst, src) NEAR__OP3("mul", dst, src)
+#define NEAR_SHIFT_LEFT(dst, n) "slli %[" #dst "], %[" #dst "], " #n "\n\t"
+#define NEAR_SHIFT_RIGHT(dst, n) "srli %[" #dst "], %[" #dst "], " #n "\n\t"
+
+/* A conditional branch reaches 4 KiB only: it jumps over a far one. */
+#define NEAR__BRANCH_UNLESS(op, a, b, label)                                                       \
+	op " %[" #a "], " b ", 75f\n\t"                                                            \
+	"j %l[" #label "]\n"                                                                       \
+	"75:\n\t"
+#define NEAR_BRANCH_EQ(a, b, label) NEAR__BRANCH_UNLESS("bne", a, "%[" #b "]", label)
+#define NEAR_BRANCH_NE(a, b, label) NEAR__BRANCH_UNLESS("beq", a, "%[" #b "]", label)
+#define NEAR_BRANCH_BELOW(a, b, label) NEAR__BRANCH_UNLESS("bgeu", a, "%[" #b "]", label)
+#define NEAR_BRANCH_NOT_BELOW(a, b, label) NEAR__BRANCH_UNLESS("bltu", a, "%[" #b "]", label)
+#define NEAR_BRANCH_ZERO(a, label) NEAR__BRANCH_UNLESS("bne", a, "zero", label)
+#define NEAR_BRANCH_NONZERO(a, label) NEAR__BRANCH_UNLESS("beq", a, "zero", label)
+#define NEAR__BRANCH_TMP_NE(n, label)                                                              \
+	"addi %[near_tmp], %[near_tmp], -" #n "\n\t" NEAR_BRANCH_NONZERO(near_tmp, label)
+#define NEAR_BRANCH_MEM4_NE(base, off, n, label)                                                  \
+	"lw %[near_tmp], " #off "(%[" #base "])\n\t" NEAR__BRANCH_TMP_NE(n, label)
+#define NEAR_BRANCH_MEM4X_NE(base, index, n, label)                                               \
+	"add %[near_tmp], %[" #base "], %[" #index "]\n\t"                                         \
+	"lw %[near_tmp], 0(%[near_tmp])\n\t" NEAR__BRANCH_TMP_NE(n, label)
+
+static inline void *near__thread_pointer(void)
+{
+	return __builtin_thread_pointer();
+}
+
+static inline void near__pause(void)
+{
+	__asm__ volatile(".insn i 0x0F, 0, x0, x0, 0x010" : : : "memory"); /* pause, a hint */
+}
+
+#endif

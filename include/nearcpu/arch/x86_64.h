@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* The operations of a sequence on x86_64. seq.h says what each one does. */
+#ifndef NEARCPU_ARCH_X86_64_H
+#define NEARCPU_ARCH_X86_64_H
+
+#define NEAR__HAS_SEQ 1
+#define NEAR__ARCH "x86_64"
+#define NEAR__ARCH_OS <nearcpu/arch/x86_64_os.h>
+/* The four bytes before an abort handler. With the three before them they are one undefined
+ * instruction (ud1 edi, [rip + signature]), so that falling into the handler stops. */
+#define NEAR__SIGNATURE 0x53053053u
+#define NEAR__SYS_RSEQ 334
+#define NEAR__SYS_MEMBARRIER 324
+
+#define NEAR__SEQ_ARM                                                                              \
+	"leaq 73b(%%rip), %q[near_tmp]\n\t"                                                        \
+	"movq %q[near_tmp], 8(%q[near_area])\n\t"
+#define NEAR__SEQ_HANDLER                                                                          \
+	".pushsection .text.near_abort, \"ax?\", @progbits\n\t"                                    \
+	".byte 0x0f, 0xb9, 0x3d\n\t"                                                               \
+	".long 0x53053053\n"                                                                       \
+	"74:\n\t"                                                                                  \
+	"jmp %l[near_failed]\n\t"                                                                  \
+	".popsection\n\t"
+
+#define NEAR__INDEX(dst)                                                                           \
+	"movl %k[near_mul], %k[" #dst "]\n\t"                                                      \
+	"imull 20(%q[near_area]), %k[" #dst "]\n\t"                                                \
+	"addl (%q[near_index]), %k[" #dst "]\n\t"
+#define NEAR__INDEX_CPU(dst) "movl 4(%q[near_area]), %k[" #dst "]\n\t"
+
+#define NEAR_LOAD1(dst, base, off) "movzbl " #off "(%q[" #base "]), %k[" #dst "]\n\t"
+#define NEAR_LOAD2(dst, base, off) "movzwl " #off "(%q[" #base "]), %k[" #dst "]\n\t"
+#define NEAR_LOAD4(dst, base, off) "movl " #off "(%q[" #base "]), %k[" #dst "]\n\t"
+#define NEAR_LOAD8(dst, base, off) "movq " #off "(%q[" #base "]), %q[" #dst "]\n\t"
+#define NEAR_STORE1(src, base, off) "movb %b[" #src "], " #off "(%q[" #base "])\n\t"
+#define NEAR_STORE2(src, base, off) "movw %w[" #src "], " #off "(%q[" #base "])\n\t"
+#define NEAR_STORE4(src, base, off) "movl %k[" #src "], " #off "(%q[" #base "])\n\t"
+#define NEAR_STORE8(src, base, off) "movq %q[" #src "], " #off "(%q[" #base "])\n\t"
+/* Stores are never reordered with earlier loads or stores: a plain one is a release. */
+#define NEAR_STORE4_RELEASE(src, base) NEAR_STORE4(src, base, 0)
+#define NEAR_STORE8_RELEASE(src, base) NEAR_STORE8(src, base, 0)
+
+#define NEAR_MOVE(dst, src) "movq %q[" #src "], %q[" #dst "]\n\t"
+#define NEAR_ADD(dst, src) "addq %q[" #src "], %q[" #dst "]\n\t"
+#define NEAR_ADD_CONST(dst, n) "addq $" #n ", %q[" #dst "]\n\t"
+#define NEAR_SUB(dst, src) "subq %q[" #src "], %q[" #dst "]\n\t"
+#define NEAR_AND(dst, src) "andq %q[" #src "], %q[" #dst "]\n\t"
+#define NEAR_OR(dst, src) "orq %q[" #src "], %q[" #dst "]\n\t"
+#define NEAR_MUL(dst, src) "imulq %q[" #src "], %q[" #dst "]\n\t"
+#define NEAR_SHIFT_LEFT(dst, n) "shlq $" #n ", %q[" #dst "]\n\t"
+#define NEAR_SHIFT_RIGHT(dst, n) "shrq $" #n ", %q[" #dst "]\n\t"
+
+#define NEAR__BRANCH_IF(cond, a, b, label)                                                         \
+	"cmpq %q[" #b "], %q[" #a "]\n\t"                                                          \
+	"j" cond " %l[" #label "]\n\t"
+#define NEAR_BRANCH_EQ(a, b, label) NEAR__BRANCH_IF("e", a, b, label)
+#define NEAR_BRANCH_NE(a, b, label) NEAR__BRANCH_IF("ne", a, b, label)
+#define NEAR_BRANCH_BELOW(a, b, label) NEAR__BRANCH_IF("b", a, b, label)
+#define NEAR_BRANCH_NOT_BELOW(a, b, label) NEAR__BRANCH_IF("ae", a, b, label)
+#define NEAR_BRANCH_ZERO(a, label)                                                                \
+	"testq %q[" #a "], %q[" #a "]\n\t"                                                         \
+	"jz %l[" #label "]\n\t"
+#define NEAR_BRANCH_NONZERO(a, label)                                                             \
+	"testq %q[" #a "], %q[" #a "]\n\t"                                                         \
+	"jnz %l[" #label "]\n\t"
+#define NEAR_BRANCH_MEM4_NE(base, off, n, label)                                                  \
+	"cmpl $" #n ", " #off "(%q[" #base "])\n\t"                                                \
+	"jne %l[" #label "]\n\t"
+#define NEAR_BRANCH_MEM4X_NE(base, index, n, label)                                               \
+	"cmpl $" #n ", (%q[" #base "], %q[" #index "])\n\t"                                        \
+	"jne %l[" #label "]\n\t"
+
+static inline void *near__thread_pointer(void)
+{
+	void *tp;
+
+	__asm__("movq %%fs:0, %0" : "=r"(tp));
+	return tp;
+}
+
+static inline void near__pause(void)
+{
+	__asm__ volatile("pause" : : : "memory");
+}
+
+#endif

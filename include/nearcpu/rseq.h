@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* rseq: where this thread runs, and whether it can run sequences.
+ *
+ * A thread is live when the kernel watches its sequences: its C library registered it (glibc 2.35 and
+ * later) or, on its first slow path, this library did. All else takes the portable path, which is
+ * always correct. near_rseq_status() says which of the two it is, and why.
+ *
+ * Cost:      near_cpu, near_cid, near_slot about 0.3 ns where live; else that of the cheapest source the
+ *            machine has (see `hint`), up to a system call.
+ * Memory:    320 bytes of thread-local storage.
+ * Safety:    any thread, signal handlers, forked children, children of vfork() (which are never live;
+ *            the library's own vfork() sees to that, so it must come before the C library's: link it,
+ *            do not dlopen it, in programs that call vfork).
+ * Order:     none. A number may be old by the time the caller looks at it.
+ * Settings:  NEAR_CONF=rseq:off takes the portable path, slot:cpu or slot:cid chooses the slots,
+ *            fence:off forbids interrupts to other CPUs (and so takes the portable path).
+ *
+ *     struct near_rseq_status st;
+ *     near_rseq_status(&st);
+ *     if (!st.live)
+ *             fprintf(stderr, "portable path: %s\n", st.why);
+ *
+ * Source: the kernel's rseq(2) interface; see ARCHITECTURE.md for the rules it is used by.
+ */
+#ifndef NEARCPU_RSEQ_H
+#define NEARCPU_RSEQ_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define NEAR_API __attribute__((visibility("default")))
+
+/* The kernel's struct rseq as far as it is read. Of these fields we write rseq_cs alone: a kernel
+ * since 7.0.10 kills a process that writes the others. */
+struct near__area {
+	uint32_t cpu_id_start;
+	uint32_t cpu_id;
+	uint64_t rseq_cs;
+	uint32_t flags;
+	uint32_t node_id;
+	uint32_t mm_cid;
+	uint32_t slice_ctrl;
+};
+
+/* What a sequence needs to know of its thread; the order is part of the binary interface. `area` and
+ * `index` point into the kernel's area while the thread is live. Otherwise `area` points to memory of
+ * our own and `index` to the number of a slot that is never open, so that one check of the slot's state
+ * word covers liveness too. `area` is set before `index` and unset after it: a signal handler in
+ * between must not find an index that nobody protects. */
+struct near__thread {
+	struct near__area *area;
+	const uint32_t *index;
+	uint32_t node_mul; /* slots of one node, or 0: slot = *index + node_id * node_mul */
+	uint32_t state;    /* enum near__thread_state in src/rseq.c */
+	uint32_t uses;     /* of `hint` since it was asked for */
+	uint32_t hint;
+};
+extern NEAR_API __thread struct near__thread near__self __attribute__((tls_model("initial-exec")));
+
+#define NEAR__LIVE 1u
+
+NEAR_API unsigned near__cpu_slow(void);
+
+
+/* The CPU this thread runs on. */
+static inline unsigned near_cpu(void)
+{
+	if (__builtin_expect(near__self.state == NEAR__LIVE, 1))
+		return *(volatile uint32_t *)&near__self.area->cpu_id;
+	return near__cpu_slow();
+}
+
+/* The concurrency id of this thread: below the number of possible CPUs, and no other running thread of
+ * the process has it. Where the kernel has none (before 6.3) or the thread is not live, its CPU. */
+NEAR_API unsigned near_cid(void);
+
+/* The NUMA node this thread runs on. */
+NEAR_API unsigned near_node(void);
+
+/* The slot of this thread, below near_slots(). Where the thread is not live: a slot by the CPU. */
+NEAR_API unsigned near_slot(void);
+
+/* How many slots the process can have: size tables that are indexed by slots with it. Constant. */
+NEAR_API unsigned near_slots(void);
+
+/* How many numbers near_cpu() can return: the highest possible CPU plus one. Constant. */
+NEAR_API unsigned near_cpus(void);
+
+enum near_slot_kind { NEAR_SLOT_CPU, NEAR_SLOT_CID, NEAR_SLOT_NODE_CID };
+
+struct near_rseq_status {
+	bool live;             /* this thread runs sequences */
+	bool own_area;         /* this library registered it, not the C library */
+	bool has_node;         /* the kernel tells the node, */
+	bool has_cid;          /* the concurrency id, */
+	bool has_slice;        /* and can extend a time slice (7.0) */
+	const char *why;       /* one sentence: who registered, or why not live */
+	unsigned area_size;    /* bytes registered, 0 if not live */
+	unsigned feature_size; /* AT_RSEQ_FEATURE_SIZE, 0 before 6.3 */
+	unsigned feature_align;
+	unsigned membarrier;   /* commands the kernel offers, as membarrier(2) returns them */
+	enum near_slot_kind slot_kind;
+	const char *slot_why;  /* one sentence */
+	unsigned slots, cpus, nodes;
+	const char *hint;      /* what tells the CPU where a thread is not live */
+	size_t reserved;       /* bytes of address space reserved by per-CPU memory */
+};
+
+/* Fills *out for the calling thread; registers the thread if that was not tried yet. */
+NEAR_API void near_rseq_status(struct near_rseq_status *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

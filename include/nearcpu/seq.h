@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* seq: restartable sequences, written once for all CPUs. near_seq(7) teaches how to write one.
+ *
+ * A sequence is a list of the operations below inside one `asm volatile goto`. It reads and writes
+ * the slot of per-CPU data that belongs to this thread right now. When the kernel preempts, migrates
+ * or signals the thread inside the sequence, it resumes at label near_failed, and nothing has
+ * happened: only the last operation, the commit, is visible to others.
+ *
+ *     static inline bool add(uint64_t *p, uint64_t n)
+ *     {
+ *             uint64_t at, v, tmp;
+ *
+ *             if (!NEAR__HAS_SEQ)
+ *                     return false;
+ *             __asm__ volatile goto(
+ *                     NEAR_SEQ_BEGIN
+ *                     NEAR_SLOT(at, p)             // at = own slot's copy of p
+ *                     NEAR_LOAD8(v, at, 0)         // v = at[0]
+ *                     NEAR_ADD(v, n)
+ *                     NEAR_COMMIT8(v, at, 0)       // at[0] = v
+ *                     : NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [v] "=&r"(v)
+ *                     : NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p), [n] "r"(n)
+ *                     : NEAR_SEQ_CLOBBER : near_failed);
+ *             NEAR_SEQ_EDGE;
+ *             return true;
+ *     near_failed:
+ *             NEAR_SEQ_EDGE;
+ *             return false;                        // aborted, or the slot is not open:
+ *     }                                            // near_slot_open() says which
+ *
+ * Rules. The slot is found inside (NEAR_SLOT, NEAR_INDEX). What stands before the commit is private
+ * to the caller or harmless to repeat. The commit ends it. No call, no system call, no load of what the
+ * same sequence stored. A sequence without an index or with other than one commit does not assemble.
+ *
+ * Operands are names of asm operands; all are 8 bytes wide, outputs early-clobber ("=&r"). Loads of
+ * less than 8 bytes clear the rest. Constants: off 0 to 255, n of ADD_CONST and compares -255 to 255
+ * (compares: 1 to 255).
+ *
+ *     NEAR_SLOT(at, p)                  at = own slot's copy of percpu object p; fails unless open
+ *     NEAR_SLOT_UNCHECKED(at, p)        the same, for an object that holds a state word of its own
+ *     NEAR_INDEX(dst)                   the number of the own slot; near_slots() where not live
+ *     NEAR_INDEX_CPU(dst)               the number of the cpu; near_slots_cpu() where not live
+ *     NEAR_LOAD1 2 4 8(dst, base, off)  dst = base[off]
+ *     NEAR_STORE1 2 4 8(src, base, off) base[off] = src, to memory that only the caller knows
+ *     NEAR_COPY2 4(dst, do, src, so, t) copies 2 or 4 words of 8 bytes by register t
+ *     NEAR_MOVE ADD SUB AND OR MUL(dst, src)
+ *     NEAR_ADD_CONST(dst, n)  NEAR_SHIFT_LEFT RIGHT(dst, n)
+ *     NEAR_BRANCH_EQ NE BELOW NOT_BELOW(a, b, label)    unsigned compares, to a C label
+ *     NEAR_BRANCH_ZERO NONZERO(a, label)
+ *     NEAR_BRANCH_MEM4_NE(base, off, n, label)          compares a 4-byte word in memory with n
+ *     NEAR_COMMIT4 8(src, base, off)    the plain commit
+ *     NEAR_COMMIT4_RELEASE 8_RELEASE(src, base)         the commit, ordered after all before it
+ *
+ * Order: a plain commit orders nothing between CPUs. What passes from thread to thread by the slot
+ * itself is ordered by the kernel: a slot changes hands through the scheduler (see src/rseq.c).
+ *
+ * Source: the interface of Linux's restartable sequences (2018). Where its users write each sequence
+ * by hand for each CPU, these are lists of about thirty operations that each CPU spells.
+ */
+#ifndef NEARCPU_SEQ_H
+#define NEARCPU_SEQ_H
+
+#include <nearcpu/arch/arch.h>
+#include <nearcpu/rseq.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The copy of slot s of an object stands (s << NEAR_STRIDE_SHIFT) bytes behind the object. Part of
+ * the binary interface. */
+#define NEAR_STRIDE_SHIFT 20
+#define NEAR__ARENA_MASK (((uintptr_t)1 << NEAR_STRIDE_SHIFT) - 1)
+
+/* States of a slot, as of a gate (src/gate.h). Fresh memory is zero. */
+#define NEAR__UNOPENED 0
+#define NEAR__OPEN 1
+#define NEAR__CLOSED 2
+
+/* Without `?` a sequence in an inline function of two C++ files would not link: its descriptor would
+ * stay when the linker drops the second copy of the function. The numbers of the local labels: 71 start,
+ * 72 end, 73 descriptor, 74 abort handler, 75 free to the architecture. */
+#if NEAR__HAS_SEQ
+#define NEAR_SEQ_BEGIN                                                                             \
+	".pushsection __rseq_cs, \"aw?\"\n\t"                                                      \
+	".balign 32\n"                                                                             \
+	"73:\n\t"                                                                                  \
+	".4byte 0, 0\n\t"                                                                          \
+	".8byte 71f, 72f - 71f, 74f\n\t"                                                           \
+	".popsection\n\t"                                                                          \
+	".pushsection __rseq_cs_ptr_array, \"aw?\"\n\t"                                            \
+	".8byte 73b\n\t"                                                                           \
+	".popsection\n\t"                                                                          \
+	".set .Lnear_indexed, 0\n\t" NEAR__SEQ_ARM "71:\n\t"
+#define NEAR__MARK_INDEX ".set .Lnear_indexed, 1\n\t"
+/* The commit ends the sequence, so that nothing can stand behind it. */
+#define NEAR__SEQ_END                                                                              \
+	"72:\n\t"                                                                                  \
+	".if .Lnear_indexed != 1\n\t"                                                              \
+	".error \"nearcpu: a sequence loads its index (NEAR_SLOT, NEAR_INDEX) and commits once\"\n\t" \
+	".endif\n\t"                                                                               \
+	".set .Lnear_indexed, 2\n\t" NEAR__SEQ_HANDLER
+#else
+#define NEAR_SEQ_BEGIN ""
+#define NEAR__MARK_INDEX ""
+#define NEAR__SEQ_END ""
+#endif
+
+/* C side of a sequence. The empty statement behind each edge keeps compilers with a fault in outputs
+ * of asm goto (gcc before 11.5, 12.4, 13.3, 14.1) from moving code across it. */
+#define NEAR_SEQ_OUT(tmp) [near_tmp] "=&r"(tmp)
+#define NEAR_SEQ_IN                                                                                \
+	[near_area] "r"(near__self.area), [near_index] "r"(near__self.index),                      \
+		[near_mul] "r"((uint64_t)near__self.node_mul)
+#define NEAR_SEQ_OBJECT(name, ptr)                                                                 \
+	[name] "r"(ptr), [name##_arena] "r"((uintptr_t)(ptr) & ~NEAR__ARENA_MASK)
+#define NEAR_SEQ_CLOBBER "memory", "cc"
+#define NEAR_SEQ_EDGE __asm__ volatile("" : : : "memory")
+
+#define NEAR_INDEX(dst) NEAR__MARK_INDEX NEAR__INDEX(dst)
+#define NEAR_INDEX_CPU(dst) NEAR__MARK_INDEX NEAR__INDEX_CPU(dst)
+#define NEAR__SLOT_OFFSET(at) NEAR_INDEX(at) NEAR__SHIFT_STRIDE(at)
+#define NEAR__SHIFT_STRIDE(at) NEAR_SHIFT_LEFT(at, 20)
+#define NEAR_SLOT(at, p)                                                                           \
+	NEAR__SLOT_OFFSET(at)                                                                      \
+	NEAR_BRANCH_MEM4X_NE(p##_arena, at, 1, near_failed)                                        \
+	NEAR_ADD(at, p)
+#define NEAR_SLOT_UNCHECKED(at, p) NEAR__SLOT_OFFSET(at) NEAR_ADD(at, p)
+
+#define NEAR_COPY2(dst, doff, src, soff, t)                                                        \
+	NEAR_LOAD8(t, src, soff)                                                                   \
+	NEAR_STORE8(t, dst, doff)                                                                  \
+	NEAR_LOAD8(t, src, soff + 8)                                                               \
+	NEAR_STORE8(t, dst, doff + 8)
+#define NEAR_COPY4(dst, doff, src, soff, t)                                                        \
+	NEAR_COPY2(dst, doff, src, soff, t)                                                        \
+	NEAR_COPY2(dst, doff + 16, src, soff + 16, t)
+
+#define NEAR_COMMIT4(src, base, off) NEAR_STORE4(src, base, off) NEAR__SEQ_END
+#define NEAR_COMMIT8(src, base, off) NEAR_STORE8(src, base, off) NEAR__SEQ_END
+#define NEAR_COMMIT4_RELEASE(src, base) NEAR__STORE4_RELEASE(src, base) NEAR__SEQ_END
+#define NEAR_COMMIT8_RELEASE(src, base) NEAR__STORE8_RELEASE(src, base) NEAR__SEQ_END
+
+/* Answers a failed sequence on percpu object p: true, try again (the slot is open now, or the attempt
+ * was only aborted); false, take the fallback. Count the attempts: NEAR_SEQ_TRIES at most. */
+bool near_slot_open(const void *p);
+#define NEAR_SEQ_TRIES 16
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

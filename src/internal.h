@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* What the core's files share. Nothing here is installed. */
+#ifndef NEARCPU_INTERNAL_H
+#define NEARCPU_INTERNAL_H
+
+#include <nearcpu/lock.h>
+#include <nearcpu/rseq.h>
+#include <nearcpu/seq.h>
+#include NEAR__ARCH_OS
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "conf.h"
+#include "die.h"
+
+#define NEAR__CACHE_LINE 64
+#define NEAR__LIKELY(x) __builtin_expect(!!(x), 1)
+#define NEAR__UNLIKELY(x) __builtin_expect(!!(x), 0)
+
+/* near__thread.state. A thread that leaves LIVE other than by vfork never returns to it. */
+enum near__thread_state {
+	NEAR__NEW,          /* nothing tried yet */
+	NEAR__THREAD_LIVE = NEAR__LIVE,
+	NEAR__DEAD,         /* no registration to be had, or given up at thread exit */
+	NEAR__VFORKED,      /* a vfork child runs on this thread's memory; known to vfork's assembly */
+};
+
+enum near__hint_source {
+	NEAR__HINT_UNKNOWN,
+	NEAR__HINT_RDPID,
+	NEAR__HINT_LSL,
+	NEAR__HINT_RDTSCP,
+	NEAR__HINT_GETCPU,
+	NEAR__HINT_TID,
+};
+
+struct near__arena;
+#define NEAR__CLASSES 30
+
+/* Objects of one size, see percpu.c. */
+struct near__class {
+	struct near__arena *arenas; /* newest first; only grows */
+	struct near__arena *current;
+	struct near_lock lock;      /* held to add an arena */
+};
+
+/* Locks of those who pop from fallback lists, by slot: many lists share one. */
+#define NEAR__POP_LOCKS 64
+struct near__pop_lock {
+	struct near_lock lock __attribute__((aligned(NEAR__CACHE_LINE)));
+};
+
+/* The process: decided once, by whoever comes first, then constant except where a lock is named. */
+struct near__process {
+	uint32_t state;             /* 0 new, 1 being decided, 2 ready */
+	bool usable;                /* sequences and membarrier both work here */
+	const char *why;            /* why not usable */
+	struct near__conf conf;
+	unsigned cpus, nodes;
+	unsigned slots;             /* live slots; the number of the slot that is never open */
+	uint32_t node_mul;
+	enum near_slot_kind slot_kind;
+	const char *slot_why;
+	bool has_cid, has_node;
+	unsigned feature_size, feature_align, membarrier;
+	unsigned exit_key;          /* pthread key of threads that this library registered */
+	bool has_exit_key;
+	uint32_t hint;              /* enum near__hint_source */
+	uint64_t reserved;
+	uint32_t forks;             /* between this process and the one that decided */
+	struct near_lock closers;   /* held from the first close of a gate to the last open */
+	struct near__class classes[NEAR__CLASSES];
+	struct near__pop_lock pops[NEAR__POP_LOCKS];
+};
+extern NEAR_API struct near__process near__process;
+
+/* A thread that is not live has its `area` here or in a copy of its own; its sequences store rseq_cs
+ * there, which nobody reads. The ids name slots that are never open. */
+extern NEAR_API struct near__area near__dead;
+
+/* Decides what the process does. Returns false in a signal handler that interrupts the decision. */
+bool near__process_init(void);
+
+/* Makes this thread live if it can be. */
+bool near__thread_live(void);
+
+/* The pthread key whose destructor ends the registrations that this library made. */
+int near__thread_exit_key(unsigned *key);
+
+/* The slot whose index this thread reads now, near_slots() if not live. Old at once. */
+uint32_t near__index_now(void);
+
+/* A number below near__process.cpus, near to the CPU, by the cheapest source; for fallback slots. */
+unsigned near__hint(void);
+
+/* membarrier(PRIVATE_EXPEDITED_RSEQ): when it returns, every sequence of the process that had begun
+ * before the call has committed or been aborted. */
+void near__fence(void);
+
+/* The system calls: a negative errno or what they return; errno is left alone. */
+long near__syscall_rseq(void *area, uint32_t size, int flags);
+long near__membarrier(int command);
+
+#endif

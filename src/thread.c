@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+/* Liveness: whether the kernel watches this thread's sequences. See struct near__thread. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "hint.h"
+#include "internal.h"
+
+/* glibc 2.35 and later. Weak: older ones and musl do not have them. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned __rseq_size __attribute__((weak));
+
+/* The area that we register where the C library did not. As large and as aligned as the kernel may ask
+ * (AT_RSEQ_FEATURE_SIZE, AT_RSEQ_ALIGN); `legacy` is what every kernel takes. */
+#define OWN_SIZE 128
+#define LEGACY_SIZE 32
+#define REGISTER 0
+#define UNREGISTER 1
+static __thread union {
+	struct near__area area;
+	char size[OWN_SIZE];
+} own __attribute__((aligned(OWN_SIZE), tls_model("initial-exec"))) = {
+	.area = {.cpu_id = UINT32_MAX}, /* "not registered": never written once the kernel owns it */
+};
+
+/* Where a thread that is not live stores its rseq_cs, so that such threads share no cache line. */
+static __thread struct near__area dead __attribute__((tls_model("initial-exec")));
+
+/* near__thread.state and the offsets in the assembly of vfork. */
+_Static_assert(offsetof(struct near__thread, area) == 0, "vfork's assembly");
+_Static_assert(offsetof(struct near__thread, index) == 8, "vfork's assembly");
+_Static_assert(offsetof(struct near__thread, state) == 20, "vfork's assembly");
+_Static_assert(offsetof(struct near__area, mm_cid) == 24 && NEAR__VFORKED == 3, "vfork's assembly");
+__asm__(NEAR__VFORK_ASM);
+
+/* The parent's way back from vfork. */
+__attribute__((visibility("hidden"), used)) long near__vfork_parent(long pid)
+{
+	if (pid >= 0)
+		return pid;
+	errno = (int)-pid;
+	return -1;
+}
+
+long near__syscall_rseq(void *area, uint32_t size, int flags)
+{
+	int saved = errno;
+	long r = syscall(NEAR__SYS_RSEQ, area, size, flags, NEAR__SIGNATURE);
+
+	r = r < 0 ? -errno : r;
+	errno = saved;
+	return r;
+}
+
+static struct near__area *libc_area(void)
+{
+	if (!&__rseq_size || !&__rseq_offset || __rseq_size == 0)
+		return NULL;
+	return (struct near__area *)((char *)near__thread_pointer() + __rseq_offset);
+}
+
+static uint32_t own_size(void)
+{
+	const struct near__process *p = &near__process;
+
+	if (p->feature_size <= LEGACY_SIZE || p->feature_size > OWN_SIZE || p->feature_align > OWN_SIZE)
+		return LEGACY_SIZE;
+	return p->feature_size;
+}
+
+/* A handler that interrupted the first call may have registered already: EBUSY is as good as 0. */
+static bool register_own(void)
+{
+	long r = near__syscall_rseq(&own, own_size(), REGISTER);
+
+	return r == 0 || r == -EBUSY;
+}
+
+static void enter_live(struct near__area *area)
+{
+	struct near__thread *t = &near__self;
+
+	t->node_mul = near__process.node_mul;
+	*(struct near__area *volatile *)&t->area = area;
+	*(const uint32_t *volatile *)&t->index =
+		near__process.slot_kind == NEAR_SLOT_CPU ? &area->cpu_id : &area->mm_cid;
+	*(volatile uint32_t *)&t->state = NEAR__THREAD_LIVE;
+}
+
+static void enter_dead(void)
+{
+	struct near__thread *t = &near__self;
+
+	dead.cpu_id = near__dead.cpu_id;
+	dead.mm_cid = near__dead.mm_cid;
+	*(volatile uint32_t *)&t->state = NEAR__DEAD;
+	*(const uint32_t *volatile *)&t->index = &dead.mm_cid;
+	*(struct near__area *volatile *)&t->area = &dead;
+}
+
+/* A C library that frees a thread's storage while the thread still runs (musl, detached threads) must
+ * not leave it to the kernel. Later destructors may call us again: the thread stays dead for good. */
+static void at_thread_exit(void *unused)
+{
+	(void)unused;
+	enter_dead();
+	near__syscall_rseq(&own, own_size(), UNREGISTER);
+}
+
+int near__thread_exit_key(unsigned *key)
+{
+	pthread_key_t k;
+	int r = pthread_key_create(&k, at_thread_exit);
+
+	*key = (unsigned)k;
+	return -r;
+}
+
+static void start_thread(void)
+{
+	struct near__area *area = libc_area();
+
+	if (!near__process.usable) {
+		enter_dead();
+	} else if (area && (int32_t)*(volatile uint32_t *)&area->cpu_id >= 0) {
+		enter_live(area);
+	} else if (near__process.has_exit_key && register_own()) {
+		enter_live(&own.area);
+		if (pthread_setspecific((pthread_key_t)near__process.exit_key, &own))
+			at_thread_exit(NULL);
+	} else {
+		enter_dead();
+	}
+}
+
+bool near__thread_live(void)
+{
+	if (near__self.state == NEAR__NEW && near__process_init())
+		start_thread();
+	return near__self.state == NEAR__THREAD_LIVE;
+}
+
+uint32_t near__index_now(void)
+{
+	const struct near__thread *t = &near__self;
+	uint32_t node = *(volatile uint32_t *)&t->area->node_id;
+
+	return *(volatile const uint32_t *)t->index + node * t->node_mul;
+}
+
+static const char *why_live(const struct near__area *area)
+{
+	if (area == &own.area)
+		return "registered by this library, since the C library did not";
+	return "registered by the C library";
+}
+
+static const char *why_dead(void)
+{
+	if (!near__process.usable)
+		return near__process.why;
+	if (near__self.state == NEAR__VFORKED)
+		return "this is the child of a vfork";
+	return "somebody else holds this thread's registration (another allocator or runtime?)";
+}
+
+static void status_of_registration(struct near_rseq_status *out)
+{
+	const struct near__area *area = near__self.area;
+
+	out->live = near__thread_live();
+	out->why = out->live ? why_live(area) : why_dead();
+	if (!out->live)
+		return;
+	out->own_area = area == &own.area;
+	out->area_size = own_size();
+	if (!out->own_area)
+		out->area_size = __rseq_size > LEGACY_SIZE ? __rseq_size : LEGACY_SIZE;
+	out->has_slice = out->area_size > LEGACY_SIZE;
+}
+
+void near_rseq_status(struct near_rseq_status *out)
+{
+	const struct near__process *p = &near__process;
+
+	memset(out, 0, sizeof(*out));
+	near__process_init();
+	near__thread_live();
+	status_of_registration(out);
+	out->has_cid = p->has_cid;
+	out->has_node = p->has_node;
+	out->feature_size = p->feature_size;
+	out->feature_align = p->feature_align;
+	out->membarrier = p->membarrier;
+	out->slot_kind = p->slot_kind;
+	out->slot_why = p->slot_why;
+	out->slots = p->slots;
+	out->cpus = p->cpus;
+	out->nodes = p->nodes;
+	out->hint = near__hint_name(p->hint);
+	out->reserved = (size_t)__atomic_load_n(&p->reserved, __ATOMIC_RELAXED);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* How many CPUs and nodes this machine can ever have. */
+#ifndef NEARCPU_TOPOLOGY_H
+#define NEARCPU_TOPOLOGY_H
+
+/* The highest number in a kernel list such as "0-3,8\n", or -1 if it is not one. */
+int near__list_max(const char *text);
+
+/* The highest possible CPU number plus one. */
+unsigned near__topology_cpus(void);
+
+/* The highest possible node number plus one; 1 where the kernel does not tell. */
+unsigned near__topology_nodes(void);
+
+#endif

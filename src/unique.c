@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* The library's state: the objects of which a process has one, however many of its shared objects
+ * contain the static library. The binding "unique" tells the dynamic linker to keep one copy in
+ * whatever scope they were opened (glibc; others unite global scopes only), and never to unload it.
+ * C has no word for it, and clang refuses to change a binding afterwards: hence assembly. */
+#include "internal.h"
+
+/* Room for later fields, so that copies of different versions of the library can share it. */
+#define PROCESS_SIZE 8192
+_Static_assert(sizeof(struct near__process) <= PROCESS_SIZE, "near__process in the assembly below");
+_Static_assert(sizeof(struct near__area) == 32, "near__dead in the assembly below");
+_Static_assert(sizeof(struct near__thread) == 2 * sizeof(void *) + 16, "near__self below");
+_Static_assert(offsetof(struct near__area, mm_cid) == 24, "near__self below");
+
+#if __SIZEOF_POINTER__ == 8
+#define POINTER ".8byte "
+#else
+#define POINTER ".4byte "
+#endif
+#define TEXT_(x) #x
+#define TEXT(x) TEXT_(x)
+
+/* A new thread is not live: `area` is near__dead, `index` its mm_cid, the rest is 0. */
+__asm__(".pushsection .bss.near, \"aw\", %nobits\n"
+	".balign 64\n"
+	".type near__process, %gnu_unique_object\n"
+	".size near__process, " TEXT(PROCESS_SIZE) "\n"
+	"near__process: .zero " TEXT(PROCESS_SIZE) "\n"
+	".type near__dead, %gnu_unique_object\n"
+	".size near__dead, 32\n"
+	"near__dead: .zero 32\n"
+	".popsection\n"
+	".pushsection .tdata.near, \"awT\", %progbits\n"
+	".balign 16\n"
+	".type near__self, %gnu_unique_object\n"
+	".size near__self, 2 * " TEXT(__SIZEOF_POINTER__) " + 16\n"
+	"near__self: " POINTER "near__dead, near__dead + 24\n"
+	".zero 16\n"
+	".popsection\n");
