@@ -54,7 +54,7 @@ else()
   target_include_directories(near_cmocka INTERFACE "${PROJECT_SOURCE_DIR}/tests/cmocka")
 endif()
 
-# near_register_test(name mode seconds labels command...)
+# near_register_test(name mode seconds labels command...): one ctest test, <name>.<mode>.
 function(near_register_test name mode seconds labels)
   if(near_sanitizers OR CMAKE_CROSSCOMPILING OR mode STREQUAL "valgrind")
     math(EXPR seconds "${seconds} * 5")
@@ -62,7 +62,7 @@ function(near_register_test name mode seconds labels)
   add_test(NAME ${name}.${mode} COMMAND ${ARGN})
   set_tests_properties(${name}.${mode} PROPERTIES
     ENVIRONMENT "${near_test_environment};${near_mode_${mode}}"
-    LABELS "${mode};${labels}"
+    LABELS "${labels}"
     SKIP_RETURN_CODE 77
     TIMEOUT ${seconds})
   if("storm" IN_LIST labels)
@@ -100,12 +100,12 @@ function(near_add_test name)
   endif()
   foreach(mode IN LISTS near_test_modes)
     if(NOT arg_MODES OR mode IN_LIST arg_MODES OR mode STREQUAL "qemu")
-      near_register_test(${name} ${mode} ${arg_SECONDS} "${labels}"
+      near_register_test(${name} ${mode} ${arg_SECONDS} "${mode};${labels}"
         ${near_test_launcher} $<TARGET_FILE:${name}_test>)
     endif()
   endforeach()
   if(arg_VALGRIND AND near_can_valgrind)
-    near_register_test(${name} valgrind ${arg_SECONDS} "${labels}"
+    near_register_test(${name} valgrind ${arg_SECONDS} "valgrind;${labels}"
       "${NEAR_VALGRIND}" -q --error-exitcode=99 --fair-sched=yes --leak-check=full
       --errors-for-leak-kinds=definite $<TARGET_FILE:${name}_test>)
   endif()

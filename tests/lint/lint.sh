@@ -110,6 +110,29 @@ check_ends() {
 		grep -v '^tests/lint/' | xargs -r grep -nE '\b(TODO|FIXME|XXX)\b|[[:blank:]]+$'
 }
 
+# Names of the public functions, as the headers declare them in the first column.
+public_functions() {
+	files 'include/nearcpu/*.h' | grep -v /arch/ |
+		xargs -r sed -nE 's/^[a-zA-Z][^(]*[ *](near_[a-z0-9][a-z0-9_]*)\(.*/\1/p' | sort -u
+}
+
+# Each public function stands in a man page and in a test; each source in the list of the build.
+check_lists() {
+	local name
+	while read -r name; do
+		files 'man/*.scd' | xargs -r grep -qw "$name" || echo "$name is in no man page"
+		files 'tests/*_test.c' 'tests/cxx/*' | xargs -r grep -qw "$name" ||
+			echo "$name is in no test"
+	done < <(public_functions)
+	while read -r name; do
+		grep -qw "$name" CMakeLists.txt || echo "$name is not in CMakeLists.txt"
+	done < <(files 'src/*.c')
+	while read -r name; do
+		grep -qE "near_add_test\\($(basename "$name" _test.c)\b" tests/CMakeLists.txt ||
+			echo "$name is not in tests/CMakeLists.txt"
+	done < <(files 'tests/*_test.c')
+}
+
 # run NAME TOOL CHECK: TOOL is what the check needs, or -. A check fails by its status, one that
 # needs no tool by printing something.
 run() {
@@ -149,5 +172,6 @@ run width - check_width
 run length - check_length
 run architectures - check_arch
 run loose-ends - check_ends
+run lists - check_lists
 [[ ${1:-} = --light ]] || run tidy clang-tidy check_tidy
 exit "$failed"
