@@ -83,9 +83,10 @@ symbols() {
 
 	exported=$(nm -D --defined-only "$library" | awk '{ print $3 }' | grep -v '^NEARCPU_')
 	wrong=$(grep -vxE -e 'near_[a-z][a-z0-9_]*@@NEARCPU_0\.1' \
-		-e 'near__[a-z0-9_]*@@NEARCPU_PRIVATE' <<<"$exported" || true)
+		-e 'near__[a-z0-9_]*@@NEARCPU_PRIVATE' -e vfork <<<"$exported" || true)
 	[[ -z $wrong ]] || die "exported by mistake or with the wrong version:"$'\n'"$wrong"
 	grep -qx 'near_rseq_status@@NEARCPU_0\.1' <<<"$exported" || die "no near_rseq_status"
+	grep -qx vfork <<<"$exported" || die "vfork of ours is missing or has a version"
 	echo "$(wc -l <<<"$exported") symbols"
 }
 

@@ -118,11 +118,12 @@ public_functions() {
 
 # Each public function stands in a man page and in a test; each source in the list of the build.
 check_lists() {
-	local name
+	local name pages tests
+	pages=$(files 'man/*.scd' | xargs -r cat)
+	tests=$(files 'tests/*_test.c' 'tests/cxx/*.cc' | xargs -r cat)
 	while read -r name; do
-		files 'man/*.scd' | xargs -r grep -qw "$name" || echo "$name is in no man page"
-		files 'tests/*_test.c' 'tests/cxx/*' | xargs -r grep -qw "$name" ||
-			echo "$name is in no test"
+		grep -qw "$name" <<<"$pages" || echo "$name is in no man page"
+		grep -qw "$name" <<<"$tests" || echo "$name is in no test"
 	done < <(public_functions)
 	while read -r name; do
 		grep -qw "$name" CMakeLists.txt || echo "$name is not in CMakeLists.txt"
