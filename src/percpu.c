@@ -5,7 +5,7 @@
  *     64 KiB   1 MiB    1 MiB        1 MiB      never open   fallback slots
  *              ^ aligned to 1 MiB
  *
- * Each slot begins with a state word: 0 not opened, 1 open, or OPEN_FALLBACK. A sequence compares it
+ * Each slot begins with a state word: 0 not opened, 1 open, or NEAR__OPEN_FALLBACK. A sequence compares it
  * with 1, so that fallback slots turn it away, and slot N too, whose number a thread has that is not
  * live. Everything is mapped readable from the start, which commits nothing and is not charged; a slot
  * becomes writable when it is opened.
@@ -24,7 +24,6 @@
 #define STRIDE ((size_t)1 << NEAR_STRIDE_SHIFT)
 #define HEADER ((size_t)64 << 10)
 #define STATE_SIZE 64       /* kept free of objects: the state word's cache line */
-#define OPEN_FALLBACK 4u
 #define ZAP_SIZE (64u << 10) /* a copy of this size is given back to the kernel, not cleared */
 #define NOTHING UINT32_MAX
 
@@ -145,7 +144,7 @@ static int create_arena(struct near__arena **out, unsigned class)
 		return -ENOMEM;
 	}
 	prepare_header(a, class, slots);
-	if (!open_slot(a, first_fallback(), OPEN_FALLBACK)) {
+	if (!open_slot(a, first_fallback(), NEAR__OPEN_FALLBACK)) {
 		munmap(a, need);
 		return -ENOMEM;
 	}
@@ -296,7 +295,7 @@ void *near_percpu_fallback(void *p)
 	unsigned slot = first_fallback() + near__hint();
 	int saved = errno;
 
-	if (!open_slot(arena_of(p), slot, OPEN_FALLBACK))
+	if (!open_slot(arena_of(p), slot, NEAR__OPEN_FALLBACK))
 		slot = first_fallback();
 	errno = saved;
 	return near_percpu_at(p, slot);

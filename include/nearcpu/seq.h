@@ -75,9 +75,10 @@ extern "C" {
 #define NEAR__ARENA_MASK (((uintptr_t)1 << NEAR_STRIDE_SHIFT) - 1)
 
 /* States of a slot, as of a gate (src/gate.h). Fresh memory is zero. */
-#define NEAR__UNOPENED 0
-#define NEAR__OPEN 1
-#define NEAR__CLOSED 2
+#define NEAR__UNOPENED 0u
+#define NEAR__OPEN 1u
+#define NEAR__CLOSED 2u
+#define NEAR__OPEN_FALLBACK 4u /* of a slot that sequences must not use */
 
 /* Without `?` a sequence in an inline function of two C++ files would not link: its descriptor would
  * stay when the linker drops the second copy of the function. The numbers of the local labels: 71 start,
@@ -119,6 +120,27 @@ extern "C" {
 #define NEAR_SEQ_CLOBBER "memory", "cc"
 #define NEAR_SEQ_EDGE __asm__ volatile("" : : : "memory")
 
+/* ThreadSanitizer does not see what a sequence passes on: it is told. */
+#if defined(__SANITIZE_THREAD__)
+#define NEAR__TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define NEAR__TSAN 1
+#endif
+#endif
+#ifndef NEAR__TSAN
+#define NEAR__TSAN 0
+#endif
+#if NEAR__TSAN
+void __tsan_acquire(void *p);
+void __tsan_release(void *p);
+#define NEAR__TSAN_ACQUIRE(p) __tsan_acquire(p)
+#define NEAR__TSAN_RELEASE(p) __tsan_release(p)
+#else
+#define NEAR__TSAN_ACQUIRE(p) ((void)(p))
+#define NEAR__TSAN_RELEASE(p) ((void)(p))
+#endif
+
 #define NEAR_INDEX(dst) NEAR__MARK_INDEX NEAR__INDEX(dst)
 #define NEAR_INDEX_CPU(dst) NEAR__MARK_INDEX NEAR__INDEX_CPU(dst)
 #define NEAR__SLOT_OFFSET(at) NEAR_INDEX(at) NEAR__SHIFT_STRIDE(at)
@@ -145,7 +167,7 @@ extern "C" {
 
 /* Answers a failed sequence on percpu object p: true, try again (the slot is open now, or the attempt
  * was only aborted); false, take the fallback. Count the attempts: NEAR_SEQ_TRIES at most. */
-bool near_slot_open(const void *p);
+NEAR_API bool near_slot_open(const void *p);
 #define NEAR_SEQ_TRIES 16
 
 #ifdef __cplusplus

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* near_stack: an intrusive stack of free objects, one list per slot.
+ *
+ * Cost:      push and pop about 1 ns each, no atomic instruction. A pop that finds the own slot empty
+ *            looks into the fallback lists, then, at most once a millisecond for each stack, takes
+ *            another slot's list: two membarriers, which interrupt all CPUs that run this process.
+ *            drain and steal do the same at each call.
+ * Memory:    16 bytes per slot in use, and the handle. The link is the node's own.
+ * Safety:    any thread. push: signal handlers too. Fork: the child keeps its copy of every list. The
+ *            library never reads a node that was popped.
+ * Order:     a pop sees what was written to the node before its push.
+ * Fallback:  as many shared lists as CPUs; push by CAS, pop with a lock.
+ *
+ * A stack holds what each CPU frees and allocates; it is not a way to hand objects to other threads:
+ * pop may return NULL while other slots hold nodes. steal asks them all.
+ *
+ * Concurrent with:   push  pop  pop_all  steal  drain  destroy
+ *            each     yes  yes    yes     yes    yes     no
+ *
+ *     struct item { struct near_stack_node link; int payload; };
+ *     struct near_stack free_items;
+ *     near_stack_init(&free_items);
+ *     near_stack_push(&free_items, &item->link);
+ *     struct near_stack_node *n = near_stack_pop(&free_items);
+ *
+ * Source: the per-CPU free list of rseq tutorials (librseq's cpu-local list); differs in that empty
+ * slots are refilled from others, and all lists can be taken while threads push and pop.
+ */
+#ifndef NEARCPU_STACK_H
+#define NEARCPU_STACK_H
+
+#include <nearcpu/percpu.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Part of the caller's object. Free to use while the object is not on a stack. */
+struct near_stack_node {
+	struct near_stack_node *next;
+};
+
+/* Private. The copy of a slot is its head, and at 8 its gate (4 bytes); of a fallback slot its head. */
+struct near_stack {
+	void *p;
+	uint64_t stolen_at; /* CLOCK_MONOTONIC in ns of the last steal by a pop */
+};
+
+/* Returns 0 or -ENOMEM. */
+NEAR_API int near_stack_init(struct near_stack *s);
+
+/* Frees what the stack itself holds, not the nodes: drain it first. Requires that no operation runs. */
+NEAR_API void near_stack_destroy(struct near_stack *s);
+
+enum near__try { NEAR__FAILED, NEAR__EMPTY, NEAR__DONE };
+
+NEAR_API void near__stack_push_slow(struct near_stack *s, struct near_stack_node *first,
+                                    struct near_stack_node *last);
+NEAR_API struct near_stack_node *near__stack_pop_slow(struct near_stack *s);
+
+/* last->next = head; head = first commits. `last` is the caller's alone until then, so writing it again
+ * is harmless. Whoever pops it runs on this slot later, or took the slot by gate and fence: both order
+ * the link before the head. */
+static inline bool near__stack_try_push(void *p, struct near_stack_node *first,
+                                        struct near_stack_node *last)
+{
+	uint64_t at, head, tmp;
+
+	if (!NEAR__HAS_SEQ)
+		return false;
+	/* clang-format off */
+	__asm__ volatile goto(
+		NEAR_SEQ_BEGIN
+		NEAR_SLOT_UNCHECKED(at, p)
+		NEAR_BRANCH_MEM4_NE(at, 8, 1, near_failed)
+		NEAR_LOAD8(head, at, 0)
+		NEAR_STORE8(head, last, 0)
+		NEAR_COMMIT8(first, at, 0)
+		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [head] "=&r"(head)
+		: NEAR_SEQ_IN, [p] "r"(p), [first] "r"(first), [last] "r"(last)
+		: NEAR_SEQ_CLOBBER
+		: near_failed);
+	/* clang-format on */
+	NEAR_SEQ_EDGE;
+	return true;
+near_failed:
+	NEAR_SEQ_EDGE;
+	return false;
+}
+
+/* head = list commits, if head is NULL: a list whose end is not known. */
+static inline bool near__stack_try_put(void *p, struct near_stack_node *list)
+{
+	uint64_t at, head, tmp;
+
+	if (!NEAR__HAS_SEQ)
+		return false;
+	/* clang-format off */
+	__asm__ volatile goto(
+		NEAR_SEQ_BEGIN
+		NEAR_SLOT_UNCHECKED(at, p)
+		NEAR_BRANCH_MEM4_NE(at, 8, 1, near_failed)
+		NEAR_LOAD8(head, at, 0)
+		NEAR_BRANCH_NONZERO(head, near_failed)
+		NEAR_COMMIT8(list, at, 0)
+		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [head] "=&r"(head)
+		: NEAR_SEQ_IN, [p] "r"(p), [list] "r"(list)
+		: NEAR_SEQ_CLOBBER
+		: near_failed);
+	/* clang-format on */
+	NEAR_SEQ_EDGE;
+	return true;
+near_failed:
+	NEAR_SEQ_EDGE;
+	return false;
+}
+
+/* node = head; head = node->next commits. node->next can be read: nobody else takes the node off this
+ * list while the sequence runs, since that aborts it. */
+static inline enum near__try near__stack_try_pop(void *p, struct near_stack_node **node)
+{
+	uint64_t at, head, next, tmp;
+
+	if (!NEAR__HAS_SEQ)
+		return NEAR__FAILED;
+	/* clang-format off */
+	__asm__ volatile goto(
+		NEAR_SEQ_BEGIN
+		NEAR_SLOT_UNCHECKED(at, p)
+		NEAR_BRANCH_MEM4_NE(at, 8, 1, near_failed)
+		NEAR_LOAD8(head, at, 0)
+		NEAR_BRANCH_ZERO(head, near_empty)
+		NEAR_LOAD8(next, head, 0)
+		NEAR_COMMIT8(next, at, 0)
+		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [head] "=&r"(head), [next] "=&r"(next)
+		: NEAR_SEQ_IN, [p] "r"(p)
+		: NEAR_SEQ_CLOBBER
+		: near_failed, near_empty);
+	/* clang-format on */
+	NEAR_SEQ_EDGE;
+	*node = (struct near_stack_node *)head;
+	return NEAR__DONE;
+near_failed:
+	NEAR_SEQ_EDGE;
+	return NEAR__FAILED;
+near_empty:
+	NEAR_SEQ_EDGE;
+	return NEAR__EMPTY;
+}
+
+/* list = head; head = NULL commits. */
+static inline enum near__try near__stack_try_pop_all(void *p, struct near_stack_node **list)
+{
+	uint64_t at, head, tmp;
+
+	if (!NEAR__HAS_SEQ)
+		return NEAR__FAILED;
+	/* clang-format off */
+	__asm__ volatile goto(
+		NEAR_SEQ_BEGIN
+		NEAR_SLOT_UNCHECKED(at, p)
+		NEAR_BRANCH_MEM4_NE(at, 8, 1, near_failed)
+		NEAR_LOAD8(head, at, 0)
+		NEAR_BRANCH_ZERO(head, near_empty)
+		NEAR_COMMIT8(none, at, 0)
+		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [head] "=&r"(head)
+		: NEAR_SEQ_IN, [p] "r"(p), [none] "r"((uint64_t)0)
+		: NEAR_SEQ_CLOBBER
+		: near_failed, near_empty);
+	/* clang-format on */
+	NEAR_SEQ_EDGE;
+	*list = (struct near_stack_node *)head;
+	return NEAR__DONE;
+near_failed:
+	NEAR_SEQ_EDGE;
+	return NEAR__FAILED;
+near_empty:
+	NEAR_SEQ_EDGE;
+	return NEAR__EMPTY;
+}
+
+/* Pushes a node that is on no stack. */
+static inline void near_stack_push(struct near_stack *s, struct near_stack_node *node)
+{
+	NEAR__TSAN_RELEASE(node);
+	if (__builtin_expect(!near__stack_try_push(s->p, node, node), 0))
+		near__stack_push_slow(s, node, node);
+}
+
+/* Pushes a chain first ... last, linked by next, in one step; pops return first first. */
+static inline void near_stack_push_chain(struct near_stack *s, struct near_stack_node *first,
+                                         struct near_stack_node *last)
+{
+	for (struct near_stack_node *n = first; NEAR__TSAN && n != last; n = n->next)
+		NEAR__TSAN_RELEASE(n);
+	NEAR__TSAN_RELEASE(last);
+	if (__builtin_expect(!near__stack_try_push(s->p, first, last), 0))
+		near__stack_push_slow(s, first, last);
+}
+
+/* Pops a node. NULL: the own slot and the fallback lists are empty, and so was the slot that this pop
+ * could take, or none was due. */
+static inline struct near_stack_node *near_stack_pop(struct near_stack *s)
+{
+	struct near_stack_node *node;
+
+	if (__builtin_expect(near__stack_try_pop(s->p, &node) != NEAR__DONE, 0))
+		node = near__stack_pop_slow(s);
+	if (node)
+		NEAR__TSAN_ACQUIRE(node);
+	return node;
+}
+
+/* Takes the whole list of the own slot, or, if that is empty, a fallback list: linked by next, NULL if
+ * both are empty. */
+NEAR_API struct near_stack_node *near_stack_pop_all(struct near_stack *s);
+
+/* Pops a node, taking other slots' lists if it must. NULL: at some moment during the call each list was
+ * empty. */
+NEAR_API struct near_stack_node *near_stack_steal(struct near_stack *s);
+
+/* Takes the lists of all slots: linked by next, NULL if all are empty. */
+NEAR_API struct near_stack_node *near_stack_drain(struct near_stack *s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
