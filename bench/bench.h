@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* bench: the programs that `nearcpu bench` measures, as tables of rows.
+ *
+ * A benchmark is one struct bench: one table, whose rows do the same work in different ways. Each
+ * measurement of a row runs in a process of its own, started anew with the row's environment, so that
+ * rows which differ in the mode of a whole process can stand in one table, and none of them inherits
+ * caches, memory or slots from another.
+ *
+ * A row that measures time gives three functions. `setup` runs once, on the main thread. `prepare` runs
+ * in each thread, untimed. `work` does `iterations` operations; the harness in threads.c times it. It is
+ * called several times, so `check` compares with run->done, not with one run. A row that measures
+ * otherwise gives `run` alone. State stands in static variables: a process runs one row.
+ *
+ * To add a benchmark: one file here, one line in registry.c.
+ */
+#ifndef BENCH_BENCH_H
+#define BENCH_BENCH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define BENCH_LINE 128 /* two lines of 64: the neighbour is prefetched with it */
+#define BENCH_MAX_THREADS 8192
+
+enum bench_role {
+	BENCH_PEER,
+	BENCH_OURS,
+	BENCH_YARDSTICK, /* does less than is asked for: shows what the rest costs */
+};
+
+struct bench_sample {
+	uint64_t ops;
+	uint64_t wall_ns;
+	uint64_t user_ns, system_ns; /* of all threads */
+	uint64_t bytes;              /* benchmarks of memory alone */
+};
+
+struct bench_run {
+	unsigned threads;
+	uint64_t iterations; /* of each thread; 0: find out how long an operation takes */
+	uint64_t done;       /* operations of all threads so far, warm-up included */
+	const char *wrong;   /* what `prepare` or `check` found */
+};
+
+struct bench_thread {
+	struct bench_run *run;
+	unsigned index;
+	uint64_t iterations;
+};
+
+struct bench_row {
+	const char *name;  /* as typed and as in the JSON */
+	const char *label; /* as in the tables, at most 30 columns */
+	enum bench_role role;
+	const char *conf;     /* NEAR_CONF of the process; NULL: as the user set it */
+	const char *tunables; /* GLIBC_TUNABLES, likewise */
+	/* Why this process cannot measure the row, or NULL. */
+	const char *(*missing)(void);
+	int (*setup)(struct bench_run *run);
+	/* What is wrong, or NULL; so also `check`. */
+	const char *(*prepare)(struct bench_thread *t);
+	void (*work)(struct bench_thread *t);
+	const char *(*check)(struct bench_run *run);
+	int (*run)(struct bench_run *run, struct bench_sample *out);
+};
+
+enum bench_kind {
+	BENCH_TIME,   /* the cost of an operation is CPU time */
+	BENCH_MEMORY, /* the cost of an object is resident memory */
+};
+
+/* A bound that a row keeps or not, printed below the table. */
+struct bench_figure {
+	const char *text;
+	const char *row;
+	const char *against; /* NULL: the row's own cost */
+	bool difference;     /* row minus against, not row over against */
+	double goal;         /* at most */
+	unsigned from, to;   /* number of threads that it is about; 0: any */
+};
+
+struct bench {
+	const char *name; /* benchmarks of one name are run together */
+	const char *part; /* tells them apart, or NULL */
+	const char *title;
+	const char *text; /* what is measured, for the report */
+	const char *op;   /* one operation, with its article: "an add" */
+	enum bench_kind kind;
+	const struct bench_row *rows;
+	size_t row_count;
+	const struct bench_figure *figures;
+	size_t figure_count;
+	const char *base;      /* a row whose cost is taken off in a column of its own, or NULL */
+	uint64_t iterations;   /* of each thread; 0: as many as fill the time of a measurement */
+	unsigned threads;      /* 0: by default one, and one for each CPU */
+	bool fixed_threads;    /* --threads does not apply */
+	bool fixed_iterations; /* --iterations does not apply, `iterations` is always done in full */
+	bool core;             /* runs when no name is given */
+};
+
+/* Ends with NULL. */
+extern const struct bench *const bench_registry[];
+
+/* Runs one row as *run says. 0 or negative errno; the sample counts only if run->wrong is NULL. */
+int bench_measure(const struct bench_row *row, struct bench_run *run, struct bench_sample *out);
+
+/* How many CPUs this process may use, and the i-th of them (modulo their number). */
+unsigned bench_allowed_cpus(void);
+unsigned bench_allowed_cpu(unsigned i);
+
+/* Binds the calling thread to one CPU. */
+int bench_pin(unsigned cpu);
+
+/* `n` zeroed objects of `size` bytes, on cache lines of their own if size is BENCH_LINE. NULL: no memory. */
+void *bench_alloc(size_t n, size_t size);
+
+/* Compares what was counted with what was done. */
+const char *bench_compare(uint64_t found, uint64_t expected);
+
+/* Reasons for bench_row.missing. */
+const char *bench_needs_live(void);
+const char *bench_needs_cid(void);
+const char *bench_needs_own_area(void);
+
+#define BENCH_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* The compiler must neither fold nor move what stands on both sides. */
+#define BENCH_BARRIER() __asm__ volatile("" ::: "memory")
+#define BENCH_USE(value) __asm__ volatile("" ::"r"(value))
+
+#endif

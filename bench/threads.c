@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/* threads: runs a row's work in several threads at once and measures it.
+ *
+ * All threads are started, prepared and warmed up first, then let go together. Each measures its own
+ * CPU time, so that waiting at the start counts for nobody; wall time is from the first start to the
+ * last end.
+ */
+#include "bench.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <time.h>
+
+#define STACK_BYTES (128 * 1024)
+#define WARM_UP 1000
+#define PILOT_FIRST 256
+#define PILOT_CPU_NS 1000000   /* long enough: of CPU time a thread, */
+#define PILOT_WALL_NS 50000000 /* or of waiting for each other */
+#define PILOT_TRIES 3
+
+struct gate {
+	atomic_uint arrived;
+	atomic_int state; /* 0: wait, 1: go, -1: give up */
+};
+
+struct worker {
+	struct bench_thread thread;
+	const struct bench_row *row;
+	struct gate *gate;
+	pthread_t id;
+	const char *wrong;
+	uint64_t start, end, user_ns, system_ns;
+};
+
+static uint64_t clock_ns(clockid_t clock)
+{
+	struct timespec ts;
+
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t usage_us(const struct timeval *tv)
+{
+	return (uint64_t)tv->tv_sec * 1000000u + (uint64_t)tv->tv_usec;
+}
+
+/* The clock gives the exact sum, and brings up to date what getrusage then divides by ticks. */
+static uint64_t cpu_time(struct rusage *split)
+{
+	uint64_t ns = clock_ns(CLOCK_THREAD_CPUTIME_ID);
+
+	getrusage(RUSAGE_THREAD, split);
+	return ns;
+}
+
+static void work_timed(struct worker *w)
+{
+	struct rusage before, after;
+	uint64_t cpu, user, system;
+
+	cpu = cpu_time(&before);
+	w->start = clock_ns(CLOCK_MONOTONIC);
+	w->row->work(&w->thread);
+	w->end = clock_ns(CLOCK_MONOTONIC);
+	cpu = cpu_time(&after) - cpu;
+
+	user = usage_us(&after.ru_utime) - usage_us(&before.ru_utime);
+	system = usage_us(&after.ru_stime) - usage_us(&before.ru_stime);
+	w->system_ns = user + system ? (uint64_t)((double)cpu * system / (user + system)) : 0;
+	w->user_ns = cpu - w->system_ns;
+}
+
+static void *worker_main(void *arg)
+{
+	struct worker *w = arg;
+	uint64_t iterations = w->thread.iterations;
+	int state;
+
+	if (w->row->prepare)
+		w->wrong = w->row->prepare(&w->thread);
+	if (w->thread.iterations > WARM_UP)
+		w->thread.iterations = WARM_UP;
+	w->row->work(&w->thread);
+	w->thread.iterations = iterations;
+
+	/* acq_rel and acquire: what threads prepared for each other is seen by all of them. */
+	atomic_fetch_add_explicit(&w->gate->arrived, 1, memory_order_acq_rel);
+	while (!(state = atomic_load_explicit(&w->gate->state, memory_order_acquire)))
+		sched_yield();
+	if (state > 0)
+		work_timed(w);
+	return NULL;
+}
+
+static int start_workers(struct worker *workers, unsigned n, unsigned *started)
+{
+	pthread_attr_t attr;
+	int err = 0;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	for (*started = 0; *started < n && !err; *started += !err)
+		err = pthread_create(&workers[*started].id, &attr, worker_main, &workers[*started]);
+	pthread_attr_destroy(&attr);
+	return -err;
+}
+
+static void sum_up(const struct worker *workers, struct bench_run *run, struct bench_sample *out)
+{
+	uint64_t start = UINT64_MAX, end = 0;
+	unsigned i;
+
+	*out = (struct bench_sample){0};
+	for (i = 0; i < run->threads; i++) {
+		if (workers[i].wrong)
+			run->wrong = workers[i].wrong;
+		if (workers[i].start < start)
+			start = workers[i].start;
+		if (workers[i].end > end)
+			end = workers[i].end;
+		out->user_ns += workers[i].user_ns;
+		out->system_ns += workers[i].system_ns;
+		out->ops += workers[i].thread.iterations;
+	}
+	out->wall_ns = end - start;
+}
+
+static int measure_once(const struct bench_row *row, struct bench_run *run, uint64_t iterations,
+			struct bench_sample *out)
+{
+	struct gate gate = {0};
+	struct worker *workers = calloc(run->threads, sizeof(*workers));
+	unsigned i, started;
+	int err;
+
+	if (!workers)
+		return -ENOMEM;
+	for (i = 0; i < run->threads; i++)
+		workers[i] = (struct worker){
+			.thread = {.run = run, .index = i, .iterations = iterations},
+			.row = row,
+			.gate = &gate,
+		};
+	err = start_workers(workers, run->threads, &started);
+	while (!err && atomic_load_explicit(&gate.arrived, memory_order_acquire) < run->threads)
+		sched_yield();
+	atomic_store_explicit(&gate.state, err ? -1 : 1, memory_order_release);
+	for (i = 0; i < started; i++)
+		pthread_join(workers[i].id, NULL);
+	if (!err) {
+		sum_up(workers, run, out);
+		run->done +=
+			out->ops + run->threads * (iterations < WARM_UP ? iterations : WARM_UP);
+	}
+	free(workers);
+	return err;
+}
+
+/* Grows the number of iterations until a run is long enough to tell what one costs. Of several runs the
+ * shortest counts: on a busy machine a thread that has to wait for its CPU says nothing. */
+static int pilot(const struct bench_row *row, struct bench_run *run, struct bench_sample *out)
+{
+	uint64_t iterations = PILOT_FIRST;
+	struct bench_sample s;
+	int err, tries = 0;
+
+	do {
+		err = measure_once(row, run, iterations, &s);
+		if (err)
+			return err;
+		if ((s.user_ns + s.system_ns) / run->threads < PILOT_CPU_NS &&
+		    s.wall_ns < PILOT_WALL_NS && iterations < UINT64_MAX / 8)
+			iterations *= 8;
+		else if (!tries++ || s.wall_ns < out->wall_ns)
+			*out = s;
+	} while (tries < PILOT_TRIES && out->wall_ns < PILOT_WALL_NS);
+	return 0;
+}
+
+int bench_measure(const struct bench_row *row, struct bench_run *run, struct bench_sample *out)
+{
+	int err = row->setup ? row->setup(run) : 0;
+
+	*out = (struct bench_sample){0};
+	if (err)
+		return err;
+	if (row->run)
+		return row->run(run, out);
+	err = run->iterations ? measure_once(row, run, run->iterations, out) : pilot(row, run, out);
+	if (!err && !run->wrong && row->check)
+		run->wrong = row->check(run);
+	return err;
+}

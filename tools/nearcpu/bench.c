@@ -1,0 +1,278 @@
+/* SPDX-License-Identifier: MIT */
+/* nearcpu bench: measure the structures beside what programs use instead. */
+#include "child.h"
+#include "output.h"
+#include "report.h"
+#include "tool.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REPEAT 7
+#define REPEAT_QUICK 5
+
+static void print_help(void)
+{
+	printf("usage: nearcpu bench [BENCHMARK...] [OPTION...]\n\n"
+	       "Measures each row of a table in processes of its own, repetitions interleaved. Without a\n"
+	       "name the core set runs, in at most three minutes.\n\n"
+	       "  --list          the benchmarks; with names, their rows\n"
+	       "  --quick         shorter measurements: the core set in 20 seconds\n"
+	       "  --threads N,... threads at once (1 and one for each CPU)\n"
+	       "  --iterations N  operations of each thread (as the benchmark says)\n"
+	       "  --repeat N      repetitions (%d; with --quick %d)\n"
+	       "  --json FILE     every sample and what was made of them; - is standard output\n"
+	       "  --html FILE     a page with tables and plots, readable without network\n"
+	       "  --help          this text\n"
+	       "  --version       the version\n",
+	       REPEAT, REPEAT_QUICK);
+}
+
+static bool is_benchmark(const char *name)
+{
+	for (size_t i = 0; bench_registry[i]; i++)
+		if (strcmp(bench_registry[i]->name, name) == 0)
+			return true;
+	return false;
+}
+
+static bool is_named(const struct bench_options *o, const char *name)
+{
+	for (size_t i = 0; i < o->name_count; i++)
+		if (strcmp(o->names[i], name) == 0)
+			return true;
+	return !o->name_count;
+}
+
+static void list_rows(const struct bench *b)
+{
+	for (size_t i = 0; i < b->row_count; i++) {
+		const struct bench_row *row = &b->rows[i];
+
+		printf("    %-14s %s%s%s%s%s\n", row->name, row->label,
+		       row->conf ? "  NEAR_CONF=" : "", row->conf ? row->conf : "",
+		       row->tunables ? "  GLIBC_TUNABLES=" : "",
+		       row->tunables ? row->tunables : "");
+	}
+}
+
+static int list(const struct bench_options *o)
+{
+	for (size_t i = 0; bench_registry[i]; i++) {
+		const struct bench *b = bench_registry[i];
+
+		if (!is_named(o, b->name))
+			continue;
+		printf("%-12s %s\n", b->name, b->title);
+		if (o->name_count)
+			list_rows(b);
+	}
+	return EXIT_DONE;
+}
+
+static bool parse_threads(const char *text, struct bench_options *o)
+{
+	char word[16];
+	uint64_t n;
+
+	o->thread_counts = 0;
+	for (;;) {
+		size_t len = strcspn(text, ",");
+
+		if (len >= sizeof(word) || o->thread_counts == MAX_THREAD_COUNTS)
+			return false;
+		memcpy(word, text, len);
+		word[len] = 0;
+		if (!parse_number(word, 1, BENCH_MAX_THREADS, &n))
+			return false;
+		o->threads[o->thread_counts++] = (unsigned)n;
+		if (!text[len])
+			return true;
+		text += len + 1;
+	}
+}
+
+enum { STOP = -1 }; /* parse_options: go on */
+
+/* Applies one option; returns STOP or an exit code. */
+static int apply(struct bench_options *o, int c, char **argv, bool *want_list)
+{
+	uint64_t n;
+
+	switch (c) {
+	case 't':
+		if (parse_threads(optarg, o))
+			return STOP;
+		return usage_error("bench", "--threads takes numbers from 1 to %d, not '%s'",
+				   BENCH_MAX_THREADS, optarg);
+	case 'i':
+		if (parse_number(optarg, 1, (uint64_t)1 << 40, &o->iterations))
+			return STOP;
+		return usage_error("bench", "--iterations takes a number from 1 to 2^40, not '%s'",
+				   optarg);
+	case 'r':
+		if (!parse_number(optarg, 1, MAX_REPEAT, &n))
+			return usage_error("bench",
+					   "--repeat takes a number from 1 to %d, not '%s'",
+					   MAX_REPEAT, optarg);
+		o->repeat = (unsigned)n;
+		return STOP;
+	case 'J':
+		o->json = optarg;
+		return STOP;
+	case 'H':
+		o->html = optarg;
+		return STOP;
+	case 'l':
+		*want_list = true;
+		return STOP;
+	case 'q':
+		o->quick = true;
+		return STOP;
+	case 'h':
+		print_help();
+		return finish_stdout("bench", EXIT_DONE);
+	case 'V':
+		print_version();
+		return finish_stdout("bench", EXIT_DONE);
+	default:
+		return option_error("bench", c, argv);
+	}
+}
+
+static int parse_options(int argc, char **argv, struct bench_options *o, bool *want_list)
+{
+	static const struct option options[] = {
+		{"threads", required_argument, NULL, 't'},
+		{"iterations", required_argument, NULL, 'i'},
+		{"repeat", required_argument, NULL, 'r'},
+		{"json", required_argument, NULL, 'J'},
+		{"html", required_argument, NULL, 'H'},
+		{"list", no_argument, NULL, 'l'},
+		{"quick", no_argument, NULL, 'q'},
+		{"help", no_argument, NULL, 'h'},
+		{"version", no_argument, NULL, 'V'},
+		{NULL, 0, NULL, 0},
+	};
+	int c, code;
+
+	while ((c = getopt_long(argc, argv, ":hV", options, NULL)) != -1) {
+		code = apply(o, c, argv, want_list);
+		if (code != STOP)
+			return code;
+	}
+	o->names = argv + optind;
+	o->name_count = (size_t)(argc - optind);
+	for (size_t i = 0; i < o->name_count; i++)
+		if (!is_benchmark(o->names[i]))
+			return usage_error(
+				"bench",
+				"unknown benchmark '%s'; 'nearcpu bench --list' names them",
+				o->names[i]);
+	if (o->json && o->html && strcmp(o->json, o->html) == 0)
+		return usage_error("bench", "--json and --html cannot both write '%s'", o->json);
+	if (!o->repeat)
+		o->repeat = o->quick ? REPEAT_QUICK : REPEAT;
+	return STOP;
+}
+
+/* Before the long work, not after it. */
+static int check_files(const struct bench_options *o)
+{
+	const char *files[] = {o->json, o->html};
+
+	for (size_t i = 0; i < 2; i++) {
+		int err = files[i] ? output_check(files[i]) : 0;
+
+		if (err)
+			return failure("bench", "cannot write '%s': %s", files[i], strerror(-err));
+	}
+	return EXIT_DONE;
+}
+
+static int write_file(const char *path, char *text)
+{
+	int err = text ? output_write(path, text, strlen(text)) : -ENOMEM;
+
+	free(text);
+	if (!err || strcmp(path, "-") == 0)
+		return EXIT_DONE; /* standard output tells of its errors at the end */
+	return failure("bench", "cannot write '%s': %s", path, strerror(-err));
+}
+
+static int write_files(const struct report *report)
+{
+	const struct bench_options *o = &report->options;
+	int code = EXIT_DONE, err;
+	char *html;
+
+	if (o->json)
+		code = write_file(o->json, report_json(report));
+	if (o->html) {
+		err = report_html(report, &html);
+		if (err)
+			return err == -EINTR ? err
+					     : failure("bench", "cannot make the page: %s",
+						       strerror(-err));
+		code |= write_file(o->html, html);
+	}
+	return code;
+}
+
+static void print_table(const struct table_result *t)
+{
+	text_table(t);
+	fflush(stdout);
+}
+
+static void print_nothing(const struct table_result *t)
+{
+	(void)t;
+}
+
+static bool takes_stdout(const char *path)
+{
+	return path && strcmp(path, "-") == 0;
+}
+
+static int run(struct report *report)
+{
+	const struct bench_options *o = &report->options;
+	bool quiet = takes_stdout(o->json) || takes_stdout(o->html);
+	int code = check_files(o), err;
+
+	if (code)
+		return code;
+	child_catch_signals();
+	machine_read(&report->machine);
+	err = report_run(report, quiet ? print_nothing : print_table);
+	if (!err)
+		err = write_files(report);
+	if (child_interrupted() || err == -EINTR)
+		return 128 + child_interrupted();
+	if (err < 0)
+		return failure("bench", "cannot measure: %s", strerror(-err));
+	if (report_failed(report))
+		err = failure("bench", "some rows failed; the table says which, and why");
+	return finish_stdout("bench", err);
+}
+
+int bench_main(int argc, char **argv)
+{
+	struct report *report;
+	bool want_list = false;
+	int code;
+
+	if (argc > 1 && strcmp(argv[1], "--row") == 0)
+		return row_main(argc - 2, argv + 2);
+	report = calloc(1, sizeof(*report));
+	if (!report)
+		return failure("bench", "not enough memory");
+	code = parse_options(argc, argv, &report->options, &want_list);
+	if (code == STOP)
+		code = want_list ? finish_stdout("bench", list(&report->options)) : run(report);
+	report_free(report);
+	free(report);
+	return code;
+}

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* child: runs a program, collects what it writes, and ends it when the user interrupts us. */
+#ifndef NEARCPU_CHILD_H
+#define NEARCPU_CHILD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct child {
+	const char *const *argv; /* argv[0] is looked up in PATH */
+	const char *const *set;  /* pairs of a variable and its value; ends with NULL */
+	const char *input;       /* for its standard input; NULL: none */
+	unsigned timeout_s;
+};
+
+struct child_result {
+	char *out;       /* standard output, ends with 0; to be freed */
+	char error[200]; /* first line of standard error */
+	int status;      /* as of waitpid */
+};
+
+/* Catches SIGINT, SIGTERM and SIGHUP from now on. */
+void child_catch_signals(void);
+
+/* The signal that asked us to stop, or 0. */
+int child_interrupted(void);
+
+/* 0; -EINTR when interrupted; -ETIME when it took too long; another negative errno when it could not
+ * be started. In each case nothing of it is left running. */
+int child_run(const struct child *child, struct child_result *out);
+
+#endif

@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* machine: where we run, for `nearcpu info` and for the head of a report. */
+#ifndef NEARCPU_MACHINE_H
+#define NEARCPU_MACHINE_H
+
+#include <jansson.h>
+#include <nearcpu/rseq.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/utsname.h>
+
+/* A set of CPUs or nodes as the kernel writes it: "0-3,8". */
+struct machine_set {
+	char list[200];
+	unsigned count;
+};
+
+struct machine {
+	struct utsname kernel;
+	char libc[40];
+	char processor[100];
+	struct machine_set possible, online, allowed, nodes;
+	uint64_t memory_bytes;
+	struct near_rseq_status rseq;
+	bool has_perf, has_gnuplot;
+	const char *conf;     /* NEAR_CONF, or NULL */
+	const char *tunables; /* GLIBC_TUNABLES, or NULL */
+	char conf_text[200], tunables_text[200];
+};
+
+/* A part that the command was built with, or without. */
+struct machine_part {
+	const char *name, *for_what;
+	bool built_in;
+};
+
+/* *out must stay where it is. */
+void machine_read(struct machine *out);
+
+/* Replaces what is not printable. */
+void machine_ascii(char *text);
+
+/* Ends with a NULL name. */
+extern const struct machine_part machine_parts[];
+
+/* Each name in turn whose bit is set, from i = 0 on; NULL at the end. */
+const char *machine_membarrier(unsigned commands, unsigned *i);
+
+const char *machine_slot_kind(enum near_slot_kind kind);
+
+/* A new object, or NULL without memory. */
+json_t *machine_json(const struct machine *m);
+
+void machine_print(const struct machine *m);
+
+#endif

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* report: what `nearcpu bench` was asked for, what it measured, and how that is said. */
+#ifndef NEARCPU_REPORT_H
+#define NEARCPU_REPORT_H
+
+#include "../../bench/bench.h"
+#include "machine.h"
+
+#include <stdio.h>
+#include <time.h>
+
+#define MAX_REPEAT 1000
+#define MAX_THREAD_COUNTS 32
+
+struct bench_options {
+	char *const *names; /* what to run; all of the core if there are none */
+	size_t name_count;
+	unsigned threads[MAX_THREAD_COUNTS];
+	size_t thread_counts; /* 0: as the benchmark says */
+	uint64_t iterations;  /* 0: as the benchmark says */
+	unsigned repeat;
+	bool quick;
+	const char *json, *html; /* files, or NULL */
+};
+
+struct row_result {
+	const struct bench_row *row;
+	char note[240];      /* why it was not measured */
+	bool failed;         /* the note tells of a failure, not of something missing */
+	uint64_t iterations; /* of each thread, in each repetition */
+	double pilot_ns;     /* wall time of an iteration, roughly */
+	struct bench_sample *samples;
+	unsigned count; /* of samples; 0: not measured */
+};
+
+struct table_result {
+	const struct bench *bench;
+	unsigned threads;
+	uint64_t iterations; /* of each thread: the times shown are for so many */
+	bool fixed;          /* rows were asked to do just so many */
+	unsigned wanted;     /* repetitions */
+	struct row_result *rows;
+};
+
+struct report {
+	struct bench_options options;
+	struct machine machine;
+	struct table_result *tables;
+	size_t count;
+	time_t started;
+	double seconds;
+};
+
+struct spread {
+	double min, low, median, high, max; /* low and high: the quartiles */
+};
+
+/* stats.c */
+
+/* The cost of one operation: nanoseconds of CPU time, or bytes. */
+double sample_cost(const struct table_result *t, const struct bench_sample *s);
+double sample_wall_ns(const struct bench_sample *s);
+struct spread spread_of(const double *values, unsigned count);
+struct spread row_cost(const struct table_result *t, const struct row_result *r);
+/* The median over the repetitions of one member, for an operation. */
+enum sample_part { PART_WALL, PART_USER, PART_SYSTEM };
+double row_part_ns(const struct row_result *r, enum sample_part part);
+/* Cost of a over cost of b, pair by pair: what slows the machine for a while slows both. */
+struct spread cost_ratio(const struct table_result *t, const struct row_result *a,
+			 const struct row_result *b);
+const struct row_result *find_row(const struct table_result *t, const char *name);
+/* The cheapest or the dearest of the rows that r competes with, or NULL. */
+const struct row_result *best_other(const struct table_result *t, const struct row_result *r);
+const struct row_result *worst_other(const struct table_result *t, const struct row_result *r);
+
+/* A figure of the benchmark: false if it is not about this table, or rows are missing. */
+bool figure_value(const struct table_result *t, const struct bench_figure *f, double *value);
+
+/* words.c: each fills `out` and returns it. */
+
+struct word {
+	char text[48];
+};
+struct word say_ratio(double ratio);                     /* 1.36, 12.1, 1/8.3 */
+struct word say_rate(double per_second);                 /* 27.6 M */
+struct word say_cost(enum bench_kind kind, double cost); /* 0.81 ns, 16.0 bytes */
+struct word say_count(uint64_t n);                       /* 10,000,000 */
+struct word say_ms(double ns);
+/* All operations that the times shown are for. */
+double table_ops(const struct table_result *t, const struct row_result *r);
+/* "hitcounter, 2 threads" */
+void table_name(const struct table_result *t, char *out, size_t size);
+void table_title(const struct table_result *t, char *out, size_t size);
+/* What the times are for and how often it was measured. */
+void table_conditions(const struct table_result *t, char *out, size_t size);
+/* One line: value, what it is, goal, reached or not. */
+bool figure_line(const struct table_result *t, const struct bench_figure *f, char *out,
+		 size_t size);
+/* What the table shows, in sentences made from its figures. */
+void table_verdict(const struct table_result *t, char *out, size_t size);
+/* Whether it ran less than the table is about, for want of time. */
+bool row_is_scaled(const struct table_result *t, const struct row_result *r);
+
+/* columns.c */
+
+struct column {
+	const char *head;
+	int width;
+	struct word (*cell)(const struct table_result *t, const struct row_result *r);
+};
+#define MAX_COLUMNS 12
+/* Which columns the table has; returns their number. */
+size_t table_columns(const struct table_result *t, const struct column *out[MAX_COLUMNS]);
+
+/* run.c: measures all that the options ask for. 0, -EINTR when interrupted, or another negative errno.
+ * `done` is called after each table. */
+int report_run(struct report *report, void (*done)(const struct table_result *t));
+void report_free(struct report *report);
+bool report_failed(const struct report *report);
+
+/* row.c: `nearcpu bench --row BENCHMARK/ROW THREADS ITERATIONS`, by which we start ourselves. */
+int row_main(int argc, char **argv);
+/* Starts it, waits, and fills *sample or r->note. As child_run. */
+int row_measure(const struct table_result *t, struct row_result *r, uint64_t iterations,
+		struct bench_sample *sample);
+
+/* text.c */
+void text_table(const struct table_result *t);
+
+/* bench_json.c, html.c, plot.c: to be freed; NULL without memory. */
+char *report_json(const struct report *report);
+/* -EINTR when interrupted. */
+int report_html(const struct report *report, char **out);
+/* An inline SVG element; *out is NULL if there is no gnuplot or nothing to draw. */
+int plot_svg(const struct table_result *t, char **out);
+
+#endif

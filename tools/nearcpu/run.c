@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/* run: which tables, how many iterations of each row, and the order in which they are measured.
+ *
+ * Repetitions are interleaved: first repetition of all rows of a table, then the second of all. Whatever
+ * slows the machine for a while so slows all rows.
+ */
+#include "child.h"
+#include "progress.h"
+#include "report.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The times in a table are for so many operations a thread if the benchmark names no number. */
+#define NOMINAL 10000000
+
+#define TARGET_NS 100e6 /* a measurement of a row that is free to choose */
+#define TARGET_QUICK_NS 15e6
+#define START_S 0.005    /* to start a process and its threads */
+#define QUICK_PART 10    /* of the iterations that a benchmark names, */
+#define QUICK_PART_RUN 4 /* for rows that measure themselves */
+
+/* Of a run over all, in seconds. The work is planned to end by the first; at the second no further
+ * repetition begins. The rest is for the last one and for the report. */
+struct budget {
+	double plan, end;
+};
+static const struct budget whole = {145, 170}, quick = {13, 17};
+
+/* A table that was asked for by name. */
+#define NAMED_S 60
+
+static double now_s(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static bool is_chosen(const struct bench *b, const struct bench_options *o)
+{
+	for (size_t i = 0; i < o->name_count; i++)
+		if (strcmp(o->names[i], b->name) == 0)
+			return true;
+	return !o->name_count && b->core;
+}
+
+static uint64_t nominal(const struct bench *b, const struct bench_options *o)
+{
+	if (o->iterations)
+		return o->iterations;
+	if (!b->iterations)
+		return NOMINAL;
+	if (!o->quick || b->kind == BENCH_MEMORY)
+		return b->iterations;
+	return b->iterations / (b->rows[0].run ? QUICK_PART_RUN : QUICK_PART);
+}
+
+static int add_table(struct report *report, const struct bench *b, unsigned threads)
+{
+	struct table_result *t =
+		realloc(report->tables, (report->count + 1) * sizeof(*report->tables));
+
+	if (!t)
+		return -ENOMEM;
+	report->tables = t;
+	t += report->count;
+	*t = (struct table_result){.bench = b,
+				   .threads = threads,
+				   .iterations = nominal(b, &report->options),
+				   .fixed = report->options.iterations || b->iterations,
+				   .wanted = report->options.repeat};
+	t->rows = calloc(b->row_count, sizeof(*t->rows));
+	if (!t->rows)
+		return -ENOMEM;
+	report->count++;
+	for (size_t i = 0; i < b->row_count; i++) {
+		t->rows[i].row = &b->rows[i];
+		t->rows[i].samples = calloc(t->wanted, sizeof(struct bench_sample));
+		if (!t->rows[i].samples)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+static int add_tables(struct report *report, const struct bench *b)
+{
+	const struct bench_options *o = &report->options;
+	unsigned cpus = bench_allowed_cpus();
+	int err = 0;
+
+	if (b->fixed_threads || (b->threads && !o->thread_counts))
+		return add_table(report, b, b->threads);
+	for (size_t i = 0; i < o->thread_counts && !err; i++)
+		err = add_table(report, b, o->threads[i]);
+	if (o->thread_counts)
+		return err;
+	err = add_table(report, b, 1);
+	return err || cpus == 1 ? err : add_table(report, b, cpus);
+}
+
+/* Finds out what an iteration costs, and which rows cannot run here. */
+static int pilot(struct table_result *t)
+{
+	for (size_t i = 0; i < t->bench->row_count; i++) {
+		struct row_result *r = &t->rows[i];
+		struct bench_sample s = {0};
+		int err;
+
+		if (r->row->run)
+			continue;
+		err = row_measure(t, r, 0, &s);
+		if (err)
+			return err;
+		if (s.ops)
+			r->pilot_ns = (double)s.wall_ns * t->threads / (double)s.ops;
+	}
+	return 0;
+}
+
+/* Seconds for all repetitions if no measurement takes more than cap_ns. */
+static double time_with(const struct table_result *t, double cap_ns)
+{
+	double sum = 0;
+
+	for (size_t i = 0; i < t->bench->row_count; i++) {
+		double ns = t->rows[i].pilot_ns * (double)t->rows[i].iterations;
+
+		sum += START_S + (ns < cap_ns ? ns : cap_ns) / 1e9;
+	}
+	return sum * t->wanted;
+}
+
+/* Shortens the longest measurements until the table fits. */
+static void fit(struct table_result *t, double seconds)
+{
+	double low = 1e6, high = 1e12;
+
+	if (time_with(t, high) <= seconds)
+		return;
+	for (int i = 0; i < 60; i++) {
+		double middle = (low + high) / 2;
+
+		if (time_with(t, middle) > seconds)
+			high = middle;
+		else
+			low = middle;
+	}
+	for (size_t i = 0; i < t->bench->row_count; i++) {
+		struct row_result *r = &t->rows[i];
+
+		if (r->pilot_ns * (double)r->iterations > low)
+			r->iterations = (uint64_t)(low / r->pilot_ns) + 1;
+	}
+}
+
+static void plan(struct table_result *t, const struct bench_options *o, double seconds)
+{
+	double target = o->quick ? TARGET_QUICK_NS : TARGET_NS;
+
+	for (size_t i = 0; i < t->bench->row_count; i++) {
+		struct row_result *r = &t->rows[i];
+
+		r->iterations = t->iterations;
+		if (!t->fixed && r->pilot_ns > 0)
+			r->iterations = (uint64_t)(target / r->pilot_ns) + 1;
+	}
+	if (!o->iterations)
+		fit(t, seconds);
+}
+
+static int measure_row(struct table_result *t, struct row_result *r)
+{
+	struct bench_sample s = {0};
+	int err = row_measure(t, r, r->iterations, &s);
+
+	if (!err && s.ops)
+		r->samples[r->count++] = s;
+	/* One failure spoils the row: what was measured before it proves nothing. */
+	if (!err && !s.ops)
+		r->count = 0;
+	return err;
+}
+
+static int run_table(struct table_result *t, const struct bench_options *o, double seconds,
+		     double end)
+{
+	int err = pilot(t);
+
+	if (err)
+		return err;
+	plan(t, o, seconds);
+	for (unsigned n = 0; n < t->wanted; n++) {
+		if (n && end > 0 && now_s() > end)
+			break;
+		for (size_t i = 0; i < t->bench->row_count && !err; i++) {
+			struct row_result *r = &t->rows[i];
+
+			progress_step(t, r->row, n + 1);
+			if (!r->note[0])
+				err = measure_row(t, r);
+		}
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static unsigned count_steps(const struct report *report)
+{
+	unsigned steps = 0;
+
+	for (size_t i = 0; i < report->count; i++)
+		steps += (unsigned)report->tables[i].bench->row_count * report->tables[i].wanted;
+	return steps;
+}
+
+int report_run(struct report *report, void (*done)(const struct table_result *t))
+{
+	const struct bench_options *o = &report->options;
+	const struct budget *budget = o->quick ? &quick : o->name_count ? NULL : &whole;
+	double start = now_s(), seconds = NAMED_S;
+	int err = 0;
+
+	report->started = time(NULL);
+	for (size_t i = 0; bench_registry[i] && !err; i++)
+		if (is_chosen(bench_registry[i], o))
+			err = add_tables(report, bench_registry[i]);
+	progress_begin(count_steps(report));
+	for (size_t i = 0; i < report->count && !err; i++) {
+		if (budget)
+			seconds = (budget->plan - (now_s() - start)) / (double)(report->count - i);
+		err = run_table(&report->tables[i], o, seconds, budget ? start + budget->end : 0);
+		progress_clear();
+		if (!err)
+			done(&report->tables[i]);
+	}
+	report->seconds = now_s() - start;
+	return child_interrupted() ? -EINTR : err;
+}
+
+bool report_failed(const struct report *report)
+{
+	for (size_t i = 0; i < report->count; i++)
+		for (size_t j = 0; j < report->tables[i].bench->row_count; j++)
+			if (report->tables[i].rows[j].failed)
+				return true;
+	return false;
+}
+
+void report_free(struct report *report)
+{
+	for (size_t i = 0; i < report->count; i++) {
+		struct table_result *t = &report->tables[i];
+
+		for (size_t j = 0; j < t->bench->row_count; j++)
+			free(t->rows[j].samples);
+		free(t->rows);
+	}
+	free(report->tables);
+}

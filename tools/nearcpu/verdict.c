@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/* verdict: what a table shows, in sentences made from its figures. A loss is said like a win. */
+#include "report.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+struct text {
+	char *out;
+	size_t size;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *fmt, ...)
+{
+	size_t used = strlen(text->out);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text->out + used, text->size - used, fmt, args);
+	va_end(args);
+}
+
+static bool without_rseq(const struct row_result *r)
+{
+	return r->row->conf && strstr(r->row->conf, "rseq:off");
+}
+
+/* The cheapest of ours, with or without rseq; in the C library's usual mode. */
+static const struct row_result *ours(const struct table_result *t, bool off)
+{
+	const struct row_result *best = NULL;
+
+	for (size_t i = 0; i < t->bench->row_count; i++) {
+		const struct row_result *r = &t->rows[i];
+
+		if (!r->count || r->row->role != BENCH_OURS || without_rseq(r) != off)
+			continue;
+		if (r->row->tunables && best)
+			continue;
+		if (!best || row_cost(t, r).median < row_cost(t, best).median)
+			best = r;
+	}
+	return best;
+}
+
+static const struct row_result *yardstick(const struct table_result *t)
+{
+	for (size_t i = 0; i < t->bench->row_count; i++)
+		if (t->rows[i].count && t->rows[i].row->role == BENCH_YARDSTICK)
+			return &t->rows[i];
+	return NULL;
+}
+
+/* The repetitions do not agree on which is the cheaper one, or are too few to tell. */
+static bool undecided(struct spread ratio, unsigned count)
+{
+	if (count < 3)
+		return ratio.median > 0.9 && ratio.median < 1.1;
+	return ratio.low <= 1 && ratio.high >= 1;
+}
+
+static void compare_with(struct text *text, const struct table_result *t,
+			 const struct row_result *r, const struct row_result *other)
+{
+	struct spread ratio = cost_ratio(t, r, other);
+	double percent = (ratio.median - 1) * 100;
+
+	if (undecided(ratio, r->count < other->count ? r->count : other->count))
+		say(text, "no clear difference from \"%s\" (%+.1f %%, within the spread)",
+		    other->row->label, percent);
+	else if (ratio.median > 0.9 && ratio.median < 1.1)
+		say(text, "%.1f %% %s than \"%s\"%s", percent < 0 ? -percent : percent,
+		    percent < 0 ? "less" : "more", other->row->label,
+		    percent < 0 ? "" : ", so it loses here");
+	else if (ratio.median < 1)
+		say(text, "%s of what \"%s\" costs", say_ratio(ratio.median).text,
+		    other->row->label);
+	else
+		say(text, "%s times what \"%s\" costs, so it loses here",
+		    say_ratio(ratio.median).text, other->row->label);
+}
+
+static void say_ours(struct text *text, const struct table_result *t, const struct row_result *r)
+{
+	const struct row_result *best = best_other(t, r), *worst = worst_other(t, r);
+
+	say(text, "\"%s\" costs %s%s %s", r->row->label,
+	    say_cost(t->bench->kind, row_cost(t, r).median).text,
+	    t->bench->kind == BENCH_TIME ? " of CPU time" : "", t->bench->op);
+	if (best) {
+		say(text, ": ");
+		compare_with(text, t, r, best);
+	}
+	if (worst && worst != best) {
+		say(text, ", the best of the others; ");
+		compare_with(text, t, r, worst);
+		say(text, ", the worst");
+	}
+	say(text, ". ");
+}
+
+static void say_off(struct text *text, const struct table_result *t, const struct row_result *r)
+{
+	const struct row_result *best = best_other(t, r);
+
+	say(text, "Without rseq it costs %s", say_cost(t->bench->kind, row_cost(t, r).median).text);
+	if (best) {
+		say(text, ": ");
+		compare_with(text, t, r, best);
+	}
+	say(text, ". ");
+}
+
+static void say_yardstick(struct text *text, const struct table_result *t,
+			  const struct row_result *r, const struct row_result *yard)
+{
+	if (t->bench->base) {
+		const struct row_result *base = find_row(t, t->bench->base);
+		double above = base ? row_cost(t, r).median - row_cost(t, base).median : 0;
+
+		if (base && above > 0)
+			say(text, "That is %s above the %s. ", say_cost(t->bench->kind, above).text,
+			    base->row->label);
+		else if (base)
+			say(text, "That is no more than the %s. ", base->row->label);
+		return;
+	}
+	say(text, "The yardstick, \"%s\", costs %s. ", yard->row->label,
+	    say_cost(t->bench->kind, row_cost(t, yard).median).text);
+}
+
+void table_verdict(const struct table_result *t, char *out, size_t size)
+{
+	const struct row_result *on = ours(t, false), *off = ours(t, true), *yard = yardstick(t);
+	struct text text = {out, size};
+
+	out[0] = 0;
+	if (!on && !off) {
+		say(&text, "Nothing of ours could be measured here.");
+		return;
+	}
+	if (on)
+		say_ours(&text, t, on);
+	else
+		say(&text, "No row with sequences could be measured. ");
+	if (on && yard)
+		say_yardstick(&text, t, on, yard);
+	if (off)
+		say_off(&text, t, off);
+	for (size_t end = strlen(out); end && out[end - 1] == ' '; end--)
+		out[end - 1] = 0;
+}
