@@ -34,7 +34,7 @@ endif()
 
 # ThreadSanitizer and AddressSanitizer of gcc 12 and clang 14 fail now and then where the kernel
 # randomizes more address bits than they expect.
-set(near_test_launcher "")
+set(near_test_launcher ${CMAKE_CROSSCOMPILING_EMULATOR})
 if(near_sanitizers AND NEAR_SETARCH AND NOT CMAKE_CROSSCOMPILING)
   execute_process(COMMAND "${NEAR_SETARCH}" -R true RESULT_VARIABLE near_setarch_fails
     OUTPUT_QUIET ERROR_QUIET)
