@@ -2,14 +2,15 @@
 /* bench: the programs that `nearcpu bench` measures, as tables of rows.
  *
  * A benchmark is one struct bench: one table, whose rows do the same work in different ways. Each
- * measurement of a row runs in a process of its own, started anew with the row's environment, so that
- * rows which differ in the mode of a whole process can stand in one table, and none of them inherits
- * caches, memory or slots from another.
+ * measurement of a row runs in a process of its own, started anew with the row's environment, so
+ * that rows which differ in the mode of a whole process can stand in one table, and none of them
+ * inherits caches, memory or slots from another.
  *
- * A row that measures time gives three functions. `setup` runs once, on the main thread. `prepare` runs
- * in each thread, untimed. `work` does `iterations` operations; the harness in threads.c times it. It is
- * called several times, so `check` compares with run->done, not with one run. A row that measures
- * otherwise gives `run` alone. State stands in static variables: a process runs one row.
+ * A row that measures time gives three functions. `setup` runs once, on the main thread. `prepare`
+ * runs in each thread, untimed. `work` does `iterations` operations; the harness in threads.c
+ * times it. It is called several times, so `check` compares with run->done, not with one run. A
+ * row that measures otherwise gives `run` alone. State stands in static variables: a process runs
+ * one row.
  *
  * To add a benchmark: one file here, one line in registry.c.
  */
@@ -91,12 +92,11 @@ struct bench {
 	size_t row_count;
 	const struct bench_figure *figures;
 	size_t figure_count;
-	const char *base;      /* a row whose cost is taken off in a column of its own, or NULL */
-	uint64_t iterations;   /* of each thread; 0: as many as fill the time of a measurement */
-	unsigned threads;      /* 0: by default one, and one for each CPU */
-	bool fixed_threads;    /* --threads does not apply */
-	bool fixed_iterations; /* --iterations does not apply, `iterations` is always done in full */
-	bool core;             /* runs when no name is given */
+	const char *base;    /* a row whose cost is taken off in a column of its own, or NULL */
+	uint64_t iterations; /* of each thread; 0: as many as fill the time of a measurement */
+	unsigned threads;    /* 0: by default one, and one for each CPU */
+	bool fixed_threads;  /* --threads does not apply */
+	bool core;           /* runs when no name is given */
 };
 
 /* Ends with NULL. */
@@ -112,7 +112,7 @@ unsigned bench_allowed_cpu(unsigned i);
 /* Binds the calling thread to one CPU. */
 int bench_pin(unsigned cpu);
 
-/* `n` zeroed objects of `size` bytes, on cache lines of their own if size is BENCH_LINE. NULL: no memory. */
+/* `n` zeroed objects of `size` bytes; aligned to BENCH_LINE. NULL without memory. */
 void *bench_alloc(size_t n, size_t size);
 
 /* Compares what was counted with what was done. */

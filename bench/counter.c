@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* counter: one thread adds to a per-CPU counter.
  *
- * Source: the table with which rseq was merged into Linux in 2018 (kernel commit d7822b1e24f2): getcpu
- * and an atomic, 15.3 ns on x86-64, against a sequence, 2.0 ns. Since 2.35 glibc's sched_getcpu itself
- * reads the CPU from rseq; the rows "vDSO" switch that off and so are the ones of 2018.
+ * Source: the table with which rseq was merged into Linux in 2018 (kernel commit d7822b1e24f2):
+ * getcpu and an atomic, 15.3 ns on x86-64, against a sequence, 2.0 ns. Since 2.35 glibc's
+ * sched_getcpu itself reads the CPU from rseq; the rows "vDSO" switch that off and so are the ones
+ * of 2018.
  */
 #include "bench.h"
 
@@ -90,9 +91,9 @@ static const struct bench_row rows[] = {
 const struct bench bench_counter = {
 	.name = "counter",
 	.title = "Per-CPU counter, one thread",
-	.text = "One thread adds to a counter that is kept per CPU: the comparison with which rseq came "
-		"into Linux in 2018. The racy rows use no atomic instruction and would lose adds with "
-		"more threads.",
+	.text = "One thread adds to a counter that is kept per CPU: the comparison with which "
+		"rseq came into Linux in 2018. The racy rows use no atomic instruction and would "
+		"lose adds with more threads.",
 	.op = "an add",
 	.rows = rows,
 	.row_count = BENCH_COUNT(rows),

@@ -127,8 +127,8 @@ static const char *missing_rdtscp(void)
 	return "this CPU has no rdtscp";
 }
 
-/* What a kernel that kept the CPU number in a user's gs segment would offer: the cost of the load. The
- * word is ours and holds the CPU that the thread is bound to. */
+/* What a kernel that kept the CPU number in a user's gs segment would offer: the cost of the
+ * load. The word is ours and holds the CPU that the thread is bound to. */
 static __thread unsigned gs_word;
 
 INLINE unsigned cpu_gs(void)
@@ -177,9 +177,10 @@ static const struct bench_figure figures[] = {
 const struct bench bench_cpuid = {
 	.name = "cpuid",
 	.title = "Asking for the CPU number",
-	.text = "One thread asks for the number of its CPU. Own area: glibc's registration is switched off "
-		"and the library registers the thread itself, on its first use. The load from the gs "
-		"segment reads a word of our own: it shows what a segment-based interface would cost.",
+	.text = "One thread asks for the number of its CPU. Own area: glibc's registration is "
+		"switched off and the library registers the thread itself, on its first use. The "
+		"load from the gs segment reads a word of our own: it shows what a segment-based "
+		"interface would cost.",
 	.op = "a question",
 	.rows = rows,
 	.row_count = BENCH_COUNT(rows),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* hitcounter: every thread adds one to the same counter, ten million times.
  *
- * Source: the hit counter with which the rseq tutorial of cosmopolitan's author compares locks, atomics,
- * per-CPU atomics, sequences and affinity; the same rows, and ours without rseq.
+ * Source: the hit counter with which the rseq tutorial of cosmopolitan's author compares locks,
+ * atomics, per-CPU atomics, sequences and affinity; the same rows, and ours without rseq.
  */
 #include "bench.h"
 
@@ -188,10 +188,11 @@ static const struct bench_figure figures[] = {
 const struct bench bench_hitcounter = {
 	.name = "hitcounter",
 	.title = "Hit counter",
-	.text = "Every thread adds one to the same counter again and again. The pinned private slot is a "
-		"plain increment by a thread that is bound to its CPU: no general solution, but the cost "
-		"that the others are measured against. CPUs that keep such a word in a register do one "
-		"a cycle. A thread-local variable counts for its thread alone.",
+	.text = "Every thread adds one to the same counter again and again. The pinned private "
+		"slot is a plain increment by a thread that is bound to its CPU: no general "
+		"solution, but the cost that the others are measured against. CPUs that keep such "
+		"a word in a register do one a cycle. A thread-local variable counts for its "
+		"thread alone.",
 	.op = "an add",
 	.rows = rows,
 	.row_count = BENCH_COUNT(rows),

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* list: pop an item from a free list that all threads share, and push it back.
  *
- * Each thread first puts ITEMS items in and holds at most one, so a list is empty for moments only; the
- * loop then tries again. Every item has a line of its own.
+ * Each thread first puts ITEMS items in and holds at most one, so a list is empty for moments
+ * only; the loop then tries again. Every item has a line of its own.
  *
- * Source: the free list of the rseq tutorial of cosmopolitan's author; the rows between the mutex and
- * ours are what programs do instead.
+ * Source: the free list of the rseq tutorial of cosmopolitan's author; the rows between the mutex
+ * and ours are what programs do instead.
  */
 #include "bench.h"
 
@@ -64,7 +64,8 @@ static void put_in(struct bench_thread *t, void (*push)(struct item *))
 		push(&items[t->index * ITEMS + i]);
 }
 
-/* The lists outlive the threads of a pilot, which come in several rounds: fill in the first alone. */
+/* The lists outlive the threads of a pilot, which come in several rounds: fill in the first
+ * alone. */
 static void put_in_once(struct bench_thread *t, void (*push)(struct item *))
 {
 	if (!t->run->done)
@@ -136,8 +137,8 @@ INLINE void push_mutex(struct item *item)
 
 LIST_ROW(mutex)
 
-/* The index of the first item in the low half, a count of changes in the high half: a head that went
- * away and came back is seen by its count (the ABA problem). */
+/* The index of the first item in the low half, a count of changes in the high half: a head that
+ * went away and came back is seen by its count (the ABA problem). */
 static _Alignas(BENCH_LINE) _Atomic uint64_t tagged_head;
 
 #define TAG ((uint64_t)1 << 32)
@@ -152,7 +153,8 @@ INLINE struct item *pop_tagged(void)
 		if (!(uint32_t)head)
 			return NULL;
 		item = &items[(uint32_t)head];
-		/* relaxed: a value that another thread writes meanwhile is rejected with the tag. */
+		/* relaxed: a value that another thread writes meanwhile is rejected with the
+		 * tag. */
 		next = atomic_load_explicit(&item->next_index, memory_order_relaxed);
 		next |= (head & ~(TAG - 1)) + TAG;
 	} while (!atomic_compare_exchange_weak_explicit(
@@ -180,7 +182,7 @@ static ck_stack_t ck_stack __attribute__((aligned(BENCH_LINE))) = CK_STACK_INITI
 
 INLINE struct item *pop_ck(void)
 {
-	ck_stack_entry_t *entry = ck_stack_pop_mpmc(&ck_stack);
+	ck_stack_entry_t *entry = ck_stack_pop_mpmc(&ck_stack); /* NOLINT: ck's own casts */
 
 	return entry ? (struct item *)((char *)entry - offsetof(struct item, entry)) : NULL;
 }
@@ -305,8 +307,9 @@ static const struct bench_figure figures[] = {
 const struct bench bench_list = {
 	.name = "list",
 	.title = "Free list",
-	.text = "Every thread pops an item from a shared free list and pushes it back. The thread-local "
-		"list shares nothing, so what one thread frees no other can use: a yardstick only.",
+	.text = "Every thread pops an item from a shared free list and pushes it back. The "
+		"thread-local list shares nothing, so what one thread frees no other can use: a "
+		"yardstick only.",
 	.op = "a pop and push",
 	.rows = rows,
 	.row_count = BENCH_COUNT(rows),

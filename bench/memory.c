@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* memory: what a million counters cost that several threads add to.
  *
- * The handles (a struct near_counter each) are allocated and touched first and not counted. Counted is
- * how much resident memory grows from then until every thread has added to every counter, with what
- * the threads themselves need.
+ * The handles (a struct near_counter each) are allocated and touched first and not counted.
+ * Counted is how much resident memory grows from then until every thread has added to every
+ * counter, with what the threads themselves need.
  */
 #include "bench.h"
 
@@ -21,7 +21,8 @@
 #define COUNTERS 1000000
 #define LINE_BYTES 64
 
-/* So that the threads meet on a busy machine too: those that run one after the other share a slot. */
+/* So that the threads meet on a busy machine too: those that run one after the other share a
+ * slot. */
 #define PASSES 8
 
 static uint64_t counters;
@@ -38,8 +39,8 @@ static uint64_t resident_bytes(void)
 	return resident * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Each thread adds to all counters, starting with one of its own, on a CPU of its own and together with
- * the others: a counter then has a copy for each of them. */
+/* Each thread adds to all counters, starting with one of its own, on a CPU of its own and
+ * together with the others: a counter then has a copy for each of them. */
 struct adder {
 	pthread_t id;
 	unsigned index;
@@ -220,9 +221,9 @@ static const struct bench_figure figures[] = {
 const struct bench bench_memory = {
 	.name = "memory",
 	.title = "Memory of a million counters",
-	.text = "Two threads add to each of a million counters. Counted is the growth of resident memory, "
-		"without the handles. One atomic each is small and slow, a cache line for each CPU is "
-		"fast and large.",
+	.text = "Two threads add to each of a million counters. Counted is the growth of "
+		"resident memory, without the handles. One atomic each is small and slow, a cache "
+		"line for each CPU is fast and large.",
 	.op = "a counter",
 	.kind = BENCH_MEMORY,
 	.rows = rows,

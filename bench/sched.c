@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* sched: what a registered rseq costs the scheduler, by `perf bench sched`.
  *
- * The kernel writes the thread's numbers when it returns to user space after a switch. perf itself runs
- * no sequences: its glibc registers every thread or, by the tunable, none.
+ * The kernel writes the thread's numbers when it returns to user space after a switch. perf itself
+ * runs no sequences: its glibc registers every thread or, by the tunable, none.
  */
 #include "bench.h"
 
@@ -40,6 +40,7 @@ static const char *missing_perf(void)
 static int start_perf(const char *const argv[], int *fd, pid_t *pid)
 {
 	posix_spawn_file_actions_t actions;
+	char *const *args;
 	int ends[2], err;
 
 	if (pipe(ends))
@@ -49,7 +50,9 @@ static int start_perf(const char *const argv[], int *fd, pid_t *pid)
 	posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", 1, 0);
 	posix_spawn_file_actions_addclose(&actions, ends[0]);
 	posix_spawn_file_actions_addclose(&actions, ends[1]);
-	err = posix_spawnp(pid, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, environ);
+	/* spawn promises not to write, its prototype does not. */
+	memcpy(&args, &argv, sizeof(args));
+	err = posix_spawnp(pid, argv[0], &actions, NULL, args, environ);
 	posix_spawn_file_actions_destroy(&actions);
 	close(ends[1]);
 	if (err)
@@ -68,8 +71,8 @@ static int run_perf(struct bench_run *run, const char *const argv[], struct benc
 {
 	struct rusage usage;
 	double seconds = 0;
-	pid_t pid;
-	int fd = -1, status, err = start_perf(argv, &fd, &pid);
+	pid_t pid = 0;
+	int fd = -1, status = 0, err = start_perf(argv, &fd, &pid);
 	FILE *f;
 
 	if (err)

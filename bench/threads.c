@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* threads: runs a row's work in several threads at once and measures it.
  *
- * All threads are started, prepared and warmed up first, then let go together. Each measures its own
- * CPU time, so that waiting at the start counts for nobody; wall time is from the first start to the
- * last end.
+ * All threads are started, prepared and warmed up first, then let go together. Each measures its
+ * own CPU time, so that waiting at the start counts for nobody; wall time is from the first start
+ * to the last end.
  */
 #include "bench.h"
 
@@ -15,7 +15,7 @@
 #include <sys/resource.h>
 #include <time.h>
 
-#define STACK_BYTES (128 * 1024)
+#define STACK_BYTES ((size_t)128 * 1024)
 #define WARM_UP 1000
 #define PILOT_FIRST 256
 #define PILOT_CPU_NS 1000000   /* long enough: of CPU time a thread, */
@@ -58,6 +58,11 @@ static uint64_t cpu_time(struct rusage *split)
 	return ns;
 }
 
+static uint64_t scale(uint64_t n, uint64_t part, uint64_t whole)
+{
+	return (uint64_t)((double)n * (double)part / (double)whole);
+}
+
 static void work_timed(struct worker *w)
 {
 	struct rusage before, after;
@@ -71,7 +76,7 @@ static void work_timed(struct worker *w)
 
 	user = usage_us(&after.ru_utime) - usage_us(&before.ru_utime);
 	system = usage_us(&after.ru_stime) - usage_us(&before.ru_stime);
-	w->system_ns = user + system ? (uint64_t)((double)cpu * system / (user + system)) : 0;
+	w->system_ns = user + system ? scale(cpu, system, user + system) : 0;
 	w->user_ns = cpu - w->system_ns;
 }
 
@@ -161,8 +166,9 @@ static int measure_once(const struct bench_row *row, struct bench_run *run, uint
 	return err;
 }
 
-/* Grows the number of iterations until a run is long enough to tell what one costs. Of several runs the
- * shortest counts: on a busy machine a thread that has to wait for its CPU says nothing. */
+/* Grows the number of iterations until a run is long enough to tell what one costs. Of several
+ * runs the shortest counts: on a busy machine a thread that has to wait for its CPU says
+ * nothing. */
 static int pilot(const struct bench_row *row, struct bench_run *run, struct bench_sample *out)
 {
 	uint64_t iterations = PILOT_FIRST;

@@ -15,8 +15,8 @@
 static void print_help(void)
 {
 	printf("usage: nearcpu bench [BENCHMARK...] [OPTION...]\n\n"
-	       "Measures each row of a table in processes of its own, repetitions interleaved. Without a\n"
-	       "name the core set runs, in at most three minutes.\n\n"
+	       "Measures each row of a table in processes of its own, repetitions interleaved.\n"
+	       "Without a name the core set runs, in at most three minutes.\n\n"
 	       "  --list          the benchmarks; with names, their rows\n"
 	       "  --quick         shorter measurements: the core set in 20 seconds\n"
 	       "  --threads N,... threads at once (1 and one for each CPU)\n"
@@ -95,11 +95,20 @@ static bool parse_threads(const char *text, struct bench_options *o)
 
 enum { STOP = -1 }; /* parse_options: go on */
 
-/* Applies one option; returns STOP or an exit code. */
-static int apply(struct bench_options *o, int c, char **argv, bool *want_list)
+static int parse_repeat(struct bench_options *o)
 {
 	uint64_t n;
 
+	if (!parse_number(optarg, 1, MAX_REPEAT, &n))
+		return usage_error("bench", "--repeat takes a number from 1 to %d, not '%s'",
+				   MAX_REPEAT, optarg);
+	o->repeat = (unsigned)n;
+	return STOP;
+}
+
+/* Applies one option; returns STOP or an exit code. */
+static int apply(struct bench_options *o, int c, char **argv, bool *want_list)
+{
 	switch (c) {
 	case 't':
 		if (parse_threads(optarg, o))
@@ -112,12 +121,7 @@ static int apply(struct bench_options *o, int c, char **argv, bool *want_list)
 		return usage_error("bench", "--iterations takes a number from 1 to 2^40, not '%s'",
 				   optarg);
 	case 'r':
-		if (!parse_number(optarg, 1, MAX_REPEAT, &n))
-			return usage_error("bench",
-					   "--repeat takes a number from 1 to %d, not '%s'",
-					   MAX_REPEAT, optarg);
-		o->repeat = (unsigned)n;
-		return STOP;
+		return parse_repeat(o);
 	case 'J':
 		o->json = optarg;
 		return STOP;

@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -86,6 +85,7 @@ static int open_all(struct descriptors *d, const char *input)
 static void become(const struct child *child, const struct descriptors *d, const sigset_t *mask,
 		   pid_t parent)
 {
+	char *const *argv;
 	int err;
 
 	setpgid(0, 0);
@@ -101,7 +101,9 @@ static void become(const struct child *child, const struct descriptors *d, const
 	for (size_t i = 0; i < SIGNALS; i++)
 		signal(signals[i], SIG_DFL);
 	sigprocmask(SIG_SETMASK, mask, NULL);
-	execvp(child->argv[0], (char *const *)(uintptr_t)child->argv);
+	/* exec promises not to write, its prototype does not. */
+	memcpy(&argv, &child->argv, sizeof(argv));
+	execvp(argv[0], argv);
 	err = errno;
 	if (write(d->exec[1], &err, sizeof(err)) < 0)
 		_exit(126);
@@ -199,7 +201,8 @@ static int run_with(const struct child *child, struct descriptors *d, const sigs
 		err = read_all(d->out[0], &out->out, child->timeout_s, mask);
 	if (err)
 		kill(-pid, SIGKILL);
-	/* While it is a zombie its number is still taken, so this kills what it left and nothing else. */
+	/* While it is a zombie its number is still taken, so this kills what it left and
+	 * nothing else. */
 	while (waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR)
 		continue;
 	kill(-pid, SIGKILL);

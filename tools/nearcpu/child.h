@@ -25,8 +25,8 @@ void child_catch_signals(void);
 /* The signal that asked us to stop, or 0. */
 int child_interrupted(void);
 
-/* 0; -EINTR when interrupted; -ETIME when it took too long; another negative errno when it could not
- * be started. In each case nothing of it is left running. */
+/* 0; -EINTR when interrupted; -ETIME when it took too long; another negative errno when it
+ * could not be started. In each case nothing of it is left running. */
 int child_run(const struct child *child, struct child_result *out);
 
 #endif

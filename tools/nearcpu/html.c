@@ -106,12 +106,12 @@ static void overview_row(FILE *f, const struct table_result *t, size_t number)
 
 static void overview(FILE *f, const struct report *report)
 {
-	fprintf(f,
-		"<div class=\"scroll\"><table><caption>The cheapest of ours beside the cheapest of the "
-		"others. The ratio says how many operations of ours cost as much as one of theirs: above 1 "
-		"is a gain.</caption>\n<thead><tr><td></td><th scope=\"col\">nearcpu</th>"
-		"<th scope=\"col\">best other</th><th scope=\"col\">ratio</th>"
-		"<th scope=\"col\">which other</th></tr></thead>\n<tbody>\n");
+	fprintf(f, "<div class=\"scroll\"><table><caption>The cheapest of ours beside the cheapest "
+		   "of the others. The ratio says how many operations of ours cost as much as one "
+		   "of theirs: above 1 is a gain.</caption>\n<thead><tr><td></td>"
+		   "<th scope=\"col\">nearcpu</th><th scope=\"col\">best other</th>"
+		   "<th scope=\"col\">ratio</th><th scope=\"col\">which other</th></tr></thead>\n"
+		   "<tbody>\n");
 	for (size_t i = 0; i < report->count; i++)
 		overview_row(f, &report->tables[i], i);
 	fprintf(f, "</tbody></table></div>\n");
@@ -120,13 +120,14 @@ static void overview(FILE *f, const struct report *report)
 static void foot(FILE *f)
 {
 	fprintf(f,
-		"<footer class=\"soft\"><p>Each measurement ran in a process of its own, started with the "
-		"row's settings; the repetitions of a table's rows were interleaved. Costs are CPU time "
-		"(user and system) of all threads; shown are medians. The spread is the distance of the "
-		"quartiles in proportion to the median. The ratio compares a row with the best of the "
-		"others: how many operations it does in the CPU time of one of theirs. Rows marked * are "
-		"yardsticks: they do less than is asked for. Rows marked ~ ran another number of "
-		"operations, and their times are in proportion.</p></footer>\n</main></body></html>\n");
+		"<footer class=\"soft\"><p>Each measurement ran in a process of its own, started "
+		"with the row's settings; the repetitions of a table's rows were interleaved. "
+		"Costs are CPU time (user and system) of all threads; shown are medians. The "
+		"spread is the distance of the quartiles in proportion to the median. The ratio "
+		"compares a row with the best of the others: how many operations it does in the "
+		"CPU time of one of theirs. Rows marked * are yardsticks: they do less than is "
+		"asked for. Rows marked ~ ran fewer operations, and their times are in "
+		"proportion.</p></footer>\n</main></body></html>\n");
 }
 
 static int tables(FILE *f, const struct report *report)

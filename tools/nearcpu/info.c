@@ -6,8 +6,8 @@
 static void print_help(void)
 {
 	printf("usage: nearcpu info [OPTION...]\n\n"
-	       "Tells whether restartable sequences work in this process, and if not, why; what the\n"
-	       "kernel and the C library offer; which slots the library uses.\n\n"
+	       "Tells whether restartable sequences work in this process, and if not, why; what\n"
+	       "the kernel and the C library offer; which slots the library uses.\n\n"
 	       "  --json     as JSON\n"
 	       "  --help     this text\n"
 	       "  --version  the version\n");

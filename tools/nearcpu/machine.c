@@ -73,9 +73,8 @@ static void read_set(struct machine_set *set, const char *path)
 		return;
 	text[strcspn(text, "\n")] = 0;
 	set->count = count_list(text);
-	if (strlen(text) >= sizeof(set->list))
-		strcpy(text + sizeof(set->list) - 5, " ...");
-	strcpy(set->list, text);
+	if (snprintf(set->list, sizeof(set->list), "%s", text) >= (int)sizeof(set->list))
+		memcpy(set->list + sizeof(set->list) - 5, " ...", 5);
 }
 
 static void append_range(struct machine_set *set, unsigned first, unsigned last)

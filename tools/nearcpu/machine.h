@@ -34,8 +34,8 @@ struct machine_part {
 	bool built_in;
 };
 
-/* *out must stay where it is. */
-void machine_read(struct machine *out);
+/* *m must stay where it is. */
+void machine_read(struct machine *m);
 
 /* Replaces what is not printable. */
 void machine_ascii(char *text);

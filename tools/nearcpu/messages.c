@@ -12,7 +12,8 @@ static void print_error(const char *sub, const char *fmt, va_list args)
 	/* What was printed so far comes first. */
 	fflush(stdout);
 	fprintf(stderr, "nearcpu%s%s: ", sub ? " " : "", sub ? sub : "");
-	vfprintf(stderr, fmt, args);
+	vfprintf(stderr, fmt,
+		 args); /* NOLINT(clang-analyzer-valist.Uninitialized): of the caller */
 	fputc('\n', stderr);
 }
 

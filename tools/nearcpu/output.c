@@ -48,11 +48,12 @@ static int resolve(const char *path, char target[PATH_MAX])
 		return -ENOENT; /* a link to nowhere */
 	if (strlen(path) >= PATH_MAX)
 		return -ENAMETOOLONG;
-	strcpy(target, path);
+	memcpy(target, path, strlen(path) + 1);
 	return 0;
 }
 
-/* Creates a file beside `target`; `temp` receives its name. Returns the descriptor or negative errno. */
+/* Creates a file beside `target`; `temp` receives its name. Returns the descriptor or negative
+ * errno. */
 static int create_beside(const char *target, char temp[PATH_MAX])
 {
 	struct stat st;

@@ -21,11 +21,11 @@
 static const char *const colours[] = {
 	[BENCH_PEER] = "#7d8794", [BENCH_OURS] = "#1f9d73", [BENCH_YARDSTICK] = "#c39a3b"};
 
-static const char style[] =
-	"<style>.plot text{fill:#1c2024;font-family:system-ui,sans-serif}"
-	".plot path[stroke]{stroke:#9aa3ad}"
-	"@media(prefers-color-scheme:dark){.plot text{fill:#e4e7ea}.plot path[stroke]{stroke:#59626c}}"
-	"</style>";
+static const char style[] = "<style>.plot text{fill:#1c2024;font-family:system-ui,sans-serif}"
+			    ".plot path[stroke]{stroke:#9aa3ad}"
+			    "@media(prefers-color-scheme:dark){.plot text{fill:#e4e7ea}"
+			    ".plot path[stroke]{stroke:#59626c}}"
+			    "</style>";
 
 /* Within double quotes of gnuplot, and of SVG, which it does not escape. */
 static void put_quoted(FILE *f, const char *text)
@@ -133,8 +133,8 @@ static char *script(const struct table_result *t, const struct range *range)
 	return text;
 }
 
-/* What gnuplot drew, in an element of ours: without its head, its unused symbols and their ids, which
- * would stand in the page several times. */
+/* What gnuplot drew, in an element of ours: without its head, its unused symbols and their ids,
+ * which would stand in the page several times. */
 static char *element(const struct table_result *t, const struct range *range, const char *svg)
 {
 	const char *from = strstr(svg, "</defs>"), *end = strstr(svg, "</svg>");

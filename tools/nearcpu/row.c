@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* row: one measurement in a process of its own.
  *
- * The parent starts this program again with the row's settings in the environment, where alone they can
- * be changed, and reads one JSON object from it: a sample, or why there is none.
+ * The parent starts this program again with the row's settings in the environment, where alone
+ * they can be changed, and reads one JSON object from it: a sample, or why there is none.
  */
 #include "child.h"
 #include "report.h"
@@ -106,9 +106,11 @@ static void read_answer(const struct child_result *result, struct row_result *r,
 	json_int_t ops, wall, user, system, bytes;
 	const char *text;
 
-	if (!WIFEXITED(result->status) || WEXITSTATUS(result->status) || !json) {
-		note_death(r, result);
-	} else if (json_unpack(json, "{s:s}", "missing", &text) == 0) {
+	if (WIFEXITED(result->status) && WEXITSTATUS(result->status)) {
+		json_decref(json);
+		json = NULL;
+	}
+	if (json_unpack(json, "{s:s}", "missing", &text) == 0) {
 		note(r, false, text);
 	} else if (json_unpack(json, "{s:s}", "error", &text) == 0) {
 		note(r, true, text);

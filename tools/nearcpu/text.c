@@ -89,7 +89,7 @@ void text_table(const struct table_result *t)
 		print_row(t, &t->rows[i], columns, n);
 	putchar('\n');
 	if (has_yardstick(t))
-		printf("* a yardstick: does less than is asked for, and does not count as one of the others\n");
+		printf("* a yardstick: does less than is asked for; not one of the others\n");
 	table_verdict(t, line, sizeof(line));
 	print_wrapped(line);
 	for (size_t i = 0; i < t->bench->figure_count; i++)

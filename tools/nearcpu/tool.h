@@ -23,8 +23,8 @@ struct subcommand {
 
 #define PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
 
-/* Print one line on standard error and return the exit code: "nearcpu bench: unknown ...". `sub` is NULL
- * for the command itself. */
+/* Print one line on standard error and return the exit code: "nearcpu bench: unknown ...".
+ * `sub` is NULL for the command itself. */
 PRINTF(2, 3) int usage_error(const char *sub, const char *fmt, ...);
 PRINTF(2, 3) int failure(const char *sub, const char *fmt, ...);
 

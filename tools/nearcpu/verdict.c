@@ -16,7 +16,7 @@ __attribute__((format(printf, 2, 3))) static void say(struct text *text, const c
 	va_list args;
 
 	va_start(args, fmt);
-	vsnprintf(text->out + used, text->size - used, fmt, args);
+	vsnprintf(text->out + used, text->size - used, fmt, args); /* NOLINT: started above */
 	va_end(args);
 }
 

@@ -11,7 +11,7 @@ __attribute__((format(printf, 1, 2))) static struct word word(const char *fmt, .
 	va_list args;
 
 	va_start(args, fmt);
-	vsnprintf(w.text, sizeof(w.text), fmt, args);
+	vsnprintf(w.text, sizeof(w.text), fmt, args); /* NOLINT: started above */
 	va_end(args);
 	return w;
 }
