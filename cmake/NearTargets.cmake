@@ -18,8 +18,8 @@ function(near_target_defaults target)
     C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS ON
     CXX_STANDARD 17 CXX_STANDARD_REQUIRED ON CXX_EXTENSIONS OFF
     C_VISIBILITY_PRESET hidden)
-  target_compile_options(${target} PRIVATE -Wall -Wextra -Wshadow -Wpointer-arith -Wwrite-strings
-    "$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes>"
+  target_compile_options(${target} PRIVATE -Wall -Wextra -Wpointer-arith -Wwrite-strings
+    "$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wshadow>"
     "$<$<BOOL:${NEAR_WERROR}>:-Werror>")
   if(near_sanitizers)
     target_compile_options(${target} PRIVATE -fsanitize=${near_sanitizers}

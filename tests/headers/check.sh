@@ -20,15 +20,23 @@ case $("$@" --version) in
 *) emit=(-fkeep-inline-functions) ;;
 esac
 
+# compile HEADER FLAG...
+compile() {
+	local header=$1
+	shift
+	printf '#include <%s>\n#include <%s>\n' "$header" "$header" |
+		"$@" -Wall -Wextra -pedantic -Werror -I"$include" -x "$language" -c -o /dev/null -
+}
+
 headers=0 failed=0
 while read -r header; do
 	headers=$((headers + 1))
-	if ! printf '#include <%s>\n#include <%s>\n' "$header" "$header" |
-		"$@" "-std=$standard" -O2 -Wall -Wextra -pedantic -Werror "${emit[@]}" \
-			-I"$include" -x "$language" -c -o /dev/null -; then
-		echo "$header does not compile alone as $standard" >&2
-		failed=$((failed + 1))
-	fi
+	for level in -O0 -O2; do
+		if ! compile "$header" "$@" "-std=$standard" "$level" "${emit[@]}"; then
+			echo "$header does not compile alone as $standard with $level" >&2
+			failed=$((failed + 1))
+		fi
+	done
 done < <(cd "$include" && find nearcpu -name '*.h' ! -path 'nearcpu/arch/*' | sort)
 
 echo "$headers headers, $failed failed"

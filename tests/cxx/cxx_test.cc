@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* The headers as C++ programs use them. */
+#include "sum.h"
+
+#include <nearcpu/counter.h>
+#include <nearcpu/lock.h>
+#include <nearcpu/refcount.h>
+#include <nearcpu/rseq.h>
+#include <nearcpu/shared.h>
+#include <nearcpu/stack.h>
+#include <gtest/gtest.h>
+#include <thread>
+#include <vector>
+
+namespace
+{
+
+constexpr int kThreads = 4;
+constexpr int kRounds = 20000;
+
+template <typename Body> void inThreads(Body body)
+{
+	std::vector<std::thread> threads;
+
+	for (int i = 0; i < kThreads; i++)
+		threads.emplace_back([&] {
+			for (int round = 0; round < kRounds; round++)
+				body();
+		});
+	for (std::thread &t : threads)
+		t.join();
+}
+
+TEST(Cxx, TemplateInTwoFiles)
+{
+	Sum<std::int64_t> sum;
+
+	inThreads([&] {
+		sum.add(3);
+		add_elsewhere(sum, -1);
+	});
+	EXPECT_EQ(sum.read(), std::int64_t{2} * kThreads * kRounds);
+}
+
+TEST(Cxx, TemplateOfTwoTypes)
+{
+	Sum<std::uint64_t> sum;
+
+	inThreads([&] { sum.add(1); });
+	EXPECT_EQ(sum.read(), std::uint64_t{kThreads} * kRounds);
+}
+
+TEST(Cxx, Counter)
+{
+	near_counter counter;
+
+	ASSERT_EQ(near_counter_init(&counter), 0);
+	inThreads([&] { near_counter_add(&counter, 1); });
+	EXPECT_EQ(near_counter_read(&counter), kThreads * kRounds);
+	near_counter_destroy(&counter);
+}
+
+TEST(Cxx, Stack)
+{
+	near_stack stack;
+	near_stack_node nodes[kThreads * 2];
+	int left = 0;
+
+	ASSERT_EQ(near_stack_init(&stack), 0);
+	for (near_stack_node &node : nodes)
+		near_stack_push(&stack, &node);
+	inThreads([&] {
+		if (near_stack_node *node = near_stack_pop(&stack))
+			near_stack_push(&stack, node);
+	});
+	for (near_stack_node *node = near_stack_drain(&stack); node; node = node->next)
+		left++;
+	EXPECT_EQ(left, kThreads * 2);
+	near_stack_destroy(&stack);
+}
+
+int released;
+
+TEST(Cxx, Refcount)
+{
+	near_refcount count;
+
+	released = 0;
+	ASSERT_EQ(near_refcount_init(&count, [](near_refcount *) { released++; }), 0);
+	inThreads([&] {
+		near_refcount_get(&count);
+		near_refcount_put(&count);
+	});
+	EXPECT_EQ(released, 0);
+	near_refcount_kill(&count);
+	EXPECT_EQ(released, 1);
+	near_refcount_destroy(&count);
+}
+
+TEST(Cxx, Lock)
+{
+	near_lock lock = NEAR_LOCK_INIT;
+	int sum = 0;
+
+	inThreads([&] {
+		near_lock_lock(&lock);
+		sum++;
+		near_lock_unlock(&lock);
+	});
+	EXPECT_EQ(sum, kThreads * kRounds);
+}
+
+TEST(Cxx, Shared)
+{
+	near_shared region;
+
+	ASSERT_EQ(near_shared_create(&region, 64), 0);
+	inThreads([&] { near_shared_add(&region, 8, 2); });
+	EXPECT_EQ(near_shared_read(&region, 8), 2 * kThreads * kRounds);
+	near_shared_close(&region);
+}
+
+} // namespace

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* A per-slot sum of any integer of 8 bytes, with a sequence in a template. Included by two files, so
+ * that the linker has two copies of the sequence and drops one. */
+#ifndef NEARCPU_TESTS_CXX_SUM_H
+#define NEARCPU_TESTS_CXX_SUM_H
+
+#include <nearcpu/percpu.h>
+#include <cstdint>
+#include <new>
+
+template <typename T> class Sum
+{
+	static_assert(sizeof(T) == 8, "sequences load and store words of 8 bytes");
+
+public:
+	Sum()
+	{
+		if (near_percpu_alloc(&p_, sizeof(T), alignof(T)))
+			throw std::bad_alloc();
+	}
+	~Sum()
+	{
+		near_percpu_free(p_);
+	}
+	Sum(const Sum &) = delete;
+	Sum &operator=(const Sum &) = delete;
+
+	void add(T n)
+	{
+		for (int i = 0; i < NEAR_SEQ_TRIES; i++) {
+			if (tryAdd(n))
+				return;
+			if (!near_slot_open(p_))
+				break;
+		}
+		__atomic_fetch_add(static_cast<T *>(near_percpu_fallback(p_)), n, __ATOMIC_RELAXED);
+	}
+
+	T read() const
+	{
+		T sum = 0;
+
+		for (unsigned s = 0; near_percpu_next(p_, &s); s++)
+			sum += __atomic_load_n(static_cast<T *>(near_percpu_at(p_, s)),
+					       __ATOMIC_RELAXED);
+		return sum;
+	}
+
+private:
+	/* at[0] += n; the store commits. */
+	bool tryAdd(T n)
+	{
+		uint64_t at, v, tmp;
+
+		if (!NEAR__HAS_SEQ)
+			return false;
+		/* clang-format off */
+		__asm__ volatile goto(
+			NEAR_SEQ_BEGIN
+			NEAR_SLOT(at, p)
+			NEAR_LOAD8(v, at, 0)
+			NEAR_ADD(v, n)
+			NEAR_COMMIT8(v, at, 0)
+			: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [v] "=&r"(v)
+			: NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p_), [n] "r"(n)
+			: NEAR_SEQ_CLOBBER
+			: near_failed);
+		/* clang-format on */
+		NEAR_SEQ_EDGE;
+		return true;
+	near_failed:
+		NEAR_SEQ_EDGE;
+		return false;
+	}
+
+	void *p_;
+};
+
+void add_elsewhere(Sum<std::int64_t> &sum, std::int64_t n);
+
+#endif
