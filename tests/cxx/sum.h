@@ -28,7 +28,7 @@ public:
 	void add(T n)
 	{
 		for (int i = 0; i < NEAR_SEQ_TRIES; i++) {
-			if (tryAdd(n))
+			if (tryAdd(p_, n))
 				return;
 			if (!near_slot_open(p_))
 				break;
@@ -47,8 +47,8 @@ public:
 	}
 
 private:
-	/* at[0] += n; the store commits. */
-	bool tryAdd(T n)
+	/* at[0] += n; the store commits. Out of line, so that it stands in both files. */
+	__attribute__((noinline)) static bool tryAdd(void *p, T n)
 	{
 		uint64_t at, v, tmp;
 
@@ -62,13 +62,13 @@ private:
 			NEAR_ADD(v, n)
 			NEAR_COMMIT8(v, at, 0)
 			: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [v] "=&r"(v)
-			: NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p_), [n] "r"(n)
+			: NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p), [n] "r"(n)
 			: NEAR_SEQ_CLOBBER
 			: near_failed);
 		/* clang-format on */
 		NEAR_SEQ_EDGE;
 		return true;
-	near_failed:
+near_failed:
 		NEAR_SEQ_EDGE;
 		return false;
 	}
