@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernel's lists of CPUs, and what the library makes of this machine's. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <nearcpu/rseq.h>
+
+#include "topology.h"
+
+static void the_highest_number_of_a_list(void **state)
+{
+	static const struct {
+		const char *text;
+		int max;
+	} table[] = {
+		{"0", 0},
+		{"0\n", 0},
+		{"7", 7},
+		{"0-3\n", 3},
+		{"0-3,8\n", 8},
+		{"8,0-3\n", 8},
+		{"0,2,4,6\n", 6},
+		{"0-0\n", 0},
+		{"3-5,7-9,1\n", 9},
+		{"0-1023\n", 1023},
+		{"0-8191\n", 8191},
+		{"1048576", 1048576},
+		{"007", 7},
+		{"0-3\nignored", 3},
+		/* What is not a list. */
+		{"", -1},
+		{"\n", -1},
+		{"-", -1},
+		{",", -1},
+		{"-1", -1},
+		{",1", -1},
+		{"1,", -1},
+		{"1,\n", -1},
+		{"1-", -1},
+		{"1-\n", -1},
+		{"1,,2", -1},
+		{"1--2", -1},
+		{"1 2", -1},
+		{" 1", -1},
+		{"1-3 \n", -1},
+		{"0x3", -1},
+		{"a", -1},
+		{"0-3;8", -1},
+		{"1048577", -1},
+		{"99999999999999999999", -1},
+		{"0-4294967295", -1},
+		{"\xff", -1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LENGTH(table); i++) {
+		int max = near__list_max(table[i].text);
+
+		if (max != table[i].max)
+			fail_msg("\"%s\": %d, not %d", table[i].text, max, table[i].max);
+	}
+}
+
+/* Any bytes give a number in range or -1. */
+static void random_lists_stay_in_range(void **state)
+{
+	static const char bytes[] = "0123456789-,\n a";
+	unsigned rounds = unit_scale(200000);
+	uint64_t seed = 2;
+
+	(void)state;
+	for (unsigned i = 0; i < rounds; i++) {
+		char text[16];
+		unsigned n = unit_random(&seed) % LENGTH(text);
+
+		for (unsigned k = 0; k < n; k++)
+			text[k] = bytes[unit_random(&seed) % (sizeof(bytes) - 1)];
+		text[n] = '\0';
+		assert_in_range(near__list_max(text) + 1, 0, (1 << 20) + 1);
+	}
+}
+
+static int read_list_max(const char *path, char *text, size_t size)
+{
+	FILE *f = fopen(path, "r");
+
+	if (!f)
+		return -1;
+	text[0] = '\0';
+	if (!fgets(text, (int)size, f))
+		text[0] = '\0';
+	fclose(f);
+	return near__list_max(text);
+}
+
+static void this_machine_is_covered(void **state)
+{
+	unsigned cpus = near__topology_cpus(), nodes = near__topology_nodes(), cpu = 0, node = 0;
+	char text[4096];
+	int max;
+
+	(void)state;
+	assert_true(cpus >= (unsigned)sysconf(_SC_NPROCESSORS_CONF));
+	assert_int_equal(near_cpus(), cpus);
+	max = read_list_max("/sys/devices/system/cpu/possible", text, sizeof(text));
+	if (max >= 0)
+		assert_int_equal(cpus, max + 1);
+	max = read_list_max("/sys/devices/system/node/possible", text, sizeof(text));
+	assert_int_equal(nodes, max >= 0 ? max + 1 : 1);
+	for (unsigned n = 0; unit_pin(n, NULL); n++) {
+		assert_int_equal(syscall(SYS_getcpu, &cpu, &node, NULL), 0);
+		assert_true(cpu < cpus && node < nodes);
+	}
+	unit_unpin();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_highest_number_of_a_list),
+		cmocka_unit_test(random_lists_stay_in_range),
+		cmocka_unit_test(this_machine_is_covered),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

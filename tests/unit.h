@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/* What the unit tests share: threads, children, deaths, checks that work outside of the main thread.
+ *
+ * cmocka's assertions jump out of the test: they are for the main thread of the main process. Threads
+ * and children use CHECK, which ends the process. */
+#ifndef NEARCPU_TESTS_UNIT_H
+#define NEARCPU_TESTS_UNIT_H
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
+#define CHECK(holds)                                                                               \
+	do {                                                                                       \
+		if (!(holds)) {                                                                    \
+			fprintf(stderr, "%s:%d: %s is false\n", __FILE__, __LINE__, #holds);       \
+			_exit(1);                                                                  \
+		}                                                                                  \
+	} while (0)
+
+/* What no library call may change. */
+#define UNIT_ERRNO 4711
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#define UNIT_SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#define UNIT_SANITIZED 1
+#endif
+#endif
+#ifndef UNIT_SANITIZED
+#define UNIT_SANITIZED 0
+#endif
+
+/* True under valgrind and qemu-user, which hide the kernel's vDSO. */
+static inline bool unit_emulated(void)
+{
+	return getauxval(AT_SYSINFO_EHDR) == 0;
+}
+
+/* n, or less where the test would take too long. */
+static inline unsigned unit_scale(unsigned n)
+{
+	unsigned divisor = unit_emulated() ? 20 : UNIT_SANITIZED ? 5 : 1;
+
+	return n / divisor ? n / divisor : 1;
+}
+
+static inline pthread_t unit_start(void *(*run)(void *), void *arg)
+{
+	pthread_t thread;
+	int error = pthread_create(&thread, NULL, run, arg);
+
+	if (error) {
+		fprintf(stderr, "pthread_create: %s\n", strerror(error));
+		exit(1);
+	}
+	return thread;
+}
+
+static inline void unit_join(pthread_t thread)
+{
+	if (pthread_join(thread, NULL))
+		exit(1);
+}
+
+/* Runs n threads on the elements of an array and waits for them. */
+static inline void unit_run(void *(*run)(void *), void *array, size_t size, unsigned n)
+{
+	pthread_t threads[64];
+
+	if (n > LENGTH(threads))
+		exit(1);
+	for (unsigned i = 0; i < n; i++)
+		threads[i] = unit_start(run, (char *)array + i * size);
+	for (unsigned i = 0; i < n; i++)
+		unit_join(threads[i]);
+}
+
+/* Binds this thread to the n-th CPU that the process may use. False: there is none. */
+static inline bool unit_pin(unsigned n, unsigned *cpu)
+{
+	static cpu_set_t allowed;
+	static bool known;
+	cpu_set_t one;
+
+	if (!known)
+		known = sched_getaffinity(0, sizeof(allowed), &allowed) == 0;
+	for (unsigned c = 0; c < CPU_SETSIZE; c++) {
+		if (!CPU_ISSET(c, &allowed) || n--)
+			continue;
+		CPU_ZERO(&one);
+		CPU_SET(c, &one);
+		if (cpu)
+			*cpu = c;
+		return sched_setaffinity(0, sizeof(one), &one) == 0;
+	}
+	return false;
+}
+
+/* The thread may use all CPUs again that unit_pin knows. */
+static inline void unit_unpin(void)
+{
+	cpu_set_t all;
+
+	CPU_ZERO(&all);
+	for (unsigned c = 0; c < CPU_SETSIZE; c++)
+		CPU_SET(c, &all);
+	sched_setaffinity(0, sizeof(all), &all);
+}
+
+/* The exit status of a child that runs `run`, 0 if it returns. -1: killed by *signal. */
+static inline int unit_wait(pid_t child, int *signal)
+{
+	int status;
+
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return -2;
+	if (WIFEXITED(status))
+		return WEXITSTATUS(status);
+	if (signal)
+		*signal = WTERMSIG(status);
+	return -1;
+}
+
+static inline pid_t unit_fork(void (*run)(void *), void *arg)
+{
+	pid_t child;
+
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		alarm(120);
+		run(arg);
+		_exit(0);
+	}
+	return child;
+}
+
+/* Asserts that a child that runs `run` comes back with 0. */
+static inline void unit_in_child(void (*run)(void *), void *arg)
+{
+	pid_t child = unit_fork(run, arg);
+
+	assert_true(child > 0);
+	assert_int_equal(unit_wait(child, NULL), 0);
+}
+
+/* Runs `run` in a child; what it writes to standard error comes back in `text`. */
+static inline int unit_capture(void (*run)(void *), void *arg, char *text, size_t size, int *signal)
+{
+	size_t used = 0;
+	ssize_t n;
+	int ends[2];
+	pid_t child;
+
+	assert_int_equal(pipe(ends), 0);
+	fflush(NULL);
+	child = fork();
+	if (child == 0) {
+		struct rlimit none = {0, 0};
+
+		setrlimit(RLIMIT_CORE, &none);
+		alarm(120);
+		dup2(ends[1], 2);
+		close(ends[0]);
+		close(ends[1]);
+		run(arg);
+		_exit(0);
+	}
+	close(ends[1]);
+	while (used < size - 1 && (n = read(ends[0], text + used, size - 1 - used)) > 0)
+		used += (size_t)n;
+	text[used] = '\0';
+	close(ends[0]);
+	assert_true(child > 0);
+	return unit_wait(child, signal);
+}
+
+/* Asserts that `run` stops the process by abort() after exactly this line on standard error. */
+static inline void unit_dies(void (*run)(void *), void *arg, const char *line)
+{
+	char text[4096], expected[256];
+	int signal = 0;
+
+	snprintf(expected, sizeof(expected), "nearcpu: %s\n", line);
+	assert_int_equal(unit_capture(run, arg, text, sizeof(text), &signal), -1);
+	assert_int_equal(signal, SIGABRT);
+	assert_string_equal(text, expected);
+}
+
+/* A small generator, for the same numbers each time. */
+static inline uint32_t unit_random(uint64_t *state)
+{
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(*state >> 33);
+}
+
+#endif
