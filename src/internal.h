@@ -59,7 +59,7 @@ struct near__process {
 	struct near__conf conf;
 	unsigned cpus, nodes;
 	unsigned slots;             /* live slots; the number of the slot that is never open */
-	uint32_t node_mul;
+	uint32_t general;           /* near__thread.general of live threads */
 	enum near_slot_kind slot_kind;
 	const char *slot_why;
 	bool has_cid, has_node;

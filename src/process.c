@@ -91,6 +91,7 @@ static const char *unusable(struct near__process *p)
 static void choose_slots(struct near__process *p)
 {
 	p->slots = p->cpus;
+	p->general = 1;
 	if (p->conf.slot == NEAR__SLOT_BY_CPU || !p->has_cid) {
 		p->slot_kind = NEAR_SLOT_CPU;
 		p->slot_why = p->has_cid ? "chosen by NEAR_CONF=slot:cpu"
@@ -98,6 +99,7 @@ static void choose_slots(struct near__process *p)
 		return;
 	}
 	p->slot_kind = NEAR_SLOT_CID;
+	p->general = 0;
 	p->slot_why = "one node: memory follows the number of threads that run at once";
 	if (p->conf.slot == NEAR__SLOT_BY_CID) {
 		p->slot_why = "chosen by NEAR_CONF=slot:cid";
@@ -106,7 +108,7 @@ static void choose_slots(struct near__process *p)
 	} else if (p->nodes > 1) {
 		p->slot_kind = NEAR_SLOT_NODE_CID;
 		p->slot_why = "several nodes: each has slots of its own, so that memory is local";
-		p->node_mul = p->cpus;
+		p->general = 1 + 2 * p->cpus;
 		p->slots = p->cpus * p->nodes;
 	}
 }

@@ -84,7 +84,7 @@ static void enter_live(struct near__area *area)
 {
 	struct near__thread *t = &near__self;
 
-	t->node_mul = near__process.node_mul;
+	*(volatile uint32_t *)&t->general = near__process.general;
 	*(struct near__area *volatile *)&t->area = area;
 	*(const uint32_t *volatile *)&t->index =
 		near__process.slot_kind == NEAR_SLOT_CPU ? &area->cpu_id : &area->mm_cid;
@@ -149,7 +149,7 @@ uint32_t near__index_now(void)
 	const struct near__thread *t = &near__self;
 	uint32_t node = *(volatile uint32_t *)&t->area->node_id;
 
-	return *(volatile const uint32_t *)t->index + node * t->node_mul;
+	return *(volatile const uint32_t *)t->index + node * (t->general / 2);
 }
 
 static const char *why_live(const struct near__area *area)

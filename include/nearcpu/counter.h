@@ -51,21 +51,19 @@ NEAR_API void near_counter_destroy(struct near_counter *c);
 
 NEAR_API void near__counter_add_slow(int64_t *p, int64_t n);
 
-/* at[0] += n; the store commits. Harmless to repeat: nothing else is written. */
+/* p[own slot] += n commits. Harmless to repeat: nothing else is written. */
 static inline bool near__counter_try_add(int64_t *p, int64_t n)
 {
-	uint64_t at, v, tmp;
+	uint64_t at, tmp;
 
 	if (!NEAR__HAS_SEQ)
 		return false;
 	/* clang-format off */
 	__asm__ volatile goto(
 		NEAR_SEQ_BEGIN
-		NEAR_SLOT(at, p)
-		NEAR_LOAD8(v, at, 0)
-		NEAR_ADD(v, n)
-		NEAR_COMMIT8(v, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [v] "=&r"(v)
+		NEAR_OFFSET(at, p)
+		NEAR_COMMIT_ADD8X(n, p, at)
+		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at)
 		: NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p), [n] "r"(n)
 		: NEAR_SEQ_CLOBBER
 		: near_failed);

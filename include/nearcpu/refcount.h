@@ -58,10 +58,10 @@ NEAR_API void near__refcount_get_slow(struct near_refcount *r);
 NEAR_API bool near__refcount_try_get_slow(struct near_refcount *r, bool live);
 NEAR_API void near__refcount_put_slow(struct near_refcount *r);
 
-/* at[0] += n; the store commits. A closed gate (killed) or an unopened one fails it. */
+/* at[0] += n; the store of the sum commits. A closed gate (killed) or an unopened one fails it. */
 static inline bool near__refcount_try_add(void *p, int64_t n)
 {
-	uint64_t at, v, tmp;
+	uint64_t at, tmp;
 
 	if (!NEAR__HAS_SEQ)
 		return false;
@@ -70,10 +70,8 @@ static inline bool near__refcount_try_add(void *p, int64_t n)
 		NEAR_SEQ_BEGIN
 		NEAR_SLOT_UNCHECKED(at, p)
 		NEAR_BRANCH_MEM4_NE(at, 8, 1, near_failed)
-		NEAR_LOAD8(v, at, 0)
-		NEAR_ADD(v, n)
-		NEAR_COMMIT8(v, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [v] "=&r"(v)
+		NEAR_COMMIT_ADD8(n, at, 0)
+		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at)
 		: NEAR_SEQ_IN, [p] "r"(p), [n] "r"(n)
 		: NEAR_SEQ_CLOBBER
 		: near_failed);

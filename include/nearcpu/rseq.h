@@ -47,17 +47,19 @@ struct near__area {
 	uint32_t slice_ctrl;
 };
 
-/* What a sequence needs to know of its thread; the order is part of the binary interface. `area` and
- * `index` point into the kernel's area while the thread is live. Otherwise `area` points to memory of
- * our own and `index` to the number of a slot that is never open, so that one check of the slot's state
- * word covers liveness too. `area` is set before `index` and unset after it: a signal handler in
- * between must not find an index that nobody protects. */
+/* What a sequence needs to know of its thread; part of the binary interface.
+ *
+ * `area` is the kernel's area while the thread is live. Otherwise it is memory of our own, whose ids are
+ * the number of a slot that is never open, so that one check of the slot's state word covers liveness
+ * too. The slot is area->mm_cid if `general` is 0, the common mode; else *index + node_id * (general /
+ * 2), where `index` points to an id in `area`. `area` is set before `index` and unset after it: a signal
+ * handler in between must not find an index that nobody protects. */
 struct near__thread {
 	struct near__area *area;
 	const uint32_t *index;
-	uint32_t node_mul; /* slots of one node, or 0: slot = *index + node_id * node_mul */
-	uint32_t state;    /* enum near__thread_state in src/rseq.c */
-	uint32_t uses;     /* of `hint` since it was asked for */
+	uint32_t general; /* 0, or 1 + 2 * (slots of one node; 0 where slots ignore nodes) */
+	uint32_t state;   /* enum near__thread_state in src/internal.h */
+	uint32_t uses;    /* of `hint` since it was asked for */
 	uint32_t hint;
 };
 extern NEAR_API __thread struct near__thread near__self __attribute__((tls_model("initial-exec")));

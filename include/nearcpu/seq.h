@@ -38,6 +38,7 @@
  *
  *     NEAR_SLOT(at, p)                  at = own slot's copy of percpu object p; fails unless open
  *     NEAR_SLOT_UNCHECKED(at, p)        the same, for an object that holds a state word of its own
+ *     NEAR_OFFSET(at, p)                at = bytes from p to that copy; fails unless open
  *     NEAR_INDEX(dst)                   the number of the own slot; near_slots() where not live
  *     NEAR_INDEX_CPU(dst)               the number of the cpu; near_slots_cpu() where not live
  *     NEAR_LOAD1 2 4 8(dst, base, off)  dst = base[off]
@@ -49,6 +50,8 @@
  *     NEAR_BRANCH_ZERO NONZERO(a, label)
  *     NEAR_BRANCH_MEM4_NE(base, off, n, label)          compares a 4-byte word in memory with n
  *     NEAR_COMMIT4 8(src, base, off)    the plain commit
+ *     NEAR_COMMIT_ADD8(src, base, off)  base[off] += src: load, add and commit
+ *     NEAR_COMMIT_ADD8X(src, base, at)  base[at] += src, and spoils at
  *     NEAR_COMMIT4_RELEASE 8_RELEASE(src, base)         the commit, ordered after all before it
  *
  * Order: a plain commit orders nothing between CPUs. What passes from thread to thread by the slot
@@ -113,8 +116,8 @@ extern "C" {
  * of asm goto (gcc before 11.5, 12.4, 13.3, 14.1) from moving code across it. */
 #define NEAR_SEQ_OUT(tmp) [near_tmp] "=&r"(tmp)
 #define NEAR_SEQ_IN                                                                                \
-	[near_area] "r"(near__self.area), [near_index] "r"(near__self.index),                      \
-		[near_mul] "r"((uint64_t)near__self.node_mul)
+	[near_area] "r"(near__self.area), [near_general] "r"((uint64_t)near__self.general)         \
+	NEAR__SEQ_IN_ARCH
 #define NEAR_SEQ_OBJECT(name, ptr)                                                                 \
 	[name] "r"(ptr), [name##_arena] "r"((uintptr_t)(ptr) & ~NEAR__ARENA_MASK)
 #define NEAR_SEQ_CLOBBER "memory", "cc"
@@ -143,13 +146,11 @@ void __tsan_release(void *p);
 
 #define NEAR_INDEX(dst) NEAR__MARK_INDEX NEAR__INDEX(dst)
 #define NEAR_INDEX_CPU(dst) NEAR__MARK_INDEX NEAR__INDEX_CPU(dst)
-#define NEAR__SLOT_OFFSET(at) NEAR_INDEX(at) NEAR__SHIFT_STRIDE(at)
-#define NEAR__SHIFT_STRIDE(at) NEAR_SHIFT_LEFT(at, 20)
-#define NEAR_SLOT(at, p)                                                                           \
-	NEAR__SLOT_OFFSET(at)                                                                      \
-	NEAR_BRANCH_MEM4X_NE(p##_arena, at, 1, near_failed)                                        \
-	NEAR_ADD(at, p)
-#define NEAR_SLOT_UNCHECKED(at, p) NEAR__SLOT_OFFSET(at) NEAR_ADD(at, p)
+#define NEAR_OFFSET_UNCHECKED(at) NEAR_INDEX(at) NEAR_SHIFT_LEFT(at, 20)
+#define NEAR_OFFSET(at, p)                                                                         \
+	NEAR_OFFSET_UNCHECKED(at) NEAR_BRANCH_MEM4X_NE(p##_arena, at, 1, near_failed)
+#define NEAR_SLOT(at, p) NEAR_OFFSET(at, p) NEAR_ADD(at, p)
+#define NEAR_SLOT_UNCHECKED(at, p) NEAR_OFFSET_UNCHECKED(at) NEAR_ADD(at, p)
 
 #define NEAR_COPY2(dst, doff, src, soff, t)                                                        \
 	NEAR_LOAD8(t, src, soff)                                                                   \
@@ -162,6 +163,8 @@ void __tsan_release(void *p);
 
 #define NEAR_COMMIT4(src, base, off) NEAR_STORE4(src, base, off) NEAR__SEQ_END
 #define NEAR_COMMIT8(src, base, off) NEAR_STORE8(src, base, off) NEAR__SEQ_END
+#define NEAR_COMMIT_ADD8(src, base, off) NEAR__STORE_ADD8(src, base, off) NEAR__SEQ_END
+#define NEAR_COMMIT_ADD8X(src, base, at) NEAR__STORE_ADD8X(src, base, at) NEAR__SEQ_END
 #define NEAR_COMMIT4_RELEASE(src, base) NEAR__STORE4_RELEASE(src, base) NEAR__SEQ_END
 #define NEAR_COMMIT8_RELEASE(src, base) NEAR__STORE8_RELEASE(src, base) NEAR__SEQ_END
 

@@ -68,10 +68,10 @@ NEAR_API void near_shared_close(struct near_shared *s);
 
 NEAR_API void near__shared_add_slow(struct near_shared *s, size_t offset, int64_t n);
 
-/* at[0] += n; the store commits. The slot is the cpu. */
+/* at[0] += n; the store of the sum commits. The slot is the cpu. */
 static inline bool near__shared_try_add(struct near_shared *s, size_t offset, int64_t n)
 {
-	uint64_t at, v, tmp;
+	uint64_t at, tmp;
 
 	if (!NEAR__HAS_SEQ)
 		return false;
@@ -83,10 +83,8 @@ static inline bool near__shared_try_add(struct near_shared *s, size_t offset, in
 		NEAR_ADD(at, copies)
 		NEAR_BRANCH_MEM4_NE(at, 0, 1, near_failed)
 		NEAR_ADD(at, offset)
-		NEAR_LOAD8(v, at, 64)
-		NEAR_ADD(v, n)
-		NEAR_COMMIT8(v, at, 64)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [v] "=&r"(v)
+		NEAR_COMMIT_ADD8(n, at, 64)
+		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at)
 		: NEAR_SEQ_IN, [copies] "r"(s->copies), [stride] "r"(s->stride),
 		  [offset] "r"((uint64_t)offset), [n] "r"(n)
 		: NEAR_SEQ_CLOBBER

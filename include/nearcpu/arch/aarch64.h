@@ -23,10 +23,16 @@
 	"b %l[near_failed]\n\t"                                                                    \
 	".previous\n\t"
 
+#define NEAR__SEQ_IN_ARCH , [near_self] "r"(&near__self)
 #define NEAR__INDEX(dst)                                                                           \
+	"ldr %w[" #dst "], [%x[near_area], #24]\n\t"                                               \
+	"cbz %w[near_general], 75f\n\t"                                                            \
+	"ldr %x[near_tmp], [%x[near_self], #8]\n\t"                                                \
+	"ldr %w[" #dst "], [%x[near_tmp]]\n\t"                                                     \
 	"ldr %w[near_tmp], [%x[near_area], #20]\n\t"                                               \
-	"ldr %w[" #dst "], [%x[near_index]]\n\t"                                                   \
-	"madd %w[" #dst "], %w[near_tmp], %w[near_mul], %w[" #dst "]\n\t"
+	"mul %w[near_tmp], %w[near_tmp], %w[near_general]\n\t"                                     \
+	"add %w[" #dst "], %w[" #dst "], %w[near_tmp], lsr #1\n"                                   \
+	"75:\n\t"
 #define NEAR__INDEX_CPU(dst) "ldr %w[" #dst "], [%x[near_area], #4]\n\t"
 
 #define NEAR__MEM(base, off) ", [%x[" #base "], #" #off "]\n\t"
@@ -40,6 +46,12 @@
 #define NEAR_STORE8(src, base, off) "str %x[" #src "]" NEAR__MEM(base, off)
 #define NEAR_STORE4_RELEASE(src, base) "stlr %w[" #src "], [%x[" #base "]]\n\t"
 #define NEAR_STORE8_RELEASE(src, base) "stlr %x[" #src "], [%x[" #base "]]\n\t"
+
+#define NEAR__STORE_ADD8(src, base, off)                                                           \
+	NEAR_LOAD8(near_tmp, base, off) NEAR_ADD(near_tmp, src) NEAR_STORE8(near_tmp, base, off)
+#define NEAR__STORE_ADD8X(src, base, index)                                                        \
+	"ldr %x[near_tmp], [%x[" #base "], %x[" #index "]]\n\t" NEAR_ADD(near_tmp, src)            \
+	"str %x[near_tmp], [%x[" #base "], %x[" #index "]]\n\t"
 
 #define NEAR__OP3(op, dst, src) op " %x[" #dst "], %x[" #dst "], %x[" #src "]\n\t"
 #define NEAR_MOVE(dst, src) "mov %x[" #dst "], %x[" #src "]\n\t"

@@ -11,6 +11,7 @@
 #define NEAR__SYS_RSEQ (-1)
 #define NEAR__SYS_MEMBARRIER (-1)
 
+#define NEAR__SEQ_IN_ARCH
 #define NEAR__INDEX(dst) ""
 #define NEAR__INDEX_CPU(dst) ""
 #define NEAR_LOAD1(dst, base, off) ""
@@ -21,6 +22,10 @@
 #define NEAR_STORE2(src, base, off) ""
 #define NEAR_STORE4(src, base, off) ""
 #define NEAR_STORE8(src, base, off) ""
+#define NEAR__STORE4_RELEASE(src, base) ""
+#define NEAR__STORE8_RELEASE(src, base) ""
+#define NEAR__STORE_ADD8(src, base, off) ""
+#define NEAR__STORE_ADD8X(src, base, index) ""
 #define NEAR_MOVE(dst, src) ""
 #define NEAR_ADD(dst, src) ""
 #define NEAR_ADD_CONST(dst, n) ""

@@ -22,11 +22,17 @@
 	"j %l[near_failed]\n\t"                                                                    \
 	".previous\n\t"
 
+#define NEAR__SEQ_IN_ARCH , [near_self] "r"(&near__self)
 #define NEAR__INDEX(dst)                                                                           \
-	"lw %[near_tmp], 20(%[near_area])\n\t"                                                     \
-	"lwu %[" #dst "], 0(%[near_index])\n\t"                                                    \
-	"mul %[near_tmp], %[near_tmp], %[near_mul]\n\t"                                            \
-	"add %[" #dst "], %[" #dst "], %[near_tmp]\n\t"
+	"lwu %[" #dst "], 24(%[near_area])\n\t"                                                    \
+	"beqz %[near_general], 75f\n\t"                                                            \
+	"lwu %[" #dst "], 20(%[near_area])\n\t"                                                    \
+	"mul %[" #dst "], %[" #dst "], %[near_general]\n\t"                                        \
+	"srli %[" #dst "], %[" #dst "], 1\n\t"                                                     \
+	"ld %[near_tmp], 8(%[near_self])\n\t"                                                      \
+	"lwu %[near_tmp], 0(%[near_tmp])\n\t"                                                      \
+	"add %[" #dst "], %[" #dst "], %[near_tmp]\n"                                              \
+	"75:\n\t"
 #define NEAR__INDEX_CPU(dst) "lwu %[" #dst "], 4(%[near_area])\n\t"
 
 #define NEAR__MEM(reg, base, off) " %[" #reg "], " #off "(%[" #base "])\n\t"
@@ -40,6 +46,11 @@
 #define NEAR_STORE8(src, base, off) "sd" NEAR__MEM(src, base, off)
 #define NEAR_STORE4_RELEASE(src, base) "fence rw, w\n\t" NEAR_STORE4(src, base, 0)
 #define NEAR_STORE8_RELEASE(src, base) "fence rw, w\n\t" NEAR_STORE8(src, base, 0)
+
+#define NEAR__STORE_ADD8(src, base, off)                                                           \
+	NEAR_LOAD8(near_tmp, base, off) NEAR_ADD(near_tmp, src) NEAR_STORE8(near_tmp, base, off)
+#define NEAR__STORE_ADD8X(src, base, index)                                                        \
+	NEAR_ADD(index, base) NEAR__STORE_ADD8(src, index, 0)
 
 #define NEAR__OP3(op, dst, src) op " %[" #dst "], %[" #dst "], %[" #src "]\n\t"
 #define NEAR_MOVE(dst, src) "mv %[" #dst "], %[" #src "]\n\t"
