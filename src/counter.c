@@ -31,7 +31,7 @@ void near__counter_add_slow(int64_t *p, int64_t n)
 		if (near__counter_try_add(p, n))
 			return;
 	/* Relaxed: a counter orders nothing. Sequences never write this copy. */
-	__atomic_fetch_add((int64_t *)near_percpu_fallback(p), n, __ATOMIC_RELAXED);
+	__atomic_fetch_add((int64_t *)near__fallback(p), n, __ATOMIC_RELAXED);
 }
 
 /* Slots of sequences are written with plain stores of eight aligned bytes, which are whole. Unsigned:

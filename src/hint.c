@@ -101,6 +101,7 @@ void near__where(unsigned *cpu, unsigned *node)
 	}
 }
 
+/* A number that differs between threads, for machines where nothing else is known. */
 static uint32_t hash_of_tid(void)
 {
 	return (uint32_t)syscall(SYS_gettid) * 2654435769u >> 8;
@@ -113,6 +114,9 @@ unsigned near__hint(void)
 
 	if (t->state == NEAR__THREAD_LIVE) {
 		v = *(volatile uint32_t *)&t->area->cpu_id;
+	} else if (t->libc_area) {
+		/* In the child of a vfork it is the parent's: good enough for a hint. */
+		v = *(volatile const uint32_t *)&t->libc_area->cpu_id;
 	} else if (near__process.hint <= NEAR__HINT_RDTSCP) {
 		v = by_insn(near__process.hint) & 0xfff;
 	} else {

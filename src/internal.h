@@ -4,6 +4,7 @@
 #define NEARCPU_INTERNAL_H
 
 #include <nearcpu/lock.h>
+#include <nearcpu/percpu.h>
 #include <nearcpu/rseq.h>
 #include <nearcpu/seq.h>
 #include NEAR__ARCH_OS
@@ -93,6 +94,27 @@ uint32_t near__index_now(void);
 
 /* A number below near__process.cpus, near to the CPU, by the cheapest source; for fallback slots. */
 unsigned near__hint(void);
+
+/* The slot behind the one that is never open. */
+static inline unsigned near__first_fallback(void)
+{
+	return near__process.slots + 1;
+}
+
+/* near_percpu_fallback, its common case inlined: the C library tells the cpu, the copy is open. */
+static inline void *near__fallback(void *p)
+{
+	const struct near__area *area = near__self.libc_area;
+	uintptr_t base = (uintptr_t)p & ~NEAR__ARENA_MASK, offset;
+	uint32_t cpu = area ? *(volatile const uint32_t *)&area->cpu_id : UINT32_MAX;
+
+	if (NEAR__UNLIKELY(cpu >= near__process.cpus))
+		return near_percpu_fallback(p);
+	offset = (uintptr_t)(near__first_fallback() + cpu) << NEAR_STRIDE_SHIFT;
+	if (__atomic_load_n((uint32_t *)(base + offset), __ATOMIC_ACQUIRE) != NEAR__OPEN_FALLBACK)
+		return near_percpu_fallback(p);
+	return (char *)p + offset;
+}
 
 /* membarrier(PRIVATE_EXPEDITED_RSEQ): when it returns, every sequence of the process that had begun
  * before the call has committed or been aborted. */

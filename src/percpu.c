@@ -79,19 +79,17 @@ static unsigned class_of(size_t size, size_t align)
 static bool open_slot(struct near__arena *a, unsigned slot, uint32_t state)
 {
 	uint32_t *word = state_of(a, slot);
+	int saved = errno;
 
 	if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == state)
 		return true;
-	if (mprotect(word, STRIDE, PROT_READ | PROT_WRITE))
+	if (mprotect(word, STRIDE, PROT_READ | PROT_WRITE)) {
+		errno = saved;
 		return false;
+	}
 	__atomic_fetch_or(&a->used[slot / 64], (uint64_t)1 << slot % 64, __ATOMIC_RELEASE);
 	__atomic_store_n(word, state, __ATOMIC_RELEASE);
 	return true;
-}
-
-static unsigned first_fallback(void)
-{
-	return near__process.slots + 1;
 }
 
 static void prepare_header(struct near__arena *a, unsigned class, unsigned slots)
@@ -121,7 +119,7 @@ static size_t header_need(unsigned class, unsigned slots)
  * operation that finds no other must not fail. */
 static int create_arena(struct near__arena **out, unsigned class)
 {
-	unsigned slots = first_fallback() + near__process.cpus;
+	unsigned slots = near__first_fallback() + near__process.cpus;
 	size_t need = HEADER + slots * STRIDE, excess;
 	struct near__arena *a;
 	char *map, *base;
@@ -144,7 +142,7 @@ static int create_arena(struct near__arena **out, unsigned class)
 		return -ENOMEM;
 	}
 	prepare_header(a, class, slots);
-	if (!open_slot(a, first_fallback(), NEAR__OPEN_FALLBACK)) {
+	if (!open_slot(a, near__first_fallback(), NEAR__OPEN_FALLBACK)) {
 		munmap(a, need);
 		return -ENOMEM;
 	}
@@ -287,31 +285,25 @@ bool near_percpu_next(const void *p, unsigned *slot)
 
 bool near_percpu_is_fallback(unsigned slot)
 {
-	return slot >= first_fallback();
+	return slot >= near__first_fallback();
 }
 
 void *near_percpu_fallback(void *p)
 {
-	unsigned slot = first_fallback() + near__hint();
-	int saved = errno;
+	unsigned slot = near__first_fallback() + near__hint();
 
 	if (!open_slot(arena_of(p), slot, NEAR__OPEN_FALLBACK))
-		slot = first_fallback();
-	errno = saved;
+		slot = near__first_fallback();
 	return near_percpu_at(p, slot);
 }
 
 bool near_slot_open(const void *p)
 {
-	int saved = errno;
 	uint32_t slot;
-	bool open;
 
 	if (!near__thread_live())
 		return false;
 	/* A number beyond what this machine can have: a process restored on a larger one. */
 	slot = near__index_now();
-	open = slot < near__process.slots && open_slot(arena_of(p), slot, NEAR__OPEN);
-	errno = saved;
-	return open;
+	return slot < near__process.slots && open_slot(arena_of(p), slot, NEAR__OPEN);
 }

@@ -93,7 +93,7 @@ static bool start_fallback(struct near_refcount *r, uint64_t *word)
  * the total zero. False: use `exact`. */
 static bool add_to_fallback(struct near_refcount *r, int64_t n)
 {
-	uint64_t *word = near_percpu_fallback(r->p);
+	uint64_t *word = near__fallback(r->p);
 	uint64_t was = __atomic_load_n(word, __ATOMIC_RELAXED);
 
 	for (;;) {

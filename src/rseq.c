@@ -17,6 +17,8 @@ unsigned near__cpu_slow(void)
 
 	if (near__thread_live())
 		return load(&near__self.area->cpu_id);
+	if (near__self.state == NEAR__DEAD && near__self.libc_area)
+		return load(&near__self.libc_area->cpu_id);
 	near__where(&cpu, &node);
 	return cpu;
 }

@@ -85,7 +85,7 @@ static struct near_lock *pop_lock(unsigned slot)
 /* Release pairs with the acquire of whoever takes the list: the nodes are seen as they were pushed. */
 static void push_fallback(struct near_stack *s, node *first, node *last)
 {
-	struct copy *c = near_percpu_fallback(s->p);
+	struct copy *c = near__fallback(s->p);
 	node *head = __atomic_load_n(&c->head, __ATOMIC_RELAXED);
 
 	do
@@ -126,7 +126,7 @@ static node *pop_fallback_node(struct near_stack *s, unsigned slot)
  * be far away, if the own slot or a fallback list is empty. */
 static void put_fallback(struct near_stack *s, node *list)
 {
-	unsigned slot = near__process.slots + 1;
+	unsigned slot = near__first_fallback();
 
 	for (; near_percpu_next(s->p, &slot); slot++) {
 		node *none = NULL;
@@ -153,12 +153,12 @@ static void put(struct near_stack *s, node *list)
  * own slot. */
 static node *pop_fallback(struct near_stack *s)
 {
-	unsigned near = near__process.slots + 1 + near__hint();
+	unsigned near = near__first_fallback() + near__hint();
 	bool live = near__self.state == NEAR__THREAD_LIVE;
 	node *list = NULL;
 
 	for (int pass = 0; pass < 2 && !list; pass++) {
-		unsigned slot = pass ? near__process.slots + 1 : near;
+		unsigned slot = pass ? near__first_fallback() : near;
 
 		for (; !list && near_percpu_next(s->p, &slot); slot++) {
 			list = live ? take_fallback_list(s, slot) : pop_fallback_node(s, slot);
@@ -330,7 +330,7 @@ node *near_stack_pop_all(struct near_stack *s)
 		if (tried == NEAR__EMPTY)
 			break;
 	}
-	for (unsigned slot = near__process.slots + 1; !list && near_percpu_next(s->p, &slot); slot++)
+	for (unsigned slot = near__first_fallback(); !list && near_percpu_next(s->p, &slot); slot++)
 		list = take_fallback_list(s, slot);
 	return list;
 }
@@ -342,7 +342,7 @@ node *near_stack_drain(struct near_stack *s)
 	near__gates_lock();
 	all = take_slots(s, 0, near__process.slots);
 	near__gates_unlock();
-	for (unsigned slot = near__process.slots + 1; near_percpu_next(s->p, &slot); slot++) {
+	for (unsigned slot = near__first_fallback(); near_percpu_next(s->p, &slot); slot++) {
 		list = take_fallback_list(s, slot);
 		if (!list)
 			continue;

@@ -56,11 +56,15 @@ long near__syscall_rseq(void *area, uint32_t size, int flags)
 	return r;
 }
 
+/* The area that the C library registered for this thread, or NULL. */
 static struct near__area *libc_area(void)
 {
-	if (!&__rseq_size || !&__rseq_offset || __rseq_size == 0)
+	struct near__area *area;
+
+	if (!NEAR__HAS_SEQ || !&__rseq_size || !&__rseq_offset || __rseq_size == 0)
 		return NULL;
-	return (struct near__area *)((char *)near__thread_pointer() + __rseq_offset);
+	area = (struct near__area *)((char *)near__thread_pointer() + __rseq_offset);
+	return (int32_t)*(volatile uint32_t *)&area->cpu_id >= 0 ? area : NULL;
 }
 
 static uint32_t own_size(void)
@@ -124,9 +128,10 @@ static void start_thread(void)
 {
 	struct near__area *area = libc_area();
 
+	near__self.libc_area = area;
 	if (!near__process.usable) {
 		enter_dead();
-	} else if (area && (int32_t)*(volatile uint32_t *)&area->cpu_id >= 0) {
+	} else if (area) {
 		enter_live(area);
 	} else if (near__process.has_exit_key && register_own()) {
 		enter_live(&own.area);

@@ -9,7 +9,7 @@
 #define PROCESS_SIZE 8192
 _Static_assert(sizeof(struct near__process) <= PROCESS_SIZE, "near__process in the assembly below");
 _Static_assert(sizeof(struct near__area) == 32, "near__dead in the assembly below");
-_Static_assert(sizeof(struct near__thread) == 2 * sizeof(void *) + 16, "near__self below");
+_Static_assert(sizeof(struct near__thread) == 3 * sizeof(void *) + 16, "near__self below");
 _Static_assert(offsetof(struct near__area, mm_cid) == 24, "near__self below");
 
 #if __SIZEOF_POINTER__ == 8
@@ -33,7 +33,7 @@ __asm__(".pushsection .bss.near, \"aw\", %nobits\n"
 	".pushsection .tdata.near, \"awT\", %progbits\n"
 	".balign 16\n"
 	".type near__self, %gnu_unique_object\n"
-	".size near__self, 2 * " TEXT(__SIZEOF_POINTER__) " + 16\n"
+	".size near__self, 3 * " TEXT(__SIZEOF_POINTER__) " + 16\n"
 	"near__self: " POINTER "near__dead, near__dead + 24\n"
-	".zero 16\n"
+	".zero 16 + " TEXT(__SIZEOF_POINTER__) "\n"
 	".popsection\n");

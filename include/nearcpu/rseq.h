@@ -61,6 +61,8 @@ struct near__thread {
 	uint32_t state;   /* enum near__thread_state in src/internal.h */
 	uint32_t uses;    /* of `hint` since it was asked for */
 	uint32_t hint;
+	const struct near__area *libc_area; /* registered by the C library; also in a process that takes
+	                                     * the portable path, where it still tells the cpu */
 };
 extern NEAR_API __thread struct near__thread near__self __attribute__((tls_model("initial-exec")));
 

@@ -44,8 +44,8 @@
 #define NEAR_STORE2(src, base, off) "strh %w[" #src "]" NEAR__MEM(base, off)
 #define NEAR_STORE4(src, base, off) "str %w[" #src "]" NEAR__MEM(base, off)
 #define NEAR_STORE8(src, base, off) "str %x[" #src "]" NEAR__MEM(base, off)
-#define NEAR_STORE4_RELEASE(src, base) "stlr %w[" #src "], [%x[" #base "]]\n\t"
-#define NEAR_STORE8_RELEASE(src, base) "stlr %x[" #src "], [%x[" #base "]]\n\t"
+#define NEAR__STORE4_RELEASE(src, base) "stlr %w[" #src "], [%x[" #base "]]\n\t"
+#define NEAR__STORE8_RELEASE(src, base) "stlr %x[" #src "], [%x[" #base "]]\n\t"
 
 #define NEAR__STORE_ADD8(src, base, off)                                                           \
 	NEAR_LOAD8(near_tmp, base, off) NEAR_ADD(near_tmp, src) NEAR_STORE8(near_tmp, base, off)

@@ -44,8 +44,8 @@
 #define NEAR_STORE2(src, base, off) "sh" NEAR__MEM(src, base, off)
 #define NEAR_STORE4(src, base, off) "sw" NEAR__MEM(src, base, off)
 #define NEAR_STORE8(src, base, off) "sd" NEAR__MEM(src, base, off)
-#define NEAR_STORE4_RELEASE(src, base) "fence rw, w\n\t" NEAR_STORE4(src, base, 0)
-#define NEAR_STORE8_RELEASE(src, base) "fence rw, w\n\t" NEAR_STORE8(src, base, 0)
+#define NEAR__STORE4_RELEASE(src, base) "fence rw, w\n\t" NEAR_STORE4(src, base, 0)
+#define NEAR__STORE8_RELEASE(src, base) "fence rw, w\n\t" NEAR_STORE8(src, base, 0)
 
 #define NEAR__STORE_ADD8(src, base, off)                                                           \
 	NEAR_LOAD8(near_tmp, base, off) NEAR_ADD(near_tmp, src) NEAR_STORE8(near_tmp, base, off)

@@ -48,8 +48,8 @@
 #define NEAR_STORE4(src, base, off) "movl %k[" #src "], " #off "(%q[" #base "])\n\t"
 #define NEAR_STORE8(src, base, off) "movq %q[" #src "], " #off "(%q[" #base "])\n\t"
 /* Stores are never reordered with earlier loads or stores: a plain one is a release. */
-#define NEAR_STORE4_RELEASE(src, base) NEAR_STORE4(src, base, 0)
-#define NEAR_STORE8_RELEASE(src, base) NEAR_STORE8(src, base, 0)
+#define NEAR__STORE4_RELEASE(src, base) NEAR_STORE4(src, base, 0)
+#define NEAR__STORE8_RELEASE(src, base) NEAR_STORE8(src, base, 0)
 
 #define NEAR__STORE_ADD8(src, base, off) "addq %q[" #src "], " #off "(%q[" #base "])\n\t"
 #define NEAR__STORE_ADD8X(src, base, index) "addq %q[" #src "], (%q[" #base "], %q[" #index "])\n\t"
