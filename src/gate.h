@@ -34,7 +34,15 @@
  * - The child of a vfork is never live, so it runs no sequence. As a closer it is a thread like others:
  *   the fence goes by the address space.
  * - A killed process takes the memory with it. Shared memory (shared.h) has no gates.
- */
+ *
+ * Why plain loads and stores are enough within a slot: whoever has a slot next sees all that was stored
+ * by whoever had it before, by what the scheduler does between the two (read in kernel/sched/core.c and
+ * sched.h of 6.3 to 7.0). A thread gives up its CPU in __schedule(), which begins with a full barrier
+ * (rq_lock, smp_mb__after_spinlock), or ends in sched_mm_cid_exit_signals(), which has one too; only
+ * then is its concurrency id cleared from the mm's mask. The id is taken again by a test-and-set of that
+ * mask, which is fully ordered. Ids that wait for a thread on a CPU are taken from there by a cmpxchg,
+ * whose barrier pairs with the one in context_switch(). Two threads on one CPU follow each other under
+ * its run queue's lock: that is the case of slots by cpu. */
 #ifndef NEARCPU_GATE_H
 #define NEARCPU_GATE_H
 

@@ -59,7 +59,7 @@ static inline bool near__counter_try_add(int64_t *p, int64_t n)
 	if (!NEAR__HAS_SEQ)
 		return false;
 	/* clang-format off */
-	__asm__ volatile goto(
+	__asm__ volatile __inline__ goto(
 		NEAR_SEQ_BEGIN
 		NEAR_OFFSET(at, p)
 		NEAR_COMMIT_ADD8X(n, p, at)

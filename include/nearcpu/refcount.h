@@ -66,7 +66,7 @@ static inline bool near__refcount_try_add(void *p, int64_t n)
 	if (!NEAR__HAS_SEQ)
 		return false;
 	/* clang-format off */
-	__asm__ volatile goto(
+	__asm__ volatile __inline__ goto(
 		NEAR_SEQ_BEGIN
 		NEAR_SLOT_UNCHECKED(at, p)
 		NEAR_BRANCH_MEM4_NE(at, 8, 1, near_failed)

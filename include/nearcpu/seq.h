@@ -55,7 +55,7 @@
  *     NEAR_COMMIT4_RELEASE 8_RELEASE(src, base)         the commit, ordered after all before it
  *
  * Order: a plain commit orders nothing between CPUs. What passes from thread to thread by the slot
- * itself is ordered by the kernel: a slot changes hands through the scheduler (see src/rseq.c).
+ * itself is ordered by the kernel: a slot changes hands through the scheduler (src/gate.h tells how).
  *
  * Source: the interface of Linux's restartable sequences (2018). Where its users write each sequence
  * by hand for each CPU, these are lists of about thirty operations that each CPU spells.
@@ -97,13 +97,24 @@ extern "C" {
 	".pushsection __rseq_cs_ptr_array, \"aw?\"\n\t"                                            \
 	".8byte 73b\n\t"                                                                           \
 	".popsection\n\t"                                                                          \
-	".set .Lnear_indexed, 0\n\t" NEAR__SEQ_ARM "71:\n\t"
+	".ifdef .Lnear_indexed\n\t"                                                                \
+	".if .Lnear_indexed != 2\n\t"                                                              \
+	".error \"nearcpu: a sequence before this one has no commit\"\n\t"                         \
+	".endif\n\t"                                                                               \
+	".endif\n\t"                                                                               \
+	".set .Lnear_indexed, 0\n\t"                                                               \
+	".set .Lnear_offsets, 0\n\t" NEAR__SEQ_ARM "71:\n\t"
 #define NEAR__MARK_INDEX ".set .Lnear_indexed, 1\n\t"
+/* Collects the bits of the offsets in use: none above the lowest eight may be set at the end. */
+#define NEAR__MARK_OFFSET(off) ".set .Lnear_offsets, .Lnear_offsets | (" #off ")\n\t"
 /* The commit ends the sequence, so that nothing can stand behind it. */
 #define NEAR__SEQ_END                                                                              \
 	"72:\n\t"                                                                                  \
 	".if .Lnear_indexed != 1\n\t"                                                              \
 	".error \"nearcpu: a sequence loads its index (NEAR_SLOT, NEAR_INDEX) and commits once\"\n\t" \
+	".endif\n\t"                                                                               \
+	".if .Lnear_offsets & ~255\n\t"                                                            \
+	".error \"nearcpu: an offset is 0 to 255\"\n\t"                                            \
 	".endif\n\t"                                                                               \
 	".set .Lnear_indexed, 2\n\t" NEAR__SEQ_HANDLER
 #else

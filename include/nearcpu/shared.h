@@ -76,7 +76,7 @@ static inline bool near__shared_try_add(struct near_shared *s, size_t offset, in
 	if (!NEAR__HAS_SEQ)
 		return false;
 	/* clang-format off */
-	__asm__ volatile goto(
+	__asm__ volatile __inline__ goto(
 		NEAR_SEQ_BEGIN
 		NEAR_INDEX_CPU(at)
 		NEAR_MUL(at, stride)

@@ -69,7 +69,7 @@ static inline bool near__stack_try_push(void *p, struct near_stack_node *first,
 	if (!NEAR__HAS_SEQ)
 		return false;
 	/* clang-format off */
-	__asm__ volatile goto(
+	__asm__ volatile __inline__ goto(
 		NEAR_SEQ_BEGIN
 		NEAR_SLOT_UNCHECKED(at, p)
 		NEAR_BRANCH_MEM4_NE(at, 8, 1, near_failed)
@@ -96,7 +96,7 @@ static inline bool near__stack_try_put(void *p, struct near_stack_node *list)
 	if (!NEAR__HAS_SEQ)
 		return false;
 	/* clang-format off */
-	__asm__ volatile goto(
+	__asm__ volatile __inline__ goto(
 		NEAR_SEQ_BEGIN
 		NEAR_SLOT_UNCHECKED(at, p)
 		NEAR_BRANCH_MEM4_NE(at, 8, 1, near_failed)
@@ -124,7 +124,7 @@ static inline enum near__try near__stack_try_pop(void *p, struct near_stack_node
 	if (!NEAR__HAS_SEQ)
 		return NEAR__FAILED;
 	/* clang-format off */
-	__asm__ volatile goto(
+	__asm__ volatile __inline__ goto(
 		NEAR_SEQ_BEGIN
 		NEAR_SLOT_UNCHECKED(at, p)
 		NEAR_BRANCH_MEM4_NE(at, 8, 1, near_failed)
@@ -156,7 +156,7 @@ static inline enum near__try near__stack_try_pop_all(void *p, struct near_stack_
 	if (!NEAR__HAS_SEQ)
 		return NEAR__FAILED;
 	/* clang-format off */
-	__asm__ volatile goto(
+	__asm__ volatile __inline__ goto(
 		NEAR_SEQ_BEGIN
 		NEAR_SLOT_UNCHECKED(at, p)
 		NEAR_BRANCH_MEM4_NE(at, 8, 1, near_failed)

@@ -35,7 +35,7 @@
 	"75:\n\t"
 #define NEAR__INDEX_CPU(dst) "ldr %w[" #dst "], [%x[near_area], #4]\n\t"
 
-#define NEAR__MEM(base, off) ", [%x[" #base "], #" #off "]\n\t"
+#define NEAR__MEM(base, off) ", [%x[" #base "], #" #off "]\n\t" NEAR__MARK_OFFSET(off)
 #define NEAR_LOAD1(dst, base, off) "ldrb %w[" #dst "]" NEAR__MEM(base, off)
 #define NEAR_LOAD2(dst, base, off) "ldrh %w[" #dst "]" NEAR__MEM(base, off)
 #define NEAR_LOAD4(dst, base, off) "ldr %w[" #dst "]" NEAR__MEM(base, off)

@@ -35,7 +35,8 @@
 	"75:\n\t"
 #define NEAR__INDEX_CPU(dst) "lwu %[" #dst "], 4(%[near_area])\n\t"
 
-#define NEAR__MEM(reg, base, off) " %[" #reg "], " #off "(%[" #base "])\n\t"
+#define NEAR__MEM(reg, base, off)                                                                  \
+	" %[" #reg "], " #off "(%[" #base "])\n\t" NEAR__MARK_OFFSET(off)
 #define NEAR_LOAD1(dst, base, off) "lbu" NEAR__MEM(dst, base, off)
 #define NEAR_LOAD2(dst, base, off) "lhu" NEAR__MEM(dst, base, off)
 #define NEAR_LOAD4(dst, base, off) "lwu" NEAR__MEM(dst, base, off)
@@ -77,7 +78,7 @@
 #define NEAR__BRANCH_TMP_NE(n, label)                                                              \
 	"addi %[near_tmp], %[near_tmp], -" #n "\n\t" NEAR_BRANCH_NONZERO(near_tmp, label)
 #define NEAR_BRANCH_MEM4_NE(base, off, n, label)                                                  \
-	"lw %[near_tmp], " #off "(%[" #base "])\n\t" NEAR__BRANCH_TMP_NE(n, label)
+	"lw" NEAR__MEM(near_tmp, base, off) NEAR__BRANCH_TMP_NE(n, label)
 #define NEAR_BRANCH_MEM4X_NE(base, index, n, label)                                               \
 	"add %[near_tmp], %[" #base "], %[" #index "]\n\t"                                         \
 	"lw %[near_tmp], 0(%[near_tmp])\n\t" NEAR__BRANCH_TMP_NE(n, label)

@@ -39,19 +39,21 @@
 	"75:\n\t"
 #define NEAR__INDEX_CPU(dst) "movl 4(%q[near_area]), %k[" #dst "]\n\t"
 
-#define NEAR_LOAD1(dst, base, off) "movzbl " #off "(%q[" #base "]), %k[" #dst "]\n\t"
-#define NEAR_LOAD2(dst, base, off) "movzwl " #off "(%q[" #base "]), %k[" #dst "]\n\t"
-#define NEAR_LOAD4(dst, base, off) "movl " #off "(%q[" #base "]), %k[" #dst "]\n\t"
-#define NEAR_LOAD8(dst, base, off) "movq " #off "(%q[" #base "]), %q[" #dst "]\n\t"
-#define NEAR_STORE1(src, base, off) "movb %b[" #src "], " #off "(%q[" #base "])\n\t"
-#define NEAR_STORE2(src, base, off) "movw %w[" #src "], " #off "(%q[" #base "])\n\t"
-#define NEAR_STORE4(src, base, off) "movl %k[" #src "], " #off "(%q[" #base "])\n\t"
-#define NEAR_STORE8(src, base, off) "movq %q[" #src "], " #off "(%q[" #base "])\n\t"
+#define NEAR__MEM(base, off) #off "(%q[" #base "])"
+#define NEAR__END(off) "\n\t" NEAR__MARK_OFFSET(off)
+#define NEAR_LOAD1(dst, base, off) "movzbl " NEAR__MEM(base, off) ", %k[" #dst "]" NEAR__END(off)
+#define NEAR_LOAD2(dst, base, off) "movzwl " NEAR__MEM(base, off) ", %k[" #dst "]" NEAR__END(off)
+#define NEAR_LOAD4(dst, base, off) "movl " NEAR__MEM(base, off) ", %k[" #dst "]" NEAR__END(off)
+#define NEAR_LOAD8(dst, base, off) "movq " NEAR__MEM(base, off) ", %q[" #dst "]" NEAR__END(off)
+#define NEAR_STORE1(src, base, off) "movb %b[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
+#define NEAR_STORE2(src, base, off) "movw %w[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
+#define NEAR_STORE4(src, base, off) "movl %k[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
+#define NEAR_STORE8(src, base, off) "movq %q[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
 /* Stores are never reordered with earlier loads or stores: a plain one is a release. */
 #define NEAR__STORE4_RELEASE(src, base) NEAR_STORE4(src, base, 0)
 #define NEAR__STORE8_RELEASE(src, base) NEAR_STORE8(src, base, 0)
 
-#define NEAR__STORE_ADD8(src, base, off) "addq %q[" #src "], " #off "(%q[" #base "])\n\t"
+#define NEAR__STORE_ADD8(src, base, off) "addq %q[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
 #define NEAR__STORE_ADD8X(src, base, index) "addq %q[" #src "], (%q[" #base "], %q[" #index "])\n\t"
 
 #define NEAR_MOVE(dst, src) "movq %q[" #src "], %q[" #dst "]\n\t"
@@ -78,7 +80,7 @@
 	"testq %q[" #a "], %q[" #a "]\n\t"                                                         \
 	"jnz %l[" #label "]\n\t"
 #define NEAR_BRANCH_MEM4_NE(base, off, n, label)                                                  \
-	"cmpl $" #n ", " #off "(%q[" #base "])\n\t"                                                \
+	"cmpl $" #n ", " NEAR__MEM(base, off) NEAR__END(off)                                       \
 	"jne %l[" #label "]\n\t"
 #define NEAR_BRANCH_MEM4X_NE(base, index, n, label)                                                \
 	"cmpl $" #n ", (%q[" #base "], %q[" #index "])\n\t"                                        \
