@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* What the operations left behind, looked at without any operation. */
+#include "ops.h"
+
+#include "internal.h"
+#include "objects.h"
+
+#define OBJ ops_objects
+
+struct text {
+	char *at, *end;
+};
+
+static void put(struct text *t, const char *s)
+{
+	while (*s && t->at < t->end)
+		*t->at++ = *s++;
+}
+
+static void put_number(struct text *t, int64_t value)
+{
+	char digits[24], *p = digits + sizeof(digits);
+	uint64_t left = value < 0 ? -(uint64_t)value : (uint64_t)value;
+
+	*--p = '\0';
+	do
+		*--p = (char)('0' + left % 10);
+	while (left /= 10);
+	if (value < 0)
+		*--p = '-';
+	put(t, p);
+}
+
+static void put_field(struct text *t, const char *name, int64_t value)
+{
+	put(t, name);
+	put_number(t, value);
+}
+
+static int node_id(const void *node)
+{
+	const char *first = (const char *)OBJ.nodes, *p = node;
+
+	if (p < first || p >= (const char *)(OBJ.nodes + OPS_NODES))
+		return -1;
+	return (int)((size_t)(p - first) / sizeof(*OBJ.nodes));
+}
+
+static int64_t refs(void)
+{
+	int64_t total = OBJ.refcount.exact;
+
+	if (OBJ.refcount.mode == 0)
+		total -= OBJ.bias;
+	for (unsigned s = 0; near_percpu_next(OBJ.refcount.p, &s); s++) {
+		const int64_t *count = near_percpu_at(OBJ.refcount.p, s);
+
+		total += near_percpu_is_fallback(s) ? *count >> 2 : *count;
+	}
+	return total;
+}
+
+static const struct near_stack_node *list_of(unsigned slot)
+{
+	return *(struct near_stack_node **)near_percpu_at(OBJ.stack.p, slot);
+}
+
+static void put_stack(struct text *t)
+{
+	put(t, " stack");
+	for (unsigned s = 0; near_percpu_next(OBJ.stack.p, &s); s++) {
+		const struct near_stack_node *n = list_of(s);
+		unsigned left = OPS_NODES + 1; /* a ring must end, too */
+
+		if (!n)
+			continue;
+		put_field(t, " ", s);
+		put(t, ":");
+		for (; n && left; n = n->next, left--)
+			put_field(t, ".", node_id(n));
+	}
+}
+
+static void put_results(struct text *t, const char *name, const struct actor *a)
+{
+	put(t, name);
+	for (unsigned i = 0; i < a->n; i++) {
+		int id = node_id(a->results[i]);
+
+		if (id >= 0)
+			put_field(t, " node ", id);
+		else
+			put_field(t, " ", (intptr_t)a->results[i]);
+	}
+}
+
+void ops_describe(char *out, size_t size, const struct actor *a, const struct actor *b)
+{
+	struct text t = {out, out + size - 1};
+
+	put_field(&t, "counter ", near_counter_read(&OBJ.counter));
+	put_field(&t, " shared ", near_shared_read(&OBJ.shared, 8));
+	put_field(&t, " refs ", refs());
+	put_field(&t, " killed ", OBJ.refcount.mode);
+	put_field(&t, " released ", OBJ.released);
+	put_stack(&t);
+	put_results(&t, "; A", a);
+	put_results(&t, "; B", b);
+	*t.at = '\0';
+}
+
+uint64_t ops_digest(const struct actor *a, const struct actor *b)
+{
+	char text[512];
+	uint64_t h = UINT64_C(0xcbf29ce484222325); /* FNV-1a */
+
+	ops_describe(text, sizeof(text), a, b);
+	for (const char *p = text; *p; p++)
+		h = (h ^ (unsigned char)*p) * UINT64_C(0x100000001b3);
+	return h;
+}
+
+/* Marks the nodes that stand in lists; false if one stands there twice. */
+static bool mark_lists(unsigned char *seen)
+{
+	for (unsigned s = 0; near_percpu_next(OBJ.stack.p, &s); s++)
+		for (const struct near_stack_node *n = list_of(s); n; n = n->next)
+			if (node_id(n) < 0 || seen[node_id(n)]++)
+				return false;
+	return true;
+}
+
+static bool mark_results(unsigned char *seen, const struct actor *a)
+{
+	for (unsigned i = 0; i < a->n; i++) {
+		int id = node_id(a->results[i]);
+
+		if (id >= 0 && seen[id]++)
+			return false;
+	}
+	return true;
+}
+
+static void mark_unused(unsigned char *seen, const struct actor *a)
+{
+	for (unsigned i = a->pushed; i < OPS_OWN_NODES; i++)
+		seen[OPS_FIRST_NODES + a->id * OPS_OWN_NODES + i]++;
+}
+
+static const char *stack_conserved(const struct actor *a, const struct actor *b)
+{
+	unsigned char seen[OPS_NODES] = {0};
+
+	for (unsigned i = 0; i < OPS_FIRST_NODES && OBJ.setup == OPS_EMPTY; i++)
+		seen[i]++;
+	mark_unused(seen, a);
+	mark_unused(seen, b);
+	if (!mark_lists(seen) || !mark_results(seen, a) || !mark_results(seen, b))
+		return "a node of the stack is in two places, or no node";
+	for (unsigned i = 0; i < OPS_NODES; i++)
+		if (!seen[i])
+			return "a node of the stack is lost";
+	return NULL;
+}
+
+static const char *refs_conserved(const struct actor *a, const struct actor *b)
+{
+	int64_t total = OPS_FIRST_REFS - (OBJ.setup == OPS_KILLED) + a->refs + b->refs;
+
+	if (refs() != total)
+		return "a reference is lost or was counted twice";
+	if (OBJ.released > 1 || (OBJ.refcount.mode != 0 && (total == 0) != (OBJ.released == 1)))
+		return "released while references are left, or not, or twice";
+	return NULL;
+}
+
+const char *ops_conserved(const struct actor *a, const struct actor *b)
+{
+	const char *stack = stack_conserved(a, b);
+
+	if (near_counter_read(&OBJ.counter) != OPS_FIRST_COUNT + a->counted + b->counted)
+		return "an add to the counter is lost or was counted twice";
+	if (near_shared_read(&OBJ.shared, 8) != OPS_FIRST_COUNT + a->shared + b->shared)
+		return "an add to the shared region is lost or was counted twice";
+	return stack ? stack : refs_conserved(a, b);
+}

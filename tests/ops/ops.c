@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+/* The table of operations. No stdio: the emulator runs all of this thousands of times. */
+#include "ops.h"
+
+#include <nearcpu/counter.h>
+#include <nearcpu/refcount.h>
+#include <nearcpu/shared.h>
+#include <nearcpu/stack.h>
+#include <stdlib.h>
+
+#include "internal.h"
+#include "objects.h"
+
+struct ops_objects ops_objects;
+#define OBJ ops_objects
+
+void ops_actor(struct actor *a, unsigned id)
+{
+	*a = (struct actor){.id = id};
+}
+
+static void result(struct actor *me, const void *value)
+{
+	if (me->n == OPS_RESULTS)
+		abort();
+	me->results[me->n++] = (void *)(uintptr_t)value;
+}
+
+static void number(struct actor *me, int64_t value)
+{
+	result(me, (void *)(intptr_t)value);
+}
+
+static struct near_stack_node *own_node(struct actor *me)
+{
+	if (me->pushed == OPS_OWN_NODES)
+		abort();
+	return &OBJ.nodes[OPS_FIRST_NODES + me->id * OPS_OWN_NODES + me->pushed++];
+}
+
+/* A list that was taken: each node, then NULL. Bounded, should it have become a ring. */
+static void list_result(struct actor *me, const struct near_stack_node *list)
+{
+	for (; list && me->n < OPS_RESULTS - 1; list = list->next, me->got++)
+		result(me, list);
+	result(me, NULL);
+}
+
+static void node_result(struct actor *me, const struct near_stack_node *node)
+{
+	result(me, node);
+	me->got += node != NULL;
+}
+
+static void counter_add(struct actor *me)
+{
+	me->counted += 3;
+	near_counter_add(&OBJ.counter, 3);
+}
+
+static void counter_add_neg(struct actor *me)
+{
+	me->counted -= 5;
+	near_counter_add(&OBJ.counter, -5);
+}
+
+static void counter_read(struct actor *me)
+{
+	number(me, near_counter_read(&OBJ.counter));
+}
+
+static void counter_reset(struct actor *me)
+{
+	int64_t taken = near_counter_reset(&OBJ.counter);
+
+	me->counted -= taken;
+	number(me, taken);
+}
+
+static void stack_push(struct actor *me)
+{
+	near_stack_push(&OBJ.stack, own_node(me));
+}
+
+static void stack_push_chain(struct actor *me)
+{
+	struct near_stack_node *first = own_node(me), *last = own_node(me);
+
+	first->next = last;
+	near_stack_push_chain(&OBJ.stack, first, last);
+}
+
+static void stack_pop(struct actor *me)
+{
+	node_result(me, near_stack_pop(&OBJ.stack));
+}
+
+static void stack_pop_all(struct actor *me)
+{
+	list_result(me, near_stack_pop_all(&OBJ.stack));
+}
+
+static void stack_steal(struct actor *me)
+{
+	node_result(me, near_stack_steal(&OBJ.stack));
+}
+
+static void stack_drain(struct actor *me)
+{
+	list_result(me, near_stack_drain(&OBJ.stack));
+}
+
+/* A node that was popped is the popper's again, and goes back changed: what a free list is for. */
+static void stack_pop_push(struct actor *me)
+{
+	struct near_stack_node *node = near_stack_pop(&OBJ.stack);
+
+	(void)me;
+	if (!node)
+		return;
+	node->next = NULL;
+	near_stack_push(&OBJ.stack, node);
+}
+
+static void refcount_get(struct actor *me)
+{
+	me->refs++;
+	near_refcount_get(&OBJ.refcount);
+}
+
+static void refcount_put(struct actor *me)
+{
+	me->refs--;
+	near_refcount_put(&OBJ.refcount);
+}
+
+static void refcount_put_own(struct actor *me)
+{
+	for (int i = 0; i < OPS_OWN_REFS; i++)
+		refcount_put(me);
+}
+
+static void refcount_try_get(struct actor *me)
+{
+	bool got = near_refcount_try_get(&OBJ.refcount);
+
+	me->refs += got;
+	number(me, got);
+}
+
+static void refcount_try_get_live(struct actor *me)
+{
+	bool got = near_refcount_try_get_live(&OBJ.refcount);
+
+	me->refs += got;
+	number(me, got);
+}
+
+static void refcount_kill(struct actor *me)
+{
+	me->refs--;
+	near_refcount_kill(&OBJ.refcount);
+}
+
+static void refcount_revive(struct actor *me)
+{
+	me->refs++;
+	near_refcount_revive(&OBJ.refcount);
+}
+
+/* Beside a refcount_put_own the count reaches zero. */
+static void refcount_kill_put_own(struct actor *me)
+{
+	refcount_kill(me);
+	refcount_put_own(me);
+}
+
+static void refcount_kill_revive(struct actor *me)
+{
+	refcount_kill(me);
+	refcount_revive(me);
+}
+
+static void shared_add(struct actor *me)
+{
+	me->shared += 7;
+	near_shared_add(&OBJ.shared, 8, 7);
+}
+
+static void shared_read(struct actor *me)
+{
+	number(me, near_shared_read(&OBJ.shared, 8));
+}
+
+static void shared_reset(struct actor *me)
+{
+	int64_t taken = near_shared_reset(&OBJ.shared, 8);
+
+	me->shared -= taken;
+	number(me, taken);
+}
+
+/* Runs an operation as a thread that is not live, by the words that vfork's assembly sets. */
+static void not_live(void (*run)(struct actor *me), struct actor *me)
+{
+	struct near__thread saved = near__self;
+
+	*(const uint32_t *volatile *)&near__self.index = &near__dead.mm_cid;
+	*(struct near__area *volatile *)&near__self.area = &near__dead;
+	*(volatile uint32_t *)&near__self.state = NEAR__VFORKED;
+	run(me);
+	*(struct near__area *volatile *)&near__self.area = saved.area;
+	*(const uint32_t *volatile *)&near__self.index = saved.index;
+	*(volatile uint32_t *)&near__self.state = saved.state;
+}
+
+#define NOT_LIVE(name)                                                                             \
+	static void name##_fallback(struct actor *me)                                              \
+	{                                                                                          \
+		not_live(name, me);                                                                \
+	}
+
+NOT_LIVE(counter_add)
+NOT_LIVE(stack_push)
+NOT_LIVE(stack_pop)
+NOT_LIVE(stack_pop_all)
+NOT_LIVE(stack_steal)
+NOT_LIVE(refcount_get)
+NOT_LIVE(refcount_put)
+NOT_LIVE(shared_add)
+
+#define OP(name, object, flags) {#name, name, object, flags}
+
+const struct op ops[] = {
+	OP(counter_add, OPS_COUNTER, OPS_SIGNAL_SAFE),
+	OP(counter_add_neg, OPS_COUNTER, OPS_SIGNAL_SAFE),
+	OP(counter_add_fallback, OPS_COUNTER, OPS_SIGNAL_SAFE),
+	OP(counter_read, OPS_COUNTER, OPS_SIGNAL_SAFE),
+	OP(counter_reset, OPS_COUNTER, 0),
+	OP(stack_push, OPS_STACK, OPS_SIGNAL_SAFE),
+	OP(stack_push_chain, OPS_STACK, OPS_SIGNAL_SAFE),
+	OP(stack_push_fallback, OPS_STACK, OPS_SIGNAL_SAFE),
+	OP(stack_pop, OPS_STACK, 0),
+	OP(stack_pop_fallback, OPS_STACK, 0),
+	OP(stack_pop_push, OPS_STACK, OPS_COMPOSITE),
+	OP(stack_pop_all, OPS_STACK, 0),
+	OP(stack_pop_all_fallback, OPS_STACK, 0),
+	OP(stack_steal, OPS_STACK, OPS_COMPOSITE | OPS_FENCES),
+	OP(stack_steal_fallback, OPS_STACK, OPS_COMPOSITE | OPS_FENCES),
+	OP(stack_drain, OPS_STACK, OPS_FENCES),
+	OP(refcount_get, OPS_REFCOUNT, OPS_SIGNAL_SAFE),
+	OP(refcount_get_fallback, OPS_REFCOUNT, OPS_SIGNAL_SAFE),
+	OP(refcount_put, OPS_REFCOUNT, OPS_SIGNAL_SAFE),
+	OP(refcount_put_fallback, OPS_REFCOUNT, OPS_SIGNAL_SAFE),
+	OP(refcount_put_own, OPS_REFCOUNT, OPS_SIGNAL_SAFE | OPS_COMPOSITE),
+	OP(refcount_try_get, OPS_REFCOUNT, OPS_SIGNAL_SAFE),
+	OP(refcount_try_get_live, OPS_REFCOUNT, OPS_SIGNAL_SAFE),
+	OP(refcount_kill, OPS_REFCOUNT, OPS_FENCES | OPS_KILLS),
+	OP(refcount_revive, OPS_REFCOUNT, OPS_FENCES | OPS_REVIVES),
+	OP(refcount_kill_put_own, OPS_REFCOUNT, OPS_FENCES | OPS_KILLS | OPS_COMPOSITE),
+	OP(refcount_kill_revive, OPS_REFCOUNT, OPS_FENCES | OPS_KILLS | OPS_COMPOSITE),
+	OP(shared_add, OPS_SHARED, OPS_SIGNAL_SAFE),
+	OP(shared_add_fallback, OPS_SHARED, OPS_SIGNAL_SAFE),
+	OP(shared_read, OPS_SHARED, OPS_SIGNAL_SAFE),
+	OP(shared_reset, OPS_SHARED, 0),
+};
+const unsigned ops_count = sizeof(ops) / sizeof(*ops);
+
+static void destroy(void)
+{
+	if (!OBJ.made)
+		return;
+	near_counter_destroy(&OBJ.counter);
+	near_stack_destroy(&OBJ.stack);
+	near_refcount_destroy(&OBJ.refcount);
+	near_shared_close(&OBJ.shared);
+}
+
+static void released(struct near_refcount *r)
+{
+	(void)r;
+	OBJ.released++;
+}
+
+static void create(void)
+{
+	if (near_counter_init(&OBJ.counter) || near_stack_init(&OBJ.stack) ||
+	    near_refcount_init(&OBJ.refcount, released) || near_shared_create(&OBJ.shared, 64))
+		abort();
+	OBJ.bias = OBJ.refcount.exact - 1;
+	OBJ.made = true;
+	OBJ.released = 0;
+}
+
+static void fill(struct actor *unused)
+{
+	(void)unused;
+	near_counter_add(&OBJ.counter, OPS_FIRST_COUNT);
+	near_shared_add(&OBJ.shared, 8, OPS_FIRST_COUNT);
+	for (unsigned i = 1; i < OPS_FIRST_REFS; i++)
+		near_refcount_get(&OBJ.refcount);
+	for (unsigned i = 0; i < OPS_FIRST_NODES && OBJ.setup != OPS_EMPTY; i++)
+		near_stack_push(&OBJ.stack, &OBJ.nodes[i]);
+}
+
+void ops_enter(void)
+{
+	struct near_stack_node node;
+
+	if (OBJ.setup == OPS_FALLBACK)
+		return;
+	near_counter_add(&OBJ.counter, 0);
+	near_shared_add(&OBJ.shared, 8, 0);
+	if (OBJ.setup != OPS_KILLED) {
+		near_refcount_get(&OBJ.refcount);
+		near_refcount_put(&OBJ.refcount);
+	}
+	near_stack_push(&OBJ.stack, &node);
+	if (near_stack_pop(&OBJ.stack) != &node)
+		abort();
+}
+
+void ops_reset_to(enum ops_setup setup)
+{
+	destroy();
+	create();
+	OBJ.setup = setup;
+	near_slot(); /* the thread is live from here on, where it can be */
+	if (setup == OPS_FALLBACK)
+		not_live(fill, NULL);
+	else
+		fill(NULL);
+	if (setup == OPS_KILLED)
+		near_refcount_kill(&OBJ.refcount);
+	ops_enter();
+}
+
+void ops_reset(void)
+{
+	ops_reset_to(OPS_OPEN);
+}
+
+bool ops_pair_is_valid(enum ops_setup setup, const struct op *a, const struct op *b)
+{
+	unsigned either = a->flags | b->flags, both = a->flags & b->flags;
+
+	if (both & (OPS_KILLS | OPS_REVIVES))
+		return false;
+	return !(either & (setup == OPS_KILLED ? OPS_KILLS : OPS_REVIVES));
+}
+
+/* Where the own list is empty, a pop goes on to take other lists and to put them elsewhere. */
+bool ops_is_one_step(enum ops_setup setup, const struct op *a)
+{
+	if (a->flags & OPS_COMPOSITE)
+		return false;
+	return a->object != OPS_STACK || setup == OPS_OPEN || setup == OPS_KILLED;
+}
