@@ -9,11 +9,14 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
+#include <limits.h>
+#include <linux/futex.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #define STACK_BYTES ((size_t)128 * 1024)
 #define WARM_UP 1000
@@ -22,10 +25,33 @@
 #define PILOT_WALL_NS 50000000 /* or of waiting for each other */
 #define PILOT_TRIES 3
 
+/* Both words are futexes. Who waits polls for a moment first, so that on a machine with enough CPUs
+ * all threads start at once, and then sleeps, so that on a busy one nobody waits for who polls. */
 struct gate {
 	atomic_uint arrived;
-	atomic_int state; /* 0: wait, 1: go, -1: give up */
+	atomic_uint state;
 };
+
+enum { GATE_WAIT, GATE_GO, GATE_GIVE_UP };
+
+#define POLLS 50000
+
+/* Waits until *word is no longer `old`; returns what it is. acquire pairs with the release of who
+ * changes it. */
+static unsigned wait_while(atomic_uint *word, unsigned old)
+{
+	unsigned now;
+
+	for (int i = 0; (now = atomic_load_explicit(word, memory_order_acquire)) == old; i++)
+		if (i >= POLLS)
+			syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, old, NULL, NULL, 0);
+	return now;
+}
+
+static void wake_all(atomic_uint *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
 
 struct worker {
 	struct bench_thread thread;
@@ -84,7 +110,6 @@ static void *worker_main(void *arg)
 {
 	struct worker *w = arg;
 	uint64_t iterations = w->thread.iterations;
-	int state;
 
 	if (w->row->prepare)
 		w->wrong = w->row->prepare(&w->thread);
@@ -93,11 +118,10 @@ static void *worker_main(void *arg)
 	w->row->work(&w->thread);
 	w->thread.iterations = iterations;
 
-	/* acq_rel and acquire: what threads prepared for each other is seen by all of them. */
-	atomic_fetch_add_explicit(&w->gate->arrived, 1, memory_order_acq_rel);
-	while (!(state = atomic_load_explicit(&w->gate->state, memory_order_acquire)))
-		sched_yield();
-	if (state > 0)
+	/* release: what this thread prepared is seen by all, by way of the main thread. */
+	atomic_fetch_add_explicit(&w->gate->arrived, 1, memory_order_release);
+	wake_all(&w->gate->arrived);
+	if (wait_while(&w->gate->state, GATE_WAIT) == GATE_GO)
 		work_timed(w);
 	return NULL;
 }
@@ -152,9 +176,10 @@ static int measure_once(const struct bench_row *row, struct bench_run *run, uint
 			.gate = &gate,
 		};
 	err = start_workers(workers, run->threads, &started);
-	while (!err && atomic_load_explicit(&gate.arrived, memory_order_acquire) < run->threads)
-		sched_yield();
-	atomic_store_explicit(&gate.state, err ? -1 : 1, memory_order_release);
+	for (i = 0; !err && i < run->threads;)
+		i = wait_while(&gate.arrived, i);
+	atomic_store_explicit(&gate.state, err ? GATE_GIVE_UP : GATE_GO, memory_order_release);
+	wake_all(&gate.state);
 	for (i = 0; i < started; i++)
 		pthread_join(workers[i].id, NULL);
 	if (!err) {

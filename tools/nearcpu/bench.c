@@ -181,13 +181,18 @@ static int parse_options(int argc, char **argv, struct bench_options *o, bool *w
 	return STOP;
 }
 
+static bool takes_stdout(const char *path)
+{
+	return path && strcmp(path, "-") == 0;
+}
+
 /* Before the long work, not after it. */
 static int check_files(const struct bench_options *o)
 {
 	const char *files[] = {o->json, o->html};
 
 	for (size_t i = 0; i < 2; i++) {
-		int err = files[i] ? output_check(files[i]) : 0;
+		int err = files[i] && !takes_stdout(files[i]) ? output_check(files[i]) : 0;
 
 		if (err)
 			return failure("bench", "cannot write '%s': %s", files[i], strerror(-err));
@@ -195,55 +200,50 @@ static int check_files(const struct bench_options *o)
 	return EXIT_DONE;
 }
 
+/* Errors of standard output are told at the end. */
 static int write_file(const char *path, char *text)
 {
-	int err = text ? output_write(path, text, strlen(text)) : -ENOMEM;
+	int err = text ? 0 : -ENOMEM;
 
+	if (text && takes_stdout(path))
+		write_stdout(text, strlen(text));
+	else if (text)
+		err = output_write(path, text, strlen(text));
 	free(text);
-	if (!err || strcmp(path, "-") == 0)
-		return EXIT_DONE; /* standard output tells of its errors at the end */
-	return failure("bench", "cannot write '%s': %s", path, strerror(-err));
+	return err ? failure("bench", "cannot write '%s': %s", path, strerror(-err)) : EXIT_DONE;
 }
 
-static int write_files(const struct report *report)
+static int write_files(const struct report *report, char *html)
 {
 	const struct bench_options *o = &report->options;
-	int code = EXIT_DONE, err;
-	char *html;
+	int code = EXIT_DONE;
 
 	if (o->json)
-		code = write_file(o->json, report_json(report));
-	if (o->html) {
-		err = report_html(report, &html);
-		if (err)
-			return err == -EINTR ? err
-					     : failure("bench", "cannot make the page: %s",
-						       strerror(-err));
+		code |= write_file(o->json, report_json(report));
+	if (o->html)
 		code |= write_file(o->html, html);
-	}
 	return code;
 }
 
-static void print_table(const struct table_result *t)
+/* Goes on without a reader if files are to be written. */
+static bool print_table(const struct report *report, const struct table_result *t)
 {
 	text_table(t);
-	fflush(stdout);
+	return flush_stdout() || report->options.json || report->options.html;
 }
 
-static void print_nothing(const struct table_result *t)
+static bool print_nothing(const struct report *report, const struct table_result *t)
 {
+	(void)report;
 	(void)t;
-}
-
-static bool takes_stdout(const char *path)
-{
-	return path && strcmp(path, "-") == 0;
+	return true;
 }
 
 static int run(struct report *report)
 {
 	const struct bench_options *o = &report->options;
 	bool quiet = takes_stdout(o->json) || takes_stdout(o->html);
+	char *html = NULL;
 	int code = check_files(o), err;
 
 	if (code)
@@ -251,15 +251,19 @@ static int run(struct report *report)
 	child_catch_signals();
 	machine_read(&report->machine);
 	err = report_run(report, quiet ? print_nothing : print_table);
-	if (!err)
-		err = write_files(report);
-	if (child_interrupted() || err == -EINTR)
+	if (!err && o->html)
+		err = report_html(report, &html);
+	if (child_interrupted()) {
+		free(html);
+		failure("bench", "interrupted; no file was written");
 		return 128 + child_interrupted();
-	if (err < 0)
+	}
+	if (err)
 		return failure("bench", "cannot measure: %s", strerror(-err));
+	code = write_files(report, html);
 	if (report_failed(report))
-		err = failure("bench", "some rows failed; the table says which, and why");
-	return finish_stdout("bench", err);
+		code = failure("bench", "some rows failed; the table says which, and why");
+	return finish_stdout("bench", code);
 }
 
 int bench_main(int argc, char **argv)

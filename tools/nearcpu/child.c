@@ -98,6 +98,7 @@ static void become(const struct child *child, const struct descriptors *d, const
 	dup2(d->out[1], STDOUT_FILENO);
 	dup2(d->err, STDERR_FILENO);
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGXFSZ, SIG_DFL);
 	for (size_t i = 0; i < SIGNALS; i++)
 		signal(signals[i], SIG_DFL);
 	sigprocmask(SIG_SETMASK, mask, NULL);

@@ -82,13 +82,13 @@ static struct word spread(const struct table_result *t, const struct row_result 
 	return w;
 }
 
-static const struct column col_wall = {"wall ms", 9, wall_ms};
+static const struct column col_wall = {"wall ms", 8, wall_ms};
 static const struct column col_wall_rate = {"wall op/s", 10, wall_rate};
 static const struct column col_user = {"user ms", 8, user_ms};
 static const struct column col_system = {"sys ms", 7, system_ms};
 static const struct column col_cpu_rate = {"CPU op/s", 9, cpu_rate};
 static const struct column col_ns = {"ns/op", 8, cost};
-static const struct column col_above = {"above", 8, above_base};
+static const struct column col_above = {"above", 7, above_base};
 static const struct column col_total = {"MB in all", 12, megabytes};
 static const struct column col_bytes = {"bytes each", 12, cost};
 static const struct column col_ratio = {"ratio", 7, ratio};

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <gnu/libc-version.h>
 #include <linux/membarrier.h>
+#include <nearcpu/percpu.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,6 +162,16 @@ static bool in_path(const char *program)
 	return false;
 }
 
+/* The first object reserves address space, unless a limit forbids. */
+static void try_to_reserve(struct machine *m)
+{
+	void *p;
+
+	m->reserve_error = near_percpu_alloc(&p, sizeof(uint64_t), sizeof(uint64_t));
+	if (!m->reserve_error)
+		near_percpu_free(p);
+}
+
 void machine_read(struct machine *m)
 {
 	memset(m, 0, sizeof(*m));
@@ -172,6 +183,7 @@ void machine_read(struct machine *m)
 	read_set(&m->nodes, "/sys/devices/system/node/online");
 	read_allowed(&m->allowed);
 	m->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	try_to_reserve(m);
 	near_rseq_status(&m->rseq);
 	m->has_perf = in_path("perf");
 	m->has_gnuplot = in_path("gnuplot");

@@ -22,6 +22,7 @@ struct machine {
 	struct machine_set possible, online, allowed, nodes;
 	uint64_t memory_bytes;
 	struct near_rseq_status rseq;
+	int reserve_error; /* of the first per-CPU allocation: 0 or negative errno */
 	bool has_perf, has_gnuplot;
 	const char *conf;     /* NEAR_CONF, or NULL */
 	const char *tunables; /* GLIBC_TUNABLES, or NULL */

@@ -2,6 +2,7 @@
 #include "machine.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #define NAME "%-16s"
 
@@ -32,7 +33,7 @@ static void print_features(const struct near_rseq_status *st)
 
 static void print_rseq(const struct near_rseq_status *st)
 {
-	const char *name;
+	const char *name, *separator = "";
 	unsigned i = 0;
 
 	printf(NAME "%s: %s\n", "rseq", st->live ? "live" : "not live", st->why);
@@ -45,9 +46,13 @@ static void print_rseq(const struct near_rseq_status *st)
 	if (st->live)
 		print_features(st);
 	printf("  %-14s", "membarrier");
-	while ((name = machine_membarrier(st->membarrier, &i)))
-		printf("%s ", name);
-	printf("%s\n", st->membarrier ? "" : "none");
+	if (!st->membarrier)
+		printf("none");
+	while ((name = machine_membarrier(st->membarrier, &i))) {
+		printf("%s%s", separator, name);
+		separator = ", ";
+	}
+	putchar('\n');
 	printf("  %-14s%s\n", "without rseq", st->hint);
 }
 
@@ -77,8 +82,12 @@ void machine_print(const struct machine *m)
 	print_rseq(st);
 	printf(NAME "%u by %s: %s\n", "slots", st->slots, machine_slot_kind(st->slot_kind),
 	       st->slot_why);
-	printf(NAME "%.1f MiB of address space reserved by per-CPU memory\n", "reserved",
-	       (double)st->reserved / (1 << 20));
+	if (m->reserve_error)
+		printf(NAME "nothing: %s (is the limit of address space, ulimit -v, too small?)\n",
+		       "reserved", strerror(-m->reserve_error));
+	else
+		printf(NAME "%.1f MiB of address space for the first per-CPU objects\n", "reserved",
+		       (double)st->reserved / (1 << 20));
 	if (m->conf)
 		printf(NAME "NEAR_CONF=%s\n", "settings", m->conf);
 	if (m->tunables)

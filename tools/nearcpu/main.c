@@ -49,8 +49,10 @@ static int without_subcommand(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	/* A closed pipe shows as an error of the write, so that files are still finished. */
+	/* A closed pipe, or a file that grew too large, shows as an error of the write. */
 	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
 	opterr = 0;
 	if (argc < 2 || argv[1][0] == '-')
 		return without_subcommand(argc, argv);

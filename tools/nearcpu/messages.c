@@ -7,13 +7,31 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The first error of standard output: stdio keeps that there was one, not which. */
+static int stdout_error;
+
+bool write_stdout(const char *data, size_t size)
+{
+	errno = 0;
+	if (fwrite(data, 1, size, stdout) != size && !stdout_error)
+		stdout_error = errno ? errno : EIO;
+	return flush_stdout();
+}
+
+bool flush_stdout(void)
+{
+	errno = 0;
+	if ((fflush(stdout) || ferror(stdout)) && !stdout_error)
+		stdout_error = errno ? errno : EIO;
+	return !stdout_error;
+}
+
 static void print_error(const char *sub, const char *fmt, va_list args)
 {
 	/* What was printed so far comes first. */
-	fflush(stdout);
+	flush_stdout();
 	fprintf(stderr, "nearcpu%s%s: ", sub ? " " : "", sub ? sub : "");
-	vfprintf(stderr, fmt,
-		 args); /* NOLINT(clang-analyzer-valist.Uninitialized): of the caller */
+	vfprintf(stderr, fmt, args); /* NOLINT: started by the caller */
 	fputc('\n', stderr);
 }
 
@@ -71,16 +89,11 @@ void print_version(void)
 
 int finish_stdout(const char *sub, int code)
 {
-	int err = 0;
-
-	errno = 0;
-	if (fflush(stdout) || ferror(stdout))
-		err = errno ? errno : EIO;
-	if (!err)
+	if (flush_stdout())
 		return code;
-	if (err == EPIPE)
+	if (stdout_error == EPIPE)
 		failure(sub, "standard output was closed before all was written");
 	else
-		failure(sub, "cannot write to standard output: %s", strerror(err));
+		failure(sub, "cannot write to standard output: %s", strerror(stdout_error));
 	return code ? code : EXIT_FAILED;
 }

@@ -125,8 +125,6 @@ int output_check(const char *path)
 	char target[PATH_MAX], temp[PATH_MAX];
 	int fd, err;
 
-	if (strcmp(path, "-") == 0)
-		return 0;
 	if (in_place(path)) {
 		struct stat st;
 
@@ -149,11 +147,6 @@ int output_write(const char *path, const char *data, size_t size)
 	sigset_t all, before;
 	int err;
 
-	if (strcmp(path, "-") == 0) {
-		if (fwrite(data, 1, size, stdout) != size || fflush(stdout))
-			return -errno;
-		return 0;
-	}
 	if (in_place(path))
 		return write_in_place(path, data, size);
 	sigfillset(&all);

@@ -3,7 +3,7 @@
  *
  * It is written in memory first, then into a file beside the final one, which takes its place by
  * rename. Signals wait meanwhile, so nothing half-written is left behind. What is no regular file
- * (a device, a pipe) is written as it is. "-" is standard output.
+ * (a device, a pipe) is written as it is.
  */
 #ifndef NEARCPU_OUTPUT_H
 #define NEARCPU_OUTPUT_H

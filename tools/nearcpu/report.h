@@ -113,8 +113,9 @@ struct column {
 size_t table_columns(const struct table_result *t, const struct column *out[MAX_COLUMNS]);
 
 /* run.c: measures all that the options ask for. 0, -EINTR when interrupted, or another negative
- * errno. `done` is called after each table. */
-int report_run(struct report *report, void (*done)(const struct table_result *t));
+ * errno. `done` is called after each table; it returns false to stop there. */
+int report_run(struct report *report,
+	       bool (*done)(const struct report *report, const struct table_result *t));
 void report_free(struct report *report);
 bool report_failed(const struct report *report);
 

@@ -187,7 +187,8 @@ static int measure_row(struct table_result *t, struct row_result *r)
 static int run_table(struct table_result *t, const struct bench_options *o, double seconds,
 		     double end)
 {
-	int err = pilot(t);
+	/* A number that the user named is kept, so nothing has to be found out. */
+	int err = o->iterations ? 0 : pilot(t);
 
 	if (err)
 		return err;
@@ -217,7 +218,8 @@ static unsigned count_steps(const struct report *report)
 	return steps;
 }
 
-int report_run(struct report *report, void (*done)(const struct table_result *t))
+int report_run(struct report *report,
+	       bool (*done)(const struct report *report, const struct table_result *t))
 {
 	const struct bench_options *o = &report->options;
 	const struct budget *budget = o->quick ? &quick : o->name_count ? NULL : &whole;
@@ -234,8 +236,8 @@ int report_run(struct report *report, void (*done)(const struct table_result *t)
 			seconds = (budget->plan - (now_s() - start)) / (double)(report->count - i);
 		err = run_table(&report->tables[i], o, seconds, budget ? start + budget->end : 0);
 		progress_clear();
-		if (!err)
-			done(&report->tables[i]);
+		if (!err && !done(report, &report->tables[i]))
+			break;
 	}
 	report->seconds = now_s() - start;
 	return child_interrupted() ? -EINTR : err;

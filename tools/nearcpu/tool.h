@@ -37,6 +37,10 @@ bool parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *out
 /* Version and licence, for --version. */
 void print_version(void);
 
+/* Print; write out what was printed. False once that has failed. */
+bool write_stdout(const char *data, size_t size);
+bool flush_stdout(void);
+
 /* Ends a command that wrote to standard output: a full disk or a closed pipe turns success into a
  * failure with a message. */
 int finish_stdout(const char *sub, int code);
