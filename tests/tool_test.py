@@ -28,7 +28,8 @@ FEW = ["--iterations", "2000", "--repeat", "2"]
 def run(*args, env=None, drop=(), **more):
     full = {k: v for k, v in os.environ.items() if k not in drop}
     full.update(env or {})
-    return subprocess.run([more.pop("tool", TOOL), *args], env=full, stdin=subprocess.DEVNULL, timeout=300,
+    return subprocess.run([more.pop("tool", TOOL), *args], env=full,
+                          stdin=subprocess.DEVNULL, timeout=300,
                           stdout=more.pop("stdout", subprocess.PIPE),
                           stderr=more.pop("stderr", subprocess.PIPE),
                           universal_newlines=True, **more)
@@ -146,7 +147,8 @@ class Info(Case):
         self.assertIn(info["kernel"]["release"], text)
         self.assertIn(info["rseq"]["why"], text)
         self.assertIn(info["slots"]["why"], text)
-        self.assertRegex(text, r"(?m)^rseq +%s: " % ("live" if info["rseq"]["live"] else "not live"))
+        word = "live" if info["rseq"]["live"] else "not live"
+        self.assertRegex(text, r"(?m)^rseq +%s: " % word)
 
     def test_switched_off(self):
         info = self.info(env={"NEAR_CONF": "rseq:off"})
@@ -240,7 +242,8 @@ class Bench(Case):
         self.assertIn("rseq:off", rows["near"]["missing"])
 
     def test_figures_are_of_their_rows(self):
-        report = self.bench("hitcounter", "--threads", "2", "--iterations", "20000", "--repeat", "3")
+        report = self.bench("hitcounter", "--threads", "2", "--iterations", "20000",
+                            "--repeat", "3")
         table = report["tables"][0]
         for figure in table["figures"]:
             row, other = ([r for r in table["rows"] if r["name"] == figure[k]][0]
