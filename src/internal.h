@@ -101,6 +101,12 @@ static inline unsigned near__first_fallback(void)
 	return near__process.slots + 1;
 }
 
+/* near_slot_open, its answer for a thread that is dead for good inlined. */
+static inline bool near__slot_open(const void *p)
+{
+	return near__self.state <= NEAR__THREAD_LIVE && near_slot_open(p);
+}
+
 /* near_percpu_fallback, its common case inlined: the C library tells the cpu, the copy is open. */
 static inline void *near__fallback(void *p)
 {

@@ -108,7 +108,7 @@ static void choose_slots(struct near__process *p)
 	} else if (p->nodes > 1) {
 		p->slot_kind = NEAR_SLOT_NODE_CID;
 		p->slot_why = "several nodes: each has slots of its own, so that memory is local";
-		p->general = 1 + 2 * p->cpus;
+		p->general = p->cpus;
 		p->slots = p->cpus * p->nodes;
 	}
 }

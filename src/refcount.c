@@ -60,7 +60,7 @@ static bool open_own(struct near_refcount *r)
 {
 	uint32_t slot, *gate, state;
 
-	if (!near_slot_open(r->p))
+	if (!near__slot_open(r->p))
 		return false;
 	slot = near__index_now();
 	if (slot >= near__process.slots)

@@ -68,7 +68,7 @@ static bool open_own(const struct near_stack *s)
 {
 	uint32_t slot;
 
-	if (!near_slot_open(s->p))
+	if (!near__slot_open(s->p))
 		return false;
 	slot = near__index_now();
 	return slot < near__process.slots && near__gate_open_first(&copy_of(s, slot)->gate);

@@ -32,9 +32,8 @@ static __thread struct near__area dead __attribute__((tls_model("initial-exec"))
 
 /* near__thread.state and the offsets in the assembly of vfork. */
 _Static_assert(offsetof(struct near__thread, area) == 0, "vfork's assembly");
-_Static_assert(offsetof(struct near__thread, index) == 8, "vfork's assembly");
-_Static_assert(offsetof(struct near__thread, state) == 20, "vfork's assembly");
-_Static_assert(offsetof(struct near__area, mm_cid) == 24 && NEAR__VFORKED == 3, "vfork's assembly");
+_Static_assert(offsetof(struct near__thread, state) == 12, "vfork's assembly");
+_Static_assert(NEAR__VFORKED == 3, "vfork's assembly");
 __asm__(NEAR__VFORK_ASM);
 
 /* The parent's way back from vfork. */
@@ -90,8 +89,6 @@ static void enter_live(struct near__area *area)
 
 	*(volatile uint32_t *)&t->general = near__process.general;
 	*(struct near__area *volatile *)&t->area = area;
-	*(const uint32_t *volatile *)&t->index =
-		near__process.slot_kind == NEAR_SLOT_CPU ? &area->cpu_id : &area->mm_cid;
 	*(volatile uint32_t *)&t->state = NEAR__THREAD_LIVE;
 }
 
@@ -102,7 +99,6 @@ static void enter_dead(void)
 	dead.cpu_id = near__dead.cpu_id;
 	dead.mm_cid = near__dead.mm_cid;
 	*(volatile uint32_t *)&t->state = NEAR__DEAD;
-	*(const uint32_t *volatile *)&t->index = &dead.mm_cid;
 	*(struct near__area *volatile *)&t->area = &dead;
 }
 
@@ -149,12 +145,15 @@ bool near__thread_live(void)
 	return near__self.state == NEAR__THREAD_LIVE;
 }
 
+/* What NEAR_INDEX of the architecture computes. */
 uint32_t near__index_now(void)
 {
-	const struct near__thread *t = &near__self;
-	uint32_t node = *(volatile uint32_t *)&t->area->node_id;
+	const volatile struct near__area *area = near__self.area;
+	uint32_t general = near__self.general;
 
-	return *(volatile const uint32_t *)t->index + node * (t->general / 2);
+	if (general == 1)
+		return area->cpu_id;
+	return area->mm_cid + area->node_id * general;
 }
 
 static const char *why_live(const struct near__area *area)

@@ -9,8 +9,7 @@
 #define PROCESS_SIZE 8192
 _Static_assert(sizeof(struct near__process) <= PROCESS_SIZE, "near__process in the assembly below");
 _Static_assert(sizeof(struct near__area) == 32, "near__dead in the assembly below");
-_Static_assert(sizeof(struct near__thread) == 3 * sizeof(void *) + 16, "near__self below");
-_Static_assert(offsetof(struct near__area, mm_cid) == 24, "near__self below");
+_Static_assert(sizeof(struct near__thread) == 2 * sizeof(void *) + 16, "near__self below");
 
 #if __SIZEOF_POINTER__ == 8
 #define POINTER ".8byte "
@@ -20,7 +19,7 @@ _Static_assert(offsetof(struct near__area, mm_cid) == 24, "near__self below");
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 
-/* A new thread is not live: `area` is near__dead, `index` its mm_cid, the rest is 0. */
+/* A new thread is not live: `area` is near__dead, the rest is 0. */
 __asm__(".pushsection .bss.near, \"aw\", %nobits\n"
 	".balign 64\n"
 	".type near__process, %gnu_unique_object\n"
@@ -33,7 +32,7 @@ __asm__(".pushsection .bss.near, \"aw\", %nobits\n"
 	".pushsection .tdata.near, \"awT\", %progbits\n"
 	".balign 16\n"
 	".type near__self, %gnu_unique_object\n"
-	".size near__self, 3 * " TEXT(__SIZEOF_POINTER__) " + 16\n"
-	"near__self: " POINTER "near__dead, near__dead + 24\n"
+	".size near__self, 2 * " TEXT(__SIZEOF_POINTER__) " + 16\n"
+	"near__self: " POINTER "near__dead\n"
 	".zero 16 + " TEXT(__SIZEOF_POINTER__) "\n"
 	".popsection\n");

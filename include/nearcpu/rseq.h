@@ -51,13 +51,11 @@ struct near__area {
  *
  * `area` is the kernel's area while the thread is live. Otherwise it is memory of our own, whose ids are
  * the number of a slot that is never open, so that one check of the slot's state word covers liveness
- * too. The slot is area->mm_cid if `general` is 0, the common mode; else *index + node_id * (general /
- * 2), where `index` points to an id in `area`. `area` is set before `index` and unset after it: a signal
- * handler in between must not find an index that nobody protects. */
+ * too. The slot is area->mm_cid if `general` is 0, the common case; area->cpu_id if it is 1; else
+ * area->mm_cid + area->node_id * general. */
 struct near__thread {
 	struct near__area *area;
-	const uint32_t *index;
-	uint32_t general; /* 0, or 1 + 2 * (slots of one node; 0 where slots ignore nodes) */
+	uint32_t general; /* by cid 0, by cpu 1, by (node, cid) the slots of one node, which are many */
 	uint32_t state;   /* enum near__thread_state in src/internal.h */
 	uint32_t uses;    /* of `hint` since it was asked for */
 	uint32_t hint;

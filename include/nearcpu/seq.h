@@ -127,8 +127,7 @@ extern "C" {
  * of asm goto (gcc before 11.5, 12.4, 13.3, 14.1) from moving code across it. */
 #define NEAR_SEQ_OUT(tmp) [near_tmp] "=&r"(tmp)
 #define NEAR_SEQ_IN                                                                                \
-	[near_area] "r"(near__self.area), [near_general] "r"((uint64_t)near__self.general)         \
-	NEAR__SEQ_IN_ARCH
+	[near_area] "r"(near__self.area), [near_general] "r"((uint64_t)near__self.general)
 #define NEAR_SEQ_OBJECT(name, ptr)                                                                 \
 	[name] "r"(ptr), [name##_arena] "r"((uintptr_t)(ptr) & ~NEAR__ARENA_MASK)
 #define NEAR_SEQ_CLOBBER "memory", "cc"

@@ -23,15 +23,15 @@
 	"b %l[near_failed]\n\t"                                                                    \
 	".previous\n\t"
 
-#define NEAR__SEQ_IN_ARCH , [near_self] "r"(&near__self)
 #define NEAR__INDEX(dst)                                                                           \
 	"ldr %w[" #dst "], [%x[near_area], #24]\n\t"                                               \
 	"cbz %w[near_general], 75f\n\t"                                                            \
-	"ldr %x[near_tmp], [%x[near_self], #8]\n\t"                                                \
-	"ldr %w[" #dst "], [%x[near_tmp]]\n\t"                                                     \
+	"ldr %w[" #dst "], [%x[near_area], #4]\n\t"                                                \
+	"cmp %w[near_general], #1\n\t"                                                             \
+	"b.eq 75f\n\t"                                                                             \
+	"ldr %w[" #dst "], [%x[near_area], #24]\n\t"                                               \
 	"ldr %w[near_tmp], [%x[near_area], #20]\n\t"                                               \
-	"mul %w[near_tmp], %w[near_tmp], %w[near_general]\n\t"                                     \
-	"add %w[" #dst "], %w[" #dst "], %w[near_tmp], lsr #1\n"                                   \
+	"madd %w[" #dst "], %w[near_tmp], %w[near_general], %w[" #dst "]\n"                        \
 	"75:\n\t"
 #define NEAR__INDEX_CPU(dst) "ldr %w[" #dst "], [%x[near_area], #4]\n\t"
 

@@ -23,16 +23,13 @@
 	"	ldr x9, [x9, #:gottprel_lo12:near__self]\n"                                        \
 	"	mrs x10, tpidr_el0\n"                                                              \
 	"	add x9, x9, x10\n"                                                                 \
-	"	ldr x10, [x9, #8]\n"                                                               \
 	"	ldr x11, [x9]\n"                                                                   \
-	"	ldr w12, [x9, #20]\n"                                                              \
+	"	ldr w12, [x9, #12]\n"                                                              \
 	"	adrp x13, :got:near__dead\n"                                                       \
 	"	ldr x13, [x13, #:got_lo12:near__dead]\n"                                           \
-	"	add x14, x13, #24\n"                                                               \
-	"	str x14, [x9, #8]\n"                                                               \
-	"	str x13, [x9]\n"                                                                   \
 	"	mov w14, #3\n"                                                                     \
-	"	str w14, [x9, #20]\n"                                                              \
+	"	str w14, [x9, #12]\n"                                                              \
+	"	str x13, [x9]\n"                                                                   \
 	"	mov x0, #0x4111\n"                                                                 \
 	"	mov x1, #0\n"                                                                      \
 	"	mov x8, #220\n"                                                                    \
@@ -40,8 +37,7 @@
 	"	cbnz x0, 1f\n"                                                                     \
 	"	ret\n"                                                                             \
 	"1:	str x11, [x9]\n"                                                                   \
-	"	str x10, [x9, #8]\n"                                                               \
-	"	str w12, [x9, #20]\n"                                                              \
+	"	str w12, [x9, #12]\n"                                                              \
 	"	b near__vfork_parent\n"                                                            \
 	".cfi_endproc\n"                                                                           \
 	".size vfork, . - vfork\n"

@@ -11,7 +11,6 @@
 #define NEAR__SYS_RSEQ (-1)
 #define NEAR__SYS_MEMBARRIER (-1)
 
-#define NEAR__SEQ_IN_ARCH
 #define NEAR__INDEX(dst) ""
 #define NEAR__INDEX_CPU(dst) ""
 #define NEAR_LOAD1(dst, base, off) ""

@@ -22,15 +22,15 @@
 	"j %l[near_failed]\n\t"                                                                    \
 	".previous\n\t"
 
-#define NEAR__SEQ_IN_ARCH , [near_self] "r"(&near__self)
 #define NEAR__INDEX(dst)                                                                           \
 	"lwu %[" #dst "], 24(%[near_area])\n\t"                                                    \
 	"beqz %[near_general], 75f\n\t"                                                            \
+	"lwu %[" #dst "], 4(%[near_area])\n\t"                                                     \
+	"addi %[near_tmp], %[near_general], -1\n\t"                                                \
+	"beqz %[near_tmp], 75f\n\t"                                                                \
 	"lwu %[" #dst "], 20(%[near_area])\n\t"                                                    \
 	"mul %[" #dst "], %[" #dst "], %[near_general]\n\t"                                        \
-	"srli %[" #dst "], %[" #dst "], 1\n\t"                                                     \
-	"ld %[near_tmp], 8(%[near_self])\n\t"                                                      \
-	"lwu %[near_tmp], 0(%[near_tmp])\n\t"                                                      \
+	"lwu %[near_tmp], 24(%[near_area])\n\t"                                                    \
 	"add %[" #dst "], %[" #dst "], %[near_tmp]\n"                                              \
 	"75:\n\t"
 #define NEAR__INDEX_CPU(dst) "lwu %[" #dst "], 4(%[near_area])\n\t"

@@ -18,15 +18,12 @@
 	".cfi_startproc\n"                                                                         \
 	"	la.tls.ie t0, near__self\n"                                                        \
 	"	add t0, t0, tp\n"                                                                  \
-	"	ld t1, 8(t0)\n"                                                                    \
 	"	ld t2, 0(t0)\n"                                                                    \
-	"	lw t3, 20(t0)\n"                                                                   \
+	"	lw t3, 12(t0)\n"                                                                   \
 	"	la t4, near__dead\n"                                                               \
-	"	addi t5, t4, 24\n"                                                                 \
-	"	sd t5, 8(t0)\n"                                                                    \
-	"	sd t4, 0(t0)\n"                                                                    \
 	"	li t5, 3\n"                                                                        \
-	"	sw t5, 20(t0)\n"                                                                   \
+	"	sw t5, 12(t0)\n"                                                                   \
+	"	sd t4, 0(t0)\n"                                                                    \
 	"	li a0, 0x4111\n"                                                                   \
 	"	li a1, 0\n"                                                                        \
 	"	li a7, 220\n"                                                                      \
@@ -34,8 +31,7 @@
 	"	bnez a0, 1f\n"                                                                     \
 	"	ret\n"                                                                             \
 	"1:	sd t2, 0(t0)\n"                                                                    \
-	"	sd t1, 8(t0)\n"                                                                    \
-	"	sw t3, 20(t0)\n"                                                                   \
+	"	sw t3, 12(t0)\n"                                                                   \
 	"	tail near__vfork_parent\n"                                                         \
 	".cfi_endproc\n"                                                                           \
 	".size vfork, . - vfork\n"

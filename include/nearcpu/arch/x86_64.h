@@ -23,19 +23,16 @@
 	"jmp %l[near_failed]\n\t"                                                                  \
 	".popsection\n\t"
 
-/* The general mode finds `index` by itself, so that the common one has a word less to load. Not by a
- * memory operand: gcc 12 drops the labels of an asm goto that has one in thread-local storage. */
-#define NEAR__SEQ_IN_ARCH
 #define NEAR__INDEX(dst)                                                                           \
 	"movl 24(%q[near_area]), %k[" #dst "]\n\t"                                                 \
 	"testl %k[near_general], %k[near_general]\n\t"                                             \
 	"jz 75f\n\t"                                                                               \
+	"movl 4(%q[near_area]), %k[" #dst "]\n\t"                                                  \
+	"cmpl $1, %k[near_general]\n\t"                                                            \
+	"je 75f\n\t"                                                                               \
 	"movl %k[near_general], %k[" #dst "]\n\t"                                                  \
-	"shrl $1, %k[" #dst "]\n\t"                                                                \
 	"imull 20(%q[near_area]), %k[" #dst "]\n\t"                                                \
-	"movq near__self@gottpoff(%%rip), %q[near_tmp]\n\t"                                        \
-	"movq %%fs:8(%q[near_tmp]), %q[near_tmp]\n\t"                                              \
-	"addl (%q[near_tmp]), %k[" #dst "]\n"                                                      \
+	"addl 24(%q[near_area]), %k[" #dst "]\n"                                                   \
 	"75:\n\t"
 #define NEAR__INDEX_CPU(dst) "movl 4(%q[near_area]), %k[" #dst "]\n\t"
 

@@ -15,7 +15,8 @@
  * registration. So the thread's words name the dead area while the child runs; the parent's copies wait
  * in registers, which the kernel keeps. The return address waits in a register too, since the child
  * returns over the same stack; it jumps, so as to leave a shadow stack alone.
- * Offsets: struct near__thread (rseq.h); 24 is mm_cid in struct near__area; 3 is NEAR__VFORKED. */
+ * `state` is set before `area` and unset after it: a signal handler that finds the thread live must not
+ * read its cpu from the dead area. Offsets: struct near__thread (rseq.h); 3 is NEAR__VFORKED. */
 #define NEAR__VFORK_ASM                                                                            \
 	".text\n"                                                                                  \
 	".globl vfork\n"                                                                           \
@@ -27,22 +28,18 @@
 	".cfi_adjust_cfa_offset -8\n"                                                              \
 	".cfi_register %rip, %rdi\n"                                                               \
 	"	movq near__self@gottpoff(%rip), %r8\n"                                             \
-	"	movq %fs:8(%r8), %r9\n"                                                            \
 	"	movq %fs:0(%r8), %r10\n"                                                           \
-	"	movl %fs:20(%r8), %edx\n"                                                          \
+	"	movl %fs:12(%r8), %edx\n"                                                          \
 	"	movq near__dead@GOTPCREL(%rip), %rsi\n"                                            \
-	"	leaq 24(%rsi), %rax\n"                                                             \
-	"	movq %rax, %fs:8(%r8)\n"                                                           \
+	"	movl $3, %fs:12(%r8)\n"                                                            \
 	"	movq %rsi, %fs:0(%r8)\n"                                                           \
-	"	movl $3, %fs:20(%r8)\n"                                                            \
 	"	movl $58, %eax\n"                                                                  \
 	"	syscall\n"                                                                         \
 	"	testl %eax, %eax\n"                                                                \
 	"	jnz 1f\n"                                                                          \
 	"	jmp *%rdi\n"                                                                       \
 	"1:	movq %r10, %fs:0(%r8)\n"                                                           \
-	"	movq %r9, %fs:8(%r8)\n"                                                            \
-	"	movl %edx, %fs:20(%r8)\n"                                                          \
+	"	movl %edx, %fs:12(%r8)\n"                                                          \
 	"	pushq %rdi\n"                                                                      \
 	".cfi_adjust_cfa_offset 8\n"                                                               \
 	".cfi_restore %rip\n"                                                                      \
