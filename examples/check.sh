@@ -1,0 +1,13 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# usage: check.sh LINES COMMAND...
+# Runs the command and compares its output with LINES, which are separated by |.
+expected=$(echo "$1" | tr '|' '\n')
+shift
+got=$("$@") || {
+	echo "exit status $? of $*" >&2
+	exit 1
+}
+[ "$got" = "$expected" ] && exit 0
+printf 'expected:\n%s\ngot:\n%s\n' "$expected" "$got" >&2
+exit 1
