@@ -179,6 +179,7 @@ bool near__process_init(void)
 	static __thread bool deciding __attribute__((tls_model("initial-exec")));
 	struct near__process *p = &near__process;
 	uint32_t fresh = 0;
+	int saved = errno;
 
 	/* Pairs with the release below: who sees 2 sees all that was decided. */
 	if (NEAR__LIKELY(__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) == 2))
@@ -194,5 +195,6 @@ bool near__process_init(void)
 	while (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != 2)
 		sched_yield();
 	deciding = false;
+	errno = saved;
 	return true;
 }

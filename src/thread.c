@@ -75,12 +75,14 @@ static uint32_t own_size(void)
 	return p->feature_size;
 }
 
+/* What the kernel said when this thread was to be registered. */
+static __thread long refusal __attribute__((tls_model("initial-exec")));
+
 /* A handler that interrupted the first call may have registered already: EBUSY is as good as 0. */
 static bool register_own(void)
 {
-	long r = near__syscall_rseq(&own, own_size(), REGISTER);
-
-	return r == 0 || r == -EBUSY;
+	refusal = near__syscall_rseq(&own, own_size(), REGISTER);
+	return refusal == 0 || refusal == -EBUSY;
 }
 
 static void enter_live(struct near__area *area)
@@ -156,11 +158,10 @@ uint32_t near__index_now(void)
 	return area->mm_cid + area->node_id * general;
 }
 
-static const char *why_live(const struct near__area *area)
+static const char *why_live(bool own_area)
 {
-	if (area == &own.area)
-		return "registered by this library, since the C library did not";
-	return "registered by the C library";
+	return own_area ? "registered by this library, since the C library did not"
+			: "registered by the C library";
 }
 
 static const char *why_dead(void)
@@ -169,18 +170,21 @@ static const char *why_dead(void)
 		return near__process.why;
 	if (near__self.state == NEAR__VFORKED)
 		return "this is the child of a vfork";
-	return "somebody else holds this thread's registration (another allocator or runtime?)";
+	if (!near__process.has_exit_key)
+		return "no pthread key was left, which would end the registration at thread exit";
+	if (refusal == -EINVAL)
+		return "somebody else holds this thread's registration (another allocator or runtime?)";
+	return "the kernel refused to register this thread, or the thread is about to end";
 }
 
 static void status_of_registration(struct near_rseq_status *out)
 {
-	const struct near__area *area = near__self.area;
-
 	out->live = near__thread_live();
-	out->why = out->live ? why_live(area) : why_dead();
+	/* Not a comparison with `own`: another copy of the library may have registered its own. */
+	out->own_area = out->live && near__self.area != near__self.libc_area;
+	out->why = out->live ? why_live(out->own_area) : why_dead();
 	if (!out->live)
 		return;
-	out->own_area = area == &own.area;
 	out->area_size = own_size();
 	if (!out->own_area)
 		out->area_size = __rseq_size > LEGACY_SIZE ? __rseq_size : LEGACY_SIZE;
