@@ -149,16 +149,6 @@ static const char *check_pinned(struct bench_run *run)
 	return bench_compare(sum, run->done);
 }
 
-static __thread uint64_t thread_local_count;
-
-static void work_tls(struct bench_thread *t)
-{
-	for (uint64_t i = 0; i < t->iterations; i++) {
-		thread_local_count += 1;
-		BENCH_BARRIER();
-	}
-}
-
 #define NEAR_ROW .setup = setup_near, .work = work_near, .check = check_near
 
 static const struct bench_row rows[] = {
@@ -172,7 +162,6 @@ static const struct bench_row rows[] = {
 	 .missing = bench_needs_live},
 	{"near-cid", "nearcpu, by cid", BENCH_OURS, .conf = "slot:cid", NEAR_ROW,
 	 .missing = bench_needs_cid},
-	{"tls", "thread-local variable", BENCH_YARDSTICK, .work = work_tls},
 	{"pinned", "own slot, pinned", BENCH_YARDSTICK, .setup = setup_pinned,
 	 .prepare = prepare_pinned, .work = work_pinned, .check = check_pinned},
 };
@@ -190,9 +179,8 @@ const struct bench bench_hitcounter = {
 	.title = "Hit counter",
 	.text = "Every thread adds one to the same counter again and again. The pinned private "
 		"slot is a plain increment by a thread that is bound to its CPU: no general "
-		"solution, but the cost that the others are measured against. CPUs that keep such "
-		"a word in a register do one a cycle. A thread-local variable counts for its "
-		"thread alone.",
+		"solution, but the cost that the others are measured against. Some CPUs keep such "
+		"a word in a register and do one in a cycle.",
 	.op = "an add",
 	.rows = rows,
 	.row_count = BENCH_COUNT(rows),

@@ -260,6 +260,8 @@ static int run(struct report *report)
 	}
 	if (err)
 		return failure("bench", "cannot measure: %s", strerror(-err));
+	if (!quiet)
+		text_end(report);
 	code = write_files(report, html);
 	if (report_failed(report))
 		code = failure("bench", "some rows failed; the table says which, and why");

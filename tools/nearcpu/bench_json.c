@@ -102,6 +102,9 @@ char *report_json(const struct report *report)
 			 machine_json(&report->machine), "started", started, "seconds",
 			 report->seconds, "quick", report->options.quick, "repeat",
 			 (int)report->options.repeat, "tables", tables);
+	json_object_set_new(json, "load",
+			    json_pack("{s:f, s:f}", "others", report->load.others, "stolen",
+				      report->load.stolen));
 	text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
 	json_decref(json);
 	return text;

@@ -49,7 +49,7 @@ static void machine(FILE *f, const struct machine *m)
 static void head(FILE *f, const struct report *report)
 {
 	const struct machine *m = &report->machine;
-	char when[64];
+	char when[64], line[400];
 
 	strftime(when, sizeof(when), "%Y-%m-%d %H:%M UTC", gmtime(&report->started));
 	fprintf(f, "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
@@ -64,6 +64,8 @@ static void head(FILE *f, const struct report *report)
 	fprintf(f, ", %u CPU%s, on %s. nearcpu %s, %.0f seconds%s.</p>\n", m->allowed.count,
 		m->allowed.count == 1 ? "" : "s", when, NEARCPU_VERSION, report->seconds,
 		report->options.quick ? ", short measurements (--quick)" : "");
+	if (load_warning(&report->load, line, sizeof(line)))
+		fprintf(f, "<p><strong>%s</strong></p>\n", line);
 	if (!m->has_gnuplot)
 		fprintf(f, "<p>There are no charts: gnuplot is not installed.</p>\n");
 }

@@ -4,6 +4,7 @@
 #define NEARCPU_REPORT_H
 
 #include "../../bench/bench.h"
+#include "load.h"
 #include "machine.h"
 
 #include <stdio.h>
@@ -49,6 +50,7 @@ struct report {
 	size_t count;
 	time_t started;
 	double seconds;
+	struct load_share load;
 };
 
 struct spread {
@@ -127,6 +129,8 @@ int row_measure(const struct table_result *t, struct row_result *r, uint64_t ite
 
 /* text.c */
 void text_table(const struct table_result *t);
+/* What stands below all tables. */
+void text_end(const struct report *report);
 
 /* bench_json.c, html.c, plot.c: to be freed; NULL without memory. */
 char *report_json(const struct report *report);

@@ -218,12 +218,22 @@ static unsigned count_steps(const struct report *report)
 	return steps;
 }
 
+/* Most tables need little, and the few that need more come first: they may take a good part of what
+ * is left. */
+static double share(double left, size_t tables)
+{
+	double even = left / (double)tables;
+
+	return even > left * 0.4 ? even : left * 0.4;
+}
+
 int report_run(struct report *report,
 	       bool (*done)(const struct report *report, const struct table_result *t))
 {
 	const struct bench_options *o = &report->options;
 	const struct budget *budget = o->quick ? &quick : o->name_count ? NULL : &whole;
 	double start = now_s(), seconds = NAMED_S;
+	struct load_start load = load_now();
 	int err = 0;
 
 	report->started = time(NULL);
@@ -233,13 +243,14 @@ int report_run(struct report *report,
 	progress_begin(count_steps(report));
 	for (size_t i = 0; i < report->count && !err; i++) {
 		if (budget)
-			seconds = (budget->plan - (now_s() - start)) / (double)(report->count - i);
+			seconds = share(budget->plan - (now_s() - start), report->count - i);
 		err = run_table(&report->tables[i], o, seconds, budget ? start + budget->end : 0);
 		progress_clear();
 		if (!err && !done(report, &report->tables[i]))
 			break;
 	}
 	report->seconds = now_s() - start;
+	report->load = load_since(&load);
 	return child_interrupted() ? -EINTR : err;
 }
 

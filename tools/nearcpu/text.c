@@ -97,3 +97,13 @@ void text_table(const struct table_result *t)
 			printf("%s\n", line);
 	putchar('\n');
 }
+
+void text_end(const struct report *report)
+{
+	char line[400];
+
+	printf("ratio: operations for the CPU time of one of the best other row\n");
+	printf("spread: distance of the quartiles in percent of the median\n");
+	if (load_warning(&report->load, line, sizeof(line)))
+		print_wrapped(line);
+}

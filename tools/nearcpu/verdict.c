@@ -43,9 +43,10 @@ static const struct row_result *ours(const struct table_result *t, bool off)
 	return best;
 }
 
+/* The last one is the one that a benchmark means. */
 static const struct row_result *yardstick(const struct table_result *t)
 {
-	for (size_t i = 0; i < t->bench->row_count; i++)
+	for (size_t i = t->bench->row_count; i-- > 0;)
 		if (t->rows[i].count && t->rows[i].row->role == BENCH_YARDSTICK)
 			return &t->rows[i];
 	return NULL;
@@ -59,42 +60,44 @@ static bool undecided(struct spread ratio, unsigned count)
 	return ratio.low <= 1 && ratio.high >= 1;
 }
 
+/* `which` says what the other row is among the others; NULL if it is the only one. */
 static void compare_with(struct text *text, const struct table_result *t,
-			 const struct row_result *r, const struct row_result *other)
+			 const struct row_result *r, const struct row_result *other,
+			 const char *which)
 {
 	struct spread ratio = cost_ratio(t, r, other);
 	double percent = (ratio.median - 1) * 100;
+	const char *before = which ? which : "", *comma = which ? ", " : "";
+	const char *label = other->row->label;
 
 	if (undecided(ratio, r->count < other->count ? r->count : other->count))
-		say(text, "no clear difference from \"%s\" (%+.1f %%, within the spread)",
-		    other->row->label, percent);
+		say(text, "no clear difference from %s%s\"%s\" (%+.1f %%, within the spread)",
+		    before, comma, label, percent);
 	else if (ratio.median > 0.9 && ratio.median < 1.1)
-		say(text, "%.1f %% %s than \"%s\"%s", percent < 0 ? -percent : percent,
-		    percent < 0 ? "less" : "more", other->row->label,
+		say(text, "%.1f %% %s than %s%s\"%s\"%s", percent < 0 ? -percent : percent,
+		    percent < 0 ? "less" : "more", before, comma, label,
 		    percent < 0 ? "" : ", so it loses here");
-	else if (ratio.median < 1)
-		say(text, "%s of what \"%s\" costs", say_ratio(ratio.median).text,
-		    other->row->label);
 	else
-		say(text, "%s times what \"%s\" costs, so it loses here",
-		    say_ratio(ratio.median).text, other->row->label);
+		say(text, "%s %s what %s%s\"%s\"%s costs%s", say_ratio(ratio.median).text,
+		    ratio.median < 1 ? "of" : "times", before, comma, label, which ? "," : "",
+		    ratio.median < 1 ? "" : ", so it loses here");
 }
 
 static void say_ours(struct text *text, const struct table_result *t, const struct row_result *r)
 {
 	const struct row_result *best = best_other(t, r), *worst = worst_other(t, r);
+	bool several = worst != best;
 
 	say(text, "\"%s\" costs %s%s %s", r->row->label,
 	    say_cost(t->bench->kind, row_cost(t, r).median).text,
 	    t->bench->kind == BENCH_TIME ? " of CPU time" : "", t->bench->op);
 	if (best) {
 		say(text, ": ");
-		compare_with(text, t, r, best);
+		compare_with(text, t, r, best, several ? "the best of the others" : NULL);
 	}
-	if (worst && worst != best) {
-		say(text, ", the best of the others; ");
-		compare_with(text, t, r, worst);
-		say(text, ", the worst");
+	if (several) {
+		say(text, "; ");
+		compare_with(text, t, r, worst, "the worst");
 	}
 	say(text, ". ");
 }
@@ -106,7 +109,7 @@ static void say_off(struct text *text, const struct table_result *t, const struc
 	say(text, "Without rseq it costs %s", say_cost(t->bench->kind, row_cost(t, r).median).text);
 	if (best) {
 		say(text, ": ");
-		compare_with(text, t, r, best);
+		compare_with(text, t, r, best, NULL);
 	}
 	say(text, ". ");
 }

@@ -144,8 +144,8 @@ void table_conditions(const struct table_result *t, char *out, size_t size)
 			     say_count(t->iterations).text,
 			     scaled ? " (~ fewer, in proportion)" : "");
 	if (n > 0 && (size_t)n < size)
-		snprintf(out + n, size - (size_t)n, "; median of %u%s; spread of the middle half",
-			 count, count < t->wanted ? ", as time was short" : "");
+		snprintf(out + n, size - (size_t)n, "; median of %u%s", count,
+			 count < t->wanted ? ", as time was short" : "");
 }
 
 bool figure_line(const struct table_result *t, const struct bench_figure *f, char *out, size_t size)
