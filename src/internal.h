@@ -21,10 +21,10 @@
 
 /* near__thread.state. A thread that leaves LIVE other than by vfork never returns to it. */
 enum near__thread_state {
-	NEAR__NEW,          /* nothing tried yet */
+	NEAR__NEW, /* nothing tried yet */
 	NEAR__THREAD_LIVE = NEAR__LIVE,
-	NEAR__DEAD,         /* no registration to be had, or given up at thread exit */
-	NEAR__VFORKED,      /* a vfork child runs on this thread's memory; known to vfork's assembly */
+	NEAR__DEAD,    /* no registration to be had, or given up at thread exit */
+	NEAR__VFORKED, /* a vfork child runs on this thread's memory; known to vfork's assembly */
 };
 
 enum near__hint_source {
@@ -43,7 +43,7 @@ struct near__arena;
 struct near__class {
 	struct near__arena *arenas; /* newest first; only grows */
 	struct near__arena *current;
-	struct near_lock lock;      /* held to add an arena */
+	struct near_lock lock; /* held to add an arena */
 };
 
 /* Locks of those who pop from fallback lists, by slot: many lists share one. */
@@ -54,23 +54,25 @@ struct near__pop_lock {
 
 /* The process: decided once, by whoever comes first, then constant except where a lock is named. */
 struct near__process {
-	uint32_t state;             /* 0 new, 1 being decided, 2 ready */
-	bool usable;                /* sequences and membarrier both work here */
-	const char *why;            /* why not usable */
+	uint32_t decided;          /* 1: what follows is constant */
+	uint32_t watches_forks;    /* a copy of the library has its handlers in place */
+	struct near_lock decision; /* held to decide */
+	bool usable;               /* sequences and membarrier both work here */
+	const char *why;           /* why not usable */
 	struct near__conf conf;
 	unsigned cpus, nodes;
-	unsigned slots;             /* live slots; the number of the slot that is never open */
-	uint32_t general;           /* near__thread.general of live threads */
+	unsigned slots;   /* live slots; the number of the slot that is never open */
+	uint32_t general; /* near__thread.general of live threads */
 	enum near_slot_kind slot_kind;
 	const char *slot_why;
 	bool has_cid, has_node;
 	unsigned feature_size, feature_align, membarrier;
-	unsigned exit_key;          /* pthread key of threads that this library registered */
+	unsigned exit_key; /* pthread key of threads that this library registered */
 	bool has_exit_key;
-	uint32_t hint;              /* enum near__hint_source */
+	uint32_t hint; /* enum near__hint_source */
 	uint64_t reserved;
-	uint32_t forks;             /* between this process and the one that decided */
-	struct near_lock closers;   /* held from the first close of a gate to the last open */
+	uint32_t forks;           /* between this process and the one that decided */
+	struct near_lock closers; /* held from the first close of a gate to the last open */
 	struct near__class classes[NEAR__CLASSES];
 	struct near__pop_lock pops[NEAR__POP_LOCKS];
 };
@@ -80,7 +82,8 @@ extern NEAR_API struct near__process near__process;
  * there, which nobody reads. The ids name slots that are never open. */
 extern NEAR_API struct near__area near__dead;
 
-/* Decides what the process does. Returns false in a signal handler that interrupts the decision. */
+/* Decides what the process does. Returns false if the decision itself came here (by an allocator that
+ * uses this library). */
 bool near__process_init(void);
 
 /* Makes this thread live if it can be. */

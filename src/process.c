@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
@@ -115,6 +115,7 @@ static void choose_slots(struct near__process *p)
 
 static void fork_prepare(void)
 {
+	near_lock_lock(&near__process.decision);
 	near_lock_lock(&near__process.closers);
 	for (int i = 0; i < NEAR__POP_LOCKS; i++)
 		near_lock_lock(&near__process.pops[i].lock);
@@ -129,6 +130,7 @@ static void fork_finish(void (*release)(struct near_lock *))
 	for (int i = 0; i < NEAR__POP_LOCKS; i++)
 		release(&near__process.pops[i].lock);
 	release(&near__process.closers);
+	release(&near__process.decision);
 }
 
 static void unlock(struct near_lock *l)
@@ -171,30 +173,43 @@ static void decide(struct near__process *p)
 	near__dead.mm_cid = p->slots;
 	p->hint = near__hint_choose(p->cpus);
 	p->has_exit_key = p->usable && near__thread_exit_key(&p->exit_key) == 0;
-	pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+/* Before the first decision: a child would wait for ever for a thread that decides, and that it does not
+ * have. Of several copies of the library in a process one does it. */
+__attribute__((constructor)) static void watch_forks(void)
+{
+	uint32_t no = 0;
+
+	if (__atomic_compare_exchange_n(&near__process.watches_forks, &no, 1, false,
+					__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		pthread_atfork(fork_prepare, fork_parent, fork_child);
 }
 
 bool near__process_init(void)
 {
 	static __thread bool deciding __attribute__((tls_model("initial-exec")));
 	struct near__process *p = &near__process;
-	uint32_t fresh = 0;
 	int saved = errno;
+	sigset_t all, old;
 
-	/* Pairs with the release below: who sees 2 sees all that was decided. */
-	if (NEAR__LIKELY(__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) == 2))
+	/* Pairs with the release below: who sees it decided sees all that was. */
+	if (NEAR__LIKELY(__atomic_load_n(&p->decided, __ATOMIC_ACQUIRE)))
 		return true;
 	if (deciding)
 		return false;
-	deciding = true;
-	if (__atomic_compare_exchange_n(&p->state, &fresh, 1, false, __ATOMIC_ACQUIRE,
-	                                __ATOMIC_ACQUIRE)) {
+	/* A handler here could find the numbers half made, or wait for its own thread. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	near_lock_lock(&p->decision);
+	if (!__atomic_load_n(&p->decided, __ATOMIC_RELAXED)) {
+		deciding = true;
 		decide(p);
-		__atomic_store_n(&p->state, 2, __ATOMIC_RELEASE);
+		deciding = false;
+		__atomic_store_n(&p->decided, 1, __ATOMIC_RELEASE);
 	}
-	while (__atomic_load_n(&p->state, __ATOMIC_ACQUIRE) != 2)
-		sched_yield();
-	deciding = false;
+	near_lock_unlock(&p->decision);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	errno = saved;
 	return true;
 }

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/* The first use of the library in a process: by whom, during what. Each test runs in
+ * a child, since the main process must stay one that has not used the library. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <sys/time.h>
+
+#include <nearcpu/shared.h>
+
+#include "filter.h"
+#include "use_all.h"
+
+/* ---- the decision, stopped half-way ---- */
+
+static struct {
+	bool hold;   /* the next decision waits */
+	bool inside; /* it does */
+} decision;
+
+unsigned __real_near__topology_cpus(void);
+unsigned __wrap_near__topology_cpus(void);
+
+/* Called while the library decides what the process does. */
+unsigned __wrap_near__topology_cpus(void)
+{
+	while (__atomic_load_n(&decision.hold, __ATOMIC_ACQUIRE)) {
+		__atomic_store_n(&decision.inside, true, __ATOMIC_RELEASE);
+		sched_yield();
+	}
+	return __real_near__topology_cpus();
+}
+
+static void *decide(void *unused)
+{
+	(void)unused;
+	CHECK(near_slots() > 0);
+	return NULL;
+}
+
+static pthread_t start_decision(void)
+{
+	pthread_t thread;
+
+	decision.hold = true;
+	thread = unit_start(decide, NULL);
+	while (!__atomic_load_n(&decision.inside, __ATOMIC_ACQUIRE))
+		sched_yield();
+	return thread;
+}
+
+static void *end_decision_soon(void *unused)
+{
+	(void)unused;
+	usleep(20000);
+	__atomic_store_n(&decision.hold, false, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void the_first_use_may_be_any(void **state)
+{
+	(void)state;
+	unit_in_child(use_all, NULL);
+}
+
+/* ---- errno ---- */
+
+static void call_cpu(void)
+{
+	CHECK(near_cpu() < near_cpus());
+}
+static void call_cid(void)
+{
+	CHECK(near_cid() < near_cpus());
+}
+static void call_node(void)
+{
+	near_node();
+}
+static void call_slot(void)
+{
+	CHECK(near_slot() < near_slots());
+}
+static void call_slots(void)
+{
+	CHECK(near_slots() > 0);
+}
+static void call_cpus(void)
+{
+	CHECK(near_cpus() > 0);
+}
+
+static void call_status(void)
+{
+	struct near_rseq_status status;
+
+	near_rseq_status(&status);
+}
+
+static void call_alloc(void)
+{
+	void *p;
+
+	CHECK(near_percpu_alloc(&p, 8, 8) == 0);
+}
+
+static void call_init(void)
+{
+	struct near_counter c;
+
+	CHECK(near_counter_init(&c) == 0);
+	near_counter_add(&c, 1);
+}
+
+static void call_create(void)
+{
+	struct near_shared s;
+
+	CHECK(near_shared_create(&s, 8) == 0);
+	near_shared_add(&s, 0, 1);
+}
+
+static void call_first(void *arg)
+{
+	/* Nothing in /sys, to make the decision meet an error. */
+	if (!unit_emulated())
+		filter_out(SYS_openat, ENOENT);
+	errno = UNIT_ERRNO;
+	(*(void (**)(void))arg)();
+	CHECK(errno == UNIT_ERRNO);
+}
+
+static void errno_is_left_alone(void **state)
+{
+	static void (*calls[])(void) = {call_cpu,  call_cid,    call_node,  call_slot, call_slots,
+					call_cpus, call_status, call_alloc, call_init, call_create};
+
+	(void)state;
+	for (size_t i = 0; i < LENGTH(calls); i++)
+		unit_in_child(call_first, &calls[i]);
+}
+
+/* ---- signal handlers ---- */
+
+static volatile sig_atomic_t handled;
+
+static void handle(int signal)
+{
+	int saved = errno;
+
+	(void)signal;
+	errno = UNIT_ERRNO;
+	CHECK(near_cpu() < near_cpus());
+	CHECK(near_slot() < near_slots());
+	near_cid();
+	near_node();
+	CHECK(errno == UNIT_ERRNO);
+	errno = saved;
+	handled++;
+}
+
+static void catch (int signal)
+{
+	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+
+	CHECK(sigaction(signal, &action, NULL) == 0);
+}
+
+static void use_after_a_handler(void *unused)
+{
+	catch (SIGUSR1);
+	raise(SIGUSR1);
+	CHECK(handled == 1);
+	use_all(unused);
+}
+
+static void the_first_use_may_be_in_a_handler(void **state)
+{
+	(void)state;
+	unit_in_child(use_after_a_handler, NULL);
+}
+
+static void *interrupt(void *arg)
+{
+	pthread_t decider = *(pthread_t *)arg;
+
+	for (int i = 0; i < 20; i++) {
+		CHECK(pthread_kill(decider, SIGUSR1) == 0);
+		usleep(500);
+	}
+	return end_decision_soon(NULL);
+}
+
+/* The handler must neither hang nor see a number that changes later. */
+static void interrupt_the_decision(void *unused)
+{
+	pthread_t decider, interrupter;
+
+	catch (SIGUSR1);
+	decider = start_decision();
+	interrupter = unit_start(interrupt, &decider);
+	unit_join(decider);
+	unit_join(interrupter);
+	CHECK(handled > 0);
+	use_all(unused);
+}
+
+static void a_handler_may_interrupt_the_decision(void **state)
+{
+	(void)state;
+	unit_in_child(interrupt_the_decision, NULL);
+}
+
+static void use_between_signals(void *unused)
+{
+	struct itimerval often = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
+
+	catch (SIGALRM);
+	setitimer(ITIMER_REAL, &often, NULL);
+	use_all(unused);
+	setitimer(ITIMER_REAL, &never, NULL);
+}
+
+static void signals_may_come_at_any_time(void **state)
+{
+	unsigned rounds = unit_scale(60);
+
+	(void)state;
+	for (unsigned i = 0; i < rounds; i++)
+		unit_in_child(use_between_signals, NULL);
+}
+
+/* ---- threads and children ---- */
+
+static void *note_slots(void *arg)
+{
+	*(unsigned *)arg = near_slots();
+	near_slot();
+	return NULL;
+}
+
+static void use_from_threads(void *unused)
+{
+	unsigned slots[32] = {0};
+
+	(void)unused;
+	unit_run(note_slots, slots, sizeof(slots[0]), LENGTH(slots));
+	for (size_t i = 0; i < LENGTH(slots); i++)
+		CHECK(slots[i] == near_slots());
+}
+
+static void threads_agree(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 20; i++)
+		unit_in_child(use_from_threads, NULL);
+}
+
+/* The thread that decides does not exist in the child. */
+static void fork_during_the_decision(void *unused)
+{
+	pthread_t decider = start_decision(), ender = unit_start(end_decision_soon, NULL);
+	pid_t child = fork();
+
+	if (child == 0) {
+		alarm(10);
+		decision.hold = false;
+		use_all(unused);
+		_exit(0);
+	}
+	unit_join(ender);
+	unit_join(decider);
+	CHECK(unit_wait(child, NULL) == 0);
+	use_all(unused);
+}
+
+static void fork_may_come_during_the_decision(void **state)
+{
+#if defined(__SANITIZE_THREAD__)
+	skip();
+#endif
+	(void)state;
+	unit_in_child(fork_during_the_decision, NULL);
+}
+
+static void vfork_first(void *unused)
+{
+	int status;
+	pid_t child = vfork();
+
+	if (child == 0) {
+		unsigned slots = near_slots();
+
+		_exit(slots > 0 && near_slot() < slots ? 0 : 1);
+	}
+	CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
+	use_all(unused);
+}
+
+static void the_first_use_may_be_in_a_vfork_child(void **state)
+{
+	(void)state;
+	unit_in_child(vfork_first, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_first_use_may_be_any),
+		cmocka_unit_test(errno_is_left_alone),
+		cmocka_unit_test(the_first_use_may_be_in_a_handler),
+		cmocka_unit_test(a_handler_may_interrupt_the_decision),
+		cmocka_unit_test(signals_may_come_at_any_time),
+		cmocka_unit_test(threads_agree),
+		cmocka_unit_test(fork_may_come_during_the_decision),
+		cmocka_unit_test(the_first_use_may_be_in_a_vfork_child),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
