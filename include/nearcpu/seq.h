@@ -108,14 +108,14 @@ extern "C" {
 /* Collects the bits of the offsets in use: none above the lowest eight may be set at the end. */
 #define NEAR__MARK_OFFSET(off) ".set .Lnear_offsets, .Lnear_offsets | (" #off ")\n\t"
 /* The commit ends the sequence, so that nothing can stand behind it. */
-#define NEAR__SEQ_END                                                                              \
-	"72:\n\t"                                                                                  \
-	".if .Lnear_indexed != 1\n\t"                                                              \
+#define NEAR__SEQ_END                                                                                 \
+	"72:\n\t"                                                                                     \
+	".if .Lnear_indexed != 1\n\t"                                                                 \
 	".error \"nearcpu: a sequence loads its index (NEAR_SLOT, NEAR_INDEX) and commits once\"\n\t" \
-	".endif\n\t"                                                                               \
-	".if .Lnear_offsets & ~255\n\t"                                                            \
-	".error \"nearcpu: an offset is 0 to 255\"\n\t"                                            \
-	".endif\n\t"                                                                               \
+	".endif\n\t"                                                                                  \
+	".if .Lnear_offsets & ~255\n\t"                                                               \
+	".error \"nearcpu: an offset is 0 to 255\"\n\t"                                               \
+	".endif\n\t"                                                                                  \
 	".set .Lnear_indexed, 2\n\t" NEAR__SEQ_HANDLER
 #else
 #define NEAR_SEQ_BEGIN ""
@@ -126,8 +126,11 @@ extern "C" {
 /* C side of a sequence. The empty statement behind each edge keeps compilers with a fault in outputs
  * of asm goto (gcc before 11.5, 12.4, 13.3, 14.1) from moving code across it. */
 #define NEAR_SEQ_OUT(tmp) [near_tmp] "=&r"(tmp)
+/* Volatile, so that `general` is loaded last: a signal handler in between may make this thread live, and
+ * the area must not then go with an old `general`. */
 #define NEAR_SEQ_IN                                                                                \
-	[near_area] "r"(near__self.area), [near_general] "r"((uint64_t)near__self.general)
+	[near_area] "r"(*(struct near__area *volatile *)&near__self.area),                         \
+		[near_general] "r"((uint64_t) * (volatile uint32_t *)&near__self.general)
 #define NEAR_SEQ_OBJECT(name, ptr)                                                                 \
 	[name] "r"(ptr), [name##_arena] "r"((uintptr_t)(ptr) & ~NEAR__ARENA_MASK)
 #define NEAR_SEQ_CLOBBER "memory", "cc"
