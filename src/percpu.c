@@ -23,20 +23,22 @@
 
 #define STRIDE ((size_t)1 << NEAR_STRIDE_SHIFT)
 #define HEADER ((size_t)64 << 10)
-#define STATE_SIZE 64       /* kept free of objects: the state word's cache line */
+#define STATE_SIZE 64        /* kept free of objects: the state word's cache line */
 #define ZAP_SIZE (64u << 10) /* a copy of this size is given back to the kernel, not cleared */
 #define NOTHING UINT32_MAX
+#define MARK UINT64_C(0x6e656172617265ff)
 
 struct near__arena {
+	uint64_t mark; /* MARK and the address: this is an arena */
 	struct near__arena *next;
 	size_t object_size;
 	uint32_t class;
-	uint32_t words;    /* of bits */
-	uint32_t full;     /* a search found no free object; frees reset it */
-	uint32_t slots;    /* of all kinds */
-	uint64_t *used;    /* slots that were opened; only grows */
-	uint32_t *cursor;  /* by cpu: the word where it found a free object last */
-	uint64_t bits[];   /* allocated objects */
+	uint32_t words;   /* of bits */
+	uint32_t full;    /* a search found no free object; frees reset it */
+	uint32_t slots;   /* of all kinds */
+	uint64_t *used;   /* slots that were opened; only grows */
+	uint32_t *cursor; /* by cpu: the word where it found a free object last */
+	uint64_t bits[];  /* allocated objects */
 };
 
 static char *base_of(const struct near__arena *a)
@@ -97,6 +99,7 @@ static void prepare_header(struct near__arena *a, unsigned class, unsigned slots
 	size_t limit = STRIDE / class_size(class);
 	size_t first = (STATE_SIZE + class_size(class) - 1) / class_size(class);
 
+	a->mark = MARK ^ (uintptr_t)a;
 	a->class = class;
 	a->object_size = class_size(class);
 	a->slots = slots;
@@ -126,7 +129,8 @@ static int create_arena(struct near__arena **out, unsigned class)
 
 	if (header_need(class, slots) > HEADER)
 		return -ENOMEM;
-	map = mmap(NULL, need + STRIDE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	map = mmap(NULL, need + STRIDE, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1,
+		   0);
 	if (map == MAP_FAILED)
 		return -ENOMEM;
 	base = (char *)(((uintptr_t)map + HEADER + STRIDE - 1) & ~NEAR__ARENA_MASK);
@@ -246,23 +250,41 @@ static void clear_copy(void *copy, size_t size)
 			word[i] = 0;
 }
 
+__attribute__((noreturn, cold)) static void die_of_bad_free(void)
+{
+	near__die("near_percpu_free: not an allocated object, or freed twice");
+}
+
+/* The bit of an allocated object; *word is where it stands. */
+static uint64_t bit_of(struct near__arena *a, const void *p, uint64_t **word)
+{
+	size_t k;
+	uint64_t bit;
+
+	if (a->mark != (MARK ^ (uintptr_t)a))
+		die_of_bad_free();
+	k = (size_t)((const char *)p - base_of(a)) / a->object_size;
+	bit = (uint64_t)1 << k % 64;
+	*word = &a->bits[k / 64];
+	if ((const char *)p != base_of(a) + k * a->object_size || k * a->object_size < STATE_SIZE ||
+	    !(__atomic_load_n(*word, __ATOMIC_RELAXED) & bit))
+		die_of_bad_free();
+	return bit;
+}
+
 void near_percpu_free(void *p)
 {
 	struct near__arena *a = arena_of(p);
 	int saved = errno;
-	uint64_t bit;
-	size_t k;
+	uint64_t bit, *word;
 
 	if (!p)
 		return;
-	k = (size_t)((char *)p - base_of(a)) / a->object_size;
-	bit = (uint64_t)1 << k % 64;
-	if ((char *)p != base_of(a) + k * a->object_size || k * a->object_size < STATE_SIZE ||
-	    !(__atomic_load_n(&a->bits[k / 64], __ATOMIC_RELAXED) & bit))
-		near__die("near_percpu_free: not an allocated object, or freed twice");
+	bit = bit_of(a, p, &word);
 	for (unsigned s = 0; near_percpu_next(p, &s); s++)
 		clear_copy(near_percpu_at(p, s), a->object_size);
-	__atomic_fetch_and(&a->bits[k / 64], ~bit, __ATOMIC_RELEASE);
+	if (!(__atomic_fetch_and(word, ~bit, __ATOMIC_RELEASE) & bit))
+		die_of_bad_free(); /* by two threads at once */
 	__atomic_store_n(&a->full, 0, __ATOMIC_RELAXED);
 	errno = saved;
 }

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT */
+/* Per-CPU memory: what a request gets, that copies are zero and nobody else's, which slots are in use,
+ * misuse. percpu_more_test.c has threads, children and memory. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <nearcpu/counter.h>
+
+#include "filter.h"
+#include "slots.h"
+
+#define KIB ((size_t)1 << 10)
+
+static void *allocate(size_t size, size_t align)
+{
+	void *p = NULL;
+
+	errno = UNIT_ERRNO;
+	assert_int_equal(near_percpu_alloc(&p, size, align), 0);
+	assert_int_equal(errno, UNIT_ERRNO);
+	assert_non_null(p);
+	return p;
+}
+
+static void release(void *p)
+{
+	errno = UNIT_ERRNO;
+	near_percpu_free(p);
+	assert_int_equal(errno, UNIT_ERRNO);
+}
+
+/* Adds to the copy of the slot that the thread is in. */
+static void add(void *p, int64_t n)
+{
+	struct near_counter c = {.p = p};
+
+	near_counter_add(&c, n);
+}
+
+static int64_t sum(const void *p)
+{
+	struct near_counter c = {.p = (int64_t *)(uintptr_t)p};
+
+	return near_counter_read(&c);
+}
+
+/* ---- requests ---- */
+
+static void bad_requests_have_their_errors(void **state)
+{
+	static const struct {
+		size_t size, align;
+		int error;
+	} table[] = {
+		{0, 8, EINVAL},
+		{0, 0, EINVAL},
+		{8, 0, EINVAL},
+		{8, 3, EINVAL},
+		{8, 6, EINVAL},
+		{8, 12, EINVAL},
+		{8, SIZE_MAX, EINVAL},
+		{0, 8192, EINVAL},
+		{256 * KIB + 1, 3, EINVAL},
+		{8, 8192, E2BIG},
+		{8, SIZE_MAX / 2 + 1, E2BIG},
+		{256 * KIB + 1, 8, E2BIG},
+		{SIZE_MAX, 1, E2BIG},
+		{SIZE_MAX - 7, 8, E2BIG},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LENGTH(table); i++) {
+		void *p = &p;
+
+		errno = UNIT_ERRNO;
+		assert_int_equal(near_percpu_alloc(&p, table[i].size, table[i].align),
+				 -table[i].error);
+		assert_int_equal(errno, UNIT_ERRNO);
+		assert_ptr_equal(p, &p);
+	}
+}
+
+static void objects_are_aligned_in_every_slot(void **state)
+{
+	static const size_t around[] = {1,  7,   8,   9,    16,   24,   25,   48,    64,   65,
+					96, 100, 128, 1000, 4095, 4096, 4097, 12288, 65536};
+	uint64_t seed = 3;
+
+	(void)state;
+	for (size_t align = 1; align <= NEAR_PERCPU_MAX_ALIGN; align *= 2) {
+		for (size_t i = 0; i < LENGTH(around) + 20; i++) {
+			size_t size = i < LENGTH(around)
+					      ? around[i]
+					      : 1 + unit_random(&seed) % NEAR_PERCPU_MAX_SIZE;
+			void *p = allocate(size, align), *q = allocate(size, align);
+
+			assert_int_equal((uintptr_t)p % align, 0);
+			assert_int_equal((uintptr_t)q % align, 0);
+			assert_int_equal((uintptr_t)near_percpu_at(p, 77) % align, 0);
+			assert_true((char *)p + size <= (char *)q || (char *)q + size <= (char *)p);
+			/* Behind the state word, and inside the slot. */
+			assert_true(((uintptr_t)p & ~NEAR__ARENA_MASK) + 64 <= (uintptr_t)p);
+			assert_int_equal(((uintptr_t)p ^ ((uintptr_t)p + size - 1)) >> 20, 0);
+			release(p);
+			release(q);
+		}
+	}
+	release(allocate(NEAR_PERCPU_MAX_SIZE, NEAR_PERCPU_MAX_ALIGN));
+	release(NULL);
+}
+
+struct object {
+	char *p;
+	size_t size;
+};
+
+static int by_address(const void *a, const void *b)
+{
+	const struct object *x = a, *y = b;
+
+	return x->p < y->p ? -1 : x->p > y->p;
+}
+
+/* Fills each object's own copy of fallback slot, which is writable, and looks again afterwards. */
+static void objects_do_not_overlap(void **state)
+{
+	static struct object objects[3000];
+	uint64_t seed = 4;
+	unsigned n = unit_emulated() ? 400 : LENGTH(objects);
+
+	(void)state;
+	slots_enter(5);
+	for (unsigned i = 0; i < n; i++) {
+		size_t size = (size_t)1 << unit_random(&seed) % 14;
+
+		size = i % 50 ? 1 + unit_random(&seed) % size : 100 * KIB;
+		objects[i] = (struct object){allocate(size, 8), size};
+		memset(near_percpu_fallback(objects[i].p), (int)(i % 255) + 1, size);
+	}
+	for (unsigned i = 0; i < n; i++) {
+		const unsigned char *copy = near_percpu_fallback(objects[i].p);
+
+		for (size_t k = 0; k < objects[i].size; k++)
+			assert_int_equal(copy[k], i % 255 + 1);
+	}
+	qsort(objects, n, sizeof(objects[0]), by_address);
+	for (unsigned i = 1; i < n; i++)
+		assert_true(objects[i - 1].p + objects[i - 1].size <= objects[i].p);
+	for (unsigned i = 0; i < n; i++)
+		release(objects[i].p);
+	slots_leave();
+}
+
+/* ---- slots ---- */
+
+static bool is_zero(const unsigned char *copy, size_t size)
+{
+	for (size_t k = 0; k < size; k++)
+		if (copy[k])
+			return false;
+	return true;
+}
+
+/* Writes to the copies of all slots in use, frees, allocates until the memory comes again. */
+static void check_no_stale_content(size_t size)
+{
+	char *p = allocate(size, 8), *again[64];
+	unsigned slots = 0, n = 0;
+
+	for (unsigned slot = 0; slot < SLOTS_CPUS; slot += 13) {
+		slots_enter(slot);
+		add(p, 1);
+		memset(near_percpu_fallback(p), 0xff, size);
+	}
+	for (unsigned s = 0; near_percpu_next(p, &s); s++, slots++)
+		memset(near_percpu_at(p, s), 0xff, size);
+	assert_true(slots >= 10);
+	release(p);
+	do
+		again[n] = allocate(size, 8);
+	while (again[n++] != p && n < LENGTH(again));
+	assert_ptr_equal(again[n - 1], p);
+	for (unsigned i = 0; i < n; i++) {
+		for (unsigned s = 0; s <= near_slots() + near_cpus(); s++)
+			assert_true(is_zero(near_percpu_at(again[i], s), size));
+		release(again[i]);
+	}
+	slots_leave();
+}
+
+static void copies_are_zero(void **state)
+{
+	static const size_t sizes[] = {8,     16,    24,    64,    1000,  4096,
+				       20000, 49152, 65536, 98304, 262144};
+
+	(void)state;
+	for (size_t i = 0; i < LENGTH(sizes); i++)
+		if (!unit_emulated() || sizes[i] <= 4096)
+			check_no_stale_content(sizes[i]);
+}
+
+/* A size class that no other test uses: its arena is fresh. */
+static void slots_in_use_are_found(void **state)
+{
+	static const unsigned used[] = {0, 1, 2, 31, 63, 64, 65, 100, 127, 128, 129};
+	bool live = near__thread_live();
+	unsigned first = near_slots() + 1, s = 0;
+	int64_t *p = allocate(3000, 8);
+
+	(void)state;
+	assert_true(near_percpu_next(p, &s)); /* the first fallback slot is always open */
+	assert_int_equal(s, first);
+	s++;
+	assert_false(near_percpu_next(p, &s));
+	for (unsigned i = 0; i < LENGTH(used); i++) {
+		slots_enter(used[i]);
+		add(p, 1 << i);
+		assert_int_equal(sum(p), (2 << i) - 1);
+	}
+	s = 0;
+	for (unsigned i = 0; i < LENGTH(used); i++, s++) {
+		assert_true(near_percpu_next(p, &s));
+		assert_int_equal(s, (live ? 0 : first) + used[i]);
+		assert_int_equal(near_percpu_is_fallback(s), !live);
+		assert_int_equal(*(int64_t *)near_percpu_at(p, s), 1 << i);
+	}
+	assert_int_equal(near_percpu_next(p, &s), live);
+	assert_false(near_percpu_is_fallback(near_slots()));
+	assert_true(near_percpu_is_fallback(first));
+	assert_true(near_percpu_is_fallback(first + near_cpus() - 1));
+	s = UINT32_MAX;
+	assert_false(near_percpu_next(p, &s));
+	slots_leave();
+	release(p);
+}
+
+static void a_fallback_copy_is_there_for_each_cpu(void **state)
+{
+	int64_t *p = allocate(40, 8);
+
+	(void)state;
+	for (unsigned cpu = 0; cpu < SLOTS_CPUS; cpu++) {
+		slots_enter(cpu);
+		errno = UNIT_ERRNO;
+		assert_ptr_equal(near_percpu_fallback(p),
+				 near_percpu_at(p, near_slots() + 1 + cpu));
+		assert_int_equal(errno, UNIT_ERRNO);
+		*(int64_t *)near_percpu_fallback(p) += 1;
+	}
+	assert_int_equal(sum(p), SLOTS_CPUS);
+	slots_leave();
+	release(p);
+}
+
+/* A number beyond what this machine can have, as after a restore on a larger one. */
+static void a_slot_out_of_range_is_not_used(void **state)
+{
+	int64_t *p = allocate(8, 8), before;
+
+	(void)state;
+	slots_enter(near_slots() + 7);
+	before = sum(p);
+	for (int i = 0; i < 10; i++)
+		add(p, 1);
+	assert_int_equal(sum(p), before + 10);
+	slots_enter(UINT32_MAX);
+	assert_false(near_slot_open(p));
+	slots_leave();
+	release(p);
+}
+
+static void add_without_mprotect(void *p)
+{
+	slots_enter(99);
+	if (!filter_out(SYS_mprotect, ENOMEM))
+		return;
+	for (int i = 0; i < 100; i++) {
+		errno = UNIT_ERRNO;
+		add(p, 3);
+		CHECK(errno == UNIT_ERRNO);
+	}
+	CHECK(sum(p) == 300);
+	CHECK(near_percpu_alloc(&p, 5000, 8) == -ENOMEM); /* a class that has no arena */
+	CHECK(errno == UNIT_ERRNO);
+}
+
+/* The kernel has no memory for another mapping: the first fallback slot, open from the start, serves. */
+static void an_add_never_fails(void **state)
+{
+	int64_t *p = allocate(2000, 8);
+
+	(void)state;
+	if (unit_emulated())
+		skip();
+	unit_in_child(add_without_mprotect, p);
+	release(p);
+}
+
+/* ---- misuse ---- */
+
+#define NOT_ALLOCATED "near_percpu_free: not an allocated object, or freed twice"
+
+static void free_it(void *p)
+{
+	near_percpu_free(p);
+}
+
+static void free_twice(void *p)
+{
+	near_percpu_free(p);
+	near_percpu_free(p);
+}
+
+static void bad_frees_stop_the_program(void **state)
+{
+	char *p = allocate(48, 8), *q = allocate(48, 8);
+
+	(void)state;
+	slots_enter(1);
+	add(p, 1);
+	add(q, 1);
+	unit_dies(free_twice, p, NOT_ALLOCATED);
+	unit_dies(free_it, p + 1, NOT_ALLOCATED);
+	unit_dies(free_it, p + 8, NOT_ALLOCATED);
+	unit_dies(free_it, q - 1, NOT_ALLOCATED);
+	/* Never allocated, the state word, the last bytes of the slot. */
+	unit_dies(free_it, p + 48 * 1000, NOT_ALLOCATED);
+	unit_dies(free_it, (char *)((uintptr_t)p & ~NEAR__ARENA_MASK), NOT_ALLOCATED);
+	unit_dies(free_it, (char *)((uintptr_t)p | NEAR__ARENA_MASK), NOT_ALLOCATED);
+	/* Another slot's copy. */
+	unit_dies(free_it, near_percpu_at(p, 1), NOT_ALLOCATED);
+	unit_dies(free_it, near_percpu_at(p, near_slots() + 1), NOT_ALLOCATED);
+	slots_leave();
+	release(p);
+	release(q);
+}
+
+/* Memory of the process that is not the library's, but mapped where a header would be. */
+static void foreign_memory_is_refused(void **state)
+{
+	size_t size = 4 * KIB * KIB;
+	char *memory = malloc(size);
+
+	(void)state;
+	assert_non_null(memory);
+	memset(memory, 0, size);
+	unit_dies(free_it, memory + size / 2, NOT_ALLOCATED);
+	memset(memory, 0xff, size);
+	unit_dies(free_it, memory + size / 2, NOT_ALLOCATED);
+	free(memory);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(bad_requests_have_their_errors),
+		cmocka_unit_test(slots_in_use_are_found),
+		cmocka_unit_test(an_add_never_fails),
+		cmocka_unit_test(objects_are_aligned_in_every_slot),
+		cmocka_unit_test(objects_do_not_overlap),
+		cmocka_unit_test(copies_are_zero),
+		cmocka_unit_test(a_fallback_copy_is_there_for_each_cpu),
+		cmocka_unit_test(a_slot_out_of_range_is_not_used),
+		cmocka_unit_test(bad_frees_stop_the_program),
+		cmocka_unit_test(foreign_memory_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
