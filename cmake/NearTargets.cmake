@@ -71,7 +71,8 @@ function(near_add_shared name)
     SOVERSION ${PROJECT_VERSION_MAJOR}
     LINK_DEPENDS "${map}")
   target_link_options(${name} PRIVATE
-    "LINKER:--version-script=${map}" LINKER:-Bsymbolic-functions LINKER:-z,nodelete LINKER:-z,now LINKER:-z,relro)
+    "LINKER:--version-script=${map}" LINKER:-Bsymbolic-functions
+    LINKER:-z,nodelete LINKER:-z,now LINKER:-z,relro)
   if(near_sanitizers)
     target_link_options(${name} PRIVATE -fsanitize=${near_sanitizers})
   else()

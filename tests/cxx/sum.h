@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A per-slot sum of any integer of 8 bytes, with a sequence in a template. Included by two files, so
+/* A per-slot sum of any integer of 8 bytes, with a sequence in a template. Two files include it, so
  * that the linker has two copies of the sequence and drops one. */
 #ifndef NEARCPU_TESTS_CXX_SUM_H
 #define NEARCPU_TESTS_CXX_SUM_H
