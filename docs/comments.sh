@@ -12,15 +12,16 @@ NR == 1 && /SPDX/ { print ""; next }
 	next
 }
 intro && !verbatim && /^ \*$/ { verbatim = 1; print " * @verbatim"; next }
+verbatim { sub(/^ \* ?/, "") }
 intro && /\*\// {
 	if (verbatim) {
 		sub(/ *\*\//, "")
 		if ($0 != "") print
-		print " * @endverbatim */"
+		print "@endverbatim */"
 	} else {
 		print
 	}
-	intro = 0
+	intro = verbatim = 0
 	next
 }
 /^\t*\/\* / && !/\\$/ && !/clang-format/ { sub(/\/\* /, "/** ") }
