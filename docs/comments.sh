@@ -12,7 +12,7 @@ NR == 1 && /SPDX/ { print ""; next }
 	next
 }
 intro && !verbatim && /^ \*$/ { verbatim = 1; print " * @verbatim"; next }
-verbatim { sub(/^ \* ?/, "") }
+verbatim && !/^ \*\// { sub(/^ \* ?/, "") }
 intro && /\*\// {
 	if (verbatim) {
 		sub(/ *\*\//, "")
