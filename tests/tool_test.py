@@ -344,7 +344,7 @@ class Files(Case):
     def page(self, **more):
         result = run("bench", "refcount", "cpuid", "memory", "--threads", "2", *FEW, "--html",
                      self.path("r.html"), **more)
-        self.expect(result, 0)
+        self.assertEqual(result.returncode, 0, result.stderr)
         with open(self.path("r.html"), encoding="utf-8") as f:
             text = f.read()
         page = Page()
@@ -364,6 +364,10 @@ class Files(Case):
             self.assertIn(words, page.text)
         self.assertEqual(page.seen.count("table"), 4)
         self.assertIn(page.seen.count("svg"), (0, 3))
+
+    def test_html_shows_settings_as_they_are(self):
+        page, _ = self.page(env={"NEAR_CONF": "x:<b>&\"</dl>"})
+        self.assertIn("x:<b>&\"</dl>", page.text)
 
     def test_html_without_gnuplot(self):
         page, _ = self.page(env={"PATH": "/nonexistent"})
@@ -439,9 +443,10 @@ class Files(Case):
             return [int(word) for word in f.read().split()]
 
     def interrupt(self, sig):
-        tool = subprocess.Popen([TOOL, "bench", "hitcounter", "--iterations", "2000000000",
+        tool = subprocess.Popen([TOOL, "bench", "hitcounter", "--iterations", str(1 << 40),
                                  "--json", self.path("r.json")], stdout=subprocess.PIPE,
                                 stderr=subprocess.PIPE, universal_newlines=True)
+        self.addCleanup(tool.kill)  # its child ends with it
         child = []
         while not child and tool.poll() is None:
             child = self.children(tool.pid)
