@@ -22,9 +22,9 @@ static const char *const colours[] = {
 	[BENCH_PEER] = "#7d8794", [BENCH_OURS] = "#1f9d73", [BENCH_YARDSTICK] = "#c39a3b"};
 
 static const char style[] = "<style>.plot text{fill:#1c2024;font-family:system-ui,sans-serif}"
-			    ".plot path[stroke]{stroke:#9aa3ad}"
+			    ".plot path[stroke]{stroke:#cdd3d9}"
 			    "@media(prefers-color-scheme:dark){.plot text{fill:#e4e7ea}"
-			    ".plot path[stroke]{stroke:#59626c}}"
+			    ".plot path[stroke]{stroke:#3d454d}}"
 			    "</style>";
 
 /* Within double quotes of gnuplot, and of SVG, which it does not escape. */
