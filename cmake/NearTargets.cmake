@@ -54,11 +54,19 @@ function(near_add_library name)
 endfunction()
 
 # Threads are part of libc in musl and from glibc 2.34 on; older ones keep them in a library.
+# Whoever is linked with the library has sequences, and must not be unloaded (see src/thread.c). A
+# program that contains the library shows the state to its plugins, which may contain it too.
 function(near_library_interface target scope)
   target_include_directories(${target} ${scope}
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
   target_link_libraries(${target} PRIVATE -pthread)
+  if(scope STREQUAL INTERFACE)
+    target_link_options(${target} INTERFACE LINKER:-z,nodelete)
+    foreach(symbol near__self near__dead near__process)
+      target_link_options(${target} INTERFACE LINKER:--export-dynamic-symbol=${symbol})
+    endforeach()
+  endif()
 endfunction()
 
 function(near_add_shared name)

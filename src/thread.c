@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Liveness: whether the kernel watches this thread's sequences. See struct near__thread. */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -15,17 +17,14 @@ extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned __rseq_size __attribute__((weak));
 
 /* The area that we register where the C library did not. As large and as aligned as the kernel may ask
- * (AT_RSEQ_FEATURE_SIZE, AT_RSEQ_ALIGN); `legacy` is what every kernel takes. */
-#define OWN_SIZE 128
+ * (AT_RSEQ_FEATURE_SIZE, AT_RSEQ_ALIGN); `legacy` is what every kernel takes. Aligned by hand: objects
+ * whose storage asks for more than the C library's own does cannot be opened by dlopen(). */
+#define OWN_SIZE 64
+#define OWN_ALIGN 64
 #define LEGACY_SIZE 32
 #define REGISTER 0
 #define UNREGISTER 1
-static __thread union {
-	struct near__area area;
-	char size[OWN_SIZE];
-} own __attribute__((aligned(OWN_SIZE), tls_model("initial-exec"))) = {
-	.area = {.cpu_id = UINT32_MAX}, /* "not registered": never written once the kernel owns it */
-};
+static __thread char own_space[OWN_SIZE + OWN_ALIGN] __attribute__((tls_model("initial-exec")));
 
 /* Where a thread that is not live stores its rseq_cs, so that such threads share no cache line. */
 static __thread struct near__area dead __attribute__((tls_model("initial-exec")));
@@ -66,11 +65,19 @@ static struct near__area *libc_area(void)
 	return (int32_t)*(volatile uint32_t *)&area->cpu_id >= 0 ? area : NULL;
 }
 
+static struct near__area *own_area(void)
+{
+	uintptr_t end = (uintptr_t)own_space + OWN_ALIGN - 1;
+
+	return (struct near__area *)(end & ~(uintptr_t)(OWN_ALIGN - 1));
+}
+
 static uint32_t own_size(void)
 {
 	const struct near__process *p = &near__process;
 
-	if (p->feature_size <= LEGACY_SIZE || p->feature_size > OWN_SIZE || p->feature_align > OWN_SIZE)
+	if (p->feature_size <= LEGACY_SIZE || p->feature_size > OWN_SIZE ||
+	    p->feature_align > OWN_ALIGN)
 		return LEGACY_SIZE;
 	return p->feature_size;
 }
@@ -81,7 +88,7 @@ static __thread long refusal __attribute__((tls_model("initial-exec")));
 /* A handler that interrupted the first call may have registered already: EBUSY is as good as 0. */
 static bool register_own(void)
 {
-	refusal = near__syscall_rseq(&own, own_size(), REGISTER);
+	refusal = near__syscall_rseq(own_area(), own_size(), REGISTER);
 	return refusal == 0 || refusal == -EBUSY;
 }
 
@@ -110,7 +117,7 @@ static void at_thread_exit(void *unused)
 {
 	(void)unused;
 	enter_dead();
-	near__syscall_rseq(&own, own_size(), UNREGISTER);
+	near__syscall_rseq(own_area(), own_size(), UNREGISTER);
 }
 
 int near__thread_exit_key(unsigned *key)
@@ -132,8 +139,8 @@ static void start_thread(void)
 	} else if (area) {
 		enter_live(area);
 	} else if (near__process.has_exit_key && register_own()) {
-		enter_live(&own.area);
-		if (pthread_setspecific((pthread_key_t)near__process.exit_key, &own))
+		enter_live(own_area());
+		if (pthread_setspecific((pthread_key_t)near__process.exit_key, own_space))
 			at_thread_exit(NULL);
 	} else {
 		enter_dead();
@@ -158,6 +165,28 @@ uint32_t near__index_now(void)
 	return area->mm_cid + area->node_id * general;
 }
 
+/* Weak: a static program need not have them. */
+#pragma weak dladdr
+#pragma weak dlsym
+
+/* A shared object with this library in it stays for good: the kernel reads the descriptor of a thread's
+ * last sequence when it resumes the thread, however long ago that sequence ended, and ends the process
+ * if it is gone. Besides, threads have at_thread_exit to call, and their own_space is here. dlopen() is
+ * not named, for linkers warn of it in static programs. */
+__attribute__((constructor)) static void stay_loaded(void)
+{
+	void *(*open)(const char *, int) = NULL;
+	Dl_info here;
+
+	/* The program itself has its headers where AT_PHDR says. */
+	if (!dladdr || !dlsym || !dladdr((void *)(uintptr_t)stay_loaded, &here) ||
+	    getauxval(AT_PHDR) - (uintptr_t)here.dli_fbase <= 4096)
+		return;
+	*(void **)&open = dlsym(RTLD_DEFAULT, "dlopen");
+	if (open)
+		open(here.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
 static const char *why_live(bool own_area)
 {
 	return own_area ? "registered by this library, since the C library did not"
@@ -180,7 +209,7 @@ static const char *why_dead(void)
 static void status_of_registration(struct near_rseq_status *out)
 {
 	out->live = near__thread_live();
-	/* Not a comparison with `own`: another copy of the library may have registered its own. */
+	/* Not a comparison with own_area(): another copy of the library may have registered its own. */
 	out->own_area = out->live && near__self.area != near__self.libc_area;
 	out->why = out->live ? why_live(out->own_area) : why_dead();
 	if (!out->live)

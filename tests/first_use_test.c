@@ -252,7 +252,7 @@ static void use_from_threads(void *unused)
 static void threads_agree(void **state)
 {
 	(void)state;
-	for (int i = 0; i < 20; i++)
+	for (unsigned i = 0; i < unit_scale(20); i++)
 		unit_in_child(use_from_threads, NULL);
 }
 

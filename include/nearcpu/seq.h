@@ -31,6 +31,8 @@
  * Rules. The slot is found inside (NEAR_SLOT, NEAR_INDEX). What stands before the commit is private
  * to the caller or harmless to repeat. The commit ends it. No call, no system call, no load of what the
  * same sequence stored. A sequence without an index or with other than one commit does not assemble.
+ * Code with sequences must not be unloaded: the kernel looks at a thread's last one when it resumes the
+ * thread, even long after. Link shared objects with -z nodelete (as pkg-config and CMake say).
  *
  * Operands are names of asm operands; all are 8 bytes wide, outputs early-clobber ("=&r"). Loads of
  * less than 8 bytes clear the rest. Constants: off 0 to 255, n of ADD_CONST and compares -255 to 255

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* What an object offers that contains the library, or is linked with the shared one. */
+#include "plugin.h"
+
+#include "internal.h"
+
+static int open_all(struct near_counter *count, struct near_refcount *ref, struct near_stack *stack)
+{
+	int r = near_counter_init(count);
+
+	r = r ? r : near_refcount_init(ref, NULL);
+	return r ? r : near_stack_init(stack);
+}
+
+static void add(struct near_counter *count, int64_t n)
+{
+	near_counter_add(count, n);
+}
+
+static int64_t read_count(struct near_counter *count)
+{
+	return near_counter_read(count);
+}
+
+static void get(struct near_refcount *ref)
+{
+	near_refcount_get(ref);
+}
+
+static void put(struct near_refcount *ref)
+{
+	near_refcount_put(ref);
+}
+
+static void push(struct near_stack *stack, struct near_stack_node *node)
+{
+	near_stack_push(stack, node);
+}
+
+static struct near_stack_node *pop(struct near_stack *stack)
+{
+	struct near_stack_node *node = near_stack_pop(stack);
+
+	return node ? node : near_stack_steal(stack);
+}
+
+static void *self(void)
+{
+	return &near__self;
+}
+
+static void *dead(void)
+{
+	return &near__dead;
+}
+
+static void *process(void)
+{
+	return &near__process;
+}
+
+static unsigned registration(void)
+{
+	struct near_rseq_status status;
+
+	near_rseq_status(&status);
+	return (unsigned)status.live | (unsigned)status.own_area << 1;
+}
+
+NEAR_API const struct plugin PLUGIN = {
+	.self = self,
+	.dead = dead,
+	.process = process,
+	.registration = registration,
+	.open_all = open_all,
+	.add = add,
+	.read = read_count,
+	.get = get,
+	.put = put,
+	.kill = near_refcount_kill,
+	.push = push,
+	.pop = pop,
+};

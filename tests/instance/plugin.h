@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* What each object that contains the library offers to the test of instances. */
+#ifndef NEARCPU_TESTS_PLUGIN_H
+#define NEARCPU_TESTS_PLUGIN_H
+
+#include <nearcpu/counter.h>
+#include <nearcpu/refcount.h>
+#include <nearcpu/stack.h>
+
+struct plugin {
+	void *(*self)(void); /* addresses of what a process has once */
+	void *(*dead)(void);
+	void *(*process)(void);
+	unsigned (*registration)(void); /* bit 0: live, bit 1: by the library */
+	int (*open_all)(struct near_counter *c, struct near_refcount *r, struct near_stack *s);
+	void (*add)(struct near_counter *c, int64_t n);
+	int64_t (*read)(struct near_counter *c);
+	void (*get)(struct near_refcount *r);
+	void (*put)(struct near_refcount *r);
+	void (*kill)(struct near_refcount *r);
+	void (*push)(struct near_stack *s, struct near_stack_node *node);
+	struct near_stack_node *(*pop)(struct near_stack *s);
+};
+
+#endif

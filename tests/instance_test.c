@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/* One library in a process, however many objects contain it: this program and two plugins have the
+ * static one in them, a third is linked with the shared one. Each test runs in a child that has not
+ * opened any yet. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <dlfcn.h>
+#include <semaphore.h>
+
+#include "instance/plugin.h"
+
+extern const struct plugin program;
+
+#define PLUGINS 3u
+#define COPIES (PLUGINS + 1)
+static const char *const paths[PLUGINS] = {INSTANCE_A, INSTANCE_B, INSTANCE_SHARED};
+
+static struct {
+	void *handles[PLUGINS];
+	const struct plugin *copies[COPIES]; /* the last one is the program's */
+} opened;
+
+static void open_plugin(unsigned i)
+{
+	opened.handles[i] = dlopen(paths[i], RTLD_NOW | RTLD_LOCAL);
+	if (!opened.handles[i])
+		fprintf(stderr, "%s\n", dlerror());
+	CHECK(opened.handles[i]);
+	opened.copies[i] = dlsym(opened.handles[i], "plugin");
+	CHECK(opened.copies[i]);
+}
+
+static void open_plugins(void)
+{
+	for (unsigned i = 0; i < PLUGINS; i++)
+		open_plugin(i);
+	opened.copies[PLUGINS] = &program;
+}
+
+/* ---- one of each ---- */
+
+static void *check_thread(void *unused)
+{
+	unsigned registration = opened.copies[1]->registration();
+
+	(void)unused;
+	for (unsigned i = 0; i < COPIES; i++) {
+		CHECK(opened.copies[i]->registration() == registration);
+		CHECK(opened.copies[i]->self() == opened.copies[0]->self());
+		CHECK(opened.copies[i]->self() != (void *)0);
+	}
+	return NULL;
+}
+
+static void compare_addresses(void *unused)
+{
+	open_plugins();
+	for (unsigned i = 1; i < COPIES; i++) {
+		CHECK(opened.copies[i]->process() == opened.copies[0]->process());
+		CHECK(opened.copies[i]->dead() == opened.copies[0]->dead());
+		CHECK(opened.copies[i]->self() == opened.copies[0]->self());
+	}
+	check_thread(unused);
+	for (int i = 0; i < 10; i++)
+		unit_join(unit_start(check_thread, NULL));
+}
+
+static void compare_when_the_program_was_first(void *unused)
+{
+	program.registration();
+	compare_addresses(unused);
+}
+
+static void compare_when_a_plugin_was_first(void *unused)
+{
+	open_plugin(1);
+	opened.copies[1]->registration();
+	compare_addresses(unused);
+}
+
+static void a_process_has_one_of_each(void **state)
+{
+	(void)state;
+	unit_in_child(compare_addresses, NULL);
+	unit_in_child(compare_when_the_program_was_first, NULL);
+	unit_in_child(compare_when_a_plugin_was_first, NULL);
+}
+
+/* ---- objects ---- */
+
+static struct {
+	struct near_counter count;
+	struct near_refcount ref;
+	struct near_stack stack;
+} objects;
+
+static unsigned rounds;
+
+static void *use_by_turns(void *unused)
+{
+	struct near_stack_node node, *popped;
+
+	(void)unused;
+	for (unsigned i = 0; i < rounds; i++) {
+		const struct plugin *here = opened.copies[i % COPIES];
+		const struct plugin *there = opened.copies[i * 7 % COPIES];
+
+		here->add(&objects.count, 1);
+		there->get(&objects.ref);
+		here->put(&objects.ref);
+	}
+	opened.copies[0]->push(&objects.stack, &node);
+	do
+		popped = opened.copies[1]->pop(&objects.stack);
+	while (!popped);
+	/* Another thread's node may be popped here; ours must not go while it is on the stack. */
+	if (popped != &node) {
+		opened.copies[2]->push(&objects.stack, popped);
+		while ((popped = opened.copies[3]->pop(&objects.stack)) != &node)
+			if (popped)
+				opened.copies[0]->push(&objects.stack, popped);
+	}
+	return NULL;
+}
+
+static void use_objects(void *maker)
+{
+	const unsigned threads = 6;
+	char none[6];
+
+	open_plugins();
+	CHECK(opened.copies[*(unsigned *)maker]->open_all(&objects.count, &objects.ref,
+							  &objects.stack) == 0);
+	rounds = unit_scale(20000);
+	unit_run(use_by_turns, none, 1, threads);
+	for (unsigned i = 0; i < COPIES; i++)
+		CHECK(opened.copies[i]->read(&objects.count) == (int64_t)threads * rounds);
+	CHECK(!near_refcount_is_zero(&objects.ref));
+	opened.copies[2]->kill(&objects.ref);
+	CHECK(near_refcount_is_zero(&objects.ref));
+}
+
+static void objects_of_one_copy_serve_all(void **state)
+{
+	(void)state;
+	for (unsigned maker = 0; maker < COPIES; maker++)
+		unit_in_child(use_objects, &maker);
+}
+
+/* ---- unloading ---- */
+
+static sem_t used, closed;
+
+/* The thread's last sequence stands in a plugin, and the plugin was asked to go. */
+static void *live_on(void *plugin)
+{
+	const struct plugin *p = plugin;
+
+	p->registration();
+	p->add(&objects.count, 1);
+	sem_post(&used);
+	sem_wait(&closed);
+	sched_yield();
+	return NULL;
+}
+
+static void close_while_threads_live(void *arg)
+{
+	unsigned which = *(unsigned *)arg;
+	pthread_t threads[8];
+
+	sem_init(&used, 0, 0);
+	sem_init(&closed, 0, 0);
+	open_plugins();
+	CHECK(program.open_all(&objects.count, &objects.ref, &objects.stack) == 0);
+	for (unsigned i = 0; i < LENGTH(threads); i++) {
+		threads[i] = unit_start(live_on, (void *)(uintptr_t)opened.copies[which]);
+		sem_wait(&used);
+	}
+	/* The last to use it first, then the others. */
+	for (unsigned i = 0; i < PLUGINS; i++)
+		CHECK(dlclose(opened.handles[(which + i) % PLUGINS]) == 0);
+	for (unsigned i = 0; i < LENGTH(threads); i++)
+		sem_post(&closed);
+	for (unsigned i = 0; i < LENGTH(threads); i++)
+		unit_join(threads[i]);
+	program.add(&objects.count, 1);
+	CHECK(program.read(&objects.count) == LENGTH(threads) + 1);
+}
+
+static void code_with_sequences_stays_loaded(void **state)
+{
+	(void)state;
+	for (unsigned which = 0; which < PLUGINS; which++)
+		unit_in_child(close_while_threads_live, &which);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_process_has_one_of_each),
+		cmocka_unit_test(objects_of_one_copy_serve_all),
+		cmocka_unit_test(code_with_sequences_stays_loaded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
