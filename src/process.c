@@ -92,8 +92,12 @@ static void choose_slots(struct near__process *p)
 {
 	p->slots = p->cpus;
 	p->general = 1;
+	p->slot_kind = NEAR_SLOT_CPU;
+	if (!p->usable) {
+		p->slot_why = "the portable path goes by the cpu";
+		return;
+	}
 	if (p->conf.slot == NEAR__SLOT_BY_CPU || !p->has_cid) {
-		p->slot_kind = NEAR_SLOT_CPU;
 		p->slot_why = p->has_cid ? "chosen by NEAR_CONF=slot:cpu"
 					 : "the kernel has no concurrency ids (before 6.3)";
 		return;
