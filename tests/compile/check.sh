@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# usage: check.sh INCLUDE COMPILER [FLAG...]
+# Sources that must compile (good_*, inlined), and sources that must not, with the words of the
+# error that each names in its second line.
+set -euo pipefail
+here=$(dirname "${BASH_SOURCE[0]}")
+
+include=$1
+shift
+object=$(mktemp)
+trap 'rm -f "$object"' EXIT
+
+compile() {
+	local source=$1
+	shift
+	LC_ALL=C "$@" -std=gnu11 -O2 -Wall -Wextra -Werror -I"$include" -c -o "$object" "$source" 2>&1
+}
+
+files=0 failed=0
+wrong() {
+	echo "$1: $2"
+	failed=$((failed + 1))
+}
+
+for source in "$here"/*.c; do
+	name=$(basename "$source" .c)
+	words=$(sed -n 's|^/\* expect: \(.*\) \*/$|\1|p' "$source")
+	status=0
+	output=$(compile "$source" "$@") || status=$?
+	case $name in
+	good_* | inlined)
+		((status == 0)) || wrong "$name" "does not compile: $output"
+		[[ $name != inlined ]] || ! nm "$object" | grep ' t near_' ||
+			wrong "$name" "an operation is not inlined"
+		;;
+	*)
+		((status != 0)) || wrong "$name" "compiles"
+		[[ $output = *"$words"* ]] || wrong "$name" "no '$words' in: $output"
+		;;
+	esac
+	files=$((files + 1))
+done
+
+echo "$files sources, $failed failed"
+((files > 10 && failed == 0))

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# usage: lists.sh [SOURCE]
+# Compares lists: each public function is named in a man page and in a test, and the pages name no
+# function that is not there.
+set -euo pipefail
+cd "${1:-$(dirname "${BASH_SOURCE[0]}")/..}"
+
+# What the headers declare or define outside of comments: near_x( behind a type, not near__x.
+public_functions() {
+	cat include/nearcpu/*.h | tr '\n' ' ' | sed 's|/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/| |g' |
+		tr ';{}' '\n\n\n' |
+		sed -nE 's/^.*(NEAR_API|static inline) [a-z0-9_ ]*[ *](near_[a-z0-9][a-z0-9_]*)\(.*/\2/p' |
+		sort -u
+}
+
+words_of() {
+	cat "$@" 2>/dev/null | grep -oE '\bnear_[a-z0-9][a-z0-9_]*' | sort -u
+}
+
+wrong=0
+# report WHAT: says it of each name on standard input.
+report() {
+	local name
+	while read -r name; do
+		echo "$name: $1"
+		wrong=1
+	done
+}
+
+# Names with a parenthesis behind them; types and macros have none.
+called_in_pages() {
+	cat man/*.scd | sed 's/[\\*]//g' | grep -oE '\bnear_[a-z0-9][a-z0-9_]*\(' | tr -d '(' | sort -u |
+		while read -r name; do
+			# near_seq(7) is a page.
+			[[ -f man/$name.3.scd || -f man/$name.7.scd ]] || echo "$name"
+		done
+}
+
+functions=$(public_functions)
+report "is in no test" < <(comm -23 <(echo "$functions") \
+	<(words_of tests/*_test.c tests/*.h tests/cxx/*.cc))
+report "is in no man page" < <(comm -23 <(echo "$functions") <(words_of man/*.scd))
+report "is in a man page, but in no header" < <(comm -13 <(echo "$functions") <(called_in_pages))
+
+count=$(wc -l <<<"$functions")
+echo "$count public functions"
+((count >= 40 && wrong == 0))
