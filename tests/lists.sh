@@ -9,7 +9,7 @@ cd "${1:-$(dirname "${BASH_SOURCE[0]}")/..}"
 # What the headers declare or define outside of comments: near_x( behind a type, not near__x.
 public_functions() {
 	cat include/nearcpu/*.h | tr '\n' ' ' | sed 's|/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/| |g' |
-		tr ';{}' '\n\n\n' |
+		tr ';{}' '\n' |
 		sed -nE 's/^.*(NEAR_API|static inline) [a-z0-9_ ]*[ *](near_[a-z0-9][a-z0-9_]*)\(.*/\2/p' |
 		sort -u
 }

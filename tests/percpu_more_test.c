@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+/* Per-CPU memory in bulk: a million objects, threads, forked children, which pages are taken. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <sys/mman.h>
+
+#include <nearcpu/counter.h>
+
+#include "slots.h"
+
+#define MIB ((size_t)1 << 20)
+
+static void *allocate(size_t size)
+{
+	void *p = NULL;
+
+	CHECK(near_percpu_alloc(&p, size, 8) == 0);
+	return p;
+}
+
+static void add(void *p, int64_t n)
+{
+	struct near_counter c = {.p = p};
+
+	near_counter_add(&c, n);
+}
+
+static int64_t sum(void *p)
+{
+	struct near_counter c = {.p = p};
+
+	return near_counter_read(&c);
+}
+
+/* ---- pages ---- */
+
+static unsigned long page_size(void)
+{
+	return (unsigned long)sysconf(_SC_PAGESIZE);
+}
+
+/* Pages of slot `slot` of p's arena that are there. */
+static unsigned resident(const void *p, unsigned slot)
+{
+	char *base = near_percpu_at((void *)((uintptr_t)p & ~NEAR__ARENA_MASK), slot);
+	static unsigned char pages[4096];
+	size_t n = MIB / page_size();
+	unsigned count = 0;
+
+	CHECK(n <= sizeof(pages) && mincore(base, MIB, pages) == 0);
+	for (size_t i = 0; i < n; i++)
+		count += pages[i] & 1;
+	return count;
+}
+
+/* Reads pages that nobody wrote, so that the walk itself must not take any. */
+static void only_slots_in_use_have_pages(void **state)
+{
+	static const unsigned used[] = {0, 3, 64, 129};
+	unsigned next, n_used = 0;
+	void *p[100];
+
+	(void)state;
+	for (unsigned i = 0; i < LENGTH(p); i++)
+		p[i] = allocate(160); /* a class of its own */
+	for (unsigned k = 0; k < LENGTH(used); k++) {
+		slots_enter(used[k]);
+		for (unsigned i = 0; i < LENGTH(p); i++)
+			add(p[i], 1);
+	}
+	slots_leave();
+	for (unsigned i = 0; i < LENGTH(p); i++)
+		assert_int_equal(sum(p[i]), LENGTH(used));
+	for (unsigned i = 50; i < LENGTH(p); i++)
+		near_percpu_free(p[i]);
+	for (unsigned slot = 0; slot < near_slots() + 1 + near_cpus(); slot++) {
+		unsigned pages = resident(p[0], slot);
+
+		next = slot;
+		if (near_percpu_next(p[0], &next) && next == slot) {
+			assert_in_range(pages, 1, 1 + 101 * 192 / page_size() + 1);
+			n_used++;
+		} else if (slot != near_slots()) {
+			assert_int_equal(pages, 0);
+		} else {
+			/* The slot that is never open: its state word was read. */
+			assert_true(pages <= 1);
+		}
+	}
+	assert_in_range(n_used, LENGTH(used), LENGTH(used) + 1);
+	for (unsigned i = 0; i < 50; i++)
+		near_percpu_free(p[i]);
+}
+
+/* Large objects give their pages back; the next owner finds zeros. */
+static void freed_large_objects_leave_no_pages(void **state)
+{
+	void *p = allocate(256 << 10);
+	unsigned before;
+
+	(void)state;
+	slots_enter(7);
+	memset(near_percpu_fallback(p), 1, 256 << 10);
+	before = resident(p, near_slots() + 1 + 7);
+	assert_true(before >= (256 << 10) / page_size());
+	near_percpu_free(p);
+	assert_true(resident(p, near_slots() + 1 + 7) <= before - (256 << 10) / page_size());
+	slots_leave();
+}
+
+/* The VmFlags of the mapping that an address is in, from /proc/self/smaps. */
+static bool flags_of(const void *address, char *flags, size_t size)
+{
+	FILE *f = fopen("/proc/self/smaps", "r");
+	unsigned long from, to;
+	bool inside = false, found = false;
+	char line[512];
+
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		if (sscanf(line, "%lx-%lx ", &from, &to) == 2)
+			inside = (uintptr_t)address >= from && (uintptr_t)address < to;
+		found = inside && strncmp(line, "VmFlags:", 8) == 0;
+		if (found)
+			snprintf(flags, size, "%s ", line);
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static void pages_are_never_huge(void **state)
+{
+	void *p = allocate(24), *slot;
+	char flags[520];
+
+	(void)state;
+	if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) || unit_emulated())
+		skip();
+	slots_enter(2);
+	add(p, 1);
+	slot = near_percpu_at(p, near__thread_live() ? 2 : near_slots() + 3);
+	slots_leave();
+	if (!flags_of(slot, flags, sizeof(flags)))
+		skip();
+	assert_non_null(strstr(flags, " nh "));
+	assert_non_null(strstr(flags, " wr "));
+	assert_true(flags_of(near_percpu_at(p, near_slots()), flags, sizeof(flags)));
+	assert_non_null(strstr(flags, " nh "));
+	assert_null(strstr(flags, " wr "));
+	near_percpu_free(p);
+}
+
+/* ---- a million ---- */
+
+static size_t reserved(void)
+{
+	struct near_rseq_status status;
+
+	near_rseq_status(&status);
+	return status.reserved;
+}
+
+/* Eight bytes each per slot in use, and a bit. */
+static void a_million_small_objects(void **state)
+{
+	unsigned n = unit_emulated() ? 150000 : 1000000, pages = 0;
+	void **p = calloc(n, sizeof(*p));
+	size_t before = reserved();
+	uint64_t seed = 5;
+
+	(void)state;
+	assert_non_null(p);
+	slots_enter(9);
+	for (unsigned i = 0; i < n; i++) {
+		p[i] = allocate(8);
+		add(p[i], i + 1);
+	}
+	assert_true(reserved() >= before + (n / 131072) * (near_slots() * MIB));
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(sum(p[i]), i + 1);
+	for (unsigned i = 0; i < n; i += 131072)
+		pages += resident(p[i], near__thread_live() ? 9 : near_slots() + 1 + 9);
+	assert_in_range(pages, n * 8 / page_size(), (n / 131072 + 2) * MIB / page_size());
+	for (unsigned i = n - 1; i; i--) {
+		unsigned k = unit_random(&seed) % (i + 1);
+		void *swapped = p[i];
+
+		p[i] = p[k];
+		p[k] = swapped;
+	}
+	for (unsigned i = 0; i < n; i++)
+		near_percpu_free(p[i]);
+	/* The same memory again. */
+	before = reserved();
+	for (unsigned i = 0; i < n; i++) {
+		p[i] = allocate(8);
+		assert_int_equal(sum(p[i]), 0);
+	}
+	assert_int_equal(reserved(), before);
+	for (unsigned i = 0; i < n; i++)
+		near_percpu_free(p[i]);
+	slots_leave();
+	free(p);
+}
+
+/* ---- threads ---- */
+
+#define HELD 64
+
+struct worker {
+	unsigned number, rounds;
+	void **exchange; /* objects on their way from one thread to another */
+	unsigned places;
+};
+
+static void check_and_free(void *p, int64_t expected)
+{
+	CHECK(sum(p) == expected);
+	near_percpu_free(p);
+}
+
+/* Each object carries the number of the thread that made it, until somebody else frees it. */
+static void *allocate_and_free(void *arg)
+{
+	static const size_t sizes[] = {8, 8, 8, 16, 24, 40, 64, 200, 3000, 70000};
+	struct worker *w = arg;
+	void *held[HELD] = {NULL};
+	uint64_t seed = w->number;
+
+	for (unsigned i = 0; i < w->rounds; i++) {
+		unsigned k = unit_random(&seed) % HELD, place = unit_random(&seed) % w->places;
+
+		if (!held[k]) {
+			held[k] = allocate(sizes[unit_random(&seed) % LENGTH(sizes)]);
+			CHECK(sum(held[k]) == 0);
+			add(held[k], w->number * 100 + 1);
+		} else if (i % 4) {
+			check_and_free(held[k], w->number * 100 + 1);
+			held[k] = NULL;
+		} else {
+			/* Becomes common: 1 from each that had it. */
+			add(held[k], -(int64_t)w->number * 100);
+			held[k] =
+				__atomic_exchange_n(&w->exchange[place], held[k], __ATOMIC_ACQ_REL);
+			if (held[k])
+				check_and_free(held[k], 1);
+			held[k] = NULL;
+		}
+	}
+	for (unsigned k = 0; k < HELD; k++)
+		if (held[k])
+			check_and_free(held[k], w->number * 100 + 1);
+	return NULL;
+}
+
+static void threads_allocate_and_free_each_others(void **state)
+{
+	void *exchange[16] = {NULL};
+	struct worker workers[8];
+
+	(void)state;
+	for (unsigned i = 0; i < LENGTH(workers); i++)
+		workers[i] = (struct worker){i, unit_scale(20000), exchange, LENGTH(exchange)};
+	unit_run(allocate_and_free, workers, sizeof(workers[0]), LENGTH(workers));
+	for (unsigned i = 0; i < LENGTH(exchange); i++)
+		if (exchange[i])
+			check_and_free(exchange[i], 1);
+}
+
+/* ---- fork ---- */
+
+static bool stop;
+
+static void *keep_allocating(void *arg)
+{
+	uint64_t seed = *(unsigned *)arg;
+
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		void *p[64];
+
+		/* A class in which an arena holds three: it is always being enlarged. */
+		for (unsigned i = 0; i < LENGTH(p); i++)
+			p[i] = allocate(unit_random(&seed) % 8 ? 8 : 200000);
+		for (unsigned i = 0; i < LENGTH(p); i++) {
+			add(p[i], 1);
+			near_percpu_free(p[i]);
+		}
+	}
+	return NULL;
+}
+
+struct inherited {
+	void *a, *b;
+};
+
+static void use_in_child(void *arg)
+{
+	struct inherited *in = arg;
+	void *p[200];
+
+	CHECK(sum(in->a) == 5);
+	add(in->a, 2);
+	CHECK(sum(in->a) == 7);
+	near_percpu_free(in->b);
+	for (unsigned i = 0; i < LENGTH(p); i++) {
+		p[i] = allocate(i % 50 ? 8 : 200000);
+		CHECK(sum(p[i]) == 0);
+		add(p[i], i);
+	}
+	for (unsigned i = 0; i < LENGTH(p); i++)
+		check_and_free(p[i], i);
+}
+
+static void children_have_memory_of_their_own(void **state)
+{
+	struct inherited in = {allocate(8), allocate(8)};
+	unsigned numbers[3] = {1, 2, 3}, rounds = unit_scale(60);
+	pthread_t threads[LENGTH(numbers)];
+	bool busy = true;
+
+	(void)state;
+#if defined(__SANITIZE_THREAD__)
+	busy = false;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+	busy = false; /* it does not like children of many threads */
+#endif
+#endif
+	add(in.a, 5);
+	add(in.b, 6);
+	for (unsigned i = 0; busy && i < LENGTH(threads); i++)
+		threads[i] = unit_start(keep_allocating, &numbers[i]);
+	for (unsigned i = 0; i < rounds; i++)
+		unit_in_child(use_in_child, &in);
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	for (unsigned i = 0; busy && i < LENGTH(threads); i++)
+		unit_join(threads[i]);
+	/* What the children did is not seen here. */
+	check_and_free(in.a, 5);
+	check_and_free(in.b, 6);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_slots_in_use_have_pages),
+		cmocka_unit_test(freed_large_objects_leave_no_pages),
+		cmocka_unit_test(pages_are_never_huge),
+		cmocka_unit_test(threads_allocate_and_free_each_others),
+		cmocka_unit_test(children_have_memory_of_their_own),
+		cmocka_unit_test(a_million_small_objects),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
