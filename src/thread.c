@@ -31,7 +31,7 @@ static __thread struct near__area dead __attribute__((tls_model("initial-exec"))
 
 /* near__thread.state and the offsets in the assembly of vfork. */
 _Static_assert(offsetof(struct near__thread, area) == 0, "vfork's assembly");
-_Static_assert(offsetof(struct near__thread, state) == 12, "vfork's assembly");
+_Static_assert(!NEAR__HAS_SEQ || offsetof(struct near__thread, state) == 12, "vfork's assembly");
 _Static_assert(NEAR__VFORKED == 3, "vfork's assembly");
 __asm__(NEAR__VFORK_ASM);
 

@@ -138,7 +138,7 @@ static inline enum near__try near__stack_try_pop(void *p, struct near_stack_node
 		: near_failed, near_empty);
 	/* clang-format on */
 	NEAR_SEQ_EDGE;
-	*node = (struct near_stack_node *)head;
+	*node = (struct near_stack_node *)(uintptr_t)head;
 	return NEAR__DONE;
 near_failed:
 	NEAR_SEQ_EDGE;
@@ -169,7 +169,7 @@ static inline enum near__try near__stack_try_pop_all(void *p, struct near_stack_
 		: near_failed, near_empty);
 	/* clang-format on */
 	NEAR_SEQ_EDGE;
-	*list = (struct near_stack_node *)head;
+	*list = (struct near_stack_node *)(uintptr_t)head;
 	return NEAR__DONE;
 near_failed:
 	NEAR_SEQ_EDGE;
