@@ -38,10 +38,20 @@
 /* What no library call may change. */
 #define UNIT_ERRNO 4711
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_THREAD__)
+#define UNIT_THREAD_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define UNIT_THREAD_SANITIZER 1
+#endif
+#endif
+#ifndef UNIT_THREAD_SANITIZER
+#define UNIT_THREAD_SANITIZER 0
+#endif
+#if UNIT_THREAD_SANITIZER || defined(__SANITIZE_ADDRESS__)
 #define UNIT_SANITIZED 1
 #elif defined(__has_feature)
-#if __has_feature(thread_sanitizer) || __has_feature(address_sanitizer)
+#if __has_feature(address_sanitizer)
 #define UNIT_SANITIZED 1
 #endif
 #endif
