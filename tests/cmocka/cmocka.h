@@ -22,14 +22,14 @@ struct CMUnitTest {
 	void *initial_state;
 };
 
-enum near__verdict { NEAR__PASSED, NEAR__FAILED, NEAR__SKIPPED };
+enum mini_verdict { MINI_PASSED, MINI_FAILED, MINI_SKIPPED };
 
-static jmp_buf near__test_end;
+static jmp_buf mini_test_end;
 
-static inline void near__end_test(enum near__verdict how)
+static inline void mini_end_test(enum mini_verdict how)
 {
 	fflush(stdout);
-	longjmp(near__test_end, (int)how);
+	longjmp(mini_test_end, (int)how);
 }
 
 static inline void __attribute__((format(printf, 1, 2))) print_message(const char *format, ...)
@@ -55,45 +55,45 @@ static inline void __attribute__((format(printf, 1, 2))) print_error(const char 
 		print_error("%s:%d: error: ", __FILE__, __LINE__);                                 \
 		print_error(__VA_ARGS__);                                                          \
 		print_error("\n");                                                                 \
-		near__end_test(NEAR__FAILED);                                                      \
+		mini_end_test(MINI_FAILED);                                                        \
 	} while (0)
 #define fail() fail_msg("failed")
-#define skip() near__end_test(NEAR__SKIPPED)
+#define skip() mini_end_test(MINI_SKIPPED)
 
-#define near__assert(holds, ...)                                                                   \
+#define mini_assert(holds, ...)                                                                    \
 	do {                                                                                       \
 		if (!(holds))                                                                      \
 			fail_msg(__VA_ARGS__);                                                     \
 	} while (0)
-#define near__assert_compare(a, op, b)                                                             \
+#define mini_assert_compare(a, op, b)                                                              \
 	do {                                                                                       \
 		unsigned long long a_ = (unsigned long long)(a);                                   \
 		unsigned long long b_ = (unsigned long long)(b);                                   \
                                                                                                    \
-		near__assert(a_ op b_, "%s %s %s: %#llx and %#llx", #a, #op, #b, a_, b_);          \
+		mini_assert(a_ op b_, "%s %s %s: %#llx and %#llx", #a, #op, #b, a_, b_);           \
 	} while (0)
 
-#define assert_true(c) near__assert(c, "%s is false", #c)
-#define assert_false(c) near__assert(!(c), "%s is true", #c)
-#define assert_null(p) near__assert((p) == NULL, "%s is not NULL", #p)
-#define assert_non_null(p) near__assert((p) != NULL, "%s is NULL", #p)
-#define assert_int_equal(a, b) near__assert_compare(a, ==, b)
-#define assert_int_not_equal(a, b) near__assert_compare(a, !=, b)
-#define assert_ptr_equal(a, b) near__assert_compare((uintptr_t)(a), ==, (uintptr_t)(b))
-#define assert_ptr_not_equal(a, b) near__assert_compare((uintptr_t)(a), !=, (uintptr_t)(b))
-#define assert_string_equal(a, b) near__assert(!strcmp(a, b), "%s is \"%s\", not \"%s\"", #a, a, b)
-#define assert_string_not_equal(a, b) near__assert(strcmp(a, b), "%s is \"%s\"", #a, a)
+#define assert_true(c) mini_assert(c, "%s is false", #c)
+#define assert_false(c) mini_assert(!(c), "%s is true", #c)
+#define assert_null(p) mini_assert((p) == NULL, "%s is not NULL", #p)
+#define assert_non_null(p) mini_assert((p) != NULL, "%s is NULL", #p)
+#define assert_int_equal(a, b) mini_assert_compare(a, ==, b)
+#define assert_int_not_equal(a, b) mini_assert_compare(a, !=, b)
+#define assert_ptr_equal(a, b) mini_assert_compare((uintptr_t)(a), ==, (uintptr_t)(b))
+#define assert_ptr_not_equal(a, b) mini_assert_compare((uintptr_t)(a), !=, (uintptr_t)(b))
+#define assert_string_equal(a, b) mini_assert(!strcmp(a, b), "%s is \"%s\", not \"%s\"", #a, a, b)
+#define assert_string_not_equal(a, b) mini_assert(strcmp(a, b), "%s is \"%s\"", #a, a)
 #define assert_memory_equal(a, b, n)                                                               \
-	near__assert(!memcmp(a, b, n), "%s and %s differ in memory", #a, #b)
+	mini_assert(!memcmp(a, b, n), "%s and %s differ in memory", #a, #b)
 #define assert_memory_not_equal(a, b, n)                                                           \
-	near__assert(memcmp(a, b, n), "%s and %s are equal in memory", #a, #b)
+	mini_assert(memcmp(a, b, n), "%s and %s are equal in memory", #a, #b)
 #define assert_in_range(v, low, high)                                                              \
 	do {                                                                                       \
-		near__assert_compare(v, >=, low);                                                  \
-		near__assert_compare(v, <=, high);                                                 \
+		mini_assert_compare(v, >=, low);                                                   \
+		mini_assert_compare(v, <=, high);                                                  \
 	} while (0)
 #define assert_return_code(rc, error)                                                              \
-	near__assert((long long)(rc) >= 0, "%s is %lld: %s", #rc, (long long)(rc), strerror(error))
+	mini_assert((long long)(rc) >= 0, "%s is %lld: %s", #rc, (long long)(rc), strerror(error))
 
 /* clang-format off */
 #define cmocka_unit_test_prestate_setup_teardown(f, up, down, state) { #f, f, up, down, state }
@@ -105,61 +105,61 @@ static inline void __attribute__((format(printf, 1, 2))) print_error(const char 
 /* clang-format on */
 
 /* Runs one of test and fixture; an assertion in either comes back to the setjmp. */
-static inline enum near__verdict near__guard(CMUnitTestFunction test, CMFixtureFunction fixture,
-					     void **state)
+static inline enum mini_verdict mini_guard(CMUnitTestFunction test, CMFixtureFunction fixture,
+					   void **state)
 {
-	int how = setjmp(near__test_end);
+	int how = setjmp(mini_test_end);
 
 	if (how)
-		return (enum near__verdict)how;
+		return (enum mini_verdict)how;
 	if (test)
 		test(state);
 	if (fixture && fixture(state)) {
 		print_error("a fixture failed\n");
-		return NEAR__FAILED;
+		return MINI_FAILED;
 	}
-	return NEAR__PASSED;
+	return MINI_PASSED;
 }
 
-static inline enum near__verdict near__run_test(const struct CMUnitTest *test, void *shared)
+static inline enum mini_verdict mini_run_test(const struct CMUnitTest *test, void *shared)
 {
 	static const char *const words[] = {"       OK ", "  FAILED  ", "  SKIPPED "};
 	void *state = test->initial_state ? test->initial_state : shared;
-	enum near__verdict how;
+	enum mini_verdict how;
 
 	printf("[ RUN      ] %s\n", test->name);
 	fflush(stdout);
-	how = near__guard(NULL, test->setup_func, &state);
-	if (how == NEAR__PASSED)
-		how = near__guard(test->test_func, NULL, &state);
-	if (near__guard(NULL, test->teardown_func, &state) == NEAR__FAILED)
-		how = NEAR__FAILED;
+	how = mini_guard(NULL, test->setup_func, &state);
+	if (how == MINI_PASSED)
+		how = mini_guard(test->test_func, NULL, &state);
+	if (mini_guard(NULL, test->teardown_func, &state) == MINI_FAILED)
+		how = MINI_FAILED;
 	printf("[%s] %s\n", words[how], test->name);
 	fflush(stdout);
 	return how;
 }
 
 /* Returns the number of failed tests, as cmocka does. */
-static inline int near__run_group(const char *name, const struct CMUnitTest *tests, size_t n,
-				  CMFixtureFunction up, CMFixtureFunction down)
+static inline int mini_run_group(const char *name, const struct CMUnitTest *tests, size_t n,
+				 CMFixtureFunction up, CMFixtureFunction down)
 {
 	size_t count[3] = {0, 0, 0};
 	void *state = NULL;
 
 	printf("[==========] %s: Running %zu test(s).\n", name, n);
-	if (near__guard(NULL, up, &state) == NEAR__FAILED)
+	if (mini_guard(NULL, up, &state) == MINI_FAILED)
 		return (int)n;
 	for (size_t i = 0; i < n; i++)
-		count[near__run_test(&tests[i], state)]++;
-	if (near__guard(NULL, down, &state) == NEAR__FAILED)
-		count[NEAR__FAILED]++;
-	printf("[==========] %s: %zu passed, %zu failed, %zu skipped.\n", name, count[NEAR__PASSED],
-	       count[NEAR__FAILED], count[NEAR__SKIPPED]);
-	return (int)count[NEAR__FAILED];
+		count[mini_run_test(&tests[i], state)]++;
+	if (mini_guard(NULL, down, &state) == MINI_FAILED)
+		count[MINI_FAILED]++;
+	printf("[==========] %s: %zu passed, %zu failed, %zu skipped.\n", name, count[MINI_PASSED],
+	       count[MINI_FAILED], count[MINI_SKIPPED]);
+	return (int)count[MINI_FAILED];
 }
 
 #define cmocka_run_group_tests_name(name, tests, up, down)                                         \
-	near__run_group(name, tests, sizeof(tests) / sizeof((tests)[0]), up, down)
+	mini_run_group(name, tests, sizeof(tests) / sizeof((tests)[0]), up, down)
 #define cmocka_run_group_tests(tests, up, down) cmocka_run_group_tests_name(#tests, tests, up, down)
 
 #endif
