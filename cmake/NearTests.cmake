@@ -12,7 +12,7 @@
 set(near_test_environment
   "ASAN_OPTIONS=abort_on_error=0:detect_stack_use_after_return=1"
   "UBSAN_OPTIONS=print_stacktrace=1"
-  "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1")
+  "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:report_thread_leaks=0")
 set(near_mode_plain "")
 set(near_mode_rseq_off "NEAR_CONF=rseq:off")
 set(near_mode_own_area "GLIBC_TUNABLES=glibc.pthread.rseq=0")
