@@ -27,7 +27,7 @@ void near_counter_destroy(struct near_counter *c)
 
 void near__counter_add_slow(int64_t *p, int64_t n)
 {
-	for (int i = 0; i < NEAR_SEQ_TRIES && near__slot_open(p); i++)
+	for (int i = 0; i < NEAR_SEQ_TRIES && near__slot_open(p) != NEAR__NO_SLOT; i++)
 		if (near__counter_try_add(p, n))
 			return;
 	/* Relaxed: a counter orders nothing. Sequences never write this copy. */

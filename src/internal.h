@@ -104,10 +104,16 @@ static inline unsigned near__first_fallback(void)
 	return near__process.slots + 1;
 }
 
-/* near_slot_open, its answer for a thread that is dead for good inlined. */
-static inline bool near__slot_open(const void *p)
+/* Opens the own slot of p. Returns the number of the slot that is open now, or NEAR__NO_SLOT: take the
+ * fallback. Who goes on in C code goes on with this slot: near__index_now() may name another one by
+ * then, whose memory is still write-protected. */
+#define NEAR__NO_SLOT UINT32_MAX
+uint32_t near__slot_open_own(const void *p);
+
+/* The same, its answer for a thread that is dead for good inlined. */
+static inline uint32_t near__slot_open(const void *p)
 {
-	return near__self.state <= NEAR__THREAD_LIVE && near_slot_open(p);
+	return near__self.state <= NEAR__THREAD_LIVE ? near__slot_open_own(p) : NEAR__NO_SLOT;
 }
 
 /* near_percpu_fallback, its common case inlined: the C library tells the cpu, the copy is open. */

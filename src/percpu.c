@@ -319,13 +319,20 @@ void *near_percpu_fallback(void *p)
 	return near_percpu_at(p, slot);
 }
 
-bool near_slot_open(const void *p)
+uint32_t near__slot_open_own(const void *p)
 {
 	uint32_t slot;
 
 	if (!near__thread_live())
-		return false;
+		return NEAR__NO_SLOT;
 	/* A number beyond what this machine can have: a process restored on a larger one. */
 	slot = near__index_now();
-	return slot < near__process.slots && open_slot(arena_of(p), slot, NEAR__OPEN);
+	if (slot >= near__process.slots || !open_slot(arena_of(p), slot, NEAR__OPEN))
+		return NEAR__NO_SLOT;
+	return slot;
+}
+
+bool near_slot_open(const void *p)
+{
+	return near__slot_open_own(p) != NEAR__NO_SLOT;
 }

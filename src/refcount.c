@@ -58,12 +58,9 @@ static struct copy *copy_of(const struct near_refcount *r, unsigned slot)
  * Opening a slot that this thread has just left is harmless. */
 static bool open_own(struct near_refcount *r)
 {
-	uint32_t slot, *gate, state;
+	uint32_t slot = near__slot_open(r->p), *gate, state;
 
-	if (!near__slot_open(r->p))
-		return false;
-	slot = near__index_now();
-	if (slot >= near__process.slots)
+	if (slot == NEAR__NO_SLOT)
 		return false;
 	gate = &copy_of(r, slot)->gate;
 	state = __atomic_load_n(gate, __ATOMIC_ACQUIRE);
@@ -90,7 +87,8 @@ static bool start_fallback(struct near_refcount *r, uint64_t *word)
 }
 
 /* Release: pairs with the exchange in kill, so that what was done before a put is seen by whoever finds
- * the total zero. False: use `exact`. */
+ * the total zero. Acquire: pairs with the store in revive, for a try_get by somebody who had no reference;
+ * where sequences run, its fence does as much. False: use `exact`. */
 static bool add_to_fallback(struct near_refcount *r, int64_t n)
 {
 	uint64_t *word = near__fallback(r->p);
@@ -105,7 +103,7 @@ static bool add_to_fallback(struct near_refcount *r, int64_t n)
 			was = __atomic_load_n(word, __ATOMIC_RELAXED);
 		} else if (__atomic_compare_exchange_n(word, &was,
 		                                       was + ((uint64_t)n << COUNT_SHIFT), true,
-		                                       __ATOMIC_RELEASE, __ATOMIC_RELAXED)) {
+		                                       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
 			return true;
 		}
 	}

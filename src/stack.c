@@ -19,8 +19,7 @@ typedef struct near_stack_node node;
 
 struct copy {
 	node *head;
-	uint32_t gate;
-	uint32_t pad;
+	uint32_t gate __attribute__((aligned(8)));
 };
 _Static_assert(offsetof(struct copy, gate) == 8, "the sequences in stack.h");
 
@@ -66,12 +65,9 @@ static node *tail_of(node *list)
  * left is harmless. */
 static bool open_own(const struct near_stack *s)
 {
-	uint32_t slot;
+	uint32_t slot = near__slot_open(s->p);
 
-	if (!near__slot_open(s->p))
-		return false;
-	slot = near__index_now();
-	return slot < near__process.slots && near__gate_open_first(&copy_of(s, slot)->gate);
+	return slot != NEAR__NO_SLOT && near__gate_open_first(&copy_of(s, slot)->gate);
 }
 
 /* Fallback lists. A push is a CAS. Whoever takes nodes off holds the slot's lock, so that a head cannot
