@@ -11,6 +11,7 @@
 #include "ops.h"
 
 #define OPS_FIRST_COUNT 100
+#define OPS_SHARED_OFFSET 8
 #define OPS_FIRST_NODES 3
 #define OPS_OWN_REFS 2
 #define OPS_FIRST_REFS (1 + 2 * OPS_OWN_REFS) /* the owner's, and each actor's own */

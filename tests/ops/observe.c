@@ -99,7 +99,7 @@ void ops_describe(char *out, size_t size, const struct actor *a, const struct ac
 	struct text t = {out, out + size - 1};
 
 	put_field(&t, "counter ", near_counter_read(&OBJ.counter));
-	put_field(&t, " shared ", near_shared_read(&OBJ.shared, 8));
+	put_field(&t, " shared ", near_shared_read(&OBJ.shared, OPS_SHARED_OFFSET));
 	put_field(&t, " refs ", refs());
 	put_field(&t, " killed ", OBJ.refcount.mode);
 	put_field(&t, " released ", OBJ.released);
@@ -180,7 +180,8 @@ const char *ops_conserved(const struct actor *a, const struct actor *b)
 
 	if (near_counter_read(&OBJ.counter) != OPS_FIRST_COUNT + a->counted + b->counted)
 		return "an add to the counter is lost or was counted twice";
-	if (near_shared_read(&OBJ.shared, 8) != OPS_FIRST_COUNT + a->shared + b->shared)
+	if (near_shared_read(&OBJ.shared, OPS_SHARED_OFFSET) !=
+	    OPS_FIRST_COUNT + a->shared + b->shared)
 		return "an add to the shared region is lost or was counted twice";
 	return stack ? stack : refs_conserved(a, b);
 }

@@ -52,16 +52,65 @@ static void node_result(struct actor *me, const struct near_stack_node *node)
 	me->got += node != NULL;
 }
 
+/* Each inline function of the library once, out of line: so each sequence stands in the program once,
+ * and whichever operation leads there counts. */
+#define ONCE static __attribute__((noinline))
+
+ONCE void add(int64_t n)
+{
+	near_counter_add(&OBJ.counter, n);
+}
+
+ONCE void add_shared(int64_t n)
+{
+	near_shared_add(&OBJ.shared, OPS_SHARED_OFFSET, n);
+}
+
+ONCE void push(struct near_stack_node *node)
+{
+	near_stack_push(&OBJ.stack, node);
+}
+
+ONCE void push_chain(struct near_stack_node *first, struct near_stack_node *last)
+{
+	near_stack_push_chain(&OBJ.stack, first, last);
+}
+
+ONCE struct near_stack_node *pop(void)
+{
+	return near_stack_pop(&OBJ.stack);
+}
+
+ONCE void get(void)
+{
+	near_refcount_get(&OBJ.refcount);
+}
+
+ONCE void put(void)
+{
+	near_refcount_put(&OBJ.refcount);
+}
+
+ONCE bool try_get(void)
+{
+	return near_refcount_try_get(&OBJ.refcount);
+}
+
+ONCE bool try_get_live(void)
+{
+	return near_refcount_try_get_live(&OBJ.refcount);
+}
+
 static void counter_add(struct actor *me)
 {
 	me->counted += 3;
-	near_counter_add(&OBJ.counter, 3);
+	add(3);
 }
 
 static void counter_add_neg(struct actor *me)
 {
 	me->counted -= 5;
-	near_counter_add(&OBJ.counter, -5);
+	add(-5);
 }
 
 static void counter_read(struct actor *me)
@@ -79,7 +128,7 @@ static void counter_reset(struct actor *me)
 
 static void stack_push(struct actor *me)
 {
-	near_stack_push(&OBJ.stack, own_node(me));
+	push(own_node(me));
 }
 
 static void stack_push_chain(struct actor *me)
@@ -87,12 +136,12 @@ static void stack_push_chain(struct actor *me)
 	struct near_stack_node *first = own_node(me), *last = own_node(me);
 
 	first->next = last;
-	near_stack_push_chain(&OBJ.stack, first, last);
+	push_chain(first, last);
 }
 
 static void stack_pop(struct actor *me)
 {
-	node_result(me, near_stack_pop(&OBJ.stack));
+	node_result(me, pop());
 }
 
 static void stack_pop_all(struct actor *me)
@@ -110,28 +159,31 @@ static void stack_drain(struct actor *me)
 	list_result(me, near_stack_drain(&OBJ.stack));
 }
 
-/* A node that was popped is the popper's again, and goes back changed: what a free list is for. */
+/* A node that was popped is the popper's again, and goes back changed: what a free list is for. The list
+ * then begins as before, which a pop in between must not take for unchanged. */
 static void stack_pop_push(struct actor *me)
 {
-	struct near_stack_node *node = near_stack_pop(&OBJ.stack);
+	struct near_stack_node *first = pop(), *second = pop();
 
 	(void)me;
-	if (!node)
-		return;
-	node->next = NULL;
-	near_stack_push(&OBJ.stack, node);
+	if (second)
+		second->next = NULL;
+	if (first)
+		push(first);
+	if (second)
+		push(second);
 }
 
 static void refcount_get(struct actor *me)
 {
 	me->refs++;
-	near_refcount_get(&OBJ.refcount);
+	get();
 }
 
 static void refcount_put(struct actor *me)
 {
 	me->refs--;
-	near_refcount_put(&OBJ.refcount);
+	put();
 }
 
 static void refcount_put_own(struct actor *me)
@@ -142,7 +194,7 @@ static void refcount_put_own(struct actor *me)
 
 static void refcount_try_get(struct actor *me)
 {
-	bool got = near_refcount_try_get(&OBJ.refcount);
+	bool got = try_get();
 
 	me->refs += got;
 	number(me, got);
@@ -150,7 +202,7 @@ static void refcount_try_get(struct actor *me)
 
 static void refcount_try_get_live(struct actor *me)
 {
-	bool got = near_refcount_try_get_live(&OBJ.refcount);
+	bool got = try_get_live();
 
 	me->refs += got;
 	number(me, got);
@@ -181,20 +233,58 @@ static void refcount_kill_revive(struct actor *me)
 	refcount_revive(me);
 }
 
+/* The slow paths without a failure before them: each comes with a sequence of its own. */
+
+static void counter_add_slow(struct actor *me)
+{
+	me->counted += 11;
+	near__counter_add_slow(OBJ.counter.p, 11);
+}
+
+static void stack_push_slow(struct actor *me)
+{
+	struct near_stack_node *node = own_node(me);
+
+	near__stack_push_slow(&OBJ.stack, node, node);
+}
+
+static void stack_pop_slow(struct actor *me)
+{
+	node_result(me, near__stack_pop_slow(&OBJ.stack));
+}
+
+static void refcount_get_slow(struct actor *me)
+{
+	me->refs++;
+	near__refcount_get_slow(&OBJ.refcount);
+}
+
+static void refcount_put_slow(struct actor *me)
+{
+	me->refs--;
+	near__refcount_put_slow(&OBJ.refcount);
+}
+
+static void shared_add_slow(struct actor *me)
+{
+	me->shared += 13;
+	near__shared_add_slow(&OBJ.shared, OPS_SHARED_OFFSET, 13);
+}
+
 static void shared_add(struct actor *me)
 {
 	me->shared += 7;
-	near_shared_add(&OBJ.shared, 8, 7);
+	add_shared(7);
 }
 
 static void shared_read(struct actor *me)
 {
-	number(me, near_shared_read(&OBJ.shared, 8));
+	number(me, near_shared_read(&OBJ.shared, OPS_SHARED_OFFSET));
 }
 
 static void shared_reset(struct actor *me)
 {
-	int64_t taken = near_shared_reset(&OBJ.shared, 8);
+	int64_t taken = near_shared_reset(&OBJ.shared, OPS_SHARED_OFFSET);
 
 	me->shared -= taken;
 	number(me, taken);
@@ -205,12 +295,10 @@ static void not_live(void (*run)(struct actor *me), struct actor *me)
 {
 	struct near__thread saved = near__self;
 
-	*(const uint32_t *volatile *)&near__self.index = &near__dead.mm_cid;
 	*(struct near__area *volatile *)&near__self.area = &near__dead;
 	*(volatile uint32_t *)&near__self.state = NEAR__VFORKED;
 	run(me);
 	*(struct near__area *volatile *)&near__self.area = saved.area;
-	*(const uint32_t *volatile *)&near__self.index = saved.index;
 	*(volatile uint32_t *)&near__self.state = saved.state;
 }
 
@@ -229,29 +317,36 @@ NOT_LIVE(refcount_get)
 NOT_LIVE(refcount_put)
 NOT_LIVE(shared_add)
 
+/* clang-format off */
 #define OP(name, object, flags) {#name, name, object, flags}
+/* clang-format on */
 
 const struct op ops[] = {
 	OP(counter_add, OPS_COUNTER, OPS_SIGNAL_SAFE),
 	OP(counter_add_neg, OPS_COUNTER, OPS_SIGNAL_SAFE),
-	OP(counter_add_fallback, OPS_COUNTER, OPS_SIGNAL_SAFE),
+	OP(counter_add_slow, OPS_COUNTER, OPS_SIGNAL_SAFE),
+	OP(counter_add_fallback, OPS_COUNTER, OPS_SIGNAL_SAFE | OPS_NOT_LIVE),
 	OP(counter_read, OPS_COUNTER, OPS_SIGNAL_SAFE),
 	OP(counter_reset, OPS_COUNTER, 0),
 	OP(stack_push, OPS_STACK, OPS_SIGNAL_SAFE),
 	OP(stack_push_chain, OPS_STACK, OPS_SIGNAL_SAFE),
-	OP(stack_push_fallback, OPS_STACK, OPS_SIGNAL_SAFE),
+	OP(stack_push_slow, OPS_STACK, OPS_SIGNAL_SAFE),
+	OP(stack_push_fallback, OPS_STACK, OPS_SIGNAL_SAFE | OPS_NOT_LIVE),
 	OP(stack_pop, OPS_STACK, 0),
-	OP(stack_pop_fallback, OPS_STACK, 0),
+	OP(stack_pop_slow, OPS_STACK, 0),
+	OP(stack_pop_fallback, OPS_STACK, OPS_NOT_LIVE),
 	OP(stack_pop_push, OPS_STACK, OPS_COMPOSITE),
 	OP(stack_pop_all, OPS_STACK, 0),
-	OP(stack_pop_all_fallback, OPS_STACK, 0),
+	OP(stack_pop_all_fallback, OPS_STACK, OPS_NOT_LIVE),
 	OP(stack_steal, OPS_STACK, OPS_COMPOSITE | OPS_FENCES),
-	OP(stack_steal_fallback, OPS_STACK, OPS_COMPOSITE | OPS_FENCES),
+	OP(stack_steal_fallback, OPS_STACK, OPS_COMPOSITE | OPS_FENCES | OPS_NOT_LIVE),
 	OP(stack_drain, OPS_STACK, OPS_FENCES),
 	OP(refcount_get, OPS_REFCOUNT, OPS_SIGNAL_SAFE),
-	OP(refcount_get_fallback, OPS_REFCOUNT, OPS_SIGNAL_SAFE),
+	OP(refcount_get_slow, OPS_REFCOUNT, OPS_SIGNAL_SAFE),
+	OP(refcount_get_fallback, OPS_REFCOUNT, OPS_SIGNAL_SAFE | OPS_NOT_LIVE),
 	OP(refcount_put, OPS_REFCOUNT, OPS_SIGNAL_SAFE),
-	OP(refcount_put_fallback, OPS_REFCOUNT, OPS_SIGNAL_SAFE),
+	OP(refcount_put_slow, OPS_REFCOUNT, OPS_SIGNAL_SAFE),
+	OP(refcount_put_fallback, OPS_REFCOUNT, OPS_SIGNAL_SAFE | OPS_NOT_LIVE),
 	OP(refcount_put_own, OPS_REFCOUNT, OPS_SIGNAL_SAFE | OPS_COMPOSITE),
 	OP(refcount_try_get, OPS_REFCOUNT, OPS_SIGNAL_SAFE),
 	OP(refcount_try_get_live, OPS_REFCOUNT, OPS_SIGNAL_SAFE),
@@ -260,7 +355,8 @@ const struct op ops[] = {
 	OP(refcount_kill_put_own, OPS_REFCOUNT, OPS_FENCES | OPS_KILLS | OPS_COMPOSITE),
 	OP(refcount_kill_revive, OPS_REFCOUNT, OPS_FENCES | OPS_KILLS | OPS_COMPOSITE),
 	OP(shared_add, OPS_SHARED, OPS_SIGNAL_SAFE),
-	OP(shared_add_fallback, OPS_SHARED, OPS_SIGNAL_SAFE),
+	OP(shared_add_slow, OPS_SHARED, OPS_SIGNAL_SAFE),
+	OP(shared_add_fallback, OPS_SHARED, OPS_SIGNAL_SAFE | OPS_NOT_LIVE),
 	OP(shared_read, OPS_SHARED, OPS_SIGNAL_SAFE),
 	OP(shared_reset, OPS_SHARED, 0),
 };
@@ -295,12 +391,12 @@ static void create(void)
 static void fill(struct actor *unused)
 {
 	(void)unused;
-	near_counter_add(&OBJ.counter, OPS_FIRST_COUNT);
-	near_shared_add(&OBJ.shared, 8, OPS_FIRST_COUNT);
+	add(OPS_FIRST_COUNT);
+	add_shared(OPS_FIRST_COUNT);
 	for (unsigned i = 1; i < OPS_FIRST_REFS; i++)
-		near_refcount_get(&OBJ.refcount);
+		get();
 	for (unsigned i = 0; i < OPS_FIRST_NODES && OBJ.setup != OPS_EMPTY; i++)
-		near_stack_push(&OBJ.stack, &OBJ.nodes[i]);
+		push(&OBJ.nodes[i]);
 }
 
 void ops_enter(void)
@@ -309,14 +405,14 @@ void ops_enter(void)
 
 	if (OBJ.setup == OPS_FALLBACK)
 		return;
-	near_counter_add(&OBJ.counter, 0);
-	near_shared_add(&OBJ.shared, 8, 0);
+	add(0);
+	add_shared(0);
 	if (OBJ.setup != OPS_KILLED) {
-		near_refcount_get(&OBJ.refcount);
-		near_refcount_put(&OBJ.refcount);
+		get();
+		put();
 	}
-	near_stack_push(&OBJ.stack, &node);
-	if (near_stack_pop(&OBJ.stack) != &node)
+	push(&node);
+	if (pop() != &node)
 		abort();
 }
 

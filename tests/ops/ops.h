@@ -33,7 +33,8 @@ enum ops_object { OPS_COUNTER, OPS_STACK, OPS_REFCOUNT, OPS_SHARED, OPS_EXAMPLE 
 #define OPS_FENCES 2u      /* closes gates: sends membarriers */
 #define OPS_KILLS 4u
 #define OPS_REVIVES 8u
-#define OPS_COMPOSITE 16u  /* several steps: only conservation can be asked */
+#define OPS_COMPOSITE 16u /* several steps: only conservation can be asked */
+#define OPS_NOT_LIVE 32u  /* the thread is not live meanwhile; nor is a signal handler over it */
 
 struct op {
 	const char *name;
@@ -48,8 +49,8 @@ extern const unsigned ops_count;
 enum ops_setup {
 	OPS_OPEN,     /* the calling thread's slot is open; 3 nodes, 5 references, counts of 100 */
 	OPS_FALLBACK, /* the same content, all in fallback slots; the gates of the slots not yet open */
-	OPS_EMPTY,    /* as OPS_OPEN, but the stack is empty */
-	OPS_KILLED,   /* as OPS_OPEN, but the reference count was killed */
+	OPS_EMPTY,  /* as OPS_OPEN, but the stack is empty */
+	OPS_KILLED, /* as OPS_OPEN, but the reference count was killed */
 	OPS_SETUPS
 };
 
