@@ -23,6 +23,7 @@ struct ops_objects {
 	struct near_stack stack;
 	struct near_refcount refcount;
 	struct near_shared shared;
+	uint64_t *peak; /* of the example */
 	struct near_stack_node nodes[OPS_NODES];
 	int64_t bias; /* what refcount.exact holds besides the count */
 	unsigned released;

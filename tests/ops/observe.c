@@ -46,6 +46,18 @@ static int node_id(const void *node)
 	return (int)((size_t)(p - first) / sizeof(*OBJ.nodes));
 }
 
+static uint64_t peak(void)
+{
+	uint64_t highest = 0;
+
+	for (unsigned s = 0; near_percpu_next(OBJ.peak, &s); s++) {
+		const uint64_t *copy = near_percpu_at(OBJ.peak, s);
+
+		highest = *copy > highest ? *copy : highest;
+	}
+	return highest;
+}
+
 static int64_t refs(void)
 {
 	int64_t total = OBJ.refcount.exact;
@@ -100,6 +112,7 @@ void ops_describe(char *out, size_t size, const struct actor *a, const struct ac
 
 	put_field(&t, "counter ", near_counter_read(&OBJ.counter));
 	put_field(&t, " shared ", near_shared_read(&OBJ.shared, OPS_SHARED_OFFSET));
+	put_field(&t, " peak ", (int64_t)peak());
 	put_field(&t, " refs ", refs());
 	put_field(&t, " killed ", OBJ.refcount.mode);
 	put_field(&t, " released ", OBJ.released);
@@ -174,6 +187,11 @@ static const char *refs_conserved(const struct actor *a, const struct actor *b)
 	return NULL;
 }
 
+static uint64_t highest(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
 const char *ops_conserved(const struct actor *a, const struct actor *b)
 {
 	const char *stack = stack_conserved(a, b);
@@ -183,5 +201,7 @@ const char *ops_conserved(const struct actor *a, const struct actor *b)
 	if (near_shared_read(&OBJ.shared, OPS_SHARED_OFFSET) !=
 	    OPS_FIRST_COUNT + a->shared + b->shared)
 		return "an add to the shared region is lost or was counted twice";
+	if (peak() != highest(OPS_FIRST_COUNT, highest(a->peak, b->peak)))
+		return "the highest value is lost";
 	return stack ? stack : refs_conserved(a, b);
 }

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "internal.h"
+#include "../../examples/sequence.h" /* the sequence that near_seq(7) explains */
 #include "objects.h"
 
 struct ops_objects ops_objects;
@@ -290,6 +291,22 @@ static void shared_reset(struct actor *me)
 	number(me, taken);
 }
 
+ONCE void raise_to(struct actor *me, uint64_t n)
+{
+	me->peak = n > me->peak ? n : me->peak;
+	peak_raise(OBJ.peak, n);
+}
+
+static void example_raise(struct actor *me)
+{
+	raise_to(me, OPS_FIRST_COUNT + 10 + me->id);
+}
+
+static void example_raise_low(struct actor *me)
+{
+	raise_to(me, OPS_FIRST_COUNT - 50);
+}
+
 /* Runs an operation as a thread that is not live, by the words that vfork's assembly sets. */
 static void not_live(void (*run)(struct actor *me), struct actor *me)
 {
@@ -316,6 +333,7 @@ NOT_LIVE(stack_steal)
 NOT_LIVE(refcount_get)
 NOT_LIVE(refcount_put)
 NOT_LIVE(shared_add)
+NOT_LIVE(example_raise)
 
 /* clang-format off */
 #define OP(name, object, flags) {#name, name, object, flags}
@@ -359,6 +377,9 @@ const struct op ops[] = {
 	OP(shared_add_fallback, OPS_SHARED, OPS_SIGNAL_SAFE | OPS_NOT_LIVE),
 	OP(shared_read, OPS_SHARED, OPS_SIGNAL_SAFE),
 	OP(shared_reset, OPS_SHARED, 0),
+	OP(example_raise, OPS_EXAMPLE, OPS_SIGNAL_SAFE),
+	OP(example_raise_low, OPS_EXAMPLE, OPS_SIGNAL_SAFE),
+	OP(example_raise_fallback, OPS_EXAMPLE, OPS_SIGNAL_SAFE | OPS_NOT_LIVE),
 };
 const unsigned ops_count = sizeof(ops) / sizeof(*ops);
 
@@ -370,6 +391,7 @@ static void destroy(void)
 	near_stack_destroy(&OBJ.stack);
 	near_refcount_destroy(&OBJ.refcount);
 	near_shared_close(&OBJ.shared);
+	near_percpu_free(OBJ.peak);
 }
 
 static void released(struct near_refcount *r)
@@ -380,9 +402,13 @@ static void released(struct near_refcount *r)
 
 static void create(void)
 {
-	if (near_counter_init(&OBJ.counter) || near_stack_init(&OBJ.stack) ||
+	void *peak;
+
+	if (near_percpu_alloc(&peak, sizeof(*OBJ.peak), sizeof(*OBJ.peak)) ||
+	    near_counter_init(&OBJ.counter) || near_stack_init(&OBJ.stack) ||
 	    near_refcount_init(&OBJ.refcount, released) || near_shared_create(&OBJ.shared, 64))
 		abort();
+	OBJ.peak = peak;
 	OBJ.bias = OBJ.refcount.exact - 1;
 	OBJ.made = true;
 	OBJ.released = 0;
@@ -390,9 +416,12 @@ static void create(void)
 
 static void fill(struct actor *unused)
 {
+	struct actor nobody = {0};
+
 	(void)unused;
 	add(OPS_FIRST_COUNT);
 	add_shared(OPS_FIRST_COUNT);
+	raise_to(&nobody, OPS_FIRST_COUNT);
 	for (unsigned i = 1; i < OPS_FIRST_REFS; i++)
 		get();
 	for (unsigned i = 0; i < OPS_FIRST_NODES && OBJ.setup != OPS_EMPTY; i++)
@@ -402,11 +431,13 @@ static void fill(struct actor *unused)
 void ops_enter(void)
 {
 	struct near_stack_node node;
+	struct actor nobody = {0};
 
 	if (OBJ.setup == OPS_FALLBACK)
 		return;
 	add(0);
 	add_shared(0);
+	raise_to(&nobody, 1);
 	if (OBJ.setup != OPS_KILLED) {
 		get();
 		put();

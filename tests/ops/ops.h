@@ -22,7 +22,8 @@ struct actor {
 	unsigned id;     /* 0 or 1: whose nodes it pushes */
 	unsigned pushed; /* of its own nodes */
 	unsigned got;    /* nodes that it took off */
-	int64_t counted, shared, example, refs;
+	int64_t counted, shared, refs;
+	uint64_t peak; /* the highest that it reported */
 };
 
 void ops_actor(struct actor *a, unsigned id);
