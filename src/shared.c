@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "internal.h"
@@ -88,7 +89,9 @@ static int make(struct near_shared *s, int fd, size_t size)
 		return -EINVAL;
 	if (size > NEAR_SHARED_MAX_SIZE)
 		return -E2BIG;
-	r = posix_fallocate(fd, 0, (off_t)l.total);
+	do
+		r = posix_fallocate(fd, 0, (off_t)l.total);
+	while (r == EINTR);
 	r = r ? -r : map(s, fd, &l, size);
 	if (r)
 		return r;
@@ -101,12 +104,25 @@ static int make(struct near_shared *s, int fd, size_t size)
 	return 0;
 }
 
+/* What would lead sequences or reads astray: the slot of threads that are not live is open, or slots
+ * are in use that are not there. */
+static bool is_damaged(const struct near_shared *s)
+{
+	const struct header *h = s->header;
+	unsigned slots = slots_of(near__process.cpus);
+	uint64_t beyond = slots % 64 ? ~UINT64_C(0) << slots % 64 : 0;
+
+	return *(uint32_t *)copy_of(s, near__process.cpus) != NEAR__UNOPENED ||
+	       h->used[slots / 64] & beyond;
+}
+
 /* Reads the header by pread, so that a file that is too short cannot fault. */
 static int join(struct near_shared *s, int fd, size_t size)
 {
 	struct header h;
 	struct layout l;
 	struct stat st;
+	int r;
 
 	if (pread(fd, &h, sizeof(h), 0) != (ssize_t)sizeof(h) || h.magic != MAGIC)
 		return -EBADMSG;
@@ -120,11 +136,16 @@ static int join(struct near_shared *s, int fd, size_t size)
 		return -EBADMSG;
 	if (size && size != h.size)
 		return -EINVAL;
-	return map(s, fd, &l, h.size);
+	r = map(s, fd, &l, h.size);
+	if (r == 0 && is_damaged(s)) {
+		munmap(s->header, l.total);
+		r = -EBADMSG;
+	}
+	return r;
 }
 
 static int with_fd(struct near_shared *s, int fd, size_t size,
-                   int (*step)(struct near_shared *, int, size_t))
+		   int (*step)(struct near_shared *, int, size_t))
 {
 	int r;
 
@@ -138,22 +159,69 @@ static int with_fd(struct near_shared *s, int fd, size_t size,
 	return r;
 }
 
-/* Makes the region under a name of its own and links it to `path` when it is whole: nobody ever sees a
- * part of one. -EEXIST: somebody else was faster. */
-static int make_file(struct near_shared *s, const char *path, size_t size)
+/* The region is made without a name, or under one of its own, and linked to `path` when it is whole:
+ * nobody ever sees a part of one. -EEXIST: somebody else was faster. */
+static int make_unnamed(struct near_shared *s, const char *path, size_t size)
 {
-	char own[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+	char name[PATH_MAX];
 	int r;
 
-	if (snprintf(own, sizeof(own), "%s.%d.new", path, (int)getpid()) >= (int)sizeof(own))
-		return -ENAMETOOLONG;
-	r = with_fd(s, open(own, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666), size, make);
-	if (r == 0 && link(own, path)) {
+	snprintf(name, sizeof(name), "%.*s.", slash ? (int)(slash - path + 1) : 0, path);
+	r = with_fd(s, open(name, O_RDWR | O_TMPFILE | O_CLOEXEC, 0666), size, make);
+	if (r)
+		return r;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", s->fd);
+	if (linkat(AT_FDCWD, name, AT_FDCWD, path, AT_SYMLINK_FOLLOW)) {
 		r = -errno;
 		near_shared_close(s);
 	}
-	unlink(own);
 	return r;
+}
+
+/* The number differs between threads, and, should process ids meet on one file system, most likely
+ * between machines: if not, another is tried. */
+static int open_own_name(char *name, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	int folder = slash ? (int)(slash - path + 1) : 0, fd;
+	struct timespec t;
+
+	do {
+		clock_gettime(CLOCK_REALTIME, &t);
+		if (snprintf(name, PATH_MAX, "%.*s.nearcpu-%d-%lx", folder, path, (int)getpid(),
+			     (unsigned long)t.tv_nsec) >= PATH_MAX) {
+			errno = ENAMETOOLONG;
+			return -1;
+		}
+		fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	} while (fd < 0 && errno == EEXIST);
+	return fd;
+}
+
+static int make_named(struct near_shared *s, const char *path, size_t size)
+{
+	char name[PATH_MAX];
+	int fd = open_own_name(name, path), r = with_fd(s, fd, size, make);
+
+	if (r == 0 && link(name, path)) {
+		r = -errno;
+		near_shared_close(s);
+	}
+	if (fd >= 0)
+		unlink(name);
+	return r;
+}
+
+/* Not every file system has files without a name, and not every container /proc. */
+static int make_file(struct near_shared *s, const char *path, size_t size)
+{
+	int r;
+
+	if (strlen(path) >= PATH_MAX)
+		return -ENAMETOOLONG;
+	r = make_unnamed(s, path, size);
+	return r == -EOPNOTSUPP || r == -EISDIR || r == -ENOENT ? make_named(s, path, size) : r;
 }
 
 int near_shared_open(struct near_shared *s, const char *path, size_t size)
@@ -192,10 +260,9 @@ int near_shared_attach(struct near_shared *s, int fd)
 
 void near_shared_close(struct near_shared *s)
 {
-	struct header *h = s->header;
 	int saved = errno;
 
-	munmap(h, h->total);
+	munmap(s->header, layout_of(s->size, near__process.cpus).total);
 	close(s->fd);
 	memset(s, 0, sizeof(*s));
 	errno = saved;
@@ -228,7 +295,8 @@ void near__shared_add_slow(struct near_shared *s, size_t offset, int64_t n)
 	slot = cpus + 1 + near__hint();
 	slot = slot < slots_of(cpus) ? slot : cpus + 1;
 	open_slot(s, slot, NEAR__OPEN_FALLBACK);
-	__atomic_fetch_add((int64_t *)(copy_of(s, slot) + STATE_SIZE + offset), n, __ATOMIC_RELAXED);
+	__atomic_fetch_add((int64_t *)(copy_of(s, slot) + STATE_SIZE + offset), n,
+			   __ATOMIC_RELAXED);
 }
 
 static uint64_t sum(const struct near_shared *s, size_t offset)
@@ -244,7 +312,8 @@ static uint64_t sum(const struct near_shared *s, size_t offset)
 			unsigned slot = w * 64 + (unsigned)__builtin_ctzll(bits);
 
 			total += __atomic_load_n(
-				(uint64_t *)(copy_of(s, slot) + STATE_SIZE + offset), __ATOMIC_RELAXED);
+				(uint64_t *)(copy_of(s, slot) + STATE_SIZE + offset),
+				__ATOMIC_RELAXED);
 		}
 	}
 	return total;
@@ -265,6 +334,7 @@ int64_t near_shared_reset(struct near_shared *s, size_t offset)
 
 	do
 		now = (int64_t)sum(s, offset);
-	while (!__atomic_compare_exchange_n(at, &base, now, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE));
+	while (!__atomic_compare_exchange_n(at, &base, now, false, __ATOMIC_ACQ_REL,
+					    __ATOMIC_ACQUIRE));
 	return (int64_t)((uint64_t)now - (uint64_t)base);
 }
