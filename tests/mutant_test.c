@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* What abort_test would find: sequences with one fault each, and for each the check that catches it. The
+ * same check passes the sound one. (One fence instead of two shows on weakly ordered CPUs alone: the
+ * models and the emulator have that one.) */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <nearcpu/percpu.h>
+
+#include "trap/mutants.h"
+
+/* ---- stopped at each instruction ---- */
+
+static bool caught_by_stops(const struct mutant *m, enum rival rival)
+{
+	struct cross c = {.suite = mutant_suite(m), .rival = rival, .quiet = true};
+
+	cross_run(&c);
+	assert_true(c.runs > 0);
+	return c.failures > 0;
+}
+
+static void stops(enum rival rival)
+{
+	assert_false(caught_by_stops(&mutant_sound, rival));
+	assert_true(caught_by_stops(&mutant_two_stores, rival));
+	assert_true(caught_by_stops(&mutant_commit_not_last, rival));
+	assert_true(caught_by_stops(&mutant_commit_outside, rival));
+}
+
+static void handler_beside_each_instruction(void **state)
+{
+	(void)state;
+	stops(RIVAL_HANDLER);
+}
+
+static void thread_beside_each_instruction(void **state)
+{
+	(void)state;
+	cross_start_rival();
+	stops(RIVAL_THREAD);
+	cross_end_rival();
+}
+
+/* ---- migrated, closed, in the child of a vfork ---- */
+
+static uint64_t count_of(const struct mutant_copy *p, unsigned slot)
+{
+	return ((const struct mutant_copy *)near_percpu_at(p, slot))->count;
+}
+
+static void add(void *mutant)
+{
+	((const struct mutant *)mutant)->add(mutant_current());
+}
+
+static void move_to_second_cpu(void *unused)
+{
+	(void)unused;
+	unit_pin(1, NULL);
+}
+
+/* True if the add went to the slot of the CPU that the thread had left. */
+static bool caught_by_migration(const struct mutant *m)
+{
+	struct trap_plan plan = {.point = 0, .meet = move_to_second_cpu};
+	struct mutant_copy *p;
+	unsigned left;
+
+	for (plan.seq = 0; plan.seq < trap_count(); plan.seq++) {
+		if (strcmp(trap_seq(plan.seq)->function, m->name) != 0)
+			continue;
+		unit_pin(0, NULL);
+		near_slot();
+		near__self.general = 1; /* slots by cpu, in any process */
+		left = near_slot();
+		p = mutant_object();
+		trap_run(&plan, add, (void *)(uintptr_t)m);
+		assert_true(plan.met);
+		unit_pin(0, NULL);
+		return count_of(p, left) != 0;
+	}
+	fail_msg("no sequence in %s", m->name);
+	return false;
+}
+
+static void migration(void **state)
+{
+	(void)state;
+	if (!unit_pin(1, NULL))
+		skip();
+	assert_false(caught_by_migration(&mutant_sound));
+	assert_true(caught_by_migration(&mutant_index_outside));
+}
+
+static bool caught_by_gate(const struct mutant *m)
+{
+	struct mutant_copy *p = mutant_object();
+	unsigned slot = near_slot();
+
+	((struct mutant_copy *)near_percpu_at(p, slot))->gate = 2;
+	m->add(p);
+	return count_of(p, slot) != 0;
+}
+
+static void closed_gate(void **state)
+{
+	(void)state;
+	assert_false(caught_by_gate(&mutant_sound));
+	assert_true(caught_by_gate(&mutant_no_state_check));
+}
+
+__attribute__((noinline)) static pid_t in_vfork_child(const struct mutant *m)
+{
+	pid_t child = vfork();
+
+	if (child == 0) {
+		m->add(mutant_current());
+		_exit(0);
+	}
+	return child;
+}
+
+static bool caught_by_vfork(const struct mutant *m)
+{
+	struct mutant_copy *p = mutant_object();
+	unsigned slot = near_slot();
+
+	assert_int_equal(unit_wait(in_vfork_child(m), NULL), 0);
+	return count_of(p, slot) != 0;
+}
+
+static void child_of_vfork(void **state)
+{
+	(void)state;
+	assert_false(caught_by_vfork(&mutant_sound));
+	assert_true(caught_by_vfork(&mutant_no_live_check));
+}
+
+int main(void)
+{
+	static const struct mutant *const all[] = {
+		&mutant_sound,          &mutant_two_stores,    &mutant_commit_not_last,
+		&mutant_commit_outside, &mutant_index_outside, &mutant_no_live_check,
+		&mutant_no_state_check,
+	};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(handler_beside_each_instruction),
+		cmocka_unit_test(thread_beside_each_instruction),
+		cmocka_unit_test(migration),
+		cmocka_unit_test(closed_gate),
+		cmocka_unit_test(child_of_vfork),
+	};
+	struct near_rseq_status st;
+
+	near_rseq_status(&st);
+	if (!st.live || trap_open() <= 0 || !unit_pin(0, NULL)) {
+		puts("skipped: no sequences here");
+		return 77;
+	}
+	for (size_t i = 0; i < LENGTH(all); i++)
+		cross_learn(mutant_suite(all[i]));
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* cross: stops operation A at each instruction of each sequence that it goes through, runs operation B
+ * there, lets A go on, and compares with the two orders of complete operations. */
+#ifndef NEARCPU_TESTS_CROSS_H
+#define NEARCPU_TESTS_CROSS_H
+
+#include "../ops/ops.h"
+#include "trap.h"
+
+/* A table of operations with what is needed to judge them; see ops.h for each. */
+struct suite {
+	const struct op *ops;
+	unsigned count, setups;
+	void (*reset)(enum ops_setup setup);
+	void (*enter)(void);
+	bool (*pair_is_valid)(enum ops_setup setup, const struct op *a, const struct op *b);
+	bool (*is_one_step)(enum ops_setup setup, const struct op *a);
+	uint64_t (*digest)(const struct actor *a, const struct actor *b);
+	void (*describe)(char *out, size_t size, const struct actor *a, const struct actor *b);
+	const char *(*conserved)(const struct actor *a, const struct actor *b);
+};
+
+/* Who runs B. */
+enum rival {
+	RIVAL_HANDLER, /* the signal handler, on the thread that A runs on */
+	RIVAL_THREAD,  /* another thread on the same CPU, for which the handler waits */
+};
+
+struct cross {
+	const struct suite *suite;
+	enum rival rival;
+	bool all_pairs; /* also of different objects, in the first setup */
+	bool quiet;     /* count failures, do not print them */
+	/* What happened. */
+	unsigned long runs;
+	unsigned long failures;
+};
+
+/* Learns the sequences of the suite's operations. To be called once for each suite. */
+void cross_learn(const struct suite *suite);
+
+/* Tries everything in *c. */
+void cross_run(struct cross *c);
+
+/* Starts and ends the thread of RIVAL_THREAD. */
+void cross_start_rival(void);
+void cross_end_rival(void);
+
+#endif

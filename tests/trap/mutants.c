@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "mutants.h"
+
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <nearcpu/percpu.h>
+
+/* The offsets in the sequences below. */
+_Static_assert(offsetof(struct mutant_copy, total) == 8, "mutants");
+_Static_assert(offsetof(struct mutant_copy, gate) == 16, "mutants");
+
+/* They keep out of line, to be found by name. All have the same C side but for the fault. */
+#define OUT [at] "=&r"(at), [v] "=&r"(v)
+#define MUTANT(name, operations, area)                                                             \
+	__attribute__((noinline)) static bool name(struct mutant_copy *p)                          \
+	{                                                                                          \
+		uint64_t at, v, tmp;                                                               \
+                                                                                                   \
+		__asm__ volatile goto(                                                             \
+			NEAR_SEQ_BEGIN operations                                                  \
+			: NEAR_SEQ_OUT(tmp), OUT                                                   \
+			: [near_area] "r"(area), [near_general] "r"((uint64_t)near__self.general), \
+			  NEAR_SEQ_OBJECT(p, p)                                                    \
+			: NEAR_SEQ_CLOBBER                                                         \
+			: near_failed);                                                            \
+		NEAR_SEQ_EDGE;                                                                     \
+		return true;                                                                       \
+near_failed:                                                                                       \
+		NEAR_SEQ_EDGE;                                                                     \
+		return false;                                                                      \
+	}
+
+/* clang-format off */
+#define OPEN_SLOT NEAR_SLOT(at, p) NEAR_BRANCH_MEM4_NE(at, 16, 1, near_failed)
+#define COUNT_UP NEAR_LOAD8(v, at, 0) NEAR_ADD_CONST(v, 1)
+
+MUTANT(sound,
+	OPEN_SLOT
+	COUNT_UP
+	NEAR_COMMIT8(v, at, 0),
+	near__self.area)
+
+MUTANT(two_stores,
+	OPEN_SLOT
+	COUNT_UP
+	NEAR_STORE8(v, at, 0)
+	NEAR_LOAD8(v, at, 8)
+	NEAR_ADD_CONST(v, 1)
+	NEAR_COMMIT8(v, at, 8),
+	near__self.area)
+
+MUTANT(commit_not_last,
+	OPEN_SLOT
+	COUNT_UP
+	NEAR_STORE8(v, at, 0)
+	NEAR_MOVE(v, at)
+	NEAR__SEQ_END,
+	near__self.area)
+
+MUTANT(commit_outside,
+	OPEN_SLOT
+	COUNT_UP
+	NEAR__SEQ_END
+	NEAR_STORE8(v, at, 0),
+	near__self.area)
+
+MUTANT(no_state_check,
+	NEAR_SLOT(at, p)
+	COUNT_UP
+	NEAR_COMMIT8(v, at, 0),
+	near__self.area)
+
+/* What the library would do if it believed the kernel's area alone. */
+static struct near__area *kernels_area;
+MUTANT(no_live_check,
+	OPEN_SLOT
+	COUNT_UP
+	NEAR_COMMIT8(v, at, 0),
+	kernels_area)
+/* clang-format on */
+
+/* Here `p` is the copy of the slot that the thread had when it started. */
+__attribute__((noinline)) static bool index_outside(struct mutant_copy *p)
+{
+	uint64_t v, tmp;
+
+	/* clang-format off */
+	__asm__ volatile goto(
+		NEAR_SEQ_BEGIN
+		NEAR__MARK_INDEX
+		NEAR_LOAD8(v, p, 0)
+		NEAR_ADD_CONST(v, 1)
+		NEAR_COMMIT8(v, p, 0)
+		: NEAR_SEQ_OUT(tmp), [v] "=&r"(v)
+		: NEAR_SEQ_IN, [p] "r"(p)
+		: NEAR_SEQ_CLOBBER
+		: near_failed);
+	/* clang-format on */
+	NEAR_SEQ_EDGE;
+	return true;
+near_failed:
+	NEAR_SEQ_EDGE;
+	return false;
+}
+
+#define TRIES 100
+
+static void retry(bool (*try)(struct mutant_copy *), struct mutant_copy *p)
+{
+	struct mutant_copy *fallback;
+
+	for (int i = 0; i < TRIES; i++)
+		if (try(p))
+			return;
+		else if (!near_slot_open(p))
+			break;
+	fallback = near_percpu_fallback(p);
+	__atomic_fetch_add(&fallback->count, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&fallback->total, 1, __ATOMIC_RELAXED);
+}
+
+#define WITH_RETRY(name)                                                                           \
+	static void add_##name(struct mutant_copy *p)                                              \
+	{                                                                                          \
+		retry(name, p);                                                                    \
+	}                                                                                          \
+	const struct mutant mutant_##name = {#name, add_##name};
+
+WITH_RETRY(sound)
+WITH_RETRY(two_stores)
+WITH_RETRY(commit_not_last)
+WITH_RETRY(commit_outside)
+WITH_RETRY(no_state_check)
+WITH_RETRY(no_live_check)
+
+static void add_index_outside(struct mutant_copy *p)
+{
+	p = near_percpu_at(p, near_slot());
+	for (int i = 0; i < TRIES && !index_outside(p); i++)
+		;
+}
+const struct mutant mutant_index_outside = {"index_outside", add_index_outside};
+
+/* ---- the suite ---- */
+
+static struct mutant_copy *object;
+static const struct mutant *current;
+static bool stores_both;
+
+static void open_own(void)
+{
+	struct mutant_copy *own = near_percpu_at(object, near_slot());
+
+	if (near_slot_open(object))
+		own->gate = NEAR__OPEN;
+}
+
+struct mutant_copy *mutant_object(void)
+{
+	void *p;
+
+	near_percpu_free(object);
+	if (near_percpu_alloc(&p, sizeof(*object), 8))
+		abort();
+	object = p;
+	if (near__self.state == NEAR__LIVE)
+		kernels_area = near__self.area;
+	open_own();
+	return object;
+}
+
+struct mutant_copy *mutant_current(void)
+{
+	return object;
+}
+
+static void reset(enum ops_setup setup)
+{
+	(void)setup;
+	mutant_object();
+}
+
+static void sums(uint64_t *count, uint64_t *total)
+{
+	*count = *total = 0;
+	for (unsigned s = 0; near_percpu_next(object, &s); s++) {
+		const struct mutant_copy *copy = near_percpu_at(object, s);
+
+		*count += copy->count;
+		*total += copy->total;
+	}
+}
+
+static void describe(char *out, size_t size, const struct actor *a, const struct actor *b)
+{
+	uint64_t count, total;
+
+	sums(&count, &total);
+	snprintf(out, size, "count %llu total %llu after %lld", (unsigned long long)count,
+		 (unsigned long long)total, (long long)(a->counted + b->counted));
+}
+
+static const char *conserved(const struct actor *a, const struct actor *b)
+{
+	uint64_t expected = (uint64_t)(a->counted + b->counted), count, total;
+
+	sums(&count, &total);
+	return count == expected && (!stores_both || total == expected) ? NULL : "miscounted";
+}
+
+static uint64_t digest(const struct actor *a, const struct actor *b)
+{
+	return conserved(a, b) != NULL;
+}
+
+static bool valid(enum ops_setup setup, const struct op *a, const struct op *b)
+{
+	(void)setup;
+	return a && b;
+}
+
+static bool one_step(enum ops_setup setup, const struct op *a)
+{
+	(void)setup;
+	return a != NULL;
+}
+
+static void run(struct actor *me)
+{
+	me->counted++;
+	current->add(object);
+}
+
+const struct suite *mutant_suite(const struct mutant *m)
+{
+	static const struct op add = {"add", run, OPS_COUNTER, 0};
+	static const struct suite suite = {
+		.ops = &add,
+		.count = 1,
+		.setups = 1,
+		.reset = reset,
+		.enter = open_own,
+		.pair_is_valid = valid,
+		.is_one_step = one_step,
+		.digest = digest,
+		.describe = describe,
+		.conserved = conserved,
+	};
+
+	current = m;
+	stores_both = m == &mutant_two_stores;
+	return &suite;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* mutants: sequences with one fault each, to show that the tests would find it. Each adds 1 to the
+ * count of the own slot, if all goes well. */
+#ifndef NEARCPU_TESTS_MUTANTS_H
+#define NEARCPU_TESTS_MUTANTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cross.h"
+
+/* A copy of the object. */
+struct mutant_copy {
+	uint64_t count, total; /* equal, but in a mutant that stores both */
+	uint32_t gate;         /* own state word: 1 is open */
+};
+
+struct mutant {
+	const char *name;
+	void (*add)(struct mutant_copy *p);
+};
+
+extern const struct mutant mutant_sound;
+/* Found by stopping them and running them in between: */
+extern const struct mutant mutant_two_stores, mutant_commit_not_last, mutant_commit_outside;
+/* Found by migrating them: */
+extern const struct mutant mutant_index_outside;
+/* Found in the child of a vfork: */
+extern const struct mutant mutant_no_live_check;
+/* Found where the gate is closed: */
+extern const struct mutant mutant_no_state_check;
+
+/* A fresh object, the own gate open; the one made last; the suite whose operation is the mutant's. */
+struct mutant_copy *mutant_object(void);
+struct mutant_copy *mutant_current(void);
+const struct suite *mutant_suite(const struct mutant *m);
+
+#endif
