@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include "unit.h"
 
-#include <sys/time.h>
 #include <time.h>
 
 #include <nearcpu/counter.h>
@@ -364,22 +363,18 @@ static void add_in_handler(int signal)
 
 static void handlers_may_add(void **state)
 {
-	struct sigaction action = {.sa_handler = add_in_handler, .sa_flags = SA_RESTART}, old;
-	struct itimerval often = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
 	unsigned n = unit_scale(3000000), raised = unit_scale(1000);
 
 	(void)state;
 	shared = made();
-	assert_int_equal(sigaction(SIGALRM, &action, &old), 0);
-	setitimer(ITIMER_REAL, &often, NULL);
+	unit_timer(100, add_in_handler);
 	for (unsigned i = 0; i < n; i++)
 		near_counter_add(&shared, 1);
 	for (unsigned i = 0; i < raised; i++) {
 		raise(SIGALRM);
 		near_counter_add(&shared, 1);
 	}
-	setitimer(ITIMER_REAL, &never, NULL);
-	sigaction(SIGALRM, &old, NULL);
+	unit_timer(0, NULL);
 	assert_true(in_handler >= (int64_t)raised * 3);
 	assert_int_equal(near_counter_read(&shared), (int64_t)n + raised + in_handler);
 	near_counter_destroy(&shared);

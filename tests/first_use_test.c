@@ -4,8 +4,6 @@
 #define _GNU_SOURCE
 #include "unit.h"
 
-#include <sys/time.h>
-
 #include <nearcpu/shared.h>
 
 #include "filter.h"
@@ -159,7 +157,7 @@ static void handle(int signal)
 	handled++;
 }
 
-static void catch (int signal)
+static void on_signal(int signal)
 {
 	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
 
@@ -168,7 +166,7 @@ static void catch (int signal)
 
 static void use_after_a_handler(void *unused)
 {
-	catch (SIGUSR1);
+	on_signal(SIGUSR1);
 	raise(SIGUSR1);
 	CHECK(handled == 1);
 	use_all(unused);
@@ -196,7 +194,7 @@ static void interrupt_the_decision(void *unused)
 {
 	pthread_t decider, interrupter;
 
-	catch (SIGUSR1);
+	on_signal(SIGUSR1);
 	decider = start_decision();
 	interrupter = unit_start(interrupt, &decider);
 	unit_join(decider);
@@ -213,12 +211,9 @@ static void a_handler_may_interrupt_the_decision(void **state)
 
 static void use_between_signals(void *unused)
 {
-	struct itimerval often = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
-
-	catch (SIGALRM);
-	setitimer(ITIMER_REAL, &often, NULL);
+	unit_timer(50, handle);
 	use_all(unused);
-	setitimer(ITIMER_REAL, &never, NULL);
+	unit_timer(0, NULL);
 }
 
 static void signals_may_come_at_any_time(void **state)

@@ -4,8 +4,6 @@
 #define _GNU_SOURCE
 #include "unit.h"
 
-#include <sys/time.h>
-
 #include <nearcpu/refcount.h>
 
 #include "filter.h"
@@ -268,15 +266,12 @@ static void get_in_handler(int signal)
 
 static void handlers_may_get_and_put(void **state)
 {
-	struct sigaction action = {.sa_handler = get_in_handler, .sa_flags = SA_RESTART}, old;
-	struct itimerval often = {{0, 100}, {0, 100}}, no_more = {{0, 0}, {0, 0}};
 	unsigned rounds = unit_scale(300000);
 
 	(void)state;
 	assert_int_equal(near_refcount_init(&ref, never), 0);
 	near_refcount_get(&ref);
-	assert_int_equal(sigaction(SIGALRM, &action, &old), 0);
-	setitimer(ITIMER_REAL, &often, NULL);
+	unit_timer(100, get_in_handler);
 	for (unsigned i = 0; i < rounds; i++) {
 		near_refcount_get(&ref);
 		near_refcount_put(&ref);
@@ -286,8 +281,7 @@ static void handlers_may_get_and_put(void **state)
 		}
 	}
 	raise(SIGALRM);
-	setitimer(ITIMER_REAL, &no_more, NULL);
-	sigaction(SIGALRM, &old, NULL);
+	unit_timer(0, NULL);
 	assert_true(handled > 0);
 	near_refcount_kill(&ref);
 	assert_int_equal(ref.exact, 1);

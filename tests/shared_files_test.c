@@ -7,7 +7,6 @@
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/time.h>
 
 #include "filter.h"
 #include "internal.h"
@@ -180,7 +179,7 @@ static void fill_small_disk(void *unused)
 
 	(void)unused;
 	if ((unshare(CLONE_NEWNS) && unshare(CLONE_NEWUSER | CLONE_NEWNS)) ||
-	    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+	    mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) ||
 	    mount("tmpfs", mounted, "tmpfs", 0, "size=256k"))
 		_exit(77);
 	snprintf(file, sizeof(file), "%s/region", mounted);
@@ -236,19 +235,15 @@ static void a_limit_of_file_sizes_is_told(void **state)
 	unit_in_child(write_past_the_limit, NULL);
 }
 
-static void ignore(int signal)
+static void do_nothing(int signal)
 {
 	(void)signal;
 }
 
 static void signals_do_not_keep_it_from_being_made(void **state)
 {
-	struct sigaction action = {.sa_handler = ignore}, old;
-	struct itimerval often = {{0, 200}, {0, 200}}, never = {{0, 0}, {0, 0}};
-
 	(void)state;
-	assert_int_equal(sigaction(SIGALRM, &action, &old), 0);
-	setitimer(ITIMER_REAL, &often, NULL);
+	unit_timer(200, do_nothing);
 	for (unsigned i = 0; i < unit_scale(40); i++) {
 		struct near_shared s;
 		int r = near_shared_create(&s, i % 2 ? 400000 : NEAR_SHARED_MAX_SIZE);
@@ -256,8 +251,7 @@ static void signals_do_not_keep_it_from_being_made(void **state)
 		CHECK(r == 0);
 		close_region(&s);
 	}
-	setitimer(ITIMER_REAL, &never, NULL);
-	sigaction(SIGALRM, &old, NULL);
+	unit_timer(0, NULL);
 }
 
 /* Where a file system has no files without a name, or there is no /proc. */

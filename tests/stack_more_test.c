@@ -4,8 +4,6 @@
 #define _GNU_SOURCE
 #include "unit.h"
 
-#include <sys/time.h>
-
 #include <nearcpu/stack.h>
 
 #include "internal.h"
@@ -244,8 +242,6 @@ static void push_in_handler(int signal)
 
 static void handlers_may_push(void **state)
 {
-	struct sigaction action = {.sa_handler = push_in_handler, .sa_flags = SA_RESTART}, old;
-	struct itimerval often = {{0, 100}, {0, 100}}, never = {{0, 0}, {0, 0}};
 	static struct item items[50];
 	unsigned rounds = unit_scale(300000);
 	struct near_stack_node *node;
@@ -256,8 +252,7 @@ static void handlers_may_push(void **state)
 		items[i].held = 1;
 		give(&items[i]);
 	}
-	assert_int_equal(sigaction(SIGALRM, &action, &old), 0);
-	setitimer(ITIMER_REAL, &often, NULL);
+	unit_timer(100, push_in_handler);
 	for (unsigned i = 0; i < rounds; i++) {
 		node = i % 1000 ? near_stack_pop(&stack) : near_stack_steal(&stack);
 		if (node) {
@@ -268,8 +263,7 @@ static void handlers_may_push(void **state)
 			give_list(near_stack_drain(&stack));
 	}
 	raise(SIGALRM);
-	setitimer(ITIMER_REAL, &never, NULL);
-	sigaction(SIGALRM, &old, NULL);
+	unit_timer(0, NULL);
 	assert_true(handled_n > 0);
 	assert_int_equal(drained(), LENGTH(items) + (unsigned)handled_n);
 	near_stack_destroy(&stack);

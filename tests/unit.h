@@ -21,6 +21,7 @@
 #include <sys/auxv.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -160,6 +161,7 @@ static inline void unit_run_child(void (*run)(void *), void *arg)
 	for (size_t i = 0; i < LENGTH(faults); i++)
 		signal(faults[i], SIG_DFL);
 	setrlimit(RLIMIT_CORE, &none);
+	signal(SIGALRM, SIG_DFL);
 	alarm(120);
 	run(arg);
 	_exit(0);
@@ -221,6 +223,19 @@ static inline void unit_dies(void (*run)(void *), void *arg, const char *line)
 	assert_int_equal(unit_capture(run, arg, text, sizeof(text), &signal), -1);
 	assert_int_equal(signal, SIGABRT);
 	assert_string_equal(text, expected);
+}
+
+/* Sends SIGALRM every `us` microseconds to `handler`; 0: no more. A late one is ignored. */
+static inline void unit_timer(unsigned us, void (*handler)(int))
+{
+	struct sigaction action = {.sa_handler = us ? handler : SIG_IGN, .sa_flags = SA_RESTART};
+	struct itimerval often = {{0, (long)us}, {0, (long)us}};
+
+	if (us)
+		sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &often, NULL);
+	if (!us)
+		sigaction(SIGALRM, &action, NULL);
 }
 
 /* A small generator, for the same numbers each time. */
