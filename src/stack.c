@@ -190,8 +190,9 @@ static node *take_batch(struct near_stack *s, unsigned *slot, unsigned end)
 	if (n)
 		near__fence();
 	for (unsigned i = 0; i < n; i++) {
-		lists[i] = closed[i]->head;
-		closed[i]->head = NULL;
+		/* Relaxed: the fences order them. Atomic for choose_victim, which looks at any time. */
+		lists[i] = __atomic_load_n(&closed[i]->head, __ATOMIC_RELAXED);
+		__atomic_store_n(&closed[i]->head, NULL, __ATOMIC_RELAXED);
 	}
 	if (n)
 		near__fence();
