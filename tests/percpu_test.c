@@ -109,6 +109,11 @@ static void objects_are_aligned_in_every_slot(void **state)
 	release(NULL);
 }
 
+static bool is_all(const unsigned char *copy, unsigned char byte, size_t size)
+{
+	return copy[0] == byte && memcmp(copy, copy + 1, size - 1) == 0;
+}
+
 struct object {
 	char *p;
 	size_t size;
@@ -137,12 +142,9 @@ static void objects_do_not_overlap(void **state)
 		objects[i] = (struct object){allocate(size, 8), size};
 		memset(near_percpu_fallback(objects[i].p), (int)(i % 255) + 1, size);
 	}
-	for (unsigned i = 0; i < n; i++) {
-		const unsigned char *copy = near_percpu_fallback(objects[i].p);
-
-		for (size_t k = 0; k < objects[i].size; k++)
-			assert_int_equal(copy[k], i % 255 + 1);
-	}
+	for (unsigned i = 0; i < n; i++)
+		assert_true(
+			is_all(near_percpu_fallback(objects[i].p), i % 255 + 1, objects[i].size));
 	qsort(objects, n, sizeof(objects[0]), by_address);
 	for (unsigned i = 1; i < n; i++)
 		assert_true(objects[i - 1].p + objects[i - 1].size <= objects[i].p);
@@ -152,14 +154,6 @@ static void objects_do_not_overlap(void **state)
 }
 
 /* ---- slots ---- */
-
-static bool is_zero(const unsigned char *copy, size_t size)
-{
-	for (size_t k = 0; k < size; k++)
-		if (copy[k])
-			return false;
-	return true;
-}
 
 /* Writes to the copies of all slots in use, frees, allocates until the memory comes again. */
 static void check_no_stale_content(size_t size)
@@ -182,7 +176,7 @@ static void check_no_stale_content(size_t size)
 	assert_ptr_equal(again[n - 1], p);
 	for (unsigned i = 0; i < n; i++) {
 		for (unsigned s = 0; s <= near_slots() + near_cpus(); s++)
-			assert_true(is_zero(near_percpu_at(again[i], s), size));
+			assert_true(is_all(near_percpu_at(again[i], s), 0, size));
 		release(again[i]);
 	}
 	slots_leave();

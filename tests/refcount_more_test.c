@@ -134,7 +134,7 @@ static void *enter_and_leave_dead(void *arg)
 
 static void who_got_a_reference_is_served(void **state)
 {
-	unsigned numbers[4], rounds = unit_scale(60);
+	unsigned numbers[4], rounds = unit_scale(30);
 	pthread_t threads[LENGTH(numbers)];
 
 	(void)state;
@@ -246,7 +246,7 @@ static void counts_are_killed_side_by_side(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < LENGTH(killers); i++)
-		killers[i].rounds = unit_scale(200);
+		killers[i].rounds = unit_scale(60);
 	unit_run(kill_own, killers, sizeof(killers[0]), LENGTH(killers));
 }
 
