@@ -191,8 +191,10 @@ static inline void near_stack_push(struct near_stack *s, struct near_stack_node 
 static inline void near_stack_push_chain(struct near_stack *s, struct near_stack_node *first,
                                          struct near_stack_node *last)
 {
-	for (struct near_stack_node *n = first; NEAR__TSAN && n != last; n = n->next)
+	for (struct near_stack_node *n = first, *next; NEAR__TSAN && n != last; n = next) {
+		next = n->next;
 		NEAR__TSAN_RELEASE(n);
+	}
 	NEAR__TSAN_RELEASE(last);
 	if (__builtin_expect(!near__stack_try_push(s->p, first, last), 0))
 		near__stack_push_slow(s, first, last);

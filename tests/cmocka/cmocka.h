@@ -24,7 +24,8 @@ struct CMUnitTest {
 
 enum mini_verdict { MINI_PASSED, MINI_FAILED, MINI_SKIPPED };
 
-static jmp_buf mini_test_end;
+/* Weak: one for all files of a test. */
+__attribute__((weak)) jmp_buf mini_test_end;
 
 static inline void mini_end_test(enum mini_verdict how)
 {

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "beside.h"
+
+#include <time.h>
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+#define SIGNALLED 6 /* workers with a timer */
+#define PERIOD_NS 100000
+#define TIMER_SIGNAL SIGUSR1
+#define CHURN_STEPS 60
+
+static __thread struct storm_thread *volatile current;
+
+static bool stopped(void)
+{
+	return __atomic_load_n(&storm.stop, __ATOMIC_RELAXED);
+}
+
+static void note(unsigned *number)
+{
+	__atomic_fetch_add(number, 1, __ATOMIC_RELAXED);
+}
+
+static void rest(uint64_t *random)
+{
+	struct timespec t = {0, unit_random(random) % 300000};
+
+	nanosleep(&t, NULL);
+}
+
+/* ---- workers ---- */
+
+static void on_signal(int signal)
+{
+	(void)signal;
+	if (current)
+		storm_signal(current);
+}
+
+void storm_catch_signals(void)
+{
+	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+
+	sigemptyset(&action.sa_mask);
+	CHECK(sigaction(TIMER_SIGNAL, &action, NULL) == 0);
+}
+
+static timer_t start_timer(void)
+{
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = TIMER_SIGNAL};
+	struct itimerspec every = {{0, PERIOD_NS}, {0, PERIOD_NS}};
+	timer_t timer;
+
+	event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
+	CHECK(timer_create(CLOCK_MONOTONIC, &event, &timer) == 0);
+	CHECK(timer_settime(timer, 0, &every, NULL) == 0);
+	return timer;
+}
+
+void *storm_worker(void *self)
+{
+	struct storm_thread *t = self;
+	bool signalled = t->number < SIGNALLED;
+	timer_t timer = NULL;
+
+	current = t;
+	__atomic_store_n(&t->tid, (pid_t)syscall(SYS_gettid), __ATOMIC_RELAXED);
+	if (signalled)
+		timer = start_timer();
+	while (!stopped())
+		storm_step(t);
+	if (signalled)
+		timer_delete(timer);
+	current = NULL;
+	storm_let_go(t);
+	return NULL;
+}
+
+static void *short_lived(void *self)
+{
+	struct storm_thread *t = self;
+
+	for (int i = 0; i < CHURN_STEPS; i++)
+		storm_step(t);
+	storm_let_go(t);
+	return NULL;
+}
+
+void *storm_churner(void *unused)
+{
+	struct storm_thread *first = &storm.threads[STORM_WORKERS];
+
+	(void)unused;
+	while (!stopped()) {
+		for (unsigned i = 0; i < STORM_CHURN; i++)
+			first[i].thread = unit_start(short_lived, &first[i]);
+		for (unsigned i = 0; i < STORM_CHURN; i++)
+			unit_join(first[i].thread);
+		__atomic_fetch_add(&storm.churned, STORM_CHURN, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+/* ---- children ---- */
+
+/* In the child: on this thread's memory and in its name, but never live. */
+static int be_vforked(struct storm_thread *self)
+{
+	struct near_rseq_status st;
+
+	for (int i = 0; i < CHURN_STEPS; i++)
+		storm_step(self);
+	storm_let_go(self);
+	near_rseq_status(&st);
+	return st.live;
+}
+
+__attribute__((noinline)) static pid_t start_vforked(struct storm_thread *self)
+{
+	pid_t child = vfork();
+
+	/* Not _exit: ThreadSanitizer would look for the threads of its parent. */
+	if (child == 0)
+		syscall(SYS_exit_group, be_vforked(self));
+	return child;
+}
+
+void *storm_vforker(void *self)
+{
+	struct storm_thread *t = self;
+	struct near_rseq_status before, after;
+
+	near_rseq_status(&before);
+	while (!stopped()) {
+		CHECK(unit_wait(start_vforked(t), NULL) == 0);
+		near_rseq_status(&after);
+		CHECK(before.live == after.live);
+		storm_step(t);
+		note(&storm.vforked);
+	}
+	storm_let_go(t);
+	return NULL;
+}
+
+static void be_forked(void *unused)
+{
+	(void)unused;
+	storm_check_child();
+}
+
+void *storm_forker(void *unused)
+{
+	uint64_t random = 1;
+
+	while (!stopped()) {
+		CHECK(unit_wait(unit_fork(be_forked, unused), NULL) == 0);
+		note(&storm.forked);
+		rest(&random);
+	}
+	return NULL;
+}
+
+/* ---- others ---- */
+
+static pid_t any_worker(uint64_t *random)
+{
+	const pid_t *tid = &storm.threads[unit_random(random) % storm.workers].tid;
+
+	return __atomic_load_n(tid, __ATOMIC_RELAXED);
+}
+
+void *storm_mover(void *unused)
+{
+	cpu_set_t all, one;
+	uint64_t random = 2;
+	unsigned cpu = 0;
+	pid_t tid;
+
+	CHECK(sched_getaffinity(0, sizeof(all), &all) == 0);
+	while (!stopped()) {
+		do
+			cpu = (cpu + 1 + unit_random(&random) % 3) % CPU_SETSIZE;
+		while (!CPU_ISSET(cpu, &all));
+		CPU_ZERO(&one);
+		CPU_SET(cpu, &one);
+		tid = any_worker(&random);
+		if (tid && sched_setaffinity(tid, sizeof(one), &one) == 0)
+			note(&storm.moved);
+		if (unit_random(&random) % 4 == 0)
+			rest(&random);
+		if (tid && unit_random(&random) % 8 == 0)
+			sched_setaffinity(tid, sizeof(all), &all);
+	}
+	return unused;
+}
+
+static void drain(void)
+{
+	struct near_stack_node *list = near_stack_drain(&storm.stack), *next;
+
+	for (; list; list = next) {
+		next = list->next;
+		CHECK(storm_claim(storm_item_of(list), STORM_THREADS));
+		storm_push(storm_item_of(list));
+	}
+	note(&storm.drained);
+}
+
+/* A reference is held meanwhile, so that the count stays above zero and can be revived. */
+static void kill_and_revive(uint64_t *random)
+{
+	near_refcount_get(&storm.refs);
+	near_refcount_kill(&storm.refs);
+	rest(random);
+	near_refcount_revive(&storm.refs);
+	near_refcount_put(&storm.refs);
+	note(&storm.killed);
+}
+
+void *storm_closer(void *unused)
+{
+	uint64_t random = 3;
+
+	while (!stopped()) {
+		switch (unit_random(&random) % 4) {
+		case 0:
+			drain();
+			break;
+		case 1:
+			kill_and_revive(&random);
+			break;
+		case 2:
+			storm.taken += near_counter_reset(&storm.reset);
+			break;
+		default:
+			rest(&random);
+		}
+	}
+	return unused;
+}
+
+/* A sum of adds of 1 never falls, whoever moves. A cached one is old, but not from the future. */
+void *storm_reader(void *unused)
+{
+	int64_t before = 0, now, cached;
+	uint64_t random = 4;
+
+	while (!stopped()) {
+		cached = near_counter_read_cached(&storm.count, 10000000);
+		now = near_counter_read(&storm.count);
+		CHECK(before <= now && cached <= now);
+		before = now;
+		if (unit_random(&random) % 8 == 0)
+			rest(&random);
+	}
+	return unused;
+}
