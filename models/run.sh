@@ -4,9 +4,10 @@
 # Checks the models in models/list, or only the lines that contain one of the words. The right ones
 # must pass, and each broken variant must be caught by the violation that its line names.
 #
-# A checker, models/<checker>.sh, is called with the model and its switches in an empty directory. It
-# prints "pass: what it covered" or "violated: what", and exits 0; it exits 77 with a line on standard
-# error where its tool is missing, and 1 where it could not check.
+# A checker, models/<checker>.sh, is called with the model and its switches in an empty directory.
+# It prints "pass: what it covered" or "violated: what", and exits 0; it exits 77 with a line on
+# standard error where its tool is missing, and 1 where it could not check. What it leaves in the
+# directory $kept is there for the next call.
 #
 # Exit: 0 all as listed, 1 not so, 77 nothing wrong but a tool is missing.
 set -u
@@ -14,6 +15,8 @@ here=$(cd "$(dirname "$0")" && pwd)
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' INT TERM
+export kept="$scratch/kept"
+mkdir "$kept" || exit 1
 
 checked=0 failed=0 skipped=0
 
