@@ -11,10 +11,10 @@ static inline bool peak_try_raise(uint64_t *p, uint64_t n)
 {
 	uint64_t at, v, tmp;
 
-	if (!NEAR__HAS_SEQ)
+	if (!NEAR_HAS_SEQ)
 		return false;
 	/* clang-format off */
-	__asm__ volatile goto(
+	__asm__ volatile __inline__ goto(
 		NEAR_SEQ_BEGIN
 		NEAR_SLOT(at, p)
 		NEAR_LOAD8(v, at, 0)

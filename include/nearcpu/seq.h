@@ -2,17 +2,17 @@
 /* seq: restartable sequences, written once for all CPUs. near_seq(7) teaches how to write one.
  *
  * A sequence is a list of the operations below inside one `asm volatile goto`. It reads and writes
- * the slot of per-CPU data that belongs to this thread right now. When the kernel preempts, migrates
- * or signals the thread inside the sequence, it resumes at label near_failed, and nothing has
- * happened: only the last operation, the commit, is visible to others.
+ * the slot of per-CPU data that belongs to this thread right now. When the kernel preempts,
+ * migrates or signals the thread inside the sequence, it resumes at label near_failed, and nothing
+ * has happened: only the last operation, the commit, is visible to others.
  *
  *     static inline bool add(uint64_t *p, uint64_t n)
  *     {
  *             uint64_t at, v, tmp;
  *
- *             if (!NEAR__HAS_SEQ)
+ *             if (!NEAR_HAS_SEQ)
  *                     return false;
- *             __asm__ volatile goto(
+ *             __asm__ volatile __inline__ goto(
  *                     NEAR_SEQ_BEGIN
  *                     NEAR_SLOT(at, p)             // at = own slot's copy of p
  *                     NEAR_LOAD8(v, at, 0)         // v = at[0]
@@ -29,20 +29,21 @@
  *     }                                            // near_slot_open() says which
  *
  * Rules. The slot is found inside (NEAR_SLOT, NEAR_INDEX). What stands before the commit is private
- * to the caller or harmless to repeat. The commit ends it. No call, no system call, no load of what the
- * same sequence stored. A sequence without an index or with other than one commit does not assemble.
- * Code with sequences must not be unloaded: the kernel looks at a thread's last one when it resumes the
- * thread, even long after. Link shared objects with -z nodelete (as pkg-config and CMake say).
+ * to the caller or harmless to repeat. The commit ends it. No call, no system call, no load of what
+ * the same sequence stored. A sequence without an index or with other than one commit does not
+ * assemble. Code with sequences must not be unloaded: the kernel looks at a thread's last one when
+ * it resumes the thread, even long after. Link shared objects with -z nodelete (as pkg-config and
+ * CMake say).
  *
  * Operands are names of asm operands; all are 8 bytes wide, outputs early-clobber ("=&r"). Loads of
- * less than 8 bytes clear the rest. Constants: off 0 to 255, n of ADD_CONST and compares -255 to 255
- * (compares: 1 to 255).
+ * less than 8 bytes clear the rest. Constants: off 0 to 255, n of ADD_CONST and compares -255 to
+ * 255 (compares: 1 to 255).
  *
  *     NEAR_SLOT(at, p)                  at = own slot's copy of percpu object p; fails unless open
  *     NEAR_SLOT_UNCHECKED(at, p)        the same, for an object that holds a state word of its own
  *     NEAR_OFFSET(at, p)                at = bytes from p to that copy; fails unless open
  *     NEAR_INDEX(dst)                   the number of the own slot; near_slots() where not live
- *     NEAR_INDEX_CPU(dst)               the number of the cpu; near_slots_cpu() where not live
+ *     NEAR_INDEX_CPU(dst)               the number of the cpu; near_cpus() where not live
  *     NEAR_LOAD1 2 4 8(dst, base, off)  dst = base[off]
  *     NEAR_STORE1 2 4 8(src, base, off) base[off] = src, to memory that only the caller knows
  *     NEAR_COPY2 4(dst, do, src, so, t) copies 2 or 4 words of 8 bytes by register t
@@ -57,10 +58,11 @@
  *     NEAR_COMMIT4_RELEASE 8_RELEASE(src, base)         the commit, ordered after all before it
  *
  * Order: a plain commit orders nothing between CPUs. What passes from thread to thread by the slot
- * itself is ordered by the kernel: a slot changes hands through the scheduler (src/gate.h tells how).
+ * itself is ordered by the kernel: a slot changes hands through the scheduler (src/gate.h tells
+ * how).
  *
- * Source: the interface of Linux's restartable sequences (2018). Where its users write each sequence
- * by hand for each CPU, these are lists of about thirty operations that each CPU spells.
+ * Source: the interface of Linux's restartable sequences (2018). Where its users write each
+ * sequence by hand for each CPU, these are lists of about thirty operations that each CPU spells.
  */
 #ifndef NEARCPU_SEQ_H
 #define NEARCPU_SEQ_H
@@ -74,6 +76,10 @@
 extern "C" {
 #endif
 
+/* 1 if this CPU has sequences. If not, the operations are empty: the statement must not be
+ * reached. */
+#define NEAR_HAS_SEQ NEAR__HAS_SEQ
+
 /* The copy of slot s of an object stands (s << NEAR_STRIDE_SHIFT) bytes behind the object. Part of
  * the binary interface. */
 #define NEAR_STRIDE_SHIFT 20
@@ -85,9 +91,9 @@ extern "C" {
 #define NEAR__CLOSED 2u
 #define NEAR__OPEN_FALLBACK 4u /* of a slot that sequences must not use */
 
-/* Without `?` a sequence in an inline function of two C++ files would not link: its descriptor would
- * stay when the linker drops the second copy of the function. The numbers of the local labels: 71 start,
- * 72 end, 73 descriptor, 74 abort handler, 75 free to the architecture. */
+/* Without `?` a sequence in an inline function of two C++ files would not link: its descriptor
+ * would stay when the linker drops the second copy of the function. The numbers of the local
+ * labels: 71 start, 72 end, 73 descriptor, 74 abort handler, 75 free to the architecture. */
 #if NEAR__HAS_SEQ
 #define NEAR_SEQ_BEGIN                                                                             \
 	".pushsection __rseq_cs, \"aw?\"\n\t"                                                      \
@@ -125,11 +131,11 @@ extern "C" {
 #define NEAR__SEQ_END ""
 #endif
 
-/* C side of a sequence. The empty statement behind each edge keeps compilers with a fault in outputs
- * of asm goto (gcc before 11.5, 12.4, 13.3, 14.1) from moving code across it. */
+/* C side of a sequence. The empty statement behind each edge keeps compilers with a fault in
+ * outputs of asm goto (gcc before 11.5, 12.4, 13.3, 14.1) from moving code across it. */
 #define NEAR_SEQ_OUT(tmp) [near_tmp] "=&r"(tmp)
-/* Volatile, so that `general` is loaded last: a signal handler in between may make this thread live, and
- * the area must not then go with an old `general`. */
+/* Volatile, so that `general` is loaded last: a signal handler in between may make this thread
+ * live, and the area must not then go with an old `general`. */
 #define NEAR_SEQ_IN                                                                                \
 	[near_area] "r"(*(struct near__area *volatile *)&near__self.area),                         \
 		[near_general] "r"((uint64_t) * (volatile uint32_t *)&near__self.general)
@@ -183,8 +189,9 @@ void __tsan_release(void *p);
 #define NEAR_COMMIT4_RELEASE(src, base) NEAR__STORE4_RELEASE(src, base) NEAR__SEQ_END
 #define NEAR_COMMIT8_RELEASE(src, base) NEAR__STORE8_RELEASE(src, base) NEAR__SEQ_END
 
-/* Answers a failed sequence on percpu object p: true, try again (the slot is open now, or the attempt
- * was only aborted); false, take the fallback. Count the attempts: NEAR_SEQ_TRIES at most. */
+/* Answers a failed sequence on percpu object p: true, try again (the slot is open now, or the
+ * attempt was only aborted); false, take the fallback. Count the attempts: NEAR_SEQ_TRIES at
+ * most. */
 NEAR_API bool near_slot_open(const void *p);
 #define NEAR_SEQ_TRIES 16
 
