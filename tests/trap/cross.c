@@ -10,8 +10,8 @@
 
 #include <nearcpu/rseq.h>
 
-/* Spontaneous aborts keep a run from its breakpoint now and then; so often in a row they do not. The
- * first is for a place that may not be on the way at all. */
+/* Spontaneous aborts keep a run from its breakpoint now and then; so often in a row they do not.
+ * The first is for a place that may not be on the way at all. */
 #define LOOKS 4
 #define ATTEMPTS 100
 #define MAX_OPS 64
@@ -177,9 +177,9 @@ static bool attempt(struct scene *s, int times)
 	return false;
 }
 
-/* Whether the digest must be that of one of the two orders. All else is judged by conservation: where
- * all other sequences were aborted, a pop may have become a steal, which is not one step; and a handler
- * over a thread that is not live takes the fallback, which it does not in the orders. */
+/* Whether the digest must be that of one of the two orders. All else is judged by conservation:
+ * where all other sequences were aborted, a pop may have become a steal, which is not one step; and
+ * a handler over a thread that is not live takes the fallback, which it does not in the orders. */
 static bool has_an_order(const struct scene *s)
 {
 	return s->c->suite->is_one_step(s->setup, s->a) && s->plan.others != TRAP_ABORT_OTHERS &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cross: stops operation A at each instruction of each sequence that it goes through, runs operation B
- * there, lets A go on, and compares with the two orders of complete operations. */
+/* cross: stops operation A at each instruction of each sequence that it goes through, runs
+ * operation B there, lets A go on, and compares with the two orders of complete operations. */
 #ifndef NEARCPU_TESTS_CROSS_H
 #define NEARCPU_TESTS_CROSS_H
 

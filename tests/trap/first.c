@@ -78,8 +78,8 @@ static unsigned judge(struct visit *v, unsigned i)
 	return 1;
 }
 
-/* A sanitizer runs its own code, C++ and assembly, around the handler: a breakpoint there would meet
- * itself. */
+/* A sanitizer runs its own code, C++ and assembly, around the handler: a breakpoint there would
+ * meet itself. */
 static bool is_of_a_sanitizer(uintptr_t ip)
 {
 	const char *name = where(ip);
@@ -105,7 +105,7 @@ unsigned first_visit(const struct op *first, bool (*wanted)(const struct op *in_
 			v.at = (struct trap_at){.ip = v.ips[i], .meet = run_in_handler, .arg = &v};
 			on_thread(visit_thread, &v);
 			if (!v.at.met)
-				break; /* the trace's own code, or a path that only its aborts take */
+				break; /* the trace itself, or a path that only its aborts take */
 			++*visits;
 			failures += judge(&v, i);
 		}

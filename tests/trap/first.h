@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* first: a signal at each instruction of the first operation of a thread, while the library finds out
- * whether the thread is live; the handler's operation may be the one that makes it so. */
+/* first: a signal at each instruction of the first operation of a thread, while the library finds
+ * out whether the thread is live; the handler's operation may be the one that makes it so. */
 #ifndef NEARCPU_TESTS_FIRST_H
 #define NEARCPU_TESTS_FIRST_H
 

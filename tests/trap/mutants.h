@@ -30,7 +30,8 @@ extern const struct mutant mutant_no_live_check;
 /* Found where the gate is closed: */
 extern const struct mutant mutant_no_state_check;
 
-/* A fresh object, the own gate open; the one made last; the suite whose operation is the mutant's. */
+/* A fresh object, the own gate open; the one made last; the suite whose operation is the
+ * mutant's. */
 struct mutant_copy *mutant_object(void);
 struct mutant_copy *mutant_current(void);
 const struct suite *mutant_suite(const struct mutant *m);

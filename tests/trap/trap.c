@@ -50,7 +50,8 @@ struct trap_seq *trap_seq(unsigned i)
 
 /* ---- breakpoints ----
  *
- * What the handler runs calls nothing of the C library, errno included: breakpoints may be there. */
+ * What the handler runs calls nothing of the C library, errno included: breakpoints may be
+ * there. */
 
 /* ThreadSanitizer keeps no shadow of text. */
 #define TOUCHES_TEXT __attribute__((no_sanitize("thread")))
@@ -216,8 +217,9 @@ static void add_path(struct trap_seq *s)
 	}
 }
 
-/* Steps through one sequence at a time, from its first instruction on as if it had not been aborted. It
- * is known if it comes out behind its commit; if it leaves early, another run may not. */
+/* Steps through one sequence at a time, from its first instruction on as if it had not been
+ * aborted. It is known if it comes out behind its commit; if it leaves early, another run may
+ * not. */
 static void on_learn(ucontext_t *c)
 {
 	struct trap_seq *s = &trap.seqs[trap.learning];
