@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Four threads count requests and bytes; a report takes the bytes away, as exporters of metrics do. */
+/* Four threads count requests and bytes; a report takes the bytes away, as exporters of metrics
+ * do. */
 #include <nearcpu/counter.h>
 
 #include <pthread.h>
@@ -42,7 +43,8 @@ int main(void)
 	for (int i = 0; i < THREADS; i++)
 		if (pthread_create(&threads[i], NULL, serve, NULL))
 			abort();
-	/* While they run: what reset returns is gone from the counter, and nothing is lost between. */
+	/* While they run: what reset returns is gone from the counter, and nothing is lost
+	 * between. */
 	for (int i = 0; i < 10; i++)
 		reported += near_counter_reset(&bytes);
 	for (int i = 0; i < THREADS; i++)

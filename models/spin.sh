@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: models/spin.sh MODEL.pml [-Dswitch...]: see run.sh.
-# Passes if the search of all states finds no violation, nothing cut the search short, every statement
-# was reached, and there is no endless execution but those that the model marks with progress labels.
+# Passes if the search of all states finds no violation, nothing cut the search short, every
+# statement was reached, and there is no endless execution but those that the model marks with
+# progress labels.
 set -u
 
 if ! command -v spin >/dev/null; then

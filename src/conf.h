@@ -15,8 +15,8 @@ struct near__conf {
 
 typedef void near__conf_warn(const char *what, const char *item, size_t len);
 
-/* Reads `text` (NULL: nothing set) into *out, which starts as zero. An unknown key or value is given to
- * `warn` and ignored. */
+/* Reads `text` (NULL: nothing set) into *out, which starts as zero. An unknown key or value is
+ * given to `warn` and ignored. */
 void near__conf_parse(struct near__conf *out, const char *text, near__conf_warn *warn);
 
 /* The same from the environment, with a line on standard error for each warning. Nothing is read in

@@ -34,8 +34,8 @@ void near__counter_add_slow(int64_t *p, int64_t n)
 	__atomic_fetch_add((int64_t *)near__fallback(p), n, __ATOMIC_RELAXED);
 }
 
-/* Slots of sequences are written with plain stores of eight aligned bytes, which are whole. Unsigned:
- * sums wrap. */
+/* Slots of sequences are written with plain stores of eight aligned bytes, which are whole.
+ * Unsigned: sums wrap. */
 static uint64_t sum(const struct near_counter *c)
 {
 	uint64_t total = 0;
@@ -45,8 +45,9 @@ static uint64_t sum(const struct near_counter *c)
 	return total;
 }
 
-/* The base is loaded first, and its acquire pairs with the release in reset: the slots are then read at
- * least as new as the reset read them, so that what it took away is not missing from the sum. */
+/* The base is loaded first, and its acquire pairs with the release in reset: the slots are then
+ * read at least as new as the reset read them, so that what it took away is not missing from the
+ * sum. */
 int64_t near_counter_read(const struct near_counter *c)
 {
 	uint64_t base = (uint64_t)__atomic_load_n(&c->base, __ATOMIC_ACQUIRE);
@@ -63,7 +64,7 @@ int64_t near_counter_reset(struct near_counter *c)
 	do
 		now = (int64_t)sum(c);
 	while (!__atomic_compare_exchange_n(&c->base, &base, now, false, __ATOMIC_ACQ_REL,
-	                                    __ATOMIC_ACQUIRE));
+					    __ATOMIC_ACQUIRE));
 	/* A cached count from before is wrong by what was taken. */
 	__atomic_store_n(&c->stamp, 0, __ATOMIC_RELEASE);
 	return (int64_t)((uint64_t)now - (uint64_t)base);
@@ -78,15 +79,15 @@ static uint64_t coarse_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec + 1;
 }
 
-/* One thread at a time fills the cache: of two, the slower would put its older sum under the stamp of
- * the faster. A writer that was lost in a fork has the number of another generation. */
+/* One thread at a time fills the cache: of two, the slower would put its older sum under the stamp
+ * of the faster. A writer that was lost in a fork has the number of another generation. */
 static bool become_writer(struct near_counter *c)
 {
 	uint32_t self = __atomic_load_n(&near__process.forks, __ATOMIC_RELAXED) + 1;
 	uint32_t was = __atomic_load_n(&c->writer, __ATOMIC_RELAXED);
 
 	return was != self && __atomic_compare_exchange_n(&c->writer, &was, self, false,
-	                                                  __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+							  __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
 int64_t near_counter_read_cached(struct near_counter *c, uint64_t max_age_ns)
@@ -100,7 +101,8 @@ int64_t near_counter_read_cached(struct near_counter *c, uint64_t max_age_ns)
 		return __atomic_load_n(&c->cached, __ATOMIC_RELAXED);
 	total = near_counter_read(c);
 	if (become_writer(c)) {
-		/* Computed again: this thread may have slept since, and another have been writer. */
+		/* Computed again: this thread may have slept since, and another have been
+		 * writer. */
 		now = coarse_ns();
 		total = near_counter_read(c);
 		__atomic_store_n(&c->cached, total, __ATOMIC_RELAXED);

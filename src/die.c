@@ -10,9 +10,9 @@ void near__die(const char *what)
 {
 	/* One call, so that the line stays whole beside what other threads write. */
 	struct iovec line[] = {
-		{ (void *)"nearcpu: ", 9 },
-		{ (void *)what, strlen(what) },
-		{ (void *)"\n", 1 },
+		{(void *)"nearcpu: ", 9},
+		{(void *)what, strlen(what)},
+		{(void *)"\n", 1},
 	};
 	ssize_t written = writev(2, line, 3);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The chain of sources for a thread that is not live: rdpid, lsl, rdtscp, the C library's
- * sched_getcpu, a hash of the thread id. Each is believed only if it agrees with the system call: an
- * emulator may run the instruction and answer nonsense. */
+ * sched_getcpu, a hash of the thread id. Each is believed only if it agrees with the system call:
+ * an emulator may run the instruction and answer nonsense. */
 #define _GNU_SOURCE
 #include "hint.h"
 
@@ -24,21 +24,29 @@ static int where_by_syscall(unsigned *cpu, unsigned *node)
 static uint32_t by_insn(uint32_t source)
 {
 	switch (source) {
-	case NEAR__HINT_RDPID: return near__insn_rdpid();
-	case NEAR__HINT_LSL: return near__insn_lsl();
-	case NEAR__HINT_RDTSCP: return near__insn_rdtscp();
-	default: return UINT32_MAX;
+	case NEAR__HINT_RDPID:
+		return near__insn_rdpid();
+	case NEAR__HINT_LSL:
+		return near__insn_lsl();
+	case NEAR__HINT_RDTSCP:
+		return near__insn_rdtscp();
+	default:
+		return UINT32_MAX;
 	}
 }
 
 static bool insn_is_there(uint32_t source)
 {
 	switch (source) {
-	case NEAR__HINT_RDPID: return near__insn_has_rdpid();
+	case NEAR__HINT_RDPID:
+		return near__insn_has_rdpid();
 	/* Valgrind cannot run lsl; it hides the vDSO, which uses lsl itself. */
-	case NEAR__HINT_LSL: return getauxval(AT_SYSINFO_EHDR) != 0;
-	case NEAR__HINT_RDTSCP: return near__insn_has_rdtscp();
-	default: return false;
+	case NEAR__HINT_LSL:
+		return getauxval(AT_SYSINFO_EHDR) != 0;
+	case NEAR__HINT_RDTSCP:
+		return near__insn_has_rdtscp();
+	default:
+		return false;
 	}
 }
 #else
@@ -81,11 +89,16 @@ uint32_t near__hint_choose(unsigned cpus)
 const char *near__hint_name(uint32_t source)
 {
 	switch (source) {
-	case NEAR__HINT_RDPID: return "rdpid";
-	case NEAR__HINT_LSL: return "lsl";
-	case NEAR__HINT_RDTSCP: return "rdtscp";
-	case NEAR__HINT_GETCPU: return "sched_getcpu";
-	default: return "hash of the thread id";
+	case NEAR__HINT_RDPID:
+		return "rdpid";
+	case NEAR__HINT_LSL:
+		return "lsl";
+	case NEAR__HINT_RDTSCP:
+		return "rdtscp";
+	case NEAR__HINT_GETCPU:
+		return "sched_getcpu";
+	default:
+		return "hash of the thread id";
 	}
 }
 

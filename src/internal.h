@@ -78,12 +78,12 @@ struct near__process {
 };
 extern NEAR_API struct near__process near__process;
 
-/* A thread that is not live has its `area` here or in a copy of its own; its sequences store rseq_cs
- * there, which nobody reads. The ids name slots that are never open. */
+/* A thread that is not live has its `area` here or in a copy of its own; its sequences store
+ * rseq_cs there, which nobody reads. The ids name slots that are never open. */
 extern NEAR_API struct near__area near__dead;
 
-/* Decides what the process does. Returns false if the decision itself came here (by an allocator that
- * uses this library). */
+/* Decides what the process does. Returns false if the decision itself came here (by an allocator
+ * that uses this library). */
 bool near__process_init(void);
 
 /* Makes this thread live if it can be. */
@@ -95,7 +95,8 @@ int near__thread_exit_key(unsigned *key);
 /* The slot whose index this thread reads now, near_slots() if not live. Old at once. */
 uint32_t near__index_now(void);
 
-/* A number below near__process.cpus, near to the CPU, by the cheapest source; for fallback slots. */
+/* A number below near__process.cpus, near to the CPU, by the cheapest source; for fallback
+ * slots. */
 unsigned near__hint(void);
 
 /* The slot behind the one that is never open. */
@@ -104,9 +105,9 @@ static inline unsigned near__first_fallback(void)
 	return near__process.slots + 1;
 }
 
-/* Opens the own slot of p. Returns the number of the slot that is open now, or NEAR__NO_SLOT: take the
- * fallback. Who goes on in C code goes on with this slot: near__index_now() may name another one by
- * then, whose memory is still write-protected. */
+/* Opens the own slot of p. Returns the number of the slot that is open now, or NEAR__NO_SLOT: take
+ * the fallback. Who goes on in C code goes on with this slot: near__index_now() may name another
+ * one by then, whose memory is still write-protected. */
 #define NEAR__NO_SLOT UINT32_MAX
 uint32_t near__slot_open_own(const void *p);
 

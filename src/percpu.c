@@ -5,13 +5,14 @@
  *     64 KiB   1 MiB    1 MiB        1 MiB      never open   fallback slots
  *              ^ aligned to 1 MiB
  *
- * Each slot begins with a state word: 0 not opened, 1 open, or NEAR__OPEN_FALLBACK. A sequence compares it
- * with 1, so that fallback slots turn it away, and slot N too, whose number a thread has that is not
- * live. Everything is mapped readable from the start, which commits nothing and is not charged; a slot
- * becomes writable when it is opened.
+ * Each slot begins with a state word: 0 not opened, 1 open, or NEAR__OPEN_FALLBACK. A sequence
+ * compares it with 1, so that fallback slots turn it away, and slot N too, whose number a thread
+ * has that is not live. Everything is mapped readable from the start, which commits nothing and is
+ * not charged; a slot becomes writable when it is opened.
  *
- * Objects stand at multiples of their size; a bit each in the header says whether it is allocated. No
- * free list runs through the objects: it would touch the memory of a slot, perhaps of another node. */
+ * Objects stand at multiples of their size; a bit each in the header says whether it is allocated.
+ * No free list runs through the objects: it would touch the memory of a slot, perhaps of another
+ * node. */
 #define _GNU_SOURCE
 #include <nearcpu/percpu.h>
 
@@ -73,11 +74,11 @@ static unsigned class_of(size_t size, size_t align)
 	return c;
 }
 
-/* Opening a slot. The bit in `used` is set before the state word: who sees the word open, changes the
- * slot and tells a reader by release and acquire, has that reader see the bit as well. (All three
- * architectures make a store visible to all other CPUs at once, so that this holds although the
- * sequence reads the state word with a plain load.) Two threads may open a slot at the same time: they
- * do the same. */
+/* Opening a slot. The bit in `used` is set before the state word: who sees the word open, changes
+ * the slot and tells a reader by release and acquire, has that reader see the bit as well. (All
+ * three architectures make a store visible to all other CPUs at once, so that this holds although
+ * the sequence reads the state word with a plain load.) Two threads may open a slot at the same
+ * time: they do the same. */
 static bool open_slot(struct near__arena *a, unsigned slot, uint32_t state)
 {
 	uint32_t *word = state_of(a, slot);
@@ -155,8 +156,8 @@ static int create_arena(struct near__arena **out, unsigned class)
 	return 0;
 }
 
-/* Takes a free object: its index, or NOTHING. Acquire pairs with the release in near_percpu_free: the
- * copies are seen cleared. */
+/* Takes a free object: its index, or NOTHING. Acquire pairs with the release in near_percpu_free:
+ * the copies are seen cleared. */
 static uint32_t take(struct near__arena *a, unsigned cpu)
 {
 	uint32_t start = __atomic_load_n(&a->cursor[cpu], __ATOMIC_RELAXED);

@@ -35,9 +35,9 @@ long near__membarrier(int command)
 	return r;
 }
 
-/* A full barrier on every CPU that runs a thread of this process, and an abort of every sequence there.
- * With slots by cid it cannot be aimed at one CPU: a cid does not name one. Where no thread is ever live
- * there is nothing to fence. */
+/* A full barrier on every CPU that runs a thread of this process, and an abort of every sequence
+ * there. With slots by cid it cannot be aimed at one CPU: a cid does not name one. Where no thread
+ * is ever live there is nothing to fence. */
 void near__fence(void)
 {
 	long r;
@@ -179,8 +179,8 @@ static void decide(struct near__process *p)
 	p->has_exit_key = p->usable && near__thread_exit_key(&p->exit_key) == 0;
 }
 
-/* Before the first decision: a child would wait for ever for a thread that decides, and that it does not
- * have. Of several copies of the library in a process one does it. */
+/* Before the first decision: a child would wait for ever for a thread that decides, and that it
+ * does not have. Of several copies of the library in a process one does it. */
 __attribute__((constructor)) static void watch_forks(void)
 {
 	uint32_t no = 0;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The slow paths of near_refcount, kill and revive: the smallest user of gate.h.
  *
- * A reference is counted in one of three places: the copy of a live slot (by sequences, gate open), the
- * word of a fallback slot (by CAS, state in the word), or `exact`. While the copies count, `exact`
- * holds a bias that keeps it away from zero, so an operation may go there at any time: one that found
- * its gate closed by a kill, and comes to `exact` only after a revive, is counted all the same. */
+ * A reference is counted in one of three places: the copy of a live slot (by sequences, gate open),
+ * the word of a fallback slot (by CAS, state in the word), or `exact`. While the copies count,
+ * `exact` holds a bias that keeps it away from zero, so an operation may go there at any time: one
+ * that found its gate closed by a kill, and comes to `exact` only after a revive, is counted all
+ * the same. */
 #include <nearcpu/refcount.h>
 
 #include <string.h>
@@ -53,9 +54,9 @@ static struct copy *copy_of(const struct near_refcount *r, unsigned slot)
 	return near_percpu_at(r->p, slot);
 }
 
-/* Opens the own slot, unless killed. The lock keeps a kill from missing a gate that opens behind its
- * back; where it is not to be had (this may be a signal handler over its holder), `exact` is as good.
- * Opening a slot that this thread has just left is harmless. */
+/* Opens the own slot, unless killed. The lock keeps a kill from missing a gate that opens behind
+ * its back; where it is not to be had (this may be a signal handler over its holder), `exact` is as
+ * good. Opening a slot that this thread has just left is harmless. */
 static bool open_own(struct near_refcount *r)
 {
 	uint32_t slot = near__slot_open(r->p), *gate, state;
@@ -81,14 +82,14 @@ static bool start_fallback(struct near_refcount *r, uint64_t *word)
 	if (!near__gates_try_lock())
 		return false;
 	__atomic_compare_exchange_n(word, &fresh, r->mode == PER_CPU ? NEAR__OPEN : NEAR__CLOSED,
-	                            false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+				    false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 	near__gates_unlock();
 	return true;
 }
 
-/* Release: pairs with the exchange in kill, so that what was done before a put is seen by whoever finds
- * the total zero. Acquire: pairs with the store in revive, for a try_get by somebody who had no reference;
- * where sequences run, its fence does as much. False: use `exact`. */
+/* Release: pairs with the exchange in kill, so that what was done before a put is seen by whoever
+ * finds the total zero. Acquire: pairs with the store in revive, for a try_get by somebody who had
+ * no reference; where sequences run, its fence does as much. False: use `exact`. */
 static bool add_to_fallback(struct near_refcount *r, int64_t n)
 {
 	uint64_t *word = near__fallback(r->p);
@@ -102,8 +103,8 @@ static bool add_to_fallback(struct near_refcount *r, int64_t n)
 				return false;
 			was = __atomic_load_n(word, __ATOMIC_RELAXED);
 		} else if (__atomic_compare_exchange_n(word, &was,
-		                                       was + ((uint64_t)n << COUNT_SHIFT), true,
-		                                       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
+						       was + ((uint64_t)n << COUNT_SHIFT), true,
+						       __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
 			return true;
 		}
 	}
@@ -157,7 +158,7 @@ bool near__refcount_try_get_slow(struct near_refcount *r, bool live)
 	was = __atomic_load_n(&r->exact, __ATOMIC_RELAXED);
 	while (was > 0)
 		if (__atomic_compare_exchange_n(&r->exact, &was, was + 1, true, __ATOMIC_ACQUIRE,
-		                                __ATOMIC_RELAXED))
+						__ATOMIC_RELAXED))
 			return true;
 	return false;
 }
@@ -168,9 +169,9 @@ void near__refcount_put_slow(struct near_refcount *r)
 		add_exact(r, -1);
 }
 
-/* Closes every copy and returns the sum of what they hold. After the fence no sequence changes a copy;
- * a fallback word is taken and closed in one exchange. A copy that nobody opened yet stays so: it takes
- * the lock and finds the mode changed. */
+/* Closes every copy and returns the sum of what they hold. After the fence no sequence changes a
+ * copy; a fallback word is taken and closed in one exchange. A copy that nobody opened yet stays
+ * so: it takes the lock and finds the mode changed. */
 static int64_t close_copies(struct near_refcount *r)
 {
 	int64_t total = 0;
@@ -183,7 +184,8 @@ static int64_t close_copies(struct near_refcount *r)
 		struct copy *c = copy_of(r, s);
 
 		if (near_percpu_is_fallback(s)) {
-			uint64_t was = __atomic_exchange_n((uint64_t *)c, NEAR__CLOSED, __ATOMIC_ACQ_REL);
+			uint64_t was =
+				__atomic_exchange_n((uint64_t *)c, NEAR__CLOSED, __ATOMIC_ACQ_REL);
 
 			total += (int64_t)was >> COUNT_SHIFT;
 		} else {

@@ -3,9 +3,10 @@
  *
  *     header (a page) | used: a bit per slot | baselines: size bytes | slot 0 ... slot 2 * cpus
  *
- * Slots 0 to cpus - 1 are written by sequences, slot `cpus` is the number that a thread has that is not
- * live and never opens, those behind it are fallback slots. Anybody may be killed at any moment, so
- * every change of the header and of the state words is one atomic step that can be done twice. */
+ * Slots 0 to cpus - 1 are written by sequences, slot `cpus` is the number that a thread has that is
+ * not live and never opens, those behind it are fallback slots. Anybody may be killed at any
+ * moment, so every change of the header and of the state words is one atomic step that can be done
+ * twice. */
 #define _GNU_SOURCE
 #include <nearcpu/shared.h>
 
@@ -104,8 +105,8 @@ static int make(struct near_shared *s, int fd, size_t size)
 	return 0;
 }
 
-/* What would lead sequences or reads astray: the slot of threads that are not live is open, or slots
- * are in use that are not there. */
+/* What would lead sequences or reads astray: the slot of threads that are not live is open, or
+ * slots are in use that are not there. */
 static bool is_damaged(const struct near_shared *s)
 {
 	const struct header *h = s->header;
@@ -159,8 +160,8 @@ static int with_fd(struct near_shared *s, int fd, size_t size,
 	return r;
 }
 
-/* The region is made without a name, or under one of its own, and linked to `path` when it is whole:
- * nobody ever sees a part of one. -EEXIST: somebody else was faster. */
+/* The region is made without a name, or under one of its own, and linked to `path` when it is
+ * whole: nobody ever sees a part of one. -EEXIST: somebody else was faster. */
 static int make_unnamed(struct near_shared *s, const char *path, size_t size)
 {
 	const char *slash = strrchr(path, '/');

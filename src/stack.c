@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The slow paths of near_stack: fallback lists, taking other slots' lists. gate.h has the argument. */
+/* The slow paths of near_stack: fallback lists, taking other slots' lists. gate.h has the
+ * argument. */
 #define _GNU_SOURCE
 #include <nearcpu/stack.h>
 
@@ -10,8 +11,8 @@
 #include "internal.h"
 
 #define STEAL_INTERVAL_NS 1000000u
-/* Of a stolen list the thief keeps half, at most this many; the rest goes to a fallback list, where the
- * next pop of anybody, the victim too, finds it without another interrupt. */
+/* Of a stolen list the thief keeps half, at most this many; the rest goes to a fallback list, where
+ * the next pop of anybody, the victim too, finds it without another interrupt. */
 #define STEAL_KEEP 64
 #define BATCH 64 /* slots that are closed at once */
 
@@ -61,8 +62,8 @@ static node *tail_of(node *list)
 	return list;
 }
 
-/* Opens the own slot for this stack. False: take the fallback. Opening a slot that this thread has just
- * left is harmless. */
+/* Opens the own slot for this stack. False: take the fallback. Opening a slot that this thread has
+ * just left is harmless. */
 static bool open_own(const struct near_stack *s)
 {
 	uint32_t slot = near__slot_open(s->p);
@@ -70,15 +71,16 @@ static bool open_own(const struct near_stack *s)
 	return slot != NEAR__NO_SLOT && near__gate_open_first(&copy_of(s, slot)->gate);
 }
 
-/* Fallback lists. A push is a CAS. Whoever takes nodes off holds the slot's lock, so that a head cannot
- * leave and come back while a pop is between loading it and the CAS. */
+/* Fallback lists. A push is a CAS. Whoever takes nodes off holds the slot's lock, so that a head
+ * cannot leave and come back while a pop is between loading it and the CAS. */
 
 static struct near_lock *pop_lock(unsigned slot)
 {
 	return &near__process.pops[slot % NEAR__POP_LOCKS].lock;
 }
 
-/* Release pairs with the acquire of whoever takes the list: the nodes are seen as they were pushed. */
+/* Release pairs with the acquire of whoever takes the list: the nodes are seen as they were
+ * pushed. */
 static void push_fallback(struct near_stack *s, node *first, node *last)
 {
 	struct copy *c = near__fallback(s->p);
@@ -87,7 +89,7 @@ static void push_fallback(struct near_stack *s, node *first, node *last)
 	do
 		last->next = head;
 	while (!__atomic_compare_exchange_n(&c->head, &head, first, true, __ATOMIC_RELEASE,
-	                                    __ATOMIC_RELAXED));
+					    __ATOMIC_RELAXED));
 }
 
 static node *take_fallback_list(struct near_stack *s, unsigned slot)
@@ -112,14 +114,14 @@ static node *pop_fallback_node(struct near_stack *s, unsigned slot)
 	near_lock_lock(pop_lock(slot));
 	head = __atomic_load_n(&c->head, __ATOMIC_ACQUIRE);
 	while (head && !__atomic_compare_exchange_n(&c->head, &head, head->next, true,
-	                                            __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
+						    __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
 		;
 	near_lock_unlock(pop_lock(slot));
 	return head;
 }
 
-/* Puts a list that is this thread's alone where pops find it: without walking it to its end, which may
- * be far away, if the own slot or a fallback list is empty. */
+/* Puts a list that is this thread's alone where pops find it: without walking it to its end, which
+ * may be far away, if the own slot or a fallback list is empty. */
 static void put_fallback(struct near_stack *s, node *list)
 {
 	unsigned slot = near__first_fallback();
@@ -128,7 +130,7 @@ static void put_fallback(struct near_stack *s, node *list)
 		node *none = NULL;
 
 		if (__atomic_compare_exchange_n(&copy_of(s, slot)->head, &none, list, false,
-		                                __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+						__ATOMIC_RELEASE, __ATOMIC_RELAXED))
 			return;
 	}
 	push_fallback(s, list, tail_of(list));
@@ -136,8 +138,10 @@ static void put_fallback(struct near_stack *s, node *list)
 
 static void put(struct near_stack *s, node *list)
 {
-	for (node *n = list; NEAR__TSAN && n; n = n->next)
+	for (node *n = list, *next; NEAR__TSAN && n; n = next) {
+		next = n->next;
 		NEAR__TSAN_RELEASE(n);
+	}
 	for (int i = 0; i < NEAR_SEQ_TRIES && list && open_own(s); i++)
 		if (near__stack_try_put(s->p, list))
 			return;
@@ -145,8 +149,8 @@ static void put(struct near_stack *s, node *list)
 		put_fallback(s, list);
 }
 
-/* Asks every fallback list in use, the near one first. A live thread takes a whole list, to go on in its
- * own slot. */
+/* Asks every fallback list in use, the near one first. A live thread takes a whole list, to go on
+ * in its own slot. */
 static node *pop_fallback(struct near_stack *s)
 {
 	unsigned near = near__first_fallback() + near__hint();
@@ -175,9 +179,9 @@ void near__stack_push_slow(struct near_stack *s, node *first, node *last)
 	push_fallback(s, first, last);
 }
 
-/* Takes the lists of up to BATCH live slots from *slot to `end`, and moves *slot behind them, by one
- * pair of fences. Requires near__gates_lock, which is why the gates that it closes are its own. The
- * lists are walked when the gates are open again. */
+/* Takes the lists of up to BATCH live slots from *slot to `end`, and moves *slot behind them, by
+ * one pair of fences. Requires near__gates_lock, which is why the gates that it closes are its own.
+ * The lists are walked when the gates are open again. */
 static node *take_batch(struct near_stack *s, unsigned *slot, unsigned end)
 {
 	struct copy *closed[BATCH];
@@ -190,7 +194,8 @@ static node *take_batch(struct near_stack *s, unsigned *slot, unsigned end)
 	if (n)
 		near__fence();
 	for (unsigned i = 0; i < n; i++) {
-		/* Relaxed: the fences order them. Atomic for choose_victim, which looks at any time. */
+		/* Relaxed: the fences order them. Atomic for choose_victim, which looks at any
+		 * time. */
 		lists[i] = __atomic_load_n(&closed[i]->head, __ATOMIC_RELAXED);
 		__atomic_store_n(&closed[i]->head, NULL, __ATOMIC_RELAXED);
 	}
@@ -219,8 +224,8 @@ static node *take_slots(struct near_stack *s, unsigned first, unsigned end)
 	return all;
 }
 
-/* The first live slot at or after `from`, around the end, whose list seems not empty; near_slots() if
- * there is none. The look is a hint: the fence comes later. */
+/* The first live slot at or after `from`, around the end, whose list seems not empty; near_slots()
+ * if there is none. The look is a hint: the fence comes later. */
 static unsigned choose_victim(struct near_stack *s, unsigned from)
 {
 	unsigned slots = near__process.slots;
@@ -285,7 +290,7 @@ static bool steal_is_due(struct near_stack *s)
 	now = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 	return now - last >= STEAL_INTERVAL_NS &&
 	       __atomic_compare_exchange_n(&s->stolen_at, &last, now, false, __ATOMIC_RELAXED,
-	                                   __ATOMIC_RELAXED);
+					   __ATOMIC_RELAXED);
 }
 
 node *near__stack_pop_slow(struct near_stack *s)
@@ -301,8 +306,8 @@ node *near__stack_pop_slow(struct near_stack *s)
 		if (tried == NEAR__EMPTY)
 			break;
 	}
-	/* Aborted each time (a debugger steps through): the own slot may hold nodes, and a steal can
-	 * take them. */
+	/* Aborted each time (a debugger steps through): the own slot may hold nodes, and a steal
+	 * can take them. */
 	if (i == NEAR_SEQ_TRIES)
 		return near_stack_steal(s);
 	/* Here the own slot is empty, or closed by somebody who takes its list. */

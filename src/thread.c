@@ -16,9 +16,10 @@
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned __rseq_size __attribute__((weak));
 
-/* The area that we register where the C library did not. As large and as aligned as the kernel may ask
- * (AT_RSEQ_FEATURE_SIZE, AT_RSEQ_ALIGN); `legacy` is what every kernel takes. Aligned by hand: objects
- * whose storage asks for more than the C library's own does cannot be opened by dlopen(). */
+/* The area that we register where the C library did not. As large and as aligned as the kernel may
+ * ask (AT_RSEQ_FEATURE_SIZE, AT_RSEQ_ALIGN); `legacy` is what every kernel takes. Aligned by hand:
+ * objects whose storage asks for more than the C library's own does cannot be opened by
+ * dlopen(). */
 #define OWN_SIZE 64
 #define OWN_ALIGN 64
 #define LEGACY_SIZE 32
@@ -62,7 +63,7 @@ static struct near__area *libc_area(void)
 	if (!NEAR__HAS_SEQ || !&__rseq_size || !&__rseq_offset || __rseq_size == 0)
 		return NULL;
 	area = (struct near__area *)((char *)near__thread_pointer() + __rseq_offset);
-	return (int32_t)*(volatile uint32_t *)&area->cpu_id >= 0 ? area : NULL;
+	return (int32_t) * (volatile uint32_t *)&area->cpu_id >= 0 ? area : NULL;
 }
 
 static struct near__area *own_area(void)
@@ -111,8 +112,9 @@ static void enter_dead(void)
 	*(struct near__area *volatile *)&t->area = &dead;
 }
 
-/* A C library that frees a thread's storage while the thread still runs (musl, detached threads) must
- * not leave it to the kernel. Later destructors may call us again: the thread stays dead for good. */
+/* A C library that frees a thread's storage while the thread still runs (musl, detached threads)
+ * must not leave it to the kernel. Later destructors may call us again: the thread stays dead for
+ * good. */
 static void at_thread_exit(void *unused)
 {
 	(void)unused;
@@ -169,10 +171,10 @@ uint32_t near__index_now(void)
 #pragma weak dladdr
 #pragma weak dlsym
 
-/* A shared object with this library in it stays for good: the kernel reads the descriptor of a thread's
- * last sequence when it resumes the thread, however long ago that sequence ended, and ends the process
- * if it is gone. Besides, threads have at_thread_exit to call, and their own_space is here. dlopen() is
- * not named, for linkers warn of it in static programs. */
+/* A shared object with this library in it stays for good: the kernel reads the descriptor of a
+ * thread's last sequence when it resumes the thread, however long ago that sequence ended, and ends
+ * the process if it is gone. Besides, threads have at_thread_exit to call, and their own_space is
+ * here. dlopen() is not named, for linkers warn of it in static programs. */
 __attribute__((constructor)) static void stay_loaded(void)
 {
 	void *(*open)(const char *, int) = NULL;
@@ -202,14 +204,16 @@ static const char *why_dead(void)
 	if (!near__process.has_exit_key)
 		return "no pthread key was left, which would end the registration at thread exit";
 	if (refusal == -EINVAL)
-		return "somebody else holds this thread's registration (another allocator or runtime?)";
+		return "somebody else holds this thread's registration "
+		       "(another allocator or runtime?)";
 	return "the kernel refused to register this thread, or the thread is about to end";
 }
 
 static void status_of_registration(struct near_rseq_status *out)
 {
 	out->live = near__thread_live();
-	/* Not a comparison with own_area(): another copy of the library may have registered its own. */
+	/* Not a comparison with own_area(): another copy of the library may have registered its
+	 * own. */
 	out->own_area = out->live && near__self.area != near__self.libc_area;
 	out->why = out->live ? why_live(out->own_area) : why_dead();
 	if (!out->live)

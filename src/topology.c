@@ -47,8 +47,8 @@ static int read_list_max(const char *path)
 	return near__list_max(text);
 }
 
-/* Without /sys: the system call returns the size of the kernel's own mask, which covers every possible
- * CPU, rounded up to words. */
+/* Without /sys: the system call returns the size of the kernel's own mask, which covers every
+ * possible CPU, rounded up to words. */
 static unsigned cpus_from_mask(void)
 {
 	unsigned long mask[1024];

@@ -20,6 +20,7 @@ _Static_assert(sizeof(struct near__thread) == 2 * sizeof(void *) + 16, "near__se
 #define TEXT(x) TEXT_(x)
 
 /* A new thread is not live: `area` is near__dead, the rest is 0. */
+/* clang-format off */
 __asm__(".pushsection .bss.near, \"aw\", %nobits\n"
 	".balign 64\n"
 	".type near__process, %gnu_unique_object\n"
@@ -36,3 +37,4 @@ __asm__(".pushsection .bss.near, \"aw\", %nobits\n"
 	"near__self: " POINTER "near__dead\n"
 	".zero 16 + " TEXT(__SIZEOF_POINTER__) "\n"
 	".popsection\n");
+/* clang-format on */

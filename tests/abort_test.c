@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Every sequence of this program, aborted by the kernel at each of its instructions while each other
- * operation runs on the same slot. tests/trap does it; tests/ops has the operations. */
+/* Every sequence of this program, aborted by the kernel at each of its instructions while each
+ * other operation runs on the same slot. tests/trap does it; tests/ops has the operations. */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -98,8 +98,8 @@ static void thread_beside_each_instruction(void **state)
 	cross_end_rival();
 }
 
-/* Copies of sequences in code of the test: what prepares the objects, threads that play dead, a put that
- * finds the gate closed. They never commit, or before there is a test. */
+/* Copies of sequences in code of the test: what prepares the objects, threads that play dead, a put
+ * that finds the gate closed. They never commit, or before there is a test. */
 static bool is_of_the_test(const char *function)
 {
 	static const char *const begins[] = {"ops_", "fill", "refcount_kill_put"};

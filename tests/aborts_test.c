@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The kernel counts its aborts (tracepoint rseq:rseq_ip_fixup, by perf); the program counts how often it
- * arrived at an abort handler. The two agree: no abort goes unseen, and none is made up. */
+/* The kernel counts its aborts (tracepoint rseq:rseq_ip_fixup, by perf); the program counts how
+ * often it arrived at an abort handler. The two agree: no abort goes unseen, and none is made
+ * up. */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -31,7 +32,8 @@ static int read_id(void)
 	return id;
 }
 
-/* Where tracefs is not mounted: a child mounts it for itself alone, in a mount namespace of its own. */
+/* Where tracefs is not mounted: a child mounts it for itself alone, in a mount namespace of its
+ * own. */
 static int read_id_in_child(void)
 {
 	int ends[2], id = -1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* NEAR_CONF: the parser against a table and against a second parser, the warnings, setuid programs. */
+/* NEAR_CONF: the parser against a table and against a second parser, the warnings, setuid
+ * programs. */
 #define _GNU_SOURCE
 #include "unit.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* near_counter: sums, resets that lose nothing, the cache, signal handlers, children. The program is
- * linked with --wrap=clock_gettime: the cache's clock is the test's. */
+/* near_counter: sums, resets that lose nothing, the cache, signal handlers, children. The program
+ * is linked with --wrap=clock_gettime: the cache's clock is the test's. */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -255,6 +255,8 @@ static void *add_many(void *arg)
 	return NULL;
 }
 
+#define ONLY_CACHED UINT32_MAX
+
 static bool stop;
 
 /* Takes away again and again; what it took is its sum. */
@@ -263,7 +265,8 @@ static void *reset_many(void *arg)
 	struct adder *a = arg;
 
 	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
-		a->sum += near_counter_reset(a->c);
+		if (a->number != ONLY_CACHED)
+			a->sum += near_counter_reset(a->c);
 		near_counter_read_cached(a->c, 1000);
 		sched_yield();
 	}
@@ -316,6 +319,16 @@ static void *watch(void *arg)
 	return NULL;
 }
 
+/* Nor, with resets beside it, below zero. */
+static void *watch_for_less_than_nothing(void *arg)
+{
+	struct watcher *w = arg;
+
+	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE))
+		w->backwards += near_counter_read(w->c) < 0;
+	return NULL;
+}
+
 static void *add_ones(void *arg)
 {
 	struct adder *a = arg;
@@ -325,26 +338,34 @@ static void *add_ones(void *arg)
 	return NULL;
 }
 
+static void watch_adds(struct near_counter *c, void *(*watcher)(void *), bool resets)
+{
+	struct watcher watchers[2] = {{c, 0, 0}, {c, 0, 0}};
+	struct adder adders[4], resetter = {.c = c, .number = resets ? 0 : ONLY_CACHED};
+	pthread_t threads[3];
+
+	stop = false;
+	threads[2] = unit_start(reset_many, &resetter);
+	for (unsigned i = 0; i < LENGTH(watchers); i++)
+		threads[i] = unit_start(watcher, &watchers[i]);
+	for (unsigned i = 0; i < LENGTH(adders); i++)
+		adders[i] = (struct adder){c, unit_scale(300000), i, 0};
+	unit_run(add_ones, adders, sizeof(adders[0]), LENGTH(adders));
+	__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
+	for (unsigned i = 0; i < LENGTH(threads); i++)
+		unit_join(threads[i]);
+	assert_int_equal(watchers[0].backwards + watchers[1].backwards, 0);
+	assert_int_equal(resetter.sum + near_counter_read(c), LENGTH(adders) * adders[0].adds);
+}
+
 static void reads_never_go_back(void **state)
 {
 	struct near_counter c = made();
-	struct adder adders[4];
-	struct watcher watchers[2] = {{&c, 0, 0}, {&c, 0, 0}};
-	pthread_t threads[2];
 
 	(void)state;
-	stop = false;
-	for (unsigned i = 0; i < LENGTH(threads); i++)
-		threads[i] = unit_start(watch, &watchers[i]);
-	for (unsigned i = 0; i < LENGTH(adders); i++)
-		adders[i] = (struct adder){&c, unit_scale(300000), i, 0};
-	unit_run(add_ones, adders, sizeof(adders[0]), LENGTH(adders));
-	__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
-	for (unsigned i = 0; i < LENGTH(threads); i++) {
-		unit_join(threads[i]);
-		assert_int_equal(watchers[i].backwards, 0);
-	}
-	assert_int_equal(near_counter_read(&c), LENGTH(adders) * adders[0].adds);
+	watch_adds(&c, watch, false);
+	near_counter_reset(&c);
+	watch_adds(&c, watch_for_less_than_nothing, true);
 	near_counter_destroy(&c);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Takes system calls away from this process, for good: what old kernels and filters of containers do. */
+/* Takes system calls away from this process, for good: what old kernels and filters of containers
+ * do. */
 #ifndef NEARCPU_TESTS_FILTER_H
 #define NEARCPU_TESTS_FILTER_H
 

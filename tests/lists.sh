@@ -10,8 +10,8 @@ cd "${1:-$(dirname "${BASH_SOURCE[0]}")/..}"
 public_functions() {
 	cat include/nearcpu/*.h | tr '\n' ' ' | sed 's|/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/| |g' |
 		tr ';{}' '\n' |
-		sed -nE 's/^.*(NEAR_API|static inline) [a-z0-9_ ]*[ *](near_[a-z0-9][a-z0-9_]*)\(.*/\2/p' |
-		sort -u
+		grep -oE '(NEAR_API|static inline) [a-z0-9_ ]*[ *]near_[a-z0-9][a-z0-9_]*\(' |
+		sed -E 's/.*[ *](near_[a-z0-9_]*)[(]$/\1/' | sort -u
 }
 
 words_of() {
@@ -30,7 +30,8 @@ report() {
 
 # Names with a parenthesis behind them; types and macros have none.
 called_in_pages() {
-	cat man/*.scd | sed 's/[\\*]//g' | grep -oE '\bnear_[a-z0-9][a-z0-9_]*\(' | tr -d '(' | sort -u |
+	cat man/*.scd | sed 's/[\\*]//g' |
+		grep -oE '\bnear_[a-z0-9][a-z0-9_]*\(' | tr -d '(' | sort -u |
 		while read -r name; do
 			# near_seq(7) is a page.
 			[[ -f man/$name.3.scd || -f man/$name.7.scd ]] || echo "$name"

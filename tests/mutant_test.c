@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What abort_test would find: sequences with one fault each, and for each the check that catches it. The
- * same check passes the sound one. (One fence instead of two shows on weakly ordered CPUs alone: the
- * models and the emulator have that one.) */
+/* What abort_test would find: sequences with one fault each, and for each the check that catches
+ * it. The same check passes the sound one. (One fence instead of two shows on weakly ordered CPUs
+ * alone: the models and the emulator have that one.) */
 #define _GNU_SOURCE
 #include "unit.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Per-CPU memory: what a request gets, that copies are zero and nobody else's, which slots are in use,
- * misuse. percpu_more_test.c has threads, children and memory. */
+/* Per-CPU memory: what a request gets, that copies are zero and nobody else's, which slots are in
+ * use, misuse. percpu_more_test.c has threads, children and memory. */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -278,7 +278,8 @@ static void add_without_mprotect(void *p)
 	CHECK(errno == UNIT_ERRNO);
 }
 
-/* The kernel has no memory for another mapping: the first fallback slot, open from the start, serves. */
+/* The kernel has no memory for another mapping: the first fallback slot, open from the start,
+ * serves. */
 static void an_add_never_fails(void **state)
 {
 	int64_t *p = allocate(2000, 8);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Where a thread runs and whether it is live, in each mode that the tests run in: the answers against
- * the kernel's, registrations by the C library, by this library and by somebody else. */
+/* Where a thread runs and whether it is live, in each mode that the tests run in: the answers
+ * against the kernel's, registrations by the C library, by this library and by somebody else. */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -112,6 +112,22 @@ static void a_pinned_thread_is_where_it_was_put(void **state)
 	unit_unpin();
 }
 
+/* The hash of a thread id is any number. */
+static void check_hints_in_range(void)
+{
+	struct near__thread self = near__self;
+	uint32_t chosen = near__process.hint;
+
+	near__process.hint = NEAR__HINT_TID;
+	near__self.state = NEAR__DEAD;
+	near__self.area = &near__dead;
+	near__self.libc_area = NULL;
+	for (int i = 0; i < 200; i++)
+		assert_true(near__hint() < near_cpus());
+	near__self = self;
+	near__process.hint = chosen;
+}
+
 static void every_hint_source_agrees_with_the_kernel(void **state)
 {
 	uint32_t chosen, sources[8];
@@ -147,6 +163,7 @@ static void every_hint_source_agrees_with_the_kernel(void **state)
 	}
 	near__process.hint = chosen;
 	unit_unpin();
+	check_hints_in_range();
 	/* Instructions have twelve bits for the CPU. */
 	assert_true(near__hint_choose(5000) >= NEAR__HINT_GETCPU);
 }

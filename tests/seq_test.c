@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The operations of sequences, each against what C makes of the same numbers. Where the kernel has no
- * rseq (qemu-user), the thread's words name an area of the test's own, so that the code of every CPU is
- * run; nothing interrupts a sequence there that could do harm. */
+/* The operations of sequences, each against what C makes of the same numbers. Where the kernel has
+ * no rseq (qemu-user), the thread's words name an area of the test's own, so that the code of every
+ * CPU is run; nothing interrupts a sequence there that could do harm. */
 #define _GNU_SOURCE
 #include "unit.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* near_shared and files: damaged and foreign ones, a full disk, limits, signals while it is made. */
+/* near_shared and files: damaged and foreign ones, a full disk, limits, signals while it is
+ * made. */
 #define _GNU_SOURCE
 #include "unit.h"
 

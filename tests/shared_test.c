@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* near_shared in one process: counts, sizes, errors. shared_more_test.c has damaged files, full disks and
- * several processes. */
+/* near_shared in one process: counts, sizes, errors. shared_more_test.c has damaged files, full
+ * disks and several processes. */
 #define _GNU_SOURCE
 #include "unit.h"
 

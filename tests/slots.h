@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Tests that choose the slot: the thread's words name an area of the test's own. Nothing aborts a
- * sequence then, so that only one thread at a time may use a slot. Where this thread is not live, the
- * fallback slot is chosen. Programs that include this are linked with --wrap=near__topology_cpus: they
- * run as on a machine with SLOTS_CPUS processors. */
+ * sequence then, so that only one thread at a time may use a slot. Where this thread is not live,
+ * the fallback slot is chosen. Programs that include this are linked with
+ * --wrap=near__topology_cpus: they run as on a machine with SLOTS_CPUS processors. */
 #ifndef NEARCPU_TESTS_SLOTS_H
 #define NEARCPU_TESTS_SLOTS_H
 
@@ -27,7 +27,8 @@ static __thread struct near__area slots_area;
 static __thread struct near__area *slots_real_area;
 static __thread const struct near__area *slots_real_libc_area;
 
-/* From now on this thread is in slot `slot`, below SLOTS_CPUS, or in the fallback slot of that cpu. */
+/* From now on this thread is in slot `slot`, below SLOTS_CPUS, or in the fallback slot of that
+ * cpu. */
 static inline void slots_enter(unsigned slot)
 {
 	bool live = near__thread_live();

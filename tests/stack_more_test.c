@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* near_stack among threads: no node is lost, none is popped twice, each is seen as it was pushed; then
- * signal handlers and forked children. */
+/* near_stack among threads: no node is lost, none is popped twice, each is seen as it was pushed;
+ * then signal handlers and forked children. */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -205,7 +205,8 @@ static void a_steal_finds_what_other_threads_left(void **state)
 	near_stack_destroy(&stack);
 }
 
-/* The library never reads a node that was popped: here it would be a fault, or of AddressSanitizer. */
+/* The library never reads a node that was popped: here it would be a fault, or of
+ * AddressSanitizer. */
 static void popped_nodes_may_go(void **state)
 {
 	(void)state;

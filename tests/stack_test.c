@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* near_stack, step by step: the order in a slot, lists taken from other slots, how often other CPUs are
- * interrupted. stack_more_test.c has threads. The program is linked with --wrap=near__fence and
+/* near_stack, step by step: the order in a slot, lists taken from other slots, how often other CPUs
+ * are interrupted. stack_more_test.c has threads. The program is linked with --wrap=near__fence and
  * --wrap=clock_gettime. */
 #define _GNU_SOURCE
 #include "unit.h"
@@ -254,6 +254,39 @@ static void steal_finds_every_node(void **state)
 	done(&s);
 }
 
+static struct near_stack *moving;
+
+/* What the threads of the victim may do until it is closed: pop their node, and push it elsewhere. */
+static void move_the_node(void)
+{
+	struct near_stack_node **from = near_percpu_at(moving->p, 5);
+	struct near_stack_node **to = near_percpu_at(moving->p, 6);
+
+	*to = *from;
+	*from = NULL;
+}
+
+static void steal_asks_all_when_its_victim_is_empty(void **state)
+{
+	struct near_stack s = made();
+
+	(void)state;
+	if (!live())
+		skip();
+	slots_enter(6);
+	push(&s, 1, 1);
+	expect_pops(&s, 1, 1, 1);
+	slots_enter(5);
+	push(&s, 0, 1);
+	slots_enter(100);
+	moving = &s;
+	fence_hook = move_the_node;
+	assert_ptr_equal(near_stack_steal(&s), &nodes[0]);
+	assert_int_equal(fences_made(), 4);
+	assert_null(near_stack_drain(&s));
+	done(&s);
+}
+
 /* The thief keeps half of a list, at most 65 nodes; the others need no further interrupt. */
 static void a_stolen_list_is_shared_out(void **state)
 {
@@ -388,6 +421,7 @@ int main(void)
 		cmocka_unit_test(fallback_lists_are_found),
 		cmocka_unit_test(drain_takes_all),
 		cmocka_unit_test(steal_finds_every_node),
+		cmocka_unit_test(steal_asks_all_when_its_victim_is_empty),
 		cmocka_unit_test(a_stolen_list_is_shared_out),
 		cmocka_unit_test(a_pop_steals_once_a_millisecond),
 		cmocka_unit_test(a_pop_does_not_wait_for_a_closer),

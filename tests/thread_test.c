@@ -89,7 +89,8 @@ static void *pass(void *arg)
 	return NULL;
 }
 
-/* Their storage goes while the kernel may still write to it, unless the registration ends before. */
+/* Their storage goes while the kernel may still write to it, unless the registration ends
+ * before. */
 static void detached_threads_come_and_go(void **state)
 {
 	unsigned n = unit_scale(2000);

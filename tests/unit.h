@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* What the unit tests share: threads, children, deaths, checks that work outside of the main thread.
+/* What the unit tests share: threads, children, deaths, checks that work outside of the main
+ * thread.
  *
- * cmocka's assertions jump out of the test: they are for the main thread of the main process. Threads
- * and children use CHECK, which ends the process. */
+ * cmocka's assertions jump out of the test: they are for the main thread of the main process.
+ * Threads and children use CHECK, which ends the process. */
 #ifndef NEARCPU_TESTS_UNIT_H
 #define NEARCPU_TESTS_UNIT_H
 

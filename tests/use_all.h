@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* use_all: every structure works in this process, for tests that prepare the process in some way. */
+/* use_all: every structure works in this process, for tests that prepare the process in some
+ * way. */
 #ifndef NEARCPU_TESTS_USE_ALL_H
 #define NEARCPU_TESTS_USE_ALL_H
 

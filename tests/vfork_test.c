@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Children of vfork run on their parent's memory without a registration: they are never live, all
- * structures work in them while other threads of the parent go on, and the parent is live afterwards. */
+ * structures work in them while other threads of the parent go on, and the parent is live
+ * afterwards. */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -30,7 +31,8 @@ static struct near_rseq_status status_now(void)
 	return status;
 }
 
-/* The exit status of a child of vfork that runs `run`. A frame of its own: the child writes to it. */
+/* The exit status of a child of vfork that runs `run`. A frame of its own: the child writes to
+ * it. */
 static __attribute__((noinline)) pid_t start_vforked(int (*run)(void *), void *arg)
 {
 	pid_t child = vfork();

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* near_counter: a statistics counter, one copy per slot.
  *
- * Cost:      add about 1 ns, no atomic instruction; read one load for each slot in use; a cached read
+ * Cost:      add about 1 ns, no atomic instruction; read one load for each slot in use; a cached
+ * read
  *            one clock reading.
  * Memory:    8 bytes per slot in use, and the handle.
- * Safety:    init, destroy, read_cached, reset: any thread. add, read: signal handlers too. Fork: the
+ * Safety:    init, destroy, read_cached, reset: any thread. add, read: signal handlers too. Fork:
+ * the
  *            child keeps its own copy of the count. No operation interrupts other CPUs.
- * Order:     relaxed. A read counts every add that happened before it, and none twice; of adds that run
+ * Order:     relaxed. A read counts every add that happened before it, and none twice; of adds that
+ * run
  *            beside it, it may count any.
  * Fallback:  a relaxed fetch_add on one of as many copies as there are CPUs.
  *
@@ -22,8 +25,9 @@
  *             near_counter_destroy(&hits);
  *     }
  *
- * Source: per-CPU statistics counters, the first use shown for rseq (2018); differs in that one source
- * serves all architectures, the slot follows the concurrency, and a read visits the slots in use.
+ * Source: per-CPU statistics counters, the first use shown for rseq (2018); differs in that one
+ * source serves all architectures, the slot follows the concurrency, and a read visits the slots in
+ * use.
  */
 #ifndef NEARCPU_COUNTER_H
 #define NEARCPU_COUNTER_H
@@ -85,12 +89,12 @@ static inline void near_counter_add(struct near_counter *c, int64_t n)
 /* The count. */
 NEAR_API int64_t near_counter_read(const struct near_counter *c);
 
-/* The count as it was at some moment within the last max_age_ns nanoseconds (in steps of the kernel's
- * coarse clock, 1 to 10 ms). For many readers: only one at a time computes it. */
+/* The count as it was at some moment within the last max_age_ns nanoseconds (in steps of the
+ * kernel's coarse clock, 1 to 10 ms). For many readers: only one at a time computes it. */
 NEAR_API int64_t near_counter_read_cached(struct near_counter *c, uint64_t max_age_ns);
 
-/* Sets the count to 0 and returns what it was. Each add is in the result of exactly one reset or in the
- * count that stays. */
+/* Sets the count to 0 and returns what it was. Each add is in the result of exactly one reset or in
+ * the count that stays. */
 NEAR_API int64_t near_counter_reset(struct near_counter *c);
 
 #ifdef __cplusplus

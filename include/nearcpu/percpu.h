@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* percpu: memory with one copy per slot.
  *
- * An object of near_percpu_alloc() has a copy for each slot of the process (near_slots()) and for each
- * fallback slot; copy s stands (s << NEAR_STRIDE_SHIFT) bytes behind the object. Sequences change the
- * copy of the own slot; the portable path changes those of the fallback slots, with atomics.
+ * An object of near_percpu_alloc() has a copy for each slot of the process (near_slots()) and for
+ * each fallback slot; copy s stands (s << NEAR_STRIDE_SHIFT) bytes behind the object. Sequences
+ * change the copy of the own slot; the portable path changes those of the fallback slots, with
+ * atomics.
  *
  * Cost:      alloc and free: one atomic instruction each, plus clearing the copies in use; no lock
  *            unless memory must be reserved. A read visits the copies in use.
- * Memory:    the object's size class (8, 16, 24, 32, 48, 64, 96 ...) per slot in use; no header. Pages
- *            are taken at first touch, from the node of the toucher, and are never huge. Address space
- *            is reserved in arenas of (slots + cpus + 1) MiB per size class.
+ * Memory:    the object's size class (8, 16, 24, 32, 48, 64, 96 ...) per slot in use; no header.
+ * Pages
+ *            are taken at first touch, from the node of the toucher, and are never huge. Address
+ *            space is reserved in arenas of (slots + cpus + 1) MiB per size class.
  * Safety:    alloc, free: any thread, not signal handlers. near_percpu_next: anywhere.
  *            Fork: the child has its own copies of everything.
  * Order:     free happens before an alloc that returns the same memory.
@@ -29,9 +31,9 @@
  *             near_percpu_free(p);
  *     }
  *
- * Source: the strided layout of Linux's own per-CPU memory and of librseq's pool; differs in that it
- * allocates any size without a lock, records which slots were opened instead of visiting all possible
- * ones, and survives fork.
+ * Source: the strided layout of Linux's own per-CPU memory and of librseq's pool; differs in that
+ * it allocates any size without a lock, records which slots were opened instead of visiting all
+ * possible ones, and survives fork.
  */
 #ifndef NEARCPU_PERCPU_H
 #define NEARCPU_PERCPU_H
@@ -55,8 +57,8 @@ NEAR_API int near_percpu_alloc(void **out, size_t size, size_t align);
  * allocated here, stops the program. */
 NEAR_API void near_percpu_free(void *p);
 
-/* Finds the first slot in use at or after *slot, live and fallback slots both. False: there is none.
- * A slot is in use once any object of the same size class was changed there. */
+/* Finds the first slot in use at or after *slot, live and fallback slots both. False: there is
+ * none. A slot is in use once any object of the same size class was changed there. */
 NEAR_API bool near_percpu_next(const void *p, unsigned *slot);
 
 /* The copy of slot `slot`. */

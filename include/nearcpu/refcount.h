@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* near_refcount: a reference count that is per CPU until it is killed, and exact from then on.
  *
- * While the object is in service nobody asks whether the count is zero: get and put change the copy of
- * the own slot. kill drops the initial reference and adds the copies up into one atomic count; when
- * that reaches zero the release callback runs, once.
+ * While the object is in service nobody asks whether the count is zero: get and put change the copy
+ * of the own slot. kill drops the initial reference and adds the copies up into one atomic count;
+ * when that reaches zero the release callback runs, once.
  *
- * Cost:      get and put about 1 ns each, no atomic instruction; after kill one atomic instruction. kill
- *            makes one membarrier and revive another: they interrupt all CPUs that run this process.
+ * Cost:      get and put about 1 ns each, no atomic instruction; after kill one atomic instruction.
+ * kill
+ *            makes one membarrier and revive another: they interrupt all CPUs that run this
+ *            process.
  * Memory:    16 bytes per slot in use, and the handle.
  * Safety:    any thread. get, put, try_get: signal handlers too. Fork: the child has its own count.
  * Order:     what a thread did before its put happens before the release callback.
  * Fallback:  one word per CPU, changed by CAS; after kill the same exact count.
- * Misuse:    a put below zero, a get from zero, a second kill, a revive without kill stop the program;
+ * Misuse:    a put below zero, a get from zero, a second kill, a revive without kill stop the
+ * program;
  *            while the count is per CPU a put too many is seen at kill.
  *
  * Concurrent with:   get   put  try_get  kill  revive  destroy
@@ -27,8 +30,8 @@
  *     near_refcount_put(&ref);
  *     near_refcount_kill(&ref);     // drops the owner's
  *
- * Source: the kernel's percpu_ref; differs in that kill is complete when it returns, and fences running
- * sequences instead of waiting for an RCU grace period.
+ * Source: the kernel's percpu_ref; differs in that kill is complete when it returns, and fences
+ * running sequences instead of waiting for an RCU grace period.
  */
 #ifndef NEARCPU_REFCOUNT_H
 #define NEARCPU_REFCOUNT_H
@@ -47,8 +50,8 @@ struct near_refcount {
 	void (*release)(struct near_refcount *r);
 };
 
-/* Starts with one reference, which kill drops. release (may be NULL) runs in the thread that puts the
- * last one; it may destroy and free r. Returns 0 or -ENOMEM. */
+/* Starts with one reference, which kill drops. release (may be NULL) runs in the thread that puts
+ * the last one; it may destroy and free r. Returns 0 or -ENOMEM. */
 NEAR_API int near_refcount_init(struct near_refcount *r, void (*release)(struct near_refcount *r));
 
 /* Frees the copies. Requires that no operation runs or will. */
@@ -112,12 +115,12 @@ static inline void near_refcount_put(struct near_refcount *r)
 		near__refcount_put_slow(r);
 }
 
-/* Drops the initial reference and makes the count exact. Returns when no get or put goes to a slot any
- * more. The release callback runs here if this was the last reference. */
+/* Drops the initial reference and makes the count exact. Returns when no get or put goes to a slot
+ * any more. The release callback runs here if this was the last reference. */
 NEAR_API void near_refcount_kill(struct near_refcount *r);
 
-/* Takes a killed count into service again, with a new initial reference: after the release callback, or
- * while the caller holds a reference. */
+/* Takes a killed count into service again, with a new initial reference: after the release
+ * callback, or while the caller holds a reference. */
 NEAR_API void near_refcount_revive(struct near_refcount *r);
 
 /* True from the moment on at which the last reference was put, until revive. */

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* rseq: where this thread runs, and whether it can run sequences.
  *
- * A thread is live when the kernel watches its sequences: its C library registered it (glibc 2.35 and
- * later) or, on its first slow path, this library did. All else takes the portable path, which is
- * always correct. near_rseq_status() says which of the two it is, and why.
+ * A thread is live when the kernel watches its sequences: its C library registered it (glibc 2.35
+ * and later) or, on its first slow path, this library did. All else takes the portable path, which
+ * is always correct. near_rseq_status() says which of the two it is, and why.
  *
- * Cost:      near_cpu, near_cid, near_slot about 0.3 ns where live; else that of the cheapest source the
+ * Cost:      near_cpu, near_cid, near_slot about 0.3 ns where live; else that of the cheapest
+ * source the
  *            machine has (see `hint`), up to a system call.
  * Memory:    208 bytes of thread-local storage.
- * Safety:    any thread, signal handlers, forked children, children of vfork() (which are never live;
- *            the library's own vfork() sees to that, so it must come before the C library's: link it,
- *            do not dlopen it, in programs that call vfork).
+ * Safety:    any thread, signal handlers, forked children, children of vfork() (which are never
+ * live;
+ *            the library's own vfork() sees to that, so it must come before the C library's: link
+ *            it, do not dlopen it, in programs that call vfork).
  * Order:     none. A number may be old by the time the caller looks at it.
  * Settings:  NEAR_CONF=rseq:off takes the portable path, slot:cpu or slot:cid chooses the slots,
  *            fence:off forbids interrupts to other CPUs (and so takes the portable path).
@@ -49,25 +51,25 @@ struct near__area {
 
 /* What a sequence needs to know of its thread; part of the binary interface.
  *
- * `area` is the kernel's area while the thread is live. Otherwise it is memory of our own, whose ids are
- * the number of a slot that is never open, so that one check of the slot's state word covers liveness
- * too. The slot is area->mm_cid if `general` is 0, the common case; area->cpu_id if it is 1; else
- * area->mm_cid + area->node_id * general. */
+ * `area` is the kernel's area while the thread is live. Otherwise it is memory of our own, whose
+ * ids are the number of a slot that is never open, so that one check of the slot's state word
+ * covers liveness too. The slot is area->mm_cid if `general` is 0, the common case; area->cpu_id if
+ * it is 1; else area->mm_cid + area->node_id * general. */
 struct near__thread {
 	struct near__area *area;
-	uint32_t general; /* by cid 0, by cpu 1, by (node, cid) the slots of one node, which are many */
+	uint32_t general; /* by cid 0, by cpu 1, by (node, cid) the slots of a node: many */
 	uint32_t state;   /* enum near__thread_state in src/internal.h */
 	uint32_t uses;    /* of `hint` since it was asked for */
 	uint32_t hint;
-	const struct near__area *libc_area; /* registered by the C library; also in a process that takes
-	                                     * the portable path, where it still tells the cpu */
+	/* Registered by the C library; also in a process that takes the portable path, where it
+	 * still tells the cpu. */
+	const struct near__area *libc_area;
 };
 extern NEAR_API __thread struct near__thread near__self __attribute__((tls_model("initial-exec")));
 
 #define NEAR__LIVE 1u
 
 NEAR_API unsigned near__cpu_slow(void);
-
 
 /* The CPU this thread runs on. */
 static inline unsigned near_cpu(void)
@@ -77,8 +79,9 @@ static inline unsigned near_cpu(void)
 	return near__cpu_slow();
 }
 
-/* The concurrency id of this thread: below the number of possible CPUs, and no other running thread of
- * the process has it. Where the kernel has none (before 6.3) or the thread is not live, its CPU. */
+/* The concurrency id of this thread: below the number of possible CPUs, and no other running thread
+ * of the process has it. Where the kernel has none (before 6.3) or the thread is not live, its
+ * CPU. */
 NEAR_API unsigned near_cid(void);
 
 /* The NUMA node this thread runs on. */
@@ -105,12 +108,12 @@ struct near_rseq_status {
 	unsigned area_size;    /* bytes registered, 0 if not live */
 	unsigned feature_size; /* AT_RSEQ_FEATURE_SIZE, 0 before 6.3 */
 	unsigned feature_align;
-	unsigned membarrier;   /* commands the kernel offers, as membarrier(2) returns them */
+	unsigned membarrier; /* commands the kernel offers, as membarrier(2) returns them */
 	enum near_slot_kind slot_kind;
-	const char *slot_why;  /* one sentence */
+	const char *slot_why; /* one sentence */
 	unsigned slots, cpus, nodes;
-	const char *hint;      /* what tells the CPU where a thread is not live */
-	size_t reserved;       /* bytes of address space reserved by per-CPU memory */
+	const char *hint; /* what tells the CPU where a thread is not live */
+	size_t reserved;  /* bytes of address space reserved by per-CPU memory */
 };
 
 /* Fills *out for the calling thread; registers the thread if that was not tried yet. */

@@ -116,14 +116,14 @@ extern "C" {
 /* Collects the bits of the offsets in use: none above the lowest eight may be set at the end. */
 #define NEAR__MARK_OFFSET(off) ".set .Lnear_offsets, .Lnear_offsets | (" #off ")\n\t"
 /* The commit ends the sequence, so that nothing can stand behind it. */
-#define NEAR__SEQ_END                                                                                 \
-	"72:\n\t"                                                                                     \
-	".if .Lnear_indexed != 1\n\t"                                                                 \
-	".error \"nearcpu: a sequence loads its index (NEAR_SLOT, NEAR_INDEX) and commits once\"\n\t" \
-	".endif\n\t"                                                                                  \
-	".if .Lnear_offsets & ~255\n\t"                                                               \
-	".error \"nearcpu: an offset is 0 to 255\"\n\t"                                               \
-	".endif\n\t"                                                                                  \
+#define NEAR__SEQ_END                                                                              \
+	"72:\n\t"                                                                                  \
+	".if .Lnear_indexed != 1\n\t"                                                              \
+	".error \"nearcpu: a sequence loads its index (NEAR_SLOT...) and commits once\"\n\t"       \
+	".endif\n\t"                                                                               \
+	".if .Lnear_offsets & ~255\n\t"                                                            \
+	".error \"nearcpu: an offset is 0 to 255\"\n\t"                                            \
+	".endif\n\t"                                                                               \
 	".set .Lnear_indexed, 2\n\t" NEAR__SEQ_HANDLER
 #else
 #define NEAR_SEQ_BEGIN ""

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /* near_shared: per-CPU data in memory that several processes share.
  *
- * A region holds one copy of `size` bytes per cpu, and as many fallback copies, in a file or a memfd.
- * Processes that map it add to it at once; what they added outlives each of them, killed or not. What
- * stands at which offset is for the processes to agree on: a struct of int64_t, usually.
+ * A region holds one copy of `size` bytes per cpu, and as many fallback copies, in a file or a
+ * memfd. Processes that map it add to it at once; what they added outlives each of them, killed or
+ * not. What stands at which offset is for the processes to agree on: a struct of int64_t, usually.
  *
  * Cost:      add about 1 ns, no atomic instruction; read one load for each cpu that added.
- * Memory:    (2 * cpus + 2) * (64 + size) bytes, rounded up to cache lines: allocated when the region is
+ * Memory:    (2 * cpus + 2) * (64 + size) bytes, rounded up to cache lines: allocated when the
+ * region is
  *            made, so that no add meets a full disk.
- * Safety:    add, read: any thread, signal handlers. reset: any thread. Fork: the child goes on adding
- *            to the same region. A process that is killed loses nothing it has added and blocks nobody.
+ * Safety:    add, read: any thread, signal handlers. reset: any thread. Fork: the child goes on
+ * adding
+ *            to the same region. A process that is killed loses nothing it has added and blocks
+ *            nobody.
  * Order:     relaxed, as near_counter.
- * Fallback:  a relaxed fetch_add on the copies of the region that sequences do not write, so processes
+ * Fallback:  a relaxed fetch_add on the copies of the region that sequences do not write, so
+ * processes
  *            with and without rseq can share it.
  *
- * Concurrent with:   add   read  reset  close     (close: in the same process; others do not matter)
+ * Concurrent with:   add   read  reset  close     (close: in the same process; others do not
+ * matter)
  *            add      yes   yes   yes    no
  *            read     yes   yes   yes    no
  *            reset    yes   yes   yes    no
@@ -26,9 +31,9 @@
  *             near_shared_close(&region);
  *     }
  *
- * Source: per-CPU statistics as kernels keep them, between processes. The slot is the cpu: concurrency
- * ids are per process. A counter is reset by moving a baseline, since no membarrier reaches the
- * sequences of other processes.
+ * Source: per-CPU statistics as kernels keep them, between processes. The slot is the cpu:
+ * concurrency ids are per process. A counter is reset by moving a baseline, since no membarrier
+ * reaches the sequences of other processes.
  */
 #ifndef NEARCPU_SHARED_H
 #define NEARCPU_SHARED_H
@@ -46,15 +51,15 @@ struct near_shared {
 	char *copies;    /* of slot 0; its state word comes first, the data 64 bytes behind */
 	uint64_t stride; /* from copy to copy */
 	void *header;
-	size_t size;     /* as given when the region was made */
-	int fd;          /* to hand to other processes; closed by near_shared_close */
+	size_t size; /* as given when the region was made */
+	int fd;      /* to hand to other processes; closed by near_shared_close */
 };
 
 /* Opens the region in file `path`, or makes it if there is none. size 0: whatever size it has.
- * Returns 0; -EINVAL: no size, not a multiple of 8, or another one than the region has; -E2BIG: above
- * NEAR_SHARED_MAX_SIZE; -EBADMSG: the file is something else, or damaged; -EXDEV: made on a machine with
- * another number of possible CPUs; -ENOSPC: no room for its blocks; and what open(2), mmap(2) return.
- * A file that could not be made whole is removed. */
+ * Returns 0; -EINVAL: no size, not a multiple of 8, or another one than the region has; -E2BIG:
+ * above NEAR_SHARED_MAX_SIZE; -EBADMSG: the file is something else, or damaged; -EXDEV: made on a
+ * machine with another number of possible CPUs; -ENOSPC: no room for its blocks; and what open(2),
+ * mmap(2) return. A file that could not be made whole is removed. */
 NEAR_API int near_shared_open(struct near_shared *s, const char *path, size_t size);
 
 /* Makes a region without a name: hand s->fd to a child or over a socket. */
@@ -107,8 +112,8 @@ static inline void near_shared_add(struct near_shared *s, size_t offset, int64_t
 /* The count of the counter at `offset`. */
 NEAR_API int64_t near_shared_read(const struct near_shared *s, size_t offset);
 
-/* Sets it to 0, for all processes, and returns what it was. Each add is in the result of exactly one
- * reset or in the count that stays. */
+/* Sets it to 0, for all processes, and returns what it was. Each add is in the result of exactly
+ * one reset or in the count that stays. */
 NEAR_API int64_t near_shared_reset(struct near_shared *s, size_t offset);
 
 #ifdef __cplusplus

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* near_stack: an intrusive stack of free objects, one list per slot.
  *
- * Cost:      push and pop about 1 ns each, no atomic instruction. A pop that finds the own slot empty
+ * Cost:      push and pop about 1 ns each, no atomic instruction. A pop that finds the own slot
+ * empty
  *            looks into the fallback lists, then, at most once a millisecond for each stack, takes
  *            another slot's list: two membarriers, which interrupt all CPUs that run this process.
  *            drain and steal do the same at each call.
  * Memory:    16 bytes per slot in use, and the handle. The link is the node's own.
- * Safety:    any thread. push: signal handlers too. Fork: the child keeps its copy of every list. The
+ * Safety:    any thread. push: signal handlers too. Fork: the child keeps its copy of every list.
+ * The
  *            library never reads a node that was popped.
  * Order:     a pop sees what was written to the node before its push.
  * Fallback:  as many shared lists as CPUs; push by CAS, pop with a lock.
  *
- * A stack holds what each CPU frees and allocates; it is not a way to hand objects to other threads:
- * pop may return NULL while other slots hold nodes. steal asks them all.
+ * A stack holds what each CPU frees and allocates; it is not a way to hand objects to other
+ * threads: pop may return NULL while other slots hold nodes. steal asks them all.
  *
  * Concurrent with:   push  pop  pop_all  steal  drain  destroy
  *            each     yes  yes    yes     yes    yes     no
@@ -40,7 +42,8 @@ struct near_stack_node {
 	struct near_stack_node *next;
 };
 
-/* Private. The copy of a slot is its head, and at 8 its gate (4 bytes); of a fallback slot its head. */
+/* Private. The copy of a slot is its head, and at 8 its gate (4 bytes); of a fallback slot its
+ * head. */
 struct near_stack {
 	void *p;
 	uint64_t stolen_at; /* CLOCK_MONOTONIC in ns of the last steal by a pop */
@@ -49,20 +52,21 @@ struct near_stack {
 /* Returns 0 or -ENOMEM. */
 NEAR_API int near_stack_init(struct near_stack *s);
 
-/* Frees what the stack itself holds, not the nodes: drain it first. Requires that no operation runs. */
+/* Frees what the stack itself holds, not the nodes: drain it first. Requires that no operation
+ * runs. */
 NEAR_API void near_stack_destroy(struct near_stack *s);
 
 enum near__try { NEAR__FAILED, NEAR__EMPTY, NEAR__DONE };
 
 NEAR_API void near__stack_push_slow(struct near_stack *s, struct near_stack_node *first,
-                                    struct near_stack_node *last);
+				    struct near_stack_node *last);
 NEAR_API struct near_stack_node *near__stack_pop_slow(struct near_stack *s);
 
-/* last->next = head; head = first commits. `last` is the caller's alone until then, so writing it again
- * is harmless. Whoever pops it runs on this slot later, or took the slot by gate and fence: both order
- * the link before the head. */
+/* last->next = head; head = first commits. `last` is the caller's alone until then, so writing it
+ * again is harmless. Whoever pops it runs on this slot later, or took the slot by gate and fence:
+ * both order the link before the head. */
 static inline bool near__stack_try_push(void *p, struct near_stack_node *first,
-                                        struct near_stack_node *last)
+					struct near_stack_node *last)
 {
 	uint64_t at, head, tmp;
 
@@ -115,8 +119,8 @@ near_failed:
 	return false;
 }
 
-/* node = head; head = node->next commits. node->next can be read: nobody else takes the node off this
- * list while the sequence runs, since that aborts it. */
+/* node = head; head = node->next commits. node->next can be read: nobody else takes the node off
+ * this list while the sequence runs, since that aborts it. */
 static inline enum near__try near__stack_try_pop(void *p, struct near_stack_node **node)
 {
 	uint64_t at, head, next, tmp;
@@ -189,7 +193,7 @@ static inline void near_stack_push(struct near_stack *s, struct near_stack_node 
 
 /* Pushes a chain first ... last, linked by next, in one step; pops return first first. */
 static inline void near_stack_push_chain(struct near_stack *s, struct near_stack_node *first,
-                                         struct near_stack_node *last)
+					 struct near_stack_node *last)
 {
 	for (struct near_stack_node *n = first, *next; NEAR__TSAN && n != last; n = next) {
 		next = n->next;
@@ -200,8 +204,8 @@ static inline void near_stack_push_chain(struct near_stack *s, struct near_stack
 		near__stack_push_slow(s, first, last);
 }
 
-/* Pops a node. NULL: the own slot and the fallback lists are empty, and so was the slot that this pop
- * could take, or none was due. */
+/* Pops a node. NULL: the own slot and the fallback lists are empty, and so was the slot that this
+ * pop could take, or none was due. */
 static inline struct near_stack_node *near_stack_pop(struct near_stack *s)
 {
 	struct near_stack_node *node;
@@ -213,12 +217,12 @@ static inline struct near_stack_node *near_stack_pop(struct near_stack *s)
 	return node;
 }
 
-/* Takes the whole list of the own slot, or, if that is empty, a fallback list: linked by next, NULL if
- * both are empty. */
+/* Takes the whole list of the own slot, or, if that is empty, a fallback list: linked by next, NULL
+ * if both are empty. */
 NEAR_API struct near_stack_node *near_stack_pop_all(struct near_stack *s);
 
-/* Pops a node, taking other slots' lists if it must. NULL: at some moment during the call each list was
- * empty. */
+/* Pops a node, taking other slots' lists if it must. NULL: at some moment during the call each list
+ * was empty. */
 NEAR_API struct near_stack_node *near_stack_steal(struct near_stack *s);
 
 /* Takes the lists of all slots: linked by next, NULL if all are empty. */

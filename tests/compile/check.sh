@@ -14,7 +14,8 @@ trap 'rm -f "$object"' EXIT
 compile() {
 	local source=$1
 	shift
-	LC_ALL=C "$@" -std=gnu11 -O2 -Wall -Wextra -Werror -I"$include" -c -o "$object" "$source" 2>&1
+	LC_ALL=C "$@" -std=gnu11 -O2 -Wall -Wextra -Werror -I"$include" -c -o "$object" \
+		"$source" 2>&1
 }
 
 files=0 failed=0

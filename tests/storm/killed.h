@@ -2,8 +2,8 @@
 #ifndef NEARCPU_TESTS_KILLED_H
 #define NEARCPU_TESTS_KILLED_H
 
-/* Processes add to one region for that many milliseconds, with rseq and without; one after the other is killed. Asserts
- * that the region holds what they added. Returns how many were killed. */
+/* Processes add to one region for that many milliseconds, with rseq and without; one after the
+ * other is killed. Asserts that the region holds what they added. Returns how many were killed. */
 unsigned killed_storm(unsigned ms);
 
 /* What such a process runs: the program itself, started again with these arguments. */

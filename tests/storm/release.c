@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A count that is killed while threads get and put: released once, after everything that was done before
- * any put. */
+/* A count that is killed while threads get and put: released once, after everything that was done
+ * before any put. */
 #define _GNU_SOURCE
 #include "release.h"
 
@@ -27,7 +27,8 @@ static void released(struct near_refcount *r)
 	round_of.released++;
 }
 
-/* Holds one reference from before the kill, as long as the count is in service and a little longer. */
+/* Holds one reference from before the kill, as long as the count is in service and a little
+ * longer. */
 static void use(unsigned self)
 {
 	near_refcount_get(&round_of.refs);

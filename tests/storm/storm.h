@@ -20,8 +20,9 @@
 #define STORM_ITEMS 512
 #define STORM_HANDS 4 /* items that a thread may keep */
 
-/* A node is on the stack, or somebody's: `owner` is 0 or that thread's number plus one. It is set back
- * before the push, and taken after the pop; finding it taken means that the node was popped twice. */
+/* A node is on the stack, or somebody's: `owner` is 0 or that thread's number plus one. It is set
+ * back before the push, and taken after the pop; finding it taken means that the node was popped
+ * twice. */
 struct storm_item {
 	struct near_stack_node link;
 	uint32_t owner;
@@ -65,7 +66,8 @@ extern struct storm {
 } storm;
 
 void storm_begin(unsigned workers);
-/* Ends what storm_begin began; asserts that the sums agree. Requires that only this thread is left. */
+/* Ends what storm_begin began; asserts that the sums agree. Requires that only this thread is
+ * left. */
 void storm_end(void);
 
 /* The steps of a worker; `self` is the calling thread's. */

@@ -103,7 +103,8 @@ void storm_end(void)
 
 /* ---- in a forked child ---- */
 
-/* The fork is one cut through what all threads did, so each was before, inside or behind its add. */
+/* The fork is one cut through what all threads did, so each was before, inside or behind its
+ * add. */
 static void check_count(void)
 {
 	uint64_t least = 0, most = 0, count;

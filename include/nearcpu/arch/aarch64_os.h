@@ -8,7 +8,7 @@
 /* Linux 6.19 to 7.0.13: preemption by a thread on the same CPU does not abort a sequence. Mended by
  * commit 411c1cf43039 (7.1-rc3, 7.0.14). The version is major << 16 | minor << 8 | patch. */
 #define NEAR__BROKEN_KERNEL(version) ((version) >= 0x061300 && (version) < 0x07000e)
-#define NEAR__BROKEN_WHY "this kernel (6.19 to 7.0.13 on arm64) does not restart preempted sequences"
+#define NEAR__BROKEN_WHY "this kernel (6.19 to 7.0.13, arm64) does not restart preempted sequences"
 
 /* See x86_64_os.h. 220 is clone; its flags CLONE_VM | CLONE_VFORK | SIGCHLD. */
 #define NEAR__VFORK_ASM                                                                            \

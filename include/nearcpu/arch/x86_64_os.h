@@ -12,11 +12,12 @@
 #define NEAR__BROKEN_WHY ""
 
 /* vfork(): the child runs on this thread's memory, thread-local storage included, but without a
- * registration. So the thread's words name the dead area while the child runs; the parent's copies wait
- * in registers, which the kernel keeps. The return address waits in a register too, since the child
- * returns over the same stack; it jumps, so as to leave a shadow stack alone.
- * `state` is set before `area` and unset after it: a signal handler that finds the thread live must not
- * read its cpu from the dead area. Offsets: struct near__thread (rseq.h); 3 is NEAR__VFORKED. */
+ * registration. So the thread's words name the dead area while the child runs; the parent's copies
+ * wait in registers, which the kernel keeps. The return address waits in a register too, since the
+ * child returns over the same stack; it jumps, so as to leave a shadow stack alone.
+ * `state` is set before `area` and unset after it: a signal handler that finds the thread live must
+ * not read its cpu from the dead area. Offsets: struct near__thread (rseq.h); 3 is
+ * NEAR__VFORKED. */
 #define NEAR__VFORK_ASM                                                                            \
 	".text\n"                                                                                  \
 	".globl vfork\n"                                                                           \
