@@ -4,12 +4,18 @@
 #define NEARCPU_TESTS_FENCES_H
 
 static unsigned fences;
+static void (*fence_hook)(void); /* called before the next fence, once */
 
 void __real_near__fence(void);
 void __wrap_near__fence(void);
 
 void __wrap_near__fence(void)
 {
+	void (*hook)(void) = fence_hook;
+
+	fence_hook = NULL;
+	if (hook)
+		hook();
 	__atomic_add_fetch(&fences, 1, __ATOMIC_RELAXED);
 	__real_near__fence();
 }

@@ -10,6 +10,7 @@
 #include <nearcpu/stack.h>
 
 #include "fences.h"
+#include "nodes.h"
 #include "slots.h"
 
 #define INTERVAL_NS 1000000
@@ -26,62 +27,6 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
 	t->tv_sec = (time_t)(clock_ns / 1000000000);
 	t->tv_nsec = (long)(clock_ns % 1000000000);
 	return 0;
-}
-
-/* ---- nodes ---- */
-
-#define NODES 1000
-static struct near_stack_node nodes[NODES];
-static unsigned seen[NODES];
-
-static struct near_stack made(void)
-{
-	struct near_stack s;
-
-	memset(&s, 0x5a, sizeof(s));
-	errno = UNIT_ERRNO;
-	assert_int_equal(near_stack_init(&s), 0);
-	assert_int_equal(errno, UNIT_ERRNO);
-	memset(seen, 0, sizeof(seen));
-	fences_made();
-	return s;
-}
-
-static void done(struct near_stack *s)
-{
-	slots_leave();
-	near_stack_destroy(s);
-	assert_null(s->p);
-	clock_ns = 0;
-}
-
-static bool live(void)
-{
-	return near__process.usable;
-}
-
-static void push(struct near_stack *s, unsigned first, unsigned n)
-{
-	for (unsigned i = first; i < first + n; i++)
-		near_stack_push(s, &nodes[i]);
-}
-
-/* Counts the nodes of a list; each must be one that was not seen yet. */
-static unsigned note_list(const struct near_stack_node *list)
-{
-	unsigned n = 0;
-
-	for (; list; list = list->next, n++) {
-		assert_true(list >= nodes && list < nodes + NODES);
-		assert_int_equal(seen[list - nodes]++, 0);
-	}
-	return n;
-}
-
-static void expect_pops(struct near_stack *s, unsigned from, int step, unsigned n)
-{
-	for (unsigned i = 0; i < n; i++, from += (unsigned)step)
-		assert_ptr_equal(near_stack_pop(s), &nodes[from]);
 }
 
 /* ---- one slot ---- */
@@ -354,6 +299,7 @@ static void a_pop_steals_once_a_millisecond(void **state)
 	assert_ptr_equal(near_stack_steal(&s), &nodes[4]);
 	assert_int_equal(fences_made(), 2);
 	assert_non_null(near_stack_drain(&s));
+	clock_ns = 0;
 	done(&s);
 }
 
