@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* near_counter among threads: resets that lose nothing, reads that never go back; signal handlers and
- * forked children. */
+/* near_counter among threads: resets that lose nothing, reads that never go back; signal handlers
+ * and forked children. */
 #define _GNU_SOURCE
 #include "unit.h"
 

@@ -201,7 +201,7 @@ static void steal_finds_every_node(void **state)
 
 static struct near_stack *moving;
 
-/* What the threads of the victim may do until it is closed: pop their node, and push it elsewhere. */
+/* What the victim's threads may do until it is closed: pop their node, and push it elsewhere. */
 static void move_the_node(void)
 {
 	struct near_stack_node **from = near_percpu_at(moving->p, 5);

@@ -35,6 +35,7 @@ enum ops_object { OPS_COUNTER, OPS_STACK, OPS_REFCOUNT, OPS_SHARED, OPS_EXAMPLE 
 #define OPS_KILLS 4u
 #define OPS_REVIVES 8u
 #define OPS_COMPOSITE 16u /* several steps: only conservation can be asked */
+#define OPS_TWIN 64u      /* beside another operation, no different from one that comes before it */
 #define OPS_NOT_LIVE 32u  /* the thread is not live meanwhile; nor is a signal handler over it */
 
 struct op {
