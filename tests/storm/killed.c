@@ -3,6 +3,7 @@
 #include "killed.h"
 
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/mman.h>
 
 #include "storm.h"
@@ -65,6 +66,8 @@ int killed_adder(char **args)
 {
 	pthread_t thread;
 
+	/* A storm that is killed leaves nobody behind who adds for ever. */
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	CHECK(near_shared_attach(&adder.region, atoi(args[0])) == 0);
 	adder.board = map_board(atoi(args[1]));
 	adder.first = (unsigned)atoi(args[2]) * THREADS;
