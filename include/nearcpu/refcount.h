@@ -120,10 +120,11 @@ static inline void near_refcount_put(struct near_refcount *r)
 NEAR_API void near_refcount_kill(struct near_refcount *r);
 
 /* Takes a killed count into service again, with a new initial reference: after the release
- * callback, or while the caller holds a reference. */
+ * callback has returned, or while the caller holds a reference. */
 NEAR_API void near_refcount_revive(struct near_refcount *r);
 
-/* True from the moment on at which the last reference was put, until revive. */
+/* True from the moment on at which the last reference was put, until revive. The release callback
+ * may not have run yet. */
 NEAR_API bool near_refcount_is_zero(const struct near_refcount *r);
 
 #ifdef __cplusplus
