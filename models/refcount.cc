@@ -11,7 +11,7 @@
  *   FRESH     the slot and the word were not used before
  *   REVIVE    the killer holds a reference, revives, and kills again
  *   AGAIN     the killer revives after the release, and kills again; the others try to get a
- * reference
+ *             reference
  *   PORTABLE  no thread is live, and there is no fence
  *
  * The broken variants:

@@ -15,33 +15,27 @@
  * Who can be where, and what stops each:
  *
  * - A sequence that loaded OPEN and has not committed. The first fence interrupts every CPU that
- * runs a
- *   thread of the process, and the kernel aborts the sequence; a thread that does not run now is
- *   aborted when it resumes. If it committed before, the fence is a full barrier on its CPU and on
- *   ours: the change sees the commit.
+ *   runs a thread of the process, and the kernel aborts the sequence; a thread that does not run
+ *   now is aborted when it resumes. If it committed before, the fence is a full barrier on its CPU
+ *   and on ours: the change sees the commit.
  * - A sequence that begins after the CAS and before the fence, and loads OPEN from a stale line:
- * the
- *   same. One that begins after the fence loads CLOSED.
+ *   the same. One that begins after the fence loads CLOSED.
  * - A sequence on a weakly ordered CPU that, after the first fence, loads the data ahead of the
- * gate
- *   (its old content), then the gate when it is open again: it began before the gate was opened, so
- *   the second fence came while it ran, and aborted it. This is why one fence is not enough.
+ *   gate (its old content), then the gate when it is open again: it began before the gate was
+ *   opened, so the second fence came while it ran, and aborted it. This is why one fence is not
+ *   enough.
  * - A fallback is C code, which no fence stops. It never touches what sequences change. Where a
- * change
- *   must stop it too, its own word holds the state and is changed by CAS, or both hold a lock.
+ *   change must stop it too, its own word holds the state and is changed by CAS, or both hold a
+ *   lock.
  * - Another closer: near__gates_lock. It is also held by whoever opens a gate for the first time if
- * that
- *   must not happen during a change (refcount).
+ *   that must not happen during a change (refcount).
  * - A signal handler in the closer: finds its gate closed like any thread, and takes the fallback.
- * It
- *   must not close gates itself.
+ *   It must not close gates itself.
  * - fork: the prepare handler takes near__gates_lock, so no gate is closed for the time of a change
- * in
- *   the child. A child made by a bare clone() finds closed gates closed for ever: it takes the
+ *   in the child. A child made by a bare clone() finds closed gates closed for ever: it takes the
  *   fallback.
  * - The child of a vfork is never live, so it runs no sequence. As a closer it is a thread like
- * others:
- *   the fence goes by the address space.
+ *   others: the fence goes by the address space.
  * - A killed process takes the memory with it. Shared memory (shared.h) has no gates.
  *
  * Why plain loads and stores are enough within a slot: whoever has a slot next sees all that was

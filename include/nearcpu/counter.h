@@ -2,15 +2,12 @@
 /* near_counter: a statistics counter, one copy per slot.
  *
  * Cost:      add about 1 ns, no atomic instruction; read one load for each slot in use; a cached
- * read
- *            one clock reading.
+ *            read one clock reading.
  * Memory:    8 bytes per slot in use, and the handle.
  * Safety:    init, destroy, read_cached, reset: any thread. add, read: signal handlers too. Fork:
- * the
- *            child keeps its own copy of the count. No operation interrupts other CPUs.
+ *            the child keeps its own copy of the count. No operation interrupts other CPUs.
  * Order:     relaxed. A read counts every add that happened before it, and none twice; of adds that
- * run
- *            beside it, it may count any.
+ *            run beside it, it may count any.
  * Fallback:  a relaxed fetch_add on one of as many copies as there are CPUs.
  *
  * Concurrent with:   add   read  read_cached  reset  destroy

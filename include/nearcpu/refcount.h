@@ -6,16 +6,14 @@
  * when that reaches zero the release callback runs, once.
  *
  * Cost:      get and put about 1 ns each, no atomic instruction; after kill one atomic instruction.
- * kill
- *            makes one membarrier and revive another: they interrupt all CPUs that run this
+ *            kill makes one membarrier and revive another: they interrupt all CPUs that run this
  *            process.
  * Memory:    16 bytes per slot in use, and the handle.
  * Safety:    any thread. get, put, try_get: signal handlers too. Fork: the child has its own count.
  * Order:     what a thread did before its put happens before the release callback.
  * Fallback:  one word per CPU, changed by CAS; after kill the same exact count.
  * Misuse:    a put below zero, a get from zero, a second kill, a revive without kill stop the
- * program;
- *            while the count is per CPU a put too many is seen at kill.
+ *            program; while the count is per CPU a put too many is seen at kill.
  *
  * Concurrent with:   get   put  try_get  kill  revive  destroy
  *            get, put, try_get

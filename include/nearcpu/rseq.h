@@ -6,13 +6,11 @@
  * is always correct. near_rseq_status() says which of the two it is, and why.
  *
  * Cost:      near_cpu, near_cid, near_slot about 0.3 ns where live; else that of the cheapest
- * source the
- *            machine has (see `hint`), up to a system call.
+ *            source the machine has (see `hint`), up to a system call.
  * Memory:    208 bytes of thread-local storage.
  * Safety:    any thread, signal handlers, forked children, children of vfork() (which are never
- * live;
- *            the library's own vfork() sees to that, so it must come before the C library's: link
- *            it, do not dlopen it, in programs that call vfork).
+ *            live; the library's own vfork() sees to that, so it must come before the C library's:
+ *            link it, do not dlopen it, in programs that call vfork).
  * Order:     none. A number may be old by the time the caller looks at it.
  * Settings:  NEAR_CONF=rseq:off takes the portable path, slot:cpu or slot:cid chooses the slots,
  *            fence:off forbids interrupts to other CPUs (and so takes the portable path).

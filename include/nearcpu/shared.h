@@ -7,19 +7,15 @@
  *
  * Cost:      add about 1 ns, no atomic instruction; read one load for each cpu that added.
  * Memory:    (2 * cpus + 2) * (64 + size) bytes, rounded up to cache lines: allocated when the
- * region is
- *            made, so that no add meets a full disk.
+ *            region is made, so that no add meets a full disk.
  * Safety:    add, read: any thread, signal handlers. reset: any thread. Fork: the child goes on
- * adding
- *            to the same region. A process that is killed loses nothing it has added and blocks
- *            nobody.
+ *            adding to the same region. A process that is killed loses nothing it has added and
+ *            blocks nobody.
  * Order:     relaxed, as near_counter.
  * Fallback:  a relaxed fetch_add on the copies of the region that sequences do not write, so
- * processes
- *            with and without rseq can share it.
+ *            processes with and without rseq can share it.
  *
- * Concurrent with:   add   read  reset  close     (close: in the same process; others do not
- * matter)
+ * Concurrent with:   add   read  reset  close     (close: by the same process; by others it may)
  *            add      yes   yes   yes    no
  *            read     yes   yes   yes    no
  *            reset    yes   yes   yes    no

@@ -2,14 +2,12 @@
 /* near_stack: an intrusive stack of free objects, one list per slot.
  *
  * Cost:      push and pop about 1 ns each, no atomic instruction. A pop that finds the own slot
- * empty
- *            looks into the fallback lists, then, at most once a millisecond for each stack, takes
- *            another slot's list: two membarriers, which interrupt all CPUs that run this process.
- *            drain and steal do the same at each call.
+ *            empty looks into the fallback lists, then, at most once a millisecond for each stack,
+ *            takes another slot's list: two membarriers, which interrupt all CPUs that run this
+ *            process. drain and steal do the same at each call.
  * Memory:    16 bytes per slot in use, and the handle. The link is the node's own.
  * Safety:    any thread. push: signal handlers too. Fork: the child keeps its copy of every list.
- * The
- *            library never reads a node that was popped.
+ *            The library never reads a node that was popped.
  * Order:     a pop sees what was written to the node before its push.
  * Fallback:  as many shared lists as CPUs; push by CAS, pop with a lock.
  *
