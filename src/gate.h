@@ -12,7 +12,7 @@
  *     near__gate_open(gate) ...
  *     near__gates_unlock();
  *
- * Who can be where, and what stops each:
+ * Who can be where, and what stops each (models/gate.pml and gate.cc check it):
  *
  * - A sequence that loaded OPEN and has not committed. The first fence interrupts every CPU that
  *   runs a thread of the process, and the kernel aborts the sequence; a thread that does not run

@@ -15,7 +15,7 @@
  * Fallback:  a relaxed fetch_add on the copies of the region that sequences do not write, so
  *            processes with and without rseq can share it.
  *
- * Concurrent with:   add   read  reset  close     (close: by the same process; by others it may)
+ * Concurrent with:   add   read  reset  close     (close: in the same process)
  *            add      yes   yes   yes    no
  *            read     yes   yes   yes    no
  *            reset    yes   yes   yes    no
