@@ -242,15 +242,10 @@ static void on_learn(ucontext_t *c)
 	plant_starts(is_to_watch);
 }
 
-static bool in_text(uintptr_t ip)
-{
-	return ip >= trap.text_start && ip < trap.text_end;
-}
-
 static void on_trace(ucontext_t *c)
 {
 	uintptr_t ip = trap_ip(c);
-	bool known = !trap.ips || !in_text(ip);
+	bool known = !trap.ips || ip < trap.text_start || ip >= trap.text_end;
 
 	for (unsigned i = 0; i < trap.n && !known; i++)
 		known = trap.ips[i] == ip;
@@ -356,8 +351,10 @@ void trap_learn_again(void)
 		trap.breaks[i].learnt = false;
 }
 
-void trap_learn(enum trap_others others, void (*run)(void *arg), void *arg)
+unsigned trap_learn(enum trap_others others, void (*run)(void *arg), void *arg)
 {
+	unsigned known = 0;
+
 	trap.others = others;
 	trap.learning = trap.count;
 	for (unsigned i = 0; i < trap.count; i++)
@@ -367,6 +364,9 @@ void trap_learn(enum trap_others others, void (*run)(void *arg), void *arg)
 	run(arg);
 	trap.what = IDLE;
 	unplant_all();
+	for (unsigned i = 0; i < trap.count; i++)
+		known += !is_to_learn(i);
+	return known;
 }
 
 unsigned trap_trace(uintptr_t *ips, unsigned max, void (*run)(void *arg), void *arg)

@@ -69,8 +69,9 @@ struct trap_seq *trap_seq(unsigned i);
 
 /* Runs run(arg) with a watch on the sequences that it goes through, to learn where their
  * instructions begin. They are not protected meanwhile: nobody else may use the same slots. A
- * sequence must be seen to commit. `others`: what becomes of those that are known already. */
-void trap_learn(enum trap_others others, void (*run)(void *arg), void *arg);
+ * sequence must be seen to commit. `others`: what becomes of those that are known already.
+ * Returns how many sequences are known. */
+unsigned trap_learn(enum trap_others others, void (*run)(void *arg), void *arg);
 
 /* What trap_learn knows is what it saw in the first run that committed. After this it looks again,
  * and adds what is new: for sequences that go another way in another mode. */
