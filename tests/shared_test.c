@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <nearcpu/shared.h>
 
@@ -154,6 +155,34 @@ static void a_long_name_is_as_good(void **state)
 	assert_int_equal(files(directory), 1);
 }
 
+static void the_path_may_be_relative_or_a_link(void **state)
+{
+	struct near_shared s, same;
+	char before[512], link_name[128];
+	struct stat st;
+	mode_t mask = umask(027);
+
+	(void)state;
+	assert_non_null(getcwd(before, sizeof(before)));
+	assert_int_equal(chdir(directory), 0);
+	assert_int_equal(open_region(&s, "region", 8), 0);
+	umask(mask);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0640);
+	assert_int_equal(st.st_nlink, 1);
+	/* Its blocks are there, so that no add can meet a full disk. */
+	assert_true((uint64_t)st.st_blocks * 512 >= (uint64_t)st.st_size);
+	near_shared_add(&s, 0, 5);
+	snprintf(link_name, sizeof(link_name), "%s/link", directory);
+	assert_int_equal(symlink("region", link_name), 0);
+	assert_int_equal(open_region(&same, link_name, 8), 0);
+	assert_int_equal(near_shared_read(&same, 0), 5);
+	assert_int_equal(files(directory), 2);
+	close_region(&same);
+	close_region(&s);
+	assert_int_equal(chdir(before), 0);
+}
+
 static void descriptors_run_out(void **state)
 {
 	struct near_shared s, more;
@@ -180,6 +209,7 @@ int main(void)
 		cmocka_unit_test_teardown(bad_sizes_are_refused, remove_files),
 		cmocka_unit_test_teardown(what_open_says_is_passed_on, remove_files),
 		cmocka_unit_test_teardown(a_long_name_is_as_good, remove_files),
+		cmocka_unit_test_teardown(the_path_may_be_relative_or_a_link, remove_files),
 		cmocka_unit_test_teardown(descriptors_run_out, remove_files),
 	};
 

@@ -176,6 +176,35 @@ static void a_forked_child_is_like_its_parent(void **state)
 	assert_int_equal(status, live);
 }
 
+static void *outlive_the_main_thread(void *main_thread)
+{
+	CHECK(pthread_join(*(pthread_t *)main_thread, NULL) == 0);
+	for (int i = 0; i < 1000; i++)
+		near_counter_add(&signalled, 1);
+	unit_join(unit_start(start_with_a_signal, &(bool){false}));
+	_exit(near_counter_read(&signalled) == 2003 ? 0 : 1);
+}
+
+static void end_main_thread(void *unused)
+{
+	static pthread_t self;
+
+	(void)unused;
+	self = pthread_self();
+	signal(SIGUSR1, add_in_handler);
+	CHECK(near_counter_init(&signalled) == 0);
+	for (int i = 0; i < 1001; i++)
+		near_counter_add(&signalled, 1);
+	unit_start(outlive_the_main_thread, &self);
+	pthread_exit(NULL);
+}
+
+static void the_main_thread_may_end_first(void **state)
+{
+	(void)state;
+	unit_in_child(end_main_thread, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,6 +212,7 @@ int main(void)
 		cmocka_unit_test(detached_threads_come_and_go),
 		cmocka_unit_test(a_threads_first_use_may_be_in_a_handler),
 		cmocka_unit_test(a_forked_child_is_like_its_parent),
+		cmocka_unit_test(the_main_thread_may_end_first),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
