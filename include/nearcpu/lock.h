@@ -2,7 +2,7 @@
 /* near_lock: an 8-byte lock for very short critical sections.
  *
  * Cost:      lock and unlock without contention: one atomic instruction each. A waiter spins for
- *            14 pauses, yields up to seven times, then sleeps in a futex. An unlock makes a system
+ *            16 pauses, yields up to seven times, then sleeps in a futex. An unlock makes a system
  *            call only when somebody waits and nobody is on the way.
  * Memory:    8 bytes. Zero is a free lock: static and calloc'ed locks need no call, and
  *            constructors of any priority may use them. There is nothing to destroy.
