@@ -58,9 +58,9 @@
 #define ALONE NEAR__LOCK_ALONE
 
 /* The pauses are for a holder that runs, the yields for one that was preempted. Both are bounded: a
- * waiter of higher real-time priority must get out of the holder's way. No look at the word between
- * the pauses: each look takes the cache line from the threads that make progress. Three looks, after
- * 2, 4 and 8 pauses, cost two fifths of the throughput of sections of 1 ns. */
+ * waiter of higher real-time priority must get out of the holder's way. There is no look at the
+ * word between the pauses, as each look takes the cache line from the threads that make progress:
+ * three looks, after 2, 4 and 8 pauses, cost two fifths of the throughput of sections of 1 ns. */
 #define PAUSES 16
 #define YIELDS 7
 
