@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: MIT
+"""What all schedules share: where to stop a thread, what must come out, what was covered."""
+
+from collections import Counter
+from dataclasses import dataclass
+
+
+class Enough(Exception):
+    """There are failures enough to show."""
+
+
+@dataclass(frozen=True)
+class Way:
+    """How A's operation is run."""
+    name: str = "a thread"
+    thread: str = "a"  # of Scene
+    function: str = "emu_op"
+
+
+THREAD = Way()
+VFORK_CHILD = Way("the child of a vfork", function="emu_op_in_vfork")
+REFUSED_THREAD = Way("a thread that is not registered", thread="refused")
+
+
+def nowhere(_pc, _size):
+    return False
+
+
+class Explorer:
+    """Over all scenes of one program."""
+
+    def __init__(self, image, knowledge, max_failures):
+        self.image, self.knowledge, self.max_failures = image, knowledge, max_failures
+        # A sequence's end is a boundary too: there, nothing may be undone any more.
+        self.inside = {pc: s for s in image.sequences for pc in range(s.start, s.end + 1)}
+        self.aborted = set()
+        self.harassed = None  # addresses; A is aborted besides, once, where it comes to one
+        self.failures = []
+        self.runs = Counter()
+
+    def hook(self, machine):
+        """Has the machine ask before each instruction of the functions that hold sequences, and
+        before each that touches per-CPU data."""
+        ranges = sorted({self.image.function_at(s.start) for s in self.image.sequences})
+        for start, end in ranges:
+            machine.hook_code(start, end)
+        for pc in sorted(self.knowledge.events):
+            if not any(start <= pc < end for start, end in ranges):
+                machine.hook_code(pc, pc + 1)
+
+    def uncovered(self):
+        """Boundaries at which no sequence was ever aborted."""
+        pcs = set()
+        for sequence in self.image.sequences:
+            known, gap = self.knowledge.boundaries(sequence)
+            pcs.update(known)
+            if gap is not None:
+                pcs.add(gap)
+        return pcs - self.aborted
+
+    # Where to stop: functions for Machine.on_code and on_fence. n counts from 0.
+
+    def at_boundary(self, n):
+        def on_code(pc, size):
+            nonlocal n
+            sequence = self.inside.get(pc)
+            if not sequence:
+                return False
+            if pc < sequence.end:
+                self.knowledge.learn(pc, size, sequence)
+            n -= 1
+            return n < 0
+        return on_code
+
+    def outside(self, n):
+        """Before the n-th instruction that is in no sequence."""
+        def on_code(pc, _size):
+            nonlocal n
+            if pc in self.inside:
+                return False
+            n -= 1
+            return n < 0
+        return on_code
+
+    def at_commit(self):
+        def on_code(pc, size):
+            sequence = self.inside.get(pc)
+            return sequence is not None and pc + size == sequence.end
+        return on_code
+
+    def at_event(self, n):
+        """Before B's n-th access to per-CPU data, or membarrier."""
+        def on_fence():
+            nonlocal n
+            n -= 1
+            return n < 0
+
+        def on_code(pc, _size):
+            return pc in self.knowledge.events and on_fence()
+        return on_code, on_fence
+
+    def or_harassed(self, other):
+        def on_code(pc, size):
+            sequence = self.inside.get(pc)
+            if sequence and pc < sequence.end:
+                self.knowledge.learn(pc, size, sequence)
+            return pc in self.harassed or other(pc, size)
+        return on_code
+
+    def fail(self, text):
+        self.failures.append(text)
+        if len(self.failures) >= self.max_failures:
+            raise Enough
+
+    def describe(self, pc):
+        sequence = self.inside.get(pc)
+        return f"{pc:#x} ({sequence.name})" if sequence else f"{pc:#x}"
+
+
+class Case:
+    """Operations A and B in a scene."""
+
+    def __init__(self, explorer, scene, a, b, way=THREAD):
+        self.explorer, self.scene, self.a, self.b, self.way = explorer, scene, a, b, way
+        self.task_a, self.task_b = getattr(scene, way.thread), scene.b
+        self.at = []  # where threads were stopped
+        self._orders = {}
+        scene.kernel.aborted = explorer.aborted
+
+    def start_a(self):
+        self.scene.start(self.task_a, 0, self.a, self.way.function)
+
+    def start_b(self, task=None):
+        self.scene.start(task or self.task_b, 1, self.b)
+
+    def begin(self):
+        self.scene.begin()
+        self.at = []
+        self.start_a()
+
+    def stop_a(self, on_code):
+        """Runs A up to there. False: it came to its end before."""
+        return self._run_a(on_code) == "held" and self._note_a()
+
+    def stop_a_at_event(self, n):
+        return self.scene.run(self.task_a, *self.explorer.at_event(n)) == "held" and self._note_a()
+
+    def _note_a(self):
+        self.at.append(self.task_a.active().pc)
+        return True
+
+    def _run_a(self, on_code):
+        """Runs A, aborting it at harassed addresses."""
+        harassed = self.explorer.harassed
+        if not harassed:
+            return self.scene.run(self.task_a, on_code)
+        on_code = self.explorer.or_harassed(on_code)
+        while (why := self.scene.run(self.task_a, on_code)) == "held":
+            pc = self.task_a.active().pc
+            if pc not in harassed:
+                break
+            harassed.discard(pc)
+            self.scene.switch(self.task_a)
+        return why
+
+    def preempt_a(self, place=None):
+        aborted = self.scene.switch(self.task_a)
+        self.move_a(place)
+        return aborted
+
+    def move_a(self, place):
+        if place:
+            self.scene.kernel.move(self.task_a.active(), place)
+
+    def all_of_b(self, place):
+        """B on another place than where it waits: it comes there by a context switch."""
+        self.scene.switch(self.task_b, place)
+        self.start_b()
+        self.scene.finish(self.task_b)
+
+    def finish(self):
+        """Both go on to their ends, A first."""
+        if self.explorer.harassed and self.task_a.started:
+            self._run_a(nowhere)
+        self.scene.finish(self.task_a, self.task_b)
+
+    def has_sequences(self, op):
+        return op in self.explorer.knowledge.with_sequences
+
+    # What must come out.
+
+    def check(self, kind, orders=None):
+        """`orders`: for the two orders of complete operations, the places of A and B; None if only
+        conservation can be asked."""
+        self.explorer.runs[kind] += 1
+        text, problem = self.scene.outcome()
+        if not problem and orders:
+            wanted = [self._order(first, *places) for first, places in zip("AB", orders)]
+            if text not in wanted:
+                problem = "neither order of the two gives this, but\n    " + "\n    ".join(wanted)
+        if problem:
+            self.fail(kind, f"{problem}\n  It is\n    {text}")
+
+    def fail(self, kind, what):
+        where = " and ".join(self.explorer.describe(pc) for pc in self.at)
+        self.explorer.fail(f"{kind}: {self.a.name} by {self.way.name}, {self.b.name} beside it, "
+                           f"stopped at {where or 'nothing'}\n  ({self.scene.name}): {what}")
+
+    def _order(self, first, place_a, place_b):
+        """What two complete operations give, one after the other."""
+        key = (first, place_a, place_b)
+        if key not in self._orders:
+            self.scene.begin()
+            for who in "AB" if first == "A" else "BA":
+                task, place = (self.task_a, place_a) if who == "A" else (self.task_b, place_b)
+                self.scene.switch(task, place)
+                self.start_a() if who == "A" else self.start_b()
+                self.scene.finish(task)
+            self._orders[key] = self.scene.outcome()[0]
+        return self._orders[key]

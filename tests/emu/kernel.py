@@ -1,0 +1,418 @@
+# SPDX-License-Identifier: MIT
+"""A model of the kernel, as far as the program uses it: above all of rseq and membarrier.
+
+Sources: the kernel's kernel/rseq.c (rseq_ip_fixup, rseq_get_rseq_cs, the system call) and
+kernel/sched/membarrier.c. Where kernels differ, the model is the stricter one: it kills a process
+that writes the fields which are the kernel's (as since 7.0.10), or makes a system call in a
+sequence (as kernels with CONFIG_DEBUG_RSEQ do)."""
+
+import struct
+from dataclasses import dataclass, field
+
+from memory import EXECUTE, PAGE, READ, WRITE, round_up
+
+EPERM, ENOENT, EBADF, EAGAIN, ENOMEM, EBUSY, EINVAL, ENOSYS = 1, 2, 9, 11, 12, 16, 22, 38
+
+EMU_PARK, EMU_RETURNED = 0x7E00, 0x7E01
+MEMBARRIER_RSEQ, MEMBARRIER_REGISTER_RSEQ = 1 << 7, 1 << 8
+CLONE_VFORK = 0x4000
+CLONE_SETTLS, CLONE_PARENT_SETTID, CLONE_CHILD_CLEARTID = 0x80000, 0x100000, 0x200000
+CLONE_CHILD_SETTID = 0x1000000
+RSEQ_SIZE, FEATURE_SIZE = 32, 28
+UNREGISTERED = 0xFFFFFFFF
+
+FIRST_MMAP = 0x4000000
+FIRST_TID = 1000
+NOW = 1000  # seconds; the clock stands still, so that every run is the same
+RELEASE = b"6.18.0"
+
+
+DESCRIPTOR = struct.Struct("<IIQQQ")  # struct rseq_cs
+
+
+class Killed(Exception):
+    """The process would have been ended by a signal."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a thread runs. The kernel gives no two running threads the same of either number."""
+    cpu: int
+    cid: int
+    node: int
+
+    def ids(self):
+        return struct.pack("<II", self.cpu, self.cpu), struct.pack("<II", self.node, self.cid)
+
+
+@dataclass
+class Task:
+    """A thread as the kernel sees it."""
+    tid: int
+    pc: int = 0
+    sp: int = 0
+    tp: int = 0
+    home: int = 0  # the stack pointer while it waits for calls
+    registers: object = None  # saved while it does not run; None: it begins with what is named here
+    arguments: tuple = ()
+    place: Place = Place(0, 0, 0)
+    area: int = 0  # registered struct rseq, or 0
+    may_register: bool = True
+    waits_on: int = 0  # a futex
+    pending: bool = False  # stands before the effect of a system call
+    result: int = None  # of a system call that another task ended
+    child: "Task" = None  # of a vfork: this task waits for it
+    held_back: int = 0  # address at which a hook stopped it
+    started: bool = False  # runs a function that has not returned
+
+    def active(self):
+        return self.child.active() if self.child else self
+
+
+@dataclass
+class Process:
+    """What changes while the process runs and must come back with a snapshot."""
+    brk: int
+    next_map: int = FIRST_MMAP
+    next_tid: int = FIRST_TID
+    membarrier_registered: bool = False
+    files: dict = field(default_factory=dict)  # fd -> [name, position, size]
+
+    def copy(self):
+        return Process(self.brk, self.next_map, self.next_tid, self.membarrier_registered,
+                       {fd: list(f) for fd, f in self.files.items()})
+
+
+class Kernel:
+    def __init__(self, machine, image, nodes):
+        self.machine = machine
+        self.memory = machine.memory
+        self.cpu = image.cpu
+        self.nodes = nodes
+        self.process = Process(brk=round_up(image.end, 1 << 20))
+        self.first_brk = self.process.brk
+        self.tasks = []
+        # Address ranges that sequences, their closers and fallbacks change.
+        self.arenas, self.regions = [], []
+        self.aborted = set()  # instruction pointers at which a sequence was aborted
+        self.output = b""
+        self.fences = 0
+        self._handlers = {n: getattr(self, "sys_" + name) for n, name in self.cpu.calls.items()}
+        self.files = {"/sys/devices/system/cpu/possible": b"0-1\n",
+                      "/sys/devices/system/node/possible": b"0-1\n" if nodes > 1 else b"0\n"}
+
+    def new_task(self):
+        task = Task(self.process.next_tid)
+        self.process.next_tid += 1
+        self.tasks.append(task)
+        return task
+
+    # Restartable sequences.
+
+    def move(self, task, place):
+        """The task runs at this place from now on. A move is a context switch: preempt() first."""
+        task.place = place
+        self._write_ids(task)
+
+    def _write_ids(self, task):
+        if task.area:
+            at_0, at_20 = task.place.ids()
+            self.memory.write(task.area, at_0)
+            self.memory.write(task.area + 20, at_20)
+
+    def check_ids(self, task):
+        if not task.area:
+            return
+        at_0, at_20 = task.place.ids()
+        view = self.memory.view
+        if view[task.area:task.area + 8] != at_0 or view[task.area + 20:task.area + 28] != at_20:
+            raise Killed("SIGSEGV: the process wrote an id that is the kernel's")
+
+    def preempt(self, task):
+        """The task is taken off its CPU, gets a signal, or an interrupt by membarrier. True: a
+        sequence was aborted."""
+        task = task.active()
+        self.check_ids(task)
+        if not task.area or not self.memory.u64(task.area + 8):
+            return False
+        start, length, abort = self._descriptor(self.memory.u64(task.area + 8))
+        self.memory.write_u64(task.area + 8, 0)
+        if not start <= task.pc < start + length:
+            return False
+        self.aborted.add(task.pc)
+        task.pc = abort
+        return True
+
+    def _descriptor(self, address):
+        if not self.memory.is_mapped(address, 32):
+            raise Killed(f"SIGSEGV: rseq_cs points to {address:#x}")
+        version, flags, start, length, abort = DESCRIPTOR.unpack_from(self.memory.view, address)
+        if version or flags or abort - start < length and abort >= start:
+            raise Killed("SIGSEGV: rseq_cs points to no valid descriptor")
+        if self.memory.u32(abort - 4) != self.cpu.signature:
+            raise Killed("SIGSEGV: no signature before the abort handler")
+        return start, length, abort
+
+    def is_in_sequence(self, task):
+        if not task.area or not self.memory.u64(task.area + 8):
+            return False
+        start, length, _ = self._descriptor(self.memory.u64(task.area + 8))
+        return start < task.pc <= start + length
+
+    # System calls. A handler returns the result, or None if the task does not go on by itself.
+
+    def is_fence(self, task):
+        return (self.cpu.calls.get(self.machine.system_call_of(task)) == "membarrier" and
+                self.machine.system_call_arguments(task)[0] == MEMBARRIER_RSEQ)
+
+    def system_call(self, task):
+        """Returns None if the task goes on, or why it does not."""
+        number = self.machine.system_call_of(task)
+        if number == EMU_PARK:
+            return "parked"
+        self.check_ids(task)
+        if self.is_in_sequence(task):
+            raise Killed(f"SIGSEGV: system call {number} inside a sequence")
+        if number == EMU_RETURNED:
+            return "returned"
+        handler = self._handlers.get(number)
+        if not handler:
+            raise Killed(f"SIGSYS: the model has no system call {number}")
+        result = handler(task, *self.machine.system_call_arguments(task))
+        if result is not None:
+            self.machine.end_system_call(task, result)
+            return None
+        return "blocked" if task.waits_on else "switched"
+
+    def sys_rseq(self, task, area, size, flags, signature, *_):
+        if flags == 1:
+            if not area or task.area != area:
+                return -EINVAL
+            self.memory.write(area, struct.pack("<IIQIII", 0, UNREGISTERED, 0, 0, 0, 0))
+            task.area = 0
+            return 0
+        if flags or not task.may_register:
+            return -EINVAL
+        if task.area:
+            return -EBUSY if area == task.area and size == RSEQ_SIZE else -EINVAL
+        if size != RSEQ_SIZE or area % 32 or not area:
+            return -EINVAL
+        if signature & 0xFFFFFFFF != self.cpu.signature:
+            return -EPERM
+        task.area = area
+        self._write_ids(task)
+        return 0
+
+    def sys_membarrier(self, task, command, *_):
+        if command == 0:
+            return MEMBARRIER_RSEQ | MEMBARRIER_REGISTER_RSEQ
+        if command == MEMBARRIER_REGISTER_RSEQ:
+            self.process.membarrier_registered = True
+            return 0
+        if command != MEMBARRIER_RSEQ:
+            return -EINVAL
+        if not self.process.membarrier_registered:
+            return -EPERM
+        self.fences += 1
+        for other in self.tasks:
+            if other.active() is not task:
+                self.preempt(other)
+        return 0
+
+    def _fork_task(self, task):
+        child = self.new_task()
+        child.registers = self.machine.copy_registers(task)
+        child.place = task.place
+        child.tp, child.pc, child.sp = task.tp, task.pc, task.sp
+        child.result = 0
+        return child
+
+    def sys_vfork(self, task, *_):
+        # Not registered: a new address space would keep the registration, this one loses it.
+        task.child = self._fork_task(task)
+        self.tasks.remove(task.child)
+
+    def sys_clone(self, task, flags, stack, parent_tid, a3, a4, *_):
+        if flags & CLONE_VFORK:
+            return self.sys_vfork(task)
+        tls, child_tid = (a4, a3) if self.cpu.name == "x86_64" else (a3, a4)
+        child = self._fork_task(task)
+        child.sp = stack
+        if flags & CLONE_SETTLS:
+            child.tp = tls
+        if flags & CLONE_PARENT_SETTID:
+            self.memory.write_u32(parent_tid, child.tid)
+        if flags & CLONE_CHILD_SETTID:
+            self.memory.write_u32(child_tid, child.tid)
+        return child.tid
+
+    def sys_clone3(self, *_):
+        return -ENOSYS
+
+    def sys_exit(self, task, *_):
+        for parent in self.tasks:
+            while parent.child:
+                if parent.child is task:
+                    parent.child = None
+                    parent.result = task.tid
+                    return
+                parent = parent.child
+        raise Killed("a thread ended that was not to end")
+
+    sys_exit_group = sys_exit
+
+    def sys_futex(self, task, address, operation, value, *_):
+        if operation & 127 == 0:  # wait
+            if self.memory.u32(address) != value & 0xFFFFFFFF:
+                return -EAGAIN
+            task.waits_on = address
+            return None
+        if operation & 127 == 1:  # wake
+            sleepers = [t.active() for t in self.tasks if t.active().waits_on == address][:value]
+            for sleeper in sleepers:
+                sleeper.waits_on, sleeper.result = 0, 0
+            return len(sleepers)
+        return -ENOSYS
+
+    def sys_tgkill(self, *_):
+        raise Killed("the process ended itself: " + self.output.decode(errors="replace").strip())
+
+    def sys_write(self, _task, fd, address, size, *_):
+        if fd in (1, 2):
+            self.output += bytes(self.memory.view[address:address + size])
+        return size
+
+    def sys_writev(self, task, fd, vector, count, *_):
+        parts = (struct.unpack_from("<QQ", self.memory.view, vector + 16 * i) for i in range(count))
+        return sum(self.sys_write(task, fd, *part) for part in parts)
+
+    def sys_getcpu(self, task, cpu, node, *_):
+        for address, value in ((cpu, task.place.cpu), (node, task.place.node)):
+            if address:
+                self.memory.write_u32(address, value)
+        return 0
+
+    def sys_gettid(self, task, *_):
+        return task.tid
+
+    def sys_getpid(self, *_):
+        return FIRST_TID
+
+    def sys_sched_yield(self, *_):
+        return 0
+
+    def sys_clock_gettime(self, _task, _clock, address, *_):
+        self.memory.write(address, struct.pack("<QQ", NOW, 0))
+        return 0
+
+    # Memory.
+
+    def sys_brk(self, _task, address, *_):
+        if self.first_brk <= address < FIRST_MMAP - PAGE:
+            if address > self.process.brk:
+                self.memory.protect(self.process.brk, address - self.process.brk, READ | WRITE)
+                self.process.brk = round_up(address)
+        return self.process.brk
+
+    @staticmethod
+    def _protection(prot):
+        return (READ if prot & 1 else 0) | (WRITE if prot & 2 else 0) | (EXECUTE if prot & 4 else 0)
+
+    def sys_mmap(self, _task, address, size, prot, flags, fd, _offset):
+        fd &= 0xFFFFFFFF
+        if address or flags & 0x10:
+            raise Killed("SIGSYS: the model has no mmap at a given address")
+        if flags & 0x20 == 0 and fd not in self.process.files:
+            return -EBADF
+        address = self.process.next_map
+        self.process.next_map += round_up(size) + PAGE
+        if self.process.next_map > len(self.memory.view):
+            return -ENOMEM
+        self.memory.reserve(address, size, self._protection(prot))
+        if prot == 1:
+            self.arenas.append((address, address + size))
+        elif flags & 0x20 == 0:
+            self.regions.append((address, address + size))
+        return address
+
+    def sys_munmap(self, _task, address, size, *_):
+        self.memory.protect(address, size, None)
+        return 0
+
+    def sys_mprotect(self, _task, address, size, prot, *_):
+        if not self.memory.is_mapped(address, round_up(size)):
+            return -ENOMEM
+        self.memory.protect(address, size, self._protection(prot))
+        return 0
+
+    def sys_madvise(self, _task, address, size, advice, *_):
+        if advice == 4:  # MADV_DONTNEED
+            self.memory.clear(address, size)
+        return 0
+
+    # Files: those of sysfs that say what machine this is, and memory files.
+
+    def _open(self, name, content):
+        fd = 3
+        while fd in self.process.files:
+            fd += 1
+        self.process.files[fd] = [name, 0, content]
+        return fd
+
+    def sys_openat(self, _task, _directory, path, *_):
+        path = self.memory.text(path)
+        return self._open(path, self.files[path]) if path in self.files else -ENOENT
+
+    def sys_memfd_create(self, *_):
+        return self._open("memfd", b"")
+
+    def sys_fallocate(self, _task, fd, *_):
+        return 0 if fd in self.process.files else -EBADF
+
+    def sys_read(self, _task, fd, address, size, *_):
+        file = self.process.files.get(fd)
+        if not file:
+            return -EBADF
+        data = file[2][file[1]:file[1] + size]
+        file[1] += len(data)
+        self.memory.write(address, data)
+        return len(data)
+
+    def sys_close(self, _task, fd, *_):
+        return 0 if self.process.files.pop(fd, None) else -EBADF
+
+    # What the C library asks when it starts.
+
+    def sys_arch_prctl(self, task, code, address, *_):
+        if code != 0x1002:  # ARCH_SET_FS
+            return -EINVAL
+        task.tp = address
+        self.machine.set_thread_pointer(address)
+        return 0
+
+    def sys_uname(self, _task, address, *_):
+        fields = (b"Linux", b"emulated", RELEASE, b"", self.cpu.name.encode(), b"")
+        self.memory.write(address, b"".join(f.ljust(65, b"\0") for f in fields))
+        return 0
+
+    def sys_getrandom(self, _task, address, size, *_):
+        self.memory.write(address, bytes(i * 37 & 255 for i in range(size)))
+        return size
+
+    def sys_prlimit64(self, _task, _pid, _resource, _new, old, *_):
+        if old:
+            self.memory.write(old, struct.pack("<QQ", 8 << 20, 1 << 63))
+        return 0
+
+    def sys_set_tid_address(self, task, *_):
+        return task.tid
+
+    def _nothing(self, *_):
+        return 0
+
+    sys_set_robust_list = sys_rt_sigprocmask = sys_rt_sigaction = _nothing
+
+    def _not_there(self, *_):
+        return -ENOENT
+
+    sys_readlink = sys_readlinkat = _not_there

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: MIT
+"""The memory of the emulated process: guest addresses are offsets into one mapping of the host.
+
+While the process starts, the mapping is shared with a file of the host; freeze() then maps the
+file privately at the same place, so that revert() need only tell the kernel to forget the pages
+that were written since: exact, and its cost follows what was written."""
+
+import ctypes
+import os
+
+import unicorn
+
+SIZE = 256 << 20  # of the guest's address space
+PAGE = 4096
+MIB = 1 << 20
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int,
+                       ctypes.c_long)
+_libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
+_libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
+_PROT_RW, _SHARED, _PRIVATE, _FIXED, _DONTNEED = 3, 1, 2, 0x10, 4
+
+
+def round_up(n, to=PAGE):
+    return (n + to - 1) // to * to
+
+
+class Memory:
+    def __init__(self, emulator):
+        self._emulator = emulator
+        self._file = os.memfd_create("emulated")
+        os.ftruncate(self._file, SIZE)
+        self._host = None
+        self._map(_SHARED)
+        self.view = memoryview((ctypes.c_ubyte * SIZE).from_address(self._host)).cast("B")
+        self._areas = []  # (start, end, protection), sorted, without gaps of our own making
+        self._frozen = None
+
+    def _map(self, kind):
+        fixed = _FIXED if self._host else 0
+        host = _libc.mmap(self._host, SIZE, _PROT_RW, kind | fixed, self._file, 0)
+        if host in (None, ctypes.c_void_p(-1).value):
+            raise OSError(ctypes.get_errno(), "mmap of the emulated memory")
+        self._host = host
+
+    def close(self):
+        self.view.release()
+        _libc.munmap(self._host, SIZE)
+        os.close(self._file)
+
+    def freeze(self):
+        self._map(_PRIVATE)
+        self._frozen = list(self._areas)
+
+    def revert(self):
+        _libc.madvise(self._host, SIZE, _DONTNEED)
+        if self._areas != self._frozen:
+            self._become(self._frozen)
+
+    # Protection. Regions of the emulator are replaced as wholes: splitting one would copy it. To
+    # change the protection of a whole one costs little.
+
+    def protect(self, start, size, protection):
+        """Maps or changes [start, start + size); protection None unmaps it."""
+        end = start + round_up(size)
+        areas = []
+        for a, b, p in self._areas:
+            if b <= start or a >= end:
+                areas.append((a, b, p))
+            else:
+                areas += [(a, start, p)] if a < start else []
+                areas += [(end, b, p)] if b > end else []
+        if protection is not None:
+            areas.append((start, end, protection))
+        self._become(sorted(areas))
+
+    def _become(self, areas):
+        new, old = ({(a, b): p for a, b, p in x} for x in (areas, self._areas))
+        for a, b in old.keys() - new.keys():
+            self._emulator.mem_unmap(a, b - a)
+        for (a, b), p in new.items():
+            if (a, b) not in old:
+                self._emulator.mem_map_ptr(a, b - a, p, ctypes.c_void_p(self._host + a))
+            elif p != old[a, b]:
+                self._emulator.mem_protect(a, b - a, p)
+        self._areas = list(areas)
+
+    def reserve(self, start, size, protection):
+        """Maps it in parts that end where slots do."""
+        end = start + round_up(size)
+        while start < end:
+            part = min(end, (start // MIB + 1) * MIB)
+            self.protect(start, part - start, protection)
+            start = part
+
+    def is_mapped(self, start, size):
+        """True if every byte lies in an area."""
+        for a, b, _ in self._areas:
+            if a <= start < b:
+                if start + size <= b:
+                    return True
+                size -= b - start
+                start = b
+        return False
+
+    # Content.
+
+    def u64(self, address):
+        return int.from_bytes(self.view[address:address + 8], "little")
+
+    def u32(self, address):
+        return int.from_bytes(self.view[address:address + 4], "little")
+
+    def write(self, address, data):
+        self.view[address:address + len(data)] = data
+
+    def write_u32(self, address, value):
+        self.view[address:address + 4] = value.to_bytes(4, "little")
+
+    def write_u64(self, address, value):
+        self.view[address:address + 8] = value.to_bytes(8, "little")
+
+    def clear(self, address, size):
+        ctypes.memset(self._host + address, 0, size)
+
+    def text(self, address):
+        end = address
+        while self.view[end]:
+            end += 1
+        return bytes(self.view[address:end]).decode()
+
+
+READ, WRITE, EXECUTE = unicorn.UC_PROT_READ, unicorn.UC_PROT_WRITE, unicorn.UC_PROT_EXEC

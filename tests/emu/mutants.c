@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* The faults that are not in a macro. Linked with --wrap=near__fence. */
+#include "mutants.h"
+
+void __real_near__fence(void);
+void __wrap_near__fence(void);
+
+/* Fences come in pairs: before the change, and before the gates open again. */
+void __wrap_near__fence(void)
+{
+	static unsigned calls;
+	unsigned call = calls++ % 2;
+
+	if ((MUTANT == no_first_fence && call == 0) || (MUTANT == no_second_fence && call == 1))
+		return;
+	__real_near__fence();
+}
+
+/* A sequence that is in the program, and that no operation of the table runs. */
+#if MUTANT == forgotten
+bool mutants_forgotten(uint64_t *p);
+bool mutants_forgotten(uint64_t *p)
+{
+	uint64_t at, tmp;
+
+	__asm__ volatile goto(NEAR_SEQ_BEGIN NEAR_SLOT(at, p) NEAR_COMMIT8(at, at, 0)
+			      : NEAR_SEQ_OUT(tmp), [at] "=&r"(at)
+			      : NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p)
+			      : NEAR_SEQ_CLOBBER
+			      : near_failed);
+	NEAR_SEQ_EDGE;
+	return true;
+near_failed:
+	NEAR_SEQ_EDGE;
+	return false;
+}
+#endif

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* Faults for the test to find, one each: -include mutants.h -DMUTANT=name changes what the operations
+ * of seq.h are made of, in the library and everywhere else. */
+#ifndef NEARCPU_TESTS_EMU_MUTANTS_H
+#define NEARCPU_TESTS_EMU_MUTANTS_H
+
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <nearcpu/seq.h>
+
+#include "internal.h"
+
+#define two_stores 1
+#define commit_not_last 2
+#define index_outside 3
+#define no_live_check 4
+#define no_state_check 5
+#define no_gate_check 6
+#define no_first_fence 7
+#define no_second_fence 8
+#define passes_closed_gate 9
+#define forgotten 10
+
+/* What was stored stays when the sequence is aborted before its commit. */
+#if MUTANT == two_stores
+#undef NEAR_COMMIT8
+#define NEAR_COMMIT8(src, base, off)                                                               \
+	NEAR_STORE8(src, base, off) NEAR_STORE8(src, base, off) NEAR__SEQ_END
+#undef NEAR_COMMIT_ADD8
+#define NEAR_COMMIT_ADD8(src, base, off)                                                           \
+	NEAR__STORE_ADD8(src, base, off)                                                           \
+	NEAR_LOAD8(near_tmp, base, off) NEAR_STORE8(near_tmp, base, off) NEAR__SEQ_END
+
+/* Aborted behind the store, the sequence is run again. */
+#elif MUTANT == commit_not_last
+#undef NEAR__SEQ_END
+#define NEAR__SEQ_END                                                                              \
+	NEAR_MOVE(near_tmp, near_area)                                                             \
+	"72:\n\t"                                                                                  \
+	".set .Lnear_indexed, 2\n\t" NEAR__SEQ_HANDLER
+
+/* The thread may have moved since C code asked where it is. */
+#elif MUTANT == index_outside
+#undef NEAR_SEQ_IN
+#define NEAR_SEQ_IN                                                                                \
+	[near_area] "r"(near__self.area), [near_general] "r"((uint64_t)near__self.general),        \
+		[outside] "r"((uint64_t)near__index_now())
+#undef NEAR_INDEX
+#define NEAR_INDEX(dst) NEAR__MARK_INDEX NEAR_MOVE(dst, outside)
+#undef NEAR_INDEX_CPU
+#define NEAR_INDEX_CPU(dst) NEAR_INDEX(dst)
+
+/* The child of a vfork goes on as its parent, unprotected. */
+#elif MUTANT == no_live_check
+#undef NEAR__VFORK_ASM
+#define NEAR__VFORK_ASM ""
+
+#elif MUTANT == no_state_check
+#undef NEAR_BRANCH_MEM4X_NE
+#define NEAR_BRANCH_MEM4X_NE(base, index, n, label)
+
+#elif MUTANT == no_gate_check
+#undef NEAR_BRANCH_MEM4_NE
+#define NEAR_BRANCH_MEM4_NE(base, off, n, label)
+
+#elif MUTANT == passes_closed_gate
+#undef NEAR_BRANCH_MEM4_NE
+#define NEAR_BRANCH_MEM4_NE(base, off, n, label)                                                   \
+	NEAR_LOAD4(near_tmp, base, off) NEAR_BRANCH_ZERO(near_tmp, label)
+#endif
+
+#endif

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: MIT
+"""Which schedules are played where, and what must be true of the whole."""
+
+import contextlib
+
+import schedules
+from explore import REFUSED_THREAD, THREAD, VFORK_CHILD, Case, Enough, Explorer
+from kernel import Killed
+from scene import (BY_CID, BY_CPU, BY_NODE, FENCES, NOT_LIVE, REFCOUNT, REFUSED, SIGNAL_SAFE,
+                   STACK, TWIN, Deadlock, Scene, read_ops)
+from trace import Knowledge, Tracer, broken_rules
+
+OPEN, FALLBACK, EMPTY, KILLED = range(4)
+ONLY = {EMPTY: STACK, KILLED: REFCOUNT}  # what is different in these setups
+
+
+class Suite:
+    def __init__(self, image, inline_sequences, max_failures):
+        """`inline_sequences`: names of functions in headers that must be among those run here."""
+        self.image = image
+        self.inline_sequences = inline_sequences or ()
+        self.ops = read_ops(image)
+        self.knowledge = Knowledge()
+        self.explorer = Explorer(image, self.knowledge, max_failures)
+
+    def run(self):
+        """True: nothing is wrong."""
+        try:
+            for problem in self.image.problems:
+                self.explorer.fail(problem)
+            self._trace()
+            self._play_all()
+            self._play_stragglers()
+            for problem in broken_rules(self.image, self.knowledge):
+                self.explorer.fail(problem)
+            self._check_coverage()
+        except Enough:
+            pass
+        except (Killed, Deadlock) as error:
+            self.explorer.failures.append(f"before anything was stopped anywhere: {error}")
+        return not self.explorer.failures
+
+    def _trace(self):
+        tracer = Tracer(self.image, self.knowledge)
+        for mode, setup in ((BY_CID, OPEN), (BY_CID, FALLBACK), (BY_CID, EMPTY), (BY_CID, KILLED)):
+            tracer.trace(mode, setup, self.ops)
+        run = set().union(*self.knowledge.begun.values())
+        idle = [str(sequence) for sequence in self.image.sequences if sequence not in run]
+        idle += sorted(set(self.inline_sequences) - {s.name.partition(" ")[0] for s in run})
+        for name in idle:
+            self.explorer.fail(f"no operation of the table runs the sequence {name}")
+        if idle:
+            raise Enough
+
+    def _pairs(self, scene):
+        for a in self.ops:
+            if scene.setup in ONLY and a.object != ONLY[scene.setup]:
+                continue
+            for b in self.ops:
+                if a.object == b.object and scene.is_valid(a, b) and (a is b or not b.flags & TWIN):
+                    yield a, b
+
+    @contextlib.contextmanager
+    def _scene(self, mode, setup, hook=None):
+        scene = Scene(self.image, mode, setup, hook or self.explorer.hook)
+        try:
+            yield scene
+        finally:
+            scene.close()
+
+    # The schedules, the quickest to find a fault first.
+
+    def _play_all(self):
+        self._play_stale()
+        self._play(BY_CID, OPEN, self._meet)
+        for setup in (FALLBACK, EMPTY, KILLED):
+            self._play(BY_CID, setup, self._meet)
+        for setup in (OPEN, FALLBACK, KILLED):
+            self._play(BY_CID, setup, self._meet_in_c)
+        for mode in (BY_NODE, BY_CPU):
+            for setup in (OPEN, FALLBACK, EMPTY, KILLED):
+                self._play(mode, setup, self._meet_itself)
+        self._play(REFUSED, OPEN, self._meet_refused)
+
+    def _play(self, mode, setup, meet):
+        with self._scene(mode, setup) as scene:
+            for a, b in self._pairs(scene):
+                meet(scene, a, b)
+
+    def _case(self, scene, a, b, way=THREAD):
+        return Case(self.explorer, scene, a, b, way)
+
+    def _meet(self, scene, a, b):
+        case = self._case(scene, a, b)
+        if not schedules.preempted(case, scene.here):
+            return
+        if b.flags & SIGNAL_SAFE:
+            schedules.signalled(case)
+        if scene.setup == OPEN:
+            schedules.preempted(case, scene.elsewhere)
+            schedules.twice(case)
+            schedules.preempted(self._case(scene, a, b, VFORK_CHILD), scene.here)
+        if a is b:
+            schedules.moved(case)
+            schedules.harried(case)
+        if scene.setup == OPEN or b.flags & FENCES:
+            schedules.beside(case)
+
+    def _meet_in_c(self, scene, a, b):
+        """The slow paths and the closers against each other."""
+        if b.flags & (FENCES | NOT_LIVE) and a.flags & (FENCES | NOT_LIVE | TWIN):
+            schedules.crossed(self._case(scene, a, b))
+
+    def _meet_itself(self, scene, a, b):
+        if a is b:
+            case = self._case(scene, a, b)
+            schedules.preempted(case, scene.here)
+            if scene.setup == OPEN:
+                schedules.preempted(case, scene.elsewhere)
+                schedules.moved(case)
+
+    def _meet_refused(self, scene, a, b):
+        schedules.preempted(self._case(scene, a, b, REFUSED_THREAD), scene.here)
+        if a is b:
+            schedules.preempted(self._case(scene, a, b), scene.here)
+
+    def _play_stale(self):
+        def hook(machine):
+            self.explorer.hook(machine)
+            machine.hook_accesses()
+        with self._scene(BY_CID, OPEN, hook) as scene:
+            for a, b in self._pairs(scene):
+                if b.flags & FENCES:
+                    schedules.stale(self._case(scene, a, b))
+
+    # Coverage.
+
+    def _play_stragglers(self):
+        """A boundary that only a special interleaving leads to, such as the branch behind a gate
+        that was closed a moment ago: A is aborted there when it comes by."""
+        for mode in (BY_CID, BY_NODE):
+            for setup in (FALLBACK, OPEN, EMPTY, KILLED):
+                self.explorer.harassed = self.explorer.uncovered()
+                if not self.explorer.harassed:
+                    return
+                with self._scene(mode, setup) as scene:
+                    self._harass(scene)
+        self.explorer.harassed = None
+
+    def _harass(self, scene):
+        for a, b in self._pairs(scene):
+            begun = self.knowledge.begun.get(a, ())
+            if not any(self.explorer.inside[pc] in begun for pc in self.explorer.harassed):
+                continue
+            case = self._case(scene, a, b)
+            schedules.preempted(case, scene.here)
+            if a is b:
+                schedules.moved(case)
+            if b.flags & FENCES:
+                schedules.beside(case)
+            self.explorer.harassed &= self.explorer.uncovered()
+
+    def _check_coverage(self):
+        never = sorted(self.explorer.uncovered())
+        if never:
+            self.explorer.fail("no abort was tried at\n  " +
+                               "\n  ".join(self.explorer.describe(pc) for pc in never))
+
+    # What was done.
+
+    def summary(self):
+        boundaries = sum(len(self.knowledge.boundaries(s)[0]) for s in self.image.sequences)
+        runs = self.explorer.runs
+        kinds = ", ".join(f"{kind} {runs[kind]}" for kind in sorted(runs))
+        return (f"{self.image.cpu.name}: {len(self.image.sequences)} sequences, "
+                f"{boundaries} boundaries, aborts at {len(self.explorer.aborted)}; "
+                f"{sum(runs.values())} runs ({kinds})")

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: MIT
+"""What one run of each operation shows about the code: where instructions begin, which of them
+touch per-CPU data, and whether sequences keep the rules that only a run can show."""
+
+from dataclasses import dataclass, field
+
+from kernel import Killed
+from scene import HEADER, MIB, Scene
+
+
+@dataclass
+class Instruction:
+    size: int
+    sequence: object
+    reads: bool = False  # per-CPU data
+    writes: bool = False
+
+
+@dataclass
+class Knowledge:
+    """About one program; grows with each trace."""
+    instructions: dict = field(default_factory=dict)  # in sequences: pc -> Instruction
+    events: set = field(default_factory=set)  # pc of each instruction that touches per-CPU data
+    begun: dict = field(default_factory=dict)  # operation -> sequences that it enters
+    with_sequences: set = field(default_factory=set)  # operations that commit by a sequence
+
+    def learn(self, pc, size, sequence):
+        if pc not in self.instructions:
+            self.instructions[pc] = Instruction(size, sequence)
+        return self.instructions[pc]
+
+    def loads(self, sequence):
+        """Addresses of its instructions that load per-CPU data, but for the commit."""
+        return sorted(pc for pc, i in self.instructions.items()
+                      if i.sequence is sequence and i.reads and not i.writes)
+
+    def boundaries(self, sequence):
+        """The instructions of a sequence; the second value is where nothing was ever executed."""
+        pcs, pc = [], sequence.start
+        while pc < sequence.end:
+            if pc not in self.instructions:
+                return pcs, pc
+            pcs.append(pc)
+            pc += self.instructions[pc].size
+        return pcs, (None if pc == sequence.end else pc)
+
+
+class Tracer:
+    def __init__(self, image, knowledge):
+        self.image, self.knowledge = image, knowledge
+        self._by_pc = {pc: s for s in image.sequences for pc in range(s.start, s.end)}
+        self._now = None
+        self._pc = self._commits = 0
+        self._begun = None
+        self._machine = None
+
+    def trace(self, mode, setup, ops):
+        scene = Scene(self.image, mode, setup, self._hook)
+        try:
+            for op in ops:
+                if not scene.is_valid(op, ops[0]):
+                    continue
+                for task in (scene.a, scene.b):
+                    self._run(scene, task, op)
+        finally:
+            scene.close()
+
+    def _run(self, scene, task, op):
+        scene.begin()
+        scene.start(task, 0, op)
+        scene.machine.on_access = self._access
+        try:
+            commits = self._commits
+            self._begun = self.knowledge.begun.setdefault(op, set())
+            while scene.run(task, self._step) != "returned":
+                pass
+            if self._commits > commits:
+                self.knowledge.with_sequences.add(op)
+        except Killed:
+            pass  # the schedules will say so
+
+    def _hook(self, machine):
+        self._machine = machine
+        for address, _, size, flags in self.image.segments:
+            if flags & 1:
+                machine.hook_code(address, address + size)
+        machine.hook_accesses()
+
+    def _step(self, pc, size):
+        self._pc, self._now = pc, None
+        sequence = self._by_pc.get(pc)
+        if sequence:
+            self._now = self.knowledge.learn(pc, size, sequence)
+            self._begun.add(sequence)
+            self._commits += pc + size == sequence.end
+        return False
+
+    def _access(self, is_write, address, _size):
+        shared = self._is_per_cpu(address)
+        if shared:
+            self.knowledge.events.add(self._pc)
+        if self._now:
+            self._now.writes |= shared and is_write
+            self._now.reads |= shared and not is_write
+
+    def _is_per_cpu(self, address):
+        kernel = self._machine.kernel
+        if any(a <= address < b for a, b in kernel.regions):
+            return True
+        return address % MIB < MIB - HEADER and any(a <= address < b for a, b in kernel.arenas)
+
+
+def broken_rules(image, knowledge):
+    """Rules of a sequence that its executed instructions break."""
+    problems = []
+    for sequence in image.sequences:
+        pcs, gap = knowledge.boundaries(sequence)
+        if gap is not None:
+            problems.append(f"{sequence}: the instruction at {gap:#x} was never executed")
+            continue
+        for pc in pcs[:-1]:
+            if knowledge.instructions[pc].writes:
+                problems.append(f"{sequence}: the store at {pc:#x} is visible before the commit")
+        if not knowledge.instructions[pcs[-1]].writes:
+            problems.append(f"{sequence}: the last instruction is not the commit")
+    return problems
