@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Faults for the test to find, one each: -include mutants.h -DMUTANT=name changes what the operations
- * of seq.h are made of, in the library and everywhere else. */
+/* Faults for the test to find, one each: -include mutants.h -DMUTANT=name changes what the parts of
+ * seq.h are made of, in the library and everywhere else. */
 #ifndef NEARCPU_TESTS_EMU_MUTANTS_H
 #define NEARCPU_TESTS_EMU_MUTANTS_H
 

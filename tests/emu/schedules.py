@@ -107,8 +107,8 @@ def moved(case):
 
 
 def pairs_of_places(kind, case, play_to):
-    """Plays play_to(n, event) for all n and, for each, all events. It returns None: there is no n-th
-    place in A; False: B came to its end before the event."""
+    """Plays play_to(n, event) for all n and, for each, all events. It returns None: there is no
+    n-th place in A; False: B came to its end before the event."""
     def play(n):
         for event in count():
             played = play_to(n, event)
