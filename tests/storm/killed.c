@@ -3,8 +3,8 @@
 #include "killed.h"
 
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 #include "storm.h"
 
