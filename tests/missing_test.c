@@ -16,7 +16,7 @@ static void use_without_rseq(void *unused)
 	if (!filter_out(NEAR__SYS_RSEQ, ENOSYS))
 		_exit(77);
 	near_rseq_status(&status);
-	CHECK(!status.live && strstr(status.why, "no rseq"));
+	CHECK(!status.live && (!NEAR__HAS_SEQ || strstr(status.why, "no rseq")));
 	use_all(unused);
 }
 
@@ -27,7 +27,7 @@ static void use_without_membarrier(void *unused)
 	if (!filter_out(NEAR__SYS_MEMBARRIER, ENOSYS))
 		_exit(77);
 	near_rseq_status(&status);
-	CHECK(!status.live && strstr(status.why, "no membarrier"));
+	CHECK(!status.live && (!NEAR__HAS_SEQ || strstr(status.why, "no membarrier")));
 	use_all(unused);
 }
 

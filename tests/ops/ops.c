@@ -53,8 +53,8 @@ static void node_result(struct actor *me, const struct near_stack_node *node)
 	me->got += node != NULL;
 }
 
-/* Each inline function of the library once, out of line: so each sequence stands in the program once,
- * and whichever operation leads there counts. */
+/* Each inline function of the library once, out of line: so each sequence stands in the program
+ * once, and whichever operation leads there counts. */
 #define ONCE static __attribute__((noinline))
 
 ONCE void add(int64_t n)
@@ -160,8 +160,8 @@ static void stack_drain(struct actor *me)
 	list_result(me, near_stack_drain(&OBJ.stack));
 }
 
-/* A node that was popped is the popper's again, and goes back changed: what a free list is for. The list
- * then begins as before, which a pop in between must not take for unchanged. */
+/* A node that was popped is the popper's again, and goes back changed: what a free list is for. The
+ * list then begins as before, which a pop in between must not take for unchanged. */
 static void stack_pop_push(struct actor *me)
 {
 	struct near_stack_node *first = pop(), *second = pop();

@@ -4,8 +4,8 @@
  *
  *     ops_reset(); a.run(&x); stopped at some instruction; b.run(&y); a goes on
  *
- * The outcome must be that of one of the two orders of complete operations (ops_digest), where A is one
- * step (ops_is_one_step); always, nothing may be lost or be there twice (ops_conserved). */
+ * The outcome must be that of one of the two orders of complete operations (ops_digest), where A is
+ * one step (ops_is_one_step); always, nothing may be lost or be there twice (ops_conserved). */
 #ifndef NEARCPU_TESTS_OPS_H
 #define NEARCPU_TESTS_OPS_H
 
@@ -15,7 +15,8 @@
 
 #define OPS_RESULTS 12
 
-/* One for each logical thread: what its operations returned, and what they are known to have done. */
+/* One for each logical thread: what its operations returned, and what they are known to have
+ * done. */
 struct actor {
 	void *results[OPS_RESULTS]; /* nodes, or numbers cast to pointers */
 	unsigned n;
@@ -50,9 +51,9 @@ extern const unsigned ops_count;
 
 enum ops_setup {
 	OPS_OPEN,     /* the calling thread's slot is open; 3 nodes, 5 references, counts of 100 */
-	OPS_FALLBACK, /* the same content, all in fallback slots; the gates of the slots not yet open */
-	OPS_EMPTY,  /* as OPS_OPEN, but the stack is empty */
-	OPS_KILLED, /* as OPS_OPEN, but the reference count was killed */
+	OPS_FALLBACK, /* the same content, in fallback slots; the slots' gates not yet open */
+	OPS_EMPTY,    /* as OPS_OPEN, but the stack is empty */
+	OPS_KILLED,   /* as OPS_OPEN, but the reference count was killed */
 	OPS_SETUPS
 };
 
@@ -60,15 +61,16 @@ enum ops_setup {
 void ops_reset(void);
 void ops_reset_to(enum ops_setup setup);
 
-/* Opens the calling thread's slot of every object, where the setup has open slots; content stays. */
+/* Opens the calling thread's slot of every object, where the setup has open slots; content
+ * stays. */
 void ops_enter(void);
 
-/* False: the two must not run beside each other, or not in this setup (two kills, a revive of what was
- * not killed). */
+/* False: the two must not run beside each other, or not in this setup (two kills, a revive of what
+ * was not killed). */
 bool ops_pair_is_valid(enum ops_setup setup, const struct op *a, const struct op *b);
 
-/* True if `a`, stopped inside a sequence, has not taken effect yet or has completely: then the outcome
- * has the digest of one of the two orders. */
+/* True if `a`, stopped inside a sequence, has not taken effect yet or has completely: then the
+ * outcome has the digest of one of the two orders. */
 bool ops_is_one_step(enum ops_setup setup, const struct op *a);
 
 /* What can be observed, as text: totals, the lists of the stack by slot, each actor's results. */
