@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: MIT
+"""The kernels: which there are, and how one comes into the cache."""
+
+from dataclasses import dataclass
+from pathlib import Path
+import re
+
+from cache import Making, unpack
+from problem import Missing, Problem
+
+ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "riscv64": "riscv64"}
+# The small kernels for virtual machines, where there are such.
+META = {"x86_64": "linux-image-cloud-amd64", "aarch64": "linux-image-cloud-arm64",
+        "riscv64": "linux-image-riscv64"}
+# Name, suite, what its version begins with, and what is known to be missing, with the reason.
+KERNELS = {
+    "6.1": ("bookworm", "6.1.", {"riscv64": "Debian 12 has no riscv64"}),
+    "6.12": ("trixie", "6.12.", {}),
+    "newest": ("sid", "", {}),
+}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel in the cache."""
+    arch: str
+    name: str
+    version: str
+    image: Path
+
+
+def known_gap(arch, name):
+    """Why there is no such kernel, or None."""
+    return KERNELS[name][2].get(arch)
+
+
+def _needs(fields, prefixes):
+    names = re.split(r"\s*[,|]\s*", fields.get("Depends", ""))
+    names = [name.split(" ", 1)[0] for name in names]
+    return [name for name in names if name.startswith(prefixes)]
+
+
+def find_package(packages, meta):
+    """The package that holds the image: at the end of the chain that begins at the meta package.
+    Since 7.0 the image stands in linux-binary-*, which linux-image-* needs."""
+    name = meta
+    for _ in range(4):
+        if name not in packages:
+            raise Missing(f"the archive has no {name}")
+        needed = _needs(packages[name], ("linux-image-", "linux-binary-"))
+        if not needed:
+            return packages[name]
+        name = needed[0]
+    raise Problem(f"the dependencies of {meta} have no end")
+
+
+class Kernels:
+    """The kernels under `root`; `archive` is asked only for what is missing there."""
+
+    def __init__(self, root, archive, refresh):
+        self.root = root
+        self.archive = archive
+        self.refresh = refresh
+
+    def _cached(self, arch, name):
+        for image in sorted((self.root / f"{name}-{arch}").glob("*/vmlinu*")):
+            return Kernel(arch, name, image.parent.name, image)
+        return None
+
+    def get(self, arch, name):
+        """The kernel, fetched if it is not there or, with `refresh`, if there is a newer one."""
+        cached = self._cached(arch, name)
+        if cached and not self.refresh:
+            return cached
+        suite, begins, _ = KERNELS[name]
+        archive = self.archive()
+        debian = ARCHITECTURES[arch]
+        package = find_package(archive.packages(suite, debian, "linux-"), META[arch])
+        version = package["Version"]
+        if not version.startswith(begins):
+            raise Missing(f"Debian's {suite} has {version} instead of {begins}x")
+        if cached and cached.version == version:
+            return cached
+        deb = archive.download(package)
+        with Making(self.root / f"{name}-{arch}") as directory:
+            self._extract(deb, directory, version)
+        deb.unlink()
+        return self._cached(arch, name)
+
+    @staticmethod
+    def _extract(deb, directory, version):
+        unpack(deb, directory, "*/vmlinu*")
+        images = [path for path in directory.rglob("vmlinu*") if path.is_file()]
+        if not images:
+            raise Problem(f"{deb.name} has no image of a kernel in it")
+        (directory / version).mkdir()
+        images[0].rename(directory / version / images[0].name)

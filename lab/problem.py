@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: MIT
+"""What ends a run with a message instead of a trace."""
+
+
+class Problem(Exception):
+    """The message says what to do."""
+
+
+class Missing(Problem):
+    """The archive does not have it."""
