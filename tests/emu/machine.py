@@ -51,13 +51,15 @@ WATCHDOG = Watchdog()
 
 
 class Machine:
+    MEMORY = Memory
+
     def __init__(self, image, nodes=1, environment=()):
         self.image = image
         self.cpu = image.cpu
         self.nodes = nodes
         self.emulator = unicorn.Uc(self.cpu.uc_arch, self.cpu.uc_mode)
         cpus.prepare(self.emulator, self.cpu)
-        self.memory = Memory(self.emulator)
+        self.memory = self.MEMORY(self.emulator)
         self.kernel = Kernel(self, image, nodes)
         self.on_code = None  # (address, size) -> true to stop before this instruction
         self.on_access = None  # (is_write, address, size), before it takes place

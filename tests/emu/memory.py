@@ -10,7 +10,6 @@ import os
 
 import unicorn
 
-SIZE = 256 << 20  # of the guest's address space
 PAGE = 4096
 MIB = 1 << 20
 
@@ -28,26 +27,28 @@ def round_up(n, to=PAGE):
 
 
 class Memory:
+    SIZE = 256 << 20  # of the guest's address space
+
     def __init__(self, emulator):
         self._emulator = emulator
         self._file = os.memfd_create("emulated")
-        os.ftruncate(self._file, SIZE)
+        os.ftruncate(self._file, self.SIZE)
         self._host = None
         self._map(_SHARED)
-        self.view = memoryview((ctypes.c_ubyte * SIZE).from_address(self._host)).cast("B")
+        self.view = memoryview((ctypes.c_ubyte * self.SIZE).from_address(self._host)).cast("B")
         self._areas = []  # (start, end, protection), sorted, without gaps of our own making
         self._frozen = None
 
     def _map(self, kind):
         fixed = _FIXED if self._host else 0
-        host = _libc.mmap(self._host, SIZE, _PROT_RW, kind | fixed, self._file, 0)
+        host = _libc.mmap(self._host, self.SIZE, _PROT_RW, kind | fixed, self._file, 0)
         if host in (None, ctypes.c_void_p(-1).value):
             raise OSError(ctypes.get_errno(), "mmap of the emulated memory")
         self._host = host
 
     def close(self):
         self.view.release()
-        _libc.munmap(self._host, SIZE)
+        _libc.munmap(self._host, self.SIZE)
         os.close(self._file)
 
     def freeze(self):
@@ -55,7 +56,7 @@ class Memory:
         self._frozen = list(self._areas)
 
     def revert(self):
-        _libc.madvise(self._host, SIZE, _DONTNEED)
+        _libc.madvise(self._host, self.SIZE, _DONTNEED)
         if self._areas != self._frozen:
             self._become(self._frozen)
 

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* The program that cost.py runs: one function for each operation whose cost docs/scale.md tells,
+ * and what brings the objects into the state before it. cost.py calls them by name, on whichever
+ * CPU it wants. `empty` is what a call costs: it is subtracted. */
+#define _GNU_SOURCE
+#include <nearcpu/counter.h>
+#include <nearcpu/lock.h>
+#include <nearcpu/refcount.h>
+#include <nearcpu/shared.h>
+#include <nearcpu/stack.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* As in main.c. */
+#define EMU_PARK 0x7e00
+#define EMU_RETURNED 0x7e01
+
+#define CPUS 1024
+#define LINE 64
+#define MINUTE 60000000000u
+
+struct item {
+	struct near_stack_node node;
+} __attribute__((aligned(LINE)));
+
+/* Each on lines of its own, as objects are that belong to different users. */
+struct objects {
+	struct near_counter counter __attribute__((aligned(LINE)));
+	struct near_stack stack __attribute__((aligned(LINE)));
+	struct near_refcount refcount __attribute__((aligned(LINE)));
+	struct near_shared shared __attribute__((aligned(LINE)));
+	struct near_lock lock __attribute__((aligned(LINE)));
+	void *percpu __attribute__((aligned(LINE)));
+	uint64_t one __attribute__((aligned(LINE)));
+	pthread_mutex_t mutex __attribute__((aligned(LINE)));
+	uint64_t locked;
+	struct {
+		uint64_t value __attribute__((aligned(LINE)));
+	} shards[CPUS];
+	struct item items[CPUS];
+};
+
+struct objects cost_objects;
+uint64_t cost_shared_copies, cost_shared_stride;
+
+static void must(int error)
+{
+	if (error)
+		abort();
+}
+
+#define OP __attribute__((used, noinline)) void
+
+OP emu_return(void)
+{
+	for (;;)
+		syscall(EMU_RETURNED);
+}
+
+/* States before an operation. */
+
+OP cost_make(struct objects *o)
+{
+	must(near_counter_init(&o->counter));
+	must(near_stack_init(&o->stack));
+	must(near_refcount_init(&o->refcount, NULL));
+	must(near_shared_create(&o->shared, 64));
+	must(near_percpu_alloc(&o->percpu, sizeof(uint64_t), sizeof(uint64_t)));
+	cost_shared_copies = (uintptr_t)o->shared.copies;
+	cost_shared_stride = o->shared.stride;
+}
+
+/* Opens the slot of this CPU in every object; contents stay as they were, the stack empty. */
+OP cost_enter(struct objects *o)
+{
+	near_counter_add(&o->counter, 1);
+	near_stack_push(&o->stack, &o->items[0].node);
+	if (!near_stack_pop(&o->stack))
+		abort();
+	near_refcount_get(&o->refcount);
+	near_refcount_put(&o->refcount);
+	near_shared_add(&o->shared, 0, 1);
+}
+
+OP cost_put_in(struct objects *o, unsigned item)
+{
+	near_stack_push(&o->stack, &o->items[item].node);
+}
+
+/* Operations. */
+
+OP cost_empty(struct objects *o)
+{
+	(void)o;
+}
+
+OP cost_slot(struct objects *o)
+{
+	o->one = near_cpu();
+}
+
+OP cost_counter_add(struct objects *o)
+{
+	near_counter_add(&o->counter, 1);
+}
+
+OP cost_counter_read(struct objects *o)
+{
+	near_counter_read(&o->counter);
+}
+
+OP cost_counter_read_cached(struct objects *o)
+{
+	near_counter_read_cached(&o->counter, MINUTE);
+}
+
+OP cost_counter_reset(struct objects *o)
+{
+	near_counter_reset(&o->counter);
+}
+
+OP cost_stack_push(struct objects *o)
+{
+	near_stack_push(&o->stack, &o->items[1].node);
+}
+
+OP cost_stack_pop(struct objects *o)
+{
+	near_stack_pop(&o->stack);
+}
+
+OP cost_stack_pop_all(struct objects *o)
+{
+	near_stack_pop_all(&o->stack);
+}
+
+OP cost_stack_steal(struct objects *o)
+{
+	near_stack_steal(&o->stack);
+}
+
+OP cost_stack_drain(struct objects *o)
+{
+	near_stack_drain(&o->stack);
+}
+
+OP cost_refcount_get(struct objects *o)
+{
+	near_refcount_get(&o->refcount);
+}
+
+OP cost_refcount_put(struct objects *o)
+{
+	near_refcount_put(&o->refcount);
+}
+
+OP cost_refcount_try_get(struct objects *o)
+{
+	near_refcount_try_get(&o->refcount);
+}
+
+OP cost_refcount_get_and_kill(struct objects *o)
+{
+	near_refcount_get(&o->refcount);
+	near_refcount_kill(&o->refcount);
+}
+
+OP cost_refcount_kill(struct objects *o)
+{
+	near_refcount_kill(&o->refcount);
+}
+
+OP cost_refcount_revive(struct objects *o)
+{
+	near_refcount_revive(&o->refcount);
+}
+
+OP cost_shared_add(struct objects *o)
+{
+	near_shared_add(&o->shared, 0, 1);
+}
+
+OP cost_shared_read(struct objects *o)
+{
+	near_shared_read(&o->shared, 0);
+}
+
+OP cost_percpu_alloc(struct objects *o)
+{
+	near_percpu_alloc(&o->percpu, sizeof(uint64_t), sizeof(uint64_t));
+}
+
+OP cost_percpu_free(struct objects *o)
+{
+	near_percpu_free(o->percpu);
+}
+
+OP cost_lock_and_unlock(struct objects *o)
+{
+	near_lock_lock(&o->lock);
+	near_lock_unlock(&o->lock);
+}
+
+/* What programs do instead. */
+
+OP cost_mutex_add(struct objects *o)
+{
+	pthread_mutex_lock(&o->mutex);
+	o->locked++;
+	pthread_mutex_unlock(&o->mutex);
+}
+
+OP cost_atomic_add(struct objects *o)
+{
+	__atomic_fetch_add(&o->one, 1, __ATOMIC_RELAXED);
+}
+
+OP cost_sharded_add(struct objects *o)
+{
+	__atomic_fetch_add(&o->shards[sched_getcpu()].value, 1, __ATOMIC_RELAXED);
+}
+
+static void *wait_for_calls(void *unused)
+{
+	(void)unused;
+	for (;;)
+		syscall(EMU_PARK);
+	return NULL;
+}
+
+/* The second thread is never called. It is there because a C library may leave out atomic
+ * instructions in a process of one thread. */
+int main(void)
+{
+	pthread_t other;
+
+	must(pthread_create(&other, NULL, wait_for_calls, NULL));
+	wait_for_calls(NULL);
+}
