@@ -5,7 +5,7 @@
 include(CMakePackageConfigHelpers)
 
 set(near_libraries "")
-foreach(target nearcpu nearcpu_static)
+foreach(target nearcpu nearcpu_static nearcpu-torture nearcpu-torture_static)
   if(TARGET ${target})
     list(APPEND near_libraries ${target})
   endif()
@@ -43,6 +43,8 @@ foreach(kind LIB INCLUDE)
     set(near_pc_${kind} "\${prefix}/${CMAKE_INSTALL_${kind}DIR}")
   endif()
 endforeach()
-configure_file("${PROJECT_SOURCE_DIR}/packaging/nearcpu.pc.in"
-  "${PROJECT_BINARY_DIR}/packaging/nearcpu.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/packaging/nearcpu.pc" DESTINATION ${near_pc_dir})
+foreach(name nearcpu nearcpu-torture)
+  configure_file("${PROJECT_SOURCE_DIR}/packaging/${name}.pc.in"
+    "${PROJECT_BINARY_DIR}/packaging/${name}.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/packaging/${name}.pc" DESTINATION ${near_pc_dir})
+endforeach()

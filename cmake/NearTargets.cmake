@@ -28,10 +28,11 @@ function(near_target_defaults target)
   endif()
 endfunction()
 
-# near_add_library(name source...): shared as nearcpu::<name>, static as nearcpu::<name>_static,
-# both from the same position-independent objects. The symbols of the shared one are those of
-# packaging/lib<name>.map. It stays mapped after dlclose: threads hold pointers into it.
-function(near_add_library name)
+# near_add_library(name alias source...): shared as nearcpu::<alias>, static as
+# nearcpu::<alias>_static, both from the same position-independent objects. The symbols of the shared
+# one are those of packaging/lib<name>.map. It stays mapped after dlclose: threads hold pointers into
+# it.
+function(near_add_library name alias)
   add_library(${name}_objects OBJECT ${ARGN})
   near_target_defaults(${name}_objects)
   near_library_interface(${name}_objects PRIVATE)
@@ -39,29 +40,31 @@ function(near_add_library name)
 
   if(NEAR_STATIC)
     add_library(${name}_static STATIC $<TARGET_OBJECTS:${name}_objects>)
-    set_target_properties(${name}_static PROPERTIES OUTPUT_NAME ${name} LINKER_LANGUAGE C)
+    set_target_properties(${name}_static PROPERTIES
+      OUTPUT_NAME ${name} EXPORT_NAME ${alias}_static LINKER_LANGUAGE C)
     near_library_interface(${name}_static INTERFACE)
-    add_library(nearcpu::${name}_static ALIAS ${name}_static)
+    add_library(nearcpu::${alias}_static ALIAS ${name}_static)
   endif()
   if(NEAR_SHARED)
     near_add_shared(${name})
-    add_library(nearcpu::${name} ALIAS ${name})
+    set_target_properties(${name} PROPERTIES EXPORT_NAME ${alias})
+    add_library(nearcpu::${alias} ALIAS ${name})
   elseif(NEAR_STATIC)
-    add_library(nearcpu::${name} ALIAS ${name}_static)
+    add_library(nearcpu::${alias} ALIAS ${name}_static)
   else()
     message(FATAL_ERROR "NEAR_SHARED and NEAR_STATIC are both off: nothing to build")
   endif()
 endfunction()
 
 # Threads are part of libc in musl and from glibc 2.34 on; older ones keep them in a library.
-# Whoever is linked with the library has sequences, and must not be unloaded (see src/thread.c). A
-# program that contains the library shows the state to its plugins, which may contain it too.
+# Whoever is linked with the core has sequences, and must not be unloaded (see src/thread.c). A
+# program that contains the core shows the state to its plugins, which may contain it too.
 function(near_library_interface target scope)
   target_include_directories(${target} ${scope}
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
   target_link_libraries(${target} PRIVATE -pthread)
-  if(scope STREQUAL INTERFACE)
+  if(scope STREQUAL INTERFACE AND target MATCHES "^nearcpu(_static)?$")
     target_link_options(${target} INTERFACE LINKER:-z,nodelete)
     foreach(symbol near__self near__dead near__process)
       target_link_options(${target} INTERFACE LINKER:--export-dynamic-symbol=${symbol})

@@ -12,7 +12,6 @@
 #include "ops/ops.h"
 #include "trap/cross.h"
 #include "trap/first.h"
-#include "trap/trap_arch.h"
 
 /* The ways to find the slot, as near__self.general names them: by cid, by cpu, and by node and cid,
  * which on node 0 is the cid again. One process can try all three, one after the other, since each
@@ -129,8 +128,8 @@ static void no_sequence_was_forgotten(void **state)
 	unsigned forgotten = 0;
 
 	(void)state;
-	for (unsigned i = 0; i < trap_count(); i++) {
-		const struct trap_seq *s = trap_seq(i);
+	for (unsigned i = 0; i < near__trap_count(); i++) {
+		const struct trap_seq *s = near__trap_seq(i);
 
 		if (is_of_the_test(s->function))
 			continue;
@@ -151,13 +150,13 @@ static void progress_without_any_sequence(void **state)
 	choose_way(BY_CPU);
 	for (unsigned setup = 0; setup < OPS_SETUPS; setup++)
 		for (unsigned i = 0; i < ops_count; i++) {
-			struct trap_plan plan = {.seq = trap_count(), .others = TRAP_ABORT_OTHERS};
+			struct trap_plan plan = {.seq = near__trap_count(), .others = TRAP_ABORT_OTHERS};
 			struct actor a = {.id = 0}, none = {.id = 1};
 
 			if (!ops_pair_is_valid((enum ops_setup)setup, &ops[i], &ops[0]))
 				continue;
 			reset((enum ops_setup)setup);
-			trap_run(&plan, (void (*)(void *))ops[i].run, &a);
+			near__trap_run(&plan, (void (*)(void *))ops[i].run, &a);
 			assert_true(plan.aborts < MOST_ABORTS);
 			if (ops_conserved(&a, &none))
 				print_error("%s: %s\n", ops[i].name, ops_conserved(&a, &none));
@@ -177,7 +176,7 @@ static void signal_beside_first_operation(void **state)
 
 	(void)state;
 	/* ThreadSanitizer holds locks in the middle of an instrumented load. */
-	if (!TRAP_STEPS || NEAR__TSAN)
+	if (!NEAR__TRAP_STEPS || NEAR__TSAN)
 		skip();
 	choose_way(status.slot_kind == NEAR_SLOT_CPU ? BY_CPU : BY_CID);
 	for (unsigned i = 0; i < ops_count; i++)
@@ -239,7 +238,7 @@ static unsigned migrated(const struct op *op, unsigned seq, unsigned point)
 	reset(OPS_OPEN);
 	slot = near_slot();
 	before = live_of(slot);
-	trap_run(&plan, (void (*)(void *))op->run, &a);
+	near__trap_run(&plan, (void (*)(void *))op->run, &a);
 	if (!plan.met || !plan.aborted)
 		return 0;
 	assert_true(moved);
@@ -261,8 +260,8 @@ static void migration_at_each_instruction(void **state)
 		skip();
 	choose_way(BY_CPU);
 	for (unsigned i = 0; i < ops_count; i++)
-		for (unsigned q = 0; q < trap_count(); q++)
-			for (unsigned k = 0; is_alone(&ops[i]) && k + 1 < trap_seq(q)->points; k++)
+		for (unsigned q = 0; q < near__trap_count(); q++)
+			for (unsigned k = 0; is_alone(&ops[i]) && k + 1 < near__trap_seq(q)->points; k++)
 				runs += migrated(&ops[i], q, k);
 	unit_pin(0, NULL);
 	assert_true(runs > 0);
@@ -314,7 +313,7 @@ static unsigned closed(const struct op *op, unsigned seq, unsigned point)
 
 	reset(OPS_OPEN);
 	closer.slot = near_slot();
-	trap_run(&plan, (void (*)(void *))op->run, &a);
+	near__trap_run(&plan, (void (*)(void *))op->run, &a);
 	if (!plan.met)
 		return 0;
 	assert_true(is_same(closer.live, live_of(closer.slot)));
@@ -330,8 +329,8 @@ static void closed_gates_turn_sequences_away(void **state)
 	(void)state;
 	choose_way(BY_CPU);
 	for (unsigned i = 0; i < ops_count; i++)
-		for (unsigned q = 0; minds_gates(&ops[i]) && q < trap_count(); q++)
-			for (unsigned k = 0; k < trap_seq(q)->points; k++)
+		for (unsigned q = 0; minds_gates(&ops[i]) && q < near__trap_count(); q++)
+			for (unsigned k = 0; k < near__trap_seq(q)->points; k++)
 				runs += closed(&ops[i], q, k);
 	assert_true(runs > 0);
 }
@@ -381,14 +380,14 @@ int main(void)
 	};
 
 	near_rseq_status(&status);
-	if (!status.live || trap_open() <= 0 || !unit_pin(0, NULL)) {
+	if (!status.live || near__trap_open() <= 0 || !unit_pin(0, NULL)) {
 		puts("skipped: no sequences here");
 		return 77;
 	}
 	for (int i = 0; i < WAYS; i++) {
 		if (!choose_way(i))
 			continue;
-		trap_learn_again();
+		near__trap_learn_again();
 		cross_learn(library());
 	}
 	return cmocka_run_group_tests(tests, NULL, NULL);

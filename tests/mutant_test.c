@@ -67,15 +67,15 @@ static bool caught_by_migration(const struct mutant *m)
 	struct mutant_copy *p;
 	unsigned left;
 
-	for (plan.seq = 0; plan.seq < trap_count(); plan.seq++) {
-		if (strcmp(trap_seq(plan.seq)->function, m->name) != 0)
+	for (plan.seq = 0; plan.seq < near__trap_count(); plan.seq++) {
+		if (strcmp(near__trap_seq(plan.seq)->function, m->name) != 0)
 			continue;
 		unit_pin(0, NULL);
 		near_slot();
 		near__self.general = 1; /* slots by cpu, in any process */
 		left = near_slot();
 		p = mutant_object();
-		trap_run(&plan, add, (void *)(uintptr_t)m);
+		near__trap_run(&plan, add, (void *)(uintptr_t)m);
 		assert_true(plan.met);
 		unit_pin(0, NULL);
 		return count_of(p, left) != 0;
@@ -154,7 +154,7 @@ int main(void)
 	struct near_rseq_status st;
 
 	near_rseq_status(&st);
-	if (!st.live || trap_open() <= 0 || !unit_pin(0, NULL)) {
+	if (!st.live || near__trap_open() <= 0 || !unit_pin(0, NULL)) {
 		puts("skipped: no sequences here");
 		return 77;
 	}

@@ -151,7 +151,7 @@ static const struct orders *orders_of(struct scene *s)
 
 static void report(struct scene *s, const char *what)
 {
-	const struct trap_seq *seq = trap_seq(s->plan.seq);
+	const struct trap_seq *seq = near__trap_seq(s->plan.seq);
 	char text[512];
 
 	s->c->failures++;
@@ -170,7 +170,7 @@ static bool attempt(struct scene *s, int times)
 {
 	for (int i = 0; i < times; i++) {
 		prepare(s);
-		trap_run(&s->plan, run_a, s);
+		near__trap_run(&s->plan, run_a, s);
 		if (s->plan.met)
 			return true;
 	}
@@ -200,7 +200,7 @@ static bool is_in_order(struct scene *s, bool last)
 
 static void judge(struct scene *s)
 {
-	const struct trap_seq *seq = trap_seq(s->plan.seq);
+	const struct trap_seq *seq = near__trap_seq(s->plan.seq);
 	bool last = s->plan.point == seq->points - 1;
 	const char *lost = s->c->suite->conserved(&s->actor_a, &s->actor_b);
 
@@ -254,7 +254,7 @@ static bool is_first(struct scene *s)
 /* What a run passes without any abort is tried so; the rest with those before it aborted. */
 static void cross_sequence(struct scene *s, unsigned seq)
 {
-	unsigned last = trap_seq(seq)->points - 1;
+	unsigned last = near__trap_seq(seq)->points - 1;
 
 	s->plan = (struct trap_plan){.seq = seq, .arg = s};
 	s->first = is_first(s);
@@ -283,8 +283,8 @@ void cross_run(struct cross *c)
 				continue;
 			for (unsigned i = 0; i < MAX_OPS; i++)
 				orders[i].known = false;
-			for (unsigned q = 0; q < trap_count(); q++)
-				if (trap_seq(q)->points)
+			for (unsigned q = 0; q < near__trap_count(); q++)
+				if (near__trap_seq(q)->points)
 					cross_sequence(&s, q);
 		}
 }
@@ -304,7 +304,7 @@ static unsigned learn_once(const struct suite *suite)
 				if (!suite->pair_is_valid(s.setup, s.a, &suite->ops[0]))
 					continue;
 				prepare(&s);
-				known = trap_learn((enum trap_others)others, run_a, &s);
+				known = near__trap_learn((enum trap_others)others, run_a, &s);
 			}
 	return known;
 }

@@ -5,7 +5,7 @@
 #define NEARCPU_TESTS_CROSS_H
 
 #include "../ops/ops.h"
-#include "trap.h"
+#include "torture/trap.h"
 
 /* A table of operations with what is needed to judge them; see ops.h for each. */
 struct suite {

@@ -2,20 +2,21 @@
 #define _GNU_SOURCE
 #include "first.h"
 
+#include <link.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "trap.h"
-#include "where.h"
+#include "torture/names.h"
+#include "trace.h"
 
 #define MAX_IPS 4096
 
 struct visit {
 	const struct op *first, *in_handler;
 	struct actor a, b;
-	struct trap_at at;
+	struct trace_at at;
 	uintptr_t *ips;
 	unsigned n;
 };
@@ -39,7 +40,7 @@ static void *trace_thread(void *visit)
 {
 	struct visit *v = visit;
 
-	v->n = trap_trace(v->ips, MAX_IPS, run_first, v);
+	v->n = trace(v->ips, MAX_IPS, run_first, v);
 	return NULL;
 }
 
@@ -47,7 +48,7 @@ static void *visit_thread(void *visit)
 {
 	struct visit *v = visit;
 
-	trap_run_at(&v->at, run_first, v);
+	trace_run_at(&v->at, run_first, v);
 	return NULL;
 }
 
@@ -78,11 +79,25 @@ static unsigned judge(struct visit *v, unsigned i)
 	return 1;
 }
 
+/* The program itself comes first. */
+static int open_program(struct dl_phdr_info *object, size_t size, void *names)
+{
+	(void)size;
+	near__names_open(names, "/proc/self/exe", object->dlpi_addr);
+	return 1;
+}
+
 /* A sanitizer runs its own code, C++ and assembly, around the handler: a breakpoint there would
  * meet itself. */
 static bool is_of_a_sanitizer(uintptr_t ip)
 {
-	const char *name = where(ip);
+	static struct names program;
+	const char *name;
+	uintptr_t offset;
+
+	if (!program.image)
+		dl_iterate_phdr(open_program, &program);
+	name = near__name_of(&program, ip, &offset);
 
 	return *name == '?' || strncmp(name, "_Z", 2) == 0 || strstr(name, "san") ||
 	       strstr(name, "interceptor");
@@ -102,7 +117,7 @@ unsigned first_visit(const struct op *first, bool (*wanted)(const struct op *in_
 			    is_of_a_sanitizer(v.ips[i]))
 				continue;
 			v.in_handler = &ops[b];
-			v.at = (struct trap_at){.ip = v.ips[i], .meet = run_in_handler, .arg = &v};
+			v.at = (struct trace_at){.ip = v.ips[i], .meet = run_in_handler, .arg = &v};
 			on_thread(visit_thread, &v);
 			if (!v.at.met)
 				break; /* the trace itself, or a path that only its aborts take */

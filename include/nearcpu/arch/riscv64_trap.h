@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* What src/torture must know of riscv64; x86_64_trap.h says what each one is. */
+#ifndef NEARCPU_ARCH_RISCV64_TRAP_H
+#define NEARCPU_ARCH_RISCV64_TRAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+#define NEAR__BREAK_SIZE 2
+#define NEAR__BREAK_BYTES {0x02, 0x90} /* c.ebreak */
+#define NEAR__BREAK_PASSED 0u
+#define NEAR__TRAP_STEPS false
+
+/* It stands in the place of x0. */
+static inline uintptr_t near__trap_ip(const ucontext_t *c)
+{
+	return (uintptr_t)c->uc_mcontext.__gregs[0];
+}
+
+static inline void near__trap_set_ip(ucontext_t *c, uintptr_t ip)
+{
+	c->uc_mcontext.__gregs[0] = ip;
+}
+
+static inline void near__trap_set_step(ucontext_t *c, bool on)
+{
+	(void)c;
+	(void)on;
+}
+
+static inline void near__trap_call_handler(void)
+{
+}
+
+/* The low two bits tell compressed instructions from full ones. */
+static inline unsigned near__trap_length(uintptr_t ip)
+{
+	return (*(const uint16_t *)ip & 3) == 3 ? 4 : 2;
+}
+
+#endif

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* What src/torture must know of x86_64: its breakpoint, where a signal's context keeps the
+ * instruction pointer, and how to find where instructions begin. */
+#ifndef NEARCPU_ARCH_X86_64_TRAP_H
+#define NEARCPU_ARCH_X86_64_TRAP_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+/* int3: one byte, so that no jump into what follows meets a part of it. */
+#define NEAR__BREAK_SIZE 1
+#define NEAR__BREAK_BYTES {0xcc}
+/* The instruction pointer is saved behind it. */
+#define NEAR__BREAK_PASSED 1u
+/* Instructions are told apart by running them one by one: the CPU knows their lengths best. */
+#define NEAR__TRAP_STEPS true
+
+static inline uintptr_t near__trap_ip(const ucontext_t *c)
+{
+	return (uintptr_t)c->uc_mcontext.gregs[REG_RIP];
+}
+
+static inline void near__trap_set_ip(ucontext_t *c, uintptr_t ip)
+{
+	c->uc_mcontext.gregs[REG_RIP] = (greg_t)ip;
+}
+
+/* By the trap flag. */
+static inline void near__trap_set_step(ucontext_t *c, bool on)
+{
+	if (on)
+		c->uc_mcontext.gregs[REG_EFL] |= 0x100;
+	else
+		c->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)0x100;
+}
+
+/* Hands over to the handler, outside of any sequence. */
+static inline void near__trap_call_handler(void)
+{
+	__asm__ volatile("int3" : : : "memory");
+}
+
+static inline unsigned near__trap_length(uintptr_t ip)
+{
+	(void)ip;
+	return 0;
+}
+
+#endif

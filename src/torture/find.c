@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/* Descriptors are found by their form in the memory of the process, where their addresses are
+ * relocated already: five fields that name text of the same object, and the signature before the
+ * abort address, which the kernel demands. That needs neither sections nor symbols. */
+#define _GNU_SOURCE
+#include "find.h"
+
+#include <errno.h>
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "names.h"
+
+/* As the kernel defines it. */
+struct descriptor {
+	uint32_t version, flags;
+	uint64_t start, length, abort;
+};
+#define MAX_LENGTH 65536
+
+struct text {
+	uintptr_t start, end;
+	int protection;
+};
+
+/* Memory that no sanitizer knows as an object of the program. */
+#define READS_ANYTHING __attribute__((no_sanitize("address"), no_sanitize("thread")))
+
+struct finder {
+	struct found *out;
+	const struct dl_phdr_info *object;
+	unsigned room;
+	int error;
+};
+
+static uintptr_t start_of(const struct finder *f, const ElfW(Phdr) * p)
+{
+	return f->object->dlpi_addr + p->p_vaddr;
+}
+
+static bool is_text(const struct finder *f, uint64_t address, uint64_t size)
+{
+	for (unsigned i = 0; i < f->object->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &f->object->dlpi_phdr[i];
+
+		if (p->p_type == PT_LOAD && (p->p_flags & PF_X) && address >= start_of(f, p) &&
+		    size <= p->p_memsz && address - start_of(f, p) <= p->p_memsz - size)
+			return true;
+	}
+	return false;
+}
+
+READS_ANYTHING static bool is_descriptor(const struct finder *f, const struct descriptor *d)
+{
+	uint32_t signature = NEAR__SIGNATURE;
+	const unsigned char *before;
+
+	if (d->version || d->flags || d->length == 0 || d->length > MAX_LENGTH ||
+	    d->abort < sizeof(signature) || !is_text(f, d->start, d->length) ||
+	    !is_text(f, d->abort - sizeof(signature), sizeof(signature) + 1))
+		return false;
+	before = (const unsigned char *)(uintptr_t)d->abort - sizeof(signature);
+	for (size_t i = 0; i < sizeof(signature); i++)
+		if (before[i] != ((const unsigned char *)&signature)[i])
+			return false;
+	return true;
+}
+
+static bool is_known(const struct finder *f, const struct descriptor *d)
+{
+	for (unsigned i = 0; i < f->out->count; i++)
+		if (f->out->seqs[i].start == d->start && f->out->seqs[i].abort == d->abort)
+			return true;
+	return false;
+}
+
+/* Where instructions tell their length, all boundaries are known at once. */
+static void find_points(struct trap_seq *s)
+{
+	uintptr_t ip = s->start;
+
+	if (NEAR__TRAP_STEPS)
+		return;
+	for (; ip < s->end && s->points < TRAP_MAX_POINTS - 1; ip += near__trap_length(ip))
+		s->point[s->points++] = ip;
+	s->point[s->points++] = ip;
+	s->too_long = ip < s->end;
+}
+
+READS_ANYTHING static void add(struct finder *f, const struct descriptor *d)
+{
+	struct found *out = f->out;
+	struct trap_seq *s;
+
+	if (is_known(f, d))
+		return;
+	if (out->count == f->room) {
+		f->room = f->room ? 2 * f->room : 16;
+		s = realloc(out->seqs, f->room * sizeof(*s));
+		if (!s) {
+			f->error = -ENOMEM;
+			return;
+		}
+		out->seqs = s;
+	}
+	s = &out->seqs[out->count++];
+	memset(s, 0, sizeof(*s));
+	s->start = d->start;
+	s->end = d->start + d->length;
+	s->abort = d->abort;
+	find_points(s);
+}
+
+/* The linker may leave descriptors anywhere in the loaded file; what is beyond its bytes is zero
+ * at first, and descriptors are not made at run time. */
+READS_ANYTHING static void search(struct finder *f, const ElfW(Phdr) * p)
+{
+	uintptr_t at = (start_of(f, p) + 7) & ~(uintptr_t)7;
+	uintptr_t end = start_of(f, p) + p->p_filesz;
+
+	for (; at + sizeof(struct descriptor) <= end && !f->error; at += 8)
+		if (*(const uint64_t *)at == 0 && is_descriptor(f, (const struct descriptor *)at))
+			add(f, (const struct descriptor *)at);
+}
+
+static void add_text(struct finder *f, const ElfW(Phdr) * p)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	struct text *texts = realloc(f->out->texts, (f->out->text_count + 1) * sizeof(*texts));
+
+	if (!texts) {
+		f->error = -ENOMEM;
+		return;
+	}
+	f->out->texts = texts;
+	texts[f->out->text_count++] = (struct text){
+		.start = start_of(f, p) & ~(page - 1),
+		.end = (start_of(f, p) + p->p_memsz + page - 1) & ~(page - 1),
+		.protection = PROT_EXEC | (p->p_flags & PF_R ? PROT_READ : 0) |
+			      (p->p_flags & PF_W ? PROT_WRITE : 0),
+	};
+}
+
+/* The program itself comes first, and has no name. */
+static void name_functions(struct finder *f, unsigned first)
+{
+	const char *path = f->object->dlpi_name;
+	struct names w;
+
+	near__names_open(&w, path && *path ? path : "/proc/self/exe", f->object->dlpi_addr);
+	for (unsigned i = first; i < f->out->count; i++) {
+		struct trap_seq *s = &f->out->seqs[i];
+
+		s->function = strdup(near__name_of(&w, s->start, &s->offset));
+		if (!s->function)
+			f->error = -ENOMEM;
+	}
+	near__names_close(&w);
+}
+
+static int visit(struct dl_phdr_info *object, size_t size, void *finder)
+{
+	struct finder *f = finder;
+	unsigned first = f->out->count;
+
+	(void)size;
+	f->object = object;
+	for (unsigned i = 0; i < object->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &object->dlpi_phdr[i];
+
+		if (p->p_type == PT_LOAD && (p->p_flags & PF_R))
+			search(f, p);
+	}
+	if (f->out->count == first)
+		return f->error;
+	for (unsigned i = 0; i < object->dlpi_phnum; i++)
+		if (object->dlpi_phdr[i].p_type == PT_LOAD && (object->dlpi_phdr[i].p_flags & PF_X))
+			add_text(f, &object->dlpi_phdr[i]);
+	name_functions(f, first);
+	return f->error;
+}
+
+int near__find(struct found *out)
+{
+	struct finder f = {.out = out};
+
+	*out = (struct found){0};
+	if (NEAR__HAS_SEQ)
+		dl_iterate_phdr(visit, &f);
+	if (f.error)
+		near__find_end(out);
+	return f.error;
+}
+
+void near__find_end(struct found *f)
+{
+	for (unsigned i = 0; i < f->count; i++)
+		free(f->seqs[i].function);
+	free(f->seqs);
+	free(f->texts);
+	*f = (struct found){0};
+}
+
+static int protect(const struct text *t, int more)
+{
+	if (mprotect((void *)t->start, t->end - t->start, t->protection | more) == 0)
+		return 0;
+	return errno == ENOMEM ? -ENOMEM : -EACCES;
+}
+
+int near__text_open(const struct found *f)
+{
+	int r;
+
+	for (unsigned i = 0; i < f->text_count; i++) {
+		r = protect(&f->texts[i], PROT_READ | PROT_WRITE);
+		if (r == 0)
+			continue;
+		while (i-- > 0)
+			protect(&f->texts[i], 0);
+		return r;
+	}
+	return 0;
+}
+
+void near__text_close(const struct found *f)
+{
+	for (unsigned i = 0; i < f->text_count; i++)
+		protect(&f->texts[i], 0);
+}

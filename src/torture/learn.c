@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+/* Learns which sequences a run goes through and, where instructions do not tell their lengths,
+ * where they begin: by running them one by one. */
+#define _GNU_SOURCE
+#include "breaks.h"
+
+#include <stddef.h>
+
+/* A loop may stand in a sequence; one that does not end must not be waited for. */
+#define MAX_STEPS 1000000
+
+static enum trap_others what_of_others;
+static unsigned learning; /* the sequence that is stepped through, or near__trap.count */
+static unsigned steps;
+
+/* The boundaries that this way through the sequence has shown, each once. */
+static struct {
+	uintptr_t ip[TRAP_MAX_POINTS];
+	unsigned n;
+	bool full;
+} path;
+
+/* Where instructions are told apart by stepping, every run may show more of a sequence. */
+static bool is_to_learn(unsigned i)
+{
+	return NEAR__TRAP_STEPS && !near__trap.breaks[i].learnt;
+}
+
+static bool is_to_watch(unsigned i)
+{
+	return !near__trap.breaks[i].spent &&
+	       (is_to_learn(i) || !near__trap.seqs[i].reached || what_of_others != TRAP_LET_OTHERS);
+}
+
+static void add_to_path(uintptr_t ip)
+{
+	for (unsigned i = path.n; i-- > 0;)
+		if (path.ip[i] == ip)
+			return;
+	path.full = path.n == TRAP_MAX_POINTS;
+	if (!path.full)
+		path.ip[path.n++] = ip;
+}
+
+static void add_point(struct trap_seq *s, uintptr_t ip)
+{
+	unsigned at = s->points;
+
+	while (at > 0 && s->point[at - 1] > ip)
+		at--;
+	if (at > 0 && s->point[at - 1] == ip)
+		return;
+	if (s->points == TRAP_MAX_POINTS) {
+		s->too_long = true;
+		return;
+	}
+	for (unsigned k = s->points++; k > at; k--) {
+		s->point[k] = s->point[k - 1];
+		s->trapped[k] = s->trapped[k - 1];
+	}
+	s->point[at] = ip;
+	s->trapped[at] = 0;
+}
+
+/* Meets a sequence at its first instruction, while none is stepped through. */
+static void on_start(ucontext_t *c)
+{
+	unsigned seq = near__break_aborted(c);
+	bool aborted = seq < near__trap.count;
+	struct trap_seq *s;
+
+	if (!aborted)
+		seq = near__break_hit(c);
+	s = &near__trap.seqs[seq];
+	s->reached = true;
+	s->watched |= aborted;
+	if (!aborted) { /* not live: it runs on */
+		near__break_unplant(seq);
+	} else if (!is_to_learn(seq)) {
+		near__trap.breaks[seq].spent = what_of_others != TRAP_ABORT_OTHERS;
+		if (near__trap.breaks[seq].spent)
+			near__break_unplant(seq);
+	} else {
+		near__break_unplant_all();
+		learning = seq;
+		steps = 0;
+		path.n = 0;
+		path.full = false;
+		add_to_path(s->start);
+		near__trap_set_ip(c, s->start);
+		near__trap_set_step(c, true);
+	}
+}
+
+/* A sequence may be run through in several ways: its points are those of all, in order. */
+static void end_path(struct trap_seq *s, uintptr_t ip)
+{
+	struct breakpoint *b = &near__trap.breaks[learning];
+
+	if (ip == s->end || path.full || steps == MAX_STEPS) {
+		s->too_long |= path.full || steps == MAX_STEPS;
+		for (unsigned i = 0; i < path.n; i++)
+			add_point(s, path.ip[i]);
+		b->learnt = true;
+	}
+	b->spent = true;
+	learning = near__trap.count;
+}
+
+/* Steps through one sequence at a time, from its first instruction on as if it had not been
+ * aborted. It is known if it comes out behind its commit; if it leaves early, another run may
+ * not. */
+static void on_step(ucontext_t *c)
+{
+	struct trap_seq *s;
+	uintptr_t ip = near__trap_ip(c);
+
+	if (learning == near__trap.count) {
+		on_start(c);
+		return;
+	}
+	s = &near__trap.seqs[learning];
+	add_to_path(ip);
+	if (ip >= s->start && ip < s->end && !path.full && ++steps < MAX_STEPS)
+		return;
+	end_path(s, ip);
+	near__trap_set_step(c, false);
+	near__break_plant_starts(is_to_watch);
+}
+
+void near__trap_learn_again(void)
+{
+	for (unsigned i = 0; i < near__trap.count; i++)
+		near__trap.breaks[i].learnt = false;
+}
+
+unsigned near__trap_learn(enum trap_others others, void (*run)(void *arg), void *arg)
+{
+	unsigned known = 0;
+
+	what_of_others = others;
+	learning = near__trap.count;
+	for (unsigned i = 0; i < near__trap.count; i++)
+		near__trap.breaks[i].spent = false;
+	near__break_plant_starts(is_to_watch);
+	near__trap.handle = on_step;
+	run(arg);
+	near__trap.handle = NULL;
+	near__break_unplant_all();
+	for (unsigned i = 0; i < near__trap.count; i++)
+		known += near__trap.seqs[i].reached + near__trap.seqs[i].points;
+	return known;
+}
