@@ -29,9 +29,9 @@ function(near_target_defaults target)
 endfunction()
 
 # near_add_library(name alias source...): shared as nearcpu::<alias>, static as
-# nearcpu::<alias>_static, both from the same position-independent objects. The symbols of the shared
-# one are those of packaging/lib<name>.map. It stays mapped after dlclose: threads hold pointers into
-# it.
+# nearcpu::<alias>_static, both from the same position-independent objects. The symbols of the
+# shared one are those of packaging/lib<name>.map. It stays mapped after dlclose: threads hold
+# pointers into it.
 function(near_add_library name alias)
   add_library(${name}_objects OBJECT ${ARGN})
   near_target_defaults(${name}_objects)

@@ -10,6 +10,7 @@
 #include "gate.h"
 #include "ops/objects.h"
 #include "ops/ops.h"
+#include "torture/trap.h"
 #include "trap/cross.h"
 #include "trap/first.h"
 
@@ -92,9 +93,7 @@ static void handler_beside_each_instruction(void **state)
 static void thread_beside_each_instruction(void **state)
 {
 	(void)state;
-	cross_start_rival();
 	crossed(RIVAL_THREAD);
-	cross_end_rival();
 }
 
 /* Copies of sequences in code of the test: what prepares the objects, threads that play dead, a put
@@ -150,7 +149,8 @@ static void progress_without_any_sequence(void **state)
 	choose_way(BY_CPU);
 	for (unsigned setup = 0; setup < OPS_SETUPS; setup++)
 		for (unsigned i = 0; i < ops_count; i++) {
-			struct trap_plan plan = {.seq = near__trap_count(), .others = TRAP_ABORT_OTHERS};
+			struct trap_plan plan = {.seq = near__trap_count(),
+						 .others = TRAP_ABORT_OTHERS};
 			struct actor a = {.id = 0}, none = {.id = 1};
 
 			if (!ops_pair_is_valid((enum ops_setup)setup, &ops[i], &ops[0]))
@@ -261,7 +261,8 @@ static void migration_at_each_instruction(void **state)
 	choose_way(BY_CPU);
 	for (unsigned i = 0; i < ops_count; i++)
 		for (unsigned q = 0; q < near__trap_count(); q++)
-			for (unsigned k = 0; is_alone(&ops[i]) && k + 1 < near__trap_seq(q)->points; k++)
+			for (unsigned k = 0; is_alone(&ops[i]) && k + 1 < near__trap_seq(q)->points;
+			     k++)
 				runs += migrated(&ops[i], q, k);
 	unit_pin(0, NULL);
 	assert_true(runs > 0);

@@ -7,6 +7,7 @@
 
 #include <nearcpu/percpu.h>
 
+#include "torture/trap.h"
 #include "trap/mutants.h"
 
 /* ---- stopped at each instruction ---- */
@@ -37,9 +38,7 @@ static void handler_beside_each_instruction(void **state)
 static void thread_beside_each_instruction(void **state)
 {
 	(void)state;
-	cross_start_rival();
 	stops(RIVAL_THREAD);
-	cross_end_rival();
 }
 
 /* ---- migrated, closed, in the child of a vfork ---- */

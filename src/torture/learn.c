@@ -8,10 +8,13 @@
 
 /* A loop may stand in a sequence; one that does not end must not be waited for. */
 #define MAX_STEPS 1000000
+/* The first tries of a run may find a slot that is not open yet. */
+#define MAX_LEFT 100
 
 static enum trap_others what_of_others;
 static unsigned learning; /* the sequence that is stepped through, or near__trap.count */
 static unsigned steps;
+static unsigned left; /* ways that did not come to the end, in this run */
 
 /* The boundaries that this way through the sequence has shown, each once. */
 static struct {
@@ -103,7 +106,7 @@ static void end_path(struct trap_seq *s, uintptr_t ip)
 			add_point(s, path.ip[i]);
 		b->learnt = true;
 	}
-	b->spent = true;
+	b->spent = b->learnt || ++left == MAX_LEFT;
 	learning = near__trap.count;
 }
 
@@ -140,6 +143,7 @@ unsigned near__trap_learn(enum trap_others others, void (*run)(void *arg), void 
 
 	what_of_others = others;
 	learning = near__trap.count;
+	left = 0;
 	for (unsigned i = 0; i < near__trap.count; i++)
 		near__trap.breaks[i].spent = false;
 	near__break_plant_starts(is_to_watch);

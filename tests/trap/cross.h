@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* cross: stops operation A at each instruction of each sequence that it goes through, runs
- * operation B there, lets A go on, and compares with the two orders of complete operations. */
+/* cross: lets src/torture stop each operation A of a table at each instruction of each sequence that
+ * it goes through, run each operation B there, and compare with the two orders of complete
+ * operations. */
 #ifndef NEARCPU_TESTS_CROSS_H
 #define NEARCPU_TESTS_CROSS_H
 
 #include "../ops/ops.h"
-#include "torture/trap.h"
 
 /* A table of operations with what is needed to judge them; see ops.h for each. */
 struct suite {
@@ -41,9 +41,5 @@ void cross_learn(const struct suite *suite);
 
 /* Tries everything in *c. */
 void cross_run(struct cross *c);
-
-/* Starts and ends the thread of RIVAL_THREAD. */
-void cross_start_rival(void);
-void cross_end_rival(void);
 
 #endif

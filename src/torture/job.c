@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "job.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "place.h"
+#include "report.h"
+#include "rival.h"
+#include "scene.h"
+
+/* ---- which sequences ---- */
+
+static unsigned learn_once(const struct job *job)
+{
+	unsigned known = 0;
+
+	for (int others = 0; others < TRAP_OTHERS; others++) {
+		job->t->setup(job->t->arg);
+		known = near__trap_learn((enum trap_others)others, job->t->run, job->t->arg);
+	}
+	return known;
+}
+
+/* A loop that tries again may have been unrolled: what comes after the n-th abort is seen in the
+ * n-th round at the latest. */
+static int learn(const struct job *job)
+{
+	unsigned before = 0, known;
+	bool reached = false, watched = false;
+
+	near__trap_learn_again();
+	while ((known = learn_once(job)) != before)
+		before = known;
+	for (unsigned i = 0; i < near__trap_count(); i++) {
+		reached |= near__trap_seq(i)->reached;
+		watched |= near__trap_seq(i)->watched;
+	}
+	return !reached ? -ENOENT : !watched ? -ENOSYS : 0;
+}
+
+/* ---- everything that can happen to one ---- */
+
+static void try_rivals(struct scene *s)
+{
+	for (s->rival = 0; s->rival < s->job->t->n_rivals; s->rival++) {
+		unsigned flags = s->job->t->rivals[s->rival].flags;
+
+		if ((s->company == IN_HANDLER && (flags & NEAR_TORTURE_NOT_IN_HANDLER)) ||
+		    (s->company == ON_THREAD && (flags & NEAR_TORTURE_CLOSES)))
+			continue;
+		near__scene_try(s);
+	}
+}
+
+/* It is stopped there. Behind the commit there is nothing to abort again. */
+static void try_point(struct scene *s, bool last)
+{
+	for (int company = 0; company < COMPANIES; company++) {
+		s->company = (enum company)company;
+		s->rival = s->job->t->n_rivals;
+		if (!(s->job->companies & (1u << company)) || (company == AGAIN && last) ||
+		    (company == MOVED && s->job->place->away < 0))
+			continue;
+		if (company == IN_HANDLER || company == ON_THREAD)
+			try_rivals(s);
+		else
+			near__scene_try(s);
+	}
+}
+
+static bool is_first(struct scene *s)
+{
+	s->plan.others = TRAP_ABORT_ONCE;
+	return near__scene_comes_to(s, 0) && s->plan.aborts == 0;
+}
+
+/* What a run passes without any abort is tried so; the rest with those before it aborted. */
+static void try_sequence(struct job *job, unsigned seq)
+{
+	struct scene s = {.job = job, .rival = job->t->n_rivals, .plan = {.seq = seq}};
+	unsigned points = near__trap_seq(seq)->points;
+
+	s.first = is_first(&s);
+	for (int others = 0; others < TRAP_OTHERS; others++) {
+		s.plan.others = (enum trap_others)others;
+		if (!near__scene_comes_to(&s, 0))
+			continue;
+		job->out->sequences++;
+		for (unsigned k = 0; k < points; k++) {
+			if (!near__scene_comes_to(&s, k)) {
+				job->out->unreached++;
+				continue;
+			}
+			job->out->boundaries++;
+			try_point(&s, k + 1 == points);
+		}
+		return;
+	}
+}
+
+static void try_all(struct job *job)
+{
+	struct scene s = {.job = job, .rival = job->t->n_rivals};
+
+	for (unsigned i = 0; i < near__trap_count(); i++) {
+		const struct trap_seq *seq = near__trap_seq(i);
+
+		if (!seq->reached)
+			continue;
+		if (seq->too_long)
+			near__report_sequence(job, seq, "too many instructions to be tried");
+		else if (!seq->points)
+			job->out->uncommitted++;
+		else
+			try_sequence(job, i);
+	}
+	if (job->companies & (1u << AGAIN))
+		near__scene_without(&s);
+}
+
+/* ---- the whole ---- */
+
+static bool needs_thread(const struct job *job)
+{
+	bool wanted = false;
+
+	for (unsigned i = 0; i < job->t->n_rivals; i++)
+		wanted |= !(job->t->rivals[i].flags & NEAR_TORTURE_CLOSES);
+	return wanted && (job->companies & (1u << ON_THREAD));
+}
+
+static int run_in_place(struct job *job)
+{
+	bool thread = needs_thread(job);
+	int r = thread ? near__rival_start() : 0;
+
+	if (r)
+		return r;
+	if (!job->learnt)
+		r = learn(job);
+	if (r == 0)
+		try_all(job);
+	if (thread)
+		near__rival_end();
+	return r;
+}
+
+int near__job_run(struct job *job)
+{
+	struct place place;
+	int r;
+
+	job->place = &place;
+	job->orders = calloc(2 * ((size_t)job->t->n_rivals + 1), sizeof(*job->orders));
+	if (!job->orders)
+		return -ENOMEM;
+	r = near__place_enter(&place);
+	if (r == 0) {
+		r = run_in_place(job);
+		near__place_leave(&place);
+	}
+	free(job->orders);
+	return r;
+}

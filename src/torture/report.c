@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "report.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define SHOWN 10
+
+static void report(const struct job *job, const char *text)
+{
+	struct near_torture_result *out = job->out;
+	const struct near_torture *t = job->t;
+
+	if (out->failures++ == 0)
+		snprintf(out->text, sizeof(out->text), "%s", text);
+	if (t->report)
+		t->report(t->arg, text);
+	else if (out->failures <= SHOWN)
+		fprintf(stderr, "near_torture: %s\n", text);
+	else if (out->failures == SHOWN + 1)
+		fputs("near_torture: and more\n", stderr);
+}
+
+static const char *name_of_rival(const struct scene *s)
+{
+	const struct near_torture *t = s->job->t;
+
+	return s->rival < t->n_rivals && t->rivals[s->rival].name ? t->rivals[s->rival].name : "?";
+}
+
+static void put_company(const struct scene *s, char *out, size_t size)
+{
+	static const char *const after[TRAP_OTHERS] = {"",
+						       ", after one abort of each other sequence",
+						       ", while all other sequences are aborted"};
+	const char *how = after[s->plan.others];
+
+	switch (s->company) {
+	case AGAIN:
+		snprintf(out, size, "%u times%s", s->plan.aborts_here, how);
+		break;
+	case IN_HANDLER:
+		snprintf(out, size, "%s in the signal handler%s", name_of_rival(s), how);
+		break;
+	case ON_THREAD:
+		snprintf(out, size, "%s on another thread%s", name_of_rival(s), how);
+		break;
+	case MOVED:
+		snprintf(out, size, "moved to another CPU%s", how);
+		break;
+	default:
+		snprintf(out, size, "nothing in between%s", how);
+	}
+}
+
+void near__report_stop(const struct scene *s, const char *wrong)
+{
+	const struct trap_seq *seq = near__trap_seq(s->plan.seq);
+	unsigned last = seq->points - 1, k = s->plan.point;
+	char text[sizeof(s->job->out->text)], company[160], place[64];
+
+	if (k < last)
+		snprintf(place, sizeof(place), "before instruction %u of %u", k + 1, last);
+	else
+		snprintf(place, sizeof(place), "behind its last instruction");
+	put_company(s, company, sizeof(company));
+	snprintf(text, sizeof(text), "the sequence in %s, stopped %s (%s+0x%lx), %s: %s",
+		 seq->function, place, seq->function,
+		 (unsigned long)(seq->point[k] - seq->start + seq->offset), company, wrong);
+	report(s->job, text);
+}
+
+void near__report_without(const struct scene *s, const char *wrong)
+{
+	char text[sizeof(s->job->out->text)];
+
+	snprintf(text, sizeof(text), "all sequences aborted at each try, %u times: %s",
+		 s->plan.aborts, wrong);
+	report(s->job, text);
+}
+
+void near__report_sequence(const struct job *job, const struct trap_seq *seq, const char *wrong)
+{
+	char text[sizeof(job->out->text)];
+
+	snprintf(text, sizeof(text), "the sequence in %s+0x%lx: %s", seq->function,
+		 (unsigned long)seq->offset, wrong);
+	report(job, text);
+}

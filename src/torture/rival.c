@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "rival.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stddef.h>
+
+static struct {
+	pthread_t thread;
+	sem_t go, done;
+	void (*run)(void *arg);
+	void *arg;
+} rival;
+
+static void wait_for(sem_t *s)
+{
+	while (sem_wait(s) && errno == EINTR)
+		;
+}
+
+static void *rival_thread(void *unused)
+{
+	for (;;) {
+		wait_for(&rival.go);
+		if (!rival.run)
+			return unused;
+		rival.run(rival.arg);
+		sem_post(&rival.done);
+	}
+}
+
+int near__rival_start(void)
+{
+	int error;
+
+	sem_init(&rival.go, 0, 0);
+	sem_init(&rival.done, 0, 0);
+	error = pthread_create(&rival.thread, NULL, rival_thread, NULL);
+	return -error;
+}
+
+void near__rival_end(void)
+{
+	rival.run = NULL;
+	sem_post(&rival.go);
+	pthread_join(rival.thread, NULL);
+	sem_destroy(&rival.go);
+	sem_destroy(&rival.done);
+}
+
+void near__rival_run(void (*run)(void *arg), void *arg)
+{
+	int error = errno;
+
+	rival.run = run;
+	rival.arg = arg;
+	sem_post(&rival.go);
+	wait_for(&rival.done);
+	errno = error;
+}

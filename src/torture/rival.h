@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: MIT */
+/* rival: one other thread, which runs what it is told while the caller waits. */
+#ifndef NEARCPU_TORTURE_RIVAL_H
+#define NEARCPU_TORTURE_RIVAL_H
+
+/* The thread has the caller's CPUs. Returns 0 or a negative errno. */
+int near__rival_start(void);
+void near__rival_end(void);
+
+/* Also in a signal handler of the thread that started it. */
+void near__rival_run(void (*run)(void *arg), void *arg);
+
+#endif
