@@ -26,6 +26,16 @@ const struct machine_part machine_parts[] = {
 #else
 	{"ck", "rows of nearcpu bench", false},
 #endif
+#ifdef HAVE_LIBELF
+	{"libelf", "nearcpu check", true},
+#else
+	{"libelf", "nearcpu check", false},
+#endif
+#ifdef HAVE_CAPSTONE
+	{"capstone", "nearcpu check", true},
+#else
+	{"capstone", "nearcpu check", false},
+#endif
 	{NULL, NULL, false},
 };
 

@@ -8,6 +8,7 @@
 static const struct subcommand subcommands[] = {
 	{"info", "what this machine offers, and what the library makes of it", info_main},
 	{"bench", "measure the structures beside what programs use instead", bench_main},
+	{"check", "verify the restartable sequences in programs and libraries", check_main},
 };
 
 #define COUNT (sizeof(subcommands) / sizeof(subcommands[0]))

@@ -47,5 +47,6 @@ int finish_stdout(const char *sub, int code);
 
 int info_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
+int check_main(int argc, char **argv);
 
 #endif

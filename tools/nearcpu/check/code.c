@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* The instructions of a sequence, and those before it in its function. */
+#include "load.h"
+#include "sequence.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* How far back to look, in bytes: for what arms the sequence, and how the area was found. */
+#define BEFORE_FUNCTION 16384
+#define BEFORE_UNKNOWN 512
+
+/* True if instructions decoded one after the other from `from` on come to `to`. */
+static bool leads_to(struct checker *c, uint64_t from, uint64_t to)
+{
+	struct insn insn;
+
+	while (from < to && decode(c->decoder, from, &insn, false))
+		from += insn.size;
+	return from == to;
+}
+
+/* Where to begin: at the function, if it is known and not too long; or somewhere before, from where
+ * the start of the sequence is met. */
+static uint64_t begin_of(struct checker *c, const struct sequence *s)
+{
+	const struct function *f = image_function(c->image, s->start);
+	uint64_t from;
+
+	if (f && s->start - f->start <= BEFORE_FUNCTION && leads_to(c, f->start, s->start))
+		return f->start;
+	for (uint64_t far = BEFORE_UNKNOWN; far; far /= 2) {
+		for (unsigned i = 0; i < 16; i++) {
+			from = s->start - far - i * decoder_step(c->decoder);
+			if (f && from < f->start)
+				break;
+			if (from < s->start && image_is_code(c->image, from) &&
+			    leads_to(c, from, s->start))
+				return from;
+		}
+	}
+	return s->start;
+}
+
+static struct insn *add_insn(struct sequence *s)
+{
+	if (!load_grow(&s->insns, s->insn_count, sizeof(*s->insns)))
+		return NULL;
+	return &s->insns[s->insn_count];
+}
+
+int read_code(struct checker *c, struct sequence *s)
+{
+	uint64_t at = begin_of(c, s);
+
+	while (at < s->end) {
+		struct insn *insn = add_insn(s);
+
+		if (!insn)
+			return -ENOMEM;
+		if (at == s->start)
+			s->first = s->insn_count;
+		if (!decode(c->decoder, at, insn, at >= s->start) || insn->size > s->end - at) {
+			add_problem(s, RULE_COVERAGE, at);
+			return 0;
+		}
+		s->insn_count++;
+		at += insn->size;
+	}
+	if (!add_insn(s))
+		return -ENOMEM;
+	s->has_next = decode(c->decoder, s->end, &s->insns[s->insn_count], false);
+	return 0;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: MIT */
+#include "decode.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Some seconds of work; the largest programs need a hundredth of it. */
+#define DECODE_MOST 20000000
+
+struct decoder *decoder_open(const struct image *image)
+{
+	struct decoder *d = calloc(1, sizeof(*d));
+
+	if (!d)
+		return NULL;
+	d->image = image;
+	d->budget = DECODE_MOST;
+	if (disassembler_open(d))
+		return d;
+	free(d);
+	return NULL;
+}
+
+void decoder_close(struct decoder *d)
+{
+	if (d)
+		disassembler_close(d);
+	free(d);
+}
+
+uint64_t *decoder_budget(struct decoder *d)
+{
+	return &d->budget;
+}
+
+int decoder_stack(const struct decoder *d)
+{
+	static const int stack[] = {[CPU_X86_64] = 4, [CPU_AARCH64] = 31, [CPU_RISCV64] = 2};
+
+	return stack[d->image->cpu];
+}
+
+int decoder_thread(const struct decoder *d)
+{
+	return d->image->cpu == CPU_RISCV64 ? 4 : NO_REGISTER;
+}
+
+unsigned decoder_step(const struct decoder *d)
+{
+	static const unsigned step[] = {[CPU_X86_64] = 1, [CPU_AARCH64] = 4, [CPU_RISCV64] = 2};
+
+	return step[d->image->cpu];
+}
+
+static uint32_t word_at(const uint8_t *code, size_t size)
+{
+	uint32_t word = 0;
+
+	for (size_t i = 0; i < size && i < 4; i++)
+		word |= (uint32_t)code[i] << (8 * i);
+	return word;
+}
+
+bool decode(struct decoder *d, uint64_t address, struct insn *insn, bool with_text)
+{
+	size_t left = 0;
+	const uint8_t *code = NULL;
+
+	memset(insn, 0, sizeof(*insn));
+	insn->address = address;
+	insn->dst = insn->src = insn->src2 = insn->stored = NO_REGISTER;
+	if (!d->budget || !image_is_code(d->image, address))
+		return false;
+	d->budget--;
+	code = image_bytes(d->image, address, &left);
+	if (!code)
+		return false;
+	switch (d->image->cpu) {
+	case CPU_X86_64:
+		return insn_x86_64(d, insn, code, left, with_text);
+	case CPU_AARCH64:
+		if (left < 4 || address & 3)
+			return false;
+		insn_aarch64(insn, word_at(code, 4));
+		if (with_text)
+			disassemble(d, insn, code);
+		return true;
+	case CPU_RISCV64:
+		if (left < 2 || address & 1 || ((code[0] & 3) == 3 && left < 4))
+			return false;
+		return insn_riscv64(insn, word_at(code, left), with_text);
+	}
+	return false;
+}

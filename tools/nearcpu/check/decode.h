@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/* decode: between the decoders and the disassembler library. */
+#ifndef NEARCPU_CHECK_DECODE_H
+#define NEARCPU_CHECK_DECODE_H
+
+#include "insn.h"
+
+#include <capstone/capstone.h>
+
+struct decoder {
+	const struct image *image;
+	uint64_t budget;
+	csh capstone;
+	cs_insn *room;
+	bool is_open;
+};
+
+bool disassembler_open(struct decoder *d);
+void disassembler_close(struct decoder *d);
+
+/* Writes the text of an instruction that was decoded. */
+void disassemble(struct decoder *d, struct insn *insn, const uint8_t *code);
+
+bool insn_x86_64(struct decoder *d, struct insn *insn, const uint8_t *code, size_t left,
+		 bool with_text);
+
+#endif

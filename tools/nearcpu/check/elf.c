@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* One ELF file from beginning to end; and what an archive is made of. */
+#include "check.h"
+
+#include <errno.h>
+#include <gelf.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *cpu_name(enum cpu cpu)
+{
+	static const char *const names[] = {
+		[CPU_X86_64] = "x86_64", [CPU_AARCH64] = "aarch64", [CPU_RISCV64] = "riscv64"};
+
+	return names[cpu];
+}
+
+static void count(struct check_counts *counts, const struct sequence *s)
+{
+	counts->sequences++;
+	for (size_t i = 0; i < s->problem_count; i++)
+		counts->problems[rule_texts[s->problems[i].rule].severity]++;
+}
+
+static int gave_up(char *why)
+{
+	snprintf(why, CHECK_WHY, "gave up: more code to look at than any program has (damaged?)");
+	return -E2BIG;
+}
+
+static int check_sequences(struct checker *c, const struct check_reader *reader,
+			   struct check_counts *counts, char *why)
+{
+	for (size_t i = 0; i < c->descriptor_count; i++) {
+		struct sequence s;
+		int err = sequence_check(c, &c->descriptors[i], &s);
+
+		if (!err && !*decoder_budget(c->decoder))
+			err = gave_up(why);
+		if (!err) {
+			count(counts, &s);
+			if (reader->sequence)
+				reader->sequence(reader->context, c->image, &s);
+		}
+		sequence_close(&s);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int check_image(struct image *image, const struct check_reader *reader,
+		       struct check_counts *counts, char *why)
+{
+	struct checker c = {.image = image};
+	int err = -ENOMEM;
+
+	c.decoder = decoder_open(image);
+	c.flow = c.decoder ? flow_open(c.decoder, image) : NULL;
+	if (!c.decoder && !errno) {
+		snprintf(why, CHECK_WHY, "the disassembler (capstone) does not know %s",
+			 cpu_name(image->cpu));
+		err = -ENOTSUP;
+	} else if (c.flow) {
+		err = find_descriptors(&c);
+		if (err == -E2BIG)
+			gave_up(why);
+		if (!err)
+			err = find_branches_in(&c);
+		if (!err)
+			err = check_sequences(&c, reader, counts, why);
+	}
+	flow_close(c.flow);
+	decoder_close(c.decoder);
+	free(c.descriptors);
+	free(c.ranges);
+	free(c.branches_in);
+	return err;
+}
+
+int check_elf(const uint8_t *file, size_t size, const struct check_reader *reader,
+	      struct check_counts *counts, char why[CHECK_WHY])
+{
+	struct image image;
+	int err = image_load(&image, file, size, why);
+
+	if (err)
+		return err;
+	err = check_image(&image, reader, counts, why);
+	if (err == -ENOMEM)
+		snprintf(why, CHECK_WHY, "not enough memory");
+	image_free(&image);
+	return err;
+}
+
+#define ARCHIVE "!<arch>\n"
+#define THIN "!<thin>\n"
+#define MAGIC 8
+
+static int split_archive(Elf *archive, const uint8_t *file, size_t size, check_each *each,
+			 void *context)
+{
+	Elf_Cmd command = ELF_C_READ_MMAP; /* as libelf counts what is in memory */
+	Elf *member;
+	bool go_on = true;
+
+	while (go_on && (member = elf_begin(-1, command, archive))) {
+		const Elf_Arhdr *header = elf_getarhdr(member);
+		int64_t offset = elf_getbase(member);
+
+		/* Members that are not ELF files (the index, notes) are nobody's business. */
+		if (header && offset >= 0 && (uint64_t)offset <= size &&
+		    header->ar_size >= SELFMAG &&
+		    (uint64_t)header->ar_size <= size - (uint64_t)offset &&
+		    memcmp(file + offset, ELFMAG, SELFMAG) == 0)
+			go_on = each(context, header->ar_name ? header->ar_name : "?",
+				     file + offset, (size_t)header->ar_size);
+		command = elf_next(member);
+		elf_end(member);
+	}
+	return 0;
+}
+
+int check_split(const uint8_t *file, size_t size, check_each *each, void *context,
+		char why[CHECK_WHY])
+{
+	Elf *archive;
+	int err;
+
+	if (size >= MAGIC && memcmp(file, THIN, MAGIC) == 0) {
+		snprintf(why, CHECK_WHY, "not supported: a thin archive; check its members");
+		return -ENOTSUP;
+	}
+	if (size < MAGIC || memcmp(file, ARCHIVE, MAGIC) != 0) {
+		each(context, NULL, file, size);
+		return 0;
+	}
+	elf_version(EV_CURRENT);
+	archive = elf_memory((char *)(uintptr_t)file, size);
+	if (!archive || elf_kind(archive) != ELF_K_AR) {
+		snprintf(why, CHECK_WHY, "damaged: not an archive after all");
+		err = -EBADMSG;
+	} else {
+		err = split_archive(archive, file, size, each, context);
+	}
+	elf_end(archive);
+	return err;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/* Direct branches of the whole file that lead into a sequence from outside. On x86_64 each byte
+ * that could be the distance of a branch is looked at first, which is quick; what hits a sequence
+ * is then decoded from before, to see whether an instruction begins there. */
+#include "load.h"
+#include "sequence.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Decoding from somewhere falls into step with the code after a few instructions. */
+#define TRIES 16
+#define FAR_ENOUGH 48
+
+/* Where code cannot be told from data, only what is as near as the same function is believed. */
+#define NEAR 16384
+
+struct scan {
+	struct checker *c;
+	uint64_t least, most; /* of all targets of interest */
+	bool near_only;       /* it is not known what is code */
+	int err;
+};
+
+static bool is_interesting(const struct scan *s, uint64_t from, uint64_t target)
+{
+	const struct range *r;
+
+	if (target < s->least || target >= s->most)
+		return false;
+	if (s->near_only && from - target + NEAR > 2 * NEAR)
+		return false;
+	r = find_range(s->c, target);
+	return r && (from < r->start || from >= r->end);
+}
+
+static bool begins_at(struct checker *c, uint64_t address)
+{
+	const struct function *f = image_function(c->image, address);
+	unsigned hits = 0, tries = 0;
+
+	for (unsigned i = 0; i < TRIES; i++) {
+		uint64_t at = address - FAR_ENOUGH - i * decoder_step(c->decoder);
+		struct insn insn;
+
+		if (f && at < f->start)
+			at = f->start;
+		if (at > address || !image_is_code(c->image, at))
+			continue;
+		tries++;
+		while (at < address && decode(c->decoder, at, &insn, false))
+			at += insn.size;
+		hits += at == address;
+	}
+	/* With no room for tries it stands at the start of the code. */
+	return hits * 4 >= tries * 3;
+}
+
+static void add_branch(struct scan *s, uint64_t from, uint64_t target)
+{
+	struct checker *c = s->c;
+
+	if (s->err || !begins_at(c, from))
+		return;
+	if (!load_grow(&c->branches_in, c->branch_in_count, sizeof(*c->branches_in))) {
+		s->err = -ENOMEM;
+		return;
+	}
+	c->branches_in[c->branch_in_count++] = (struct branch_in){from, target};
+}
+
+/* Whether an instruction at `from` goes to `target`. */
+static void try_branch(struct scan *s, uint64_t from, uint64_t target)
+{
+	struct insn insn;
+
+	if (is_interesting(s, from, target) && decode(s->c->decoder, from, &insn, false) &&
+	    insn.kind & INSN_BRANCH && insn.target == target)
+		add_branch(s, from, target);
+}
+
+/* A part of a segment. */
+struct part {
+	const uint8_t *code;
+	uint64_t address, size;
+};
+
+static void scan_x86_64(struct scan *s, const struct part *p)
+{
+	const uint8_t *code = p->code;
+
+	for (uint64_t i = 1; i < p->size && !s->err; i++) {
+		uint64_t at = p->address + i;
+		uint8_t before = code[i - 1];
+		int32_t far;
+
+		if ((before & 0xf0) == 0x70 || (before & 0xfc) == 0xe0 || before == 0xeb)
+			try_branch(s, at - 1, at + 1 + (uint64_t)(int64_t)(int8_t)code[i]);
+		if (p->size - i < 4)
+			continue;
+		memcpy(&far, code + i, 4);
+		if (before == 0xe8 || before == 0xe9)
+			try_branch(s, at - 1, at + 4 + (uint64_t)(int64_t)far);
+		else if (i > 1 && code[i - 2] == 0x0f && (before & 0xf0) == 0x80)
+			try_branch(s, at - 2, at + 4 + (uint64_t)(int64_t)far);
+	}
+}
+
+static uint32_t word_at(const uint8_t *code, uint64_t left)
+{
+	uint32_t word = 0;
+
+	memcpy(&word, code, left < 4 ? left : 4);
+	return word;
+}
+
+/* Quick: the others decode without help. */
+static void scan_words(struct scan *s, const struct part *p, unsigned step)
+{
+	bool is_arm = s->c->image->cpu == CPU_AARCH64;
+	uint64_t first = -p->address & (step - 1);
+
+	for (uint64_t i = first; i + step <= p->size && !s->err; i += step) {
+		uint32_t word = word_at(p->code + i, p->size - i);
+		struct insn insn = {
+			.address = p->address + i, .dst = NO_REGISTER, .stored = NO_REGISTER};
+
+		if (is_arm)
+			insn_aarch64(&insn, word);
+		else if (!insn_riscv64(&insn, word, false))
+			continue;
+		if (insn.kind & INSN_BRANCH && is_interesting(s, insn.address, insn.target))
+			add_branch(s, insn.address, insn.target);
+	}
+}
+
+static int by_target(const void *a, const void *b)
+{
+	const struct branch_in *x = a, *y = b;
+
+	if (x->target != y->target)
+		return x->target < y->target ? -1 : 1;
+	return x->from < y->from ? -1 : x->from > y->from;
+}
+
+static void scan_part(struct scan *s, const struct range *r)
+{
+	size_t left = 0;
+	struct part p = {image_bytes(s->c->image, r->start, &left), r->start, r->end - r->start};
+
+	if (!p.code)
+		return;
+	p.size = p.size < left ? p.size : left;
+	if (s->c->image->cpu == CPU_X86_64)
+		scan_x86_64(s, &p);
+	else
+		scan_words(s, &p, decoder_step(s->c->decoder));
+}
+
+static void scan_segments(struct scan *s)
+{
+	const struct image *image = s->c->image;
+
+	s->near_only = true;
+	for (size_t i = 0; i < image->segment_count; i++) {
+		const struct segment *segment = &image->segments[i];
+		struct range r = {segment->address, segment->address + segment->filled};
+
+		if (segment->executable)
+			scan_part(s, &r);
+	}
+}
+
+/* Sections of a damaged file may overlap: no byte is looked at more often than there are bytes. */
+static void scan_sections(struct scan *s)
+{
+	const struct image *image = s->c->image;
+	uint64_t budget = 0;
+
+	for (size_t i = 0; i < image->segment_count; i++)
+		budget += image->segments[i].filled;
+	for (size_t i = 0; i < image->listed_count[LISTED_CODE]; i++) {
+		const struct range *r = &image->listed[LISTED_CODE][i];
+
+		if (r->end - r->start > budget)
+			return;
+		budget -= r->end - r->start;
+		scan_part(s, r);
+	}
+}
+
+int find_branches_in(struct checker *c)
+{
+	struct scan s = {c, UINT64_MAX, 0, false, 0};
+
+	for (size_t i = 0; i < c->range_count; i++) {
+		s.least = c->ranges[i].start < s.least ? c->ranges[i].start : s.least;
+		s.most = c->ranges[i].end > s.most ? c->ranges[i].end : s.most;
+	}
+	if (c->range_count && c->image->listed_count[LISTED_CODE])
+		scan_sections(&s);
+	else if (c->range_count)
+		scan_segments(&s);
+	if (c->branch_in_count)
+		qsort(c->branches_in, c->branch_in_count, sizeof(*c->branches_in), by_target);
+	return s.err;
+}

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+#include "flow.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Remembered at a time. What does not fit is not known, no more. */
+#define BRANCHES 64
+
+struct branch {
+	uint64_t target;
+	struct value registers[REGISTERS];
+};
+
+struct flow {
+	const struct decoder *decoder;
+	const struct image *image;
+	const struct flow_run *run;
+	struct value registers[REGISTERS];
+	struct branch branches[BRANCHES];
+	unsigned branch_count;
+	bool saw_index;
+	struct names names;
+};
+
+struct flow *flow_open(const struct decoder *decoder, const struct image *image)
+{
+	struct flow *flow = calloc(1, sizeof(*flow));
+
+	if (flow) {
+		flow->decoder = decoder;
+		flow->image = image;
+	}
+	return flow;
+}
+
+void flow_close(struct flow *flow)
+{
+	free(flow);
+}
+
+uint8_t flow_from(const struct flow *flow, struct value value)
+{
+	return flow->names.from[value.name];
+}
+
+uint32_t flow_stack(const struct flow *flow)
+{
+	return NAME_FIRST + (uint32_t)decoder_stack(flow->decoder);
+}
+
+bool flow_saw_index(const struct flow *flow)
+{
+	return flow->saw_index;
+}
+
+static struct value reg(const struct flow *f, int number)
+{
+	return number == NO_REGISTER ? value_constant(0) : f->registers[number & (REGISTERS - 1)];
+}
+
+static struct value address_of(struct flow *f, const struct insn_memory *m)
+{
+	struct value at = value_constant(m->offset);
+
+	if (m->base != NO_REGISTER)
+		at = value_sum(&f->names, at, reg(f, m->base));
+	if (m->index != NO_REGISTER)
+		at = value_sum(&f->names, at, value_shifted(&f->names, reg(f, m->index), m->shift));
+	if (m->is_thread)
+		at = value_sum(&f->names, at, (struct value){NAME_THREAD, 0});
+	return at;
+}
+
+static bool is_inside(const struct flow *f, const struct insn *insn)
+{
+	return insn->address >= f->run->start && insn->address < f->run->end;
+}
+
+/* The offset of an address that has the area's name. */
+static int64_t in_area(const struct flow *f, struct value at)
+{
+	return (int64_t)((uint64_t)at.plus - (uint64_t)f->run->area->plus);
+}
+
+static bool is_area(const struct flow *f, struct value at, unsigned size)
+{
+	const struct value *area = f->run->area;
+	int64_t d;
+
+	if (!area || at.name != area->name)
+		return false;
+	d = in_area(f, at);
+	return d > -(int64_t)size && d < AREA_END;
+}
+
+/* The index is any number that the kernel keeps in the area; nothing else of it is read. */
+static uint8_t from_area(struct flow *f, const struct insn *insn, struct value at)
+{
+	int64_t d = in_area(f, at);
+
+	if (d >= AREA_CS && d < AREA_FLAGS)
+		return 0;
+	if (!is_inside(f, insn))
+		return FROM_INDEX_BEFORE;
+	f->saw_index = true;
+	return FROM_INDEX;
+}
+
+/* What a word of the file is known to hold: an address that the loader writes there. */
+static bool load_constant(struct flow *f, struct value at, unsigned size, struct value *out)
+{
+	const struct tls_word *word;
+	const struct segment *target;
+	uint64_t content;
+
+	if (at.name == NAME_THREAD && at.plus == 0) {
+		*out = (struct value){NAME_THREAD, 0}; /* x86_64: the word points to itself */
+		return f->image->cpu == CPU_X86_64;
+	}
+	if (at.name != NAME_CONST || size != 8)
+		return false;
+	word = image_tls_word(f->image, (uint64_t)at.plus);
+	if (word) {
+		*out = word->symbol ? value_derived(&f->names, MEMO_TLS, word->symbol, 0, 0, 0)
+				    : value_constant(0);
+		out->plus = word->offset;
+		return true;
+	}
+	if (!image_read(f->image, (uint64_t)at.plus, &content, 8))
+		return false;
+	target = image_segment(f->image, content);
+	*out = value_constant((int64_t)content);
+	return target && content;
+}
+
+static struct value loaded(struct flow *f, const struct insn *insn, struct value at, unsigned size)
+{
+	uint8_t from = f->names.from[at.name];
+	struct value value;
+	struct memo *m;
+	bool is_new;
+
+	if (is_area(f, at, size))
+		from |= from_area(f, insn, at);
+	else if (is_inside(f, insn) && at.name != flow_stack(f))
+		from |= FROM_DATA;
+	m = names_memo(&f->names, MEMO_MEMORY, at.name, size, at.plus, &is_new);
+	/* What was loaded before the sequence is another value than the same word inside. */
+	if (m && !is_new && !(from & ~f->names.from[m->value.name]))
+		return m->value;
+	if (!load_constant(f, at, size, &value))
+		value = value_new(&f->names, from);
+	if (m)
+		m->value = value;
+	return value;
+}
+
+static void remember_store(struct flow *f, const struct access *a)
+{
+	bool is_new;
+	struct memo *m = names_memo(&f->names, MEMO_MEMORY, a->address.name, a->size,
+				    a->address.plus, &is_new);
+
+	/* The stack gives back what was put there. What other words of memory hold may be there for
+	 * anybody to change: a pointer that was stored is not taken for the one that is loaded. */
+	if (m)
+		m->value = a->address.name == flow_stack(f)
+				   ? a->value
+				   : value_new(&f->names, f->names.from[a->value.name]);
+}
+
+static struct value stored_value(struct flow *f, const struct insn *insn)
+{
+	if (insn->stored != NO_REGISTER)
+		return reg(f, insn->stored);
+	if (insn->stores_const)
+		return value_constant(insn->imm);
+	return value_new(&f->names, 0);
+}
+
+/* Reports the accesses of an instruction. Returns what the load among them got. */
+static struct value accesses(struct flow *f, const struct insn *insn, uint8_t read_from)
+{
+	struct value got = value_constant(0);
+
+	for (unsigned i = 0; i < insn->memory_count; i++) {
+		const struct insn_memory *m = &insn->memory[i];
+		struct access a = {.insn = insn, .size = m->size};
+
+		a.address = address_of(f, m);
+		a.address_from = f->names.from[a.address.name];
+		a.is_area = is_area(f, a.address, a.size);
+		a.is_load = m->read;
+		a.is_store = m->written;
+		if (m->read)
+			got = a.value = loaded(f, insn, a.address, m->size);
+		if (m->written) {
+			a.value = stored_value(f, insn);
+			a.stores_const = a.value.name == NAME_CONST;
+		}
+		a.value_from = f->names.from[a.value.name] |
+			       (m->written && !a.stores_const && insn->stored == NO_REGISTER
+					? read_from | f->names.from[got.name]
+					: 0);
+		if (f->run->visit)
+			f->run->visit(f->run->context, f, &a);
+		if (m->written)
+			remember_store(f, &a);
+	}
+	return got;
+}
+
+static struct value result(struct flow *f, const struct insn *insn, struct value got)
+{
+	struct value v;
+
+	switch (insn->value) {
+	case VALUE_CONST:
+		return value_constant(insn->imm);
+	case VALUE_COPY:
+		return value_sum(&f->names, reg(f, insn->src), value_constant(insn->imm));
+	case VALUE_SUM:
+		v = value_sum(&f->names, reg(f, insn->src),
+			      value_shifted(&f->names, reg(f, insn->src2), insn->shift));
+		return value_sum(&f->names, v, value_constant(insn->imm));
+	case VALUE_LOAD:
+		return got;
+	case VALUE_THREAD:
+		return (struct value){NAME_THREAD, insn->imm};
+	default:
+		return value_new(&f->names, 0);
+	}
+}
+
+/* Registers that a call leaves alone, by the ABIs of the CPUs. */
+static uint64_t saved_by_calls(const struct flow *f)
+{
+	static const uint64_t saved[] = {
+		[CPU_X86_64] = 0xf038, [CPU_AARCH64] = 0xbff80000, [CPU_RISCV64] = 0x0ffc031c};
+
+	return saved[f->image->cpu];
+}
+
+static void forget(struct flow *f, uint64_t registers)
+{
+	for (unsigned r = 0; r < REGISTERS; r++)
+		if (registers >> r & 1)
+			f->registers[r] = value_new(&f->names, 0);
+}
+
+static void step(struct flow *f, const struct insn *insn)
+{
+	uint8_t from = 0;
+	struct value got, value;
+	int base = insn->memory_count ? insn->memory[0].base : NO_REGISTER;
+
+	for (uint64_t left = insn->reads; left; left &= left - 1)
+		from |= f->names.from[f->registers[__builtin_ctzll(left)].name];
+	got = accesses(f, insn, from);
+	from |= f->names.from[got.name];
+	if (insn->kind & INSN_READS_CPU) {
+		from |= is_inside(f, insn) ? FROM_INDEX : FROM_INDEX_BEFORE;
+		f->saw_index |= is_inside(f, insn);
+	}
+	value = insn->dst != NO_REGISTER ? result(f, insn, got) : got;
+	for (uint64_t left = insn->writes; left; left &= left - 1)
+		f->registers[__builtin_ctzll(left)] = value_new(&f->names, from);
+	if (insn->dst != NO_REGISTER && insn->value != VALUE_OTHER)
+		f->registers[insn->dst] = value;
+	if (insn->writeback && base != NO_REGISTER && base != insn->dst)
+		f->registers[base] =
+			value_sum(&f->names, f->registers[base], value_constant(insn->writeback));
+	if (insn->kind & INSN_CALL)
+		forget(f, ~saved_by_calls(f));
+}
+
+/* Code behind a jump is reached from elsewhere: with what stood in the registers there. */
+static void arrive(struct flow *f, uint64_t address)
+{
+	for (unsigned i = f->branch_count; i > 0; i--) {
+		const struct branch *b = &f->branches[(i - 1) % BRANCHES];
+
+		if (b->target == address) {
+			memcpy(f->registers, b->registers, sizeof(f->registers));
+			return;
+		}
+		if (f->branch_count - i + 1 >= BRANCHES)
+			break;
+	}
+	forget(f, ~((uint64_t)1 << decoder_stack(f->decoder)));
+	if (decoder_thread(f->decoder) != NO_REGISTER)
+		f->registers[decoder_thread(f->decoder)] = (struct value){NAME_THREAD, 0};
+}
+
+static void leave(struct flow *f, const struct insn *insn)
+{
+	struct branch *b = &f->branches[f->branch_count % BRANCHES];
+
+	if (!(insn->kind & INSN_BRANCH) || insn->kind & INSN_CALL || insn->target <= insn->address)
+		return;
+	f->branch_count++;
+	b->target = insn->target;
+	memcpy(b->registers, f->registers, sizeof(b->registers));
+}
+
+static void begin(struct flow *f, const struct flow_run *run)
+{
+	f->run = run;
+	names_begin(&f->names, NAME_FIRST + REGISTERS);
+	f->branch_count = 0;
+	f->saw_index = false;
+	for (unsigned r = 0; r < REGISTERS; r++)
+		f->registers[r] = (struct value){NAME_FIRST + r, 0};
+	if (decoder_thread(f->decoder) != NO_REGISTER)
+		f->registers[decoder_thread(f->decoder)] = (struct value){NAME_THREAD, 0};
+}
+
+void flow_run(struct flow *f, const struct flow_run *run)
+{
+	bool ended = false;
+
+	begin(f, run);
+	for (size_t i = 0; i < run->count; i++) {
+		const struct insn *insn = &run->insns[i];
+
+		if (ended)
+			arrive(f, insn->address);
+		step(f, insn);
+		leave(f, insn);
+		ended = insn->kind & INSN_ENDS;
+	}
+	f->run = NULL;
+}

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/* flow: what the registers of straight code hold, as far as that can be told without running it.
+ *
+ * A value is a name plus a constant. Two values with the same name differ by the difference of
+ * their constants, whatever they are. Names are made where a value comes from somewhere unknown; a
+ * sum of two names has a name of its own, the same each time. So the area of the thread is known by
+ * the place to which the sequence's descriptor is stored, however the code found it. */
+#ifndef NEARCPU_CHECK_FLOW_H
+#define NEARCPU_CHECK_FLOW_H
+
+#include "insn.h"
+#include "values.h"
+
+/* What a value was made from. */
+enum {
+	FROM_INDEX = 1 << 0,        /* an index that was loaded inside the sequence */
+	FROM_INDEX_BEFORE = 1 << 1, /* one that was loaded before it */
+	FROM_DATA = 1 << 2,         /* memory that was read inside the sequence */
+};
+
+/* Offsets in the area of a thread (struct rseq). */
+#define AREA_CS 8
+#define AREA_FLAGS 16
+#define AREA_SLICE 28
+#define AREA_END 64
+
+/* A load or a store. */
+struct access {
+	const struct insn *insn;
+	struct value address, value; /* value: what was loaded or stored */
+	uint8_t address_from, value_from;
+	uint8_t size;
+	bool is_load, is_store;
+	bool is_area;      /* of the thread's area, once that is known */
+	bool stores_const; /* a constant that stands in the instruction, or is a known address */
+};
+
+struct flow;
+
+/* Called for each access, in the order of the code. */
+typedef void flow_visitor(void *context, struct flow *flow, const struct access *access);
+
+struct flow *flow_open(const struct decoder *decoder, const struct image *image);
+void flow_close(struct flow *flow);
+
+/* Evaluates `count` instructions that follow one another. Those in [start, end) are the sequence.
+ * `area` is where the thread's area is known to be, or NULL. Names are the same each time. */
+struct flow_run {
+	const struct insn *insns;
+	size_t count;
+	uint64_t start, end;
+	const struct value *area;
+	flow_visitor *visit;
+	void *context;
+};
+void flow_run(struct flow *flow, const struct flow_run *run);
+
+/* Where a value came from. */
+uint8_t flow_from(const struct flow *flow, struct value value);
+
+/* The name of the stack pointer at the beginning. */
+uint32_t flow_stack(const struct flow *flow);
+
+/* True if an instruction of the last run in the sequence loaded the index. */
+bool flow_saw_index(const struct flow *flow);
+
+#endif

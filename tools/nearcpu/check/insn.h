@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* insn: one instruction, of any CPU, as far as the checks need to know it. */
+#ifndef NEARCPU_CHECK_INSN_H
+#define NEARCPU_CHECK_INSN_H
+
+#include "image.h"
+
+/* What an instruction is. */
+enum {
+	INSN_BRANCH = 1 << 0,   /* direct, to `target`; conditional unless INSN_ENDS is set too */
+	INSN_ENDS = 1 << 1,     /* the next instruction does not follow */
+	INSN_INDIRECT = 1 << 2, /* a branch or return to where a register or memory says */
+	INSN_CALL = 1 << 3,     /* to `target` if INSN_BRANCH is set too */
+	INSN_SYSCALL = 1 << 4,
+	INSN_TRAP = 1 << 5,
+	INSN_ATOMIC = 1 << 6,
+	INSN_LOAD = 1 << 7,
+	INSN_STORE = 1 << 8,
+	INSN_READS_CPU = 1 << 9, /* tells the CPU without rseq: rdtscp, rdpid, lsl */
+	INSN_NOP = 1 << 10,
+};
+
+/* How the register `dst` gets its value. */
+enum insn_value {
+	VALUE_OTHER,  /* from all that is read, nobody knows how */
+	VALUE_CONST,  /* imm */
+	VALUE_COPY,   /* src + imm */
+	VALUE_SUM,    /* src + (src2 << shift) + imm */
+	VALUE_LOAD,   /* memory, all 8 bytes of it or fewer */
+	VALUE_THREAD, /* the thread pointer + imm */
+};
+
+/* Registers are numbers below 64; what is not a general register is not tracked. */
+#define NO_REGISTER (-1)
+#define REGISTERS 64
+
+/* thread + base + (index << shift) + offset, each part optional; or an address in `offset`. */
+struct insn_memory {
+	bool is_thread;
+	int8_t base, index;
+	uint8_t shift;
+	uint8_t size; /* bytes, 0 if unknown */
+	bool read, written;
+	int64_t offset;
+};
+
+struct insn {
+	uint64_t address;
+	uint64_t target;
+	uint32_t kind;
+	uint8_t size; /* bytes of code */
+	uint8_t memory_count;
+	struct insn_memory memory[2];
+	enum insn_value value;
+	int8_t dst, src, src2;
+	uint8_t shift;
+	/* What a store writes: register `stored`, or the constant `imm` if that is NO_REGISTER and
+	 * `stores_const` is set. */
+	int8_t stored;
+	bool stores_const;
+	int64_t imm;
+	int64_t writeback;      /* added to the base of memory[0], if `dst` is not it */
+	uint64_t reads, writes; /* sets of registers */
+	char text[200];
+};
+
+struct decoder;
+
+/* NULL with errno, or with errno 0 if the disassembler does not serve this CPU. */
+struct decoder *decoder_open(const struct image *image);
+void decoder_close(struct decoder *d);
+
+/* How many instructions may still be decoded: hostile files have no end otherwise. */
+uint64_t *decoder_budget(struct decoder *d);
+
+/* Decodes the instruction at an address. False if there is none. Without `with_text` the text is
+ * empty. */
+bool decode(struct decoder *d, uint64_t address, struct insn *insn, bool with_text);
+
+/* The number of the stack pointer, and of the thread pointer if it is a general register. */
+int decoder_stack(const struct decoder *d);
+int decoder_thread(const struct decoder *d);
+
+/* The least distance between two instructions. */
+unsigned decoder_step(const struct decoder *d);
+
+/* For the CPUs' own decoders: a cleared insn with address, and the word or words of code. */
+void insn_aarch64(struct insn *insn, uint32_t word);
+bool insn_riscv64(struct insn *insn, uint32_t word, bool with_text);
+void text_riscv64(struct insn *insn, uint32_t word);
+
+#endif

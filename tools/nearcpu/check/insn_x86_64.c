@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: MIT */
+/* x86_64, by capstone; and aarch64's text. */
+#include "decode.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+bool disassembler_open(struct decoder *d)
+{
+	bool is_arm = d->image->cpu == CPU_AARCH64;
+
+	errno = 0;
+	if (d->image->cpu == CPU_RISCV64)
+		return true;
+	if (cs_open(is_arm ? CS_ARCH_ARM64 : CS_ARCH_X86, is_arm ? CS_MODE_ARM : CS_MODE_64,
+		    &d->capstone) != CS_ERR_OK)
+		return false;
+	d->is_open = true;
+	if (!is_arm) {
+		cs_option(d->capstone, CS_OPT_DETAIL, CS_OPT_ON);
+		cs_option(d->capstone, CS_OPT_SYNTAX, CS_OPT_SYNTAX_INTEL);
+	}
+	d->room = cs_malloc(d->capstone);
+	if (d->room)
+		return true;
+	disassembler_close(d);
+	errno = ENOMEM;
+	return false;
+}
+
+void disassembler_close(struct decoder *d)
+{
+	if (d->room)
+		cs_free(d->room, 1);
+	if (d->is_open)
+		cs_close(&d->capstone);
+}
+
+static void copy_text(struct insn *insn, const cs_insn *from)
+{
+	snprintf(insn->text, sizeof(insn->text), "%s%s%s", from->mnemonic,
+		 from->op_str[0] ? " " : "", from->op_str);
+}
+
+void disassemble(struct decoder *d, struct insn *insn, const uint8_t *code)
+{
+	uint64_t address = insn->address;
+	size_t size = insn->size;
+
+	if (cs_disasm_iter(d->capstone, &code, &size, &address, d->room))
+		copy_text(insn, d->room);
+	else
+		snprintf(insn->text, sizeof(insn->text), ".inst 0x%02x%02x%02x%02x", code[3],
+			 code[2], code[1], code[0]);
+}
+
+/* General registers by the numbers of the instruction encoding; -1 for all others. */
+static int number_of(unsigned reg)
+{
+	static const int8_t numbers[X86_REG_ENDING] = {
+#define SET(n, a, b, c, d)                                                                         \
+	[X86_REG_##a] = (n) + 1, [X86_REG_##b] = (n) + 1, [X86_REG_##c] = (n) + 1,                 \
+	[X86_REG_##d] = (n) + 1
+		SET(0, RAX, EAX, AX, AL),
+		SET(1, RCX, ECX, CX, CL),
+		SET(2, RDX, EDX, DX, DL),
+		SET(3, RBX, EBX, BX, BL),
+		SET(4, RSP, ESP, SP, SPL),
+		SET(5, RBP, EBP, BP, BPL),
+		SET(6, RSI, ESI, SI, SIL),
+		SET(7, RDI, EDI, DI, DIL),
+		SET(8, R8, R8D, R8W, R8B),
+		SET(9, R9, R9D, R9W, R9B),
+		SET(10, R10, R10D, R10W, R10B),
+		SET(11, R11, R11D, R11W, R11B),
+		SET(12, R12, R12D, R12W, R12B),
+		SET(13, R13, R13D, R13W, R13B),
+		SET(14, R14, R14D, R14W, R14B),
+		SET(15, R15, R15D, R15W, R15B),
+		[X86_REG_AH] = 1,
+		[X86_REG_CH] = 2,
+		[X86_REG_DH] = 3,
+		[X86_REG_BH] = 4,
+	};
+#undef SET
+	return reg < X86_REG_ENDING ? numbers[reg] - 1 : NO_REGISTER;
+}
+
+static bool is_general(const cs_x86_op *op)
+{
+	return op->type == X86_OP_REG && number_of(op->reg) != NO_REGISTER;
+}
+
+/* Capstone 4 has no record of what some instructions do with their first operand. */
+static bool only_reads_first(unsigned id)
+{
+	switch (id) {
+	case X86_INS_CMP:
+	case X86_INS_TEST:
+	case X86_INS_BT:
+	case X86_INS_PUSH:
+	case X86_INS_JMP:
+	case X86_INS_CALL:
+	case X86_INS_MUL:
+	case X86_INS_IMUL:
+	case X86_INS_DIV:
+	case X86_INS_IDIV:
+	case X86_INS_PREFETCH:
+	case X86_INS_PREFETCHW:
+	case X86_INS_PREFETCHNTA:
+	case X86_INS_PREFETCHT0:
+	case X86_INS_PREFETCHT1:
+	case X86_INS_PREFETCHT2:
+	case X86_INS_CLFLUSH:
+	case X86_INS_NOP:
+		return true;
+	default:
+		return false;
+	}
+}
+
+static void add_memory(struct insn *insn, const cs_insn *from, const cs_x86_op *op, bool first)
+{
+	struct insn_memory *m = &insn->memory[insn->memory_count];
+	bool writes = op->access & CS_AC_WRITE, reads = op->access & CS_AC_READ;
+
+	if (insn->memory_count == 2 || from->id == X86_INS_LEA || from->id == X86_INS_NOP)
+		return;
+	if (!op->access) {
+		writes = first && !only_reads_first(from->id);
+		reads = !writes;
+	} else if (first && only_reads_first(from->id)) {
+		writes = false;
+	}
+	insn->memory_count++;
+	m->is_thread = op->mem.segment == X86_REG_FS;
+	m->base = (int8_t)number_of(op->mem.base);
+	m->index = (int8_t)number_of(op->mem.index);
+	m->shift = op->mem.scale == 8 ? 3 : op->mem.scale == 4 ? 2 : op->mem.scale == 2;
+	m->offset = op->mem.disp;
+	if (op->mem.base == X86_REG_RIP)
+		m->offset = (int64_t)(insn->address + insn->size + (uint64_t)op->mem.disp);
+	m->size = op->size;
+	m->read = reads;
+	m->written = writes;
+	insn->kind |= (reads ? INSN_LOAD : 0) | (writes ? INSN_STORE : 0);
+}
+
+static void classify(struct decoder *d, struct insn *insn, const cs_insn *from)
+{
+	const cs_x86 *x = &from->detail->x86;
+	bool direct = x->op_count == 1 && x->operands[0].type == X86_OP_IMM;
+	uint32_t ends = from->id == X86_INS_JMP || from->id == X86_INS_LJMP ? INSN_ENDS : 0;
+
+	if (from->id == X86_INS_CALL || from->id == X86_INS_LCALL)
+		insn->kind |= INSN_CALL | (direct ? INSN_BRANCH : 0);
+	else if (cs_insn_group(d->capstone, from, CS_GRP_JUMP))
+		insn->kind |= direct ? INSN_BRANCH | ends : INSN_INDIRECT | INSN_ENDS;
+	else if (cs_insn_group(d->capstone, from, CS_GRP_RET) ||
+		 cs_insn_group(d->capstone, from, CS_GRP_IRET))
+		insn->kind |= INSN_INDIRECT | INSN_ENDS;
+	if (insn->kind & INSN_BRANCH)
+		insn->target = (uint64_t)x->operands[0].imm;
+	switch (from->id) {
+	case X86_INS_SYSCALL:
+	case X86_INS_SYSENTER:
+	case X86_INS_INT:
+		insn->kind |= INSN_SYSCALL;
+		break;
+	case X86_INS_INT1:
+	case X86_INS_INT3:
+	case X86_INS_UD0:
+	case X86_INS_UD2:
+	case X86_INS_UD2B:
+	case X86_INS_HLT:
+		insn->kind |= INSN_TRAP;
+		break;
+	case X86_INS_RDTSCP:
+	case X86_INS_LSL:
+		insn->kind |= INSN_READS_CPU;
+		break;
+	case X86_INS_NOP:
+		insn->kind |= INSN_NOP;
+		break;
+	default:
+		break;
+	}
+	if (x->prefix[0] == X86_PREFIX_LOCK || (from->id == X86_INS_XCHG && insn->memory_count))
+		insn->kind |= INSN_ATOMIC;
+}
+
+static void lea(struct insn *insn, const cs_x86 *x)
+{
+	const x86_op_mem *m = &x->operands[1].mem;
+
+	insn->src = (int8_t)number_of(m->base);
+	insn->src2 = (int8_t)number_of(m->index);
+	insn->shift = m->scale == 8 ? 3 : m->scale == 4 ? 2 : m->scale == 2;
+	insn->imm = m->disp;
+	if (m->base == X86_REG_RIP)
+		insn->imm = (int64_t)(insn->address + insn->size + (uint64_t)m->disp);
+	if (insn->src2 != NO_REGISTER)
+		insn->value = VALUE_SUM;
+	else if (insn->src != NO_REGISTER)
+		insn->value = VALUE_COPY;
+	else
+		insn->value = VALUE_CONST;
+}
+
+static void add_value(struct insn *insn, const cs_x86_op *from, int sign)
+{
+	if (from->type == X86_OP_IMM) {
+		insn->value = VALUE_COPY;
+		insn->src = insn->dst;
+		insn->imm = sign * from->imm;
+	} else if (is_general(from) && sign > 0) {
+		insn->value = VALUE_SUM;
+		insn->src = insn->dst;
+		insn->src2 = (int8_t)number_of(from->reg);
+	}
+}
+
+/* The few ways in which addresses are made. */
+static void value_of(struct insn *insn, const cs_insn *from)
+{
+	const cs_x86 *x = &from->detail->x86;
+	const cs_x86_op *to = &x->operands[0], *second = &x->operands[1];
+	bool wide = to->size == 8;
+
+	if (x->op_count != 2 || !is_general(to))
+		return;
+	insn->dst = (int8_t)number_of(to->reg);
+	if (from->id == X86_INS_LEA && wide) {
+		lea(insn, x);
+	} else if ((from->id == X86_INS_MOV || from->id == X86_INS_MOVABS) &&
+		   second->type == X86_OP_IMM) {
+		insn->value = VALUE_CONST;
+		insn->imm = second->imm;
+	} else if (from->id == X86_INS_MOV && wide && is_general(second)) {
+		insn->value = VALUE_COPY;
+		insn->src = (int8_t)number_of(second->reg);
+	} else if ((from->id == X86_INS_MOV || from->id == X86_INS_MOVZX ||
+		    from->id == X86_INS_MOVSX || from->id == X86_INS_MOVSXD) &&
+		   second->type == X86_OP_MEM && to->size >= 4) {
+		insn->value = VALUE_LOAD;
+	} else if (from->id == X86_INS_ADD && wide) {
+		add_value(insn, second, 1);
+	} else if (from->id == X86_INS_SUB && wide) {
+		add_value(insn, second, -1);
+	} else if (from->id == X86_INS_XOR && is_general(second) && second->reg == to->reg) {
+		insn->value = VALUE_CONST;
+	}
+	if (insn->value == VALUE_OTHER)
+		insn->dst = NO_REGISTER; /* `writes` has it */
+}
+
+static void stored_value(struct insn *insn, const cs_insn *from)
+{
+	const cs_x86 *x = &from->detail->x86;
+
+	if (from->id != X86_INS_MOV || x->op_count != 2 || x->operands[0].type != X86_OP_MEM)
+		return;
+	if (x->operands[1].type == X86_OP_IMM) {
+		insn->stores_const = true;
+		insn->imm = x->operands[1].imm;
+	} else if (is_general(&x->operands[1])) {
+		insn->stored = (int8_t)number_of(x->operands[1].reg);
+	}
+}
+
+static void registers(struct decoder *d, struct insn *insn, const cs_insn *from)
+{
+	cs_regs read, written;
+	uint8_t read_count = 0, written_count = 0;
+
+	if (cs_regs_access(d->capstone, from, read, &read_count, written, &written_count))
+		return;
+	for (unsigned i = 0; i < read_count; i++)
+		if (number_of(read[i]) != NO_REGISTER)
+			insn->reads |= (uint64_t)1 << number_of(read[i]);
+	for (unsigned i = 0; i < written_count; i++)
+		if (number_of(written[i]) != NO_REGISTER)
+			insn->writes |= (uint64_t)1 << number_of(written[i]);
+}
+
+/* Two that capstone 4 does not know: ud1, which makes a signature an instruction, and rdpid. */
+static bool by_hand(struct insn *insn, const uint8_t *code, size_t left)
+{
+	size_t at = left > 1 && code[0] == 0xf3;
+
+	if (left >= 7 && code[0] == 0x0f && code[1] == 0xb9 && code[2] == 0x3d) {
+		insn->size = 7;
+		insn->kind = INSN_TRAP;
+		snprintf(insn->text, sizeof(insn->text), "ud1 edi, [rip + 0x%02x%02x%02x%02x]",
+			 code[6], code[5], code[4], code[3]);
+		return true;
+	}
+	if (at && left > 4 && code[at] >> 4 == 4)
+		at++;
+	if (at && left >= at + 3 && code[at] == 0x0f && code[at + 1] == 0xc7 &&
+	    code[at + 2] >> 3 == 0x1f) {
+		unsigned reg = (code[at + 2] & 7u) | (at == 2 && code[1] & 1 ? 8 : 0);
+
+		insn->size = (uint8_t)(at + 3);
+		insn->kind = INSN_READS_CPU;
+		insn->writes = (uint64_t)1 << reg;
+		snprintf(insn->text, sizeof(insn->text), "rdpid (register %u)", reg);
+		return true;
+	}
+	return false;
+}
+
+bool insn_x86_64(struct decoder *d, struct insn *insn, const uint8_t *code, size_t left,
+		 bool with_text)
+{
+	size_t size = left < 16 ? left : 16;
+	uint64_t address = insn->address;
+	const uint8_t *at = code;
+	const cs_x86 *x;
+
+	if (by_hand(insn, code, left))
+		return true;
+	if (!cs_disasm_iter(d->capstone, &at, &size, &address, d->room))
+		return false;
+	insn->size = (uint8_t)d->room->size;
+	x = &d->room->detail->x86;
+	for (unsigned i = 0; i < x->op_count; i++)
+		if (x->operands[i].type == X86_OP_MEM)
+			add_memory(insn, d->room, &x->operands[i], i == 0);
+	classify(d, insn, d->room);
+	value_of(insn, d->room);
+	stored_value(insn, d->room);
+	registers(d, insn, d->room);
+	if (with_text)
+		copy_text(insn, d->room);
+	return true;
+}

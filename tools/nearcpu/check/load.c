@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+#include "load.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* More sections or segments than any linker makes. */
+#define MOST_SECTIONS 1000000
+#define MOST_SEGMENTS 65535
+
+const void *load_bytes(const struct load *l, uint64_t offset, uint64_t size)
+{
+	if (offset > l->size || size > l->size - offset)
+		return NULL;
+	return l->file + offset;
+}
+
+const char *load_section_name(const struct load *l, size_t i)
+{
+	const Elf64_Shdr *names;
+	const char *bytes;
+
+	if (l->names >= l->section_count)
+		return "";
+	names = &l->sections[l->names];
+	bytes = load_bytes(l, names->sh_offset, names->sh_size);
+	if (!bytes || l->sections[i].sh_name >= names->sh_size ||
+	    !memchr(bytes + l->sections[i].sh_name, 0, names->sh_size - l->sections[i].sh_name))
+		return "";
+	return bytes + l->sections[i].sh_name;
+}
+
+/* Capacities are powers of two, so that the count tells when the array is full. */
+bool load_grow(void *array, size_t count, size_t size)
+{
+	void *old, *grown;
+
+	if (count & (count - 1) || (count && count < 8))
+		return true;
+	if (count > SIZE_MAX / 2 / size)
+		return false;
+	memcpy(&old, array, sizeof(old));
+	grown = realloc(old, (count < 8 ? 8 : 2 * count) * size);
+	if (!grown)
+		return false;
+	memcpy(array, &grown, sizeof(grown));
+	return true;
+}
+
+int load_segment(struct load *l, const struct segment *like, uint64_t offset)
+{
+	const void *bytes = load_bytes(l, offset, like->filled);
+	struct image *image = l->image;
+	struct segment *s;
+
+	if (!bytes || like->filled > like->size || like->size > UINT64_MAX - like->address ||
+	    like->filled > l->budget) {
+		snprintf(l->why, WHY_SIZE, "damaged: a segment does not lie in the file");
+		return -EBADMSG;
+	}
+	l->budget -= like->filled;
+	if (!load_grow(&image->segments, image->segment_count, sizeof(*s)))
+		return -ENOMEM;
+	s = &image->segments[image->segment_count];
+	*s = *like;
+	s->data = malloc(like->filled ? like->filled : 1);
+	if (!s->data)
+		return -ENOMEM;
+	memcpy(s->data, bytes, like->filled);
+	image->segment_count++;
+	return 0;
+}
+
+static int by_address(const void *a, const void *b)
+{
+	const struct segment *x = a, *y = b;
+
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+int load_sort_segments(struct load *l)
+{
+	struct image *image = l->image;
+
+	if (image->segment_count)
+		qsort(image->segments, image->segment_count, sizeof(*image->segments), by_address);
+	for (size_t i = 1; i < image->segment_count; i++) {
+		const struct segment *before = &image->segments[i - 1];
+
+		if (image->segments[i].address - before->address < before->size) {
+			snprintf(l->why, WHY_SIZE, "damaged: two segments overlap");
+			return -EBADMSG;
+		}
+	}
+	return 0;
+}
+
+static int read_header(struct load *l)
+{
+	static const uint32_t signatures[] = {
+		[CPU_X86_64] = 0x53053053, [CPU_AARCH64] = 0xd428bc00, [CPU_RISCV64] = 0xf1401073};
+	struct image *image = l->image;
+
+	if (l->file[EI_CLASS] != ELFCLASS64 || l->file[EI_DATA] != ELFDATA2LSB) {
+		snprintf(l->why, WHY_SIZE, "not supported: %s",
+			 l->file[EI_CLASS] == ELFCLASS32   ? "an ELF file of 32 bits"
+			 : l->file[EI_DATA] == ELFDATA2MSB ? "a big-endian ELF file"
+							   : "an ELF file of unknown class");
+		return -ENOTSUP;
+	}
+	if (!gelf_getehdr(l->elf, &l->header)) {
+		snprintf(l->why, WHY_SIZE, "damaged: no ELF header");
+		return -EBADMSG;
+	}
+	if (l->header.e_machine == EM_X86_64) {
+		image->cpu = CPU_X86_64;
+	} else if (l->header.e_machine == EM_AARCH64) {
+		image->cpu = CPU_AARCH64;
+	} else if (l->header.e_machine == EM_RISCV) {
+		image->cpu = CPU_RISCV64;
+	} else {
+		snprintf(l->why, WHY_SIZE, "not supported: a file for machine number %u",
+			 l->header.e_machine);
+		return -ENOTSUP;
+	}
+	image->signature = signatures[image->cpu];
+	return 0;
+}
+
+/* Sections that a hostile header claims and the file does not hold are not read at all: then the
+ * file counts as stripped. */
+static int read_sections(struct load *l)
+{
+	size_t count = 0;
+
+	if (elf_getshdrnum(l->elf, &count) || elf_getshdrstrndx(l->elf, &l->names))
+		count = 0;
+	if (count > MOST_SECTIONS || !load_bytes(l, l->header.e_shoff, count * sizeof(Elf64_Shdr)))
+		count = 0;
+	l->image->stripped = count == 0;
+	if (!count)
+		return 0;
+	l->sections = calloc(count, sizeof(*l->sections));
+	l->addresses = calloc(count, sizeof(*l->addresses));
+	if (!l->sections || !l->addresses)
+		return -ENOMEM;
+	for (size_t i = 0; i < count; i++) {
+		GElf_Shdr section;
+		Elf_Scn *scn = elf_getscn(l->elf, i);
+
+		if (scn && gelf_getshdr(scn, &section))
+			l->sections[i] = section;
+		l->addresses[i] = l->sections[i].sh_addr;
+	}
+	l->section_count = count;
+	return 0;
+}
+
+static int load_all(struct load *l)
+{
+	int err = read_header(l);
+
+	if (err)
+		return err;
+	if (elf_getphdrnum(l->elf, &l->segment_count) || l->segment_count > MOST_SEGMENTS)
+		l->segment_count = 0;
+	err = read_sections(l);
+	if (err)
+		return err;
+	switch (l->header.e_type) {
+	case ET_EXEC:
+	case ET_DYN:
+		err = load_program(l);
+		break;
+	case ET_REL:
+		l->image->is_object = true;
+		err = load_object(l);
+		break;
+	default:
+		snprintf(l->why, WHY_SIZE,
+			 "not supported: neither a program nor a shared or relocatable object");
+		err = -ENOTSUP;
+	}
+	if (!err)
+		err = load_symbols(l);
+	return err ? err : load_listed(l);
+}
+
+int image_load(struct image *image, const uint8_t *file, size_t size, char why[WHY_SIZE])
+{
+	struct load l = {.image = image, .file = file, .size = size, .why = why};
+	int err;
+
+	memset(image, 0, sizeof(*image));
+	why[0] = '\0';
+	if (size < EI_NIDENT || memcmp(file, ELFMAG, SELFMAG) != 0) {
+		snprintf(why, WHY_SIZE, "not an ELF file");
+		return -ENOEXEC;
+	}
+	/* Segments may share pages of the file, but not many. */
+	l.budget = size < SIZE_MAX / 4 ? 4 * size : size;
+	elf_version(EV_CURRENT);
+	l.elf = elf_memory((char *)(uintptr_t)file, size);
+	if (!l.elf || elf_kind(l.elf) != ELF_K_ELF) {
+		snprintf(why, WHY_SIZE, "damaged: no ELF header");
+		err = -EBADMSG;
+	} else {
+		err = load_all(&l);
+	}
+	elf_end(l.elf);
+	free(l.sections);
+	free(l.addresses);
+	if (err == -ENOMEM)
+		snprintf(why, WHY_SIZE, "not enough memory");
+	if (err)
+		image_free(image);
+	return err;
+}

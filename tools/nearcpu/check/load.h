@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* load: what the files that make an image share. */
+#ifndef NEARCPU_CHECK_LOAD_H
+#define NEARCPU_CHECK_LOAD_H
+
+#include "image.h"
+
+#include <elf.h>
+#include <gelf.h>
+
+/* A file while it is loaded. */
+struct load {
+	struct image *image;
+	Elf *elf;
+	const uint8_t *file;
+	size_t size;
+	GElf_Ehdr header;
+	size_t section_count, segment_count;
+	Elf64_Shdr *sections;
+	uint64_t *addresses; /* of the sections: as they say, or as an object is laid out */
+	size_t names;        /* index of the section of section names */
+	uint64_t end;        /* behind the last section that was laid out */
+	size_t budget;       /* bytes that may still be copied */
+	char *why;
+};
+
+#define WHY_SIZE 200
+
+/* The bytes [offset, offset + size) of the file, or NULL if they are not all there. */
+const void *load_bytes(const struct load *l, uint64_t offset, uint64_t size);
+
+/* The name of a section, "" if it has none. Never NULL. */
+const char *load_section_name(const struct load *l, size_t i);
+
+/* Adds a segment with a copy of `filled` bytes at `offset` of the file. */
+int load_segment(struct load *l, const struct segment *like, uint64_t offset);
+
+/* Sorts the segments; -EBADMSG if two overlap. */
+int load_sort_segments(struct load *l);
+
+/* Segments and relocations of a program or shared object, and of a relocatable object. */
+int load_program(struct load *l);
+int load_object(struct load *l);
+
+/* Functions and the sections that list sequences. */
+int load_symbols(struct load *l);
+int load_listed(struct load *l);
+
+/* Grows *array of elements of `size` to hold one more than `count`. */
+bool load_grow(void *array, size_t count, size_t size);
+
+#endif

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/* Relocatable objects: the sections one behind the other, as if linked alone. What the object does
+ * not define gets an address of its own behind all sections, where nothing is, so that no branch to
+ * it looks like one to somewhere else. */
+#include "load.h"
+#include "relocate.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_ADDRESS 0x10000
+
+/* Room for an undefined symbol, and behind all of them for an entry of a GOT. */
+#define SYMBOL_ROOM 16
+#define SLOT_ROOM 8
+
+struct symbols {
+	const uint8_t *bytes;
+	size_t count;
+};
+
+/* High parts by place, for the low parts that name them. */
+struct high {
+	uint64_t place, value;
+};
+
+struct object {
+	struct load *l;
+	struct symbols symbols;
+	struct high *high;
+	size_t high_count;
+};
+
+static int lay_out(struct load *l)
+{
+	uint64_t at = FIRST_ADDRESS;
+
+	for (size_t i = 0; i < l->section_count; i++) {
+		const Elf64_Shdr *s = &l->sections[i];
+		uint64_t align = s->sh_addralign;
+		struct segment segment = {0};
+		int err;
+
+		l->addresses[i] = 0;
+		if (!(s->sh_flags & SHF_ALLOC) || !s->sh_size)
+			continue;
+		if (!align || align > 1 << 20 || align & (align - 1))
+			align = 1;
+		if (s->sh_size > (uint64_t)1 << 40) {
+			snprintf(l->why, WHY_SIZE, "damaged: a section of more than 1 TiB");
+			return -EBADMSG;
+		}
+		at = (at + align - 1) & ~(align - 1);
+		segment.address = at;
+		segment.size = s->sh_size;
+		segment.filled = s->sh_type == SHT_NOBITS ? 0 : s->sh_size;
+		segment.executable = s->sh_flags & SHF_EXECINSTR;
+		segment.writable = s->sh_flags & SHF_WRITE;
+		err = load_segment(l, &segment, s->sh_offset);
+		if (err)
+			return err;
+		l->addresses[i] = at;
+		at += s->sh_size;
+	}
+	l->end = (at + 0xffff) & ~(uint64_t)0xffff;
+	return 0;
+}
+
+static bool read_symbol(const struct object *o, uint32_t index, Elf64_Sym *symbol)
+{
+	if (index >= o->symbols.count)
+		return false;
+	memcpy(symbol, o->symbols.bytes + index * sizeof(*symbol), sizeof(*symbol));
+	return true;
+}
+
+static uint64_t symbol_address(const struct object *o, uint32_t index)
+{
+	const struct load *l = o->l;
+	Elf64_Sym symbol;
+
+	if (!index || !read_symbol(o, index, &symbol))
+		return 0;
+	if (symbol.st_shndx == SHN_UNDEF || symbol.st_shndx == SHN_COMMON)
+		return l->end + (uint64_t)index * SYMBOL_ROOM;
+	/* Thread-local: an offset. All objects count from the same place here, which is as good. */
+	if (ELF64_ST_TYPE(symbol.st_info) == STT_TLS)
+		return symbol.st_value;
+	if (symbol.st_shndx < l->section_count)
+		return l->addresses[symbol.st_shndx] + symbol.st_value;
+	return symbol.st_value;
+}
+
+static struct relocation relocation(const struct object *o, const Elf64_Rela *r, uint64_t base)
+{
+	struct relocation out = {ELF64_R_TYPE(r->r_info),
+				 (uint32_t)ELF64_R_SYM(r->r_info),
+				 base + r->r_offset,
+				 0,
+				 0,
+				 0,
+				 0};
+
+	out.value = symbol_address(o, out.symbol) + (uint64_t)r->r_addend;
+	out.slot = o->l->end + o->symbols.count * SYMBOL_ROOM + (uint64_t)out.symbol * SLOT_ROOM;
+	return out;
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct high *x = a, *y = b;
+
+	return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static void apply(struct object *o, struct relocation *r)
+{
+	struct high key = {r->value, 0};
+	const struct high *high = NULL;
+
+	switch (o->l->image->cpu) {
+	case CPU_X86_64:
+		relocate_x86_64(o->l->image, r);
+		break;
+	case CPU_AARCH64:
+		relocate_aarch64(o->l->image, r);
+		break;
+	case CPU_RISCV64:
+		if (relocate_is_low(r->type) && o->high_count)
+			high = bsearch(&key, o->high, o->high_count, sizeof(key), by_place);
+		r->high_place = high ? high->place : 0;
+		r->high_value = high ? high->value : 0;
+		relocate_riscv64(o->l->image, r);
+		break;
+	}
+}
+
+typedef int visitor(struct object *o, struct relocation *r);
+
+static int collect_high(struct object *o, struct relocation *r)
+{
+	bool by_slot;
+
+	if (!relocate_is_high(r->type, &by_slot))
+		return 0;
+	if (!load_grow(&o->high, o->high_count, sizeof(*o->high)))
+		return -ENOMEM;
+	o->high[o->high_count++] = (struct high){r->place, by_slot ? r->slot : r->value};
+	return 0;
+}
+
+static int apply_one(struct object *o, struct relocation *r)
+{
+	apply(o, r);
+	return 0;
+}
+
+/* Relocations of sections that are laid out. */
+static int for_each(struct object *o, visitor *visit)
+{
+	struct load *l = o->l;
+	size_t most = l->size; /* a file cannot hold more, unless its sections overlap */
+
+	for (size_t i = 0; i < l->section_count; i++) {
+		const Elf64_Shdr *s = &l->sections[i];
+		const uint8_t *bytes = load_bytes(l, s->sh_offset, s->sh_size);
+
+		if (s->sh_type != SHT_RELA || !bytes || s->sh_info >= l->section_count ||
+		    !l->addresses[s->sh_info])
+			continue;
+		for (uint64_t at = 0; at + sizeof(Elf64_Rela) <= s->sh_size && most;
+		     at += sizeof(Elf64_Rela), most--) {
+			struct relocation r;
+			Elf64_Rela rela;
+			int err;
+
+			memcpy(&rela, bytes + at, sizeof(rela));
+			if (rela.r_offset >= l->sections[s->sh_info].sh_size)
+				continue;
+			r = relocation(o, &rela, l->addresses[s->sh_info]);
+			err = visit(o, &r);
+			if (err)
+				return err;
+		}
+	}
+	return 0;
+}
+
+static void find_symbols(struct object *o)
+{
+	const struct load *l = o->l;
+
+	for (size_t i = 0; i < l->section_count && !o->symbols.count; i++) {
+		const Elf64_Shdr *s = &l->sections[i];
+		const uint8_t *bytes = load_bytes(l, s->sh_offset, s->sh_size);
+
+		if (s->sh_type == SHT_SYMTAB && bytes)
+			o->symbols = (struct symbols){bytes, s->sh_size / sizeof(Elf64_Sym)};
+	}
+}
+
+int load_object(struct load *l)
+{
+	struct object o = {.l = l};
+	int err = lay_out(l);
+
+	if (!err)
+		err = load_sort_segments(l);
+	if (err)
+		return err;
+	find_symbols(&o);
+	if (l->image->cpu == CPU_RISCV64)
+		err = for_each(&o, collect_high);
+	if (o.high_count)
+		qsort(o.high, o.high_count, sizeof(*o.high), by_place);
+	if (!err)
+		err = for_each(&o, apply_one);
+	free(o.high);
+	return err;
+}

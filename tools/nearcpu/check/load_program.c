@@ -1,0 +1,161 @@
+/* SPDX-License-Identifier: MIT */
+/* Programs and shared objects: the segments as the kernel maps them, and the relocations that the
+ * loader applies before anything runs. They are found by the dynamic section, which stays when
+ * section headers are stripped.
+ *
+ * RELR needs no work: the words that it lists hold their addends, and the image stands where it was
+ * linked. */
+#include "load.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct dynamic {
+	uint64_t rela, rela_size, symbols;
+};
+
+static int map_segments(struct load *l)
+{
+	for (size_t i = 0; i < l->segment_count; i++) {
+		struct segment s = {0};
+		GElf_Phdr p;
+		int err;
+
+		if (!gelf_getphdr(l->elf, (int)i, &p) || p.p_type != PT_LOAD || !p.p_memsz)
+			continue;
+		s.address = p.p_vaddr;
+		s.size = p.p_memsz;
+		s.filled = p.p_filesz;
+		s.executable = p.p_flags & PF_X;
+		s.writable = p.p_flags & PF_W;
+		err = load_segment(l, &s, p.p_offset);
+		if (err)
+			return err;
+	}
+	if (l->image->segment_count)
+		return load_sort_segments(l);
+	snprintf(l->why, WHY_SIZE, "damaged: no segment to load");
+	return -EBADMSG;
+}
+
+static void read_dynamic(struct load *l, struct dynamic *d)
+{
+	GElf_Phdr p = {0};
+	Elf64_Dyn entry;
+	bool found = false;
+
+	for (size_t i = 0; i < l->segment_count && !found; i++)
+		found = gelf_getphdr(l->elf, (int)i, &p) && p.p_type == PT_DYNAMIC;
+	if (!found)
+		return;
+	for (uint64_t at = 0; at < p.p_memsz; at += sizeof(entry)) {
+		if (!image_read(l->image, p.p_vaddr + at, &entry, sizeof(entry)) ||
+		    entry.d_tag == DT_NULL)
+			return;
+		switch (entry.d_tag) {
+		case DT_RELA:
+			d->rela = entry.d_un.d_ptr;
+			break;
+		case DT_RELASZ:
+			d->rela_size = entry.d_un.d_val;
+			break;
+		case DT_SYMTAB:
+			d->symbols = entry.d_un.d_ptr;
+			break;
+		default:
+			break;
+		}
+	}
+}
+
+/* The value of a symbol of this file; 0 for one of another. */
+static uint64_t symbol_value(const struct load *l, const struct dynamic *d, uint32_t index)
+{
+	Elf64_Sym symbol;
+
+	if (!index || !d->symbols ||
+	    !image_read(l->image, d->symbols + index * sizeof(symbol), &symbol, sizeof(symbol)))
+		return 0;
+	return symbol.st_value;
+}
+
+static int add_tls_word(struct load *l, const struct dynamic *d, const Elf64_Rela *r)
+{
+	struct image *image = l->image;
+	uint32_t index = ELF64_R_SYM(r->r_info);
+	uint64_t value = symbol_value(l, d, index);
+	struct tls_word *word;
+
+	if (!load_grow(&image->tls_words, image->tls_word_count, sizeof(*word)))
+		return -ENOMEM;
+	word = &image->tls_words[image->tls_word_count++];
+	/* A symbol of this file is known by its place, one of another by its number. */
+	*word = (struct tls_word){r->r_offset, (int64_t)(value + (uint64_t)r->r_addend),
+				  value || !index ? 0 : index};
+	return 0;
+}
+
+static int apply(struct load *l, const struct dynamic *d, const Elf64_Rela *r)
+{
+	/* RELATIVE, 64 bits absolute, GLOB_DAT, and the offset from the thread pointer. */
+	static const struct {
+		uint32_t relative, absolute, global, tls;
+	} types[] = {
+		[CPU_X86_64] = {R_X86_64_RELATIVE, R_X86_64_64, R_X86_64_GLOB_DAT,
+				R_X86_64_TPOFF64},
+		[CPU_AARCH64] = {R_AARCH64_RELATIVE, R_AARCH64_ABS64, R_AARCH64_GLOB_DAT,
+				 R_AARCH64_TLS_TPREL},
+		[CPU_RISCV64] = {R_RISCV_RELATIVE, R_RISCV_64, R_RISCV_64, R_RISCV_TLS_TPREL64},
+	};
+	uint32_t type = ELF64_R_TYPE(r->r_info);
+	uint64_t value = (uint64_t)r->r_addend;
+
+	if (type == types[l->image->cpu].tls)
+		return add_tls_word(l, d, r);
+	if (type == types[l->image->cpu].absolute || type == types[l->image->cpu].global)
+		value += symbol_value(l, d, ELF64_R_SYM(r->r_info));
+	else if (type != types[l->image->cpu].relative)
+		return 0;
+	image_write(l->image, r->r_offset, &value, sizeof(value));
+	return 0;
+}
+
+static int apply_rela(struct load *l, const struct dynamic *d)
+{
+	Elf64_Rela r;
+
+	for (uint64_t at = 0; d->rela && at < d->rela_size && at < l->size; at += sizeof(r)) {
+		int err;
+
+		if (!image_read(l->image, d->rela + at, &r, sizeof(r)))
+			return 0; /* damaged; what stands before it holds */
+		err = apply(l, d, &r);
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+static int by_word(const void *a, const void *b)
+{
+	const struct tls_word *x = a, *y = b;
+
+	return x->address < y->address ? -1 : x->address > y->address;
+}
+
+int load_program(struct load *l)
+{
+	struct dynamic d = {0};
+	int err = map_segments(l);
+
+	if (err)
+		return err;
+	read_dynamic(l, &d);
+	err = apply_rela(l, &d);
+	if (!err && l->image->tls_word_count)
+		qsort(l->image->tls_words, l->image->tls_word_count, sizeof(struct tls_word),
+		      by_word);
+	return err;
+}

@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* The functions of an image, by .symtab or .dynsym; and the sections that list sequences. */
+#include "load.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A file may be made of nothing but symbols; each costs 24 bytes there. */
+static int add_function(struct load *l, const Elf64_Sym *symbol, const char *name)
+{
+	struct image *image = l->image;
+	uint64_t start = symbol->st_value, size = symbol->st_size;
+
+	if (l->image->is_object) {
+		if (symbol->st_shndx >= l->section_count || !l->addresses[symbol->st_shndx])
+			return 0;
+		start += l->addresses[symbol->st_shndx];
+	}
+	if (!size || size > UINT64_MAX - start || !image_is_code(image, start))
+		return 0;
+	if (!load_grow(&image->functions, image->function_count, sizeof(*image->functions)))
+		return -ENOMEM;
+	image->functions[image->function_count++] = (struct function){start, start + size, name};
+	return 0;
+}
+
+static const char *name_of(const char *names, size_t size, uint32_t offset)
+{
+	/* The copy of the names ends with a zero of ours. */
+	return offset < size ? names + offset : "";
+}
+
+static int read_table(struct load *l, size_t index)
+{
+	const Elf64_Shdr *table = &l->sections[index], *strings;
+	const uint8_t *bytes = load_bytes(l, table->sh_offset, table->sh_size), *from;
+
+	if (!bytes || table->sh_link >= l->section_count)
+		return 0;
+	strings = &l->sections[table->sh_link];
+	from = load_bytes(l, strings->sh_offset, strings->sh_size);
+	if (!from || strings->sh_type != SHT_STRTAB)
+		return 0;
+	l->image->names = malloc(strings->sh_size + 1);
+	if (!l->image->names)
+		return -ENOMEM;
+	memcpy(l->image->names, from, strings->sh_size);
+	l->image->names[strings->sh_size] = '\0';
+	for (uint64_t at = 0; at + sizeof(Elf64_Sym) <= table->sh_size; at += sizeof(Elf64_Sym)) {
+		Elf64_Sym symbol;
+		int err;
+
+		memcpy(&symbol, bytes + at, sizeof(symbol));
+		if (ELF64_ST_TYPE(symbol.st_info) != STT_FUNC || symbol.st_shndx == SHN_UNDEF)
+			continue;
+		err = add_function(l, &symbol,
+				   name_of(l->image->names, strings->sh_size, symbol.st_name));
+		if (err)
+			return err;
+	}
+	return 0;
+}
+
+/* Of several names of a function the first in the file stays. */
+static int by_start(const void *a, const void *b)
+{
+	const struct function *x = a, *y = b;
+
+	if (x->start != y->start)
+		return x->start < y->start ? -1 : 1;
+	if (x->end != y->end)
+		return x->end > y->end ? -1 : 1;
+	return x->name < y->name ? -1 : x->name > y->name;
+}
+
+int load_symbols(struct load *l)
+{
+	size_t table = 0;
+	int err;
+
+	for (size_t i = 0; i < l->section_count && !table; i++)
+		if (l->sections[i].sh_type == SHT_SYMTAB)
+			table = i;
+	for (size_t i = 0; i < l->section_count && !table; i++)
+		if (l->sections[i].sh_type == SHT_DYNSYM)
+			table = i;
+	if (!table)
+		return 0;
+	err = read_table(l, table);
+	if (!err && l->image->function_count)
+		qsort(l->image->functions, l->image->function_count, sizeof(struct function),
+		      by_start);
+	return err;
+}
+
+static int listed_kind(const char *name, const Elf64_Shdr *s)
+{
+	if (s->sh_flags & SHF_EXECINSTR)
+		return LISTED_CODE;
+	if (strcmp(name, "__rseq_cs") == 0)
+		return LISTED_CS;
+	if (strcmp(name, "__rseq_cs_ptr_array") == 0)
+		return LISTED_POINTERS;
+	if (strcmp(name, "__rseq_exit_point_array") == 0)
+		return LISTED_EXITS;
+	return LISTED_KINDS;
+}
+
+int load_listed(struct load *l)
+{
+	struct image *image = l->image;
+
+	for (size_t i = 1; i < l->section_count; i++) {
+		const Elf64_Shdr *s = &l->sections[i];
+		int kind = listed_kind(load_section_name(l, i), s);
+		struct range *range;
+
+		if (kind == LISTED_KINDS || s->sh_type != SHT_PROGBITS || !s->sh_size ||
+		    s->sh_size > UINT64_MAX - l->addresses[i])
+			continue;
+		if (!load_grow(&image->listed[kind], image->listed_count[kind], sizeof(*range)))
+			return -ENOMEM;
+		range = &image->listed[kind][image->listed_count[kind]++];
+		*range = (struct range){l->addresses[i], l->addresses[i] + s->sh_size};
+	}
+	return 0;
+}

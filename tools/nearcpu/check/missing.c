@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* nearcpu check in a build without the libraries that it needs. */
+#include "../tool.h"
+
+#ifdef HAVE_LIBELF
+#define LIBELF ""
+#else
+#define LIBELF " libelf"
+#endif
+#ifdef HAVE_CAPSTONE
+#define CAPSTONE ""
+#else
+#define CAPSTONE " capstone"
+#endif
+
+int check_main(int argc, char **argv)
+{
+	(void)argc;
+	(void)argv;
+	return failure("check",
+		       "built without:" LIBELF CAPSTONE
+		       "; install what is missing (Debian: libelf-dev libcapstone-dev) and build "
+		       "again");
+}

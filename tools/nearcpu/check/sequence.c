@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+#include "sequence.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct problem *new_problem(struct sequence *s, enum rule rule, uint64_t address)
+{
+	struct problem *p;
+
+	for (size_t i = 0; i < s->problem_count; i++)
+		if (s->problems[i].rule == rule && s->problems[i].address == address)
+			return NULL;
+	if (s->problem_count == MOST_PROBLEMS) {
+		s->too_many = true;
+		return NULL;
+	}
+	p = &s->problems[s->problem_count++];
+	*p = (struct problem){rule, address, ""};
+	return p;
+}
+
+void add_problem(struct sequence *s, enum rule rule, uint64_t address)
+{
+	new_problem(s, rule, address);
+}
+
+void add_problem_with(struct sequence *s, enum rule rule, uint64_t address, const char *fmt, ...)
+{
+	struct problem *p = new_problem(s, rule, address);
+	va_list args;
+
+	if (!p)
+		return;
+	va_start(args, fmt);
+	vsnprintf(p->detail, sizeof(p->detail), fmt, args); /* NOLINT: started above */
+	va_end(args);
+}
+
+int sequence_severity(const struct sequence *s)
+{
+	int worst = -1;
+
+	for (size_t i = 0; i < s->problem_count; i++) {
+		int severity = (int)rule_texts[s->problems[i].rule].severity;
+
+		worst = severity > worst ? severity : worst;
+	}
+	return worst;
+}
+
+/* In a file with a list, a descriptor beside the list is worth a word; in one without, not. */
+static bool is_unlisted(const struct checker *c, const struct descriptor *d)
+{
+	return !d->in_array && d->in_section && c->image->listed_count[LISTED_POINTERS] > 0;
+}
+
+static void check_abort(struct checker *c, struct sequence *s)
+{
+	const struct descriptor *d = s->descriptor;
+	uint32_t signature;
+
+	if (d->abort - d->start < d->length)
+		add_problem(s, RULE_ABORT_INSIDE, 0);
+	if (!image_is_code(c->image, d->abort))
+		add_problem(s, RULE_ABORT_OUTSIDE, 0);
+	else if (!image_read(c->image, d->abort - 4, &signature, 4))
+		add_problem(s, RULE_ABORT_SIGNATURE, 0);
+	else if (signature != c->image->signature)
+		add_problem_with(s, RULE_ABORT_SIGNATURE, 0, "0x%08x, not 0x%08x", signature,
+				 c->image->signature);
+}
+
+/* True if the range is one that can be decoded. */
+static bool check_range(struct checker *c, struct sequence *s)
+{
+	const struct descriptor *d = s->descriptor;
+
+	if (!d->length) {
+		add_problem(s, RULE_RANGE_EMPTY, 0);
+		return false;
+	}
+	if (d->length > MOST_LENGTH) {
+		add_problem_with(s, RULE_RANGE_OUTSIDE, 0, "a length of 0x%llx",
+				 (unsigned long long)d->length);
+		return false;
+	}
+	if (!image_is_code(c->image, d->start) ||
+	    !image_is_code(c->image, d->start + d->length - 1)) {
+		add_problem(s, RULE_RANGE_OUTSIDE, 0);
+		return false;
+	}
+	return true;
+}
+
+void check_descriptor(struct checker *c, struct sequence *s)
+{
+	const struct descriptor *d = s->descriptor;
+
+	if (d->address % 32)
+		add_problem(s, RULE_DESCRIPTOR_ALIGNMENT, 0);
+	if (d->version)
+		add_problem_with(s, RULE_DESCRIPTOR_VERSION, 0, "0x%x", d->version);
+	if (d->flags)
+		add_problem_with(s, RULE_DESCRIPTOR_FLAGS, 0, "0x%x", d->flags);
+	if (is_unlisted(c, d))
+		add_problem(s, RULE_DESCRIPTOR_UNLISTED, 0);
+	check_abort(c, s);
+}
+
+static int by_place(const void *a, const void *b)
+{
+	const struct problem *x = a, *y = b;
+
+	if (x->address != y->address)
+		return x->address < y->address ? -1 : 1;
+	return (int)x->rule - (int)y->rule;
+}
+
+int sequence_check(struct checker *c, const struct descriptor *descriptor, struct sequence *s)
+{
+	int err;
+
+	memset(s, 0, sizeof(*s));
+	s->descriptor = descriptor;
+	if (!descriptor->is_there) {
+		add_problem(s, RULE_DESCRIPTOR_MISSING, 0);
+		return 0;
+	}
+	check_descriptor(c, s);
+	s->start = s->end = descriptor->start;
+	if (!check_range(c, s))
+		return 0;
+	s->end = descriptor->start + descriptor->length;
+	s->function = image_function(c->image, s->start);
+	err = read_code(c, s);
+	if (err)
+		return err;
+	check_instructions(c, s);
+	err = check_data(c, s);
+	if (err)
+		return err;
+	check_branches(c, s);
+	qsort(s->problems, s->problem_count, sizeof(s->problems[0]), by_place);
+	return 0;
+}
+
+void sequence_close(struct sequence *s)
+{
+	free(s->insns);
+	s->insns = NULL;
+	s->insn_count = 0;
+}
