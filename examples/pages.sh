@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# usage: pages.sh SOURCE-DIRECTORY LIBRARY COMPILER [OPTION...]
+# usage: pages.sh SOURCE-DIRECTORY LIBRARY-DIRECTORY COMPILER [OPTION...]
 # Compiles what the man pages show as C, and links what has a main. The example of near_seq(7) must
-# be examples/sequence.h.
+# be examples/sequence.h, that of near_torture(3) examples/torture.c.
 set -eu
-source=$1 library=$2
+source=$1 libraries=$2
 shift 2
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -16,7 +16,8 @@ blocks() {
 		inside { print >(name "." number ".c") }' "$1"
 }
 
-set -- "$@" -std=c11 -Wall -Wextra -Wno-unused-function -pedantic -Werror -I"$source/include"
+set -- "$@" -std=c11 -Wall -Wextra -Wno-unused-function -pedantic -Werror -I"$source/include" \
+	-I"$source/examples"
 compiled=0
 for page in "$source"/man/*.scd; do
 	blocks "$page"
@@ -24,15 +25,21 @@ done
 for block in "$scratch"/*.c; do
 	grep -q '^#include' "$block" || continue
 	if grep -q '^int main' "$block"; then
-		"$@" -o "$scratch/out" "$block" "$library" -pthread
+		"$@" -o "$scratch/out" "$block" "$libraries/libnearcpu-torture.a" \
+			"$libraries/libnearcpu.a" -pthread
 	else
 		"$@" -o "$scratch/out" -c "$block"
 	fi
 	compiled=$((compiled + 1))
 done
-sed 1d "$source/examples/sequence.h" | diff - "$scratch/near_seq.7.1.c" || {
-	echo "near_seq(7) does not show examples/sequence.h" >&2
-	exit 1
+# shows PAGE EXAMPLE: the page's first block is the example without its licence line.
+shows() {
+	sed 1d "$source/examples/$2" | diff - "$scratch/$1.1.c" || {
+		echo "$1 does not show examples/$2" >&2
+		exit 1
+	}
 }
+shows near_seq.7 sequence.h
+shows near_torture.3 torture.c
 echo "$compiled compiled"
-[ $compiled -ge 6 ]
+[ $compiled -ge 7 ]

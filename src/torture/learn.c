@@ -10,11 +10,14 @@
 #define MAX_STEPS 1000000
 /* The first tries of a run may find a slot that is not open yet. */
 #define MAX_LEFT 100
+/* One that is tried without end is let go here, to be found by those who count. */
+#define MAX_ABORTS 10000
 
 static enum trap_others what_of_others;
 static unsigned learning; /* the sequence that is stepped through, or near__trap.count */
 static unsigned steps;
-static unsigned left; /* ways that did not come to the end, in this run */
+static unsigned left;   /* ways that did not come to the end, in this run */
+static unsigned aborts; /* in this run */
 
 /* The boundaries that this way through the sequence has shown, each once. */
 static struct {
@@ -65,34 +68,35 @@ static void add_point(struct trap_seq *s, uintptr_t ip)
 	s->trapped[at] = 0;
 }
 
+static void start_steps(ucontext_t *c, unsigned seq)
+{
+	near__break_unplant_all();
+	learning = seq;
+	steps = 0;
+	path.n = 0;
+	path.full = false;
+	add_to_path(near__trap.seqs[seq].start);
+	near__trap_set_ip(c, near__trap.seqs[seq].start);
+	near__trap_set_step(c, true);
+}
+
 /* Meets a sequence at its first instruction, while none is stepped through. */
 static void on_start(ucontext_t *c)
 {
 	unsigned seq = near__break_aborted(c);
 	bool aborted = seq < near__trap.count;
-	struct trap_seq *s;
 
 	if (!aborted)
 		seq = near__break_hit(c);
-	s = &near__trap.seqs[seq];
-	s->reached = true;
-	s->watched |= aborted;
-	if (!aborted) { /* not live: it runs on */
-		near__break_unplant(seq);
-	} else if (!is_to_learn(seq)) {
-		near__trap.breaks[seq].spent = what_of_others != TRAP_ABORT_OTHERS;
-		if (near__trap.breaks[seq].spent)
-			near__break_unplant(seq);
-	} else {
-		near__break_unplant_all();
-		learning = seq;
-		steps = 0;
-		path.n = 0;
-		path.full = false;
-		add_to_path(s->start);
-		near__trap_set_ip(c, s->start);
-		near__trap_set_step(c, true);
+	near__trap.seqs[seq].reached = true;
+	if (is_to_learn(seq)) {
+		start_steps(c, seq);
+		return;
 	}
+	near__trap.breaks[seq].spent =
+		aborted && (what_of_others != TRAP_ABORT_OTHERS || ++aborts > MAX_ABORTS);
+	if (!aborted || near__trap.breaks[seq].spent) /* not live: it runs on */
+		near__break_unplant(seq);
 }
 
 /* A sequence may be run through in several ways: its points are those of all, in order. */
@@ -143,7 +147,7 @@ unsigned near__trap_learn(enum trap_others others, void (*run)(void *arg), void 
 
 	what_of_others = others;
 	learning = near__trap.count;
-	left = 0;
+	left = aborts = 0;
 	for (unsigned i = 0; i < near__trap.count; i++)
 		near__trap.breaks[i].spent = false;
 	near__break_plant_starts(is_to_watch);

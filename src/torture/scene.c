@@ -167,20 +167,22 @@ static bool has_an_order(const struct scene *s)
 
 /* What was aborted in its first sequence came after the rival; what had committed came before it.
  * Sequences that come later may stand behind a decision: either order will do. */
-static bool is_in_order(struct scene *s)
+static bool is_in_order(struct scene *s, uint64_t got)
 {
 	const struct orders *o = orders_of(s);
-	uint64_t got = digest(s);
 
 	if (s->job->strict && s->first)
 		return got == (is_last(s) ? o->run_first : o->rival_first);
 	return got == o->run_first || got == o->rival_first;
 }
 
-/* orders_of() changes what is looked at: they are known before. */
+/* The check comes last, since it may spoil what is looked at, as orders_of() does: those are known
+ * before. */
 static const char *judge(struct scene *s)
 {
 	const struct near_torture *t = s->job->t;
+	uint64_t got = t->digest ? digest(s) : 0;
+	bool kept = was_kept(s);
 	const char *wrong = t->check(t->arg);
 
 	if (s->plan.aborted && is_last(s))
@@ -193,10 +195,10 @@ static const char *judge(struct scene *s)
 		return "is tried without end";
 	if (wrong)
 		return wrong;
-	if (!was_kept(s))
+	if (!kept)
 		return s->company == MOVED ? "changed the slot that the thread had left"
 					   : "changed a slot that was closed";
-	if (has_an_order(s) && !is_in_order(s))
+	if (has_an_order(s) && !is_in_order(s, got))
 		return "what is left is that of neither order";
 	return NULL;
 }
@@ -244,6 +246,7 @@ void near__scene_without(struct scene *s)
 {
 	const struct near_torture *t = s->job->t;
 	const char *wrong;
+	bool kept;
 
 	s->company = AGAIN;
 	s->plan = (struct trap_plan){.seq = near__trap_count(),
@@ -254,11 +257,12 @@ void near__scene_without(struct scene *s)
 	keep(s);
 	near__trap_run(&s->plan, t->run, t->arg);
 	count(s);
+	kept = was_kept(s);
 	wrong = t->check(t->arg);
 	if (s->plan.endless)
 		near__report_without(s, "its sequences are tried without end");
 	else if (wrong)
 		near__report_without(s, wrong);
-	else if (!was_kept(s))
+	else if (!kept)
 		near__report_without(s, "the fallback changed the slot that sequences write");
 }

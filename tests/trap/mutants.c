@@ -73,6 +73,21 @@ MUTANT(no_state_check,
 	NEAR_COMMIT8(v, at, 0),
 	near__self.area)
 
+MUTANT(early_store,
+	OPEN_SLOT
+	COUNT_UP
+	NEAR_STORE8(v, at, 8)
+	NEAR_COMMIT8(v, at, 0),
+	near__self.area)
+
+/* It tells a copy of the area what the kernel should know. */
+static struct near__area not_the_kernels;
+MUTANT(unarmed,
+	OPEN_SLOT
+	COUNT_UP
+	NEAR_COMMIT8(v, at, 0),
+	&not_the_kernels)
+
 /* What the library would do if it believed the kernel's area alone. */
 static struct near__area *kernels_area;
 MUTANT(no_live_check,
@@ -135,6 +150,35 @@ WITH_RETRY(commit_not_last)
 WITH_RETRY(commit_outside)
 WITH_RETRY(no_state_check)
 WITH_RETRY(no_live_check)
+WITH_RETRY(early_store)
+
+static void add_unarmed(struct mutant_copy *p)
+{
+	not_the_kernels = *near__self.area;
+	retry(unarmed, p);
+}
+const struct mutant mutant_unarmed = {"unarmed", add_unarmed};
+
+/* It has no gate of its own, which on another slot nobody would open. */
+static void add_unbounded(struct mutant_copy *p)
+{
+	while (!no_state_check(p))
+		if (!near_slot_open(p))
+			abort();
+}
+const struct mutant mutant_unbounded = {"no_state_check", add_unbounded};
+
+static void add_fallback_in_slot(struct mutant_copy *p)
+{
+	struct mutant_copy *own;
+
+	for (int i = 0; i < TRIES; i++)
+		if (sound(p))
+			return;
+	own = near_percpu_at(p, near_slot());
+	__atomic_fetch_add(&own->count, 1, __ATOMIC_RELAXED);
+}
+const struct mutant mutant_fallback_in_slot = {"sound", add_fallback_in_slot};
 
 static void add_index_outside(struct mutant_copy *p)
 {

@@ -29,6 +29,12 @@ extern const struct mutant mutant_index_outside;
 extern const struct mutant mutant_no_live_check;
 /* Found where the gate is closed: */
 extern const struct mutant mutant_no_state_check;
+/* Found by a rival that looks at the total: */
+extern const struct mutant mutant_early_store;
+/* Found since the kernel does not abort it: */
+extern const struct mutant mutant_unarmed;
+/* Found by aborting them again and again: */
+extern const struct mutant mutant_unbounded, mutant_fallback_in_slot;
 
 /* A fresh object, the own gate open; the one made last; the suite whose operation is the
  * mutant's. */
