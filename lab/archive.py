@@ -191,3 +191,8 @@ class Archive:
         self._run("apt-get", "install", "-y", "--download-only", "--reinstall",
                   "--no-install-recommends", *packages)
         return sorted((self.root / "debs").glob("*.deb"))
+
+    def tidy(self):
+        """Removes what apt makes again from the lists."""
+        for path in (self.root / "cache").glob("*.bin"):
+            path.unlink()

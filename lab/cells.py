@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: MIT
+"""What came out of one test on one machine with one kernel."""
+
+from dataclasses import dataclass
+import re
+
+GREEN, RED, SKIPPED, MISSING = "ok", "FAILED", "skipped", "not available"
+SKIP_STATUS = 77
+# What a failed check, or cmocka's stand-in, writes.
+COMPLAINT = re.compile(r"error: |\.c:\d+: |FAILED|never |wrong|nearcpu: ")
+
+
+@dataclass
+class Cell:
+    """The result; `reason` says why it is not green. `again`: the machine hung or did not come up
+    the first time."""
+    state: str
+    reason: str = ""
+    seconds: float = 0.0
+    again: str = ""
+
+
+def _complaint(lines):
+    for line in lines:
+        if COMPLAINT.search(line):
+            return line.strip()
+    return lines[-1].strip() if lines else "it said nothing"
+
+
+def from_run(ran):
+    """The cell of a test that ended, see guest.Ran."""
+    if ran.how == "late":
+        last = f", last: {ran.lines[-1].strip()}" if ran.lines else ""
+        return Cell(RED, f"not done after {ran.value} s{last}", ran.value)
+    if ran.how == "signal":
+        return Cell(RED, f"killed by signal {ran.value}: {_complaint(ran.lines)}")
+    if ran.value == 0:
+        return Cell(GREEN, seconds=ran.seconds)
+    if ran.value == SKIP_STATUS:
+        return Cell(SKIPPED, ran.lines[-1].strip() if ran.lines else "", ran.seconds)
+    return Cell(RED, _complaint(ran.lines), ran.seconds)

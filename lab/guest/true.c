@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: MIT */
+/* /bin/true of the laboratory's machines. */
+int main(void)
+{
+	return 0;
+}

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The laboratory: the tests on other architectures, other kernels, many CPUs and NUMA nodes.
+Started by ./dev lab."""
+
+import argparse
+import errno
+import fcntl
+import os
+from pathlib import Path
+import signal
+import sys
+import time
+
+from archive import Archive
+import build
+from cache import cache_directory
+from emulator import Emulator
+from kernels import ARCHITECTURES, KERNELS, Kernels, known_gap
+from machines import MACHINES
+import plan
+from problem import Missing, Problem
+from report import Report, not_available
+from runner import Runner
+from screen import Screen
+import table
+
+HERE = Path(__file__).resolve().parent
+SOURCE = HERE.parent
+
+
+def options(arguments):
+    """What the command line says."""
+    parser = argparse.ArgumentParser(
+        prog="./dev lab", description="Runs the tests in virtual machines: other architectures, "
+        "other kernels, many CPUs, NUMA. Also: ./dev lab models, ./dev lab stress.",
+        epilog="Kernels and QEMU come from Debian's archive and stay in $NEAR_LAB_CACHE "
+        "(~/.cache/nearcpu-lab). Exit status: 0 all green, 1 not, 2 wrong usage.")
+    parser.add_argument("what", nargs="?", choices=("list", "quick"),
+                        help="list: like --list; quick: like --quick")
+    parser.add_argument("--only", action="append", default=[], metavar="WORD",
+                        help="an architecture, kernel, machine or test; may be repeated")
+    parser.add_argument("--quick", action="store_true",
+                        help="five machines and the tests that find most")
+    parser.add_argument("--list", action="store_true", help="say what there is, and end")
+    parser.add_argument("--update", action="store_true",
+                        help="look for newer kernels and a newer QEMU")
+    parser.add_argument("--jobs", type=int, default=0, metavar="N",
+                        help="machines at a time (by default half the processors, at least 2)")
+    parser.add_argument("--output", type=Path, default=SOURCE / "build/lab", metavar="DIRECTORY",
+                        help="for programs, logs and the report (build/lab)")
+    chosen = parser.parse_args(arguments)
+    if chosen.jobs < 0:
+        parser.error("--jobs takes a number from 1 on")
+    chosen.quick = chosen.quick or chosen.what == "quick"
+    chosen.list = chosen.list or chosen.what == "list"
+    chosen.jobs = chosen.jobs or max(2, (os.cpu_count() or 2) // 2)
+    return chosen
+
+
+def print_list(tests):
+    """Everything that --only takes, and what stands behind it."""
+    print("architectures:", *ARCHITECTURES)
+    print("\nkernels:")
+    for name, (suite, _, _) in KERNELS.items():
+        gaps = [f"not for {arch}: {known_gap(arch, name)}" for arch in ARCHITECTURES
+                if known_gap(arch, name)]
+        print("  " + "; ".join([f"{name:12}from Debian's {suite}", *gaps]))
+    print("\nmachines:")
+    for machine in MACHINES.values():
+        print(f"  {machine.name:12}{machine.text} ({', '.join(machine.architectures)})")
+    print("\ntests:")
+    for test in tests:
+        quick = " (quick)" if test.quick else ""
+        print(f"  {test.name:18}{' '.join(test.settings + test.command)}; "
+              f"on {', '.join(test.machines)}{quick}")
+    print("\nbesides: ./dev lab models, ./dev lab stress [--minutes N]")
+
+
+class Laboratory:
+    """One run."""
+
+    def __init__(self, chosen, tests):
+        self.chosen = chosen
+        self.boots = plan.make(tests, chosen.only, chosen.quick)
+        self.tests = tests
+        self.screen = Screen()
+        self.cache = cache_directory()
+        self.output = chosen.output.resolve()
+        self.kernels = {}
+        self.missing = {}
+        self._archive = None
+
+    def _open_archive(self):
+        """The archive, when something must be fetched from it."""
+        if self._archive is None:
+            archive = Archive(self.cache / "apt", self.screen.say)
+            archive.update()
+            self._archive = archive
+        return self._archive
+
+    def fetch(self):
+        """Fills the cache; another run waits meanwhile."""
+        self.cache.mkdir(parents=True, exist_ok=True)
+        with open(self.cache / "lock", "w", encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            emulator = Emulator(self.cache / "qemu", self._open_archive, self.chosen.update)
+            kernels = Kernels(self.cache / "kernels", self._open_archive, self.chosen.update)
+            for boot in self.boots:
+                key = boot.arch, boot.kernel
+                if key in self.kernels or key in self.missing:
+                    continue
+                try:
+                    self.kernels[key] = kernels.get(*key)
+                except Missing as problem:
+                    self.missing[key] = str(problem)
+                    self.screen.say(f"{boot.arch} {boot.kernel} is not available: {problem}")
+            if self._archive:
+                self._archive.tidy()
+        return emulator
+
+    def build(self):
+        """The programs, by architecture."""
+        programs = {}
+        for arch in ARCHITECTURES:
+            tests = [test for boot in self.boots if boot.arch == arch for test in boot.tests]
+            if tests:
+                self.screen.say(f"building for {arch}")
+                directory = self.output / f"build-{arch}"
+                build.compile_for(arch, tests, SOURCE, directory, os.cpu_count() or 2)
+                programs[arch] = directory / "bin"
+        return programs
+
+    def run(self):
+        """Everything; returns the report."""
+        began = time.monotonic()
+        logs = self.output / "logs"
+        logs.mkdir(parents=True, exist_ok=True)
+        emulator = self.fetch()
+        programs = self.build()
+        runner = Runner(emulator, self.kernels, programs, logs, self.screen)
+        able = [boot for boot in self.boots if (boot.arch, boot.kernel) in self.kernels]
+        for boot in self.boots:
+            if boot not in able:
+                not_available(runner.results, boot, self.missing[boot.arch, boot.kernel])
+        self.screen.say(f"{len(able)} machines, {self.chosen.jobs} at a time; logs in {logs}")
+        try:
+            runner.run(able, self.chosen.jobs)
+        finally:
+            self.screen.end()
+        versions = {key: kernel.version for key, kernel in self.kernels.items()}
+        return Report(runner.results, versions, self.tests, emulator.version,
+                      time.monotonic() - began)
+
+
+def interrupt(_number, _frame):
+    """A signal that ends the run as Ctrl-C does."""
+    raise KeyboardInterrupt
+
+
+def work(chosen):
+    """Does what the options ask for; returns the exit status."""
+    tests = table.parse((HERE / "list").read_text(encoding="utf-8"), MACHINES)
+    if chosen.list:
+        print_list(tests)
+        return 0
+    try:
+        laboratory = Laboratory(chosen, tests)
+    except plan.Unknown as problem:
+        print(f"lab: {problem}", file=sys.stderr)
+        return 2
+    report = laboratory.run()
+    page = laboratory.output / "report.md"
+    page.write_text(report.markdown(), encoding="utf-8")
+    print(report.text(), end="", flush=True)
+    laboratory.screen.say(f"the report is {page}")
+    return 1 if report.failed() else 0
+
+
+def main():
+    """Turns what can go wrong into a message and an exit status."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, interrupt)
+    try:
+        return work(options(sys.argv[1:]))
+    except Problem as problem:
+        print(f"lab: {problem}", file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        sys.stdout = None
+        return 1
+    except OSError as error:
+        hint = "; make room there, then try again" if error.errno == errno.ENOSPC else ""
+        print(f"lab: {error.filename or 'writing'}: {error.strerror}{hint}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("lab: interrupted", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())
