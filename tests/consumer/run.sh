@@ -24,7 +24,8 @@ install_prefix() {
 	if grep -rIl -e "$STAGE/prefix" -e "$SOURCE" "$prefix"; then
 		die "these files name the directory they were made in"
 	fi
-	[[ -s $prefix/$LIBDIR/libnearcpu.a && -s $prefix/include/nearcpu/rseq.h ]]
+	[[ -s $prefix/$LIBDIR/libnearcpu.a && -s $prefix/include/nearcpu/rseq.h &&
+		-s $prefix/$LIBDIR/libnearcpu-torture.a ]]
 }
 
 run_all() {
@@ -43,45 +44,74 @@ build_and_run() {
 	rm -rf "$dir"
 	"$CMAKE" -G Ninja -B "$dir" "$@"
 	"$CMAKE" --build "$dir"
-	run_all "$dir"/c*_nearcpu "$dir"/c*_nearcpu_static
+	run_all "$dir"/c*_nearcpu "$dir"/c*_nearcpu_static "$dir"/c_torture "$dir"/c_torture_static
 }
 
+# links_shared PROGRAM LIBRARY
 links_shared() {
-	readelf -d "$1" | grep -q 'NEEDED.*\[libnearcpu\.so\.0\]'
+	readelf -d "$1" | grep -q "NEEDED.*\\[lib$2\\.so\\.0\\]"
 }
 
-# pkgconfig HOW FLAG...: the program, with what pkg-config says and FLAGs.
+# compile PROGRAM SOURCE PACKAGES FLAG...: with what pkg-config says of the packages and FLAGs.
+compile() {
+	local program=$1 file=$2 packages flags
+
+	read -ra packages <<<"$3"
+	shift 3
+	read -ra flags <<<"$(pkg-config "$@" --cflags --libs "${packages[@]}")"
+	[[ $* = *--static* ]] && flags+=(-static)
+	[[ $program = *_archive* ]] && flags=("${flags[@]/%-lnearcpu/-l:libnearcpu.a}") &&
+		flags=("${flags[@]/%-lnearcpu-torture/-l:libnearcpu-torture.a}")
+	"$CC" -Wall -Wextra -Werror "$file" -o "$program" "${flags[@]}"
+}
+
+# pkgconfig HOW FLAG...: the programs, with what pkg-config says and FLAGs.
 pkgconfig() {
-	local program=$STAGE/pkgconfig_$1 flags
+	local how=$1 program=$STAGE/pkgconfig_$1
 
 	shift
-	pkg-config --atleast-version=0.1.0 nearcpu
-	read -ra flags <<<"$(pkg-config "$@" --cflags --libs nearcpu)"
-	[[ $* = *--static* ]] && flags+=(-static)
-	[[ $program = *_archive ]] && flags=("${flags[@]/#-lnearcpu/-l:libnearcpu.a}")
-	"$CC" -Wall -Wextra -Werror "$here/main.c" -o "$program" "${flags[@]}"
-	if [[ $program = *_shared ]]; then
-		links_shared "$program" || die "$program does not need libnearcpu.so.0"
-		LD_LIBRARY_PATH=$prefix/$LIBDIR run_all "$program"
+	pkg-config --atleast-version=0.1.0 nearcpu nearcpu-torture
+	compile "$program" "$here/main.c" nearcpu "$@"
+	compile "${program}_torture" "$here/proof.c" "nearcpu-torture nearcpu" "$@"
+	if [[ $how = shared ]]; then
+		links_shared "$program" nearcpu || die "$program does not need libnearcpu.so.0"
+		links_shared "${program}_torture" nearcpu-torture ||
+			die "${program}_torture does not need libnearcpu-torture.so.0"
+		LD_LIBRARY_PATH=$prefix/$LIBDIR run_all "$program" "${program}_torture"
 	else
-		links_shared "$program" && die "$program needs libnearcpu.so"
-		run_all "$program"
+		links_shared "$program" nearcpu && die "$program needs libnearcpu.so"
+		links_shared "${program}_torture" nearcpu-torture &&
+			die "${program}_torture needs libnearcpu-torture.so"
+		run_all "$program" "${program}_torture"
 	fi
 }
 
-# The SONAME, the flags, and that each exported symbol is ours and has the version of its kind.
-symbols() {
-	local library=$prefix/$LIBDIR/libnearcpu.so dynamic exported wrong
+# hardened NAME: the SONAME and the flags of a library.
+hardened() {
+	local library=$prefix/$LIBDIR/lib$1.so dynamic
 
 	dynamic=$(readelf -dW "$library")
-	grep -q 'SONAME.*\[libnearcpu\.so\.0\]' <<<"$dynamic" || die "wrong SONAME"
+	grep -q "SONAME.*\\[lib$1\\.so\\.0\\]" <<<"$dynamic" || die "wrong SONAME"
 	grep -q 'FLAGS_1.*NOW.*NODELETE' <<<"$dynamic" || die "not -z now -z nodelete"
 	readelf -lW "$library" | grep -q GNU_RELRO || die "not linked with -z relro"
 	if grep NEEDED <<<"$dynamic" | grep -vE '\[(libc|ld-linux[^]]*)\.so\.[0-9]+\]'; then
-		die "needs more than libc"
+		die "$library needs more than libc"
 	fi
+}
 
-	exported=$(nm -D --defined-only "$library" | awk '{ print $3 }' | grep -v '^NEARCPU_')
+exported_by() {
+	nm -D --defined-only "$prefix/$LIBDIR/lib$1.so" | awk '{ print $3 }' | grep -v '^NEARCPU_'
+}
+
+# Each exported symbol is ours and has the version of its kind.
+symbols() {
+	local exported wrong
+
+	hardened nearcpu
+	hardened nearcpu-torture
+	[[ $(exported_by nearcpu-torture) = near_torture@@NEARCPU_TORTURE_0.1 ]] ||
+		die "libnearcpu-torture exports something else"
+	exported=$(exported_by nearcpu)
 	wrong=$(grep -vxE -e 'near_[a-z][a-z0-9_]*@@NEARCPU_0\.1' \
 		-e 'near__[a-z0-9_]*@@NEARCPU_PRIVATE' -e vfork <<<"$exported" || true)
 	[[ -z $wrong ]] || die "exported by mistake or with the wrong version:"$'\n'"$wrong"
