@@ -66,7 +66,7 @@ static void check_exit(struct checker *c, struct sequence *s, const struct insn 
 	if (!exits_listed(c, s->start, insn->target, &any) && any && insn->target != s->end)
 		add_problem(s, RULE_EXIT_UNLISTED, insn->address);
 	if (s->function && image_function(c->image, insn->target) != s->function &&
-	    (insn->target < s->function->start || insn->target > s->function->end))
+	    (insn->target < s->function->start || insn->target >= s->function->end))
 		add_problem(s, RULE_EXIT_FAR, insn->address);
 }
 
@@ -106,7 +106,7 @@ static void check_entries(struct checker *c, struct sequence *s)
 		if (b->target != s->start)
 			add_problem_with(s, RULE_ENTRY_INSIDE, b->target, "from 0x%llx",
 					 (unsigned long long)b->from);
-		else if (s->arm && s->arm < s->start)
+		else if (s->arm && s->arm < s->start && (b->from < s->arm || b->from >= s->end))
 			add_problem_with(s, RULE_ENTRY_UNARMED, b->target, "from 0x%llx",
 					 (unsigned long long)b->from);
 	}
@@ -120,7 +120,7 @@ static void check_retry(struct checker *c, struct sequence *s)
 	uint64_t at = s->descriptor->abort;
 	struct insn insn;
 
-	if (!s->arm || s->arm >= s->start)
+	if (!s->arm || s->arm >= s->start || (at >= s->start && at < s->end))
 		return;
 	for (int i = 0; i < HANDLER_LENGTH; i++) {
 		if (at == s->start) {

@@ -34,6 +34,9 @@ static bool is_inside(const struct data *d, const struct access *a)
 /* The store of the descriptor's address. The last one before the start counts, or one inside. */
 static void see_arm(struct data *d, const struct access *a)
 {
+	/* Compilers put the address on the stack, too. */
+	if (a->address.name == flow_stack(d->c->flow) || a->insn->address >= d->s->end)
+		return;
 	if (!a->is_store || a->size != 8 || a->value.name != NAME_CONST ||
 	    (uint64_t)a->value.plus != d->s->descriptor->address)
 		return;
@@ -117,9 +120,11 @@ static void find_commit(struct data *d)
 	for (size_t i = 0; i < d->inside_count; i++) {
 		const struct access *a = &d->inside[i];
 
-		any |= a->is_store && !is_private(d, a);
-		if (a->is_store && a->insn == last)
-			d->commit = a;
+		if (!a->is_store || (is_private(d, a) && a->insn != last))
+			continue;
+		/* The last store is what was meant, where it is not the last instruction. */
+		any |= !is_private(d, a);
+		d->commit = a;
 	}
 	if (last->kind & INSN_STORE)
 		return;
@@ -180,9 +185,8 @@ static void check_stores(struct data *d)
 {
 	for (size_t i = 0; i < d->inside_count; i++) {
 		const struct access *a = &d->inside[i];
-		bool is_last = a->insn->address + a->insn->size == d->s->end;
 
-		if (!a->is_store || is_last || a->is_area)
+		if (!a->is_store || a->is_area || (d->commit && a->insn == d->commit->insn))
 			continue;
 		if (read_after(d, i))
 			add_problem(d->s, RULE_READS_OWN_STORE, a->insn->address);

@@ -20,20 +20,34 @@ static bool leads_to(struct checker *c, uint64_t from, uint64_t to)
 	return from == to;
 }
 
+uint64_t code_begin(const struct checker *c, const struct function *f, uint64_t address)
+{
+	const struct segment *segment = image_segment(c->image, address);
+
+	if (f)
+		return f->start;
+	for (size_t i = 0; i < c->image->listed_count[LISTED_CODE]; i++) {
+		const struct range *r = &c->image->listed[LISTED_CODE][i];
+
+		if (r->start <= address && address < r->end)
+			return r->start;
+	}
+	return segment ? segment->address : address;
+}
+
 /* Where to begin: at the function, if it is known and not too long; or somewhere before, from where
  * the start of the sequence is met. */
 static uint64_t begin_of(struct checker *c, const struct sequence *s)
 {
 	const struct function *f = image_function(c->image, s->start);
-	uint64_t from;
+	uint64_t least = code_begin(c, f, s->start), from;
 
-	if (f && s->start - f->start <= BEFORE_FUNCTION && leads_to(c, f->start, s->start))
-		return f->start;
-	for (uint64_t far = BEFORE_UNKNOWN; far; far /= 2) {
+	if (f && s->start - least <= BEFORE_FUNCTION && leads_to(c, least, s->start))
+		return least;
+	for (uint64_t far = BEFORE_UNKNOWN; far >= 16; far /= 2) {
 		for (unsigned i = 0; i < 16; i++) {
-			from = s->start - far - i * decoder_step(c->decoder);
-			if (f && from < f->start)
-				break;
+			from = far + i * decoder_step(c->decoder);
+			from = s->start - least > from ? s->start - from : least;
 			if (from < s->start && image_is_code(c->image, from) &&
 			    leads_to(c, from, s->start))
 				return from;

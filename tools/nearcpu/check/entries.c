@@ -37,23 +37,20 @@ static bool is_interesting(const struct scan *s, uint64_t from, uint64_t target)
 
 static bool begins_at(struct checker *c, uint64_t address)
 {
-	const struct function *f = image_function(c->image, address);
+	uint64_t least = code_begin(c, image_function(c->image, address), address);
 	unsigned hits = 0, tries = 0;
 
 	for (unsigned i = 0; i < TRIES; i++) {
-		uint64_t at = address - FAR_ENOUGH - i * decoder_step(c->decoder);
+		uint64_t far = FAR_ENOUGH + i * decoder_step(c->decoder);
+		uint64_t at = address - least > far ? address - far : least;
 		struct insn insn;
 
-		if (f && at < f->start)
-			at = f->start;
-		if (at > address || !image_is_code(c->image, at))
-			continue;
-		tries++;
 		while (at < address && decode(c->decoder, at, &insn, false))
 			at += insn.size;
+		/* What ran into no instruction was not in step. */
 		hits += at == address;
+		tries += at >= address;
 	}
-	/* With no room for tries it stands at the start of the code. */
 	return hits * 4 >= tries * 3;
 }
 

@@ -7,6 +7,8 @@
 /* Remembered at a time. What does not fit is not known, no more. */
 #define BRANCHES 64
 
+#define RISCV_GP 3
+
 struct branch {
 	uint64_t target;
 	struct value registers[REGISTERS];
@@ -242,21 +244,32 @@ static uint64_t saved_by_calls(const struct flow *f)
 	return saved[f->image->cpu];
 }
 
+/* Registers that hold the same in all of the program. */
+static void set_constants(struct flow *f)
+{
+	if (decoder_thread(f->decoder) != NO_REGISTER)
+		f->registers[decoder_thread(f->decoder)] = (struct value){NAME_THREAD, 0};
+	if (f->image->global_pointer)
+		f->registers[RISCV_GP] = value_constant((int64_t)f->image->global_pointer);
+}
+
 static void forget(struct flow *f, uint64_t registers)
 {
 	for (unsigned r = 0; r < REGISTERS; r++)
 		if (registers >> r & 1)
 			f->registers[r] = value_new(&f->names, 0);
+	set_constants(f);
 }
 
 static void step(struct flow *f, const struct insn *insn)
 {
 	uint8_t from = 0;
-	struct value got, value;
+	struct value got, value, moved;
 	int base = insn->memory_count ? insn->memory[0].base : NO_REGISTER;
 
 	for (uint64_t left = insn->reads; left; left &= left - 1)
 		from |= f->names.from[f->registers[__builtin_ctzll(left)].name];
+	moved = value_sum(&f->names, reg(f, base), value_constant(insn->writeback));
 	got = accesses(f, insn, from);
 	from |= f->names.from[got.name];
 	if (insn->kind & INSN_READS_CPU) {
@@ -269,28 +282,24 @@ static void step(struct flow *f, const struct insn *insn)
 	if (insn->dst != NO_REGISTER && insn->value != VALUE_OTHER)
 		f->registers[insn->dst] = value;
 	if (insn->writeback && base != NO_REGISTER && base != insn->dst)
-		f->registers[base] =
-			value_sum(&f->names, f->registers[base], value_constant(insn->writeback));
+		f->registers[base] = moved;
 	if (insn->kind & INSN_CALL)
 		forget(f, ~saved_by_calls(f));
 }
 
-/* Code behind a jump is reached from elsewhere: with what stood in the registers there. */
-static void arrive(struct flow *f, uint64_t address)
+/* Code behind a jump is reached from elsewhere: with what stood in the registers there. False if it
+ * is not known from where. */
+static bool arrive(struct flow *f, uint64_t address)
 {
-	for (unsigned i = f->branch_count; i > 0; i--) {
+	for (unsigned i = f->branch_count; i > 0 && f->branch_count - i < BRANCHES; i--) {
 		const struct branch *b = &f->branches[(i - 1) % BRANCHES];
 
 		if (b->target == address) {
 			memcpy(f->registers, b->registers, sizeof(f->registers));
-			return;
+			return true;
 		}
-		if (f->branch_count - i + 1 >= BRANCHES)
-			break;
 	}
-	forget(f, ~((uint64_t)1 << decoder_stack(f->decoder)));
-	if (decoder_thread(f->decoder) != NO_REGISTER)
-		f->registers[decoder_thread(f->decoder)] = (struct value){NAME_THREAD, 0};
+	return false;
 }
 
 static void leave(struct flow *f, const struct insn *insn)
@@ -312,23 +321,25 @@ static void begin(struct flow *f, const struct flow_run *run)
 	f->saw_index = false;
 	for (unsigned r = 0; r < REGISTERS; r++)
 		f->registers[r] = (struct value){NAME_FIRST + r, 0};
-	if (decoder_thread(f->decoder) != NO_REGISTER)
-		f->registers[decoder_thread(f->decoder)] = (struct value){NAME_THREAD, 0};
+	set_constants(f);
 }
 
 void flow_run(struct flow *f, const struct flow_run *run)
 {
-	bool ended = false;
+	bool lost = false;
 
 	begin(f, run);
 	for (size_t i = 0; i < run->count; i++) {
 		const struct insn *insn = &run->insns[i];
 
-		if (ended)
-			arrive(f, insn->address);
+		if (lost)
+			lost = !arrive(f, insn->address);
 		step(f, insn);
 		leave(f, insn);
-		ended = insn->kind & INSN_ENDS;
+		if (insn->kind & INSN_ENDS) {
+			forget(f, ~((uint64_t)1 << decoder_stack(f->decoder)));
+			lost = true;
+		}
 	}
 	f->run = NULL;
 }

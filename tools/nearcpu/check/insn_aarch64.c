@@ -314,4 +314,6 @@ void insn_aarch64(struct insn *insn, uint32_t word)
 		insn->writes |= bit_of(field(word, 0, 5));
 	if (insn->dst != NO_REGISTER)
 		insn->writes |= (uint64_t)1 << insn->dst;
+	if (insn->writeback)
+		insn->writes |= (uint64_t)1 << insn->memory[0].base;
 }

@@ -87,6 +87,8 @@ static int number_of(unsigned reg)
 	return reg < X86_REG_ENDING ? numbers[reg] - 1 : NO_REGISTER;
 }
 
+#define STACK 4
+
 static bool is_general(const cs_x86_op *op)
 {
 	return op->type == X86_OP_REG && number_of(op->reg) != NO_REGISTER;
@@ -255,6 +257,31 @@ static void value_of(struct insn *insn, const cs_insn *from)
 		insn->dst = NO_REGISTER; /* `writes` has it */
 }
 
+/* push and pop move the stack pointer by what they store or load. */
+static void stack(struct insn *insn, const cs_insn *from)
+{
+	const cs_x86_op *op = &from->detail->x86.operands[0];
+	struct insn_memory m = {false, STACK, NO_REGISTER, 0, 8, false, true, -8};
+
+	if (from->detail->x86.op_count != 1 || op->type == X86_OP_MEM || op->size != 8)
+		return;
+	if (from->id == X86_INS_PUSH) {
+		insn->kind |= INSN_STORE;
+		insn->stored = is_general(op) ? (int8_t)number_of(op->reg) : NO_REGISTER;
+	} else if (from->id == X86_INS_POP) {
+		m.read = true;
+		m.written = false;
+		m.offset = 0;
+		insn->kind |= INSN_LOAD;
+		insn->value = VALUE_LOAD;
+		insn->dst = (int8_t)number_of(op->reg);
+	} else {
+		return;
+	}
+	insn->writeback = m.read ? 8 : -8;
+	insn->memory[insn->memory_count++] = m;
+}
+
 static void stored_value(struct insn *insn, const cs_insn *from)
 {
 	const cs_x86 *x = &from->detail->x86;
@@ -331,6 +358,7 @@ bool insn_x86_64(struct decoder *d, struct insn *insn, const uint8_t *code, size
 	classify(d, insn, d->room);
 	value_of(insn, d->room);
 	stored_value(insn, d->room);
+	stack(insn, d->room);
 	registers(d, insn, d->room);
 	if (with_text)
 		copy_text(insn, d->room);

@@ -26,6 +26,10 @@ struct load {
 
 #define WHY_SIZE 200
 
+/* Where the thread-local storage of a module is taken to begin, from the thread pointer: it differs
+ * from process to process, and is not at 0, where x86_64 has the address of the thread itself. */
+#define TLS_BIAS 0x100000
+
 /* The bytes [offset, offset + size) of the file, or NULL if they are not all there. */
 const void *load_bytes(const struct load *l, uint64_t offset, uint64_t size);
 

@@ -85,12 +85,16 @@ static uint64_t symbol_address(const struct object *o, uint32_t index)
 		return 0;
 	if (symbol.st_shndx == SHN_UNDEF || symbol.st_shndx == SHN_COMMON)
 		return l->end + (uint64_t)index * SYMBOL_ROOM;
-	/* Thread-local: an offset. All objects count from the same place here, which is as good. */
 	if (ELF64_ST_TYPE(symbol.st_info) == STT_TLS)
-		return symbol.st_value;
+		return symbol.st_value + TLS_BIAS;
 	if (symbol.st_shndx < l->section_count)
 		return l->addresses[symbol.st_shndx] + symbol.st_value;
 	return symbol.st_value;
+}
+
+static uint64_t slot_address(const struct object *o, uint32_t index)
+{
+	return o->l->end + o->symbols.count * SYMBOL_ROOM + (uint64_t)index * SLOT_ROOM;
 }
 
 static struct relocation relocation(const struct object *o, const Elf64_Rela *r, uint64_t base)
@@ -104,7 +108,7 @@ static struct relocation relocation(const struct object *o, const Elf64_Rela *r,
 				 0};
 
 	out.value = symbol_address(o, out.symbol) + (uint64_t)r->r_addend;
-	out.slot = o->l->end + o->symbols.count * SYMBOL_ROOM + (uint64_t)out.symbol * SLOT_ROOM;
+	out.slot = slot_address(o, out.symbol);
 	return out;
 }
 
@@ -201,6 +205,44 @@ static void find_symbols(struct object *o)
 	}
 }
 
+static int add_tls_slot(struct object *o, uint32_t index, const Elf64_Sym *symbol)
+{
+	struct image *image = o->l->image;
+	bool is_here = symbol->st_shndx != SHN_UNDEF;
+	struct tls_word *word;
+
+	if (!load_grow(&image->tls_words, image->tls_word_count, sizeof(*word)))
+		return -ENOMEM;
+	word = &image->tls_words[image->tls_word_count++];
+	*word = (struct tls_word){slot_address(o, index), (int64_t)(symbol->st_value + TLS_BIAS),
+				  is_here ? 0 : index};
+	return 0;
+}
+
+/* The table of addresses that a linker would make, with an entry for each symbol. */
+static int make_table(struct object *o)
+{
+	struct load *l = o->l;
+	struct segment table = {.address = slot_address(o, 0),
+				.size = o->symbols.count * SLOT_ROOM,
+				.filled = o->symbols.count * SLOT_ROOM};
+	int err;
+
+	if (!o->symbols.count)
+		return 0;
+	/* The content is written below; the symbols are larger, so that there are enough bytes. */
+	err = load_segment(l, &table, (uint64_t)(o->symbols.bytes - l->file));
+	for (uint32_t i = 0; i < o->symbols.count && !err; i++) {
+		uint64_t address = symbol_address(o, i);
+		Elf64_Sym symbol;
+
+		image_write(l->image, slot_address(o, i), &address, sizeof(address));
+		if (read_symbol(o, i, &symbol) && ELF64_ST_TYPE(symbol.st_info) == STT_TLS)
+			err = add_tls_slot(o, i, &symbol);
+	}
+	return err;
+}
+
 int load_object(struct load *l)
 {
 	struct object o = {.l = l};
@@ -211,7 +253,8 @@ int load_object(struct load *l)
 	if (err)
 		return err;
 	find_symbols(&o);
-	if (l->image->cpu == CPU_RISCV64)
+	err = make_table(&o);
+	if (!err && l->image->cpu == CPU_RISCV64)
 		err = for_each(&o, collect_high);
 	if (o.high_count)
 		qsort(o.high, o.high_count, sizeof(*o.high), by_place);

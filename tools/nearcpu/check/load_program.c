@@ -92,7 +92,7 @@ static int add_tls_word(struct load *l, const struct dynamic *d, const Elf64_Rel
 		return -ENOMEM;
 	word = &image->tls_words[image->tls_word_count++];
 	/* A symbol of this file is known by its place, one of another by its number. */
-	*word = (struct tls_word){r->r_offset, (int64_t)(value + (uint64_t)r->r_addend),
+	*word = (struct tls_word){r->r_offset, (int64_t)(value + (uint64_t)r->r_addend + TLS_BIAS),
 				  value || !index ? 0 : index};
 	return 0;
 }
@@ -138,6 +138,22 @@ static int apply_rela(struct load *l, const struct dynamic *d)
 	return 0;
 }
 
+/* The start-up code of a riscv64 program sets gp by these two instructions, once and for all. The
+ * linker then makes addresses from it. */
+static void find_global_pointer(struct image *image, const struct segment *s)
+{
+	uint32_t two[2];
+
+	for (uint64_t i = 0; i + sizeof(two) <= s->filled && !image->global_pointer; i += 2) {
+		memcpy(two, s->data + i, sizeof(two));
+		/* auipc gp, high; addi gp, gp, low */
+		if ((two[0] & 0xfff) == 0x197 && (two[1] & 0xfffff) == 0x18193)
+			image->global_pointer = s->address + i +
+						(uint64_t)(int32_t)(two[0] & 0xfffff000) +
+						(uint64_t)(int64_t)((int32_t)two[1] >> 20);
+	}
+}
+
 static int by_word(const void *a, const void *b)
 {
 	const struct tls_word *x = a, *y = b;
@@ -154,6 +170,9 @@ int load_program(struct load *l)
 		return err;
 	read_dynamic(l, &d);
 	err = apply_rela(l, &d);
+	for (size_t i = 0; i < l->image->segment_count; i++)
+		if (l->image->cpu == CPU_RISCV64 && l->image->segments[i].executable)
+			find_global_pointer(l->image, &l->image->segments[i]);
 	if (!err && l->image->tls_word_count)
 		qsort(l->image->tls_words, l->image->tls_word_count, sizeof(struct tls_word),
 		      by_word);

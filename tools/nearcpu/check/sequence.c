@@ -63,7 +63,7 @@ static void check_abort(struct checker *c, struct sequence *s)
 	const struct descriptor *d = s->descriptor;
 	uint32_t signature;
 
-	if (d->abort - d->start < d->length)
+	if (d->length <= MOST_LENGTH && d->abort - d->start < d->length)
 		add_problem(s, RULE_ABORT_INSIDE, 0);
 	if (!image_is_code(c->image, d->abort))
 		add_problem(s, RULE_ABORT_OUTSIDE, 0);

@@ -76,6 +76,9 @@ void add_problem(struct sequence *s, enum rule rule, uint64_t address);
 __attribute__((format(printf, 4, 5))) void add_problem_with(struct sequence *s, enum rule rule,
 							    uint64_t address, const char *fmt, ...);
 
+/* Where the function begins or, if that is not known, the section or segment. */
+uint64_t code_begin(const struct checker *c, const struct function *f, uint64_t address);
+
 /* Fills insns. 0 or -ENOMEM. */
 int read_code(struct checker *c, struct sequence *s);
 
