@@ -97,6 +97,7 @@ struct bench {
 	unsigned threads;    /* 0: by default one, and one for each CPU */
 	bool fixed_threads;  /* --threads does not apply */
 	bool core;           /* runs when no name is given */
+	bool apart;          /* its rows do different things: they are not compared */
 };
 
 /* Ends with NULL. */

@@ -81,7 +81,8 @@ class CommandLine(Case):
         self.assertRegex(text, r"(?m)^  info ")
         self.assertRegex(text, r"(?m)^  bench ")
         text = run("bench", "--help").stdout
-        for option in ("list", "quick", "threads", "iterations", "repeat", "json", "html"):
+        for option in ("list", "quick", "threads", "iterations", "repeat", "json", "html",
+                       "report"):
             self.assertIn("--" + option, text)
 
     def test_wrong_usage(self):

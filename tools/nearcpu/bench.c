@@ -3,6 +3,7 @@
 #include "child.h"
 #include "output.h"
 #include "report.h"
+#include "scale.h"
 #include "tool.h"
 
 #include <errno.h>
@@ -24,6 +25,8 @@ static void print_help(void)
 	       "  --repeat N      repetitions (%d; with --quick %d)\n"
 	       "  --json FILE     every sample and what was made of them; - is standard output\n"
 	       "  --html FILE     a page with tables and plots, readable without network\n"
+	       "  --report        instead of tables, one text about this machine, to be pasted\n"
+	       "                  into an issue; 1, 2, 4 ... threads up to one for each CPU\n"
 	       "  --help          this text\n"
 	       "  --version       the version\n",
 	       REPEAT, REPEAT_QUICK);
@@ -134,6 +137,9 @@ static int apply(struct bench_options *o, int c, char **argv, bool *want_list)
 	case 'q':
 		o->quick = true;
 		return STOP;
+	case 'R':
+		o->scale = true;
+		return STOP;
 	case 'h':
 		print_help();
 		return finish_stdout("bench", EXIT_DONE);
@@ -153,6 +159,7 @@ static int parse_options(int argc, char **argv, struct bench_options *o, bool *w
 		{"repeat", required_argument, NULL, 'r'},
 		{"json", required_argument, NULL, 'J'},
 		{"html", required_argument, NULL, 'H'},
+		{"report", no_argument, NULL, 'R'},
 		{"list", no_argument, NULL, 'l'},
 		{"quick", no_argument, NULL, 'q'},
 		{"help", no_argument, NULL, 'h'},
@@ -168,6 +175,7 @@ static int parse_options(int argc, char **argv, struct bench_options *o, bool *w
 	}
 	o->names = argv + optind;
 	o->name_count = (size_t)(argc - optind);
+	o->names_given = o->name_count;
 	for (size_t i = 0; i < o->name_count; i++)
 		if (!is_benchmark(o->names[i]))
 			return usage_error(
@@ -176,6 +184,8 @@ static int parse_options(int argc, char **argv, struct bench_options *o, bool *w
 				o->names[i]);
 	if (o->json && o->html && strcmp(o->json, o->html) == 0)
 		return usage_error("bench", "--json and --html cannot both write '%s'", o->json);
+	if (o->scale)
+		scale_choose(o);
 	if (!o->repeat)
 		o->repeat = o->quick ? REPEAT_QUICK : REPEAT;
 	return STOP;
@@ -250,9 +260,14 @@ static int run(struct report *report)
 		return code;
 	child_catch_signals();
 	machine_read(&report->machine);
-	err = report_run(report, quiet ? print_nothing : print_table);
+	scale_begin(&report->noise);
+	err = report_run(report, quiet || o->scale ? print_nothing : print_table);
 	if (!err && o->html)
 		err = report_html(report, &html);
+	if (o->scale && !quiet && (!err || child_interrupted()))
+		scale_print(report, child_interrupted() ? "interrupted"
+				    : report->cut       ? "time was up"
+							: NULL);
 	if (child_interrupted()) {
 		free(html);
 		failure("bench", "interrupted; no file was written");
@@ -260,7 +275,7 @@ static int run(struct report *report)
 	}
 	if (err)
 		return failure("bench", "cannot measure: %s", strerror(-err));
-	if (!quiet)
+	if (!quiet && !o->scale)
 		text_end(report);
 	code = write_files(report, html);
 	if (report_failed(report))

@@ -16,11 +16,13 @@
 struct bench_options {
 	char *const *names; /* what to run; all of the core if there are none */
 	size_t name_count;
+	bool names_given; /* by the user */
 	unsigned threads[MAX_THREAD_COUNTS];
 	size_t thread_counts; /* 0: as the benchmark says */
 	uint64_t iterations;  /* 0: as the benchmark says */
 	unsigned repeat;
 	bool quick;
+	bool scale;              /* --report */
 	const char *json, *html; /* files, or NULL */
 };
 
@@ -43,6 +45,11 @@ struct table_result {
 	struct row_result *rows;
 };
 
+/* What may disturb, before the work. */
+struct scale_noise {
+	double load, mhz; /* below 0, or 0: not known */
+};
+
 struct report {
 	struct bench_options options;
 	struct machine machine;
@@ -51,6 +58,8 @@ struct report {
 	time_t started;
 	double seconds;
 	struct load_share load;
+	struct scale_noise noise;
+	bool cut; /* tables are missing: time was up */
 };
 
 struct spread {

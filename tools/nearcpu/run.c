@@ -7,6 +7,7 @@
 #include "child.h"
 #include "progress.h"
 #include "report.h"
+#include "scale.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -20,13 +21,14 @@
 #define START_S 0.005    /* to start a process and its threads */
 #define QUICK_PART 10    /* of the iterations that a benchmark names, */
 #define QUICK_PART_RUN 4 /* for rows that measure themselves */
+#define MEMORY_PART 10   /* of the objects, in the report: many CPUs make them large */
 
 /* Of a run over all, in seconds. The work is planned to end by the first; at the second no further
  * repetition begins. The rest is for the last one and for the report. */
 struct budget {
 	double plan, end;
 };
-static const struct budget whole = {145, 170}, quick = {13, 17};
+static const struct budget whole = {145, 170}, quick = {13, 17}, scale = {100, 120};
 
 /* A table that was asked for by name. */
 #define NAMED_S 60
@@ -53,6 +55,8 @@ static uint64_t nominal(const struct bench *b, const struct bench_options *o)
 		return o->iterations;
 	if (!b->iterations)
 		return NOMINAL;
+	if (o->scale && b->kind == BENCH_MEMORY)
+		return b->iterations / MEMORY_PART;
 	if (!o->quick || b->kind == BENCH_MEMORY)
 		return b->iterations;
 	return b->iterations / (b->rows[0].run ? QUICK_PART_RUN : QUICK_PART);
@@ -70,7 +74,9 @@ static int add_table(struct report *report, const struct bench *b, unsigned thre
 	*t = (struct table_result){.bench = b,
 				   .threads = threads,
 				   .iterations = nominal(b, &report->options),
-				   .fixed = report->options.iterations || b->iterations,
+				   .fixed = report->options.iterations ||
+					    (b->iterations &&
+					     (!report->options.scale || b->rows[0].run)),
 				   .wanted = report->options.repeat};
 	t->rows = calloc(b->row_count, sizeof(*t->rows));
 	if (!t->rows)
@@ -88,17 +94,18 @@ static int add_table(struct report *report, const struct bench *b, unsigned thre
 static int add_tables(struct report *report, const struct bench *b)
 {
 	const struct bench_options *o = &report->options;
-	unsigned cpus = bench_allowed_cpus();
+	unsigned cpus = bench_allowed_cpus(), some[MAX_THREAD_COUNTS] = {1, cpus};
+	const unsigned *threads = o->thread_counts ? o->threads : some;
+	size_t count = o->thread_counts ? o->thread_counts : cpus == 1 ? 1 : 2;
 	int err = 0;
 
-	if (b->fixed_threads || (b->threads && !o->thread_counts))
+	if (b->fixed_threads || (b->threads && (o->scale || !o->thread_counts)))
 		return add_table(report, b, b->threads);
-	for (size_t i = 0; i < o->thread_counts && !err; i++)
-		err = add_table(report, b, o->threads[i]);
-	if (o->thread_counts)
-		return err;
-	err = add_table(report, b, 1);
-	return err || cpus == 1 ? err : add_table(report, b, cpus);
+	if (o->scale && !o->thread_counts)
+		count = scale_threads(some, cpus);
+	for (size_t i = 0; i < count && !err; i++)
+		err = add_table(report, b, threads[i]);
+	return err;
 }
 
 /* Finds out what an iteration costs, and which rows cannot run here. */
@@ -231,7 +238,10 @@ int report_run(struct report *report,
 	       bool (*done)(const struct report *report, const struct table_result *t))
 {
 	const struct bench_options *o = &report->options;
-	const struct budget *budget = o->quick ? &quick : o->name_count ? NULL : &whole;
+	const struct budget *budget = o->quick        ? &quick
+				      : o->scale      ? &scale
+				      : o->name_count ? NULL
+						      : &whole;
 	double start = now_s(), seconds = NAMED_S;
 	struct load_start load = load_now();
 	int err = 0;
@@ -240,15 +250,26 @@ int report_run(struct report *report,
 	for (size_t i = 0; bench_registry[i] && !err; i++)
 		if (is_chosen(bench_registry[i], o))
 			err = add_tables(report, bench_registry[i]);
+	if (o->scale)
+		scale_sort_to_measure(report, bench_allowed_cpus());
 	progress_begin(count_steps(report));
 	for (size_t i = 0; i < report->count && !err; i++) {
+		double left = budget ? budget->plan - (now_s() - start) : 0;
+
+		if (o->scale && i && now_s() - start > budget->end) {
+			report->cut = true;
+			break;
+		}
 		if (budget)
-			seconds = share(budget->plan - (now_s() - start), report->count - i);
+			seconds = o->scale ? left / (double)(report->count - i)
+					   : share(left, report->count - i);
 		err = run_table(&report->tables[i], o, seconds, budget ? start + budget->end : 0);
 		progress_clear();
 		if (!err && !done(report, &report->tables[i]))
 			break;
 	}
+	if (o->scale)
+		scale_sort_to_show(report);
 	report->seconds = now_s() - start;
 	report->load = load_since(&load);
 	return child_interrupted() ? -EINTR : err;

@@ -93,9 +93,10 @@ const struct row_result *find_row(const struct table_result *t, const char *name
 }
 
 /* Ours do not compete with each other, and nobody with a yardstick. */
-static bool competes(const struct row_result *r, const struct row_result *other)
+static bool competes(const struct table_result *t, const struct row_result *r,
+		     const struct row_result *other)
 {
-	if (r == other || !other->count || other->row->role == BENCH_YARDSTICK)
+	if (t->bench->apart || r == other || !other->count || other->row->role == BENCH_YARDSTICK)
 		return false;
 	return r->row->role != BENCH_OURS || other->row->role != BENCH_OURS;
 }
@@ -105,7 +106,7 @@ const struct row_result *best_other(const struct table_result *t, const struct r
 	const struct row_result *best = NULL;
 
 	for (size_t i = 0; i < t->bench->row_count; i++)
-		if (competes(r, &t->rows[i]) &&
+		if (competes(t, r, &t->rows[i]) &&
 		    (!best || row_cost(t, &t->rows[i]).median < row_cost(t, best).median))
 			best = &t->rows[i];
 	return best;
@@ -116,7 +117,7 @@ const struct row_result *worst_other(const struct table_result *t, const struct 
 	const struct row_result *worst = NULL;
 
 	for (size_t i = 0; i < t->bench->row_count; i++)
-		if (competes(r, &t->rows[i]) &&
+		if (competes(t, r, &t->rows[i]) &&
 		    (!worst || row_cost(t, &t->rows[i]).median > row_cost(t, worst).median))
 			worst = &t->rows[i];
 	return worst;

@@ -138,6 +138,11 @@ void table_verdict(const struct table_result *t, char *out, size_t size)
 	struct text text = {out, size};
 
 	out[0] = 0;
+	if (t->bench->apart) {
+		say(&text, "Each row is another call: what it costs with few threads and with many "
+			   "is to be compared.");
+		return;
+	}
 	if (!on && !off) {
 		say(&text, "Nothing of ours could be measured here.");
 		return;

@@ -124,6 +124,8 @@ static uint64_t run_ops(const struct table_result *t)
 
 double table_ops(const struct table_result *t, const struct row_result *r)
 {
+	if (t->bench->apart)
+		return (double)t->iterations;
 	return r->row->run ? (double)run_ops(t) : (double)t->iterations * t->threads;
 }
 
@@ -137,6 +139,10 @@ void table_conditions(const struct table_result *t, char *out, size_t size)
 		scaled |= row_is_scaled(t, &t->rows[i]);
 	if (t->bench->kind == BENCH_MEMORY)
 		n = snprintf(out, size, "%s counters", say_count(t->iterations).text);
+	else if (t->bench->apart)
+		n = snprintf(out, size,
+			     "times for %s calls (fewer where they are long, in proportion)",
+			     say_count(t->iterations).text);
 	else if (t->bench->rows[0].run)
 		n = snprintf(out, size, "%s operations", say_count(run_ops(t)).text);
 	else

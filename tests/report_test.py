@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""nearcpu bench --report: a text that can be published, and whose figures are those of the JSON.
+
+usage: report_test.py NEARCPU [TEST...]
+"""
+import getpass
+import json
+import os
+import pty
+import re
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL = ""
+FEW = ["--iterations", "2000", "--repeat", "3"]
+TABLES = ["hitcounter", "list", "refcount", "counter", "across"]
+
+
+def run(*args, **more):
+    return subprocess.run([TOOL, "bench", "--report", *args], stdin=subprocess.DEVNULL, text=True,
+                          capture_output=True, timeout=300, check=False, **more)
+
+
+def cells(line):
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def number(text):
+    """Of a ratio, a share or a cost: 1/8.30, 3 %, 12.0 ns."""
+    if text.startswith("1/"):
+        return 1 / float(text[2:])
+    return float(text.split()[0])
+
+
+class Text:
+    """The report, taken apart: by name of the benchmark a list of lines {head: cell}."""
+
+    def __init__(self, text):
+        self.lines = text.splitlines()
+        self.tables, head, name = {}, None, None
+        for line in self.lines:
+            if found := re.match(r"\*\*(\w+)\*\*:", line):
+                name, head = found.group(1), None
+            elif not line.startswith("|"):
+                head = None
+            elif head is None:
+                head = cells(line)
+                self.tables[name] = []
+            elif not set(line) <= set("|-:"):
+                assert len(cells(line)) == len(head), line
+                self.tables[name].append(dict(zip(head, cells(line))))
+
+
+class Report(unittest.TestCase):
+    maxDiff = None
+
+    def report(self, *args, **more):
+        result = run(*args, **more)
+        self.assertEqual(result.returncode, 0, result.stderr + result.stdout)
+        self.assertEqual(result.stderr, "")
+        return Text(result.stdout)
+
+    def test_whole(self):
+        text = self.report("--threads", "1,2,3", *FEW)
+        self.assertEqual(text.lines[0], "### nearcpu bench --report")
+        self.assertEqual(list(text.tables), TABLES)
+        for name, lines in text.tables.items():
+            self.assertEqual([line["threads"] for line in lines],
+                             ["1"] if name == "counter" else ["1", "2", "3"])
+        self.assertRegex(" ".join(text.lines), r"\*\*memory\*\*: bytes of each of 2,000 counters, "
+                                               r"2 threads:\s.*atomic \d")
+
+    def test_fits_into_an_issue(self):
+        counts = ",".join(str(1 << i) for i in range(8)) + ",192"
+        lines = self.report("--threads", counts, "--iterations", "20", "--repeat", "1").lines
+        self.assertLessEqual(max(map(len, lines)), 100)
+        self.assertLessEqual(len(lines), 85)
+
+    def test_thread_counts(self):
+        cpus = len(os.sched_getaffinity(0))
+        wanted = sorted({1 << i for i in range(14) if 1 << i < cpus} | {cpus})
+        text = self.report("refcount", *FEW)
+        self.assertEqual([int(line["threads"]) for line in text.tables["refcount"]], wanted)
+
+    def test_says_what_machine(self):
+        text = " ".join(self.report("counter", *FEW).lines)
+        uname = os.uname()
+        info = subprocess.run([TOOL, "info", "--json"], capture_output=True, check=True)
+        info = json.loads(info.stdout)
+        for words in (f"{uname.sysname} {uname.release} {uname.machine}", info["libc"],
+                      info["processor"], "load average", "governor",
+                      f"CPUs: {info['cpus']['online']['count']} online",
+                      f"slots: {info['slots']['count']} by {info['slots']['by']}",
+                      "rseq: live" if info["rseq"]["live"] else "rseq: not live",
+                      "`nearcpu bench --report counter --iterations 2000 --repeat 3`"):
+            self.assertIn(words, text)
+
+    def test_tells_nothing_private(self):
+        with tempfile.TemporaryDirectory(prefix="secret") as folder:
+            result = run("counter", *FEW, "--json", os.path.join(folder, "private.json"))
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertEqual(os.listdir(folder), ["private.json"])
+        words = ["secret", "private", os.getcwd(), os.path.dirname(TOOL), os.path.expanduser("~")]
+        words += [w for w in (socket.gethostname(), getpass.getuser()) if len(w) > 4]
+        for word in words:
+            if len(word) > 1:
+                self.assertNotIn(word, result.stdout)
+
+    def test_figures_are_those_of_the_samples(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "r.json")
+            text = self.report("hitcounter", "--threads", "2", "--iterations", "50000", "--repeat",
+                               "3", "--json", path)
+            with open(path, encoding="utf-8") as file:
+                table = json.load(file)["tables"][0]
+        rows = {row["name"]: row.get("samples") for row in table["rows"]}
+        ours = [row["name"] for row in table["rows"] if row["role"] == "ours" and "samples" in row]
+        base = rows.pop(ours[-1])
+        line = text.tables["hitcounter"][0]
+        cost = statistics.median((s["user_ns"] + s["system_ns"]) / s["ops"] for s in base)
+        self.assertAlmostEqual(float(line["ns/op"]), cost, delta=0.006)
+        for name, samples in rows.items():
+            if not samples:
+                self.assertEqual(line[name], "-")
+                continue
+            ratio = statistics.median(a["wall_ns"] / b["wall_ns"] for a, b in zip(samples, base))
+            self.assertAlmostEqual(number(line[name]) / ratio, 1, delta=0.01)
+
+    def test_rows_that_are_missing_are_explained(self):
+        text = self.report("list", *FEW, env={**os.environ, "NEAR_CONF": "rseq:off"})
+        self.assertEqual({line["near"] for line in text.tables["list"]}, {"-"})
+        self.assertRegex(" ".join(text.lines), r"- list, near, \d+ threads: not measured: switched "
+                                               r"off by\s+NEAR_CONF=rseq:off")
+
+    def test_json_on_standard_output_is_alone(self):
+        result = run("counter", *FEW, "--json", "-")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertEqual(json.loads(result.stdout)["tables"][0]["benchmark"], "counter")
+
+    def test_full_disk(self):
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            result = subprocess.run([TOOL, "bench", "--report", "counter", *FEW], stdout=full,
+                                    stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("No space left", result.stderr)
+
+    def interrupt(self, progress, sig, *args):
+        """Once the terminal has shown this, the signal. Returns exit code, text, the terminal's."""
+        master, slave = pty.openpty()
+        tool = subprocess.Popen([TOOL, "bench", "--report", *args], stdout=subprocess.PIPE,
+                                stderr=slave, text=True)
+        self.addCleanup(tool.kill)
+        os.close(slave)
+        seen = b""
+        while progress not in seen:
+            seen += os.read(master, 4096)
+        tool.send_signal(sig)
+        out, _ = tool.communicate(timeout=60)
+        seen += os.read(master, 4096)
+        os.close(master)
+        return tool.returncode, Text(out), seen.decode()
+
+    def test_interrupted(self):
+        code, text, seen = self.interrupt(b"refcount, 1 thread", signal.SIGINT, "counter",
+                                          "refcount", "--iterations", str(1 << 40))
+        self.assertEqual(code, 128 + signal.SIGINT)
+        self.assertEqual(text.lines[0], "### nearcpu bench --report: INCOMPLETE, interrupted")
+        self.assertIn("interrupted; no file was written", seen)
+        self.assertEqual(text.tables, {})
+
+    def test_interrupted_after_a_repetition(self):
+        code, text, _ = self.interrupt(b" 2/1000", signal.SIGTERM, "counter", *FEW, "--repeat",
+                                       "1000")
+        self.assertEqual(code, 128 + signal.SIGTERM)
+        self.assertIn("INCOMPLETE", text.lines[0])
+        self.assertEqual([line["threads"] for line in text.tables["counter"]], ["1"])
+
+
+if __name__ == "__main__":
+    TOOL = os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=2)
