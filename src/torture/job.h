@@ -34,7 +34,7 @@ struct job {
 	void (*enter)(void *arg);        /* optional: prepares the rivals' thread, after setup */
 	const struct place *place;       /* where it runs */
 	struct orders *orders;           /* two for each rival, and two for none */
-	struct near_torture_result *out; /* what happened; its text stays as it is but for failures */
+	struct near_torture_result *out; /* what happened */
 };
 
 /* Requires an open trap. Sets place and orders. Returns 0, or a negative errno as near_torture()

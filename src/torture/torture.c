@@ -16,8 +16,8 @@ static const char *why(int error)
 {
 	switch (error) {
 	case -ENOSYS:
-		return "no sequence is aborted here: the kernel (or valgrind, qemu) has no rseq, or "
-		       "the thread is not registered; near_rseq_status() says more";
+		return "no sequence is aborted here: the kernel (or valgrind, qemu) has no rseq, "
+		       "or the thread is not registered; near_rseq_status() says more";
 	case -ENOENT:
 		return "run goes through no restartable sequence";
 	case -EACCES:

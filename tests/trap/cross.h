@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* cross: lets src/torture stop each operation A of a table at each instruction of each sequence that
- * it goes through, run each operation B there, and compare with the two orders of complete
+/* cross: lets src/torture stop each operation A of a table at each instruction of each sequence
+ * that it goes through, run each operation B there, and compare with the two orders of complete
  * operations. */
 #ifndef NEARCPU_TESTS_CROSS_H
 #define NEARCPU_TESTS_CROSS_H
