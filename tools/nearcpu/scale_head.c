@@ -170,11 +170,15 @@ static void print_noise(const struct report *report)
 
 void scale_print_head(const struct report *report, const char *why)
 {
+	char line[400];
+
 	printf("### nearcpu bench --report%s%s\n\n", why ? ": INCOMPLETE, " : "", why ? why : "");
 	print_command(report);
 	print_machine(&report->machine);
 	print_rseq(&report->machine);
 	print_noise(report);
+	if (load_warning(&report->load, line, sizeof(line)))
+		scale_item("%s", line);
 	scale_item(
 		"ns/op: CPU time, median; spread: distance of its quartiles; op/s: of all threads, "
 		"by wall time; what a row is: nearcpu bench --list NAME");
