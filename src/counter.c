@@ -7,6 +7,8 @@
 
 #include "internal.h"
 
+#define LONGEST_TICK_NS 10000000u /* of any kernel */
+
 int near_counter_init(struct near_counter *c)
 {
 	void *p;
@@ -79,6 +81,23 @@ static uint64_t coarse_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec + 1;
 }
 
+/* What the coarse clock may be behind: it steps at the kernel's tick, so a count can be so much
+ * older than its stamp says. Asked for once; any thread stores the same. */
+static uint64_t tick_ns(void)
+{
+	static uint64_t tick;
+	uint64_t known = __atomic_load_n(&tick, __ATOMIC_RELAXED);
+	struct timespec t;
+
+	if (known)
+		return known;
+	if (clock_getres(CLOCK_MONOTONIC_COARSE, &t))
+		return LONGEST_TICK_NS;
+	known = (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+	__atomic_store_n(&tick, known, __ATOMIC_RELAXED);
+	return known;
+}
+
 /* One thread at a time fills the cache: of two, the slower would put its older sum under the stamp
  * of the faster. A writer that was lost in a fork has the number of another generation. */
 static bool become_writer(struct near_counter *c)
@@ -92,12 +111,15 @@ static bool become_writer(struct near_counter *c)
 
 int64_t near_counter_read_cached(struct near_counter *c, uint64_t max_age_ns)
 {
-	uint64_t now = coarse_ns();
-	/* Pairs with the release below: the cached sum is at least as new as its stamp. */
-	uint64_t stamp = __atomic_load_n(&c->stamp, __ATOMIC_ACQUIRE);
+	uint64_t tick = tick_ns(), now, stamp;
 	int64_t total;
 
-	if (stamp && (stamp >= now || now - stamp <= max_age_ns))
+	if (max_age_ns < tick)
+		return near_counter_read(c);
+	now = coarse_ns();
+	/* Pairs with the release below: the cached sum is at least as new as its stamp. */
+	stamp = __atomic_load_n(&c->stamp, __ATOMIC_ACQUIRE);
+	if (stamp && (stamp >= now || now - stamp <= max_age_ns - tick))
 		return __atomic_load_n(&c->cached, __ATOMIC_RELAXED);
 	total = near_counter_read(c);
 	if (become_writer(c)) {

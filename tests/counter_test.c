@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_counter: sums, resets that lose nothing, the cache, signal handlers, children. The program
- * is linked with --wrap=clock_gettime: the cache's clock is the test's. */
+ * is linked with --wrap=clock_gettime and clock_getres: the cache's clock is the test's. */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -31,6 +31,18 @@ int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
 	t->tv_nsec = (long)(coarse.ns % 1000000000);
 	if (coarse.added_to && coarse.asked % 2 == 0)
 		near_counter_add(coarse.added_to, 1);
+	return 0;
+}
+
+/* The coarse clock may be behind by this, so that a count is older than its stamp says. */
+#define TICK 50
+
+int __wrap_clock_getres(clockid_t clock, struct timespec *t);
+
+int __wrap_clock_getres(clockid_t clock, struct timespec *t)
+{
+	CHECK(clock == CLOCK_MONOTONIC_COARSE);
+	*t = (struct timespec){.tv_nsec = TICK};
 	return 0;
 }
 
@@ -149,12 +161,12 @@ static void a_cached_read_is_as_old_as_it_may_be(void **state)
 	near_counter_add(&c, 1);
 	assert_int_equal(near_counter_read_cached(&c, 100), 1);
 	coarse.ns += 100;
-	assert_int_equal(near_counter_read_cached(&c, 100), 1);
-	assert_int_equal(near_counter_read_cached(&c, 99), 2); /* too old: filled again */
+	assert_int_equal(near_counter_read_cached(&c, 100 + TICK), 1);
+	assert_int_equal(near_counter_read_cached(&c, 99 + TICK), 2); /* too old: filled again */
 	near_counter_add(&c, 1);
-	assert_int_equal(near_counter_read_cached(&c, 0), 2); /* the same moment of the clock */
+	assert_int_equal(near_counter_read_cached(&c, TICK), 2); /* the same moment of the clock */
 	coarse.ns += 1;
-	assert_int_equal(near_counter_read_cached(&c, 0), 3);
+	assert_int_equal(near_counter_read_cached(&c, TICK), 3);
 	near_counter_add(&c, 1);
 	coarse.ns += UINT64_C(1000000000000);
 	assert_int_equal(near_counter_read_cached(&c, UINT64_MAX), 3);
@@ -162,6 +174,31 @@ static void a_cached_read_is_as_old_as_it_may_be(void **state)
 	/* Nothing from before a reset is served after it. */
 	assert_int_equal(near_counter_reset(&c), 4);
 	assert_int_equal(near_counter_read_cached(&c, UINT64_MAX), 0);
+	coarse.ours = false;
+	near_counter_destroy(&c);
+}
+
+/* A count of this very moment of the clock may be a tick old. */
+static void within_a_tick_nothing_is_cached(void **state)
+{
+	struct near_counter c = made();
+
+	(void)state;
+	coarse.ours = true;
+	coarse.ns = 1000;
+	coarse.asked = 0;
+	for (int64_t n = 1; n < 4; n++) {
+		near_counter_add(&c, 1);
+		assert_int_equal(near_counter_read_cached(&c, TICK - 1), n);
+		assert_int_equal(near_counter_read_cached(&c, 0), n);
+	}
+	assert_int_equal(coarse.asked, 0);
+	assert_int_equal(c.stamp, 0);
+	/* What is there already is not served either. */
+	assert_int_equal(near_counter_read_cached(&c, TICK), 3);
+	near_counter_add(&c, 1);
+	assert_int_equal(near_counter_read_cached(&c, TICK), 3);
+	assert_int_equal(near_counter_read_cached(&c, TICK - 1), 4);
 	coarse.ours = false;
 	near_counter_destroy(&c);
 }
@@ -177,11 +214,11 @@ static void the_cache_is_not_older_than_its_stamp(void **state)
 	coarse.ns = 5000;
 	coarse.asked = 0;
 	coarse.added_to = &c;
-	seen = near_counter_read_cached(&c, 10);
+	seen = near_counter_read_cached(&c, 10 + TICK);
 	coarse.added_to = NULL;
 	assert_int_equal(seen, near_counter_read(&c));
 	assert_true(seen >= 1);
-	assert_int_equal(near_counter_read_cached(&c, 10), seen);
+	assert_int_equal(near_counter_read_cached(&c, 10 + TICK), seen);
 	coarse.ours = false;
 	near_counter_destroy(&c);
 }
@@ -194,9 +231,9 @@ static void the_clock_may_start_at_zero(void **state)
 	coarse.ours = true;
 	coarse.ns = 0;
 	near_counter_add(&c, 1);
-	assert_int_equal(near_counter_read_cached(&c, 10), 1);
+	assert_int_equal(near_counter_read_cached(&c, 10 + TICK), 1);
 	near_counter_add(&c, 1);
-	assert_int_equal(near_counter_read_cached(&c, 10), 1);
+	assert_int_equal(near_counter_read_cached(&c, 10 + TICK), 1);
 	coarse.ours = false;
 	near_counter_destroy(&c);
 }
@@ -238,6 +275,7 @@ int main(void)
 		cmocka_unit_test(sums_wrap),
 		cmocka_unit_test(every_slot_counts),
 		cmocka_unit_test(a_cached_read_is_as_old_as_it_may_be),
+		cmocka_unit_test(within_a_tick_nothing_is_cached),
 		cmocka_unit_test(the_cache_is_not_older_than_its_stamp),
 		cmocka_unit_test(the_clock_may_start_at_zero),
 		cmocka_unit_test(a_writer_lost_in_a_fork_does_not_keep_the_cache),

@@ -86,8 +86,9 @@ static inline void near_counter_add(struct near_counter *c, int64_t n)
 /* The count. */
 NEAR_API int64_t near_counter_read(const struct near_counter *c);
 
-/* The count as it was at some moment within the last max_age_ns nanoseconds (in steps of the
- * kernel's coarse clock, 1 to 10 ms). For many readers: only one at a time computes it. */
+/* The count as it was at some moment within the last max_age_ns nanoseconds. For many readers: only
+ * one at a time computes it. Goes by the kernel's coarse clock, and takes its tick (1 to 10 ms) off
+ * the age: with less than a tick this is near_counter_read. */
 NEAR_API int64_t near_counter_read_cached(struct near_counter *c, uint64_t max_age_ns);
 
 /* Sets the count to 0 and returns what it was. Each add is in the result of exactly one reset or in

@@ -13,6 +13,7 @@ from memory import READ, WRITE, Memory
 from scene import HEADER, MIB
 
 LINE = 64
+CLOCK = "clock_gettime"  # which the vDSO answers without the kernel
 NEAR_TP = 4096  # the thread's variables and its rseq area stand within this many bytes of it
 
 
@@ -151,7 +152,7 @@ class Meter:
         return Summary(instructions=cost.instructions - empty.instructions,
                        own=len(own), read=len(cost.reads - cost.writes - own),
                        written=len(cost.writes - own), atomics=cost.atomics, fences=cost.fences,
-                       calls=sum(n for name, n in cost.calls.items() if name != "clock_gettime"))
+                       calls=sum(n for name, n in cost.calls.items() if name != CLOCK))
 
     def _is_own(self, line):
         if STACK_TOP - STACK_SIZE <= line < STACK_TOP or abs(line - self.task.tp) < NEAR_TP:

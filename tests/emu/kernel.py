@@ -24,6 +24,7 @@ UNREGISTERED = 0xFFFFFFFF
 FIRST_MMAP = 0x4000000
 FIRST_TID = 1000
 NOW = 1000  # seconds; the clock stands still, so that every run is the same
+TICK = 4000000  # ns, of the coarse clocks
 RELEASE = b"6.18.0"
 
 
@@ -286,6 +287,9 @@ class Kernel:
         parts = (struct.unpack_from("<QQ", self.memory.view, vector + 16 * i) for i in range(count))
         return sum(self.sys_write(task, fd, *part) for part in parts)
 
+    def sys_get_mempolicy(self, *_):
+        return -ENOSYS
+
     def sys_getcpu(self, task, cpu, node, *_):
         for address, value in ((cpu, task.place.cpu), (node, task.place.node)):
             if address:
@@ -303,6 +307,10 @@ class Kernel:
 
     def sys_clock_gettime(self, _task, _clock, address, *_):
         self.memory.write(address, struct.pack("<QQ", NOW, 0))
+        return 0
+
+    def sys_clock_getres(self, _task, _clock, address, *_):
+        self.memory.write(address, struct.pack("<QQ", 0, TICK))
         return 0
 
     # Memory.
