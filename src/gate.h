@@ -36,6 +36,13 @@
  *   fallback.
  * - The child of a vfork is never live, so it runs no sequence. As a closer it is a thread like
  *   others: the fence goes by the address space.
+ * - A vfork child that is killed while it holds the lock leaves it held, in its parent's memory,
+ *   and what it closed, closed. From then on whatever takes the lock waits for ever in the parent:
+ *   kill, revive, steal, drain, fork. What only tries it goes on: a pop steals no more, the rest
+ *   takes the fallback. Nothing stops that. The parent learns that the child is dead, but not that
+ *   it held the lock, which does not name its holder; and if it did, nobody knows which part of
+ *   the change was made. A robust futex would tell no more. Such a child is to call exec or _exit
+ *   alone; one that adds or pushes takes no lock.
  * - A killed process takes the memory with it. Shared memory (shared.h) has no gates.
  *
  * Why plain loads and stores are enough within a slot: whoever has a slot next sees all that was
