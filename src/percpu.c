@@ -20,7 +20,9 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "hint.h"
 #include "internal.h"
+#include "topology.h"
 
 #define STRIDE ((size_t)1 << NEAR_STRIDE_SHIFT)
 #define HEADER ((size_t)64 << 10)
@@ -74,6 +76,21 @@ static unsigned class_of(size_t size, size_t align)
 	return c;
 }
 
+/* First touch alone is not enough: who opens a slot, or faults inside of a sequence, may be moved
+ * to another node before the kernel takes the page. */
+static void keep_on_node(void *start, unsigned slot)
+{
+	const struct near__process *p = &near__process;
+	unsigned cpu = slot, node = slot / p->cpus;
+
+	if (p->nodes < 2 || slot >= p->slots || p->slot_kind == NEAR_SLOT_CID)
+		return;
+	if (p->slot_kind == NEAR_SLOT_CPU)
+		near__where(&cpu, &node);
+	if (p->slot_kind != NEAR_SLOT_CPU || cpu == slot)
+		near__topology_prefer(start, STRIDE, node);
+}
+
 /* Opening a slot. The bit in `used` is set before the state word: who sees the word open, changes
  * the slot and tells a reader by release and acquire, has that reader see the bit as well. (All
  * three architectures make a store visible to all other CPUs at once, so that this holds although
@@ -86,6 +103,7 @@ static bool open_slot(struct near__arena *a, unsigned slot, uint32_t state)
 
 	if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == state)
 		return true;
+	keep_on_node(word, slot);
 	if (mprotect(word, STRIDE, PROT_READ | PROT_WRITE)) {
 		errno = saved;
 		return false;

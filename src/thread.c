@@ -23,6 +23,7 @@ extern const unsigned __rseq_size __attribute__((weak));
 #define OWN_SIZE 64
 #define OWN_ALIGN 64
 #define LEGACY_SIZE 32
+#define SLICE_AVAILABLE (1u << 4) /* of near__area.flags, which the kernel sets */
 #define REGISTER 0
 #define UNREGISTER 1
 static __thread char own_space[OWN_SIZE + OWN_ALIGN] __attribute__((tls_model("initial-exec")));
@@ -221,7 +222,9 @@ static void status_of_registration(struct near_rseq_status *out)
 	out->area_size = own_size();
 	if (!out->own_area)
 		out->area_size = __rseq_size > LEGACY_SIZE ? __rseq_size : LEGACY_SIZE;
-	out->has_slice = out->area_size > LEGACY_SIZE;
+	/* A kernel that was built without the extension has room for it in the area all the
+	 * same. */
+	out->has_slice = out->area_size > LEGACY_SIZE && near__self.area->flags & SLICE_AVAILABLE;
 }
 
 void near_rseq_status(struct near_rseq_status *out)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* How many CPUs and nodes this machine can ever have. */
+/* How many CPUs and nodes this machine can ever have, and memory of a node. */
 #ifndef NEARCPU_TOPOLOGY_H
 #define NEARCPU_TOPOLOGY_H
+
+#include <stddef.h>
 
 /* The highest number in a kernel list such as "0-3,8\n", or -1 if it is not one. */
 int near__list_max(const char *text);
@@ -11,5 +13,8 @@ unsigned near__topology_cpus(void);
 
 /* The highest possible node number plus one; 1 where the kernel does not tell. */
 unsigned near__topology_nodes(void);
+
+/* The pages from `start` on, which nobody has touched yet, shall be of `node`, if it has some. */
+void near__topology_prefer(void *start, size_t size, unsigned node);
 
 #endif

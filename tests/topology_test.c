@@ -4,6 +4,7 @@
 #include "unit.h"
 
 #include <nearcpu/rseq.h>
+#include <sys/mman.h>
 
 #include "topology.h"
 
@@ -114,12 +115,52 @@ static void this_machine_is_covered(void **state)
 	unit_unpin();
 }
 
+#define POLICY_OF_ADDRESS 2
+#define POLICY_DEFAULT 0
+#define POLICY_PREFERRED 1
+
+/* The policy of a page, or -1 if this kernel or a filter does not tell. */
+static int policy_of(void *page, unsigned long *nodes)
+{
+	unsigned long mask[1024 / 8 / sizeof(unsigned long)] = {0};
+	int policy;
+
+	if (syscall(SYS_get_mempolicy, &policy, mask, 1024, page, POLICY_OF_ADDRESS))
+		return -1;
+	*nodes = mask[0];
+	return policy;
+}
+
+static void memory_of_a_node_is_asked_for(void **state)
+{
+	size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	unsigned long nodes = 0;
+	char *pages =
+		mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_true(pages != MAP_FAILED);
+	if (policy_of(pages, &nodes) != POLICY_DEFAULT)
+		skip();
+	errno = UNIT_ERRNO;
+	near__topology_prefer(pages, size, 0);
+	near__topology_prefer(pages, size, 1023);
+	near__topology_prefer(pages, size, 1u << 20);
+	assert_int_equal(errno, UNIT_ERRNO);
+	assert_int_equal(policy_of(pages, &nodes), POLICY_PREFERRED);
+	assert_int_equal(nodes, 1);
+	assert_int_equal(policy_of(pages + size, &nodes), POLICY_DEFAULT);
+	memset(pages, 1, 2 * size);
+	munmap(pages, 2 * size);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_highest_number_of_a_list),
 		cmocka_unit_test(random_lists_stay_in_range),
 		cmocka_unit_test(this_machine_is_covered),
+		cmocka_unit_test(memory_of_a_node_is_asked_for),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

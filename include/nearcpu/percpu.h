@@ -9,7 +9,7 @@
  * Cost:      alloc and free: one atomic instruction each, plus clearing the copies in use; no lock
  *            unless memory must be reserved. A read visits the copies in use.
  * Memory:    the object's size class (8, 16, 24, 32, 48, 64, 96 ...) per slot in use; no header.
- *            Pages are taken at first touch, from the node of the toucher, and are never huge.
+ *            Pages are taken at first touch, from the slot's node, and are never huge.
  *            Address space is reserved in arenas of (slots + cpus + 1) MiB per size class.
  * Safety:    alloc, free: any thread, not signal handlers. near_percpu_next: anywhere.
  *            Fork: the child has its own copies of everything.

@@ -101,7 +101,7 @@ struct near_rseq_status {
 	bool own_area;         /* this library registered it, not the C library */
 	bool has_node;         /* the kernel tells the node, */
 	bool has_cid;          /* the concurrency id, */
-	bool has_slice;        /* and can extend a time slice (7.0) */
+	bool has_slice;        /* and can extend a time slice (7.0, if built in) */
 	const char *why;       /* one sentence: who registered, or why not live */
 	unsigned area_size;    /* bytes registered, 0 if not live */
 	unsigned feature_size; /* AT_RSEQ_FEATURE_SIZE, 0 before 6.3 */
