@@ -52,10 +52,11 @@ class Running:
 
 
 def _read_lines(process, lines, log):
-    """Copies the console into the log and, line by line, into the queue."""
+    """Copies the console into the log, with the time, and line by line into the queue."""
+    began = time.monotonic()
     for line in process.stdout:
         text = line.decode(errors="replace").rstrip("\r\n").lstrip("\r")
-        log.write(text + "\n")
+        log.write(f"{time.monotonic() - began:7.2f} {text}\n")
         log.flush()
         lines.put(text)
     lines.put(None)

@@ -9,13 +9,13 @@ from machines import MACHINES
 from problem import Problem
 
 ROOT_DIRECTORIES = ("bin", "dev", "proc", "sys", "tmp")
-# Found by tests that start another program.
-TRUE = "lab_true"
+# What every machine has, besides the programs of its tests, and where.
+PLACES = {"lab_init": "init", "lab_true": "bin/true", "lab_sh": "bin/sh"}
 
 
 def programs_of(tests):
     """All programs that the tests need."""
-    return sorted({name for test in tests for name in test.programs()} | {"lab_init", TRUE})
+    return sorted({name for test in tests for name in test.programs()} | set(PLACES))
 
 
 def compile_for(arch, tests, source, directory, jobs):
@@ -45,8 +45,7 @@ def pack(boot, tests, programs):
     archive.console()
     for name in programs_of(tests):
         data = (programs / name).read_bytes()
-        place = {"lab_init": "init", TRUE: "bin/true"}.get(name, name)
-        archive.file(place, data)
+        archive.file(PLACES.get(name, name), data)
     lines = MACHINES[boot.machine].on(boot.arch).plan() + [test.plan(boot.kernel) for test in tests]
     archive.file("plan", "".join(line + "\n" for line in lines).encode(), 0o644)
     return archive.data()
