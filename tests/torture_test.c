@@ -391,6 +391,158 @@ static void sound_one_passes_the_same(void **state)
 	assert_true(r.aborts > 0);
 }
 
+/* ---- what could not be tried ---- */
+
+static void high_setup(void *arg)
+{
+	peak_setup(arg);
+	report_peak(&values[2]);
+}
+
+/* What is never raised is never committed. */
+static void sequence_that_is_left(void **state)
+{
+	struct near_torture t = peak_torture;
+	struct near_torture_result r;
+	int failures;
+
+	(void)state;
+	need_live();
+	t.setup = high_setup;
+	t.n_rivals = 0;
+	t.slot = NULL;
+	failures = near_torture(&t, &r);
+	if (r.uncommitted) { /* where instructions must be seen to be known */
+		assert_int_equal(failures, -ENOENT);
+		assert_int_equal(r.uncommitted, 1);
+	} else {
+		assert_int_equal(failures, 0);
+		assert_true(r.unreached > 0);
+	}
+}
+
+/* at[0] += 1 commits, after far too much. */
+static bool add_slowly(uint64_t *p, uint64_t one)
+{
+	uint64_t at, tmp;
+
+	if (!NEAR_HAS_SEQ)
+		return false;
+	/* clang-format off */
+	__asm__ volatile goto(
+		NEAR_SEQ_BEGIN
+		NEAR_SLOT(at, p)
+		".rept 300\n\tnop\n\t.endr\n\t"
+		NEAR_COMMIT_ADD8(one, at, 0)
+		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at)
+		: NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p), [one] "r"(one)
+		: NEAR_SEQ_CLOBBER
+		: near_failed);
+	/* clang-format on */
+	NEAR_SEQ_EDGE;
+	return true;
+near_failed:
+	NEAR_SEQ_EDGE;
+	return false;
+}
+
+static void run_slowly(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < NEAR_SEQ_TRIES; i++)
+		if (add_slowly(peak, 1))
+			break;
+}
+
+static const char *fine(void *arg)
+{
+	(void)arg;
+	return NULL;
+}
+
+static void sequence_that_is_too_long(void **state)
+{
+	const struct near_torture t = {
+		.setup = peak_setup, .run = run_slowly, .check = fine, .report = listen};
+	struct near_torture_result r;
+
+	(void)state;
+	need_live();
+	assert_int_equal(near_torture(&t, &r), 1);
+	assert_non_null(strstr(r.text, "too many instructions"));
+}
+
+static pid_t runs_in;
+static unsigned in_thread, in_handler;
+
+static void note_thread(void *arg)
+{
+	if (syscall(SYS_gettid) == runs_in)
+		in_handler++;
+	else
+		in_thread++;
+	report_peak(arg);
+}
+
+static void rivals_run_where_they_may(void **state)
+{
+	struct near_torture_rival rival = {"noted", note_thread, &values[1], 0};
+	struct near_torture t = peak_torture;
+
+	(void)state;
+	need_live();
+	runs_in = (pid_t)syscall(SYS_gettid);
+	t.rivals = &rival;
+	t.n_rivals = 1;
+	t.digest = NULL;
+	in_thread = in_handler = 0;
+	assert_int_equal(near_torture(&t, NULL), 0);
+	assert_true(in_thread > 0);
+	assert_int_equal(in_handler, in_thread);
+	in_thread = in_handler = 0;
+	rival.flags = NEAR_TORTURE_NOT_IN_HANDLER;
+	assert_int_equal(near_torture(&t, NULL), 0);
+	assert_true(in_thread > 0);
+	assert_int_equal(in_handler, 0);
+	in_thread = in_handler = 0;
+	rival.flags = NEAR_TORTURE_CLOSES;
+	near_torture(&t, NULL);
+	assert_int_equal(in_thread, 0);
+	assert_true(in_handler > 0);
+}
+
+static void forgets_one(void *value)
+{
+	highest = *(uint64_t *)value + 1;
+	peak_raise(peak, *(uint64_t *)value);
+}
+
+static void run_without_a_listener(void *unused)
+{
+	struct near_torture t = peak_torture;
+
+	(void)unused;
+	t.run = forgets_one;
+	t.digest = NULL;
+	CHECK(near_torture(&t, NULL) > 11);
+}
+
+static void ten_failures_are_shown(void **state)
+{
+	char text[8192];
+	unsigned lines = 0;
+
+	(void)state;
+	need_live();
+	assert_int_equal(unit_capture(run_without_a_listener, NULL, text, sizeof(text), NULL), 0);
+	for (const char *p = text; (p = strchr(p, '\n')); p++)
+		lines++;
+	assert_int_equal(lines, 11);
+	assert_non_null(strstr(text, "near_torture: the sequence in "));
+	assert_non_null(strstr(text, ": the highest value is lost\n"));
+	assert_non_null(strstr(text, "\nnear_torture: and more\n"));
+}
+
 /* ---- errors ---- */
 
 static void without_rseq(void **state)
@@ -408,12 +560,6 @@ static void without_rseq(void **state)
 static void nothing(void *arg)
 {
 	(void)arg;
-}
-
-static const char *fine(void *arg)
-{
-	(void)arg;
-	return NULL;
 }
 
 static void without_a_sequence(void **state)
@@ -569,6 +715,10 @@ int main(void)
 		cmocka_unit_test(stack_of_the_library),
 		cmocka_unit_test(faults_are_named),
 		cmocka_unit_test(sound_one_passes_the_same),
+		cmocka_unit_test(sequence_that_is_left),
+		cmocka_unit_test(sequence_that_is_too_long),
+		cmocka_unit_test(rivals_run_where_they_may),
+		cmocka_unit_test(ten_failures_are_shown),
 		cmocka_unit_test(without_rseq),
 		cmocka_unit_test(without_a_sequence),
 		cmocka_unit_test(incomplete),

@@ -97,8 +97,9 @@ struct near_torture_result {
 
 /* Tries everything in *t. Fills *out, which may be NULL.
  * Returns the number of failures, 0 if all is well; -ENOSYS: sequences are not aborted here;
- * -ENOENT: run goes through none; -EACCES: text cannot be made writable; -EBUSY: another call is
- * running; -EINVAL: setup, run or check is missing, or slot for a rival that closes; -ENOMEM. */
+ * -ENOENT: run goes through none to its commit; -EACCES: text cannot be made writable; -EBUSY:
+ * another call is running; -EINVAL: setup, run or check is missing, or slot for a rival that
+ * closes; -ENOMEM, -EAGAIN: no memory, no thread to be had. */
 NEAR_API int near_torture(const struct near_torture *t, struct near_torture_result *out);
 
 #ifdef __cplusplus

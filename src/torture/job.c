@@ -120,6 +120,18 @@ static void try_all(struct job *job)
 
 /* ---- the whole ---- */
 
+/* Without an abort nothing was proven, unless the kernel should have aborted. */
+static int verdict(const struct job *job)
+{
+	bool watched = false;
+
+	if (job->learnt || job->out->aborts || job->out->failures)
+		return 0;
+	for (unsigned i = 0; i < near__trap_count(); i++)
+		watched |= near__trap_seq(i)->watched;
+	return watched ? -ENOENT : -ENOSYS;
+}
+
 static bool needs_thread(const struct job *job)
 {
 	bool wanted = false;
@@ -138,13 +150,12 @@ static int run_in_place(struct job *job)
 		return r;
 	if (!job->learnt)
 		r = learn(job);
-	if (r == 0)
+	if (r == 0) {
 		try_all(job);
+		r = verdict(job);
+	}
 	if (thread)
 		near__rival_end();
-	/* Nobody watches this thread, and its sequences know. */
-	if (r == 0 && !job->learnt && job->out->aborts == 0 && job->out->failures == 0)
-		r = -ENOSYS;
 	return r;
 }
 

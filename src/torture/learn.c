@@ -24,6 +24,7 @@ static struct {
 	uintptr_t ip[TRAP_MAX_POINTS];
 	unsigned n;
 	bool full;
+	uintptr_t last; /* of all, in time */
 } path;
 
 /* Where instructions are told apart by stepping, every run may show more of a sequence. */
@@ -75,7 +76,8 @@ static void start_steps(ucontext_t *c, unsigned seq)
 	steps = 0;
 	path.n = 0;
 	path.full = false;
-	add_to_path(near__trap.seqs[seq].start);
+	path.last = near__trap.seqs[seq].start;
+	add_to_path(path.last);
 	near__trap_set_ip(c, near__trap.seqs[seq].start);
 	near__trap_set_step(c, true);
 }
@@ -89,6 +91,7 @@ static void on_start(ucontext_t *c)
 	if (!aborted)
 		seq = near__break_hit(c);
 	near__trap.seqs[seq].reached = true;
+	near__trap.seqs[seq].watched |= aborted;
 	if (is_to_learn(seq)) {
 		start_steps(c, seq);
 		return;
@@ -104,7 +107,8 @@ static void end_path(struct trap_seq *s, uintptr_t ip)
 {
 	struct breakpoint *b = &near__trap.breaks[learning];
 
-	if (ip == s->end || path.full || steps == MAX_STEPS) {
+	/* The compiler may have put the target of a branch right behind the commit. */
+	if ((ip == s->end && !near__trap_is_jump(path.last)) || path.full || steps == MAX_STEPS) {
 		s->too_long |= path.full || steps == MAX_STEPS;
 		for (unsigned i = 0; i < path.n; i++)
 			add_point(s, path.ip[i]);
@@ -128,8 +132,10 @@ static void on_step(ucontext_t *c)
 	}
 	s = &near__trap.seqs[learning];
 	add_to_path(ip);
-	if (ip >= s->start && ip < s->end && !path.full && ++steps < MAX_STEPS)
+	if (ip >= s->start && ip < s->end && !path.full && ++steps < MAX_STEPS) {
+		path.last = ip;
 		return;
+	}
 	end_path(s, ip);
 	near__trap_set_step(c, false);
 	near__break_plant_starts(is_to_watch);

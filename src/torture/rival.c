@@ -5,7 +5,10 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
-#include <stddef.h>
+#include <stdio.h>
+#include <time.h>
+
+#define PATIENCE 30
 
 static struct {
 	pthread_t thread;
@@ -50,13 +53,33 @@ void near__rival_end(void)
 	sem_destroy(&rival.done);
 }
 
-void near__rival_run(void (*run)(void *arg), void *arg)
+/* It may wait for what the stopped thread holds: nobody would find out why nothing happens. */
+static void wait_patiently(const char *name)
+{
+	struct timespec until;
+	int r;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += PATIENCE;
+	do
+		r = sem_timedwait(&rival.done, &until);
+	while (r && errno == EINTR);
+	if (r == 0)
+		return;
+	fprintf(stderr,
+		"near_torture: the rival '%s' has not come back for %d s; does it wait for the "
+		"operation, which was stopped?\n",
+		name, PATIENCE);
+	wait_for(&rival.done);
+}
+
+void near__rival_run(void (*run)(void *arg), void *arg, const char *name)
 {
 	int error = errno;
 
 	rival.run = run;
 	rival.arg = arg;
 	sem_post(&rival.go);
-	wait_for(&rival.done);
+	wait_patiently(name ? name : "?");
 	errno = error;
 }

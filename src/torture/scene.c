@@ -67,7 +67,7 @@ static void run_rival(struct scene *s)
 	if (!r)
 		return;
 	if (s->company == ON_THREAD)
-		near__rival_run(r->run, r->arg);
+		near__rival_run(r->run, r->arg, r->name);
 	else
 		r->run(r->arg);
 }
@@ -100,7 +100,7 @@ static void prepare(struct scene *s)
 		near__place_go(job->place->home);
 	job->t->setup(job->t->arg);
 	if (s->company == ON_THREAD && job->enter)
-		near__rival_run(job->enter, job->t->arg);
+		near__rival_run(job->enter, job->t->arg, "enter");
 }
 
 static void run(const struct scene *s)

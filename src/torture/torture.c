@@ -19,7 +19,7 @@ static const char *why(int error)
 		return "no sequence is aborted here: the kernel (or valgrind, qemu) has no rseq, "
 		       "or the thread is not registered; near_rseq_status() says more";
 	case -ENOENT:
-		return "run goes through no restartable sequence";
+		return "run goes through no restartable sequence to its commit";
 	case -EACCES:
 		return "the text of the program cannot be made writable: allow it in this test "
 		       "(SELinux: execmod; systemd: MemoryDenyWriteExecute=no)";

@@ -45,7 +45,8 @@ struct trap_seq {
 	uintptr_t point[TRAP_MAX_POINTS];
 	unsigned trapped[TRAP_MAX_POINTS]; /* how often a breakpoint was met there */
 	bool too_long;                     /* more points than fit; it is left alone */
-	bool reached;                      /* a run came to its start */
+	bool reached;                      /* a run came to its start, */
+	bool watched;                      /* and the kernel aborted it there */
 };
 
 /* What becomes of the other sequences that the operation runs into before. */

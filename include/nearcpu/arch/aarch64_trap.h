@@ -32,6 +32,12 @@ static inline void near__trap_call_handler(void)
 {
 }
 
+static inline bool near__trap_is_jump(uintptr_t ip)
+{
+	(void)ip;
+	return false;
+}
+
 static inline unsigned near__trap_length(uintptr_t ip)
 {
 	(void)ip;

@@ -33,6 +33,12 @@ static inline void near__trap_call_handler(void)
 {
 }
 
+static inline bool near__trap_is_jump(uintptr_t ip)
+{
+	(void)ip;
+	return false;
+}
+
 /* The low two bits tell compressed instructions from full ones. */
 static inline unsigned near__trap_length(uintptr_t ip)
 {

@@ -41,6 +41,18 @@ static inline void near__trap_call_handler(void)
 	__asm__ volatile("int3" : : : "memory");
 }
 
+/* Whether a direct jump stands there, behind prefixes that such have: after it, the thread may be at
+ * the end of a sequence without having come through its commit. */
+static inline bool near__trap_is_jump(uintptr_t ip)
+{
+	const unsigned char *p = (const unsigned char *)ip;
+
+	while (*p == 0x2e || *p == 0x3e || *p == 0xf2)
+		p++;
+	return (*p & 0xf0) == 0x70 || *p == 0xe9 || *p == 0xeb ||
+	       (*p == 0x0f && (p[1] & 0xf0) == 0x80);
+}
+
 static inline unsigned near__trap_length(uintptr_t ip)
 {
 	(void)ip;
