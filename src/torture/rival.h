@@ -7,8 +7,8 @@
 int near__rival_start(void);
 void near__rival_end(void);
 
-/* Also in a signal handler of the thread that started it. Says so on standard error if the rival does
- * not come back for long. */
+/* Also in a signal handler of the thread that started it. Says so on standard error if the rival
+ * does not come back for long. */
 void near__rival_run(void (*run)(void *arg), void *arg, const char *name);
 
 #endif

@@ -41,8 +41,8 @@ static inline void near__trap_call_handler(void)
 	__asm__ volatile("int3" : : : "memory");
 }
 
-/* Whether a direct jump stands there, behind prefixes that such have: after it, the thread may be at
- * the end of a sequence without having come through its commit. */
+/* Whether a direct jump stands there, behind prefixes that such have: after it, the thread may be
+ * at the end of a sequence without having come through its commit. */
 static inline bool near__trap_is_jump(uintptr_t ip)
 {
 	const unsigned char *p = (const unsigned char *)ip;
