@@ -32,12 +32,22 @@ size_t scale_threads(unsigned out[MAX_THREAD_COUNTS], unsigned cpus)
 	return count;
 }
 
-/* One thread first, then all CPUs, then half of them, and so on. */
+static size_t place(const struct bench *b)
+{
+	size_t i = 0;
+
+	while (bench_registry[i] && bench_registry[i] != b)
+		i++;
+	return i;
+}
+
+/* One thread first, and what has its own number of threads; then all CPUs, half of them, and so
+ * on. */
 static unsigned rank(const struct table_result *t, unsigned cpus)
 {
 	unsigned rank = 1;
 
-	if (t->threads == 1)
+	if (t->threads == 1 || t->bench->threads)
 		return 0;
 	for (unsigned n = t->threads; n < cpus && rank < 64; n *= 2)
 		rank++;
@@ -48,18 +58,12 @@ static unsigned sort_cpus;
 
 static int compare_to_measure(const void *a, const void *b)
 {
-	unsigned x = rank(a, sort_cpus), y = rank(b, sort_cpus);
+	const struct table_result *x = a, *y = b;
+	unsigned p = rank(x, sort_cpus), q = rank(y, sort_cpus);
 
-	return (x > y) - (x < y);
-}
-
-static size_t place(const struct bench *b)
-{
-	size_t i = 0;
-
-	while (bench_registry[i] && bench_registry[i] != b)
-		i++;
-	return i;
+	if (p != q)
+		return (p > q) - (p < q);
+	return (place(x->bench) > place(y->bench)) - (place(x->bench) < place(y->bench));
 }
 
 static int compare_to_show(const void *a, const void *b)
