@@ -63,6 +63,8 @@ static void check_exit(struct checker *c, struct sequence *s, const struct insn 
 			add_problem(s, RULE_EXIT_OUTSIDE, insn->address);
 		return;
 	}
+	if (insn->target == s->descriptor->abort)
+		return;
 	if (!exits_listed(c, s->start, insn->target, &any) && any && insn->target != s->end)
 		add_problem(s, RULE_EXIT_UNLISTED, insn->address);
 	if (s->function && image_function(c->image, insn->target) != s->function &&

@@ -43,10 +43,14 @@ static int from_sections(struct checker *c)
 		const struct range *r = &image->listed[LISTED_POINTERS][i];
 		uint64_t pointer;
 
-		for (uint64_t at = r->start; r->end - at >= 8 && !err; at += 8)
-			if (image_read(image, at, &pointer, 8) && pointer)
+		for (uint64_t at = r->start; r->end - at >= 8 && !err; at += 8) {
+			/* A section that claims to be larger than the file ends here. */
+			if (!image_read(image, at, &pointer, 8))
+				break;
+			if (pointer)
 				err = add(c, (struct descriptor){.address = pointer,
 								 .in_array = true});
+		}
 	}
 	return err;
 }

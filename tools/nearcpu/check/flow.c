@@ -15,17 +15,18 @@ struct branch {
 };
 
 struct flow {
-	const struct decoder *decoder;
+	struct decoder *decoder;
 	const struct image *image;
 	const struct flow_run *run;
 	struct value registers[REGISTERS];
 	struct branch branches[BRANCHES];
 	unsigned branch_count;
 	bool saw_index;
+	unsigned depth; /* of calls that are followed */
 	struct names names;
 };
 
-struct flow *flow_open(const struct decoder *decoder, const struct image *image)
+struct flow *flow_open(struct decoder *decoder, const struct image *image)
 {
 	struct flow *flow = calloc(1, sizeof(*flow));
 
@@ -76,7 +77,7 @@ static struct value address_of(struct flow *f, const struct insn_memory *m)
 
 static bool is_inside(const struct flow *f, const struct insn *insn)
 {
-	return insn->address >= f->run->start && insn->address < f->run->end;
+	return !f->depth && insn->address >= f->run->start && insn->address < f->run->end;
 }
 
 /* The offset of an address that has the area's name. */
@@ -205,7 +206,7 @@ static struct value accesses(struct flow *f, const struct insn *insn, uint8_t re
 			       (m->written && !a.stores_const && insn->stored == NO_REGISTER
 					? read_from | f->names.from[got.name]
 					: 0);
-		if (f->run->visit)
+		if (f->run->visit && !f->depth)
 			f->run->visit(f->run->context, f, &a);
 		if (m->written)
 			remember_store(f, &a);
@@ -261,6 +262,36 @@ static void forget(struct flow *f, uint64_t registers)
 	set_constants(f);
 }
 
+static void step(struct flow *f, const struct insn *insn);
+
+#define CALLED_LENGTH 32
+#define CALLED_DEPTH 3
+
+/* Follows a call of a function that goes straight on to its return, such as one that returns the
+ * address of the area. False, with any registers, if it is not one. */
+static bool follow_call(struct flow *f, uint64_t address)
+{
+	struct value stack = f->registers[decoder_stack(f->decoder)];
+	bool returned = false;
+	struct insn insn;
+
+	if (f->depth == CALLED_DEPTH)
+		return false;
+	f->depth++;
+	for (int i = 0; i < CALLED_LENGTH && !returned; i++) {
+		if (!decode(f->decoder, address, &insn, false) ||
+		    (insn.kind & INSN_BRANCH && !(insn.kind & INSN_CALL)))
+			break;
+		returned = insn.kind & INSN_INDIRECT;
+		if (!returned)
+			step(f, &insn);
+		address += insn.size;
+	}
+	f->depth--;
+	f->registers[decoder_stack(f->decoder)] = stack;
+	return returned;
+}
+
 static void step(struct flow *f, const struct insn *insn)
 {
 	uint8_t from = 0;
@@ -283,7 +314,7 @@ static void step(struct flow *f, const struct insn *insn)
 		f->registers[insn->dst] = value;
 	if (insn->writeback && base != NO_REGISTER && base != insn->dst)
 		f->registers[base] = moved;
-	if (insn->kind & INSN_CALL)
+	if (insn->kind & INSN_CALL && !(insn->kind & INSN_BRANCH && follow_call(f, insn->target)))
 		forget(f, ~saved_by_calls(f));
 }
 

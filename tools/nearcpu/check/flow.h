@@ -40,7 +40,7 @@ struct flow;
 /* Called for each access, in the order of the code. */
 typedef void flow_visitor(void *context, struct flow *flow, const struct access *access);
 
-struct flow *flow_open(const struct decoder *decoder, const struct image *image);
+struct flow *flow_open(struct decoder *decoder, const struct image *image);
 void flow_close(struct flow *flow);
 
 /* Evaluates `count` instructions that follow one another. Those in [start, end) are the sequence.

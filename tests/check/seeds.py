@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: MIT
+"""Sequences with one fault each, and the sound one that they were made from.
+
+The sound one adds `value` to a word of the thread's slot, and leaves early if the word is zero.
+A seed replaces parts of it; a part is a function from the CPU to text.
+"""
+from dataclasses import dataclass, field
+
+PARTS = {
+    "before": lambda c: "",
+    "arm": lambda c: c.address("t", "descriptor") + "\n" + c.store8("t", "area", 8),
+    "index": lambda c: c.load4("slot", "area", 4),
+    "slot": lambda c: c.shift("slot", 6) + "\n" + c.add("slot", "base"),
+    "load": lambda c: c.load8("v", "slot", 0),
+    "leave": lambda c: c.if_zero("v", "exit"),
+    "middle": lambda c: "middle:",
+    "change": lambda c: c.add("v", "value"),
+    "early": lambda c: "",
+    "commit": lambda c: c.store8("v", "slot", 0),
+    "end": lambda c: "end:",
+    "after": lambda c: "",
+    "handler": lambda c: c.jump("exit"),
+    "signature": lambda c: c.signature_text,
+    "place": lambda c: '.section __rseq_cs, "aw"\n.balign 32',
+    "head": lambda c: ".4byte 0, 0",
+    "words": lambda c: ".8byte start, end - start, abort",
+    "lists": lambda c: '.section __rseq_cs_ptr_array, "aw"\n.8byte descriptor',
+    "more": lambda c: "",
+}
+
+FUNCTION = """
+.text
+.globl _start
+.type _start, %function
+_start:
+{before}
+{arm}
+start:
+{index}
+{slot}
+{load}
+{leave}
+{middle}
+{change}
+{early}
+{commit}
+{end}
+{after}
+{number}
+{ret}
+exit:
+{zero}
+{ret}
+{nop}
+{nop}
+{signature}
+abort:
+{handler}
+.size _start, . - _start
+{place}
+descriptor:
+{head}
+{words}
+{lists}
+{more}
+"""
+
+
+@dataclass
+class Seed:
+    name: str
+    finds: set
+    parts: dict = field(default_factory=dict)
+    cpus: tuple = ("x86_64", "aarch64", "riscv64")
+
+    def source(self, cpu):
+        parts = {name: part(cpu) for name, part in {**PARTS, **self.parts}.items()}
+        return FUNCTION.format(**parts, number=cpu.number("v", 1), zero=cpu.number("v", 0),
+                               ret=cpu.ret(), nop=cpu.nop()).replace("\n\n", "\n") + "\n"
+
+
+def other_function(body):
+    """A function of its own, behind the one with the sequence."""
+    return lambda c: (".text\n.type other_function, %function\nother_function:\n" + body(c) +
+                      "\n" + c.ret() + "\n.size other_function, . - other_function")
+
+
+def second_descriptor(c):
+    return ('.section __rseq_cs, "aw"\n.balign 32\nsecond:\n.4byte 0, 0\n'
+            ".8byte start, end - start, abort")
+
+
+# An index that nobody loads: the argument.
+NO_INDEX = lambda c: c.copy("slot", "other")
+
+SOUND = Seed("sound", set())
+# What is right, though it looks like less.
+ALSO_SOUND = [
+    Seed("armed-inside", set(), {
+        "arm": lambda c: c.address("t", "descriptor"),
+        "index": lambda c: c.store8("t", "area", 8) + "\n" + c.load4("slot", "area", 4)}),
+    Seed("compares-index", set(), {
+        "arm": lambda c: (PARTS["arm"](c) + "\n"),
+        "index": lambda c: c.load4("v", "area", 24) + "\n" + c.copy("slot", "other")}),
+    Seed("retries", set(), {
+        "arm": lambda c: "again:\n" + PARTS["arm"](c), "handler": lambda c: c.jump("again")}),
+    Seed("private-store", set(), {
+        "early": lambda c: c.store8("v", "other", 8)}),
+    Seed("behind-the-end", set(), {
+        "early": lambda c: c.copy("t", "v") + "\n" + c.shift("t", 3) + "\n" +
+        c.add("t", "slot") + "\n" + c.store8("value", "t", 0)}),
+    Seed("listed-exit", set(), {
+        "more": lambda c: '.section __rseq_exit_point_array, "aw"\n.8byte start, exit'}),
+    Seed("in-read-only-data", set(), {
+        "place": lambda c: ".section .data.rel.ro, \"aw\"\n.balign 32", "lists": lambda c: ""}),
+    Seed("through-stack", set(), {
+        "before": lambda c: c.store8("area", "sp", 16) + "\n" + c.load8("other", "sp", 16),
+        "index": lambda c: c.load4("slot", "other", 4)}),
+    Seed("jump-over-signature", set(), {
+        "arm": lambda c: PARTS["arm"](c) + "\n" + c.jump("start") + "\n.balign 4\n" +
+        c.signature_text.replace(".balign 4\n", "") + "\nhandler:\n" + c.jump("exit"),
+        "words": lambda c: ".8byte start, end - start, handler"}),
+]
+
+SEEDS = [
+    Seed("descriptor-missing", {"descriptor-missing"}, {
+        "lists": lambda c: '.section __rseq_cs_ptr_array, "aw"\n.8byte descriptor, 8'}),
+    Seed("descriptor-alignment", {"descriptor-alignment"}, {
+        "place": lambda c: ".data\n.balign 32\n.8byte 1"}),
+    Seed("descriptor-version", {"descriptor-version"}, {"head": lambda c: ".4byte 1, 0"}),
+    Seed("descriptor-flags", {"descriptor-flags"}, {"head": lambda c: ".4byte 0, 1"}),
+    Seed("descriptor-unlisted", {"descriptor-unlisted", "arm-unseen", "index-unseen"}, {
+        "more": second_descriptor}),
+    Seed("range-empty", {"range-empty"}, {"words": lambda c: ".8byte start, 0, abort"}),
+    Seed("range-wraps", {"range-outside"}, {"words": lambda c: ".8byte start, start - end, abort"}),
+    Seed("range-no-code", {"range-outside"}, {
+        "words": lambda c: ".8byte descriptor, 16, abort"}),
+    Seed("abort-inside", {"abort-inside"}, {
+        "arm": lambda c: PARTS["arm"](c) + "\n" + c.jump("start") + "\n.balign 4\n" +
+        c.signature_text.replace(".balign 4\n", ""),
+        "words": lambda c: ".8byte start, end - start, start"}),
+    Seed("abort-outside", {"abort-outside"}, {
+        "words": lambda c: ".8byte start, end - start, nowhere",
+        "more": lambda c: f".data\n.balign 4\n.4byte {c.signature:#x}\nnowhere:\n.8byte 0"}),
+    Seed("abort-signature", {"abort-signature"}, {"signature": lambda c: ".4byte 0x12345678"}),
+    Seed("coverage", {"coverage"}, {"words": lambda c: ".8byte start, end - start - 1, abort"}),
+    Seed("call", {"call"}, {
+        "early": lambda c: c.call("other_function"), "more": other_function(lambda c: c.nop())}),
+    Seed("system-call", {"system-call"}, {"early": lambda c: c.system_call()}),
+    Seed("trap", {"trap"}, {"early": lambda c: c.trap()}),
+    Seed("indirect-branch", {"indirect-branch"}, {
+        "leave": lambda c: c.if_zero("v", "1f") + "\n" + c.jump("2f") + "\n1:\n" +
+        c.jump_to("other") + "\n2:"}),
+    Seed("return", {"indirect-branch"}, {
+        "leave": lambda c: c.if_zero("v", "1f") + "\n" + c.jump("2f") + "\n1:\n" + c.ret() +
+        "\n2:"}),
+    Seed("atomic", {"atomic"}, {"early": lambda c: c.atomic("value", "other")}),
+    Seed("stack", {"stack"}, {"early": lambda c: c.add_number("sp", 16)}),
+    Seed("branch-split", {"branch-split"}, {
+        "leave": lambda c: c.if_zero("v", "2f + 2"), "early": lambda c: "2:\n" + c.wide("t")},
+         ("x86_64", "riscv64")),
+    Seed("loop", {"loop"}, {
+        "early": lambda c: c.add_number("value", 1) + "\n" + c.if_zero("value", "middle")}),
+    Seed("exit-outside", {"exit-outside"}, {
+        "leave": lambda c: c.if_zero("v", "nowhere"),
+        "more": lambda c: ".data\nnowhere:\n.8byte 0"}),
+    Seed("exit-unlisted", {"exit-unlisted"}, {
+        "more": lambda c: '.section __rseq_exit_point_array, "aw"\n.8byte start, _start'}),
+    Seed("exit-far", {"exit-far"}, {
+        "leave": lambda c: c.if_zero("v", "other_function"),
+        "more": other_function(lambda c: c.nop())}),
+    Seed("entry-inside", {"entry-inside"}, {"more": other_function(lambda c: c.jump("middle"))}),
+    Seed("entry-by-condition", {"entry-inside"}, {
+        "after": lambda c: c.if_zero("other", "middle")}),
+    Seed("entry-unarmed", {"entry-unarmed"}, {"more": other_function(lambda c: c.jump("start"))}),
+    Seed("retry-unarmed", {"retry-unarmed", "entry-unarmed"}, {
+        "handler": lambda c: c.jump("start")}),
+    Seed("commit-none", {"commit-none"}, {"commit": lambda c: c.nop()}),
+    Seed("commit-not-last", {"commit-not-last"}, {
+        "commit": lambda c: PARTS["commit"](c) + "\n" + c.add("t", "v")}),
+    Seed("commit-then-jump", {"commit-not-last"}, {
+        "commit": lambda c: PARTS["commit"](c) + "\n" + c.jump("exit")}),
+    Seed("commit-outside", {"commit-outside"}, {
+        "commit": lambda c: "", "after": PARTS["commit"]}),
+    Seed("commit-twice", {"commit-twice"}, {"early": lambda c: c.store8("value", "slot", 0)}),
+    Seed("index-missing", {"index-missing"}, {"index": NO_INDEX}),
+    Seed("index-outside", {"index-outside"}, {
+        "before": lambda c: c.load4("other", "area", 4), "index": NO_INDEX}),
+    Seed("arm-unseen", {"arm-unseen", "index-unseen"}, {"arm": lambda c: ""}),
+    Seed("arm-other-descriptor", {"arm-unseen", "index-unseen"}, {
+        "arm": lambda c: c.address("t", "second") + "\n" + c.store8("t", "area", 8),
+        "lists": lambda c: PARTS["lists"](c) + ", second", "more": second_descriptor}),
+    Seed("kernel-field-cpu", {"kernel-field"}, {
+        "before": lambda c: c.store4("value", "area", 4)}),
+    Seed("kernel-field-node", {"kernel-field"}, {
+        "early": lambda c: c.store4("value", "area", 20)}),
+    Seed("kernel-field-cid", {"kernel-field"}, {
+        "early": lambda c: c.store4("value", "area", 24)}),
+    Seed("kernel-field-overlay", {"kernel-field"}, {
+        "before": lambda c: c.store8("value", "area", -4)}),
+    Seed("kernel-field-commit", {"kernel-field"}, {
+        "commit": lambda c: c.store4("v", "area", 0)}),
+    Seed("kernel-field-reset", {"kernel-field-reset"}, {
+        "before": lambda c: c.number("t", 0) + "\n" + c.store4("t", "area", 4)}),
+    Seed("early-update", {"early-update"}, {
+        "early": lambda c: c.load8("t", "slot", 8) + "\n" + c.add_number("t", 1) + "\n" +
+        c.store8("t", "slot", 8)}),
+    Seed("early-update-in-memory", {"early-update"}, {
+        "early": lambda c: "incq 8(%r8)"}, ("x86_64",)),
+    Seed("early-store", {"early-store"}, {"early": lambda c: c.store8("value", "slot", 8)}),
+    Seed("reads-own-store", {"reads-own-store"}, {
+        "early": lambda c: c.store8("v", "other", 8) + "\n" + c.load8("v", "other", 8)}),
+]
