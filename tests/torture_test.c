@@ -575,6 +575,7 @@ static void without_a_sequence(void **state)
 
 static void incomplete(void **state)
 {
+	struct near_torture_rival odd = {"odd", report_peak, &values[0], 4};
 	struct near_torture t = peak_torture;
 
 	(void)state;
@@ -593,6 +594,15 @@ static void incomplete(void **state)
 	t.rivals = closers;
 	t.n_rivals = 1;
 	t.slot = NULL;
+	assert_int_equal(near_torture(&t, NULL), -EINVAL);
+	t = peak_torture;
+	t.rivals = &odd;
+	t.n_rivals = 1;
+	assert_int_equal(near_torture(&t, NULL), -EINVAL);
+	odd.flags = NEAR_TORTURE_CLOSES | NEAR_TORTURE_NOT_IN_HANDLER;
+	assert_int_equal(near_torture(&t, NULL), -EINVAL);
+	odd.flags = 0;
+	odd.run = NULL;
 	assert_int_equal(near_torture(&t, NULL), -EINVAL);
 }
 

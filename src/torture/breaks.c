@@ -50,7 +50,7 @@ void near__break_unplant_all(void)
 void near__break_plant_starts(bool (*wanted)(unsigned i))
 {
 	for (unsigned i = 0; i < near__trap.count; i++)
-		if (wanted(i))
+		if (!near__trap.seqs[i].shares && wanted(i))
 			near__break_plant(i, near__trap.seqs[i].start);
 }
 

@@ -90,6 +90,17 @@ static void find_points(struct trap_seq *s)
 	s->too_long = ip < s->end;
 }
 
+/* Which one was aborted, only the abort address tells. */
+static bool shares_abort(struct finder *f, uintptr_t abort)
+{
+	bool shares = false;
+
+	for (unsigned i = 0; i < f->out->count; i++)
+		if (f->out->seqs[i].abort == abort)
+			shares = f->out->seqs[i].shares = true;
+	return shares;
+}
+
 READS_ANYTHING static void add(struct finder *f, const struct descriptor *d)
 {
 	struct found *out = f->out;
@@ -106,8 +117,10 @@ READS_ANYTHING static void add(struct finder *f, const struct descriptor *d)
 		}
 		out->seqs = s;
 	}
-	s = &out->seqs[out->count++];
+	s = &out->seqs[out->count];
 	memset(s, 0, sizeof(*s));
+	s->shares = shares_abort(f, d->abort);
+	out->count++;
 	s->start = d->start;
 	s->end = d->start + d->length;
 	s->abort = d->abort;

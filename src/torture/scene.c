@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "scene.h"
 
-#include <stdio.h>
+#include <errno.h>
 #include <string.h>
 
 #include "place.h"
@@ -76,6 +76,7 @@ static void run_rival(struct scene *s)
 static void meet(void *scene)
 {
 	struct scene *s = scene;
+	int error = errno;
 
 	if (s->job->is_live)
 		s->live = s->job->is_live();
@@ -88,6 +89,7 @@ static void meet(void *scene)
 		if (closes(s))
 			keep(s);
 	}
+	errno = error;
 }
 
 static void prepare(struct scene *s)

@@ -26,7 +26,8 @@ static const char *why(int error)
 	case -EBUSY:
 		return "another near_torture() is running";
 	case -EINVAL:
-		return "setup, run and check are needed, and slot for a rival that closes";
+		return "setup, run and check are needed, the function of each rival, and slot for "
+		       "one that closes";
 	case -ENOMEM:
 		return "out of memory";
 	default:
@@ -34,12 +35,20 @@ static const char *why(int error)
 	}
 }
 
+static bool is_valid_rival(const struct near_torture *t, const struct near_torture_rival *r)
+{
+	if (!r->run || (r->flags & ~(NEAR_TORTURE_NOT_IN_HANDLER | NEAR_TORTURE_CLOSES)))
+		return false;
+	return !(r->flags & NEAR_TORTURE_CLOSES) ||
+	       (t->slot && !(r->flags & NEAR_TORTURE_NOT_IN_HANDLER));
+}
+
 static bool is_valid(const struct near_torture *t)
 {
 	if (!t->setup || !t->run || !t->check || (t->n_rivals && !t->rivals))
 		return false;
 	for (unsigned i = 0; i < t->n_rivals; i++)
-		if (!t->rivals[i].run || ((t->rivals[i].flags & NEAR_TORTURE_CLOSES) && !t->slot))
+		if (!is_valid_rival(t, &t->rivals[i]))
 			return false;
 	return true;
 }

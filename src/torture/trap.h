@@ -45,6 +45,7 @@ struct trap_seq {
 	uintptr_t point[TRAP_MAX_POINTS];
 	unsigned trapped[TRAP_MAX_POINTS]; /* how often a breakpoint was met there */
 	bool too_long;                     /* more points than fit; it is left alone */
+	bool shares;                       /* its abort address with another one; likewise */
 	bool reached;                      /* a run came to its start, */
 	bool watched;                      /* and the kernel aborted it there */
 };
