@@ -135,7 +135,7 @@ class Report(unittest.TestCase):
     def test_rows_that_are_missing_are_explained(self):
         text = self.report("list", *FEW, env={**os.environ, "NEAR_CONF": "rseq:off"})
         self.assertEqual({line["near"] for line in text.tables["list"]}, {"-"})
-        self.assertRegex(" ".join(text.lines), r"- list, near, \d+ threads: not measured: switched "
+        self.assertRegex(" ".join(text.lines), r"- list, near, threads \d+: not measured: switched "
                                                r"off by\s+NEAR_CONF=rseq:off")
 
     def test_json_on_standard_output_is_alone(self):

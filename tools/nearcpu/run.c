@@ -234,6 +234,18 @@ static double share(double left, size_t tables)
 	return even > left * 0.4 ? even : left * 0.4;
 }
 
+static void drop_tables(struct report *report, size_t first)
+{
+	for (size_t i = first; i < report->count; i++) {
+		struct table_result *t = &report->tables[i];
+
+		for (size_t j = 0; j < t->bench->row_count; j++)
+			free(t->rows[j].samples);
+		free(t->rows);
+	}
+	report->count = first;
+}
+
 int report_run(struct report *report,
 	       bool (*done)(const struct report *report, const struct table_result *t))
 {
@@ -257,6 +269,7 @@ int report_run(struct report *report,
 		double left = budget ? budget->plan - (now_s() - start) : 0;
 
 		if (o->scale && i && now_s() - start > budget->end) {
+			drop_tables(report, i);
 			report->cut = true;
 			break;
 		}
@@ -286,12 +299,6 @@ bool report_failed(const struct report *report)
 
 void report_free(struct report *report)
 {
-	for (size_t i = 0; i < report->count; i++) {
-		struct table_result *t = &report->tables[i];
-
-		for (size_t j = 0; j < t->bench->row_count; j++)
-			free(t->rows[j].samples);
-		free(t->rows);
-	}
+	drop_tables(report, 0);
 	free(report->tables);
 }

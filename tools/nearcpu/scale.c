@@ -302,7 +302,7 @@ static void print_notes(const struct report *report)
 			const struct row_result *r = &t->rows[j];
 
 			if (r->note[0] && (r->failed || last))
-				scale_item("%s, %s, %u threads: %s: %s", t->bench->name,
+				scale_item("%s, %s, threads %u: %s: %s", t->bench->name,
 					   r->row->name, t->threads,
 					   r->failed ? "failed" : "not measured", r->note);
 		}
