@@ -10,15 +10,22 @@
 
 #define SIGNALLED 6 /* workers with a timer */
 #define PERIOD_NS 100000
-#define SLOW_PERIOD_NS 2000000 /* a handler of an emulated machine takes longer than the other one */
+#define SLOW_PERIOD_NS                                                                             \
+	2000000 /* a handler of an emulated machine takes longer than the other one */
 #define TIMER_SIGNAL SIGUSR1
 #define CHURN_STEPS 60
+#define SLOW_CHURN_STEPS 8
 
 static __thread struct storm_thread *volatile current;
 
 static bool stopped(void)
 {
 	return __atomic_load_n(&storm.stop, __ATOMIC_RELAXED);
+}
+
+static int churn_steps(void)
+{
+	return getenv("NEAR_TEST_SLOW") ? SLOW_CHURN_STEPS : CHURN_STEPS;
 }
 
 static void note(unsigned *number)
@@ -85,8 +92,9 @@ void *storm_worker(void *self)
 static void *short_lived(void *self)
 {
 	struct storm_thread *t = self;
+	int steps = churn_steps();
 
-	for (int i = 0; i < CHURN_STEPS; i++)
+	for (int i = 0; i < steps; i++)
 		storm_step(t);
 	storm_let_go(t);
 	return NULL;
@@ -113,8 +121,9 @@ void *storm_churner(void *unused)
 static int be_vforked(struct storm_thread *self)
 {
 	struct near_rseq_status st;
+	int steps = churn_steps();
 
-	for (int i = 0; i < CHURN_STEPS; i++)
+	for (int i = 0; i < steps; i++)
 		storm_step(self);
 	storm_let_go(self);
 	near_rseq_status(&st);
