@@ -1,0 +1,187 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Tests of the laboratory itself, as far as they need no machine."""
+
+from pathlib import Path
+import tempfile
+import unittest
+
+import cells
+import cpio
+import guest
+import kernels
+from machines import MACHINES
+import plan
+from problem import Missing, Problem
+import report
+import sources
+import table
+
+HERE = Path(__file__).resolve().parent
+LINE = "name yes numa,many 60 A=1;B=2 prog @ /other\n"
+
+
+def unpack(data):
+    """The entries of a newc archive: name -> (mode, content)."""
+    entries, at = {}, 0
+    while True:
+        assert data[at:at + 6] == b"070701", at
+        fields = [int(data[at + 6 + 8 * i:at + 14 + 8 * i], 16) for i in range(13)]
+        size, name_size = fields[6], fields[11]
+        name = data[at + 110:at + 110 + name_size - 1].decode()
+        assert data[at + 110 + name_size - 1] == 0
+        at += (110 + name_size + 3) // 4 * 4
+        if name == "TRAILER!!!":
+            return entries
+        entries[name] = fields[1], data[at:at + size]
+        at += (size + 3) // 4 * 4
+
+
+class Cpio(unittest.TestCase):
+    def test_entries_come_back(self):
+        writer = cpio.Writer()
+        writer.directory("bin")
+        writer.console()
+        for size in range(9):
+            writer.file("f" * (size + 1), bytes(range(size)))
+        writer.file("plan", b"text\n", 0o644)
+        data = writer.data()
+        self.assertEqual(len(data) % 4, 0)
+        entries = unpack(data)
+        self.assertEqual(entries["bin"], (0o040755, b""))
+        self.assertEqual(entries["dev/console"], (0o020600, b""))
+        self.assertEqual(entries["plan"], (0o100644, b"text\n"))
+        for size in range(9):
+            self.assertEqual(entries["f" * (size + 1)], (0o100755, bytes(range(size))))
+
+
+class Sources(unittest.TestCase):
+    def test_one_line(self):
+        found = sources.parse_one_line(
+            "# deb http://no/ bookworm main\n"
+            "deb-src http://no/ bookworm main\n"
+            "deb [arch=amd64 signed-by=/k.gpg] http://a/debian bookworm main contrib # why\n"
+            "deb http://b/debian trixie main\n"
+            "deb http://short/ only\n")
+        self.assertEqual(found, [
+            sources.Source(("http://a/debian",), ("bookworm",), ("main", "contrib"), "/k.gpg"),
+            sources.Source(("http://b/debian",), ("trixie",), ("main",))])
+
+    def test_deb822(self):
+        found = sources.parse_deb822(
+            "Types: deb deb-src\n# between\nURIs: http://a/ http://b/\nSuites: x x-updates\n"
+            "Components: main\nSigned-By:\n -----BEGIN\n .\n key\n\n\n"
+            "Types: deb-src\nURIs: http://no/\nSuites: x\nComponents: main\n\n"
+            "Types: deb\nEnabled: no\nURIs: http://no/\nSuites: x\nComponents: main\n")
+        self.assertEqual(found, [sources.Source(("http://a/", "http://b/"), ("x", "x-updates"),
+                                                ("main",), "\n -----BEGIN\n .\n key")])
+
+    def test_written_ones_are_read_again(self):
+        source = sources.Source(("http://a/",), ("x",), ("main",), "\n -----BEGIN\n .\n key")
+        text = sources.write_deb822([(source, ["y"], ["amd64", "arm64"]), (source, ["z"], ["x"])])
+        self.assertEqual([s.suites for s in sources.parse_deb822(text)], [("y",), ("z",)])
+        self.assertEqual(sources.parse_deb822(text)[0].signed_by, source.signed_by)
+
+    def test_both_kinds_of_files_are_read(self):
+        with tempfile.TemporaryDirectory() as name:
+            etc = Path(name)
+            (etc / "sources.list.d").mkdir()
+            (etc / "sources.list").write_text("deb http://a/ x main\n", encoding="utf-8")
+            (etc / "sources.list.d/b.sources").write_text(
+                "Types: deb\nURIs: http://b/\nSuites: x\nComponents: main\n", encoding="utf-8")
+            (etc / "sources.list.d/c.list.save").write_text("deb http://c/ x main\n",
+                                                            encoding="utf-8")
+            self.assertEqual([s.uris for s in sources.read_machine(etc)],
+                             [("http://a/",), ("http://b/",)])
+
+
+class Table(unittest.TestCase):
+    def test_a_line(self):
+        test, = table.parse("# comment\n\n" + LINE, MACHINES)
+        self.assertEqual(test, table.Test("name", True, ("numa", "many"), 60, ("A=1", "B=2"),
+                                          ("prog", "@", "/other")))
+        self.assertEqual(test.programs(), ["prog", "other"])
+        self.assertEqual(test.plan("6.1"),
+                         "run\tname\t60\tA=1\tB=2\t--\t/prog\t6.1\t/other")
+
+    def test_faults_are_told_with_their_line(self):
+        for bad in ("name yes numa 60 -", "Name yes numa 60 - p", "n maybe numa 60 - p",
+                    "n yes moon 60 - p", "n yes numa 0 - p", "n yes numa 6x - p",
+                    "n yes numa 60 A p", LINE.strip()):
+            with self.assertRaisesRegex(Problem, "lab/list, line 2: "):
+                table.parse(LINE + bad + "\n", MACHINES)
+
+    def test_the_list_itself(self):
+        tests = table.parse((HERE / "list").read_text(encoding="utf-8"), MACHINES)
+        self.assertGreater(len(tests), 20)
+        for arch in kernels.ARCHITECTURES:
+            self.assertTrue(plan.make(tests, [arch], True), arch)
+
+
+class Plan(unittest.TestCase):
+    def setUp(self):
+        self.tests = table.parse(LINE, MACHINES)
+
+    def test_selection(self):
+        boots = plan.make(self.tests, ["aarch64", "riscv64", "6.1", "newest", "numa"], False)
+        self.assertEqual({boot.name for boot in boots},
+                         {"aarch64-6.1-numa", "aarch64-newest-numa", "riscv64-newest-numa"})
+        with self.assertRaises(plan.Unknown):
+            plan.make(self.tests, ["vax"], False)
+        with self.assertRaises(plan.Unknown):
+            plan.make(self.tests, ["riscv64", "6.1"], False)
+
+    def test_packages_lead_to_the_image(self):
+        packages = {
+            "linux-image-x": {"Depends": "linux-base-x (= 1), linux-image-7-x (= 1)"},
+            "linux-image-7-x": {"Depends": "dracut | linux-initramfs-tool, linux-binary-7-x"},
+            "linux-binary-7-x": {"Depends": "linux-base-7-x (= 1)", "Version": "7"}}
+        self.assertEqual(kernels.find_package(packages, "linux-image-x")["Version"], "7")
+        del packages["linux-binary-7-x"]
+        with self.assertRaises(Missing):
+            kernels.find_package(packages, "linux-image-x")
+
+
+class Results(unittest.TestCase):
+    def listen(self, *lines):
+        listener = guest.Guest()
+        for line in lines:
+            listener.take(line)
+        return listener
+
+    def test_a_console(self):
+        g = self.listen("[    0.1] hello", "@lab up 6.1 8", "@lab begin a", "word", "",
+                        "x.c:3: y is false", "@lab end a exit 1 1500", "@lab begin b",
+                        "BUG: soft lockup - CPU#1", "@lab end b late 60", "@lab done")
+        self.assertTrue(g.done and g.release == "6.1" and g.running is None)
+        self.assertEqual(g.ended["a"].lines, ["word", "x.c:3: y is false"])
+        self.assertEqual(len(g.trouble), 1)
+        cell = cells.from_run(g.ended["a"])
+        self.assertEqual((cell.state, cell.reason, cell.seconds),
+                         (cells.RED, "x.c:3: y is false", 1.5))
+        self.assertEqual(cells.from_run(g.ended["b"]).state, cells.RED)
+
+    def test_endings(self):
+        for words, state in (("exit 0 10", cells.GREEN), ("exit 77 10", cells.SKIPPED),
+                             ("exit 1 10", cells.RED), ("signal 11", cells.RED)):
+            g = self.listen("@lab up x 1", "@lab begin a", f"@lab end a {words}")
+            self.assertEqual(cells.from_run(g.ended["a"]).state, state)
+
+    def test_a_report(self):
+        tests = table.parse(LINE, MACHINES)
+        results = {("x86_64", "6.1", "numa", "name"): cells.Cell(cells.GREEN),
+                   ("x86_64", "6.1", "many", "name"): cells.Cell(cells.GREEN, again="hung")}
+        page = report.Report(results, {("x86_64", "6.1"): "6.1.9-1"}, tests, "10", 60)
+        self.assertFalse(page.failed())
+        self.assertIn("| name | ok 2* |", page.markdown())
+        self.assertIn("x86_64 6.1.9", page.text())
+        self.assertIn("started twice: x86_64 6.1 many: hung", page.text())
+        results["x86_64", "6.1", "many", "name"] = cells.Cell(cells.RED, "why")
+        page = report.Report(results, {}, tests, "10", 60)
+        self.assertTrue(page.failed())
+        self.assertIn("| 1 of 2 FAILED |", page.markdown())
+        self.assertIn("FAILED: name on x86_64 6.1 many: why", page.text())
+
+
+if __name__ == "__main__":
+    unittest.main()
