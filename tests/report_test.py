@@ -73,8 +73,10 @@ class Report(unittest.TestCase):
         for name, lines in text.tables.items():
             self.assertEqual([line["threads"] for line in lines],
                              ["1"] if name == "counter" else ["1", "2", "3"])
-        self.assertRegex(" ".join(text.lines), r"\*\*memory\*\*: bytes of each of 2,000 counters, "
-                                               r"2 threads:\s.*atomic \d")
+        self.assertRegex(" ".join(text.lines), r"\*\*memory\*\*: of each of 2,000 counters, 2 "
+                                               r"threads:\s.*atomic \d+\.?\d* bytes")
+        self.assertRegex(" ".join(text.lines), r"\*\*calls\*\*: CPU time, 1 thread: cpu \d.* "
+                                               r"lock \d")
 
     def test_fits_into_an_issue(self):
         lines = self.report("--threads", "1,2,3,4,5,6,7,8,9", "--iterations", "20", "--repeat",

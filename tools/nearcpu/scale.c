@@ -11,8 +11,8 @@
 #define MAX_LINES (MAX_THREAD_COUNTS + 1)
 
 static char hitcounter[] = "hitcounter", list[] = "list", refcount[] = "refcount",
-	    counter[] = "counter", across[] = "across", memory[] = "memory";
-static char *const chosen[] = {hitcounter, list, refcount, counter, across, memory};
+	    counter[] = "counter", calls[] = "calls", across[] = "across", memory[] = "memory";
+static char *const chosen[] = {hitcounter, list, refcount, counter, calls, across, memory};
 
 void scale_choose(struct bench_options *o)
 {
@@ -222,7 +222,7 @@ static void put_ratio_heads(struct grid *g, const struct table_result *t,
 			put(g, 0, "%s", t->rows[i].row->name);
 }
 
-/* All calls in nanoseconds of wall time. */
+/* All calls by wall time. */
 static void put_calls(struct grid *g, size_t line, const struct table_result *t)
 {
 	put(g, line, "%u", t->threads);
@@ -243,19 +243,30 @@ static void put_call_heads(struct grid *g, const struct table_result *t)
 		put(g, 0, "%s", t->rows[i].row->name);
 }
 
-static void print_memory(const struct table_result *t)
+/* Tables of one line: what an object takes, or what each call costs one thread. */
+static void print_list(const struct table_result *t)
 {
-	char text[400] = "";
+	bool bytes = t->bench->kind == BENCH_MEMORY;
+	char text[600] = "";
+	double widest = 0;
 
 	for (size_t i = 0; i < t->bench->row_count; i++) {
+		struct spread s = row_cost(t, &t->rows[i]);
 		size_t used = strlen(text);
 
-		if (t->rows[i].count)
-			snprintf(text + used, sizeof(text) - used, "%s %s %.1f", used ? "," : "",
-				 t->rows[i].row->name, row_cost(t, &t->rows[i]).median);
+		if (!t->rows[i].count)
+			continue;
+		snprintf(text + used, sizeof(text) - used, "%s %s %s", used ? "," : "",
+			 t->rows[i].row->name, say_cost(t->bench->kind, s.median).text);
+		if ((s.high - s.low) / s.median > widest)
+			widest = (s.high - s.low) / s.median;
 	}
-	scale_item("**%s**: bytes of each of %s counters, %u threads:%s", t->bench->name,
-		   say_count(t->iterations).text, t->threads, text);
+	if (bytes)
+		scale_item("**%s**: of each of %s counters, %u threads:%s", t->bench->name,
+			   say_count(t->iterations).text, t->threads, text);
+	else
+		scale_item("**%s**: CPU time, %u thread:%s; widest spread %.0f %%", t->bench->name,
+			   t->threads, text, widest * 100);
 }
 
 static void print_bench(const struct report *report, size_t first, size_t count)
@@ -320,8 +331,9 @@ void scale_print(const struct report *report, const char *why)
 
 		for (count = 0; i + count < report->count && t[count].bench == t->bench; count++)
 			shown += is_measured(&t[count]);
-		if (shown && t->bench->kind == BENCH_MEMORY)
-			print_memory(t);
+		if (shown && (t->bench->kind == BENCH_MEMORY ||
+			      (t->bench->apart && t->bench->fixed_threads)))
+			print_list(t);
 		else if (shown)
 			print_bench(report, i, count);
 	}

@@ -139,8 +139,7 @@ void table_verdict(const struct table_result *t, char *out, size_t size)
 
 	out[0] = 0;
 	if (t->bench->apart) {
-		say(&text, "Each row is another call: what it costs with few threads and with many "
-			   "is to be compared.");
+		say(&text, "Each row is another call; they are not compared.");
 		return;
 	}
 	if (!on && !off) {
