@@ -70,6 +70,8 @@ class Report(unittest.TestCase):
         text = self.report("--threads", "1,2,3", *FEW)
         self.assertEqual(text.lines[0], "### nearcpu bench --report")
         self.assertEqual(list(text.tables), TABLES)
+        for before, line in zip(text.lines, text.lines[1:]):
+            self.assertFalse(line.startswith("**") and before, "would be part of the list above")
         for name, lines in text.tables.items():
             self.assertEqual([line["threads"] for line in lines],
                              ["1"] if name == "counter" else ["1", "2", "3"])

@@ -267,6 +267,7 @@ static void print_list(const struct table_result *t)
 	else
 		scale_item("**%s**: CPU time, %u thread:%s; widest spread %.0f %%", t->bench->name,
 			   t->threads, text, widest * 100);
+	putchar('\n');
 }
 
 static void print_bench(const struct report *report, size_t first, size_t count)
