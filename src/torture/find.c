@@ -80,11 +80,12 @@ static bool is_known(const struct finder *f, const struct descriptor *d)
 /* Where instructions tell their length, all boundaries are known at once. */
 static void find_points(struct trap_seq *s)
 {
-	uintptr_t ip = s->start;
+	uintptr_t ip;
 
 	if (NEAR__TRAP_STEPS)
 		return;
-	for (; ip < s->end && s->points < TRAP_MAX_POINTS - 1; ip += near__trap_length(ip))
+	for (ip = s->start; ip < s->end && s->points < TRAP_MAX_POINTS - 1;
+	     ip += near__trap_length(ip))
 		s->point[s->points++] = ip;
 	s->point[s->points++] = ip;
 	s->too_long = ip < s->end;
