@@ -73,7 +73,7 @@ void json_sequence(void *array, const struct image *image, const struct sequence
 				"code", code_json(s));
 
 	(void)image;
-	if (s->function) {
+	if (s->function && s->function->name) {
 		json_object_set_new(one, "function", name_json(s->function->name));
 		json_object_set_new(one, "function_offset",
 				    json_integer((json_int_t)(s->start - s->function->start)));

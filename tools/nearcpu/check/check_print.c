@@ -76,7 +76,7 @@ static void print_title(const struct sequence *s)
 	const struct descriptor *d = s->descriptor;
 
 	printf("  ");
-	if (s->function) {
+	if (s->function && s->function->name) {
 		print_name(s->function->name);
 		printf("+0x%" PRIx64 ": ", s->start - s->function->start);
 	}

@@ -13,13 +13,13 @@
 #define TRIES 16
 #define FAR_ENOUGH 48
 
-/* Where code cannot be told from data, only what is as near as the same function is believed. */
+/* Where code cannot be told from data, only what is about as near as the same function counts. */
 #define NEAR 16384
 
 struct scan {
 	struct checker *c;
 	uint64_t least, most; /* of all targets of interest */
-	bool near_only;       /* it is not known what is code */
+	bool no_sections;     /* segments hold data, too */
 	int err;
 };
 
@@ -29,7 +29,8 @@ static bool is_interesting(const struct scan *s, uint64_t from, uint64_t target)
 
 	if (target < s->least || target >= s->most)
 		return false;
-	if (s->near_only && from - target + NEAR > 2 * NEAR)
+	if (s->no_sections && !image_function(s->c->image, from) &&
+	    (s->c->image->function_count || from - target + NEAR > 2 * NEAR))
 		return false;
 	r = find_range(s->c, target);
 	return r && (from < r->start || from >= r->end);
@@ -159,7 +160,7 @@ static void scan_segments(struct scan *s)
 {
 	const struct image *image = s->c->image;
 
-	s->near_only = true;
+	s->no_sections = true;
 	for (size_t i = 0; i < image->segment_count; i++) {
 		const struct segment *segment = &image->segments[i];
 		struct range r = {segment->address, segment->address + segment->filled};

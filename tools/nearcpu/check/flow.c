@@ -268,16 +268,18 @@ static void step(struct flow *f, const struct insn *insn);
 #define CALLED_DEPTH 3
 
 /* Follows a call of a function that goes straight on to its return, such as one that returns the
- * address of the area. False, with any registers, if it is not one. */
+ * address of the area. False, and nothing has changed, if it is not one. */
 static bool follow_call(struct flow *f, uint64_t address)
 {
-	struct value stack = f->registers[decoder_stack(f->decoder)];
+	struct value before[REGISTERS];
+	int stack = decoder_stack(f->decoder);
 	bool returned = false;
 	struct insn insn;
 
 	if (f->depth == CALLED_DEPTH)
 		return false;
 	f->depth++;
+	memcpy(before, f->registers, sizeof(before));
 	for (int i = 0; i < CALLED_LENGTH && !returned; i++) {
 		if (!decode(f->decoder, address, &insn, false) ||
 		    (insn.kind & INSN_BRANCH && !(insn.kind & INSN_CALL)))
@@ -288,7 +290,9 @@ static bool follow_call(struct flow *f, uint64_t address)
 		address += insn.size;
 	}
 	f->depth--;
-	f->registers[decoder_stack(f->decoder)] = stack;
+	if (!returned)
+		memcpy(f->registers, before, sizeof(before));
+	f->registers[stack] = before[stack];
 	return returned;
 }
 

@@ -25,7 +25,7 @@ struct range {
 
 struct function {
 	uint64_t start, end;
-	const char *name;
+	const char *name; /* or NULL */
 };
 
 /* An address of a thread's storage that the loader writes into a word (a GOT entry). */

@@ -49,6 +49,7 @@ int load_object(struct load *l);
 /* Functions and the sections that list sequences. */
 int load_symbols(struct load *l);
 int load_listed(struct load *l);
+int load_frames(struct load *l); /* functions that no symbol tells of */
 
 /* Grows *array of elements of `size` to hold one more than `count`. */
 bool load_grow(void *array, size_t count, size_t size);

@@ -62,7 +62,7 @@ static int read_table(struct load *l, size_t index)
 	return 0;
 }
 
-/* Of several names of a function the first in the file stays. */
+/* The last of those at one address is the one that is found: the shortest, one with a name. */
 static int by_start(const void *a, const void *b)
 {
 	const struct function *x = a, *y = b;
@@ -71,23 +71,24 @@ static int by_start(const void *a, const void *b)
 		return x->start < y->start ? -1 : 1;
 	if (x->end != y->end)
 		return x->end > y->end ? -1 : 1;
-	return x->name < y->name ? -1 : x->name > y->name;
+	return (x->name != NULL) - (y->name != NULL);
 }
 
 int load_symbols(struct load *l)
 {
 	size_t table = 0;
-	int err;
+	int err = 0;
 
 	for (size_t i = 0; i < l->section_count && !table; i++)
 		if (l->sections[i].sh_type == SHT_SYMTAB)
 			table = i;
+	if (!table)
+		err = load_frames(l);
 	for (size_t i = 0; i < l->section_count && !table; i++)
 		if (l->sections[i].sh_type == SHT_DYNSYM)
 			table = i;
-	if (!table)
-		return 0;
-	err = read_table(l, table);
+	if (table && !err)
+		err = read_table(l, table);
 	if (!err && l->image->function_count)
 		qsort(l->image->functions, l->image->function_count, sizeof(struct function),
 		      by_start);
