@@ -303,21 +303,53 @@ static void print_bench(const struct report *report, size_t first, size_t count)
 	free(g);
 }
 
-/* Why rows are missing, each once. */
-static void print_notes(const struct report *report)
+/* A row that was not measured. */
+struct noted {
+	const struct table_result *t;
+	const struct row_result *r;
+};
+#define MAX_NOTED 256
+
+/* A row that is missing in all tables of a benchmark is noted for the last of them. */
+static size_t collect_noted(const struct report *report, struct noted out[MAX_NOTED])
 {
+	size_t count = 0;
+
 	for (size_t i = 0; i < report->count; i++) {
 		const struct table_result *t = &report->tables[i];
 		bool last = i + 1 == report->count || t[1].bench != t->bench;
 
-		for (size_t j = 0; j < t->bench->row_count; j++) {
-			const struct row_result *r = &t->rows[j];
+		for (size_t j = 0; j < t->bench->row_count && count < MAX_NOTED; j++)
+			if (t->rows[j].note[0] && (t->rows[j].failed || last))
+				out[count++] = (struct noted){t, &t->rows[j]};
+	}
+	return count;
+}
 
-			if (r->note[0] && (r->failed || last))
-				scale_item("%s, %s, threads %u: %s: %s", t->bench->name,
-					   r->row->name, t->threads,
-					   r->failed ? "failed" : "not measured", r->note);
+/* Why rows are missing, each reason once. */
+static void print_notes(const struct report *report)
+{
+	struct noted noted[MAX_NOTED];
+	size_t count = collect_noted(report, noted);
+
+	for (size_t i = 0; i < count; i++) {
+		const char *note = noted[i].r ? noted[i].r->note : NULL;
+		char rows[600] = "";
+
+		for (size_t j = i; note && j < count; j++) {
+			size_t used = strlen(rows);
+
+			if (!noted[j].r || strcmp(note, noted[j].r->note) != 0)
+				continue;
+			snprintf(rows + used, sizeof(rows) - used, "%s%s %s (%u)", used ? ", " : "",
+				 noted[j].t->bench->name, noted[j].r->row->name,
+				 noted[j].t->threads);
+			if (j > i)
+				noted[j].r = NULL;
 		}
+		if (note)
+			scale_item("%s: %s: rows (threads) %s",
+				   noted[i].r->failed ? "failed" : "not measured", note, rows);
 	}
 }
 
