@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* near_torture finds what is wrong, and says what it is. */
+#define _GNU_SOURCE
+#include "cases.h"
+
+#include <nearcpu/percpu.h>
+
+#include "../trap/mutants.h"
+
+static struct {
+	const struct mutant *mutant;
+	const char *words;
+	unsigned told; /* failures with these words */
+	uint64_t added, seen;
+} world;
+
+/* By cpu, a migration certainly leads to another slot. */
+static void mutant_setup(void *arg)
+{
+	(void)arg;
+	near_slot();
+	near__self.general = 1;
+	mutant_object();
+	world.added = world.seen = 0;
+}
+
+static void mutant_run(void *arg)
+{
+	(void)arg;
+	world.added++;
+	world.mutant->add(mutant_current());
+}
+
+static void sums(uint64_t *count, uint64_t *total)
+{
+	const struct mutant_copy *p = mutant_current();
+
+	*count = *total = 0;
+	for (unsigned s = 0; near_percpu_next(p, &s); s++) {
+		*count += ((struct mutant_copy *)near_percpu_at(p, s))->count;
+		*total += ((struct mutant_copy *)near_percpu_at(p, s))->total;
+	}
+}
+
+static const char *mutant_check(void *arg)
+{
+	uint64_t count, total;
+
+	(void)arg;
+	sums(&count, &total);
+	if (world.mutant == &mutant_two_stores && total != world.added)
+		return "miscounted";
+	return count == world.added ? NULL : "miscounted";
+}
+
+static void look(void *arg)
+{
+	uint64_t count, total;
+
+	(void)arg;
+	sums(&count, &total);
+	world.seen = 1 + count + (total << 32);
+}
+
+static uint64_t mutant_digest(void *arg)
+{
+	uint64_t count, total;
+
+	(void)arg;
+	sums(&count, &total);
+	return world.seen * 1000 + count;
+}
+
+static void close_gate(void *arg)
+{
+	struct mutant_copy *own = near_percpu_at(mutant_current(), near_slot());
+
+	(void)arg;
+	own->gate = NEAR__CLOSED;
+}
+
+static const void *mutant_slot(void *arg, size_t *size)
+{
+	(void)arg;
+	*size = sizeof(struct mutant_copy);
+	return near_percpu_at(mutant_current(), near_slot());
+}
+
+static void listen(void *arg, const char *failure)
+{
+	(void)arg;
+	world.told += world.words && strstr(failure, world.words) != NULL;
+}
+
+static int torture_mutant(const struct mutant *m, const struct near_torture_rival *rivals,
+			  unsigned n, bool with_digest, struct near_torture_result *r)
+{
+	struct near_torture t = {
+		.setup = mutant_setup,
+		.run = mutant_run,
+		.rivals = rivals,
+		.n_rivals = n,
+		.check = mutant_check,
+		.digest = with_digest ? mutant_digest : NULL,
+		.slot = mutant_slot,
+		.report = listen,
+		.max_aborts = 200,
+	};
+
+	world.mutant = m;
+	world.told = 0;
+	return near_torture(&t, r);
+}
+
+static const struct near_torture_rival adds[] = {{"add", mutant_run, NULL, 0}};
+static const struct near_torture_rival looks[] = {{"look", look, NULL, 0}};
+static const struct near_torture_rival closers[] = {
+	{"close", close_gate, NULL, NEAR_TORTURE_CLOSES}};
+
+void faults_are_named(void **state)
+{
+	static const struct {
+		const struct mutant *mutant;
+		const struct near_torture_rival *rival;
+		const char *words;
+	} faults[] = {
+		{&mutant_two_stores, adds, "miscounted"},
+		{&mutant_commit_not_last, adds, "miscounted"},
+		{&mutant_commit_outside, adds, "miscounted"},
+		{&mutant_early_store, looks, "neither order"},
+		{&mutant_no_state_check, closers, "changed a slot that was closed"},
+		{&mutant_index_outside, adds, "changed the slot that the thread had left"},
+		{&mutant_unarmed, adds, "was not aborted, and went on to its commit"},
+		{&mutant_unbounded, NULL, "tried without end"},
+		{&mutant_fallback_in_slot, NULL, "the fallback changed the slot"},
+	};
+	struct near_torture_result r;
+
+	(void)state;
+	need_live();
+	for (size_t i = 0; i < LENGTH(faults); i++) {
+		if (faults[i].mutant == &mutant_index_outside && !has_two_cpus())
+			continue;
+		world.words = faults[i].words;
+		assert_true(torture_mutant(faults[i].mutant, faults[i].rival,
+					   faults[i].rival != NULL, faults[i].rival == looks,
+					   &r) > 0);
+		if (!world.told)
+			print_error("%s: not found, but: %s\n", faults[i].words, r.text);
+		assert_true(world.told > 0);
+		assert_true(strncmp(r.text, "the sequence in ", 16) == 0 ||
+			    strncmp(r.text, "all sequences aborted", 21) == 0);
+	}
+}
+
+void sound_one_passes_the_same(void **state)
+{
+	static const struct near_torture_rival all[] = {
+		{"add", mutant_run, NULL, 0},
+		{"close", close_gate, NULL, NEAR_TORTURE_CLOSES},
+		{"add on a thread", mutant_run, NULL, NEAR_TORTURE_NOT_IN_HANDLER}};
+	struct near_torture_result r;
+
+	(void)state;
+	need_live();
+	assert_int_equal(torture_mutant(&mutant_sound, all, LENGTH(all), false, &r), 0);
+	assert_int_equal(torture_mutant(&mutant_sound, looks, 1, true, &r), 0);
+	assert_true(r.aborts > 0);
+}
