@@ -68,7 +68,8 @@ def print_list(tests):
         print("  " + "; ".join([f"{name:12}from Debian's {suite}", *gaps]))
     print("\nmachines:")
     for machine in MACHINES.values():
-        print(f"  {machine.name:12}{machine.text} ({', '.join(machine.architectures)})")
+        print(f"  {machine.name:12}{machine.text} ({', '.join(machine.architectures)}; "
+              f"kernels {', '.join(machine.kernels)})")
     print("\ntests:")
     for test in tests:
         quick = " (quick)" if test.quick else ""

@@ -21,7 +21,10 @@ BOARDS = {
 @dataclass(frozen=True)
 class Machine:
     """A machine. `online`: it begins with 2 CPUs, then these come. `small`: CPUs and `online` where
-    only 8 can be had. `seconds`: until init must have spoken, on a busy host."""
+    only 8 can be had. `seconds`: until init must have spoken, on a busy host. `fine`: interrupts
+    come between any two instructions; else QEMU lets them in only where a jump ends a block, so
+    that hardly any sequence is ever aborted by chance. `kernels`: only these; before 6.3 slots go
+    by the cpu, so that there is less to see."""
     name: str
     text: str
     cpus: int = 8
@@ -31,7 +34,9 @@ class Machine:
     online: tuple = ()
     small: tuple = ()
     architectures: tuple = ALL
+    kernels: tuple = ("6.1", "6.12", "newest")
     seconds: int = 150
+    fine: bool = False
 
     def on(self, arch):
         """The machine as it is on an architecture."""
@@ -61,6 +66,8 @@ class Machine:
         board = BOARDS[kernel.arch]
         if self.cpus > MOST_IN_PARALLEL and not self.online:
             board = [word.replace("thread=multi", "thread=single") for word in board]
+        if self.fine:
+            board = [word.replace("tcg,", "tcg,one-insn-per-tb=on,") for word in board]
         words = ["quiet", "panic=-1", f"console={CONSOLES[kernel.arch]}",
                  KERNEL_WORDS[kernel.arch]]
         if self.online:
@@ -73,11 +80,14 @@ class Machine:
 
 MACHINES = {machine.name: machine for machine in (
     Machine("numa", "8 CPUs on 4 nodes"),
-    Machine("memless", "8 CPUs on 4 nodes, one of them without memory", without_memory=(3,)),
+    Machine("memless", "8 CPUs on 4 nodes, one of them without memory", without_memory=(3,),
+            kernels=("6.12", "newest")),
+    Machine("fine", "2 CPUs on 2 nodes, interrupts between any two instructions", cpus=2, nodes=2,
+            fine=True, architectures=("aarch64",), kernels=("newest",), seconds=300),
     Machine("sparse", "2 CPUs and then 33 and 63 of 64 (riscv64: 5 and 7 of 8), 4 nodes",
             cpus=64, online=(33, 63), small=(8, (5, 7)), seconds=180),
     Machine("sparse128", "2 CPUs and then 127 of 128, 8 nodes", cpus=128, nodes=8, memory=2048,
-            online=(127,), architectures=("aarch64",), seconds=180),
+            online=(127,), architectures=("aarch64",), kernels=("newest",), seconds=180),
     Machine("many", "64 CPUs on 4 nodes", cpus=64, memory=1536,
-            architectures=("x86_64", "aarch64"), seconds=300),
+            architectures=("x86_64", "aarch64"), kernels=("6.12", "newest"), seconds=300),
 )}

@@ -51,7 +51,9 @@ class Selection:
 
 
 def _is_possible(arch, kernel, machine):
-    return arch in MACHINES[machine].architectures and not known_gap(arch, kernel)
+    there = MACHINES[machine]
+    return (arch in there.architectures and kernel in there.kernels and
+            not known_gap(arch, kernel))
 
 
 def make(tests, words, quick):
