@@ -41,7 +41,7 @@ class Summary:
 class RoomyMemory(Memory):
     """For two arenas of a thousand slots. Protections inside a mapping are not modelled: each
     would be a region of the emulator."""
-    SIZE = 6 << 30
+    SIZE = 5 << 30
 
     def reserve(self, start, size, protection):
         Memory.protect(self, start, size, READ | WRITE)

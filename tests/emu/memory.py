@@ -19,7 +19,7 @@ _libc.mmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_
                        ctypes.c_long)
 _libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 _libc.munmap.argtypes = (ctypes.c_void_p, ctypes.c_size_t)
-_PROT_RW, _SHARED, _PRIVATE, _FIXED, _DONTNEED = 3, 1, 2, 0x10, 4
+_PROT_RW, _SHARED, _PRIVATE, _FIXED, _NORESERVE, _DONTNEED = 3, 1, 2, 0x10, 0x4000, 4
 
 
 def round_up(n, to=PAGE):
@@ -40,8 +40,9 @@ class Memory:
         self._frozen = None
 
     def _map(self, kind):
-        fixed = _FIXED if self._host else 0
-        host = _libc.mmap(self._host, self.SIZE, _PROT_RW, kind | fixed, self._file, 0)
+        # Not reserved: what is touched is little, but the whole may be more than there is.
+        kind |= _NORESERVE | (_FIXED if self._host else 0)
+        host = _libc.mmap(self._host, self.SIZE, _PROT_RW, kind, self._file, 0)
         if host in (None, ctypes.c_void_p(-1).value):
             raise OSError(ctypes.get_errno(), "mmap of the emulated memory")
         self._host = host
