@@ -16,6 +16,7 @@ import sys
 import tempfile
 import unittest
 
+import compared
 import seeds
 from cpus import CPUS
 from tutorial import SOURCES as TUTORIAL
@@ -177,11 +178,35 @@ class Output(Case):
             self.assertEqual((result.returncode, result.stderr), (0, ""))
             self.assertEqual(result.stdout, self.path("none") + ": no sequences found\n")
 
+    def test_help(self):
+        for option in ("--help", "-h"):
+            result = check(option)
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+            self.assertTrue(result.stdout.startswith("usage: nearcpu check "))
+        self.assertRegex(check("--version").stdout, r"^nearcpu \S+\n")
+
     def test_usage(self):
         for arguments in ([], ["-x"], ["--quiet", "--verbose", "x"], ["--json=1", "x"]):
             result = check(*arguments)
             self.assertEqual(result.returncode, 2, result.stderr)
             self.assertEqual(len(result.stderr.splitlines()), 2, result.stderr)
+
+    def test_too_many(self):
+        """More descriptors than any program has end it soon, with a message."""
+        many = seeds.Seed("many", set(), {
+            "more": lambda c: '.section __rseq_cs, "aw"\n.rept 60000\n.4byte 0, 0\n'
+            ".8byte start, end - start, abort\n.endr"})
+        self.expect_failure(check(self.build(many, self.cpu, *STATIC)), "gave up")
+
+    def test_packed_relocations(self):
+        path = self.path("packed")
+        try:
+            path = self.build(seeds.SOUND, self.cpu, "-nostdlib", "-pie",
+                              "-Wl,-z,pack-relative-relocs")
+        except subprocess.CalledProcessError:
+            self.skipTest("the linker cannot pack relocations")
+        _, files = check_json(path)
+        self.assertEqual((len(files[path]["sequences"]), found(files[path])), (1, set()))
 
     def test_full_disk(self):
         with open("/dev/full", "w") as full:
@@ -218,6 +243,12 @@ class BadFiles(Case):
         other = self.sound()
         other[16:18] = struct.pack("<H", 4)
         self.expect_failure(check(self.write("core", other)), "neither a program")
+
+    def test_error_in_json(self):
+        path = self.write("text", b"hello\n")
+        result, files = check_json(path)
+        self.assertEqual(result.returncode, 1)
+        self.assertEqual(files[path]["error"], "not an ELF file")
 
     def test_one_bad_file_does_not_hide_the_others(self):
         good = self.write("good", self.sound())
@@ -311,6 +342,20 @@ class Right(Case):
                 paths.append(self.path(f"tutorial.{cpu.name}.{form}"))
                 cpu.compile(source, paths[-1], *options)
             self.expect_right(paths, 2 * len(FORMS))
+
+    def test_compared_index(self):
+        for cpu in self.cpus:
+            source = self.path("compared.c")
+            with open(source, "w") as file:
+                file.write(compared.source(cpu))
+            paths = []
+            for level in ("-O0", "-O2", "-Os"):
+                for form, options in FORMS.items():
+                    if "pie" in form or form == "static" or form == "stripped":
+                        continue  # nothing to link with
+                    paths.append(self.path(f"compared.{cpu.name}{level}.{form}"))
+                    cpu.compile(source, paths[-1], level, "-fPIC", *options)
+            self.expect_right(paths, len(paths))
 
 
 if __name__ == "__main__":

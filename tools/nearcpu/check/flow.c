@@ -296,14 +296,26 @@ static bool follow_call(struct flow *f, uint64_t address)
 	return returned;
 }
 
+/* Where a call goes, 0 if that is not known. */
+static uint64_t call_target(const struct flow *f, const struct insn *insn)
+{
+	struct value to = reg(f, insn->src);
+
+	if (insn->kind & INSN_BRANCH)
+		return insn->target;
+	return to.name == NAME_CONST ? (uint64_t)to.plus + (uint64_t)insn->imm : 0;
+}
+
 static void step(struct flow *f, const struct insn *insn)
 {
 	uint8_t from = 0;
 	struct value got, value, moved;
+	uint64_t called;
 	int base = insn->memory_count ? insn->memory[0].base : NO_REGISTER;
 
 	for (uint64_t left = insn->reads; left; left &= left - 1)
 		from |= f->names.from[f->registers[__builtin_ctzll(left)].name];
+	called = call_target(f, insn);
 	moved = value_sum(&f->names, reg(f, base), value_constant(insn->writeback));
 	got = accesses(f, insn, from);
 	from |= f->names.from[got.name];
@@ -318,7 +330,7 @@ static void step(struct flow *f, const struct insn *insn)
 		f->registers[insn->dst] = value;
 	if (insn->writeback && base != NO_REGISTER && base != insn->dst)
 		f->registers[base] = moved;
-	if (insn->kind & INSN_CALL && !(insn->kind & INSN_BRANCH && follow_call(f, insn->target)))
+	if (insn->kind & INSN_CALL && !follow_call(f, called))
 		forget(f, ~saved_by_calls(f));
 }
 

@@ -278,7 +278,10 @@ static void jumps(struct insn *insn, uint32_t w)
 		insn->target = insn->address + (uint64_t)(int64_t)d;
 		return;
 	}
+	/* JALR; with AUIPC before it, to a known place. */
 	insn->kind |= rd ? INSN_CALL : INSN_INDIRECT | INSN_ENDS;
+	insn->src = (int8_t)field(w, 15, 5);
+	insn->imm = sign(field(w, 20, 12), 12);
 	insn->reads |= bit_of(field(w, 15, 5));
 }
 

@@ -77,13 +77,15 @@ out:
 }
 
 static void add_json(struct check *check, const char *name, json_t *sequences,
-		     const struct check_counts *counts)
+		     const struct check_counts *counts, const char *error)
 {
 	json_t *one = json_pack("{s:o, s:o, s:I, s:I, s:I}", "file", name_json(name), "sequences",
 				sequences, "faults", (json_int_t)counts->problems[FAULT],
 				"warnings", (json_int_t)counts->problems[WARNING], "notes",
 				(json_int_t)counts->problems[NOTE]);
 
+	if (error[0])
+		json_object_set_new(one, "error", json_string(error));
 	json_array_append_new(check->files, one);
 }
 
@@ -118,7 +120,7 @@ static bool check_one(void *context, const char *member, const uint8_t *file, si
 		failure("check", "%s: %s", name, why);
 	}
 	if (check->json)
-		add_json(check, name, reader.context, &counts);
+		add_json(check, name, reader.context, &counts, why);
 	else if (!err && (!member || counts.sequences))
 		print_counts(&text, &counts);
 	check->failed |= counts.problems[FAULT] > 0;
