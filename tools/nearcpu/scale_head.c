@@ -61,21 +61,29 @@ void scale_item(const char *fmt, ...)
 	}
 }
 
+__attribute__((format(printf, 3, 4))) static void append(char *text, size_t size, const char *fmt,
+							 ...)
+{
+	size_t used = strlen(text);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text + used, size - used, fmt, args); /* NOLINT: started above */
+	va_end(args);
+}
+
 /* What was typed, without the names of files. */
 static void print_command(const struct report *report)
 {
 	const struct bench_options *o = &report->options;
-	char text[500];
-	size_t used = (size_t)snprintf(text, sizeof(text), "nearcpu bench --report");
+	char text[500] = "nearcpu bench --report";
 
-	for (size_t i = 0; o->names_given && i < o->name_count && used < sizeof(text); i++)
-		used += (size_t)snprintf(text + used, sizeof(text) - used, " %s", o->names[i]);
-	for (size_t i = 0; i < o->thread_counts && used < sizeof(text); i++)
-		used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%u",
-					 i ? "," : " --threads ", o->threads[i]);
-	if (o->iterations && used < sizeof(text))
-		used += (size_t)snprintf(text + used, sizeof(text) - used, " --iterations %llu",
-					 (unsigned long long)o->iterations);
+	for (size_t i = 0; o->names_given && i < o->name_count; i++)
+		append(text, sizeof(text), " %s", o->names[i]);
+	for (size_t i = 0; i < o->thread_counts; i++)
+		append(text, sizeof(text), "%s%u", i ? "," : " --threads ", o->threads[i]);
+	if (o->iterations)
+		append(text, sizeof(text), " --iterations %llu", (unsigned long long)o->iterations);
 	scale_item("`%s%s --repeat %u`, version %s, took %.0f s", text, o->quick ? " --quick" : "",
 		   o->repeat, NEARCPU_VERSION, report->seconds);
 }
