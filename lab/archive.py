@@ -87,9 +87,18 @@ class Archive:
                                 stderr=subprocess.PIPE, check=False)
         if result.returncode != 0:
             lines = (result.stderr + result.stdout).strip().splitlines()
-            errors = [line for line in lines if line.startswith("E:")] or lines[-3:]
-            raise Problem(f"{command[0]} {command[1]} failed: " + "; ".join(errors))
+            raise Problem(f"{command[0]} {command[1]} failed: {self._reason(lines)}")
         return result.stdout if capture else None
+
+    def _reason(self, lines):
+        """The first error of apt, and what to do about it."""
+        error = next((line for line in lines if line.startswith("E:")),
+                     lines[-1] if lines else "it does not say why")
+        if any("No space left" in line for line in lines):
+            return f"{error}\nThe disk with {self.root.parent} is full: make room there, or set " \
+                   "NEAR_LAB_CACHE to another place."
+        return f"{error}\nWithout the network only what is in {self.root.parent} already can be " \
+               "run (without --update)."
 
     def _machine_entries(self):
         """This machine's sources of its own release, and the suites beside them."""
@@ -169,30 +178,27 @@ class Archive:
 
     def download(self, fields):
         """Downloads one package; returns the file. apt goes on where it was interrupted."""
-        target = self.root / "debs"
-        before = set(target.glob("*.deb"))
         name = "{Package}:{Architecture}={Version}".format(**fields)
+        target = self.root / "downloads" / fields["SHA256"]
+        target.mkdir(parents=True, exist_ok=True)
         self.say(f"fetching {fields['Package']} {fields['Version']}, "
                  f"{int(fields['Size']) >> 20} MiB")
         self._run("apt-get", "download", name, cwd=target)
-        made = set(target.glob("*.deb")) - before
-        if not made:
-            made = set(target.glob("{Package}_*_{Architecture}.deb".format(**fields)))
+        made = list(target.glob("*.deb"))
         if len(made) != 1:
             raise Problem(f"apt-get downloaded {len(made)} files for {name}; "
                           f"remove {target} and try again")
-        return made.pop()
+        return made[0]
 
     def download_for_here(self, packages):
         """Downloads packages and what of their dependencies this machine has not installed."""
         self.say("fetching " + ", ".join(packages))
-        for path in (self.root / "debs").glob("*.deb"):
-            path.unlink()
         self._run("apt-get", "install", "-y", "--download-only", "--reinstall",
                   "--no-install-recommends", *packages)
         return sorted((self.root / "debs").glob("*.deb"))
 
     def tidy(self):
-        """Removes what apt makes again from the lists."""
+        """Removes what is not needed any more, and what apt makes again from the lists."""
         for path in (self.root / "cache").glob("*.bin"):
             path.unlink()
+        shutil.rmtree(self.root / "downloads", ignore_errors=True)

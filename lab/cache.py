@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 import shutil
 import subprocess
+import tarfile
 
 from problem import Problem
 
@@ -19,19 +20,22 @@ def cache_directory():
     return Path(base) / "nearcpu-lab"
 
 
-def unpack(deb, target, *members):
-    """Unpacks the files of a package, or those of its members that match the patterns."""
-    patterns = ["--wildcards", *members] if members else []
-    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(deb)],
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE) as source:
-        result = subprocess.run(["tar", "-x", "--no-same-owner", "-C", str(target), *patterns],
-                                stdin=source.stdout, capture_output=True, text=True,
-                                errors="replace", check=False)
+def unpack(deb, target, wanted):
+    """Unpacks the files of a package for whose paths `wanted` holds."""
+    with subprocess.Popen(["dpkg-deb", "--fsys-tarfile", str(deb)], stdout=subprocess.PIPE,
+                          stderr=subprocess.PIPE) as source:
+        try:
+            with tarfile.open(fileobj=source.stdout, mode="r|") as archive:
+                for member in archive:
+                    if wanted(member.name.removeprefix("./")):
+                        archive.extract(member, target, set_attrs=member.isfile())
+        except tarfile.TarError as error:
+            source.kill()
+            raise Problem(f"cannot unpack {deb.name}: {error}") from None
         source.stdout.close()
-        complaint = source.stderr.read().decode(errors="replace")
-    if result.returncode != 0 or source.returncode != 0:
-        text = (result.stderr + complaint).strip().splitlines() or ["no message"]
-        raise Problem(f"cannot unpack {deb.name}: {text[0]}")
+        complaint = source.stderr.read().decode(errors="replace").strip()
+    if source.returncode != 0:
+        raise Problem(f"cannot unpack {deb.name}: {complaint or 'dpkg-deb failed'}")
 
 
 class Making:

@@ -9,10 +9,16 @@ from cache import Making, unpack
 from problem import Problem
 
 PACKAGES = ("qemu-system-x86", "qemu-system-arm", "qemu-system-riscv")
-# Beside the data of QEMU itself.
 FIRMWARE = ("usr/share/qemu", "usr/share/seabios")
 LIBRARIES = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib/x86_64-linux-gnu",
              "lib/aarch64-linux-gnu", "usr/lib", "lib")
+
+
+def _is_needed(path):
+    """Whether a file of a package is of use here."""
+    if path.startswith("usr/bin/"):
+        return path.startswith("usr/bin/qemu-system-")
+    return path.startswith(("usr/lib/", "lib/", *(place + "/" for place in FIRMWARE)))
 
 
 class Emulator:
@@ -31,7 +37,7 @@ class Emulator:
         debs = archive.download_for_here(PACKAGES)
         with Making(self.root) as directory:
             for deb in debs:
-                unpack(deb, directory)
+                unpack(deb, directory, _is_needed)
         for deb in debs:
             deb.unlink()
 

@@ -89,7 +89,7 @@ class Kernels:
 
     @staticmethod
     def _extract(deb, directory, version):
-        unpack(deb, directory, "*/vmlinu*")
+        unpack(deb, directory, lambda path: path.rsplit("/", 1)[-1].startswith("vmlinu"))
         images = [path for path in directory.rglob("vmlinu*") if path.is_file()]
         if not images:
             raise Problem(f"{deb.name} has no image of a kernel in it")

@@ -180,7 +180,7 @@ def work(chosen):
 
 def main():
     """Turns what can go wrong into a message and an exit status."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, interrupt)
     try:
         return work(options(sys.argv[1:]))
