@@ -35,7 +35,8 @@ static bool exits_listed(const struct checker *c, uint64_t start, uint64_t exit,
 		uint64_t pair[2];
 
 		for (uint64_t at = r->start; r->end - at >= sizeof(pair); at += sizeof(pair)) {
-			if (!image_read(image, at, pair, sizeof(pair)))
+			if (!decoder_spend(c->decoder) ||
+			    !image_read(image, at, pair, sizeof(pair)))
 				break;
 			*any |= pair[0] == start;
 			if (pair[0] == start && pair[1] == exit)
@@ -47,10 +48,17 @@ static bool exits_listed(const struct checker *c, uint64_t start, uint64_t exit,
 
 static bool is_boundary(const struct sequence *s, uint64_t address)
 {
-	for (size_t i = s->first; i < s->insn_count; i++)
-		if (s->insns[i].address == address)
-			return true;
-	return false;
+	size_t low = s->first, high = s->insn_count;
+
+	while (low < high) {
+		size_t middle = low + (high - low) / 2;
+
+		if (s->insns[middle].address < address)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low < s->insn_count && s->insns[low].address == address;
 }
 
 static void check_exit(struct checker *c, struct sequence *s, const struct insn *insn)

@@ -47,11 +47,14 @@ static json_t *problems_json(const struct sequence *s)
 	return array;
 }
 
+/* Far more than any sequence has that can end. */
+#define MOST_CODE 500
+
 static json_t *code_json(const struct sequence *s)
 {
 	json_t *array = json_array();
 
-	for (size_t i = s->first; i < s->insn_count; i++)
+	for (size_t i = s->first; i < s->insn_count && i - s->first < MOST_CODE; i++)
 		json_array_append_new(array, json_pack("{s:o, s:s}", "address",
 						       address_json(s->insns[i].address), "text",
 						       s->insns[i].text));

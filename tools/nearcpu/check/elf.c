@@ -36,7 +36,7 @@ static int check_sequences(struct checker *c, const struct check_reader *reader,
 		struct sequence s;
 		int err = sequence_check(c, &c->descriptors[i], &s);
 
-		if (!err && !*decoder_budget(c->decoder))
+		if (!err && decoder_is_spent(c->decoder))
 			err = gave_up(why);
 		if (!err) {
 			count(counts, &s);

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #define DESCRIPTOR 32
-#define MOST_DESCRIPTORS 50000
+#define MOST_DESCRIPTORS 10000
 
 static int add(struct checker *c, struct descriptor d)
 {
