@@ -97,6 +97,8 @@ class Archive:
         if any("No space left" in line for line in lines):
             return f"{error}\nThe disk with {self.root.parent} is full: make room there, or set " \
                    "NEAR_LAB_CACHE to another place."
+        if "fetch" not in error:
+            return error
         return f"{error}\nWithout the network only what is in {self.root.parent} already can be " \
                "run (without --update)."
 

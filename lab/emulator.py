@@ -9,6 +9,7 @@ from cache import Making, unpack
 from problem import Problem
 
 PACKAGES = ("qemu-system-x86", "qemu-system-arm", "qemu-system-riscv")
+PROGRAMS = tuple(f"usr/bin/qemu-system-{arch}" for arch in ("x86_64", "aarch64", "riscv64"))
 FIRMWARE = ("usr/share/qemu", "usr/share/seabios")
 LIBRARIES = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib/x86_64-linux-gnu",
              "lib/aarch64-linux-gnu", "usr/lib", "lib")
@@ -17,7 +18,7 @@ LIBRARIES = ("usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "lib/x86_6
 def _is_needed(path):
     """Whether a file of a package is of use here."""
     if path.startswith("usr/bin/"):
-        return path.startswith("usr/bin/qemu-system-")
+        return path in PROGRAMS
     return path.startswith(("usr/lib/", "lib/", *(place + "/" for place in FIRMWARE)))
 
 
