@@ -51,9 +51,10 @@ class Machine:
     def _topology(self):
         with_memory = [n for n in range(self.nodes) if n not in self.without_memory]
         share = self.memory // len(with_memory)
-        words = ["-smp", str(self.cpus), "-m", f"{share * len(with_memory)}M"]
+        each = self.cpus // self.nodes
+        words = ["-smp", f"{self.cpus},sockets={self.nodes},cores={each},threads=1",
+                 "-m", f"{share * len(with_memory)}M"]
         for node in range(self.nodes):
-            each = self.cpus // self.nodes
             numa = f"node,nodeid={node},cpus={node * each}-{node * each + each - 1}"
             if node in with_memory:
                 words += ["-object", f"memory-backend-ram,id=m{node},size={share}M"]

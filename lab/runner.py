@@ -9,7 +9,7 @@ import time
 
 from boot import Running, boot as start_machine
 from build import pack
-from cells import Cell, RED, from_run
+from cells import Cell, RED, SKIPPED, from_run
 from machines import MACHINES
 
 ATTEMPTS = 2
@@ -47,7 +47,12 @@ class Runner:
         """All tests of a boot have their cells afterwards. Returns the seconds it took."""
         began = time.monotonic()
         left, wrong, again = list(boot.tests), None, ""
+        for test, reason in boot.left_out():
+            left.remove(test)
+            self._put(boot, test, Cell(SKIPPED, reason))
         for number in range(1, ATTEMPTS + 1):
+            if not left:
+                break
             again = wrong or ""
             guest, wrong = self._attempt(boot, left, number)
             for test in left:
@@ -56,7 +61,7 @@ class Runner:
                     cell.again = again
                     self._put(boot, test, cell)
             left = [test for test in left if test.name not in guest.ended]
-            if not left or self.running.stopped:
+            if self.running.stopped:
                 break
             wrong = wrong or "init left tests out"
         for test in left:
