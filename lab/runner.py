@@ -61,6 +61,7 @@ class Runner:
                     cell.again = again
                     self._put(boot, test, cell)
             left = [test for test in left if test.name not in guest.ended]
+            left.sort(key=lambda test: test.name == guest.running)  # what it hung in comes last
             if self.running.stopped:
                 break
             wrong = wrong or "init left tests out"
