@@ -160,8 +160,8 @@ static void drain_takes_all(void **state)
 	errno = UNIT_ERRNO;
 	assert_int_equal(note_list(near_stack_drain(&s)), 3 * SLOTS_CPUS + 5);
 	assert_int_equal(errno, UNIT_ERRNO);
-	/* Two for each 64 slots, since slots are closed together. */
-	assert_int_equal(fences_made(), live() ? 2 * ((SLOTS_CPUS + 63) / 64) : 0);
+	/* Two for each 256 slots, since slots are closed together. */
+	assert_int_equal(fences_made(), live() ? 2 * ((SLOTS_CPUS + 255) / 256) : 0);
 	assert_null(near_stack_drain(&s));
 	/* The slots are open again. */
 	fences_made();
