@@ -70,8 +70,8 @@ struct decoder;
 struct decoder *decoder_open(const struct image *image);
 void decoder_close(struct decoder *d);
 
-/* Each decoding, and what else a hostile file can make long, costs one of a number. False if nothing
- * is left: all that follows then finds nothing, and the file is given up. */
+/* Each decoding, and what else a hostile file can make long, costs one of a number. False if
+ * nothing is left: all that follows then finds nothing, and the file is given up. */
 bool decoder_spend(struct decoder *d);
 bool decoder_is_spent(const struct decoder *d);
 
