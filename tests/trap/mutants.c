@@ -8,6 +8,8 @@
 
 #include <nearcpu/percpu.h>
 
+#include "internal.h"
+
 /* The offsets in the sequences below. */
 _Static_assert(offsetof(struct mutant_copy, total) == 8, "mutants");
 _Static_assert(offsetof(struct mutant_copy, gate) == 16, "mutants");
@@ -168,6 +170,14 @@ static void add_unbounded(struct mutant_copy *p)
 }
 const struct mutant mutant_unbounded = {"no_state_check", add_unbounded};
 
+/* The copy of the own slot, which may be written; NULL: this thread has none. */
+static struct mutant_copy *own_copy(struct mutant_copy *p)
+{
+	uint32_t slot = near__slot_open_own(p);
+
+	return slot == NEAR__NO_SLOT ? NULL : near_percpu_at(p, slot);
+}
+
 static void add_fallback_in_slot(struct mutant_copy *p)
 {
 	struct mutant_copy *own;
@@ -175,15 +185,16 @@ static void add_fallback_in_slot(struct mutant_copy *p)
 	for (int i = 0; i < TRIES; i++)
 		if (sound(p))
 			return;
-	own = near_percpu_at(p, near_slot());
-	__atomic_fetch_add(&own->count, 1, __ATOMIC_RELAXED);
+	own = own_copy(p);
+	if (own)
+		__atomic_fetch_add(&own->count, 1, __ATOMIC_RELAXED);
 }
 const struct mutant mutant_fallback_in_slot = {"sound", add_fallback_in_slot};
 
 static void add_index_outside(struct mutant_copy *p)
 {
-	p = near_percpu_at(p, near_slot());
-	for (int i = 0; i < TRIES && !index_outside(p); i++)
+	p = own_copy(p);
+	for (int i = 0; p && i < TRIES && !index_outside(p); i++)
 		;
 }
 const struct mutant mutant_index_outside = {"index_outside", add_index_outside};
@@ -196,9 +207,9 @@ static bool stores_both;
 
 static void open_own(void)
 {
-	struct mutant_copy *own = near_percpu_at(object, near_slot());
+	struct mutant_copy *own = own_copy(object);
 
-	if (near_slot_open(object))
+	if (own)
 		own->gate = NEAR__OPEN;
 }
 
