@@ -161,6 +161,7 @@ SEEDS = [
          ("x86_64", "riscv64")),
     Seed("loop", {"loop"}, {
         "early": lambda c: c.add_number("value", 1) + "\n" + c.if_zero("value", "middle")}),
+    Seed("loop-by-counter", {"loop"}, {"early": lambda c: "loop middle"}, ("x86_64",)),
     Seed("exit-outside", {"exit-outside"}, {
         "leave": lambda c: c.if_zero("v", "nowhere"),
         "more": lambda c: ".data\nnowhere:\n.8byte 0"}),
@@ -172,6 +173,9 @@ SEEDS = [
     Seed("entry-inside", {"entry-inside"}, {"more": other_function(lambda c: c.jump("middle"))}),
     Seed("entry-by-condition", {"entry-inside"}, {
         "after": lambda c: c.if_zero("other", "middle")}),
+    Seed("entry-by-counter", {"entry-inside"}, {"after": lambda c: "loop middle"}, ("x86_64",)),
+    Seed("entry-by-zero-counter", {"entry-inside"}, {
+        "after": lambda c: "jrcxz middle"}, ("x86_64",)),
     Seed("entry-unarmed", {"entry-unarmed"}, {"more": other_function(lambda c: c.jump("start"))}),
     Seed("retry-unarmed", {"retry-unarmed", "entry-unarmed"}, {
         "handler": lambda c: c.jump("start")}),

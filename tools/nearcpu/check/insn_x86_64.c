@@ -149,6 +149,13 @@ static void add_memory(struct insn *insn, const cs_insn *from, const cs_x86_op *
 	insn->kind |= (reads ? INSN_LOAD : 0) | (writes ? INSN_STORE : 0);
 }
 
+/* Capstone does not count the loop instructions as jumps. */
+static bool is_jump(const struct decoder *d, const cs_insn *from)
+{
+	return cs_insn_group(d->capstone, from, CS_GRP_JUMP) || from->id == X86_INS_LOOP ||
+	       from->id == X86_INS_LOOPE || from->id == X86_INS_LOOPNE;
+}
+
 static void classify(struct decoder *d, struct insn *insn, const cs_insn *from)
 {
 	const cs_x86 *x = &from->detail->x86;
@@ -157,7 +164,7 @@ static void classify(struct decoder *d, struct insn *insn, const cs_insn *from)
 
 	if (from->id == X86_INS_CALL || from->id == X86_INS_LCALL)
 		insn->kind |= INSN_CALL | (direct ? INSN_BRANCH : 0);
-	else if (cs_insn_group(d->capstone, from, CS_GRP_JUMP))
+	else if (is_jump(d, from))
 		insn->kind |= direct ? INSN_BRANCH | ends : INSN_INDIRECT | INSN_ENDS;
 	else if (cs_insn_group(d->capstone, from, CS_GRP_RET) ||
 		 cs_insn_group(d->capstone, from, CS_GRP_IRET))
