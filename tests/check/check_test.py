@@ -164,6 +164,12 @@ class Output(Case):
             name, = files
             self.assertEqual(name, f"{archive}({os.path.basename(long_name)})")
             self.assertEqual(found(files[name]), seed.finds)
+        with open(archive, "rb") as file:
+            data = file.read()
+        for length in (12, len(data) // 2, len(data) - 8):
+            with open(self.path("cut.a"), "wb") as file:
+                file.write(data[:length])
+            self.expect_failure(check(self.path("cut.a")), "ends within a member")
         thin = self.path("thin.a")
         subprocess.run(["ar", "rcT", thin, long_name], check=True)
         self.expect_failure(check(thin), "thin archive")
@@ -245,16 +251,21 @@ class BadFiles(Case):
         self.expect_failure(check(self.write("core", other)), "neither a program")
 
     def test_error_in_json(self):
-        path = self.write("text", b"hello\n")
-        result, files = check_json(path)
+        bad = {self.write("text", b"hello\n"): "not an ELF file",
+               self.path("nosuch"): "No such file or directory",
+               self.directory.name: "not a regular file",
+               self.write("thin", b"!<thin>\n"): "not supported: a thin archive; check its members"}
+        result, files = check_json(*bad)
         self.assertEqual(result.returncode, 1)
-        self.assertEqual(files[path]["error"], "not an ELF file")
+        self.assertEqual({name: file["error"] for name, file in files.items()}, bad)
+        self.assertEqual({len(file["sequences"]) for file in files.values()}, {0})
 
     def test_one_bad_file_does_not_hide_the_others(self):
-        good = self.write("good", self.sound())
-        result = check(self.path("nosuch"), good)
+        good, empty = self.write("good", self.sound()), self.write("empty.a", b"!<arch>\n")
+        result = check(self.path("nosuch"), good, empty)
         self.assertEqual(result.returncode, 1)
         self.assertIn(f"{good}: 1 sequence", result.stdout)
+        self.assertIn(f"{empty}: no sequences found", result.stdout)
 
     def test_without_section_headers(self):
         """Descriptors are then found by their form."""

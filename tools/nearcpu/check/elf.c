@@ -2,6 +2,7 @@
 /* One ELF file from beginning to end; and what an archive is made of. */
 #include "check.h"
 
+#include <ar.h>
 #include <errno.h>
 #include <gelf.h>
 #include <stdio.h>
@@ -94,12 +95,41 @@ int check_elf(const uint8_t *file, size_t size, const struct check_reader *reade
 	return err;
 }
 
-#define ARCHIVE "!<arch>\n"
 #define THIN "!<thin>\n"
-#define MAGIC 8
 
-static int split_archive(Elf *archive, const uint8_t *file, size_t size, check_each *each,
-			 void *context)
+static uint64_t member_size(const struct ar_hdr *header)
+{
+	char digits[sizeof(header->ar_size) + 1] = "";
+
+	memcpy(digits, header->ar_size, sizeof(header->ar_size));
+	return strtoull(digits, NULL, 10);
+}
+
+/* Whether the members fill the file: at one that does not fit, libelf ends without a word. */
+static bool is_whole(const uint8_t *file, size_t size)
+{
+	size_t at = SARMAG;
+
+	while (at < size) {
+		struct ar_hdr header;
+		uint64_t length;
+
+		if (size - at < sizeof(header))
+			return false;
+		memcpy(&header, file + at, sizeof(header));
+		at += sizeof(header);
+		length = member_size(&header);
+		if (memcmp(header.ar_fmag, ARFMAG, sizeof(header.ar_fmag)) != 0 ||
+		    length > size - at)
+			return false;
+		at += length;
+		at += at & 1; /* padding */
+	}
+	return true;
+}
+
+static void split_archive(Elf *archive, const uint8_t *file, size_t size, check_each *each,
+			  void *context)
 {
 	Elf_Cmd command = ELF_C_READ_MMAP; /* as libelf counts what is in memory */
 	Elf *member;
@@ -119,20 +149,19 @@ static int split_archive(Elf *archive, const uint8_t *file, size_t size, check_e
 		command = elf_next(member);
 		elf_end(member);
 	}
-	return 0;
 }
 
 int check_split(const uint8_t *file, size_t size, check_each *each, void *context,
 		char why[CHECK_WHY])
 {
 	Elf *archive;
-	int err;
+	int err = 0;
 
-	if (size >= MAGIC && memcmp(file, THIN, MAGIC) == 0) {
+	if (size >= SARMAG && memcmp(file, THIN, SARMAG) == 0) {
 		snprintf(why, CHECK_WHY, "not supported: a thin archive; check its members");
 		return -ENOTSUP;
 	}
-	if (size < MAGIC || memcmp(file, ARCHIVE, MAGIC) != 0) {
+	if (size < SARMAG || memcmp(file, ARMAG, SARMAG) != 0) {
 		each(context, NULL, file, size);
 		return 0;
 	}
@@ -142,7 +171,11 @@ int check_split(const uint8_t *file, size_t size, check_each *each, void *contex
 		snprintf(why, CHECK_WHY, "damaged: not an archive after all");
 		err = -EBADMSG;
 	} else {
-		err = split_archive(archive, file, size, each, context);
+		split_archive(archive, file, size, each, context);
+	}
+	if (!err && !is_whole(file, size)) {
+		snprintf(why, CHECK_WHY, "damaged: the archive ends within a member");
+		err = -EBADMSG;
 	}
 	elf_end(archive);
 	return err;

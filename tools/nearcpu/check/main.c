@@ -16,7 +16,9 @@ struct check {
 	bool failed;
 	const char *path;
 	json_t *files;
-	struct check_counts counts; /* of this file */
+	/* Of this file, with all its members. */
+	size_t sequences;
+	bool unfit;
 };
 
 static void print_help(void)
@@ -33,8 +35,8 @@ static void print_help(void)
 	       "Exit status: 0 no fault, 1 a fault or an unfit file, 2 wrong usage.\n");
 }
 
-/* Reads a regular file. NULL with a message. */
-static uint8_t *read_file(const char *path, size_t *size)
+/* Reads a regular file. NULL with the reason in `why`. */
+static uint8_t *read_file(const char *path, size_t *size, char why[CHECK_WHY])
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 	uint8_t *data = NULL;
@@ -42,16 +44,16 @@ static uint8_t *read_file(const char *path, size_t *size)
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st)) {
-		failure("check", "%s: %s", path, strerror(errno));
+		snprintf(why, CHECK_WHY, "%s", strerror(errno));
 		goto out;
 	}
 	if (!S_ISREG(st.st_mode)) {
-		failure("check", "%s: not a regular file", path);
+		snprintf(why, CHECK_WHY, "not a regular file");
 		goto out;
 	}
 	data = malloc(st.st_size ? (size_t)st.st_size : 1);
 	if (!data) {
-		failure("check", "%s: not enough memory", path);
+		snprintf(why, CHECK_WHY, "not enough memory");
 		goto out;
 	}
 	while (done < (size_t)st.st_size) {
@@ -60,7 +62,7 @@ static uint8_t *read_file(const char *path, size_t *size)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0) {
-			failure("check", "%s: %s", path, strerror(errno));
+			snprintf(why, CHECK_WHY, "%s", strerror(errno));
 			free(data);
 			data = NULL;
 			goto out;
@@ -116,7 +118,7 @@ static bool check_one(void *context, const char *member, const uint8_t *file, si
 	}
 	err = check_elf(file, size, &reader, &counts, why);
 	if (err) {
-		check->failed = true;
+		check->failed = check->unfit = true;
 		failure("check", "%s: %s", name, why);
 	}
 	if (check->json)
@@ -124,30 +126,36 @@ static bool check_one(void *context, const char *member, const uint8_t *file, si
 	else if (!err && (!member || counts.sequences))
 		print_counts(&text, &counts);
 	check->failed |= counts.problems[FAULT] > 0;
-	check->counts.sequences += counts.sequences;
+	check->sequences += counts.sequences;
 	free(name);
 	return flush_stdout();
+}
+
+/* A file that could not be checked, or not to its end. */
+static void refuse(struct check *check, const char *why)
+{
+	const struct check_counts none = {0};
+
+	check->failed = check->unfit = true;
+	failure("check", "%s: %s", check->path, why);
+	if (check->json)
+		add_json(check, check->path, json_array(), &none, why);
 }
 
 static void check_file(struct check *check, const char *path)
 {
 	char why[CHECK_WHY] = "";
 	size_t size = 0;
-	uint8_t *file = read_file(path, &size);
+	uint8_t *file = read_file(path, &size, why);
 
-	if (!file) {
-		check->failed = true;
-		return;
-	}
 	check->path = path;
-	memset(&check->counts, 0, sizeof(check->counts));
-	if (check_split(file, size, check_one, check, why)) {
-		check->failed = true;
-		failure("check", "%s: %s", path, why);
-	} else if (size > 7 && memcmp(file, "!<arch>", 7) == 0 && !check->counts.sequences &&
-		   !check->json && !check->quiet && !check->failed) {
+	check->sequences = 0;
+	check->unfit = false;
+	if (!file || check_split(file, size, check_one, check, why))
+		refuse(check, why);
+	else if (size > 7 && memcmp(file, "!<arch>", 7) == 0 && !check->sequences && !check->json &&
+		 !check->quiet && !check->unfit)
 		printf("%s: no sequences found\n", path);
-	}
 	free(file);
 }
 
