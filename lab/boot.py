@@ -14,6 +14,15 @@ from guest import Guest
 GRACE = 90
 
 
+def _kill(process):
+    """With all that it started. It may end by itself meanwhile."""
+    try:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
 class Running:
     """The QEMUs of this run, so that an interrupt ends all of them."""
 
@@ -35,8 +44,7 @@ class Running:
 
     def end(self, process):
         """Ends one, whatever it does."""
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
+        _kill(process)
         process.wait()
         process.stdout.close()
         with self.lock:
@@ -47,19 +55,23 @@ class Running:
         with self.lock:
             self.stopped = True
             for process in self.processes:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
+                _kill(process)
 
 
 def _read_lines(process, lines, log):
-    """Copies the console into the log, with the time, and line by line into the queue."""
+    """Copies the console into the log, with the time, and line by line into the queue. A full disk
+    ends it: whoever closes the log is told."""
     began = time.monotonic()
-    for line in process.stdout:
-        text = line.decode(errors="replace").rstrip("\r\n").lstrip("\r")
-        log.write(f"{time.monotonic() - began:7.2f} {text}\n")
-        log.flush()
-        lines.put(text)
-    lines.put(None)
+    try:
+        for line in process.stdout:
+            text = line.decode(errors="replace").rstrip("\r\n").lstrip("\r")
+            log.write(f"{time.monotonic() - began:7.2f} {text}\n")
+            log.flush()
+            lines.put(text)
+    except OSError:
+        pass
+    finally:
+        lines.put(None)
 
 
 def _limit(guest, limits, seconds):
@@ -109,8 +121,7 @@ def boot(running, command, environment, log_path, limits, seconds, progress):
                 except subprocess.TimeoutExpired:
                     pass
         finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+            _kill(process)
             reader.join(timeout=10)
             running.end(process)
     return guest, wrong

@@ -34,7 +34,6 @@ class Emulator:
                 raise Problem(f"QEMU in {root} does not run on this machine: {self.complaint}")
 
     def _fetch(self, archive):
-        archive.update()
         debs = archive.download_for_here(PACKAGES)
         with Making(self.root) as directory:
             for deb in debs:

@@ -35,13 +35,23 @@ class Guest:
         if line.startswith(MARK):
             words = line[len(MARK):].split()
             handler = getattr(self, "_" + words[0], None) if words else None
-            if handler:
-                handler(words[1:])
+            if handler and not self._was_told(handler, words[1:]):
+                self.trouble.append(f"a broken line of init: {line.strip()}")
             return
         if any(sign in line for sign in TROUBLE):
             self.trouble.append(line.strip())
         if self.running and line.strip():
             self.lines.append(line)
+
+    @staticmethod
+    def _was_told(handler, words):
+        """False where a message of the kernel stands in the middle of the line. The test then has
+        no end, and is run again with the machine."""
+        try:
+            handler(words)
+        except (IndexError, ValueError):
+            return False
+        return True
 
     def _up(self, words):
         self.release = words[0] if words else "?"
@@ -59,5 +69,7 @@ class Guest:
     def _end(self, words):
         name, how, value = words[0], words[1], int(words[2])
         seconds = int(words[3]) / 1000 if len(words) > 3 else 0.0
+        if name != self.running or how not in ("exit", "signal", "late"):
+            raise ValueError(name, how)
         self.ended[name] = Ran(how, value, seconds, self.lines)
         self.running = None

@@ -27,6 +27,7 @@ import table
 
 HERE = Path(__file__).resolve().parent
 SOURCE = HERE.parent
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def options(arguments):
@@ -45,12 +46,12 @@ def options(arguments):
     parser.add_argument("--list", action="store_true", help="say what there is, and end")
     parser.add_argument("--update", action="store_true",
                         help="look for newer kernels and a newer QEMU")
-    parser.add_argument("--jobs", type=int, default=0, metavar="N",
+    parser.add_argument("--jobs", type=int, metavar="N",
                         help="machines at a time (by default half the processors, at least 2)")
     parser.add_argument("--output", type=Path, default=SOURCE / "build/lab", metavar="DIRECTORY",
                         help="for programs, logs and the report (build/lab)")
     chosen = parser.parse_args(arguments)
-    if chosen.jobs < 0:
+    if chosen.jobs is not None and chosen.jobs < 1:
         parser.error("--jobs takes a number from 1 on")
     chosen.quick = chosen.quick or chosen.what == "quick"
     chosen.list = chosen.list or chosen.what == "list"
@@ -155,7 +156,10 @@ class Laboratory:
 
 
 def interrupt(_number, _frame):
-    """A signal that ends the run as Ctrl-C does."""
+    """A signal that ends the run as Ctrl-C does. What follows ends the machines: a second signal
+    must not end that."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
@@ -180,7 +184,7 @@ def work(chosen):
 
 def main():
     """Turns what can go wrong into a message and an exit status."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in SIGNALS:
         signal.signal(number, interrupt)
     try:
         return work(options(sys.argv[1:]))

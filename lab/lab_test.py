@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: MIT
 """Tests of the laboratory itself, as far as they need no machine."""
 
+import os
 from pathlib import Path
 import tempfile
 import unittest
+from unittest import mock
 
+import boot
 import cells
 import cpio
 import guest
@@ -167,6 +170,12 @@ class Results(unittest.TestCase):
             g = self.listen("@lab up x 1", "@lab begin a", f"@lab end a {words}")
             self.assertEqual(cells.from_run(g.ended["a"]).state, state)
 
+    def test_a_broken_line_ends_no_test(self):
+        for line in ("@lab end a exit 0[ 1.2] BUG: x", "@lab end a exit", "@lab end a exi 0 10",
+                     "@lab end b exit 0 10", "@lab end"):
+            g = self.listen("@lab up x 1", "@lab begin a", line, "@lab done")
+            self.assertEqual((g.ended, g.running, len(g.trouble), g.done), ({}, "a", 1, True))
+
     def test_a_report(self):
         tests = table.parse(LINE, MACHINES)
         results = {("x86_64", "6.1", "numa", "name"): cells.Cell(cells.GREEN),
@@ -181,6 +190,37 @@ class Results(unittest.TestCase):
         self.assertTrue(page.failed())
         self.assertIn("| 1 of 2 FAILED |", page.markdown())
         self.assertIn("FAILED: name on x86_64 6.1 many: why", page.text())
+
+
+class Boot(unittest.TestCase):
+    """A shell stands for QEMU."""
+
+    def boot(self, script, progress=lambda guest: None, log=None, running=None):
+        with tempfile.TemporaryDirectory() as name, mock.patch.object(boot, "GRACE", 1):
+            path = log or os.path.join(name, "log")
+            return boot.boot(running or boot.Running(), ["sh", "-c", script], dict(os.environ),
+                             path, {"a": 1}, 60, progress)
+
+    def test_to_the_end(self):
+        g, wrong = self.boot("printf '@lab up 6.1 8\\r\\n@lab begin a\\n@lab end a exit 0 5\\n"
+                             "@lab done\\n'")
+        self.assertEqual((wrong, list(g.ended), g.release), (None, ["a"], "6.1"))
+
+    def test_a_machine_that_hangs_or_ends_early(self):
+        g, wrong = self.boot("sleep 1000 & echo @lab up 6.1 8; echo @lab begin a; wait")
+        self.assertEqual((wrong, g.ended), ("hung in a", {}))
+        self.assertEqual(self.boot("echo @lab up 6.1 8; exit 3")[1], "QEMU ended early")
+
+    def test_an_interrupt_ends_all(self):
+        running = boot.Running()
+        _, wrong = self.boot("sleep 1000 & echo @lab up 6.1 8; wait", running=running,
+                             progress=lambda guest: guest.release and running.stop())
+        self.assertEqual((wrong, running.processes), ("QEMU ended early", set()))
+        self.assertEqual(self.boot("true", running=running)[1], "interrupted")
+
+    def test_a_full_disk_is_told(self):
+        with self.assertRaisesRegex(OSError, "No space left"):
+            self.boot("sleep 1000 & echo @lab up 6.1 8; wait", log="/dev/full")
 
 
 if __name__ == "__main__":
