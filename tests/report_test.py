@@ -142,6 +142,11 @@ class Report(unittest.TestCase):
         self.assertRegex(" ".join(text.lines), r"- not measured: switched off by "
                                                r"NEAR_CONF=rseq:off: rows \(threads\)\s+list near")
 
+    def test_a_long_word_stays_whole(self):
+        word = "glibc.malloc.tcache_count=0:" * 4 + "glibc.pthread.stack_cache_size=100000"
+        text = self.report("counter", *FEW, env={**os.environ, "GLIBC_TUNABLES": word})
+        self.assertIn(f"GLIBC_TUNABLES={word}", " ".join(text.lines))
+
     def test_json_on_standard_output_is_alone(self):
         result = run("counter", *FEW, "--json", "-")
         self.assertEqual(result.returncode, 0, result.stderr)

@@ -52,8 +52,10 @@ void scale_item(const char *fmt, ...)
 
 		if (len > WIDTH) {
 			len = WIDTH;
-			while (len > 1 && rest[len] != ' ')
+			while (len && rest[len] != ' ')
 				len--;
+			if (!len) /* a word that is longer than a line stays whole */
+				len = strcspn(rest, " ");
 		}
 		printf("%s%.*s\n", margin, (int)len, rest);
 		rest += len;
