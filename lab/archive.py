@@ -195,6 +195,7 @@ class Archive:
     def download_for_here(self, packages):
         """Downloads packages and what of their dependencies this machine has not installed."""
         self.say("fetching " + ", ".join(packages))
+        self._run("apt-get", "autoclean")  # an interrupted run may have left older versions
         self._run("apt-get", "install", "-y", "--download-only", "--reinstall",
                   "--no-install-recommends", *packages)
         return sorted((self.root / "debs").glob("*.deb"))
