@@ -8,8 +8,8 @@
  * makes the kernel abort the sequence, lets competing operations run there, lets the operation go
  * on, and asks the check. Behind the commit there must be no abort, and the store must be visible.
  *
- * Cost:      about 20 us per run that is checked. An operation with one sequence of 12 instructions
- *            and two rivals takes 84 runs, 2 ms.
+ * Cost:      about 20 us per run that is checked. An operation with two rivals that is stopped at
+ *            12 places takes 84 runs, 2 ms.
  * Memory:    3 KiB per sequence of the process, while it runs.
  * Safety:    one call at a time in a process; other threads keep away from the sequences meanwhile,
  *            and from SIGTRAP. Not under a debugger. The text of the program and its shared objects

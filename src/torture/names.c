@@ -79,14 +79,17 @@ const char *near__name_of(const struct names *w, uintptr_t address, uintptr_t *o
 	const ElfW(Shdr) *sections = NULL;
 	const char *name = NULL;
 
+	address -= w->base;
 	if (header)
 		sections = part(w, header->e_shoff, (uint64_t)header->e_shnum * sizeof(*sections));
-	*offset = 0;
 	for (unsigned k = 0; sections && k < 2; k++)
 		for (unsigned i = 0; i < header->e_shnum && !name; i++)
 			if (sections[i].sh_type == kinds[k] &&
 			    sections[i].sh_link < header->e_shnum)
 				name = search(w, &sections[i], &sections[sections[i].sh_link],
-					      address - w->base, offset);
-	return name ? name : "?";
+					      address, offset);
+	if (name)
+		return name;
+	*offset = address;
+	return "?";
 }

@@ -18,7 +18,7 @@ void near__names_open(struct names *w, const char *path, uintptr_t base);
 void near__names_close(struct names *w);
 
 /* The name of the function, which stays as long as the file is open, and how far behind its begin
- * the address stands; "?" and 0 where that is not known. */
+ * the address stands; "?" and the address in the file where that is not known. */
 const char *near__name_of(const struct names *w, uintptr_t address, uintptr_t *offset);
 
 #endif
