@@ -301,7 +301,7 @@ static void upper(struct insn *insn, uint32_t w)
 	insn->value = VALUE_CONST;
 	insn->imm = (int32_t)(w & 0xfffff000);
 	if (field(w, 0, 7) == 0x17)
-		insn->imm += (int64_t)insn->address; /* AUIPC */
+		insn->imm = (int64_t)((uint64_t)insn->imm + insn->address); /* AUIPC */
 }
 
 /* To a general register: compare, convert, move, classify. */
