@@ -196,7 +196,7 @@ class Boot(unittest.TestCase):
     """A shell stands for QEMU."""
 
     def boot(self, script, progress=lambda guest: None, log=None, running=None):
-        with tempfile.TemporaryDirectory() as name, mock.patch.object(boot, "GRACE", 1):
+        with tempfile.TemporaryDirectory() as name:
             path = log or os.path.join(name, "log")
             return boot.boot(running or boot.Running(), ["sh", "-c", script], dict(os.environ),
                              path, {"a": 1}, 60, progress)
@@ -207,7 +207,8 @@ class Boot(unittest.TestCase):
         self.assertEqual((wrong, list(g.ended), g.release), (None, ["a"], "6.1"))
 
     def test_a_machine_that_hangs_or_ends_early(self):
-        g, wrong = self.boot("sleep 1000 & echo @lab up 6.1 8; echo @lab begin a; wait")
+        with mock.patch.object(boot, "GRACE", 1):
+            g, wrong = self.boot("sleep 1000 & printf '@lab up 6.1 8\\n@lab begin a\\n'; wait")
         self.assertEqual((wrong, g.ended), ("hung in a", {}))
         self.assertEqual(self.boot("echo @lab up 6.1 8; exit 3")[1], "QEMU ended early")
 
