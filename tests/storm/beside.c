@@ -10,8 +10,7 @@
 
 #define SIGNALLED 6 /* workers with a timer */
 #define PERIOD_NS 100000
-#define SLOW_PERIOD_NS                                                                             \
-	2000000 /* a handler of an emulated machine takes longer than the other one */
+#define SLOW_PERIOD_NS 2000000 /* handlers of an emulated machine take longer than the other */
 #define TIMER_SIGNAL SIGUSR1
 #define CHURN_STEPS 60
 #define SLOW_CHURN_STEPS 8
