@@ -93,8 +93,7 @@ class Report:
                 skipped.setdefault((test, cell.reason), set()).add(f"{arch} {kernel}")
         for (test, reason), places in skipped.items():
             remarks[f"skipped: {test} on {', '.join(sorted(places))}: {reason}"] = None
-        present = {arch for arch, _ in self.columns}
-        for arch in present:
+        for arch in dict(self.columns):
             for kernel in KERNELS:
                 if known_gap(arch, kernel):
                     remarks[f"not there: {arch} {kernel}: {known_gap(arch, kernel)}"] = None
