@@ -106,6 +106,8 @@ ALSO_SOUND = [
         "arm": lambda c: "again:\n" + PARTS["arm"](c), "handler": lambda c: c.jump("again")}),
     Seed("private-store", set(), {
         "early": lambda c: c.store8("v", "other", 8)}),
+    Seed("vector-commit", set(), {"commit": lambda c: "movups %xmm0, (%r8)"}, ("x86_64",)),
+    Seed("vector-load", set(), {"early": lambda c: "movups 8(%r8), %xmm0"}, ("x86_64",)),
     Seed("behind-the-end", set(), {
         "early": lambda c: c.copy("t", "v") + "\n" + c.shift("t", 3) + "\n" +
         c.add("t", "slot") + "\n" + c.store8("value", "t", 0)}),
@@ -187,6 +189,8 @@ SEEDS = [
     Seed("commit-outside", {"commit-outside"}, {
         "commit": lambda c: "", "after": PARTS["commit"]}),
     Seed("commit-twice", {"commit-twice"}, {"early": lambda c: c.store8("value", "slot", 0)}),
+    Seed("commit-twice-by-exchange", {"commit-twice"}, {
+        "early": lambda c: "cmpxchgq %r9, (%r8)"}, ("x86_64",)),
     Seed("index-missing", {"index-missing"}, {"index": NO_INDEX}),
     Seed("index-outside", {"index-outside"}, {
         "before": lambda c: c.load4("other", "area", 4), "index": NO_INDEX}),
@@ -202,6 +206,8 @@ SEEDS = [
         "early": lambda c: c.store4("value", "area", 24)}),
     Seed("kernel-field-overlay", {"kernel-field"}, {
         "before": lambda c: c.store8("value", "area", -4)}),
+    Seed("kernel-field-vector", {"kernel-field"}, {
+        "before": lambda c: "vmovdqu %ymm0, (%rdi)"}, ("x86_64",)),
     Seed("kernel-field-commit", {"kernel-field"}, {
         "commit": lambda c: c.store4("v", "area", 0)}),
     Seed("kernel-field-reset", {"kernel-field-reset"}, {
@@ -212,6 +218,9 @@ SEEDS = [
     Seed("early-update-in-memory", {"early-update"}, {
         "early": lambda c: "incq 8(%r8)"}, ("x86_64",)),
     Seed("early-store", {"early-store"}, {"early": lambda c: c.store8("value", "slot", 8)}),
+    Seed("early-store-vector", {"early-store"}, {
+        "early": lambda c: "movaps %xmm0, 16(%r8)"}, ("x86_64",)),
+    Seed("early-store-x87", {"early-store"}, {"early": lambda c: "fstpl 8(%r8)"}, ("x86_64",)),
     Seed("reads-own-store", {"reads-own-store"}, {
         "early": lambda c: c.store8("v", "other", 8) + "\n" + c.load8("v", "other", 8)}),
 ]

@@ -122,6 +122,26 @@ static bool only_reads_first(unsigned id)
 	}
 }
 
+/* Capstone 4 takes most stores of vectors and of the x87 for loads. */
+static bool writes_first(const cs_insn *from)
+{
+	const cs_x86 *x = &from->detail->x86;
+
+	switch (from->id) {
+	case X86_INS_CMPXCHG8B:
+	case X86_INS_CMPXCHG16B:
+	case X86_INS_FST:
+	case X86_INS_FSTP:
+	case X86_INS_FIST:
+	case X86_INS_FISTP:
+	case X86_INS_STMXCSR:
+		return true;
+	default:
+		return x->op_count > 1 && x->operands[1].type == X86_OP_REG &&
+		       !only_reads_first(from->id);
+	}
+}
+
 static void add_memory(struct insn *insn, const cs_insn *from, const cs_x86_op *op, bool first)
 {
 	struct insn_memory *m = &insn->memory[insn->memory_count];
@@ -134,6 +154,10 @@ static void add_memory(struct insn *insn, const cs_insn *from, const cs_x86_op *
 		reads = !writes;
 	} else if (first && only_reads_first(from->id)) {
 		writes = false;
+	} else if (first && !writes && writes_first(from)) {
+		writes = true;
+		reads = from->id == X86_INS_CMPXCHG || from->id == X86_INS_CMPXCHG8B ||
+			from->id == X86_INS_CMPXCHG16B;
 	}
 	insn->memory_count++;
 	m->is_thread = op->mem.segment == X86_REG_FS;
