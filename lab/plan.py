@@ -10,9 +10,6 @@ from problem import Problem
 # For continuous integration: each architecture, the oldest and the newest kernel.
 QUICK = (("x86_64", "newest", "numa"), ("aarch64", "newest", "numa"),
          ("riscv64", "6.12", "numa"), ("x86_64", "6.1", "numa"), ("aarch64", "6.12", "sparse"))
-# What cannot be tried there, by test and architecture, and why.
-LOCKS_UP = "the guest's kernels (6.12, 7.2) report hard lock-ups when CPUs go offline under load"
-EXCEPT = {("hotplug", "riscv64"): LOCKS_UP, ("hotplug-cpu", "riscv64"): LOCKS_UP}
 
 
 class Unknown(Problem):
@@ -26,11 +23,6 @@ class Boot:
     kernel: str
     machine: str
     tests: tuple
-
-    def left_out(self):
-        """The tests that cannot be tried there, each with the reason."""
-        return [(test, EXCEPT[test.name, self.arch]) for test in self.tests
-                if (test.name, self.arch) in EXCEPT]
 
     @property
     def name(self):
