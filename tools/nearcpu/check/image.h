@@ -57,7 +57,6 @@ struct image {
 	size_t tls_word_count;
 	uint32_t signature;
 	uint64_t global_pointer; /* riscv64: what register gp holds all the time, or 0 */
-	bool stripped;           /* without section headers */
 };
 
 /* Fills *image from an ELF file of `size` bytes. Returns 0, or a negative errno with a reason in

@@ -17,7 +17,6 @@ enum {
 	INSN_LOAD = 1 << 7,
 	INSN_STORE = 1 << 8,
 	INSN_READS_CPU = 1 << 9, /* tells the CPU without rseq: rdtscp, rdpid, lsl */
-	INSN_NOP = 1 << 10,
 };
 
 /* How the register `dst` gets its value. */

@@ -58,8 +58,6 @@ static void branches(struct insn *insn, uint32_t w)
 		insn->dst = (int8_t)field(w, 0, 5);
 	} else if ((w & 0xfff00000) == 0xd5300000) {
 		insn->writes |= bit_of(field(w, 0, 5));
-	} else if ((w & 0xfffff01f) == 0xd503201f) {
-		insn->kind |= INSN_NOP;
 	}
 }
 

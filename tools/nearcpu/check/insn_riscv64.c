@@ -233,8 +233,6 @@ static void immediate(struct insn *insn, uint32_t w)
 	insn->imm = sign(field(w, 20, 12), 12);
 	insn->value = src ? VALUE_COPY : VALUE_CONST;
 	insn->src = (int8_t)src;
-	if (w == 0x13)
-		insn->kind |= INSN_NOP;
 }
 
 static void arithmetic(struct insn *insn, uint32_t w)

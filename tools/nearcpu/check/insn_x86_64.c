@@ -213,9 +213,6 @@ static void classify(struct decoder *d, struct insn *insn, const cs_insn *from)
 	case X86_INS_LSL:
 		insn->kind |= INSN_READS_CPU;
 		break;
-	case X86_INS_NOP:
-		insn->kind |= INSN_NOP;
-		break;
 	default:
 		break;
 	}

@@ -139,7 +139,6 @@ static int read_sections(struct load *l)
 		count = 0;
 	if (count > MOST_SECTIONS || !load_bytes(l, l->header.e_shoff, count * sizeof(Elf64_Shdr)))
 		count = 0;
-	l->image->stripped = count == 0;
 	if (!count)
 		return 0;
 	l->sections = calloc(count, sizeof(*l->sections));

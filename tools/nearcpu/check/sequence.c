@@ -96,7 +96,7 @@ static bool check_range(struct checker *c, struct sequence *s)
 	return true;
 }
 
-void check_descriptor(struct checker *c, struct sequence *s)
+static void check_descriptor(struct checker *c, struct sequence *s)
 {
 	const struct descriptor *d = s->descriptor;
 

@@ -83,7 +83,6 @@ uint64_t code_begin(const struct checker *c, const struct function *f, uint64_t 
 int read_code(struct checker *c, struct sequence *s);
 
 /* Parts of the check. */
-void check_descriptor(struct checker *c, struct sequence *s);
 void check_instructions(struct checker *c, struct sequence *s);
 int check_data(struct checker *c, struct sequence *s); /* 0 or -ENOMEM; finds what arms it */
 void check_branches(struct checker *c, struct sequence *s);
