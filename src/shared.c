@@ -23,6 +23,7 @@
 #include "internal.h"
 
 #define MAGIC UINT64_C(0x317265687361656e) /* "neasher1" */
+#define PIECE ((size_t)128 << 10)          /* of the file, made at once */
 #define STATE_SIZE 64
 #define ROUND_UP(n, to) (((n) + (to)-1) / (to) * (to))
 
@@ -80,6 +81,23 @@ static int map(struct near_shared *s, int fd, const struct layout *l, size_t siz
 	return 0;
 }
 
+/* In pieces: before Linux 6.11 tmpfs undoes a whole call when a signal comes, and signals may come
+ * more often than the call takes. */
+static int allocate(int fd, size_t total)
+{
+	size_t at = 0, piece;
+	int r;
+
+	while (at < total) {
+		piece = total - at < PIECE ? total - at : PIECE;
+		r = posix_fallocate(fd, (off_t)at, (off_t)piece);
+		if (r && r != EINTR)
+			return -r;
+		at += r ? 0 : piece;
+	}
+	return 0;
+}
+
 static int make(struct near_shared *s, int fd, size_t size)
 {
 	struct layout l = layout_of(size, near__process.cpus);
@@ -90,10 +108,9 @@ static int make(struct near_shared *s, int fd, size_t size)
 		return -EINVAL;
 	if (size > NEAR_SHARED_MAX_SIZE)
 		return -E2BIG;
-	do
-		r = posix_fallocate(fd, 0, (off_t)l.total);
-	while (r == EINTR);
-	r = r ? -r : map(s, fd, &l, size);
+	r = allocate(fd, l.total);
+	if (r == 0)
+		r = map(s, fd, &l, size);
 	if (r)
 		return r;
 	h = s->header;

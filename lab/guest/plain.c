@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* lab_plain: what a storm asks of the kernel, by system calls alone and without the library: threads
- * that come and go, move about, change the protection of pages, and are interrupted by signals;
+/* lab_plain: what a storm asks of the kernel, by system calls and without the library: threads that
+ * come and go, move about, change the protection of pages, and are interrupted by signals;
  * children; membarriers. What goes wrong with this beside hotplug is a fault of the kernel, the
  * firmware or the emulator. */
 #define _GNU_SOURCE
