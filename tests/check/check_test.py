@@ -152,6 +152,15 @@ class Output(Case):
         for word in ("reason", "advice"):
             self.assertTrue(problem[word])
 
+    def test_names_in_json(self):
+        # The second is no UTF-8.
+        for name, shown in ((b"\xc3\xbc.o", "\u00fc.o"), (b"\xfc.o", "?.o")):
+            path = os.path.join(os.fsencode(self.directory.name), name)
+            os.link(self.sound, path)
+            result = subprocess.run([TOOL, "check", "--json", path], stdout=subprocess.PIPE)
+            file, = json.loads(result.stdout.decode("utf-8"))
+            self.assertEqual(file["file"], self.path(shown))
+
     def test_archives(self):
         for faulty in (False, True):
             seed = next(s for s in seeds.SEEDS if s.name == "loop") if faulty else seeds.SOUND

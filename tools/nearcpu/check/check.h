@@ -41,7 +41,7 @@ struct check_text {
 void print_sequence(void *text, const struct image *image, const struct sequence *s);
 void print_counts(const struct check_text *text, const struct check_counts *counts);
 
-/* A string without what is no UTF-8. Returns a json_t. */
+/* A string, if it is UTF-8; else its ASCII, with ? for the rest. Returns a json_t. */
 struct json_t *name_json(const char *name);
 
 /* `array` is a json_t: the sequences are appended. */

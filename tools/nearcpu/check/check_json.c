@@ -15,12 +15,15 @@ static json_t *address_json(uint64_t address)
 	return json_string(text);
 }
 
-/* A symbol may hold what is no UTF-8. */
+/* A symbol or a path may hold what is no UTF-8. */
 json_t *name_json(const char *name)
 {
+	json_t *as_it_is = json_string(name);
 	char text[4096];
 	size_t i = 0;
 
+	if (as_it_is)
+		return as_it_is;
 	for (; name[i] && i < sizeof(text) - 1; i++)
 		text[i] = (char)(name[i] >= ' ' && name[i] <= '~' ? name[i] : '?');
 	text[i] = '\0';
