@@ -91,6 +91,7 @@ class Laboratory:
         self.output = chosen.output.resolve()
         self.kernels = {}
         self.missing = {}
+        self.interrupted = False
         self._archive = None
 
     def _open_archive(self):
@@ -148,11 +149,13 @@ class Laboratory:
         self.screen.say(f"{len(able)} machines, {self.chosen.jobs} at a time; logs in {logs}")
         try:
             runner.run(able, self.chosen.jobs)
+        except KeyboardInterrupt:
+            self.interrupted = True
         finally:
             self.screen.end()
         versions = {key: kernel.version for key, kernel in self.kernels.items()}
         return Report(runner.results, versions, self.tests, emulator.version,
-                      time.monotonic() - began)
+                      time.monotonic() - began, len(able) if self.interrupted else 0)
 
 
 def interrupt(_number, _frame):
@@ -179,6 +182,8 @@ def work(chosen):
     page.write_text(report.markdown(), encoding="utf-8")
     print(report.text(), end="", flush=True)
     laboratory.screen.say(f"the report is {page}")
+    if laboratory.interrupted:
+        raise KeyboardInterrupt
     return 1 if report.failed() else 0
 
 

@@ -190,6 +190,9 @@ class Results(unittest.TestCase):
         self.assertTrue(page.failed())
         self.assertIn("| 1 of 2 FAILED |", page.markdown())
         self.assertIn("FAILED: name on x86_64 6.1 many: why", page.text())
+        self.assertNotIn("INTERRUPTED", page.text())
+        page = report.Report(results, {}, tests, "10", 60, planned=7)
+        self.assertIn("INTERRUPTED after 2 of 7 machines", page.markdown())
 
 
 class Boot(unittest.TestCase):

@@ -28,15 +28,17 @@ def _together(cells):
 
 
 class Report:
-    """`results` are the runner's; `versions` the kernels' by (arch, kernel)."""
+    """`results` are the runner's; `versions` the kernels' by (arch, kernel); `planned`: how many
+    machines there would have been, of a run that was interrupted."""
 
-    def __init__(self, results, versions, tests, emulator, seconds):
+    def __init__(self, results, versions, tests, emulator, seconds, planned=0):
         self.results = results
         self.versions = versions
         self.tests = [test.name for test in tests
                       if any(key[3] == test.name for key in results)]
         self.emulator = emulator
         self.seconds = seconds
+        self.planned = planned
         self.columns = _columns(results)
 
     def _cells(self, arch, kernel, machine=None, test=None):
@@ -102,6 +104,8 @@ class Report:
     def summary(self):
         """One line."""
         boots = len({key[:3] for key in self.results})
+        if self.planned:
+            boots = f"INTERRUPTED after {boots} of {self.planned}"
         return (f"{self.count(GREEN)} ok, {self.count(RED)} failed, {self.count(SKIPPED)} "
                 f"skipped, {self.count(MISSING)} not available; {boots} machines, QEMU "
                 f"{self.emulator}, {self.seconds / 60:.0f} minutes")

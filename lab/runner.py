@@ -16,7 +16,8 @@ ATTEMPTS = 2
 
 
 class Runner:
-    """Boots into `results`, a dictionary of cells by (arch, kernel, machine, test)."""
+    """Boots into `results`, a dictionary of cells by (arch, kernel, machine, test). After an
+    interrupt those of machines that had not finished are gone."""
 
     def __init__(self, emulator, kernels, programs, logs, screen):
         self.emulator = emulator
@@ -70,14 +71,19 @@ class Runner:
     def run(self, boots, jobs):
         """Runs them; an interrupt ends all at once."""
         pool = ThreadPoolExecutor(max_workers=jobs)
+        finished = set()
         try:
             futures = {pool.submit(self._boot, boot): boot for boot in boots}
             for future in as_completed(futures):
                 boot = futures[future]
                 seconds = future.result()
+                finished.add((boot.arch, boot.kernel, boot.machine))
                 self.screen.finished(boot, seconds, [
                     (test, self.results[boot.arch, boot.kernel, boot.machine, test.name])
                     for test in boot.tests])
         finally:
             self.running.stop()
             pool.shutdown(wait=True, cancel_futures=True)
+            begun = {(boot.arch, boot.kernel, boot.machine) for boot in boots} - finished
+            self.results = {key: cell for key, cell in self.results.items()
+                            if key[:3] not in begun}
