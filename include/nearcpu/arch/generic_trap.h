@@ -3,14 +3,11 @@
 #ifndef NEARCPU_ARCH_GENERIC_TRAP_H
 #define NEARCPU_ARCH_GENERIC_TRAP_H
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <ucontext.h>
+#include <nearcpu/arch/no_step_trap.h>
 
 #define NEAR__BREAK_SIZE 1
 #define NEAR__BREAK_BYTES {0}
 #define NEAR__BREAK_PASSED 0u
-#define NEAR__TRAP_STEPS false
 
 static inline uintptr_t near__trap_ip(const ucontext_t *c)
 {
@@ -22,22 +19,6 @@ static inline void near__trap_set_ip(ucontext_t *c, uintptr_t ip)
 {
 	(void)c;
 	(void)ip;
-}
-
-static inline void near__trap_set_step(ucontext_t *c, bool on)
-{
-	(void)c;
-	(void)on;
-}
-
-static inline void near__trap_call_handler(void)
-{
-}
-
-static inline bool near__trap_is_jump(uintptr_t ip)
-{
-	(void)ip;
-	return false;
 }
 
 static inline unsigned near__trap_length(uintptr_t ip)

@@ -3,14 +3,11 @@
 #ifndef NEARCPU_ARCH_RISCV64_TRAP_H
 #define NEARCPU_ARCH_RISCV64_TRAP_H
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <ucontext.h>
+#include <nearcpu/arch/no_step_trap.h>
 
 #define NEAR__BREAK_SIZE 2
 #define NEAR__BREAK_BYTES {0x02, 0x90} /* c.ebreak */
 #define NEAR__BREAK_PASSED 0u
-#define NEAR__TRAP_STEPS false
 
 /* It stands in the place of x0. */
 static inline uintptr_t near__trap_ip(const ucontext_t *c)
@@ -21,22 +18,6 @@ static inline uintptr_t near__trap_ip(const ucontext_t *c)
 static inline void near__trap_set_ip(ucontext_t *c, uintptr_t ip)
 {
 	c->uc_mcontext.__gregs[0] = ip;
-}
-
-static inline void near__trap_set_step(ucontext_t *c, bool on)
-{
-	(void)c;
-	(void)on;
-}
-
-static inline void near__trap_call_handler(void)
-{
-}
-
-static inline bool near__trap_is_jump(uintptr_t ip)
-{
-	(void)ip;
-	return false;
 }
 
 /* The low two bits tell compressed instructions from full ones. */
