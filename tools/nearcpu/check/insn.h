@@ -14,9 +14,8 @@ enum {
 	INSN_SYSCALL = 1 << 4,
 	INSN_TRAP = 1 << 5,
 	INSN_ATOMIC = 1 << 6,
-	INSN_LOAD = 1 << 7,
-	INSN_STORE = 1 << 8,
-	INSN_READS_CPU = 1 << 9, /* tells the CPU without rseq: rdtscp, rdpid, lsl */
+	INSN_STORE = 1 << 7,
+	INSN_READS_CPU = 1 << 8, /* tells the CPU without rseq: rdtscp, rdpid, lsl */
 };
 
 /* How the register `dst` gets its value. */

@@ -137,7 +137,6 @@ static struct insn_memory *memory(struct insn *insn, uint32_t w, unsigned size)
 static void loads(struct insn *insn, struct insn_memory *m, uint32_t w, bool vector)
 {
 	m->read = true;
-	insn->kind |= INSN_LOAD;
 	if (vector)
 		return;
 	insn->value = VALUE_LOAD;
@@ -170,12 +169,11 @@ static void exclusive(struct insn *insn, uint32_t w)
 			stores(insn, m, w, false);
 		return;
 	}
-	insn->kind |= INSN_ATOMIC | INSN_LOAD | INSN_STORE;
+	insn->kind |= INSN_ATOMIC | INSN_STORE;
 	m->read = ordered || load;
 	m->written = ordered || !load;
 	insn->writes |= bit_of(field(w, 0, 5)) | bit_of(field(w, 16, 5)) | bit_of(field(w, 10, 5));
 	insn->kind &= ~(uint32_t)(m->written ? 0 : INSN_STORE);
-	insn->kind &= ~(uint32_t)(m->read ? 0 : INSN_LOAD);
 }
 
 static void pair(struct insn *insn, uint32_t w)
@@ -208,7 +206,7 @@ static void atomic(struct insn *insn, struct insn_memory *m, uint32_t w)
 		loads(insn, m, w, false);
 		return;
 	}
-	insn->kind |= INSN_ATOMIC | INSN_LOAD | INSN_STORE;
+	insn->kind |= INSN_ATOMIC | INSN_STORE;
 	m->read = m->written = true;
 	insn->reads |= bit_of(field(w, 16, 5));
 	insn->writes |= bit_of(field(w, 0, 5));

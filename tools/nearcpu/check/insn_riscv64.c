@@ -189,7 +189,6 @@ static void load(struct insn *insn, uint32_t w, bool vector)
 {
 	memory(insn, w, sign(field(w, 20, 12), 12));
 	insn->memory[0].read = true;
-	insn->kind |= INSN_LOAD;
 	if (vector)
 		return;
 	insn->value = VALUE_LOAD;
@@ -219,7 +218,7 @@ static void atomic(struct insn *insn, uint32_t w)
 	insn->dst = (int8_t)field(w, 7, 5);
 	insn->memory[0].read = op != 3;    /* SC */
 	insn->memory[0].written = op != 2; /* LR */
-	insn->kind |= INSN_ATOMIC | (op != 3 ? INSN_LOAD : 0) | (op != 2 ? INSN_STORE : 0);
+	insn->kind |= INSN_ATOMIC | (op != 2 ? INSN_STORE : 0);
 }
 
 static void immediate(struct insn *insn, uint32_t w)

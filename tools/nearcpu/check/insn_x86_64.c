@@ -170,7 +170,7 @@ static void add_memory(struct insn *insn, const cs_insn *from, const cs_x86_op *
 	m->size = op->size;
 	m->read = reads;
 	m->written = writes;
-	insn->kind |= (reads ? INSN_LOAD : 0) | (writes ? INSN_STORE : 0);
+	insn->kind |= writes ? INSN_STORE : 0;
 }
 
 /* Capstone does not count the loop instructions as jumps. */
@@ -300,7 +300,6 @@ static void stack(struct insn *insn, const cs_insn *from)
 		m.read = true;
 		m.written = false;
 		m.offset = 0;
-		insn->kind |= INSN_LOAD;
 		insn->value = VALUE_LOAD;
 		insn->dst = (int8_t)number_of(op->reg);
 	} else {
