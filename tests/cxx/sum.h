@@ -52,7 +52,7 @@ private:
 	{
 		uint64_t at, v, tmp;
 
-		if (!NEAR__HAS_SEQ)
+		if (!NEAR_HAS_SEQ)
 			return false;
 		/* clang-format off */
 		__asm__ volatile goto(

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A sequence in a template, proven from C++: each instance has a copy of its own. */
-#include <nearcpu/percpu.h>
+#include "sum.h"
+
 #include <nearcpu/torture.h>
 #include <cerrno>
 #include <gtest/gtest.h>
@@ -8,69 +9,9 @@
 namespace
 {
 
-/* A sum of what was added, N times over. */
-template <unsigned N> class Sum
-{
-public:
-	Sum()
-	{
-		EXPECT_EQ(near_percpu_alloc(&p_, sizeof(uint64_t), sizeof(uint64_t)), 0);
-	}
-	~Sum()
-	{
-		near_percpu_free(p_);
-	}
-	Sum(const Sum &) = delete;
-	Sum &operator=(const Sum &) = delete;
-
-	void add(uint64_t n)
-	{
-		for (int i = 0; i < NEAR_SEQ_TRIES; i++) {
-			if (tryAdd(n * N))
-				return;
-			if (!near_slot_open(p_))
-				break;
-		}
-		__atomic_fetch_add(static_cast<uint64_t *>(near_percpu_fallback(p_)), n * N,
-				   __ATOMIC_RELAXED);
-	}
-
-	uint64_t read() const
-	{
-		uint64_t sum = 0;
-
-		for (unsigned s = 0; near_percpu_next(p_, &s); s++)
-			sum += *static_cast<uint64_t *>(near_percpu_at(p_, s));
-		return sum / N;
-	}
-
-private:
-	/* at[0] += n commits. */
-	bool tryAdd(uint64_t n)
-	{
-		uint64_t at, tmp;
-
-		if (!NEAR_HAS_SEQ)
-			return false;
-		__asm__ volatile __inline__ goto(NEAR_SEQ_BEGIN NEAR_SLOT(at, p)
-							 NEAR_COMMIT_ADD8(n, at, 0)
-						 : NEAR_SEQ_OUT(tmp), [at] "=&r"(at)
-						 : NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p_), [n] "r"(n)
-						 : NEAR_SEQ_CLOBBER
-						 : near_failed);
-		NEAR_SEQ_EDGE;
-		return true;
-near_failed:
-		NEAR_SEQ_EDGE;
-		return false;
-	}
-
-	void *p_ = nullptr;
-};
-
-template <unsigned N> struct World {
-	Sum<N> *sum;
-	uint64_t added;
+template <typename T> struct World {
+	Sum<T> *sum;
+	T added;
 
 	static World &of(void *arg)
 	{
@@ -78,24 +19,24 @@ template <unsigned N> struct World {
 	}
 };
 
-template <unsigned N> void prove()
+template <typename T> void prove()
 {
-	World<N> world = {nullptr, 0};
+	World<T> world = {nullptr, 0};
 	near_torture_rival rival = {};
 	struct near_torture t = {};
 	near_torture_result r;
 
 	t.arg = rival.arg = &world;
 	t.setup = [](void *arg) {
-		delete World<N>::of(arg).sum;
-		World<N>::of(arg) = {new Sum<N>, 0};
+		delete World<T>::of(arg).sum;
+		World<T>::of(arg) = {new Sum<T>, 0};
 	};
 	t.run = rival.run = [](void *arg) {
-		World<N>::of(arg).added += 3;
-		World<N>::of(arg).sum->add(3);
+		World<T>::of(arg).added += 3;
+		World<T>::of(arg).sum->add(3);
 	};
 	t.check = [](void *arg) -> const char * {
-		const World<N> &w = World<N>::of(arg);
+		const World<T> &w = World<T>::of(arg);
 
 		return w.sum->read() == w.added ? nullptr : "miscounted";
 	};
@@ -114,9 +55,9 @@ template <unsigned N> void prove()
 
 TEST(Torture, EachInstanceOfATemplate)
 {
-	prove<1>();
+	prove<std::int64_t>();
 	if (!IsSkipped())
-		prove<7>();
+		prove<std::uint64_t>();
 }
 
 } // namespace
