@@ -5,10 +5,12 @@
 include(CMakePackageConfigHelpers)
 
 set(near_libraries "")
-foreach(target nearcpu nearcpu_static nearcpu-torture nearcpu-torture_static)
-  if(TARGET ${target})
-    list(APPEND near_libraries ${target})
-  endif()
+foreach(target nearcpu nearcpu-malloc nearcpu-torture)
+  foreach(form ${target} ${target}_static)
+    if(TARGET ${form})
+      list(APPEND near_libraries ${form})
+    endif()
+  endforeach()
 endforeach()
 
 install(TARGETS ${near_libraries} EXPORT nearcpuTargets
@@ -43,7 +45,7 @@ foreach(kind LIB INCLUDE)
     set(near_pc_${kind} "\${prefix}/${CMAKE_INSTALL_${kind}DIR}")
   endif()
 endforeach()
-foreach(name nearcpu nearcpu-torture)
+foreach(name nearcpu nearcpu-malloc nearcpu-torture)
   configure_file("${PROJECT_SOURCE_DIR}/packaging/${name}.pc.in"
     "${PROJECT_BINARY_DIR}/packaging/${name}.pc" @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/packaging/${name}.pc" DESTINATION ${near_pc_dir})

@@ -28,25 +28,26 @@ function(near_target_defaults target)
   endif()
 endfunction()
 
-# near_add_library(name alias source...): shared as nearcpu::<alias>, static as
+# near_add_library(name alias [ON_CORE] source...): shared as nearcpu::<alias>, static as
 # nearcpu::<alias>_static, both from the same position-independent objects. The symbols of the
 # shared one are those of packaging/lib<name>.map. It stays mapped after dlclose: threads hold
-# pointers into it.
+# pointers into it. ON_CORE: the shared one contains the core, the static one needs it.
 function(near_add_library name alias)
-  add_library(${name}_objects OBJECT ${ARGN})
+  cmake_parse_arguments(PARSE_ARGV 2 arg "ON_CORE" "" "")
+  add_library(${name}_objects OBJECT ${arg_UNPARSED_ARGUMENTS})
   near_target_defaults(${name}_objects)
   near_library_interface(${name}_objects PRIVATE)
   set_target_properties(${name}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
 
   if(NEAR_STATIC)
-    add_library(${name}_static STATIC $<TARGET_OBJECTS:${name}_objects>)
+    near_add_static(${name} ${arg_ON_CORE})
     set_target_properties(${name}_static PROPERTIES
       OUTPUT_NAME ${name} EXPORT_NAME ${alias}_static LINKER_LANGUAGE C)
     near_library_interface(${name}_static INTERFACE)
     add_library(nearcpu::${alias}_static ALIAS ${name}_static)
   endif()
   if(NEAR_SHARED)
-    near_add_shared(${name})
+    near_add_shared(${name} ${arg_ON_CORE})
     set_target_properties(${name} PROPERTIES EXPORT_NAME ${alias})
     add_library(nearcpu::${alias} ALIAS ${name})
   elseif(NEAR_STATIC)
@@ -72,9 +73,27 @@ function(near_library_interface target scope)
   endif()
 endfunction()
 
-function(near_add_shared name)
+# What takes the place of a part of libc must come from one object: else a linker that needs one
+# more of its symbols later on finds it in libc, with all others beside it.
+function(near_add_static name on_core)
+  if(NOT on_core)
+    add_library(${name}_static STATIC $<TARGET_OBJECTS:${name}_objects>)
+    return()
+  endif()
+  set(whole "${CMAKE_CURRENT_BINARY_DIR}/${name}.o")
+  add_custom_command(OUTPUT "${whole}" VERBATIM COMMAND_EXPAND_LISTS
+    COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o "${whole}" $<TARGET_OBJECTS:${name}_objects>
+    DEPENDS $<TARGET_OBJECTS:${name}_objects>)
+  add_library(${name}_static STATIC "${whole}")
+  target_link_libraries(${name}_static INTERFACE nearcpu_static)
+endfunction()
+
+function(near_add_shared name on_core)
   set(map "${PROJECT_SOURCE_DIR}/packaging/lib${name}.map")
   add_library(${name} SHARED $<TARGET_OBJECTS:${name}_objects>)
+  if(on_core)
+    target_sources(${name} PRIVATE $<TARGET_OBJECTS:nearcpu_objects>)
+  endif()
   near_library_interface(${name} INTERFACE)
   set_target_properties(${name} PROPERTIES
     LINKER_LANGUAGE C

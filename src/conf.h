@@ -1,10 +1,51 @@
 /* SPDX-License-Identifier: MIT */
-/* NEAR_CONF=key:value,...: the one setting. */
+/* NEAR_CONF=key:value,...: the one setting. Each library reads the keys of its own part. */
 #ifndef NEARCPU_CONF_H
 #define NEARCPU_CONF_H
 
 #include <stddef.h>
+#include <stdint.h>
 
+/* What a value is, where it is not a word: a number, with k, m or g for powers of 1024, into a
+ * uint64_t; or any text, into a struct near__conf_text. */
+#define NEAR__CONF_NUMBER ((const char *)1)
+#define NEAR__CONF_TEXT ((const char *)2)
+
+struct near__conf_text {
+	const char *text; /* in the environment */
+	size_t len;
+};
+
+struct near__setting {
+	const char *key, *value;
+	size_t field; /* of what the part reads into. A word sets an int there */
+	int set;      /* to this */
+};
+
+struct near__settings {
+	const struct near__setting *list;
+	size_t count;
+	/* Keys of other parts, which this one leaves to them: those that begin with one of these
+	 * words; or, where `own`, those that do not. */
+	const char *const *prefixes;
+	size_t prefix_count;
+	int own;
+	const char *keys; /* for people: "a:on|off, b:NUMBER" */
+};
+
+typedef void near__conf_warn(const char *what, const char *item, size_t len);
+
+/* Reads `text` (NULL: nothing set) into *out. An unknown key or a bad value is given to `warn` and
+ * ignored. */
+void near__conf_apply(const struct near__settings *settings, void *out, const char *text,
+		      near__conf_warn *warn);
+
+/* The same from the environment, with a line on standard error for each warning. Nothing is read in
+ * setuid programs. May run before the C library knows its environment. Not for two threads at
+ * once. */
+void near__conf_read_part(const struct near__settings *settings, void *out);
+
+/* The core's part. */
 enum near__conf_slot { NEAR__SLOT_AUTO, NEAR__SLOT_BY_CPU, NEAR__SLOT_BY_CID };
 
 struct near__conf {
@@ -13,14 +54,11 @@ struct near__conf {
 	int slot; /* enum near__conf_slot */
 };
 
-typedef void near__conf_warn(const char *what, const char *item, size_t len);
-
-/* Reads `text` (NULL: nothing set) into *out, which starts as zero. An unknown key or value is
- * given to `warn` and ignored. */
+/* *out starts as zero. */
 void near__conf_parse(struct near__conf *out, const char *text, near__conf_warn *warn);
-
-/* The same from the environment, with a line on standard error for each warning. Nothing is read in
- * setuid programs. */
 void near__conf_read(struct near__conf *out);
+
+/* The beginnings of keys that the drop-in malloc reads. */
+extern const char *const near__conf_malloc_prefixes[2] __attribute__((visibility("hidden")));
 
 #endif

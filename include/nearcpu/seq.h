@@ -44,8 +44,11 @@
  *     NEAR_OFFSET(at, p)                at = bytes from p to that copy; fails unless open
  *     NEAR_INDEX(dst)                   the number of the own slot; near_slots() where not live
  *     NEAR_INDEX_CPU(dst)               the number of the cpu; near_cpus() where not live
+ *     NEAR_INDEX_CID(dst)               the concurrency id; near_slots() where not live
  *     NEAR_LOAD1 2 4 8(dst, base, off)  dst = base[off]
+ *     NEAR_LOAD8X(dst, base, index)     dst = base[index]
  *     NEAR_STORE1 2 4 8(src, base, off) base[off] = src, to memory that only the caller knows
+ *     NEAR_ADD_MEM8(src, base, off)     base[off] += src, of a count that may be off by aborts
  *     NEAR_COPY2 4(dst, do, src, so, t) copies 2 or 4 words of 8 bytes by register t
  *     NEAR_MOVE ADD SUB AND OR MUL(dst, src)
  *     NEAR_ADD_CONST(dst, n)  NEAR_SHIFT_LEFT RIGHT(dst, n)
@@ -166,6 +169,7 @@ void __tsan_release(void *p);
 #endif
 
 #define NEAR_INDEX(dst) NEAR__MARK_INDEX NEAR__INDEX(dst)
+#define NEAR_INDEX_CID(dst) NEAR__MARK_INDEX NEAR__INDEX_CID(dst)
 #define NEAR_INDEX_CPU(dst) NEAR__MARK_INDEX NEAR__INDEX_CPU(dst)
 #define NEAR_OFFSET_UNCHECKED(at) NEAR_INDEX(at) NEAR_SHIFT_LEFT(at, 20)
 #define NEAR_OFFSET(at, p)                                                                         \

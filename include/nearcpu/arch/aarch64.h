@@ -34,6 +34,7 @@
 	"ldr %w[near_tmp], [%x[near_area], #20]\n\t"                                               \
 	"madd %w[" #dst "], %w[near_tmp], %w[near_general], %w[" #dst "]\n"                        \
 	"75:\n\t"
+#define NEAR__INDEX_CID(dst) "ldr %w[" #dst "], [%x[near_area], #24]\n\t"
 #define NEAR__INDEX_CPU(dst) "ldr %w[" #dst "], [%x[near_area], #4]\n\t"
 
 #define NEAR__MEM(base, off) ", [%x[" #base "], #" #off "]\n\t" NEAR__MARK_OFFSET(off)
@@ -41,6 +42,8 @@
 #define NEAR_LOAD2(dst, base, off) "ldrh %w[" #dst "]" NEAR__MEM(base, off)
 #define NEAR_LOAD4(dst, base, off) "ldr %w[" #dst "]" NEAR__MEM(base, off)
 #define NEAR_LOAD8(dst, base, off) "ldr %x[" #dst "]" NEAR__MEM(base, off)
+#define NEAR_LOAD8X(dst, base, index)                                                              \
+	"ldr %x[" #dst "], [%x[" #base "], %x[" #index "]]\n\t"
 #define NEAR_STORE1(src, base, off) "strb %w[" #src "]" NEAR__MEM(base, off)
 #define NEAR_STORE2(src, base, off) "strh %w[" #src "]" NEAR__MEM(base, off)
 #define NEAR_STORE4(src, base, off) "str %w[" #src "]" NEAR__MEM(base, off)
@@ -59,6 +62,11 @@
 #define NEAR_ADD(dst, src) NEAR__OP3("add", dst, src)
 /* add of a negative number is assembled as sub. */
 #define NEAR_ADD_CONST(dst, n) "add %x[" #dst "], %x[" #dst "], #" #n "\n\t"
+#define NEAR__ANY "r"
+#define NEAR_ADD_MEM8(src, base, off)                                                              \
+	NEAR_LOAD8(near_tmp, base, off)                                                            \
+	NEAR_ADD(near_tmp, src)                                                                    \
+	NEAR_STORE8(near_tmp, base, off)
 #define NEAR_SUB(dst, src) NEAR__OP3("sub", dst, src)
 #define NEAR_AND(dst, src) NEAR__OP3("and", dst, src)
 #define NEAR_OR(dst, src) NEAR__OP3("orr", dst, src)

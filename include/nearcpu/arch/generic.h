@@ -13,11 +13,13 @@
 #define NEAR__SYS_MEMBARRIER (-1)
 
 #define NEAR__INDEX(dst) ""
+#define NEAR__INDEX_CID(dst) ""
 #define NEAR__INDEX_CPU(dst) ""
 #define NEAR_LOAD1(dst, base, off) ""
 #define NEAR_LOAD2(dst, base, off) ""
 #define NEAR_LOAD4(dst, base, off) ""
 #define NEAR_LOAD8(dst, base, off) ""
+#define NEAR_LOAD8X(dst, base, index) ""
 #define NEAR_STORE1(src, base, off) ""
 #define NEAR_STORE2(src, base, off) ""
 #define NEAR_STORE4(src, base, off) ""
@@ -29,6 +31,8 @@
 #define NEAR_MOVE(dst, src) ""
 #define NEAR_ADD(dst, src) ""
 #define NEAR_ADD_CONST(dst, n) ""
+#define NEAR__ANY "r"
+#define NEAR_ADD_MEM8(src, base, off) ""
 #define NEAR_SUB(dst, src) ""
 #define NEAR_AND(dst, src) ""
 #define NEAR_OR(dst, src) ""

@@ -34,6 +34,7 @@
 	"lwu %[near_tmp], 24(%[near_area])\n\t"                                                    \
 	"add %[" #dst "], %[" #dst "], %[near_tmp]\n"                                              \
 	"75:\n\t"
+#define NEAR__INDEX_CID(dst) "lwu %[" #dst "], 24(%[near_area])\n\t"
 #define NEAR__INDEX_CPU(dst) "lwu %[" #dst "], 4(%[near_area])\n\t"
 
 #define NEAR__MEM(reg, base, off)                                                                  \
@@ -42,6 +43,8 @@
 #define NEAR_LOAD2(dst, base, off) "lhu" NEAR__MEM(dst, base, off)
 #define NEAR_LOAD4(dst, base, off) "lwu" NEAR__MEM(dst, base, off)
 #define NEAR_LOAD8(dst, base, off) "ld" NEAR__MEM(dst, base, off)
+#define NEAR_LOAD8X(dst, base, index)                                                              \
+	"add %[near_tmp], %[" #base "], %[" #index "]\n\t" NEAR_LOAD8(dst, near_tmp, 0)
 #define NEAR_STORE1(src, base, off) "sb" NEAR__MEM(src, base, off)
 #define NEAR_STORE2(src, base, off) "sh" NEAR__MEM(src, base, off)
 #define NEAR_STORE4(src, base, off) "sw" NEAR__MEM(src, base, off)
@@ -58,6 +61,11 @@
 #define NEAR_MOVE(dst, src) "mv %[" #dst "], %[" #src "]\n\t"
 #define NEAR_ADD(dst, src) NEAR__OP3("add", dst, src)
 #define NEAR_ADD_CONST(dst, n) "addi %[" #dst "], %[" #dst "], " #n "\n\t"
+#define NEAR__ANY "r"
+#define NEAR_ADD_MEM8(src, base, off)                                                              \
+	NEAR_LOAD8(near_tmp, base, off)                                                            \
+	NEAR_ADD(near_tmp, src)                                                                    \
+	NEAR_STORE8(near_tmp, base, off)
 #define NEAR_SUB(dst, src) NEAR__OP3("sub", dst, src)
 #define NEAR_AND(dst, src) NEAR__OP3("and", dst, src)
 #define NEAR_OR(dst, src) NEAR__OP3("or", dst, src)

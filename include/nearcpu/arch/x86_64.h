@@ -35,6 +35,7 @@
 	"imull 20(%q[near_area]), %k[" #dst "]\n\t"                                                \
 	"addl 24(%q[near_area]), %k[" #dst "]\n"                                                   \
 	"75:\n\t"
+#define NEAR__INDEX_CID(dst) "movl 24(%q[near_area]), %k[" #dst "]\n\t"
 #define NEAR__INDEX_CPU(dst) "movl 4(%q[near_area]), %k[" #dst "]\n\t"
 
 #define NEAR__MEM(base, off) #off "(%q[" #base "])"
@@ -43,6 +44,7 @@
 #define NEAR_LOAD2(dst, base, off) "movzwl " NEAR__MEM(base, off) ", %k[" #dst "]" NEAR__END(off)
 #define NEAR_LOAD4(dst, base, off) "movl " NEAR__MEM(base, off) ", %k[" #dst "]" NEAR__END(off)
 #define NEAR_LOAD8(dst, base, off) "movq " NEAR__MEM(base, off) ", %q[" #dst "]" NEAR__END(off)
+#define NEAR_LOAD8X(dst, base, index) "movq (%q[" #base "], %q[" #index "]), %q[" #dst "]\n\t"
 #define NEAR_STORE1(src, base, off) "movb %b[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
 #define NEAR_STORE2(src, base, off) "movw %w[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
 #define NEAR_STORE4(src, base, off) "movl %k[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
@@ -63,6 +65,9 @@
 #define NEAR_MUL(dst, src) "imulq %q[" #src "], %q[" #dst "]\n\t"
 #define NEAR_SHIFT_LEFT(dst, n) "shlq $" #n ", %q[" #dst "]\n\t"
 #define NEAR_SHIFT_RIGHT(dst, n) "shrq $" #n ", %q[" #dst "]\n\t"
+
+#define NEAR__ANY "er"
+#define NEAR_ADD_MEM8(src, base, off) "addq %q[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
 
 #define NEAR__BRANCH_IF(cond, a, b, label)                                                         \
 	"cmpq %q[" #b "], %q[" #a "]\n\t"                                                          \

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* Aligned blocks: a class whose size is a multiple of the alignment, else whole granules. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+
+#include "fast.h"
+
+#define PAGE ((size_t)4096)
+
+static bool is_power_of_two(size_t n)
+{
+	return n && !(n & (n - 1));
+}
+
+/* Spans begin at granules, so blocks stand at multiples of what divides their size. 0: no class. */
+static unsigned aligned_class(size_t align, size_t n)
+{
+	unsigned class;
+
+	n = n < align ? align : n;
+	if (align > NEAR__GRANULE || n > NEAR__SMALL_MAX)
+		return 0;
+	class = near__class_compute(n);
+	while (class <= NEAR__SIZES && near__sizes[class].size & (align - 1))
+		class ++;
+	return class <= NEAR__SIZES ? class : 0;
+}
+
+void *near__alloc_aligned(size_t align, size_t n)
+{
+	unsigned class;
+	bool zero;
+	void *p;
+
+	if (align <= 8 || (align == 16 && n > 8))
+		return near__alloc(n);
+	if (!near__heap_ready())
+		return near__no_memory();
+	class = aligned_class(align, n);
+	if (class)
+		return near__alloc_class(class);
+	p = near__large_alloc(n ? n : 1, align, &zero);
+	return p ? p : near__no_memory();
+}
+
+NEAR__ENTRY int posix_memalign(void **out, size_t align, size_t n)
+{
+	int saved = errno;
+	void *p;
+
+	if (!is_power_of_two(align) || align % sizeof(void *))
+		return EINVAL;
+	p = near__alloc_aligned(align, n);
+	errno = saved;
+	if (!p)
+		return ENOMEM;
+	*out = p;
+	return 0;
+}
+
+/* As glibc: what is no power of two is rounded up to one. */
+NEAR__ENTRY void *memalign(size_t align, size_t n)
+{
+	size_t power = 16;
+
+	if (align > SIZE_MAX / 2 + 1) {
+		errno = EINVAL;
+		return NULL;
+	}
+	while (power < align)
+		power *= 2;
+	return near__alloc_aligned(power, n);
+}
+
+NEAR__ENTRY void *aligned_alloc(size_t align, size_t n)
+{
+	return memalign(align, n);
+}
+
+NEAR__ENTRY void *valloc(size_t n)
+{
+	return near__alloc_aligned(PAGE, n);
+}
+
+NEAR__ENTRY void *pvalloc(size_t n)
+{
+	if (n > SIZE_MAX - PAGE)
+		return near__no_memory();
+	return near__alloc_aligned(PAGE, (n + PAGE - 1) & ~(PAGE - 1));
+}

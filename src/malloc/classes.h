@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* classes: the sizes that small blocks come in. 8, then steps of 16 up to 128, then four for each
+ * doubling: rounding up wastes a fifth of a block at most, a tenth on average. */
+#ifndef NEARCPU_MALLOC_CLASSES_H
+#define NEARCPU_MALLOC_CLASSES_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Classes are numbered from 1. 0 is none. */
+#define NEAR__SIZES 41
+#define NEAR__SMALL_MAX ((size_t)32768)
+/* Sizes up to here are looked up in a table, the others computed. */
+#define NEAR__TABLE_MAX ((size_t)1024)
+
+struct near__size {
+	uint32_t size;
+	uint32_t reciprocal; /* offset * reciprocal >> 32 is offset / size, for offsets in a span */
+	uint16_t objects;    /* in a span */
+	uint8_t granules;    /* of a span */
+	uint8_t batch;       /* blocks that move between the layers at once: 16 KiB, at most 128 */
+};
+extern const struct near__size near__sizes[NEAR__SIZES + 1];
+
+/* The class of n, 1 to NEAR__SMALL_MAX, computed. */
+static inline unsigned near__class_above_128(size_t n)
+{
+	unsigned e = 63 - (unsigned)__builtin_clzl(n - 1);
+
+	return 10 + (e - 7) * 4 + (unsigned)((n - 1) >> (e - 2) & 3);
+}
+
+static inline unsigned near__class_compute(size_t n)
+{
+	if (n <= 8)
+		return 1;
+	return n <= 128 ? 1 + (unsigned)(n + 15) / 16 : near__class_above_128(n);
+}
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#include "conf.h"
+
+#define FIELD(f) offsetof(struct near__malloc_conf, f)
+
+static const struct near__setting list[] = {
+	{"malloc_check", "0", FIELD(check), 0},
+	{"malloc_check", "1", FIELD(check), 1},
+	{"malloc_background", "0", FIELD(background), 0},
+	{"malloc_background", "1", FIELD(background), 1},
+	{"malloc_age", NEAR__CONF_NUMBER, FIELD(age_ms), 0},
+	{"malloc_cache", NEAR__CONF_NUMBER, FIELD(cache), 0},
+	{"malloc_stats", NEAR__CONF_TEXT, FIELD(stats), 0},
+	{"heap_profile", NEAR__CONF_TEXT, FIELD(profile), 0},
+	{"heap_sample", NEAR__CONF_NUMBER, FIELD(heap_sample), 0},
+};
+
+static const struct near__settings settings = {
+	.list = list,
+	.count = sizeof(list) / sizeof(list[0]),
+	.prefixes = near__conf_malloc_prefixes,
+	.prefix_count = sizeof(near__conf_malloc_prefixes) / sizeof(near__conf_malloc_prefixes[0]),
+	.own = 1,
+	.keys = "malloc_check:0|1, malloc_background:0|1, malloc_age:MILLISECONDS, "
+		"malloc_cache:BYTES, malloc_stats:FILE, heap_profile:PREFIX, heap_sample:BYTES",
+};
+
+struct near__malloc_conf near__malloc_conf = {
+	.age_ms = 1000,
+	.cache = (uint64_t)64 << 20,
+	.heap_sample = (uint64_t)512 << 10,
+};
+
+void near__malloc_conf_read(void)
+{
+	near__conf_read_part(&settings, &near__malloc_conf);
+}

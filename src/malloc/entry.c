@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* malloc, free, calloc, realloc: glibc's semantics. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <malloc.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fast.h"
+
+const uint16_t near__entry_offsets[NEAR__TABLE_MAX / 8 + 1] = {
+	16,  16,  32,  48,  48,  64,  64,  80,  80,  96,  96,  112, 112, 128, 128, 144, 144,
+	160, 160, 160, 160, 176, 176, 176, 176, 192, 192, 192, 192, 208, 208, 208, 208, 224,
+	224, 224, 224, 224, 224, 224, 224, 240, 240, 240, 240, 240, 240, 240, 240, 256, 256,
+	256, 256, 256, 256, 256, 256, 272, 272, 272, 272, 272, 272, 272, 272, 288, 288, 288,
+	288, 288, 288, 288, 288, 288, 288, 288, 288, 288, 288, 288, 288, 304, 304, 304, 304,
+	304, 304, 304, 304, 304, 304, 304, 304, 304, 304, 304, 304, 320, 320, 320, 320, 320,
+	320, 320, 320, 320, 320, 320, 320, 320, 320, 320, 320, 336, 336, 336, 336, 336, 336,
+	336, 336, 336, 336, 336, 336, 336, 336, 336, 336,
+};
+
+void *near__no_memory(void)
+{
+	errno = ENOMEM;
+	return NULL;
+}
+
+static unsigned class_of(size_t n)
+{
+	return n <= NEAR__TABLE_MAX ? near__entry_offsets[(n + 7) >> 3] / sizeof(struct near__entry)
+				    : near__class_above_128(n);
+}
+
+void *near__alloc_class(unsigned class)
+{
+	void *p = near__heap.front ? near__front_alloc(class) : near__local_alloc(class);
+
+	return p ? p : near__no_memory();
+}
+
+static void *alloc_large(size_t n)
+{
+	bool zero;
+	void *p = near__large_alloc(n, 1, &zero);
+
+	return p ? p : near__no_memory();
+}
+
+__attribute__((noinline)) void *near__alloc_slow(size_t n)
+{
+	uint64_t list;
+
+	if (n < near__heap.slot_limit && near__pop_by_slot(near__entry_for(n), &list))
+		return near__block_of(list);
+	if (!near__heap_ready())
+		return near__no_memory();
+	return n <= NEAR__SMALL_MAX ? near__alloc_class(class_of(n)) : alloc_large(n);
+}
+
+static void free_class(void *p, unsigned class)
+{
+	if (!near__heap.front)
+		near__local_free(class, p);
+	else if (!near__push_by_slot(near__entry_of(class), p, near__offset_of(p)))
+		near__front_free(class, p);
+}
+
+__attribute__((noinline)) void near__free_slow(void *p)
+{
+	uint64_t offset = near__offset_of(p);
+	unsigned class;
+
+	if (!p)
+		return;
+	if (offset >= near__heap.blocks.committed)
+		near__heap_die("free of a pointer that is not from here", p);
+	class = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
+	if (class == NEAR__LARGE)
+		near__large_free(p);
+	else if (class - 1 < NEAR__SIZES)
+		free_class(p, class);
+	else
+		near__heap_die("free of a pointer that is not allocated", p);
+}
+
+NEAR__ENTRY void *malloc(size_t n)
+{
+	return near__alloc(n);
+}
+
+NEAR__ENTRY void free(void *p)
+{
+	near__free(p);
+}
+
+NEAR__ENTRY void *calloc(size_t n, size_t size)
+{
+	size_t bytes;
+	bool zero = false;
+	void *p;
+
+	if (__builtin_mul_overflow(n, size, &bytes))
+		return near__no_memory();
+	if (bytes > NEAR__SMALL_MAX && near__heap_ready()) {
+		p = near__large_alloc(bytes, 1, &zero);
+		if (!p)
+			return near__no_memory();
+	} else {
+		p = near__alloc(bytes);
+	}
+	if (p && !zero)
+		memset(p, 0, bytes);
+	return p;
+}
+
+/* What stands in a block of n bytes at least. */
+static size_t size_of(void *p)
+{
+	uint64_t offset = near__offset_of(p);
+	unsigned class;
+
+	if (offset >= near__heap.blocks.committed)
+		near__heap_die("use of a pointer that is not from here", p);
+	class = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
+	if (class == NEAR__LARGE)
+		return near__large_size(p);
+	if (class - 1 >= NEAR__SIZES)
+		near__heap_die("use of a pointer that is not allocated", p);
+	return near__sizes[class].size;
+}
+
+static void *move(void *p, size_t had, size_t n)
+{
+	void *q = near__alloc(n);
+
+	if (!q)
+		return NULL;
+	memcpy(q, p, had < n ? had : n);
+	near__free(p);
+	return q;
+}
+
+NEAR__ENTRY void *realloc(void *p, size_t n)
+{
+	size_t had;
+	void *q;
+
+	if (!p)
+		return near__alloc(n);
+	if (n == 0) {
+		near__free(p);
+		return NULL;
+	}
+	had = size_of(p);
+	if (had > NEAR__SMALL_MAX && n > NEAR__SMALL_MAX) {
+		q = near__large_resize(p, n);
+		return q ? q : near__no_memory();
+	}
+	return n <= had && n > had / 2 ? p : move(p, had, n);
+}
+
+NEAR__ENTRY void *reallocarray(void *p, size_t n, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(n, size, &bytes))
+		return near__no_memory();
+	return realloc(p, bytes);
+}
+
+NEAR__ENTRY size_t malloc_usable_size(void *p)
+{
+	return p ? size_of(p) : 0;
+}

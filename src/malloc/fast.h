@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* fast: the paths that nearly every call takes, for the entry points to inline. */
+#ifndef NEARCPU_MALLOC_FAST_H
+#define NEARCPU_MALLOC_FAST_H
+
+#include "front.h"
+
+/* An entry point: of the drop-in, hence visible. */
+#define NEAR__ENTRY __attribute__((visibility("default")))
+
+/* Where the entry of the class of (n + 7) / 8 stands. */
+extern const uint16_t near__entry_offsets[NEAR__TABLE_MAX / 8 + 1]
+	__attribute__((visibility("hidden")));
+
+/* entry.c: what the fast paths could not do. They set errno. */
+void *near__alloc_slow(size_t n);
+void near__free_slow(void *p);
+void *near__no_memory(void);
+
+static inline struct near__entry *near__entry_for(size_t n)
+{
+	return (struct near__entry *)((char *)near__heap.front + near__entry_offsets[(n + 7) >> 3]);
+}
+
+static inline void *near__block_of(uint64_t list)
+{
+	uint64_t *p = (uint64_t *)(near__heap.base + list);
+
+	*p = 0; /* no link: it is in use */
+	return p;
+}
+
+static inline void *near__alloc(size_t n)
+{
+	uint64_t list;
+
+	if (NEAR__LIKELY(n < near__heap.cid_limit) &&
+	    NEAR__LIKELY(near__pop_by_cid(near__entry_for(n), &list)))
+		return near__block_of(list);
+	return near__alloc_slow(n);
+}
+
+static inline void near__free(void *p)
+{
+	uint64_t offset = near__offset_of(p);
+	unsigned class;
+
+	if (NEAR__LIKELY(offset < near__heap.cid_size)) {
+		class = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
+		if (NEAR__LIKELY(class - 1 < NEAR__SIZES) &&
+		    NEAR__LIKELY(near__push_by_cid(near__entry_of(class), p, offset)))
+			return;
+	}
+	near__free_slow(p);
+}
+
+#endif

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT */
+/* front: a slot's caches, and the sequences that change them.
+ *
+ * The copy of a slot has for each class a list of free blocks in one word (heap.h) and a stash: an
+ * array of lists, and how many of them count. Each operation commits by one store: of the list's
+ * word, or of the stash's number, beyond which nobody looks.
+ *
+ * Who can be between which two instructions: another thread of the same slot, a signal handler, a
+ * migration: the kernel aborts the sequence. A thread that is not live, the child of a vfork among
+ * them, has the slot that is never open, in which all is 0; so has one that nobody used: 0 is a
+ * list without a block to take and without room.
+ *
+ * Who takes what another slot has (drain.c) exchanges the word for NEAR__CLOSED_LIST, which is as
+ * barren, and fences. A sequence that had loaded the word before may commit up to the fence. Then
+ * the word is not what the closer stored: what it took has been changed, it takes the new word the
+ * same way. After the fence nobody has the old one. There is no second fence, since what is opened
+ * again is one word: a sequence sees either. */
+#ifndef NEARCPU_MALLOC_FRONT_H
+#define NEARCPU_MALLOC_FRONT_H
+
+#include "heap.h"
+
+#define NEAR__STASH 64
+
+/* `count` has two numbers, which change before the commit, and so once more for each sequence that
+ * is aborted in between: the low two bytes are the room, about how many more blocks the list may
+ * get; the others, how many were taken. */
+struct near__entry {
+	uint64_t list;
+	union {
+		uint64_t count;
+		uint16_t room;
+	};
+};
+#define NEAR__TAKEN_SHIFT 16
+#define NEAR__ONE_TAKEN (((uint64_t)1 << NEAR__TAKEN_SHIFT) + 1) /* which makes room, too */
+
+struct near__front {
+	struct near__entry entries[NEAR__SIZES + 1];
+	uint32_t stashed[NEAR__SIZES + 1]; /* lists in the stash, and 1; 0: not in use yet */
+	uint32_t fewest[NEAR__SIZES + 1];  /* since the last step of age; about */
+	uint64_t stash[NEAR__SIZES + 1][NEAR__STASH];
+};
+_Static_assert(offsetof(struct near__entry, count) == 8, "the sequences");
+
+/* The entry of a class, in the copy that all addresses are made from. */
+static inline struct near__entry *near__entry_of(unsigned class)
+{
+	return &((struct near__front *)near__heap.front)->entries[class];
+}
+
+#define NEAR__AT_CID(at, p) NEAR_INDEX_CID(at) NEAR_SHIFT_LEFT(at, 20) NEAR_ADD(at, p)
+#define NEAR__AT_SLOT(at, p) NEAR_SLOT_UNCHECKED(at, p)
+
+/* clang-format off */
+
+/* w = entry.list; rest = link of its first block; entry.list = rest commits, if that is a link.
+ * Reading the block is sound: nobody else takes it off this list while the sequence runs.
+ * False: aborted, or there was no block. */
+#define NEAR__DEFINE_POP(name, AT)                                                                 \
+	static inline bool name(struct near__entry *entry, uint64_t *list)                         \
+	{                                                                                          \
+		uint64_t at, w, rest, tmp;                                                         \
+												   \
+		if (!NEAR__HAS_SEQ)                                                                \
+			return false;                                                              \
+		__asm__ volatile __inline__ goto(                                                  \
+			NEAR_SEQ_BEGIN                                                             \
+			AT(at, entry)                                                              \
+			NEAR_LOAD8(w, at, 0)                                                       \
+			NEAR_LOAD8X(rest, base, w)                                                 \
+			NEAR_SUB(rest, mark)                                                       \
+			NEAR_BRANCH_NOT_BELOW(rest, limit, near_failed)                            \
+			NEAR_ADD_MEM8(one, at, 8)                                                  \
+			NEAR_COMMIT8(rest, at, 0)                                                  \
+			: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [w] "=&r"(w), [rest] "=&r"(rest)      \
+			: NEAR_SEQ_IN, [entry] "r"(entry), [base] "r"(near__heap.base),            \
+			  [mark] "r"(NEAR__MARK), [limit] "r"(near__heap.slot_size),               \
+			  [one] NEAR__ANY(NEAR__ONE_TAKEN)                                         \
+			: NEAR_SEQ_CLOBBER                                                         \
+			: near_failed);                                                            \
+		NEAR_SEQ_EDGE;                                                                     \
+		*list = w;                                                                         \
+		return true;                                                                       \
+	near_failed:                                                                               \
+		NEAR_SEQ_EDGE;                                                                     \
+		return false;                                                                      \
+	}
+
+/* link of p = entry.list; entry.list = p commits. p is the caller's alone until then, so writing it
+ * again is harmless.
+ * False: aborted, or there is no room, or p is the first block already. */
+#define NEAR__DEFINE_PUSH(name, AT)                                                                \
+	static inline bool name(struct near__entry *entry, void *p, uint64_t offset)               \
+	{                                                                                          \
+		uint64_t at, w, tmp;                                                               \
+												   \
+		if (!NEAR__HAS_SEQ)                                                                \
+			return false;                                                              \
+		__asm__ volatile __inline__ goto(                                                  \
+			NEAR_SEQ_BEGIN                                                             \
+			AT(at, entry)                                                              \
+			NEAR_LOAD2(w, at, 8)                                                       \
+			NEAR_BRANCH_ZERO(w, near_failed)                                           \
+			NEAR_LOAD8(w, at, 0)                                                       \
+			NEAR_BRANCH_EQ(w, offset, near_failed)                                     \
+			NEAR_ADD(w, mark)                                                          \
+			NEAR_STORE8(w, p, 0)                                                       \
+			NEAR_ADD_MEM8(one, at, 8)                                                  \
+			NEAR_COMMIT8(offset, at, 0)                                                \
+			: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [w] "=&r"(w)                          \
+			: NEAR_SEQ_IN, [entry] "r"(entry), [p] "r"(p), [offset] "r"(offset),       \
+			  [mark] "r"(NEAR__MARK), [one] NEAR__ANY((int64_t)-1)                     \
+			: NEAR_SEQ_CLOBBER                                                         \
+			: near_failed);                                                            \
+		NEAR_SEQ_EDGE;                                                                     \
+		return true;                                                                       \
+	near_failed:                                                                               \
+		NEAR_SEQ_EDGE;                                                                     \
+		return false;                                                                      \
+	}
+/* clang-format on */
+
+NEAR__DEFINE_POP(near__pop_by_cid, NEAR__AT_CID)
+NEAR__DEFINE_POP(near__pop_by_slot, NEAR__AT_SLOT)
+NEAR__DEFINE_PUSH(near__push_by_cid, NEAR__AT_CID)
+NEAR__DEFINE_PUSH(near__push_by_slot, NEAR__AT_SLOT)
+
+#endif

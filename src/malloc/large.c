@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks of whole granules. The number of its granules stands in `owner` of the first. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "heap.h"
+
+#define MAX_GRANULES ((size_t)1 << 30)
+/* From here on moving the pages costs less than copying what is in them. */
+#define MOVE_GRANULES 32u
+
+/* 0: too many. */
+static uint32_t granules_for(size_t size)
+{
+	size_t count = (size >> NEAR__GRANULE_SHIFT) + (size % NEAR__GRANULE != 0);
+
+	return count > MAX_GRANULES ? 0 : (uint32_t)count;
+}
+
+static void *make(uint32_t first, uint32_t count)
+{
+	near__heap.owner[first] = count;
+	near__heap.kind[first] = NEAR__LARGE;
+	return near__granule_at(first);
+}
+
+void *near__large_alloc(size_t size, size_t align, bool *zero)
+{
+	uint32_t count = granules_for(size), step = granules_for(align), first;
+
+	if (!count || !step)
+		return NULL;
+	first = near__pages_alloc(count, step, zero);
+	return first == NEAR__NONE ? NULL : make(first, count);
+}
+
+/* The first granule of a block. */
+static uint32_t first_of(const void *p)
+{
+	uint32_t granule = near__granule_of(p);
+
+	if (p != near__granule_at(granule))
+		near__heap_die("a pointer into a block", p);
+	return granule;
+}
+
+size_t near__large_size(const void *p)
+{
+	return (size_t)near__heap.owner[first_of(p)] << NEAR__GRANULE_SHIFT;
+}
+
+void near__large_free(void *p)
+{
+	uint32_t first = first_of(p);
+
+	near__pages_free(first, near__heap.owner[first], true);
+	near__age();
+}
+
+/* The pages move, the place where they were is left without any. */
+static bool move_pages(void *to, void *from, size_t size)
+{
+	int saved = errno;
+	void *at = mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
+
+	errno = saved;
+	return at != MAP_FAILED;
+}
+
+static void *move(void *p, uint32_t had, uint32_t wanted)
+{
+	size_t size = (size_t)had << NEAR__GRANULE_SHIFT;
+	bool zero, moved;
+	uint32_t first = near__pages_alloc(wanted, 1, &zero);
+	void *q;
+
+	if (first == NEAR__NONE)
+		return NULL;
+	q = make(first, wanted);
+	moved = had >= MOVE_GRANULES && move_pages(q, p, size);
+	if (!moved)
+		memcpy(q, p, size);
+	near__pages_free(near__granule_of(p), had, !moved);
+	return q;
+}
+
+void *near__large_resize(void *p, size_t size)
+{
+	uint32_t first = first_of(p), had = near__heap.owner[first], wanted = granules_for(size);
+
+	if (!wanted)
+		return NULL;
+	if (wanted < had) {
+		make(first, wanted);
+		near__pages_free(first + wanted, had - wanted, true);
+	}
+	if (wanted <= had)
+		return p;
+	if (near__pages_grow(first, had, wanted))
+		return make(first, wanted);
+	return move(p, had, wanted);
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks for threads that have no slot.
+ *
+ * Where the process has no sequences at all, each thread has lists of its own, given back when it
+ * ends. Where it has, few threads come here, for a short time: the child of a vfork, one whose
+ * registration has ended; they share lists under a lock. */
+#define _GNU_SOURCE
+#include <pthread.h>
+
+#include "heap.h"
+
+struct local {
+	uint64_t lists[NEAR__SIZES + 1];
+	uint8_t counts[NEAR__SIZES + 1]; /* blocks that came since the list was empty */
+	uint32_t number, next;
+};
+
+static __thread struct local *mine __attribute__((tls_model("initial-exec")));
+static struct local shared; /* of threads that end, too */
+static uint32_t spare;      /* those of threads that ended */
+static struct near_lock lock;
+static pthread_key_t key;
+static bool has_key;
+
+static void give_lists(struct local *l)
+{
+	for (unsigned c = 1; c <= NEAR__SIZES; c++) {
+		uint64_t list = l->lists[c];
+
+		l->lists[c] = 0;
+		if (!near__list_is_empty(list))
+			near__central_give(c, list);
+	}
+}
+
+/* Later destructors of this thread come to the shared lists. */
+static void at_thread_exit(void *local)
+{
+	struct local *l = local;
+
+	mine = &shared;
+	give_lists(l);
+	near_lock_lock(&lock);
+	l->next = spare;
+	spare = l->number;
+	near_lock_unlock(&lock);
+}
+
+/* pthread_setspecific may allocate: it comes back here, and finds the shared lists. */
+static struct local *start(void)
+{
+	struct local *l;
+	uint32_t number;
+
+	mine = &shared;
+	if (near__heap.front || !has_key)
+		return mine;
+	near_lock_lock(&lock);
+	number = spare;
+	if (number)
+		spare = ((struct local *)near__meta_at(number))->next;
+	near_lock_unlock(&lock);
+	if (!number)
+		number = near__meta_alloc(sizeof(*l));
+	if (!number)
+		return mine;
+	l = near__meta_at(number);
+	l->number = number;
+	if (pthread_setspecific(key, l)) {
+		at_thread_exit(l);
+		return mine;
+	}
+	return mine = l;
+}
+
+static void *alloc_from(struct local *l, unsigned class)
+{
+	if (near__list_is_empty(l->lists[class])) {
+		l->lists[class] = near__central_take(class);
+		l->counts[class] = near__sizes[class].batch;
+	}
+	l->counts[class] -= l->counts[class] != 0;
+	return near__list_is_empty(l->lists[class]) ? NULL : near__list_take(&l->lists[class]);
+}
+
+static void free_to(struct local *l, unsigned class, void *p)
+{
+	if (l->lists[class] == near__offset_of(p))
+		near__heap_die("double free", p);
+	if (l->counts[class] == near__sizes[class].batch) {
+		near__central_give(class, l->lists[class]);
+		l->lists[class] = NEAR__EMPTY_LIST;
+		l->counts[class] = 0;
+	}
+	if (near__list_is_empty(l->lists[class]))
+		l->lists[class] = NEAR__EMPTY_LIST;
+	near__list_put(&l->lists[class], p);
+	l->counts[class]++;
+}
+
+void *near__local_alloc(unsigned class)
+{
+	struct local *l = mine ? mine : start();
+	void *p;
+
+	if (NEAR__LIKELY(l != &shared))
+		return alloc_from(l, class);
+	near_lock_lock(&lock);
+	p = alloc_from(l, class);
+	near_lock_unlock(&lock);
+	return p;
+}
+
+void near__local_free(unsigned class, void *p)
+{
+	struct local *l = mine ? mine : start();
+
+	if (NEAR__LIKELY(l != &shared)) {
+		free_to(l, class, p);
+		return;
+	}
+	near_lock_lock(&lock);
+	free_to(l, class, p);
+	near_lock_unlock(&lock);
+}
+
+void near__local_init(void)
+{
+	has_key = pthread_key_create(&key, at_thread_exit) == 0;
+}
+
+void near__local_fork(near__fork_step *step)
+{
+	step(&lock);
+}

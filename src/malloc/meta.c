@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* Descriptors, one behind the other. Their users keep those that they do not need. */
+#include "heap.h"
+
+static struct near_lock lock;
+static size_t used = 16; /* number 0 is none */
+
+uint32_t near__meta_alloc(size_t size)
+{
+	uint32_t number = 0;
+
+	size = (size + 15) & ~(size_t)15;
+	near_lock_lock(&lock);
+	if (near__range_commit(&near__heap.meta, used + size)) {
+		number = (uint32_t)(used / 16);
+		used += size;
+	}
+	near_lock_unlock(&lock);
+	return number;
+}
+
+void near__meta_fork(near__fork_step *step)
+{
+	step(&lock);
+}
