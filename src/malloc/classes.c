@@ -2,7 +2,7 @@
 #include "classes.h"
 
 #define GRANULE 16384
-#define BATCH(size) ((size) > 16384 ? 1 : 16384 / (size) > 128 ? 128 : 16384 / (size))
+#define BATCH(size) ((uint8_t)((size) > 16384 ? 1 : 16384 / (size) > 128 ? 128 : 16384 / (size)))
 #define SIZE(size, granules)                                                                       \
 	{                                                                                          \
 		size, (uint32_t)((UINT64_C(0x100000000) + (size)-1) / (size)),                     \
