@@ -29,6 +29,7 @@ struct central {
 	uint32_t lists[QUARTERS];   /* of spans with blocks here, by how many, the fewest first */
 	uint32_t spare;             /* descriptors without a span */
 	uint32_t transfers, fewest; /* since the last step of age */
+	struct near__central_stats stats;
 	uint64_t transfer[TRANSFERS];
 } __attribute__((aligned(NEAR__CACHE_LINE)));
 
@@ -142,6 +143,7 @@ static bool add_span(struct central *c, unsigned class)
 			near__heap.owner[first + g] = s->number;
 			near__heap.kind[first + g] = (uint8_t) class;
 		}
+		c->stats.spans++;
 		enter_list(c, s);
 	}
 	near_lock_unlock(&c->lock);
@@ -186,9 +188,11 @@ static unsigned take_blocks(struct central *c, char **blocks, unsigned wanted)
 	for (unsigned q = 0; q < QUARTERS && n < wanted; q++)
 		while (c->lists[q] && n < wanted) {
 			struct span *s = span_at(c->lists[q]);
-			unsigned had = n;
+			unsigned had = n, carved = s->carved;
 
 			n = take_from(s, blocks, n, wanted);
+			c->stats.out += n - had;
+			c->stats.carved += s->carved - carved;
 			enter_list(c, s);
 			if (n == had || s->carved < near__sizes[s->class].objects)
 				return n;
@@ -224,6 +228,7 @@ uint64_t near__central_take(unsigned class)
 		} else {
 			n = take_blocks(c, blocks, near__sizes[class].batch);
 		}
+		c->stats.refills += list || n;
 		near_lock_unlock(&c->lock);
 	} while (!list && !n && add_span(c, class));
 	near__age();
@@ -250,9 +255,12 @@ static struct span *give_block(struct central *c, struct span *s, char *p)
 		near__heap_die("double free", p);
 	s->bits[i / 64] |= bit;
 	s->here++;
+	c->stats.out--;
 	enter_list(c, s);
 	if (s->here < s->carved)
 		return NULL;
+	c->stats.spans--;
+	c->stats.carved -= s->carved;
 	leave_list(c, s);
 	return s;
 }
@@ -303,6 +311,7 @@ void near__central_give(unsigned class, uint64_t list)
 	bool kept = false;
 
 	near_lock_lock(&c->lock);
+	c->stats.spills++;
 	if (c->transfers < TRANSFERS) {
 		c->transfer[c->transfers++] = list;
 		kept = true;
@@ -344,6 +353,15 @@ void near__central_trim(void)
 {
 	for (unsigned class = 1; class <= NEAR__SIZES; class ++)
 		give_transfers(&centrals[class], true);
+}
+
+void near__central_stats(unsigned class, struct near__central_stats *out)
+{
+	struct central *c = &centrals[class];
+
+	near_lock_lock(&c->lock);
+	*out = c->stats;
+	near_lock_unlock(&c->lock);
 }
 
 void near__central_fork(near__fork_step *step)

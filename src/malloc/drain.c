@@ -19,6 +19,7 @@ struct drain {
 	struct near__front *front;
 	uint64_t lists[NEAR__SIZES + 1];
 	uint32_t stashed[NEAR__SIZES + 1];
+	uint16_t room[NEAR__SIZES + 1];
 	uint8_t open[NEAR__SIZES]; /* classes still to be closed */
 	unsigned n;
 };
@@ -40,7 +41,11 @@ static void close_entry(struct drain *d, unsigned class)
 		__atomic_exchange_n(&d->front->stashed[class], CLOSED_STASH, __ATOMIC_ACQ_REL);
 	uint64_t list = __atomic_exchange_n(&e->list, NEAR__CLOSED_LIST, __ATOMIC_ACQ_REL);
 
+	uint16_t room = __atomic_load_n(&e->room, __ATOMIC_RELAXED);
+
 	__atomic_store_n(&e->room, 0, __ATOMIC_RELAXED); /* the fence orders it */
+	if (room)
+		d->room[class] = room;
 	if (stashed != CLOSED_STASH)
 		d->stashed[class] = stashed;
 	if (list != NEAR__CLOSED_LIST)
@@ -55,6 +60,7 @@ static void close_all(struct drain *d)
 		for (unsigned i = 0; i < d->n; i++)
 			close_entry(d, d->open[i]);
 		near__fence();
+		__atomic_fetch_add(&near__drains.fences, 1, __ATOMIC_RELAXED);
 		for (unsigned i = 0; i < d->n; i++)
 			if (!is_closed(d->front, d->open[i]))
 				d->open[left++] = d->open[i];
@@ -71,11 +77,17 @@ static void give_class(struct drain *d, unsigned class)
 		near__central_give(class, d->front->stash[class][i]);
 	if (!near__list_is_empty(d->lists[class]))
 		near__central_give(class, d->lists[class]);
+	/* The entry is closed: nobody else changes it. */
+	__atomic_store_n(&d->front->settled[class],
+			 d->front->settled[class] + d->room[class] - near__sizes[class].batch,
+			 __ATOMIC_RELAXED);
 	__atomic_store_n(&d->front->stashed[class], 1, __ATOMIC_RELEASE);
 	__atomic_store_n(&e->room, near__sizes[class].batch, __ATOMIC_RELEASE);
 	/* Release: the stash was read, and the blocks are no longer ours. */
 	__atomic_store_n(&e->list, NEAR__EMPTY_LIST, __ATOMIC_RELEASE);
 }
+
+struct near__drains near__drains;
 
 void near__drain_slot(unsigned slot)
 {
@@ -90,6 +102,7 @@ void near__drain_slot(unsigned slot)
 	close_all(&d);
 	for (unsigned i = 0; i < n; i++)
 		give_class(&d, closed[i]);
+	__atomic_fetch_add(&near__drains.slots, 1, __ATOMIC_RELAXED);
 	near__gates_unlock();
 }
 

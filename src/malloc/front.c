@@ -2,13 +2,23 @@
 /* The slow paths of a slot's caches. */
 #include "front.h"
 
+#include <nearcpu/counter.h>
+
 #include "../gate.h"
 
 /* ---- sequences ---- */
 
 enum tried { ABORTED, REFUSED, COMMITTED };
 
-/* if (entry.list == empty) entry.room = room, entry.list = list commits. */
+/* From an entry to what its room lost. */
+static size_t settled_offset(unsigned class)
+{
+	return offsetof(struct near__front, settled) + class * sizeof(int64_t) -
+	       class * sizeof(struct near__entry);
+}
+
+/* if (entry.list == empty) settled += entry.room - room, entry.room = room, entry.list = list
+ * commits. */
 static enum tried fill(unsigned class, uint64_t list, uint64_t room)
 {
 	uint64_t at, w, tmp;
@@ -21,11 +31,17 @@ static enum tried fill(unsigned class, uint64_t list, uint64_t room)
 		NEAR_SLOT_UNCHECKED(at, entry)
 		NEAR_LOAD8(w, at, 0)
 		NEAR_BRANCH_NE(w, empty, near_other)
+		NEAR_LOAD2(w, at, 8)
+		NEAR_SUB(w, room)
+		NEAR_ADD(at, settled)
+		NEAR_ADD_MEM8(w, at, 0)
+		NEAR_SUB(at, settled)
 		NEAR_STORE2(room, at, 8)
 		NEAR_COMMIT8(list, at, 0)
 		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [w] "=&r"(w)
 		: NEAR_SEQ_IN, [entry] "r"(near__entry_of(class)), [list] "r"(list),
-		  [room] "r"(room), [empty] "r"(NEAR__EMPTY_LIST)
+		  [room] "r"(room), [empty] "r"(NEAR__EMPTY_LIST),
+		  [settled] "r"(settled_offset(class))
 		: NEAR_SEQ_CLOBBER
 		: near_failed, near_other);
 	/* clang-format on */
@@ -39,11 +55,11 @@ near_other:
 	return REFUSED;
 }
 
-/* old = entry.list; entry.room = that of an empty list, entry.list = empty commits, if there is
- * anything. */
+/* old = entry.list; settled += entry.room - room, entry.room = room, that of an empty list,
+ * entry.list = empty commits, if there is anything. */
 static enum tried take_list(unsigned class, uint64_t *old)
 {
-	uint64_t at, w, tmp;
+	uint64_t at, w, had, tmp;
 
 	if (!NEAR__HAS_SEQ)
 		return ABORTED;
@@ -53,12 +69,18 @@ static enum tried take_list(unsigned class, uint64_t *old)
 		NEAR_SLOT_UNCHECKED(at, entry)
 		NEAR_LOAD8(w, at, 0)
 		NEAR_BRANCH_BELOW(w, empty, near_failed)
+		NEAR_LOAD2(had, at, 8)
+		NEAR_SUB(had, room)
+		NEAR_ADD(at, settled)
+		NEAR_ADD_MEM8(had, at, 0)
+		NEAR_SUB(at, settled)
 		NEAR_STORE2(room, at, 8)
 		NEAR_BRANCH_EQ(w, empty, near_other)
 		NEAR_COMMIT8(empty, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [w] "=&r"(w)
+		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [w] "=&r"(w), [had] "=&r"(had)
 		: NEAR_SEQ_IN, [entry] "r"(near__entry_of(class)), [empty] "r"(NEAR__EMPTY_LIST),
-		  [room] "r"((uint64_t)near__sizes[class].batch)
+		  [room] "r"((uint64_t)near__sizes[class].batch),
+		  [settled] "r"(settled_offset(class))
 		: NEAR_SEQ_CLOBBER
 		: near_failed, near_other);
 	/* clang-format on */
@@ -165,6 +187,21 @@ near_other:
 
 /* ---- the own slot ---- */
 
+struct near__tally near__strays[NEAR__SIZES + 1];
+
+static struct near__tally *tally_of(unsigned class)
+{
+	return &((struct near__front *)near__heap.front)->tallies[class];
+}
+
+static void tally(int64_t *own, int64_t *stray)
+{
+	for (int i = 0; i < NEAR_SEQ_TRIES; i++)
+		if (NEAR__LIKELY(near__counter_try_add(own, 1)))
+			return;
+	__atomic_fetch_add(stray, 1, __ATOMIC_RELAXED); /* a sum: nothing is ordered by it */
+}
+
 /* No sequence changes a word that is 0, so that anybody may begin it. The stash comes first:
  * drain.c looks at the list. */
 static void begin(struct near__front *own, unsigned class)
@@ -212,8 +249,10 @@ static void put_away(unsigned class, uint64_t list)
 	for (int i = 0; i < NEAR_SEQ_TRIES; i++) {
 		enum tried tried = stash_push(class, list, stash_limit(class));
 
-		if (tried == COMMITTED)
+		if (tried == COMMITTED) {
+			tally(&tally_of(class)->spills, &near__strays[class].spills);
 			return;
+		}
 		if (tried == REFUSED || !open_own(class))
 			break;
 	}
@@ -244,8 +283,10 @@ static uint64_t get_list(unsigned class)
 	for (int i = 0; i < NEAR_SEQ_TRIES; i++) {
 		enum tried tried = stash_pop(class, &list);
 
-		if (tried == COMMITTED)
+		if (tried == COMMITTED) {
+			tally(&tally_of(class)->refills, &near__strays[class].refills);
 			return list;
+		}
 		if (tried == REFUSED)
 			break;
 	}
@@ -285,6 +326,7 @@ void *near__front_alloc(unsigned class)
 	if (near__list_is_empty(list))
 		return NULL;
 	p = near__list_take(&list);
+	tally(&tally_of(class)->taken, &near__strays[class].taken);
 	put_list(class, list);
 	return p;
 }

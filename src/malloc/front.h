@@ -35,13 +35,26 @@ struct near__entry {
 #define NEAR__TAKEN_SHIFT 16
 #define NEAR__ONE_TAKEN (((uint64_t)1 << NEAR__TAKEN_SHIFT) + 1) /* which makes room, too */
 
+/* What slow paths did, for near_malloc_stats. */
+struct near__tally {
+	int64_t taken;           /* blocks */
+	int64_t refills, spills; /* lists, from the stash and into it */
+};
+
 struct near__front {
 	struct near__entry entries[NEAR__SIZES + 1];
 	uint32_t stashed[NEAR__SIZES + 1]; /* lists in the stash, and 1; 0: not in use yet */
 	uint32_t fewest[NEAR__SIZES + 1];  /* since the last step of age; about */
+	/* What the room lost, in sum, each time it was set: room + settled is how many more blocks
+	 * were taken than put. About: once more for a sequence that is aborted in between. */
+	int64_t settled[NEAR__SIZES + 1];
+	struct near__tally tallies[NEAR__SIZES + 1];
 	uint64_t stash[NEAR__SIZES + 1][NEAR__STASH];
 };
 _Static_assert(offsetof(struct near__entry, count) == 8, "the sequences");
+
+/* The same for threads that lost their slot meanwhile. */
+extern struct near__tally near__strays[NEAR__SIZES + 1] __attribute__((visibility("hidden")));
 
 /* The entry of a class, in the copy that all addresses are made from. */
 static inline struct near__entry *near__entry_of(unsigned class)

@@ -120,6 +120,12 @@ uint32_t near__pages_alloc(uint32_t count, uint32_t align, bool *zero);
 void near__pages_free(uint32_t first, uint32_t count, bool dirty);
 bool near__pages_grow(uint32_t first, uint32_t count, uint32_t wanted);
 void near__pages_purge(uint64_t age_ms);
+struct near__pages_stats {
+	uint64_t top, free,
+		dirty;           /* granules; dirty: of free runs in which something was written */
+	uint64_t purged, purges; /* granules, and times, so far */
+};
+void near__pages_stats(struct near__pages_stats *out);
 
 static inline void *near__granule_at(uint32_t granule)
 {
@@ -133,6 +139,7 @@ static inline uint32_t near__granule_of(const void *p)
 
 /* meta.c: descriptors, never given back to the system; by number, in units of 16 bytes. */
 uint32_t near__meta_alloc(size_t size);
+size_t near__meta_used(void);
 static inline void *near__meta_at(uint32_t number)
 {
 	return near__heap.meta.base + (size_t)number * 16;
@@ -143,6 +150,12 @@ uint64_t near__central_take(unsigned class);
 void near__central_give(unsigned class, uint64_t list);
 void near__central_age(void);
 void near__central_trim(void);
+struct near__central_stats {
+	uint64_t out;             /* blocks that are in no span */
+	uint64_t spans, carved;   /* carved: blocks of these that were ever used */
+	uint64_t refills, spills; /* lists, so far */
+};
+void near__central_stats(unsigned class, struct near__central_stats *out);
 
 /* front.c */
 void near__front_init(void);
@@ -152,6 +165,10 @@ void near__front_free(unsigned class, void *p);
 /* drain.c: to the central lists; they fence, and a caller must not hold near__gates_lock. */
 void near__drain_slot(unsigned slot);
 void near__drain_all(void);
+struct near__drains {
+	uint64_t slots, fences; /* so far */
+};
+extern struct near__drains near__drains __attribute__((visibility("hidden")));
 
 /* age.c: called on slow paths. */
 void near__age(void);
@@ -160,12 +177,24 @@ void near__age(void);
 void near__local_init(void);
 void *near__local_alloc(unsigned class);
 void near__local_free(unsigned class, void *p);
+struct near__local_stats {
+	uint64_t taken, missed, freed; /* blocks, so far */
+};
+/* Of the threads that have lists of their own, and of those that share some. */
+void near__local_stats(unsigned class, struct near__local_stats *own,
+		       struct near__local_stats *shared);
+uint64_t near__local_threads(void);
 
 /* large.c: NULL: no memory, and what was there stays. */
 void *near__large_alloc(size_t size, size_t align, bool *zero);
 void near__large_free(void *p);
 size_t near__large_size(const void *p);
 void *near__large_resize(void *p, size_t size);
+struct near__large_stats {
+	uint64_t taken, freed; /* blocks, so far */
+	uint64_t granules;     /* in use */
+};
+extern struct near__large_stats near__large_stats __attribute__((visibility("hidden")));
 
 /* entry.c, aligned.c: NULL and ENOMEM: no memory. */
 void *near__alloc_class(unsigned class);

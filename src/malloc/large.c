@@ -7,33 +7,45 @@
 
 #include "heap.h"
 
+struct near__large_stats near__large_stats;
+
 #define MAX_GRANULES ((size_t)1 << 30)
 /* From here on moving the pages costs less than copying what is in them. */
 #define MOVE_GRANULES 32u
 
+/* Sums alone, hence relaxed. */
+static void count(uint64_t *sum, int64_t n)
+{
+	__atomic_fetch_add(sum, (uint64_t)n, __ATOMIC_RELAXED);
+}
+
 /* 0: too many. */
 static uint32_t granules_for(size_t size)
 {
-	size_t count = (size >> NEAR__GRANULE_SHIFT) + (size % NEAR__GRANULE != 0);
+	size_t granules = (size >> NEAR__GRANULE_SHIFT) + (size % NEAR__GRANULE != 0);
 
-	return count > MAX_GRANULES ? 0 : (uint32_t)count;
+	return granules > MAX_GRANULES ? 0 : (uint32_t)granules;
 }
 
-static void *make(uint32_t first, uint32_t count)
+static void *make(uint32_t first, uint32_t granules)
 {
-	near__heap.owner[first] = count;
+	near__heap.owner[first] = granules;
 	near__heap.kind[first] = NEAR__LARGE;
 	return near__granule_at(first);
 }
 
 void *near__large_alloc(size_t size, size_t align, bool *zero)
 {
-	uint32_t count = granules_for(size), step = granules_for(align), first;
+	uint32_t granules = granules_for(size), step = granules_for(align), first;
 
-	if (!count || !step)
+	if (!granules || !step)
 		return NULL;
-	first = near__pages_alloc(count, step, zero);
-	return first == NEAR__NONE ? NULL : make(first, count);
+	first = near__pages_alloc(granules, step, zero);
+	if (first == NEAR__NONE)
+		return NULL;
+	count(&near__large_stats.taken, 1);
+	count(&near__large_stats.granules, granules);
+	return make(first, granules);
 }
 
 /* The first granule of a block. */
@@ -55,6 +67,8 @@ void near__large_free(void *p)
 {
 	uint32_t first = first_of(p);
 
+	count(&near__large_stats.freed, 1);
+	count(&near__large_stats.granules, -(int64_t)near__heap.owner[first]);
 	near__pages_free(first, near__heap.owner[first], true);
 	near__age();
 }
@@ -83,6 +97,7 @@ static void *move(void *p, uint32_t had, uint32_t wanted)
 	if (!moved)
 		memcpy(q, p, size);
 	near__pages_free(near__granule_of(p), had, !moved);
+	count(&near__large_stats.granules, (int64_t)wanted - had);
 	return q;
 }
 
@@ -95,10 +110,13 @@ void *near__large_resize(void *p, size_t size)
 	if (wanted < had) {
 		make(first, wanted);
 		near__pages_free(first + wanted, had - wanted, true);
+		count(&near__large_stats.granules, (int64_t)wanted - had);
 	}
 	if (wanted <= had)
 		return p;
-	if (near__pages_grow(first, had, wanted))
+	if (near__pages_grow(first, had, wanted)) {
+		count(&near__large_stats.granules, (int64_t)wanted - had);
 		return make(first, wanted);
+	}
 	return move(p, had, wanted);
 }

@@ -13,11 +13,15 @@ struct local {
 	uint64_t lists[NEAR__SIZES + 1];
 	uint8_t counts[NEAR__SIZES + 1]; /* blocks that came since the list was empty */
 	uint32_t number, next;
+	uint32_t chain; /* of all of them */
+	struct near__local_stats stats[NEAR__SIZES + 1];
 };
 
 static __thread struct local *mine __attribute__((tls_model("initial-exec")));
 static struct local shared; /* of threads that end, too */
 static uint32_t spare;      /* those of threads that ended */
+static uint32_t chain;      /* all but `shared`; only grows */
+static uint64_t threads;    /* that have one */
 static struct near_lock lock;
 static pthread_key_t key;
 static bool has_key;
@@ -44,6 +48,17 @@ static void at_thread_exit(void *local)
 	l->next = spare;
 	spare = l->number;
 	near_lock_unlock(&lock);
+	__atomic_fetch_sub(&threads, 1, __ATOMIC_RELAXED); /* a sum */
+}
+
+/* A reader that finds it finds its content. */
+static void enter_chain(struct local *l, uint32_t number)
+{
+	l->number = number;
+	l->chain = __atomic_load_n(&chain, __ATOMIC_RELAXED);
+	while (!__atomic_compare_exchange_n(&chain, &l->chain, number, false, __ATOMIC_RELEASE,
+					    __ATOMIC_RELAXED))
+		;
 }
 
 /* pthread_setspecific may allocate: it comes back here, and finds the shared lists. */
@@ -60,12 +75,15 @@ static struct local *start(void)
 	if (number)
 		spare = ((struct local *)near__meta_at(number))->next;
 	near_lock_unlock(&lock);
-	if (!number)
+	if (!number) {
 		number = near__meta_alloc(sizeof(*l));
+		if (number)
+			enter_chain(near__meta_at(number), number);
+	}
 	if (!number)
 		return mine;
+	__atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED);
 	l = near__meta_at(number);
-	l->number = number;
 	if (pthread_setspecific(key, l)) {
 		at_thread_exit(l);
 		return mine;
@@ -73,14 +91,24 @@ static struct local *start(void)
 	return mine = l;
 }
 
+/* Others only read it: no atomic addition. */
+static void tally(uint64_t *count)
+{
+	__atomic_store_n(count, *count + 1, __ATOMIC_RELAXED);
+}
+
 static void *alloc_from(struct local *l, unsigned class)
 {
 	if (near__list_is_empty(l->lists[class])) {
 		l->lists[class] = near__central_take(class);
 		l->counts[class] = near__sizes[class].batch;
+		if (near__list_is_empty(l->lists[class]))
+			return NULL;
+		tally(&l->stats[class].missed);
 	}
 	l->counts[class] -= l->counts[class] != 0;
-	return near__list_is_empty(l->lists[class]) ? NULL : near__list_take(&l->lists[class]);
+	tally(&l->stats[class].taken);
+	return near__list_take(&l->lists[class]);
 }
 
 static void free_to(struct local *l, unsigned class, void *p)
@@ -95,6 +123,7 @@ static void free_to(struct local *l, unsigned class, void *p)
 	if (near__list_is_empty(l->lists[class]))
 		l->lists[class] = NEAR__EMPTY_LIST;
 	near__list_put(&l->lists[class], p);
+	tally(&l->stats[class].freed);
 	l->counts[class]++;
 }
 
@@ -127,6 +156,33 @@ void near__local_free(unsigned class, void *p)
 void near__local_init(void)
 {
 	has_key = pthread_key_create(&key, at_thread_exit) == 0;
+}
+
+static void add_stats(struct near__local_stats *sum, const struct near__local_stats *of)
+{
+	sum->taken += __atomic_load_n(&of->taken, __ATOMIC_RELAXED);
+	sum->missed += __atomic_load_n(&of->missed, __ATOMIC_RELAXED);
+	sum->freed += __atomic_load_n(&of->freed, __ATOMIC_RELAXED);
+}
+
+void near__local_stats(unsigned class, struct near__local_stats *own,
+		       struct near__local_stats *others)
+{
+	uint32_t number = __atomic_load_n(&chain, __ATOMIC_ACQUIRE);
+
+	*own = *others = (struct near__local_stats){0, 0, 0};
+	add_stats(others, &shared.stats[class]);
+	while (number) {
+		const struct local *l = near__meta_at(number);
+
+		add_stats(own, &l->stats[class]);
+		number = l->chain;
+	}
+}
+
+uint64_t near__local_threads(void)
+{
+	return __atomic_load_n(&threads, __ATOMIC_RELAXED);
 }
 
 void near__local_fork(near__fork_step *step)

@@ -19,6 +19,16 @@ uint32_t near__meta_alloc(size_t size)
 	return number;
 }
 
+size_t near__meta_used(void)
+{
+	size_t bytes;
+
+	near_lock_lock(&lock);
+	bytes = used;
+	near_lock_unlock(&lock);
+	return bytes;
+}
+
 void near__meta_fork(near__fork_step *step)
 {
 	step(&lock);

@@ -22,6 +22,7 @@ static struct {
 	uint32_t spare; /* descriptors that are not in use, by `left` */
 	uint32_t top;   /* the first granule that was never used */
 	uint64_t purged_at;
+	struct near__pages_stats stats;
 } pages;
 
 static struct run *run_at(uint32_t number)
@@ -183,12 +184,16 @@ static void run_insert(uint32_t first, uint32_t count, bool dirty)
 	r->count = count;
 	r->dirty = dirty;
 	near__heap.owner[first] = near__heap.owner[first + count - 1] = number;
+	pages.stats.free += count;
+	pages.stats.dirty += dirty ? count : 0;
 	tree_insert(number);
 	age_insert(number);
 }
 
 static void run_remove(uint32_t number)
 {
+	pages.stats.free -= run_at(number)->count;
+	pages.stats.dirty -= run_at(number)->dirty ? run_at(number)->count : 0;
 	tree_remove(number);
 	age_remove(number);
 	run_at(number)->left = pages.spare;
@@ -341,6 +346,8 @@ static bool purge_oldest(uint32_t now, uint64_t age_ms)
 	near__os_discard(near__granule_at(first), (size_t)count << NEAR__GRANULE_SHIFT);
 	near_lock_lock(&pages.lock);
 	free_locked(first, count, false);
+	pages.stats.purged += count;
+	pages.stats.purges++;
 	near_lock_unlock(&pages.lock);
 	return true;
 }
@@ -351,6 +358,14 @@ void near__pages_purge(uint64_t age_ms)
 
 	while (purge_oldest(now, age_ms))
 		;
+}
+
+void near__pages_stats(struct near__pages_stats *out)
+{
+	near_lock_lock(&pages.lock);
+	*out = pages.stats;
+	out->top = pages.top;
+	near_lock_unlock(&pages.lock);
 }
 
 void near__pages_fork(near__fork_step *step)
