@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "fast.h"
+#include "hooks.h"
 
 #define PAGE ((size_t)4096)
 
@@ -28,21 +29,28 @@ static unsigned aligned_class(size_t align, size_t n)
 	return class <= NEAR__SIZES ? class : 0;
 }
 
-void *near__alloc_aligned(size_t align, size_t n)
+void *near__plain_alloc(size_t align, size_t n, bool *zero)
 {
-	unsigned class;
-	bool zero;
+	unsigned class = aligned_class(align, n);
 	void *p;
 
-	if (align <= 8 || (align == 16 && n > 8))
-		return near__alloc(n);
-	if (!near__heap_ready())
-		return near__no_memory();
-	class = aligned_class(align, n);
+	*zero = false;
 	if (class)
 		return near__alloc_class(class);
-	p = near__large_alloc(n ? n : 1, align, &zero);
+	p = near__large_alloc(n ? n : 1, align, zero);
 	return p ? p : near__no_memory();
+}
+
+void *near__alloc_aligned(size_t align, size_t n, const void *caller)
+{
+	bool zero = false;
+
+	if (align <= 8 || (align == 16 && n > 8))
+		return near__alloc(n, caller);
+	if (!near__heap_ready())
+		return near__no_memory();
+	return near__heap.hooks ? near__hooked_alloc(align, n, caller, &zero)
+				: near__plain_alloc(align, n, &zero);
 }
 
 NEAR__ENTRY int posix_memalign(void **out, size_t align, size_t n)
@@ -52,7 +60,7 @@ NEAR__ENTRY int posix_memalign(void **out, size_t align, size_t n)
 
 	if (!is_power_of_two(align) || align % sizeof(void *))
 		return EINVAL;
-	p = near__alloc_aligned(align, n);
+	p = near__alloc_aligned(align, n, NEAR__CALLER);
 	errno = saved;
 	if (!p)
 		return ENOMEM;
@@ -60,8 +68,8 @@ NEAR__ENTRY int posix_memalign(void **out, size_t align, size_t n)
 	return 0;
 }
 
-/* As glibc: what is no power of two is rounded up to one. */
-NEAR__ENTRY void *memalign(size_t align, size_t n)
+/* What is no power of two is rounded up to one. */
+static void *rounded(size_t align, size_t n, const void *caller)
 {
 	size_t power = 16;
 
@@ -71,22 +79,29 @@ NEAR__ENTRY void *memalign(size_t align, size_t n)
 	}
 	while (power < align)
 		power *= 2;
-	return near__alloc_aligned(power, n);
+	return near__alloc_aligned(power, n, caller);
 }
 
+NEAR__ENTRY void *memalign(size_t align, size_t n)
+{
+	return rounded(align, n, NEAR__CALLER);
+}
+
+/* As glibc up to 2.37. Newer ones refuse what is no power of two: who relies on either finds here
+ * what works in both. */
 NEAR__ENTRY void *aligned_alloc(size_t align, size_t n)
 {
-	return memalign(align, n);
+	return rounded(align, n, NEAR__CALLER);
 }
 
 NEAR__ENTRY void *valloc(size_t n)
 {
-	return near__alloc_aligned(PAGE, n);
+	return near__alloc_aligned(PAGE, n, NEAR__CALLER);
 }
 
 NEAR__ENTRY void *pvalloc(size_t n)
 {
 	if (n > SIZE_MAX - PAGE)
 		return near__no_memory();
-	return near__alloc_aligned(PAGE, (n + PAGE - 1) & ~(PAGE - 1));
+	return near__alloc_aligned(PAGE, (n + PAGE - 1) & ~(PAGE - 1), NEAR__CALLER);
 }

@@ -45,16 +45,28 @@ static char *block_at(const struct span *s, unsigned i)
 	return (char *)near__granule_at(s->first) + (size_t)i * near__sizes[s->class].size;
 }
 
+static unsigned index_around(const struct span *s, const char *p)
+{
+	size_t offset = (size_t)(p - (char *)near__granule_at(s->first));
+
+	return (unsigned)((uint64_t)offset * near__sizes[s->class].reciprocal >> 32);
+}
+
 /* Which block of the span p is. Anything else stops the program. */
 static unsigned index_of(const struct span *s, const char *p)
 {
-	const struct near__size *z = &near__sizes[s->class];
-	size_t offset = (size_t)(p - (char *)near__granule_at(s->first));
-	unsigned i = (unsigned)((uint64_t)offset * z->reciprocal >> 32);
+	unsigned i = index_around(s, p);
 
-	if (i * (size_t)z->size != offset)
+	if (block_at(s, i) != p)
 		near__heap_die("free of a pointer into a block", p);
 	return i;
+}
+
+void *near__central_block(const void *p)
+{
+	const struct span *s = span_at(near__heap.owner[near__granule_of(p)]);
+
+	return block_at(s, index_around(s, p));
 }
 
 /* ---- lists of spans ---- */

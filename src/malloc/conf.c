@@ -13,6 +13,7 @@ static const struct near__setting list[] = {
 	{"malloc_stats", NEAR__CONF_TEXT, FIELD(stats), 0},
 	{"heap_profile", NEAR__CONF_TEXT, FIELD(profile), 0},
 	{"heap_sample", NEAR__CONF_NUMBER, FIELD(heap_sample), 0},
+	{"heap_signal", NEAR__CONF_NUMBER, FIELD(heap_signal), 0},
 };
 
 static const struct near__settings settings = {
@@ -22,10 +23,12 @@ static const struct near__settings settings = {
 	.prefix_count = sizeof(near__conf_malloc_prefixes) / sizeof(near__conf_malloc_prefixes[0]),
 	.own = 1,
 	.keys = "malloc_check:0|1, malloc_background:0|1, malloc_age:MILLISECONDS, "
-		"malloc_cache:BYTES, malloc_stats:FILE, heap_profile:PREFIX, heap_sample:BYTES",
+		"malloc_cache:BYTES, malloc_stats:FILE, heap_profile:PREFIX, heap_sample:BYTES, "
+		"heap_signal:NUMBER",
 };
 
 struct near__malloc_conf near__malloc_conf = {
+	.check = -1,
 	.age_ms = 1000,
 	.cache = (uint64_t)64 << 20,
 	.heap_sample = (uint64_t)512 << 10,

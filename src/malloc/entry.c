@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "fast.h"
+#include "hooks.h"
 
 const uint16_t near__entry_offsets[NEAR__TABLE_MAX / 8 + 1] = {
 	16,  16,  32,  48,  48,  64,  64,  80,  80,  96,  96,  112, 112, 128, 128, 144, 144,
@@ -25,12 +26,6 @@ void *near__no_memory(void)
 	return NULL;
 }
 
-static unsigned class_of(size_t n)
-{
-	return n <= NEAR__TABLE_MAX ? near__entry_offsets[(n + 7) >> 3] / sizeof(struct near__entry)
-				    : near__class_above_128(n);
-}
-
 void *near__alloc_class(unsigned class)
 {
 	void *p = near__heap.front ? near__front_alloc(class) : near__local_alloc(class);
@@ -38,23 +33,17 @@ void *near__alloc_class(unsigned class)
 	return p ? p : near__no_memory();
 }
 
-static void *alloc_large(size_t n)
+__attribute__((noinline)) void *near__alloc_slow(size_t n, const void *caller)
 {
-	bool zero;
-	void *p = near__large_alloc(n, 1, &zero);
-
-	return p ? p : near__no_memory();
-}
-
-__attribute__((noinline)) void *near__alloc_slow(size_t n)
-{
+	bool zero = false;
 	uint64_t list;
 
 	if (n < near__heap.slot_limit && near__pop_by_slot(near__entry_for(n), &list))
 		return near__block_of(list);
 	if (!near__heap_ready())
 		return near__no_memory();
-	return n <= NEAR__SMALL_MAX ? near__alloc_class(class_of(n)) : alloc_large(n);
+	return NEAR__UNLIKELY(near__heap.hooks) ? near__hooked_alloc(1, n, caller, &zero)
+						: near__plain_alloc(1, n, &zero);
 }
 
 static void free_class(void *p, unsigned class)
@@ -65,13 +54,11 @@ static void free_class(void *p, unsigned class)
 		near__front_free(class, p);
 }
 
-__attribute__((noinline)) void near__free_slow(void *p)
+void near__plain_free(void *p)
 {
 	uint64_t offset = near__offset_of(p);
 	unsigned class;
 
-	if (!p)
-		return;
 	if (offset >= near__heap.blocks.committed)
 		near__heap_die("free of a pointer that is not from here", p);
 	class = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
@@ -79,18 +66,35 @@ __attribute__((noinline)) void near__free_slow(void *p)
 		near__large_free(p);
 	else if (class - 1 < NEAR__SIZES)
 		free_class(p, class);
+	else if (class == NEAR__SAMPLED)
+		near__profile_free(p);
 	else
 		near__heap_die("free of a pointer that is not allocated", p);
 }
 
+__attribute__((noinline)) void near__free_slow(void *p)
+{
+	if (NEAR__UNLIKELY(near__heap.hooks == NEAR__CHECKED) && p)
+		near__check_free(p);
+	else if (p)
+		near__plain_free(p);
+}
+
 NEAR__ENTRY void *malloc(size_t n)
 {
-	return near__alloc(n);
+	return near__alloc(n, NEAR__CALLER);
 }
 
 NEAR__ENTRY void free(void *p)
 {
 	near__free(p);
+}
+
+static void *alloc_large(size_t n, const void *caller, bool *zero)
+{
+	*zero = true;
+	return near__heap.hooks ? near__hooked_alloc(1, n, caller, zero)
+				: near__plain_alloc(1, n, zero);
 }
 
 NEAR__ENTRY void *calloc(size_t n, size_t size)
@@ -101,37 +105,37 @@ NEAR__ENTRY void *calloc(size_t n, size_t size)
 
 	if (__builtin_mul_overflow(n, size, &bytes))
 		return near__no_memory();
-	if (bytes > NEAR__SMALL_MAX && near__heap_ready()) {
-		p = near__large_alloc(bytes, 1, &zero);
-		if (!p)
-			return near__no_memory();
-	} else {
-		p = near__alloc(bytes);
-	}
+	if (bytes > NEAR__SMALL_MAX && near__heap_ready())
+		p = alloc_large(bytes, NEAR__CALLER, &zero);
+	else
+		p = near__alloc(bytes, NEAR__CALLER);
 	if (p && !zero)
 		memset(p, 0, bytes);
 	return p;
 }
 
-/* What stands in a block of n bytes at least. */
-static size_t size_of(void *p)
+size_t near__usable_size(const void *p)
 {
 	uint64_t offset = near__offset_of(p);
 	unsigned class;
 
+	if (near__heap.hooks == NEAR__CHECKED)
+		return near__check_size(p);
 	if (offset >= near__heap.blocks.committed)
 		near__heap_die("use of a pointer that is not from here", p);
 	class = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
 	if (class == NEAR__LARGE)
 		return near__large_size(p);
+	if (class == NEAR__SAMPLED)
+		return near__profile_size(p);
 	if (class - 1 >= NEAR__SIZES)
 		near__heap_die("use of a pointer that is not allocated", p);
 	return near__sizes[class].size;
 }
 
-static void *move(void *p, size_t had, size_t n)
+static void *move(void *p, size_t had, size_t n, const void *caller)
 {
-	void *q = near__alloc(n);
+	void *q = near__alloc(n, caller);
 
 	if (!q)
 		return NULL;
@@ -140,23 +144,30 @@ static void *move(void *p, size_t had, size_t n)
 	return q;
 }
 
-NEAR__ENTRY void *realloc(void *p, size_t n)
+static void *resize(void *p, size_t n, const void *caller)
 {
 	size_t had;
 	void *q;
 
 	if (!p)
-		return near__alloc(n);
+		return near__alloc(n, caller);
 	if (n == 0) {
 		near__free(p);
 		return NULL;
 	}
-	had = size_of(p);
+	if (NEAR__UNLIKELY(near__heap.hooks))
+		return near__hooked_realloc(p, n, caller);
+	had = near__usable_size(p);
 	if (had > NEAR__SMALL_MAX && n > NEAR__SMALL_MAX) {
 		q = near__large_resize(p, n);
 		return q ? q : near__no_memory();
 	}
-	return n <= had && n > had / 2 ? p : move(p, had, n);
+	return n <= had && n > had / 2 ? p : move(p, had, n, caller);
+}
+
+NEAR__ENTRY void *realloc(void *p, size_t n)
+{
+	return resize(p, n, NEAR__CALLER);
 }
 
 NEAR__ENTRY void *reallocarray(void *p, size_t n, size_t size)
@@ -165,10 +176,10 @@ NEAR__ENTRY void *reallocarray(void *p, size_t n, size_t size)
 
 	if (__builtin_mul_overflow(n, size, &bytes))
 		return near__no_memory();
-	return realloc(p, bytes);
+	return resize(p, bytes, NEAR__CALLER);
 }
 
 NEAR__ENTRY size_t malloc_usable_size(void *p)
 {
-	return p ? size_of(p) : 0;
+	return p ? near__usable_size(p) : 0;
 }

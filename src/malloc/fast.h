@@ -7,13 +7,15 @@
 
 /* An entry point: of the drop-in, hence visible. */
 #define NEAR__ENTRY __attribute__((visibility("default")))
+/* Where the program goes on behind the call of the entry point. */
+#define NEAR__CALLER __builtin_return_address(0)
 
 /* Where the entry of the class of (n + 7) / 8 stands. */
 extern const uint16_t near__entry_offsets[NEAR__TABLE_MAX / 8 + 1]
 	__attribute__((visibility("hidden")));
 
 /* entry.c: what the fast paths could not do. They set errno. */
-void *near__alloc_slow(size_t n);
+void *near__alloc_slow(size_t n, const void *caller);
 void near__free_slow(void *p);
 void *near__no_memory(void);
 
@@ -30,14 +32,22 @@ static inline void *near__block_of(uint64_t list)
 	return p;
 }
 
-static inline void *near__alloc(size_t n)
+/* NULL: go the slow way. */
+static inline void *near__alloc_fast(size_t n)
 {
 	uint64_t list;
 
 	if (NEAR__LIKELY(n < near__heap.cid_limit) &&
 	    NEAR__LIKELY(near__pop_by_cid(near__entry_for(n), &list)))
 		return near__block_of(list);
-	return near__alloc_slow(n);
+	return NULL;
+}
+
+static inline void *near__alloc(size_t n, const void *caller)
+{
+	void *p = near__alloc_fast(n);
+
+	return NEAR__LIKELY(p != NULL) ? p : near__alloc_slow(n, caller);
 }
 
 static inline void near__free(void *p)

@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 
-#include "heap.h"
+#include "hooks.h"
 
 static void lock(struct near_lock *l)
 {
@@ -25,6 +25,8 @@ static void reset(struct near_lock *l)
 /* In the order in which they nest. */
 static void prepare(void)
 {
+	near__check_fork(lock);
+	near__profile_fork(lock);
 	near__local_fork(lock);
 	near__central_fork(lock);
 	near__pages_fork(lock);
@@ -37,6 +39,8 @@ static void release(near__fork_step *step)
 	near__pages_fork(step);
 	near__central_fork(step);
 	near__local_fork(step);
+	near__profile_fork(step);
+	near__check_fork(step);
 }
 
 static void in_parent(void)

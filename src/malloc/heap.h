@@ -24,8 +24,9 @@
 #define NEAR__NONE UINT32_MAX
 
 /* Kinds of granules: below these, the class of the span that they belong to, 0 if free. */
-#define NEAR__LARGE 254u /* the first of a large block; owner: how many granules it has */
-#define NEAR__REST 255u  /* the others of a large block */
+#define NEAR__SAMPLED 253u /* the first of a block in the heap profile; owner: profile.c */
+#define NEAR__LARGE 254u   /* the first of a large block; owner: how many granules it has */
+#define NEAR__REST 255u    /* the others of a large block */
 
 struct near__range {
 	char *base;
@@ -44,9 +45,11 @@ struct near__heap {
 	uint32_t *owner;
 	void *front; /* the per-CPU object */
 	bool ready;
+	uint8_t hooks; /* enum near__hooks */
 	struct near__range blocks, kinds, owners, meta, dirty;
 };
 extern struct near__heap near__heap __attribute__((visibility("hidden")));
+enum near__hooks { NEAR__UNHOOKED, NEAR__CHECKED, NEAR__PROFILED };
 
 /* A list of free blocks is the offset of its first block in the heap. A block's link is the offset
  * behind it, and NEAR__MARK: what a program writes to a block after it was freed is no link.
@@ -67,7 +70,10 @@ static inline uint64_t near__offset_of(const void *p)
 	return (uintptr_t)p - near__heap.base;
 }
 
+/* die.c: one line that names the block, then abort. */
 __attribute__((noreturn, cold)) void near__heap_die(const char *what, const void *p);
+__attribute__((noreturn, cold)) void near__heap_die_block(const char *what, const void *p,
+							  size_t size, const void *caller);
 
 /* Takes the first block off *list, which is not empty. Its link is cleared: a block in use has
  * none. */
@@ -150,6 +156,7 @@ uint64_t near__central_take(unsigned class);
 void near__central_give(unsigned class, uint64_t list);
 void near__central_age(void);
 void near__central_trim(void);
+void *near__central_block(const void *p); /* the beginning of the block that p points into */
 struct near__central_stats {
 	uint64_t out;             /* blocks that are in no span */
 	uint64_t spans, carved;   /* carved: blocks of these that were ever used */
@@ -196,8 +203,11 @@ struct near__large_stats {
 };
 extern struct near__large_stats near__large_stats __attribute__((visibility("hidden")));
 
-/* entry.c, aligned.c: NULL and ENOMEM: no memory. */
+/* entry.c, aligned.c: NULL and ENOMEM: no memory. The plain ones know nothing of hooks. */
 void *near__alloc_class(unsigned class);
-void *near__alloc_aligned(size_t align, size_t n);
+void *near__alloc_aligned(size_t align, size_t n, const void *caller);
+void *near__plain_alloc(size_t align, size_t n, bool *zero);
+void near__plain_free(void *p);
+size_t near__usable_size(const void *p);
 
 #endif

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The heap's beginning: on the first call of anything, which may come before constructors. */
-#include <stdlib.h>
-#include <unistd.h>
-
 #include "conf.h"
 #include "front.h"
+#include "hooks.h"
 
 struct near__heap near__heap;
 static struct near_lock lock;
@@ -64,6 +62,18 @@ static bool keep_first(struct near__heap *h)
 	return true;
 }
 
+static void set_limits(struct near__heap *h)
+{
+	if (h->front && h->hooks == NEAR__UNHOOKED)
+		h->slot_limit = NEAR__TABLE_MAX + 1;
+	if (h->front && h->hooks != NEAR__CHECKED)
+		h->slot_size = h->blocks.size;
+	if (near__process.general == 0) {
+		h->cid_limit = h->slot_limit;
+		h->cid_size = h->slot_size;
+	}
+}
+
 static bool begin(struct near__heap *h)
 {
 	near__malloc_conf_read();
@@ -75,14 +85,9 @@ static bool begin(struct near__heap *h)
 		return false;
 	}
 	near__front_init();
-	if (h->front) {
-		h->slot_limit = NEAR__TABLE_MAX + 1;
-		h->slot_size = h->blocks.size;
-	}
-	if (h->front && near__process.general == 0) {
-		h->cid_limit = h->slot_limit;
-		h->cid_size = h->slot_size;
-	}
+	near__profile_init();
+	near__check_init();
+	set_limits(h);
 	return true;
 }
 
@@ -103,34 +108,4 @@ bool near__heap_begin(void)
 		near__local_init();
 	}
 	return h->ready;
-}
-
-static char *append(char *at, const char *text)
-{
-	while (*text)
-		*at++ = *text++;
-	return at;
-}
-
-static char *append_hex(char *at, uintptr_t n)
-{
-	int shift = 60;
-
-	at = append(at, "0x");
-	while (shift > 0 && !(n >> shift & 15))
-		shift -= 4;
-	for (; shift >= 0; shift -= 4)
-		*at++ = "0123456789abcdef"[n >> shift & 15];
-	return at;
-}
-
-void near__heap_die(const char *what, const void *p)
-{
-	char line[128], *at = append(line, "nearcpu-malloc: ");
-
-	at = append_hex(append(append(at, what), ": "), (uintptr_t)p);
-	*at++ = '\n';
-	if (write(2, line, (size_t)(at - line)) < 0)
-		abort(); /* all the same */
-	abort();
 }

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+/* check: finds bugs of the program, at the cost of time and memory.
+ *
+ *     raw block:   guard | canary ... | the program's block | canary
+ *
+ * The guard says whether the block is in use, how large it is, and who asked for it; it is sealed,
+ * so that what is no guard is not taken for one. Its first word is the link of the lists that raw
+ * blocks are free in; the seal does not outlive the block. A freed block is filled and waits in a
+ * queue; what was written to it until it leaves is noticed then.
+ *
+ * Where valgrind or AddressSanitizer listens, they guard the bytes; nothing is filled. */
+#include <errno.h>
+#include <string.h>
+
+#include "conf.h"
+#include "fast.h"
+#include "hooks.h"
+#include "tools.h"
+
+#define FRESH 0xa5
+#define FREED 0x5a
+#define CANARY 0xc9
+#define BEHIND 32
+/* Of a block, so much is filled. */
+#define FILL_MAX ((size_t)4 << 20)
+/* What waits, in bytes, and the largest block that does. */
+#define QUEUE_MAX ((size_t)16 << 20)
+#define QUEUED_MAX ((size_t)2 << 20)
+
+struct guard {
+	struct guard *next; /* in the queue */
+	uint64_t seal;
+	size_t size; /* of the program's block */
+	size_t before;
+	const void *caller;
+};
+#define BEFORE 64 /* the guard and a canary */
+_Static_assert(sizeof(struct guard) <= BEFORE - 16, "room for a canary");
+
+enum { IN_USE = 0x6c697665, WAITS = 0x66726565 };
+
+static struct {
+	struct near_lock lock;
+	struct guard *first, *last;
+	size_t bytes;
+} queue;
+
+static bool tool;
+
+void near__check_init(void)
+{
+	tool = near__tool_listens();
+	if (near__malloc_conf.check > 0 || (tool && near__malloc_conf.check < 0))
+		near__heap.hooks = NEAR__CHECKED;
+}
+
+void near__check_fork(near__fork_step *step)
+{
+	step(&queue.lock);
+}
+
+/* ---- guards ---- */
+
+static char *block_of(const struct guard *g)
+{
+	return (char *)g + g->before;
+}
+
+static uint64_t seal(const struct guard *g, uint64_t state)
+{
+	uint64_t h = (uintptr_t)g ^ state << 32;
+
+	h = (h ^ g->size) * UINT64_C(0x9e3779b97f4a7c15);
+	h = (h ^ g->before) * UINT64_C(0xd6e8feb86659fd93);
+	return (h ^ (uintptr_t)g->caller) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* A second thread that frees the same block does not get it. */
+static bool change_state(struct guard *g, uint64_t from, uint64_t to)
+{
+	uint64_t expected = seal(g, from);
+
+	return __atomic_compare_exchange_n(&g->seal, &expected, seal(g, to), false,
+					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+static bool is_sealed(const struct guard *g, uint64_t state)
+{
+	return __atomic_load_n(&g->seal, __ATOMIC_RELAXED) == seal(g, state);
+}
+
+__attribute__((noreturn)) static void die(const char *what, const struct guard *g, const void *p)
+{
+	near__heap_die_block(what, p, g->size, g->caller);
+}
+
+/* The raw block that p points into. */
+static struct guard *raw_block(const void *p)
+{
+	uint64_t offset = near__offset_of(p);
+	uint32_t granule = near__granule_of(p);
+
+	if (offset >= near__heap.blocks.committed)
+		near__heap_die("use or free of a pointer that is not from here", p);
+	if (near__heap.kind[granule] - 1u < NEAR__SIZES)
+		return near__central_block(p);
+	while (granule && near__heap.kind[granule] == NEAR__REST)
+		granule--;
+	if (near__heap.kind[granule] != NEAR__LARGE)
+		near__heap_die("use or free of a pointer that is not allocated", p);
+	return near__granule_at(granule);
+}
+
+/* The guard of a block in use. Anything else stops the program. */
+static struct guard *guard_of(const void *p)
+{
+	struct guard *g = raw_block(p);
+
+	if (is_sealed(g, IN_USE)) {
+		if (block_of(g) != p)
+			die("use or free of a pointer into a block", g, p);
+		return g;
+	}
+	if (is_sealed(g, WAITS))
+		die(block_of(g) == p ? "double free, or use of a freed block"
+				     : "use or free of a pointer into a freed block",
+		    g, p);
+	near__heap_die("use or free of a pointer that is not allocated, or write before its block",
+		       p);
+}
+
+/* ---- bytes ---- */
+
+static bool all_are(const char *p, size_t n, int byte)
+{
+	return n == 0 || (*p == (char)byte && memcmp(p, p + 1, n - 1) == 0);
+}
+
+static size_t filled(size_t n)
+{
+	return n < FILL_MAX ? n : FILL_MAX;
+}
+
+static void put_canaries(struct guard *g)
+{
+	char *p = block_of(g);
+
+	memset(g + 1, CANARY, (size_t)(p - (char *)(g + 1)));
+	memset(p + g->size, CANARY, BEHIND);
+}
+
+static void look_at_canaries(const struct guard *g)
+{
+	const char *p = block_of(g);
+
+	if (!all_are((const char *)(g + 1), (size_t)(p - (const char *)(g + 1)), CANARY))
+		die("write before a block", g, p);
+	if (!all_are(p + g->size, BEHIND, CANARY))
+		die("write behind a block", g, p);
+}
+
+static void prepare(struct guard *g, bool zero)
+{
+	if (tool) {
+		near__tool_alloc(block_of(g), g->size, BEFORE - sizeof(*g), BEHIND, zero);
+		return;
+	}
+	put_canaries(g);
+	if (!zero)
+		memset(block_of(g), FRESH, filled(g->size));
+}
+
+/* ---- the queue ---- */
+
+static size_t raw_size(const struct guard *g)
+{
+	return g->before + g->size + BEHIND;
+}
+
+/* The memory goes back. */
+static void release(struct guard *g)
+{
+	if (tool) {
+		near__tool_forget(g, raw_size(g));
+	} else {
+		look_at_canaries(g);
+		if (!all_are(block_of(g), filled(g->size), FREED))
+			die("write to a freed block", g, block_of(g));
+	}
+	g->seal = 0;
+	near__plain_free(g);
+}
+
+static struct guard *dequeue(size_t limit)
+{
+	struct guard *g = NULL;
+
+	near_lock_lock(&queue.lock);
+	if (queue.bytes > limit) {
+		g = queue.first;
+		queue.first = g->next;
+		queue.bytes -= raw_size(g);
+	}
+	near_lock_unlock(&queue.lock);
+	return g;
+}
+
+static bool shorten(size_t limit)
+{
+	struct guard *g = dequeue(limit);
+	bool any = g != NULL;
+
+	for (; g; g = dequeue(limit))
+		release(g);
+	return any;
+}
+
+static void enqueue(struct guard *g)
+{
+	g->next = NULL;
+	near_lock_lock(&queue.lock);
+	*(queue.first ? &queue.last->next : &queue.first) = g;
+	queue.last = g;
+	queue.bytes += raw_size(g);
+	near_lock_unlock(&queue.lock);
+}
+
+/* ---- calls ---- */
+
+static struct guard *alloc_raw(size_t align, size_t size, bool *zero)
+{
+	int saved = errno;
+	struct guard *g;
+
+	while (!(g = near__plain_alloc(align, size, zero)) && shorten(0))
+		;
+	if (g)
+		errno = saved;
+	return g;
+}
+
+void *near__check_alloc(size_t align, size_t n, const void *caller, bool *zero)
+{
+	size_t before = align > BEFORE ? align : BEFORE, size;
+	bool is_zero;
+	struct guard *g;
+
+	if (__builtin_add_overflow(n, before + BEHIND, &size))
+		return near__no_memory();
+	g = alloc_raw(align > 16 ? align : 16, size, &is_zero);
+	if (!g)
+		return NULL;
+	*zero = *zero && is_zero;
+	near__tool_forget(g, sizeof(*g));
+	g->size = n;
+	g->before = before;
+	g->caller = caller;
+	prepare(g, *zero);
+	__atomic_store_n(&g->seal, seal(g, IN_USE), __ATOMIC_RELEASE);
+	return block_of(g);
+}
+
+void near__check_free(void *p)
+{
+	struct guard *g = guard_of(p);
+
+	if (!change_state(g, IN_USE, WAITS))
+		die("double free", g, p);
+	if (tool) {
+		near__tool_free(p, g->size, BEFORE - sizeof(*g));
+	} else {
+		look_at_canaries(g);
+		memset(p, FREED, filled(g->size));
+	}
+	if (raw_size(g) > QUEUED_MAX) {
+		release(g);
+		return;
+	}
+	enqueue(g);
+	shorten(QUEUE_MAX);
+}
+
+/* The block moves each time: what still points to the old one is found out. */
+void *near__check_realloc(void *p, size_t n, const void *caller)
+{
+	const struct guard *g = guard_of(p);
+	bool zero = false;
+	void *q = near__check_alloc(1, n, caller, &zero);
+
+	if (!q)
+		return NULL;
+	memcpy(q, p, g->size < n ? g->size : n);
+	near__check_free(p);
+	return q;
+}
+
+size_t near__check_size(const void *p)
+{
+	return guard_of(p)->size;
+}
+
+/* Under valgrind p may be a block of valgrind's own malloc. */
+void near__check_sized(const void *p, size_t n)
+{
+	const struct guard *g = tool ? NULL : guard_of(p);
+
+	if (g && g->size != n)
+		die("free with another size than the block's", g, p);
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* No memory for new. The C++ library is asked what to do: by weak references where it came with the
+ * program or with a library that it needs. One that came by dlopen shows its names to its own
+ * users alone: they are looked up from the object that called new, at this moment and no other. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+
+#include "cxx.h"
+#include "heap.h"
+
+typedef void handler(void);
+
+/* std::get_new_handler, std::__throw_bad_alloc (libstdc++ and libc++ have both), and what an
+ * exception is made from by hand. */
+handler *near__get_new_handler(void) __asm__("_ZSt15get_new_handlerv") __attribute__((weak));
+void near__throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
+
+#pragma weak dladdr
+#pragma weak dlopen
+#pragma weak dlsym
+
+/* A name as the object sees it that `caller` is in. */
+static void *find(const void *caller, const char *name)
+{
+	Dl_info info;
+	void *object;
+
+	if (!dladdr || !dlopen || !dlsym || !dladdr(caller, &info) || !info.dli_fname)
+		return NULL;
+	object = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+	/* The reference that this took stays: the object is about to be unwound through. */
+	return object ? dlsym(object, name) : NULL;
+}
+
+static handler *current_handler(const void *caller)
+{
+	handler *(*get)(void) = near__get_new_handler;
+
+	if (!get)
+		*(void **)&get = find(caller, "_ZSt15get_new_handlerv");
+	return get ? get() : NULL;
+}
+
+__attribute__((noreturn)) static void throw_bad_alloc(size_t n, const void *caller)
+{
+	void (*throw)(void) = near__throw_bad_alloc;
+
+	if (!throw)
+		*(void **)&throw = find(caller, "_ZSt17__throw_bad_allocv");
+	if (throw)
+		throw();
+	near__heap_die_block("no memory for new, and no C++ library to tell", NULL, n, caller);
+}
+
+void *near__new_failed(size_t align, size_t n, const void *caller)
+{
+	void *p = NULL;
+
+	while (!p) {
+		handler *h = current_handler(caller);
+
+		if (!h)
+			throw_bad_alloc(n, caller);
+		h();
+		p = near__alloc_aligned(align, n, caller);
+	}
+	return p;
+}
+
+/* The C++ library's own nothrow new. It calls ours, which calls the handler, and catches what that
+ * throws: C cannot. NULL where the C++ library is in the program itself, and so has ours. */
+static void *theirs(const char *name, const void *ours, const void *caller)
+{
+	const void *get = (const void *)near__get_new_handler;
+	void *found = find(get ? get : caller, name);
+
+	return found == ours ? NULL : found;
+}
+
+void *_ZnwmRKSt9nothrow_t(size_t n, const void *nothrow);
+void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t n, size_t align, const void *nothrow);
+
+static void *try_without_catch(size_t align, size_t n, const void *caller)
+{
+	handler *h;
+	void *p = NULL;
+
+	while (!p && (h = current_handler(caller))) {
+		h();
+		p = near__alloc_aligned(align, n, caller);
+	}
+	return p;
+}
+
+void *near__new_nothrow_failed(size_t align, size_t n, const void *caller)
+{
+	static const char nothrow; /* std::nothrow has no content */
+	void *(*plain)(size_t, const void *);
+	void *(*aligned)(size_t, size_t, const void *);
+
+	if (!current_handler(caller))
+		return NULL;
+	*(void **)&plain = theirs("_ZnwmRKSt9nothrow_t", (void *)_ZnwmRKSt9nothrow_t, caller);
+	*(void **)&aligned = theirs("_ZnwmSt11align_val_tRKSt9nothrow_t",
+				    (void *)_ZnwmSt11align_val_tRKSt9nothrow_t, caller);
+	if (align == 1 && plain)
+		return plain(n, &nothrow);
+	if (align != 1 && aligned)
+		return aligned(n, align, &nothrow);
+	return try_without_catch(align, n, caller);
+}

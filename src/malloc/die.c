@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* The line that a program is stopped with. */
+#include <stdlib.h>
+
+#include "heap.h"
+#include "text.h"
+
+void near__heap_die(const char *what, const void *p)
+{
+	struct near__text line = {.fd = 2};
+
+	near__text_add(&line, "nearcpu-malloc: ");
+	near__text_add(&line, what);
+	near__text_add(&line, ": ");
+	near__text_hex(&line, (uintptr_t)p);
+	near__text_add(&line, "\n");
+	near__text_flush(&line); /* nothing is left to do where nobody reads it */
+	abort();
+}
+
+void near__heap_die_block(const char *what, const void *p, size_t size, const void *caller)
+{
+	struct near__text line = {.fd = 2};
+
+	near__text_add(&line, "nearcpu-malloc: ");
+	near__text_add(&line, what);
+	near__text_add(&line, ": ");
+	near__text_hex(&line, (uintptr_t)p);
+	near__text_add(&line, " (");
+	near__text_number(&line, size);
+	near__text_add(&line, " bytes, allocated by ");
+	near__text_hex(&line, (uintptr_t)caller);
+	near__text_add(&line, ")\n");
+	near__text_flush(&line);
+	abort();
+}

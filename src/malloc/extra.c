@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT */
+/* What frees a block and says its size, what C libraries had once, and what other allocators
+ * offer. They call free, which valgrind replaces, instead of what free does. */
+#include <stdlib.h>
+
+#include "fast.h"
+#include "hooks.h"
+
+NEAR__ENTRY void cfree(void *p);
+NEAR__ENTRY void free_sized(void *p, size_t n);
+NEAR__ENTRY void free_aligned_sized(void *p, size_t align, size_t n);
+NEAR__ENTRY size_t nallocx(size_t n, int flags);
+NEAR__ENTRY void sdallocx(void *p, size_t n, int flags);
+NEAR__ENTRY size_t malloc_good_size(size_t n);
+
+NEAR__ENTRY void cfree(void *p)
+{
+	free(p);
+}
+
+/* n is what was asked for, says C23. */
+static void free_of_size(void *p, size_t n)
+{
+	if (p && near__heap.hooks == NEAR__CHECKED)
+		near__check_sized(p, n);
+	free(p);
+}
+
+NEAR__ENTRY void free_sized(void *p, size_t n)
+{
+	free_of_size(p, n);
+}
+
+NEAR__ENTRY void free_aligned_sized(void *p, size_t align, size_t n)
+{
+	(void)align;
+	free_of_size(p, n);
+}
+
+/* jemalloc's: any size from the one that was asked for to the block's own is right. */
+NEAR__ENTRY void sdallocx(void *p, size_t n, int flags)
+{
+	(void)n;
+	(void)flags;
+	free(p);
+}
+
+/* What malloc_usable_size would say of malloc(n); 0: too much. */
+static size_t good_size(size_t n)
+{
+	size_t granules = (n + NEAR__GRANULE - 1) & ~(NEAR__GRANULE - 1);
+
+	if (n <= NEAR__SMALL_MAX)
+		return near__sizes[near__class_compute(n ? n : 1)].size;
+	return granules <= PTRDIFF_MAX && granules >= n ? granules : 0;
+}
+
+/* The low six bits of `flags` are the logarithm of an alignment. */
+NEAR__ENTRY size_t nallocx(size_t n, int flags)
+{
+	size_t align = (size_t)1 << (flags & 63);
+	size_t size = n < align ? align : n;
+
+	if (align <= 16)
+		return good_size(size);
+	size = size > PTRDIFF_MAX ? 0 : good_size((size + align - 1) & ~(align - 1));
+	while (size && size <= NEAR__SMALL_MAX && size & (align - 1))
+		size = good_size(size + 1);
+	return size;
+}
+
+NEAR__ENTRY size_t malloc_good_size(size_t n)
+{
+	size_t size = good_size(n);
+
+	return size ? size : n;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* tools: what valgrind and AddressSanitizer are told. Each region is a block's, which check.c lays
+ * out; what it keeps of a block stands where the program may not look, and is never forbidden
+ * here. */
+#ifndef NEARCPU_MALLOC_TOOLS_H
+#define NEARCPU_MALLOC_TOOLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define NEAR__ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define NEAR__ASAN 1
+#endif
+#endif
+#ifndef NEAR__ASAN
+#define NEAR__ASAN 0
+#endif
+
+#if NEAR__ASAN
+#include <sanitizer/asan_interface.h>
+#elif defined(__has_include)
+#if __has_include(<valgrind/memcheck.h>)
+#include <valgrind/memcheck.h>
+#define NEAR__VALGRIND 1
+#endif
+#endif
+#ifndef NEAR__VALGRIND
+#define NEAR__VALGRIND 0
+#endif
+
+/* Whether somebody listens. */
+static inline bool near__tool_listens(void)
+{
+#if NEAR__VALGRIND
+	return RUNNING_ON_VALGRIND != 0;
+#else
+	return NEAR__ASAN;
+#endif
+}
+
+/* [p, p + n) is a block now. Up to `before` bytes in front of it and `behind` bytes behind it are
+ * nobody's. */
+static inline void near__tool_alloc(char *p, size_t n, size_t before, size_t behind, bool zero)
+{
+#if NEAR__ASAN
+	(void)zero;
+	ASAN_POISON_MEMORY_REGION(p - before, before);
+	ASAN_UNPOISON_MEMORY_REGION(p, n);
+	ASAN_POISON_MEMORY_REGION(p + n, behind);
+#elif NEAR__VALGRIND
+	(void)VALGRIND_MAKE_MEM_NOACCESS(p - before, before);
+	(void)VALGRIND_MAKE_MEM_NOACCESS(p + n, behind);
+	VALGRIND_MALLOCLIKE_BLOCK(p, n, before, zero);
+#else
+	(void)p, (void)n, (void)before, (void)behind, (void)zero;
+#endif
+}
+
+static inline void near__tool_free(char *p, size_t n, size_t redzone)
+{
+#if NEAR__ASAN
+	(void)redzone;
+	ASAN_POISON_MEMORY_REGION(p, n);
+#elif NEAR__VALGRIND
+	VALGRIND_FREELIKE_BLOCK(p, redzone);
+	(void)n;
+#else
+	(void)p, (void)n, (void)redzone;
+#endif
+}
+
+/* The allocator uses these bytes as it likes. */
+static inline void near__tool_forget(void *p, size_t n)
+{
+#if NEAR__ASAN
+	ASAN_UNPOISON_MEMORY_REGION(p, n);
+#elif NEAR__VALGRIND
+	(void)VALGRIND_MAKE_MEM_DEFINED(p, n);
+#else
+	(void)p, (void)n;
+#endif
+}
+
+#endif
