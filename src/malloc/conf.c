@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "conf.h"
 
+#include "stats.h"
+
 #define FIELD(f) offsetof(struct near__malloc_conf, f)
 
 static const struct near__setting list[] = {
@@ -37,4 +39,5 @@ struct near__malloc_conf near__malloc_conf = {
 void near__malloc_conf_read(void)
 {
 	near__conf_read_part(&settings, &near__malloc_conf);
+	near__stats_begin();
 }

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* near_malloc: what the drop-in allocator tells about itself. The allocator is used by the names
+ * that the C library has for it; near_malloc(3) is about that.
+ *
+ * Cost:      one pass over the slots in use, and a lock for each class, held for a copy of five
+ *            numbers. Nothing that ordinary calls pay for: they count in words of their own slot.
+ * Memory:    none; nothing here allocates. JSON goes out in pieces of at most 512 bytes.
+ * Safety:    any thread; not in signal handlers. Fork: the child goes on from its parent's numbers.
+ *            No operation interrupts other CPUs.
+ * Order:     numbers of other slots are read while they change, each by itself: sums are of no one
+ *            moment. When no other thread allocates or frees they are exact, but for one block more
+ *            or less for each sequence that was aborted between its count and its commit: that
+ *            takes one instruction.
+ * Fallback:  the same numbers without rseq, from the lists that each thread then has.
+ *
+ * Concurrent with: everything.
+ *
+ *     struct near_malloc_stats s;
+ *     if (near_malloc_stats(&s, sizeof(s)) == 0)
+ *             printf("%llu bytes in use\n", (unsigned long long)s.in_use);
+ *
+ * Source: mallinfo2 of glibc, and what users of other allocators asked for: a struct (mimalloc
+ * #157) whose reader may be older or newer than the library.
+ */
+#ifndef NEARCPU_MALLOC_H
+#define NEARCPU_MALLOC_H
+
+#include <nearcpu/lock.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Later versions add fields at the end. */
+struct near_malloc_stats {
+	/* Since the start of the process. */
+	uint64_t allocations;       /* of small blocks, up to 32 KiB */
+	uint64_t hits;              /* of these: from the cache of the slot, without a call */
+	uint64_t slotless;          /* of these: by threads without a slot */
+	uint64_t large_allocations; /* of blocks above that */
+	uint64_t refills, spills;   /* lists of blocks from the stash of a slot, and into it */
+	uint64_t central_refills, central_spills; /* the same of the lists behind all slots */
+	uint64_t drains, fences; /* slots whose caches were taken away; interrupts for that */
+	uint64_t given_back;     /* bytes that the system got back */
+	uint64_t give_backs;     /* and in how many pieces */
+	/* Now. */
+	uint64_t classes; /* of small blocks */
+	uint64_t slots;   /* in use */
+	uint64_t threads; /* without a slot that have lists of their own */
+	uint64_t large_blocks;
+	/* Bytes, now. */
+	uint64_t reserved;   /* address space */
+	uint64_t committed;  /* of it, made writable */
+	uint64_t resident;   /* about, at most: of it, that was touched and not given back */
+	uint64_t in_use;     /* blocks that the program has, large ones too */
+	uint64_t large;      /* large ones alone */
+	uint64_t cached;     /* free blocks in caches of slots, and between them */
+	uint64_t central;    /* the rest of the memory that is cut into small blocks */
+	uint64_t free_dirty; /* whole pages that are free, and wait to be given back */
+	uint64_t free_clean; /* those that the system has, or never gave */
+	uint64_t metadata;   /* what the allocator itself needs */
+};
+
+/* Of one class of small blocks. */
+struct near_malloc_class_stats {
+	uint64_t size;        /* of a block */
+	uint64_t allocations; /* since the start, as above */
+	uint64_t hits;
+	uint64_t refills, spills, central_refills, central_spills;
+	uint64_t in_use;  /* blocks, now */
+	uint64_t cached;  /* blocks, now */
+	uint64_t central; /* blocks, now; those that were never used are among them */
+	uint64_t spans, span_bytes;
+};
+
+/* Fills *out, of which the caller knows `size` bytes; what the library does not know becomes 0.
+ * Returns 0; -EINVAL: size is 0. */
+NEAR_API int near_malloc_stats(struct near_malloc_stats *out, size_t size);
+
+/* The same for the n-th class, from 0 on. -ENOENT: there are not so many. */
+NEAR_API int near_malloc_class_stats(struct near_malloc_class_stats *out, size_t size, unsigned n);
+
+/* Writes all of it as one JSON object, with the names of the fields, by calls of `write`, which
+ * returns 0 or a negative errno. Returns 0 or the first error. `write` may allocate. */
+NEAR_API int near_malloc_stats_json(int (*write)(void *arg, const char *text, size_t size),
+				    void *arg);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

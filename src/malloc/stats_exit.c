@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* NEAR_CONF=malloc_stats:FILE: statistics at the end of the process, as JSON. A process that ends
+ * by _exit or by a signal writes none. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "conf.h"
+#include "stats.h"
+
+/* Copied: programs write over their environment, and change their directory. */
+static char wanted[PATH_MAX];
+static pid_t owner;
+
+void near__stats_begin(void)
+{
+	const struct near__conf_text *c = &near__malloc_conf.stats;
+	size_t used = 0;
+	int saved = errno;
+
+	if (c->len && c->text[0] != '/') {
+		long n = syscall(SYS_getcwd, wanted, sizeof(wanted) - 1);
+
+		errno = saved;
+		used = n > 1 ? (size_t)n : 0; /* the 0 at the end counts */
+		if (used)
+			wanted[used - 1] = '/';
+	}
+	if (!c->len || c->len >= sizeof(wanted) - used)
+		return;
+	memcpy(wanted + used, c->text, c->len);
+	owner = getpid();
+}
+
+/* "%p" becomes the number of the process. False: too long, or another process's to write. */
+static bool make_path(char path[PATH_MAX])
+{
+	const char *mark = strstr(wanted, "%p");
+	size_t before = mark ? (size_t)(mark - wanted) : 0;
+	char digits[12], *at = digits + sizeof(digits);
+
+	if (!mark) {
+		memcpy(path, wanted, sizeof(wanted));
+		return getpid() == owner;
+	}
+	*--at = '\0';
+	for (pid_t n = getpid(); n; n /= 10)
+		*--at = (char)('0' + n % 10);
+	if (strlen(wanted) + strlen(at) >= sizeof(wanted))
+		return false;
+	memcpy(path, wanted, before);
+	memcpy(path + before, at, strlen(at));
+	memcpy(path + before + strlen(at), mark + 2, strlen(mark + 2) + 1);
+	return true;
+}
+
+static void complain(const char *path)
+{
+	struct near__out o;
+	int two = 2;
+
+	near__out_begin(&o, near__write_fd, &two);
+	near__out_text(&o, "nearcpu-malloc: cannot write the statistics to ");
+	near__out_text(&o, path);
+	near__out_text(&o, "\n");
+	near__out_end(&o);
+}
+
+__attribute__((destructor)) static void write_at_exit(void)
+{
+	char path[PATH_MAX];
+	int fd, error, saved = errno;
+
+	if (!wanted[0] || !make_path(path))
+		return;
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+	error = fd < 0 ? -1 : near_malloc_stats_json(near__write_fd, &fd);
+	if (fd >= 0 && close(fd))
+		error = -1;
+	if (error)
+		complain(path);
+	errno = saved;
+}

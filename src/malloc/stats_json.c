@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+#include <stddef.h>
+
+#include "stats.h"
+
+struct field {
+	const char *name;
+	size_t offset;
+};
+
+#define ALL(f)                                                                                     \
+	{                                                                                          \
+#f, offsetof(struct near_malloc_stats, f)                                          \
+	}
+#define CLASS(f)                                                                                   \
+	{                                                                                          \
+#f, offsetof(struct near_malloc_class_stats, f)                                    \
+	}
+
+static const struct field all_fields[] = {
+	ALL(allocations), ALL(hits),      ALL(slotless),        ALL(large_allocations),
+	ALL(refills),     ALL(spills),    ALL(central_refills), ALL(central_spills),
+	ALL(drains),      ALL(fences),    ALL(given_back),      ALL(give_backs),
+	ALL(classes),     ALL(slots),     ALL(threads),         ALL(large_blocks),
+	ALL(reserved),    ALL(committed), ALL(resident),        ALL(in_use),
+	ALL(large),       ALL(cached),    ALL(central),         ALL(free_dirty),
+	ALL(free_clean),  ALL(metadata),
+};
+
+static const struct field class_fields[] = {
+	CLASS(size),   CLASS(allocations),     CLASS(hits),           CLASS(refills),
+	CLASS(spills), CLASS(central_refills), CLASS(central_spills), CLASS(in_use),
+	CLASS(cached), CLASS(central),         CLASS(spans),          CLASS(span_bytes),
+};
+
+#define COUNT(list) (sizeof(list) / sizeof((list)[0]))
+_Static_assert(COUNT(all_fields) * 8 == sizeof(struct near_malloc_stats), "a field is missing");
+_Static_assert(COUNT(class_fields) * 8 == sizeof(struct near_malloc_class_stats),
+	       "a field is missing");
+
+static void put_fields(struct near__out *o, const struct field *fields, size_t count,
+		       const void *from, const char *between)
+{
+	for (size_t i = 0; i < count; i++) {
+		near__out_text(o, i ? between : "");
+		near__out_text(o, "\"");
+		near__out_text(o, fields[i].name);
+		near__out_text(o, "\": ");
+		near__out_number(
+			o, *(const uint64_t *)(const void *)((const char *)from + fields[i].offset),
+			0);
+	}
+}
+
+int near_malloc_stats_json(int (*write)(void *arg, const char *text, size_t size), void *arg)
+{
+	struct near_malloc_class_stats class;
+	struct near_malloc_stats all;
+	struct near__out o;
+
+	near_malloc_stats(&all, sizeof(all));
+	near__out_begin(&o, write, arg);
+	near__out_text(&o, "{\n  ");
+	put_fields(&o, all_fields, COUNT(all_fields), &all, ",\n  ");
+	near__out_text(&o, ",\n  \"by_class\": [");
+	for (unsigned n = 0; near_malloc_class_stats(&class, sizeof(class), n) == 0; n++) {
+		near__out_text(&o, n ? ",\n    {" : "\n    {");
+		put_fields(&o, class_fields, COUNT(class_fields), &class, ", ");
+		near__out_text(&o, "}");
+	}
+	near__out_text(&o, "\n  ]\n}\n");
+	return near__out_end(&o);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/* What the allocator tells about itself, against what was done. */
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <nearcpu/malloc.h>
+#include <nearcpu/rseq.h>
+
+#include "unit.h"
+
+#define MANY 600
+#define TRIES 5
+
+static void *volatile blocks[MANY]; /* compilers leave out what nobody looks at */
+
+static struct near_malloc_stats all(void)
+{
+	struct near_malloc_stats s;
+
+	assert_int_equal(near_malloc_stats(&s, sizeof(s)), 0);
+	return s;
+}
+
+static struct near_malloc_class_stats class_of(size_t size)
+{
+	struct near_malloc_class_stats c;
+
+	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++)
+		if (size <= c.size)
+			return c;
+	fail_msg("no class for %zu bytes", size);
+	return c;
+}
+
+static void take_blocks(unsigned n, size_t size)
+{
+	for (unsigned i = 0; i < n; i++) {
+		blocks[i] = malloc(size);
+		assert_non_null(blocks[i]);
+	}
+}
+
+static void free_blocks(unsigned first, unsigned n)
+{
+	for (unsigned i = first; i < n; i++)
+		free(blocks[i]);
+}
+
+static void any_size_of_the_struct(void **state)
+{
+	struct near_malloc_stats s, larger[2];
+	struct near_malloc_class_stats c;
+	uint64_t first = 1;
+
+	(void)state;
+	assert_int_equal(near_malloc_stats(&s, 0), -EINVAL);
+	assert_int_equal(near_malloc_class_stats(&c, 0, 0), -EINVAL);
+	assert_int_equal(near_malloc_stats(&s, sizeof(s)), 0);
+	memset(larger, 0xff, sizeof(larger));
+	assert_int_equal(near_malloc_stats(larger, sizeof(larger)), 0);
+	assert_int_equal(larger[0].allocations, s.allocations);
+	assert_int_equal(larger[1].allocations, 0);
+	assert_int_equal(larger[1].metadata, 0);
+	s.hits = 4711;
+	assert_int_equal(near_malloc_stats(&s, sizeof(first)), 0);
+	assert_int_equal(s.hits, 4711);
+	assert_int_equal(near_malloc_class_stats(&c, sizeof(c), (unsigned)s.classes), -ENOENT);
+	assert_int_equal(near_malloc_class_stats(&c, sizeof(c), (unsigned)s.classes - 1), 0);
+	assert_int_equal(c.size, 32768);
+	assert_int_equal(near_malloc_class_stats(&c, sizeof(c), 0), 0);
+	assert_int_equal(c.size, 8);
+}
+
+/* A sequence that is aborted just before its commit counts twice: then it is tried again. */
+static bool counts_of(size_t size)
+{
+	struct near_malloc_class_stats before = class_of(size), full, half, after;
+
+	take_blocks(MANY, size);
+	full = class_of(size);
+	free_blocks(MANY / 2, MANY);
+	half = class_of(size);
+	free_blocks(0, MANY / 2);
+	after = class_of(size);
+	return full.allocations == before.allocations + MANY &&
+	       after.allocations == full.allocations && full.in_use == before.in_use + MANY &&
+	       half.in_use == before.in_use + MANY / 2 && after.in_use == before.in_use;
+}
+
+static void every_block_is_counted(void **state)
+{
+	struct near_malloc_class_stats c;
+
+	(void)state;
+	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++) {
+		bool exact = false;
+
+		for (unsigned i = 0; i < TRIES && !exact; i++)
+			exact = counts_of((size_t)c.size);
+		if (!exact)
+			fail_msg("blocks of %u bytes are miscounted", (unsigned)c.size);
+	}
+}
+
+static void nothing_here_allocates(void **state)
+{
+	struct near_malloc_stats before = all(), after = all();
+
+	(void)state;
+	assert_int_equal(before.allocations, after.allocations);
+	assert_int_equal(before.large_allocations, after.large_allocations);
+	assert_int_equal(before.in_use, after.in_use);
+}
+
+static void all_is_the_sum_of_the_classes(void **state)
+{
+	struct near_malloc_stats s;
+	struct near_malloc_class_stats c;
+	uint64_t allocations = 0, in_use = 0, cached = 0, spans = 0, blocks_of_class;
+
+	(void)state;
+	take_blocks(MANY, 100);
+	s = all();
+	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++) {
+		allocations += c.allocations;
+		in_use += c.in_use * c.size;
+		cached += c.cached * c.size;
+		spans += c.span_bytes;
+		blocks_of_class = c.in_use + c.cached + c.central;
+		assert_true(blocks_of_class * c.size <= c.span_bytes);
+		assert_true(c.span_bytes == 0 || blocks_of_class * c.size > c.span_bytes / 16 * 14);
+	}
+	free_blocks(0, MANY);
+	assert_int_equal(s.allocations, allocations);
+	assert_int_equal(s.in_use, in_use + s.large);
+	assert_int_equal(s.cached, cached);
+	assert_int_equal(s.central, spans - in_use - cached);
+	assert_true(s.committed >= spans + s.large + s.free_dirty);
+	assert_true(s.reserved >= s.committed);
+	assert_true(s.resident >= s.in_use && s.resident <= s.committed + s.metadata);
+}
+
+/* A block that goes from the program to the cache and back is a hit each time. */
+static void hits(void **state)
+{
+	struct near_malloc_class_stats before, after;
+
+	(void)state;
+	free(malloc(200));
+	before = class_of(200);
+	for (unsigned i = 0; i < 10000; i++) {
+		void *volatile p = malloc(200);
+
+		free(p);
+	}
+	after = class_of(200);
+	assert_true(after.allocations - before.allocations >= 10000);
+	assert_true(after.hits - before.hits >= 9900);
+	assert_true(after.hits <= after.allocations);
+}
+
+static void lists_that_move(void **state)
+{
+	struct near_malloc_class_stats before = class_of(64), after;
+
+	(void)state;
+	take_blocks(MANY, 64);
+	free_blocks(0, MANY);
+	after = class_of(64);
+	assert_true(after.refills + after.central_refills >
+		    before.refills + before.central_refills);
+	/* More than a list of them came back: into a stash, or behind all slots. */
+	assert_true(after.spills + after.central_spills > before.spills + before.central_spills);
+}
+
+static void large_blocks(void **state)
+{
+	struct near_malloc_stats before = all(), s;
+	char *p = malloc((size_t)1 << 20);
+
+	(void)state;
+	s = all();
+	assert_int_equal(s.large_allocations, before.large_allocations + 1);
+	assert_int_equal(s.large_blocks, before.large_blocks + 1);
+	assert_int_equal(s.large, before.large + ((uint64_t)1 << 20));
+	assert_int_equal(s.in_use - before.in_use, (uint64_t)1 << 20);
+	blocks[0] = malloc((size_t)1 << 20); /* so that the first one cannot grow where it is */
+	p = realloc(p, (size_t)3 << 20);
+	assert_int_equal(all().large, before.large + ((uint64_t)4 << 20));
+	p = realloc(p, (size_t)1 << 19);
+	assert_int_equal(all().large, before.large + ((uint64_t)3 << 19));
+	free(p);
+	free(blocks[0]);
+	s = all();
+	assert_int_equal(s.large, before.large);
+	assert_int_equal(s.large_blocks, before.large_blocks);
+	assert_true(s.free_dirty + s.free_clean > 0);
+}
+
+static void *churn(void *kept)
+{
+	void *mine[100];
+
+	for (unsigned round = 0; round < 20; round++)
+		for (unsigned i = 0; i < 100; i++) {
+			if (round)
+				free(mine[i]);
+			mine[i] = malloc(300);
+			CHECK(mine[i]);
+		}
+	memcpy(kept, mine, sizeof(mine));
+	return NULL;
+}
+
+/* Aborts may count a few blocks too much or too little. */
+static void other_threads(void **state)
+{
+	static void *kept[8][100];
+	struct near_malloc_class_stats before = class_of(300), after;
+	uint64_t taken;
+
+	(void)state;
+	unit_run(churn, kept, sizeof(kept[0]), 8);
+	after = class_of(300);
+	taken = after.allocations - before.allocations;
+	assert_true(taken >= 15990 && taken <= 16500);
+	assert_true(after.in_use - before.in_use >= 790 && after.in_use - before.in_use <= 850);
+	for (unsigned t = 0; t < 8; t++)
+		for (unsigned i = 0; i < 100; i++)
+			free(kept[t][i]);
+	after = class_of(300);
+	assert_true(after.in_use - before.in_use + 10 <= 60);
+}
+
+static void trim(void **state)
+{
+	struct near_rseq_status rseq;
+	struct near_malloc_stats before, after;
+
+	(void)state;
+	near_rseq_status(&rseq);
+	take_blocks(MANY, 5000);
+	free_blocks(0, MANY);
+	before = all();
+	malloc_trim(0);
+	after = all();
+	assert_true(after.given_back > before.given_back);
+	assert_true(after.give_backs > before.give_backs);
+	assert_int_equal(after.in_use, before.in_use);
+	assert_int_equal(after.free_dirty, 0);
+	assert_true(after.cached <= before.cached);
+	if (!rseq.live)
+		return;
+	assert_int_equal(after.cached, 0);
+	assert_true(after.drains > before.drains);
+	assert_true(after.fences > before.fences);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(any_size_of_the_struct),
+		cmocka_unit_test(every_block_is_counted),
+		cmocka_unit_test(nothing_here_allocates),
+		cmocka_unit_test(all_is_the_sum_of_the_classes),
+		cmocka_unit_test(hits),
+		cmocka_unit_test(lists_that_move),
+		cmocka_unit_test(large_blocks),
+		cmocka_unit_test(other_threads),
+		cmocka_unit_test(trim),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
