@@ -53,15 +53,14 @@ void *near__alloc_aligned(size_t align, size_t n, const void *caller)
 				: near__plain_alloc(align, n, &zero);
 }
 
+/* ENOMEM stands in errno, too: glibc's way. */
 NEAR__ENTRY int posix_memalign(void **out, size_t align, size_t n)
 {
-	int saved = errno;
 	void *p;
 
 	if (!is_power_of_two(align) || align % sizeof(void *))
 		return EINVAL;
 	p = near__alloc_aligned(align, n, NEAR__CALLER);
-	errno = saved;
 	if (!p)
 		return ENOMEM;
 	*out = p;

@@ -115,6 +115,7 @@ static inline bool near__heap_ready(void)
 /* os.c */
 void near__range_release(struct near__range *r);
 bool near__range_reserve(struct near__range *r, size_t size);
+bool near__range_show(const struct near__range *r); /* all of it can be read, as zero */
 bool near__range_commit(struct near__range *r, size_t size);
 void near__os_discard(void *p, size_t size);
 uint64_t near__os_ms(void);

@@ -16,7 +16,7 @@ static bool reserve(size_t size)
 	size_t granules = size >> NEAR__GRANULE_SHIFT;
 
 	return near__range_reserve(&h->blocks, size + NEAR__GRANULE) &&
-	       near__range_reserve(&h->kinds, granules) &&
+	       near__range_reserve(&h->kinds, granules) && near__range_show(&h->kinds) &&
 	       near__range_reserve(&h->owners, granules * 4) &&
 	       near__range_reserve(&h->dirty, granules / 8) &&
 	       near__range_reserve(&h->meta, size / 64);

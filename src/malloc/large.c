@@ -40,6 +40,9 @@ void *near__large_alloc(size_t size, size_t align, bool *zero)
 
 	if (!granules || !step)
 		return NULL;
+	/* Not by chance either: the heap may contain a multiple of an alignment beyond its size. */
+	if ((size_t)granules + step > near__heap.blocks.size >> NEAR__GRANULE_SHIFT)
+		return NULL;
 	first = near__pages_alloc(granules, step, zero);
 	if (first == NEAR__NONE)
 		return NULL;

@@ -22,6 +22,15 @@ bool near__range_reserve(struct near__range *r, size_t size)
 	return true;
 }
 
+/* Who asks for the kind of a pointer that no block has finds none. */
+bool near__range_show(const struct near__range *r)
+{
+	int saved = errno, failed = mprotect(r->base, r->size, PROT_READ);
+
+	errno = saved;
+	return !failed;
+}
+
 void near__range_release(struct near__range *r)
 {
 	if (r->base)

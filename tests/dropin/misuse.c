@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/* misuse CASE: says which block it is about, then does to it what no program may. misuse_test.py
+ * knows what must come of it. `valid` does nothing wrong. */
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+void free_sized(void *p, size_t n);
+
+/* No compiler may know what the calls do, nor leave them out. */
+static void *(*volatile do_malloc)(size_t) = malloc;
+static void *(*volatile do_realloc)(void *, size_t) = realloc;
+static void (*volatile do_free)(void *) = free;
+static size_t (*volatile do_size)(void *) = malloc_usable_size;
+
+/* The allocations that the lines on standard error tell of are made here. */
+static __attribute__((noinline)) char *make(size_t n)
+{
+	char *p = do_malloc(n);
+
+	printf("%#lx by %#lx\n", (unsigned long)p, (unsigned long)make);
+	fflush(stdout);
+	return p;
+}
+
+static __attribute__((noinline)) char *make_aligned(size_t align, size_t n)
+{
+	void *p = NULL;
+
+	if (posix_memalign(&p, align, n))
+		abort();
+	printf("%#lx by %#lx\n", (unsigned long)p, (unsigned long)make_aligned);
+	fflush(stdout);
+	return p;
+}
+
+static char *about(char *p)
+{
+	printf("%#lx\n", (unsigned long)p);
+	fflush(stdout);
+	return p;
+}
+
+/* ---- found on the common paths ---- */
+
+static void double_free(void)
+{
+	char *p = make(40);
+
+	do_free(p);
+	do_free(p);
+}
+
+static void double_free_large(void)
+{
+	char *p = make(100000);
+
+	do_free(p);
+	do_free(p);
+}
+
+static void wild(void)
+{
+	do_free(about((char *)0x123450));
+}
+
+static void on_stack(void)
+{
+	char block[64];
+
+	do_free(do_malloc(8));
+	do_free(about(block + 16));
+}
+
+static void beyond(void)
+{
+	char *p = do_malloc(1 << 20);
+
+	do_free(about(p + ((size_t)1 << 36)));
+}
+
+static void *free_inside(void *p)
+{
+	do_free((char *)p + 16);
+	return NULL;
+}
+
+/* Found when the block leaves the caches. */
+static void interior(void)
+{
+	pthread_t thread;
+	char *p = do_malloc(64);
+
+	about(p + 16);
+	if (pthread_create(&thread, NULL, free_inside, p) || pthread_join(thread, NULL))
+		abort();
+	malloc_trim(0);
+}
+
+static void interior_large(void)
+{
+	do_free(about((char *)do_malloc(100000) + 4096));
+}
+
+static void interior_far(void)
+{
+	do_free(about((char *)do_malloc(100000) + 32768));
+}
+
+static void link_written(void)
+{
+	char *p = make(40);
+
+	do_free(p);
+	memset(p, 'x', 8);
+	for (int i = 0; i < 2; i++)
+		do_malloc(40);
+}
+
+/* ---- found in the check mode ---- */
+
+static void double_free_later(void)
+{
+	char *p = make(40), *q = do_malloc(40);
+
+	do_free(p);
+	do_free(q);
+	do_free(p);
+}
+
+static void underrun(void)
+{
+	char *p = make(100);
+
+	p[-1] = 1;
+	do_free(p);
+}
+
+static void overrun(void)
+{
+	char *p = make(100);
+
+	p[100] = 1;
+	do_free(p);
+}
+
+static void overrun_large(void)
+{
+	char *p = make(200001);
+
+	p[200001] = 1;
+	do_free(p);
+}
+
+static void overrun_aligned(void)
+{
+	char *p = make_aligned(4096, 10);
+
+	p[12] = 1;
+	do_free(p);
+}
+
+static void underrun_aligned(void)
+{
+	char *p = make_aligned(32768, 10);
+
+	p[-2000] = 1;
+	do_free(p);
+}
+
+static void overrun_realloc(void)
+{
+	char *p = make(100);
+
+	p[100] = 1;
+	do_realloc(p, 200);
+}
+
+/* All of what stands before the block. */
+static void header(void)
+{
+	char *p = make(100);
+
+	memset(p - 60, 0, 60);
+	do_free(p);
+}
+
+static void use_after_free(void)
+{
+	char *p = make(100);
+
+	do_free(p);
+	p[50] = 1;
+	for (int i = 0; i < 1000; i++)
+		do_free(do_malloc(100000));
+}
+
+static void realloc_after_free(void)
+{
+	char *p = make(100);
+
+	do_free(p);
+	do_realloc(p, 200);
+}
+
+static void size_after_free(void)
+{
+	char *p = make(100);
+
+	do_free(p);
+	do_size(p);
+}
+
+static void inside(void)
+{
+	char *p = make(100);
+
+	do_free(p + 16);
+}
+
+static void wrong_size(void)
+{
+	char *p = make(100);
+
+	free_sized(p, 96);
+}
+
+/* ---- nothing wrong ---- */
+
+#define SLOTS 256
+static char *shared[SLOTS];
+static uint32_t lengths[SLOTS];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+static char *any_block(uint32_t r, size_t n)
+{
+	void *p = NULL;
+
+	switch (r % 4) {
+	case 0:
+		return calloc(1, n);
+	case 1:
+		return posix_memalign(&p, (size_t)16 << r / 4 % 8, n) ? NULL : p;
+	case 2:
+		p = malloc(n / 2 + 1);
+		return realloc(p, n);
+	default:
+		return malloc(n);
+	}
+}
+
+/* Blocks wander between threads; each has its length in all of its bytes. */
+static void exchange(uint32_t r)
+{
+	size_t n = r % 50 ? r % 700 + 4 : r % 100000 + 4, slot = r / 7 % SLOTS;
+	char *p = any_block(r / 3, n), *old;
+	uint32_t had;
+
+	if (!p || do_size(p) < n)
+		abort();
+	memset(p, (int)(n & 0x7f), n);
+	pthread_mutex_lock(&lock);
+	old = shared[slot];
+	had = lengths[slot];
+	shared[slot] = p;
+	lengths[slot] = (uint32_t)n;
+	pthread_mutex_unlock(&lock);
+	for (uint32_t i = 0; old && i < had; i++)
+		if (old[i] != (char)(had & 0x7f))
+			abort();
+	free(old);
+}
+
+static void *run(void *arg)
+{
+	uint64_t state = (uintptr_t)arg;
+
+	for (int i = 0; i < 10000; i++) {
+		state = state * 6364136223846793005u + 1442695040888963407u;
+		exchange((uint32_t)(state >> 33));
+	}
+	return NULL;
+}
+
+static void valid(void)
+{
+	pthread_t threads[4];
+	int status = 0;
+	pid_t child;
+
+	for (uintptr_t i = 0; i < 4; i++)
+		if (pthread_create(&threads[i], NULL, run, (void *)(i + 1)))
+			abort();
+	for (int i = 0; i < 20; i++) {
+		child = fork();
+		if (child == 0) {
+			free(strdup("child"));
+			do_free(do_malloc(300000));
+			_exit(0);
+		}
+		if (child < 0 || waitpid(child, &status, 0) != child || status)
+			abort();
+	}
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	for (size_t i = 0; i < SLOTS; i++)
+		free(shared[i]);
+	malloc_trim(0);
+	puts("done");
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} cases[] = {
+	{"double_free", double_free},
+	{"double_free_large", double_free_large},
+	{"wild", wild},
+	{"on_stack", on_stack},
+	{"beyond", beyond},
+	{"interior", interior},
+	{"interior_large", interior_large},
+	{"interior_far", interior_far},
+	{"link_written", link_written},
+	{"double_free_later", double_free_later},
+	{"underrun", underrun},
+	{"overrun", overrun},
+	{"overrun_large", overrun_large},
+	{"overrun_aligned", overrun_aligned},
+	{"underrun_aligned", underrun_aligned},
+	{"overrun_realloc", overrun_realloc},
+	{"header", header},
+	{"use_after_free", use_after_free},
+	{"realloc_after_free", realloc_after_free},
+	{"size_after_free", size_after_free},
+	{"inside", inside},
+	{"wrong_size", wrong_size},
+	{"valid", valid},
+};
+
+int main(int argc, char **argv)
+{
+	struct rlimit none = {0, 0};
+
+	setrlimit(RLIMIT_CORE, &none);
+	for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (strcmp(argv[1], cases[i].name) == 0) {
+			cases[i].run();
+			return 0;
+		}
+	return 2;
+}
