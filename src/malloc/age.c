@@ -2,10 +2,11 @@
 /* age: memory that is not used is given back, in steps a quarter of a second apart, by whoever
  * comes to a slow path. Nothing here sends an interrupt: a thread looks after its own slot, and
  * after what no slot has. */
+#include "conf.h"
 #include "front.h"
 
 #define STEP_MS 250
-#define PAGES_AGE_MS 1000
+#define MOST ((size_t)32 << 20) /* that one call gives back */
 
 static uint64_t due;
 
@@ -19,5 +20,5 @@ void near__age(void)
 					 __ATOMIC_RELAXED))
 		return;
 	near__central_age();
-	near__pages_purge(PAGES_AGE_MS);
+	near__pages_purge(near__malloc_conf.age_ms, MOST);
 }

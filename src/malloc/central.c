@@ -1,217 +1,56 @@
 /* SPDX-License-Identifier: MIT */
-/* What is behind all slots, by class: batches on their way from one slot to another, and spans.
- *
- * A span has a bit for each block that is here. Blocks are taken in the order of their addresses,
- * from the fullest span first, so that others become empty; a span that was never full is carved a
- * page at a time. A list of blocks is read and written outside of the lock, for that touches their
- * memory. */
-#include <string.h>
+/* What is behind all slots, by node and class: batches on their way from one slot to another, and
+ * spans. A list of blocks is read and written outside of the lock, for that touches their memory.
+ * */
+#include "spans.h"
 
-#include "heap.h"
-
-#define MAX_LIST 128
-#define QUARTERS 4
+#define MAX_LIST 128 /* blocks in a batch, at most */
+#define AT_ONCE 32   /* blocks that are given back under one lock */
 #define TRANSFERS 16
-
-struct span {
-	uint32_t first;  /* granule */
-	uint32_t number; /* of this descriptor */
-	uint32_t next, previous;
-	uint16_t here;   /* blocks that are here: bits that are set */
-	uint16_t carved; /* blocks that ever left */
-	uint8_t class;
-	uint8_t quarter; /* the list that it is in, QUARTERS: none */
-	uint64_t bits[];
-};
 
 struct central {
 	struct near_lock lock;
-	uint32_t lists[QUARTERS];   /* of spans with blocks here, by how many, the fewest first */
-	uint32_t spare;             /* descriptors without a span */
+	struct near__spans spans;
 	uint32_t transfers, fewest; /* since the last step of age */
-	struct near__central_stats stats;
+	uint64_t refills, spills;   /* lists, so far */
 	uint64_t transfer[TRANSFERS];
 } __attribute__((aligned(NEAR__CACHE_LINE)));
 
-static struct central centrals[NEAR__SIZES + 1];
-
-static struct span *span_at(uint32_t number)
-{
-	return near__meta_at(number);
-}
-
-static char *block_at(const struct span *s, unsigned i)
-{
-	return (char *)near__granule_at(s->first) + (size_t)i * near__sizes[s->class].size;
-}
-
-static unsigned index_around(const struct span *s, const char *p)
-{
-	size_t offset = (size_t)(p - (char *)near__granule_at(s->first));
-
-	return (unsigned)((uint64_t)offset * near__sizes[s->class].reciprocal >> 32);
-}
-
-/* Which block of the span p is. Anything else stops the program. */
-static unsigned index_of(const struct span *s, const char *p)
-{
-	unsigned i = index_around(s, p);
-
-	if (block_at(s, i) != p)
-		near__heap_die("free of a pointer into a block", p);
-	return i;
-}
-
-void *near__central_block(const void *p)
-{
-	const struct span *s = span_at(near__heap.owner[near__granule_of(p)]);
-
-	return block_at(s, index_around(s, p));
-}
-
-/* ---- lists of spans ---- */
-
-static void leave_list(struct central *c, struct span *s)
-{
-	if (s->quarter == QUARTERS)
-		return;
-	*(s->previous ? &span_at(s->previous)->next : &c->lists[s->quarter]) = s->next;
-	if (s->next)
-		span_at(s->next)->previous = s->previous;
-	s->quarter = QUARTERS;
-}
-
-/* Uncarved blocks count as here. */
-static unsigned blocks_here(const struct span *s)
-{
-	return s->here + near__sizes[s->class].objects - s->carved;
-}
-
-static void enter_list(struct central *c, struct span *s)
-{
-	unsigned here = blocks_here(s), all = near__sizes[s->class].objects;
-	unsigned quarter = here ? (here - 1) * QUARTERS / all : QUARTERS;
-
-	if (quarter == s->quarter)
-		return;
-	leave_list(c, s);
-	if (quarter == QUARTERS)
-		return;
-	s->quarter = (uint8_t)quarter;
-	s->previous = 0;
-	s->next = c->lists[quarter];
-	if (s->next)
-		span_at(s->next)->previous = s->number;
-	c->lists[quarter] = s->number;
-}
+/* That of the first node stands here: most machines have no other. */
+static struct central first_node[NEAR__SIZES + 1];
+static struct central *nodes[NEAR__MAX_NODES] = {first_node};
 
 /* ---- taking ---- */
 
-static struct span *new_descriptor(struct central *c, unsigned class)
+/* *node becomes the one where it stands: another, if there was no memory left. */
+static bool add_span(unsigned *node, unsigned class)
 {
-	size_t words = (near__sizes[class].objects + 63u) / 64;
-	uint32_t number;
-	struct span *s;
-
-	near_lock_lock(&c->lock);
-	number = c->spare;
-	if (number)
-		c->spare = span_at(number)->next;
-	near_lock_unlock(&c->lock);
-	if (!number)
-		number = near__meta_alloc(sizeof(*s) + words * 8);
-	if (!number)
-		return NULL;
-	s = span_at(number);
-	memset(s, 0, sizeof(*s) + words * 8);
-	s->number = number;
-	s->class = (uint8_t) class;
-	s->quarter = QUARTERS;
-	return s;
-}
-
-static void give_descriptor(struct central *c, struct span *s)
-{
-	s->next = c->spare;
-	c->spare = s->number;
-}
-
-static bool add_span(struct central *c, unsigned class)
-{
-	struct span *s = new_descriptor(c, class);
-	unsigned granules = near__sizes[class].granules;
+	struct central *c = &nodes[*node][class];
+	struct near__span *s;
 	uint32_t first;
 	bool zero;
 
+	near_lock_lock(&c->lock);
+	s = near__spans_spare(&c->spans);
+	near_lock_unlock(&c->lock);
+	s = near__span_begin(s, class);
 	if (!s)
 		return false;
-	first = near__pages_alloc(granules, 1, &zero);
+	first = near__pages_alloc(*node, near__sizes[class].granules, 1, &zero);
+	if (first != NEAR__NONE) {
+		near__span_place(s, first);
+		*node = near__node_of(first);
+		c = &nodes[*node][class];
+	}
 	near_lock_lock(&c->lock);
 	if (first == NEAR__NONE) {
-		give_descriptor(c, s);
+		near__spans_keep(&c->spans, s);
 	} else {
-		s->first = first;
-		for (unsigned g = 0; g < granules; g++) {
-			near__heap.owner[first + g] = s->number;
-			near__heap.kind[first + g] = (uint8_t) class;
-		}
-		c->stats.spans++;
-		enter_list(c, s);
+		c->spans.count++;
+		near__spans_add(&c->spans, s);
 	}
 	near_lock_unlock(&c->lock);
 	return first != NEAR__NONE;
-}
-
-/* Blocks that were never used, no further than their page. */
-static unsigned carve(struct span *s, char **blocks, unsigned n, unsigned wanted)
-{
-	const struct near__size *z = &near__sizes[s->class];
-	uintptr_t page = UINTPTR_MAX;
-
-	while (n < wanted && s->carved < z->objects) {
-		char *p = block_at(s, s->carved);
-
-		if (page != UINTPTR_MAX && (uintptr_t)(p + z->size - 1) >> 12 != page)
-			break;
-		page = (uintptr_t)(p + z->size - 1) >> 12;
-		s->carved++;
-		blocks[n++] = p;
-	}
-	return n;
-}
-
-static unsigned take_from(struct span *s, char **blocks, unsigned n, unsigned wanted)
-{
-	unsigned before = n;
-
-	for (unsigned w = 0; s->here && n < wanted; w++)
-		while (s->bits[w] && n < wanted) {
-			blocks[n++] = block_at(s, w * 64 + (unsigned)__builtin_ctzll(s->bits[w]));
-			s->bits[w] &= s->bits[w] - 1;
-			s->here--;
-		}
-	return n > before ? n : carve(s, blocks, n, wanted);
-}
-
-static unsigned take_blocks(struct central *c, char **blocks, unsigned wanted)
-{
-	unsigned n = 0;
-
-	for (unsigned q = 0; q < QUARTERS && n < wanted; q++)
-		while (c->lists[q] && n < wanted) {
-			struct span *s = span_at(c->lists[q]);
-			unsigned had = n, carved = s->carved;
-
-			n = take_from(s, blocks, n, wanted);
-			c->stats.out += n - had;
-			c->stats.carved += s->carved - carved;
-			enter_list(c, s);
-			if (n == had || s->carved < near__sizes[s->class].objects)
-				return n;
-			if (s->quarter == q && blocks_here(s))
-				break;
-		}
-	return n;
 }
 
 static uint64_t make_list(char **blocks, unsigned n)
@@ -223,107 +62,84 @@ static uint64_t make_list(char **blocks, unsigned n)
 	return list;
 }
 
+/* Either *list or blocks. */
+static unsigned take(struct central *c, unsigned class, uint64_t *list, char **blocks)
+{
+	unsigned n = 0;
+
+	near_lock_lock(&c->lock);
+	if (c->transfers) {
+		*list = c->transfer[--c->transfers];
+		if (c->transfers < c->fewest)
+			c->fewest = c->transfers;
+	} else {
+		n = near__spans_take(&c->spans, blocks, near__sizes[class].batch);
+	}
+	c->refills += *list || n;
+	near_lock_unlock(&c->lock);
+	return n;
+}
+
 /* A list of at most a batch; an empty one: no memory. */
 uint64_t near__central_take(unsigned class)
 {
-	struct central *c = &centrals[class];
+	unsigned node = near__node_now(), n;
 	char *blocks[MAX_LIST];
 	uint64_t list = 0;
-	unsigned n = 0;
 
 	do {
-		near_lock_lock(&c->lock);
-		if (c->transfers) {
-			list = c->transfer[--c->transfers];
-			if (c->transfers < c->fewest)
-				c->fewest = c->transfers;
-		} else {
-			n = take_blocks(c, blocks, near__sizes[class].batch);
-		}
-		c->stats.refills += list || n;
-		near_lock_unlock(&c->lock);
-	} while (!list && !n && add_span(c, class));
-	near__age();
+		n = take(&nodes[node][class], class, &list, blocks);
+	} while (!list && !n && add_span(&node, class));
 	return list ? list : make_list(blocks, n);
 }
 
 /* ---- giving ---- */
 
-static void free_span(struct span *s)
+static void give_blocks(struct central *c, char **blocks, struct near__span **spans, unsigned n)
 {
-	uint32_t first = s->first, granules = near__sizes[s->class].granules;
-
-	near__pages_free(first, granules, true);
-}
-
-/* Sets the bits of the blocks. Returns a span that became empty, at most one; it is out of all
- * lists. */
-static struct span *give_block(struct central *c, struct span *s, char *p)
-{
-	unsigned i = index_of(s, p);
-	uint64_t bit = (uint64_t)1 << i % 64;
-
-	if (s->bits[i / 64] & bit)
-		near__heap_die("double free", p);
-	s->bits[i / 64] |= bit;
-	s->here++;
-	c->stats.out--;
-	enter_list(c, s);
-	if (s->here < s->carved)
-		return NULL;
-	c->stats.spans--;
-	c->stats.carved -= s->carved;
-	leave_list(c, s);
-	return s;
-}
-
-static void give_blocks(struct central *c, char **blocks, struct span **spans, unsigned n)
-{
-	struct span *empty[MAX_LIST];
+	struct near__span *empty[AT_ONCE], *s;
 	unsigned empties = 0;
 
 	near_lock_lock(&c->lock);
 	for (unsigned i = 0; i < n; i++) {
-		struct span *s = give_block(c, spans[i], blocks[i]);
-
+		s = near__spans_give(&c->spans, spans[i], blocks[i]);
 		if (s)
 			empty[empties++] = s;
 	}
 	near_lock_unlock(&c->lock);
-	for (unsigned i = 0; i < empties; i++)
-		free_span(empty[i]);
 	if (!empties)
 		return;
+	for (unsigned i = 0; i < empties; i++)
+		near__span_free(empty[i]);
 	near_lock_lock(&c->lock);
 	for (unsigned i = 0; i < empties; i++)
-		give_descriptor(c, empty[i]);
+		near__spans_keep(&c->spans, empty[i]);
 	near_lock_unlock(&c->lock);
 }
 
 /* To the spans. */
 static void give_list(struct central *c, uint64_t list)
 {
-	char *blocks[MAX_LIST];
-	struct span *spans[MAX_LIST];
+	char *blocks[AT_ONCE];
+	struct near__span *spans[AT_ONCE];
 	unsigned n = 0;
 
 	while (!near__list_is_empty(list)) {
 		blocks[n] = near__list_take(&list);
-		spans[n] = span_at(near__heap.owner[near__granule_of(blocks[n])]);
-		if (++n == MAX_LIST || near__list_is_empty(list)) {
+		spans[n] = near__span_of(blocks[n]);
+		if (++n == AT_ONCE || near__list_is_empty(list)) {
 			give_blocks(c, blocks, spans, n);
 			n = 0;
 		}
 	}
 }
 
-void near__central_give(unsigned class, uint64_t list)
+static void give_to(struct central *c, uint64_t list)
 {
-	struct central *c = &centrals[class];
 	bool kept = false;
 
 	near_lock_lock(&c->lock);
-	c->stats.spills++;
+	c->spills++;
 	if (c->transfers < TRANSFERS) {
 		c->transfer[c->transfers++] = list;
 		kept = true;
@@ -331,8 +147,40 @@ void near__central_give(unsigned class, uint64_t list)
 	near_lock_unlock(&c->lock);
 	if (!kept)
 		give_list(c, list);
-	near__age();
 }
+
+/* Gives each block to its node, but returns those of node `kept`, NEAR__MAX_NODES: none. */
+static uint64_t sort(unsigned class, uint64_t list, unsigned kept)
+{
+	uint64_t lists[NEAR__MAX_NODES + 1];
+
+	for (unsigned i = 0; i <= NEAR__MAX_NODES; i++)
+		lists[i] = NEAR__EMPTY_LIST;
+	while (!near__list_is_empty(list)) {
+		void *p = near__list_take(&list);
+
+		near__list_put(&lists[near__node_of(near__granule_of(p))], p);
+	}
+	for (unsigned i = 0; i < near__heap.nodes; i++)
+		if (i != kept && lists[i] != NEAR__EMPTY_LIST)
+			give_to(&nodes[i][class], lists[i]);
+	return lists[kept];
+}
+
+void near__central_give(unsigned class, uint64_t list)
+{
+	if (NEAR__LIKELY(near__heap.nodes == 1))
+		give_to(&first_node[class], list);
+	else
+		sort(class, list, NEAR__MAX_NODES);
+}
+
+uint64_t near__central_send_home(unsigned class, uint64_t list)
+{
+	return NEAR__LIKELY(near__heap.nodes == 1) ? list : sort(class, list, near__node_now());
+}
+
+/* ---- what waits ---- */
 
 /* Gives the oldest of the waiting batches to the spans. */
 static void give_transfers(struct central *c, bool all)
@@ -356,28 +204,56 @@ static void give_transfers(struct central *c, bool all)
 /* Batches that nobody needed since the last step. */
 void near__central_age(void)
 {
-	for (unsigned class = 1; class <= NEAR__SIZES; class ++)
-		if (__atomic_load_n(&centrals[class].fewest, __ATOMIC_RELAXED))
-			give_transfers(&centrals[class], false);
+	for (unsigned node = 0; node < near__heap.nodes; node++)
+		for (unsigned class = 1; class <= NEAR__SIZES; class ++)
+			if (__atomic_load_n(&nodes[node][class].transfers, __ATOMIC_RELAXED))
+				give_transfers(&nodes[node][class], false);
 }
 
 void near__central_trim(void)
 {
-	for (unsigned class = 1; class <= NEAR__SIZES; class ++)
-		give_transfers(&centrals[class], true);
+	for (unsigned node = 0; node < near__heap.nodes; node++)
+		for (unsigned class = 1; class <= NEAR__SIZES; class ++)
+			give_transfers(&nodes[node][class], true);
 }
 
 void near__central_stats(unsigned class, struct near__central_stats *out)
 {
-	struct central *c = &centrals[class];
+	*out = (struct near__central_stats){0};
+	for (unsigned node = 0; node < near__heap.nodes; node++) {
+		struct central *c = &nodes[node][class];
 
-	near_lock_lock(&c->lock);
-	*out = c->stats;
-	near_lock_unlock(&c->lock);
+		near_lock_lock(&c->lock);
+		out->out += c->spans.out;
+		out->spans += c->spans.count;
+		out->carved += c->spans.carved;
+		out->refills += c->refills;
+		out->spills += c->spills;
+		near_lock_unlock(&c->lock);
+	}
+}
+
+/* ---- beginning, fork ---- */
+
+bool near__central_init(void)
+{
+	size_t size = sizeof(first_node) + NEAR__CACHE_LINE;
+
+	for (unsigned i = 1; i < near__heap.nodes; i++) {
+		uint32_t number = near__meta_alloc(size);
+
+		if (!number)
+			return false;
+		nodes[i] = (struct central *)(((uintptr_t)near__meta_at(number) + NEAR__CACHE_LINE -
+					       1) &
+					      ~(uintptr_t)(NEAR__CACHE_LINE - 1));
+	}
+	return true;
 }
 
 void near__central_fork(near__fork_step *step)
 {
-	for (unsigned c = 1; c <= NEAR__SIZES; c++)
-		step(&centrals[c].lock);
+	for (unsigned node = 0; node < near__heap.nodes; node++)
+		for (unsigned class = 1; class <= NEAR__SIZES; class ++)
+			step(&nodes[node][class].lock);
 }

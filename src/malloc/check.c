@@ -15,6 +15,7 @@
 #include "conf.h"
 #include "fast.h"
 #include "hooks.h"
+#include "spans.h"
 #include "tools.h"
 
 #define FRESH 0xa5
@@ -100,10 +101,10 @@ static struct guard *raw_block(const void *p)
 	uint64_t offset = near__offset_of(p);
 	uint32_t granule = near__granule_of(p);
 
-	if (offset >= near__heap.blocks.committed)
+	if (!near__pages_contain(offset))
 		near__heap_die("use or free of a pointer that is not from here", p);
 	if (near__heap.kind[granule] - 1u < NEAR__SIZES)
-		return near__central_block(p);
+		return near__span_block(p);
 	while (granule && near__heap.kind[granule] == NEAR__REST)
 		granule--;
 	if (near__heap.kind[granule] != NEAR__LARGE)

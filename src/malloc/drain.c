@@ -2,34 +2,33 @@
 /* drain: takes what another slot has in its caches.
  *
  * An entry is closed by exchanging its list and the number of its stash for values that no sequence
- * goes on with, and setting its room to 0. A sequence that had loaded the old values may still
- * commit, until the fence; then one of the three is not what it was set to, what was committed is
- * the truth, and the entry is closed once more, which returns it. One that begins after the
- * exchange commits nothing. So a round fails only if a sequence was under way at the moment of the
- * exchange. Entries that nobody used yet hold nothing, and are left alone.
+ * goes on with. A sequence that had loaded the old values may still commit, until the fence; then
+ * one of the two is not what it was set to, what was committed is the truth, and the entry is
+ * closed once more, which returns it. One that begins after the exchange commits nothing. So a
+ * round fails only if a sequence was under way at the moment of the exchange. Entries that nobody
+ * used yet hold nothing, and are left alone: whoever begins one meanwhile (front.c) begins an empty
+ * one.
  *
- * After the fence nobody else has what was taken. Each entry is opened by its three words: first
- * the stash and the room, then the list, without which no sequence goes on. */
-#include "../gate.h"
+ * After the fence nobody else has what was taken. Each entry is opened by its two words, first the
+ * stash, whose lists are read by then. */
 #include "front.h"
 
 #define CLOSED_STASH UINT32_MAX
+
+/* Held from the first close to the last open, so that nobody forks in between. */
+static struct near_lock lock;
 
 struct drain {
 	struct near__front *front;
 	uint64_t lists[NEAR__SIZES + 1];
 	uint32_t stashed[NEAR__SIZES + 1];
-	uint16_t room[NEAR__SIZES + 1];
 	uint8_t open[NEAR__SIZES]; /* classes still to be closed */
 	unsigned n;
 };
 
 static bool is_closed(const struct near__front *f, unsigned class)
 {
-	const struct near__entry *e = &f->entries[class];
-
-	return __atomic_load_n(&e->list, __ATOMIC_RELAXED) == NEAR__CLOSED_LIST &&
-	       __atomic_load_n(&e->room, __ATOMIC_RELAXED) == 0 &&
+	return __atomic_load_n(&f->entries[class].list, __ATOMIC_RELAXED) == NEAR__CLOSED_LIST &&
 	       __atomic_load_n(&f->stashed[class], __ATOMIC_RELAXED) == CLOSED_STASH;
 }
 
@@ -41,11 +40,6 @@ static void close_entry(struct drain *d, unsigned class)
 		__atomic_exchange_n(&d->front->stashed[class], CLOSED_STASH, __ATOMIC_ACQ_REL);
 	uint64_t list = __atomic_exchange_n(&e->list, NEAR__CLOSED_LIST, __ATOMIC_ACQ_REL);
 
-	uint16_t room = __atomic_load_n(&e->room, __ATOMIC_RELAXED);
-
-	__atomic_store_n(&e->room, 0, __ATOMIC_RELAXED); /* the fence orders it */
-	if (room)
-		d->room[class] = room;
 	if (stashed != CLOSED_STASH)
 		d->stashed[class] = stashed;
 	if (list != NEAR__CLOSED_LIST)
@@ -77,12 +71,7 @@ static void give_class(struct drain *d, unsigned class)
 		near__central_give(class, d->front->stash[class][i]);
 	if (!near__list_is_empty(d->lists[class]))
 		near__central_give(class, d->lists[class]);
-	/* The entry is closed: nobody else changes it. */
-	__atomic_store_n(&d->front->settled[class],
-			 d->front->settled[class] + d->room[class] - near__sizes[class].batch,
-			 __ATOMIC_RELAXED);
 	__atomic_store_n(&d->front->stashed[class], 1, __ATOMIC_RELEASE);
-	__atomic_store_n(&e->room, near__sizes[class].batch, __ATOMIC_RELEASE);
 	/* Release: the stash was read, and the blocks are no longer ours. */
 	__atomic_store_n(&e->list, NEAR__EMPTY_LIST, __ATOMIC_RELEASE);
 }
@@ -95,7 +84,7 @@ void near__drain_slot(unsigned slot)
 	uint8_t closed[NEAR__SIZES];
 	unsigned n = 0;
 
-	near__gates_lock();
+	near_lock_lock(&lock);
 	for (unsigned c = 1; c <= NEAR__SIZES; c++)
 		if (__atomic_load_n(&d.front->entries[c].list, __ATOMIC_RELAXED))
 			closed[n++] = d.open[d.n++] = (uint8_t)c;
@@ -103,7 +92,12 @@ void near__drain_slot(unsigned slot)
 	for (unsigned i = 0; i < n; i++)
 		give_class(&d, closed[i]);
 	__atomic_fetch_add(&near__drains.slots, 1, __ATOMIC_RELAXED);
-	near__gates_unlock();
+	near_lock_unlock(&lock);
+}
+
+void near__drain_fork(near__fork_step *step)
+{
+	step(&lock);
 }
 
 void near__drain_all(void)

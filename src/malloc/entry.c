@@ -59,7 +59,7 @@ void near__plain_free(void *p)
 	uint64_t offset = near__offset_of(p);
 	unsigned class;
 
-	if (offset >= near__heap.blocks.committed)
+	if (!near__pages_contain(offset))
 		near__heap_die("free of a pointer that is not from here", p);
 	class = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
 	if (class == NEAR__LARGE)
@@ -121,7 +121,7 @@ size_t near__usable_size(const void *p)
 
 	if (near__heap.hooks == NEAR__CHECKED)
 		return near__check_size(p);
-	if (offset >= near__heap.blocks.committed)
+	if (!near__pages_contain(offset))
 		near__heap_die("use of a pointer that is not from here", p);
 	class = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
 	if (class == NEAR__LARGE)

@@ -27,6 +27,7 @@ static void prepare(void)
 {
 	near__check_fork(lock);
 	near__profile_fork(lock);
+	near__drain_fork(lock);
 	near__local_fork(lock);
 	near__central_fork(lock);
 	near__pages_fork(lock);
@@ -41,6 +42,7 @@ static void release(near__fork_step *step)
 	near__local_fork(step);
 	near__profile_fork(step);
 	near__check_fork(step);
+	near__drain_fork(step);
 }
 
 static void in_parent(void)

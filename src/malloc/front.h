@@ -102,7 +102,7 @@ static inline struct near__entry *near__entry_of(unsigned class)
 
 /* link of p = entry.list; entry.list = p commits. p is the caller's alone until then, so writing it
  * again is harmless.
- * False: aborted, or there is no room, or p is the first block already. */
+ * False: aborted, or there is no room or no open list, or p is the first block already. */
 #define NEAR__DEFINE_PUSH(name, AT)                                                                \
 	static inline bool name(struct near__entry *entry, void *p, uint64_t offset)               \
 	{                                                                                          \
@@ -117,13 +117,15 @@ static inline struct near__entry *near__entry_of(unsigned class)
 			NEAR_BRANCH_ZERO(w, near_failed)                                           \
 			NEAR_LOAD8(w, at, 0)                                                       \
 			NEAR_BRANCH_EQ(w, offset, near_failed)                                     \
+			NEAR_BRANCH_BELOW(w, empty, near_failed)                                   \
 			NEAR_ADD(w, mark)                                                          \
 			NEAR_STORE8(w, p, 0)                                                       \
 			NEAR_ADD_MEM8(one, at, 8)                                                  \
 			NEAR_COMMIT8(offset, at, 0)                                                \
 			: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [w] "=&r"(w)                          \
 			: NEAR_SEQ_IN, [entry] "r"(entry), [p] "r"(p), [offset] "r"(offset),       \
-			  [mark] "r"(NEAR__MARK), [one] NEAR__ANY((int64_t)-1)                     \
+			  [mark] "r"(NEAR__MARK), [one] NEAR__ANY((int64_t)-1),                    \
+			  [empty] NEAR__ANY(NEAR__EMPTY_LIST)                                      \
 			: NEAR_SEQ_CLOBBER                                                         \
 			: near_failed);                                                            \
 		NEAR_SEQ_EDGE;                                                                     \

@@ -7,8 +7,9 @@
  *     pages     runs of granules of 16 KiB: best fit, merged when freed, given back by age
  *     os        address space
  *
- * One reservation holds all blocks. Beside it stand three tables, reserved whole and touched where
- * the heap is: `kind`, a byte per granule; `owner`, a number per granule; `meta`, descriptors. */
+ * All blocks stand in one part of the address space, each NUMA node's in a share of it. Beside it
+ * stand tables, which grow with it: `kind`, a byte per granule; `owner`, a number per granule;
+ * `dirty`, a bit per granule; `meta`, descriptors. */
 #ifndef NEARCPU_MALLOC_HEAP_H
 #define NEARCPU_MALLOC_HEAP_H
 
@@ -18,6 +19,7 @@
 
 #include "../internal.h"
 #include "classes.h"
+#include "os.h"
 
 #define NEAR__GRANULE_SHIFT 14
 #define NEAR__GRANULE ((size_t)1 << NEAR__GRANULE_SHIFT)
@@ -27,11 +29,6 @@
 #define NEAR__SAMPLED 253u /* the first of a block in the heap profile; owner: profile.c */
 #define NEAR__LARGE 254u   /* the first of a large block; owner: how many granules it has */
 #define NEAR__REST 255u    /* the others of a large block */
-
-struct near__range {
-	char *base;
-	size_t size, committed;
-};
 
 /* The first fields are what the fast paths ask. Where no thread has a slot they stay 0, so that
  * everything goes the slow way. */
@@ -43,10 +40,13 @@ struct near__heap {
 	size_t slot_limit; /* those below by sequences that go by any slot */
 	uint8_t *kind;
 	uint32_t *owner;
-	void *front; /* the per-CPU object */
+	uint64_t *dirty;
+	void *front;                /* the per-CPU object */
+	size_t size;                /* of the address space for blocks */
+	unsigned nodes, node_shift; /* granule >> node_shift: its node */
 	bool ready;
 	uint8_t hooks; /* enum near__hooks */
-	struct near__range blocks, kinds, owners, meta, dirty;
+	struct near__range meta;
 };
 extern struct near__heap near__heap __attribute__((visibility("hidden")));
 enum near__hooks { NEAR__UNHOOKED, NEAR__CHECKED, NEAR__PROFILED };
@@ -81,7 +81,7 @@ static inline void *near__list_take(uint64_t *list)
 {
 	uint64_t *p = (uint64_t *)(near__heap.base + *list), rest = *p - NEAR__MARK;
 
-	if (NEAR__UNLIKELY(rest >= near__heap.blocks.size))
+	if (NEAR__UNLIKELY(rest >= near__heap.size))
 		near__heap_die("write to a freed block, or freed twice", p);
 	*list = rest;
 	*p = 0;
@@ -98,11 +98,18 @@ static inline void near__list_put(uint64_t *list, void *p)
 typedef void near__fork_step(struct near_lock *lock);
 void near__fork_watch(void);
 void near__central_fork(near__fork_step *step);
+void near__drain_fork(near__fork_step *step);
 void near__local_fork(near__fork_step *step);
 void near__meta_fork(near__fork_step *step);
 void near__pages_fork(near__fork_step *step);
 
-/* init.c: false: no memory, or this is the beginning itself. */
+/* The node that this thread runs on. */
+unsigned near__node_now(void);
+
+/* init.c: blocks may stand below this offset. Under the lock of a node's pages, of which a process
+ * that goes by the cid has one. */
+void near__heap_publish(size_t end);
+/* false: no memory, or this is the beginning itself. */
 bool near__heap_begin(void);
 
 static inline bool near__heap_ready(void)
@@ -112,27 +119,32 @@ static inline bool near__heap_ready(void)
 	       near__heap_begin();
 }
 
-/* os.c */
-void near__range_release(struct near__range *r);
-bool near__range_reserve(struct near__range *r, size_t size);
-bool near__range_show(const struct near__range *r); /* all of it can be read, as zero */
-bool near__range_commit(struct near__range *r, size_t size);
-void near__os_discard(void *p, size_t size);
-uint64_t near__os_ms(void);
-
 /* pages.c: all in granules. */
-bool near__pages_init(void);
-uint32_t near__pages_alloc(uint32_t count, uint32_t align, bool *zero);
+#define NEAR__MAX_NODES 64
+bool near__pages_init(char *blocks, char *kinds, char *owners, char *dirty);
+/* NEAR__NONE: no memory. From another node if that one has none. */
+uint32_t near__pages_alloc(unsigned node, uint32_t count, uint32_t align, bool *zero);
 /* `dirty`: something was written there. */
 void near__pages_free(uint32_t first, uint32_t count, bool dirty);
 bool near__pages_grow(uint32_t first, uint32_t count, uint32_t wanted);
-void near__pages_purge(uint64_t age_ms);
+/* Gives back what was freed `age_ms` ago, up to `most` bytes. Returns how much. */
+size_t near__pages_purge(uint64_t age_ms, size_t most);
 struct near__pages_stats {
 	uint64_t top, free,
 		dirty;           /* granules; dirty: of free runs in which something was written */
 	uint64_t purged, purges; /* granules, and times, so far */
+	uint64_t committed;      /* bytes, with the tables */
 };
 void near__pages_stats(struct near__pages_stats *out);
+/* Granules that were ever used. */
+uint32_t near__pages_used(void);
+/* Whether there can be a block at this offset: the tables tell which. */
+bool near__pages_contain(uint64_t offset);
+
+static inline unsigned near__node_of(uint32_t granule)
+{
+	return granule >> near__heap.node_shift;
+}
 
 static inline void *near__granule_at(uint32_t granule)
 {
@@ -153,11 +165,13 @@ static inline void *near__meta_at(uint32_t number)
 }
 
 /* central.c */
+bool near__central_init(void);
 uint64_t near__central_take(unsigned class);
 void near__central_give(unsigned class, uint64_t list);
+/* Gives away the blocks of other nodes than this one; returns the others. */
+uint64_t near__central_send_home(unsigned class, uint64_t list);
 void near__central_age(void);
 void near__central_trim(void);
-void *near__central_block(const void *p); /* the beginning of the block that p points into */
 struct near__central_stats {
 	uint64_t out;             /* blocks that are in no span */
 	uint64_t spans, carved;   /* carved: blocks of these that were ever used */
@@ -170,7 +184,7 @@ void near__front_init(void);
 void *near__front_alloc(unsigned class);
 void near__front_free(unsigned class, void *p);
 
-/* drain.c: to the central lists; they fence, and a caller must not hold near__gates_lock. */
+/* drain.c: to the central lists. They fence. */
 void near__drain_slot(unsigned slot);
 void near__drain_all(void);
 struct near__drains {

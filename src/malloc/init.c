@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The heap's beginning: on the first call of anything, which may come before constructors. */
+#include "../hint.h"
 #include "conf.h"
 #include "front.h"
 #include "hooks.h"
@@ -10,85 +11,87 @@ static struct near_lock lock;
 #define LARGEST_HEAP ((size_t)1 << 38)
 #define SMALLEST_HEAP ((size_t)1 << 24)
 
-static bool reserve(size_t size)
+/* Of the address space that a heap of some size needs, in this order. */
+static size_t owners_size(size_t heap)
 {
-	struct near__heap *h = &near__heap;
-	size_t granules = size >> NEAR__GRANULE_SHIFT;
-
-	return near__range_reserve(&h->blocks, size + NEAR__GRANULE) &&
-	       near__range_reserve(&h->kinds, granules) && near__range_show(&h->kinds) &&
-	       near__range_reserve(&h->owners, granules * 4) &&
-	       near__range_reserve(&h->dirty, granules / 8) &&
-	       near__range_reserve(&h->meta, size / 64);
+	return (heap >> NEAR__GRANULE_SHIFT) * sizeof(uint32_t);
 }
 
-static void release(void)
+static size_t kinds_size(size_t heap)
 {
-	struct near__heap *h = &near__heap;
-	struct near__range *ranges[] = {&h->blocks, &h->kinds, &h->owners, &h->dirty, &h->meta};
-
-	for (unsigned i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++)
-		near__range_release(ranges[i]);
+	return heap >> NEAR__GRANULE_SHIFT;
 }
 
-/* Less where address space is limited. */
-static bool reserve_most(void)
+static size_t dirty_size(size_t heap)
 {
-	for (size_t size = LARGEST_HEAP; size >= SMALLEST_HEAP; size /= 2) {
-		if (reserve(size))
-			return true;
-		release();
-	}
-	return false;
+	return (heap >> NEAR__GRANULE_SHIFT) / 8;
 }
 
-static void place_blocks(struct near__heap *h)
+/* Half of it is for blocks, half for all that is said about them. */
+static bool place(struct near__heap *h)
 {
-	h->base = ((uintptr_t)h->blocks.base + NEAR__GRANULE - 1) & ~(NEAR__GRANULE - 1);
-	h->blocks.base = (char *)h->base;
-	h->blocks.size -= NEAR__GRANULE;
-	h->kind = (uint8_t *)h->kinds.base;
-	h->owner = (uint32_t *)h->owners.base;
-}
+	size_t space = 2 * LARGEST_HEAP, size;
+	char *base = near__os_find_space(&space, 2 * SMALLEST_HEAP), *owners, *kinds, *dirty, *meta;
 
-/* Granule 0 is nobody's: what lists without a block point to. */
-static bool keep_first(struct near__heap *h)
-{
-	bool zero;
-
-	if (near__pages_alloc(1, 1, &zero) != 0)
+	if (!base)
 		return false;
-	h->kind[0] = NEAR__REST;
-	return true;
+	size = space / 2;
+	owners = base + size;
+	kinds = owners + owners_size(size);
+	dirty = kinds + kinds_size(size);
+	meta = dirty + dirty_size(size);
+	h->base = ((uintptr_t)base + NEAR__GRANULE - 1) & ~(NEAR__GRANULE - 1);
+	h->size = size - NEAR__GRANULE;
+	h->owner = (uint32_t *)owners;
+	h->kind = (uint8_t *)kinds;
+	h->dirty = (uint64_t *)dirty;
+	h->meta = (struct near__range){meta, size / 4, 0, -1};
+	return near__pages_init((char *)h->base, kinds, owners, dirty);
 }
 
-static void set_limits(struct near__heap *h)
+/* Slots by concurrency id alone belong to no node. */
+static unsigned node_count(void)
 {
-	if (h->front && h->hooks == NEAR__UNHOOKED)
+	const struct near__process *p = &near__process;
+
+	if (p->usable && p->slot_kind == NEAR_SLOT_CID)
+		return 1;
+	return p->nodes < NEAR__MAX_NODES ? p->nodes : NEAR__MAX_NODES;
+}
+
+unsigned near__node_now(void)
+{
+	unsigned cpu, node;
+
+	if (NEAR__LIKELY(near__heap.nodes == 1))
+		return 0;
+	near__where(&cpu, &node);
+	return node % near__heap.nodes;
+}
+
+void near__heap_publish(size_t end)
+{
+	struct near__heap *h = &near__heap;
+	bool sequences = h->front && h->hooks != NEAR__CHECKED, by_cid = near__process.general == 0;
+
+	if (sequences && h->slot_size < end)
+		h->slot_size = end;
+	if (sequences && h->hooks == NEAR__UNHOOKED)
 		h->slot_limit = NEAR__TABLE_MAX + 1;
-	if (h->front && h->hooks != NEAR__CHECKED)
-		h->slot_size = h->blocks.size;
-	if (near__process.general == 0) {
-		h->cid_limit = h->slot_limit;
-		h->cid_size = h->slot_size;
-	}
+	h->cid_size = by_cid ? h->slot_size : 0;
+	h->cid_limit = by_cid ? h->slot_limit : 0;
 }
 
 static bool begin(struct near__heap *h)
 {
 	near__malloc_conf_read();
-	if (!near__process_init() || !reserve_most())
+	if (!near__process_init())
 		return false;
-	place_blocks(h);
-	if (!keep_first(h)) {
-		release();
-		return false;
-	}
+	h->nodes = node_count();
 	near__front_init();
 	near__profile_init();
 	near__check_init();
-	set_limits(h);
-	return true;
+	return place(h) && near__central_init();
 }
 
 bool near__heap_begin(void)

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Blocks of whole granules. The number of its granules stands in `owner` of the first. */
-#define _GNU_SOURCE
-#include <errno.h>
 #include <string.h>
-#include <sys/mman.h>
 
 #include "heap.h"
 
@@ -12,6 +9,7 @@ struct near__large_stats near__large_stats;
 #define MAX_GRANULES ((size_t)1 << 30)
 /* From here on moving the pages costs less than copying what is in them. */
 #define MOVE_GRANULES 32u
+#define MOST_MOVED 16384u
 
 /* Sums alone, hence relaxed. */
 static void count(uint64_t *sum, int64_t n)
@@ -41,9 +39,9 @@ void *near__large_alloc(size_t size, size_t align, bool *zero)
 	if (!granules || !step)
 		return NULL;
 	/* Not by chance either: the heap may contain a multiple of an alignment beyond its size. */
-	if ((size_t)granules + step > near__heap.blocks.size >> NEAR__GRANULE_SHIFT)
+	if ((size_t)granules + step > near__heap.size >> NEAR__GRANULE_SHIFT)
 		return NULL;
-	first = near__pages_alloc(granules, step, zero);
+	first = near__pages_alloc(near__node_now(), granules, step, zero);
 	if (first == NEAR__NONE)
 		return NULL;
 	count(&near__large_stats.taken, 1);
@@ -76,30 +74,30 @@ void near__large_free(void *p)
 	near__age();
 }
 
-/* The pages move, the place where they were is left without any. */
-static bool move_pages(void *to, void *from, size_t size)
+/* Each move may leave a mapping of its own, of which a process has 65,530. */
+static bool is_worth_moving(uint32_t granules)
 {
-	int saved = errno;
-	void *at = mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
-
-	errno = saved;
-	return at != MAP_FAILED;
+	return granules >= MOVE_GRANULES && granules >= near__pages_used() / MOST_MOVED;
 }
 
 static void *move(void *p, uint32_t had, uint32_t wanted)
 {
 	size_t size = (size_t)had << NEAR__GRANULE_SHIFT;
-	bool zero, moved;
-	uint32_t first = near__pages_alloc(wanted, 1, &zero);
+	enum near__moved moved = NEAR__NOT_MOVED;
+	bool zero;
+	uint32_t first = near__pages_alloc(near__node_now(), wanted, 1, &zero);
 	void *q;
 
 	if (first == NEAR__NONE)
 		return NULL;
 	q = make(first, wanted);
-	moved = had >= MOVE_GRANULES && move_pages(q, p, size);
-	if (!moved)
+	if (is_worth_moving(had))
+		moved = near__os_move(q, p, size);
+	if (moved == NEAR__MOVE_LOST) /* the granules stay taken for ever */
+		return NULL;
+	if (moved == NEAR__NOT_MOVED)
 		memcpy(q, p, size);
-	near__pages_free(near__granule_of(p), had, !moved);
+	near__pages_free(near__granule_of(p), had, moved == NEAR__NOT_MOVED);
 	count(&near__large_stats.granules, (int64_t)wanted - had);
 	return q;
 }

@@ -32,6 +32,7 @@ static void give_lists(struct local *l)
 		uint64_t list = l->lists[c];
 
 		l->lists[c] = 0;
+		l->counts[c] = 0;
 		if (!near__list_is_empty(list))
 			near__central_give(c, list);
 	}
@@ -115,7 +116,7 @@ static void free_to(struct local *l, unsigned class, void *p)
 {
 	if (l->lists[class] == near__offset_of(p))
 		near__heap_die("double free", p);
-	if (l->counts[class] == near__sizes[class].batch) {
+	if (l->counts[class] == near__sizes[class].batch && !near__list_is_empty(l->lists[class])) {
 		near__central_give(class, l->lists[class]);
 		l->lists[class] = NEAR__EMPTY_LIST;
 		l->counts[class] = 0;

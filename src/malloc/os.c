@@ -1,41 +1,95 @@
 /* SPDX-License-Identifier: MIT */
-/* Address space: reserved without access, which no system charges, and made writable from the start
- * on as far as it is used. */
 #define _GNU_SOURCE
+#include "os.h"
+
 #include <errno.h>
+#include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <time.h>
 
-#include "heap.h"
+#include "../topology.h"
 
-#define PAGE ((size_t)4096)
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
 
-bool near__range_reserve(struct near__range *r, size_t size)
+#define RW (PROT_READ | PROT_WRITE)
+#define PRIVATE (MAP_PRIVATE | MAP_ANONYMOUS)
+#define PLACES 4
+
+/* The heap grows into a part of the address space in which the kernel places nothing by itself:
+ * programs stand at two thirds, mappings come from the top, brk's heap from a program's end or the
+ * bottom. So nothing is reserved, and limits of the address space count what is used. */
+static bool reserved; /* without access instead, where that part cannot be had */
+
+static bool map_at(char *p, size_t size, int protection, int flags)
 {
 	int saved = errno;
-	void *map = mmap(NULL, size, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *at = mmap(p, size, protection, PRIVATE | MAP_FIXED_NOREPLACE | flags, -1, 0);
 
 	errno = saved;
-	if (map == MAP_FAILED)
-		return false;
-	*r = (struct near__range){map, size, 0};
-	return true;
+	if (at != MAP_FAILED && at != p) /* a kernel before 4.17 takes it for a hint */
+		munmap(at, size);
+	return at == p;
 }
 
-/* Who asks for the kind of a pointer that no block has finds none. */
-bool near__range_show(const struct near__range *r)
+static uint64_t random_number(void)
 {
-	int saved = errno, failed = mprotect(r->base, r->size, PROT_READ);
+	const void *bytes = (const void *)getauxval(AT_RANDOM); /* 16, from the kernel */
+	uint64_t n = 0;
+
+	if (bytes)
+		memcpy(&n, bytes, sizeof(n));
+	return n;
+}
+
+/* From a quarter of the address space, whose end the stack shows, to five eighths. */
+static char *find_gap(size_t size)
+{
+	uint64_t end = (uint64_t)__builtin_frame_address(0), from = end / 4, random, pages;
+
+	if (size > end / 8)
+		return NULL;
+	pages = (end / 8 * 3 - size) / NEAR__OS_PAGE;
+	random = random_number();
+	for (unsigned i = 0; i < PLACES; i++) {
+		char *p = (char *)((from + random % pages * NEAR__OS_PAGE) & ~(NEAR__OS_PAGE - 1));
+
+		/* The last page stays, and shows that there is room. */
+		if (map_at(p + size - NEAR__OS_PAGE, NEAR__OS_PAGE, PROT_NONE, 0))
+			return p;
+		random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
+	}
+	return NULL;
+}
+
+static char *reserve(size_t size)
+{
+	int saved = errno;
+	void *p = mmap(NULL, size, PROT_NONE, PRIVATE | MAP_NORESERVE, -1, 0);
 
 	errno = saved;
-	return !failed;
+	return p == MAP_FAILED ? NULL : p;
 }
 
-void near__range_release(struct near__range *r)
+char *near__os_find_space(size_t *size, size_t least)
 {
-	if (r->base)
-		munmap(r->base, r->size);
-	r->base = NULL;
+	char *p = NULL;
+
+	for (size_t n = *size; n >= least && !p; n /= 2) {
+		p = find_gap(n);
+		*size = n;
+	}
+	for (size_t n = *size; n >= least && !p; n /= 2) {
+		p = reserve(n);
+		reserved = p != NULL;
+		*size = n;
+	}
+	return p;
 }
 
 /* In steps that grow with the range: an eighth of what is there, 256 KiB to 16 MiB. */
@@ -46,19 +100,31 @@ static size_t next_step(const struct near__range *r, size_t size)
 	step = step < ((size_t)256 << 10) ? (size_t)256 << 10 : step;
 	step = step > ((size_t)16 << 20) ? (size_t)16 << 20 : step;
 	want = r->committed + step > size ? r->committed + step : size;
-	want = (want + PAGE - 1) & ~(PAGE - 1);
+	want = (want + NEAR__OS_PAGE - 1) & ~(NEAR__OS_PAGE - 1);
 	return want < r->size ? want : r->size;
+}
+
+static bool make_usable(char *p, size_t size)
+{
+	int saved = errno, failed;
+
+	if (!reserved)
+		return map_at(p, size, RW, 0);
+	failed = mprotect(p, size, RW);
+	errno = saved;
+	return !failed;
 }
 
 static bool commit_to(struct near__range *r, size_t end)
 {
-	int saved = errno, failed;
+	char *p = r->base + r->committed;
 
-	failed = mprotect(r->base + r->committed, end - r->committed, PROT_READ | PROT_WRITE);
-	errno = saved;
-	if (!failed)
-		r->committed = end;
-	return !failed;
+	if (!make_usable(p, end - r->committed))
+		return false;
+	if (r->node >= 0)
+		near__topology_prefer(p, end - r->committed, (unsigned)r->node);
+	r->committed = end;
+	return true;
 }
 
 bool near__range_commit(struct near__range *r, size_t size)
@@ -67,7 +133,8 @@ bool near__range_commit(struct near__range *r, size_t size)
 		return true;
 	if (size > r->size)
 		return false;
-	return commit_to(r, next_step(r, size)) || commit_to(r, (size + PAGE - 1) & ~(PAGE - 1));
+	return commit_to(r, next_step(r, size)) ||
+	       commit_to(r, (size + NEAR__OS_PAGE - 1) & ~(NEAR__OS_PAGE - 1));
 }
 
 void near__os_discard(void *p, size_t size)
@@ -76,6 +143,23 @@ void near__os_discard(void *p, size_t size)
 
 	madvise(p, size, MADV_DONTNEED);
 	errno = saved;
+}
+
+/* The kernel may unmap `to` and then fail: before 6.17 if `from` spans several mappings, which it
+ * does after earlier moves; or for want of memory. Nobody else maps there (see find_gap). */
+enum near__moved near__os_move(void *to, void *from, size_t size)
+{
+	int saved = errno;
+	void *at = mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
+	enum near__moved moved = NEAR__MOVED;
+
+	if (at == MAP_FAILED) {
+		at = mmap(to, size, RW, PRIVATE | MAP_FIXED_NOREPLACE, -1, 0);
+		/* It is still there, if the kernel did not come that far. */
+		moved = at == to || errno == EEXIST ? NEAR__NOT_MOVED : NEAR__MOVE_LOST;
+	}
+	errno = saved;
+	return moved;
 }
 
 uint64_t near__os_ms(void)

@@ -1,203 +1,66 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs of granules. Free runs stand in a treap by (count, first): the smallest that is large enough
- * is taken, among equals the lowest. A freed run is merged with its free neighbours, which `owner`
- * of its first and last granule names. What was written since the system gave it has its bit in
- * `dirty`; the oldest dirty runs are given back. */
+/* Runs of granules. Free runs stand in a tree by size: the smallest that is large enough is taken,
+ * among equals the lowest. A freed run is merged with its free neighbours, which `owner` of its
+ * first and last granule names. What was written since the system gave it has its bit in `dirty`;
+ * the oldest dirty runs are given back. Each node has all of this for itself. */
 #include <string.h>
 
-#include "heap.h"
+#include "dirty.h"
 
-struct run {
-	uint32_t first, count;
-	uint32_t left, right;  /* in the treap; 0 is none */
-	uint32_t older, newer; /* among the dirty */
-	uint32_t freed;        /* ms, the low 32 bits */
-	bool dirty;            /* in the list of dirty ones */
-};
-
-static struct {
+struct pages {
 	struct near_lock lock;
 	uint32_t root;
-	uint32_t oldest, newest;
-	uint32_t spare; /* descriptors that are not in use, by `left` */
-	uint32_t top;   /* the first granule that was never used */
-	uint64_t purged_at;
+	struct near__ages ages;
+	uint32_t spare;      /* descriptors that are not in use, by `left` */
+	uint32_t top;        /* the first granule that was never used */
+	uint32_t first, end; /* the node's share */
+	struct near__range blocks, kinds, owners, dirty;
 	struct near__pages_stats stats;
-} pages;
+} __attribute__((aligned(NEAR__CACHE_LINE)));
 
-static struct run *run_at(uint32_t number)
+static struct pages nodes[NEAR__MAX_NODES];
+
+static struct pages *pages_of(uint32_t granule)
 {
-	return near__meta_at(number);
-}
-
-/* ---- the treap ---- */
-
-static uint32_t priority(const struct run *r)
-{
-	return r->first * 0x9e3779b1u;
-}
-
-static bool is_before(const struct run *a, uint32_t count, uint32_t first)
-{
-	return a->count < count || (a->count == count && a->first < first);
-}
-
-/* Splits the tree t in those before (count, first) and the rest. */
-static void split(uint32_t t, uint32_t count, uint32_t first, uint32_t *before, uint32_t *rest)
-{
-	while (t) {
-		struct run *r = run_at(t);
-
-		if (is_before(r, count, first)) {
-			*before = t;
-			before = &r->right;
-			t = r->right;
-		} else {
-			*rest = t;
-			rest = &r->left;
-			t = r->left;
-		}
-	}
-	*before = *rest = 0;
-}
-
-static void tree_insert(uint32_t number)
-{
-	struct run *r = run_at(number);
-	uint32_t *at = &pages.root;
-
-	while (*at && priority(run_at(*at)) > priority(r))
-		at = is_before(run_at(*at), r->count, r->first) ? &run_at(*at)->right
-								: &run_at(*at)->left;
-	split(*at, r->count, r->first, &r->left, &r->right);
-	*at = number;
-}
-
-static void tree_remove(uint32_t number)
-{
-	const struct run *r = run_at(number);
-	uint32_t *at = &pages.root, a = r->left, b = r->right;
-
-	while (*at != number)
-		at = is_before(run_at(*at), r->count, r->first) ? &run_at(*at)->right
-								: &run_at(*at)->left;
-	while (a && b) {
-		if (priority(run_at(a)) > priority(run_at(b))) {
-			*at = a;
-			at = &run_at(a)->right;
-			a = *at;
-		} else {
-			*at = b;
-			at = &run_at(b)->left;
-			b = *at;
-		}
-	}
-	*at = a ? a : b;
-}
-
-static uint32_t tree_find(uint32_t count)
-{
-	uint32_t t = pages.root, best = 0;
-
-	while (t) {
-		if (run_at(t)->count >= count) {
-			best = t;
-			t = run_at(t)->left;
-		} else {
-			t = run_at(t)->right;
-		}
-	}
-	return best;
-}
-
-/* ---- the dirty ---- */
-
-/* The bits of [first, end) that stand in one word. */
-static uint64_t mask_of(uint32_t first, uint32_t end)
-{
-	uint64_t mask = ~(uint64_t)0 << first % 64;
-
-	return end - (first & ~63u) < 64 ? mask & ~(~(uint64_t)0 << end % 64) : mask;
-}
-
-static void set_dirty(uint32_t first, uint32_t count, bool dirty)
-{
-	uint64_t *words = (uint64_t *)near__heap.dirty.base;
-
-	for (uint32_t g = first; g < first + count; g = (g | 63) + 1) {
-		if (dirty)
-			words[g / 64] |= mask_of(g, first + count);
-		else
-			words[g / 64] &= ~mask_of(g, first + count);
-	}
-}
-
-static bool any_dirty(uint32_t first, uint32_t count)
-{
-	const uint64_t *words = (const uint64_t *)near__heap.dirty.base;
-
-	for (uint32_t g = first; g < first + count; g = (g | 63) + 1)
-		if (words[g / 64] & mask_of(g, first + count))
-			return true;
-	return false;
-}
-
-static void age_insert(uint32_t number)
-{
-	struct run *r = run_at(number);
-
-	if (!r->dirty)
-		return;
-	r->freed = (uint32_t)near__os_ms();
-	r->newer = 0;
-	r->older = pages.newest;
-	*(pages.newest ? &run_at(pages.newest)->newer : &pages.oldest) = number;
-	pages.newest = number;
-}
-
-static void age_remove(uint32_t number)
-{
-	struct run *r = run_at(number);
-
-	if (!r->dirty)
-		return;
-	*(r->older ? &run_at(r->older)->newer : &pages.oldest) = r->newer;
-	*(r->newer ? &run_at(r->newer)->older : &pages.newest) = r->older;
+	return &nodes[near__node_of(granule)];
 }
 
 /* ---- free runs ---- */
 
-/* Requires that their kind is 0. A run is dirty if one of its granules may be. */
-static void run_insert(uint32_t first, uint32_t count, bool dirty)
+/* Requires that their kind is 0. A run is dirty if one of its granules may be, since `freed`. */
+static void run_insert(struct pages *p, uint32_t first, uint32_t count, bool dirty, uint32_t freed)
 {
-	uint32_t number = pages.spare;
-	struct run *r;
+	uint32_t number = p->spare;
+	struct near__run *r;
 
 	if (number)
-		pages.spare = run_at(number)->left;
+		p->spare = near__run_at(number)->left;
 	else
-		number = near__meta_alloc(sizeof(struct run));
-	if (!number) /* no memory to remember it by: it is lost */
+		number = near__meta_alloc(sizeof(*r));
+	if (!number) { /* no memory to remember it by: it is lost */
+		memset(near__heap.kind + first, NEAR__REST, count);
 		return;
-	r = run_at(number);
+	}
+	r = near__run_at(number);
 	r->first = first;
 	r->count = count;
 	r->dirty = dirty;
+	r->freed = freed;
 	near__heap.owner[first] = near__heap.owner[first + count - 1] = number;
-	pages.stats.free += count;
-	pages.stats.dirty += dirty ? count : 0;
-	tree_insert(number);
-	age_insert(number);
+	p->stats.free += count;
+	p->stats.dirty += dirty ? count : 0;
+	near__tree_insert(&p->root, number);
+	near__ages_insert(&p->ages, number);
 }
 
-static void run_remove(uint32_t number)
+static void run_remove(struct pages *p, uint32_t number)
 {
-	pages.stats.free -= run_at(number)->count;
-	pages.stats.dirty -= run_at(number)->dirty ? run_at(number)->count : 0;
-	tree_remove(number);
-	age_remove(number);
-	run_at(number)->left = pages.spare;
-	pages.spare = number;
+	p->stats.free -= near__run_at(number)->count;
+	p->stats.dirty -= near__run_at(number)->dirty ? near__run_at(number)->count : 0;
+	near__tree_remove(&p->root, number);
+	near__ages_remove(&p->ages, number);
+	near__run_at(number)->left = p->spare;
+	p->spare = number;
 }
 
 /* Addresses are aligned, not numbers. */
@@ -208,167 +71,287 @@ static uint32_t align_up(uint32_t granule, uint32_t align)
 	return (uint32_t)(((base + granule + align - 1) & ~(uint64_t)(align - 1)) - base);
 }
 
-static uint32_t from_run(uint32_t number, uint32_t count, uint32_t align)
+static uint32_t from_run(struct pages *p, uint32_t number, uint32_t count, uint32_t align)
 {
-	struct run r = *run_at(number);
+	struct near__run r = *near__run_at(number);
 	uint32_t first = align_up(r.first, align);
 
-	run_remove(number);
+	run_remove(p, number);
 	if (first > r.first)
-		run_insert(r.first, first - r.first, r.dirty);
+		run_insert(p, r.first, first - r.first, r.dirty, r.freed);
 	if (first + count < r.first + r.count)
-		run_insert(first + count, r.first + r.count - first - count, r.dirty);
+		run_insert(p, first + count, r.first + r.count - first - count, r.dirty, r.freed);
 	return first;
 }
 
-static bool commit(uint32_t top)
-{
-	struct near__heap *h = &near__heap;
-	size_t n = top;
+/* ---- the end of what was used so far ---- */
 
-	return near__range_commit(&h->blocks, n << NEAR__GRANULE_SHIFT) &&
-	       near__range_commit(&h->kinds, n) && near__range_commit(&h->owners, n * 4) &&
-	       near__range_commit(&h->dirty, n / 8 + 8);
+static bool commit(struct pages *p, uint32_t top)
+{
+	size_t n = top - p->first;
+
+	return top <= p->end && near__range_commit(&p->kinds, n) &&
+	       near__range_commit(&p->owners, n * sizeof(uint32_t)) &&
+	       near__range_commit(&p->dirty, n / 8 + sizeof(uint64_t)) &&
+	       near__range_commit(&p->blocks, n << NEAR__GRANULE_SHIFT);
 }
 
-/* From the end of what was used so far, and a free run that ends there. */
-static uint32_t from_top(uint32_t count, uint32_t align)
+static void raise_top(struct pages *p, uint32_t top)
 {
-	uint32_t start = pages.top, last = 0, first, end;
-	bool dirty = false;
+	if (top <= p->top)
+		return;
+	__atomic_store_n(&p->top, top, __ATOMIC_RELEASE); /* near__pages_contain */
+	near__heap_publish((size_t)top << NEAR__GRANULE_SHIFT);
+}
 
-	if (start > 0 && near__heap.kind[start - 1] == 0) {
+/* With a free run that ends there. */
+static uint32_t from_top(struct pages *p, uint32_t count, uint32_t align)
+{
+	uint32_t start = p->top, last = 0, first, end;
+	struct near__run r = {0};
+
+	if (start > p->first && near__heap.kind[start - 1] == 0) {
 		last = near__heap.owner[start - 1];
-		start = run_at(last)->first;
-		dirty = run_at(last)->dirty;
+		r = *near__run_at(last);
+		start = r.first;
 	}
 	first = align_up(start, align);
 	end = first + count;
-	if (end < first || !commit(end > pages.top ? end : pages.top))
+	if (end < first || !commit(p, end > p->top ? end : p->top))
 		return NEAR__NONE;
 	if (last)
-		run_remove(last);
+		run_remove(p, last);
 	if (first > start)
-		run_insert(start, first - start, dirty);
-	pages.top = end;
+		run_insert(p, start, first - start, r.dirty, r.freed);
+	raise_top(p, end);
 	return first;
 }
 
-uint32_t near__pages_alloc(uint32_t count, uint32_t align, bool *zero)
+static bool grow_at_top(struct pages *p, uint32_t number, uint32_t end)
+{
+	if (!commit(p, end))
+		return false;
+	if (number)
+		run_remove(p, number);
+	raise_top(p, end);
+	return true;
+}
+
+/* ---- for others ---- */
+
+static struct near__range share(char *base, size_t size, unsigned node, int memory)
+{
+	return (struct near__range){base + node * size, size, 0, memory};
+}
+
+bool near__pages_init(char *blocks, char *kinds, char *owners, char *dirty)
+{
+	struct near__heap *h = &near__heap;
+	uint32_t granules = (uint32_t)(h->size >> NEAR__GRANULE_SHIFT) / h->nodes;
+	bool zero;
+
+	h->node_shift = 31 - (unsigned)__builtin_clz(granules);
+	granules = 1u << h->node_shift;
+	for (unsigned i = 0; i < h->nodes; i++) {
+		struct pages *p = &nodes[i];
+		int memory = h->nodes > 1 ? (int)i : -1;
+
+		p->blocks = share(blocks, (size_t)granules << NEAR__GRANULE_SHIFT, i, memory);
+		p->kinds = share(kinds, granules, i, memory);
+		p->owners = share(owners, granules * sizeof(uint32_t), i, memory);
+		p->dirty = share(dirty, granules / 8, i, memory);
+		p->first = p->top = i * granules;
+		p->end = p->first + granules;
+	}
+	/* Granule 0 is nobody's: what lists without a block point to. */
+	return near__pages_alloc(0, 1, 1, &zero) == 0;
+}
+
+static uint32_t alloc_from(struct pages *p, uint32_t count, uint32_t align, bool *zero)
 {
 	uint32_t number, first;
 
-	near_lock_lock(&pages.lock);
-	number = tree_find(count + align - 1);
-	first = number ? from_run(number, count, align) : from_top(count, align);
-	*zero = first != NEAR__NONE && !any_dirty(first, count);
-	if (first != NEAR__NONE)
+	near_lock_lock(&p->lock);
+	number = near__tree_find(p->root, count + align - 1);
+	first = number ? from_run(p, number, count, align) : from_top(p, count, align);
+	if (first != NEAR__NONE) {
+		*zero = !near__dirty_any(first, count);
 		memset(near__heap.kind + first, NEAR__REST, count);
-	near_lock_unlock(&pages.lock);
+	}
+	near_lock_unlock(&p->lock);
 	return first;
 }
 
-static void free_locked(uint32_t first, uint32_t count, bool dirty)
+uint32_t near__pages_alloc(unsigned node, uint32_t count, uint32_t align, bool *zero)
 {
-	uint32_t number;
+	uint32_t first = alloc_from(&nodes[node], count, align, zero);
+
+	for (unsigned i = 0; first == NEAR__NONE && i < near__heap.nodes; i++)
+		if (i != node)
+			first = alloc_from(&nodes[i], count, align, zero);
+	return first;
+}
+
+/* The neighbour's run joins the one that is being freed. */
+static void merge(struct pages *p, uint32_t neighbour, struct near__run *r)
+{
+	uint32_t number = near__heap.owner[neighbour];
+	struct near__run *n = near__run_at(number);
+
+	if (n->dirty && (!r->dirty || (int32_t)(n->freed - r->freed) < 0))
+		r->freed = n->freed;
+	r->first = n->first < r->first ? n->first : r->first;
+	r->count += n->count;
+	r->dirty |= n->dirty;
+	run_remove(p, number);
+}
+
+static void free_locked(struct pages *p, uint32_t first, uint32_t count, bool dirty)
+{
+	struct near__run r = {.first = first, .count = count, .dirty = dirty};
 
 	/* All of them: a pointer into it is not allocated. */
 	memset(near__heap.kind + first, 0, count);
-	set_dirty(first, count, dirty);
+	near__dirty_set(first, count, dirty);
+	r.freed = (uint32_t)near__os_ms();
 
-	if (first > 0 && near__heap.kind[first - 1] == 0) {
-		number = near__heap.owner[first - 1];
-		first = run_at(number)->first;
-		count += run_at(number)->count;
-		dirty |= run_at(number)->dirty;
-		run_remove(number);
-	}
-	if (first + count < pages.top && near__heap.kind[first + count] == 0) {
-		number = near__heap.owner[first + count];
-		count += run_at(number)->count;
-		dirty |= run_at(number)->dirty;
-		run_remove(number);
-	}
-	run_insert(first, count, dirty);
+	if (first > p->first && near__heap.kind[first - 1] == 0)
+		merge(p, first - 1, &r);
+	if (first + count < p->top && near__heap.kind[first + count] == 0)
+		merge(p, first + count, &r);
+	run_insert(p, r.first, r.count, r.dirty, r.freed);
 }
 
 void near__pages_free(uint32_t first, uint32_t count, bool dirty)
 {
-	near_lock_lock(&pages.lock);
-	free_locked(first, count, dirty);
-	near_lock_unlock(&pages.lock);
+	struct pages *p = pages_of(first);
+
+	near_lock_lock(&p->lock);
+	free_locked(p, first, count, dirty);
+	near_lock_unlock(&p->lock);
+}
+
+static bool grow_locked(struct pages *p, uint32_t end, uint32_t new_end)
+{
+	uint32_t number;
+	struct near__run r;
+
+	if (end == p->top)
+		return grow_at_top(p, 0, new_end);
+	if (near__heap.kind[end])
+		return false;
+	number = near__heap.owner[end];
+	r = *near__run_at(number);
+	if (r.count < new_end - end)
+		return r.first + r.count == p->top && grow_at_top(p, number, new_end);
+	from_run(p, number, new_end - end, 1);
+	return true;
 }
 
 bool near__pages_grow(uint32_t first, uint32_t count, uint32_t wanted)
 {
-	uint32_t end = first + count, number;
-	bool grown = false;
+	struct pages *p = pages_of(first);
+	bool grown;
 
-	near_lock_lock(&pages.lock);
-	if (end == pages.top) {
-		grown = commit(first + wanted);
-		if (grown)
-			pages.top = first + wanted;
-	} else if (near__heap.kind[end] == 0) {
-		number = near__heap.owner[end];
-		if (run_at(number)->count >= wanted - count) {
-			from_run(number, wanted - count, 1);
-			grown = true;
-		} else if (run_at(number)->first + run_at(number)->count == pages.top &&
-			   commit(first + wanted)) {
-			run_remove(number);
-			pages.top = first + wanted;
-			grown = true;
-		}
-	}
+	near_lock_lock(&p->lock);
+	grown = grow_locked(p, first + count, first + wanted);
 	if (grown)
-		memset(near__heap.kind + end, NEAR__REST, wanted - count);
-	near_lock_unlock(&pages.lock);
+		memset(near__heap.kind + first + count, NEAR__REST, wanted - count);
+	near_lock_unlock(&p->lock);
 	return grown;
 }
 
-/* Takes the oldest dirty run out while its pages are given back: no lock is held then. */
-static bool purge_oldest(uint32_t now, uint64_t age_ms)
+uint32_t near__pages_used(void)
 {
-	uint32_t number, first, count;
+	uint32_t used = 0;
 
-	near_lock_lock(&pages.lock);
-	number = pages.oldest;
-	if (!number || now - run_at(number)->freed < age_ms) {
-		near_lock_unlock(&pages.lock);
+	for (unsigned i = 0; i < near__heap.nodes; i++)
+		used += __atomic_load_n(&nodes[i].top, __ATOMIC_RELAXED) - nodes[i].first;
+	return used;
+}
+
+bool near__pages_contain(uint64_t offset)
+{
+	uint64_t granule = offset >> NEAR__GRANULE_SHIFT;
+
+	return offset < near__heap.size &&
+	       granule < __atomic_load_n(&pages_of((uint32_t)granule)->top, __ATOMIC_ACQUIRE);
+}
+
+/* ---- giving back ---- */
+
+/* Cuts up to `most` granules, of which the first is dirty, out of the oldest run; none, if it turns
+ * out that the run is clean. False: no run is due. */
+static bool take_dirty(struct pages *p, uint64_t age_ms, uint32_t most, struct near__run *out)
+{
+	uint32_t number, end;
+	struct near__run r;
+
+	near_lock_lock(&p->lock);
+	number = p->ages.oldest;
+	if (!number || !near__run_is_due(near__run_at(number), age_ms)) {
+		near_lock_unlock(&p->lock);
 		return false;
 	}
-	first = run_at(number)->first;
-	count = run_at(number)->count;
-	run_remove(number);
-	memset(near__heap.kind + first, NEAR__REST, count);
-	near_lock_unlock(&pages.lock);
-	near__os_discard(near__granule_at(first), (size_t)count << NEAR__GRANULE_SHIFT);
-	near_lock_lock(&pages.lock);
-	free_locked(first, count, false);
-	pages.stats.purged += count;
-	pages.stats.purges++;
-	near_lock_unlock(&pages.lock);
+	r = *near__run_at(number);
+	end = r.first + r.count;
+	out->first = near__dirty_next(r.first, end);
+	out->count = end - out->first < most ? end - out->first : most;
+	run_remove(p, number);
+	if (out->first > r.first)
+		run_insert(p, r.first, out->first - r.first, false, 0);
+	if (out->first + out->count < end)
+		run_insert(p, out->first + out->count, end - out->first - out->count, true,
+			   r.freed);
+	memset(near__heap.kind + out->first, NEAR__REST, out->count);
+	near_lock_unlock(&p->lock);
 	return true;
 }
 
-void near__pages_purge(uint64_t age_ms)
+static void give_back(struct pages *p, uint32_t first, uint32_t count)
 {
-	uint32_t now = (uint32_t)near__os_ms();
+	near__dirty_discard(first, first + count);
+	near_lock_lock(&p->lock);
+	free_locked(p, first, count, false);
+	p->stats.purged += count;
+	p->stats.purges++;
+	near_lock_unlock(&p->lock);
+}
 
-	while (purge_oldest(now, age_ms))
-		;
+/* No lock is held while pages are given back: the others take them for allocated. */
+size_t near__pages_purge(uint64_t age_ms, size_t most)
+{
+	uint32_t left = (uint32_t)(most >> NEAR__GRANULE_SHIFT);
+	struct near__run r;
+
+	for (unsigned i = 0; i < near__heap.nodes; i++)
+		while (left && take_dirty(&nodes[i], age_ms, left, &r)) {
+			if (r.count)
+				give_back(&nodes[i], r.first, r.count);
+			left -= r.count;
+		}
+	return most - ((size_t)left << NEAR__GRANULE_SHIFT);
 }
 
 void near__pages_stats(struct near__pages_stats *out)
 {
-	near_lock_lock(&pages.lock);
-	*out = pages.stats;
-	out->top = pages.top;
-	near_lock_unlock(&pages.lock);
+	*out = (struct near__pages_stats){.top = near__pages_used()};
+	for (unsigned i = 0; i < near__heap.nodes; i++) {
+		struct pages *p = &nodes[i];
+
+		near_lock_lock(&p->lock);
+		out->free += p->stats.free;
+		out->dirty += p->stats.dirty;
+		out->purged += p->stats.purged;
+		out->purges += p->stats.purges;
+		out->committed += p->blocks.committed + p->kinds.committed + p->owners.committed +
+				  p->dirty.committed;
+		near_lock_unlock(&p->lock);
+	}
 }
 
 void near__pages_fork(near__fork_step *step)
 {
-	step(&pages.lock);
+	for (unsigned i = 0; i < near__heap.nodes; i++)
+		step(&nodes[i].lock);
 }

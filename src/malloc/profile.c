@@ -112,7 +112,7 @@ static int64_t next_distance(void)
 /* Counts an allocation. True: it is to be sampled. */
 static bool is_chosen(size_t n)
 {
-	if (own.busy || n > near__heap.blocks.size)
+	if (own.busy || n > near__heap.size)
 		return false;
 	if (!NEAR__LIKELY(__atomic_load_n(&on, __ATOMIC_ACQUIRE)) && !prime())
 		return false;

@@ -121,14 +121,6 @@ static void read_large(struct near_malloc_stats *s)
 
 static void read_space(struct near_malloc_stats *s, uint64_t top)
 {
-	const struct near__heap *h = &near__heap;
-	const struct near__range *ranges[] = {&h->blocks, &h->kinds, &h->owners, &h->dirty,
-					      &h->meta};
-
-	for (unsigned i = 0; i < sizeof(ranges) / sizeof(ranges[0]); i++) {
-		s->reserved += ranges[i]->size;
-		s->committed += __atomic_load_n(&ranges[i]->committed, __ATOMIC_RELAXED);
-	}
 	for (unsigned i = 0; next_slot(&i); i++)
 		s->slots++;
 	s->threads = near__local_threads();
@@ -144,6 +136,9 @@ static void read_pages(struct near_malloc_stats *s, uint64_t carved)
 	s->free_clean = (pages.free - pages.dirty) * NEAR__GRANULE;
 	s->given_back = pages.purged * NEAR__GRANULE;
 	s->give_backs = pages.purges;
+	s->reserved = near__heap.size;
+	s->committed =
+		pages.committed + __atomic_load_n(&near__heap.meta.committed, __ATOMIC_RELAXED);
 	read_space(s, pages.top);
 	s->resident = carved + s->large + s->free_dirty + s->metadata;
 }

@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+#include "dirty.h"
+
+#include "conf.h"
+
+/* The bits of [first, end) that stand in one word. */
+static uint64_t mask_of(uint32_t first, uint32_t end)
+{
+	uint64_t mask = ~(uint64_t)0 << first % 64;
+
+	return end - (first & ~63u) < 64 ? mask & ~(~(uint64_t)0 << end % 64) : mask;
+}
+
+void near__dirty_set(uint32_t first, uint32_t count, bool dirty)
+{
+	uint64_t *words = near__heap.dirty;
+
+	for (uint32_t g = first; g < first + count; g = (g | 63) + 1) {
+		if (dirty)
+			words[g / 64] |= mask_of(g, first + count);
+		else
+			words[g / 64] &= ~mask_of(g, first + count);
+	}
+}
+
+uint32_t near__dirty_next(uint32_t first, uint32_t end)
+{
+	const uint64_t *words = near__heap.dirty;
+
+	for (uint32_t g = first; g < end; g = (g | 63) + 1) {
+		uint64_t word = words[g / 64] & mask_of(g, end);
+
+		if (word)
+			return (g & ~63u) + (uint32_t)__builtin_ctzll(word);
+	}
+	return end;
+}
+
+bool near__dirty_any(uint32_t first, uint32_t count)
+{
+	return near__dirty_next(first, first + count) < first + count;
+}
+
+void near__dirty_discard(uint32_t first, uint32_t end)
+{
+	while (first < end) {
+		uint32_t stop = first;
+
+		while (stop < end && near__dirty_any(stop, 1))
+			stop++;
+		near__os_discard(near__granule_at(first), (size_t)(stop - first)
+								  << NEAR__GRANULE_SHIFT);
+		first = near__dirty_next(stop, end);
+	}
+}
+
+bool near__run_is_due(const struct near__run *r, uint64_t age_ms)
+{
+	return (uint32_t)near__os_ms() - r->freed >= age_ms;
+}
+
+void near__ages_insert(struct near__ages *all, uint32_t number)
+{
+	struct near__run *r = near__run_at(number);
+	uint32_t *newer, *older;
+
+	if (!r->dirty)
+		return;
+	if (near__run_is_due(r, near__malloc_conf.age_ms)) {
+		r->older = 0;
+		r->newer = all->oldest;
+	} else {
+		r->newer = 0;
+		r->older = all->newest;
+	}
+	newer = r->older ? &near__run_at(r->older)->newer : &all->oldest;
+	older = r->newer ? &near__run_at(r->newer)->older : &all->newest;
+	*newer = *older = number;
+}
+
+void near__ages_remove(struct near__ages *all, uint32_t number)
+{
+	struct near__run *r = near__run_at(number);
+
+	if (!r->dirty)
+		return;
+	*(r->older ? &near__run_at(r->older)->newer : &all->oldest) = r->newer;
+	*(r->newer ? &near__run_at(r->newer)->older : &all->newest) = r->older;
+}

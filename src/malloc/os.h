@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* os: address space and time. All of it leaves errno alone. */
+#ifndef NEARCPU_MALLOC_OS_H
+#define NEARCPU_MALLOC_OS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define NEAR__OS_PAGE ((size_t)4096)
+
+/* Memory that is taken from the start on, as far as it is used. */
+struct near__range {
+	char *base;
+	size_t size, committed;
+	int node; /* whose memory it shall be, -1: any */
+};
+
+/* A part of the address space of `size` bytes or less, down to `least`: sets both. NULL: none. */
+char *near__os_find_space(size_t *size, size_t least);
+
+/* Makes the first `size` bytes usable; new ones are zero. False: no memory. */
+bool near__range_commit(struct near__range *r, size_t size);
+
+/* Gives the pages back; they are zero from then on. */
+void near__os_discard(void *p, size_t size);
+
+/* Moves pages to another place, which must be committed, and zero. Where they were is zero then.
+ * LOST: it could not, and what was at `to` is gone. */
+enum near__moved { NEAR__MOVED, NEAR__NOT_MOVED, NEAR__MOVE_LOST };
+enum near__moved near__os_move(void *to, void *from, size_t size);
+
+/* Monotonic, a few ms coarse. */
+uint64_t near__os_ms(void);
+
+#endif
