@@ -12,6 +12,9 @@
  * row that measures otherwise gives `run` alone. State stands in static variables: a process runs
  * one row.
  *
+ * A benchmark with a pattern has no functions: its rows are runs of a program of plain C, see
+ * malloc/pattern.h.
+ *
  * To add a benchmark: one file here, one line in registry.c.
  */
 #ifndef BENCH_BENCH_H
@@ -34,7 +37,8 @@ struct bench_sample {
 	uint64_t ops;
 	uint64_t wall_ns;
 	uint64_t user_ns, system_ns; /* of all threads */
-	uint64_t bytes;              /* benchmarks of memory alone */
+	uint64_t bytes;              /* benchmarks of memory; of allocators: the peak */
+	uint64_t p99_ns, p999_ns;    /* of single calls; benchmarks of allocators alone */
 };
 
 struct bench_run {
@@ -56,6 +60,9 @@ struct bench_row {
 	enum bench_role role;
 	const char *conf;     /* NEAR_CONF of the process; NULL: as the user set it */
 	const char *tunables; /* GLIBC_TUNABLES, likewise */
+	/* Where the benchmark has a pattern: LD_PRELOAD of the process, or BENCH_OURS_PRELOAD; who
+	 * has it; and the heap that the pattern takes instead of malloc, or NULL. */
+	const char *preload, *package, *heap;
 	/* Why this process cannot measure the row, or NULL. */
 	const char *(*missing)(void);
 	int (*setup)(struct bench_run *run);
@@ -66,9 +73,15 @@ struct bench_row {
 	int (*run)(struct bench_run *run, struct bench_sample *out);
 };
 
+/* Stands for the path of libnearcpu-malloc.so. */
+#define BENCH_OURS_PRELOAD "ours"
+
 enum bench_kind {
 	BENCH_TIME,   /* the cost of an operation is CPU time */
 	BENCH_MEMORY, /* the cost of an object is resident memory */
+	/* The cost of a call is CPU time; beside it stand memory and single calls. The tables of
+	 * such benchmarks are shown as one, a line each, as ratios to the first row. */
+	BENCH_ALLOCATOR,
 };
 
 /* A bound that a row keeps or not, printed below the table. */
@@ -93,6 +106,8 @@ struct bench {
 	const struct bench_figure *figures;
 	size_t figure_count;
 	const char *base;    /* a row whose cost is taken off in a column of its own, or NULL */
+	const char *pattern; /* rows are runs of nearcpu-malloc-patterns, or NULL */
+	const unsigned *thread_list; /* by default; ends with 0 */
 	uint64_t iterations; /* of each thread; 0: as many as fill the time of a measurement */
 	unsigned threads;    /* 0: by default one, and one for each CPU */
 	bool fixed_threads;  /* --threads does not apply */
@@ -102,6 +117,9 @@ struct bench {
 
 /* Ends with NULL. */
 extern const struct bench *const bench_registry[];
+
+#define BENCH_MALLOC_PATTERNS 16
+extern const struct bench bench_malloc[BENCH_MALLOC_PATTERNS];
 
 /* Runs one row as *run says. 0 or negative errno; the sample counts only if run->wrong is NULL. */
 int bench_measure(const struct bench_row *row, struct bench_run *run, struct bench_sample *out);

@@ -13,9 +13,29 @@ extern const struct bench bench_memory;
 extern const struct bench bench_sched_processes;
 extern const struct bench bench_sched_threads;
 extern const struct bench bench_sched_pipe;
+extern const struct bench bench_malloc_table;
+
+#define FOUR_PATTERNS(i)                                                                           \
+	&bench_malloc[i], &bench_malloc[(i) + 1], &bench_malloc[(i) + 2], &bench_malloc[(i) + 3]
 
 const struct bench *const bench_registry[] = {
-	&bench_hitcounter,      &bench_list,          &bench_refcount,   &bench_cpuid,
-	&bench_counter,         &bench_calls,         &bench_across,     &bench_memory,
-	&bench_sched_processes, &bench_sched_threads, &bench_sched_pipe, NULL,
+	&bench_hitcounter,
+	&bench_list,
+	&bench_refcount,
+	&bench_cpuid,
+	&bench_counter,
+	&bench_calls,
+	&bench_across,
+	&bench_memory,
+	&bench_sched_processes,
+	&bench_sched_threads,
+	&bench_sched_pipe,
+	&bench_malloc_table,
+	FOUR_PATTERNS(0),
+	FOUR_PATTERNS(4),
+	FOUR_PATTERNS(8),
+	FOUR_PATTERNS(12),
+	NULL,
 };
+
+_Static_assert(BENCH_MALLOC_PATTERNS == 16, "each pattern is named above");

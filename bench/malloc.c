@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* malloc: allocators, each loaded before the same programs: the tutorial's loop as a table, and a
+ * suite of patterns. What a pattern does in detail is said where it stands, in malloc/. */
+#include "bench.h"
+
+#define GLIBC                                                                                      \
+	{                                                                                          \
+		"glibc", "the C library's malloc", .preload = ""                                   \
+	}
+#define OURS                                                                                       \
+	{"near", "near, malloc", BENCH_OURS, .preload = BENCH_OURS_PRELOAD},                       \
+	{                                                                                          \
+		"near-off", "near, without rseq", BENCH_OURS, .conf = "rseq:off",                  \
+							      .preload = BENCH_OURS_PRELOAD        \
+	}
+#define PEERS                                                                                      \
+	{"jemalloc", "jemalloc", .preload = "libjemalloc.so.2", .package = "libjemalloc2"},        \
+		{"tcmalloc", "gperftools, tcmalloc", .preload = "libtcmalloc_minimal.so.4",        \
+		 .package = "libtcmalloc-minimal4"},                                               \
+	{                                                                                          \
+		"mimalloc", "mimalloc", .preload = "libmimalloc.so.2", .package = "libmimalloc2.0" \
+	}
+
+static const struct bench_row table_rows[] = {
+	GLIBC,
+	{"sharded", "32 heaps by CPU, mutexes", .preload = "", .heap = "sharded"},
+	{"thread", "heap per thread, mutex", .preload = "", .heap = "thread"},
+	OURS,
+	PEERS,
+	{"null", "functions that do nothing", BENCH_YARDSTICK, .preload = "", .heap = "null"},
+};
+
+static const struct bench_figure table_figures[] = {
+	{"ours over glibc", "near", "glibc", .goal = 0.7},
+	{"ours over jemalloc", "near", "jemalloc", .goal = 1},
+	{"ours over gperftools", "near", "tcmalloc", .goal = 1},
+	{"ours over mimalloc", "near", "mimalloc", .goal = 1},
+};
+
+const struct bench bench_malloc_table = {
+	.name = "malloc",
+	.part = "tutorial",
+	.title = "malloc: the tutorial's loop",
+	.text = "Each thread does free(identity(malloc(i % 256))), ten million times. ",
+	.op = "a malloc and free",
+	.rows = table_rows,
+	.row_count = BENCH_COUNT(table_rows),
+	.figures = table_figures,
+	.figure_count = BENCH_COUNT(table_figures),
+	.pattern = "loop",
+	.iterations = 10000000,
+	.core = true,
+};
+
+static const struct bench_row suite_rows[] = {GLIBC, OURS, PEERS};
+static const unsigned few_to_many[] = {1, 2, 8, 32, 0}, several[] = {2, 8, 32, 0};
+
+#define PATTERN(word, what, ...)                                                                   \
+	{                                                                                          \
+		.name = "malloc", .part = word, .pattern = word, .title = what, .text = what,      \
+		.op = "a call", .kind = BENCH_ALLOCATOR, .rows = suite_rows,                       \
+		.row_count = BENCH_COUNT(suite_rows), __VA_ARGS__                                  \
+	}
+#define THREADS .thread_list = few_to_many
+
+const struct bench bench_malloc[BENCH_MALLOC_PATTERNS] = {
+	PATTERN("loop", "the tutorial's loop", THREADS),
+	PATTERN("exchange", "producers and consumers", .thread_list = several),
+	PATTERN("larson", "a server whose threads hand their objects on", THREADS),
+	PATTERN("small", "small blocks that live shortly", THREADS),
+	PATTERN("far", "small blocks, 16,384 a thread at once", THREADS),
+	PATTERN("mixed", "sizes to 64 KB", THREADS),
+	PATTERN("grow", "arrays and strings that grow by realloc", THREADS),
+	PATTERN("zeroed", "calloc to 1 MB, a quarter used", THREADS),
+	PATTERN("large", "blocks of 1 to 32 MB", THREADS),
+	PATTERN("fragment", "sizes that change while a tenth stays", THREADS),
+	PATTERN("burst", "65,536 blocks, freed at once", THREADS),
+	PATTERN("churn", "threads that live for 100 blocks", THREADS),
+	PATTERN("idle", "1,000 threads that mostly wait", .threads = 1000, .fixed_threads = true),
+	PATTERN("compiler", "trees of nodes, passes, names", .threads = 1, .fixed_threads = true),
+	PATTERN("interpreter", "strings, boxes, dictionaries", .threads = 1, .fixed_threads = true),
+	PATTERN("cache", "a key-value server", THREADS),
+};

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* churn: threads that live for a hundred blocks and leave some behind; idle: a thousand threads
+ * that touched a few sizes and then wait. */
+#include "pattern.h"
+
+#define BLOCKS 100
+#define LEFT 10
+#define IDLE 1000
+#define SIZES 10
+#define OF_EACH 8
+#define WAKES 8
+
+static void live(struct worker *w, void **left)
+{
+	void *block[BLOCKS];
+
+	for (unsigned i = 0; i < BLOCKS; i++)
+		block[i] = block_new(w, random_between(w, 16, 512));
+	for (unsigned i = 0; i < LEFT; i++) {
+		block_free(w, left[i]);
+		left[i] = block[i];
+	}
+	for (unsigned i = LEFT; i < BLOCKS; i++)
+		block_free(w, block[i]);
+}
+
+/* What the last thread left, the next one frees. */
+struct legacy {
+	struct worker worker;
+	void *left[LEFT];
+};
+
+static void churn_thread(struct worker *w)
+{
+	struct legacy *l = (struct legacy *)w;
+
+	live(w, l->left);
+}
+
+static void churn(struct worker *w)
+{
+	struct legacy l = {.worker = *w};
+
+	for (uint64_t i = 0; i < w->rounds; i++)
+		worker_run(&l.worker, churn_thread);
+	*w = l.worker;
+	meet(w);
+	for (unsigned i = 0; i < LEFT; i++)
+		block_free(w, l.left[i]);
+}
+
+/* All do a little, and wait for all. */
+static void idle(struct worker *w)
+{
+	static const uint16_t sizes[SIZES] = {16, 32, 64, 96, 128, 192, 256, 384, 512, 1024};
+	void *block[SIZES * OF_EACH];
+
+	for (uint64_t i = 0; i < w->rounds; i++) {
+		for (unsigned b = 0; b < SIZES * OF_EACH; b++)
+			block[b] = block_new(w, sizes[b % SIZES]);
+		for (unsigned b = 0; b < SIZES * OF_EACH; b++)
+			block_free(w, block[b]);
+		if (i % (w->rounds / WAKES + 1) == 0)
+			meet(w);
+	}
+	meet(w);
+}
+
+const struct pattern pattern_churn = {.name = "churn", .rounds = 12000, .work = churn};
+const struct pattern pattern_idle = {.name = "idle", .rounds = 24000, .work = idle};
