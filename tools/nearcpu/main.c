@@ -8,10 +8,20 @@
 static const struct subcommand subcommands[] = {
 	{"info", "what this machine offers, and what the library makes of it", info_main},
 	{"bench", "measure the structures beside what programs use instead", bench_main},
+	{"run", "run a program on the library's malloc, or compare the two", run_main},
 	{"check", "verify the restartable sequences in programs and libraries", check_main},
 };
 
 #define COUNT (sizeof(subcommands) / sizeof(subcommands[0]))
+
+/* What we were started with. */
+static void (*had_pipe)(int), (*had_size)(int);
+
+void tool_restore_signals(void)
+{
+	signal(SIGPIPE, had_pipe);
+	signal(SIGXFSZ, had_size);
+}
 
 static void print_help(void)
 {
@@ -51,9 +61,8 @@ static int without_subcommand(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	/* A closed pipe, or a file that grew too large, shows as an error of the write. */
-	signal(SIGPIPE, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
-	signal(SIGXFSZ, SIG_IGN);
+	had_pipe = signal(SIGPIPE, SIG_IGN);
+	had_size = signal(SIGXFSZ, SIG_IGN);
 	opterr = 0;
 	if (argc < 2 || argv[1][0] == '-')
 		return without_subcommand(argc, argv);

@@ -45,8 +45,12 @@ bool flush_stdout(void);
  * failure with a message. */
 int finish_stdout(const char *sub, int code);
 
+/* For programs that become others: gives the signals back that this one ignores. */
+void tool_restore_signals(void);
+
 int info_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
 int check_main(int argc, char **argv);
+int run_main(int argc, char **argv);
 
 #endif

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* run: what the files of `nearcpu run` share. */
+#ifndef NEARCPU_RUN_H
+#define NEARCPU_RUN_H
+
+#include <jansson.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/types.h>
+
+/* As env(1) and shells have them. */
+enum { RUN_CANNOT = 126, RUN_NOT_FOUND = 127 };
+
+struct run_options {
+	char *const *argv; /* the program and its arguments */
+	bool stats, compare;
+	unsigned repeat;
+	const char *json, *input, *output, *library;
+	char conf[4096];    /* NEAR_CONF of the program */
+	char preload[8192]; /* LD_PRELOAD of the program */
+	char path[PATH_MAX];
+};
+
+/* ---- run_library.c ---- */
+
+/* The allocator's file: beside this program in the build tree or where it is installed. -ENOENT:
+ * `path` receives where it was looked for. */
+int run_find_library(char path[PATH_MAX]);
+
+/* ---- run_target.c ---- */
+
+/* Finds the program as execvp would, and whether the library can be preloaded into it. 0; else an
+ * exit status, and `why` has one line for the user. */
+int run_find_program(const char *name, const char *library, char path[PATH_MAX], char *why,
+		     size_t size);
+
+/* ---- run_child.c ---- */
+
+struct run_child {
+	const struct run_options *options;
+	const char *conf; /* NEAR_CONF; NULL: as it is */
+	bool ours;        /* preload the library */
+	bool apart;       /* in a process group of its own, ended with us */
+	int in, out, err; /* -1: ours */
+};
+
+struct run_end {
+	pid_t pid;
+	int status; /* as of waitpid */
+	struct rusage usage;
+	double wall_s;
+};
+
+/* Signals of ours wait from now on, for the two below. */
+void run_begin(void);
+
+/* Runs it; what signals come are its own. 0, or a negative errno: it could not be started. */
+int run_with_signals(const struct run_child *child, struct run_end *end);
+
+/* Runs it; a signal ends it: -EINTR, and run_signal() tells which. -ENOTTY: it wanted the
+ * terminal. */
+int run_apart(const struct run_child *child, struct run_end *end);
+int run_signal(void);
+
+/* run_small.c: from now on children are for exec alone; no longer. */
+void run_small_children(bool on);
+
+/* Becomes the program. Returns a negative errno if that failed. */
+int run_become(const struct run_child *child);
+
+/* Ends this process the way the program ended. */
+__attribute__((noreturn)) void run_end_as(int status);
+
+/* The exit status that a shell would show. */
+int run_exit_code(int status);
+
+/* ---- run_stats.c, run_compare.c: the subcommand's exit status ---- */
+
+int run_stats(struct run_options *o);
+int run_compare(struct run_options *o);
+
+/* The program and its arguments; what is no UTF-8 becomes null. */
+json_t *run_argv_json(const struct run_options *o);
+
+/* Writes it where --json asked for. Takes the object. */
+int run_write_json(const char *path, json_t *json);
+
+#endif
