@@ -123,6 +123,8 @@ static uint32_t from_top(struct pages *p, uint32_t count, uint32_t align)
 		run_remove(p, last);
 	if (first > start)
 		run_insert(p, start, first - start, r.dirty, r.freed);
+	if (end < p->top) /* the run was long enough as it happens to be aligned */
+		run_insert(p, end, p->top - end, r.dirty, r.freed);
 	raise_top(p, end);
 	return first;
 }
