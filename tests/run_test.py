@@ -1,0 +1,394 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""nearcpu run, as a user meets it: what passes through, what is refused, statistics, comparison.
+
+usage: run_test.py NEARCPU [TEST...]
+"""
+import json
+import os
+import pty
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+TOOL = ""
+PYTHON = os.path.realpath(sys.executable)
+NAME = "libnearcpu-malloc.so"
+
+
+def run(*args, env=None, tool=None, **more):
+    full = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
+    full.update(env or {})
+    more.setdefault("stdin", subprocess.DEVNULL)
+    more.setdefault("stdout", subprocess.PIPE)
+    more.setdefault("stderr", subprocess.PIPE)
+    return subprocess.run([tool or TOOL, "run", *args], env=full, timeout=300,
+                          universal_newlines=True, **more)
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.dir = scratch.name
+        os.chmod(self.dir, 0o755)
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def write(self, name, content, mode=0o755):
+        with open(self.path(name), "wb") as f:
+            f.write(content)
+        os.chmod(self.path(name), mode)
+        return self.path(name)
+
+    def refused(self, result, code, *words):
+        """The exit status, nothing on standard output, one line with these words."""
+        self.assertEqual(result.returncode, code, result.stderr)
+        self.assertFalse(result.stdout)
+        lines = result.stderr.splitlines()
+        self.assertEqual(len(lines), 2 if code == 2 else 1, result.stderr)
+        self.assertTrue(lines[0].startswith("nearcpu run: "), result.stderr)
+        for word in words:
+            self.assertIn(word, lines[0])
+
+
+class Through(Case):
+    def test_is_preloaded(self):
+        for options in ([], ["--stats"]):
+            result = run(*options, PYTHON, "-c", "print(open('/proc/self/maps').read())")
+            self.assertEqual(result.returncode, 0, result.stderr)
+            self.assertIn(NAME, result.stdout)
+
+    def test_environment(self):
+        result = run("sh", "-c", "echo $LD_PRELOAD; echo $NEAR_CONF",
+                     env={"LD_PRELOAD": "", "NEAR_CONF": "slot:cpu"})
+        preload, conf = result.stdout.splitlines()
+        self.assertTrue(os.path.isabs(preload) and NAME in preload, preload)
+        self.assertEqual(conf, "slot:cpu")
+        result = run("--no-rseq", "--check", "--conf=malloc_age:5", "--background", "--", "sh",
+                     "-c", "echo $LD_PRELOAD; echo $NEAR_CONF",
+                     env={"LD_PRELOAD": "libc.so.6", "NEAR_CONF": "slot:cpu"})
+        self.assertEqual(result.stdout.splitlines(), [
+            preload + ":libc.so.6",
+            "slot:cpu,rseq:off,malloc_check:1,malloc_age:5,malloc_background:1"])
+
+    def test_exit_status(self):
+        for options in ([], ["--stats"]):
+            for code in (0, 1, 2, 77, 255):
+                result = run(*options, "sh", "-c", f"exit {code}")
+                self.assertEqual(result.returncode, code)
+            for sig in (signal.SIGTERM, signal.SIGKILL, signal.SIGSEGV, signal.SIGPIPE):
+                result = run(*options, "sh", "-c", f"kill -{int(sig)} $$")
+                self.assertEqual(result.returncode, -sig)
+
+    def test_standard_streams(self):
+        for options in ([], ["--stats"]):
+            result = run(*options, "cat", stdin=None, input="in\nout\n")
+            self.assertEqual(result.stdout, "in\nout\n")
+
+    def test_ignored_signals_stay_ignored(self):
+        show = "import signal; print(signal.getsignal(signal.SIGHUP), " \
+               "signal.getsignal(signal.SIGUSR1), signal.pthread_sigmask(0, []))"
+        for options in ([], ["--stats"]):
+            result = run(*options, PYTHON, "-c", show, preexec_fn=lambda: signal.signal(
+                signal.SIGHUP, signal.SIG_IGN))
+            self.assertRegex(result.stdout, r"^(Handlers.SIG_IGN|1) (Handlers.SIG_DFL|0) set\(\)")
+
+
+class Refused(Case):
+    def test_usage(self):
+        for args, words in [
+                ([], "no program given"), (["--stats"], "no program given"),
+                (["--stats", "--compare", "true"], "exclude each other"),
+                (["--repeat", "3", "true"], "go with --compare"),
+                (["--json", "x", "true"], "--json goes with"),
+                (["--frobnicate", "true"], "unknown option '--frobnicate'"),
+                (["--compare", "--repeat", "0", "true"], "--repeat takes"),
+                (["--compare", "--repeat", "x", "true"], "--repeat takes"),
+                (["--conf", "x:" + "1" * 5000, "true"], "too long"),
+        ]:
+            with self.subTest(args=args):
+                self.refused(run(*args), 2, words)
+
+    def test_what_is_no_program(self):
+        self.refused(run("no-such-program"), 127, "'no-such-program'", "not found")
+        self.refused(run("./no-such-program"), 127, "does not exist")
+        self.refused(run(self.dir), 126, "Is a directory")
+        self.refused(run(self.write("data", b"\x7fELF", 0o644)), 126, "Permission denied")
+        self.refused(run("data", env={"PATH": self.dir}), 126, "Permission denied")
+        self.refused(run("--stats", "no-such-program"), 127, "not found")
+        self.refused(run("--compare", "no-such-program"), 127, "not found")
+
+    def test_scripts(self):
+        self.refused(run(self.write("a", b"#!/nonexistent/sh\n")), 127, "interpreter",
+                     "'/nonexistent/sh'")
+        result = run(self.write("b", b"#! /bin/sh -e\necho $LD_PRELOAD\n"))
+        self.assertIn(NAME, result.stdout)
+        result = run(self.write("c", b"echo $LD_PRELOAD\n"))  # execvp asks the shell
+        self.assertIn(NAME, result.stdout)
+        result = run("b", env={"PATH": self.dir + ":" + os.environ["PATH"]})
+        self.assertIn(NAME, result.stdout)
+        static = self.elf(static=True)
+        self.refused(run(self.write("d", f"#!{static}\n".encode())), 126, "interpreter", "static")
+
+    def elf(self, static=False, machine=None, bits=None, interpreter=None):
+        """A copy of a program, changed."""
+        with open(shutil.which("true"), "rb") as f:
+            data = bytearray(f.read())
+        start, = struct.unpack_from("<Q", data, 32)
+        size, count = struct.unpack_from("<HH", data, 54)
+        for at in range(start, start + size * count, size):
+            kind, = struct.unpack_from("<I", data, at)
+            offset, = struct.unpack_from("<Q", data, at + 8)
+            if kind == 3 and static:
+                struct.pack_into("<I", data, at, 0)
+            elif kind == 3 and interpreter:
+                data[offset:offset + len(interpreter) + 1] = interpreter.encode() + b"\0"
+        if machine:
+            struct.pack_into("<H", data, 18, machine)
+        if bits:
+            data[4] = 1 if bits == 32 else 2
+        return self.write(f"elf{static}{machine}{bits}{bool(interpreter)}", bytes(data))
+
+    def test_what_cannot_be_preloaded(self):
+        self.refused(run(self.elf(static=True)), 126, "is static", "libnearcpu-malloc.a")
+        self.refused(run(self.elf(machine=22)), 126, "is for s390 with 64 bits")
+        self.refused(run(self.elf(bits=32)), 126, "32 bits")
+        self.refused(run(self.elf(interpreter="/lib/ld-musl-x.so.1")), 126, "musl")
+        self.assertEqual(run(self.elf()).returncode, 0)
+
+    @unittest.skipIf(os.geteuid() != 0, "only root can make such programs")
+    def test_more_rights(self):
+        if os.statvfs(self.dir).f_flag & os.ST_NOSUID:
+            self.skipTest("no setuid programs in " + self.dir)
+        program = shutil.copy(shutil.which("true"), self.path("suid"))
+        os.chown(program, 65534, 65534)
+        os.chmod(program, 0o4755)
+        self.refused(run(program), 126, "setuid", "libnearcpu-malloc")
+        os.chmod(program, 0o2755)
+        self.refused(run(program), 126, "setgid")
+        os.chmod(program, 0o2745)  # without the group's x it means something else
+        self.assertEqual(run(program).returncode, 0)
+        os.chown(program, 0, 0)
+        os.chmod(program, 0o4755)  # which gives root nothing more
+        self.assertEqual(run(program).returncode, 0)
+
+    def test_library(self):
+        os.mkdir(self.path("bin"))
+        copy = shutil.copy(TOOL, self.path("bin/nearcpu"))
+        self.refused(run("true", tool=copy), 1, NAME, "--library")
+        self.refused(run("--library", "/nonexistent", "true"), 1, "/nonexistent")
+        library = run("sh", "-c", "echo $LD_PRELOAD").stdout.strip()
+        other = shutil.copy(library, self.path("a b.so"))
+        self.refused(run("--library", other, "true"), 1, "colon or a space")
+        for where in ("libnearcpu-malloc.so.0", "other.so"):
+            os.symlink(library, self.path(where))
+        self.assertEqual(run("true", tool=copy).returncode, 0)
+        result = run("--library", self.path("other.so"), "sh", "-c", "echo $LD_PRELOAD", tool=copy)
+        self.assertEqual(result.stdout.strip(), library)
+
+
+class Stats(Case):
+    KEEP = "x = [bytes(300) for i in range(5000)]"
+
+    def stats(self, *args, code=0, **more):
+        result = run("--stats", "--json", self.path("s.json"), *args, **more)
+        self.assertEqual(result.returncode, code, result.stderr)
+        with open(self.path("s.json"), encoding="utf-8") as f:
+            return json.load(f)
+
+    def test_json(self):
+        told = self.stats(PYTHON, "-c", self.KEEP, env={"PYTHONMALLOC": "malloc"})
+        self.assertEqual(told["program"], [PYTHON, "-c", self.KEEP])
+        self.assertEqual(told["exit_status"], 0)
+        self.assertEqual(told["processes"], 1)
+        self.assertGreater(told["peak_bytes"], 1500000)
+        self.assertGreater(told["minor_faults"], 100)
+        own, total = told["malloc"], told["all_processes"]
+        self.assertEqual(own["allocations"], total["allocations"])
+        self.assertEqual(own["allocations"], sum(c["allocations"] for c in own["by_class"]))
+        self.assertEqual(len(own["by_class"]), own["classes"])
+        sizes = {c["size"]: c for c in total["by_class"]}
+        self.assertGreaterEqual(sizes[384]["allocations"], 5000)
+        self.assertGreater(sizes[384]["hits"], 4000)
+
+    def test_all_processes(self):
+        script = f"'{PYTHON}' -c '{self.KEEP}'; '{PYTHON}' -c '{self.KEEP}'; exit 3"
+        told = self.stats("sh", "-c", script, code=3, env={"PYTHONMALLOC": "malloc"})
+        self.assertEqual(told["exit_status"], 3)
+        self.assertGreaterEqual(told["processes"], 2)
+        self.assertGreater(told["all_processes"]["allocations"], 10000)
+
+    def test_text(self):
+        os.mkdir(self.path("tmp"))
+        result = run("--stats", PYTHON, "-c", "print('out'); exit(4)",
+                     env={"TMPDIR": self.path("tmp")})
+        self.assertEqual((result.returncode, result.stdout), (4, "out\n"))
+        for words in ("exit status 4", "s wall, ", "peak memory ", "allocations ", "given back ",
+                      "bytes "):
+            self.assertIn(words, result.stderr)
+        self.assertEqual(os.listdir(self.path("tmp")), [])
+
+    def test_a_killed_program_leaves_none(self):
+        told = self.stats("sh", "-c", "kill -9 $$", code=-9)
+        self.assertEqual((told["signal"], told["exit_status"]), (9, 137))
+        self.assertIsNone(told["malloc"])
+        result = run("--stats", "sh", "-c", "kill -9 $$")
+        self.assertIn("left no statistics", result.stderr)
+
+    def test_where_it_cannot_write(self):
+        self.refused(run("--stats", "--json", "/nonexistent/x", "echo"), 1, "/nonexistent/x")
+        self.refused(run("--stats", "--json", "/dev/full", "true"), 1, "No space")
+        self.assertEqual(run("--stats", "--json", "/dev/full", "false").returncode, 1)
+        with open("/dev/full", "w", encoding="ascii") as full:
+            result = run("--stats", "--json", "-", "true", stdout=full)
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("No space", result.stderr)
+        self.refused(run("--stats", "true", env={"TMPDIR": "/nonexistent"}), 1, "TMPDIR")
+
+
+class Signals(Case):
+    PROGRAM = """
+import signal, sys, time
+seen = []
+for s in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1):
+    signal.signal(s, lambda s, f: seen.append(int(s)))
+print("ready", flush=True)
+end = time.time() + 60
+while len(seen) < int(sys.argv[1]) and time.time() < end:
+    time.sleep(.01)
+time.sleep(.1)
+print(seen, flush=True)
+"""
+
+    def start(self, *args, **more):
+        child = subprocess.Popen([TOOL, "run", *args], stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, universal_newlines=True, **more)
+        self.addCleanup(child.kill)
+        return child
+
+    def test_pass_through(self):
+        child = self.start("--stats", PYTHON, "-c", self.PROGRAM, "5")
+        self.assertEqual(child.stdout.readline(), "ready\n")
+        sent = [signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGUSR1]
+        for sig in sent:
+            child.send_signal(sig)
+            time.sleep(.05)
+        out, err = child.communicate(timeout=90)
+        self.assertEqual(sorted(json.loads(out)), sorted(map(int, sent)))
+        self.assertEqual(child.returncode, 0, err)
+        self.assertIn("allocations", err)
+
+    def test_ctrl_c_reaches_it_once(self):
+        pid, master = pty.fork()
+        if pid == 0:
+            os.execv(TOOL, [TOOL, "run", "--stats", PYTHON, "-c", self.PROGRAM, "1"])
+        self.addCleanup(os.close, master)
+        text = b""
+        while b"ready" not in text:
+            text += os.read(master, 4096)
+        os.write(master, b"\x03")
+        while b"given back" not in text:
+            text += os.read(master, 4096)
+        self.assertIn(b"[2]", text)
+        self.assertEqual(os.waitpid(pid, 0)[1], 0)
+
+    def test_stopping(self):
+        child = self.start("--stats", PYTHON, "-c", self.PROGRAM, "1", preexec_fn=os.setpgrp)
+        self.assertEqual(child.stdout.readline(), "ready\n")
+        child.send_signal(signal.SIGTSTP)  # the program stops, and then the command
+        pid, status = os.waitpid(child.pid, os.WUNTRACED)
+        self.assertTrue(pid == child.pid and os.WIFSTOPPED(status), status)
+        child.send_signal(signal.SIGCONT)
+        child.send_signal(signal.SIGTERM)
+        self.assertEqual(child.communicate(timeout=90)[0], "[15]\n")
+        self.assertEqual(child.returncode, 0)
+
+    def test_ctrl_c_ends_a_comparison(self):
+        script = f"echo $$ >{self.path('pid')}; exec sleep 60"
+        child = self.start("--compare", "sh", "-c", script)
+        while not os.path.exists(self.path("pid")) or not os.path.getsize(self.path("pid")):
+            time.sleep(.01)
+        with open(self.path("pid"), encoding="ascii") as f:
+            pid = int(f.read())
+        child.send_signal(signal.SIGINT)
+        out, err = child.communicate(timeout=90)
+        self.assertEqual((child.returncode, out, err), (130, "", ""))
+        self.assertFalse(os.path.exists(f"/proc/{pid}"))
+
+
+class Compare(Case):
+    def compare(self, *args, **more):
+        result = run("--compare", "--json", "-", *args, **more)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout)
+
+    def test_table(self):
+        result = run("--compare", "--repeat", "3", "sh", "-c", ":")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        for label in ("CPU time", "wall time", "peak memory", "page faults"):
+            self.assertRegex(result.stdout, rf"(?m)^{label} .* (better|spread)$")
+        for line in result.stdout.splitlines():
+            self.assertLessEqual(len(line), 100, line)
+
+    def test_json(self):
+        told = self.compare("--repeat", "3", PYTHON, "-c", "x = [bytes(300)] * 1000")
+        for name in ("cpu_s", "wall_s", "peak_bytes", "page_faults"):
+            m = told[name]
+            self.assertEqual((len(m["system_runs"]), len(m["nearcpu_runs"])), (3, 3))
+            self.assertEqual(m["system"], sorted(m["system_runs"])[1])
+            ratios = sorted(o / s for o, s in zip(m["nearcpu_runs"], m["system_runs"]))
+            self.assertAlmostEqual(m["ratio"], ratios[1])
+            low, high = m["quartiles"]
+            self.assertLessEqual(low, high)
+            expected = "better" if high < 1 else "worse" if low > 1 else "same"
+            self.assertEqual(m["nearcpu_is"], expected)
+        self.assertFalse(told["output_differs"] or told["output_varies"])
+
+    def test_streams(self):
+        source = self.write("in", b"some text\n", 0o644)
+        result = run("--compare", "--input", source, "--output", self.path("out"), "cat")
+        self.assertEqual(result.returncode, 0, result.stderr)
+        with open(self.path("out"), encoding="ascii") as f:
+            self.assertEqual(f.read(), "some text\n")
+        self.refused(run("--compare", "--input", "/nonexistent", "cat"), 1, "/nonexistent")
+
+    def test_output_that_differs(self):
+        told = self.compare("sh", "-c", "echo $LD_PRELOAD")
+        self.assertEqual((told["output_differs"], told["output_varies"]), (True, False))
+        self.assertIn("output differs", run("--compare", "sh", "-c", "echo $LD_PRELOAD").stdout)
+        told = self.compare("sh", "-c", "echo $$")
+        self.assertTrue(told["output_varies"])
+
+    def test_a_run_that_fails(self):
+        result = run("--compare", "sh", "-c", "echo oops >&2; exit 3")
+        self.refused(result, 1, "warm up", "system's malloc", "exit status 3", "oops")
+        result = run("--compare", "sh", "-c", "test -z \"$LD_PRELOAD\" || kill -11 $$")
+        self.refused(result, 1, "nearcpu-malloc", "killed by signal 11")
+        count = f"echo >>{self.path('n')}; test $(wc -l <{self.path('n')}) != 6"
+        self.refused(run("--compare", "sh", "-c", count), 1, "run 2 ")
+
+    def test_where_it_cannot_write(self):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            result = run("--compare", "--repeat", "1", "true", stdout=full)
+        self.refused(result, 1, "No space")
+        reader, writer = os.pipe()
+        os.close(reader)
+        result = run("--compare", "--repeat", "1", "true", stdout=writer)
+        os.close(writer)
+        self.refused(result, 1, "closed")
+        self.refused(run("--compare", "--repeat", "1", "--output", "/dev/full", "--json",
+                         self.path("x"), "echo"), 1, "No space")
+
+
+if __name__ == "__main__":
+    TOOL = os.path.abspath(sys.argv.pop(1))
+    unittest.main()
