@@ -11,4 +11,7 @@ void *near__new_failed(size_t align, size_t n, const void *caller);
 /* The same, but NULL then. */
 void *near__new_nothrow_failed(size_t align, size_t n, const void *caller);
 
+/* A name as the object sees it that `caller` is in. */
+void *near__cxx_find(const void *caller, const char *name);
+
 #endif

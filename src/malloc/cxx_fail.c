@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* No memory for new. The C++ library is asked what to do: by weak references where it came with the
- * program or with a library that it needs. One that came by dlopen shows its names to its own
- * users alone: they are looked up from the object that called new, at this moment and no other. */
+ * program or with a library that it needs, else by cxx_find.c. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 
@@ -15,21 +14,12 @@ typedef void handler(void);
 handler *near__get_new_handler(void) __asm__("_ZSt15get_new_handlerv") __attribute__((weak));
 void near__throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
 
-#pragma weak dladdr
-#pragma weak dlopen
-#pragma weak dlsym
+/* In the shared library alone: a static program has all it will ever have. */
+#pragma weak near__cxx_find
 
-/* A name as the object sees it that `caller` is in. */
 static void *find(const void *caller, const char *name)
 {
-	Dl_info info;
-	void *object;
-
-	if (!dladdr || !dlopen || !dlsym || !dladdr(caller, &info) || !info.dli_fname)
-		return NULL;
-	object = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-	/* The reference that this took stays: the object is about to be unwound through. */
-	return object ? dlsym(object, name) : NULL;
+	return near__cxx_find ? near__cxx_find(caller, name) : NULL;
 }
 
 static handler *current_handler(const void *caller)
@@ -67,14 +57,28 @@ void *near__new_failed(size_t align, size_t n, const void *caller)
 	return p;
 }
 
+#pragma weak dladdr
+#pragma weak dlsym
+
+static bool same_object(const void *a, const void *b)
+{
+	Dl_info x, y;
+
+	return dladdr(a, &x) && dladdr(b, &y) && x.dli_fbase == y.dli_fbase;
+}
+
 /* The C++ library's own nothrow new. It calls ours, which calls the handler, and catches what that
- * throws: C cannot. NULL where the C++ library is in the program itself, and so has ours. */
+ * throws: C cannot. NULL where the C++ library is in the program itself, and so has ours. That of
+ * another allocator behind us is none. */
 static void *theirs(const char *name, const void *ours, const void *caller)
 {
 	const void *get = (const void *)near__get_new_handler;
-	void *found = find(get ? get : caller, name);
+	void *found;
 
-	return found == ours ? NULL : found;
+	if (!get)
+		return find(caller, name);
+	found = dlsym && dladdr ? dlsym(RTLD_NEXT, name) : NULL;
+	return found && found != ours && same_object(get, found) ? found : NULL;
 }
 
 void *_ZnwmRKSt9nothrow_t(size_t n, const void *nothrow);

@@ -288,8 +288,8 @@ static void tell_pages(void)
 }
 
 /* Takes blocks of n bytes until there are no more, gives them back, and takes one again. The
- * caller has limited the address space. */
-static void exhaust(size_t n)
+ * caller has limited the address space; `first`: nobody used it up before. */
+static void exhaust(size_t n, int first)
 {
 	void **last = NULL, **p;
 	size_t count = 0;
@@ -301,7 +301,7 @@ static void exhaust(size_t n)
 		count++;
 	}
 	printf("no more of %zu bytes: errno %s, %s\n", n, error_name(errno),
-	       count * n > 32 << 20 ? "enough before" : "too few before");
+	       !first || count * n > 32 << 20 ? "enough before" : "too few before");
 	errno = KEPT;
 	p = realloc(last, n * 1000 + ((size_t)1 << 38));
 	printf("realloc: %s, errno %s\n", p ? "a block" : "NULL", error_name(errno));
@@ -317,13 +317,10 @@ static void exhaust(size_t n)
 
 int main(int argc, char **argv)
 {
-	if (argc == 2 && strcmp(argv[1], "limited") == 0) {
-		exhaust(1 << 20);
-		exhaust(100000);
-		exhaust(2000);
-		exhaust(64);
+	for (int i = 1; i < argc; i++)
+		exhaust(strtoul(argv[i], NULL, 10), i == 1);
+	if (argc > 1)
 		return 0;
-	}
 	tell_malloc();
 	tell_calloc();
 	tell_realloc();

@@ -15,7 +15,7 @@ import tempfile
 import unittest
 
 PROGRAM = PRELOAD = ""
-LIMIT = 1 << 30
+LIMIT = 1 << 28
 
 
 def run(*arguments, conf=None, limit=0):
@@ -55,8 +55,10 @@ class Api(unittest.TestCase):
                           "not aligned" in line or "too small" in line])
 
     def test_memory_that_is_gone_comes_back(self):
-        theirs = self.each_mode("limited", limit=LIMIT)
-        self.assertEqual(len(theirs), 12)
+        sizes = ["1048576", "100000", "2000", "64"]
+        for first in range(len(sizes)):
+            theirs = self.each_mode(*sizes[first:], *sizes[:first], limit=LIMIT)
+            self.assertEqual(len(theirs), 3 * len(sizes))
 
 
 if __name__ == "__main__":
