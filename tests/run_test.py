@@ -185,8 +185,12 @@ class Refused(Case):
         os.mkdir(self.path("bin"))
         copy = shutil.copy(TOOL, self.path("bin/nearcpu"))
         self.refused(run("true", tool=copy), 1, NAME, "--library")
+        info = subprocess.run([copy, "info", "--json"], check=True, stdout=subprocess.PIPE)
+        self.assertIsNone(json.loads(info.stdout)["malloc_library"])
         self.refused(run("--library", "/nonexistent", "true"), 1, "/nonexistent")
         library = run("sh", "-c", "echo $LD_PRELOAD").stdout.strip()
+        info = subprocess.run([TOOL, "info"], check=True, stdout=subprocess.PIPE)
+        self.assertIn(f"malloc library  {library}\n", info.stdout.decode())
         other = shutil.copy(library, self.path("a b.so"))
         self.refused(run("--library", other, "true"), 1, "colon or a space")
         for where in ("libnearcpu-malloc.so.0", "other.so"):

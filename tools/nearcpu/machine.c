@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "run.h"
+
 /* More CPUs than any kernel is built for. */
 #define SET_CPUS 8192
 
@@ -195,6 +197,8 @@ void machine_read(struct machine *m)
 	m->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	try_to_reserve(m);
 	near_rseq_status(&m->rseq);
+	if (run_find_library(m->malloc_library))
+		m->malloc_library[0] = 0;
 	m->has_perf = in_path("perf");
 	m->has_gnuplot = in_path("gnuplot");
 	m->conf = printable(m->conf_text, sizeof(m->conf_text), getenv("NEAR_CONF"));

@@ -76,6 +76,8 @@ json_t *machine_json(const struct machine *m)
 			    json_pack("{s:s?, s:s?}", "NEAR_CONF", m->conf, "GLIBC_TUNABLES",
 				      m->tunables));
 	json_object_set_new(json, "built_with", parts_json());
+	json_object_set_new(json, "malloc_library",
+			    json_pack("s?", m->malloc_library[0] ? m->malloc_library : NULL));
 	json_object_set_new(json, "found",
 			    json_pack("{s:b, s:b}", "perf", m->has_perf, "gnuplot",
 				      m->has_gnuplot));

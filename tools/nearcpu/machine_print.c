@@ -61,7 +61,9 @@ static void print_parts(const struct machine *m)
 	printf(NAME, "built with");
 	for (const struct machine_part *p = machine_parts; p->name; p++)
 		printf("%s%s%s", p == machine_parts ? "" : ", ", p->built_in ? "" : "no ", p->name);
-	printf("\n" NAME "%s, %s\n", "found", m->has_perf ? "perf" : "no perf",
+	printf("\n" NAME "%s\n", "malloc library",
+	       m->malloc_library[0] ? m->malloc_library : "not found: nearcpu run needs it");
+	printf(NAME "%s, %s\n", "found", m->has_perf ? "perf" : "no perf",
 	       m->has_gnuplot ? "gnuplot" : "no gnuplot");
 }
 
