@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* Allocates in functions whose sums profile_test.py knows. In the middle it sends itself the signal
+ * that its argument names. */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SITE __attribute__((noinline, noclone, noipa))
+#if defined(__clang__)
+#undef SITE
+#define SITE __attribute__((noinline))
+#endif
+
+static void *kept[100000];
+static unsigned used;
+
+/* Keeps p, so that the call of malloc before it is none at the end of a function. */
+static void keep(void *p)
+{
+	if (!p)
+		abort();
+	kept[__atomic_fetch_add(&used, 1, __ATOMIC_RELAXED)] = p;
+}
+
+static SITE void site_small(void)
+{
+	for (int i = 0; i < 20000; i++)
+		keep(malloc(100));
+}
+
+static SITE void site_large(void)
+{
+	for (int i = 0; i < 10; i++)
+		keep(malloc(1 << 20));
+}
+
+static SITE void site_aligned(void)
+{
+	for (int i = 0; i < 4000; i++) {
+		void *p = NULL;
+
+		if (posix_memalign(&p, 256, 512) || (size_t)p % 256)
+			abort();
+		keep(p);
+	}
+}
+
+/* Two allocations in turn: one is kept, the other not. */
+static SITE char *site_short_lived(void)
+{
+	char *p = calloc(1, 160);
+
+	*(volatile char *)p += 1;
+	return p;
+}
+
+static SITE void site_long_lived(void)
+{
+	for (int i = 0; i < 15000; i++) {
+		free(site_short_lived());
+		keep(malloc(160));
+	}
+}
+
+static SITE void site_grown(void)
+{
+	for (int i = 0; i < 200; i++) {
+		char *p = malloc(1000);
+
+		for (size_t n = 2000; n <= 16000; n *= 2)
+			p = realloc(p, n);
+		keep(p);
+	}
+}
+
+static SITE void *site_thread(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < 4000; i++)
+		keep(malloc(200));
+	return NULL;
+}
+
+static SITE void site_freed_later(void)
+{
+	static void *all[5000];
+
+	for (int i = 0; i < 5000; i++)
+		all[i] = malloc(300);
+	raise(SIGUSR2);
+	for (int i = 0; i < 5000; i++)
+		free(all[i]);
+}
+
+int main(void)
+{
+	pthread_t threads[4];
+	int status;
+	pid_t child;
+
+	site_small();
+	site_large();
+	site_aligned();
+	site_long_lived();
+	site_grown();
+	for (int i = 0; i < 4; i++)
+		if (pthread_create(&threads[i], NULL, site_thread, NULL))
+			abort();
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	site_freed_later();
+	child = fork();
+	if (child == 0) {
+		for (unsigned i = 0; i < used; i++)
+			free(kept[i]);
+		exit(0);
+	}
+	return waitpid(child, &status, 0) != child || status;
+}
