@@ -2,6 +2,7 @@
 /* age: memory that is not used is given back, in steps a quarter of a second apart, by whoever
  * comes to a slow path. Nothing here sends an interrupt: a thread looks after its own slot, and
  * after what no slot has. */
+#include "background.h"
 #include "conf.h"
 #include "front.h"
 
@@ -14,6 +15,7 @@ void near__age(void)
 {
 	uint64_t now = near__os_ms(), seen = __atomic_load_n(&due, __ATOMIC_RELAXED);
 
+	near__stash_age(now);
 	/* One thread wins each step; nothing else is ordered by it. */
 	if (NEAR__LIKELY(now < seen) ||
 	    !__atomic_compare_exchange_n(&due, &seen, now + STEP_MS, false, __ATOMIC_RELAXED,
@@ -21,4 +23,5 @@ void near__age(void)
 		return;
 	near__central_age();
 	near__pages_purge(near__malloc_conf.age_ms, MOST);
+	near__background_start();
 }

@@ -8,18 +8,18 @@
 #include "cxx.h"
 #include "fast.h"
 
-static __attribute__((noinline)) void *new_slow(size_t n, const void *caller)
+static __attribute__((noinline)) void *new_slow(size_t n)
 {
-	void *p = near__alloc_slow(n, caller);
+	void *p = near__alloc_slow(n, NEAR__CALLER);
 
-	return NEAR__LIKELY(p != NULL) ? p : near__new_failed(1, n, caller);
+	return NEAR__LIKELY(p != NULL) ? p : near__new_failed(1, n, NEAR__CALLER);
 }
 
-static __attribute__((noinline)) void *new_nothrow_slow(size_t n, const void *caller)
+static __attribute__((noinline)) void *new_nothrow_slow(size_t n)
 {
-	void *p = near__alloc_slow(n, caller);
+	void *p = near__alloc_slow(n, NEAR__CALLER);
 
-	return NEAR__LIKELY(p != NULL) ? p : near__new_nothrow_failed(1, n, caller);
+	return NEAR__LIKELY(p != NULL) ? p : near__new_nothrow_failed(1, n, NEAR__CALLER);
 }
 
 static void *new_aligned(size_t align, size_t n, const void *caller)
@@ -42,17 +42,17 @@ static void *new_aligned_nothrow(size_t align, size_t n, const void *caller)
 	NEAR__ENTRY void *_Zn##letter##m(size_t n);                                                \
 	NEAR__ENTRY void *_Zn##letter##m(size_t n)                                                 \
 	{                                                                                          \
-		void *p = near__alloc_fast(n);                                                     \
+		void *p;                                                                           \
 												   \
-		return NEAR__LIKELY(p != NULL) ? p : new_slow(n, NEAR__CALLER);                    \
+		return near__alloc_fast(n, &p) ? p : new_slow(n);                                  \
 	}                                                                                          \
 	NEAR__ENTRY void *_Zn##letter##mRKSt9nothrow_t(size_t n, const void *nothrow);             \
 	NEAR__ENTRY void *_Zn##letter##mRKSt9nothrow_t(size_t n, const void *nothrow)              \
 	{                                                                                          \
-		void *p = near__alloc_fast(n);                                                     \
+		void *p;                                                                           \
 												   \
 		(void)nothrow;                                                                     \
-		return NEAR__LIKELY(p != NULL) ? p : new_nothrow_slow(n, NEAR__CALLER);            \
+		return near__alloc_fast(n, &p) ? p : new_nothrow_slow(n);                          \
 	}                                                                                          \
 	NEAR__ENTRY void *_Zn##letter##mSt11align_val_t(size_t n, size_t align);                   \
 	NEAR__ENTRY void *_Zn##letter##mSt11align_val_t(size_t n, size_t align)                    \

@@ -91,6 +91,7 @@ void near__drain_slot(unsigned slot)
 	close_all(&d);
 	for (unsigned i = 0; i < n; i++)
 		give_class(&d, closed[i]);
+	near__stash_emptied(d.front);
 	__atomic_fetch_add(&near__drains.slots, 1, __ATOMIC_RELAXED);
 	near_lock_unlock(&lock);
 }

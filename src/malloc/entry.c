@@ -80,9 +80,16 @@ __attribute__((noinline)) void near__free_slow(void *p)
 		near__plain_free(p);
 }
 
+static __attribute__((noinline)) void *malloc_slow(size_t n)
+{
+	return near__alloc_slow(n, NEAR__CALLER);
+}
+
 NEAR__ENTRY void *malloc(size_t n)
 {
-	return near__alloc(n, NEAR__CALLER);
+	void *p;
+
+	return near__alloc_fast(n, &p) ? p : malloc_slow(n);
 }
 
 NEAR__ENTRY void free(void *p)

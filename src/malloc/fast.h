@@ -7,7 +7,8 @@
 
 /* An entry point: of the drop-in, hence visible. */
 #define NEAR__ENTRY __attribute__((visibility("default")))
-/* Where the program goes on behind the call of the entry point. */
+/* Where the program goes on behind the call of the entry point; also in a function that is the last
+ * thing which the entry point calls. */
 #define NEAR__CALLER __builtin_return_address(0)
 
 /* Where the entry of the class of (n + 7) / 8 stands. */
@@ -32,22 +33,23 @@ static inline void *near__block_of(uint64_t list)
 	return p;
 }
 
-/* NULL: go the slow way. */
-static inline void *near__alloc_fast(size_t n)
+/* False: go the slow way. */
+static inline bool near__alloc_fast(size_t n, void **p)
 {
 	uint64_t list;
 
-	if (NEAR__LIKELY(n < near__heap.cid_limit) &&
-	    NEAR__LIKELY(near__pop_by_cid(near__entry_for(n), &list)))
-		return near__block_of(list);
-	return NULL;
+	if (NEAR__UNLIKELY(n >= near__heap.cid_limit) ||
+	    NEAR__UNLIKELY(!near__pop_by_cid(near__entry_for(n), &list)))
+		return false;
+	*p = near__block_of(list);
+	return true;
 }
 
 static inline void *near__alloc(size_t n, const void *caller)
 {
-	void *p = near__alloc_fast(n);
+	void *p;
 
-	return NEAR__LIKELY(p != NULL) ? p : near__alloc_slow(n, caller);
+	return near__alloc_fast(n, &p) ? p : near__alloc_slow(n, caller);
 }
 
 static inline void near__free(void *p)

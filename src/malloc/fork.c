@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 
+#include "background.h"
 #include "hooks.h"
 
 static void lock(struct near_lock *l)
@@ -53,6 +54,7 @@ static void in_parent(void)
 static void in_child(void)
 {
 	release(reset);
+	near__background_fork_child();
 }
 
 void near__fork_watch(void)

@@ -8,8 +8,6 @@
 
 /* ---- sequences ---- */
 
-enum tried { ABORTED, REFUSED, COMMITTED };
-
 /* From an entry to what its room lost. */
 static size_t settled_offset(unsigned class)
 {
@@ -19,12 +17,12 @@ static size_t settled_offset(unsigned class)
 
 /* if (entry.list == empty) settled += entry.room - room, entry.room = room, entry.list = list
  * commits. */
-static enum tried fill(unsigned class, uint64_t list, uint64_t room)
+static enum near__tried fill(unsigned class, uint64_t list, uint64_t room)
 {
 	uint64_t at, w, tmp;
 
 	if (!NEAR__HAS_SEQ)
-		return ABORTED;
+		return NEAR__ABORTED;
 	/* clang-format off */
 	__asm__ volatile goto(
 		NEAR_SEQ_BEGIN
@@ -46,23 +44,23 @@ static enum tried fill(unsigned class, uint64_t list, uint64_t room)
 		: near_failed, near_other);
 	/* clang-format on */
 	NEAR_SEQ_EDGE;
-	return COMMITTED;
+	return NEAR__COMMITTED;
 near_failed:
 	NEAR_SEQ_EDGE;
-	return ABORTED;
+	return NEAR__ABORTED;
 near_other:
 	NEAR_SEQ_EDGE;
-	return REFUSED;
+	return NEAR__REFUSED;
 }
 
 /* old = entry.list; settled += entry.room - room, entry.room = room, that of an empty list,
  * entry.list = empty commits, if there is anything. */
-static enum tried take_list(unsigned class, uint64_t *old)
+static enum near__tried take_list(unsigned class, uint64_t *old)
 {
 	uint64_t at, w, had, tmp;
 
 	if (!NEAR__HAS_SEQ)
-		return ABORTED;
+		return NEAR__ABORTED;
 	/* clang-format off */
 	__asm__ volatile goto(
 		NEAR_SEQ_BEGIN
@@ -86,115 +84,20 @@ static enum tried take_list(unsigned class, uint64_t *old)
 	/* clang-format on */
 	NEAR_SEQ_EDGE;
 	*old = w;
-	return COMMITTED;
+	return NEAR__COMMITTED;
 near_failed:
 	NEAR_SEQ_EDGE;
-	return ABORTED;
+	return NEAR__ABORTED;
 near_other:
 	NEAR_SEQ_EDGE;
-	return REFUSED;
-}
-
-static uint32_t *stashed_of(unsigned class)
-{
-	return &((struct near__front *)near__heap.front)->stashed[class];
-}
-
-/* From the number of a class's stash to the place of its list -1. */
-static size_t stash_offset(unsigned class)
-{
-	return offsetof(struct near__front, stash) + (class * NEAR__STASH - 1) * sizeof(uint64_t) -
-	       (offsetof(struct near__front, stashed) + class * sizeof(uint32_t));
-}
-
-/* n = stashed; stash[n - 1] = list; stashed = n + 1 commits. Nobody looks at stash[n - 1] before. 0
- * and the number of a closed stash are beyond all limits once 1 is taken off. */
-static enum tried stash_push(unsigned class, uint64_t list, uint64_t limit)
-{
-	uint64_t at, n, to, tmp;
-
-	if (!NEAR__HAS_SEQ)
-		return ABORTED;
-	/* clang-format off */
-	__asm__ volatile goto(
-		NEAR_SEQ_BEGIN
-		NEAR_SLOT_UNCHECKED(at, stashed)
-		NEAR_LOAD4(n, at, 0)
-		NEAR_MOVE(to, n)
-		NEAR_ADD_CONST(to, -1)
-		NEAR_BRANCH_NOT_BELOW(to, limit, near_other)
-		NEAR_MOVE(to, n)
-		NEAR_SHIFT_LEFT(to, 3)
-		NEAR_ADD(to, stash)
-		NEAR_ADD(to, at)
-		NEAR_STORE8(list, to, 0)
-		NEAR_ADD_CONST(n, 1)
-		NEAR_COMMIT4(n, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [n] "=&r"(n), [to] "=&r"(to)
-		: NEAR_SEQ_IN, [stashed] "r"(stashed_of(class)), [list] "r"(list),
-		  [limit] "r"(limit), [stash] "r"(stash_offset(class))
-		: NEAR_SEQ_CLOBBER
-		: near_failed, near_other);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	return COMMITTED;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return ABORTED;
-near_other:
-	NEAR_SEQ_EDGE;
-	return REFUSED;
-}
-
-/* n = stashed; list = stash[n - 2]; stashed = n - 1 commits. */
-static enum tried stash_pop(unsigned class, uint64_t *list)
-{
-	uint64_t at, n, from, tmp;
-
-	if (!NEAR__HAS_SEQ)
-		return ABORTED;
-	/* clang-format off */
-	__asm__ volatile goto(
-		NEAR_SEQ_BEGIN
-		NEAR_SLOT_UNCHECKED(at, stashed)
-		NEAR_LOAD4(n, at, 0)
-		NEAR_ADD_CONST(n, -1)
-		NEAR_MOVE(from, n)
-		NEAR_ADD_CONST(from, -1)
-		NEAR_BRANCH_NOT_BELOW(from, limit, near_other)
-		NEAR_MOVE(from, n)
-		NEAR_SHIFT_LEFT(from, 3)
-		NEAR_ADD(from, stash)
-		NEAR_ADD(from, at)
-		NEAR_LOAD8(from, from, 0)
-		NEAR_COMMIT4(n, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [n] "=&r"(n), [from] "=&r"(from)
-		: NEAR_SEQ_IN, [stashed] "r"(stashed_of(class)),
-		  [stash] "r"(stash_offset(class)), [limit] "r"((uint64_t)NEAR__STASH)
-		: NEAR_SEQ_CLOBBER
-		: near_failed, near_other);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	*list = from;
-	return COMMITTED;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return ABORTED;
-near_other:
-	NEAR_SEQ_EDGE;
-	return REFUSED;
+	return NEAR__REFUSED;
 }
 
 /* ---- the own slot ---- */
 
 struct near__tally near__strays[NEAR__SIZES + 1];
 
-static struct near__tally *tally_of(unsigned class)
-{
-	return &((struct near__front *)near__heap.front)->tallies[class];
-}
-
-static void tally(int64_t *own, int64_t *stray)
+void near__tally(int64_t *own, int64_t *stray)
 {
 	for (int i = 0; i < NEAR_SEQ_TRIES; i++)
 		if (NEAR__LIKELY(near__counter_try_add(own, 1)))
@@ -202,12 +105,28 @@ static void tally(int64_t *own, int64_t *stray)
 	__atomic_fetch_add(stray, 1, __ATOMIC_RELAXED); /* a sum: nothing is ordered by it */
 }
 
+struct near__front *near__front_now(void)
+{
+	uint32_t slot = near__index_now();
+
+	struct near__front *f;
+
+	if (slot >= near__process.slots)
+		return NULL;
+	f = near_percpu_at((struct near__front *)near__heap.front, slot);
+	/* A slot that nobody used yet must not be written to. */
+	return __atomic_load_n(&f->due, __ATOMIC_RELAXED) ? f : NULL;
+}
+
 /* No sequence changes a word that is 0, so that anybody may begin it. The stash comes first:
  * drain.c looks at the list. */
 static void begin(struct near__front *own, unsigned class)
 {
 	uint32_t none = 0;
-	uint64_t unused = NEAR__UNUSED_LIST;
+	uint64_t unused = NEAR__UNUSED_LIST, never = 0;
+
+	__atomic_compare_exchange_n(&own->due, &never, 1, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
 
 	__atomic_compare_exchange_n(&own->stashed[class], &none, 1, false, __ATOMIC_RELEASE,
 				    __ATOMIC_RELAXED);
@@ -216,7 +135,7 @@ static void begin(struct near__front *own, unsigned class)
 }
 
 /* Makes the own slot ready. False: it is closed, or this thread has none. */
-static bool open_own(unsigned class)
+bool near__front_open(unsigned class)
 {
 	uint32_t slot = near__slot_open(near__heap.front);
 	struct near__front *own;
@@ -231,34 +150,6 @@ static bool open_own(unsigned class)
 	return list != NEAR__CLOSED_LIST;
 }
 
-static size_t batch_bytes(unsigned class)
-{
-	return (size_t)near__sizes[class].size * near__sizes[class].batch;
-}
-
-static uint64_t stash_limit(unsigned class)
-{
-	size_t limit = ((size_t)1 << 20) / batch_bytes(class);
-
-	return limit < NEAR__STASH ? limit : NEAR__STASH;
-}
-
-/* Puts a list that is ours where this slot, or any, finds it. */
-static void put_away(unsigned class, uint64_t list)
-{
-	for (int i = 0; i < NEAR_SEQ_TRIES; i++) {
-		enum tried tried = stash_push(class, list, stash_limit(class));
-
-		if (tried == COMMITTED) {
-			tally(&tally_of(class)->spills, &near__strays[class].spills);
-			return;
-		}
-		if (tried == REFUSED || !open_own(class))
-			break;
-	}
-	near__central_give(class, list);
-}
-
 static void put_list(unsigned class, uint64_t list)
 {
 	uint64_t room = 1; /* as if it were a whole batch */
@@ -266,31 +157,14 @@ static void put_list(unsigned class, uint64_t list)
 	if (near__list_is_empty(list))
 		return;
 	for (int i = 0; i < NEAR_SEQ_TRIES; i++) {
-		enum tried tried = fill(class, list, room);
+		enum near__tried tried = fill(class, list, room);
 
-		if (tried == COMMITTED)
+		if (tried == NEAR__COMMITTED)
 			return;
-		if (tried == REFUSED || !open_own(class))
+		if (tried == NEAR__REFUSED || !near__front_open(class))
 			break;
 	}
-	put_away(class, list);
-}
-
-static uint64_t get_list(unsigned class)
-{
-	uint64_t list;
-
-	for (int i = 0; i < NEAR_SEQ_TRIES; i++) {
-		enum tried tried = stash_pop(class, &list);
-
-		if (tried == COMMITTED) {
-			tally(&tally_of(class)->refills, &near__strays[class].refills);
-			return list;
-		}
-		if (tried == REFUSED)
-			break;
-	}
-	return near__central_take(class);
+	near__stash_put(class, list);
 }
 
 /* ---- slow paths ---- */
@@ -302,17 +176,17 @@ static bool may_try(void)
 
 /* A list with a block to take, which is the caller's: the own slot's, of which a pop was aborted or
  * found the first block damaged; one from the stash; or one from the central lists. */
-static enum tried find_list(unsigned class, uint64_t *list)
+static enum near__tried find_list(unsigned class, uint64_t *list)
 {
-	enum tried tried = ABORTED;
+	enum near__tried tried = NEAR__ABORTED;
 
-	for (int i = 0; tried == ABORTED && may_try() && i < NEAR_SEQ_TRIES; i++) {
+	for (int i = 0; tried == NEAR__ABORTED && may_try() && i < NEAR_SEQ_TRIES; i++) {
 		tried = take_list(class, list);
-		if (tried == ABORTED && !open_own(class))
+		if (tried == NEAR__ABORTED && !near__front_open(class))
 			break;
 	}
-	if (tried == REFUSED)
-		*list = get_list(class);
+	if (tried == NEAR__REFUSED)
+		*list = near__stash_get(class);
 	return tried;
 }
 
@@ -321,13 +195,14 @@ void *near__front_alloc(unsigned class)
 	uint64_t list;
 	void *p;
 
-	if (find_list(class, &list) == ABORTED)
+	if (find_list(class, &list) == NEAR__ABORTED)
 		return near__local_alloc(class);
 	if (near__list_is_empty(list))
 		return NULL;
 	p = near__list_take(&list);
-	tally(&tally_of(class)->taken, &near__strays[class].taken);
+	near__tally(&near__tally_of(class)->taken, &near__strays[class].taken);
 	put_list(class, list);
+	near__age();
 	return p;
 }
 
@@ -335,13 +210,15 @@ void *near__front_alloc(unsigned class)
 static bool make_room(unsigned class, const void *p)
 {
 	uint64_t list;
-	enum tried tried = take_list(class, &list);
+	enum near__tried tried = take_list(class, &list);
 
-	if (tried == COMMITTED && list == near__offset_of(p))
+	if (tried == NEAR__COMMITTED && list == near__offset_of(p))
 		near__heap_die("double free", p);
-	if (tried == COMMITTED)
-		put_away(class, list);
-	return tried != ABORTED || open_own(class);
+	if (tried == NEAR__COMMITTED) {
+		near__stash_put(class, list);
+		near__age();
+	}
+	return tried != NEAR__ABORTED || near__front_open(class);
 }
 
 void near__front_free(unsigned class, void *p)

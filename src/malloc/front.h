@@ -44,7 +44,11 @@ struct near__tally {
 struct near__front {
 	struct near__entry entries[NEAR__SIZES + 1];
 	uint32_t stashed[NEAR__SIZES + 1]; /* lists in the stash, and 1; 0: not in use yet */
-	uint32_t fewest[NEAR__SIZES + 1];  /* since the last step of age; about */
+	uint32_t fewest[NEAR__SIZES + 1];  /* since the slot's last step of age; about */
+	uint64_t due;                      /* when the next one is, ms; 0: the slot is not in use */
+	uint64_t held, leave;              /* bytes: stashed, about; that it may hold */
+	uint64_t seen, seen_at;            /* background.c's: the counts when they last changed */
+	bool drained;                      /* and that nothing is left since */
 	/* What the room lost, in sum, each time it was set: room + settled is how many more blocks
 	 * were taken than put. About: once more for a sequence that is aborted in between. */
 	int64_t settled[NEAR__SIZES + 1];
@@ -55,6 +59,33 @@ _Static_assert(offsetof(struct near__entry, count) == 8, "the sequences");
 
 /* The same for threads that lost their slot meanwhile. */
 extern struct near__tally near__strays[NEAR__SIZES + 1] __attribute__((visibility("hidden")));
+
+static inline struct near__tally *near__tally_of(unsigned class)
+{
+	return &((struct near__front *)near__heap.front)->tallies[class];
+}
+
+/* Adds 1 to a number of the own slot, or else to the other. */
+void near__tally(int64_t *own, int64_t *stray);
+
+/* The own slot, at this moment: to look at, and to change what is said to be about. NULL: none, or
+ * not in use. */
+struct near__front *near__front_now(void);
+
+/* Makes the own slot ready. False: it is closed, or this thread has none. */
+bool near__front_open(unsigned class);
+
+/* What became of a sequence; REFUSED: it found that it should not. */
+enum near__tried { NEAR__ABORTED, NEAR__REFUSED, NEAR__COMMITTED };
+
+/* stash.c: puts a list where this slot, or any, finds it; gets one. An empty one: no memory. */
+void near__stash_put(unsigned class, uint64_t list);
+uint64_t near__stash_get(unsigned class);
+
+/* Gives away what the own slot's stash did not need since its last step; a slow path's look at the
+ * clock. What it may hold goes back to all when another slot was emptied. */
+void near__stash_age(uint64_t now);
+void near__stash_emptied(struct near__front *front);
 
 /* The entry of a class, in the copy that all addresses are made from. */
 static inline struct near__entry *near__entry_of(unsigned class)
@@ -70,11 +101,11 @@ static inline struct near__entry *near__entry_of(unsigned class)
 /* w = entry.list; rest = link of its first block; entry.list = rest commits, if that is a link.
  * Reading the block is sound: nobody else takes it off this list while the sequence runs.
  * False: aborted, or there was no block. */
-#define NEAR__DEFINE_POP(name, AT)                                                                 \
+#define NEAR__DEFINE_POP(name, AT, IN)                                                             \
 	static inline bool name(struct near__entry *entry, uint64_t *list)                         \
 	{                                                                                          \
 		uint64_t at, w, rest, tmp;                                                         \
-												   \
+                                                                                                   \
 		if (!NEAR__HAS_SEQ)                                                                \
 			return false;                                                              \
 		__asm__ volatile __inline__ goto(                                                  \
@@ -87,9 +118,9 @@ static inline struct near__entry *near__entry_of(unsigned class)
 			NEAR_ADD_MEM8(one, at, 8)                                                  \
 			NEAR_COMMIT8(rest, at, 0)                                                  \
 			: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [w] "=&r"(w), [rest] "=&r"(rest)      \
-			: NEAR_SEQ_IN, [entry] "r"(entry), [base] "r"(near__heap.base),            \
-			  [mark] "r"(NEAR__MARK), [limit] "r"(near__heap.slot_size),               \
-			  [one] NEAR__ANY(NEAR__ONE_TAKEN)                                         \
+			: IN, [entry] "r"(entry), [base] "r"(near__heap.base),                     \
+			  [mark] "r"(NEAR__MARK), [limit] NEAR__COMPARED(near__heap.slot_size),    \
+			  [one] NEAR__ADDED(NEAR__ONE_TAKEN)                                       \
 			: NEAR_SEQ_CLOBBER                                                         \
 			: near_failed);                                                            \
 		NEAR_SEQ_EDGE;                                                                     \
@@ -103,11 +134,11 @@ static inline struct near__entry *near__entry_of(unsigned class)
 /* link of p = entry.list; entry.list = p commits. p is the caller's alone until then, so writing it
  * again is harmless.
  * False: aborted, or there is no room or no open list, or p is the first block already. */
-#define NEAR__DEFINE_PUSH(name, AT)                                                                \
+#define NEAR__DEFINE_PUSH(name, AT, IN)                                                            \
 	static inline bool name(struct near__entry *entry, void *p, uint64_t offset)               \
 	{                                                                                          \
 		uint64_t at, w, tmp;                                                               \
-												   \
+                                                                                                   \
 		if (!NEAR__HAS_SEQ)                                                                \
 			return false;                                                              \
 		__asm__ volatile __inline__ goto(                                                  \
@@ -123,9 +154,9 @@ static inline struct near__entry *near__entry_of(unsigned class)
 			NEAR_ADD_MEM8(one, at, 8)                                                  \
 			NEAR_COMMIT8(offset, at, 0)                                                \
 			: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [w] "=&r"(w)                          \
-			: NEAR_SEQ_IN, [entry] "r"(entry), [p] "r"(p), [offset] "r"(offset),       \
-			  [mark] "r"(NEAR__MARK), [one] NEAR__ANY((int64_t)-1),                    \
-			  [empty] NEAR__ANY(NEAR__EMPTY_LIST)                                      \
+			: IN, [entry] "r"(entry), [p] "r"(p), [offset] "r"(offset),                \
+			  [mark] "r"(NEAR__MARK), [one] NEAR__ADDED((int64_t)-1),                  \
+			  [empty] NEAR__ADDED(NEAR__EMPTY_LIST)                                    \
 			: NEAR_SEQ_CLOBBER                                                         \
 			: near_failed);                                                            \
 		NEAR_SEQ_EDGE;                                                                     \
@@ -136,9 +167,9 @@ static inline struct near__entry *near__entry_of(unsigned class)
 	}
 /* clang-format on */
 
-NEAR__DEFINE_POP(near__pop_by_cid, NEAR__AT_CID)
-NEAR__DEFINE_POP(near__pop_by_slot, NEAR__AT_SLOT)
-NEAR__DEFINE_PUSH(near__push_by_cid, NEAR__AT_CID)
-NEAR__DEFINE_PUSH(near__push_by_slot, NEAR__AT_SLOT)
+NEAR__DEFINE_POP(near__pop_by_cid, NEAR__AT_CID, NEAR_SEQ_IN_AREA)
+NEAR__DEFINE_POP(near__pop_by_slot, NEAR__AT_SLOT, NEAR_SEQ_IN)
+NEAR__DEFINE_PUSH(near__push_by_cid, NEAR__AT_CID, NEAR_SEQ_IN_AREA)
+NEAR__DEFINE_PUSH(near__push_by_slot, NEAR__AT_SLOT, NEAR_SEQ_IN)
 
 #endif

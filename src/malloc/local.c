@@ -106,6 +106,8 @@ static void *alloc_from(struct local *l, unsigned class)
 		if (near__list_is_empty(l->lists[class]))
 			return NULL;
 		tally(&l->stats[class].missed);
+		if (l != &shared) /* whose lock is held */
+			near__age();
 	}
 	l->counts[class] -= l->counts[class] != 0;
 	tally(&l->stats[class].taken);
@@ -118,6 +120,8 @@ static void free_to(struct local *l, unsigned class, void *p)
 		near__heap_die("double free", p);
 	if (l->counts[class] == near__sizes[class].batch && !near__list_is_empty(l->lists[class])) {
 		near__central_give(class, l->lists[class]);
+		if (l != &shared)
+			near__age();
 		l->lists[class] = NEAR__EMPTY_LIST;
 		l->counts[class] = 0;
 	}

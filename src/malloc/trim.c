@@ -11,6 +11,5 @@ NEAR__ENTRY int malloc_trim(size_t pad)
 		return 0;
 	near__drain_all();
 	near__central_trim();
-	near__pages_purge(0, SIZE_MAX);
-	return 1;
+	return near__pages_purge(0, SIZE_MAX) > 0;
 }

@@ -62,7 +62,8 @@
 #define NEAR_ADD(dst, src) NEAR__OP3("add", dst, src)
 /* add of a negative number is assembled as sub. */
 #define NEAR_ADD_CONST(dst, n) "add %x[" #dst "], %x[" #dst "], #" #n "\n\t"
-#define NEAR__ANY "r"
+#define NEAR__ADDED "r"
+#define NEAR__COMPARED "r"
 #define NEAR_ADD_MEM8(src, base, off)                                                              \
 	NEAR_LOAD8(near_tmp, base, off)                                                            \
 	NEAR_ADD(near_tmp, src)                                                                    \
