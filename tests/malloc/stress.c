@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "stress.h"
+
+#include <time.h>
+
+struct stress stress;
+
+static void sleep_on(unsigned ms)
+{
+	struct timespec t = {ms / 1000, (long)(ms % 1000) * 1000000};
+
+	while (nanosleep(&t, &t) && errno == EINTR)
+		;
+}
+
+static void free_shelves(void)
+{
+	for (unsigned i = 0; i < STRESS_SHELVES; i++)
+		blocks_free(&stress.shelves[i].block);
+}
+
+static void print_stress(void)
+{
+	unsigned long steps = 0;
+
+	for (unsigned i = 0; i < stress.n_workers; i++)
+		steps += stress.workers[i].steps;
+	print_message("%lu steps, %u signals, %u threads came and went, %u moved, %u forks, "
+		      "%u vforks, %u trims\n",
+		      steps, stress.signals, stress.churned, stress.moved, stress.forked,
+		      stress.vforked, stress.trimmed);
+}
+
+static void start_workers(unsigned n, uint64_t seed)
+{
+	memset(&stress, 0, sizeof(stress));
+	stress.slow = getenv("NEAR_TEST_SLOW") || unit_emulated();
+	stress.n_workers = n;
+	stress_catch_signals();
+	for (unsigned i = 0; i < n; i++) {
+		struct stress_worker *w = &stress.workers[i];
+
+		stress_set_up(w, seed * 1000 + i);
+		w->thread = unit_start(stress_work, w);
+	}
+}
+
+void stress_run(unsigned workers, unsigned ms)
+{
+	static struct stress_worker vforker;
+	static uint64_t seed;
+	static void *(*const beside[])(void *) = {stress_churn, stress_fork, stress_vfork,
+						  stress_trim,  stress_move, stress_signal};
+	pthread_t threads[LENGTH(beside)];
+
+	start_workers(workers, ++seed);
+	stress_set_up(&vforker, seed);
+	for (size_t i = 0; i < LENGTH(beside); i++)
+		threads[i] = unit_start(beside[i], beside[i] == stress_vfork ? &vforker : NULL);
+	sleep_on(ms);
+	__atomic_store_n(&stress.stop, true, __ATOMIC_RELAXED);
+	for (size_t i = 0; i < LENGTH(beside); i++)
+		unit_join(threads[i]);
+	for (unsigned i = 0; i < workers; i++)
+		unit_join(stress.workers[i].thread);
+	free_shelves();
+	print_stress();
+}
