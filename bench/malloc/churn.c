@@ -49,21 +49,25 @@ static void churn(struct worker *w)
 		block_free(w, l.left[i]);
 }
 
-/* All do a little, and wait for all. */
-static void idle(struct worker *w)
+static void touch_sizes(struct worker *w)
 {
 	static const uint16_t sizes[SIZES] = {16, 32, 64, 96, 128, 192, 256, 384, 512, 1024};
 	void *block[SIZES * OF_EACH];
 
-	for (uint64_t i = 0; i < w->rounds; i++) {
-		for (unsigned b = 0; b < SIZES * OF_EACH; b++)
-			block[b] = block_new(w, sizes[b % SIZES]);
-		for (unsigned b = 0; b < SIZES * OF_EACH; b++)
-			block_free(w, block[b]);
-		if (i % (w->rounds / WAKES + 1) == 0)
-			meet(w);
+	for (unsigned b = 0; b < SIZES * OF_EACH; b++)
+		block[b] = block_new(w, sizes[b % SIZES]);
+	for (unsigned b = 0; b < SIZES * OF_EACH; b++)
+		block_free(w, block[b]);
+}
+
+/* All do a little, and wait for all. */
+static void idle(struct worker *w)
+{
+	for (unsigned wake = 0; wake < WAKES; wake++) {
+		for (uint64_t i = wake; i < w->rounds; i += WAKES)
+			touch_sizes(w);
+		meet(w);
 	}
-	meet(w);
 }
 
 const struct pattern pattern_churn = {.name = "churn", .rounds = 12000, .work = churn};

@@ -8,7 +8,6 @@
 /* Log-linear: 32 steps for each power of two, so that a value is known to 3 percent. */
 #define STEPS 32
 #define BUCKETS (40 * STEPS)
-#define EVERY 32 /* calls, on average: at random, since a pattern has rhythms of its own */
 
 struct latency {
 	uint32_t count[BUCKETS];
@@ -50,7 +49,8 @@ struct latency *latency_new(void)
 
 uint64_t latency_next(struct worker *w)
 {
-	return w->latency ? 1 + random_below(w, 2 * EVERY) : UINT64_MAX;
+	/* At random: a pattern has rhythms of its own. */
+	return w->latency ? 1 + random_below(w, 2 * w->run->every - 1) : UINT64_MAX;
 }
 
 static unsigned bucket_of(uint64_t ns)

@@ -16,6 +16,7 @@
 
 #define STACK_BYTES ((size_t)128 * 1024)
 #define MAX_THREADS 8192
+#define EVERY 32
 
 static const struct pattern *const patterns[] = {
 	&pattern_loop,  &pattern_exchange, &pattern_larson,      &pattern_small,
@@ -224,6 +225,7 @@ int main(int argc, char **argv)
 	workers = calloc(run.threads + 1, sizeof(*workers));
 	if (!workers)
 		die("no memory");
+	run.every = p->every ? p->every : EVERY;
 	workers_init(workers, &run, latency);
 	if (p->setup)
 		p->setup(&run, &workers[run.threads]);

@@ -71,5 +71,6 @@ static void zeroed(struct worker *w)
 }
 
 const struct pattern pattern_mixed = {.name = "mixed", .rounds = 2000000, .work = mixed};
-const struct pattern pattern_large = {.name = "large", .rounds = 400, .work = large};
-const struct pattern pattern_zeroed = {.name = "zeroed", .rounds = 80000, .work = zeroed};
+const struct pattern pattern_large = {.name = "large", .rounds = 400, .every = 1, .work = large};
+const struct pattern pattern_zeroed = {
+	.name = "zeroed", .rounds = 80000, .every = 4, .work = zeroed};

@@ -44,12 +44,14 @@ struct run {
 	unsigned threads;
 	uint64_t rounds;
 	const struct heap *heap;
+	unsigned every; /* one call in so many is timed */
 	pthread_barrier_t barrier;
 };
 
 struct pattern {
 	const char *name;
 	uint64_t rounds; /* in all; unless told otherwise */
+	unsigned every;  /* 0: as usual; less for those that make few calls */
 	void (*setup)(struct run *run, struct worker *w);
 	void (*work)(struct worker *w);
 };

@@ -4,6 +4,7 @@
 #include "output.h"
 #include "report.h"
 #include "scale.h"
+#include "suite.h"
 #include "tool.h"
 
 #include <errno.h>
@@ -22,7 +23,8 @@ static void print_help(void)
 	       "  --quick         shorter measurements: the core set in 20 seconds\n"
 	       "  --threads N,... threads at once (1 and one for each CPU)\n"
 	       "  --iterations N  operations of each thread (as the benchmark says)\n"
-	       "  --repeat N      repetitions (%d; with --quick %d)\n"
+	       "  --repeat N      repetitions (%d; with --quick %d; of malloc's patterns 5 and 3)\n"
+	       "  --only PART,... of malloc and sched: only these parts, see --list\n"
 	       "  --json FILE     every sample and what was made of them; - is standard output\n"
 	       "  --html FILE     a page with tables and plots, readable without network\n"
 	       "  --report        instead of tables, one text about this machine, to be pasted\n"
@@ -48,6 +50,8 @@ static bool is_named(const struct bench_options *o, const char *name)
 	return !o->name_count;
 }
 
+enum { STOP = -1 }; /* parse_options: go on */
+
 static void list_rows(const struct bench *b)
 {
 	for (size_t i = 0; i < b->row_count; i++) {
@@ -60,18 +64,52 @@ static void list_rows(const struct bench *b)
 	}
 }
 
+/* Patterns have all the same rows, which are listed once. */
 static int list(const struct bench_options *o)
 {
-	for (size_t i = 0; bench_registry[i]; i++) {
-		const struct bench *b = bench_registry[i];
+	const struct bench_row *last = NULL;
 
-		if (!is_named(o, b->name))
+	for (size_t i = 0; bench_registry[i]; i++) {
+		const struct bench *b = bench_registry[i], *next = bench_registry[i + 1];
+
+		if (!is_named(o, b->name) || !bench_is_only(b, o))
 			continue;
-		printf("%-12s %s\n", b->name, b->title);
-		if (o->name_count)
+		if (b->pattern)
+			printf("%-12s %-12s %s\n", b->name, b->part, b->title);
+		else
+			printf("%-12s %s\n", b->name, b->title);
+		if (o->name_count && b->rows != last && !(next && next->rows == b->rows))
 			list_rows(b);
+		last = b->rows;
 	}
 	return EXIT_DONE;
+}
+
+/* Each word of --only is a part of what was named. */
+static int check_only(const struct bench_options *o)
+{
+	size_t len;
+
+	for (const char *at = o->only; at; at += len + 1) {
+		struct bench_options one = {0};
+		char word[32];
+		bool known = false;
+
+		len = strcspn(at, ",");
+		snprintf(word, sizeof(word), "%.*s", (int)len, at);
+		one.only = word;
+		for (size_t i = 0; bench_registry[i]; i++)
+			known |= is_named(o, bench_registry[i]->name) &&
+				 bench_is_only(bench_registry[i], &one);
+		if (!known)
+			return usage_error("bench",
+					   "--only: unknown part '%.*s'; 'nearcpu bench --list "
+					   "malloc' names them",
+					   (int)len, at);
+		if (!at[len])
+			break;
+	}
+	return STOP;
 }
 
 static bool parse_threads(const char *text, struct bench_options *o)
@@ -96,8 +134,6 @@ static bool parse_threads(const char *text, struct bench_options *o)
 	}
 }
 
-enum { STOP = -1 }; /* parse_options: go on */
-
 static int parse_repeat(struct bench_options *o)
 {
 	uint64_t n;
@@ -106,6 +142,7 @@ static int parse_repeat(struct bench_options *o)
 		return usage_error("bench", "--repeat takes a number from 1 to %d, not '%s'",
 				   MAX_REPEAT, optarg);
 	o->repeat = (unsigned)n;
+	o->repeat_given = true;
 	return STOP;
 }
 
@@ -125,6 +162,9 @@ static int apply(struct bench_options *o, int c, char **argv, bool *want_list)
 				   optarg);
 	case 'r':
 		return parse_repeat(o);
+	case 'o':
+		o->only = optarg;
+		return STOP;
 	case 'J':
 		o->json = optarg;
 		return STOP;
@@ -151,12 +191,26 @@ static int apply(struct bench_options *o, int c, char **argv, bool *want_list)
 	}
 }
 
+static int check_names(const struct bench_options *o)
+{
+	for (size_t i = 0; i < o->name_count; i++)
+		if (!is_benchmark(o->names[i]))
+			return usage_error(
+				"bench",
+				"unknown benchmark '%s'; 'nearcpu bench --list' names them",
+				o->names[i]);
+	if (o->scale && o->names_given && is_named(o, "malloc"))
+		return usage_error("bench", "--report has nothing of malloc");
+	return check_only(o);
+}
+
 static int parse_options(int argc, char **argv, struct bench_options *o, bool *want_list)
 {
 	static const struct option options[] = {
 		{"threads", required_argument, NULL, 't'},
 		{"iterations", required_argument, NULL, 'i'},
 		{"repeat", required_argument, NULL, 'r'},
+		{"only", required_argument, NULL, 'o'},
 		{"json", required_argument, NULL, 'J'},
 		{"html", required_argument, NULL, 'H'},
 		{"report", no_argument, NULL, 'R'},
@@ -176,12 +230,9 @@ static int parse_options(int argc, char **argv, struct bench_options *o, bool *w
 	o->names = argv + optind;
 	o->name_count = (size_t)(argc - optind);
 	o->names_given = o->name_count;
-	for (size_t i = 0; i < o->name_count; i++)
-		if (!is_benchmark(o->names[i]))
-			return usage_error(
-				"bench",
-				"unknown benchmark '%s'; 'nearcpu bench --list' names them",
-				o->names[i]);
+	code = check_names(o);
+	if (code != STOP)
+		return code;
 	if (o->json && o->html && strcmp(o->json, o->html) == 0)
 		return usage_error("bench", "--json and --html cannot both write '%s'", o->json);
 	if (o->scale)
@@ -238,7 +289,10 @@ static int write_files(const struct report *report, char *html)
 /* Goes on without a reader if files are to be written. */
 static bool print_table(const struct report *report, const struct table_result *t)
 {
-	text_table(t);
+	if (t->bench->kind == BENCH_ALLOCATOR)
+		suite_text_line(t);
+	else
+		text_table(t);
 	return flush_stdout() || report->options.json || report->options.html;
 }
 
@@ -269,14 +323,18 @@ static int run(struct report *report)
 				    : report->cut       ? "time was up"
 							: NULL);
 	if (child_interrupted()) {
+		if (!quiet)
+			suite_text_end(report);
 		free(html);
 		failure("bench", "interrupted; no file was written");
 		return 128 + child_interrupted();
 	}
 	if (err)
 		return failure("bench", "cannot measure: %s", strerror(-err));
-	if (!quiet && !o->scale)
+	if (!quiet && !o->scale) {
+		suite_text_end(report);
 		text_end(report);
+	}
 	code = write_files(report, html);
 	if (report_failed(report))
 		code = failure("bench", "some rows failed; the table says which, and why");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* bench_json: every sample, and what was made of them. */
 #include "report.h"
+#include "suite.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,6 +11,12 @@ static json_t *sample_json(const struct table_result *t, const struct bench_samp
 	if (t->bench->kind == BENCH_MEMORY)
 		return json_pack("{s:I, s:I}", "counters", (json_int_t)s->ops, "bytes",
 				 (json_int_t)s->bytes);
+	if (t->bench->kind == BENCH_ALLOCATOR)
+		return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "ops", (json_int_t)s->ops,
+				 "wall_ns", (json_int_t)s->wall_ns, "user_ns",
+				 (json_int_t)s->user_ns, "system_ns", (json_int_t)s->system_ns,
+				 "peak_bytes", (json_int_t)s->bytes, "p99_ns",
+				 (json_int_t)s->p99_ns, "p999_ns", (json_int_t)s->p999_ns);
 	return json_pack("{s:I, s:I, s:I, s:I}", "ops", (json_int_t)s->ops, "wall_ns",
 			 (json_int_t)s->wall_ns, "user_ns", (json_int_t)s->user_ns, "system_ns",
 			 (json_int_t)s->system_ns);
@@ -21,7 +28,7 @@ static json_t *number(double v)
 	return isfinite(v) ? json_real(v) : json_null();
 }
 
-static json_t *spread_json(struct spread s)
+json_t *spread_json(struct spread s)
 {
 	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "min", number(s.min), "low", number(s.low),
 			 "median", number(s.median), "high", number(s.high), "max", number(s.max));
@@ -37,13 +44,15 @@ static void add_results(json_t *json, const struct table_result *t, const struct
 	json_object_set_new(json, "iterations", json_integer((json_int_t)r->iterations));
 	json_object_set_new(json, t->bench->kind == BENCH_MEMORY ? "bytes_each" : "cpu_ns_per_op",
 			    spread_json(row_cost(t, r)));
-	if (t->bench->kind == BENCH_TIME)
+	if (t->bench->kind != BENCH_MEMORY)
 		json_object_set_new(json, "wall_ns_per_op", number(row_part_ns(r, PART_WALL)));
 	if (best) {
 		json_object_set_new(json, "best_other", json_string(best->row->name));
 		json_object_set_new(json, "ratio_to_best_other",
 				    number(cost_ratio(t, best, r).median));
 	}
+	if (t->bench->kind == BENCH_ALLOCATOR)
+		suite_json_row(json, t, (size_t)(r - t->rows));
 	json_object_set_new(json, "samples", samples);
 }
 
@@ -105,6 +114,8 @@ char *report_json(const struct report *report)
 	json_object_set_new(json, "load",
 			    json_pack("{s:f, s:f}", "others", report->load.others, "stolen",
 				      report->load.stolen));
+	if (suite_first(report))
+		json_object_set_new(json, "allocators", suite_json(report));
 	text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
 	json_decref(json);
 	return text;

@@ -2,6 +2,8 @@
 /* html: the page as a whole: what the machine is, an overview, each table. */
 #include "html.h"
 
+#include "suite.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,7 +117,8 @@ static void overview(FILE *f, const struct report *report)
 		   "<th scope=\"col\">ratio</th><th scope=\"col\">which other</th></tr></thead>\n"
 		   "<tbody>\n");
 	for (size_t i = 0; i < report->count; i++)
-		overview_row(f, &report->tables[i], i);
+		if (report->tables[i].bench->kind != BENCH_ALLOCATOR)
+			overview_row(f, &report->tables[i], i);
 	fprintf(f, "</tbody></table></div>\n");
 }
 
@@ -134,9 +137,14 @@ static void foot(FILE *f)
 
 static int tables(FILE *f, const struct report *report)
 {
+	int err;
+
 	for (size_t i = 0; i < report->count; i++) {
 		char *svg = NULL;
-		int err = report->machine.has_gnuplot ? plot_svg(&report->tables[i], &svg) : 0;
+
+		if (report->tables[i].bench->kind == BENCH_ALLOCATOR)
+			continue;
+		err = report->machine.has_gnuplot ? plot_svg(&report->tables[i], &svg) : 0;
 
 		if (err)
 			return err;
@@ -158,6 +166,7 @@ int report_html(const struct report *report, char **out)
 	machine(f, &report->machine);
 	overview(f, report);
 	err = tables(f, report);
+	suite_html(f, report);
 	foot(f);
 	if (fclose(f) && !err)
 		err = -ENOMEM;

@@ -43,6 +43,8 @@ const char html_style[] =
 	"tr.yardstick th,tr.yardstick td{color:var(--soft)}"
 	"ul.figures{list-style:none;margin:0;padding:0;font-size:.925rem}"
 	"ul.figures li{padding:.2rem 0}ul.figures b{font-variant-numeric:tabular-nums}"
+	"h3{font-size:1.05rem;margin:2rem 0 .5rem}"
+	"td.better{color:var(--ours)}td.worse{color:var(--missed);font-weight:600}"
 	".reached{color:var(--ours)}.missed{color:var(--missed);font-weight:600}"
 	"footer{border-top:1px solid var(--line);padding-top:1.5rem}"
 	"@media print{body{font-size:11pt}section{break-inside:avoid}}";

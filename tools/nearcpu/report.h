@@ -4,6 +4,7 @@
 #define NEARCPU_REPORT_H
 
 #include "../../bench/bench.h"
+#include "child.h"
 #include "load.h"
 #include "machine.h"
 
@@ -21,7 +22,9 @@ struct bench_options {
 	size_t thread_counts; /* 0: as the benchmark says */
 	uint64_t iterations;  /* 0: as the benchmark says */
 	unsigned repeat;
+	bool repeat_given;
 	bool quick;
+	const char *only;        /* names of parts, with commas; NULL: all */
 	bool scale;              /* --report */
 	const char *json, *html; /* files, or NULL */
 };
@@ -42,6 +45,7 @@ struct table_result {
 	uint64_t iterations; /* of each thread: the times shown are for so many */
 	bool fixed;          /* rows were asked to do just so many */
 	unsigned wanted;     /* repetitions */
+	unsigned percent;    /* of the work that a pattern has, if no number was named */
 	struct row_result *rows;
 };
 
@@ -136,13 +140,27 @@ int row_main(int argc, char **argv);
 int row_measure(const struct table_result *t, struct row_result *r, uint64_t iterations,
 		struct bench_sample *sample);
 
+void row_note(struct row_result *r, bool failed, const char *text);
+/* How the child ended, if it did not answer. */
+void row_note_death(struct row_result *r, const struct child_result *result);
+/* Its standard output; NULL if that is no JSON or the child failed. */
+json_t *row_answer(const struct child_result *result);
+
+/* program.c: one run of a pattern. `latency`: single calls are timed, and a part of the work does.
+ * As row_measure. */
+int program_measure(const struct table_result *t, struct row_result *r, uint64_t iterations,
+		    bool latency, struct bench_sample *s);
+
 /* text.c */
 void text_table(const struct table_result *t);
+void text_bold(const char *text);
+void text_wrapped(const char *text); /* breaks at spaces */
 /* What stands below all tables. */
 void text_end(const struct report *report);
 
 /* bench_json.c, html.c, plot.c: to be freed; NULL without memory. */
 char *report_json(const struct report *report);
+json_t *spread_json(struct spread s);
 /* -EINTR when interrupted. */
 int report_html(const struct report *report, char **out);
 /* An inline SVG element; *out is NULL if there is no gnuplot or nothing to draw. */

@@ -80,14 +80,14 @@ int row_main(int argc, char **argv)
 	return finish_stdout("bench", EXIT_DONE);
 }
 
-static void note(struct row_result *r, bool failed, const char *text)
+void row_note(struct row_result *r, bool failed, const char *text)
 {
 	snprintf(r->note, sizeof(r->note), "%s", text);
 	machine_ascii(r->note);
 	r->failed = failed;
 }
 
-static void note_death(struct row_result *r, const struct child_result *result)
+void row_note_death(struct row_result *r, const struct child_result *result)
 {
 	char text[240];
 
@@ -96,30 +96,38 @@ static void note_death(struct row_result *r, const struct child_result *result)
 			 result->error[0] ? ": " : "", result->error);
 	else
 		snprintf(text, sizeof(text), "%s", result->error[0] ? result->error : "no answer");
-	note(r, true, text);
+	row_note(r, true, text);
+}
+
+json_t *row_answer(const struct child_result *result)
+{
+	if (WIFEXITED(result->status) && !WEXITSTATUS(result->status))
+		return json_loads(result->out, 0, NULL);
+	return NULL;
 }
 
 static void read_answer(const struct child_result *result, struct row_result *r,
 			struct bench_sample *s)
 {
-	json_t *json = json_loads(result->out, 0, NULL);
+	json_t *json = row_answer(result);
 	json_int_t ops, wall, user, system, bytes;
 	const char *text;
 
-	if (WIFEXITED(result->status) && WEXITSTATUS(result->status)) {
-		json_decref(json);
-		json = NULL;
-	}
 	if (json_unpack(json, "{s:s}", "missing", &text) == 0) {
-		note(r, false, text);
+		row_note(r, false, text);
 	} else if (json_unpack(json, "{s:s}", "error", &text) == 0) {
-		note(r, true, text);
+		row_note(r, true, text);
 	} else if (json_unpack(json, "{s:I, s:I, s:I, s:I, s:I}", "ops", &ops, "wall_ns", &wall,
 			       "user_ns", &user, "system_ns", &system, "bytes", &bytes) == 0) {
-		*s = (struct bench_sample){(uint64_t)ops, (uint64_t)wall, (uint64_t)user,
-					   (uint64_t)system, (uint64_t)bytes};
+		*s = (struct bench_sample){
+			.ops = (uint64_t)ops,
+			.wall_ns = (uint64_t)wall,
+			.user_ns = (uint64_t)user,
+			.system_ns = (uint64_t)system,
+			.bytes = (uint64_t)bytes,
+		};
 	} else {
-		note_death(r, result);
+		row_note_death(r, result);
 	}
 	json_decref(json);
 }
@@ -153,6 +161,6 @@ int row_measure(const struct table_result *t, struct row_result *r, uint64_t ite
 	free(result.out);
 	if (err != -ETIME)
 		return err;
-	note(r, true, "did not end in ten minutes");
+	row_note(r, true, "did not end in ten minutes");
 	return 0;
 }

@@ -8,6 +8,7 @@
 #include "progress.h"
 #include "report.h"
 #include "scale.h"
+#include "suite.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -22,6 +23,11 @@
 #define QUICK_PART 10    /* of the iterations that a benchmark names, */
 #define QUICK_PART_RUN 4 /* for rows that measure themselves */
 #define MEMORY_PART 10   /* of the objects, in the report: many CPUs make them large */
+
+#define PILOT_LOOP 200000 /* iterations of a pattern, to find out what one costs */
+#define REPEAT_ALLOCATORS 5
+#define REPEAT_ALLOCATORS_QUICK 3
+#define PERCENT_QUICK 25 /* of a pattern's work */
 
 /* Of a run over all, in seconds. The work is planned to end by the first; at the second no further
  * repetition begins. The rest is for the last one and for the report. */
@@ -43,6 +49,8 @@ static double now_s(void)
 
 static bool is_chosen(const struct bench *b, const struct bench_options *o)
 {
+	if (!bench_is_only(b, o))
+		return false;
 	for (size_t i = 0; i < o->name_count; i++)
 		if (strcmp(o->names[i], b->name) == 0)
 			return true;
@@ -51,7 +59,7 @@ static bool is_chosen(const struct bench *b, const struct bench_options *o)
 
 static uint64_t nominal(const struct bench *b, const struct bench_options *o)
 {
-	if (o->iterations)
+	if (o->iterations || b->kind == BENCH_ALLOCATOR)
 		return o->iterations;
 	if (!b->iterations)
 		return NOMINAL;
@@ -60,6 +68,13 @@ static uint64_t nominal(const struct bench *b, const struct bench_options *o)
 	if (!o->quick || b->kind == BENCH_MEMORY)
 		return b->iterations;
 	return b->iterations / (b->rows[0].run ? QUICK_PART_RUN : QUICK_PART);
+}
+
+static unsigned repetitions(const struct bench *b, const struct bench_options *o)
+{
+	if (b->kind != BENCH_ALLOCATOR || o->repeat_given)
+		return o->repeat;
+	return o->quick ? REPEAT_ALLOCATORS_QUICK : REPEAT_ALLOCATORS;
 }
 
 static int add_table(struct report *report, const struct bench *b, unsigned threads)
@@ -77,7 +92,8 @@ static int add_table(struct report *report, const struct bench *b, unsigned thre
 				   .fixed = report->options.iterations ||
 					    (b->iterations &&
 					     (!report->options.scale || b->rows[0].run)),
-				   .wanted = report->options.repeat};
+				   .wanted = repetitions(b, &report->options),
+				   .percent = report->options.quick ? PERCENT_QUICK : 100};
 	t->rows = calloc(b->row_count, sizeof(*t->rows));
 	if (!t->rows)
 		return -ENOMEM;
@@ -99,6 +115,11 @@ static int add_tables(struct report *report, const struct bench *b)
 	size_t count = o->thread_counts ? o->thread_counts : cpus == 1 ? 1 : 2;
 	int err = 0;
 
+	for (size_t i = 0; b->thread_list && b->thread_list[i] && !o->thread_counts; i++) {
+		err = add_table(report, b, b->thread_list[i]);
+		if (err || !b->thread_list[i + 1])
+			return err;
+	}
 	if (b->fixed_threads || (b->threads && (o->scale || !o->thread_counts)))
 		return add_table(report, b, b->threads);
 	if (o->scale && !o->thread_counts)
@@ -118,7 +139,8 @@ static int pilot(struct table_result *t)
 
 		if (r->row->run)
 			continue;
-		err = row_measure(t, r, 0, &s);
+		err = t->bench->pattern ? program_measure(t, r, PILOT_LOOP, false, &s)
+					: row_measure(t, r, 0, &s);
 		if (err)
 			return err;
 		if (s.ops)
@@ -178,11 +200,26 @@ static void plan(struct table_result *t, const struct bench_options *o, double s
 		fit(t, seconds);
 }
 
+static int time_calls(struct table_result *t, struct row_result *r, struct bench_sample *s)
+{
+	struct bench_sample calls = {0};
+	int err = program_measure(t, r, r->iterations, true, &calls);
+
+	s->p99_ns = calls.p99_ns;
+	s->p999_ns = calls.p999_ns;
+	if (!calls.ops)
+		s->ops = 0;
+	return err;
+}
+
 static int measure_row(struct table_result *t, struct row_result *r)
 {
 	struct bench_sample s = {0};
-	int err = row_measure(t, r, r->iterations, &s);
+	int err = t->bench->pattern ? program_measure(t, r, r->iterations, false, &s)
+				    : row_measure(t, r, r->iterations, &s);
 
+	if (!err && s.ops && t->bench->kind == BENCH_ALLOCATOR)
+		err = time_calls(t, r, &s);
 	if (!err && s.ops)
 		r->samples[r->count++] = s;
 	/* One failure spoils the row: what was measured before it proves nothing. */
@@ -195,13 +232,14 @@ static int run_table(struct table_result *t, const struct bench_options *o, doub
 		     double end)
 {
 	/* A number that the user named is kept, so nothing has to be found out. */
-	int err = o->iterations ? 0 : pilot(t);
+	bool pattern = t->bench->kind == BENCH_ALLOCATOR;
+	int err = o->iterations || pattern ? 0 : pilot(t);
 
 	if (err)
 		return err;
 	plan(t, o, seconds);
 	for (unsigned n = 0; n < t->wanted; n++) {
-		if (n && end > 0 && now_s() > end)
+		if (n && end > 0 && !pattern && now_s() > end)
 			break;
 		for (size_t i = 0; i < t->bench->row_count && !err; i++) {
 			struct row_result *r = &t->rows[i];
@@ -278,7 +316,10 @@ int report_run(struct report *report,
 					   : share(left, report->count - i);
 		err = run_table(&report->tables[i], o, seconds, budget ? start + budget->end : 0);
 		progress_clear();
-		if (!err && !done(report, &report->tables[i]))
+		/* After Ctrl-C a line of allocators has what there was time for. */
+		if (err && !suite_has(&report->tables[i]))
+			break;
+		if (!done(report, &report->tables[i]))
 			break;
 	}
 	if (o->scale)

@@ -20,7 +20,7 @@ static bool bold(void)
 	return answer;
 }
 
-static void print_bold(const char *text)
+void text_bold(const char *text)
 {
 	printf(bold() ? "\033[1m%s\033[0m\n" : "%s\n", text);
 }
@@ -50,7 +50,7 @@ static void print_row(const struct table_result *t, const struct row_result *r,
 }
 
 /* Breaks at spaces. */
-static void print_wrapped(const char *text)
+void text_wrapped(const char *text)
 {
 	while (*text) {
 		size_t len = strlen(text);
@@ -81,7 +81,7 @@ void text_table(const struct table_result *t)
 	char line[1200];
 
 	table_title(t, line, sizeof(line));
-	print_bold(line);
+	text_bold(line);
 	table_conditions(t, line, sizeof(line));
 	printf("%s\n\n", line);
 	print_head(columns, n);
@@ -91,7 +91,7 @@ void text_table(const struct table_result *t)
 	if (has_yardstick(t))
 		printf("* a yardstick: does less than is asked for; not one of the others\n");
 	table_verdict(t, line, sizeof(line));
-	print_wrapped(line);
+	text_wrapped(line);
 	for (size_t i = 0; i < t->bench->figure_count; i++)
 		if (figure_line(t, &t->bench->figures[i], line, sizeof(line)))
 			printf("%s\n", line);
@@ -102,8 +102,13 @@ void text_end(const struct report *report)
 {
 	char line[400];
 
-	printf("ratio: operations for the CPU time of one of the best other row\n");
+	bool tables = false;
+
+	for (size_t i = 0; i < report->count; i++)
+		tables |= report->tables[i].bench->kind != BENCH_ALLOCATOR;
+	if (tables)
+		printf("ratio: operations for the CPU time of one of the best other row\n");
 	printf("spread: distance of the quartiles in percent of the median\n");
 	if (load_warning(&report->load, line, sizeof(line)))
-		print_wrapped(line);
+		text_wrapped(line);
 }

@@ -90,7 +90,7 @@ static void say_ours(struct text *text, const struct table_result *t, const stru
 
 	say(text, "\"%s\" costs %s%s %s", r->row->label,
 	    say_cost(t->bench->kind, row_cost(t, r).median).text,
-	    t->bench->kind == BENCH_TIME ? " of CPU time" : "", t->bench->op);
+	    t->bench->kind != BENCH_MEMORY ? " of CPU time" : "", t->bench->op);
 	if (best) {
 		say(text, ": ");
 		compare_with(text, t, r, best, several ? "the best of the others" : NULL);

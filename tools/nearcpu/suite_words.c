@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* suite_words: what the figures of the suite say, in sentences. A loss is said like a win. */
+#include "suite.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+#define WORST 4
+
+struct text {
+	char *out;
+	size_t size;
+};
+
+__attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *fmt, ...)
+{
+	size_t used = strlen(text->out);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text->out + used, text->size - used, fmt, args); /* NOLINT: started above */
+	va_end(args);
+}
+
+/* The first of ours. */
+static bool find_ours(const struct table_result *t, size_t *row)
+{
+	for (size_t i = 1; i < t->bench->row_count; i++)
+		if (t->rows[i].row->role == BENCH_OURS) {
+			*row = i;
+			return true;
+		}
+	return false;
+}
+
+static void say_others(struct text *text, const struct report *report,
+		       const struct table_result *first, double mean, enum suite_measure m)
+{
+	const char *before = " Lower means have ";
+	unsigned peers = 0;
+
+	for (size_t i = 1; i < first->bench->row_count; i++) {
+		double other = suite_mean(report, i, m, 0).mean;
+
+		if (first->rows[i].row->role != BENCH_PEER || other <= 0)
+			continue;
+		peers++;
+		if (other < mean) {
+			say(text, "%s%s (%.2f)", before, first->rows[i].row->name, other);
+			before = ", ";
+		}
+	}
+	if (*before == ',')
+		say(text, ".");
+	else if (peers)
+		say(text, " No other has a lower mean.");
+}
+
+/* Lines in which a peer, or the first row, is ahead of ours. */
+static unsigned beaten(const struct report *report, size_t row, enum suite_measure m)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < report->count; i++) {
+		const struct table_result *t = &report->tables[i];
+		struct spread own, other;
+		bool ahead = false;
+
+		if (!suite_has(t) || !suite_ratio(t, row, m, &own))
+			continue;
+		for (size_t j = 0; j < t->bench->row_count; j++)
+			ahead |= t->rows[j].row->role == BENCH_PEER &&
+				 suite_ratio(t, j, m, &other) && other.median < own.median;
+		n += ahead;
+	}
+	return n;
+}
+
+bool suite_verdict(const struct report *report, enum suite_measure m, char *out, size_t size)
+{
+	const struct table_result *first = suite_first(report);
+	struct text text = {out, size};
+	struct suite_worst worst[WORST];
+	struct suite_mean mean;
+	size_t row, n;
+
+	out[0] = 0;
+	if (!first || !find_ours(first, &row))
+		return false;
+	mean = suite_mean(report, row, m, 0);
+	if (!mean.lines)
+		return false;
+	say(&text,
+	    "%s: %.2f of %s as the geometric mean of %u lines, behind it in %u; behind some "
+	    "other in %u.",
+	    first->rows[row].row->name, mean.mean, first->rows[0].row->name, mean.lines,
+	    mean.behind, beaten(report, row, m));
+	say_others(&text, report, first, mean.mean, m);
+	n = suite_worst(report, row, m, worst, WORST);
+	say(&text, " Its worst:");
+	for (size_t i = 0; i < n; i++)
+		say(&text, "%s %s with %u (%.2f)", i ? "," : "", worst[i].table->bench->part,
+		    worst[i].table->threads, worst[i].ratio);
+	say(&text, ".");
+	return true;
+}
