@@ -7,6 +7,10 @@
 
 #include "unit.h"
 
+#if !defined(__GLIBC__)
+int malloc_trim(size_t pad); /* which musl does not have */
+#endif
+
 #define MANY 600
 #define TRIES 5
 
@@ -175,7 +179,7 @@ static void lists_that_move(void **state)
 static void large_blocks(void **state)
 {
 	struct near_malloc_stats before = all(), s;
-	char *p = malloc((size_t)1 << 20);
+	char *volatile p = malloc((size_t)1 << 20);
 
 	(void)state;
 	s = all();

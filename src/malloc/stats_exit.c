@@ -36,25 +36,29 @@ void near__stats_begin(void)
 	owner = getpid();
 }
 
+static char *put(char *at, const char *from, size_t n)
+{
+	memcpy(at, from, n);
+	return at + n;
+}
+
 /* "%p" becomes the number of the process. False: too long, or another process's to write. */
 static bool make_path(char path[PATH_MAX])
 {
 	const char *mark = strstr(wanted, "%p");
-	size_t before = mark ? (size_t)(mark - wanted) : 0;
-	char digits[12], *at = digits + sizeof(digits);
+	char digits[12], *first = digits + sizeof(digits);
 
 	if (!mark) {
-		memcpy(path, wanted, sizeof(wanted));
+		put(path, wanted, sizeof(wanted));
 		return getpid() == owner;
 	}
-	*--at = '\0';
 	for (pid_t n = getpid(); n; n /= 10)
-		*--at = (char)('0' + n % 10);
-	if (strlen(wanted) + strlen(at) >= sizeof(wanted))
+		*--first = (char)('0' + n % 10);
+	if (strlen(wanted) + sizeof(digits) >= sizeof(wanted))
 		return false;
-	memcpy(path, wanted, before);
-	memcpy(path + before, at, strlen(at));
-	memcpy(path + before + strlen(at), mark + 2, strlen(mark + 2) + 1);
+	path = put(path, wanted, (size_t)(mark - wanted));
+	path = put(path, first, (size_t)(digits + sizeof(digits) - first));
+	put(path, mark + 2, strlen(mark + 2) + 1);
 	return true;
 }
 

@@ -186,7 +186,7 @@ static void put_spaces(struct near__out *o, const struct summary *sum, uint64_t 
 	space(o, "aspace type=\"mprotect", sum->s.committed);
 }
 
-NEAR__ENTRY int malloc_info(int options, FILE *stream)
+NEAR__ENTRY int malloc_info(int options, FILE *fp)
 {
 	struct summary sum;
 	struct near__out o;
@@ -194,7 +194,7 @@ NEAR__ENTRY int malloc_info(int options, FILE *stream)
 	if (options)
 		return EINVAL;
 	summarize(&sum);
-	near__out_begin(&o, write_stream, stream);
+	near__out_begin(&o, write_stream, fp);
 	near__out_text(&o, "<malloc version=\"1\">\n<heap nr=\"0\">\n");
 	put_sizes(&o);
 	put_totals(&o, &sum);
@@ -213,9 +213,9 @@ NEAR__ENTRY int malloc_info(int options, FILE *stream)
 #endif
 
 /* What glibc's own answer is. Nothing here has such thresholds. */
-NEAR__ENTRY int mallopt(int option, int value)
+NEAR__ENTRY int mallopt(int param, int val)
 {
-	if (option == M_MXFAST)
-		return value >= 0 && value <= (int)(80 * sizeof(size_t) / 4);
+	if (param == M_MXFAST)
+		return val >= 0 && val <= (int)(80 * sizeof(size_t) / 4);
 	return 1;
 }

@@ -25,8 +25,8 @@ struct machine {
 	int reserve_error; /* of the first per-CPU allocation: 0 or negative errno */
 	bool has_perf, has_gnuplot;
 	char malloc_library[4096]; /* that `nearcpu run` preloads; "": not found */
-	const char *conf;     /* NEAR_CONF, or NULL */
-	const char *tunables; /* GLIBC_TUNABLES, or NULL */
+	const char *conf;          /* NEAR_CONF, or NULL */
+	const char *tunables;      /* GLIBC_TUNABLES, or NULL */
 	char conf_text[200], tunables_text[200];
 };
 
