@@ -105,10 +105,10 @@ bool near__heap_begin(void)
 		__atomic_store_n(&h->ready, true, __ATOMIC_RELEASE);
 	}
 	near_lock_unlock(&lock);
-	/* These may allocate. */
+	/* These may allocate; what musl's pthread_atfork takes must find the thread's own lists. */
 	if (first) {
-		near__fork_watch();
 		near__local_init();
+		near__fork_watch();
 	}
 	return h->ready;
 }
