@@ -4,6 +4,7 @@
 #include "conf.h"
 #include "front.h"
 #include "hooks.h"
+#include "tools.h"
 
 struct near__heap near__heap;
 static struct near_lock lock;
@@ -99,6 +100,8 @@ bool near__heap_begin(void)
 	struct near__heap *h = &near__heap;
 	bool first = false;
 
+	if (!near__tool_ready())
+		return false;
 	near_lock_lock(&lock);
 	if (!h->ready && begin(h)) {
 		first = true;

@@ -8,19 +8,18 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-#define NEAR__ASAN 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define NEAR__ASAN 1
-#endif
-#endif
+/* NEAR__ASAN: the program has AddressSanitizer. What stands in src/malloc is never instrumented: it
+ * is called while the sanitizer begins. */
 #ifndef NEAR__ASAN
 #define NEAR__ASAN 0
 #endif
 
 #if NEAR__ASAN
 #include <sanitizer/asan_interface.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+void __asan_get_shadow_mapping(size_t *scale, size_t *offset);
 #elif defined(__has_include)
 #if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>
@@ -41,15 +40,33 @@ static inline bool near__tool_listens(void)
 #endif
 }
 
+/* Whether instrumented code can run: AddressSanitizer's shadow is mapped. */
+static inline bool near__tool_ready(void)
+{
+#if NEAR__ASAN
+	static char known;
+	size_t scale, offset, page;
+
+	if (!known) {
+		__asan_get_shadow_mapping(&scale, &offset);
+		page = (((size_t)&known >> scale) + offset) & ~(size_t)4095;
+		known = syscall(SYS_msync, page, 1, 1 /* MS_ASYNC: nothing is done */) == 0;
+	}
+	return known;
+#else
+	return true;
+#endif
+}
+
 /* [p, p + n) is a block now. Up to `before` bytes in front of it and `behind` bytes behind it are
  * nobody's. */
 static inline void near__tool_alloc(char *p, size_t n, size_t before, size_t behind, bool zero)
 {
 #if NEAR__ASAN
 	(void)zero;
-	ASAN_POISON_MEMORY_REGION(p - before, before);
-	ASAN_UNPOISON_MEMORY_REGION(p, n);
-	ASAN_POISON_MEMORY_REGION(p + n, behind);
+	__asan_poison_memory_region(p - before, before);
+	__asan_unpoison_memory_region(p, n);
+	__asan_poison_memory_region(p + n, behind);
 #elif NEAR__VALGRIND
 	(void)VALGRIND_MAKE_MEM_NOACCESS(p - before, before);
 	(void)VALGRIND_MAKE_MEM_NOACCESS(p + n, behind);
@@ -63,7 +80,7 @@ static inline void near__tool_free(char *p, size_t n, size_t redzone)
 {
 #if NEAR__ASAN
 	(void)redzone;
-	ASAN_POISON_MEMORY_REGION(p, n);
+	__asan_poison_memory_region(p, n);
 #elif NEAR__VALGRIND
 	VALGRIND_FREELIKE_BLOCK(p, redzone);
 	(void)n;
@@ -76,7 +93,7 @@ static inline void near__tool_free(char *p, size_t n, size_t redzone)
 static inline void near__tool_forget(void *p, size_t n)
 {
 #if NEAR__ASAN
-	ASAN_UNPOISON_MEMORY_REGION(p, n);
+	__asan_unpoison_memory_region(p, n);
 #elif NEAR__VALGRIND
 	(void)VALGRIND_MAKE_MEM_DEFINED(p, n);
 #else
