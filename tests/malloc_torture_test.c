@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+/* The sequences of the allocator's caches, aborted at each of their instructions while others
+ * allocate, free, drain and close on the same slot: each block must be somewhere, once.
+ *
+ * The caches stand alone here: what is behind them are arrays, and the heap is one. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include "malloc/conf.h"
+
+#include "malloc/classes.c"
+#include "malloc/drain.c"
+#include "malloc/front.c"
+#include "malloc/stash.c"
+
+#include <nearcpu/torture.h>
+
+#define CLASS 2u
+#define BLOCKS 100u
+#define HEAP ((size_t)1 << 16)
+#define LISTS 512u
+
+struct near__heap near__heap;
+struct near__malloc_conf near__malloc_conf = {.cache = (uint64_t)64 << 20};
+
+static char heap[HEAP] __attribute__((aligned(16384)));
+
+/* What is behind the slots: lists that were given to the central part, blocks of threads without a
+ * slot, lists that a closer has in its hands, blocks in use. */
+static uint64_t central[LISTS], closed[LISTS];
+static unsigned n_central, n_closed;
+static uint64_t local;
+static void *held[BLOCKS];
+static unsigned n_held;
+
+void near__heap_die(const char *what, const void *p)
+{
+	fprintf(stderr, "%s: %p\n", what, p);
+	abort();
+}
+
+void near__central_give(unsigned class, uint64_t list)
+{
+	(void)class;
+	if (n_central == LISTS)
+		abort();
+	central[n_central++] = list;
+}
+
+uint64_t near__central_take(unsigned class)
+{
+	(void)class;
+	return n_central ? central[--n_central] : NEAR__EMPTY_LIST;
+}
+
+uint64_t near__central_send_home(unsigned class, uint64_t list)
+{
+	(void)class;
+	return list;
+}
+
+void *near__local_alloc(unsigned class)
+{
+	if (near__list_is_empty(local))
+		local = near__central_take(class);
+	return near__list_is_empty(local) ? NULL : near__list_take(&local);
+}
+
+void near__local_free(unsigned class, void *p)
+{
+	(void)class;
+	near__list_put(&local, p);
+}
+
+void near__age(void)
+{
+}
+
+/* ---- states ---- */
+
+static void *block(unsigned i)
+{
+	return heap + NEAR__GRANULE + i * (size_t)64;
+}
+
+static unsigned next; /* block that is nowhere yet */
+
+static uint64_t list_of(unsigned n)
+{
+	uint64_t list = NEAR__EMPTY_LIST;
+
+	while (n--)
+		near__list_put(&list, block(next++));
+	return list;
+}
+
+/* What the own slot has to begin with. */
+struct state {
+	unsigned in_list, lists_in_stash, lists_in_central;
+	bool unused, no_room, closed;
+};
+
+static struct near__front *own_front(void)
+{
+	return near_percpu_at((struct near__front *)near__heap.front, near_slot());
+}
+
+static void fill_slot(const struct state *s)
+{
+	struct near__front *own;
+
+	while (!near__front_open(CLASS))
+		;
+	near__front_open(CLASS);
+	own = own_front();
+	own->leave = (uint64_t)1 << 30;
+	own->entries[CLASS].list = s->closed ? NEAR__CLOSED_LIST : list_of(s->in_list);
+	own->entries[CLASS].room = s->no_room ? 0 : 5;
+	for (unsigned i = 0; i < s->lists_in_stash; i++)
+		own->stash[CLASS][i] = list_of(1 + i % 2);
+	own->stashed[CLASS] = s->closed ? UINT32_MAX : s->lists_in_stash + 1;
+}
+
+/* Blocks that no list got are in use: for the operation and its rivals to free. */
+static void setup(void *state)
+{
+	const struct state *s = state;
+	void *front;
+
+	memset(heap, 0, sizeof(heap));
+	next = n_central = n_closed = n_held = 0;
+	local = NEAR__EMPTY_LIST;
+	near_percpu_free(near__heap.front);
+	if (near_percpu_alloc(&front, sizeof(struct near__front), 64))
+		abort();
+	near__heap = (struct near__heap){.base = (uintptr_t)heap,
+					 .cid_size = HEAP,
+					 .slot_size = HEAP,
+					 .size = HEAP,
+					 .front = front};
+	if (!s->unused)
+		fill_slot(s);
+	for (unsigned i = 0; i < s->lists_in_central; i++)
+		central[n_central++] = list_of(2);
+	while (next < BLOCKS)
+		held[n_held++] = block(next++);
+}
+
+/* ---- operations, as entry.c has them ---- */
+
+static void keep(void *p)
+{
+	if (p)
+		held[n_held++] = p;
+}
+
+static void take(void *unused)
+{
+	uint64_t list;
+
+	(void)unused;
+	if (near__pop_by_slot(near__entry_of(CLASS), &list)) {
+		*(uint64_t *)(near__heap.base + list) = 0;
+		keep((void *)(near__heap.base + list));
+	} else {
+		keep(near__front_alloc(CLASS));
+	}
+}
+
+static void give(void *unused)
+{
+	void *p = held[--n_held];
+
+	(void)unused;
+	if (!near__push_by_slot(near__entry_of(CLASS), p, near__offset_of(p)))
+		near__front_free(CLASS, p);
+}
+
+static void take_by_cid(void *unused)
+{
+	uint64_t list;
+
+	if (near__pop_by_cid(near__entry_of(CLASS), &list)) {
+		*(uint64_t *)(near__heap.base + list) = 0;
+		keep((void *)(near__heap.base + list));
+	} else {
+		take(unused);
+	}
+}
+
+static void give_by_cid(void *unused)
+{
+	void *p = held[--n_held];
+
+	(void)unused;
+	if (!near__push_by_cid(near__entry_of(CLASS), p, near__offset_of(p)) &&
+	    !near__push_by_slot(near__entry_of(CLASS), p, near__offset_of(p)))
+		near__front_free(CLASS, p);
+}
+
+static void drain_own(void *unused)
+{
+	(void)unused;
+	near__drain_slot(near_slot());
+}
+
+/* The first half of a drain, of which the other never comes. */
+static void close_own(void *unused)
+{
+	struct near__front *own = own_front();
+	uint64_t list =
+		__atomic_exchange_n(&own->entries[CLASS].list, NEAR__CLOSED_LIST, __ATOMIC_ACQ_REL);
+	uint32_t n = __atomic_exchange_n(&own->stashed[CLASS], UINT32_MAX, __ATOMIC_ACQ_REL);
+
+	(void)unused;
+	closed[n_closed++] = list;
+	for (uint32_t i = 0; n != UINT32_MAX && i + 1 < n; i++)
+		closed[n_closed++] = own->stash[CLASS][i];
+}
+
+/* ---- each block once ---- */
+
+static unsigned found[BLOCKS];
+
+static void see(const void *p)
+{
+	size_t at = (size_t)((const char *)p - (const char *)block(0));
+
+	found[at % 64 == 0 && at / 64 < BLOCKS ? at / 64 : 0]++;
+}
+
+/* A list that never ends is one with a block that is in two places. */
+static void see_list(uint64_t list)
+{
+	for (unsigned left = BLOCKS + 1; left && !near__list_is_empty(list); left--) {
+		see(heap + list);
+		list = *(uint64_t *)(heap + list) - NEAR__MARK;
+	}
+}
+
+static void see_slots(void)
+{
+	for (unsigned s = 0; near_percpu_next(near__heap.front, &s) && s < near__process.slots;) {
+		const struct near__front *f =
+			near_percpu_at((struct near__front *)near__heap.front, s++);
+
+		see_list(f->entries[CLASS].list);
+		for (uint32_t i = 0; f->stashed[CLASS] != UINT32_MAX && i + 1 < f->stashed[CLASS];
+		     i++)
+			see_list(f->stash[CLASS][i]);
+	}
+}
+
+static const char *check(void *unused)
+{
+	(void)unused;
+	memset(found, 0, sizeof(found));
+	see_slots();
+	see_list(local);
+	for (unsigned i = 0; i < n_central; i++)
+		see_list(central[i]);
+	for (unsigned i = 0; i < n_closed; i++)
+		see_list(closed[i]);
+	for (unsigned i = 0; i < n_held; i++)
+		see(held[i]);
+	for (unsigned i = 0; i < BLOCKS; i++)
+		if (found[i] != 1)
+			return found[i] ? "a block is in two places" : "a block is lost";
+	return NULL;
+}
+
+static const void *slot(void *unused, size_t *size)
+{
+	(void)unused;
+	*size = sizeof(uint64_t);
+	return &own_front()->entries[CLASS].list;
+}
+
+/* ---- tests ---- */
+
+static const struct near_torture_rival rivals[] = {
+	{"take", take, NULL, 0},
+	{"give", give, NULL, 0},
+	{"drain", drain_own, NULL, 0},
+	{"close", close_own, NULL, NEAR_TORTURE_CLOSES},
+};
+
+static void torture(void (*run)(void *), struct state state, unsigned sequences)
+{
+	/* A slot that is not in use yet is begun outside of sequences. */
+	const struct near_torture t = {
+		.setup = setup,
+		.run = run,
+		.rivals = rivals,
+		.n_rivals = LENGTH(rivals) - state.unused,
+		.check = check,
+		.slot = state.unused ? NULL : slot,
+		.arg = &state,
+	};
+	struct near_torture_result r;
+
+	if (!near__thread_live())
+		skip();
+	assert_int_equal(near_torture(&t, &r), 0);
+	print_message("%u sequences, %lu runs, %lu aborts\n", r.sequences, r.runs, r.aborts);
+	assert_true(r.sequences >= sequences);
+}
+
+static bool by_cid(void)
+{
+	return near__process.general == 0;
+}
+
+/* pop */
+static void block_of_the_list(void **state)
+{
+	(void)state;
+	torture(by_cid() ? take_by_cid : take, (struct state){.in_list = 3, .lists_in_stash = 2},
+		1);
+}
+
+static void last_block_of_the_list(void **state)
+{
+	(void)state;
+	torture(take, (struct state){.in_list = 1, .lists_in_central = 1}, 1);
+}
+
+/* stash_pop, fill */
+static void list_of_the_stash(void **state)
+{
+	(void)state;
+	torture(take, (struct state){.lists_in_stash = 4}, 2);
+}
+
+/* fill */
+static void list_of_the_central_part(void **state)
+{
+	(void)state;
+	torture(take, (struct state){.lists_in_central = 3}, 1);
+}
+
+/* push */
+static void room_in_the_list(void **state)
+{
+	(void)state;
+	torture(by_cid() ? give_by_cid : give, (struct state){.in_list = 2, .lists_in_stash = 1},
+		1);
+}
+
+/* take_list, stash_push, push */
+static void no_room_in_the_list(void **state)
+{
+	(void)state;
+	torture(give, (struct state){.in_list = 5, .lists_in_stash = 2, .no_room = true}, 3);
+}
+
+static void no_room_in_the_stash(void **state)
+{
+	(void)state;
+	torture(give, (struct state){.in_list = 2, .lists_in_stash = 60, .no_room = true}, 3);
+}
+
+static void fresh_slot(void **state)
+{
+	(void)state;
+	torture(take, (struct state){.lists_in_central = 2, .unused = true}, 1);
+	torture(give, (struct state){.unused = true}, 1);
+}
+
+/* Nothing of a closed entry moves. */
+static void closed_entry(void **state)
+{
+	struct state closed_state = {.lists_in_central = 2, .closed = true};
+
+	(void)state;
+	if (!near__thread_live())
+		skip();
+	setup(&closed_state);
+	give(NULL);
+	take(NULL);
+	assert_null(check(NULL));
+	assert_true(own_front()->entries[CLASS].list == NEAR__CLOSED_LIST);
+	assert_true(own_front()->stashed[CLASS] == UINT32_MAX);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(block_of_the_list),    cmocka_unit_test(last_block_of_the_list),
+		cmocka_unit_test(list_of_the_stash),    cmocka_unit_test(list_of_the_central_part),
+		cmocka_unit_test(room_in_the_list),     cmocka_unit_test(no_room_in_the_list),
+		cmocka_unit_test(no_room_in_the_stash), cmocka_unit_test(fresh_slot),
+		cmocka_unit_test(closed_entry),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
