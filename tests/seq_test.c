@@ -268,6 +268,8 @@ STORE(commit_add_0, NEAR_COMMIT_ADD8(b, mem, 0))
 STORE(commit_add_248, NEAR_COMMIT_ADD8(b, mem, 248))
 STORE(commit_add_x,
       NEAR_MOVE(v, mem) NEAR_SUB(v, mem) NEAR_ADD_CONST(v, 64) NEAR_COMMIT_ADD8X(b, mem, v))
+STORE(add_mem_0, NEAR_ADD_MEM8(b, mem, 0) NEAR_COMMIT8(b, out, 0))
+STORE(add_mem_248, NEAR_ADD_MEM8(b, mem, 248) NEAR_COMMIT8(b, out, 0))
 
 static void stores_and_commits_write_what_they_should(void **state)
 {
@@ -281,7 +283,8 @@ static void stores_and_commits_write_what_they_should(void **state)
 		      {commit4_252, 252, 4, false},   {commit8_248, 248, 8, false},
 		      {commit4_release, 0, 4, false}, {commit8_release, 0, 8, false},
 		      {commit_add_0, 0, 8, true},     {commit_add_248, 248, 8, true},
-		      {commit_add_x, 64, 8, true}};
+		      {commit_add_x, 64, 8, true},    {add_mem_0, 0, 8, true},
+		      {add_mem_248, 248, 8, true}};
 	unsigned char memory[256] __attribute__((aligned(8))), expected[256];
 
 	(void)state;
@@ -297,6 +300,29 @@ static void stores_and_commits_write_what_they_should(void **state)
 		memcpy(expected + stores[i].offset, &word, stores[i].size);
 		UNTIL_DONE(stores[i].store(&out, memory, value));
 		assert_memory_equal(memory, expected, sizeof(memory));
+	}
+}
+
+/* Any distance, on either side, and base and index are alike. */
+STORE(load_x, NEAR_LOAD8X(v, mem, b) NEAR_COMMIT8(v, out, 0))
+STORE(load_x_swapped, NEAR_LOAD8X(v, b, mem) NEAR_COMMIT8(v, out, 0))
+static void a_word_is_loaded_from_an_index(void **state)
+{
+	static const int64_t indexes[] = {0, 8, 16, 2040, -8, -2040, 1, 13};
+	unsigned char memory[4096] __attribute__((aligned(8)));
+	unsigned char *base = memory + 2048;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(memory); i++)
+		memory[i] = (unsigned char)(i * 7 + i / 256);
+	for (unsigned i = 0; i < LENGTH(indexes); i++) {
+		uint64_t out = 0, expected;
+
+		memcpy(&expected, base + indexes[i], 8);
+		UNTIL_DONE(load_x(&out, base, (uint64_t)indexes[i]));
+		assert_int_equal(out, expected);
+		UNTIL_DONE(load_x_swapped(&out, base, (uint64_t)indexes[i]));
+		assert_int_equal(out, expected);
 	}
 }
 
@@ -328,6 +354,7 @@ static void words_are_copied(void **state)
 	}
 SLOT(slot_index, NEAR_INDEX(v))
 SLOT(slot_index_cpu, NEAR_INDEX_CPU(v))
+SLOT(slot_index_cid, NEAR_INDEX_CID(v))
 SLOT(slot_checked, NEAR_SLOT(v, p))
 SLOT(slot_unchecked, NEAR_SLOT_UNCHECKED(v, p))
 SLOT(slot_offset, NEAR_OFFSET(v, p))
@@ -373,8 +400,15 @@ static void the_index_may_be_made_of_node_and_cid(void **state)
 	near__self.general = 0;
 	assert_int_equal(out, 5);
 	UNTIL_DONE(slot_index(&out, slotted));
-	near__self = self;
 	assert_int_equal(out, 7);
+	/* The others are what they are, however slots are made. */
+	for (near__self.general = 0; near__self.general < 3; near__self.general++) {
+		UNTIL_DONE(slot_index_cid(&out, slotted));
+		assert_int_equal(out, 7);
+		UNTIL_DONE(slot_index_cpu(&out, slotted));
+		assert_int_equal(out, 5);
+	}
+	near__self = self;
 }
 
 static void a_slot_that_is_not_open_turns_sequences_away(void **state)
@@ -413,6 +447,8 @@ static void *find_no_slot(void *arg)
 	CHECK(out == near_slots());
 	CHECK(slot_index_cpu(&out, arg) || slot_index_cpu(&out, arg) || slot_index_cpu(&out, arg));
 	CHECK(out == near_cpus());
+	CHECK(slot_index_cid(&out, arg) || slot_index_cid(&out, arg) || slot_index_cid(&out, arg));
+	CHECK(out == near_slots());
 	return NULL;
 }
 
@@ -429,6 +465,7 @@ int main(void)
 		cmocka_unit_test(loads_clear_the_rest),
 		cmocka_unit_test(a_word_in_memory_is_compared),
 		cmocka_unit_test(stores_and_commits_write_what_they_should),
+		cmocka_unit_test(a_word_is_loaded_from_an_index),
 		cmocka_unit_test(words_are_copied),
 		cmocka_unit_test(the_index_is_the_slot),
 		cmocka_unit_test(the_index_may_be_made_of_node_and_cid),
