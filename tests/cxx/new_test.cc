@@ -107,7 +107,7 @@ TEST(New, FailsByAnException)
 		EXPECT_EQ(::operator new(n, a, std::nothrow), nullptr);
 		EXPECT_EQ(::operator new[](n, a, std::nothrow), nullptr);
 	}
-	EXPECT_THROW(std::vector<char> v(too_much), std::exception);
+	EXPECT_THROW(keep(std::vector<char>(too_much).data()), std::exception);
 }
 
 int calls;
