@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* stress: all that programs do with an allocator, at once: blocks of any size whose content is
- * checked, handed from thread to thread and freed anywhere, while threads come and go, are moved and
- * signalled, processes fork and vfork, and all caches are emptied. */
+ * checked, handed from thread to thread and freed anywhere, while threads come and go, are moved
+ * and signalled, processes fork and vfork, and all caches are emptied. */
 #ifndef NEARCPU_TESTS_STRESS_H
 #define NEARCPU_TESTS_STRESS_H
 
