@@ -118,7 +118,7 @@ struct bench {
 /* Ends with NULL. */
 extern const struct bench *const bench_registry[];
 
-#define BENCH_MALLOC_PATTERNS 16
+#define BENCH_MALLOC_PATTERNS 16 /* of the suite */
 extern const struct bench bench_malloc[BENCH_MALLOC_PATTERNS];
 
 /* Runs one row as *run says. 0 or negative errno; the sample counts only if run->wrong is NULL. */

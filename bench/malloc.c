@@ -52,6 +52,57 @@ const struct bench bench_malloc_table = {
 	.core = true,
 };
 
+static const struct bench_row startup_rows[] = {GLIBC, OURS, PEERS};
+static const struct bench_row freed_rows[] = {
+	GLIBC,
+	OURS,
+	{"near-thread", "near, background thread", BENCH_OURS, .conf = "malloc_background:1",
+	 .preload = BENCH_OURS_PRELOAD},
+	PEERS,
+};
+
+static const struct bench_figure startup_figures[] = {
+	{"ours", "near", .goal = 1.4e6},
+};
+static const struct bench_figure freed_figures[] = {
+	{"ours with the background thread", "near-thread", .goal = 20e6},
+};
+
+const struct bench bench_malloc_startup = {
+	.name = "malloc",
+	.part = "startup",
+	.title = "malloc: memory of a program with one block",
+	.text = "What is resident when main has allocated and freed 100 bytes, and nothing else. ",
+	.op = "for the program",
+	.kind = BENCH_MEMORY,
+	.rows = startup_rows,
+	.row_count = BENCH_COUNT(startup_rows),
+	.figures = startup_figures,
+	.figure_count = BENCH_COUNT(startup_figures),
+	.pattern = "startup",
+	.iterations = 1,
+	.threads = 1,
+	.fixed_threads = true,
+};
+
+const struct bench bench_malloc_freed = {
+	.name = "malloc",
+	.part = "freed",
+	.title = "malloc: memory after 300 MB of small blocks were freed",
+	.text = "300 MB of blocks of 16 to 256 bytes are written and freed; after three seconds "
+		"without a call, so much is resident. ",
+	.op = "in the end",
+	.kind = BENCH_MEMORY,
+	.rows = freed_rows,
+	.row_count = BENCH_COUNT(freed_rows),
+	.figures = freed_figures,
+	.figure_count = BENCH_COUNT(freed_figures),
+	.pattern = "freed",
+	.iterations = 300,
+	.threads = 1,
+	.fixed_threads = true,
+};
+
 static const struct bench_row suite_rows[] = {GLIBC, OURS, PEERS};
 static const unsigned few_to_many[] = {1, 2, 8, 32, 0}, several[] = {2, 8, 32, 0};
 

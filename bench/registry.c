@@ -14,6 +14,8 @@ extern const struct bench bench_sched_processes;
 extern const struct bench bench_sched_threads;
 extern const struct bench bench_sched_pipe;
 extern const struct bench bench_malloc_table;
+extern const struct bench bench_malloc_startup;
+extern const struct bench bench_malloc_freed;
 
 #define FOUR_PATTERNS(i)                                                                           \
 	&bench_malloc[i], &bench_malloc[(i) + 1], &bench_malloc[(i) + 2], &bench_malloc[(i) + 3]
@@ -31,6 +33,8 @@ const struct bench *const bench_registry[] = {
 	&bench_sched_threads,
 	&bench_sched_pipe,
 	&bench_malloc_table,
+	&bench_malloc_startup,
+	&bench_malloc_freed,
 	FOUR_PATTERNS(0),
 	FOUR_PATTERNS(4),
 	FOUR_PATTERNS(8),

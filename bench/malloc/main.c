@@ -19,10 +19,10 @@
 #define EVERY 32
 
 static const struct pattern *const patterns[] = {
-	&pattern_loop,  &pattern_exchange, &pattern_larson,      &pattern_small,
-	&pattern_far,   &pattern_mixed,    &pattern_grow,        &pattern_zeroed,
-	&pattern_large, &pattern_fragment, &pattern_burst,       &pattern_churn,
-	&pattern_idle,  &pattern_compiler, &pattern_interpreter, &pattern_cache,
+	&pattern_loop,  &pattern_exchange, &pattern_larson, &pattern_small,    &pattern_far,
+	&pattern_mixed, &pattern_grow,     &pattern_zeroed, &pattern_large,    &pattern_fragment,
+	&pattern_burst, &pattern_churn,    &pattern_idle,   &pattern_compiler, &pattern_interpreter,
+	&pattern_cache, &pattern_startup,  &pattern_freed,
 };
 
 void die(const char *what)
@@ -39,8 +39,8 @@ static uint64_t clock_ns(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* The most that was resident at once. getrusage would tell of the process that started us too. */
-static uint64_t peak_bytes(void)
+/* getrusage would tell of the process that started us too. */
+static uint64_t resident(const char *key)
 {
 	char text[4096], *at;
 	int fd = open("/proc/self/status", O_RDONLY | O_CLOEXEC);
@@ -49,8 +49,8 @@ static uint64_t peak_bytes(void)
 	if (fd >= 0)
 		close(fd);
 	text[n > 0 ? n : 0] = 0;
-	at = strstr(text, "VmHWM:");
-	return at ? strtoull(at + strlen("VmHWM:"), NULL, 10) * 1024 : 0;
+	at = strstr(text, key);
+	return at ? strtoull(at + strlen(key), NULL, 10) * 1024 : 0;
 }
 
 struct start {
@@ -150,11 +150,12 @@ static const char *allocator(void)
 	return dladdr(p, &info) && info.dli_fname ? info.dli_fname : "";
 }
 
-static void print(struct run *run, const struct worker *workers, uint64_t wall, uint64_t cpu)
+static void print(const struct pattern *p, struct run *run, const struct worker *workers,
+		  uint64_t wall, uint64_t cpu)
 {
 	unsigned count = run->threads + 1;
 	struct rusage usage;
-	uint64_t peak = peak_bytes(), calls = 0;
+	uint64_t bytes = resident(p->at_end ? "VmRSS:" : "VmHWM:"), calls = 0;
 	double system, all;
 
 	getrusage(RUSAGE_SELF, &usage);
@@ -166,7 +167,7 @@ static void print(struct run *run, const struct worker *workers, uint64_t wall, 
 	printf("{\"ops\": %llu, \"wall_ns\": %llu, \"user_ns\": %.0f, \"system_ns\": %.0f, "
 	       "\"bytes\": %llu, \"p99_ns\": %.0f, \"p999_ns\": %.0f, \"allocator\": \"%s\"}\n",
 	       (unsigned long long)calls, (unsigned long long)wall, (double)cpu - system, system,
-	       (unsigned long long)peak,
+	       (unsigned long long)bytes,
 	       workers->latency ? latency_quantile(workers, count, 0.99) : 0,
 	       workers->latency ? latency_quantile(workers, count, 0.999) : 0, allocator());
 }
@@ -230,6 +231,6 @@ int main(int argc, char **argv)
 	if (p->setup)
 		p->setup(&run, &workers[run.threads]);
 	wall = run_threads(p, &run, workers);
-	print(&run, workers, wall, clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start);
+	print(p, &run, workers, wall, clock_ns(CLOCK_PROCESS_CPUTIME_ID) - start);
 	return fflush(stdout) ? 1 : 0;
 }

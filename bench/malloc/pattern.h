@@ -52,6 +52,7 @@ struct pattern {
 	const char *name;
 	uint64_t rounds; /* in all; unless told otherwise */
 	unsigned every;  /* 0: as usual; less for those that make few calls */
+	bool at_end;     /* memory is what is resident at the end, not the peak */
 	void (*setup)(struct run *run, struct worker *w);
 	void (*work)(struct worker *w);
 };
@@ -59,7 +60,7 @@ struct pattern {
 extern const struct pattern pattern_loop, pattern_exchange, pattern_larson, pattern_small,
 	pattern_far, pattern_mixed, pattern_grow, pattern_zeroed, pattern_large, pattern_fragment,
 	pattern_burst, pattern_churn, pattern_idle, pattern_compiler, pattern_interpreter,
-	pattern_cache;
+	pattern_cache, pattern_startup, pattern_freed;
 
 /* heaps.c: NULL: no such heap. */
 const struct heap *heap_find(const char *name);

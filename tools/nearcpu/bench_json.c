@@ -8,6 +8,8 @@
 
 static json_t *sample_json(const struct table_result *t, const struct bench_sample *s)
 {
+	if (t->bench->kind == BENCH_MEMORY && t->bench->pattern)
+		return json_pack("{s:I}", "bytes", (json_int_t)s->bytes);
 	if (t->bench->kind == BENCH_MEMORY)
 		return json_pack("{s:I, s:I}", "counters", (json_int_t)s->ops, "bytes",
 				 (json_int_t)s->bytes);

@@ -59,7 +59,7 @@ static struct word megabytes(const struct table_result *t, const struct row_resu
 	struct word w;
 
 	snprintf(w.text, sizeof(w.text), "%.1f",
-		 row_cost(t, r).median * (double)t->iterations / 1e6);
+		 row_cost(t, r).median * (t->bench->pattern ? 1 : (double)t->iterations) / 1e6);
 	return w;
 }
 
@@ -100,7 +100,8 @@ size_t table_columns(const struct table_result *t, const struct column *out[MAX_
 
 	if (t->bench->kind == BENCH_MEMORY) {
 		out[n++] = &col_total;
-		out[n++] = &col_bytes;
+		if (!t->bench->pattern)
+			out[n++] = &col_bytes;
 	} else {
 		out[n++] = &col_wall;
 		out[n++] = &col_wall_rate;

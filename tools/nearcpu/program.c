@@ -128,9 +128,11 @@ static int run(const struct table_result *t, struct row_result *r, const char *c
 		row_note(r, true, "did not end in ten minutes");
 		err = 0;
 	}
-	/* An operation of the loop is a pair of calls. */
-	if (t->bench->kind != BENCH_ALLOCATOR)
+	/* An operation of the loop is a pair of calls; memory is that of the process. */
+	if (t->bench->kind == BENCH_TIME)
 		s->ops /= 2;
+	if (t->bench->kind == BENCH_MEMORY && s->ops)
+		s->ops = 1;
 	return err;
 }
 

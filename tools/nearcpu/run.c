@@ -72,8 +72,10 @@ static uint64_t nominal(const struct bench *b, const struct bench_options *o)
 
 static unsigned repetitions(const struct bench *b, const struct bench_options *o)
 {
-	if (b->kind != BENCH_ALLOCATOR || o->repeat_given)
+	if (b->kind == BENCH_TIME || !b->pattern || o->repeat_given)
 		return o->repeat;
+	if (b->kind == BENCH_MEMORY)
+		return o->quick ? 1 : REPEAT_ALLOCATORS_QUICK;
 	return o->quick ? REPEAT_ALLOCATORS_QUICK : REPEAT_ALLOCATORS;
 }
 
@@ -232,14 +234,15 @@ static int run_table(struct table_result *t, const struct bench_options *o, doub
 		     double end)
 {
 	/* A number that the user named is kept, so nothing has to be found out. */
-	bool pattern = t->bench->kind == BENCH_ALLOCATOR;
-	int err = o->iterations || pattern ? 0 : pilot(t);
+	bool suite = t->bench->kind == BENCH_ALLOCATOR;
+	bool fixed = suite || (t->bench->pattern && t->bench->kind == BENCH_MEMORY);
+	int err = o->iterations || fixed ? 0 : pilot(t);
 
 	if (err)
 		return err;
 	plan(t, o, seconds);
 	for (unsigned n = 0; n < t->wanted; n++) {
-		if (n && end > 0 && !pattern && now_s() > end)
+		if (n && end > 0 && !suite && now_s() > end)
 			break;
 		for (size_t i = 0; i < t->bench->row_count && !err; i++) {
 			struct row_result *r = &t->rows[i];

@@ -49,7 +49,7 @@ struct word say_rate(double per_second)
 struct word say_cost(enum bench_kind kind, double cost)
 {
 	if (kind == BENCH_MEMORY)
-		return three(cost, " bytes");
+		return cost < 1e6 ? three(cost, " bytes") : three(cost / 1e6, " MB");
 	if (cost < 1000)
 		return three(cost, " ns");
 	return cost < 1e6 ? three(cost / 1e3, " us") : three(cost / 1e6, " ms");
@@ -137,7 +137,9 @@ void table_conditions(const struct table_result *t, char *out, size_t size)
 
 	for (size_t i = 0; i < t->bench->row_count; i++)
 		scaled |= row_is_scaled(t, &t->rows[i]);
-	if (t->bench->kind == BENCH_MEMORY)
+	if (t->bench->kind == BENCH_MEMORY && t->bench->pattern)
+		n = snprintf(out, size, "resident memory of a process");
+	else if (t->bench->kind == BENCH_MEMORY)
 		n = snprintf(out, size, "%s counters", say_count(t->iterations).text);
 	else if (t->bench->apart)
 		n = snprintf(out, size,

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* startup: a program that has one block; freed: one that has freed all it had and sleeps. What is
+ * resident at the end counts, not the peak. */
+#include "pattern.h"
+
+#include <time.h>
+
+#define MEGABYTE 1000000
+#define MS_EACH 10 /* of sleep, for each megabyte */
+
+static void startup(struct worker *w)
+{
+	block_free(w, block_new(w, 100));
+}
+
+struct link {
+	struct link *next;
+};
+
+/* A round is a megabyte of blocks; every other goes first. */
+static void freed(struct worker *w)
+{
+	struct link *odd = NULL, *even = NULL, *l;
+	struct timespec pause = {(time_t)(w->rounds * MS_EACH / 1000),
+				 (long)(w->rounds * MS_EACH % 1000) * 1000000};
+
+	for (uint64_t bytes = 0, n; bytes < w->rounds * MEGABYTE; bytes += n) {
+		n = random_between(w, 16, 256);
+		l = w_malloc(w, n);
+		touch((char *)l, 0, n);
+		l->next = even;
+		even = odd;
+		odd = l;
+	}
+	for (int i = 0; i < 2; i++, odd = even)
+		while ((l = odd)) {
+			odd = l->next;
+			w_free(w, l);
+		}
+	nanosleep(&pause, NULL);
+}
+
+const struct pattern pattern_startup = {
+	.name = "startup", .rounds = 1, .at_end = true, .work = startup};
+const struct pattern pattern_freed = {
+	.name = "freed", .rounds = 300, .at_end = true, .work = freed};
