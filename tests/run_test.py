@@ -363,7 +363,8 @@ class Compare(Case):
         self.assertEqual(result.returncode, 0, result.stderr)
         with open(self.path("out"), encoding="ascii") as f:
             self.assertEqual(f.read(), "some text\n")
-        self.refused(run("--compare", "--input", "/nonexistent", "cat"), 1, "/nonexistent")
+        for option in ("--input", "--output"):
+            self.refused(run("--compare", option, "/nonexistent/x", "cat"), 1, "/nonexistent/x")
 
     def test_output_that_differs(self):
         told = self.compare("sh", "-c", "echo $LD_PRELOAD")

@@ -168,10 +168,18 @@ static int set_preload(struct run_options *o, const char *library)
 	return 0;
 }
 
+/* Before the long work. */
+static int check_output(const char *path)
+{
+	int err = output_check(path);
+
+	return err ? failure("run", "cannot write '%s': %s", path, strerror(-err)) : 0;
+}
+
 static int prepare(struct run_options *o)
 {
 	char library[PATH_MAX], why[3 * PATH_MAX];
-	int err, code = find_library(o, library);
+	int code = find_library(o, library);
 
 	code = code ? code : set_preload(o, library);
 	if (code)
@@ -181,10 +189,9 @@ static int prepare(struct run_options *o)
 		failure("run", "%s", why);
 		return code;
 	}
-	err = o->json && strcmp(o->json, "-") != 0 ? output_check(o->json) : 0;
-	if (err)
-		return failure("run", "cannot write '%s': %s", o->json, strerror(-err));
-	return 0;
+	if (o->json && strcmp(o->json, "-") != 0)
+		code = check_output(o->json);
+	return code || !o->output ? code : check_output(o->output);
 }
 
 static int become(const struct run_options *o)
