@@ -23,7 +23,9 @@ void __asan_get_shadow_mapping(size_t *scale, size_t *offset);
 #elif defined(__has_include)
 #if __has_include(<valgrind/memcheck.h>)
 #include <valgrind/memcheck.h>
+#ifndef NVALGRIND /* it defines this for CPUs that it does not know */
 #define NEAR__VALGRIND 1
+#endif
 #endif
 #endif
 #ifndef NEAR__VALGRIND
