@@ -14,7 +14,7 @@
 #define STACK ((size_t)128 << 10)
 
 static bool may_start; /* constructors run: threads can be had */
-static bool started;
+static uint32_t started; /* a word: bytes take libatomic on riscv64 */
 
 /* ---- the thread ---- */
 
@@ -95,20 +95,20 @@ static bool create(void)
 
 void near__background_start(void)
 {
-	bool no = false;
+	uint32_t no = 0;
 
 	if (NEAR__LIKELY(!near__malloc_conf.background) || !may_start)
 		return;
 	/* One starts it; pthread_create comes back here. */
-	if (__atomic_compare_exchange_n(&started, &no, true, false, __ATOMIC_RELAXED,
+	if (__atomic_compare_exchange_n(&started, &no, 1, false, __ATOMIC_RELAXED,
 					__ATOMIC_RELAXED) &&
 	    !create())
-		__atomic_store_n(&started, false, __ATOMIC_RELAXED);
+		__atomic_store_n(&started, 0, __ATOMIC_RELAXED);
 }
 
 void near__background_fork_child(void)
 {
-	started = false;
+	started = 0;
 }
 
 __attribute__((constructor)) static void allow(void)
