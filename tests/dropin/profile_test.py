@@ -123,6 +123,43 @@ class Test(unittest.TestCase):
     def tearDownClass(cls):
         cls.directory.cleanup()
 
+    def said(self, conf, status=0):
+        """What a program says whose profile cannot be had; it goes on to its own end."""
+        environment = dict(os.environ, NEAR_CONF=conf)
+        if PRELOAD:
+            environment["LD_PRELOAD"] = PRELOAD
+        result = subprocess.run([PROGRAM], env=environment, capture_output=True, timeout=120,
+                                text=True)
+        self.assertEqual((result.returncode, result.stdout), (status, ""))
+        return result.stderr.splitlines()
+
+    def test_what_fails_is_said(self):
+        usr2 = f"heap_signal:{int(signal.SIGUSR2)}"
+        nowhere = os.path.join(self.directory.name, "no", "directory")
+        for line in self.said(f"heap_profile:{nowhere},{usr2}"):
+            self.assertRegex(line, r"^nearcpu-malloc: heap profile: cannot create "
+                             + re.escape(nowhere) + r"\.\d+\.\d\.heap$")
+
+    def test_a_full_disk_is_said(self):
+        usr2 = f"heap_signal:{int(signal.SIGUSR2)}"
+        prefix = os.path.join(self.directory.name, "full")
+        program = ("import os, sys; os.symlink('/dev/full', f'{sys.argv[1]}.{os.getpid()}.0.heap');"
+                   "os.execv(sys.argv[2], sys.argv[2:])")
+        environment = dict(os.environ, NEAR_CONF=f"heap_profile:{prefix},{usr2}")
+        if PRELOAD:
+            environment["LD_PRELOAD"] = PRELOAD
+        result = subprocess.run([sys.executable, "-c", program, prefix, PROGRAM], env=environment,
+                                capture_output=True, timeout=120, text=True)
+        self.assertEqual(result.returncode, 0)
+        self.assertRegex(result.stderr, r"^nearcpu-malloc: heap profile: not written whole: .*"
+                         r"\.0\.heap\n$")
+
+    def test_a_signal_that_cannot_be_caught_is_said(self):
+        lines = self.said(f"heap_profile:{self.directory.name}/x,heap_signal:{int(signal.SIGKILL)}",
+                          -signal.SIGUSR2)
+        self.assertIn("nearcpu-malloc: heap profile: no handler can be had for the signal that is "
+                      "set", lines)
+
     def near(self, value, count, size, what):
         """Five times the deviation that so many blocks have."""
         chance = 1 - math.exp(-size / RATE)
