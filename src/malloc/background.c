@@ -13,7 +13,7 @@
 #define PERIOD_MS 250
 #define STACK ((size_t)128 << 10)
 
-static bool may_start; /* constructors run: threads can be had */
+static bool may_start;   /* constructors run: threads can be had */
 static uint32_t started; /* a word: bytes take libatomic on riscv64 */
 
 /* ---- the thread ---- */
