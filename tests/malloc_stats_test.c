@@ -149,17 +149,21 @@ static void hits(void **state)
 	struct near_malloc_class_stats before, after;
 
 	(void)state;
-	free(malloc(200));
-	before = class_of(200);
-	for (unsigned i = 0; i < 10000; i++) {
-		void *volatile p = malloc(200);
+	for (unsigned size = 200; size <= 20000; size *= 100) {
+		before = class_of(size);
+		for (unsigned i = 0; i < 10000; i++) {
+			void *volatile p = malloc(size);
 
-		free(p);
+			free(p);
+		}
+		after = class_of(size);
+		assert_true(after.allocations - before.allocations >= 10000);
+		assert_true(after.hits - before.hits >= 9900);
+		assert_true(after.hits <= after.allocations);
+		assert_true(after.fast <= after.hits);
+		if (size == 200)
+			assert_true(after.fast - before.fast >= 9900);
 	}
-	after = class_of(200);
-	assert_true(after.allocations - before.allocations >= 10000);
-	assert_true(after.hits - before.hits >= 9900);
-	assert_true(after.hits <= after.allocations);
 }
 
 static void lists_that_move(void **state)

@@ -37,7 +37,8 @@ extern "C" {
 struct near_malloc_stats {
 	/* Since the start of the process. */
 	uint64_t allocations;       /* of small blocks, up to 32 KiB */
-	uint64_t hits;              /* of these: from the cache of the slot, without a call */
+	uint64_t hits;              /* of these: from what the slot or the thread had */
+	uint64_t fast;              /* of these: in a few instructions, without a call */
 	uint64_t slotless;          /* of these: by threads without a slot */
 	uint64_t large_allocations; /* of blocks above that */
 	uint64_t refills, spills;   /* lists of blocks from the stash of a slot, and into it */
@@ -67,7 +68,7 @@ struct near_malloc_stats {
 struct near_malloc_class_stats {
 	uint64_t size;        /* of a block */
 	uint64_t allocations; /* since the start, as above */
-	uint64_t hits;
+	uint64_t hits, fast;
 	uint64_t refills, spills, central_refills, central_spills;
 	uint64_t in_use;  /* blocks, now */
 	uint64_t cached;  /* blocks, now */

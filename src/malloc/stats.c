@@ -41,10 +41,10 @@ static void add_tally(struct near_malloc_class_stats *c, const struct near__tall
 /* room + settled: how many more blocks the fast paths took than they put. */
 static void add_slot(struct near_malloc_class_stats *c, const struct near__front *f, unsigned class)
 {
-	uint64_t count = read_word(&f->entries[class].count), hits = count >> NEAR__TAKEN_SHIFT;
+	uint64_t count = read_word(&f->entries[class].count), fast = count >> NEAR__TAKEN_SHIFT;
 
-	c->hits += hits;
-	c->allocations += hits;
+	c->fast += fast;
+	c->allocations += fast;
 	c->in_use += (count & 0xffff) + read_sum(&f->settled[class]);
 	add_tally(c, &f->tallies[class]);
 }
@@ -55,7 +55,7 @@ static uint64_t add_local(struct near_malloc_class_stats *c, unsigned class)
 	struct near__local_stats own, shared;
 
 	near__local_stats(class, &own, &shared);
-	c->hits += own.taken - own.missed;
+	c->fast += own.taken - own.missed;
 	c->allocations += own.taken + shared.taken;
 	c->in_use += own.taken - own.freed + shared.taken - shared.freed;
 	return own.taken + shared.taken;
@@ -67,6 +67,8 @@ static void add_central(struct near_malloc_class_stats *c, const struct near__ce
 	const struct near__size *z = &near__sizes[class];
 	uint64_t blocks = from->spans * z->objects;
 
+	/* Each list from there answered one allocation. */
+	c->hits = c->allocations > from->refills ? c->allocations - from->refills : 0;
 	c->central_refills = from->refills;
 	c->central_spills = from->spills;
 	c->spans = from->spans;
@@ -100,6 +102,7 @@ static void add_class(struct near_malloc_stats *s, const struct near_malloc_clas
 {
 	s->allocations += c->allocations;
 	s->hits += c->hits;
+	s->fast += c->fast;
 	s->refills += c->refills;
 	s->spills += c->spills;
 	s->central_refills += c->central_refills;

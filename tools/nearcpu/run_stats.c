@@ -41,7 +41,7 @@ static void add_number(json_t *to, const json_t *from, const char *name)
 
 static void add_class(json_t *classes, const json_t *from)
 {
-	static const char *const names[] = {"allocations", "hits", "in_use"};
+	static const char *const names[] = {"allocations", "hits", "fast", "in_use"};
 	json_int_t size = json_integer_value(json_object_get(from, "size"));
 	json_t *class = NULL;
 	size_t i;
@@ -59,9 +59,10 @@ static void add_class(json_t *classes, const json_t *from)
 
 static void add_process(struct found *f, json_t *process, bool own)
 {
-	static const char *const names[] = {"allocations",    "hits",       "large_allocations",
-					    "refills",        "spills",     "central_refills",
-					    "central_spills", "given_back", "give_backs"};
+	static const char *const names[] = {"allocations",       "hits",           "fast",
+					    "large_allocations", "refills",        "spills",
+					    "central_refills",   "central_spills", "given_back",
+					    "give_backs"};
 	json_t *class;
 	size_t i;
 
