@@ -8,9 +8,10 @@
  * Safety:    any thread; not in signal handlers. Fork: the child goes on from its parent's numbers.
  *            No operation interrupts other CPUs.
  * Order:     numbers of other slots are read while they change, each by itself: sums are of no one
- *            moment. When no other thread allocates or frees they are exact, but for one block more
- *            or less for each sequence that was aborted between its count and its commit: that
- *            takes one instruction.
+ *            moment. When no other thread allocates or frees they are exact, but for sequences that
+ *            the kernel aborted in the one instruction between a count and what it counts:
+ *            `allocations` is then off by one block, `in_use` by a list of 16 KiB at most. It is
+ *            never off by more than what the caches can hold.
  * Fallback:  the same numbers without rseq, from the lists that each thread then has.
  *
  * Concurrent with: everything.

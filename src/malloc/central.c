@@ -229,6 +229,7 @@ void near__central_stats(unsigned class, struct near__central_stats *out)
 		out->carved += c->spans.carved;
 		out->refills += c->refills;
 		out->spills += c->spills;
+		out->waiting += c->transfers;
 		near_lock_unlock(&c->lock);
 	}
 }

@@ -19,7 +19,7 @@ static size_t settled_offset(unsigned class)
  * commits. */
 static enum near__tried fill(unsigned class, uint64_t list, uint64_t room)
 {
-	uint64_t at, w, tmp;
+	uint64_t at, to, w, tmp;
 
 	if (!NEAR__HAS_SEQ)
 		return NEAR__ABORTED;
@@ -29,14 +29,14 @@ static enum near__tried fill(unsigned class, uint64_t list, uint64_t room)
 		NEAR_SLOT_UNCHECKED(at, entry)
 		NEAR_LOAD8(w, at, 0)
 		NEAR_BRANCH_NE(w, empty, near_other)
+		NEAR_MOVE(to, at)
+		NEAR_ADD(to, settled)
 		NEAR_LOAD2(w, at, 8)
 		NEAR_SUB(w, room)
-		NEAR_ADD(at, settled)
-		NEAR_ADD_MEM8(w, at, 0)
-		NEAR_SUB(at, settled)
+		NEAR_ADD_MEM8(w, to, 0)
 		NEAR_STORE2(room, at, 8)
 		NEAR_COMMIT8(list, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [w] "=&r"(w)
+		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [to] "=&r"(to), [w] "=&r"(w)
 		: NEAR_SEQ_IN, [entry] "r"(near__entry_of(class)), [list] "r"(list),
 		  [room] "r"(room), [empty] "r"(NEAR__EMPTY_LIST),
 		  [settled] "r"(settled_offset(class))
@@ -57,7 +57,7 @@ near_other:
  * entry.list = empty commits, if there is anything. */
 static enum near__tried take_list(unsigned class, uint64_t *old)
 {
-	uint64_t at, w, had, tmp;
+	uint64_t at, to, w, had, tmp;
 
 	if (!NEAR__HAS_SEQ)
 		return NEAR__ABORTED;
@@ -67,15 +67,16 @@ static enum near__tried take_list(unsigned class, uint64_t *old)
 		NEAR_SLOT_UNCHECKED(at, entry)
 		NEAR_LOAD8(w, at, 0)
 		NEAR_BRANCH_BELOW(w, empty, near_failed)
+		NEAR_MOVE(to, at)
+		NEAR_ADD(to, settled)
 		NEAR_LOAD2(had, at, 8)
 		NEAR_SUB(had, room)
-		NEAR_ADD(at, settled)
-		NEAR_ADD_MEM8(had, at, 0)
-		NEAR_SUB(at, settled)
+		NEAR_ADD_MEM8(had, to, 0)
 		NEAR_STORE2(room, at, 8)
 		NEAR_BRANCH_EQ(w, empty, near_other)
 		NEAR_COMMIT8(empty, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [w] "=&r"(w), [had] "=&r"(had)
+		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [to] "=&r"(to), [w] "=&r"(w),
+		  [had] "=&r"(had)
 		: NEAR_SEQ_IN, [entry] "r"(near__entry_of(class)), [empty] "r"(NEAR__EMPTY_LIST),
 		  [room] "r"((uint64_t)near__sizes[class].batch),
 		  [settled] "r"(settled_offset(class))

@@ -2,8 +2,11 @@
 /* Statistics: sums of what each part counts.
  *
  * The words of other slots are loaded while their owners change them, each by itself and relaxed: a
- * sum is of no one moment. When nothing runs it is exact. No list of blocks is walked: how many
- * blocks a slot has follows from what the spans gave away and what the program has. */
+ * sum is of no one moment. When nothing runs it is exact, but for sequences that were aborted
+ * between a count and their commit. No list of blocks is walked: how many blocks the slots have
+ * follows from what the spans gave away and what the program has. What aborts make wrong adds up
+ * while a program runs; but there are no more blocks in the caches than their lists can have, which
+ * bounds it. */
 #include <errno.h>
 #include <nearcpu/malloc.h>
 #include <string.h>
@@ -20,6 +23,11 @@ static uint64_t read_sum(const int64_t *sum)
 {
 	return (uint64_t)__atomic_load_n(sum, __ATOMIC_RELAXED);
 }
+
+struct sums {
+	uint64_t slotless, carved; /* carved: bytes */
+	uint64_t lists;            /* of the class that is looked at, at most */
+};
 
 /* The next slot in use at or after *s that sequences change. */
 static bool next_slot(unsigned *s)
@@ -39,14 +47,18 @@ static void add_tally(struct near_malloc_class_stats *c, const struct near__tall
 }
 
 /* room + settled: how many more blocks the fast paths took than they put. */
-static void add_slot(struct near_malloc_class_stats *c, const struct near__front *f, unsigned class)
+static void add_slot(struct near_malloc_class_stats *c, const struct near__front *f, unsigned class,
+		     struct sums *sums)
 {
+	uint32_t stashed = __atomic_load_n(&f->stashed[class], __ATOMIC_RELAXED);
 	uint64_t count = read_word(&f->entries[class].count), fast = count >> NEAR__TAKEN_SHIFT;
 
 	c->fast += fast;
 	c->allocations += fast;
 	c->in_use += (count & 0xffff) + read_sum(&f->settled[class]);
 	add_tally(c, &f->tallies[class]);
+	sums->lists += stashed <= NEAR__STASH + 1 ? stashed
+						  : 0; /* and the slot's list; else: closed */
 }
 
 /* Returns the allocations of threads without a slot. */
@@ -77,9 +89,17 @@ static void add_central(struct near_malloc_class_stats *c, const struct near__ce
 	c->cached = from->out > c->in_use ? from->out - c->in_use : 0;
 }
 
-struct sums {
-	uint64_t slotless, carved; /* carved: bytes */
-};
+/* lists: of blocks that neither the program has nor a span, but for the shared one (local.c). */
+static void bound(struct near_malloc_class_stats *c, unsigned class, uint64_t out, uint64_t lists)
+{
+	uint64_t most = (lists + 1) * (near__sizes[class].batch + 1);
+	int64_t least = out > most ? (int64_t)(out - most) : 0, in_use = (int64_t)c->in_use;
+
+	if (in_use < least)
+		c->in_use = (uint64_t)least;
+	else if (in_use > (int64_t)out)
+		c->in_use = out;
+}
 
 static void read_class(struct near_malloc_class_stats *c, unsigned class, struct sums *sums)
 {
@@ -87,13 +107,14 @@ static void read_class(struct near_malloc_class_stats *c, unsigned class, struct
 
 	memset(c, 0, sizeof(*c));
 	c->size = near__sizes[class].size;
+	sums->lists = 0;
 	for (unsigned s = 0; next_slot(&s); s++)
-		add_slot(c, near_percpu_at(near__heap.front, s), class);
+		add_slot(c, near_percpu_at(near__heap.front, s), class, sums);
 	add_tally(c, &near__strays[class]);
 	sums->slotless += add_local(c, class);
-	if ((int64_t)c->in_use < 0) /* it changes right now */
-		c->in_use = 0;
 	near__central_stats(class, &central);
+	if (near__heap.front)
+		bound(c, class, central.out, sums->lists + central.waiting);
 	add_central(c, &central, class);
 	sums->carved += central.carved * c->size;
 }
@@ -149,7 +170,7 @@ static void read_pages(struct near_malloc_stats *s, uint64_t carved)
 static void read_all(struct near_malloc_stats *s)
 {
 	struct near_malloc_class_stats c;
-	struct sums sums = {0, 0};
+	struct sums sums = {0, 0, 0};
 
 	memset(s, 0, sizeof(*s));
 	s->classes = NEAR__SIZES;
@@ -191,7 +212,7 @@ int near_malloc_stats(struct near_malloc_stats *out, size_t size)
 int near_malloc_class_stats(struct near_malloc_class_stats *out, size_t size, unsigned n)
 {
 	struct near_malloc_class_stats all;
-	struct sums ignored = {0, 0};
+	struct sums ignored = {0, 0, 0};
 
 	if (n >= NEAR__SIZES)
 		return -ENOENT;
