@@ -6,8 +6,7 @@
  * takes NEAR_STRESS_SECONDS by default, or 8 seconds. */
 #define _GNU_SOURCE
 #include "malloc/stress.h"
-
-#include <malloc.h>
+#include "malloc/trim.h"
 
 #define FEW 3          /* workers, so that each runs most of the time */
 #define SLOW_WORKERS 5 /* on an emulated machine */

@@ -2,8 +2,8 @@
 /* What runs beside the workers of the stress. */
 #define _GNU_SOURCE
 #include "stress.h"
+#include "trim.h"
 
-#include <malloc.h>
 #include <time.h>
 
 #define CHURN_STEPS 400

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/* Large blocks: grown in place, moved with their pages, aligned, zero where that is said. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <malloc.h>
+
+#define MB ((size_t)1 << 20)
+#define PAGE 4096
+
+static void write_text(char *p, size_t from, size_t to, char text)
+{
+	for (size_t i = from; i < to; i += PAGE)
+		p[i] = (char)(text + (char)(i / PAGE));
+	p[to - 1] = text;
+}
+
+static void check_text(const char *p, size_t size, char text)
+{
+	for (size_t i = 0; i < size; i += PAGE)
+		if (i != size - 1)
+			assert_int_equal(p[i], (char)(text + (char)(i / PAGE)));
+	assert_int_equal(p[size - 1], text);
+}
+
+static char *make(size_t size, char text)
+{
+	char *p = malloc(size);
+
+	assert_non_null(p);
+	write_text(p, 0, size, text);
+	return p;
+}
+
+static char *resize(char *p, size_t had, size_t size, char text)
+{
+	char *q = realloc(p, size);
+
+	assert_non_null(q);
+	if (size >= had) {
+		check_text(q, had, text);
+		write_text(q, 0, size, text);
+	}
+	return q;
+}
+
+static void grows_in_place_where_it_can(void **state)
+{
+	char *a = make(3 * MB, 1), *b = make(3 * MB, 2), *c = make(3 * MB, 3), *grown;
+
+	(void)state;
+	/* Which of them are neighbours is the allocator's affair: these come from the same end. */
+	if (b != a + 3 * MB || c != b + 3 * MB)
+		fail_msg("blocks of the same size are no neighbours: %p %p %p", a, b, c);
+	free(b);
+	grown = resize(a, 3 * MB, 5 * MB, 1);
+	assert_ptr_equal(grown, a);
+	assert_true(malloc_usable_size(a) >= 5 * MB);
+	check_text(c, 3 * MB, 3);
+	/* No room for this: it moves. */
+	grown = resize(grown, 5 * MB, 7 * MB, 1);
+	assert_ptr_not_equal(grown, a);
+	check_text(c, 3 * MB, 3);
+	free(c);
+	free(grown);
+}
+
+static void shrinks_in_place(void **state)
+{
+	char *a = make(8 * MB, 5), *b;
+
+	(void)state;
+	b = realloc(a, 2 * MB);
+	assert_ptr_equal(a, b);
+	for (size_t i = 0; i < 2 * MB; i += PAGE)
+		assert_int_equal(b[i], (char)(5 + (char)(i / PAGE)));
+	assert_in_range(malloc_usable_size(b), 2 * MB, 3 * MB);
+	/* And to a small one. */
+	b = realloc(b, 100);
+	assert_non_null(b);
+	assert_int_equal(b[0], 5);
+	free(b);
+}
+
+/* What moved left pages behind that must not be taken for what they were. */
+static void zero_is_zero(void **state)
+{
+	(void)state;
+	for (unsigned round = 0; round < 20; round++) {
+		char *a = make(2 * MB, 7), *b = make(2 * MB, 8), *c;
+
+		a = resize(a, 2 * MB, 6 * MB, 7);
+		c = calloc(2, MB);
+		assert_non_null(c);
+		for (size_t i = 0; i < 2 * MB; i++)
+			if (c[i])
+				fail_msg("calloc has %d at %zu", c[i], i);
+		memset(c, 9, 2 * MB);
+		free(b);
+		free(c);
+		free(a);
+	}
+}
+
+static unsigned count_maps(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	unsigned n = 0;
+	int c;
+
+	assert_non_null(maps);
+	while ((c = fgetc(maps)) != EOF)
+		n += c == '\n';
+	fclose(maps);
+	return n;
+}
+
+#define SMALL_ONES 24
+#define LARGE_ONES 6
+
+/* Blocks move, and what was there becomes one block, of several mappings, that moves too. */
+static void moves_what_moves_have_left(void **state)
+{
+	char *small[SMALL_ONES], *large[LARGE_ONES];
+	unsigned before = count_maps(), rounds = unit_scale(60);
+
+	(void)state;
+	for (unsigned round = 0; round < rounds; round++) {
+		for (int i = 0; i < SMALL_ONES; i++)
+			small[i] = make(MB, (char)i);
+		for (int i = 0; i < SMALL_ONES; i++)
+			small[i] = resize(small[i], MB, 2 * MB, (char)i);
+		for (int i = 0; i < SMALL_ONES; i++)
+			free(small[i]);
+		for (int i = 0; i < LARGE_ONES; i++)
+			large[i] = make(7 * MB, (char)i);
+		for (int i = 0; i < LARGE_ONES; i++)
+			large[i] = resize(large[i], 7 * MB, 9 * MB, (char)i);
+		for (int i = 0; i < LARGE_ONES; i++)
+			free(large[i]);
+	}
+	assert_true(count_maps() < before + 1000);
+}
+
+static void stands_where_it_is_asked_to(void **state)
+{
+	(void)state;
+	for (size_t align = 16; align <= 64 * MB; align *= 4)
+		for (size_t size = 1; size <= 3 * MB; size = size * 7 + 1) {
+			char *p = memalign(align, size);
+
+			assert_non_null(p);
+			assert_int_equal((uintptr_t)p % align, 0);
+			write_text(p, 0, size, 1);
+			p = resize(p, size, size + 70000, 1);
+			free(p);
+		}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(grows_in_place_where_it_can),
+		cmocka_unit_test(shrinks_in_place),
+		cmocka_unit_test(zero_is_zero),
+		cmocka_unit_test(moves_what_moves_have_left),
+		cmocka_unit_test(stands_where_it_is_asked_to),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

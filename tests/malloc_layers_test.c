@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/* The allocator's layers behind the caches: classes, runs of pages, spans. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <sys/mman.h>
+
+#include "malloc/fast.h"
+#include "malloc/trim.h"
+
+/* ---- classes ---- */
+
+static void the_least_class_that_is_large_enough(void **state)
+{
+	(void)state;
+	for (size_t n = 1; n <= NEAR__SMALL_MAX; n++) {
+		unsigned c = near__class_compute(n);
+
+		assert_in_range(c, 1, NEAR__SIZES);
+		assert_true(near__sizes[c].size >= n);
+		assert_true(c == 1 || near__sizes[c - 1].size < n);
+	}
+	for (size_t n = 0; n <= NEAR__TABLE_MAX; n++)
+		assert_int_equal(near__entry_offsets[(n + 7) >> 3],
+				 near__class_compute(n ? n : 1) * sizeof(struct near__entry));
+}
+
+static void reciprocals_divide(void **state)
+{
+	(void)state;
+	for (unsigned c = 1; c <= NEAR__SIZES; c++) {
+		const struct near__size *z = &near__sizes[c];
+		size_t span = z->granules * NEAR__GRANULE;
+
+		assert_true((size_t)z->size * z->objects <= span);
+		assert_true((size_t)z->size * (z->objects + 1u) > span);
+		assert_true(z->batch >= 1 && z->batch <= 128);
+		for (size_t offset = 0; offset < span; offset++)
+			if ((uint64_t)offset * z->reciprocal >> 32 != offset / z->size)
+				fail_msg("class %u, offset %zu", c, offset);
+	}
+}
+
+/* ---- pages ---- */
+
+#define RUNS 200
+#define MOST 40u
+#define ALL ((size_t)1 << 40)
+
+struct run {
+	uint32_t first, count;
+	bool written;
+};
+
+static struct run runs[RUNS];
+static uint64_t seed = 11;
+
+/* What is said to be zero is; and where nothing was written, nothing is. */
+static void check_zero(const struct run *r)
+{
+	const uint64_t *words = near__granule_at(r->first);
+
+	for (size_t i = 0; i < r->count * NEAR__GRANULE / 8; i += 64)
+		assert_true(words[i] == 0);
+}
+
+static void write_to(struct run *r)
+{
+	uint64_t *words = near__granule_at(r->first);
+
+	for (uint32_t g = 0; g < r->count; g++)
+		words[g * NEAR__GRANULE / 8] = (uint64_t)r->first << 32 | g;
+	r->written = true;
+}
+
+static void check_written(const struct run *r, uint32_t count)
+{
+	const uint64_t *words = near__granule_at(r->first);
+
+	for (uint32_t g = 0; r->written && g < count; g++)
+		assert_true(words[g * NEAR__GRANULE / 8] == ((uint64_t)r->first << 32 | g));
+}
+
+static void check_apart(const struct run *r)
+{
+	for (unsigned i = 0; i < RUNS; i++)
+		if (&runs[i] != r && runs[i].count)
+			assert_true(runs[i].first + runs[i].count <= r->first ||
+				    r->first + r->count <= runs[i].first);
+}
+
+static void take_run(struct run *r)
+{
+	uint32_t count = 1 + unit_random(&seed) % MOST;
+	uint32_t align = unit_random(&seed) % 4 ? 1 : 1u << unit_random(&seed) % 7;
+	bool zero = false;
+
+	r->first = near__pages_alloc(0, count, align, &zero);
+	r->count = count;
+	r->written = false;
+	assert_true(r->first != NEAR__NONE);
+	assert_int_equal((uintptr_t)near__granule_at(r->first) % (align * NEAR__GRANULE), 0);
+	for (uint32_t g = 0; g < count; g++)
+		assert_int_equal(near__heap.kind[r->first + g], NEAR__REST);
+	check_apart(r);
+	if (zero)
+		check_zero(r);
+	/* Now and then it is given back as clean as it came. */
+	if (!zero || unit_random(&seed) % 4)
+		write_to(r);
+}
+
+static void drop_run(struct run *r)
+{
+	check_written(r, r->count);
+	near__pages_free(r->first, r->count, r->written);
+	r->count = 0;
+}
+
+static void grow_run(struct run *r)
+{
+	uint32_t wanted = r->count + 1 + unit_random(&seed) % MOST, had = r->count;
+
+	if (!near__pages_grow(r->first, had, wanted))
+		return;
+	r->count = wanted;
+	check_apart(r);
+	check_written(r, had);
+	write_to(r);
+}
+
+static void runs_never_overlap(void **state)
+{
+	struct near__pages_stats before, after;
+
+	(void)state;
+	near__pages_stats(&before);
+	for (unsigned i = unit_scale(20000); i-- > 0;) {
+		struct run *r = &runs[unit_random(&seed) % RUNS];
+		unsigned what = unit_random(&seed) % 100;
+
+		if (what == 0)
+			near__pages_purge(0, ALL);
+		else if (!r->count)
+			take_run(r);
+		else if (what < 30)
+			grow_run(r);
+		else
+			drop_run(r);
+	}
+	for (unsigned i = 0; i < RUNS; i++)
+		if (runs[i].count)
+			drop_run(&runs[i]);
+	near__pages_stats(&after);
+	assert_int_equal(after.top - after.free, before.top - before.free);
+	near__pages_purge(0, ALL);
+	near__pages_stats(&after);
+	assert_int_equal(after.dirty, 0);
+}
+
+/* Neighbours that are freed, in any order, are one run again. */
+static void freed_neighbours_are_one(void **state)
+{
+	static const unsigned orders[][4] = {
+		{0, 1, 2, 3}, {3, 2, 1, 0}, {1, 3, 0, 2}, {2, 0, 3, 1}};
+	uint32_t whole, again;
+	bool zero;
+
+	(void)state;
+	/* Larger than all that is free: from the top, and nothing else fits as well. */
+	whole = near__pages_alloc(0, 4000, 1, &zero);
+	for (unsigned i = 0; i < LENGTH(orders); i++) {
+		for (unsigned k = 0; k < 4; k++)
+			near__pages_free(whole + orders[i][k] * 1000, 1000, false);
+		again = near__pages_alloc(0, 4000, 1, &zero);
+		assert_int_equal(again, whole);
+	}
+	near__pages_free(whole, 4000, false);
+}
+
+static size_t resident_pages(void *p, size_t size)
+{
+	static unsigned char present[4096];
+	size_t n = 0;
+
+	assert_true(size / 4096 <= sizeof(present));
+	assert_int_equal(mincore(p, size, present), 0);
+	for (size_t i = 0; i < size / 4096; i++)
+		n += present[i] & 1;
+	return n;
+}
+
+static void purged_runs_have_no_memory(void **state)
+{
+	struct run r = {.count = 256};
+	size_t size = r.count * NEAR__GRANULE;
+	bool zero;
+
+	(void)state;
+	if (unit_emulated())
+		skip(); /* the emulator has its own idea of what is present */
+	r.first = near__pages_alloc(0, r.count, 1, &zero);
+	memset(near__granule_at(r.first), 1, size);
+	assert_int_equal(resident_pages(near__granule_at(r.first), size), size / 4096);
+	near__pages_free(r.first, r.count, true);
+	assert_int_equal(near__pages_purge(3600000, ALL), 0); /* not yet due */
+	assert_int_equal(resident_pages(near__granule_at(r.first), size), size / 4096);
+	assert_true(near__pages_purge(0, ALL) >= size);
+	assert_int_equal(resident_pages(near__granule_at(r.first), size), 0);
+	r.first = near__pages_alloc(0, r.count, 1, &zero);
+	assert_true(zero);
+	check_zero(&r);
+	near__pages_free(r.first, r.count, false);
+}
+
+/* ---- spans ---- */
+
+#define CLASS 33u
+#define LISTS 600
+
+static char *blocks[LISTS * 128];
+
+static size_t take_lists(void)
+{
+	size_t n = 0;
+
+	for (unsigned i = 0; i < LISTS; i++) {
+		uint64_t list = near__central_take(CLASS);
+
+		assert_false(near__list_is_empty(list));
+		while (!near__list_is_empty(list))
+			blocks[n++] = near__list_take(&list);
+	}
+	return n;
+}
+
+static void shuffle(size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		size_t at = unit_random(&seed) % (i + 1);
+		char *p = blocks[i];
+
+		blocks[i] = blocks[at];
+		blocks[at] = p;
+	}
+}
+
+static void give_lists(size_t n)
+{
+	for (size_t i = 0; i < n;) {
+		uint64_t list = NEAR__EMPTY_LIST;
+
+		for (unsigned k = 0; k < near__sizes[CLASS].batch && i < n; k++)
+			near__list_put(&list, blocks[i++]);
+		near__central_give(CLASS, list);
+	}
+}
+
+static void each_block_is_taken_once(void **state)
+{
+	struct near__central_stats before, during, after;
+	size_t n;
+
+	(void)state;
+	malloc_trim(0);
+	near__central_stats(CLASS, &before);
+	n = take_lists();
+	near__central_stats(CLASS, &during);
+	assert_int_equal(during.out - before.out, n);
+	for (size_t i = 0; i < n; i++) {
+		assert_int_equal(near__heap.kind[near__granule_of(blocks[i])], CLASS);
+		assert_true(*(uint64_t *)blocks[i] == 0);
+		*(uint64_t *)blocks[i] = 1; /* seen: nobody else has it */
+	}
+	shuffle(n);
+	give_lists(n);
+	near__central_trim();
+	near__central_stats(CLASS, &after);
+	assert_int_equal(after.out, before.out);
+	/* All of them were empty then, and went back; one may be kept. */
+	assert_true(after.spans <= before.spans + 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_least_class_that_is_large_enough),
+		cmocka_unit_test(reciprocals_divide),
+		cmocka_unit_test(runs_never_overlap),
+		cmocka_unit_test(freed_neighbours_are_one),
+		cmocka_unit_test(purged_runs_have_no_memory),
+		cmocka_unit_test(each_block_is_taken_once),
+	};
+
+	free(malloc(1)); /* the heap begins */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* The allocator in the life of a process: before main, in threads that end, in children, while all
+ * caches are emptied, and after main. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include "malloc/heap.h"
+#include "malloc/trim.h"
+
+/* ---- before main ---- */
+
+static char *early[64];
+
+__attribute__((constructor(101))) static void before_others(void)
+{
+	for (unsigned i = 0; i < LENGTH(early); i++) {
+		early[i] = malloc(i * i + 1);
+		early[i][i * i] = (char)i;
+	}
+}
+
+static void blocks_from_before_main(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < LENGTH(early); i++) {
+		assert_int_equal(early[i][i * i], i);
+		early[i] = realloc(early[i], 40000);
+		assert_int_equal(early[i][i * i], i);
+		free(early[i]);
+	}
+}
+
+/* ---- after main ---- */
+
+static void use_some(void)
+{
+	for (size_t n = 1; n < 200000; n = n * 3 + 1) {
+		char *p = malloc(n), *q;
+
+		CHECK(p);
+		memset(p, 5, n);
+		q = realloc(p, n * 2);
+		CHECK(q && q[n - 1] == 5);
+		free(q);
+	}
+}
+
+static bool is_last;
+
+/* Runs after the functions of atexit. */
+__attribute__((destructor)) static void after_others(void)
+{
+	use_some();
+	if (is_last)
+		_exit(3);
+}
+
+static void leave(void *unused)
+{
+	(void)unused;
+	is_last = true;
+	CHECK(atexit(use_some) == 0);
+	exit(9);
+}
+
+static void blocks_after_main(void **state)
+{
+	(void)state;
+	assert_int_equal(unit_wait(unit_fork(leave, NULL), NULL), 3);
+}
+
+/* ---- threads that end ---- */
+
+#define KEPT 300
+#define CLASS 7u
+
+static pthread_key_t key;
+
+static void at_end(void *p)
+{
+	free(p);
+	use_some();
+}
+
+static void *come_and_go(void *unused)
+{
+	void *kept[KEPT];
+
+	for (unsigned i = 0; i < KEPT; i++)
+		kept[i] = malloc(near__sizes[CLASS].size);
+	for (unsigned i = 0; i < KEPT; i++)
+		free(kept[i]);
+	CHECK(pthread_setspecific(key, malloc(100)) == 0);
+	return unused;
+}
+
+static uint64_t blocks_out(void)
+{
+	struct near__central_stats s;
+
+	malloc_trim(0);
+	near__central_stats(CLASS, &s);
+	return s.out;
+}
+
+/* What their lists had comes back, and does not add up. */
+static void blocks_of_threads_that_ended(void **state)
+{
+	uint64_t first = 0;
+
+	(void)state;
+	assert_int_equal(pthread_key_create(&key, at_end), 0);
+	for (unsigned i = 0; i < unit_scale(150); i++) {
+		pthread_t threads[3];
+
+		for (unsigned t = 0; t < LENGTH(threads); t++)
+			threads[t] = unit_start(come_and_go, NULL);
+		for (unsigned t = 0; t < LENGTH(threads); t++)
+			unit_join(threads[t]);
+		if (i == 10)
+			first = blocks_out();
+	}
+	/* The shared lists, for threads without a slot, may have some. */
+	assert_true(blocks_out() <= first + 2u * near__sizes[CLASS].batch);
+	pthread_key_delete(key);
+}
+
+/* ---- children ---- */
+
+static bool stop;
+
+static void *busy(void *arg)
+{
+	uint64_t random = (uintptr_t)arg;
+	void *mine[64] = {NULL};
+
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		void **p = &mine[unit_random(&random) % LENGTH(mine)];
+
+		free(*p);
+		*p = malloc(unit_random(&random) % 16 ? unit_random(&random) % 2000
+						      : unit_random(&random) % 300000);
+		CHECK(*p);
+	}
+	for (unsigned i = 0; i < LENGTH(mine); i++)
+		free(mine[i]);
+	return NULL;
+}
+
+static void with_busy_threads(void (*run)(void))
+{
+	pthread_t threads[4];
+
+	stop = false;
+	for (uintptr_t i = 0; i < LENGTH(threads); i++)
+		threads[i] = unit_start(busy, (void *)(i + 1));
+	run();
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < LENGTH(threads); i++)
+		unit_join(threads[i]);
+}
+
+static void be_child(void *p)
+{
+	free(p);
+	use_some();
+	malloc_trim(0);
+	use_some();
+}
+
+static void fork_often(void)
+{
+	for (unsigned i = 0; i < unit_scale(200); i++) {
+		char *p = malloc(i);
+
+		CHECK(p);
+		unit_in_child(be_child, p);
+		memset(p, 1, i);
+		free(p);
+	}
+}
+
+static void children_of_busy_processes(void **state)
+{
+	(void)state;
+	with_busy_threads(fork_often);
+}
+
+/* The child of a vfork has the parent's memory, and leaves it as it should be. */
+__attribute__((noinline)) static pid_t start_vforked(char *volatile *p)
+{
+	pid_t child = vfork();
+
+	if (child == 0) {
+		free(*p);
+		use_some();
+		*p = malloc(1000);
+		_exit(*p ? 0 : 1);
+	}
+	return child;
+}
+
+static void vfork_often(void)
+{
+	char *volatile p = malloc(10);
+
+	for (unsigned i = 0; i < unit_scale(200); i++) {
+		assert_int_equal(unit_wait(start_vforked(&p), NULL), 0);
+		memset(p, 1, 1000);
+	}
+	free(p);
+}
+
+static void children_of_vfork(void **state)
+{
+	(void)state;
+	with_busy_threads(vfork_often);
+}
+
+/* ---- trim ---- */
+
+static void *trim_often(void *unused)
+{
+	for (unsigned i = 0; i < unit_scale(300); i++)
+		malloc_trim(0);
+	return unused;
+}
+
+static void trim_together(void)
+{
+	static char array[3];
+
+	unit_run(trim_often, array, 1, LENGTH(array));
+}
+
+static void several_trim(void **state)
+{
+	(void)state;
+	with_busy_threads(trim_together);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(blocks_from_before_main),
+		cmocka_unit_test(blocks_after_main),
+		cmocka_unit_test(blocks_of_threads_that_ended),
+		cmocka_unit_test(children_of_busy_processes),
+		cmocka_unit_test(children_of_vfork),
+		cmocka_unit_test(several_trim),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
