@@ -95,39 +95,56 @@ __attribute__((noreturn)) static void die(const char *what, const struct guard *
 	near__heap_die_block(what, p, g->size, g->caller);
 }
 
-/* The raw block that p points into. */
-static struct guard *raw_block(const void *p)
-{
-	uint64_t offset = near__offset_of(p);
-	uint32_t granule = near__granule_of(p);
+/* What is said of a pointer that is no block in use, by what was to be done with it. */
+struct words {
+	const char *foreign, *unused, *unknown, *inside, *freed, *inside_freed;
+};
+static const struct words to_free = {
+	"free of a pointer that is not from here",
+	"free of a pointer that is not allocated",
+	"free of a pointer that is not allocated, or write before its block",
+	"free of a pointer into a block",
+	"double free",
+	"free of a pointer into a freed block",
+};
+static const struct words to_use = {
+	"use of a pointer that is not from here",
+	"use of a pointer that is not allocated",
+	"use of a pointer that is not allocated, or write before its block",
+	"use of a pointer into a block",
+	"use of a freed block",
+	"use of a pointer into a freed block",
+};
 
-	if (!near__pages_contain(offset))
-		near__heap_die("use or free of a pointer that is not from here", p);
+/* The raw block that p points into. */
+static struct guard *raw_block(const void *p, const struct words *words)
+{
+	uint32_t granule;
+
+	if (!near__pages_contain(near__offset_of(p)))
+		near__heap_die(words->foreign, p);
+	granule = near__granule_of(p);
 	if (near__heap.kind[granule] - 1u < NEAR__SIZES)
 		return near__span_block(p);
 	while (granule && near__heap.kind[granule] == NEAR__REST)
 		granule--;
 	if (near__heap.kind[granule] != NEAR__LARGE)
-		near__heap_die("use or free of a pointer that is not allocated", p);
+		near__heap_die(words->unused, p);
 	return near__granule_at(granule);
 }
 
 /* The guard of a block in use. Anything else stops the program. */
-static struct guard *guard_of(const void *p)
+static struct guard *guard_of(const void *p, const struct words *words)
 {
-	struct guard *g = raw_block(p);
+	struct guard *g = raw_block(p, words);
 
-	if (is_sealed(g, IN_USE)) {
-		if (block_of(g) != p)
-			die("use or free of a pointer into a block", g, p);
+	if (is_sealed(g, IN_USE) && block_of(g) == p)
 		return g;
-	}
+	if (is_sealed(g, IN_USE))
+		die(words->inside, g, p);
 	if (is_sealed(g, WAITS))
-		die(block_of(g) == p ? "double free, or use of a freed block"
-				     : "use or free of a pointer into a freed block",
-		    g, p);
-	near__heap_die("use or free of a pointer that is not allocated, or write before its block",
-		       p);
+		die(block_of(g) == p ? words->freed : words->inside_freed, g, p);
+	near__heap_die(words->unknown, p);
 }
 
 /* ---- bytes ---- */
@@ -226,6 +243,13 @@ static void enqueue(struct guard *g)
 	near_lock_unlock(&queue.lock);
 }
 
+/* What was written to a block that waits to the end. */
+__attribute__((destructor)) static void at_exit(void)
+{
+	if (near__heap.hooks == NEAR__CHECKED && !tool)
+		shorten(0);
+}
+
 /* ---- calls ---- */
 
 static struct guard *alloc_raw(size_t align, size_t size, bool *zero)
@@ -263,7 +287,7 @@ void *near__check_alloc(size_t align, size_t n, const void *caller, bool *zero)
 
 void near__check_free(void *p)
 {
-	struct guard *g = guard_of(p);
+	struct guard *g = guard_of(p, &to_free);
 
 	if (!change_state(g, IN_USE, WAITS))
 		die("double free", g, p);
@@ -284,7 +308,7 @@ void near__check_free(void *p)
 /* The block moves each time: what still points to the old one is found out. */
 void *near__check_realloc(void *p, size_t n, const void *caller)
 {
-	const struct guard *g = guard_of(p);
+	const struct guard *g = guard_of(p, &to_use);
 	bool zero = false;
 	void *q = near__check_alloc(1, n, caller, &zero);
 
@@ -297,13 +321,13 @@ void *near__check_realloc(void *p, size_t n, const void *caller)
 
 size_t near__check_size(const void *p)
 {
-	return guard_of(p)->size;
+	return guard_of(p, &to_use)->size;
 }
 
 /* Under valgrind p may be a block of valgrind's own malloc. */
 void near__check_sized(const void *p, size_t n)
 {
-	const struct guard *g = tool ? NULL : guard_of(p);
+	const struct guard *g = tool ? NULL : guard_of(p, &to_free);
 
 	if (g && g->size != n)
 		die("free with another size than the block's", g, p);

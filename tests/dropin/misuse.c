@@ -202,6 +202,15 @@ static void use_after_free(void)
 		do_free(do_malloc(100000));
 }
 
+/* Found when the program ends. */
+static void use_after_free_late(void)
+{
+	char *p = make(100);
+
+	do_free(p);
+	p[99] = 1;
+}
+
 static void realloc_after_free(void)
 {
 	char *p = make(100);
@@ -338,6 +347,7 @@ static const struct {
 	{"overrun_realloc", overrun_realloc},
 	{"header", header},
 	{"use_after_free", use_after_free},
+	{"use_after_free_late", use_after_free_late},
 	{"realloc_after_free", realloc_after_free},
 	{"size_after_free", size_after_free},
 	{"inside", inside},

@@ -35,6 +35,7 @@ CASES = {
     "overrun_realloc": (None, "write behind a block"),
     "header": (None, "write before its block"),
     "use_after_free": (None, "write to a freed block"),
+    "use_after_free_late": (None, "write to a freed block"),
     "realloc_after_free": (None, "use of a freed block"),
     "size_after_free": (None, "use of a freed block"),
     "inside": (None, "into a block"),
