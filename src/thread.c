@@ -2,6 +2,7 @@
 /* Liveness: whether the kernel watches this thread's sequences. See struct near__thread. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <link.h>
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -171,6 +172,16 @@ uint32_t near__index_now(void)
 /* Weak: a static program need not have them. */
 #pragma weak dladdr
 #pragma weak dlsym
+#pragma weak _DYNAMIC
+
+/* Linked with -z nodelete, as our own shared libraries are, and as near_seq(7) tells others. */
+static bool stays_by_itself(void)
+{
+	for (const ElfW(Dyn) *d = _DYNAMIC; d && d->d_tag != DT_NULL; d++)
+		if (d->d_tag == DT_FLAGS_1)
+			return d->d_un.d_val & DF_1_NODELETE;
+	return false;
+}
 
 /* A shared object with this library in it stays for good: the kernel reads the descriptor of a
  * thread's last sequence when it resumes the thread, however long ago that sequence ended, and ends
@@ -182,7 +193,8 @@ __attribute__((constructor)) static void stay_loaded(void)
 	Dl_info here;
 
 	/* The program itself has its headers where AT_PHDR says. */
-	if (!dladdr || !dlsym || !dladdr((void *)(uintptr_t)stay_loaded, &here) ||
+	if (stays_by_itself() || !dladdr || !dlsym ||
+	    !dladdr((void *)(uintptr_t)stay_loaded, &here) ||
 	    getauxval(AT_PHDR) - (uintptr_t)here.dli_fbase <= 4096)
 		return;
 	*(void **)&open = dlsym(RTLD_DEFAULT, "dlopen");

@@ -6,14 +6,13 @@
 
 #define MAX_LIST 128 /* blocks in a batch, at most */
 #define AT_ONCE 32   /* blocks that are given back under one lock */
-#define TRANSFERS 16
 
 struct central {
 	struct near_lock lock;
 	struct near__spans spans;
 	uint32_t transfers, fewest; /* since the last step of age */
 	uint64_t refills, spills;   /* lists, so far */
-	uint64_t transfer[TRANSFERS];
+	uint64_t transfer[NEAR__MOST_LISTS];
 } __attribute__((aligned(NEAR__CACHE_LINE)));
 
 /* That of the first node stands here: most machines have no other. */
@@ -134,13 +133,14 @@ static void give_list(struct central *c, uint64_t list)
 	}
 }
 
-static void give_to(struct central *c, uint64_t list)
+static void give_to(struct central *c, unsigned class, uint64_t list)
 {
 	bool kept = false;
+	unsigned most = near__cache_lists(class);
 
 	near_lock_lock(&c->lock);
 	c->spills++;
-	if (c->transfers < TRANSFERS) {
+	if (c->transfers < most) {
 		c->transfer[c->transfers++] = list;
 		kept = true;
 	}
@@ -163,14 +163,14 @@ static uint64_t sort(unsigned class, uint64_t list, unsigned kept)
 	}
 	for (unsigned i = 0; i < near__heap.nodes; i++)
 		if (i != kept && lists[i] != NEAR__EMPTY_LIST)
-			give_to(&nodes[i][class], lists[i]);
+			give_to(&nodes[i][class], class, lists[i]);
 	return lists[kept];
 }
 
 void near__central_give(unsigned class, uint64_t list)
 {
 	if (NEAR__LIKELY(near__heap.nodes == 1))
-		give_to(&first_node[class], list);
+		give_to(&first_node[class], class, list);
 	else
 		sort(class, list, NEAR__MAX_NODES);
 }
@@ -185,7 +185,7 @@ uint64_t near__central_send_home(unsigned class, uint64_t list)
 /* Gives the oldest of the waiting batches to the spans. */
 static void give_transfers(struct central *c, bool all)
 {
-	uint64_t lists[TRANSFERS];
+	uint64_t lists[NEAR__MOST_LISTS];
 	unsigned n;
 
 	near_lock_lock(&c->lock);

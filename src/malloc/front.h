@@ -20,7 +20,7 @@
 
 #include "heap.h"
 
-#define NEAR__STASH 64
+#define NEAR__STASH NEAR__MOST_LISTS
 
 /* `count` has two numbers, which change before the commit, and so once more for each sequence that
  * is aborted in between: the low two bytes are the room, about how many more blocks the list may
@@ -93,8 +93,9 @@ static inline struct near__entry *near__entry_of(unsigned class)
 	return &((struct near__front *)near__heap.front)->entries[class];
 }
 
-#define NEAR__AT_CID(at, p) NEAR_INDEX_CID(at) NEAR_SHIFT_LEFT(at, 20) NEAR_ADD(at, p)
-#define NEAR__AT_SLOT(at, p) NEAR_SLOT_UNCHECKED(at, p)
+/* at, an entry, becomes the own slot's. */
+#define NEAR__AT_CID(at, w) NEAR_INDEX_CID(w) NEAR_SHIFT_LEFT(w, 20) NEAR_ADD(at, w)
+#define NEAR__AT_SLOT(at, w) NEAR_OFFSET_UNCHECKED(w) NEAR_ADD(at, w)
 
 /* clang-format off */
 
@@ -102,24 +103,24 @@ static inline struct near__entry *near__entry_of(unsigned class)
  * Reading the block is sound: nobody else takes it off this list while the sequence runs.
  * False: aborted, or there was no block. */
 #define NEAR__DEFINE_POP(name, AT, IN)                                                             \
-	static inline bool name(struct near__entry *entry, uint64_t *list)                         \
+	static inline bool name(struct near__entry *at, uint64_t *list)                            \
 	{                                                                                          \
-		uint64_t at, w, rest, tmp;                                                         \
+		uint64_t w, rest, tmp;                                                             \
                                                                                                    \
 		if (!NEAR__HAS_SEQ)                                                                \
 			return false;                                                              \
 		__asm__ volatile __inline__ goto(                                                  \
 			NEAR_SEQ_BEGIN                                                             \
-			AT(at, entry)                                                              \
+			AT(at, w)                                                                  \
 			NEAR_LOAD8(w, at, 0)                                                       \
 			NEAR_LOAD8X(rest, base, w)                                                 \
 			NEAR_SUB(rest, mark)                                                       \
 			NEAR_BRANCH_NOT_BELOW(rest, limit, near_failed)                            \
 			NEAR_ADD_MEM8(one, at, 8)                                                  \
 			NEAR_COMMIT8(rest, at, 0)                                                  \
-			: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [w] "=&r"(w), [rest] "=&r"(rest)      \
-			: IN, [entry] "r"(entry), [base] "r"(near__heap.base),                     \
-			  [mark] "r"(NEAR__MARK), [limit] NEAR__COMPARED(near__heap.slot_size),    \
+			: NEAR_SEQ_OUT(tmp), [at] "+&r"(at), [w] "=&r"(w), [rest] "=&r"(rest)      \
+			: IN, [base] "r"(near__heap.base),                                         \
+			  [mark] "r"(NEAR__MARK), [limit] "r"(near__heap.slot_size),               \
 			  [one] NEAR__ADDED(NEAR__ONE_TAKEN)                                       \
 			: NEAR_SEQ_CLOBBER                                                         \
 			: near_failed);                                                            \
@@ -135,15 +136,15 @@ static inline struct near__entry *near__entry_of(unsigned class)
  * again is harmless.
  * False: aborted, or there is no room or no open list, or p is the first block already. */
 #define NEAR__DEFINE_PUSH(name, AT, IN)                                                            \
-	static inline bool name(struct near__entry *entry, void *p, uint64_t offset)               \
+	static inline bool name(struct near__entry *at, void *p, uint64_t offset)                  \
 	{                                                                                          \
-		uint64_t at, w, tmp;                                                               \
+		uint64_t w, tmp;                                                                   \
                                                                                                    \
 		if (!NEAR__HAS_SEQ)                                                                \
 			return false;                                                              \
 		__asm__ volatile __inline__ goto(                                                  \
 			NEAR_SEQ_BEGIN                                                             \
-			AT(at, entry)                                                              \
+			AT(at, w)                                                                  \
 			NEAR_LOAD2(w, at, 8)                                                       \
 			NEAR_BRANCH_ZERO(w, near_failed)                                           \
 			NEAR_LOAD8(w, at, 0)                                                       \
@@ -153,8 +154,8 @@ static inline struct near__entry *near__entry_of(unsigned class)
 			NEAR_STORE8(w, p, 0)                                                       \
 			NEAR_ADD_MEM8(one, at, 8)                                                  \
 			NEAR_COMMIT8(offset, at, 0)                                                \
-			: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [w] "=&r"(w)                          \
-			: IN, [entry] "r"(entry), [p] "r"(p), [offset] "r"(offset),                \
+			: NEAR_SEQ_OUT(tmp), [at] "+&r"(at), [w] "=&r"(w)                          \
+			: IN, [p] "r"(p), [offset] "r"(offset),                                    \
 			  [mark] "r"(NEAR__MARK), [one] NEAR__ADDED((int64_t)-1),                  \
 			  [empty] NEAR__ADDED(NEAR__EMPTY_LIST)                                    \
 			: NEAR_SEQ_CLOBBER                                                         \

@@ -164,6 +164,22 @@ static inline void *near__meta_at(uint32_t number)
 	return near__heap.meta.base + (size_t)number * 16;
 }
 
+static inline uint64_t near__batch_bytes(unsigned class)
+{
+	return (uint64_t)near__sizes[class].size * near__sizes[class].batch;
+}
+
+/* How many lists of a class one cache may keep. Fewer of large blocks: the way to their spans costs
+ * less for a byte, and what is kept costs more. */
+#define NEAR__MOST_LISTS 16
+static inline unsigned near__cache_lists(unsigned class)
+{
+	unsigned size = near__sizes[class].size, lists = NEAR__MOST_LISTS * 1024 / size;
+
+	lists = lists < 1 ? 1 : lists;
+	return lists > NEAR__MOST_LISTS ? NEAR__MOST_LISTS : lists;
+}
+
 /* central.c */
 bool near__central_init(void);
 uint64_t near__central_take(unsigned class);

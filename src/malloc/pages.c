@@ -284,7 +284,7 @@ bool near__pages_contain(uint64_t offset)
 
 /* Cuts up to `most` granules, of which the first is dirty, out of the oldest run; none, if it turns
  * out that the run is clean. False: no run is due. */
-static bool take_dirty(struct pages *p, uint64_t age_ms, uint32_t most, struct near__run *out)
+static bool take_dirty(struct pages *p, uint64_t age_ms, uint64_t most, struct near__run *out)
 {
 	uint32_t number, end;
 	struct near__run r;
@@ -298,7 +298,7 @@ static bool take_dirty(struct pages *p, uint64_t age_ms, uint32_t most, struct n
 	r = *near__run_at(number);
 	end = r.first + r.count;
 	out->first = near__dirty_next(r.first, end);
-	out->count = end - out->first < most ? end - out->first : most;
+	out->count = end - out->first < most ? end - out->first : (uint32_t)most;
 	run_remove(p, number);
 	if (out->first > r.first)
 		run_insert(p, r.first, out->first - r.first, false, 0);
@@ -323,16 +323,16 @@ static void give_back(struct pages *p, uint32_t first, uint32_t count)
 /* No lock is held while pages are given back: the others take them for allocated. */
 size_t near__pages_purge(uint64_t age_ms, size_t most)
 {
-	uint32_t left = (uint32_t)(most >> NEAR__GRANULE_SHIFT);
+	uint64_t all = most >> NEAR__GRANULE_SHIFT, purged = 0;
 	struct near__run r;
 
 	for (unsigned i = 0; i < near__heap.nodes; i++)
-		while (left && take_dirty(&nodes[i], age_ms, left, &r)) {
+		while (purged < all && take_dirty(&nodes[i], age_ms, all - purged, &r)) {
 			if (r.count)
 				give_back(&nodes[i], r.first, r.count);
-			left -= r.count;
+			purged += r.count;
 		}
-	return most - ((size_t)left << NEAR__GRANULE_SHIFT);
+	return (size_t)purged << NEAR__GRANULE_SHIFT;
 }
 
 void near__pages_stats(struct near__pages_stats *out)

@@ -10,9 +10,8 @@
 #include "front.h"
 
 #define STEP_MS 250
-#define PIECE ((uint64_t)512 << 10)   /* of leave */
-#define MOST_HELD ((uint64_t)1 << 20) /* of one class */
-#define MOST_AT_ONCE 32               /* lists that a step gives away */
+#define PIECE ((uint64_t)512 << 10) /* of leave */
+#define MOST_AT_ONCE 32             /* lists that a step gives away */
 
 /* ---- sequences ---- */
 
@@ -110,18 +109,6 @@ near_other:
 
 static uint64_t leased; /* of all slots */
 
-static uint64_t batch_bytes(unsigned class)
-{
-	return (uint64_t)near__sizes[class].size * near__sizes[class].batch;
-}
-
-static uint64_t most_lists(unsigned class)
-{
-	uint64_t limit = MOST_HELD / batch_bytes(class);
-
-	return limit < NEAR__STASH ? limit : NEAR__STASH;
-}
-
 /* A limit alone, which orders nothing: hence relaxed. */
 static bool lease(struct near__front *f)
 {
@@ -180,16 +167,16 @@ static void count_held(struct near__front *f, int64_t bytes)
 void near__stash_put(unsigned class, uint64_t list)
 {
 	struct near__front *f = near__front_now();
-	bool may = f && may_hold(f, batch_bytes(class));
+	bool may = f && may_hold(f, near__batch_bytes(class));
 
 	list = near__central_send_home(class, list);
 	if (near__list_is_empty(list))
 		return;
 	for (int i = 0; may && i < NEAR_SEQ_TRIES; i++) {
-		enum near__tried tried = stash_push(class, list, most_lists(class));
+		enum near__tried tried = stash_push(class, list, near__cache_lists(class));
 
 		if (tried == NEAR__COMMITTED) {
-			count_held(f, (int64_t)batch_bytes(class));
+			count_held(f, (int64_t)near__batch_bytes(class));
 			near__tally(&near__tally_of(class)->spills, &near__strays[class].spills);
 			return;
 		}
@@ -216,7 +203,7 @@ static void note_taken(unsigned class)
 
 	if (!f)
 		return;
-	count_held(f, -(int64_t)batch_bytes(class));
+	count_held(f, -(int64_t)near__batch_bytes(class));
 	left = __atomic_load_n(&f->stashed[class], __ATOMIC_RELAXED);
 	if (left < __atomic_load_n(&f->fewest[class], __ATOMIC_RELAXED))
 		__atomic_store_n(&f->fewest[class], left, __ATOMIC_RELAXED);
@@ -259,7 +246,7 @@ static void count_anew(struct near__front *f)
 		uint32_t n = __atomic_load_n(&f->stashed[class], __ATOMIC_RELAXED);
 
 		if (n - 1 <= NEAR__STASH) /* neither unused nor closed */
-			held += (n - 1) * batch_bytes(class);
+			held += (n - 1) * near__batch_bytes(class);
 	}
 	__atomic_store_n(&f->held, held, __ATOMIC_RELAXED);
 }

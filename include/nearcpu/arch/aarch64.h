@@ -63,7 +63,6 @@
 /* add of a negative number is assembled as sub. */
 #define NEAR_ADD_CONST(dst, n) "add %x[" #dst "], %x[" #dst "], #" #n "\n\t"
 #define NEAR__ADDED "r"
-#define NEAR__COMPARED "r"
 #define NEAR_ADD_MEM8(src, base, off)                                                              \
 	NEAR_LOAD8(near_tmp, base, off)                                                            \
 	NEAR_ADD(near_tmp, src)                                                                    \

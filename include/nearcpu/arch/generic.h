@@ -32,7 +32,6 @@
 #define NEAR_ADD(dst, src) ""
 #define NEAR_ADD_CONST(dst, n) ""
 #define NEAR__ADDED "r"
-#define NEAR__COMPARED "r"
 #define NEAR_ADD_MEM8(src, base, off) ""
 #define NEAR_SUB(dst, src) ""
 #define NEAR_AND(dst, src) ""

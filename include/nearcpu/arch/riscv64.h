@@ -62,7 +62,6 @@
 #define NEAR_ADD(dst, src) NEAR__OP3("add", dst, src)
 #define NEAR_ADD_CONST(dst, n) "addi %[" #dst "], %[" #dst "], " #n "\n\t"
 #define NEAR__ADDED "r"
-#define NEAR__COMPARED "r"
 #define NEAR_ADD_MEM8(src, base, off)                                                              \
 	NEAR_LOAD8(near_tmp, base, off)                                                            \
 	NEAR_ADD(near_tmp, src)                                                                    \

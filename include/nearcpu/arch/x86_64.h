@@ -67,7 +67,6 @@
 #define NEAR_SHIFT_RIGHT(dst, n) "shrq $" #n ", %q[" #dst "]\n\t"
 
 #define NEAR__ADDED "er"    /* what NEAR_ADD_MEM8 adds */
-#define NEAR__COMPARED "rm" /* what a branch compares a register with */
 #define NEAR_ADD_MEM8(src, base, off) "addq %q[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
 
 #define NEAR__BRANCH_IF(cond, a, b, label)                                                         \
