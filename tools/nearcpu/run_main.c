@@ -143,11 +143,12 @@ static int find_library(const struct run_options *o, char path[PATH_MAX])
 	if (o->library && !realpath(o->library, path))
 		return failure("run", "cannot use '%s': %s", o->library, strerror(errno));
 	if (!o->library && run_find_library(path))
-		return failure("run",
-			       "libnearcpu-malloc.so.0 was found neither in '%s' nor where this "
-			       "program's libraries are installed: build it (NEAR_SHARED=ON), or "
-			       "name it with --library",
-			       path);
+		return failure(
+			"run",
+			"libnearcpu-malloc.so.0 was found neither beside '%s' nor where this "
+			"program's libraries are installed: build it (NEAR_SHARED=ON), or "
+			"name it with --library",
+			path);
 	if (strpbrk(path, ": \t\n"))
 		return failure("run",
 			       "LD_PRELOAD cannot name '%s': it has a colon or a space; copy it "

@@ -138,7 +138,7 @@ static void print_classes(const json_t *total)
 	}
 }
 
-static void print_memory(const json_t *own)
+static void print_memory(const json_t *own, bool alone)
 {
 	print_bytes("at the end    in use ", number(own, "in_use"));
 	print_bytes(", in caches ", number(own, "cached"));
@@ -147,7 +147,7 @@ static void print_memory(const json_t *own)
 	print_bytes("\ngiven back    ", number(own, "given_back"));
 	fprintf(stderr, " in %llu pieces", (unsigned long long)number(own, "give_backs"));
 	print_bytes("; held at the end ", number(own, "resident"));
-	fprintf(stderr, " of memory, at most\n");
+	fprintf(stderr, " of memory, at most%s\n", alone ? "" : " (the program itself)");
 }
 
 static void print_found(const struct found *f)
@@ -167,7 +167,7 @@ static void print_found(const struct found *f)
 		fprintf(stderr, "; in %u processes", f->processes);
 	fputc('\n', stderr);
 	if (f->own)
-		print_memory(f->own);
+		print_memory(f->own, f->processes == 1);
 	print_classes(f->total);
 }
 
