@@ -68,10 +68,11 @@ static void grows_in_place_where_it_can(void **state)
 static void shrinks_in_place(void **state)
 {
 	char *a = make(8 * MB, 5), *b;
+	uintptr_t was = (uintptr_t)a;
 
 	(void)state;
 	b = realloc(a, 2 * MB);
-	assert_ptr_equal(a, b);
+	assert_int_equal((uintptr_t)b, was);
 	for (size_t i = 0; i < 2 * MB; i += PAGE)
 		assert_int_equal(b[i], (char)(5 + (char)(i / PAGE)));
 	assert_in_range(malloc_usable_size(b), 2 * MB, 3 * MB);
