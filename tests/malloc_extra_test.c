@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* What the drop-in malloc has beside the functions of glibc: frees with a size, and what a size
+ * becomes. */
+#define _GNU_SOURCE
+#include <malloc.h>
+#include <nearcpu/malloc.h>
+
+#include "unit.h"
+
+void cfree(void *p);
+void free_sized(void *p, size_t n);
+void free_aligned_sized(void *p, size_t align, size_t n);
+size_t nallocx(size_t n, int flags);
+void sdallocx(void *p, size_t n, int flags);
+size_t malloc_good_size(size_t n);
+
+/* No compiler may know what a block is. */
+static void *(*volatile get)(size_t) = malloc;
+static volatile size_t sizes[] = {0,    1,    8,     9,     16,    17,      100,    1024,
+				  1025, 4097, 32768, 32769, 49152, 1000000, 5000000};
+
+/* In the check mode blocks have the size that was asked for. */
+static bool is_checked(void)
+{
+	void *p = get(1);
+	bool checked = malloc_usable_size(p) == 1;
+
+	free(p);
+	return checked;
+}
+
+static void a_size_becomes_what_is_usable(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < LENGTH(sizes); i++) {
+		void *p = get(sizes[i]);
+
+		assert_true(nallocx(sizes[i], 0) >= sizes[i]);
+		assert_int_equal(malloc_good_size(sizes[i]), nallocx(sizes[i], 0));
+		assert_int_equal(malloc_usable_size(p),
+				 is_checked() ? sizes[i] : nallocx(sizes[i], 0));
+		free(p);
+	}
+}
+
+static void an_aligned_size_becomes_what_is_usable(void **state)
+{
+	(void)state;
+	for (int log = 4; log < 18; log++)
+		for (size_t i = 0; i < LENGTH(sizes); i++) {
+			size_t align = (size_t)1 << log, n = sizes[i];
+			size_t got = nallocx(n ? n : 1, log);
+			void *p = NULL;
+
+			assert_int_equal(posix_memalign(&p, align, n ? n : 1), 0);
+			assert_true(got >= n);
+			if (!is_checked())
+				assert_true(got >= malloc_usable_size(p));
+			free(p);
+		}
+}
+
+static void too_much_becomes_nothing(void **state)
+{
+	static volatile size_t huge[] = {SIZE_MAX, SIZE_MAX - 100, (size_t)PTRDIFF_MAX + 1};
+
+	(void)state;
+	for (size_t i = 0; i < LENGTH(huge); i++) {
+		assert_int_equal(nallocx(huge[i], 0), 0);
+		assert_int_equal(nallocx(huge[i], 12), 0);
+		assert_int_equal(malloc_good_size(huge[i]), huge[i]);
+	}
+}
+
+static uint64_t in_use(void)
+{
+	struct near_malloc_stats stats;
+
+	assert_int_equal(near_malloc_stats(&stats, sizeof(stats)), 0);
+	return stats.in_use;
+}
+
+static void free_each_way(size_t n)
+{
+	void *p = NULL;
+
+	free_sized(get(n), n);
+	sdallocx(get(n), n, 0);
+	cfree(get(n));
+	assert_int_equal(posix_memalign(&p, 256, n), 0);
+	free_aligned_sized(p, 256, n);
+}
+
+/* In the check mode up to 16 MiB wait. */
+static void sized_frees_free(void **state)
+{
+	uint64_t before = in_use();
+
+	(void)state;
+	for (size_t i = 0; i < LENGTH(sizes); i++)
+		for (int round = 0; round < 50; round++)
+			free_each_way(sizes[i]);
+	assert_in_range(in_use(), 0, before + ((uint64_t)20 << 20));
+	free_sized(NULL, 8);
+	free_aligned_sized(NULL, 64, 8);
+	sdallocx(NULL, 8, 0);
+	cfree(NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_size_becomes_what_is_usable),
+		cmocka_unit_test(an_aligned_size_becomes_what_is_usable),
+		cmocka_unit_test(too_much_becomes_nothing),
+		cmocka_unit_test(sized_frees_free),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
