@@ -173,6 +173,7 @@ uint32_t near__index_now(void)
 #pragma weak dladdr
 #pragma weak dlsym
 #pragma weak _DYNAMIC
+extern ElfW(Dyn) _DYNAMIC[]; /* musl's <link.h> has no declaration */
 
 /* Linked with -z nodelete, as our own shared libraries are, and as near_seq(7) tells others. */
 static bool stays_by_itself(void)
