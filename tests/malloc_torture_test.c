@@ -16,7 +16,7 @@
 #include <nearcpu/torture.h>
 
 #define CLASS 2u
-#define BLOCKS 100u
+#define BLOCKS 120u
 #define HEAP ((size_t)1 << 16)
 #define LISTS 512u
 
@@ -357,7 +357,10 @@ static void no_room_in_the_list(void **state)
 static void no_room_in_the_stash(void **state)
 {
 	(void)state;
-	torture(give, (struct state){.in_list = 2, .lists_in_stash = 60, .no_room = true}, 3);
+	torture(give,
+		(struct state){
+			.in_list = 2, .lists_in_stash = near__cache_lists(CLASS), .no_room = true},
+		2);
 }
 
 static void fresh_slot(void **state)
