@@ -159,6 +159,7 @@ static inline uint32_t near__granule_of(const void *p)
 /* meta.c: descriptors, never given back to the system; by number, in units of 16 bytes. */
 uint32_t near__meta_alloc(size_t size);
 size_t near__meta_used(void);
+bool near__meta_keep(size_t size); /* so much can be had, later on */
 static inline void *near__meta_at(uint32_t number)
 {
 	return near__heap.meta.base + (size_t)number * 16;

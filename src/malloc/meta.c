@@ -19,6 +19,16 @@ uint32_t near__meta_alloc(size_t size)
 	return number;
 }
 
+bool near__meta_keep(size_t size)
+{
+	bool kept;
+
+	near_lock_lock(&lock);
+	kept = near__range_commit(&near__heap.meta, size);
+	near_lock_unlock(&lock);
+	return kept;
+}
+
 size_t near__meta_used(void)
 {
 	size_t bytes;

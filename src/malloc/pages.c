@@ -90,7 +90,10 @@ static bool commit(struct pages *p, uint32_t top)
 {
 	size_t n = top - p->first;
 
-	return top <= p->end && near__range_commit(&p->kinds, n) &&
+	/* Where address space is limited, blocks would take all of it: what is cut into other
+	 * sizes when they are free again takes descriptors, 64 bytes a granule and size or so. */
+	return top <= p->end && near__meta_keep((n << NEAR__GRANULE_SHIFT) / 64) &&
+	       near__range_commit(&p->kinds, n) &&
 	       near__range_commit(&p->owners, n * sizeof(uint32_t)) &&
 	       near__range_commit(&p->dirty, n / 8 + sizeof(uint64_t)) &&
 	       near__range_commit(&p->blocks, n << NEAR__GRANULE_SHIFT);
