@@ -15,7 +15,7 @@ import tempfile
 import unittest
 
 PROGRAM = PRELOAD = ""
-LIMIT = 1 << 28
+LIMIT = 1 << 27
 
 
 def run(*arguments, conf=None, limit=0):
@@ -56,7 +56,7 @@ class Api(unittest.TestCase):
 
     def test_memory_that_is_gone_comes_back(self):
         sizes = ["1048576", "100000", "2000", "64"]
-        for first in range(len(sizes)):
+        for first in (0, 3):
             theirs = self.each_mode(*sizes[first:], *sizes[:first], limit=LIMIT)
             self.assertEqual(len(theirs), 3 * len(sizes))
 
