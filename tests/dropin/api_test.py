@@ -43,7 +43,7 @@ class Api(unittest.TestCase):
     def each_mode(self, *arguments, limit=0):
         theirs = run(*arguments, limit=limit)
         with tempfile.TemporaryDirectory() as directory:
-            for conf in ("", "malloc_check:1", f"heap_profile:{directory}/p,heap_sample:4k"):
+            for conf in ("", "malloc_check:1", f"heap_profile:{directory}/p,heap_sample:64k"):
                 with self.subTest(conf):
                     self.assertEqual(theirs, run(*arguments, conf=conf, limit=limit))
         return theirs
