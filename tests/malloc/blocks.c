@@ -50,10 +50,14 @@ void blocks_check(const struct block *b)
 		SURE(b->p[i] == text_at(b->seed, i), b);
 }
 
+bool blocks_slow;
+
 size_t blocks_size(uint64_t *random)
 {
 	uint32_t kind = unit_random(random) % 1000, r = unit_random(random);
 
+	if (blocks_slow && kind >= 950)
+		return r % (kind < 990 ? 64 * KB : 512 * KB);
 	if (kind < 500)
 		return r % 129;
 	if (kind < 800)

@@ -24,6 +24,7 @@ struct shelf {
 
 /* A size as programs ask for them: mostly small, now and then up to 2 MiB, seldom 16 MiB. */
 size_t blocks_size(uint64_t *random);
+extern bool blocks_slow; /* to be set on an emulated machine: fewer large ones */
 
 /* By any of the functions that allocate. */
 struct block blocks_alloc(uint64_t *random);

@@ -35,7 +35,7 @@ static void print_stress(void)
 static void start_workers(unsigned n, uint64_t seed)
 {
 	memset(&stress, 0, sizeof(stress));
-	stress.slow = getenv("NEAR_TEST_SLOW") || unit_emulated();
+	stress.slow = blocks_slow = getenv("NEAR_TEST_SLOW") || unit_emulated();
 	stress.n_workers = n;
 	stress_catch_signals();
 	for (unsigned i = 0; i < n; i++) {
