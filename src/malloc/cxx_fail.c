@@ -9,8 +9,7 @@
 
 typedef void handler(void);
 
-/* std::get_new_handler, std::__throw_bad_alloc (libstdc++ and libc++ have both), and what an
- * exception is made from by hand. */
+/* std::get_new_handler and std::__throw_bad_alloc: libstdc++ and libc++ have both. */
 handler *near__get_new_handler(void) __asm__("_ZSt15get_new_handlerv") __attribute__((weak));
 void near__throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
 
