@@ -32,6 +32,8 @@ static void answer(struct worker *w, const struct item *item)
 {
 	char *buffer = w_malloc(w, item->size + 64);
 
+	if (!item->value)
+		die("an item has no value");
 	memset(buffer, ' ', 64);
 	memcpy(buffer + 64, item->value, item->size);
 	w_free(w, buffer);

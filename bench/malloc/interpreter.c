@@ -149,6 +149,15 @@ static struct value *some_name(struct worker *w)
 	return string_new(w, text, (size_t)n);
 }
 
+/* Takes over the reference to what it makes longer. */
+static struct value *doubled(struct worker *w, struct value *text)
+{
+	struct value *with = text->size > 200 ? some_name(w) : joined(w, text, text);
+
+	put(w, text);
+	return with;
+}
+
 /* A call: a frame, some sums, some text, an object with fields. */
 static struct value *call(struct worker *w, struct frame *back)
 {
@@ -158,19 +167,11 @@ static struct value *call(struct worker *w, struct frame *back)
 
 	memset(f, 0, sizeof(*f));
 	f->back = back;
-	for (unsigned i = 0; i < FRAME_LOCALS; i++) {
+	for (unsigned i = 0; i < FRAME_LOCALS; i++) { /* NOLINT: f holds them */
 		f->local[i] = number_new(w, i);
-		if (i % 4 == 0) {
-			struct value *more = joined(w, text, text->size < 200 ? text : text);
-
-			put(w, text);
-			text = more;
-			if (text->size > 400) {
-				put(w, text);
-				text = some_name(w);
-			}
-		}
-		if (i % 6 == 0)
+		if (i % 4 == 0)
+			text = doubled(w, text);
+		if (i % 6 == 0) /* NOLINT: text is returned */
 			set(w, &fields, some_name(w), number_new(w, i));
 	}
 	for (unsigned i = 0; i < FRAME_LOCALS; i++)

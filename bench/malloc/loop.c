@@ -26,7 +26,7 @@ static void work(struct worker *w)
 		return;
 	}
 	for (uint64_t i = 0; i < w->rounds; i++)
-		w_free(w, identity(w_malloc(w, i % 256)));
+		w_free(w, identity(w_malloc(w, i % 256))); /* NOLINT: no leak */
 }
 
 const struct pattern pattern_loop = {.name = "loop", .rounds = 40000000, .work = work};

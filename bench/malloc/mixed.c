@@ -13,7 +13,7 @@ static void replace(struct worker *w, void **block, unsigned count, const unsign
 	for (unsigned i = 0; i < count; i++)
 		block[i] = block_new(w, random_log(w, sizes[0], sizes[1]));
 	meet(w);
-	for (uint64_t i = 0; i < w->rounds; i++) {
+	for (uint64_t i = 0; i < w->rounds; i++) { /* NOLINT: block holds them */
 		unsigned at = random_below(w, count);
 
 		block_free(w, block[at]);
@@ -26,18 +26,18 @@ static void replace(struct worker *w, void **block, unsigned count, const unsign
 
 static void mixed(struct worker *w)
 {
-	void *block[MIXED];
+	void *block[MIXED] = {NULL};
 
 	replace(w, block, MIXED, (const unsigned[]){4, 16});
 }
 
 static void large(struct worker *w)
 {
-	void *block[LARGE];
+	void *block[LARGE] = {NULL};
 
 	replace(w, block, w->run->threads < LARGE ? LARGE / w->run->threads : 1,
 		(const unsigned[]){20, 25});
-}
+} /* NOLINT: replace frees them */
 
 /* A table that fills up to a quarter. */
 static char *zeroed_table(struct worker *w)
@@ -54,7 +54,7 @@ static char *zeroed_table(struct worker *w)
 
 static void zeroed(struct worker *w)
 {
-	char *table[ZEROED];
+	char *table[ZEROED] = {NULL};
 
 	for (unsigned i = 0; i < ZEROED; i++)
 		table[i] = zeroed_table(w);

@@ -124,7 +124,8 @@ static inline uint32_t random_log(struct worker *w, unsigned from, unsigned to)
 
 static inline void *w_malloc(struct worker *w, size_t n)
 {
-	void *p = __builtin_expect(--w->countdown == 0, 0) ? timed_malloc(w, n) : malloc(n);
+	void *p = __builtin_expect(--w->countdown == 0, 0) ? timed_malloc(w, n)
+							   : malloc(n); /* NOLINT: 0, too */
 
 	if (__builtin_expect(!p, 0))
 		die("no memory");
