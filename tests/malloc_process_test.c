@@ -90,7 +90,7 @@ static void *come_and_go(void *unused)
 		kept[i] = malloc(near__sizes[CLASS].size);
 	for (unsigned i = 0; i < KEPT; i++)
 		free(kept[i]);
-	CHECK(pthread_setspecific(key, malloc(100)) == 0);
+	CHECK(pthread_setspecific(key, calloc(1, 100)) == 0);
 	return unused;
 }
 
