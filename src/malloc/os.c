@@ -150,9 +150,13 @@ void near__os_discard(void *p, size_t size)
 enum near__moved near__os_move(void *to, void *from, size_t size)
 {
 	int saved = errno;
-	void *at = mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
 	enum near__moved moved = NEAR__MOVED;
+	void *at;
 
+	/* qemu-user, which has no vDSO, takes the place that was left for unmapped. */
+	if (!getauxval(AT_SYSINFO_EHDR))
+		return NEAR__NOT_MOVED;
+	at = mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
 	if (at == MAP_FAILED) {
 		at = mmap(to, size, RW, PRIVATE | MAP_FIXED_NOREPLACE, -1, 0);
 		/* It is still there, if the kernel did not come that far. */
