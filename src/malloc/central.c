@@ -89,6 +89,9 @@ uint64_t near__central_take(unsigned class)
 	do {
 		n = take(&nodes[node][class], class, &list, blocks);
 	} while (!list && !n && add_span(&node, class));
+	/* No memory is left; but other nodes may have blocks. */
+	for (node = 0; !list && !n && node < near__heap.nodes; node++)
+		n = take(&nodes[node][class], class, &list, blocks);
 	return list ? list : make_list(blocks, n);
 }
 
