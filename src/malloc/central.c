@@ -52,11 +52,17 @@ static bool add_span(unsigned *node, unsigned class)
 	return first != NEAR__NONE;
 }
 
-static uint64_t make_list(char **blocks, unsigned n)
+/* In the order of their addresses, but begun at a place that differs from class to class: spans
+ * begin with pages, and if each class used the first block of one, these would share a few lines of
+ * the CPU's cache (a loop over 19 classes took a sixth longer). */
+static uint64_t make_list(unsigned class, char **blocks, unsigned n)
 {
+	unsigned first = n * (class * 23 % 64) / 64;
 	uint64_t list = NEAR__EMPTY_LIST;
 
-	for (unsigned i = n; i-- > 0;)
+	for (unsigned i = first; i-- > 0;)
+		near__list_put(&list, blocks[i]);
+	for (unsigned i = n; i-- > first;)
 		near__list_put(&list, blocks[i]);
 	return list;
 }
@@ -92,7 +98,7 @@ uint64_t near__central_take(unsigned class)
 	/* No memory is left; but other nodes may have blocks. */
 	for (node = 0; !list && !n && node < near__heap.nodes; node++)
 		n = take(&nodes[node][class], class, &list, blocks);
-	return list ? list : make_list(blocks, n);
+	return list ? list : make_list(class, blocks, n);
 }
 
 /* ---- giving ---- */

@@ -42,7 +42,7 @@ struct near__tally {
 };
 
 struct near__front {
-	struct near__entry entries[NEAR__SIZES + 1];
+	struct near__entry entries[NEAR__KINDS];
 	uint32_t stashed[NEAR__SIZES + 1]; /* lists in the stash, and 1; 0: not in use yet */
 	uint32_t fewest[NEAR__SIZES + 1];  /* since the slot's last step of age; about */
 	uint64_t due;                      /* when the next one is, ms; 0: the slot is not in use */

@@ -25,10 +25,12 @@
 #define NEAR__GRANULE ((size_t)1 << NEAR__GRANULE_SHIFT)
 #define NEAR__NONE UINT32_MAX
 
-/* Kinds of granules: below these, the class of the span that they belong to, 0 if free. */
-#define NEAR__SAMPLED 253u /* the first of a block in the heap profile; owner: profile.c */
-#define NEAR__LARGE 254u   /* the first of a large block; owner: how many granules it has */
-#define NEAR__REST 255u    /* the others of a large block */
+/* Kinds of granules: the class of the span that they belong to, 0 if free, or one of these. A slot
+ * has an entry for each kind, that of what is no class never in use: free need not look. */
+#define NEAR__SAMPLED (NEAR__SIZES + 1u) /* the first of a block in the heap profile */
+#define NEAR__LARGE (NEAR__SIZES + 2u)   /* the first of a large block; owner: its granules */
+#define NEAR__REST (NEAR__SIZES + 3u)    /* the others of a large block */
+#define NEAR__KINDS (NEAR__SIZES + 4)
 
 /* The first fields are what the fast paths ask. Where no thread has a slot they stay 0, so that
  * everything goes the slow way. */
