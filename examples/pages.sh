@@ -26,7 +26,7 @@ for block in "$scratch"/*.c; do
 	grep -q '^#include' "$block" || continue
 	if grep -q '^int main' "$block"; then
 		"$@" -o "$scratch/out" "$block" "$libraries/libnearcpu-torture.a" \
-			"$libraries/libnearcpu.a" -pthread
+			"$libraries/libnearcpu-malloc.a" "$libraries/libnearcpu.a" -pthread
 	else
 		"$@" -o "$scratch/out" -c "$block"
 	fi

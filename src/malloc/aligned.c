@@ -29,7 +29,7 @@ static unsigned aligned_class(size_t align, size_t n)
 	return class <= NEAR__SIZES ? class : 0;
 }
 
-void *near__plain_alloc(size_t align, size_t n, bool *zero)
+static void *try_alloc(size_t align, size_t n, bool *zero)
 {
 	unsigned class = aligned_class(align, n);
 	void *p;
@@ -39,6 +39,20 @@ void *near__plain_alloc(size_t align, size_t n, bool *zero)
 		return near__alloc_class(class);
 	p = near__large_alloc(n ? n : 1, align, zero);
 	return p ? p : near__no_memory();
+}
+
+void *near__plain_alloc(size_t align, size_t n, bool *zero)
+{
+	int saved = errno;
+	void *p = try_alloc(align, n, zero);
+
+	if (NEAR__LIKELY(p != NULL) || n >= near__heap.size)
+		return p;
+	/* With what all caches hold. It costs interrupts, but the system has no more. */
+	near__reclaim();
+	p = try_alloc(align, n, zero);
+	errno = p ? saved : ENOMEM;
+	return p;
 }
 
 void *near__alloc_aligned(size_t align, size_t n, const void *caller)

@@ -212,6 +212,9 @@ struct near__drains {
 };
 extern struct near__drains near__drains __attribute__((visibility("hidden")));
 
+/* trim.c: what all caches hold goes to the spans. */
+void near__reclaim(void);
+
 /* age.c: called on slow paths. */
 void near__age(void);
 
