@@ -44,9 +44,12 @@ static int from_sections(struct checker *c)
 		uint64_t pointer;
 
 		for (uint64_t at = r->start; r->end - at >= 8 && !err; at += 8) {
-			/* A section that claims to be larger than the file ends here. */
+			/* A section that claims to be larger than the file ends here; or, if memory
+			 * beyond the file is claimed, too, where nobody can count any more. */
 			if (!image_read(image, at, &pointer, 8))
 				break;
+			if ((at - r->start) / 8 >= MOST_DESCRIPTORS)
+				return -E2BIG;
 			if (pointer)
 				err = add(c, (struct descriptor){.address = pointer,
 								 .in_array = true});
