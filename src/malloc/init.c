@@ -70,17 +70,25 @@ unsigned near__node_now(void)
 	return node % near__heap.nodes;
 }
 
+/* The fast paths load these words plainly, each by itself: an old one sends a call the slow way. A
+ * process that goes by the cid has one node, and one lock over this; with several nodes the end is
+ * no use, as there are gaps below it. */
+static void set_limits(struct near__heap *h, size_t end)
+{
+	bool sequences = h->front && h->hooks != NEAR__CHECKED, by_cid = near__process.general == 0;
+	size_t size = !sequences ? 0 : h->nodes > 1 ? h->size : end;
+	size_t limit = sequences && h->hooks == NEAR__UNHOOKED ? NEAR__TABLE_MAX + 1 : 0;
+
+	__atomic_store_n(&h->slot_size, size, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->slot_limit, limit, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->cid_size, by_cid ? size : 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->cid_limit, by_cid ? limit : 0, __ATOMIC_RELAXED);
+}
+
 void near__heap_publish(size_t end)
 {
-	struct near__heap *h = &near__heap;
-	bool sequences = h->front && h->hooks != NEAR__CHECKED, by_cid = near__process.general == 0;
-
-	if (sequences && h->slot_size < end)
-		h->slot_size = end;
-	if (sequences && h->hooks == NEAR__UNHOOKED)
-		h->slot_limit = NEAR__TABLE_MAX + 1;
-	h->cid_size = by_cid ? h->slot_size : 0;
-	h->cid_limit = by_cid ? h->slot_limit : 0;
+	if (near__heap.ready)
+		set_limits(&near__heap, end);
 }
 
 static bool begin(struct near__heap *h)
@@ -92,7 +100,14 @@ static bool begin(struct near__heap *h)
 	near__front_init();
 	near__profile_init();
 	near__check_init();
-	return place(h) && near__central_init();
+	if (!place(h) || !near__central_init())
+		return false;
+	/* Fast paths order nothing. Who finds a limit loads the words beside it after this fence on
+	 * its CPU, so finds them stored, too; before it, the limits were 0. */
+	if (h->front)
+		near__fence();
+	set_limits(h, (size_t)near__pages_used() << NEAR__GRANULE_SHIFT);
+	return true;
 }
 
 bool near__heap_begin(void)
