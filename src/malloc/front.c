@@ -43,14 +43,7 @@ static enum near__tried fill(unsigned class, uint64_t list, uint64_t room)
 		: NEAR_SEQ_CLOBBER
 		: near_failed, near_other);
 	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	return NEAR__COMMITTED;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return NEAR__ABORTED;
-near_other:
-	NEAR_SEQ_EDGE;
-	return NEAR__REFUSED;
+	NEAR__RETURN_TRIED;
 }
 
 /* old = entry.list; settled += entry.room - room, entry.room = room, that of an empty list,
@@ -85,13 +78,7 @@ static enum near__tried take_list(unsigned class, uint64_t *old)
 	/* clang-format on */
 	NEAR_SEQ_EDGE;
 	*old = w;
-	return NEAR__COMMITTED;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return NEAR__ABORTED;
-near_other:
-	NEAR_SEQ_EDGE;
-	return NEAR__REFUSED;
+	NEAR__RETURN_TRIED;
 }
 
 /* ---- the own slot ---- */
@@ -224,7 +211,7 @@ static bool make_room(unsigned class, const void *p)
 
 void near__front_free(unsigned class, void *p)
 {
-	uint64_t offset = (uintptr_t)p - near__heap.base;
+	uint64_t offset = near__offset_of(p);
 
 	for (int i = 0; may_try() && i < NEAR_SEQ_TRIES; i++)
 		if (near__push_by_slot(near__entry_of(class), p, offset))

@@ -78,6 +78,17 @@ bool near__front_open(unsigned class);
 /* What became of a sequence; REFUSED: it found that it should not. */
 enum near__tried { NEAR__ABORTED, NEAR__REFUSED, NEAR__COMMITTED };
 
+/* How a function ends whose sequence leaves by near_failed or near_other. */
+#define NEAR__RETURN_TRIED                                                                         \
+	NEAR_SEQ_EDGE;                                                                             \
+	return NEAR__COMMITTED;                                                                    \
+near_failed:                                                                                       \
+	NEAR_SEQ_EDGE;                                                                             \
+	return NEAR__ABORTED;                                                                      \
+near_other:                                                                                        \
+	NEAR_SEQ_EDGE;                                                                             \
+	return NEAR__REFUSED
+
 /* stash.c: puts a list where this slot, or any, finds it; gets one. An empty one: no memory. */
 void near__stash_put(unsigned class, uint64_t list);
 uint64_t near__stash_get(unsigned class);

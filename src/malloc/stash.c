@@ -56,14 +56,7 @@ static enum near__tried stash_push(unsigned class, uint64_t list, uint64_t limit
 		: NEAR_SEQ_CLOBBER
 		: near_failed, near_other);
 	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	return NEAR__COMMITTED;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return NEAR__ABORTED;
-near_other:
-	NEAR_SEQ_EDGE;
-	return NEAR__REFUSED;
+	NEAR__RETURN_TRIED;
 }
 
 /* n = stashed; list = stash[n - 2]; stashed = n - 1 commits. */
@@ -96,13 +89,7 @@ static enum near__tried stash_pop(unsigned class, uint64_t *list)
 	/* clang-format on */
 	NEAR_SEQ_EDGE;
 	*list = from;
-	return NEAR__COMMITTED;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return NEAR__ABORTED;
-near_other:
-	NEAR_SEQ_EDGE;
-	return NEAR__REFUSED;
+	NEAR__RETURN_TRIED;
 }
 
 /* ---- what a slot may hold ---- */
