@@ -105,6 +105,14 @@ struct word say_ms(double ns);
 double table_ops(const struct table_result *t, const struct row_result *r);
 /* "hitcounter, 2 threads" */
 void table_name(const struct table_result *t, char *out, size_t size);
+
+/* Text that grows, and is cut where it ends; `out` begins as a string. */
+struct text {
+	char *out;
+	size_t size;
+};
+__attribute__((format(printf, 2, 3))) void say(struct text *text, const char *fmt, ...);
+
 void table_title(const struct table_result *t, char *out, size_t size);
 /* What the times are for and how often it was measured. */
 void table_conditions(const struct table_result *t, char *out, size_t size);

@@ -2,25 +2,9 @@
 /* suite_words: what the figures of the suite say, in sentences. A loss is said like a win. */
 #include "suite.h"
 
-#include <stdarg.h>
 #include <string.h>
 
 #define WORST 4
-
-struct text {
-	char *out;
-	size_t size;
-};
-
-__attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *fmt, ...)
-{
-	size_t used = strlen(text->out);
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(text->out + used, text->size - used, fmt, args); /* NOLINT: started above */
-	va_end(args);
-}
 
 /* The first of ours. */
 static bool find_ours(const struct table_result *t, size_t *row)

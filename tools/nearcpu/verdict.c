@@ -2,23 +2,7 @@
 /* verdict: what a table shows, in sentences made from its figures. A loss is said like a win. */
 #include "report.h"
 
-#include <stdarg.h>
 #include <string.h>
-
-struct text {
-	char *out;
-	size_t size;
-};
-
-__attribute__((format(printf, 2, 3))) static void say(struct text *text, const char *fmt, ...)
-{
-	size_t used = strlen(text->out);
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(text->out + used, text->size - used, fmt, args); /* NOLINT: started above */
-	va_end(args);
-}
 
 static bool without_rseq(const struct row_result *r)
 {

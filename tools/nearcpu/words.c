@@ -5,6 +5,16 @@
 #include <stdarg.h>
 #include <string.h>
 
+void say(struct text *text, const char *fmt, ...)
+{
+	size_t used = strlen(text->out);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text->out + used, text->size - used, fmt, args); /* NOLINT: started above */
+	va_end(args);
+}
+
 __attribute__((format(printf, 1, 2))) static struct word word(const char *fmt, ...)
 {
 	struct word w;
