@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* What a slot may hold, and how it loses what it does not need: the cap, steps of age, the thread
+ * in the background. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <sched.h>
+
+#include "malloc/background.h"
+#include "malloc/conf.h"
+#include "malloc/front.h"
+
+#define SIZE 64
+#define BLOCKS 4096 /* 32 lists */
+#define STEP_MS 250
+
+static struct near__front *own(void)
+{
+	if (!near__thread_live() || !near__heap_ready() || !near__heap.front)
+		skip();
+	free(malloc(SIZE));
+	free(malloc(SIZE));
+	return near__front_now();
+}
+
+static void take_and_free(void)
+{
+	static void *blocks[BLOCKS];
+
+	for (int i = 0; i < BLOCKS; i++) {
+		blocks[i] = malloc(SIZE);
+		assert_non_null(blocks[i]);
+	}
+	for (int i = 0; i < BLOCKS; i++)
+		free(blocks[i]);
+}
+
+/* Lists in the stashes of all slots. */
+static unsigned stashed(void)
+{
+	unsigned sum = 0;
+
+	for (unsigned s = 0; near_percpu_next(near__heap.front, &s) && s < near__process.slots;
+	     s++) {
+		const struct near__front *f = near_percpu_at(near__heap.front, s);
+
+		for (unsigned c = 1; c <= NEAR__SIZES; c++) {
+			uint32_t n = __atomic_load_n(&f->stashed[c], __ATOMIC_RELAXED);
+
+			sum += n && n != UINT32_MAX ? n - 1 : 0;
+		}
+	}
+	return sum;
+}
+
+static void without_leave_nothing_is_held(void **state)
+{
+	uint64_t cache = near__malloc_conf.cache;
+
+	(void)state;
+	own();
+	near__reclaim();
+	near__malloc_conf.cache = 0;
+	for (unsigned s = 0; near_percpu_next(near__heap.front, &s) && s < near__process.slots; s++)
+		((struct near__front *)near_percpu_at(near__heap.front, s))->leave = 0;
+	take_and_free();
+	near__malloc_conf.cache = cache;
+	assert_int_equal(stashed(), 0);
+	take_and_free();
+	assert_true(stashed() > 0);
+}
+
+static void idle_lists_go_step_by_step(void **state)
+{
+	uint64_t now;
+
+	(void)state;
+	own();
+	near__reclaim();
+	take_and_free();
+	assert_true(stashed() > 0);
+	now = near__os_ms();
+	for (int i = 1; i < 100 && stashed(); i++)
+		near__stash_age(now + (uint64_t)i * STEP_MS);
+	assert_int_equal(stashed(), 0);
+}
+
+/* As long as it takes: the test's own limit ends it. */
+static void an_idle_slot_is_emptied_in_the_background(void **state)
+{
+	(void)state;
+	own();
+	near__reclaim();
+	take_and_free();
+	assert_true(stashed() > 0);
+	near__malloc_conf.age_ms = 1;
+	near__malloc_conf.background = 1;
+	near__background_start();
+	while (stashed())
+		usleep(10000);
+}
+
+/* On one CPU: it looks after one slot. */
+static void stay(void)
+{
+	cpu_set_t one;
+
+	CPU_ZERO(&one);
+	CPU_SET((unsigned)sched_getcpu(), &one);
+	sched_setaffinity(0, sizeof(one), &one);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(without_leave_nothing_is_held),
+		cmocka_unit_test(idle_lists_go_step_by_step),
+		cmocka_unit_test(an_idle_slot_is_emptied_in_the_background),
+	};
+
+	stay();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
