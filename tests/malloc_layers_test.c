@@ -41,6 +41,27 @@ static void reciprocals_divide(void **state)
 	}
 }
 
+/* The blocks of short spans exactly; of others, whose granules may begin inside a block, all but
+ * multiples of the largest power of two in the size. */
+static void places_where_blocks_begin(void **state)
+{
+	(void)state;
+	for (unsigned c = 1; c <= NEAR__SIZES; c++) {
+		const struct near__size *z = &near__sizes[c];
+		size_t span = z->granules * NEAR__GRANULE, power = z->size & -z->size;
+		size_t step = z->granules == 1 ? z->size : power;
+
+		step = step < NEAR__GRANULE ? step : NEAR__GRANULE;
+		for (size_t offset = 0; offset < span; offset++)
+			if (near__may_begin(c, offset) != (offset % step == 0))
+				fail_msg("class %u, offset %zu", c, offset);
+	}
+	for (size_t offset = 0; offset < NEAR__GRANULE; offset += 16)
+		assert_false(near__may_begin(0, offset) || near__may_begin(NEAR__LARGE, offset) ||
+			     near__may_begin(NEAR__REST, offset) ||
+			     near__may_begin(NEAR__SAMPLED, offset));
+}
+
 /* ---- pages ---- */
 
 #define RUNS 200
@@ -286,6 +307,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_least_class_that_is_large_enough),
 		cmocka_unit_test(reciprocals_divide),
+		cmocka_unit_test(places_where_blocks_begin),
 		cmocka_unit_test(runs_never_overlap),
 		cmocka_unit_test(freed_neighbours_are_one),
 		cmocka_unit_test(purged_runs_have_no_memory),

@@ -64,12 +64,14 @@ void near__plain_free(void *p)
 	class = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
 	if (class == NEAR__LARGE)
 		near__large_free(p);
-	else if (class - 1 < NEAR__SIZES)
-		free_class(p, class);
 	else if (class == NEAR__SAMPLED)
 		near__profile_free(p);
-	else
+	else if (class - 1 >= NEAR__SIZES)
 		near__heap_die("free of a pointer that is not allocated", p);
+	else if (!near__may_begin(class, offset))
+		near__heap_die("free of a pointer into a block", p);
+	else
+		free_class(p, class);
 }
 
 __attribute__((noinline)) void near__free_slow(void *p)
@@ -137,6 +139,8 @@ size_t near__usable_size(const void *p)
 		return near__profile_size(p);
 	if (class - 1 >= NEAR__SIZES)
 		near__heap_die("use of a pointer that is not allocated", p);
+	if (!near__may_begin(class, offset))
+		near__heap_die("use of a pointer into a block", p);
 	return near__sizes[class].size;
 }
 

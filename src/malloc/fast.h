@@ -59,7 +59,8 @@ static inline void near__free(void *p)
 
 	if (NEAR__LIKELY(offset < near__heap.cid_size)) {
 		class = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
-		if (NEAR__LIKELY(near__push_by_cid(near__entry_of(class), p, offset)))
+		if (NEAR__LIKELY(near__may_begin(class, offset)) &&
+		    NEAR__LIKELY(near__push_by_cid(near__entry_of(class), p, offset)))
 			return;
 	}
 	near__free_slow(p);

@@ -30,7 +30,6 @@
 #define NEAR__SAMPLED (NEAR__SIZES + 1u) /* the first of a block in the heap profile */
 #define NEAR__LARGE (NEAR__SIZES + 2u)   /* the first of a large block; owner: its granules */
 #define NEAR__REST (NEAR__SIZES + 3u)    /* the others of a large block */
-#define NEAR__KINDS (NEAR__SIZES + 4)
 
 /* The first fields are what the fast paths ask. Where no thread has a slot they stay 0, so that
  * everything goes the slow way. */
@@ -94,6 +93,13 @@ static inline void near__list_put(uint64_t *list, void *p)
 {
 	*(uint64_t *)p = *list + NEAR__MARK;
 	*list = near__offset_of(p);
+}
+
+/* Whether a block may begin at this offset, in a granule of this kind. Of no pointer into a block of
+ * up to 2 KiB, nor of one that is not aligned as larger ones are. */
+static inline bool near__may_begin(unsigned kind, uint64_t offset)
+{
+	return (uint32_t)(offset % NEAR__GRANULE) * near__steps[kind] < near__steps[kind];
 }
 
 /* fork.c: how each file's locks are held over a fork. */

@@ -86,22 +86,37 @@ static void beyond(void)
 	do_free(about(p + ((size_t)1 << 36)));
 }
 
+static void interior(void)
+{
+	do_free(about((char *)do_malloc(48) + 16));
+}
+
+static void interior_medium(void)
+{
+	do_free(about((char *)do_malloc(5000) + 16));
+}
+
 static void *free_inside(void *p)
 {
-	do_free((char *)p + 16);
+	do_free((char *)p + 1024);
 	return NULL;
 }
 
-/* Found when the block leaves the caches. */
-static void interior(void)
+/* Where blocks of 5120 bytes may begin: found when it leaves the caches. */
+static void interior_aligned(void)
 {
 	pthread_t thread;
-	char *p = do_malloc(64);
+	char *p = do_malloc(5000);
 
-	about(p + 16);
+	about(p + 1024);
 	if (pthread_create(&thread, NULL, free_inside, p) || pthread_join(thread, NULL))
 		abort();
 	malloc_trim(0);
+}
+
+static void size_inside(void)
+{
+	do_size(about((char *)do_malloc(100) + 8));
 }
 
 static void interior_large(void)
@@ -335,6 +350,9 @@ static const struct {
 	{"on_stack", on_stack},
 	{"beyond", beyond},
 	{"interior", interior},
+	{"interior_medium", interior_medium},
+	{"interior_aligned", interior_aligned},
+	{"size_inside", size_inside},
 	{"interior_large", interior_large},
 	{"interior_far", interior_far},
 	{"link_written", link_written},
