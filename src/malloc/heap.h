@@ -95,8 +95,8 @@ static inline void near__list_put(uint64_t *list, void *p)
 	*list = near__offset_of(p);
 }
 
-/* Whether a block may begin at this offset, in a granule of this kind. Of no pointer into a block of
- * up to 2 KiB, nor of one that is not aligned as larger ones are. */
+/* Whether a block may begin at this offset, in a granule of this kind: not inside one of up to 2 KiB,
+ * nor where larger ones are not aligned. */
 static inline bool near__may_begin(unsigned kind, uint64_t offset)
 {
 	return (uint32_t)(offset % NEAR__GRANULE) * near__steps[kind] < near__steps[kind];
