@@ -3,16 +3,17 @@
  *
  *     raw block:   guard | canary ... | the program's block | canary
  *
- * The guard says whether the block is in use, how large it is, and who asked for it; it is sealed,
- * so that what is no guard is not taken for one. Its first word is the link of the lists that raw
- * blocks are free in; the seal does not outlive the block. A freed block is filled and waits in a
- * queue; what was written to it until it leaves is noticed then.
+ * The guard says whether the block is in use, how large it is, and who made it, and how; it is
+ * sealed, so that what is no guard is not taken for one. Its first word is the link of the lists
+ * that raw blocks are free in; the seal does not outlive the block. A freed block is filled and
+ * waits in a queue; what was written to it until it leaves is noticed then.
  *
  * Where valgrind or AddressSanitizer listens, they guard the bytes; nothing is filled. */
 #include <errno.h>
 #include <string.h>
 
 #include "conf.h"
+#include "cxx.h"
 #include "fast.h"
 #include "hooks.h"
 #include "spans.h"
@@ -31,9 +32,9 @@
 struct guard {
 	struct guard *next; /* in the queue */
 	uint64_t seal;
-	size_t size; /* of the program's block */
-	size_t before;
-	const void *caller;
+	struct near__told told; /* of the program's block */
+	uint8_t before;         /* the logarithm of how far it is behind the guard */
+	uint8_t maker;
 };
 #define BEFORE 64 /* the guard and a canary */
 _Static_assert(sizeof(struct guard) <= BEFORE - 16, "room for a canary");
@@ -64,16 +65,16 @@ void near__check_fork(near__fork_step *step)
 
 static char *block_of(const struct guard *g)
 {
-	return (char *)g + g->before;
+	return (char *)g + ((size_t)1 << g->before);
 }
 
 static uint64_t seal(const struct guard *g, uint64_t state)
 {
 	uint64_t h = (uintptr_t)g ^ state << 32;
 
-	h = (h ^ g->size) * UINT64_C(0x9e3779b97f4a7c15);
-	h = (h ^ g->before) * UINT64_C(0xd6e8feb86659fd93);
-	return (h ^ (uintptr_t)g->caller) * UINT64_C(0x9e3779b97f4a7c15);
+	h = (h ^ g->told.size) * UINT64_C(0x9e3779b97f4a7c15);
+	h = (h ^ g->before ^ (uint64_t)g->maker << 8) * UINT64_C(0xd6e8feb86659fd93);
+	return (h ^ (uintptr_t)g->told.allocated) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 /* A second thread that frees the same block does not get it. */
@@ -92,7 +93,7 @@ static bool is_sealed(const struct guard *g, uint64_t state)
 
 __attribute__((noreturn)) static void die(const char *what, const struct guard *g, const void *p)
 {
-	near__heap_die_block(what, p, g->size, g->caller);
+	near__heap_die_block(what, p, &g->told);
 }
 
 /* What is said of a pointer that is no block in use, by what was to be done with it. */
@@ -164,7 +165,7 @@ static void put_canaries(struct guard *g)
 	char *p = block_of(g);
 
 	memset(g + 1, CANARY, (size_t)(p - (char *)(g + 1)));
-	memset(p + g->size, CANARY, BEHIND);
+	memset(p + g->told.size, CANARY, BEHIND);
 }
 
 static void look_at_canaries(const struct guard *g)
@@ -173,26 +174,26 @@ static void look_at_canaries(const struct guard *g)
 
 	if (!all_are((const char *)(g + 1), (size_t)(p - (const char *)(g + 1)), CANARY))
 		die("write before a block", g, p);
-	if (!all_are(p + g->size, BEHIND, CANARY))
+	if (!all_are(p + g->told.size, BEHIND, CANARY))
 		die("write behind a block", g, p);
 }
 
 static void prepare(struct guard *g, bool zero)
 {
 	if (tool) {
-		near__tool_alloc(block_of(g), g->size, BEFORE - sizeof(*g), BEHIND, zero);
+		near__tool_alloc(block_of(g), g->told.size, BEFORE - sizeof(*g), BEHIND, zero);
 		return;
 	}
 	put_canaries(g);
 	if (!zero)
-		memset(block_of(g), FRESH, filled(g->size));
+		memset(block_of(g), FRESH, filled(g->told.size));
 }
 
 /* ---- the queue ---- */
 
 static size_t raw_size(const struct guard *g)
 {
-	return g->before + g->size + BEHIND;
+	return ((size_t)1 << g->before) + g->told.size + BEHIND;
 }
 
 /* The memory goes back. */
@@ -202,7 +203,7 @@ static void release(struct guard *g)
 		near__tool_forget(g, raw_size(g));
 	} else {
 		look_at_canaries(g);
-		if (!all_are(block_of(g), filled(g->size), FREED))
+		if (!all_are(block_of(g), filled(g->told.size), FREED))
 			die("write to a freed block", g, block_of(g));
 	}
 	g->seal = 0;
@@ -277,25 +278,55 @@ void *near__check_alloc(size_t align, size_t n, const void *caller, bool *zero)
 		return NULL;
 	*zero = *zero && is_zero;
 	near__tool_forget(g, sizeof(*g));
-	g->size = n;
-	g->before = before;
-	g->caller = caller;
+	g->told = (struct near__told){n, caller, NULL};
+	g->before = (uint8_t)__builtin_ctzl(before);
+	g->maker = NEAR__BY_MALLOC;
 	prepare(g, *zero);
 	__atomic_store_n(&g->seal, seal(g, IN_USE), __ATOMIC_RELEASE);
 	return block_of(g);
 }
 
-void near__check_free(void *p)
+void near__check_made(void *p, enum near__maker maker)
+{
+	struct guard *g = guard_of(p, &to_use);
+
+	g->maker = (uint8_t)maker;
+	__atomic_store_n(&g->seal, seal(g, IN_USE), __ATOMIC_RELEASE);
+}
+
+/* By what it was made, for what is to be done to it. Where the program has some of the operators
+ * itself, the others meet what its own made: as with glibc and libstdc++, that is right. */
+static void compare_makers(const struct guard *g, enum near__maker maker, bool resize,
+			   const void *p)
+{
+	static const char *const words[3][3] = {
+		{NULL, "free of a block from new", "free of a block from new[]"},
+		{"delete of a block from malloc", NULL, "delete of a block from new[]"},
+		{"delete[] of a block from malloc", "delete[] of a block from new", NULL},
+	};
+	const char *what = words[maker][g->maker];
+
+	if (what && near__malloc_conf.mismatch && near__cxx_is_ours())
+		die(resize ? "realloc of a block from new" : what, g, p);
+}
+
+void near__check_free(void *p, size_t n, enum near__maker maker, const void *caller)
 {
 	struct guard *g = guard_of(p, &to_free);
+	struct guard shown = *g;
 
+	shown.told.freed = caller;
+	compare_makers(&shown, maker, false, p);
+	if (n != NEAR__ANY_SIZE && n != g->told.size)
+		die("free with another size than the block's", &shown, p);
 	if (!change_state(g, IN_USE, WAITS))
 		die("double free", g, p);
+	g->told.freed = caller;
 	if (tool) {
-		near__tool_free(p, g->size, BEFORE - sizeof(*g));
+		near__tool_free(p, g->told.size, BEFORE - sizeof(*g));
 	} else {
 		look_at_canaries(g);
-		memset(p, FREED, filled(g->size));
+		memset(p, FREED, filled(g->told.size));
 	}
 	if (raw_size(g) > QUEUED_MAX) {
 		release(g);
@@ -309,26 +340,21 @@ void near__check_free(void *p)
 void *near__check_realloc(void *p, size_t n, const void *caller)
 {
 	const struct guard *g = guard_of(p, &to_use);
+	struct guard shown = *g;
 	bool zero = false;
-	void *q = near__check_alloc(1, n, caller, &zero);
+	void *q;
 
+	shown.told.freed = caller;
+	compare_makers(&shown, NEAR__BY_MALLOC, true, p);
+	q = near__check_alloc(1, n, caller, &zero);
 	if (!q)
 		return NULL;
-	memcpy(q, p, g->size < n ? g->size : n);
-	near__check_free(p);
+	memcpy(q, p, g->told.size < n ? g->told.size : n);
+	near__check_free(p, NEAR__ANY_SIZE, NEAR__BY_MALLOC, caller);
 	return q;
 }
 
 size_t near__check_size(const void *p)
 {
-	return guard_of(p, &to_use)->size;
-}
-
-/* Under valgrind p may be a block of valgrind's own malloc. */
-void near__check_sized(const void *p, size_t n)
-{
-	const struct guard *g = tool ? NULL : guard_of(p, &to_free);
-
-	if (g && g->size != n)
-		die("free with another size than the block's", g, p);
+	return guard_of(p, &to_use)->told.size;
 }

@@ -8,6 +8,8 @@
 static const struct near__setting list[] = {
 	{"malloc_check", "0", FIELD(check), 0},
 	{"malloc_check", "1", FIELD(check), 1},
+	{"malloc_mismatch", "0", FIELD(mismatch), 0},
+	{"malloc_mismatch", "1", FIELD(mismatch), 1},
 	{"malloc_background", "0", FIELD(background), 0},
 	{"malloc_background", "1", FIELD(background), 1},
 	{"malloc_age", NEAR__CONF_NUMBER, FIELD(age_ms), 0},
@@ -24,13 +26,14 @@ static const struct near__settings settings = {
 	.prefixes = near__conf_malloc_prefixes,
 	.prefix_count = sizeof(near__conf_malloc_prefixes) / sizeof(near__conf_malloc_prefixes[0]),
 	.own = 1,
-	.keys = "malloc_check:0|1, malloc_background:0|1, malloc_age:MILLISECONDS, "
-		"malloc_cache:BYTES, malloc_stats:FILE, heap_profile:PREFIX, heap_sample:BYTES, "
-		"heap_signal:NUMBER",
+	.keys = "malloc_check:0|1, malloc_mismatch:0|1, malloc_background:0|1, "
+		"malloc_age:MILLISECONDS, malloc_cache:BYTES, malloc_stats:FILE, "
+		"heap_profile:PREFIX, heap_sample:BYTES, heap_signal:NUMBER",
 };
 
 struct near__malloc_conf near__malloc_conf = {
 	.check = -1,
+	.mismatch = 1,
 	.age_ms = 1000,
 	.cache = (uint64_t)64 << 20,
 	.heap_sample = (uint64_t)512 << 10,

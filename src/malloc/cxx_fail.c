@@ -38,7 +38,8 @@ __attribute__((noreturn)) static void throw_bad_alloc(size_t n, const void *call
 		*(void **)&throw = find(caller, "_ZSt17__throw_bad_allocv");
 	if (throw)
 		throw();
-	near__heap_die_block("no memory for new, and no C++ library to tell", NULL, n, caller);
+	near__heap_die_block("no memory for new, and no C++ library to tell", NULL,
+			     &(struct near__told){n, caller, NULL});
 }
 
 void *near__new_failed(size_t align, size_t n, const void *caller)
@@ -80,8 +81,47 @@ static void *theirs(const char *name, const void *ours, const void *caller)
 	return found && found != ours && same_object(get, found) ? found : NULL;
 }
 
+void *_Znwm(size_t n);
+void *_Znam(size_t n);
+void *_ZnwmSt11align_val_t(size_t n, size_t align);
+void *_ZnamSt11align_val_t(size_t n, size_t align);
 void *_ZnwmRKSt9nothrow_t(size_t n, const void *nothrow);
+void *_ZnamRKSt9nothrow_t(size_t n, const void *nothrow);
 void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t n, size_t align, const void *nothrow);
+void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t n, size_t align, const void *nothrow);
+
+/* False: there is none. */
+static bool try_theirs(size_t align, size_t n, bool array, const void *caller, void **p)
+{
+	static const char nothrow; /* std::nothrow has no content */
+	void *(*plain)(size_t, const void *);
+	void *(*aligned)(size_t, size_t, const void *);
+
+	if (align == 1) {
+		*(void **)&plain =
+			array ? theirs("_ZnamRKSt9nothrow_t", (void *)_ZnamRKSt9nothrow_t, caller)
+			      : theirs("_ZnwmRKSt9nothrow_t", (void *)_ZnwmRKSt9nothrow_t, caller);
+		*p = plain ? plain(n, &nothrow) : NULL;
+		return plain != NULL;
+	}
+	*(void **)&aligned = array ? theirs("_ZnamSt11align_val_tRKSt9nothrow_t",
+					    (void *)_ZnamSt11align_val_tRKSt9nothrow_t, caller)
+				   : theirs("_ZnwmSt11align_val_tRKSt9nothrow_t",
+					    (void *)_ZnwmSt11align_val_tRKSt9nothrow_t, caller);
+	*p = aligned ? aligned(n, align, &nothrow) : NULL;
+	return aligned != NULL;
+}
+
+void *near__new_nothrow_theirs(size_t align, size_t n, bool array, const void *caller)
+{
+	void *p;
+
+	if (try_theirs(align, n, array, caller, &p))
+		return p;
+	if (align == 1)
+		return array ? _Znam(n) : _Znwm(n);
+	return array ? _ZnamSt11align_val_t(n, align) : _ZnwmSt11align_val_t(n, align);
+}
 
 static void *try_without_catch(size_t align, size_t n, const void *caller)
 {
@@ -97,18 +137,9 @@ static void *try_without_catch(size_t align, size_t n, const void *caller)
 
 void *near__new_nothrow_failed(size_t align, size_t n, const void *caller)
 {
-	static const char nothrow; /* std::nothrow has no content */
-	void *(*plain)(size_t, const void *);
-	void *(*aligned)(size_t, size_t, const void *);
+	void *p;
 
 	if (!current_handler(caller))
 		return NULL;
-	*(void **)&plain = theirs("_ZnwmRKSt9nothrow_t", (void *)_ZnwmRKSt9nothrow_t, caller);
-	*(void **)&aligned = theirs("_ZnwmSt11align_val_tRKSt9nothrow_t",
-				    (void *)_ZnwmSt11align_val_tRKSt9nothrow_t, caller);
-	if (align == 1 && plain)
-		return plain(n, &nothrow);
-	if (align != 1 && aligned)
-		return aligned(n, align, &nothrow);
-	return try_without_catch(align, n, caller);
+	return try_theirs(align, n, false, caller, &p) ? p : try_without_catch(align, n, caller);
 }

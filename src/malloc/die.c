@@ -18,7 +18,7 @@ void near__heap_die(const char *what, const void *p)
 	abort();
 }
 
-void near__heap_die_block(const char *what, const void *p, size_t size, const void *caller)
+void near__heap_die_block(const char *what, const void *p, const struct near__told *block)
 {
 	struct near__text line = {.fd = 2};
 
@@ -27,9 +27,13 @@ void near__heap_die_block(const char *what, const void *p, size_t size, const vo
 	near__text_add(&line, ": ");
 	near__text_hex(&line, (uintptr_t)p);
 	near__text_add(&line, " (");
-	near__text_number(&line, size);
+	near__text_number(&line, block->size);
 	near__text_add(&line, " bytes, allocated by ");
-	near__text_hex(&line, (uintptr_t)caller);
+	near__text_hex(&line, (uintptr_t)block->allocated);
+	if (block->freed) {
+		near__text_add(&line, ", freed by ");
+		near__text_hex(&line, (uintptr_t)block->freed);
+	}
 	near__text_add(&line, ")\n");
 	near__text_flush(&line);
 	abort();

@@ -77,7 +77,7 @@ void near__plain_free(void *p)
 __attribute__((noinline)) void near__free_slow(void *p)
 {
 	if (NEAR__UNLIKELY(near__heap.hooks == NEAR__CHECKED) && p)
-		near__check_free(p);
+		near__check_free(p, NEAR__ANY_SIZE, NEAR__BY_MALLOC, NEAR__CALLER);
 	else if (p)
 		near__plain_free(p);
 }

@@ -18,12 +18,13 @@ NEAR__ENTRY void cfree(void *p)
 	free(p);
 }
 
-/* n is what was asked for, says C23. */
-static void free_of_size(void *p, size_t n)
+/* n is what was asked for, says C23. Under valgrind p may be a block of valgrind's own malloc. */
+static __attribute__((noinline)) void free_of_size(void *p, size_t n)
 {
-	if (p && near__heap.hooks == NEAR__CHECKED)
-		near__check_sized(p, n);
-	free(p);
+	if (p && near__heap.hooks == NEAR__CHECKED && near__pages_contain(near__offset_of(p)))
+		near__check_free(p, n, NEAR__BY_MALLOC, NEAR__CALLER);
+	else
+		free(p);
 }
 
 NEAR__ENTRY void free_sized(void *p, size_t n)

@@ -52,18 +52,23 @@ static inline void *near__alloc(size_t n, const void *caller)
 	return near__alloc_fast(n, &p) ? p : near__alloc_slow(n, caller);
 }
 
-static inline void near__free(void *p)
+/* False: go the slow way. */
+static inline bool near__free_fast(void *p)
 {
 	uint64_t offset = near__offset_of(p);
 	unsigned class;
 
-	if (NEAR__LIKELY(offset < near__heap.cid_size)) {
-		class = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
-		if (NEAR__LIKELY(near__may_begin(class, offset)) &&
-		    NEAR__LIKELY(near__push_by_cid(near__entry_of(class), p, offset)))
-			return;
-	}
-	near__free_slow(p);
+	if (NEAR__UNLIKELY(offset >= near__heap.cid_size))
+		return false;
+	class = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
+	return NEAR__LIKELY(near__may_begin(class, offset)) &&
+	       NEAR__LIKELY(near__push_by_cid(near__entry_of(class), p, offset));
+}
+
+static inline void near__free(void *p)
+{
+	if (!near__free_fast(p))
+		near__free_slow(p);
 }
 
 #endif

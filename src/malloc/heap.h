@@ -73,8 +73,12 @@ static inline uint64_t near__offset_of(const void *p)
 
 /* die.c: one line that names the block, then abort. */
 __attribute__((noreturn, cold)) void near__heap_die(const char *what, const void *p);
+struct near__told {
+	size_t size;
+	const void *allocated, *freed; /* by whom; NULL: nobody */
+};
 __attribute__((noreturn, cold)) void near__heap_die_block(const char *what, const void *p,
-							  size_t size, const void *caller);
+							  const struct near__told *block);
 
 /* Takes the first block off *list, which is not empty. Its link is cleared: a block in use has
  * none. */
@@ -95,8 +99,8 @@ static inline void near__list_put(uint64_t *list, void *p)
 	*list = near__offset_of(p);
 }
 
-/* Whether a block may begin at this offset, in a granule of this kind: not inside one of up to 2 KiB,
- * nor where larger ones are not aligned. */
+/* Whether a block may begin at this offset, in a granule of this kind: never inside of one of up to
+ * 2 KiB, nor where larger ones are not aligned. */
 static inline bool near__may_begin(unsigned kind, uint64_t offset)
 {
 	return (uint32_t)(offset % NEAR__GRANULE) * near__steps[kind] < near__steps[kind];

@@ -16,13 +16,18 @@
 void near__check_init(void);
 void near__profile_init(void);
 
+/* What makes blocks; each has its own that frees them. */
+enum near__maker { NEAR__BY_MALLOC, NEAR__BY_NEW, NEAR__BY_NEW_ARRAY };
+#define NEAR__ANY_SIZE SIZE_MAX
+
 /* *zero: whether a block that is all zero is wanted; then, whether it is one. NULL: errno is
  * set. */
 void *near__check_alloc(size_t align, size_t n, const void *caller, bool *zero);
-void near__check_free(void *p);
+void near__check_made(void *p, enum near__maker maker); /* by malloc, if nothing else is said */
+/* n: the size that the caller says; p is freed by what goes with `maker`. */
+void near__check_free(void *p, size_t n, enum near__maker maker, const void *caller);
 void *near__check_realloc(void *p, size_t n, const void *caller);
 size_t near__check_size(const void *p); /* what was asked for */
-void near__check_sized(const void *p, size_t n);
 void near__check_fork(near__fork_step *step);
 
 void *near__profile_alloc(size_t align, size_t n, const void *caller, bool *zero);

@@ -4,15 +4,14 @@
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 void free_sized(void *p, size_t n);
+void valid(void); /* valid.c */
 
 /* No compiler may know what the calls do, nor leave them out. */
 static void *(*volatile do_malloc)(size_t) = malloc;
@@ -20,13 +19,21 @@ static void *(*volatile do_realloc)(void *, size_t) = realloc;
 static void (*volatile do_free)(void *) = free;
 static size_t (*volatile do_size)(void *) = malloc_usable_size;
 
+static void (*current)(void); /* the case */
+
+static void say(const void *p, const void *by)
+{
+	printf("%#lx by %#lx in %#lx\n", (unsigned long)p, (unsigned long)by,
+	       (unsigned long)current);
+	fflush(stdout);
+}
+
 /* The allocations that the lines on standard error tell of are made here. */
 static __attribute__((noinline)) char *make(size_t n)
 {
 	char *p = do_malloc(n);
 
-	printf("%#lx by %#lx\n", (unsigned long)p, (unsigned long)make);
-	fflush(stdout);
+	say(p, make);
 	return p;
 }
 
@@ -36,8 +43,7 @@ static __attribute__((noinline)) char *make_aligned(size_t align, size_t n)
 
 	if (posix_memalign(&p, align, n))
 		abort();
-	printf("%#lx by %#lx\n", (unsigned long)p, (unsigned long)make_aligned);
-	fflush(stdout);
+	say(p, make_aligned);
 	return p;
 }
 
@@ -256,88 +262,55 @@ static void wrong_size(void)
 	free_sized(p, 96);
 }
 
-/* ---- nothing wrong ---- */
+/* ---- C++, by the names of its operators in the ABI ---- */
 
-#define SLOTS 256
-static char *shared[SLOTS];
-static uint32_t lengths[SLOTS];
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+void *_Znwm(size_t n);
+void *_Znam(size_t n);
+void _ZdlPv(void *p);
+void _ZdlPvm(void *p, size_t n);
+void _ZdaPv(void *p);
 
-static char *any_block(uint32_t r, size_t n)
+static __attribute__((noinline)) char *make_by(void *(*new)(size_t), size_t n)
 {
-	void *p = NULL;
+	char *p = new (n);
 
-	switch (r % 4) {
-	case 0:
-		return calloc(1, n);
-	case 1:
-		return posix_memalign(&p, (size_t)16 << r / 4 % 8, n) ? NULL : p;
-	case 2:
-		p = malloc(n / 2 + 1);
-		return realloc(p, n);
-	default:
-		return malloc(n);
-	}
+	say(p, make_by);
+	return p;
 }
 
-/* Blocks wander between threads; each has its length in all of its bytes. */
-static void exchange(uint32_t r)
+static void free_of_new(void)
 {
-	size_t n = r % 50 ? r % 700 + 4 : r % 100000 + 4, slot = r / 7 % SLOTS;
-	char *p = any_block(r / 3, n), *old;
-	uint32_t had;
-
-	if (!p || do_size(p) < n)
-		abort();
-	memset(p, (int)(n & 0x7f), n);
-	pthread_mutex_lock(&lock);
-	old = shared[slot];
-	had = lengths[slot];
-	shared[slot] = p;
-	lengths[slot] = (uint32_t)n;
-	pthread_mutex_unlock(&lock);
-	for (uint32_t i = 0; old && i < had; i++)
-		if (old[i] != (char)(had & 0x7f))
-			abort();
-	free(old);
+	do_free(make_by(_Znwm, 100));
 }
 
-static void *run(void *arg)
+static void free_of_new_array(void)
 {
-	uint64_t state = (uintptr_t)arg;
-
-	for (int i = 0; i < 10000; i++) {
-		state = state * 6364136223846793005u + 1442695040888963407u;
-		exchange((uint32_t)(state >> 33));
-	}
-	return NULL;
+	do_free(make_by(_Znam, 100));
 }
 
-static void valid(void)
+static void delete_of_malloc(void)
 {
-	pthread_t threads[4];
-	int status = 0;
-	pid_t child;
+	_ZdlPv(make(100));
+}
 
-	for (uintptr_t i = 0; i < 4; i++)
-		if (pthread_create(&threads[i], NULL, run, (void *)(i + 1)))
-			abort();
-	for (int i = 0; i < 20; i++) {
-		child = fork();
-		if (child == 0) {
-			free(strdup("child"));
-			do_free(do_malloc(300000));
-			_exit(0);
-		}
-		if (child < 0 || waitpid(child, &status, 0) != child || status)
-			abort();
-	}
-	for (int i = 0; i < 4; i++)
-		pthread_join(threads[i], NULL);
-	for (size_t i = 0; i < SLOTS; i++)
-		free(shared[i]);
-	malloc_trim(0);
-	puts("done");
+static void delete_of_new_array(void)
+{
+	_ZdlPv(make_by(_Znam, 100));
+}
+
+static void delete_array_of_new(void)
+{
+	_ZdaPv(make_by(_Znwm, 100));
+}
+
+static void realloc_of_new(void)
+{
+	do_realloc(make_by(_Znwm, 100), 200);
+}
+
+static void wrong_delete_size(void)
+{
+	_ZdlPvm(make_by(_Znwm, 100), 104);
 }
 
 static const struct {
@@ -370,6 +343,13 @@ static const struct {
 	{"size_after_free", size_after_free},
 	{"inside", inside},
 	{"wrong_size", wrong_size},
+	{"free_of_new", free_of_new},
+	{"free_of_new_array", free_of_new_array},
+	{"delete_of_malloc", delete_of_malloc},
+	{"delete_of_new_array", delete_of_new_array},
+	{"delete_array_of_new", delete_array_of_new},
+	{"realloc_of_new", realloc_of_new},
+	{"wrong_delete_size", wrong_delete_size},
 	{"valid", valid},
 };
 
@@ -380,7 +360,8 @@ int main(int argc, char **argv)
 	setrlimit(RLIMIT_CORE, &none);
 	for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (strcmp(argv[1], cases[i].name) == 0) {
-			cases[i].run();
+			current = cases[i].run;
+			current();
 			return 0;
 		}
 	return 2;
