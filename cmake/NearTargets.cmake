@@ -31,7 +31,8 @@ endfunction()
 # near_add_library(name alias [ON_CORE] source...): shared as nearcpu::<alias>, static as
 # nearcpu::<alias>_static, both from the same position-independent objects. The symbols of the
 # shared one are those of packaging/lib<name>.map. It stays mapped after dlclose: threads hold
-# pointers into it. ON_CORE: the shared one contains the core, the static one needs it.
+# pointers into it. ON_CORE: the shared one contains what it needs of the core, the static one
+# needs it.
 function(near_add_library name alias)
   cmake_parse_arguments(PARSE_ARGV 2 arg "ON_CORE" "" "")
   add_library(${name}_objects OBJECT ${arg_UNPARSED_ARGUMENTS})
@@ -88,11 +89,28 @@ function(near_add_static name on_core)
   target_link_libraries(${name}_static INTERFACE nearcpu_static)
 endfunction()
 
+# The core as an archive, out of which a linker takes the files that something refers to. Not
+# installed.
+function(near_add_inner_core)
+  if(NOT TARGET nearcpu_inner)
+    add_library(nearcpu_inner STATIC EXCLUDE_FROM_ALL $<TARGET_OBJECTS:nearcpu_objects>)
+    set_target_properties(nearcpu_inner PROPERTIES LINKER_LANGUAGE C)
+  endif()
+endfunction()
+
+# near_compile_small(source...): rarely run, and smaller than fast. A small library matters to small
+# programs: what the kernel maps around the pages that they touch counts as theirs.
+function(near_compile_small)
+  set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS
+    "$<$<CONFIG:Release,RelWithDebInfo>:-Os>")
+endfunction()
+
 function(near_add_shared name on_core)
   set(map "${PROJECT_SOURCE_DIR}/packaging/lib${name}.map")
   add_library(${name} SHARED $<TARGET_OBJECTS:${name}_objects>)
   if(on_core)
-    target_sources(${name} PRIVATE $<TARGET_OBJECTS:nearcpu_objects>)
+    near_add_inner_core()
+    target_link_libraries(${name} PRIVATE nearcpu_inner)
   endif()
   near_library_interface(${name} INTERFACE)
   set_target_properties(${name} PROPERTIES

@@ -68,7 +68,7 @@ struct near__process {
 	bool has_cid, has_node;
 	unsigned feature_size, feature_align, membarrier;
 	unsigned exit_key; /* pthread key of threads that this library registered */
-	bool has_exit_key;
+	bool has_exit_key, libc_registers;
 	uint32_t hint; /* enum near__hint_source */
 	uint64_t reserved;
 	uint32_t forks;           /* between this process and the one that decided */
@@ -88,6 +88,9 @@ bool near__process_init(void);
 
 /* Makes this thread live if it can be. */
 bool near__thread_live(void);
+
+/* Whether the C library does it for its threads. */
+bool near__thread_libc_registers(void);
 
 /* The pthread key whose destructor ends the registrations that this library made. */
 int near__thread_exit_key(unsigned *key);
@@ -131,6 +134,10 @@ static inline void *near__fallback(void *p)
 		return near_percpu_fallback(p);
 	return (char *)p + offset;
 }
+
+/* near_percpu_alloc for an object that is there for good, in an arena of its own: it begins behind
+ * the state word, aligned to a cache line, so that slots share no page for its sake alone. */
+int near__percpu_alloc_whole(void **out, size_t size);
 
 /* membarrier(PRIVATE_EXPEDITED_RSEQ): when it returns, every sequence of the process that had begun
  * before the call has committed or been aborted. */

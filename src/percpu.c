@@ -91,6 +91,14 @@ static void keep_on_node(void *start, unsigned slot)
 		near__topology_prefer(start, STRIDE, node);
 }
 
+static bool make_writable(struct near__arena *a, unsigned slot)
+{
+	if (mprotect(state_of(a, slot), STRIDE, PROT_READ | PROT_WRITE))
+		return false;
+	__atomic_fetch_or(&a->used[slot / 64], (uint64_t)1 << slot % 64, __ATOMIC_RELEASE);
+	return true;
+}
+
 /* Opening a slot. The bit in `used` is set before the state word: who sees the word open, changes
  * the slot and tells a reader by release and acquire, has that reader see the bit as well. (All
  * three architectures make a store visible to all other CPUs at once, so that this holds although
@@ -104,11 +112,10 @@ static bool open_slot(struct near__arena *a, unsigned slot, uint32_t state)
 	if (__atomic_load_n(word, __ATOMIC_ACQUIRE) == state)
 		return true;
 	keep_on_node(word, slot);
-	if (mprotect(word, STRIDE, PROT_READ | PROT_WRITE)) {
+	if (!make_writable(a, slot)) {
 		errno = saved;
 		return false;
 	}
-	__atomic_fetch_or(&a->used[slot / 64], (uint64_t)1 << slot % 64, __ATOMIC_RELEASE);
 	__atomic_store_n(word, state, __ATOMIC_RELEASE);
 	return true;
 }
@@ -138,7 +145,7 @@ static size_t header_need(unsigned class, unsigned slots)
 }
 
 /* Reserves address space for all slots; the first fallback slot is made writable here, since an
- * operation that finds no other must not fail. */
+ * operation that finds no other must not fail. It is opened when it is used: that takes a page. */
 static int create_arena(struct near__arena **out, unsigned class)
 {
 	unsigned slots = near__first_fallback() + near__process.cpus;
@@ -165,13 +172,26 @@ static int create_arena(struct near__arena **out, unsigned class)
 		return -ENOMEM;
 	}
 	prepare_header(a, class, slots);
-	if (!open_slot(a, near__first_fallback(), NEAR__OPEN_FALLBACK)) {
+	if (!make_writable(a, near__first_fallback())) {
 		munmap(a, need);
 		return -ENOMEM;
 	}
 	__atomic_fetch_add(&near__process.reserved, need, __ATOMIC_RELAXED);
 	*out = a;
 	return 0;
+}
+
+int near__percpu_alloc_whole(void **out, size_t size)
+{
+	int r = size > STRIDE - STATE_SIZE ? -E2BIG : 0, saved = errno;
+	struct near__arena *a;
+
+	if (r == 0)
+		r = near__process_init() ? create_arena(&a, NEAR__CLASSES - 1) : -EDEADLK;
+	if (r == 0)
+		*out = base_of(a) + STATE_SIZE;
+	errno = saved;
+	return r;
 }
 
 /* Takes a free object: its index, or NOTHING. Acquire pairs with the release in near_percpu_free:

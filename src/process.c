@@ -60,7 +60,7 @@ static unsigned kernel_version(void)
 	unsigned part[3] = {0, 0, 0};
 	const char *p = u.release;
 
-	if (uname(&u))
+	if (syscall(SYS_uname, &u))
 		return 0;
 	for (int i = 0; i < 3 && *p >= '0' && *p <= '9'; i++) {
 		while (*p >= '0' && *p <= '9')
@@ -176,7 +176,9 @@ static void decide(struct near__process *p)
 	near__dead.cpu_id = p->cpus;
 	near__dead.mm_cid = p->slots;
 	p->hint = near__hint_choose(p->cpus);
-	p->has_exit_key = p->usable && near__thread_exit_key(&p->exit_key) == 0;
+	p->libc_registers = near__thread_libc_registers();
+	p->has_exit_key = p->usable && !p->libc_registers &&
+			  near__thread_exit_key(&p->exit_key) == 0;
 }
 
 /* Before the first decision: a child would wait for ever for a thread that decides, and that it

@@ -68,6 +68,11 @@ static struct near__area *libc_area(void)
 	return (int32_t) * (volatile uint32_t *)&area->cpu_id >= 0 ? area : NULL;
 }
 
+bool near__thread_libc_registers(void)
+{
+	return libc_area() != NULL;
+}
+
 static struct near__area *own_area(void)
 {
 	uintptr_t end = (uintptr_t)own_space + OWN_ALIGN - 1;
@@ -215,7 +220,7 @@ static const char *why_dead(void)
 		return near__process.why;
 	if (near__self.state == NEAR__VFORKED)
 		return "this is the child of a vfork";
-	if (!near__process.has_exit_key)
+	if (!near__process.has_exit_key && !near__process.libc_registers)
 		return "no pthread key was left, which would end the registration at thread exit";
 	if (refusal == -EINVAL)
 		return "somebody else holds this thread's registration "

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../place.h"
+
 /* Classes are numbered from 1. 0 is none. */
 #define NEAR__SIZES 46
 #define NEAR__SMALL_MAX ((size_t)32768)
@@ -21,7 +23,7 @@ struct near__size {
 	uint8_t granules;    /* of a span */
 	uint8_t batch;       /* blocks that move between the layers at once: 16 KiB, at most 128 */
 };
-extern const struct near__size near__sizes[NEAR__SIZES + 1];
+extern const struct near__size near__sizes[NEAR__SIZES + 1] NEAR__READ_EARLY;
 
 /* Granules are of a class, or of something else, numbered behind these: heap.h. */
 #define NEAR__KINDS (NEAR__SIZES + 4)
@@ -29,7 +31,7 @@ extern const struct near__size near__sizes[NEAR__SIZES + 1];
 /* 2^32 / the distance of places in a granule where blocks may begin; 0: they are not of a class. A
  * place is one of these if its product with that wraps to less than that: Lemire, Kaser and Kurz,
  * "Faster remainder by direct computation", 2019. */
-extern const uint32_t near__steps[NEAR__KINDS];
+extern const uint32_t near__steps[NEAR__KINDS] NEAR__READ_EARLY;
 
 /* The class of n, 1 to NEAR__SMALL_MAX, computed. */
 static inline unsigned near__class_above_128(size_t n)

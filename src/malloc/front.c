@@ -225,6 +225,6 @@ void near__front_init(void)
 {
 	void *p;
 
-	if (near__process.usable && near_percpu_alloc(&p, sizeof(struct near__front), 64) == 0)
+	if (near__process.usable && near__percpu_alloc_whole(&p, sizeof(struct near__front)) == 0)
 		near__heap.front = p;
 }

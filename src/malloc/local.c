@@ -69,7 +69,7 @@ static struct local *start(void)
 	uint32_t number;
 
 	mine = &shared;
-	if (near__heap.front || !has_key)
+	if (!has_key)
 		return mine;
 	near_lock_lock(&lock);
 	number = spare;
@@ -160,7 +160,8 @@ void near__local_free(unsigned class, void *p)
 
 void near__local_init(void)
 {
-	has_key = pthread_key_create(&key, at_thread_exit) == 0;
+	if (!near__heap.front) /* a program has few keys */
+		has_key = pthread_key_create(&key, at_thread_exit) == 0;
 }
 
 static void add_stats(struct near__local_stats *sum, const struct near__local_stats *of)
