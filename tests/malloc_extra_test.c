@@ -7,6 +7,9 @@
 
 #include "unit.h"
 
+#include "malloc/conf.h"
+#include "malloc/heap.h"
+
 void cfree(void *p);
 void free_sized(void *p, size_t n);
 void free_aligned_sized(void *p, size_t align, size_t n);
@@ -16,6 +19,7 @@ size_t malloc_good_size(size_t n);
 
 /* No compiler may know what a block is. */
 static void *(*volatile get)(size_t) = malloc;
+static void (*volatile put)(void *) = free;
 static volatile size_t sizes[] = {0,    1,    8,     9,     16,    17,      100,    1024,
 				  1025, 4097, 32768, 32769, 49152, 1000000, 5000000};
 
@@ -107,6 +111,61 @@ static void sized_frees_free(void **state)
 	cfree(NULL);
 }
 
+#if defined(__GLIBC__)
+static unsigned count_of(const volatile unsigned char *p, size_t n, int byte)
+{
+	unsigned count = 0;
+
+	for (size_t i = 0; i < n; i++)
+		count += p[i] == byte;
+	return count;
+}
+
+/* The link of a free block takes 8 bytes. */
+static void options_fill_blocks(void **state)
+{
+	volatile unsigned char *p;
+
+	(void)state;
+	assert_int_equal(mallopt(M_PERTURB, 0x37), 1);
+	if (is_checked()) /* which fills them its own way */
+		skip();
+	for (size_t i = 1; i < LENGTH(sizes); i++) {
+		size_t n = sizes[i];
+
+		p = get(n);
+		assert_int_equal(count_of(p, n, 0xc8), n < 4 << 20 ? n : 4 << 20);
+		put((void *)p);
+		if (n <= 1024)
+			assert_int_equal(count_of(p + 8, n < 8 ? 0 : n - 8, 0x37),
+					 n < 8 ? 0 : n - 8);
+		p = calloc(1, n);
+		assert_int_equal(count_of(p, n, 0), n);
+		memset((void *)p, 1, n);
+		p = realloc((void *)p, 2 * n);
+		assert_int_equal(count_of(p, n, 1), n);
+		put((void *)p);
+	}
+	assert_int_equal(mallopt(M_PERTURB, 0), 1);
+	p = calloc(1, 100);
+	put((void *)p);
+	assert_int_equal(count_of(p + 8, 92, 0), 92);
+}
+
+static void options_keep_memory(void **state)
+{
+	uint64_t age_ms = near__malloc_conf.age_ms;
+
+	(void)state;
+	near__malloc_conf.age_ms = 0;
+	assert_int_equal(mallopt(M_TRIM_THRESHOLD, -1), 1);
+	free(memset(get((size_t)8 << 20), 1, (size_t)8 << 20));
+	assert_int_equal(near__pages_purge(near__malloc_conf.age_ms, SIZE_MAX), 0);
+	assert_true(near__pages_purge(0, SIZE_MAX) > 0);
+	near__malloc_conf.age_ms = age_ms;
+}
+#endif
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -114,6 +173,10 @@ int main(void)
 		cmocka_unit_test(an_aligned_size_becomes_what_is_usable),
 		cmocka_unit_test(too_much_becomes_nothing),
 		cmocka_unit_test(sized_frees_free),
+#if defined(__GLIBC__)
+		cmocka_unit_test(options_fill_blocks),
+		cmocka_unit_test(options_keep_memory),
+#endif
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -78,6 +78,8 @@ __attribute__((noinline)) void near__free_slow(void *p)
 {
 	if (NEAR__UNLIKELY(near__heap.hooks == NEAR__CHECKED) && p)
 		near__check_free(p, NEAR__ANY_SIZE, NEAR__BY_MALLOC, NEAR__CALLER);
+	else if (NEAR__UNLIKELY(near__heap.hooks == NEAR__PERTURBED) && p)
+		near__perturbed_free(p);
 	else if (p)
 		near__plain_free(p);
 }
@@ -166,7 +168,7 @@ static void *resize(void *p, size_t n, const void *caller)
 		near__free(p);
 		return NULL;
 	}
-	if (NEAR__UNLIKELY(near__heap.hooks))
+	if (NEAR__UNLIKELY(near__heap.hooks) && near__heap.hooks != NEAR__PERTURBED)
 		return near__hooked_realloc(p, n, caller);
 	had = near__usable_size(p);
 	if (had > NEAR__SMALL_MAX && n > NEAR__SMALL_MAX) {

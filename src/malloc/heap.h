@@ -50,7 +50,7 @@ struct near__heap {
 	struct near__range meta;
 };
 extern struct near__heap near__heap __attribute__((visibility("hidden")));
-enum near__hooks { NEAR__UNHOOKED, NEAR__CHECKED, NEAR__PROFILED };
+enum near__hooks { NEAR__UNHOOKED, NEAR__CHECKED, NEAR__PROFILED, NEAR__PERTURBED };
 
 /* A list of free blocks is the offset of its first block in the heap. A block's link is the offset
  * behind it, and NEAR__MARK: what a program writes to a block after it was freed is no link.

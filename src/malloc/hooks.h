@@ -5,6 +5,7 @@
  *     NEAR__CHECKED   all calls. check.c: canaries, filling, quarantine; valgrind and
  *                     AddressSanitizer are told
  *     NEAR__PROFILED  allocations, and frees of the sampled. profile.c
+ *     NEAR__PERTURBED all calls: mallopt's M_PERTURB. options.c
  *
  * `caller` is the address that the program's call returns to. */
 #ifndef NEARCPU_MALLOC_HOOKS_H
@@ -37,8 +38,13 @@ void near__profile_free(void *p);
 size_t near__profile_size(const void *p);
 void near__profile_fork(near__fork_step *step);
 
+void *near__perturbed_alloc(size_t align, size_t n, bool *zero);
+void near__perturbed_free(void *p);
+
 static inline void *near__hooked_alloc(size_t align, size_t n, const void *caller, bool *zero)
 {
+	if (near__heap.hooks == NEAR__PERTURBED)
+		return near__perturbed_alloc(align, n, zero);
 	return near__heap.hooks == NEAR__CHECKED ? near__check_alloc(align, n, caller, zero)
 						 : near__profile_alloc(align, n, caller, zero);
 }

@@ -75,7 +75,8 @@ unsigned near__node_now(void)
  * no use, as there are gaps below it. */
 static void set_limits(struct near__heap *h, size_t end)
 {
-	bool sequences = h->front && h->hooks != NEAR__CHECKED, by_cid = near__process.general == 0;
+	bool by_cid = near__process.general == 0;
+	bool sequences = h->front && h->hooks != NEAR__CHECKED && h->hooks != NEAR__PERTURBED;
 	size_t size = !sequences ? 0 : h->nodes > 1 ? h->size : end;
 	size_t limit = sequences && h->hooks == NEAR__UNHOOKED ? NEAR__TABLE_MAX + 1 : 0;
 

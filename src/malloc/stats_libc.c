@@ -207,15 +207,3 @@ NEAR__ENTRY int malloc_info(int options, FILE *fp)
 	near__out_end(&o);
 	return 0;
 }
-
-#ifndef M_MXFAST
-#define M_MXFAST 1
-#endif
-
-/* What glibc's own answer is. Nothing here has such thresholds. */
-NEAR__ENTRY int mallopt(int param, int val)
-{
-	if (param == M_MXFAST)
-		return val >= 0 && val <= (int)(80 * sizeof(size_t) / 4);
-	return 1;
-}

@@ -287,6 +287,16 @@ static void tell_pages(void)
 	}
 }
 
+static void tell_options(void)
+{
+	static const int values[] = {0, 1, 160, 161, -1, 1 << 26};
+
+	for (int param = -9; param <= 2; param++)
+		for (size_t i = 0; i < LENGTH(values) && param != M_PERTURB; i++)
+			printf("mallopt(%d, %d): %d\n", param, values[i],
+			       mallopt(param, values[i]));
+}
+
 /* Takes blocks of n bytes until there are no more, gives them back, and takes one again. The
  * caller has limited the address space; `first`: nobody used it up before. */
 static void exhaust(size_t n, int first)
@@ -327,6 +337,7 @@ int main(int argc, char **argv)
 	tell_reallocarray();
 	tell_aligned();
 	tell_pages();
+	tell_options();
 	printf("malloc_usable_size(NULL): %zu\n", malloc_usable_size(NULL));
 	return 0;
 }
