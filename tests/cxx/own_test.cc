@@ -20,7 +20,13 @@ bool fails;
 
 } // namespace
 
-void *operator new(size_t n)
+/* That not all of them are there is the point. */
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wsized-deallocation"
+#endif
+
+/* Not inline: compilers believe that a block begins where new says. */
+__attribute__((noinline)) void *operator new(size_t n)
 {
 	auto *p = fails ? nullptr : static_cast<size_t *>(std::malloc(n + header));
 
@@ -31,7 +37,7 @@ void *operator new(size_t n)
 	return reinterpret_cast<char *>(p) + header;
 }
 
-void operator delete(void *block) noexcept
+__attribute__((noinline)) void operator delete(void *block) noexcept
 {
 	auto *p = reinterpret_cast<size_t *>(static_cast<char *>(block) - header);
 
