@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/* Limits that the system sets: a memory cgroup, and no overcommit.
+ *
+ * A group's limit refuses no memory: the kernel ends who touches more. So a program that never has
+ * more than the limit must live, whatever sizes it goes through: what it freed serves what it asks
+ * for next. Without overcommit malloc returns NULL, and goes on when there is memory again.
+ *
+ * usage: malloc_limits_test [--machine]
+ *   --machine   the machine is the test's own: its settings may be changed */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#define MB ((size_t)1 << 20)
+#define LIMIT (64 * MB)
+#define HELD (20 * MB) /* by each thread */
+#define WORK "--work"
+
+static bool own_machine;
+
+/* ---- files of the kernel ---- */
+
+static bool write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool done = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return done;
+}
+
+static bool write_number(const char *dir, const char *name, unsigned long long n)
+{
+	char path[256], text[32];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	snprintf(text, sizeof(text), "%llu", n);
+	return write_file(path, text);
+}
+
+static unsigned long long read_number(const char *path, const char *name)
+{
+	unsigned long long n = 0;
+	char line[256];
+	FILE *f = fopen(path, "re");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (strncmp(line, name, strlen(name)) == 0)
+			n = strtoull(line + strlen(name), NULL, 10);
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* ---- a group ---- */
+
+struct kind {
+	const char *root, *limit, *swap;
+};
+static const struct kind kinds[] = {
+	{"/sys/fs/cgroup", "memory.max", "memory.swap.max"},
+	{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"},
+	{"/tmp/malloc-limits", "memory.max", "memory.swap.max"},
+};
+
+static void mount_groups(void)
+{
+	const char *root = kinds[2].root;
+	char path[256];
+
+	mkdir(root, 0700);
+	if (mount("cgroup2", root, "cgroup2", 0, NULL))
+		return;
+	snprintf(path, sizeof(path), "%s/cgroup.subtree_control", root);
+	write_file(path, "+memory");
+}
+
+/* Makes a group of `limit` bytes. NULL: the machine does not let us. */
+static const struct kind *make_group(char dir[128], size_t limit)
+{
+	for (size_t i = 0; i < LENGTH(kinds); i++) {
+		const struct kind *k = &kinds[i];
+
+		snprintf(dir, 128, "%s/nearcpu-test-%d", k->root, getpid());
+		if (mkdir(dir, 0755))
+			continue;
+		if (write_number(dir, k->limit, limit)) {
+			write_number(dir, k->swap, k == &kinds[1] ? limit : 0);
+			return k;
+		}
+		rmdir(dir);
+	}
+	return NULL;
+}
+
+/* Takes HELD bytes in blocks of n, uses them, and frees them. */
+static void go_through(size_t n)
+{
+	void **last = NULL, **p;
+
+	for (size_t held = 0; held < HELD; held += n + 8) {
+		p = malloc(n);
+		CHECK(p);
+		memset(p, 1, n);
+		*p = last;
+		last = p;
+	}
+	while (last) {
+		p = *last;
+		free(last);
+		last = p;
+	}
+}
+
+static void *work(void *unused)
+{
+	static const size_t sizes[] = {24,   100,   500,    1000,    3000,   20000,
+				       9000, 40000, 300000, 3000000, 100000, 64};
+
+	for (unsigned round = 0; round < 3; round++)
+		for (size_t i = 0; i < LENGTH(sizes); i++)
+			go_through(sizes[i]);
+	return unused;
+}
+
+/* Everything that the process has counts, since it began in the group. */
+static int work_in_group(void)
+{
+	pthread_t threads[2];
+
+	for (size_t i = 0; i < LENGTH(threads); i++)
+		threads[i] = unit_start(work, NULL);
+	for (size_t i = 0; i < LENGTH(threads); i++)
+		unit_join(threads[i]);
+	return 0;
+}
+
+static void enter_and_work(void *dir)
+{
+	CHECK(write_number(dir, "cgroup.procs", (unsigned long long)getpid()));
+	execl("/proc/self/exe", "malloc_limits_test", WORK, (char *)NULL);
+	_exit(9);
+}
+
+static void lives_in_a_group(void **state)
+{
+	char dir[128];
+	int signal = 0, status;
+
+	(void)state;
+	if (unit_emulated())
+		skip();
+	if (own_machine)
+		mount_groups();
+	if (!make_group(dir, LIMIT)) {
+		print_message("no memory cgroup can be made here\n");
+		skip();
+	}
+	status = unit_wait(unit_fork(enter_and_work, dir), &signal);
+	while (rmdir(dir) && errno == EBUSY) /* until the kernel has forgotten it */
+		usleep(10000);
+	assert_int_equal(signal, 0);
+	assert_int_equal(status, 0);
+}
+
+/* ---- no overcommit ---- */
+
+#define VM "/proc/sys/vm"
+
+/* The kernel leaves others a part of it. */
+static void limit_commitment(size_t more)
+{
+	unsigned long long now = read_number("/proc/meminfo", "Committed_AS:");
+	unsigned long long kept = 0;
+	FILE *f = fopen(VM "/user_reserve_kbytes", "re");
+
+	CHECK(f && fscanf(f, "%llu", &kept) == 1 && now);
+	fclose(f);
+	CHECK(write_number(VM, "overcommit_kbytes", now + kept + more / 1024));
+	CHECK(write_file(VM "/overcommit_memory", "2"));
+}
+
+static size_t exhaust(size_t size)
+{
+	void **last = NULL, **p;
+	size_t count = 0;
+
+	errno = 0;
+	for (; (p = malloc(size)); count++) {
+		*p = last;
+		last = p;
+	}
+	CHECK(errno == ENOMEM && count);
+	errno = 0;
+	CHECK(!realloc(last, 4096 * MB) && errno == ENOMEM);
+	while (last) {
+		p = *last;
+		free(last);
+		last = p;
+	}
+	return count;
+}
+
+static void exhaust_all(void *unused)
+{
+	static const size_t sizes[] = {MB, 24, 20000, 1000};
+	size_t first;
+
+	(void)unused;
+	for (size_t i = 0; i < LENGTH(sizes); i++) {
+		first = exhaust(sizes[i]);
+		CHECK(exhaust(sizes[i]) >= first / 2);
+	}
+}
+
+static void without_overcommit(void **state)
+{
+	int status;
+
+	(void)state;
+	if (!own_machine) {
+		print_message("it would change a setting of the whole machine\n");
+		skip();
+	}
+	free(malloc(1));
+	limit_commitment(24 * MB);
+	status = unit_wait(unit_fork(exhaust_all, NULL), NULL);
+	CHECK(write_file(VM "/overcommit_memory", "0"));
+	assert_int_equal(status, 0);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(lives_in_a_group),
+		cmocka_unit_test(without_overcommit),
+	};
+
+	if (argc == 2 && strcmp(argv[1], WORK) == 0)
+		return work_in_group();
+	own_machine = argc == 2 && strcmp(argv[1], "--machine") == 0;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
