@@ -22,8 +22,8 @@ struct ops_objects {
 	struct near_counter counter;
 	struct near_stack stack;
 	struct near_refcount refcount;
-	struct near_shared shared;
-	uint64_t *peak; /* of the example */
+	struct near_shared shared, untouched; /* the second is what the first is made from */
+	uint64_t *peak;                       /* of the example */
 	struct near_stack_node nodes[OPS_NODES];
 	int64_t bias; /* what refcount.exact holds besides the count */
 	unsigned released;
