@@ -199,11 +199,11 @@ static void *read_cid(void *arg)
 	pthread_barrier_wait(r->barrier);
 	before = switches();
 	__atomic_add_fetch(&at_gate, 1, __ATOMIC_ACQ_REL);
-	for (int i = 0; __atomic_load_n(&at_gate, __ATOMIC_ACQUIRE) % 2 && i < 10000000; i++)
+	for (int i = 0; __atomic_load_n(&at_gate, __ATOMIC_ACQUIRE) < 2 && i < 10000000; i++)
 		;
 	r->cid = near_cid();
 	__atomic_add_fetch(&at_gate, 1, __ATOMIC_ACQ_REL);
-	for (int i = 0; __atomic_load_n(&at_gate, __ATOMIC_ACQUIRE) % 4 && i < 10000000; i++)
+	for (int i = 0; __atomic_load_n(&at_gate, __ATOMIC_ACQUIRE) < 4 && i < 10000000; i++)
 		;
 	r->undisturbed = switches() == before;
 	return NULL;
