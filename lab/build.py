@@ -18,13 +18,14 @@ def programs_of(tests):
     return sorted({name for test in tests for name in test.programs()} | set(PLACES))
 
 
-def compile_for(arch, tests, source, directory, jobs):
-    """Configures and builds; quiet unless it fails."""
-    log = directory.parent / f"build-{arch}.log"
-    targets = programs_of(tests)
-    commands = (["cmake", "--preset", arch, "-B", str(directory)],
+def compile_for(arch, tests, source, output, jobs):
+    """Configures and builds in the preset's own directory, where ./dev test may have done it; quiet
+    unless it fails. Returns the directory of the programs."""
+    log = output / f"build-{arch}.log"
+    directory = source / "build" / arch
+    commands = (["cmake", "--preset", arch],
                 ["cmake", "--build", str(directory), "--parallel", str(jobs),
-                 "--target", *targets])
+                 "--target", *programs_of(tests)])
     with open(log, "w", encoding="utf-8") as out:
         for command in commands:
             result = subprocess.run(command, cwd=source, stdin=subprocess.DEVNULL, stdout=out,
@@ -34,6 +35,7 @@ def compile_for(arch, tests, source, directory, jobs):
                 tail = log.read_text(encoding="utf-8", errors="replace").splitlines()[-20:]
                 raise Problem("\n".join([f"the programs for {arch} do not build:", *tail,
                                          f"all of it is in {log}"]))
+    return directory / "bin"
 
 
 def pack(boot, tests, programs):

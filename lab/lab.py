@@ -49,7 +49,7 @@ def options(arguments):
     parser.add_argument("--jobs", type=int, metavar="N",
                         help="machines at a time (by default half the processors, at least 2)")
     parser.add_argument("--output", type=Path, default=SOURCE / "build/lab", metavar="DIRECTORY",
-                        help="for programs, logs and the report (build/lab)")
+                        help="for logs and the report (build/lab)")
     chosen = parser.parse_args(arguments)
     if chosen.jobs is not None and chosen.jobs < 1:
         parser.error("--jobs takes a number from 1 on")
@@ -129,9 +129,8 @@ class Laboratory:
             tests = [test for boot in self.boots if boot.arch == arch for test in boot.tests]
             if tests:
                 self.screen.say(f"building for {arch}")
-                directory = self.output / f"build-{arch}"
-                build.compile_for(arch, tests, SOURCE, directory, os.cpu_count() or 2)
-                programs[arch] = directory / "bin"
+                programs[arch] = build.compile_for(arch, tests, SOURCE, self.output,
+                                                   os.cpu_count() or 2)
         return programs
 
     def run(self):
