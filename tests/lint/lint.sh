@@ -36,14 +36,7 @@ scripts() {
 }
 
 check_format() {
-	local file wrong=0
-	while read -r file; do
-		clang-format "$file" | cmp -s - "$file" || {
-			echo "$file: ./dev fmt would change it"
-			wrong=1
-		}
-	done < <(formatted)
-	return "$wrong"
+	formatted | xargs -r -n 16 -P "$(nproc)" clang-format --dry-run --Werror
 }
 
 check_tidy() {
