@@ -33,6 +33,20 @@ static bool is_checked(void)
 	return checked;
 }
 
+/* A small heap has fewer classes. */
+static void a_size_becomes_what_is_usable_at_least(void **state)
+{
+	(void)state;
+	for (size_t n = 1; n <= 1100; n++) {
+		void *p = get(n);
+
+		if (!is_checked())
+			assert_true(malloc_usable_size(p) >= nallocx(n, 0));
+		free(p);
+	}
+	free(get((size_t)1 << 20));
+}
+
 static void a_size_becomes_what_is_usable(void **state)
 {
 	(void)state;
@@ -169,6 +183,7 @@ static void options_keep_memory(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_size_becomes_what_is_usable_at_least),
 		cmocka_unit_test(a_size_becomes_what_is_usable),
 		cmocka_unit_test(an_aligned_size_becomes_what_is_usable),
 		cmocka_unit_test(too_much_becomes_nothing),

@@ -6,6 +6,7 @@
 #include <sys/mman.h>
 
 #include "malloc/fast.h"
+#include "malloc/lookup.h"
 #include "malloc/trim.h"
 
 /* ---- classes ---- */
@@ -20,9 +21,24 @@ static void the_least_class_that_is_large_enough(void **state)
 		assert_true(near__sizes[c].size >= n);
 		assert_true(c == 1 || near__sizes[c - 1].size < n);
 	}
+}
+
+/* The least power of two from 16 on, and later on the least class. */
+static void a_small_heap_has_few_classes(void **state)
+{
+	(void)state;
+	near__lookup_begin();
+	for (size_t n = 0; n <= NEAR__TABLE_MAX; n++) {
+		size_t size = near__sizes[near__class_of(n)].size;
+
+		assert_true(size >= n && size >= 16 && !(size & (size - 1)));
+		assert_true(size == 16 || size / 2 < n);
+	}
+	near__lookup_grown((size_t)1 << 30);
 	for (size_t n = 0; n <= NEAR__TABLE_MAX; n++)
-		assert_int_equal(near__entry_offsets[(n + 7) >> 3],
-				 near__class_compute(n ? n : 1) * sizeof(struct near__entry));
+		assert_int_equal(near__class_of(n), near__class_compute(n ? n : 1));
+	near__lookup_grown(0);
+	assert_int_equal(near__class_of(48), near__class_compute(48));
 }
 
 static void reciprocals_divide(void **state)
@@ -306,6 +322,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_least_class_that_is_large_enough),
+		cmocka_unit_test(a_small_heap_has_few_classes),
 		cmocka_unit_test(reciprocals_divide),
 		cmocka_unit_test(places_where_blocks_begin),
 		cmocka_unit_test(runs_never_overlap),

@@ -23,7 +23,7 @@ static unsigned aligned_class(size_t align, size_t n)
 	n = n < align ? align : n;
 	if (align > NEAR__GRANULE || n > NEAR__SMALL_MAX)
 		return 0;
-	class = near__class_compute(n);
+	class = near__class_of(n);
 	while (class <= NEAR__SIZES && near__sizes[class].size & (align - 1))
 		class ++;
 	return class <= NEAR__SIZES ? class : 0;

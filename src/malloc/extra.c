@@ -46,7 +46,7 @@ NEAR__ENTRY void sdallocx(void *p, size_t n, int flags)
 	free(p);
 }
 
-/* What malloc_usable_size would say of malloc(n); 0: too much. */
+/* What malloc_usable_size would say of malloc(n), or more while the heap is small; 0: too much. */
 static size_t good_size(size_t n)
 {
 	size_t granules = (n + NEAR__GRANULE - 1) & ~(NEAR__GRANULE - 1);

@@ -11,9 +11,8 @@
  * thing which the entry point calls. */
 #define NEAR__CALLER __builtin_return_address(0)
 
-/* Where the entry of the class of (n + 7) / 8 stands. */
-extern const uint16_t near__entry_offsets[NEAR__TABLE_MAX / 8 + 1]
-	__attribute__((visibility("hidden")));
+/* lookup.c: where the entry of the class of (n + 7) / 8 stands. */
+extern uint16_t near__entry_offsets[NEAR__TABLE_MAX / 8 + 1] __attribute__((visibility("hidden")));
 
 /* entry.c: what the fast paths could not do. They set errno. */
 void *near__alloc_slow(size_t n, const void *caller);
@@ -23,6 +22,13 @@ void *near__no_memory(void);
 static inline struct near__entry *near__entry_for(size_t n)
 {
 	return (struct near__entry *)((char *)near__heap.front + near__entry_offsets[(n + 7) >> 3]);
+}
+
+/* The class that blocks of n bytes come from now. */
+static inline unsigned near__class_of(size_t n)
+{
+	return n <= NEAR__TABLE_MAX ? near__entry_offsets[(n + 7) >> 3] / sizeof(struct near__entry)
+				    : near__class_compute(n);
 }
 
 static inline void *near__block_of(uint64_t list)

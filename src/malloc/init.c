@@ -4,6 +4,7 @@
 #include "conf.h"
 #include "front.h"
 #include "hooks.h"
+#include "lookup.h"
 #include "tools.h"
 
 struct near__heap near__heap;
@@ -90,6 +91,7 @@ void near__heap_publish(size_t end)
 {
 	if (near__heap.ready)
 		set_limits(&near__heap, end);
+	near__lookup_grown((size_t)near__pages_used() << NEAR__GRANULE_SHIFT);
 }
 
 static bool begin(struct near__heap *h)
@@ -98,6 +100,7 @@ static bool begin(struct near__heap *h)
 	if (!near__process_init())
 		return false;
 	h->nodes = node_count();
+	near__lookup_begin();
 	near__front_init();
 	near__profile_init();
 	near__check_init();

@@ -204,7 +204,7 @@ static void sample(void *p, size_t n, const void *caller)
 	unsigned depth;
 
 	s.usable = n > NEAR__SMALL_MAX ? (size_t)s.granules << NEAR__GRANULE_SHIFT
-				       : near__sizes[near__class_compute(n ? n : 1)].size;
+				       : near__sizes[near__class_of(n)].size;
 	own.busy = true;
 	depth = near__stack_take(stack, caller);
 	own.busy = false;

@@ -3,9 +3,10 @@
 
 #include "stats.h"
 
+/* Without a pointer, which the dynamic linker would have to relocate in each process. */
 struct field {
-	const char *name;
-	size_t offset;
+	char name[18];
+	uint16_t offset;
 };
 
 #define ALL(f)                                                                                     \
