@@ -57,19 +57,19 @@ static void reciprocals_divide(void **state)
 	}
 }
 
-/* The blocks of short spans exactly; of others, whose granules may begin inside a block, all but
- * multiples of the largest power of two in the size. */
+/* The blocks of aligned spans exactly; of others all but multiples of the largest power of two in
+ * the size. */
 static void places_where_blocks_begin(void **state)
 {
 	(void)state;
 	for (unsigned c = 1; c <= NEAR__SIZES; c++) {
 		const struct near__size *z = &near__sizes[c];
 		size_t span = z->granules * NEAR__GRANULE, power = z->size & -z->size;
-		size_t step = z->granules == 1 ? z->size : power;
+		size_t step = z->size <= NEAR__TABLE_MAX ? z->size : power;
 
 		step = step < NEAR__GRANULE ? step : NEAR__GRANULE;
 		for (size_t offset = 0; offset < span; offset++)
-			if (near__may_begin(c, offset) != (offset % step == 0))
+			if (near__may_begin(c, offset) != (offset % NEAR__SMALL_SPAN % step == 0))
 				fail_msg("class %u, offset %zu", c, offset);
 	}
 	for (size_t offset = 0; offset < NEAR__GRANULE; offset += 16)
@@ -252,17 +252,16 @@ static void purged_runs_have_no_memory(void **state)
 
 /* ---- spans ---- */
 
-#define CLASS 33u
 #define LISTS 600
 
 static char *blocks[LISTS * 128];
 
-static size_t take_lists(void)
+static size_t take_lists(unsigned class)
 {
 	size_t n = 0;
 
 	for (unsigned i = 0; i < LISTS; i++) {
-		uint64_t list = near__central_take(CLASS);
+		uint64_t list = near__central_take(class);
 
 		assert_false(near__list_is_empty(list));
 		while (!near__list_is_empty(list))
@@ -282,40 +281,49 @@ static void shuffle(size_t n)
 	}
 }
 
-static void give_lists(size_t n)
+static void give_lists(unsigned class, size_t n)
 {
 	for (size_t i = 0; i < n;) {
 		uint64_t list = NEAR__EMPTY_LIST;
 
-		for (unsigned k = 0; k < near__sizes[CLASS].batch && i < n; k++)
+		for (unsigned k = 0; k < near__sizes[class].batch && i < n; k++)
 			near__list_put(&list, blocks[i++]);
-		near__central_give(CLASS, list);
+		near__central_give(class, list);
 	}
 }
 
-static void each_block_is_taken_once(void **state)
+static void take_each_once(unsigned class)
 {
 	struct near__central_stats before, during, after;
 	size_t n;
 
-	(void)state;
 	malloc_trim(0);
-	near__central_stats(CLASS, &before);
-	n = take_lists();
-	near__central_stats(CLASS, &during);
+	near__central_stats(class, &before);
+	n = take_lists(class);
+	near__central_stats(class, &during);
 	assert_int_equal(during.out - before.out, n);
 	for (size_t i = 0; i < n; i++) {
-		assert_int_equal(near__heap.kind[near__granule_of(blocks[i])], CLASS);
+		assert_int_equal(near__heap.kind[near__granule_of(blocks[i])], class);
 		assert_true(*(uint64_t *)blocks[i] == 0);
 		*(uint64_t *)blocks[i] = 1; /* seen: nobody else has it */
 	}
 	shuffle(n);
-	give_lists(n);
+	give_lists(class, n);
 	near__central_trim();
-	near__central_stats(CLASS, &after);
+	near__central_stats(class, &after);
 	assert_int_equal(after.out, before.out);
 	/* All of them were empty then, and went back; one may be kept. */
 	assert_true(after.spans <= before.spans + 1);
+}
+
+/* Of spans with many blocks, and of blocks that are a span each. */
+static void each_block_is_taken_once(void **state)
+{
+	static const size_t sizes[] = {48, 5000, 65536};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+		take_each_once(near__class_compute(sizes[i]));
 }
 
 int main(void)

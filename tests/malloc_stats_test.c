@@ -69,7 +69,7 @@ static void any_size_of_the_struct(void **state)
 	assert_int_equal(s.hits, 4711);
 	assert_int_equal(near_malloc_class_stats(&c, sizeof(c), (unsigned)s.classes), -ENOENT);
 	assert_int_equal(near_malloc_class_stats(&c, sizeof(c), (unsigned)s.classes - 1), 0);
-	assert_int_equal(c.size, 32768);
+	assert_int_equal(c.size, 65536);
 	assert_int_equal(near_malloc_class_stats(&c, sizeof(c), 0), 0);
 	assert_int_equal(c.size, 8);
 }

@@ -156,15 +156,13 @@ static void keep(void *p)
 
 static void take(void *unused)
 {
-	uint64_t list;
+	void *p;
 
 	(void)unused;
-	if (near__pop_by_slot(near__entry_of(CLASS), &list)) {
-		*(uint64_t *)(near__heap.base + list) = 0;
-		keep((void *)(near__heap.base + list));
-	} else {
+	if (near__pop_by_slot(near__entry_of(CLASS), &p))
+		keep(p);
+	else
 		keep(near__front_alloc(CLASS));
-	}
 }
 
 static void give(void *unused)
@@ -178,14 +176,12 @@ static void give(void *unused)
 
 static void take_by_cid(void *unused)
 {
-	uint64_t list;
+	void *p;
 
-	if (near__pop_by_cid(near__entry_of(CLASS), &list)) {
-		*(uint64_t *)(near__heap.base + list) = 0;
-		keep((void *)(near__heap.base + list));
-	} else {
+	if (near__pop_by_cid(near__entry_of(CLASS), &p))
+		keep(p);
+	else
 		take(unused);
-	}
 }
 
 static void give_by_cid(void *unused)
@@ -359,7 +355,7 @@ static void no_room_in_the_stash(void **state)
 	(void)state;
 	torture(give,
 		(struct state){
-			.in_list = 2, .lists_in_stash = near__cache_lists(CLASS), .no_room = true},
+			.in_list = 2, .lists_in_stash = near__sizes[CLASS].lists, .no_room = true},
 		2);
 }
 

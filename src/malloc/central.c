@@ -2,6 +2,7 @@
 /* What is behind all slots, by node and class: batches on their way from one slot to another, and
  * spans. A list of blocks is read and written outside of the lock, for that touches their memory.
  * */
+#include "single.h"
 #include "spans.h"
 
 #define MAX_LIST 128 /* blocks in a batch, at most */
@@ -25,9 +26,9 @@ static struct central *nodes[NEAR__MAX_NODES] = {first_node};
 static bool add_span(unsigned *node, unsigned class)
 {
 	struct central *c = &nodes[*node][class];
+	uint32_t count = near__sizes[class].granules, first;
+	bool small = near__sizes[class].size <= NEAR__TABLE_MAX, zero;
 	struct near__span *s;
-	uint32_t first;
-	bool zero;
 
 	near_lock_lock(&c->lock);
 	s = near__spans_spare(&c->spans);
@@ -35,7 +36,7 @@ static bool add_span(unsigned *node, unsigned class)
 	s = near__span_begin(s, class);
 	if (!s)
 		return false;
-	first = near__pages_alloc(*node, near__sizes[class].granules, 1, &zero);
+	first = near__pages_alloc(*node, count, small ? count : 1, &zero);
 	if (first != NEAR__NONE) {
 		near__span_place(s, first);
 		*node = near__node_of(first);
@@ -92,6 +93,8 @@ uint64_t near__central_take(unsigned class)
 	char *blocks[MAX_LIST];
 	uint64_t list = 0;
 
+	if (near__is_single(class))
+		return near__single_take(node, class);
 	do {
 		n = take(&nodes[node][class], class, &list, blocks);
 	} while (!list && !n && add_span(&node, class));
@@ -145,11 +148,14 @@ static void give_list(struct central *c, uint64_t list)
 static void give_to(struct central *c, unsigned class, uint64_t list)
 {
 	bool kept = false;
-	unsigned most = near__cache_lists(class);
 
+	if (near__is_single(class)) {
+		near__single_give(class, list);
+		return;
+	}
 	near_lock_lock(&c->lock);
 	c->spills++;
-	if (c->transfers < most) {
+	if (c->transfers < near__sizes[class].lists) {
 		c->transfer[c->transfers++] = list;
 		kept = true;
 	}
@@ -229,6 +235,8 @@ void near__central_trim(void)
 void near__central_stats(unsigned class, struct near__central_stats *out)
 {
 	*out = (struct near__central_stats){0};
+	if (near__is_single(class))
+		near__single_stats(class, out);
 	for (unsigned node = 0; node < near__heap.nodes; node++) {
 		struct central *c = &nodes[node][class];
 

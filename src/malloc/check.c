@@ -16,6 +16,7 @@
 #include "cxx.h"
 #include "fast.h"
 #include "hooks.h"
+#include "single.h"
 #include "spans.h"
 #include "tools.h"
 
@@ -121,17 +122,19 @@ static const struct words to_use = {
 static struct guard *raw_block(const void *p, const struct words *words)
 {
 	uint32_t granule;
+	unsigned kind;
 
 	if (!near__pages_contain(near__offset_of(p)))
 		near__heap_die(words->foreign, p);
 	granule = near__granule_of(p);
-	if (near__heap.kind[granule] - 1u < NEAR__SIZES)
-		return near__span_block(p);
 	while (granule && near__heap.kind[granule] == NEAR__REST)
 		granule--;
-	if (near__heap.kind[granule] != NEAR__LARGE)
+	kind = near__heap.kind[granule];
+	if (kind - 1u >= NEAR__SIZES && kind != NEAR__LARGE)
 		near__heap_die(words->unused, p);
-	return near__granule_at(granule);
+	if (kind == NEAR__LARGE || near__is_single(kind))
+		return near__granule_at(granule);
+	return near__span_block(p);
 }
 
 /* The guard of a block in use. Anything else stops the program. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* classes: the sizes that small blocks come in. 8, then steps of 16 up to 128, then four for each
- * doubling; above 1024 one more, 5/64 above a power of two: many a block is a power of two and a
- * header, such as a database's page of 4096 bytes. */
+ * doubling; from 1024 to 16384 one more, 5/64 above a power of two: many a block is a power of two
+ * and a header, such as a database's page of 4096 bytes. */
 #ifndef NEARCPU_MALLOC_CLASSES_H
 #define NEARCPU_MALLOC_CLASSES_H
 
@@ -11,26 +11,31 @@
 #include "../place.h"
 
 /* Classes are numbered from 1. 0 is none. */
-#define NEAR__SIZES 46
-#define NEAR__SMALL_MAX ((size_t)32768)
+#define NEAR__SIZES 49
+#define NEAR__SMALL_MAX ((size_t)65536)
 /* Sizes up to here are looked up in a table, the others computed. */
 #define NEAR__TABLE_MAX ((size_t)1024)
+/* Their spans are so long, and aligned so. */
+#define NEAR__SMALL_SPAN ((size_t)16384)
 
 struct near__size {
 	uint32_t size;
 	uint32_t reciprocal; /* offset * reciprocal >> 32 is offset / size, for offsets in a span */
 	uint16_t objects;    /* in a span */
 	uint8_t granules;    /* of a span */
-	uint8_t batch;       /* blocks that move between the layers at once: 16 KiB, at most 128 */
+	uint8_t batch;       /* blocks that move between the layers at once: 16 KiB, 2 to 128 */
+	/* How many lists one cache may keep. Fewer of large blocks: the way to their spans costs
+	 * less for a byte, and what is kept costs more. */
+	uint8_t lists;
 };
 extern const struct near__size near__sizes[NEAR__SIZES + 1] NEAR__READ_EARLY;
 
 /* Granules are of a class, or of something else, numbered behind these: heap.h. */
 #define NEAR__KINDS (NEAR__SIZES + 4)
 
-/* 2^32 / the distance of places in a granule where blocks may begin; 0: they are not of a class. A
- * place is one of these if its product with that wraps to less than that: Lemire, Kaser and Kurz,
- * "Faster remainder by direct computation", 2019. */
+/* 2^32 / the distance of places in a NEAR__SMALL_SPAN where blocks may begin; 0: they are not of a
+ * class. A place is one of these if its product with that wraps to less than that: Lemire, Kaser
+ * and Kurz, "Faster remainder by direct computation", 2019. */
 extern const uint32_t near__steps[NEAR__KINDS] NEAR__READ_EARLY;
 
 /* The class of n, 1 to NEAR__SMALL_MAX, computed. */
@@ -41,7 +46,9 @@ static inline unsigned near__class_above_128(size_t n)
 
 	if (e < 10)
 		return 10 + (e - 7) * 4 + quarter;
-	return 22 + (e - 10) * 5 + (((n - 1) >> (e - 6) & 63) < 5 ? 0 : 1 + quarter);
+	if (e < 14)
+		return 22 + (e - 10) * 5 + (((n - 1) >> (e - 6) & 63) < 5 ? 0 : 1 + quarter);
+	return 42 + (e - 14) * 4 + quarter;
 }
 
 static inline unsigned near__class_compute(size_t n)

@@ -5,7 +5,7 @@
 #ifndef NEARCPU_MALLOC_DIRTY_H
 #define NEARCPU_MALLOC_DIRTY_H
 
-#include "tree.h"
+#include "runs.h"
 
 void near__dirty_set(uint32_t first, uint32_t count, bool dirty);
 bool near__dirty_any(uint32_t first, uint32_t count);

@@ -25,10 +25,13 @@ void *near__alloc_class(unsigned class)
 __attribute__((noinline)) void *near__alloc_slow(size_t n, const void *caller)
 {
 	bool zero = false;
-	uint64_t list;
+	void *p;
 
-	if (n < near__heap.slot_limit && near__pop_by_slot(near__entry_for(n), &list))
-		return near__block_of(list);
+	if (n < near__heap.slot_limit &&
+	    near__pop_by_slot(n > NEAR__TABLE_MAX ? near__entry_of(near__class_above_128(n))
+						  : near__entry_for(n),
+			      &p))
+		return p;
 	if (!near__heap_ready())
 		return near__no_memory();
 	return NEAR__UNLIKELY(near__heap.hooks) ? near__hooked_alloc(1, n, caller, &zero)
@@ -55,7 +58,7 @@ void near__plain_free(void *p)
 		near__large_free(p);
 	else if (class == NEAR__SAMPLED)
 		near__profile_free(p);
-	else if (class - 1 >= NEAR__SIZES)
+	else if (class == 0)
 		near__heap_die("free of a pointer that is not allocated", p);
 	else if (!near__may_begin(class, offset))
 		near__heap_die("free of a pointer into a block", p);

@@ -31,24 +31,11 @@ static inline unsigned near__class_of(size_t n)
 				    : near__class_compute(n);
 }
 
-static inline void *near__block_of(uint64_t list)
-{
-	uint64_t *p = (uint64_t *)(near__heap.base + list);
-
-	*p = 0; /* no link: it is in use */
-	return p;
-}
-
 /* False: go the slow way. */
 static inline bool near__alloc_fast(size_t n, void **p)
 {
-	uint64_t list;
-
-	if (NEAR__UNLIKELY(n >= near__heap.cid_limit) ||
-	    NEAR__UNLIKELY(!near__pop_by_cid(near__entry_for(n), &list)))
-		return false;
-	*p = near__block_of(list);
-	return true;
+	return NEAR__LIKELY(n < near__heap.cid_limit) &&
+	       NEAR__LIKELY(near__pop_by_cid(near__entry_for(n), p));
 }
 
 static inline void *near__alloc(size_t n, const void *caller)

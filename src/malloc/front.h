@@ -114,8 +114,9 @@ static inline struct near__entry *near__entry_of(unsigned class)
  * Reading the block is sound: nobody else takes it off this list while the sequence runs.
  * False: aborted, or there was no block. */
 #define NEAR__DEFINE_POP(name, AT, IN)                                                             \
-	static inline bool name(struct near__entry *at, uint64_t *list)                            \
+	static inline bool name(struct near__entry *at, void **block)                              \
 	{                                                                                          \
+		uintptr_t base = near__heap.base;                                                  \
 		uint64_t w, rest, tmp;                                                             \
                                                                                                    \
 		if (!NEAR__HAS_SEQ)                                                                \
@@ -130,13 +131,15 @@ static inline struct near__entry *near__entry_of(unsigned class)
 			NEAR_ADD_MEM8(one, at, 8)                                                  \
 			NEAR_COMMIT8(rest, at, 0)                                                  \
 			: NEAR_SEQ_OUT(tmp), [at] "+&r"(at), [w] "=&r"(w), [rest] "=&r"(rest)      \
-			: IN, [base] "r"(near__heap.base),                                         \
+			: IN, [base] "r"(base),                                                    \
 			  [mark] "r"(NEAR__MARK), [limit] "r"(near__heap.slot_size),               \
 			  [one] NEAR__ADDED(NEAR__ONE_TAKEN)                                       \
 			: NEAR_SEQ_CLOBBER                                                         \
 			: near_failed);                                                            \
 		NEAR_SEQ_EDGE;                                                                     \
-		*list = w;                                                                         \
+		*(uint64_t *)(base + w) = 0; /* no link: it is in use */                           \
+		__builtin_prefetch((void *)(base + rest), 1);                                      \
+		*block = (void *)(base + w);                                                       \
 		return true;                                                                       \
 	near_failed:                                                                               \
 		NEAR_SEQ_EDGE;                                                                     \

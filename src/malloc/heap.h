@@ -4,7 +4,7 @@
  *     entry     malloc, free and their kin: the fast paths
  *     front     per slot: a list of free blocks for each class, behind it a stash of full lists
  *     central   per class: spans with a bit for each block, and batches on their way between slots
- *     pages     runs of granules of 16 KiB: best fit, merged when freed, given back by age
+ *     pages     runs of granules of 4 KiB: best fit, merged when freed, given back by age
  *     os        address space
  *
  * All blocks stand in one part of the address space, each NUMA node's in a share of it. Beside it
@@ -21,7 +21,7 @@
 #include "classes.h"
 #include "os.h"
 
-#define NEAR__GRANULE_SHIFT 14
+#define NEAR__GRANULE_SHIFT 12
 #define NEAR__GRANULE ((size_t)1 << NEAR__GRANULE_SHIFT)
 #define NEAR__NONE UINT32_MAX
 
@@ -99,11 +99,11 @@ static inline void near__list_put(uint64_t *list, void *p)
 	*list = near__offset_of(p);
 }
 
-/* Whether a block may begin at this offset, in a granule of this kind: never inside of one of up to
- * 2 KiB, nor where larger ones are not aligned. */
+/* Whether a block may begin at this offset, in a granule of this kind: not inside one of up to
+ * 1 KiB, nor where larger ones are not aligned. */
 static inline bool near__may_begin(unsigned kind, uint64_t offset)
 {
-	return (uint32_t)(offset % NEAR__GRANULE) * near__steps[kind] < near__steps[kind];
+	return (uint32_t)(offset % NEAR__SMALL_SPAN) * near__steps[kind] < near__steps[kind];
 }
 
 /* fork.c: how each file's locks are held over a fork. */
@@ -182,16 +182,7 @@ static inline uint64_t near__batch_bytes(unsigned class)
 	return (uint64_t)near__sizes[class].size * near__sizes[class].batch;
 }
 
-/* How many lists of a class one cache may keep. Fewer of large blocks: the way to their spans costs
- * less for a byte, and what is kept costs more. */
-#define NEAR__MOST_LISTS 16
-static inline unsigned near__cache_lists(unsigned class)
-{
-	unsigned size = near__sizes[class].size, lists = NEAR__MOST_LISTS * 1024 / size;
-
-	lists = lists < 1 ? 1 : lists;
-	return lists > NEAR__MOST_LISTS ? NEAR__MOST_LISTS : lists;
-}
+#define NEAR__MOST_LISTS 16 /* of one class, in one cache */
 
 /* central.c */
 bool near__central_init(void);

@@ -42,8 +42,8 @@ static bool place(struct near__heap *h)
 	kinds = owners + owners_size(size);
 	dirty = kinds + kinds_size(size);
 	meta = dirty + dirty_size(size);
-	h->base = ((uintptr_t)base + NEAR__GRANULE - 1) & ~(NEAR__GRANULE - 1);
-	h->size = size - NEAR__GRANULE;
+	h->base = ((uintptr_t)base + NEAR__SMALL_SPAN - 1) & ~(NEAR__SMALL_SPAN - 1);
+	h->size = size - NEAR__SMALL_SPAN;
 	h->owner = (uint32_t *)owners;
 	h->kind = (uint8_t *)kinds;
 	h->dirty = (uint64_t *)dirty;
@@ -79,12 +79,12 @@ static void set_limits(struct near__heap *h, size_t end)
 	bool by_cid = near__process.general == 0;
 	bool sequences = h->front && h->hooks != NEAR__CHECKED && h->hooks != NEAR__PERTURBED;
 	size_t size = !sequences ? 0 : h->nodes > 1 ? h->size : end;
-	size_t limit = sequences && h->hooks == NEAR__UNHOOKED ? NEAR__TABLE_MAX + 1 : 0;
+	bool fast = sequences && h->hooks == NEAR__UNHOOKED;
 
 	__atomic_store_n(&h->slot_size, size, __ATOMIC_RELAXED);
-	__atomic_store_n(&h->slot_limit, limit, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->slot_limit, fast ? NEAR__SMALL_MAX + 1 : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->cid_size, by_cid ? size : 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&h->cid_limit, by_cid ? limit : 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->cid_limit, by_cid && fast ? NEAR__TABLE_MAX + 1 : 0, __ATOMIC_RELAXED);
 }
 
 void near__heap_publish(size_t end)

@@ -8,7 +8,7 @@ struct near__large_stats near__large_stats;
 
 #define MAX_GRANULES ((size_t)1 << 30)
 /* From here on moving the pages costs less than copying what is in them. */
-#define MOVE_GRANULES 32u
+#define MOVE_GRANULES 128u
 #define MOST_MOVED 16384u
 
 /* Sums alone, hence relaxed. */

@@ -9,7 +9,7 @@
 
 struct pages {
 	struct near_lock lock;
-	uint32_t root;
+	struct near__runs runs;
 	struct near__ages ages;
 	uint32_t spare;      /* descriptors that are not in use, by `left` */
 	uint32_t top;        /* the first granule that was never used */
@@ -49,7 +49,7 @@ static void run_insert(struct pages *p, uint32_t first, uint32_t count, bool dir
 	near__heap.owner[first] = near__heap.owner[first + count - 1] = number;
 	p->stats.free += count;
 	p->stats.dirty += dirty ? count : 0;
-	near__tree_insert(&p->root, number);
+	near__runs_insert(&p->runs, number);
 	near__ages_insert(&p->ages, number);
 }
 
@@ -57,7 +57,7 @@ static void run_remove(struct pages *p, uint32_t number)
 {
 	p->stats.free -= near__run_at(number)->count;
 	p->stats.dirty -= near__run_at(number)->dirty ? near__run_at(number)->count : 0;
-	near__tree_remove(&p->root, number);
+	near__runs_remove(&p->runs, number);
 	near__ages_remove(&p->ages, number);
 	near__run_at(number)->left = p->spare;
 	p->spare = number;
@@ -69,6 +69,11 @@ static uint32_t align_up(uint32_t granule, uint32_t align)
 	uint64_t base = near__heap.base >> NEAR__GRANULE_SHIFT;
 
 	return (uint32_t)(((base + granule + align - 1) & ~(uint64_t)(align - 1)) - base);
+}
+
+static bool holds(const struct near__run *r, uint32_t count, uint32_t align)
+{
+	return align_up(r->first, align) + count <= r->first + r->count;
 }
 
 static uint32_t from_run(struct pages *p, uint32_t number, uint32_t count, uint32_t align)
@@ -177,7 +182,9 @@ static uint32_t alloc_from(struct pages *p, uint32_t count, uint32_t align, bool
 	uint32_t number, first;
 
 	near_lock_lock(&p->lock);
-	number = near__tree_find(p->root, count + align - 1);
+	number = near__runs_find(&p->runs, count);
+	if (number && !holds(near__run_at(number), count, align))
+		number = near__runs_find(&p->runs, count + align - 1);
 	first = number ? from_run(p, number, count, align) : from_top(p, count, align);
 	if (first != NEAR__NONE) {
 		*zero = !near__dirty_any(first, count);

@@ -245,13 +245,13 @@ static void forget(void *p)
 
 static void *alloc_unsampled(size_t align, size_t n, bool *zero)
 {
-	uint64_t list;
+	void *p;
 
 	if (n > NEAR__TABLE_MAX || align != 1 || !near__heap.front ||
-	    !near__pop_by_slot(near__entry_for(n), &list))
+	    !near__pop_by_slot(near__entry_for(n), &p))
 		return near__plain_alloc(align, n, zero);
 	*zero = false;
-	return near__block_of(list);
+	return p;
 }
 
 void *near__profile_alloc(size_t align, size_t n, const void *caller, bool *zero)

@@ -154,13 +154,13 @@ static void count_held(struct near__front *f, int64_t bytes)
 void near__stash_put(unsigned class, uint64_t list)
 {
 	struct near__front *f = near__front_now();
-	bool may = f && may_hold(f, near__batch_bytes(class));
+	bool may = f && near__sizes[class].lists && may_hold(f, near__batch_bytes(class));
 
 	list = near__central_send_home(class, list);
 	if (near__list_is_empty(list))
 		return;
 	for (int i = 0; may && i < NEAR_SEQ_TRIES; i++) {
-		enum near__tried tried = stash_push(class, list, near__cache_lists(class));
+		enum near__tried tried = stash_push(class, list, near__sizes[class].lists);
 
 		if (tried == NEAR__COMMITTED) {
 			count_held(f, (int64_t)near__batch_bytes(class));
@@ -200,7 +200,7 @@ uint64_t near__stash_get(unsigned class)
 {
 	uint64_t list;
 
-	if (!pop(class, &list))
+	if (!near__sizes[class].lists || !pop(class, &list))
 		return near__central_take(class);
 	note_taken(class);
 	near__tally(&near__tally_of(class)->refills, &near__strays[class].refills);

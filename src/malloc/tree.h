@@ -8,7 +8,7 @@
 
 struct near__run {
 	uint32_t first, count;
-	uint32_t left, right;  /* in the tree; 0 is none */
+	uint32_t left, right;  /* in the tree, or a list; 0 is none */
 	uint32_t older, newer; /* among the dirty */
 	uint32_t freed;        /* ms, the low 32 bits */
 	bool dirty;            /* something may have been written there; then it is in the list */

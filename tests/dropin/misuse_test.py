@@ -27,7 +27,7 @@ CASES = {
     "interior_aligned": ("into a block", "into a block"),
     "size_inside": ("use of a pointer into a block", "use of a pointer into a block"),
     "interior_large": ("into a block", "into a block"),
-    "interior_far": ("not allocated", "into a block"),
+    "interior_far": ("into a block", "into a block"),
     "link_written": ("write to a freed block", None),
     "double_free_later": (None, "double free"),
     "underrun": (None, "write before a block"),
