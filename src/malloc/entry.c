@@ -32,6 +32,8 @@ __attribute__((noinline)) void *near__alloc_slow(size_t n, const void *caller)
 						  : near__entry_for(n),
 			      &p))
 		return p;
+	if (n < near__heap.local_limit && (p = near__local_take(near__class_of(n))))
+		return p;
 	if (!near__heap_ready())
 		return near__no_memory();
 	return NEAR__UNLIKELY(near__heap.hooks) ? near__hooked_alloc(1, n, caller, &zero)
@@ -66,8 +68,21 @@ void near__plain_free(void *p)
 		free_class(p, class);
 }
 
+static bool free_local(void *p)
+{
+	uint64_t offset = near__offset_of(p);
+	unsigned class;
+
+	if (offset >= near__heap.local_size)
+		return false;
+	class = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
+	return near__may_begin(class, offset) && near__local_put(class, p);
+}
+
 __attribute__((noinline)) void near__free_slow(void *p)
 {
+	if (free_local(p))
+		return;
 	if (NEAR__UNLIKELY(near__heap.hooks == NEAR__CHECKED) && p)
 		near__check_free(p, NEAR__ANY_SIZE, NEAR__BY_MALLOC, NEAR__CALLER);
 	else if (NEAR__UNLIKELY(near__heap.hooks == NEAR__PERTURBED) && p)

@@ -39,6 +39,8 @@ struct near__heap {
 	size_t slot_size;  /* those below by sequences that go by any slot */
 	size_t cid_limit;  /* sizes below are served by sequences that go by the cid, */
 	size_t slot_limit; /* those below by sequences that go by any slot */
+	size_t local_size; /* the same for lists of threads, in processes without sequences */
+	size_t local_limit;
 	uint8_t *kind;
 	uint32_t *owner;
 	uint64_t *dirty;
@@ -223,6 +225,9 @@ void near__age(void);
 void near__local_init(void);
 void *near__local_alloc(unsigned class);
 void near__local_free(unsigned class, void *p);
+/* The same without anything but the thread's own list. NULL, false: it takes more than that. */
+void *near__local_take(unsigned class);
+bool near__local_put(unsigned class, void *p);
 struct near__local_stats {
 	uint64_t taken, missed, freed; /* blocks, so far */
 };

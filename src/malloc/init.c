@@ -78,12 +78,15 @@ static void set_limits(struct near__heap *h, size_t end)
 {
 	bool by_cid = near__process.general == 0;
 	bool sequences = h->front && h->hooks != NEAR__CHECKED && h->hooks != NEAR__PERTURBED;
-	size_t size = !sequences ? 0 : h->nodes > 1 ? h->size : end;
+	bool lists = !h->front && h->hooks == NEAR__UNHOOKED;
+	size_t all = h->nodes > 1 ? h->size : end, size = sequences ? all : 0;
 	bool fast = sequences && h->hooks == NEAR__UNHOOKED;
 
 	__atomic_store_n(&h->slot_size, size, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->slot_limit, fast ? NEAR__SMALL_MAX + 1 : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->cid_size, by_cid ? size : 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->local_size, lists ? all : 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->local_limit, lists ? NEAR__SMALL_MAX + 1 : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->cid_limit, by_cid && fast ? NEAR__TABLE_MAX + 1 : 0, __ATOMIC_RELAXED);
 }
 
@@ -107,7 +110,8 @@ static bool begin(struct near__heap *h)
 	if (!place(h) || !near__central_init())
 		return false;
 	/* Fast paths order nothing. Who finds a limit loads the words beside it after this fence on
-	 * its CPU, so finds them stored, too; before it, the limits were 0. */
+	 * its CPU, so finds them stored, too; before it, the limits were 0. Without sequences a
+	 * thread uses no more than its own lists, which it has once it saw `ready`. */
 	if (h->front)
 		near__fence();
 	set_limits(h, (size_t)near__pages_used() << NEAR__GRANULE_SHIFT);

@@ -98,6 +98,22 @@ static void tally(uint64_t *count)
 	__atomic_store_n(count, *count + 1, __ATOMIC_RELAXED);
 }
 
+static void *take(struct local *l, unsigned class)
+{
+	l->counts[class] -= l->counts[class] != 0;
+	tally(&l->stats[class].taken);
+	return near__list_take(&l->lists[class]);
+}
+
+void *near__local_take(unsigned class)
+{
+	struct local *l = mine;
+
+	if (!l || l == &shared || near__list_is_empty(l->lists[class]))
+		return NULL;
+	return take(l, class);
+}
+
 static void *alloc_from(struct local *l, unsigned class)
 {
 	if (near__list_is_empty(l->lists[class])) {
@@ -109,9 +125,25 @@ static void *alloc_from(struct local *l, unsigned class)
 		if (l != &shared) /* whose lock is held */
 			near__age();
 	}
-	l->counts[class] -= l->counts[class] != 0;
-	tally(&l->stats[class].taken);
-	return near__list_take(&l->lists[class]);
+	return take(l, class);
+}
+
+static void put(struct local *l, unsigned class, void *p)
+{
+	near__list_put(&l->lists[class], p);
+	tally(&l->stats[class].freed);
+	l->counts[class]++;
+}
+
+bool near__local_put(unsigned class, void *p)
+{
+	struct local *l = mine;
+
+	if (!l || l == &shared || l->counts[class] == near__sizes[class].batch ||
+	    l->lists[class] < NEAR__EMPTY_LIST || l->lists[class] == near__offset_of(p))
+		return false;
+	put(l, class, p);
+	return true;
 }
 
 static void free_to(struct local *l, unsigned class, void *p)
@@ -127,9 +159,7 @@ static void free_to(struct local *l, unsigned class, void *p)
 	}
 	if (near__list_is_empty(l->lists[class]))
 		l->lists[class] = NEAR__EMPTY_LIST;
-	near__list_put(&l->lists[class], p);
-	tally(&l->stats[class].freed);
-	l->counts[class]++;
+	put(l, class, p);
 }
 
 void *near__local_alloc(unsigned class)
