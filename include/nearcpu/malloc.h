@@ -37,7 +37,7 @@ extern "C" {
 /* Later versions add fields at the end. */
 struct near_malloc_stats {
 	/* Since the start of the process. */
-	uint64_t allocations;       /* of small blocks, up to 32 KiB */
+	uint64_t allocations;       /* of small blocks, up to 64 KiB */
 	uint64_t hits;              /* of these: from what the slot or the thread had */
 	uint64_t fast;              /* of these: in a few instructions, without a call */
 	uint64_t slotless;          /* of these: by threads without a slot */
