@@ -93,7 +93,7 @@ static bool create(void)
 	return !failed;
 }
 
-void near__background_start(void)
+NEAR__RUN_EARLY void near__background_start(void)
 {
 	uint32_t no = 0;
 
@@ -106,7 +106,7 @@ void near__background_start(void)
 		__atomic_store_n(&started, 0, __ATOMIC_RELAXED);
 }
 
-void near__background_fork_child(void)
+NEAR__RUN_EARLY void near__background_fork_child(void)
 {
 	started = 0;
 }

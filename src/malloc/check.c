@@ -50,14 +50,14 @@ static struct {
 
 static bool tool;
 
-void near__check_init(void)
+NEAR__RUN_EARLY void near__check_init(void)
 {
 	tool = near__tool_listens();
 	if (near__malloc_conf.check > 0 || (tool && near__malloc_conf.check < 0))
 		near__heap.hooks = NEAR__CHECKED;
 }
 
-void near__check_fork(near__fork_step *step)
+NEAR__RUN_EARLY void near__check_fork(near__fork_step *step)
 {
 	step(&queue.lock);
 }

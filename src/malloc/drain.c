@@ -96,7 +96,7 @@ void near__drain_slot(unsigned slot)
 	near_lock_unlock(&lock);
 }
 
-void near__drain_fork(near__fork_step *step)
+NEAR__RUN_EARLY void near__drain_fork(near__fork_step *step)
 {
 	step(&lock);
 }

@@ -188,7 +188,7 @@ void near__local_free(unsigned class, void *p)
 	near_lock_unlock(&lock);
 }
 
-void near__local_init(void)
+NEAR__RUN_EARLY void near__local_init(void)
 {
 	if (!near__heap.front) /* a program has few keys */
 		has_key = pthread_key_create(&key, at_thread_exit) == 0;
@@ -221,7 +221,7 @@ uint64_t near__local_threads(void)
 	return __atomic_load_n(&threads, __ATOMIC_RELAXED);
 }
 
-void near__local_fork(near__fork_step *step)
+NEAR__RUN_EARLY void near__local_fork(near__fork_step *step)
 {
 	step(&lock);
 }

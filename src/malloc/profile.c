@@ -35,7 +35,7 @@ static __thread struct {
 
 static bool on, constructed;
 
-void near__profile_init(void)
+NEAR__RUN_EARLY void near__profile_init(void)
 {
 	if (near__malloc_conf.profile.text) {
 		near__heap.hooks = NEAR__PROFILED;
@@ -43,13 +43,13 @@ void near__profile_init(void)
 	}
 }
 
-void near__profile_fork(near__fork_step *step)
+NEAR__RUN_EARLY void near__profile_fork(near__fork_step *step)
 {
 	step(&lock);
 }
 
 /* The unwinder may be loaded once constructors run. Blocks from before are in no profile. */
-static bool prime(void)
+static NEAR__RUN_EARLY bool prime(void)
 {
 	if (!constructed || near__heap.hooks != NEAR__PROFILED || own.busy)
 		return false;

@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "../place.h"
 #include "conf.h"
 #include "stats.h"
 
@@ -16,7 +17,7 @@
 static char wanted[PATH_MAX];
 static pid_t owner;
 
-void near__stats_begin(void)
+NEAR__RUN_EARLY void near__stats_begin(void)
 {
 	const struct near__conf_text *c = &near__malloc_conf.stats;
 	size_t used = 0;
