@@ -107,8 +107,8 @@ function(near_compile_small)
     "$<$<CONFIG:Release,RelWithDebInfo>:-Os>")
 endfunction()
 
-# near_link_script(target script): sections beside those of the linker's own script. Not every linker
-# takes one; nothing depends on it.
+# near_link_script(target script): sections beside those of the linker's own script. Not every
+# linker takes one; nothing depends on it.
 function(near_link_script target script)
   check_linker_flag(C "LINKER:-T,${script}" NEAR_LINKER_TAKES_SCRIPTS)
   if(NEAR_LINKER_TAKES_SCRIPTS)
