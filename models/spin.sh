@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# usage: models/spin.sh MODEL.pml [-Dswitch...]: see run.sh.
+# usage: models/spin.sh MODEL.pml [-Dswitch...]: see run.sh. $optimize is for the compiler.
 # Passes if the search of all states finds no violation, nothing cut the search short, every
 # statement was reached, and there is no endless execution but those that the model marks with
 # progress labels.
@@ -14,7 +14,7 @@ fi
 # search NAME CFLAGS RUNFLAGS: leaves pan's report in the file NAME; fails if it holds a violation.
 search() {
 	# shellcheck disable=SC2086 # the flags are lists
-	"${CC:-cc}" -O1 -w $2 -o "pan_$1" pan.c && "./pan_$1" -m1000000 $3 >"$1" 2>&1
+	"${CC:-cc}" "${optimize:--O1}" -w $2 -o "pan_$1" pan.c && "./pan_$1" -m1000000 $3 >"$1" 2>&1
 	if ! grep -q 'errors: [0-9]' "$1"; then
 		cat "$1" >&2
 		exit 1
