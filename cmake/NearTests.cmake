@@ -56,7 +56,8 @@ else()
   target_include_directories(near_cmocka INTERFACE "${PROJECT_SOURCE_DIR}/tests/cmocka")
 endif()
 
-# near_register_test(name mode seconds labels command...): one ctest test, <name>.<mode>.
+# near_register_test(name mode seconds labels command...): one ctest test, <name>.<mode>. Those that
+# may take longest begin first, so that no processor is idle in the end.
 function(near_register_test name mode seconds labels)
   if(near_sanitizers OR CMAKE_CROSSCOMPILING OR mode STREQUAL "valgrind")
     math(EXPR seconds "${seconds} * 5")
@@ -66,16 +67,19 @@ function(near_register_test name mode seconds labels)
     ENVIRONMENT "${near_test_environment};${near_mode_${mode}}"
     LABELS "${labels}"
     SKIP_RETURN_CODE 77
+    COST ${seconds}
     TIMEOUT ${seconds})
-  if("storm" IN_LIST labels)
+  if("mutant" IN_LIST labels)
     set_tests_properties(${name}.${mode} PROPERTIES RUN_SERIAL ON)
+  elseif("storm" IN_LIST labels)
+    set_tests_properties(${name}.${mode} PROPERTIES PROCESSORS 2)
   endif()
 endfunction()
 
 # near_add_test(name [STORM] [VALGRIND] [NATIVE] [SOURCES file...] [LIBS library...] [MODES mode...]
 #               [SECONDS n])
 # builds <name>_test from <name>_test.c and SOURCES, and registers it in each mode.
-#   STORM     it keeps all CPUs busy: runs alone, label storm
+#   STORM     it keeps all CPUs busy: label storm, which ./dev test runs after all others
 #   VALGRIND  registers the mode valgrind too
 #   NATIVE    needs a kernel: cross builds compile it, for the laboratory, but do not run it
 #   MODES     only these of the modes
