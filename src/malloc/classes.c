@@ -3,8 +3,9 @@
 
 #define GRANULE 4096
 #define FRACTION(d) ((uint32_t)((UINT64_C(0x100000000) + (d)-1) / (d)))
-#define BATCH(size) ((size) > 8192 ? 2 : (size) < 128 ? 128 : 16384 / (size))
-#define KEPT(size) ((size) > 4096 ? 0 : (size) < 1024 ? 16 : 16384 / (size))
+/* clang minds the size of what is not chosen, too. */
+#define BATCH(size) ((uint8_t)((size) > 8192 ? 2 : (size) < 128 ? 128 : 16384 / (size)))
+#define KEPT(size) ((uint8_t)((size) > 4096 ? 0 : (size) < 1024 ? 16 : 16384 / (size)))
 
 /* Size and granules. Spans of small blocks are all alike; others are as short as they can be with
  * at least four blocks, two above 8 KiB, and a waste of a twelfth at most. From 8 KiB on, multiples
