@@ -13,20 +13,25 @@ static struct near_lock lock;
 #define LARGEST_HEAP ((size_t)1 << 38)
 #define SMALLEST_HEAP ((size_t)1 << 24)
 
+static size_t whole_pages(size_t size)
+{
+	return (size + NEAR__OS_PAGE - 1) & ~(size_t)(NEAR__OS_PAGE - 1);
+}
+
 /* Of the address space that a heap of some size needs, in this order. */
 static size_t owners_size(size_t heap)
 {
-	return (heap >> NEAR__GRANULE_SHIFT) * sizeof(uint32_t);
+	return whole_pages((heap >> NEAR__GRANULE_SHIFT) * sizeof(uint32_t));
 }
 
 static size_t kinds_size(size_t heap)
 {
-	return heap >> NEAR__GRANULE_SHIFT;
+	return whole_pages(heap >> NEAR__GRANULE_SHIFT);
 }
 
 static size_t dirty_size(size_t heap)
 {
-	return (heap >> NEAR__GRANULE_SHIFT) / 8;
+	return whole_pages((heap >> NEAR__GRANULE_SHIFT) / 8);
 }
 
 /* Half of it is for blocks, half for all that is said about them. */
