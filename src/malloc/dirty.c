@@ -11,24 +11,26 @@ static uint64_t mask_of(uint32_t first, uint32_t end)
 	return end - (first & ~63u) < 64 ? mask & ~(~(uint64_t)0 << end % 64) : mask;
 }
 
+/* Who gives granules back looks at their bits without the lock, beside others that change. */
+static uint64_t word_of(uint32_t granule)
+{
+	return __atomic_load_n(&near__heap.dirty[granule / 64], __ATOMIC_RELAXED);
+}
+
 void near__dirty_set(uint32_t first, uint32_t count, bool dirty)
 {
-	uint64_t *words = near__heap.dirty;
-
 	for (uint32_t g = first; g < first + count; g = (g | 63) + 1) {
-		if (dirty)
-			words[g / 64] |= mask_of(g, first + count);
-		else
-			words[g / 64] &= ~mask_of(g, first + count);
+		uint64_t mask = mask_of(g, first + count);
+		uint64_t word = dirty ? word_of(g) | mask : word_of(g) & ~mask;
+
+		__atomic_store_n(&near__heap.dirty[g / 64], word, __ATOMIC_RELAXED);
 	}
 }
 
 uint32_t near__dirty_next(uint32_t first, uint32_t end)
 {
-	const uint64_t *words = near__heap.dirty;
-
 	for (uint32_t g = first; g < end; g = (g | 63) + 1) {
-		uint64_t word = words[g / 64] & mask_of(g, end);
+		uint64_t word = word_of(g) & mask_of(g, end);
 
 		if (word)
 			return (g & ~63u) + (uint32_t)__builtin_ctzll(word);

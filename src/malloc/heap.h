@@ -170,6 +170,12 @@ static inline uint32_t near__granule_of(const void *p)
 	return (uint32_t)(((uintptr_t)p - near__heap.base) >> NEAR__GRANULE_SHIFT);
 }
 
+/* Of a granule that is the caller's; neighbours look whether it is free (pages.c). */
+static inline void near__set_kind(uint32_t granule, uint8_t kind)
+{
+	__atomic_store_n(&near__heap.kind[granule], kind, __ATOMIC_RELAXED);
+}
+
 /* meta.c: descriptors, never given back to the system; by number, in units of 16 bytes. */
 uint32_t near__meta_alloc(size_t size);
 size_t near__meta_used(void);

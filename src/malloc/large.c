@@ -28,7 +28,7 @@ static uint32_t granules_for(size_t size)
 static void *make(uint32_t first, uint32_t granules)
 {
 	near__heap.owner[first] = granules;
-	near__heap.kind[first] = NEAR__LARGE;
+	near__set_kind(first, NEAR__LARGE);
 	return near__granule_at(first);
 }
 

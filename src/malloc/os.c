@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "../topology.h"
+#include "tools.h"
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -52,7 +52,7 @@ static char *find_gap(size_t size)
 {
 	uint64_t end = (uint64_t)__builtin_frame_address(0), from = end / 4, random, pages;
 
-	if (size > end / 8)
+	if (size > end / 8 || NEAR__TSAN)
 		return NULL;
 	pages = (end / 8 * 3 - size) / NEAR__OS_PAGE;
 	random = random_number();
@@ -78,13 +78,14 @@ static char *reserve(size_t size)
 
 char *near__os_find_space(size_t *size, size_t least)
 {
+	size_t most = *size;
 	char *p = NULL;
 
-	for (size_t n = *size; n >= least && !p; n /= 2) {
+	for (size_t n = most; n >= least && !p; n /= 2) {
 		p = find_gap(n);
 		*size = n;
 	}
-	for (size_t n = *size; n >= least && !p; n /= 2) {
+	for (size_t n = most; n >= least && !p; n /= 2) {
 		p = reserve(n);
 		reserved = p != NULL;
 		*size = n;
@@ -170,6 +171,6 @@ uint64_t near__os_ms(void)
 {
 	struct timespec t;
 
-	clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+	near__tool_clock(CLOCK_MONOTONIC_COARSE, &t);
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }

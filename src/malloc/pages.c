@@ -25,6 +25,12 @@ static struct pages *pages_of(uint32_t granule)
 	return &nodes[near__node_of(granule)];
 }
 
+/* What is not free may change its kind without this lock, but does not become free. */
+static bool is_free(uint32_t granule)
+{
+	return __atomic_load_n(&near__heap.kind[granule], __ATOMIC_RELAXED) == 0;
+}
+
 /* ---- free runs ---- */
 
 /* Requires that their kind is 0. A run is dirty if one of its granules may be, since `freed`. */
@@ -118,7 +124,7 @@ static uint32_t from_top(struct pages *p, uint32_t count, uint32_t align)
 	uint32_t start = p->top, last = 0, first, end;
 	struct near__run r = {0};
 
-	if (start > p->first && near__heap.kind[start - 1] == 0) {
+	if (start > p->first && is_free(start - 1)) {
 		last = near__heap.owner[start - 1];
 		r = *near__run_at(last);
 		start = r.first;
@@ -227,9 +233,9 @@ static void free_locked(struct pages *p, uint32_t first, uint32_t count, bool di
 	near__dirty_set(first, count, dirty);
 	r.freed = (uint32_t)near__os_ms();
 
-	if (first > p->first && near__heap.kind[first - 1] == 0)
+	if (first > p->first && is_free(first - 1))
 		merge(p, first - 1, &r);
-	if (first + count < p->top && near__heap.kind[first + count] == 0)
+	if (first + count < p->top && is_free(first + count))
 		merge(p, first + count, &r);
 	run_insert(p, r.first, r.count, r.dirty, r.freed);
 }
@@ -250,7 +256,7 @@ static bool grow_locked(struct pages *p, uint32_t end, uint32_t new_end)
 
 	if (end == p->top)
 		return grow_at_top(p, 0, new_end);
-	if (near__heap.kind[end])
+	if (!is_free(end))
 		return false;
 	number = near__heap.owner[end];
 	r = *near__run_at(number);

@@ -211,7 +211,7 @@ static void sample(void *p, size_t n, const void *caller)
 	number = record(stack, depth, &s);
 	if (number) {
 		near__heap.owner[first] = number;
-		near__heap.kind[first] = NEAR__SAMPLED;
+		near__set_kind(first, NEAR__SAMPLED);
 	}
 }
 
@@ -232,7 +232,7 @@ static void forget(void *p)
 	struct near__bucket *b = near__meta_at(s->bucket);
 
 	near__heap.owner[first] = s->granules;
-	near__heap.kind[first] = NEAR__LARGE;
+	near__set_kind(first, NEAR__LARGE);
 	near_lock_lock(&lock);
 	add(&b->frees, 1);
 	add(&b->free_bytes, s->size);

@@ -16,7 +16,7 @@ uint64_t near__single_take(unsigned node, unsigned class)
 
 	if (first == NEAR__NONE)
 		return list;
-	near__heap.kind[first] = (uint8_t) class;
+	near__set_kind(first, (uint8_t) class);
 	__atomic_fetch_add(&sums[class].taken, 1, __ATOMIC_RELAXED);
 	near__list_put(&list, near__granule_at(first));
 	return list;

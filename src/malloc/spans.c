@@ -150,7 +150,7 @@ void near__span_place(struct near__span *s, uint32_t first)
 	s->first = first;
 	for (unsigned g = 0; g < near__sizes[s->class].granules; g++) {
 		near__heap.owner[first + g] = s->number;
-		near__heap.kind[first + g] = s->class;
+		near__set_kind(first + g, s->class);
 	}
 }
 

@@ -7,11 +7,17 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <time.h>
 
 /* NEAR__ASAN: the program has AddressSanitizer. What stands in src/malloc is never instrumented: it
  * is called while the sanitizer begins. */
 #ifndef NEAR__ASAN
 #define NEAR__ASAN 0
+#endif
+/* NEAR__TSAN: the program has ThreadSanitizer, which lets memory stand where the kernel puts it,
+ * nowhere else. */
+#ifndef NEAR__TSAN
+#define NEAR__TSAN 0
 #endif
 
 #if NEAR__ASAN
@@ -31,6 +37,17 @@ void __asan_get_shadow_mapping(size_t *scale, size_t *offset);
 #ifndef NEAR__VALGRIND
 #define NEAR__VALGRIND 0
 #endif
+
+/* AddressSanitizer looks at what clock_gettime writes to: not on the stack of a thread that begins,
+ * on which the one before it left its marks. */
+static inline void near__tool_clock(clockid_t clock, struct timespec *t)
+{
+#if NEAR__ASAN
+	syscall(SYS_clock_gettime, clock, t);
+#else
+	clock_gettime(clock, t);
+#endif
+}
 
 /* Whether somebody listens. */
 static inline bool near__tool_listens(void)

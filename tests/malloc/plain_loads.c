@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT */
+/* What ThreadSanitizer is not to report: fast paths load the limits of the heap, and the table of
+ * classes, plainly, each word by itself, and an old one is as right (init.c,
+ * lookup.c); and whether a list of batches is empty is looked at before its lock is taken. */
+const char *__tsan_default_suppressions(void);
+const char *__tsan_default_suppressions(void)
+{
+	return "race:^set_limits$\n"
+	       "race:^near__lookup_grown$\n"
+	       "race:^near__central_age$\n";
+}
