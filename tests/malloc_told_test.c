@@ -95,6 +95,23 @@ static int run_child(const char *what, const char *conf, char *text, size_t size
 	return pid;
 }
 
+/* The parent's blocks are not the child's to count. Its file is the one whose process it is. */
+static int count_after_fork(void)
+{
+	pid_t pid;
+
+	for (unsigned i = 0; i < 1000; i++)
+		free(lost = malloc(7000));
+	pid = fork();
+	if (pid == 0) {
+		for (unsigned i = 0; i < 10; i++)
+			free(lost = malloc(7000));
+		exit(0);
+	}
+	fprintf(stderr, "%d", pid);
+	return unit_wait(pid, NULL);
+}
+
 static int child(const char *what)
 {
 	pid_t pid;
@@ -112,6 +129,8 @@ static int child(const char *what)
 		}
 		return unit_wait(pid, NULL);
 	}
+	if (strcmp(what, "count") == 0)
+		return count_after_fork();
 	if (strcmp(what, "_exit") == 0)
 		_exit(0);
 	return 0;
@@ -145,6 +164,15 @@ static void at_exit(void **state)
 	assert_true(number_of(strstr(t.text, "\"size\": 7168"), "allocations") < 100);
 	pid = run_child("exit", "malloc_stats:a%p-b", err, sizeof(err));
 	snprintf(path, sizeof(path), "a%d-b", pid);
+	assert_int_equal(unlink(path), 0);
+	pid = run_child("count", "malloc_stats:c%p", err, sizeof(err));
+	snprintf(path, sizeof(path), "c%d", pid);
+	read_text(path, &t);
+	assert_in_range(number_of(strstr(t.text, "\"size\": 7168"), "allocations"), 1000, 1100);
+	assert_int_equal(unlink(path), 0);
+	snprintf(path, sizeof(path), "c%.20s", err);
+	read_text(path, &t);
+	assert_in_range(number_of(strstr(t.text, "\"size\": 7168"), "allocations"), 10, 20);
 	assert_int_equal(unlink(path), 0);
 	run_child("_exit", "malloc_stats:none.json", err, sizeof(err));
 	assert_int_not_equal(access("none.json", F_OK), 0);

@@ -7,6 +7,7 @@
 
 #include "background.h"
 #include "hooks.h"
+#include "stats.h"
 
 static void lock(struct near_lock *l)
 {
@@ -55,6 +56,7 @@ static void in_child(void)
 {
 	release(reset);
 	near__background_fork_child();
+	near__stats_fork_child();
 }
 
 void near__fork_watch(void)

@@ -5,6 +5,8 @@
 
 #include <nearcpu/malloc.h>
 
+#include "classes.h"
+
 typedef int near__write(void *arg, const char *text, size_t size);
 
 /* Collects text, and hands it on in pieces. The first error stays. */
@@ -26,7 +28,17 @@ int near__out_end(struct near__out *o);
 /* Writes all of it; arg: an int *, the descriptor. 0 or a negative errno. */
 int near__write_fd(void *arg, const char *text, size_t size);
 
-/* stats_exit.c: keeps where the settings want the statistics at the end. */
+/* stats_json.c: as near_malloc_stats_json, but what is counted from `base` on, if that is one. */
+struct near__stats_base {
+	struct near_malloc_stats all;
+	struct near_malloc_class_stats classes[NEAR__SIZES];
+};
+void near__stats_take_base(struct near__stats_base *base);
+int near__stats_json_since(const struct near__stats_base *base, near__write *write, void *arg);
+
+/* stats_exit.c: the child of a fork counts from there on. */
+void near__stats_fork_child(void);
+/* Keeps where the settings want the statistics at the end. */
 void near__stats_begin(void);
 
 #endif

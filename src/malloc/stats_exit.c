@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,6 +17,8 @@
 /* Copied: programs write over their environment, and change their directory. */
 static char wanted[PATH_MAX];
 static pid_t owner;
+static struct near__stats_base at_fork;
+static bool forked;
 
 NEAR__RUN_EARLY void near__stats_begin(void)
 {
@@ -35,6 +38,15 @@ NEAR__RUN_EARLY void near__stats_begin(void)
 		return;
 	memcpy(wanted + used, c->text, c->len);
 	owner = getpid();
+}
+
+/* Only a child that writes them pays for it. */
+NEAR__RUN_EARLY void near__stats_fork_child(void)
+{
+	if (!wanted[0] || !strstr(wanted, "%p"))
+		return;
+	near__stats_take_base(&at_fork);
+	forked = true;
 }
 
 static char *put(char *at, const char *from, size_t n)
@@ -83,7 +95,7 @@ __attribute__((destructor)) static void write_at_exit(void)
 	if (!wanted[0] || !make_path(path))
 		return;
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
-	error = fd < 0 ? -1 : near_malloc_stats_json(near__write_fd, &fd);
+	error = fd < 0 ? -1 : near__stats_json_since(forked ? &at_fork : NULL, near__write_fd, &fd);
 	if (fd >= 0 && close(fd))
 		error = -1;
 	if (error)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <stddef.h>
+#include <string.h>
 
 #include "stats.h"
 
@@ -69,21 +70,35 @@ _Static_assert(COUNT(all_fields) * 8 == sizeof(struct near_malloc_stats), "a fie
 _Static_assert(COUNT(class_fields) * 8 == sizeof(struct near_malloc_class_stats),
 	       "a field is missing");
 
+/* Fields before `until` are counts, from those of `base` on, if there is one. */
 static void put_fields(struct near__out *o, const struct field *fields, size_t count,
-		       const void *from, const char *between)
+		       const void *from, const void *base, size_t until, const char *between)
 {
 	for (size_t i = 0; i < count; i++) {
+		size_t offset = fields[i].offset;
+		uint64_t n, before = 0;
+
+		memcpy(&n, (const char *)from + offset, sizeof(n));
+		if (base && offset < until)
+			memcpy(&before, (const char *)base + offset, sizeof(before));
 		near__out_text(o, i ? between : "");
 		near__out_text(o, "\"");
 		near__out_text(o, fields[i].name);
 		near__out_text(o, "\": ");
-		near__out_number(
-			o, *(const uint64_t *)(const void *)((const char *)from + fields[i].offset),
-			0);
+		near__out_number(o, n > before ? n - before : 0, 0);
 	}
 }
 
-int near_malloc_stats_json(int (*write)(void *arg, const char *text, size_t size), void *arg)
+void near__stats_take_base(struct near__stats_base *base)
+{
+	near_malloc_stats(&base->all, sizeof(base->all));
+	for (unsigned n = 0; n < NEAR__SIZES; n++) {
+		near_malloc_class_stats(&base->classes[n], sizeof(base->classes[n]), n);
+		base->classes[n].size = 0; /* which is no count */
+	}
+}
+
+int near__stats_json_since(const struct near__stats_base *base, near__write *write, void *arg)
 {
 	struct near_malloc_class_stats class;
 	struct near_malloc_stats all;
@@ -92,13 +107,21 @@ int near_malloc_stats_json(int (*write)(void *arg, const char *text, size_t size
 	near_malloc_stats(&all, sizeof(all));
 	near__out_begin(&o, write, arg);
 	near__out_text(&o, "{\n  ");
-	put_fields(&o, all_fields, COUNT(all_fields), &all, ",\n  ");
+	put_fields(&o, all_fields, COUNT(all_fields), &all, base ? &base->all : NULL,
+		   offsetof(struct near_malloc_stats, classes), ",\n  ");
 	near__out_text(&o, ",\n  \"by_class\": [");
 	for (unsigned n = 0; near_malloc_class_stats(&class, sizeof(class), n) == 0; n++) {
 		near__out_text(&o, n ? ",\n    {" : "\n    {");
-		put_fields(&o, class_fields, COUNT(class_fields), &class, ", ");
+		put_fields(&o, class_fields, COUNT(class_fields), &class,
+			   base ? &base->classes[n] : NULL,
+			   offsetof(struct near_malloc_class_stats, in_use), ", ");
 		near__out_text(&o, "}");
 	}
 	near__out_text(&o, "\n  ]\n}\n");
 	return near__out_end(&o);
+}
+
+int near_malloc_stats_json(int (*write)(void *arg, const char *text, size_t size), void *arg)
+{
+	return near__stats_json_since(NULL, write, arg);
 }

@@ -13,7 +13,7 @@ void near__reclaim(void)
 NEAR__ENTRY int malloc_trim(size_t pad)
 {
 	(void)pad;
-	if (!near__heap.ready)
+	if (!__atomic_load_n(&near__heap.ready, __ATOMIC_ACQUIRE)) /* as near__heap_ready */
 		return 0;
 	near__reclaim();
 	return near__pages_purge(0, SIZE_MAX) > 0;
