@@ -139,10 +139,10 @@ class Refused(Case):
         static = self.elf(static=True)
         self.refused(run(self.write("d", f"#!{static}\n".encode())), 126, "interpreter", "static")
 
-    def elf(self, static=False, machine=None, bits=None, interpreter=None):
+    def elf(self, static=False, machine=None, bits=None, interpreter=None, libc=b"libc.so.6"):
         """A copy of a program, changed."""
         with open(shutil.which("true"), "rb") as f:
-            data = bytearray(f.read())
+            data = bytearray(f.read().replace(b"libc.so.6", libc))
         start, = struct.unpack_from("<Q", data, 32)
         size, count = struct.unpack_from("<HH", data, 54)
         for at in range(start, start + size * count, size):
@@ -162,7 +162,8 @@ class Refused(Case):
         self.refused(run(self.elf(static=True)), 126, "is static", "libnearcpu-malloc.a")
         self.refused(run(self.elf(machine=22)), 126, "is for s390 with 64 bits")
         self.refused(run(self.elf(bits=32)), 126, "32 bits")
-        self.refused(run(self.elf(interpreter="/lib/ld-musl-x.so.1")), 126, "musl")
+        self.refused(run(self.elf(interpreter="/lib/ld-musl-x.so.1")), 126, "musl", "--library")
+        self.refused(run("--library", self.elf(libc=b"libc.so.X"), "true"), 126, "with glibc")
         self.assertEqual(run(self.elf()).returncode, 0)
 
     @unittest.skipIf(os.geteuid() != 0, "only root can make such programs")

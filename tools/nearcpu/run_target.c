@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -152,6 +153,39 @@ static bool find_interpreter(const char *path, const Elf64_Ehdr *e, const char *
 	return true;
 }
 
+/* musl's is named otherwise. Whoever needs it has the name among its strings. */
+static bool needs_glibc(const char *library)
+{
+	static const char name[] = "libc.so.6";
+	int fd = open(library, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+	void *at = MAP_FAILED;
+	bool found;
+
+	if (fd >= 0 && fstat(fd, &st) == 0)
+		at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (fd >= 0)
+		close(fd);
+	if (at == MAP_FAILED)
+		return false;
+	found = memmem(at, (size_t)st.st_size, name, sizeof(name)) != NULL;
+	munmap(at, (size_t)st.st_size);
+	return found;
+}
+
+/* 0, or refused: their C libraries must be the same. */
+static int compare_libc(const struct target *t, bool musl)
+{
+	if (musl && needs_glibc(t->library))
+		return refuse(t, RUN_CANNOT,
+			      "is linked with musl, the library with glibc: build the library with "
+			      "musl-gcc, and name it with --library");
+	if (!musl && !needs_glibc(t->library))
+		return refuse(t, RUN_CANNOT, "is linked with glibc, the library '%s' is not",
+			      t->library);
+	return 0;
+}
+
 static int check_elf(const struct target *t, const char *path, const char *head, ssize_t n)
 {
 	char library[HEAD_SIZE], interpreter[256];
@@ -176,11 +210,7 @@ static int check_elf(const struct target *t, const char *path, const char *head,
 		return refuse(t, RUN_CANNOT,
 			      "is static: nothing can be preloaded; link it with "
 			      "libnearcpu-malloc.a");
-	if (strstr(interpreter, "ld-musl"))
-		return refuse(t, RUN_CANNOT,
-			      "is linked with musl, the library with glibc: build the library with "
-			      "musl-gcc, and link the program with libnearcpu-malloc.a");
-	return 0;
+	return compare_libc(t, strstr(interpreter, "ld-musl") != NULL);
 }
 
 /* ---- what it may ---- */
