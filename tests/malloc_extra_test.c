@@ -104,6 +104,7 @@ static void free_each_way(size_t n)
 
 	free_sized(get(n), n);
 	sdallocx(get(n), n, 0);
+	sdallocx(get(n), nallocx(n, 0), 0);
 	cfree(get(n));
 	assert_int_equal(posix_memalign(&p, 256, n), 0);
 	free_aligned_sized(p, 256, n);

@@ -18,10 +18,16 @@ NEAR__ENTRY void cfree(void *p)
 	free(p);
 }
 
-/* n is what was asked for, says C23. Under valgrind p may be a block of valgrind's own malloc. */
+/* Under valgrind p may be a block of valgrind's own malloc. */
+static bool is_checked(const void *p)
+{
+	return p && near__heap.hooks == NEAR__CHECKED && near__pages_contain(near__offset_of(p));
+}
+
+/* n is what was asked for, says C23. */
 static __attribute__((noinline)) void free_of_size(void *p, size_t n)
 {
-	if (p && near__heap.hooks == NEAR__CHECKED && near__pages_contain(near__offset_of(p)))
+	if (is_checked(p))
 		near__check_free(p, n, NEAR__BY_MALLOC, NEAR__CALLER);
 	else
 		free(p);
@@ -36,14 +42,6 @@ NEAR__ENTRY void free_aligned_sized(void *p, size_t align, size_t n)
 {
 	(void)align;
 	free_of_size(p, n);
-}
-
-/* jemalloc's: any size from the one that was asked for to the block's own is right. */
-NEAR__ENTRY void sdallocx(void *p, size_t n, int flags)
-{
-	(void)n;
-	(void)flags;
-	free(p);
 }
 
 /* What malloc_usable_size would say of malloc(n), or more while the heap is small; 0: too much. */
@@ -68,6 +66,14 @@ NEAR__ENTRY size_t nallocx(size_t n, int flags)
 	while (size && size <= NEAR__SMALL_MAX && size & (align - 1))
 		size = good_size(size + 1);
 	return size;
+}
+
+/* jemalloc's: any size from the one that was asked for to the block's own is right. */
+NEAR__ENTRY void sdallocx(void *p, size_t n, int flags)
+{
+	size_t had = is_checked(p) ? near__check_size(p) : n;
+
+	free_of_size(p, n >= had && n <= nallocx(had, flags) ? had : n);
 }
 
 NEAR__ENTRY size_t malloc_good_size(size_t n)

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 void free_sized(void *p, size_t n);
+void sdallocx(void *p, size_t n, int flags);
 void valid(void); /* valid.c */
 
 /* No compiler may know what the calls do, nor leave them out. */
@@ -262,6 +263,11 @@ static void wrong_size(void)
 	free_sized(p, 96);
 }
 
+static void wrong_sdallocx(void)
+{
+	sdallocx(make(100), 99, 0);
+}
+
 /* ---- C++, by the names of its operators in the ABI ---- */
 
 void *_Znwm(size_t n);
@@ -343,6 +349,7 @@ static const struct {
 	{"size_after_free", size_after_free},
 	{"inside", inside},
 	{"wrong_size", wrong_size},
+	{"wrong_sdallocx", wrong_sdallocx},
 	{"free_of_new", free_of_new},
 	{"free_of_new_array", free_of_new_array},
 	{"delete_of_malloc", delete_of_malloc},

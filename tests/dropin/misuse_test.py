@@ -43,6 +43,7 @@ CASES = {
     "size_after_free": (None, "use of a freed block"),
     "inside": (None, "into a block"),
     "wrong_size": (None, "another size"),
+    "wrong_sdallocx": (None, "another size"),
     "free_of_new": (None, "free of a block from new"),
     "free_of_new_array": (None, "free of a block from new[]"),
     "delete_of_malloc": (None, "delete of a block from malloc"),
