@@ -12,8 +12,9 @@
 
 /* ---- which sequences ---- */
 
-static unsigned learn_once(const struct job *job)
+static unsigned learn_once(void *arg)
 {
+	const struct job *job = arg;
 	unsigned known = 0;
 
 	for (int others = 0; others < TRAP_OTHERS; others++) {
@@ -23,16 +24,12 @@ static unsigned learn_once(const struct job *job)
 	return known;
 }
 
-/* A loop that tries again may have been unrolled: what comes after the n-th abort is seen in the
- * n-th round at the latest. */
-static int learn(const struct job *job)
+static int learn(struct job *job)
 {
-	unsigned before = 0, known;
 	bool reached = false;
 
 	near__trap_learn_again();
-	while ((known = learn_once(job)) != before)
-		before = known;
+	near__trap_learn_all(learn_once, job);
 	for (unsigned i = 0; i < near__trap_count(); i++)
 		reached |= near__trap_seq(i)->reached;
 	return reached ? 0 : -ENOENT;

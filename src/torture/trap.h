@@ -93,6 +93,9 @@ unsigned near__trap_learn(enum trap_others others, void (*run)(void *arg), void 
  * again, and adds what is new: for sequences that go another way in another mode. */
 void near__trap_learn_again(void);
 
+/* Calls once(arg), which learns and returns how much is known, until there is nothing new. */
+void near__trap_learn_all(unsigned (*once)(void *arg), void *arg);
+
 /* Runs run(arg) with the breakpoints of the plan. */
 void near__trap_run(struct trap_plan *plan, void (*run)(void *arg), void *arg);
 

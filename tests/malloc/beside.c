@@ -2,6 +2,8 @@
 /* What runs beside the workers of the stress. */
 #define _GNU_SOURCE
 #include "stress.h"
+
+#include "../mover.h"
 #include "trim.h"
 
 #include <time.h>
@@ -225,24 +227,16 @@ static pid_t any_worker(uint64_t *random)
 
 void *stress_move(void *unused)
 {
-	cpu_set_t all, one;
-	uint64_t random = 5;
-	unsigned cpu = 0;
+	struct mover m;
 	pid_t tid;
 
-	CHECK(sched_getaffinity(0, sizeof(all), &all) == 0);
+	mover_begin(&m, 5);
 	while (!stopped()) {
-		do
-			cpu = (cpu + 1 + unit_random(&random) % 3) % CPU_SETSIZE;
-		while (!CPU_ISSET(cpu, &all));
-		CPU_ZERO(&one);
-		CPU_SET(cpu, &one);
-		tid = any_worker(&random);
-		if (tid && sched_setaffinity(tid, sizeof(one), &one) == 0)
+		tid = any_worker(&m.random);
+		if (mover_bind(&m, tid))
 			note(&stress.moved);
-		rest(&random, 300);
-		if (tid && unit_random(&random) % 4 == 0)
-			sched_setaffinity(tid, sizeof(all), &all);
+		rest(&m.random, 300);
+		mover_release(&m, tid, 4);
 	}
 	return unused;
 }

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE
 #include "beside.h"
 
+#include "../mover.h"
+
 #include <time.h>
 
 #ifndef sigev_notify_thread_id
@@ -187,25 +189,17 @@ static pid_t any_worker(uint64_t *random)
 
 void *storm_mover(void *unused)
 {
-	cpu_set_t all, one;
-	uint64_t random = 2;
-	unsigned cpu = 0;
+	struct mover m;
 	pid_t tid;
 
-	CHECK(sched_getaffinity(0, sizeof(all), &all) == 0);
+	mover_begin(&m, 2);
 	while (!stopped()) {
-		do
-			cpu = (cpu + 1 + unit_random(&random) % 3) % CPU_SETSIZE;
-		while (!CPU_ISSET(cpu, &all));
-		CPU_ZERO(&one);
-		CPU_SET(cpu, &one);
-		tid = any_worker(&random);
-		if (tid && sched_setaffinity(tid, sizeof(one), &one) == 0)
+		tid = any_worker(&m.random);
+		if (mover_bind(&m, tid))
 			note(&storm.moved);
-		if (unit_random(&random) % 4 == 0)
-			rest(&random);
-		if (tid && unit_random(&random) % 8 == 0)
-			sched_setaffinity(tid, sizeof(all), &all);
+		if (unit_random(&m.random) % 4 == 0)
+			rest(&m.random);
+		mover_release(&m, tid, 8);
 	}
 	return unused;
 }

@@ -155,8 +155,9 @@ void cross_run(struct cross *c)
 		}
 }
 
-static unsigned learn_once(struct cross *c)
+static unsigned learn_once(void *arg)
 {
+	struct cross *c = arg;
 	const struct suite *suite = c->suite;
 	unsigned known = 0;
 
@@ -175,13 +176,9 @@ static unsigned learn_once(struct cross *c)
 	return known;
 }
 
-/* A loop that tries again may have been unrolled: what comes after the n-th abort is seen in the
- * n-th round at the latest. */
 void cross_learn(const struct suite *suite)
 {
 	struct cross c = {.suite = suite};
-	unsigned before = 0, known;
 
-	while ((known = learn_once(&c)) != before)
-		before = known;
+	near__trap_learn_all(learn_once, &c);
 }
