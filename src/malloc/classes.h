@@ -25,7 +25,7 @@ struct near__size {
 	uint8_t granules;    /* of a span */
 	uint8_t batch;       /* blocks that move between the layers at once: 16 KiB, 2 to 128 */
 	/* How many lists one cache may keep. Fewer of large blocks: the way to their spans costs
-	 * less for a byte, and what is kept costs more. */
+	 * less for a byte, and what is kept costs more. 0: stash.c decides. */
 	uint8_t lists;
 };
 extern const struct near__size near__sizes[NEAR__SIZES + 1] NEAR__READ_EARLY;

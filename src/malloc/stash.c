@@ -12,6 +12,8 @@
 #define STEP_MS 250
 #define PIECE ((uint64_t)512 << 10) /* of leave */
 #define MOST_AT_ONCE 32             /* lists that a step gives away */
+#define LARGE_LISTS 4u              /* of each of the largest classes, at most: */
+#define LARGE_SHARE 256             /* and no more than a part in so many of the heap */
 
 /* ---- sequences ---- */
 
@@ -151,16 +153,30 @@ static void count_held(struct near__front *f, int64_t bytes)
 
 /* ---- put, get ---- */
 
+/* Of the largest classes none, until the heap is so large that they matter little. It never becomes
+ * smaller: what was stashed is found. */
+static unsigned most_lists(unsigned class)
+{
+	uint64_t heap, lists;
+
+	if (near__sizes[class].lists)
+		return near__sizes[class].lists;
+	heap = (uint64_t)near__pages_used() << NEAR__GRANULE_SHIFT;
+	lists = heap / LARGE_SHARE / near__batch_bytes(class);
+	return lists < LARGE_LISTS ? (unsigned)lists : LARGE_LISTS;
+}
+
 void near__stash_put(unsigned class, uint64_t list)
 {
 	struct near__front *f = near__front_now();
-	bool may = f && near__sizes[class].lists && may_hold(f, near__batch_bytes(class));
+	unsigned most = most_lists(class);
+	bool may = f && most && may_hold(f, near__batch_bytes(class));
 
 	list = near__central_send_home(class, list);
 	if (near__list_is_empty(list))
 		return;
 	for (int i = 0; may && i < NEAR_SEQ_TRIES; i++) {
-		enum near__tried tried = stash_push(class, list, near__sizes[class].lists);
+		enum near__tried tried = stash_push(class, list, most);
 
 		if (tried == NEAR__COMMITTED) {
 			count_held(f, (int64_t)near__batch_bytes(class));
@@ -200,7 +216,7 @@ uint64_t near__stash_get(unsigned class)
 {
 	uint64_t list;
 
-	if (!near__sizes[class].lists || !pop(class, &list))
+	if (!most_lists(class) || !pop(class, &list))
 		return near__central_take(class);
 	note_taken(class);
 	near__tally(&near__tally_of(class)->refills, &near__strays[class].refills);
