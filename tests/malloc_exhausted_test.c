@@ -3,6 +3,9 @@
  * there is memory again. By RLIMIT_AS, which limits address space, and by RLIMIT_DATA, which limits
  * what may be written to, as strict overcommit does. */
 #define _GNU_SOURCE
+#include <sched.h>
+#include <time.h>
+
 #include "unit.h"
 
 #include "malloc/trim.h"
@@ -133,9 +136,16 @@ static void memory_to_write_to(void **state)
 	unit_in_child(exhaust, &resource);
 }
 
+static unsigned may_begin; /* threads have their stacks by then */
+
+/* No longer than 10 s: where no memory is left, each call looks into all caches before it says so. */
 static void *take_and_free(void *unused)
 {
-	for (unsigned round = 0; round < 200; round++) {
+	time_t end = time(NULL) + 10;
+
+	while (!__atomic_load_n(&may_begin, __ATOMIC_ACQUIRE))
+		sched_yield();
+	for (unsigned round = 0; round < 200 && time(NULL) <= end; round++) {
 		void *mine[50];
 
 		for (unsigned i = 0; i < LENGTH(mine); i++) {
@@ -160,7 +170,8 @@ static void many_want_the_rest(void *unused)
 	(void)unused;
 	for (unsigned i = 0; i < LENGTH(threads); i++)
 		threads[i] = unit_start(take_and_free, NULL);
-	limit(RLIMIT_AS, 8 * MB);
+	limit(RLIMIT_AS, 24 * MB); /* the memory of each node takes one for its tables */
+	__atomic_store_n(&may_begin, 1, __ATOMIC_RELEASE);
 	for (unsigned i = 0; i < LENGTH(threads); i++)
 		unit_join(threads[i]);
 	/* The caches of all slots may hold that much. */
@@ -195,6 +206,7 @@ static int live_on_little(void)
 		free(blocks[--n]);
 	for (unsigned i = 0; i < LENGTH(threads); i++)
 		threads[i] = unit_start(take_and_free, NULL);
+	__atomic_store_n(&may_begin, 1, __ATOMIC_RELEASE);
 	for (unsigned i = 0; i < LENGTH(threads); i++)
 		unit_join(threads[i]);
 	return 0;
