@@ -138,7 +138,7 @@ static void memory_to_write_to(void **state)
 
 static unsigned may_begin; /* threads have their stacks by then */
 
-/* No longer than 10 s: where no memory is left, each call looks into all caches before it says so. */
+/* No longer than 10 s: where no memory is left, each call looks into all caches first. */
 static void *take_and_free(void *unused)
 {
 	time_t end = time(NULL) + 10;

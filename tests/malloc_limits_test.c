@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Limits that the system sets: a memory cgroup, and no overcommit.
  *
- * A group's limit refuses no memory: the kernel ends who touches more. So a program that has much less
- * than the limit must live, whatever sizes it goes through: what it freed serves what it asks
+ * A group's limit refuses no memory: the kernel ends who touches more. So a program that has much
+ * less than the limit must live, whatever sizes it goes through: what it freed serves what it asks
  * for next. Without overcommit malloc returns NULL, and goes on when there is memory again.
  *
  * usage: malloc_limits_test [--machine]
