@@ -8,8 +8,8 @@
 #define KEPT(size) ((uint8_t)((size) > 4096 ? 0 : (size) < 1024 ? 16 : 16384 / (size)))
 
 /* Size and granules. Spans of small blocks are all alike; others are short, with at least four
- * blocks, two above 8 KiB, and a waste of a twelfth at most, of a hundredth or so where blocks are a
- * power of two and a header. From 8 KiB on, multiples of a granule are spans by themselves. */
+ * blocks, two above 8 KiB, and a waste of a twelfth at most, of a hundredth or so where blocks are
+ * a power of two and a header. From 8 KiB on, multiples of a granule are spans by themselves. */
 /* clang-format off */
 #define ALL_SIZES(X)                                                                               \
 	X(8, 4) X(16, 4) X(32, 4) X(48, 4) X(64, 4) X(80, 4) X(96, 4) X(112, 4) X(128, 4)          \
