@@ -4,10 +4,15 @@
  * whatever scope they were opened (glibc; others unite global scopes only), and never to unload it.
  * C has no word for it, and clang refuses to change a binding afterwards: hence assembly. */
 #include "internal.h"
+#include "lot.h"
+#include "owner.h"
 
 /* Room for later fields, so that copies of different versions of the library can share it. */
 #define PROCESS_SIZE 8192
 _Static_assert(sizeof(struct near__process) <= PROCESS_SIZE, "near__process in the assembly below");
+#define LOT_SIZE 66560
+_Static_assert(sizeof(struct near__lot) == LOT_SIZE, "near__lot in the assembly below");
+_Static_assert(NEAR__NO_OWNER == 8, "near__owner in the assembly below");
 _Static_assert(sizeof(struct near__area) == 32, "near__dead in the assembly below");
 _Static_assert(sizeof(struct near__thread) == 2 * sizeof(void *) + 16, "near__self below");
 
@@ -19,7 +24,7 @@ _Static_assert(sizeof(struct near__thread) == 2 * sizeof(void *) + 16, "near__se
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 
-/* A new thread is not live: `area` is near__dead, the rest is 0. */
+/* A new thread is not live: `area` is near__dead, the rest is 0. Nor does it own a lock yet. */
 /* clang-format off */
 __asm__(".pushsection .bss.near, \"aw\", %nobits\n"
 	".balign 64\n"
@@ -30,6 +35,10 @@ __asm__(".pushsection .bss.near, \"aw\", %nobits\n"
 	".type near__process, %gnu_unique_object\n"
 	".size near__process, " TEXT(PROCESS_SIZE) "\n"
 	"near__process: .zero " TEXT(PROCESS_SIZE) "\n"
+	".balign 64\n"
+	".type near__lot, %gnu_unique_object\n"
+	".size near__lot, " TEXT(LOT_SIZE) "\n"
+	"near__lot: .zero " TEXT(LOT_SIZE) "\n"
 	".popsection\n"
 	".pushsection .tdata.near, \"awT\", %progbits\n"
 	".balign 16\n"
@@ -37,5 +46,8 @@ __asm__(".pushsection .bss.near, \"aw\", %nobits\n"
 	".size near__self, 2 * " TEXT(__SIZEOF_POINTER__) " + 16\n"
 	"near__self: " POINTER "near__dead\n"
 	".zero 16 + " TEXT(__SIZEOF_POINTER__) "\n"
+	".type near__owner, %gnu_unique_object\n"
+	".size near__owner, 4\n"
+	"near__owner: .4byte 8\n"
 	".popsection\n");
 /* clang-format on */

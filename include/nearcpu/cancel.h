@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/* cancel: a token that ends waits.
+ *
+ * A thread that waits (park.h, mutex.h) names a token; setting the token ends all waits that name
+ * it, and all that will. A program that shuts down, or a request that is given up, has one token
+ * for whatever its threads wait for.
+ *
+ * Cost:      is_set: one load. A wait with a token takes and lets go of the token's lock twice.
+ *            set wakes each waiter by one system call.
+ * Memory:    24 bytes. Zero is a token that is not set. There is nothing to destroy.
+ * Safety:    any thread; not in signal handlers. No operation allocates. errno is left alone.
+ * Order:     whoever sees the token set (is_set, or a wait that it ended) sees what was written
+ *            before the set.
+ * Lifetime:  until the call of set has returned and every wait that names the token too.
+ * Fork:      in the child a token is as it was; nobody waits.
+ *
+ * Concurrent with:   set  is_set  wait  reset
+ *            each    yes   yes    yes    no
+ *
+ *     static struct near_cancel stopping;
+ *
+ *     if (near_mutex_lock_until(&m, CLOCK_MONOTONIC, NULL, &stopping) == -ECANCELED)
+ *             return;
+ *     ...
+ *     near_cancel_set(&stopping);            // elsewhere
+ *
+ * Source: the notes of nsync and the contexts of Go; differs in that a token has neither parents
+ * nor a deadline: each wait has a deadline of its own.
+ */
+#ifndef NEARCPU_CANCEL_H
+#define NEARCPU_CANCEL_H
+
+#include <nearcpu/lock.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct near__cancel_wait;
+
+/* Private. */
+struct near_cancel {
+	struct near_lock lock; /* guards waits */
+	struct near__cancel_wait *waits;
+	uint32_t is_set;
+	uint32_t pad;
+};
+
+/* clang-format off */
+#define NEAR_CANCEL_INIT { NEAR_LOCK_INIT, 0, 0, 0 }
+/* clang-format on */
+
+/* Sets the token, for good. Those who wait return -ECANCELED, unless what they waited for came
+ * first. */
+NEAR_API void near_cancel_set(struct near_cancel *c);
+
+static inline bool near_cancel_is_set(const struct near_cancel *c)
+{
+	/* Acquire: pairs with the release in set. */
+	return __atomic_load_n(&c->is_set, __ATOMIC_ACQUIRE);
+}
+
+/* Makes the token new. Requires that nobody uses it. */
+NEAR_API void near_cancel_reset(struct near_cancel *c);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

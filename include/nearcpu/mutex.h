@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* near_mutex: a 4-byte mutex with deadlines, cancellation and bounded waiting.
+ *
+ * Cost:      lock and unlock without contention: one atomic instruction each. A waiter spins, gives
+ *            its CPU away a few times, then parks (park.h). An unlock looks for sleepers only when
+ *            some wait and none is on the way.
+ * Memory:    4 bytes. Zero is a free mutex: static and calloc'ed ones need no call, constructors of
+ *            any priority may use them, and nothing needs to be destroyed.
+ * Safety:    any thread; not in signal handlers. Nothing here allocates or is a cancellation point;
+ *            errno is left alone.
+ * Order:     lock acquires what the unlock before it released. ThreadSanitizer sees it by itself.
+ * Fairness:  whoever comes while the mutex is free takes it, past sleepers too: that is what makes
+ *            it fast. But one that has waited for a millisecond is handed the mutex by the next
+ *            unlock. near_mutex_unlock_fair hands it over at once.
+ * Misuse:    unlock by a thread that does not hold the mutex, lock by the one that does, use after
+ *            destroy stop the program with one line on standard error; so does, in a forked child,
+ *            waiting for a mutex whose holder did not come along.
+ * Fork:      who holds a mutex over a fork unlocks it in the child as in the parent.
+ * Limits:    not recursive, not between processes.
+ * Fallback:  needs no rseq; the same code everywhere.
+ *
+ * Freeing: as near_lock. The last user may free the memory when its own unlock has returned.
+ *
+ * Concurrent with:    lock  unlock  await  destroy
+ *     lock             yes    yes    yes     no
+ *     unlock           yes    no     yes     no     (there is one holder)
+ *     await            yes    yes    yes     no
+ *
+ *     static struct near_mutex m;
+ *     static unsigned long jobs;
+ *
+ *     static bool is_work(void *unused) { return jobs > 0; }
+ *
+ *     near_mutex_lock(&m);
+ *     near_mutex_await(&m, is_work, NULL);
+ *     jobs--;
+ *     near_mutex_unlock(&m);
+ *
+ * Source: the locks on WebKit's and Rust's parking lots; the hand-over after a millisecond of Go
+ * and CPython; conditions of absl::Mutex and nsync. Differs in that the word names its holder, that
+ * one waiter at a time is on the way, that waits end by deadlines on three clocks and by tokens.
+ */
+#ifndef NEARCPU_MUTEX_H
+#define NEARCPU_MUTEX_H
+
+#include <nearcpu/cancel.h>
+#include <time.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Private: the holder and what is known of waiters, see src/mutex.c. */
+struct near_mutex {
+	uint32_t word;
+};
+
+/* clang-format off */
+#define NEAR_MUTEX_INIT { 0 }
+/* clang-format on */
+
+/* This thread as a holder; NEAR__NO_OWNER before it first asked, which never stands in a word. */
+extern NEAR_API __thread uint32_t near__owner __attribute__((tls_model("initial-exec")));
+#define NEAR__NO_OWNER 8u
+#define NEAR__MUTEX_OWNER 0xfffffc00u
+
+NEAR_API void near__mutex_lock_slow(struct near_mutex *m);
+NEAR_API bool near__mutex_try_lock_slow(struct near_mutex *m);
+NEAR_API void near__mutex_unlock_slow(struct near_mutex *m, bool fair);
+
+/* Acquire: pairs with the release in the unlock that stored the 0. Strong, so that a failure means
+ * that the word was not 0. */
+static inline bool near__mutex_fast(struct near_mutex *m)
+{
+	uint32_t owner = near__owner, none = 0;
+
+	return owner != NEAR__NO_OWNER &&
+	       __atomic_compare_exchange_n(&m->word, &none, owner, false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+
+/* Takes the mutex; sleeps if need be. */
+static inline void near_mutex_lock(struct near_mutex *m)
+{
+	if (__builtin_expect(!near__mutex_fast(m), 0))
+		near__mutex_lock_slow(m);
+}
+
+/* Takes the mutex if it is free, past sleepers too, and tells whether it did. Never waits. */
+static inline bool near_mutex_try_lock(struct near_mutex *m)
+{
+	return __builtin_expect(near__mutex_fast(m), 1) || near__mutex_try_lock_slow(m);
+}
+
+/* Takes the mutex: 0. Or gives up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed
+ * by `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none) is set.
+ * A free mutex is taken in any case. -EINVAL: unknown clock, or a deadline that is no time. */
+NEAR_API int near_mutex_lock_until(struct near_mutex *m, clockid_t clock,
+				   const struct timespec *deadline, struct near_cancel *cancel);
+
+/* Lets go of the mutex; hands it to a sleeper that has waited for a millisecond, else wakes one if
+ * none is on the way. Requires that the caller holds it. */
+static inline void near_mutex_unlock(struct near_mutex *m)
+{
+	uint32_t owner = near__owner;
+
+	/* Release: pairs with the acquire of whoever takes the mutex next. */
+	if (__builtin_expect(!__atomic_compare_exchange_n(&m->word, &owner, 0, false,
+							  __ATOMIC_RELEASE, __ATOMIC_RELAXED),
+			     0))
+		near__mutex_unlock_slow(m, false);
+}
+
+/* The same, but hands the mutex to the first sleeper, if any. */
+NEAR_API void near_mutex_unlock_fair(struct near_mutex *m);
+
+/* Waits until condition(arg) is true, and returns with the mutex held, as it was at the call.
+ *
+ * Whoever unlocks the mutex asks the condition, in its own thread, with the mutex held, and hands
+ * the mutex to the first for whom it is true. So it must depend on what the mutex guards alone, and
+ * must not lock, park, allocate or take long. */
+NEAR_API void near_mutex_await(struct near_mutex *m, bool (*condition)(void *arg), void *arg);
+
+/* The same, but gives up as near_mutex_lock_until. The mutex is held in any case when it
+ * returns (but for -EINVAL too), so that it may return long after the deadline. */
+NEAR_API int near_mutex_await_until(struct near_mutex *m, bool (*condition)(void *arg), void *arg,
+				    clockid_t clock, const struct timespec *deadline,
+				    struct near_cancel *cancel);
+
+/* Whether the calling thread holds the mutex. */
+NEAR_API bool near_mutex_is_mine(const struct near_mutex *m);
+
+/* Makes later uses stop the program. Requires that the mutex is free and nobody waits. */
+NEAR_API void near_mutex_destroy(struct near_mutex *m);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

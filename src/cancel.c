@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* near_cancel: a flag, and a list of who is to be told.
+ *
+ * A wait joins the list before it first sleeps, under the lock under which the flag is set: either
+ * it finds the flag, or whoever sets the flag finds the wait. A wait that was found is off the list
+ * and has NEAR__POKED in its word, which its thread's FUTEX_WAIT does not take for the value that
+ * it compares with. So the thread, asleep or just before, comes to see it. */
+#include <nearcpu/cancel.h>
+
+#include <errno.h>
+
+#include "cancel.h"
+#include "lot.h"
+
+/* Futexes that are to be woken after the lock was let go of. */
+#define BATCH 16
+
+/* Takes up to BATCH waits off the list and pokes them. Returns how many are asleep. */
+static unsigned poke(struct near_cancel *c, uint32_t *asleep[BATCH])
+{
+	unsigned n = 0;
+
+	while (c->waits && n < BATCH) {
+		struct near__cancel_wait *wait = c->waits;
+		uint32_t *word = wait->word;
+
+		c->waits = wait->next;
+		if (wait->next)
+			wait->next->link = &c->waits;
+		wait->link = NULL;
+		/* Relaxed: the flag is read by acquire. */
+		if (__atomic_fetch_or(word, NEAR__POKED, __ATOMIC_RELAXED) & NEAR__ASLEEP)
+			asleep[n++] = word;
+	}
+	return n;
+}
+
+void near_cancel_set(struct near_cancel *c)
+{
+	uint32_t *asleep[BATCH];
+	unsigned n;
+
+	do {
+		near_lock_lock(&c->lock);
+		/* Release: pairs with the acquire in is_set. */
+		__atomic_store_n(&c->is_set, 1, __ATOMIC_RELEASE);
+		n = poke(c, asleep);
+		near_lock_unlock(&c->lock);
+		for (unsigned i = 0; i < n; i++)
+			near__futex_wake(asleep[i], 1, false);
+	} while (n == BATCH);
+}
+
+void near_cancel_reset(struct near_cancel *c)
+{
+	*c = (struct near_cancel)NEAR_CANCEL_INIT;
+}
+
+int near__cancel_join(struct near_cancel *c, struct near__cancel_wait *wait, uint32_t *word)
+{
+	bool is_set;
+
+	wait->word = word;
+	wait->link = NULL;
+	if (near_cancel_is_set(c))
+		return -ECANCELED;
+	near_lock_lock(&c->lock);
+	is_set = c->is_set;
+	if (!is_set) {
+		wait->next = c->waits;
+		wait->link = &c->waits;
+		if (wait->next)
+			wait->next->link = &wait->next;
+		c->waits = wait;
+	}
+	near_lock_unlock(&c->lock);
+	return is_set ? -ECANCELED : 0;
+}
+
+void near__cancel_leave(struct near_cancel *c, struct near__cancel_wait *wait)
+{
+	near_lock_lock(&c->lock);
+	if (wait->link) {
+		*wait->link = wait->next;
+		if (wait->next)
+			wait->next->link = wait->link;
+	}
+	near_lock_unlock(&c->lock);
+}

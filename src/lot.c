@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/* The parking lot's queues, see lot.h.
+ *
+ * Who can be where, and what stops each (models/park.pml):
+ *
+ * - A waiter that leaves (deadline, token, signal) and a waker that takes it. Both hold the lock of
+ *   the waiter's bucket to decide; `queued` tells who was first. If the waker was, the waiter
+ *   waits for NEAR__WOKEN, which is stores away, and was woken. So a wake-up is never given to one
+ *   who returns a timeout.
+ * - A waiter that is moved to another bucket while it wants to leave. The move holds both locks.
+ *   The waiter locks the bucket of the address that it reads, and looks at the address again:
+ *   unchanged, no move can begin, as it needs that lock.
+ * - A waker that has taken a waiter, before it wakes it. The waiter's thread does not return until
+ *   NEAR__WOKEN is set. The exchange that sets it is the waker's last access; the futex call that
+ *   may follow only names the address. If that stack holds another futex by then, a sleeper there
+ *   is woken for nothing, which all users of futexes must bear.
+ * - A waker between the waiter's last look and its FUTEX_WAIT: NEAR__ASLEEP is set by CAS from 0,
+ *   and the kernel compares with NEAR__ASLEEP alone. The waker's bit fails either.
+ * - fork: in the child only the thread that forked goes on, and it is not parked. All queues are
+ *   emptied, locks freed; no lock needs to be taken before. A child of a bare clone() finds its
+ *   parent's queues and may find a lock held for ever: it must not use the lot.
+ * - A signal handler must not come here: it may have interrupted the holder of a bucket. */
+#define _GNU_SOURCE
+#include "lot.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "owner.h"
+
+/* Fibonacci hashing: the high bits of the product depend on all bits of the address. */
+static struct near__bucket *bucket_of(const void *address)
+{
+	uint64_t product = (uint64_t)(uintptr_t)address * UINT64_C(0x9e3779b97f4a7c15);
+
+	return &near__lot.buckets[product >> (64 - NEAR__BUCKET_BITS)];
+}
+
+struct near__bucket *near__lot_lock(const void *address)
+{
+	struct near__bucket *b = bucket_of(address);
+
+	near_lock_lock(&b->lock);
+	return b;
+}
+
+void near__lot_unlock(struct near__bucket *b)
+{
+	near_lock_unlock(&b->lock);
+}
+
+/* In the order of their addresses, so that two who lock both do not wait for each other. */
+void near__lot_lock_both(const void *a, const void *b, struct near__bucket *locked[2])
+{
+	locked[0] = bucket_of(a);
+	locked[1] = bucket_of(b);
+	near_lock_lock(locked[0] <= locked[1] ? &locked[0]->lock : &locked[1]->lock);
+	if (locked[0] != locked[1])
+		near_lock_lock(locked[0] < locked[1] ? &locked[1]->lock : &locked[0]->lock);
+}
+
+void near__lot_unlock_both(struct near__bucket *locked[2])
+{
+	near_lock_unlock(&locked[0]->lock);
+	if (locked[0] != locked[1])
+		near_lock_unlock(&locked[1]->lock);
+}
+
+static struct near__waiter *find(struct near__waiter *w, const void *address, uint32_t space)
+{
+	while (w && (w->address != address || w->space != space))
+		w = w->next;
+	return w;
+}
+
+struct near__waiter *near__lot_first(struct near__bucket *b, const void *address, uint32_t space)
+{
+	return find(b->first, address, space);
+}
+
+struct near__waiter *near__lot_next(const struct near__waiter *w)
+{
+	return find(w->next, w->address, w->space);
+}
+
+/* Relaxed: no waker knows the waiter yet. */
+static void reset(struct near__waiter *w)
+{
+	__atomic_store_n(&w->word, 0, __ATOMIC_RELAXED);
+	w->token = 0;
+	w->queued = true;
+}
+
+static void link_last(struct near__bucket *b, struct near__waiter *w)
+{
+	w->next = NULL;
+	w->prev = b->last;
+	*(b->last ? &b->last->next : &b->first) = w;
+	b->last = w;
+}
+
+void near__lot_append(struct near__bucket *b, struct near__waiter *w)
+{
+	reset(w);
+	link_last(b, w);
+}
+
+void near__lot_insert(struct near__bucket *b, struct near__waiter *w)
+{
+	struct near__waiter *later = near__lot_first(b, w->address, w->space);
+
+	while (later && later->since <= w->since)
+		later = near__lot_next(later);
+	if (!later) {
+		near__lot_append(b, w);
+		return;
+	}
+	reset(w);
+	w->next = later;
+	w->prev = later->prev;
+	*(later->prev ? &later->prev->next : &b->first) = w;
+	later->prev = w;
+}
+
+static void unlink_waiter(struct near__bucket *b, struct near__waiter *w)
+{
+	*(w->prev ? &w->prev->next : &b->first) = w->next;
+	*(w->next ? &w->next->prev : &b->last) = w->prev;
+}
+
+void near__lot_take(struct near__bucket *b, struct near__waiter *w)
+{
+	unlink_waiter(b, w);
+	w->queued = false;
+}
+
+void near__lot_move(struct near__bucket *from, struct near__bucket *to, struct near__waiter *w,
+		    const void *address, uint32_t space)
+{
+	unlink_waiter(from, w);
+	w->space = space;
+	/* Relaxed: who reads it without the lock looks again under it. */
+	__atomic_store_n(&w->address, address, __ATOMIC_RELAXED);
+	link_last(to, w);
+}
+
+void near__lot_wake(struct near__waiter *w)
+{
+	uint32_t *word = &w->word;
+
+	/* Release: pairs with the acquire in is_woken. */
+	if (__atomic_fetch_or(word, NEAR__WOKEN, __ATOMIC_RELEASE) & NEAR__ASLEEP)
+		near__futex_wake(word, 1, false);
+}
+
+/* Acquire: pairs with the release in near__lot_wake. */
+static uint32_t word_of(const struct near__waiter *w)
+{
+	return __atomic_load_n(&w->word, __ATOMIC_ACQUIRE);
+}
+
+/* One sleep, unless the word has changed since it was seen. 0: look again. */
+static int doze(struct near__waiter *w, uint32_t seen, const struct near__limit *l)
+{
+	uint32_t asleep = seen | NEAR__ASLEEP;
+	int r;
+
+	/* Relaxed: the bits are looked at again by acquire. */
+	if (!__atomic_compare_exchange_n(&w->word, &seen, asleep, false, __ATOMIC_RELAXED,
+					 __ATOMIC_RELAXED))
+		return 0;
+	r = near__futex_wait(&w->word, asleep, l, false);
+	__atomic_fetch_and(&w->word, ~(uint32_t)NEAR__ASLEEP, __ATOMIC_RELAXED);
+	return r;
+}
+
+/* The bucket of the address that the waiter is on when the lock is held. */
+static struct near__bucket *lock_own(struct near__waiter *w)
+{
+	for (;;) {
+		const void *address = __atomic_load_n(&w->address, __ATOMIC_RELAXED);
+		struct near__bucket *b = near__lot_lock(address);
+
+		if (w->address == address)
+			return b;
+		near__lot_unlock(b);
+	}
+}
+
+/* False: a waker was first, and has woken it by now. */
+static bool leave(struct near__waiter *w)
+{
+	struct near__bucket *b = lock_own(w);
+	bool queued = w->queued;
+	uint32_t seen;
+
+	if (queued) {
+		near__lot_take(b, w);
+		if (w->left)
+			w->left(w, near__lot_first(b, w->address, w->space));
+	}
+	near__lot_unlock(b);
+	while (!queued && !((seen = word_of(w)) & NEAR__WOKEN))
+		doze(w, seen, &NEAR__NO_LIMIT);
+	return queued;
+}
+
+int near__lot_sleep(struct near__waiter *w, const struct near__limit *l)
+{
+	struct near__cancel_wait wait;
+	int r = l->cancel ? near__cancel_join(l->cancel, &wait, &w->word) : 0;
+	uint32_t seen;
+
+	while (!((seen = word_of(w)) & NEAR__WOKEN) && !r)
+		r = seen & NEAR__POKED ? -ECANCELED : doze(w, seen, l);
+	if (l->cancel)
+		near__cancel_leave(l->cancel, &wait);
+	return r && !(seen & NEAR__WOKEN) && leave(w) ? r : 0;
+}
+
+/* In the child. Buckets that nobody touched are left untouched. */
+static void forget_parent(void)
+{
+	for (unsigned i = 0; i < NEAR__BUCKETS; i++) {
+		struct near__bucket *b = &near__lot.buckets[i];
+
+		if (b->lock.word || b->first)
+			memset(b, 0, sizeof(*b));
+	}
+	near__lot.forks++;
+	near__owner_forked();
+}
+
+/* Of several copies of the library in a process one does it. Fixed early, so that the child's
+ * handlers of those who use locks come later. */
+__attribute__((constructor)) static void watch_forks(void)
+{
+	uint32_t no = 0;
+
+	if (__atomic_compare_exchange_n(&near__lot.watches_forks, &no, 1, false, __ATOMIC_RELAXED,
+					__ATOMIC_RELAXED))
+		pthread_atfork(NULL, NULL, forget_parent);
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/* lot: the parking lot's queues, under what is public. Buckets of waiters, hashed by address.
+ *
+ * A waiter stands on the stack of the thread that waits. It is in a queue, or was taken by a waker,
+ * who then wakes it; either is decided under the lock of the bucket. Who takes a waiter owes it a
+ * near__lot_wake, after the lock was let go of. Its thread does not return before: so the waker
+ * may touch it until then, and not afterwards. */
+#ifndef NEARCPU_LOT_H
+#define NEARCPU_LOT_H
+
+#include <nearcpu/park.h>
+
+#include "cancel.h"
+#include "internal.h"
+#include "limit.h"
+
+/* What an address means: near_park, near_thrsleep and a mutex at one address do not meet. */
+enum near__space { NEAR__SPACE_PARK, NEAR__SPACE_THR, NEAR__SPACE_MUTEX };
+
+struct near__waiter {
+	struct near__waiter *next, *prev; /* under the lock; `next` is the waker's once taken */
+	const void *address;              /* changed under the locks of both buckets */
+	uint32_t space;
+	uint32_t word; /* the futex: enum near__waiter_word */
+	bool queued;   /* under the lock */
+	uint64_t since; /* CLOCK_MONOTONIC in ns */
+	uintptr_t token; /* from the waker */
+	/* What only the owner of the space knows. */
+	uint32_t kind, owner;
+	uintptr_t mark;
+	bool (*condition)(void *arg);
+	void (*left)(struct near__waiter *w, bool others); /* under the lock, by deadline etc. */
+	void *arg;
+};
+
+enum near__waiter_word {
+	NEAR__ASLEEP = 1, /* in the kernel, or about to enter */
+	NEAR__POKED = 2,  /* by a token of cancellation */
+	NEAR__WOKEN = 4,  /* for good */
+};
+
+struct near__bucket {
+	struct near_lock lock __attribute__((aligned(NEAR__CACHE_LINE)));
+	struct near__waiter *first, *last;
+};
+
+#define NEAR__BUCKET_BITS 10
+#define NEAR__BUCKETS (1u << NEAR__BUCKET_BITS)
+
+/* One for each process, see unique.c. Zero is valid. */
+struct near__lot {
+	union {
+		struct {
+			uint32_t watches_forks;
+			uint32_t forks; /* between this process and the first */
+			/* near__owner of the thread that forked: in the parent, and here. */
+			uint32_t owner_before, owner_after;
+			struct near_thr_region alone, *region;
+		};
+		char room[1024]; /* for later fields */
+	};
+	struct near__bucket buckets[NEAR__BUCKETS];
+};
+extern NEAR_API struct near__lot near__lot;
+
+struct near__bucket *near__lot_lock(const void *address);
+void near__lot_unlock(struct near__bucket *b);
+
+/* Locks the buckets of two addresses, which may be one. */
+void near__lot_lock_both(const void *a, const void *b, struct near__bucket *locked[2]);
+void near__lot_unlock_both(struct near__bucket *locked[2]);
+
+/* Under the lock. The first waiter on the address, and the next one; NULL: none. */
+struct near__waiter *near__lot_first(struct near__bucket *b, const void *address, uint32_t space);
+struct near__waiter *near__lot_next(const struct near__waiter *w);
+
+/* Under the lock: into the queue, at its end; or before those on the address that came later. */
+void near__lot_append(struct near__bucket *b, struct near__waiter *w);
+void near__lot_insert(struct near__bucket *b, struct near__waiter *w);
+
+/* Under both locks: from one queue to the end of another. */
+void near__lot_move(struct near__bucket *from, struct near__bucket *to, struct near__waiter *w,
+		    const void *address, uint32_t space);
+
+/* Under the lock: out of the queue. */
+void near__lot_take(struct near__bucket *b, struct near__waiter *w);
+
+/* Without the lock: ends the wait of who was taken. The waiter is gone afterwards. */
+void near__lot_wake(struct near__waiter *w);
+
+/* Sleeps until woken: 0. Or leaves the queue: -ETIMEDOUT, -ECANCELED, -EINTR. */
+int near__lot_sleep(struct near__waiter *w, const struct near__limit *l);
+
+#endif

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* Who holds a mutex, see owner.h. */
+#define _GNU_SOURCE
+#include "owner.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lot.h"
+
+static uint32_t ask(void)
+{
+	return (uint32_t)syscall(SYS_gettid) << NEAR__OWNER_SHIFT;
+}
+
+uint32_t near__owner_now(void)
+{
+	if (near__owner == NEAR__NO_OWNER)
+		near__owner = ask();
+	return near__owner;
+}
+
+void near__owner_forked(void)
+{
+	near__lot.owner_before = near__owner;
+	near__owner = ask();
+	near__lot.owner_after = near__owner;
+}
+
+bool near__owner_is_me(uint32_t owner)
+{
+	uint32_t me = near__owner_now();
+
+	return owner == me || (owner == near__lot.owner_before && me == near__lot.owner_after);
+}
+
+void near__owner_check(uint32_t owner)
+{
+	int saved = errno;
+
+	if (near__lot.forks && owner != near__lot.owner_before &&
+	    syscall(SYS_tgkill, getpid(), owner >> NEAR__OWNER_SHIFT, 0) && errno == ESRCH)
+		near__die("near_mutex_lock: the holder is a thread of the parent process, "
+			  "which the fork did not copy");
+	errno = saved;
+}

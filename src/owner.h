@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* Who holds a mutex: the thread's number in the kernel, which no two threads have at once, above
+ * the bits of the word that tell of waiters. It fits: Linux numbers threads below 2^22. */
+#ifndef NEARCPU_OWNER_H
+#define NEARCPU_OWNER_H
+
+#include <nearcpu/mutex.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NEAR__OWNER_SHIFT 10
+
+/* near__owner, asked for if need be. */
+uint32_t near__owner_now(void);
+
+/* In the child of a fork. */
+void near__owner_forked(void);
+
+/* Whether this thread is `owner`; also if it was before the last fork. */
+bool near__owner_is_me(uint32_t owner);
+
+/* In a forked child: stops the program if `owner` is a thread of the parent's. */
+void near__owner_check(uint32_t owner);
+
+#endif

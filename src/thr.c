@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: MIT */
+/* near_thrsleep and near_thrwakeup: the contract of OpenBSD's sys/kern/kern_synch.c on the lot. The
+ * numbers below are those of the steps in near_park(3). */
+#include <nearcpu/park.h>
+
+#include <errno.h>
+#include <limits.h>
+
+#include "lot.h"
+
+#define SHARED_IDENT ((const void *)-1)
+
+static uint32_t *shared_word(void)
+{
+	struct near_thr_region *region = __atomic_load_n(&near__lot.region, __ATOMIC_ACQUIRE);
+
+	return region ? &region->wakeups : &near__lot.alone.wakeups;
+}
+
+void near_thr_attach(struct near_thr_region *region)
+{
+	__atomic_store_n(&near__lot.region, region, __ATOMIC_RELEASE);
+}
+
+/* Release: pairs with the acquire of who takes the lock next. */
+static void release(uint32_t *lock)
+{
+	if (lock)
+		__atomic_store_n(lock, NEAR_THR_UNLOCKED, __ATOMIC_RELEASE);
+}
+
+/* Acquire: the thread that set it may want to tell more. */
+static bool is_aborted(const int *abort)
+{
+	return abort && __atomic_load_n(abort, __ATOMIC_ACQUIRE) != 0;
+}
+
+/* From the deadline, in what time it is, by a clock that nobody sets: a positive error, or 0.
+ * EWOULDBLOCK: no time is left. */
+static int limit_of(struct near__limit *l, clockid_t clock, const struct timespec *deadline)
+{
+	int64_t now, left;
+
+	*l = NEAR__NO_LIMIT;
+	l->interruptible = true;
+	if (!deadline)
+		return 0;
+	now = near__now(clock);
+	if (now < 0)
+		return EINVAL;
+	if (near__ns_of(deadline) <= now)
+		return EWOULDBLOCK;
+	left = near__ns_of(deadline) - now;
+	l->clock = CLOCK_MONOTONIC;
+	/* What overflows is longer than any machine will run. */
+	if (__builtin_add_overflow(near__now(CLOCK_MONOTONIC), left, &l->deadline))
+		l->deadline = NEAR__NEVER;
+	return 0;
+}
+
+/* The wake-up that came for a thread that was told to abort goes to the next one. */
+static int pass_on(const void *ident, struct near__waiter *w)
+{
+	struct near__limit over = NEAR__NO_LIMIT;
+
+	over.clock = CLOCK_MONOTONIC;
+	over.deadline = 0;
+	if (near__lot_sleep(w, &over) == 0)
+		near_thrwakeup(ident, 1);
+	return EINTR;
+}
+
+static int sleep_here(const void *ident, const struct near__limit *l, uint32_t *lock,
+		      const int *abort)
+{
+	struct near__waiter w = {.address = ident, .space = NEAR__SPACE_THR};
+	struct near__bucket *b = near__lot_lock(ident);
+
+	near__lot_append(b, &w); /* 6 */
+	near__lot_unlock(b);
+	release(lock);
+	if (is_aborted(abort)) /* 7 */
+		return pass_on(ident, &w);
+	return -near__lot_sleep(&w, l); /* 8 */
+}
+
+/* The count is read before the lock is let go of: who then takes the lock and wakes, changes it.
+ * Wrapping around to the same value takes 2^32 wake-ups between two instructions. */
+static int sleep_shared(const struct near__limit *l, uint32_t *lock, const int *abort)
+{
+	uint32_t *word = shared_word(), seen = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+	int r = 0;
+
+	release(lock);
+	if (is_aborted(abort))
+		return EINTR;
+	/* Acquire: pairs with the release in wake_shared. */
+	while (!r && __atomic_load_n(word, __ATOMIC_ACQUIRE) == seen)
+		r = near__futex_wait(word, seen, l, true);
+	return -r;
+}
+
+static int wake_shared(void)
+{
+	uint32_t *word = shared_word();
+
+	__atomic_fetch_add(word, 1, __ATOMIC_RELEASE);
+	near__futex_wake(word, INT_MAX, true);
+	return 0;
+}
+
+int near_thrsleep(const volatile void *volatile_ident, clockid_t clock,
+		  const struct timespec *deadline, uint32_t *lock, const int *abort)
+{
+	const void *ident = (const void *)(uintptr_t)volatile_ident;
+	struct near__limit l;
+	int r;
+
+	if (deadline && (deadline->tv_nsec < 0 || deadline->tv_nsec >= 1000000000)) /* 1 */
+		return EINVAL;
+	if (!ident) /* 2 */
+		return EINVAL;
+	r = limit_of(&l, clock, deadline); /* 3, 5 */
+	if (r == EWOULDBLOCK)              /* 4 */
+		release(lock);
+	if (r)
+		return r;
+	r = ident == SHARED_IDENT ? sleep_shared(&l, lock, abort)
+				  : sleep_here(ident, &l, lock, abort);
+	return r == ETIMEDOUT ? EWOULDBLOCK : r;
+}
+
+int near_thrwakeup(const volatile void *volatile_ident, int n)
+{
+	const void *ident = (const void *)(uintptr_t)volatile_ident;
+	struct near__waiter *taken = NULL, **end = &taken, *w, *next;
+	struct near__bucket *b;
+
+	if (!ident)
+		return EINVAL;
+	if (ident == SHARED_IDENT)
+		return wake_shared();
+	b = near__lot_lock(ident);
+	w = near__lot_first(b, ident, NEAR__SPACE_THR);
+	for (int left = n > 0 ? n : INT_MAX; w && left; left--, w = next) {
+		next = near__lot_next(w);
+		near__lot_take(b, w);
+		w->next = NULL;
+		*end = w;
+		end = &w->next;
+	}
+	near__lot_unlock(b);
+	if (!taken)
+		return ESRCH;
+	for (; taken; taken = next) {
+		next = taken->next;
+		near__lot_wake(taken);
+	}
+	return 0;
+}
