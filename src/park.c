@@ -72,7 +72,8 @@ static void wake(struct near__waiter *w)
 
 /* Under the locks: takes and moves; what is left is `more`. */
 static void sort_out(struct near__bucket *locked[2], const void *address,
-		     const struct near_unpark *u, struct taken *t, struct near_unparked *found)
+		     const struct near_unpark *u, size_t requeue, struct taken *t,
+		     struct near_unparked *found)
 {
 	struct near__waiter *w = near__lot_first(locked[0], address, NEAR__SPACE_PARK), *next;
 
@@ -80,7 +81,7 @@ static void sort_out(struct near__bucket *locked[2], const void *address,
 		enum near_choice choice = NEAR_CHOOSE;
 
 		next = near__lot_next(w);
-		if (found->woken == u->wake && found->requeued == u->requeue)
+		if (found->woken == u->wake && found->requeued == requeue)
 			choice = NEAR_STOP;
 		else if (u->choose)
 			choice = u->choose(u->arg, w->mark);
@@ -103,12 +104,14 @@ int near_unpark_with(const void *address, const struct near_unpark *u, struct ne
 	struct taken t = {.first = NULL, .end = &t.first};
 	struct near__bucket *locked[2];
 	uintptr_t token = u->token;
+	/* Who is moved to where it is would be met again and again. */
+	size_t requeue = u->to == address ? 0 : u->requeue;
 	bool go_on;
 
-	near__lot_lock_both(address, u->requeue ? u->to : address, locked);
+	near__lot_lock_both(address, requeue ? u->to : address, locked);
 	go_on = !u->validate || u->validate(u->arg);
 	if (go_on)
-		sort_out(locked, address, u, &t, &found);
+		sort_out(locked, address, u, requeue, &t, &found);
 	if (t.first)
 		found.waited_ns = (uint64_t)near__now(CLOCK_MONOTONIC) - t.first->since;
 	if (go_on && u->decide)

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+/* rows: the locks that are compared. */
+#ifndef BENCH_LOCKS_ROWS_H
+#define BENCH_LOCKS_ROWS_H
+
+#include "window.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+extern const struct window_row row_unlocked, row_pthread, row_adaptive, row_mutex, row_lock,
+	row_nsync, row_ck, row_absl, row_parking_lot, row_rust_std;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

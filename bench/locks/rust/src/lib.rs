@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: MIT
+//! The rows of Rust: the loops of window.h around parking_lot's mutex and std's.
+
+use lock_api::RawMutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Instant;
+
+const LINE: usize = 128;
+const BUCKETS: usize = 512;
+
+#[repr(C, align(128))]
+struct Lock([u8; LINE]);
+
+#[repr(C, align(128))]
+struct Count(u64);
+
+/// struct window of window.h.
+#[repr(C)]
+pub struct Window {
+    lock: Lock,
+    count: Count,
+    stop: AtomicU32,
+    inside: u32,
+    outside: u32,
+}
+
+/// struct window_thread of window.h.
+#[repr(C, align(128))]
+pub struct Thread {
+    window: *mut Window,
+    done: u64,
+    waits: [u64; BUCKETS],
+}
+
+#[inline(always)]
+fn spin(mut rounds: u32) {
+    while rounds != 0 {
+        unsafe { std::arch::asm!("/* {0:e} */", inout(reg) rounds, options(nostack, nomem)) };
+        rounds -= 1;
+    }
+}
+
+fn bucket(ns: u64) -> usize {
+    let power = 63 - (ns | 8).leading_zeros() as u64;
+    ((power - 3) * 8 + (ns >> (power - 3))) as usize
+}
+
+#[inline(always)]
+unsafe fn run<const TIMED: bool>(t: *mut Thread, mut section: impl FnMut(*mut Window, &mut dyn FnMut())) {
+    let w = (*t).window;
+    let mut n = 0;
+    while (*w).stop.load(Ordering::Relaxed) == 0 {
+        let began = TIMED.then(Instant::now);
+        section(w, &mut || {
+            if let Some(began) = began {
+                (*t).waits[bucket(began.elapsed().as_nanos() as u64)] += 1;
+            }
+        });
+        spin((*w).outside);
+        n += 1;
+    }
+    (*t).done = n;
+}
+
+unsafe fn parking_lot<const TIMED: bool>(t: *mut Thread) {
+    let lock = &*((*(*t).window).lock.0.as_ptr() as *const parking_lot::RawMutex);
+    run::<TIMED>(t, |w, taken| {
+        lock.lock();
+        if TIMED {
+            taken();
+        }
+        (*w).count.0 += 1;
+        spin((*w).inside);
+        lock.unlock();
+    });
+}
+
+unsafe fn std_mutex<const TIMED: bool>(t: *mut Thread) {
+    let lock = &*((*(*t).window).lock.0.as_ptr() as *const std::sync::Mutex<()>);
+    run::<TIMED>(t, |w, taken| {
+        let _guard = lock.lock().unwrap();
+        if TIMED {
+            taken();
+        }
+        (*w).count.0 += 1;
+        spin((*w).inside);
+    });
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn near_bench_parking_lot_init(w: *mut Window) {
+    ((*w).lock.0.as_mut_ptr() as *mut parking_lot::RawMutex).write(parking_lot::RawMutex::INIT);
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn near_bench_parking_lot_work(t: *mut Thread) {
+    parking_lot::<false>(t)
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn near_bench_parking_lot_timed(t: *mut Thread) {
+    parking_lot::<true>(t)
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn near_bench_rust_std_init(w: *mut Window) {
+    ((*w).lock.0.as_mut_ptr() as *mut std::sync::Mutex<()>).write(std::sync::Mutex::new(()));
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn near_bench_rust_std_work(t: *mut Thread) {
+    std_mutex::<false>(t)
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn near_bench_rust_std_timed(t: *mut Thread) {
+    std_mutex::<true>(t)
+}
