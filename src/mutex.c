@@ -15,11 +15,10 @@
  *     queue. A waiter that has set PARKED and waits for the lock finds it cleared and begins anew.
  *   - An unlock that finds PARKED without WAKING looks into the queue. So the word is never left
  *     free with somebody in the queue and nobody on the way.
- *   - Only the chosen one clears WAKING: as it takes the mutex; or, finding an owner, as it enters
- *     the queue again (at the front, with its age) or gives up. There is an owner then with WAKING
- *     clear, and its unlock looks into the queue.
- *   - An unlock that leaves a free word by what it found must not do so if the chosen one has
- *     cleared WAKING meanwhile: the change of the word is a CAS, and a failure chooses anew.
+ *   - Only the chosen one clears WAKING: as it takes the mutex; or, finding an owner, together with
+ *     setting PARKED, to enter the queue again (by its age). There is an owner then with WAKING
+ *     clear, and its unlock looks into the queue. The chosen one does not give up: a deadline that
+ *     has passed ends its next sleep, when it is not chosen any more.
  *   - A waiter whom the mutex is handed is the owner before it is awake: the word never was free.
  *
  * An unlock accesses the mutex for the last time with the CAS that lets go of it. It still holds
@@ -159,22 +158,25 @@ static bool enter(struct near_mutex *m, struct near__waiter *w, bool again)
 
 enum step { TAKEN, GIVEN_UP, ANNOUNCED };
 
-/* Takes a free mutex. Else announces a sleep, or, if `last`, gives up. */
+/* Takes a free mutex. Else announces a sleep, or gives up if it is the `last` try. */
 static enum step try_or_announce(struct near_mutex *m, bool chosen, bool last)
 {
 	uint32_t me = near__owner_now(), seen = look(m);
 
 	for (;;) {
-		uint32_t owner = owner_of(seen), flags = flags_of(seen) & (chosen ? ~WAKING : FLAGS);
+		uint32_t owner = owner_of(seen), flags = flags_of(seen);
 
+		flags &= chosen ? ~WAKING : FLAGS;
 		if (!owner) {
 			if (change(m, &seen, compose(me, flags), __ATOMIC_ACQUIRE))
 				return TAKEN;
+		} else if (last) {
+			return GIVEN_UP;
 		} else {
-			uint32_t next = compose(owner, flags | (last ? 0 : PARKED));
+			uint32_t next = compose(owner, flags | PARKED);
 
 			if (next == seen || change(m, &seen, next, __ATOMIC_RELAXED))
-				return last ? GIVEN_UP : ANNOUNCED;
+				return ANNOUNCED;
 		}
 	}
 }

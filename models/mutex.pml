@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT */
+/* near_mutex (src/mutex.c) in Promela: every access to the word is one step, as are the taking of the
+ * bucket's lock and what is done to the queue under it.
+ *
+ * Each thread enters SECTIONS times, and leaves the users of the mutex inside its last one. Who left as
+ * the last user frees the memory after its unlock: any access to the word from then on is an error.
+ * TIMEOUTS waits, in all, end by a deadline or a token; such a thread begins anew. Whether a waiter is old
+ * enough to be handed the mutex is left open: both are tried. With AWAIT, thread 0 waits inside its first
+ * section for somebody else's section to have begun.
+ *
+ * Checked: one thread inside; no access to freed memory; a waker finds the waiter still waiting; nobody
+ * sleeps for ever (a state that nobody can leave before all have finished); every execution ends. Unless
+ * HARM_ONLY is given, so are the invariants by which src/mutex.c argues.
+ *
+ * The broken variants, each with one thought of src/mutex.c undone:
+ *   PLAIN_LOCK     the fast path loads, then stores
+ *   ENTER_ANYWAY   a waiter enters the queue without a look at the word
+ *   KEEP_WAKING    the chosen one takes the mutex and leaves WAKING set
+ *   SLEEP_WAKING   the chosen one enters the queue again and leaves WAKING set
+ *   FORGET_OTHERS  an unlock clears PARKED although others stay in the queue
+ *   HAND_LATE      the mutex is handed over by a second store
+ *   LEAVE_ANYWAY   a waiter leaves by a deadline although it was taken
+ *   TOUCH_AFTER    an unlock lets go with one change and sets the bits with a second one
+ *   AWAIT_LATE     an awaiter enters the queue after its unlock
+ *   FORGET_AWAITED an unlock clears AWAITED although an awaiter stays
+ */
+#ifndef THREADS
+#define THREADS 3
+#endif
+#ifndef SECTIONS
+#define SECTIONS 2
+#endif
+#ifndef TIMEOUTS
+#define TIMEOUTS 1
+#endif
+
+#define PARKED 1
+#define WAKING 2
+#define AWAITED 4
+#define FLAGS 7
+#define ONE 8
+#define OWNER(word) ((word) / ONE)
+#define ME ((_pid + 1) * ONE)
+
+#define CHOSEN 1
+#define HANDED 2
+#define NOBODY 255
+
+#ifdef HARM_ONLY
+#define INVARIANT(it) skip
+#else
+#define INVARIANT(it) assert(it)
+#endif
+
+byte word;
+bool bucket;      /* the lock of the queue */
+byte queue[4];    /* who is in it; the first in front */
+byte queued;
+bool awaiter[4];  /* of kind */
+byte token[4];    /* what the waker said; the waiter waits for it */
+bool waiting[4];
+byte timeouts = TIMEOUTS;
+
+byte users = THREADS, inside, begun;
+bool gone;
+byte on_way; /* chosen ones that have not come to a decision */
+
+/* Lockers in the queue. */
+#define PARKING ((queued > 0 && !awaiter[queue[0]]) || (queued > 1 && !awaiter[queue[1]]) || \
+		 (queued > 2 && !awaiter[queue[2]]) || (queued > 3 && !awaiter[queue[3]]))
+
+inline check()
+{
+	assert(!gone);
+	INVARIANT(on_way == ((word & WAKING) -> 1 : 0));
+	INVARIANT(bucket || !PARKING || (word & PARKED));
+	INVARIANT(bucket || !PARKING || OWNER(word) || (word & WAKING))
+}
+
+inline load(seen)
+{
+	atomic { seen = word; check() }
+}
+
+/* Goes to done if the word was as seen; `less`: whether a chosen one has come to its decision. */
+#define EXCHANGE(next, less, done) \
+	atomic { \
+		if \
+		:: word == seen -> \
+			word = next; \
+			on_way = on_way - (less); \
+			check(); \
+			goto done \
+		:: else -> \
+			seen = word; \
+			check() \
+		fi \
+	}
+
+inline lock_bucket()
+{
+	atomic { !bucket -> bucket = true }
+}
+
+inline unlock_bucket()
+{
+	atomic { bucket = false; i = 0 }
+}
+
+inline append(who)
+{
+	queue[queued] = who;
+	queued++
+}
+
+inline prepend(who)
+{
+	i = queued;
+	do
+	:: i > 0 -> queue[i] = queue[i - 1]; i--
+	:: else -> break
+	od;
+	queue[0] = who;
+	queued++
+}
+
+/* Takes `who` out, if it is in. */
+inline take(who)
+{
+	i = 0;
+	do
+	:: i < queued && queue[i] != who -> i++
+	:: else -> break
+	od;
+	if
+	:: i < queued ->
+		queued--;
+		do
+		:: i < queued -> queue[i] = queue[i + 1]; i++
+		:: else -> break
+		od;
+		queue[queued] = 0
+	:: else
+	fi;
+	i = 0
+}
+
+/* The first of kind `kind`, or NOBODY. */
+inline first(kind, who)
+{
+	i = 0;
+	who = NOBODY;
+	do
+	:: i < queued && awaiter[queue[i]] != kind -> i++
+	:: i < queued && awaiter[queue[i]] == kind -> who = queue[i]; break
+	:: else -> break
+	od;
+	i = 0
+}
+
+#define IS_TRUE (begun > 1)
+
+/* Whom an unlock takes: an old locker, an awaiter whose condition is true, any locker. `taken` and
+ * `told` say it, `flags` what stands in the word afterwards but for WAKING as seen. */
+inline plan()
+{
+	first(false, locker);
+	taken = NOBODY;
+#ifdef AWAIT
+	first(true, taken);
+	if
+	:: taken != NOBODY && IS_TRUE -> told = HANDED
+	:: else -> taken = NOBODY
+	fi;
+#endif
+	if
+	:: locker != NOBODY -> taken = locker; told = HANDED
+	:: locker != NOBODY && taken == NOBODY && !(seen & WAKING) -> taken = locker; told = CHOSEN
+	:: taken != NOBODY || locker == NOBODY || (seen & WAKING)
+	fi;
+	flags = 0;
+	do
+	:: i < queued ->
+		if
+		:: queue[i] == taken
+#ifdef AWAIT
+		:: queue[i] != taken && awaiter[queue[i]] -> flags = flags | AWAITED
+#endif
+		:: else -> flags = flags | PARKED
+		fi;
+		i++
+	:: else -> break
+	od;
+	i = 0;
+	locker = 0;
+#ifdef FORGET_OTHERS
+	flags = flags & ~PARKED;
+#endif
+#ifdef FORGET_AWAITED
+	flags = flags & ~AWAITED;
+#endif
+}
+
+#define NEXT(seen) (flags | (seen & WAKING) | \
+	(taken == NOBODY -> 0 : (told == HANDED -> (taken + 1) * ONE : WAKING)))
+
+#ifdef KEEP_WAKING
+#define TAKEN_FLAGS(seen) (seen & FLAGS)
+#else
+#define TAKEN_FLAGS(seen) (chosen -> seen & FLAGS & ~WAKING : seen & FLAGS)
+#endif
+#ifdef SLEEP_WAKING
+#define PARKED_WORD(seen) (seen | PARKED)
+#else
+#define PARKED_WORD(seen) ((chosen -> seen & ~WAKING : seen) | PARKED)
+#endif
+
+#ifdef ENTER_ANYWAY
+#define STILL true
+#else
+#define STILL (OWNER(word) && (word & PARKED))
+#endif
+
+active [THREADS] proctype thread()
+{
+	byte seen, section, i, locker, flags, told;
+	byte taken = NOBODY;
+	bool chosen, again, over, awaits, last;
+
+begin:
+	/* near_mutex_lock */
+#ifdef PLAIN_LOCK
+	load(seen);
+	if
+	:: seen == 0 -> atomic { word = ME; check(); goto enter }
+	:: else
+	fi;
+#else
+	seen = 0;
+	EXCHANGE(ME, 0, enter);
+#endif
+
+try:	/* try_or_announce; a try of a spinner is the same without the rest */
+	load(seen);
+	do
+	:: !OWNER(seen) -> EXCHANGE(ME | TAKEN_FLAGS(seen), chosen, taken_by_me)
+	:: OWNER(seen) && over -> goto give_up
+	:: OWNER(seen) && !over && PARKED_WORD(seen) == seen -> goto announced
+	:: OWNER(seen) && !over && PARKED_WORD(seen) != seen ->
+		EXCHANGE(PARKED_WORD(seen), chosen, announced)
+	od;
+
+give_up:
+	atomic { over = false; chosen = false; again = false; seen = 0 }
+	goto begin;
+
+announced:
+	atomic { again = again || chosen; chosen = false; seen = 0 }
+	lock_bucket();
+	atomic {
+		check();
+		if
+		:: STILL ->
+			waiting[_pid] = true;
+			token[_pid] = 0;
+			if
+			:: again -> prepend(_pid)
+			:: else -> append(_pid)
+			fi
+		:: else
+		fi
+	}
+	unlock_bucket();
+	if
+	:: !waiting[_pid] -> goto try
+	:: else
+	fi;
+
+sleep:	/* near__lot_sleep, of lockers and awaiters */
+	if
+	:: atomic { token[_pid] != 0 -> waiting[_pid] = false }
+	:: atomic { timeouts > 0 && token[_pid] == 0 -> timeouts--; over = true }
+		lock_bucket();
+		atomic {
+			locker = queued;
+			take(_pid);
+			if
+			:: queued < locker -> waiting[_pid] = false
+			:: else -> over = false
+			fi;
+			locker = 0
+		}
+#ifdef LEAVE_ANYWAY
+		atomic { waiting[_pid] = false; over = true };
+#endif
+		unlock_bucket();
+		if
+		:: over
+		:: !over -> atomic { token[_pid] != 0 -> waiting[_pid] = false }
+		fi
+	fi;
+	if
+#ifdef AWAIT
+	:: awaits -> goto awaited
+#endif
+	:: !awaits && !over && token[_pid] == HANDED -> goto taken_by_me
+	:: !awaits && !over && token[_pid] == CHOSEN -> chosen = true
+	:: else
+	fi;
+	goto try;
+
+#ifdef AWAIT
+awaited:	/* a deadline lets it begin anew */
+	atomic {
+		awaiter[_pid] = false;
+		awaits = false;
+		if
+		:: over -> over = false; goto begin
+		:: else
+		fi
+	}
+#endif
+
+taken_by_me:
+enter:
+	atomic {
+		seen = 0; chosen = false; again = false; over = false;
+		inside++;
+		assert(inside == 1)
+	}
+#ifdef AWAIT
+	if
+	:: _pid == 0 && !IS_TRUE && section == 0 -> goto await
+	:: else
+	fi;
+#endif
+	begun++;
+	section++;
+	if
+	:: section == SECTIONS -> atomic { users--; last = (users == 0) }
+	:: else
+	fi;
+	inside--;
+	goto unlock;
+
+#ifdef AWAIT
+await:	/* the mutex is held while this thread enters the queue */
+	load(seen);
+announce:
+	EXCHANGE(seen | AWAITED, 0, to_queue);
+	goto announce;
+to_queue:
+	atomic { awaits = true; awaiter[_pid] = true; inside-- }
+#ifndef AWAIT_LATE
+	lock_bucket();
+	atomic { waiting[_pid] = true; token[_pid] = 0; append(_pid) }
+	unlock_bucket();
+#endif
+#endif
+
+unlock:	/* near_mutex_unlock */
+	seen = ME;
+	EXCHANGE(0, 0, left);
+	load(seen);
+	do
+	:: (seen & AWAITED) || ((seen & PARKED) && !(seen & WAKING)) -> break
+	:: (seen & PARKED) && (seen & WAKING) -> break /* near_mutex_unlock_fair */
+	:: !(seen & AWAITED) && (!(seen & PARKED) || (seen & WAKING)) ->
+		EXCHANGE(seen & FLAGS, 0, left)
+	od;
+	lock_bucket();
+	load(seen);
+replan:
+	atomic { plan() }
+	atomic {
+		if
+		:: word != seen -> seen = word; check(); goto replan
+		:: word == seen ->
+#ifdef HAND_LATE
+			word = (told == HANDED && taken != NOBODY ->
+				flags | (word & WAKING) : NEXT(word));
+#elif defined(TOUCH_AFTER)
+			word = NEXT(word) & ~PARKED;
+#else
+			word = NEXT(word);
+#endif
+			on_way = on_way + (taken != NOBODY && told == CHOSEN);
+			if
+			:: taken != NOBODY -> take(taken)
+			:: else
+			fi;
+			check()
+		fi
+	}
+#ifdef TOUCH_AFTER
+	atomic { word = word | (flags & PARKED); check() };
+#endif
+#ifdef HAND_LATE
+	if
+	:: taken != NOBODY && told == HANDED ->
+		atomic { word = (word & FLAGS) + (taken + 1) * ONE; check() }
+	:: else
+	fi;
+#endif
+	unlock_bucket();
+	if
+	:: taken != NOBODY -> atomic { assert(waiting[taken]); token[taken] = told; told = 0 }
+	:: else
+	fi;
+
+left:
+	atomic { seen = 0; flags = 0; told = 0; taken = NOBODY }
+#ifdef AWAIT
+	if
+	:: awaits ->
+#ifdef AWAIT_LATE
+		lock_bucket();
+		atomic { waiting[_pid] = true; token[_pid] = 0; append(_pid) }
+		unlock_bucket();
+#endif
+		goto sleep
+	:: else
+	fi;
+#endif
+	if
+	:: last -> atomic { INVARIANT(OWNER(word) == 0 && queued == 0); gone = true }
+	:: else
+	fi;
+	if
+	:: section < SECTIONS -> goto begin
+	:: else
+	fi
+}
