@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* near_mutex (src/mutex.c) in Promela: every access to the word is one step, as are the taking of the
+/* near_mutex (src/mutex.c, src/mutex_unlock.c) in Promela: every access to the word is one step, as are the taking of the
  * bucket's lock and what is done to the queue under it.
  *
  * Each thread enters SECTIONS times, and leaves the users of the mutex inside its last one. Who left as
@@ -10,9 +10,9 @@
  *
  * Checked: one thread inside; no access to freed memory; a waker finds the waiter still waiting; nobody
  * sleeps for ever (a state that nobody can leave before all have finished); every execution ends. Unless
- * HARM_ONLY is given, so are the invariants by which src/mutex.c argues.
+ * HARM_ONLY is given, so are the invariants by which src/mutex.h argues.
  *
- * The broken variants, each with one thought of src/mutex.c undone:
+ * The broken variants, each with one thought of src/mutex.h undone:
  *   PLAIN_LOCK     the fast path loads, then stores
  *   ENTER_ANYWAY   a waiter enters the queue without a look at the word
  *   KEEP_WAKING    the chosen one takes the mutex and leaves WAKING set

@@ -21,9 +21,9 @@ struct near__waiter {
 	struct near__waiter *next, *prev; /* under the lock; `next` is the waker's once taken */
 	const void *address;              /* changed under the locks of both buckets */
 	uint32_t space;
-	uint32_t word; /* the futex: enum near__waiter_word */
-	bool queued;   /* under the lock */
-	uint64_t since; /* CLOCK_MONOTONIC in ns */
+	uint32_t word;   /* the futex: enum near__waiter_word */
+	bool queued;     /* under the lock */
+	uint64_t since;  /* CLOCK_MONOTONIC in ns */
 	uintptr_t token; /* from the waker */
 	/* What only the owner of the space knows. */
 	uint32_t kind, owner;

@@ -1,107 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* The slow paths of near_mutex.
- *
- * One word: the owner (0: free), and bits that tell of those who wait in the parking lot.
- *
- *   PARKED   waiters for the mutex are in the queue, or about to enter it, or were
- *   WAKING   one of them, the chosen one, was taken from the queue and is on its way to the word
- *   AWAITED  waiters for a condition are in the queue, or were
- *
- * A bit that stands for nobody costs an unlock a look at the queue, which clears it. It must not be
- * the other way round. What keeps it so:
- *
- *   - A waiter enters the queue under the bucket's lock, if the word then has an owner and PARKED.
- *   - An unlock clears PARKED, or sets WAKING, under that lock alone, going by what is in the
- *     queue. A waiter that has set PARKED and waits for the lock finds it cleared and begins anew.
- *   - An unlock that finds PARKED without WAKING looks into the queue. So the word is never left
- *     free with somebody in the queue and nobody on the way.
- *   - Only the chosen one clears WAKING: as it takes the mutex; or, finding an owner, together with
- *     setting PARKED, to enter the queue again (by its age). There is an owner then with WAKING
- *     clear, and its unlock looks into the queue. The chosen one does not give up: a deadline that
- *     has passed ends its next sleep, when it is not chosen any more.
- *   - A waiter whom the mutex is handed is the owner before it is awake: the word never was free.
- *
- * An unlock accesses the mutex for the last time with the CAS that lets go of it. It still holds
- * the bucket's lock then, and a taken waiter, and neither stands in the mutex: so the memory may go
- * as soon as its last user's unlock has returned.
- *
- * Taking the mutex is an acquire, letting go of it a release, handing it over goes by the release
- * and acquire of near__lot_wake. All else is relaxed, as in src/lock.c: it is one word, or the
- * bucket's lock orders it.
- *
- * fork: bits of the parent's waiters mean nothing in the child, where the queues are empty; WAKING
- * would keep its sleepers from being woken. So bits carry the number of forks between this process
- * and the first, and those of another number are taken for none. Seven bits of it: the same number
- * comes again in a descendant of the 128th degree, with the word untouched since.
- *
- * models/mutex.pml is this file as a model. */
+/* How near_mutex is waited for; src/mutex.h has the argument. */
 #define _GNU_SOURCE
+#include "mutex.h"
+
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lot.h"
-#include "owner.h"
-
-#define PARKED 1u
-#define WAKING 2u
-#define AWAITED 4u
-#define FLAGS 7u
-#define FORKS_SHIFT 3
-#define OWNER NEAR__MUTEX_OWNER
-#define DESTROYED UINT32_MAX
-_Static_assert(NEAR__NO_OWNER == 1u << FORKS_SHIFT, "never in a word: a number without flags");
-
-/* Tokens of those who wake. */
-#define CHOSEN 1
-#define HANDED 2
-
-#define PATIENCE_NS 1000000
-
 /* As in src/lock.c, where the numbers are explained. */
 #define PAUSES 16
 #define YIELDS 7
-
-enum { LOCKER, AWAITER };
-
-static uint32_t look(const struct near_mutex *m)
-{
-	return __atomic_load_n(&m->word, __ATOMIC_RELAXED);
-}
-
-/* Replaces *seen by next, or else brings *seen up to date. */
-static bool change(struct near_mutex *m, uint32_t *seen, uint32_t next, int order)
-{
-	return __atomic_compare_exchange_n(&m->word, seen, next, true, order, __ATOMIC_RELAXED);
-}
-
-static uint32_t forks(void)
-{
-	return near__lot.forks << FORKS_SHIFT & ~(OWNER | FLAGS);
-}
-
-static uint32_t compose(uint32_t owner, uint32_t flags)
-{
-	return owner | flags | (flags ? forks() : 0);
-}
-
-static uint32_t owner_of(uint32_t word)
-{
-	return word & OWNER;
-}
-
-static uint32_t flags_of(uint32_t word)
-{
-	return (word & ~(OWNER | FLAGS)) == forks() ? word & FLAGS : 0;
-}
-
-/* ---- lock ---- */
-
-static void check_alive(uint32_t word)
-{
-	if (word == DESTROYED)
-		near__die("near_mutex: the mutex was destroyed");
-}
 
 bool near__mutex_try_lock_slow(struct near_mutex *m)
 {
@@ -238,119 +146,6 @@ int near_mutex_lock_until(struct near_mutex *m, clockid_t clock, const struct ti
 	return lock_slow(m, &l);
 }
 
-/* ---- unlock ---- */
-
-/* Who stands in the queue. */
-struct survey {
-	struct near__waiter *locker, *awaiter; /* the first; the first whose condition is true */
-	unsigned lockers, awaiters;            /* counted up to what matters */
-};
-
-static struct survey survey(struct near__bucket *b, const struct near_mutex *m, uint32_t flags)
-{
-	struct near__waiter *w = near__lot_first(b, m, NEAR__SPACE_MUTEX);
-	struct survey s = {NULL, NULL, 0, 0};
-
-	for (; w; w = near__lot_next(w)) {
-		if (w->kind == LOCKER) {
-			s.locker = s.lockers++ ? s.locker : w;
-		} else {
-			s.awaiters++;
-			if (!s.awaiter && w->condition(w->arg))
-				s.awaiter = w;
-		}
-		if (s.lockers > 1 && (!(flags & AWAITED) || (s.awaiter && s.awaiters > 1)))
-			break;
-	}
-	return s;
-}
-
-static bool is_old(const struct near__waiter *w)
-{
-	return (uint64_t)near__now(CLOCK_MONOTONIC) - w->since > PATIENCE_NS;
-}
-
-/* What an unlock does. */
-struct plan {
-	struct near__waiter *taken; /* NULL: nobody */
-	uint32_t token;
-	uint32_t next; /* of the word */
-};
-
-/* An old waiter comes first, then one whose condition is true, then any; unless one is on its way
- * already. Under the bucket's lock. */
-static struct plan plan(struct near__bucket *b, const struct near_mutex *m, uint32_t seen,
-			bool fair)
-{
-	uint32_t flags = flags_of(seen), owner = 0;
-	struct survey s = survey(b, m, flags);
-	struct plan p = {NULL, HANDED, 0};
-
-	if (s.locker && (fair || is_old(s.locker))) {
-		p.taken = s.locker;
-	} else if (s.awaiter) {
-		p.taken = s.awaiter;
-	} else if (s.locker && !(flags & WAKING)) {
-		p.taken = s.locker;
-		p.token = CHOSEN;
-		flags |= WAKING;
-	}
-	if (p.taken && p.token == HANDED)
-		owner = p.taken->owner;
-	s.lockers -= p.taken && p.taken == s.locker;
-	s.awaiters -= p.taken && p.taken == s.awaiter;
-	flags &= WAKING;
-	p.next = compose(owner, flags | (s.lockers ? PARKED : 0) | (s.awaiters ? AWAITED : 0));
-	return p;
-}
-
-static void unlock_by_queue(struct near_mutex *m, bool fair)
-{
-	struct near__bucket *b = near__lot_lock(m);
-	uint32_t seen = look(m);
-	struct plan p;
-
-	do
-		p = plan(b, m, seen, fair);
-	while (!change(m, &seen, p.next, __ATOMIC_RELEASE));
-	/* From here on the mutex may be gone; its address is only a name. */
-	if (p.taken) {
-		p.taken->token = p.token;
-		near__lot_take(b, p.taken);
-	}
-	near__lot_unlock(b);
-	if (p.taken)
-		near__lot_wake(p.taken);
-}
-
-static bool must_look_into_queue(uint32_t flags, bool fair)
-{
-	return flags & AWAITED || (flags & PARKED && (fair || !(flags & WAKING)));
-}
-
-void near__mutex_unlock_slow(struct near_mutex *m, bool fair)
-{
-	uint32_t seen = look(m);
-
-	check_alive(seen);
-	if (!owner_of(seen))
-		near__die("near_mutex_unlock: the mutex is not held");
-	if (!near__owner_is_me(owner_of(seen)))
-		near__die("near_mutex_unlock: another thread holds the mutex");
-	do {
-		if (must_look_into_queue(flags_of(seen), fair)) {
-			unlock_by_queue(m, fair);
-			return;
-		}
-		/* Release: pairs with the acquire of whoever takes the mutex next. */
-	} while (!change(m, &seen, compose(0, flags_of(seen)), __ATOMIC_RELEASE));
-}
-
-void near_mutex_unlock_fair(struct near_mutex *m)
-{
-	near__mutex_unlock_slow(m, true);
-}
-
 /* ---- await ---- */
 
 bool near_mutex_is_mine(const struct near_mutex *m)
@@ -417,20 +212,4 @@ int near_mutex_await_until(struct near_mutex *m, bool (*condition)(void *arg), v
 void near_mutex_await(struct near_mutex *m, bool (*condition)(void *arg), void *arg)
 {
 	near_mutex_await_until(m, condition, arg, CLOCK_MONOTONIC, NULL, NULL);
-}
-
-/* ---- the end ---- */
-
-void near_mutex_destroy(struct near_mutex *m)
-{
-	struct near__bucket *b = near__lot_lock(m);
-	uint32_t seen = look(m);
-	bool in_use = owner_of(seen) || flags_of(seen) & WAKING ||
-		      near__lot_first(b, m, NEAR__SPACE_MUTEX) ||
-		      !change(m, &seen, DESTROYED, __ATOMIC_RELAXED);
-
-	near__lot_unlock(b);
-	check_alive(seen);
-	if (in_use)
-		near__die("near_mutex_destroy: the mutex is held, or waited for");
 }

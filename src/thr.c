@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_thrsleep and near_thrwakeup: the contract of OpenBSD's sys/kern/kern_synch.c on the lot. The
- * numbers below are those of the steps in near_park(3). */
+ * numbers below are those of the steps in near_thrsleep(3). */
 #include <nearcpu/park.h>
 
 #include <errno.h>

@@ -373,8 +373,7 @@ static void deadlines_end_waits(void **state)
 		assert_true(now.tv_sec > soon.tv_sec ||
 			    (now.tv_sec == soon.tv_sec && now.tv_nsec >= soon.tv_nsec));
 		assert_int_equal(near_mutex_lock_until(&p.m, clocks[i], &past, NULL), -ETIMEDOUT);
-		assert_int_equal(near_mutex_lock_until(&p.m, clocks[i], &before, NULL),
-				 -ETIMEDOUT);
+		assert_int_equal(near_mutex_lock_until(&p.m, clocks[i], &before, NULL), -ETIMEDOUT);
 		assert_int_equal(waiters_of(&p.m), 0);
 	}
 	end_holder(&p, t);
@@ -912,8 +911,8 @@ static void *use_objects(void *arg)
 		bool last;
 
 		if (pthread_barrier_wait(&users->barrier) == PTHREAD_BARRIER_SERIAL_THREAD) {
-			o = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-				 0);
+			o = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+				 -1, 0);
 			CHECK(o != MAP_FAILED);
 			o->users = 4;
 			users->object = o;
@@ -937,7 +936,8 @@ static void *use_objects(void *arg)
 
 static void the_last_user_frees_right_after_unlock(void **state)
 {
-	struct users users = {.rounds = unit_scale(3000)}, *all[4] = {&users, &users, &users, &users};
+	struct users users = {.rounds = unit_scale(3000)},
+		     *all[4] = {&users, &users, &users, &users};
 
 	(void)state;
 	pthread_barrier_init(&users.barrier, NULL, 4);

@@ -76,8 +76,11 @@ static void expect(struct sleeper *s, int result, uintptr_t token)
 
 static void unparks_the_first_n(void **state)
 {
-	struct sleeper s[5] = {{.address = place}, {.address = place}, {.address = place},
-			       {.address = place}, {.address = place}};
+	struct sleeper s[5] = {{.address = place},
+			       {.address = place},
+			       {.address = place},
+			       {.address = place},
+			       {.address = place}};
 
 	(void)state;
 	assert_int_equal(near_unpark(place, 1, 7), 0);
@@ -220,8 +223,7 @@ static void unpark_asks_and_tells(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < 6; i++)
-		s[i] = (struct sleeper){
-			.address = place, .order = &order, .park = {.mark = i + 1}};
+		s[i] = (struct sleeper){.address = place, .order = &order, .park = {.mark = i + 1}};
 	start_sleepers(s, 6);
 	assert_int_equal(near_unpark_with(place, &u, &found), -EAGAIN);
 	assert_int_equal(d.calls, 0);
@@ -394,11 +396,9 @@ static void who_leaves_is_told_where_it_was(void **state)
 	struct calls c = {0};
 	struct timespec later = in_ms(CLOCK_MONOTONIC, 100);
 	struct sleeper stays = {.address = place + 8};
-	struct sleeper leaves = {.address = place,
-				 .park = {.deadline = &later,
-					  .clock = CLOCK_MONOTONIC,
-					  .left = left,
-					  .arg = &c}};
+	struct sleeper leaves = {
+		.address = place,
+		.park = {.deadline = &later, .clock = CLOCK_MONOTONIC, .left = left, .arg = &c}};
 	struct near_unpark u = {.requeue = 1, .to = place + 8};
 	struct near_unparked found;
 

@@ -5,7 +5,8 @@
 #include <absl/synchronization/mutex.h>
 #include <new>
 
-namespace {
+namespace
+{
 
 void init_absl(absl::Mutex *m)
 {

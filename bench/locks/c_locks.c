@@ -68,8 +68,7 @@ static void init_ck(ck_spinlock_fas_t *l)
 {
 	ck_spinlock_fas_init(l);
 }
-LOCK_ROW(row_ck, "ck_fas", ck_spinlock_fas_t, init_ck, ck_spinlock_fas_lock,
-	 ck_spinlock_fas_unlock)
+LOCK_ROW(row_ck, "ck_fas", ck_spinlock_fas_t, init_ck, ck_spinlock_fas_lock, ck_spinlock_fas_unlock)
 #else
 const struct window_row row_ck = {"ck_fas", "libck-dev was not there", 0, 0, 0};
 #endif

@@ -95,7 +95,8 @@ static double run_window(const struct window_row *row, bool timed, unsigned n, d
 	pthread_barrier_init(&barrier, NULL, n + 1);
 	for (unsigned i = 0; i < n; i++) {
 		threads[i].window = &window;
-		starts[i] = (struct start){&threads[i], timed ? row->timed : row->work, &barrier, 0};
+		starts[i] =
+			(struct start){&threads[i], timed ? row->timed : row->work, &barrier, 0};
 		if (pthread_create(&starts[i].id, NULL, start_work, &starts[i])) {
 			fprintf(stderr, "nearcpu-locks: cannot start %u threads\n", n);
 			exit(1);
@@ -182,8 +183,8 @@ static void run_cell(unsigned n, unsigned inside)
 		for (unsigned r = 0; r < COUNT(rows); r++)
 			if (is_wanted(r))
 				measure(r, round, n);
-	printf("\n%u threads, sections of %u ns\n%-12s %8s %8s %8s %10s %6s\n", n, inside, "",
-	       "ns", "ratio", "fairness", "p99.9 ns", "cpu");
+	printf("\n%u threads, sections of %u ns\n%-12s %8s %8s %8s %10s %6s\n", n, inside, "", "ns",
+	       "ratio", "fairness", "p99.9 ns", "cpu");
 	for (unsigned r = 0; r < COUNT(rows); r++)
 		if (rows[r] == &row_pthread)
 			base = median(figures[r].speed);

@@ -50,7 +50,7 @@
 extern "C" {
 #endif
 
-/* Private: the holder and what is known of waiters, see src/mutex.c. */
+/* Private: the holder and what is known of waiters, see src/mutex.h. */
 struct near_mutex {
 	uint32_t word;
 };

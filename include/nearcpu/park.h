@@ -24,7 +24,10 @@
  *
  * Concurrent with: everything with everything.
  *
- *     static bool is_closed(void *door) { return !__atomic_load_n((int *)door, __ATOMIC_ACQUIRE); }
+ *     static bool is_closed(void *door)
+ *     {
+ *             return !__atomic_load_n((int *)door, __ATOMIC_ACQUIRE);
+ *     }
  *
  *     struct near_park p = {.validate = is_closed, .arg = &door};
  *     while (is_closed(&door))
@@ -33,8 +36,8 @@
  *     __atomic_store_n(&door, 1, __ATOMIC_RELEASE);            // elsewhere
  *     near_unpark(&door, NEAR_UNPARK_ALL, 0);
  *
- * Source: the parking lot of WebKit (2015) and Rust's parking_lot; thrsleep(2) of OpenBSD, whose one
- * queue became hashed buckets in 2024. Differs from the former in that the table never grows, so
+ * Source: the parking lot of WebKit (2015) and Rust's parking_lot; thrsleep(2) of OpenBSD, whose
+ * one queue became hashed buckets in 2024. Differs from the former in that the table never grows, so
  * that there is nothing to allocate, in deadlines on three clocks, and in tokens of cancellation.
  */
 #ifndef NEARCPU_PARK_H
@@ -119,7 +122,7 @@ NEAR_API int near_unpark_with(const void *address, const struct near_unpark *u,
  *     EWOULDBLOCK  the deadline passed; if it had before the call, `abort` was not read
  *     EINTR        *abort was not 0, or a signal handler ran
  *
- * near_park(3) says where this differs from OpenBSD. */
+ * near_thrsleep(3) says where this differs from OpenBSD. */
 NEAR_API int near_thrsleep(const volatile void *ident, clockid_t clock,
 			   const struct timespec *deadline, uint32_t *lock, const int *abort);
 

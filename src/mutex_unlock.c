@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* How near_mutex is let go of; src/mutex.h has the argument. */
+#include "mutex.h"
+
+#define PATIENCE_NS 1000000
+
+/* Who stands in the queue. */
+struct survey {
+	struct near__waiter *locker, *awaiter; /* the first; the first whose condition is true */
+	unsigned lockers, awaiters;            /* counted up to what matters */
+};
+
+static struct survey survey(struct near__bucket *b, const struct near_mutex *m, uint32_t flags)
+{
+	struct near__waiter *w = near__lot_first(b, m, NEAR__SPACE_MUTEX);
+	struct survey s = {NULL, NULL, 0, 0};
+
+	for (; w; w = near__lot_next(w)) {
+		if (w->kind == LOCKER) {
+			s.locker = s.lockers++ ? s.locker : w;
+		} else {
+			s.awaiters++;
+			if (!s.awaiter && w->condition(w->arg))
+				s.awaiter = w;
+		}
+		if (s.lockers > 1 && (!(flags & AWAITED) || (s.awaiter && s.awaiters > 1)))
+			break;
+	}
+	return s;
+}
+
+static bool is_old(const struct near__waiter *w)
+{
+	return (uint64_t)near__now(CLOCK_MONOTONIC) - w->since > PATIENCE_NS;
+}
+
+/* What an unlock does. */
+struct plan {
+	struct near__waiter *taken; /* NULL: nobody */
+	uint32_t token;
+	uint32_t next; /* of the word */
+};
+
+/* An old waiter comes first, then one whose condition is true, then any; unless one is on its way
+ * already. Under the bucket's lock. */
+static struct plan plan(struct near__bucket *b, const struct near_mutex *m, uint32_t seen,
+			bool fair)
+{
+	uint32_t flags = flags_of(seen), owner = 0;
+	struct survey s = survey(b, m, flags);
+	struct plan p = {NULL, HANDED, 0};
+
+	if (s.locker && (fair || is_old(s.locker))) {
+		p.taken = s.locker;
+	} else if (s.awaiter) {
+		p.taken = s.awaiter;
+	} else if (s.locker && !(flags & WAKING)) {
+		p.taken = s.locker;
+		p.token = CHOSEN;
+		flags |= WAKING;
+	}
+	if (p.taken && p.token == HANDED)
+		owner = p.taken->owner;
+	s.lockers -= p.taken && p.taken == s.locker;
+	s.awaiters -= p.taken && p.taken == s.awaiter;
+	flags &= WAKING;
+	p.next = compose(owner, flags | (s.lockers ? PARKED : 0) | (s.awaiters ? AWAITED : 0));
+	return p;
+}
+
+static void unlock_by_queue(struct near_mutex *m, bool fair)
+{
+	struct near__bucket *b = near__lot_lock(m);
+	uint32_t seen = look(m);
+	struct plan p;
+
+	do
+		p = plan(b, m, seen, fair);
+	while (!change(m, &seen, p.next, __ATOMIC_RELEASE));
+	/* From here on the mutex may be gone; its address is only a name. */
+	if (p.taken) {
+		p.taken->token = p.token;
+		near__lot_take(b, p.taken);
+	}
+	near__lot_unlock(b);
+	if (p.taken)
+		near__lot_wake(p.taken);
+}
+
+static bool must_look_into_queue(uint32_t flags, bool fair)
+{
+	return flags & AWAITED || (flags & PARKED && (fair || !(flags & WAKING)));
+}
+
+void near__mutex_unlock_slow(struct near_mutex *m, bool fair)
+{
+	uint32_t seen = look(m);
+
+	check_alive(seen);
+	if (!owner_of(seen))
+		near__die("near_mutex_unlock: the mutex is not held");
+	if (!near__owner_is_me(owner_of(seen)))
+		near__die("near_mutex_unlock: another thread holds the mutex");
+	do {
+		if (must_look_into_queue(flags_of(seen), fair)) {
+			unlock_by_queue(m, fair);
+			return;
+		}
+		/* Release: pairs with the acquire of whoever takes the mutex next. */
+	} while (!change(m, &seen, compose(0, flags_of(seen)), __ATOMIC_RELEASE));
+}
+
+void near_mutex_unlock_fair(struct near_mutex *m)
+{
+	near__mutex_unlock_slow(m, true);
+}
+
+void near_mutex_destroy(struct near_mutex *m)
+{
+	struct near__bucket *b = near__lot_lock(m);
+	uint32_t seen = look(m);
+	bool in_use = owner_of(seen) || flags_of(seen) & WAKING ||
+		      near__lot_first(b, m, NEAR__SPACE_MUTEX) ||
+		      !change(m, &seen, DESTROYED, __ATOMIC_RELAXED);
+
+	near__lot_unlock(b);
+	check_alive(seen);
+	if (in_use)
+		near__die("near_mutex_destroy: the mutex is held, or waited for");
+}
