@@ -184,7 +184,8 @@ static struct near__bucket *lock_own(struct near__waiter *w)
 		const void *address = __atomic_load_n(&w->address, __ATOMIC_RELAXED);
 		struct near__bucket *b = near__lot_lock(address);
 
-		if (w->address == address)
+		/* Relaxed: it matters only if it is still the same, and then the lock is its. */
+		if (__atomic_load_n(&w->address, __ATOMIC_RELAXED) == address)
 			return b;
 		near__lot_unlock(b);
 	}

@@ -37,8 +37,8 @@
  *     near_unpark(&door, NEAR_UNPARK_ALL, 0);
  *
  * Source: the parking lot of WebKit (2015) and Rust's parking_lot; thrsleep(2) of OpenBSD, whose
- * one queue became hashed buckets in 2024. Differs from the former in that the table never grows, so
- * that there is nothing to allocate, in deadlines on three clocks, and in tokens of cancellation.
+ * one queue became hashed buckets in 2024. Differs from the former in that the table never grows,
+ * so that there is nothing to allocate, in deadlines on three clocks, and in tokens that cancel.
  */
 #ifndef NEARCPU_PARK_H
 #define NEARCPU_PARK_H
