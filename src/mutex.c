@@ -121,11 +121,13 @@ static int lock_slow(struct near_mutex *m, const struct near__limit *l)
 {
 	uint64_t since;
 
-	if (near__mutex_try_lock_slow(m))
+	/* This may be the thread's first call, and nothing but its name be missing. Otherwise there
+	 * is no look at the word before the pauses. */
+	if (near__owner == NEAR__NO_OWNER && near__mutex_try_lock_slow(m))
 		return 0;
-	check_owner(owner_of(look(m)));
 	if (take_after_spinning(m))
 		return 0;
+	check_owner(owner_of(look(m)));
 	since = (uint64_t)near__now(CLOCK_MONOTONIC);
 	return take_after_yielding(m) ? 0 : take_after_parking(m, since, l);
 }

@@ -178,7 +178,7 @@ static void run_cell(unsigned n, unsigned inside)
 	double base = 0;
 
 	window.inside = (uint32_t)(inside * spins_per_ns);
-	window.outside = (uint32_t)((inside < 5 ? 10 : 2 * inside) * spins_per_ns);
+	window.outside = (uint32_t)((inside == 0 ? 0 : inside < 5 ? 10 : 2 * inside) * spins_per_ns);
 	for (unsigned round = 0; round < options.rounds; round++)
 		for (unsigned r = 0; r < COUNT(rows); r++)
 			if (is_wanted(r))
