@@ -59,6 +59,8 @@ static void compare_addresses(void *unused)
 	for (unsigned i = 1; i < COPIES; i++) {
 		CHECK(opened.copies[i]->process() == opened.copies[0]->process());
 		CHECK(opened.copies[i]->dead() == opened.copies[0]->dead());
+		CHECK(opened.copies[i]->lot() == opened.copies[0]->lot());
+		CHECK(opened.copies[i]->owner() == opened.copies[0]->owner());
 		CHECK(opened.copies[i]->self() == opened.copies[0]->self());
 	}
 	check_thread(unused);
@@ -148,6 +150,62 @@ static void objects_of_one_copy_serve_all(void **state)
 		unit_in_child(use_objects, &maker);
 }
 
+/* ---- locks ---- */
+
+static struct {
+	struct near_mutex m;
+	unsigned long inside; /* guarded, not atomic */
+	char place;
+} shared;
+
+static void *lock_by_turns(void *unused)
+{
+	(void)unused;
+	for (unsigned i = 0; i < rounds; i++) {
+		opened.copies[i % COPIES]->lock(&shared.m);
+		shared.inside++;
+		if (i % 64 == 0)
+			sched_yield();
+		opened.copies[i * 7 % COPIES]->unlock(&shared.m);
+	}
+	return NULL;
+}
+
+static void *park_by_one(void *copy)
+{
+	struct near_park how = {0};
+
+	CHECK(((const struct plugin *)copy)->park(&shared.place, &how) == 0);
+	CHECK(how.token == 5);
+	return NULL;
+}
+
+static void lock_and_park(void *unused)
+{
+	const unsigned threads = 6;
+	char none[6];
+
+	open_plugins();
+	rounds = unit_scale(20000);
+	unit_run(lock_by_turns, none, 1, threads);
+	CHECK(shared.inside == (unsigned long)threads * rounds);
+	for (unsigned i = 0; i < COPIES; i++) {
+		pthread_t t = unit_start(park_by_one, (void *)(uintptr_t)opened.copies[i]);
+
+		while (opened.copies[(i + 1) % COPIES]->unpark(&shared.place, 1, 5) == 0)
+			usleep(100);
+		unit_join(t);
+	}
+	(void)unused;
+}
+
+/* A thread that sleeps by one copy is woken by another. */
+static void locks_of_all_copies_meet(void **state)
+{
+	(void)state;
+	unit_in_child(lock_and_park, NULL);
+}
+
 /* ---- unloading ---- */
 
 static sem_t used, closed;
@@ -201,6 +259,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_process_has_one_of_each),
 		cmocka_unit_test(objects_of_one_copy_serve_all),
+		cmocka_unit_test(locks_of_all_copies_meet),
 		cmocka_unit_test(code_with_sequences_stays_loaded),
 	};
 

@@ -3,6 +3,7 @@
 #include "plugin.h"
 
 #include "internal.h"
+#include "lot.h"
 
 static int open_all(struct near_counter *count, struct near_refcount *ref, struct near_stack *stack)
 {
@@ -59,6 +60,26 @@ static void *process(void)
 	return &near__process;
 }
 
+static void *lot(void)
+{
+	return &near__lot;
+}
+
+static void *owner(void)
+{
+	return &near__owner;
+}
+
+static void lock(struct near_mutex *m)
+{
+	near_mutex_lock(m);
+}
+
+static void unlock(struct near_mutex *m)
+{
+	near_mutex_unlock(m);
+}
+
 static unsigned registration(void)
 {
 	struct near_rseq_status status;
@@ -71,6 +92,8 @@ NEAR_API const struct plugin PLUGIN = {
 	.self = self,
 	.dead = dead,
 	.process = process,
+	.lot = lot,
+	.owner = owner,
 	.registration = registration,
 	.open_all = open_all,
 	.add = add,
@@ -80,4 +103,8 @@ NEAR_API const struct plugin PLUGIN = {
 	.kill = near_refcount_kill,
 	.push = push,
 	.pop = pop,
+	.park = near_park,
+	.unpark = near_unpark,
+	.lock = lock,
+	.unlock = unlock,
 };

@@ -4,6 +4,8 @@
 #define NEARCPU_TESTS_PLUGIN_H
 
 #include <nearcpu/counter.h>
+#include <nearcpu/mutex.h>
+#include <nearcpu/park.h>
 #include <nearcpu/refcount.h>
 #include <nearcpu/stack.h>
 
@@ -11,6 +13,8 @@ struct plugin {
 	void *(*self)(void); /* addresses of what a process has once */
 	void *(*dead)(void);
 	void *(*process)(void);
+	void *(*lot)(void);
+	void *(*owner)(void);
 	unsigned (*registration)(void); /* bit 0: live, bit 1: by the library */
 	int (*open_all)(struct near_counter *c, struct near_refcount *r, struct near_stack *s);
 	void (*add)(struct near_counter *c, int64_t n);
@@ -20,6 +24,10 @@ struct plugin {
 	void (*kill)(struct near_refcount *r);
 	void (*push)(struct near_stack *s, struct near_stack_node *node);
 	struct near_stack_node *(*pop)(struct near_stack *s);
+	int (*park)(const void *address, struct near_park *how);
+	size_t (*unpark)(const void *address, size_t n, uintptr_t token);
+	void (*lock)(struct near_mutex *m);
+	void (*unlock)(struct near_mutex *m);
 };
 
 #endif
