@@ -137,6 +137,21 @@ void near__lot_take(struct near__bucket *b, struct near__waiter *w)
 	w->queued = false;
 }
 
+struct near__waiter *near__lot_take_some(struct near__bucket *b, const void *address,
+					 uint32_t space, size_t n)
+{
+	struct near__waiter *taken = NULL, **end = &taken, *w, *next;
+
+	for (w = near__lot_first(b, address, space); w && n; w = next, n--) {
+		next = near__lot_next(w);
+		near__lot_take(b, w);
+		w->next = NULL;
+		*end = w;
+		end = &w->next;
+	}
+	return taken;
+}
+
 void near__lot_move(struct near__bucket *from, struct near__bucket *to, struct near__waiter *w,
 		    const void *address, uint32_t space)
 {
@@ -154,6 +169,16 @@ void near__lot_wake(struct near__waiter *w)
 	/* Release: pairs with the acquire in is_woken. */
 	if (__atomic_fetch_or(word, NEAR__WOKEN, __ATOMIC_RELEASE) & NEAR__ASLEEP)
 		near__futex_wake(word, 1, false);
+}
+
+void near__lot_wake_all(struct near__waiter *w)
+{
+	while (w) {
+		struct near__waiter *next = w->next;
+
+		near__lot_wake(w);
+		w = next;
+	}
 }
 
 /* Acquire: pairs with the release in near__lot_wake. */

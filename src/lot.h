@@ -14,8 +14,16 @@
 #include "internal.h"
 #include "limit.h"
 
-/* What an address means: near_park, near_thrsleep and a mutex at one address do not meet. */
-enum near__space { NEAR__SPACE_PARK, NEAR__SPACE_THR, NEAR__SPACE_MUTEX };
+/* What an address means: near_park, near_thrsleep, a mutex at one address do not meet. */
+enum near__space {
+	NEAR__SPACE_PARK,
+	NEAR__SPACE_THR,
+	NEAR__SPACE_MUTEX,
+	NEAR__SPACE_COND,
+	NEAR__SPACE_SEM,
+	NEAR__SPACE_ONCE,
+	NEAR__SPACE_BARRIER,
+};
 
 struct near__waiter {
 	struct near__waiter *next, *prev; /* under the lock; `next` is the waker's once taken */
@@ -85,8 +93,15 @@ void near__lot_move(struct near__bucket *from, struct near__bucket *to, struct n
 /* Under the lock: out of the queue. */
 void near__lot_take(struct near__bucket *b, struct near__waiter *w);
 
+/* Under the lock: takes the first n on the address. They are linked by `next`; NULL: nobody. */
+struct near__waiter *near__lot_take_some(struct near__bucket *b, const void *address,
+					 uint32_t space, size_t n);
+
 /* Without the lock: ends the wait of who was taken. The waiter is gone afterwards. */
 void near__lot_wake(struct near__waiter *w);
+
+/* The same of all that `next` links. */
+void near__lot_wake_all(struct near__waiter *w);
 
 /* Sleeps until woken: 0. Or leaves the queue: -ETIMEDOUT, -ECANCELED, -EINTR. */
 int near__lot_sleep(struct near__waiter *w, const struct near__limit *l);

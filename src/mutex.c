@@ -29,7 +29,9 @@ static void check_owner(uint32_t owner)
 		return;
 	if (near__owner_is_me(owner))
 		near__die("near_mutex_lock: this thread holds the mutex already");
-	near__owner_check(owner);
+	if (!near__owner_exists(owner))
+		near__die("near_mutex_lock: the holder is a thread of the parent process, "
+			  "which the fork did not copy");
 }
 
 static bool take_after_spinning(struct near_mutex *m)
@@ -89,16 +91,12 @@ static enum step try_or_announce(struct near_mutex *m, bool chosen, bool last)
 	}
 }
 
-static int take_after_parking(struct near_mutex *m, uint64_t since, const struct near__limit *l)
+/* Waits in the queue of lockers until the mutex is taken or the limit is reached. `chosen`: the
+ * waiter was in the queue, and is on its way. */
+static int take_after_parking(struct near_mutex *m, struct near__waiter *w, bool chosen,
+			      const struct near__limit *l)
 {
-	struct near__waiter w = {
-		.address = m,
-		.space = NEAR__SPACE_MUTEX,
-		.kind = LOCKER,
-		.owner = near__owner_now(),
-		.since = since,
-	};
-	bool chosen = false, again = false;
+	bool again = false;
 	int r = 0;
 
 	for (;;) {
@@ -108,10 +106,10 @@ static int take_after_parking(struct near_mutex *m, uint64_t since, const struct
 			return step == TAKEN ? 0 : r;
 		again |= chosen;
 		chosen = false;
-		if (!enter(m, &w, again))
+		if (!enter(m, w, again))
 			continue;
-		r = near__lot_sleep(&w, l);
-		if (!r && w.token == HANDED)
+		r = near__lot_sleep(w, l);
+		if (!r && w->token == HANDED)
 			return 0;
 		chosen = !r;
 	}
@@ -119,7 +117,7 @@ static int take_after_parking(struct near_mutex *m, uint64_t since, const struct
 
 static int lock_slow(struct near_mutex *m, const struct near__limit *l)
 {
-	uint64_t since;
+	struct near__waiter w = {.address = m, .space = NEAR__SPACE_MUTEX, .kind = LOCKER};
 
 	/* This may be the thread's first call, and nothing but its name be missing. Otherwise there
 	 * is no look at the word before the pauses. */
@@ -128,8 +126,9 @@ static int lock_slow(struct near_mutex *m, const struct near__limit *l)
 	if (take_after_spinning(m))
 		return 0;
 	check_owner(owner_of(look(m)));
-	since = (uint64_t)near__now(CLOCK_MONOTONIC);
-	return take_after_yielding(m) ? 0 : take_after_parking(m, since, l);
+	w.since = (uint64_t)near__now(CLOCK_MONOTONIC);
+	w.owner = near__owner_now();
+	return take_after_yielding(m) ? 0 : take_after_parking(m, &w, false, l);
 }
 
 void near__mutex_lock_slow(struct near_mutex *m)
@@ -146,6 +145,12 @@ int near_mutex_lock_until(struct near_mutex *m, clockid_t clock, const struct ti
 	if (r || near__mutex_fast(m))
 		return r;
 	return lock_slow(m, &l);
+}
+
+void near__mutex_lock_woken(struct near_mutex *m, struct near__waiter *w)
+{
+	if (w->token == CHOSEN)
+		take_after_parking(m, w, true, &NEAR__NO_LIMIT);
 }
 
 /* ---- await ---- */

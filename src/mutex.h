@@ -19,6 +19,8 @@
  *     setting PARKED, to enter the queue again (by its age). There is an owner then with WAKING
  *     clear, and its unlock looks into the queue. The chosen one does not give up: a deadline that
  *     has passed ends its next sleep, when it is not chosen any more.
+ *   - A condition variable moves its waiters here under the same lock, and then sets PARKED; or, if
+ *     there is no owner, chooses one of them. So whichever unlock comes next looks into the queue.
  *   - A waiter whom the mutex is handed is the owner before it is awake: the word never was free.
  *
  * An unlock accesses the mutex for the last time with the CAS that lets go of it. It still holds
@@ -56,6 +58,14 @@ _Static_assert(NEAR__NO_OWNER == 1u << FORKS_SHIFT, "never in a word: a number w
 
 /* Kinds of waiters. */
 enum { LOCKER, AWAITER };
+
+/* Under the bucket's lock, after others than lockers themselves have put lockers into the queue:
+ * makes the word tell of them. If the mutex is free and nobody on the way, one of them is taken,
+ * chosen, and returned: it is to be woken. */
+struct near__waiter *near__mutex_admit(struct near__bucket *b, struct near_mutex *m);
+
+/* By a waiter that was put into the queue so, and was woken: returns when it holds the mutex. */
+void near__mutex_lock_woken(struct near_mutex *m, struct near__waiter *w);
 
 static inline uint32_t look(const struct near_mutex *m)
 {

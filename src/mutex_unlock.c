@@ -87,6 +87,31 @@ static void unlock_by_queue(struct near_mutex *m, bool fair)
 		near__lot_wake(p.taken);
 }
 
+/* No condition is asked here: nobody needs to hold the mutex. */
+struct near__waiter *near__mutex_admit(struct near__bucket *b, struct near_mutex *m)
+{
+	struct near__waiter *w = near__lot_first(b, m, NEAR__SPACE_MUTEX), *first = NULL, *taken;
+	uint32_t seen = look(m), others = 0, next;
+
+	for (; w && !others; w = near__lot_next(w))
+		if (w->kind == LOCKER && !first)
+			first = w;
+		else if (w->kind == LOCKER)
+			others = PARKED;
+	do {
+		uint32_t owner = owner_of(seen), flags = flags_of(seen);
+
+		taken = owner || flags & WAKING ? NULL : first;
+		next = taken ? compose(0, (flags & AWAITED) | WAKING | others)
+			     : compose(owner, flags | PARKED);
+	} while (!change(m, &seen, next, __ATOMIC_RELAXED));
+	if (taken) {
+		taken->token = CHOSEN;
+		near__lot_take(b, taken);
+	}
+	return taken;
+}
+
 static bool must_look_into_queue(uint32_t flags, bool fair)
 {
 	return flags & AWAITED || (flags & PARKED && (fair || !(flags & WAKING)));

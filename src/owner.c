@@ -35,13 +35,13 @@ bool near__owner_is_me(uint32_t owner)
 	return owner == me || (owner == near__lot.owner_before && me == near__lot.owner_after);
 }
 
-void near__owner_check(uint32_t owner)
+bool near__owner_exists(uint32_t owner)
 {
 	int saved = errno;
+	bool exists = !near__lot.forks || owner == near__lot.owner_before ||
+		      syscall(SYS_tgkill, getpid(), owner >> NEAR__OWNER_SHIFT, 0) == 0 ||
+		      errno != ESRCH;
 
-	if (near__lot.forks && owner != near__lot.owner_before &&
-	    syscall(SYS_tgkill, getpid(), owner >> NEAR__OWNER_SHIFT, 0) && errno == ESRCH)
-		near__die("near_mutex_lock: the holder is a thread of the parent process, "
-			  "which the fork did not copy");
 	errno = saved;
+	return exists;
 }

@@ -19,7 +19,7 @@ void near__owner_forked(void);
 /* Whether this thread is `owner`; also if it was before the last fork. */
 bool near__owner_is_me(uint32_t owner);
 
-/* In a forked child: stops the program if `owner` is a thread of the parent's. */
-void near__owner_check(uint32_t owner);
+/* False: this is a forked child, and `owner` a thread that did not come along. */
+bool near__owner_exists(uint32_t owner);
 
 #endif

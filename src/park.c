@@ -59,17 +59,6 @@ static void take(struct near__bucket *b, struct near__waiter *w, struct taken *t
 	t->end = &w->next;
 }
 
-/* Gives the token to all before the first is woken, and gone. */
-static void wake(struct near__waiter *w)
-{
-	while (w) {
-		struct near__waiter *next = w->next;
-
-		near__lot_wake(w);
-		w = next;
-	}
-}
-
 /* Under the locks: takes and moves; what is left is `more`. */
 static void sort_out(struct near__bucket *locked[2], const void *address,
 		     const struct near_unpark *u, size_t requeue, struct taken *t,
@@ -119,7 +108,7 @@ int near_unpark_with(const void *address, const struct near_unpark *u, struct ne
 	for (struct near__waiter *w = t.first; w; w = w->next)
 		w->token = token;
 	near__lot_unlock_both(locked);
-	wake(t.first);
+	near__lot_wake_all(t.first);
 	if (out)
 		*out = found;
 	return go_on ? 0 : -EAGAIN;

@@ -133,7 +133,7 @@ int near_thrsleep(const volatile void *volatile_ident, clockid_t clock,
 int near_thrwakeup(const volatile void *volatile_ident, int n)
 {
 	const void *ident = (const void *)(uintptr_t)volatile_ident;
-	struct near__waiter *taken = NULL, **end = &taken, *w, *next;
+	struct near__waiter *taken;
 	struct near__bucket *b;
 
 	if (!ident)
@@ -141,20 +141,8 @@ int near_thrwakeup(const volatile void *volatile_ident, int n)
 	if (ident == SHARED_IDENT)
 		return wake_shared();
 	b = near__lot_lock(ident);
-	w = near__lot_first(b, ident, NEAR__SPACE_THR);
-	for (int left = n > 0 ? n : INT_MAX; w && left; left--, w = next) {
-		next = near__lot_next(w);
-		near__lot_take(b, w);
-		w->next = NULL;
-		*end = w;
-		end = &w->next;
-	}
+	taken = near__lot_take_some(b, ident, NEAR__SPACE_THR, n > 0 ? (size_t)n : SIZE_MAX);
 	near__lot_unlock(b);
-	if (!taken)
-		return ESRCH;
-	for (; taken; taken = next) {
-		next = taken->next;
-		near__lot_wake(taken);
-	}
-	return 0;
+	near__lot_wake_all(taken);
+	return taken ? 0 : ESRCH;
 }

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* near_cond: a condition variable for near_mutex.
+ *
+ * Cost:      signal and broadcast with nobody waiting: one load. With waiters: the locks of two
+ *            buckets, and no system call while the mutex is held: waiters are moved to the mutex,
+ *            whose unlock wakes one after the other.
+ * Memory:    4 bytes. Zero is valid. There is nothing to destroy.
+ * Safety:    any thread; not in signal handlers. Nothing here allocates or is a cancellation point.
+ * Order:     that of the mutex.
+ * Fairness:  first in, first out. A signal goes to one who waited when it was sent, never to one
+ *            who came later; one who was signalled returns 0, even if its deadline passes before it
+ *            has the mutex again. So no signal is lost or stolen.
+ * Misuse:    waiting without holding the mutex, or on one condition variable with two mutexes at
+ *            once, stops the program with one line on standard error.
+ * Fork:      in the child nobody waits.
+ * Freeing:   when every wait has returned.
+ *
+ * Wait in a loop: there are no wake-ups without a signal, but between the signal and the return
+ * others may take the mutex and change what was signalled. near_mutex_await needs no signals.
+ *
+ * Concurrent with: everything with everything.
+ *
+ *     near_mutex_lock(&m);
+ *     while (!jobs)
+ *             near_cond_wait(&more, &m);
+ *     jobs--;
+ *     near_mutex_unlock(&m);
+ *
+ * Source: Mesa's monitors (1980); the requeue of Linux's futexes.
+ */
+#ifndef NEARCPU_COND_H
+#define NEARCPU_COND_H
+
+#include <nearcpu/mutex.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Private: not 0 if somebody may wait. */
+struct near_cond {
+	uint32_t waited_for;
+};
+
+/* clang-format off */
+#define NEAR_COND_INIT { 0 }
+/* clang-format on */
+
+/* Lets go of the mutex, waits for a signal, and takes the mutex again. */
+NEAR_API void near_cond_wait(struct near_cond *c, struct near_mutex *m);
+
+/* The same, but gives up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed by
+ * `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none) is set.
+ * The mutex is held in any case when it returns, so that it may return late. -EINVAL: unknown
+ * clock, or a deadline that is no time; the mutex was not let go of. */
+NEAR_API int near_cond_wait_until(struct near_cond *c, struct near_mutex *m, clockid_t clock,
+				  const struct timespec *deadline, struct near_cancel *cancel);
+
+NEAR_API void near__cond_wake(struct near_cond *c, bool all);
+
+/* Relaxed: who waits set it while it held the mutex; so whoever took the mutex since sees it. */
+static inline bool near__cond_is_waited_for(const struct near_cond *c)
+{
+	return __atomic_load_n(&c->waited_for, __ATOMIC_RELAXED);
+}
+
+/* Ends the first wait. The caller has held the mutex since it changed what is waited for, or holds
+ * it. */
+static inline void near_cond_signal(struct near_cond *c)
+{
+	if (near__cond_is_waited_for(c))
+		near__cond_wake(c, false);
+}
+
+/* Ends all waits. */
+static inline void near_cond_broadcast(struct near_cond *c)
+{
+	if (near__cond_is_waited_for(c))
+		near__cond_wake(c, true);
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

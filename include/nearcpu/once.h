@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* near_once: what is to be done once, by whoever comes first.
+ *
+ * Cost:      one load when it is done.
+ * Memory:    4 bytes. Zero: not done yet.
+ * Safety:    any thread; not in signal handlers. errno is the function's business. The function may
+ *            use other near_once, not its own: that stops the program with one line.
+ * Order:     whoever returns from near_once_call sees what the function did.
+ * Failure:   a function that returns other than 0 has not done it: that is what its caller gets,
+ *            and the next one who comes, or who waits already, tries again.
+ * Fork:      in the child of a fork that came while another thread was doing it, it is not done,
+ *            and what that thread did so far is there: the function must bear being started anew.
+ *
+ * Concurrent with: everything with everything.
+ *
+ *     static struct near_once once;
+ *     static int open_table(void *unused) { ... return 0; }
+ *
+ *     int r = near_once_call(&once, open_table, NULL);
+ *
+ * Source: pthread_once; differs in that the function can fail, takes an argument, and that waiting
+ * for it has a limit.
+ */
+#ifndef NEARCPU_ONCE_H
+#define NEARCPU_ONCE_H
+
+#include <nearcpu/cancel.h>
+#include <time.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Private: 0, NEAR__ONCE_DONE, or who is doing it and whether others wait. */
+struct near_once {
+	uint32_t word;
+};
+
+/* clang-format off */
+#define NEAR_ONCE_INIT { 0 }
+/* clang-format on */
+#define NEAR__ONCE_DONE 1u
+
+/* Acquire: pairs with the release of who did it. */
+static inline bool near_once_is_done(const struct near_once *o)
+{
+	return __atomic_load_n(&o->word, __ATOMIC_ACQUIRE) == NEAR__ONCE_DONE;
+}
+
+NEAR_API int near__once_call_slow(struct near_once *o, int (*function)(void *arg), void *arg);
+
+/* Calls the function unless it is done; waits while another thread does it. 0: it is done. Else
+ * what the function returned to this thread. */
+static inline int near_once_call(struct near_once *o, int (*function)(void *arg), void *arg)
+{
+	if (__builtin_expect(near_once_is_done(o), 1))
+		return 0;
+	return near__once_call_slow(o, function, arg);
+}
+
+/* The same, but does not wait longer for another thread than to the deadline (absolute; NULL:
+ * none) by `clock`, -ETIMEDOUT, or until `cancel` (NULL: none) is set, -ECANCELED. -EINVAL:
+ * unknown clock, or a deadline that is no time. A function should return none of these. */
+NEAR_API int near_once_call_until(struct near_once *o, int (*function)(void *arg), void *arg,
+				  clockid_t clock, const struct timespec *deadline,
+				  struct near_cancel *cancel);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

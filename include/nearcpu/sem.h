@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* near_sem: a counting semaphore.
+ *
+ * Cost:      post and wait without sleepers: one atomic instruction each.
+ * Memory:    4 bytes. Zero is a semaphore of 0 units. There is nothing to destroy.
+ * Safety:    any thread; not in signal handlers. Nothing here allocates or is a cancellation point;
+ *            errno is left alone.
+ * Order:     a wait acquires what the post before it released.
+ * Fairness:  first in, first out among sleepers: a post gives its unit to the first of them. A wait
+ *            that finds a unit takes it, and there is none while somebody sleeps.
+ * Freeing:   when all waits have returned: a post does not touch the semaphore after it woke who
+ *            frees it.
+ * Fork:      in the child nobody waits; the units are as they were.
+ *
+ * Concurrent with: everything with everything.
+ *
+ *     static struct near_sem free_slots = NEAR_SEM_INIT(8);
+ *
+ *     near_sem_wait(&free_slots);
+ *     ...
+ *     near_sem_post(&free_slots);
+ *
+ * Source: Dijkstra's semaphores; the units go to sleepers directly, by the parking lot.
+ */
+#ifndef NEARCPU_SEM_H
+#define NEARCPU_SEM_H
+
+#include <nearcpu/cancel.h>
+#include <time.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Private: twice the units, plus 1 if somebody may sleep. */
+struct near_sem {
+	uint32_t word;
+};
+
+#define NEAR_SEM_MAX 0x7fffffffu
+/* clang-format off */
+#define NEAR_SEM_INIT(units) { (uint32_t)(units) << 1 }
+/* clang-format on */
+
+/* Takes a unit if there is one. Never waits. */
+NEAR_API bool near_sem_try_wait(struct near_sem *s);
+
+/* Takes a unit; sleeps until there is one. */
+NEAR_API void near_sem_wait(struct near_sem *s);
+
+/* The same, but gives up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed by
+ * `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none) is set.
+ * A unit that is there is taken in any case. -EINVAL: unknown clock, or a deadline that is no
+ * time. */
+NEAR_API int near_sem_wait_until(struct near_sem *s, clockid_t clock,
+				 const struct timespec *deadline, struct near_cancel *cancel);
+
+/* Adds a unit, or gives it to a sleeper. 0; -EOVERFLOW: there are NEAR_SEM_MAX. */
+NEAR_API int near_sem_post(struct near_sem *s);
+
+/* How many units there are at this moment. */
+static inline uint32_t near_sem_read(const struct near_sem *s)
+{
+	return __atomic_load_n(&s->word, __ATOMIC_RELAXED) >> 1;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
