@@ -6,7 +6,8 @@
  * the last user frees the memory after its unlock: any access to the word from then on is an error.
  * TIMEOUTS waits, in all, end by a deadline or a token; such a thread begins anew. Whether a waiter is old
  * enough to be handed the mutex is left open: both are tried. With AWAIT, thread 0 waits inside its first
- * section for somebody else's section to have begun.
+ * section for somebody else's section to have begun. With COND it does so by a condition variable (src/cond.c),
+ * and all others signal after each of their sections.
  *
  * Checked: one thread inside; no access to freed memory; a waker finds the waiter still waiting; nobody
  * sleeps for ever (a state that nobody can leave before all have finished); every execution ends. Unless
@@ -23,6 +24,8 @@
  *   TOUCH_AFTER    an unlock lets go with one change and sets the bits with a second one
  *   AWAIT_LATE     an awaiter enters the queue after its unlock
  *   FORGET_AWAITED an unlock clears AWAITED although an awaiter stays
+ *   WAIT_LATE      a waiter for the condition variable enters its queue after its unlock
+ *   MOVE_BLINDLY   a signal moves a waiter to the mutex and sets PARKED, though the mutex may be free
  */
 #ifndef THREADS
 #define THREADS 3
@@ -60,6 +63,8 @@ bool awaiter[4];  /* of kind */
 byte token[4];    /* what the waker said; the waiter waits for it */
 bool waiting[4];
 byte timeouts = TIMEOUTS;
+
+bool cond_waits;  /* thread 0 is in the queue of the condition variable; one lock stands for both */
 
 byte users = THREADS, inside, begun;
 bool gone;
@@ -221,11 +226,20 @@ inline plan()
 #define STILL (OWNER(word) && (word & PARKED))
 #endif
 
+#ifdef COND
+/* Whether somebody will look into the queue of lockers. */
+#ifdef MOVE_BLINDLY
+#define LOOKED_AFTER(seen) true
+#else
+#define LOOKED_AFTER(seen) (OWNER(seen) || (seen & WAKING))
+#endif
+#endif
+
 active [THREADS] proctype thread()
 {
 	byte seen, section, i, locker, flags, told;
 	byte taken = NOBODY;
-	bool chosen, again, over, awaits, last;
+	bool chosen, again, over, awaits, waits, last;
 
 begin:
 	/* near_mutex_lock */
@@ -285,6 +299,9 @@ sleep:	/* near__lot_sleep, of lockers and awaiters */
 			locker = queued;
 			take(_pid);
 			if
+#ifdef COND
+			:: cond_waits && _pid == 0 -> cond_waits = false; waiting[_pid] = false
+#endif
 			:: queued < locker -> waiting[_pid] = false
 			:: else -> over = false
 			fi;
@@ -302,6 +319,9 @@ sleep:	/* near__lot_sleep, of lockers and awaiters */
 	if
 #ifdef AWAIT
 	:: awaits -> goto awaited
+#endif
+#ifdef COND
+	:: over && waits -> goto give_up
 #endif
 	:: !awaits && !over && token[_pid] == HANDED -> goto taken_by_me
 	:: !awaits && !over && token[_pid] == CHOSEN -> chosen = true
@@ -324,13 +344,19 @@ awaited:	/* a deadline lets it begin anew */
 taken_by_me:
 enter:
 	atomic {
-		seen = 0; chosen = false; again = false; over = false;
+		seen = 0; chosen = false; again = false; over = false; waits = false;
 		inside++;
 		assert(inside == 1)
 	}
 #ifdef AWAIT
 	if
 	:: _pid == 0 && !IS_TRUE && section == 0 -> goto await
+	:: else
+	fi;
+#endif
+#ifdef COND
+	if
+	:: _pid == 0 && !IS_TRUE && section == 0 -> goto wait
 	:: else
 	fi;
 #endif
@@ -354,6 +380,16 @@ to_queue:
 #ifndef AWAIT_LATE
 	lock_bucket();
 	atomic { waiting[_pid] = true; token[_pid] = 0; append(_pid) }
+	unlock_bucket();
+#endif
+#endif
+
+#ifdef COND
+wait:
+	atomic { waits = true; inside-- }
+#ifndef WAIT_LATE
+	lock_bucket();
+	atomic { waiting[_pid] = true; token[_pid] = 0; cond_waits = true }
 	unlock_bucket();
 #endif
 #endif
@@ -422,6 +458,20 @@ left:
 	:: else
 	fi;
 #endif
+#ifdef COND
+	if
+	:: waits ->
+#ifdef WAIT_LATE
+		lock_bucket();
+		atomic { waiting[_pid] = true; token[_pid] = 0; cond_waits = true }
+		unlock_bucket();
+#endif
+		goto sleep
+	:: !waits && _pid != 0 && cond_waits -> goto signal
+	:: else
+	fi;
+signalled:
+#endif
 	if
 	:: last -> atomic { INVARIANT(OWNER(word) == 0 && queued == 0); gone = true }
 	:: else
@@ -429,5 +479,52 @@ left:
 	if
 	:: section < SECTIONS -> goto begin
 	:: else
-	fi
+	fi;
+#ifdef COND
+	goto end;
+
+signal:	/* near__cond_wake, and near__mutex_admit */
+	lock_bucket();
+	atomic {
+		if
+		:: cond_waits -> cond_waits = false; append(0)
+		:: else -> told = NOBODY
+		fi
+	}
+	if
+	:: told == NOBODY -> goto admitted
+	:: else
+	fi;
+	load(seen);
+	do
+	:: LOOKED_AFTER(seen) -> EXCHANGE(seen | PARKED, 0, admitted)
+#ifndef MOVE_BLINDLY
+	:: !LOOKED_AFTER(seen) ->
+		taken = queue[0];
+		atomic {
+			if
+			:: word == seen ->
+				/* Others are not there: the mutex would not be free. */
+				INVARIANT(queued == 1);
+				word = (seen & FLAGS & ~PARKED) | WAKING;
+				on_way++;
+				queue[0] = 0;
+				queued = 0;
+				check();
+				goto admitted
+			:: else -> taken = NOBODY; seen = word; check()
+			fi
+		}
+#endif
+	od;
+admitted:
+	unlock_bucket();
+	if
+	:: taken != NOBODY -> atomic { assert(waiting[taken]); token[taken] = CHOSEN }
+	:: else
+	fi;
+	atomic { seen = 0; told = 0; taken = NOBODY }
+	goto signalled;
+end:	skip
+#endif
 }
