@@ -39,8 +39,8 @@ bool near_barrier_wait(struct near_barrier *b)
 	return wait(b, &NEAR__NO_LIMIT) == 1;
 }
 
-int near_barrier_wait_until(struct near_barrier *b, clockid_t clock,
-			    const struct timespec *deadline, struct near_cancel *cancel)
+int near_barrier_wait_until(struct near_barrier *b, int clock, const struct timespec *deadline,
+			    struct near_cancel *cancel)
 {
 	struct near__limit l;
 	int r = near__limit_set(&l, clock, deadline, cancel);

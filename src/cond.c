@@ -59,7 +59,7 @@ static int wait(struct near_cond *c, struct near_mutex *m, const struct near__li
 	return w.space == NEAR__SPACE_MUTEX ? 0 : r;
 }
 
-int near_cond_wait_until(struct near_cond *c, struct near_mutex *m, clockid_t clock,
+int near_cond_wait_until(struct near_cond *c, struct near_mutex *m, int clock,
 			 const struct timespec *deadline, struct near_cancel *cancel)
 {
 	struct near__limit l;

@@ -39,10 +39,23 @@ static struct near__bucket *bucket_of(const void *address)
 	return &near__lot.buckets[product >> (64 - NEAR__BUCKET_BITS)];
 }
 
+/* Before the first lock. A fork that runs meanwhile does not tear the two apart: while it copies
+ * the page tables, a store either waits for it in a fault, or still goes to the page that parent
+ * and child share. So a child that finds a bucket in use finds this too, if the stores are in
+ * order. */
+static void note_use(void)
+{
+	if (__atomic_load_n(&near__lot.is_used, __ATOMIC_RELAXED))
+		return;
+	__atomic_store_n(&near__lot.is_used, 1, __ATOMIC_RELAXED);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
 struct near__bucket *near__lot_lock(const void *address)
 {
 	struct near__bucket *b = bucket_of(address);
 
+	note_use();
 	near_lock_lock(&b->lock);
 	return b;
 }
@@ -55,6 +68,7 @@ void near__lot_unlock(struct near__bucket *b)
 /* In the order of their addresses, so that two who lock both do not wait for each other. */
 void near__lot_lock_both(const void *a, const void *b, struct near__bucket *locked[2])
 {
+	note_use();
 	locked[0] = bucket_of(a);
 	locked[1] = bucket_of(b);
 	near_lock_lock(locked[0] <= locked[1] ? &locked[0]->lock : &locked[1]->lock);
@@ -247,10 +261,10 @@ int near__lot_sleep(struct near__waiter *w, const struct near__limit *l)
 	return r && !(seen & NEAR__WOKEN) && leave(w) ? r : 0;
 }
 
-/* In the child. Buckets that nobody touched are left untouched. */
+/* In the child. What nobody used is left untouched: a page that is looked at costs a fault. */
 static void forget_parent(void)
 {
-	for (unsigned i = 0; i < NEAR__BUCKETS; i++) {
+	for (unsigned i = 0; near__lot.is_used && i < NEAR__BUCKETS; i++) {
 		struct near__bucket *b = &near__lot.buckets[i];
 
 		if (b->lock.word || b->first)

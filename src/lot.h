@@ -60,7 +60,8 @@ struct near__lot {
 	union {
 		struct {
 			uint32_t watches_forks;
-			uint32_t forks; /* between this process and the first */
+			uint32_t is_used; /* some bucket was locked */
+			uint32_t forks;   /* between this process and the first */
 			/* near__owner of the thread that forked: in the parent, and here. */
 			uint32_t owner_before, owner_after;
 			struct near_thr_region alone, *region;

@@ -136,7 +136,7 @@ void near__mutex_lock_slow(struct near_mutex *m)
 	lock_slow(m, &NEAR__NO_LIMIT);
 }
 
-int near_mutex_lock_until(struct near_mutex *m, clockid_t clock, const struct timespec *deadline,
+int near_mutex_lock_until(struct near_mutex *m, int clock, const struct timespec *deadline,
 			  struct near_cancel *cancel)
 {
 	struct near__limit l;
@@ -204,9 +204,8 @@ static int await(struct near_mutex *m, bool (*condition)(void *), void *arg,
 	return 0;
 }
 
-int near_mutex_await_until(struct near_mutex *m, bool (*condition)(void *arg), void *arg,
-			   clockid_t clock, const struct timespec *deadline,
-			   struct near_cancel *cancel)
+int near_mutex_await_until(struct near_mutex *m, bool (*condition)(void *arg), void *arg, int clock,
+			   const struct timespec *deadline, struct near_cancel *cancel)
 {
 	struct near__limit l;
 	int r = near__limit_set(&l, clock, deadline, cancel);

@@ -88,9 +88,8 @@ int near__once_call_slow(struct near_once *o, int (*function)(void *arg), void *
 	return call_or_wait(o, function, arg, &NEAR__NO_LIMIT);
 }
 
-int near_once_call_until(struct near_once *o, int (*function)(void *arg), void *arg,
-			 clockid_t clock, const struct timespec *deadline,
-			 struct near_cancel *cancel)
+int near_once_call_until(struct near_once *o, int (*function)(void *arg), void *arg, int clock,
+			 const struct timespec *deadline, struct near_cancel *cancel)
 {
 	struct near__limit l;
 	int r = near__limit_set(&l, clock, deadline, cancel);

@@ -23,6 +23,8 @@ uint32_t near__owner_now(void)
 
 void near__owner_forked(void)
 {
+	if (near__owner == NEAR__NO_OWNER)
+		return;
 	near__lot.owner_before = near__owner;
 	near__owner = ask();
 	near__lot.owner_after = near__owner;
@@ -38,10 +40,13 @@ bool near__owner_is_me(uint32_t owner)
 bool near__owner_exists(uint32_t owner)
 {
 	int saved = errno;
-	bool exists = !near__lot.forks || owner == near__lot.owner_before ||
-		      syscall(SYS_tgkill, getpid(), owner >> NEAR__OWNER_SHIFT, 0) == 0 ||
-		      errno != ESRCH;
+	bool exists = true;
 
+	if (owner == near__lot.owner_before)
+		owner = near__lot.owner_after;
+	if (near__lot.forks)
+		exists = syscall(SYS_tgkill, getpid(), owner >> NEAR__OWNER_SHIFT, 0) == 0 ||
+			 errno != ESRCH;
 	errno = saved;
 	return exists;
 }

@@ -71,7 +71,7 @@ static int wait(struct near_sem *s, const struct near__limit *l)
 	return 0;
 }
 
-int near_sem_wait_until(struct near_sem *s, clockid_t clock, const struct timespec *deadline,
+int near_sem_wait_until(struct near_sem *s, int clock, const struct timespec *deadline,
 			struct near_cancel *cancel)
 {
 	struct near__limit l;

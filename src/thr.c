@@ -37,7 +37,7 @@ static bool is_aborted(const int *abort)
 
 /* From the deadline, in what time it is, by a clock that nobody sets: a positive error, or 0.
  * EWOULDBLOCK: no time is left. */
-static int limit_of(struct near__limit *l, clockid_t clock, const struct timespec *deadline)
+static int limit_of(struct near__limit *l, int clock, const struct timespec *deadline)
 {
 	int64_t now, left;
 
@@ -109,8 +109,8 @@ static int wake_shared(void)
 	return 0;
 }
 
-int near_thrsleep(const volatile void *volatile_ident, clockid_t clock,
-		  const struct timespec *deadline, uint32_t *lock, const int *abort)
+int near_thrsleep(const volatile void *volatile_ident, int clock, const struct timespec *deadline,
+		  uint32_t *lock, const int *abort)
 {
 	const void *ident = (const void *)(uintptr_t)volatile_ident;
 	struct near__limit l;

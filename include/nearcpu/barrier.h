@@ -46,7 +46,7 @@ NEAR_API bool near_barrier_wait(struct near_barrier *b);
  * (absolute; NULL: none) has passed by `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME),
  * -ECANCELED when `cancel` (NULL: none) is set. Who comes last does not leave. -EINVAL: unknown
  * clock, or a deadline that is no time; not counted. */
-NEAR_API int near_barrier_wait_until(struct near_barrier *b, clockid_t clock,
+NEAR_API int near_barrier_wait_until(struct near_barrier *b, int clock,
 				     const struct timespec *deadline, struct near_cancel *cancel);
 
 #ifdef __cplusplus

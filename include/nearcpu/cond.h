@@ -53,7 +53,7 @@ NEAR_API void near_cond_wait(struct near_cond *c, struct near_mutex *m);
  * `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none) is set.
  * The mutex is held in any case when it returns, so that it may return late. -EINVAL: unknown
  * clock, or a deadline that is no time; the mutex was not let go of. */
-NEAR_API int near_cond_wait_until(struct near_cond *c, struct near_mutex *m, clockid_t clock,
+NEAR_API int near_cond_wait_until(struct near_cond *c, struct near_mutex *m, int clock,
 				  const struct timespec *deadline, struct near_cancel *cancel);
 
 NEAR_API void near__cond_wake(struct near_cond *c, bool all);

@@ -95,8 +95,8 @@ static inline bool near_mutex_try_lock(struct near_mutex *m)
 /* Takes the mutex: 0. Or gives up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed
  * by `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none) is set.
  * A free mutex is taken in any case. -EINVAL: unknown clock, or a deadline that is no time. */
-NEAR_API int near_mutex_lock_until(struct near_mutex *m, clockid_t clock,
-				   const struct timespec *deadline, struct near_cancel *cancel);
+NEAR_API int near_mutex_lock_until(struct near_mutex *m, int clock, const struct timespec *deadline,
+				   struct near_cancel *cancel);
 
 /* Lets go of the mutex; hands it to a sleeper that has waited for a millisecond, else wakes one if
  * none is on the way. Requires that the caller holds it. */
@@ -124,7 +124,7 @@ NEAR_API void near_mutex_await(struct near_mutex *m, bool (*condition)(void *arg
 /* The same, but gives up as near_mutex_lock_until. The mutex is held in any case when it
  * returns (but for -EINVAL too), so that it may return long after the deadline. */
 NEAR_API int near_mutex_await_until(struct near_mutex *m, bool (*condition)(void *arg), void *arg,
-				    clockid_t clock, const struct timespec *deadline,
+				    int clock, const struct timespec *deadline,
 				    struct near_cancel *cancel);
 
 /* Whether the calling thread holds the mutex. */

@@ -62,7 +62,7 @@ static inline int near_once_call(struct near_once *o, int (*function)(void *arg)
  * none) by `clock`, -ETIMEDOUT, or until `cancel` (NULL: none) is set, -ECANCELED. -EINVAL:
  * unknown clock, or a deadline that is no time. A function should return none of these. */
 NEAR_API int near_once_call_until(struct near_once *o, int (*function)(void *arg), void *arg,
-				  clockid_t clock, const struct timespec *deadline,
+				  int clock, const struct timespec *deadline,
 				  struct near_cancel *cancel);
 
 #ifdef __cplusplus

@@ -62,7 +62,7 @@ struct near_park {
 	void (*left)(void *arg, const void *address, bool others);
 	void *arg;
 	uintptr_t mark;                  /* for the `choose` of who unparks */
-	clockid_t clock;                 /* CLOCK_MONOTONIC, _REALTIME or _BOOTTIME */
+	int clock;                       /* CLOCK_MONOTONIC, _REALTIME or _BOOTTIME */
 	const struct timespec *deadline; /* absolute; NULL: none */
 	struct near_cancel *cancel;      /* NULL: none */
 	bool interruptible;              /* a signal handler that ran ends the wait */
@@ -123,8 +123,8 @@ NEAR_API int near_unpark_with(const void *address, const struct near_unpark *u,
  *     EINTR        *abort was not 0, or a signal handler ran
  *
  * near_thrsleep(3) says where this differs from OpenBSD. */
-NEAR_API int near_thrsleep(const volatile void *ident, clockid_t clock,
-			   const struct timespec *deadline, uint32_t *lock, const int *abort);
+NEAR_API int near_thrsleep(const volatile void *ident, int clock, const struct timespec *deadline,
+			   uint32_t *lock, const int *abort);
 
 /* Wakes the first n who sleep on ident, all if n is not positive. 0; EINVAL: ident is 0; ESRCH:
  * nobody slept. Ident -1: wakes all who sleep on -1, in all processes that are attached to the same

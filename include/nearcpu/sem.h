@@ -52,8 +52,8 @@ NEAR_API void near_sem_wait(struct near_sem *s);
  * `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none) is set.
  * A unit that is there is taken in any case. -EINVAL: unknown clock, or a deadline that is no
  * time. */
-NEAR_API int near_sem_wait_until(struct near_sem *s, clockid_t clock,
-				 const struct timespec *deadline, struct near_cancel *cancel);
+NEAR_API int near_sem_wait_until(struct near_sem *s, int clock, const struct timespec *deadline,
+				 struct near_cancel *cancel);
 
 /* Adds a unit, or gives it to a sleeper. 0; -EOVERFLOW: there are NEAR_SEM_MAX. */
 NEAR_API int near_sem_post(struct near_sem *s);
