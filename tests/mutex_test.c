@@ -259,6 +259,34 @@ static void an_unlock_clears_bits_of_nobody(void **state)
 	assert_int_equal(word_of(&m), WAKING);
 }
 
+/* One that was chosen, and found the mutex taken, enters the queue again. */
+static void who_comes_back_stands_by_its_age(void **state)
+{
+	static const long ages[] = {9, 3, 6, 1, 12};
+	static const unsigned order[] = {4, 0, 2, 1, 3};
+	struct near_mutex m = NEAR_MUTEX_INIT;
+	struct near__waiter w[LENGTH(ages)], *at;
+	struct near__bucket *b = near__lot_lock(&m);
+
+	(void)state;
+	for (size_t i = 0; i < LENGTH(ages); i++) {
+		w[i] = (struct near__waiter){.address = &m,
+					     .space = NEAR__SPACE_MUTEX,
+					     .since = 1000 - (uint64_t)ages[i]};
+		near__lot_insert(b, &w[i]);
+	}
+	at = near__lot_first(b, &m, NEAR__SPACE_MUTEX);
+	for (size_t i = 0; i < LENGTH(order); i++) {
+		struct near__waiter *next = near__lot_next(at);
+
+		assert_ptr_equal(at, &w[order[i]]);
+		near__lot_take(b, at);
+		at = next;
+	}
+	assert_null(at);
+	near__lot_unlock(b);
+}
+
 /* ---- waits ---- */
 
 struct waiter {
@@ -977,6 +1005,7 @@ int main(void)
 						unfreeze),
 		cmocka_unit_test(a_fair_unlock_hands_over_at_once),
 		cmocka_unit_test(an_unlock_clears_bits_of_nobody),
+		cmocka_unit_test(who_comes_back_stands_by_its_age),
 		cmocka_unit_test(every_waiter_gets_it),
 		cmocka_unit_test(old_waiters_get_it_in_their_order),
 		cmocka_unit_test(deadlines_end_waits),

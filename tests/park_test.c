@@ -417,6 +417,42 @@ static void who_leaves_is_told_where_it_was(void **state)
 	expect(&stays, 0, 1);
 }
 
+/* It reads its address, waits for that bucket's lock, and finds itself moved when it has it. */
+static void who_leaves_is_moved_meanwhile(void **state)
+{
+	const char *to = place + 1;
+	struct timespec soon;
+	struct near__bucket *locked[2];
+	struct near__waiter *w;
+	struct sleeper s = {.address = place, .park = {.deadline = &soon}};
+
+	(void)state;
+	while (bucket_of(to) == bucket_of(place))
+		to++;
+	s.park.clock = CLOCK_MONOTONIC;
+	do {
+		soon = in_ms(CLOCK_MONOTONIC, 50);
+		s.thread = unit_start(sleep_there, &s);
+		do {
+			near__lot_lock_both(place, to, locked);
+			w = near__lot_first(locked[0], place, NEAR__SPACE_PARK);
+			if (!w)
+				near__lot_unlock_both(locked);
+		} while (!w && !is_past(CLOCK_MONOTONIC, soon));
+		if (!w)
+			unit_join(s.thread); /* too late on a busy machine */
+	} while (!w);
+	while (!is_past(CLOCK_MONOTONIC, soon))
+		usleep(1000);
+	usleep(10000);
+	near__lot_move(locked[0], locked[1], w, to, NEAR__SPACE_PARK);
+	near__lot_unlock_both(locked);
+	unit_join(s.thread);
+	assert_int_equal(s.result, -ETIMEDOUT);
+	assert_int_equal(parked(to), 0);
+	assert_int_equal(parked(place), 0);
+}
+
 static void a_token_ends_all_waits(void **state)
 {
 	struct near_cancel token = NEAR_CANCEL_INIT;
@@ -622,6 +658,7 @@ int main(void)
 		cmocka_unit_test(a_wrong_deadline_is_an_error),
 		cmocka_unit_test(a_huge_deadline_is_far_away),
 		cmocka_unit_test(who_leaves_is_told_where_it_was),
+		cmocka_unit_test(who_leaves_is_moved_meanwhile),
 		cmocka_unit_test(a_token_ends_all_waits),
 		cmocka_unit_test(signals_end_a_wait_that_asked_for_it),
 		cmocka_unit_test(a_child_has_an_empty_lot),

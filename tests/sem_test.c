@@ -108,6 +108,25 @@ static void deadlines_and_tokens_end_waits(void **state)
 	assert_int_equal(near_sem_wait_until(&s, CLOCK_REALTIME, NULL, &token), -ECANCELED);
 }
 
+/* Between its announcement and the queue: the test plays a post that finds nobody there. */
+static void who_comes_too_late_to_sleep_takes_the_unit(void **state)
+{
+	struct near_sem s = NEAR_SEM_INIT(0);
+	struct waiter w = {.s = &s};
+	struct near__bucket *b = near__lot_lock(&s);
+
+	(void)state;
+	w.thread = unit_start(wait_there, &w);
+	while (__atomic_load_n(&s.word, __ATOMIC_ACQUIRE) != 1)
+		usleep(100);
+	usleep(2000);
+	__atomic_store_n(&s.word, 2, __ATOMIC_RELEASE);
+	near__lot_unlock(b);
+	unit_join(w.thread);
+	assert_int_equal(w.result, 0);
+	assert_int_equal(s.word, 0);
+}
+
 static struct {
 	struct near_sem s;
 	unsigned rounds, got, posted;
@@ -160,6 +179,7 @@ int main(void)
 		cmocka_unit_test(units_are_counted),
 		cmocka_unit_test(sleepers_get_units_in_their_order),
 		cmocka_unit_test(deadlines_and_tokens_end_waits),
+		cmocka_unit_test(who_comes_too_late_to_sleep_takes_the_unit),
 		cmocka_unit_test(storm_keeps_the_units),
 	};
 
