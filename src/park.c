@@ -30,7 +30,6 @@ int near_park(const void *address, struct near_park *p)
 	if (r)
 		return r;
 	l.interruptible = p->interruptible;
-	w.since = (uint64_t)near__now(CLOCK_MONOTONIC);
 	b = near__lot_lock(address);
 	go_on = !p->validate || p->validate(p->arg);
 	if (go_on)
@@ -89,7 +88,7 @@ static void sort_out(struct near__bucket *locked[2], const void *address,
 
 int near_unpark_with(const void *address, const struct near_unpark *u, struct near_unparked *out)
 {
-	struct near_unparked found = {0, 0, false, 0};
+	struct near_unparked found = {0, 0, false};
 	struct taken t = {.first = NULL, .end = &t.first};
 	struct near__bucket *locked[2];
 	uintptr_t token = u->token;
@@ -101,8 +100,6 @@ int near_unpark_with(const void *address, const struct near_unpark *u, struct ne
 	go_on = !u->validate || u->validate(u->arg);
 	if (go_on)
 		sort_out(locked, address, u, requeue, &t, &found);
-	if (t.first)
-		found.waited_ns = (uint64_t)near__now(CLOCK_MONOTONIC) - t.first->since;
 	if (go_on && u->decide)
 		token = u->decide(u->arg, &found);
 	for (struct near__waiter *w = t.first; w; w = w->next)

@@ -236,7 +236,6 @@ static void unpark_asks_and_tells(void **state)
 	assert_int_equal(found.woken, 2);
 	assert_int_equal(found.requeued, 0);
 	assert_true(found.more);
-	assert_true(found.waited_ns > 0);
 	expect(&s[0], 0, 99);
 	expect(&s[2], 0, 99);
 	assert_int_equal(parked(place), 4);

@@ -84,8 +84,7 @@ enum near_choice { NEAR_CHOOSE, NEAR_SKIP, NEAR_STOP };
 
 struct near_unparked {
 	size_t woken, requeued;
-	bool more;          /* others stay on the address */
-	uint64_t waited_ns; /* how long the first of the woken had been parked */
+	bool more; /* others stay on the address */
 };
 
 /* How to unpark. Zero in a field is a valid choice. */
