@@ -20,6 +20,6 @@ const struct window_row row_parking_lot = {"parking_lot", 0, near_bench_parking_
 const struct window_row row_rust_std = {"rust std", 0, near_bench_rust_std_init,
 					near_bench_rust_std_work, near_bench_rust_std_timed};
 #else
-const struct window_row row_parking_lot = {"parking_lot", "cargo was not there", 0, 0, 0};
-const struct window_row row_rust_std = {"rust std", "cargo was not there", 0, 0, 0};
+const struct window_row row_parking_lot = {"parking_lot", "built without NEAR_BENCH_RUST", 0, 0, 0};
+const struct window_row row_rust_std = {"rust std", "built without NEAR_BENCH_RUST", 0, 0, 0};
 #endif
