@@ -25,56 +25,60 @@ public:
 	Sum(const Sum &) = delete;
 	Sum &operator=(const Sum &) = delete;
 
-	void add(T n)
-	{
-		for (int i = 0; i < NEAR_SEQ_TRIES; i++) {
-			if (tryAdd(p_, n))
-				return;
-			if (!near_slot_open(p_))
-				break;
-		}
-		__atomic_fetch_add(static_cast<T *>(near_percpu_fallback(p_)), n, __ATOMIC_RELAXED);
-	}
-
-	T read() const
-	{
-		T sum = 0;
-
-		for (unsigned s = 0; near_percpu_next(p_, &s); s++)
-			sum += __atomic_load_n(static_cast<T *>(near_percpu_at(p_, s)),
-					       __ATOMIC_RELAXED);
-		return sum;
-	}
+	void add(T n);
+	T read() const;
 
 private:
-	/* at[0] += n; the store commits. Out of line, so that it stands in both files. */
-	__attribute__((noinline)) static bool tryAdd(void *p, T n)
-	{
-		uint64_t at, v, tmp;
-
-		if (!NEAR_HAS_SEQ)
-			return false;
-		/* clang-format off */
-		__asm__ volatile goto(
-			NEAR_SEQ_BEGIN
-			NEAR_SLOT(at, p)
-			NEAR_LOAD8(v, at, 0)
-			NEAR_ADD(v, n)
-			NEAR_COMMIT8(v, at, 0)
-			: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [v] "=&r"(v)
-			: NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p), [n] "r"(n)
-			: NEAR_SEQ_CLOBBER
-			: near_failed);
-		/* clang-format on */
-		NEAR_SEQ_EDGE;
-		return true;
-near_failed:
-		NEAR_SEQ_EDGE;
-		return false;
-	}
+	static bool tryAdd(void *p, T n);
 
 	void *p_;
 };
+
+template <typename T> void Sum<T>::add(T n)
+{
+	for (int i = 0; i < NEAR_SEQ_TRIES; i++) {
+		if (tryAdd(p_, n))
+			return;
+		if (!near_slot_open(p_))
+			break;
+	}
+	__atomic_fetch_add(static_cast<T *>(near_percpu_fallback(p_)), n, __ATOMIC_RELAXED);
+}
+
+template <typename T> T Sum<T>::read() const
+{
+	T sum = 0;
+
+	for (unsigned s = 0; near_percpu_next(p_, &s); s++)
+		sum += __atomic_load_n(static_cast<T *>(near_percpu_at(p_, s)), __ATOMIC_RELAXED);
+	return sum;
+}
+
+/* at[0] += n; the store commits. Out of line, so that it stands in both files. */
+template <typename T> __attribute__((noinline)) bool Sum<T>::tryAdd(void *p, T n)
+{
+	uint64_t at, v, tmp;
+
+	if (!NEAR_HAS_SEQ)
+		return false;
+	/* clang-format off */
+	__asm__ volatile goto(
+		NEAR_SEQ_BEGIN
+		NEAR_SLOT(at, p)
+		NEAR_LOAD8(v, at, 0)
+		NEAR_ADD(v, n)
+		NEAR_COMMIT8(v, at, 0)
+		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [v] "=&r"(v)
+		: NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p), [n] "r"(n)
+		: NEAR_SEQ_CLOBBER
+		: near_failed);
+	/* clang-format on */
+	NEAR_SEQ_EDGE;
+	return true;
+near_failed:
+	NEAR_SEQ_EDGE;
+	return false;
+}
 
 void add_elsewhere(Sum<std::int64_t> &sum, std::int64_t n);
 
