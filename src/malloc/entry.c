@@ -27,10 +27,7 @@ __attribute__((noinline)) void *near__alloc_slow(size_t n, const void *caller)
 	bool zero = false;
 	void *p;
 
-	if (n < near__heap.slot_limit &&
-	    near__pop_by_slot(n > NEAR__TABLE_MAX ? near__entry_of(near__class_above_128(n))
-						  : near__entry_for(n),
-			      &p))
+	if (n < near__heap.slot_limit && near__pop_by_slot(near__entry_of(near__class_of(n)), &p))
 		return p;
 	if (n < near__heap.local_limit && (p = near__local_take(near__class_of(n))))
 		return p;

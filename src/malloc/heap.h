@@ -3,7 +3,8 @@
  *
  *     entry     malloc, free and their kin: the fast paths
  *     front     per slot: a list of free blocks for each class, behind it a stash of full lists
- *     central   per class: spans with a bit for each block, and batches on their way between slots
+ *     central   per class: spans with a bit for each block, or single blocks without a span, and
+ *               batches on their way between slots
  *     pages     runs of granules of 4 KiB: best fit, merged when freed, given back by age
  *     os        address space
  *

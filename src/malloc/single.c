@@ -3,7 +3,8 @@
  * a class; what is beyond goes back to the pages at once, where it serves all. */
 #include "single.h"
 
-/* So far. Sums alone, hence relaxed. */
+/* So far. A block is counted as taken before it is given, by whoever: who acquires the latter finds
+ * no less of the former. Nothing else is ordered by them. */
 static struct {
 	uint64_t taken, given;
 } sums[NEAR__SIZES + 1];
@@ -40,13 +41,13 @@ void near__single_give(unsigned class, uint64_t list)
 		uint32_t first = granule_of(near__list_take(&list), class);
 
 		near__pages_free(first, near__sizes[class].granules, true);
-		__atomic_fetch_add(&sums[class].given, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&sums[class].given, 1, __ATOMIC_RELEASE);
 	}
 }
 
 void near__single_stats(unsigned class, struct near__central_stats *out)
 {
-	out->spills = __atomic_load_n(&sums[class].given, __ATOMIC_RELAXED);
+	out->spills = __atomic_load_n(&sums[class].given, __ATOMIC_ACQUIRE);
 	out->refills = __atomic_load_n(&sums[class].taken, __ATOMIC_RELAXED);
 	out->out = out->spans = out->carved = out->refills - out->spills;
 }
