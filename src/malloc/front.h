@@ -138,7 +138,7 @@ static inline struct near__entry *near__entry_of(unsigned class)
 			: near_failed);                                                            \
 		NEAR_SEQ_EDGE;                                                                     \
 		*(uint64_t *)(base + w) = 0; /* no link: it is in use */                           \
-		__builtin_prefetch((void *)(base + rest), 1); /* the next pop's link */             \
+		__builtin_prefetch((void *)(base + rest), 1); /* the next link */                  \
 		*block = (void *)(base + w);                                                       \
 		return true;                                                                       \
 	near_failed:                                                                               \
