@@ -34,7 +34,7 @@ static void rounds(void **state)
 
 	(void)state;
 	for (unsigned i = 0; i < n; i++) {
-		stress_run(i % 2 ? FEW : slow, duration_ms / n);
+		stress_run(i % 2 ? slow : FEW, duration_ms / n);
 		malloc_trim(0);
 		print_message("%zu KiB are left\n", resident() >> 10);
 		if (i == 1)

@@ -11,6 +11,7 @@
 #define CHURN_STEPS 400
 #define CHILD_STEPS 300
 #define VFORK_STEPS 40
+#define BURST 200
 
 static bool stopped(void)
 {
@@ -206,13 +207,18 @@ void *stress_vfork(void *worker)
 
 /* ---- others ---- */
 
+/* Now one, now many in a row: what a drain may lose is lost within some ten nanoseconds. */
 void *stress_trim(void *unused)
 {
 	uint64_t random = 4;
 
 	while (!stopped()) {
-		malloc_trim(0);
-		note(&stress.trimmed);
+		unsigned n = stress.slow || unit_random(&random) % 2 ? 1 : BURST;
+
+		for (unsigned i = 0; i < n && !stopped(); i++) {
+			malloc_trim(0);
+			note(&stress.trimmed);
+		}
 		rest(&random, 1500);
 	}
 	return unused;

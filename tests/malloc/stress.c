@@ -46,6 +46,23 @@ static void start_workers(unsigned n, uint64_t seed)
 	}
 }
 
+static void on_hang(int signal)
+{
+	static const char line[] = "the stress does not end: a thread or a child hangs\n";
+
+	(void)signal;
+	if (write(STDERR_FILENO, line, sizeof(line) - 1) < 0)
+		_exit(3);
+	_exit(1);
+}
+
+/* Children that hang are noticed by the same, as somebody waits for them. */
+static void watch(unsigned ms)
+{
+	signal(SIGALRM, on_hang);
+	alarm(2 * ms / 1000 + (stress.slow ? 200 : 30));
+}
+
 void stress_run(unsigned workers, unsigned ms)
 {
 	static struct stress_worker vforker;
@@ -57,6 +74,7 @@ void stress_run(unsigned workers, unsigned ms)
 	pthread_t threads[LENGTH(all)];
 
 	start_workers(workers, ++seed);
+	watch(ms);
 	stress_set_up(&vforker, seed);
 	for (size_t i = 0; i < n; i++)
 		threads[i] = unit_start(all[i], all[i] == stress_vfork ? &vforker : NULL);
@@ -66,6 +84,7 @@ void stress_run(unsigned workers, unsigned ms)
 		unit_join(threads[i]);
 	for (unsigned i = 0; i < workers; i++)
 		unit_join(stress.workers[i].thread);
+	alarm(0);
 	free_shelves();
 	print_stress();
 }
