@@ -12,7 +12,7 @@ static void no_lock(char *lock)
 	(void)lock;
 }
 
-LOCK_ROW(row_unlocked, "unlocked", char, no_lock, no_lock, no_lock)
+ROW_OF_LOCK(row_unlocked, "unlocked", char, no_lock, no_lock, no_lock, true)
 
 static void init_normal(pthread_mutex_t *m)
 {
@@ -34,20 +34,20 @@ static void init_adaptive(pthread_mutex_t *m)
 LOCK_ROW(row_adaptive, "adaptive", pthread_mutex_t, init_adaptive, pthread_mutex_lock,
 	 pthread_mutex_unlock)
 #else
-const struct window_row row_adaptive = {"adaptive", "this C library has none", 0, 0, 0};
+MISSING_ROW(row_adaptive, "adaptive", "this C library has no adaptive mutex")
 #endif
 
 static void init_mutex(struct near_mutex *m)
 {
 	*m = (struct near_mutex)NEAR_MUTEX_INIT;
 }
-LOCK_ROW(row_mutex, "near_mutex", struct near_mutex, init_mutex, near_mutex_lock, near_mutex_unlock)
+LOCK_ROW(row_mutex, "near-mutex", struct near_mutex, init_mutex, near_mutex_lock, near_mutex_unlock)
 
 static void init_lock(struct near_lock *l)
 {
 	*l = (struct near_lock)NEAR_LOCK_INIT;
 }
-LOCK_ROW(row_lock, "near_lock", struct near_lock, init_lock, near_lock_lock, near_lock_unlock)
+LOCK_ROW(row_lock, "near-lock", struct near_lock, init_lock, near_lock_lock, near_lock_unlock)
 
 #ifdef HAVE_NSYNC
 #include <nsync.h>
@@ -58,7 +58,7 @@ static void init_nsync(nsync_mu *m)
 }
 LOCK_ROW(row_nsync, "nsync", nsync_mu, init_nsync, nsync_mu_lock, nsync_mu_unlock)
 #else
-const struct window_row row_nsync = {"nsync", "libnsync-dev was not there", 0, 0, 0};
+MISSING_ROW(row_nsync, "nsync", "built without nsync (package libnsync-dev)")
 #endif
 
 #ifdef HAVE_CK_SPINLOCK
@@ -68,7 +68,7 @@ static void init_ck(ck_spinlock_fas_t *l)
 {
 	ck_spinlock_fas_init(l);
 }
-LOCK_ROW(row_ck, "ck_fas", ck_spinlock_fas_t, init_ck, ck_spinlock_fas_lock, ck_spinlock_fas_unlock)
+LOCK_ROW(row_ck, "ck", ck_spinlock_fas_t, init_ck, ck_spinlock_fas_lock, ck_spinlock_fas_unlock)
 #else
-const struct window_row row_ck = {"ck_fas", "libck-dev was not there", 0, 0, 0};
+MISSING_ROW(row_ck, "ck", "built without ck (package libck-dev)")
 #endif

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* usage: nearcpu-locks [--threads N,...] [--inside NS,...] [--only NAME,...] [--rounds N]
- *                      [--window MS]
+/* usage: PROGRAM ROW THREADS MS [--inside NS] [--writes N] [--stand-by N] [--rate R]
  *
- * Threads that take one lock: throughput as a ratio to pthread_mutex's, the fewest acquisitions of
- * a thread to the most, p99.9 of an acquisition, CPU time to wall time. Each figure is the median
- * of so many windows; the windows of the locks take turns. */
+ * Measures one row in two windows of so many ms: one for the throughput, one in which each wait is
+ * timed. Prints one JSON object: the sums of the first window, the fewest and the most operations
+ * of a thread, the waits of the second; or why there is nothing.
+ *
+ * --inside: how long a section is; outside of it twice that, at least 10 ns; of sections of 0 ns
+ * nothing. --writes: of 1,000 sections. --stand-by: threads that wait beside. --rate: rounds of the
+ * loop that passes the time in a ns, as the answer of an earlier run tells: so that sections of
+ * all rows are of one length. */
 #define _GNU_SOURCE
-#include "rows.h"
+#include "window.h"
 
 #include <getopt.h>
 #include <pthread.h>
@@ -16,47 +20,50 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define MAX_THREADS 64
-#define MAX_ROUNDS 99
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-static const struct window_row *const rows[] = {
-	&row_unlocked, &row_pthread, &row_adaptive, &row_mutex,       &row_lock,
-	&row_nsync,    &row_absl,    &row_ck,       &row_parking_lot, &row_rust_std,
-};
-
-struct list {
-	unsigned at[16], n;
-};
+#define MAX_THREADS 9216
+#define STACK_BYTES ((size_t)64 * 1024)
+#define SETTLE_US 20000 /* for those who stand by to fall asleep */
 
 static struct {
-	struct list threads, inside;
-	const char *only;
-	unsigned rounds, window_ms;
-} options = {{{1, 2, 4, 8}, 4}, {{1, 10, 100}, 3}, NULL, 5, 200};
+	const struct window_row *row;
+	unsigned threads, window_ms, inside_ns, stand_by;
+	double rate;
+} asked;
 
-static struct figures {
-	double speed[MAX_ROUNDS], fairness[MAX_ROUNDS], wait[MAX_ROUNDS], cpu[MAX_ROUNDS];
-} figures[COUNT(rows)];
+static struct window window;
+static struct window_thread *threads;
 
-static double spins_per_ns;
+static struct totals {
+	uint64_t ops, counted, least, most, wall_ns, user_ns, system_ns;
+} totals;
 
-static void calibrate(void)
+/* On standard output, where the command reads it. */
+static int give_up(const char *what, const char *why)
 {
-	for (int i = 0; i < 5; i++) {
+	printf("{\"%s\":\"%s\"}\n", what, why);
+	exit(fflush(stdout) ? 1 : 0);
+}
+
+static double calibrate(void)
+{
+	const uint32_t rounds = 5000000;
+	double best = 0;
+
+	for (int i = 0; i < 8; i++) {
 		uint64_t began = window_ns();
 		double rate;
 
-		window_spin(20000000);
-		rate = 20000000.0 / (double)(window_ns() - began);
-		spins_per_ns = rate > spins_per_ns ? rate : spins_per_ns;
+		window_spin(rounds);
+		rate = rounds / (double)(window_ns() - began);
+		best = rate > best ? rate : best;
 	}
+	return best;
 }
 
 struct start {
-	struct window_thread *thread;
 	void (*work)(struct window_thread *t);
-	pthread_barrier_t *barrier;
+	struct window_thread *thread;
+	pthread_barrier_t *barrier; /* NULL: at once */
 	pthread_t id;
 };
 
@@ -64,199 +71,211 @@ static void *start_work(void *arg)
 {
 	struct start *s = arg;
 
-	pthread_barrier_wait(s->barrier);
+	if (s->barrier)
+		pthread_barrier_wait(s->barrier);
 	s->work(s->thread);
 	return NULL;
 }
 
-static double cpu_seconds(void)
+static void start(struct start *s)
+{
+	pthread_attr_t attr;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES + (size_t)PTHREAD_STACK_MIN);
+	if (pthread_create(&s->id, &attr, start_work, s))
+		give_up("error", "the system allows fewer threads (see ulimit -u and the limits "
+				 "of the control group); ask for fewer");
+	pthread_attr_destroy(&attr);
+}
+
+static uint64_t ns_of(struct timeval t)
+{
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
+}
+
+/* Adds `sign` times the clocks' times to the totals. */
+static void add_times(uint64_t sign)
 {
 	struct rusage u;
 
 	getrusage(RUSAGE_SELF, &u);
-	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+	totals.wall_ns += sign * window_ns();
+	totals.user_ns += sign * ns_of(u.ru_utime);
+	totals.system_ns += sign * ns_of(u.ru_stime);
 }
 
-static struct window window;
-static struct window_thread threads[MAX_THREADS];
-
-/* Seconds of the window; *cpu those of all threads. */
-static double run_window(const struct window_row *row, bool timed, unsigned n, double *cpu)
+static void add_up(void)
 {
-	struct start starts[MAX_THREADS];
-	pthread_barrier_t barrier;
-	uint64_t began;
+	totals.least = UINT64_MAX;
+	for (unsigned i = 0; i < asked.threads; i++) {
+		uint64_t done = threads[i].done;
 
-	memset(threads, 0, sizeof(threads));
+		totals.ops += done;
+		totals.counted += threads[i].counted;
+		totals.least = done < totals.least ? done : totals.least;
+		totals.most = done > totals.most ? done : totals.most;
+	}
+	if (!asked.row->is_unlocked && totals.counted != window.count)
+		give_up("error", "wrong result: two threads were in the section at once");
+}
+
+static void run_window(void (*work)(struct window_thread *t))
+{
+	unsigned all = asked.threads + asked.stand_by;
+	struct start *starts = calloc(all, sizeof(*starts));
+	pthread_barrier_t barrier;
+
+	memset(threads, 0, all * sizeof(*threads));
+	memset(&totals, 0, sizeof(totals));
 	window.count = 0;
 	window.stop = 0;
-	row->init(&window);
-	pthread_barrier_init(&barrier, NULL, n + 1);
-	for (unsigned i = 0; i < n; i++) {
+	asked.row->init(&window);
+	pthread_barrier_init(&barrier, NULL, asked.threads + 1);
+	for (unsigned i = all; starts && i-- > 0;) {
+		bool works = i < asked.threads;
+
 		threads[i].window = &window;
-		starts[i] =
-			(struct start){&threads[i], timed ? row->timed : row->work, &barrier, 0};
-		if (pthread_create(&starts[i].id, NULL, start_work, &starts[i])) {
-			fprintf(stderr, "nearcpu-locks: cannot start %u threads\n", n);
-			exit(1);
-		}
+		threads[i].index = i;
+		starts[i] = (struct start){works ? work : asked.row->stand_by, &threads[i],
+					   works ? &barrier : NULL, 0};
+		start(&starts[i]);
+		if (i == asked.threads)
+			usleep(SETTLE_US);
 	}
 	pthread_barrier_wait(&barrier);
-	began = window_ns();
-	*cpu = cpu_seconds();
-	usleep(options.window_ms * 1000);
-	__atomic_store_n(&window.stop, 1, __ATOMIC_RELAXED);
-	for (unsigned i = 0; i < n; i++)
+	add_times(-1);
+	usleep(asked.window_ms * 1000);
+	__atomic_store_n(&window.stop, 1, __ATOMIC_RELEASE);
+	for (unsigned i = 0; i < asked.threads; i++)
 		pthread_join(starts[i].id, NULL);
-	*cpu = cpu_seconds() - *cpu;
+	add_times(1);
+	for (unsigned i = asked.threads; i < all; i++) {
+		asked.row->end_stand_by(&threads[i]);
+		pthread_join(starts[i].id, NULL);
+	}
 	pthread_barrier_destroy(&barrier);
-	return (double)(window_ns() - began) / 1e9;
+	free(starts);
+	add_up();
 }
 
-static double percentile(unsigned n, double part)
+/* So many of a million waits take at most this. A bucket counts as its upper end. */
+static uint64_t percentile(uint64_t of_million)
 {
 	uint64_t total = 0, seen = 0;
 
-	for (unsigned i = 0; i < n; i++)
+	for (unsigned i = 0; i < asked.threads; i++)
 		for (unsigned b = 0; b < BUCKETS; b++)
 			total += threads[i].waits[b];
 	for (unsigned b = 0; b < BUCKETS; b++) {
-		for (unsigned i = 0; i < n; i++)
+		for (unsigned i = 0; i < asked.threads; i++)
 			seen += threads[i].waits[b];
-		if ((double)seen >= part * (double)total)
-			return b < 16 ? b : (double)((8 + b % 8) * (1ull << (b / 8 - 1)));
+		if (seen * 1000000 >= of_million * total)
+			return b < 16 ? b : ((9 + b % 8) * (UINT64_C(1) << (b / 8 - 1))) - 1;
 	}
 	return 0;
 }
 
-static void measure(unsigned r, unsigned round, unsigned n)
+static void print_totals(void)
 {
-	uint64_t least = UINT64_MAX, most = 0, sum = 0;
-	double cpu, seconds = run_window(rows[r], false, n, &cpu);
-
-	for (unsigned i = 0; i < n; i++) {
-		uint64_t done = threads[i].done;
-
-		sum += done;
-		least = done < least ? done : least;
-		most = done > most ? done : most;
-	}
-	if (rows[r] != &row_unlocked && sum != window.count) {
-		fprintf(stderr, "nearcpu-locks: %s does not exclude: %llu of %llu\n", rows[r]->name,
-			(unsigned long long)window.count, (unsigned long long)sum);
-		exit(1);
-	}
-	figures[r].speed[round] = (double)sum / seconds;
-	figures[r].fairness[round] = (double)least / (double)most;
-	figures[r].cpu[round] = cpu / seconds;
-	run_window(rows[r], true, n, &cpu);
-	figures[r].wait[round] = percentile(n, 0.999);
+	printf("{\"ops\":%llu,\"wall_ns\":%llu,\"user_ns\":%llu,\"system_ns\":%llu,"
+	       "\"least\":%llu,\"most\":%llu,\"rate\":%.9g",
+	       (unsigned long long)totals.ops, (unsigned long long)totals.wall_ns,
+	       (unsigned long long)totals.user_ns, (unsigned long long)totals.system_ns,
+	       (unsigned long long)totals.least, (unsigned long long)totals.most, asked.rate);
 }
 
-static int compare(const void *a, const void *b)
+static int wrong_usage(const char *program)
 {
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return x < y ? -1 : x > y;
+	fprintf(stderr,
+		"usage: %s ROW THREADS MS [--inside NS] [--writes N] [--stand-by N] [--rate R]\n"
+		"rows:",
+		program);
+	for (unsigned i = 0; window_rows[i]; i++)
+		fprintf(stderr, " %s", window_rows[i]->name);
+	fputc('\n', stderr);
+	return 2;
 }
 
-static double median(double *of)
+static bool read_number(const char *text, unsigned least, unsigned most, unsigned *out)
 {
-	qsort(of, options.rounds, sizeof(*of), compare);
-	return of[options.rounds / 2];
+	char *end;
+	unsigned long n = strtoul(text, &end, 10);
+
+	*out = (unsigned)n;
+	return *text >= '0' && *text <= '9' && !*end && n >= least && n <= most;
 }
 
-static bool is_wanted(unsigned r)
-{
-	return !rows[r]->missing &&
-	       (!options.only || rows[r] == &row_pthread || strstr(options.only, rows[r]->name));
-}
-
-/* Sections of 0 ns, by one thread: what the lock costs. */
-static unsigned outside_of(unsigned inside)
-{
-	if (inside == 0)
-		return 0;
-	return inside < 5 ? 10 : 2 * inside;
-}
-
-static void run_cell(unsigned n, unsigned inside)
-{
-	double base = 0;
-
-	window.inside = (uint32_t)(inside * spins_per_ns);
-	window.outside = (uint32_t)(outside_of(inside) * spins_per_ns);
-	for (unsigned round = 0; round < options.rounds; round++)
-		for (unsigned r = 0; r < COUNT(rows); r++)
-			if (is_wanted(r))
-				measure(r, round, n);
-	printf("\n%u threads, sections of %u ns\n%-12s %8s %8s %8s %10s %6s\n", n, inside, "", "ns",
-	       "ratio", "fairness", "p99.9 ns", "cpu");
-	for (unsigned r = 0; r < COUNT(rows); r++)
-		if (rows[r] == &row_pthread)
-			base = median(figures[r].speed);
-	for (unsigned r = 0; r < COUNT(rows); r++)
-		if (is_wanted(r)) {
-			double speed = median(figures[r].speed);
-
-			printf("%-12s %8.1f %8.2f %8.2f %10.0f %6.2f\n", rows[r]->name, 1e9 / speed,
-			       speed / base, median(figures[r].fairness), median(figures[r].wait),
-			       median(figures[r].cpu));
-		}
-	fflush(stdout);
-}
-
-static void read_list(struct list *l, const char *text)
+static bool read_option(int c)
 {
 	char *end;
 
-	for (l->n = 0; l->n < COUNT(l->at); text = end + 1) {
-		l->at[l->n++] = (unsigned)strtoul(text, &end, 10);
-		if (*end != ',')
-			return;
+	switch (c) {
+	case 'i':
+		return read_number(optarg, 0, 1000000, &asked.inside_ns);
+	case 'w':
+		return read_number(optarg, 0, 1000, &window.writes);
+	case 's':
+		return read_number(optarg, 0, MAX_THREADS / 2, &asked.stand_by);
+	case 'r':
+		asked.rate = strtod(optarg, &end);
+		return asked.rate > 0 && asked.rate < 1e6 && !*end;
+	default:
+		return false;
 	}
 }
 
-static void read_options(int argc, char **argv)
+static bool read_options(int argc, char **argv)
 {
-	static const struct option names[] = {
-		{"threads", required_argument, NULL, 't'}, {"inside", required_argument, NULL, 'i'},
-		{"only", required_argument, NULL, 'o'},    {"rounds", required_argument, NULL, 'r'},
-		{"window", required_argument, NULL, 'w'},  {NULL, 0, NULL, 0}};
+	static const struct option names[] = {{"inside", required_argument, NULL, 'i'},
+					      {"writes", required_argument, NULL, 'w'},
+					      {"stand-by", required_argument, NULL, 's'},
+					      {"rate", required_argument, NULL, 'r'},
+					      {NULL, 0, NULL, 0}};
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1) {
-		if (c == 't')
-			read_list(&options.threads, optarg);
-		else if (c == 'i')
-			read_list(&options.inside, optarg);
-		else if (c == 'o')
-			options.only = optarg;
-		else if (c == 'r')
-			options.rounds = (unsigned)atoi(optarg);
-		else if (c == 'w')
-			options.window_ms = (unsigned)atoi(optarg);
-		else
-			exit(2);
-	}
-	if (options.rounds < 1 || options.rounds > MAX_ROUNDS || options.window_ms < 1) {
-		fprintf(stderr, "nearcpu-locks: 1 to %d rounds, windows of 1 ms and more\n",
-			MAX_ROUNDS);
-		exit(2);
-	}
+	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1)
+		if (!read_option(c))
+			return false;
+	if (argc - optind != 3)
+		return false;
+	for (unsigned i = 0; window_rows[i]; i++)
+		if (strcmp(window_rows[i]->name, argv[optind]) == 0)
+			asked.row = window_rows[i];
+	return asked.row && read_number(argv[optind + 1], 1, MAX_THREADS / 2, &asked.threads) &&
+	       read_number(argv[optind + 2], 1, 3600000, &asked.window_ms);
+}
+
+static void set_lengths(void)
+{
+	unsigned inside = asked.inside_ns, outside = 2 * inside;
+
+	if (inside && outside < 10)
+		outside = 10;
+	window.inside = (uint32_t)(inside * asked.rate);
+	window.outside = (uint32_t)(outside * asked.rate);
 }
 
 int main(int argc, char **argv)
 {
-	read_options(argc, argv);
-	calibrate();
-	for (unsigned r = 0; r < COUNT(rows); r++)
-		if (rows[r]->missing)
-			printf("%s: missing (%s)\n", rows[r]->name, rows[r]->missing);
-	for (unsigned i = 0; i < options.inside.n; i++)
-		for (unsigned t = 0; t < options.threads.n; t++)
-			if (options.threads.at[t] >= 1 && options.threads.at[t] <= MAX_THREADS)
-				run_cell(options.threads.at[t], options.inside.at[i]);
-	return 0;
+	if (!read_options(argc, argv))
+		return wrong_usage(argv[0]);
+	if (asked.row->missing)
+		give_up("missing", asked.row->missing);
+	if (asked.stand_by && !asked.row->stand_by)
+		give_up("error", "nothing to stand by for");
+	window.threads = asked.threads;
+	threads = aligned_alloc(LINE, (asked.threads + asked.stand_by) * sizeof(*threads));
+	if (!threads)
+		give_up("error", "not enough memory");
+	if (asked.rate <= 0)
+		asked.rate = calibrate();
+	set_lengths();
+	run_window(asked.row->work);
+	print_totals();
+	run_window(asked.row->timed);
+	printf(",\"p99_ns\":%llu,\"p999_ns\":%llu,\"longest_ns\":%llu}\n",
+	       (unsigned long long)percentile(990000), (unsigned long long)percentile(999000),
+	       (unsigned long long)percentile(1000000));
+	return fflush(stdout) ? 1 : 0;
 }

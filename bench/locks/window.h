@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* window: what the rows of `nearcpu bench locks` have in common.
+/* window: what the programs behind `nearcpu bench locks`, `park` and `rwlock` have in common.
  *
- * Threads take one lock over and over for a window of time. A row is a loop around one kind of
+ * Threads do the same thing over and over for a window of time. A row is a loop around one kind of
  * lock, compiled with the lock's own inline functions: LOCK_ROW makes it. Each loop exists twice,
  * as taking the time of each acquisition costs more than many an acquisition.
  *
- * To add a lock: one LOCK_ROW, one line in main.c.
+ * A program is main.c and a list of rows, `window_rows`. It measures one row, in a process of its
+ * own, and prints what it found as JSON; the command makes tables of that. A row that waits for
+ * something else than a lock writes its two loops itself: until window_is_over, counting in
+ * t->done; the timed one notes each wait by window_note.
+ *
+ * To add a lock: one LOCK_ROW, one line in the list, one in bench/locks.c.
  */
 #ifndef BENCH_LOCKS_WINDOW_H
 #define BENCH_LOCKS_WINDOW_H
@@ -28,12 +33,16 @@ struct window {
 	uint64_t count __attribute__((aligned(LINE))); /* guarded */
 	uint32_t stop __attribute__((aligned(LINE)));
 	uint32_t inside, outside; /* rounds of window_spin */
+	uint32_t writes;          /* of 1,000 sections; where readers are told from writers */
+	uint32_t threads;
 };
 
 struct window_thread {
 	struct window *window;
+	uint32_t index;
 	uint64_t done;
-	uint64_t waits[BUCKETS]; /* acquisitions by how long they took, in ns */
+	uint64_t counted;        /* how often it added one to window->count */
+	uint64_t waits[BUCKETS]; /* by how long they took, in ns */
 } __attribute__((aligned(LINE)));
 
 struct window_row {
@@ -42,7 +51,14 @@ struct window_row {
 	void (*init)(struct window *w);
 	void (*work)(struct window_thread *t);
 	void (*timed)(struct window_thread *t);
+	bool is_unlocked; /* counts may get lost */
+	/* What threads do that only stand by, until the other ends it. NULL: there are none. */
+	void (*stand_by)(struct window_thread *t);
+	void (*end_stand_by)(struct window_thread *t);
 };
+
+/* Ends with NULL. */
+extern const struct window_row *const window_rows[];
 
 /* About a cycle each, which the compiler must keep. */
 static inline void window_spin(uint32_t rounds)
@@ -71,6 +87,12 @@ static inline unsigned window_bucket(uint64_t ns)
 	return (power - 3) * 8 + (unsigned)(ns >> (power - 3));
 }
 
+/* A wait that began then is over. */
+static inline void window_note(struct window_thread *t, uint64_t began)
+{
+	t->waits[window_bucket(window_ns() - began)]++;
+}
+
 #define LOCK_LOOP(name, type, take, let_go, BEFORE, AFTER)                                         \
 	static void name(struct window_thread *t)                                                  \
 	{                                                                                          \
@@ -87,18 +109,24 @@ static inline unsigned window_bucket(uint64_t ns)
 			let_go(lock);                                                              \
 			window_spin(w->outside);                                                   \
 		}                                                                                  \
-		t->done = n;                                                                       \
+		t->done = t->counted = n;                                                          \
 	}
 
 #define LOCK_ROW(row, label, type, setup, take, let_go)                                            \
+	ROW_OF_LOCK(row, label, type, setup, take, let_go, false)
+#define ROW_OF_LOCK(row, label, type, setup, take, let_go, is_unlocked)                            \
 	LOCK_LOOP(row##_work, type, take, let_go, (void)0, (void)0)                                \
 	LOCK_LOOP(row##_timed, type, take, let_go, uint64_t began = window_ns(),                   \
-		  t->waits[window_bucket(window_ns() - began)]++)                                  \
+		  window_note(t, began))                                                           \
 	static void row##_init(struct window *w)                                                   \
 	{                                                                                          \
 		setup((type *)w->lock);                                                            \
 	}                                                                                          \
-	const struct window_row row = {label, 0, row##_init, row##_work, row##_timed};
+	const struct window_row row = {label,       0,           row##_init, row##_work,           \
+				       row##_timed, is_unlocked, 0,          0};
+
+#define MISSING_ROW(row, label, why)                                                               \
+	const struct window_row row = {label, why, 0, 0, 0, false, 0, 0};
 
 #ifdef __cplusplus
 }

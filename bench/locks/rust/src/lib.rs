@@ -22,13 +22,17 @@ pub struct Window {
     stop: AtomicU32,
     inside: u32,
     outside: u32,
+    writes: u32,
+    threads: u32,
 }
 
 /// struct window_thread of window.h.
 #[repr(C, align(128))]
 pub struct Thread {
     window: *mut Window,
+    index: u32,
     done: u64,
+    counted: u64,
     waits: [u64; BUCKETS],
 }
 
@@ -60,6 +64,7 @@ unsafe fn run<const TIMED: bool>(t: *mut Thread, mut section: impl FnMut(*mut Wi
         n += 1;
     }
     (*t).done = n;
+    (*t).counted = n;
 }
 
 unsafe fn parking_lot<const TIMED: bool>(t: *mut Thread) {
