@@ -4,7 +4,12 @@
  * A wait joins the list before it first sleeps, under the lock under which the flag is set: either
  * it finds the flag, or whoever sets the flag finds the wait. A wait that was found is off the list
  * and has NEAR__POKED in its word, which its thread's FUTEX_WAIT does not take for the value that
- * it compares with. So the thread, asleep or just before, comes to see it. */
+ * it compares with. So the thread, asleep or just before, comes to see it.
+ *
+ * The lock is that of the token's bucket in the parking lot: a forked child finds it free. What the
+ * child finds in the list are waits of its parent, on stacks that now are others': so the list
+ * carries the number of forks between this process and the first, and one of another number is
+ * taken for empty. */
 #include <nearcpu/cancel.h>
 
 #include <errno.h>
@@ -14,6 +19,17 @@
 
 /* Futexes that are to be woken after the lock was let go of. */
 #define BATCH 16
+
+static struct near__bucket *lock_list(struct near_cancel *c)
+{
+	struct near__bucket *b = near__lot_lock(c);
+
+	if (c->forks != near__lot.forks) {
+		c->waits = NULL;
+		c->forks = near__lot.forks;
+	}
+	return b;
+}
 
 /* Takes up to BATCH waits off the list and pokes them. Returns how many are asleep. */
 static unsigned poke(struct near_cancel *c, uint32_t *asleep[BATCH])
@@ -41,11 +57,12 @@ void near_cancel_set(struct near_cancel *c)
 	unsigned n;
 
 	do {
-		near_lock_lock(&c->lock);
+		struct near__bucket *b = lock_list(c);
+
 		/* Release: pairs with the acquire in is_set. */
 		__atomic_store_n(&c->is_set, 1, __ATOMIC_RELEASE);
 		n = poke(c, asleep);
-		near_lock_unlock(&c->lock);
+		near__lot_unlock(b);
 		for (unsigned i = 0; i < n; i++)
 			near__futex_wake(asleep[i], 1, false);
 	} while (n == BATCH);
@@ -58,13 +75,14 @@ void near_cancel_reset(struct near_cancel *c)
 
 int near__cancel_join(struct near_cancel *c, struct near__cancel_wait *wait, uint32_t *word)
 {
+	struct near__bucket *b;
 	bool is_set;
 
 	wait->word = word;
 	wait->link = NULL;
 	if (near_cancel_is_set(c))
 		return -ECANCELED;
-	near_lock_lock(&c->lock);
+	b = lock_list(c);
 	is_set = c->is_set;
 	if (!is_set) {
 		wait->next = c->waits;
@@ -73,17 +91,18 @@ int near__cancel_join(struct near_cancel *c, struct near__cancel_wait *wait, uin
 			wait->next->link = &wait->next;
 		c->waits = wait;
 	}
-	near_lock_unlock(&c->lock);
+	near__lot_unlock(b);
 	return is_set ? -ECANCELED : 0;
 }
 
 void near__cancel_leave(struct near_cancel *c, struct near__cancel_wait *wait)
 {
-	near_lock_lock(&c->lock);
+	struct near__bucket *b = lock_list(c);
+
 	if (wait->link) {
 		*wait->link = wait->next;
 		if (wait->next)
 			wait->next->link = wait->link;
 	}
-	near_lock_unlock(&c->lock);
+	near__lot_unlock(b);
 }

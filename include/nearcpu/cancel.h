@@ -5,14 +5,14 @@
  * it, and all that will. A program that shuts down, or a request that is given up, has one token
  * for whatever its threads wait for.
  *
- * Cost:      is_set: one load. A wait with a token takes and lets go of the token's lock twice.
- *            set wakes each waiter by one system call.
- * Memory:    24 bytes. Zero is a token that is not set. There is nothing to destroy.
+ * Cost:      is_set: one load. A wait with a token takes and lets go of a lock twice more. set wakes
+ *            each waiter by one system call.
+ * Memory:    16 bytes. Zero is a token that is not set. There is nothing to destroy.
  * Safety:    any thread; not in signal handlers. No operation allocates. errno is left alone.
  * Order:     whoever sees the token set (is_set, or a wait that it ended) sees what was written
  *            before the set.
  * Lifetime:  until the call of set has returned and every wait that names the token too.
- * Fork:      in the child a token is as it was; nobody waits.
+ * Fork:      in the child a token is set or not, as it was; nobody waits.
  *
  * Concurrent with:   set  is_set  wait  reset
  *            each    yes   yes    yes    no
@@ -40,14 +40,13 @@ struct near__cancel_wait;
 
 /* Private. */
 struct near_cancel {
-	struct near_lock lock; /* guards waits */
 	struct near__cancel_wait *waits;
 	uint32_t is_set;
-	uint32_t pad;
+	uint32_t forks;
 };
 
 /* clang-format off */
-#define NEAR_CANCEL_INIT { NEAR_LOCK_INIT, 0, 0, 0 }
+#define NEAR_CANCEL_INIT { 0, 0, 0 }
 /* clang-format on */
 
 /* Sets the token, for good. Those who wait return -ECANCELED, unless what they waited for came
