@@ -5,8 +5,8 @@
  * it, and all that will. A program that shuts down, or a request that is given up, has one token
  * for whatever its threads wait for.
  *
- * Cost:      is_set: one load. A wait with a token takes and lets go of a lock twice more. set wakes
- *            each waiter by one system call.
+ * Cost:      is_set: one load. A wait with a token takes and lets go of a lock twice more. set
+ *            wakes each waiter by one system call.
  * Memory:    16 bytes. Zero is a token that is not set. There is nothing to destroy.
  * Safety:    any thread; not in signal handlers. No operation allocates. errno is left alone.
  * Order:     whoever sees the token set (is_set, or a wait that it ended) sees what was written
