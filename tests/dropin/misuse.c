@@ -65,6 +65,19 @@ static void double_free(void)
 	do_free(p);
 }
 
+/* With another between: found when the block comes round for the second time, as the link of one
+ * in use is gone. */
+static void double_free_cycle(void)
+{
+	char *p = make(40), *q = do_malloc(40);
+
+	do_free(p);
+	do_free(q);
+	do_free(p);
+	for (int i = 0; i < 4; i++)
+		do_malloc(40);
+}
+
 static void double_free_large(void)
 {
 	char *p = make(100000);
@@ -324,6 +337,7 @@ static const struct {
 	void (*run)(void);
 } cases[] = {
 	{"double_free", double_free},
+	{"double_free_cycle", double_free_cycle},
 	{"double_free_large", double_free_large},
 	{"wild", wild},
 	{"on_stack", on_stack},

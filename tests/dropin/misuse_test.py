@@ -18,6 +18,7 @@ PROGRAM = PRELOAD = ""
 # Case: what is said without the check mode (None: nothing need be found), and with it.
 CASES = {
     "double_free": ("double free", "double free"),
+    "double_free_cycle": ("freed twice", "double free"),
     "double_free_large": ("not allocated", "double free"),
     "wild": ("not from here", "not from here"),
     "on_stack": ("not from here", "not from here"),
@@ -53,8 +54,9 @@ CASES = {
     "wrong_delete_size": (None, "another size"),
 }
 # The size that the line tells, and whether it names another pointer, which is this much larger.
-SIZES = {"double_free": 40, "double_free_large": 100000, "double_free_later": 40,
-         "overrun_large": 200001, "overrun_aligned": 10, "underrun_aligned": 10}
+SIZES = {"double_free": 40, "double_free_cycle": 40, "double_free_large": 100000,
+         "double_free_later": 40, "overrun_large": 200001, "overrun_aligned": 10,
+         "underrun_aligned": 10}
 SHIFTED = {"inside": 16}
 # What is no mistake without being told apart.
 MISMATCHES = [case for case in CASES if case.endswith("_of_new") or "delete_of" in case or
