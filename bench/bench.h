@@ -13,7 +13,8 @@
  * one row.
  *
  * A benchmark with a pattern has no functions: its rows are runs of a program of plain C, see
- * malloc/pattern.h.
+ * malloc/pattern.h. One with a program has none either: each row of it is a row of the program, see
+ * locks/window.h.
  *
  * To add a benchmark: one file here, one line in registry.c.
  */
@@ -38,7 +39,10 @@ struct bench_sample {
 	uint64_t wall_ns;
 	uint64_t user_ns, system_ns; /* of all threads */
 	uint64_t bytes;              /* benchmarks of memory; of allocators: the peak */
-	uint64_t p99_ns, p999_ns;    /* of single calls; benchmarks of allocators alone */
+	/* Of single calls; benchmarks of allocators and of waiting alone. */
+	uint64_t p99_ns, p999_ns;
+	/* Benchmarks of waiting alone: operations of the thread that did the fewest, and the most. */
+	uint64_t least, most, longest_ns;
 };
 
 struct bench_run {
@@ -82,6 +86,15 @@ enum bench_kind {
 	/* The cost of a call is CPU time; beside it stand memory and single calls. The tables of
 	 * such benchmarks are shown as one, a line each, as ratios to the first row. */
 	BENCH_ALLOCATOR,
+	/* The cost of an operation is wall time: threads wait for each other, asleep or awake. */
+	BENCH_WAIT,
+};
+
+/* What a figure compares. */
+enum bench_measure {
+	BENCH_COST,
+	BENCH_UNFAIRNESS, /* most operations of a thread over the fewest */
+	BENCH_P999,
 };
 
 /* A bound that a row keeps or not, printed below the table. */
@@ -90,8 +103,9 @@ struct bench_figure {
 	const char *row;
 	const char *against; /* NULL: the row's own cost */
 	bool difference;     /* row minus against, not row over against */
-	double goal;         /* at most */
-	unsigned from, to;   /* number of threads that it is about; 0: any */
+	enum bench_measure measure;
+	double goal;       /* at most */
+	unsigned from, to; /* number of threads that it is about; 0: any */
 };
 
 struct bench {
@@ -106,7 +120,10 @@ struct bench {
 	const struct bench_figure *figures;
 	size_t figure_count;
 	const char *base;    /* a row whose cost is taken off in a column of its own, or NULL */
+	const char *against; /* the row that ratios are to; NULL: the best of the others */
 	const char *pattern; /* rows are runs of nearcpu-malloc-patterns, or NULL */
+	const char *program; /* it measures rows for a window of time, or NULL */
+	const char *args[2]; /* an option of the program and its value, or NULL */
 	const unsigned *thread_list; /* by default; ends with 0 */
 	uint64_t iterations; /* of each thread; 0: as many as fill the time of a measurement */
 	unsigned threads;    /* 0: by default one, and one for each CPU */

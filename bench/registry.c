@@ -13,6 +13,13 @@ extern const struct bench bench_memory;
 extern const struct bench bench_sched_processes;
 extern const struct bench bench_sched_threads;
 extern const struct bench bench_sched_pipe;
+extern const struct bench bench_locks_empty;
+extern const struct bench bench_locks_1;
+extern const struct bench bench_locks_10;
+extern const struct bench bench_locks_100;
+extern const struct bench bench_park_0;
+extern const struct bench bench_park_256;
+extern const struct bench bench_park_1024;
 extern const struct bench bench_malloc_table;
 extern const struct bench bench_malloc_startup;
 extern const struct bench bench_malloc_freed;
@@ -32,6 +39,13 @@ const struct bench *const bench_registry[] = {
 	&bench_sched_processes,
 	&bench_sched_threads,
 	&bench_sched_pipe,
+	&bench_locks_empty,
+	&bench_locks_1,
+	&bench_locks_10,
+	&bench_locks_100,
+	&bench_park_0,
+	&bench_park_256,
+	&bench_park_1024,
 	&bench_malloc_table,
 	&bench_malloc_startup,
 	&bench_malloc_freed,

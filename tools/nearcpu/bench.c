@@ -24,7 +24,7 @@ static void print_help(void)
 	       "  --threads N,... threads at once (1 and one for each CPU)\n"
 	       "  --iterations N  operations of each thread (as the benchmark says)\n"
 	       "  --repeat N      repetitions (%d; with --quick %d; of malloc's patterns 5 and 3)\n"
-	       "  --only PART,... of malloc and sched: only these parts, see --list\n"
+	       "  --only PART,... of sched, locks, park and malloc: only these parts, see --list\n"
 	       "  --json FILE     every sample and what was made of them; - is standard output\n"
 	       "  --html FILE     a page with tables and plots, readable without network\n"
 	       "  --report        instead of tables, one text about this machine, to be pasted\n"
@@ -64,23 +64,32 @@ static void list_rows(const struct bench *b)
 	}
 }
 
-/* Patterns have all the same rows, which are listed once. */
+static bool is_listed(const struct bench_options *o, const struct bench *b)
+{
+	return is_named(o, b->name) && bench_is_only(b, o);
+}
+
+static const struct bench *next_listed(const struct bench_options *o, const struct bench *const *at)
+{
+	while (*at && !is_listed(o, *at))
+		at++;
+	return *at;
+}
+
+/* Parts may have the same rows, which are listed once, below the last one. */
 static int list(const struct bench_options *o)
 {
-	const struct bench_row *last = NULL;
+	for (const struct bench *const *at = bench_registry; *at; at++) {
+		const struct bench *b = *at, *next = next_listed(o, at + 1);
 
-	for (size_t i = 0; bench_registry[i]; i++) {
-		const struct bench *b = bench_registry[i], *next = bench_registry[i + 1];
-
-		if (!is_named(o, b->name) || !bench_is_only(b, o))
+		if (!is_listed(o, b))
 			continue;
-		if (b->pattern)
+		if (b->part)
 			printf("%-12s %-12s %s\n", b->name, b->part, b->title);
 		else
 			printf("%-12s %s\n", b->name, b->title);
-		if (o->name_count && b->rows != last && !(next && next->rows == b->rows))
+		if (o->name_count && !(next && next->rows == b->rows))
 			list_rows(b);
-		last = b->rows;
 	}
 	return EXIT_DONE;
 }
@@ -199,8 +208,11 @@ static int check_names(const struct bench_options *o)
 				"bench",
 				"unknown benchmark '%s'; 'nearcpu bench --list' names them",
 				o->names[i]);
-	if (o->scale && o->names_given && is_named(o, "malloc"))
-		return usage_error("bench", "--report has nothing of malloc");
+	for (size_t i = 0; bench_registry[i] && o->scale && o->names_given; i++)
+		if ((bench_registry[i]->pattern || bench_registry[i]->program) &&
+		    is_named(o, bench_registry[i]->name))
+			return usage_error("bench", "--report has nothing of %s",
+					   bench_registry[i]->name);
 	return check_only(o);
 }
 

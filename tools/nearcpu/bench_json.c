@@ -13,6 +13,8 @@ static json_t *sample_json(const struct table_result *t, const struct bench_samp
 	if (t->bench->kind == BENCH_MEMORY)
 		return json_pack("{s:I, s:I}", "counters", (json_int_t)s->ops, "bytes",
 				 (json_int_t)s->bytes);
+	if (t->bench->kind == BENCH_WAIT)
+		return wait_json_sample(s);
 	if (t->bench->kind == BENCH_ALLOCATOR)
 		return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "ops", (json_int_t)s->ops,
 				 "wall_ns", (json_int_t)s->wall_ns, "user_ns",
@@ -36,6 +38,17 @@ json_t *spread_json(struct spread s)
 			 "median", number(s.median), "high", number(s.high), "max", number(s.max));
 }
 
+static void add_costs(json_t *json, const struct table_result *t, const struct row_result *r)
+{
+	bool is_memory = t->bench->kind == BENCH_MEMORY;
+
+	json_object_set_new(json, "iterations", json_integer((json_int_t)r->iterations));
+	json_object_set_new(json, is_memory ? "bytes_each" : "cpu_ns_per_op",
+			    spread_json(row_cost(t, r)));
+	if (!is_memory)
+		json_object_set_new(json, "wall_ns_per_op", number(row_part_ns(r, PART_WALL)));
+}
+
 static void add_results(json_t *json, const struct table_result *t, const struct row_result *r)
 {
 	const struct row_result *best = best_other(t, r);
@@ -43,11 +56,10 @@ static void add_results(json_t *json, const struct table_result *t, const struct
 
 	for (unsigned i = 0; i < r->count; i++)
 		json_array_append_new(samples, sample_json(t, &r->samples[i]));
-	json_object_set_new(json, "iterations", json_integer((json_int_t)r->iterations));
-	json_object_set_new(json, t->bench->kind == BENCH_MEMORY ? "bytes_each" : "cpu_ns_per_op",
-			    spread_json(row_cost(t, r)));
-	if (t->bench->kind != BENCH_MEMORY)
-		json_object_set_new(json, "wall_ns_per_op", number(row_part_ns(r, PART_WALL)));
+	if (t->bench->kind == BENCH_WAIT)
+		wait_json_row(json, t, r);
+	else
+		add_costs(json, t, r);
 	if (best) {
 		json_object_set_new(json, "best_other", json_string(best->row->name));
 		json_object_set_new(json, "ratio_to_best_other",

@@ -72,6 +72,43 @@ static struct word ratio(const struct table_result *t, const struct row_result *
 	return best ? say_ratio(cost_ratio(t, best, r).median) : w;
 }
 
+/* Throughput in proportion to that of the row that the table is about. */
+static struct word throughput(const struct table_result *t, const struct row_result *r)
+{
+	const struct row_result *against = find_row(t, t->bench->against);
+	struct word w = {"-"};
+
+	if (against)
+		snprintf(w.text, sizeof(w.text), "%.2f", cost_ratio(t, against, r).median);
+	return w;
+}
+
+static struct word cpu_cost(const struct table_result *t, const struct row_result *r)
+{
+	(void)t;
+	return say_cost(BENCH_TIME, row_part_ns(r, PART_CPU));
+}
+
+static struct word wall_cost(const struct table_result *t, const struct row_result *r)
+{
+	return say_cost(BENCH_TIME, row_cost(t, r).median);
+}
+
+static struct word fairness(const struct table_result *t, const struct row_result *r)
+{
+	struct word w = {"-"};
+
+	if (t->threads > 1)
+		snprintf(w.text, sizeof(w.text), "%.2f",
+			 1 / row_measure_of(t, r, BENCH_UNFAIRNESS).median);
+	return w;
+}
+
+static struct word wait_p999(const struct table_result *t, const struct row_result *r)
+{
+	return say_cost(BENCH_TIME, row_measure_of(t, r, BENCH_P999).median);
+}
+
 static struct word spread(const struct table_result *t, const struct row_result *r)
 {
 	struct spread s = row_cost(t, r);
@@ -94,6 +131,12 @@ static const struct column col_bytes = {"bytes each", 12, cost};
 static const struct column col_ratio = {"ratio", 7, ratio};
 static const struct column col_spread = {"spread", 8, spread};
 
+static const struct column col_wall_cost = {"wall/op", 10, wall_cost};
+static const struct column col_cpu_cost = {"CPU/op", 10, cpu_cost};
+static const struct column col_throughput = {"ratio", 8, throughput};
+static const struct column col_fairness = {"fairness", 10, fairness};
+static const struct column col_p999 = {"p99.9 wait", 12, wait_p999};
+
 size_t table_columns(const struct table_result *t, const struct column *out[MAX_COLUMNS])
 {
 	size_t n = 0;
@@ -102,6 +145,15 @@ size_t table_columns(const struct table_result *t, const struct column *out[MAX_
 		out[n++] = &col_total;
 		if (!t->bench->pattern)
 			out[n++] = &col_bytes;
+	} else if (t->bench->kind == BENCH_WAIT) {
+		out[n++] = &col_wall_cost;
+		out[n++] = &col_wall_rate;
+		out[n++] = &col_cpu_cost;
+		out[n++] = &col_throughput;
+		out[n++] = &col_spread;
+		out[n++] = &col_fairness;
+		out[n++] = &col_p999;
+		return n;
 	} else {
 		out[n++] = &col_wall;
 		out[n++] = &col_wall_rate;

@@ -127,7 +127,8 @@ static void foot(FILE *f)
 	fprintf(f,
 		"<footer class=\"soft\"><p>Each measurement ran in a process of its own, started "
 		"with the row's settings; the repetitions of a table's rows were interleaved. "
-		"Costs are CPU time (user and system) of all threads; shown are medians. The "
+		"Costs are CPU time (user and system) of all threads, of locks and of parking "
+		"wall time; shown are medians. The "
 		"spread is the distance of the quartiles in proportion to the median. The ratio "
 		"compares a row with the best of the others: how many operations it does in the "
 		"CPU time of one of theirs. Rows marked * are yardsticks: they do less than is "

@@ -28,6 +28,16 @@ const struct machine_part machine_parts[] = {
 #else
 	{"ck", "rows of nearcpu bench", false},
 #endif
+#ifdef HAVE_ABSL
+	{"absl", "rows of nearcpu bench locks", true},
+#else
+	{"absl", "rows of nearcpu bench locks", false},
+#endif
+#ifdef HAVE_RUST
+	{"Rust's locks", "rows of nearcpu bench locks", true},
+#else
+	{"Rust's locks", "rows of nearcpu bench locks", false},
+#endif
 #ifdef HAVE_LIBELF
 	{"libelf", "nearcpu check", true},
 #else

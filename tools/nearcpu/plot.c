@@ -63,7 +63,9 @@ static struct range range_of(const struct table_result *t)
 static void put_frame(FILE *f, const struct table_result *t, const struct range *range)
 {
 	bool logarithmic = range->max / range->min > LOG_FROM;
-	const char *unit = t->bench->kind == BENCH_MEMORY ? "bytes" : "ns of CPU time,";
+	const char *unit = t->bench->kind == BENCH_MEMORY ? "bytes"
+			   : t->bench->kind == BENCH_WAIT ? "ns of wall time,"
+							  : "ns of CPU time,";
 
 	fprintf(f, "set terminal svg size %d,%u dynamic noenhanced font 'sans-serif,13'\n", WIDTH,
 		FRAME_HEIGHT + BAR_HEIGHT * range->rows);

@@ -24,7 +24,7 @@ static const char *file_of(const char *path)
 }
 
 /* In the build tree it stands beside this program. */
-static int find_patterns(char path[PATH_MAX])
+int program_find(const char *name, char path[PATH_MAX])
 {
 	static const char *const dirs[] = {"", NEARCPU_LIBEXECDIR "/nearcpu/"};
 	char self[PATH_MAX];
@@ -35,8 +35,8 @@ static int find_patterns(char path[PATH_MAX])
 	self[n] = 0;
 	*(strrchr(self, '/') + 1) = 0;
 	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
-		int len = snprintf(path, PATH_MAX, "%s%snearcpu-malloc-patterns",
-				   dirs[i][0] == '/' ? "" : self, dirs[i]);
+		int len = snprintf(path, PATH_MAX, "%s%s%s", dirs[i][0] == '/' ? "" : self, dirs[i],
+				   name);
 
 		if (len < PATH_MAX && access(path, X_OK) == 0)
 			return 0;
@@ -87,9 +87,15 @@ static void read_answer(const struct child_result *result, struct row_result *r,
 	if (json_unpack(json, "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "ops", &ops, "wall_ns",
 			&wall, "user_ns", &user, "system_ns", &system, "bytes", &bytes, "p99_ns",
 			&p99, "p999_ns", &p999, "allocator", &allocator) == 0) {
-		*s = (struct bench_sample){(uint64_t)ops,    (uint64_t)wall,  (uint64_t)user,
-					   (uint64_t)system, (uint64_t)bytes, (uint64_t)p99,
-					   (uint64_t)p999};
+		*s = (struct bench_sample){
+			.ops = (uint64_t)ops,
+			.wall_ns = (uint64_t)wall,
+			.user_ns = (uint64_t)user,
+			.system_ns = (uint64_t)system,
+			.bytes = (uint64_t)bytes,
+			.p99_ns = (uint64_t)p99,
+			.p999_ns = (uint64_t)p999,
+		};
 		check_allocator(r, s, preload, allocator);
 	} else {
 		row_note_death(r, result);
@@ -145,7 +151,7 @@ int program_measure(const struct table_result *t, struct row_result *r, uint64_t
 	size_t n = 4;
 
 	r->note[0] = 0;
-	if (find_patterns(program)) {
+	if (program_find("nearcpu-malloc-patterns", program)) {
 		row_note(r, true, "nearcpu-malloc-patterns was not found where this command is");
 		return 0;
 	}

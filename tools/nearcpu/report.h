@@ -8,6 +8,7 @@
 #include "load.h"
 #include "machine.h"
 
+#include <limits.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -42,10 +43,11 @@ struct row_result {
 struct table_result {
 	const struct bench *bench;
 	unsigned threads;
-	uint64_t iterations; /* of each thread: the times shown are for so many */
+	uint64_t iterations; /* of each thread: the times shown are for so many; BENCH_WAIT: ms */
 	bool fixed;          /* rows were asked to do just so many */
 	unsigned wanted;     /* repetitions */
 	unsigned percent;    /* of the work that a pattern has, if no number was named */
+	double rate;         /* of the loop that passes time in a program; 0: not known yet */
 	struct row_result *rows;
 };
 
@@ -72,17 +74,20 @@ struct spread {
 
 /* stats.c */
 
-/* The cost of one operation: nanoseconds of CPU time, or bytes. */
+/* The cost of one operation: nanoseconds of CPU time, of wall time (BENCH_WAIT), or bytes. */
 double sample_cost(const struct table_result *t, const struct bench_sample *s);
-double sample_wall_ns(const struct bench_sample *s);
 struct spread spread_of(const double *values, unsigned count);
 struct spread row_cost(const struct table_result *t, const struct row_result *r);
 /* The median over the repetitions of one member, for an operation. */
-enum sample_part { PART_WALL, PART_USER, PART_SYSTEM };
+enum sample_part { PART_WALL, PART_USER, PART_SYSTEM, PART_CPU };
 double row_part_ns(const struct row_result *r, enum sample_part part);
+struct spread row_measure_of(const struct table_result *t, const struct row_result *r,
+			     enum bench_measure m);
 /* Cost of a over cost of b, pair by pair: what slows the machine for a while slows both. */
 struct spread cost_ratio(const struct table_result *t, const struct row_result *a,
 			 const struct row_result *b);
+struct spread measure_ratio(const struct table_result *t, const struct row_result *a,
+			    const struct row_result *b, enum bench_measure m);
 const struct row_result *find_row(const struct table_result *t, const char *name);
 /* The cheapest or the dearest of the rows that r competes with, or NULL. */
 const struct row_result *best_other(const struct table_result *t, const struct row_result *r);
@@ -148,14 +153,25 @@ int row_main(int argc, char **argv);
 int row_measure(const struct table_result *t, struct row_result *r, uint64_t iterations,
 		struct bench_sample *sample);
 
+/* wait.c: one run of a program for a window of so many ms. As row_measure. */
+int wait_measure(struct table_result *t, struct row_result *r, uint64_t window_ms,
+		 struct bench_sample *s);
+/* What stands in the JSON beside the samples of a row. */
+void wait_json_row(json_t *json, const struct table_result *t, const struct row_result *r);
+json_t *wait_json_sample(const struct bench_sample *s);
+/* A sentence about fairness and waits, or "". */
+void wait_say(struct text *text, const struct table_result *t, const struct row_result *r);
+
 void row_note(struct row_result *r, bool failed, const char *text);
 /* How the child ended, if it did not answer. */
 void row_note_death(struct row_result *r, const struct child_result *result);
 /* Its standard output; NULL if that is no JSON or the child failed. */
 json_t *row_answer(const struct child_result *result);
 
-/* program.c: one run of a pattern. `latency`: single calls are timed, and a part of the work does.
+/* program.c: where the program stands, beside this one or where it is installed: 0 or -ENOENT. And
+ * one run of a pattern. `latency`: single calls are timed, and a part of the work does.
  * As row_measure. */
+int program_find(const char *name, char path[PATH_MAX]);
 int program_measure(const struct table_result *t, struct row_result *r, uint64_t iterations,
 		    bool latency, struct bench_sample *s);
 

@@ -25,9 +25,14 @@
 #define MEMORY_PART 10   /* of the objects, in the report: many CPUs make them large */
 
 #define PILOT_LOOP 200000 /* iterations of a pattern, to find out what one costs */
-#define REPEAT_ALLOCATORS 5
-#define REPEAT_ALLOCATORS_QUICK 3
+#define REPEAT_PROGRAMS 5
+#define REPEAT_PROGRAMS_QUICK 3
 #define PERCENT_QUICK 25 /* of a pattern's work */
+
+/* In which threads wait for each other; in the core set, and with --quick. */
+#define WINDOW_MS 200
+#define WINDOW_CORE_MS 100
+#define WINDOW_QUICK_MS 20
 
 /* Of a run over all, in seconds. The work is planned to end by the first; at the second no further
  * repetition begins. The rest is for the last one and for the report. */
@@ -59,6 +64,8 @@ static bool is_chosen(const struct bench *b, const struct bench_options *o)
 
 static uint64_t nominal(const struct bench *b, const struct bench_options *o)
 {
+	if (b->kind == BENCH_WAIT)
+		return o->quick ? WINDOW_QUICK_MS : o->names_given ? WINDOW_MS : WINDOW_CORE_MS;
 	if (o->iterations || b->kind == BENCH_ALLOCATOR)
 		return o->iterations;
 	if (!b->iterations)
@@ -72,11 +79,11 @@ static uint64_t nominal(const struct bench *b, const struct bench_options *o)
 
 static unsigned repetitions(const struct bench *b, const struct bench_options *o)
 {
-	if (b->kind == BENCH_TIME || !b->pattern || o->repeat_given)
+	if ((!b->pattern && !b->program) || b->kind == BENCH_TIME || o->repeat_given)
 		return o->repeat;
 	if (b->kind == BENCH_MEMORY)
-		return o->quick ? 1 : REPEAT_ALLOCATORS_QUICK;
-	return o->quick ? REPEAT_ALLOCATORS_QUICK : REPEAT_ALLOCATORS;
+		return o->quick ? 1 : REPEAT_PROGRAMS_QUICK;
+	return o->quick ? REPEAT_PROGRAMS_QUICK : REPEAT_PROGRAMS;
 }
 
 static int add_table(struct report *report, const struct bench *b, unsigned threads)
@@ -217,8 +224,9 @@ static int time_calls(struct table_result *t, struct row_result *r, struct bench
 static int measure_row(struct table_result *t, struct row_result *r)
 {
 	struct bench_sample s = {0};
-	int err = t->bench->pattern ? program_measure(t, r, r->iterations, false, &s)
-				    : row_measure(t, r, r->iterations, &s);
+	int err = t->bench->pattern   ? program_measure(t, r, r->iterations, false, &s)
+		  : t->bench->program ? wait_measure(t, r, r->iterations, &s)
+				      : row_measure(t, r, r->iterations, &s);
 
 	if (!err && s.ops && t->bench->kind == BENCH_ALLOCATOR)
 		err = time_calls(t, r, &s);
@@ -235,14 +243,16 @@ static int run_table(struct table_result *t, const struct bench_options *o, doub
 {
 	/* A number that the user named is kept, so nothing has to be found out. */
 	bool suite = t->bench->kind == BENCH_ALLOCATOR;
-	bool fixed = suite || (t->bench->pattern && t->bench->kind == BENCH_MEMORY);
+	bool complete = suite || (t->bench->program && o->names_given);
+	bool fixed = suite || t->bench->program ||
+		     (t->bench->pattern && t->bench->kind == BENCH_MEMORY);
 	int err = o->iterations || fixed ? 0 : pilot(t);
 
 	if (err)
 		return err;
 	plan(t, o, seconds);
 	for (unsigned n = 0; n < t->wanted; n++) {
-		if (n && end > 0 && !suite && now_s() > end)
+		if (n && end > 0 && !complete && now_s() > end)
 			break;
 		for (size_t i = 0; i < t->bench->row_count && !err; i++) {
 			struct row_result *r = &t->rows[i];

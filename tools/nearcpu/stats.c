@@ -8,6 +8,8 @@ double sample_cost(const struct table_result *t, const struct bench_sample *s)
 {
 	if (t->bench->kind == BENCH_MEMORY)
 		return (double)s->bytes / (double)s->ops;
+	if (t->bench->kind == BENCH_WAIT)
+		return (double)s->wall_ns / (double)s->ops;
 	return (double)(s->user_ns + s->system_ns) / (double)s->ops;
 }
 
@@ -51,11 +53,7 @@ struct spread spread_of(const double *values, unsigned count)
 
 struct spread row_cost(const struct table_result *t, const struct row_result *r)
 {
-	double values[MAX_REPEAT];
-
-	for (unsigned i = 0; i < r->count; i++)
-		values[i] = sample_cost(t, &r->samples[i]);
-	return spread_of(values, r->count);
+	return row_measure_of(t, r, BENCH_COST);
 }
 
 double row_part_ns(const struct row_result *r, enum sample_part part)
@@ -64,24 +62,53 @@ double row_part_ns(const struct row_result *r, enum sample_part part)
 
 	for (unsigned i = 0; i < r->count; i++) {
 		const struct bench_sample *s = &r->samples[i];
-		uint64_t ns = part == PART_WALL   ? s->wall_ns
-			      : part == PART_USER ? s->user_ns
-						  : s->system_ns;
+		uint64_t ns = part == PART_WALL     ? s->wall_ns
+			      : part == PART_USER   ? s->user_ns
+			      : part == PART_SYSTEM ? s->system_ns
+						    : s->user_ns + s->system_ns;
 
 		values[i] = (double)ns / (double)s->ops;
 	}
 	return spread_of(values, r->count).median;
 }
 
-struct spread cost_ratio(const struct table_result *t, const struct row_result *a,
-			 const struct row_result *b)
+/* A thread that did nothing, or a wait shorter than the clock tells, counts as one. */
+static double sample_measure(const struct table_result *t, const struct bench_sample *s,
+			     enum bench_measure m)
+{
+	if (m == BENCH_UNFAIRNESS)
+		return (double)s->most / (s->least ? (double)s->least : 1);
+	if (m == BENCH_P999)
+		return s->p999_ns ? (double)s->p999_ns : 1;
+	return sample_cost(t, s);
+}
+
+struct spread row_measure_of(const struct table_result *t, const struct row_result *r,
+			     enum bench_measure m)
+{
+	double values[MAX_REPEAT];
+
+	for (unsigned i = 0; i < r->count; i++)
+		values[i] = sample_measure(t, &r->samples[i], m);
+	return spread_of(values, r->count);
+}
+
+struct spread measure_ratio(const struct table_result *t, const struct row_result *a,
+			    const struct row_result *b, enum bench_measure m)
 {
 	double values[MAX_REPEAT];
 	unsigned count = a->count < b->count ? a->count : b->count;
 
 	for (unsigned i = 0; i < count; i++)
-		values[i] = sample_cost(t, &a->samples[i]) / sample_cost(t, &b->samples[i]);
+		values[i] = sample_measure(t, &a->samples[i], m) /
+			    sample_measure(t, &b->samples[i], m);
 	return spread_of(values, count);
+}
+
+struct spread cost_ratio(const struct table_result *t, const struct row_result *a,
+			 const struct row_result *b)
+{
+	return measure_ratio(t, a, b, BENCH_COST);
 }
 
 const struct row_result *find_row(const struct table_result *t, const char *name)
@@ -137,6 +164,6 @@ bool figure_value(const struct table_result *t, const struct bench_figure *f, do
 	else if (f->difference)
 		*value = row_cost(t, row).median - row_cost(t, against).median;
 	else
-		*value = cost_ratio(t, row, against).median;
+		*value = measure_ratio(t, row, against, f->measure).median;
 	return true;
 }

@@ -101,12 +101,12 @@ void text_table(const struct table_result *t)
 void text_end(const struct report *report)
 {
 	char line[400];
-
-	bool tables = false;
+	bool ratios = false;
 
 	for (size_t i = 0; i < report->count; i++)
-		tables |= report->tables[i].bench->kind != BENCH_ALLOCATOR;
-	if (tables)
+		ratios |= report->tables[i].bench->kind == BENCH_TIME ||
+			  report->tables[i].bench->kind == BENCH_MEMORY;
+	if (ratios)
 		printf("ratio: operations for the CPU time of one of the best other row\n");
 	printf("spread: distance of the quartiles in percent of the median\n");
 	if (load_warning(&report->load, line, sizeof(line)))

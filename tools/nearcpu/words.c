@@ -139,6 +139,14 @@ double table_ops(const struct table_result *t, const struct row_result *r)
 	return r->row->run ? (double)run_ops(t) : (double)t->iterations * t->threads;
 }
 
+static const char *against_label(const struct bench *b)
+{
+	for (size_t i = 0; i < b->row_count; i++)
+		if (strcmp(b->rows[i].name, b->against) == 0)
+			return b->rows[i].label;
+	return b->against;
+}
+
 void table_conditions(const struct table_result *t, char *out, size_t size)
 {
 	unsigned count = fewest_samples(t);
@@ -151,6 +159,9 @@ void table_conditions(const struct table_result *t, char *out, size_t size)
 		n = snprintf(out, size, "resident memory of a process");
 	else if (t->bench->kind == BENCH_MEMORY)
 		n = snprintf(out, size, "%s counters", say_count(t->iterations).text);
+	else if (t->bench->kind == BENCH_WAIT)
+		n = snprintf(out, size, "windows of %s ms; ratio: throughput to that of \"%s\"",
+			     say_count(t->iterations).text, against_label(t->bench));
 	else if (t->bench->apart)
 		n = snprintf(out, size,
 			     "times for %s calls (fewer where they are long, in proportion)",

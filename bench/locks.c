@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* locks, park: threads that wait for each other, on ours and on what programs use instead. What a
+ * row does stands in locks/, in the programs that are named here. */
+#include "bench.h"
+
+#define ROW(row, text, whose)                                                                      \
+	{                                                                                          \
+		.name = row, .label = text, .role = whose                                          \
+	}
+
+static const struct bench_row lock_rows[] = {
+	ROW("pthread", "pthread_mutex", BENCH_PEER),
+	ROW("adaptive", "pthread_mutex, adaptive", BENCH_PEER),
+	ROW("nsync", "nsync_mu", BENCH_PEER),
+	ROW("absl", "absl::Mutex", BENCH_PEER),
+	ROW("ck", "ck_spinlock_fas", BENCH_PEER),
+	ROW("parking_lot", "parking_lot, Rust", BENCH_PEER),
+	ROW("rust-std", "std::sync::Mutex, Rust", BENCH_PEER),
+	ROW("near-mutex", "near_mutex", BENCH_OURS),
+	ROW("near-lock", "near_lock", BENCH_OURS),
+	ROW("unlocked", "no lock", BENCH_YARDSTICK),
+};
+
+/* Times an acquisition; of throughput these are the inverse. */
+#define OVER_PTHREAD(threads, goal)                                                                \
+	{                                                                                          \
+		"near_mutex over pthread_mutex", "near-mutex", "pthread", false, BENCH_COST, goal, \
+			threads, threads                                                           \
+	}
+#define OVER_RUST                                                                                  \
+	{"near_mutex over parking_lot", "near-mutex", "parking_lot", .goal = 1},                   \
+		{"near_mutex over Rust's std", "near-mutex", "rust-std", .goal = 1},               \
+		{"unfairness, near_mutex over parking_lot",                                        \
+		 "near-mutex",                                                                     \
+		 "parking_lot",                                                                    \
+		 .measure = BENCH_UNFAIRNESS,                                                      \
+		 .goal = 1,                                                                        \
+		 .from = 2},                                                                       \
+	{                                                                                          \
+		"p99.9 of waiting, near_mutex over parking_lot", "near-mutex", "parking_lot",      \
+			.measure = BENCH_P999, .goal = 1, .from = 2                                \
+	}
+
+static const struct bench_figure figures_empty[] = {OVER_PTHREAD(1, 1 / 2.0), OVER_RUST};
+static const struct bench_figure figures_1[] = {OVER_PTHREAD(2, 1 / 3.0), OVER_PTHREAD(4, 1 / 3.5),
+						OVER_PTHREAD(8, 1 / 3.5), OVER_RUST};
+static const struct bench_figure figures_10[] = {OVER_PTHREAD(2, 1 / 2.1), OVER_PTHREAD(4, 1 / 2.4),
+						 OVER_PTHREAD(8, 1 / 2.7), OVER_RUST};
+static const struct bench_figure figures_100[] = {
+	OVER_PTHREAD(2, 1 / 1.2), OVER_PTHREAD(4, 1 / 1.2), OVER_PTHREAD(8, 1 / 1.2), OVER_RUST};
+
+static const unsigned one_to_eight[] = {1, 2, 4, 8, 0};
+
+#define LOCKS(word, what, ns, bounds, ...)                                                         \
+	{                                                                                          \
+		.name = "locks", .part = word, .title = "One lock, " what,                         \
+		.text = "Threads take the same lock, add one to what it guards, let go of it, "    \
+			"and do something else for twice as long as the section lasts. ",          \
+		.op = "a section", .kind = BENCH_WAIT, .rows = lock_rows,                          \
+		.row_count = BENCH_COUNT(lock_rows), .figures = bounds,                            \
+		.figure_count = BENCH_COUNT(bounds), .against = "pthread",                         \
+		.program = "nearcpu-locks", .args = {"--inside", ns}, __VA_ARGS__                  \
+	}
+
+/* One thread, and one for each CPU: what a lock costs uncontended and contended. */
+const struct bench bench_locks_empty =
+	LOCKS("empty", "nothing but the lock", "0", figures_empty, .core = true);
+const struct bench bench_locks_1 =
+	LOCKS("1ns", "sections of 1 ns", "1", figures_1, .thread_list = one_to_eight);
+const struct bench bench_locks_10 =
+	LOCKS("10ns", "sections of 10 ns", "10", figures_10, .thread_list = one_to_eight);
+const struct bench bench_locks_100 =
+	LOCKS("100ns", "sections of 100 ns", "100", figures_100, .thread_list = one_to_eight);
+
+static const struct bench_row park_rows[] = {
+	ROW("one-queue", "one queue, one lock", BENCH_PEER),
+	ROW("64-queues", "64 queues, a lock each", BENCH_PEER),
+	ROW("futex", "futex(2)", BENCH_PEER),
+	ROW("near-park", "near_park, near_unpark", BENCH_OURS),
+};
+
+static const struct bench_figure park_figures[] = {
+	{"near_park over one queue", "near-park", "one-queue", .goal = 1 / 4.0},
+	{"near_park over futex(2)", "near-park", "futex", .goal = 1 / 0.9},
+};
+
+#define PARK(word, what, n, ...)                                                                   \
+	{                                                                                          \
+		.name = "park", .part = word,                                                      \
+		.title = "Sleep and wake on unrelated addresses" what,                             \
+		.text = "Pairs of threads wake each other by turns, each on an address of its "    \
+			"own, beside threads that sleep on others all the time. OpenBSD had one "  \
+			"queue with one lock for all of them until 2024, and has 64 since. ",      \
+		.op = "a wake-up", .kind = BENCH_WAIT, .rows = park_rows,                          \
+		.row_count = BENCH_COUNT(park_rows), .figures = park_figures,                      \
+		.figure_count = BENCH_COUNT(park_figures), .against = "one-queue",                 \
+		.program = "nearcpu-parking", .args = {"--stand-by", n}, .threads = 8, __VA_ARGS__ \
+	}
+
+const struct bench bench_park_0 = PARK("0", "", "0", .core = true);
+const struct bench bench_park_256 = PARK("256", ", beside 256 sleepers", "256");
+const struct bench bench_park_1024 = PARK("1024", ", beside 1,024 sleepers", "1024");

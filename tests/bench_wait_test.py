@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""nearcpu bench locks, park: every row, the figures made of them, and what is said of programs that
+are missing, hang on, or exclude nobody.
+
+usage: bench_wait_test.py NEARCPU [TEST...]
+"""
+import json
+import os
+import shutil
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOOL = ""
+PARTS = [("locks", p) for p in ("empty", "1ns", "10ns", "100ns")] + \
+        [("park", p) for p in ("0", "256", "1024")]
+ROWS = {"locks": ["pthread", "adaptive", "nsync", "absl", "ck", "parking_lot", "rust-std",
+                  "near-mutex", "near-lock", "unlocked"],
+        "park": ["one-queue", "64-queues", "futex", "near-park"]}
+PROGRAMS = {"locks": "nearcpu-locks", "park": "nearcpu-parking"}
+OPTIONAL = {"adaptive", "nsync", "absl", "ck", "parking_lot", "rust-std"}
+SAMPLE = {"ops", "wall_ns", "user_ns", "system_ns", "fewest", "most", "p99_ns", "p999_ns",
+          "longest_ns"}
+FEW = ["--quick", "--repeat", "1"]
+
+
+def run(*args, tool=None, **more):
+    return subprocess.run([tool or TOOL, "bench", *args], stdin=subprocess.DEVNULL, text=True,
+                          timeout=200, check=False, stderr=subprocess.PIPE,
+                          **{"stdout": subprocess.PIPE, **more})
+
+
+def program(name):
+    return os.path.join(os.path.dirname(TOOL), PROGRAMS[name])
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def report(self, *args, code=0, **more):
+        result = run("--json", "-", *args, **more)
+        self.assertEqual(result.returncode, code, result.stderr + result.stdout[:2000])
+        return json.loads(result.stdout)
+
+    def folder(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        return scratch.name
+
+    def tool_beside(self, name, script):
+        """A copy of the command, beside a program that is this script."""
+        folder = self.folder()
+        path = os.path.join(folder, PROGRAMS[name])
+        if script:
+            with open(path, "w", encoding="ascii") as file:
+                file.write("#!/bin/sh\n" + script)
+            os.chmod(path, 0o755)
+        return shutil.copy(TOOL, folder)
+
+
+class Tables(Case):
+    def test_every_row(self):
+        report = self.report("locks", "park", "--threads", "3", *FEW)
+        self.assertEqual([(t["benchmark"], t["part"]) for t in report["tables"]], PARTS)
+        for table in report["tables"]:
+            self.assertEqual([r["name"] for r in table["rows"]], ROWS[table["benchmark"]])
+            self.assertTrue(table["verdict"].endswith("."), table["verdict"])
+            for row in table["rows"]:
+                with self.subTest(table=table["part"], row=row["name"]):
+                    self.assertNotIn("failed", row)
+                    if "missing" in row:
+                        self.assertIn(row["name"], OPTIONAL)
+                        continue
+                    self.check_row(row)
+
+    def check_row(self, row):
+        self.assertEqual(row["window_ms"], 20)
+        for s in row["samples"]:
+            self.assertEqual(set(s), SAMPLE)
+            self.assertGreaterEqual(s["wall_ns"], 20e6)
+            self.assertLessEqual(s["fewest"] * 3, s["ops"])
+            self.assertLessEqual(s["ops"], s["most"] * 3)
+            self.assertLessEqual(0, s["p99_ns"])
+            self.assertLessEqual(s["p99_ns"], s["p999_ns"])
+            self.assertLessEqual(s["p999_ns"], s["longest_ns"])
+            self.assertGreater(s["longest_ns"], 0)
+
+    def test_figures_are_those_of_the_samples(self):
+        report = self.report("locks", "--only", "10ns", "--threads", "2", "--quick", "--repeat",
+                             "3")
+        rows = {row["name"]: row for row in report["tables"][0]["rows"]}
+        per_op = {name: [s["wall_ns"] / s["ops"] for s in row["samples"]]
+                  for name, row in rows.items() if "samples" in row}
+        for name, row in rows.items():
+            if "samples" not in row:
+                continue
+            samples = row["samples"]
+            self.assertAlmostEqual(row["wall_ns_per_op"]["median"],
+                                   statistics.median(per_op[name]), places=6)
+            unfair = statistics.median(s["most"] / max(s["fewest"], 1) for s in samples)
+            self.assertAlmostEqual(row["fairness"], 1 / unfair, places=9)
+            self.assertEqual(row["p999_ns"], statistics.median(s["p999_ns"] for s in samples))
+            if name != "pthread":
+                ratio = statistics.median(
+                    a / b for a, b in zip(per_op["pthread"], per_op[name]))
+                self.assertAlmostEqual(row["throughput_ratio"]["median"], ratio, places=9)
+        for figure in report["tables"][0]["figures"]:
+            self.assertEqual(figure["reached"], figure["value"] <= figure["at_most"])
+
+    def test_default_threads(self):
+        result = run("--list", "locks", "park")
+        self.assertEqual(result.returncode, 0)
+        for name, part in PARTS:
+            self.assertRegex(result.stdout, rf"(?m)^{name} +{part} +\w")
+        for row in ROWS["locks"] + ROWS["park"]:
+            self.assertRegex(result.stdout, rf"(?m)^    {row} +\w")
+        report = self.report("park", "--only", "0", *FEW)
+        self.assertEqual([t["threads"] for t in report["tables"]], [8])
+        report = self.report("locks", "--only", "1ns", *FEW)
+        self.assertEqual([t["threads"] for t in report["tables"]], [1, 2, 4, 8])
+
+    def test_text_and_page(self):
+        path = os.path.join(self.folder(), "page.html")
+        result = run("locks", "park", "--only", "empty,0", "--threads", "2", *FEW, "--html", path)
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+        tables = [line for line in result.stdout.splitlines() if "not measured" not in line]
+        self.assertLessEqual(max(map(len, tables)), 100)
+        for words in ('throughput to that of "pthread_mutex"', "fairness", "p99.9 wait",
+                      "near_park over one queue", "999 of 1,000 waits"):
+            self.assertIn(words, result.stdout)
+        with open(path, encoding="utf-8") as file:
+            page = file.read()
+        self.assertIn("near_mutex", page)
+        self.assertIn("near_park, near_unpark", page)
+
+
+class Trouble(Case):
+    def test_wrong_usage(self):
+        for args, words in ((["locks", "--only", "nosuch"], "unknown part 'nosuch'"),
+                            (["park", "--only", "10ns"], "unknown part '10ns'"),
+                            (["--report", "locks"], "--report has nothing of locks"),
+                            (["--report", "park"], "--report has nothing of park")):
+            result = run(*args)
+            self.assertEqual((result.returncode, result.stdout), (2, ""), args)
+            self.assertIn(words, result.stderr)
+
+    def test_wrong_usage_of_the_programs(self):
+        for name in PROGRAMS:
+            row = ROWS[name][0]
+            for args in ([], ["nosuch", "1", "1"], [row, "0", "1"], [row, "1", "0"], [row, "1"],
+                         [row, "1x", "1"], [row, "1", "1", "1"], [row, "99999", "1"],
+                         [row, "1", "1", "--inside", "-1"], [row, "1", "1", "--rate", "0"],
+                         [row, "1", "1", "--nosuch"], [row, "1", "1", "--writes", "1001"]):
+                result = subprocess.run([program(name), *args], capture_output=True, text=True,
+                                        check=False)
+                self.assertEqual((result.returncode, result.stdout), (2, ""), args)
+                self.assertIn("usage:", result.stderr)
+
+    def test_programs_notice_a_full_disk(self):
+        with open("/dev/full", "wb") as full:
+            for name in PROGRAMS:
+                result = subprocess.run([program(name), ROWS[name][0], "2", "5"], stdout=full,
+                                        check=False)
+                self.assertNotEqual(result.returncode, 0)
+
+    def test_program_that_is_not_there(self):
+        for name, words in PROGRAMS.items():
+            part = "empty" if name == "locks" else "0"
+            report = self.report(name, "--only", part, *FEW, code=1,
+                                 tool=self.tool_beside(name, None))
+            for row in report["tables"][0]["rows"]:
+                self.assertIn(words + " was not found", row["failed"])
+
+    def test_lock_that_excludes_nobody(self):
+        tool = self.tool_beside(
+            "locks", f'[ "$1" = near-mutex ] || exec {program("locks")} "$@"\n'
+            'echo \'{"error":"wrong result: two threads were in the section at once"}\'\n')
+        report = self.report("locks", "--only", "empty", "--threads", "2", *FEW, code=1, tool=tool)
+        rows = {row["name"]: row for row in report["tables"][0]["rows"]}
+        self.assertIn("at once", rows["near-mutex"]["failed"])
+        self.assertIn("samples", rows["pthread"])
+
+    def test_crash_and_nonsense(self):
+        for script, words in (("kill -SEGV $$", "Segmentation fault"), ("echo '{}'", "no answer"),
+                              ("echo oops >&2; exit 1", "oops")):
+            rows = self.report("park", "--only", "0", *FEW, code=1,
+                               tool=self.tool_beside("park", script))["tables"][0]["rows"]
+            for row in rows:
+                self.assertIn(words, row["failed"])
+
+    def test_missing_peer_says_what_to_install(self):
+        tool = self.tool_beside("locks", f'{program("locks")} "$1" 2 5\n')
+        rows = self.report("locks", "--only", "empty", *FEW, tool=tool)["tables"][0]["rows"]
+        for row in rows:
+            if "missing" in row and row["name"] != "adaptive":
+                self.assertRegex(row["missing"], r"package (lib\w+-dev|cargo)")
+
+    def test_interrupted(self):
+        with subprocess.Popen([TOOL, "bench", "locks", "--only", "empty", "--threads", "2",
+                               "--repeat", "1000"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as tool:
+            children = f"/proc/{tool.pid}/task/{tool.pid}/children"
+            child = ""
+            while not child:
+                with open(children, encoding="ascii") as file:
+                    child = file.read()
+            tool.send_signal(signal.SIGINT)
+            _, err = tool.communicate(timeout=60)
+            self.assertEqual(tool.returncode, 128 + signal.SIGINT)
+            self.assertIn("interrupted", err)
+            self.assertFalse(os.path.exists(f"/proc/{child.split()[0]}/comm"))
+
+    def test_reader_that_goes_away(self):
+        with subprocess.Popen([TOOL, "bench", "park", "--only", "0", *FEW],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tool:
+            tool.stdout.close()
+            err = tool.stderr.read()
+            self.assertEqual(tool.wait(timeout=60), 1)
+            self.assertEqual(len(err.splitlines()), 1, err)
+
+
+if __name__ == "__main__":
+    TOOL = os.path.abspath(sys.argv.pop(1))
+    unittest.main(verbosity=2)
