@@ -13,7 +13,7 @@
  * one row.
  *
  * A benchmark with a pattern has no functions: its rows are runs of a program of plain C, see
- * malloc/pattern.h. One with a program has none either: each row of it is a row of the program, see
+ * malloc/pattern.h. One with a program has none either: its rows are those of the program, see
  * locks/window.h.
  *
  * To add a benchmark: one file here, one line in registry.c.
@@ -41,7 +41,7 @@ struct bench_sample {
 	uint64_t bytes;              /* benchmarks of memory; of allocators: the peak */
 	/* Of single calls; benchmarks of allocators and of waiting alone. */
 	uint64_t p99_ns, p999_ns;
-	/* Benchmarks of waiting alone: operations of the thread that did the fewest, and the most. */
+	/* Of waiting alone: what the thread did that did the fewest, and the most. */
 	uint64_t least, most, longest_ns;
 };
 

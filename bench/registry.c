@@ -27,6 +27,7 @@ extern const struct bench bench_malloc_freed;
 #define FOUR_PATTERNS(i)                                                                           \
 	&bench_malloc[i], &bench_malloc[(i) + 1], &bench_malloc[(i) + 2], &bench_malloc[(i) + 3]
 
+/* clang-format off */
 const struct bench *const bench_registry[] = {
 	&bench_hitcounter,
 	&bench_list,
@@ -55,5 +56,6 @@ const struct bench *const bench_registry[] = {
 	FOUR_PATTERNS(12),
 	NULL,
 };
+/* clang-format on */
 
 _Static_assert(BENCH_MALLOC_PATTERNS == 16, "each pattern is named above");

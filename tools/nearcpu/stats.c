@@ -100,8 +100,8 @@ struct spread measure_ratio(const struct table_result *t, const struct row_resul
 	unsigned count = a->count < b->count ? a->count : b->count;
 
 	for (unsigned i = 0; i < count; i++)
-		values[i] = sample_measure(t, &a->samples[i], m) /
-			    sample_measure(t, &b->samples[i], m);
+		values[i] =
+			sample_measure(t, &a->samples[i], m) / sample_measure(t, &b->samples[i], m);
 	return spread_of(values, count);
 }
 
