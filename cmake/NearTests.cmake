@@ -6,6 +6,7 @@
 #   own_area  glibc's registration switched off: the library registers an area of its own
 #   slot_cpu  NEAR_CONF=slot:cpu: a slot per cpu instead of per concurrency id
 #   check     NEAR_CONF=malloc_check:1 (tests that name it)
+#   order     NEAR_CONF=lock_check:1 (tests that name it)
 #   valgrind  under memcheck, which has no rseq (tests that ask for it)
 #   qemu      under qemu-user, which has no rseq (the only mode of a cross build)
 # Exit code 77 means skipped.
@@ -19,6 +20,7 @@ set(near_mode_rseq_off "NEAR_CONF=rseq:off")
 set(near_mode_own_area "GLIBC_TUNABLES=glibc.pthread.rseq=0")
 set(near_mode_slot_cpu "NEAR_CONF=slot:cpu")
 set(near_mode_check "NEAR_CONF=malloc_check:1")
+set(near_mode_order "NEAR_CONF=lock_check:1")
 
 include(CheckSymbolExists)
 check_symbol_exists(__GLIBC__ features.h NEAR_HAVE_GLIBC)
@@ -105,9 +107,11 @@ function(near_add_test name)
     list(APPEND labels storm)
   endif()
   set(modes ${near_test_modes})
-  if("check" IN_LIST arg_MODES AND NOT CMAKE_CROSSCOMPILING)
-    list(APPEND modes check)
-  endif()
+  foreach(mode check order)
+    if(${mode} IN_LIST arg_MODES AND NOT CMAKE_CROSSCOMPILING)
+      list(APPEND modes ${mode})
+    endif()
+  endforeach()
   foreach(mode IN LISTS modes)
     if(NOT arg_MODES OR mode IN_LIST arg_MODES OR mode STREQUAL "qemu")
       near_register_test(${name} ${mode} ${arg_SECONDS} "${mode};${labels}"

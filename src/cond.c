@@ -37,7 +37,8 @@ static void enter(struct near_cond *c, struct near__waiter *w)
 	near__lot_unlock(b);
 }
 
-static int wait(struct near_cond *c, struct near_mutex *m, const struct near__limit *l)
+static int wait(struct near_cond *c, struct near_mutex *m, const struct near__limit *l,
+		const void *site)
 {
 	struct near__waiter w = {
 		.address = c,
@@ -50,13 +51,22 @@ static int wait(struct near_cond *c, struct near_mutex *m, const struct near__li
 
 	enter(c, &w);
 	near_mutex_unlock(m);
+	near__order_before_lock(m, site);
 	r = near__lot_sleep(&w, l);
-	if (!r)
+	if (!r) {
 		near__mutex_lock_woken(m, &w);
-	else
-		near_mutex_lock(m);
+		near__order_locked(m, site);
+	} else {
+		near__mutex_lock_at(m, site);
+	}
 	/* Nobody moves who has left the queue. */
 	return w.space == NEAR__SPACE_MUTEX ? 0 : r;
+}
+
+static void check_mine(const struct near_mutex *m)
+{
+	if (!near_mutex_is_mine(m))
+		near__die("near_cond_wait: this thread does not hold the mutex");
 }
 
 int near_cond_wait_until(struct near_cond *c, struct near_mutex *m, int clock,
@@ -65,14 +75,14 @@ int near_cond_wait_until(struct near_cond *c, struct near_mutex *m, int clock,
 	struct near__limit l;
 	int r = near__limit_set(&l, clock, deadline, cancel);
 
-	if (!near_mutex_is_mine(m))
-		near__die("near_cond_wait: this thread does not hold the mutex");
-	return r ? r : wait(c, m, &l);
+	check_mine(m);
+	return r ? r : wait(c, m, &l, NEAR__SITE);
 }
 
 void near_cond_wait(struct near_cond *c, struct near_mutex *m)
 {
-	near_cond_wait_until(c, m, CLOCK_MONOTONIC, NULL, NULL);
+	check_mine(m);
+	wait(c, m, &NEAR__NO_LIMIT, NEAR__SITE);
 }
 
 /* The mutex of those who wait; NULL: nobody does. */

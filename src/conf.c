@@ -20,6 +20,9 @@ static const struct near__setting core_list[] = {
 	{"slot", "auto", FIELD(slot), NEAR__SLOT_AUTO},
 	{"slot", "cpu", FIELD(slot), NEAR__SLOT_BY_CPU},
 	{"slot", "cid", FIELD(slot), NEAR__SLOT_BY_CID},
+	{"lock_check", "0", FIELD(lock_check), NEAR__LOCK_CHECK_OFF},
+	{"lock_check", "1", FIELD(lock_check), NEAR__LOCK_CHECK_TELLS},
+	{"lock_check", "2", FIELD(lock_check), NEAR__LOCK_CHECK_STOPS},
 };
 
 const char *const near__conf_malloc_prefixes[2] = {"malloc_", "heap_"};
@@ -29,7 +32,7 @@ static const struct near__settings core = {
 	.count = sizeof(core_list) / sizeof(core_list[0]),
 	.prefixes = near__conf_malloc_prefixes,
 	.prefix_count = 2,
-	.keys = "rseq:on|off, slot:auto|cpu|cid, fence:on|off",
+	.keys = "rseq:on|off, slot:auto|cpu|cid, fence:on|off, lock_check:0|1|2",
 };
 
 static int equals(const char *text, size_t len, const char *word)

@@ -47,11 +47,13 @@ void near__conf_read_part(const struct near__settings *settings, void *out);
 
 /* The core's part. */
 enum near__conf_slot { NEAR__SLOT_AUTO, NEAR__SLOT_BY_CPU, NEAR__SLOT_BY_CID };
+enum near__conf_lock_check { NEAR__LOCK_CHECK_OFF, NEAR__LOCK_CHECK_TELLS, NEAR__LOCK_CHECK_STOPS };
 
 struct near__conf {
 	int rseq_off;
 	int fence_off;
-	int slot; /* enum near__conf_slot */
+	int slot;       /* enum near__conf_slot */
+	int lock_check; /* enum near__conf_lock_check */
 };
 
 /* *out starts as zero. */

@@ -29,6 +29,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "order.h"
 #include "owner.h"
 
 /* Fibonacci hashing: the high bits of the product depend on all bits of the address. */
@@ -271,6 +272,7 @@ static void forget_parent(void)
 			memset(b, 0, sizeof(*b));
 	}
 	near__lot.forks++;
+	near__order_forked();
 	near__owner_forked();
 }
 

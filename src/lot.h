@@ -47,6 +47,8 @@ enum near__waiter_word {
 	NEAR__WOKEN = 4,  /* for good */
 };
 
+struct near__order;
+
 struct near__bucket {
 	struct near_lock lock __attribute__((aligned(NEAR__CACHE_LINE)));
 	struct near__waiter *first, *last;
@@ -65,6 +67,8 @@ struct near__lot {
 			/* near__owner of the thread that forked: in the parent, and here. */
 			uint32_t owner_before, owner_after;
 			struct near_thr_region alone, *region;
+			struct near__order *order; /* of the checker, once used */
+			uint32_t order_said;
 		};
 		char room[1024]; /* for later fields */
 	};

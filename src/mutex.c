@@ -11,7 +11,7 @@
 #define PAUSES 16
 #define YIELDS 7
 
-bool near__mutex_try_lock_slow(struct near_mutex *m)
+static bool take_if_free(struct near_mutex *m)
 {
 	uint32_t me = near__owner_now(), seen = look(m);
 
@@ -20,6 +20,15 @@ bool near__mutex_try_lock_slow(struct near_mutex *m)
 			return true;
 	check_alive(seen);
 	return false;
+}
+
+bool near__mutex_try_lock_slow(struct near_mutex *m)
+{
+	bool taken = take_if_free(m);
+
+	if (taken)
+		near__order_locked(m, NEAR__SITE);
+	return taken;
 }
 
 /* Of one that is held: by whom must it not be, if this thread is to wait for it? */
@@ -38,14 +47,14 @@ static bool take_after_spinning(struct near_mutex *m)
 {
 	for (int i = 0; i < PAUSES; i++)
 		near__pause();
-	return near__mutex_try_lock_slow(m);
+	return take_if_free(m);
 }
 
 static bool take_after_yielding(struct near_mutex *m)
 {
 	for (int i = 0; i < YIELDS; i++) {
 		syscall(SYS_sched_yield);
-		if (near__mutex_try_lock_slow(m))
+		if (take_if_free(m))
 			return true;
 	}
 	return false;
@@ -115,14 +124,10 @@ static int take_after_parking(struct near_mutex *m, struct near__waiter *w, bool
 	}
 }
 
-static int lock_slow(struct near_mutex *m, const struct near__limit *l)
+static int wait(struct near_mutex *m, const struct near__limit *l)
 {
 	struct near__waiter w = {.address = m, .space = NEAR__SPACE_MUTEX, .kind = LOCKER};
 
-	/* This may be the thread's first call, and nothing but its name be missing. Otherwise there
-	 * is no look at the word before the pauses. */
-	if (near__owner == NEAR__NO_OWNER && near__mutex_try_lock_slow(m))
-		return 0;
 	if (take_after_spinning(m))
 		return 0;
 	check_owner(owner_of(look(m)));
@@ -131,9 +136,30 @@ static int lock_slow(struct near_mutex *m, const struct near__limit *l)
 	return take_after_yielding(m) ? 0 : take_after_parking(m, &w, false, l);
 }
 
+static int lock_slow(struct near_mutex *m, const struct near__limit *l, const void *site)
+{
+	/* This may be the thread's first call, and nothing but its name be missing; or it is
+	 * checked. Otherwise there is no look at the word before the pauses. */
+	bool nameless = near__owner == NEAR__NO_OWNER;
+	int r = 0;
+
+	near__order_before_lock(m, site);
+	if (!nameless || !take_if_free(m))
+		r = wait(m, l);
+	if (!r)
+		near__order_locked(m, site);
+	return r;
+}
+
 void near__mutex_lock_slow(struct near_mutex *m)
 {
-	lock_slow(m, &NEAR__NO_LIMIT);
+	lock_slow(m, &NEAR__NO_LIMIT, NEAR__SITE);
+}
+
+void near__mutex_lock_at(struct near_mutex *m, const void *site)
+{
+	if (!near__mutex_fast(m))
+		lock_slow(m, &NEAR__NO_LIMIT, site);
 }
 
 int near_mutex_lock_until(struct near_mutex *m, int clock, const struct timespec *deadline,
@@ -144,7 +170,7 @@ int near_mutex_lock_until(struct near_mutex *m, int clock, const struct timespec
 
 	if (r || near__mutex_fast(m))
 		return r;
-	return lock_slow(m, &l);
+	return lock_slow(m, &l, NEAR__SITE);
 }
 
 void near__mutex_lock_woken(struct near_mutex *m, struct near__waiter *w)
@@ -174,7 +200,7 @@ static void announce_awaiter(struct near_mutex *m)
 /* This thread holds the mutex while it enters the queue, so an unlock that comes later finds it
  * there; and while it leaves the queue for good. */
 static int await(struct near_mutex *m, bool (*condition)(void *), void *arg,
-		 const struct near__limit *l)
+		 const struct near__limit *l, const void *site)
 {
 	struct near__waiter w = {
 		.address = m,
@@ -196,12 +222,21 @@ static int await(struct near_mutex *m, bool (*condition)(void *), void *arg,
 		near__lot_append(b, &w);
 		near__lot_unlock(b);
 		near_mutex_unlock(m);
+		near__order_before_lock(m, site);
 		r = near__lot_sleep(&w, l);
-		if (!r)
-			return 0; /* handed the mutex, by one who found the condition true */
-		near_mutex_lock(m);
+		if (!r) { /* handed the mutex, by one who found the condition true */
+			near__order_locked(m, site);
+			return 0;
+		}
+		near__mutex_lock_at(m, site);
 	}
 	return 0;
+}
+
+static void check_mine(const struct near_mutex *m)
+{
+	if (!near_mutex_is_mine(m))
+		near__die("near_mutex_await: this thread does not hold the mutex");
 }
 
 int near_mutex_await_until(struct near_mutex *m, bool (*condition)(void *arg), void *arg, int clock,
@@ -210,12 +245,12 @@ int near_mutex_await_until(struct near_mutex *m, bool (*condition)(void *arg), v
 	struct near__limit l;
 	int r = near__limit_set(&l, clock, deadline, cancel);
 
-	if (!near_mutex_is_mine(m))
-		near__die("near_mutex_await: this thread does not hold the mutex");
-	return r ? r : await(m, condition, arg, &l);
+	check_mine(m);
+	return r ? r : await(m, condition, arg, &l, NEAR__SITE);
 }
 
 void near_mutex_await(struct near_mutex *m, bool (*condition)(void *arg), void *arg)
 {
-	near_mutex_await_until(m, condition, arg, CLOCK_MONOTONIC, NULL, NULL);
+	check_mine(m);
+	await(m, condition, arg, &NEAR__NO_LIMIT, NEAR__SITE);
 }

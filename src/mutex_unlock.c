@@ -126,6 +126,7 @@ void near__mutex_unlock_slow(struct near_mutex *m, bool fair)
 		near__die("near_mutex_unlock: the mutex is not held");
 	if (!near__owner_is_me(owner_of(seen)))
 		near__die("near_mutex_unlock: another thread holds the mutex");
+	near__order_unlocked(m);
 	do {
 		if (must_look_into_queue(flags_of(seen), fair)) {
 			unlock_by_queue(m, fair);
@@ -152,4 +153,5 @@ void near_mutex_destroy(struct near_mutex *m)
 	check_alive(seen);
 	if (in_use)
 		near__die("near_mutex_destroy: the mutex is held, or waited for");
+	near__order_forget(m);
 }

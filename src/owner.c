@@ -8,26 +8,30 @@
 #include <unistd.h>
 
 #include "lot.h"
+#include "order.h"
 
-static uint32_t ask(void)
+uint32_t near__owner_ask(void)
 {
 	return (uint32_t)syscall(SYS_gettid) << NEAR__OWNER_SHIFT;
 }
 
 uint32_t near__owner_now(void)
 {
-	if (near__owner == NEAR__NO_OWNER)
-		near__owner = ask();
-	return near__owner;
+	if (near__order_is_on())
+		return near__order_self->owner;
+	/* Inside of the decision of what this process does nothing is kept. */
+	return near__owner == NEAR__NO_OWNER ? near__owner_ask() : near__owner;
 }
 
 void near__owner_forked(void)
 {
-	if (near__owner == NEAR__NO_OWNER)
+	uint32_t *mine = near__order_self ? &near__order_self->owner : &near__owner;
+
+	if (*mine == NEAR__NO_OWNER)
 		return;
-	near__lot.owner_before = near__owner;
-	near__owner = ask();
-	near__lot.owner_after = near__owner;
+	near__lot.owner_before = *mine;
+	*mine = near__owner_ask();
+	near__lot.owner_after = *mine;
 }
 
 bool near__owner_is_me(uint32_t owner)

@@ -10,8 +10,11 @@
 
 #define NEAR__OWNER_SHIFT 10
 
-/* near__owner, asked for if need be. */
+/* This thread's number as it stands in words: near__owner, or the checker's note (order.h). */
 uint32_t near__owner_now(void);
+
+/* The same, from the kernel. */
+uint32_t near__owner_ask(void);
 
 /* In the child of a fork. */
 void near__owner_forked(void);

@@ -5,6 +5,7 @@
  * C has no word for it, and clang refuses to change a binding afterwards: hence assembly. */
 #include "internal.h"
 #include "lot.h"
+#include "order.h"
 #include "owner.h"
 
 /* Room for later fields, so that copies of different versions of the library can share it. */
@@ -49,5 +50,9 @@ __asm__(".pushsection .bss.near, \"aw\", %nobits\n"
 	".type near__owner, %gnu_unique_object\n"
 	".size near__owner, 4\n"
 	"near__owner: .4byte 8\n"
+	".balign " TEXT(__SIZEOF_POINTER__) "\n"
+	".type near__order_self, %gnu_unique_object\n"
+	".size near__order_self, " TEXT(__SIZEOF_POINTER__) "\n"
+	"near__order_self: " POINTER "0\n"
 	".popsection\n");
 /* clang-format on */

@@ -47,41 +47,48 @@ static void each_text_has_its_settings_and_warnings(void **state)
 {
 	static const struct {
 		const char *text;
-		struct near__conf conf; /* rseq_off, fence_off, slot */
+		struct near__conf conf; /* rseq_off, fence_off, slot, lock_check */
 		const char *said;
 	} table[] = {
-		{NULL, {0, 0, 0}, ""},
-		{"", {0, 0, 0}, ""},
-		{"rseq:on", {0, 0, 0}, ""},
-		{"rseq:off", {1, 0, 0}, ""},
-		{"fence:on", {0, 0, 0}, ""},
-		{"fence:off", {0, 1, 0}, ""},
-		{"slot:auto", {0, 0, NEAR__SLOT_AUTO}, ""},
-		{"slot:cpu", {0, 0, NEAR__SLOT_BY_CPU}, ""},
-		{"slot:cid", {0, 0, NEAR__SLOT_BY_CID}, ""},
-		{"rseq:off,fence:off,slot:cid", {1, 1, NEAR__SLOT_BY_CID}, ""},
-		{"slot:cpu,slot:auto,rseq:off,rseq:on", {0, 0, NEAR__SLOT_AUTO}, ""},
-		{",,rseq:off,,,slot:cpu,,", {1, 0, NEAR__SLOT_BY_CPU}, ""},
-		{",", {0, 0, 0}, ""},
-		{"speed:fast", {0, 0, 0}, "unknown key speed:fast;"},
-		{"speed:fast,rseq:off", {1, 0, 0}, "unknown key speed:fast;"},
-		{"rseq:off,speed", {1, 0, 0}, "unknown key speed;"},
-		{"rseq", {0, 0, 0}, "bad value rseq;"},
-		{"rseq:", {0, 0, 0}, "bad value rseq:;"},
-		{"rseq:of", {0, 0, 0}, "bad value rseq:of;"},
-		{"rseq:offf", {0, 0, 0}, "bad value rseq:offf;"},
-		{"rseq:OFF", {0, 0, 0}, "bad value rseq:OFF;"},
-		{"rseq:off ", {0, 0, 0}, "bad value rseq:off ;"},
-		{"rseq=off", {0, 0, 0}, "unknown key rseq=off;"},
-		{"rseq:off:on", {0, 0, 0}, "bad value rseq:off:on;"},
-		{"rseq:cpu,slot:off", {0, 0, 0}, "bad value rseq:cpu;bad value slot:off;"},
-		{"rse:off", {0, 0, 0}, "unknown key rse:off;"},
-		{"rseqq:off", {0, 0, 0}, "unknown key rseqq:off;"},
-		{" rseq:off", {0, 0, 0}, "unknown key  rseq:off;"},
-		{":off", {0, 0, 0}, "unknown key :off;"},
-		{":", {0, 0, 0}, "unknown key :;"},
-		{"slot:cpu;rseq:off", {0, 0, 0}, "bad value slot:cpu;rseq:off;"},
-		{"\xff\xfe,fence:off", {0, 1, 0}, "unknown key \xff\xfe;"},
+		{NULL, {0, 0, 0, 0}, ""},
+		{"", {0, 0, 0, 0}, ""},
+		{"rseq:on", {0, 0, 0, 0}, ""},
+		{"rseq:off", {1, 0, 0, 0}, ""},
+		{"fence:on", {0, 0, 0, 0}, ""},
+		{"fence:off", {0, 1, 0, 0}, ""},
+		{"slot:auto", {0, 0, NEAR__SLOT_AUTO, 0}, ""},
+		{"slot:cpu", {0, 0, NEAR__SLOT_BY_CPU, 0}, ""},
+		{"slot:cid", {0, 0, NEAR__SLOT_BY_CID, 0}, ""},
+		{"rseq:off,fence:off,slot:cid", {1, 1, NEAR__SLOT_BY_CID, 0}, ""},
+		{"slot:cpu,slot:auto,rseq:off,rseq:on", {0, 0, NEAR__SLOT_AUTO, 0}, ""},
+		{",,rseq:off,,,slot:cpu,,", {1, 0, NEAR__SLOT_BY_CPU, 0}, ""},
+		{",", {0, 0, 0, 0}, ""},
+		{"speed:fast", {0, 0, 0, 0}, "unknown key speed:fast;"},
+		{"speed:fast,rseq:off", {1, 0, 0, 0}, "unknown key speed:fast;"},
+		{"rseq:off,speed", {1, 0, 0, 0}, "unknown key speed;"},
+		{"rseq", {0, 0, 0, 0}, "bad value rseq;"},
+		{"rseq:", {0, 0, 0, 0}, "bad value rseq:;"},
+		{"rseq:of", {0, 0, 0, 0}, "bad value rseq:of;"},
+		{"rseq:offf", {0, 0, 0, 0}, "bad value rseq:offf;"},
+		{"rseq:OFF", {0, 0, 0, 0}, "bad value rseq:OFF;"},
+		{"rseq:off ", {0, 0, 0, 0}, "bad value rseq:off ;"},
+		{"rseq=off", {0, 0, 0, 0}, "unknown key rseq=off;"},
+		{"rseq:off:on", {0, 0, 0, 0}, "bad value rseq:off:on;"},
+		{"rseq:cpu,slot:off", {0, 0, 0, 0}, "bad value rseq:cpu;bad value slot:off;"},
+		{"rse:off", {0, 0, 0, 0}, "unknown key rse:off;"},
+		{"rseqq:off", {0, 0, 0, 0}, "unknown key rseqq:off;"},
+		{" rseq:off", {0, 0, 0, 0}, "unknown key  rseq:off;"},
+		{":off", {0, 0, 0, 0}, "unknown key :off;"},
+		{":", {0, 0, 0, 0}, "unknown key :;"},
+		{"slot:cpu;rseq:off", {0, 0, 0, 0}, "bad value slot:cpu;rseq:off;"},
+		{"lock_check:0", {0, 0, 0, NEAR__LOCK_CHECK_OFF}, ""},
+		{"lock_check:1", {0, 0, 0, NEAR__LOCK_CHECK_TELLS}, ""},
+		{"lock_check:2,rseq:off", {1, 0, 0, NEAR__LOCK_CHECK_STOPS}, ""},
+		{"lock_check:3", {0, 0, 0, 0}, "bad value lock_check:3;"},
+		{"lock_check:on", {0, 0, 0, 0}, "bad value lock_check:on;"},
+		{"lock_check:", {0, 0, 0, 0}, "bad value lock_check:;"},
+		{"lock_check:1,lock_check", {0, 0, 0, 1}, "bad value lock_check;"},
+		{"\xff\xfe,fence:off", {0, 1, 0, 0}, "unknown key \xff\xfe;"},
 	};
 
 	(void)state;
@@ -91,6 +98,7 @@ static void each_text_has_its_settings_and_warnings(void **state)
 		assert_int_equal(conf.rseq_off, table[i].conf.rseq_off);
 		assert_int_equal(conf.fence_off, table[i].conf.fence_off);
 		assert_int_equal(conf.slot, table[i].conf.slot);
+		assert_int_equal(conf.lock_check, table[i].conf.lock_check);
 		assert_string_equal(warned.said, table[i].said);
 	}
 }
@@ -98,12 +106,17 @@ static void each_text_has_its_settings_and_warnings(void **state)
 /* A second parser, made differently: whole items are looked up. */
 static int expect_item(const char *item, struct near__conf *conf)
 {
-	static const char *const items[] = {"rseq:on",   "rseq:off", "fence:on", "fence:off",
-					    "slot:auto", "slot:cpu", "slot:cid"};
-	int *const fields[] = {&conf->rseq_off, &conf->rseq_off, &conf->fence_off, &conf->fence_off,
-			       &conf->slot,     &conf->slot,     &conf->slot};
+	static const char *const items[] = {
+		"rseq:on",  "rseq:off", "fence:on",     "fence:off",    "slot:auto",
+		"slot:cpu", "slot:cid", "lock_check:0", "lock_check:1", "lock_check:2",
+	};
+	int *const fields[] = {
+		&conf->rseq_off,   &conf->rseq_off,   &conf->fence_off, &conf->fence_off,
+		&conf->slot,       &conf->slot,       &conf->slot,      &conf->lock_check,
+		&conf->lock_check, &conf->lock_check,
+	};
 	static const int values[] = {
-		0, 1, 0, 1, NEAR__SLOT_AUTO, NEAR__SLOT_BY_CPU, NEAR__SLOT_BY_CID};
+		0, 1, 0, 1, NEAR__SLOT_AUTO, NEAR__SLOT_BY_CPU, NEAR__SLOT_BY_CID, 0, 1, 2};
 
 	for (size_t i = 0; i < LENGTH(items); i++) {
 		if (strcmp(item, items[i]) == 0) {
@@ -116,7 +129,7 @@ static int expect_item(const char *item, struct near__conf *conf)
 
 static void check_against_the_second_parser(const char *text)
 {
-	struct near__conf expected = {0, 0, 0}, conf = parse(text);
+	struct near__conf expected = {0, 0, 0, 0}, conf = parse(text);
 	char copy[256], *rest = copy, *item;
 	int warnings = 0;
 
@@ -127,13 +140,15 @@ static void check_against_the_second_parser(const char *text)
 	assert_int_equal(conf.rseq_off, expected.rseq_off);
 	assert_int_equal(conf.fence_off, expected.fence_off);
 	assert_int_equal(conf.slot, expected.slot);
+	assert_int_equal(conf.lock_check, expected.lock_check);
 	assert_int_equal(warned.count, warnings);
 }
 
 static void append_piece(char *text, uint64_t *seed)
 {
-	static const char *const pieces[] = {"rseq", "fence", "slot", ":",   ":",    ",", ",",
-					     "on",   "off",   "cpu",  "cid", "auto", "x", " "};
+	static const char *const pieces[] = {"rseq", "fence", "slot",       ":",   ":",   ",",
+					     ",",    "on",    "off",        "cpu", "cid", "auto",
+					     "x",    " ",     "lock_check", "1",   "2"};
 	size_t used = strlen(text);
 
 	if (unit_random(seed) % 8) {
@@ -192,8 +207,8 @@ static void ask_from_threads(void *conf)
 
 static void each_warning_is_printed_once(void **state)
 {
-	static const char keys[] =
-		"' ignored (keys: rseq:on|off, slot:auto|cpu|cid, fence:on|off)\n";
+	static const char keys[] = "' ignored (keys: rseq:on|off, slot:auto|cpu|cid, fence:on|off, "
+				   "lock_check:0|1|2)\n";
 	char expected[1024], text[4096];
 
 	(void)state;

@@ -206,6 +206,35 @@ static void locks_of_all_copies_meet(void **state)
 	unit_in_child(lock_and_park, NULL);
 }
 
+/* The first copy takes one mutex before the other, the last one the other before the first. */
+static void lock_in_a_circle(void *unused)
+{
+	static struct near_mutex m[2];
+
+	(void)unused;
+	setenv("NEAR_CONF", "lock_check:1", 1);
+	open_plugins();
+	for (unsigned i = 0; i < 2; i++) {
+		const struct plugin *copy = opened.copies[i ? PLUGINS : 0];
+
+		copy->lock(&m[i]);
+		opened.copies[1]->lock(&m[!i]);
+		opened.copies[PLUGINS - 1]->unlock(&m[i]);
+		copy->unlock(&m[!i]);
+	}
+}
+
+static void the_order_of_locks_is_that_of_all_copies(void **state)
+{
+	char told[4096];
+
+	(void)state;
+	assert_int_equal(unit_capture(lock_in_a_circle, NULL, told, sizeof(told), NULL), 0);
+	assert_non_null(strstr(told, "lock order: 2 locks are taken in a circle"));
+	assert_non_null(strstr(told, "addr2line -e " INSTANCE_A " 0x"));
+	assert_non_null(strstr(told, "addr2line -e " INSTANCE_B " 0x"));
+}
+
 /* ---- unloading ---- */
 
 static sem_t used, closed;
@@ -260,6 +289,7 @@ int main(void)
 		cmocka_unit_test(a_process_has_one_of_each),
 		cmocka_unit_test(objects_of_one_copy_serve_all),
 		cmocka_unit_test(locks_of_all_copies_meet),
+		cmocka_unit_test(the_order_of_locks_is_that_of_all_copies),
 		cmocka_unit_test(code_with_sequences_stays_loaded),
 	};
 

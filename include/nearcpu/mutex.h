@@ -14,7 +14,8 @@
  *            unlock. near_mutex_unlock_fair hands it over at once.
  * Misuse:    unlock by a thread that does not hold the mutex, lock by the one that does, use after
  *            destroy stop the program with one line on standard error; so does, in a forked child,
- *            waiting for a mutex whose holder did not come along.
+ *            waiting for a mutex whose holder did not come along. NEAR_CONF=lock_check:1 tells of
+ *            mutexes that are taken in a circle, near_mutex(3).
  * Fork:      who holds a mutex over a fork unlocks it in the child as in the parent.
  * Limits:    not recursive, not between processes.
  * Fallback:  needs no rseq; the same code everywhere.

@@ -73,6 +73,7 @@ static void *owner(void)
 static void lock(struct near_mutex *m)
 {
 	near_mutex_lock(m);
+	__asm__ volatile("" ::: "memory"); /* no tail call: the checker is to find this place */
 }
 
 static void unlock(struct near_mutex *m)

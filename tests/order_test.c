@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+/* The checker of lock order: what it tells, down to the functions that took the locks. */
+#define _GNU_SOURCE
+#include "orders.h"
+
+#include <link.h>
+
+#define MODULE_MAX 256
+
+static struct near_cond more;
+
+/* ---- who takes what: each function has a page of its own ---- */
+
+#define PAGE ((uintptr_t)4096)
+#define ON_ITS_PAGE __attribute__((noinline, aligned(4096), section("order_pages")))
+
+ON_ITS_PAGE static void take_1(struct near_mutex *m)
+{
+	near_mutex_lock(m);
+	__asm__ volatile("" ::: "memory"); /* no tail call: it would leave no place here */
+}
+
+ON_ITS_PAGE static void take_2(struct near_mutex *m)
+{
+	near_mutex_lock(m);
+	__asm__ volatile("" ::: "memory");
+}
+
+ON_ITS_PAGE static void take_3(struct near_mutex *m)
+{
+	struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 100000);
+
+	CHECK(near_mutex_lock_until(m, CLOCK_MONOTONIC, &soon, NULL) == 0);
+}
+
+ON_ITS_PAGE static void take_4(struct near_mutex *m)
+{
+	near_mutex_lock(m);
+	__asm__ volatile("" ::: "memory");
+}
+
+static void (*const takes[])(struct near_mutex *) = {NULL, take_1, take_2, take_3, take_4};
+
+static int first_base(struct dl_phdr_info *info, size_t size, void *base)
+{
+	(void)size;
+	*(uintptr_t *)base = info->dlpi_addr;
+	return 1;
+}
+
+/* The number of the function whose place the next "addr2line" names, which must be in this
+ * program. */
+static unsigned next_taker(const char **at)
+{
+	char program[MODULE_MAX], module[MODULE_MAX];
+	ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+	unsigned long offset;
+	uintptr_t base;
+
+	*at = strstr(*at, "addr2line -e ");
+	assert_non_null(*at);
+	assert_true(n > 0);
+	program[n] = '\0';
+	assert_int_equal(sscanf(*at, "addr2line -e %255s 0x%lx", module, &offset), 2);
+	assert_string_equal(module, program);
+	dl_iterate_phdr(first_base, &base);
+	*at += strlen("addr2line");
+	for (unsigned i = 1; i < LENGTH(takes); i++)
+		if (((base + offset) & ~(PAGE - 1)) == (uintptr_t)takes[i])
+			return i;
+	return 0;
+}
+
+/* ---- scenes ---- */
+
+static void circle_of_two(void)
+{
+	take_1(&a);
+	take_2(&b);
+	near_mutex_unlock(&a);
+	near_mutex_unlock(&b);
+	take_3(&b);
+	take_4(&a);
+	near_mutex_unlock(&b);
+	near_mutex_unlock(&a);
+	by_thread(&b, &a);
+	by_thread(&a, &b);
+}
+
+static void a_circle_of_two_is_told_once_with_its_places(void **state)
+{
+	static const unsigned takers[] = {3, 4, 1, 2};
+	char line[256];
+	const char *at = told;
+
+	(void)state;
+	tells(circle_of_two, 1);
+	assert_int_equal(count("nearcpu: lock order: 2 locks"), 1);
+	snprintf(line, sizeof(line), "holds lock %p and wants %p\n", (void *)&b, (void *)&a);
+	assert_int_equal(count(line), 1);
+	snprintf(line, sizeof(line), "held lock %p and wanted %p\n", (void *)&a, (void *)&b);
+	assert_int_equal(count(line), 1);
+	for (unsigned i = 0; i < LENGTH(takers); i++)
+		assert_int_equal(next_taker(&at), takers[i]);
+	assert_null(strstr(at, "addr2line"));
+}
+
+static void circle_of_three(void)
+{
+	by_thread(&a, &b);
+	by_thread(&b, &c);
+	by_thread(&a, &c);
+	by_thread(&c, &a);
+	by_thread(&c, &a);
+}
+
+static void circle_behind_circle(void)
+{
+	by_thread(&a, &b);
+	by_thread(&b, &a);
+	/* Not told again by way of what was told. */
+	by_thread(&a, &c);
+	by_thread(&c, &b);
+	by_thread(&b, &c);
+}
+
+static void circles_of_three_threads(void **state)
+{
+	(void)state;
+	/* a, c, a is the shortest. */
+	tells(circle_of_three, 1);
+	assert_int_equal(count("2 locks"), 1);
+	tells(circle_behind_circle, 2);
+}
+
+static void long_circle(void)
+{
+	static struct near_mutex ring[NEAR__ORDER_STEPS + 4];
+
+	for (unsigned i = 0; i < LENGTH(ring); i++)
+		in_order(&ring[i], &ring[(i + 1) % LENGTH(ring)]);
+}
+
+static void of_a_long_circle_the_first_steps_are_told(void **state)
+{
+	char line[64];
+
+	(void)state;
+	tells(long_circle, 1);
+	snprintf(line, sizeof(line), "%u locks", NEAR__ORDER_STEPS + 4);
+	assert_int_equal(count(line), 1);
+	assert_int_equal(count("nearcpu:   thread "), NEAR__ORDER_STEPS);
+	assert_int_equal(count("nearcpu:   and so on\n"), 1);
+}
+
+static void *in_one_order(void *unused)
+{
+	unsigned n = unit_scale(2000);
+
+	(void)unused;
+	while (n--) {
+		near_mutex_lock(&a);
+		in_order(&b, &c);
+		near_mutex_unlock(&a);
+		in_order(&a, &c);
+		in_order(&b, &c);
+		near_mutex_lock(&c);
+		near_mutex_unlock_fair(&c);
+	}
+	return NULL;
+}
+
+static void one_order(void)
+{
+	char none[4];
+
+	unit_run(in_one_order, none, 1, 4);
+}
+
+static void trying(void)
+{
+	near_mutex_lock(&a);
+	CHECK(near_mutex_try_lock(&b));
+	near_mutex_unlock(&b);
+	near_mutex_unlock(&a);
+	in_order(&b, &a);
+}
+
+static void trying_first(void)
+{
+	CHECK(near_mutex_try_lock(&a));
+	near_mutex_lock(&b);
+	near_mutex_unlock(&a);
+	near_mutex_unlock(&b);
+	in_order(&b, &a);
+}
+
+/* c is held in either case, so that nobody waits for ever: told nevertheless. */
+static void behind_a_gate(void)
+{
+	near_mutex_lock(&c);
+	in_order(&a, &b);
+	near_mutex_unlock(&c);
+	near_mutex_lock(&c);
+	in_order(&b, &a);
+	near_mutex_unlock(&c);
+}
+
+static void what_counts_as_an_order(void **state)
+{
+	(void)state;
+	tells(one_order, 0);
+	tells(trying, 0);
+	tells(trying_first, 1);
+	tells(behind_a_gate, 1);
+}
+
+static bool is_set(void *flag)
+{
+	return *(bool *)flag;
+}
+
+static void *set_and_signal(void *flag)
+{
+	near_mutex_lock(&a);
+	*(bool *)flag = true;
+	near_cond_broadcast(&more);
+	near_mutex_unlock(&a);
+	return NULL;
+}
+
+/* b is taken after a, and a after b when the wait is over. */
+static void awaiting(void)
+{
+	bool flag = false;
+	pthread_t t;
+
+	near_mutex_lock(&a);
+	near_mutex_lock(&b);
+	t = unit_start(set_and_signal, &flag);
+	near_mutex_await(&a, is_set, &flag);
+	near_mutex_unlock(&a);
+	near_mutex_unlock(&b);
+	unit_join(t);
+}
+
+static void waiting_for_signals(void)
+{
+	struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 10);
+	bool flag = false;
+	pthread_t t;
+
+	near_mutex_lock(&a);
+	/* What a wait lets go of it does not hold: nothing to tell. */
+	CHECK(near_cond_wait_until(&more, &a, CLOCK_MONOTONIC, &soon, NULL) == -ETIMEDOUT);
+	near_mutex_lock(&b);
+	t = unit_start(set_and_signal, &flag);
+	while (!flag)
+		near_cond_wait(&more, &a);
+	near_mutex_unlock(&b);
+	near_mutex_unlock(&a);
+	unit_join(t);
+}
+
+static void a_wait_takes_the_mutex_again(void **state)
+{
+	(void)state;
+	tells(awaiting, 1);
+	tells(waiting_for_signals, 1);
+}
+
+static void destroy_both(void)
+{
+	near_mutex_destroy(&a);
+	near_mutex_destroy(&b);
+	memset(&a, 0, sizeof(a));
+	memset(&b, 0, sizeof(b));
+}
+
+/* More locks come and go than there is room for; what is there is not forgotten with them. */
+static void reuse(void)
+{
+	unsigned n = unit_scale(3 * NEAR__ORDER_NODES);
+	struct near_mutex stays[2] = {{0}, {0}};
+
+	in_order(&stays[0], &stays[1]);
+	while (n--) {
+		in_order(n % 2 ? &a : &b, n % 2 ? &b : &a);
+		destroy_both();
+	}
+	in_order(&stays[1], &stays[0]);
+}
+
+static void destroyed_mutexes_are_forgotten(void **state)
+{
+	(void)state;
+	tells(reuse, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_circle_of_two_is_told_once_with_its_places),
+		cmocka_unit_test(circles_of_three_threads),
+		cmocka_unit_test(of_a_long_circle_the_first_steps_are_told),
+		cmocka_unit_test(what_counts_as_an_order),
+		cmocka_unit_test(a_wait_takes_the_mutex_again),
+		cmocka_unit_test(destroyed_mutexes_are_forgotten),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
