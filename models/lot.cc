@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/* One wait in the parking lot (src/lot.c, src/cancel.c) with C11's orderings: thread 0 waits, with
+ * a deadline and a token; thread 1 unparks it if it finds it, thread 2 sets the token.
+ *
+ * Checked: the waiter sees what was written before the unpark, or the set, that ended its wait, and
+ * whoever sees the token set sees it, too; nobody touches the waiter once its frame is gone (a
+ * plain variable, which whoever touches the waiter reads); who was unparked does not report
+ * anything else. That no wake-up is lost is for park.pml: here a sleep may end at any time.
+ *
+ * POKE_RELEASED pokes with release, which is more than is needed. The broken variants:
+ *   WAKE_RELAXED     the last access of who wakes does not release
+ *   LOOK_RELAXED     the waiter looks at its word without acquire
+ *   SET_RELAXED      the token is set without release
+ *   IS_SET_RELAXED   and looked at without acquire
+ *   LEAVE_UNASKED    a waiter leaves without a look at whether it was taken
+ *   LEAVE_UNWOKEN    a waiter that was taken returns before it is woken
+ *   STAY_ON_LIST     a waiter returns and is still on the token's list
+ *   POKE_UNLOCKED    whoever sets the token lets go of the lock before it pokes
+ */
+#include "rseq.h"
+
+enum { ASLEEP = 1, POKED = 2, WOKEN = 4 };
+enum { NONE, TIMED_OUT, CANCELED };
+enum { WAITER, WAKER, CANCELLER, ROLES };
+
+struct lot_model : rl::test_suite<lot_model, ROLES> {
+	rl::mutex bucket, list; /* the locks of the waiter's bucket, and of the token's */
+	rl::atomic<int> word, is_set;
+	rl::var<int> queued, token, listed, frame; /* plain memory */
+	rl::var<int> told_by_waker, told_by_canceller;
+
+	void before()
+	{
+		word($).store(0, relaxed);
+		is_set($).store(0, relaxed);
+		queued($) = listed($) = token($) = frame($) = 0;
+		told_by_waker($) = told_by_canceller($) = 0;
+	}
+
+	/* near__cancel_join */
+	bool join_token()
+	{
+		bool set = is_set($).load(on("IS_SET_RELAXED") ? relaxed : acquire);
+
+		if (set)
+			return false;
+		list.lock($);
+		set = is_set($).load(relaxed);
+		if (!set)
+			listed($) = 1;
+		list.unlock($);
+		return !set;
+	}
+
+	void leave_token()
+	{
+		if (on("STAY_ON_LIST"))
+			return;
+		list.lock($);
+		listed($) = 0;
+		list.unlock($);
+	}
+
+	/* The kernel may send a sleeper back for any reason, or for its deadline. */
+	int doze(int seen)
+	{
+		if (!word($).compare_exchange_strong(seen, seen | ASLEEP, relaxed, relaxed))
+			return NONE;
+		rl::yield(1, $);
+		word($).fetch_and(~ASLEEP, relaxed);
+		return rl::rand(2) ? TIMED_OUT : NONE;
+	}
+
+	int look()
+	{
+		return word($).load(on("LOOK_RELAXED") ? relaxed : acquire);
+	}
+
+	/* False: a waker was first. */
+	bool leave()
+	{
+		bool was;
+
+		bucket.lock($);
+		was = queued($);
+		queued($) = 0;
+		bucket.unlock($);
+		while (!was && !(look() & WOKEN) && !on("LEAVE_UNWOKEN"))
+			rl::yield(1, $);
+		return was || on("LEAVE_UNASKED");
+	}
+
+	/* near__lot_sleep */
+	int sleep()
+	{
+		int r = join_token() ? NONE : CANCELED, seen;
+
+		while (!((seen = look()) & WOKEN) && !r)
+			r = seen & POKED ? CANCELED : doze(seen);
+		leave_token();
+		return r && !(seen & WOKEN) && leave() ? r : NONE;
+	}
+
+	void wait()
+	{
+		int r;
+
+		bucket.lock($);
+		queued($) = 1;
+		bucket.unlock($);
+		r = sleep();
+		if (r == NONE) {
+			RL_ASSERT(token($) == 7);
+			RL_ASSERT(told_by_waker($) == 1);
+		} else {
+			RL_ASSERT(token($) == 0);
+		}
+		if (r == CANCELED)
+			RL_ASSERT(told_by_canceller($) == 1);
+		frame($) = 1;
+	}
+
+	/* near_unpark_with, near__lot_wake */
+	void unpark()
+	{
+		bool taken;
+
+		told_by_waker($) = 1;
+		bucket.lock($);
+		taken = queued($);
+		if (taken) {
+			queued($) = 0;
+			token($) = 7;
+		}
+		bucket.unlock($);
+		if (!taken)
+			return;
+		RL_ASSERT(frame($) == 0);
+		word($).fetch_or(WOKEN, on("WAKE_RELAXED") ? relaxed : release);
+	}
+
+	void poke()
+	{
+		RL_ASSERT(frame($) == 0);
+		word($).fetch_or(POKED, on("POKE_RELEASED") ? release : relaxed);
+	}
+
+	/* near_cancel_set */
+	void set()
+	{
+		bool found;
+
+		told_by_canceller($) = 1;
+		list.lock($);
+		is_set($).store(1, on("SET_RELAXED") ? relaxed : release);
+		found = listed($);
+		listed($) = 0;
+		if (found && !on("POKE_UNLOCKED"))
+			poke();
+		list.unlock($);
+		if (found && on("POKE_UNLOCKED"))
+			poke();
+	}
+
+	void thread(unsigned index)
+	{
+		if (index == WAITER) {
+			wait();
+		} else if (index == WAKER) {
+			unpark();
+			if (is_set($).load(on("IS_SET_RELAXED") ? relaxed : acquire))
+				RL_ASSERT(told_by_canceller($) == 1);
+		} else {
+			set();
+		}
+	}
+};
+
+int main(int, char **argv)
+{
+	arguments = argv;
+	run<lot_model>();
+	return 0;
+}

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/* near_sem (src/sem.c; with -DSEM) and near_once (src/once.c; without) with C11's orderings: their
+ * words, and the queue in the parking lot, of which only is left who stands in it.
+ *
+ * The semaphore has one unit, and each thread adds to a plain number between wait and post. Of
+ * three that call once, the function of the first fails with -DFAILS. Checked: nobody races for the
+ * number, all units come back, the function is not called twice at a time nor after it succeeded,
+ * and all see what it wrote. A sleeper that nobody wakes is a livelock.
+ *
+ * The broken variants:
+ *   RELEASE_RELAXED  the change that adds a unit, or says that it is done, does not release
+ *   ACQUIRE_RELAXED  nor does who finds that acquire
+ *   WAKE_RELAXED     the last access of who wakes does not release: only the semaphore's sleepers
+ *                    rely on it, the others look at the word again
+ *   ENTER_UNASKED    a waiter enters the queue without another look at the word
+ *   GIVE_EARLY       a post looks into the queue, and adds its unit after it let go of the lock
+ *   TAKE_FIRST       who is done takes the others out of the queue before it changes the word
+ */
+#include "rseq.h"
+
+enum { THREADS = 3 };
+
+struct lot {
+	rl::mutex lock;
+	rl::var<int> queued[THREADS];
+	rl::atomic<int> woken[THREADS];
+
+	void before()
+	{
+		for (int i = 0; i < THREADS; i++) {
+			queued[i]($) = 0;
+			woken[i]($).store(0, relaxed);
+		}
+	}
+
+	void enter()
+	{
+		queued[rl::thread_index()]($) = 1;
+		woken[rl::thread_index()]($).store(0, relaxed);
+	}
+
+	void sleep()
+	{
+		while (!woken[rl::thread_index()]($).load(acquire))
+			rl::yield(1, $);
+	}
+
+	void wake(int i)
+	{
+		woken[i]($).store(1, on("WAKE_RELAXED") ? relaxed : release);
+	}
+
+	/* Under the lock: -1 if there is nobody. */
+	int take()
+	{
+		for (int i = 0; i < THREADS; i++) {
+			if (!queued[i]($))
+				continue;
+			queued[i]($) = 0;
+			return i;
+		}
+		return -1;
+	}
+
+	/* All, whom the caller of the lock wakes without it. */
+	void wake_all()
+	{
+		bool taken[THREADS] = {};
+
+		lock.lock($);
+		for (int i = take(); i >= 0; i = take())
+			taken[i] = true;
+		lock.unlock($);
+		for (int i = 0; i < THREADS; i++)
+			if (taken[i])
+				wake(i);
+	}
+};
+
+struct sem_model : rl::test_suite<sem_model, THREADS> {
+	enum { SLEEPERS = 1, UNIT = 2 };
+	rl::atomic<int> word;
+	rl::var<int> number;
+	lot queue;
+
+	void before()
+	{
+		queue.before();
+		word($).store(UNIT, relaxed);
+		number($) = 0;
+	}
+
+	bool try_wait()
+	{
+		int seen = word($).load(relaxed);
+
+		while (seen >= UNIT)
+			if (word($).compare_exchange_weak(seen, seen - UNIT,
+							  on("ACQUIRE_RELAXED") ? relaxed : acquire,
+							  relaxed))
+				return true;
+		return false;
+	}
+
+	bool announce()
+	{
+		int seen = word($).load(relaxed);
+
+		while (seen < UNIT)
+			if (seen & SLEEPERS ||
+			    word($).compare_exchange_weak(seen, seen | SLEEPERS, relaxed, relaxed))
+				return true;
+		return false;
+	}
+
+	bool enter()
+	{
+		bool still;
+
+		queue.lock.lock($);
+		still = on("ENTER_UNASKED") || word($).load(relaxed) & SLEEPERS;
+		if (still)
+			queue.enter();
+		queue.lock.unlock($);
+		return still;
+	}
+
+	void wait()
+	{
+		while (!try_wait()) {
+			if (announce() && enter()) {
+				queue.sleep();
+				return;
+			}
+		}
+	}
+
+	void add_unit(int seen)
+	{
+		while (!word($).compare_exchange_weak(seen, (seen & ~SLEEPERS) + UNIT,
+						      on("RELEASE_RELAXED") ? relaxed : release,
+						      relaxed))
+			;
+	}
+
+	void give()
+	{
+		int sleeper, seen;
+
+		queue.lock.lock($);
+		sleeper = queue.take();
+		seen = word($).load(relaxed);
+		if (sleeper < 0 && !on("GIVE_EARLY"))
+			add_unit(seen);
+		queue.lock.unlock($);
+		if (sleeper >= 0)
+			queue.wake(sleeper);
+		else if (on("GIVE_EARLY"))
+			add_unit(seen);
+	}
+
+	void post()
+	{
+		int seen = word($).load(relaxed);
+
+		do {
+			if (seen & SLEEPERS) {
+				give();
+				return;
+			}
+		} while (!word($).compare_exchange_weak(
+			seen, seen + UNIT, on("RELEASE_RELAXED") ? relaxed : release, relaxed));
+	}
+
+	void thread(unsigned)
+	{
+		wait();
+		number($) = number($) + 1;
+		post();
+	}
+
+	void after()
+	{
+		RL_ASSERT(number($) == THREADS);
+		RL_ASSERT(word($).load(relaxed) >> 1 == 1);
+	}
+};
+
+struct once_model : rl::test_suite<once_model, THREADS> {
+	enum { DONE = 1, WAITED = 2, OWNER = 4 };
+	rl::atomic<int> word;
+	rl::var<int> result, calls;
+	lot queue;
+
+	void before()
+	{
+		queue.before();
+		word($).store(0, relaxed);
+		result($) = calls($) = 0;
+	}
+
+	/* False: it failed. */
+	bool function()
+	{
+		calls($) = calls($) + 1;
+		if (on("FAILS") && calls($) == 1)
+			return false;
+		RL_ASSERT(result($) == 0);
+		result($) = 1;
+		return true;
+	}
+
+	void end(int next)
+	{
+		if (on("TAKE_FIRST") && word($).load(relaxed) & WAITED)
+			queue.wake_all();
+		if (word($).exchange(next, on("RELEASE_RELAXED") ? acquire : acq_rel) & WAITED &&
+		    !on("TAKE_FIRST"))
+			queue.wake_all();
+	}
+
+	void sleep_until_changed(int seen)
+	{
+		bool still;
+
+		queue.lock.lock($);
+		still = on("ENTER_UNASKED") || word($).load(relaxed) == seen;
+		if (still)
+			queue.enter();
+		queue.lock.unlock($);
+		if (still)
+			queue.sleep();
+	}
+
+	/* True: it is done. False: the function of this thread failed. */
+	bool call(int me)
+	{
+		for (;;) {
+			int seen = word($).load(on("ACQUIRE_RELAXED") ? relaxed : acquire);
+
+			if (seen == DONE)
+				return true;
+			if (!seen) {
+				if (!word($).compare_exchange_strong(seen, me, acquire, relaxed))
+					continue;
+				bool done = function();
+				end(done ? DONE : 0);
+				return done;
+			}
+			if (!(seen & WAITED) &&
+			    !word($).compare_exchange_strong(seen, seen | WAITED, relaxed, relaxed))
+				continue;
+			sleep_until_changed(seen | WAITED);
+		}
+	}
+
+	void thread(unsigned index)
+	{
+		if (call((int)(index + 1) * OWNER))
+			RL_ASSERT(result($) == 1);
+	}
+
+	void after()
+	{
+		RL_ASSERT(calls($) == (on("FAILS") ? 2 : 1));
+	}
+};
+
+int main(int, char **argv)
+{
+	arguments = argv;
+	if (on("SEM"))
+		run<sem_model>();
+	else
+		run<once_model>();
+	return 0;
+}
