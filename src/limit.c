@@ -30,6 +30,11 @@
  * after the machine woke up. */
 #define BOOTTIME_LOOKS NS_PER_S
 
+bool near__is_time(const struct timespec *t)
+{
+	return t->tv_nsec >= 0 && t->tv_nsec < NS_PER_S;
+}
+
 int64_t near__ns_of(const struct timespec *t)
 {
 	int64_t ns;
@@ -58,7 +63,7 @@ int near__limit_set(struct near__limit *l, clockid_t clock, const struct timespe
 		return 0;
 	if (clock != CLOCK_MONOTONIC && clock != CLOCK_REALTIME && clock != CLOCK_BOOTTIME)
 		return -EINVAL;
-	if (deadline->tv_nsec < 0 || deadline->tv_nsec >= NS_PER_S)
+	if (!near__is_time(deadline))
 		return -EINVAL;
 	l->clock = clock;
 	l->deadline = near__ns_of(deadline);

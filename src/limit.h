@@ -24,6 +24,9 @@ struct near__limit {
 		.deadline = NEAR__NEVER                                                            \
 	}
 
+/* Whether its nanoseconds are some. */
+bool near__is_time(const struct timespec *t);
+
 /* What is too large for a number counts as the largest one: longer than any machine will run. */
 int64_t near__ns_of(const struct timespec *t);
 

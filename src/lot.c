@@ -181,7 +181,7 @@ void near__lot_wake(struct near__waiter *w)
 {
 	uint32_t *word = &w->word;
 
-	/* Release: pairs with the acquire in is_woken. */
+	/* Release: pairs with the acquire in word_of. */
 	if (__atomic_fetch_or(word, NEAR__WOKEN, __ATOMIC_RELEASE) & NEAR__ASLEEP)
 		near__futex_wake(word, 1, false);
 }
@@ -231,8 +231,7 @@ static struct near__bucket *lock_own(struct near__waiter *w)
 	}
 }
 
-/* False: a waker was first, and has woken it by now. */
-static bool leave(struct near__waiter *w)
+bool near__lot_leave(struct near__waiter *w)
 {
 	struct near__bucket *b = lock_own(w);
 	bool queued = w->queued;
@@ -259,7 +258,7 @@ int near__lot_sleep(struct near__waiter *w, const struct near__limit *l)
 		r = seen & NEAR__POKED ? -ECANCELED : doze(w, seen, l);
 	if (l->cancel)
 		near__cancel_leave(l->cancel, &wait);
-	return r && !(seen & NEAR__WOKEN) && leave(w) ? r : 0;
+	return r && !(seen & NEAR__WOKEN) && near__lot_leave(w) ? r : 0;
 }
 
 /* In the child. What nobody used is left untouched: a page that is looked at costs a fault. */

@@ -108,6 +108,9 @@ void near__lot_wake(struct near__waiter *w);
 /* The same of all that `next` links. */
 void near__lot_wake_all(struct near__waiter *w);
 
+/* Without the lock: out of the queue. False: a waker was first, and has woken it by now. */
+bool near__lot_leave(struct near__waiter *w);
+
 /* Sleeps until woken: 0. Or leaves the queue: -ETIMEDOUT, -ECANCELED, -EINTR. */
 int near__lot_sleep(struct near__waiter *w, const struct near__limit *l);
 

@@ -85,7 +85,8 @@ void near_sem_wait(struct near_sem *s)
 	wait(s, &NEAR__NO_LIMIT);
 }
 
-/* Only under the lock is the bit cleared, so the word cannot get units here. */
+/* The bit is cleared under the lock alone. Where another post did so before this one had the lock,
+ * the unit is added all the same. */
 static void give(struct near_sem *s)
 {
 	struct near__bucket *b = near__lot_lock(s);

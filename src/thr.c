@@ -39,33 +39,29 @@ static bool is_aborted(const int *abort)
  * EWOULDBLOCK: no time is left. */
 static int limit_of(struct near__limit *l, int clock, const struct timespec *deadline)
 {
-	int64_t now, left;
+	int64_t now, end;
 
 	*l = NEAR__NO_LIMIT;
 	l->interruptible = true;
 	if (!deadline)
 		return 0;
 	now = near__now(clock);
+	end = near__ns_of(deadline);
 	if (now < 0)
 		return EINVAL;
-	if (near__ns_of(deadline) <= now)
+	if (end <= now)
 		return EWOULDBLOCK;
-	left = near__ns_of(deadline) - now;
 	l->clock = CLOCK_MONOTONIC;
 	/* What overflows is longer than any machine will run. */
-	if (__builtin_add_overflow(near__now(CLOCK_MONOTONIC), left, &l->deadline))
+	if (__builtin_add_overflow(near__now(CLOCK_MONOTONIC), end - now, &l->deadline))
 		l->deadline = NEAR__NEVER;
 	return 0;
 }
 
-/* The wake-up that came for a thread that was told to abort goes to the next one. */
-static int pass_on(const void *ident, struct near__waiter *w)
+/* A wake-up that came for a thread that was told to abort goes to the next one. */
+static int leave(const void *ident, struct near__waiter *w)
 {
-	struct near__limit over = NEAR__NO_LIMIT;
-
-	over.clock = CLOCK_MONOTONIC;
-	over.deadline = 0;
-	if (near__lot_sleep(w, &over) == 0)
+	if (!near__lot_leave(w))
 		near_thrwakeup(ident, 1);
 	return EINTR;
 }
@@ -80,24 +76,30 @@ static int sleep_here(const void *ident, const struct near__limit *l, uint32_t *
 	near__lot_unlock(b);
 	release(lock);
 	if (is_aborted(abort)) /* 7 */
-		return pass_on(ident, &w);
+		return leave(ident, &w);
 	return -near__lot_sleep(&w, l); /* 8 */
 }
 
-/* The count is read before the lock is let go of: who then takes the lock and wakes, changes it.
- * Wrapping around to the same value takes 2^32 wake-ups between two instructions. */
+/* Acquire: pairs with the release in wake_shared. */
+static uint32_t wakeups(const uint32_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+/* The count is read before the lock is let go of: who then takes the lock and wakes, changes it;
+ * and before `abort`: who finds a wake-up counted already finds the abort that was set before it.
+ * Wrapping around to the same value takes 2^32 wake-ups during a sleep. */
 static int sleep_shared(const struct near__limit *l, uint32_t *lock, const int *abort)
 {
-	uint32_t *word = shared_word(), seen = __atomic_load_n(word, __ATOMIC_SEQ_CST);
+	uint32_t *word = shared_word(), seen = wakeups(word);
 	int r = 0;
 
 	release(lock);
 	if (is_aborted(abort))
 		return EINTR;
-	/* Acquire: pairs with the release in wake_shared. */
-	while (!r && __atomic_load_n(word, __ATOMIC_ACQUIRE) == seen)
+	while (!r && wakeups(word) == seen)
 		r = near__futex_wait(word, seen, l, true);
-	return -r;
+	return wakeups(word) == seen ? -r : 0;
 }
 
 static int wake_shared(void)
@@ -116,7 +118,7 @@ int near_thrsleep(const volatile void *volatile_ident, int clock, const struct t
 	struct near__limit l;
 	int r;
 
-	if (deadline && (deadline->tv_nsec < 0 || deadline->tv_nsec >= 1000000000)) /* 1 */
+	if (deadline && !near__is_time(deadline)) /* 1 */
 		return EINVAL;
 	if (!ident) /* 2 */
 		return EINVAL;
