@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/* near_mutex (src/mutex.h) with C11's orderings: lock by CAS, unlock by a sequence, waiters that
+ * set PARKED and fence, unlocks that choose one of them or hand it the mutex. mutex.pml has the
+ * rest: deadlines, conditions, the condition variable, the age of waiters.
+ *
+ * Three threads add to a plain number, each with the mutex held. Checked: nobody races for it, the
+ * word is free at the end. A waiter that nobody wakes is a livelock.
+ *
+ * The broken variants:
+ *   SEQUENCE_RELAXED      the sequence's store does not release
+ *   UNLOCK_RELAXED        nor does the CAS, where the thread is not live (PORTABLE)
+ *   QUEUE_RELAXED         nor that which lets go with the queue locked
+ *   LOCK_RELAXED          lock by CAS does not acquire
+ *   TAKE_RELAXED          nor does a waiter that finds the mutex free
+ *   WAKE_RELAXED          the mutex is handed over, and the last access does not release
+ *   NO_FENCE              a waiter sets PARKED, and enters the queue at once
+ *   LOOK_FIRST            it looks at the word again before it fences
+ *   FENCE_ABORTS_NOBODY   the fence only orders memory
+ *   FENCE_ORDERS_NOTHING  the fence only aborts
+ */
+#include "rseq.h"
+
+enum { THREADS = 3, PARKED = 1, WAKING = 2, FLAGS = 3, OWNER = 4, CHOSEN = 1, HANDED = 2 };
+
+struct mutex_model : rl::test_suite<mutex_model, THREADS> {
+	rl::atomic<int> word;
+	rl::mutex bucket;
+	rl::var<int> number, queued[THREADS];
+	rl::atomic<int> woken[THREADS];
+
+	void before()
+	{
+		kernel_start(THREADS);
+		word($).store(0, relaxed);
+		number($) = 0;
+		for (int i = 0; i < THREADS; i++) {
+			queued[i]($) = 0;
+			woken[i]($).store(0, relaxed);
+		}
+	}
+
+	static int me()
+	{
+		return (int)(rl::thread_index() + 1) * OWNER;
+	}
+
+	bool take_if_free(bool chosen)
+	{
+		int seen = word($).load(relaxed);
+
+		while (seen < OWNER)
+			if (word($).compare_exchange_weak(
+				    seen, me() | (chosen ? seen & ~WAKING : seen),
+				    on("TAKE_RELAXED") ? relaxed : acquire, relaxed))
+				return true;
+		return false;
+	}
+
+	/* announce, near__mutex_is_told */
+	bool announce(bool chosen)
+	{
+		int seen = word($).load(relaxed), told;
+
+		do
+			if (seen < OWNER)
+				return false;
+		while (!word($).compare_exchange_weak(
+			seen, (chosen ? seen & ~WAKING : seen) | PARKED, relaxed, relaxed));
+		if (seen & FLAGS || on("NO_FENCE"))
+			return true;
+		if (!on("LOOK_FIRST"))
+			fence();
+		told = word($).load(relaxed) & PARKED;
+		if (on("LOOK_FIRST"))
+			fence();
+		return told;
+	}
+
+	bool enter(bool chosen)
+	{
+		unsigned self = rl::thread_index();
+		bool announced;
+
+		bucket.lock($);
+		announced = announce(chosen);
+		if (announced) {
+			queued[self]($) = 1;
+			woken[self]($).store(0, relaxed);
+		}
+		bucket.unlock($);
+		return announced;
+	}
+
+	int sleep()
+	{
+		int token;
+
+		while (!(token = woken[rl::thread_index()]($).load(acquire)))
+			rl::yield(1, $);
+		return token;
+	}
+
+	void lock()
+	{
+		bool chosen = false;
+		int none = 0;
+
+		if (word($).compare_exchange_strong(
+			    none, me(), on("LOCK_RELAXED") ? relaxed : acquire, relaxed))
+			return;
+		while (!take_if_free(chosen)) {
+			if (!enter(chosen))
+				continue;
+			if (sleep() == HANDED)
+				return;
+			chosen = true;
+		}
+	}
+
+	/* near__mutex_try_unlock */
+	bool try_unlock()
+	{
+		unsigned began = fences_here();
+		int seen;
+
+		if (on("PORTABLE"))
+			return false;
+		STEP(seen = word($).load(relaxed));
+		if (seen != me())
+			goto failed;
+		STEP(word($).store(0, on("SEQUENCE_RELAXED") ? relaxed : release));
+		return true;
+failed:
+		return false;
+	}
+
+	void unlock_by_queue()
+	{
+		int taken = -1, others = 0, seen, next, token;
+
+		bucket.lock($);
+		for (int i = 0; i < THREADS; i++) {
+			if (queued[i]($) && taken >= 0)
+				others = PARKED;
+			else if (queued[i]($))
+				taken = i;
+		}
+		token = rl::rand(2) ? CHOSEN : HANDED;
+		next = taken < 0 ? 0 : others | (token == CHOSEN ? WAKING : (taken + 1) * OWNER);
+		seen = word($).load(relaxed);
+		while (!word($).compare_exchange_weak(
+			seen, next, on("QUEUE_RELAXED") ? relaxed : release, relaxed))
+			;
+		if (taken >= 0)
+			queued[taken]($) = 0;
+		bucket.unlock($);
+		if (taken >= 0)
+			woken[taken]($).store(token, on("WAKE_RELAXED") ? relaxed : release);
+	}
+
+	void unlock()
+	{
+		int seen = me();
+
+		if (try_unlock() ||
+		    word($).compare_exchange_strong(
+			    seen, 0, on("UNLOCK_RELAXED") ? relaxed : release, relaxed))
+			return;
+		do {
+			if (seen & PARKED && !(seen & WAKING)) {
+				unlock_by_queue();
+				return;
+			}
+		} while (!word($).compare_exchange_weak(seen, seen & FLAGS, release, relaxed));
+	}
+
+	void thread(unsigned)
+	{
+		thread_start();
+		lock();
+		number($) = number($) + 1;
+		unlock();
+	}
+
+	void after()
+	{
+		RL_ASSERT(number($) == THREADS);
+		RL_ASSERT(word($).load(relaxed) < OWNER);
+	}
+};
+
+int main(int, char **argv)
+{
+	arguments = argv;
+	run<mutex_model>();
+	return 0;
+}
