@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* For the stress to find: faults of the locks, one of them at a time, which NEAR_LOCKS_MUTANT
+ * names. Each happens once in a while, and says so the first time. */
+#define _GNU_SOURCE
+#include <nearcpu/sem.h>
+
+#include "../unit.h"
+
+#include "lot.h"
+#include "mutex.h"
+
+void __real_near__futex_wake(uint32_t *word, int n, bool shared);
+void __wrap_near__futex_wake(uint32_t *word, int n, bool shared);
+void __real_near__mutex_unlock_slow(struct near_mutex *m, bool fair);
+void __wrap_near__mutex_unlock_slow(struct near_mutex *m, bool fair);
+struct near__waiter *__real_near__mutex_admit(struct near__bucket *b, struct near_mutex *m);
+struct near__waiter *__wrap_near__mutex_admit(struct near__bucket *b, struct near_mutex *m);
+int __real_near__lot_sleep(struct near__waiter *w, const struct near__limit *l);
+int __wrap_near__lot_sleep(struct near__waiter *w, const struct near__limit *l);
+int __real_near_sem_post(struct near_sem *s);
+int __wrap_near_sem_post(struct near_sem *s);
+
+/* True once in n calls, if this is the fault that is asked for. */
+static bool happens(const char *fault, unsigned n)
+{
+	static unsigned calls;
+	const char *asked = getenv("NEAR_LOCKS_MUTANT");
+
+	if (!asked || strcmp(asked, fault) || __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) % n)
+		return false;
+	if (calls == n)
+		fprintf(stderr, "the fault '%s' happens\n", fault);
+	return true;
+}
+
+/* A sleeper is out of the queue, and nobody tells the kernel. */
+void __wrap_near__futex_wake(uint32_t *word, int n, bool shared)
+{
+	if (!happens("wake", 500))
+		__real_near__futex_wake(word, n, shared);
+}
+
+/* An unlock does not know that somebody sleeps. */
+void __wrap_near__mutex_unlock_slow(struct near_mutex *m, bool fair)
+{
+	if (happens("parked", 200))
+		__atomic_fetch_and(&m->word, ~(PARKED | AWAITED), __ATOMIC_RELAXED);
+	__real_near__mutex_unlock_slow(m, fair);
+}
+
+/* A signal moves a waiter to the mutex, whose word does not tell of it. */
+struct near__waiter *__wrap_near__mutex_admit(struct near__bucket *b, struct near_mutex *m)
+{
+	struct near__waiter *taken = __real_near__mutex_admit(b, m);
+
+	if (happens("admit", 200))
+		__atomic_fetch_and(&m->word, ~PARKED, __ATOMIC_RELAXED);
+	return taken;
+}
+
+/* One who was woken says that its time was up. */
+int __wrap_near__lot_sleep(struct near__waiter *w, const struct near__limit *l)
+{
+	int r = __real_near__lot_sleep(w, l);
+
+	if (r || l->deadline == NEAR__NEVER || !happens("late", 100))
+		return r;
+	usleep(10000); /* longer than the stress sets deadlines for */
+	return -ETIMEDOUT;
+}
+
+/* A unit comes twice. */
+int __wrap_near_sem_post(struct near_sem *s)
+{
+	return (happens("twice", 500) ? __real_near_sem_post(s) : 0) + __real_near_sem_post(s);
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+/* Games with mutexes and condition variables. */
+#define _GNU_SOURCE
+#include "stress.h"
+
+#include <nearcpu/cond.h>
+
+/* ---- sections: who is inside is alone ---- */
+
+#define SECTIONS 4
+
+static struct {
+	struct near_mutex m;
+	pid_t inside;
+	uint64_t count;
+} sections[SECTIONS];
+
+static void begin_sections(void)
+{
+	memset(sections, 0, sizeof(sections));
+}
+
+static bool take(struct role *r, struct near_mutex *m)
+{
+	struct limit l;
+	int result;
+
+	limit_draw(&l, r);
+	if (unit_random(&r->random) % 8 == 0)
+		return near_mutex_try_lock(m);
+	if (!l.deadline && !l.cancel) {
+		WAIT(r, m, near_mutex_lock(m));
+		return true;
+	}
+	WAIT(r, m, result = near_mutex_lock_until(m, l.clock, l.deadline, l.cancel));
+	limit_check(&l, result);
+	return result == 0;
+}
+
+static void release(struct role *r, struct near_mutex *m)
+{
+	CHECK(near_mutex_is_mine(m));
+	if (unit_random(&r->random) % 8)
+		near_mutex_unlock(m);
+	else
+		near_mutex_unlock_fair(m);
+}
+
+/* Now and then for longer than a waiter is patient. */
+static void stay(struct role *r)
+{
+	uint32_t random = unit_random(&r->random);
+
+	if (random % 512 == 0)
+		usleep(1500);
+	else if (random % 16 == 0)
+		sched_yield();
+}
+
+static void be_inside(struct role *r, unsigned i)
+{
+	CHECK(sections[i].inside == 0);
+	sections[i].inside = r->tid;
+	sections[i].count++;
+	r->tally[0]++;
+	stay(r);
+	CHECK(sections[i].inside == r->tid);
+	sections[i].inside = 0;
+}
+
+static bool step_sections(struct role *r)
+{
+	unsigned i = unit_random(&r->random) % SECTIONS, k = i + 1 + r->index % 2;
+
+	if (!take(r, &sections[i].m))
+		return !stress_is_over();
+	if (k < SECTIONS && unit_random(&r->random) % 8 == 0 && take(r, &sections[k].m)) {
+		be_inside(r, k);
+		release(r, &sections[k].m);
+	}
+	be_inside(r, i);
+	release(r, &sections[i].m);
+	return !stress_is_over();
+}
+
+static void check_sections(const struct role *roles)
+{
+	uint64_t count = 0;
+
+	for (unsigned i = 0; i < SECTIONS; i++) {
+		CHECK(near_mutex_try_lock(&sections[i].m));
+		near_mutex_unlock(&sections[i].m);
+		near_mutex_destroy(&sections[i].m);
+		count += sections[i].count;
+	}
+	CHECK(count == sum(roles, 0, game_sections.roles, 0));
+}
+
+const struct game game_sections = {"sections",    6,    begin_sections,
+				   step_sections, NULL, check_sections};
+
+/* ---- turns: each awaits its own ---- */
+
+#define PLAYERS 3
+
+static struct {
+	struct near_mutex m;
+	unsigned turn;
+	uint64_t passes;
+	bool over;
+} turns;
+
+static void begin_turns(void)
+{
+	memset(&turns, 0, sizeof(turns));
+}
+
+static bool is_my_turn(void *role)
+{
+	return turns.over || turns.turn == ((struct role *)role)->index;
+}
+
+static bool step_turns(struct role *r)
+{
+	struct limit l;
+	bool over;
+	int result;
+
+	limit_draw(&l, r);
+	WAIT(r, &turns.m, near_mutex_lock(&turns.m));
+	WAIT(r, &turns.m,
+	     result = near_mutex_await_until(&turns.m, is_my_turn, r, l.clock, l.deadline,
+					     l.cancel));
+	limit_check(&l, result);
+	CHECK((result == 0) == is_my_turn(r));
+	over = turns.over;
+	if (!result && !over) {
+		turns.turn = (turns.turn + 1) % PLAYERS;
+		turns.passes++;
+		r->tally[0]++;
+	}
+	release(r, &turns.m);
+	return !over;
+}
+
+static void end_turns(void)
+{
+	near_mutex_lock(&turns.m);
+	turns.over = true;
+	near_mutex_unlock(&turns.m);
+}
+
+static void check_turns(const struct role *roles)
+{
+	CHECK(turns.passes == sum(roles, 0, PLAYERS, 0));
+	CHECK(turns.turn == turns.passes % PLAYERS);
+}
+
+const struct game game_turns = {"turns", PLAYERS, begin_turns, step_turns, end_turns, check_turns};
+
+/* ---- signals: as many waits end as were signalled ---- */
+
+#define WAITERS 4
+
+static struct {
+	struct near_mutex m;
+	struct near_cond c;
+	unsigned waiting;
+	uint64_t sent;
+	bool over;
+} signals;
+
+static void begin_signals(void)
+{
+	memset(&signals, 0, sizeof(signals));
+}
+
+static bool wait_for_signal(struct role *r)
+{
+	bool over = signals.over;
+
+	if (!over) {
+		signals.waiting++;
+		WAIT(r, &signals.c, near_cond_wait(&signals.c, &signals.m));
+		r->tally[0]++;
+	}
+	return !over;
+}
+
+/* With the mutex held, so that nobody comes or goes. */
+static bool signal_some(struct role *r)
+{
+	bool all = unit_random(&r->random) % 8 == 0 || signals.over;
+	unsigned n = all || !signals.waiting ? signals.waiting : 1;
+
+	signals.waiting -= n;
+	signals.sent += n;
+	if (all)
+		near_cond_broadcast(&signals.c);
+	else
+		near_cond_signal(&signals.c);
+	CHECK(waits_on(&signals.c, NEAR__SPACE_COND) == signals.waiting);
+	return !signals.over;
+}
+
+static bool step_signals(struct role *r)
+{
+	bool goes_on;
+
+	WAIT(r, &signals.m, near_mutex_lock(&signals.m));
+	goes_on = r->index < WAITERS ? wait_for_signal(r) : signal_some(r);
+	release(r, &signals.m);
+	if (r->index >= WAITERS)
+		stay(r);
+	return goes_on;
+}
+
+static void end_signals(void)
+{
+	near_mutex_lock(&signals.m);
+	signals.over = true;
+	near_mutex_unlock(&signals.m);
+}
+
+static void check_signals(const struct role *roles)
+{
+	CHECK(signals.waiting == 0);
+	CHECK(signals.sent == sum(roles, 0, WAITERS, 0));
+}
+
+const struct game game_signals = {"signals",    WAITERS + 2, begin_signals,
+				  step_signals, end_signals, check_signals};
+
+/* ---- queue: what goes in comes out, in order ---- */
+
+#define SLOTS 3
+#define PRODUCERS 2
+
+static struct {
+	struct near_mutex m;
+	struct near_cond not_full, not_empty;
+	uint64_t slots[SLOTS], in, out;
+	bool over;
+} queue;
+
+static void begin_queue(void)
+{
+	memset(&queue, 0, sizeof(queue));
+}
+
+static bool has_place(void)
+{
+	return queue.in - queue.out < SLOTS;
+}
+
+static bool has_item(void)
+{
+	return queue.in != queue.out;
+}
+
+static bool wait_while_not(struct role *r, bool (*can_go_on)(void), struct near_cond *c)
+{
+	while (!can_go_on() && !queue.over) {
+		struct limit l;
+		int result;
+
+		limit_draw(&l, r);
+		WAIT(r, c,
+		     result = near_cond_wait_until(c, &queue.m, l.clock, l.deadline, l.cancel));
+		limit_check(&l, result);
+	}
+	return !queue.over;
+}
+
+/* One is enough. More do no harm. */
+static void wake(struct role *r, struct near_cond *c)
+{
+	if (unit_random(&r->random) % 16)
+		near_cond_signal(c);
+	else
+		near_cond_broadcast(c);
+}
+
+static void pass_item(struct role *r, bool produces)
+{
+	uint64_t item = produces ? queue.in++ : queue.out++, *slot = &queue.slots[item % SLOTS];
+
+	if (produces)
+		*slot = item + 1;
+	CHECK(*slot == item + 1);
+	if (!produces)
+		*slot = 0;
+	r->tally[0]++;
+}
+
+static bool step_queue(struct role *r)
+{
+	bool produces = r->index < PRODUCERS, early = unit_random(&r->random) % 2, goes_on;
+	struct near_cond *own = produces ? &queue.not_full : &queue.not_empty;
+	struct near_cond *other = produces ? &queue.not_empty : &queue.not_full;
+
+	WAIT(r, &queue.m, near_mutex_lock(&queue.m));
+	goes_on = wait_while_not(r, produces ? has_place : has_item, own);
+	if (goes_on)
+		pass_item(r, produces);
+	if (early)
+		wake(r, other);
+	release(r, &queue.m);
+	if (!early)
+		wake(r, other);
+	return goes_on;
+}
+
+static void end_queue(void)
+{
+	near_mutex_lock(&queue.m);
+	queue.over = true;
+	near_cond_broadcast(&queue.not_full);
+	near_cond_broadcast(&queue.not_empty);
+	near_mutex_unlock(&queue.m);
+}
+
+static void check_queue(const struct role *roles)
+{
+	CHECK(queue.in == sum(roles, 0, PRODUCERS, 0));
+	CHECK(queue.out == sum(roles, PRODUCERS, game_queue.roles - PRODUCERS, 0));
+	CHECK(queue.in - queue.out <= SLOTS);
+}
+
+const struct game game_queue = {"queue",    PRODUCERS + 3, begin_queue,
+				step_queue, end_queue,     check_queue};

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* Who keeps the games going, and who disturbs them. */
+#define _GNU_SOURCE
+#include "stress.h"
+
+#include "../mover.h"
+
+struct stress stress;
+
+/* ---- limits ---- */
+
+void limit_draw(struct limit *l, struct role *r)
+{
+	uint32_t random = unit_random(&r->random);
+
+	*l = (struct limit){.role = r, .clock = wait_clocks[random / 64 % 3]};
+	if (random % 8 == 0) {
+		/* From what is past to what is longer than most waits. */
+		l->time = wait_in_ms(l->clock, (long)(random / 512 % 4));
+		l->time.tv_sec -= random / 2048 % 4 == 0;
+		l->deadline = &l->time;
+	}
+	if (random / 8 % 8 == 0)
+		l->cancel = &r->cancel;
+}
+
+static void renew(struct role *r)
+{
+	near_lock_lock(&r->guard);
+	near_cancel_reset(&r->cancel);
+	near_lock_unlock(&r->guard);
+	__atomic_fetch_add(&stress.cancelled, 1, __ATOMIC_RELAXED);
+}
+
+void limit_check(struct limit *l, int result)
+{
+	if (result == -ETIMEDOUT)
+		CHECK(l->deadline && wait_is_past(l->clock, l->time));
+	else if (result == -ECANCELED)
+		CHECK(l->cancel && near_cancel_is_set(l->cancel));
+	else
+		CHECK(result >= 0);
+	if (l->cancel && near_cancel_is_set(l->cancel))
+		renew(l->role);
+}
+
+/* ---- the threads of a role, one after the other ---- */
+
+static void *play(void *arg)
+{
+	struct role *r = arg;
+	unsigned steps = 20 + unit_random(&r->random) % unit_scale(2000);
+	bool goes_on = true;
+
+	__atomic_store_n(&r->tid, (pid_t)syscall(SYS_gettid), __ATOMIC_RELAXED);
+	while (goes_on && steps--)
+		goes_on = r->game->step(r);
+	__atomic_store_n(&r->tid, 0, __ATOMIC_RELAXED);
+	return goes_on ? r : NULL;
+}
+
+static void *keep(void *arg)
+{
+	struct role *r = arg;
+	void *goes_on;
+
+	do {
+		CHECK(pthread_join(unit_start(play, r), &goes_on) == 0);
+		__atomic_fetch_add(&stress.came, 1, __ATOMIC_RELAXED);
+	} while (goes_on);
+	return NULL;
+}
+
+/* ---- who disturbs ---- */
+
+static struct role *any_role(uint64_t *random)
+{
+	return &stress.roles[unit_random(random) % stress.n_roles];
+}
+
+static pid_t any_thread(uint64_t *random)
+{
+	return __atomic_load_n(&any_role(random)->tid, __ATOMIC_RELAXED);
+}
+
+static void *move(void *unused)
+{
+	struct mover m;
+
+	mover_begin(&m, 71);
+	while (!stress_is_over()) {
+		pid_t tid = any_thread(&m.random);
+
+		stress.moved += mover_bind(&m, tid);
+		mover_release(&m, tid, 2);
+		usleep(300);
+	}
+	/* Whoever was bound last shall not decide how the games end. */
+	for (unsigned i = 0; i < stress.n_roles; i++)
+		mover_release(&m, __atomic_load_n(&stress.roles[i].tid, __ATOMIC_RELAXED), 1);
+	return unused;
+}
+
+static void on_signal(int signal)
+{
+	(void)signal;
+	__atomic_fetch_add(&stress.signals, 1, __ATOMIC_RELAXED);
+}
+
+static void *send_signals(void *unused)
+{
+	uint64_t random = 73;
+
+	while (!stress_is_over()) {
+		pid_t tid = any_thread(&random);
+
+		if (tid)
+			syscall(SYS_tgkill, getpid(), tid, SIGUSR1);
+		usleep(400);
+	}
+	return unused;
+}
+
+static void *cancel(void *unused)
+{
+	uint64_t random = 79;
+
+	while (!stress_is_over()) {
+		struct role *r = any_role(&random);
+
+		near_lock_lock(&r->guard);
+		near_cancel_set(&r->cancel);
+		near_lock_unlock(&r->guard);
+		usleep(200);
+	}
+	return unused;
+}
+
+/* ---- a round ---- */
+
+static void cast(const struct game *game, uint64_t seed)
+{
+	game->begin();
+	for (unsigned i = 0; i < game->roles; i++) {
+		struct role *r = &stress.roles[stress.n_roles++];
+
+		CHECK(stress.n_roles <= STRESS_ROLES);
+		*r = (struct role){
+			.game = game, .index = i, .random = seed * 1000 + stress.n_roles};
+	}
+}
+
+static void report(unsigned n)
+{
+	uint64_t steps = 0;
+
+	for (unsigned i = 0; i < stress.n_roles; i++)
+		steps += stress.roles[i].steps;
+	print_message("%u games: %llu waits, %lu threads, %lu moved, %lu signals, %lu cancelled\n",
+		      n, (unsigned long long)steps, stress.came, stress.moved, stress.signals,
+		      stress.cancelled);
+}
+
+static void check_accounts(const struct game *const *games, unsigned n)
+{
+	const struct role *roles = stress.roles;
+
+	for (unsigned i = 0; i < n; roles += games[i++]->roles) {
+		games[i]->check(roles);
+		for (unsigned k = 0; k < games[i]->roles; k++)
+			CHECK(roles[k].steps > 0);
+	}
+}
+
+static void sleep_on(unsigned ms)
+{
+	struct timespec end = wait_in_ms(CLOCK_MONOTONIC, (long)ms);
+
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &end, NULL) == EINTR)
+		;
+}
+
+void stress_run(const struct game *const *games, unsigned n, unsigned ms)
+{
+	static void *(*const disturb[])(void *) = {move, send_signals, cancel};
+	struct sigaction action = {.sa_handler = on_signal};
+	pthread_t threads[LENGTH(disturb)];
+	unsigned patience = stress.patience;
+	static uint64_t seed;
+
+	memset(&stress, 0, sizeof(stress));
+	stress.patience = patience;
+	CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+	seed++;
+	for (unsigned i = 0; i < n; i++)
+		cast(games[i], seed);
+	watch_begin();
+	for (unsigned i = 0; i < stress.n_roles; i++)
+		stress.roles[i].keeper = unit_start(keep, &stress.roles[i]);
+	for (size_t i = 0; i < LENGTH(disturb); i++)
+		threads[i] = unit_start(disturb[i], NULL);
+	sleep_on(ms);
+	__atomic_store_n(&stress.stop, true, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < n; i++)
+		if (games[i]->end)
+			games[i]->end();
+	for (size_t i = 0; i < LENGTH(disturb); i++)
+		unit_join(threads[i]);
+	for (unsigned i = 0; i < stress.n_roles; i++)
+		unit_join(stress.roles[i].keeper);
+	watch_end();
+	check_accounts(games, n);
+	report(n);
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* Games with semaphores, barriers and near_once. */
+#define _GNU_SOURCE
+#include "stress.h"
+
+#include <nearcpu/barrier.h>
+#include <nearcpu/once.h>
+#include <nearcpu/sem.h>
+
+/* ---- permits: no more are inside than there are units ---- */
+
+#define PERMITS 2u
+
+static struct {
+	struct near_sem s;
+	unsigned inside; /* atomic */
+} permits;
+
+static void begin_permits(void)
+{
+	permits.s = (struct near_sem)NEAR_SEM_INIT(PERMITS);
+	permits.inside = 0;
+}
+
+static bool take(struct role *r, struct near_sem *s)
+{
+	struct limit l;
+	int result;
+
+	limit_draw(&l, r);
+	if (!l.deadline && !l.cancel) {
+		WAIT(r, s, near_sem_wait(s));
+		return true;
+	}
+	WAIT(r, s, result = near_sem_wait_until(s, l.clock, l.deadline, l.cancel));
+	limit_check(&l, result);
+	return result == 0;
+}
+
+static bool step_permits(struct role *r)
+{
+	bool tries = unit_random(&r->random) % 8 == 0;
+
+	if (tries ? near_sem_try_wait(&permits.s) : take(r, &permits.s)) {
+		CHECK(__atomic_add_fetch(&permits.inside, 1, __ATOMIC_RELAXED) <= PERMITS);
+		if (unit_random(&r->random) % 16 == 0)
+			sched_yield();
+		__atomic_sub_fetch(&permits.inside, 1, __ATOMIC_RELAXED);
+		CHECK(near_sem_post(&permits.s) == 0);
+	}
+	return !stress_is_over();
+}
+
+static void check_permits(const struct role *roles)
+{
+	(void)roles;
+	CHECK(permits.inside == 0);
+	CHECK(near_sem_read(&permits.s) == PERMITS);
+}
+
+const struct game game_permits = {"permits", 5, begin_permits, step_permits, NULL, check_permits};
+
+/* ---- ring: one unit goes round ---- */
+
+#define RING 3
+
+static struct {
+	struct near_sem s[RING];
+	uint64_t passes; /* by who has the unit */
+} ring;
+
+static void begin_ring(void)
+{
+	memset(&ring, 0, sizeof(ring));
+	ring.s[0] = (struct near_sem)NEAR_SEM_INIT(1);
+}
+
+/* In the end the unit goes round once more, and each who has had it leaves. */
+static bool step_ring(struct role *r)
+{
+	bool over;
+
+	while (!take(r, &ring.s[r->index]))
+		;
+	over = stress_is_over();
+	ring.passes++;
+	r->tally[0]++;
+	CHECK(near_sem_post(&ring.s[(r->index + 1) % RING]) == 0);
+	return !over;
+}
+
+static void check_ring(const struct role *roles)
+{
+	uint32_t units = 0;
+
+	for (unsigned i = 0; i < RING; i++)
+		units += near_sem_read(&ring.s[i]);
+	CHECK(units == 1);
+	CHECK(ring.passes == sum(roles, 0, RING, 0));
+}
+
+const struct game game_ring = {"ring", RING, begin_ring, step_ring, NULL, check_ring};
+
+/* ---- meetings: all come, and something is done once ---- */
+
+#define GUESTS 3
+#define FAILURE -EIO
+
+static struct {
+	struct near_barrier b;
+	struct near_once once[2];
+	unsigned done, tries; /* atomic */
+	uint64_t held;
+	bool over;
+} meetings;
+
+static void begin_meetings(void)
+{
+	memset(&meetings, 0, sizeof(meetings));
+	meetings.b = (struct near_barrier)NEAR_BARRIER_INIT(GUESTS);
+}
+
+static bool meet(struct role *r)
+{
+	int result;
+
+	do {
+		struct limit l;
+
+		limit_draw(&l, r);
+		WAIT(r, &meetings.b,
+		     result = near_barrier_wait_until(&meetings.b, l.clock, l.deadline, l.cancel));
+		limit_check(&l, result);
+	} while (result < 0);
+	return result == 1;
+}
+
+static int fail_or_do(void *role)
+{
+	struct role *r = role;
+
+	if (unit_random(&r->random) % 4 == 0)
+		return FAILURE;
+	sched_yield();
+	__atomic_add_fetch(&meetings.done, 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+static void do_once(struct role *r, struct near_once *o)
+{
+	int result;
+
+	do {
+		struct limit l;
+
+		limit_draw(&l, r);
+		WAIT(r, o,
+		     result =
+			     near_once_call_until(o, fail_or_do, r, l.clock, l.deadline, l.cancel));
+		limit_check(&l, result == FAILURE ? 0 : result);
+	} while (result);
+	CHECK(near_once_is_done(o));
+}
+
+static bool step_meetings(struct role *r)
+{
+	struct near_once *o = &meetings.once[r->tally[0] % 2];
+
+	do_once(r, o);
+	/* Between this meeting and the next one the last to come is alone with the state. */
+	if (meet(r)) {
+		CHECK(meetings.done == 1);
+		meetings.done = 0;
+		meetings.once[(r->tally[0] + 1) % 2] = (struct near_once)NEAR_ONCE_INIT;
+		meetings.over = stress_is_over();
+		meetings.held++;
+		r->tally[1]++;
+	}
+	meet(r);
+	r->tally[0]++;
+	return !meetings.over;
+}
+
+static void check_meetings(const struct role *roles)
+{
+	CHECK(meetings.b.arrived == 0);
+	CHECK(meetings.held == sum(roles, 0, GUESTS, 1));
+	for (unsigned i = 0; i < GUESTS; i++)
+		CHECK(roles[i].tally[0] == meetings.held);
+}
+
+const struct game game_meetings = {"meetings",    GUESTS, begin_meetings,
+				   step_meetings, NULL,   check_meetings};
