@@ -6,6 +6,8 @@
 #include <nearcpu/barrier.h>
 #include <nearcpu/once.h>
 
+#include "owner.h"
+
 /* ---- once ---- */
 
 struct work {
@@ -123,6 +125,31 @@ static void waiting_for_it_has_a_limit(void **state)
 	unit_join(t);
 	assert_int_equal(near_once_call_until(&w.once, do_work, &w, 0, NULL, &token), 0);
 	assert_int_equal(w.calls, 1);
+}
+
+static struct near_cancel stopping;
+
+static void *wait_for_it(void *arg)
+{
+	struct work *w = arg;
+
+	CHECK(near_once_call_until(&w->once, do_work, w, 0, NULL, &stopping) == 0);
+	return NULL;
+}
+
+/* It is done, and who did it has not come to wake the others yet: by hand, as the time between is
+ * short. */
+static void what_is_done_cannot_be_canceled(void **state)
+{
+	struct work w = {.once = {near__owner_now()}};
+	pthread_t t = unit_start(wait_for_it, &w);
+
+	(void)state;
+	wait_for_waits(&w.once, NEAR__SPACE_ONCE, 1);
+	__atomic_store_n(&w.once.word, NEAR__ONCE_DONE, __ATOMIC_RELEASE);
+	near_cancel_set(&stopping);
+	unit_join(t);
+	assert_int_equal(w.calls, 0);
 }
 
 static struct near_once recursive;
@@ -254,6 +281,7 @@ int main(void)
 		cmocka_unit_test(a_failure_is_tried_again),
 		cmocka_unit_test(others_wait_and_see_it),
 		cmocka_unit_test(waiting_for_it_has_a_limit),
+		cmocka_unit_test(what_is_done_cannot_be_canceled),
 		cmocka_unit_test(recursion_stops_with_one_line),
 		cmocka_unit_test(a_child_does_what_its_parent_had_not_finished),
 		cmocka_unit_test(all_meet_and_one_is_last),
