@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT */
+/* Limits of waits: each call that has one, by each deadline that is no time, past, absurd, and by
+ * each clock there is and some that are none. */
+#define _GNU_SOURCE
+#include "waits.h"
+
+#include <limits.h>
+#include <nearcpu/barrier.h>
+#include <nearcpu/cond.h>
+#include <nearcpu/mutex.h>
+#include <nearcpu/once.h>
+#include <nearcpu/sem.h>
+
+/* ---- what is waited for, in vain ---- */
+
+static struct near_mutex held, guard;
+static struct near_cond silent;
+static struct near_sem empty;
+static struct near_once busy;
+static struct near_barrier two = NEAR_BARRIER_INIT(2);
+static bool is_over; /* atomic */
+
+struct limit {
+	int clock;
+	const struct timespec *deadline;
+	struct near_cancel *cancel;
+};
+
+static int wait_mutex(const struct limit *l)
+{
+	return near_mutex_lock_until(&held, l->clock, l->deadline, l->cancel);
+}
+
+static bool never(void *unused)
+{
+	(void)unused;
+	return false;
+}
+
+static int wait_condition(const struct limit *l)
+{
+	int r;
+
+	near_mutex_lock(&guard);
+	r = near_mutex_await_until(&guard, never, NULL, l->clock, l->deadline, l->cancel);
+	near_mutex_unlock(&guard);
+	return r;
+}
+
+static int wait_signal(const struct limit *l)
+{
+	int r;
+
+	near_mutex_lock(&guard);
+	r = near_cond_wait_until(&silent, &guard, l->clock, l->deadline, l->cancel);
+	near_mutex_unlock(&guard);
+	return r;
+}
+
+static int wait_unit(const struct limit *l)
+{
+	return near_sem_wait_until(&empty, l->clock, l->deadline, l->cancel);
+}
+
+static int do_nothing(void *unused)
+{
+	(void)unused;
+	return 0;
+}
+
+static int wait_once(const struct limit *l)
+{
+	return near_once_call_until(&busy, do_nothing, NULL, l->clock, l->deadline, l->cancel);
+}
+
+static int wait_others(const struct limit *l)
+{
+	return near_barrier_wait_until(&two, l->clock, l->deadline, l->cancel);
+}
+
+static int wait_parked(const struct limit *l)
+{
+	struct near_park p = {.clock = l->clock, .deadline = l->deadline, .cancel = l->cancel};
+
+	return near_park(&two, &p);
+}
+
+static int (*const waits[])(const struct limit *) = {
+	wait_mutex, wait_condition, wait_signal, wait_unit, wait_once, wait_others, wait_parked,
+};
+
+static bool no_longer_waited_for(void)
+{
+	return waits_on(&held, NEAR__SPACE_MUTEX) + waits_on(&guard, NEAR__SPACE_MUTEX) +
+		       waits_on(&silent, NEAR__SPACE_COND) + waits_on(&empty, NEAR__SPACE_SEM) +
+		       waits_on(&busy, NEAR__SPACE_ONCE) + waits_on(&two, NEAR__SPACE_BARRIER) +
+		       waits_on(&two, NEAR__SPACE_PARK) ==
+	       0;
+}
+
+/* ---- who holds it ---- */
+
+static int be_busy(void *unused)
+{
+	(void)unused;
+	near_mutex_lock(&held);
+	while (!__atomic_load_n(&is_over, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	near_mutex_unlock(&held);
+	return 0;
+}
+
+static void *hold(void *unused)
+{
+	CHECK(near_once_call(&busy, be_busy, NULL) == 0);
+	return unused;
+}
+
+static pthread_t holder;
+
+static int begin(void **state)
+{
+	(void)state;
+	holder = unit_start(hold, NULL);
+	while (!__atomic_load_n(&held.word, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	return 0;
+}
+
+static int end(void **state)
+{
+	(void)state;
+	__atomic_store_n(&is_over, true, __ATOMIC_RELEASE);
+	unit_join(holder);
+	return 0;
+}
+
+static void expect(size_t i, const struct limit *l, int expected)
+{
+	int r;
+
+	errno = UNIT_ERRNO;
+	r = waits[i](l);
+	if (r != expected)
+		print_message("wait %zu, clock %d: %d\n", i, l->clock, r);
+	assert_int_equal(r, expected);
+	assert_int_equal(errno, UNIT_ERRNO);
+	assert_true(no_longer_waited_for());
+	assert_int_equal(two.arrived, 0);
+}
+
+/* ---- limits ---- */
+
+/* What no wait can go by: the clocks of processes and threads, coarse ones, and numbers that name
+ * none. */
+static const int no_clocks[] = {-1,
+				-2,
+				INT32_MAX,
+				INT32_MIN,
+				4711,
+				CLOCK_PROCESS_CPUTIME_ID,
+				CLOCK_THREAD_CPUTIME_ID,
+				CLOCK_MONOTONIC_RAW,
+				CLOCK_REALTIME_COARSE,
+				CLOCK_MONOTONIC_COARSE};
+
+static void what_is_no_limit_is_an_error(void **state)
+{
+	static const struct timespec none[] = {{1, -1},       {1, 1000000000},
+					       {-1, -1},      {0, LONG_MAX},
+					       {0, LONG_MIN}, {INT32_MAX, 1000000000}};
+	static const struct timespec right = {1, 0};
+
+	(void)state;
+	for (size_t i = 0; i < LENGTH(waits); i++) {
+		for (size_t k = 0; k < LENGTH(none); k++)
+			for (size_t c = 0; c < LENGTH(wait_clocks); c++)
+				expect(i, &(struct limit){wait_clocks[c], &none[k], NULL}, -EINVAL);
+		for (size_t c = 0; c < LENGTH(no_clocks); c++)
+			expect(i, &(struct limit){no_clocks[c], &right, NULL}, -EINVAL);
+	}
+}
+
+static void what_is_past_ends_at_once(void **state)
+{
+	static const struct timespec past[] = {
+		{0, 0}, {0, 1}, {-1, 0}, {-1, 999999999}, {INT32_MIN, 0}};
+	struct timespec earliest = {0, 5};
+
+	(void)state;
+	/* The least number that a time_t can be. */
+	earliest.tv_sec = sizeof(time_t) > 4 ? (time_t)INT64_MIN : (time_t)INT32_MIN;
+	for (size_t i = 0; i < LENGTH(waits); i++) {
+		for (size_t c = 0; c < LENGTH(wait_clocks); c++) {
+			for (size_t k = 0; k < LENGTH(past); k++)
+				expect(i, &(struct limit){wait_clocks[c], &past[k], NULL},
+				       -ETIMEDOUT);
+			expect(i, &(struct limit){wait_clocks[c], &earliest, NULL}, -ETIMEDOUT);
+		}
+	}
+}
+
+static void *set_soon(void *cancel)
+{
+	usleep(2000);
+	near_cancel_set(cancel);
+	return NULL;
+}
+
+static void expect_cancelled(size_t i, int clock, const struct timespec *deadline)
+{
+	struct near_cancel cancel = NEAR_CANCEL_INIT;
+	pthread_t t = unit_start(set_soon, &cancel);
+
+	expect(i, &(struct limit){clock, deadline, &cancel}, -ECANCELED);
+	unit_join(t);
+	/* And again with a token that is set. */
+	expect(i, &(struct limit){clock, deadline, &cancel}, -ECANCELED);
+}
+
+/* Longer than any machine will run; the last ones overflow in ns, or in the kernel. */
+static void what_is_far_away_does_not_end_early(void **state)
+{
+	struct timespec far[] = {{INT32_MAX, 999999999}, {0, 0}, {0, 0}, {0, 999999999}};
+
+	(void)state;
+	if (sizeof(time_t) > 4) {
+		far[1].tv_sec = (time_t)INT64_C(9223372036);
+		far[2].tv_sec = (time_t)INT64_C(0x7000000000000000);
+		far[3].tv_sec = (time_t)INT64_MAX;
+	}
+	for (size_t i = 0; i < LENGTH(waits); i++)
+		for (size_t c = 0; c < LENGTH(wait_clocks); c++)
+			for (size_t k = 0; k < LENGTH(far) && far[k].tv_sec; k++)
+				expect_cancelled(i, wait_clocks[c], &far[k]);
+}
+
+static void without_a_deadline_the_clock_does_not_matter(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < LENGTH(waits); i++)
+		for (size_t c = 0; c < 3; c++)
+			expect_cancelled(i, no_clocks[c], NULL);
+}
+
+/* ---- waits in a child, for what only the parent has ---- */
+
+static void lock_in_child(void *unused)
+{
+	(void)unused;
+	near_mutex_lock(&held);
+}
+
+static void lock_until_in_child(void *unused)
+{
+	struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 60000);
+
+	(void)unused;
+	near_mutex_lock_until(&held, CLOCK_MONOTONIC, &soon, NULL);
+}
+
+static void do_in_child(void *unused)
+{
+	(void)unused;
+	CHECK(near_once_call(&busy, do_nothing, NULL) == 0);
+	CHECK(near_once_is_done(&busy));
+	CHECK(!near_mutex_try_lock(&held));
+	near_mutex_lock(&guard);
+	near_mutex_unlock(&guard);
+	CHECK(near_sem_post(&empty) == 0);
+	near_sem_wait(&empty);
+}
+
+static void a_child_does_not_wait_for_ever(void **state)
+{
+	static const char line[] = "near_mutex_lock: the holder is a thread of the parent process, "
+				   "which the fork did not copy";
+
+	(void)state;
+	unit_dies(lock_in_child, NULL, line);
+	unit_dies(lock_until_in_child, NULL, line);
+	unit_in_child(do_in_child, NULL);
+}
+
+/* ---- destroyed ---- */
+
+static struct near_mutex *destroyed(void)
+{
+	static struct near_mutex m;
+
+	near_mutex_destroy(&m);
+	return &m;
+}
+
+static void lock_destroyed(void *unused)
+{
+	(void)unused;
+	near_mutex_lock(destroyed());
+}
+
+static void try_destroyed(void *unused)
+{
+	(void)unused;
+	near_mutex_try_lock(destroyed());
+}
+
+static void lock_destroyed_until(void *unused)
+{
+	struct timespec past = {0, 0};
+
+	(void)unused;
+	near_mutex_lock_until(destroyed(), CLOCK_REALTIME, &past, NULL);
+}
+
+static void unlock_destroyed_fairly(void *unused)
+{
+	(void)unused;
+	near_mutex_unlock_fair(destroyed());
+}
+
+static void destroy_twice(void *unused)
+{
+	(void)unused;
+	near_mutex_destroy(destroyed());
+}
+
+static void await_destroyed(void *unused)
+{
+	(void)unused;
+	near_mutex_await(destroyed(), never, NULL);
+}
+
+static void wait_with_destroyed(void *unused)
+{
+	(void)unused;
+	near_cond_wait(&silent, destroyed());
+}
+
+static void what_is_destroyed_stops_the_program(void **state)
+{
+	static const char line[] = "near_mutex: the mutex was destroyed";
+
+	(void)state;
+	unit_dies(lock_destroyed, NULL, line);
+	unit_dies(try_destroyed, NULL, line);
+	unit_dies(lock_destroyed_until, NULL, line);
+	unit_dies(unlock_destroyed_fairly, NULL, line);
+	unit_dies(destroy_twice, NULL, line);
+	unit_dies(await_destroyed, NULL, "near_mutex_await: this thread does not hold the mutex");
+	unit_dies(wait_with_destroyed, NULL, "near_cond_wait: this thread does not hold the mutex");
+	assert_false(near_mutex_is_mine(destroyed()));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_no_limit_is_an_error),
+		cmocka_unit_test(what_is_past_ends_at_once),
+		cmocka_unit_test(what_is_far_away_does_not_end_early),
+		cmocka_unit_test(without_a_deadline_the_clock_does_not_matter),
+		cmocka_unit_test(a_child_does_not_wait_for_ever),
+		cmocka_unit_test(what_is_destroyed_stops_the_program),
+	};
+
+	return cmocka_run_group_tests(tests, begin, end);
+}
