@@ -23,6 +23,7 @@ enum near__space {
 	NEAR__SPACE_SEM,
 	NEAR__SPACE_ONCE,
 	NEAR__SPACE_BARRIER,
+	NEAR__SPACE_RWLOCK,
 };
 
 struct near__waiter {

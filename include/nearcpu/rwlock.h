@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* near_rwlock: a lock of many readers or one writer, whose readers count on their own slot.
+ *
+ * While no writer comes, a reader adds one to the count of its own slot, and takes one from the
+ * slot where it is when it leaves; the readers are the sum. A writer takes this away from them: it
+ * closes the slots, fences, adds the counts up into one word, and waits until that has no readers.
+ * Readers then use the word, by atomics, until so many of them came in peace that the next fence
+ * will have paid: then the slots open again.
+ *
+ * Cost:      read lock and unlock about 1 ns each, no atomic instruction; while writers come often,
+ *            one atomic instruction each. Write lock and unlock: two atomic instructions each. A
+ *            write lock that finds the slots open makes one membarrier, and who opens them again
+ *            another: they interrupt all CPUs that run this process. That happens at most once in
+ *            thousands of reads, more on a machine with more CPUs or slower fences.
+ * Memory:    32 bytes, and 16 per slot in use, allocated by near_rwlock_init. Zero is a valid lock
+ *            without slots: readers use the word. Besides, 72 bytes of each thread.
+ * Safety:    any thread; not in signal handlers. No lock or unlock allocates or is a cancellation
+ *            point; errno is left alone.
+ * Order:     a read lock acquires what the write unlock before it released, a write lock what all
+ *            unlocks before it did. ThreadSanitizer sees it.
+ * Fairness:  a writer that waits keeps new readers out, and one that leaves lets all readers in
+ *            that sleep: so readers wait for one writer at most, once they sleep. Writers wait for
+ *            each other as in mutex.h, one older than a millisecond being handed the lock, and for
+ *            those who are reading. A thread that reads may read again past a writer that waits:
+ *            recursive reads do not deadlock.
+ * Owner:     the thread that locked unlocks, on whatever CPU it is by then. A thread knows what it
+ *            reads: of four locks at once by name; of more it knows only how many.
+ * Misuse:    an unlock by a thread that does not hold the lock, a write lock by one that reads or
+ *            writes, a read lock by one that writes, use after destroy stop the program with one
+ *            line on standard error; so does, in a forked child, waiting for a holder that did not
+ *            come along.
+ * Fork:      who holds a lock over a fork unlocks it in the child as in the parent.
+ * Limits:    no upgrade from reading to writing: of two readers that want it, each would wait for
+ *            the other to leave. Eight million readers at once. Not between processes.
+ * Fallback:  threads that are not live count in the word.
+ *
+ * Freeing: as near_lock, where the lock has no slots. near_rwlock_destroy, which frees the slots, is
+ * for when all unlocks have returned.
+ *
+ * Concurrent with:       read lock, unlock   write lock, unlock   destroy
+ *     read lock, unlock         yes                yes              no
+ *     write lock, unlock        yes                yes              no
+ *
+ *     static struct near_rwlock l;
+ *
+ *     near_rwlock_init(&l);
+ *     near_rwlock_read_lock(&l);
+ *     ... = table[i];
+ *     near_rwlock_read_unlock(&l);
+ *     near_rwlock_write_lock(&l);            // elsewhere, now and then
+ *     table[i] = ...;
+ *     near_rwlock_write_unlock(&l);
+ *
+ * Source: the bias of BRAVO (Dice and Kogan, 2019), the kernel's percpu_rw_semaphore, the waiting
+ * of Go's RWMutex. Differs in that readers write to no line that others write to, that the sum is
+ * made by fencing restartable sequences, and in deadlines, tokens and recursive reads.
+ */
+#ifndef NEARCPU_RWLOCK_H
+#define NEARCPU_RWLOCK_H
+
+#include <nearcpu/mutex.h>
+#include <nearcpu/seq.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Private: src/rwlock.h tells of it. The copy of a slot is its count and, at 8, its gate (4
+ * bytes). */
+struct near_rwlock {
+	uint64_t word;
+	void *copies; /* NULL: none */
+	struct near_mutex writers;
+	uint32_t forks; /* when the lock was last looked at: between this process and the first */
+	uint32_t calm;  /* so many reads in peace open the slots again */
+	uint32_t pad;
+};
+
+/* clang-format off */
+#define NEAR_RWLOCK_INIT { 0, 0, NEAR_MUTEX_INIT, 0, 0, 0 }
+/* clang-format on */
+
+/* What this thread reads. */
+#define NEAR__HOLDS 4
+struct near__reads {
+	struct {
+		uintptr_t lock; /* its address; while `depth` is 0, of the last one that was here */
+		uintptr_t depth;
+	} holds[NEAR__HOLDS];
+	uintptr_t others; /* locks that found no room */
+};
+extern NEAR_API __thread struct near__reads near__reads __attribute__((tls_model("initial-exec")));
+
+/* Makes a free lock whose readers count on slots, where the process can have them. 0; -ENOMEM: it
+ * is a lock without slots, as valid as one of zeros. */
+NEAR_API int near_rwlock_init(struct near_rwlock *l);
+
+/* Frees the slots; later uses stop the program. Requires that nobody holds the lock or waits, and
+ * that all calls have returned. */
+NEAR_API void near_rwlock_destroy(struct near_rwlock *l);
+
+NEAR_API void near__rwlock_read_lock_slow(struct near_rwlock *l);
+NEAR_API bool near__rwlock_try_read_lock_slow(struct near_rwlock *l);
+NEAR_API void near__rwlock_read_unlock_slow(struct near_rwlock *l);
+
+/* at[0] += n; the store of the sum commits. A gate that is closed, or was never opened, fails it.
+ */
+static inline bool near__rwlock_try_count(void *p, int64_t n)
+{
+	uint64_t at, tmp;
+
+	if (!NEAR__HAS_SEQ)
+		return false;
+	/* clang-format off */
+	__asm__ volatile __inline__ goto(
+		NEAR_SEQ_BEGIN
+		NEAR_SLOT_UNCHECKED(at, p)
+		NEAR_BRANCH_MEM4_NE(at, 8, 1, near_failed)
+		NEAR_COMMIT_ADD8(n, at, 0)
+		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at)
+		: NEAR_SEQ_IN, [p] "r"(p), [n] "r"(n)
+		: NEAR_SEQ_CLOBBER
+		: near_failed);
+	/* clang-format on */
+	NEAR_SEQ_EDGE;
+	return true;
+near_failed:
+	NEAR_SEQ_EDGE;
+	return false;
+}
+
+/* That the thread's first hold names the lock says that it has looked at the lock before, in this
+ * process. Another lock may have been there then: hence the look at the copies. */
+static inline bool near__rwlock_read_fast(struct near_rwlock *l)
+{
+	void *copies = l->copies;
+
+	if (near__reads.holds[0].lock != (uintptr_t)l || !copies ||
+	    !near__rwlock_try_count(copies, 1))
+		return false;
+	near__reads.holds[0].depth++;
+	NEAR__TSAN_ACQUIRE(l);
+	return true;
+}
+
+/* Locks for reading; sleeps if need be. */
+static inline void near_rwlock_read_lock(struct near_rwlock *l)
+{
+	if (__builtin_expect(!near__rwlock_read_fast(l), 0))
+		near__rwlock_read_lock_slow(l);
+}
+
+/* Locks for reading unless a writer is there, and tells whether it did. Never waits. */
+static inline bool near_rwlock_try_read_lock(struct near_rwlock *l)
+{
+	return __builtin_expect(near__rwlock_read_fast(l), 1) || near__rwlock_try_read_lock_slow(l);
+}
+
+/* Locks for reading: 0. Or gives up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed
+ * by `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none) is set.
+ * Where no writer is it locks in any case. -EINVAL: unknown clock, or a deadline that is no time.
+ */
+NEAR_API int near_rwlock_read_lock_until(struct near_rwlock *l, int clock,
+					 const struct timespec *deadline,
+					 struct near_cancel *cancel);
+
+/* Ends a read lock of this thread. */
+static inline void near_rwlock_read_unlock(struct near_rwlock *l)
+{
+	void *copies = l->copies;
+
+	NEAR__TSAN_RELEASE(l);
+	if (__builtin_expect(near__reads.holds[0].lock == (uintptr_t)l &&
+				     near__reads.holds[0].depth && copies &&
+				     near__rwlock_try_count(copies, -1),
+			     1))
+		near__reads.holds[0].depth--;
+	else
+		near__rwlock_read_unlock_slow(l);
+}
+
+/* Locks for writing; sleeps if need be. */
+NEAR_API void near_rwlock_write_lock(struct near_rwlock *l);
+
+/* Locks for writing if nobody is there, and tells whether it did. Never sleeps, but may fence. */
+NEAR_API bool near_rwlock_try_write_lock(struct near_rwlock *l);
+
+/* Locks for writing: 0. Or gives up, as near_rwlock_read_lock_until. A free lock is taken in any
+ * case. */
+NEAR_API int near_rwlock_write_lock_until(struct near_rwlock *l, int clock,
+					  const struct timespec *deadline,
+					  struct near_cancel *cancel);
+
+/* Ends a write lock of this thread. Lets in all readers that sleep, then the next writer. */
+NEAR_API void near_rwlock_write_unlock(struct near_rwlock *l);
+
+/* Makes this thread, which writes, a reader, with no writer in between. */
+NEAR_API void near_rwlock_downgrade(struct near_rwlock *l);
+
+/* Whether this thread holds the lock for writing. */
+NEAR_API bool near_rwlock_is_mine(const struct near_rwlock *l);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
