@@ -156,10 +156,14 @@ void near__mutex_lock_slow(struct near_mutex *m)
 	lock_slow(m, &NEAR__NO_LIMIT, NEAR__SITE);
 }
 
+int near__mutex_lock_limited_at(struct near_mutex *m, const struct near__limit *l, const void *site)
+{
+	return near__mutex_fast(m) ? 0 : lock_slow(m, l, site);
+}
+
 void near__mutex_lock_at(struct near_mutex *m, const void *site)
 {
-	if (!near__mutex_fast(m))
-		lock_slow(m, &NEAR__NO_LIMIT, site);
+	near__mutex_lock_limited_at(m, &NEAR__NO_LIMIT, site);
 }
 
 int near_mutex_lock_until(struct near_mutex *m, int clock, const struct timespec *deadline,
@@ -168,9 +172,7 @@ int near_mutex_lock_until(struct near_mutex *m, int clock, const struct timespec
 	struct near__limit l;
 	int r = near__limit_set(&l, clock, deadline, cancel);
 
-	if (r || near__mutex_fast(m))
-		return r;
-	return lock_slow(m, &l, NEAR__SITE);
+	return r ? r : near__mutex_lock_limited_at(m, &l, NEAR__SITE);
 }
 
 void near__mutex_lock_woken(struct near_mutex *m, struct near__waiter *w)

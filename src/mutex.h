@@ -41,6 +41,7 @@
 #define NEARCPU_MUTEX_INTERNAL_H
 
 #include "lot.h"
+#include "mutex_at.h"
 #include "order.h"
 #include "owner.h"
 
@@ -68,9 +69,6 @@ struct near__waiter *near__mutex_admit(struct near__bucket *b, struct near_mutex
 /* By a waiter that was put into the queue so, and was woken: returns when it holds the mutex. The
  * caller tells the checker of lock order. */
 void near__mutex_lock_woken(struct near_mutex *m, struct near__waiter *w);
-
-/* near_mutex_lock by a call of the library that the program made at `site`. */
-void near__mutex_lock_at(struct near_mutex *m, const void *site);
 
 static inline uint32_t look(const struct near_mutex *m)
 {

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rwlock's readers, and how it begins and ends; src/rwlock.h has the argument. */
 #define _GNU_SOURCE
+#include "order.h"
 #include "rwlock.h"
 
 #include <errno.h>
@@ -45,6 +46,7 @@ void near_rwlock_destroy(struct near_rwlock *l)
 	near__lot_unlock(b);
 	if (in_use)
 		near__die("near_rwlock_destroy: the lock is held, or waited for");
+	near__order_forget(l);
 	near_percpu_free(l->copies);
 	l->copies = NULL;
 }
@@ -155,24 +157,26 @@ static int enter_by_sleeping(struct near_rwlock *l, enum near__nesting nesting,
 	}
 }
 
-static void begin_reading(struct near_rwlock *l)
+static void begin_reading(struct near_rwlock *l, const void *site)
 {
+	near__order_locked(l, site);
 	near__held_add(l);
 	NEAR__TSAN_ACQUIRE(l);
 }
 
 static __attribute__((noinline)) int read_lock(struct near_rwlock *l,
-					       const struct near__limit *limit)
+					       const struct near__limit *limit, const void *site)
 {
 	enum near__nesting nesting;
 	int r = 0, saved = errno;
 
 	near__rwlock_check(l);
+	near__order_before_lock(l, site);
 	nesting = near__held(l);
 	if (!try_enter(l, nesting) && !enter_after_spinning(l, nesting))
 		r = enter_by_sleeping(l, nesting, limit);
 	if (!r)
-		begin_reading(l);
+		begin_reading(l, site);
 	errno = saved;
 	return r;
 }
@@ -197,7 +201,7 @@ static bool enter_in_peace(struct near_rwlock *l)
 void near__rwlock_read_lock_slow(struct near_rwlock *l)
 {
 	if (!enter_in_peace(l))
-		read_lock(l, &NEAR__NO_LIMIT);
+		read_lock(l, &NEAR__NO_LIMIT, NEAR__SITE);
 }
 
 int near_rwlock_read_lock_until(struct near_rwlock *l, int clock, const struct timespec *deadline,
@@ -208,7 +212,7 @@ int near_rwlock_read_lock_until(struct near_rwlock *l, int clock, const struct t
 
 	if (r || near__rwlock_read_fast(l))
 		return r;
-	return read_lock(l, &limit);
+	return read_lock(l, &limit, NEAR__SITE);
 }
 
 bool near__rwlock_try_read_lock_slow(struct near_rwlock *l)
@@ -216,7 +220,7 @@ bool near__rwlock_try_read_lock_slow(struct near_rwlock *l)
 	near__rwlock_check(l);
 	if (!try_enter(l, near__held(l)))
 		return false;
-	begin_reading(l);
+	begin_reading(l, NEAR__SITE);
 	return true;
 }
 
@@ -243,6 +247,7 @@ static __attribute__((noinline)) void read_unlock(struct near_rwlock *l)
 	if (!near__held_remove(l))
 		near__die("near_rwlock_read_unlock: this thread does not hold the lock for "
 			  "reading");
+	near__order_unlocked(l);
 	if (!near__rwlock_count_on_slot(l, -1))
 		leave_by_word(l);
 }

@@ -83,6 +83,9 @@
 #define READER (UINT64_C(1) << 40)
 #define FLAGS (WRITER - 1)
 
+/* To the checker of lock order both kinds of locks are one: that of the mutex. */
+_Static_assert(offsetof(struct near_rwlock, writers) == 0, "the lock's name");
+
 /* Kinds of waiters, and what a reader is told. */
 enum { SLEEPING_READER, SLEEPING_WRITER };
 #define ADMITTED 1

@@ -3,9 +3,9 @@
 #include "gate.h"
 #include "rwlock.h"
 
-/* After a revocation of so many ns on a machine with so many CPUs, ns * CPUs / this many reads come by
- * the word. A read by the word costs some 20 ns more than one by a slot; so, if a writer comes just
- * then, again and again, the fences were a tenth of what the reads cost. */
+/* After a revocation of so many ns on a machine with so many CPUs, ns * CPUs / this many reads come
+ * by the word. A read by the word costs some 20 ns more than one by a slot; so, if a writer comes
+ * just then, again and again, the fences were a tenth of what the reads cost. */
 #define NS_PER_READ 2
 #define CALM_MIN 1000
 

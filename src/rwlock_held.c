@@ -4,9 +4,11 @@
 #include <string.h>
 
 #include "gate.h"
+#include "order.h"
 #include "rwlock.h"
 
-/* In a hold of the thread that forked: this process has not looked at the lock yet. */
+/* In a hold: the inline paths, which do not find the lock by it, must not be taken. The thread
+ * forked, and this process has not looked at the lock yet; or the thread's locks are checked. */
 #define MARK ((uintptr_t)1)
 
 /* Of the process: what the last fork left. */
@@ -35,6 +37,11 @@ __asm__(".pushsection .bss.near_rwlock, \"aw\", %nobits\n"
 	"near__reads: .zero 72\n"
 	".popsection\n");
 /* clang-format on */
+
+static uintptr_t name_of(const struct near_rwlock *l)
+{
+	return (uintptr_t)l | (near__order_is_on() ? MARK : 0);
+}
 
 static unsigned find(const struct near__reads *r, const struct near_rwlock *l)
 {
@@ -66,7 +73,7 @@ void near__held_add(const struct near_rwlock *l)
 		r->others++;
 		return;
 	}
-	r->holds[i].lock = (uintptr_t)l;
+	r->holds[i].lock = name_of(l);
 	r->holds[i].depth++;
 }
 
@@ -79,7 +86,7 @@ bool near__held_remove(const struct near_rwlock *l)
 	if (!by_name && !r->others)
 		return false;
 	if (by_name) {
-		r->holds[i].lock = (uintptr_t)l;
+		r->holds[i].lock = name_of(l);
 		r->holds[i].depth--;
 	} else {
 		r->others--;

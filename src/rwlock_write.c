@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rwlock's writers; src/rwlock.h has the argument. */
 #define _GNU_SOURCE
+#include "mutex_at.h"
+#include "order.h"
 #include "rwlock.h"
 
 #include <errno.h>
@@ -183,7 +185,7 @@ static void check_for_writing(struct near_rwlock *l)
 void near_rwlock_write_lock(struct near_rwlock *l)
 {
 	check_for_writing(l);
-	near_mutex_lock(&l->writers);
+	near__mutex_lock_at(&l->writers, NEAR__SITE);
 	write_lock(l, &NEAR__NO_LIMIT);
 }
 
@@ -196,7 +198,7 @@ int near_rwlock_write_lock_until(struct near_rwlock *l, int clock, const struct 
 	if (r)
 		return r;
 	check_for_writing(l);
-	r = near_mutex_lock_until(&l->writers, clock, deadline, cancel);
+	r = near__mutex_lock_limited_at(&l->writers, &limit, NEAR__SITE);
 	return r ? r : write_lock(l, &limit);
 }
 
@@ -246,6 +248,7 @@ void near_rwlock_write_unlock(struct near_rwlock *l)
 void near_rwlock_downgrade(struct near_rwlock *l)
 {
 	end_writing(l, 1, "near_rwlock_downgrade: this thread does not hold the lock for writing");
+	near__order_locked(l, NEAR__SITE);
 	near__held_add(l);
 }
 

@@ -28,14 +28,14 @@
  * Misuse:    an unlock by a thread that does not hold the lock, a write lock by one that reads or
  *            writes, a read lock by one that writes, use after destroy stop the program with one
  *            line on standard error; so does, in a forked child, waiting for a holder that did not
- *            come along.
+ *            come along. NEAR_CONF=lock_check:1 tells of locks that are taken in a circle.
  * Fork:      who holds a lock over a fork unlocks it in the child as in the parent.
  * Limits:    no upgrade from reading to writing: of two readers that want it, each would wait for
  *            the other to leave. Eight million readers at once. Not between processes.
  * Fallback:  threads that are not live count in the word.
  *
- * Freeing: as near_lock, where the lock has no slots. near_rwlock_destroy, which frees the slots, is
- * for when all unlocks have returned.
+ * Freeing: as near_lock, where the lock has no slots. near_rwlock_destroy, which frees the slots,
+ * is for when all unlocks have returned.
  *
  * Concurrent with:       read lock, unlock   write lock, unlock   destroy
  *     read lock, unlock         yes                yes              no
@@ -68,16 +68,16 @@ extern "C" {
 /* Private: src/rwlock.h tells of it. The copy of a slot is its count and, at 8, its gate (4
  * bytes). */
 struct near_rwlock {
-	uint64_t word;
-	void *copies; /* NULL: none */
 	struct near_mutex writers;
 	uint32_t forks; /* when the lock was last looked at: between this process and the first */
-	uint32_t calm;  /* so many reads in peace open the slots again */
+	uint64_t word __attribute__((aligned(8)));
+	void *copies;  /* NULL: none */
+	uint32_t calm; /* so many reads in peace open the slots again */
 	uint32_t pad;
 };
 
 /* clang-format off */
-#define NEAR_RWLOCK_INIT { 0, 0, NEAR_MUTEX_INIT, 0, 0, 0 }
+#define NEAR_RWLOCK_INIT { NEAR_MUTEX_INIT, 0, 0, 0, 0, 0 }
 /* clang-format on */
 
 /* What this thread reads. */
@@ -130,7 +130,8 @@ near_failed:
 }
 
 /* That the thread's first hold names the lock says that it has looked at the lock before, in this
- * process. Another lock may have been there then: hence the look at the copies. */
+ * process, and is not checked (NEAR_CONF=lock_check:1). Another lock may have been there then:
+ * hence the look at the copies. */
 static inline bool near__rwlock_read_fast(struct near_rwlock *l)
 {
 	void *copies = l->copies;

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: MIT */
+/* near_rwlock: who waits for whom, and what ends it. */
+#define _GNU_SOURCE
+#include "rwlocks.h"
+
+/* ---- nested ---- */
+
+struct reader {
+	struct near_rwlock *l;
+	const struct timespec *deadline;
+	struct near_cancel *cancel;
+	clockid_t clock;
+	bool writes;
+	unsigned *order, turn, *release;
+	int result;
+	pthread_t thread;
+};
+
+static void *lock_for_a_while(void *arg)
+{
+	struct reader *r = arg;
+
+	errno = UNIT_ERRNO;
+	r->result = (r->writes ? near_rwlock_write_lock_until : near_rwlock_read_lock_until)(
+		r->l, r->clock, r->deadline, r->cancel);
+	if (r->result == 0) {
+		if (r->order)
+			r->turn = __atomic_add_fetch(r->order, 1, __ATOMIC_SEQ_CST);
+		while (r->release && !__atomic_load_n(r->release, __ATOMIC_ACQUIRE))
+			usleep(100);
+		if (r->writes)
+			near_rwlock_write_unlock(r->l);
+		else
+			near_rwlock_read_unlock(r->l);
+	}
+	CHECK(errno == UNIT_ERRNO);
+	return NULL;
+}
+
+static void start(struct reader *r, struct near_rwlock *l, bool writes)
+{
+	r->l = l;
+	r->writes = writes;
+	r->thread = unit_start(lock_for_a_while, r);
+}
+
+static void nested_readers_pass_a_waiting_writer(void **state)
+{
+	struct near_rwlock locks[2] = {NEAR_RWLOCK_INIT};
+
+	(void)state;
+	near_rwlock_init(&locks[1]);
+	for (unsigned i = 0; i < 2; i++) {
+		struct near_rwlock *l = &locks[i];
+		struct reader w = {0};
+
+		near_rwlock_read_lock(l);
+		start(&w, l, true);
+		wait_for_sleepers(l, 1);
+		assert_false(another_can(try_to_read, l));
+		near_rwlock_read_lock(l);
+		assert_true(near_rwlock_try_read_lock(l));
+		near_rwlock_read_unlock(l);
+		near_rwlock_read_unlock(l);
+		assert_int_equal(word_of(l), WRITER + READER + DRAINER);
+		near_rwlock_read_unlock(l);
+		unit_join(w.thread);
+		assert_int_equal(w.result, 0);
+		assert_int_equal(word_of(l), 0);
+		near_rwlock_destroy(l);
+	}
+}
+
+#define MANY 7
+
+static void a_thread_reads_more_locks_than_it_knows_by_name(void **state)
+{
+	struct near_rwlock l[MANY];
+	struct reader w[MANY];
+
+	(void)state;
+	memset(w, 0, sizeof(w));
+	for (unsigned i = 0; i < MANY; i++) {
+		near_rwlock_init(&l[i]);
+		near_rwlock_read_lock(&l[i]);
+	}
+	assert_int_equal(near__reads.others, MANY - NEAR__HOLDS);
+	for (unsigned i = 0; i < MANY; i++) {
+		start(&w[i], &l[i], true);
+		wait_for_sleepers(&l[i], 1);
+		near_rwlock_read_lock(&l[i]);
+	}
+	for (unsigned i = 0; i < MANY; i++) {
+		near_rwlock_read_unlock(&l[i]);
+		assert_int_equal(readers_of(word_of(&l[i])), 1);
+		near_rwlock_read_unlock(&l[i]);
+		unit_join(w[i].thread);
+		assert_int_equal(word_of(&l[i]), 0);
+		near_rwlock_destroy(&l[i]);
+	}
+	assert_int_equal(near__reads.others, 0);
+}
+
+/* It reads others, but not this one: no writer may be passed. */
+static void who_is_not_nested_waits_in_any_case(void **state)
+{
+	static const struct timespec past = {1, 0};
+	struct near_rwlock l[NEAR__HOLDS + 1], other;
+	unsigned release = 0;
+	struct reader w = {.release = &release};
+
+	(void)state;
+	near_rwlock_init(&other);
+	for (unsigned i = 0; i <= NEAR__HOLDS; i++) {
+		near_rwlock_init(&l[i]);
+		near_rwlock_read_lock(&l[i]);
+	}
+	start(&w, &other, true);
+	while (state_of(&other) != WRITER)
+		usleep(100);
+	assert_false(near_rwlock_try_read_lock(&other));
+	assert_int_equal(near_rwlock_read_lock_until(&other, CLOCK_REALTIME, &past, NULL),
+			 -ETIMEDOUT);
+	__atomic_store_n(&release, 1, __ATOMIC_RELEASE);
+	unit_join(w.thread);
+	for (unsigned i = 0; i <= NEAR__HOLDS; i++) {
+		near_rwlock_read_unlock(&l[i]);
+		near_rwlock_destroy(&l[i]);
+	}
+	near_rwlock_destroy(&other);
+}
+
+/* ---- who waits for whom ---- */
+
+static void a_writer_that_leaves_lets_all_sleeping_readers_in(void **state)
+{
+	struct near_rwlock l;
+	unsigned order = 0, release = 0;
+	struct reader r[6], w = {.order = &order};
+
+	(void)state;
+	near_rwlock_init(&l);
+	near_rwlock_write_lock(&l);
+	for (unsigned i = 0; i < 6; i++) {
+		r[i] = (struct reader){.order = &order, .release = &release};
+		start(&r[i], &l, false);
+	}
+	wait_for_sleepers(&l, 6);
+	assert_int_equal(word_of(&l), WRITER + PARKED);
+	start(&w, &l, true);
+	wait_for_writers(&l, 1);
+	near_rwlock_write_unlock(&l);
+	/* All are in at once, and the writer comes behind them. */
+	while (__atomic_load_n(&order, __ATOMIC_ACQUIRE) < 6)
+		usleep(100);
+	wait_for_sleepers(&l, 1);
+	assert_int_equal(state_of(&l), WRITER + 6 * READER + DRAINER);
+	__atomic_store_n(&release, 1, __ATOMIC_RELEASE);
+	unit_join(w.thread);
+	assert_int_equal(w.turn, 7);
+	for (unsigned i = 0; i < 6; i++)
+		unit_join(r[i].thread);
+	assert_int_equal(state_of(&l), 0);
+	near_rwlock_destroy(&l);
+}
+
+/* The one before has let go of the mutex, but not yet left. */
+static void the_next_writer_waits_until_the_one_before_has_left(void **state)
+{
+	struct near_rwlock l = NEAR_RWLOCK_INIT;
+	unsigned order = 0;
+	struct reader w = {.order = &order}, r = {.order = &order};
+
+	(void)state;
+	near_rwlock_write_lock(&l);
+	near_mutex_unlock(&l.writers);
+	start(&w, &l, true);
+	wait_for_sleepers(&l, 1);
+	assert_int_equal(word_of(&l), 2 * WRITER + DRAINER);
+	start(&r, &l, false);
+	wait_for_sleepers(&l, 2);
+	assert_int_equal(order, 0);
+	near__rwlock_leave(&l, 0);
+	unit_join(r.thread);
+	unit_join(w.thread);
+	assert_int_equal(r.turn, 1);
+	assert_int_equal(word_of(&l), 0);
+	/* The same without readers. */
+	near_rwlock_write_lock(&l);
+	near_mutex_unlock(&l.writers);
+	start(&w, &l, true);
+	wait_for_sleepers(&l, 1);
+	near__rwlock_leave(&l, 0);
+	unit_join(w.thread);
+	assert_int_equal(w.turn, 3);
+	assert_int_equal(word_of(&l), 0);
+}
+
+static void downgrade_lets_readers_in_and_no_writer(void **state)
+{
+	struct near_rwlock l;
+	unsigned order = 0;
+	struct reader w = {.order = &order}, r = {.order = &order};
+
+	(void)state;
+	near_rwlock_init(&l);
+	near_rwlock_write_lock(&l);
+	start(&w, &l, true);
+	wait_for_writers(&l, 1);
+	start(&r, &l, false);
+	wait_for_sleepers(&l, 1);
+	near_rwlock_downgrade(&l);
+	assert_false(near_rwlock_is_mine(&l));
+	unit_join(r.thread);
+	wait_for_sleepers(&l, 1);
+	assert_int_equal(r.turn, 1);
+	assert_int_equal(state_of(&l), WRITER + READER + DRAINER);
+	near_rwlock_read_lock(&l);
+	near_rwlock_read_unlock(&l);
+	assert_int_equal(order, 1);
+	near_rwlock_read_unlock(&l);
+	unit_join(w.thread);
+	assert_int_equal(w.turn, 2);
+	near_rwlock_destroy(&l);
+}
+
+/* ---- waits that end ---- */
+
+static void deadlines_end_waits(void **state)
+{
+	static const struct timespec past = {0, 0}, before = {-1, 0};
+	struct near_rwlock l;
+	unsigned release;
+
+	(void)state;
+	near_rwlock_init(&l);
+	for (unsigned i = 0; i < 2 * LENGTH(wait_clocks); i++) {
+		struct reader holder = {.release = &release}, other = {0};
+		clockid_t clock = wait_clocks[i / 2];
+		struct timespec soon = wait_in_ms(clock, 20);
+		bool writes = i % 2;
+		int (*until)(struct near_rwlock *, int, const struct timespec *,
+			     struct near_cancel *) = writes ? near_rwlock_write_lock_until
+							    : near_rwlock_read_lock_until;
+
+		release = 0;
+		start(&holder, &l, !writes);
+		while (writes ? !(readers_of(word_of(&l)) + near__rwlock_sum(&l, false))
+			      : state_of(&l) != WRITER)
+			usleep(100);
+		assert_int_equal(until(&l, clock, &soon, NULL), -ETIMEDOUT);
+		assert_true(wait_is_past(clock, soon));
+		assert_int_equal(until(&l, clock, &past, NULL), -ETIMEDOUT);
+		assert_int_equal(until(&l, clock, &before, NULL), -ETIMEDOUT);
+		assert_int_equal(sleepers_of(&l), 0);
+		assert_int_equal(writers_of(word_of(&l)), !writes);
+		assert_false(near_rwlock_is_mine(&l));
+		__atomic_store_n(&release, 1, __ATOMIC_RELEASE);
+		unit_join(holder.thread);
+		/* A free one is taken in any case. */
+		assert_int_equal(until(&l, clock, &past, NULL), 0);
+		start(&other, &l, false);
+		if (writes)
+			near_rwlock_write_unlock(&l);
+		else
+			near_rwlock_read_unlock(&l);
+		unit_join(other.thread);
+	}
+	near_rwlock_destroy(&l);
+}
+
+static void a_wrong_deadline_is_an_error(void **state)
+{
+	static const struct timespec wrong = {1, 1000000000}, negative = {1, -1}, right = {1, 0};
+	struct near_rwlock l = NEAR_RWLOCK_INIT;
+
+	(void)state;
+	assert_int_equal(near_rwlock_read_lock_until(&l, CLOCK_MONOTONIC, &wrong, NULL), -EINVAL);
+	assert_int_equal(near_rwlock_read_lock_until(&l, 4711, &right, NULL), -EINVAL);
+	assert_int_equal(near_rwlock_write_lock_until(&l, CLOCK_REALTIME, &negative, NULL),
+			 -EINVAL);
+	assert_int_equal(near_rwlock_write_lock_until(&l, 4711, &right, NULL), -EINVAL);
+	assert_int_equal(word_of(&l), 0);
+	assert_int_equal(near_rwlock_read_lock_until(&l, 4711, NULL, NULL), 0);
+	near_rwlock_read_unlock(&l);
+	assert_int_equal(word_of(&l), 0);
+}
+
+/* A writer that gives up lets those in whom it kept out. */
+static void a_token_ends_waits(void **state)
+{
+	struct near_cancel token = NEAR_CANCEL_INIT;
+	struct near_rwlock l;
+	unsigned order = 0;
+	struct reader w = {.cancel = &token}, r = {.order = &order}, q = {.cancel = &token};
+
+	(void)state;
+	near_rwlock_init(&l);
+	near_rwlock_read_lock(&l);
+	start(&w, &l, true);
+	wait_for_sleepers(&l, 1);
+	start(&r, &l, false);
+	wait_for_sleepers(&l, 2);
+	near_cancel_set(&token);
+	unit_join(w.thread);
+	unit_join(r.thread);
+	assert_int_equal(w.result, -ECANCELED);
+	assert_int_equal(r.turn, 1);
+	assert_int_equal(state_of(&l), READER);
+	near_rwlock_read_unlock(&l);
+	near_rwlock_write_lock(&l);
+	start(&q, &l, false);
+	unit_join(q.thread);
+	assert_int_equal(q.result, -ECANCELED);
+	near_rwlock_write_unlock(&l);
+	assert_int_equal(state_of(&l), 0);
+	near_rwlock_destroy(&l);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(nested_readers_pass_a_waiting_writer),
+		cmocka_unit_test(a_thread_reads_more_locks_than_it_knows_by_name),
+		cmocka_unit_test(who_is_not_nested_waits_in_any_case),
+		cmocka_unit_test(a_writer_that_leaves_lets_all_sleeping_readers_in),
+		cmocka_unit_test(the_next_writer_waits_until_the_one_before_has_left),
+		cmocka_unit_test(downgrade_lets_readers_in_and_no_writer),
+		cmocka_unit_test(deadlines_end_waits),
+		cmocka_unit_test(a_wrong_deadline_is_an_error),
+		cmocka_unit_test(a_token_ends_waits),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
