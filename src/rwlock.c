@@ -210,9 +210,7 @@ int near_rwlock_read_lock_until(struct near_rwlock *l, int clock, const struct t
 	struct near__limit limit;
 	int r = near__limit_set(&limit, clock, deadline, cancel);
 
-	if (r || near__rwlock_read_fast(l))
-		return r;
-	return read_lock(l, &limit, NEAR__SITE);
+	return r ? r : read_lock(l, &limit, NEAR__SITE);
 }
 
 bool near__rwlock_try_read_lock_slow(struct near_rwlock *l)

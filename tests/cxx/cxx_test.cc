@@ -6,6 +6,7 @@
 #include <nearcpu/lock.h>
 #include <nearcpu/refcount.h>
 #include <nearcpu/rseq.h>
+#include <nearcpu/rwlock.h>
 #include <nearcpu/shared.h>
 #include <nearcpu/stack.h>
 #include <gtest/gtest.h>
@@ -48,6 +49,33 @@ TEST(Cxx, TemplateOfTwoTypes)
 
 	inThreads([&] { sum.add(1); });
 	EXPECT_EQ(sum.read(), std::uint64_t{kThreads} * kRounds);
+}
+
+TEST(Cxx, Rwlock)
+{
+	near_rwlock lock;
+	long first = 0, second = 0;
+	int written = 0;
+
+	ASSERT_EQ(near_rwlock_init(&lock), 0);
+	inThreads([&] {
+		near_rwlock_read_lock(&lock);
+		bool writes = first % 100 == 0 && first < 1000;
+		EXPECT_EQ(first, second);
+		near_rwlock_read_unlock(&lock);
+		if (!writes && near_rwlock_try_read_lock(&lock)) {
+			near_rwlock_read_unlock(&lock);
+			return;
+		}
+		near_rwlock_write_lock(&lock);
+		first++;
+		written++;
+		second++;
+		near_rwlock_downgrade(&lock);
+		near_rwlock_read_unlock(&lock);
+	});
+	EXPECT_EQ(first, written);
+	near_rwlock_destroy(&lock);
 }
 
 TEST(Cxx, Counter)

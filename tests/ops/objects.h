@@ -5,6 +5,7 @@
 
 #include <nearcpu/counter.h>
 #include <nearcpu/refcount.h>
+#include <nearcpu/rwlock.h>
 #include <nearcpu/shared.h>
 #include <nearcpu/stack.h>
 
@@ -24,6 +25,9 @@ struct ops_objects {
 	struct near_refcount refcount;
 	struct near_shared shared, untouched; /* the second is what the first is made from */
 	uint64_t *peak;                       /* of the example */
+	struct near_rwlock rwlock;
+	volatile int64_t guarded[2]; /* by it: equal, but inside of a writer */
+	bool torn;                   /* a reader found them different */
 	struct near_stack_node nodes[OPS_NODES];
 	int64_t bias; /* what refcount.exact holds besides the count */
 	unsigned released;

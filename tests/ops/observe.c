@@ -4,6 +4,7 @@
 
 #include "internal.h"
 #include "objects.h"
+#include "rwlock.h"
 
 #define OBJ ops_objects
 
@@ -187,6 +188,22 @@ static const char *refs_conserved(const struct actor *a, const struct actor *b)
 	return NULL;
 }
 
+/* Nobody is inside when both have come to their end. */
+static const char *rwlock_conserved(const struct actor *a, const struct actor *b)
+{
+	const struct near_rwlock *l = &OBJ.rwlock;
+	int64_t readers = readers_of(l->word) + near__rwlock_sum(l, false);
+
+	if (OBJ.torn)
+		return "a reader and a writer were inside together";
+	if (OBJ.guarded[0] != OPS_FIRST_COUNT + a->written + b->written ||
+	    OBJ.guarded[1] != OBJ.guarded[0])
+		return "what a writer wrote is lost";
+	if (readers || writers_of(l->word))
+		return "a reader or a writer of the lock is left behind";
+	return NULL;
+}
+
 static uint64_t highest(uint64_t a, uint64_t b)
 {
 	return a > b ? a : b;
@@ -194,7 +211,7 @@ static uint64_t highest(uint64_t a, uint64_t b)
 
 const char *ops_conserved(const struct actor *a, const struct actor *b)
 {
-	const char *stack = stack_conserved(a, b);
+	const char *stack = stack_conserved(a, b), *rwlock = rwlock_conserved(a, b);
 
 	if (near_counter_read(&OBJ.counter) != OPS_FIRST_COUNT + a->counted + b->counted)
 		return "an add to the counter is lost or was counted twice";
@@ -203,5 +220,7 @@ const char *ops_conserved(const struct actor *a, const struct actor *b)
 		return "an add to the shared region is lost or was counted twice";
 	if (peak() != highest(OPS_FIRST_COUNT, highest(a->peak, b->peak)))
 		return "the highest value is lost";
+	if (rwlock)
+		return rwlock;
 	return stack ? stack : refs_conserved(a, b);
 }

@@ -4,6 +4,7 @@
 
 #include <nearcpu/counter.h>
 #include <nearcpu/refcount.h>
+#include <nearcpu/rwlock.h>
 #include <nearcpu/shared.h>
 #include <nearcpu/stack.h>
 #include <stdlib.h>
@@ -308,6 +309,89 @@ static void example_raise_low(struct actor *me)
 	raise_to(me, OPS_FIRST_COUNT - 50);
 }
 
+/* Nobody waits, so that each operation comes to its end while another one is stopped. */
+ONCE bool try_read_lock(void)
+{
+	return near_rwlock_try_read_lock(&OBJ.rwlock);
+}
+
+ONCE void read_unlock(void)
+{
+	near_rwlock_read_unlock(&OBJ.rwlock);
+}
+
+static void look_inside(struct actor *me)
+{
+	int64_t first = OBJ.guarded[0];
+
+	OBJ.torn |= first != OBJ.guarded[1];
+	number(me, first);
+}
+
+static void rwlock_read(struct actor *me)
+{
+	bool got = try_read_lock();
+
+	if (!got)
+		return;
+	look_inside(me);
+	read_unlock();
+}
+
+static void rwlock_read_nested(struct actor *me)
+{
+	if (!try_read_lock())
+		return;
+	look_inside(me);
+	rwlock_read(me);
+	look_inside(me);
+	read_unlock();
+}
+
+static void rwlock_read_slow(struct actor *me)
+{
+	if (!near__rwlock_try_read_lock_slow(&OBJ.rwlock))
+		return;
+	look_inside(me);
+	near__rwlock_read_unlock_slow(&OBJ.rwlock);
+}
+
+static bool write_inside(struct actor *me)
+{
+	bool got = near_rwlock_try_write_lock(&OBJ.rwlock);
+
+	if (!got)
+		return false;
+	OBJ.torn |= OBJ.guarded[0] != OBJ.guarded[1];
+	OBJ.guarded[0]++;
+	me->written++;
+	OBJ.guarded[1]++;
+	return true;
+}
+
+static void rwlock_write(struct actor *me)
+{
+	if (write_inside(me))
+		near_rwlock_write_unlock(&OBJ.rwlock);
+}
+
+static void rwlock_downgrade(struct actor *me)
+{
+	if (!write_inside(me))
+		return;
+	near_rwlock_downgrade(&OBJ.rwlock);
+	look_inside(me);
+	read_unlock();
+}
+
+/* The slots are closed, and open again. */
+static void rwlock_write_read(struct actor *me)
+{
+	rwlock_write(me);
+	OBJ.rwlock.calm = 1;
+	rwlock_read(me);
+}
+
 /* Runs an operation as a thread that is not live, by the words that vfork's assembly sets. */
 static void not_live(void (*run)(struct actor *me), struct actor *me)
 {
@@ -335,6 +419,8 @@ NOT_LIVE(refcount_get)
 NOT_LIVE(refcount_put)
 NOT_LIVE(shared_add)
 NOT_LIVE(example_raise)
+NOT_LIVE(rwlock_read)
+NOT_LIVE(rwlock_write_read)
 
 /* clang-format off */
 #define OP(name, object, flags) {#name, name, object, flags}
@@ -381,6 +467,14 @@ const struct op ops[] = {
 	OP(example_raise, OPS_EXAMPLE, OPS_SIGNAL_SAFE),
 	OP(example_raise_low, OPS_EXAMPLE, OPS_SIGNAL_SAFE | OPS_TWIN),
 	OP(example_raise_fallback, OPS_EXAMPLE, OPS_SIGNAL_SAFE | OPS_NOT_LIVE),
+	OP(rwlock_read, OPS_RWLOCK, OPS_COMPOSITE),
+	OP(rwlock_read_nested, OPS_RWLOCK, OPS_COMPOSITE),
+	OP(rwlock_read_slow, OPS_RWLOCK, OPS_COMPOSITE),
+	OP(rwlock_read_fallback, OPS_RWLOCK, OPS_COMPOSITE | OPS_NOT_LIVE),
+	OP(rwlock_write, OPS_RWLOCK, OPS_COMPOSITE | OPS_FENCES),
+	OP(rwlock_downgrade, OPS_RWLOCK, OPS_COMPOSITE | OPS_FENCES | OPS_TWIN),
+	OP(rwlock_write_read, OPS_RWLOCK, OPS_COMPOSITE | OPS_FENCES),
+	OP(rwlock_write_read_fallback, OPS_RWLOCK, OPS_COMPOSITE | OPS_FENCES | OPS_NOT_LIVE),
 };
 const unsigned ops_count = sizeof(ops) / sizeof(*ops);
 
@@ -392,6 +486,7 @@ static void destroy(void)
 	near_stack_destroy(&OBJ.stack);
 	near_refcount_destroy(&OBJ.refcount);
 	near_percpu_free(OBJ.peak);
+	near_rwlock_destroy(&OBJ.rwlock);
 }
 
 static void released(struct near_refcount *r)
@@ -420,8 +515,11 @@ static void create(void)
 
 	if (near_percpu_alloc(&peak, sizeof(*OBJ.peak), sizeof(*OBJ.peak)) ||
 	    near_counter_init(&OBJ.counter) || near_stack_init(&OBJ.stack) ||
-	    near_refcount_init(&OBJ.refcount, released) || !fresh_shared())
+	    near_refcount_init(&OBJ.refcount, released) || near_rwlock_init(&OBJ.rwlock) ||
+	    !fresh_shared())
 		abort();
+	OBJ.guarded[0] = OBJ.guarded[1] = OPS_FIRST_COUNT;
+	OBJ.torn = false;
 	OBJ.peak = peak;
 	OBJ.bias = OBJ.refcount.exact - 1;
 	OBJ.made = true;
@@ -452,6 +550,9 @@ void ops_enter(void)
 	add(0);
 	add_shared(0);
 	raise_to(&nobody, 1);
+	if (!try_read_lock())
+		abort();
+	read_unlock();
 	if (OBJ.setup != OPS_KILLED) {
 		get();
 		put();

@@ -24,12 +24,13 @@ struct actor {
 	unsigned pushed; /* of its own nodes */
 	unsigned got;    /* nodes that it took off */
 	int64_t counted, shared, refs;
-	uint64_t peak; /* the highest that it reported */
+	uint64_t peak;   /* the highest that it reported */
+	int64_t written; /* times that it held the lock for writing */
 };
 
 void ops_actor(struct actor *a, unsigned id);
 
-enum ops_object { OPS_COUNTER, OPS_STACK, OPS_REFCOUNT, OPS_SHARED, OPS_EXAMPLE };
+enum ops_object { OPS_COUNTER, OPS_STACK, OPS_REFCOUNT, OPS_SHARED, OPS_EXAMPLE, OPS_RWLOCK };
 
 #define OPS_SIGNAL_SAFE 1u /* may run in a signal handler over any operation */
 #define OPS_FENCES 2u      /* closes gates: sends membarriers */
