@@ -67,6 +67,7 @@ struct bench_row {
 	/* Where the benchmark has a pattern: LD_PRELOAD of the process, or BENCH_OURS_PRELOAD; who
 	 * has it; and the heap that the pattern takes instead of malloc, or NULL. */
 	const char *preload, *package, *heap;
+	const char *program_row; /* where the benchmark has a program; NULL: as `name` */
 	/* Why this process cannot measure the row, or NULL. */
 	const char *(*missing)(void);
 	int (*setup)(struct bench_run *run);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* locks, park: threads that wait for each other, on ours and on what programs use instead. What a
- * row does stands in locks/, in the programs that are named here. */
+/* locks, rwlock, park: threads that wait for each other, on ours and on what programs use instead.
+ * What a row does stands in locks/, in the programs that are named here. */
 #include "bench.h"
 
 #define ROW(row, text, whose)                                                                      \
@@ -100,3 +100,42 @@ static const struct bench_figure park_figures[] = {
 const struct bench bench_park_0 = PARK("0", "", "0", .core = true);
 const struct bench bench_park_256 = PARK("256", ", beside 256 sleepers", "256");
 const struct bench bench_park_1024 = PARK("1024", ", beside 1,024 sleepers", "1024");
+
+static const struct bench_row rwlock_rows[] = {
+	ROW("pthread", "pthread_rwlock", BENCH_PEER),
+	ROW("pthread-writer", "pthread_rwlock, writers first", BENCH_PEER),
+	ROW("nsync", "nsync_mu", BENCH_PEER),
+	ROW("near-rwlock", "near_rwlock", BENCH_OURS),
+	ROW("near-zero", "near_rwlock of zeros, no slots", BENCH_OURS),
+	{.name = "near-off",
+	 .label = "near_rwlock, without rseq",
+	 .role = BENCH_OURS,
+	 .conf = "rseq:off",
+	 .program_row = "near-rwlock"},
+	ROW("unlocked", "no lock", BENCH_YARDSTICK),
+};
+
+static const struct bench_figure rwlock_figures[] = {
+	{"near_rwlock over pthread_rwlock", "near-rwlock", "pthread", .goal = 1 / 8.0, .from = 2,
+	 .to = 2},
+	{"near_rwlock, read lock and unlock", "near-rwlock", .goal = 3, .from = 1, .to = 1},
+};
+
+#define RWLOCK(word, what, bounds, n, ...)                                                         \
+	{                                                                                          \
+		.name = "rwlock", .part = word, .title = "Readers" what,                           \
+		.text = "Threads take one lock for reading, now and then for writing, and do "     \
+			"nothing else. ",                                                          \
+		.op = "a lock and unlock", .kind = BENCH_WAIT, .rows = rwlock_rows,                \
+		.row_count = BENCH_COUNT(rwlock_rows), .figures = bounds, .against = "pthread",    \
+		.program = "nearcpu-rwlock", .args = {"--writes", n}, __VA_ARGS__                  \
+	}
+
+const struct bench bench_rwlock_0 = RWLOCK("0", " only", rwlock_figures, "0",
+					   .figure_count = BENCH_COUNT(rwlock_figures),
+					   .core = true);
+const struct bench bench_rwlock_1 = RWLOCK("1", ", one write in 1,000", NULL, "1", .core = false);
+const struct bench bench_rwlock_10 =
+	RWLOCK("10", ", 10 writes in 1,000", NULL, "10", .core = false);
+const struct bench bench_rwlock_100 =
+	RWLOCK("100", ", 100 writes in 1,000", NULL, "100", .core = false);

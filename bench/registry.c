@@ -20,6 +20,10 @@ extern const struct bench bench_locks_100;
 extern const struct bench bench_park_0;
 extern const struct bench bench_park_256;
 extern const struct bench bench_park_1024;
+extern const struct bench bench_rwlock_0;
+extern const struct bench bench_rwlock_1;
+extern const struct bench bench_rwlock_10;
+extern const struct bench bench_rwlock_100;
 extern const struct bench bench_malloc_table;
 extern const struct bench bench_malloc_startup;
 extern const struct bench bench_malloc_freed;
@@ -47,6 +51,10 @@ const struct bench *const bench_registry[] = {
 	&bench_park_0,
 	&bench_park_256,
 	&bench_park_1024,
+	&bench_rwlock_0,
+	&bench_rwlock_1,
+	&bench_rwlock_10,
+	&bench_rwlock_100,
 	&bench_malloc_table,
 	&bench_malloc_startup,
 	&bench_malloc_freed,

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""nearcpu bench locks, park: every row, the figures made of them, and what is said of programs that
-are missing, hang on, or exclude nobody.
+"""nearcpu bench locks, park, rwlock: every row, the figures made of them, and what is said of
+programs that are missing, crash, or exclude nobody.
 
 usage: bench_wait_test.py NEARCPU [TEST...]
 """
@@ -17,12 +17,16 @@ import unittest
 
 TOOL = ""
 PARTS = [("locks", p) for p in ("empty", "1ns", "10ns", "100ns")] + \
-        [("park", p) for p in ("0", "256", "1024")]
+        [("park", p) for p in ("0", "256", "1024")] + \
+        [("rwlock", p) for p in ("0", "1", "10", "100")]
 ROWS = {"locks": ["pthread", "adaptive", "nsync", "absl", "ck", "parking_lot", "rust-std",
                   "near-mutex", "near-lock", "unlocked"],
-        "park": ["one-queue", "64-queues", "futex", "near-park"]}
-PROGRAMS = {"locks": "nearcpu-locks", "park": "nearcpu-parking"}
-OPTIONAL = {"adaptive", "nsync", "absl", "ck", "parking_lot", "rust-std"}
+        "park": ["one-queue", "64-queues", "futex", "near-park"],
+        "rwlock": ["pthread", "pthread-writer", "nsync", "near-rwlock", "near-zero", "near-off",
+                   "unlocked"]}
+PROGRAMS = {"locks": "nearcpu-locks", "park": "nearcpu-parking",
+            "rwlock": "nearcpu-rwlock"}
+OPTIONAL = {"adaptive", "pthread-writer", "nsync", "absl", "ck", "parking_lot", "rust-std"}
 SAMPLE = {"ops", "wall_ns", "user_ns", "system_ns", "fewest", "most", "p99_ns", "p999_ns",
           "longest_ns"}
 FEW = ["--quick", "--repeat", "1"]
@@ -64,7 +68,7 @@ class Case(unittest.TestCase):
 
 class Tables(Case):
     def test_every_row(self):
-        report = self.report("locks", "park", "--threads", "3", *FEW)
+        report = self.report("locks", "park", "rwlock", "--threads", "3", *FEW)
         self.assertEqual([(t["benchmark"], t["part"]) for t in report["tables"]], PARTS)
         for table in report["tables"]:
             self.assertEqual([r["name"] for r in table["rows"]], ROWS[table["benchmark"]])
@@ -112,11 +116,11 @@ class Tables(Case):
             self.assertEqual(figure["reached"], figure["value"] <= figure["at_most"])
 
     def test_default_threads(self):
-        result = run("--list", "locks", "park")
+        result = run("--list", "locks", "park", "rwlock")
         self.assertEqual(result.returncode, 0)
         for name, part in PARTS:
             self.assertRegex(result.stdout, rf"(?m)^{name} +{part} +\w")
-        for row in ROWS["locks"] + ROWS["park"]:
+        for row in sum(ROWS.values(), []):
             self.assertRegex(result.stdout, rf"(?m)^    {row} +\w")
         report = self.report("park", "--only", "0", *FEW)
         self.assertEqual([t["threads"] for t in report["tables"]], [8])
@@ -143,7 +147,8 @@ class Trouble(Case):
         for args, words in ((["locks", "--only", "nosuch"], "unknown part 'nosuch'"),
                             (["park", "--only", "10ns"], "unknown part '10ns'"),
                             (["--report", "locks"], "--report has nothing of locks"),
-                            (["--report", "park"], "--report has nothing of park")):
+                            (["--report", "park"], "--report has nothing of park"),
+                            (["--report", "rwlock"], "--report has nothing of rwlock")):
             result = run(*args)
             self.assertEqual((result.returncode, result.stdout), (2, ""), args)
             self.assertIn(words, result.stderr)

@@ -268,6 +268,42 @@ static void sleep_with_fault(bool wake)
 	munmap(fault.abort, 4096);
 }
 
+/* The store that lets go of the lock faults, once. */
+static struct {
+	uint32_t *lock;
+	unsigned queued, faults;
+} unlocking;
+
+static void at_unlock(int signal)
+{
+	(void)signal;
+	unlocking.faults++;
+	unlocking.queued = sleepers_on(ident);
+	mprotect(unlocking.lock, 4096, PROT_READ | PROT_WRITE);
+}
+
+static void rule_6_in_the_queue_at_the_store_to_the_lock(void **state)
+{
+	struct sigaction action = {.sa_handler = at_unlock}, old;
+	int abort = 1;
+
+	(void)state;
+	if (UNIT_SANITIZED || unit_emulated())
+		skip();
+	memset(&unlocking, 0, sizeof(unlocking));
+	unlocking.lock = (uint32_t *)unreadable();
+	mprotect(unlocking.lock, 4096, PROT_READ | PROT_WRITE);
+	*unlocking.lock = 1;
+	mprotect(unlocking.lock, 4096, PROT_READ);
+	sigaction(SIGSEGV, &action, &old);
+	assert_int_equal(near_thrsleep(ident, 0, NULL, unlocking.lock, &abort), EINTR);
+	sigaction(SIGSEGV, &old, NULL);
+	assert_int_equal(unlocking.faults, 1);
+	assert_int_equal(unlocking.queued, 1);
+	assert_int_equal(*unlocking.lock, NEAR_THR_UNLOCKED);
+	munmap(unlocking.lock, 4096);
+}
+
 static void rule_7_abort_is_read_after_the_unlock(void **state)
 {
 	(void)state;
@@ -551,6 +587,7 @@ int main(void)
 		cmocka_unit_test(rule_5_huge_deadlines_are_clamped),
 		cmocka_unit_test(rule_6_queued_before_the_lock_is_let_go),
 		cmocka_unit_test(rule_6_first_in_first_out),
+		cmocka_unit_test(rule_6_in_the_queue_at_the_store_to_the_lock),
 		cmocka_unit_test(rule_7_abort_is_read_after_the_unlock),
 		cmocka_unit_test(rule_7_an_aborted_sleeper_passes_its_wake_up_on),
 		cmocka_unit_test(rule_7_the_next_sleeper_gets_it),

@@ -38,7 +38,7 @@ static struct totals {
 } totals;
 
 /* On standard output, where the command reads it. */
-static int give_up(const char *what, const char *why)
+void window_give_up(const char *what, const char *why)
 {
 	printf("{\"%s\":\"%s\"}\n", what, why);
 	exit(fflush(stdout) ? 1 : 0);
@@ -84,8 +84,9 @@ static void start(struct start *s)
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, STACK_BYTES + (size_t)PTHREAD_STACK_MIN);
 	if (pthread_create(&s->id, &attr, start_work, s))
-		give_up("error", "the system allows fewer threads (see ulimit -u and the limits "
-				 "of the control group); ask for fewer");
+		window_give_up("error",
+			       "the system allows fewer threads (see ulimit -u and the limits "
+			       "of the control group); ask for fewer");
 	pthread_attr_destroy(&attr);
 }
 
@@ -117,7 +118,7 @@ static void add_up(void)
 		totals.most = done > totals.most ? done : totals.most;
 	}
 	if (!asked.row->is_unlocked && totals.counted != window.count)
-		give_up("error", "wrong result: two threads were in the section at once");
+		window_give_up("error", "wrong result: two threads were in the section at once");
 }
 
 static void run_window(void (*work)(struct window_thread *t))
@@ -261,13 +262,13 @@ int main(int argc, char **argv)
 	if (!read_options(argc, argv))
 		return wrong_usage(argv[0]);
 	if (asked.row->missing)
-		give_up("missing", asked.row->missing);
+		window_give_up("missing", asked.row->missing);
 	if (asked.stand_by && !asked.row->stand_by)
-		give_up("error", "nothing to stand by for");
+		window_give_up("error", "nothing to stand by for");
 	window.threads = asked.threads;
 	threads = aligned_alloc(LINE, (asked.threads + asked.stand_by) * sizeof(*threads));
 	if (!threads)
-		give_up("error", "not enough memory");
+		window_give_up("error", "not enough memory");
 	if (asked.rate <= 0)
 		asked.rate = calibrate();
 	set_lengths();

@@ -60,6 +60,9 @@ struct window_row {
 /* Ends with NULL. */
 extern const struct window_row *const window_rows[];
 
+/* Ends the program; `what`: "missing" or "error". */
+void window_give_up(const char *what, const char *why) __attribute__((noreturn));
+
 /* About a cycle each, which the compiler must keep. */
 static inline void window_spin(uint32_t rounds)
 {

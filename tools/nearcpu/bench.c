@@ -24,7 +24,7 @@ static void print_help(void)
 	       "  --threads N,... threads at once (1 and one for each CPU)\n"
 	       "  --iterations N  operations of each thread (as the benchmark says)\n"
 	       "  --repeat N      repetitions (%d; with --quick %d; of malloc's patterns 5 and 3)\n"
-	       "  --only PART,... of sched, locks, park and malloc: only these parts, see --list\n"
+	       "  --only PART,... of benchmarks that have parts: only these, see --list\n"
 	       "  --json FILE     every sample and what was made of them; - is standard output\n"
 	       "  --html FILE     a page with tables and plots, readable without network\n"
 	       "  --report        instead of tables, one text about this machine, to be pasted\n"

@@ -15,7 +15,8 @@ static int start(const struct table_result *t, const struct row_result *r, const
 		 uint64_t window_ms, struct child_result *out)
 {
 	char threads[16], window[24], rate[32];
-	const char *argv[10] = {program, r->row->name, threads, window};
+	const char *name = r->row->program_row ? r->row->program_row : r->row->name;
+	const char *argv[10] = {program, name, threads, window};
 	const char *set[3] = {NULL};
 	struct child child = {.argv = argv, .set = set, .timeout_s = TIMEOUT_S};
 	size_t n = 4;

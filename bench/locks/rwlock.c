@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* The rows of nearcpu-rwlock: threads that take one lock for reading, and of 1,000 times so many as
+ * they are told for writing. Readers compare two numbers that writers count up one after the other:
+ * a reader that meets a writer is noticed. */
+#define _GNU_SOURCE
+#include "window.h"
+
+#include <nearcpu/rwlock.h>
+#include <pthread.h>
+
+static uint64_t twin __attribute__((aligned(LINE))); /* of window.count */
+
+/* Of Marsaglia: 13, 7, 17. */
+static uint64_t next_random(uint64_t *seed)
+{
+	*seed ^= *seed << 13;
+	*seed ^= *seed >> 7;
+	return *seed ^= *seed << 17;
+}
+
+static bool is_write(const struct window *w, uint64_t *seed)
+{
+	return w->writes && next_random(seed) % 1000 < w->writes;
+}
+
+/* Both numbers are read, whatever the compiler knows of the lock. */
+static bool is_torn(const struct window *w)
+{
+	return *(const volatile uint64_t *)&w->count != *(const volatile uint64_t *)&twin;
+}
+
+static void count_write(struct window *w)
+{
+	w->count++;
+	window_spin(w->inside);
+	twin++;
+}
+
+#define RW_LOOP(name, type, prefix, BEFORE, AFTER)                                                 \
+	static void name(struct window_thread *t)                                                  \
+	{                                                                                          \
+		struct window *w = t->window;                                                      \
+		type *lock = (type *)w->lock;                                                      \
+		uint64_t n = 0, seed = t->index + 1, writes = 0;                                   \
+		bool torn = false;                                                                 \
+                                                                                                   \
+		for (; !window_is_over(w); n++) {                                                  \
+			bool writing = is_write(w, &seed);                                         \
+                                                                                                   \
+			BEFORE;                                                                    \
+			if (writing) {                                                             \
+				prefix##_write_lock(lock);                                         \
+				AFTER;                                                             \
+				count_write(w);                                                    \
+				prefix##_write_unlock(lock);                                       \
+				writes++;                                                          \
+			} else {                                                                   \
+				prefix##_read_lock(lock);                                          \
+				AFTER;                                                             \
+				torn |= is_torn(w);                                                \
+				window_spin(w->inside);                                            \
+				prefix##_read_unlock(lock);                                        \
+			}                                                                          \
+			window_spin(w->outside);                                                   \
+		}                                                                                  \
+		t->done = n;                                                                       \
+		t->counted = writes + torn;                                                        \
+	}
+
+#define RW_ROW(label, type, prefix, is_unlocked)                                                   \
+	RW_LOOP(prefix##_work, type, prefix, (void)0, (void)0)                                     \
+	RW_LOOP(prefix##_timed, type, prefix, uint64_t began = window_ns(), window_note(t, began)) \
+	static void prefix##_init(struct window *w)                                                \
+	{                                                                                          \
+		prefix##_begin((type *)w->lock);                                                   \
+		twin = 0;                                                                          \
+	}                                                                                          \
+	static const struct window_row prefix##_row = {                                            \
+		label, 0, prefix##_init, prefix##_work, prefix##_timed, is_unlocked, 0, 0};
+
+/* ---- ours, with slots; and of zeros, whose readers share a word ---- */
+
+#define slots_read_lock near_rwlock_read_lock
+#define slots_read_unlock near_rwlock_read_unlock
+#define slots_write_lock near_rwlock_write_lock
+#define slots_write_unlock near_rwlock_write_unlock
+#define word_read_lock near_rwlock_read_lock
+#define word_read_unlock near_rwlock_read_unlock
+#define word_write_lock near_rwlock_write_lock
+#define word_write_unlock near_rwlock_write_unlock
+
+static void slots_begin(struct near_rwlock *l)
+{
+	if (near_rwlock_init(l))
+		window_give_up("error", "not enough memory");
+}
+
+static void word_begin(struct near_rwlock *l)
+{
+	*l = (struct near_rwlock)NEAR_RWLOCK_INIT;
+}
+
+RW_ROW("near-rwlock", struct near_rwlock, slots, false)
+RW_ROW("near-zero", struct near_rwlock, word, false)
+
+/* ---- the C library's ---- */
+
+#define pthread_read_lock pthread_rwlock_rdlock
+#define pthread_read_unlock pthread_rwlock_unlock
+#define pthread_write_lock pthread_rwlock_wrlock
+#define pthread_write_unlock pthread_rwlock_unlock
+
+static void pthread_begin(pthread_rwlock_t *l)
+{
+	pthread_rwlock_init(l, NULL);
+}
+
+RW_ROW("pthread", pthread_rwlock_t, pthread, false)
+
+#ifdef PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP
+#define writer_read_lock pthread_rwlock_rdlock
+#define writer_read_unlock pthread_rwlock_unlock
+#define writer_write_lock pthread_rwlock_wrlock
+#define writer_write_unlock pthread_rwlock_unlock
+
+static void writer_begin(pthread_rwlock_t *l)
+{
+	pthread_rwlockattr_t a;
+
+	pthread_rwlockattr_init(&a);
+	pthread_rwlockattr_setkind_np(&a, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_init(l, &a);
+	pthread_rwlockattr_destroy(&a);
+}
+
+RW_ROW("pthread-writer", pthread_rwlock_t, writer, false)
+#else
+static MISSING_ROW(writer_row, "pthread-writer", "this C library has no such lock")
+#endif
+
+/* ---- nsync, whose mutex has readers ---- */
+
+#ifdef HAVE_NSYNC
+#include <nsync.h>
+
+#define nsync_read_lock nsync_mu_rlock
+#define nsync_read_unlock nsync_mu_runlock
+#define nsync_write_lock nsync_mu_lock
+#define nsync_write_unlock nsync_mu_unlock
+#define nsync_begin nsync_mu_init
+
+RW_ROW("nsync", nsync_mu, nsync, false)
+#else
+	static MISSING_ROW(nsync_row, "nsync", "built without nsync (package libnsync-dev)")
+#endif
+
+/* ---- what the rest costs ---- */
+
+static void none_begin(char *lock)
+{
+	(void)lock;
+}
+
+#define none_read_lock none_begin
+#define none_read_unlock none_begin
+#define none_write_lock none_begin
+#define none_write_unlock none_begin
+
+RW_ROW("unlocked", char, none, true)
+
+const struct window_row *const window_rows[] = {&pthread_row, &writer_row, &nsync_row, &slots_row,
+						&word_row,    &none_row,   0};
