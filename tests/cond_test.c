@@ -88,6 +88,42 @@ static void a_signal_ends_the_first_wait(void **state)
 	assert_int_equal(m.word, 0);
 }
 
+/* True: the mutex was free after the unlock, and the waiter had not had it: it was not handed it. */
+static bool signal_and_pass(struct waiter *w)
+{
+	bool passed = false;
+
+	*w->order = 0;
+	start_waiter(w);
+	near_mutex_lock(w->m);
+	near_cond_signal(w->c);
+	near_mutex_unlock(w->m);
+	if (near_mutex_try_lock(w->m)) {
+		passed = *w->order == 0;
+		near_mutex_unlock(w->m);
+	}
+	expect(w, 0);
+	return passed;
+}
+
+/* A waiter's age begins with the signal: it is not handed the mutex because it waited for the
+ * signal. Unless this thread was away for a millisecond. */
+static void who_was_signalled_is_young(void **state)
+{
+	struct near_cond c = NEAR_COND_INIT;
+	struct near_mutex m = NEAR_MUTEX_INIT;
+	bool passed = false;
+	unsigned order;
+
+	(void)state;
+	for (unsigned i = 0; i < 1000 && !passed; i++) {
+		struct waiter w = {.c = &c, .m = &m, .order = &order};
+
+		passed = signal_and_pass(&w);
+	}
+	assert_true(passed);
+}
+
 static void a_broadcast_ends_all(void **state)
 {
 	struct near_cond c = NEAR_COND_INIT;
@@ -290,6 +326,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_signal_ends_the_first_wait),
+		cmocka_unit_test(who_was_signalled_is_young),
 		cmocka_unit_test(a_broadcast_ends_all),
 		cmocka_unit_test(deadlines_and_tokens_end_waits),
 		cmocka_unit_test(a_signal_comes_before_a_later_deadline),

@@ -152,6 +152,22 @@ static void what_is_done_cannot_be_canceled(void **state)
 	assert_int_equal(w.calls, 0);
 }
 
+/* It is done while somebody is about to enter the queue: who waits looks again. */
+static void nobody_sleeps_after_it_is_done(void **state)
+{
+	struct work w = {.once = {near__owner_now()}};
+	struct near__bucket *b = near__lot_lock(&w.once);
+	pthread_t t = unit_start(wait_for_it, &w);
+
+	(void)state;
+	while (__atomic_load_n(&w.once.word, __ATOMIC_RELAXED) == near__owner_now())
+		usleep(100);
+	__atomic_store_n(&w.once.word, NEAR__ONCE_DONE, __ATOMIC_RELEASE);
+	near__lot_unlock(b);
+	unit_join(t);
+	assert_int_equal(w.calls, 0);
+}
+
 static struct near_once recursive;
 
 static int call_again(void *unused)
@@ -281,6 +297,7 @@ int main(void)
 		cmocka_unit_test(a_failure_is_tried_again),
 		cmocka_unit_test(others_wait_and_see_it),
 		cmocka_unit_test(waiting_for_it_has_a_limit),
+		cmocka_unit_test(nobody_sleeps_after_it_is_done),
 		cmocka_unit_test(what_is_done_cannot_be_canceled),
 		cmocka_unit_test(recursion_stops_with_one_line),
 		cmocka_unit_test(a_child_does_what_its_parent_had_not_finished),
