@@ -71,13 +71,13 @@ static struct near__order *state(void)
 }
 
 /* The fence: a child that finds a change finds the lock held, on weakly ordered CPUs, too. */
-static void lock(struct near__order *o)
+static void enter(struct near__order *o)
 {
 	near_lock_lock(&o->lock);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-static void unlock(struct near__order *o)
+static void leave(struct near__order *o)
 {
 	near_lock_unlock(&o->lock);
 }
@@ -120,7 +120,7 @@ static struct near__order_thread *enlist(struct near__order *o, uint32_t owner)
 {
 	struct near__order_thread *t;
 
-	lock(o);
+	enter(o);
 	t = find_thread(o, owner);
 	if (!t) {
 		sweep_threads(o);
@@ -130,7 +130,7 @@ static struct near__order_thread *enlist(struct near__order *o, uint32_t owner)
 		t->owner = owner;
 		t->count = 0;
 	}
-	unlock(o);
+	leave(o);
 	if (!t)
 		say_once(&o->said, NEAR__ORDER_MANY_THREADS,
 			 "too many threads: those that come now are not checked");
@@ -158,9 +158,9 @@ static void check_with(struct near__order *o, const struct near__order_step *pai
 	struct near__order_circle circle;
 	bool full = false, closes;
 
-	lock(o);
+	enter(o);
 	closes = near__order_add(o, pair, &circle, &full);
-	unlock(o);
+	leave(o);
 	if (full)
 		say_once(&o->said, NEAR__ORDER_MANY_PAIRS,
 			 "too many pairs of locks: those that are new now are not checked");
@@ -171,13 +171,13 @@ static void check_with(struct near__order *o, const struct near__order_step *pai
 		near__die("lock order: stopped, as NEAR_CONF=lock_check:2 says");
 }
 
-void near__order_check(const void *wanted, const void *site)
+void near__order_check(const void *lock, const void *site)
 {
 	struct near__order_thread *t = near__order_self;
-	struct near__order_step pair = {.wanted = {wanted, site}, .owner = t->owner};
+	struct near__order_step pair = {.wanted = {lock, site}, .owner = t->owner};
 
 	for (uint32_t i = 0; i < t->count; i++)
-		if (t->held[i].lock == wanted)
+		if (t->held[i].lock == lock)
 			return; /* a reader once more; of a mutex the caller is told otherwise */
 	for (uint32_t i = 0; i < t->count; i++) {
 		pair.held = t->held[i];
@@ -209,13 +209,13 @@ void near__order_pop(const void *lock)
 	t->count--;
 }
 
-void near__order_drop(const void *address)
+void near__order_drop(const void *lock)
 {
 	struct near__order *o = near__lot.order;
 
-	lock(o);
-	near__order_drop_node(o, address);
-	unlock(o);
+	enter(o);
+	near__order_drop_node(o, lock);
+	leave(o);
 }
 
 static void empty(struct near__order *o)

@@ -26,7 +26,8 @@ static bool happens(const char *fault, unsigned n)
 	static unsigned calls;
 	const char *asked = getenv("NEAR_LOCKS_MUTANT");
 
-	if (!asked || strcmp(asked, fault) || __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) % n)
+	if (!asked || strcmp(asked, fault) != 0 ||
+	    __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) % n)
 		return false;
 	if (calls == n)
 		fprintf(stderr, "the fault '%s' happens\n", fault);
