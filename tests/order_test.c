@@ -283,6 +283,8 @@ static void reuse(void)
 	unsigned n = unit_scale(3 * NEAR__ORDER_NODES);
 	struct near_mutex stays[2] = {{0}, {0}};
 
+	in_order(&a, &b);
+	destroy_both();
 	in_order(&stays[0], &stays[1]);
 	while (n--) {
 		in_order(n % 2 ? &a : &b, n % 2 ? &b : &a);
@@ -291,9 +293,19 @@ static void reuse(void)
 	in_order(&stays[1], &stays[0]);
 }
 
+/* a came before b by way of c alone. */
+static void forget_the_one_between(void)
+{
+	in_order(&a, &c);
+	in_order(&c, &b);
+	near_mutex_destroy(&c);
+	in_order(&b, &a);
+}
+
 static void destroyed_mutexes_are_forgotten(void **state)
 {
 	(void)state;
+	tells(forget_the_one_between, 0);
 	tells(reuse, 1);
 }
 
