@@ -130,7 +130,7 @@ static void rule_2_ident_0(void **state)
 static void rule_3_an_unknown_clock(void **state)
 {
 	struct timespec past = {0, 0};
-	int abort = 1;
+	int abort = -1; /* whatever is not 0 */
 	uint32_t lock = 1;
 
 	(void)state;
@@ -326,24 +326,35 @@ static void rule_7_an_aborted_sleeper_passes_its_wake_up_on(void **state)
 	assert_int_equal(sleepers_on(ident), 0);
 }
 
-static void *sleep_behind(void *arg)
+static void wait_for_sleepers(unsigned n)
 {
-	while (sleepers_on(ident) != 1)
+	while (sleepers_on(ident) != n)
 		sched_yield();
+}
+
+static void *sleep_second(void *arg)
+{
+	wait_for_sleepers(1);
 	return sleep_there(arg);
 }
 
-static void at_abort_with_two(int signal)
+static void *sleep_third(void *arg)
 {
-	while (sleepers_on(ident) != 2)
-		sched_yield();
+	wait_for_sleepers(2);
+	return sleep_there(arg);
+}
+
+static void at_abort_with_three(int signal)
+{
+	wait_for_sleepers(3);
 	at_abort(signal);
 }
 
+/* And nobody else. */
 static void rule_7_the_next_sleeper_gets_it(void **state)
 {
-	struct sigaction action = {.sa_handler = at_abort_with_two}, old;
-	struct sleeper next = {.ident = ident, .lock = 1};
+	struct sigaction action = {.sa_handler = at_abort_with_three}, old;
+	struct sleeper next = {.ident = ident, .lock = 1}, last = next;
 
 	(void)state;
 	if (UNIT_SANITIZED || unit_emulated())
@@ -353,12 +364,16 @@ static void rule_7_the_next_sleeper_gets_it(void **state)
 	fault.lock = 1;
 	fault.wake = true;
 	sigaction(SIGSEGV, &action, &old);
-	next.thread = unit_start(sleep_behind, &next);
+	next.thread = unit_start(sleep_second, &next);
+	last.thread = unit_start(sleep_third, &last);
 	assert_int_equal(near_thrsleep(ident, 0, NULL, &fault.lock, fault.abort), EINTR);
 	sigaction(SIGSEGV, &old, NULL);
-	assert_int_equal(fault.queued, 2);
+	assert_int_equal(fault.queued, 3);
 	assert_int_equal(fault.woke, 0);
 	expect(&next, 0);
+	assert_int_equal(sleepers_on(ident), 1);
+	assert_int_equal(near_thrwakeup(ident, 1), 0);
+	expect(&last, 0);
 	munmap(fault.abort, 4096);
 }
 
@@ -405,6 +420,39 @@ static void rule_8_woken_timed_out_interrupted(void **state)
 	expect(&s, EINTR);
 }
 
+/* Takes the sleeper when its time is over, before it can leave: it has to go by the lock that is
+ * held here. False: it left before that. */
+static bool take_late(long ms)
+{
+	struct timespec soon = in_ms(CLOCK_MONOTONIC, ms);
+	struct sleeper s = {.ident = ident, .clock = CLOCK_MONOTONIC, .deadline = &soon, .lock = 1};
+	struct near__bucket *b;
+	struct near__waiter *w;
+
+	s.thread = unit_start(sleep_there, &s);
+	while (__atomic_load_n(&s.lock, __ATOMIC_ACQUIRE))
+		sched_yield();
+	b = near__lot_lock(ident);
+	w = near__lot_first(b, ident, NEAR__SPACE_THR);
+	usleep(2000 * (useconds_t)ms);
+	if (w)
+		near__lot_take(b, w);
+	near__lot_unlock(b);
+	if (w)
+		near__lot_wake(w);
+	expect(&s, w ? 0 : EWOULDBLOCK);
+	return w;
+}
+
+static void rule_8_taken_first_is_woken(void **state)
+{
+	long ms = 10;
+
+	(void)state;
+	while (!take_late(ms))
+		ms *= 2;
+}
+
 /* A stated deviation: where OpenBSD returns ECANCELED, the wait goes on. */
 static void deviation_a_restarting_signal_ends_nothing(void **state)
 {
@@ -445,10 +493,29 @@ static void deviation_a_bad_pointer_faults(void **state)
 
 /* ---- wakeup ---- */
 
+static struct near__bucket *bucket_of(const void *id)
+{
+	struct near__bucket *b = near__lot_lock(id);
+
+	near__lot_unlock(b);
+	return b;
+}
+
+/* Another ident whose sleepers stand in the same queue. */
+static const void *neighbour(void)
+{
+	static char many[1 << 16];
+	size_t i = 0;
+
+	while (bucket_of(&many[i]) != bucket_of(ident))
+		assert_true(++i < sizeof(many));
+	return &many[i];
+}
+
 static void wakes_n_or_all_of_one_ident(void **state)
 {
 	static const int all[] = {0, -1, INT32_MIN, 100};
-	struct sleeper s[4], other = {.ident = ident + 32};
+	struct sleeper s[4], other = {.ident = neighbour()};
 
 	(void)state;
 	assert_int_equal(near_thrwakeup(ident, 1), ESRCH);
@@ -468,7 +535,7 @@ static void wakes_n_or_all_of_one_ident(void **state)
 		expect(&s[3], 0);
 		assert_int_equal(near_thrwakeup(ident, all[i]), ESRCH);
 	}
-	assert_int_equal(near_thrwakeup(ident + 32, 1), 0);
+	assert_int_equal(near_thrwakeup(other.ident, 1), 0);
 	expect(&other, 0);
 }
 
@@ -592,6 +659,7 @@ int main(void)
 		cmocka_unit_test(rule_7_an_aborted_sleeper_passes_its_wake_up_on),
 		cmocka_unit_test(rule_7_the_next_sleeper_gets_it),
 		cmocka_unit_test(rule_8_woken_timed_out_interrupted),
+		cmocka_unit_test(rule_8_taken_first_is_woken),
 		cmocka_unit_test(deviation_a_restarting_signal_ends_nothing),
 		cmocka_unit_test(deviation_a_bad_pointer_faults),
 		cmocka_unit_test(wakes_n_or_all_of_one_ident),
