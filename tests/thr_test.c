@@ -643,6 +643,29 @@ static void ident_minus_1_wakes_all(void **state)
 		expect(&s[i], 0);
 }
 
+static void wake_everybody(int signal)
+{
+	(void)signal;
+	near_thrwakeup(EVERYBODY, 1);
+}
+
+/* The wake-up comes first, the end of the system call by the signal after it. */
+static void ident_minus_1_woken_in_spite_of_a_signal(void **state)
+{
+	struct sigaction action = {.sa_handler = wake_everybody};
+	struct sleeper s = {.lock = 1};
+
+	(void)state;
+	if (UNIT_THREAD_SANITIZER)
+		skip();
+	sigaction(SIGUSR1, &action, NULL);
+	s.thread = unit_start(sleep_for_everybody, &s);
+	wait_unlocked(&s.lock);
+	usleep(5000);
+	pthread_kill(s.thread, SIGUSR1);
+	expect(&s, 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -666,6 +689,7 @@ int main(void)
 		cmocka_unit_test(an_ident_is_of_one_process),
 		cmocka_unit_test(ident_minus_1_spans_those_attached),
 		cmocka_unit_test(ident_minus_1_wakes_all),
+		cmocka_unit_test(ident_minus_1_woken_in_spite_of_a_signal),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
