@@ -9,6 +9,7 @@
 #include <nearcpu/cond.h>
 #include <nearcpu/mutex.h>
 #include <nearcpu/once.h>
+#include <nearcpu/rwlock.h>
 #include <nearcpu/sem.h>
 
 /* ---- what is waited for, in vain ---- */
@@ -18,6 +19,7 @@ static struct near_cond silent;
 static struct near_sem empty;
 static struct near_once busy;
 static struct near_barrier two = NEAR_BARRIER_INIT(2);
+static struct near_rwlock written, read_by_another;
 static bool is_over; /* atomic */
 
 struct limit {
@@ -85,17 +87,49 @@ static int wait_parked(const struct limit *l)
 	return near_park(&two, &p);
 }
 
+static int wait_reader(const struct limit *l)
+{
+	return near_rwlock_read_lock_until(&written, l->clock, l->deadline, l->cancel);
+}
+
+static int wait_writer(const struct limit *l)
+{
+	return near_rwlock_write_lock_until(&written, l->clock, l->deadline, l->cancel);
+}
+
+static int wait_for_reader(const struct limit *l)
+{
+	return near_rwlock_write_lock_until(&read_by_another, l->clock, l->deadline, l->cancel);
+}
+
 static int (*const waits[])(const struct limit *) = {
-	wait_mutex, wait_condition, wait_signal, wait_unit, wait_once, wait_others, wait_parked,
+	wait_mutex,  wait_condition, wait_signal, wait_unit,   wait_once,
+	wait_others, wait_parked,    wait_reader, wait_writer, wait_for_reader,
+};
+
+static const struct {
+	const void *address;
+	enum near__space space;
+} places[] = {
+	{&held, NEAR__SPACE_MUTEX},
+	{&guard, NEAR__SPACE_MUTEX},
+	{&silent, NEAR__SPACE_COND},
+	{&empty, NEAR__SPACE_SEM},
+	{&busy, NEAR__SPACE_ONCE},
+	{&two, NEAR__SPACE_BARRIER},
+	{&two, NEAR__SPACE_PARK},
+	{&written, NEAR__SPACE_RWLOCK},
+	{&written, NEAR__SPACE_MUTEX},
+	{&read_by_another, NEAR__SPACE_RWLOCK},
+	{&read_by_another, NEAR__SPACE_MUTEX},
 };
 
 static bool no_longer_waited_for(void)
 {
-	return waits_on(&held, NEAR__SPACE_MUTEX) + waits_on(&guard, NEAR__SPACE_MUTEX) +
-		       waits_on(&silent, NEAR__SPACE_COND) + waits_on(&empty, NEAR__SPACE_SEM) +
-		       waits_on(&busy, NEAR__SPACE_ONCE) + waits_on(&two, NEAR__SPACE_BARRIER) +
-		       waits_on(&two, NEAR__SPACE_PARK) ==
-	       0;
+	for (size_t i = 0; i < LENGTH(places); i++)
+		if (waits_on(places[i].address, places[i].space))
+			return false;
+	return true;
 }
 
 /* ---- who holds it ---- */
@@ -103,10 +137,15 @@ static bool no_longer_waited_for(void)
 static int be_busy(void *unused)
 {
 	(void)unused;
+	CHECK(near_rwlock_init(&written) == 0 && near_rwlock_init(&read_by_another) == 0);
+	near_rwlock_write_lock(&written);
+	near_rwlock_read_lock(&read_by_another);
 	near_mutex_lock(&held);
 	while (!__atomic_load_n(&is_over, __ATOMIC_ACQUIRE))
 		usleep(1000);
 	near_mutex_unlock(&held);
+	near_rwlock_read_unlock(&read_by_another);
+	near_rwlock_write_unlock(&written);
 	return 0;
 }
 
@@ -132,6 +171,8 @@ static int end(void **state)
 	(void)state;
 	__atomic_store_n(&is_over, true, __ATOMIC_RELEASE);
 	unit_join(holder);
+	near_rwlock_destroy(&read_by_another);
+	near_rwlock_destroy(&written);
 	return 0;
 }
 

@@ -12,8 +12,8 @@
 #define PATIENCE 30
 
 static const struct game *const games[] = {
-	&game_sections, &game_turns,    &game_signals, &game_queue,    &game_permits,
-	&game_ring,     &game_meetings, &game_desks,   &game_sleepers, &game_forks,
+	&game_sections, &game_turns, &game_signals,  &game_queue, &game_permits, &game_ring,
+	&game_meetings, &game_desks, &game_sleepers, &game_forks, &game_tables,
 };
 
 static unsigned duration_ms = 5000, patience = PATIENCE;

@@ -43,6 +43,26 @@ static void many_threads(void)
 	by_thread(&b, &a);
 }
 
+static struct near_mutex lost;
+
+static void *end_with_lock(void *unused)
+{
+	memset(&lost, 0, sizeof(lost));
+	near_mutex_lock(&lost);
+	return unused;
+}
+
+/* What they held is nobody's, whoever has their place and their number now. */
+static void threads_that_end_with_locks(void)
+{
+	for (unsigned i = 0; i < 100; i++)
+		unit_join(unit_start(end_with_lock, NULL));
+	for (unsigned i = 0; i < 100; i++)
+		unit_join(unit_start(in_order_once, NULL));
+	memset(&lost, 0, sizeof(lost));
+	in_order(&a, &lost);
+}
+
 static void no_memory(void)
 {
 	struct rlimit none = {0, 0}, before;
@@ -71,6 +91,96 @@ static void what_there_is_no_room_for_is_said_once(void **state)
 	if (!UNIT_SANITIZED && !unit_emulated())
 		says_once(no_memory, "no memory to check with: locks are not checked");
 	tells(many_threads, 1);
+	tells(threads_that_end_with_locks, 0);
+}
+
+/* ---- reader-writer locks ---- */
+
+static struct near_rwlock table, other_table;
+
+static void *read_table_then_lock(void *unused)
+{
+	near_rwlock_read_lock(&table);
+	near_rwlock_read_lock(&table);
+	in_order(&a, &b);
+	near_rwlock_read_unlock(&table);
+	near_rwlock_read_unlock(&table);
+	return unused;
+}
+
+static void read_in_order(void)
+{
+	struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 100000);
+
+	CHECK(near_rwlock_init(&table) == 0);
+	for (unsigned i = 0; i < 100; i++)
+		read_table_then_lock(NULL);
+	unit_join(unit_start(read_table_then_lock, NULL));
+	near_rwlock_write_lock(&table);
+	in_order(&a, &b);
+	near_rwlock_downgrade(&table);
+	in_order(&a, &b);
+	near_rwlock_read_unlock(&table);
+	in_order(&a, &b);
+	CHECK(near_rwlock_read_lock_until(&table, CLOCK_MONOTONIC, &soon, NULL) == 0);
+	near_rwlock_read_unlock(&table);
+	/* Tried: no order. */
+	near_mutex_lock(&a);
+	CHECK(near_rwlock_try_read_lock(&table));
+	near_rwlock_read_unlock(&table);
+	CHECK(near_rwlock_try_write_lock(&table));
+	near_rwlock_write_unlock(&table);
+	near_mutex_unlock(&a);
+}
+
+static void read_after_lock(void)
+{
+	read_in_order();
+	near_mutex_lock(&b);
+	near_rwlock_read_lock(&table);
+	near_rwlock_read_unlock(&table);
+	near_mutex_unlock(&b);
+}
+
+static void write_after_lock(void)
+{
+	read_in_order();
+	near_mutex_lock(&b);
+	near_rwlock_write_lock(&table);
+	near_rwlock_write_unlock(&table);
+	near_mutex_unlock(&b);
+}
+
+/* Readers of both, and a writer of each that waits: nobody goes on. */
+static void read_two(void)
+{
+	for (unsigned i = 0; i < 2; i++) {
+		near_rwlock_read_lock(i ? &table : &other_table);
+		near_rwlock_read_lock(i ? &other_table : &table);
+		near_rwlock_read_unlock(&table);
+		near_rwlock_read_unlock(&other_table);
+	}
+}
+
+static void reuse_table(void)
+{
+	read_in_order();
+	near_rwlock_destroy(&table);
+	memset(&table, 0, sizeof(table));
+	near_mutex_lock(&b);
+	near_rwlock_read_lock(&table);
+	near_rwlock_read_unlock(&table);
+	near_mutex_unlock(&b);
+}
+
+static void readers_and_writers_are_checked(void **state)
+{
+	(void)state;
+	tells(read_in_order, 0);
+	tells(read_after_lock, 1);
+	tells(write_after_lock, 1);
+	tells(read_two, 1);
+	tells(reuse_table, 0);
 }
 
 /* ---- forks, ends, settings ---- */
@@ -90,6 +200,7 @@ static void fork_then(void (*run)(void))
 static void unlock_in_child(void)
 {
 	CHECK(near_mutex_is_mine(&c));
+	CHECK(near__owner_now() >> NEAR__OWNER_SHIFT == (uint32_t)syscall(SYS_gettid));
 	near_mutex_unlock(&c);
 	in_order(&b, &a);
 }
@@ -218,6 +329,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_there_is_no_room_for_is_said_once),
+		cmocka_unit_test(readers_and_writers_are_checked),
 		cmocka_unit_test(children_are_checked),
 		cmocka_unit_test(programs_are_stopped_if_asked_to),
 		cmocka_unit_test(nothing_is_checked_unless_asked_for),

@@ -141,6 +141,25 @@ static void long_circle(void)
 		in_order(&ring[i], &ring[(i + 1) % LENGTH(ring)]);
 }
 
+/* What one wants the next one holds. */
+static void check_chain(unsigned steps)
+{
+	const char *at = strstr(told, " wants ");
+	void *wanted, *held;
+
+	assert_non_null(at);
+	assert_int_equal(sscanf(at, " wants %p", &wanted), 1);
+	while (--steps) {
+		at = strstr(at, " held lock ");
+		assert_non_null(at);
+		assert_int_equal(sscanf(at, " held lock %p", &held), 1);
+		assert_ptr_equal(held, wanted);
+		at = strstr(at, " and wanted ");
+		assert_non_null(at);
+		assert_int_equal(sscanf(at, " and wanted %p", &wanted), 1);
+	}
+}
+
 static void of_a_long_circle_the_first_steps_are_told(void **state)
 {
 	char line[64];
@@ -151,6 +170,7 @@ static void of_a_long_circle_the_first_steps_are_told(void **state)
 	assert_int_equal(count(line), 1);
 	assert_int_equal(count("nearcpu:   thread "), NEAR__ORDER_STEPS);
 	assert_int_equal(count("nearcpu:   and so on\n"), 1);
+	check_chain(NEAR__ORDER_STEPS);
 }
 
 static void *in_one_order(void *unused)
@@ -239,9 +259,13 @@ static void awaiting(void)
 	near_mutex_lock(&b);
 	t = unit_start(set_and_signal, &flag);
 	near_mutex_await(&a, is_set, &flag);
-	near_mutex_unlock(&a);
 	near_mutex_unlock(&b);
+	near_mutex_lock(&c);
+	near_mutex_unlock(&c);
+	near_mutex_unlock(&a);
 	unit_join(t);
+	/* a was held when c was wanted. */
+	in_order(&c, &a);
 }
 
 static void waiting_for_signals(void)
@@ -258,15 +282,18 @@ static void waiting_for_signals(void)
 	while (!flag)
 		near_cond_wait(&more, &a);
 	near_mutex_unlock(&b);
+	near_mutex_lock(&c);
+	near_mutex_unlock(&c);
 	near_mutex_unlock(&a);
 	unit_join(t);
+	in_order(&c, &a);
 }
 
 static void a_wait_takes_the_mutex_again(void **state)
 {
 	(void)state;
-	tells(awaiting, 1);
-	tells(waiting_for_signals, 1);
+	tells(awaiting, 2);
+	tells(waiting_for_signals, 2);
 }
 
 static void destroy_both(void)

@@ -8,9 +8,11 @@
 
 #include <nearcpu/cond.h>
 #include <nearcpu/mutex.h>
+#include <nearcpu/rwlock.h>
 #include <nearcpu/sem.h>
 
 #include "order.h"
+#include "owner.h"
 
 #define IN_A_CIRCLE " locks are taken in a circle"
 
