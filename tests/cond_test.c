@@ -88,7 +88,7 @@ static void a_signal_ends_the_first_wait(void **state)
 	assert_int_equal(m.word, 0);
 }
 
-/* True: the mutex was free after the unlock, and the waiter had not had it: it was not handed it. */
+/* True: the mutex was free after the unlock, and the waiter had not had it: nobody gave it. */
 static bool signal_and_pass(struct waiter *w)
 {
 	bool passed = false;
