@@ -6,6 +6,8 @@
 
 #include <nearcpu/sem.h>
 
+#include "cancel.h"
+
 #define FORKS 200
 #define GUARDED (256 * 1024) /* bytes of a stack */
 
@@ -25,6 +27,50 @@ static void the_state_is_small(void **state)
 	(void)state;
 	assert_int_equal(sizeof(struct near_cancel), 16);
 	assert_memory_equal(&zero, &init, sizeof(zero));
+}
+
+static unsigned waits_in_list(void)
+{
+	struct near__bucket *b = near__lot_lock(&token);
+	const struct near__cancel_wait *wait = token.waits;
+	unsigned n = 0;
+
+	for (; wait; wait = wait->next)
+		n++;
+	near__lot_unlock(b);
+	return n;
+}
+
+struct single {
+	struct near_sem sem;
+	pthread_t thread;
+};
+
+static void *wait_alone(void *single)
+{
+	CHECK(near_sem_wait_until(&((struct single *)single)->sem, 0, NULL, &token) == 0);
+	return NULL;
+}
+
+/* In whatever order: the last that came, the first, and the one between. */
+static void waits_leave_the_list(void **state)
+{
+	static const unsigned order[] = {2, 0, 1};
+	struct single s[3] = {{.thread = 0}};
+
+	(void)state;
+	near_cancel_reset(&token);
+	for (unsigned i = 0; i < 3; i++) {
+		s[i].thread = unit_start(wait_alone, &s[i]);
+		wait_for_waits(&s[i].sem, NEAR__SPACE_SEM, 1);
+		while (waits_in_list() != i + 1)
+			usleep(100);
+	}
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(near_sem_post(&s[order[i]].sem), 0);
+		unit_join(s[order[i]].thread);
+		assert_int_equal(waits_in_list(), 2 - i);
+	}
 }
 
 /* The C library gives the stacks of the parent's threads to the child's. */
@@ -113,6 +159,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_state_is_small),
+		cmocka_unit_test(waits_leave_the_list),
 		cmocka_unit_test(a_child_touches_no_waits_of_its_parent),
 		cmocka_unit_test(a_fork_may_come_at_any_time),
 	};
