@@ -7,7 +7,8 @@
  * TIMEOUTS waits, in all, end by a deadline or a token; such a thread begins anew. Whether a waiter is old
  * enough to be handed the mutex is left open: both are tried. With AWAIT, thread 0 waits inside its first
  * section for somebody else's section to have begun. With COND it does so by a condition variable (src/cond.c),
- * and all others signal after each of their sections.
+ * and all others signal after each of their sections. With MANY CPUs, who fences sets WARY, and unlocks may
+ * clear it: after how many is left open.
  *
  * Checked: one thread inside; no access to freed memory; a waker finds the waiter still waiting; nobody
  * sleeps for ever (a state that nobody can leave before all have finished); every execution ends. Unless
@@ -15,7 +16,7 @@
  *
  * The broken variants, each with one thought of src/mutex.h undone:
  *   PLAIN_LOCK     the fast path loads, then stores
- *   ENTER_ANYWAY   a waiter enters the queue without a look at the word
+ *   ENTER_ANYWAY   a waiter enters the queue although there is no owner
  *   KEEP_WAKING    the chosen one takes the mutex and leaves WAKING set
  *   SLEEP_WAKING   the chosen one enters the queue again and leaves WAKING set
  *   FORGET_OTHERS  an unlock clears PARKED although others stay in the queue
@@ -25,6 +26,10 @@
  *   AWAIT_LATE     an awaiter enters the queue after its unlock
  *   FORGET_AWAITED an unlock clears AWAITED although an awaiter stays
  *   WAIT_LATE      a waiter for the condition variable enters its queue after its unlock
+ *   NO_FENCE       a waiter enters the queue without a fence
+ *   SIGNAL_UNFENCED a signal sets PARKED without a fence
+ *   FAST_WARY      the fast unlock does not heed WARY
+ *   CALM_BLINDLY   an unlock by CAS that clears WARY does not look at the other bits
  *   MOVE_BLINDLY   a signal moves a waiter to the mutex and sets PARKED, though the mutex may be free
  */
 #ifndef THREADS
@@ -40,8 +45,9 @@
 #define PARKED 1
 #define WAKING 2
 #define AWAITED 4
-#define FLAGS 7
-#define ONE 8
+#define WARY 8
+#define FLAGS 15
+#define ONE 16
 #define OWNER(word) ((word) / ONE)
 #define ME ((_pid + 1) * ONE)
 
@@ -68,6 +74,7 @@ bool cond_waits;  /* thread 0 is in the queue of the condition variable; one loc
 
 byte users = THREADS, inside, begun;
 bool gone;
+bool in_sequence[4]; /* of the fast unlock: between its load and its store */
 byte on_way; /* chosen ones that have not come to a decision */
 
 /* Lockers in the queue. */
@@ -101,6 +108,15 @@ inline load(seen)
 			check() \
 		fi \
 	}
+
+/* membarrier: no sequence goes on that had begun. */
+inline fence()
+{
+	atomic {
+		in_sequence[0] = false; in_sequence[1] = false;
+		in_sequence[2] = false; in_sequence[3] = false
+	}
+}
 
 inline lock_bucket()
 {
@@ -206,7 +222,7 @@ inline plan()
 #endif
 }
 
-#define NEXT(seen) (flags | (seen & WAKING) | \
+#define NEXT(seen) (flags | (seen & (WAKING | WARY)) | \
 	(taken == NOBODY -> 0 : (told == HANDED -> (taken + 1) * ONE : WAKING)))
 
 #ifdef KEEP_WAKING
@@ -214,16 +230,23 @@ inline plan()
 #else
 #define TAKEN_FLAGS(seen) (chosen -> seen & FLAGS & ~WAKING : seen & FLAGS)
 #endif
-#ifdef SLEEP_WAKING
-#define PARKED_WORD(seen) (seen | PARKED)
+/* What is set besides with the first bit, by who fences then. */
+#ifdef MANY
+#define WITH_FIRST(seen) ((seen & FLAGS) -> 0 : WARY)
 #else
-#define PARKED_WORD(seen) ((chosen -> seen & ~WAKING : seen) | PARKED)
+#define WITH_FIRST(seen) 0
+#endif
+
+#ifdef SLEEP_WAKING
+#define PARKED_WORD(seen) (seen | PARKED | WITH_FIRST(seen))
+#else
+#define PARKED_WORD(seen) ((chosen -> seen & ~WAKING : seen) | PARKED | WITH_FIRST(seen))
 #endif
 
 #ifdef ENTER_ANYWAY
-#define STILL true
+#define STILL(seen) true
 #else
-#define STILL (OWNER(word) && (word & PARKED))
+#define STILL(seen) OWNER(seen)
 #endif
 
 #ifdef COND
@@ -233,6 +256,12 @@ inline plan()
 #else
 #define LOOKED_AFTER(seen) (OWNER(seen) || (seen & WAKING))
 #endif
+#endif
+
+#ifdef CALM_BLINDLY
+#define IS_CALM(seen) (seen & WARY)
+#else
+#define IS_CALM(seen) ((seen & FLAGS) == WARY)
 #endif
 
 active [THREADS] proctype thread()
@@ -254,41 +283,54 @@ begin:
 	EXCHANGE(ME, 0, enter);
 #endif
 
-try:	/* try_or_announce; a try of a spinner is the same without the rest */
+try:	/* try_take; a try of a spinner is the same */
 	load(seen);
 	do
 	:: !OWNER(seen) -> EXCHANGE(ME | TAKEN_FLAGS(seen), chosen, taken_by_me)
 	:: OWNER(seen) && over -> goto give_up
-	:: OWNER(seen) && !over && PARKED_WORD(seen) == seen -> goto announced
-	:: OWNER(seen) && !over && PARKED_WORD(seen) != seen ->
-		EXCHANGE(PARKED_WORD(seen), chosen, announced)
+	:: OWNER(seen) && !over -> break
 	od;
+
+	/* enter, announce */
+	again = again || chosen;
+	lock_bucket();
+	load(seen);
+	do
+	:: !STILL(seen) -> break
+	:: STILL(seen) -> EXCHANGE(PARKED_WORD(seen), chosen, announced)
+	od;
+	seen = 0;
+	unlock_bucket();
+	goto try;
 
 give_up:
 	atomic { over = false; chosen = false; again = false; seen = 0 }
 	goto begin;
 
 announced:
-	atomic { again = again || chosen; chosen = false; seen = 0 }
-	lock_bucket();
-	atomic {
-		check();
+	chosen = false;
+#ifndef NO_FENCE
+	if
+	:: seen & FLAGS
+	:: else ->
+		fence();
+		load(seen);
 		if
-		:: STILL ->
-			waiting[_pid] = true;
-			token[_pid] = 0;
-			if
-			:: again -> prepend(_pid)
-			:: else -> append(_pid)
-			fi
-		:: else
+		:: seen & PARKED
+		:: else -> seen = 0; unlock_bucket(); goto try
+		fi
+	fi;
+#endif
+	atomic {
+		seen = 0;
+		waiting[_pid] = true;
+		token[_pid] = 0;
+		if
+		:: again -> prepend(_pid)
+		:: else -> append(_pid)
 		fi
 	}
 	unlock_bucket();
-	if
-	:: !waiting[_pid] -> goto try
-	:: else
-	fi;
 
 sleep:	/* near__lot_sleep, of lockers and awaiters */
 	if
@@ -394,7 +436,19 @@ wait:
 #endif
 #endif
 
-unlock:	/* near_mutex_unlock */
+unlock:	/* near_mutex_unlock: the sequence, which the kernel may abort at any time, then the CAS */
+	atomic {
+		check();
+#ifdef FAST_WARY
+		in_sequence[_pid] = ((word & ~WARY) == ME)
+#else
+		in_sequence[_pid] = (word == ME)
+#endif
+	}
+	if
+	:: atomic { in_sequence[_pid] -> word = 0; in_sequence[_pid] = false; check(); goto left }
+	:: in_sequence[_pid] = false
+	fi;
 	seen = ME;
 	EXCHANGE(0, 0, left);
 	load(seen);
@@ -403,18 +457,19 @@ unlock:	/* near_mutex_unlock */
 	:: (seen & PARKED) && (seen & WAKING) -> break /* near_mutex_unlock_fair */
 	:: !(seen & AWAITED) && (!(seen & PARKED) || (seen & WAKING)) ->
 		EXCHANGE(seen & FLAGS, 0, left)
+#ifdef MANY
+	:: IS_CALM(seen) -> EXCHANGE(0, 0, left)
+#endif
 	od;
 	lock_bucket();
 	load(seen);
-replan:
+	/* Nobody else changes it: that takes the bucket's lock, or a mutex that is free. */
+	INVARIANT(word == seen);
 	atomic { plan() }
 	atomic {
-		if
-		:: word != seen -> seen = word; check(); goto replan
-		:: word == seen ->
 #ifdef HAND_LATE
 			word = (told == HANDED && taken != NOBODY ->
-				flags | (word & WAKING) : NEXT(word));
+				flags | (word & (WAKING | WARY)) : NEXT(word));
 #elif defined(TOUCH_AFTER)
 			word = NEXT(word) & ~PARKED;
 #else
@@ -425,8 +480,7 @@ replan:
 			:: taken != NOBODY -> take(taken)
 			:: else
 			fi;
-			check()
-		fi
+		check()
 	}
 #ifdef TOUCH_AFTER
 	atomic { word = word | (flags & PARKED); check() };
@@ -495,9 +549,10 @@ signal:	/* near__cond_wake, and near__mutex_admit */
 	:: told == NOBODY -> goto admitted
 	:: else
 	fi;
+tell:
 	load(seen);
 	do
-	:: LOOKED_AFTER(seen) -> EXCHANGE(seen | PARKED, 0, admitted)
+	:: LOOKED_AFTER(seen) -> EXCHANGE(seen | PARKED | WITH_FIRST(seen), 0, told_owner)
 #ifndef MOVE_BLINDLY
 	:: !LOOKED_AFTER(seen) ->
 		taken = queue[0];
@@ -517,6 +572,19 @@ signal:	/* near__cond_wake, and near__mutex_admit */
 		}
 #endif
 	od;
+told_owner:
+#ifndef SIGNAL_UNFENCED
+	if
+	:: seen & FLAGS
+	:: else ->
+		fence();
+		load(seen);
+		if
+		:: seen & PARKED
+		:: else -> goto tell
+		fi
+	fi;
+#endif
 admitted:
 	unlock_bucket();
 	if

@@ -50,7 +50,7 @@ static int wait(struct near_cond *c, struct near_mutex *m, const struct near__li
 	int r;
 
 	enter(c, &w);
-	near_mutex_unlock(m);
+	near__mutex_let_go(m);
 	near__order_before_lock(m, site);
 	r = near__lot_sleep(&w, l);
 	if (!r) {

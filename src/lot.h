@@ -70,6 +70,9 @@ struct near__lot {
 			struct near_thr_region alone, *region;
 			struct near__order *order; /* of the checker, once used */
 			uint32_t order_said;
+			/* Of mutexes, see src/mutex_unlock.c. 0: not yet known. */
+			uint32_t calm_needed;
+			uint64_t fences;
 		};
 		char room[1024]; /* for later fields */
 	};

@@ -2,6 +2,7 @@
 /* How near_mutex is waited for; src/mutex.h has the argument. */
 #define _GNU_SOURCE
 #include "mutex.h"
+#include "mutex_at.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
@@ -60,44 +61,48 @@ static bool take_after_yielding(struct near_mutex *m)
 	return false;
 }
 
-/* Enters the queue if there still is an owner who will look there; `again`: by its age. */
-static bool enter(struct near_mutex *m, struct near__waiter *w, bool again)
+/* Under the bucket's lock: PARKED stands in the word of an owner who will see it; `chosen`: WAKING
+ * does no more. False: there is no owner, or there was one who stored a 0 over it. */
+static bool announce(struct near_mutex *m, bool chosen)
 {
-	struct near__bucket *b = near__lot_lock(m);
-	uint32_t seen = look(m);
-	bool still = owner_of(seen) && flags_of(seen) & PARKED;
+	uint32_t seen = look(m), flags, next;
 
-	if (still && again)
-		near__lot_insert(b, w);
-	else if (still)
-		near__lot_append(b, w);
-	near__lot_unlock(b);
-	return still;
+	do {
+		flags = flags_of(seen);
+		if (!owner_of(seen))
+			return false;
+		next = (chosen ? flags & ~WAKING : flags) | PARKED | near__mutex_with_first(flags);
+	} while (!change(m, &seen, compose(owner_of(seen), next), __ATOMIC_RELAXED));
+	return flags || near__mutex_is_told(m);
 }
 
-enum step { TAKEN, GIVEN_UP, ANNOUNCED };
+/* Enters the queue; `again`: by its age. */
+static bool enter(struct near_mutex *m, struct near__waiter *w, bool chosen, bool again)
+{
+	struct near__bucket *b = near__lot_lock(m);
+	bool announced = announce(m, chosen);
 
-/* Takes a free mutex. Else announces a sleep, or gives up if it is the `last` try. */
-static enum step try_or_announce(struct near_mutex *m, bool chosen, bool last)
+	if (announced && again)
+		near__lot_insert(b, w);
+	else if (announced)
+		near__lot_append(b, w);
+	near__lot_unlock(b);
+	return announced;
+}
+
+/* Takes the mutex if it is free. */
+static bool try_take(struct near_mutex *m, bool chosen)
 {
 	uint32_t me = near__owner_now(), seen = look(m);
 
-	for (;;) {
-		uint32_t owner = owner_of(seen), flags = flags_of(seen);
+	while (!owner_of(seen)) {
+		uint32_t flags = flags_of(seen);
 
-		flags &= chosen ? ~WAKING : FLAGS;
-		if (!owner) {
-			if (change(m, &seen, compose(me, flags), __ATOMIC_ACQUIRE))
-				return TAKEN;
-		} else if (last) {
-			return GIVEN_UP;
-		} else {
-			uint32_t next = compose(owner, flags | PARKED);
-
-			if (next == seen || change(m, &seen, next, __ATOMIC_RELAXED))
-				return ANNOUNCED;
-		}
+		if (change(m, &seen, compose(me, chosen ? flags & ~WAKING : flags),
+			   __ATOMIC_ACQUIRE))
+			return true;
 	}
+	return false;
 }
 
 /* Waits in the queue of lockers until the mutex is taken or the limit is reached. `chosen`: the
@@ -109,13 +114,12 @@ static int take_after_parking(struct near_mutex *m, struct near__waiter *w, bool
 	int r = 0;
 
 	for (;;) {
-		enum step step = try_or_announce(m, chosen, r != 0);
-
-		if (step != ANNOUNCED)
-			return step == TAKEN ? 0 : r;
 		again |= chosen;
-		chosen = false;
-		if (!enter(m, w, again))
+		if (try_take(m, chosen))
+			return 0;
+		if (r)
+			return r;
+		if (!enter(m, w, chosen, again))
 			continue;
 		r = near__lot_sleep(w, l);
 		if (!r && w->token == HANDED)
@@ -136,29 +140,34 @@ static int wait(struct near_mutex *m, const struct near__limit *l)
 	return take_after_yielding(m) ? 0 : take_after_parking(m, &w, false, l);
 }
 
-static int lock_slow(struct near_mutex *m, const struct near__limit *l, const void *site)
+static int lock_slow(struct near_mutex *m, uint32_t seen, const struct near__limit *l,
+		     const void *site)
 {
-	/* This may be the thread's first call, and nothing but its name be missing; or it is
-	 * checked. Otherwise there is no look at the word before the pauses. */
-	bool nameless = near__owner == NEAR__NO_OWNER;
 	int r = 0;
 
+	/* This may be the thread's first call, and nothing but its name be missing; or it is
+	 * checked. */
+	if (seen == NEAR__NO_OWNER)
+		near__thread_live();
 	near__order_before_lock(m, site);
-	if (!nameless || !take_if_free(m))
+	/* If it was not free there is no look at the word before the pauses. */
+	if (owner_of(seen) || !take_if_free(m))
 		r = wait(m, l);
 	if (!r)
 		near__order_locked(m, site);
 	return r;
 }
 
-void near__mutex_lock_slow(struct near_mutex *m)
+void near__mutex_lock_slow(struct near_mutex *m, uint32_t seen)
 {
-	lock_slow(m, &NEAR__NO_LIMIT, NEAR__SITE);
+	lock_slow(m, seen, &NEAR__NO_LIMIT, NEAR__SITE);
 }
 
 int near__mutex_lock_limited_at(struct near_mutex *m, const struct near__limit *l, const void *site)
 {
-	return near__mutex_fast(m) ? 0 : lock_slow(m, l, site);
+	uint32_t seen = near__mutex_fast(m);
+
+	return seen ? lock_slow(m, seen, l, site) : 0;
 }
 
 void near__mutex_lock_at(struct near_mutex *m, const void *site)
@@ -223,7 +232,7 @@ static int await(struct near_mutex *m, bool (*condition)(void *), void *arg,
 		b = near__lot_lock(m);
 		near__lot_append(b, &w);
 		near__lot_unlock(b);
-		near_mutex_unlock(m);
+		near__mutex_let_go(m);
 		near__order_before_lock(m, site);
 		r = near__lot_sleep(&w, l);
 		if (!r) { /* handed the mutex, by one who found the condition true */

@@ -63,7 +63,7 @@ static struct plan plan(struct near__bucket *b, const struct near_mutex *m, uint
 		owner = p.taken->owner;
 	s.lockers -= p.taken && p.taken == s.locker;
 	s.awaiters -= p.taken && p.taken == s.awaiter;
-	flags &= WAKING;
+	flags &= WAKING | WARY;
 	p.next = compose(owner, flags | (s.lockers ? PARKED : 0) | (s.awaiters ? AWAITED : 0));
 	return p;
 }
@@ -87,24 +87,91 @@ static void unlock_by_queue(struct near_mutex *m, bool fair)
 		near__lot_wake(p.taken);
 }
 
+/* How many calm unlocks pay for a fence; 1: none is waited for. A fence interrupts each CPU that
+ * runs a thread of the process, and takes about 1 us of its time. A mutex that is WARY costs about
+ * 10 ns more each time. With two CPUs the other one is the one that the fence is for. */
+#define CALM_FOR_EACH_CPU 100
+#define FEW_CPUS 2
+
+/* Relaxed: all threads find the same. */
+static uint32_t calm_needed(void)
+{
+	uint32_t n = __atomic_load_n(&near__lot.calm_needed, __ATOMIC_RELAXED);
+
+	if (!n && near__process_init()) {
+		n = near__process.cpus <= FEW_CPUS ? 1 : near__process.cpus * CALM_FOR_EACH_CPU;
+		__atomic_store_n(&near__lot.calm_needed, n, __ATOMIC_RELAXED);
+	}
+	return n;
+}
+
+uint32_t near__mutex_with_first(uint32_t flags)
+{
+	return !flags && calm_needed() > 1 ? WARY : 0;
+}
+
+/* Of a mutex that is WARY and nothing else: whether to end that. The thread counts for all its
+ * mutexes, as there is no room in the word. */
+static bool is_calm_for_long(void)
+{
+	static __thread uint32_t calm __attribute__((tls_model("initial-exec")));
+
+	if (++calm < calm_needed())
+		return false;
+	calm = 0;
+	return true;
+}
+
+/* Aborts the sequence of an owner who has not seen a bit yet that was just set. False: it had
+ * stored its 0, so that the bit is lost. */
+bool near__mutex_is_told(const struct near_mutex *m)
+{
+	if (near_mutex_is_mine(m))
+		return true;
+	/* Whether any thread is ever live must be decided before it is asked. (Where this is part
+	 * of the decision itself none is live yet, and who is later has seen the bit: it acquires
+	 * the decision.) */
+	near__process_init();
+	near__fence();
+	/* Relaxed: a count. */
+	__atomic_fetch_add(&near__lot.fences, 1, __ATOMIC_RELAXED);
+	return flags_of(look(m)) & PARKED;
+}
+
+/* Who is chosen, if nobody will look into the queue. *told: or else the word has PARKED now. */
+static struct near__waiter *tell(struct near_mutex *m, struct near__waiter *first, uint32_t others,
+				 bool *told)
+{
+	uint32_t seen = look(m), next, flags;
+	struct near__waiter *taken;
+
+	do {
+		uint32_t owner = owner_of(seen);
+
+		flags = flags_of(seen);
+		taken = owner || flags & WAKING ? NULL : first;
+		next = taken ? compose(0, (flags & (AWAITED | WARY)) | WAKING | others)
+			     : compose(owner, flags | PARKED | near__mutex_with_first(flags));
+	} while (!change(m, &seen, next, __ATOMIC_RELAXED));
+	*told = taken || flags || near__mutex_is_told(m);
+	return taken;
+}
+
 /* No condition is asked here: nobody needs to hold the mutex. */
 struct near__waiter *near__mutex_admit(struct near__bucket *b, struct near_mutex *m)
 {
 	struct near__waiter *w = near__lot_first(b, m, NEAR__SPACE_MUTEX), *first = NULL, *taken;
-	uint32_t seen = look(m), others = 0, next;
+	uint32_t others = 0;
+	bool told;
 
 	for (; w && !others; w = near__lot_next(w))
 		if (w->kind == LOCKER && !first)
 			first = w;
 		else if (w->kind == LOCKER)
 			others = PARKED;
-	do {
-		uint32_t owner = owner_of(seen), flags = flags_of(seen);
-
-		taken = owner || flags & WAKING ? NULL : first;
-		next = taken ? compose(0, (flags & AWAITED) | WAKING | others)
-			     : compose(owner, flags | PARKED);
-	} while (!change(m, &seen, next, __ATOMIC_RELAXED));
+	do
+		taken = tell(m, first, others, &told);
+	while (!told);
 	if (taken) {
 		taken->token = CHOSEN;
 		near__lot_take(b, taken);
@@ -119,7 +186,7 @@ static bool must_look_into_queue(uint32_t flags, bool fair)
 
 void near__mutex_unlock_slow(struct near_mutex *m, bool fair)
 {
-	uint32_t seen = look(m);
+	uint32_t seen = look(m), flags;
 
 	check_alive(seen);
 	if (!owner_of(seen))
@@ -128,12 +195,20 @@ void near__mutex_unlock_slow(struct near_mutex *m, bool fair)
 		near__die("near_mutex_unlock: another thread holds the mutex");
 	near__order_unlocked(m);
 	do {
-		if (must_look_into_queue(flags_of(seen), fair)) {
+		flags = flags_of(seen);
+		if (must_look_into_queue(flags, fair)) {
 			unlock_by_queue(m, fair);
 			return;
 		}
+		if (flags == WARY && is_calm_for_long())
+			flags = 0;
 		/* Release: pairs with the acquire of whoever takes the mutex next. */
-	} while (!change(m, &seen, compose(0, flags_of(seen)), __ATOMIC_RELEASE));
+	} while (!change(m, &seen, compose(0, flags), __ATOMIC_RELEASE));
+}
+
+void near__mutex_let_go(struct near_mutex *m)
+{
+	near_mutex_unlock(m);
 }
 
 void near_mutex_unlock_fair(struct near_mutex *m)

@@ -153,7 +153,7 @@ void near__rwlock_leave(struct near_rwlock *l, uint64_t readers)
 static void give_up(struct near_rwlock *l)
 {
 	__atomic_fetch_and(&l->word, ~DRAINER, __ATOMIC_RELAXED);
-	near_mutex_unlock(&l->writers);
+	near__mutex_let_go(&l->writers);
 	near__rwlock_leave(l, 0);
 }
 
@@ -212,7 +212,7 @@ bool near_rwlock_try_write_lock(struct near_rwlock *l)
 	if (!near_mutex_try_lock(&l->writers))
 		return false;
 	if (readers_of(look(l)) + near__rwlock_sum(l, false)) {
-		near_mutex_unlock(&l->writers);
+		near__mutex_let_go(&l->writers);
 		return false;
 	}
 	word = near__rwlock_claim(l);
@@ -235,7 +235,7 @@ static void end_writing(struct near_rwlock *l, uint64_t readers, const char *mis
 	if (!near_rwlock_is_mine(l))
 		near__die(misuse);
 	NEAR__TSAN_RELEASE(l);
-	near_mutex_unlock(&l->writers);
+	near__mutex_let_go(&l->writers);
 	near__rwlock_leave(l, readers);
 }
 

@@ -13,7 +13,7 @@
 _Static_assert(sizeof(struct near__process) <= PROCESS_SIZE, "near__process in the assembly below");
 #define LOT_SIZE 66560
 _Static_assert(sizeof(struct near__lot) == LOT_SIZE, "near__lot in the assembly below");
-_Static_assert(NEAR__NO_OWNER == 8, "near__owner in the assembly below");
+_Static_assert(NEAR__NO_OWNER == 16, "near__owner in the assembly below");
 _Static_assert(sizeof(struct near__area) == 32, "near__dead in the assembly below");
 _Static_assert(sizeof(struct near__thread) == 2 * sizeof(void *) + 16, "near__self below");
 
@@ -49,7 +49,7 @@ __asm__(".pushsection .bss.near, \"aw\", %nobits\n"
 	".zero 16 + " TEXT(__SIZEOF_POINTER__) "\n"
 	".type near__owner, %gnu_unique_object\n"
 	".size near__owner, 4\n"
-	"near__owner: .4byte 8\n"
+	"near__owner: .4byte 16\n"
 	".balign " TEXT(__SIZEOF_POINTER__) "\n"
 	".type near__order_self, %gnu_unique_object\n"
 	".size near__order_self, " TEXT(__SIZEOF_POINTER__) "\n"

@@ -15,6 +15,7 @@
 #define PARKED 1u
 #define WAKING 2u
 #define AWAITED 4u
+#define WARY 8u
 #define CHOSEN 1
 #define HANDED 2
 #define MS 1000000
@@ -367,6 +368,103 @@ static void old_waiters_get_it_in_their_order(void **state)
 		unit_join(w[i].thread);
 		assert_int_equal(w[i].turn, i + 1);
 	}
+}
+
+/* ---- fences ---- */
+
+static uint64_t fences(void)
+{
+	return __atomic_load_n(&near__lot.fences, __ATOMIC_RELAXED);
+}
+
+static void set_calm(uint32_t unlocks)
+{
+	__atomic_store_n(&near__lot.calm_needed, unlocks, __ATOMIC_RELAXED);
+}
+
+static int forget_calm(void **state)
+{
+	(void)state;
+	set_calm(0);
+	return 0;
+}
+
+/* Somebody parks, and gets it. */
+static void be_waited_for(struct near_mutex *m, uint32_t bits)
+{
+	struct waiter w = {.m = m};
+
+	near_mutex_lock(m);
+	start_waiter(&w);
+	assert_int_equal(word_of(m) & ~NEAR__MUTEX_OWNER, bits);
+	near_mutex_unlock(m);
+	unit_join(w.thread);
+	assert_int_equal(w.result, 0);
+}
+
+static void each_first_park_fences_where_cpus_are_few(void **state)
+{
+	struct near_mutex m = NEAR_MUTEX_INIT;
+	uint64_t before = fences();
+
+	(void)state;
+	set_calm(1);
+	for (unsigned i = 1; i <= 5; i++) {
+		be_waited_for(&m, PARKED);
+		assert_int_equal(word_of(&m), 0);
+		assert_int_equal(fences() - before, i);
+	}
+}
+
+static unsigned calm_unlocks(struct near_mutex *m)
+{
+	unsigned n = 0;
+
+	while (word_of(m) == WARY) {
+		near_mutex_lock(m);
+		assert_int_equal(word_of(m), me() | WARY);
+		near_mutex_unlock(m);
+		n++;
+	}
+	assert_int_equal(word_of(m), 0);
+	return n;
+}
+
+static void unlocks_pay_for_fences_where_cpus_are_many(void **state)
+{
+	struct near_mutex m = NEAR_MUTEX_INIT, other = NEAR_MUTEX_INIT;
+	uint64_t before = fences();
+
+	(void)state;
+	set_calm(50);
+	for (unsigned i = 1; i <= 5; i++) {
+		be_waited_for(&m, PARKED | WARY);
+		assert_int_equal(fences() - before, 2 * i - 1);
+		be_waited_for(&m, PARKED | WARY);
+		assert_int_equal(fences() - before, 2 * i - 1);
+		assert_int_equal(word_of(&m), WARY);
+		assert_int_equal(calm_unlocks(&m), 50);
+		/* A thread counts for all its mutexes. */
+		be_waited_for(&m, PARKED | WARY);
+		m.word = me() | WARY;
+		near_mutex_unlock_fair(&m);
+		be_waited_for(&other, PARKED | WARY);
+		assert_int_equal(calm_unlocks(&other), 49);
+		before++;
+		m.word = 0;
+	}
+}
+
+/* With two CPUs or fewer none are counted; with more, in proportion. */
+static void the_number_goes_by_the_machine(void **state)
+{
+	struct near_mutex m = NEAR_MUTEX_INIT;
+	bool few = near_cpus() <= 2;
+
+	(void)state;
+	set_calm(0);
+	be_waited_for(&m, few ? PARKED : PARKED | WARY);
+	assert_int_equal(near__lot.calm_needed, few ? 1 : 100 * near_cpus());
 }
 
 static const clockid_t clocks[] = {CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME};
@@ -919,12 +1017,13 @@ static void *rage(void *arg)
 
 static void storms_of_2_to_32_threads(void **state)
 {
-	static const unsigned threads[] = {2, 3, 8, 32};
+	static const unsigned threads[] = {2, 3, 8, 32, 3, 8};
 
 	(void)state;
 	for (size_t i = 0; i < LENGTH(threads); i++) {
 		struct storm storm = {.sections = unit_scale(200000) / threads[i]}, *all[32];
 
+		set_calm(i < 4 ? 1 : 3);
 		for (unsigned t = 0; t < threads[i]; t++)
 			all[t] = &storm;
 		unit_run(rage, all, sizeof(all[0]), threads[i]);
@@ -1008,6 +1107,9 @@ int main(void)
 		cmocka_unit_test(who_comes_back_stands_by_its_age),
 		cmocka_unit_test(every_waiter_gets_it),
 		cmocka_unit_test(old_waiters_get_it_in_their_order),
+		cmocka_unit_test_teardown(each_first_park_fences_where_cpus_are_few, forget_calm),
+		cmocka_unit_test_teardown(unlocks_pay_for_fences_where_cpus_are_many, forget_calm),
+		cmocka_unit_test(the_number_goes_by_the_machine),
 		cmocka_unit_test(deadlines_end_waits),
 		cmocka_unit_test(a_wrong_deadline_is_an_error),
 		cmocka_unit_test(a_token_ends_waits),
@@ -1019,7 +1121,7 @@ int main(void)
 		cmocka_unit_test(the_child_unlocks_what_its_thread_held),
 		cmocka_unit_test(a_child_does_not_wait_for_a_thread_of_the_parent),
 		cmocka_unit_test(threads_of_the_child_wait_for_the_one_that_forked),
-		cmocka_unit_test(storms_of_2_to_32_threads),
+		cmocka_unit_test_teardown(storms_of_2_to_32_threads, forget_calm),
 		cmocka_unit_test(the_last_user_frees_right_after_unlock),
 	};
 

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* near_mutex: a 4-byte mutex with deadlines, cancellation and bounded waiting.
  *
- * Cost:      lock and unlock without contention: one atomic instruction each. A waiter spins, gives
- *            its CPU away a few times, then parks (park.h). An unlock looks for sleepers only when
- *            some wait and none is on the way.
+ * Cost:      lock without contention: one atomic instruction; unlock: none, but a sequence (seq.h),
+ *            where the thread is live, else one. A waiter spins, gives its CPU away a few times,
+ *            then parks (park.h). An unlock looks for sleepers only when some wait and none is on
+ *            the way.
+ * Fences:    the first who parks sends a membarrier, which interrupts all CPUs that run this
+ *            process. With more than two CPUs unlocks then cost an atomic instruction, and parks
+ *            no interrupts, until unlocks without waiters have paid for the next one.
  * Memory:    4 bytes. Zero is a free mutex: static and calloc'ed ones need no call, constructors of
  *            any priority may use them, and nothing needs to be destroyed.
  * Safety:    any thread; not in signal handlers. Nothing here allocates or is a cancellation point;
@@ -17,8 +21,9 @@
  *            waiting for a mutex whose holder did not come along. NEAR_CONF=lock_check:1 tells of
  *            mutexes that are taken in a circle, near_mutex(3).
  * Fork:      who holds a mutex over a fork unlocks it in the child as in the parent.
- * Limits:    not recursive, not between processes.
- * Fallback:  needs no rseq; the same code everywhere.
+ * Limits:    not recursive, not between processes. Code with an unlock in it holds a sequence, and
+ *            must not be unloaded (seq.h).
+ * Fallback:  unlock by one atomic instruction.
  *
  * Freeing: as near_lock. The last user may free the memory when its own unlock has returned.
  *
@@ -45,6 +50,7 @@
 #define NEARCPU_MUTEX_H
 
 #include <nearcpu/cancel.h>
+#include <nearcpu/seq.h>
 #include <time.h>
 
 #ifdef __cplusplus
@@ -62,35 +68,42 @@ struct near_mutex {
 
 /* This thread as a holder; NEAR__NO_OWNER before it first asked, which never stands in a word. */
 extern NEAR_API __thread uint32_t near__owner __attribute__((tls_model("initial-exec")));
-#define NEAR__NO_OWNER 8u
+#define NEAR__NO_OWNER 16u
 #define NEAR__MUTEX_OWNER 0xfffffc00u
 
-NEAR_API void near__mutex_lock_slow(struct near_mutex *m);
+/* `seen`: what near__mutex_fast returned. */
+NEAR_API void near__mutex_lock_slow(struct near_mutex *m, uint32_t seen);
 NEAR_API bool near__mutex_try_lock_slow(struct near_mutex *m);
 NEAR_API void near__mutex_unlock_slow(struct near_mutex *m, bool fair);
 
-/* Acquire: pairs with the release in the unlock that stored the 0. Strong, so that a failure means
- * that the word was not 0. */
-static inline bool near__mutex_fast(struct near_mutex *m)
+/* 0 if it took the mutex; else what stood in the word, or NEAR__NO_OWNER. Acquire: pairs with the
+ * release in the unlock that stored the 0. Strong, so that a failure means that the word was not
+ * 0. */
+static inline uint32_t near__mutex_fast(struct near_mutex *m)
 {
-	uint32_t owner = near__owner, none = 0;
+	uint32_t owner = near__owner, seen = 0;
 
-	return owner != NEAR__NO_OWNER &&
-	       __atomic_compare_exchange_n(&m->word, &none, owner, false, __ATOMIC_ACQUIRE,
-					   __ATOMIC_RELAXED);
+	if (owner == NEAR__NO_OWNER)
+		return owner;
+	if (__atomic_compare_exchange_n(&m->word, &seen, owner, false, __ATOMIC_ACQUIRE,
+					__ATOMIC_RELAXED))
+		return 0;
+	return seen;
 }
 
 /* Takes the mutex; sleeps if need be. */
 static inline void near_mutex_lock(struct near_mutex *m)
 {
-	if (__builtin_expect(!near__mutex_fast(m), 0))
-		near__mutex_lock_slow(m);
+	uint32_t seen = near__mutex_fast(m);
+
+	if (__builtin_expect(seen != 0, 0))
+		near__mutex_lock_slow(m, seen);
 }
 
 /* Takes the mutex if it is free, past sleepers too, and tells whether it did. Never waits. */
 static inline bool near_mutex_try_lock(struct near_mutex *m)
 {
-	return __builtin_expect(near__mutex_fast(m), 1) || near__mutex_try_lock_slow(m);
+	return __builtin_expect(!near__mutex_fast(m), 1) || near__mutex_try_lock_slow(m);
 }
 
 /* Takes the mutex: 0. Or gives up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed
@@ -99,16 +112,46 @@ static inline bool near_mutex_try_lock(struct near_mutex *m)
 NEAR_API int near_mutex_lock_until(struct near_mutex *m, int clock, const struct timespec *deadline,
 				   struct near_cancel *cancel);
 
+/* *word = 0, if it is `owner`; the store commits. Who sets bits in the word meanwhile fences before
+ * it relies on them (src/mutex.h). The index is not used: the word is the same for all CPUs.
+ * Requires that the thread is live. Release: pairs with the acquire of who takes the mutex next. */
+static inline bool near__mutex_unlock_by_seq(uint32_t *word, uint64_t owner)
+{
+	uint64_t at, tmp, zero = 0;
+
+	/* clang-format off */
+	__asm__ volatile __inline__ goto(
+		NEAR_SEQ_BEGIN
+		NEAR_INDEX_CPU(at)
+		NEAR_LOAD4(at, word, 0)
+		NEAR_BRANCH_NE(at, owner, near_failed)
+		NEAR_COMMIT4_RELEASE(zero, word)
+		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at)
+		: NEAR_SEQ_IN_AREA, [word] "r"(word), [owner] "r"(owner), [zero] "r"(zero)
+		: NEAR_SEQ_CLOBBER
+		: near_failed);
+	/* clang-format on */
+	NEAR_SEQ_EDGE;
+	return true;
+near_failed:
+	NEAR_SEQ_EDGE;
+	return false;
+}
+
 /* Lets go of the mutex; hands it to a sleeper that has waited for a millisecond, else wakes one if
  * none is on the way. Requires that the caller holds it. */
 static inline void near_mutex_unlock(struct near_mutex *m)
 {
 	uint32_t owner = near__owner;
+	bool done;
 
-	/* Release: pairs with the acquire of whoever takes the mutex next. */
-	if (__builtin_expect(!__atomic_compare_exchange_n(&m->word, &owner, 0, false,
-							  __ATOMIC_RELEASE, __ATOMIC_RELAXED),
-			     0))
+	/* ThreadSanitizer understands the CAS alone. */
+	if (NEAR__HAS_SEQ && !NEAR__TSAN && __builtin_expect(near__self.state == NEAR__LIVE, 1))
+		done = near__mutex_unlock_by_seq(&m->word, owner);
+	else
+		done = __atomic_compare_exchange_n(&m->word, &owner, 0, false, __ATOMIC_RELEASE,
+						   __ATOMIC_RELAXED);
+	if (__builtin_expect(!done, 0))
 		near__mutex_unlock_slow(m, false);
 }
 

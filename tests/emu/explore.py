@@ -4,6 +4,8 @@
 from collections import Counter
 from dataclasses import dataclass
 
+from scene import WAITS
+
 
 class Enough(Exception):
     """There are failures enough to show."""
@@ -173,10 +175,14 @@ class Case:
             self.scene.kernel.move(self.task_a.active(), place)
 
     def all_of_b(self, place):
-        """B on another place than where it waits: it comes there by a context switch."""
+        """B on another place than where it waits: it comes there by a context switch. One that
+        waits for A stays there, unless it finds that it need not."""
         self.scene.switch(self.task_b, place)
         self.start_b()
-        self.scene.finish(self.task_b)
+        if self.b.flags & WAITS:
+            self.scene.run(self.task_b)
+        else:
+            self.scene.finish(self.task_b)
 
     def finish(self):
         """Both go on to their ends, A first."""

@@ -94,7 +94,8 @@ class Kernel:
         self.first_brk = self.process.brk
         self.tasks = []
         # Address ranges that sequences, their closers and fallbacks change.
-        self.arenas, self.regions = [], []
+        word = image.symbols.get("ops_mutex")
+        self.arenas, self.regions = [], [(word, word + 4)] if word else []
         self.aborted = set()  # instruction pointers at which a sequence was aborted
         self.output = b""
         self.fences = 0
@@ -263,7 +264,7 @@ class Kernel:
     sys_exit_group = sys_exit
 
     def sys_futex(self, task, address, operation, value, *_):
-        if operation & 127 == 0:  # wait
+        if operation & 127 in (0, 9):  # wait; of bits, which are always all
             if self.memory.u32(address) != value & 0xFFFFFFFF:
                 return -EAGAIN
             task.waits_on = address

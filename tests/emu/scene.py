@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from machine import ELSEWHERE, HERE, Machine
 
-SIGNAL_SAFE, FENCES, NOT_LIVE, TWIN = 1, 2, 32, 64  # flags in ops.h
+SIGNAL_SAFE, FENCES, NOT_LIVE, TWIN, WAITS = 1, 2, 32, 64, 128  # flags in ops.h
 OP = struct.Struct("<QQII")
 MAX_OPS = 64
 SETUPS = ("open", "fallback", "empty", "killed")
-COUNTER, STACK, REFCOUNT, SHARED, EXAMPLE = range(5)
+COUNTER, STACK, REFCOUNT, SHARED, EXAMPLE, MUTEX = range(6)
 MIB = 1 << 20
 HEADER = 64 << 10  # of an arena; its first slot is aligned to a MiB (src/percpu.c)
 
@@ -109,7 +109,7 @@ class Scene:
         left = [task for task in tasks if task.started]
         while left:
             still = [task for task in left if self.run(task) != "returned"]
-            if len(still) == len(left):
+            if len(still) == len(left) and all(task.active().waits_on for task in still):
                 raise Deadlock(f"{len(left)} threads wait for each other")
             left = still
 

@@ -140,7 +140,7 @@ def beside(case):
             return None
         event = max(event, first_event())
         case.start_b()
-        ended = scene.run(case.task_b, *explorer.at_event(event)) == "returned"
+        ended = scene.run(case.task_b, *explorer.at_event(event)) != "held"
         case.at.append(case.task_b.pc)
         case.finish()
         case.check("beside", orders)
@@ -230,7 +230,7 @@ def stale(case):
         begin(n)
         begun = case.task_a.pc
         old = StaleLoad(case, explorer.inside[begun], load, scene.slot_contents(scene.here))
-        ended = scene.run(case.task_b, *explorer.at_event(later)) == "returned"
+        ended = scene.run(case.task_b, *explorer.at_event(later)) != "held"
         if case.task_a.pc != begun:
             return False
         case.at += [load, case.task_b.pc]

@@ -4,6 +4,7 @@
 #define NEARCPU_TESTS_OBJECTS_H
 
 #include <nearcpu/counter.h>
+#include <nearcpu/mutex.h>
 #include <nearcpu/refcount.h>
 #include <nearcpu/rwlock.h>
 #include <nearcpu/shared.h>
@@ -29,11 +30,13 @@ struct ops_objects {
 	volatile int64_t guarded[2]; /* by it: equal, but inside of a writer */
 	bool torn;                   /* a reader found them different */
 	struct near_stack_node nodes[OPS_NODES];
-	int64_t bias; /* what refcount.exact holds besides the count */
+	int64_t sections; /* guarded by ops_mutex */
+	int64_t bias;     /* what refcount.exact holds besides the count */
 	unsigned released;
 	enum ops_setup setup;
 	bool made;
 };
 extern struct ops_objects ops_objects;
+extern struct near_mutex ops_mutex; /* by this name the emulator knows it */
 
 #endif

@@ -117,6 +117,7 @@ void ops_describe(char *out, size_t size, const struct actor *a, const struct ac
 	put_field(&t, " refs ", refs());
 	put_field(&t, " killed ", OBJ.refcount.mode);
 	put_field(&t, " released ", OBJ.released);
+	put_field(&t, " sections ", OBJ.sections);
 	put_stack(&t);
 	put_results(&t, "; A", a);
 	put_results(&t, "; B", b);
@@ -220,6 +221,8 @@ const char *ops_conserved(const struct actor *a, const struct actor *b)
 		return "an add to the shared region is lost or was counted twice";
 	if (peak() != highest(OPS_FIRST_COUNT, highest(a->peak, b->peak)))
 		return "the highest value is lost";
+	if (OBJ.sections != a->sections + b->sections || ops_mutex.word & NEAR__MUTEX_OWNER)
+		return "a section of the mutex is lost, or it is still held";
 	if (rwlock)
 		return rwlock;
 	return stack ? stack : refs_conserved(a, b);

@@ -3,6 +3,7 @@
 #include "ops.h"
 
 #include <nearcpu/counter.h>
+#include <nearcpu/mutex.h>
 #include <nearcpu/refcount.h>
 #include <nearcpu/rwlock.h>
 #include <nearcpu/shared.h>
@@ -15,6 +16,7 @@
 #include "objects.h"
 
 struct ops_objects ops_objects;
+struct near_mutex ops_mutex;
 #define OBJ ops_objects
 
 void ops_actor(struct actor *a, unsigned id)
@@ -102,6 +104,11 @@ ONCE bool try_get(void)
 ONCE bool try_get_live(void)
 {
 	return near_refcount_try_get_live(&OBJ.refcount);
+}
+
+ONCE void unlock(void)
+{
+	near_mutex_unlock(&ops_mutex);
 }
 
 static void counter_add(struct actor *me)
@@ -392,6 +399,23 @@ static void rwlock_write_read(struct actor *me)
 	rwlock_read(me);
 }
 
+static void mutex_use(struct actor *me)
+{
+	near_mutex_lock(&ops_mutex);
+	me->sections++;
+	OBJ.sections++;
+	unlock();
+}
+
+static void mutex_try(struct actor *me)
+{
+	if (!near_mutex_try_lock(&ops_mutex))
+		return;
+	me->sections++;
+	OBJ.sections++;
+	unlock();
+}
+
 /* Runs an operation as a thread that is not live, by the words that vfork's assembly sets. */
 static void not_live(void (*run)(struct actor *me), struct actor *me)
 {
@@ -421,6 +445,7 @@ NOT_LIVE(shared_add)
 NOT_LIVE(example_raise)
 NOT_LIVE(rwlock_read)
 NOT_LIVE(rwlock_write_read)
+NOT_LIVE(mutex_use)
 
 /* clang-format off */
 #define OP(name, object, flags) {#name, name, object, flags}
@@ -475,6 +500,10 @@ const struct op ops[] = {
 	OP(rwlock_downgrade, OPS_RWLOCK, OPS_COMPOSITE | OPS_FENCES | OPS_TWIN),
 	OP(rwlock_write_read, OPS_RWLOCK, OPS_COMPOSITE | OPS_FENCES),
 	OP(rwlock_write_read_fallback, OPS_RWLOCK, OPS_COMPOSITE | OPS_FENCES | OPS_NOT_LIVE),
+	OP(mutex_use, OPS_MUTEX, OPS_COMPOSITE | OPS_FENCES | OPS_WAITS),
+	OP(mutex_use_fallback, OPS_MUTEX,
+	   OPS_COMPOSITE | OPS_FENCES | OPS_WAITS | OPS_NOT_LIVE | OPS_TWIN),
+	OP(mutex_try, OPS_MUTEX, OPS_COMPOSITE | OPS_TWIN),
 };
 const unsigned ops_count = sizeof(ops) / sizeof(*ops);
 
@@ -524,6 +553,8 @@ static void create(void)
 	OBJ.bias = OBJ.refcount.exact - 1;
 	OBJ.made = true;
 	OBJ.released = 0;
+	ops_mutex = (struct near_mutex)NEAR_MUTEX_INIT;
+	OBJ.sections = 0;
 }
 
 static void fill(struct actor *unused)
@@ -589,6 +620,11 @@ bool ops_pair_is_valid(enum ops_setup setup, const struct op *a, const struct op
 	if (both & (OPS_KILLS | OPS_REVIVES))
 		return false;
 	return !(either & (setup == OPS_KILLED ? OPS_KILLS : OPS_REVIVES));
+}
+
+bool ops_pair_does_not_wait(enum ops_setup setup, const struct op *a, const struct op *b)
+{
+	return ops_pair_is_valid(setup, a, b) && !(a->object == b->object && b->flags & OPS_WAITS);
 }
 
 /* Where the own list is empty, a pop goes on to take other lists and to put them elsewhere. */

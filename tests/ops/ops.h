@@ -23,14 +23,22 @@ struct actor {
 	unsigned id;     /* 0 or 1: whose nodes it pushes */
 	unsigned pushed; /* of its own nodes */
 	unsigned got;    /* nodes that it took off */
-	int64_t counted, shared, refs;
+	int64_t counted, shared, refs, sections;
 	uint64_t peak;   /* the highest that it reported */
 	int64_t written; /* times that it held the lock for writing */
 };
 
 void ops_actor(struct actor *a, unsigned id);
 
-enum ops_object { OPS_COUNTER, OPS_STACK, OPS_REFCOUNT, OPS_SHARED, OPS_EXAMPLE, OPS_RWLOCK };
+enum ops_object {
+	OPS_COUNTER,
+	OPS_STACK,
+	OPS_REFCOUNT,
+	OPS_SHARED,
+	OPS_EXAMPLE,
+	OPS_RWLOCK,
+	OPS_MUTEX
+};
 
 #define OPS_SIGNAL_SAFE 1u /* may run in a signal handler over any operation */
 #define OPS_FENCES 2u      /* closes gates: sends membarriers */
@@ -38,6 +46,7 @@ enum ops_object { OPS_COUNTER, OPS_STACK, OPS_REFCOUNT, OPS_SHARED, OPS_EXAMPLE,
 #define OPS_REVIVES 8u
 #define OPS_COMPOSITE 16u /* several steps: only conservation can be asked */
 #define OPS_TWIN 64u      /* beside another operation, no different from one that comes before it */
+#define OPS_WAITS 128u    /* for A, where that is the same: A must go on while B has not ended */
 #define OPS_NOT_LIVE 32u  /* the thread is not live meanwhile; nor is a signal handler over it */
 
 struct op {
@@ -69,6 +78,9 @@ void ops_enter(void);
 /* False: the two must not run beside each other, or not in this setup (two kills, a revive of what
  * was not killed). */
 bool ops_pair_is_valid(enum ops_setup setup, const struct op *a, const struct op *b);
+
+/* The same where B must end before A goes on. */
+bool ops_pair_does_not_wait(enum ops_setup setup, const struct op *a, const struct op *b);
 
 /* True if `a`, stopped inside a sequence, has not taken effect yet or has completely: then the
  * outcome has the digest of one of the two orders. */
