@@ -58,6 +58,8 @@ struct near__bucket {
 #define NEAR__BUCKET_BITS 10
 #define NEAR__BUCKETS (1u << NEAR__BUCKET_BITS)
 
+#define NEAR__OWNER_NAMES 16 /* forks over which a mutex can be held, one in the other's child */
+
 /* One for each process, see unique.c. Zero is valid. */
 struct near__lot {
 	union {
@@ -65,8 +67,9 @@ struct near__lot {
 			uint32_t watches_forks;
 			uint32_t is_used; /* some bucket was locked */
 			uint32_t forks;   /* between this process and the first */
-			/* near__owner of the thread that forked: in the parent, and here. */
-			uint32_t owner_before, owner_after;
+			/* near__owner of the thread that forked: here, and in the processes before,
+			 * as far back as it was the one that forked. */
+			uint32_t owner_here, owner_names, owner_before[NEAR__OWNER_NAMES];
 			struct near_thr_region alone, *region;
 			struct near__order *order; /* of the checker, once used */
 			uint32_t order_said;

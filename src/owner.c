@@ -4,6 +4,7 @@
 #include "owner.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -26,19 +27,32 @@ uint32_t near__owner_now(void)
 void near__owner_forked(void)
 {
 	uint32_t *mine = near__order_self ? &near__order_self->owner : &near__owner;
+	uint32_t *before = near__lot.owner_before, *n = &near__lot.owner_names;
 
+	if (*mine != near__lot.owner_here)
+		*n = 0; /* the one of the last fork did not come along */
 	if (*mine == NEAR__NO_OWNER)
 		return;
-	near__lot.owner_before = *mine;
+	if (*n == NEAR__OWNER_NAMES)
+		memmove(before, before + 1, --*n * sizeof(*before));
+	before[(*n)++] = *mine;
 	*mine = near__owner_ask();
-	near__lot.owner_after = *mine;
+	near__lot.owner_here = *mine;
+}
+
+bool near__owner_came_along(uint32_t owner)
+{
+	for (uint32_t i = 0; i < near__lot.owner_names; i++)
+		if (near__lot.owner_before[i] == owner)
+			return true;
+	return false;
 }
 
 bool near__owner_is_me(uint32_t owner)
 {
 	uint32_t me = near__owner_now();
 
-	return owner == me || (owner == near__lot.owner_before && me == near__lot.owner_after);
+	return owner == me || (me == near__lot.owner_here && near__owner_came_along(owner));
 }
 
 bool near__owner_exists(uint32_t owner)
@@ -46,8 +60,8 @@ bool near__owner_exists(uint32_t owner)
 	int saved = errno;
 	bool exists = true;
 
-	if (owner == near__lot.owner_before)
-		owner = near__lot.owner_after;
+	if (near__owner_came_along(owner))
+		owner = near__lot.owner_here;
 	if (near__lot.forks)
 		exists = syscall(SYS_tgkill, getpid(), owner >> NEAR__OWNER_SHIFT, 0) == 0 ||
 			 errno != ESRCH;

@@ -19,7 +19,10 @@ uint32_t near__owner_ask(void);
 /* In the child of a fork. */
 void near__owner_forked(void);
 
-/* Whether this thread is `owner`; also if it was before the last fork. */
+/* Whether `owner` is what the thread that forked was called before. */
+bool near__owner_came_along(uint32_t owner);
+
+/* Whether this thread is `owner`, or was before a fork. */
 bool near__owner_is_me(uint32_t owner);
 
 /* False: this is a forked child, and `owner` a thread that did not come along. */

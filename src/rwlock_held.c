@@ -137,7 +137,7 @@ static uint64_t writers_that_stay(struct near_rwlock *l, uint64_t word, int64_t 
 
 	if (!owner || !writers_of(word))
 		return 0;
-	if (owner == near__lot.owner_before)
+	if (near__owner_came_along(owner))
 		return WRITER;
 	return readers == 0 && is_drained(word) ? WRITER : 0;
 }

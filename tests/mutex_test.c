@@ -889,6 +889,29 @@ static void the_child_unlocks_what_its_thread_held(void **state)
 	assert_int_equal(w.result, 0);
 }
 
+static void fork_again(void *levels)
+{
+	unsigned *left = levels;
+
+	CHECK(near_mutex_is_mine(&forked));
+	if ((*left)--)
+		CHECK(unit_wait(unit_fork(fork_again, left), NULL) == 0);
+	near_mutex_unlock(&forked);
+	near_mutex_lock(&forked);
+	near_mutex_unlock(&forked);
+}
+
+/* The deepest child knows it by the first process's name for it. */
+static void children_of_children_unlock_it_too(void **state)
+{
+	unsigned levels = NEAR__OWNER_NAMES - 1;
+
+	(void)state;
+	near_mutex_lock(&forked);
+	unit_in_child(fork_again, &levels);
+	near_mutex_unlock(&forked);
+}
+
 static void lock_in_child(void *m)
 {
 	near_mutex_lock(m);
@@ -1120,6 +1143,7 @@ int main(void)
 		cmocka_unit_test(misuse_stops_with_one_line),
 		cmocka_unit_test(the_child_unlocks_what_its_thread_held),
 		cmocka_unit_test(a_child_does_not_wait_for_a_thread_of_the_parent),
+		cmocka_unit_test(children_of_children_unlock_it_too),
 		cmocka_unit_test(threads_of_the_child_wait_for_the_one_that_forked),
 		cmocka_unit_test_teardown(storms_of_2_to_32_threads, forget_calm),
 		cmocka_unit_test(the_last_user_frees_right_after_unlock),
