@@ -85,9 +85,9 @@ void near__rwlock_revoke(struct near_rwlock *l)
 		/* Relaxed: a hint, read by those who come by the word. */
 		__atomic_store_n(&l->calm, calm_after(near__now(CLOCK_MONOTONIC) - began),
 				 __ATOMIC_RELAXED);
-		/* Acquire and release: whoever has revoked, the writer sees by its next look what
-		 * the readers did whom the fence found gone. */
-		while (!change(l, &seen, (seen & ~BIASED) + readers, __ATOMIC_ACQ_REL))
+		/* Relaxed: if not the writer itself did it, the writer comes next by the lock of
+		 * the gates. */
+		while (!change(l, &seen, (seen & ~BIASED) + readers, __ATOMIC_RELAXED))
 			;
 	}
 	near__gates_unlock();

@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: MIT */
+/* near_rwlock (src/rwlock*.c) in Promela. Each change of the word is one step: its loops decide anew from what they
+ * find when the CAS fails. So are each load and store of a sequence, of a gate, of a copy, the taking of a lock and
+ * what is done to the queue under the bucket's. The mutex of the writers is one step: it has a model of its own.
+ *
+ * READERS threads read once, and once more inside of that if NESTED; they count on a slot or in the word, as they
+ * like, in and out. A sequence may load its count ahead of the gate, as on a weakly ordered CPU. WRITERS threads
+ * write once, or try to, and may downgrade. TIMEOUTS waits, in all, end by a deadline or a token; such a thread is
+ * done. Whether so many reads went by that the bias comes back is left open: both are tried. Who is nested may know
+ * it by name, or with MAYBE only that it reads some locks. With FREE there are no slots, and a writer that finds
+ * all others done frees the lock after its unlock: any access to the word from then on is an error.
+ *
+ * Checked: a writer inside is alone; nobody sleeps for ever (a state that nobody can leave before all have
+ * finished); a waker finds the sleeper still asleep; no access to freed memory; in the end nobody is counted; every
+ * execution ends.
+ *
+ * The broken variants, each with one thought of src/rwlock.h undone:
+ *   NO_FENCE        a writer closes the gates, and adds up at once
+ *   CLAIM_LATE      a writer revokes first, and claims then
+ *   OPEN_ANYWAY     a gate is opened for the first time without a look at BIASED
+ *   OPEN_UNLOCKED   ... without the gates' lock
+ *   BIAS_ANYWAY     the bias comes back although a writer has claimed
+ *   BIAS_LATE       BIASED is set after the gates are open, without a look
+ *   SPLIT_SUM       the sum is added after BIASED is cleared, by a second change
+ *   NESTED_WAITS    who is nested waits as others
+ *   MAYBE_SLEEPS    who may be nested sleeps although the word does not count all readers
+ *   MAYBE_ENTERS    who may be nested passes a writer in any case
+ *   SLEEP_BLIND     a reader enters the queue without a look at the word
+ *   DRAIN_BLIND     a writer enters the queue without a look at the word
+ *   NO_WAKE         a reader that leaves by the word does not look for a sleeping writer
+ *   FORGET_READERS  a writer leaves without letting in who sleeps
+ *   GIVE_UP_QUIETLY a writer that gives up does so, too
+ *   LEAVE_ANYWAY    a reader leaves by a deadline although it was let in
+ *   ALONE_AT_ONCE   a writer does not wait until the one before has left
+ *   MUTEX_LAST      a writer lets go of the mutex when it has left
+ */
+#ifndef READERS
+#define READERS 2
+#endif
+#ifndef WRITERS
+#define WRITERS 1
+#endif
+#ifndef TIMEOUTS
+#define TIMEOUTS 1
+#endif
+#define THREADS (READERS + WRITERS)
+#define SLOTS 2
+
+#define UNOPENED 0
+#define OPEN 1
+#define CLOSED 2
+
+#define NOT_NESTED 0
+#define MAYBE_NESTED 1
+#define BY_NAME 2
+
+/* The word. */
+#ifdef FREE
+bool biased = false;
+#else
+bool biased = true;
+#endif
+bool drainer, parked;
+short readers;
+byte writers;
+
+byte gate[SLOTS];
+short counts[SLOTS];
+bool runs[SLOTS];    /* a sequence is there; a slot has one thread at a time */
+bool aborted[SLOTS];
+
+bool gates, bucket, mutex; /* locks */
+bool queued[THREADS];
+bool let_in[THREADS]; /* what ends a sleep */
+byte timeouts = TIMEOUTS;
+
+byte reading, writing; /* inside */
+byte users = THREADS, left = THREADS;
+bool gone;
+
+/* In the end nobody is counted. */
+inline finish()
+{
+	atomic {
+		left--;
+		assert(left > 0 || (writers == 0 && readers + counts[0] + counts[1] == 0))
+	}
+}
+
+#define DRAINED (readers == 0 && writers == 1 && !biased)
+#define MAY_ENTER (writers == 0 || nesting == BY_NAME || MAY_PASS)
+#ifdef MAYBE_ENTERS
+#define MAY_PASS (nesting == MAYBE_NESTED)
+#else
+#define MAY_PASS (nesting == MAYBE_NESTED && !biased && readers > 0)
+#endif
+#ifdef MAYBE_SLEEPS
+#define MUST_REVOKE false
+#else
+#define MUST_REVOKE (nesting == MAYBE_NESTED && biased)
+#endif
+
+inline touch()
+{
+	assert(!gone)
+}
+
+inline lock(which)
+{
+	atomic { !which -> which = true }
+}
+
+inline fence()
+{
+	atomic { aborted[0] = true; aborted[1] = true }
+}
+
+inline revoke()
+{
+	lock(gates);
+	if
+	:: biased ->
+		atomic { gate[0] = (gate[0] == OPEN -> CLOSED : gate[0]) };
+		atomic { gate[1] = (gate[1] == OPEN -> CLOSED : gate[1]) };
+#ifndef NO_FENCE
+		fence();
+#endif
+		atomic { sum = counts[0]; counts[0] = 0 };
+		atomic { sum = sum + counts[1]; counts[1] = 0 };
+#ifdef SPLIT_SUM
+		biased = false;
+		atomic { readers = readers + sum; sum = 0 }
+#else
+		atomic { touch(); biased = false; readers = readers + sum; sum = 0 }
+#endif
+	:: else
+	fi;
+	gates = false
+}
+
+inline restore()
+{
+	atomic { began = !gates; gates = true };
+	if
+	:: began ->
+#ifdef BIAS_LATE
+		atomic { began = (writers == 0 && !biased) };
+#elif defined(BIAS_ANYWAY)
+		atomic { began = !biased; biased = true };
+#else
+		atomic { began = (writers == 0 && !biased); biased = biased || began };
+#endif
+		if
+		:: began ->
+			fence();
+			atomic { gate[0] = (gate[0] == CLOSED -> OPEN : gate[0]) };
+			atomic { gate[1] = (gate[1] == CLOSED -> OPEN : gate[1]) }
+#ifdef BIAS_LATE
+			;
+			biased = true
+#endif
+		:: else
+		fi;
+		atomic { gates = false; began = false }
+	:: else
+	fi
+}
+
+/* Of who has made the word what it is, in the same step. */
+#define END_DRAIN \
+	wakes = (drainer && DRAINED); \
+	drainer = drainer && !wakes
+
+/* Under the bucket's lock: the one writer that may sleep. */
+inline wake_drainer()
+{
+	if
+	:: wakes ->
+		lock(bucket);
+		atomic {
+			i = READERS;
+			do
+			:: i < THREADS && queued[i] -> queued[i] = false; let_in[i] = true; break
+			:: i < THREADS && !queued[i] -> i++
+			:: else -> break
+			od;
+			i = 0;
+			wakes = false;
+			bucket = false
+		}
+	:: else
+	fi
+}
+
+/* A single writer wakes nobody. */
+inline wake_other_writer()
+{
+#if WRITERS > 1
+	wake_drainer()
+#else
+	assert(!wakes)
+#endif
+}
+
+/* Counts n on a slot, if `ok` then. */
+inline count_on_slot(n)
+{
+	ok = false;
+#ifndef FREE
+	do
+	:: true ->
+		atomic {
+			if
+			:: !runs[0] -> at = 0
+			:: !runs[1] -> at = 1
+			fi;
+			runs[at] = true;
+			aborted[at] = false
+		};
+		if
+		:: count = counts[at]; state = gate[at]
+		:: state = gate[at]; count = counts[at]
+		fi;
+		atomic {
+			ok = (state == OPEN && !aborted[at]);
+			counts[at] = (ok -> count + n : counts[at]);
+			runs[at] = false;
+			count = 0
+		};
+		if
+		:: ok -> break
+		:: !ok && state == UNOPENED ->
+#ifndef OPEN_UNLOCKED
+			atomic { began = !gates; gates = true };
+#else
+			began = true;
+#endif
+			if
+			:: !began -> break
+			:: began ->
+#ifdef OPEN_ANYWAY
+				gate[at] = OPEN;
+#elif defined(OPEN_UNLOCKED)
+				if
+				:: biased -> gate[at] = OPEN
+				:: else -> began = false
+				fi;
+#else
+				atomic {
+					began = biased;
+					gate[at] = (began && gate[at] == UNOPENED -> OPEN : gate[at])
+				};
+#endif
+#ifndef OPEN_UNLOCKED
+				gates = false;
+#endif
+				if
+				:: began -> began = false
+				:: else -> break
+				fi
+			fi
+		:: !ok && state != UNOPENED -> break
+		fi
+	:: true -> break
+	od;
+	atomic { at = 0; state = 0 }
+#endif
+}
+
+inline enter_by_word()
+{
+	atomic {
+		touch();
+		ok = MAY_ENTER;
+		readers = (ok -> readers + 1 : readers);
+		calm = (ok && !biased)
+	};
+#ifndef FREE
+	if
+	:: calm -> restore()
+	:: true
+	fi;
+#endif
+	calm = false
+}
+
+#ifdef SLEEP_BLIND
+#define STILL true
+#else
+#define STILL (!MAY_ENTER && !MUST_REVOKE)
+#endif
+
+/* Who is nested never sleeps: the writer waits for this very thread. */
+#define MAY_SLEEP (depth == 0)
+
+/* In the end it is `ok`, or `over`. */
+inline read_lock()
+{
+	count_on_slot(1);
+	do
+	:: ok -> break
+	:: else ->
+#ifdef MAYBE
+		if
+		:: MUST_REVOKE -> revoke()
+		:: else
+		fi;
+#endif
+		enter_by_word();
+		if
+		:: ok -> break
+		:: else
+		fi;
+		lock(bucket);
+		atomic {
+			touch();
+			if
+			:: STILL -> parked = true; queued[_pid] = true; let_in[_pid] = false
+			:: else
+			fi;
+			bucket = false
+		};
+		if
+		:: !queued[_pid] && !let_in[_pid] -> skip
+		:: else ->
+			assert(MAY_SLEEP);
+			if
+			:: let_in[_pid] -> ok = true
+#if TIMEOUTS > 0
+			:: atomic { timeouts > 0 && !let_in[_pid] -> timeouts-- };
+				lock(bucket);
+				atomic {
+#ifdef LEAVE_ANYWAY
+					over = true;
+#else
+					over = queued[_pid];
+#endif
+					queued[_pid] = false;
+					bucket = false
+				};
+				if
+				:: over
+				:: !over -> let_in[_pid]; ok = true
+				fi
+#endif
+			fi;
+			let_in[_pid] = false;
+			break
+		fi
+	od
+}
+
+inline read_unlock()
+{
+	count_on_slot(-1);
+	if
+	:: !ok ->
+		atomic {
+			touch();
+			readers--;
+#ifdef NO_WAKE
+			wakes = false
+#else
+			END_DRAIN
+#endif
+		}
+	:: ok
+	fi;
+	ok = false
+}
+
+#ifdef NESTED_WAITS
+#define NESTING NOT_NESTED
+#elif defined(MAYBE)
+#define NESTING MAYBE_NESTED
+#else
+#define NESTING BY_NAME
+#endif
+
+active [READERS] proctype reader()
+{
+	short count, sum;
+	byte at, state, i, depth;
+	byte nesting = NOT_NESTED;
+	bool ok, began, calm, wakes, over;
+
+#ifdef MAYBE
+	if /* it reads another lock, or not */
+	:: nesting = MAYBE_NESTED
+	:: skip
+	fi;
+#endif
+enter:
+	read_lock();
+#if TIMEOUTS > 0
+	if
+	:: over -> users--; goto end
+	:: else
+	fi;
+#endif
+	atomic {
+		assert(ok && writing == 0);
+		ok = false;
+		reading = reading + (depth == 0);
+		depth++
+	};
+#ifdef NESTED
+	if
+	:: depth == 1 -> nesting = NESTING; goto enter
+	:: else
+	fi;
+#endif
+leave:
+	atomic {
+		assert(writing == 0);
+		depth--;
+		reading = reading - (depth == 0);
+		users = users - (depth == 0);
+		nesting = NOT_NESTED
+	};
+	read_unlock();
+	wake_drainer();
+#ifdef NESTED
+	if
+	:: depth > 0 -> goto leave
+	:: else
+	fi;
+#endif
+end:	finish()
+}
+
+/* One word, or the bucket: all readers that sleep come in, counted. `more`: this one stays. */
+inline leave(quietly)
+{
+	if
+	:: parked ->
+		lock(bucket);
+		atomic {
+			touch();
+			i = 0;
+			do
+			:: i < READERS ->
+				if
+				:: queued[i] && !quietly ->
+					queued[i] = false;
+					let_in[i] = true;
+					readers++
+				:: else
+				fi;
+				i++
+			:: else -> break
+			od;
+			i = 0;
+			parked = false;
+			writers--;
+			readers = readers + more;
+			END_DRAIN;
+			bucket = false
+		}
+	:: atomic { !parked ->
+		touch();
+		writers--;
+		readers = readers + more;
+		END_DRAIN
+	}
+	fi;
+	wake_other_writer()
+}
+
+#ifdef FORGET_READERS
+#define QUIETLY true
+#elif defined(GIVE_UP_QUIETLY)
+#define QUIETLY over
+#else
+#define QUIETLY false
+#endif
+
+#ifdef DRAIN_BLIND
+#define NOT_DRAINED true
+#elif defined(ALONE_AT_ONCE)
+#define NOT_DRAINED (readers != 0 || biased)
+#else
+#define NOT_DRAINED (!DRAINED)
+#endif
+
+active [WRITERS] proctype writer()
+{
+	short count, sum;
+	byte at, state, i, more;
+	byte nesting = NOT_NESTED;
+	bool ok, began, wakes, over, last, was_biased;
+
+	lock(mutex);
+#ifdef CLAIM_LATE
+	revoke();
+	atomic { touch(); writers++ };
+#else
+	atomic { touch(); writers++; was_biased = biased };
+#ifndef FREE
+	if
+	:: was_biased -> revoke()
+	:: else
+	fi;
+#endif
+#endif
+	do
+	:: !(NOT_DRAINED) -> break
+	:: NOT_DRAINED ->
+		lock(bucket);
+		atomic {
+			touch();
+			if
+			:: NOT_DRAINED -> drainer = true; queued[_pid] = true; let_in[_pid] = false
+			:: else
+			fi;
+			bucket = false
+		};
+		if
+		:: !queued[_pid] && !let_in[_pid]
+		:: else ->
+			if
+			:: let_in[_pid] -> let_in[_pid] = false
+#if TIMEOUTS > 0
+			:: atomic { timeouts > 0 && !let_in[_pid] -> timeouts-- };
+				lock(bucket);
+				atomic { over = queued[_pid]; queued[_pid] = false; bucket = false };
+				if
+				:: !over -> let_in[_pid]; let_in[_pid] = false
+				:: over && NOT_DRAINED -> break
+				:: over && !(NOT_DRAINED) -> over = false; break
+				fi
+#endif
+			fi
+		fi
+	od;
+	if
+#if TIMEOUTS > 0
+	:: over -> drainer = false
+#endif
+	:: else ->
+		atomic {
+			writing++;
+			assert(writing == 1 && reading == 0)
+		};
+		if
+		:: more = 1
+		:: more = 0
+		fi;
+		atomic {
+			assert(reading == 0);
+			writing--;
+			reading = reading + more;
+			users = users - !more;
+			last = (users == 0 && !more)
+		}
+	fi;
+#ifndef MUTEX_LAST
+	mutex = false;
+#endif
+	leave(QUIETLY);
+#ifdef MUTEX_LAST
+	atomic { touch(); mutex = false };
+#endif
+	if
+	:: more ->
+		atomic { reading--; users--; more = 0 };
+		read_unlock();
+		wake_other_writer()
+	:: else
+	fi;
+#ifdef FREE
+	if
+	:: last -> gone = true
+	:: else
+	fi;
+#endif
+	users = users - over;
+	finish()
+}
+
