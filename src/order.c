@@ -47,10 +47,16 @@ static void say_once(uint32_t *said, enum near__order_full what, const char *tex
 		say(text);
 }
 
-/* Release and acquire: a mapping is zero, and what is not is set before. */
+/* Acquire: pairs with the release of who made it. NULL: nobody has. */
+static struct near__order *known(void)
+{
+	return __atomic_load_n(&near__lot.order, __ATOMIC_ACQUIRE);
+}
+
+/* A mapping is zero, and what is not is set before it is known. */
 static struct near__order *state(void)
 {
-	struct near__order *o = __atomic_load_n(&near__lot.order, __ATOMIC_ACQUIRE), *new;
+	struct near__order *o = known(), *new;
 	int saved = errno;
 
 	if (o)
@@ -63,11 +69,11 @@ static struct near__order *state(void)
 		return NULL;
 	}
 	new->threads_limit = THREADS_AT_FIRST;
-	if (__atomic_compare_exchange_n(&near__lot.order, &o, new, false, __ATOMIC_ACQ_REL,
-					__ATOMIC_ACQUIRE))
+	if (__atomic_compare_exchange_n(&near__lot.order, &o, new, false, __ATOMIC_RELEASE,
+					__ATOMIC_RELAXED))
 		return new;
 	munmap(new, sizeof(*new));
-	return o;
+	return known();
 }
 
 /* The fence: a child that finds a change finds the lock held, on weakly ordered CPUs, too. */
@@ -87,9 +93,11 @@ static struct near__order_thread *find_thread(struct near__order *o, uint32_t ow
 	struct near__order_thread *free = NULL;
 
 	for (uint32_t i = 0; i < o->threads_used; i++) {
-		if (o->threads[i].owner == owner)
+		uint32_t found = __atomic_load_n(&o->threads[i].owner, __ATOMIC_RELAXED);
+
+		if (found == owner)
 			return &o->threads[i];
-		if (!o->threads[i].owner)
+		if (!found)
 			free = &o->threads[i];
 	}
 	if (!free && o->threads_used < o->threads_limit)
@@ -104,12 +112,15 @@ static void sweep_threads(struct near__order *o)
 	uint32_t alive = 0;
 
 	for (uint32_t i = 0; i < o->threads_used; i++) {
-		uint32_t *owner = &o->threads[i].owner;
+		uint32_t *at = &o->threads[i].owner;
+		uint32_t owner = __atomic_load_n(at, __ATOMIC_RELAXED);
+		bool ended = owner &&
+			     syscall(SYS_tgkill, getpid(), owner >> NEAR__OWNER_SHIFT, 0) &&
+			     errno == ESRCH;
 
-		if (*owner && syscall(SYS_tgkill, getpid(), *owner >> NEAR__OWNER_SHIFT, 0) &&
-		    errno == ESRCH)
-			*owner = 0;
-		alive += *owner != 0;
+		if (ended)
+			__atomic_store_n(at, 0, __ATOMIC_RELAXED);
+		alive += owner && !ended;
 	}
 	if (alive > o->threads_limit / 2 && o->threads_limit < NEAR__ORDER_THREADS)
 		o->threads_limit *= 2;
@@ -127,7 +138,9 @@ static struct near__order_thread *enlist(struct near__order *o, uint32_t owner)
 		t = find_thread(o, owner);
 	}
 	if (t) {
-		t->owner = owner;
+		/* That its thread has ended is the kernel's word, which orders all it did. */
+		NEAR__TSAN_ACQUIRE(t);
+		__atomic_store_n(&t->owner, owner, __ATOMIC_RELAXED);
 		t->count = 0;
 	}
 	leave(o);
@@ -174,15 +187,16 @@ static void check_with(struct near__order *o, const struct near__order_step *pai
 void near__order_check(const void *lock, const void *site)
 {
 	struct near__order_thread *t = near__order_self;
-	struct near__order_step pair = {.wanted = {lock, site}, .owner = t->owner};
+	struct near__order_step pair = {.wanted = {lock, site}, .owner = near__owner_now()};
 
 	for (uint32_t i = 0; i < t->count; i++)
 		if (t->held[i].lock == lock)
 			return; /* a reader once more; of a mutex the caller is told otherwise */
 	for (uint32_t i = 0; i < t->count; i++) {
 		pair.held = t->held[i];
-		check_with(near__lot.order, &pair);
+		check_with(known(), &pair);
 	}
+	NEAR__TSAN_RELEASE(t);
 }
 
 void near__order_push(const void *lock, const void *site)
@@ -192,8 +206,9 @@ void near__order_push(const void *lock, const void *site)
 	if (t->count < NEAR__ORDER_HELD)
 		t->held[t->count++] = (struct near__order_held){lock, site};
 	else
-		say_once(&near__lot.order->said, NEAR__ORDER_MANY_HELD,
+		say_once(&known()->said, NEAR__ORDER_MANY_HELD,
 			 "a thread holds too many locks: its last ones are not checked");
+	NEAR__TSAN_RELEASE(t);
 }
 
 void near__order_pop(const void *lock)
@@ -207,11 +222,12 @@ void near__order_pop(const void *lock)
 		return;
 	memmove(&t->held[i - 1], &t->held[i], (t->count - i) * sizeof(t->held[0]));
 	t->count--;
+	NEAR__TSAN_RELEASE(t);
 }
 
 void near__order_drop(const void *lock)
 {
-	struct near__order *o = near__lot.order;
+	struct near__order *o = known();
 
 	enter(o);
 	near__order_drop_node(o, lock);
@@ -227,7 +243,7 @@ static void empty(struct near__order *o)
 
 void near__order_forked(void)
 {
-	struct near__order *o = near__lot.order;
+	struct near__order *o = known();
 
 	if (!o)
 		return;

@@ -35,7 +35,7 @@ struct near__order_held {
 
 /* What a thread holds. Its own business, but for `owner`. */
 struct near__order_thread {
-	uint32_t owner; /* 0: nobody's. Under near__order.lock, but for the child of a fork */
+	uint32_t owner; /* 0: nobody's; atomic */
 	uint32_t count;
 	struct near__order_held held[NEAR__ORDER_HELD];
 };

@@ -19,7 +19,7 @@ uint32_t near__owner_ask(void)
 uint32_t near__owner_now(void)
 {
 	if (near__order_is_on())
-		return near__order_self->owner;
+		return __atomic_load_n(&near__order_self->owner, __ATOMIC_RELAXED);
 	/* Inside of the decision of what this process does nothing is kept. */
 	return near__owner == NEAR__NO_OWNER ? near__owner_ask() : near__owner;
 }

@@ -20,7 +20,7 @@ static struct near_sem empty;
 static struct near_once busy;
 static struct near_barrier two = NEAR_BARRIER_INIT(2);
 static struct near_rwlock written, read_by_another;
-static bool is_over; /* atomic */
+static bool is_busy, is_over; /* atomic */
 
 struct limit {
 	int clock;
@@ -141,6 +141,7 @@ static int be_busy(void *unused)
 	near_rwlock_write_lock(&written);
 	near_rwlock_read_lock(&read_by_another);
 	near_mutex_lock(&held);
+	__atomic_store_n(&is_busy, true, __ATOMIC_RELEASE);
 	while (!__atomic_load_n(&is_over, __ATOMIC_ACQUIRE))
 		usleep(1000);
 	near_mutex_unlock(&held);
@@ -161,7 +162,7 @@ static int begin(void **state)
 {
 	(void)state;
 	holder = unit_start(hold, NULL);
-	while (!__atomic_load_n(&held.word, __ATOMIC_ACQUIRE))
+	while (!__atomic_load_n(&is_busy, __ATOMIC_ACQUIRE))
 		usleep(1000);
 	return 0;
 }

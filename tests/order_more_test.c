@@ -55,6 +55,7 @@ static void *end_with_lock(void *unused)
 /* What they held is nobody's, whoever has their place and their number now. */
 static void threads_that_end_with_locks(void)
 {
+	in_order(&a, &b);
 	for (unsigned i = 0; i < 100; i++)
 		unit_join(unit_start(end_with_lock, NULL));
 	for (unsigned i = 0; i < 100; i++)
