@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* near_rwlock's readers and writers (src/rwlock*.c) with C11's orderings. Nobody sleeps: who would have to gives up.
+/* near_rwlock's readers and writers (src/rwlock*.c) with C11's orderings. Nobody sleeps: who would
+ * have to gives up.
  *
- * Thread 0 writes, twice with AGAIN; the others read twice, each on a slot of its own: by a sequence, or in the word;
- * who comes in by the word brings the bias back if there is none. With HELP thread 1 is not live, and does the
- * writer's revocation once it finds the claim, as one who may be nested does.
+ * Thread 0 writes, twice with AGAIN; the others read twice, each on a slot of its own: by a
+ * sequence, or in the word; who comes in by the word brings the bias back if there is none. With
+ * HELP thread 1 is not live, and does the writer's revocation once it finds the claim, as one who
+ * may be nested does.
  *
- * Checked: what the lock guards is plain memory, on which relacy finds races; a writer is alone; in the end nobody is
- * counted. FRESH begins with gates that were never opened; WORD without bias and with threads that are not live.
- * OPEN_RELAXED opens without release, and is right: the fence orders what was before it. The broken variants:
+ * Checked: what the lock guards is plain memory, on which relacy finds races; a writer is alone; in
+ * the end nobody is counted. FRESH begins with gates that were never opened; WORD without bias and
+ * with threads that are not live. OPEN_RELAXED opens without release, and is right: the fence
+ * orders what was before it. The broken variants:
  *   NO_FIRST_FENCE        the copies are added up as soon as the gates are closed
  *   NO_SECOND_FENCE       the gates are opened, with release, as soon as the word says BIASED
  *   FENCE_LATE            the gates are opened before that fence
@@ -35,10 +38,12 @@ struct rwlock_model : rl::test_suite<rwlock_model, 1 + READERS> {
 
 	void before()
 	{
+		int fresh = on("WORD") ? CLOSED : on("FRESH") ? UNOPENED : OPEN;
+
 		kernel_start(1 + READERS);
 		word($).store(on("WORD") ? 0 : BIASED, relaxed);
 		for (int s = 0; s < READERS; s++) {
-			gate[s]($).store(on("WORD") ? CLOSED : on("FRESH") ? UNOPENED : OPEN, relaxed);
+			gate[s]($).store(fresh, relaxed);
 			count[s]($).store(0, relaxed);
 		}
 		guarded($) = 0;
