@@ -7,6 +7,11 @@
 	{                                                                                          \
 		.name = row, .label = text, .role = whose                                          \
 	}
+#define OFF_ROW(row, text)                                                                         \
+	{                                                                                          \
+		.name = "near-off", .label = text, .role = BENCH_OURS, .conf = "rseq:off",         \
+		.program_row = row                                                                 \
+	}
 
 static const struct bench_row lock_rows[] = {
 	ROW("pthread", "pthread_mutex", BENCH_PEER),
@@ -17,6 +22,7 @@ static const struct bench_row lock_rows[] = {
 	ROW("parking_lot", "parking_lot, Rust", BENCH_PEER),
 	ROW("rust-std", "std::sync::Mutex, Rust", BENCH_PEER),
 	ROW("near-mutex", "near_mutex", BENCH_OURS),
+	OFF_ROW("near-mutex", "near_mutex, without rseq"),
 	ROW("near-lock", "near_lock", BENCH_OURS),
 	ROW("unlocked", "no lock", BENCH_YARDSTICK),
 };
@@ -107,11 +113,7 @@ static const struct bench_row rwlock_rows[] = {
 	ROW("nsync", "nsync_mu", BENCH_PEER),
 	ROW("near-rwlock", "near_rwlock", BENCH_OURS),
 	ROW("near-zero", "near_rwlock of zeros, no slots", BENCH_OURS),
-	{.name = "near-off",
-	 .label = "near_rwlock, without rseq",
-	 .role = BENCH_OURS,
-	 .conf = "rseq:off",
-	 .program_row = "near-rwlock"},
+	OFF_ROW("near-rwlock", "near_rwlock, without rseq"),
 	ROW("unlocked", "no lock", BENCH_YARDSTICK),
 };
 

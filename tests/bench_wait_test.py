@@ -20,7 +20,7 @@ PARTS = [("locks", p) for p in ("empty", "1ns", "10ns", "100ns")] + \
         [("park", p) for p in ("0", "256", "1024")] + \
         [("rwlock", p) for p in ("0", "1", "10", "100")]
 ROWS = {"locks": ["pthread", "adaptive", "nsync", "absl", "ck", "parking_lot", "rust-std",
-                  "near-mutex", "near-lock", "unlocked"],
+                  "near-mutex", "near-off", "near-lock", "unlocked"],
         "park": ["one-queue", "64-queues", "futex", "near-park"],
         "rwlock": ["pthread", "pthread-writer", "nsync", "near-rwlock", "near-zero", "near-off",
                    "unlocked"]}

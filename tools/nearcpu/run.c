@@ -194,10 +194,22 @@ static void fit(struct table_result *t, double seconds)
 	}
 }
 
+/* Each measurement is two windows. */
+static void fit_windows(struct table_result *t, double seconds)
+{
+	double each = seconds / t->wanted / (double)t->bench->row_count;
+	double ms = (each - START_S) * 1e3 / 2;
+
+	if (ms < (double)t->iterations)
+		t->iterations = ms < WINDOW_QUICK_MS ? WINDOW_QUICK_MS : (uint64_t)ms;
+}
+
 static void plan(struct table_result *t, const struct bench_options *o, double seconds)
 {
 	double target = o->quick ? TARGET_QUICK_NS : TARGET_NS;
 
+	if (t->bench->program && !o->names_given)
+		fit_windows(t, seconds);
 	for (size_t i = 0; i < t->bench->row_count; i++) {
 		struct row_result *r = &t->rows[i];
 
