@@ -1,15 +1,20 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# usage: finds.sh PROGRAM FAULT...
+# usage: finds.sh PROGRAM FAULT[:GAME]...
 # Passes if the stress with mutants.c finds each fault: a wait does not end, accounts differ, or the
-# library itself stops the program.
+# library itself stops the program. 77: the fault needs what the machine lacks.
 set -u
 program=$1
 shift
 for fault; do
-	out=$(NEAR_LOCKS_MUTANT=$fault timeout -s KILL 60 "$program" --seconds 30 --patience 3 2>&1)
+	game=()
+	[[ $fault != *:* ]] || game=(--game "${fault#*:}")
+	fault=${fault%:*}
+	out=$(NEAR_LOCKS_MUTANT=$fault timeout -s KILL 60 \
+		"$program" --seconds 30 --patience 3 "${game[@]}" 2>&1)
 	status=$?
 	echo "$out"
+	((status != 77)) || continue
 	if [[ ! $status =~ ^(1|134)$ || $out != *"the fault '$fault' happens"* ||
 		! $out =~ 'a wait does not end'|'is false'|'nearcpu: near_' ]]; then
 		echo "status $status: '$fault' was not found"

@@ -17,6 +17,8 @@ struct near__waiter *__real_near__mutex_admit(struct near__bucket *b, struct nea
 struct near__waiter *__wrap_near__mutex_admit(struct near__bucket *b, struct near_mutex *m);
 int __real_near__lot_sleep(struct near__waiter *w, const struct near__limit *l);
 int __wrap_near__lot_sleep(struct near__waiter *w, const struct near__limit *l);
+void __real_near__fence(void);
+void __wrap_near__fence(void);
 int __real_near_sem_post(struct near_sem *s);
 int __wrap_near_sem_post(struct near_sem *s);
 
@@ -68,6 +70,23 @@ int __wrap_near__lot_sleep(struct near__waiter *w, const struct near__limit *l)
 		return r;
 	usleep(10000); /* longer than the stress sets deadlines for */
 	return -ETIMEDOUT;
+}
+
+/* Who is in the middle of a sequence goes on. */
+__attribute__((constructor)) static void need_sequences(void)
+{
+	const char *asked = getenv("NEAR_LOCKS_MUTANT");
+
+	if (!asked || strcmp(asked, "fence") != 0 || near__thread_live())
+		return;
+	fputs("no sequences here: nothing to fence\n", stderr);
+	_exit(77);
+}
+
+void __wrap_near__fence(void)
+{
+	if (!happens("fence", 1))
+		__real_near__fence();
 }
 
 /* A unit comes twice. */

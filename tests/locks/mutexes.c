@@ -99,6 +99,45 @@ static void check_sections(const struct role *roles)
 const struct game game_sections = {"sections",    6,    begin_sections,
 				   step_sections, NULL, check_sections};
 
+/* ---- pair: two who meet often, and nobody else who would wake a sleeper by chance ---- */
+
+static struct {
+	struct near_mutex m;
+	uint64_t count;
+} pair;
+
+static void begin_pair(void)
+{
+	memset(&pair, 0, sizeof(pair));
+}
+
+/* Outside and inside for up to a few microseconds, for which a waiter spins, or rather sleeps. */
+static void spin(struct role *r)
+{
+	for (uint32_t n = unit_random(&r->random) % 4096; n; n--)
+		__asm__ volatile("" ::: "memory");
+}
+
+static bool step_pair(struct role *r)
+{
+	for (unsigned i = 0; i < 100; i++) {
+		spin(r);
+		WAIT(r, &pair.m, near_mutex_lock(&pair.m));
+		pair.count++;
+		spin(r);
+		near_mutex_unlock(&pair.m);
+	}
+	r->tally[0] += 100;
+	return !stress_is_over();
+}
+
+static void check_pair(const struct role *roles)
+{
+	CHECK(pair.count == sum(roles, 0, 2, 0));
+}
+
+const struct game game_pair = {"pair", 2, begin_pair, step_pair, NULL, check_pair};
+
 /* ---- turns: each awaits its own ---- */
 
 #define PLAYERS 3

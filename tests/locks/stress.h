@@ -43,7 +43,7 @@ struct game {
 };
 
 extern const struct game game_sections, game_turns, game_signals, game_queue, game_permits,
-	game_ring, game_meetings, game_desks, game_sleepers, game_forks, game_tables;
+	game_ring, game_meetings, game_desks, game_sleepers, game_forks, game_tables, game_pair;
 
 extern struct stress {
 	struct role roles[STRESS_ROLES];
