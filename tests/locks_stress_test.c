@@ -19,8 +19,8 @@ static const struct game *const games[] = {
 static unsigned duration_ms = 5000, patience = PATIENCE;
 static const struct game *only; /* NULL: all */
 
-/* All games at once, where threads wait for a CPU most of the time; then two of them, then one, where
- * they meet. */
+/* All games at once, where threads wait for a CPU most of the time; then two of them, then one,
+ * where they meet. */
 static void rounds(void **state)
 {
 	unsigned n = duration_ms / ROUND_MS < 2 ? 2 : duration_ms / ROUND_MS;
