@@ -121,29 +121,38 @@ static void add_up(void)
 		window_give_up("error", "wrong result: two threads were in the section at once");
 }
 
+/* Those who stand by first. */
+static void start_all(struct start *starts, unsigned all, void (*work)(struct window_thread *t),
+		      pthread_barrier_t *barrier)
+{
+	for (unsigned i = all; i-- > 0;) {
+		bool works = i < asked.threads;
+
+		threads[i].window = &window;
+		threads[i].index = i;
+		starts[i] = (struct start){works ? work : asked.row->stand_by, &threads[i],
+					   works ? barrier : NULL, 0};
+		start(&starts[i]);
+		if (i == asked.threads)
+			usleep(SETTLE_US);
+	}
+}
+
 static void run_window(void (*work)(struct window_thread *t))
 {
 	unsigned all = asked.threads + asked.stand_by;
 	struct start *starts = calloc(all, sizeof(*starts));
 	pthread_barrier_t barrier;
 
+	if (!starts)
+		window_give_up("error", "not enough memory");
 	memset(threads, 0, all * sizeof(*threads));
 	memset(&totals, 0, sizeof(totals));
 	window.count = 0;
 	window.stop = 0;
 	asked.row->init(&window);
 	pthread_barrier_init(&barrier, NULL, asked.threads + 1);
-	for (unsigned i = all; starts && i-- > 0;) {
-		bool works = i < asked.threads;
-
-		threads[i].window = &window;
-		threads[i].index = i;
-		starts[i] = (struct start){works ? work : asked.row->stand_by, &threads[i],
-					   works ? &barrier : NULL, 0};
-		start(&starts[i]);
-		if (i == asked.threads)
-			usleep(SETTLE_US);
-	}
+	start_all(starts, all, work, &barrier);
 	pthread_barrier_wait(&barrier);
 	add_times(-1);
 	usleep(asked.window_ms * 1000);
