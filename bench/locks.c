@@ -109,10 +109,10 @@ const struct bench bench_park_1024 = PARK("1024", ", beside 1,024 sleepers", "10
 
 static const struct bench_row rwlock_rows[] = {
 	ROW("pthread", "pthread_rwlock", BENCH_PEER),
-	ROW("pthread-writer", "pthread_rwlock, writers first", BENCH_PEER),
+	ROW("pthread-writer", "pthread_rwlock, for writers", BENCH_PEER),
 	ROW("nsync", "nsync_mu", BENCH_PEER),
 	ROW("near-rwlock", "near_rwlock", BENCH_OURS),
-	ROW("near-zero", "near_rwlock of zeros, no slots", BENCH_OURS),
+	ROW("near-zero", "near_rwlock of zeros", BENCH_OURS),
 	OFF_ROW("near-rwlock", "near_rwlock, without rseq"),
 	ROW("unlocked", "no lock", BENCH_YARDSTICK),
 };

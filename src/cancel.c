@@ -44,7 +44,7 @@ static unsigned poke(struct near_cancel *c, uint32_t *asleep[BATCH])
 		if (wait->next)
 			wait->next->link = &c->waits;
 		wait->link = NULL;
-		/* Relaxed: the flag is read by acquire. */
+		/* Relaxed: who finds it takes the lock, to leave the list, after this thread. */
 		if (__atomic_fetch_or(word, NEAR__POKED, __ATOMIC_RELAXED) & NEAR__ASLEEP)
 			asleep[n++] = word;
 	}
