@@ -3,9 +3,7 @@
  * have to gives up.
  *
  * Thread 0 writes, twice with AGAIN; the others read twice, each on a slot of its own: by a
- * sequence, or in the word; who comes in by the word brings the bias back if there is none. With
- * HELP thread 1 is not live, and does the writer's revocation once it finds the claim, as one who
- * may be nested does.
+ * sequence, or in the word; who comes in by the word brings the bias back if there is none.
  *
  * Checked: what the lock guards is plain memory, on which relacy finds races; a writer is alone; in
  * the end nobody is counted. FRESH begins with gates that were never opened; WORD without bias and
@@ -88,7 +86,7 @@ failed:
 
 	bool count_on_slot(int slot, int n)
 	{
-		if (on("WORD") || (on("HELP") && slot == 0))
+		if (on("WORD"))
 			return false;
 		if (try_count(slot, n))
 			return true;
@@ -101,22 +99,20 @@ failed:
 		int sum = 0, seen;
 
 		gates.lock($);
-		seen = word($).load(relaxed);
-		if (seen & BIASED) {
-			for (int s = 0; s < READERS; s++) {
-				int open = OPEN;
+		for (int s = 0; s < READERS; s++) {
+			int open = OPEN;
 
-				gate[s]($).compare_exchange_strong(open, CLOSED, acquire, relaxed);
-			}
-			if (!on("NO_FIRST_FENCE"))
-				fence();
-			for (int s = 0; s < READERS; s++) {
-				sum += count[s]($).load(relaxed);
-				count[s]($).store(0, relaxed);
-			}
-			while (!change(seen, (seen & ~BIASED) + sum * READER, relaxed))
-				;
+			gate[s]($).compare_exchange_strong(open, CLOSED, acquire, relaxed);
 		}
+		if (!on("NO_FIRST_FENCE"))
+			fence();
+		for (int s = 0; s < READERS; s++) {
+			sum += count[s]($).load(relaxed);
+			count[s]($).store(0, relaxed);
+		}
+		seen = word($).load(relaxed);
+		while (!change(seen, (seen & ~BIASED) + sum * READER, relaxed))
+			;
 		gates.unlock($);
 	}
 
@@ -153,8 +149,6 @@ failed:
 			return true;
 		seen = word($).load(relaxed);
 		do {
-			if (seen & WRITERS && on("HELP") && slot == 0)
-				revoke();
 			if (seen & WRITERS)
 				return false;
 		} while (!change(seen, seen + READER, on("ENTER_RELAXED") ? relaxed : acquire));

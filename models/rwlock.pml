@@ -23,7 +23,7 @@
  *   BIAS_LATE       BIASED is set after the gates are open, without a look
  *   SPLIT_SUM       the sum is added after BIASED is cleared, by a second change
  *   NESTED_WAITS    who is nested waits as others
- *   MAYBE_SLEEPS    who may be nested sleeps although the word does not count all readers
+ *   MAYBE_SLEEPS    who may be nested sleeps if the word counts no reader, BIASED or not
  *   MAYBE_ENTERS    who may be nested passes a writer in any case
  *   SLEEP_BLIND     a reader enters the queue without a look at the word
  *   DRAIN_BLIND     a writer enters the queue without a look at the word
@@ -89,17 +89,13 @@ inline finish()
 
 #define DRAINED (readers == 0 && writers == 1 && !biased)
 #define MAY_ENTER (writers == 0 || nesting == BY_NAME || MAY_PASS)
-#ifdef MAYBE_ENTERS
+#if defined(MAYBE_ENTERS)
 #define MAY_PASS (nesting == MAYBE_NESTED)
+#elif defined(MAYBE_SLEEPS)
+#define MAY_PASS (nesting == MAYBE_NESTED && readers > 0)
 #else
-#define MAY_PASS (nesting == MAYBE_NESTED && !biased && readers > 0)
+#define MAY_PASS (nesting == MAYBE_NESTED && (biased || readers > 0))
 #endif
-#ifdef MAYBE_SLEEPS
-#define MUST_REVOKE false
-#else
-#define MUST_REVOKE (nesting == MAYBE_NESTED && biased)
-#endif
-
 inline touch()
 {
 	assert(!gone)
@@ -118,23 +114,19 @@ inline fence()
 inline revoke()
 {
 	lock(gates);
-	if
-	:: biased ->
-		atomic { gate[0] = (gate[0] == OPEN -> CLOSED : gate[0]) };
-		atomic { gate[1] = (gate[1] == OPEN -> CLOSED : gate[1]) };
+	atomic { gate[0] = (gate[0] == OPEN -> CLOSED : gate[0]) };
+	atomic { gate[1] = (gate[1] == OPEN -> CLOSED : gate[1]) };
 #ifndef NO_FENCE
-		fence();
+	fence();
 #endif
-		atomic { sum = counts[0]; counts[0] = 0 };
-		atomic { sum = sum + counts[1]; counts[1] = 0 };
+	atomic { sum = counts[0]; counts[0] = 0 };
+	atomic { sum = sum + counts[1]; counts[1] = 0 };
 #ifdef SPLIT_SUM
-		biased = false;
-		atomic { readers = readers + sum; sum = 0 }
+	biased = false;
+	atomic { readers = readers + sum; sum = 0 };
 #else
-		atomic { touch(); biased = false; readers = readers + sum; sum = 0 }
+	atomic { touch(); biased = false; readers = readers + sum; sum = 0 };
 #endif
-	:: else
-	fi;
 	gates = false
 }
 
@@ -287,7 +279,7 @@ inline enter_by_word()
 #ifdef SLEEP_BLIND
 #define STILL true
 #else
-#define STILL (!MAY_ENTER && !MUST_REVOKE)
+#define STILL (!MAY_ENTER)
 #endif
 
 /* Who is nested never sleeps: the writer waits for this very thread. */
@@ -300,12 +292,6 @@ inline read_lock()
 	do
 	:: ok -> break
 	:: else ->
-#ifdef MAYBE
-		if
-		:: MUST_REVOKE -> revoke()
-		:: else
-		fi;
-#endif
 		enter_by_word();
 		if
 		:: ok -> break
@@ -492,7 +478,10 @@ active [WRITERS] proctype writer()
 
 	lock(mutex);
 #ifdef CLAIM_LATE
-	revoke();
+	if
+	:: biased -> revoke()
+	:: else
+	fi;
 	atomic { touch(); writers++ };
 #else
 	atomic { touch(); writers++; was_biased = biased };

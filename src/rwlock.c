@@ -69,11 +69,13 @@ void near__rwlock_check_writer(const struct near_rwlock *l, bool for_reading)
 
 /* ---- read lock ---- */
 
+/* Past a writer, which cannot be inside: it waits for this thread; or has not revoked yet; or for
+ * other readers. */
 static bool may_enter(uint64_t word, enum near__nesting nesting)
 {
 	if (!writers_of(word) || nesting == NESTED)
 		return true;
-	return nesting == MAYBE_NESTED && !(word & BIASED) && readers_of(word) > 0;
+	return nesting == MAYBE_NESTED && (word & BIASED || readers_of(word) > 0);
 }
 
 /* Counts in the word unless a writer is there. */
@@ -90,7 +92,7 @@ static bool enter_by_word(struct near_rwlock *l, enum near__nesting nesting)
 			next += PEACE;
 		/* Acquire: pairs with the release of the writer that left. */
 	} while (!change(l, &seen, next, __ATOMIC_ACQUIRE));
-	if (!(next & BIASED) && calm && peace_of(next) >= calm)
+	if (calm && peace_of(next) >= calm)
 		near__rwlock_restore_bias(l);
 	return true;
 }
@@ -115,12 +117,6 @@ static bool enter_after_spinning(struct near_rwlock *l, enum near__nesting nesti
 	return false;
 }
 
-/* Who may be nested must not sleep before the word counts all readers. */
-static bool must_revoke(uint64_t word, enum near__nesting nesting)
-{
-	return nesting == MAYBE_NESTED && word & BIASED;
-}
-
 /* Goes to sleep if there still is a writer, who will look into the queue when it leaves. */
 static bool enter_queue(struct near_rwlock *l, struct near__waiter *w, enum near__nesting nesting)
 {
@@ -129,7 +125,7 @@ static bool enter_queue(struct near_rwlock *l, struct near__waiter *w, enum near
 	bool still;
 
 	do
-		still = !may_enter(seen, nesting) && !must_revoke(seen, nesting);
+		still = !may_enter(seen, nesting);
 	while (still && !(seen & PARKED) && !change(l, &seen, seen | PARKED, __ATOMIC_RELAXED));
 	if (still)
 		near__lot_append(b, w);
@@ -143,18 +139,11 @@ static int enter_by_sleeping(struct near_rwlock *l, enum near__nesting nesting,
 {
 	struct near__waiter w = {
 		.address = l, .space = NEAR__SPACE_RWLOCK, .kind = SLEEPING_READER};
-	int r;
 
-	for (;;) {
-		if (must_revoke(look(l), nesting))
-			near__rwlock_revoke(l);
+	while (!enter_queue(l, &w, nesting))
 		if (enter_by_word(l, nesting))
 			return 0;
-		if (!enter_queue(l, &w, nesting))
-			continue;
-		r = near__lot_sleep(&w, limit);
-		return r && enter_by_word(l, nesting) ? 0 : r;
-	}
+	return near__lot_sleep(&w, limit);
 }
 
 static void begin_reading(struct near_rwlock *l, const void *site)

@@ -45,9 +45,9 @@
  *   left: harmless.
  * - A nested reader while a writer claims, revokes, drains. It is counted already, in whatever
  *   place, so that the writer cannot be inside, and it may enter by the word. Its thread knows this
- *   by name; or only that it reads other locks (`others`): then it enters if the word counts all
- *   readers and there are some; and if the word does not yet, it does the writer's revocation
- *   itself, rather than wait for a writer that may never run beside a thread of higher priority.
+ *   by name; or only that it reads other locks (`others`): then it enters if the word is BIASED,
+ *   as no writer is inside before it has revoked, or counts readers. If it is nested indeed, one of
+ *   the two holds, since both change in one step; if not, no writer is inside either.
  * - A reader that gives up while a writer admits it: the bucket's lock decides, as in lot.c.
  * - Another closer of gates: the gates' lock. It is held for a fence, and waiting for it sleeps.
  * - A signal handler must not come here: it may have interrupted the holder of a bucket.
@@ -109,6 +109,7 @@ uintptr_t near__held_at_fork(const struct near_rwlock *l, uintptr_t *others);
 /* Counts by a sequence, on the own slot, opened if need be. False: use the word. */
 bool near__rwlock_count_on_slot(struct near_rwlock *l, int64_t n);
 int64_t near__rwlock_sum(const struct near_rwlock *l, bool clear);
+/* By the writer that claimed the lock when it was BIASED. */
 void near__rwlock_revoke(struct near_rwlock *l);
 /* By a thread that reads. */
 void near__rwlock_restore_bias(struct near_rwlock *l);

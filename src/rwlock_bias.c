@@ -77,19 +77,19 @@ static uint64_t close_copies(struct near_rwlock *l)
 
 void near__rwlock_revoke(struct near_rwlock *l)
 {
-	near__gates_lock();
-	if (look(l) & BIASED) {
-		int64_t began = near__now(CLOCK_MONOTONIC);
-		uint64_t readers = close_copies(l), seen = look(l);
+	uint64_t readers, seen;
+	int64_t began;
 
-		/* Relaxed: a hint, read by those who come by the word. */
-		__atomic_store_n(&l->calm, calm_after(near__now(CLOCK_MONOTONIC) - began),
-				 __ATOMIC_RELAXED);
-		/* Relaxed: if not the writer itself did it, the writer comes next by the lock of
-		 * the gates. */
-		while (!change(l, &seen, (seen & ~BIASED) + readers, __ATOMIC_RELAXED))
-			;
-	}
+	near__gates_lock();
+	began = near__now(CLOCK_MONOTONIC);
+	readers = close_copies(l);
+	/* Relaxed: a hint, read by those who come by the word. */
+	__atomic_store_n(&l->calm, calm_after(near__now(CLOCK_MONOTONIC) - began),
+			 __ATOMIC_RELAXED);
+	seen = look(l);
+	/* Relaxed: the writer itself is behind the fence. */
+	while (!change(l, &seen, (seen & ~BIASED) + readers, __ATOMIC_RELAXED))
+		;
 	near__gates_unlock();
 }
 

@@ -230,6 +230,58 @@ static void a_writer_that_only_waited_is_not_in_the_child(void **state)
 	}
 }
 
+static void *read_beside(void *l)
+{
+	read_it(l);
+	CHECK(!(state_of(l) & ORPHANS));
+	return NULL;
+}
+
+/* Where one stood that this thread of the child knows: it need not look again. */
+static void make_and_use(void *arg)
+{
+	struct near_rwlock *l = arg;
+
+	for (unsigned i = 0; i < 2; i++) {
+		rwlock_init(l, true);
+		near_rwlock_read_lock(l);
+		CHECK(l->forks == near__lot.forks);
+		if (!UNIT_THREAD_SANITIZER)
+			unit_join(unit_start(read_beside, l));
+		near_rwlock_read_unlock(l);
+		write_it(l);
+		near_rwlock_destroy(l);
+	}
+}
+
+static void a_child_makes_locks_of_its_own(void **state)
+{
+	struct near_rwlock l;
+
+	(void)state;
+	unit_in_child(make_and_use, &l);
+}
+
+static void unlock_writing_in_child(void *l)
+{
+	pid_t child = unit_fork(unlock_writing, l);
+
+	CHECK(child > 0 && unit_wait(child, NULL) == 0);
+	unlock_writing(l);
+}
+
+static void a_child_of_the_child_unlocks_what_its_thread_wrote(void **state)
+{
+	struct near_rwlock l;
+
+	(void)state;
+	rwlock_init(&l, true);
+	near_rwlock_write_lock(&l);
+	unit_in_child(unlock_writing_in_child, &l);
+	near_rwlock_write_unlock(&l);
+	near_rwlock_destroy(&l);
+}
+
 /* Held beyond what is known by name: then nobody is taken for an orphan. */
 static void read_many(void *arg)
 {
@@ -286,6 +338,8 @@ int main(void)
 		cmocka_unit_test(the_child_unlocks_what_its_thread_read),
 		cmocka_unit_test(the_child_unlocks_what_its_thread_wrote),
 		cmocka_unit_test(a_writer_that_only_waited_is_not_in_the_child),
+		cmocka_unit_test(a_child_makes_locks_of_its_own),
+		cmocka_unit_test(a_child_of_the_child_unlocks_what_its_thread_wrote),
 		cmocka_unit_test(the_child_unlocks_many_locks),
 		cmocka_unit_test(a_vfork_child_uses_the_word),
 	};

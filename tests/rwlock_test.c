@@ -112,7 +112,6 @@ static void a_writer_adds_the_slots_up(void **state)
 	assert_int_equal(near__rwlock_claim(&l), WRITER | BIASED);
 	near__rwlock_revoke(&l);
 	assert_int_equal(word_of(&l), WRITER + 15 * READER);
-	near__rwlock_revoke(&l);
 	assert_int_equal(fences_made(), 1);
 	for (unsigned s = 0; s < SLOTS_CPUS; s += 9) {
 		assert_int_equal(count_in(&l, s), 0);
@@ -244,6 +243,7 @@ static void who_cannot_open_a_gate_uses_the_word(void **state)
 	if (!has_slots())
 		skip();
 	near_rwlock_init(&l);
+	l.calm = 50;
 	near__gates_lock();
 	near_rwlock_read_lock(&l);
 	assert_int_equal(word_of(&l), BIASED + READER);
@@ -314,27 +314,31 @@ static void try_write_lets_go_if_a_reader_came(void **state)
 	near_rwlock_destroy(&l);
 }
 
-/* A writer that has claimed and closed a gate, and does not run: the nested reader revokes in its
- * place. */
+/* A writer that has claimed and closed a gate, and does not run: whoever may be nested does not wait
+ * for it to go on. */
 static void who_may_be_nested_does_not_wait_for_the_revocation(void **state)
 {
-	struct near_rwlock l[NEAR__HOLDS + 1];
+	struct near_rwlock l[NEAR__HOLDS + 1], *last = &l[NEAR__HOLDS];
 
 	(void)state;
+	if (!has_slots())
+		skip();
 	slots_enter(9);
 	for (unsigned i = 0; i <= NEAR__HOLDS; i++) {
 		near_rwlock_init(&l[i]);
 		near_rwlock_read_lock(&l[i]);
 	}
 	fences_made();
-	near__rwlock_claim(&l[NEAR__HOLDS]);
-	if (has_slots())
-		((struct copy *)near_percpu_at(l[NEAR__HOLDS].copies, 9))->gate = NEAR__CLOSED;
-	near_rwlock_read_lock(&l[NEAR__HOLDS]);
-	assert_int_equal(fences_made(), has_slots());
-	assert_int_equal(word_of(&l[NEAR__HOLDS]), WRITER + 2 * READER);
-	near__rwlock_leave(&l[NEAR__HOLDS], 0);
-	near_rwlock_read_unlock(&l[NEAR__HOLDS]);
+	near_mutex_lock(&last->writers);
+	near__rwlock_claim(last);
+	((struct copy *)near_percpu_at(last->copies, 9))->gate = NEAR__CLOSED;
+	near_rwlock_read_lock(last);
+	assert_int_equal(fences_made(), 0);
+	assert_int_equal(word_of(last), WRITER + READER + BIASED);
+	near__rwlock_revoke(last);
+	assert_int_equal(word_of(last), WRITER + 2 * READER);
+	near_rwlock_write_unlock(last);
+	near_rwlock_read_unlock(last);
 	slots_leave();
 	for (unsigned i = 0; i <= NEAR__HOLDS; i++) {
 		near_rwlock_read_unlock(&l[i]);

@@ -224,6 +224,38 @@ static void downgrade_lets_readers_in_and_no_writer(void **state)
 	near_rwlock_destroy(&l);
 }
 
+/* Until a thread waits for the bucket, whose lock the caller holds. */
+static void wait_for_bucket(const struct near__bucket *b)
+{
+	while (__atomic_load_n(&b->lock.word, __ATOMIC_RELAXED) / NEAR__LOCK_ONE < 2)
+		usleep(100);
+}
+
+/* What it would sleep for is over when it comes to the queue. */
+static void nobody_sleeps_for_who_has_left(void **state)
+{
+	struct near_rwlock l = NEAR_RWLOCK_INIT;
+	struct reader r = {0}, w = {0};
+	struct near__bucket *b;
+
+	(void)state;
+	near_rwlock_write_lock(&l);
+	b = near__lot_lock(&l);
+	start(&r, &l, false);
+	wait_for_bucket(b);
+	near_rwlock_write_unlock(&l);
+	near__lot_unlock(b);
+	unit_join(r.thread);
+	near_rwlock_read_lock(&l);
+	b = near__lot_lock(&l);
+	start(&w, &l, true);
+	wait_for_bucket(b);
+	near_rwlock_read_unlock(&l);
+	near__lot_unlock(b);
+	unit_join(w.thread);
+	assert_int_equal(word_of(&l), 0);
+}
+
 /* ---- waits that end ---- */
 
 static void deadlines_end_waits(void **state)
@@ -326,6 +358,7 @@ int main(void)
 		cmocka_unit_test(a_writer_that_leaves_lets_all_sleeping_readers_in),
 		cmocka_unit_test(the_next_writer_waits_until_the_one_before_has_left),
 		cmocka_unit_test(downgrade_lets_readers_in_and_no_writer),
+		cmocka_unit_test(nobody_sleeps_for_who_has_left),
 		cmocka_unit_test(deadlines_end_waits),
 		cmocka_unit_test(a_wrong_deadline_is_an_error),
 		cmocka_unit_test(a_token_ends_waits),
