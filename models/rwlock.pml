@@ -7,8 +7,8 @@
  * like, in and out. A sequence may load its count ahead of the gate, as on a weakly ordered CPU. WRITERS threads
  * write once, or try to, and may downgrade. TIMEOUTS waits, in all, end by a deadline or a token; such a thread is
  * done. Whether so many reads went by that the bias comes back is left open: both are tried. Who is nested may know
- * it by name, or with MAYBE only that it reads some locks. With FREE there are no slots, and a writer that finds
- * all others done frees the lock after its unlock: any access to the word from then on is an error.
+ * it by name, or with MAYBE only that it reads some locks. With FREE there are no slots, and who finds all others
+ * done frees the lock after its unlock: any access to the word from then on is an error.
  *
  * Checked: a writer inside is alone; nobody sleeps for ever (a state that nobody can leave before all have
  * finished); a waker finds the sleeper still asleep; no access to freed memory; in the end nobody is counted; every
@@ -30,6 +30,7 @@
  *   NO_WAKE         a reader that leaves by the word does not look for a sleeping writer
  *   FORGET_READERS  a writer leaves without letting in who sleeps
  *   GIVE_UP_QUIETLY a writer that gives up does so, too
+ *   GIVE_UP_GREEDY  a writer that gives up lets readers in although the one before has not left
  *   LEAVE_ANYWAY    a reader leaves by a deadline although it was let in
  *   ALONE_AT_ONCE   a writer does not wait until the one before has left
  *   MUTEX_LAST      a writer lets go of the mutex when it has left
@@ -76,6 +77,7 @@ byte timeouts = TIMEOUTS;
 
 byte reading, writing; /* inside */
 byte users = THREADS, left = THREADS;
+byte leaving; /* readers that are not users any more */
 bool gone;
 
 /* In the end nobody is counted. */
@@ -368,7 +370,7 @@ active [READERS] proctype reader()
 	short count, sum;
 	byte at, state, i, depth;
 	byte nesting = NOT_NESTED;
-	bool ok, began, calm, wakes, over;
+	bool ok, began, calm, wakes, over, last;
 
 #ifdef MAYBE
 	if /* it reads another lock, or not */
@@ -402,10 +404,19 @@ leave:
 		depth--;
 		reading = reading - (depth == 0);
 		users = users - (depth == 0);
+		last = (users == 0 && leaving == 0);
+		leaving++;
 		nesting = NOT_NESTED
 	};
 	read_unlock();
 	wake_drainer();
+	leaving--;
+#ifdef FREE
+	if
+	:: last -> gone = true
+	:: else
+	fi;
+#endif
 #ifdef NESTED
 	if
 	:: depth > 0 -> goto leave
@@ -415,11 +426,26 @@ leave:
 end:	finish()
 }
 
-/* One word, or the bucket: all readers that sleep come in, counted. `more`: this one stays. */
-inline leave(quietly)
+#ifdef FORGET_READERS
+#define FORGETS true
+#elif defined(GIVE_UP_QUIETLY)
+#define FORGETS over
+#else
+#define FORGETS false
+#endif
+
+#ifdef GIVE_UP_GREEDY
+#define LETS_IN parked
+#else
+#define LETS_IN (parked && (!over || writers == 1))
+#endif
+
+/* One word, or the bucket: all readers that sleep come in, counted. `more`: this one stays. Who gives up lets
+ * nobody in while the one before has not left. */
+inline leave()
 {
 	if
-	:: parked ->
+	:: LETS_IN ->
 		lock(bucket);
 		atomic {
 			touch();
@@ -427,7 +453,7 @@ inline leave(quietly)
 			do
 			:: i < READERS ->
 				if
-				:: queued[i] && !quietly ->
+				:: queued[i] && !FORGETS ->
 					queued[i] = false;
 					let_in[i] = true;
 					readers++
@@ -438,13 +464,15 @@ inline leave(quietly)
 			od;
 			i = 0;
 			parked = false;
+			drainer = drainer && !over;
 			writers--;
 			readers = readers + more;
 			END_DRAIN;
 			bucket = false
 		}
-	:: atomic { !parked ->
+	:: atomic { !(LETS_IN) ->
 		touch();
+		drainer = drainer && !over;
 		writers--;
 		readers = readers + more;
 		END_DRAIN
@@ -452,14 +480,6 @@ inline leave(quietly)
 	fi;
 	wake_other_writer()
 }
-
-#ifdef FORGET_READERS
-#define QUIETLY true
-#elif defined(GIVE_UP_QUIETLY)
-#define QUIETLY over
-#else
-#define QUIETLY false
-#endif
 
 #ifdef DRAIN_BLIND
 #define NOT_DRAINED true
@@ -524,7 +544,7 @@ active [WRITERS] proctype writer()
 	od;
 	if
 #if TIMEOUTS > 0
-	:: over -> drainer = false
+	:: over
 #endif
 	:: else ->
 		atomic {
@@ -544,17 +564,26 @@ active [WRITERS] proctype writer()
 		}
 	fi;
 #ifndef MUTEX_LAST
-	mutex = false;
+	if
+	:: !over -> atomic { touch(); mutex = false }
+	:: else
+	fi;
 #endif
-	leave(QUIETLY);
+	leave();
 #ifdef MUTEX_LAST
 	atomic { touch(); mutex = false };
+#elif TIMEOUTS > 0
+	if
+	:: over -> atomic { touch(); mutex = false }
+	:: else
+	fi;
 #endif
 	if
 	:: more ->
-		atomic { reading--; users--; more = 0 };
+		atomic { reading--; users--; more = 0; leaving++ };
 		read_unlock();
-		wake_other_writer()
+		wake_other_writer();
+		leaving--
 	:: else
 	fi;
 #ifdef FREE

@@ -19,7 +19,6 @@ int near_rwlock_init(struct near_rwlock *l)
 	int r;
 
 	memset(l, 0, sizeof(*l));
-	l->forks = near__lot.forks;
 	if (!near__process_init() || !near__process.usable)
 		return 0;
 	r = near_percpu_alloc(&copies, sizeof(struct copy), sizeof(struct copy));

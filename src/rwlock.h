@@ -14,7 +14,8 @@
  * It leaves by letting go of the mutex, then by one change of the word: writers - 1, and all
  * readers that sleep are counted in. That is its last access to the lock, so the memory may go as
  * soon as the last user's unlock has returned. The next writer may have claimed in between: it
- * drains until the one before has left. A writer that gives up leaves in the same way.
+ * drains until the one before has left. A writer that gives up changes the word first, and lets no
+ * reader in while the one before has not left: that reader might free the lock.
  *
  * Flags: DRAINER, a writer sleeps until it is drained; whoever makes it so clears the flag in that
  * change and then wakes the writer by the lock's address alone. PARKED, readers sleep, or did. Both
@@ -54,7 +55,8 @@
  * - fork. The gates' lock is held, so no revocation is under way. The child's first use of the lock
  *   by each thread comes to near__rwlock_check, as no thread's hold names it: the holds of the
  *   thread that forked are marked. There the lock is adopted, before anybody else of the child uses
- *   it: the counts minus what this thread held are readers that did not come along (ORPHANS).
+ *   it: the counts minus what this thread held are readers that did not come along (ORPHANS). A
+ *   lock that the child makes comes there, too, as its gates are not open before.
  * - The child of a vfork is never live; it uses its parent's holds, and balances them. Killed in
  *   between, it stays counted for ever: it is to call exec or _exit alone.
  * - A killed thread takes the process with it. One that ends while it reads stays counted.

@@ -110,8 +110,9 @@ static struct near__waiter *take_readers(struct near__bucket *b, struct near_rwl
 	return taken;
 }
 
-/* Release: pairs with the acquire of who enters by the word; near__lot_wake has its own. */
-static void leave_by_queue(struct near_rwlock *l, uint64_t readers)
+/* Release: pairs with the acquire of who enters by the word; near__lot_wake has its own. `flags` are
+ * cleared. */
+static void leave_by_queue(struct near_rwlock *l, uint64_t readers, uint64_t flags)
 {
 	struct near__bucket *b = near__lot_lock(l);
 	uint64_t n, seen = look(l), next;
@@ -119,7 +120,7 @@ static void leave_by_queue(struct near_rwlock *l, uint64_t readers)
 	bool wake;
 
 	do {
-		next = (seen & ~PARKED) - WRITER + (readers + n) * READER;
+		next = (seen & ~flags) - WRITER + (readers + n) * READER;
 		wake = ends_drain(&next);
 	} while (!change(l, &seen, next, __ATOMIC_RELEASE));
 	/* From here on the lock may be gone; its address is only a name. */
@@ -136,7 +137,7 @@ void near__rwlock_leave(struct near_rwlock *l, uint64_t readers)
 
 	do {
 		if (seen & PARKED) {
-			leave_by_queue(l, readers);
+			leave_by_queue(l, readers, PARKED);
 			return;
 		}
 		next = seen - WRITER + readers * READER;
@@ -148,13 +149,22 @@ void near__rwlock_leave(struct near_rwlock *l, uint64_t readers)
 
 /* ---- write lock ---- */
 
-/* Whoever holds the mutex is the only one who may have set the flag. Relaxed: it is a change of the
- * word among others. */
+/* The mutex last: until then nobody else claims, and DRAINER is this writer's own. If one before is
+ * still to leave, it will let the readers in: it must not find the lock freed by one of them. */
 static void give_up(struct near_rwlock *l)
 {
-	__atomic_fetch_and(&l->word, ~DRAINER, __ATOMIC_RELAXED);
-	near__mutex_let_go(&l->writers);
-	near__rwlock_leave(l, 0);
+	uint64_t seen = look(l);
+
+	for (;;) {
+		if (seen & PARKED && writers_of(seen) == 1) {
+			leave_by_queue(l, 0, PARKED | DRAINER);
+			break;
+		}
+		/* Relaxed: it has done nothing. */
+		if (change(l, &seen, (seen & ~DRAINER) - WRITER, __ATOMIC_RELAXED))
+			break;
+	}
+	near_mutex_unlock(&l->writers);
 }
 
 static int write_lock(struct near_rwlock *l, const struct near__limit *limit)

@@ -314,8 +314,8 @@ static void try_write_lets_go_if_a_reader_came(void **state)
 	near_rwlock_destroy(&l);
 }
 
-/* A writer that has claimed and closed a gate, and does not run: whoever may be nested does not wait
- * for it to go on. */
+/* A writer that has claimed and closed a gate, and does not run: whoever may be nested does not
+ * wait for it to go on. */
 static void who_may_be_nested_does_not_wait_for_the_revocation(void **state)
 {
 	struct near_rwlock l[NEAR__HOLDS + 1], *last = &l[NEAR__HOLDS];

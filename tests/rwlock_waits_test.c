@@ -196,6 +196,29 @@ static void the_next_writer_waits_until_the_one_before_has_left(void **state)
 	assert_int_equal(word_of(&l), 0);
 }
 
+/* Or a reader could free the lock before that one has left. */
+static void who_gives_up_lets_nobody_in_before_the_one_before_has_left(void **state)
+{
+	struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 30);
+	struct near_rwlock l = NEAR_RWLOCK_INIT;
+	unsigned order = 0;
+	struct reader w = {.clock = CLOCK_MONOTONIC, .deadline = &soon}, r = {.order = &order};
+
+	(void)state;
+	near_rwlock_write_lock(&l);
+	start(&r, &l, false);
+	wait_for_sleepers(&l, 1);
+	near_mutex_unlock(&l.writers);
+	start(&w, &l, true);
+	unit_join(w.thread);
+	assert_int_equal(w.result, -ETIMEDOUT);
+	assert_int_equal(word_of(&l), WRITER + PARKED);
+	assert_int_equal(sleepers_of(&l), 1);
+	near__rwlock_leave(&l, 0);
+	unit_join(r.thread);
+	assert_int_equal(word_of(&l), 0);
+}
+
 static void downgrade_lets_readers_in_and_no_writer(void **state)
 {
 	struct near_rwlock l;
@@ -357,6 +380,7 @@ int main(void)
 		cmocka_unit_test(who_is_not_nested_waits_in_any_case),
 		cmocka_unit_test(a_writer_that_leaves_lets_all_sleeping_readers_in),
 		cmocka_unit_test(the_next_writer_waits_until_the_one_before_has_left),
+		cmocka_unit_test(who_gives_up_lets_nobody_in_before_the_one_before_has_left),
 		cmocka_unit_test(downgrade_lets_readers_in_and_no_writer),
 		cmocka_unit_test(nobody_sleeps_for_who_has_left),
 		cmocka_unit_test(deadlines_end_waits),

@@ -69,7 +69,7 @@ extern "C" {
  * bytes). */
 struct near_rwlock {
 	struct near_mutex writers;
-	uint32_t forks; /* when the lock was last looked at: between this process and the first */
+	uint32_t forks; /* between the first process and the one that last looked at the lock */
 	uint64_t word __attribute__((aligned(8)));
 	void *copies;  /* NULL: none */
 	uint32_t calm; /* so many reads in peace open the slots again */
