@@ -9,7 +9,7 @@
 #include "cancel.h"
 
 #define FORKS 200
-#define GUARDED (256 * 1024) /* bytes of a stack */
+#define GUARDED (64 * 1024) /* bytes of a stack, of which musl has twice as many */
 
 static struct near_cancel token;
 static struct near_sem sem;
