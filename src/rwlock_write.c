@@ -110,8 +110,8 @@ static struct near__waiter *take_readers(struct near__bucket *b, struct near_rwl
 	return taken;
 }
 
-/* Release: pairs with the acquire of who enters by the word; near__lot_wake has its own. `flags` are
- * cleared. */
+/* Release: pairs with the acquire of who enters by the word; near__lot_wake has its own. `flags`
+ * are cleared. */
 static void leave_by_queue(struct near_rwlock *l, uint64_t readers, uint64_t flags)
 {
 	struct near__bucket *b = near__lot_lock(l);

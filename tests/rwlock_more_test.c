@@ -119,6 +119,19 @@ static void read_destroyed(void *unused)
 	near_rwlock_read_lock(&misused);
 }
 
+static void read_destroyed_whose_slots_are_used(void *unused)
+{
+	struct near_rwlock next;
+
+	near_rwlock_read_lock(&misused);
+	near_rwlock_read_unlock(&misused);
+	near_rwlock_destroy(&misused);
+	near_rwlock_init(&next);
+	near__rwlock_count_on_slot(&next, 1);
+	near_rwlock_read_lock(&misused);
+	(void)unused;
+}
+
 static void write_destroyed(void *unused)
 {
 	(void)unused;
@@ -155,6 +168,7 @@ static const struct {
 	{destroy_read, "near_rwlock_destroy: the lock is held, or waited for"},
 	{destroy_written, "near_rwlock_destroy: the lock is held, or waited for"},
 	{read_destroyed, "near_rwlock: the lock was destroyed"},
+	{read_destroyed_whose_slots_are_used, "near_rwlock: the lock was destroyed"},
 	{write_destroyed, "near_rwlock: the lock was destroyed"},
 	{unlock_destroyed, "near_rwlock: the lock was destroyed"},
 };
