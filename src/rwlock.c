@@ -170,13 +170,14 @@ static __attribute__((noinline)) int read_lock(struct near_rwlock *l,
 }
 
 /* The common case while the lock has no bias: no flag, no writer, no bias to come (calm is 0 where
- * there are no slots), and the thread's first hold names the lock. */
+ * there are no slots), and the thread's first hold names the lock; or another one that was here
+ * before, hence the look at the forks. */
 static bool enter_in_peace(struct near_rwlock *l)
 {
 	uint64_t seen = look(l), calm = __atomic_load_n(&l->calm, __ATOMIC_RELAXED);
 
-	if (near__reads.holds[0].lock != (uintptr_t)l || seen & (FLAGS | WRITERS) ||
-	    (calm && peace_of(seen) + 1 >= calm))
+	if (near__reads.holds[0].lock != (uintptr_t)l || !near__rwlock_is_adopted(l) ||
+	    seen & (FLAGS | WRITERS) || (calm && peace_of(seen) + 1 >= calm))
 		return false;
 	/* Acquire: pairs with the release of the writer that left. */
 	if (!change(l, &seen, seen + READER + (calm ? PEACE : 0), __ATOMIC_ACQUIRE))

@@ -56,7 +56,8 @@
  *   by each thread comes to near__rwlock_check, as no thread's hold names it: the holds of the
  *   thread that forked are marked. There the lock is adopted, before anybody else of the child uses
  *   it: the counts minus what this thread held are readers that did not come along (ORPHANS). A
- *   lock that the child makes comes there, too, as its gates are not open before.
+ *   lock that the child makes comes there, too, even where another one was that a hold names: its
+ *   gates are not open before.
  * - The child of a vfork is never live; it uses its parent's holds, and balances them. Killed in
  *   between, it stays counted for ever: it is to call exec or _exit alone.
  * - A killed thread takes the process with it. One that ends while it reads stays counted.
@@ -170,11 +171,16 @@ static inline bool ends_drain(uint64_t *next)
 }
 
 /* Acquire: pairs with the release in near__rwlock_adopt. */
+static inline bool near__rwlock_is_adopted(const struct near_rwlock *l)
+{
+	return NEAR__LIKELY(__atomic_load_n(&l->forks, __ATOMIC_ACQUIRE) == near__lot.forks);
+}
+
 static inline void near__rwlock_check(struct near_rwlock *l)
 {
 	if (look(l) & DESTROYED)
 		near__die("near_rwlock: the lock was destroyed");
-	if (NEAR__UNLIKELY(__atomic_load_n(&l->forks, __ATOMIC_ACQUIRE) != near__lot.forks))
+	if (!near__rwlock_is_adopted(l))
 		near__rwlock_adopt(l);
 }
 

@@ -264,5 +264,5 @@ void near_rwlock_downgrade(struct near_rwlock *l)
 
 bool near_rwlock_is_mine(const struct near_rwlock *l)
 {
-	return !(look(l) & DESTROYED) && near_mutex_is_mine(&l->writers);
+	return near_mutex_is_mine(&l->writers);
 }

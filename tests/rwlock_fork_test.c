@@ -242,8 +242,8 @@ static void make_and_use(void *arg)
 {
 	struct near_rwlock *l = arg;
 
-	for (unsigned i = 0; i < 2; i++) {
-		rwlock_init(l, true);
+	for (unsigned i = 0; i < 6; i++) {
+		rwlock_init(l, i / 2 % 2);
 		near_rwlock_read_lock(l);
 		CHECK(l->forks == near__lot.forks);
 		if (!UNIT_THREAD_SANITIZER)

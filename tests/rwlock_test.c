@@ -234,6 +234,66 @@ static void calm_goes_by_cpus_and_the_cost_of_fences(void **state)
 	assert_int_equal(calm_after(900000000), PEACE_MAX);
 }
 
+static void bias_does_not_come_twice(void **state)
+{
+	struct near_rwlock l, other;
+
+	(void)state;
+	if (!has_slots())
+		skip();
+	near_rwlock_init(&l);
+	near_rwlock_init(&other);
+	slots_enter(20);
+	read_n_times(&other, 1);
+	slots_leave();
+	near_rwlock_write_lock(&l);
+	near_rwlock_downgrade(&l);
+	fences_made();
+	near__rwlock_restore_bias(&l);
+	assert_int_equal(fences_made(), 1);
+	near__rwlock_restore_bias(&l);
+	assert_int_equal(fences_made(), 0);
+	/* Gates that nobody came by stay as they are. */
+	assert_int_equal(((struct copy *)near_percpu_at(l.copies, 20))->gate, NEAR__UNOPENED);
+	near_rwlock_read_unlock(&l);
+	near_rwlock_destroy(&l);
+	near_rwlock_destroy(&other);
+}
+
+static struct near_rwlock *revoked; /* when a slot is opened next */
+uint32_t __real_near__slot_open_own(const void *p);
+uint32_t __wrap_near__slot_open_own(const void *p);
+
+uint32_t __wrap_near__slot_open_own(const void *p)
+{
+	struct near_rwlock *l = revoked;
+
+	revoked = NULL;
+	if (l) {
+		near__rwlock_claim(l);
+		near__rwlock_revoke(l);
+	}
+	return __real_near__slot_open_own(p);
+}
+
+static void a_gate_stays_shut_if_a_writer_was_faster(void **state)
+{
+	struct near_rwlock l;
+
+	(void)state;
+	if (!has_slots())
+		skip();
+	near_rwlock_init(&l);
+	slots_enter(50);
+	revoked = &l;
+	assert_false(near_rwlock_try_read_lock(&l));
+	assert_int_equal(((struct copy *)near_percpu_at(l.copies, 50))->gate, NEAR__UNOPENED);
+	slots_leave();
+	assert_int_equal(word_of(&l), WRITER);
+	near__rwlock_leave(&l, 0);
+	near_rwlock_destroy(&l);
+}
+
 /* A slot that nobody used, while its gate must not be opened: the word takes the count. */
 static void who_cannot_open_a_gate_uses_the_word(void **state)
 {
@@ -354,6 +414,8 @@ int main(void)
 		cmocka_unit_test(a_writer_adds_the_slots_up),
 		cmocka_unit_test(bias_comes_back_after_calm_reads),
 		cmocka_unit_test(bias_does_not_come_back_beside_a_writer),
+		cmocka_unit_test(bias_does_not_come_twice),
+		cmocka_unit_test(a_gate_stays_shut_if_a_writer_was_faster),
 		cmocka_unit_test(calm_goes_by_cpus_and_the_cost_of_fences),
 		cmocka_unit_test(who_cannot_open_a_gate_uses_the_word),
 		cmocka_unit_test(try_write_fences_only_if_it_may_succeed),
