@@ -2,6 +2,7 @@
 /* How near_mutex is waited for; src/mutex.h has the argument. */
 #define _GNU_SOURCE
 #include "mutex.h"
+#include "slice.h"
 #include "mutex_at.h"
 
 #include <errno.h>
@@ -140,6 +141,15 @@ static int wait(struct near_mutex *m, const struct near__limit *l)
 	return take_after_yielding(m) ? 0 : take_after_parking(m, &w, false, l);
 }
 
+/* By the owner. Relaxed: who else changes the word now looks at all of it. */
+static void set_bit(struct near_mutex *m, uint32_t bit)
+{
+	uint32_t seen = look(m);
+
+	while (!change(m, &seen, compose(owner_of(seen), flags_of(seen) | bit), __ATOMIC_RELAXED))
+		;
+}
+
 static int lock_slow(struct near_mutex *m, uint32_t seen, const struct near__limit *l,
 		     const void *site)
 {
@@ -151,8 +161,12 @@ static int lock_slow(struct near_mutex *m, uint32_t seen, const struct near__lim
 		near__thread_live();
 	near__order_before_lock(m, site);
 	/* If it was not free there is no look at the word before the pauses. */
-	if (owner_of(seen) || !take_if_free(m))
+	if (owner_of(seen) || !take_if_free(m)) {
+		near__slice_end(); /* of another mutex, which this thread holds */
 		r = wait(m, l);
+		if (!r && near__slice_begin())
+			set_bit(m, WARY);
+	}
 	if (!r)
 		near__order_locked(m, site);
 	return r;
@@ -199,15 +213,6 @@ bool near_mutex_is_mine(const struct near_mutex *m)
 	return seen != DESTROYED && owner_of(seen) && near__owner_is_me(owner_of(seen));
 }
 
-static void announce_awaiter(struct near_mutex *m)
-{
-	uint32_t seen = look(m);
-
-	while (!change(m, &seen, compose(owner_of(seen), flags_of(seen) | AWAITED),
-		       __ATOMIC_RELAXED))
-		;
-}
-
 /* This thread holds the mutex while it enters the queue, so an unlock that comes later finds it
  * there; and while it leaves the queue for good. */
 static int await(struct near_mutex *m, bool (*condition)(void *), void *arg,
@@ -228,7 +233,7 @@ static int await(struct near_mutex *m, bool (*condition)(void *), void *arg,
 
 		if (r)
 			return r;
-		announce_awaiter(m);
+		set_bit(m, AWAITED);
 		b = near__lot_lock(m);
 		near__lot_append(b, &w);
 		near__lot_unlock(b);

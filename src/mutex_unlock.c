@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How near_mutex is let go of; src/mutex.h has the argument. */
 #include "mutex.h"
+#include "slice.h"
 
 #define PATIENCE_NS 1000000
 
@@ -184,16 +185,10 @@ static bool must_look_into_queue(uint32_t flags, bool fair)
 	return flags & AWAITED || (flags & PARKED && (fair || !(flags & WAKING)));
 }
 
-void near__mutex_unlock_slow(struct near_mutex *m, bool fair)
+static void let_go(struct near_mutex *m, uint32_t seen, bool fair)
 {
-	uint32_t seen = look(m), flags;
+	uint32_t flags;
 
-	check_alive(seen);
-	if (!owner_of(seen))
-		near__die("near_mutex_unlock: the mutex is not held");
-	if (!near__owner_is_me(owner_of(seen)))
-		near__die("near_mutex_unlock: another thread holds the mutex");
-	near__order_unlocked(m);
 	do {
 		flags = flags_of(seen);
 		if (must_look_into_queue(flags, fair)) {
@@ -206,11 +201,19 @@ void near__mutex_unlock_slow(struct near_mutex *m, bool fair)
 	} while (!change(m, &seen, compose(0, flags), __ATOMIC_RELEASE));
 }
 
-void near__mutex_let_go(struct near_mutex *m)
+void near__mutex_unlock_slow(struct near_mutex *m, bool fair)
 {
-	near_mutex_unlock(m);
-}
+	uint32_t seen = look(m);
 
+	check_alive(seen);
+	if (!owner_of(seen))
+		near__die("near_mutex_unlock: the mutex is not held");
+	if (!near__owner_is_me(owner_of(seen)))
+		near__die("near_mutex_unlock: another thread holds the mutex");
+	near__order_unlocked(m);
+	let_go(m, seen, fair);
+	near__slice_end();
+}
 void near_mutex_unlock_fair(struct near_mutex *m)
 {
 	near__mutex_unlock_slow(m, true);

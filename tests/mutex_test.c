@@ -11,6 +11,7 @@
 
 #include "lot.h"
 #include "owner.h"
+#include "slice.h"
 
 #define PARKED 1u
 #define WAKING 2u
@@ -465,6 +466,113 @@ static void the_number_goes_by_the_machine(void **state)
 	set_calm(0);
 	be_waited_for(&m, few ? PARKED : PARKED | WARY);
 	assert_int_equal(near__lot.calm_needed, few ? 1 : 100 * near_cpus());
+}
+
+/* ---- longer slices ---- */
+
+/* The kernel's area as a kernel would have it that can extend a slice. */
+static struct near__area fake;
+
+struct slice_ctrl {
+	uint8_t request, granted;
+};
+
+static struct slice_ctrl *ctrl(void)
+{
+	return (struct slice_ctrl *)&fake.slice_ctrl;
+}
+
+struct occupied {
+	struct near_mutex m;
+	uint32_t holds;
+};
+
+static void *let_one_wait(void *arg)
+{
+	struct occupied *o = arg;
+
+	near_mutex_lock(&o->m);
+	__atomic_store_n(&o->holds, 1, __ATOMIC_RELEASE);
+	wait_for_waiters(&o->m, 1);
+	CHECK(ctrl()->request == 0);
+	near_mutex_unlock(&o->m);
+	return NULL;
+}
+
+static void lock_after_a_wait(struct occupied *o)
+{
+	pthread_t t;
+
+	o->holds = 0;
+	t = unit_start(let_one_wait, o);
+	while (!__atomic_load_n(&o->holds, __ATOMIC_ACQUIRE))
+		usleep(100);
+	near_mutex_lock(&o->m);
+	unit_join(t);
+}
+
+static void who_has_waited_asks_for_a_longer_slice(void **state)
+{
+	struct occupied outer = {.m = NEAR_MUTEX_INIT}, inner = outer;
+	struct near__thread saved = near__self;
+
+	(void)state;
+	set_calm(1);
+	near__slice = (struct near__slice){NEAR__SLICE_ABLE, false};
+	near__self.area = &fake;
+	near__self.state = NEAR__LIVE;
+	near_mutex_lock(&outer.m);
+	assert_int_equal(ctrl()->request, 0);
+	near_mutex_unlock(&outer.m);
+	lock_after_a_wait(&outer);
+	assert_int_equal(ctrl()->request, 1);
+	assert_int_equal(word_of(&outer.m), me() | WARY);
+	lock_after_a_wait(&inner); /* which withdraws the first, as let_one_wait sees */
+	assert_int_equal(ctrl()->request, 1);
+	near_mutex_unlock(&inner.m);
+	assert_int_equal(ctrl()->request, 0);
+	near_mutex_unlock(&outer.m);
+	assert_int_equal(word_of(&outer.m), 0);
+	assert_int_equal(word_of(&inner.m), 0);
+	near__self = saved;
+	near__slice = (struct near__slice){0};
+}
+
+static void what_was_granted_is_given_back(void **state)
+{
+	struct near__thread saved = near__self;
+
+	(void)state;
+	near__slice = (struct near__slice){NEAR__SLICE_ABLE, false};
+	near__self.area = &fake;
+	near__self.state = NEAR__LIVE;
+	assert_true(near__slice_begin());
+	*ctrl() = (struct slice_ctrl){.granted = 1};
+	errno = UNIT_ERRNO;
+	assert_true(near__slice_end_asked());
+	assert_int_equal(errno, UNIT_ERRNO);
+	*ctrl() = (struct slice_ctrl){0};
+	assert_true(near__slice_begin());
+	assert_false(near__slice_end_asked());
+	near__self.state = NEAR__LIVE + 1;
+	assert_false(near__slice_begin());
+	assert_int_equal(fake.slice_ctrl, 0);
+	near__self = saved;
+	near__slice = (struct near__slice){0};
+}
+
+static void nothing_is_asked_of_a_kernel_without(void **state)
+{
+	struct near_rseq_status status;
+
+	(void)state;
+	near_rseq_status(&status);
+	near__slice = (struct near__slice){0};
+	if (status.has_slice)
+		skip();
+	assert_false(near__slice_begin());
+	assert_int_equal(near__slice.state == NEAR__SLICE_UNABLE, status.live);
+	assert_int_equal(near__self.area->slice_ctrl, 0);
 }
 
 static const clockid_t clocks[] = {CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME};
@@ -1133,6 +1241,9 @@ int main(void)
 		cmocka_unit_test_teardown(each_first_park_fences_where_cpus_are_few, forget_calm),
 		cmocka_unit_test_teardown(unlocks_pay_for_fences_where_cpus_are_many, forget_calm),
 		cmocka_unit_test(the_number_goes_by_the_machine),
+		cmocka_unit_test_teardown(who_has_waited_asks_for_a_longer_slice, forget_calm),
+		cmocka_unit_test(what_was_granted_is_given_back),
+		cmocka_unit_test(nothing_is_asked_of_a_kernel_without),
 		cmocka_unit_test(deadlines_end_waits),
 		cmocka_unit_test(a_wrong_deadline_is_an_error),
 		cmocka_unit_test(a_token_ends_waits),

@@ -8,6 +8,8 @@
  * Fences:    the first who parks sends a membarrier, which interrupts all CPUs that run this
  *            process. With more than two CPUs unlocks then cost an atomic instruction, and parks
  *            no interrupts, until unlocks without waiters have paid for the next one.
+ * Slices:    where the kernel can extend a thread's time slice (7.0 on, rseq.h), who got the mutex
+ *            after it had waited asks for that until its unlock. Nobody else does.
  * Memory:    4 bytes. Zero is a free mutex: static and calloc'ed ones need no call, constructors of
  *            any priority may use them, and nothing needs to be destroyed.
  * Safety:    any thread; not in signal handlers. Nothing here allocates or is a cancellation point;
