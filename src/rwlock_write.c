@@ -164,7 +164,7 @@ static void give_up(struct near_rwlock *l)
 		if (change(l, &seen, (seen & ~DRAINER) - WRITER, __ATOMIC_RELAXED))
 			break;
 	}
-	near_mutex_unlock(&l->writers);
+	near__mutex_let_go(&l->writers);
 }
 
 static int write_lock(struct near_rwlock *l, const struct near__limit *limit)
