@@ -128,18 +128,13 @@ __attribute__((constructor)) static void watch_forks(void)
 		pthread_atfork(NULL, NULL, remember);
 }
 
-/* Those who claimed in the parent are not here, but for the thread that forked, if it writes. One
- * that did not come along did write if the word counts no reader and it was alone; else it waited.
- */
-static uint64_t writers_that_stay(struct near_rwlock *l, uint64_t word, int64_t readers)
+/* Of those who claimed in the parent only the thread that forked may be here: if it writes. Who
+ * writes is alone, whether it came along or not; who was not alone only waited. */
+static uint64_t writer_that_stays(const struct near_rwlock *l, uint64_t word, int64_t readers)
 {
 	uint32_t owner = __atomic_load_n(&l->writers.word, __ATOMIC_RELAXED) & NEAR__MUTEX_OWNER;
 
-	if (!owner || !writers_of(word))
-		return 0;
-	if (near__owner_came_along(owner))
-		return WRITER;
-	return readers == 0 && is_drained(word) ? WRITER : 0;
+	return owner && readers == 0 && is_drained(word) ? WRITER : 0;
 }
 
 /* Nobody else of this process has come as far, so that nothing here need be atomic. The bias stays
@@ -150,12 +145,12 @@ void near__rwlock_adopt(struct near_rwlock *l)
 	if (l->forks != near__lot.forks) {
 		uintptr_t others, mine = near__held_at_fork(l, &others);
 		int64_t readers = readers_of(look(l)) + near__rwlock_sum(l, true);
-		uint64_t writers = writers_that_stay(l, look(l), readers);
-		uint64_t word = (look(l) & BIASED) | writers | (uint64_t)readers * READER;
+		uint64_t writer = writer_that_stays(l, look(l), readers);
+		uint64_t word = (look(l) & BIASED) | writer | (uint64_t)readers * READER;
 
 		if (readers > (int64_t)mine && !others)
 			word |= ORPHANS;
-		if (!writers)
+		if (!writer)
 			l->writers.word = 0;
 		__atomic_store_n(&l->word, word, __ATOMIC_RELAXED);
 		/* Release: pairs with the acquire in near__rwlock_check. */
