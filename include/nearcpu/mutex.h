@@ -17,8 +17,8 @@
  * Order:     lock acquires what the unlock before it released. ThreadSanitizer sees it by itself.
  * Fairness:  whoever comes while the mutex is free takes it, past sleepers too: that is what makes
  *            it fast. But one that has waited for a millisecond is handed the mutex by the next
- *            unlock. near_mutex_unlock_fair hands it over at once. No mode is less fair; near_mutex(3)
- *            has the reason.
+ *            unlock. near_mutex_unlock_fair hands it over at once. No mode is less fair: the manual
+ *            says why.
  * Misuse:    unlock by a thread that does not hold the mutex, lock by the one that does, use after
  *            destroy stop the program with one line on standard error; so does, in a forked child,
  *            waiting for a mutex whose holder did not come along. NEAR_CONF=lock_check:1 tells of
