@@ -159,6 +159,9 @@ bool near__order_begin(void)
 	/* In the middle of the decision the answer is not known yet. */
 	if (!near__process_init())
 		return false;
+	/* The child of a vfork has a number of its own and stores it in its parent's memory. */
+	if (near__self.state == NEAR__VFORKED)
+		return false;
 	owner = near__owner_ask();
 	o = near__process.conf.lock_check ? state() : NULL;
 	near__order_self = o ? enlist(o, owner) : NULL;

@@ -20,7 +20,7 @@ uint32_t near__owner_now(void)
 {
 	if (near__order_is_on())
 		return __atomic_load_n(&near__order_self->owner, __ATOMIC_RELAXED);
-	/* Inside of the decision of what this process does nothing is kept. */
+	/* Nothing is kept inside of the decision of what this process does, and in a vfork child. */
 	return near__owner == NEAR__NO_OWNER ? near__owner_ask() : near__owner;
 }
 

@@ -8,6 +8,7 @@
 #include <spawn.h>
 
 #include <nearcpu/counter.h>
+#include <nearcpu/mutex.h>
 #include <nearcpu/refcount.h>
 #include <nearcpu/shared.h>
 #include <nearcpu/stack.h>
@@ -133,6 +134,38 @@ static void a_new_thread_may_begin_with_vfork(void **state)
 		unit_join(unit_start(fork_first, &live));
 	assert_int_equal(near_counter_read(&all.count), 2 * unit_scale(100));
 	near_counter_destroy(&all.count);
+}
+
+static struct near_mutex mutex;
+
+static int lock_first(void *unused)
+{
+	(void)unused;
+	near_mutex_lock(&mutex);
+	if (!near_mutex_is_mine(&mutex) || near_mutex_try_lock(&mutex))
+		return 1;
+	near_mutex_unlock(&mutex);
+	return mutex.word != 0;
+}
+
+static void *lock_after_child(void *unused)
+{
+	CHECK(vforked(lock_first, NULL) == 0);
+	near_mutex_lock(&mutex);
+	CHECK(mutex.word >> 10 == (uint32_t)syscall(SYS_gettid));
+	near_mutex_unlock(&mutex);
+	CHECK(mutex.word == 0);
+	return unused;
+}
+
+/* A holder is known by its thread's number: the child leaves none of its own to its parent. */
+static void the_first_lock_may_be_a_childs(void **state)
+{
+	(void)state;
+	if (!shares_memory())
+		skip();
+	unit_join(unit_start(lock_after_child, NULL));
+	lock_after_child(NULL);
 }
 
 /* ---- everything at once ---- */
@@ -411,6 +444,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_child_is_never_live_and_its_parent_is_again),
 		cmocka_unit_test(a_new_thread_may_begin_with_vfork),
+		cmocka_unit_test(the_first_lock_may_be_a_childs),
 		cmocka_unit_test(children_use_all_while_others_run),
 		cmocka_unit_test(a_child_writes_fallback_slots_only),
 		cmocka_unit_test(a_failed_vfork_sets_errno),
