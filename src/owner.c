@@ -20,7 +20,7 @@ uint32_t near__owner_now(void)
 {
 	if (near__order_is_on())
 		return __atomic_load_n(&near__order_self->owner, __ATOMIC_RELAXED);
-	/* Nothing is kept inside of the decision of what this process does, and in a vfork child. */
+	/* Nothing is kept in a vfork child, nor inside of the decision of what the process does. */
 	return near__owner == NEAR__NO_OWNER ? near__owner_ask() : near__owner;
 }
 
