@@ -42,10 +42,11 @@
 
 /* The thread may have moved since C code asked where it is. */
 #elif MUTANT == index_outside
+#undef NEAR_SEQ_IN_AREA
+#define NEAR_SEQ_IN_AREA                                                                           \
+	[near_area] "r"(near__self.area), [outside] "r"((uint64_t)near__index_now())
 #undef NEAR_SEQ_IN
-#define NEAR_SEQ_IN                                                                                \
-	[near_area] "r"(near__self.area), [near_general] "r"((uint64_t)near__self.general),        \
-		[outside] "r"((uint64_t)near__index_now())
+#define NEAR_SEQ_IN NEAR_SEQ_IN_AREA, [near_general] "r"((uint64_t)near__self.general)
 #undef NEAR_INDEX
 #define NEAR_INDEX(dst) NEAR__MARK_INDEX NEAR_MOVE(dst, outside)
 #undef NEAR_INDEX_CPU
