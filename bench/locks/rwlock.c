@@ -72,7 +72,11 @@ static void count_write(struct window *w)
 	RW_LOOP(prefix##_timed, type, prefix, uint64_t began = window_ns(), window_note(t, began)) \
 	static void prefix##_init(struct window *w)                                                \
 	{                                                                                          \
-		prefix##_begin((type *)w->lock);                                                   \
+		type *lock = (type *)w->lock;                                                      \
+                                                                                                   \
+		prefix##_begin(lock);                                                              \
+		prefix##_read_lock(lock); /* as LOCK_ROW: the first use is not measured */         \
+		prefix##_read_unlock(lock);                                                        \
 		twin = 0;                                                                          \
 	}                                                                                          \
 	static const struct window_row prefix##_row = {                                            \

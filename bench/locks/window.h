@@ -115,6 +115,8 @@ static inline void window_note(struct window_thread *t, uint64_t began)
 		t->done = t->counted = n;                                                          \
 	}
 
+/* What a process does once, at the first use, is done before the window, while there is one thread:
+ * to register for membarrier takes 20 ms where others run. */
 #define LOCK_ROW(row, label, type, setup, take, let_go)                                            \
 	ROW_OF_LOCK(row, label, type, setup, take, let_go, false)
 #define ROW_OF_LOCK(row, label, type, setup, take, let_go, is_unlocked)                            \
@@ -123,7 +125,11 @@ static inline void window_note(struct window_thread *t, uint64_t began)
 		  window_note(t, began))                                                           \
 	static void row##_init(struct window *w)                                                   \
 	{                                                                                          \
-		setup((type *)w->lock);                                                            \
+		type *lock = (type *)w->lock;                                                      \
+                                                                                                   \
+		setup(lock);                                                                       \
+		take(lock);                                                                        \
+		let_go(lock);                                                                      \
 	}                                                                                          \
 	const struct window_row row = {label,       0,           row##_init, row##_work,           \
 				       row##_timed, is_unlocked, 0,          0};
