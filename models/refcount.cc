@@ -75,7 +75,7 @@ struct refcount_model : rl::test_suite<refcount_model, ROLES> {
 		gone($).store(1, release);
 	}
 
-	/* near__refcount_try_add */
+	/* near__add_behind_gate */
 	bool try_add(int n)
 	{
 		unsigned began = fences_here();

@@ -54,7 +54,7 @@ struct rwlock_model : rl::test_suite<rwlock_model, 1 + READERS> {
 		return word($).compare_exchange_strong(seen, next, order, relaxed);
 	}
 
-	/* near__rwlock_try_count */
+	/* near__add_behind_gate */
 	bool try_count(int slot, int n)
 	{
 		unsigned began = fences_here();

@@ -214,6 +214,7 @@ void near__mutex_unlock_slow(struct near_mutex *m, bool fair)
 	let_go(m, seen, fair);
 	near__slice_end();
 }
+
 void near_mutex_unlock_fair(struct near_mutex *m)
 {
 	near__mutex_unlock_slow(m, true);

@@ -114,7 +114,7 @@ static bool add_to_fallback(struct near_refcount *r, int64_t n)
 static bool add_per_cpu(struct near_refcount *r, int64_t n)
 {
 	for (int i = 0; i < NEAR_SEQ_TRIES && open_own(r); i++)
-		if (near__refcount_try_add(r->p, n))
+		if (near__add_behind_gate(r->p, n))
 			return true;
 	return add_to_fallback(r, n);
 }

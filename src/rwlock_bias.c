@@ -37,7 +37,7 @@ bool near__rwlock_count_on_slot(struct near_rwlock *l, int64_t n)
 	if (!l->copies)
 		return false;
 	for (int i = 0; i < NEAR_SEQ_TRIES && look(l) & BIASED; i++) {
-		if (near__rwlock_try_count(l->copies, n))
+		if (near__add_behind_gate(l->copies, n))
 			return true;
 		if (!open_own(l))
 			return false;

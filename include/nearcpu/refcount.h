@@ -34,6 +34,7 @@
 #ifndef NEARCPU_REFCOUNT_H
 #define NEARCPU_REFCOUNT_H
 
+#include <nearcpu/gated.h>
 #include <nearcpu/percpu.h>
 
 #ifdef __cplusplus
@@ -59,49 +60,24 @@ NEAR_API void near__refcount_get_slow(struct near_refcount *r);
 NEAR_API bool near__refcount_try_get_slow(struct near_refcount *r, bool live);
 NEAR_API void near__refcount_put_slow(struct near_refcount *r);
 
-/* at[0] += n; the store of the sum commits. A closed gate (killed) or an unopened one fails it. */
-static inline bool near__refcount_try_add(void *p, int64_t n)
-{
-	uint64_t at, tmp;
-
-	if (!NEAR__HAS_SEQ)
-		return false;
-	/* clang-format off */
-	__asm__ volatile __inline__ goto(
-		NEAR_SEQ_BEGIN
-		NEAR_SLOT_UNCHECKED(at, p)
-		NEAR_BRANCH_MEM4_NE(at, 8, 1, near_failed)
-		NEAR_COMMIT_ADD8(n, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at)
-		: NEAR_SEQ_IN, [p] "r"(p), [n] "r"(n)
-		: NEAR_SEQ_CLOBBER
-		: near_failed);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	return true;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return false;
-}
-
 /* Takes a reference. Requires that the caller knows of one that is held meanwhile. */
 static inline void near_refcount_get(struct near_refcount *r)
 {
-	if (__builtin_expect(!near__refcount_try_add(r->p, 1), 0))
+	if (__builtin_expect(!near__add_behind_gate(r->p, 1), 0))
 		near__refcount_get_slow(r);
 }
 
 /* Takes a reference unless the count has reached zero. */
 static inline bool near_refcount_try_get(struct near_refcount *r)
 {
-	return __builtin_expect(near__refcount_try_add(r->p, 1), 1) ||
+	return __builtin_expect(near__add_behind_gate(r->p, 1), 1) ||
 	       near__refcount_try_get_slow(r, false);
 }
 
 /* Takes a reference unless kill was called. */
 static inline bool near_refcount_try_get_live(struct near_refcount *r)
 {
-	return __builtin_expect(near__refcount_try_add(r->p, 1), 1) ||
+	return __builtin_expect(near__add_behind_gate(r->p, 1), 1) ||
 	       near__refcount_try_get_slow(r, true);
 }
 
@@ -109,7 +85,7 @@ static inline bool near_refcount_try_get_live(struct near_refcount *r)
 static inline void near_refcount_put(struct near_refcount *r)
 {
 	NEAR__TSAN_RELEASE(r);
-	if (__builtin_expect(!near__refcount_try_add(r->p, -1), 0))
+	if (__builtin_expect(!near__add_behind_gate(r->p, -1), 0))
 		near__refcount_put_slow(r);
 }
 

@@ -58,8 +58,8 @@
 #ifndef NEARCPU_RWLOCK_H
 #define NEARCPU_RWLOCK_H
 
+#include <nearcpu/gated.h>
 #include <nearcpu/mutex.h>
-#include <nearcpu/seq.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -103,32 +103,6 @@ NEAR_API void near__rwlock_read_lock_slow(struct near_rwlock *l);
 NEAR_API bool near__rwlock_try_read_lock_slow(struct near_rwlock *l);
 NEAR_API void near__rwlock_read_unlock_slow(struct near_rwlock *l);
 
-/* at[0] += n; the store of the sum commits. A gate that is closed, or was never opened, fails it.
- */
-static inline bool near__rwlock_try_count(void *p, int64_t n)
-{
-	uint64_t at, tmp;
-
-	if (!NEAR__HAS_SEQ)
-		return false;
-	/* clang-format off */
-	__asm__ volatile __inline__ goto(
-		NEAR_SEQ_BEGIN
-		NEAR_SLOT_UNCHECKED(at, p)
-		NEAR_BRANCH_MEM4_NE(at, 8, 1, near_failed)
-		NEAR_COMMIT_ADD8(n, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at)
-		: NEAR_SEQ_IN, [p] "r"(p), [n] "r"(n)
-		: NEAR_SEQ_CLOBBER
-		: near_failed);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	return true;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return false;
-}
-
 /* That the thread's first hold names the lock says that it has looked at the lock before, in this
  * process, and is not checked (NEAR_CONF=lock_check:1). Another lock may have been there then:
  * hence the look at the copies. */
@@ -137,7 +111,7 @@ static inline bool near__rwlock_read_fast(struct near_rwlock *l)
 	void *copies = l->copies;
 
 	if (near__reads.holds[0].lock != (uintptr_t)l || !copies ||
-	    !near__rwlock_try_count(copies, 1))
+	    !near__add_behind_gate(copies, 1))
 		return false;
 	near__reads.holds[0].depth++;
 	NEAR__TSAN_ACQUIRE(l);
@@ -173,7 +147,7 @@ static inline void near_rwlock_read_unlock(struct near_rwlock *l)
 	NEAR__TSAN_RELEASE(l);
 	if (__builtin_expect(near__reads.holds[0].lock == (uintptr_t)l &&
 				     near__reads.holds[0].depth && copies &&
-				     near__rwlock_try_count(copies, -1),
+				     near__add_behind_gate(copies, -1),
 			     1))
 		near__reads.holds[0].depth--;
 	else

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* Private: the sequence that refcount.h and rwlock.h count with. */
+#ifndef NEARCPU_GATED_H
+#define NEARCPU_GATED_H
+
+#include <nearcpu/seq.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Of a count and, at 8, its gate (4 bytes; src/gate.h): at[0] += n; the store of the sum commits,
+ * and nothing is stored before it. A gate that is closed, or was never opened, fails it. Whoever
+ * closes a gate fences before relying on the count. */
+static inline bool near__add_behind_gate(void *p, int64_t n)
+{
+	uint64_t at, tmp;
+
+	if (!NEAR__HAS_SEQ)
+		return false;
+	/* clang-format off */
+	__asm__ volatile __inline__ goto(
+		NEAR_SEQ_BEGIN
+		NEAR_SLOT_UNCHECKED(at, p)
+		NEAR_BRANCH_MEM4_NE(at, 8, 1, near_failed)
+		NEAR_COMMIT_ADD8(n, at, 0)
+		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at)
+		: NEAR_SEQ_IN, [p] "r"(p), [n] "r"(n)
+		: NEAR_SEQ_CLOBBER
+		: near_failed);
+	/* clang-format on */
+	NEAR_SEQ_EDGE;
+	return true;
+near_failed:
+	NEAR_SEQ_EDGE;
+	return false;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif
