@@ -8,7 +8,8 @@
  * enough to be handed the mutex is left open: both are tried. With AWAIT, thread 0 waits inside its first
  * section for somebody else's section to have begun. With COND it does so by a condition variable (src/cond.c),
  * and all others signal after each of their sections. With MANY CPUs, who fences sets WARY, and unlocks may
- * clear it: after how many is left open. Who took the mutex after it had waited may set it too.
+ * clear it: after how many is left open. An unlock that goes by CAS without need is one whose sequence is
+ * not interrupted.
  *
  * Checked: one thread inside; no access to freed memory; a waker finds the waiter still waiting; nobody
  * sleeps for ever (a state that nobody can leave before all have finished); every execution ends. Unless
@@ -384,13 +385,6 @@ awaited:	/* a deadline lets it begin anew */
 #endif
 
 taken_by_me:
-#ifdef MANY
-	/* who has waited may want its unlock to come to the slow path */
-	if
-	:: atomic { word = word | WARY; check() }
-	:: skip
-	fi;
-#endif
 enter:
 	atomic {
 		seen = 0; chosen = false; again = false; over = false; waits = false;

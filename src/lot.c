@@ -33,7 +33,7 @@
 #include "owner.h"
 
 /* Fibonacci hashing: the high bits of the product depend on all bits of the address. */
-static struct near__bucket *bucket_of(const void *address)
+struct near__bucket *near__lot_bucket(const void *address)
 {
 	uint64_t product = (uint64_t)(uintptr_t)address * UINT64_C(0x9e3779b97f4a7c15);
 
@@ -54,7 +54,7 @@ static void note_use(void)
 
 struct near__bucket *near__lot_lock(const void *address)
 {
-	struct near__bucket *b = bucket_of(address);
+	struct near__bucket *b = near__lot_bucket(address);
 
 	note_use();
 	near_lock_lock(&b->lock);
@@ -70,8 +70,8 @@ void near__lot_unlock(struct near__bucket *b)
 void near__lot_lock_both(const void *a, const void *b, struct near__bucket *locked[2])
 {
 	note_use();
-	locked[0] = bucket_of(a);
-	locked[1] = bucket_of(b);
+	locked[0] = near__lot_bucket(a);
+	locked[1] = near__lot_bucket(b);
 	near_lock_lock(locked[0] <= locked[1] ? &locked[0]->lock : &locked[1]->lock);
 	if (locked[0] != locked[1])
 		near_lock_lock(locked[0] < locked[1] ? &locked[1]->lock : &locked[0]->lock);

@@ -53,6 +53,7 @@ struct near__order;
 struct near__bucket {
 	struct near_lock lock __attribute__((aligned(NEAR__CACHE_LINE)));
 	struct near__waiter *first, *last;
+	uint32_t section; /* of the mutexes here, see section.h */
 };
 
 #define NEAR__BUCKET_BITS 10
@@ -82,6 +83,8 @@ struct near__lot {
 	struct near__bucket buckets[NEAR__BUCKETS];
 };
 extern NEAR_API struct near__lot near__lot;
+
+struct near__bucket *near__lot_bucket(const void *address);
 
 struct near__bucket *near__lot_lock(const void *address);
 void near__lot_unlock(struct near__bucket *b);

@@ -6,8 +6,7 @@
  *   PARKED   waiters for the mutex are in the queue, or about to enter it, or were
  *   WAKING   one of them, the chosen one, was taken from the queue and is on its way to the word
  *   AWAITED  waiters for a condition are in the queue, or were
- *   WARY     unlocks go by CAS, not by sequences: a waiter fenced not long ago, or the owner has
- *            asked for a longer slice (slice.h), and must say when it needs it no more
+ *   WARY     unlocks go by CAS, not by sequences: a waiter fenced not long ago
  *
  * A bit that stands for nobody costs an unlock a look at the queue, which clears it. It must not be
  * the other way round. What keeps it so:

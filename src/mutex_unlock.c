@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How near_mutex is let go of; src/mutex.h has the argument. */
 #include "mutex.h"
+#include "section.h"
 #include "slice.h"
 
 #define PATIENCE_NS 1000000
@@ -201,10 +202,25 @@ static void let_go(struct near_mutex *m, uint32_t seen, bool fair)
 	} while (!change(m, &seen, compose(0, flags), __ATOMIC_RELEASE));
 }
 
+static void count_down(void)
+{
+	if (near__owner >= NEAR__EXPECTED)
+		near__owner -= NEAR__EXPECTED;
+}
+
+void near__mutex_unlocked(const struct near_mutex *m)
+{
+	count_down();
+	near__section_end(m);
+	near__slice_end();
+}
+
 void near__mutex_unlock_slow(struct near_mutex *m, bool fair)
 {
 	uint32_t seen = look(m);
 
+	count_down();
+	near__section_end(m);
 	check_alive(seen);
 	if (!owner_of(seen))
 		near__die("near_mutex_unlock: the mutex is not held");

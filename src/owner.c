@@ -21,23 +21,26 @@ uint32_t near__owner_now(void)
 	if (near__order_is_on())
 		return __atomic_load_n(&near__order_self->owner, __ATOMIC_RELAXED);
 	/* Nothing is kept in a vfork child, nor inside of the decision of what the process does. */
-	return near__owner == NEAR__NO_OWNER ? near__owner_ask() : near__owner;
+	return near__owner == NEAR__NO_OWNER ? near__owner_ask() : (uint32_t)near__owner;
 }
 
 void near__owner_forked(void)
 {
-	uint32_t *mine = near__order_self ? &near__order_self->owner : &near__owner;
+	uint32_t mine = near__order_self ? near__order_self->owner : (uint32_t)near__owner;
 	uint32_t *before = near__lot.owner_before, *n = &near__lot.owner_names;
 
-	if (*mine != near__lot.owner_here)
+	if (mine != near__lot.owner_here)
 		*n = 0; /* the one of the last fork did not come along */
-	if (*mine == NEAR__NO_OWNER)
+	if (mine == NEAR__NO_OWNER)
 		return;
 	if (*n == NEAR__OWNER_NAMES)
 		memmove(before, before + 1, --*n * sizeof(*before));
-	before[(*n)++] = *mine;
-	*mine = near__owner_ask();
-	near__lot.owner_here = *mine;
+	before[(*n)++] = mine;
+	near__lot.owner_here = near__owner_ask();
+	if (near__order_self)
+		near__order_self->owner = near__lot.owner_here;
+	else
+		near__owner = near__lot.owner_here;
 }
 
 bool near__owner_came_along(uint32_t owner)

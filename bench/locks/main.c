@@ -44,6 +44,16 @@ void window_give_up(const char *what, const char *why)
 	exit(fflush(stdout) ? 1 : 0);
 }
 
+__attribute__((noinline, aligned(64))) void window_rounds(uint32_t rounds)
+{
+	uint64_t product = rounds;
+
+	for (; rounds; rounds--) {
+		product *= product;
+		__asm__ volatile("" : "+r"(product)); /* the compiler must keep it */
+	}
+}
+
 static uint64_t cpu_ns(void)
 {
 	struct timespec t;

@@ -63,11 +63,14 @@ extern const struct window_row *const window_rows[];
 /* Ends the program; `what`: "missing" or "error". */
 void window_give_up(const char *what, const char *why) __attribute__((noreturn));
 
-/* About a cycle each, which the compiler must keep. */
+/* A multiplication each, so that a section has few enough for the CPU to foresee the last. One loop
+ * for all rows, as a loop's place in memory can double its time. */
+void window_rounds(uint32_t rounds);
+
 static inline void window_spin(uint32_t rounds)
 {
-	for (; rounds; rounds--)
-		__asm__ volatile("" : "+r"(rounds));
+	if (rounds)
+		window_rounds(rounds);
 }
 
 static inline bool window_is_over(const struct window *w)

@@ -2,9 +2,10 @@
 /* near_mutex: a 4-byte mutex with deadlines, cancellation and bounded waiting.
  *
  * Cost:      lock without contention: one atomic instruction; unlock: none, but a sequence (seq.h),
- *            where the thread is live, else one. A waiter spins, gives its CPU away a few times,
- *            then parks (park.h). An unlock looks for sleepers only when some wait and none is on
- *            the way.
+ *            where the thread is live and has not had to wait just before, else one. A waiter
+ *            spins (by what the library has seen of the length of the mutex's sections), gives its
+ *            CPU away a few times, then parks (park.h). An unlock looks for sleepers only when some
+ *            wait and none is on the way.
  * Fences:    the first who parks sends a membarrier, which interrupts all CPUs that run this
  *            process. With more than two CPUs unlocks then cost an atomic instruction, and parks
  *            no interrupts, until unlocks without waiters have paid for the next one.
@@ -69,9 +70,13 @@ struct near_mutex {
 #define NEAR_MUTEX_INIT { 0 }
 /* clang-format on */
 
-/* This thread as a holder; NEAR__NO_OWNER before it first asked, which never stands in a word. */
-extern NEAR_API __thread uint32_t near__owner __attribute__((tls_model("initial-exec")));
+/* This thread as a holder; NEAR__NO_OWNER before it first asked, which never stands in a word. In
+ * the upper half: how many of the next unlocks go by CAS, and are told to the library. That is so
+ * after waits, as others are likely to look at the word when it is let go of: the sequence then
+ * fetches its line twice, once to read it and once to write. */
+extern NEAR_API __thread uint64_t near__owner __attribute__((tls_model("initial-exec")));
 #define NEAR__NO_OWNER 16u
+#define NEAR__EXPECTED ((uint64_t)1 << 32)
 #define NEAR__MUTEX_OWNER 0xfffffc00u
 
 /* `seen`: what near__mutex_fast returned. */
@@ -79,12 +84,15 @@ NEAR_API void near__mutex_lock_slow(struct near_mutex *m, uint32_t seen);
 NEAR_API bool near__mutex_try_lock_slow(struct near_mutex *m);
 NEAR_API void near__mutex_unlock_slow(struct near_mutex *m, bool fair);
 
+/* After an expected unlock; the mutex may be gone. */
+NEAR_API void near__mutex_unlocked(const struct near_mutex *m);
+
 /* 0 if it took the mutex; else what stood in the word, or NEAR__NO_OWNER. Acquire: pairs with the
  * release in the unlock that stored the 0. Strong, so that a failure means that the word was not
  * 0. */
 static inline uint32_t near__mutex_fast(struct near_mutex *m)
 {
-	uint32_t owner = near__owner, seen = 0;
+	uint32_t owner = (uint32_t)near__owner, seen = 0;
 
 	if (owner == NEAR__NO_OWNER)
 		return owner;
@@ -145,17 +153,21 @@ near_failed:
  * none is on the way. Requires that the caller holds it. */
 static inline void near_mutex_unlock(struct near_mutex *m)
 {
-	uint32_t owner = near__owner;
+	uint64_t owner = near__owner;
+	uint32_t word = (uint32_t)owner;
 	bool done;
 
 	/* ThreadSanitizer understands the CAS alone. */
-	if (NEAR__HAS_SEQ && !NEAR__TSAN && __builtin_expect(near__self.state == NEAR__LIVE, 1))
+	if (NEAR__HAS_SEQ && !NEAR__TSAN && __builtin_expect(owner < NEAR__EXPECTED, 1) &&
+	    __builtin_expect(near__self.state == NEAR__LIVE, 1))
 		done = near__mutex_unlock_by_seq(&m->word, owner);
 	else
-		done = __atomic_compare_exchange_n(&m->word, &owner, 0, false, __ATOMIC_RELEASE,
+		done = __atomic_compare_exchange_n(&m->word, &word, 0, false, __ATOMIC_RELEASE,
 						   __ATOMIC_RELAXED);
 	if (__builtin_expect(!done, 0))
 		near__mutex_unlock_slow(m, false);
+	else if (__builtin_expect(owner >= NEAR__EXPECTED, 0))
+		near__mutex_unlocked(m);
 }
 
 /* The same, but hands the mutex to the first sleeper, if any. */

@@ -36,11 +36,14 @@ pub struct Thread {
     waits: [u64; BUCKETS],
 }
 
+extern "C" {
+    fn window_rounds(rounds: u32);
+}
+
 #[inline(always)]
-fn spin(mut rounds: u32) {
-    while rounds != 0 {
-        unsafe { std::arch::asm!("/* {0:e} */", inout(reg) rounds, options(nostack, nomem)) };
-        rounds -= 1;
+fn spin(rounds: u32) {
+    if rounds != 0 {
+        unsafe { window_rounds(rounds) };
     }
 }
 

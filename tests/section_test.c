@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/* How long a mutex's sections are taken for, by a clock that the test moves; and what follows for
+ * the unlocks. Each test has threads and mutexes of its own, as both keep what they learned. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <nearcpu/mutex.h>
+
+#include "limit.h"
+#include "lot.h"
+#include "section.h"
+
+/* As in src/section.c and src/mutex.c. */
+#define SHORT_NS 35
+#define SELDOM 64
+#define RARELY 1024
+#define UNLOCKS_BY_CAS 64
+#define PARKED 1u
+
+/* Moves with each look, and with the sections; not at all if look_ns is -1: then it is real. */
+static int64_t time_ns, look_ns;
+int64_t __real_near__now(clockid_t clock);
+int64_t __wrap_near__now(clockid_t clock);
+
+int64_t __wrap_near__now(clockid_t clock)
+{
+	if (look_ns < 0)
+		return __real_near__now(clock);
+	return time_ns += look_ns;
+}
+
+/* Whether it was timed. */
+static bool section(struct near_mutex *m, int64_t ns)
+{
+	bool timed = near__section_begin(m);
+
+	time_ns += ns;
+	near__section_end(m);
+	return timed;
+}
+
+/* Of n sections, how many were timed. */
+static unsigned sections(struct near_mutex *m, int64_t ns, unsigned n)
+{
+	unsigned timed = 0;
+
+	while (n--)
+		timed += section(m, ns);
+	return timed;
+}
+
+/* One for each bucket's worth of addresses: no two of a test's share one by chance. */
+static struct near_mutex *a_mutex(void)
+{
+	static struct near_mutex all[4096];
+	static unsigned next;
+
+	while (near__lot_bucket(&all[next])->section)
+		CHECK(++next < LENGTH(all));
+	return &all[next];
+}
+
+static void alone(void *(*run)(void *))
+{
+	look_ns = 20;
+	unit_join(unit_start(run, NULL));
+}
+
+static void *learn(void *arg)
+{
+	struct near_mutex *m = a_mutex();
+
+	CHECK(!near__section_is_short(m)); /* not known yet */
+	CHECK(section(m, 10));
+	CHECK(near__section_is_short(m));
+	CHECK(near__lot_bucket(m)->section == 10 + 1); /* the looks do not count */
+	m = a_mutex();
+	CHECK(sections(m, 1000, RARELY) == 0); /* the next, as the first was not known before */
+	CHECK(section(m, 1000));
+	CHECK(!near__section_is_short(m));
+	return arg;
+}
+
+static void a_section_is_timed(void **state)
+{
+	(void)state;
+	alone(learn);
+}
+
+static void *learn_a_limit(void *arg)
+{
+	struct near_mutex *m = a_mutex();
+
+	CHECK(section(m, SHORT_NS));
+	CHECK(near__section_is_short(m));
+	CHECK(sections(m, 400, RARELY) == 0);
+	CHECK(near__section_is_short(m));
+	CHECK(section(m, 400));
+	CHECK(!near__section_is_short(m));
+	return arg;
+}
+
+static void up_to_35_ns_are_short(void **state)
+{
+	(void)state;
+	alone(learn_a_limit);
+}
+
+static void *learn_slowly(void *arg)
+{
+	struct near_mutex *m = a_mutex();
+	unsigned longer = 0;
+
+	CHECK(sections(m, 5, RARELY + 2) == 2);
+	CHECK(sections(m, 5, SELDOM - 1) == 0);
+	for (; near__section_is_short(m); longer++)
+		CHECK(sections(m, 100, SELDOM + 1) == 1);
+	CHECK(longer == SHORT_NS - 5 + 1);
+	CHECK(sections(m, 5, SELDOM + 1) == 1); /* one is enough to bring it back */
+	CHECK(near__section_is_short(m));
+	return arg;
+}
+
+static void longer_sections_lift_it_slowly(void **state)
+{
+	(void)state;
+	alone(learn_slowly);
+}
+
+static void *time_rarely(void *arg)
+{
+	struct near_mutex *longer = a_mutex();
+
+	CHECK(section(longer, 100));
+	CHECK(sections(longer, 100, RARELY) == 0);
+	CHECK(section(longer, 100));
+	return arg;
+}
+
+static void *have_a_slow_clock(void *arg)
+{
+	struct near_mutex *m = a_mutex();
+
+	look_ns = 1000;
+	CHECK(section(m, 10));
+	CHECK(near__section_is_short(m));
+	CHECK(sections(m, 10, RARELY) == 0);
+	CHECK(section(m, 10));
+	CHECK(sections(m, 10, RARELY) == 0);
+	return arg;
+}
+
+static void longer_ones_and_slow_clocks_are_timed_rarely(void **state)
+{
+	(void)state;
+	alone(time_rarely);
+	alone(have_a_slow_clock);
+}
+
+static void *be_delayed(void *arg)
+{
+	struct near_mutex *m = a_mutex();
+
+	CHECK(section(m, INT64_C(10000000000)));
+	CHECK(!near__section_is_short(m));
+	CHECK(near__lot_bucket(m)->section == UINT32_MAX);
+	look_ns = 0;
+	CHECK(sections(m, 0, RARELY + 1) == 1);
+	CHECK(near__section_is_short(m));
+	return arg;
+}
+
+static void a_section_may_take_seconds(void **state)
+{
+	(void)state;
+	alone(be_delayed);
+}
+
+static void *end_another(void *arg)
+{
+	struct near_mutex *m = a_mutex(), *other = m + 1;
+
+	CHECK(near__section_begin(m));
+	near__section_end(other);
+	CHECK(near__lot_bucket(m)->section == 0);
+	time_ns += 7;
+	near__section_end(m);
+	CHECK(near__lot_bucket(m)->section == 7 + 1);
+	near__section_end(m); /* which was not timed */
+	CHECK(near__lot_bucket(m)->section == 7 + 1);
+	return arg;
+}
+
+static void the_end_is_that_of_the_same_mutex(void **state)
+{
+	(void)state;
+	alone(end_another);
+}
+
+/* ---- what near_mutex makes of it ---- */
+
+static void *let_one_wait(void *arg)
+{
+	struct near_mutex *m = arg;
+
+	near_mutex_lock(m);
+	while (!(__atomic_load_n(&m->word, __ATOMIC_ACQUIRE) & PARKED))
+		usleep(100);
+	near_mutex_unlock(m);
+	return NULL;
+}
+
+static void lock_after_a_wait(struct near_mutex *m)
+{
+	pthread_t t = unit_start(let_one_wait, m);
+
+	while (!__atomic_load_n(&m->word, __ATOMIC_ACQUIRE))
+		usleep(100);
+	near_mutex_lock(m);
+	unit_join(t);
+}
+
+static unsigned unlocks_by_cas(void)
+{
+	return (unsigned)(near__owner / NEAR__EXPECTED);
+}
+
+static void *wait_for_longer_sections(void *arg)
+{
+	struct near_mutex *m = a_mutex();
+
+	look_ns = -1;
+	near_mutex_lock(m);
+	near_mutex_unlock(m);
+	CHECK(unlocks_by_cas() == 0);
+	lock_after_a_wait(m);
+	CHECK(unlocks_by_cas() == UNLOCKS_BY_CAS);
+	usleep(1000);
+	for (unsigned n = UNLOCKS_BY_CAS; n > 0; n--) {
+		CHECK(unlocks_by_cas() == n);
+		CHECK(near_mutex_is_mine(m));
+		near_mutex_unlock(m);
+		CHECK(__atomic_load_n(&m->word, __ATOMIC_RELAXED) == 0);
+		CHECK(near__lot_bucket(m)->section > 1000000);
+		near_mutex_lock(m);
+	}
+	near_mutex_unlock(m);
+	CHECK(unlocks_by_cas() == 0);
+	return arg;
+}
+
+static void *wait_for_short_sections(void *arg)
+{
+	struct near_mutex *m = a_mutex();
+
+	CHECK(sections(m, 1, RARELY + 2) == 2);
+	lock_after_a_wait(m);
+	CHECK(unlocks_by_cas() == 0);
+	near_mutex_unlock(m);
+	CHECK(sections(m, 1, SELDOM - 1) == 0);
+	lock_after_a_wait(m); /* it is the turn of this one to be timed */
+	CHECK(unlocks_by_cas() == 1);
+	time_ns += 100;
+	near_mutex_unlock(m);
+	CHECK(unlocks_by_cas() == 0);
+	CHECK(near__lot_bucket(m)->section == 1 + 1 + 1);
+	return arg;
+}
+
+static void who_has_waited_unlocks_by_cas(void **state)
+{
+	(void)state;
+	alone(wait_for_longer_sections);
+	alone(wait_for_short_sections);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_section_is_timed),
+		cmocka_unit_test(up_to_35_ns_are_short),
+		cmocka_unit_test(longer_sections_lift_it_slowly),
+		cmocka_unit_test(longer_ones_and_slow_clocks_are_timed_rarely),
+		cmocka_unit_test(a_section_may_take_seconds),
+		cmocka_unit_test(the_end_is_that_of_the_same_mutex),
+		cmocka_unit_test(who_has_waited_unlocks_by_cas),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
