@@ -53,7 +53,7 @@ struct near__order;
 struct near__bucket {
 	struct near_lock lock __attribute__((aligned(NEAR__CACHE_LINE)));
 	struct near__waiter *first, *last;
-	uint32_t section; /* of the mutexes here, see section.h */
+	uint32_t pace; /* of the mutexes here, see pace.h */
 };
 
 #define NEAR__BUCKET_BITS 10

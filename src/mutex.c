@@ -3,21 +3,21 @@
 #define _GNU_SOURCE
 #include "mutex.h"
 #include "mutex_at.h"
-#include "section.h"
+#include "pace.h"
 #include "slice.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Looks at the word after 2, 4 and 8 pauses. For a mutex of short sections (section.h), one look
- * after so many that who has the line has used it often. */
+/* Looks at the word after 2, 4 and 8 pauses. For a mutex that is taken again quickly (pace.h), one
+ * look after so many that who has the line has used it often. */
 #define FEWEST_PAUSES 2
 #define MOST_PAUSES 8
-#define PAUSES_FOR_SHORT 32
+#define PAUSES_IF_QUICK 128
 #define YIELDS 7 /* as in src/lock.c */
 
-/* So many unlocks go by CAS after a wait for a mutex of longer sections. */
+/* So many unlocks go by CAS after a wait for a mutex that is not. */
 #define UNLOCKS_BY_CAS 64
 
 static bool take_if_free(struct near_mutex *m)
@@ -61,8 +61,8 @@ static bool take_after_pauses(struct near_mutex *m, int n)
 
 static bool take_after_spinning(struct near_mutex *m)
 {
-	if (near__section_is_short(m))
-		return take_after_pauses(m, PAUSES_FOR_SHORT);
+	if (near__pace_is_quick(m))
+		return take_after_pauses(m, PAUSES_IF_QUICK);
 	for (int n = FEWEST_PAUSES; n <= MOST_PAUSES; n *= 2)
 		if (take_after_pauses(m, n))
 			return true;
@@ -167,17 +167,17 @@ static void set_bit(struct near_mutex *m, uint32_t bit)
 		;
 }
 
-/* What the unlock will end. */
+/* Which of the unlocks to come the library must see, or had better go by CAS. */
 static void note_wait(const struct near_mutex *m)
 {
-	bool asked = near__slice_begin(), timed = near__section_begin(m);
+	unsigned told = near__pace_waited(m);
 
-	if (near__owner == NEAR__NO_OWNER)
-		return; /* it is checked: the library sees all its unlocks */
-	if (!near__section_is_short(m))
-		near__owner = (uint32_t)near__owner | UNLOCKS_BY_CAS * NEAR__EXPECTED;
-	else if (asked || timed)
-		near__owner = (uint32_t)near__owner | NEAR__EXPECTED;
+	if (near__slice_begin() && !told)
+		told = 1;
+	if (!near__pace_is_quick(m))
+		told = UNLOCKS_BY_CAS;
+	if (near__owner != NEAR__NO_OWNER) /* else it is checked: the library sees all unlocks */
+		near__owner = (uint32_t)near__owner | told * NEAR__EXPECTED;
 }
 
 static int lock_slow(struct near_mutex *m, uint32_t seen, const struct near__limit *l,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How near_mutex is let go of; src/mutex.h has the argument. */
 #include "mutex.h"
-#include "section.h"
+#include "pace.h"
 #include "slice.h"
 
 #define PATIENCE_NS 1000000
@@ -211,7 +211,7 @@ static void count_down(void)
 void near__mutex_unlocked(const struct near_mutex *m)
 {
 	count_down();
-	near__section_end(m);
+	near__pace_unlocked(m);
 	near__slice_end();
 }
 
@@ -220,7 +220,7 @@ void near__mutex_unlock_slow(struct near_mutex *m, bool fair)
 	uint32_t seen = look(m);
 
 	count_down();
-	near__section_end(m);
+	near__pace_unlocked(m);
 	check_alive(seen);
 	if (!owner_of(seen))
 		near__die("near_mutex_unlock: the mutex is not held");

@@ -3,7 +3,7 @@
  *
  * Cost:      lock without contention: one atomic instruction; unlock: none, but a sequence (seq.h),
  *            where the thread is live and has not had to wait just before, else one. A waiter
- *            spins (by what the library has seen of the length of the mutex's sections), gives its
+ *            spins (for how long goes by how soon threads have come back to the mutex), gives its
  *            CPU away a few times, then parks (park.h). An unlock looks for sleepers only when some
  *            wait and none is on the way.
  * Fences:    the first who parks sends a membarrier, which interrupts all CPUs that run this

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How long a mutex's sections are taken for, by a clock that the test moves; and what follows for
- * the unlocks. Each test has threads and mutexes of its own, as both keep what they learned. */
+/* How soon mutexes are taken again, by a clock that the test moves; and what follows for the
+ * unlocks. Each test has threads and mutexes of its own, as both keep what they learned. */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -8,10 +8,10 @@
 
 #include "limit.h"
 #include "lot.h"
-#include "section.h"
+#include "pace.h"
 
-/* As in src/section.c and src/mutex.c. */
-#define SHORT_NS 35
+/* As in src/pace.c and src/mutex.c. */
+#define QUICK_NS 120
 #define SELDOM 64
 #define RARELY 1024
 #define UNLOCKS_BY_CAS 64
@@ -29,14 +29,16 @@ int64_t __wrap_near__now(clockid_t clock)
 	return time_ns += look_ns;
 }
 
-/* Whether it was timed. */
+/* A wait, and two sections, of which the second ends ns after the first. Whether it was timed. */
 static bool section(struct near_mutex *m, int64_t ns)
 {
-	bool timed = near__section_begin(m);
+	unsigned told = near__pace_waited(m);
 
+	CHECK(told == 0 || told == 2);
+	near__pace_unlocked(m);
 	time_ns += ns;
-	near__section_end(m);
-	return timed;
+	near__pace_unlocked(m);
+	return told;
 }
 
 /* Of n sections, how many were timed. */
@@ -55,7 +57,7 @@ static struct near_mutex *a_mutex(void)
 	static struct near_mutex all[4096];
 	static unsigned next;
 
-	while (near__lot_bucket(&all[next])->section)
+	while (near__lot_bucket(&all[next])->pace)
 		CHECK(++next < LENGTH(all));
 	return &all[next];
 }
@@ -70,14 +72,14 @@ static void *learn(void *arg)
 {
 	struct near_mutex *m = a_mutex();
 
-	CHECK(!near__section_is_short(m)); /* not known yet */
+	CHECK(!near__pace_is_quick(m)); /* not known yet */
 	CHECK(section(m, 10));
-	CHECK(near__section_is_short(m));
-	CHECK(near__lot_bucket(m)->section == 10 + 1); /* the looks do not count */
+	CHECK(near__pace_is_quick(m));
+	CHECK(near__lot_bucket(m)->pace == 10 + 1); /* the looks do not count */
 	m = a_mutex();
 	CHECK(sections(m, 1000, RARELY) == 0); /* the next, as the first was not known before */
 	CHECK(section(m, 1000));
-	CHECK(!near__section_is_short(m));
+	CHECK(!near__pace_is_quick(m));
 	return arg;
 }
 
@@ -91,16 +93,16 @@ static void *learn_a_limit(void *arg)
 {
 	struct near_mutex *m = a_mutex();
 
-	CHECK(section(m, SHORT_NS));
-	CHECK(near__section_is_short(m));
+	CHECK(section(m, QUICK_NS));
+	CHECK(near__pace_is_quick(m));
 	CHECK(sections(m, 400, RARELY) == 0);
-	CHECK(near__section_is_short(m));
+	CHECK(near__pace_is_quick(m));
 	CHECK(section(m, 400));
-	CHECK(!near__section_is_short(m));
+	CHECK(!near__pace_is_quick(m));
 	return arg;
 }
 
-static void up_to_35_ns_are_short(void **state)
+static void up_to_120_ns_are_quick(void **state)
 {
 	(void)state;
 	alone(learn_a_limit);
@@ -113,11 +115,11 @@ static void *learn_slowly(void *arg)
 
 	CHECK(sections(m, 5, RARELY + 2) == 2);
 	CHECK(sections(m, 5, SELDOM - 1) == 0);
-	for (; near__section_is_short(m); longer++)
-		CHECK(sections(m, 100, SELDOM + 1) == 1);
-	CHECK(longer == SHORT_NS - 5 + 1);
+	for (; near__pace_is_quick(m); longer++)
+		CHECK(sections(m, 200, SELDOM + 1) == 1);
+	CHECK(longer == QUICK_NS - 5 + 1);
 	CHECK(sections(m, 5, SELDOM + 1) == 1); /* one is enough to bring it back */
-	CHECK(near__section_is_short(m));
+	CHECK(near__pace_is_quick(m));
 	return arg;
 }
 
@@ -131,9 +133,9 @@ static void *time_rarely(void *arg)
 {
 	struct near_mutex *longer = a_mutex();
 
-	CHECK(section(longer, 100));
-	CHECK(sections(longer, 100, RARELY) == 0);
-	CHECK(section(longer, 100));
+	CHECK(section(longer, 400));
+	CHECK(sections(longer, 400, RARELY) == 0);
+	CHECK(section(longer, 400));
 	return arg;
 }
 
@@ -143,7 +145,7 @@ static void *have_a_slow_clock(void *arg)
 
 	look_ns = 1000;
 	CHECK(section(m, 10));
-	CHECK(near__section_is_short(m));
+	CHECK(near__pace_is_quick(m));
 	CHECK(sections(m, 10, RARELY) == 0);
 	CHECK(section(m, 10));
 	CHECK(sections(m, 10, RARELY) == 0);
@@ -162,11 +164,11 @@ static void *be_delayed(void *arg)
 	struct near_mutex *m = a_mutex();
 
 	CHECK(section(m, INT64_C(10000000000)));
-	CHECK(!near__section_is_short(m));
-	CHECK(near__lot_bucket(m)->section == UINT32_MAX);
+	CHECK(!near__pace_is_quick(m));
+	CHECK(near__lot_bucket(m)->pace == UINT32_MAX);
 	look_ns = 0;
 	CHECK(sections(m, 0, RARELY + 1) == 1);
-	CHECK(near__section_is_short(m));
+	CHECK(near__pace_is_quick(m));
 	return arg;
 }
 
@@ -180,21 +182,38 @@ static void *end_another(void *arg)
 {
 	struct near_mutex *m = a_mutex(), *other = m + 1;
 
-	CHECK(near__section_begin(m));
-	near__section_end(other);
-	CHECK(near__lot_bucket(m)->section == 0);
+	CHECK(near__pace_waited(m) == 2);
+	near__pace_unlocked(other);
+	near__pace_unlocked(m);
+	near__pace_unlocked(other);
+	CHECK(near__lot_bucket(m)->pace == 0);
 	time_ns += 7;
-	near__section_end(m);
-	CHECK(near__lot_bucket(m)->section == 7 + 1);
-	near__section_end(m); /* which was not timed */
-	CHECK(near__lot_bucket(m)->section == 7 + 1);
+	near__pace_unlocked(m);
+	CHECK(near__lot_bucket(m)->pace == 7 + 1);
+	near__pace_unlocked(m); /* nothing is timed any more */
+	near__pace_unlocked(m);
+	CHECK(near__lot_bucket(m)->pace == 7 + 1);
 	return arg;
 }
 
-static void the_end_is_that_of_the_same_mutex(void **state)
+static void *wait_between(void *arg)
+{
+	struct near_mutex *m = a_mutex(), *other = m + 1;
+
+	CHECK(near__pace_waited(m) == 2);
+	near__pace_unlocked(m);
+	CHECK(near__pace_waited(other) == 0);
+	near__pace_unlocked(m);
+	near__pace_unlocked(m);
+	CHECK(near__lot_bucket(m)->pace == 0);
+	return arg;
+}
+
+static void what_comes_between_does_not_count(void **state)
 {
 	(void)state;
 	alone(end_another);
+	alone(wait_between);
 }
 
 /* ---- what near_mutex makes of it ---- */
@@ -225,7 +244,7 @@ static unsigned unlocks_by_cas(void)
 	return (unsigned)(near__owner / NEAR__EXPECTED);
 }
 
-static void *wait_for_longer_sections(void *arg)
+static void *wait_for_a_slow_one(void *arg)
 {
 	struct near_mutex *m = a_mutex();
 
@@ -235,21 +254,22 @@ static void *wait_for_longer_sections(void *arg)
 	CHECK(unlocks_by_cas() == 0);
 	lock_after_a_wait(m);
 	CHECK(unlocks_by_cas() == UNLOCKS_BY_CAS);
-	usleep(1000);
 	for (unsigned n = UNLOCKS_BY_CAS; n > 0; n--) {
 		CHECK(unlocks_by_cas() == n);
 		CHECK(near_mutex_is_mine(m));
 		near_mutex_unlock(m);
 		CHECK(__atomic_load_n(&m->word, __ATOMIC_RELAXED) == 0);
-		CHECK(near__lot_bucket(m)->section > 1000000);
 		near_mutex_lock(m);
+		if (n == UNLOCKS_BY_CAS)
+			usleep(1000);
 	}
+	CHECK(near__lot_bucket(m)->pace > 1000000);
 	near_mutex_unlock(m);
 	CHECK(unlocks_by_cas() == 0);
 	return arg;
 }
 
-static void *wait_for_short_sections(void *arg)
+static void *wait_for_a_quick_one(void *arg)
 {
 	struct near_mutex *m = a_mutex();
 
@@ -259,30 +279,33 @@ static void *wait_for_short_sections(void *arg)
 	near_mutex_unlock(m);
 	CHECK(sections(m, 1, SELDOM - 1) == 0);
 	lock_after_a_wait(m); /* it is the turn of this one to be timed */
+	CHECK(unlocks_by_cas() == 2);
+	near_mutex_unlock(m);
 	CHECK(unlocks_by_cas() == 1);
+	near_mutex_lock(m);
 	time_ns += 100;
 	near_mutex_unlock(m);
 	CHECK(unlocks_by_cas() == 0);
-	CHECK(near__lot_bucket(m)->section == 1 + 1 + 1);
+	CHECK(near__lot_bucket(m)->pace == 1 + 1 + 1);
 	return arg;
 }
 
 static void who_has_waited_unlocks_by_cas(void **state)
 {
 	(void)state;
-	alone(wait_for_longer_sections);
-	alone(wait_for_short_sections);
+	alone(wait_for_a_slow_one);
+	alone(wait_for_a_quick_one);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_section_is_timed),
-		cmocka_unit_test(up_to_35_ns_are_short),
+		cmocka_unit_test(up_to_120_ns_are_quick),
 		cmocka_unit_test(longer_sections_lift_it_slowly),
 		cmocka_unit_test(longer_ones_and_slow_clocks_are_timed_rarely),
 		cmocka_unit_test(a_section_may_take_seconds),
-		cmocka_unit_test(the_end_is_that_of_the_same_mutex),
+		cmocka_unit_test(what_comes_between_does_not_count),
 		cmocka_unit_test(who_has_waited_unlocks_by_cas),
 	};
 
