@@ -83,8 +83,7 @@ static bool change(struct near_lock *lock, uint64_t *seen, uint64_t next, int or
 
 static bool take_after_spinning(struct near_lock *lock)
 {
-	for (int i = 0; i < PAUSES; i++)
-		near__pause();
+	near__pauses(PAUSES);
 	return near_lock_try_lock(lock);
 }
 

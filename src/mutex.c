@@ -14,7 +14,7 @@
  * look after so many that who has the line has used it often. */
 #define FEWEST_PAUSES 2
 #define MOST_PAUSES 8
-#define PAUSES_IF_QUICK 128
+#define PAUSES_IF_QUICK 64
 #define YIELDS 7 /* as in src/lock.c */
 
 /* So many unlocks go by CAS after a wait for a mutex that is not. */
@@ -52,10 +52,9 @@ static void check_owner(uint32_t owner)
 			  "which the fork did not copy");
 }
 
-static bool take_after_pauses(struct near_mutex *m, int n)
+static bool take_after_pauses(struct near_mutex *m, unsigned n)
 {
-	for (int i = 0; i < n; i++)
-		near__pause();
+	near__pauses(n);
 	return take_if_free(m);
 }
 
@@ -63,7 +62,7 @@ static bool take_after_spinning(struct near_mutex *m)
 {
 	if (near__pace_is_quick(m))
 		return take_after_pauses(m, PAUSES_IF_QUICK);
-	for (int n = FEWEST_PAUSES; n <= MOST_PAUSES; n *= 2)
+	for (unsigned n = FEWEST_PAUSES; n <= MOST_PAUSES; n *= 2)
 		if (take_after_pauses(m, n))
 			return true;
 	return false;

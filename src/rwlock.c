@@ -103,8 +103,7 @@ static bool try_enter(struct near_rwlock *l, enum near__nesting nesting)
 
 static bool enter_after_spinning(struct near_rwlock *l, enum near__nesting nesting)
 {
-	for (int i = 0; i < PAUSES; i++)
-		near__pause();
+	near__pauses(PAUSES);
 	if (enter_by_word(l, nesting))
 		return true;
 	near__rwlock_check_writer(l, true);

@@ -34,8 +34,7 @@ static bool has_drained(struct near_rwlock *l)
 
 static bool drain_by_spinning(struct near_rwlock *l)
 {
-	for (int i = 0; i < PAUSES; i++)
-		near__pause();
+	near__pauses(PAUSES);
 	for (int i = 0; i < YIELDS && !has_drained(l); i++)
 		syscall(SYS_sched_yield);
 	return has_drained(l);

@@ -68,6 +68,16 @@ static bool lock_for_writing(struct role *r, struct near_rwlock *l)
 	return result == 0;
 }
 
+/* At once again, as often as it takes to count on slots, and to be caught at it by a writer. */
+static void read_table_often(struct role *r, struct table *t)
+{
+	for (unsigned i = 0; i < 2000; i++) {
+		WAIT(r, &t->l, near_rwlock_read_lock(&t->l));
+		CHECK(t->changes[0] == t->changes[WIDTH - 1]);
+		near_rwlock_read_unlock(&t->l);
+	}
+}
+
 /* Now and then a second time, which must not wait for a writer that waits for the first. */
 static void read_table(struct role *r, struct table *t)
 {
@@ -106,11 +116,13 @@ static bool step_tables(struct role *r)
 
 	if (r->index < READERS) {
 		read_table(r, t);
+		if (unit_random(&r->random) % 64 == 0)
+			read_table_often(r, &tables[0]);
 	} else {
 		write_table(r, t);
-		/* Long enough apart, at times, for the readers to count on slots again. */
-		if (unit_random(&r->random) % 64 == 0)
-			usleep(20000);
+		/* Far enough apart, often, for the readers to count on slots again. */
+		if (unit_random(&r->random) % 8 == 0)
+			usleep(unit_random(&r->random) % 8000);
 	}
 	return !stress_is_over();
 }

@@ -96,9 +96,12 @@ static inline void *near__thread_pointer(void)
 	return __builtin_thread_pointer();
 }
 
-static inline void near__pause(void)
+/* Lets n pauses go by. The isb: nothing that follows is begun by guess before (see x86_64.h). */
+static inline void near__pauses(unsigned n)
 {
-	__asm__ volatile("yield" : : : "memory");
+	for (; n; n--)
+		__asm__ volatile("yield" : : : "memory");
+	__asm__ volatile("isb" : : : "memory");
 }
 
 #endif

@@ -53,8 +53,9 @@ static inline void *near__thread_pointer(void)
 	return (void *)0;
 }
 
-static inline void near__pause(void)
+static inline void near__pauses(unsigned n)
 {
+	(void)n;
 }
 
 #endif

@@ -97,9 +97,11 @@ static inline void *near__thread_pointer(void)
 	return __builtin_thread_pointer();
 }
 
-static inline void near__pause(void)
+/* Lets n pauses go by; they are hints. */
+static inline void near__pauses(unsigned n)
 {
-	__asm__ volatile(".insn i 0x0F, 0, x0, x0, 0x010" : : : "memory"); /* pause, a hint */
+	for (; n; n--)
+		__asm__ volatile(".insn i 0x0F, 0, x0, x0, 0x010" : : : "memory");
 }
 
 #endif

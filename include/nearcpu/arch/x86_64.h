@@ -97,9 +97,14 @@ static inline void *near__thread_pointer(void)
 	return tp;
 }
 
-static inline void near__pause(void)
+/* Lets n pauses go by. The lfence: or else the CPU guesses early that the loop is over and goes on
+ * to what follows, and whoever waits for a lock takes its cache line without having looked at it.
+ * Measured with two threads on one mutex: without, half the throughput. */
+static inline void near__pauses(unsigned n)
 {
-	__asm__ volatile("pause" : : : "memory");
+	for (; n; n--)
+		__asm__ volatile("pause" : : : "memory");
+	__asm__ volatile("lfence" : : : "memory");
 }
 
 #endif
