@@ -4,8 +4,8 @@
 
 #include "lot.h"
 
-/* Measured: staying away wins where sections of 40 ns follow each other at once, and loses where
- * they have 70. The shortest times are below 100 there, and above 150 here. */
+/* Measured with two threads on two cores: staying away wins where each has 40 ns to do inside and
+ * 80 outside, and loses with 70 and 140. Any limit from 100 to 150 tells them apart. */
 #define QUICK_NS 120
 
 /* After one of so many waits the time is taken: for mutexes that seem quick; and for others, as it

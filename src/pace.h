@@ -2,8 +2,8 @@
 /* pace: how soon a thread that has let go of a mutex lets go of it again, which its waiters go by.
  *
  * Who has to wait can look at the word often, and get it soon, or stay away from its cache line for
- * a while, so that who has it gets on. If threads come back at once, the second makes up to three
- * times as many sections; if they have 40 ns to do between, the first makes up to twice as many. So
+ * a while, so that who has it gets on. If threads come back within 100 ns, the second makes up to
+ * three times as many sections; if it takes them 200, the first makes up to twice as many. So
  * a thread that had to wait now and then takes the time between its next two unlocks, if it waits
  * for nothing meanwhile, and keeps it with the mutex's bucket. The first unlock is too early: what
  * the mutex guards had to come from another CPU.
