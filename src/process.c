@@ -181,6 +181,15 @@ static void decide(struct near__process *p)
 			  near__thread_exit_key(&p->exit_key) == 0;
 }
 
+/* With one thread a registration takes a microsecond; with several some 20 ms, as the kernel waits
+ * for all CPUs. Where it fails, unusable() tells why; where nobody comes to need it, it costs no
+ * more. */
+__attribute__((constructor)) static void register_early(void)
+{
+	if (NEAR__HAS_SEQ)
+		near__membarrier(MEMBARRIER_REGISTER_RSEQ);
+}
+
 /* Before the first decision: a child would wait for ever for a thread that decides, and that it
  * does not have. Of several copies of the library in a process one does it. */
 __attribute__((constructor)) static void watch_forks(void)

@@ -55,6 +55,17 @@ static void *end_decision_soon(void *unused)
 	return NULL;
 }
 
+/* Later, with more threads, it would take 20 ms. */
+static void the_process_is_registered_before(void **state)
+{
+	long commands = syscall(SYS_membarrier, 0, 0, 0);
+
+	(void)state;
+	if (!NEAR__HAS_SEQ || commands < 0 || !(commands & 1 << 7))
+		skip();
+	assert_int_equal(syscall(SYS_membarrier, 1 << 7, 0, 0), 0); /* EPERM without */
+}
+
 static void the_first_use_may_be_any(void **state)
 {
 	(void)state;
@@ -300,6 +311,7 @@ static void the_first_use_may_be_in_a_vfork_child(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_process_is_registered_before),
 		cmocka_unit_test(the_first_use_may_be_any),
 		cmocka_unit_test(errno_is_left_alone),
 		cmocka_unit_test(the_first_use_may_be_in_a_handler),
