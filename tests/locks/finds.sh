@@ -10,8 +10,8 @@ for fault; do
 	game=()
 	[[ $fault != *:* ]] || game=(--game "${fault#*:}")
 	fault=${fault%:*}
-	out=$(NEAR_LOCKS_MUTANT=$fault timeout -s KILL 60 \
-		"$program" --seconds 30 --patience 3 "${game[@]}" 2>&1)
+	out=$(NEAR_LOCKS_MUTANT=$fault timeout -s KILL 150 \
+		"$program" --seconds 120 --patience 3 "${game[@]}" 2>&1)
 	status=$?
 	echo "$out"
 	((status != 77)) || continue

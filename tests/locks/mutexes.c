@@ -99,7 +99,10 @@ static void check_sections(const struct role *roles)
 const struct game game_sections = {"sections",    6,    begin_sections,
 				   step_sections, NULL, check_sections};
 
-/* ---- pair: two who meet often, and nobody else who would wake a sleeper by chance ---- */
+/* ---- pair: two who meet often, and nobody else who would wake a sleeper by chance ----
+ *
+ * One of them mostly has the mutex: it takes it again as soon as it let go of it, by a sequence. So
+ * the other seldom finds it free, and comes to sleep while a sequence is under way. */
 
 static struct {
 	struct near_mutex m;
@@ -111,23 +114,32 @@ static void begin_pair(void)
 	memset(&pair, 0, sizeof(pair));
 }
 
-/* Outside and inside for up to a few microseconds, for which a waiter spins, or rather sleeps. */
-static void spin(struct role *r)
+static void spin(uint32_t n)
 {
-	for (uint32_t n = unit_random(&r->random) % 4096; n; n--)
+	for (; n; n--)
 		__asm__ volatile("" ::: "memory");
+}
+
+static void take_for(struct role *r, uint32_t inside)
+{
+	WAIT(r, &pair.m, near_mutex_lock(&pair.m));
+	pair.count++;
+	spin(inside);
+	near_mutex_unlock(&pair.m);
+	r->tally[0]++;
 }
 
 static bool step_pair(struct role *r)
 {
-	for (unsigned i = 0; i < 100; i++) {
-		spin(r);
-		WAIT(r, &pair.m, near_mutex_lock(&pair.m));
-		pair.count++;
-		spin(r);
-		near_mutex_unlock(&pair.m);
+	bool often = r->index == 0 && unit_random(&r->random) % 8;
+
+	/* Outside and inside for up to a few microseconds, for which a waiter spins, or sleeps. */
+	for (int i = 0; i < 100 && !often; i++) {
+		spin(unit_random(&r->random) % 4096);
+		take_for(r, unit_random(&r->random) % 4096);
 	}
-	r->tally[0] += 100;
+	for (int i = 0; i < 4096 && often; i++)
+		take_for(r, 128);
 	return !stress_is_over();
 }
 
