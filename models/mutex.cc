@@ -117,7 +117,7 @@ struct mutex_model : rl::test_suite<mutex_model, THREADS> {
 		}
 	}
 
-	/* near__mutex_try_unlock */
+	/* near__mutex_unlock_by_seq */
 	bool try_unlock()
 	{
 		unsigned began = fences_here();

@@ -455,7 +455,7 @@ unlock:	/* near_mutex_unlock: the sequence, which the kernel may abort at any ti
 	load(seen);
 	do
 	:: (seen & AWAITED) || ((seen & PARKED) && !(seen & WAKING)) -> break
-	:: (seen & PARKED) && (seen & WAKING) -> break /* near_mutex_unlock_fair */
+	:: (seen & PARKED) && (seen & WAKING) -> break /* near_mutex_unlock_fair, is_time_to_look */
 	:: !(seen & AWAITED) && (!(seen & PARKED) || (seen & WAKING)) ->
 		EXCHANGE(seen & FLAGS, 0, left)
 #ifdef MANY

@@ -4,6 +4,7 @@
 #include <nearcpu/barrier.h>
 
 #include "lot.h"
+#include "tsan.h"
 
 /* Under the lock. */
 static void leave(struct near__waiter *w, bool others)
@@ -22,11 +23,14 @@ static int wait(struct near_barrier *barrier, const struct near__limit *l)
 	struct near__waiter *taken = NULL;
 	bool last = barrier->arrived + 1 >= barrier->threads;
 
+	NEAR__TSAN_RELEASE(barrier);
 	if (last)
 		taken = near__lot_take_some(b, barrier, NEAR__SPACE_BARRIER, SIZE_MAX);
 	else
 		near__lot_append(b, &w);
 	barrier->arrived = last ? 0 : barrier->arrived + 1;
+	if (last) /* before the others go */
+		NEAR__TSAN_ACQUIRE(barrier);
 	near__lot_unlock(b);
 	if (!last)
 		return near__lot_sleep(&w, l);

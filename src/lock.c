@@ -47,6 +47,7 @@
 #include <nearcpu/lock.h>
 
 #include "die.h"
+#include "tsan.h"
 
 /* The kernel's numbers: not every C library comes with its headers. */
 #define FUTEX_WAIT_PRIVATE 128
@@ -128,6 +129,7 @@ enum near__lock_path near__lock_slow(struct near_lock *lock)
 			take_after_sleeping(lock);
 		}
 	}
+	NEAR__TSAN_ACQUIRE(lock);
 	errno = saved_errno;
 	return path;
 }
@@ -137,6 +139,7 @@ void near__unlock_slow(struct near_lock *lock)
 	uint64_t seen = look(lock), next;
 	bool wake;
 
+	NEAR__TSAN_RELEASE(lock);
 	do {
 		if (!(seen & LOCKED))
 			near__die("near_lock_unlock: the lock is not held");

@@ -31,6 +31,8 @@
 
 #include "order.h"
 #include "owner.h"
+#include "slice.h"
+#include "tsan.h"
 
 /* Fibonacci hashing: the high bits of the product depend on all bits of the address. */
 struct near__bucket *near__lot_bucket(const void *address)
@@ -181,6 +183,7 @@ void near__lot_wake(struct near__waiter *w)
 {
 	uint32_t *word = &w->word;
 
+	NEAR__TSAN_RELEASE(word);
 	/* Release: pairs with the acquire in word_of. */
 	if (__atomic_fetch_or(word, NEAR__WOKEN, __ATOMIC_RELEASE) & NEAR__ASLEEP)
 		near__futex_wake(word, 1, false);
@@ -258,7 +261,10 @@ int near__lot_sleep(struct near__waiter *w, const struct near__limit *l)
 		r = seen & NEAR__POKED ? -ECANCELED : doze(w, seen, l);
 	if (l->cancel)
 		near__cancel_leave(l->cancel, &wait);
-	return r && !(seen & NEAR__WOKEN) && near__lot_leave(w) ? r : 0;
+	if (r && !(seen & NEAR__WOKEN) && near__lot_leave(w))
+		return r;
+	NEAR__TSAN_ACQUIRE(&w->word);
+	return 0;
 }
 
 /* In the child. What nobody used is left untouched: a page that is looked at costs a fault. */
@@ -273,6 +279,7 @@ static void forget_parent(void)
 	near__lot.forks++;
 	near__order_forked();
 	near__owner_forked();
+	near__slice_end();
 }
 
 /* Of several copies of the library in a process one does it. Fixed early, so that the child's

@@ -71,6 +71,7 @@ struct near__lot {
 			/* near__owner of the thread that forked: here, and in the processes before,
 			 * as far back as it was the one that forked. */
 			uint32_t owner_here, owner_names, owner_before[NEAR__OWNER_NAMES];
+			uint32_t process; /* its number, if it was forked; not a vfork child's */
 			struct near_thr_region alone, *region;
 			struct near__order *order; /* of the checker, once used */
 			uint32_t order_said;

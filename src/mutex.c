@@ -5,6 +5,7 @@
 #include "mutex_at.h"
 #include "pace.h"
 #include "slice.h"
+#include "tsan.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
@@ -31,13 +32,20 @@ static bool take_if_free(struct near_mutex *m)
 	return false;
 }
 
-bool near__mutex_try_lock_slow(struct near_mutex *m)
+bool near__mutex_try_lock_at(struct near_mutex *m, const void *site)
 {
 	bool taken = take_if_free(m);
 
-	if (taken)
-		near__order_locked(m, NEAR__SITE);
+	if (taken) {
+		NEAR__TSAN_ACQUIRE(m);
+		near__order_locked(m, site);
+	}
 	return taken;
+}
+
+bool near__mutex_try_lock_slow(struct near_mutex *m)
+{
+	return near__mutex_try_lock_at(m, NEAR__SITE);
 }
 
 /* Of one that is held: by whom must it not be, if this thread is to wait for it? */
@@ -196,8 +204,10 @@ static int lock_slow(struct near_mutex *m, uint32_t seen, const struct near__lim
 		if (!r)
 			note_wait(m);
 	}
-	if (!r)
+	if (!r) {
+		NEAR__TSAN_ACQUIRE(m);
 		near__order_locked(m, site);
+	}
 	return r;
 }
 
@@ -210,7 +220,10 @@ int near__mutex_lock_limited_at(struct near_mutex *m, const struct near__limit *
 {
 	uint32_t seen = near__mutex_fast(m);
 
-	return seen ? lock_slow(m, seen, l, site) : 0;
+	if (seen)
+		return lock_slow(m, seen, l, site);
+	NEAR__TSAN_ACQUIRE(m);
+	return 0;
 }
 
 void near__mutex_lock_at(struct near_mutex *m, const void *site)
@@ -231,6 +244,7 @@ void near__mutex_lock_woken(struct near_mutex *m, struct near__waiter *w)
 {
 	if (w->token == CHOSEN)
 		take_after_parking(m, w, true, &NEAR__NO_LIMIT);
+	NEAR__TSAN_ACQUIRE(m);
 }
 
 /* ---- await ---- */
@@ -270,6 +284,7 @@ static int await(struct near_mutex *m, bool (*condition)(void *), void *arg,
 		near__order_before_lock(m, site);
 		r = near__lot_sleep(&w, l);
 		if (!r) { /* handed the mutex, by one who found the condition true */
+			NEAR__TSAN_ACQUIRE(m);
 			near__order_locked(m, site);
 			return 0;
 		}

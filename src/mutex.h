@@ -24,10 +24,10 @@
  *     there is no owner, chooses one of them. So whichever unlock comes next looks into the queue.
  *   - A waiter whom the mutex is handed is the owner before it is awake: the word never was free.
  *
- * The fast unlock is a sequence (near__mutex_try_unlock): it loads the word, and if that is the
- * owner alone, without bits, stores a 0. No atomic instruction: a bit that another thread sets in
- * between is lost. So whoever sets the first bit in the word of another owner (a waiter, or a
- * signal of a condition variable) calls near__fence, which aborts the sequence or finds it
+ * The fast unlock is a CAS, or a sequence (near__mutex_unlock_by_seq). That loads the word, and if
+ * it is the owner alone, without bits, stores a 0. No atomic instruction: a bit that another thread
+ * sets in between is lost. So whoever sets the first bit in the word of another owner (a waiter, or
+ * a signal of a condition variable) calls near__fence, which aborts the sequence or finds it
  * committed, and looks at the word again. As PARKED is set under the bucket's lock alone, the one
  * that stands there then is the one that was set: a sequence that begins later sees it. Where other
  * bits stood before, the owner has taken the mutex with them, or they were fenced: no sequence is

@@ -14,6 +14,8 @@ void near__mutex_lock_at(struct near_mutex *m, const void *site);
 int near__mutex_lock_limited_at(struct near_mutex *m, const struct near__limit *l,
 				const void *site);
 
+bool near__mutex_try_lock_at(struct near_mutex *m, const void *site);
+
 /* near_mutex_unlock for the library's own files, none of which needs a sequence for it. */
 static inline void near__mutex_let_go(struct near_mutex *m)
 {

@@ -3,14 +3,27 @@
 #include "mutex.h"
 #include "pace.h"
 #include "slice.h"
+#include "tsan.h"
 
 #define PATIENCE_NS 1000000
+/* Of a thread, while one who was woken is on its way. A look costs some 100 ns, an unlock 10. */
+#define UNLOCKS_A_LOOK 32
 
 /* Who stands in the queue. */
 struct survey {
 	struct near__waiter *locker, *awaiter; /* the first; the first whose condition is true */
 	unsigned lockers, awaiters;            /* counted up to what matters */
 };
+
+/* Of an awaiter, in w->since: since when its condition was found true each time; 0: it was not. */
+static bool is_true(struct near__waiter *w)
+{
+	if (!w->condition(w->arg))
+		w->since = 0;
+	else if (!w->since)
+		w->since = (uint64_t)near__now(CLOCK_MONOTONIC);
+	return w->since;
+}
 
 static struct survey survey(struct near__bucket *b, const struct near_mutex *m, uint32_t flags)
 {
@@ -22,7 +35,7 @@ static struct survey survey(struct near__bucket *b, const struct near_mutex *m, 
 			s.locker = s.lockers++ ? s.locker : w;
 		} else {
 			s.awaiters++;
-			if (!s.awaiter && w->condition(w->arg))
+			if (!s.awaiter && is_true(w))
 				s.awaiter = w;
 		}
 		if (s.lockers > 1 && (!(flags & AWAITED) || (s.awaiter && s.awaiters > 1)))
@@ -34,6 +47,15 @@ static struct survey survey(struct near__bucket *b, const struct near_mutex *m, 
 static bool is_old(const struct near__waiter *w)
 {
 	return (uint64_t)near__now(CLOCK_MONOTONIC) - w->since > PATIENCE_NS;
+}
+
+/* Of both who are first of their kind. One whose condition is true waits for the mutex since it was
+ * seen to be true: neither kind keeps the other waiting for long. */
+static bool locker_comes_first(const struct survey *s, bool fair)
+{
+	if (!s->locker || !(fair || is_old(s->locker)))
+		return false;
+	return !s->awaiter || s->locker->since <= s->awaiter->since;
 }
 
 /* What an unlock does. */
@@ -52,7 +74,7 @@ static struct plan plan(struct near__bucket *b, const struct near_mutex *m, uint
 	struct survey s = survey(b, m, flags);
 	struct plan p = {NULL, HANDED, 0};
 
-	if (s.locker && (fair || is_old(s.locker))) {
+	if (locker_comes_first(&s, fair)) {
 		p.taken = s.locker;
 	} else if (s.awaiter) {
 		p.taken = s.awaiter;
@@ -76,9 +98,10 @@ static void unlock_by_queue(struct near_mutex *m, bool fair)
 	uint32_t seen = look(m);
 	struct plan p;
 
-	do
+	do {
 		p = plan(b, m, seen, fair);
-	while (!change(m, &seen, p.next, __ATOMIC_RELEASE));
+		NEAR__TSAN_RELEASE(m); /* after the conditions that were asked */
+	} while (!change(m, &seen, p.next, __ATOMIC_RELEASE));
 	/* From here on the mutex may be gone; its address is only a name. */
 	if (p.taken) {
 		p.taken->token = p.token;
@@ -128,7 +151,9 @@ static bool is_calm_for_long(void)
  * stored its 0, so that the bit is lost. */
 bool near__mutex_is_told(const struct near_mutex *m)
 {
-	if (near_mutex_is_mine(m))
+	/* A word under a name from before a fork is that of no sequence that could be under way; to
+	 * fence then is merely not needed. */
+	if (owner_of(look(m)) == near__owner_now())
 		return true;
 	/* Whether any thread is ever live must be decided before it is asked. (Where this is part
 	 * of the decision itself none is live yet, and who is later has seen the bit: it acquires
@@ -181,9 +206,19 @@ struct near__waiter *near__mutex_admit(struct near__bucket *b, struct near_mutex
 	return taken;
 }
 
+/* While the chosen one is on its way: for it may take long, and the others grow old. */
+static bool is_time_to_look(void)
+{
+	static __thread uint32_t unlocks __attribute__((tls_model("initial-exec")));
+
+	return ++unlocks % UNLOCKS_A_LOOK == 0;
+}
+
 static bool must_look_into_queue(uint32_t flags, bool fair)
 {
-	return flags & AWAITED || (flags & PARKED && (fair || !(flags & WAKING)));
+	if (flags & AWAITED)
+		return true;
+	return flags & PARKED && (fair || !(flags & WAKING) || is_time_to_look());
 }
 
 static void let_go(struct near_mutex *m, uint32_t seen, bool fair)
@@ -198,6 +233,7 @@ static void let_go(struct near_mutex *m, uint32_t seen, bool fair)
 		}
 		if (flags == WARY && is_calm_for_long())
 			flags = 0;
+		NEAR__TSAN_RELEASE(m);
 		/* Release: pairs with the acquire of whoever takes the mutex next. */
 	} while (!change(m, &seen, compose(0, flags), __ATOMIC_RELEASE));
 }
@@ -211,8 +247,8 @@ static void count_down(void)
 void near__mutex_unlocked(const struct near_mutex *m)
 {
 	count_down();
-	near__pace_unlocked(m);
 	near__slice_end();
+	near__pace_unlocked(m);
 }
 
 void near__mutex_unlock_slow(struct near_mutex *m, bool fair)
@@ -220,7 +256,6 @@ void near__mutex_unlock_slow(struct near_mutex *m, bool fair)
 	uint32_t seen = look(m);
 
 	count_down();
-	near__pace_unlocked(m);
 	check_alive(seen);
 	if (!owner_of(seen))
 		near__die("near_mutex_unlock: the mutex is not held");
@@ -229,6 +264,7 @@ void near__mutex_unlock_slow(struct near_mutex *m, bool fair)
 	near__order_unlocked(m);
 	let_go(m, seen, fair);
 	near__slice_end();
+	near__pace_unlocked(m);
 }
 
 void near_mutex_unlock_fair(struct near_mutex *m)
@@ -242,7 +278,8 @@ void near_mutex_destroy(struct near_mutex *m)
 	uint32_t seen = look(m);
 	bool in_use = owner_of(seen) || flags_of(seen) & WAKING ||
 		      near__lot_first(b, m, NEAR__SPACE_MUTEX) ||
-		      !change(m, &seen, DESTROYED, __ATOMIC_RELAXED);
+		      !__atomic_compare_exchange_n(&m->word, &seen, DESTROYED, false,
+						   __ATOMIC_RELAXED, __ATOMIC_RELAXED);
 
 	near__lot_unlock(b);
 	check_alive(seen);

@@ -12,9 +12,11 @@
 #include <nearcpu/once.h>
 
 #include <errno.h>
+#include <pthread.h>
 
 #include "lot.h"
 #include "owner.h"
+#include "tsan.h"
 
 #define DONE NEAR__ONCE_DONE
 #define WAITED 2u
@@ -26,6 +28,7 @@ static void end(struct near_once *o, uint32_t word)
 	struct near__waiter *taken;
 	struct near__bucket *b;
 
+	NEAR__TSAN_RELEASE(o);
 	if (!(__atomic_exchange_n(&o->word, word, __ATOMIC_ACQ_REL) & WAITED))
 		return;
 	b = near__lot_lock(o);
@@ -34,10 +37,19 @@ static void end(struct near_once *o, uint32_t word)
 	near__lot_wake_all(taken);
 }
 
+static void forget(void *once)
+{
+	end(once, 0);
+}
+
+/* Cancelled in the function: as if it had failed. */
 static int call(struct near_once *o, int (*function)(void *), void *arg)
 {
-	int r = function(arg);
+	int r;
 
+	pthread_cleanup_push(forget, o);
+	r = function(arg);
+	pthread_cleanup_pop(0);
 	end(o, r ? 0 : DONE);
 	return r;
 }
@@ -63,12 +75,16 @@ static int call_or_wait(struct near_once *o, int (*function)(void *), void *arg,
 		uint32_t seen = __atomic_load_n(&o->word, __ATOMIC_ACQUIRE);
 		int r;
 
-		if (seen == DONE)
+		if (seen == DONE) {
+			NEAR__TSAN_ACQUIRE(o);
 			return 0;
+		}
 		if (seen == 0 || !near__owner_exists(seen & OWNER)) {
 			if (__atomic_compare_exchange_n(&o->word, &seen, me, false,
-							__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+							__ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+				NEAR__TSAN_ACQUIRE(o);
 				return call(o, function, arg);
+			}
 			continue;
 		}
 		if (near__owner_is_me(seen & OWNER))

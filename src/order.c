@@ -24,6 +24,7 @@
 
 #include "lot.h"
 #include "owner.h"
+#include "tsan.h"
 
 #define THREADS_AT_FIRST 64
 #define MAP (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
@@ -163,6 +164,7 @@ bool near__order_begin(void)
 	if (near__self.state == NEAR__VFORKED)
 		return false;
 	owner = near__owner_ask();
+	near__owner_given(owner);
 	o = near__process.conf.lock_check ? state() : NULL;
 	near__order_self = o ? enlist(o, owner) : NULL;
 	if (!near__order_self)

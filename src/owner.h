@@ -19,6 +19,10 @@ uint32_t near__owner_ask(void);
 /* In the child of a fork. */
 void near__owner_forked(void);
 
+/* This thread has it from the kernel, which may have given it before: to the one that forked, in a
+ * process before. That one is then not known by it any more. */
+void near__owner_given(uint32_t owner);
+
 /* Whether `owner` is what the thread that forked was called before. */
 bool near__owner_came_along(uint32_t owner);
 

@@ -15,6 +15,9 @@
 #define RARELY 1024
 #define SLOW_CLOCK_NS 200
 
+/* What fits into a bucket, with 1 more. */
+#define LONGEST (UINT32_MAX - 1)
+
 /* Of this thread. */
 static __thread struct {
 	const struct near_mutex *mutex; /* whose unlocks are looked at */
@@ -71,8 +74,9 @@ static void end(const struct near_mutex *m)
 
 	timed.mutex = NULL;
 	if (!known || took < known)
-		known = took < 0 ? 0 : took < UINT32_MAX - 1 ? (uint32_t)took : UINT32_MAX - 1;
-	__atomic_store_n(shortest_of(m), known + 1, __ATOMIC_RELAXED);
+		known = took < 0 ? 0 : took < LONGEST ? (uint32_t)took : LONGEST;
+	__atomic_store_n(shortest_of(m), known < LONGEST ? known + 1 : LONGEST + 1,
+			 __ATOMIC_RELAXED);
 }
 
 void near__pace_unlocked(const struct near_mutex *m)

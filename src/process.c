@@ -181,12 +181,15 @@ static void decide(struct near__process *p)
 			  near__thread_exit_key(&p->exit_key) == 0;
 }
 
-/* With one thread a registration takes a microsecond; with several some 20 ms, as the kernel waits
- * for all CPUs. Where it fails, unusable() tells why; where nobody comes to need it, it costs no
- * more. */
+/* Of glibc, from 2.32 on. */
+extern char __libc_single_threaded __attribute__((weak));
+
+/* With one thread a registration takes a microsecond and interrupts nobody; with several some 20
+ * ms, as the kernel waits for all CPUs. So it is made at once where the C library says that there
+ * is one, and else when it is needed. Where it fails, unusable() tells why. */
 __attribute__((constructor)) static void register_early(void)
 {
-	if (NEAR__HAS_SEQ)
+	if (NEAR__HAS_SEQ && &__libc_single_threaded && __libc_single_threaded)
 		near__membarrier(MEMBARRIER_REGISTER_RSEQ);
 }
 

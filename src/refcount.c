@@ -12,6 +12,7 @@
 
 #include "gate.h"
 #include "internal.h"
+#include "tsan.h"
 
 #define BIAS ((int64_t)1 << 62)
 

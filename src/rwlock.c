@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "order.h"
 #include "rwlock.h"
+#include "tsan.h"
 
 #include <errno.h>
 #include <string.h>

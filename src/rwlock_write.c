@@ -4,6 +4,7 @@
 #include "mutex_at.h"
 #include "order.h"
 #include "rwlock.h"
+#include "tsan.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
@@ -218,7 +219,7 @@ bool near_rwlock_try_write_lock(struct near_rwlock *l)
 	uint64_t word;
 
 	near__rwlock_check(l);
-	if (!near_mutex_try_lock(&l->writers))
+	if (!near__mutex_try_lock_at(&l->writers, NEAR__SITE))
 		return false;
 	if (readers_of(look(l)) + near__rwlock_sum(l, false)) {
 		near__mutex_let_go(&l->writers);

@@ -14,6 +14,7 @@
 #include <errno.h>
 
 #include "lot.h"
+#include "tsan.h"
 
 #define SLEEPERS 1u
 #define UNIT 2u
@@ -34,8 +35,10 @@ bool near_sem_try_wait(struct near_sem *s)
 
 	/* Acquire: pairs with the release in near_sem_post. */
 	while (seen >= UNIT)
-		if (change(s, &seen, seen - UNIT, __ATOMIC_ACQUIRE))
+		if (change(s, &seen, seen - UNIT, __ATOMIC_ACQUIRE)) {
+			NEAR__TSAN_ACQUIRE(s);
 			return true;
+		}
 	return false;
 }
 
@@ -107,6 +110,7 @@ int near_sem_post(struct near_sem *s)
 {
 	uint32_t seen = look(s);
 
+	NEAR__TSAN_RELEASE(s);
 	for (;;) {
 		if (seen & SLEEPERS) {
 			give(s);

@@ -9,6 +9,7 @@
 
 #include "gate.h"
 #include "internal.h"
+#include "tsan.h"
 
 #define STEAL_INTERVAL_NS 1000000u
 /* Of a stolen list the thief keeps half, at most this many; the rest goes to a fallback list, where
@@ -50,7 +51,7 @@ static struct copy *copy_of(const struct near_stack *s, unsigned slot)
 /* For ThreadSanitizer, which does not see the fences: what is taken in C code was pushed before. */
 static node *taken(node *list)
 {
-	for (node *n = list; NEAR__TSAN && n; n = n->next)
+	for (node *n = list; NEAR__TSAN_HERE && n; n = n->next)
 		NEAR__TSAN_ACQUIRE(n);
 	return list;
 }
@@ -138,7 +139,7 @@ static void put_fallback(struct near_stack *s, node *list)
 
 static void put(struct near_stack *s, node *list)
 {
-	for (node *n = list, *next; NEAR__TSAN && n; n = next) {
+	for (node *n = list, *next; NEAR__TSAN_HERE && n; n = next) {
 		next = n->next;
 		NEAR__TSAN_RELEASE(n);
 	}

@@ -211,6 +211,57 @@ static void a_child_does_what_its_parent_had_not_finished(void **state)
 	assert_true(near_once_is_done(&w.once));
 }
 
+/* ---- cancellation ---- */
+
+static int wait_for_ever(void *begun)
+{
+	__atomic_store_n((bool *)begun, true, __ATOMIC_RELEASE);
+	for (bool ever = true; ever;)
+		pause();
+	return 0;
+}
+
+static struct {
+	struct near_once once;
+	bool begun;
+} cut;
+
+static void *call_and_be_cancelled(void *unused)
+{
+	near_once_call(&cut.once, wait_for_ever, &cut.begun);
+	return unused;
+}
+
+static int succeed(void *calls)
+{
+	++*(unsigned *)calls;
+	return 0;
+}
+
+static void *call_after_that(void *calls)
+{
+	near_once_call(&cut.once, succeed, calls);
+	return NULL;
+}
+
+/* As pthread_once: the next one calls it. */
+static void a_cancelled_call_has_failed(void **state)
+{
+	pthread_t t = unit_start(call_and_be_cancelled, NULL), waiter;
+	unsigned calls = 0;
+
+	(void)state;
+	while (!__atomic_load_n(&cut.begun, __ATOMIC_ACQUIRE))
+		usleep(100);
+	waiter = unit_start(call_after_that, &calls);
+	wait_for_waits(&cut.once, NEAR__SPACE_ONCE, 1);
+	assert_int_equal(pthread_cancel(t), 0);
+	pthread_join(t, NULL);
+	unit_join(waiter);
+	assert_int_equal(calls, 1);
+	assert_true(near_once_is_done(&cut.once));
+}
+
 /* ---- barrier ---- */
 
 static struct {
@@ -301,6 +352,7 @@ int main(void)
 		cmocka_unit_test(what_is_done_cannot_be_canceled),
 		cmocka_unit_test(recursion_stops_with_one_line),
 		cmocka_unit_test(a_child_does_what_its_parent_had_not_finished),
+		cmocka_unit_test(a_cancelled_call_has_failed),
 		cmocka_unit_test(all_meet_and_one_is_last),
 		cmocka_unit_test(one_thread_meets_itself),
 		cmocka_unit_test(who_leaves_is_not_counted),

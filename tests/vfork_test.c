@@ -237,6 +237,48 @@ static unsigned length(const struct near_stack_node *list)
 	return n;
 }
 
+/* The holder is a thread of the process that the child shares its memory with. */
+static int wait_for_held(void *unused)
+{
+	struct timespec soon;
+
+	(void)unused;
+	clock_gettime(CLOCK_MONOTONIC, &soon);
+	soon.tv_sec += soon.tv_nsec >= 990000000;
+	soon.tv_nsec = (soon.tv_nsec + 10000000) % 1000000000;
+	return near_mutex_lock_until(&mutex, CLOCK_MONOTONIC, &soon, NULL) != -ETIMEDOUT;
+}
+
+static void *hold_until_told(void *holds)
+{
+	near_mutex_lock(&mutex);
+	__atomic_store_n((bool *)holds, true, __ATOMIC_RELEASE);
+	while (__atomic_load_n((bool *)holds, __ATOMIC_ACQUIRE))
+		usleep(100);
+	near_mutex_unlock(&mutex);
+	return NULL;
+}
+
+static void vfork_beside_a_holder(void *unused)
+{
+	bool holds = false;
+	pthread_t t = unit_start(hold_until_told, &holds);
+
+	(void)unused;
+	while (!__atomic_load_n(&holds, __ATOMIC_ACQUIRE))
+		usleep(100);
+	CHECK(vforked(wait_for_held, NULL) == 0);
+	__atomic_store_n(&holds, false, __ATOMIC_RELEASE);
+	unit_join(t);
+}
+
+static void a_child_waits_for_a_thread_of_its_parent(void **state)
+{
+	(void)state;
+	vfork_beside_a_holder(NULL);
+	unit_in_child(vfork_beside_a_holder, NULL);
+}
+
 static void children_use_all_while_others_run(void **state)
 {
 	unsigned rounds = unit_scale(400);
@@ -445,6 +487,7 @@ int main(void)
 		cmocka_unit_test(a_child_is_never_live_and_its_parent_is_again),
 		cmocka_unit_test(a_new_thread_may_begin_with_vfork),
 		cmocka_unit_test(the_first_lock_may_be_a_childs),
+		cmocka_unit_test(a_child_waits_for_a_thread_of_its_parent),
 		cmocka_unit_test(children_use_all_while_others_run),
 		cmocka_unit_test(a_child_writes_fallback_slots_only),
 		cmocka_unit_test(a_failed_vfork_sets_errno),

@@ -13,7 +13,7 @@
  * Misuse:    waiting without holding the mutex, or on one condition variable with two mutexes at
  *            once, stops the program with one line on standard error.
  * Fork:      in the child nobody waits.
- * Freeing:   when every wait has returned.
+ * Freeing:   when every wait, signal and broadcast has returned.
  *
  * Wait in a loop: there are no wake-ups without a signal, but between the signal and the return
  * others may take the mutex and change what was signalled. near_mutex_await needs no signals.

@@ -2,7 +2,8 @@
 /* near_mutex: a 4-byte mutex with deadlines, cancellation and bounded waiting.
  *
  * Cost:      lock without contention: one atomic instruction; unlock: none, but a sequence (seq.h),
- *            where the thread is live and has not had to wait just before, else one. A waiter
+ *            where the thread is live and has not had to wait just before (for a mutex that
+ *            threads come back to slowly), else one. A waiter
  *            spins (for how long goes by how soon threads have come back to the mutex), gives its
  *            CPU away a few times, then parks (park.h). An unlock looks for sleepers only when some
  *            wait and none is on the way.
@@ -10,16 +11,19 @@
  *            process. With more than two CPUs unlocks then cost an atomic instruction, and parks
  *            no interrupts, until unlocks without waiters have paid for the next one.
  * Slices:    where the kernel can extend a thread's time slice (7.0 on, rseq.h), who got the mutex
- *            after it had waited asks for that until its unlock. Nobody else does.
+ *            after it had waited in lock asks for that until its unlock. Nobody else does.
  * Memory:    4 bytes. Zero is a free mutex: static and calloc'ed ones need no call, constructors of
  *            any priority may use them, and nothing needs to be destroyed.
  * Safety:    any thread; not in signal handlers. Nothing here allocates or is a cancellation point;
  *            errno is left alone.
- * Order:     lock acquires what the unlock before it released. ThreadSanitizer sees it by itself.
+ * Order:     lock acquires what the unlock before it released. ThreadSanitizer
+ *            knows, also of a library that was built without.
  * Fairness:  whoever comes while the mutex is free takes it, past sleepers too: that is what makes
  *            it fast. But one that has waited for a millisecond is handed the mutex by the next
- *            unlock. near_mutex_unlock_fair hands it over at once. No mode is less fair: the manual
- *            says why.
+ *            unlock; or, while one that was woken before is on its way, by one of the next 32 of
+ *            each thread. So is one that awaits, from when its condition was found true.
+ *            near_mutex_unlock_fair hands it over at once. No mode is less fair: the manual says
+ *            why.
  * Misuse:    unlock by a thread that does not hold the mutex, lock by the one that does, use after
  *            destroy stop the program with one line on standard error; so does, in a forked child,
  *            waiting for a mutex whose holder did not come along. NEAR_CONF=lock_check:1 tells of
@@ -149,12 +153,13 @@ near_failed:
 	return false;
 }
 
-/* Lets go of the mutex; hands it to a sleeper that has waited for a millisecond, else wakes one if
- * none is on the way. Requires that the caller holds it. */
+/* Lets go of the mutex; hands it to a sleeper that has waited for a millisecond, else wakes one.
+ * While one is on the way it looks for the old ones now and then only. Requires that the caller
+ * holds it. */
 static inline void near_mutex_unlock(struct near_mutex *m)
 {
 	uint64_t owner = near__owner;
-	uint32_t word = (uint32_t)owner;
+	uint32_t word = NEAR__LOW_HALF(owner);
 	bool done;
 
 	/* ThreadSanitizer understands the CAS alone. */

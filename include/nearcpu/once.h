@@ -7,7 +7,9 @@
  *            use other near_once, not its own: that stops the program with one line.
  * Order:     whoever returns from near_once_call sees what the function did.
  * Failure:   a function that returns other than 0 has not done it: that is what its caller gets,
- *            and the next one who comes, or who waits already, tries again.
+ *            and the next one who comes, or who waits already, tries again. So it is if its thread
+ *            is cancelled in it. It must not throw a C++ exception: that is not noticed, and
+ *            whoever comes then waits for ever.
  * Fork:      in the child of a fork that came while another thread was doing it, it is not done,
  *            and what that thread did so far is there: the function must bear being started anew.
  *

@@ -7,7 +7,7 @@
  * Readers then use the word, by atomics, until so many of them came in peace that the next fence
  * will have paid: then the slots open again.
  *
- * Cost:      read lock and unlock about 1 ns each, no atomic instruction; while writers come often,
+ * Cost:      read lock and unlock 1 to 2 ns each, no atomic instruction; while writers come often,
  *            one atomic instruction each. Write lock and unlock: two atomic instructions each. A
  *            write lock that finds the slots open makes one membarrier, and who opens them again
  *            another: they interrupt all CPUs that run this process. That happens at most once in
@@ -157,7 +157,8 @@ static inline void near_rwlock_read_unlock(struct near_rwlock *l)
 /* Locks for writing; sleeps if need be. */
 NEAR_API void near_rwlock_write_lock(struct near_rwlock *l);
 
-/* Locks for writing if nobody is there, and tells whether it did. Never sleeps, but may fence. */
+/* Locks for writing if nobody is there, and tells whether it did. Waits for
+ * no lock; it may fence, and wait for another thread that fences or forks. */
 NEAR_API bool near_rwlock_try_write_lock(struct near_rwlock *l);
 
 /* Locks for writing: 0. Or gives up, as near_rwlock_read_lock_until. A free lock is taken in any

@@ -16,4 +16,9 @@
 #include <nearcpu/arch/generic.h>
 #endif
 
+/* The lower half of 64 bits, for a compare-exchange to expect. */
+#ifndef NEAR__LOW_HALF
+#define NEAR__LOW_HALF(value) ((uint32_t)(value))
+#endif
+
 #endif

@@ -3,6 +3,8 @@
 #ifndef NEARCPU_ARCH_RISCV64_H
 #define NEARCPU_ARCH_RISCV64_H
 
+#include <stdint.h>
+
 #define NEAR__HAS_SEQ 1
 #define NEAR__ARCH "riscv64"
 #define NEAR__ARCH_OS <nearcpu/arch/riscv64_os.h>
@@ -96,6 +98,17 @@ static inline void *near__thread_pointer(void)
 {
 	return __builtin_thread_pointer();
 }
+
+/* GCC before 14 takes the whole register for what a compare-exchange of 4 bytes expects (its bug
+ * 114130): it must hold them as registers hold 32 bits. */
+static inline uint32_t near__low_half(uint64_t value)
+{
+	uint64_t low;
+
+	__asm__("sext.w %0, %1" : "=r"(low) : "r"(value));
+	return (uint32_t)low;
+}
+#define NEAR__LOW_HALF(value) near__low_half(value)
 
 /* Lets n pauses go by; they are hints. */
 static inline void near__pauses(unsigned n)

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/* ThreadSanitizer may be in a program whose library was built without. It does not see then what
+ * the library's calls order; so it is told, as the headers tell it what their sequences do. What is
+ * told stands for the same word as the program's own atomics on it. Without ThreadSanitizer there
+ * are no such functions. */
+#ifndef NEARCPU_TSAN_H
+#define NEARCPU_TSAN_H
+
+#include <nearcpu/seq.h>
+#include <stddef.h>
+
+#if NEAR__TSAN
+#define NEAR__TSAN_HERE 1
+#else
+void __tsan_acquire(void *p) __attribute__((weak));
+void __tsan_release(void *p) __attribute__((weak));
+#define NEAR__TSAN_HERE __builtin_expect(__tsan_acquire != NULL, 0)
+#undef NEAR__TSAN_ACQUIRE
+#undef NEAR__TSAN_RELEASE
+#define NEAR__TSAN_ACQUIRE(p) (NEAR__TSAN_HERE ? __tsan_acquire((void *)(p)) : (void)0)
+#define NEAR__TSAN_RELEASE(p) (NEAR__TSAN_HERE ? __tsan_release((void *)(p)) : (void)0)
+#endif
+
+#endif
