@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+/* near_sem (src/sem.c; with -DSEM), near_once (src/once.c; -DONCE) and near_barrier (src/barrier.c;
+ * -DBARRIER) in Promela: their words, and the queue in the parking lot with waits that end early, by
+ * a deadline or a token: which of them, park.pml tells apart. words.cc has the orderings.
+ *
+ * Each access to a word is one step, so is all that is done under a bucket's lock to what it guards.
+ * THREADS of them have one unit between them, SECTIONS times; or call once, where FAILS functions
+ * fail; or meet SECTIONS times, and come again if they left. TIMEOUTS waits, in all, end early.
+ *
+ * Checked: one unit is with one thread, and comes back; the function is not called twice at a time,
+ * nor once it is done, and who returns finds it done; nobody leaves a barrier before all have come,
+ * and one of them is told that it was the last; nobody waits for ever; every execution ends.
+ *
+ * The broken variants, each with one thought of the sources undone:
+ *   LEAVE_ANYWAY   who leaves early does not ask whether it was taken
+ *   ENTER_UNASKED  a waiter enters the queue without another look at the word
+ *   GIVE_EARLY     a post looks into the queue, and adds its unit after it let go of the lock
+ *   ADD_BLINDLY    a post adds its unit without a look at the bit
+ *   TAKE_FIRST     who is done takes the others out of the queue before it changes the word
+ *   KEEP_COUNT     who leaves a barrier is still counted
+ *   EMPTY_LATE     the last one counts anew after it let the others go
+ */
+#ifndef THREADS
+#define THREADS 3
+#endif
+#ifndef SECTIONS
+#define SECTIONS 2
+#endif
+#ifndef TIMEOUTS
+#define TIMEOUTS 2
+#endif
+
+bool bucket;
+bool queued[THREADS], woken[THREADS];
+byte timeouts = TIMEOUTS, ended;
+byte arrived; /* at the barrier */
+
+inline take_bucket()
+{
+	atomic { !bucket -> bucket = true }
+}
+
+inline enter()
+{
+	d_step { queued[_pid] = true; woken[_pid] = false }
+}
+
+/* What leaves with a waiter. */
+#if defined(BARRIER) && !defined(KEEP_COUNT)
+#define LEAVE queued[_pid] = false; arrived--
+#else
+#define LEAVE queued[_pid] = false
+#endif
+
+/* near__lot_sleep. in_time: it was woken. */
+inline sleep()
+{
+	in_time = true;
+	if
+	:: woken[_pid]
+	:: atomic { !woken[_pid] && timeouts > 0 -> timeouts--; in_time = false }
+	fi;
+	if
+	:: !in_time ->
+		take_bucket();
+#ifdef LEAVE_ANYWAY
+		LEAVE;
+#else
+		if
+		:: queued[_pid] -> LEAVE
+		:: else -> in_time = true
+		fi;
+#endif
+		bucket = false;
+		if
+		:: in_time -> woken[_pid] /* it is being woken */
+		:: else
+		fi
+	:: else
+	fi
+}
+
+#ifdef SEM
+#define UNIT 2
+#define SLEEPERS 1
+
+byte word = UNIT, inside;
+
+inline add_unit()
+{
+	d_step { word = (word & ~SLEEPERS) + UNIT }
+}
+
+/* The first of the queue, whichever that is. */
+inline give()
+{
+	take_bucket();
+	i = THREADS;
+	if
+	:: queued[0] -> i = 0
+	:: queued[1] -> i = 1
+	:: queued[2] -> i = 2
+	:: else
+	fi;
+	if
+	:: i < THREADS -> queued[i] = false; bucket = false; woken[i] = true
+	:: else ->
+#ifdef GIVE_EARLY
+		bucket = false;
+		add_unit()
+#else
+		add_unit();
+		bucket = false
+#endif
+	fi
+}
+
+inline post()
+{
+#ifdef ADD_BLINDLY
+	add_unit()
+#else
+	atomic {
+		if
+		:: word & SLEEPERS -> i = THREADS
+		:: else -> word = word + UNIT; i = 0
+		fi
+	}
+	if
+	:: i == THREADS -> give()
+	:: else
+	fi
+#endif
+}
+
+inline section()
+{
+	do
+	:: atomic { word >= UNIT -> word = word - UNIT }
+		in_time = true;
+		break
+	:: atomic { word < UNIT -> word = word | SLEEPERS }
+		take_bucket();
+#ifdef ENTER_UNASKED
+		enter();
+		bucket = false;
+		sleep();
+		break
+#else
+		if
+		:: word & SLEEPERS ->
+			enter();
+			bucket = false;
+			sleep();
+			break
+		:: else -> bucket = false
+		fi
+#endif
+	od;
+	if
+	:: in_time ->
+		inside++;
+		assert(inside == 1);
+		inside--;
+		post()
+	:: else
+	fi
+}
+
+#define WHOLE (word == UNIT)
+#endif
+
+#ifdef ONCE
+#define DONE 1
+#define BUSY 2
+#define WAITED 4
+#ifndef FAILS
+#define FAILS 1
+#endif
+
+byte word, inside, successes, fails = FAILS;
+
+inline take_all()
+{
+	take_bucket();
+	d_step {
+		i = 0;
+		do
+		:: i < THREADS -> taken[i] = queued[i]; queued[i] = false; i++
+		:: else -> break
+		od
+	}
+	bucket = false
+}
+
+inline wake_all()
+{
+	i = 0;
+	do
+	:: i < THREADS && taken[i] -> woken[i] = true; i++
+	:: i < THREADS && !taken[i] -> i++
+	:: i == THREADS -> break
+	od
+}
+
+inline end(next)
+{
+#ifdef TAKE_FIRST
+	take_all();
+	word = next;
+	wake_all()
+#else
+	d_step { seen = word; word = next }
+	if
+	:: seen & WAITED -> take_all(); wake_all()
+	:: else
+	fi
+#endif
+}
+
+inline call()
+{
+	inside++;
+	assert(inside == 1 && successes == 0);
+	inside--;
+	if
+	:: fails > 0 -> fails--; end(0)
+	:: successes++; end(DONE)
+	fi
+}
+
+inline section()
+{
+	do
+	:: atomic { word == DONE -> assert(successes == 1) }
+		break
+	:: atomic { word == 0 -> word = BUSY }
+		call();
+		break
+	:: atomic { word >= BUSY -> word = BUSY | WAITED }
+		take_bucket();
+#ifdef ENTER_UNASKED
+		enter();
+		bucket = false;
+		sleep();
+#else
+		if
+		:: word == (BUSY | WAITED) ->
+			enter();
+			bucket = false;
+			sleep()
+		:: else -> bucket = false; in_time = true
+		fi;
+#endif
+		if
+		:: !in_time -> break
+		:: else
+		fi
+	od
+}
+
+#define WHOLE (word == DONE || successes == 0)
+#endif
+
+#ifdef BARRIER
+byte lasts, rounds[THREADS];
+
+inline take_all()
+{
+	d_step {
+		i = 0;
+		do
+		:: i < THREADS -> taken[i] = queued[i]; queued[i] = false; i++
+		:: else -> break
+		od
+	}
+}
+
+inline wake_all()
+{
+	i = 0;
+	do
+	:: i < THREADS && taken[i] -> woken[i] = true; i++
+	:: i < THREADS && !taken[i] -> i++
+	:: i == THREADS -> break
+	od
+}
+
+inline come()
+{
+	take_bucket();
+	if
+	:: arrived + 1 == THREADS ->
+		take_all();
+#ifndef EMPTY_LATE
+		arrived = 0;
+#endif
+		bucket = false;
+		in_time = true;
+		lasts++;
+		wake_all();
+#ifdef EMPTY_LATE
+		take_bucket();
+		arrived = 0;
+		bucket = false
+#endif
+	:: else ->
+		enter();
+		arrived++;
+		bucket = false;
+		sleep()
+	fi
+}
+
+/* Who left comes again. All others have come as often, or once more. */
+inline section()
+{
+	rounds[_pid]++;
+	do
+	:: come();
+		if
+		:: in_time -> break
+		:: else
+		fi
+	od;
+	i = 0;
+	do
+	:: i < THREADS -> assert(rounds[i] >= rounds[_pid]); i++
+	:: else -> break
+	od
+}
+
+#define WHOLE (arrived == 0 && lasts == SECTIONS)
+#endif
+
+active [THREADS] proctype thread()
+{
+	bool in_time;
+	byte i;
+	byte sections = SECTIONS;
+#ifdef ONCE
+	byte seen;
+#endif
+#ifndef SEM
+	bool taken[THREADS];
+#endif
+
+	do
+	:: sections > 0 -> section(); sections--
+	:: else -> break
+	od;
+	atomic {
+		ended++;
+		if
+		:: ended == THREADS -> assert(WHOLE)
+		:: else
+		fi
+	}
+}
