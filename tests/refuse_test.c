@@ -127,6 +127,20 @@ static size_t data_in_use(void)
 	return kib << 10;
 }
 
+static void *add_some(void *unused)
+{
+	for (int i = 0; i < TIMES; i++)
+		near_counter_add(&all.count, 1);
+	return unused;
+}
+
+/* On a busy machine threads may run one after the other for a while, in one slot. */
+static void use_more_slots(void)
+{
+	for (int i = 0; i < 1000 && slots_in_use(all.count.p) == 1; i++)
+		unit_run(add_some, all.nodes, sizeof(all.nodes[0]), THREADS);
+}
+
 /* Room for the stacks of the threads, not for slots of a MiB each. */
 static void run_with_little_data(void *unused)
 {
@@ -147,6 +161,7 @@ static void run_with_little_data(void *unused)
 	CHECK(setrlimit(RLIMIT_DATA, &limit) == 0);
 	near_counter_reset(&all.count);
 	use_by_threads();
+	use_more_slots();
 	for (unsigned n = 0; unit_pin(n, NULL); n++, cpus++)
 		near_counter_add(&all.count, 1);
 	CHECK(slots_in_use(all.count.p) > 1 || cpus == 1);
