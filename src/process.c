@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -184,12 +185,25 @@ static void decide(struct near__process *p)
 /* Of glibc, from 2.32 on. */
 extern char __libc_single_threaded __attribute__((weak));
 
+static bool is_one_thread(void)
+{
+	struct stat threads;
+	int saved = errno;
+	bool one;
+
+	if (&__libc_single_threaded)
+		return __libc_single_threaded;
+	one = stat("/proc/self/task", &threads) == 0 && threads.st_nlink == 2 + 1;
+	errno = saved;
+	return one;
+}
+
 /* With one thread a registration takes a microsecond and interrupts nobody; with several some 20
- * ms, as the kernel waits for all CPUs. So it is made at once where the C library says that there
- * is one, and else when it is needed. Where it fails, unusable() tells why. */
+ * ms, as the kernel waits for all CPUs. So it is made at once while there is one, and else when
+ * it is needed. Where it fails, unusable() tells why. */
 __attribute__((constructor)) static void register_early(void)
 {
-	if (NEAR__HAS_SEQ && &__libc_single_threaded && __libc_single_threaded)
+	if (NEAR__HAS_SEQ && is_one_thread())
 		near__membarrier(MEMBARRIER_REGISTER_RSEQ);
 }
 
