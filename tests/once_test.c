@@ -216,8 +216,8 @@ static void a_child_does_what_its_parent_had_not_finished(void **state)
 static int wait_for_ever(void *begun)
 {
 	__atomic_store_n((bool *)begun, true, __ATOMIC_RELEASE);
-	for (bool ever = true; ever;)
-		pause();
+	while (pause() == -1)
+		;
 	return 0;
 }
 
