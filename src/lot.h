@@ -38,6 +38,7 @@ struct near__waiter {
 	uint32_t kind, owner;
 	uintptr_t mark;
 	bool (*condition)(void *arg);
+	uint64_t true_since; /* the condition, whenever it was asked; 0: it was not */
 	void (*left)(struct near__waiter *w, bool others); /* under the lock, by deadline etc. */
 	void *arg;
 };

@@ -15,14 +15,13 @@ struct survey {
 	unsigned lockers, awaiters;            /* counted up to what matters */
 };
 
-/* Of an awaiter, in w->since: since when its condition was found true each time; 0: it was not. */
-static bool is_true(struct near__waiter *w)
+static bool is_true(struct near__waiter *awaiter)
 {
-	if (!w->condition(w->arg))
-		w->since = 0;
-	else if (!w->since)
-		w->since = (uint64_t)near__now(CLOCK_MONOTONIC);
-	return w->since;
+	if (!awaiter->condition(awaiter->arg))
+		awaiter->true_since = 0;
+	else if (!awaiter->true_since)
+		awaiter->true_since = (uint64_t)near__now(CLOCK_MONOTONIC);
+	return awaiter->true_since;
 }
 
 static struct survey survey(struct near__bucket *b, const struct near_mutex *m, uint32_t flags)
@@ -55,7 +54,7 @@ static bool locker_comes_first(const struct survey *s, bool fair)
 {
 	if (!s->locker || !(fair || is_old(s->locker)))
 		return false;
-	return !s->awaiter || s->locker->since <= s->awaiter->since;
+	return !s->awaiter || s->locker->since <= s->awaiter->true_since;
 }
 
 /* What an unlock does. */

@@ -94,13 +94,13 @@ static void what_became_false_has_no_age(void **state)
 	play_awaiter(&m, &awaiter, 1, &flag);
 	unlock_again(&m);
 	assert_true(was_handed(&m, &first));
-	assert_true(awaiter.since);
+	assert_true(awaiter.true_since);
 	flag = false;
 	play(&m, &second, 2, 2 * MS);
 	play(&m, &third, 3, 2 * MS);
 	unlock_again(&m);
 	assert_true(was_handed(&m, &second));
-	assert_false(awaiter.since);
+	assert_false(awaiter.true_since);
 	flag = true;
 	unlock_again(&m);
 	assert_true(was_handed(&m, &third));
