@@ -30,7 +30,6 @@ void near__owner_forked(void)
 	uint32_t *before = near__lot.owner_before, *n = &near__lot.owner_names;
 
 	near__lot.process = (uint32_t)getpid();
-
 	if (mine != near__lot.owner_here)
 		*n = 0; /* the one of the last fork did not come along */
 	if (mine == NEAR__NO_OWNER)

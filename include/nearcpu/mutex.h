@@ -3,10 +3,9 @@
  *
  * Cost:      lock without contention: one atomic instruction; unlock: none, but a sequence (seq.h),
  *            where the thread is live and has not had to wait just before (for a mutex that
- *            threads come back to slowly), else one. A waiter
- *            spins (for how long goes by how soon threads have come back to the mutex), gives its
- *            CPU away a few times, then parks (park.h). An unlock looks for sleepers only when some
- *            wait and none is on the way.
+ *            threads come back to slowly), else one. A waiter spins (for how long goes by how soon
+ *            threads have come back to the mutex), gives its CPU away a few times, then parks
+ *            (park.h). An unlock looks for sleepers when some wait and none is on the way.
  * Fences:    the first who parks sends a membarrier, which interrupts all CPUs that run this
  *            process. With more than two CPUs unlocks then cost an atomic instruction, and parks
  *            no interrupts, until unlocks without waiters have paid for the next one.
@@ -16,8 +15,8 @@
  *            any priority may use them, and nothing needs to be destroyed.
  * Safety:    any thread; not in signal handlers. Nothing here allocates or is a cancellation point;
  *            errno is left alone.
- * Order:     lock acquires what the unlock before it released. ThreadSanitizer
- *            knows, also of a library that was built without.
+ * Order:     lock acquires what the unlock before it released. ThreadSanitizer knows, also of a
+ *            library that was built without.
  * Fairness:  whoever comes while the mutex is free takes it, past sleepers too: that is what makes
  *            it fast. But one that has waited for a millisecond is handed the mutex by the next
  *            unlock; or, while one that was woken before is on its way, by one of the next 32 of

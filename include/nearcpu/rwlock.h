@@ -157,8 +157,8 @@ static inline void near_rwlock_read_unlock(struct near_rwlock *l)
 /* Locks for writing; sleeps if need be. */
 NEAR_API void near_rwlock_write_lock(struct near_rwlock *l);
 
-/* Locks for writing if nobody is there, and tells whether it did. Waits for
- * no lock; it may fence, and wait for another thread that fences or forks. */
+/* Locks for writing if nobody is there, and tells whether it did. Waits for no
+ * reader or writer; it may fence, and wait for another thread that fences or forks. */
 NEAR_API bool near_rwlock_try_write_lock(struct near_rwlock *l);
 
 /* Locks for writing: 0. Or gives up, as near_rwlock_read_lock_until. A free lock is taken in any
