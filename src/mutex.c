@@ -284,7 +284,6 @@ static int await(struct near_mutex *m, bool (*condition)(void *), void *arg,
 		near__order_before_lock(m, site);
 		r = near__lot_sleep(&w, l);
 		if (!r) { /* handed the mutex, by one who found the condition true */
-			NEAR__TSAN_ACQUIRE(m);
 			near__order_locked(m, site);
 			return 0;
 		}

@@ -2,8 +2,10 @@
 /* A program with ThreadSanitizer in it, for a library that was built without: it must not take for
  * races what the locks order. With an argument it has a race, and it must say so. */
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <time.h>
+#include <unistd.h>
 
 #include <nearcpu/barrier.h>
 #include <nearcpu/cond.h>
@@ -15,19 +17,20 @@
 
 #define THREADS 4
 #define TIMES 2000
+#define WRITES 20000
 
 static struct {
 	struct near_mutex mutex, until, fair, turns, tried;
 	struct near_cond turned;
 	struct near_sem sem;
 	struct near_lock lock;
-	struct near_once once;
+	struct near_once once, never;
 	struct near_rwlock rw;
 	struct near_barrier barrier;
 } by = {.barrier = NEAR_BARRIER_INIT(THREADS), .sem = NEAR_SEM_INIT(1)};
 
 /* Each guarded by the one of that name. */
-static long mutex, until, fair, turn, tried, sem, lock, once, rw, barrier[THREADS];
+static long mutex, until, fair, turn, tried, sem, lock, once, failed, rw, barrier[THREADS];
 
 static void by_mutexes(void)
 {
@@ -56,14 +59,29 @@ static void by_others(void)
 	near_sem_post(&by.sem);
 	near_lock_lock(&by.lock);
 	lock++;
+	if (lock % 256 == 0)
+		usleep(200); /* so that somebody sleeps */
 	near_lock_unlock(&by.lock);
-	near_rwlock_write_lock(&by.rw);
-	rw++;
-	near_rwlock_write_unlock(&by.rw);
-	near_rwlock_read_lock(&by.rw);
-	if (rw < 0)
-		abort();
-	near_rwlock_read_unlock(&by.rw);
+}
+
+/* Who reads does not write: or it would know of others' changes by its own. */
+static void by_rwlock(long me)
+{
+	if (me == 0) {
+		near_rwlock_write_lock(&by.rw);
+		rw++;
+		near_rwlock_write_unlock(&by.rw);
+	} else if (me == 1) {
+		while (!near_rwlock_try_write_lock(&by.rw))
+			sched_yield();
+		rw++;
+		near_rwlock_write_unlock(&by.rw);
+	} else {
+		near_rwlock_read_lock(&by.rw);
+		if (rw < 0)
+			abort();
+		near_rwlock_read_unlock(&by.rw);
+	}
 }
 
 static bool is_even(void *unused)
@@ -93,6 +111,22 @@ static int call_once(void *unused)
 	return 0;
 }
 
+static int fail(void *unused)
+{
+	(void)unused;
+	failed++;
+	return 1;
+}
+
+/* What is done is asked for, too, by those who come later; what fails each thread does anew. */
+static void by_once(void)
+{
+	near_once_call_until(&by.once, call_once, NULL, CLOCK_MONOTONIC, NULL, NULL);
+	if (once != 1)
+		abort();
+	near_once_call(&by.never, fail, NULL);
+}
+
 static void by_meeting(long me)
 {
 	barrier[me]++;
@@ -107,15 +141,16 @@ static void *run(void *arg)
 {
 	long me = (long)arg;
 
-	near_once_call(&by.once, call_once, NULL);
-	if (once != 1)
-		abort();
 	for (int i = 0; i < TIMES; i++) {
 		by_mutexes();
+		by_once();
 		by_others();
 		by_turns(me);
 		by_meeting(me);
 	}
+	/* Without other locks between, which would order it, too. */
+	for (int i = 0; i < WRITES; i++)
+		by_rwlock(me);
 	return NULL;
 }
 
@@ -140,7 +175,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < THREADS; i++)
 		pthread_join(threads[i], NULL);
 	if (argc == 1 && (mutex != THREADS * TIMES || until != mutex || fair != mutex ||
-			  sem != mutex || lock != mutex || rw != mutex || turn != mutex))
+			  sem != mutex || lock != mutex || rw != 2 * WRITES || turn != mutex))
 		return 1;
 	return tried > THREADS * TIMES;
 }
