@@ -74,6 +74,10 @@ function(near_library_interface target scope)
       target_link_options(${target} INTERFACE LINKER:--export-dynamic-symbol=${symbol})
     endforeach()
   endif()
+  if(scope STREQUAL INTERFACE AND target STREQUAL nearcpu-atomic_static)
+    target_link_options(${target} INTERFACE LINKER:-z,nodelete
+      LINKER:--export-dynamic-symbol=near__atomic_table)
+  endif()
 endfunction()
 
 # What takes the place of a part of libc must come from one object: else a linker that needs one
@@ -118,24 +122,52 @@ function(near_link_script target script)
 endfunction()
 
 function(near_add_shared name on_core)
-  set(map "${PROJECT_SOURCE_DIR}/packaging/lib${name}.map")
   add_library(${name} SHARED $<TARGET_OBJECTS:${name}_objects>)
+  near_link_shared(${name} ${name} "${on_core}")
+  set_target_properties(${name} PROPERTIES
+    VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR})
+endfunction()
+
+# near_link_shared(target name on_core): the shared library of what ${name} consists of.
+function(near_link_shared target name on_core)
+  set(map "${PROJECT_SOURCE_DIR}/packaging/lib${name}.map")
   if(on_core)
     near_add_inner_core()
-    target_link_libraries(${name} PRIVATE nearcpu_inner)
+    target_link_libraries(${target} PRIVATE nearcpu_inner)
   endif()
-  near_library_interface(${name} INTERFACE)
-  set_target_properties(${name} PROPERTIES
-    LINKER_LANGUAGE C
-    VERSION ${PROJECT_VERSION}
-    SOVERSION ${PROJECT_VERSION_MAJOR}
-    LINK_DEPENDS "${map}")
-  target_link_options(${name} PRIVATE
+  near_library_interface(${target} INTERFACE)
+  set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C LINK_DEPENDS "${map}")
+  target_link_options(${target} PRIVATE
     "LINKER:--version-script=${map}" LINKER:-Bsymbolic-functions
     LINKER:-z,nodelete LINKER:-z,now LINKER:-z,relro)
   if(near_sanitizers)
-    target_link_options(${name} PRIVATE -fsanitize=${near_sanitizers})
+    target_link_options(${target} PRIVATE -fsanitize=${near_sanitizers})
   else()
-    target_link_options(${name} PRIVATE LINKER:-z,defs)
+    target_link_options(${target} PRIVATE LINKER:-z,defs)
+  endif()
+endfunction()
+
+# near_add_libatomic(): nearcpu-atomic under the names of GCC's library, in a directory of its own:
+# whoever puts that before GCC's takes ours. The archive is complete, and shows its own symbols only.
+function(near_add_libatomic)
+  set(dir "${PROJECT_BINARY_DIR}/libatomic")
+  if(TARGET nearcpu-atomic)
+    add_library(near_libatomic SHARED $<TARGET_OBJECTS:nearcpu-atomic_objects>)
+    near_link_shared(near_libatomic nearcpu-atomic ON)
+    set_target_properties(near_libatomic PROPERTIES
+      OUTPUT_NAME atomic VERSION 1.2.0 SOVERSION 1 LIBRARY_OUTPUT_DIRECTORY "${dir}")
+  endif()
+  if(TARGET nearcpu-atomic_static)
+    near_add_inner_core()
+    set(whole "${CMAKE_CURRENT_BINARY_DIR}/near_libatomic.o")
+    add_custom_command(OUTPUT "${whole}" VERBATIM COMMAND_EXPAND_LISTS
+      COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o "${whole}"
+        $<TARGET_OBJECTS:nearcpu-atomic_objects> $<TARGET_FILE:nearcpu_inner>
+      COMMAND ${CMAKE_OBJCOPY} --localize-hidden "${whole}"
+      DEPENDS $<TARGET_OBJECTS:nearcpu-atomic_objects> nearcpu_inner)
+    add_library(near_libatomic_static STATIC "${whole}")
+    set_target_properties(near_libatomic_static PROPERTIES
+      OUTPUT_NAME atomic LINKER_LANGUAGE C ARCHIVE_OUTPUT_DIRECTORY "${dir}")
   endif()
 endfunction()

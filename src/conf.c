@@ -25,13 +25,13 @@ static const struct near__setting core_list[] = {
 	{"lock_check", "2", FIELD(lock_check), NEAR__LOCK_CHECK_STOPS},
 };
 
-const char *const near__conf_malloc_prefixes[2] = {"malloc_", "heap_"};
+const char *const near__conf_prefixes[3] = {"malloc_", "heap_", "atomic_"};
 
 static const struct near__settings core = {
 	.list = core_list,
 	.count = sizeof(core_list) / sizeof(core_list[0]),
-	.prefixes = near__conf_malloc_prefixes,
-	.prefix_count = 2,
+	.prefixes = near__conf_prefixes,
+	.prefix_count = sizeof(near__conf_prefixes) / sizeof(near__conf_prefixes[0]),
 	.keys = "rseq:on|off, slot:auto|cpu|cid, fence:on|off, lock_check:0|1|2",
 };
 

@@ -23,8 +23,8 @@ static const struct near__setting list[] = {
 static const struct near__settings settings = {
 	.list = list,
 	.count = sizeof(list) / sizeof(list[0]),
-	.prefixes = near__conf_malloc_prefixes,
-	.prefix_count = sizeof(near__conf_malloc_prefixes) / sizeof(near__conf_malloc_prefixes[0]),
+	.prefixes = near__conf_prefixes,
+	.prefix_count = NEAR__CONF_MALLOC_PREFIXES,
 	.own = 1,
 	.keys = "malloc_check:0|1, malloc_mismatch:0|1, malloc_background:0|1, "
 		"malloc_age:MILLISECONDS, malloc_cache:BYTES, malloc_stats:FILE, "

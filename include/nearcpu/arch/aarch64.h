@@ -7,6 +7,7 @@
 #define NEAR__ARCH "aarch64"
 #define NEAR__ARCH_OS <nearcpu/arch/aarch64_os.h>
 #define NEAR__ARCH_TRAP <nearcpu/arch/aarch64_trap.h>
+#define NEAR__ARCH_ATOMIC <nearcpu/arch/aarch64_atomic.h>
 #define NEAR__SIGNATURE 0xd428bc00u
 #define NEAR__SYS_RSEQ 293
 #define NEAR__SYS_MEMBARRIER 283

@@ -8,6 +8,7 @@
 #define NEAR__ARCH "generic"
 #define NEAR__ARCH_OS <nearcpu/arch/generic_os.h>
 #define NEAR__ARCH_TRAP <nearcpu/arch/generic_trap.h>
+#define NEAR__ARCH_ATOMIC <nearcpu/arch/generic_atomic.h>
 #define NEAR__SIGNATURE 0u
 #define NEAR__SYS_RSEQ (-1)
 #define NEAR__SYS_MEMBARRIER (-1)

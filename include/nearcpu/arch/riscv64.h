@@ -9,6 +9,7 @@
 #define NEAR__ARCH "riscv64"
 #define NEAR__ARCH_OS <nearcpu/arch/riscv64_os.h>
 #define NEAR__ARCH_TRAP <nearcpu/arch/riscv64_trap.h>
+#define NEAR__ARCH_ATOMIC <nearcpu/arch/riscv64_atomic.h>
 #define NEAR__SIGNATURE 0xf1401073u
 #define NEAR__SYS_RSEQ 293
 #define NEAR__SYS_MEMBARRIER 283

@@ -7,6 +7,7 @@
 #define NEAR__ARCH "x86_64"
 #define NEAR__ARCH_OS <nearcpu/arch/x86_64_os.h>
 #define NEAR__ARCH_TRAP <nearcpu/arch/x86_64_trap.h>
+#define NEAR__ARCH_ATOMIC <nearcpu/arch/x86_64_atomic.h>
 /* The four bytes before an abort handler. With the three before them they are one undefined
  * instruction (ud1 edi, [rip + signature]), so that falling into the handler stops. */
 #define NEAR__SIGNATURE 0x53053053u

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+/* What src/atomic must know of x86_64: its atomic accesses of 16 aligned bytes.
+ *
+ * cmpxchg16b has been there since 2006, but for the very first of these CPUs. CPUs with AVX of Intel and
+ * AMD also load and store 16 aligned bytes at once; both say so in their manuals. Without AVX a load is a
+ * cmpxchg16b, which writes: it faults on constants in read-only memory. A lock would not, but
+ * compilers put cmpxchg16b into programs, and the two would not see each other. */
+#ifndef NEARCPU_ARCH_X86_64_ATOMIC_H
+#define NEARCPU_ARCH_X86_64_ATOMIC_H
+
+#include <cpuid.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+__extension__ typedef unsigned __int128 near__wide;
+
+#define NEAR__HAS_WIDE 1
+/* The narrowest object for which the compiler puts a compare-exchange into the code. */
+#define NEAR__NARROWEST 1
+/* Says a name that no portable one says: a denormal operand, which the compiler may ask to raise. */
+#define NEAR__FE_DENORMAL 2
+
+enum near__wide_mode { NEAR__WIDE_LOCKS, NEAR__WIDE_CAS, NEAR__WIDE_MOVE, NEAR__WIDE_MODES };
+#define NEAR__WIDE_NAMES                                                                           \
+	{                                                                                          \
+		"locks", "cmpxchg16b", "cmpxchg16b and vmovdqa"                                    \
+	}
+
+static inline bool near__avx_is_atomic(unsigned b, unsigned c, unsigned d, unsigned features)
+{
+	unsigned low, high;
+	bool intel = b == signature_INTEL_ebx && d == signature_INTEL_edx &&
+		     c == signature_INTEL_ecx;
+	bool amd = b == signature_AMD_ebx && d == signature_AMD_edx && c == signature_AMD_ecx;
+
+	if (!(intel || amd) || !(features & bit_AVX) || !(features & bit_OSXSAVE))
+		return false;
+	/* Whether the kernel keeps its registers. */
+	__asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+	return (low & 6) == 6;
+}
+
+static inline int near__wide_best(void)
+{
+	unsigned a, b, c, d, features, unused;
+
+	if (!__get_cpuid(1, &a, &unused, &features, &unused) || !(features & bit_CMPXCHG16B))
+		return NEAR__WIDE_LOCKS;
+	if (!__get_cpuid(0, &a, &b, &c, &d))
+		return NEAR__WIDE_CAS;
+	return near__avx_is_atomic(b, c, d, features) ? NEAR__WIDE_MOVE : NEAR__WIDE_CAS;
+}
+
+/* A full fence as well. */
+static inline bool near__wide_cas(int mode, near__wide *p, near__wide *expected, near__wide desired)
+{
+	uint64_t low = (uint64_t)*expected, high = (uint64_t)(*expected >> 64);
+	bool done;
+
+	(void)mode;
+	__asm__ volatile("lock cmpxchg16b %1"
+			 : "=@ccz"(done), "+m"(*p), "+a"(low), "+d"(high)
+			 : "b"((uint64_t)desired), "c"((uint64_t)(desired >> 64))
+			 : "memory");
+	if (!done)
+		*expected = (near__wide)high << 64 | low;
+	return done;
+}
+
+/* x86's loads and stores are acquires and releases. */
+static inline near__wide near__wide_load(int mode, const near__wide *p)
+{
+	near__wide value = 0;
+
+	if (mode == NEAR__WIDE_MOVE) {
+		long long v __attribute__((vector_size(16)));
+
+		__asm__ volatile("vmovdqa %1, %0" : "=x"(v) : "m"(*p) : "memory");
+		return (near__wide)v;
+	}
+	near__wide_cas(mode, (near__wide *)(uintptr_t)p, &value, value);
+	return value;
+}
+
+static inline void near__wide_store(int mode, near__wide *p, near__wide value, bool fence)
+{
+	if (mode == NEAR__WIDE_MOVE) {
+		long long v __attribute__((vector_size(16)));
+
+		v = (__typeof__(v))value;
+		__asm__ volatile("vmovdqa %1, %0" : "=m"(*p) : "x"(v) : "memory");
+		if (fence)
+			__asm__ volatile("lock orq $0, (%%rsp)" : : : "memory", "cc");
+		return;
+	}
+	for (near__wide seen = *p; !near__wide_cas(mode, p, &seen, value);)
+		;
+}
+
+#endif

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* The operations for objects of any size: by one instruction where the object is a word; else on the
+ * aligned word that contains it, of 4, 8 or 16 bytes; else under locks. Compilers know functions of
+ * these names themselves, hence the others here. */
+#include "locked.h"
+#include "word.h"
+
+#include "../tsan.h"
+#include "copy.h"
+
+#define NAMED(name) __asm__(#name) __attribute__((visibility("default")))
+
+typedef uint8_t __attribute__((may_alias)) word1;
+
+#define ALIGNED(p, n) (((uintptr_t)(p) & ((n)-1)) == 0)
+#define AT(type, p) ((type __attribute__((may_alias)) *)(p))
+
+/* Exact words that the compiler itself changes: then `action` ends the function. */
+#define EXACT(n, p, action)                                                                        \
+	switch (n) {                                                                               \
+	case 1:                                                                                    \
+		if (NEAR__NARROWEST <= 1)                                                          \
+			action(uint8_t, word1);                                                    \
+		break;                                                                             \
+	case 2:                                                                                    \
+		if (NEAR__NARROWEST <= 2 && ALIGNED(p, 2))                                         \
+			action(uint16_t, near__word2);                                             \
+		break;                                                                             \
+	case 4:                                                                                    \
+		if (ALIGNED(p, 4))                                                                 \
+			action(uint32_t, near__word4);                                             \
+		break;                                                                             \
+	case 8:                                                                                    \
+		if (ALIGNED(p, 8))                                                                 \
+			action(uint64_t, near__word8);                                             \
+		break;                                                                             \
+	}
+
+/* Else the smallest word that contains it: `action` ends the function. */
+#define CONTAINED(n, p, action)                                                                    \
+	if (near__within(p, n, 4))                                                                 \
+		action(word4);                                                                     \
+	if (near__within(p, n, 8))                                                                 \
+	action(word8)
+
+#define WIDE(n, p, action)                                                                         \
+	if (NEAR__HAS_WIDE && near__within(p, n, 16) && near__wide_mode() != NEAR__WIDE_LOCKS)     \
+	action(word16)
+
+void near__any_load(size_t n, const void *p, void *out, int order) NAMED(__atomic_load);
+void near__any_store(size_t n, void *p, const void *in, int order) NAMED(__atomic_store);
+void near__any_exchange(size_t n, void *p, const void *in, void *out, int order)
+	NAMED(__atomic_exchange);
+bool near__any_compare_exchange(size_t n, void *p, void *expected, const void *in, int success,
+				int failure) NAMED(__atomic_compare_exchange);
+bool near__any_is_lock_free(size_t n, const void *p) NAMED(__atomic_is_lock_free);
+
+/* Orders: a load is sequentially consistent always, which costs next to nothing, so are exchanges. */
+#define LOAD_EXACT(type, word)                                                                     \
+	{                                                                                          \
+		*(word *)out = __atomic_load_n(AT(const type, p), __ATOMIC_SEQ_CST);               \
+		return;                                                                            \
+	}
+#define LOAD_CONTAINED(name)                                                                       \
+	{                                                                                          \
+		near__##name##_load(n, p, out);                                                    \
+		return;                                                                            \
+	}
+
+void near__any_load(size_t n, const void *p, void *out, int order)
+{
+	(void)order;
+	if (n <= 16) {
+		EXACT(n, p, LOAD_EXACT)
+		if (n == 0)
+			return;
+		CONTAINED(n, p, LOAD_CONTAINED);
+		WIDE(n, p, LOAD_CONTAINED);
+	}
+	near__locked_load(n, p, out);
+	NEAR__TSAN_ACQUIRE(p);
+}
+
+#define STORE_EXACT(type, word)                                                                    \
+	{                                                                                          \
+		if (order == __ATOMIC_SEQ_CST)                                                     \
+			__atomic_store_n(AT(type, p), *(const word *)in, __ATOMIC_SEQ_CST);        \
+		else                                                                               \
+			__atomic_store_n(AT(type, p), *(const word *)in, __ATOMIC_RELEASE);        \
+		return;                                                                            \
+	}
+#define STORE_CONTAINED(name)                                                                      \
+	{                                                                                          \
+		near__##name##_exchange(n, p, in, NULL);                                           \
+		return;                                                                            \
+	}
+
+static void store_wide(near__wide *p, const void *in, int order)
+{
+	near__wide value;
+
+	memcpy(&value, in, sizeof(value));
+	near__wide_store(near__wide_mode(), p, value, order == __ATOMIC_SEQ_CST);
+}
+
+void near__any_store(size_t n, void *p, const void *in, int order)
+{
+	if (n <= 16) {
+		EXACT(n, p, STORE_EXACT)
+		if (n == 0)
+			return;
+		CONTAINED(n, p, STORE_CONTAINED);
+		if (n == 16 && ALIGNED(p, 16) && near__wide_mode() != NEAR__WIDE_LOCKS) {
+			store_wide(p, in, order);
+			return;
+		}
+		WIDE(n, p, STORE_CONTAINED);
+	}
+	NEAR__TSAN_RELEASE(p);
+	near__locked_store(n, p, in);
+}
+
+#define EXCHANGE_EXACT(type, word)                                                                 \
+	{                                                                                          \
+		*(word *)out =                                                                     \
+			__atomic_exchange_n(AT(type, p), *(const word *)in, __ATOMIC_SEQ_CST);     \
+		return;                                                                            \
+	}
+#define EXCHANGE_CONTAINED(name)                                                                   \
+	{                                                                                          \
+		near__##name##_exchange(n, p, in, out);                                            \
+		return;                                                                            \
+	}
+
+void near__any_exchange(size_t n, void *p, const void *in, void *out, int order)
+{
+	(void)order;
+	if (n <= 16) {
+		EXACT(n, p, EXCHANGE_EXACT)
+		if (n == 0)
+			return;
+		CONTAINED(n, p, EXCHANGE_CONTAINED);
+		WIDE(n, p, EXCHANGE_CONTAINED);
+	}
+	NEAR__TSAN_RELEASE(p);
+	near__locked_exchange(n, p, in, out);
+	NEAR__TSAN_ACQUIRE(p);
+}
+
+#define COMPARE_EXACT(type, word)                                                                  \
+	{                                                                                          \
+		type seen = *(word *)expected;                                                     \
+                                                                                                   \
+		if (NEAR__NATIVE_CAS(AT(type, p), &seen, *(const word *)in))                       \
+			return true;                                                               \
+		*(word *)expected = seen;                                                          \
+		return false;                                                                      \
+	}
+#define COMPARE_CONTAINED(name) return near__##name##_compare_exchange(n, p, expected, in)
+
+bool near__any_compare_exchange(size_t n, void *p, void *expected, const void *in, int success,
+				int failure)
+{
+	bool done;
+
+	(void)success, (void)failure;
+	if (n <= 16) {
+		EXACT(n, p, COMPARE_EXACT)
+		if (n == 0)
+			return true;
+		CONTAINED(n, p, COMPARE_CONTAINED);
+		WIDE(n, p, COMPARE_CONTAINED);
+	}
+	NEAR__TSAN_RELEASE(p);
+	done = near__locked_compare_exchange(n, p, expected, in);
+	NEAR__TSAN_ACQUIRE(p);
+	return done;
+}
+
+/* True where every CPU of this kind says so: within 8 aligned bytes. No object: one that is aligned as
+ * its size asks for. 16 bytes are false, although most CPUs need no lock for them, as for some a load
+ * writes; so is the answer of GCC's library. */
+bool near__any_is_lock_free(size_t n, const void *p)
+{
+	return n <= 8 && near__within(p, n, 8);
+}

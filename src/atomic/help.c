@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* Operations of signal handlers on objects whose locks the interrupted code holds: section.h.
+ *
+ * All of it runs with signals blocked, so that no further handler comes between; but for those that
+ * tell of a fault, which would end the program if they were blocked. Two system calls, once in a
+ * very great while.
+ *
+ * Who can be where:
+ *   - the interrupted code: stands still, at any instruction of its section, since handler and code are
+ *     one thread. Before `section` is shown and after it is taken away the object is whole, and it
+ *     does not write to it any more; the handler then changes it like any holder.
+ *   - a handler that this one interrupted: has sections of its own under locks of its own, in the
+ *     same way. Two sections of one thread never share a lock: who finds a lock that his thread
+ *     holds comes here, and shows none.
+ *   - other threads: wait for the locks, or see that they are held, or will see that the words have
+ *     changed, when the interrupted code lets go. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "../die.h"
+#include "locks.h"
+
+/* The kernel's size of a signal set. */
+#define SET_SIZE 8
+
+struct blocked {
+	uint64_t old;
+	int saved_errno;
+};
+
+static struct blocked block_signals(void)
+{
+	static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+	struct blocked b = {.saved_errno = errno};
+	uint64_t all = ~(uint64_t)0;
+
+	for (unsigned i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
+		all &= ~((uint64_t)1 << (faults[i] - 1));
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &b.old, SET_SIZE);
+	return b;
+}
+
+static void unblock_signals(const struct blocked *b)
+{
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &b->old, NULL, SET_SIZE);
+	errno = b->saved_errno;
+}
+
+/* ---- what is kept of a helped section ---- */
+
+static void make_room(struct near__section *s)
+{
+	s->kept = s->own;
+	if (s->size <= NEAR__COPY_MAX)
+		return;
+	/* The handler's stack will be gone, malloc may be what it interrupted. */
+	s->kept =
+		mmap(NULL, 2 * s->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (s->kept == MAP_FAILED)
+		near__die("libatomic: no memory for a signal handler's operation on an object that "
+			  "the interrupted code is changing");
+}
+
+void near__atomic_drop_kept(struct near__section *s)
+{
+	int saved_errno = errno;
+
+	if (s->size > NEAR__COPY_MAX)
+		munmap(s->kept, 2 * s->size);
+	errno = saved_errno;
+}
+
+/* Does what the section had left to do, and keeps what it shall return. */
+static void complete(struct near__section *s)
+{
+	unsigned char *saved;
+
+	make_room(s);
+	saved = s->kept + s->size;
+	s->equal = true;
+	s->has_out = s->step != NEAR__WRITE;
+	if (s->step == NEAR__COMPARE && near__same(s->object, s->out, s->size)) {
+		near__copy(saved, s->out, s->size);
+		s->step = NEAR__WRITE;
+	} else if (s->step != NEAR__WRITE) {
+		near__copy(saved, s->object, s->size);
+		s->equal = s->step == NEAR__LOAD || s->step == NEAR__EXCHANGE;
+	}
+	if (s->step == NEAR__WRITE || s->step == NEAR__EXCHANGE)
+		near__copy(s->object, s->in, s->size);
+	s->helped = true;
+}
+
+/* Afterwards the object is whole. */
+static void complete_or_mend(struct near__section *s)
+{
+	if (s->helped)
+		near__copy(s->object, s->kept, s->size);
+	else
+		complete(s);
+}
+
+bool near__atomic_mend(struct near__section *s, const struct near__locks *locks)
+{
+	struct blocked b = block_signals();
+	bool equal = s->equal;
+
+	near__copy(s->object, s->kept, s->size);
+	if (s->has_out)
+		near__copy(s->out, s->kept + s->size, s->size);
+	near__show(locks, NULL);
+	near__atomic_drop_kept(s);
+	s->helped = false;
+	unblock_signals(&b);
+	return equal;
+}
+
+/* ---- the handler's operation ---- */
+
+/* Those of this thread's sections that hold one of the locks. */
+static struct near__section *sections_at(const struct near__locks *locks, unsigned long mine)
+{
+	struct near__section *all = NULL;
+
+	for (unsigned i = 0; i < locks->count; i++) {
+		struct near__section *s = near__nth(locks, i)->section;
+
+		if (near__nth(locks, i)->word != mine || !s || s->step == NEAR__NOTHING)
+			continue;
+		for (struct near__section *known = all; known; known = known->next)
+			if (known == s)
+				s = NULL;
+		if (!s)
+			continue;
+		s->next = all;
+		all = s;
+	}
+	return all;
+}
+
+bool near__atomic_help(struct near__section *s, const struct near__locks *locks)
+{
+	unsigned long mine = near__held_by_me();
+	struct blocked b = block_signals();
+	struct near__section *interrupted, *i;
+	struct near__locks taken;
+	bool equal;
+
+	near__take_others(locks, mine, &taken);
+	near__nth(locks, 0)->helped++;
+	interrupted = sections_at(locks, mine);
+	for (i = interrupted; i; i = i->next)
+		complete_or_mend(i);
+	equal = near__section_do(s, s->step, s->size);
+	for (i = interrupted; i; i = i->next)
+		near__copy(i->kept, i->object, i->size);
+	near__let_go_all(&taken);
+	unblock_signals(&b);
+	return equal;
+}

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* Operations under locks. Above, what nearly every call takes: an object in one line, a lock that is
+ * free. Below, the rest. */
+#include "locked.h"
+
+#include <sys/mman.h>
+
+#include "../die.h"
+#include "locks.h"
+#include "section.h"
+
+static inline bool was_helped(const struct near__section *s)
+{
+	NEAR__BARRIER();
+	return __builtin_expect(*(const volatile bool *)&s->helped, 0);
+}
+
+static bool mend_one(struct near__section *s, const struct near__atomic_lock *l)
+{
+	struct near__locks locks = {.count = 1};
+
+	locks.list[0] = (uint8_t)(l - near__atomic_table.locks);
+	return near__atomic_mend(s, &locks);
+}
+
+/* One line, at most NEAR__COPY_MAX bytes, and the lock is free: then *result receives what
+ * near__section_do returns. */
+static inline __attribute__((always_inline)) bool do_at_once(struct near__section *s,
+							     struct near__atomic_lock *l, int step,
+							     size_t size, bool *result)
+{
+	unsigned long seen;
+
+	if (!near__try_take(l, near__held_by_me(), &seen))
+		return false;
+	NEAR__BARRIER();
+	*(struct near__section *volatile *)&l->section = s;
+	NEAR__BARRIER();
+	*result = near__section_do(s, step, size);
+	if (was_helped(s))
+		*result = mend_one(s, l);
+	NEAR__BARRIER();
+	*(struct near__section *volatile *)&l->section = NULL;
+	near__let_go(l, seen);
+	return true;
+}
+
+static inline __attribute__((always_inline)) bool change(int step, size_t size, void *object,
+							 const void *in, void *out)
+{
+	struct near__section s;
+	bool result;
+
+	near__section_begin(&s, step, size, object, in, out);
+	if (__builtin_expect(!near__in_one_line(object, size) ||
+				     !do_at_once(&s, near__lock_of_line(near__line_of(object)),
+						 step, size, &result),
+			     0))
+		return near__atomic_perform(&s);
+	return result;
+}
+
+void near__locked_store(size_t size, void *object, const void *in)
+{
+	change(NEAR__WRITE, size, object, in, NULL);
+}
+
+bool near__locked_compare_exchange(size_t size, void *object, void *expected, const void *in)
+{
+	return change(NEAR__COMPARE, size, object, in, expected);
+}
+
+/* The new value is read while the old one is written. So one of them goes elsewhere before. */
+static void exchange_in_place(size_t size, void *object, void *value)
+{
+	unsigned char small[NEAR__COPY_MAX], *copy = small;
+
+	if (size > sizeof(small)) {
+		copy = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (copy == MAP_FAILED)
+			near__die("libatomic: no memory for an exchange in place");
+	}
+	near__copy(copy, value, size);
+	change(NEAR__EXCHANGE, size, object, copy, value);
+	if (copy != small)
+		munmap(copy, size);
+}
+
+void near__locked_exchange(size_t size, void *object, const void *in, void *out)
+{
+	if (__builtin_expect(in == out, 0))
+		exchange_in_place(size, object, out);
+	else
+		change(NEAR__EXCHANGE, size, object, in, out);
+}
+
+/* ---- loads ---- */
+
+/* First look, copy, second look: table.h. */
+static inline __attribute__((always_inline)) bool
+read_at_once(const struct near__atomic_lock *l, void *out, const void *object, size_t size)
+{
+	unsigned long seen = __atomic_load_n(&l->word, __ATOMIC_SEQ_CST);
+
+	if (seen & 1)
+		return false;
+	near__copy(out, object, size);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return __atomic_load_n(&l->word, __ATOMIC_RELAXED) == seen;
+}
+
+/* Words only grow while they are free. So their sum is the same again only if each is. */
+static bool add_words(const struct near__locks *locks, int order, unsigned long *sum)
+{
+	*sum = 0;
+	for (unsigned i = 0; i < locks->count; i++) {
+		unsigned long seen =
+			order == __ATOMIC_RELAXED
+				? __atomic_load_n(&near__nth(locks, i)->word, __ATOMIC_RELAXED)
+				: __atomic_load_n(&near__nth(locks, i)->word, __ATOMIC_SEQ_CST);
+
+		if (seen & 1)
+			return false;
+		*sum += seen;
+	}
+	return true;
+}
+
+static bool read_unlocked(const struct near__section *s, const struct near__locks *locks)
+{
+	unsigned long before, after;
+
+	if (!add_words(locks, __ATOMIC_SEQ_CST, &before))
+		return false;
+	near__copy(s->out, s->object, s->size);
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	return add_words(locks, __ATOMIC_RELAXED, &after) && before == after;
+}
+
+/* Writers that contend for an object make progress by staying with it for a while; a load that takes
+ * its line away from them at any moment ends that, and its own thread's next change fails. So loads
+ * take the lock, too, and wait as writers do, for the next some of them. */
+static bool is_crowded(const struct near__locks *locks)
+{
+	uint32_t crowded = __atomic_load_n(&near__nth(locks, 0)->crowded, __ATOMIC_RELAXED);
+
+	return crowded != 0;
+}
+
+void near__locked_load(size_t size, const void *object, void *out)
+{
+	struct near__section s;
+
+	if (__builtin_expect(near__in_one_line(object, size), 1)) {
+		const struct near__atomic_lock *l = near__lock_of_line(near__line_of(object));
+
+		if (__builtin_expect(!__atomic_load_n(&l->crowded, __ATOMIC_RELAXED), 1) &&
+		    read_at_once(l, out, object, size))
+			return;
+	}
+	near__section_begin(&s, NEAR__LOAD, size, (void *)object, NULL, out);
+	near__atomic_perform(&s);
+}
+
+/* ---- whatever it takes ---- */
+
+static bool do_under(struct near__section *s, const struct near__locks *locks)
+{
+	int step = s->step;
+	bool result;
+
+	/* All its locks show the section before it can be helped, and until it no longer can. */
+	s->step = NEAR__NOTHING;
+	near__show(locks, s);
+	near__decide(s, step);
+	result = near__section_do(s, step, s->size);
+	if (was_helped(s)) {
+		result = near__atomic_mend(s, locks);
+	} else {
+		near__decide(s, NEAR__NOTHING);
+		near__show(locks, NULL);
+		/* Between the two looks: nothing is left to mend. */
+		if (was_helped(s))
+			near__atomic_drop_kept(s);
+	}
+	return result;
+}
+
+static void count_read(struct near__atomic_lock *l)
+{
+	l->read++;
+	if (l->crowded)
+		__atomic_store_n(&l->crowded, l->crowded - 1, __ATOMIC_RELAXED);
+}
+
+bool near__atomic_perform(struct near__section *s)
+{
+	struct near__locks locks;
+	bool result;
+
+	near__locks_of(&locks, s->object, s->size);
+	if (s->step == NEAR__LOAD && !is_crowded(&locks) && read_unlocked(s, &locks))
+		return true;
+	if (!near__take_all(&locks, near__held_by_me()))
+		return near__atomic_help(s, &locks);
+	if (s->step == NEAR__LOAD)
+		count_read(near__nth(&locks, 0));
+	result = do_under(s, &locks);
+	near__let_go_all(&locks);
+	return result;
+}

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+/* The operations whose names tell the size, made of two ways to change a word. The object is aligned as its
+ * size asks for: the caller's promise, as GCC documents it.
+ *
+ * Orders: a load and a read-modify-write are sequentially consistent, whatever is asked; a store is if it
+ * is asked to be, as that is what costs. */
+#ifndef NEARCPU_ATOMIC_SIZED_H
+#define NEARCPU_ATOMIC_SIZED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define NEAR__NAMED(name) __asm__(#name)
+#define NEAR__SIZED __attribute__((visibility("default")))
+
+/* `function` is ours, `symbol` what callers link with: compilers know the symbols as functions of
+ * their own, with other parameters. */
+#define NEAR__DEFINE(result, function, symbol, parameters)                                         \
+	NEAR__SIZED result function parameters NEAR__NAMED(symbol);                                \
+	result function parameters
+
+/* The new value that `seen` and `operand` make. */
+#define NEAR__MAKE_add(seen, operand) ((seen) + (operand))
+#define NEAR__MAKE_sub(seen, operand) ((seen) - (operand))
+#define NEAR__MAKE_and(seen, operand) ((seen) & (operand))
+#define NEAR__MAKE_or(seen, operand) ((seen) | (operand))
+#define NEAR__MAKE_xor(seen, operand) ((seen) ^ (operand))
+#define NEAR__MAKE_nand(seen, operand) (~((seen) & (operand)))
+
+#define NEAR__FOR_EACH_OPERATION(x, n, type)                                                       \
+	x(n, type, add) x(n, type, sub) x(n, type, and) x(n, type, or) x(n, type, xor)             \
+		x(n, type, nand)
+
+/* ---- by instructions ---- */
+
+#define NEAR__NATIVE_FETCH(n, type, op)                                                            \
+	NEAR__DEFINE(type, near__fetch_##op##_##n, __atomic_fetch_##op##_##n,                      \
+		     (volatile void *p, type operand, int order))                                  \
+	{                                                                                          \
+		(void)order;                                                                       \
+		return __atomic_fetch_##op((type *)p, operand, __ATOMIC_SEQ_CST);                  \
+	}                                                                                          \
+	NEAR__DEFINE(type, near__##op##_fetch_##n, __atomic_##op##_fetch_##n,                      \
+		     (volatile void *p, type operand, int order))                                  \
+	{                                                                                          \
+		(void)order;                                                                       \
+		return __atomic_##op##_fetch((type *)p, operand, __ATOMIC_SEQ_CST);                \
+	}
+
+#define NEAR__NATIVE(n, type)                                                                      \
+	NEAR__DEFINE(type, near__load_##n, __atomic_load_##n, (const volatile void *p, int order)) \
+	{                                                                                          \
+		(void)order;                                                                       \
+		return __atomic_load_n((const type *)p, __ATOMIC_SEQ_CST);                         \
+	}                                                                                          \
+	NEAR__DEFINE(void, near__store_##n, __atomic_store_##n,                                    \
+		     (volatile void *p, type value, int order))                                    \
+	{                                                                                          \
+		if (order == __ATOMIC_SEQ_CST)                                                     \
+			__atomic_store_n((type *)p, value, __ATOMIC_SEQ_CST);                      \
+		else                                                                               \
+			__atomic_store_n((type *)p, value, __ATOMIC_RELEASE);                      \
+	}                                                                                          \
+	NEAR__DEFINE(type, near__exchange_##n, __atomic_exchange_##n,                              \
+		     (volatile void *p, type value, int order))                                    \
+	{                                                                                          \
+		(void)order;                                                                       \
+		return __atomic_exchange_n((type *)p, value, __ATOMIC_SEQ_CST);                    \
+	}                                                                                          \
+	NEAR__DEFINE(bool, near__compare_exchange_##n, __atomic_compare_exchange_##n,              \
+		     (volatile void *p, void *expected, type value, int success, int failure))     \
+	{                                                                                          \
+		(void)success, (void)failure;                                                      \
+		return __atomic_compare_exchange_n((type *)p, (type *)expected, value, false,      \
+						   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);            \
+	}                                                                                          \
+	NEAR__FOR_EACH_OPERATION(NEAR__NATIVE_FETCH, n, type)
+
+/* ---- by compare-exchange ---- */
+
+#define NEAR__LOOP_FETCH(n, type, op)                                                              \
+	NEAR__DEFINE(type, near__fetch_##op##_##n, __atomic_fetch_##op##_##n,                      \
+		     (volatile void *p, type operand, int order))                                  \
+	{                                                                                          \
+		type seen = near__look_##n(p);                                                     \
+                                                                                                   \
+		(void)order;                                                                       \
+		while (!near__cas_##n(p, &seen, (type)NEAR__MAKE_##op(seen, operand)))             \
+			;                                                                          \
+		return seen;                                                                       \
+	}                                                                                          \
+	NEAR__DEFINE(type, near__##op##_fetch_##n, __atomic_##op##_fetch_##n,                      \
+		     (volatile void *p, type operand, int order))                                  \
+	{                                                                                          \
+		type seen = near__fetch_##op##_##n(p, operand, order);                             \
+                                                                                                   \
+		return (type)NEAR__MAKE_##op(seen, operand);                                       \
+	}
+
+/* Of near__look_N, near__put_N and near__cas_N. */
+#define NEAR__LOOP(n, type)                                                                        \
+	NEAR__DEFINE(type, near__load_##n, __atomic_load_##n, (const volatile void *p, int order)) \
+	{                                                                                          \
+		(void)order;                                                                       \
+		return near__look_##n(p);                                                          \
+	}                                                                                          \
+	NEAR__DEFINE(void, near__store_##n, __atomic_store_##n,                                    \
+		     (volatile void *p, type value, int order))                                    \
+	{                                                                                          \
+		near__put_##n(p, value, order);                                                    \
+	}                                                                                          \
+	NEAR__DEFINE(type, near__exchange_##n, __atomic_exchange_##n,                              \
+		     (volatile void *p, type value, int order))                                    \
+	{                                                                                          \
+		type seen = near__look_##n(p);                                                     \
+                                                                                                   \
+		(void)order;                                                                       \
+		while (!near__cas_##n(p, &seen, value))                                            \
+			;                                                                          \
+		return seen;                                                                       \
+	}                                                                                          \
+	NEAR__DEFINE(bool, near__compare_exchange_##n, __atomic_compare_exchange_##n,              \
+		     (volatile void *p, void *expected, type value, int success, int failure))     \
+	{                                                                                          \
+		(void)success, (void)failure;                                                      \
+		return near__cas_##n(p, expected, value);                                          \
+	}                                                                                          \
+	NEAR__FOR_EACH_OPERATION(NEAR__LOOP_FETCH, n, type)
+
+#endif

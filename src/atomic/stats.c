@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* NEAR_CONF=atomic_stats:1: what the locks did, on standard error at exit. It costs nothing before: how
+ * often a lock was taken is in its word, and what else is counted is counted by its holder where he waited
+ * anyway. */
+#define _GNU_SOURCE
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "../conf.h"
+#include "table.h"
+#include "wide.h"
+
+struct conf {
+	int stats;
+};
+
+static const struct near__setting list[] = {
+	{"atomic_stats", "0", offsetof(struct conf, stats), 0},
+	{"atomic_stats", "1", offsetof(struct conf, stats), 1},
+};
+
+static const struct near__settings settings = {
+	.list = list,
+	.count = sizeof(list) / sizeof(list[0]),
+	.prefixes = near__conf_atomic_prefixes,
+	.prefix_count = 1,
+	.own = 1,
+	.keys = "atomic_stats:0|1",
+};
+
+static struct conf conf;
+
+__attribute__((constructor)) static void begin(void)
+{
+	near__conf_read_part(&settings, &conf);
+}
+
+struct sums {
+	uint64_t sections, most, spun, yielded, slept, read, helped;
+	unsigned used;
+};
+
+static uint64_t get(const uint32_t *n)
+{
+	return __atomic_load_n(n, __ATOMIC_RELAXED);
+}
+
+static void add(struct sums *sums, const struct near__atomic_lock *l)
+{
+	/* Of a held lock: not known, unless it was one of several. */
+	uint64_t word = __atomic_load_n(&l->word, __ATOMIC_RELAXED);
+	uint64_t n = (word & 1 ? l->version : word) / 2;
+
+	sums->sections += n;
+	sums->used += n != 0;
+	if (n > sums->most)
+		sums->most = n;
+	sums->spun += get(&l->spun);
+	sums->yielded += get(&l->yielded);
+	sums->slept += get(&l->slept);
+	sums->read += get(&l->read);
+	sums->helped += get(&l->helped);
+}
+
+__attribute__((destructor)) static void end(void)
+{
+	static const char *const names[] = NEAR__WIDE_NAMES;
+	struct sums sums = {0};
+
+	if (!conf.stats)
+		return;
+	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++)
+		add(&sums, &near__atomic_table.locks[i]);
+	dprintf(2,
+		"nearcpu: libatomic: 16 bytes by %s; %" PRIu64 " sections under %u of %d locks, "
+		"%" PRIu64 " under the busiest\n"
+		"nearcpu: libatomic: waited: %" PRIu64 " spun, %" PRIu64 " yielded, %" PRIu64
+		" slept; %" PRIu64 " loads took a lock; %" PRIu64
+		" operations of signal handlers within another\n",
+		names[near__wide_mode()], sums.sections, sums.used, NEAR__ATOMIC_LOCKS, sums.most,
+		sums.spun, sums.yielded, sums.slept, sums.read, sums.helped);
+}

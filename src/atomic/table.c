@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* The table. The binding "unique" makes the dynamic linker keep one in the process, however many
+ * shared objects contain this library; a program that contains it shows its own to them (its link
+ * options say so). C has no word for it, hence assembly. */
+#include "table.h"
+
+_Static_assert(sizeof(struct near__atomic_lock) == 64, "a lock in each line");
+_Static_assert(sizeof(struct near__atomic_table) == 16384, "near__atomic_table below");
+
+/* clang-format off */
+__asm__(".pushsection .bss.near, \"aw\", %nobits\n"
+	".balign 64\n"
+	".globl near__atomic_table\n"
+	".type near__atomic_table, %gnu_unique_object\n"
+	".size near__atomic_table, 16384\n"
+	"near__atomic_table: .zero 16384\n"
+	".popsection\n");
+/* clang-format on */

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+/* The locks behind atomic objects that no instruction changes at once.
+ *
+ * The memory is divided into lines of 64 bytes, and each line has one of 256 locks (hash.h). Who
+ * changes an object holds the locks of all its lines. Who reads it holds none, as a rule: he looks
+ * at the lock's word before and after, and if it stayed the same and free he has read a value that
+ * was there. So nothing is written for a load, and constants in read-only memory are read as all
+ * others.
+ *
+ * word       even: free, and a version that never comes again (of 32-bit words: not before 2^31
+ *            sections). Odd: held by the thread whose thread pointer is word - 1.
+ * version    the even word, while a thread holds several locks at once.
+ * section    what the holder is about to do, for a signal handler that interrupts it (section.h).
+ *            Null while the lock is free, just taken, or about to be let go of.
+ * waiters    how many threads sleep, or are about to.
+ * waking     the futex of the sleepers: 1 from the moment that one of them was woken until a waiter
+ *            has looked at the lock again.
+ * crowded    so many loads take the lock, too: see near__atomic_load in locked.c.
+ *
+ * Letting go of a lock, and sleeping:
+ *   an unlocker stores an even word, then looks at `waiters`, then makes `waking` 1 if it is 0, and
+ *   only then wakes one sleeper. A waiter adds itself to `waiters`, makes `waking` 0, then looks at
+ *   the word, and sleeps as long as `waking` is 0.
+ * Each of these stores comes before the look behind it for all threads (all are sequentially
+ * consistent). So either the waiter finds the lock free, or the unlocker finds the waiter; and if the
+ * unlocker does not wake him as `waking` is 1, that was before the waiter made it 0, so that the
+ * waiter's look comes after the unlocker's store. A waiter that has got the lock makes `waking`
+ * 0, too, so that its own unlock wakes the next one. models/atomic_lock.pml is this as a model.
+ *
+ * The order of a section and the loads that hold no lock: a writer's stores to the object come
+ * behind a release fence behind the store of the odd word; a reader's loads come before an acquire fence
+ * before its second look. Who has read anything of a section therefore sees a changed word. The
+ * first look is an acquire that pairs with the store that let go.
+ *
+ * Sequential consistency, also with objects that need no lock: words are changed and looked at first
+ * by sequentially consistent accesses, and letting go of several locks ends with such a fence. */
+#ifndef NEARCPU_ATOMIC_TABLE_H
+#define NEARCPU_ATOMIC_TABLE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <nearcpu/arch/arch.h>
+
+#include "hash.h"
+
+struct near__section;
+
+struct near__atomic_lock {
+	unsigned long word;
+	unsigned long version;
+	struct near__section *section;
+	uint32_t waiters, waking;
+	uint32_t crowded;
+	/* How threads got the lock that did not get it at once; changed by the holder. */
+	uint32_t spun, yielded, slept;
+	/* Loads that took the lock; operations of handlers in the midst of another. */
+	uint32_t read, helped;
+} __attribute__((aligned(64)));
+
+struct near__atomic_table {
+	struct near__atomic_lock locks[NEAR__ATOMIC_LOCKS];
+};
+
+/* One in a process: table.c. A change of its layout, or of struct near__section, needs another
+ * name. */
+extern struct near__atomic_table near__atomic_table __attribute__((visibility("default")));
+
+static inline uintptr_t near__line_of(const void *p)
+{
+	return (uintptr_t)p >> NEAR__ATOMIC_LINE_SHIFT;
+}
+
+static inline struct near__atomic_lock *near__lock_of_line(uintptr_t line)
+{
+	return &near__atomic_table.locks[near__atomic_hash(line)];
+}
+
+static inline bool near__in_one_line(const void *p, size_t n)
+{
+	size_t line = 1 << NEAR__ATOMIC_LINE_SHIFT;
+
+	return n <= line - ((uintptr_t)p & (line - 1));
+}
+
+/* The word of a lock that this thread holds. Each thread has a thread pointer of its own, and
+ * the child of a fork keeps it, and what it holds. */
+static inline unsigned long near__held_by_me(void)
+{
+	static __thread char here __attribute__((tls_model("initial-exec")));
+	const void *me = near__thread_pointer();
+
+	return (uintptr_t)(me ? me : (void *)((uintptr_t)&here & ~(uintptr_t)1)) | 1;
+}
+
+/* Takes the lock if it is free; *seen receives its word from before. Of the fence: see above. */
+static inline bool near__try_take(struct near__atomic_lock *l, unsigned long mine,
+				  unsigned long *seen)
+{
+	/* Relaxed: the value only says what to try. */
+	*seen = __atomic_load_n(&l->word, __ATOMIC_RELAXED);
+	if ((*seen & 1) || !__atomic_compare_exchange_n(&l->word, seen, mine, false,
+							__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+		return false;
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+	return true;
+}
+
+void near__atomic_wake(struct near__atomic_lock *l);
+
+/* Lets go of the lock, whose free word was `seen`. */
+static inline void near__let_go(struct near__atomic_lock *l, unsigned long seen)
+{
+	__atomic_exchange_n(&l->word, seen + 2, __ATOMIC_SEQ_CST);
+	if (__builtin_expect(__atomic_load_n(&l->waiters, __ATOMIC_SEQ_CST) != 0, 0))
+		near__atomic_wake(l);
+}
+
+/* ---- wait.c ---- */
+
+/* Takes a lock that this thread does not hold; sleeps if need be. Returns the free word. */
+unsigned long near__atomic_take_slow(struct near__atomic_lock *l, unsigned long mine);
+
+#endif

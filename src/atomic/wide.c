@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: MIT */
+#include "wide.h"
+
+int near__atomic_wide = -1;
+
+int near__atomic_wide_find(void)
+{
+	int mode = near__wide_best();
+
+	__atomic_store_n(&near__atomic_wide, mode, __ATOMIC_RELAXED);
+	return mode;
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* How this CPU does 16 aligned bytes. Found out at the first use, by whoever comes first: it depends on the
+ * CPU alone, so that all find the same, and an object is under a lock for ever or never. That needs no
+ * constructor and no relocation that runs code; it works in static programs, and before libc does. */
+#ifndef NEARCPU_ATOMIC_WIDE_H
+#define NEARCPU_ATOMIC_WIDE_H
+
+#include <nearcpu/arch/arch.h>
+
+#include NEAR__ARCH_ATOMIC
+
+/* enum near__wide_mode, or -1: not known yet. */
+extern int near__atomic_wide __attribute__((visibility("hidden")));
+
+int near__atomic_wide_find(void) __attribute__((visibility("hidden")));
+
+static inline int near__wide_mode(void)
+{
+	/* Relaxed: it names no other memory. */
+	int mode = __atomic_load_n(&near__atomic_wide, __ATOMIC_RELAXED);
+
+	if (!NEAR__HAS_WIDE)
+		return NEAR__WIDE_LOCKS;
+	return __builtin_expect(mode < 0, 0) ? near__atomic_wide_find() : mode;
+}
+
+/* For tests: a way that some other CPU would take. Not more than near__wide_best(). */
+static inline void near__atomic_force_wide(int mode)
+{
+	__atomic_store_n(&near__atomic_wide, mode, __ATOMIC_RELAXED);
+}
+
+#endif
