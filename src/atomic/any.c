@@ -5,7 +5,6 @@
 #include "locked.h"
 #include "word.h"
 
-#include "../tsan.h"
 #include "copy.h"
 
 #define NAMED(name) __asm__(#name) __attribute__((visibility("default")))
@@ -36,16 +35,36 @@ typedef uint8_t __attribute__((may_alias)) word1;
 		break;                                                                             \
 	}
 
-/* Else the smallest word that contains it: `action` ends the function. */
+/* 16 aligned bytes where the CPU does them: `mode` is how. */
+#if NEAR__HAS_WIDE
+#define EXACT_WIDE(n, p, action)                                                                   \
+	if (n == 16 && ALIGNED(p, 16)) {                                                           \
+		int mode = near__wide_mode();                                                      \
+                                                                                                   \
+		if (mode != NEAR__WIDE_LOCKS)                                                      \
+			action(mode);                                                              \
+	}
+#else
+#define EXACT_WIDE(n, p, action)
+#endif
+
+/* Else the smallest word that contains it: `action` ends the function. Apart from the exact words, and
+ * never inlined: it takes more registers. */
+#define APART static __attribute__((noinline))
 #define CONTAINED(n, p, action)                                                                    \
 	if (near__within(p, n, 4))                                                                 \
 		action(word4);                                                                     \
 	if (near__within(p, n, 8))                                                                 \
-	action(word8)
+		action(word8);                                                                     \
+	CONTAINED_WIDE(n, p, action)
 
-#define WIDE(n, p, action)                                                                         \
-	if (NEAR__HAS_WIDE && near__within(p, n, 16) && near__wide_mode() != NEAR__WIDE_LOCKS)     \
-	action(word16)
+#if NEAR__HAS_WIDE
+#define CONTAINED_WIDE(n, p, action)                                                               \
+	if (near__within(p, n, 16) && near__wide_mode() != NEAR__WIDE_LOCKS)                       \
+		action(word16);
+#else
+#define CONTAINED_WIDE(n, p, action)
+#endif
 
 void near__any_load(size_t n, const void *p, void *out, int order) NAMED(__atomic_load);
 void near__any_store(size_t n, void *p, const void *in, int order) NAMED(__atomic_store);
@@ -55,10 +74,26 @@ bool near__any_compare_exchange(size_t n, void *p, void *expected, const void *i
 				int failure) NAMED(__atomic_compare_exchange);
 bool near__any_is_lock_free(size_t n, const void *p) NAMED(__atomic_is_lock_free);
 
+/* By words, like near__copy_words. */
+static inline near__wide get_wide(const void *p)
+{
+	return near__word16_gather(p, 16);
+}
+
+static inline void put_wide(void *p, near__wide value)
+{
+	memcpy(p, &value, sizeof(value));
+}
+
 /* Orders: a load is sequentially consistent always, which costs next to nothing, so are exchanges. */
 #define LOAD_EXACT(type, word)                                                                     \
 	{                                                                                          \
 		*(word *)out = __atomic_load_n(AT(const type, p), __ATOMIC_SEQ_CST);               \
+		return;                                                                            \
+	}
+#define LOAD_WIDE(mode)                                                                            \
+	{                                                                                          \
+		put_wide(out, near__wide_load(mode, p));                                           \
 		return;                                                                            \
 	}
 #define LOAD_CONTAINED(name)                                                                       \
@@ -67,18 +102,24 @@ bool near__any_is_lock_free(size_t n, const void *p) NAMED(__atomic_is_lock_free
 		return;                                                                            \
 	}
 
+APART void load_odd(size_t n, const void *p, void *out)
+{
+	if (n == 0)
+		return;
+	CONTAINED(n, p, LOAD_CONTAINED)
+	near__locked_load(n, p, out);
+}
+
 void near__any_load(size_t n, const void *p, void *out, int order)
 {
 	(void)order;
-	if (n <= 16) {
-		EXACT(n, p, LOAD_EXACT)
-		if (n == 0)
-			return;
-		CONTAINED(n, p, LOAD_CONTAINED);
-		WIDE(n, p, LOAD_CONTAINED);
+	if (n > 16) {
+		near__locked_load(n, p, out);
+		return;
 	}
-	near__locked_load(n, p, out);
-	NEAR__TSAN_ACQUIRE(p);
+	EXACT_WIDE(n, p, LOAD_WIDE)
+	EXACT(n, p, LOAD_EXACT)
+	load_odd(n, p, out);
 }
 
 #define STORE_EXACT(type, word)                                                                    \
@@ -95,29 +136,29 @@ void near__any_load(size_t n, const void *p, void *out, int order)
 		return;                                                                            \
 	}
 
-static void store_wide(near__wide *p, const void *in, int order)
+APART void store_odd(size_t n, void *p, const void *in)
 {
-	near__wide value;
-
-	memcpy(&value, in, sizeof(value));
-	near__wide_store(near__wide_mode(), p, value, order == __ATOMIC_SEQ_CST);
+	if (n == 0)
+		return;
+	CONTAINED(n, p, STORE_CONTAINED)
+	near__locked_store(n, p, in);
 }
+
+#define STORE_WIDE(mode)                                                                           \
+	{                                                                                          \
+		near__wide_store(mode, p, get_wide(in), order == __ATOMIC_SEQ_CST);                \
+		return;                                                                            \
+	}
 
 void near__any_store(size_t n, void *p, const void *in, int order)
 {
-	if (n <= 16) {
-		EXACT(n, p, STORE_EXACT)
-		if (n == 0)
-			return;
-		CONTAINED(n, p, STORE_CONTAINED);
-		if (n == 16 && ALIGNED(p, 16) && near__wide_mode() != NEAR__WIDE_LOCKS) {
-			store_wide(p, in, order);
-			return;
-		}
-		WIDE(n, p, STORE_CONTAINED);
+	if (n > 16) {
+		near__locked_store(n, p, in);
+		return;
 	}
-	NEAR__TSAN_RELEASE(p);
-	near__locked_store(n, p, in);
+	EXACT_WIDE(n, p, STORE_WIDE)
+	EXACT(n, p, STORE_EXACT)
+	store_odd(n, p, in);
 }
 
 #define EXCHANGE_EXACT(type, word)                                                                 \
@@ -126,25 +167,39 @@ void near__any_store(size_t n, void *p, const void *in, int order)
 			__atomic_exchange_n(AT(type, p), *(const word *)in, __ATOMIC_SEQ_CST);     \
 		return;                                                                            \
 	}
+#define EXCHANGE_WIDE(mode)                                                                        \
+	{                                                                                          \
+		near__wide value = get_wide(in), seen = *(near__wide *)p;                          \
+                                                                                                   \
+		while (!near__wide_cas(mode, p, &seen, value))                                     \
+			;                                                                          \
+		put_wide(out, seen);                                                               \
+		return;                                                                            \
+	}
 #define EXCHANGE_CONTAINED(name)                                                                   \
 	{                                                                                          \
 		near__##name##_exchange(n, p, in, out);                                            \
 		return;                                                                            \
 	}
 
+APART void exchange_odd(size_t n, void *p, const void *in, void *out)
+{
+	if (n == 0)
+		return;
+	CONTAINED(n, p, EXCHANGE_CONTAINED)
+	near__locked_exchange(n, p, in, out);
+}
+
 void near__any_exchange(size_t n, void *p, const void *in, void *out, int order)
 {
 	(void)order;
-	if (n <= 16) {
-		EXACT(n, p, EXCHANGE_EXACT)
-		if (n == 0)
-			return;
-		CONTAINED(n, p, EXCHANGE_CONTAINED);
-		WIDE(n, p, EXCHANGE_CONTAINED);
+	if (n > 16) {
+		near__locked_exchange(n, p, in, out);
+		return;
 	}
-	NEAR__TSAN_RELEASE(p);
-	near__locked_exchange(n, p, in, out);
-	NEAR__TSAN_ACQUIRE(p);
+	EXACT_WIDE(n, p, EXCHANGE_WIDE)
+	EXACT(n, p, EXCHANGE_EXACT)
+	exchange_odd(n, p, in, out);
 }
 
 #define COMPARE_EXACT(type, word)                                                                  \
@@ -156,25 +211,34 @@ void near__any_exchange(size_t n, void *p, const void *in, void *out, int order)
 		*(word *)expected = seen;                                                          \
 		return false;                                                                      \
 	}
+#define COMPARE_WIDE(mode)                                                                         \
+	{                                                                                          \
+		near__wide seen = get_wide(expected);                                              \
+                                                                                                   \
+		if (near__wide_cas(mode, p, &seen, get_wide(in)))                                  \
+			return true;                                                               \
+		put_wide(expected, seen);                                                          \
+		return false;                                                                      \
+	}
 #define COMPARE_CONTAINED(name) return near__##name##_compare_exchange(n, p, expected, in)
+
+APART bool compare_odd(size_t n, void *p, void *expected, const void *in)
+{
+	if (n == 0)
+		return true;
+	CONTAINED(n, p, COMPARE_CONTAINED)
+	return near__locked_compare_exchange(n, p, expected, in);
+}
 
 bool near__any_compare_exchange(size_t n, void *p, void *expected, const void *in, int success,
 				int failure)
 {
-	bool done;
-
 	(void)success, (void)failure;
-	if (n <= 16) {
-		EXACT(n, p, COMPARE_EXACT)
-		if (n == 0)
-			return true;
-		CONTAINED(n, p, COMPARE_CONTAINED);
-		WIDE(n, p, COMPARE_CONTAINED);
-	}
-	NEAR__TSAN_RELEASE(p);
-	done = near__locked_compare_exchange(n, p, expected, in);
-	NEAR__TSAN_ACQUIRE(p);
-	return done;
+	if (n > 16)
+		return near__locked_compare_exchange(n, p, expected, in);
+	EXACT_WIDE(n, p, COMPARE_WIDE)
+	EXACT(n, p, COMPARE_EXACT)
+	return compare_odd(n, p, expected, in);
 }
 
 /* True where every CPU of this kind says so: within 8 aligned bytes. No object: one that is aligned as

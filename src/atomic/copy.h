@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and comparisons of objects. Words, one by one: values are written a word at a time shortly
- * before they are stored, and a wider load of several fresh words waits until they have left the
- * CPU's store buffer. Reading here may race with a writer; what came of it is thrown away then. */
+/* Copies and comparisons of objects. Reading may race with a writer here; what came of it is thrown away
+ * then. */
 #ifndef NEARCPU_ATOMIC_COPY_H
 #define NEARCPU_ATOMIC_COPY_H
 
@@ -14,12 +13,17 @@ typedef uint64_t __attribute__((may_alias, aligned(1))) near__word8;
 typedef uint32_t __attribute__((may_alias, aligned(1))) near__word4;
 typedef uint16_t __attribute__((may_alias, aligned(1))) near__word2;
 
+typedef unsigned char near__vector __attribute__((vector_size(16)));
+typedef near__vector __attribute__((may_alias, aligned(1))) near__word16;
+
 /* Beyond that memcpy is faster. */
 #define NEAR__COPY_MAX 64
 
-#define NEAR__COPY_WORD(i) (((near__word8 *)to)[i] = ((const near__word8 *)from)[i])
+#define NEAR__COPY_WORD(type, i)                                                                   \
+	(((near__##type *)to)[i] = ((const near__##type *)from)[i]);                               \
+	__attribute__((fallthrough))
 
-/* The last `n` bytes, fewer than 8, behind whole words. */
+/* The last bytes, fewer than 8, behind whole words. */
 static inline void near__copy_tail(unsigned char *to, const unsigned char *from, size_t n)
 {
 	if (n & 4) {
@@ -34,7 +38,38 @@ static inline void near__copy_tail(unsigned char *to, const unsigned char *from,
 		*to = *from;
 }
 
+/* Out of an object: by 16 bytes. */
 static inline __attribute__((always_inline)) void near__copy(void *to, const void *from, size_t n)
+{
+	size_t rest = n & 15;
+
+	if (n > NEAR__COPY_MAX) {
+		memcpy(to, from, n);
+		return;
+	}
+	switch (n / 16) {
+	case 4:
+		NEAR__COPY_WORD(word16, 3);
+	case 3:
+		NEAR__COPY_WORD(word16, 2);
+	case 2:
+		NEAR__COPY_WORD(word16, 1);
+	case 1:
+		NEAR__COPY_WORD(word16, 0);
+	case 0:
+		break;
+	}
+	if (rest & 8)
+		((near__word8 *)to)[n / 16 * 2] = ((const near__word8 *)from)[n / 16 * 2];
+	if (rest & 7)
+		near__copy_tail((unsigned char *)to + n / 8 * 8,
+				(const unsigned char *)from + n / 8 * 8, n & 7);
+}
+
+/* Into an object: by words. So a value is written, just before it is stored, and a wider load would wait
+ * until all of its words have left the CPU's store buffer. */
+static inline __attribute__((always_inline)) void near__copy_words(void *to, const void *from,
+								   size_t n)
 {
 	if (n > NEAR__COPY_MAX) {
 		memcpy(to, from, n);
@@ -42,47 +77,66 @@ static inline __attribute__((always_inline)) void near__copy(void *to, const voi
 	}
 	switch (n / 8) {
 	case 8:
-		NEAR__COPY_WORD(7);
-		__attribute__((fallthrough));
+		NEAR__COPY_WORD(word8, 7);
 	case 7:
-		NEAR__COPY_WORD(6);
-		__attribute__((fallthrough));
+		NEAR__COPY_WORD(word8, 6);
 	case 6:
-		NEAR__COPY_WORD(5);
-		__attribute__((fallthrough));
+		NEAR__COPY_WORD(word8, 5);
 	case 5:
-		NEAR__COPY_WORD(4);
-		__attribute__((fallthrough));
+		NEAR__COPY_WORD(word8, 4);
 	case 4:
-		NEAR__COPY_WORD(3);
-		__attribute__((fallthrough));
+		NEAR__COPY_WORD(word8, 3);
 	case 3:
-		NEAR__COPY_WORD(2);
-		__attribute__((fallthrough));
+		NEAR__COPY_WORD(word8, 2);
 	case 2:
-		NEAR__COPY_WORD(1);
-		__attribute__((fallthrough));
+		NEAR__COPY_WORD(word8, 1);
 	case 1:
-		NEAR__COPY_WORD(0);
+		NEAR__COPY_WORD(word8, 0);
+	case 0:
+		break;
 	}
-	if (n % 8)
+	if (n & 7)
 		near__copy_tail((unsigned char *)to + n / 8 * 8,
-				(const unsigned char *)from + n / 8 * 8, n % 8);
+				(const unsigned char *)from + n / 8 * 8, n & 7);
 }
 
-static inline bool near__same(const void *a, const void *b, size_t n)
+#define NEAR__DIFFERENT(i) (((const near__word8 *)a)[i] ^ ((const near__word8 *)b)[i])
+
+/* Without a branch for each word: they are nearly always the same. */
+static inline __attribute__((always_inline)) bool near__same(const void *a, const void *b, size_t n)
 {
-	const unsigned char *x = a, *y = b;
+	uint64_t bits = 0;
 
 	if (n > NEAR__COPY_MAX)
-		return memcmp(x, y, n) == 0;
-	for (; n >= 8; n -= 8, x += 8, y += 8)
-		if (*(const near__word8 *)x != *(const near__word8 *)y)
-			return false;
-	for (; n; n--)
-		if (*x++ != *y++)
-			return false;
-	return true;
+		return memcmp(a, b, n) == 0;
+	switch (n / 8) {
+	case 8:
+		bits |= NEAR__DIFFERENT(7);
+		__attribute__((fallthrough));
+	case 7:
+		bits |= NEAR__DIFFERENT(6);
+		__attribute__((fallthrough));
+	case 6:
+		bits |= NEAR__DIFFERENT(5);
+		__attribute__((fallthrough));
+	case 5:
+		bits |= NEAR__DIFFERENT(4);
+		__attribute__((fallthrough));
+	case 4:
+		bits |= NEAR__DIFFERENT(3);
+		__attribute__((fallthrough));
+	case 3:
+		bits |= NEAR__DIFFERENT(2);
+		__attribute__((fallthrough));
+	case 2:
+		bits |= NEAR__DIFFERENT(1);
+		__attribute__((fallthrough));
+	case 1:
+		bits |= NEAR__DIFFERENT(0);
+	}
+	for (size_t i = n / 8 * 8; i < n; i++)
+		bits |= ((const unsigned char *)a)[i] ^ ((const unsigned char *)b)[i];
+	return bits == 0;
 }
 
 #endif

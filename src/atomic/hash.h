@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Which lock guards a line of memory. The line's number times 2^64 over the golden ratio, of which
- * the highest bits count: neighbours come to lie far from each other, and rows of equal strides
- * (arrays, stacks, pages) spread evenly whatever the stride. docs/atomic.md compares it with others
- * on addresses that programs have. */
+/* Which lock guards a line of memory. The line's number, folded and multiplied by 2^64 over the golden
+ * ratio, of which the highest bits count: neighbours come to lie far from each other, and rows of
+ * equal strides (arrays, stacks, pages) spread evenly. Without the fold there are strides, near
+ * Fibonacci's numbers, that share a few locks. docs/atomic.md compares it with others on addresses
+ * that programs have. */
 #ifndef NEARCPU_ATOMIC_HASH_H
 #define NEARCPU_ATOMIC_HASH_H
 
@@ -12,10 +13,11 @@
 #define NEAR__ATOMIC_LOCKS (1 << NEAR__ATOMIC_BITS)
 /* Objects in the same 64 bytes share a lock, as they share a cache line. */
 #define NEAR__ATOMIC_LINE_SHIFT 6
+#define NEAR__ATOMIC_LINE (1 << NEAR__ATOMIC_LINE_SHIFT)
 
 static inline unsigned near__atomic_hash(uintptr_t line)
 {
-	return (unsigned)(((uint64_t)line * UINT64_C(0x9e3779b97f4a7c15)) >>
+	return (unsigned)(((uint64_t)(line ^ line >> 7) * UINT64_C(0x9e3779b97f4a7c15)) >>
 			  (64 - NEAR__ATOMIC_BITS));
 }
 

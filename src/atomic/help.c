@@ -92,7 +92,7 @@ static void complete(struct near__section *s)
 	}
 	if (s->step == NEAR__WRITE || s->step == NEAR__EXCHANGE)
 		near__copy(s->object, s->in, s->size);
-	s->helped = true;
+	s->helped = 1;
 }
 
 /* Afterwards the object is whole. */
@@ -114,7 +114,7 @@ bool near__atomic_mend(struct near__section *s, const struct near__locks *locks)
 		near__copy(s->out, s->kept + s->size, s->size);
 	near__show(locks, NULL);
 	near__atomic_drop_kept(s);
-	s->helped = false;
+	s->helped = 0;
 	unblock_signals(&b);
 	return equal;
 }
@@ -155,7 +155,7 @@ bool near__atomic_help(struct near__section *s, const struct near__locks *locks)
 	interrupted = sections_at(locks, mine);
 	for (i = interrupted; i; i = i->next)
 		complete_or_mend(i);
-	equal = near__section_do(s, s->step, s->size);
+	equal = near__section_do(s, s->step);
 	for (i = interrupted; i; i = i->next)
 		near__copy(i->kept, i->object, i->size);
 	near__let_go_all(&taken);

@@ -1,77 +1,144 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations under locks. Above, what nearly every call takes: an object in one line, a lock that is
- * free. Below, the rest. */
+/* Operations under locks. Above, what nearly every call takes: one lock, which is free. Below, the
+ * rest. */
 #include "locked.h"
 
 #include <sys/mman.h>
 
 #include "../die.h"
+#include "../tsan.h"
 #include "locks.h"
 #include "section.h"
 
 static inline bool was_helped(const struct near__section *s)
 {
 	NEAR__BARRIER();
-	return __builtin_expect(*(const volatile bool *)&s->helped, 0);
+	return __builtin_expect(*(const volatile int *)&s->helped, 0);
 }
 
-static bool mend_one(struct near__section *s, const struct near__atomic_lock *l)
+static __attribute__((noinline)) bool mend_one(struct near__section *s,
+					       const struct near__atomic_lock *l)
 {
-	struct near__locks locks = {.count = 1};
+	struct near__locks locks;
 
+	locks.count = 1;
 	locks.list[0] = (uint8_t)(l - near__atomic_table.locks);
 	return near__atomic_mend(s, &locks);
 }
 
-/* One line, at most NEAR__COPY_MAX bytes, and the lock is free: then *result receives what
- * near__section_do returns. */
-static inline __attribute__((always_inline)) bool do_at_once(struct near__section *s,
-							     struct near__atomic_lock *l, int step,
-							     size_t size, bool *result)
+/* The section of one lock that is held: returns as near__section_do. */
+static inline __attribute__((always_inline)) bool do_with(struct near__section *s,
+							  struct near__atomic_lock *l, int step,
+							  size_t size, void *object, const void *in,
+							  void *out)
 {
-	unsigned long seen;
+	bool result;
 
-	if (!near__try_take(l, near__held_by_me(), &seen))
-		return false;
 	NEAR__BARRIER();
 	*(struct near__section *volatile *)&l->section = s;
 	NEAR__BARRIER();
-	*result = near__section_do(s, step, size);
+	result = near__section_run(s, step, size, object, in, out);
 	if (was_helped(s))
-		*result = mend_one(s, l);
+		result = mend_one(s, l);
 	NEAR__BARRIER();
 	*(struct near__section *volatile *)&l->section = NULL;
-	near__let_go(l, seen);
-	return true;
+	NEAR__BARRIER();
+	return result;
 }
 
+static bool do_under(struct near__section *s, const struct near__locks *locks)
+{
+	int step = s->step;
+	bool result;
+
+	/* All its locks show the section before it can be helped, and until it no longer can. */
+	s->step = NEAR__NOTHING;
+	near__show(locks, s);
+	near__decide(s, step);
+	result = near__section_do(s, step);
+	if (was_helped(s)) {
+		result = near__atomic_mend(s, locks);
+	} else {
+		near__decide(s, NEAR__NOTHING);
+		near__show(locks, NULL);
+		/* Between the two looks: nothing is left to mend. */
+		if (was_helped(s))
+			near__atomic_drop_kept(s);
+	}
+	return result;
+}
+
+/* Returns as near__section_do. */
 static inline __attribute__((always_inline)) bool change(int step, size_t size, void *object,
 							 const void *in, void *out)
+{
+	struct near__atomic_lock *l = near__lock_of_line(near__line_of(object));
+	unsigned long mine = near__held_by_me(), seen;
+	struct near__section s;
+	bool result;
+
+	near__section_begin(&s, step, size, object, in, out);
+	if (size > NEAR__COPY_MAX)
+		return near__atomic_perform(&s);
+	if (near__alone()) {
+		if (__builtin_expect(!near__try_take_alone(l, mine, &seen), 0))
+			return near__atomic_perform(&s);
+		result = do_with(&s, l, step, size, object, in, out);
+		near__let_go_alone(l, seen);
+	} else {
+		if (__builtin_expect(!near__try_take(l, mine, &seen), 0))
+			return near__atomic_perform(&s);
+		result = do_with(&s, l, step, size, object, in, out);
+		near__let_go(l, seen);
+	}
+	return result;
+}
+
+/* ThreadSanitizer, where the program has it, is told what the operation orders. */
+static __attribute__((noinline)) bool change_traced(int step, size_t size, void *object,
+						    const void *in, void *out)
 {
 	struct near__section s;
 	bool result;
 
 	near__section_begin(&s, step, size, object, in, out);
-	if (__builtin_expect(!near__in_one_line(object, size) ||
-				     !do_at_once(&s, near__lock_of_line(near__line_of(object)),
-						 step, size, &result),
-			     0))
-		return near__atomic_perform(&s);
+	NEAR__TSAN_RELEASE(object);
+	result = near__atomic_perform(&s);
+	NEAR__TSAN_ACQUIRE(object);
 	return result;
 }
 
-void near__locked_store(size_t size, void *object, const void *in)
+/* The sizes of few words each have code of their own. */
+#define BY_SIZE(size, step, in, out)                                                               \
+	if (NEAR__TSAN_HERE)                                                                       \
+		return change_traced(step, size, object, in, out);                                 \
+	switch (size) {                                                                            \
+	case 24:                                                                                   \
+		return change(step, 24, object, in, out);                                          \
+	case 32:                                                                                   \
+		return change(step, 32, object, in, out);                                          \
+	case 40:                                                                                   \
+		return change(step, 40, object, in, out);                                          \
+	case 48:                                                                                   \
+		return change(step, 48, object, in, out);                                          \
+	case 64:                                                                                   \
+		return change(step, 64, object, in, out);                                          \
+	default:                                                                                   \
+		return change(step, size, object, in, out);                                        \
+	}
+
+bool near__locked_store(size_t size, void *object, const void *in)
 {
-	change(NEAR__WRITE, size, object, in, NULL);
+	BY_SIZE(size, NEAR__WRITE, in, NULL)
 }
 
 bool near__locked_compare_exchange(size_t size, void *object, void *expected, const void *in)
 {
-	return change(NEAR__COMPARE, size, object, in, expected);
+	BY_SIZE(size, NEAR__COMPARE, in, expected)
 }
 
 /* The new value is read while the old one is written. So one of them goes elsewhere before. */
-static void exchange_in_place(size_t size, void *object, void *value)
+static bool exchange_in_place(size_t size, void *object, void *value)
 {
 	unsigned char small[NEAR__COPY_MAX], *copy = small;
 
@@ -84,14 +151,14 @@ static void exchange_in_place(size_t size, void *object, void *value)
 	change(NEAR__EXCHANGE, size, object, copy, value);
 	if (copy != small)
 		munmap(copy, size);
+	return true;
 }
 
-void near__locked_exchange(size_t size, void *object, const void *in, void *out)
+bool near__locked_exchange(size_t size, void *object, const void *in, void *out)
 {
 	if (__builtin_expect(in == out, 0))
-		exchange_in_place(size, object, out);
-	else
-		change(NEAR__EXCHANGE, size, object, in, out);
+		return exchange_in_place(size, object, out);
+	BY_SIZE(size, NEAR__EXCHANGE, in, out)
 }
 
 /* ---- loads ---- */
@@ -149,9 +216,13 @@ static bool is_crowded(const struct near__locks *locks)
 
 void near__locked_load(size_t size, const void *object, void *out)
 {
+	if (NEAR__TSAN_HERE) {
+		change_traced(NEAR__LOAD, size, (void *)object, NULL, out);
+		return;
+	}
 	struct near__section s;
 
-	if (__builtin_expect(near__in_one_line(object, size), 1)) {
+	if (size <= NEAR__COPY_MAX) {
 		const struct near__atomic_lock *l = near__lock_of_line(near__line_of(object));
 
 		if (__builtin_expect(!__atomic_load_n(&l->crowded, __ATOMIC_RELAXED), 1) &&
@@ -163,28 +234,6 @@ void near__locked_load(size_t size, const void *object, void *out)
 }
 
 /* ---- whatever it takes ---- */
-
-static bool do_under(struct near__section *s, const struct near__locks *locks)
-{
-	int step = s->step;
-	bool result;
-
-	/* All its locks show the section before it can be helped, and until it no longer can. */
-	s->step = NEAR__NOTHING;
-	near__show(locks, s);
-	near__decide(s, step);
-	result = near__section_do(s, step, s->size);
-	if (was_helped(s)) {
-		result = near__atomic_mend(s, locks);
-	} else {
-		near__decide(s, NEAR__NOTHING);
-		near__show(locks, NULL);
-		/* Between the two looks: nothing is left to mend. */
-		if (was_helped(s))
-			near__atomic_drop_kept(s);
-	}
-	return result;
-}
 
 static void count_read(struct near__atomic_lock *l)
 {

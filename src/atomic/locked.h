@@ -7,9 +7,10 @@
 #include <stddef.h>
 
 void near__locked_load(size_t size, const void *object, void *out);
-void near__locked_store(size_t size, void *object, const void *in);
-/* in may be out. */
-void near__locked_exchange(size_t size, void *object, const void *in, void *out);
+/* True. */
+bool near__locked_store(size_t size, void *object, const void *in);
+/* in may be out. True. */
+bool near__locked_exchange(size_t size, void *object, const void *in, void *out);
 bool near__locked_compare_exchange(size_t size, void *object, void *expected, const void *in);
 
 #endif

@@ -18,17 +18,22 @@ static inline struct near__atomic_lock *near__nth(const struct near__locks *lock
 	return &near__atomic_table.locks[locks->list[i]];
 }
 
-void near__locks_of_many(struct near__locks *out, const void *object, size_t size);
+/* No object has more locks than that of its lines. */
+#define NEAR__ATOMIC_SPAN 64
 
-/* size: not 0. */
+void near__locks_of_many(struct near__locks *out, uintptr_t line, size_t lines);
+
+/* size: not 0. As many as the object would have lines if it began with one, and not more than
+ * NEAR__ATOMIC_SPAN: all who use it begin at the same byte, and find the same. */
 static inline void near__locks_of(struct near__locks *out, const void *object, size_t size)
 {
-	uintptr_t first = near__line_of(object);
-	uintptr_t last = near__line_of((const char *)object + size - 1);
-	unsigned a = near__atomic_hash(first), b = near__atomic_hash(last);
+	uintptr_t line = near__line_of(object);
+	size_t lines = (size - 1) / NEAR__ATOMIC_LINE + 1;
+	unsigned a = near__atomic_hash(line), b = lines > 1 ? near__atomic_hash(line + 1) : a;
 
-	if (last - first > 1) {
-		near__locks_of_many(out, object, size);
+	if (lines > 2) {
+		near__locks_of_many(out, line,
+				    lines < NEAR__ATOMIC_SPAN ? lines : NEAR__ATOMIC_SPAN);
 		return;
 	}
 	out->list[0] = (uint8_t)(a < b ? a : b);
@@ -36,14 +41,55 @@ static inline void near__locks_of(struct near__locks *out, const void *object, s
 	out->count = 1 + (a != b);
 }
 
+static inline bool near__take_at_once(struct near__atomic_lock *l, unsigned long mine)
+{
+	unsigned long seen;
+
+	if (!near__try_take(l, mine, &seen))
+		return false;
+	l->version = seen;
+	return true;
+}
+
+/* From the i-th on; those before are held. */
+bool near__take_from(const struct near__locks *locks, unsigned long mine, unsigned i);
+
 /* Takes all of them, or none: false if this thread holds one already. Keeps none while it sleeps. */
-bool near__take_all(const struct near__locks *locks, unsigned long mine);
+static inline bool near__take_all(const struct near__locks *locks, unsigned long mine)
+{
+	for (unsigned i = 0; i < locks->count; i++)
+		if (__builtin_expect(!near__take_at_once(near__nth(locks, i), mine), 0))
+			return near__take_from(locks, mine, i);
+	return true;
+}
 
 /* The same, but those that this thread holds already are left alone. taken: those that were not. */
 void near__take_others(const struct near__locks *locks, unsigned long mine,
 		       struct near__locks *taken);
 
-void near__let_go_all(const struct near__locks *locks);
+/* Lets go of the first `count`. */
+static inline void near__let_go_of(const struct near__locks *locks, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		struct near__atomic_lock *l = near__nth(locks, i);
+
+		/* Release: pairs with the first look of readers, and the next holder's. */
+		__atomic_store_n(&l->word, l->version + 2, __ATOMIC_RELEASE);
+	}
+	/* Between the stores and the looks, see table.h; and between this operation and all that the
+	 * thread does next. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	for (unsigned i = 0; i < count; i++)
+		if (__builtin_expect(__atomic_load_n(&near__nth(locks, i)->waiters,
+						     __ATOMIC_SEQ_CST) != 0,
+				     0))
+			near__atomic_wake(near__nth(locks, i));
+}
+
+static inline void near__let_go_all(const struct near__locks *locks)
+{
+	near__let_go_of(locks, locks->count);
+}
 
 /* Shows the section to handlers, or no longer. */
 static inline void near__show(const struct near__locks *locks, struct near__section *s)

@@ -36,7 +36,7 @@ struct near__section {
 	size_t size;
 	int step;
 	/* The rest is a handler's. */
-	bool helped;                /* the operation is completed, */
+	int helped;                 /* the operation is completed, */
 	bool equal;                 /* with this result, */
 	bool has_out;               /* and `saved` for `out` */
 	struct near__section *next; /* of those that one handler completes */
@@ -51,11 +51,13 @@ static inline void near__section_begin(struct near__section *s, int step, size_t
 				       const void *in, void *out)
 {
 	s->object = object;
-	s->in = in;
-	s->out = out;
+	if (step != NEAR__LOAD)
+		s->in = in;
+	if (step != NEAR__WRITE)
+		s->out = out;
 	s->size = size;
 	s->step = step;
-	s->helped = false;
+	s->helped = 0;
 }
 
 /* Tells a handler of ours that the operation is decided, before the first store that follows from
@@ -67,30 +69,37 @@ static inline void near__decide(struct near__section *s, int step)
 	NEAR__BARRIER();
 }
 
-/* Does it. Returns whether a comparison found the two equal; true for all else. `step` is that of
- * the section, as a constant where it can be. */
-static inline __attribute__((always_inline)) bool near__section_do(struct near__section *s,
-								   int step, size_t size)
+/* Does it. Returns whether a comparison found the two equal; true for all else. The arguments are the
+ * section's, where the caller has them in registers, or knows them. */
+static inline __attribute__((always_inline)) bool near__section_run(struct near__section *s,
+								    int step, size_t size,
+								    void *object, const void *in,
+								    void *out)
 {
 	switch (step) {
 	case NEAR__LOAD:
-		near__copy(s->out, s->object, size);
+		near__copy(out, object, size);
 		return true;
 	case NEAR__EXCHANGE:
-		near__copy(s->out, s->object, size);
+		near__copy(out, object, size);
 		near__decide(s, NEAR__WRITE);
 		break;
 	case NEAR__COMPARE:
-		if (!near__same(s->object, s->out, size)) {
+		if (!near__same(object, out, size)) {
 			near__decide(s, NEAR__FAIL);
-			near__copy(s->out, s->object, size);
+			near__copy(out, object, size);
 			return false;
 		}
 		near__decide(s, NEAR__WRITE);
 		break;
 	}
-	near__copy(s->object, s->in, size);
+	near__copy_words(object, in, size);
 	return true;
+}
+
+static inline bool near__section_do(struct near__section *s, int step)
+{
+	return near__section_run(s, step, s->size, s->object, s->in, s->out);
 }
 
 /* The operation of `s`, whatever it takes. Returns as near__section_do. */

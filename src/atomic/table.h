@@ -45,6 +45,8 @@
 
 #include "hash.h"
 
+#include NEAR__ARCH_ATOMIC
+
 struct near__section;
 
 struct near__atomic_lock {
@@ -77,21 +79,39 @@ static inline struct near__atomic_lock *near__lock_of_line(uintptr_t line)
 	return &near__atomic_table.locks[near__atomic_hash(line)];
 }
 
-static inline bool near__in_one_line(const void *p, size_t n)
-{
-	size_t line = 1 << NEAR__ATOMIC_LINE_SHIFT;
-
-	return n <= line - ((uintptr_t)p & (line - 1));
-}
-
 /* The word of a lock that this thread holds. Each thread has a thread pointer of its own, and
  * the child of a fork keeps it, and what it holds. */
 static inline unsigned long near__held_by_me(void)
 {
-	static __thread char here __attribute__((tls_model("initial-exec")));
-	const void *me = near__thread_pointer();
+	static __thread struct {
+		void *here __attribute__((aligned(16)));
+	} me __attribute__((tls_model("initial-exec")));
 
-	return (uintptr_t)(me ? me : (void *)((uintptr_t)&here & ~(uintptr_t)1)) | 1;
+	return (uintptr_t)(NEAR__HAS_THREAD_POINTER ? near__thread_pointer() : &me.here) | 1;
+}
+
+/* While the process has one thread, no lock is held but by code that this thread's signal handler
+ * interrupted, and nobody reads meanwhile: plain loads and stores do, as they do for the C library's
+ * own mutexes. The C library knows; where it does not tell there are always others. A section ends as
+ * it began. */
+extern char __libc_single_threaded __attribute__((weak));
+
+static inline bool near__alone(void)
+{
+	return &__libc_single_threaded && __libc_single_threaded;
+}
+
+/* Between the load and the store a handler may come and go; it leaves a higher word, which the store
+ * that ends this section may lower again, but not below one more than `seen`: whoever was interrupted
+ * before, while he read, sees another word than he saw. */
+static inline bool near__try_take_alone(struct near__atomic_lock *l, unsigned long mine,
+					unsigned long *seen)
+{
+	*seen = __atomic_load_n(&l->word, __ATOMIC_RELAXED);
+	if (*seen & 1)
+		return false;
+	__atomic_store_n(&l->word, mine, __ATOMIC_RELAXED);
+	return true;
 }
 
 /* Takes the lock if it is free; *seen receives its word from before. Of the fence: see above. */
@@ -115,6 +135,11 @@ static inline void near__let_go(struct near__atomic_lock *l, unsigned long seen)
 	__atomic_exchange_n(&l->word, seen + 2, __ATOMIC_SEQ_CST);
 	if (__builtin_expect(__atomic_load_n(&l->waiters, __ATOMIC_SEQ_CST) != 0, 0))
 		near__atomic_wake(l);
+}
+
+static inline void near__let_go_alone(struct near__atomic_lock *l, unsigned long seen)
+{
+	__atomic_store_n(&l->word, seen + 2, __ATOMIC_RELAXED);
 }
 
 /* ---- wait.c ---- */

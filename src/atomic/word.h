@@ -17,21 +17,8 @@ static inline bool near__within(const void *p, size_t n, size_t word)
 	return ((uintptr_t)p & (word - 1)) + n <= word;
 }
 
-/* At most 16 bytes. */
-static inline void near__copy_part(void *to, const void *from, size_t n)
-{
-	/* The compiler does not know that n bytes are there. */
-	__asm__("" : "+r"(to), "+r"(from));
-	for (; n >= 8; n -= 8, to = (char *)to + 8, from = (const char *)from + 8)
-		*(near__word8 *)to = *(const near__word8 *)from;
-	near__copy_tail(to, from, n);
-}
-
-static inline bool near__same_part(const void *a, const void *b, size_t n)
-{
-	__asm__("" : "+r"(a), "+r"(b));
-	return near__same(a, b, n);
-}
+/* Of n bytes in memory and the word that they make: whether the first is the lowest. */
+#define NEAR__LITTLE (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
 
 #define NEAR__NATIVE_LOAD(p) __atomic_load_n(p, __ATOMIC_SEQ_CST)
 #define NEAR__NATIVE_CAS(p, expected, desired)                                                     \
@@ -39,53 +26,117 @@ static inline bool near__same_part(const void *a, const void *b, size_t n)
 #define NEAR__WIDE_LOAD(p) near__wide_load(near__wide_mode(), p)
 #define NEAR__WIDE_CAS(p, expected, desired) near__wide_cas(near__wide_mode(), p, expected, desired)
 
-/* The word that contains p, and p's place in it. */
-#define NEAR__WORD_AT(type)                                                                        \
-	size_t at = (uintptr_t)p & (sizeof(type) - 1);                                             \
-	type *word = (type *)((uintptr_t)p - at)
+/* gather: the n bytes at p as a number. spread: the reverse. By shifts, not by way of the stack: a
+ * load waits for all stores that it needs bytes of.
+ * place: where the object's bytes lie in the word that contains them; mask: these bits. */
+#define NEAR__WORD_NUMBERS(name, type)                                                             \
+	static inline type near__##name##_gather(const void *p, size_t n)                          \
+	{                                                                                          \
+		const unsigned char *from = p;                                                     \
+		type value = 0;                                                                    \
+		unsigned shift = 0;                                                                \
+                                                                                                   \
+		for (; !NEAR__LITTLE && n; n--)                                                    \
+			value = value << 8 | *from++;                                              \
+		for (; n >= sizeof(uint64_t); n -= 8, from += 8, shift += 64)                      \
+			value |= (type) * (const near__word8 *)from << shift % (8 * sizeof(type)); \
+		if (n & 4) {                                                                       \
+			value |= (type) * (const near__word4 *)from << shift;                      \
+			from += 4, shift += 32;                                                    \
+		}                                                                                  \
+		if (n & 2) {                                                                       \
+			value |= (type) * (const near__word2 *)from << shift;                      \
+			from += 2, shift += 16;                                                    \
+		}                                                                                  \
+		if (n & 1)                                                                         \
+			value |= (type)*from << shift;                                             \
+		return value;                                                                      \
+	}                                                                                          \
+                                                                                                   \
+	static inline void near__##name##_spread(void *p, type value, size_t n)                    \
+	{                                                                                          \
+		unsigned char *to = p;                                                             \
+                                                                                                   \
+		for (; !NEAR__LITTLE && n; value >>= 8)                                            \
+			to[--n] = (unsigned char)value;                                            \
+		for (; n >= sizeof(uint64_t); n -= 8, to += 8, value >>= 64 % (8 * sizeof(type)))  \
+			*(near__word8 *)to = (uint64_t)value;                                      \
+		if (n & 4) {                                                                       \
+			*(near__word4 *)to = (uint32_t)value;                                      \
+			to += 4, value >>= 32 % (8 * sizeof(type));                                \
+		}                                                                                  \
+		if (n & 2) {                                                                       \
+			*(near__word2 *)to = (uint16_t)value;                                      \
+			to += 2, value >>= 16;                                                     \
+		}                                                                                  \
+		if (n & 1)                                                                         \
+			*to = (unsigned char)value;                                                \
+	}                                                                                          \
+                                                                                                   \
+	static inline unsigned near__##name##_place(const void *p, size_t n)                       \
+	{                                                                                          \
+		size_t at = (uintptr_t)p & (sizeof(type) - 1);                                     \
+                                                                                                   \
+		return 8 * (unsigned)(NEAR__LITTLE ? at : sizeof(type) - at - n);                  \
+	}                                                                                          \
+                                                                                                   \
+	static inline type near__##name##_mask(size_t n)                                           \
+	{                                                                                          \
+		return (type) ~(type)0 >> 8 * (sizeof(type) - n);                                  \
+	}
+
+#define NEAR__WORD_AROUND(type, p) ((type *)((uintptr_t)(p) & ~(uintptr_t)(sizeof(type) - 1)))
 
 #define NEAR__WORD_OPERATIONS(name, type, LOAD, CAS)                                               \
+	NEAR__WORD_NUMBERS(name, type)                                                             \
+                                                                                                   \
 	static inline void near__##name##_load(size_t n, const void *p, void *out)                 \
 	{                                                                                          \
-		NEAR__WORD_AT(const type);                                                         \
-		type seen = LOAD(word);                                                            \
+		type seen = LOAD(NEAR__WORD_AROUND(const type, p));                                \
                                                                                                    \
-		near__copy_part(out, (char *)&seen + at, n);                                       \
+		near__##name##_spread(out, seen >> near__##name##_place(p, n), n);                 \
 	}                                                                                          \
                                                                                                    \
 	/* in may be out. */                                                                       \
 	static inline void near__##name##_exchange(size_t n, void *p, const void *in, void *out)   \
 	{                                                                                          \
-		NEAR__WORD_AT(type);                                                               \
-		type seen = LOAD(word), next;                                                      \
+		type *word = NEAR__WORD_AROUND(type, p);                                           \
+		unsigned place = near__##name##_place(p, n);                                       \
+		type rest = ~(near__##name##_mask(n) << place);                                    \
+		type value = near__##name##_gather(in, n) << place;                                \
+		type seen = *word; /* a guess */                                                   \
                                                                                                    \
-		do {                                                                               \
-			next = seen;                                                               \
-			near__copy_part((char *)&next + at, in, n);                                \
-		} while (!CAS(word, &seen, next));                                                 \
+		while (!CAS(word, &seen, (type)((seen & rest) | value)))                           \
+			;                                                                          \
 		if (out)                                                                           \
-			near__copy_part(out, (char *)&seen + at, n);                               \
+			near__##name##_spread(out, seen >> place, n);                              \
 	}                                                                                          \
                                                                                                    \
 	static inline bool near__##name##_compare_exchange(size_t n, void *p, void *expected,      \
 							   const void *in)                         \
 	{                                                                                          \
-		NEAR__WORD_AT(type);                                                               \
-		type seen = LOAD(word), next;                                                      \
+		type *word = NEAR__WORD_AROUND(type, p);                                           \
+		unsigned place = near__##name##_place(p, n);                                       \
+		type mask = near__##name##_mask(n) << place;                                       \
+		type wanted = near__##name##_gather(expected, n) << place;                         \
+		type value = near__##name##_gather(in, n) << place;                                \
+		type seen = *word; /* a guess, that only success confirms */                       \
                                                                                                    \
+		if ((seen & mask) != wanted)                                                       \
+			seen = LOAD(word);                                                         \
 		do {                                                                               \
-			if (!near__same_part((char *)&seen + at, expected, n)) {                   \
-				near__copy_part(expected, (char *)&seen + at, n);                  \
+			if ((seen & mask) != wanted) {                                             \
+				near__##name##_spread(expected, seen >> place, n);                 \
 				return false;                                                      \
 			}                                                                          \
-			next = seen;                                                               \
-			near__copy_part((char *)&next + at, in, n);                                \
-		} while (!CAS(word, &seen, next));                                                 \
+		} while (!CAS(word, &seen, (type)((seen & (type)~mask) | value)));                 \
 		return true;                                                                       \
 	}
 
 NEAR__WORD_OPERATIONS(word4, uint32_t, NEAR__NATIVE_LOAD, NEAR__NATIVE_CAS)
 NEAR__WORD_OPERATIONS(word8, uint64_t, NEAR__NATIVE_LOAD, NEAR__NATIVE_CAS)
+#if NEAR__HAS_WIDE
 NEAR__WORD_OPERATIONS(word16, near__wide, NEAR__WIDE_LOAD, NEAR__WIDE_CAS)
+#endif
 
 #endif

@@ -16,6 +16,7 @@
 
 __extension__ typedef unsigned __int128 near__wide;
 
+#define NEAR__HAS_THREAD_POINTER 1
 #define NEAR__HAS_WIDE 1
 #define NEAR__NARROWEST 1
 

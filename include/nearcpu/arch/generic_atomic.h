@@ -5,6 +5,7 @@
 
 #include <nearcpu/arch/no_wide_atomic.h>
 
+#define NEAR__HAS_THREAD_POINTER 0
 #define NEAR__NARROWEST 1
 
 #endif

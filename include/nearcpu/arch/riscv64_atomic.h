@@ -6,6 +6,7 @@
 
 #include <nearcpu/arch/no_wide_atomic.h>
 
+#define NEAR__HAS_THREAD_POINTER 1
 #define NEAR__NARROWEST 4
 
 #endif

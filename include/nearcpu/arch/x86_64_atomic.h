@@ -14,6 +14,7 @@
 
 __extension__ typedef unsigned __int128 near__wide;
 
+#define NEAR__HAS_THREAD_POINTER 1
 #define NEAR__HAS_WIDE 1
 /* The narrowest object for which the compiler puts a compare-exchange into the code. */
 #define NEAR__NARROWEST 1
