@@ -149,7 +149,7 @@ function(near_link_shared target name on_core)
 endfunction()
 
 # near_add_libatomic(): nearcpu-atomic under the names of GCC's library, in a directory of its own:
-# whoever puts that before GCC's takes ours. The archive is complete, and shows its own symbols only.
+# whoever puts that before GCC's takes ours. The archive is complete, and shows no other symbols.
 function(near_add_libatomic)
   set(dir "${PROJECT_BINARY_DIR}/libatomic")
   if(TARGET nearcpu-atomic)

@@ -60,8 +60,7 @@ struct near__conf {
 void near__conf_parse(struct near__conf *out, const char *text, near__conf_warn *warn);
 void near__conf_read(struct near__conf *out);
 
-/* The beginnings of keys that the drop-in malloc reads, and of those that the drop-in libatomic reads:
- * the last of them. */
+/* The beginnings of keys that the drop-in malloc reads; the last is the drop-in libatomic's. */
 extern const char *const near__conf_prefixes[3] __attribute__((visibility("hidden")));
 #define NEAR__CONF_MALLOC_PREFIXES 2
 #define near__conf_atomic_prefixes (&near__conf_prefixes[NEAR__CONF_MALLOC_PREFIXES])

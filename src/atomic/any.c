@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The operations for objects of any size: by one instruction where the object is a word; else on the
- * aligned word that contains it, of 4, 8 or 16 bytes; else under locks. Compilers know functions of
- * these names themselves, hence the others here. */
+/* The operations for objects of any size: by one instruction where the object is a word; else on
+ * the aligned word that contains it, of 4, 8 or 16 bytes; else under locks. Compilers know
+ * functions of these names themselves, hence the others here. */
 #include "locked.h"
-#include "word.h"
+#include "wide_word.h"
 
 #include "copy.h"
 
@@ -48,8 +48,8 @@ typedef uint8_t __attribute__((may_alias)) word1;
 #define EXACT_WIDE(n, p, action)
 #endif
 
-/* Else the smallest word that contains it: `action` ends the function. Apart from the exact words, and
- * never inlined: it takes more registers. */
+/* Else the smallest word that contains it: `action` ends the function. Apart from the exact
+ * words, and never inlined: it takes more registers. */
 #define APART static __attribute__((noinline))
 #define CONTAINED(n, p, action)                                                                    \
 	if (near__within(p, n, 4))                                                                 \
@@ -77,7 +77,9 @@ bool near__any_is_lock_free(size_t n, const void *p) NAMED(__atomic_is_lock_free
 /* By words, like near__copy_words. */
 static inline near__wide get_wide(const void *p)
 {
-	return near__word16_gather(p, 16);
+	const near__word8 *word = p;
+
+	return near__halves(word[0], word[1]);
 }
 
 static inline void put_wide(void *p, near__wide value)
@@ -85,7 +87,8 @@ static inline void put_wide(void *p, near__wide value)
 	memcpy(p, &value, sizeof(value));
 }
 
-/* Orders: a load is sequentially consistent always, which costs next to nothing, so are exchanges. */
+/* Orders: a load is sequentially consistent always, which costs next to nothing, so are
+ * exchanges. */
 #define LOAD_EXACT(type, word)                                                                     \
 	{                                                                                          \
 		*(word *)out = __atomic_load_n(AT(const type, p), __ATOMIC_SEQ_CST);               \
@@ -241,9 +244,9 @@ bool near__any_compare_exchange(size_t n, void *p, void *expected, const void *i
 	return compare_odd(n, p, expected, in);
 }
 
-/* True where every CPU of this kind says so: within 8 aligned bytes. No object: one that is aligned as
- * its size asks for. 16 bytes are false, although most CPUs need no lock for them, as for some a load
- * writes; so is the answer of GCC's library. */
+/* True where every CPU of this kind says so: within 8 aligned bytes. No object: one that is
+ * aligned as its size asks for. 16 bytes are false, although most CPUs need no lock for them, as
+ * for some a load writes; so is the answer of GCC's library. */
 bool near__any_is_lock_free(size_t n, const void *p)
 {
 	return n <= 8 && near__within(p, n, 8);

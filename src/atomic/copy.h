@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and comparisons of objects. Reading may race with a writer here; what came of it is thrown away
- * then. */
+/* Copies and comparisons of objects. Reading may race with a writer here; what came of it is
+ * thrown away then. */
 #ifndef NEARCPU_ATOMIC_COPY_H
 #define NEARCPU_ATOMIC_COPY_H
 
@@ -66,8 +66,8 @@ static inline __attribute__((always_inline)) void near__copy(void *to, const voi
 				(const unsigned char *)from + n / 8 * 8, n & 7);
 }
 
-/* Into an object: by words. So a value is written, just before it is stored, and a wider load would wait
- * until all of its words have left the CPU's store buffer. */
+/* Into an object: by words. So a value is written, just before it is stored, and a wider load
+ * would wait until all of its words have left the CPU's store buffer. */
 static inline __attribute__((always_inline)) void near__copy_words(void *to, const void *from,
 								   size_t n)
 {

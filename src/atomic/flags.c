@@ -80,8 +80,8 @@ NEAR__DEFINE(void, near__signal_fence, atomic_signal_fence, (int order))
 
 /* ---- floating point ---- */
 
-/* As feraiseexcept, without its library: by operations that raise them. Overflow and underflow raise
- * "inexact" with them, as C allows. */
+/* As feraiseexcept, without its library: by operations that raise them. Overflow and underflow
+ * raise "inexact" with them, as C allows. */
 NEAR__DEFINE(void, near__raise, __atomic_feraiseexcept, (int excepts))
 {
 	volatile float zero = 0, one = 1, big = FLT_MAX, small = FLT_MIN, result;

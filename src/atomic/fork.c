@@ -2,10 +2,11 @@
 /* fork: all locks are held while the process is copied, so that the child finds no object half
  * changed.
  *
- * What else runs then in this thread (other fork handlers, signal handlers) and uses an object meets locks that
- * its own thread holds, and goes on as help.c has it. Locks that the thread held before, as a signal handler
- * forks, stay with the code that took them; in the child, too, which has the same thread
- * pointer. A fork within a fork finds its locks held, and leaves them to the outer one. */
+ * What else runs then in this thread (other fork handlers, signal handlers) and uses an object
+ * meets locks that its own thread holds, and goes on as help.c has it. Locks that the thread held
+ * before, as a signal handler forks, stay with the code that took them; in the child, too, which
+ * has the same thread pointer. A fork within a fork finds its locks held, and leaves them to the
+ * outer one. */
 #include <pthread.h>
 
 #include "locks.h"

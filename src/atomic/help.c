@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* Operations of signal handlers on objects whose locks the interrupted code holds: section.h.
  *
- * All of it runs with signals blocked, so that no further handler comes between; but for those that
- * tell of a fault, which would end the program if they were blocked. Two system calls, once in a
- * very great while.
+ * All of it runs with signals blocked, so that no further handler comes between; but for those
+ * that tell of a fault, which would end the program if they were blocked. Two system calls, once
+ * in a very great while.
  *
  * Who can be where:
- *   - the interrupted code: stands still, at any instruction of its section, since handler and code are
- *     one thread. Before `section` is shown and after it is taken away the object is whole, and it
- *     does not write to it any more; the handler then changes it like any holder.
- *   - a handler that this one interrupted: has sections of its own under locks of its own, in the
+ *   - the interrupted code stands still, at any instruction of its section: handler and code are
+ *     one thread. Before `section` is shown and after it is taken away the object is whole, and
+ *     this code does not write to it any more; the handler changes it like any holder.
+ *   - a handler that this one interrupted has sections of its own under locks of its own, in the
  *     same way. Two sections of one thread never share a lock: who finds a lock that his thread
  *     holds comes here, and shows none.
- *   - other threads: wait for the locks, or see that they are held, or will see that the words have
- *     changed, when the interrupted code lets go. */
+ *   - other threads wait for the locks, or see that they are held, or will see that the words have
+ *     changed when the interrupted code lets go. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>

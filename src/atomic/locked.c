@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations under locks. Above, what nearly every call takes: one lock, which is free. Below, the
- * rest. */
+/* Operations under locks. Above, what nearly every call takes: one lock, which is free. Below,
+ * the rest. */
 #include "locked.h"
 
 #include <sys/mman.h>
@@ -204,9 +204,9 @@ static bool read_unlocked(const struct near__section *s, const struct near__lock
 	return add_words(locks, __ATOMIC_RELAXED, &after) && before == after;
 }
 
-/* Writers that contend for an object make progress by staying with it for a while; a load that takes
- * its line away from them at any moment ends that, and its own thread's next change fails. So loads
- * take the lock, too, and wait as writers do, for the next some of them. */
+/* Writers that contend for an object make progress by staying with it for a while; a load that
+ * takes its line away from them at any moment ends that, and its own thread's next change fails.
+ * So loads take the lock, too, and wait as writers do, for the next some of them. */
 static bool is_crowded(const struct near__locks *locks)
 {
 	uint32_t crowded = __atomic_load_n(&near__nth(locks, 0)->crowded, __ATOMIC_RELAXED);

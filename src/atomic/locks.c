@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Several locks at once. They are taken in ascending order, by any object's the same. That alone would
- * not do: a handler holds what the code has taken that it interrupted, out of any order. So nobody keeps a
- * lock while it waits for another but for some pauses: it lets go of all, sleeps until that one is
- * free, and starts again. */
+/* Several locks at once. They are taken in ascending order, by any object's the same. That alone
+ * would not do: a handler holds what the code has taken that it interrupted, out of any order. So
+ * nobody keeps a lock while it waits for another but for some pauses: it lets go of all, sleeps
+ * until that one is free, and starts again. */
 #include "locks.h"
 
 /* So many rounds for a holder that runs. */

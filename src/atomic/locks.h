@@ -54,7 +54,8 @@ static inline bool near__take_at_once(struct near__atomic_lock *l, unsigned long
 /* From the i-th on; those before are held. */
 bool near__take_from(const struct near__locks *locks, unsigned long mine, unsigned i);
 
-/* Takes all of them, or none: false if this thread holds one already. Keeps none while it sleeps. */
+/* Takes all of them, or none: false if this thread holds one already. Keeps none while it
+ * sleeps. */
 static inline bool near__take_all(const struct near__locks *locks, unsigned long mine)
 {
 	for (unsigned i = 0; i < locks->count; i++)
@@ -76,8 +77,8 @@ static inline void near__let_go_of(const struct near__locks *locks, unsigned cou
 		/* Release: pairs with the first look of readers, and the next holder's. */
 		__atomic_store_n(&l->word, l->version + 2, __ATOMIC_RELEASE);
 	}
-	/* Between the stores and the looks, see table.h; and between this operation and all that the
-	 * thread does next. */
+	/* Between the stores and the looks, see table.h; and between this operation and all that
+	 * the thread does next. */
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	for (unsigned i = 0; i < count; i++)
 		if (__builtin_expect(__atomic_load_n(&near__nth(locks, i)->waiters,

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /* One operation under locks, and what a signal handler needs to know of it.
  *
- * A handler may interrupt a thread in the midst of a section, and use the same object, or another one
- * under the same lock. It cannot wait: the section goes on when the handler has returned. So the holder
- * writes down what it is about to do, before it does it; the handler completes the operation on the
- * holder's behalf, does its own, and keeps what the object then holds (help.c). When the
- * interrupted code goes on, it goes on writing what is no longer true; at the end it finds `helped` set,
- * brings the object back to what was kept, and takes its results from here. Nobody else sees the
- * object meanwhile, as the lock is held. So the interrupted operation has happened before the handler's
- * as a whole.
+ * A handler may interrupt a thread in the midst of a section, and use the same object, or another
+ * one under the same lock. It cannot wait: the section goes on when the handler has returned. So
+ * the holder writes down what it is about to do, before it does it; the handler completes the
+ * operation on the holder's behalf, does its own, and keeps what the object then holds (help.c).
+ * When the interrupted code goes on, it goes on writing what is no longer true; at the end it
+ * finds `helped` set, brings the object back to what was kept, and takes its results from here.
+ * Nobody else sees the object meanwhile, as the lock is held. So the interrupted operation has
+ * happened before the handler's as a whole.
  *
- * `step` tells how far it is. Until it is decided (LOAD, EXCHANGE, COMPARE) the object is as it was, and
- * `in` and, for COMPARE, `out` are as the caller gave them. WRITE: `out` has all that it shall have, the
- * object is being overwritten by `in`. FAIL: the comparison found a difference, `out` is being
- * overwritten. The store of `step` decides: one word, which the handler sees or does not. */
+ * `step` tells how far it is. Until it is decided (LOAD, EXCHANGE, COMPARE) the object is as it
+ * was, and `in` and, for COMPARE, `out` are as the caller gave them. WRITE: `out` has all that it
+ * shall have, the object is being overwritten by `in`. FAIL: the comparison found a difference,
+ * `out` is being overwritten. The store of `step` decides: one word, which the handler sees or
+ * does not. */
 #ifndef NEARCPU_ATOMIC_SECTION_H
 #define NEARCPU_ATOMIC_SECTION_H
 
@@ -69,8 +70,8 @@ static inline void near__decide(struct near__section *s, int step)
 	NEAR__BARRIER();
 }
 
-/* Does it. Returns whether a comparison found the two equal; true for all else. The arguments are the
- * section's, where the caller has them in registers, or knows them. */
+/* Does it. Returns whether a comparison found the two equal; true for all else. The arguments are
+ * the section's, where the caller has them in registers, or knows them. */
 static inline __attribute__((always_inline)) bool near__section_run(struct near__section *s,
 								    int step, size_t size,
 								    void *object, const void *in,

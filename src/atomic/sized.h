@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The operations whose names tell the size, made of two ways to change a word. The object is aligned as its
- * size asks for: the caller's promise, as GCC documents it.
+/* The operations whose names tell the size, made of two ways to change a word. The object is
+ * aligned as its size asks for: the caller's promise, as GCC documents it.
  *
- * Orders: a load and a read-modify-write are sequentially consistent, whatever is asked; a store is if it
- * is asked to be, as that is what costs. */
+ * Orders: a load and a read-modify-write are sequentially consistent, whatever is asked; a store
+ * is if it is asked to be, as that is what costs. */
 #ifndef NEARCPU_ATOMIC_SIZED_H
 #define NEARCPU_ATOMIC_SIZED_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* NEAR_CONF=atomic_stats:1: what the locks did, on standard error at exit. It costs nothing before: how
- * often a lock was taken is in its word, and what else is counted is counted by its holder where he waited
- * anyway. */
+/* NEAR_CONF=atomic_stats:1: what the locks did, on standard error at exit. It costs nothing
+ * before: how often a lock was taken is in its word, and what else is counted is counted by its
+ * holder where he waited anyway. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <stdio.h>

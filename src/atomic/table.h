@@ -2,10 +2,10 @@
 /* The locks behind atomic objects that no instruction changes at once.
  *
  * The memory is divided into lines of 64 bytes, and each line has one of 256 locks (hash.h). Who
- * changes an object holds the locks of all its lines. Who reads it holds none, as a rule: he looks
- * at the lock's word before and after, and if it stayed the same and free he has read a value that
- * was there. So nothing is written for a load, and constants in read-only memory are read as all
- * others.
+ * changes an object holds the locks of all its lines. Who reads it holds none, as a rule: he
+ * looks at the lock's word before and after, and if it stayed the same and free he has read a
+ * value that was there. So nothing is written for a load, and constants in read-only memory are
+ * read as all others.
  *
  * word       even: free, and a version that never comes again (of 32-bit words: not before 2^31
  *            sections). Odd: held by the thread whose thread pointer is word - 1.
@@ -13,27 +13,30 @@
  * section    what the holder is about to do, for a signal handler that interrupts it (section.h).
  *            Null while the lock is free, just taken, or about to be let go of.
  * waiters    how many threads sleep, or are about to.
- * waking     the futex of the sleepers: 1 from the moment that one of them was woken until a waiter
+ * waking the futex of the sleepers: 1 from the moment that one of them was woken until a waiter
  *            has looked at the lock again.
  * crowded    so many loads take the lock, too: see near__atomic_load in locked.c.
  *
  * Letting go of a lock, and sleeping:
- *   an unlocker stores an even word, then looks at `waiters`, then makes `waking` 1 if it is 0, and
- *   only then wakes one sleeper. A waiter adds itself to `waiters`, makes `waking` 0, then looks at
- *   the word, and sleeps as long as `waking` is 0.
- * Each of these stores comes before the look behind it for all threads (all are sequentially
- * consistent). So either the waiter finds the lock free, or the unlocker finds the waiter; and if the
- * unlocker does not wake him as `waking` is 1, that was before the waiter made it 0, so that the
- * waiter's look comes after the unlocker's store. A waiter that has got the lock makes `waking`
- * 0, too, so that its own unlock wakes the next one. models/atomic_lock.pml is this as a model.
+ *   an unlocker stores an even word, then looks at `waiters`, then makes `waking` 1 if it is 0,
+ *   and
+ *   only then wakes one sleeper. A waiter adds itself to `waiters`, makes `waking` 0, then looks
+ *   at
+ *   the word, and sleeps as long as `waking` is 0. Each of these stores comes before the look
+ *   behind it for all threads (all are sequentially consistent). So either the waiter finds the
+ *   lock free, or the unlocker finds the waiter; and if the unlocker does not wake him as
+ *   `waking` is 1, that was before the waiter made it 0, so that the waiter's look comes after
+ *   the unlocker's store. A waiter that has got the lock makes `waking` 0, too, so that its own
+ *   unlock wakes the next one. models/atomic_lock.pml is this as a model.
  *
  * The order of a section and the loads that hold no lock: a writer's stores to the object come
- * behind a release fence behind the store of the odd word; a reader's loads come before an acquire fence
- * before its second look. Who has read anything of a section therefore sees a changed word. The
- * first look is an acquire that pairs with the store that let go.
+ * behind a release fence behind the store of the odd word; a reader's loads come before an
+ * acquire fence before its second look. Who has read anything of a section therefore sees a
+ * changed word. The first look is an acquire that pairs with the store that let go.
  *
- * Sequential consistency, also with objects that need no lock: words are changed and looked at first
- * by sequentially consistent accesses, and letting go of several locks ends with such a fence. */
+ * Sequential consistency, also with objects that need no lock: words are changed and looked at
+ * first by sequentially consistent accesses, and letting go of several locks ends with such a
+ * fence. */
 #ifndef NEARCPU_ATOMIC_TABLE_H
 #define NEARCPU_ATOMIC_TABLE_H
 
@@ -91,9 +94,9 @@ static inline unsigned long near__held_by_me(void)
 }
 
 /* While the process has one thread, no lock is held but by code that this thread's signal handler
- * interrupted, and nobody reads meanwhile: plain loads and stores do, as they do for the C library's
- * own mutexes. The C library knows; where it does not tell there are always others. A section ends as
- * it began. */
+ * interrupted, and nobody reads meanwhile: plain loads and stores do, as they do for the C
+ * library's own mutexes. The C library knows; where it does not tell there are always others. A
+ * section ends as it began. */
 extern char __libc_single_threaded __attribute__((weak));
 
 static inline bool near__alone(void)
@@ -101,9 +104,9 @@ static inline bool near__alone(void)
 	return &__libc_single_threaded && __libc_single_threaded;
 }
 
-/* Between the load and the store a handler may come and go; it leaves a higher word, which the store
- * that ends this section may lower again, but not below one more than `seen`: whoever was interrupted
- * before, while he read, sees another word than he saw. */
+/* Between the load and the store a handler may come and go; it leaves a higher word, which the
+ * store that ends this section may lower again, but not below one more than `seen`: whoever was
+ * interrupted before, while he read, sees another word than he saw. */
 static inline bool near__try_take_alone(struct near__atomic_lock *l, unsigned long mine,
 					unsigned long *seen)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How a thread waits for a lock: table.h has the protocol. First pauses, for a holder that runs; then
- * it gives its CPU away a few times, for one that was preempted; then it sleeps. */
+/* How a thread waits for a lock: table.h has the protocol. First pauses, for a holder that runs;
+ * then it gives its CPU away a few times, for one that was preempted; then it sleeps. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/syscall.h>

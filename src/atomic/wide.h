@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* How this CPU does 16 aligned bytes. Found out at the first use, by whoever comes first: it depends on the
- * CPU alone, so that all find the same, and an object is under a lock for ever or never. That needs no
- * constructor and no relocation that runs code; it works in static programs, and before libc does. */
+/* How this CPU does 16 aligned bytes. Found out at the first use, by whoever comes first: it
+ * depends on the CPU alone, so that all find the same, and an object is under a lock for ever or
+ * never. That needs no constructor and no relocation that runs code; it works in static programs,
+ * and before libc does. */
 #ifndef NEARCPU_ATOMIC_WIDE_H
 #define NEARCPU_ATOMIC_WIDE_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Objects that lie within one aligned word: n bytes at `p`, changed by compare-exchanges of the word that
- * contains them. The bytes around them are stored back as they were, at once with the object's; so a
- * neighbour's change is never lost. */
+/* Objects that lie within one aligned word: n bytes at `p`, changed by compare-exchanges of the
+ * word that contains them. The bytes around them are stored back as they were, at once with the
+ * object's; so a neighbour's change is never lost. */
 #ifndef NEARCPU_ATOMIC_WORD_H
 #define NEARCPU_ATOMIC_WORD_H
 
@@ -23,12 +23,9 @@ static inline bool near__within(const void *p, size_t n, size_t word)
 #define NEAR__NATIVE_LOAD(p) __atomic_load_n(p, __ATOMIC_SEQ_CST)
 #define NEAR__NATIVE_CAS(p, expected, desired)                                                     \
 	__atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
-#define NEAR__WIDE_LOAD(p) near__wide_load(near__wide_mode(), p)
-#define NEAR__WIDE_CAS(p, expected, desired) near__wide_cas(near__wide_mode(), p, expected, desired)
-
-/* gather: the n bytes at p as a number. spread: the reverse. By shifts, not by way of the stack: a
- * load waits for all stores that it needs bytes of.
- * place: where the object's bytes lie in the word that contains them; mask: these bits. */
+/* gather: the n bytes at p as a number. spread: the reverse. By shifts, not by way of the stack:
+ * a load waits for all stores that it needs bytes of. place: where the object's bytes lie in the
+ * word that contains them; mask: these bits. */
 #define NEAR__WORD_NUMBERS(name, type)                                                             \
 	static inline type near__##name##_gather(const void *p, size_t n)                          \
 	{                                                                                          \
@@ -97,46 +94,43 @@ static inline bool near__within(const void *p, size_t n, size_t word)
 		near__##name##_spread(out, seen >> near__##name##_place(p, n), n);                 \
 	}                                                                                          \
                                                                                                    \
-	/* in may be out. */                                                                       \
-	static inline void near__##name##_exchange(size_t n, void *p, const void *in, void *out)   \
-	{                                                                                          \
-		type *word = NEAR__WORD_AROUND(type, p);                                           \
-		unsigned place = near__##name##_place(p, n);                                       \
-		type rest = ~(near__##name##_mask(n) << place);                                    \
-		type value = near__##name##_gather(in, n) << place;                                \
-		type seen = *word; /* a guess */                                                   \
-                                                                                                   \
-		while (!CAS(word, &seen, (type)((seen & rest) | value)))                           \
-			;                                                                          \
-		if (out)                                                                           \
-			near__##name##_spread(out, seen >> place, n);                              \
-	}                                                                                          \
-                                                                                                   \
-	static inline bool near__##name##_compare_exchange(size_t n, void *p, void *expected,      \
-							   const void *in)                         \
-	{                                                                                          \
-		type *word = NEAR__WORD_AROUND(type, p);                                           \
-		unsigned place = near__##name##_place(p, n);                                       \
-		type mask = near__##name##_mask(n) << place;                                       \
-		type wanted = near__##name##_gather(expected, n) << place;                         \
-		type value = near__##name##_gather(in, n) << place;                                \
-		type seen = *word; /* a guess, that only success confirms */                       \
-                                                                                                   \
-		if ((seen & mask) != wanted)                                                       \
-			seen = LOAD(word);                                                         \
-		do {                                                                               \
-			if ((seen & mask) != wanted) {                                             \
-				near__##name##_spread(expected, seen >> place, n);                 \
-				return false;                                                      \
-			}                                                                          \
-		} while (!CAS(word, &seen, (type)((seen & (type)~mask) | value)));                 \
-		return true;                                                                       \
-	}
+	/* in may be out. */ \ * /
+static inline void near__##name##_exchange(size_t n, void *p, const void *in, void *out)
+{
+	type *word = NEAR__WORD_AROUND(type, p);
+	unsigned place = near__##name##_place(p, n);
+	type rest = ~(near__##name##_mask(n) << place);
+	type value = near__##name##_gather(in, n) << place;
+	type seen = *word; /* a guess */
+
+	while (!CAS(word, &seen, (type)((seen & rest) | value)))
+		;
+	if (out)
+		near__##name##_spread(out, seen >> place, n);
+}
+
+static inline bool near__##name##_compare_exchange(size_t n, void *p, void *expected,
+						   const void *in)
+{
+	type *word = NEAR__WORD_AROUND(type, p);
+	unsigned place = near__##name##_place(p, n);
+	type mask = near__##name##_mask(n) << place;
+	type wanted = near__##name##_gather(expected, n) << place;
+	type value = near__##name##_gather(in, n) << place;
+	type seen = *word; /* a guess, that only success confirms */
+
+	if ((seen & mask) != wanted)
+		seen = LOAD(word);
+	do {
+		if ((seen & mask) != wanted) {
+			near__##name##_spread(expected, seen >> place, n);
+			return false;
+		}
+	} while (!CAS(word, &seen, (type)((seen & (type)~mask) | value)));
+	return true;
+}
 
 NEAR__WORD_OPERATIONS(word4, uint32_t, NEAR__NATIVE_LOAD, NEAR__NATIVE_CAS)
 NEAR__WORD_OPERATIONS(word8, uint64_t, NEAR__NATIVE_LOAD, NEAR__NATIVE_CAS)
-#if NEAR__HAS_WIDE
-NEAR__WORD_OPERATIONS(word16, near__wide, NEAR__WIDE_LOAD, NEAR__WIDE_CAS)
-#endif
 
 #endif

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* What src/atomic must know of aarch64: its atomic accesses of 16 aligned bytes.
  *
- * Every CPU has ldaxp and stlxp, but a pair is sure to have been loaded at once only if the store succeeds.
- * With LSE, casp does it in one instruction. With LSE2, ldp and stp of an aligned pair are atomic. All
- * of them see each other; so which of them a CPU uses is a matter of speed, but that a load writes
- * where there is no LSE2: then it faults on constants in read-only memory. A lock would not; but
- * compilers put these instructions into programs, and would not see the lock. LSE128 adds an
- * exchange, and, or of 16 bytes; a loop around casp does the same. */
+ * Every CPU has ldaxp and stlxp, but a pair is sure to have been loaded at once only if the store
+ * succeeds. With LSE, casp does it in one instruction. With LSE2, ldp and stp of an aligned pair
+ * are atomic. All of them see each other; so which of them a CPU uses is a matter of speed, but
+ * that a load writes where there is no LSE2: then it faults on constants in read-only memory. A
+ * lock would not; but compilers put these instructions into programs, and would not see the lock.
+ * LSE128 adds an exchange, and, or of 16 bytes; a loop around casp does the same. */
 #ifndef NEARCPU_ARCH_AARCH64_ATOMIC_H
 #define NEARCPU_ARCH_AARCH64_ATOMIC_H
 
@@ -45,8 +45,8 @@ static inline int near__wide_best(void)
 	return caps & NEAR__HWCAP_USCAT ? NEAR__WIDE_LSE2 : NEAR__WIDE_LSE;
 }
 
-/* As __sync_val_compare_and_swap. Stores back what it has loaded if that differs, so that it is known to
- * have been there at once. */
+/* As __sync_val_compare_and_swap. Stores back what it has loaded if that differs, so that it is
+ * known to have been there at once. */
 static inline near__wide near__wide_cas_pairs(near__wide *p, near__wide expected,
 					      near__wide desired)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* What src/atomic must know of x86_64: its atomic accesses of 16 aligned bytes.
  *
- * cmpxchg16b has been there since 2006, but for the very first of these CPUs. CPUs with AVX of Intel and
- * AMD also load and store 16 aligned bytes at once; both say so in their manuals. Without AVX a load is a
- * cmpxchg16b, which writes: it faults on constants in read-only memory. A lock would not, but
- * compilers put cmpxchg16b into programs, and the two would not see each other. */
+ * cmpxchg16b has been there since 2006, but for the very first of these CPUs. CPUs with AVX of
+ * Intel and AMD also load and store 16 aligned bytes at once; both say so in their manuals.
+ * Without AVX a load is a cmpxchg16b, which writes: it faults on constants in read-only memory. A
+ * lock would not, but compilers put cmpxchg16b into programs, and the two would not see each
+ * other. */
 #ifndef NEARCPU_ARCH_X86_64_ATOMIC_H
 #define NEARCPU_ARCH_X86_64_ATOMIC_H
 
@@ -18,7 +19,8 @@ __extension__ typedef unsigned __int128 near__wide;
 #define NEAR__HAS_WIDE 1
 /* The narrowest object for which the compiler puts a compare-exchange into the code. */
 #define NEAR__NARROWEST 1
-/* Says a name that no portable one says: a denormal operand, which the compiler may ask to raise. */
+/* Says a name that no portable one says: a denormal operand, which the compiler may ask to
+ * raise. */
 #define NEAR__FE_DENORMAL 2
 
 enum near__wide_mode { NEAR__WIDE_LOCKS, NEAR__WIDE_CAS, NEAR__WIDE_MOVE, NEAR__WIDE_MODES };
