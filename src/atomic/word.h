@@ -24,8 +24,8 @@ static inline bool near__within(const void *p, size_t n, size_t word)
 #define NEAR__NATIVE_CAS(p, expected, desired)                                                     \
 	__atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
 /* gather: the n bytes at p as a number. spread: the reverse. By shifts, not by way of the stack:
- * a load waits for all stores that it needs bytes of. place: where the object's bytes lie in the
- * word that contains them; mask: these bits. */
+ * a load waits for all stores that it needs bytes of.
+ * place: where the object's bytes lie in the word that contains them; mask: these bits. */
 #define NEAR__WORD_NUMBERS(name, type)                                                             \
 	static inline type near__##name##_gather(const void *p, size_t n)                          \
 	{                                                                                          \
@@ -94,41 +94,41 @@ static inline bool near__within(const void *p, size_t n, size_t word)
 		near__##name##_spread(out, seen >> near__##name##_place(p, n), n);                 \
 	}                                                                                          \
                                                                                                    \
-	/* in may be out. */ \ * /
-static inline void near__##name##_exchange(size_t n, void *p, const void *in, void *out)
-{
-	type *word = NEAR__WORD_AROUND(type, p);
-	unsigned place = near__##name##_place(p, n);
-	type rest = ~(near__##name##_mask(n) << place);
-	type value = near__##name##_gather(in, n) << place;
-	type seen = *word; /* a guess */
-
-	while (!CAS(word, &seen, (type)((seen & rest) | value)))
-		;
-	if (out)
-		near__##name##_spread(out, seen >> place, n);
-}
-
-static inline bool near__##name##_compare_exchange(size_t n, void *p, void *expected,
-						   const void *in)
-{
-	type *word = NEAR__WORD_AROUND(type, p);
-	unsigned place = near__##name##_place(p, n);
-	type mask = near__##name##_mask(n) << place;
-	type wanted = near__##name##_gather(expected, n) << place;
-	type value = near__##name##_gather(in, n) << place;
-	type seen = *word; /* a guess, that only success confirms */
-
-	if ((seen & mask) != wanted)
-		seen = LOAD(word);
-	do {
-		if ((seen & mask) != wanted) {
-			near__##name##_spread(expected, seen >> place, n);
-			return false;
-		}
-	} while (!CAS(word, &seen, (type)((seen & (type)~mask) | value)));
-	return true;
-}
+	/* in may be out. */                                                                       \
+	static inline void near__##name##_exchange(size_t n, void *p, const void *in, void *out)   \
+	{                                                                                          \
+		type *word = NEAR__WORD_AROUND(type, p);                                           \
+		unsigned place = near__##name##_place(p, n);                                       \
+		type rest = ~(near__##name##_mask(n) << place);                                    \
+		type value = near__##name##_gather(in, n) << place;                                \
+		type seen = *word; /* a guess */                                                   \
+                                                                                                   \
+		while (!CAS(word, &seen, (type)((seen & rest) | value)))                           \
+			;                                                                          \
+		if (out)                                                                           \
+			near__##name##_spread(out, seen >> place, n);                              \
+	}                                                                                          \
+                                                                                                   \
+	static inline bool near__##name##_compare_exchange(size_t n, void *p, void *expected,      \
+							   const void *in)                         \
+	{                                                                                          \
+		type *word = NEAR__WORD_AROUND(type, p);                                           \
+		unsigned place = near__##name##_place(p, n);                                       \
+		type mask = near__##name##_mask(n) << place;                                       \
+		type wanted = near__##name##_gather(expected, n) << place;                         \
+		type value = near__##name##_gather(in, n) << place;                                \
+		type seen = *word; /* a guess, that only success confirms */                       \
+                                                                                                   \
+		if ((seen & mask) != wanted)                                                       \
+			seen = LOAD(word);                                                         \
+		do {                                                                               \
+			if ((seen & mask) != wanted) {                                             \
+				near__##name##_spread(expected, seen >> place, n);                 \
+				return false;                                                      \
+			}                                                                          \
+		} while (!CAS(word, &seen, (type)((seen & (type)~mask) | value)));                 \
+		return true;                                                                       \
+	}
 
 NEAR__WORD_OPERATIONS(word4, uint32_t, NEAR__NATIVE_LOAD, NEAR__NATIVE_CAS)
 NEAR__WORD_OPERATIONS(word8, uint64_t, NEAR__NATIVE_LOAD, NEAR__NATIVE_CAS)
