@@ -74,6 +74,7 @@ bool near__any_compare_exchange(size_t n, void *p, void *expected, const void *i
 				int failure) NAMED(__atomic_compare_exchange);
 bool near__any_is_lock_free(size_t n, const void *p) NAMED(__atomic_is_lock_free);
 
+#if NEAR__HAS_WIDE
 /* By words, like near__copy_words. */
 static inline near__wide get_wide(const void *p)
 {
@@ -86,6 +87,7 @@ static inline void put_wide(void *p, near__wide value)
 {
 	memcpy(p, &value, sizeof(value));
 }
+#endif
 
 /* Orders: a load is sequentially consistent always, which costs next to nothing, so are
  * exchanges. */

@@ -7,9 +7,11 @@
  * before, as a signal handler forks, stay with the code that took them; in the child, too, which
  * has the same thread pointer. A fork within a fork finds its locks held, and leaves them to the
  * outer one. */
+#define _GNU_SOURCE
 #include <pthread.h>
 
 #include "locks.h"
+#include "signals.h"
 
 /* Whose locks: one for each fork within a fork. */
 #define LEVELS 4
@@ -25,15 +27,17 @@ static __thread int level __attribute__((tls_model("initial-exec")));
 static void prepare(void)
 {
 	struct near__locks all, taken;
+	struct near__blocked b;
 
 	all.count = NEAR__ATOMIC_LOCKS;
 	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++)
 		all.list[i] = (uint8_t)i;
-	/* Before the first is taken: a signal handler may fork at any moment. */
 	if (++level > LEVELS)
 		return;
+	b = near__block_signals();
 	near__take_others(&all, near__held_by_me(), &taken);
 	near__show(&taken, &marks[level - 1]);
+	near__unblock_signals(&b);
 }
 
 /* What this fork took, and not one around it. */

@@ -13,42 +13,15 @@
  *     same way. Two sections of one thread never share a lock: who finds a lock that his thread
  *     holds comes here, and shows none.
  *   - other threads wait for the locks, or see that they are held, or will see that the words have
- *     changed when the interrupted code lets go. */
+ *     changed when the interrupted code lets go. Or they borrow the locks (lend.h), and come here
+ *     in the handler's place. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <signal.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "../die.h"
 #include "locks.h"
-
-/* The kernel's size of a signal set. */
-#define SET_SIZE 8
-
-struct blocked {
-	uint64_t old;
-	int saved_errno;
-};
-
-static struct blocked block_signals(void)
-{
-	static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
-	struct blocked b = {.saved_errno = errno};
-	uint64_t all = ~(uint64_t)0;
-
-	for (unsigned i = 0; i < sizeof(faults) / sizeof(faults[0]); i++)
-		all &= ~((uint64_t)1 << (faults[i] - 1));
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &b.old, SET_SIZE);
-	return b;
-}
-
-static void unblock_signals(const struct blocked *b)
-{
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &b->old, NULL, SET_SIZE);
-	errno = b->saved_errno;
-}
+#include "signals.h"
 
 /* ---- what is kept of a helped section ---- */
 
@@ -106,7 +79,7 @@ static void complete_or_mend(struct near__section *s)
 
 bool near__atomic_mend(struct near__section *s, const struct near__locks *locks)
 {
-	struct blocked b = block_signals();
+	struct near__blocked b = near__block_signals();
 	bool equal = s->equal;
 
 	near__copy(s->object, s->kept, s->size);
@@ -115,26 +88,26 @@ bool near__atomic_mend(struct near__section *s, const struct near__locks *locks)
 	near__show(locks, NULL);
 	near__atomic_drop_kept(s);
 	s->helped = 0;
-	unblock_signals(&b);
+	near__unblock_signals(&b);
 	return equal;
 }
 
 /* ---- the handler's operation ---- */
 
-/* Those of this thread's sections that hold one of the locks. */
-static struct near__section *sections_at(const struct near__locks *locks, unsigned long mine)
+/* The sections under these locks, which are all held or borrowed: of locks that were free there are
+ * none. */
+static struct near__section *sections_at(const struct near__locks *locks)
 {
 	struct near__section *all = NULL;
 
 	for (unsigned i = 0; i < locks->count; i++) {
-		struct near__section *s = near__nth(locks, i)->section;
+		struct near__section *s = near__nth(locks, i)->section, *known = all;
 
-		if (near__nth(locks, i)->word != mine || !s || s->step == NEAR__NOTHING)
+		if (!s || s->step == NEAR__NOTHING)
 			continue;
-		for (struct near__section *known = all; known; known = known->next)
-			if (known == s)
-				s = NULL;
-		if (!s)
+		while (known && known != s)
+			known = known->next;
+		if (known)
 			continue;
 		s->next = all;
 		all = s;
@@ -142,23 +115,23 @@ static struct near__section *sections_at(const struct near__locks *locks, unsign
 	return all;
 }
 
-bool near__atomic_help(struct near__section *s, const struct near__locks *locks)
+bool near__atomic_help(struct near__section *s, struct near__locks *locks)
 {
-	unsigned long mine = near__held_by_me();
-	struct blocked b = block_signals();
+	struct near__blocked b = near__block_signals();
 	struct near__section *interrupted, *i;
-	struct near__locks taken;
+	struct near__holding holding;
 	bool equal;
 
-	near__take_others(locks, mine, &taken);
+	near__take_or_borrow(locks, near__held_by_me(), &holding);
 	near__nth(locks, 0)->helped++;
-	interrupted = sections_at(locks, mine);
+	interrupted = sections_at(locks);
 	for (i = interrupted; i; i = i->next)
 		complete_or_mend(i);
 	equal = near__section_do(s, s->step);
 	for (i = interrupted; i; i = i->next)
 		near__copy(i->kept, i->object, i->size);
-	near__let_go_all(&taken);
-	unblock_signals(&b);
+	near__let_go_holding(&holding);
+	near__claim_all(&holding.loan);
+	near__unblock_signals(&b);
 	return equal;
 }

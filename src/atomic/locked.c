@@ -250,7 +250,7 @@ bool near__atomic_perform(struct near__section *s)
 	near__locks_of(&locks, s->object, s->size);
 	if (s->step == NEAR__LOAD && !is_crowded(&locks) && read_unlocked(s, &locks))
 		return true;
-	if (!near__take_all(&locks, near__held_by_me()))
+	if (!near__take_all(&locks, near__held_by_me(), s->step != NEAR__LOAD))
 		return near__atomic_help(s, &locks);
 	if (s->step == NEAR__LOAD)
 		count_read(near__nth(&locks, 0));

@@ -5,6 +5,11 @@
  * until that one is free, and starts again. */
 #include "locks.h"
 
+#include <string.h>
+
+/* After a writer met another so many loads take the lock. */
+#define CROWD 64
+
 /* So many rounds for a holder that runs. */
 #define ROUNDS 4
 #define PAUSES 16
@@ -40,13 +45,10 @@ static bool held_by(const struct near__atomic_lock *l, unsigned long mine)
 	return __atomic_load_n(&l->word, __ATOMIC_RELAXED) == mine;
 }
 
-static void wait_for(struct near__atomic_lock *l, unsigned long mine)
+bool near__take_from(const struct near__locks *locks, unsigned long mine, bool writes, unsigned i)
 {
-	near__let_go(l, near__atomic_take_slow(l, mine));
-}
-
-bool near__take_from(const struct near__locks *locks, unsigned long mine, unsigned i)
-{
+	if (writes)
+		__atomic_store_n(&near__nth(locks, 0)->crowded, CROWD, __ATOMIC_RELAXED);
 	for (; i < locks->count; i++) {
 		struct near__atomic_lock *l = near__nth(locks, i);
 		bool own = held_by(l, mine);
@@ -54,17 +56,83 @@ bool near__take_from(const struct near__locks *locks, unsigned long mine, unsign
 		if (!own && take_soon(l, mine))
 			continue;
 		near__let_go_of(locks, i);
-		if (own)
+		if (own || near__is_lent(l) || near__holds_any(mine))
 			return false;
-		wait_for(l, mine);
+		near__atomic_wait(l, true);
 		i = -1U;
 	}
 	return true;
 }
 
+static void give_back_all(const struct near__locks *borrowed)
+{
+	for (unsigned i = 0; i < borrowed->count; i++)
+		near__give_back(near__nth(borrowed, i));
+}
+
+void near__let_go_holding(const struct near__holding *h)
+{
+	give_back_all(&h->borrowed);
+	near__let_go_all(&h->taken);
+}
+
+static void add(struct near__locks *list, uint8_t lock)
+{
+	for (unsigned i = 0; i < list->count; i++)
+		if (list->list[i] == lock)
+			return;
+	list->list[list->count++] = lock;
+}
+
+/* A section is completed by who has all its locks: its object may lie under more than one. */
+static void add_those_of(struct near__locks *list, const struct near__section *s)
+{
+	struct near__locks more;
+
+	if (!s || s->step == NEAR__NOTHING)
+		return;
+	near__locks_of(&more, s->object, s->size);
+	for (unsigned i = 0; i < more.count; i++)
+		add(list, more.list[i]);
+}
+
+/* Held by a section that this thread's handler interrupted, and not lent. */
+static bool is_own(const struct near__atomic_lock *l, unsigned long mine)
+{
+	return held_by(l, mine) && __atomic_load_n(&l->lent, __ATOMIC_SEQ_CST) == NEAR__KEPT;
+}
+
+void near__take_or_borrow(struct near__locks *locks, unsigned long mine, struct near__holding *out)
+{
+	memset(&out->loan, 0, sizeof(out->loan));
+	out->taken.count = out->borrowed.count = 0;
+	for (unsigned i = 0; i < locks->count; i++) {
+		struct near__atomic_lock *l = near__nth(locks, i);
+
+		if (is_own(l, mine))
+			continue;
+		if (near__borrow(l)) {
+			add(&out->borrowed, locks->list[i]);
+			add_those_of(locks, l->section);
+			continue;
+		}
+		if (take_soon(l, mine)) {
+			add(&out->taken, locks->list[i]);
+			continue;
+		}
+		near__let_go_holding(out);
+		out->taken.count = out->borrowed.count = 0;
+		near__lend_all(&out->loan, mine);
+		near__atomic_wait(l, true);
+		i = -1U;
+	}
+}
+
 void near__take_others(const struct near__locks *locks, unsigned long mine,
 		       struct near__locks *taken)
 {
+	struct near__loan loan = {0};
+
 	taken->count = 0;
 	for (unsigned i = 0; i < locks->count; i++) {
 		struct near__atomic_lock *l = near__nth(locks, i);
@@ -72,12 +140,14 @@ void near__take_others(const struct near__locks *locks, unsigned long mine,
 		if (held_by(l, mine))
 			continue;
 		if (take_soon(l, mine)) {
-			taken->list[taken->count++] = locks->list[i];
+			add(taken, locks->list[i]);
 			continue;
 		}
 		near__let_go_all(taken);
-		wait_for(l, mine);
 		taken->count = 0;
+		near__lend_all(&loan, mine);
+		near__atomic_wait(l, false);
 		i = -1U;
 	}
+	near__claim_all(&loan);
 }

@@ -3,6 +3,7 @@
 #ifndef NEARCPU_ATOMIC_LOCKS_H
 #define NEARCPU_ATOMIC_LOCKS_H
 
+#include "lend.h"
 #include "section.h"
 #include "table.h"
 
@@ -52,19 +53,32 @@ static inline bool near__take_at_once(struct near__atomic_lock *l, unsigned long
 }
 
 /* From the i-th on; those before are held. */
-bool near__take_from(const struct near__locks *locks, unsigned long mine, unsigned i);
+bool near__take_from(const struct near__locks *locks, unsigned long mine, bool writes, unsigned i);
 
-/* Takes all of them, or none: false if this thread holds one already. Keeps none while it
- * sleeps. */
-static inline bool near__take_all(const struct near__locks *locks, unsigned long mine)
+/* Takes all of them, or none: then near__take_or_borrow must. Keeps none while it sleeps. writes:
+ * if it meets somebody, loads shall take the lock for a while, see near__locked_load. */
+static inline bool near__take_all(const struct near__locks *locks, unsigned long mine, bool writes)
 {
 	for (unsigned i = 0; i < locks->count; i++)
 		if (__builtin_expect(!near__take_at_once(near__nth(locks, i), mine), 0))
-			return near__take_from(locks, mine, i);
+			return near__take_from(locks, mine, writes, i);
 	return true;
 }
 
-/* The same, but those that this thread holds already are left alone. taken: those that were not. */
+/* What one has who does not simply hold all; and what he lent meanwhile. */
+struct near__holding {
+	struct near__locks taken, borrowed;
+	struct near__loan loan;
+};
+
+/* For signal handlers within a section, and whoever meets a lock that is lent; but for those of
+ * sections that this thread's handler interrupted, which count as held. Adds to `locks` what else
+ * it needs. Requires that signals are blocked. */
+void near__take_or_borrow(struct near__locks *locks, unsigned long mine, struct near__holding *out);
+
+void near__let_go_holding(const struct near__holding *h);
+
+/* For fork: takes all that this thread does not hold. Requires that signals are blocked. */
 void near__take_others(const struct near__locks *locks, unsigned long mine,
 		       struct near__locks *taken);
 

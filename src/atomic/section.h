@@ -116,7 +116,8 @@ bool near__atomic_mend(struct near__section *s, const struct near__locks *locks)
 /* Gives back what a handler took for a large section. */
 void near__atomic_drop_kept(struct near__section *s);
 
-/* The operation of `s` in a handler, where this thread holds some of its locks already. */
-bool near__atomic_help(struct near__section *s, const struct near__locks *locks);
+/* The operation of `s` in a handler, where this thread holds a lock already; or where one is
+ * lent. */
+bool near__atomic_help(struct near__section *s, struct near__locks *locks);
 
 #endif

@@ -2,41 +2,38 @@
 /* The locks behind atomic objects that no instruction changes at once.
  *
  * The memory is divided into lines of 64 bytes, and each line has one of 256 locks (hash.h). Who
- * changes an object holds the locks of all its lines. Who reads it holds none, as a rule: he
- * looks at the lock's word before and after, and if it stayed the same and free he has read a
- * value that was there. So nothing is written for a load, and constants in read-only memory are
- * read as all others.
+ * changes an object holds its locks (locks.h). Who reads it holds none, as a rule: he looks at the
+ * lock's word before and after, and if it stayed the same and free he has read a value that was
+ * there. So nothing is written for a load, and constants in read-only memory are read like others.
  *
- * word       even: free, and a version that never comes again (of 32-bit words: not before 2^31
- *            sections). Odd: held by the thread whose thread pointer is word - 1.
- * version    the even word, while a thread holds several locks at once.
- * section    what the holder is about to do, for a signal handler that interrupts it (section.h).
- *            Null while the lock is free, just taken, or about to be let go of.
- * waiters    how many threads sleep, or are about to.
- * waking the futex of the sleepers: 1 from the moment that one of them was woken until a waiter
- *            has looked at the lock again.
- * crowded    so many loads take the lock, too: see near__atomic_load in locked.c.
+ *   word      even: free, and a version that never comes again (of 32 bits: not before 2^31
+ *             sections). Odd: held by the thread whose thread pointer is word - 1.
+ *   version   the even word, while a thread holds several locks at once.
+ *   section   what the holder is about to do, for a signal handler that interrupts it (section.h).
+ *             Null while the lock is free, just taken, or about to be let go of.
+ *   waiters   how many threads sleep, or are about to.
+ *   waking    the futex that they sleep on: 1 from when one of them was woken until one of them has
+ *             looked again.
+ *   lent      whether others may use it, although it is held (lend.h).
+ *   crowded   so many loads take the lock, too (locked.c).
  *
- * Letting go of a lock, and sleeping:
- *   an unlocker stores an even word, then looks at `waiters`, then makes `waking` 1 if it is 0,
- *   and
- *   only then wakes one sleeper. A waiter adds itself to `waiters`, makes `waking` 0, then looks
- *   at
- *   the word, and sleeps as long as `waking` is 0. Each of these stores comes before the look
- *   behind it for all threads (all are sequentially consistent). So either the waiter finds the
- *   lock free, or the unlocker finds the waiter; and if the unlocker does not wake him as
- *   `waking` is 1, that was before the waiter made it 0, so that the waiter's look comes after
- *   the unlocker's store. A waiter that has got the lock makes `waking` 0, too, so that its own
- *   unlock wakes the next one. models/atomic_lock.pml is this as a model.
+ * Letting go of a lock, and sleeping: an unlocker stores an even word, looks at `waiters`, makes
+ * `waking` 1 if it is 0, and only then wakes one sleeper. A waiter adds itself to `waiters`, makes
+ * `waking` 0, looks at the word, and sleeps as long as `waking` is 0; woken, it begins again. Each
+ * store comes before the look behind it for all threads, as all are sequentially consistent. So
+ * either the waiter finds the lock free, or the unlocker finds the waiter. If the unlocker then
+ * wakes nobody because `waking` is 1, that was before the waiter made it 0; so the waiter's look
+ * comes after the unlocker's store. Who tries for the lock is no waiter any more: if it is taken
+ * away from him, he begins as above. models/atomic_lock.pml is this as a model.
  *
- * The order of a section and the loads that hold no lock: a writer's stores to the object come
- * behind a release fence behind the store of the odd word; a reader's loads come before an
- * acquire fence before its second look. Who has read anything of a section therefore sees a
- * changed word. The first look is an acquire that pairs with the store that let go.
+ * Sections, and loads that hold no lock: a writer's stores to the object come behind a release
+ * fence behind the store of the odd word; a reader's loads come before an acquire fence before its
+ * second look. Who has read anything of a section therefore sees a changed word. The first look is
+ * an acquire that pairs with the store that let go.
  *
- * Sequential consistency, also with objects that need no lock: words are changed and looked at
- * first by sequentially consistent accesses, and letting go of several locks ends with such a
- * fence. */
+ * Sequential consistency, also with objects that need no lock: words are changed, and looked at
+ * first, by sequentially consistent accesses; letting go of several locks ends with such a fence.
+ */
 #ifndef NEARCPU_ATOMIC_TABLE_H
 #define NEARCPU_ATOMIC_TABLE_H
 
@@ -52,13 +49,16 @@
 
 struct near__section;
 
+enum near__lent { NEAR__KEPT, NEAR__LENT, NEAR__BORROWED, NEAR__CLAIMED };
+
 struct near__atomic_lock {
 	unsigned long word;
 	unsigned long version;
 	struct near__section *section;
 	uint32_t waiters, waking;
+	uint32_t lent; /* enum near__lent */
 	uint32_t crowded;
-	/* How threads got the lock that did not get it at once; changed by the holder. */
+	/* How threads waited for it. */
 	uint32_t spun, yielded, slept;
 	/* Loads that took the lock; operations of handlers in the midst of another. */
 	uint32_t read, helped;
@@ -117,7 +117,7 @@ static inline bool near__try_take_alone(struct near__atomic_lock *l, unsigned lo
 	return true;
 }
 
-/* Takes the lock if it is free; *seen receives its word from before. Of the fence: see above. */
+/* Takes the lock if it is free; *seen receives its word from before. The fence: see above. */
 static inline bool near__try_take(struct near__atomic_lock *l, unsigned long mine,
 				  unsigned long *seen)
 {
@@ -130,6 +130,7 @@ static inline bool near__try_take(struct near__atomic_lock *l, unsigned long min
 	return true;
 }
 
+/* Wakes one who waits for it. */
 void near__atomic_wake(struct near__atomic_lock *l);
 
 /* Lets go of the lock, whose free word was `seen`. */
@@ -147,7 +148,8 @@ static inline void near__let_go_alone(struct near__atomic_lock *l, unsigned long
 
 /* ---- wait.c ---- */
 
-/* Takes a lock that this thread does not hold; sleeps if need be. Returns the free word. */
-unsigned long near__atomic_take_slow(struct near__atomic_lock *l, unsigned long mine);
+/* Returns when it is worth trying for the lock, or for borrowing it. Requires that this thread
+ * holds none, or has lent what it holds. */
+void near__atomic_wait(struct near__atomic_lock *l, bool or_borrow);
 
 #endif

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* How a thread waits for a lock: table.h has the protocol. First pauses, for a holder that runs;
- * then it gives its CPU away a few times, for one that was preempted; then it sleeps. */
+/* How a thread waits for a lock, without taking it: table.h has the protocol. First pauses, for a
+ * holder that runs; then it gives its CPU away a few times, for one that was preempted; then it
+ * sleeps. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lend.h"
 #include "table.h"
 
 /* The kernel's numbers: not every C library comes with its headers. */
@@ -17,60 +19,56 @@
 #define PAUSES 16
 #define YIELDS 7
 
-/* After one wait for a writer so many loads take the lock. */
-#define CROWD 64
-
+/* Relaxed: for people. */
 static void count(uint32_t *n)
 {
-	/* Relaxed, and no read-modify-write: the lock's holder counts. */
-	__atomic_store_n(n, __atomic_load_n(n, __ATOMIC_RELAXED) + 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(n, 1, __ATOMIC_RELAXED);
 }
 
-static bool take_after_yielding(struct near__atomic_lock *l, unsigned long mine,
-				unsigned long *seen)
+static bool may_be_had(const struct near__atomic_lock *l, bool or_borrow)
+{
+	return !(__atomic_load_n(&l->word, __ATOMIC_SEQ_CST) & 1) ||
+	       (or_borrow && near__is_lent(l));
+}
+
+static bool after_yielding(const struct near__atomic_lock *l, bool or_borrow)
 {
 	for (int i = 0; i < YIELDS; i++) {
 		syscall(SYS_sched_yield);
-		if (near__try_take(l, mine, seen))
+		if (may_be_had(l, or_borrow))
 			return true;
 	}
 	return false;
 }
 
-static void take_after_sleeping(struct near__atomic_lock *l, unsigned long mine,
-				unsigned long *seen)
+static void sleep_until(struct near__atomic_lock *l, bool or_borrow)
 {
 	__atomic_fetch_add(&l->waiters, 1, __ATOMIC_SEQ_CST);
-	while (!near__try_take(l, mine, seen)) {
+	for (;;) {
 		__atomic_store_n(&l->waking, 0, __ATOMIC_SEQ_CST);
-		if (!(__atomic_load_n(&l->word, __ATOMIC_SEQ_CST) & 1))
-			continue;
+		if (may_be_had(l, or_borrow))
+			break;
 		syscall(SYS_futex, &l->waking, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 	}
-	__atomic_store_n(&l->waking, 0, __ATOMIC_SEQ_CST);
 	/* 0 already: a signal handler forked meanwhile, and this is the child. */
 	if (__atomic_fetch_sub(&l->waiters, 1, __ATOMIC_SEQ_CST) == 0)
 		__atomic_store_n(&l->waiters, 0, __ATOMIC_SEQ_CST);
 }
 
-unsigned long near__atomic_take_slow(struct near__atomic_lock *l, unsigned long mine)
+void near__atomic_wait(struct near__atomic_lock *l, bool or_borrow)
 {
 	int saved_errno = errno;
-	uint32_t *path = &l->spun;
-	unsigned long seen;
 
 	near__pauses(PAUSES);
-	if (!near__try_take(l, mine, &seen)) {
-		path = &l->yielded;
-		if (!take_after_yielding(l, mine, &seen)) {
-			path = &l->slept;
-			take_after_sleeping(l, mine, &seen);
-		}
+	if (may_be_had(l, or_borrow)) {
+		count(&l->spun);
+	} else if (after_yielding(l, or_borrow)) {
+		count(&l->yielded);
+	} else {
+		count(&l->slept);
+		sleep_until(l, or_borrow);
 	}
-	count(path);
-	__atomic_store_n(&l->crowded, CROWD, __ATOMIC_RELAXED);
 	errno = saved_errno;
-	return seen;
 }
 
 void near__atomic_wake(struct near__atomic_lock *l)
