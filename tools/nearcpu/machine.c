@@ -209,6 +209,8 @@ void machine_read(struct machine *m)
 	near_rseq_status(&m->rseq);
 	if (run_find_library(m->malloc_library))
 		m->malloc_library[0] = 0;
+	if (run_find_atomic(m->atomic_library))
+		m->atomic_library[0] = 0;
 	m->has_perf = in_path("perf");
 	m->has_gnuplot = in_path("gnuplot");
 	m->conf = printable(m->conf_text, sizeof(m->conf_text), getenv("NEAR_CONF"));

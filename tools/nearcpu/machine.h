@@ -24,9 +24,10 @@ struct machine {
 	struct near_rseq_status rseq;
 	int reserve_error; /* of the first per-CPU allocation: 0 or negative errno */
 	bool has_perf, has_gnuplot;
-	char malloc_library[4096]; /* that `nearcpu run` preloads; "": not found */
-	const char *conf;          /* NEAR_CONF, or NULL */
-	const char *tunables;      /* GLIBC_TUNABLES, or NULL */
+	/* That `nearcpu run` preloads; "": not found. */
+	char malloc_library[4096], atomic_library[4096];
+	const char *conf;     /* NEAR_CONF, or NULL */
+	const char *tunables; /* GLIBC_TUNABLES, or NULL */
 	char conf_text[200], tunables_text[200];
 };
 

@@ -78,6 +78,8 @@ json_t *machine_json(const struct machine *m)
 	json_object_set_new(json, "built_with", parts_json());
 	json_object_set_new(json, "malloc_library",
 			    json_pack("s?", m->malloc_library[0] ? m->malloc_library : NULL));
+	json_object_set_new(json, "atomic_library",
+			    json_pack("s?", m->atomic_library[0] ? m->atomic_library : NULL));
 	json_object_set_new(json, "found",
 			    json_pack("{s:b, s:b}", "perf", m->has_perf, "gnuplot",
 				      m->has_gnuplot));

@@ -63,6 +63,9 @@ static void print_parts(const struct machine *m)
 		printf("%s%s%s", p == machine_parts ? "" : ", ", p->built_in ? "" : "no ", p->name);
 	printf("\n" NAME "%s\n", "malloc library",
 	       m->malloc_library[0] ? m->malloc_library : "not found: nearcpu run needs it");
+	printf(NAME "%s\n", "atomic library",
+	       m->atomic_library[0] ? m->atomic_library
+				    : "not found: nearcpu run --atomic needs it");
 	printf(NAME "%s, %s\n", "found", m->has_perf ? "perf" : "no perf",
 	       m->has_gnuplot ? "gnuplot" : "no gnuplot");
 }

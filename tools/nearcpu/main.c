@@ -8,7 +8,7 @@
 static const struct subcommand subcommands[] = {
 	{"info", "what this machine offers, and what the library makes of it", info_main},
 	{"bench", "measure the structures beside what programs use instead", bench_main},
-	{"run", "run a program on the library's malloc, or compare the two", run_main},
+	{"run", "run a program on the library's malloc or libatomic, or compare", run_main},
 	{"check", "verify the restartable sequences in programs and libraries", check_main},
 };
 

@@ -13,28 +13,45 @@
 /* As env(1) and shells have them. */
 enum { RUN_CANNOT = 126, RUN_NOT_FOUND = 127 };
 
+/* What takes the place of the system's. */
+enum run_part { RUN_MALLOC = 1, RUN_ATOMIC = 2, RUN_BOTH = 3 };
+
 struct run_options {
 	char *const *argv; /* the program and its arguments */
+	unsigned parts;    /* enum run_part */
 	bool stats, compare;
 	unsigned repeat;
 	const char *json, *input, *output, *library;
-	char conf[4096];    /* NEAR_CONF of the program */
-	char preload[8192]; /* LD_PRELOAD of the program */
-	char path[PATH_MAX];
+	const char *of_malloc; /* an option that was given and goes with RUN_MALLOC alone */
+	char conf[4096];       /* NEAR_CONF of the program */
+	char preload[8192];    /* LD_PRELOAD of the program */
+	char malloc[PATH_MAX], atomic[PATH_MAX]; /* the libraries of these parts */
+	char path[PATH_MAX];                     /* the program */
+	char elf[PATH_MAX];                      /* it, or what interprets it; "": unknown */
+	char linker[256];                        /* the dynamic linker that loads it */
 };
 
 /* ---- run_library.c ---- */
 
-/* The allocator's file: beside this program in the build tree or where it is installed. -ENOENT:
- * `path` receives where it was looked for. */
+/* The file of the allocator, of the libatomic: beside this program in the build tree or where it is
+ * installed. -ENOENT: `path` receives where it was looked for. */
 int run_find_library(char path[PATH_MAX]);
+int run_find_atomic(char path[PATH_MAX]);
+
+/* Finds those of the parts that are wanted, and sets LD_PRELOAD of the program. 0; else the exit
+ * status. */
+int run_set_libraries(struct run_options *o);
 
 /* ---- run_target.c ---- */
 
-/* Finds the program as execvp would, and whether the library can be preloaded into it. 0; else an
+/* Finds the program as execvp would, and whether the libraries can be preloaded into it. 0; else an
  * exit status, and `why` has one line for the user. */
-int run_find_program(const char *name, const char *library, char path[PATH_MAX], char *why,
-		     size_t size);
+int run_find_program(struct run_options *o, char *why, size_t size);
+
+/* ---- run_atomic.c ---- */
+
+/* Neither the file nor a library that it is linked with calls the shared libatomic. */
+bool run_lacks_atomic(const char *elf, const char *linker);
 
 /* ---- run_child.c ---- */
 
@@ -83,6 +100,9 @@ int run_compare(struct run_options *o);
 
 /* The program and its arguments; what is no UTF-8 becomes null. */
 json_t *run_argv_json(const struct run_options *o);
+
+/* What is preloaded: ["malloc", "atomic"], or one of them. */
+json_t *run_parts_json(const struct run_options *o);
 
 /* Writes it where --json asked for. Takes the object. */
 int run_write_json(const char *path, json_t *json);

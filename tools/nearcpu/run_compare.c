@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* nearcpu run --compare: the same program with the system's malloc and with ours, in turn, so that
+/* nearcpu run --compare: the same program with what the system has and with ours, in turn, so that
  * what slows the machine for a while slows both. Who begins changes with each pair. */
 #include "run_compare.h"
 
@@ -19,7 +19,12 @@ struct state {
 	int first[RUN_SIDES]; /* output of the first run of each side, -1: none yet */
 };
 
-static const char *const side_names[] = {"with the system's malloc", "with nearcpu-malloc"};
+static const char *const side_names[RUN_SIDES][RUN_BOTH + 1] = {
+	{"", "with the system's malloc", "with the system's libatomic",
+	 "with the system's malloc and libatomic"},
+	{"", "with nearcpu-malloc", "with nearcpu-atomic",
+	 "with nearcpu-malloc and nearcpu-atomic"},
+};
 
 /* ---- files ---- */
 
@@ -108,7 +113,7 @@ static int fail(const struct state *s, enum run_side side, unsigned run, const s
 	if (run)
 		snprintf(which, sizeof(which), "run %u", run);
 	last_line(err_fd, line, sizeof(line));
-	return failure("run", "%s %s of '%s' %s %d%s%s", which, side_names[side],
+	return failure("run", "%s %s of '%s' %s %d%s%s", which, side_names[side][s->options->parts],
 		       s->options->argv[0],
 		       WIFSIGNALED(end->status) ? "was killed by signal" : "had exit status",
 		       WIFSIGNALED(end->status) ? WTERMSIG(end->status) : WEXITSTATUS(end->status),

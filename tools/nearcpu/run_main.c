@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* nearcpu run: a program that was not built for it, on the library's malloc. */
+/* nearcpu run: a program that was not built for it, on the malloc and the libatomic of this
+ * library. */
 #include "run.h"
 
 #include <errno.h>
@@ -11,7 +12,9 @@
 #include "tool.h"
 
 enum {
-	OPT_STATS = 256,
+	OPT_MALLOC = 256,
+	OPT_ATOMIC,
+	OPT_STATS,
 	OPT_COMPARE,
 	OPT_REPEAT,
 	OPT_INPUT,
@@ -26,6 +29,8 @@ enum {
 };
 
 static const struct option options[] = {
+	{"malloc", no_argument, NULL, OPT_MALLOC},
+	{"atomic", no_argument, NULL, OPT_ATOMIC},
 	{"stats", no_argument, NULL, OPT_STATS},
 	{"compare", no_argument, NULL, OPT_COMPARE},
 	{"repeat", required_argument, NULL, OPT_REPEAT},
@@ -46,9 +51,12 @@ static const struct option options[] = {
 static void print_help(void)
 {
 	printf("usage: nearcpu run [OPTION...] [--] PROGRAM [ARGUMENT...]\n\n"
-	       "Runs a program, as it is, on the malloc of this library.\n\n"
-	       "  --stats                at the end, on standard error: time, memory, allocations\n"
-	       "  --compare              runs it with the system's malloc and with ours in turn:\n"
+	       "Runs a program, as it is, on the malloc of this library, or on its libatomic.\n\n"
+	       "  --malloc               on its malloc: so without --atomic\n"
+	       "  --atomic               on its libatomic; with --malloc on both\n"
+	       "  --stats                at the end, on standard error: time, memory, allocations,\n"
+	       "                         counts of the libatomic\n"
+	       "  --compare              runs it with what the system has and with ours in turn:\n"
 	       "                         time, memory, page faults, and the ratios\n"
 	       "  --repeat N             so often each (5)\n"
 	       "  --input FILE           standard input of each run (nothing)\n"
@@ -79,11 +87,45 @@ static int add_conf(struct run_options *o, const char *key, const char *value)
 	return 0;
 }
 
+/* A setting of the malloc alone. */
+static int add_malloc_conf(struct run_options *o, const char *option, const char *key,
+			   const char *value)
+{
+	o->of_malloc = option;
+	return add_conf(o, key, value);
+}
+
+/* Those that become settings; -1: another one. */
+static int take_setting(struct run_options *o, int c)
+{
+	switch (c) {
+	case OPT_CONF:
+		return add_conf(o, optarg, "");
+	case OPT_NO_RSEQ:
+		return add_conf(o, "rseq:off", "");
+	case OPT_CHECK:
+		return add_malloc_conf(o, "--check", "malloc_check:1", "");
+	case OPT_BACKGROUND:
+		return add_malloc_conf(o, "--background", "malloc_background:1", "");
+	case OPT_HEAP_PROFILE:
+		return add_malloc_conf(o, "--heap-profile", "heap_profile:", optarg);
+	default:
+		return -1;
+	}
+}
+
 static int take_option(struct run_options *o, int c, char **argv)
 {
+	int code = take_setting(o, c);
 	uint64_t n;
 
 	switch (c) {
+	case OPT_MALLOC:
+		o->parts |= RUN_MALLOC;
+		return 0;
+	case OPT_ATOMIC:
+		o->parts |= RUN_ATOMIC;
+		return 0;
 	case OPT_STATS:
 		o->stats = true;
 		return 0;
@@ -107,18 +149,8 @@ static int take_option(struct run_options *o, int c, char **argv)
 	case OPT_LIBRARY:
 		o->library = optarg;
 		return 0;
-	case OPT_CONF:
-		return add_conf(o, optarg, "");
-	case OPT_NO_RSEQ:
-		return add_conf(o, "rseq:off", "");
-	case OPT_CHECK:
-		return add_conf(o, "malloc_check:1", "");
-	case OPT_BACKGROUND:
-		return add_conf(o, "malloc_background:1", "");
-	case OPT_HEAP_PROFILE:
-		return add_conf(o, "heap_profile:", optarg);
 	default:
-		return option_error("run", c, argv);
+		return code >= 0 ? code : option_error("run", c, argv);
 	}
 }
 
@@ -133,39 +165,15 @@ static int check_options(struct run_options *o)
 		return usage_error("run", "--repeat, --input and --output go with --compare");
 	if (o->json && !o->stats && !o->compare)
 		return usage_error("run", "--json goes with --stats or --compare");
+	if (!o->parts)
+		o->parts = RUN_MALLOC;
+	if (o->of_malloc && !(o->parts & RUN_MALLOC))
+		return usage_error("run", "%s is for the malloc: give --malloc too", o->of_malloc);
+	if (o->library && o->parts == RUN_BOTH)
+		return usage_error("run", "--library names one library: not with both --malloc and "
+					  "--atomic");
 	if (!o->repeat)
 		o->repeat = 5;
-	return 0;
-}
-
-static int find_library(const struct run_options *o, char path[PATH_MAX])
-{
-	if (o->library && !realpath(o->library, path))
-		return failure("run", "cannot use '%s': %s", o->library, strerror(errno));
-	if (!o->library && run_find_library(path))
-		return failure(
-			"run",
-			"libnearcpu-malloc.so.0 was found neither beside '%s' nor where this "
-			"program's libraries are installed: build it (NEAR_SHARED=ON), or "
-			"name it with --library",
-			path);
-	if (strpbrk(path, ": \t\n"))
-		return failure("run",
-			       "LD_PRELOAD cannot name '%s': it has a colon or a space; copy it "
-			       "elsewhere, and name it with --library",
-			       path);
-	return 0;
-}
-
-/* Ours first, so that its malloc is found before that of others. */
-static int set_preload(struct run_options *o, const char *library)
-{
-	const char *had = getenv("LD_PRELOAD");
-	int n = snprintf(o->preload, sizeof(o->preload), "%s%s%s", library, had && *had ? ":" : "",
-			 had ? had : "");
-
-	if (n < 0 || (size_t)n >= sizeof(o->preload))
-		return failure("run", "LD_PRELOAD is too long");
 	return 0;
 }
 
@@ -179,17 +187,21 @@ static int check_output(const char *path)
 
 static int prepare(struct run_options *o)
 {
-	char library[PATH_MAX], why[3 * PATH_MAX];
-	int code = find_library(o, library);
+	char why[3 * PATH_MAX];
+	int code = run_set_libraries(o);
 
-	code = code ? code : set_preload(o, library);
 	if (code)
 		return code;
-	code = run_find_program(o->argv[0], library, o->path, why, sizeof(why));
+	code = run_find_program(o, why, sizeof(why));
 	if (code) {
 		failure("run", "%s", why);
 		return code;
 	}
+	if (o->parts & RUN_ATOMIC && run_lacks_atomic(o->elf, o->linker))
+		failure("run",
+			"'%s' and the libraries it is linked with do not call libatomic.so.1: only "
+			"what it loads or starts may",
+			o->elf);
 	if (o->json && strcmp(o->json, "-") != 0)
 		code = check_output(o->json);
 	return code || !o->output ? code : check_output(o->output);
@@ -214,6 +226,17 @@ json_t *run_argv_json(const struct run_options *o)
 		json_array_append_new(argv, word ? word : json_null());
 	}
 	return argv;
+}
+
+json_t *run_parts_json(const struct run_options *o)
+{
+	json_t *parts = json_array();
+
+	if (o->parts & RUN_MALLOC)
+		json_array_append_new(parts, json_string("malloc"));
+	if (o->parts & RUN_ATOMIC)
+		json_array_append_new(parts, json_string("atomic"));
+	return parts;
 }
 
 int run_write_json(const char *path, json_t *json)

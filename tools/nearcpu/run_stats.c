@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* nearcpu run --stats: each process of the program leaves its statistics in a directory of ours. */
+/* nearcpu run --stats: each process of the program leaves its statistics of malloc in a directory of
+ * ours; the libatomic tells its counts itself. */
 #include "run.h"
 
 #include <dirent.h>
@@ -150,11 +151,11 @@ static void print_memory(const json_t *own, bool alone)
 	fprintf(stderr, " of memory, at most%s\n", alone ? "" : " (the program itself)");
 }
 
-static void print_found(const struct found *f)
+static void print_found(const struct found *f, bool with_malloc)
 {
 	uint64_t n = number(f->total, "allocations");
 
-	if (!f->own)
+	if (!f->own && with_malloc)
 		fprintf(stderr,
 			"nearcpu run: the program left no statistics: it was killed, ended by "
 			"_exit, or allocated nothing\n");
@@ -182,7 +183,7 @@ static void print(const struct run_options *o, const struct run_end *end, const 
 		seconds(u->ru_utime), seconds(u->ru_stime));
 	fprintf(stderr, "peak memory   %.1f MiB, %ld page faults, %ld of them from disk\n",
 		(double)u->ru_maxrss / 1024, u->ru_minflt + u->ru_majflt, u->ru_majflt);
-	print_found(f);
+	print_found(f, o->parts & RUN_MALLOC);
 }
 
 /* ---- JSON ---- */
@@ -191,11 +192,11 @@ static json_t *make_json(const struct run_options *o, const struct run_end *end,
 			 const struct found *f)
 {
 	const struct rusage *u = &end->usage;
-	json_t *json = json_pack("{s:o, s:i, s:f, s:f, s:f, s:I, s:I, s:I, s:i}", "program",
-				 run_argv_json(o), "exit_status", run_exit_code(end->status),
-				 "wall_s", end->wall_s, "user_s", seconds(u->ru_utime), "system_s",
-				 seconds(u->ru_stime), "peak_bytes",
-				 (json_int_t)u->ru_maxrss * 1024, "minor_faults",
+	json_t *json = json_pack("{s:o, s:o, s:i, s:f, s:f, s:f, s:I, s:I, s:I, s:i}", "program",
+				 run_argv_json(o), "libraries", run_parts_json(o), "exit_status",
+				 run_exit_code(end->status), "wall_s", end->wall_s, "user_s",
+				 seconds(u->ru_utime), "system_s", seconds(u->ru_stime),
+				 "peak_bytes", (json_int_t)u->ru_maxrss * 1024, "minor_faults",
 				 (json_int_t)u->ru_minflt, "major_faults", (json_int_t)u->ru_majflt,
 				 "processes", (int)f->processes);
 	json_object_set(json, "malloc", f->own ? f->own : json_null());
@@ -214,19 +215,30 @@ static int tell(const struct run_options *o, const struct run_end *end, const st
 	return finish_stdout("run", run_write_json(o->json, make_json(o, end, f)));
 }
 
+/* Asks the libraries for statistics. */
+static int set_conf(struct run_options *o, const char *dir)
+{
+	const bool with_malloc = o->parts & RUN_MALLOC, with_atomic = o->parts & RUN_ATOMIC;
+	size_t used = strlen(o->conf), room = sizeof(o->conf) - used;
+	int n = snprintf(o->conf + used, room, "%s%s%s%s%s%s", used ? "," : "",
+			 with_malloc ? "malloc_stats:" : "", with_malloc ? dir : "",
+			 with_malloc ? "/%p" : "", o->parts == RUN_BOTH ? "," : "",
+			 with_atomic ? "atomic_stats:1" : "");
+
+	return n < 0 || (size_t)n >= room ? -E2BIG : 0;
+}
+
 int run_stats(struct run_options *o)
 {
 	struct run_child child = {o, o->conf, true, false, -1, -1, -1};
 	struct run_end end = {0};
 	struct found found = {0};
 	char dir[PATH_MAX];
-	size_t used = strlen(o->conf);
 	int code, err = make_directory(dir);
 
 	if (err)
 		return failure("run", "cannot make a directory in TMPDIR: %s", strerror(-err));
-	if ((size_t)snprintf(o->conf + used, sizeof(o->conf) - used, "%smalloc_stats:%s/%%p",
-			     used ? "," : "", dir) >= sizeof(o->conf) - used) {
+	if (set_conf(o, dir)) {
 		rmdir(dir);
 		return failure("run", "NEAR_CONF is too long");
 	}

@@ -77,13 +77,15 @@ static void print_measure(const struct run_comparison *c, enum run_measure m)
 
 void run_print(const struct run_comparison *c)
 {
-	printf("%s, %u run%s with each malloc in turn, after one to warm up; medians\n\n",
-	       c->options->argv[0], c->runs, c->runs == 1 ? "" : "s");
+	static const char *const parts[] = {"", "malloc", "libatomic", "malloc and libatomic"};
+
+	printf("%s, %u run%s with each %s in turn, after one to warm up; medians\n\n",
+	       c->options->argv[0], c->runs, c->runs == 1 ? "" : "s", parts[c->options->parts]);
 	printf("%-12s %13s %13s  %5s  %s\n", "", "system", "nearcpu", "ratio", "quartiles");
 	for (enum run_measure m = 0; m < RUN_MEASURES; m++)
 		print_measure(c, m);
 	if (c->output_varies)
-		printf("\nstandard output differs from run to run, with one malloc too\n");
+		printf("\nstandard output differs from run to run, of one side too\n");
 	else if (c->output_differs)
 		printf("\nstandard output differs: see --output\n");
 }
@@ -116,9 +118,10 @@ static json_t *measure_json(const struct run_comparison *c, enum run_measure m)
 
 json_t *run_json(const struct run_comparison *c)
 {
-	json_t *json = json_pack("{s:o, s:i, s:b, s:b}", "program", run_argv_json(c->options),
-				 "runs", (int)c->runs, "output_differs", c->output_differs,
-				 "output_varies", c->output_varies);
+	json_t *json = json_pack("{s:o, s:o, s:i, s:b, s:b}", "program", run_argv_json(c->options),
+				 "libraries", run_parts_json(c->options), "runs", (int)c->runs,
+				 "output_differs", c->output_differs, "output_varies",
+				 c->output_varies);
 
 	for (enum run_measure m = 0; m < RUN_MEASURES; m++)
 		json_object_set_new(json, measures[m].name, measure_json(c, m));

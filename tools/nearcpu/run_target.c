@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Can a library be preloaded into a program? Its ELF header tells, and its rights. */
+/* Can the libraries be preloaded into a program? Its ELF header tells, and its rights. */
 #include "run.h"
 
 #include <elf.h>
@@ -20,7 +20,7 @@
 #define HEAD_SIZE 4096
 
 struct target {
-	const char *library;
+	struct run_options *options;
 	const char *name; /* for people: "'x'", "the interpreter '/bin/x' of 'y'" */
 	char *why;
 	size_t size;
@@ -174,43 +174,87 @@ static bool needs_glibc(const char *library)
 }
 
 /* 0, or refused: their C libraries must be the same. */
-static int compare_libc(const struct target *t, bool musl)
+static int compare_libc(const struct target *t, const char *library, bool musl)
 {
-	if (musl && needs_glibc(t->library))
+	if (musl && needs_glibc(library))
 		return refuse(t, RUN_CANNOT,
 			      "is linked with musl, the library with glibc: build the library with "
 			      "musl-gcc, and name it with --library");
-	if (!musl && !needs_glibc(t->library))
+	if (!musl && !needs_glibc(library))
 		return refuse(t, RUN_CANNOT, "is linked with glibc, the library '%s' is not",
-			      t->library);
+			      library);
 	return 0;
+}
+
+/* 0, or refused: they must be for the same CPU. */
+static int compare_machine(const struct target *t, const char *library, const Elf64_Ehdr *its)
+{
+	char head[HEAD_SIZE];
+	Elf64_Ehdr mine;
+
+	if (read_head(library, head) < (ssize_t)sizeof(mine))
+		return refuse(t, RUN_CANNOT, "cannot be run with '%s': it is no library", library);
+	memcpy(&mine, head, sizeof(mine));
+	if (memcmp(its->e_ident, mine.e_ident, EI_VERSION) != 0 || its->e_machine != mine.e_machine)
+		return refuse(t, RUN_CANNOT,
+			      "is for %s with %u bits, the library for %s with %u: build the "
+			      "library for that",
+			      machine_name(its->e_machine),
+			      its->e_ident[EI_CLASS] == ELFCLASS32 ? 32u : 64u,
+			      machine_name(mine.e_machine),
+			      mine.e_ident[EI_CLASS] == ELFCLASS32 ? 32u : 64u);
+	return 0;
+}
+
+/* What to do where nothing can be preloaded. */
+static int refuse_static(const struct target *t)
+{
+	const struct run_options *o = t->options;
+
+	if (!(o->parts & RUN_ATOMIC))
+		return refuse(t, RUN_CANNOT,
+			      "is static: nothing can be preloaded; link it with "
+			      "libnearcpu-malloc.a");
+	return refuse(t, RUN_CANNOT,
+		      "is static: nothing can be preloaded; link it with %sthe libatomic.a "
+		      "beside '%s'",
+		      o->parts & RUN_MALLOC ? "libnearcpu-malloc.a and " : "", o->atomic);
+}
+
+static int refuse_rights(const struct target *t, const char *rights)
+{
+	const unsigned parts = t->options->parts;
+
+	return refuse(t, RUN_CANNOT,
+		      "gets more rights than you have (%s): nothing can be preloaded; %s%s%s",
+		      rights, parts & RUN_MALLOC ? "link it with libnearcpu-malloc" : "",
+		      parts == RUN_BOTH ? ", and " : "",
+		      parts & RUN_ATOMIC ? "see near_atomic(7) for how to put its libatomic in the "
+					   "system's place"
+					 : "");
 }
 
 static int check_elf(const struct target *t, const char *path, const char *head, ssize_t n)
 {
-	char library[HEAD_SIZE], interpreter[256];
-	Elf64_Ehdr mine, its;
+	struct run_options *o = t->options;
+	const char *libraries[] = {o->malloc, o->atomic};
+	Elf64_Ehdr its;
+	int code = 0;
 
 	memcpy(&its, head, sizeof(its));
-	if (read_head(t->library, library) < (ssize_t)sizeof(mine))
-		return refuse(t, RUN_CANNOT, "cannot be run with '%s': it is no library",
-			      t->library);
-	memcpy(&mine, library, sizeof(mine));
-	if (memcmp(its.e_ident, mine.e_ident, EI_VERSION) != 0 || its.e_machine != mine.e_machine)
-		return refuse(t, RUN_CANNOT,
-			      "is for %s with %u bits, the library for %s with %u: build the "
-			      "library for that",
-			      machine_name(its.e_machine),
-			      its.e_ident[EI_CLASS] == ELFCLASS32 ? 32u : 64u,
-			      machine_name(mine.e_machine),
-			      mine.e_ident[EI_CLASS] == ELFCLASS32 ? 32u : 64u);
-	if (!find_interpreter(path, &its, head, n, interpreter, sizeof(interpreter)))
+	for (size_t i = 0; i < 2 && !code; i++)
+		code = *libraries[i] ? compare_machine(t, libraries[i], &its) : 0;
+	if (code)
+		return code;
+	snprintf(o->elf, sizeof(o->elf), "%s", path);
+	if (!find_interpreter(path, &its, head, n, o->linker, sizeof(o->linker)))
 		return 0; /* strange: the kernel will tell */
-	if (!interpreter[0])
-		return refuse(t, RUN_CANNOT,
-			      "is static: nothing can be preloaded; link it with "
-			      "libnearcpu-malloc.a");
-	return compare_libc(t, strstr(interpreter, "ld-musl") != NULL);
+	if (!o->linker[0])
+		return refuse_static(t);
+	for (size_t i = 0; i < 2 && !code; i++)
+		if (*libraries[i])
+			code = compare_libc(t, libraries[i], strstr(o->linker, "ld-musl") != NULL);
+	return code;
 }
 
 /* ---- what it may ---- */
@@ -267,10 +311,7 @@ static int check_file(const struct target *t, const char *path, int depth)
 		return check_script(t, path, head + 2, depth);
 	}
 	if (why)
-		return refuse(t, RUN_CANNOT,
-			      "gets more rights than you have (%s): nothing can be preloaded; link "
-			      "it with libnearcpu-malloc",
-			      why);
+		return refuse_rights(t, why);
 	if (n < 0)
 		return 0; /* it may be run, not read */
 	if (n >= (ssize_t)sizeof(Elf64_Ehdr) && memcmp(head, ELFMAG, SELFMAG) == 0)
@@ -278,14 +319,13 @@ static int check_file(const struct target *t, const char *path, int depth)
 	return check_script(t, path, shell, depth); /* what execvp makes of it */
 }
 
-int run_find_program(const char *name, const char *library, char path[PATH_MAX], char *why,
-		     size_t size)
+int run_find_program(struct run_options *o, char *why, size_t size)
 {
 	char quoted[PATH_MAX + 2];
-	struct target t = {library, quoted, why, size};
+	struct target t = {o, quoted, why, size};
 	int status;
 
-	snprintf(quoted, sizeof(quoted), "'%.*s'", PATH_MAX - 1, name);
-	status = find(&t, name, path);
-	return status ? status : check_file(&t, path, 0);
+	snprintf(quoted, sizeof(quoted), "'%.*s'", PATH_MAX - 1, o->argv[0]);
+	status = find(&t, o->argv[0], o->path);
+	return status ? status : check_file(&t, o->path, 0);
 }
