@@ -5,7 +5,7 @@
 include(CMakePackageConfigHelpers)
 
 set(near_libraries "")
-foreach(target nearcpu nearcpu-malloc nearcpu-torture)
+foreach(target nearcpu nearcpu-atomic nearcpu-malloc nearcpu-torture)
   foreach(form ${target} ${target}_static)
     if(TARGET ${form})
       list(APPEND near_libraries ${form})
@@ -16,6 +16,16 @@ endforeach()
 install(TARGETS ${near_libraries} EXPORT nearcpuTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+# By the names of GCC's, in a directory that no linker searches unless it is told to: what is named
+# here takes the place of another package's library.
+set(near_libatomic_dir "${CMAKE_INSTALL_LIBDIR}/nearcpu")
+if(TARGET near_libatomic)
+  install(TARGETS near_libatomic LIBRARY DESTINATION ${near_libatomic_dir})
+endif()
+if(TARGET nearcpu-atomic_static)
+  install(FILES $<TARGET_FILE:nearcpu-atomic_static> DESTINATION ${near_libatomic_dir}
+    RENAME libatomic.a)
+endif()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h")
 
@@ -45,7 +55,11 @@ foreach(kind LIB INCLUDE)
     set(near_pc_${kind} "\${prefix}/${CMAKE_INSTALL_${kind}DIR}")
   endif()
 endforeach()
-foreach(name nearcpu nearcpu-malloc nearcpu-torture)
+set(near_pc_names nearcpu nearcpu-malloc nearcpu-torture)
+if(TARGET nearcpu-atomic OR TARGET nearcpu-atomic_static)
+  list(APPEND near_pc_names nearcpu-atomic)
+endif()
+foreach(name IN LISTS near_pc_names)
   configure_file("${PROJECT_SOURCE_DIR}/packaging/${name}.pc.in"
     "${PROJECT_BINARY_DIR}/packaging/${name}.pc" @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/packaging/${name}.pc" DESTINATION ${near_pc_dir})

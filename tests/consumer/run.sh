@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # usage: run.sh install | package | pkgconfig_shared | pkgconfig_static | pkgconfig_archive |
-#               symbols | embed subdirectory | embed fetch
+#               symbols | libatomic | libatomic_static | embed subdirectory | embed fetch
 # Builds a program against Nearcpu in one way and runs it. tests/consumer/CMakeLists.txt sets
 # SOURCE, BUILD, STAGE, LIBDIR, CMAKE, CC and CXX.
 set -euo pipefail
@@ -25,7 +25,8 @@ install_prefix() {
 		die "these files name the directory they were made in"
 	fi
 	[[ -s $prefix/$LIBDIR/libnearcpu.a && -s $prefix/include/nearcpu/rseq.h &&
-		-s $prefix/$LIBDIR/libnearcpu-torture.a ]]
+		-s $prefix/$LIBDIR/libnearcpu-torture.a && -s $prefix/$LIBDIR/libnearcpu-atomic.a &&
+		-s $prefix/$LIBDIR/nearcpu/libatomic.a ]]
 }
 
 run_all() {
@@ -44,7 +45,20 @@ build_and_run() {
 	rm -rf "$dir"
 	"$CMAKE" -G Ninja -B "$dir" "$@"
 	"$CMAKE" --build "$dir"
-	run_all "$dir"/c*_nearcpu "$dir"/c*_nearcpu_static "$dir"/c_torture "$dir"/c_torture_static
+	run_all "$dir"/c*_nearcpu "$dir"/c*_nearcpu_static "$dir"/c_torture \
+		"$dir"/c_torture_static "$dir"/c_atomic "$dir"/c_atomic_static
+	is_atomic "$dir"/c_atomic_static
+}
+
+# is_atomic PROGRAM: it contains our libatomic, needs none, and shows the locks to its plugins, if
+# it has any.
+is_atomic() {
+	! readelf -d "$1" | grep 'NEEDED.*atomic' || die "$1 needs a libatomic"
+	nm "$1" | grep -qw near__atomic_table || die "$1 contains another libatomic"
+	if readelf -l "$1" | grep -q INTERP; then
+		nm -D "$1" | grep -qw 'u near__atomic_table' ||
+			die "$1 keeps the locks to itself"
+	fi
 }
 
 # links_shared PROGRAM LIBRARY
@@ -61,7 +75,8 @@ compile() {
 	read -ra flags <<<"$(pkg-config "$@" --cflags --libs "${packages[@]}")"
 	[[ $* = *--static* ]] && flags+=(-static)
 	[[ $program = *_archive* ]] && flags=("${flags[@]/%-lnearcpu/-l:libnearcpu.a}") &&
-		flags=("${flags[@]/%-lnearcpu-torture/-l:libnearcpu-torture.a}")
+		flags=("${flags[@]/%-lnearcpu-torture/-l:libnearcpu-torture.a}") &&
+		flags=("${flags[@]/%-lnearcpu-atomic/-l:libnearcpu-atomic.a}")
 	"$CC" -Wall -Wextra -Werror "$file" -o "$program" "${flags[@]}"
 }
 
@@ -73,16 +88,21 @@ pkgconfig() {
 	pkg-config --atleast-version=0.1.0 nearcpu nearcpu-torture
 	compile "$program" "$here/main.c" nearcpu "$@"
 	compile "${program}_torture" "$here/proof.c" "nearcpu-torture nearcpu" "$@"
+	compile "${program}_atomic" "$here/atomic.c" nearcpu-atomic "$@"
 	if [[ $how = shared ]]; then
 		links_shared "$program" nearcpu || die "$program does not need libnearcpu.so.0"
 		links_shared "${program}_torture" nearcpu-torture ||
 			die "${program}_torture does not need libnearcpu-torture.so.0"
-		LD_LIBRARY_PATH=$prefix/$LIBDIR run_all "$program" "${program}_torture"
+		links_shared "${program}_atomic" nearcpu-atomic ||
+			die "${program}_atomic does not need libnearcpu-atomic.so.0"
+		LD_LIBRARY_PATH=$prefix/$LIBDIR run_all "$program" "${program}_torture" \
+			"${program}_atomic"
 	else
 		links_shared "$program" nearcpu && die "$program needs libnearcpu.so"
 		links_shared "${program}_torture" nearcpu-torture &&
 			die "${program}_torture needs libnearcpu-torture.so"
-		run_all "$program" "${program}_torture"
+		is_atomic "${program}_atomic"
+		run_all "$program" "${program}_torture" "${program}_atomic"
 	fi
 }
 
@@ -109,6 +129,7 @@ symbols() {
 
 	hardened nearcpu
 	hardened nearcpu-torture
+	hardened nearcpu-atomic
 	[[ $(exported_by nearcpu-torture) = near_torture@@NEARCPU_TORTURE_0.1 ]] ||
 		die "libnearcpu-torture exports something else"
 	exported=$(exported_by nearcpu)
@@ -120,6 +141,28 @@ symbols() {
 	echo "$(wc -l <<<"$exported") symbols"
 }
 
+# libatomic [-static]: a program linked as always, by -latomic, from the directory that a
+# distribution puts in its place.
+libatomic() {
+	local program=$STAGE/libatomic${1:-} dir soname
+
+	dir=$(pkg-config --variable=libatomicdir nearcpu-atomic)
+	"$CC" -Wall -Wextra -Werror "$here/atomic.c" -o "$program" "$@" -L"$dir" -latomic
+	if [[ $# -gt 0 ]]; then
+		is_atomic "$program"
+		run_all "$program"
+		return
+	fi
+	soname=$(readelf -dW "$dir/libatomic.so.1" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
+	[[ $soname = libatomic.so.1 && -e $dir/libatomic.so ]] || die "wrong names in $dir"
+	readelf -dW "$program" | grep -q 'NEEDED.*\[libatomic\.so\.1\]' ||
+		die "$program does not need libatomic.so.1"
+	LD_LIBRARY_PATH=$dir run_all "$program"
+	LD_LIBRARY_PATH=$dir "$(readelf -lW "$program" |
+		sed -n 's/.*program interpreter: \(.*\)\]/\1/p')" --list "$program" |
+		grep -qF "libatomic.so.1 => $dir/libatomic.so.1" || die "another libatomic came first"
+}
+
 case ${1:-} in
 install) install_prefix ;;
 package)
@@ -129,6 +172,8 @@ pkgconfig_shared) pkgconfig shared ;;
 pkgconfig_static) pkgconfig static --static ;;
 pkgconfig_archive) pkgconfig archive --static ;;
 symbols) symbols ;;
+libatomic) libatomic ;;
+libatomic_static) libatomic -static ;;
 embed)
 	build_and_run "$STAGE/embed_$2" -S "$here/embed" -DHOW="$2" -DNEARCPU_SOURCE="$SOURCE"
 	;;

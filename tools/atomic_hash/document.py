@@ -23,7 +23,7 @@ def made_with(program):
                              stdout=subprocess.PIPE).stdout
     compiler = re.search(r"(GCC|clang)\D*([0-9.]+)", comment)
     name = f"{compiler[1].lower()} {compiler[2]}" if compiler else "another compiler"
-    return f"{os.uname().machine}, {name} -O2, {' '.join(os.confstr('CS_GNU_LIBC_VERSION').split())}"
+    return f"{os.uname().machine}, {name} -O2, {os.confstr('CS_GNU_LIBC_VERSION')}"
 
 
 def instructions(program):

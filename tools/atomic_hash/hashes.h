@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* hashes: candidates for the hash of the drop-in libatomic's locks, and those of its peers. Each maps
- * an address to a lock; all but compiler-rt's by the number of its line of 64 bytes, so that
+/* hashes: candidates for the hash of the drop-in libatomic's locks, and those of its peers. Each
+ * maps an address to a lock; all but compiler-rt's by the number of its line of 64 bytes, so that
  * everything in a line has one lock. */
 #ifndef ATOMIC_HASH_HASHES_H
 #define ATOMIC_HASH_HASHES_H

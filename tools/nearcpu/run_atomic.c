@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Does a program call the libatomic that it shares with others? Its undefined symbols tell, and those
- * of the libraries that the dynamic linker would load with it. */
+/* Does a program call the libatomic that it shares with others? Its undefined symbols tell, and
+ * those of the libraries that the dynamic linker would load with it. */
 #include "run.h"
 
 #include <elf.h>

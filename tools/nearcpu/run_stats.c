@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* nearcpu run --stats: each process of the program leaves its statistics of malloc in a directory of
- * ours; the libatomic tells its counts itself. */
+/* nearcpu run --stats: each process of the program leaves its statistics of malloc in a directory
+ * of ours; the libatomic tells its counts itself. */
 #include "run.h"
 
 #include <dirent.h>

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* A program of somebody else, which knows of C11 alone. */
+#include <stdatomic.h>
+#include <stdio.h>
+
+struct wide {
+	long a, b, c;
+};
+
+int main(void)
+{
+	static _Atomic struct wide shared;
+	struct wide expected = {0, 0, 0}, copy;
+
+	if (!atomic_compare_exchange_strong(&shared, &expected, ((struct wide){1, 2, 3})))
+		return 1;
+	if (atomic_compare_exchange_strong(&shared, &expected, ((struct wide){4, 5, 6})))
+		return 1;
+	copy = atomic_exchange(&shared, ((struct wide){7, 8, 9}));
+	printf("%ld %ld %ld\n", copy.a, expected.b, atomic_load(&shared).c);
+	return copy.a != 1 || expected.b != 2 || atomic_load(&shared).c != 9;
+}
