@@ -160,7 +160,8 @@ libatomic() {
 	LD_LIBRARY_PATH=$dir run_all "$program"
 	LD_LIBRARY_PATH=$dir "$(readelf -lW "$program" |
 		sed -n 's/.*program interpreter: \(.*\)\]/\1/p')" --list "$program" |
-		grep -qF "libatomic.so.1 => $dir/libatomic.so.1" || die "another libatomic came first"
+		grep -qF "libatomic.so.1 => $dir/libatomic.so.1" ||
+		die "another libatomic came first"
 }
 
 case ${1:-} in

@@ -51,7 +51,7 @@ static const struct option options[] = {
 static void print_help(void)
 {
 	printf("usage: nearcpu run [OPTION...] [--] PROGRAM [ARGUMENT...]\n\n"
-	       "Runs a program, as it is, on the malloc or the libatomic of this library.\n\n"
+	       "Runs a program, as it is, on the malloc or libatomic of this library.\n\n"
 	       "  --malloc               on its malloc: so without --atomic\n"
 	       "  --atomic               on its libatomic; with --malloc on both\n"
 	       "  --stats                at the end, on standard error: time, memory, allocations,\n"
