@@ -19,13 +19,13 @@ install(TARGETS ${near_libraries} EXPORT nearcpuTargets
 # By the names of GCC's, in a directory that no linker searches unless it is told to: what is named
 # here takes the place of another package's library.
 set(near_libatomic_dir "${CMAKE_INSTALL_LIBDIR}/nearcpu")
-if(TARGET near_libatomic)
-  install(TARGETS near_libatomic LIBRARY DESTINATION ${near_libatomic_dir})
-endif()
-if(TARGET nearcpu-atomic_static)
-  install(FILES $<TARGET_FILE:nearcpu-atomic_static> DESTINATION ${near_libatomic_dir}
-    RENAME libatomic.a)
-endif()
+foreach(form near_libatomic near_libatomic_static)
+  if(TARGET ${form})
+    install(TARGETS ${form}
+      LIBRARY DESTINATION ${near_libatomic_dir}
+      ARCHIVE DESTINATION ${near_libatomic_dir})
+  endif()
+endforeach()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h")
 
@@ -55,11 +55,7 @@ foreach(kind LIB INCLUDE)
     set(near_pc_${kind} "\${prefix}/${CMAKE_INSTALL_${kind}DIR}")
   endif()
 endforeach()
-set(near_pc_names nearcpu nearcpu-malloc nearcpu-torture)
-if(TARGET nearcpu-atomic OR TARGET nearcpu-atomic_static)
-  list(APPEND near_pc_names nearcpu-atomic)
-endif()
-foreach(name IN LISTS near_pc_names)
+foreach(name nearcpu nearcpu-atomic nearcpu-malloc nearcpu-torture)
   configure_file("${PROJECT_SOURCE_DIR}/packaging/${name}.pc.in"
     "${PROJECT_BINARY_DIR}/packaging/${name}.pc" @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/packaging/${name}.pc" DESTINATION ${near_pc_dir})

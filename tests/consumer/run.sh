@@ -53,12 +53,15 @@ build_and_run() {
 # is_atomic PROGRAM: it contains our libatomic, needs none, and shows the locks to its plugins, if
 # it has any.
 is_atomic() {
-	! readelf -d "$1" | grep 'NEEDED.*atomic' || die "$1 needs a libatomic"
-	nm "$1" | grep -qw near__atomic_table || die "$1 contains another libatomic"
-	if readelf -l "$1" | grep -q INTERP; then
-		nm -D "$1" | grep -qw 'u near__atomic_table' ||
-			die "$1 keeps the locks to itself"
-	fi
+	local dynamic symbols shown
+
+	dynamic=$(readelf -dW "$1")
+	symbols=$(nm "$1")
+	shown=$(nm -D "$1" 2>/dev/null || true)
+	[[ $dynamic != *NEEDED*atomic* ]] || die "$1 needs a libatomic"
+	grep -qw near__atomic_table <<<"$symbols" || die "$1 contains another libatomic"
+	[[ -z $shown ]] || grep -qw 'u near__atomic_table' <<<"$shown" ||
+		die "$1 keeps the locks to itself"
 }
 
 # links_shared PROGRAM LIBRARY
@@ -144,7 +147,7 @@ symbols() {
 # libatomic [-static]: a program linked as always, by -latomic, from the directory that a
 # distribution puts in its place.
 libatomic() {
-	local program=$STAGE/libatomic${1:-} dir soname
+	local program=$STAGE/libatomic${1:-} dir dynamic linker listed
 
 	dir=$(pkg-config --variable=libatomicdir nearcpu-atomic)
 	"$CC" -Wall -Wextra -Werror "$here/atomic.c" -o "$program" "$@" -L"$dir" -latomic
@@ -153,15 +156,16 @@ libatomic() {
 		run_all "$program"
 		return
 	fi
-	soname=$(readelf -dW "$dir/libatomic.so.1" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
-	[[ $soname = libatomic.so.1 && -e $dir/libatomic.so ]] || die "wrong names in $dir"
-	readelf -dW "$program" | grep -q 'NEEDED.*\[libatomic\.so\.1\]' ||
-		die "$program does not need libatomic.so.1"
+	dynamic=$(readelf -dW "$dir/libatomic.so.1")
+	[[ $dynamic = *SONAME*"[libatomic.so.1]"* && -e $dir/libatomic.so ]] ||
+		die "wrong names in $dir"
+	dynamic=$(readelf -dW "$program")
+	[[ $dynamic = *NEEDED*"[libatomic.so.1]"* ]] || die "$program does not need libatomic.so.1"
 	LD_LIBRARY_PATH=$dir run_all "$program"
-	LD_LIBRARY_PATH=$dir "$(readelf -lW "$program" |
-		sed -n 's/.*program interpreter: \(.*\)\]/\1/p')" --list "$program" |
-		grep -qF "libatomic.so.1 => $dir/libatomic.so.1" ||
-		die "another libatomic came first"
+	linker=$(readelf -lW "$program" | sed -n 's/.*program interpreter: \(.*\)\]/\1/p')
+	listed=$(LD_LIBRARY_PATH=$dir "$linker" --list "$program")
+	[[ $listed = *"libatomic.so.1 => $dir/libatomic.so.1"* ]] ||
+		die "another libatomic came first:"$'\n'"$listed"
 }
 
 case ${1:-} in
