@@ -25,7 +25,8 @@ static unsigned hash_llvm(uintptr_t p)
 	return (unsigned)((hash ^ hash >> 16) % 1024);
 }
 
-/* Gustedt's stdatomic, atomic_generic.c: two that he had beside each other, and the one he took. */
+/* Gustedt's stdatomic, atomic_generic.c: one that he had beside it, and the one that he took. There
+ * they are of the address. */
 static unsigned hash_xor(uintptr_t p)
 {
 	uintptr_t x = p / LINE;

@@ -139,9 +139,7 @@ static size_t pattern_copies(uintptr_t *at, size_t objects)
 }
 
 const struct pattern patterns[] = {
-	{"array, 24 bytes apart", pattern_array, 24, LINE},
-	{"array, 40", pattern_array, 40, LINE},
-	{"array, 64", pattern_array, 64, LINE},
+	{"array, 24, 40, 64 bytes apart", pattern_array, 24, LINE},
 	{"array, 72", pattern_array, 72, LINE},
 	{"array, 96", pattern_array, 96, LINE},
 	{"array, 128", pattern_array, 128, LINE},
