@@ -256,6 +256,15 @@ class Refused(Case):
         with open(text, "w", encoding="ascii") as f:
             f.write("no library")
         self.refused(run("--atomic", "--library", text, "true"), 126, "no library")
+        malloc = run("sh", "-c", "echo $LD_PRELOAD").stdout.strip()
+        self.refused(run("--atomic", "--library", malloc, "true"), 126, "no libatomic")
+
+    def test_ignored_sigchld(self):
+        """Then nobody can be waited for."""
+        result = run("--atomic", "true", preexec_fn=lambda: signal.signal(signal.SIGCHLD,
+                                                                          signal.SIG_IGN))
+        self.assertEqual(result.returncode, 0)
+        self.assertIn(LACKS, result.stderr)
 
 
 class Measured(Case):

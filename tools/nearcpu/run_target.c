@@ -153,10 +153,9 @@ static bool find_interpreter(const char *path, const Elf64_Ehdr *e, const char *
 	return true;
 }
 
-/* musl's is named otherwise. Whoever needs it has the name among its strings. */
-static bool needs_glibc(const char *library)
+/* Names of what a library needs and has are among its strings. */
+static bool has_string(const char *library, const char *name)
 {
-	static const char name[] = "libc.so.6";
 	int fd = open(library, O_RDONLY | O_CLOEXEC);
 	struct stat st;
 	void *at = MAP_FAILED;
@@ -168,9 +167,15 @@ static bool needs_glibc(const char *library)
 		close(fd);
 	if (at == MAP_FAILED)
 		return false;
-	found = memmem(at, (size_t)st.st_size, name, sizeof(name)) != NULL;
+	found = memmem(at, (size_t)st.st_size, name, strlen(name) + 1) != NULL;
 	munmap(at, (size_t)st.st_size);
 	return found;
+}
+
+/* musl's is named otherwise. */
+static bool needs_glibc(const char *library)
+{
+	return has_string(library, "libc.so.6");
 }
 
 /* 0, or refused: their C libraries must be the same. */
@@ -246,6 +251,9 @@ static int check_elf(const struct target *t, const char *path, const char *head,
 		code = *libraries[i] ? compare_machine(t, libraries[i], &its) : 0;
 	if (code)
 		return code;
+	if (*o->atomic && !has_string(o->atomic, "LIBATOMIC_1.0"))
+		return refuse(t, RUN_CANNOT, "cannot be run with '%s': it is no libatomic",
+			      o->atomic);
 	snprintf(o->elf, sizeof(o->elf), "%s", path);
 	if (!find_interpreter(path, &its, head, n, o->linker, sizeof(o->linker)))
 		return 0; /* strange: the kernel will tell */
