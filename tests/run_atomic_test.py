@@ -104,8 +104,8 @@ class Case(unittest.TestCase):
         return os.path.join(cls.scratch.name, name)
 
     @classmethod
-    def compile(cls, name, source, *flags):
-        subprocess.run([CC, "-x", "c", "-", "-x", "none", "-o", cls.path(name), *flags],
+    def compile(cls, name, source, *flags, compiler=None):
+        subprocess.run([compiler or CC, "-x", "c", "-", "-x", "none", "-o", cls.path(name), *flags],
                        input=source, text=True, check=True)
         return cls.path(name)
 
@@ -186,6 +186,24 @@ class Through(Case):
         os.makedirs(self.path("other"), exist_ok=True)
         other = shutil.copy(ours(), self.path("other/libatomic.so.1"))
         self.assertEqual(self.libraries("--atomic", "--library", other)[1], [other])
+
+
+    @unittest.skipUnless(shutil.which("musl-gcc"), "no musl-gcc")
+    def test_musl(self):
+        """Its linker goes by file: it must find the one that was preloaded, and no other."""
+        stub = "#include <string.h>\n" + "".join(
+            f"void f{n}(size_t n, void *a, void *b, int m) __asm__(\"__atomic_{n}\");\n"
+            f"void f{n}(size_t n, void *a, void *b, int m) {{ (void)m; memcpy({order}, n); }}\n"
+            for n, order in (("load", "b, a"), ("store", "a, b")))
+        os.makedirs(self.path("musl"), exist_ok=True)
+        with open(self.path("map"), "w", encoding="ascii") as f:
+            f.write("LIBATOMIC_1.0 { global: __atomic_*; };\n")
+        library = self.compile("musl/libatomic.so.1", stub, "-shared", "-fPIC", "-ffreestanding",
+                               "-Wl,-soname,libatomic.so.1,--version-script=" + self.path("map"),
+                               compiler="musl-gcc")
+        user = self.compile("musl-user", USER, library, compiler="musl-gcc")
+        self.assertEqual(self.libraries("--atomic", "--library", library, program=[user],
+                                        env={"LD_LIBRARY_PATH": "/nonexistent"})[1], [library])
 
 
 class Told(Case):

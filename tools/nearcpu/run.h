@@ -25,6 +25,7 @@ struct run_options {
 	const char *of_malloc; /* an option that was given and goes with RUN_MALLOC alone */
 	char conf[4096];       /* NEAR_CONF of the program */
 	char preload[8192];    /* LD_PRELOAD of the program */
+	char search[8192];     /* its LD_LIBRARY_PATH; "": as it is */
 	char malloc[PATH_MAX], atomic[PATH_MAX]; /* the libraries of these parts */
 	char path[PATH_MAX];                     /* the program */
 	char elf[PATH_MAX];                      /* it, or what interprets it; "": unknown */

@@ -51,24 +51,30 @@ static bool sets(const char *entry, const char *name)
 static char **make_environment(const struct run_child *c)
 {
 	static char preload[sizeof(c->options->preload) + 12], conf[sizeof(c->options->conf) + 12];
+	static char search[sizeof(c->options->search) + 20];
 	bool with_preload = c->ours, with_conf = c->conf && c->conf[0];
+	bool with_search = c->ours && c->options->search[0];
 	size_t n = 0;
 	char **all;
 
 	while (environ[n])
 		n++;
-	all = calloc(n + 3, sizeof(*all));
+	all = calloc(n + 4, sizeof(*all));
 	if (!all)
 		return NULL;
 	n = 0;
 	for (char **e = environ; *e; e++)
 		if (!(with_preload && sets(*e, "LD_PRELOAD")) &&
+		    !(with_search && sets(*e, "LD_LIBRARY_PATH")) &&
 		    !(with_conf && sets(*e, "NEAR_CONF")))
 			all[n++] = *e;
 	snprintf(preload, sizeof(preload), "LD_PRELOAD=%s", c->options->preload);
 	snprintf(conf, sizeof(conf), "NEAR_CONF=%s", with_conf ? c->conf : "");
+	snprintf(search, sizeof(search), "LD_LIBRARY_PATH=%s", c->options->search);
 	if (with_preload)
 		all[n++] = preload;
+	if (with_search)
+		all[n++] = search;
 	if (with_conf)
 		all[n++] = conf;
 	return all;

@@ -211,6 +211,21 @@ static int compare_machine(const struct target *t, const char *library, const El
 	return 0;
 }
 
+/* musl's linker knows what it has by file, not by SONAME: it would look for libatomic.so.1 all the
+ * same. So it looks first where ours is, and finds the file that it has. */
+static int set_search(const struct target *t)
+{
+	struct run_options *o = t->options;
+	const char *had = getenv("LD_LIBRARY_PATH");
+	int n = snprintf(o->search, sizeof(o->search), "%.*s%s%s",
+			 (int)(strrchr(o->atomic, '/') - o->atomic), o->atomic,
+			 had && *had ? ":" : "", had ? had : "");
+
+	if (n < 0 || (size_t)n >= sizeof(o->search))
+		return refuse(t, RUN_CANNOT, "cannot be run: LD_LIBRARY_PATH is too long");
+	return 0;
+}
+
 /* What to do where nothing can be preloaded. */
 static int refuse_static(const struct target *t)
 {
@@ -244,6 +259,7 @@ static int check_elf(const struct target *t, const char *path, const char *head,
 	struct run_options *o = t->options;
 	const char *libraries[] = {o->malloc, o->atomic};
 	Elf64_Ehdr its;
+	bool musl;
 	int code = 0;
 
 	memcpy(&its, head, sizeof(its));
@@ -259,9 +275,12 @@ static int check_elf(const struct target *t, const char *path, const char *head,
 		return 0; /* strange: the kernel will tell */
 	if (!o->linker[0])
 		return refuse_static(t);
+	musl = strstr(o->linker, "ld-musl") != NULL;
 	for (size_t i = 0; i < 2 && !code; i++)
 		if (*libraries[i])
-			code = compare_libc(t, libraries[i], strstr(o->linker, "ld-musl") != NULL);
+			code = compare_libc(t, libraries[i], musl);
+	if (!code && musl && *o->atomic)
+		code = set_search(t);
 	return code;
 }
 
