@@ -166,6 +166,9 @@ libatomic() {
 	listed=$(LD_LIBRARY_PATH=$dir "$linker" --list "$program")
 	[[ $listed = *"libatomic.so.1 => $dir/libatomic.so.1"* ]] ||
 		die "another libatomic came first:"$'\n'"$listed"
+	if [[ -x $prefix/bin/nearcpu ]]; then
+		"$prefix/bin/nearcpu" run --atomic "$program"
+	fi
 }
 
 case ${1:-} in

@@ -5,7 +5,7 @@
     document.py --update | --check NEAR_ATOMIC_HASH FILE
 
 Exit status: 0; 1 the file is not up to date, or our hash spreads some pattern badly; 2 wrong usage;
-77 the file was made with another compiler or C library."""
+77 the file was made with another compiler, C library or kernel."""
 
 import os
 import re
@@ -23,7 +23,10 @@ def made_with(program):
                              stdout=subprocess.PIPE).stdout
     compiler = re.search(r"(GCC|clang)\D*([0-9.]+)", comment)
     name = f"{compiler[1].lower()} {compiler[2]}" if compiler else "another compiler"
-    return f"{os.uname().machine}, {name} -O2, {os.confstr('CS_GNU_LIBC_VERSION')}"
+    system = os.uname()
+    release = ".".join(system.release.split(".")[:2])  # it decides where mappings are put
+    return (f"{system.machine}, {name} -O2, {os.confstr('CS_GNU_LIBC_VERSION')}, "
+            f"{system.sysname} {release}")
 
 
 def instructions(program):
