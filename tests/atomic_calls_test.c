@@ -11,6 +11,7 @@
 #include "atomic/calls.h"
 #include "atomic/generic.h"
 #include "atomic/sized.h"
+#include "atomic/wide.h"
 
 /* ---- of any size ---- */
 
@@ -100,6 +101,41 @@ static void test_sized_ops(void **state)
 	(void)state;
 	for (size_t i = 0; i < CALL_SIZES; i++)
 		sized_ops(&sized_calls[i]);
+}
+
+/* ---- each way to do 16 bytes ---- */
+
+/* In a child: an assertion that fails here must not go on with the parent's tests. */
+static void all_of_16(void **state)
+{
+	(void)state;
+	for (size_t n = 0; n <= 32; n++)
+		generic_grid(n, 1);
+	generic_orders(12, 2);
+	generic_orders(16, 16);
+	sized_moves(&sized_calls[CALL_SIZES - 1]);
+	sized_ops(&sized_calls[CALL_SIZES - 1]);
+	for (size_t n = 9; n <= 16; n++)
+		assert_false(call_is_lock_free(n, (void *)4096));
+}
+
+static void run_all_of_16(void *unused)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(all_of_16)};
+	_Alignas(16) unsigned char bytes[16] = {0}, other[16] = {0};
+
+	(void)unused;
+	/* Here what this CPU has no instruction for ends the child. */
+	call_load(16, bytes, other, __ATOMIC_SEQ_CST);
+	call_store(16, bytes, other, __ATOMIC_SEQ_CST);
+	call_compare_exchange(16, bytes, other, other, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	_exit(cmocka_run_group_tests(tests, NULL, NULL));
+}
+
+static void test_each_way_to_do_16_bytes(void **state)
+{
+	(void)state;
+	wide_each(run_all_of_16);
 }
 
 /* ---- the rest ---- */
@@ -193,6 +229,7 @@ int main(void)
 		cmocka_unit_test(test_is_lock_free),
 		cmocka_unit_test(test_sized_moves),
 		cmocka_unit_test(test_sized_ops),
+		cmocka_unit_test(test_each_way_to_do_16_bytes),
 		cmocka_unit_test(test_flags),
 		cmocka_unit_test(test_fences_return),
 		cmocka_unit_test(test_feraiseexcept),

@@ -13,6 +13,7 @@
 /* ---- read-only memory ---- */
 
 #define READ_SIZE 8192
+#define BIG_ENDIAN_WORDS (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
 
 /* Bytes that nobody may write to, at the end of a page behind which there is none. */
 static const unsigned char *read_only(void)
@@ -73,7 +74,7 @@ static void test_sized_loads_of_constants(void **state)
 
 			for (size_t byte = 0; byte < c->n; byte++)
 				expected |= (call_value)p[at + byte]
-					    << 8 * (wide_big_endian() ? c->n - 1 - byte : byte);
+					    << 8 * (BIG_ENDIAN_WORDS ? c->n - 1 - byte : byte);
 			assert_true(v == expected);
 		}
 	}

@@ -81,7 +81,7 @@ if readelf --wide -d "$library" | grep -E 'TEXTREL|RPATH|RUNPATH'; then
 	fail "has what a system's library must not have"
 fi
 # Not an executable stack.
-readelf --wide -l "$library" | grep -qE 'GNU_STACK.* RW ' || fail "wants an executable stack"
+readelf --wide -l "$library" | grep -E 'GNU_STACK.* RW ' >/dev/null || fail "wants an executable stack"
 
 for peer in "$@"; do
 	[[ -f $peer ]] || continue

@@ -45,15 +45,17 @@ binds() {
 	[[ $glibc = yes ]] || return 0
 	run "$program" "$@" LD_DEBUG=bindings LD_BIND_NOW=1 >bindings 2>&1 ||
 		fail "$form: status $? with LD_DEBUG"
-	found=$(sed -n "s/.*binding file .* to \(.*\) \[0\]: .*symbol .__atomic_.*/\1/p" bindings |
+	found=$(sed -n "s/.*binding file .* to \(.*\) \[0\]: .* [[]LIBATOMIC_1.*/\1/p" bindings |
 		sort -u)
 	[[ $found = "$library" ]] || fail "$form: the calls go to '$found', not to $library"
 }
 
 # contains FORM PROGRAM: it has our library in itself, and needs none.
 contains() {
-	nm "$2" | grep -q ' near__atomic' || fail "$1: ours is not in it"
-	! readelf -d "$2" 2>/dev/null | grep -q 'NEEDED.*atomic' || fail "$1: needs a libatomic"
+	nm "$2" | grep ' near__atomic' >/dev/null || fail "$1: ours is not in it"
+	if readelf -d "$2" 2>/dev/null | grep 'NEEDED.*atomic'; then
+		fail "$1: needs a libatomic"
+	fi
 	runs "$1" "$2"
 }
 
@@ -68,6 +70,8 @@ shared_forms() {
 	"$@" -o "$name" -latomic -pthread 2>/dev/null || return 0
 	binds "$name, LD_LIBRARY_PATH" "./$name" "$LIBATOMIC/libatomic.so.1" \
 		"LD_LIBRARY_PATH=$LIBATOMIC"
+	# musl does not take what is preloaded for what a program asks for by name.
+	[[ $glibc = yes ]] || return 0
 	binds "$name, LD_PRELOAD" "./$name" "$LIBATOMIC/libatomic.so.1" \
 		"LD_PRELOAD=$LIBATOMIC/libatomic.so.1"
 	binds "$name, LD_PRELOAD of its own name" "./$name" "$SHARED" "LD_PRELOAD=$SHARED"

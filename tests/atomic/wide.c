@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "wide.h"
+
+#include "atomic/wide.h"
+
+const int wide_modes = NEAR__WIDE_MODES;
+
+int wide_best(void)
+{
+	return near__wide_best();
+}
+
+#ifdef TEST_SHARED
+int wide_mode(void)
+{
+	return near__wide_best();
+}
+
+bool wide_force(int mode)
+{
+	(void)mode;
+	return false;
+}
+#else
+int wide_mode(void)
+{
+	return near__wide_mode();
+}
+
+bool wide_force(int mode)
+{
+	near__atomic_force_wide(mode);
+	return true;
+}
+#endif
