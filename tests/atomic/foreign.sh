@@ -34,7 +34,8 @@ run_mmseqs() {
 		printf '>s%d\nMKTAYIAKQRQISFVKSHFSRQLEERLGLIEVQAPILSRVGDGTQDNLSGAEKAVQVKVK%s\n' \
 			"$i" "$(printf 'ALPDAQFEVV%.0s' $(seq "$i"))"
 	done >sequences
-	mmseqs easy-search sequences sequences found tmp --threads 2 >log 2>&1 || { cat log; return 1; }
+	mmseqs easy-search sequences sequences found tmp --threads 2 >log 2>&1 ||
+		{ cat log && return 1; }
 	sort found
 }
 

@@ -88,12 +88,12 @@ static_forms() {
 }
 
 glibc=no
-if echo '__GLIBC__' | "$CC" -E -include features.h - 2>/dev/null | tail -n 1 | grep -q '^[0-9]'; then
+if "$CC" -dM -E -include features.h - </dev/null 2>/dev/null | grep '__GLIBC__' >/dev/null; then
 	glibc=yes
 fi
 for level in -O0 -O2; do
 	build=("$CC" -w -std=gnu11 "$level" "$here/wide.c")
-	[[ -z $SHARED ]] || shared_forms "c$level" "${build[@]}"
+	[[ -z $SHARED || $level = -O0 ]] || shared_forms "c$level" "${build[@]}"
 	static_forms "c$level" "${build[@]}"
 done
 if [[ -n $CXX ]]; then
