@@ -11,7 +11,7 @@
 #include "atomic/calls.h"
 #include "atomic/generic.h"
 #include "atomic/sized.h"
-#include "atomic/wide.h"
+#include "atomic/ways.h"
 
 /* ---- of any size ---- */
 

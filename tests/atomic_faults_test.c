@@ -8,7 +8,7 @@
 
 #include "atomic/arena.h"
 #include "atomic/calls.h"
-#include "atomic/wide.h"
+#include "atomic/ways.h"
 
 /* ---- read-only memory ---- */
 

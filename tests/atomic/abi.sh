@@ -82,7 +82,8 @@ if readelf --wide -d "$library" | grep -E 'TEXTREL|RPATH|RUNPATH'; then
 	fail "has what a system's library must not have"
 fi
 # Not an executable stack.
-readelf --wide -l "$library" | grep -E 'GNU_STACK.* RW ' >/dev/null || fail "wants an executable stack"
+readelf --wide -l "$library" | grep -E 'GNU_STACK.* RW ' >/dev/null ||
+	fail "wants an executable stack"
 
 for peer in "$@"; do
 	[[ -f $peer ]] || continue
@@ -90,5 +91,5 @@ for peer in "$@"; do
 	echo "$count symbols, as in $peer"
 	exit "$wrong"
 done
-echo "$count symbols; no libatomic of GCC's is here to compare them with"
+echo "$count symbols; GCC's libatomic is not here, to compare them with"
 exit $((wrong ? 1 : 77))

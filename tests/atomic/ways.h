@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The ways in which the library may do 16 aligned bytes: 0, locks, to wide_best(), what this CPU
  * takes. A program in which the library is shared knows this one, and cannot change it. */
-#ifndef NEARCPU_TESTS_ATOMIC_WIDE_H
-#define NEARCPU_TESTS_ATOMIC_WIDE_H
+#ifndef NEARCPU_TESTS_ATOMIC_WAYS_H
+#define NEARCPU_TESTS_ATOMIC_WAYS_H
 
 #include "../unit.h"
 

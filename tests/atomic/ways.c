@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE
-#include "wide.h"
+#include "ways.h"
 
 #include "atomic/wide.h"
 
