@@ -13,13 +13,19 @@
 #include "atomic/sized.h"
 #include "atomic/ways.h"
 
+/* Every so many offsets, as the test would take too long otherwise. */
+static size_t step(size_t of_slow_ones)
+{
+	return unit_emulated() || UNIT_SANITIZED || getenv("NEAR_TEST_SLOW") ? of_slow_ones : 1;
+}
+
 /* ---- of any size ---- */
 
 static void test_each_size_at_each_offset(void **state)
 {
 	(void)state;
 	for (size_t n = 0; n <= 80; n++)
-		generic_grid(n, 1);
+		generic_grid(n, UNIT_THREAD_SANITIZER ? 3 : 1);
 }
 
 static void test_larger_sizes(void **state)
@@ -28,7 +34,7 @@ static void test_larger_sizes(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < LENGTH(sizes); i++)
-		generic_grid(sizes[i], unit_emulated() ? 7 : 1);
+		generic_grid(sizes[i], step(7));
 }
 
 /* A lock stands for every 16 KiB. */
@@ -38,7 +44,7 @@ static void test_sizes_beyond_the_table(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < LENGTH(sizes); i++)
-		generic_grid(sizes[i], unit_emulated() ? 31 : 1);
+		generic_grid(sizes[i], step(31));
 	generic_grid(1 << 20, 63);
 }
 

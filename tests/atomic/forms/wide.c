@@ -117,9 +117,22 @@ static int moved(void)
 	return 0;
 }
 
+/* Before main and before other constructors. */
+static of_24_plain early;
+
+__attribute__((constructor(101))) static void begin(void)
+{
+	of_24_plain v = {{7}};
+	of_16 none = {{0}};
+
+	__atomic_store(&early, &v, __ATOMIC_SEQ_CST);
+	atomic_store(&of_16_shared, none);
+}
+
 int main(void)
 {
 	alarm(100);
+	CHECK(early.bytes[0] == 7);
 	if (of_1_test() || of_8_test() || of_16_test() || of_24_test() || of_100_test() ||
 	    of_3_test() || of_12_test() || of_24_plain_test() || of_65_test() || moved())
 		return 1;
