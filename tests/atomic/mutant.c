@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* A libatomic of one lock with faults, for the tests that must find them. NEAR_ATOMIC_MUTANT is
+ *   none   nothing is wrong
+ *   bare   there are no locks
+ *   load   loads take no lock
+ *   store  stores take no lock
+ *   cas    compare-exchanges compare in one section and store in another
+ *   drain  a store is not visible yet when it returns */
+#include "acts.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef unsigned __int128 uint128;
+
+static int lock;
+static bool bare, bare_load, bare_store, torn_cas, lazy;
+
+__attribute__((constructor)) static void choose(void)
+{
+	const char *fault = getenv("NEAR_ATOMIC_MUTANT");
+
+	if (!fault)
+		fault = "bare";
+	bare = strcmp(fault, "bare") == 0;
+	bare_load = bare || strcmp(fault, "load") == 0;
+	bare_store = bare || strcmp(fault, "store") == 0;
+	torn_cas = strcmp(fault, "cas") == 0;
+	lazy = strcmp(fault, "drain") == 0;
+}
+
+static void enter(bool without)
+{
+	for (unsigned spins = 1; !without && __atomic_exchange_n(&lock, 1, __ATOMIC_ACQUIRE);
+	     spins++)
+		if (spins % 64 == 0)
+			sched_yield();
+}
+
+static void leave(bool without)
+{
+	if (!without)
+		__atomic_store_n(&lock, 0, lazy ? __ATOMIC_RELEASE : __ATOMIC_SEQ_CST);
+}
+
+void atomic_load_any(size_t n, const void *object, void *result, int order)
+{
+	(void)order;
+	enter(bare_load);
+	memcpy(result, object, n);
+	leave(bare_load);
+}
+
+void atomic_store_any(size_t n, void *object, void *value, int order)
+{
+	(void)order;
+	enter(bare_store);
+	memcpy(object, value, n);
+	leave(bare_store);
+}
+
+void atomic_exchange_any(size_t n, void *object, void *value, void *result, int order)
+{
+	(void)order;
+	enter(bare);
+	memcpy(result, object, n);
+	memcpy(object, value, n);
+	leave(bare);
+}
+
+bool atomic_cas_any(size_t n, void *object, void *expected, void *desired, int success, int failure)
+{
+	bool same;
+
+	(void)success;
+	(void)failure;
+	enter(bare);
+	same = memcmp(object, expected, n) == 0;
+	if (!same)
+		memcpy(expected, object, n);
+	if (torn_cas) {
+		leave(bare);
+		enter(bare);
+	}
+	if (same)
+		memcpy(object, desired, n);
+	leave(bare);
+	return same;
+}
+
+#define FETCH(name, n, type, sum, given)                                                           \
+	type name##_##n(void *object, type value, int order) __asm__("__atomic_" #name "_" #n);    \
+	type name##_##n(void *object, type value, int order)                                       \
+	{                                                                                          \
+		type old, new;                                                                     \
+                                                                                                   \
+		(void)order;                                                                       \
+		enter(bare);                                                                       \
+		memcpy(&old, object, n);                                                           \
+		new = (type)(sum);                                                                 \
+		memcpy(object, &new, n);                                                           \
+		leave(bare);                                                                       \
+		return given;                                                                      \
+	}
+#define SIZED(n, type)                                                                             \
+	type load_##n(const void *object, int order) __asm__("__atomic_load_" #n);                 \
+	type load_##n(const void *object, int order)                                               \
+	{                                                                                          \
+		type result;                                                                       \
+                                                                                                   \
+		atomic_load_any(n, object, &result, order);                                        \
+		return result;                                                                     \
+	}                                                                                          \
+	void store_##n(void *object, type value, int order) __asm__("__atomic_store_" #n);         \
+	void store_##n(void *object, type value, int order)                                        \
+	{                                                                                          \
+		atomic_store_any(n, object, &value, order);                                        \
+	}                                                                                          \
+	bool cas_##n(void *object, void *expected, type desired, int success,                      \
+		     int failure) __asm__("__atomic_compare_exchange_" #n);                        \
+	bool cas_##n(void *object, void *expected, type desired, int success, int failure)         \
+	{                                                                                          \
+		return atomic_cas_any(n, object, expected, &desired, success, failure);            \
+	}                                                                                          \
+	FETCH(exchange, n, type, value, old)                                                       \
+	FETCH(fetch_add, n, type, old + value, old)                                                \
+	FETCH(add_fetch, n, type, old + value, new)                                                \
+	FETCH(fetch_sub, n, type, old - value, old)                                                \
+	FETCH(fetch_or, n, type, old | value, old)                                                 \
+	FETCH(fetch_and, n, type, old &value, old)                                                 \
+	FETCH(fetch_xor, n, type, old ^ value, old)                                                \
+	FETCH(fetch_nand, n, type, ~(old & value), old)
+SIZED(1, uint8_t)
+SIZED(2, uint16_t)
+SIZED(4, uint32_t)
+SIZED(8, uint64_t)
+SIZED(16, uint128)
