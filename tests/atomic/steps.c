@@ -2,8 +2,10 @@
 #define _GNU_SOURCE
 #include "steps.h"
 
+#include <link.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include <nearcpu/arch/arch.h>
 #include NEAR__ARCH_TRAP
@@ -13,24 +15,107 @@
 static __thread struct steps *self;
 static __thread void *memory;
 
-static void run_level(struct steps *steps)
-{
-	unsigned level = steps->level;
+/* ---- a breakpoint, for level 0 ---- */
 
-	if (level + 1 == steps->depth) {
-		act_run(&steps->acts[level], memory);
+static void set_break(struct steps *steps, bool on)
+{
+	static const unsigned char code[] = NEAR__BREAK_BYTES;
+	volatile unsigned char *ip;
+
+	ip = (volatile unsigned char *)steps->trace->steps[steps->at[0] - 1].ip;
+	for (unsigned i = 0; i < sizeof(code); i++) {
+		if (on)
+			steps->broken[i] = ip[i];
+		ip[i] = on ? code[i] : steps->broken[i];
+	}
+}
+
+/* True: this is where the next act comes. The instruction was met before that often as the trace
+ * says: till then it is stepped over. */
+static bool is_met(struct steps *steps, ucontext_t *context)
+{
+	if (steps->ended[0]) { /* stepped over */
+		steps->ended[0] = false;
+		near__trap_set_step(context, false);
+		set_break(steps, true);
+		return false;
+	}
+	set_break(steps, false);
+	near__trap_set_ip(context, near__trap_ip(context) - NEAR__BREAK_PASSED);
+	if (++steps->counts[0] == steps->trace->steps[steps->at[0] - 1].nth)
+		return true;
+	steps->ended[0] = true;
+	near__trap_set_step(context, true);
+	return false;
+}
+
+static void run_to_break(struct steps *steps)
+{
+	if (steps->at[0] > steps->trace->n) {
+		act_run(&steps->acts[0], memory);
 		return;
 	}
-	steps->begun[level] = steps->ended[level] = steps->met[level] = false;
-	steps->counts[level] = 0;
+	set_break(steps, true);
+	act_run(&steps->acts[0], memory);
+	if (!steps->met[0])
+		set_break(steps, false);
+}
+
+/* ---- single steps ---- */
+
+static void record(struct steps_trace *trace, uintptr_t ip)
+{
+	unsigned nth = 1;
+
+	if (trace->n == STEPS_TRACE || (trace->n && trace->steps[trace->n - 1].ip == ip))
+		return;
+	for (unsigned i = 0; i < trace->n; i++)
+		nth += trace->steps[i].ip == ip;
+	trace->steps[trace->n].ip = ip;
+	trace->steps[trace->n++].nth = nth;
+}
+
+/* The first trap begins the single steps; the one that was asked for, or the one behind the act,
+ * ends them. True: this is the one. */
+static bool is_step(struct steps *steps, unsigned level, ucontext_t *context)
+{
+	if (!steps->begun[level]) {
+		steps->begun[level] = true;
+		near__trap_set_step(context, true);
+		return false;
+	}
+	if (!steps->ended[level] && steps->record)
+		record(steps->record, near__trap_ip(context));
+	if (!steps->ended[level] && (steps->record || ++steps->counts[level] < steps->at[level]))
+		return false;
+	near__trap_set_step(context, false);
+	return !steps->ended[level] && !steps->met[level];
+}
+
+static void run_by_steps(struct steps *steps, unsigned level)
+{
 	near__trap_call_handler();
 	act_run(&steps->acts[level], memory);
 	__atomic_store_n(&steps->ended[level], true, __ATOMIC_RELAXED);
 	near__trap_call_handler();
 }
 
-/* The first trap begins the single steps; the one that was asked for, or the one behind the act,
- * ends them. */
+static void run_level(struct steps *steps)
+{
+	unsigned level = steps->level;
+
+	steps->begun[level] = steps->ended[level] = steps->met[level] = false;
+	steps->counts[level] = 0;
+	if (steps->record)
+		run_by_steps(steps, level);
+	else if (level + 1 == steps->depth)
+		act_run(&steps->acts[level], memory);
+	else if (level == 0 && steps->trace)
+		run_to_break(steps);
+	else
+		run_by_steps(steps, level);
+}
+
 static void on_trap(int signal, siginfo_t *info, void *context)
 {
 	struct steps *steps = self;
@@ -38,15 +123,7 @@ static void on_trap(int signal, siginfo_t *info, void *context)
 
 	(void)signal;
 	(void)info;
-	if (!steps->begun[level]) {
-		steps->begun[level] = true;
-		near__trap_set_step(context, true);
-		return;
-	}
-	if (!steps->ended[level] && ++steps->counts[level] < steps->at[level])
-		return;
-	near__trap_set_step(context, false);
-	if (steps->ended[level] || steps->met[level])
+	if (level == 0 && steps->trace ? !is_met(steps, context) : !is_step(steps, level, context))
 		return;
 	steps->met[level] = true;
 	if (level == 0 && steps->wait)
@@ -61,11 +138,28 @@ bool steps_possible(void)
 	return NEAR__TRAP_STEPS && !unit_emulated() && !UNIT_SANITIZED;
 }
 
+/* Breakpoints are written into the code. */
+static int open_code(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	(void)size;
+	(void)unused;
+	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		uintptr_t begin = (info->dlpi_addr + p->p_vaddr) & ~(uintptr_t)4095;
+
+		if (p->p_type == PT_LOAD && (p->p_flags & PF_X))
+			mprotect((void *)begin, info->dlpi_addr + p->p_vaddr + p->p_memsz - begin,
+				 PROT_READ | PROT_WRITE | PROT_EXEC);
+	}
+	return 0;
+}
+
 void steps_open(void)
 {
 	struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO | SA_NODEFER};
 
 	sigaction(SIGTRAP, &action, NULL);
+	dl_iterate_phdr(open_code, NULL);
 }
 
 void steps_run(struct steps *steps, void *arena)
@@ -74,6 +168,18 @@ void steps_run(struct steps *steps, void *arena)
 	memory = arena;
 	steps->level = 0;
 	run_level(steps);
+}
+
+void steps_record(struct steps *steps, void *arena, struct steps_trace *out)
+{
+	const struct steps_trace *trace = steps->trace;
+
+	out->n = 0;
+	steps->record = out;
+	steps->trace = NULL;
+	steps_run(steps, arena);
+	steps->record = NULL;
+	steps->trace = trace;
 }
 
 /* ---- what is right ---- */
