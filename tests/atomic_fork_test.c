@@ -116,7 +116,7 @@ static void a_child_is_whole(void **state)
 {
 	(void)state;
 	start_threads();
-	for (unsigned i = 0; i < unit_scale(100); i++) {
+	for (unsigned i = 0; i < unit_scale(60); i++) {
 		fork_once(i % 3);
 		add_one(i % LENGTH(objects));
 		if (i % 4 == 0)

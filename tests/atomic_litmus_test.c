@@ -166,7 +166,7 @@ static void stores_come_before_later_loads(void **state)
 {
 	(void)state;
 	passes = false;
-	try_pairs(unit_scale(60));
+	try_pairs(unit_scale(36));
 }
 
 static void messages_are_there(void **state)
@@ -229,7 +229,7 @@ static bool reader_went_back(unsigned who)
 
 static void readers_agree(void **state)
 {
-	unsigned numbers[4] = {0, 1, 2, 3}, rounds = unit_scale(150);
+	unsigned numbers[4] = {0, 1, 2, 3}, rounds = unit_scale(100);
 
 	(void)state;
 	for (unsigned i = 0; i < rounds || i < LENGTH(ways) * LENGTH(ways); i++) {

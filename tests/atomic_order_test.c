@@ -175,7 +175,7 @@ static bool is_intact(const unsigned char *arena)
 	return true;
 }
 
-static unsigned batches = 640;
+static unsigned batches = 384;
 
 static void histories_are_linear(void **state)
 {

@@ -71,7 +71,7 @@ static void no_update_is_lost(void **state)
 	for (unsigned i = 0; i < LENGTH(sizes) * LENGTH(places); i++) {
 		size = sizes[i / LENGTH(places)];
 		at = places[i % LENGTH(places)];
-		times = unit_scale(size > 1000 ? 400 : 4000);
+		times = unit_scale(size > 1000 ? 250 : 2500);
 		memset(arena, 0, sizeof(arena));
 		unit_run(add_many, numbers, sizeof(numbers[0]), THREADS);
 		assert_int_equal(count_in((uint64_t *)(void *)(arena + at), size), THREADS * times);
