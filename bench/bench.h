@@ -84,8 +84,7 @@ struct bench_row {
 enum bench_kind {
 	BENCH_TIME,   /* the cost of an operation is CPU time */
 	BENCH_MEMORY, /* the cost of an object is resident memory */
-	/* The cost of a call is CPU time; beside it stand memory and single calls. The tables of
-	 * such benchmarks are shown as one, a line each, as ratios to the first row. */
+	/* The cost of a call is CPU time; beside it stand memory and single calls. */
 	BENCH_ALLOCATOR,
 	/* The cost of an operation is wall time: threads wait for each other, asleep or awake. */
 	BENCH_WAIT,
@@ -131,6 +130,9 @@ struct bench {
 	bool fixed_threads;  /* --threads does not apply */
 	bool core;           /* runs when no name is given */
 	bool apart;          /* its rows do different things: they are not compared */
+	/* It is a line of the table of all that have its name, as ratios to the first row. */
+	bool together;
+	unsigned window_ms; /* BENCH_WAIT: how long a measurement is; 0: as they all are */
 };
 
 /* Ends with NULL. */
@@ -138,6 +140,8 @@ extern const struct bench *const bench_registry[];
 
 #define BENCH_MALLOC_PATTERNS 16 /* of the suite */
 extern const struct bench bench_malloc[BENCH_MALLOC_PATTERNS];
+#define BENCH_ATOMIC_CASES 76
+extern const struct bench bench_atomic[BENCH_ATOMIC_CASES];
 
 /* Runs one row as *run says. 0 or negative errno; the sample counts only if run->wrong is NULL. */
 int bench_measure(const struct bench_row *row, struct bench_run *run, struct bench_sample *out);

@@ -109,7 +109,7 @@ static const unsigned few_to_many[] = {1, 2, 8, 32, 0}, several[] = {2, 8, 32, 0
 #define PATTERN(word, what, ...)                                                                   \
 	{                                                                                          \
 		.name = "malloc", .part = word, .pattern = word, .title = what, .text = what,      \
-		.op = "a call", .kind = BENCH_ALLOCATOR, .rows = suite_rows,                       \
+		.op = "a call", .kind = BENCH_ALLOCATOR, .together = true, .rows = suite_rows,     \
 		.row_count = BENCH_COUNT(suite_rows), __VA_ARGS__                                  \
 	}
 #define THREADS .thread_list = few_to_many

@@ -28,8 +28,9 @@ extern const struct bench bench_malloc_table;
 extern const struct bench bench_malloc_startup;
 extern const struct bench bench_malloc_freed;
 
-#define FOUR_PATTERNS(i)                                                                           \
-	&bench_malloc[i], &bench_malloc[(i) + 1], &bench_malloc[(i) + 2], &bench_malloc[(i) + 3]
+#define FOUR_OF(b, i) &(b)[i], &(b)[(i) + 1], &(b)[(i) + 2], &(b)[(i) + 3]
+#define FOUR_PATTERNS(i) FOUR_OF(bench_malloc, i)
+#define EIGHT_CASES(i) FOUR_OF(bench_atomic, i), FOUR_OF(bench_atomic, (i) + 4)
 
 /* clang-format off */
 const struct bench *const bench_registry[] = {
@@ -55,6 +56,16 @@ const struct bench *const bench_registry[] = {
 	&bench_rwlock_1,
 	&bench_rwlock_10,
 	&bench_rwlock_100,
+	EIGHT_CASES(0),
+	EIGHT_CASES(8),
+	EIGHT_CASES(16),
+	EIGHT_CASES(24),
+	EIGHT_CASES(32),
+	EIGHT_CASES(40),
+	EIGHT_CASES(48),
+	EIGHT_CASES(56),
+	EIGHT_CASES(64),
+	FOUR_OF(bench_atomic, 72),
 	&bench_malloc_table,
 	&bench_malloc_startup,
 	&bench_malloc_freed,
@@ -67,3 +78,4 @@ const struct bench *const bench_registry[] = {
 /* clang-format on */
 
 _Static_assert(BENCH_MALLOC_PATTERNS == 16, "each pattern is named above");
+_Static_assert(BENCH_ATOMIC_CASES == 76, "so is each case");

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* usage: PROGRAM ROW THREADS MS [--inside NS] [--writes N] [--stand-by N] [--rate R]
+ *        [--case NAME]
  *
  * Measures one row in two windows of so many ms: one for the throughput, one in which each wait is
  * timed. Prints one JSON object: the sums of the first window, the fewest and the most operations
@@ -8,7 +9,7 @@
  * --inside: how long a section is; outside of it twice that, at least 10 ns; of sections of 0 ns
  * nothing. --writes: of 1,000 sections. --stand-by: threads that wait beside. --rate: rounds of the
  * loop that passes the time in a ns, as the answer of an earlier run tells: so that sections of
- * all rows are of one length. */
+ * all rows are of one length. --case: which of several things a row does. */
 #define _GNU_SOURCE
 #include "window.h"
 
@@ -28,14 +29,17 @@ static struct {
 	const struct window_row *row;
 	unsigned threads, window_ms, inside_ns, stand_by;
 	double rate;
+	const char *what;
 } asked;
 
 static struct window window;
 static struct window_thread *threads;
 
-static struct totals {
+struct totals {
 	uint64_t ops, counted, least, most, wall_ns, user_ns, system_ns;
-} totals;
+};
+
+static struct totals totals; /* of the window that runs */
 
 /* On standard output, where the command reads it. */
 void window_give_up(const char *what, const char *why)
@@ -125,8 +129,19 @@ static void add_times(uint64_t sign)
 	totals.system_ns += sign * ns_of(u.ru_stime);
 }
 
+static const char *find_wrong(void)
+{
+	if (asked.row->check)
+		return asked.row->check(&window, threads);
+	if (!asked.row->is_unlocked && totals.counted != window.count)
+		return "wrong result: two threads were in the section at once";
+	return NULL;
+}
+
 static void add_up(void)
 {
+	const char *wrong;
+
 	totals.least = UINT64_MAX;
 	for (unsigned i = 0; i < asked.threads; i++) {
 		uint64_t done = threads[i].done;
@@ -136,8 +151,9 @@ static void add_up(void)
 		totals.least = done < totals.least ? done : totals.least;
 		totals.most = done > totals.most ? done : totals.most;
 	}
-	if (!asked.row->is_unlocked && totals.counted != window.count)
-		window_give_up("error", "wrong result: two threads were in the section at once");
+	wrong = find_wrong();
+	if (wrong)
+		window_give_up("error", wrong);
 }
 
 /* Those who stand by first. */
@@ -205,19 +221,20 @@ static uint64_t percentile(uint64_t of_million)
 	return 0;
 }
 
-static void print_totals(void)
+static void print_totals(const struct totals *t)
 {
 	printf("{\"ops\":%llu,\"wall_ns\":%llu,\"user_ns\":%llu,\"system_ns\":%llu,"
 	       "\"least\":%llu,\"most\":%llu,\"rate\":%.9g",
-	       (unsigned long long)totals.ops, (unsigned long long)totals.wall_ns,
-	       (unsigned long long)totals.user_ns, (unsigned long long)totals.system_ns,
-	       (unsigned long long)totals.least, (unsigned long long)totals.most, asked.rate);
+	       (unsigned long long)t->ops, (unsigned long long)t->wall_ns,
+	       (unsigned long long)t->user_ns, (unsigned long long)t->system_ns,
+	       (unsigned long long)t->least, (unsigned long long)t->most, asked.rate);
 }
 
 static int wrong_usage(const char *program)
 {
 	fprintf(stderr,
 		"usage: %s ROW THREADS MS [--inside NS] [--writes N] [--stand-by N] [--rate R]\n"
+		"       [--case NAME]\n"
 		"rows:",
 		program);
 	for (unsigned i = 0; window_rows[i]; i++)
@@ -246,6 +263,9 @@ static bool read_option(int c)
 		return read_number(optarg, 0, 1000, &window.writes);
 	case 's':
 		return read_number(optarg, 0, MAX_THREADS / 2, &asked.stand_by);
+	case 'c':
+		asked.what = optarg;
+		return true;
 	case 'r':
 		asked.rate = strtod(optarg, &end);
 		return asked.rate > 0 && asked.rate < 1e6 && !*end;
@@ -260,6 +280,7 @@ static bool read_options(int argc, char **argv)
 					      {"writes", required_argument, NULL, 'w'},
 					      {"stand-by", required_argument, NULL, 's'},
 					      {"rate", required_argument, NULL, 'r'},
+					      {"case", required_argument, NULL, 'c'},
 					      {NULL, 0, NULL, 0}};
 	int c;
 
@@ -271,7 +292,8 @@ static bool read_options(int argc, char **argv)
 	for (unsigned i = 0; window_rows[i]; i++)
 		if (strcmp(window_rows[i]->name, argv[optind]) == 0)
 			asked.row = window_rows[i];
-	return asked.row && read_number(argv[optind + 1], 1, MAX_THREADS / 2, &asked.threads) &&
+	return asked.row && (!asked.what || (asked.row->choose && asked.row->choose(asked.what))) &&
+	       read_number(argv[optind + 1], 1, MAX_THREADS / 2, &asked.threads) &&
 	       read_number(argv[optind + 2], 1, 3600000, &asked.window_ms);
 }
 
@@ -287,6 +309,8 @@ static void set_lengths(void)
 
 int main(int argc, char **argv)
 {
+	struct totals first;
+
 	if (!read_options(argc, argv))
 		return wrong_usage(argv[0]);
 	if (asked.row->missing)
@@ -301,8 +325,9 @@ int main(int argc, char **argv)
 		asked.rate = calibrate();
 	set_lengths();
 	run_window(asked.row->work);
-	print_totals();
+	first = totals;
 	run_window(asked.row->timed);
+	print_totals(&first);
 	printf(",\"p99_ns\":%llu,\"p999_ns\":%llu,\"longest_ns\":%llu}\n",
 	       (unsigned long long)percentile(990000), (unsigned long long)percentile(999000),
 	       (unsigned long long)percentile(1000000));

@@ -21,6 +21,8 @@ const struct window_row row_parking_lot = {"parking_lot",
 					   near_bench_parking_lot_timed,
 					   false,
 					   0,
+					   0,
+					   0,
 					   0};
 const struct window_row row_rust_std = {"rust-std",
 					0,
@@ -28,6 +30,8 @@ const struct window_row row_rust_std = {"rust-std",
 					near_bench_rust_std_work,
 					near_bench_rust_std_timed,
 					false,
+					0,
+					0,
 					0,
 					0};
 #else

@@ -192,7 +192,8 @@ static uint32_t *partner_of(const struct window_thread *t)
 		SEND(wake, &words[t->index].value);                                                \
 	}                                                                                          \
 	static const struct window_row row = {label,       0,     prepare,        row##_work,      \
-					      row##_timed, false, row##_stand_by, row##_end};
+					      row##_timed, false, row##_stand_by, row##_end,       \
+					      0,           0};
 
 PARK_ROW(futex_row, "futex", futex_sleep, futex_wake)
 PARK_ROW(near_row, "near-park", near_sleep, near_wake)

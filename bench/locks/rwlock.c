@@ -80,7 +80,7 @@ static void count_write(struct window *w)
 		twin = 0;                                                                          \
 	}                                                                                          \
 	static const struct window_row prefix##_row = {                                            \
-		label, 0, prefix##_init, prefix##_work, prefix##_timed, is_unlocked, 0, 0};
+		label, 0, prefix##_init, prefix##_work, prefix##_timed, is_unlocked, 0, 0, 0, 0};
 
 /* ---- ours, with slots; and of zeros, whose readers share a word ---- */
 

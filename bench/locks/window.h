@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* window: what the programs behind `nearcpu bench locks`, `park` and `rwlock` have in common.
+/* window: what the programs behind `nearcpu bench locks`, `park`, `rwlock` and `atomic` have in
+ * common.
  *
  * Threads do the same thing over and over for a window of time. A row is a loop around one kind of
  * lock, compiled with the lock's own inline functions: LOCK_ROW makes it. Each loop exists twice,
@@ -55,6 +56,11 @@ struct window_row {
 	/* What threads do that only stand by, until the other ends it. NULL: there are none. */
 	void (*stand_by)(struct window_thread *t);
 	void (*end_stand_by)(struct window_thread *t);
+	/* Of several things it does the one of that name; false: there is none. NULL: it does one.
+	 */
+	bool (*choose)(const char *name);
+	/* What is wrong after a window, or NULL. NULL: `counted` is compared with window->count. */
+	const char *(*check)(const struct window *w, const struct window_thread *threads);
 };
 
 /* Ends with NULL. */
@@ -134,11 +140,11 @@ static inline void window_note(struct window_thread *t, uint64_t began)
 		take(lock);                                                                        \
 		let_go(lock);                                                                      \
 	}                                                                                          \
-	const struct window_row row = {label,       0,           row##_init, row##_work,           \
-				       row##_timed, is_unlocked, 0,          0};
+	const struct window_row row = {label,       0, row##_init, row##_work, row##_timed,        \
+				       is_unlocked, 0, 0,          0,          0};
 
 #define MISSING_ROW(row, label, why)                                                               \
-	const struct window_row row = {label, why, 0, 0, 0, false, 0, 0};
+	const struct window_row row = {label, why, 0, 0, 0, false, 0, 0, 0, 0};
 
 #ifdef __cplusplus
 }

@@ -301,7 +301,7 @@ static int write_files(const struct report *report, char *html)
 /* Goes on without a reader if files are to be written. */
 static bool print_table(const struct report *report, const struct table_result *t)
 {
-	if (t->bench->kind == BENCH_ALLOCATOR)
+	if (t->bench->together)
 		suite_text_line(t);
 	else
 		text_table(t);

@@ -65,7 +65,7 @@ static void add_results(json_t *json, const struct table_result *t, const struct
 		json_object_set_new(json, "ratio_to_best_other",
 				    number(cost_ratio(t, best, r).median));
 	}
-	if (t->bench->kind == BENCH_ALLOCATOR)
+	if (t->bench->together)
 		suite_json_row(json, t, (size_t)(r - t->rows));
 	json_object_set_new(json, "samples", samples);
 }
@@ -128,8 +128,7 @@ char *report_json(const struct report *report)
 	json_object_set_new(json, "load",
 			    json_pack("{s:f, s:f}", "others", report->load.others, "stolen",
 				      report->load.stolen));
-	if (suite_first(report))
-		json_object_set_new(json, "allocators", suite_json(report));
+	suite_json(json, report);
 	text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
 	json_decref(json);
 	return text;

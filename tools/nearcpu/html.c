@@ -117,7 +117,7 @@ static void overview(FILE *f, const struct report *report)
 		   "<th scope=\"col\">ratio</th><th scope=\"col\">which other</th></tr></thead>\n"
 		   "<tbody>\n");
 	for (size_t i = 0; i < report->count; i++)
-		if (report->tables[i].bench->kind != BENCH_ALLOCATOR)
+		if (!report->tables[i].bench->together)
 			overview_row(f, &report->tables[i], i);
 	fprintf(f, "</tbody></table></div>\n");
 }
@@ -127,8 +127,8 @@ static void foot(FILE *f)
 	fprintf(f,
 		"<footer class=\"soft\"><p>Each measurement ran in a process of its own, started "
 		"with the row's settings; the repetitions of a table's rows were interleaved. "
-		"Costs are CPU time (user and system) of all threads, of locks and of parking "
-		"wall time; shown are medians. The "
+		"Costs are CPU time (user and system) of all threads, of locks, parking and "
+		"atomics wall time; shown are medians. The "
 		"spread is the distance of the quartiles in proportion to the median. The ratio "
 		"compares a row with the best of the others: how many operations it does in the "
 		"CPU time of one of theirs. Rows marked * are yardsticks: they do less than is "
@@ -143,7 +143,7 @@ static int tables(FILE *f, const struct report *report)
 	for (size_t i = 0; i < report->count; i++) {
 		char *svg = NULL;
 
-		if (report->tables[i].bench->kind == BENCH_ALLOCATOR)
+		if (report->tables[i].bench->together)
 			continue;
 		err = report->machine.has_gnuplot ? plot_svg(&report->tables[i], &svg) : 0;
 

@@ -32,8 +32,11 @@ struct bench_options {
 
 struct row_result {
 	const struct bench_row *row;
-	char note[240];      /* why it was not measured */
-	bool failed;         /* the note tells of a failure, not of something missing */
+	char note[240]; /* why it was not measured */
+	bool failed;    /* the note tells of a failure, not of something missing */
+	/* What a program wrote on standard error beside its last answer: counts of a lock, where
+	 * NEAR_CONF asks for them. */
+	char said[200];
 	uint64_t iterations; /* of each thread, in each repetition */
 	double pilot_ns;     /* wall time of an iteration, roughly */
 	struct bench_sample *samples;

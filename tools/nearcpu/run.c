@@ -62,10 +62,19 @@ static bool is_chosen(const struct bench *b, const struct bench_options *o)
 	return !o->name_count && b->core;
 }
 
+static unsigned window_ms(const struct bench *b, const struct bench_options *o)
+{
+	if (o->quick)
+		return WINDOW_QUICK_MS;
+	if (b->window_ms)
+		return b->window_ms;
+	return o->names_given ? WINDOW_MS : WINDOW_CORE_MS;
+}
+
 static uint64_t nominal(const struct bench *b, const struct bench_options *o)
 {
 	if (b->kind == BENCH_WAIT)
-		return o->quick ? WINDOW_QUICK_MS : o->names_given ? WINDOW_MS : WINDOW_CORE_MS;
+		return window_ms(b, o);
 	if (o->iterations || b->kind == BENCH_ALLOCATOR)
 		return o->iterations;
 	if (!b->iterations)

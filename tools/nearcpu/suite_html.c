@@ -29,17 +29,19 @@ static void line(FILE *f, const struct table_result *t, enum suite_measure m)
 	html_text(f, t->bench->title);
 	fprintf(f, "\">%s</th><td>%u</td>", t->bench->part, t->threads);
 	if (t->rows[0].count)
-		fprintf(f, "<td>%.*f</td>", m == SUITE_MEMORY, suite_value(t, 0, m).median);
+		fprintf(f, "<td>%.*f</td>", suite_decimals(m), suite_value(t, 0, m).median);
 	else
 		fprintf(f, "<td class=\"soft\">%s</td>", t->rows[0].failed ? "failed" : "-");
 	for (size_t i = 1; i < t->bench->row_count; i++)
 		cell(f, t, i, m);
+	if (suite_has_bounds(t, m))
+		fprintf(f, "<td>%s</td>", suite_bound(t).text);
 	fprintf(f, "</tr>\n");
 }
 
-static void means(FILE *f, const struct report *report, enum suite_measure m, unsigned threads)
+static void means(FILE *f, const struct suite *s, enum suite_measure m, unsigned threads)
 {
-	const struct table_result *first = suite_first(report);
+	const struct table_result *first = suite_first(s);
 
 	fprintf(f, "<tr class=\"ours\"><th scope=\"row\">geometric mean</th><td>");
 	if (threads)
@@ -48,7 +50,7 @@ static void means(FILE *f, const struct report *report, enum suite_measure m, un
 		fprintf(f, "all");
 	fprintf(f, "</td><td></td>");
 	for (size_t i = 1; i < first->bench->row_count; i++) {
-		struct suite_mean mean = suite_mean(report, i, m, threads);
+		struct suite_mean mean = suite_mean(s, i, m, threads);
 
 		if (mean.lines)
 			fprintf(f, "<td>%.2f</td>", mean.mean);
@@ -58,15 +60,15 @@ static void means(FILE *f, const struct report *report, enum suite_measure m, un
 	fprintf(f, "</tr>\n");
 }
 
-static void matrix(FILE *f, const struct report *report, enum suite_measure m)
+static void matrix(FILE *f, const struct suite *s, enum suite_measure m)
 {
-	const struct table_result *first = suite_first(report);
+	const struct table_result *first = suite_first(s);
 	unsigned threads[MAX_THREAD_COUNTS];
-	size_t n = suite_threads(report, threads);
+	size_t n = suite_threads(s, threads);
 	char text[800];
 
 	fprintf(f, "<h3>%s</h3>\n", suite_title(m));
-	if (suite_verdict(report, m, text, sizeof(text))) {
+	if (suite_verdict(s, m, text, sizeof(text))) {
 		fprintf(f, "<p class=\"verdict\">");
 		html_text(f, text);
 		fprintf(f, "</p>\n");
@@ -77,27 +79,29 @@ static void matrix(FILE *f, const struct report *report, enum suite_measure m)
 		first->rows[0].row->name, suite_unit(m));
 	for (size_t i = 1; i < first->bench->row_count; i++)
 		fprintf(f, "<th scope=\"col\">%s</th>", first->rows[i].row->name);
+	if (suite_has_bounds(first, m))
+		fprintf(f, "<th scope=\"col\">at most</th>");
 	fprintf(f, "</tr></thead>\n<tbody>\n");
-	for (size_t i = 0; i < report->count; i++)
-		if (suite_has(&report->tables[i]))
-			line(f, &report->tables[i], m);
-	means(f, report, m, 0);
+	for (size_t i = 0; i < s->report->count; i++)
+		if (suite_line(s, i) && suite_shows(suite_line(s, i), m))
+			line(f, suite_line(s, i), m);
+	means(f, s, m, 0);
 	for (size_t i = 0; i < n; i++)
-		means(f, report, m, threads[i]);
+		means(f, s, m, threads[i]);
 	fprintf(f, "</tbody></table></div>\n");
 }
 
 void suite_html(FILE *f, const struct report *report)
 {
-	if (!suite_first(report))
-		return;
-	fprintf(f,
-		"<section id=\"malloc\"><h2>malloc: programs on different allocators</h2>\n"
-		"<p>Each line is a program of plain C, run with each allocator loaded before it. "
-		"The first has its figure, the others their ratio to it: the median over the "
-		"repetitions, which were interleaved; below 1 is better. Each line does the same "
-		"work, whichever the allocator.</p>\n");
-	for (int m = 0; m < SUITE_MEASURES; m++)
-		matrix(f, report, m);
-	fprintf(f, "</section>\n");
+	for (const struct suite_kind *kind = suite_kinds; kind->name; kind++) {
+		struct suite s = {kind, report};
+
+		if (!suite_first(&s))
+			continue;
+		fprintf(f, "<section id=\"%s\"><h2>%s</h2>\n<p>%s</p>\n", kind->name, kind->title,
+			kind->text);
+		for (size_t i = 0; i < kind->measure_count; i++)
+			matrix(f, &s, kind->measures[i]);
+		fprintf(f, "</section>\n");
+	}
 }

@@ -4,16 +4,21 @@
 
 #include <string.h>
 
-#define NAME_WIDTH 18
 #define BASE_WIDTH 9
 #define CELL_WIDTH 13
+#define BOUND_WIDTH 15
 
 static struct word say_value(double v, enum suite_measure m)
 {
 	struct word w;
 
-	snprintf(w.text, sizeof(w.text), "%.*f", m == SUITE_MEMORY && v < 999.5 ? 1 : 0, v);
+	snprintf(w.text, sizeof(w.text), "%.*f", v < 999.5 ? suite_decimals(m) : 0, v);
 	return w;
+}
+
+static int name_width(const struct table_result *t)
+{
+	return suite_kind_of(t)->width;
 }
 
 static void print_head(const struct table_result *t, enum suite_measure m)
@@ -23,9 +28,11 @@ static void print_head(const struct table_result *t, enum suite_measure m)
 	printf("%s; of %s in %s, of the others as ratio to it (spread)\n\n", suite_title(m),
 	       t->rows[0].row->name, suite_unit(m));
 	snprintf(unit, sizeof(unit), "%s", t->rows[0].row->name);
-	printf("%-*s%*s", NAME_WIDTH, "          threads", BASE_WIDTH, unit);
+	printf("%*s %*s", name_width(t) - 1, "threads", BASE_WIDTH, unit);
 	for (size_t i = 1; i < t->bench->row_count; i++)
 		printf("%*s", CELL_WIDTH, t->rows[i].row->name);
+	if (suite_has_bounds(t, m))
+		printf("%*s", BOUND_WIDTH, "at most");
 	putchar('\n');
 }
 
@@ -47,23 +54,25 @@ static void print_line(const struct table_result *t, enum suite_measure m)
 {
 	const char *base = t->rows[0].failed ? "failed" : "-";
 
-	printf("%-*s%*s", NAME_WIDTH, suite_line_name(t).text, BASE_WIDTH,
+	printf("%-*s%*s", name_width(t), suite_line_name(t).text, BASE_WIDTH,
 	       t->rows[0].count ? say_value(suite_value(t, 0, m).median, m).text : base);
 	for (size_t i = 1; i < t->bench->row_count; i++)
 		print_ratio(t, i, m);
+	if (suite_has_bounds(t, m))
+		printf("%*s", BOUND_WIDTH, suite_bound(t).text);
 	putchar('\n');
 }
 
-static void print_means(const struct report *report, enum suite_measure m, unsigned threads)
+static void print_means(const struct suite *s, enum suite_measure m, unsigned threads)
 {
-	const struct table_result *t = suite_first(report);
+	const struct table_result *t = suite_first(s);
 	char name[48] = "geometric mean";
 
 	if (threads)
-		snprintf(name, sizeof(name), "  of those%8u", threads);
-	printf("%-*s%*s", NAME_WIDTH, name, BASE_WIDTH, "");
+		snprintf(name, sizeof(name), "  of those%*u", name_width(t) - 11, threads);
+	printf("%-*s%*s", name_width(t), name, BASE_WIDTH, "");
 	for (size_t i = 1; i < t->bench->row_count; i++) {
-		struct suite_mean mean = suite_mean(report, i, m, threads);
+		struct suite_mean mean = suite_mean(s, i, m, threads);
 		char cell[32] = "-";
 
 		if (mean.lines)
@@ -73,44 +82,43 @@ static void print_means(const struct report *report, enum suite_measure m, unsig
 	putchar('\n');
 }
 
-static void print_below(const struct report *report, enum suite_measure m)
+static void print_below(const struct suite *s, enum suite_measure m)
 {
 	unsigned threads[MAX_THREAD_COUNTS];
-	size_t n = suite_threads(report, threads);
+	size_t n = suite_threads(s, threads);
 	char line[800];
 
-	print_means(report, m, 0);
+	print_means(s, m, 0);
 	for (size_t i = 0; i < n; i++)
-		print_means(report, m, threads[i]);
+		print_means(s, m, threads[i]);
 	putchar('\n');
-	if (suite_verdict(report, m, line, sizeof(line)))
+	if (suite_verdict(s, m, line, sizeof(line)))
 		text_wrapped(line);
 	putchar('\n');
 }
 
-static bool same_before(const struct report *report, size_t table, size_t row)
+static bool same_before(const struct suite *s, size_t table, size_t row)
 {
 	for (size_t i = 0; i < table; i++)
-		if (suite_has(&report->tables[i]) &&
-		    strcmp(report->tables[i].rows[row].note,
-			   report->tables[table].rows[row].note) == 0)
+		if (suite_line(s, i) && strcmp(suite_line(s, i)->rows[row].note,
+					       suite_line(s, table)->rows[row].note) == 0)
 			return true;
 	return false;
 }
 
 /* What is missing is so in each line, and said once; a failure is said of each. */
-static void print_notes(const struct report *report)
+static void print_notes(const struct suite *s)
 {
-	for (size_t i = 0; i < report->count; i++) {
-		const struct table_result *t = &report->tables[i];
+	for (size_t i = 0; i < s->report->count; i++) {
+		const struct table_result *t = suite_line(s, i);
 
-		for (size_t j = 0; suite_has(t) && j < t->bench->row_count; j++) {
+		for (size_t j = 0; t && j < t->bench->row_count; j++) {
 			const struct row_result *r = &t->rows[j];
 
 			if (r->failed)
 				printf("%s, %u, %s failed: %s\n", t->bench->part, t->threads,
 				       r->row->name, r->note);
-			else if (r->note[0] && !same_before(report, i, j))
+			else if (r->note[0] && !same_before(s, i, j))
 				printf("%s not measured: %s\n", r->row->name, r->note);
 		}
 	}
@@ -118,30 +126,57 @@ static void print_notes(const struct report *report)
 
 void suite_text_line(const struct table_result *t)
 {
-	static bool begun;
+	static const struct suite_kind *begun;
+	const struct suite_kind *kind = suite_kind_of(t);
 
-	if (!begun) {
-		text_bold("malloc: programs on different allocators");
-		print_head(t, SUITE_CPU);
+	if (begun != kind) {
+		text_bold(kind->title);
+		print_head(t, kind->measures[0]);
 	}
-	begun = true;
-	print_line(t, SUITE_CPU);
+	begun = kind;
+	print_line(t, kind->measures[0]);
+}
+
+/* Long lines, as whoever asks for them wants them whole. */
+static void print_said(const struct suite *s)
+{
+	for (size_t i = 0; i < s->report->count; i++) {
+		const struct table_result *t = suite_line(s, i);
+
+		for (size_t j = 0; t && j < t->bench->row_count; j++)
+			if (t->rows[j].said[0])
+				printf("%s, %u, %s: %s\n", t->bench->part, t->threads,
+				       t->rows[j].row->name, t->rows[j].said);
+	}
+}
+
+static void print_all(const struct suite *s, enum suite_measure m)
+{
+	print_head(suite_first(s), m);
+	for (size_t i = 0; i < s->report->count; i++)
+		if (suite_line(s, i) && suite_shows(suite_line(s, i), m))
+			print_line(suite_line(s, i), m);
+}
+
+static void end_one(const struct suite *s)
+{
+	for (size_t i = 0; i < s->kind->measure_count; i++) {
+		enum suite_measure m = s->kind->measures[i];
+
+		if (i)
+			print_all(s, m);
+		print_below(s, m);
+	}
+	print_notes(s);
+	print_said(s);
 }
 
 void suite_text_end(const struct report *report)
 {
-	const struct table_result *first = suite_first(report);
+	for (const struct suite_kind *kind = suite_kinds; kind->name; kind++) {
+		struct suite s = {kind, report};
 
-	if (!first)
-		return;
-	for (int m = 0; m < SUITE_MEASURES; m++) {
-		if (m != SUITE_CPU) {
-			print_head(first, m);
-			for (size_t i = 0; i < report->count; i++)
-				if (suite_has(&report->tables[i]))
-					print_line(&report->tables[i], m);
-		}
-		print_below(report, m);
+		if (suite_first(&s))
+			end_one(&s);
 	}
-	print_notes(report);
 }

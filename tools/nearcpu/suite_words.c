@@ -17,14 +17,14 @@ static bool find_ours(const struct table_result *t, size_t *row)
 	return false;
 }
 
-static void say_others(struct text *text, const struct report *report,
-		       const struct table_result *first, double mean, enum suite_measure m)
+static void say_others(struct text *text, const struct suite *s, const struct table_result *first,
+		       double mean, enum suite_measure m)
 {
 	const char *before = " Lower means have ";
 	unsigned peers = 0;
 
 	for (size_t i = 1; i < first->bench->row_count; i++) {
-		double other = suite_mean(report, i, m, 0).mean;
+		double other = suite_mean(s, i, m, 0).mean;
 
 		if (first->rows[i].row->role != BENCH_PEER || other <= 0)
 			continue;
@@ -41,16 +41,16 @@ static void say_others(struct text *text, const struct report *report,
 }
 
 /* Lines in which a peer, or the first row, is ahead of ours. */
-static unsigned beaten(const struct report *report, size_t row, enum suite_measure m)
+static unsigned beaten(const struct suite *s, size_t row, enum suite_measure m)
 {
 	unsigned n = 0;
 
-	for (size_t i = 0; i < report->count; i++) {
-		const struct table_result *t = &report->tables[i];
+	for (size_t i = 0; i < s->report->count; i++) {
+		const struct table_result *t = suite_line(s, i);
 		struct spread own, other;
 		bool ahead = false;
 
-		if (!suite_has(t) || !suite_ratio(t, row, m, &own))
+		if (!t || !suite_ratio(t, row, m, &own))
 			continue;
 		for (size_t j = 0; j < t->bench->row_count; j++)
 			ahead |= t->rows[j].row->role == BENCH_PEER &&
@@ -60,9 +60,9 @@ static unsigned beaten(const struct report *report, size_t row, enum suite_measu
 	return n;
 }
 
-bool suite_verdict(const struct report *report, enum suite_measure m, char *out, size_t size)
+bool suite_verdict(const struct suite *s, enum suite_measure m, char *out, size_t size)
 {
-	const struct table_result *first = suite_first(report);
+	const struct table_result *first = suite_first(s);
 	struct text text = {out, size};
 	struct suite_worst worst[WORST];
 	struct suite_mean mean;
@@ -71,16 +71,16 @@ bool suite_verdict(const struct report *report, enum suite_measure m, char *out,
 	out[0] = 0;
 	if (!first || !find_ours(first, &row))
 		return false;
-	mean = suite_mean(report, row, m, 0);
+	mean = suite_mean(s, row, m, 0);
 	if (!mean.lines)
 		return false;
 	say(&text,
 	    "%s: %.2f of %s as the geometric mean of %u lines, behind it in %u; behind some "
 	    "other in %u.",
 	    first->rows[row].row->name, mean.mean, first->rows[0].row->name, mean.lines,
-	    mean.behind, beaten(report, row, m));
-	say_others(&text, report, first, mean.mean, m);
-	n = suite_worst(report, row, m, worst, WORST);
+	    mean.behind, beaten(s, row, m));
+	say_others(&text, s, first, mean.mean, m);
+	n = suite_worst(s, row, m, worst, WORST);
 	say(&text, " Its worst:");
 	for (size_t i = 0; i < n; i++)
 		say(&text, "%s %s with %u (%.2f)", i ? "," : "", worst[i].table->bench->part,

@@ -61,6 +61,12 @@ static bool unpack(json_t *json, struct table_result *t, struct bench_sample *s)
 	return true;
 }
 
+static void keep_said(struct row_result *r, const char *line)
+{
+	snprintf(r->said, sizeof(r->said), "%s", line);
+	machine_ascii(r->said);
+}
+
 static void read_answer(const struct child_result *result, struct table_result *t,
 			struct row_result *r, struct bench_sample *s)
 {
@@ -75,6 +81,8 @@ static void read_answer(const struct child_result *result, struct table_result *
 		row_note_death(r, result);
 	else if (!s->ops)
 		row_note(r, true, "no operation ended in the window");
+	else
+		keep_said(r, result->error);
 	json_decref(json);
 }
 
@@ -121,6 +129,8 @@ void wait_json_row(json_t *json, const struct table_result *t, const struct row_
 	json_object_set_new(json, "fairness",
 			    json_real(1 / row_measure_of(t, r, BENCH_UNFAIRNESS).median));
 	json_object_set_new(json, "p999_ns", json_real(row_measure_of(t, r, BENCH_P999).median));
+	if (r->said[0])
+		json_object_set_new(json, "said", json_string(r->said));
 	if (against && against != r)
 		json_object_set_new(json, "throughput_ratio",
 				    spread_json(cost_ratio(t, against, r)));

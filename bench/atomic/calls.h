@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* calls: what a compiler makes of an atomic object, by its size; and numbers in objects.
+ *
+ * `kind` is a constant wherever these are inlined, so that a loop has one call in it and no choice.
+ * A value of more than 8 bytes has its number twice, at its start and at its end: one that was torn
+ * is noticed. */
+#ifndef BENCH_ATOMIC_CALLS_H
+#define BENCH_ATOMIC_CALLS_H
+
+#include "library.h"
+
+#include <string.h>
+
+/* A size has functions of its own, or the generic ones. */
+enum kind {
+	SIZED_1,
+	SIZED_4,
+	SIZED_8,
+	SIZED_16,
+	GENERIC_3,
+	GENERIC_12,
+	GENERIC_16,
+	GENERIC_24,
+	GENERIC_64,
+	GENERIC,
+	KINDS
+};
+
+#define INLINE static inline __attribute__((always_inline))
+#define MAX_NEAR 64 /* bytes of the largest object that has a kind of its own */
+#define ORDER __ATOMIC_SEQ_CST
+
+/* As the compiler knows it, or as it does not. */
+INLINE size_t call_size(enum kind kind, size_t size)
+{
+	static const size_t known[KINDS] = {1, 4, 8, 16, 3, 12, 16, 24, 64, 0};
+
+	return kind == GENERIC ? size : known[kind];
+}
+
+#define CALL_SIZED(n, type, call)                                                                  \
+	case SIZED_##n: {                                                                          \
+		type one;                                                                          \
+                                                                                                   \
+		call;                                                                              \
+	} break;
+
+INLINE void call_load(enum kind kind, size_t size, const void *p, void *out)
+{
+#define CASE(n, type) CALL_SIZED(n, type, one = library.load_##n(p, ORDER); memcpy(out, &one, n))
+	switch (kind) {
+		LIBRARY_SIZES(CASE)
+	default:
+		library.load(call_size(kind, size), p, out, ORDER);
+	}
+#undef CASE
+}
+
+INLINE void call_store(enum kind kind, size_t size, void *p, const void *value)
+{
+#define CASE(n, type) CALL_SIZED(n, type, memcpy(&one, value, n); library.store_##n(p, one, ORDER))
+	switch (kind) {
+		LIBRARY_SIZES(CASE)
+	default:
+		library.store(call_size(kind, size), p, value, ORDER);
+	}
+#undef CASE
+}
+
+INLINE void call_exchange(enum kind kind, size_t size, void *p, const void *value, void *out)
+{
+#define CASE(n, type)                                                                              \
+	CALL_SIZED(n, type, memcpy(&one, value, n); one = library.exchange_##n(p, one, ORDER);     \
+		   memcpy(out, &one, n))
+	switch (kind) {
+		LIBRARY_SIZES(CASE)
+	default:
+		library.exchange(call_size(kind, size), p, value, out, ORDER);
+	}
+#undef CASE
+}
+
+INLINE bool call_cas(enum kind kind, size_t size, void *p, void *expected, const void *value)
+{
+	bool same = false;
+
+#define CASE(n, type)                                                                              \
+	CALL_SIZED(n, type, memcpy(&one, value, n);                                                \
+		   same = library.cas_##n(p, expected, one, ORDER, ORDER))
+	switch (kind) {
+		LIBRARY_SIZES(CASE)
+	default:
+		same = library.cas(call_size(kind, size), p, expected, value, ORDER, ORDER);
+	}
+#undef CASE
+	return same;
+}
+
+/* Sizes that have functions of their own alone. */
+INLINE void call_add(enum kind kind, void *p, uint32_t n)
+{
+#define CASE(n_, type) CALL_SIZED(n_, type, one = (type)n; library.add_##n_(p, one, ORDER))
+	switch (kind) {
+		LIBRARY_SIZES(CASE)
+	default:
+		break;
+	}
+#undef CASE
+}
+
+/* Numbers are kept modulo what fits, and are so compared. */
+INLINE size_t number_size(size_t size)
+{
+	return size < 4 ? size : 4;
+}
+
+INLINE uint32_t number_mask(size_t size)
+{
+	return UINT32_MAX >> (32 - 8 * number_size(size));
+}
+
+INLINE uint32_t number_at(const void *value, size_t size)
+{
+	const unsigned char *bytes = value;
+	uint32_t n = 0;
+
+	if (size == 3) /* no number of the CPU has so many */
+		return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16;
+	if (size == 1)
+		return bytes[0];
+	memcpy(&n, value, sizeof(n));
+	return n;
+}
+
+INLINE void number_set(void *value, size_t size, uint32_t n)
+{
+	unsigned char *bytes = value;
+
+	if (size >= 4) {
+		memcpy(bytes, &n, sizeof(n));
+		if (size > 8)
+			memcpy(bytes + size - sizeof(n), &n, sizeof(n));
+		return;
+	}
+	for (size_t i = 0; i < size; i++)
+		bytes[i] = (unsigned char)(n >> 8 * i);
+}
+
+INLINE bool number_is_torn(const void *value, size_t size)
+{
+	return size > 8 &&
+	       number_at(value, size) != number_at((const unsigned char *)value + size - 4, size);
+}
+
+#endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* Where objects are, and what must be in them at the end. */
+#define _GNU_SOURCE
+#include "cases.h"
+
+#include <stdlib.h>
+
+#define CPU_LINE 64
+#define PAGE 4096
+#define MAX_SIZE ((size_t)1 << 20)
+
+struct chosen chosen;
+struct worker *workers;
+
+static struct {
+	char *first;
+	unsigned shift; /* of the distance from one to the next */
+} objects;
+
+static const char *const op_names[OPS] = {"load", "store",  "exchange", "cas",
+					  "add",  "mostly", "list"};
+static const char *const place_names[PLACES] = {"",      "apart",  "beside",
+						"split", "malloc", "generic"};
+
+/* Up to a '-' or the end. */
+static bool is_word(const char *text, const char *word)
+{
+	size_t len = strcspn(text, "-");
+
+	return strlen(word) == len && strncmp(text, word, len) == 0;
+}
+
+static bool find_kind(void)
+{
+	for (enum kind kind = 0; kind < KINDS; kind++) {
+		bool is_sized = kind <= SIZED_16;
+
+		if (call_size(kind, chosen.size) == chosen.size &&
+		    !(is_sized && chosen.place == AT_GENERIC)) {
+			chosen.kind = kind;
+			return kind != GENERIC || (chosen.size % 4 == 0 && chosen.size > 8);
+		}
+	}
+	return false;
+}
+
+bool cases_choose(const char *name)
+{
+	char *end;
+	unsigned long size = strtoul(name, &end, 10);
+
+	if (*name < '1' || *name > '9' || size > MAX_SIZE || *end != '-')
+		return false;
+	name = end + 1;
+	chosen.size = size;
+	chosen.op = OP_LOAD;
+	chosen.place = AT_LINE;
+	while (chosen.op < OPS && !is_word(name, op_names[chosen.op]))
+		chosen.op++;
+	name += strcspn(name, "-");
+	name += *name == '-';
+	while (chosen.place < PLACES && strcmp(name, place_names[chosen.place]) != 0)
+		chosen.place++;
+	if (chosen.op == OPS || chosen.place == PLACES || !find_kind())
+		return false;
+	chosen.loops = chosen.op == OP_LIST ? list_loops(chosen.kind)
+					    : loops_of(chosen.op, chosen.kind);
+	return chosen.loops.work;
+}
+
+static bool is_apart(void)
+{
+	return chosen.place == AT_APART || chosen.place == AT_BESIDE;
+}
+
+static void *checked(void *memory)
+{
+	if (!memory)
+		window_give_up("error", "not enough memory");
+	return memory;
+}
+
+/* From the start of a line. */
+static size_t offset(void)
+{
+	if (chosen.place == AT_SPLIT)
+		return CPU_LINE - 16;
+	return chosen.size == 3; /* the second to fourth byte of a word */
+}
+
+static void place_objects(unsigned count)
+{
+	size_t all;
+
+	objects.shift = chosen.place == AT_BESIDE ? 3 : 8;
+	while ((size_t)1 << objects.shift < chosen.size)
+		objects.shift++;
+	all = (((size_t)count << objects.shift) + CPU_LINE + PAGE - 1) / PAGE * PAGE;
+	if (chosen.place == AT_MALLOC) {
+		objects.first = checked(malloc(chosen.size));
+		memset(objects.first, 0, chosen.size);
+	} else {
+		objects.first = checked(aligned_alloc(PAGE, all));
+		memset(objects.first, 0, all);
+		objects.first += offset();
+	}
+}
+
+/* The memory of the window before stays: this is done twice. */
+void cases_begin(const struct window *w)
+{
+	unsigned count = is_apart() ? w->threads : 1;
+	char *room = checked(aligned_alloc(PAGE, PAGE));
+
+	place_objects(count);
+	library_set_mutexes(objects.first, objects.shift, count);
+	workers = checked(aligned_alloc(LINE, w->threads * sizeof(*workers)));
+	memset(workers, 0, w->threads * sizeof(*workers));
+	for (unsigned i = 0; i < w->threads; i++) {
+		if (chosen.kind == GENERIC) {
+			size_t bytes = (2 * chosen.size + PAGE - 1) / PAGE * PAGE;
+
+			room = checked(aligned_alloc(PAGE, bytes));
+			memset(room, 0, bytes);
+		}
+		workers[i].object = objects.first + (is_apart() ? (size_t)i << objects.shift : 0);
+		workers[i].in = room;
+		workers[i].out = room + chosen.size;
+		workers[i].last = i;
+		workers[i].step = w->threads;
+		workers[i].until_store = i ? 0 : STORES_EVERY;
+	}
+	if (chosen.op == OP_LIST)
+		list_begin(objects.first, w->threads);
+}
+
+/* Of the threads from `first` to below `end`, which share an object. */
+static bool is_right(unsigned first, unsigned end)
+{
+	const void *object = workers[first].object;
+	uint32_t sum = 0, n = number_at(object, chosen.size), mask = number_mask(chosen.size);
+	bool is_last = false;
+
+	for (unsigned i = first; i < end; i++) {
+		const struct worker *me = &workers[i];
+
+		sum += chosen.op == OP_EXCHANGE ? me->put - me->taken : (uint32_t)me->done;
+		is_last |= n == (me->last & mask);
+	}
+	if (number_is_torn(object, chosen.size))
+		return false;
+	switch (chosen.op) {
+	case OP_LOAD:
+		return n == 0;
+	case OP_STORE:
+	case OP_MOSTLY:
+		return is_last;
+	default:
+		return n == (sum & mask);
+	}
+}
+
+const char *cases_check(const struct window *w, const struct window_thread *threads)
+{
+	unsigned each = is_apart() ? 1 : w->threads;
+
+	(void)threads;
+	for (unsigned i = 0; i < w->threads; i++)
+		if (workers[i].wrong)
+			return "wrong result: a value was read that nobody wrote";
+	if (chosen.op == OP_LIST)
+		return list_check(w->threads);
+	for (unsigned i = 0; i < w->threads; i += each)
+		if (!is_right(i, i + each))
+			return "wrong result: an update was lost";
+	return NULL;
+}

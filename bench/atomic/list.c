@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT */
+/* A list with one head, after the benchmark of Jens Gustedt's stdatomic (2015): a thread allocates
+ * an element and inserts it, then removes one and frees it, over and over. The head is a pointer
+ * with a tag, 16 bytes, or with a tag and a count, 24 bytes, and changes by load and
+ * compare-exchange; a removal that another one overtook fails by the tag.
+ *
+ * Each operation has its real malloc or free. Whoever removes reads the link of an element that
+ * another thread may remove at the same moment, so links must not be in what is freed: to read
+ * freed memory is undefined, and to keep it until nobody looks at it would measure epochs or
+ * hazards besides. A link stands in a node, nodes stay, and a node goes from hand to hand: who
+ * inserts gives the one that it has, who removes gets one. So each thread has one node or the list
+ * has it, and no thread ever looks for one. A removal finds an element, as more were inserted. */
+#include "cases.h"
+
+#include <stdlib.h>
+
+struct element;
+
+/* Others read `next` while its owner writes it: what they read then, the tag refuses. */
+struct node {
+	struct node *next;
+	struct element *element; /* its owner's */
+} __attribute__((aligned(64)));
+
+struct element {
+	struct node *node;
+	uint64_t number;
+};
+
+struct head {
+	struct node *first;
+	uint64_t tag, count;
+};
+
+static struct {
+	struct head *head;
+	struct member {
+		struct node *node;          /* in its hand */
+		uint64_t inserted, removed; /* sums of the numbers of elements */
+		uint64_t operations;
+		bool wrong;
+	} __attribute__((aligned(LINE))) * members;
+} list;
+
+INLINE void change(enum kind kind, struct head *to, const struct head *old, struct node *first,
+		   int more)
+{
+	to->first = first;
+	to->tag = old->tag + 1;
+	if (kind == GENERIC_24)
+		to->count = old->count + (uint64_t)(int64_t)more;
+}
+
+INLINE void insert(struct member *me, enum kind kind)
+{
+	struct element *e = malloc(sizeof(*e));
+	struct node *node = me->node;
+	struct head old, to;
+
+	if (!e)
+		window_give_up("error", "not enough memory");
+	*e = (struct element){node, me->operations};
+	me->inserted += e->number;
+	node->element = e;
+	call_load(kind, 0, list.head, &old);
+	do {
+		/* Whoever reads it found the node in a head: the exchange that put it there comes
+		 * after this. */
+		__atomic_store_n(&node->next, old.first, __ATOMIC_RELAXED);
+		change(kind, &to, &old, node, 1);
+	} while (!call_cas(kind, 0, list.head, &old, &to));
+	me->operations++;
+}
+
+INLINE void take_away(struct member *me, enum kind kind)
+{
+	struct head old, to;
+	struct element *e;
+
+	call_load(kind, 0, list.head, &old);
+	do {
+		if (!old.first) {
+			me->wrong = true;
+			return;
+		}
+		change(kind, &to, &old, __atomic_load_n(&old.first->next, __ATOMIC_RELAXED), -1);
+	} while (!call_cas(kind, 0, list.head, &old, &to));
+	me->node = old.first;
+	me->operations++;
+	e = old.first->element;
+	me->wrong |= e->node != old.first;
+	me->removed += e->number;
+	free(e);
+}
+
+INLINE void loop(struct window_thread *t, enum kind kind, bool timed)
+{
+	struct member me = list.members[t->index];
+
+	while (!window_is_over(t->window) && !me.wrong) {
+		uint64_t began = timed ? window_ns() : 0;
+
+		insert(&me, kind);
+		if (timed) {
+			window_note(t, began);
+			began = window_ns();
+		}
+		take_away(&me, kind);
+		if (timed)
+			window_note(t, began);
+	}
+	list.members[t->index] = me;
+	t->done = me.operations;
+}
+
+static void work_16(struct window_thread *t)
+{
+	loop(t, SIZED_16, false);
+}
+
+static void timed_16(struct window_thread *t)
+{
+	loop(t, SIZED_16, true);
+}
+
+static void work_24(struct window_thread *t)
+{
+	loop(t, GENERIC_24, false);
+}
+
+static void timed_24(struct window_thread *t)
+{
+	loop(t, GENERIC_24, true);
+}
+
+struct loops list_loops(enum kind kind)
+{
+	if (kind == SIZED_16)
+		return (struct loops){work_16, timed_16};
+	if (kind == GENERIC_24)
+		return (struct loops){work_24, timed_24};
+	return (struct loops){NULL, NULL};
+}
+
+void list_begin(void *head, unsigned threads)
+{
+	struct node *nodes = aligned_alloc(64, threads * sizeof(*nodes));
+
+	list.head = head;
+	list.members = aligned_alloc(LINE, threads * sizeof(*list.members));
+	if (!nodes || !list.members)
+		window_give_up("error", "not enough memory");
+	memset(list.members, 0, threads * sizeof(*list.members));
+	for (unsigned i = 0; i < threads; i++)
+		list.members[i].node = &nodes[i];
+}
+
+/* The list is empty, each change counted by the tag, and each element removed once. */
+const char *list_check(unsigned threads)
+{
+	uint64_t operations = 0, left = 0;
+	bool wrong = false;
+
+	for (unsigned i = 0; i < threads; i++) {
+		operations += list.members[i].operations;
+		left += list.members[i].inserted - list.members[i].removed;
+		wrong |= list.members[i].wrong;
+	}
+	wrong |= left || list.head->first || list.head->tag != operations;
+	wrong |= chosen.size == sizeof(*list.head) && list.head->count;
+	return wrong ? "wrong result: the list lost an element" : NULL;
+}
