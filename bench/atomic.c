@@ -13,7 +13,7 @@ static const struct bench_row rows[] = {
 /* So many times as fast, as a bound on the cost. */
 #define FIGURE(times, threads)                                                                     \
 	{                                                                                          \
-		"near-atomic over GCC's", "near-atomic", "gcc", .goal = 1 / (times),               \
+		"near-atomic over GCC's", "near-atomic", "gcc", .goal = 1.0 / (times),             \
 								.from = (threads), .to = (threads) \
 	}
 #define FIGURES(...)                                                                               \

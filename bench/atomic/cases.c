@@ -106,29 +106,35 @@ static void place_objects(unsigned count)
 	}
 }
 
+static void make_room(struct worker *me)
+{
+	size_t bytes = ((FAR_VALUES + 1) * chosen.size + PAGE - 1) / PAGE * PAGE;
+
+	me->values = checked(aligned_alloc(PAGE, bytes));
+	memset(me->values, 0, bytes);
+	me->out = me->values + FAR_VALUES * chosen.size;
+	for (uint32_t i = 0; i < FAR_VALUES; i++)
+		number_set(me->values + i * chosen.size, chosen.size, me->first + i * me->step);
+}
+
 /* The memory of the window before stays: this is done twice. */
 void cases_begin(const struct window *w)
 {
 	unsigned count = is_apart() ? w->threads : 1;
-	char *room = checked(aligned_alloc(PAGE, PAGE));
 
 	place_objects(count);
 	library_set_mutexes(objects.first, objects.shift, count);
 	workers = checked(aligned_alloc(LINE, w->threads * sizeof(*workers)));
 	memset(workers, 0, w->threads * sizeof(*workers));
 	for (unsigned i = 0; i < w->threads; i++) {
-		if (chosen.kind == GENERIC) {
-			size_t bytes = (2 * chosen.size + PAGE - 1) / PAGE * PAGE;
+		struct worker *me = &workers[i];
 
-			room = checked(aligned_alloc(PAGE, bytes));
-			memset(room, 0, bytes);
-		}
-		workers[i].object = objects.first + (is_apart() ? (size_t)i << objects.shift : 0);
-		workers[i].in = room;
-		workers[i].out = room + chosen.size;
-		workers[i].last = i;
-		workers[i].step = w->threads;
-		workers[i].until_store = i ? 0 : STORES_EVERY;
+		me->object = objects.first + (is_apart() ? (size_t)i << objects.shift : 0);
+		me->first = i + 1;
+		me->step = w->threads;
+		me->until_store = i ? 0 : STORES_EVERY;
+		if (chosen.kind == GENERIC)
+			make_room(me);
 	}
 	if (chosen.op == OP_LIST)
 		list_begin(objects.first, w->threads);

@@ -23,6 +23,7 @@ struct loops {
 };
 
 #define STORES_EVERY 1000
+#define FAR_VALUES 2 /* that a thread stores by turns, if they are large */
 
 extern struct chosen {
 	enum op op;
@@ -35,10 +36,11 @@ extern struct chosen {
 /* What a thread did; and what it works on. Private to it, but at the end. */
 struct worker {
 	void *object;
-	char *in, *out;      /* room for values, if the kind has none of its own */
-	uint32_t taken, put; /* sums of the numbers that an exchange gave and took */
-	uint32_t last;       /* number that it stored */
-	uint32_t step;       /* from one of its numbers to the next: no two store the same */
+	char *out, *values;   /* room, if the kind has none of its own */
+	uint32_t taken, put;  /* sums of the numbers that an exchange gave and took */
+	uint32_t first, step; /* its numbers are first, first + step ... : no two store the same */
+	uint32_t last;        /* the one that it stored */
+	uint32_t turn;
 	uint64_t done;
 	uint32_t until_store; /* where it mostly loads; 0: it does not store */
 	bool wrong;           /* it read what nobody wrote */

@@ -3,54 +3,59 @@
  * around the operation. Values that are written differ from one to the next. */
 #include "cases.h"
 
-struct place_of_values {
-	void *in, *out;
+#define VALUES 16 /* that a thread stores by turns: the last one is long written when it is read */
+
+struct room {
+	char *out, *in; /* `in` of compare-exchange alone */
+	const char *values;
+	uint32_t count;
+	size_t stride;
 };
 
 #define STEP INLINE void
-#define STEP_ARGS struct worker *me, struct place_of_values v, enum kind kind, size_t size
+#define STEP_ARGS struct worker *me, const struct room *room, enum kind kind, size_t size
 
-INLINE void next_value(struct worker *me, void *in, size_t size)
+INLINE const void *next_value(struct worker *me, const struct room *room)
 {
-	me->last += me->step;
-	number_set(in, size, me->last);
+	uint32_t i = ++me->turn % room->count;
+
+	me->last = me->first + i * me->step;
+	return room->values + i * room->stride;
 }
 
 STEP step_load(STEP_ARGS)
 {
-	call_load(kind, size, me->object, v.out);
-	me->wrong |= number_is_torn(v.out, size);
+	call_load(kind, size, me->object, room->out);
+	me->wrong |= number_is_torn(room->out, size);
 }
 
 STEP step_store(STEP_ARGS)
 {
-	next_value(me, v.in, size);
-	call_store(kind, size, me->object, v.in);
+	call_store(kind, size, me->object, next_value(me, room));
 }
 
 STEP step_exchange(STEP_ARGS)
 {
-	next_value(me, v.in, size);
-	call_exchange(kind, size, me->object, v.in, v.out);
+	call_exchange(kind, size, me->object, next_value(me, room), room->out);
 	me->put += me->last;
-	me->taken += number_at(v.out, size);
-	me->wrong |= number_is_torn(v.out, size);
+	me->taken += number_at(room->out, size);
+	me->wrong |= number_is_torn(room->out, size);
 }
 
 /* The value that a failed attempt found is the one to try with. */
 STEP step_cas(STEP_ARGS)
 {
-	call_load(kind, size, me->object, v.out);
+	call_load(kind, size, me->object, room->out);
 	do {
-		me->wrong |= number_is_torn(v.out, size);
-		memcpy(v.in, v.out, size);
-		number_set(v.in, size, number_at(v.out, size) + 1);
-	} while (!call_cas(kind, size, me->object, v.out, v.in));
+		me->wrong |= number_is_torn(room->out, size);
+		memcpy(room->in, room->out, size);
+		number_set(room->in, size, number_at(room->out, size) + 1);
+	} while (!call_cas(kind, size, me->object, room->out, room->in));
 }
 
 STEP step_add(STEP_ARGS)
 {
-	(void)v;
+	(void)room;
 	(void)size;
 	call_add(kind, me->object, 1);
 }
@@ -59,10 +64,10 @@ STEP step_add(STEP_ARGS)
 STEP step_mostly(STEP_ARGS)
 {
 	if (!me->until_store || --me->until_store) {
-		step_load(me, v, kind, size);
+		step_load(me, room, kind, size);
 		return;
 	}
-	step_store(me, v, kind, size);
+	step_store(me, room, kind, size);
 	me->until_store = STORES_EVERY;
 }
 
@@ -71,15 +76,18 @@ INLINE void loop(struct window_thread *t, void (*step)(STEP_ARGS), enum kind kin
 {
 	const struct window *w = t->window;
 	struct worker me = workers[t->index];
-	char in[MAX_NEAR] __attribute__((aligned(64))) = {0};
-	char out[MAX_NEAR] __attribute__((aligned(64))) = {0};
-	struct place_of_values v = {kind == GENERIC ? me.in : in, kind == GENERIC ? me.out : out};
+	char near[VALUES + 2][MAX_NEAR] __attribute__((aligned(MAX_NEAR))) = {{0}};
+	struct room room = {near[VALUES], near[VALUES + 1], near[0], VALUES, MAX_NEAR};
 	size_t size = call_size(kind, chosen.size);
 
+	for (uint32_t i = 0; kind != GENERIC && i < VALUES; i++)
+		number_set(near[i], size, me.first + i * me.step);
+	if (kind == GENERIC)
+		room = (struct room){me.out, NULL, me.values, FAR_VALUES, size};
 	for (; !window_is_over(w); me.done++) {
 		uint64_t began = timed ? window_ns() : 0;
 
-		step(&me, v, kind, size);
+		step(&me, &room, kind, size);
 		if (timed)
 			window_note(t, began);
 	}
@@ -100,13 +108,14 @@ INLINE void loop(struct window_thread *t, void (*step)(STEP_ARGS), enum kind kin
 #define GENERIC_KINDS(X, step)                                                                     \
 	X(step, GENERIC_3)                                                                         \
 	X(step, GENERIC_12)                                                                        \
-	X(step, GENERIC_16) X(step, GENERIC_24) X(step, GENERIC_64) X(step, GENERIC)
-#define ALL_KINDS(X, step) SIZED_KINDS(X, step) GENERIC_KINDS(X, step)
+	X(step, GENERIC_16) X(step, GENERIC_24) X(step, GENERIC_64)
+#define NEAR_KINDS(X, step) SIZED_KINDS(X, step) GENERIC_KINDS(X, step)
+#define ALL_KINDS(X, step) NEAR_KINDS(X, step) X(step, GENERIC)
 
 ALL_KINDS(LOOPS, load)
 ALL_KINDS(LOOPS, store)
 ALL_KINDS(LOOPS, exchange)
-ALL_KINDS(LOOPS, cas)
+NEAR_KINDS(LOOPS, cas)
 SIZED_KINDS(LOOPS, add)
 ALL_KINDS(LOOPS, mostly)
 
@@ -114,7 +123,7 @@ ALL_KINDS(LOOPS, mostly)
 
 static const struct loops all[OPS][KINDS] = {
 	[OP_LOAD] = {ALL_KINDS(ENTRY, load)},         [OP_STORE] = {ALL_KINDS(ENTRY, store)},
-	[OP_EXCHANGE] = {ALL_KINDS(ENTRY, exchange)}, [OP_CAS] = {ALL_KINDS(ENTRY, cas)},
+	[OP_EXCHANGE] = {ALL_KINDS(ENTRY, exchange)}, [OP_CAS] = {NEAR_KINDS(ENTRY, cas)},
 	[OP_ADD] = {SIZED_KINDS(ENTRY, add)},         [OP_MOSTLY] = {ALL_KINDS(ENTRY, mostly)},
 };
 

@@ -85,7 +85,7 @@ static int list(const struct bench_options *o)
 		if (!is_listed(o, b))
 			continue;
 		if (b->part)
-			printf("%-12s %-12s %s\n", b->name, b->part, b->title);
+			printf("%-12s %-20s %s\n", b->name, b->part, b->title);
 		else
 			printf("%-12s %s\n", b->name, b->title);
 		if (o->name_count && !(next && next->rows == b->rows))

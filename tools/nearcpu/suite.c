@@ -13,8 +13,8 @@ static const struct {
 	[SUITE_P999] = {"Single calls, 999 of 1,000 take at most", "ns", "p999"},
 	[SUITE_WALL] = {"Wall time of an operation", "ns", "wall"},
 	[SUITE_OP_P999] = {"Single operations, 999 of 1,000 take at most", "ns", "p999"},
-	[SUITE_UNFAIR] = {"Operations of the most served thread over those of the least served one",
-			  "times", "unfairness"},
+	[SUITE_UNFAIR] = {"Most served thread over least served one, in operations", "times",
+			  "unfairness"},
 };
 
 static const enum suite_measure of_malloc[] = {SUITE_CPU, SUITE_MEMORY, SUITE_P99, SUITE_P999};
@@ -174,10 +174,12 @@ bool suite_ratio(const struct table_result *t, size_t row, enum suite_measure m,
 	unsigned count = r->count < first->count ? r->count : first->count;
 	double values[MAX_REPEAT];
 
+	if (!count || !suite_shows(t, m))
+		return false;
 	for (unsigned i = 0; i < count; i++)
 		values[i] = value(&r->samples[i], m) / value(&first->samples[i], m);
 	*ratio = spread_of(values, count);
-	return count && suite_shows(t, m);
+	return true;
 }
 
 struct suite_mean suite_mean(const struct suite *s, size_t row, enum suite_measure m,
@@ -201,21 +203,22 @@ struct suite_mean suite_mean(const struct suite *s, size_t row, enum suite_measu
 	return mean;
 }
 
-static unsigned lines_with(const struct suite *s, unsigned threads)
+static unsigned lines_with(const struct suite *s, enum suite_measure m, unsigned threads)
 {
 	unsigned n = 0;
 
 	for (size_t i = 0; i < s->report->count; i++)
-		n += suite_line(s, i) && s->report->tables[i].threads == threads;
+		n += suite_line(s, i) && suite_shows(suite_line(s, i), m) &&
+		     suite_line(s, i)->threads == threads;
 	return n;
 }
 
-size_t suite_threads(const struct suite *s, unsigned out[MAX_THREAD_COUNTS])
+size_t suite_threads(const struct suite *s, enum suite_measure m, unsigned out[MAX_THREAD_COUNTS])
 {
 	size_t n = 0;
 
 	for (unsigned threads = 1; threads <= BENCH_MAX_THREADS && n < MAX_THREAD_COUNTS; threads++)
-		if (lines_with(s, threads) > 1)
+		if (lines_with(s, m, threads) > 1)
 			out[n++] = threads;
 	return n;
 }

@@ -73,7 +73,7 @@ struct suite_mean {
 struct suite_mean suite_mean(const struct suite *s, size_t row, enum suite_measure m,
 			     unsigned threads);
 /* The numbers of threads that several lines have, in rising order; returns how many. */
-size_t suite_threads(const struct suite *s, unsigned out[MAX_THREAD_COUNTS]);
+size_t suite_threads(const struct suite *s, enum suite_measure m, unsigned out[MAX_THREAD_COUNTS]);
 
 /* The worst `n` lines of a row, worst first; returns how many there are. */
 struct suite_worst {

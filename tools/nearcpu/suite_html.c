@@ -64,7 +64,7 @@ static void matrix(FILE *f, const struct suite *s, enum suite_measure m)
 {
 	const struct table_result *first = suite_first(s);
 	unsigned threads[MAX_THREAD_COUNTS];
-	size_t n = suite_threads(s, threads);
+	size_t n = suite_threads(s, m, threads);
 	char text[800];
 
 	fprintf(f, "<h3>%s</h3>\n", suite_title(m));

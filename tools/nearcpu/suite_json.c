@@ -42,7 +42,7 @@ static json_t *of_one(const struct suite *s)
 {
 	const struct table_result *first = suite_first(s);
 	unsigned threads[MAX_THREAD_COUNTS];
-	size_t n = suite_threads(s, threads);
+	size_t n = suite_threads(s, s->kind->measures[0], threads);
 	json_t *json = json_object();
 
 	for (size_t i = 0; i < first->bench->row_count; i++) {

@@ -7,6 +7,7 @@
 #define BASE_WIDTH 9
 #define CELL_WIDTH 13
 #define BOUND_WIDTH 15
+#define MOST_RATIO 9999 /* that is told: where a thread got nothing at all */
 
 static struct word say_value(double v, enum suite_measure m)
 {
@@ -42,9 +43,11 @@ static void print_ratio(const struct table_result *t, size_t row, enum suite_mea
 	char cell[32];
 	struct spread s;
 
-	if (suite_ratio(t, row, m, &s))
+	if (suite_ratio(t, row, m, &s) && s.median < MOST_RATIO)
 		snprintf(cell, sizeof(cell), "%.*f %4.0f %%", s.median < 99.5 ? 2 : 0, s.median,
 			 (s.high - s.low) / s.median * 100);
+	else if (suite_ratio(t, row, m, &s))
+		snprintf(cell, sizeof(cell), "over %d", MOST_RATIO);
 	else
 		snprintf(cell, sizeof(cell), "%s", t->rows[row].failed ? "failed" : "-");
 	printf("%*s", CELL_WIDTH, cell);
@@ -85,7 +88,7 @@ static void print_means(const struct suite *s, enum suite_measure m, unsigned th
 static void print_below(const struct suite *s, enum suite_measure m)
 {
 	unsigned threads[MAX_THREAD_COUNTS];
-	size_t n = suite_threads(s, threads);
+	size_t n = suite_threads(s, m, threads);
 	char line[800];
 
 	print_means(s, m, 0);
