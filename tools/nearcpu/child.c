@@ -167,12 +167,12 @@ static int read_all(int fd, char **out, unsigned timeout_s, const sigset_t *mask
 	return 0;
 }
 
-static void first_line(int fd, char *line, size_t size)
+static void read_error(int fd, struct child_result *out)
 {
-	ssize_t n = pread(fd, line, size - 1, 0);
+	ssize_t n = pread(fd, out->said, sizeof(out->said) - 1, 0);
 
-	line[n > 0 ? n : 0] = 0;
-	line[strcspn(line, "\n")] = 0;
+	out->said[n > 0 ? n : 0] = 0;
+	snprintf(out->error, sizeof(out->error), "%.*s", (int)strcspn(out->said, "\n"), out->said);
 }
 
 static int started(struct descriptors *d)
@@ -209,7 +209,7 @@ static int run_with(const struct child *child, struct descriptors *d, const sigs
 	kill(-pid, SIGKILL);
 	while (waitpid(pid, &out->status, 0) < 0 && errno == EINTR)
 		continue;
-	first_line(d->err, out->error, sizeof(out->error));
+	read_error(d->err, out);
 	return err;
 }
 

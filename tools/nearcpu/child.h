@@ -16,6 +16,7 @@ struct child {
 struct child_result {
 	char *out;       /* standard output, ends with 0; to be freed */
 	char error[200]; /* first line of standard error */
+	char said[480];  /* the start of standard error */
 	int status;      /* as of waitpid */
 };
 

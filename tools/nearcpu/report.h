@@ -36,7 +36,7 @@ struct row_result {
 	bool failed;    /* the note tells of a failure, not of something missing */
 	/* What a program wrote on standard error beside its last answer: counts of a lock, where
 	 * NEAR_CONF asks for them. */
-	char said[200];
+	char said[480];
 	uint64_t iterations; /* of each thread, in each repetition */
 	double pilot_ns;     /* wall time of an iteration, roughly */
 	struct bench_sample *samples;

@@ -141,15 +141,24 @@ void suite_text_line(const struct table_result *t)
 }
 
 /* Long lines, as whoever asks for them wants them whole. */
+static void print_lines(const struct table_result *t, const struct row_result *r)
+{
+	const char *line = r->said;
+
+	for (size_t len; *line; line += len + (line[len] == '\n')) {
+		len = strcspn(line, "\n");
+		printf("%s, %u, %s: %.*s\n", t->bench->part, t->threads, r->row->name, (int)len,
+		       line);
+	}
+}
+
 static void print_said(const struct suite *s)
 {
 	for (size_t i = 0; i < s->report->count; i++) {
 		const struct table_result *t = suite_line(s, i);
 
 		for (size_t j = 0; t && j < t->bench->row_count; j++)
-			if (t->rows[j].said[0])
-				printf("%s, %u, %s: %s\n", t->bench->part, t->threads,
-				       t->rows[j].row->name, t->rows[j].said);
+			print_lines(t, &t->rows[j]);
 	}
 }
 

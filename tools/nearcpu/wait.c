@@ -61,10 +61,14 @@ static bool unpack(json_t *json, struct table_result *t, struct bench_sample *s)
 	return true;
 }
 
-static void keep_said(struct row_result *r, const char *line)
+/* Line by line, as it was written. */
+static void keep_said(struct row_result *r, const char *text)
 {
-	snprintf(r->said, sizeof(r->said), "%s", line);
-	machine_ascii(r->said);
+	char *to = r->said;
+
+	for (; *text; text++)
+		*to++ = (*text >= ' ' && *text <= '~') || *text == '\n' ? *text : '?';
+	*to = 0;
 }
 
 static void read_answer(const struct child_result *result, struct table_result *t,
@@ -82,7 +86,7 @@ static void read_answer(const struct child_result *result, struct table_result *
 	else if (!s->ops)
 		row_note(r, true, "no operation ended in the window");
 	else
-		keep_said(r, result->error);
+		keep_said(r, result->said);
 	json_decref(json);
 }
 
