@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""nearcpu bench locks, park, rwlock: every row, the figures made of them, and what is said of
+"""nearcpu bench locks, park, rwlock (and what atomic has in common with them): every row, the figures made of them, and what is said of
 programs that are missing, crash, or exclude nobody.
 
 usage: bench_wait_test.py NEARCPU [TEST...]
@@ -23,9 +23,11 @@ ROWS = {"locks": ["pthread", "adaptive", "nsync", "absl", "ck", "parking_lot", "
                   "near-mutex", "near-off", "near-lock", "unlocked"],
         "park": ["one-queue", "64-queues", "futex", "near-park"],
         "rwlock": ["pthread", "pthread-writer", "nsync", "near-rwlock", "near-zero", "near-off",
-                   "unlocked"]}
+                   "unlocked"],
+        "atomic": ["gcc", "compiler-rt", "near-atomic", "mutex"]}
 PROGRAMS = {"locks": "nearcpu-locks", "park": "nearcpu-parking",
-            "rwlock": "nearcpu-rwlock"}
+            "rwlock": "nearcpu-rwlock", "atomic": "nearcpu-atomics"}
+A_PART = {"locks": "empty", "park": "0", "rwlock": "0", "atomic": "24-load"}
 OPTIONAL = {"adaptive", "pthread-writer", "nsync", "absl", "ck", "parking_lot", "rust-std"}
 SAMPLE = {"ops", "wall_ns", "user_ns", "system_ns", "fewest", "most", "p99_ns", "p999_ns",
           "longest_ns"}
@@ -116,7 +118,7 @@ class Tables(Case):
             self.assertEqual(figure["reached"], figure["value"] <= figure["at_most"])
 
     def test_default_threads(self):
-        result = run("--list", "locks", "park", "rwlock")
+        result = run("--list", *PROGRAMS)
         self.assertEqual(result.returncode, 0)
         for name, part in PARTS:
             self.assertRegex(result.stdout, rf"(?m)^{name} +{part} +\w")
@@ -149,7 +151,8 @@ class Trouble(Case):
                             (["park", "--only", "10ns"], "unknown part '10ns'"),
                             (["--report", "locks"], "--report has nothing of locks"),
                             (["--report", "park"], "--report has nothing of park"),
-                            (["--report", "rwlock"], "--report has nothing of rwlock")):
+                            (["--report", "rwlock"], "--report has nothing of rwlock"),
+                            (["--report", "atomic"], "--report has nothing of atomic")):
             result = run(*args)
             self.assertEqual((result.returncode, result.stdout), (2, ""), args)
             self.assertIn(words, result.stderr)
@@ -160,7 +163,8 @@ class Trouble(Case):
             for args in ([], ["nosuch", "1", "1"], [row, "0", "1"], [row, "1", "0"], [row, "1"],
                          [row, "1x", "1"], [row, "1", "1", "1"], [row, "99999", "1"],
                          [row, "1", "1", "--inside", "-1"], [row, "1", "1", "--rate", "0"],
-                         [row, "1", "1", "--nosuch"], [row, "1", "1", "--writes", "1001"]):
+                         [row, "1", "1", "--nosuch"], [row, "1", "1", "--writes", "1001"],
+                         [row, "1", "1", "--case", "nosuch"]):
                 result = subprocess.run([program(name), *args], capture_output=True, text=True,
                                         check=False)
                 self.assertEqual((result.returncode, result.stdout), (2, ""), args)
@@ -175,8 +179,7 @@ class Trouble(Case):
 
     def test_program_that_is_not_there(self):
         for name, words in PROGRAMS.items():
-            part = "empty" if name == "locks" else "0"
-            report = self.report(name, "--only", part, *FEW, code=1,
+            report = self.report(name, "--only", A_PART[name], *FEW, code=1,
                                  tool=self.tool_beside(name, None))
             for row in report["tables"][0]["rows"]:
                 self.assertIn(words + " was not found", row["failed"])

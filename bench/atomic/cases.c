@@ -58,7 +58,8 @@ bool cases_choose(const char *name)
 	while (chosen.op < OPS && !is_word(name, op_names[chosen.op]))
 		chosen.op++;
 	name += strcspn(name, "-");
-	name += *name == '-';
+	if (*name == '-' && !*++name)
+		return false;
 	while (chosen.place < PLACES && strcmp(name, place_names[chosen.place]) != 0)
 		chosen.place++;
 	if (chosen.op == OPS || chosen.place == PLACES || !find_kind())
@@ -108,13 +109,11 @@ static void place_objects(unsigned count)
 
 static void make_room(struct worker *me)
 {
-	size_t bytes = ((FAR_VALUES + 1) * chosen.size + PAGE - 1) / PAGE * PAGE;
+	size_t bytes = (2 * chosen.size + PAGE - 1) / PAGE * PAGE;
 
-	me->values = checked(aligned_alloc(PAGE, bytes));
-	memset(me->values, 0, bytes);
-	me->out = me->values + FAR_VALUES * chosen.size;
-	for (uint32_t i = 0; i < FAR_VALUES; i++)
-		number_set(me->values + i * chosen.size, chosen.size, me->first + i * me->step);
+	me->in = checked(aligned_alloc(PAGE, bytes));
+	me->out = me->in + chosen.size;
+	memset(me->in, 0, bytes);
 }
 
 /* The memory of the window before stays: this is done twice. */
@@ -145,13 +144,14 @@ static bool is_right(unsigned first, unsigned end)
 {
 	const void *object = workers[first].object;
 	uint32_t sum = 0, n = number_at(object, chosen.size), mask = number_mask(chosen.size);
-	bool is_last = false;
+	bool is_last = false, is_stored = false;
 
 	for (unsigned i = first; i < end; i++) {
 		const struct worker *me = &workers[i];
 
 		sum += chosen.op == OP_EXCHANGE ? me->put - me->taken : (uint32_t)me->done;
-		is_last |= n == (me->last & mask);
+		is_stored |= me->turn != 0;
+		is_last |= me->turn && n == (me->last & mask);
 	}
 	if (number_is_torn(object, chosen.size))
 		return false;
@@ -160,7 +160,7 @@ static bool is_right(unsigned first, unsigned end)
 		return n == 0;
 	case OP_STORE:
 	case OP_MOSTLY:
-		return is_last;
+		return is_stored ? is_last : n == 0;
 	default:
 		return n == (sum & mask);
 	}

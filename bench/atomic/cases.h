@@ -23,7 +23,6 @@ struct loops {
 };
 
 #define STORES_EVERY 1000
-#define FAR_VALUES 2 /* that a thread stores by turns, if they are large */
 
 extern struct chosen {
 	enum op op;
@@ -36,7 +35,7 @@ extern struct chosen {
 /* What a thread did; and what it works on. Private to it, but at the end. */
 struct worker {
 	void *object;
-	char *out, *values;   /* room, if the kind has none of its own */
+	char *out, *in;       /* room for values, if the kind has none of its own */
 	uint32_t taken, put;  /* sums of the numbers that an exchange gave and took */
 	uint32_t first, step; /* its numbers are first, first + step ... : no two store the same */
 	uint32_t last;        /* the one that it stored */

@@ -13,7 +13,7 @@ static const struct {
 	[SUITE_P999] = {"Single calls, 999 of 1,000 take at most", "ns", "p999"},
 	[SUITE_WALL] = {"Wall time of an operation", "ns", "wall"},
 	[SUITE_OP_P999] = {"Single operations, 999 of 1,000 take at most", "ns", "p999"},
-	[SUITE_UNFAIR] = {"Most served thread over least served one, in operations", "times",
+	[SUITE_UNFAIR] = {"Most served thread over least served one", "times",
 			  "unfairness"},
 };
 
