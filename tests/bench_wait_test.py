@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""nearcpu bench locks, park, rwlock (and what atomic has in common with them): every row, the figures made of them, and what is said of
-programs that are missing, crash, or exclude nobody.
+"""nearcpu bench locks, park, rwlock (and what atomic shares with them): every row, the figures made
+of them, and what is said of programs that are missing, crash, or exclude nobody.
 
 usage: bench_wait_test.py NEARCPU [TEST...]
 """

@@ -14,6 +14,7 @@
 #include "window.h"
 
 #include <getopt.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -13,8 +13,7 @@ static const struct {
 	[SUITE_P999] = {"Single calls, 999 of 1,000 take at most", "ns", "p999"},
 	[SUITE_WALL] = {"Wall time of an operation", "ns", "wall"},
 	[SUITE_OP_P999] = {"Single operations, 999 of 1,000 take at most", "ns", "p999"},
-	[SUITE_UNFAIR] = {"Most served thread over least served one", "times",
-			  "unfairness"},
+	[SUITE_UNFAIR] = {"Most served thread over least served one", "times", "unfairness"},
 };
 
 static const enum suite_measure of_malloc[] = {SUITE_CPU, SUITE_MEMORY, SUITE_P99, SUITE_P999};
@@ -33,7 +32,7 @@ const struct suite_kind suite_kinds[] = {
 	 "others their ratio to it: the median over the repetitions, which were interleaved; "
 	 "below 1 is better.",
 	 "atomics", 25, of_atomic, BENCH_COUNT(of_atomic)},
-	{NULL},
+	{.name = NULL},
 };
 
 const char *suite_title(enum suite_measure m)
