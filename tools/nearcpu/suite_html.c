@@ -3,6 +3,8 @@
 
 #include "html.h"
 
+#include <string.h>
+
 /* Better and worse than the first column are told apart beyond doubt only. */
 static const char *class_of(struct spread s)
 {
@@ -23,6 +25,14 @@ static void cell(FILE *f, const struct table_result *t, size_t row, enum suite_m
 	fprintf(f, "\">%s</td>", t->rows[row].failed ? "failed" : "-");
 }
 
+static void bound(FILE *f, const struct table_result *t)
+{
+	struct word w = suite_bound(t);
+	const char *blank = strchr(w.text, ' ');
+
+	fprintf(f, "<td><span class=\"%s\">%s</span></td>", blank ? blank + 1 : "soft", w.text);
+}
+
 static void line(FILE *f, const struct table_result *t, enum suite_measure m)
 {
 	fprintf(f, "<tr><th scope=\"row\" title=\"");
@@ -35,7 +45,7 @@ static void line(FILE *f, const struct table_result *t, enum suite_measure m)
 	for (size_t i = 1; i < t->bench->row_count; i++)
 		cell(f, t, i, m);
 	if (suite_has_bounds(t, m))
-		fprintf(f, "<td>%s</td>", suite_bound(t).text);
+		bound(f, t);
 	fprintf(f, "</tr>\n");
 }
 

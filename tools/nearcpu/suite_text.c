@@ -132,7 +132,7 @@ void suite_text_line(const struct table_result *t)
 	static const struct suite_kind *begun;
 	const struct suite_kind *kind = suite_kind_of(t);
 
-	if (begun != kind) {
+	if (!begun || begun != kind) {
 		text_bold(kind->title);
 		print_head(t, kind->measures[0]);
 	}

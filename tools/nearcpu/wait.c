@@ -64,11 +64,10 @@ static bool unpack(json_t *json, struct table_result *t, struct bench_sample *s)
 /* Line by line, as it was written. */
 static void keep_said(struct row_result *r, const char *text)
 {
-	char *to = r->said;
-
-	for (; *text; text++)
-		*to++ = (*text >= ' ' && *text <= '~') || *text == '\n' ? *text : '?';
-	*to = 0;
+	snprintf(r->said, sizeof(r->said), "%s", text);
+	for (char *at = r->said; *at; at++)
+		if ((*at < ' ' || *at > '~') && *at != '\n')
+			*at = '?';
 }
 
 static void read_answer(const struct child_result *result, struct table_result *t,
