@@ -57,6 +57,12 @@ static const unsigned one_and_two[] = {1, 2, 0}, only_one[] = {1, 0}, only_two[]
 #define BESIDE(size, op)                                                                           \
 	CASE(size "-" op "-beside", op " of " size " bytes, objects in one line",                  \
 	     .thread_list = only_two, FIGURES(FIGURE(NOT_SLOWER, 2)))
+#define ALONE_OP(size, op)                                                                         \
+	CASE(size "-" op "-alone", op " of " size " bytes in a process of one thread",             \
+	     .threads = 1, .fixed_threads = true, FIGURES(FIGURE(NOT_SLOWER, 1)))
+#define ALONE(size)                                                                                \
+	ALONE_OP(size, "load"), ALONE_OP(size, "store"), ALONE_OP(size, "exchange"),               \
+		ALONE_OP(size, "cas")
 #define MOSTLY(size, two)                                                                          \
 	CASE(size "-mostly", "mostly loads of " size " bytes", .thread_list = only_two,            \
 	     FIGURES(FIGURE(two, 2)))
@@ -84,6 +90,8 @@ const struct bench bench_atomic[BENCH_ATOMIC_CASES] = {
 	MOSTLY("64", NOT_SLOWER),
 	LIST("16", NOT_SLOWER, NOT_SLOWER, NOT_SLOWER, .core = false),
 	LIST("24", 1.5, 2.8, 2.8, .core = false),
+	ALONE("16"),
+	ALONE("24"),
 	FOUR("24", "-split", " over two lines"),
 	FOUR("64", "-split", " over two lines"),
 	FOUR("24", "-malloc", " where malloc puts them"),

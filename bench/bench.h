@@ -140,7 +140,7 @@ extern const struct bench *const bench_registry[];
 
 #define BENCH_MALLOC_PATTERNS 16 /* of the suite */
 extern const struct bench bench_malloc[BENCH_MALLOC_PATTERNS];
-#define BENCH_ATOMIC_CASES 76
+#define BENCH_ATOMIC_CASES 84
 extern const struct bench bench_atomic[BENCH_ATOMIC_CASES];
 
 /* Runs one row as *run says. 0 or negative errno; the sample counts only if run->wrong is NULL. */

@@ -65,7 +65,8 @@ const struct bench *const bench_registry[] = {
 	EIGHT_CASES(48),
 	EIGHT_CASES(56),
 	EIGHT_CASES(64),
-	FOUR_OF(bench_atomic, 72),
+	EIGHT_CASES(72),
+	FOUR_OF(bench_atomic, 80),
 	&bench_malloc_table,
 	&bench_malloc_startup,
 	&bench_malloc_freed,
@@ -78,4 +79,4 @@ const struct bench *const bench_registry[] = {
 /* clang-format on */
 
 _Static_assert(BENCH_MALLOC_PATTERNS == 16, "each pattern is named above");
-_Static_assert(BENCH_ATOMIC_CASES == 76, "so is each case");
+_Static_assert(BENCH_ATOMIC_CASES == 84, "so is each case");

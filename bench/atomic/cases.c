@@ -19,8 +19,8 @@ static struct {
 
 static const char *const op_names[OPS] = {"load", "store",  "exchange", "cas",
 					  "add",  "mostly", "list"};
-static const char *const place_names[PLACES] = {"",      "apart",  "beside",
-						"split", "malloc", "generic"};
+static const char *const place_names[PLACES] = {"",       "apart",   "beside", "split",
+						"malloc", "generic", "alone"};
 
 /* Up to a '-' or the end. */
 static bool is_word(const char *text, const char *word)

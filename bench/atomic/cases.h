@@ -6,8 +6,8 @@
  *
  * WHERE: all threads use one object at the start of a line; apart, an object for each thread, in
  * lines of its own; beside, the same within a line; split, one object that crosses a line; malloc,
- * one where malloc puts it; generic, as without, but by the generic call. Three bytes stand inside
- * a word. */
+ * one where malloc puts it; generic, as without, but by the generic call; alone, as without, in a
+ * process that has one thread. Three bytes stand inside a word. */
 #ifndef BENCH_ATOMIC_CASES_H
 #define BENCH_ATOMIC_CASES_H
 
@@ -15,7 +15,7 @@
 #include "calls.h"
 
 enum op { OP_LOAD, OP_STORE, OP_EXCHANGE, OP_CAS, OP_ADD, OP_MOSTLY, OP_LIST, OPS };
-enum place { AT_LINE, AT_APART, AT_BESIDE, AT_SPLIT, AT_MALLOC, AT_GENERIC, PLACES };
+enum place { AT_LINE, AT_APART, AT_BESIDE, AT_SPLIT, AT_MALLOC, AT_GENERIC, AT_ALONE, PLACES };
 
 struct loops {
 	void (*work)(struct window_thread *t);

@@ -88,7 +88,11 @@ INLINE void take_away(struct member *me, enum kind kind)
 	me->node = old.first;
 	me->operations++;
 	e = old.first->element;
-	me->wrong |= e->node != old.first;
+	old.first->element = NULL;
+	if (!e || e->node != old.first) { /* somebody else had it, too */
+		me->wrong = true;
+		return;
+	}
 	me->removed += e->number;
 	free(e);
 }

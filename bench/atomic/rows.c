@@ -8,6 +8,7 @@ static void begin(struct window *w)
 {
 	if (!chosen.loops.work)
 		cases_choose(DEFAULT_CASE);
+	w->alone = chosen.place == AT_ALONE;
 	cases_begin(w);
 }
 

@@ -36,6 +36,7 @@ struct window {
 	uint32_t inside, outside; /* rounds of window_spin */
 	uint32_t writes;          /* of 1,000 sections; where readers are told from writers */
 	uint32_t threads;
+	bool alone; /* set by `init`: the only thread of the process works */
 };
 
 struct window_thread {
