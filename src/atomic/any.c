@@ -85,7 +85,10 @@ static inline near__wide get_wide(const void *p)
 
 static inline void put_wide(void *p, near__wide value)
 {
-	memcpy(p, &value, sizeof(value));
+	near__word8 *word = p;
+
+	word[0] = (uint64_t)value;
+	word[1] = (uint64_t)(value >> 64);
 }
 #endif
 
@@ -129,7 +132,7 @@ void near__any_load(size_t n, const void *p, void *out, int order)
 
 #define STORE_EXACT(type, word)                                                                    \
 	{                                                                                          \
-		if (order == __ATOMIC_SEQ_CST)                                                     \
+		if (near__is_sc(order))                                                            \
 			__atomic_store_n(AT(type, p), *(const word *)in, __ATOMIC_SEQ_CST);        \
 		else                                                                               \
 			__atomic_store_n(AT(type, p), *(const word *)in, __ATOMIC_RELEASE);        \
@@ -151,7 +154,7 @@ APART void store_odd(size_t n, void *p, const void *in)
 
 #define STORE_WIDE(mode)                                                                           \
 	{                                                                                          \
-		near__wide_store(mode, p, get_wide(in), order == __ATOMIC_SEQ_CST);                \
+		near__wide_store(mode, p, get_wide(in), near__is_sc(order));                       \
 		return;                                                                            \
 	}
 

@@ -4,7 +4,6 @@
 #include <float.h>
 
 #include "sized.h"
-#include "word.h"
 
 /* What compilers store for true. Of a wider object the first byte counts, and the rest stays. */
 static bool set_first_byte(volatile void *p)
@@ -55,7 +54,7 @@ NEAR__DEFINE(void, near__flag_clear, atomic_flag_clear, (volatile void *flag))
 NEAR__DEFINE(void, near__flag_clear_explicit, atomic_flag_clear_explicit,
 	     (volatile void *flag, int order))
 {
-	if (order == __ATOMIC_SEQ_CST)
+	if (near__is_sc(order))
 		near__flag_clear(flag);
 	else
 		__atomic_store_n((unsigned char *)flag, 0, __ATOMIC_RELEASE);
@@ -65,7 +64,7 @@ NEAR__DEFINE(void, near__flag_clear_explicit, atomic_flag_clear_explicit,
 
 NEAR__DEFINE(void, near__thread_fence, atomic_thread_fence, (int order))
 {
-	if (order == __ATOMIC_SEQ_CST)
+	if (near__is_sc(order))
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	else if (order != __ATOMIC_RELAXED)
 		__atomic_thread_fence(__ATOMIC_ACQ_REL);

@@ -56,6 +56,7 @@ static void complete(struct near__section *s)
 	saved = s->kept + s->size;
 	s->equal = true;
 	s->has_out = s->step != NEAR__WRITE;
+	s->writes = s->step != NEAR__LOAD; /* a constant must not be */
 	if (s->step == NEAR__COMPARE && near__same(s->object, s->out, s->size)) {
 		near__copy(saved, s->out, s->size);
 		s->step = NEAR__WRITE;
@@ -71,10 +72,10 @@ static void complete(struct near__section *s)
 /* Afterwards the object is whole. */
 static void complete_or_mend(struct near__section *s)
 {
-	if (s->helped)
-		near__copy(s->object, s->kept, s->size);
-	else
+	if (!s->helped)
 		complete(s);
+	else if (s->writes)
+		near__copy(s->object, s->kept, s->size);
 }
 
 bool near__atomic_mend(struct near__section *s, const struct near__locks *locks)
@@ -82,7 +83,8 @@ bool near__atomic_mend(struct near__section *s, const struct near__locks *locks)
 	struct near__blocked b = near__block_signals();
 	bool equal = s->equal;
 
-	near__copy(s->object, s->kept, s->size);
+	if (s->writes)
+		near__copy(s->object, s->kept, s->size);
 	if (s->has_out)
 		near__copy(s->out, s->kept + s->size, s->size);
 	near__show(locks, NULL);
@@ -122,7 +124,7 @@ bool near__atomic_help(struct near__section *s, struct near__locks *locks)
 	struct near__holding holding;
 	bool equal;
 
-	near__take_or_borrow(locks, near__held_by_me(), &holding);
+	near__take_or_borrow(locks, near__held_by_me(), &b, &holding);
 	near__nth(locks, 0)->helped++;
 	interrupted = sections_at(locks);
 	for (i = interrupted; i; i = i->next)

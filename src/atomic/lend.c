@@ -23,25 +23,32 @@ bool near__holds_any(unsigned long mine)
 	return false;
 }
 
-/* Those who wait have looked before, or will find it lent. */
+/* Those who wait have looked before, or will find it lent. All: one of them could be a fork, which
+ * does not borrow. */
 static void tell(struct near__atomic_lock *l)
 {
 	if (__atomic_load_n(&l->waiters, __ATOMIC_SEQ_CST))
-		near__atomic_wake(l);
+		near__atomic_wake_all(l);
 }
 
-void near__lend_all(struct near__loan *loan, unsigned long mine)
+bool near__lend_all(struct near__loan *loan, unsigned long mine)
 {
+	bool any = false;
+
 	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++) {
 		struct near__atomic_lock *l = &near__atomic_table.locks[i];
 
 		/* Relaxed: only the holder's thread makes it anything but KEPT. */
-		if (!is_mine(l, mine) || __atomic_load_n(&l->lent, __ATOMIC_RELAXED) != NEAR__KEPT)
+		if (!is_mine(l, mine))
+			continue;
+		any = true;
+		if (__atomic_load_n(&l->lent, __ATOMIC_RELAXED) != NEAR__KEPT)
 			continue;
 		__atomic_store_n(&l->lent, NEAR__LENT, __ATOMIC_SEQ_CST);
 		loan->set[i / 64] |= (uint64_t)1 << i % 64;
 		tell(l);
 	}
+	return any;
 }
 
 void near__give_back(struct near__atomic_lock *l)

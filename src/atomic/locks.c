@@ -5,6 +5,7 @@
  * until that one is free, and starts again. */
 #include "locks.h"
 
+#include <sched.h>
 #include <string.h>
 
 /* After a writer met another so many loads take the lock. */
@@ -13,6 +14,9 @@
 /* So many rounds for a holder that runs. */
 #define ROUNDS 4
 #define PAUSES 16
+
+/* So often a fork gives its CPU away. */
+#define PATIENCE 300
 
 void near__locks_of_many(struct near__locks *out, uintptr_t line, size_t lines)
 {
@@ -45,8 +49,20 @@ static bool held_by(const struct near__atomic_lock *l, unsigned long mine)
 	return __atomic_load_n(&l->word, __ATOMIC_RELAXED) == mine;
 }
 
+/* *waited: the lock that was waited for last. */
+static void wait_next(struct near__atomic_lock *l, struct near__atomic_lock **waited,
+		      bool or_borrow)
+{
+	if (*waited && *waited != l)
+		near__pass_on(*waited);
+	*waited = l;
+	near__atomic_wait(l, or_borrow);
+}
+
 bool near__take_from(const struct near__locks *locks, unsigned long mine, bool writes, unsigned i)
 {
+	struct near__atomic_lock *waited = NULL;
+
 	if (writes)
 		__atomic_store_n(&near__nth(locks, 0)->crowded, CROWD, __ATOMIC_RELAXED);
 	for (; i < locks->count; i++) {
@@ -56,9 +72,12 @@ bool near__take_from(const struct near__locks *locks, unsigned long mine, bool w
 		if (!own && take_soon(l, mine))
 			continue;
 		near__let_go_of(locks, i);
-		if (own || near__is_lent(l) || near__holds_any(mine))
+		if (own || near__is_lent(l) || near__holds_any(mine)) {
+			if (waited)
+				near__pass_on(waited);
 			return false;
-		near__atomic_wait(l, true);
+		}
+		wait_next(l, &waited, true);
 		i = -1U;
 	}
 	return true;
@@ -102,8 +121,24 @@ static bool is_own(const struct near__atomic_lock *l, unsigned long mine)
 	return held_by(l, mine) && __atomic_load_n(&l->lent, __ATOMIC_SEQ_CST) == NEAR__KEPT;
 }
 
-void near__take_or_borrow(struct near__locks *locks, unsigned long mine, struct near__holding *out)
+/* With signals blocked only where this thread has lent what a handler of its own would need. */
+static void lend_and_wait(struct near__atomic_lock *l, struct near__atomic_lock **waited,
+			  unsigned long mine, struct near__loan *loan, struct near__blocked *b)
 {
+	bool lends = near__lend_all(loan, mine);
+
+	if (!lends)
+		near__unblock_signals(b);
+	wait_next(l, waited, true);
+	if (!lends)
+		*b = near__block_signals();
+}
+
+void near__take_or_borrow(struct near__locks *locks, unsigned long mine, struct near__blocked *b,
+			  struct near__holding *out)
+{
+	struct near__atomic_lock *waited = NULL;
+
 	memset(&out->loan, 0, sizeof(out->loan));
 	out->taken.count = out->borrowed.count = 0;
 	for (unsigned i = 0; i < locks->count; i++) {
@@ -122,15 +157,26 @@ void near__take_or_borrow(struct near__locks *locks, unsigned long mine, struct 
 		}
 		near__let_go_holding(out);
 		out->taken.count = out->borrowed.count = 0;
-		near__lend_all(&out->loan, mine);
-		near__atomic_wait(l, true);
+		lend_and_wait(l, &waited, mine, &out->loan, b);
 		i = -1U;
 	}
+}
+
+/* As take_soon, for one who has 255 others and would lose them. Bounded, as ever. */
+static bool take_patiently(struct near__atomic_lock *l, unsigned long mine)
+{
+	for (int i = 0; !near__take_at_once(l, mine); i++) {
+		if (i == PATIENCE)
+			return false;
+		sched_yield();
+	}
+	return true;
 }
 
 void near__take_others(const struct near__locks *locks, unsigned long mine,
 		       struct near__locks *taken)
 {
+	struct near__atomic_lock *waited = NULL;
 	struct near__loan loan = {0};
 
 	taken->count = 0;
@@ -139,14 +185,14 @@ void near__take_others(const struct near__locks *locks, unsigned long mine,
 
 		if (held_by(l, mine))
 			continue;
-		if (take_soon(l, mine)) {
+		if (take_patiently(l, mine)) {
 			add(taken, locks->list[i]);
 			continue;
 		}
 		near__let_go_all(taken);
 		taken->count = 0;
 		near__lend_all(&loan, mine);
-		near__atomic_wait(l, false);
+		wait_next(l, &waited, false);
 		i = -1U;
 	}
 	near__claim_all(&loan);

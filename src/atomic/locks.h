@@ -5,6 +5,7 @@
 
 #include "lend.h"
 #include "section.h"
+#include "signals.h"
 #include "table.h"
 
 struct near__locks {
@@ -74,7 +75,8 @@ struct near__holding {
 /* For signal handlers within a section, and whoever meets a lock that is lent; but for those of
  * sections that this thread's handler interrupted, which count as held. Adds to `locks` what else
  * it needs. Requires that signals are blocked. */
-void near__take_or_borrow(struct near__locks *locks, unsigned long mine, struct near__holding *out);
+void near__take_or_borrow(struct near__locks *locks, unsigned long mine, struct near__blocked *b,
+			  struct near__holding *out);
 
 void near__let_go_holding(const struct near__holding *h);
 
@@ -93,7 +95,7 @@ static inline void near__let_go_of(const struct near__locks *locks, unsigned cou
 	}
 	/* Between the stores and the looks, see table.h; and between this operation and all that
 	 * the thread does next. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	near__full_fence();
 	for (unsigned i = 0; i < count; i++)
 		if (__builtin_expect(__atomic_load_n(&near__nth(locks, i)->waiters,
 						     __ATOMIC_SEQ_CST) != 0,

@@ -39,7 +39,8 @@ struct near__section {
 	/* The rest is a handler's. */
 	int helped;                 /* the operation is completed, */
 	bool equal;                 /* with this result, */
-	bool has_out;               /* and `saved` for `out` */
+	bool has_out;               /* and what stands behind `kept` for `out`, */
+	bool writes;                /* and `kept` for the object */
 	struct near__section *next; /* of those that one handler completes */
 	unsigned char *kept;        /* the object's content since; `saved` stands behind it */
 	unsigned char own[2 * NEAR__COPY_MAX];

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* No signal handler comes between: but for signals that tell of a fault, which would end the
- * program if they were blocked. */
+ * program if they were blocked; and glibc's own by which a thread asks all others to change their
+ * user, and waits. */
 #ifndef NEARCPU_ATOMIC_SIGNALS_H
 #define NEARCPU_ATOMIC_SIGNALS_H
 
@@ -20,7 +21,7 @@ struct near__blocked {
 
 static inline struct near__blocked near__block_signals(void)
 {
-	static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS};
+	static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, 33};
 	struct near__blocked b = {.saved_errno = errno};
 	uint64_t all = ~(uint64_t)0;
 

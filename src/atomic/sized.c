@@ -2,8 +2,6 @@
 /* 1, 2, 4 and 8 bytes. */
 #include "sized.h"
 
-#include "word.h"
-
 #define NARROW(n, type)                                                                            \
 	static inline type near__look_##n(const volatile void *p)                                  \
 	{                                                                                          \

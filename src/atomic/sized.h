@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "word.h"
+
 #define NEAR__NAMED(name) __asm__(#name)
 #define NEAR__SIZED __attribute__((visibility("default")))
 
@@ -56,7 +58,7 @@
 	NEAR__DEFINE(void, near__store_##n, __atomic_store_##n,                                    \
 		     (volatile void *p, type value, int order))                                    \
 	{                                                                                          \
-		if (order == __ATOMIC_SEQ_CST)                                                     \
+		if (near__is_sc(order))                                                            \
 			__atomic_store_n((type *)p, value, __ATOMIC_SEQ_CST);                      \
 		else                                                                               \
 			__atomic_store_n((type *)p, value, __ATOMIC_RELEASE);                      \
@@ -71,8 +73,7 @@
 		     (volatile void *p, void *expected, type value, int success, int failure))     \
 	{                                                                                          \
 		(void)success, (void)failure;                                                      \
-		return __atomic_compare_exchange_n((type *)p, (type *)expected, value, false,      \
-						   __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);            \
+		return NEAR__NATIVE_CAS((type *)p, (type *)expected, value);                       \
 	}                                                                                          \
 	NEAR__FOR_EACH_OPERATION(NEAR__NATIVE_FETCH, n, type)
 

@@ -28,7 +28,7 @@ static inline void near__put_16(volatile void *p, near__wide value, int order)
 	int mode = mode_for(p);
 
 	if (__builtin_expect(mode != NEAR__WIDE_LOCKS, NEAR__HAS_WIDE))
-		near__wide_store(mode, (near__wide *)p, value, order == __ATOMIC_SEQ_CST);
+		near__wide_store(mode, (near__wide *)p, value, near__is_sc(order));
 	else
 		near__locked_store(16, (void *)p, &value);
 }

@@ -2,34 +2,36 @@
 /* The locks behind atomic objects that no instruction changes at once.
  *
  * The memory is divided into lines of 64 bytes, and each line has one of 256 locks (hash.h). Who
- * changes an object holds its locks (locks.h). Who reads it holds none, as a rule: he looks at the
- * lock's word before and after, and if it stayed the same and free he has read a value that was
- * there. So nothing is written for a load, and constants in read-only memory are read like others.
+ * changes an object holds its locks (locks.h). Who reads it holds none, as a rule: he looks at
+ * the lock's word before and after, and if it stayed the same and free he has read a value that
+ * was there. So nothing is written for a load, and constants in read-only memory are read like
+ * others.
  *
  *   word      even: free, and a version that never comes again (of 32 bits: not before 2^31
  *             sections). Odd: held by the thread whose thread pointer is word - 1.
  *   version   the even word, while a thread holds several locks at once.
- *   section   what the holder is about to do, for a signal handler that interrupts it (section.h).
+ *   section what the holder is about to do, for a signal handler that interrupts it (section.h).
  *             Null while the lock is free, just taken, or about to be let go of.
  *   waiters   how many threads sleep, or are about to.
- *   waking    the futex that they sleep on: 1 from when one of them was woken until one of them has
+ *   waking the futex that they sleep on: 1 from when one of them was woken until one of them has
  *             looked again.
  *   lent      whether others may use it, although it is held (lend.h).
  *   crowded   so many loads take the lock, too (locked.c).
  *
- * Letting go of a lock, and sleeping: an unlocker stores an even word, looks at `waiters`, makes
- * `waking` 1 if it is 0, and only then wakes one sleeper. A waiter adds itself to `waiters`, makes
- * `waking` 0, looks at the word, and sleeps as long as `waking` is 0; woken, it begins again. Each
- * store comes before the look behind it for all threads, as all are sequentially consistent. So
- * either the waiter finds the lock free, or the unlocker finds the waiter. If the unlocker then
- * wakes nobody because `waking` is 1, that was before the waiter made it 0; so the waiter's look
- * comes after the unlocker's store. Who tries for the lock is no waiter any more: if it is taken
- * away from him, he begins as above. models/atomic_lock.pml is this as a model.
+ * Letting go of a lock, and sleeping: an unlocker stores an even word, looks at `waiters`, and if
+ * `waking` is 0 has the kernel make it 1 and wake one sleeper at once. A waiter adds itself to
+ * `waiters`, makes `waking` 0, looks at the word, and sleeps as long as `waking` is 0; woken, it
+ * begins again. Each store comes before the look behind it for all threads, as all are
+ * sequentially consistent. So either the waiter finds the lock free, or the unlocker finds the
+ * waiter. If the unlocker then wakes nobody because `waking` is 1, that was before the waiter
+ * made it 0; so the waiter's look comes after the unlocker's store. Who tries for the lock is no
+ * waiter any more: if it is taken away from him, he begins as above; if he turns to another lock,
+ * he passes the wake-up on. models/atomic_lock.pml is this as a model.
  *
  * Sections, and loads that hold no lock: a writer's stores to the object come behind a release
- * fence behind the store of the odd word; a reader's loads come before an acquire fence before its
- * second look. Who has read anything of a section therefore sees a changed word. The first look is
- * an acquire that pairs with the store that let go.
+ * fence behind the store of the odd word; a reader's loads come before an acquire fence before
+ * its second look. Who has read anything of a section therefore sees a changed word. The first
+ * look is an acquire that pairs with the store that let go.
  *
  * Sequential consistency, also with objects that need no lock: words are changed, and looked at
  * first, by sequentially consistent accesses; letting go of several locks ends with such a fence.
@@ -37,6 +39,7 @@
 #ifndef NEARCPU_ATOMIC_TABLE_H
 #define NEARCPU_ATOMIC_TABLE_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -83,14 +86,11 @@ static inline struct near__atomic_lock *near__lock_of_line(uintptr_t line)
 }
 
 /* The word of a lock that this thread holds. Each thread has a thread pointer of its own, and
- * the child of a fork keeps it, and what it holds. */
+ * the child of a fork keeps it, and what it holds. Where there is none to be had, `errno` is the
+ * thread's own, and the same for all copies of the library. */
 static inline unsigned long near__held_by_me(void)
 {
-	static __thread struct {
-		void *here __attribute__((aligned(16)));
-	} me __attribute__((tls_model("initial-exec")));
-
-	return (uintptr_t)(NEAR__HAS_THREAD_POINTER ? near__thread_pointer() : &me.here) | 1;
+	return (uintptr_t)(NEAR__HAS_THREAD_POINTER ? near__thread_pointer() : &errno) | 1;
 }
 
 /* While the process has one thread, no lock is held but by code that this thread's signal handler
@@ -130,14 +130,22 @@ static inline bool near__try_take(struct near__atomic_lock *l, unsigned long min
 	return true;
 }
 
-/* Wakes one who waits for it. */
+/* Wakes one who waits for it, or all. */
 void near__atomic_wake(struct near__atomic_lock *l);
+void near__atomic_wake_all(struct near__atomic_lock *l);
 
 /* Lets go of the lock, whose free word was `seen`. */
 static inline void near__let_go(struct near__atomic_lock *l, unsigned long seen)
 {
 	__atomic_exchange_n(&l->word, seen + 2, __ATOMIC_SEQ_CST);
 	if (__builtin_expect(__atomic_load_n(&l->waiters, __ATOMIC_SEQ_CST) != 0, 0))
+		near__atomic_wake(l);
+}
+
+/* For who was woken, or was first, and does not take the lock. */
+static inline void near__pass_on(struct near__atomic_lock *l)
+{
+	if (__atomic_load_n(&l->waiters, __ATOMIC_SEQ_CST))
 		near__atomic_wake(l);
 }
 

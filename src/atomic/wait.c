@@ -4,6 +4,7 @@
  * sleeps. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <limits.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -12,7 +13,9 @@
 
 /* The kernel's numbers: not every C library comes with its headers. */
 #define FUTEX_WAIT_PRIVATE 128
-#define FUTEX_WAKE_PRIVATE 129
+#define FUTEX_WAKE_OP_PRIVATE 133
+/* FUTEX_OP_SET 1; and wake others if it was 7, which it never is. */
+#define STORE_1 (1 << 12 | 7)
 
 /* As near_lock's, and measured the same way: no look between the pauses, as each look takes the
  * cache line from threads that make progress. */
@@ -71,13 +74,23 @@ void near__atomic_wait(struct near__atomic_lock *l, bool or_borrow)
 	errno = saved_errno;
 }
 
-void near__atomic_wake(struct near__atomic_lock *l)
+/* The kernel stores the 1 as it wakes: were it stored before, a signal handler that comes between
+ * could wait for somebody whom nobody may wake. */
+static void wake(struct near__atomic_lock *l, int most)
 {
-	uint32_t nobody = 0;
 	int saved_errno = errno;
 
-	if (__atomic_compare_exchange_n(&l->waking, &nobody, 1, false, __ATOMIC_SEQ_CST,
-					__ATOMIC_SEQ_CST))
-		syscall(SYS_futex, &l->waking, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	syscall(SYS_futex, &l->waking, FUTEX_WAKE_OP_PRIVATE, most, 0, &l->waking, STORE_1);
 	errno = saved_errno;
+}
+
+void near__atomic_wake(struct near__atomic_lock *l)
+{
+	if (!__atomic_load_n(&l->waking, __ATOMIC_SEQ_CST))
+		wake(l, 1);
+}
+
+void near__atomic_wake_all(struct near__atomic_lock *l)
+{
+	wake(l, INT_MAX);
 }

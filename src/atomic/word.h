@@ -12,6 +12,12 @@
 #include "copy.h"
 #include "wide.h"
 
+/* Orders may come with bits that ask x86 to elide locks. */
+static inline bool near__is_sc(int order)
+{
+	return (order & 0xffff) == __ATOMIC_SEQ_CST;
+}
+
 static inline bool near__within(const void *p, size_t n, size_t word)
 {
 	return ((uintptr_t)p & (word - 1)) + n <= word;
@@ -21,8 +27,25 @@ static inline bool near__within(const void *p, size_t n, size_t word)
 #define NEAR__LITTLE (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
 
 #define NEAR__NATIVE_LOAD(p) __atomic_load_n(p, __ATOMIC_SEQ_CST)
+
+/* NEAR__LOW_HALF: a compiler's fault, arch/riscv64.h. */
+static inline bool near__cas4(uint32_t *p, uint32_t *expected, uint32_t desired)
+{
+	uint32_t seen = NEAR__LOW_HALF(*expected);
+	bool done = __atomic_compare_exchange_n(p, &seen, desired, false, __ATOMIC_SEQ_CST,
+						__ATOMIC_SEQ_CST);
+
+	if (!done)
+		*expected = seen;
+	return done;
+}
+
 #define NEAR__NATIVE_CAS(p, expected, desired)                                                     \
-	__atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)
+	(sizeof(*(p)) == 4                                                                         \
+		 ? near__cas4((uint32_t *)(p), (uint32_t *)(expected), (uint32_t)(desired))        \
+		 : __atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_SEQ_CST,      \
+					       __ATOMIC_SEQ_CST))
+
 /* gather: the n bytes at p as a number. spread: the reverse. By shifts, not by way of the stack:
  * a load waits for all stores that it needs bytes of.
  * place: where the object's bytes lie in the word that contains them; mask: these bits. */

@@ -45,6 +45,11 @@ static inline int near__wide_best(void)
 	return caps & NEAR__HWCAP_USCAT ? NEAR__WIDE_LSE2 : NEAR__WIDE_LSE;
 }
 
+static inline void near__full_fence(void)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
 /* As __sync_val_compare_and_swap. Stores back what it has loaded if that differs, so that it is
  * known to have been there at once. */
 static inline near__wide near__wide_cas_pairs(near__wide *p, near__wide expected,

@@ -21,6 +21,11 @@ enum near__wide_mode { NEAR__WIDE_LOCKS, NEAR__WIDE_MODES };
 		"locks"                                                                            \
 	}
 
+static inline void near__full_fence(void)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
 static inline int near__wide_best(void)
 {
 	return NEAR__WIDE_LOCKS;

@@ -54,6 +54,13 @@ static inline int near__wide_best(void)
 	return near__avx_is_atomic(b, c, d, features) ? NEAR__WIDE_MOVE : NEAR__WIDE_CAS;
 }
 
+/* As __atomic_thread_fence(__ATOMIC_SEQ_CST), for which compilers take a slower instruction, or this
+ * one where the stack pointer points to: what was stored there last it would wait for. */
+static inline void near__full_fence(void)
+{
+	__asm__ volatile("lock orq $0, -8(%%rsp)" : : : "memory", "cc");
+}
+
 /* A full fence as well. */
 static inline bool near__wide_cas(int mode, near__wide *p, near__wide *expected, near__wide desired)
 {
@@ -70,16 +77,25 @@ static inline bool near__wide_cas(int mode, near__wide *p, near__wide *expected,
 	return done;
 }
 
-/* x86's loads and stores are acquires and releases. */
+typedef long long near__vector2 __attribute__((vector_size(16)));
+
+/* x86's loads and stores are acquires and releases. The halves go from register to register: by way
+ * of the stack, a load of both would wait until both have been stored. */
 static inline near__wide near__wide_load(int mode, const near__wide *p)
 {
 	near__wide value = 0;
 
 	if (mode == NEAR__WIDE_MOVE) {
-		long long v __attribute__((vector_size(16)));
+		near__vector2 v;
+		uint64_t low, high;
 
-		__asm__ volatile("vmovdqa %1, %0" : "=x"(v) : "m"(*p) : "memory");
-		return (near__wide)v;
+		__asm__ volatile("vmovdqa %3, %2\n\t"
+				 "vmovq %2, %0\n\t"
+				 "vpextrq $1, %2, %1"
+				 : "=r"(low), "=r"(high), "=&x"(v)
+				 : "m"(*p)
+				 : "memory");
+		return (near__wide)high << 64 | low;
 	}
 	near__wide_cas(mode, (near__wide *)(uintptr_t)p, &value, value);
 	return value;
@@ -88,12 +104,16 @@ static inline near__wide near__wide_load(int mode, const near__wide *p)
 static inline void near__wide_store(int mode, near__wide *p, near__wide value, bool fence)
 {
 	if (mode == NEAR__WIDE_MOVE) {
-		long long v __attribute__((vector_size(16)));
+		near__vector2 v;
 
-		v = (__typeof__(v))value;
-		__asm__ volatile("vmovdqa %1, %0" : "=m"(*p) : "x"(v) : "memory");
+		__asm__ volatile("vmovq %2, %1\n\t"
+				 "vpinsrq $1, %3, %1, %1\n\t"
+				 "vmovdqa %1, %0"
+				 : "=m"(*p), "=&x"(v)
+				 : "r"((uint64_t)value), "r"((uint64_t)(value >> 64))
+				 : "memory");
 		if (fence)
-			__asm__ volatile("lock orq $0, (%%rsp)" : : : "memory", "cc");
+			near__full_fence();
 		return;
 	}
 	for (near__wide seen = *p; !near__wide_cas(mode, p, &seen, value);)
