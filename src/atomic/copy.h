@@ -7,6 +7,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+#include "../tsan.h"
 
 typedef uint64_t __attribute__((may_alias, aligned(1))) near__word8;
 typedef uint32_t __attribute__((may_alias, aligned(1))) near__word4;
@@ -37,38 +40,12 @@ static inline void near__copy_tail(unsigned char *to, const unsigned char *from,
 		*to = *from;
 }
 
-/* More than NEAR__COPY_MAX bytes. Not memcpy, nor code that a compiler takes for one: ThreadSanitizer
- * and others watch that function, and would report the race. */
-static inline void near__copy_many(unsigned char *to, const unsigned char *from, size_t n)
-{
-	for (; n >= 64; n -= 64, to += 64, from += 64) {
-		near__word16 a = ((const near__word16 *)from)[0];
-		near__word16 b = ((const near__word16 *)from)[1];
-		near__word16 c = ((const near__word16 *)from)[2];
-		near__word16 d = ((const near__word16 *)from)[3];
-
-		((near__word16 *)to)[0] = a;
-		((near__word16 *)to)[1] = b;
-		((near__word16 *)to)[2] = c;
-		((near__word16 *)to)[3] = d;
-		__asm__ volatile("" : : : "memory");
-	}
-	for (; n >= 8; n -= 8, to += 8, from += 8) {
-		*(near__word8 *)to = *(const near__word8 *)from;
-		__asm__ volatile("" : : : "memory");
-	}
-	near__copy_tail(to, from, n);
-}
-
-/* Out of an object: by 16 bytes. */
-static inline __attribute__((always_inline)) void near__copy(void *to, const void *from, size_t n)
+/* At most NEAR__COPY_MAX bytes, by 16. */
+static inline __attribute__((always_inline)) void near__copy_few(void *to, const void *from,
+								 size_t n)
 {
 	size_t rest = n & 15;
 
-	if (n > NEAR__COPY_MAX) {
-		near__copy_many(to, from, n);
-		return;
-	}
 	switch (n / 16) {
 	case 4:
 		NEAR__COPY_WORD(word16, 3);
@@ -86,6 +63,30 @@ static inline __attribute__((always_inline)) void near__copy(void *to, const voi
 	if (rest & 7)
 		near__copy_tail((unsigned char *)to + n / 8 * 8,
 				(const unsigned char *)from + n / 8 * 8, n & 7);
+}
+
+/* More. ThreadSanitizer watches memcpy, and would report the race; it must not be one in the code of
+ * the compiler, either. */
+static inline void near__copy_many(unsigned char *to, const unsigned char *from, size_t n)
+{
+	if (!NEAR__TSAN_HERE) {
+		memcpy(to, from, n);
+		return;
+	}
+	for (; n > NEAR__COPY_MAX; n -= 64, to += 64, from += 64) {
+		near__copy_few(to, from, 64);
+		__asm__ volatile("" : : : "memory");
+	}
+	near__copy_few(to, from, n);
+}
+
+/* Out of an object. */
+static inline __attribute__((always_inline)) void near__copy(void *to, const void *from, size_t n)
+{
+	if (n > NEAR__COPY_MAX)
+		near__copy_many(to, from, n);
+	else
+		near__copy_few(to, from, n);
 }
 
 /* Into an object: by words. So a value is written, just before it is stored, and a wider load
@@ -126,20 +127,15 @@ static inline __attribute__((always_inline)) void near__copy_words(void *to, con
 
 static inline bool near__same_many(const unsigned char *x, const unsigned char *y, size_t n)
 {
-	uint64_t rest = 0;
+	uint64_t bits = 0;
 
-	for (; n >= 32; n -= 32, x += 32, y += 32) {
-		const unsigned char *a = x, *b = y;
-
-		if (NEAR__DIFFERENT(0) | NEAR__DIFFERENT(1) | NEAR__DIFFERENT(2) |
-		    NEAR__DIFFERENT(3))
-			return false;
-	}
+	if (!NEAR__TSAN_HERE)
+		return memcmp(x, y, n) == 0;
 	for (; n >= 8; n -= 8, x += 8, y += 8)
-		rest |= *(const near__word8 *)x ^ *(const near__word8 *)y;
+		bits |= *(const near__word8 *)x ^ *(const near__word8 *)y;
 	for (; n; n--)
-		rest |= *x++ ^ *y++;
-	return rest == 0;
+		bits |= *x++ ^ *y++;
+	return bits == 0;
 }
 
 /* Without a branch for each word: they are nearly always the same. */
