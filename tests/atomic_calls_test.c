@@ -146,6 +146,18 @@ static void test_each_way_to_do_16_bytes(void **state)
 	wide_each(run_all_of_16);
 }
 
+/* Whoever chooses the CPU knows what it takes. */
+static void test_the_way_of_this_cpu(void **state)
+{
+	const char *known = getenv("NEAR_TEST_WIDE");
+
+	(void)state;
+	assert_in_range(wide_best(), 0, wide_modes - 1);
+	assert_int_equal(wide_mode(), wide_best());
+	if (known)
+		assert_int_equal(wide_best(), atoi(known));
+}
+
 /* ---- the rest ---- */
 
 static void test_flags(void **state)
@@ -237,6 +249,7 @@ int main(void)
 		cmocka_unit_test(test_is_lock_free),
 		cmocka_unit_test(test_sized_moves),
 		cmocka_unit_test(test_sized_ops),
+		cmocka_unit_test(test_the_way_of_this_cpu),
 		cmocka_unit_test(test_each_way_to_do_16_bytes),
 		cmocka_unit_test(test_flags),
 		cmocka_unit_test(test_fences_return),
