@@ -171,5 +171,12 @@ void generic_orders(size_t n, size_t at)
 			s.failure = failure_order(i);
 			do_all(&s);
 		}
+#ifdef __ATOMIC_HLE_ACQUIRE
+	/* gcc passes on what it is told beside the order. */
+	s.success = __ATOMIC_SEQ_CST | __ATOMIC_HLE_ACQUIRE;
+	do_all(&s);
+	s.success = __ATOMIC_RELEASE | __ATOMIC_HLE_RELEASE;
+	do_all(&s);
+#endif
 	scene_close(&s);
 }
