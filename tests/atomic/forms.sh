@@ -82,6 +82,10 @@ static_forms() {
 	shift
 	"$@" -static -o "$name" -L "$LIBATOMIC" -latomic -pthread
 	contains "$name, static" "./$name"
+	if [[ $glibc = yes && -f $("$CC" -print-file-name=rcrt1.o) ]]; then
+		"$@" -static-pie -fPIE -o "$name" -L "$LIBATOMIC" -latomic -pthread
+		contains "$name, static and position-independent" "./$name"
+	fi
 	[[ -n $SHARED ]] || return 0
 	"$@" -o "$name" -L "$LIBATOMIC" -l:libatomic.a -pthread
 	contains "$name, the archive in a dynamic program" "./$name"
@@ -91,13 +95,15 @@ glibc=no
 if "$CC" -dM -E -include features.h - </dev/null 2>/dev/null | grep '__GLIBC__' >/dev/null; then
 	glibc=yes
 fi
+rounds=20000
+[[ -z $EMULATOR ]] || rounds=2000
 for level in -O0 -O2; do
-	build=("$CC" -w -std=gnu11 "$level" "$here/wide.c")
+	build=("$CC" "-DROUNDS=$rounds" -w -std=gnu11 "$level" "$here/wide.c")
 	[[ -z $SHARED || $level = -O0 ]] || shared_forms "c$level" "${build[@]}"
 	static_forms "c$level" "${build[@]}"
 done
 if [[ -n $CXX ]]; then
-	build=("$CXX" -w -std=c++17 -O2 "$here/wide.cc")
+	build=("$CXX" "-DROUNDS=$rounds" -w -std=c++17 -O2 "$here/wide.cc")
 	[[ -z $SHARED ]] || shared_forms "c++" "${build[@]}"
 	static_forms "c++" "${build[@]}"
 fi

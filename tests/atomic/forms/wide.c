@@ -8,7 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#ifndef ROUNDS
 #define ROUNDS 20000
+#endif
 
 #define CHECK(holds)                                                                               \
 	do {                                                                                       \

@@ -4,6 +4,10 @@
 #include <cstdio>
 #include <thread>
 
+#ifndef ROUNDS
+#define ROUNDS 20000
+#endif
+
 template <int words, class Word> struct Value {
 	Word word[words];
 };
@@ -14,7 +18,7 @@ template <int words, class Word> static int test()
 	static std::atomic<T> shared{T{}};
 	std::atomic<bool> wrong{false};
 	auto count = [&] {
-		for (int i = 0; i < 20000; i++) {
+		for (int i = 0; i < ROUNDS; i++) {
 			T old = shared.load(), next;
 			do {
 				for (int w = 0; w < words; w++)
@@ -31,7 +35,7 @@ template <int words, class Word> static int test()
 	T last = shared.exchange(T{});
 	shared.store(last, std::memory_order_release);
 	last = shared.load(std::memory_order_acquire);
-	if (wrong || last.word[0] != static_cast<Word>(40000))
+	if (wrong || last.word[0] != static_cast<Word>(2 * ROUNDS))
 		return 1;
 	std::printf("%zu bytes: %s\n", sizeof(T), shared.is_lock_free() ? "free" : "not");
 	return 0;
