@@ -15,11 +15,13 @@ fail() {
 	wrong=1
 }
 
-# symbols FILE: name@version of what it defines for others.
+# symbols FILE: name@version of what it defines for others, and what is neither private nor a
+# function.
 symbols() {
 	readelf --wide --dyn-syms "$1" | awk '
 		$7 != "UND" && $7 != "ABS" && $5 ~ /^(GLOBAL|WEAK|UNIQUE)$/ && $8 != "" {
-			sub(/@@/, "@", $8); print $8 }' | sort
+			sub(/@@/, "@", $8)
+			print $8 ($4 ~ /FUNC/ || $8 ~ /^near__/ ? "" : " " $4) }' | sort
 }
 
 # What there must be, from the names of the documentation.
