@@ -60,8 +60,9 @@ static struct {
 	struct act planned[STEPS_DEPTH];
 	unsigned char before[STEPS_ARENA], memory[STEPS_ARENA] __attribute__((aligned(64)));
 	unsigned long runs;
-	int mode;   /* how 16 bytes are done */
-	bool alone; /* the process has one thread, which the library may know */
+	int mode;     /* how 16 bytes are done */
+	bool alone;   /* the process has one thread, which the library may know */
+	bool crowded; /* the library believes that loads do better to take locks */
 	struct steps_trace trace;
 } * shared;
 
@@ -115,13 +116,21 @@ static bool locks_are_free(void)
 	return true;
 }
 
+/* The memory and the table as they are before an act. */
+static void reset(void)
+{
+	memcpy(shared->memory, shared->before, STEPS_ARENA);
+	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++)
+		near__atomic_table.locks[i].crowded = shared->crowded ? 1000 : 0;
+}
+
 /* Finds the instructions of the first act; the dynamic linker has done its work before. */
 static void trace(void)
 {
 	struct act warm = shared->planned[0];
 
 	act_run(&warm, shared->memory);
-	memcpy(shared->memory, shared->before, STEPS_ARENA);
+	reset();
 	shared->steps.acts[0] = shared->planned[0];
 	steps_record(&shared->steps, shared->memory, &shared->trace);
 	shared->steps.trace = &shared->trace;
@@ -134,7 +143,7 @@ static bool run(void)
 	const struct act *planned[STEPS_DEPTH], *done[STEPS_DEPTH];
 	unsigned n = shared->steps.depth, met;
 
-	memcpy(shared->memory, shared->before, STEPS_ARENA);
+	reset();
 	memcpy(shared->steps.acts, shared->planned, sizeof(shared->planned));
 	memset(shared->steps.met, 0, sizeof(shared->steps.met));
 	steps_run(&shared->steps, shared->memory);
@@ -174,7 +183,26 @@ static bool is_new(unsigned a, unsigned b)
 	return b != CAS_NEVER && (b != LOAD || (a != LOAD && a != CAS_AFTER));
 }
 
-static void interrupt_everywhere(void *arg)
+static void interrupt_everywhere(const struct relation *relation, unsigned a, unsigned b)
+{
+	unsigned unmet = 0;
+
+	fill(&shared->planned[0], &relation->a, a, 1);
+	fill(&shared->planned[1], &relation->b, b, 2);
+	expect_after(&shared->planned[0], a, &shared->planned[1]);
+	expect_after(&shared->planned[1], b, &shared->planned[0]);
+	/* What the handler does later does not change the way till there. */
+	if (b <= STORE || a == CAS_AFTER || a == LOAD)
+		trace();
+	for (unsigned i = 1; i <= shared->trace.n; i++) {
+		shared->steps.at[0] = i;
+		unmet += !run();
+	}
+	/* Some are before and behind the act. */
+	CHECK(unmet < 12);
+}
+
+static void interrupt_each(void *arg)
 {
 	const struct relation *relation = arg;
 
@@ -186,23 +214,13 @@ static void interrupt_everywhere(void *arg)
 	shared->steps.depth = 2;
 	for (unsigned a = 0; a < variants_of(&relation->a); a++)
 		for (unsigned b = 0; b < variants_of(&relation->b); b++) {
-			unsigned unmet = 0;
-
 			if (!is_new(a, b))
 				continue;
-			fill(&shared->planned[0], &relation->a, a, 1);
-			fill(&shared->planned[1], &relation->b, b, 2);
-			expect_after(&shared->planned[0], a, &shared->planned[1]);
-			expect_after(&shared->planned[1], b, &shared->planned[0]);
-			/* What the handler does later does not change the way till there. */
-			if (b <= STORE || a == CAS_AFTER)
-				trace();
-			for (unsigned i = 1; i <= shared->trace.n; i++) {
-				shared->steps.at[0] = i;
-				unmet += !run();
-			}
-			/* Some are before and behind the act. */
-			CHECK(unmet < 12);
+			shared->crowded = false;
+			interrupt_everywhere(relation, a, b);
+			shared->crowded = true;
+			if (a == LOAD)
+				interrupt_everywhere(relation, a, b);
 		}
 }
 
@@ -228,8 +246,8 @@ static void at_each_instruction(void **state)
 			shared->alone = alone;
 			shared->mode = near__wide_best();
 			do
-				in_child(interrupt_everywhere, (void *)(uintptr_t)&relations[i]);
-			while (b->size == 16 && shared->mode-- > NEAR__WIDE_LOCKS);
+				in_child(interrupt_each, (void *)(uintptr_t)&relations[i]);
+			while (b->size == 16 && b->sized && shared->mode-- > NEAR__WIDE_LOCKS);
 		}
 		printf("%u@%u, %u@%u: %lu runs\n", a->size, a->at, b->size, b->at, shared->runs);
 	}
@@ -259,6 +277,7 @@ static void interrupt_handlers(void *arg)
 				expect_after(&shared->planned[i], variant, &shared->planned[i - 1]);
 			shared->steps.at[i] = 1 + unit_random(&random) % 160;
 		}
+		shared->crowded = round % 3 == 0;
 		trace();
 		shared->steps.at[0] = 1 + unit_random(&random) % shared->trace.n;
 		run();
