@@ -17,7 +17,7 @@ run() {
 }
 
 for fault; do
-	for tries in 1 2 3 4 5; do
+	for _ in 1 2 3 4 5; do
 		if run "$fault"; then
 			continue 2
 		fi

@@ -139,7 +139,8 @@ void history_print(FILE *out, const struct history *h)
 			const struct event *e = &h->events[t][i];
 
 			fprintf(out,
-				"  thread %u: %llu to %llu: %s: value %x, expected %x, result %x%s%s\n",
+				"  thread %u: %llu to %llu: %s: value %x, expected %x, "
+				"result %x%s%s\n",
 				t, (unsigned long long)e->begin, (unsigned long long)e->end,
 				act_names[e->kind], e->value, e->expected, e->result,
 				e->swapped ? ", swapped" : "", e->torn ? ", torn" : "");
