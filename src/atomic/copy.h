@@ -65,8 +65,8 @@ static inline __attribute__((always_inline)) void near__copy_few(void *to, const
 				(const unsigned char *)from + n / 8 * 8, n & 7);
 }
 
-/* More. ThreadSanitizer watches memcpy, and would report the race; it must not be one in the code of
- * the compiler, either. */
+/* More. ThreadSanitizer watches memcpy, and would report the race; it must not be one in the code
+ * of the compiler, either. */
 static inline void near__copy_many(unsigned char *to, const unsigned char *from, size_t n)
 {
 	if (!NEAR__TSAN_HERE) {

@@ -68,8 +68,8 @@ static void in_parent(void)
 
 static void in_child(void)
 {
-	/* Who slept did so in the parent. But for this thread, if a handler of its own forks: that it
-	 * shall not sleep on, it finds in `waking`. */
+	/* Who slept did so in the parent. But for this thread, if a handler of its own forks:
+	 * that it shall not sleep on, it finds in `waking`. */
 	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++) {
 		near__atomic_table.locks[i].waiters = 0;
 		near__atomic_table.locks[i].waking = 1;

@@ -27,8 +27,8 @@ struct steps {
 	struct act acts[STEPS_DEPTH];
 	unsigned at[STEPS_DEPTH];
 	bool met[STEPS_DEPTH]; /* it had that many instructions, and the next act came there */
-	void (*wait)(
-		struct steps *); /* called in the first handler before its act, if there is one */
+	/* Called in the first handler before its act, if there is one. */
+	void (*wait)(struct steps *);
 	/* If there is one: it is of the first act, which is interrupted by a breakpoint then. For one
 	 * thread: breakpoints stop them all. */
 	const struct steps_trace *trace;

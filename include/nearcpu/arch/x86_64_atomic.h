@@ -54,8 +54,8 @@ static inline int near__wide_best(void)
 	return near__avx_is_atomic(b, c, d, features) ? NEAR__WIDE_MOVE : NEAR__WIDE_CAS;
 }
 
-/* As __atomic_thread_fence(__ATOMIC_SEQ_CST), for which compilers take a slower instruction, or this
- * one where the stack pointer points to: what was stored there last it would wait for. */
+/* As __atomic_thread_fence(__ATOMIC_SEQ_CST), for which compilers take a slower instruction, or
+ * this one where the stack pointer points to: what was stored there last it would wait for. */
 static inline void near__full_fence(void)
 {
 	__asm__ volatile("lock orq $0, -8(%%rsp)" : : : "memory", "cc");
@@ -79,8 +79,8 @@ static inline bool near__wide_cas(int mode, near__wide *p, near__wide *expected,
 
 typedef long long near__vector2 __attribute__((vector_size(16)));
 
-/* x86's loads and stores are acquires and releases. The halves go from register to register: by way
- * of the stack, a load of both would wait until both have been stored. */
+/* x86's loads and stores are acquires and releases. The halves go from register to register: by
+ * way of the stack, a load of both would wait until both have been stored. */
 static inline near__wide near__wide_load(int mode, const near__wide *p)
 {
 	near__wide value = 0;
