@@ -206,22 +206,20 @@ static bool read_unlocked(const struct near__section *s, const struct near__lock
 
 /* Writers that contend for an object make progress by staying with it for a while; a load that
  * takes its line away from them at any moment ends that, and its own thread's next change fails.
- * So loads take the lock, too, and wait as writers do, for the next some of them. */
+ * So, once a writer had to wait, the next loads take the lock as well, and wait as writers do. */
 static bool is_crowded(const struct near__locks *locks)
 {
-	uint32_t crowded = __atomic_load_n(&near__nth(locks, 0)->crowded, __ATOMIC_RELAXED);
-
-	return crowded != 0;
+	return __atomic_load_n(&near__nth(locks, 0)->crowded, __ATOMIC_RELAXED) != 0;
 }
 
 void near__locked_load(size_t size, const void *object, void *out)
 {
+	struct near__section s;
+
 	if (NEAR__TSAN_HERE) {
 		change_traced(NEAR__LOAD, size, (void *)object, NULL, out);
 		return;
 	}
-	struct near__section s;
-
 	if (size <= NEAR__COPY_MAX) {
 		const struct near__atomic_lock *l = near__lock_of_line(near__line_of(object));
 
