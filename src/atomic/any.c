@@ -14,8 +14,22 @@ typedef uint8_t __attribute__((may_alias)) word1;
 #define ALIGNED(p, n) (((uintptr_t)(p) & ((n)-1)) == 0)
 #define AT(type, p) ((type __attribute__((may_alias)) *)(p))
 
-/* Exact words that the compiler itself changes: then `action` ends the function. */
-#define EXACT(n, p, action)                                                                        \
+#if NEAR__HAS_WIDE
+#define IF_WIDE(p, action)                                                                         \
+	if (ALIGNED(p, 16)) {                                                                      \
+		int mode = near__wide_mode_if_known();                                             \
+                                                                                                   \
+		if (mode > NEAR__WIDE_LOCKS)                                                       \
+			action(mode);                                                              \
+	}
+#else
+#define IF_WIDE(p, action)
+#endif
+
+/* Exact words that instructions change: then `action` ends the function, or `wide`, whose argument
+ * is how this CPU does 16 bytes. While that is not known, they go on as words that contain the
+ * object: no call here, which would cost all of them. */
+#define EXACT(n, p, action, wide)                                                                  \
 	switch (n) {                                                                               \
 	case 1:                                                                                    \
 		if (NEAR__NARROWEST <= 1)                                                          \
@@ -33,20 +47,10 @@ typedef uint8_t __attribute__((may_alias)) word1;
 		if (ALIGNED(p, 8))                                                                 \
 			action(uint64_t, near__word8);                                             \
 		break;                                                                             \
+	case 16:                                                                                   \
+		IF_WIDE(p, wide)                                                                   \
+		break;                                                                             \
 	}
-
-/* 16 aligned bytes where the CPU does them: `mode` is how. */
-#if NEAR__HAS_WIDE
-#define EXACT_WIDE(n, p, action)                                                                   \
-	if (n == 16 && ALIGNED(p, 16)) {                                                           \
-		int mode = near__wide_mode();                                                      \
-                                                                                                   \
-		if (mode != NEAR__WIDE_LOCKS)                                                      \
-			action(mode);                                                              \
-	}
-#else
-#define EXACT_WIDE(n, p, action)
-#endif
 
 /* Else the smallest word that contains it: `action` ends the function. Apart from the exact
  * words, and never inlined: it takes more registers. */
@@ -125,8 +129,7 @@ void near__any_load(size_t n, const void *p, void *out, int order)
 		near__locked_load(n, p, out);
 		return;
 	}
-	EXACT_WIDE(n, p, LOAD_WIDE)
-	EXACT(n, p, LOAD_EXACT)
+	EXACT(n, p, LOAD_EXACT, LOAD_WIDE)
 	load_odd(n, p, out);
 }
 
@@ -164,8 +167,7 @@ void near__any_store(size_t n, void *p, const void *in, int order)
 		near__locked_store(n, p, in);
 		return;
 	}
-	EXACT_WIDE(n, p, STORE_WIDE)
-	EXACT(n, p, STORE_EXACT)
+	EXACT(n, p, STORE_EXACT, STORE_WIDE)
 	store_odd(n, p, in);
 }
 
@@ -205,8 +207,7 @@ void near__any_exchange(size_t n, void *p, const void *in, void *out, int order)
 		near__locked_exchange(n, p, in, out);
 		return;
 	}
-	EXACT_WIDE(n, p, EXCHANGE_WIDE)
-	EXACT(n, p, EXCHANGE_EXACT)
+	EXACT(n, p, EXCHANGE_EXACT, EXCHANGE_WIDE)
 	exchange_odd(n, p, in, out);
 }
 
@@ -244,8 +245,7 @@ bool near__any_compare_exchange(size_t n, void *p, void *expected, const void *i
 	(void)success, (void)failure;
 	if (n > 16)
 		return near__locked_compare_exchange(n, p, expected, in);
-	EXACT_WIDE(n, p, COMPARE_WIDE)
-	EXACT(n, p, COMPARE_EXACT)
+	EXACT(n, p, COMPARE_EXACT, COMPARE_WIDE)
 	return compare_odd(n, p, expected, in);
 }
 

@@ -23,14 +23,6 @@ bool near__holds_any(unsigned long mine)
 	return false;
 }
 
-/* Those who wait have looked before, or will find it lent. All: one of them could be a fork, which
- * does not borrow. */
-static void tell(struct near__atomic_lock *l)
-{
-	if (__atomic_load_n(&l->waiters, __ATOMIC_SEQ_CST))
-		near__atomic_wake_all(l);
-}
-
 bool near__lend_all(struct near__loan *loan, unsigned long mine)
 {
 	bool any = false;
@@ -46,7 +38,7 @@ bool near__lend_all(struct near__loan *loan, unsigned long mine)
 			continue;
 		__atomic_store_n(&l->lent, NEAR__LENT, __ATOMIC_SEQ_CST);
 		loan->set[i / 64] |= (uint64_t)1 << i % 64;
-		tell(l);
+		near__pass_on(l);
 	}
 	return any;
 }
@@ -58,7 +50,7 @@ void near__give_back(struct near__atomic_lock *l)
 	/* Release: pairs with the next borrower's acquire, or the holder's. */
 	if (__atomic_exchange_n(&l->lent, NEAR__LENT, __ATOMIC_SEQ_CST) == NEAR__CLAIMED)
 		syscall(SYS_futex, &l->lent, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-	tell(l);
+	near__pass_on(l);
 	errno = saved_errno;
 }
 

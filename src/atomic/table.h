@@ -130,9 +130,8 @@ static inline bool near__try_take(struct near__atomic_lock *l, unsigned long min
 	return true;
 }
 
-/* Wakes one who waits for it, or all. */
+/* Wakes one who waits for it. */
 void near__atomic_wake(struct near__atomic_lock *l);
-void near__atomic_wake_all(struct near__atomic_lock *l);
 
 /* Lets go of the lock, whose free word was `seen`. */
 static inline void near__let_go(struct near__atomic_lock *l, unsigned long seen)
@@ -158,6 +157,6 @@ static inline void near__let_go_alone(struct near__atomic_lock *l, unsigned long
 
 /* Returns when it is worth trying for the lock, or for borrowing it. Requires that this thread
  * holds none, or has lent what it holds. */
-void near__atomic_wait(struct near__atomic_lock *l, bool or_borrow);
+void near__atomic_wait(struct near__atomic_lock *l);
 
 #endif

@@ -4,7 +4,6 @@
  * sleeps. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <limits.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -28,28 +27,27 @@ static void count(uint32_t *n)
 	__atomic_fetch_add(n, 1, __ATOMIC_RELAXED);
 }
 
-static bool may_be_had(const struct near__atomic_lock *l, bool or_borrow)
+static bool may_be_had(const struct near__atomic_lock *l)
 {
-	return !(__atomic_load_n(&l->word, __ATOMIC_SEQ_CST) & 1) ||
-	       (or_borrow && near__is_lent(l));
+	return !(__atomic_load_n(&l->word, __ATOMIC_SEQ_CST) & 1) || near__is_lent(l);
 }
 
-static bool after_yielding(const struct near__atomic_lock *l, bool or_borrow)
+static bool after_yielding(const struct near__atomic_lock *l)
 {
 	for (int i = 0; i < YIELDS; i++) {
 		syscall(SYS_sched_yield);
-		if (may_be_had(l, or_borrow))
+		if (may_be_had(l))
 			return true;
 	}
 	return false;
 }
 
-static void sleep_until(struct near__atomic_lock *l, bool or_borrow)
+static void sleep_until(struct near__atomic_lock *l)
 {
 	__atomic_fetch_add(&l->waiters, 1, __ATOMIC_SEQ_CST);
 	for (;;) {
 		__atomic_store_n(&l->waking, 0, __ATOMIC_SEQ_CST);
-		if (may_be_had(l, or_borrow))
+		if (may_be_had(l))
 			break;
 		syscall(SYS_futex, &l->waking, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 	}
@@ -58,39 +56,29 @@ static void sleep_until(struct near__atomic_lock *l, bool or_borrow)
 		__atomic_store_n(&l->waiters, 0, __ATOMIC_SEQ_CST);
 }
 
-void near__atomic_wait(struct near__atomic_lock *l, bool or_borrow)
+void near__atomic_wait(struct near__atomic_lock *l)
 {
 	int saved_errno = errno;
 
 	near__pauses(PAUSES);
-	if (may_be_had(l, or_borrow)) {
+	if (may_be_had(l)) {
 		count(&l->spun);
-	} else if (after_yielding(l, or_borrow)) {
+	} else if (after_yielding(l)) {
 		count(&l->yielded);
 	} else {
 		count(&l->slept);
-		sleep_until(l, or_borrow);
+		sleep_until(l);
 	}
 	errno = saved_errno;
 }
 
 /* The kernel stores the 1 as it wakes: were it stored before, a signal handler that comes between
  * could wait for somebody whom nobody may wake. */
-static void wake(struct near__atomic_lock *l, int most)
+void near__atomic_wake(struct near__atomic_lock *l)
 {
 	int saved_errno = errno;
 
-	syscall(SYS_futex, &l->waking, FUTEX_WAKE_OP_PRIVATE, most, 0, &l->waking, STORE_1);
-	errno = saved_errno;
-}
-
-void near__atomic_wake(struct near__atomic_lock *l)
-{
 	if (!__atomic_load_n(&l->waking, __ATOMIC_SEQ_CST))
-		wake(l, 1);
-}
-
-void near__atomic_wake_all(struct near__atomic_lock *l)
-{
-	wake(l, INT_MAX);
+		syscall(SYS_futex, &l->waking, FUTEX_WAKE_OP_PRIVATE, 1, 0, &l->waking, STORE_1);
+	errno = saved_errno;
 }

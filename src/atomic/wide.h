@@ -15,10 +15,16 @@ extern int near__atomic_wide __attribute__((visibility("hidden")));
 
 int near__atomic_wide_find(void) __attribute__((visibility("hidden")));
 
-static inline int near__wide_mode(void)
+/* Or -1. */
+static inline int near__wide_mode_if_known(void)
 {
 	/* Relaxed: it names no other memory. */
-	int mode = __atomic_load_n(&near__atomic_wide, __ATOMIC_RELAXED);
+	return __atomic_load_n(&near__atomic_wide, __ATOMIC_RELAXED);
+}
+
+static inline int near__wide_mode(void)
+{
+	int mode = near__wide_mode_if_known();
 
 	if (!NEAR__HAS_WIDE)
 		return NEAR__WIDE_LOCKS;
