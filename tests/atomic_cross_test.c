@@ -56,8 +56,8 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* In the handler: till the other thread is in its own, or has done without, or waits for a lock that
- * this one holds. */
+/* In the handler: till the other thread is in its own, or has done without, or waits for a lock
+ * that this one holds. */
 static void wait_for_other(struct steps *steps)
 {
 	double end = now() + 0.003;
@@ -196,5 +196,8 @@ int main(void)
 		return 1;
 	for (unsigned i = 0; i < STEPS_ARENA; i++)
 		shared->before[i] = (unsigned char)(i * 7 + 1);
+	/* It finds out which CPUs there are, before there are threads. */
+	unit_pin(0, NULL);
+	unit_unpin();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

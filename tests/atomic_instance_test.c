@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One table of locks in a process, however many of its objects contain libatomic: this program has the
- * static one in it (or does not: -DATOMIC_BARE), two plugins have it, one is linked with the shared
- * one, and GCC's name for it is opened as well. */
+/* One table of locks in a process, however many of its objects contain libatomic: this program has
+ * the static one in it (atomic_instance_bare_test does not), two plugins have it, one is linked
+ * with the shared one, and GCC's name for it is opened as well. */
 #define _GNU_SOURCE
 #include "unit.h"
 

@@ -255,5 +255,8 @@ int main(void)
 		cmocka_unit_test(readers_agree),
 	};
 
+	/* It finds out which CPUs there are, before there are threads. */
+	unit_pin(0, NULL);
+	unit_unpin();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -185,7 +185,7 @@ static void histories_are_linear(void **state)
 
 	(void)state;
 	n = n < LENGTH(places) ? LENGTH(places) : n;
-	/* Now and then a thread is interrupted inside, and others go on. The alarms are for them. */
+	/* Now and then a thread is interrupted inside, and others go on. The alarms are theirs. */
 	mask_alarms(SIG_BLOCK);
 	unit_timer(300, yield);
 	for (unsigned batch = 0; batch < n && !wrong; batch++) {
@@ -267,5 +267,8 @@ int main(int argc, char **argv)
 
 	if (argc > 1)
 		batches = (unsigned)atoi(argv[1]);
+	/* It finds out which CPUs there are, before there are threads. */
+	unit_pin(0, NULL);
+	unit_unpin();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -292,5 +292,8 @@ int main(void)
 		cmocka_unit_test(handlers_of_all_threads),
 	};
 
+	/* It finds out which CPUs there are, before there are threads. */
+	unit_pin(0, NULL);
+	unit_unpin();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads on objects of many sizes: no update is lost, no value is torn, none goes back, whether the
- * objects share locks, overlap, or have nothing to do with each other. */
+/* Threads on objects of many sizes: no update is lost, no value is torn, none goes back, whether
+ * the objects share locks, overlap, or have nothing to do with each other. */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -315,5 +315,8 @@ int main(void)
 		cmocka_unit_test(versions_only_grow),
 	};
 
+	/* It finds out which CPUs there are, before there are threads. */
+	unit_pin(0, NULL);
+	unit_unpin();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

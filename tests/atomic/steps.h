@@ -27,10 +27,10 @@ struct steps {
 	struct act acts[STEPS_DEPTH];
 	unsigned at[STEPS_DEPTH];
 	bool met[STEPS_DEPTH]; /* it had that many instructions, and the next act came there */
-	/* Called in the first handler before its act, if there is one. */
-	void (*wait)(struct steps *);
-	/* If there is one: it is of the first act, which is interrupted by a breakpoint then. For one
-	 * thread: breakpoints stop them all. */
+	void (*wait)(
+		struct steps *); /* called in the first handler before its act, if there is one */
+	/* If there is one: it is of the first act, which is interrupted by a breakpoint then. For
+	 * one thread: breakpoints stop them all. */
 	const struct steps_trace *trace;
 	/* private */
 	struct steps_trace *record;

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # usage: tsan.sh CC LIBRARY...
-# A program that is built with ThreadSanitizer, and a libatomic that is not (each argument is what the
-# linker shall have for it): no race is reported but the one that there is.
+# A program that is built with ThreadSanitizer, and a libatomic that is not (each argument is what
+# the linker shall have for it): no race is reported but the one that there is.
 set -euo pipefail
 cc=$1
 source=$(dirname "${BASH_SOURCE[0]}")/tsan_program.c

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program with ThreadSanitizer in it, for a libatomic that was built without: what is published by
- * an atomic object of any size is no race. With an argument it has a race, and it must say so. */
+/* A program with ThreadSanitizer in it, for a libatomic that was built without: what is published
+ * by an atomic object of any size is no race. With an argument it has a race, and must say so. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
