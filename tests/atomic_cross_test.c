@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Two threads in the midst of operations on two objects, each interrupted by a signal handler that
- * uses the object which the other is changing. Neither section can go on before its handler has
- * returned. All four operations happen, each at once, and nobody waits for ever. */
+/* Threads in the midst of operations on some objects, each interrupted by a signal handler that
+ * uses the object which another is changing. No section can go on before its handler has returned.
+ * All operations happen, each at once, and nobody waits for ever. The handlers, too, are stopped
+ * for a while somewhere, as they may be doing others' work. */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -15,22 +16,38 @@ struct place {
 	unsigned at, size;
 };
 
+#define THREADS 4u
+
+/* What each thread does, and its handler. A place of size 0: nothing. */
 static const struct {
-	struct place x, y;
-} pairs[] = {
-	{{0, 24}, {512, 24}},   /* an object in one line each */
-	{{40, 100}, {512, 24}}, /* of three lines and of one */
-	{{0, 300}, {400, 200}}, /* of many both */
-	{{0, 24}, {32, 24}},    /* under the same lock: one of them waits before it is inside */
-	{{0, 100}, {96, 24}},   /* one line is that of both */
+	struct place own[THREADS], other[THREADS];
+} scenes[] = {
+	/* An object in one line each. */
+	{{{0, 24}, {512, 24}}, {{512, 24}, {0, 24}}},
+	/* Of three lines and of one. */
+	{{{40, 100}, {512, 24}}, {{512, 24}, {40, 100}}},
+	/* Of many both. */
+	{{{0, 300}, {400, 200}}, {{400, 200}, {0, 300}}},
+	/* Under the same lock: one of them waits before it is inside. */
+	{{{0, 24}, {32, 24}}, {{32, 24}, {0, 24}}},
+	/* One line is that of both. */
+	{{{0, 100}, {96, 24}}, {{96, 24}, {0, 100}}},
+	/* A circle of three. */
+	{{{0, 24}, {512, 24}, {768, 24}}, {{512, 24}, {768, 24}, {0, 24}}},
+	/* Two use different lines of what the first is changing. */
+	{{{0, 200}, {512, 24}, {132, 24}}, {{512, 24}, {8, 24}, {}}},
+	/* The same, while a handler of the first waits for the second. */
+	{{{0, 200}, {512, 24}, {8, 24}}, {{512, 24}, {}, {}}},
+	{{{0, 200}, {512, 24}, {8, 24}, {132, 24}}, {{512, 24}, {}, {}, {}}},
 };
 
 /* What the parent sees of a child that hangs. */
 static struct {
-	struct steps steps[2];
-	struct act planned[2][2];
+	struct steps steps[THREADS];
+	struct act planned[THREADS][2];
 	unsigned char before[STEPS_ARENA], memory[STEPS_ARENA] __attribute__((aligned(64)));
-	unsigned pair, rounds, both; /* both: how often both were interrupted at the same time */
+	unsigned scene, threads, rounds;
+	unsigned met; /* how often all were interrupted at the same time that can be */
 	unsigned arrived;
 } * shared;
 
@@ -39,7 +56,7 @@ static pthread_barrier_t barrier;
 static void tell(const char *what)
 {
 	fprintf(stderr, "%s, round %u:\n", what, shared->rounds);
-	for (unsigned t = 0; t < 2; t++) {
+	for (unsigned t = 0; t < shared->threads; t++) {
 		fprintf(stderr, "  thread %u: ", t);
 		act_print(stderr, &shared->steps[t].acts[0]);
 		fprintf(stderr, ", interrupted at instruction %u by ", shared->steps[t].at[0]);
@@ -56,14 +73,34 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* In the handler: till the other thread is in its own, or has done without, or waits for a lock
- * that this one holds. */
-static void wait_for_other(struct steps *steps)
-{
-	double end = now() + 0.003;
+/* From this scene on the first handler needs what the second thread holds until the other threads
+ * are in the middle of what the first was changing. */
+#define LENDING 7u
 
-	(void)steps;
-	__atomic_fetch_add(&shared->arrived, 1, __ATOMIC_SEQ_CST);
+/* In the handler: till the other threads are in their own, or have done without, or wait for a
+ * lock that this one holds. In the middle of what handlers do, or what others do on the first
+ * one's behalf: for a while, so that all see that it has not come to an end. */
+static void wait_for_others(struct steps *steps)
+{
+	bool lending = shared->scene >= LENDING;
+	unsigned awaited = lending && steps == shared->steps ? 2 : shared->threads;
+	double end = now() + (lending && steps == shared->steps + 1 ? 0.012 : 0.003);
+
+	if (steps->level == 0) {
+		__atomic_fetch_add(&shared->arrived, 1, __ATOMIC_SEQ_CST);
+		while (__atomic_load_n(&shared->arrived, __ATOMIC_SEQ_CST) < awaited && now() < end)
+			sched_yield();
+	}
+	end = now() + 0.0005;
+	while ((steps->level || (lending && steps >= shared->steps + 2)) && now() < end)
+		sched_yield();
+}
+
+/* Till the first two are in their handlers, or are not to come there. */
+static void wait_for_two(void)
+{
+	double end = now() + 0.005;
+
 	while (__atomic_load_n(&shared->arrived, __ATOMIC_SEQ_CST) < 2 && now() < end)
 		sched_yield();
 }
@@ -76,6 +113,8 @@ static void *live(void *number)
 	unit_pin(me % (unsigned)sysconf(_SC_NPROCESSORS_ONLN), NULL);
 	for (unsigned round = 0; round < shared->rounds; round++) {
 		pthread_barrier_wait(&barrier); /* what is to be done is planned */
+		if (me > 1 && shared->scene >= LENDING)
+			wait_for_two();
 		steps_run(steps, shared->memory);
 		if (!steps->met[0])
 			__atomic_fetch_add(&shared->arrived, 1, __ATOMIC_SEQ_CST);
@@ -98,35 +137,43 @@ static void fill(struct act *act, struct place place, uint64_t *random)
 
 static void plan(uint64_t *random)
 {
-	struct place places[2] = {pairs[shared->pair].x, pairs[shared->pair].y};
+	/* In the middle of a handler: touches nothing that needs a lock. */
+	static const struct place aside = {STEPS_ARENA - 8, 8};
 
 	memcpy(shared->memory, shared->before, STEPS_ARENA);
 	shared->arrived = 0;
-	for (unsigned t = 0; t < 2; t++) {
+	for (unsigned t = 0; t < shared->threads; t++) {
 		struct steps *steps = &shared->steps[t];
+		struct place own = scenes[shared->scene].own[t];
+		struct place other = scenes[shared->scene].other[t];
 
-		fill(&shared->planned[t][0], places[t], random);
-		fill(&shared->planned[t][1], places[!t], random);
+		fill(&shared->planned[t][0], own, random);
+		fill(&shared->planned[t][1], other.size ? other : aside, random);
 		memcpy(steps->acts, shared->planned[t], sizeof(shared->planned[t]));
-		steps->depth = 2;
-		steps->wait = wait_for_other;
-		steps->met[0] = false;
-		steps->at[0] = 20 + unit_random(random) % (places[t].size > 64 ? 300 : 90);
+		fill(&steps->acts[2], aside, random);
+		steps->acts[2].kind = ACT_LOAD;
+		steps->depth = unit_random(random) % 3 ? 3 : 2;
+		steps->wait = wait_for_others;
+		steps->met[0] = steps->met[1] = false;
+		steps->at[0] = 20 + unit_random(random) % (own.size > 64 ? 300 : 90);
+		if (t > 1 && shared->scene >= LENDING)
+			steps->at[0] = 200 + unit_random(random) % 500;
+		steps->at[1] = 20 + unit_random(random) % 500;
 	}
 }
 
 static void check(void)
 {
-	const struct act *planned[4], *done[4];
+	const struct act *planned[2 * THREADS], *done[2 * THREADS];
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < 4; i++) {
+	for (unsigned i = 0; i < 2 * shared->threads; i++) {
 		if (i % 2 && !shared->steps[i / 2].met[0])
 			continue;
 		planned[n] = &shared->planned[i / 2][i % 2];
 		done[n++] = &shared->steps[i / 2].acts[i % 2];
 	}
-	shared->both += n == 4;
+	shared->met += n == 2 * shared->threads;
 	if (!steps_in_any_order(planned, done, n, shared->before, shared->memory)) {
 		tell("in no order");
 		_exit(1);
@@ -138,15 +185,15 @@ static void check(void)
 
 static void cross(void *unused)
 {
-	unsigned numbers[2] = {0, 1};
-	pthread_t threads[2];
-	uint64_t random = shared->pair;
+	unsigned numbers[THREADS] = {0, 1, 2, 3};
+	pthread_t threads[THREADS];
+	uint64_t random = shared->scene;
 
 	(void)unused;
-	alarm(4);
+	alarm(8);
 	steps_open();
-	pthread_barrier_init(&barrier, NULL, 3);
-	for (unsigned t = 0; t < 2; t++)
+	pthread_barrier_init(&barrier, NULL, shared->threads + 1);
+	for (unsigned t = 0; t < shared->threads; t++)
 		threads[t] = unit_start(live, &numbers[t]);
 	for (unsigned round = 0; round < shared->rounds; round++) {
 		plan(&random);
@@ -154,28 +201,29 @@ static void cross(void *unused)
 		pthread_barrier_wait(&barrier);
 		check();
 	}
-	for (unsigned t = 0; t < 2; t++)
+	for (unsigned t = 0; t < shared->threads; t++)
 		unit_join(threads[t]);
 }
 
-static void two_threads_and_their_handlers(void **state)
+static void threads_and_their_handlers(void **state)
 {
 	unsigned failures = 0;
 
 	(void)state;
-	for (shared->pair = 0; shared->pair < LENGTH(pairs); shared->pair++) {
+	for (shared->scene = 0; shared->scene < LENGTH(scenes); shared->scene++) {
 		int signal = 0;
 
-		shared->rounds = unit_scale(150);
-		shared->both = 0;
+		for (shared->threads = 2; shared->threads < THREADS; shared->threads++)
+			if (scenes[shared->scene].own[shared->threads].size == 0)
+				break;
+		shared->rounds = unit_scale(40);
+		shared->met = 0;
 		if (unit_wait(unit_fork(cross, NULL), &signal)) {
 			if (signal)
 				tell(signal == SIGALRM ? "hangs" : "killed");
 			failures++;
 		}
-		printf("%u@%u, %u@%u: both were interrupted %u times\n", pairs[shared->pair].x.size,
-		       pairs[shared->pair].x.at, pairs[shared->pair].y.size,
-		       pairs[shared->pair].y.at, shared->both);
+		printf("scene %u: all were interrupted %u times\n", shared->scene, shared->met);
 	}
 	assert_int_equal(failures, 0);
 }
@@ -183,7 +231,7 @@ static void two_threads_and_their_handlers(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(two_threads_and_their_handlers),
+		cmocka_unit_test(threads_and_their_handlers),
 	};
 
 	if (!steps_possible()) {

@@ -126,7 +126,7 @@ static void on_trap(int signal, siginfo_t *info, void *context)
 	if (level == 0 && steps->trace ? !is_met(steps, context) : !is_step(steps, level, context))
 		return;
 	steps->met[level] = true;
-	if (level == 0 && steps->wait)
+	if (steps->wait)
 		steps->wait(steps);
 	steps->level = level + 1;
 	run_level(steps);
@@ -188,7 +188,7 @@ void steps_record(struct steps *steps, void *arena, struct steps_trace *out)
 static bool some_order(const struct act *const planned[], const struct act *const done[],
 		       unsigned n, unsigned gone, const void *before, const void *after)
 {
-	static __thread unsigned char memories[5][STEPS_ARENA];
+	static __thread unsigned char memories[8][STEPS_ARENA];
 	unsigned char *here = memories[__builtin_popcount(gone)];
 	struct act act;
 

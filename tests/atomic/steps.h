@@ -32,10 +32,11 @@ struct steps {
 	/* If there is one: it is of the first act, which is interrupted by a breakpoint then. For
 	 * one thread: breakpoints stop them all. */
 	const struct steps_trace *trace;
+	unsigned level; /* of the act that is interrupted */
 	/* private */
 	struct steps_trace *record;
 	unsigned char broken[8]; /* what the breakpoint took the place of */
-	unsigned level, counts[STEPS_DEPTH];
+	unsigned counts[STEPS_DEPTH];
 	bool begun[STEPS_DEPTH], ended[STEPS_DEPTH];
 };
 
