@@ -156,8 +156,11 @@ static void plan(uint64_t *random)
 		steps->wait = wait_for_others;
 		steps->met[0] = steps->met[1] = false;
 		steps->at[0] = 20 + unit_random(random) % (own.size > 64 ? 300 : 90);
-		if (t > 1 && shared->scene >= LENDING)
-			steps->at[0] = 200 + unit_random(random) % 500;
+		/* Mostly where gcc's code holds the locks. */
+		if (shared->scene >= LENDING)
+			steps->at[0] = t == 0   ? 230 + unit_random(random) % 110
+				       : t == 1 ? 60 + unit_random(random) % 45
+						: 120 + unit_random(random) % 400;
 		steps->at[1] = 20 + unit_random(random) % 500;
 	}
 }
