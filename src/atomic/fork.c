@@ -63,7 +63,7 @@ static void in_parent(void)
 		return;
 	find_marked(&taken, &marks[level]);
 	near__show(&taken, NULL);
-	near__let_go_all(&taken);
+	near__let_go_of(&taken, taken.count, NEAR__DROPPED);
 }
 
 static void in_child(void)

@@ -132,7 +132,7 @@ bool near__atomic_help(struct near__section *s, struct near__locks *locks)
 	equal = near__section_do(s, s->step);
 	for (i = interrupted; i; i = i->next)
 		near__copy(i->kept, i->object, i->size);
-	near__let_go_holding(&holding);
+	near__let_go_holding(&holding, NEAR__DONE);
 	near__claim_all(&holding.loan);
 	near__unblock_signals(&b);
 	return equal;

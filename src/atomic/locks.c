@@ -77,7 +77,7 @@ bool near__take_from(const struct near__locks *locks, unsigned long mine, bool w
 
 		if (!own && take_soon(l, mine))
 			continue;
-		near__let_go_of(locks, i);
+		near__let_go_of(locks, i, NEAR__DROPPED);
 		if (own || near__is_lent(l) || near__holds_any(mine)) {
 			if (waited)
 				near__pass_on(waited);
@@ -95,10 +95,10 @@ static void give_back_all(const struct near__locks *borrowed)
 		near__give_back(near__nth(borrowed, i));
 }
 
-void near__let_go_holding(const struct near__holding *h)
+void near__let_go_holding(const struct near__holding *h, enum near__purpose purpose)
 {
 	give_back_all(&h->borrowed);
-	near__let_go_all(&h->taken);
+	near__let_go_of(&h->taken, h->taken.count, purpose);
 }
 
 static void add(struct near__locks *list, uint8_t lock)
@@ -161,7 +161,7 @@ void near__take_or_borrow(struct near__locks *locks, unsigned long mine, struct 
 			add(&out->taken, locks->list[i]);
 			continue;
 		}
-		near__let_go_holding(out);
+		near__let_go_holding(out, NEAR__DROPPED);
 		out->taken.count = out->borrowed.count = 0;
 		lend_and_wait(l, &waited, mine, &out->loan, b);
 		i = -1U;
@@ -204,7 +204,7 @@ void near__take_others(const struct near__locks *locks, unsigned long mine,
 			add(taken, locks->list[i]);
 			continue;
 		}
-		near__let_go_all(taken);
+		near__let_go_of(taken, taken->count, NEAR__DROPPED);
 		taken->count = 0;
 		near__lend_all(&loan, mine);
 		nap();

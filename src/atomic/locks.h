@@ -72,24 +72,18 @@ struct near__holding {
 	struct near__loan loan;
 };
 
-/* For signal handlers within a section, and whoever meets a lock that is lent; but for those of
- * sections that this thread's handler interrupted, which count as held. Adds to `locks` what else
- * it needs. Requires that signals are blocked. */
-void near__take_or_borrow(struct near__locks *locks, unsigned long mine, struct near__blocked *b,
-			  struct near__holding *out);
-
-void near__let_go_holding(const struct near__holding *h);
-
-/* For fork: takes all that this thread does not hold. Requires that signals are blocked. */
-void near__take_others(const struct near__locks *locks, unsigned long mine,
-		       struct near__locks *taken);
+/* Whether it was for a section: for people. A handler may have changed something in any case, so
+ * the word always grows. */
+enum near__purpose { NEAR__DROPPED, NEAR__DONE };
 
 /* Lets go of the first `count`. */
-static inline void near__let_go_of(const struct near__locks *locks, unsigned count)
+static inline void near__let_go_of(const struct near__locks *locks, unsigned count,
+				   enum near__purpose purpose)
 {
 	for (unsigned i = 0; i < count; i++) {
 		struct near__atomic_lock *l = near__nth(locks, i);
 
+		l->dropped += purpose == NEAR__DROPPED;
 		/* Release: pairs with the first look of readers, and the next holder's. */
 		__atomic_store_n(&l->word, l->version + 2, __ATOMIC_RELEASE);
 	}
@@ -105,8 +99,20 @@ static inline void near__let_go_of(const struct near__locks *locks, unsigned cou
 
 static inline void near__let_go_all(const struct near__locks *locks)
 {
-	near__let_go_of(locks, locks->count);
+	near__let_go_of(locks, locks->count, NEAR__DONE);
 }
+
+/* For signal handlers within a section, and whoever meets a lock that is lent; but for those of
+ * sections that this thread's handler interrupted, which count as held. Adds to `locks` what else
+ * it needs. Requires that signals are blocked. */
+void near__take_or_borrow(struct near__locks *locks, unsigned long mine, struct near__blocked *b,
+			  struct near__holding *out);
+
+void near__let_go_holding(const struct near__holding *h, enum near__purpose purpose);
+
+/* For fork: takes all that this thread does not hold. Requires that signals are blocked. */
+void near__take_others(const struct near__locks *locks, unsigned long mine,
+		       struct near__locks *taken);
 
 /* Shows the section to handlers, or no longer. */
 static inline void near__show(const struct near__locks *locks, struct near__section *s)

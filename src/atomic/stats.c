@@ -49,7 +49,7 @@ static void add(struct sums *sums, const struct near__atomic_lock *l)
 {
 	/* Of a held lock: not known, unless it was one of several. */
 	uint64_t word = __atomic_load_n(&l->word, __ATOMIC_RELAXED);
-	uint64_t n = (word & 1 ? l->version : word) / 2;
+	uint64_t n = (word & 1 ? l->version : word) / 2 - get(&l->dropped);
 
 	sums->sections += n;
 	sums->used += n != 0;

@@ -63,8 +63,9 @@ struct near__atomic_lock {
 	uint32_t crowded;
 	/* How threads waited for it. */
 	uint32_t spun, yielded, slept;
-	/* Loads that took the lock; operations of handlers in the midst of another. */
-	uint32_t read, helped;
+	/* Loads that took the lock; operations of handlers in the midst of another; how often it
+	 * was let go of without a section. By its holder. */
+	uint32_t read, helped, dropped;
 } __attribute__((aligned(64)));
 
 struct near__atomic_table {
