@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+/* Sections of libatomic, and loads that hold no lock (src/atomic/table.h, locked.c), with C11's
+ * orderings. An object is two words, its locks are one, or with MANY two.
+ *
+ * Two threads store, each the same to both words; one loads. With BORROW, the first only takes the
+ * lock and lends it, and the second borrows it if it can. With ORDER, one thread stores and then
+ * loads a plain sequentially consistent atomic, another stores to that and then loads the object.
+ *
+ * Checked: no load returns a word of one store and a word of another; with ORDER, one of the two
+ * sees the other's store.
+ *
+ * LET_GO_RELEASED lets go by no more than a release, and NO_FENCE, with MANY, has no fence behind it:
+ * both are right here, as the taking is sequentially consistent, and who looks then finds the lock
+ * held. The unlocker's look for waiters needs them: atomic_lock.pml. The broken variants:
+ *   NO_RELEASE_FENCE   a store to the object may come before that of the odd word
+ *   NO_ACQUIRE_FENCE   the second look may come before the loads
+ *   NO_SECOND_LOOK     there is none
+ *   FIRST_RELAXED      the first look does not acquire
+ *   LET_GO_RELAXED     nor does who lets go release
+ *   SHRINK             with MANY: one of the words is less after a section
+ *   BORROW_UNFENCED    with BORROW: no release fence behind the borrowing
+ *   TAKE_ACQUIRED      with ORDER and LET_GO_RELEASED: the taking does no more than acquire
+ *   LOOK_ACQUIRED      with ORDER: nor does the first look
+ */
+#include "rseq.h"
+
+static const rl::memory_order seq_cst = rl::mo_seq_cst;
+
+enum { THREADS = 3, READER = 2, KEPT = 0, LENT, BORROWED };
+
+struct atomic_model : rl::test_suite<atomic_model, THREADS> {
+	rl::atomic<int> word[2], lent, half[2], plain;
+	int locks, seen[THREADS][2], plain_seen, object_seen;
+
+	void before()
+	{
+		locks = on("MANY") ? 2 : 1;
+		for (int i = 0; i < 2; i++) {
+			word[i]($).store(4, relaxed);
+			half[i]($).store(0, relaxed);
+		}
+		lent($).store(KEPT, relaxed);
+		plain($).store(0, relaxed);
+		plain_seen = object_seen = 1;
+	}
+
+	/* near__try_take */
+	bool try_take(int lock)
+	{
+		int was = word[lock]($).load(relaxed);
+
+		if (was & 1 || !word[lock]($).compare_exchange_strong(
+				       was, 1, on("TAKE_ACQUIRED") ? acquire : seq_cst, relaxed))
+			return false;
+		if (!on("NO_RELEASE_FENCE"))
+			rl::atomic_thread_fence(release, $);
+		seen[rl::thread_index()][lock] = was;
+		return true;
+	}
+
+	void take_all()
+	{
+		for (int i = 0; i < locks; i++)
+			while (!try_take(i))
+				rl::yield(1, $);
+	}
+
+	/* near__let_go, near__let_go_of */
+	void let_go_all()
+	{
+		for (int i = 0; i < locks; i++) {
+			int was = seen[rl::thread_index()][i];
+			int next = on("SHRINK") && i ? was - 2 : was + 2;
+
+			if (on("LET_GO_RELAXED"))
+				word[i]($).store(next, relaxed);
+			else if (on("MANY") || on("LET_GO_RELEASED"))
+				word[i]($).store(next, release);
+			else
+				word[i]($).exchange(next, seq_cst);
+		}
+		if (on("MANY") && !on("NO_FENCE"))
+			rl::atomic_thread_fence(seq_cst, $);
+	}
+
+	void put(int value)
+	{
+		half[0]($).store(value, relaxed);
+		half[1]($).store(value, relaxed);
+	}
+
+	void store(int value)
+	{
+		take_all();
+		put(value);
+		let_go_all();
+	}
+
+	/* Their sum, or -1. */
+	int look(rl::memory_order order)
+	{
+		int sum = 0;
+
+		for (int i = 0; i < locks; i++) {
+			int now = word[i]($).load(order);
+
+			if (now & 1)
+				return -1;
+			sum += now;
+		}
+		return sum;
+	}
+
+	/* read_at_once, read_unlocked. Returns the value, or -1. */
+	int try_load()
+	{
+		int before = look(on("FIRST_RELAXED") ? relaxed
+				  : on("LOOK_ACQUIRED") ? acquire
+							: seq_cst);
+		int first, second;
+
+		if (before < 0)
+			return -1;
+		first = half[0]($).load(relaxed);
+		second = half[1]($).load(relaxed);
+		if (!on("NO_ACQUIRE_FENCE"))
+			rl::atomic_thread_fence(acquire, $);
+		if (!on("NO_SECOND_LOOK") && look(relaxed) != before)
+			return -1;
+		RL_ASSERT(first == second);
+		return first;
+	}
+
+	void lend()
+	{
+		int now = LENT;
+
+		take_all();
+		lent($).store(LENT, seq_cst);
+		while (!lent($).compare_exchange_strong(now, KEPT, seq_cst, seq_cst)) {
+			now = LENT;
+			rl::yield(1, $);
+		}
+		let_go_all();
+	}
+
+	/* near__borrow */
+	void borrow()
+	{
+		int now = LENT;
+
+		if (!lent($).compare_exchange_strong(now, BORROWED, seq_cst, relaxed)) {
+			store(1);
+			return;
+		}
+		if (!on("BORROW_UNFENCED"))
+			rl::atomic_thread_fence(release, $);
+		put(1);
+		lent($).exchange(LENT, seq_cst);
+	}
+
+	void order(unsigned index)
+	{
+		if (index == 0) {
+			store(1);
+			plain_seen = plain($).load(seq_cst);
+		} else if (index == READER) {
+			plain($).store(1, seq_cst);
+			while ((object_seen = try_load()) < 0)
+				rl::yield(1, $);
+		}
+	}
+
+	void thread(unsigned index)
+	{
+		if (on("ORDER"))
+			order(index);
+		else if (index == READER)
+			for (int i = 0; i < 2; i++)
+				try_load();
+		else if (!on("BORROW"))
+			store((int)index + 1);
+		else if (index == 0)
+			lend();
+		else
+			borrow();
+	}
+
+	void after()
+	{
+		RL_ASSERT(plain_seen || object_seen);
+	}
+};
+
+int main(int, char **argv)
+{
+	arguments = argv;
+	run<atomic_model>();
+	return 0;
+}
