@@ -9,7 +9,7 @@
  * Checked: no load returns a word of one store and a word of another; with ORDER, one of the two
  * sees the other's store.
  *
- * LET_GO_RELEASED lets go by no more than a release, and NO_FENCE, with MANY, has no fence behind it:
+ * LET_GO_RELEASED lets go by no more than a release, NO_FENCE, with MANY, has no fence behind it:
  * both are right here, as the taking is sequentially consistent, and who looks then finds the lock
  * held. The unlocker's look for waiters needs them: atomic_lock.pml. The broken variants:
  *   NO_RELEASE_FENCE   a store to the object may come before that of the odd word
@@ -114,7 +114,7 @@ struct atomic_model : rl::test_suite<atomic_model, THREADS> {
 	/* read_at_once, read_unlocked. Returns the value, or -1. */
 	int try_load()
 	{
-		int before = look(on("FIRST_RELAXED") ? relaxed
+		int before = look(on("FIRST_RELAXED")   ? relaxed
 				  : on("LOOK_ACQUIRED") ? acquire
 							: seq_cst);
 		int first, second;

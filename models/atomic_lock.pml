@@ -27,6 +27,7 @@
  *   LEND_QUIETLY     with LEND: who lends wakes nobody
  *   RETURN_QUIETLY   nor does who gives back
  *   FORK_SLEEPS      with FORK: it sleeps like others, and takes wake-ups that are of no use to it
+ *   WAKE_ALL         with that: even if a lender wakes all
  */
 #define THREADS 3
 #ifndef SECTIONS
@@ -317,6 +318,15 @@ active proctype slow()
 
 #elif defined(LEND)
 
+inline wake_borrowers(l)
+{
+#ifdef WAKE_ALL
+	atomic { waking[l] = true; asleep[1] = NONE; asleep[2] = NONE }
+#else
+	wake(l)
+#endif
+}
+
 active proctype lender()
 {
 	byte seen;
@@ -325,7 +335,10 @@ active proctype lender()
 	take(0, seen);
 	atomic { inside[0]--; lent[0] = LENT };
 #ifndef LEND_QUIETLY
-	wake_waiters(0);
+	if
+	:: waiters[0] > 0 -> wake_borrowers(0)
+	:: else
+	fi;
 #endif
 	over[1];
 #ifndef FORK
