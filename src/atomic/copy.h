@@ -16,17 +16,19 @@ typedef uint32_t __attribute__((may_alias, aligned(1))) near__word4;
 typedef uint16_t __attribute__((may_alias, aligned(1))) near__word2;
 
 typedef unsigned char near__vector __attribute__((vector_size(16)));
+typedef uint64_t near__pair __attribute__((vector_size(16)));
 typedef near__vector __attribute__((may_alias, aligned(1))) near__word16;
 
 /* Up to here each number of words has code of its own. */
 #define NEAR__COPY_MAX 64
 
-#define NEAR__COPY_WORD(type, i)                                                                   \
-	(((near__##type *)to)[i] = ((const near__##type *)from)[i]);                               \
+#define NEAR__COPY_WORD16(i)                                                                       \
+	(((near__word16 *)to)[i] = ((const near__word16 *)from)[i]);                               \
 	__attribute__((fallthrough))
 
 /* The last bytes, fewer than 8, behind whole words. */
-static inline void near__copy_tail(unsigned char *to, const unsigned char *from, size_t n)
+static inline __attribute__((always_inline)) void
+near__copy_tail(unsigned char *to, const unsigned char *from, size_t n)
 {
 	if (n & 4) {
 		*(near__word4 *)to = *(const near__word4 *)from;
@@ -40,6 +42,17 @@ static inline void near__copy_tail(unsigned char *to, const unsigned char *from,
 		*to = *from;
 }
 
+/* Fewer than 16. */
+static inline __attribute__((always_inline)) void near__copy_rest(void *to, const void *from,
+								  size_t n)
+{
+	if (n & 8)
+		*(near__word8 *)to = *(const near__word8 *)from;
+	if (n & 7)
+		near__copy_tail((unsigned char *)to + (n & 8),
+				(const unsigned char *)from + (n & 8), n & 7);
+}
+
 /* At most NEAR__COPY_MAX bytes, by 16. */
 static inline __attribute__((always_inline)) void near__copy_few(void *to, const void *from,
 								 size_t n)
@@ -48,21 +61,17 @@ static inline __attribute__((always_inline)) void near__copy_few(void *to, const
 
 	switch (n / 16) {
 	case 4:
-		NEAR__COPY_WORD(word16, 3);
+		NEAR__COPY_WORD16(3);
 	case 3:
-		NEAR__COPY_WORD(word16, 2);
+		NEAR__COPY_WORD16(2);
 	case 2:
-		NEAR__COPY_WORD(word16, 1);
+		NEAR__COPY_WORD16(1);
 	case 1:
-		NEAR__COPY_WORD(word16, 0);
+		NEAR__COPY_WORD16(0);
 	case 0:
 		break;
 	}
-	if (rest & 8)
-		((near__word8 *)to)[n / 16 * 2] = ((const near__word8 *)from)[n / 16 * 2];
-	if (rest & 7)
-		near__copy_tail((unsigned char *)to + n / 8 * 8,
-				(const unsigned char *)from + n / 8 * 8, n & 7);
+	near__copy_rest((char *)to + n - rest, (const char *)from + n - rest, rest);
 }
 
 /* More. ThreadSanitizer watches memcpy, and would report the race; it must not be one in the code
@@ -89,38 +98,46 @@ static inline __attribute__((always_inline)) void near__copy(void *to, const voi
 		near__copy_few(to, from, n);
 }
 
-/* Into an object: by words. So a value is written, just before it is stored, and a wider load
- * would wait until all of its words have left the CPU's store buffer. */
+/* Two words, in one store. Volatile: by two loads. So a value is written, just before it is stored
+ * into an object, and a load of both words would wait until they have left the CPU's store
+ * buffer. */
+static inline __attribute__((always_inline)) void near__copy_pair(void *to, const void *from)
+{
+	const volatile near__word8 *word = from;
+	near__pair pair = {word[0], word[1]};
+
+	*(near__word16 *)to = (near__vector)pair;
+}
+
+#define NEAR__COPY_PAIR(i) near__copy_pair((char *)to + 16 * (i), (const char *)from + 16 * (i))
+
+/* Into an object. */
 static inline __attribute__((always_inline)) void near__copy_words(void *to, const void *from,
 								   size_t n)
 {
+	size_t rest = n & 15;
+
 	if (n > NEAR__COPY_MAX) {
 		near__copy_many(to, from, n);
 		return;
 	}
-	switch (n / 8) {
-	case 8:
-		NEAR__COPY_WORD(word8, 7);
-	case 7:
-		NEAR__COPY_WORD(word8, 6);
-	case 6:
-		NEAR__COPY_WORD(word8, 5);
-	case 5:
-		NEAR__COPY_WORD(word8, 4);
+	switch (n / 16) {
 	case 4:
-		NEAR__COPY_WORD(word8, 3);
+		NEAR__COPY_PAIR(3);
+		__attribute__((fallthrough));
 	case 3:
-		NEAR__COPY_WORD(word8, 2);
+		NEAR__COPY_PAIR(2);
+		__attribute__((fallthrough));
 	case 2:
-		NEAR__COPY_WORD(word8, 1);
+		NEAR__COPY_PAIR(1);
+		__attribute__((fallthrough));
 	case 1:
-		NEAR__COPY_WORD(word8, 0);
+		NEAR__COPY_PAIR(0);
+		__attribute__((fallthrough));
 	case 0:
 		break;
 	}
-	if (n & 7)
-		near__copy_tail((unsigned char *)to + n / 8 * 8,
-				(const unsigned char *)from + n / 8 * 8, n & 7);
+	near__copy_rest((char *)to + n - rest, (const char *)from + n - rest, rest);
 }
 
 #define NEAR__DIFFERENT(i) (((const near__word8 *)a)[i] ^ ((const near__word8 *)b)[i])

@@ -68,73 +68,72 @@ static bool do_under(struct near__section *s, const struct near__locks *locks)
 	return result;
 }
 
+static __attribute__((noinline)) bool change_traced(struct near__section *s)
+{
+	bool result;
+
+	NEAR__TSAN_RELEASE(s->object);
+	result = near__atomic_perform(s);
+	NEAR__TSAN_ACQUIRE(s->object);
+	return result;
+}
+
 /* Returns as near__section_do. */
 static inline __attribute__((always_inline)) bool change(int step, size_t size, void *object,
 							 const void *in, void *out)
 {
 	struct near__atomic_lock *l = near__lock_of_line(near__line_of(object));
 	unsigned long mine = near__held_by_me(), seen;
+	char mode = *near__atomic_mode;
 	struct near__section s;
 	bool result;
 
 	near__section_begin(&s, step, size, object, in, out);
 	if (size > NEAR__COPY_MAX)
-		return near__atomic_perform(&s);
-	if (near__alone()) {
+		return mode == NEAR__TRACED ? change_traced(&s) : near__atomic_perform(&s);
+	if (mode == NEAR__SHARED) {
+		if (__builtin_expect(!near__try_take(l, mine, &seen), 0))
+			return near__atomic_perform(&s);
+		result = do_with(&s, l, step, size, object, in, out);
+		near__let_go(l, seen);
+	} else if (mode == NEAR__ALONE) {
 		if (__builtin_expect(!near__try_take_alone(l, mine, &seen), 0))
 			return near__atomic_perform(&s);
 		result = do_with(&s, l, step, size, object, in, out);
 		near__let_go_alone(l, seen);
 	} else {
-		if (__builtin_expect(!near__try_take(l, mine, &seen), 0))
-			return near__atomic_perform(&s);
-		result = do_with(&s, l, step, size, object, in, out);
-		near__let_go(l, seen);
+		result = change_traced(&s);
 	}
-	return result;
-}
-
-/* ThreadSanitizer, where the program has it, is told what the operation orders. */
-static __attribute__((noinline)) bool change_traced(int step, size_t size, void *object,
-						    const void *in, void *out)
-{
-	struct near__section s;
-	bool result;
-
-	near__section_begin(&s, step, size, object, in, out);
-	NEAR__TSAN_RELEASE(object);
-	result = near__atomic_perform(&s);
-	NEAR__TSAN_ACQUIRE(object);
 	return result;
 }
 
 /* The sizes of few words each have code of their own. */
-#define BY_SIZE(size, step, in, out)                                                               \
-	if (NEAR__TSAN_HERE)                                                                       \
-		return change_traced(step, size, object, in, out);                                 \
+#define BY_SIZE(size, call)                                                                        \
 	switch (size) {                                                                            \
 	case 24:                                                                                   \
-		return change(step, 24, object, in, out);                                          \
+		return call(24);                                                                   \
 	case 32:                                                                                   \
-		return change(step, 32, object, in, out);                                          \
+		return call(32);                                                                   \
 	case 40:                                                                                   \
-		return change(step, 40, object, in, out);                                          \
+		return call(40);                                                                   \
 	case 48:                                                                                   \
-		return change(step, 48, object, in, out);                                          \
+		return call(48);                                                                   \
 	case 64:                                                                                   \
-		return change(step, 64, object, in, out);                                          \
+		return call(64);                                                                   \
 	default:                                                                                   \
-		return change(step, size, object, in, out);                                        \
+		return call(size);                                                                 \
 	}
 
 bool near__locked_store(size_t size, void *object, const void *in)
 {
-	BY_SIZE(size, NEAR__WRITE, in, NULL)
+#define STORE(n) change(NEAR__WRITE, n, object, in, NULL)
+	BY_SIZE(size, STORE)
 }
 
 bool near__locked_compare_exchange(size_t size, void *object, void *expected, const void *in)
 {
-	BY_SIZE(size, NEAR__COMPARE, in, expected)
+#define COMPARE(n) change(NEAR__COMPARE, n, object, in, expected)
+	BY_SIZE(size, COMPARE)
 }
 
 /* The new value is read while the old one is written. So one of them goes elsewhere before. */
@@ -158,7 +157,8 @@ bool near__locked_exchange(size_t size, void *object, const void *in, void *out)
 {
 	if (__builtin_expect(in == out, 0))
 		return exchange_in_place(size, object, out);
-	BY_SIZE(size, NEAR__EXCHANGE, in, out)
+#define EXCHANGE(n) change(NEAR__EXCHANGE, n, object, in, out)
+	BY_SIZE(size, EXCHANGE)
 }
 
 /* ---- loads ---- */
@@ -212,23 +212,30 @@ static bool is_crowded(const struct near__locks *locks)
 	return __atomic_load_n(&near__nth(locks, 0)->crowded, __ATOMIC_RELAXED) != 0;
 }
 
-void near__locked_load(size_t size, const void *object, void *out)
+static __attribute__((noinline)) bool load_slow(size_t size, const void *object, void *out)
 {
 	struct near__section s;
 
-	if (NEAR__TSAN_HERE) {
-		change_traced(NEAR__LOAD, size, (void *)object, NULL, out);
-		return;
-	}
-	if (size <= NEAR__COPY_MAX) {
-		const struct near__atomic_lock *l = near__lock_of_line(near__line_of(object));
-
-		if (__builtin_expect(!__atomic_load_n(&l->crowded, __ATOMIC_RELAXED), 1) &&
-		    read_at_once(l, out, object, size))
-			return;
-	}
 	near__section_begin(&s, NEAR__LOAD, size, (void *)object, NULL, out);
-	near__atomic_perform(&s);
+	return NEAR__TSAN_HERE ? change_traced(&s) : near__atomic_perform(&s);
+}
+
+static inline __attribute__((always_inline)) bool load(size_t size, const void *object, void *out)
+{
+	const struct near__atomic_lock *l = near__lock_of_line(near__line_of(object));
+
+	if (__builtin_expect(__atomic_load_n(&l->crowded, __ATOMIC_RELAXED) != 0, 0) ||
+	    __builtin_expect(!read_at_once(l, out, object, size), 0))
+		return load_slow(size, object, out);
+	return true;
+}
+
+bool near__locked_load(size_t size, const void *object, void *out)
+{
+#define LOAD(n) load(n, object, out)
+	if (size > NEAR__COPY_MAX || NEAR__TSAN_HERE)
+		return load_slow(size, object, out);
+	BY_SIZE(size, LOAD)
 }
 
 /* ---- whatever it takes ---- */

@@ -6,10 +6,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-void near__locked_load(size_t size, const void *object, void *out);
-/* True. */
+/* But for the last these return true. */
+bool near__locked_load(size_t size, const void *object, void *out);
 bool near__locked_store(size_t size, void *object, const void *in);
-/* in may be out. True. */
+/* in may be out. */
 bool near__locked_exchange(size_t size, void *object, const void *in, void *out);
 bool near__locked_compare_exchange(size_t size, void *object, void *expected, const void *in);
 

@@ -7,6 +7,10 @@
 	{                                                                                          \
 		return __atomic_load_n((const type *)p, __ATOMIC_SEQ_CST);                         \
 	}                                                                                          \
+	static inline type near__guess_##n(const volatile void *p)                                 \
+	{                                                                                          \
+		return *(const type *)p;                                                           \
+	}                                                                                          \
 	static inline void near__put_##n(volatile void *p, type value, int order)                  \
 	{                                                                                          \
 		(void)order;                                                                       \

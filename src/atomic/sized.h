@@ -83,7 +83,7 @@
 	NEAR__DEFINE(type, near__fetch_##op##_##n, __atomic_fetch_##op##_##n,                      \
 		     (volatile void *p, type operand, int order))                                  \
 	{                                                                                          \
-		type seen = near__look_##n(p);                                                     \
+		type seen = near__guess_##n(p);                                                    \
                                                                                                    \
 		(void)order;                                                                       \
 		while (!near__cas_##n(p, &seen, (type)NEAR__MAKE_##op(seen, operand)))             \
@@ -98,7 +98,7 @@
 		return (type)NEAR__MAKE_##op(seen, operand);                                       \
 	}
 
-/* Of near__look_N, near__put_N and near__cas_N. */
+/* Of near__look_N, near__put_N and near__cas_N; near__guess_N need not be right. */
 #define NEAR__LOOP(n, type)                                                                        \
 	NEAR__DEFINE(type, near__load_##n, __atomic_load_##n, (const volatile void *p, int order)) \
 	{                                                                                          \
@@ -113,7 +113,7 @@
 	NEAR__DEFINE(type, near__exchange_##n, __atomic_exchange_##n,                              \
 		     (volatile void *p, type value, int order))                                    \
 	{                                                                                          \
-		type seen = near__look_##n(p);                                                     \
+		type seen = near__guess_##n(p);                                                    \
                                                                                                    \
 		(void)order;                                                                       \
 		while (!near__cas_##n(p, &seen, value))                                            \

@@ -23,6 +23,13 @@ static inline near__wide near__look_16(const volatile void *p)
 	return value;
 }
 
+static inline near__wide near__guess_16(const volatile void *p)
+{
+	const near__word8 *word = (const void *)p;
+
+	return (near__wide)word[!NEAR__LITTLE] | (near__wide)word[NEAR__LITTLE] << 64;
+}
+
 static inline void near__put_16(volatile void *p, near__wide value, int order)
 {
 	int mode = mode_for(p);

@@ -94,16 +94,20 @@ static inline unsigned long near__held_by_me(void)
 	return (uintptr_t)(NEAR__HAS_THREAD_POINTER ? near__thread_pointer() : &errno) | 1;
 }
 
-/* While the process has one thread, no lock is held but by code that this thread's signal handler
- * interrupted, and nobody reads meanwhile: plain loads and stores do, as they do for the C
- * library's own mutexes. The C library knows; where it does not tell there are always others. A
- * section ends as it began. */
-extern char __libc_single_threaded __attribute__((weak));
+/* How operations are done, at the moment. */
+enum near__atomic_mode {
+	NEAR__SHARED,
+	/* While the process has one thread, no lock is held but by code that this thread's signal
+	 * handler interrupted, and nobody reads meanwhile: plain loads and stores do, as they do
+	 * for the C library's own mutexes. A section ends as it began. */
+	NEAR__ALONE,
+	/* ThreadSanitizer is told of all. */
+	NEAR__TRACED,
+};
 
-static inline bool near__alone(void)
-{
-	return &__libc_single_threaded && __libc_single_threaded;
-}
+/* Where it stands: in the C library, which knows whether there is one thread, and says 1 if so;
+ * else here. */
+extern const char *near__atomic_mode __attribute__((visibility("hidden")));
 
 /* Between the load and the store a handler may come and go; it leaves a higher word, which the
  * store that ends this section may lower again, but not below one more than `seen`: whoever was
