@@ -15,7 +15,7 @@
 /* Orders may come with bits that ask x86 to elide locks. */
 static inline bool near__is_sc(int order)
 {
-	return (order & 0xffff) == __ATOMIC_SEQ_CST;
+	return __builtin_expect((order & 0xffff) == __ATOMIC_SEQ_CST, 1);
 }
 
 static inline bool near__within(const void *p, size_t n, size_t word)
