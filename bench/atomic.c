@@ -38,14 +38,14 @@ static const unsigned one_and_two[] = {1, 2, 0}, only_one[] = {1, 0}, only_two[]
 /* On one object by one thread and by two, and by two on an object each; how many times as fast with
  * one thread, and with two on one object. */
 #define THREE(size, op, one, two, ...)                                                             \
-	CASE(size "-" op, op " of " size " bytes", .thread_list = one_and_two,                     \
+	CASE(size "-" op, size "-byte " op, .thread_list = one_and_two,                            \
 	     FIGURES(FIGURE(one, 1), FIGURE(two, 2)), __VA_ARGS__),                                \
-		CASE(size "-" op "-apart", op " of " size " bytes, objects apart",                 \
+		CASE(size "-" op "-apart", size "-byte " op ", objects apart",                     \
 		     .thread_list = only_two, FIGURES(FIGURE(NOT_SLOWER, 2)))
 
 /* Where losses would show: one thread, one object. */
 #define ONE(size, op, where, what)                                                                 \
-	CASE(size "-" op where, op " of " size " bytes" what, .thread_list = only_one,             \
+	CASE(size "-" op where, size "-byte " op what, .thread_list = only_one,                    \
 	     FIGURES(FIGURE(NOT_SLOWER, 1)))
 #define FOUR(size, where, what)                                                                    \
 	ONE(size, "load", where, what), ONE(size, "store", where, what),                           \
@@ -55,11 +55,11 @@ static const unsigned one_and_two[] = {1, 2, 0}, only_one[] = {1, 0}, only_two[]
 		ONE(size, "exchange", where, what)
 
 #define BESIDE(size, op)                                                                           \
-	CASE(size "-" op "-beside", op " of " size " bytes, objects in one line",                  \
+	CASE(size "-" op "-beside", size "-byte " op ", objects in one line",                      \
 	     .thread_list = only_two, FIGURES(FIGURE(NOT_SLOWER, 2)))
 #define ALONE_OP(size, op)                                                                         \
-	CASE(size "-" op "-alone", op " of " size " bytes in a process of one thread",             \
-	     .threads = 1, .fixed_threads = true, FIGURES(FIGURE(NOT_SLOWER, 1)))
+	CASE(size "-" op "-alone", size "-byte " op " in a process of one thread", .threads = 1,   \
+	     .fixed_threads = true, FIGURES(FIGURE(NOT_SLOWER, 1)))
 #define ALONE(size)                                                                                \
 	ALONE_OP(size, "load"), ALONE_OP(size, "store"), ALONE_OP(size, "exchange"),               \
 		ALONE_OP(size, "cas")

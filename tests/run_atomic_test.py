@@ -6,6 +6,7 @@ usage: run_atomic_test.py NEARCPU [TEST...]; CC is the compiler.
 """
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -15,7 +16,7 @@ import unittest
 
 TOOL = ""
 CC = os.environ.get("CC", "cc")
-LACKS = "do not call libatomic.so.1"
+LACKS = "does not call libatomic.so.1, nor do its libraries"
 
 # Tells which libraries the process has.
 MAPS = r"""
@@ -73,6 +74,23 @@ long plugin(void)
 	__atomic_store(&shared, &copy, __ATOMIC_SEQ_CST);
 	__atomic_load(&shared, &copy, __ATOMIC_SEQ_CST);
 	return copy.a + copy.b + copy.c;
+}
+"""
+COUNTED = r"""
+#include <sys/wait.h>
+#include <unistd.h>
+struct wide { long a, b, c; } shared;
+int main(void)
+{
+	struct wide copy = {4, 5, 6};
+
+	for (int i = 0; i < 1000; i++)
+		__atomic_store(&shared, &copy, __ATOMIC_SEQ_CST);
+	if (fork() == 0)
+		__atomic_store(&shared, &copy, __ATOMIC_SEQ_CST);
+	else
+		wait(NULL);
+	return 0;
 }
 """
 CALLER = "long plugin(void);\nint main(void) { return plugin() != 15; }\n"
@@ -274,6 +292,10 @@ class Refused(Case):
         with open(text, "w", encoding="ascii") as f:
             f.write("no library")
         self.refused(run("--atomic", "--library", text, "true"), 126, "no library")
+        with open(text, "a", encoding="ascii") as f:
+            f.write(" " * 100)
+        self.refused(run("--atomic", "--library", text, "true"), 126, "no library")
+        self.refused(run("--library", ours(), "true"), 126, "give --atomic")
         malloc = run("sh", "-c", "echo $LD_PRELOAD").stdout.strip()
         self.refused(run("--atomic", "--library", malloc, "true"), 126, "no libatomic")
 
@@ -306,12 +328,26 @@ class Measured(Case):
         with open(self.path("s"), encoding="utf-8") as f:
             told = json.load(f)
         self.assertEqual((told["libraries"], told["malloc"]), (["atomic"], None))
-        result = run("--atomic", "--stats", self.user)
+        self.assertEqual((told["processes"], told["all_processes"]), (None, None))
+        result = run("--atomic", "--stats", self.user, env={"TMPDIR": "/proc"})  # needs no file
         self.assertIn("peak memory", result.stderr)
         self.assertNotIn("left no statistics", result.stderr)
         result = run("--atomic", "--malloc", "--stats", self.user)
         self.assertIn("allocations", result.stderr)
         self.assertNotIn("unknown key", result.stderr)
+
+    def test_counts(self):
+        """Of each process, once, although two copies of the library are in it."""
+        second = os.path.join(os.path.dirname(os.path.dirname(ours())), "libnearcpu-atomic.so")
+        program = self.compile("counted", COUNTED, second,
+                               "-Wl,-rpath," + os.path.dirname(second))
+        result = run("--atomic", "--stats", program)
+        counts = re.findall(r"(?m)^nearcpu: libatomic \[(\d+)\]: 16 bytes by .*; (\d+) sections "
+                            r"under 1 of 256 locks, (\d+) under the busiest$", result.stderr)
+        self.assertEqual([c[1:] for c in counts], [("1001", "1001"), ("1000", "1000")],
+                         result.stderr)
+        self.assertEqual(len({c[0] for c in counts}), 2)
+        self.assertEqual(result.stderr.count("waited: 0 spun, 0 yielded, 0 slept; 0 loads"), 2)
 
 
 if __name__ == "__main__":

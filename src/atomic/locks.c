@@ -42,11 +42,15 @@ void near__locks_of_many(struct near__locks *out, uintptr_t line, size_t lines)
 
 static bool take_soon(struct near__atomic_lock *l, unsigned long mine)
 {
-	for (int i = 0; !near__take_at_once(l, mine); i++) {
-		if (i == ROUNDS)
+	int rounds = 0;
+
+	for (; !near__take_at_once(l, mine); rounds++) {
+		if (rounds == ROUNDS)
 			return false;
 		near__pauses(PAUSES);
 	}
+	if (rounds)
+		near__count(&l->spun);
 	return true;
 }
 

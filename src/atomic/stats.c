@@ -5,6 +5,7 @@
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "../conf.h"
 #include "table.h"
@@ -66,17 +67,19 @@ __attribute__((destructor)) static void end(void)
 {
 	static const char *const names[] = NEAR__WIDE_NAMES;
 	struct sums sums = {0};
+	int pid = (int)getpid();
 
-	if (!conf.stats)
+	if (!conf.stats ||
+	    __atomic_exchange_n(&near__atomic_table.told, pid, __ATOMIC_RELAXED) == pid)
 		return;
 	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++)
 		add(&sums, &near__atomic_table.locks[i]);
 	dprintf(2,
-		"nearcpu: libatomic: 16 bytes by %s; %" PRIu64 " sections under %u of %d locks, "
-		"%" PRIu64 " under the busiest\n"
-		"nearcpu: libatomic: waited: %" PRIu64 " spun, %" PRIu64 " yielded, %" PRIu64
+		"nearcpu: libatomic [%d]: 16 bytes by %s; %" PRIu64 " sections under %u of %d "
+		"locks, %" PRIu64 " under the busiest\n"
+		"nearcpu: libatomic [%d]: waited: %" PRIu64 " spun, %" PRIu64 " yielded, %" PRIu64
 		" slept; %" PRIu64 " loads took a lock; %" PRIu64
 		" operations of signal handlers within another\n",
-		names[near__wide_mode()], sums.sections, sums.used, NEAR__ATOMIC_LOCKS, sums.most,
-		sums.spun, sums.yielded, sums.slept, sums.read, sums.helped);
+		pid, names[near__wide_mode()], sums.sections, sums.used, NEAR__ATOMIC_LOCKS,
+		sums.most, pid, sums.spun, sums.yielded, sums.slept, sums.read, sums.helped);
 }

@@ -70,6 +70,7 @@ struct near__atomic_lock {
 
 struct near__atomic_table {
 	struct near__atomic_lock locks[NEAR__ATOMIC_LOCKS];
+	int told; /* the process whose counts were printed: by one copy of the library */
 };
 
 /* One in a process: table.c. A change of its layout, or of struct near__section, needs another
@@ -156,6 +157,12 @@ static inline void near__pass_on(struct near__atomic_lock *l)
 static inline void near__let_go_alone(struct near__atomic_lock *l, unsigned long seen)
 {
 	__atomic_store_n(&l->word, seen + 2, __ATOMIC_RELAXED);
+}
+
+/* How a thread waited. Relaxed: for people. */
+static inline void near__count(uint32_t *n)
+{
+	__atomic_fetch_add(n, 1, __ATOMIC_RELAXED);
 }
 
 /* ---- wait.c ---- */

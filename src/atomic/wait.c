@@ -21,12 +21,6 @@
 #define PAUSES 16
 #define YIELDS 7
 
-/* Relaxed: for people. */
-static void count(uint32_t *n)
-{
-	__atomic_fetch_add(n, 1, __ATOMIC_RELAXED);
-}
-
 static bool may_be_had(const struct near__atomic_lock *l)
 {
 	return !(__atomic_load_n(&l->word, __ATOMIC_SEQ_CST) & 1) || near__is_lent(l);
@@ -62,11 +56,11 @@ void near__atomic_wait(struct near__atomic_lock *l)
 
 	near__pauses(PAUSES);
 	if (may_be_had(l)) {
-		count(&l->spun);
+		near__count(&l->spun);
 	} else if (after_yielding(l)) {
-		count(&l->yielded);
+		near__count(&l->yielded);
 	} else {
-		count(&l->slept);
+		near__count(&l->slept);
 		sleep_until(l);
 	}
 	errno = saved_errno;

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""Writes the tables of docs/atomic.md, or compares them with what near_atomic_hash finds.
+"""Writes the tables of docs/atomic.md, or compares them with what nearcpu-atomic-hash finds.
 
     document.py --update | --check NEAR_ATOMIC_HASH FILE
 
@@ -144,7 +144,7 @@ def check(program, path):
         print(f"skipped: {path} was not made with {made_with(program)}")
         return 77
     if timeless(inside.strip("\n")) != timeless(tables(program).strip("\n")):
-        print(f"{path} is not up to date: the target near_atomic_hash writes it")
+        print(f"{path} is not up to date: the target near_atomic_hash_tables writes it")
         return 1
     return 0
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* usage: near_atomic_hash [--check]
+/* usage: nearcpu-atomic-hash [--check]
  *
  * How evenly candidates for the hash of the drop-in libatomic's locks spread the objects of real
  * programs: one line for each pattern and hash, fields separated by tabs. With --check nothing is
@@ -189,7 +189,7 @@ int main(int argc, char **argv)
 		return failures != 0;
 	}
 	if (argc != 1) {
-		fprintf(stderr, "usage: near_atomic_hash [--check]\n");
+		fprintf(stderr, "usage: nearcpu-atomic-hash [--check]\n");
 		return 2;
 	}
 	all(print);

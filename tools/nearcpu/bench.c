@@ -23,7 +23,8 @@ static void print_help(void)
 	       "  --quick         shorter measurements: the core set in 20 seconds\n"
 	       "  --threads N,... threads at once (1 and one for each CPU)\n"
 	       "  --iterations N  operations of each thread (as the benchmark says)\n"
-	       "  --repeat N      repetitions (%d; with --quick %d; of malloc's patterns 5 and 3)\n"
+	       "  --repeat N      repetitions (%d; with --quick %d; 5 and 3 of malloc's patterns,\n"
+	       "                  atomic, locks, park and rwlock)\n"
 	       "  --only PART,... of benchmarks that have parts: only these, see --list\n"
 	       "  --json FILE     every sample and what was made of them; - is standard output\n"
 	       "  --html FILE     a page with tables and plots, readable without network\n"
@@ -113,8 +114,8 @@ static int check_only(const struct bench_options *o)
 		if (!known)
 			return usage_error("bench",
 					   "--only: unknown part '%.*s'; 'nearcpu bench --list "
-					   "malloc' names them",
-					   (int)len, at);
+					   "%s' names them",
+					   (int)len, at, o->name_count ? o->names[0] : "malloc");
 		if (!at[len])
 			break;
 	}

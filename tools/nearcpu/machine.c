@@ -207,9 +207,9 @@ void machine_read(struct machine *m)
 	m->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	try_to_reserve(m);
 	near_rseq_status(&m->rseq);
-	if (run_find_library(m->malloc_library))
+	if (run_find_library(RUN_MALLOC, m->malloc_library))
 		m->malloc_library[0] = 0;
-	if (run_find_atomic(m->atomic_library))
+	if (run_find_library(RUN_ATOMIC, m->atomic_library))
 		m->atomic_library[0] = 0;
 	m->has_perf = in_path("perf");
 	m->has_gnuplot = in_path("gnuplot");

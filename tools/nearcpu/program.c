@@ -156,7 +156,7 @@ int program_measure(const struct table_result *t, struct row_result *r, uint64_t
 		return 0;
 	}
 	if (strcmp(preload, BENCH_OURS_PRELOAD) == 0) {
-		if (run_find_library(ours)) {
+		if (run_find_library(RUN_MALLOC, ours)) {
 			row_note(r, false,
 				 "libnearcpu-malloc.so.0 was not found where this command is");
 			return 0;

@@ -143,7 +143,7 @@ struct column {
 /* Which columns the table has; returns their number. */
 size_t table_columns(const struct table_result *t, const struct column *out[MAX_COLUMNS]);
 
-/* run.c: measures all that the options ask for. 0, -EINTR when interrupted, or another negative
+/* report.c: measures all that the options ask for. 0, -EINTR when interrupted, or another negative
  * errno. `done` is called after each table; it returns false to stop there. */
 int report_run(struct report *report,
 	       bool (*done)(const struct report *report, const struct table_result *t));

@@ -32,12 +32,23 @@ struct run_options {
 	char linker[256];                        /* the dynamic linker that loads it */
 };
 
+/* ---- run_file.c ---- */
+
+/* A file in memory. */
+struct run_file {
+	const char *at;
+	size_t size;
+};
+
+/* False: it cannot be read, or is empty. */
+bool run_map(struct run_file *f, const char *path);
+void run_unmap(const struct run_file *f);
+
 /* ---- run_library.c ---- */
 
-/* The file of the allocator, of the libatomic: beside this program in the build tree or where it is
- * installed. -ENOENT: `path` receives where it was looked for. */
-int run_find_library(char path[PATH_MAX]);
-int run_find_atomic(char path[PATH_MAX]);
+/* The file of the part: beside this program in the build tree or where it is installed. -ENOENT:
+ * `path` receives where it was looked for. */
+int run_find_library(enum run_part part, char path[PATH_MAX]);
 
 /* Finds those of the parts that are wanted, and sets LD_PRELOAD of the program. 0; else the exit
  * status. */

@@ -4,24 +4,14 @@
 #include "run.h"
 
 #include <elf.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "child.h"
 
 #define LIST_SECONDS 10
 
-/* A file in memory. */
-struct file {
-	const char *at;
-	size_t size;
-};
-
-static bool in_file(const struct file *f, uint64_t offset, uint64_t size)
+static bool in_file(const struct run_file *f, uint64_t offset, uint64_t size)
 {
 	return offset <= f->size && size <= f->size - offset;
 }
@@ -39,7 +29,7 @@ static bool is_atomic(const char *name, size_t room)
 	return false;
 }
 
-static bool lacks_in(const struct file *f, const Elf64_Shdr *symbols, const Elf64_Shdr *names)
+static bool lacks_in(const struct run_file *f, const Elf64_Shdr *symbols, const Elf64_Shdr *names)
 {
 	for (uint64_t i = 0; i < symbols->sh_size / sizeof(Elf64_Sym); i++) {
 		Elf64_Sym s;
@@ -53,7 +43,7 @@ static bool lacks_in(const struct file *f, const Elf64_Shdr *symbols, const Elf6
 }
 
 /* False where it cannot be told. */
-static bool lacks(const struct file *f)
+static bool lacks(const struct run_file *f)
 {
 	Elf64_Ehdr e;
 	Elf64_Shdr s, names;
@@ -77,22 +67,13 @@ static bool lacks(const struct file *f)
 
 static bool file_lacks(const char *path)
 {
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct file f = {MAP_FAILED, 0};
-	struct stat st;
+	struct run_file f;
 	bool answer;
 
-	if (fd < 0)
-		return false;
-	if (fstat(fd, &st) == 0 && st.st_size > 0) {
-		f.size = (size_t)st.st_size;
-		f.at = mmap(NULL, f.size, PROT_READ, MAP_PRIVATE, fd, 0);
-	}
-	close(fd);
-	if (f.at == MAP_FAILED)
+	if (!run_map(&f, path))
 		return false;
 	answer = lacks(&f);
-	munmap((void *)f.at, f.size);
+	run_unmap(&f);
 	return answer;
 }
 

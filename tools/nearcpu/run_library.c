@@ -38,8 +38,9 @@ static bool own_directory(char dir[PATH_MAX])
 	return true;
 }
 
-static int find(const char *const *place, char path[PATH_MAX])
+int run_find_library(enum run_part part, char path[PATH_MAX])
 {
+	const char *const *place = part == RUN_ATOMIC ? atomic_places : malloc_places;
 	char dir[PATH_MAX], file[2 * PATH_MAX];
 
 	if (!own_directory(dir))
@@ -53,16 +54,6 @@ static int find(const char *const *place, char path[PATH_MAX])
 	}
 	snprintf(path, PATH_MAX, "%.*s", PATH_MAX - 1, dir);
 	return -ENOENT;
-}
-
-int run_find_library(char path[PATH_MAX])
-{
-	return find(malloc_places, path);
-}
-
-int run_find_atomic(char path[PATH_MAX])
-{
-	return find(atomic_places, path);
 }
 
 /* ---- for LD_PRELOAD ---- */
@@ -98,7 +89,7 @@ static int add_part(struct run_options *o, enum run_part part, char path[PATH_MA
 {
 	if (o->library && !realpath(o->library, path))
 		return failure("run", "cannot use '%s': %s", o->library, strerror(errno));
-	if (!o->library && (part == RUN_ATOMIC ? run_find_atomic(path) : run_find_library(path)))
+	if (!o->library && run_find_library(part, path))
 		return not_found(part, path);
 	if (strpbrk(path, ": \t\n"))
 		return failure("run",

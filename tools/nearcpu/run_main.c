@@ -185,6 +185,16 @@ static int check_output(const char *path)
 	return err ? failure("run", "cannot write '%s': %s", path, strerror(-err)) : 0;
 }
 
+static void tell_lack(const struct run_options *o)
+{
+	bool itself = strcmp(o->elf, o->path) == 0;
+
+	failure("run",
+		"'%s'%s%s%s does not call libatomic.so.1, nor do its libraries: --atomic matters "
+		"only to what it loads or starts",
+		o->argv[0], itself ? "" : " (run by '", itself ? "" : o->elf, itself ? "" : "')");
+}
+
 static int prepare(struct run_options *o)
 {
 	char why[3 * PATH_MAX];
@@ -198,10 +208,7 @@ static int prepare(struct run_options *o)
 		return code;
 	}
 	if (o->parts & RUN_ATOMIC && run_lacks_atomic(o->elf, o->linker))
-		failure("run",
-			"'%s' and the libraries it is linked with do not call libatomic.so.1: only "
-			"what it loads or starts may",
-			o->elf);
+		tell_lack(o);
 	if (o->json && strcmp(o->json, "-") != 0)
 		code = check_output(o->json);
 	return code || !o->output ? code : check_output(o->output);

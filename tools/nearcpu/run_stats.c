@@ -192,15 +192,16 @@ static json_t *make_json(const struct run_options *o, const struct run_end *end,
 			 const struct found *f)
 {
 	const struct rusage *u = &end->usage;
-	json_t *json = json_pack("{s:o, s:o, s:i, s:f, s:f, s:f, s:I, s:I, s:I, s:i}", "program",
+	json_t *json = json_pack("{s:o, s:o, s:i, s:f, s:f, s:f, s:I, s:I, s:I}", "program",
 				 run_argv_json(o), "libraries", run_parts_json(o), "exit_status",
 				 run_exit_code(end->status), "wall_s", end->wall_s, "user_s",
 				 seconds(u->ru_utime), "system_s", seconds(u->ru_stime),
 				 "peak_bytes", (json_int_t)u->ru_maxrss * 1024, "minor_faults",
-				 (json_int_t)u->ru_minflt, "major_faults", (json_int_t)u->ru_majflt,
-				 "processes", (int)f->processes);
+				 (json_int_t)u->ru_minflt, "major_faults",
+				 (json_int_t)u->ru_majflt);
+	json_object_set_new(json, "processes", f->total ? json_integer(f->processes) : json_null());
 	json_object_set(json, "malloc", f->own ? f->own : json_null());
-	json_object_set(json, "all_processes", f->total);
+	json_object_set(json, "all_processes", f->total ? f->total : json_null());
 	if (WIFSIGNALED(end->status))
 		json_object_set_new(json, "signal", json_integer(WTERMSIG(end->status)));
 	return json;
@@ -233,17 +234,20 @@ int run_stats(struct run_options *o)
 	struct run_child child = {o, o->conf, true, false, -1, -1, -1};
 	struct run_end end = {0};
 	struct found found = {0};
-	char dir[PATH_MAX];
-	int code, err = make_directory(dir);
+	const bool with_malloc = o->parts & RUN_MALLOC;
+	char dir[PATH_MAX] = "";
+	int code, err = with_malloc ? make_directory(dir) : 0;
 
 	if (err)
 		return failure("run", "cannot make a directory in TMPDIR: %s", strerror(-err));
 	if (set_conf(o, dir)) {
-		rmdir(dir);
+		if (with_malloc)
+			rmdir(dir);
 		return failure("run", "NEAR_CONF is too long");
 	}
 	err = run_with_signals(&child, &end);
-	collect(dir, end.pid, &found);
+	if (with_malloc)
+		collect(dir, end.pid, &found);
 	code = err ? 0 : tell(o, &end, &found);
 	json_decref(found.own);
 	json_decref(found.total);

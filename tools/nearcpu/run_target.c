@@ -8,7 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -156,19 +155,13 @@ static bool find_interpreter(const char *path, const Elf64_Ehdr *e, const char *
 /* Names of what a library needs and has are among its strings. */
 static bool has_string(const char *library, const char *name)
 {
-	int fd = open(library, O_RDONLY | O_CLOEXEC);
-	struct stat st;
-	void *at = MAP_FAILED;
+	struct run_file f;
 	bool found;
 
-	if (fd >= 0 && fstat(fd, &st) == 0)
-		at = mmap(NULL, (size_t)st.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
-	if (fd >= 0)
-		close(fd);
-	if (at == MAP_FAILED)
+	if (!run_map(&f, library))
 		return false;
-	found = memmem(at, (size_t)st.st_size, name, strlen(name) + 1) != NULL;
-	munmap(at, (size_t)st.st_size);
+	found = memmem(f.at, f.size, name, strlen(name) + 1) != NULL;
+	run_unmap(&f);
 	return found;
 }
 
@@ -197,7 +190,7 @@ static int compare_machine(const struct target *t, const char *library, const El
 	char head[HEAD_SIZE];
 	Elf64_Ehdr mine;
 
-	if (read_head(library, head) < (ssize_t)sizeof(mine))
+	if (read_head(library, head) < (ssize_t)sizeof(mine) || memcmp(head, ELFMAG, SELFMAG) != 0)
 		return refuse(t, RUN_CANNOT, "cannot be run with '%s': it is no library", library);
 	memcpy(&mine, head, sizeof(mine));
 	if (memcmp(its->e_ident, mine.e_ident, EI_VERSION) != 0 || its->e_machine != mine.e_machine)
@@ -270,6 +263,10 @@ static int check_elf(const struct target *t, const char *path, const char *head,
 	if (*o->atomic && !has_string(o->atomic, "LIBATOMIC_1.0"))
 		return refuse(t, RUN_CANNOT, "cannot be run with '%s': it is no libatomic",
 			      o->atomic);
+	if (*o->malloc && has_string(o->malloc, "LIBATOMIC_1.0"))
+		return refuse(t, RUN_CANNOT,
+			      "cannot be run with '%s': it is a libatomic; give --atomic",
+			      o->malloc);
 	snprintf(o->elf, sizeof(o->elf), "%s", path);
 	if (!find_interpreter(path, &its, head, n, o->linker, sizeof(o->linker)))
 		return 0; /* strange: the kernel will tell */

@@ -166,6 +166,14 @@ bool suite_shows(const struct table_result *t, enum suite_measure m)
 	return m != SUITE_UNFAIR || t->threads > 1;
 }
 
+bool suite_shown(const struct suite *s, enum suite_measure m)
+{
+	for (size_t i = 0; i < s->report->count; i++)
+		if (suite_line(s, i) && suite_shows(suite_line(s, i), m))
+			return true;
+	return false;
+}
+
 bool suite_ratio(const struct table_result *t, size_t row, enum suite_measure m,
 		 struct spread *ratio)
 {

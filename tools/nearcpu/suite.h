@@ -61,6 +61,8 @@ struct word suite_bound(const struct table_result *t);
 struct spread suite_value(const struct table_result *t, size_t row, enum suite_measure m);
 /* Whether it is told of this line: one thread is neither fair nor unfair. */
 bool suite_shows(const struct table_result *t, enum suite_measure m);
+/* Whether it is told of any line. */
+bool suite_shown(const struct suite *s, enum suite_measure m);
 /* Row over the first one, pair by pair. False: one of them was not measured, or not this. */
 bool suite_ratio(const struct table_result *t, size_t row, enum suite_measure m,
 		 struct spread *ratio);
@@ -86,7 +88,7 @@ size_t suite_worst(const struct suite *s, size_t row, enum suite_measure m, stru
 /* Sentences made from the figures. False: there is no such sentence. */
 bool suite_verdict(const struct suite *s, enum suite_measure m, char *out, size_t size);
 
-/* Whether the pattern is among those of --only, if it names any. */
+/* Whether the part is among those of --only, if it names any. */
 bool bench_is_only(const struct bench *b, const struct bench_options *o);
 
 /* suite_text.c: while it runs, a line of the first measure for each table; the rest at the end. */

@@ -111,7 +111,8 @@ void suite_html(FILE *f, const struct report *report)
 		fprintf(f, "<section id=\"%s\"><h2>%s</h2>\n<p>%s</p>\n", kind->name, kind->title,
 			kind->text);
 		for (size_t i = 0; i < kind->measure_count; i++)
-			matrix(f, &s, kind->measures[i]);
+			if (suite_shown(&s, kind->measures[i]))
+				matrix(f, &s, kind->measures[i]);
 		fprintf(f, "</section>\n");
 	}
 }

@@ -24,12 +24,9 @@ static int name_width(const struct table_result *t)
 
 static void print_head(const struct table_result *t, enum suite_measure m)
 {
-	char unit[48];
-
 	printf("%s; of %s in %s, of the others as ratio to it (spread)\n\n", suite_title(m),
 	       t->rows[0].row->name, suite_unit(m));
-	snprintf(unit, sizeof(unit), "%s", t->rows[0].row->name);
-	printf("%*s %*s", name_width(t) - 1, "threads", BASE_WIDTH, unit);
+	printf("%*s %*s", name_width(t) - 1, "threads", BASE_WIDTH, t->rows[0].row->name);
 	for (size_t i = 1; i < t->bench->row_count; i++)
 		printf("%*s", CELL_WIDTH, t->rows[i].row->name);
 	if (suite_has_bounds(t, m))
@@ -78,8 +75,11 @@ static void print_means(const struct suite *s, enum suite_measure m, unsigned th
 		struct suite_mean mean = suite_mean(s, i, m, threads);
 		char cell[32] = "-";
 
-		if (mean.lines)
-			snprintf(cell, sizeof(cell), "%.2f       ", mean.mean);
+		if (mean.lines && mean.mean < MOST_RATIO)
+			snprintf(cell, sizeof(cell), "%.*f       ", mean.mean < 99.5 ? 2 : 0,
+				 mean.mean);
+		else if (mean.lines)
+			snprintf(cell, sizeof(cell), "over %d", MOST_RATIO);
 		printf("%*s", CELL_WIDTH, cell);
 	}
 	putchar('\n');
@@ -175,6 +175,8 @@ static void end_one(const struct suite *s)
 	for (size_t i = 0; i < s->kind->measure_count; i++) {
 		enum suite_measure m = s->kind->measures[i];
 
+		if (!suite_shown(s, m))
+			continue;
 		if (i)
 			print_all(s, m);
 		print_below(s, m);

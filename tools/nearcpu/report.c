@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* run: which tables, how many iterations of each row, and the order in which they are measured.
+/* report: which tables, how many iterations of each row, and the order in which they are measured.
  *
  * Repetitions are interleaved: first repetition of all rows of a table, then the second of all.
  * Whatever slows the machine for a while so slows all rows.
