@@ -120,16 +120,17 @@ bool suite_has_bounds(const struct table_result *t, enum suite_measure m)
 	return t->bench->figure_count && m == suite_kind_of(t)->measures[0];
 }
 
-struct word suite_bound(const struct table_result *t)
+const char *suite_bound(const struct table_result *t, double *goal)
 {
-	struct word w = {""};
+	const char *verdict = NULL;
 	double value;
 
 	for (size_t i = 0; i < t->bench->figure_count; i++)
-		if (figure_value(t, &t->bench->figures[i], &value))
-			snprintf(w.text, sizeof(w.text), "%.2f %s", t->bench->figures[i].goal,
-				 value <= t->bench->figures[i].goal ? "reached" : "missed");
-	return w;
+		if (figure_value(t, &t->bench->figures[i], &value)) {
+			*goal = t->bench->figures[i].goal;
+			verdict = value <= *goal ? "reached" : "missed";
+		}
+	return verdict;
 }
 
 /* A call can be shorter than the clock tells. */

@@ -53,9 +53,9 @@ const struct suite_kind *suite_kind_of(const struct table_result *t);
 /* "larson  8": the part, and threads. */
 struct word suite_line_name(const struct table_result *t);
 
-/* Bounds are on the first measure. "0.45 reached": that of this line, or "". */
+/* Bounds are on the first measure. "reached" or "missed": that of this line; NULL: it has none. */
 bool suite_has_bounds(const struct table_result *t, enum suite_measure m);
-struct word suite_bound(const struct table_result *t);
+const char *suite_bound(const struct table_result *t, double *goal);
 
 /* In the unit of the measure. */
 struct spread suite_value(const struct table_result *t, size_t row, enum suite_measure m);

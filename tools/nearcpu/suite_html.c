@@ -27,10 +27,13 @@ static void cell(FILE *f, const struct table_result *t, size_t row, enum suite_m
 
 static void bound(FILE *f, const struct table_result *t)
 {
-	struct word w = suite_bound(t);
-	const char *blank = strchr(w.text, ' ');
+	double goal;
+	const char *verdict = suite_bound(t, &goal);
 
-	fprintf(f, "<td><span class=\"%s\">%s</span></td>", blank ? blank + 1 : "soft", w.text);
+	if (verdict)
+		fprintf(f, "<td><span class=\"%s\">%.2f %s</span></td>", verdict, goal, verdict);
+	else
+		fprintf(f, "<td></td>");
 }
 
 static void line(FILE *f, const struct table_result *t, enum suite_measure m)

@@ -50,6 +50,17 @@ static void print_ratio(const struct table_result *t, size_t row, enum suite_mea
 	printf("%*s", CELL_WIDTH, cell);
 }
 
+static void print_bound(const struct table_result *t)
+{
+	double goal;
+	const char *verdict = suite_bound(t, &goal);
+	char cell[32] = "";
+
+	if (verdict)
+		snprintf(cell, sizeof(cell), "%.2f %s", goal, verdict);
+	printf("%*s", BOUND_WIDTH, cell);
+}
+
 static void print_line(const struct table_result *t, enum suite_measure m)
 {
 	const char *base = t->rows[0].failed ? "failed" : "-";
@@ -59,7 +70,7 @@ static void print_line(const struct table_result *t, enum suite_measure m)
 	for (size_t i = 1; i < t->bench->row_count; i++)
 		print_ratio(t, i, m);
 	if (suite_has_bounds(t, m))
-		printf("%*s", BOUND_WIDTH, suite_bound(t).text);
+		print_bound(t);
 	putchar('\n');
 }
 
