@@ -2,13 +2,13 @@
 /* Operations of signal handlers on objects whose locks the interrupted code holds: section.h.
  *
  * All of it runs with signals blocked, so that no further handler comes between; but for those
- * that tell of a fault, which would end the program if they were blocked. Two system calls, once
- * in a very great while.
+ * that tell of a fault, which would end the program if they were blocked. Two system calls, and two
+ * more of the interrupted code, once in a very great while.
  *
  * Who can be where:
  *   - the interrupted code stands still, at any instruction of its section: handler and code are
  *     one thread. Before `section` is shown and after it is taken away the object is whole, and
- *     this code does not write to it any more; the handler changes it like any holder.
+ *     this code does not write to it; the handler changes it like any holder.
  *   - a handler that this one interrupted has sections of its own under locks of its own, in the
  *     same way. Two sections of one thread never share a lock: who finds a lock that his thread
  *     holds comes here, and shows none.
@@ -16,7 +16,6 @@
  *     changed when the interrupted code lets go. Or they borrow the locks (lend.h), and come here
  *     in the handler's place. */
 #define _GNU_SOURCE
-#include <errno.h>
 #include <sys/mman.h>
 
 #include "../die.h"
@@ -38,60 +37,61 @@ static void make_room(struct near__section *s)
 			  "the interrupted code is changing");
 }
 
-void near__atomic_drop_kept(struct near__section *s)
+static void drop_kept(const struct near__section *s)
 {
-	int saved_errno = errno;
-
 	if (s->size > NEAR__COPY_MAX)
 		munmap(s->kept, 2 * s->size);
-	errno = saved_errno;
 }
 
-/* Does what the section had left to do, and keeps what it shall return. */
-static void complete(struct near__section *s)
+/* Before another operation: the object is as it was, but for a large store. */
+static void take_back(struct near__section *s)
 {
 	unsigned char *saved;
 
 	make_room(s);
 	saved = s->kept + s->size;
-	s->equal = true;
-	s->has_out = s->step != NEAR__WRITE;
-	s->writes = s->step != NEAR__LOAD; /* a constant must not be */
-	if (s->step == NEAR__COMPARE && near__same(s->object, s->out, s->size)) {
+	s->found = s->step;
+	if (s->found == NEAR__WRITE)
+		near__copy(s->object, s->out ? s->out : s->in, s->size);
+	else if (s->found == NEAR__COMPARE)
 		near__copy(saved, s->out, s->size);
-		s->step = NEAR__WRITE;
-	} else if (s->step != NEAR__WRITE) {
+	else if (s->found == NEAR__FAIL)
 		near__copy(saved, s->object, s->size);
-		s->equal = s->step == NEAR__LOAD || s->step == NEAR__EXCHANGE;
-	}
-	if (s->step == NEAR__WRITE || s->step == NEAR__EXCHANGE)
-		near__copy(s->object, s->in, s->size);
 	s->helped = 1;
 }
 
-/* Afterwards the object is whole. */
-static void complete_or_mend(struct near__section *s)
+/* From where the first handler came, the interrupted code does not write to the object, which may
+ * be a constant. */
+static bool only_reads(const struct near__section *s)
+{
+	return s->found == NEAR__LOAD || s->found == NEAR__FAIL;
+}
+
+static void make_whole(struct near__section *s)
 {
 	if (!s->helped)
-		complete(s);
-	else if (s->writes)
+		take_back(s);
+	else if (!only_reads(s))
 		near__copy(s->object, s->kept, s->size);
 }
 
-bool near__atomic_mend(struct near__section *s, const struct near__locks *locks)
+bool near__atomic_mend(struct near__section *s, int step, const struct near__locks *locks)
 {
 	struct near__blocked b = near__block_signals();
-	bool equal = s->equal;
+	bool result;
 
-	if (s->writes)
+	if (!only_reads(s))
 		near__copy(s->object, s->kept, s->size);
-	if (s->has_out)
+	if (s->found == NEAR__COMPARE || s->found == NEAR__FAIL)
 		near__copy(s->out, s->kept + s->size, s->size);
+	if (s->found == NEAR__FAIL)
+		result = false;
+	else
+		result = step == NEAR__WRITE || near__section_do(s, step);
 	near__show(locks, NULL);
-	near__atomic_drop_kept(s);
-	s->helped = 0;
+	drop_kept(s);
 	near__unblock_signals(&b);
-	return equal;
+	return result;
 }
 
 /* ---- the handler's operation ---- */
@@ -105,7 +105,7 @@ static struct near__section *sections_at(const struct near__locks *locks)
 	for (unsigned i = 0; i < locks->count; i++) {
 		struct near__section *s = near__nth(locks, i)->section, *known = all;
 
-		if (!s || s->step == NEAR__NOTHING)
+		if (!near__is_open(s))
 			continue;
 		while (known && known != s)
 			known = known->next;
@@ -128,7 +128,7 @@ bool near__atomic_help(struct near__section *s, struct near__locks *locks)
 	near__nth(locks, 0)->helped++;
 	interrupted = sections_at(locks);
 	for (i = interrupted; i; i = i->next)
-		complete_or_mend(i);
+		make_whole(i);
 	equal = near__section_do(s, s->step);
 	for (i = interrupted; i; i = i->next)
 		near__copy(i->kept, i->object, i->size);

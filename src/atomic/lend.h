@@ -2,7 +2,7 @@
 /* Locks that are lent. A signal handler that must wait for another thread's lock stands in the
  * way of those who wait for what the code holds that it interrupted; among these may be a handler
  * of that other thread, and both would wait for ever. So, before a handler sleeps, it lends the
- * locks of the sections that it interrupted; who wants one borrows it, completes the section as
+ * locks of the sections that it interrupted; who wants one borrows it, takes the section back as
  * the holder's own handler would (help.c), does his operation, and gives it back. When the
  * handler has done its own operation, it claims back what it lent, and waits for a borrower who
  * has not done yet.

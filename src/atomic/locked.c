@@ -16,36 +16,6 @@ static inline bool was_helped(const struct near__section *s)
 	return __builtin_expect(*(const volatile int *)&s->helped, 0);
 }
 
-static __attribute__((noinline)) bool mend_one(struct near__section *s,
-					       const struct near__atomic_lock *l)
-{
-	struct near__locks locks;
-
-	locks.count = 1;
-	locks.list[0] = (uint8_t)(l - near__atomic_table.locks);
-	return near__atomic_mend(s, &locks);
-}
-
-/* The section of one lock that is held: returns as near__section_do. */
-static inline __attribute__((always_inline)) bool do_with(struct near__section *s,
-							  struct near__atomic_lock *l, int step,
-							  size_t size, void *object, const void *in,
-							  void *out)
-{
-	bool result;
-
-	NEAR__BARRIER();
-	*(struct near__section *volatile *)&l->section = s;
-	NEAR__BARRIER();
-	result = near__section_run(s, step, size, object, in, out);
-	if (was_helped(s))
-		result = mend_one(s, l);
-	NEAR__BARRIER();
-	*(struct near__section *volatile *)&l->section = NULL;
-	NEAR__BARRIER();
-	return result;
-}
-
 static bool do_under(struct near__section *s, const struct near__locks *locks)
 {
 	int step = s->step;
@@ -56,31 +26,54 @@ static bool do_under(struct near__section *s, const struct near__locks *locks)
 	near__show(locks, s);
 	near__decide(s, step);
 	result = near__section_do(s, step);
-	if (was_helped(s)) {
-		result = near__atomic_mend(s, locks);
-	} else {
-		near__decide(s, NEAR__NOTHING);
-		near__show(locks, NULL);
-		/* Between the two looks: nothing is left to mend. */
-		if (was_helped(s))
-			near__atomic_drop_kept(s);
-	}
+	near__decide(s, NEAR__NOTHING);
+	if (was_helped(s))
+		return near__atomic_mend(s, step, locks);
+	near__show(locks, NULL);
 	return result;
 }
 
-static __attribute__((noinline)) bool change_traced(struct near__section *s)
+/* ---- the rare ends of a change: apart, so that the usual one needs few registers ---- */
+
+#define APART static __attribute__((noinline))
+#define ALWAYS static inline __attribute__((always_inline))
+
+APART bool change_slowly(int step, size_t size, void *object, const void *in, void *out)
 {
+	struct near__section s;
 	bool result;
 
-	NEAR__TSAN_RELEASE(s->object);
-	result = near__atomic_perform(s);
-	NEAR__TSAN_ACQUIRE(s->object);
+	near__section_begin(&s, step, size, object, out);
+	s.in = in;
+	NEAR__TSAN_RELEASE(object);
+	result = near__atomic_perform(&s);
+	NEAR__TSAN_ACQUIRE(object);
+	return result;
+}
+
+APART bool end_helped(struct near__section *s, int step, const void *in,
+		      struct near__atomic_lock *l, unsigned long seen)
+{
+	struct near__locks locks;
+	bool result;
+
+	locks.count = 1;
+	locks.list[0] = (uint8_t)(l - near__atomic_table.locks);
+	s->in = in;
+	result = near__atomic_mend(s, step, &locks);
+	if (near__let_go_quietly(l, seen))
+		near__atomic_wake(l);
+	return result;
+}
+
+APART bool end_waited_for(struct near__atomic_lock *l, bool result)
+{
+	near__atomic_wake(l);
 	return result;
 }
 
 /* Returns as near__section_do. */
-static inline __attribute__((always_inline)) bool change(int step, size_t size, void *object,
-							 const void *in, void *out)
+ALWAYS bool change(int step, size_t size, void *object, const void *in, void *out)
 {
 	struct near__atomic_lock *l = near__lock_of_line(near__line_of(object));
 	unsigned long mine = near__held_by_me(), seen;
@@ -88,52 +81,95 @@ static inline __attribute__((always_inline)) bool change(int step, size_t size, 
 	struct near__section s;
 	bool result;
 
-	near__section_begin(&s, step, size, object, in, out);
-	if (size > NEAR__COPY_MAX)
-		return mode == NEAR__TRACED ? change_traced(&s) : near__atomic_perform(&s);
-	if (mode == NEAR__SHARED) {
-		if (__builtin_expect(!near__try_take(l, mine, &seen), 0))
-			return near__atomic_perform(&s);
-		result = do_with(&s, l, step, size, object, in, out);
-		near__let_go(l, seen);
-	} else if (mode == NEAR__ALONE) {
-		if (__builtin_expect(!near__try_take_alone(l, mine, &seen), 0))
-			return near__atomic_perform(&s);
-		result = do_with(&s, l, step, size, object, in, out);
+	if (size > NEAR__COPY_MAX || __builtin_expect(mode == NEAR__TRACED, 0))
+		return change_slowly(step, size, object, in, out);
+	near__section_begin(&s, step, size, object, out);
+	if (__builtin_expect(!(mode == NEAR__ALONE ? near__try_take_alone(l, mine, &seen)
+						   : near__try_take(l, mine, &seen)),
+			     0))
+		return change_slowly(step, size, object, in, out);
+	near__show_one(l, &s);
+	result = near__section_run(&s, step, size, object, in, out);
+	near__decide(&s, NEAR__NOTHING); /* it has happened, unless it was helped */
+	if (was_helped(&s))
+		return end_helped(&s, step, in, l, seen);
+	near__show_one(l, NULL);
+	if (mode == NEAR__ALONE)
 		near__let_go_alone(l, seen);
-	} else {
-		result = change_traced(&s);
-	}
+	else if (__builtin_expect(near__let_go_quietly(l, seen), 0))
+		return end_waited_for(l, result);
 	return result;
 }
 
-/* The sizes of few words each have code of their own. */
-#define BY_SIZE(size, call)                                                                        \
-	switch (size) {                                                                            \
-	case 24:                                                                                   \
-		return call(24);                                                                   \
-	case 32:                                                                                   \
-		return call(32);                                                                   \
-	case 40:                                                                                   \
-		return call(40);                                                                   \
-	case 48:                                                                                   \
-		return call(48);                                                                   \
-	case 64:                                                                                   \
-		return call(64);                                                                   \
-	default:                                                                                   \
-		return call(size);                                                                 \
+/* Functions of their own for the sizes of few words: none needs more registers than it is free to
+ * use. Defines name_by_size of name(size, object, in, out). */
+#define DEFINE_SIZE(name, n)                                                                       \
+	APART bool name##_##n(void *object, const void *in, void *out)                             \
+	{                                                                                          \
+		return name(n, object, in, out);                                                   \
 	}
+#define DEFINE_BY_SIZE(name)                                                                       \
+	DEFINE_SIZE(name, 24)                                                                      \
+	DEFINE_SIZE(name, 32)                                                                      \
+	DEFINE_SIZE(name, 40)                                                                      \
+	DEFINE_SIZE(name, 48)                                                                      \
+	DEFINE_SIZE(name, 64)                                                                      \
+	APART bool name##_any(size_t size, void *object, const void *in, void *out)                \
+	{                                                                                          \
+		return name(size, object, in, out);                                                \
+	}                                                                                          \
+                                                                                                   \
+	static inline bool name##_by_size(size_t size, void *object, const void *in, void *out)    \
+	{                                                                                          \
+		switch (size) {                                                                    \
+		case 24:                                                                           \
+			return name##_24(object, in, out);                                         \
+		case 32:                                                                           \
+			return name##_32(object, in, out);                                         \
+		case 40:                                                                           \
+			return name##_40(object, in, out);                                         \
+		case 48:                                                                           \
+			return name##_48(object, in, out);                                         \
+		case 64:                                                                           \
+			return name##_64(object, in, out);                                         \
+		default:                                                                           \
+			return name##_any(size, object, in, out);                                  \
+		}                                                                                  \
+	}
+
+/* As long as it is small, what it overwrites is saved, for a handler to put back. */
+ALWAYS bool store(size_t size, void *object, const void *in, void *unused)
+{
+	unsigned char old[NEAR__COPY_MAX];
+
+	(void)unused;
+	if (size > NEAR__COPY_MAX)
+		return change_slowly(NEAR__WRITE, size, object, in, NULL);
+	return change(NEAR__EXCHANGE, size, object, in, old);
+}
+
+ALWAYS bool exchange(size_t size, void *object, const void *in, void *out)
+{
+	return change(NEAR__EXCHANGE, size, object, in, out);
+}
+
+ALWAYS bool compare(size_t size, void *object, const void *in, void *expected)
+{
+	return change(NEAR__COMPARE, size, object, in, expected);
+}
+
+DEFINE_BY_SIZE(store)
+DEFINE_BY_SIZE(exchange)
+DEFINE_BY_SIZE(compare)
 
 bool near__locked_store(size_t size, void *object, const void *in)
 {
-#define STORE(n) change(NEAR__WRITE, n, object, in, NULL)
-	BY_SIZE(size, STORE)
+	return store_by_size(size, object, in, NULL);
 }
 
 bool near__locked_compare_exchange(size_t size, void *object, void *expected, const void *in)
 {
-#define COMPARE(n) change(NEAR__COMPARE, n, object, in, expected)
-	BY_SIZE(size, COMPARE)
+	return compare_by_size(size, object, in, expected);
 }
 
 /* The new value is read while the old one is written. So one of them goes elsewhere before. */
@@ -147,7 +183,7 @@ static bool exchange_in_place(size_t size, void *object, void *value)
 			near__die("libatomic: no memory for an exchange in place");
 	}
 	near__copy(copy, value, size);
-	change(NEAR__EXCHANGE, size, object, copy, value);
+	exchange_by_size(size, object, copy, value);
 	if (copy != small)
 		munmap(copy, size);
 	return true;
@@ -157,15 +193,14 @@ bool near__locked_exchange(size_t size, void *object, const void *in, void *out)
 {
 	if (__builtin_expect(in == out, 0))
 		return exchange_in_place(size, object, out);
-#define EXCHANGE(n) change(NEAR__EXCHANGE, n, object, in, out)
-	BY_SIZE(size, EXCHANGE)
+	return exchange_by_size(size, object, in, out);
 }
 
 /* ---- loads ---- */
 
 /* First look, copy, second look: table.h. */
-static inline __attribute__((always_inline)) bool
-read_at_once(const struct near__atomic_lock *l, void *out, const void *object, size_t size)
+ALWAYS bool read_at_once(const struct near__atomic_lock *l, void *out, const void *object,
+			 size_t size)
 {
 	unsigned long seen = __atomic_load_n(&l->word, __ATOMIC_SEQ_CST);
 
@@ -212,30 +247,23 @@ static bool is_crowded(const struct near__locks *locks)
 	return __atomic_load_n(&near__nth(locks, 0)->crowded, __ATOMIC_RELAXED) != 0;
 }
 
-static __attribute__((noinline)) bool load_slow(size_t size, const void *object, void *out)
-{
-	struct near__section s;
-
-	near__section_begin(&s, NEAR__LOAD, size, (void *)object, NULL, out);
-	return NEAR__TSAN_HERE ? change_traced(&s) : near__atomic_perform(&s);
-}
-
-static inline __attribute__((always_inline)) bool load(size_t size, const void *object, void *out)
+ALWAYS bool load(size_t size, void *object, const void *unused, void *out)
 {
 	const struct near__atomic_lock *l = near__lock_of_line(near__line_of(object));
 
-	if (__builtin_expect(__atomic_load_n(&l->crowded, __ATOMIC_RELAXED) != 0, 0) ||
+	(void)unused;
+	if (size > NEAR__COPY_MAX || NEAR__TSAN_HERE ||
+	    __builtin_expect(__atomic_load_n(&l->crowded, __ATOMIC_RELAXED) != 0, 0) ||
 	    __builtin_expect(!read_at_once(l, out, object, size), 0))
-		return load_slow(size, object, out);
+		return change_slowly(NEAR__LOAD, size, object, NULL, out);
 	return true;
 }
 
+DEFINE_BY_SIZE(load)
+
 bool near__locked_load(size_t size, const void *object, void *out)
 {
-#define LOAD(n) load(n, object, out)
-	if (size > NEAR__COPY_MAX || NEAR__TSAN_HERE)
-		return load_slow(size, object, out);
-	BY_SIZE(size, LOAD)
+	return load_by_size(size, (void *)object, NULL, out);
 }
 
 /* ---- whatever it takes ---- */

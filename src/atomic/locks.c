@@ -113,12 +113,12 @@ static void add(struct near__locks *list, uint8_t lock)
 	list->list[list->count++] = lock;
 }
 
-/* A section is completed by who has all its locks: its object may lie under more than one. */
+/* A section is taken back by who has all its locks: its object may lie under more than one. */
 static void add_those_of(struct near__locks *list, const struct near__section *s)
 {
 	struct near__locks more;
 
-	if (!s || s->step == NEAR__NOTHING)
+	if (!near__is_open(s))
 		return;
 	near__locks_of(&more, s->object, s->size);
 	for (unsigned i = 0; i < more.count; i++)

@@ -115,12 +115,17 @@ void near__take_others(const struct near__locks *locks, unsigned long mine,
 		       struct near__locks *taken);
 
 /* Shows the section to handlers, or no longer. */
-static inline void near__show(const struct near__locks *locks, struct near__section *s)
+static inline void near__show_one(struct near__atomic_lock *l, struct near__section *s)
 {
 	NEAR__BARRIER();
-	for (unsigned i = 0; i < locks->count; i++)
-		*(struct near__section *volatile *)&near__nth(locks, i)->section = s;
+	*(struct near__section *volatile *)&l->section = s;
 	NEAR__BARRIER();
+}
+
+static inline void near__show(const struct near__locks *locks, struct near__section *s)
+{
+	for (unsigned i = 0; i < locks->count; i++)
+		near__show_one(near__nth(locks, i), s);
 }
 
 #endif

@@ -139,12 +139,11 @@ static inline bool near__try_take(struct near__atomic_lock *l, unsigned long min
 /* Wakes one who waits for it. */
 void near__atomic_wake(struct near__atomic_lock *l);
 
-/* Lets go of the lock, whose free word was `seen`. */
-static inline void near__let_go(struct near__atomic_lock *l, unsigned long seen)
+/* Lets go of the lock, whose free word was `seen`. Whether somebody is to be woken. */
+static inline bool near__let_go_quietly(struct near__atomic_lock *l, unsigned long seen)
 {
 	__atomic_exchange_n(&l->word, seen + 2, __ATOMIC_SEQ_CST);
-	if (__builtin_expect(__atomic_load_n(&l->waiters, __ATOMIC_SEQ_CST) != 0, 0))
-		near__atomic_wake(l);
+	return __atomic_load_n(&l->waiters, __ATOMIC_SEQ_CST) != 0;
 }
 
 /* For who was woken, or was first, and does not take the lock. */
