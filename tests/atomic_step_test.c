@@ -59,7 +59,7 @@ static struct {
 	struct steps steps;
 	struct act planned[STEPS_DEPTH];
 	unsigned char before[STEPS_ARENA], memory[STEPS_ARENA] __attribute__((aligned(64)));
-	unsigned long runs;
+	unsigned long runs, freed;
 	int mode;     /* how 16 bytes are done */
 	bool alone;   /* the process has one thread, which the library may know */
 	bool crowded; /* the library believes that loads do better to take locks */
@@ -294,11 +294,88 @@ static void handlers_in_handlers(void **state)
 	in_child(interrupt_handlers, NULL);
 }
 
+/* ---- what is left alone ---- */
+
+#define GONE 0x5a
+
+/* Who sees that a change has happened may free what it was made with. */
+static void free_if_seen(struct steps *steps)
+{
+	struct act *first = &steps->acts[0];
+
+	if (memcmp(steps->acts[1].result, first->value, first->size) != 0)
+		return;
+	memset(shared->memory + first->at, GONE, first->size);
+	memset(first->expected, GONE, first->size);
+	shared->freed++;
+}
+
+static bool is_gone(const unsigned char *p, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		if (p[i] != GONE)
+			return false;
+	return true;
+}
+
+static void free_everywhere(const struct place *place, enum variant variant)
+{
+	const struct act *done = &shared->steps.acts[0];
+
+	fill(&shared->planned[0], place, variant, 1);
+	fill(&shared->planned[1], place, LOAD, 2);
+	trace();
+	for (unsigned i = 1; i <= shared->trace.n; i++) {
+		unsigned long before = shared->freed;
+
+		reset();
+		shared->steps.at[0] = i;
+		memcpy(shared->steps.acts, shared->planned, sizeof(shared->planned));
+		steps_run(&shared->steps, shared->memory);
+		if (shared->freed == before)
+			continue;
+		CHECK(is_gone(shared->memory + place->at, place->size));
+		CHECK(variant != CAS_NOW || is_gone(done->expected, place->size));
+	}
+	CHECK(shared->freed > 0);
+}
+
+static void free_each(void *unused)
+{
+	/* A store to more than 64 bytes is the exception, see near_atomic(7). */
+	static const struct place small[] = {{0, 24, false}, {8, 64, false}, {32, 21, false}};
+	static const struct place large = {40, 100, false};
+
+	(void)unused;
+	alarm(30);
+	steps_open();
+	if (!shared->alone)
+		unit_start(idle, NULL);
+	shared->steps.depth = 2;
+	shared->steps.behind = free_if_seen;
+	for (unsigned i = 0; i < LENGTH(small); i++)
+		for (unsigned variant = STORE; variant <= CAS_NOW; variant++)
+			free_everywhere(&small[i], variant);
+	free_everywhere(&large, EXCHANGE);
+	free_everywhere(&large, CAS_NOW);
+}
+
+static void nothing_is_written_late(void **state)
+{
+	(void)state;
+	for (int alone = 0; alone < 2; alone++) {
+		shared->alone = alone;
+		shared->freed = 0;
+		in_child(free_each, NULL);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(at_each_instruction),
 		cmocka_unit_test(handlers_in_handlers),
+		cmocka_unit_test(nothing_is_written_late),
 	};
 
 	if (!steps_possible()) {

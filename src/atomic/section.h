@@ -3,22 +3,22 @@
  *
  * A handler may interrupt a thread in the midst of a section, and use the same object, or another
  * one under the same lock. It cannot wait: the section goes on when the handler has returned. So
- * the holder writes down what it is about to do, before it does it; the handler takes back what was
- * done of that, does its own operation, and keeps what the object then holds (help.c). When the
- * interrupted code goes on, it goes on writing what is no longer true; at the end it finds `helped`
- * set, brings the object back to what was kept, and does its operation again. Nobody else sees the
- * object meanwhile, as the lock is held. So the interrupted operation happens after the handler's
- * as a whole. (Were it completed by the handler, others could see that it is done, and free what it
- * goes on writing to.) It has happened with the step NOTHING at its end, if `helped` is not set then:
- * one store, before which the handler takes all back, and behind which it takes the object as it
- * is.
+ * the holder writes down what it is about to do, before it does it; the handler takes back what
+ * was done of that, does its own operation, and keeps what the object then holds (help.c). When
+ * the interrupted code goes on, it goes on writing what is no longer true; at the end it finds
+ * `helped` set, brings the object back to what was kept, and does its operation again. Nobody else
+ * sees the object meanwhile, as the lock is held. So the interrupted operation happens after the
+ * handler's as a whole. (Were it completed by the handler, others could see that it is done, and
+ * free what it goes on writing to.) It has happened with the step NOTHING at its end, if `helped`
+ * is not set then: one store, before which the handler takes all back, and behind which it takes
+ * the object as it is.
  *
  * `step` tells how far it is. Until it is decided (LOAD, EXCHANGE, COMPARE) the object is as it
  * was, and `in` and, for COMPARE, `out` are as the caller gave them. WRITE: `out` has what the
- * object held, which is being overwritten by `in`. FAIL: the comparison found a difference, `out` is
- * being overwritten; that stays, as the value that it found. The store of `step` decides: one word,
- * which the handler sees or does not. A store of more than NEAR__COPY_MAX bytes has no `out` to take
- * it back from: the handler completes it. */
+ * object held, which is being overwritten by `in`. FAIL: the comparison found a difference, `out`
+ * is being overwritten; that stays, as the value that it found. The store of `step` decides: one
+ * word, which the handler sees or does not. A store of more than NEAR__COPY_MAX bytes has no `out`
+ * to take it back from: the handler completes it. */
 #ifndef NEARCPU_ATOMIC_SECTION_H
 #define NEARCPU_ATOMIC_SECTION_H
 

@@ -131,6 +131,8 @@ static void on_trap(int signal, siginfo_t *info, void *context)
 	steps->level = level + 1;
 	run_level(steps);
 	steps->level = level;
+	if (level == 0 && steps->behind)
+		steps->behind(steps);
 }
 
 bool steps_possible(void)

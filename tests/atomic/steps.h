@@ -29,6 +29,7 @@ struct steps {
 	bool met[STEPS_DEPTH]; /* it had that many instructions, and the next act came there */
 	void (*wait)(
 		struct steps *); /* called in the first handler before its act, if there is one */
+	void (*behind)(struct steps *); /* and behind it */
 	/* If there is one: it is of the first act, which is interrupted by a breakpoint then. For
 	 * one thread: breakpoints stop them all. */
 	const struct steps_trace *trace;
