@@ -12,18 +12,21 @@
  * the same: the C code's pauses end that, here it is progress.
  *
  * Checked: no operation returns half of one value and half of another; each value was returned by one operation, or is
- * the object's in the end; no code goes on with a section while its locks are not its own, and nobody touches a
- * section whose code runs; nobody waits for ever.
+ * the object's in the end; nobody writes to an object after another has seen that he changed it; no code goes on with a
+ * section while its locks are not its own, and nobody touches a section whose code runs; nobody waits for ever.
  *
- * NO_NOTHING shows sections of two locks as those of one, by no step NOTHING, and is right. The broken variants:
+ * NO_NOTHING shows sections of two locks as those of one, without a first step NOTHING, and is right (it is not run with
+ * the others). The broken variants:
  *   NO_LEND           a handler that waits lends nothing
  *   NO_CLAIM          it returns without claiming back
  *   BORROW_UNBLOCKED  a handler comes to a borrower
  *   BORROW_PART       who borrows does not take all locks of a section
  *   NO_KEEP           who operates on a section's object does not keep what it then holds
  *   NO_MEND           the interrupted code leaves what it wrote
- *   MEND_OBJECT       it mends the object, not its result
- *   COMPLETE_AGAIN    a section that was completed is completed again
+ *   MEND_OBJECT       it mends the object, and does not do its operation again
+ *   MEND_LATE         it looks whether it was helped before the step is NOTHING, and no more
+ *   COMPLETE          who operates on a section's object completes the section instead of taking it back
+ *   TAKE_BACK_AGAIN   a section that was taken back is taken back again
  *   DECIDE_EARLY      the step is WRITE before the old value is read
  *   DECIDE_LATE       ... after the first word is written
  *   DECIDE_NEVER      the step stays
@@ -53,8 +56,9 @@ byte shows[LOCKS] = FREE; /* whose section */
 byte a[3], b[3];          /* the objects' words */
 
 /* The sections of the threads 0 and 1; `object` of thread i is i. */
-byte step[2], kept[2], saved[2], first[2], second[2];
-bool helped[2], has_out[2];
+byte step[2], kept[2], first[2], second[2];
+bool helped[2];
+bool seen[2]; /* somebody has seen its value */
 
 /* The interrupted code stands still. */
 bool interrupted[4];
@@ -75,7 +79,9 @@ inline account(o, in, one, two)
 	atomic {
 		assert(one == two);
 		given[o] = given[o] + in;
-		returned[o] = returned[o] + one
+		returned[o] = returned[o] + one;
+		seen[0] = seen[0] || one == 1;
+		seen[1] = seen[1] || one == 2
 	}
 }
 
@@ -93,6 +99,8 @@ inline finish()
 }
 
 /* ---- sections ---- */
+
+#define OPEN(s) (step[s] != NOTHING || helped[s])
 
 /* A step of the code that handlers interrupt. */
 #define STEP(statement) atomic { !interrupted[me] -> statement }
@@ -115,24 +123,27 @@ inline run_section(in)
 	STEP(first[me] = a[me]; GOES_ON());
 	STEP(second[me] = b[me]; GOES_ON());
 	DECIDE_RIGHT(WRITE);
-	STEP(a[me] = in; GOES_ON());
+	STEP(a[me] = in; GOES_ON(); assert(!seen[me]));
 #ifdef DECIDE_LATE
 	STEP(step[me] = WRITE);
 #endif
-	STEP(b[me] = in; GOES_ON())
+	STEP(b[me] = in; GOES_ON(); assert(!seen[me]))
 }
 
 /* near__atomic_mend: with signals blocked. */
-inline mend()
+inline mend(in)
 {
 	STEP(
 		GOES_ON();
 #ifndef NO_MEND
+		assert(!seen[me]);
 		a[me] = kept[me];
 		b[me] = kept[me];
-#ifndef MEND_OBJECT
-		first[me] = (has_out[me] -> saved[me] : first[me]);
-		second[me] = (has_out[me] -> saved[me] : second[me]);
+#if !defined(MEND_OBJECT) && !defined(COMPLETE)
+		first[me] = a[me];
+		second[me] = b[me];
+		a[me] = in;
+		b[me] = in;
 #endif
 #endif
 		shows[0] = (shows[0] == me -> FREE : shows[0]);
@@ -141,10 +152,18 @@ inline mend()
 	)
 }
 
+#ifdef MEND_LATE
+#define happen() skip
+#define happen_late() STEP(step[me] = NOTHING; GOES_ON())
+#else
+#define happen() STEP(step[me] = NOTHING; GOES_ON())
+#define happen_late() skip
+#endif
+
 inline over()
 {
 	account(me, (1 << me), first[me], second[me]);
-	STEP(ended[me] = true; first[me] = 0; second[me] = 0; kept[me] = 0; saved[me] = 0; finish())
+	STEP(ended[me] = true; first[me] = 0; second[me] = 0; kept[me] = 0; finish())
 }
 
 /* Two locks: near__take_all, do_under, near__let_go_all. */
@@ -177,12 +196,11 @@ progress:
 #endif
 	run_section(1);
 #endif
+	happen();
 	if
-	:: STEP_IF(helped[me], GOES_ON()); mend()
+	:: STEP_IF(helped[me], GOES_ON()); mend(1)
 	:: STEP_IF(!helped[me], GOES_ON());
-#ifndef NO_NOTHING
-		STEP(step[me] = NOTHING; GOES_ON());
-#endif
+		happen_late();
 		STEP(shows[0] = FREE; GOES_ON());
 		STEP(shows[1] = FREE; GOES_ON())
 	fi;
@@ -200,9 +218,11 @@ active proctype on_one()
 	STEP_IF(holder[2] == FREE, holder[2] = me; begun[me] = true);
 	STEP(shows[2] = me; GOES_ON());
 	run_section(2);
+	happen();
 	if
-	:: STEP_IF(helped[me], GOES_ON()); mend()
+	:: STEP_IF(helped[me], GOES_ON()); mend(2)
 	:: STEP_IF(!helped[me], GOES_ON());
+		happen_late();
 		STEP(shows[2] = FREE; GOES_ON())
 	fi;
 	STEP(holder[2] = FREE);
@@ -254,28 +274,33 @@ inline claim(l)
 
 /* Sections of whose locks one is among those that are needed. */
 #define SHOWN_AT(s, l) (HAS(need, l) && shows[l] == s)
-#define IS_SHOWN(s) ((SHOWN_AT(s, 0) || SHOWN_AT(s, 1) || SHOWN_AT(s, 2)) && step[s] != NOTHING)
+#define IS_SHOWN(s) ((SHOWN_AT(s, 0) || SHOWN_AT(s, 1) || SHOWN_AT(s, 2)) && OPEN(s))
 
 /* Only what stands still, and whose locks are all here. */
 #define STANDS(s) assert(interrupted[s]); \
 	assert(s == me || lent[(s == 0 -> 0 : 2)] == BORROWED)
 
-#ifdef COMPLETE_AGAIN
+#ifdef TAKE_BACK_AGAIN
 #define WAS_HELPED(s) false
 #else
 #define WAS_HELPED(s) helped[s]
 #endif
 
-inline complete_or_mend(s)
+inline make_whole(s)
 {
 	if
 	:: IS_SHOWN(s) ->
 		STANDS(s);
-		has_out[s] = (WAS_HELPED(s) -> has_out[s] : step[s] == EXCHANGE);
-		assert(WAS_HELPED(s) || !has_out[s] || a[s] == b[s]);
-		saved[s] = (WAS_HELPED(s) || !has_out[s] -> saved[s] : a[s]);
+#ifdef COMPLETE
+		first[s] = (!WAS_HELPED(s) && step[s] == EXCHANGE -> a[s] : first[s]);
+		second[s] = (!WAS_HELPED(s) && step[s] == EXCHANGE -> b[s] : second[s]);
 		a[s] = (WAS_HELPED(s) -> kept[s] : 1 << s);
 		b[s] = a[s];
+#else
+		a[s] = (WAS_HELPED(s) -> kept[s] : (step[s] == WRITE -> first[s] : a[s]));
+		b[s] = (WAS_HELPED(s) -> kept[s] : (step[s] == WRITE -> second[s] : b[s]));
+#endif
+		assert(a[s] == b[s]);
 		helped[s] = true
 	:: else
 	fi
@@ -312,7 +337,7 @@ inline help()
 				borrowed = borrowed | (1 << l);
 #ifndef BORROW_PART
 				if
-				:: shows[l] != FREE && step[shows[l]] != NOTHING ->
+				:: shows[l] != FREE && OPEN(shows[l]) ->
 					need = need | LOCKS_OF(shows[l])
 				:: else
 				fi
@@ -332,7 +357,7 @@ progress:
 	:: else
 	fi;
 #endif
-	atomic { l = 0; complete_or_mend(0); complete_or_mend(1) };
+	atomic { l = 0; make_whole(0); make_whole(1) };
 	one = a[o];
 	two = b[o];
 	a[o] = in;
