@@ -179,7 +179,7 @@ void near__any_store(size_t n, void *p, const void *in, int order)
 	}
 #define EXCHANGE_WIDE(mode)                                                                        \
 	{                                                                                          \
-		near__wide value = get_wide(in), seen = *(near__wide *)p;                          \
+		near__wide value = get_wide(in), seen = near__wide_guess(p);                       \
                                                                                                    \
 		while (!near__wide_cas(mode, p, &seen, value))                                     \
 			;                                                                          \
