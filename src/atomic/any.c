@@ -2,6 +2,7 @@
 /* The operations for objects of any size: by one instruction where the object is a word; else on
  * the aligned word that contains it, of 4, 8 or 16 bytes; else under locks. Compilers know
  * functions of these names themselves, hence the others here. */
+#include "../tsan.h"
 #include "locked.h"
 #include "wide_word.h"
 
@@ -53,7 +54,8 @@ typedef uint8_t __attribute__((may_alias)) word1;
 	}
 
 /* Else the smallest word that contains it: `action` ends the function. Apart from the exact
- * words, and never inlined: it takes more registers. */
+ * words, and never inlined: it takes more registers. The compiler tells ThreadSanitizer of exact
+ * words; it is told of the others around that, by the object's address. */
 #define APART static __attribute__((noinline))
 #define CONTAINED(n, p, action)                                                                    \
 	if (near__within(p, n, 4))                                                                 \
@@ -114,12 +116,27 @@ static inline void put_wide(void *p, near__wide value)
 		return;                                                                            \
 	}
 
+APART void load_contained(size_t n, const void *p, void *out)
+{
+	CONTAINED(n, p, LOAD_CONTAINED)
+	near__locked_load(n, p, out);
+}
+
+APART void load_told(size_t n, const void *p, void *out)
+{
+	NEAR__TSAN_RELEASE((void *)p);
+	load_contained(n, p, out);
+	NEAR__TSAN_ACQUIRE((void *)p);
+}
+
 APART void load_odd(size_t n, const void *p, void *out)
 {
 	if (n == 0)
 		return;
-	CONTAINED(n, p, LOAD_CONTAINED)
-	near__locked_load(n, p, out);
+	if (NEAR__TSAN_HERE)
+		load_told(n, p, out);
+	else
+		load_contained(n, p, out);
 }
 
 void near__any_load(size_t n, const void *p, void *out, int order)
@@ -147,12 +164,27 @@ void near__any_load(size_t n, const void *p, void *out, int order)
 		return;                                                                            \
 	}
 
+APART void store_contained(size_t n, void *p, const void *in)
+{
+	CONTAINED(n, p, STORE_CONTAINED)
+	near__locked_store(n, p, in);
+}
+
+APART void store_told(size_t n, void *p, const void *in)
+{
+	NEAR__TSAN_RELEASE(p);
+	store_contained(n, p, in);
+	NEAR__TSAN_ACQUIRE(p);
+}
+
 APART void store_odd(size_t n, void *p, const void *in)
 {
 	if (n == 0)
 		return;
-	CONTAINED(n, p, STORE_CONTAINED)
-	near__locked_store(n, p, in);
+	if (NEAR__TSAN_HERE)
+		store_told(n, p, in);
+	else
+		store_contained(n, p, in);
 }
 
 #define STORE_WIDE(mode)                                                                           \
@@ -179,7 +211,7 @@ void near__any_store(size_t n, void *p, const void *in, int order)
 	}
 #define EXCHANGE_WIDE(mode)                                                                        \
 	{                                                                                          \
-		near__wide value = get_wide(in), seen = *(near__wide *)p;                          \
+		near__wide value = get_wide(in), seen = near__wide_guess(p);                       \
                                                                                                    \
 		while (!near__wide_cas(mode, p, &seen, value))                                     \
 			;                                                                          \
@@ -192,12 +224,27 @@ void near__any_store(size_t n, void *p, const void *in, int order)
 		return;                                                                            \
 	}
 
+APART void exchange_contained(size_t n, void *p, const void *in, void *out)
+{
+	CONTAINED(n, p, EXCHANGE_CONTAINED)
+	near__locked_exchange(n, p, in, out);
+}
+
+APART void exchange_told(size_t n, void *p, const void *in, void *out)
+{
+	NEAR__TSAN_RELEASE(p);
+	exchange_contained(n, p, in, out);
+	NEAR__TSAN_ACQUIRE(p);
+}
+
 APART void exchange_odd(size_t n, void *p, const void *in, void *out)
 {
 	if (n == 0)
 		return;
-	CONTAINED(n, p, EXCHANGE_CONTAINED)
-	near__locked_exchange(n, p, in, out);
+	if (NEAR__TSAN_HERE)
+		exchange_told(n, p, in, out);
+	else
+		exchange_contained(n, p, in, out);
 }
 
 void near__any_exchange(size_t n, void *p, const void *in, void *out, int order)
@@ -231,12 +278,28 @@ void near__any_exchange(size_t n, void *p, const void *in, void *out, int order)
 	}
 #define COMPARE_CONTAINED(name) return near__##name##_compare_exchange(n, p, expected, in)
 
+APART bool compare_contained(size_t n, void *p, void *expected, const void *in)
+{
+	CONTAINED(n, p, COMPARE_CONTAINED)
+	return near__locked_compare_exchange(n, p, expected, in);
+}
+
+APART bool compare_told(size_t n, void *p, void *expected, const void *in)
+{
+	bool done;
+
+	NEAR__TSAN_RELEASE(p);
+	done = compare_contained(n, p, expected, in);
+	NEAR__TSAN_ACQUIRE(p);
+	return done;
+}
+
 APART bool compare_odd(size_t n, void *p, void *expected, const void *in)
 {
 	if (n == 0)
 		return true;
-	CONTAINED(n, p, COMPARE_CONTAINED)
-	return near__locked_compare_exchange(n, p, expected, in);
+	return NEAR__TSAN_HERE ? compare_told(n, p, expected, in)
+			       : compare_contained(n, p, expected, in);
 }
 
 bool near__any_compare_exchange(size_t n, void *p, void *expected, const void *in, int success,

@@ -9,7 +9,7 @@
 	}                                                                                          \
 	static inline type near__guess_##n(const volatile void *p)                                 \
 	{                                                                                          \
-		return *(const type *)p;                                                           \
+		return __atomic_load_n((const type *)p, __ATOMIC_RELAXED);                         \
 	}                                                                                          \
 	static inline void near__put_##n(volatile void *p, type value, int order)                  \
 	{                                                                                          \

@@ -26,8 +26,11 @@ static inline near__wide near__look_16(const volatile void *p)
 static inline near__wide near__guess_16(const volatile void *p)
 {
 	const near__word8 *word = (const void *)p;
+	near__wide value = (near__wide)word[!NEAR__LITTLE] | (near__wide)word[NEAR__LITTLE] << 64;
 
-	return (near__wide)word[!NEAR__LITTLE] | (near__wide)word[NEAR__LITTLE] << 64;
+	/* As near__wide_guess, but need not be aligned. */
+	__asm__ volatile("" : : : "memory");
+	return value;
 }
 
 static inline void near__put_16(volatile void *p, near__wide value, int order)

@@ -73,7 +73,7 @@ static inline void near__word16_exchange(size_t n, void *p, const void *in, void
 	near__wide *word = NEAR__WORD_AROUND(near__wide, p);
 	struct near__span s = near__span_of(p, n);
 	near__wide rest = ~near__word16_mask(s), value = near__word16_gather(in, s);
-	near__wide seen = *word; /* a guess */
+	near__wide seen = near__wide_guess(word);
 
 	while (!near__wide_cas(near__wide_mode(), word, &seen, (seen & rest) | value))
 		;
@@ -87,7 +87,7 @@ static inline bool near__word16_compare_exchange(size_t n, void *p, void *expect
 	struct near__span s = near__span_of(p, n);
 	near__wide mask = near__word16_mask(s), wanted = near__word16_gather(expected, s);
 	near__wide value = near__word16_gather(in, s);
-	near__wide seen = *word; /* a guess, that only success confirms */
+	near__wide seen = near__wide_guess(word); /* only success confirms it */
 
 	if ((seen & mask) != wanted)
 		seen = near__wide_load(near__wide_mode(), word);

@@ -124,7 +124,7 @@ static inline bool near__cas4(uint32_t *p, uint32_t *expected, uint32_t desired)
 		unsigned place = near__##name##_place(p, n);                                       \
 		type rest = ~(near__##name##_mask(n) << place);                                    \
 		type value = near__##name##_gather(in, n) << place;                                \
-		type seen = *word; /* a guess */                                                   \
+		type seen = __atomic_load_n(word, __ATOMIC_RELAXED); /* a guess */                 \
                                                                                                    \
 		while (!CAS(word, &seen, (type)((seen & rest) | value)))                           \
 			;                                                                          \
@@ -140,7 +140,8 @@ static inline bool near__cas4(uint32_t *p, uint32_t *expected, uint32_t desired)
 		type mask = near__##name##_mask(n) << place;                                       \
 		type wanted = near__##name##_gather(expected, n) << place;                         \
 		type value = near__##name##_gather(in, n) << place;                                \
-		type seen = *word; /* a guess, that only success confirms */                       \
+		/* A guess, that only success confirms. */                                         \
+		type seen = __atomic_load_n(word, __ATOMIC_RELAXED);                               \
                                                                                                    \
 		if ((seen & mask) != wanted)                                                       \
 			seen = LOAD(word);                                                         \

@@ -124,6 +124,16 @@ static inline near__wide near__wide_load(int mode, const near__wide *p)
 	return value;
 }
 
+/* Its halves may not belong together; but it is one value, which is not read anew behind the
+ * barrier. */
+static inline near__wide near__wide_guess(const near__wide *p)
+{
+	near__wide value = *p;
+
+	__asm__ volatile("" : : : "memory");
+	return value;
+}
+
 /* fence: sequentially consistent, else a release. */
 static inline void near__wide_store(int mode, near__wide *p, near__wide value, bool fence)
 {
@@ -137,7 +147,7 @@ static inline void near__wide_store(int mode, near__wide *p, near__wide value, b
 			__asm__ volatile("dmb ish" : : : "memory");
 		return;
 	}
-	for (near__wide seen = *p; !near__wide_cas(mode, p, &seen, value);)
+	for (near__wide seen = near__wide_guess(p); !near__wide_cas(mode, p, &seen, value);)
 		;
 }
 

@@ -101,6 +101,16 @@ static inline near__wide near__wide_load(int mode, const near__wide *p)
 	return value;
 }
 
+/* Its halves may not belong together; but it is one value, which is not read anew behind the
+ * barrier. */
+static inline near__wide near__wide_guess(const near__wide *p)
+{
+	near__wide value = *p;
+
+	__asm__ volatile("" : : : "memory");
+	return value;
+}
+
 static inline void near__wide_store(int mode, near__wide *p, near__wide value, bool fence)
 {
 	if (mode == NEAR__WIDE_MOVE) {
@@ -116,7 +126,7 @@ static inline void near__wide_store(int mode, near__wide *p, near__wide value, b
 			near__full_fence();
 		return;
 	}
-	for (near__wide seen = *p; !near__wide_cas(mode, p, &seen, value);)
+	for (near__wide seen = near__wide_guess(p); !near__wide_cas(mode, p, &seen, value);)
 		;
 }
 
