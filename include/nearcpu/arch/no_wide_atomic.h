@@ -5,6 +5,11 @@
 
 #include <stdbool.h>
 
+/* NEAR_ARCH_GENERIC is for tests. */
+#if defined(__GCC_HAVE_SYNC_COMPARE_AND_SWAP_16) && !defined(NEAR_ARCH_GENERIC)
+#error "libatomic: this CPU needs a header of its own, as programs change 16 bytes without locks"
+#endif
+
 #ifdef __SIZEOF_INT128__
 __extension__ typedef unsigned __int128 near__wide;
 #else
