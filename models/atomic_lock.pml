@@ -8,6 +8,10 @@
  * others, which borrow it if they find it so. With FORK, too, but thread 2 is a fork: it does not borrow, and nobody
  * waits for it; it looks now and then, and does not sleep.
  *
+ * With GHOSTS, this is the child of a fork: so many waiters are counted that it does not have, and `waking` is as the
+ * parent left it. With AGAIN, the lender may claim the lock back and lend it once more, as a fork does to serve a
+ * signal.
+ *
  * Checked: one thread inside; a version comes once; nobody sleeps for ever (a state that nobody can leave before
  * all have finished); in the end the lock is free, and nobody counted; every execution ends (no cycle).
  *
@@ -54,8 +58,16 @@
 /* Odd while held, and no version then. */
 #define HELD 101
 
-byte word[LOCKS], waiters[LOCKS], lent[LOCKS];
+#ifndef GHOSTS
+#define GHOSTS 0
+#endif
+
+byte word[LOCKS], waiters[LOCKS] = GHOSTS, lent[LOCKS];
+#ifdef GHOST_WOKEN
+bool waking[LOCKS] = true;
+#else
 bool waking[LOCKS];
+#endif
 byte asleep[THREADS] = NONE; /* on which lock's futex */
 byte spurious = SPURIOUS;
 
@@ -68,8 +80,8 @@ inline finish()
 	atomic {
 		over[_pid] = true;
 		left--;
-		assert(left > 0 || (waiters[0] == 0 && word[0] % 2 == 0));
-		assert(left > 0 || (waiters[LOCKS - 1] == 0 && word[LOCKS - 1] % 2 == 0))
+		assert(left > 0 || (waiters[0] == GHOSTS && word[0] % 2 == 0));
+		assert(left > 0 || (waiters[LOCKS - 1] == GHOSTS && word[LOCKS - 1] % 2 == 0))
 	}
 }
 
@@ -85,7 +97,9 @@ inline futex_wait(l)
 	}
 	if
 	:: asleep[_pid] == NONE
+#if SPURIOUS > 0
 	:: atomic { asleep[_pid] != NONE && spurious > 0 -> spurious--; asleep[_pid] = NONE }
+#endif
 	fi
 }
 
@@ -327,17 +341,33 @@ inline wake_borrowers(l)
 #endif
 }
 
+inline lend()
+{
+	lent[0] = LENT;
+#ifndef LEND_QUIETLY
+	if
+	:: waiters[0] > 0 -> wake_borrowers(0)
+	:: else
+	fi
+#endif
+}
+
 active proctype lender()
 {
 	byte seen;
 	bool had;
 
 	take(0, seen);
-	atomic { inside[0]--; lent[0] = LENT };
-#ifndef LEND_QUIETLY
+	inside[0]--;
+	lend();
+#ifdef AGAIN
 	if
-	:: waiters[0] > 0 -> wake_borrowers(0)
-	:: else
+	:: true ->
+		atomic { lent[0] == LENT -> lent[0] = KEPT };
+		enter(0);
+		inside[0]--;
+		lend()
+	:: true
 	fi;
 #endif
 	over[1];
