@@ -199,7 +199,8 @@ static void handle(void)
 	__atomic_fetch_add(&handled, 1, SEQ_CST);
 }
 
-/* Before the library's constructor: its `prepare` runs while the library's locks are held. */
+/* Linked before the library's constructor of this priority: its `prepare` runs while the library's
+ * locks are held. */
 __attribute__((constructor(101))) static void come_first(void)
 {
 	pthread_atfork(handle, handle, handle);

@@ -5,43 +5,47 @@
  * What else runs then in this thread (other fork handlers, signal handlers) and uses an object
  * meets locks that its own thread holds, and goes on as help.c has it. Locks that the thread held
  * before, as a signal handler forks, stay with the code that took them; in the child, too, which
- * has the same thread pointer. A fork within a fork finds its locks held, and leaves them to the
- * outer one. */
+ * has the same thread pointer.
+ *
+ * A fork within a fork, by a handler: `level` is not 0 from when all locks are held until the first
+ * of them is let go of, and while a lock shows the mark. So the inner fork either finds that the
+ * outer one holds all, and does nothing; or it takes what is missing, marks that, and lets go of
+ * just that.
+ *
+ * The child: waiters of threads that it does not have stay counted. They cost its unlockers a look
+ * at `waking`, and where that is 0 a system call that makes it 1. Nobody relies on them, as the
+ * kernel wakes the child's own sleepers alone, and each of those made `waking` 0 before it looked.
+ * This thread, if its handler forked out of a sleep, is counted still, and in the child the lock
+ * was let go of since: it finds `waking` 1, looks again, and subtracts itself. */
 #define _GNU_SOURCE
 #include <pthread.h>
 
 #include "locks.h"
 #include "signals.h"
 
-/* Whose locks: one for each fork within a fork. */
-#define LEVELS 4
-
-static struct near__section marks[LEVELS] = {
-	{.step = NEAR__NOTHING},
-	{.step = NEAR__NOTHING},
-	{.step = NEAR__NOTHING},
-	{.step = NEAR__NOTHING},
-};
+/* Whose locks. */
+static struct near__section mark = {.step = NEAR__NOTHING};
 static __thread int level __attribute__((tls_model("initial-exec")));
 
 static void prepare(void)
 {
+	struct near__blocked b = near__block_signals();
 	struct near__locks all, taken;
-	struct near__blocked b;
 
-	all.count = NEAR__ATOMIC_LOCKS;
-	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++)
-		all.list[i] = (uint8_t)i;
-	if (++level > LEVELS)
-		return;
-	b = near__block_signals();
-	near__take_others(&all, near__held_by_me(), &taken);
-	near__show(&taken, &marks[level - 1]);
+	if (level) {
+		level++;
+	} else {
+		all.count = NEAR__ATOMIC_LOCKS;
+		for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++)
+			all.list[i] = (uint8_t)i;
+		near__take_others(&all, near__held_by_me(), &b, &taken);
+		level = 1;
+		near__show(&taken, &mark);
+	}
 	near__unblock_signals(&b);
 }
 
-/* What this fork took, and not one around it. */
-static void find_marked(struct near__locks *out, const struct near__section *mark)
+static void find_marked(struct near__locks *out)
 {
 	unsigned long mine = near__held_by_me();
 
@@ -50,36 +54,31 @@ static void find_marked(struct near__locks *out, const struct near__section *mar
 		const struct near__atomic_lock *l = &near__atomic_table.locks[i];
 
 		/* Relaxed: only this thread stores `mine`. */
-		if (__atomic_load_n(&l->word, __ATOMIC_RELAXED) == mine && l->section == mark)
+		if (__atomic_load_n(&l->word, __ATOMIC_RELAXED) == mine && l->section == &mark)
 			out->list[out->count++] = (uint8_t)i;
 	}
 }
 
+/* And in the child. */
 static void in_parent(void)
 {
-	struct near__locks taken;
+	struct near__locks marked;
 
-	if (level-- > LEVELS)
+	if (level > 1) {
+		level--;
 		return;
-	find_marked(&taken, &marks[level]);
-	near__show(&taken, NULL);
-	near__let_go_of(&taken, taken.count, NEAR__DROPPED);
-}
-
-static void in_child(void)
-{
-	/* Who slept did so in the parent. But for this thread, if a handler of its own forks:
-	 * that it shall not sleep on, it finds in `waking`. */
-	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++) {
-		near__atomic_table.locks[i].waiters = 0;
-		near__atomic_table.locks[i].waking = 1;
 	}
-	in_parent();
+	find_marked(&marked);
+	near__show(&marked, NULL);
+	level = 0;
+	near__let_go_of(&marked, marked.count, NEAR__DROPPED);
 }
 
-__attribute__((constructor)) static void begin(void)
+/* Before the program's constructors, so that its own handlers are behind these: they are called
+ * in reverse before a fork, and may wait for a mutex whose owner waits for an object. */
+__attribute__((constructor(101))) static void begin(void)
 {
 	/* Without memory for it, what is left is a child that must not use what others were
 	 * changing. */
-	pthread_atfork(prepare, in_parent, in_child);
+	pthread_atfork(prepare, in_parent, in_parent);
 }

@@ -188,15 +188,36 @@ static bool take_patiently(struct near__atomic_lock *l, unsigned long mine)
 static void nap(void)
 {
 	struct timespec a_while = {.tv_nsec = NAP_NS};
+	int saved_errno = errno;
 
 	syscall(SYS_nanosleep, &a_while, NULL);
+	errno = saved_errno;
 }
 
-void near__take_others(const struct near__locks *locks, unsigned long mine,
+/* What it waits for may take as long as it likes, and may itself wait for this thread's answer to
+ * a signal. A handler must find nothing lent. So, if a signal comes, the loan ends before it is
+ * served; else it goes on, so that who needs it has all the time. */
+static void lend_and_nap(struct near__loan *loan, unsigned long mine, struct near__blocked *b)
+{
+	bool lends = near__lend_all(loan, mine);
+
+	if (lends) {
+		nap();
+		if (!near__signal_waits(b))
+			return;
+		near__claim_all(loan);
+		memset(loan, 0, sizeof(*loan));
+	}
+	near__unblock_signals(b);
+	if (!lends)
+		nap();
+	*b = near__block_signals();
+}
+
+void near__take_others(const struct near__locks *locks, unsigned long mine, struct near__blocked *b,
 		       struct near__locks *taken)
 {
 	struct near__loan loan = {0};
-	int saved_errno = errno;
 
 	taken->count = 0;
 	for (unsigned i = 0; i < locks->count; i++) {
@@ -205,15 +226,13 @@ void near__take_others(const struct near__locks *locks, unsigned long mine,
 		if (held_by(l, mine))
 			continue;
 		if (take_patiently(l, mine)) {
-			add(taken, locks->list[i]);
+			taken->list[taken->count++] = locks->list[i];
 			continue;
 		}
 		near__let_go_of(taken, taken->count, NEAR__DROPPED);
 		taken->count = 0;
-		near__lend_all(&loan, mine);
-		nap();
+		lend_and_nap(&loan, mine, b);
 		i = -1U;
 	}
 	near__claim_all(&loan);
-	errno = saved_errno;
 }

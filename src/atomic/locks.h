@@ -110,8 +110,9 @@ void near__take_or_borrow(struct near__locks *locks, unsigned long mine, struct 
 
 void near__let_go_holding(const struct near__holding *h, enum near__purpose purpose);
 
-/* For fork: takes all that this thread does not hold. Requires that signals are blocked. */
-void near__take_others(const struct near__locks *locks, unsigned long mine,
+/* For fork: takes all that this thread does not hold. Requires that signals are blocked; while it
+ * waits they are not. */
+void near__take_others(const struct near__locks *locks, unsigned long mine, struct near__blocked *b,
 		       struct near__locks *taken);
 
 /* Shows the section to handlers, or no longer. */

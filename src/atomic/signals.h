@@ -1,18 +1,25 @@
 /* SPDX-License-Identifier: MIT */
 /* No signal handler comes between: but for signals that tell of a fault, which would end the
- * program if they were blocked; and glibc's own by which a thread asks all others to change their
- * user, and waits. */
+ * program if they were blocked; and the C library's own by which a thread asks all others to change
+ * their user, and waits. */
 #ifndef NEARCPU_ATOMIC_SIGNALS_H
 #define NEARCPU_ATOMIC_SIGNALS_H
 
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 /* The kernel's size of a signal set. */
 #define NEAR__SIGNAL_SET 8
+
+#ifdef __GLIBC__
+#define NEAR__SIGNAL_TO_ALL 33 /* SIGSETXID */
+#else
+#define NEAR__SIGNAL_TO_ALL 34 /* musl's SIGSYNCCALL */
+#endif
 
 struct near__blocked {
 	uint64_t old;
@@ -21,7 +28,8 @@ struct near__blocked {
 
 static inline struct near__blocked near__block_signals(void)
 {
-	static const int faults[] = {SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, 33};
+	static const int faults[] = {
+		SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP, SIGSYS, NEAR__SIGNAL_TO_ALL};
 	struct near__blocked b = {.saved_errno = errno};
 	uint64_t all = ~(uint64_t)0;
 
@@ -35,6 +43,15 @@ static inline void near__unblock_signals(const struct near__blocked *b)
 {
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &b->old, NULL, NEAR__SIGNAL_SET);
 	errno = b->saved_errno;
+}
+
+/* Whether one has come that was not blocked before. */
+static inline bool near__signal_waits(const struct near__blocked *b)
+{
+	uint64_t pending = 0;
+
+	syscall(SYS_rt_sigpending, &pending, NEAR__SIGNAL_SET);
+	return (pending & ~b->old) != 0;
 }
 
 #endif

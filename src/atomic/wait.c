@@ -45,9 +45,7 @@ static void sleep_until(struct near__atomic_lock *l)
 			break;
 		syscall(SYS_futex, &l->waking, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 	}
-	/* 0 already: a signal handler forked meanwhile, and this is the child. */
-	if (__atomic_fetch_sub(&l->waiters, 1, __ATOMIC_SEQ_CST) == 0)
-		__atomic_store_n(&l->waiters, 0, __ATOMIC_SEQ_CST);
+	__atomic_fetch_sub(&l->waiters, 1, __ATOMIC_SEQ_CST);
 }
 
 void near__atomic_wait(struct near__atomic_lock *l)
