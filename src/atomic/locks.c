@@ -25,6 +25,9 @@
 #define PATIENCE 300
 #define NAP_NS 100000
 
+/* So long a handler that has lent waits before it looks for signals. */
+#define SIGNALS_NS 5000000
+
 void near__locks_of_many(struct near__locks *out, uintptr_t line, size_t lines)
 {
 	uint64_t set[NEAR__ATOMIC_LOCKS / 64] = {0};
@@ -61,12 +64,13 @@ static bool held_by(const struct near__atomic_lock *l, unsigned long mine)
 }
 
 /* *waited: the lock that was waited for last. */
-static void wait_next(struct near__atomic_lock *l, struct near__atomic_lock **waited)
+static void wait_next(struct near__atomic_lock *l, struct near__atomic_lock **waited,
+		      const struct timespec *at_most)
 {
 	if (*waited && *waited != l)
 		near__pass_on(*waited);
 	*waited = l;
-	near__atomic_wait(l);
+	near__atomic_wait(l, at_most);
 }
 
 bool near__take_from(const struct near__locks *locks, unsigned long mine, bool writes, unsigned i)
@@ -87,7 +91,7 @@ bool near__take_from(const struct near__locks *locks, unsigned long mine, bool w
 				near__pass_on(waited);
 			return false;
 		}
-		wait_next(l, &waited);
+		wait_next(l, &waited, NULL);
 		i = -1U;
 	}
 	return true;
@@ -131,17 +135,34 @@ static bool is_own(const struct near__atomic_lock *l, unsigned long mine)
 	return held_by(l, mine) && __atomic_load_n(&l->lent, __ATOMIC_SEQ_CST) == NEAR__KEPT;
 }
 
+/* What is waited for may take as long as it likes, and may itself wait for this thread's answer to
+ * a signal. A handler must find nothing lent. So, if a signal has come, the loan ends, and the
+ * handler comes; else it goes on, so that who needs it has all the time. */
+static void serve_signals(struct near__loan *loan, struct near__blocked *b)
+{
+	if (!near__signal_waits(b))
+		return;
+	near__claim_all(loan);
+	memset(loan, 0, sizeof(*loan));
+	near__unblock_signals(b);
+	*b = near__block_signals();
+}
+
 /* With signals blocked only where this thread has lent what a handler of its own would need. */
 static void lend_and_wait(struct near__atomic_lock *l, struct near__atomic_lock **waited,
 			  unsigned long mine, struct near__loan *loan, struct near__blocked *b)
 {
-	bool lends = near__lend_all(loan, mine);
+	static const struct timespec a_while = {.tv_nsec = SIGNALS_NS};
 
-	if (!lends)
+	if (near__lend_all(loan, mine)) {
+		wait_next(l, waited, &a_while);
+		near__pass_on(l); /* a handler may take its time */
+		serve_signals(loan, b);
+	} else {
 		near__unblock_signals(b);
-	wait_next(l, waited);
-	if (!lends)
+		wait_next(l, waited, NULL);
 		*b = near__block_signals();
+	}
 }
 
 void near__take_or_borrow(struct near__locks *locks, unsigned long mine, struct near__blocked *b,
@@ -194,24 +215,16 @@ static void nap(void)
 	errno = saved_errno;
 }
 
-/* What it waits for may take as long as it likes, and may itself wait for this thread's answer to
- * a signal. A handler must find nothing lent. So, if a signal comes, the loan ends before it is
- * served; else it goes on, so that who needs it has all the time. */
 static void lend_and_nap(struct near__loan *loan, unsigned long mine, struct near__blocked *b)
 {
-	bool lends = near__lend_all(loan, mine);
-
-	if (lends) {
+	if (near__lend_all(loan, mine)) {
 		nap();
-		if (!near__signal_waits(b))
-			return;
-		near__claim_all(loan);
-		memset(loan, 0, sizeof(*loan));
+		serve_signals(loan, b);
+	} else {
+		near__unblock_signals(b);
+		nap();
+		*b = near__block_signals();
 	}
-	near__unblock_signals(b);
-	if (!lends)
-		nap();
-	*b = near__block_signals();
 }
 
 void near__take_others(const struct near__locks *locks, unsigned long mine, struct near__blocked *b,

@@ -166,8 +166,9 @@ static inline void near__count(uint32_t *n)
 
 /* ---- wait.c ---- */
 
-/* Returns when it is worth trying for the lock, or for borrowing it. Requires that this thread
- * holds none, or has lent what it holds. */
-void near__atomic_wait(struct near__atomic_lock *l);
+/* Returns when it is worth trying for the lock, or for borrowing it; after the sleep of at_most, if
+ * it is not NULL, in any case. Requires that this thread holds none, or has lent what it holds. */
+struct timespec;
+void near__atomic_wait(struct near__atomic_lock *l, const struct timespec *at_most);
 
 #endif

@@ -36,19 +36,22 @@ static bool after_yielding(const struct near__atomic_lock *l)
 	return false;
 }
 
-static void sleep_until(struct near__atomic_lock *l)
+/* Who gives up does not take a wake-up along: the kernel wakes those who sleep still. */
+static void sleep_until(struct near__atomic_lock *l, const struct timespec *at_most)
 {
+	long err = 0;
+
 	__atomic_fetch_add(&l->waiters, 1, __ATOMIC_SEQ_CST);
-	for (;;) {
+	while (!(err && errno == ETIMEDOUT)) {
 		__atomic_store_n(&l->waking, 0, __ATOMIC_SEQ_CST);
 		if (may_be_had(l))
 			break;
-		syscall(SYS_futex, &l->waking, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+		err = syscall(SYS_futex, &l->waking, FUTEX_WAIT_PRIVATE, 0, at_most, NULL, 0);
 	}
 	__atomic_fetch_sub(&l->waiters, 1, __ATOMIC_SEQ_CST);
 }
 
-void near__atomic_wait(struct near__atomic_lock *l)
+void near__atomic_wait(struct near__atomic_lock *l, const struct timespec *at_most)
 {
 	int saved_errno = errno;
 
@@ -59,7 +62,7 @@ void near__atomic_wait(struct near__atomic_lock *l)
 		near__count(&l->yielded);
 	} else {
 		near__count(&l->slept);
-		sleep_until(l);
+		sleep_until(l, at_most);
 	}
 	errno = saved_errno;
 }
