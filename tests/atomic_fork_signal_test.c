@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Signals that come while a fork waits for locks, or lets go of them; their handlers fork, too.
+/* Signals that come while a fork waits for locks, or lets go of them; their handlers fork, too. And
+ * while a signal handler waits for a lock that has lent what it holds.
  *
  * Linked with --wrap=pthread_atfork: the library's handlers are called here as fork calls them, as
  * not every C library allows another fork within its own. */
@@ -91,6 +92,49 @@ static void signals_are_served(void **state)
 	unit_in_child(signal_while_forking, &served);
 }
 
+/* ---- a signal comes while a handler waits ---- */
+
+static void note(int signal)
+{
+	(void)signal;
+	CHECK(first->lent == NEAR__KEPT);
+	__atomic_store_n(&served, true, SEQ_CST);
+}
+
+/* As if it were in a handler that came in the midst of a section. */
+static void *wait_as_handler(void *unused)
+{
+	unsigned long seen = take(first);
+
+	add_one(NULL);
+	let_go(first, seen);
+	return unused;
+}
+
+static void signal_while_waiting(void *unused)
+{
+	struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
+	unsigned long seen = take(lock_of_object());
+	pthread_t thread;
+
+	set_alarm();
+	sigaction(SIGUSR1, &action, NULL);
+	thread = unit_start(wait_as_handler, unused);
+	while (!near__is_lent(first))
+		sched_yield();
+	pthread_kill(thread, SIGUSR1);
+	wait_for(&served);
+	let_go(lock_of_object(), seen);
+	unit_join(thread);
+	CHECK(object[0] == 1 && first->lent == NEAR__KEPT && !(first->word & 1));
+}
+
+static void waiting_handlers_are_interrupted(void **state)
+{
+	(void)state;
+	unit_in_child(signal_while_waiting, NULL);
+}
+
 /* ---- forks at any step of a fork's handlers ---- */
 
 static unsigned steps, every, forks;
@@ -154,6 +198,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(signals_are_served),
+		cmocka_unit_test(waiting_handlers_are_interrupted),
 		cmocka_unit_test(handlers_fork_within_fork),
 	};
 

@@ -53,8 +53,7 @@ static void find_marked(struct near__locks *out)
 	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++) {
 		const struct near__atomic_lock *l = &near__atomic_table.locks[i];
 
-		/* Relaxed: only this thread stores `mine`. */
-		if (__atomic_load_n(&l->word, __ATOMIC_RELAXED) == mine && l->section == &mark)
+		if (near__holds(l, mine) && l->section == &mark)
 			out->list[out->count++] = (uint8_t)i;
 	}
 }

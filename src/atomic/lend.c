@@ -9,16 +9,10 @@
 #define FUTEX_WAIT_PRIVATE 128
 #define FUTEX_WAKE_PRIVATE 129
 
-/* Relaxed: only this thread stores `mine`. */
-static bool is_mine(const struct near__atomic_lock *l, unsigned long mine)
-{
-	return __atomic_load_n(&l->word, __ATOMIC_RELAXED) == mine;
-}
-
 bool near__holds_any(unsigned long mine)
 {
 	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++)
-		if (is_mine(&near__atomic_table.locks[i], mine))
+		if (near__holds(&near__atomic_table.locks[i], mine))
 			return true;
 	return false;
 }
@@ -31,7 +25,7 @@ bool near__lend_all(struct near__loan *loan, unsigned long mine)
 		struct near__atomic_lock *l = &near__atomic_table.locks[i];
 
 		/* Relaxed: only the holder's thread makes it anything but KEPT. */
-		if (!is_mine(l, mine))
+		if (!near__holds(l, mine))
 			continue;
 		any = true;
 		if (__atomic_load_n(&l->lent, __ATOMIC_RELAXED) != NEAR__KEPT)

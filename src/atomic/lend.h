@@ -15,20 +15,18 @@
  *   CLAIMED   as BORROWED, and the holder sleeps until it is LENT.
  *
  * Who can be where, while a lock is not KEPT:
- *   - the holder's thread stands in near__take_or_borrow or behind it, with signals blocked, up
- *   to
- *     near__claim_all. So its section stands still, and so does the memory of it.
+ *   - the holder's thread stands in near__take_or_borrow, or behind it, or in near__take_others,
+ *     with signals blocked, up to near__claim_all. So its section stands still, and so does the
+ *     memory of it.
  *   - a borrower: alone, by the CAS. Its acquire pairs with the release of the lending or of the
  *     borrower before, and shows him what the section and those before him have done. Another
  *     signal handler of his would find the lock held by another thread, and wait: hence blocked.
  *   - those who wait: are woken when it is lent or given back, by the protocol of table.h, in
- *   which
- *     LENT counts as free.
+ *     which LENT counts as free.
  *   - a fork: holds all locks, which it takes like an operation, but borrows none: then none is
  *     lent. (It lends while it waits.) Two handlers that fork, each within a section that the
- *     other
- *     waits for, would wait for ever. A chain of handlers ends: who sleeps has lent all that his
- *     thread held before, and holds no lock of the operation that he waits for. */
+ *     other waits for, would wait for ever. A chain of handlers ends: who sleeps has lent all that
+ *     his thread held before, and holds no lock of the operation that he waits for. */
 #ifndef NEARCPU_ATOMIC_LEND_H
 #define NEARCPU_ATOMIC_LEND_H
 

@@ -211,7 +211,8 @@ ALWAYS bool read_at_once(const struct near__atomic_lock *l, void *out, const voi
 	return __atomic_load_n(&l->word, __ATOMIC_RELAXED) == seen;
 }
 
-/* Words only grow while they are free. So their sum is the same again only if each is. */
+/* Words only grow while they are free; with one thread, none falls below what it was here. So
+ * their sum is the same again only if each is. */
 static bool add_words(const struct near__locks *locks, int order, unsigned long *sum)
 {
 	*sum = 0;

@@ -57,12 +57,6 @@ static bool take_soon(struct near__atomic_lock *l, unsigned long mine)
 	return true;
 }
 
-static bool held_by(const struct near__atomic_lock *l, unsigned long mine)
-{
-	/* Relaxed: only this thread stores `mine`. */
-	return __atomic_load_n(&l->word, __ATOMIC_RELAXED) == mine;
-}
-
 /* *waited: the lock that was waited for last. */
 static void wait_next(struct near__atomic_lock *l, struct near__atomic_lock **waited,
 		      const struct timespec *at_most)
@@ -81,7 +75,7 @@ bool near__take_from(const struct near__locks *locks, unsigned long mine, bool w
 		__atomic_store_n(&near__nth(locks, 0)->crowded, CROWD, __ATOMIC_RELAXED);
 	for (; i < locks->count; i++) {
 		struct near__atomic_lock *l = near__nth(locks, i);
-		bool own = held_by(l, mine);
+		bool own = near__holds(l, mine);
 
 		if (!own && take_soon(l, mine))
 			continue;
@@ -132,7 +126,7 @@ static void add_those_of(struct near__locks *list, const struct near__section *s
 /* Held by a section that this thread's handler interrupted, and not lent. */
 static bool is_own(const struct near__atomic_lock *l, unsigned long mine)
 {
-	return held_by(l, mine) && __atomic_load_n(&l->lent, __ATOMIC_SEQ_CST) == NEAR__KEPT;
+	return near__holds(l, mine) && __atomic_load_n(&l->lent, __ATOMIC_SEQ_CST) == NEAR__KEPT;
 }
 
 /* What is waited for may take as long as it likes, and may itself wait for this thread's answer to
@@ -236,7 +230,7 @@ void near__take_others(const struct near__locks *locks, unsigned long mine, stru
 	for (unsigned i = 0; i < locks->count; i++) {
 		struct near__atomic_lock *l = near__nth(locks, i);
 
-		if (held_by(l, mine))
+		if (near__holds(l, mine))
 			continue;
 		if (take_patiently(l, mine)) {
 			taken->list[taken->count++] = locks->list[i];

@@ -8,7 +8,8 @@
  * others.
  *
  *   word      even: free, and a version that never comes again (of 32 bits: not before 2^31
- *             sections). Odd: held by the thread whose thread pointer is word - 1.
+ *             sections; with one thread: see near__try_take_alone). Odd: held by the thread whose
+ *             thread pointer is word - 1.
  *   version   the even word, while a thread holds several locks at once.
  *   section what the holder is about to do, for a signal handler that interrupts it (section.h).
  *             Null while the lock is free, just taken, or about to be let go of.
@@ -95,6 +96,12 @@ static inline unsigned long near__held_by_me(void)
 	return (uintptr_t)(NEAR__HAS_THREAD_POINTER ? near__thread_pointer() : &errno) | 1;
 }
 
+/* Relaxed: only this thread stores `mine`. */
+static inline bool near__holds(const struct near__atomic_lock *l, unsigned long mine)
+{
+	return __atomic_load_n(&l->word, __ATOMIC_RELAXED) == mine;
+}
+
 /* How operations are done, at the moment. */
 enum near__atomic_mode {
 	NEAR__SHARED,
@@ -102,7 +109,7 @@ enum near__atomic_mode {
 	 * handler interrupted, and nobody reads meanwhile: plain loads and stores do, as they do
 	 * for the C library's own mutexes. A section ends as it began. */
 	NEAR__ALONE,
-	/* ThreadSanitizer is told of all. */
+	/* ThreadSanitizer is told. */
 	NEAR__TRACED,
 };
 
