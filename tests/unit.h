@@ -67,11 +67,16 @@ static inline bool unit_emulated(void)
 	return getauxval(AT_SYSINFO_EHDR) == 0;
 }
 
+/* Or the whole machine is, which says so. */
+static inline bool unit_slow(void)
+{
+	return unit_emulated() || getenv("NEAR_TEST_SLOW");
+}
+
 /* n, or less where the test would take too long. */
 static inline unsigned unit_scale(unsigned n)
 {
-	bool slow = unit_emulated() || getenv("NEAR_TEST_SLOW");
-	unsigned divisor = slow ? 20 : UNIT_SANITIZED ? 5 : 1;
+	unsigned divisor = unit_slow() ? 20 : UNIT_SANITIZED ? 5 : 1;
 
 	return n / divisor ? n / divisor : 1;
 }
