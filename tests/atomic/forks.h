@@ -81,7 +81,7 @@ static inline void wait_for_fork(void)
 
 static inline void set_alarm(void)
 {
-	alarm(unit_emulated() ? 100 : 20);
+	alarm(unit_slow() ? 100 : 20);
 }
 
 static inline void look_at_locks(bool is_mine[NEAR__ATOMIC_LOCKS], bool alone)
