@@ -55,7 +55,7 @@ typedef uint8_t __attribute__((may_alias)) word1;
 
 /* Else the smallest word that contains it: `action` ends the function. Apart from the exact
  * words, and never inlined: it takes more registers. The compiler tells ThreadSanitizer of exact
- * words; it is told of the others around that, by the object's address. */
+ * words (clang not of those of 16 bytes); of the others it is told here. */
 #define APART static __attribute__((noinline))
 #define CONTAINED(n, p, action)                                                                    \
 	if (near__within(p, n, 4))                                                                 \

@@ -84,6 +84,7 @@ bool near__atomic_mend(struct near__section *s, int step, const struct near__loc
 		near__copy(s->object, s->kept, s->size);
 	if (s->found == NEAR__COMPARE || s->found == NEAR__FAIL)
 		near__copy(s->out, s->kept + s->size, s->size);
+	/* What it found stays; so does a large store, which the handler has completed. */
 	if (s->found == NEAR__FAIL)
 		result = false;
 	else

@@ -91,10 +91,7 @@ static inline void near__let_go_of(const struct near__locks *locks, unsigned cou
 	 * the thread does next. */
 	near__full_fence();
 	for (unsigned i = 0; i < count; i++)
-		if (__builtin_expect(__atomic_load_n(&near__nth(locks, i)->waiters,
-						     __ATOMIC_SEQ_CST) != 0,
-				     0))
-			near__atomic_wake(near__nth(locks, i));
+		near__pass_on(near__nth(locks, i));
 }
 
 static inline void near__let_go_all(const struct near__locks *locks)

@@ -153,10 +153,10 @@ static inline bool near__let_go_quietly(struct near__atomic_lock *l, unsigned lo
 	return __atomic_load_n(&l->waiters, __ATOMIC_SEQ_CST) != 0;
 }
 
-/* For who was woken, or was first, and does not take the lock. */
+/* Wakes one who waits, if there is one: for who lets go, or was woken and does not take it. */
 static inline void near__pass_on(struct near__atomic_lock *l)
 {
-	if (__atomic_load_n(&l->waiters, __ATOMIC_SEQ_CST))
+	if (__builtin_expect(__atomic_load_n(&l->waiters, __ATOMIC_SEQ_CST) != 0, 0))
 		near__atomic_wake(l);
 }
 
