@@ -3,9 +3,10 @@
 #include "os.h"
 
 #include <errno.h>
-#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "../topology.h"
 #include "tools.h"
@@ -15,6 +16,9 @@
 #endif
 #ifndef MREMAP_DONTUNMAP
 #define MREMAP_DONTUNMAP 4
+#endif
+#ifndef GRND_NONBLOCK
+#define GRND_NONBLOCK 1
 #endif
 
 #define RW (PROT_READ | PROT_WRITE)
@@ -37,32 +41,21 @@ static bool map_at(char *p, size_t size, int protection, int flags)
 	return at == p;
 }
 
-static uint64_t random_number(void)
-{
-	const void *bytes = (const void *)getauxval(AT_RANDOM); /* 16, from the kernel */
-	uint64_t n = 0;
-
-	if (bytes)
-		memcpy(&n, bytes, sizeof(n));
-	return n;
-}
-
 /* From a quarter of the address space, whose end the stack shows, to five eighths. */
 static char *find_gap(size_t size)
 {
-	uint64_t end = (uint64_t)__builtin_frame_address(0), from = end / 4, random, pages;
+	uint64_t end = (uint64_t)__builtin_frame_address(0), from = end / 4, pages;
 
 	if (size > end / 8 || NEAR__TSAN)
 		return NULL;
 	pages = (end / 8 * 3 - size) / NEAR__OS_PAGE;
-	random = random_number();
 	for (unsigned i = 0; i < PLACES; i++) {
-		char *p = (char *)((from + random % pages * NEAR__OS_PAGE) & ~(NEAR__OS_PAGE - 1));
+		uint64_t at = from + near__os_random() % pages * NEAR__OS_PAGE;
+		char *p = (char *)(at & ~(NEAR__OS_PAGE - 1));
 
 		/* The last page stays, and shows that there is room. */
 		if (map_at(p + size - NEAR__OS_PAGE, NEAR__OS_PAGE, PROT_NONE, 0))
 			return p;
-		random = random * UINT64_C(6364136223846793005) + 1442695040888963407;
 	}
 	return NULL;
 }
@@ -173,4 +166,16 @@ uint64_t near__os_ms(void)
 
 	near__tool_clock(CLOCK_MONOTONIC_COARSE, &t);
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+uint64_t near__os_random(void)
+{
+	int saved = errno;
+	uint64_t n;
+	long got = syscall(SYS_getrandom, &n, sizeof(n), GRND_NONBLOCK);
+
+	if (got != (long)sizeof(n))
+		n = near__hashed_random();
+	errno = saved;
+	return n;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* os: address space and time. All of it leaves errno alone. */
+/* os: address space, time, random numbers. All of it leaves errno alone. */
 #ifndef NEARCPU_MALLOC_OS_H
 #define NEARCPU_MALLOC_OS_H
 
@@ -32,5 +32,13 @@ enum near__moved near__os_move(void *to, void *from, size_t size);
 
 /* Monotonic, a few ms coarse. */
 uint64_t near__os_ms(void);
+
+/* A number that nothing outside of the process knows. It reveals nothing about other such numbers,
+ * nor about the kernel's bytes in AT_RANDOM. One system call; may be called at any time. */
+uint64_t near__os_random(void);
+
+/* random.c: the same without getrandom; and a pseudorandom function of `n` words. */
+uint64_t near__hashed_random(void);
+uint64_t near__siphash(const uint64_t key[2], const uint64_t *words, size_t n);
 
 #endif

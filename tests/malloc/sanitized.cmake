@@ -7,7 +7,7 @@ set(near_stress_sources malloc/beside.c malloc/blocks.c malloc/stress.c)
 # UndefinedBehaviorSanitizer looks at the allocator itself. The check mode would be on by itself.
 if(near_sanitizers MATCHES "address")
   set(near_mode_check "NEAR_CONF=malloc_check:1")
-  foreach(name age extra large layers process stats told)
+  foreach(name age extra large layers place process stats told)
     set(modes plain)
     if(name MATCHES "extra|process")
       list(APPEND modes check)

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/* Where the heap is: nothing that a program leaks, nor its other addresses, tells. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <sys/mman.h>
+
+#include "filter.h"
+#include "malloc/os.h"
+
+#define SPACE ((size_t)1 << 30)
+#define CHILDREN 8
+
+static uint64_t *seen; /* by each child: its answer; shared */
+
+static int begin(void **state)
+{
+	(void)state;
+	seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	return seen == MAP_FAILED;
+}
+
+/* The hash of 0, 1, ... 7 with the key 0, 1, ... 15, which its authors published. */
+static void hash_is_siphash(void **state)
+{
+	unsigned char bytes[16];
+	uint64_t key[2], word;
+
+	(void)state;
+	for (unsigned i = 0; i < sizeof(bytes); i++)
+		bytes[i] = (unsigned char)i;
+	memcpy(key, bytes, sizeof(key));
+	memcpy(&word, bytes, sizeof(word));
+	assert_true(near__siphash(key, &word, 1) == UINT64_C(0x93f5f5799a932462));
+	assert_true(near__siphash(key, NULL, 0) == UINT64_C(0x726fdb47dd0e0e31));
+}
+
+static void numbers_differ(void **state)
+{
+	(void)state;
+	errno = UNIT_ERRNO;
+	for (int i = 0; i < 100; i++) {
+		assert_true(near__os_random() != near__os_random());
+		assert_true(near__hashed_random() != near__hashed_random());
+	}
+	assert_int_equal(errno, UNIT_ERRNO);
+}
+
+struct child {
+	unsigned number;
+	int error; /* of getrandom; 0: it works */
+};
+
+static void find_space(void *arg)
+{
+	const struct child *c = arg;
+	size_t size = SPACE;
+
+	if (c->error && !filter_out(SYS_getrandom, c->error))
+		_exit(77);
+	seen[c->number] = (uintptr_t)near__os_find_space(&size, SPACE);
+	CHECK(seen[c->number] && size == SPACE);
+}
+
+/* Children of fork have the same kernel's bytes, the same stack and the same space left. So if
+ * all find the same place, it depends on nothing else. Each alone is at a place of 2^30 or more. */
+static void places_differ(int error)
+{
+	uint64_t end = (uintptr_t)__builtin_frame_address(0);
+	bool differ = false;
+
+	for (unsigned i = 0; i < CHILDREN; i++) {
+		struct child c = {i, error};
+		int status = unit_wait(unit_fork(find_space, &c), NULL);
+
+		if (status == 77)
+			skip();
+		assert_int_equal(status, 0);
+		differ |= seen[i] != seen[0];
+		if (seen[i] < end / 4 || seen[i] >= end / 8 * 5) {
+			print_message("the kernel chose the place\n");
+			skip();
+		}
+	}
+	assert_true(differ);
+}
+
+static void place_is_unknown(void **state)
+{
+	(void)state;
+	places_differ(0);
+}
+
+static void place_is_unknown_without_getrandom(void **state)
+{
+	(void)state;
+	places_differ(ENOSYS);
+	places_differ(EPERM);
+	places_differ(EAGAIN);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(hash_is_siphash),
+		cmocka_unit_test(numbers_differ),
+		cmocka_unit_test(place_is_unknown),
+		cmocka_unit_test(place_is_unknown_without_getrandom),
+	};
+
+	return cmocka_run_group_tests(tests, begin, NULL);
+}
