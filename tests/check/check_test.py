@@ -97,7 +97,9 @@ class Seeds(Case):
     def test_in_every_form(self):
         some = [s for s in seeds.SEEDS
                 if s.name in ("abort-signature", "commit-not-last", "index-outside", "call",
-                              "kernel-field-cpu", "entry-inside", "retry-unarmed", "loop")]
+                              "kernel-field-cpu", "kernel-field-behind-trap",
+                              "kernel-field-behind-unknown", "entry-inside", "retry-unarmed",
+                              "loop")]
         for options in FORMS.values():
             self.expect([seeds.SOUND] + some, *options)
 

@@ -63,6 +63,8 @@ class X86(Cpu):
         "call": "call {0}", "system_call": "syscall", "trap": "ud2", "nop": "nop", "ret": "ret",
         "jump_to": "jmp *{0}", "atomic": "lock addq {0}, ({1})",
         "wide": "addq $0x1234567, {0}",
+        # What clang's -fsanitize-trap ends with, ud1l 0x16(%eax), %eax; bytes that are nothing.
+        "trap_with_reason": ".byte 0x67, 0x0f, 0xb9, 0x40, 0x16", "unknown": ".byte 0x06, 0x0e",
     }
 
     def low(self, register):
@@ -84,7 +86,7 @@ class Arm(Cpu):
         "shift": "lsl {0}, {0}, #{1}", "jump": "b {0}", "if_zero": "cbz {0}, {1}",
         "call": "bl {0}", "system_call": "svc #0", "trap": "brk #1", "nop": "nop", "ret": "ret",
         "jump_to": "br {0}", "atomic": ".arch armv8.1-a\nldadd {0}, xzr, [{1}]",
-        "wide": "nop",
+        "wide": "nop", "trap_with_reason": "brk #0x5516", "unknown": ".inst 0xffffffff",
     }
 
     def low(self, register):
@@ -107,7 +109,8 @@ class Riscv(Cpu):
         "if_zero": "bnez {0}, 77f\nj {1}\n77:",
         "call": "jal ra, {0}", "system_call": "ecall", "trap": "ebreak", "nop": "nop",
         "ret": "ret", "jump_to": "jr {0}", "atomic": "amoadd.d zero, {0}, ({1})",
-        "wide": "lui t2, 0x12345",
+        "wide": "lui t2, 0x12345", "trap_with_reason": "ebreak",
+        "unknown": ".4byte 0xffffffff",
     }
 
 

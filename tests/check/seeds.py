@@ -7,6 +7,7 @@ A seed replaces parts of it; a part is a function from the CPU to text.
 from dataclasses import dataclass, field
 
 PARTS = {
+    "ahead": lambda c: "",
     "before": lambda c: "",
     "arm": lambda c: c.address("t", "descriptor") + "\n" + c.store8("t", "area", 8),
     "index": lambda c: c.load4("slot", "area", 4),
@@ -30,6 +31,7 @@ PARTS = {
 
 FUNCTION = """
 .text
+{ahead}
 .globl _start
 .type _start, %function
 _start:
@@ -83,6 +85,13 @@ def other_function(body):
     """A function of its own, behind the one with the sequence."""
     return lambda c: (".text\n.type other_function, %function\nother_function:\n" + body(c) +
                       "\n" + c.ret() + "\n.size other_function, . - other_function")
+
+
+def cached_pointer(c):
+    """A pointer over the edge of the area, as TCMalloc has it, made at the beginning of the function:
+    to be seen in a stripped file, too, where no symbol says where that is."""
+    return (c.copy("other", "area") + "\n" + c.add_number("other", -4) +
+            ("\n" + c.nop()) * {"x86_64": 60}.get(c.name, 40))
 
 
 def second_descriptor(c):
@@ -210,6 +219,12 @@ SEEDS = [
         "before": lambda c: "vmovdqu %ymm0, (%rdi)"}, ("x86_64",)),
     Seed("kernel-field-commit", {"kernel-field"}, {
         "commit": lambda c: c.store4("v", "area", 0)}),
+    Seed("kernel-field-behind-trap", {"kernel-field"}, {
+        "ahead": lambda c: c.trap_with_reason(), "before": cached_pointer,
+        "commit": lambda c: c.store8("v", "other", 0)}),
+    Seed("kernel-field-behind-unknown", {"kernel-field"}, {
+        "ahead": lambda c: c.unknown(), "before": cached_pointer,
+        "commit": lambda c: c.store8("v", "other", 0)}),
     Seed("kernel-field-reset", {"kernel-field-reset"}, {
         "before": lambda c: c.number("t", 0) + "\n" + c.store4("t", "area", 4)}),
     Seed("early-update", {"early-update"}, {
