@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <malloc.h>
 #include <nearcpu/malloc.h>
+#include <sys/stat.h>
 
 #include "unit.h"
 
@@ -177,10 +178,95 @@ static void at_exit(void **state)
 	run_child("_exit", "malloc_stats:none.json", err, sizeof(err));
 	assert_int_not_equal(access("none.json", F_OK), 0);
 	run_child("exit", "malloc_stats:/nonexistent/s", err, sizeof(err));
-	assert_string_equal(err, "nearcpu-malloc: cannot write the statistics to /nonexistent/s\n");
+	assert_string_equal(err, "nearcpu-malloc: cannot write the statistics to /nonexistent/s"
+				 ": no such directory\n");
 	run_child("exit", "malloc_stats:/dev/full", err, sizeof(err));
-	assert_string_equal(err, "nearcpu-malloc: cannot write the statistics to /dev/full\n");
+	assert_string_equal(err,
+			    "nearcpu-malloc: cannot write the statistics to /dev/full: no space\n");
 	unlink("s.json");
+	assert_int_equal(chdir("/"), 0);
+	assert_int_equal(rmdir(dir), 0);
+}
+
+static void expect_refused(const char *conf, const char *reason)
+{
+	char err[512];
+
+	run_child("exit", conf, err, sizeof(err));
+	assert_non_null(strstr(err, "nearcpu-malloc: cannot write the statistics to "));
+	if (!strstr(err, reason))
+		fail_msg("%s: %s", conf, err);
+}
+
+static void write_text(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
+
+	assert_true(fd >= 0);
+	assert_int_equal(fchmod(fd, 0644), 0);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	close(fd);
+}
+
+static void expect_text(const char *path, const char *text)
+{
+	static struct text t;
+
+	read_text(path, &t);
+	assert_string_equal(t.text, text);
+}
+
+static unsigned mode_of(const char *path)
+{
+	struct stat st;
+
+	assert_int_equal(lstat(path, &st), 0);
+	return st.st_mode & 07777;
+}
+
+/* The process writes nowhere but to what it made, or what its user has there. */
+static void the_file_is_safe(void **state)
+{
+	char dir[] = "/tmp/malloc_stats_test.XXXXXX", err[512];
+
+	(void)state;
+	if (unit_emulated())
+		skip();
+	assert_non_null(mkdtemp(dir));
+	assert_int_equal(chdir(dir), 0);
+	umask(0);
+	run_child("exit", "malloc_stats:new", err, sizeof(err));
+	assert_string_equal(err, "");
+	assert_int_equal(mode_of("new"), 0600);
+	write_text("victim", "precious");
+	assert_int_equal(symlink("victim", "link"), 0);
+	assert_int_equal(symlink("unborn", "dangling"), 0);
+	expect_refused("malloc_stats:link", ": it is a symbolic link\n");
+	expect_refused("malloc_stats:dangling", ": it is a symbolic link\n");
+	assert_int_not_equal(access("unborn", F_OK), 0);
+	assert_int_equal(link("victim", "second"), 0);
+	expect_refused("malloc_stats:second", ": the file there is not this user's alone\n");
+	expect_text("victim", "precious");
+	assert_int_equal(mkfifo("pipe", 0600), 0);
+	expect_refused("malloc_stats:pipe", ": nothing reads that pipe\n");
+	if (geteuid() == 0) {
+		write_text("foreign", "precious");
+		if (chown("foreign", 65534, 65534) == 0) /* this user namespace has that number */
+			expect_refused("malloc_stats:foreign",
+				       ": the file there is not this user's alone\n");
+		expect_text("foreign", "precious");
+		unlink("foreign");
+	}
+	/* What belongs to the user is written anew, and keeps its mode. */
+	unlink("second");
+	run_child("exit", "malloc_stats:victim", err, sizeof(err));
+	assert_string_equal(err, "");
+	assert_int_equal(mode_of("victim"), 0644);
+	unlink("new");
+	unlink("victim");
+	unlink("link");
+	unlink("dangling");
+	unlink("pipe");
 	assert_int_equal(chdir("/"), 0);
 	assert_int_equal(rmdir(dir), 0);
 }
@@ -248,6 +334,34 @@ static void printed(void **state)
 	assert_non_null(strstr(text, "\nClasses:\n"));
 }
 
+static void *print_cancelled(void *unused)
+{
+	(void)unused;
+	pthread_cancel(pthread_self());
+	malloc_stats();
+	return (void *)&lost;
+}
+
+static void print_in_thread(void *unused)
+{
+	pthread_t thread;
+	void *result;
+
+	(void)unused;
+	CHECK(pthread_create(&thread, NULL, print_cancelled, NULL) == 0);
+	CHECK(pthread_join(thread, &result) == 0);
+	CHECK(result != PTHREAD_CANCELED);
+}
+
+static void printing_is_no_cancellation_point(void **state)
+{
+	static char text[16384];
+
+	(void)state;
+	assert_int_equal(unit_capture(print_in_thread, NULL, text, sizeof(text), NULL), 0);
+	assert_non_null(strstr(text, "\nClasses:\n"));
+}
+
 static void options(void **state)
 {
 	(void)state;
@@ -267,10 +381,12 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(json),
 		cmocka_unit_test(at_exit),
+		cmocka_unit_test(the_file_is_safe),
 #if defined(__GLIBC__)
 		cmocka_unit_test(mallinfos),
 		cmocka_unit_test(info),
 		cmocka_unit_test(printed),
+		cmocka_unit_test(printing_is_no_cancellation_point),
 		cmocka_unit_test(options),
 #endif
 	};

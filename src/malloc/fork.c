@@ -55,6 +55,7 @@ static void in_parent(void)
 static void in_child(void)
 {
 	release(reset);
+	near__profile_fork_child();
 	near__background_fork_child();
 	near__stats_fork_child();
 }

@@ -37,6 +37,7 @@ void *near__profile_realloc(void *p, size_t n, const void *caller);
 void near__profile_free(void *p);
 size_t near__profile_size(const void *p);
 void near__profile_fork(near__fork_step *step);
+void near__profile_fork_child(void);
 
 void *near__perturbed_alloc(size_t align, size_t n, bool *zero);
 void near__perturbed_free(void *p);

@@ -7,11 +7,13 @@
 
 #define NEAR__STACK_MAX 48
 
-/* Blocks that were sampled with the same stack. Buckets stay, and hang in chains that only grow at
- * their heads: who reads them needs no lock. The numbers change under the profile's lock, and are
+/* Blocks that were sampled with the same stack and about the same size: tools scale a bucket by the
+ * mean size of its blocks, which is wrong for a mixture. Buckets stay, and are in chains that only
+ * grow at their heads: a reader needs no lock. The numbers change under the profile's lock, and are
  * read one by one. */
 struct near__bucket {
-	uint32_t next, depth;
+	uint32_t next;
+	uint16_t depth, sizes;        /* sizes: which range of sizes */
 	uint64_t allocs, alloc_bytes; /* so far */
 	uint64_t frees, free_bytes;
 	const void *stack[];

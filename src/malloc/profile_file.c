@@ -13,49 +13,62 @@
 #include <unistd.h>
 
 #include "conf.h"
+#include "file.h"
 #include "profile.h"
 #include "text.h"
 
 #define PREFIX_MAX 4000
+#define NAMES_MAX 10000
 
 static char prefix[PREFIX_MAX + 1]; /* the environment is the program's to change */
 static unsigned written;
 
 struct sums {
-	uint64_t allocs, alloc_bytes, frees, free_bytes;
+	uint64_t used, used_bytes;    /* now */
+	uint64_t allocs, alloc_bytes; /* so far */
 };
 
-static void complain(const char *what, const char *path)
+static void complain(const char *what, const char *path, const char *reason)
 {
 	struct near__text line = {.fd = 2};
 
 	near__text_add(&line, "nearcpu-malloc: heap profile: ");
 	near__text_add(&line, what);
 	near__text_add(&line, path);
+	near__text_add(&line, reason);
 	near__text_add(&line, "\n");
 	near__text_flush(&line);
 }
 
 /* ---- numbers ---- */
 
-/* Each number by itself: beside other threads they need not fit together, but what was freed was
- * allocated before. */
+/* Each number by itself: those of a bucket that changes need not fit together. But what was freed
+ * was allocated before, and where no block is left there are no bytes: pprof refuses a file that
+ * says otherwise. */
 static void read_bucket(const struct near__bucket *b, struct sums *out)
 {
-	out->frees = __atomic_load_n(&b->frees, __ATOMIC_RELAXED);
-	out->free_bytes = __atomic_load_n(&b->free_bytes, __ATOMIC_RELAXED);
+	uint64_t frees = __atomic_load_n(&b->frees, __ATOMIC_RELAXED);
+	uint64_t free_bytes = __atomic_load_n(&b->free_bytes, __ATOMIC_RELAXED);
+
+	/* Pairs with the release in add(): the loads below find what was allocated before those
+	 * frees. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	out->allocs = __atomic_load_n(&b->allocs, __ATOMIC_RELAXED);
 	out->alloc_bytes = __atomic_load_n(&b->alloc_bytes, __ATOMIC_RELAXED);
+	if (!out->allocs)
+		out->alloc_bytes = 0;
+	out->used = out->allocs - frees;
+	out->used_bytes = out->used ? out->alloc_bytes - free_bytes : 0;
 }
 
 /* "1: 24 [3: 72] @" */
-static void put_sums(struct near__text *t, const struct sums *s)
+static void put_sums(struct near__text *t, const struct sums *s, const char *zero)
 {
-	near__text_number(t, s->allocs - s->frees);
+	near__text_number(t, s->used);
 	near__text_add(t, ": ");
-	near__text_number(t, s->alloc_bytes - s->free_bytes);
+	near__text_number(t, s->used_bytes);
 	near__text_add(t, " [");
+	near__text_add(t, zero);
 	near__text_number(t, s->allocs);
 	near__text_add(t, ": ");
 	near__text_number(t, s->alloc_bytes);
@@ -84,10 +97,10 @@ static void add_bucket(const struct near__bucket *b, void *arg)
 	struct sums *sums = arg, s;
 
 	read_bucket(b, &s);
+	sums->used += s.used;
+	sums->used_bytes += s.used_bytes;
 	sums->allocs += s.allocs;
 	sums->alloc_bytes += s.alloc_bytes;
-	sums->frees += s.frees;
-	sums->free_bytes += s.free_bytes;
 }
 
 static void put_bucket(const struct near__bucket *b, void *arg)
@@ -96,7 +109,7 @@ static void put_bucket(const struct near__bucket *b, void *arg)
 	struct sums s;
 
 	read_bucket(b, &s);
-	put_sums(t, &s);
+	put_sums(t, &s, "");
 	for (unsigned i = 0; i < b->depth; i++) {
 		near__text_add(t, " ");
 		near__text_hex(t, (uintptr_t)b->stack[i]);
@@ -119,15 +132,18 @@ static void put_mappings(struct near__text *t)
 	syscall(SYS_close, (int)fd);
 }
 
+/* The 0 before the number of allocations: pprof offers what was allocated only if that number is
+ * not spelled as the one in use is; where nothing was freed they are equal. */
 static void put_profile(struct near__text *t)
 {
 	struct sums sums = {0, 0, 0, 0};
+	uint64_t rate = near__malloc_conf.heap_sample;
 
 	for_each_bucket(add_bucket, &sums);
 	near__text_add(t, "heap profile: ");
-	put_sums(t, &sums);
+	put_sums(t, &sums, "0");
 	near__text_add(t, " heapz_v2/");
-	near__text_number(t, near__malloc_conf.heap_sample);
+	near__text_number(t, rate ? rate : 1);
 	near__text_add(t, "\n");
 	for_each_bucket(put_bucket, t);
 	put_mappings(t);
@@ -150,26 +166,35 @@ static void make_path(char *path, size_t size)
 	path[n + t.used] = '\0';
 }
 
+/* The first name that nobody has: of an earlier process with this number a file stays. */
+static int create(char *path, size_t size)
+{
+	int fd = -EEXIST;
+
+	for (unsigned i = 0; i < NAMES_MAX && fd == -EEXIST; i++) {
+		make_path(path, size);
+		fd = near__file_create(path);
+	}
+	return fd;
+}
+
 void near__profile_write(void)
 {
 	char path[PREFIX_MAX + 64];
-	struct near__text t = {.fd = -1};
-	int saved = errno;
-	bool good;
+	struct near__text t = {.fd = create(path, sizeof(path))};
+	int error, saved = errno;
 
-	make_path(path, sizeof(path));
-	t.fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
-			    0666);
 	if (t.fd < 0) {
-		complain("cannot create ", path);
-		errno = saved;
+		complain("cannot create ", path, near__file_reason(t.fd));
 		return;
 	}
 	put_profile(&t);
-	good = near__text_flush(&t);
-	if (syscall(SYS_close, t.fd) < 0 || !good)
-		complain("not written whole: ", path);
 	errno = saved;
+	near__text_flush(&t);
+	error = near__file_close(t.fd);
+	error = t.error ? -t.error : error;
+	if (error)
+		complain("not written whole: ", path, near__file_reason(error));
 }
 
 /* ---- when ---- */
@@ -188,7 +213,7 @@ static void watch_signal(void)
 
 	sigfillset(&action.sa_mask);
 	if (number && (number > 64 || sigaction((int)number, &action, NULL) < 0))
-		complain("no handler can be had for the signal that is set", "");
+		complain("no handler can be had for the signal that is set", "", "");
 	errno = saved;
 }
 

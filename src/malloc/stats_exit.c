@@ -3,7 +3,6 @@
  * by _exit or by a signal writes none. */
 #define _GNU_SOURCE
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <string.h>
@@ -12,6 +11,7 @@
 
 #include "../place.h"
 #include "conf.h"
+#include "file.h"
 #include "stats.h"
 
 /* Copied: programs write over their environment, and change their directory. */
@@ -75,7 +75,7 @@ static bool make_path(char path[PATH_MAX])
 	return true;
 }
 
-static void complain(const char *path)
+static void complain(const char *path, int error)
 {
 	struct near__out o;
 	int two = 2;
@@ -83,6 +83,7 @@ static void complain(const char *path)
 	near__out_begin(&o, near__write_fd, &two);
 	near__out_text(&o, "nearcpu-malloc: cannot write the statistics to ");
 	near__out_text(&o, path);
+	near__out_text(&o, near__file_reason(error));
 	near__out_text(&o, "\n");
 	near__out_end(&o);
 }
@@ -90,15 +91,16 @@ static void complain(const char *path)
 __attribute__((destructor)) static void write_at_exit(void)
 {
 	char path[PATH_MAX];
-	int fd, error, saved = errno;
+	int fd, error, closed;
 
 	if (!wanted[0] || !make_path(path))
 		return;
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
-	error = fd < 0 ? -1 : near__stats_json_since(forked ? &at_fork : NULL, near__write_fd, &fd);
-	if (fd >= 0 && close(fd))
-		error = -1;
+	fd = error = near__file_replace(path);
+	if (fd >= 0) {
+		error = near__stats_json_since(forked ? &at_fork : NULL, near__write_fd, &fd);
+		closed = near__file_close(fd);
+		error = error ? error : closed;
+	}
 	if (error)
-		complain(path);
-	errno = saved;
+		complain(path, error);
 }

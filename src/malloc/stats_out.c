@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
 #include "stats.h"
 
 #include <errno.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static void flush(struct near__out *o)
@@ -48,16 +50,17 @@ int near__out_end(struct near__out *o)
 	return o->error;
 }
 
+/* The system call itself: write() is a cancellation point, and malloc_stats must be none. */
 int near__write_fd(void *arg, const char *text, size_t size)
 {
 	const int *fd = arg;
 	int saved = errno, error = 0;
 
 	while (size && !error) {
-		ssize_t n = write(*fd, text, size);
+		long n = syscall(SYS_write, *fd, text, size);
 
-		if (n < 0 && errno != EINTR)
-			error = -errno;
+		if (n == 0 || (n < 0 && errno != EINTR))
+			error = n ? -errno : -EIO;
 		if (n > 0) {
 			text += n;
 			size -= (size_t)n;

@@ -10,6 +10,8 @@ import glob
 import math
 import os
 import re
+import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,7 +21,7 @@ import unittest
 PROGRAM = PRELOAD = ""
 RATE = 4096
 
-HEADER = re.compile(r"heap profile: (\d+): (\d+) \[(\d+): (\d+)\] @ heapz_v2/(\d+)")
+HEADER = re.compile(r"heap profile: (\d+): (\d+) \[0(\d+): (\d+)\] @ heapz_v2/(\d+)")
 ENTRY = re.compile(r"(\d+): (\d+) \[(\d+): (\d+)\] @((?: 0x[1-9a-f][0-9a-f]*)+)")
 MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) [r-][w-][x-][ps] ([0-9a-f]{8,}) "
                      r"[0-9a-f]+:[0-9a-f]+ \d+ *(.*)")
@@ -101,6 +103,17 @@ def sums_by_site(profile):
     return sums
 
 
+def find_pprof():
+    """Google's, as a program of its own or Go's; the one in Perl has no such option."""
+    for command in (["pprof"], ["go", "tool", "pprof"]):
+        if shutil.which(command[0]):
+            result = subprocess.run([*command, "-help"], capture_output=True, timeout=300,
+                                    text=True, check=False)
+            if "-sample_index" in result.stdout + result.stderr:
+                return command
+    return None
+
+
 class Test(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -123,13 +136,26 @@ class Test(unittest.TestCase):
     def tearDownClass(cls):
         cls.directory.cleanup()
 
-    def said(self, conf, status=0):
-        """What a program says whose profile cannot be had; it goes on to its own end."""
+    def run_program(self, conf, *arguments, before=None, limit=None):
+        """The program with these settings. `before`: called in its process, with its number."""
+        conf = ",".join(k for k in [os.environ.get("NEAR_CONF", ""), conf] if k)
         environment = dict(os.environ, NEAR_CONF=conf)
         if PRELOAD:
             environment["LD_PRELOAD"] = PRELOAD
-        result = subprocess.run([PROGRAM], env=environment, capture_output=True, timeout=120,
-                                text=True)
+
+        def prepare():
+            if before:
+                before(os.getpid())
+            if limit:
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+
+        return subprocess.run([PROGRAM, *arguments], env=environment, capture_output=True,
+                              timeout=120, text=True, preexec_fn=prepare)
+
+    def said(self, conf, status=0):
+        """What a program says whose profile cannot be had; it goes on to its own end."""
+        result = self.run_program(conf)
         self.assertEqual((result.returncode, result.stdout), (status, ""))
         return result.stderr.splitlines()
 
@@ -138,21 +164,73 @@ class Test(unittest.TestCase):
         nowhere = os.path.join(self.directory.name, "no", "directory")
         for line in self.said(f"heap_profile:{nowhere},{usr2}"):
             self.assertRegex(line, r"^nearcpu-malloc: heap profile: cannot create "
-                             + re.escape(nowhere) + r"\.\d+\.\d\.heap$")
+                             + re.escape(nowhere) + r"\.\d+\.\d\.heap: no such directory$")
 
     def test_a_full_disk_is_said(self):
-        usr2 = f"heap_signal:{int(signal.SIGUSR2)}"
         prefix = os.path.join(self.directory.name, "full")
-        program = ("import os, sys; os.symlink('/dev/full', f'{sys.argv[1]}.{os.getpid()}.0.heap');"
-                   "os.execv(sys.argv[2], sys.argv[2:])")
-        environment = dict(os.environ, NEAR_CONF=f"heap_profile:{prefix},{usr2}")
-        if PRELOAD:
-            environment["LD_PRELOAD"] = PRELOAD
-        result = subprocess.run([sys.executable, "-c", program, prefix, PROGRAM], env=environment,
-                                capture_output=True, timeout=120, text=True)
+        result = self.run_program(f"heap_profile:{prefix}", "keep", limit=100)
         self.assertEqual(result.returncode, 0)
         self.assertRegex(result.stderr, r"^nearcpu-malloc: heap profile: not written whole: .*"
-                         r"\.0\.heap\n$")
+                         r"\.0\.heap: no space\n$")
+
+    def test_a_name_that_is_taken_is_left_alone(self):
+        """By a link to a file of the user's, one to nowhere, and a file: the fourth is free."""
+        prefix = os.path.join(self.directory.name, "taken")
+        victim = os.path.join(self.directory.name, "victim")
+        nowhere = os.path.join(self.directory.name, "nowhere")
+        with open(victim, "w", encoding="utf-8") as file:
+            file.write("precious")
+
+        def plant(pid):
+            os.symlink(victim, f"{prefix}.{pid}.0.heap")
+            os.symlink(nowhere, f"{prefix}.{pid}.1.heap")
+            os.link(victim, f"{prefix}.{pid}.2.heap")
+            os.umask(0)
+
+        result = self.run_program(f"heap_profile:{prefix}", "keep", before=plant)
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+        with open(victim, encoding="utf-8") as file:
+            self.assertEqual(file.read(), "precious")
+        self.assertFalse(os.path.exists(nowhere))
+        found = glob.glob(prefix + ".*.3.heap")
+        self.assertEqual(len(found), 1)
+        self.assertGreater(len(Profile(found[0]).mappings), 1)
+        self.assertEqual(os.stat(found[0]).st_mode & 0o7777, 0o600)
+
+    def test_runs_sample_different_blocks(self):
+        """Hundreds of samples at each of ten sites: that all sums of three runs are the same does
+        not happen by chance."""
+        found = []
+        for n in range(3):
+            prefix = os.path.join(self.directory.name, f"run{n}")
+            self.run_program(f"heap_profile:{prefix},heap_sample:{RATE},"
+                             f"heap_signal:{int(signal.SIGUSR2)}")
+            profiles = [Profile(p) for p in glob.glob(prefix + ".*")]
+            self.assertEqual(len(profiles), 3)
+            found.append(sorted(p.totals for p in profiles))
+        self.assertFalse(found[0] == found[1] == found[2], found[0])
+
+    def test_pprof_offers_all_columns(self):
+        """Also where nothing was freed, so that the sums are the same."""
+        pprof = find_pprof()
+        if not pprof:
+            self.skipTest("no pprof that runs")
+        prefix = os.path.join(self.directory.name, "columns")
+        self.run_program(f"heap_profile:{prefix},heap_sample:{RATE}", "keep")
+        path, = glob.glob(prefix + ".*")
+        totals = Profile(path).totals
+        self.assertEqual(totals[:2], totals[2:])
+        sums = {}
+        for column in ("alloc_space", "alloc_objects", "inuse_space", "inuse_objects"):
+            result = subprocess.run([*pprof, f"-sample_index={column}", "-unit=B", "-top", PROGRAM,
+                                     path], capture_output=True, timeout=120, text=True)
+            self.assertEqual(result.returncode, 0, result.stderr)
+            line = next(l for l in result.stdout.splitlines() if "site_small" in l)
+            sums[column] = float(re.match(r" *([\d.]+)", line)[1])
+        self.near(sums["alloc_space"], 20000, 100, "alloc_space")
+        self.near(sums["alloc_objects"] * 100, 20000, 100, "alloc_objects")
+        self.assertEqual(sums["alloc_space"], sums["inuse_space"])
+        self.assertEqual(sums["alloc_objects"], sums["inuse_objects"])
 
     def test_a_signal_that_cannot_be_caught_is_said(self):
         lines = self.said(f"heap_profile:{self.directory.name}/x,heap_signal:{int(signal.SIGKILL)}",

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* The estimates of heap profiles, over many seeds that are always the same. Seven times the
+ * standard deviation of their mean is allowed. */
+#define _GNU_SOURCE
+#include <nearcpu/malloc.h>
+
+#include "unit.h"
+
+#include "malloc/sampler.h"
+
+#define SEEDS 2000
+
+static double square_root(double x)
+{
+	double root = x > 1 ? x : 1;
+
+	for (int i = 0; i < 60; i++)
+		root = (root + x / root) / 2;
+	return root;
+}
+
+/* exp(-x), x >= 0, without libm. */
+static double exp_minus(double x)
+{
+	double sum = 1, term = 1;
+
+	for (; x > .5; x -= .5)
+		term *= 0.60653065971263342; /* exp(-.5) */
+	sum = term;
+	for (int i = 1; i < 20; i++) {
+		term *= -x / i;
+		sum += term;
+	}
+	return sum;
+}
+
+/* What each seed decides about. */
+struct run {
+	uint64_t rate;
+	size_t n;
+	unsigned blocks;
+};
+
+/* As pprof scales the samples. */
+static double mean_estimate(const struct run *r, double chance)
+{
+	double sum = 0;
+
+	for (uint64_t seed = 0; seed < SEEDS; seed++) {
+		struct near__sampler s;
+		unsigned taken = 0;
+
+		near__sampler_seed(&s, r->rate, seed);
+		for (unsigned i = 0; i < r->blocks; i++)
+			taken += near__sampler_take(&s, r->rate, r->n);
+		sum += taken / chance;
+	}
+	return sum / SEEDS;
+}
+
+static void estimates_are_right_in_the_mean(void **state)
+{
+	static const struct run runs[] = {
+		{524288, 10000, 1000}, {524288, 10000, 100}, {524288, 100, 10000},
+		{524288, 1 << 20, 20}, {4096, 16, 5000},     {64, 8, 1000},
+		{16, 1, 1000},         {2, 1, 1000},         {4096, 100, 3},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LENGTH(runs); i++) {
+		const struct run *r = &runs[i];
+		double chance = 1 - exp_minus((double)r->n / (double)r->rate), off;
+		double mean = mean_estimate(r, chance), count = r->blocks;
+		double deviation = square_root(count * (1 - chance) / chance / SEEDS);
+
+		off = mean > count ? mean - count : count - mean;
+		if (off > 7 * deviation)
+			fail_msg("%zu bytes at %llu: %.3f of %.0f blocks, deviation %.3f", r->n,
+				 (unsigned long long)r->rate, mean, count, deviation);
+	}
+}
+
+/* Where all are sampled nothing is scaled. */
+static void at_a_rate_of_one_all_are_taken(void **state)
+{
+	(void)state;
+	for (uint64_t rate = 0; rate < 2; rate++) {
+		struct near__sampler s;
+
+		near__sampler_seed(&s, rate, 1);
+		for (unsigned i = 1; i < 1000; i++)
+			assert_true(near__sampler_take(&s, rate, i));
+	}
+}
+
+/* A block without a byte contains none that is chosen. */
+static void nothing_is_never_taken(void **state)
+{
+	struct near__sampler s;
+
+	(void)state;
+	near__sampler_seed(&s, 1, 1);
+	for (unsigned i = 0; i < 1000; i++) {
+		assert_false(near__sampler_take(&s, 2, 0));
+		near__sampler_take(&s, 2, 1);
+	}
+}
+
+/* Five numbers of 64 bits are the same once in 2^320 runs. */
+static void each_sampler_takes_its_own_seed(void **state)
+{
+	uint64_t seeds[6];
+	bool differ = false;
+
+	(void)state;
+	for (unsigned i = 0; i < LENGTH(seeds); i++) {
+		struct near__sampler s = {0};
+
+		near__sampler_take(&s, 524288, 0);
+		seeds[i] = s.seed;
+		assert_true(s.left > 0);
+		differ = differ || seeds[i] != seeds[0];
+	}
+	assert_true(differ);
+}
+
+static void largest_rates(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 0; seed < 1000; seed++) {
+		struct near__sampler s;
+
+		near__sampler_seed(&s, UINT64_MAX, seed);
+		assert_true(s.left > 0);
+		near__sampler_take(&s, UINT64_MAX, PTRDIFF_MAX);
+		assert_true(s.left > 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(estimates_are_right_in_the_mean),
+		cmocka_unit_test(at_a_rate_of_one_all_are_taken),
+		cmocka_unit_test(nothing_is_never_taken),
+		cmocka_unit_test(each_sampler_takes_its_own_seed),
+		cmocka_unit_test(largest_rates),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
