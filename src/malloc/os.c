@@ -3,6 +3,7 @@
 #include "os.h"
 
 #include <errno.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -135,7 +136,9 @@ void near__os_discard(void *p, size_t size)
 {
 	int saved = errno;
 
-	madvise(p, size, MADV_DONTNEED);
+	/* Locked pages (mlock, mlockall) stay, as the program wants. */
+	if (madvise(p, size, MADV_DONTNEED))
+		memset(p, 0, size);
 	errno = saved;
 }
 

@@ -22,7 +22,7 @@ char *near__os_find_space(size_t *size, size_t least);
 /* Makes the first `size` bytes usable; new ones are zero. False: no memory. */
 bool near__range_commit(struct near__range *r, size_t size);
 
-/* Gives the pages back; they are zero from then on. */
+/* Gives the pages back, unless they are locked; they are zero from then on. */
 void near__os_discard(void *p, size_t size);
 
 /* Moves pages to another place, which must be committed, and zero. Where they were is zero then.
