@@ -112,6 +112,7 @@ static const struct bench_row rwlock_rows[] = {
 	ROW("pthread-writer", "pthread_rwlock, for writers", BENCH_PEER),
 	ROW("nsync", "nsync_mu", BENCH_PEER),
 	ROW("near-rwlock", "near_rwlock", BENCH_OURS),
+	ROW("near-writers", "near_rwlock, writers first", BENCH_OURS),
 	ROW("near-zero", "near_rwlock of zeros", BENCH_OURS),
 	OFF_ROW("near-rwlock", "near_rwlock, without rseq"),
 	ROW("unlocked", "no lock", BENCH_YARDSTICK),

@@ -7,7 +7,8 @@
  *
  * Checked: what the lock guards is plain memory, on which relacy finds races; a writer is alone; in
  * the end nobody is counted. FRESH begins with gates that were never opened; WORD without bias and
- * with threads that are not live. OPEN_RELAXED opens without release, and is right: the fence
+ * with threads that are not live; with WRITERS_FIRST readers do not pass a writer that waits.
+ * OPEN_RELAXED opens without release, and is right: the fence
  * orders what was before it. The broken variants:
  *   NO_FIRST_FENCE        the copies are added up as soon as the gates are closed
  *   NO_SECOND_FENCE       the gates are opened, with release, as soon as the word says BIASED
@@ -17,6 +18,7 @@
  *   NO_CHECK              a sequence does not look at the gate
  *   OPEN_UNLOCKED         a gate is opened for the first time without the gates' lock
  *   ENTER_RELAXED         a reader enters by the word without acquire
+ *   PASS_ANYWAY           a reader passes a writer though no reader is counted
  *   LEAVE_RELAXED         a reader leaves by the word without release
  *   CLAIM_RELAXED         a writer claims, and drains, without acquire
  *   WRITER_RELAXED        a writer leaves without release
@@ -141,6 +143,14 @@ failed:
 		gates.unlock($);
 	}
 
+	/* A writer that claimed has not revoked yet, or waits for readers. */
+	bool may_pass(int seen)
+	{
+		if (on("WRITERS_FIRST"))
+			return false;
+		return on("PASS_ANYWAY") || seen & BIASED || seen / READER > 0;
+	}
+
 	bool read_lock(int slot)
 	{
 		int seen;
@@ -149,7 +159,7 @@ failed:
 			return true;
 		seen = word($).load(relaxed);
 		do {
-			if (seen & WRITERS)
+			if (seen & WRITERS && !may_pass(seen))
 				return false;
 		} while (!change(seen, seen + READER, on("ENTER_RELAXED") ? relaxed : acquire));
 		if (!(seen & BIASED) && !on("WORD"))

@@ -12,7 +12,9 @@
  *
  * Checked: a writer inside is alone; nobody sleeps for ever (a state that nobody can leave before all have
  * finished); a waker finds the sleeper still asleep; no access to freed memory; in the end nobody is counted; every
- * execution ends.
+ * execution ends. With WRITERS_FIRST a reader that is not nested waits for writers that wait; without, it comes in as
+ * long as readers hold the lock. With MEET a reader leaves only when another one has come in, too: that always ends
+ * where writers are not first.
  *
  * The broken variants, each with one thought of src/rwlock.h undone:
  *   NO_FENCE        a writer closes the gates, and adds up at once
@@ -23,8 +25,8 @@
  *   BIAS_LATE       BIASED is set after the gates are open, without a look
  *   SPLIT_SUM       the sum is added after BIASED is cleared, by a second change
  *   NESTED_WAITS    who is nested waits as others
- *   MAYBE_SLEEPS    who may be nested sleeps if the word counts no reader, BIASED or not
- *   MAYBE_ENTERS    who may be nested passes a writer in any case
+ *   MAYBE_SLEEPS    a reader that may pass a writer sleeps if the word counts no reader, BIASED or not
+ *   MAYBE_ENTERS    a reader that may pass a writer does so in any case
  *   SLEEP_BLIND     a reader enters the queue without a look at the word
  *   DRAIN_BLIND     a writer enters the queue without a look at the word
  *   NO_WAKE         a reader that leaves by the word does not look for a sleeping writer
@@ -76,6 +78,7 @@ bool let_in[THREADS]; /* what ends a sleep */
 byte timeouts = TIMEOUTS;
 
 byte reading, writing; /* inside */
+bool has_been[THREADS]; /* inside */
 byte users = THREADS, left = THREADS;
 byte leaving; /* readers that are not users any more */
 bool gone;
@@ -90,13 +93,18 @@ inline finish()
 }
 
 #define DRAINED (readers == 0 && writers == 1 && !biased)
-#define MAY_ENTER (writers == 0 || nesting == BY_NAME || MAY_PASS)
-#if defined(MAYBE_ENTERS)
-#define MAY_PASS (nesting == MAYBE_NESTED)
-#elif defined(MAYBE_SLEEPS)
-#define MAY_PASS (nesting == MAYBE_NESTED && readers > 0)
+#define MAY_ENTER (writers == 0 || nesting == BY_NAME || (WOULD_PASS && MAY_PASS))
+#ifdef WRITERS_FIRST
+#define WOULD_PASS (nesting == MAYBE_NESTED)
 #else
-#define MAY_PASS (nesting == MAYBE_NESTED && (biased || readers > 0))
+#define WOULD_PASS true
+#endif
+#if defined(MAYBE_ENTERS)
+#define MAY_PASS true
+#elif defined(MAYBE_SLEEPS)
+#define MAY_PASS (readers > 0)
+#else
+#define MAY_PASS (biased || readers > 0)
 #endif
 inline touch()
 {
@@ -390,8 +398,12 @@ enter:
 		assert(ok && writing == 0);
 		ok = false;
 		reading = reading + (depth == 0);
+		has_been[_pid] = true;
 		depth++
 	};
+#ifdef MEET
+	has_been[0] && has_been[1];
+#endif
 #ifdef NESTED
 	if
 	:: depth == 1 -> nesting = NESTING; goto enter

@@ -16,10 +16,18 @@
 
 int near_rwlock_init(struct near_rwlock *l)
 {
+	return near_rwlock_init_with(l, NEAR_RWLOCK_READERS_FIRST);
+}
+
+int near_rwlock_init_with(struct near_rwlock *l, enum near_rwlock_policy policy)
+{
 	void *copies;
 	int r;
 
 	memset(l, 0, sizeof(*l));
+	if (policy != NEAR_RWLOCK_READERS_FIRST && policy != NEAR_RWLOCK_WRITERS_FIRST)
+		return -EINVAL;
+	l->policy = policy;
 	if (!near__process_init() || !near__process.usable)
 		return 0;
 	r = near_percpu_alloc(&copies, sizeof(struct copy), sizeof(struct copy));
@@ -70,22 +78,25 @@ void near__rwlock_check_writer(const struct near_rwlock *l, bool for_reading)
 /* ---- read lock ---- */
 
 /* Past a writer, which cannot be inside: it waits for this thread; or has not revoked yet; or for
- * other readers. */
-static bool may_enter(uint64_t word, enum near__nesting nesting)
+ * other readers. The word alone decides that a reader sleeps, and while readers hold the lock they
+ * sleep only for the policy: so no reader sleeps for another one where readers are first. */
+static bool may_enter(const struct near_rwlock *l, uint64_t word, enum near__nesting nesting)
 {
 	if (!writers_of(word) || nesting == NESTED)
 		return true;
-	return nesting == MAYBE_NESTED && (word & BIASED || readers_of(word) > 0);
+	if (nesting == NOT_NESTED && l->policy == NEAR_RWLOCK_WRITERS_FIRST)
+		return false;
+	return word & BIASED || readers_of(word) > 0;
 }
 
-/* Counts in the word unless a writer is there. */
+/* Counts in the word unless it has to wait for a writer. */
 static bool enter_by_word(struct near_rwlock *l, enum near__nesting nesting)
 {
 	uint32_t calm = __atomic_load_n(&l->calm, __ATOMIC_RELAXED);
 	uint64_t seen = look(l), next;
 
 	do {
-		if (!may_enter(seen, nesting))
+		if (!may_enter(l, seen, nesting))
 			return false;
 		next = seen + READER;
 		if (!(seen & (BIASED | WRITERS)) && peace_of(seen) < calm)
@@ -124,7 +135,7 @@ static bool enter_queue(struct near_rwlock *l, struct near__waiter *w, enum near
 	bool still;
 
 	do
-		still = !may_enter(seen, nesting);
+		still = !may_enter(l, seen, nesting);
 	while (still && !(seen & PARKED) && !change(l, &seen, seen | PARKED, __ATOMIC_RELAXED));
 	if (still)
 		near__lot_append(b, w);

@@ -6,8 +6,9 @@
  * one or by the word. The sum of all counts is the number of readers.
  *
  * Writers are one at a time by the mutex `writers`. A writer
- *     claims     word: writers + 1, peace 0. From here on no reader comes by the word, but nested
- *                ones.
+ *     claims     word: writers + 1, peace 0. From here on a reader comes by the word only if no
+ *                writer can be inside: the word is BIASED or counts readers. (With the policy
+ *                "writers first" not even then, unless it is nested.)
  *     revokes    if the word was BIASED: closes the gates, fences, adds the copies up into the word
  *                and clears BIASED, in one change. From here on the word counts all readers.
  *     drains     until the word is not BIASED and has no readers and one writer, itself.
@@ -44,11 +45,16 @@
  *   which changes only under that lock: no revocation overlooks it. If the lock is not to be had it
  *   counts in the word, which is as good. The gate may be that of a slot which the thread has just
  *   left: harmless.
- * - A nested reader while a writer claims, revokes, drains. It is counted already, in whatever
- *   place, so that the writer cannot be inside, and it may enter by the word. Its thread knows this
- *   by name; or only that it reads other locks (`others`): then it enters if the word is BIASED,
- *   as no writer is inside before it has revoked, or counts readers. If it is nested indeed, one of
- *   the two holds, since both change in one step; if not, no writer is inside either.
+ * - A reader while a writer claims, revokes, drains. If the word is BIASED no writer is inside,
+ *   since it has not revoked yet; nor if the word counts readers. While readers hold the lock one
+ *   of the two is true, since a revocation changes both in one step. So with the policy "readers
+ *   first" a reader enters by the word then, and one that waits for another reader makes progress:
+ *   it sleeps only if a writer is inside or will be next, and whichever change counts readers while
+ *   writers have claimed (a writer leaves, or becomes a reader) counts in all that sleep.
+ * - The same with the policy "writers first". Only a nested reader enters: it is counted already,
+ *   in whatever place. Its thread knows this by name; or only that it reads other locks (`others`):
+ *   then it enters as above. If it is nested indeed, it finds one of the two true; if not, no
+ *   writer is inside either.
  * - A reader that gives up while a writer admits it: the bucket's lock decides, as in lot.c.
  * - Another closer of gates: the gates' lock. It is held for a fence, and waiting for it sleeps.
  * - A signal handler must not come here: it may have interrupted the holder of a bucket.

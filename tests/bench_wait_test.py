@@ -22,8 +22,8 @@ PARTS = [("locks", p) for p in ("empty", "1ns", "10ns", "100ns")] + \
 ROWS = {"locks": ["pthread", "adaptive", "nsync", "absl", "ck", "parking_lot", "rust-std",
                   "near-mutex", "near-off", "near-lock", "unlocked"],
         "park": ["one-queue", "64-queues", "futex", "near-park"],
-        "rwlock": ["pthread", "pthread-writer", "nsync", "near-rwlock", "near-zero", "near-off",
-                   "unlocked"],
+        "rwlock": ["pthread", "pthread-writer", "nsync", "near-rwlock", "near-writers", "near-zero",
+                   "near-off", "unlocked"],
         "atomic": ["gcc", "compiler-rt", "near-atomic", "mutex"]}
 PROGRAMS = {"locks": "nearcpu-locks", "park": "nearcpu-parking",
             "rwlock": "nearcpu-rwlock", "atomic": "nearcpu-atomics"}

@@ -349,7 +349,7 @@ static void *move_them(void *arg)
 	return NULL;
 }
 
-static void storm_of(unsigned threads, unsigned percent, bool zero)
+static void storm_of(unsigned threads, unsigned percent, bool zero, enum near_rwlock_policy policy)
 {
 	struct storm s = {
 		.steps = unit_scale(120000) / threads, .percent = percent, .threads = threads};
@@ -357,7 +357,7 @@ static void storm_of(unsigned threads, unsigned percent, bool zero)
 	struct moves moves = {stormers, threads, 0};
 	pthread_t mover;
 
-	rwlock_init(&s.l, !zero);
+	rwlock_init_with(&s.l, !zero, policy);
 	rwlock_init(&s.inner, true);
 	for (unsigned t = 0; t < threads; t++)
 		stormers[t] = (struct stormer){&s, t * 977 + percent, 0};
@@ -388,8 +388,10 @@ static void storms_of_2_to_32_threads(void **state)
 	assert_int_equal(near_counter_init(&signals), 0);
 	for (size_t i = 0; i < LENGTH(threads); i++)
 		for (size_t k = 0; k < LENGTH(percents); k++)
-			storm_of(threads[i], percents[k], false);
-	storm_of(4, 10, true);
+			storm_of(threads[i], percents[k], false,
+				 (i + k) % 2 ? NEAR_RWLOCK_WRITERS_FIRST
+					     : NEAR_RWLOCK_READERS_FIRST);
+	storm_of(4, 10, true, NEAR_RWLOCK_READERS_FIRST);
 	near_counter_destroy(&signals);
 }
 

@@ -5,59 +5,20 @@
 
 /* ---- nested ---- */
 
-struct reader {
-	struct near_rwlock *l;
-	const struct timespec *deadline;
-	struct near_cancel *cancel;
-	clockid_t clock;
-	bool writes;
-	unsigned *order, turn, *release;
-	int result;
-	pthread_t thread;
-};
-
-static void *lock_for_a_while(void *arg)
-{
-	struct reader *r = arg;
-
-	errno = UNIT_ERRNO;
-	r->result = (r->writes ? near_rwlock_write_lock_until : near_rwlock_read_lock_until)(
-		r->l, r->clock, r->deadline, r->cancel);
-	if (r->result == 0) {
-		if (r->order)
-			r->turn = __atomic_add_fetch(r->order, 1, __ATOMIC_SEQ_CST);
-		while (r->release && !__atomic_load_n(r->release, __ATOMIC_ACQUIRE))
-			usleep(100);
-		if (r->writes)
-			near_rwlock_write_unlock(r->l);
-		else
-			near_rwlock_read_unlock(r->l);
-	}
-	CHECK(errno == UNIT_ERRNO);
-	return NULL;
-}
-
-static void start(struct reader *r, struct near_rwlock *l, bool writes)
-{
-	r->l = l;
-	r->writes = writes;
-	r->thread = unit_start(lock_for_a_while, r);
-}
-
 static void nested_readers_pass_a_waiting_writer(void **state)
 {
-	struct near_rwlock locks[2] = {NEAR_RWLOCK_INIT};
+	struct near_rwlock locks[4];
 
 	(void)state;
-	near_rwlock_init(&locks[1]);
-	for (unsigned i = 0; i < 2; i++) {
+	for (unsigned i = 0; i < 4; i++) {
 		struct near_rwlock *l = &locks[i];
 		struct reader w = {0};
 
+		rwlock_init_with(l, i % 2, i / 2);
 		near_rwlock_read_lock(l);
 		start(&w, l, true);
 		wait_for_sleepers(l, 1);
-		assert_false(another_can(try_to_read, l));
+		assert_int_equal(another_can(try_to_read, l), i / 2 == NEAR_RWLOCK_READERS_FIRST);
 		near_rwlock_read_lock(l);
 		assert_true(near_rwlock_try_read_lock(l));
 		near_rwlock_read_unlock(l);
@@ -350,7 +311,7 @@ static void a_token_ends_waits(void **state)
 	struct reader w = {.cancel = &token}, r = {.order = &order}, q = {.cancel = &token};
 
 	(void)state;
-	near_rwlock_init(&l);
+	near_rwlock_init_with(&l, NEAR_RWLOCK_WRITERS_FIRST);
 	near_rwlock_read_lock(&l);
 	start(&w, &l, true);
 	wait_for_sleepers(&l, 1);

@@ -82,12 +82,16 @@ static void count_write(struct window *w)
 	static const struct window_row prefix##_row = {                                            \
 		label, 0, prefix##_init, prefix##_work, prefix##_timed, is_unlocked, 0, 0, 0, 0};
 
-/* ---- ours, with slots; and of zeros, whose readers share a word ---- */
+/* ---- ours, with slots: readers first, or writers; and of zeros, with one word ---- */
 
 #define slots_read_lock near_rwlock_read_lock
 #define slots_read_unlock near_rwlock_read_unlock
 #define slots_write_lock near_rwlock_write_lock
 #define slots_write_unlock near_rwlock_write_unlock
+#define first_read_lock near_rwlock_read_lock
+#define first_read_unlock near_rwlock_read_unlock
+#define first_write_lock near_rwlock_write_lock
+#define first_write_unlock near_rwlock_write_unlock
 #define word_read_lock near_rwlock_read_lock
 #define word_read_unlock near_rwlock_read_unlock
 #define word_write_lock near_rwlock_write_lock
@@ -99,12 +103,19 @@ static void slots_begin(struct near_rwlock *l)
 		window_give_up("error", "not enough memory");
 }
 
+static void first_begin(struct near_rwlock *l)
+{
+	if (near_rwlock_init_with(l, NEAR_RWLOCK_WRITERS_FIRST))
+		window_give_up("error", "not enough memory");
+}
+
 static void word_begin(struct near_rwlock *l)
 {
 	*l = (struct near_rwlock)NEAR_RWLOCK_INIT;
 }
 
 RW_ROW("near-rwlock", struct near_rwlock, slots, false)
+RW_ROW("near-writers", struct near_rwlock, first, false)
 RW_ROW("near-zero", struct near_rwlock, word, false)
 
 /* ---- the C library's ---- */
@@ -173,4 +184,4 @@ static void none_begin(char *lock)
 RW_ROW("unlocked", char, none, true)
 
 const struct window_row *const window_rows[] = {&pthread_row, &writer_row, &nsync_row, &slots_row,
-						&word_row,    &none_row,   0};
+						&first_row,   &word_row,   &none_row,  0};

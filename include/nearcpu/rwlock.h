@@ -18,11 +18,14 @@
  *            point; errno is left alone.
  * Order:     a read lock acquires what the write unlock before it released, a write lock what all
  *            unlocks before it did. ThreadSanitizer sees it.
- * Fairness:  a writer that waits keeps new readers out, and one that leaves lets all readers in
- *            that sleep: so readers wait for one writer at most, once they sleep. Writers wait for
- *            each other as in mutex.h, one older than a millisecond being handed the lock, and for
- *            those who are reading. A thread that reads may read again past a writer that waits:
- *            recursive reads do not deadlock.
+ * Fairness:  two policies. Readers first, the default: a reader waits for the writer that is
+ *            inside, never for one that waits. So a reader that waits for another reader makes
+ *            progress, and a writer waits until there is a moment without readers, which may be for
+ *            ever. Writers first: a writer that waits keeps new readers out, so it waits for those
+ *            that are reading. With both, a writer that leaves lets in all readers that sleep, so
+ *            that these wait for one writer at most; writers wait for each other as in mutex.h, one
+ *            older than a millisecond being handed the lock; and a thread that reads may read again
+ *            past a writer that waits: recursive reads do not deadlock.
  * Owner:     the thread that locked unlocks, on whatever CPU it is by then. A thread knows what it
  *            reads: of four locks at once by name; of more it knows only how many.
  * Misuse:    an unlock by a thread that does not hold the lock, a write lock by one that reads or
@@ -30,8 +33,9 @@
  *            line on standard error; so does, in a forked child, waiting for a holder that did not
  *            come along. NEAR_CONF=lock_check:1 tells of locks that are taken in a circle.
  * Fork:      who holds a lock over a fork unlocks it in the child as in the parent.
- * Limits:    no upgrade from reading to writing: of two readers that want it, each would wait for
- *            the other to leave. Eight million readers at once. Not between processes.
+ * Limits:    writers first: a reader must not wait for another reader, as a writer may wait between
+ *            the two. No upgrade from reading to writing: of two readers that want it, each would
+ *            wait for the other to leave. Eight million readers at once. Not between processes.
  * Fallback:  threads that are not live count in the word.
  *
  * Freeing: as near_lock, where the lock has no slots. near_rwlock_destroy, which frees the slots,
@@ -73,11 +77,19 @@ struct near_rwlock {
 	uint64_t word __attribute__((aligned(8)));
 	void *copies;  /* NULL: none */
 	uint32_t calm; /* so many reads in peace open the slots again */
-	uint32_t pad;
+	uint32_t policy;
+};
+
+/* Whether a reader that comes while others read waits for a writer that waits. */
+enum near_rwlock_policy {
+	NEAR_RWLOCK_READERS_FIRST, /* no, as pthread_rwlock by default; also of a lock of zeros */
+	NEAR_RWLOCK_WRITERS_FIRST, /* yes, unless the thread reads the lock already */
 };
 
 /* clang-format off */
-#define NEAR_RWLOCK_INIT { NEAR_MUTEX_INIT, 0, 0, 0, 0, 0 }
+#define NEAR_RWLOCK_INIT { NEAR_MUTEX_INIT, 0, 0, 0, 0, NEAR_RWLOCK_READERS_FIRST }
+#define NEAR_RWLOCK_INIT_WRITERS_FIRST \
+	{ NEAR_MUTEX_INIT, 0, 0, 0, 0, NEAR_RWLOCK_WRITERS_FIRST }
 /* clang-format on */
 
 /* What this thread reads. */
@@ -91,9 +103,12 @@ struct near__reads {
 };
 extern NEAR_API __thread struct near__reads near__reads __attribute__((tls_model("initial-exec")));
 
-/* Makes a free lock whose readers count on slots, where the process can have them. 0; -ENOMEM: it
- * is a lock without slots, as valid as one of zeros. */
+/* Makes a free lock, readers first, whose readers count on slots, where the process can have them.
+ * 0; -ENOMEM: it is a lock without slots, as valid as one of zeros. */
 NEAR_API int near_rwlock_init(struct near_rwlock *l);
+
+/* The same with a policy. -EINVAL: there is no such policy; the lock is one of zeros. */
+NEAR_API int near_rwlock_init_with(struct near_rwlock *l, enum near_rwlock_policy policy);
 
 /* Frees the slots; later uses stop the program. Requires that nobody holds the lock or waits, and
  * that all calls have returned. */

@@ -51,13 +51,13 @@ TEST(Cxx, TemplateOfTwoTypes)
 	EXPECT_EQ(sum.read(), std::uint64_t{kThreads} * kRounds);
 }
 
-TEST(Cxx, Rwlock)
+near_rwlock staticLock = NEAR_RWLOCK_INIT_WRITERS_FIRST;
+
+void readAndWriteInThreads(near_rwlock &lock)
 {
-	near_rwlock lock;
 	long first = 0, second = 0;
 	int written = 0;
 
-	ASSERT_EQ(near_rwlock_init(&lock), 0);
 	inThreads([&] {
 		near_rwlock_read_lock(&lock);
 		bool writes = first % 100 == 0 && first < 1000;
@@ -76,6 +76,17 @@ TEST(Cxx, Rwlock)
 	});
 	EXPECT_EQ(first, written);
 	near_rwlock_destroy(&lock);
+}
+
+TEST(Cxx, Rwlock)
+{
+	near_rwlock lock;
+
+	ASSERT_EQ(near_rwlock_init(&lock), 0);
+	readAndWriteInThreads(lock);
+	ASSERT_EQ(near_rwlock_init_with(&lock, NEAR_RWLOCK_WRITERS_FIRST), 0);
+	readAndWriteInThreads(lock);
+	readAndWriteInThreads(staticLock);
 }
 
 TEST(Cxx, Counter)

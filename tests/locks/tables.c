@@ -15,11 +15,12 @@ static struct table {
 	uint64_t changes[WIDTH]; /* all the same, but for a writer */
 } tables[2];
 
-/* One with slots, one without. */
+/* One with slots, readers first; one without, writers first. */
 static void begin_tables(void)
 {
 	memset(tables, 0, sizeof(tables));
 	CHECK(near_rwlock_init(&tables[0].l) == 0);
+	tables[1].l = (struct near_rwlock)NEAR_RWLOCK_INIT_WRITERS_FIRST;
 }
 
 static void look_at(const struct table *t, struct role *r)

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/* near_rwlock: readers first, or writers. */
+#define _GNU_SOURCE
+#include "rwlocks.h"
+
+/* Longer than a test that goes well takes; shorter than ctest waits. */
+#define LONG_MS 20000
+
+/* A reader is inside, a writer waits, and another reader comes. */
+static void readers_pass_a_writer_that_waits(void **state)
+{
+	static const struct timespec past = {1, 0};
+
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct timespec late = wait_in_ms(CLOCK_MONOTONIC, LONG_MS);
+		struct reader w = {0}, r = {.clock = CLOCK_MONOTONIC, .deadline = &late},
+			      p = {.clock = CLOCK_REALTIME, .deadline = &past};
+		struct near_rwlock l;
+
+		rwlock_init(&l, i);
+		near_rwlock_read_lock(&l);
+		start(&w, &l, true);
+		wait_for_sleepers(&l, 1);
+		start(&r, &l, false);
+		unit_join(r.thread);
+		assert_int_equal(r.result, 0);
+		start(&p, &l, false);
+		unit_join(p.thread);
+		assert_int_equal(p.result, 0);
+		assert_true(another_can(try_to_read, &l));
+		assert_int_equal(word_of(&l), WRITER + READER + DRAINER);
+		near_rwlock_read_unlock(&l);
+		unit_join(w.thread);
+		assert_int_equal(w.result, 0);
+		near_rwlock_destroy(&l);
+	}
+}
+
+static void a_writer_that_waits_keeps_readers_out_where_writers_are_first(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 5);
+		struct reader w = {0}, t = {.clock = CLOCK_MONOTONIC, .deadline = &soon}, r = {0};
+		struct near_rwlock l;
+		unsigned order = 0;
+
+		rwlock_init_with(&l, i, NEAR_RWLOCK_WRITERS_FIRST);
+		near_rwlock_read_lock(&l);
+		w.order = r.order = &order;
+		start(&w, &l, true);
+		wait_for_sleepers(&l, 1);
+		assert_false(another_can(try_to_read, &l));
+		start(&t, &l, false);
+		unit_join(t.thread);
+		assert_int_equal(t.result, -ETIMEDOUT);
+		start(&r, &l, false);
+		wait_for_sleepers(&l, 2);
+		near_rwlock_read_unlock(&l);
+		unit_join(w.thread);
+		unit_join(r.thread);
+		assert_int_equal(w.turn, 1);
+		assert_int_equal(r.turn, 2);
+		near_rwlock_destroy(&l);
+	}
+}
+
+static void no_other_policy(void **state)
+{
+	struct near_rwlock l;
+
+	(void)state;
+	assert_int_equal(near_rwlock_init_with(&l, (enum near_rwlock_policy)4711), -EINVAL);
+	near_rwlock_write_lock(&l);
+	assert_int_equal(word_of(&l), WRITER);
+	near_rwlock_write_unlock(&l);
+	near_rwlock_destroy(&l);
+}
+
+/* Readers that meet inside, while writers come. The deadline is so far away that it only ends a
+ * test that has failed. */
+struct meeting {
+	struct near_rwlock l;
+	pthread_barrier_t inside;
+	unsigned rounds, over;
+};
+
+static void *meet(void *arg)
+{
+	struct meeting *m = *(struct meeting **)arg;
+	struct timespec late = wait_in_ms(CLOCK_MONOTONIC, LONG_MS);
+
+	for (unsigned i = 0; i < m->rounds; i++) {
+		CHECK(near_rwlock_read_lock_until(&m->l, CLOCK_MONOTONIC, &late, NULL) == 0);
+		pthread_barrier_wait(&m->inside);
+		near_rwlock_read_unlock(&m->l);
+	}
+	__atomic_store_n(&m->over, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void *write_until_over(void *arg)
+{
+	struct meeting *m = arg;
+
+	while (!__atomic_load_n(&m->over, __ATOMIC_ACQUIRE)) {
+		near_rwlock_write_lock(&m->l);
+		near_rwlock_write_unlock(&m->l);
+		usleep(20);
+	}
+	return NULL;
+}
+
+static void readers_meet_while_writers_come(void **state)
+{
+	(void)state;
+	for (unsigned i = 0; i < 2; i++) {
+		struct meeting m = {.rounds = unit_scale(2000)}, *all[3] = {&m, &m, &m};
+		pthread_t writers[2];
+
+		rwlock_init(&m.l, i);
+		pthread_barrier_init(&m.inside, NULL, LENGTH(all));
+		for (unsigned k = 0; k < LENGTH(writers); k++)
+			writers[k] = unit_start(write_until_over, &m);
+		unit_run(meet, all, sizeof(all[0]), LENGTH(all));
+		for (unsigned k = 0; k < LENGTH(writers); k++)
+			unit_join(writers[k]);
+		pthread_barrier_destroy(&m.inside);
+		assert_false(has_readers(&m.l));
+		near_rwlock_destroy(&m.l);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(readers_pass_a_writer_that_waits),
+		cmocka_unit_test(a_writer_that_waits_keeps_readers_out_where_writers_are_first),
+		cmocka_unit_test(no_other_policy),
+		cmocka_unit_test(readers_meet_while_writers_come),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
