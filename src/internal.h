@@ -19,12 +19,14 @@
 #define NEAR__LIKELY(x) __builtin_expect(!!(x), 1)
 #define NEAR__UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* near__thread.state. A thread that leaves LIVE other than by vfork never returns to it. */
+/* near__thread.state. A thread that leaves LIVE other than by vfork, or by clone with CLONE_VFORK,
+ * never returns to it. */
 enum near__thread_state {
 	NEAR__NEW, /* nothing tried yet */
 	NEAR__THREAD_LIVE = NEAR__LIVE,
 	NEAR__DEAD,    /* no registration to be had, or given up at thread exit */
 	NEAR__VFORKED, /* a vfork child runs on this thread's memory; known to vfork's assembly */
+	NEAR__CLONED,  /* a child of clone and this thread run on its memory at the same time */
 };
 
 enum near__hint_source {

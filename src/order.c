@@ -160,8 +160,8 @@ bool near__order_begin(void)
 	/* In the middle of the decision the answer is not known yet. */
 	if (!near__process_init())
 		return false;
-	/* The child of a vfork has a number of its own and stores it in its parent's memory. */
-	if (near__self.state == NEAR__VFORKED)
+	/* The child of a vfork has a number of its own, which its parent must not find. */
+	if (near__self.state == NEAR__VFORKED || near__self.state == NEAR__CLONED)
 		return false;
 	owner = near__owner_ask();
 	near__owner_given(owner);

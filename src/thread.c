@@ -5,6 +5,9 @@
 #include <link.h>
 #include <errno.h>
 #include <pthread.h>
+#include <sched.h>
+#include <spawn.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/syscall.h>
@@ -12,6 +15,7 @@
 
 #include "hint.h"
 #include "internal.h"
+#include "owner.h"
 
 /* glibc 2.35 and later. Weak: older ones and musl do not have them. */
 extern const ptrdiff_t __rseq_offset __attribute__((weak));
@@ -177,6 +181,80 @@ uint32_t near__index_now(void)
 /* Weak: a static program need not have them. */
 #pragma weak dladdr
 #pragma weak dlsym
+
+typedef int clone_function(int (*)(void *), void *, int, void *, ...);
+
+#ifdef __GLIBC__
+/* clone() under the name that glibc exports for itself; a static program gets it by this
+ * reference. */
+extern clone_function __clone;
+
+static clone_function *libc_clone(void)
+{
+	return __clone;
+}
+#else
+/* musl hides its __clone in the shared library. In its archive the name is visible, and posix_spawn
+ * brings it along: clone() itself is not taken from there, as ours is found first. */
+extern clone_function __clone __attribute__((weak));
+static __typeof__(posix_spawn) *const brings_clone __attribute__((used)) = posix_spawn;
+
+static clone_function *libc_clone(void)
+{
+	clone_function *next = __clone;
+
+	if (!next)
+		*(void **)&next = dlsym(RTLD_NEXT, "clone");
+	return next;
+}
+#endif
+
+/* `state` is set before `area` and unset after it, as in vfork. Threads that run on one storage at
+ * the same time own their mutexes by two numbers, so none is kept there. */
+static void lend_storage(struct near__thread *t, uint32_t state)
+{
+	*(volatile uint32_t *)&t->state = state;
+	*(struct near__area *volatile *)&t->area = &near__dead;
+	if (state == NEAR__CLONED)
+		near__owner = NEAR__NO_OWNER;
+}
+
+static void restore_storage(struct near__thread *t, const struct near__thread *before)
+{
+	*(struct near__area *volatile *)&t->area = before->area;
+	*(volatile uint32_t *)&t->state = before->state;
+}
+
+/* clone(): a child with the parent's memory (CLONE_VM) and no thread-local storage of its own
+ * (CLONE_SETTLS) runs on the storage of this thread, where it finds a registration that is not its
+ * own. With CLONE_VFORK this thread waits until the child is gone from its memory, as after
+ * vfork(): the words are restored then. Without, both run on them at the same time, and neither can
+ * tell which it is: the thread is not live any more, unless there is no child.
+ *
+ * C suffices: the child has a stack of its own, and does not return from here. Whether the caller
+ * passed the last three arguments only the C library's clone() knows, which reads them as well.
+ * Weak: in a program that has a function of this name, that is its own. */
+NEAR_API __attribute__((weak)) int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
+{
+	bool shares = NEAR__HAS_SEQ && flags & CLONE_VM && !(flags & CLONE_SETTLS);
+	struct near__thread *t = &near__self, before = *t;
+	void *parent_tid, *tls, *child_tid;
+	va_list rest;
+	int r;
+
+	va_start(rest, arg);
+	parent_tid = va_arg(rest, void *);
+	tls = va_arg(rest, void *);
+	child_tid = va_arg(rest, void *);
+	va_end(rest);
+	if (shares)
+		lend_storage(t, flags & CLONE_VFORK ? NEAR__VFORKED : NEAR__CLONED);
+	r = libc_clone()(fn, stack, flags, arg, parent_tid, tls, child_tid);
+	if (shares && (flags & CLONE_VFORK || r < 0))
+		restore_storage(t, &before);
+	return r;
+}
+
 #pragma weak _DYNAMIC
 extern ElfW(Dyn) _DYNAMIC[]; /* musl's <link.h> has no declaration */
 
@@ -220,6 +298,9 @@ static const char *why_dead(void)
 		return near__process.why;
 	if (near__self.state == NEAR__VFORKED)
 		return "this is the child of a vfork";
+	if (near__self.state == NEAR__CLONED)
+		return "a child of clone(CLONE_VM) got no thread-local storage of its own, "
+		       "and shares this thread's";
 	if (!near__process.has_exit_key && !near__process.libc_registers)
 		return "no pthread key was left, which would end the registration at thread exit";
 	if (refusal == -EINVAL)

@@ -2,6 +2,7 @@
 /* The allocator in the life of a process: before main, in threads that end, in children, while all
  * caches are emptied, and after main. */
 #define _GNU_SOURCE
+#include <sched.h>
 #include <time.h>
 
 #include "unit.h"
@@ -221,6 +222,43 @@ static void children_of_vfork(void **state)
 	with_busy_threads(vfork_often);
 }
 
+static int use_as_clone(void *arg)
+{
+	char *volatile *p = arg;
+
+	for (unsigned i = 0; i < 20; i++)
+		use_some();
+	free(*p);
+	*p = malloc(1000);
+	syscall(SYS_exit_group, *p ? 0 : 1);
+	return 1;
+}
+
+static void clone_often(void)
+{
+	static char stack[128 << 10];
+	char *volatile p = malloc(10);
+
+	for (unsigned i = 0; i < unit_scale(200); i++) {
+		pid_t child = clone(use_as_clone, stack + sizeof(stack),
+				    CLONE_VM | CLONE_VFORK | SIGCHLD, (void *)(uintptr_t)&p);
+
+		assert_true(child > 0);
+		assert_int_equal(unit_wait(child, NULL), 0);
+		memset(p, 1, 1000);
+	}
+	free(p);
+}
+
+/* They run on their parent's thread-local storage, too, where they find its registration. */
+static void children_of_clone(void **state)
+{
+	(void)state;
+	if (unit_emulated())
+		skip(); /* there it is a fork */
+	with_busy_threads(clone_often);
+}
+
 /* ---- trim ---- */
 
 /* No longer than 20 s: on machines that are emulated each interrupts CPUs that hardly run. */
@@ -254,6 +292,7 @@ int main(void)
 		cmocka_unit_test(blocks_of_threads_that_ended),
 		cmocka_unit_test(children_of_busy_processes),
 		cmocka_unit_test(children_of_vfork),
+		cmocka_unit_test(children_of_clone),
 		cmocka_unit_test(several_trim),
 	};
 

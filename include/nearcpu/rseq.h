@@ -8,9 +8,10 @@
  * Cost:      near_cpu, near_cid, near_slot about 0.3 ns where live; else that of the cheapest
  *            source the machine has (see `hint`), up to a system call.
  * Memory:    208 bytes of thread-local storage.
- * Safety:    any thread, signal handlers, forked children, children of vfork() (which are never
- *            live; the library's own vfork() sees to that, so it must come before the C library's:
- *            link it, do not dlopen it, in programs that call vfork).
+ * Safety:    any thread, signal handlers, forked children, children of vfork() and of
+ *            clone(CLONE_VM | CLONE_VFORK) (which are never live; the library's own vfork() and
+ *            clone() see to that, so they must come before the C library's: link the library, do
+ *            not dlopen it, in programs that call them; nearcpu(7) has the limits).
  * Order:     none. A number may be old by the time the caller looks at it.
  * Settings:  NEAR_CONF=rseq:off takes the portable path, slot:cpu or slot:cid chooses the slots,
  *            fence:off forbids interrupts to other CPUs (and so takes the portable path).
