@@ -13,7 +13,7 @@ foreach(target nearcpu nearcpu-atomic nearcpu-malloc nearcpu-torture)
   endforeach()
 endforeach()
 
-install(TARGETS ${near_libraries} EXPORT nearcpuTargets
+install(TARGETS ${near_libraries} nearcpu_export EXPORT nearcpuTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 # By the names of GCC's, in a directory that no linker searches unless it is told to: what is named

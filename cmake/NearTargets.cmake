@@ -34,11 +34,15 @@ endfunction()
 # nearcpu::<alias>_static, both from the same position-independent objects. The symbols of the
 # shared one are those of packaging/lib<name>.map. It stays mapped after dlclose: threads hold
 # pointers into it. ON_CORE: the shared one contains what it needs of the core, the static one
-# needs it.
+# needs it. Compiled to machine code also where the project that embeds it is optimized at link
+# time: else symbols that assembly defines, the order of the objects and those joined by ld -r would
+# be lost. The fast paths are inline functions of the headers, and optimized with the program.
 function(near_add_library name alias)
   cmake_parse_arguments(PARSE_ARGV 2 arg "ON_CORE" "" "")
   add_library(${name}_objects OBJECT ${arg_UNPARSED_ARGUMENTS})
   near_target_defaults(${name}_objects)
+  target_compile_options(${name}_objects PRIVATE -fno-lto)
+  target_compile_definitions(${name}_objects PRIVATE NEAR__LIBRARY)
   near_library_interface(${name}_objects PRIVATE)
   set_target_properties(${name}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
 
@@ -61,23 +65,33 @@ function(near_add_library name alias)
 endfunction()
 
 # Threads are part of libc in musl and from glibc 2.34 on; older ones keep them in a library.
-# Whoever is linked with the core has sequences, and must not be unloaded (see src/thread.c). A
-# program that contains the core shows the state to its plugins, which may contain it too.
 function(near_library_interface target scope)
   target_include_directories(${target} ${scope}
     "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>"
     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
   target_link_libraries(${target} PRIVATE -pthread)
-  if(scope STREQUAL INTERFACE AND target MATCHES "^nearcpu(_static)?$")
-    target_link_options(${target} INTERFACE LINKER:-z,nodelete)
-    foreach(symbol near__self near__dead near__process near__lot near__owner)
-      target_link_options(${target} INTERFACE LINKER:--export-dynamic-symbol=${symbol})
-    endforeach()
-  endif()
   if(scope STREQUAL INTERFACE AND target STREQUAL nearcpu-atomic_static)
-    target_link_options(${target} INTERFACE LINKER:-z,nodelete
-      LINKER:--export-dynamic-symbol=near__atomic_table)
+    target_link_options(${target} INTERFACE LINKER:--export-dynamic-symbol=near__atomic_table)
   endif()
+endfunction()
+
+# near_add_export(): for a program that contains the static library and opens shared objects that
+# contain it, too: it exports the state, so that they share it. Not part of nearcpu_static, since a
+# program linked with -static-pie would crash when it starts: GNU ld leaves exported thread-local
+# variables to the dynamic linker, and glibc's relocation of static programs comes before there is
+# any thread-local storage.
+function(near_add_export)
+  set(flags "")
+  add_library(nearcpu_export INTERFACE)
+  foreach(symbol near__self near__dead near__process near__lot near__owner
+          near__order_self near__reads near__read_forks)
+    target_link_options(nearcpu_export INTERFACE LINKER:--export-dynamic-symbol=${symbol})
+    string(APPEND flags " -Wl,--export-dynamic-symbol=${symbol}")
+  endforeach()
+  set_target_properties(nearcpu_export PROPERTIES EXPORT_NAME export)
+  add_library(nearcpu::export ALIAS nearcpu_export)
+  string(STRIP "${flags}" flags)
+  set(near_export_flags "${flags}" PARENT_SCOPE) # for nearcpu.pc
 endfunction()
 
 # What takes the place of a part of libc must come from one object: else a linker that needs one
@@ -90,7 +104,7 @@ function(near_add_static name on_core)
   set(whole "${CMAKE_CURRENT_BINARY_DIR}/${name}.o")
   add_custom_command(OUTPUT "${whole}" VERBATIM COMMAND_EXPAND_LISTS
     COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o "${whole}" $<TARGET_OBJECTS:${name}_objects>
-    DEPENDS $<TARGET_OBJECTS:${name}_objects>)
+    DEPENDS ${name}_objects $<TARGET_OBJECTS:${name}_objects>)
   add_library(${name}_static STATIC "${whole}")
   target_link_libraries(${name}_static INTERFACE nearcpu_static)
 endfunction()
@@ -165,7 +179,7 @@ function(near_add_libatomic)
       COMMAND ${CMAKE_C_COMPILER} -r -nostdlib -o "${whole}"
         $<TARGET_OBJECTS:nearcpu-atomic_objects> $<TARGET_FILE:nearcpu_inner>
       COMMAND ${CMAKE_OBJCOPY} --localize-hidden "${whole}"
-      DEPENDS $<TARGET_OBJECTS:nearcpu-atomic_objects> nearcpu_inner)
+      DEPENDS nearcpu-atomic_objects $<TARGET_OBJECTS:nearcpu-atomic_objects> nearcpu_inner)
     add_library(near_libatomic_static STATIC "${whole}")
     set_target_properties(near_libatomic_static PROPERTIES
       OUTPUT_NAME atomic LINKER_LANGUAGE C ARCHIVE_OUTPUT_DIRECTORY "${dir}")

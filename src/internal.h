@@ -84,6 +84,9 @@ extern NEAR_API struct near__process near__process;
  * rseq_cs there, which nobody reads. The ids name slots that are never open. */
 extern NEAR_API struct near__area near__dead;
 
+/* Whether the program contains a copy of the library of its own, which it does not export. */
+bool near__program_hides_copy(void);
+
 /* Decides what the process does. Returns false if the decision itself came here (by an allocator
  * that uses this library). */
 bool near__process_init(void);

@@ -80,6 +80,9 @@ static const char *unusable(struct near__process *p)
 		return "switched off by NEAR_CONF=rseq:off";
 	if (p->conf.fence_off)
 		return "interrupts to other CPUs are forbidden by NEAR_CONF=fence:off";
+	if (near__program_hides_copy())
+		return "the program contains this library, too, and does not export its state "
+		       "(nearcpu(7) has the link option)";
 	if (NEAR__BROKEN_KERNEL(kernel_version()))
 		return NEAR__BROKEN_WHY;
 	if (near__syscall_rseq(NULL, 0, 0) == -ENOSYS)

@@ -258,7 +258,7 @@ NEAR_API __attribute__((weak)) int clone(int (*fn)(void *), void *stack, int fla
 #pragma weak _DYNAMIC
 extern ElfW(Dyn) _DYNAMIC[]; /* musl's <link.h> has no declaration */
 
-/* Linked with -z nodelete, as our own shared libraries are, and as near_seq(7) tells others. */
+/* Linked with -z nodelete, as our own shared libraries are. */
 static bool stays_by_itself(void)
 {
 	for (const ElfW(Dyn) *d = _DYNAMIC; d && d->d_tag != DT_NULL; d++)
@@ -267,23 +267,29 @@ static bool stays_by_itself(void)
 	return false;
 }
 
-/* A shared object with this library in it stays for good: the kernel reads the descriptor of a
- * thread's last sequence when it resumes the thread, however long ago that sequence ended, and ends
- * the process if it is gone. Besides, threads have at_thread_exit to call, and their own_space is
- * here. dlopen() is not named, for linkers warn of it in static programs. */
-__attribute__((constructor)) static void stay_loaded(void)
+/* The kernel reads the descriptor of a thread's last sequence when it resumes the thread, however
+ * long ago that sequence ended, and ends the process if it is gone. So an object with sequences is
+ * opened once more, for good. dlopen() is not named, for linkers warn of it in static programs. */
+void near__stay_loaded(const void *code)
 {
 	void *(*open)(const char *, int) = NULL;
 	Dl_info here;
 
 	/* The program itself has its headers where AT_PHDR says. */
-	if (stays_by_itself() || !dladdr || !dlsym ||
-	    !dladdr((void *)(uintptr_t)stay_loaded, &here) ||
+	if (!dladdr || !dlsym || !dladdr(code, &here) ||
 	    getauxval(AT_PHDR) - (uintptr_t)here.dli_fbase <= 4096)
 		return;
 	*(void **)&open = dlsym(RTLD_DEFAULT, "dlopen");
 	if (open)
 		open(here.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+/* Besides sequences, the object with this library in it has at_thread_exit, which threads call, and
+ * their own_space. */
+__attribute__((constructor)) static void stay_loaded(void)
+{
+	if (!stays_by_itself())
+		near__stay_loaded((const void *)(uintptr_t)stay_loaded);
 }
 
 static const char *why_live(bool own_area)

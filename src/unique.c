@@ -25,7 +25,8 @@ _Static_assert(sizeof(struct near__thread) == 2 * sizeof(void *) + 16, "near__se
 #define TEXT_(x) #x
 #define TEXT(x) TEXT_(x)
 
-/* A new thread is not live: `area` is near__dead, the rest is 0. Nor does it own a lock yet. */
+/* A new thread is not live: `area` is near__dead, the rest is 0. Nor does it own a lock yet.
+ * copy.c reads the note: name, and the distance to the state in this object. */
 /* clang-format off */
 __asm__(".pushsection .bss.near, \"aw\", %nobits\n"
 	".balign 64\n"
@@ -35,7 +36,7 @@ __asm__(".pushsection .bss.near, \"aw\", %nobits\n"
 	".balign 64\n"
 	".type near__process, %gnu_unique_object\n"
 	".size near__process, " TEXT(PROCESS_SIZE) "\n"
-	"near__process: .zero " TEXT(PROCESS_SIZE) "\n"
+	"near__process: .Lnear_process: .zero " TEXT(PROCESS_SIZE) "\n"
 	".balign 64\n"
 	".type near__lot, %gnu_unique_object\n"
 	".size near__lot, " TEXT(LOT_SIZE) "\n"
@@ -55,5 +56,11 @@ __asm__(".pushsection .bss.near, \"aw\", %nobits\n"
 	".type near__order_self, %gnu_unique_object\n"
 	".size near__order_self, " TEXT(__SIZEOF_POINTER__) "\n"
 	"near__order_self: " POINTER "0\n"
+	".popsection\n"
+	".pushsection .note.nearcpu, \"a\", %note\n"
+	".balign 4\n"
+	".4byte 8, 4, 1\n"
+	".asciz \"Nearcpu\"\n"
+	".4byte .Lnear_process - .\n"
 	".popsection\n");
 /* clang-format on */

@@ -32,8 +32,8 @@
  * to the caller or harmless to repeat. The commit ends it. No call, no system call, no load of what
  * the same sequence stored. A sequence without an index or with other than one commit does not
  * assemble. Code with sequences must not be unloaded: the kernel looks at a thread's last one when
- * it resumes the thread, even long after. Link shared objects with -z nodelete (as pkg-config and
- * CMake say).
+ * it resumes the thread, even long after. So a shared object that includes this header is never
+ * unloaded, whatever dlclose() is told: a constructor in it sees to that.
  *
  * Operands are names of asm operands; all are 8 bytes wide, outputs early-clobber ("=&r"). Loads of
  * less than 8 bytes clear the rest. Constants: off 0 to 255, n of ADD_CONST and compares -255 to
@@ -77,6 +77,17 @@
 
 #ifdef __cplusplus
 extern "C" {
+#endif
+
+/* Keeps the shared object loaded that contains this address. Each file of the object that includes
+ * this header calls it when the object is loaded. A program is not unloaded, nor compiled with
+ * -fPIC. The library's own objects call it once. */
+NEAR_API void near__stay_loaded(const void *code);
+#if NEAR__HAS_SEQ && defined(__PIC__) && !defined(__PIE__) && !defined(NEAR__LIBRARY)
+__attribute__((constructor)) static void near__stay_here(void)
+{
+	near__stay_loaded((const void *)(uintptr_t)near__stay_here);
+}
 #endif
 
 /* 1 if this CPU has sequences. If not, the operations are empty: the statement must not be

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # usage: run.sh install | package | pkgconfig_shared | pkgconfig_static | pkgconfig_archive |
-#               symbols | libatomic | libatomic_static | embed subdirectory | embed fetch
+#               symbols | libatomic | libatomic_static | flags | static_pie | plugin | cgo |
+#               lto CC FLAG | embed HOW GENERATOR [CC FLAG]
 # Builds a program against Nearcpu in one way and runs it. tests/consumer/CMakeLists.txt sets
 # SOURCE, BUILD, STAGE, LIBDIR, CMAKE, CC and CXX.
 set -euo pipefail
@@ -29,6 +30,16 @@ install_prefix() {
 		-s $prefix/$LIBDIR/nearcpu/libatomic.a ]]
 }
 
+skip() {
+	echo "skipped: $*"
+	exit 77
+}
+
+# links COMMAND...: whether a compiler with its options makes a program at all.
+links() {
+	"$@" -O2 -x c - -o "$STAGE/links" <<<'int main(void) { return 0; }'
+}
+
 run_all() {
 	local program
 
@@ -38,13 +49,10 @@ run_all() {
 	done
 }
 
-build_and_run() {
+# check_programs DIR: runs those that were built there.
+check_programs() {
 	local dir=$1
 
-	shift
-	rm -rf "$dir"
-	"$CMAKE" -G Ninja -B "$dir" "$@"
-	"$CMAKE" --build "$dir"
 	run_all "$dir"/c*_nearcpu "$dir"/c*_nearcpu_static "$dir"/c_torture \
 		"$dir"/c_torture_static "$dir"/c_atomic "$dir"/c_atomic_static
 	is_atomic "$dir"/c_atomic_static
@@ -172,10 +180,119 @@ libatomic() {
 	fi
 }
 
+# What cgo takes from pkg-config without being told to is a list; of it, these will do.
+flags() {
+	local flag flags
+
+	for packages in nearcpu nearcpu-malloc nearcpu-torture; do
+		read -ra flags <<<"$(pkg-config --cflags --libs "$packages") \
+			$(pkg-config --static --libs "$packages")"
+		for flag in "${flags[@]}"; do
+			[[ $flag =~ ^-([ILl][^@-].*|pthread)$ ]] ||
+				die "$packages: cgo refuses $flag"
+		done
+	done
+}
+
+# archives DIR COMMAND...: programs of our archives by a compiler with options, run.
+archives() {
+	local dir=$1 flags
+
+	shift
+	rm -rf "$dir"
+	mkdir "$dir"
+	read -ra flags <<<"$(pkg-config --static --cflags --libs nearcpu nearcpu-torture)"
+	"$@" "$here/main.c" -o "$dir/c_nearcpu" "${flags[@]}"
+	"$@" "$here/proof.c" -o "$dir/c_torture" "${flags[@]}"
+	read -ra flags <<<"$(pkg-config --static --cflags --libs nearcpu-malloc)"
+	"$@" "$here/main.c" -o "$dir/c_malloc" "${flags[@]}"
+	read -ra flags <<<"$(pkg-config --static --cflags --libs nearcpu-atomic)"
+	"$@" "$here/atomic.c" -o "$dir/c_atomic" "${flags[@]}"
+	is_atomic "$dir/c_atomic"
+	run_all "$dir"/c_*
+}
+
+# By the compiler, and by CMake.
+static_pie() {
+	local dir=$STAGE/static_pie
+
+	links "$CC" -static-pie -fPIE || skip "$CC has no -static-pie here"
+	archives "$dir" "$CC" -O2 -static-pie -fPIE
+	"$CMAKE" -G Ninja -B "$dir/cmake" -S "$here/package" -DCMAKE_PREFIX_PATH="$prefix" \
+		-DCMAKE_EXE_LINKER_FLAGS=-static-pie -DCMAKE_POSITION_INDEPENDENT_CODE=ON
+	"$CMAKE" --build "$dir/cmake" --target c_nearcpu_static c_atomic_static
+	run_all "$dir/cmake/c_nearcpu_static" "$dir/cmake/c_atomic_static"
+}
+
+# lto CC FLAG: a program that is optimized at link time, with our archives.
+lto() {
+	links "$1" "$2" || skip "$1 $2 does not link here"
+	archives "$STAGE/lto_$1$2" "$1" -O2 "$2" -static
+}
+
+# A plugin linked with the library, and one that contains it; so does one of the programs.
+plugin() {
+	local dir=$STAGE/plugin flags archive
+
+	rm -rf "$dir"
+	mkdir "$dir"
+	read -ra flags <<<"$(pkg-config --cflags --libs nearcpu)"
+	archive=("${flags[@]/%-lnearcpu/-l:libnearcpu.a}")
+	"$CC" -shared -fPIC "$here/plugin/plugin.c" -o "$dir/shared.so" "${flags[@]}"
+	"$CC" -shared -fPIC "$here/plugin/plugin.c" -o "$dir/contains.so" "${archive[@]}"
+	links_shared "$dir/shared.so" nearcpu || die "the plugin does not need libnearcpu.so.0"
+	"$CC" "$here/plugin/host.c" -o "$dir/host" -ldl
+	read -ra flags <<<"$(pkg-config --variable=export_flags nearcpu)"
+	"$CC" "$here/plugin/host.c" -o "$dir/exporter" -ldl -u near_counter_init \
+		"${archive[@]}" "${flags[@]}"
+	nm -D "$dir/exporter" | grep -qw 'u near__lot' || die "export_flags export nothing"
+	for host in host exporter; do
+		for plugin in shared contains; do
+			echo "+ $host $plugin"
+			LD_LIBRARY_PATH=$prefix/$LIBDIR "$dir/$host" "$dir/$plugin.so"
+		done
+	done
+}
+
+cgo() {
+	local dir=$STAGE/cgo
+
+	PATH=$PATH:/usr/local/go/bin:/usr/lib/go/bin
+	command -v go >/dev/null || skip "no go"
+	rm -rf "$dir"
+	cp -r "$here/go" "$dir"
+	export GO111MODULE=off GOFLAGS='' GOCACHE=$STAGE/cgo-cache CGO_ENABLED=1
+	unset CGO_LDFLAGS_ALLOW CGO_CFLAGS_ALLOW
+	(cd "$dir" && go build -o program main.go)
+	LD_LIBRARY_PATH=$prefix/$LIBDIR run_all "$dir/program"
+	(cd "$dir" && sed -i 's/pkg-config: /&--static /' main.go &&
+		go build -ldflags '-extldflags -static' -o program_static main.go)
+	run_all "$dir/program_static"
+}
+
+# embed HOW GENERATOR [CC FLAG]: the sources in somebody else's build. A custom command is what
+# Make needs to be told the inputs of.
+embed() {
+	local dir=$STAGE/embed_$1_${2// /_}${3:-}${4:-}
+
+	[[ $# -le 2 ]] || export CC=$3
+	[[ $# -le 2 ]] || links "$3" "$4" || skip "$3 $4 does not link here"
+	[[ $2 != *Make* ]] || command -v make >/dev/null || skip "no make"
+	rm -rf "$dir"
+	"$CMAKE" -G "$2" -B "$dir" -S "$here/embed" -DHOW="$1" -DNEARCPU_SOURCE="$SOURCE" \
+		-DCMAKE_C_FLAGS="${4:-}"
+	"$CMAKE" --build "$dir" --parallel 2 --target nearcpu-malloc_static
+	"$CMAKE" --build "$dir" --parallel 2
+	check_programs "$dir"
+}
+
 case ${1:-} in
 install) install_prefix ;;
 package)
-	build_and_run "$STAGE/package" -S "$here/package" -DCMAKE_PREFIX_PATH="$prefix"
+	rm -rf "$STAGE/package"
+	"$CMAKE" -G Ninja -B "$STAGE/package" -S "$here/package" -DCMAKE_PREFIX_PATH="$prefix"
+	"$CMAKE" --build "$STAGE/package"
+	check_programs "$STAGE/package"
 	;;
 pkgconfig_shared) pkgconfig shared ;;
 pkgconfig_static) pkgconfig static --static ;;
@@ -183,8 +300,7 @@ pkgconfig_archive) pkgconfig archive --static ;;
 symbols) symbols ;;
 libatomic) libatomic ;;
 libatomic_static) libatomic -static ;;
-embed)
-	build_and_run "$STAGE/embed_$2" -S "$here/embed" -DHOW="$2" -DNEARCPU_SOURCE="$SOURCE"
-	;;
+flags | static_pie | plugin | cgo) "$1" ;;
+lto | embed) "$@" ;;
 *) die "usage: run.sh TEST" ;;
 esac

@@ -89,6 +89,14 @@ static unsigned registration(void)
 	return (unsigned)status.live | (unsigned)status.own_area << 1;
 }
 
+static const char *why(void)
+{
+	struct near_rseq_status status;
+
+	near_rseq_status(&status);
+	return status.why;
+}
+
 NEAR_API const struct plugin PLUGIN = {
 	.self = self,
 	.dead = dead,
@@ -96,6 +104,7 @@ NEAR_API const struct plugin PLUGIN = {
 	.lot = lot,
 	.owner = owner,
 	.registration = registration,
+	.why = why,
 	.open_all = open_all,
 	.add = add,
 	.read = read_count,

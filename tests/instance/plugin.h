@@ -16,6 +16,7 @@ struct plugin {
 	void *(*lot)(void);
 	void *(*owner)(void);
 	unsigned (*registration)(void); /* bit 0: live, bit 1: by the library */
+	const char *(*why)(void);       /* near_rseq_status's */
 	int (*open_all)(struct near_counter *c, struct near_refcount *r, struct near_stack *s);
 	void (*add)(struct near_counter *c, int64_t n);
 	int64_t (*read)(struct near_counter *c);
