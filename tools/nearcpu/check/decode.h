@@ -24,4 +24,7 @@ void disassemble(struct decoder *d, struct insn *insn, const uint8_t *code);
 bool insn_x86_64(struct decoder *d, struct insn *insn, const uint8_t *code, size_t left,
 		 bool with_text);
 
+/* What the disassembler library does not know. False if it is not one of these. */
+bool insn_x86_64_by_hand(struct insn *insn, const uint8_t *code, size_t left);
+
 #endif
