@@ -30,14 +30,15 @@
  *
  * Rules. The slot is found inside (NEAR_SLOT, NEAR_INDEX). What stands before the commit is private
  * to the caller or harmless to repeat. The commit ends it. No call, no system call, no load of what
- * the same sequence stored. A sequence without an index or with other than one commit does not
- * assemble. Code with sequences must not be unloaded: the kernel looks at a thread's last one when
- * it resumes the thread, even long after. So a shared object that includes this header is never
- * unloaded, whatever dlclose() is told: a constructor in it sees to that.
+ * the same sequence stored. A sequence without an index, with other than one commit or with an
+ * operation behind it does not assemble. Code with sequences must not be unloaded: the kernel looks
+ * at a thread's last one when it resumes the thread, even long after. So a shared object that
+ * includes this header is never unloaded, whatever dlclose() is told: a constructor in it sees to
+ * that.
  *
  * Operands are names of asm operands; all are 8 bytes wide, outputs early-clobber ("=&r"). Loads of
- * less than 8 bytes clear the rest. Constants: off 0 to 255, n of ADD_CONST and compares -255 to
- * 255 (compares: 1 to 255).
+ * less than 8 bytes clear the rest. Constants: off 0 to 255, n of ADD_CONST -255 to 255, of shifts
+ * 0 to 63, of compares with memory 1 to 255; others do not assemble, on any CPU.
  *
  *     NEAR_SLOT(at, p)                  at = own slot's copy of percpu object p; fails unless open
  *     NEAR_SLOT_UNCHECKED(at, p)        the same, for an object that holds a state word of its own
@@ -126,10 +127,22 @@ __attribute__((constructor)) static void near__stay_here(void)
 	".endif\n\t"                                                                               \
 	".set .Lnear_indexed, 0\n\t"                                                               \
 	".set .Lnear_offsets, 0\n\t" NEAR__SEQ_ARM "71:\n\t"
-#define NEAR__MARK_INDEX ".set .Lnear_indexed, 1\n\t"
+/* Each operation begins with it. Behind the commit an operation would not be restarted. */
+#define NEAR__OP                                                                                   \
+	".if .Lnear_indexed == 2\n\t"                                                              \
+	".error \"nearcpu: the commit comes last\"\n\t"                                            \
+	".endif\n\t"
+#define NEAR__MARK_INDEX NEAR__OP ".set .Lnear_indexed, 1\n\t"
 /* Collects the bits of the offsets in use: none above the lowest eight may be set at the end. */
 #define NEAR__MARK_OFFSET(off) ".set .Lnear_offsets, .Lnear_offsets | (" #off ")\n\t"
-/* The commit ends the sequence, so that nothing can stand behind it. */
+/* What one CPU could encode and another could not is refused on all. */
+#define NEAR__RANGE(n, least, most)                                                                \
+	".if (" #n ") < " #least "\n\t"                                                            \
+	".error \"nearcpu: a constant is " #least " to " #most " here\"\n\t"                       \
+	".endif\n\t"                                                                               \
+	".if (" #n ") > " #most "\n\t"                                                             \
+	".error \"nearcpu: a constant is " #least " to " #most " here\"\n\t"                       \
+	".endif\n\t"
 #define NEAR__SEQ_END                                                                              \
 	"72:\n\t"                                                                                  \
 	".if .Lnear_indexed != 1\n\t"                                                              \

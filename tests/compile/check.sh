@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # usage: check.sh INCLUDE COMPILER [FLAG...]
 # Sources that must compile (good_*, inlined), and sources that must not, with the words of the
-# error that each names in its second line.
+# error that each names in its second line, and how often it comes if that is in the third.
 set -euo pipefail
 here=$(dirname "${BASH_SOURCE[0]}")
 
@@ -27,6 +27,7 @@ wrong() {
 for source in "$here"/*.c; do
 	name=$(basename "$source" .c)
 	words=$(sed -n 's|^/\* expect: \(.*\) \*/$|\1|p' "$source")
+	times=$(sed -n 's|^/\* times: \(.*\) \*/$|\1|p' "$source")
 	status=0
 	output=$(compile "$source" "$@") || status=$?
 	case $name in
@@ -38,6 +39,8 @@ for source in "$here"/*.c; do
 	*)
 		((status != 0)) || wrong "$name" "compiles"
 		[[ $output = *"$words"* ]] || wrong "$name" "no '$words' in: $output"
+		[[ -z $times ]] || (($(grep -c ": [Ee]rror: nearcpu: $words" <<<"$output") == times)) ||
+			wrong "$name" "not $times times '$words' in: $output"
 		;;
 	esac
 	files=$((files + 1))

@@ -39,16 +39,16 @@
 #define NEAR__INDEX_CPU(dst) "ldr %w[" #dst "], [%x[near_area], #4]\n\t"
 
 #define NEAR__MEM(base, off) ", [%x[" #base "], #" #off "]\n\t" NEAR__MARK_OFFSET(off)
-#define NEAR_LOAD1(dst, base, off) "ldrb %w[" #dst "]" NEAR__MEM(base, off)
-#define NEAR_LOAD2(dst, base, off) "ldrh %w[" #dst "]" NEAR__MEM(base, off)
-#define NEAR_LOAD4(dst, base, off) "ldr %w[" #dst "]" NEAR__MEM(base, off)
-#define NEAR_LOAD8(dst, base, off) "ldr %x[" #dst "]" NEAR__MEM(base, off)
+#define NEAR_LOAD1(dst, base, off) NEAR__OP "ldrb %w[" #dst "]" NEAR__MEM(base, off)
+#define NEAR_LOAD2(dst, base, off) NEAR__OP "ldrh %w[" #dst "]" NEAR__MEM(base, off)
+#define NEAR_LOAD4(dst, base, off) NEAR__OP "ldr %w[" #dst "]" NEAR__MEM(base, off)
+#define NEAR_LOAD8(dst, base, off) NEAR__OP "ldr %x[" #dst "]" NEAR__MEM(base, off)
 #define NEAR_LOAD8X(dst, base, index)                                                              \
-	"ldr %x[" #dst "], [%x[" #base "], %x[" #index "]]\n\t"
-#define NEAR_STORE1(src, base, off) "strb %w[" #src "]" NEAR__MEM(base, off)
-#define NEAR_STORE2(src, base, off) "strh %w[" #src "]" NEAR__MEM(base, off)
-#define NEAR_STORE4(src, base, off) "str %w[" #src "]" NEAR__MEM(base, off)
-#define NEAR_STORE8(src, base, off) "str %x[" #src "]" NEAR__MEM(base, off)
+	NEAR__OP "ldr %x[" #dst "], [%x[" #base "], %x[" #index "]]\n\t"
+#define NEAR_STORE1(src, base, off) NEAR__OP "strb %w[" #src "]" NEAR__MEM(base, off)
+#define NEAR_STORE2(src, base, off) NEAR__OP "strh %w[" #src "]" NEAR__MEM(base, off)
+#define NEAR_STORE4(src, base, off) NEAR__OP "str %w[" #src "]" NEAR__MEM(base, off)
+#define NEAR_STORE8(src, base, off) NEAR__OP "str %x[" #src "]" NEAR__MEM(base, off)
 #define NEAR__STORE4_RELEASE(src, base) "stlr %w[" #src "], [%x[" #base "]]\n\t"
 #define NEAR__STORE8_RELEASE(src, base) "stlr %x[" #src "], [%x[" #base "]]\n\t"
 
@@ -58,11 +58,12 @@
 	"ldr %x[near_tmp], [%x[" #base "], %x[" #index "]]\n\t" NEAR_ADD(near_tmp, src)            \
 	"str %x[near_tmp], [%x[" #base "], %x[" #index "]]\n\t"
 
-#define NEAR__OP3(op, dst, src) op " %x[" #dst "], %x[" #dst "], %x[" #src "]\n\t"
-#define NEAR_MOVE(dst, src) "mov %x[" #dst "], %x[" #src "]\n\t"
+#define NEAR__OP3(op, dst, src) NEAR__OP op " %x[" #dst "], %x[" #dst "], %x[" #src "]\n\t"
+#define NEAR_MOVE(dst, src) NEAR__OP "mov %x[" #dst "], %x[" #src "]\n\t"
 #define NEAR_ADD(dst, src) NEAR__OP3("add", dst, src)
 /* add of a negative number is assembled as sub. */
-#define NEAR_ADD_CONST(dst, n) "add %x[" #dst "], %x[" #dst "], #" #n "\n\t"
+#define NEAR_ADD_CONST(dst, n)                                                                     \
+	NEAR__OP NEAR__RANGE(n, -255, 255) "add %x[" #dst "], %x[" #dst "], #" #n "\n\t"
 #define NEAR__ADDED "r"
 #define NEAR_ADD_MEM8(src, base, off)                                                              \
 	NEAR_LOAD8(near_tmp, base, off)                                                            \
@@ -72,24 +73,28 @@
 #define NEAR_AND(dst, src) NEAR__OP3("and", dst, src)
 #define NEAR_OR(dst, src) NEAR__OP3("orr", dst, src)
 #define NEAR_MUL(dst, src) NEAR__OP3("mul", dst, src)
-#define NEAR_SHIFT_LEFT(dst, n) "lsl %x[" #dst "], %x[" #dst "], #" #n "\n\t"
-#define NEAR_SHIFT_RIGHT(dst, n) "lsr %x[" #dst "], %x[" #dst "], #" #n "\n\t"
+#define NEAR_SHIFT_LEFT(dst, n)                                                                    \
+	NEAR__OP NEAR__RANGE(n, 0, 63) "lsl %x[" #dst "], %x[" #dst "], #" #n "\n\t"
+#define NEAR_SHIFT_RIGHT(dst, n)                                                                   \
+	NEAR__OP NEAR__RANGE(n, 0, 63) "lsr %x[" #dst "], %x[" #dst "], #" #n "\n\t"
 
 #define NEAR__BRANCH_IF(cond, a, b, label)                                                         \
-	"cmp %x[" #a "], %x[" #b "]\n\t"                                                           \
+	NEAR__OP "cmp %x[" #a "], %x[" #b "]\n\t"                                                  \
 	"b." cond " %l[" #label "]\n\t"
 #define NEAR_BRANCH_EQ(a, b, label) NEAR__BRANCH_IF("eq", a, b, label)
 #define NEAR_BRANCH_NE(a, b, label) NEAR__BRANCH_IF("ne", a, b, label)
 #define NEAR_BRANCH_BELOW(a, b, label) NEAR__BRANCH_IF("lo", a, b, label)
 #define NEAR_BRANCH_NOT_BELOW(a, b, label) NEAR__BRANCH_IF("hs", a, b, label)
-#define NEAR_BRANCH_ZERO(a, label) "cbz %x[" #a "], %l[" #label "]\n\t"
-#define NEAR_BRANCH_NONZERO(a, label) "cbnz %x[" #a "], %l[" #label "]\n\t"
+#define NEAR_BRANCH_ZERO(a, label) NEAR__OP "cbz %x[" #a "], %l[" #label "]\n\t"
+#define NEAR_BRANCH_NONZERO(a, label) NEAR__OP "cbnz %x[" #a "], %l[" #label "]\n\t"
 #define NEAR__BRANCH_TMP_NE(n, label)                                                              \
 	"cmp %w[near_tmp], #" #n "\n\t"                                                            \
 	"b.ne %l[" #label "]\n\t"
 #define NEAR_BRANCH_MEM4_NE(base, off, n, label)                                                  \
+	NEAR__OP NEAR__RANGE(n, 1, 255)                                                            \
 	"ldr %w[near_tmp]" NEAR__MEM(base, off) NEAR__BRANCH_TMP_NE(n, label)
 #define NEAR_BRANCH_MEM4X_NE(base, index, n, label)                                               \
+	NEAR__OP NEAR__RANGE(n, 1, 255)                                                            \
 	"ldr %w[near_tmp], [%x[" #base "], %x[" #index "]]\n\t" NEAR__BRANCH_TMP_NE(n, label)
 
 static inline void *near__thread_pointer(void)

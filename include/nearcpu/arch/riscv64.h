@@ -42,16 +42,16 @@
 
 #define NEAR__MEM(reg, base, off)                                                                  \
 	" %[" #reg "], " #off "(%[" #base "])\n\t" NEAR__MARK_OFFSET(off)
-#define NEAR_LOAD1(dst, base, off) "lbu" NEAR__MEM(dst, base, off)
-#define NEAR_LOAD2(dst, base, off) "lhu" NEAR__MEM(dst, base, off)
-#define NEAR_LOAD4(dst, base, off) "lwu" NEAR__MEM(dst, base, off)
-#define NEAR_LOAD8(dst, base, off) "ld" NEAR__MEM(dst, base, off)
+#define NEAR_LOAD1(dst, base, off) NEAR__OP "lbu" NEAR__MEM(dst, base, off)
+#define NEAR_LOAD2(dst, base, off) NEAR__OP "lhu" NEAR__MEM(dst, base, off)
+#define NEAR_LOAD4(dst, base, off) NEAR__OP "lwu" NEAR__MEM(dst, base, off)
+#define NEAR_LOAD8(dst, base, off) NEAR__OP "ld" NEAR__MEM(dst, base, off)
 #define NEAR_LOAD8X(dst, base, index)                                                              \
 	"add %[near_tmp], %[" #base "], %[" #index "]\n\t" NEAR_LOAD8(dst, near_tmp, 0)
-#define NEAR_STORE1(src, base, off) "sb" NEAR__MEM(src, base, off)
-#define NEAR_STORE2(src, base, off) "sh" NEAR__MEM(src, base, off)
-#define NEAR_STORE4(src, base, off) "sw" NEAR__MEM(src, base, off)
-#define NEAR_STORE8(src, base, off) "sd" NEAR__MEM(src, base, off)
+#define NEAR_STORE1(src, base, off) NEAR__OP "sb" NEAR__MEM(src, base, off)
+#define NEAR_STORE2(src, base, off) NEAR__OP "sh" NEAR__MEM(src, base, off)
+#define NEAR_STORE4(src, base, off) NEAR__OP "sw" NEAR__MEM(src, base, off)
+#define NEAR_STORE8(src, base, off) NEAR__OP "sd" NEAR__MEM(src, base, off)
 #define NEAR__STORE4_RELEASE(src, base) "fence rw, w\n\t" NEAR_STORE4(src, base, 0)
 #define NEAR__STORE8_RELEASE(src, base) "fence rw, w\n\t" NEAR_STORE8(src, base, 0)
 
@@ -60,10 +60,11 @@
 #define NEAR__STORE_ADD8X(src, base, index)                                                        \
 	NEAR_ADD(index, base) NEAR__STORE_ADD8(src, index, 0)
 
-#define NEAR__OP3(op, dst, src) op " %[" #dst "], %[" #dst "], %[" #src "]\n\t"
-#define NEAR_MOVE(dst, src) "mv %[" #dst "], %[" #src "]\n\t"
+#define NEAR__OP3(op, dst, src) NEAR__OP op " %[" #dst "], %[" #dst "], %[" #src "]\n\t"
+#define NEAR_MOVE(dst, src) NEAR__OP "mv %[" #dst "], %[" #src "]\n\t"
 #define NEAR_ADD(dst, src) NEAR__OP3("add", dst, src)
-#define NEAR_ADD_CONST(dst, n) "addi %[" #dst "], %[" #dst "], " #n "\n\t"
+#define NEAR_ADD_CONST(dst, n)                                                                     \
+	NEAR__OP NEAR__RANGE(n, -255, 255) "addi %[" #dst "], %[" #dst "], " #n "\n\t"
 #define NEAR__ADDED "r"
 #define NEAR_ADD_MEM8(src, base, off)                                                              \
 	NEAR_LOAD8(near_tmp, base, off)                                                            \
@@ -73,12 +74,14 @@
 #define NEAR_AND(dst, src) NEAR__OP3("and", dst, src)
 #define NEAR_OR(dst, src) NEAR__OP3("or", dst, src)
 #define NEAR_MUL(dst, src) NEAR__OP3("mul", dst, src)
-#define NEAR_SHIFT_LEFT(dst, n) "slli %[" #dst "], %[" #dst "], " #n "\n\t"
-#define NEAR_SHIFT_RIGHT(dst, n) "srli %[" #dst "], %[" #dst "], " #n "\n\t"
+#define NEAR_SHIFT_LEFT(dst, n)                                                                    \
+	NEAR__OP NEAR__RANGE(n, 0, 63) "slli %[" #dst "], %[" #dst "], " #n "\n\t"
+#define NEAR_SHIFT_RIGHT(dst, n)                                                                   \
+	NEAR__OP NEAR__RANGE(n, 0, 63) "srli %[" #dst "], %[" #dst "], " #n "\n\t"
 
 /* A conditional branch reaches 4 KiB only: it jumps over a far one. */
 #define NEAR__BRANCH_UNLESS(op, a, b, label)                                                       \
-	op " %[" #a "], " b ", 75f\n\t"                                                            \
+	NEAR__OP op " %[" #a "], " b ", 75f\n\t"                                                   \
 	"j %l[" #label "]\n"                                                                       \
 	"75:\n\t"
 #define NEAR_BRANCH_EQ(a, b, label) NEAR__BRANCH_UNLESS("bne", a, "%[" #b "]", label)
@@ -90,9 +93,10 @@
 #define NEAR__BRANCH_TMP_NE(n, label)                                                              \
 	"addi %[near_tmp], %[near_tmp], -" #n "\n\t" NEAR_BRANCH_NONZERO(near_tmp, label)
 #define NEAR_BRANCH_MEM4_NE(base, off, n, label)                                                  \
+	NEAR__RANGE(n, 1, 255)                                                                     \
 	"lw" NEAR__MEM(near_tmp, base, off) NEAR__BRANCH_TMP_NE(n, label)
 #define NEAR_BRANCH_MEM4X_NE(base, index, n, label)                                               \
-	"add %[near_tmp], %[" #base "], %[" #index "]\n\t"                                         \
+	NEAR__RANGE(n, 1, 255) "add %[near_tmp], %[" #base "], %[" #index "]\n\t"                  \
 	"lw %[near_tmp], 0(%[near_tmp])\n\t" NEAR__BRANCH_TMP_NE(n, label)
 
 static inline void *near__thread_pointer(void)

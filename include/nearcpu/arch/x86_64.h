@@ -41,15 +41,24 @@
 
 #define NEAR__MEM(base, off) #off "(%q[" #base "])"
 #define NEAR__END(off) "\n\t" NEAR__MARK_OFFSET(off)
-#define NEAR_LOAD1(dst, base, off) "movzbl " NEAR__MEM(base, off) ", %k[" #dst "]" NEAR__END(off)
-#define NEAR_LOAD2(dst, base, off) "movzwl " NEAR__MEM(base, off) ", %k[" #dst "]" NEAR__END(off)
-#define NEAR_LOAD4(dst, base, off) "movl " NEAR__MEM(base, off) ", %k[" #dst "]" NEAR__END(off)
-#define NEAR_LOAD8(dst, base, off) "movq " NEAR__MEM(base, off) ", %q[" #dst "]" NEAR__END(off)
-#define NEAR_LOAD8X(dst, base, index) "movq (%q[" #base "], %q[" #index "]), %q[" #dst "]\n\t"
-#define NEAR_STORE1(src, base, off) "movb %b[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
-#define NEAR_STORE2(src, base, off) "movw %w[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
-#define NEAR_STORE4(src, base, off) "movl %k[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
-#define NEAR_STORE8(src, base, off) "movq %q[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
+#define NEAR_LOAD1(dst, base, off)                                                                 \
+	NEAR__OP "movzbl " NEAR__MEM(base, off) ", %k[" #dst "]" NEAR__END(off)
+#define NEAR_LOAD2(dst, base, off)                                                                 \
+	NEAR__OP "movzwl " NEAR__MEM(base, off) ", %k[" #dst "]" NEAR__END(off)
+#define NEAR_LOAD4(dst, base, off)                                                                 \
+	NEAR__OP "movl " NEAR__MEM(base, off) ", %k[" #dst "]" NEAR__END(off)
+#define NEAR_LOAD8(dst, base, off)                                                                 \
+	NEAR__OP "movq " NEAR__MEM(base, off) ", %q[" #dst "]" NEAR__END(off)
+#define NEAR_LOAD8X(dst, base, index)                                                              \
+	NEAR__OP "movq (%q[" #base "], %q[" #index "]), %q[" #dst "]\n\t"
+#define NEAR_STORE1(src, base, off)                                                                \
+	NEAR__OP "movb %b[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
+#define NEAR_STORE2(src, base, off)                                                                \
+	NEAR__OP "movw %w[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
+#define NEAR_STORE4(src, base, off)                                                                \
+	NEAR__OP "movl %k[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
+#define NEAR_STORE8(src, base, off)                                                                \
+	NEAR__OP "movq %q[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
 /* Stores are never reordered with earlier loads or stores: a plain one is a release. */
 #define NEAR__STORE4_RELEASE(src, base) NEAR_STORE4(src, base, 0)
 #define NEAR__STORE8_RELEASE(src, base) NEAR_STORE8(src, base, 0)
@@ -57,37 +66,38 @@
 #define NEAR__STORE_ADD8(src, base, off) "addq %q[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
 #define NEAR__STORE_ADD8X(src, base, index) "addq %q[" #src "], (%q[" #base "], %q[" #index "])\n\t"
 
-#define NEAR_MOVE(dst, src) "movq %q[" #src "], %q[" #dst "]\n\t"
-#define NEAR_ADD(dst, src) "addq %q[" #src "], %q[" #dst "]\n\t"
-#define NEAR_ADD_CONST(dst, n) "addq $" #n ", %q[" #dst "]\n\t"
-#define NEAR_SUB(dst, src) "subq %q[" #src "], %q[" #dst "]\n\t"
-#define NEAR_AND(dst, src) "andq %q[" #src "], %q[" #dst "]\n\t"
-#define NEAR_OR(dst, src) "orq %q[" #src "], %q[" #dst "]\n\t"
-#define NEAR_MUL(dst, src) "imulq %q[" #src "], %q[" #dst "]\n\t"
-#define NEAR_SHIFT_LEFT(dst, n) "shlq $" #n ", %q[" #dst "]\n\t"
-#define NEAR_SHIFT_RIGHT(dst, n) "shrq $" #n ", %q[" #dst "]\n\t"
+#define NEAR_MOVE(dst, src) NEAR__OP "movq %q[" #src "], %q[" #dst "]\n\t"
+#define NEAR_ADD(dst, src) NEAR__OP "addq %q[" #src "], %q[" #dst "]\n\t"
+#define NEAR_ADD_CONST(dst, n) NEAR__OP NEAR__RANGE(n, -255, 255) "addq $" #n ", %q[" #dst "]\n\t"
+#define NEAR_SUB(dst, src) NEAR__OP "subq %q[" #src "], %q[" #dst "]\n\t"
+#define NEAR_AND(dst, src) NEAR__OP "andq %q[" #src "], %q[" #dst "]\n\t"
+#define NEAR_OR(dst, src) NEAR__OP "orq %q[" #src "], %q[" #dst "]\n\t"
+#define NEAR_MUL(dst, src) NEAR__OP "imulq %q[" #src "], %q[" #dst "]\n\t"
+#define NEAR_SHIFT_LEFT(dst, n) NEAR__OP NEAR__RANGE(n, 0, 63) "shlq $" #n ", %q[" #dst "]\n\t"
+#define NEAR_SHIFT_RIGHT(dst, n) NEAR__OP NEAR__RANGE(n, 0, 63) "shrq $" #n ", %q[" #dst "]\n\t"
 
 #define NEAR__ADDED "er"    /* what NEAR_ADD_MEM8 adds */
-#define NEAR_ADD_MEM8(src, base, off) "addq %q[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
+#define NEAR_ADD_MEM8(src, base, off)                                                              \
+	NEAR__OP "addq %q[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
 
 #define NEAR__BRANCH_IF(cond, a, b, label)                                                         \
-	"cmpq %q[" #b "], %q[" #a "]\n\t"                                                          \
+	NEAR__OP "cmpq %q[" #b "], %q[" #a "]\n\t"                                                 \
 	"j" cond " %l[" #label "]\n\t"
 #define NEAR_BRANCH_EQ(a, b, label) NEAR__BRANCH_IF("e", a, b, label)
 #define NEAR_BRANCH_NE(a, b, label) NEAR__BRANCH_IF("ne", a, b, label)
 #define NEAR_BRANCH_BELOW(a, b, label) NEAR__BRANCH_IF("b", a, b, label)
 #define NEAR_BRANCH_NOT_BELOW(a, b, label) NEAR__BRANCH_IF("ae", a, b, label)
 #define NEAR_BRANCH_ZERO(a, label)                                                                \
-	"testq %q[" #a "], %q[" #a "]\n\t"                                                         \
+	NEAR__OP "testq %q[" #a "], %q[" #a "]\n\t"                                                \
 	"jz %l[" #label "]\n\t"
 #define NEAR_BRANCH_NONZERO(a, label)                                                             \
-	"testq %q[" #a "], %q[" #a "]\n\t"                                                         \
+	NEAR__OP "testq %q[" #a "], %q[" #a "]\n\t"                                                \
 	"jnz %l[" #label "]\n\t"
 #define NEAR_BRANCH_MEM4_NE(base, off, n, label)                                                  \
-	"cmpl $" #n ", " NEAR__MEM(base, off) NEAR__END(off)                                       \
+	NEAR__OP NEAR__RANGE(n, 1, 255) "cmpl $" #n ", " NEAR__MEM(base, off) NEAR__END(off)       \
 	"jne %l[" #label "]\n\t"
 #define NEAR_BRANCH_MEM4X_NE(base, index, n, label)                                                \
-	"cmpl $" #n ", (%q[" #base "], %q[" #index "])\n\t"                                        \
+	NEAR__OP NEAR__RANGE(n, 1, 255) "cmpl $" #n ", (%q[" #base "], %q[" #index "])\n\t"        \
 	"jne %l[" #label "]\n\t"
 
 static inline void *near__thread_pointer(void)
