@@ -162,15 +162,13 @@ static uint32_t record(const void *const *stack, unsigned depth, const struct sa
 
 /* Makes a sample of a large block that nobody else has yet. Without memory for it, it stays what it
  * is. */
-static void sample(void *p, size_t n, const void *caller)
+static void sample(void *p, size_t n, size_t usable, const void *caller)
 {
 	uint32_t first = near__granule_of(p), number;
-	struct sample s = {.granules = near__heap.owner[first], .size = n};
+	struct sample s = {.granules = near__heap.owner[first], .size = n, .usable = usable};
 	const void *stack[NEAR__STACK_MAX];
 	unsigned depth;
 
-	s.usable = n > NEAR__SMALL_MAX ? (size_t)s.granules << NEAR__GRANULE_SHIFT
-				       : near__sizes[near__class_of(n)].size;
 	own.busy = true;
 	depth = near__stack_take(stack, caller);
 	own.busy = false;
@@ -220,14 +218,22 @@ static void *alloc_unsampled(size_t align, size_t n, bool *zero)
 	return p;
 }
 
+/* With a small block's usable size. */
+static void *alloc_sampled(size_t align, size_t n, const void *caller, bool *zero)
+{
+	size_t size = n > NEAR__SMALL_MAX ? n : near__sizes[near__class_of(n)].size;
+	void *p = near__large_alloc(size, align, zero);
+
+	if (p)
+		sample(p, n, n > NEAR__SMALL_MAX ? near__large_size(p) : size, caller);
+	return p;
+}
+
 void *near__profile_alloc(size_t align, size_t n, const void *caller, bool *zero)
 {
-	void *p = is_chosen(n) ? near__large_alloc(n ? n : 1, align, zero) : NULL;
+	void *p = is_chosen(n) ? alloc_sampled(align, n, caller, zero) : NULL;
 
-	if (!p)
-		return alloc_unsampled(align, n, zero);
-	sample(p, n, caller);
-	return p;
+	return p ? p : alloc_unsampled(align, n, zero);
 }
 
 void near__profile_free(void *p)
@@ -253,7 +259,7 @@ static void *resize_large(void *p, size_t n, const void *caller)
 	if (!q)
 		return near__no_memory();
 	if (is_chosen(n))
-		sample(q, n, caller);
+		sample(q, n, near__large_size(q), caller);
 	return q;
 }
 

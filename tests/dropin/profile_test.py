@@ -210,6 +210,12 @@ class Test(unittest.TestCase):
             found.append(sorted(p.totals for p in profiles))
         self.assertFalse(found[0] == found[1] == found[2], found[0])
 
+    def test_a_sampled_block_is_as_large_as_it_says(self):
+        for rate in (1, 64):
+            prefix = os.path.join(self.directory.name, "fill")
+            result = self.run_program(f"heap_profile:{prefix},heap_sample:{rate}", "fill")
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+
     def test_pprof_offers_all_columns(self):
         """Also where nothing was freed, so that the sums are the same."""
         pprof = find_pprof()

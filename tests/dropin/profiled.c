@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Allocates in functions whose sums profile_test.py knows. In the middle it sends itself SIGUSR2.
- * With an argument it frees nothing, and allocates in the first of them alone. */
+ * "keep": it frees nothing, and allocates in the first of them alone. "fill": it writes to all that
+ * its blocks have. */
 #define _GNU_SOURCE
+#include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -96,13 +98,33 @@ static SITE void site_freed_later(void)
 		free(all[i]);
 }
 
+/* False: two blocks overlap. */
+static int fill(void)
+{
+	unsigned char *blocks[4000];
+	unsigned count = 0;
+
+	for (size_t n = 1; n < 100000; n += n / 32 + 1)
+		for (size_t m = n; m < n + 3; m++) {
+			blocks[count] = malloc(m);
+			memset(blocks[count], (int)count, malloc_usable_size(blocks[count]));
+			count++;
+		}
+	for (unsigned i = 0; i < count; i++)
+		for (size_t at = 0; at < malloc_usable_size(blocks[i]); at++)
+			if (blocks[i][at] != (unsigned char)i)
+				return 0;
+	return 1;
+}
+
 int main(int argc, char **argv)
 {
 	pthread_t threads[4];
 	int status;
 	pid_t child;
 
-	(void)argv;
+	if (argc > 1 && strcmp(argv[1], "fill") == 0)
+		return fill() ? 0 : 1;
 	site_small();
 	if (argc > 1)
 		return 0;
