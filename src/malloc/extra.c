@@ -5,6 +5,7 @@
 
 #include "fast.h"
 #include "hooks.h"
+#include "lookup.h"
 
 NEAR__ENTRY void cfree(void *p);
 NEAR__ENTRY void free_sized(void *p, size_t n);
@@ -44,11 +45,13 @@ NEAR__ENTRY void free_aligned_sized(void *p, size_t align, size_t n)
 	free_of_size(p, n);
 }
 
-/* What malloc_usable_size would say of malloc(n), or more while the heap is small; 0: too much. */
+/* The usable size of malloc(n) from now on; 0: too much. A program that asks for it may use all of
+ * it, so it must hold however the heap grows: the time of few classes is over. */
 static size_t good_size(size_t n)
 {
 	size_t granules = (n + NEAR__GRANULE - 1) & ~(NEAR__GRANULE - 1);
 
+	near__lookup_all();
 	if (n <= NEAR__SMALL_MAX)
 		return near__sizes[near__class_compute(n ? n : 1)].size;
 	return granules <= PTRDIFF_MAX && granules >= n ? granules : 0;
@@ -71,9 +74,12 @@ NEAR__ENTRY size_t nallocx(size_t n, int flags)
 /* jemalloc's: any size from the one that was asked for to the block's own is right. */
 NEAR__ENTRY void sdallocx(void *p, size_t n, int flags)
 {
-	size_t had = is_checked(p) ? near__check_size(p) : n;
+	if (is_checked(p)) {
+		size_t had = near__check_size(p);
 
-	free_of_size(p, n >= had && n <= nallocx(had, flags) ? had : n);
+		n = n >= had && n <= nallocx(had, flags) ? had : n;
+	}
+	free_of_size(p, n);
 }
 
 NEAR__ENTRY size_t malloc_good_size(size_t n)

@@ -38,14 +38,20 @@ static void fill(bool all)
 
 void near__lookup_begin(void)
 {
-	fill(false);
+	fill(__atomic_load_n(&has_grown, __ATOMIC_RELAXED));
 }
 
-/* Two threads with memory of different nodes may do the same. */
-void near__lookup_grown(size_t heap)
+/* Two threads may do the same. */
+void near__lookup_all(void)
 {
-	if (heap <= SMALL_HEAP || __atomic_load_n(&has_grown, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&has_grown, __ATOMIC_RELAXED))
 		return;
 	__atomic_store_n(&has_grown, true, __ATOMIC_RELAXED);
 	fill(true);
+}
+
+void near__lookup_grown(size_t heap)
+{
+	if (heap > SMALL_HEAP)
+		near__lookup_all();
 }

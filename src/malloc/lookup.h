@@ -7,7 +7,10 @@
 
 void near__lookup_begin(void);
 
-/* The heap takes so many bytes now. */
+/* The size of the heap in bytes has grown to this. */
 void near__lookup_grown(size_t heap);
+
+/* From now on all classes are used, however small the heap is; also before it begins. */
+void near__lookup_all(void);
 
 #endif
