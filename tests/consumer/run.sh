@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # usage: run.sh install | package | pkgconfig_shared | pkgconfig_static | pkgconfig_archive |
-#               symbols | libatomic | libatomic_static | flags | static_pie | plugin | cgo |
-#               lto CC FLAG | embed HOW GENERATOR [CC FLAG]
+#               symbols | malloc_page | libatomic | libatomic_static | flags | static_pie |
+#               plugin | cgo | lto CC FLAG | embed HOW GENERATOR [CC FLAG]
 # Builds a program against Nearcpu in one way and runs it. tests/consumer/CMakeLists.txt sets
 # SOURCE, BUILD, STAGE, LIBDIR, CMAKE, CC and CXX.
 set -euo pipefail
@@ -286,6 +286,29 @@ embed() {
 	check_programs "$dir"
 }
 
+# malloc_page: the commands of near_malloc(3), as they are; each program runs.
+malloc_page() {
+	local dir=$STAGE/malloc_page commands
+
+	rm -rf "$dir"
+	mkdir "$dir"
+	cp "$here/malloc.c" "$dir/prog.c"
+	cp "$here/malloc.c" "$dir/prog.cc"
+	cd "$dir"
+	commands=$(awk '/^# / { here = $2 == "LINKING" }
+		/^\140/ { inside = !inside; next }
+		here && inside' "$SOURCE/man/near_malloc.3.scd")
+	[[ $(grep -c '^c[c+]' <<<"$commands") -ge 4 ]] || die "the page shows no commands"
+	cc() {
+		"$CC" "$@" && LD_LIBRARY_PATH=$prefix/$LIBDIR run_all ./a.out
+	}
+	c++() {
+		"$CXX" "$@" && LD_LIBRARY_PATH=$prefix/$LIBDIR run_all ./a.out
+	}
+	echo "$commands"
+	eval "$commands"
+}
+
 case ${1:-} in
 install) install_prefix ;;
 package)
@@ -298,6 +321,7 @@ pkgconfig_shared) pkgconfig shared ;;
 pkgconfig_static) pkgconfig static --static ;;
 pkgconfig_archive) pkgconfig archive --static ;;
 symbols) symbols ;;
+malloc_page) malloc_page ;;
 libatomic) libatomic ;;
 libatomic_static) libatomic -static ;;
 flags | static_pie | plugin | cgo) "$1" ;;

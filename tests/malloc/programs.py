@@ -183,9 +183,16 @@ def run_bash(world):
         echo $sum ${{#text}} ${{map[4999]}}; ls / | sort | wc -l; (exit 3) || echo $?""")
 
 
+def run_php(world):
+    """It loads its extensions with RTLD_DEEPBIND."""
+    need("php")
+    return world.run("php", os.path.join(INPUTS, "extensions.php"))
+
+
 PROGRAMS = {
     "python": run_python, "python-tests": run_python_tests, "gcc": run_gcc, "c++": run_cxx,
     "sqlite3": run_sqlite, "redis": run_redis, "node": run_node, "git": run_git, "bash": run_bash,
+    "php": run_php,
 }
 
 
