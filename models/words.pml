@@ -11,11 +11,18 @@
  * nor once it is done, and who returns finds it done; nobody leaves a barrier before all have come,
  * and one of them is told that it was the last; nobody waits for ever; every execution ends.
  *
+ * -DHANDLER: a signal handler of thread 0 posts the last of UNITS, at any step of that thread, which does not run until the handler returns. In a section of the lot it defers
+ * (near__lot_defer).
+ *
  * The broken variants, each with one thought of the sources undone:
  *   LEAVE_ANYWAY   who leaves early does not ask whether it was taken
  *   ENTER_UNASKED  a waiter enters the queue without another look at the word
  *   GIVE_EARLY     a post looks into the queue, and adds its unit after it let go of the lock
  *   ADD_BLINDLY    a post adds its unit without a look at the bit
+ *   NEVER_DEFER    the handler locks the bucket, wherever its thread is
+ *   DEFER_HOLDING  a section begins when the bucket is locked, and ends before it is unlocked
+ *   ASK_FOR_BIT    a waiter enters the queue if the bit stands, whether or not there is a unit
+ *   SETTLE_FIRST   a thread that leaves a section looks for what was deferred before it is out
  *   TAKE_FIRST     who is done takes the others out of the queue before it changes the word
  *   KEEP_COUNT     who leaves a barrier is still counted
  *   EMPTY_LATE     the last one counts anew after it let the others go
@@ -35,9 +42,91 @@ bool queued[THREADS], woken[THREADS];
 byte timeouts = TIMEOUTS, ended;
 byte arrived; /* at the barrier */
 
+#define UNIT 2
+#define SLEEPERS 1
+#ifndef UNITS
+#define UNITS 1
+#endif
+#ifdef HANDLER
+#define AT_FIRST (UNITS - 1)
+#define ALL (THREADS + 1)
+#else
+#define AT_FIRST UNITS
+#define ALL THREADS
+#endif
+
+/* Sections of thread 0. Only semaphores have this handler. */
+#ifdef HANDLER
+bool interrupted, in_section, deferred;
+
+inline set_section(is)
+{
+	d_step {
+		if
+		:: _pid == 0 -> in_section = is
+		:: else
+		fi
+	}
+}
+#else
+#define set_section(is) skip
+#endif
+
+/* One handler: what is deferred while this goes on is nothing. */
+#ifdef HANDLER
+inline settle()
+{
+	if
+	:: _pid == 0 && deferred ->
+		deferred = false;
+		atomic { !bucket -> bucket = true }
+		j = 0;
+		do
+		:: atomic { j < THREADS && queued[j] && word >= UNIT -> word = word - UNIT }
+			queued[j] = false;
+			break
+		:: atomic { j < THREADS && !(queued[j] && word >= UNIT) -> j++ }
+		:: j == THREADS -> break
+		od;
+		bucket = false;
+		if
+		:: j < THREADS -> woken[j] = true
+		:: else
+		fi
+	:: else
+	fi
+}
+#else
+#define settle() skip
+#endif
+
 inline take_bucket()
 {
+#ifdef DEFER_HOLDING
 	atomic { !bucket -> bucket = true }
+	set_section(true)
+#else
+	set_section(true);
+	atomic { !bucket -> bucket = true }
+#endif
+}
+
+inline release_bucket()
+{
+#ifdef DEFER_HOLDING
+	set_section(false);
+	bucket = false;
+	settle()
+#else
+	bucket = false;
+#ifdef SETTLE_FIRST
+	settle();
+	set_section(false)
+#else
+	set_section(false);
+	settle()
+#endif
+#endif
 }
 
 inline enter()
@@ -71,7 +160,7 @@ inline sleep()
 		:: else -> in_time = true
 		fi;
 #endif
-		bucket = false;
+		release_bucket();
 		if
 		:: in_time -> woken[_pid] /* it is being woken */
 		:: else
@@ -81,10 +170,13 @@ inline sleep()
 }
 
 #ifdef SEM
-#define UNIT 2
-#define SLEEPERS 1
+byte word = AT_FIRST * UNIT, inside;
 
-byte word = UNIT, inside;
+#ifdef ASK_FOR_BIT
+#define MUST_SLEEP (word & SLEEPERS)
+#else
+#define MUST_SLEEP (word == SLEEPERS)
+#endif
 
 inline add_unit()
 {
@@ -92,9 +184,21 @@ inline add_unit()
 }
 
 /* The first of the queue, whichever that is. */
+/* With one unit, the handler has posted it before. */
+#if defined(HANDLER) && UNITS == 1
+inline take_to_give()
+{
+	atomic { !bucket -> bucket = true }
+}
+#define release_given() bucket = false
+#else
+#define take_to_give() take_bucket()
+#define release_given() release_bucket()
+#endif
+
 inline give()
 {
-	take_bucket();
+	take_to_give();
 	i = THREADS;
 	if
 	:: queued[0] -> i = 0
@@ -103,14 +207,14 @@ inline give()
 	:: else
 	fi;
 	if
-	:: i < THREADS -> queued[i] = false; bucket = false; woken[i] = true
+	:: i < THREADS -> queued[i] = false; release_given(); woken[i] = true
 	:: else ->
 #ifdef GIVE_EARLY
-		bucket = false;
+		release_given();
 		add_unit()
 #else
 		add_unit();
-		bucket = false
+		release_given()
 #endif
 	fi
 }
@@ -143,31 +247,31 @@ inline section()
 		take_bucket();
 #ifdef ENTER_UNASKED
 		enter();
-		bucket = false;
+		release_bucket();
 		sleep();
 		break
 #else
 		if
-		:: word & SLEEPERS ->
+		:: MUST_SLEEP ->
 			enter();
-			bucket = false;
+			release_bucket();
 			sleep();
 			break
-		:: else -> bucket = false
+		:: else -> release_bucket()
 		fi
 #endif
 	od;
 	if
 	:: in_time ->
 		inside++;
-		assert(inside == 1);
+		assert(inside <= UNITS);
 		inside--;
 		post()
 	:: else
 	fi
 }
 
-#define WHOLE (word == UNIT)
+#define WHOLE (word == UNITS * UNIT)
 #endif
 
 #ifdef ONCE
@@ -333,10 +437,28 @@ inline section()
 #define WHOLE (arrived == 0 && lasts == SECTIONS)
 #endif
 
+inline end_thread()
+{
+	atomic {
+		ended++;
+		if
+		:: ended == ALL -> assert(WHOLE)
+		:: else
+		fi
+	}
+}
+
+#ifdef HANDLER
+active [THREADS] proctype thread() provided (!interrupted || _pid != 0)
+#else
 active [THREADS] proctype thread()
+#endif
 {
 	bool in_time;
 	byte i;
+#ifdef HANDLER
+	byte j;
+#endif
 	byte sections = SECTIONS;
 #ifdef ONCE
 	byte seen;
@@ -349,11 +471,42 @@ active [THREADS] proctype thread()
 	:: sections > 0 -> section(); sections--
 	:: else -> break
 	od;
+	end_thread()
+}
+
+#ifdef HANDLER
+active proctype handler()
+{
+	byte i = THREADS;
+
+	interrupted = true;
 	atomic {
-		ended++;
 		if
-		:: ended == THREADS -> assert(WHOLE)
-		:: else
+#ifndef NEVER_DEFER
+		:: word & SLEEPERS && in_section -> deferred = true; word = word + UNIT
+		:: word & SLEEPERS && !in_section -> i = 0
+#else
+		:: word & SLEEPERS -> i = 0
+#endif
+		:: else -> word = word + UNIT
 		fi
 	}
+	if
+	:: i == 0 ->
+		atomic { !bucket -> bucket = true }
+		do
+		:: i < THREADS && queued[i] -> queued[i] = false; break
+		:: i < THREADS && !queued[i] -> i++
+		:: i == THREADS -> add_unit(); break
+		od;
+		bucket = false;
+		if
+		:: i < THREADS -> woken[i] = true
+		:: else
+		fi
+	:: else
+	fi;
+	interrupted = false;
+	end_thread()
 }
+#endif

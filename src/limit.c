@@ -30,6 +30,8 @@
  * after the machine woke up. */
 #define BOOTTIME_LOOKS NS_PER_S
 
+#define CLOCKS 0xff /* the bits of their numbers */
+
 bool near__is_time(const struct timespec *t)
 {
 	return t->tv_nsec >= 0 && t->tv_nsec < NS_PER_S;
@@ -59,6 +61,9 @@ int near__limit_set(struct near__limit *l, clockid_t clock, const struct timespe
 {
 	*l = NEAR__NO_LIMIT;
 	l->cancel = cancel;
+	l->interruptible = (clock & ~CLOCKS) == NEAR_INTERRUPTIBLE;
+	if (l->interruptible)
+		clock &= CLOCKS;
 	if (!deadline)
 		return 0;
 	if (clock != CLOCK_MONOTONIC && clock != CLOCK_REALTIME && clock != CLOCK_BOOTTIME)

@@ -19,7 +19,14 @@
  * - fork: in the child only the thread that forked goes on, and it is not parked. All queues are
  *   emptied, locks freed; no lock needs to be taken before. A child of a bare clone() finds its
  *   parent's queues and may find a lock held for ever: it must not use the lot.
- * - A signal handler must not come here: it may have interrupted the holder of a bucket. */
+ * - A signal handler. It may have interrupted the holder of a bucket, or a thread that waits for
+ *   one: it must not come here. But it can query that (near__lot_defer), and so near_sem_post is
+ *   for handlers: if its thread is in such a section, it records the address, and the thread does
+ *   the rest when it leaves the section. If not, whoever has the bucket is another thread, and the
+ *   handler waits for it like any other.
+ * - A signal handler in the child of a fork, before the queues are emptied: a thread is in a
+ *   section from the last prepare handler to the first of the child's (these are registered
+ *   early). */
 #define _GNU_SOURCE
 #include "lot.h"
 
@@ -54,11 +61,85 @@ static void note_use(void)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
+/* Around the time in which a bucket is locked, or waited for. Volatile is enough, as handlers run
+ * in this thread, and leave `depth` as they found it. */
+static void enter_section(void)
+{
+	volatile uint32_t *depth = &near__lot_mine.depth;
+
+	*depth = *depth + 1;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static bool has_left_section(void)
+{
+	volatile uint32_t *depth = &near__lot_mine.depth;
+
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	*depth = *depth - 1;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	return !*depth;
+}
+
+static void settle_one(struct near__bucket *b, const void *address)
+{
+	struct near__waiter *taken;
+
+	enter_section();
+	near_lock_lock(&b->lock);
+	taken = near__lot_mine.settle(b, address);
+	near_lock_unlock(&b->lock);
+	has_left_section();
+	near__lot_wake_all(taken);
+}
+
+/* A handler that comes between two sections need not defer; one that comes in a section is seen by
+ * the next turn. */
+static __attribute__((noinline)) void settle(void)
+{
+	struct near__lot_mine *mine = &near__lot_mine;
+	const void *address;
+
+	while ((address = __atomic_exchange_n(&mine->deferred, NULL, __ATOMIC_RELAXED))) {
+		if (!__atomic_exchange_n(&mine->many, 0, __ATOMIC_RELAXED)) {
+			settle_one(near__lot_bucket(address), address);
+			continue;
+		}
+		for (unsigned i = 0; i < NEAR__BUCKETS; i++)
+			settle_one(&near__lot.buckets[i], NULL);
+	}
+}
+
+static void leave_section(void)
+{
+	const void *volatile *deferred = &near__lot_mine.deferred;
+
+	if (has_left_section() && NEAR__UNLIKELY(*deferred != NULL))
+		settle();
+}
+
+/* Handlers may interrupt each other here, but not the thread that they interrupted in settle. */
+bool near__lot_defer(const void *address, near__lot_settle *how)
+{
+	struct near__lot_mine *mine = &near__lot_mine;
+	const void *other = NULL;
+
+	if (!*(volatile uint32_t *)&mine->depth)
+		return false;
+	__atomic_store_n(&mine->settle, how, __ATOMIC_RELAXED);
+	if (!__atomic_compare_exchange_n(&mine->deferred, &other, address, false, __ATOMIC_RELAXED,
+					 __ATOMIC_RELAXED) &&
+	    other != address)
+		__atomic_store_n(&mine->many, 1, __ATOMIC_RELAXED);
+	return true;
+}
+
 struct near__bucket *near__lot_lock(const void *address)
 {
 	struct near__bucket *b = near__lot_bucket(address);
 
 	note_use();
+	enter_section();
 	near_lock_lock(&b->lock);
 	return b;
 }
@@ -66,12 +147,14 @@ struct near__bucket *near__lot_lock(const void *address)
 void near__lot_unlock(struct near__bucket *b)
 {
 	near_lock_unlock(&b->lock);
+	leave_section();
 }
 
 /* In the order of their addresses, so that two who lock both do not wait for each other. */
 void near__lot_lock_both(const void *a, const void *b, struct near__bucket *locked[2])
 {
 	note_use();
+	enter_section();
 	locked[0] = near__lot_bucket(a);
 	locked[1] = near__lot_bucket(b);
 	near_lock_lock(locked[0] <= locked[1] ? &locked[0]->lock : &locked[1]->lock);
@@ -84,6 +167,7 @@ void near__lot_unlock_both(struct near__bucket *locked[2])
 	near_lock_unlock(&locked[0]->lock);
 	if (locked[0] != locked[1])
 		near_lock_unlock(&locked[1]->lock);
+	leave_section();
 }
 
 static struct near__waiter *find(struct near__waiter *w, const void *address, uint32_t space)
@@ -280,6 +364,7 @@ static void forget_parent(void)
 	near__order_forked();
 	near__owner_forked();
 	near__slice_end();
+	leave_section();
 }
 
 /* Of several copies of the library in a process one does it. Fixed early, so that the child's
@@ -290,5 +375,5 @@ __attribute__((constructor)) static void watch_forks(void)
 
 	if (__atomic_compare_exchange_n(&near__lot.watches_forks, &no, 1, false, __ATOMIC_RELAXED,
 					__ATOMIC_RELAXED))
-		pthread_atfork(NULL, NULL, forget_parent);
+		pthread_atfork(enter_section, leave_section, forget_parent);
 }

@@ -86,10 +86,30 @@ struct near__lot {
 };
 extern NEAR_API struct near__lot near__lot;
 
+/* Under the lock. Takes waiters on the address, or with NULL on all of the caller's space, for whom
+ * there is something by now. They are linked by `next`. */
+typedef struct near__waiter *near__lot_settle(struct near__bucket *b, const void *address);
+
+/* Of this thread: by this a signal handler that interrupted it knows whether it may lock a bucket,
+ * and leaves word of what it could not do. */
+struct near__lot_mine {
+	uint32_t depth;       /* buckets that it has locked or is about to; a fork counts as one */
+	uint32_t many;        /* more addresses than one are deferred, */
+	const void *deferred; /* or this one; NULL: none */
+	near__lot_settle *settle;
+};
+extern NEAR_API __thread struct near__lot_mine near__lot_mine
+	__attribute__((tls_model("initial-exec")));
+
 struct near__bucket *near__lot_bucket(const void *address);
 
 struct near__bucket *near__lot_lock(const void *address);
 void near__lot_unlock(struct near__bucket *b);
+
+/* False: this thread may lock a bucket. True: the caller is a signal handler that interrupted it
+ * where it may not, and it will call `settle` for the address when it leaves there. There is one
+ * `settle`, that of semaphores. */
+bool near__lot_defer(const void *address, near__lot_settle *settle);
 
 /* Locks the buckets of two addresses, which may be one. */
 void near__lot_lock_both(const void *a, const void *b, struct near__bucket *locked[2]);

@@ -29,7 +29,7 @@ int near_park(const void *address, struct near_park *p)
 
 	if (r)
 		return r;
-	l.interruptible = p->interruptible;
+	l.interruptible |= p->interruptible;
 	b = near__lot_lock(address);
 	go_on = !p->validate || p->validate(p->arg);
 	if (go_on)

@@ -14,6 +14,7 @@ _Static_assert(sizeof(struct near__process) <= PROCESS_SIZE, "near__process in t
 #define LOT_SIZE 66560
 _Static_assert(sizeof(struct near__lot) == LOT_SIZE, "near__lot in the assembly below");
 _Static_assert(NEAR__NO_OWNER == 16, "near__owner in the assembly below");
+_Static_assert(sizeof(struct near__lot_mine) == 2 * sizeof(void *) + 8, "near__lot_mine below");
 _Static_assert(sizeof(struct near__area) == 32, "near__dead in the assembly below");
 _Static_assert(sizeof(struct near__thread) == 2 * sizeof(void *) + 16, "near__self below");
 
@@ -56,6 +57,9 @@ __asm__(".pushsection .bss.near, \"aw\", %nobits\n"
 	".type near__order_self, %gnu_unique_object\n"
 	".size near__order_self, " TEXT(__SIZEOF_POINTER__) "\n"
 	"near__order_self: " POINTER "0\n"
+	".type near__lot_mine, %gnu_unique_object\n"
+	".size near__lot_mine, 2 * " TEXT(__SIZEOF_POINTER__) " + 8\n"
+	"near__lot_mine: .zero 2 * " TEXT(__SIZEOF_POINTER__) " + 8\n"
 	".popsection\n"
 	".pushsection .note.nearcpu, \"a\", %note\n"
 	".balign 4\n"

@@ -61,6 +61,7 @@ static void compare_addresses(void *unused)
 		CHECK(opened.copies[i]->dead() == opened.copies[0]->dead());
 		CHECK(opened.copies[i]->lot() == opened.copies[0]->lot());
 		CHECK(opened.copies[i]->owner() == opened.copies[0]->owner());
+		CHECK(opened.copies[i]->mine() == opened.copies[0]->mine());
 		CHECK(opened.copies[i]->self() == opened.copies[0]->self());
 	}
 	check_thread(unused);

@@ -36,6 +36,13 @@
 extern "C" {
 #endif
 
+/* For the clock of any wait that takes a deadline: CLOCK_MONOTONIC | NEAR_INTERRUPTIBLE. A signal
+ * handler that runs while the thread sleeps in the kernel then ends the wait, which returns -EINTR
+ * (as sem_wait(3) does): always if there is a deadline, else if the handler was installed without
+ * SA_RESTART. A handler that runs before the thread sleeps does not: where that matters, let it
+ * post what is waited for. */
+#define NEAR_INTERRUPTIBLE 0x10000
+
 struct near__cancel_wait;
 
 /* Private. */

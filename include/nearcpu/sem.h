@@ -3,11 +3,12 @@
  *
  * Cost:      post and wait without sleepers: one atomic instruction each.
  * Memory:    4 bytes. Zero is a semaphore of 0 units. There is nothing to destroy.
- * Safety:    any thread; not in signal handlers. Nothing here allocates or is a cancellation point;
- *            errno is left alone.
+ * Safety:    any thread. post, try_wait and read: signal handlers too, whatever they interrupt.
+ *            Nothing here allocates or is a cancellation point; errno is left alone.
  * Order:     a wait acquires what the post before it released.
  * Fairness:  first in, first out among sleepers: a post gives its unit to the first of them. A wait
- *            that finds a unit takes it, and there is none while somebody sleeps.
+ *            that finds a unit takes it, and there is none while somebody sleeps (but for a
+ *            moment, if a handler posts that interrupted a slow path of this library).
  * Freeing:   when all waits have returned: a post does not touch the semaphore after it woke who
  *            frees it.
  * Fork:      in the child nobody waits; the units are as they were.
@@ -50,8 +51,8 @@ NEAR_API void near_sem_wait(struct near_sem *s);
 
 /* The same, but gives up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed by
  * `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none) is set.
- * A unit that is there is taken in any case. -EINVAL: unknown clock, or a deadline that is no
- * time. */
+ * A unit that is there is taken in any case. -EINTR: `clock` has NEAR_INTERRUPTIBLE (cancel.h),
+ * and a signal handler ran. -EINVAL: unknown clock, or a deadline that is no time. */
 NEAR_API int near_sem_wait_until(struct near_sem *s, int clock, const struct timespec *deadline,
 				 struct near_cancel *cancel);
 

@@ -70,6 +70,11 @@ static void *owner(void)
 	return &near__owner;
 }
 
+static void *mine(void)
+{
+	return &near__lot_mine;
+}
+
 static void lock(struct near_mutex *m)
 {
 	near_mutex_lock(m);
@@ -103,6 +108,7 @@ NEAR_API const struct plugin PLUGIN = {
 	.process = process,
 	.lot = lot,
 	.owner = owner,
+	.mine = mine,
 	.registration = registration,
 	.why = why,
 	.open_all = open_all,

@@ -15,6 +15,7 @@ struct plugin {
 	void *(*process)(void);
 	void *(*lot)(void);
 	void *(*owner)(void);
+	void *(*mine)(void);
 	unsigned (*registration)(void); /* bit 0: live, bit 1: by the library */
 	const char *(*why)(void);       /* near_rseq_status's */
 	int (*open_all)(struct near_counter *c, struct near_refcount *r, struct near_stack *s);

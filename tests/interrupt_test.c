@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT */
+/* Signal handlers: they post semaphores, whatever they interrupted, and end waits that ask for it.
+ *
+ * A test that hangs is ended by an alarm. */
+#define _GNU_SOURCE
+#include "waits.h"
+
+#include <nearcpu/barrier.h>
+#include <nearcpu/cond.h>
+#include <nearcpu/mutex.h>
+#include <nearcpu/once.h>
+#include <nearcpu/rwlock.h>
+#include <nearcpu/sem.h>
+
+#define HANGS_AFTER_S 50
+
+static void on_signal(int number, void (*handler)(int), int flags)
+{
+	struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
+
+	CHECK(sigaction(number, &action, NULL) == 0);
+}
+
+/* ---- handlers that post ---- */
+
+static struct near_sem posted;
+static unsigned posts; /* atomic */
+
+static void post(int number)
+{
+	int saved = errno;
+
+	(void)number;
+	errno = UNIT_ERRNO;
+	CHECK(near_sem_post(&posted) == 0);
+	CHECK(errno == UNIT_ERRNO);
+	__atomic_fetch_add(&posts, 1, __ATOMIC_RELAXED);
+	errno = saved;
+}
+
+static void *take_one(void *unused)
+{
+	near_sem_wait(&posted);
+	return unused;
+}
+
+/* Under the lock of a bucket. */
+static bool raise_there(void *unused)
+{
+	(void)unused;
+	raise(SIGUSR1);
+	return false;
+}
+
+/* The address is that of the semaphore, and so the bucket is the one that the post needs. */
+static void handlers_post_in_other_locks_sections(void **state)
+{
+	struct near_park p = {.validate = raise_there};
+	pthread_t t;
+
+	(void)state;
+	on_signal(SIGUSR1, post, 0);
+	t = unit_start(take_one, NULL);
+	wait_for_waits(&posted, NEAR__SPACE_SEM, 1);
+	assert_int_equal(near_park(&posted, &p), -EAGAIN);
+	unit_join(t);
+	assert_int_equal(near_sem_read(&posted), 0);
+}
+
+static struct near_sem many[5];
+
+static void post_many(int number)
+{
+	(void)number;
+	for (size_t i = 0; i < LENGTH(many); i++)
+		for (size_t n = 0; n <= i; n++)
+			CHECK(near_sem_post(&many[i]) == 0);
+}
+
+static void *take_of(void *s)
+{
+	near_sem_wait(s);
+	return NULL;
+}
+
+/* More than a thread can name: the i-th has two sleepers, and gets i + 1 units. */
+static void handlers_post_many_in_one_section(void **state)
+{
+	struct near_park p = {.validate = raise_there};
+	pthread_t t[2 * LENGTH(many)];
+
+	(void)state;
+	on_signal(SIGUSR1, post_many, 0);
+	for (size_t i = 0; i < LENGTH(t); i++)
+		t[i] = unit_start(take_of, &many[i / 2]);
+	for (size_t i = 0; i < LENGTH(many); i++)
+		wait_for_waits(&many[i], NEAR__SPACE_SEM, 2);
+	assert_int_equal(near_park(&many[0], &p), -EAGAIN);
+	wait_for_waits(&many[0], NEAR__SPACE_SEM, 1);
+	assert_int_equal(near_sem_post(&many[0]), 0);
+	for (size_t i = 0; i < LENGTH(t); i++)
+		unit_join(t[i]);
+	for (size_t i = 1; i < LENGTH(many); i++)
+		assert_int_equal(near_sem_read(&many[i]), i - 1);
+	assert_int_equal(near_sem_read(&many[0]), 0);
+}
+
+static struct {
+	pthread_t target;
+	unsigned rounds;
+	bool is_over; /* atomic */
+} storm;
+
+static void *send_signals(void *unused)
+{
+	while (!__atomic_load_n(&storm.is_over, __ATOMIC_ACQUIRE)) {
+		CHECK(pthread_kill(storm.target, SIGUSR1) == 0);
+		for (int i = 0; i < 3; i++)
+			sched_yield();
+	}
+	return unused;
+}
+
+/* Ways to wait, so that the handler interrupts the queue's beginning, its end, and a sleep. */
+static unsigned take_some(uint64_t *random)
+{
+	struct timespec soon = wait_in_ns(unit_random(random) & 0x3fff);
+
+	if (unit_random(random) % 4 == 0)
+		return near_sem_try_wait(&posted);
+	return near_sem_wait_until(&posted, CLOCK_MONOTONIC, &soon, NULL) == 0;
+}
+
+static void handlers_post_at_any_moment(void **state)
+{
+	unsigned taken = 0;
+	uint64_t random = 1;
+	pthread_t sender;
+
+	(void)state;
+	on_signal(SIGUSR1, post, SA_RESTART);
+	posts = 0;
+	storm.target = pthread_self();
+	sender = unit_start(send_signals, NULL);
+	storm.rounds = unit_scale(20000);
+	for (unsigned i = 0; i < storm.rounds; i++) {
+		taken += take_some(&random);
+		if (i % 64 == 0) { /* the interrupted thread posts, too */
+			CHECK(near_sem_post(&posted) == 0);
+			__atomic_fetch_add(&posts, 1, __ATOMIC_RELAXED);
+		}
+	}
+	__atomic_store_n(&storm.is_over, true, __ATOMIC_RELEASE);
+	unit_join(sender);
+	while (near_sem_try_wait(&posted))
+		taken++;
+	assert_int_equal(taken, posts);
+	assert_int_equal(waits_on(&posted, NEAR__SPACE_SEM), 0);
+}
+
+static void post_in_child(void *unused)
+{
+	(void)unused;
+	raise(SIGUSR1);
+	CHECK(near_sem_try_wait(&posted));
+}
+
+/* Which nobody sleeps in, and whose thread is in no section any more. */
+static void handlers_post_in_a_child(void **state)
+{
+	pthread_t t;
+
+	(void)state;
+	on_signal(SIGUSR1, post, 0);
+	t = unit_start(take_one, NULL);
+	wait_for_waits(&posted, NEAR__SPACE_SEM, 1);
+	unit_in_child(post_in_child, NULL);
+	raise(SIGUSR1);
+	unit_join(t);
+}
+
+/* ---- handlers that end waits ---- */
+
+static struct near_mutex held, guard;
+static struct near_rwlock written;
+static struct near_cond silent;
+static struct near_sem empty;
+static struct near_once busy;
+static struct near_barrier two = NEAR_BARRIER_INIT(2);
+
+struct wait {
+	const struct timespec *deadline;
+	struct near_cancel *cancel;
+	int (*wait)(int clock, const struct timespec *deadline, struct near_cancel *cancel);
+	int clock;
+	int result;
+	bool has_ended; /* atomic */
+};
+
+static int wait_mutex(int clock, const struct timespec *deadline, struct near_cancel *cancel)
+{
+	return near_mutex_lock_until(&held, clock, deadline, cancel);
+}
+
+static int wait_unit(int clock, const struct timespec *deadline, struct near_cancel *cancel)
+{
+	return near_sem_wait_until(&empty, clock, deadline, cancel);
+}
+
+static int wait_reader(int clock, const struct timespec *deadline, struct near_cancel *cancel)
+{
+	return near_rwlock_read_lock_until(&written, clock, deadline, cancel);
+}
+
+static int wait_writer(int clock, const struct timespec *deadline, struct near_cancel *cancel)
+{
+	return near_rwlock_write_lock_until(&written, clock, deadline, cancel);
+}
+
+static int wait_others(int clock, const struct timespec *deadline, struct near_cancel *cancel)
+{
+	return near_barrier_wait_until(&two, clock, deadline, cancel);
+}
+
+static int wait_signal(int clock, const struct timespec *deadline, struct near_cancel *cancel)
+{
+	int r;
+
+	near_mutex_lock(&guard);
+	r = near_cond_wait_until(&silent, &guard, clock, deadline, cancel);
+	near_mutex_unlock(&guard);
+	return r;
+}
+
+static bool never(void *unused)
+{
+	(void)unused;
+	return false;
+}
+
+static int wait_condition(int clock, const struct timespec *deadline, struct near_cancel *cancel)
+{
+	int r;
+
+	near_mutex_lock(&guard);
+	r = near_mutex_await_until(&guard, never, NULL, clock, deadline, cancel);
+	near_mutex_unlock(&guard);
+	return r;
+}
+
+static int do_nothing(void *unused)
+{
+	(void)unused;
+	return 0;
+}
+
+static int wait_once(int clock, const struct timespec *deadline, struct near_cancel *cancel)
+{
+	return near_once_call_until(&busy, do_nothing, NULL, clock, deadline, cancel);
+}
+
+static int wait_parked(int clock, const struct timespec *deadline, struct near_cancel *cancel)
+{
+	struct near_park p = {.clock = clock, .deadline = deadline, .cancel = cancel};
+
+	return near_park(&two, &p);
+}
+
+static int (*const waits[])(int, const struct timespec *, struct near_cancel *) = {
+	wait_mutex,  wait_unit,      wait_reader, wait_writer, wait_others,
+	wait_signal, wait_condition, wait_once,   wait_parked,
+};
+
+static void count_signal(int number)
+{
+	(void)number;
+	__atomic_fetch_add(&posts, 1, __ATOMIC_RELAXED);
+}
+
+static void *run_wait(void *arg)
+{
+	struct wait *w = arg;
+
+	errno = UNIT_ERRNO;
+	w->result = w->wait(w->clock, w->deadline, w->cancel);
+	CHECK(errno == UNIT_ERRNO);
+	__atomic_store_n(&w->has_ended, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Signals until it has ended, or so many. */
+static void signal_wait(struct wait *w, unsigned n)
+{
+	pthread_t t = unit_start(run_wait, w);
+
+	for (unsigned i = 0; i < n && !__atomic_load_n(&w->has_ended, __ATOMIC_ACQUIRE); i++) {
+		pthread_kill(t, SIGUSR1);
+		usleep(1000);
+	}
+	if (w->cancel)
+		near_cancel_set(w->cancel);
+	unit_join(t);
+}
+
+static int test_waits(void *unused)
+{
+	static const int clocks[] = {CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME};
+
+	(void)unused;
+	for (size_t i = 0; i < LENGTH(waits); i++) {
+		struct near_cancel cancel = NEAR_CANCEL_INIT;
+		struct wait w = {.wait = waits[i], .clock = NEAR_INTERRUPTIBLE};
+
+		on_signal(SIGUSR1, count_signal, 0);
+		signal_wait(&w, UINT32_MAX);
+		CHECK(w.result == -EINTR);
+		/* With a deadline a handler that restarts calls ends the wait, too. */
+		for (size_t c = 0; c < LENGTH(clocks); c++) {
+			struct timespec far = wait_in_ms(clocks[c], 1000000);
+			struct wait timed = {.wait = waits[i],
+					     .clock = clocks[c] | NEAR_INTERRUPTIBLE,
+					     .deadline = &far};
+
+			on_signal(SIGUSR1, count_signal, SA_RESTART);
+			signal_wait(&timed, UINT32_MAX);
+			CHECK(timed.result == -EINTR);
+		}
+		/* Who did not ask for it goes on. */
+		on_signal(SIGUSR1, count_signal, 0);
+		w = (struct wait){.wait = waits[i], .cancel = &cancel};
+		signal_wait(&w, 5);
+		CHECK(w.result == -ECANCELED);
+	}
+	return 0;
+}
+
+static void handlers_end_waits_that_ask_for_it(void **state)
+{
+	(void)state;
+	near_mutex_lock(&held);
+	near_rwlock_write_lock(&written);
+	CHECK(near_once_call(&busy, test_waits, NULL) == 0);
+	near_rwlock_write_unlock(&written);
+	near_mutex_unlock(&held);
+	assert_int_equal(two.arrived, 0);
+	assert_int_equal(near_sem_read(&empty), 0);
+	assert_int_equal(waits_on(&empty, NEAR__SPACE_SEM), 0);
+}
+
+static void unknown_flags_are_no_clock(void **state)
+{
+	struct timespec t = {1, 0};
+
+	(void)state;
+	assert_int_equal(near_sem_wait_until(&empty, NEAR_INTERRUPTIBLE << 1, &t, NULL), -EINVAL);
+	assert_int_equal(near_sem_wait_until(&empty, NEAR_INTERRUPTIBLE | 77, &t, NULL), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(handlers_post_in_other_locks_sections),
+		cmocka_unit_test(handlers_post_many_in_one_section),
+		cmocka_unit_test(handlers_post_at_any_moment),
+		cmocka_unit_test(handlers_post_in_a_child),
+		cmocka_unit_test(handlers_end_waits_that_ask_for_it),
+		cmocka_unit_test(unknown_flags_are_no_clock),
+	};
+
+	alarm(unit_emulated() ? 4 * HANGS_AFTER_S : HANGS_AFTER_S);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
