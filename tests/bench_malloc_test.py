@@ -8,7 +8,6 @@ usage: bench_malloc_test.py NEARCPU PATTERNS [TEST...]
 import json
 import math
 import os
-import pty
 import shutil
 import signal
 import statistics
@@ -16,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
+
+import terminal
 
 TOOL = PATTERNS = ""
 SUITE = ["loop", "exchange", "larson", "small", "far", "mixed", "grow", "zeroed", "large",
@@ -244,7 +245,7 @@ class Trouble(Case):
         self.assertIn("libnearcpu-malloc.so.0 was not found", rows["near"]["missing"])
 
     def test_interrupted(self):
-        master, slave = pty.openpty()
+        master, slave = terminal.open_terminal(self)
         tool = subprocess.Popen([TOOL, "bench", "malloc", "--only", "small,larson", "--threads",
                                  "1", "--iterations", "2000", "--repeat", "1000"],
                                 stdout=subprocess.PIPE, stderr=slave, text=True)

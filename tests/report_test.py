@@ -7,7 +7,6 @@ usage: report_test.py NEARCPU [TEST...]
 import getpass
 import json
 import os
-import pty
 import re
 import signal
 import socket
@@ -16,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 import unittest
+
+import terminal
 
 TOOL = ""
 FEW = ["--iterations", "2000", "--repeat", "3"]
@@ -163,7 +164,7 @@ class Report(unittest.TestCase):
 
     def interrupt(self, progress, sig, *args):
         """Once the terminal has shown this, the signal. Returns exit code, text, the terminal's."""
-        master, slave = pty.openpty()
+        master, slave = terminal.open_terminal(self)
         tool = subprocess.Popen([TOOL, "bench", "--report", *args], stdout=subprocess.PIPE,
                                 stderr=slave, text=True)
         self.addCleanup(tool.kill)

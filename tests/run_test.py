@@ -6,7 +6,6 @@ usage: run_test.py NEARCPU [TEST...]
 """
 import json
 import os
-import pty
 import shutil
 import signal
 import struct
@@ -15,6 +14,8 @@ import sys
 import tempfile
 import time
 import unittest
+
+import terminal
 
 TOOL = ""
 PYTHON = os.path.realpath(sys.executable)
@@ -293,7 +294,7 @@ print(seen, flush=True)
         self.assertIn("allocations", err)
 
     def test_ctrl_c_reaches_it_once(self):
-        pid, master = pty.fork()
+        pid, master = terminal.fork_on_terminal(self)
         if pid == 0:
             os.execv(TOOL, [TOOL, "run", "--stats", PYTHON, "-c", self.PROGRAM, "1"])
         self.addCleanup(os.close, master)

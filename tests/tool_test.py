@@ -4,18 +4,22 @@
 
 usage: tool_test.py NEARCPU [TEST...]
 """
+import ctypes
+import errno
 import html.parser
 import json
 import os
-import pty
 import resource
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
 import time
 import unittest
+
+import terminal
 
 TOOL = ""
 SANITIZED = bool(os.environ.get("TOOL_TEST_SANITIZED"))
@@ -32,6 +36,23 @@ FEW = ["--iterations", "2000", "--repeat", "2"]
 def why_off():
     why = json.loads(run("info", "--json").stdout)["rseq"]["why"]
     return NO_SEQUENCES if NO_SEQUENCES in why else WHY_OFF
+
+
+def rseq_number():
+    return 334 if os.uname().machine == "x86_64" else 293  # asm-generic
+
+
+def deny(number, error):
+    """Makes a system call fail with this error from now on, by a filter as containers have it."""
+    class Program(ctypes.Structure):
+        _fields_ = [("count", ctypes.c_ushort), ("code", ctypes.c_char_p)]
+
+    steps = [(0x20, 0, 0, 0),  # load seccomp_data.nr
+             (0x15, 0, 1, number), (0x06, 0, 0, 0x50000 | error), (0x06, 0, 0, 0x7fff0000)]
+    program = Program(len(steps), b"".join(struct.pack("HBBI", *step) for step in steps))
+    prctl = ctypes.CDLL(None, use_errno=True).prctl
+    if prctl(38, 1, 0, 0, 0) or prctl(22, 2, ctypes.byref(program), 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
 
 
 def run(*args, env=None, drop=(), **more):
@@ -160,6 +181,17 @@ class Info(Case):
         word = "live" if info["rseq"]["live"] else "not live"
         self.assertRegex(text, r"(?m)^rseq +%s: " % word)
 
+    def test_names_a_filter(self):
+        for error in (errno.EPERM, errno.ENOSYS):
+            try:
+                info = self.info(preexec_fn=lambda e=error: deny(rseq_number(), e),
+                                 drop=["NEAR_CONF"])
+            except subprocess.SubprocessError:
+                self.skipTest("this kernel has no system call filters")
+            self.assertFalse(info["rseq"]["live"])
+            if NO_SEQUENCES not in info["rseq"]["why"]:
+                self.assertIn("filter (seccomp)", info["rseq"]["why"])
+
     def test_switched_off(self):
         info = self.info(env={"NEAR_CONF": "rseq:off"})
         self.assertFalse(info["rseq"]["live"])
@@ -283,7 +315,7 @@ class Bench(Case):
             self.assertNotIn("failed", row)
 
     def test_progress_is_for_terminals(self):
-        master, slave = pty.openpty()
+        master, slave = terminal.open_terminal(self)
         result = run("bench", "refcount", "--threads", "1", *FEW, stderr=slave)
         os.close(slave)
         seen = b""
