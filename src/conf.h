@@ -30,7 +30,6 @@ struct near__settings {
 	const char *const *prefixes;
 	size_t prefix_count;
 	int own;
-	const char *keys; /* for people: "a:on|off, b:NUMBER" */
 };
 
 typedef void near__conf_warn(const char *what, const char *item, size_t len);

@@ -86,9 +86,11 @@ static const char *unusable(struct near__process *p)
 	if (NEAR__BROKEN_KERNEL(kernel_version()))
 		return NEAR__BROKEN_WHY;
 	if (near__syscall_rseq(NULL, 0, 0) == -ENOSYS)
-		return "the kernel has no rseq (before 4.18, or an emulator or filter hides it)";
+		return "the kernel has no rseq (before 4.18), "
+		       "or an emulator or a system call filter (seccomp) hides it";
 	if (!(p->membarrier & MEMBARRIER_RSEQ) || near__membarrier(MEMBARRIER_REGISTER_RSEQ) < 0)
-		return "the kernel has no membarrier for rseq (before 5.10, or a filter hides it)";
+		return "the kernel has no membarrier for rseq (before 5.10), "
+		       "or a system call filter (seccomp) hides it";
 	return NULL;
 }
 

@@ -312,7 +312,10 @@ static const char *why_dead(void)
 	if (refusal == -EINVAL)
 		return "somebody else holds this thread's registration "
 		       "(another allocator or runtime?)";
-	return "the kernel refused to register this thread, or the thread is about to end";
+	if (refusal)
+		return "rseq was denied to this thread, "
+		       "perhaps by a system call filter (seccomp) of a container or sandbox";
+	return "the thread is about to end";
 }
 
 static void status_of_registration(struct near_rseq_status *out)

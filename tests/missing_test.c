@@ -20,6 +20,27 @@ static void use_without_rseq(void *unused)
 	use_all(unused);
 }
 
+/* As containers do it: the filter is there before the program, so that the C library cannot
+ * register its threads either. */
+static void use_where_rseq_is_denied(void *unused)
+{
+	(void)unused;
+	if (!filter_out(NEAR__SYS_RSEQ, EPERM))
+		_exit(77);
+	execl("/proc/self/exe", "missing_test", "denied", NULL);
+	CHECK(!"exec");
+}
+
+static int check_denied(void)
+{
+	struct near_rseq_status status;
+
+	near_rseq_status(&status);
+	CHECK(!status.live && (!NEAR__HAS_SEQ || strstr(status.why, "filter (seccomp)")));
+	use_all(NULL);
+	return 0;
+}
+
 static void use_without_membarrier(void *unused)
 {
 	struct near_rseq_status status;
@@ -67,9 +88,9 @@ static void use_without_keys(void *unused)
 
 static void what_is_missing_is_named(void **state)
 {
-	static void (*const uses[])(void *) = {use_without_rseq, use_without_membarrier,
-					       use_without_getcpu, use_without_files,
-					       use_without_keys};
+	static void (*const uses[])(void *) = {use_without_rseq,       use_where_rseq_is_denied,
+					       use_without_membarrier, use_without_getcpu,
+					       use_without_files,      use_without_keys};
 
 	(void)state;
 	if (unit_emulated())
@@ -106,12 +127,14 @@ static void without_address_space_the_error_is_enomem(void **state)
 	unit_in_child(use_without_address_space, NULL);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_is_missing_is_named),
 		cmocka_unit_test(without_address_space_the_error_is_enomem),
 	};
 
+	if (argc == 2 && strcmp(argv[1], "denied") == 0)
+		return check_denied();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -26,7 +26,6 @@ static const struct near__settings settings = {
 	.prefixes = near__conf_atomic_prefixes,
 	.prefix_count = 1,
 	.own = 1,
-	.keys = "atomic_stats:0|1",
 };
 
 static struct conf conf;

@@ -26,9 +26,6 @@ static const struct near__settings settings = {
 	.prefixes = near__conf_prefixes,
 	.prefix_count = NEAR__CONF_MALLOC_PREFIXES,
 	.own = 1,
-	.keys = "malloc_check:0|1, malloc_mismatch:0|1, malloc_background:0|1, "
-		"malloc_age:MILLISECONDS, malloc_cache:BYTES, malloc_stats:FILE, "
-		"heap_profile:PREFIX, heap_sample:BYTES, heap_signal:NUMBER",
 };
 
 struct near__malloc_conf near__malloc_conf = {
