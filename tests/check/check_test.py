@@ -17,6 +17,7 @@ import tempfile
 import unittest
 
 import compared
+import outside
 import seeds
 from cpus import CPUS
 from tutorial import SOURCES as TUTORIAL
@@ -113,6 +114,22 @@ class Seeds(Case):
             page = file.read()
         for rule in set().union(*(s.finds for s in seeds.SEEDS)):
             self.assertIn(f"*{rule}*", page)
+
+
+class Outside(Case):
+    def test_what_c_code_read_before(self):
+        """At -O0 near_percpu_at() is a call, whose result nobody knows."""
+        for cpu in self.cpus:
+            for level in ("-O1", "-O2", "-Os"):
+                for kind, (_, finds) in outside.KINDS.items():
+                    source, out = self.path("outside.c"), self.path(kind + cpu.name + level)
+                    with open(source, "w") as file:
+                        file.write(outside.source(kind))
+                    cpu.compile(source, out, "-c", level, "-std=gnu11", "-w",
+                                "-I" + os.path.join(ROOT, "include"))
+                    _, files = check_json(out)
+                    with self.subTest(kind=kind, cpu=cpu.name, level=level):
+                        self.assertEqual(found(files[out]), finds)
 
 
 class Output(Case):

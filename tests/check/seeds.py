@@ -88,8 +88,8 @@ def other_function(body):
 
 
 def cached_pointer(c):
-    """A pointer over the edge of the area, as TCMalloc has it, made at the beginning of the function:
-    to be seen in a stripped file, too, where no symbol says where that is."""
+    """A pointer over the edge of the area, as TCMalloc has it, made at the beginning of the
+    function: to be seen in a stripped file, too, where no symbol says where that is."""
     return (c.copy("other", "area") + "\n" + c.add_number("other", -4) +
             ("\n" + c.nop()) * {"x86_64": 60}.get(c.name, 40))
 
@@ -97,6 +97,11 @@ def cached_pointer(c):
 def second_descriptor(c):
     return ('.section __rseq_cs, "aw"\n.balign 32\nsecond:\n.4byte 0, 0\n'
             ".8byte start, end - start, abort")
+
+
+def slot_before(c):
+    """The address of a slot, by an index that was read before: an argument."""
+    return c.shift("other", 6) + "\n" + c.add("other", "base")
 
 
 # An index that nobody loads: the argument.
@@ -115,6 +120,24 @@ ALSO_SOUND = [
         "arm": lambda c: "again:\n" + PARTS["arm"](c), "handler": lambda c: c.jump("again")}),
     Seed("private-store", set(), {
         "early": lambda c: c.store8("v", "other", 8)}),
+    Seed("value-compared", set(), {
+        "before": lambda c: slot_before(c) + "\n" + c.load8("other", "other", 0),
+        "change": lambda c: c.if_differ("v", "other", "exit") + "\n" + c.add("other", "value"),
+        "commit": lambda c: c.store8("other", "slot", 0)}),
+    Seed("value-under-a-mark", set(), {
+        "before": lambda c: c.load8("v", "other", 0),
+        "index": lambda c: c.load8("t", "area", -4) + "\n" + c.if_zero("t", "exit"),
+        "slot": lambda c: c.copy("slot", "other"), "load": lambda c: ""}),
+    Seed("value-of-another-place", set(), {
+        "before": lambda c: slot_before(c) + "\n" + c.load8("other", "other", 8),
+        "load": lambda c: c.copy("v", "other")}),
+    Seed("value-of-another-object", set(), {
+        "before": lambda c: c.load8("other", "other", 0), "load": lambda c: c.copy("v", "other")}),
+    Seed("value-of-the-object", set(), {
+        "before": lambda c: c.load8("other", "base", 0), "load": lambda c: c.copy("v", "other")}),
+    Seed("index-as-value", set(), {
+        "slot": lambda c: "", "load": lambda c: c.copy("v", "slot"),
+        "commit": lambda c: c.store8("v", "other", 0)}),
     Seed("vector-commit", set(), {"commit": lambda c: "movups %xmm0, (%r8)"}, ("x86_64",)),
     Seed("vector-load", set(), {"early": lambda c: "movups 8(%r8), %xmm0"}, ("x86_64",)),
     Seed("behind-the-end", set(), {
@@ -203,6 +226,16 @@ SEEDS = [
     Seed("index-missing", {"index-missing"}, {"index": NO_INDEX}),
     Seed("index-outside", {"index-outside"}, {
         "before": lambda c: c.load4("other", "area", 4), "index": NO_INDEX}),
+    Seed("index-not-used", {"index-outside"}, {
+        "before": slot_before, "load": lambda c: c.load8("v", "other", 0),
+        "commit": lambda c: c.store8("v", "other", 0)}),
+    Seed("value-outside", {"value-outside"}, {
+        "before": lambda c: slot_before(c) + "\n" + c.load8("other", "other", 0),
+        "load": lambda c: c.copy("v", "other")}),
+    Seed("value-outside-beside-compared-index", {"value-outside"}, {
+        "before": lambda c: c.load8("v", "other", 0),
+        "index": lambda c: c.load4("t", "area", 4) + "\n" + c.if_zero("t", "exit"),
+        "slot": lambda c: c.copy("slot", "other"), "load": lambda c: ""}),
     Seed("arm-unseen", {"arm-unseen", "index-unseen"}, {"arm": lambda c: ""}),
     Seed("arm-other-descriptor", {"arm-unseen", "index-unseen"}, {
         "arm": lambda c: c.address("t", "second") + "\n" + c.store8("t", "area", 8),

@@ -16,9 +16,11 @@ struct data {
 	struct sequence *s;
 	const struct access *commit;
 	bool commits_behind;   /* the instruction at the end stores to the slot */
+	bool address_outside;  /* the commit goes to an address like the own slot's, made before */
+	bool value_outside;    /* it stores what was read there before */
 	struct access *inside; /* accesses of the sequence, in order */
 	size_t inside_count, room;
-	bool second_pass;
+	unsigned pass;
 };
 
 static bool same(struct value a, struct value b)
@@ -69,11 +71,15 @@ static void visit(void *context, struct flow *flow, const struct access *a)
 {
 	struct data *d = context;
 
-	(void)flow;
-	if (!d->second_pass) {
+	if (d->pass == 1)
 		see_arm(d, a);
-		return;
+	if (d->pass == 3 && a->insn == d->commit->insn && a->is_store) {
+		d->value_outside = a->value_from & FROM_COMMITTED && !a->is_load;
+		d->address_outside = !(a->address_from & (FROM_INDEX | FROM_DATA)) &&
+				     flow_has_own(flow, a->address);
 	}
+	if (d->pass != 2)
+		return;
 	if (a->is_area)
 		see_kernel_field(d, a);
 	if (a->is_store && a->insn->address == d->s->end && !a->is_area &&
@@ -81,27 +87,6 @@ static void visit(void *context, struct flow *flow, const struct access *a)
 		d->commits_behind = true;
 	if (is_inside(d, a) && d->inside_count < d->room)
 		d->inside[d->inside_count++] = *a;
-}
-
-static void run(struct data *d)
-{
-	struct flow_run r = {d->s->insns,
-			     d->s->insn_count + d->s->has_next,
-			     d->s->start,
-			     d->s->end,
-			     NULL,
-			     visit,
-			     d};
-
-	d->second_pass = false;
-	flow_run(d->c->flow, &r);
-	if (!d->s->area_known && d->c->area_known) {
-		d->s->area = d->c->area;
-		d->s->area_known = true;
-	}
-	r.area = d->s->area_known ? &d->s->area : NULL;
-	d->second_pass = true;
-	flow_run(d->c->flow, &r);
 }
 
 static bool is_private(const struct data *d, const struct access *a)
@@ -209,6 +194,51 @@ static void check_index(struct data *d)
 		add_problem(d->s, RULE_INDEX_MISSING, 0);
 }
 
+/* A sequence that loads the word again has seen what became of it; one that checks a mark over the
+ * edge of the area has seen that no other thread ran in between. */
+static void check_outside(struct data *d)
+{
+	const struct access *a = d->commit;
+
+	if (d->address_outside)
+		add_problem(d->s, RULE_INDEX_OUTSIDE, a->insn->address);
+	d->value_outside &= !flow_saw_overlay(d->c->flow);
+	for (size_t i = 0; i < d->inside_count && d->value_outside; i++)
+		if (d->inside[i].is_load && same(d->inside[i].address, a->address))
+			d->value_outside = false;
+	if (d->value_outside)
+		add_problem(d->s, RULE_VALUE_OUTSIDE, a->insn->address);
+}
+
+static void run(struct data *d)
+{
+	struct value at;
+	struct flow_run r = {.insns = d->s->insns,
+			     .count = d->s->insn_count + d->s->has_next,
+			     .start = d->s->start,
+			     .end = d->s->end,
+			     .visit = visit,
+			     .context = d};
+
+	d->pass = 1;
+	flow_run(d->c->flow, &r);
+	if (!d->s->area_known && d->c->area_known) {
+		d->s->area = d->c->area;
+		d->s->area_known = true;
+	}
+	r.area = d->s->area_known ? &d->s->area : NULL;
+	d->pass = 2;
+	flow_run(d->c->flow, &r);
+	find_commit(d);
+	check_index(d);
+	if (!d->commit || d->commit->is_area || is_private(d, d->commit))
+		return;
+	at = d->commit->address;
+	r.commit = &at;
+	d->pass = 3;
+	flow_run(d->c->flow, &r);
+}
+
 int check_data(struct checker *c, struct sequence *s)
 {
 	struct data d = {.c = c, .s = s};
@@ -222,9 +252,8 @@ int check_data(struct checker *c, struct sequence *s)
 	run(&d);
 	if (!s->arm)
 		add_problem(s, RULE_ARM_UNSEEN, 0);
-	find_commit(&d);
 	check_stores(&d);
-	check_index(&d);
+	check_outside(&d);
 	free(d.inside);
 	return 0;
 }

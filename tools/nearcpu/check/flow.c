@@ -21,7 +21,7 @@ struct flow {
 	struct value registers[REGISTERS];
 	struct branch branches[BRANCHES];
 	unsigned branch_count;
-	bool saw_index;
+	bool saw_index, compared_index, saw_overlay;
 	unsigned depth; /* of calls that are followed */
 	struct names names;
 };
@@ -55,6 +55,24 @@ uint32_t flow_stack(const struct flow *flow)
 bool flow_saw_index(const struct flow *flow)
 {
 	return flow->saw_index;
+}
+
+bool flow_has_own(const struct flow *flow, struct value address)
+{
+	for (unsigned r = 0; r < REGISTERS && !flow->compared_index; r++) {
+		struct value own = flow->registers[r];
+
+		if ((flow_from(flow, own) & (FROM_INDEX | FROM_DATA)) == FROM_INDEX &&
+		    flow->names.parts[own.name].a && flow->names.parts[address.name].a &&
+		    value_shares(&flow->names, own.name, address.name, flow_stack(flow)))
+			return true;
+	}
+	return false;
+}
+
+bool flow_saw_overlay(const struct flow *flow)
+{
+	return flow->saw_overlay;
 }
 
 static struct value reg(const struct flow *f, int number)
@@ -107,39 +125,13 @@ static uint8_t from_area(struct flow *f, const struct insn *insn, struct value a
 	if (!is_inside(f, insn))
 		return FROM_INDEX_BEFORE;
 	f->saw_index = true;
+	f->saw_overlay |= d < 0;
 	return FROM_INDEX;
-}
-
-/* What a word of the file is known to hold: an address that the loader writes there. */
-static bool load_constant(struct flow *f, struct value at, unsigned size, struct value *out)
-{
-	const struct tls_word *word;
-	const struct segment *target;
-	uint64_t content;
-
-	if (at.name == NAME_THREAD && at.plus == 0) {
-		*out = (struct value){NAME_THREAD, 0}; /* x86_64: the word points to itself */
-		return f->image->cpu == CPU_X86_64;
-	}
-	if (at.name != NAME_CONST || size != 8)
-		return false;
-	word = image_tls_word(f->image, (uint64_t)at.plus);
-	if (word) {
-		*out = word->symbol ? value_derived(&f->names, MEMO_TLS, word->symbol, 0, 0, 0)
-				    : value_constant(0);
-		out->plus = word->offset;
-		return true;
-	}
-	if (!image_read(f->image, (uint64_t)at.plus, &content, 8))
-		return false;
-	target = image_segment(f->image, content);
-	*out = value_constant((int64_t)content);
-	return target && content;
 }
 
 static struct value loaded(struct flow *f, const struct insn *insn, struct value at, unsigned size)
 {
-	uint8_t from = f->names.from[at.name];
+	uint8_t from = f->names.from[at.name] & (uint8_t)~FROM_COMMITTED;
 	struct value value;
 	struct memo *m;
 	bool is_new;
@@ -148,11 +140,14 @@ static struct value loaded(struct flow *f, const struct insn *insn, struct value
 		from |= from_area(f, insn, at);
 	else if (is_inside(f, insn) && at.name != flow_stack(f))
 		from |= FROM_DATA;
+	else if (f->run->commit && !is_inside(f, insn) &&
+		 value_is_like(&f->names, at, *f->run->commit, flow_stack(f)))
+		from |= FROM_COMMITTED;
 	m = names_memo(&f->names, MEMO_MEMORY, at.name, size, at.plus, &is_new);
 	/* What was loaded before the sequence is another value than the same word inside. */
 	if (m && !is_new && !(from & ~f->names.from[m->value.name]))
 		return m->value;
-	if (!load_constant(f, at, size, &value))
+	if (!value_in_file(&f->names, f->image, at, size, &value))
 		value = value_new(&f->names, from);
 	if (m)
 		m->value = value;
@@ -323,6 +318,9 @@ static void step(struct flow *f, const struct insn *insn)
 		from |= is_inside(f, insn) ? FROM_INDEX : FROM_INDEX_BEFORE;
 		f->saw_index |= is_inside(f, insn);
 	}
+	if (is_inside(f, insn) && (from & (FROM_INDEX | FROM_DATA)) == FROM_INDEX &&
+	    (insn->kind & INSN_BRANCH || (!insn->writes && !(insn->kind & INSN_STORE))))
+		f->compared_index = true;
 	value = insn->dst != NO_REGISTER ? result(f, insn, got) : got;
 	for (uint64_t left = insn->writes; left; left &= left - 1)
 		f->registers[__builtin_ctzll(left)] = value_new(&f->names, from);
@@ -365,7 +363,7 @@ static void begin(struct flow *f, const struct flow_run *run)
 	f->run = run;
 	names_begin(&f->names, NAME_FIRST + REGISTERS);
 	f->branch_count = 0;
-	f->saw_index = false;
+	f->saw_index = f->compared_index = f->saw_overlay = false;
 	for (unsigned r = 0; r < REGISTERS; r++)
 		f->registers[r] = (struct value){NAME_FIRST + r, 0};
 	set_constants(f);

@@ -16,6 +16,7 @@ enum {
 	FROM_INDEX = 1 << 0,        /* an index that was loaded inside the sequence */
 	FROM_INDEX_BEFORE = 1 << 1, /* one that was loaded before it */
 	FROM_DATA = 1 << 2,         /* memory that was read inside the sequence */
+	FROM_COMMITTED = 1 << 3,    /* what was read before it at the place of its commit */
 };
 
 /* Offsets in the area of a thread (struct rseq). */
@@ -50,6 +51,7 @@ struct flow_run {
 	size_t count;
 	uint64_t start, end;
 	const struct value *area;
+	const struct value *commit; /* where the sequence commits to, if that is known */
 	flow_visitor *visit;
 	void *context;
 };
@@ -60,6 +62,14 @@ uint8_t flow_from(const struct flow *flow, struct value value);
 
 /* The name of the stack pointer at the beginning. */
 uint32_t flow_stack(const struct flow *flow);
+
+/* Whether a register holds an address like this one, made from the index inside, and nothing in the
+ * sequence compared that index. */
+bool flow_has_own(const struct flow *flow, struct value address);
+
+/* True if the sequence loads a word that reaches into the area from below: TCMalloc keeps a mark
+ * there, over cpu_id_start, which the kernel wipes out whenever it has preempted the thread. */
+bool flow_saw_overlay(const struct flow *flow);
 
 /* True if an instruction of the last run in the sequence loaded the index. */
 bool flow_saw_index(const struct flow *flow);
