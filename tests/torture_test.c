@@ -216,7 +216,7 @@ static void without_a_sequence(void **state)
 static void incomplete(void **state)
 {
 	const struct near_torture_rival closer = {"close", nothing, NULL, NEAR_TORTURE_CLOSES};
-	struct near_torture_rival odd = {"odd", report_peak, &values[0], 4};
+	struct near_torture_rival odd = {"odd", report_peak, &values[0], 8};
 	struct near_torture t = peak_torture;
 
 	(void)state;
@@ -365,6 +365,7 @@ int main(void)
 		cmocka_unit_test(counter_of_the_library),
 		cmocka_unit_test(stack_of_the_library),
 		cmocka_unit_test(faults_are_named),
+		cmocka_unit_test(rival_that_stays_in_sequences),
 		cmocka_unit_test(sound_one_passes_the_same),
 		cmocka_unit_test(sequence_that_is_left),
 		cmocka_unit_test(sequence_that_is_too_long),

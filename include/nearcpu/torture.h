@@ -7,9 +7,11 @@
  * the operation goes through, by whatever means they were written. At each instruction of each it
  * makes the kernel abort the sequence, lets competing operations run there, lets the operation go
  * on, and asks the check. Behind the commit there must be no abort, and the store must be visible.
+ * Competing operations also run at each instruction between the entry of the function that holds
+ * the sequence and the sequence: what was read there must not be what is committed.
  *
  * Cost:      about 20 us per run that is checked. An operation with two rivals that is stopped at
- *            12 places takes 84 runs, 2 ms.
+ *            12 places of a sequence and at 20 before it takes 184 runs, 4 ms.
  * Memory:    3 KiB per sequence of the process, while it runs.
  * Safety:    one call at a time in a process; other threads keep away from the sequences meanwhile,
  *            and from SIGTRAP. Not under a debugger. The text of the program and its shared objects
@@ -55,6 +57,8 @@ struct near_torture_rival {
 /* It takes the slot of the thread that it runs on away from sequences (closes its state word). From
  * there on the operation must not change what `slot` names. It runs in the signal handler only. */
 #define NEAR_TORTURE_CLOSES 2u
+/* It must not run where the operation is stopped before a sequence, only where it is in one. */
+#define NEAR_TORTURE_NOT_BEFORE 4u
 
 /* All functions get `arg` (rivals their own), and all but rivals run on the calling thread. digest
  * and slot only look. */
@@ -87,6 +91,7 @@ struct near_torture_result {
 	unsigned uncommitted;   /* those that it always leaves before their commit: not tried */
 	unsigned boundaries;    /* of instructions, where run was stopped */
 	unsigned unreached;     /* boundaries that no run came to */
+	unsigned before;        /* instructions before the sequences where run was stopped */
 	unsigned long runs;     /* that were checked */
 	unsigned long aborts;   /* in them, at the chosen instruction */
 	unsigned long migrated; /* of these: runs that went on on another CPU */

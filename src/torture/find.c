@@ -171,6 +171,8 @@ static void name_functions(struct finder *f, unsigned first)
 		s->function = strdup(near__name_of(&w, s->start, &s->offset));
 		if (!s->function)
 			f->error = -ENOMEM;
+		else if (strcmp(s->function, "?") != 0)
+			s->entry = s->start - s->offset;
 	}
 	near__names_close(&w);
 }

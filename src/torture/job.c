@@ -10,6 +10,9 @@
 #include "rival.h"
 #include "scene.h"
 
+/* Of the places before a sequence, those next to it. */
+#define MOST_BEFORE 256
+
 /* ---- which sequences ---- */
 
 static unsigned learn_once(void *arg)
@@ -43,19 +46,20 @@ static void try_rivals(struct scene *s)
 		unsigned flags = s->job->t->rivals[s->rival].flags;
 
 		if ((s->company == IN_HANDLER && (flags & NEAR_TORTURE_NOT_IN_HANDLER)) ||
-		    (s->company == ON_THREAD && (flags & NEAR_TORTURE_CLOSES)))
+		    (s->company == ON_THREAD && (flags & NEAR_TORTURE_CLOSES)) ||
+		    (s->plan.before && (flags & NEAR_TORTURE_NOT_BEFORE)))
 			continue;
 		near__scene_try(s);
 	}
 }
 
-/* It is stopped there. Behind the commit there is nothing to abort again. */
-static void try_point(struct scene *s, bool last)
+/* It is stopped there, in each of the companies. */
+static void try_point(struct scene *s, unsigned companies)
 {
 	for (int company = 0; company < COMPANIES; company++) {
 		s->company = (enum company)company;
 		s->rival = s->job->t->n_rivals;
-		if (!(s->job->companies & (1u << company)) || (company == AGAIN && last) ||
+		if (!(s->job->companies & companies & (1u << company)) ||
 		    (company == MOVED && s->job->place->away < 0))
 			continue;
 		if (company == IN_HANDLER || company == ON_THREAD)
@@ -63,6 +67,26 @@ static void try_point(struct scene *s, bool last)
 		else
 			near__scene_try(s);
 	}
+}
+
+/* Before the sequence nothing is aborted, and others may run there at any time: what it then
+ * commits must not be what the function had read before. */
+static void try_before(struct scene *s)
+{
+	struct job *job = s->job;
+	uintptr_t places[MOST_BEFORE];
+	unsigned n;
+
+	job->t->setup(job->t->arg);
+	n = near__trap_before(s->plan.seq, job->t->run, job->t->arg, places, MOST_BEFORE);
+	for (unsigned i = 0; i < n; i++) {
+		s->plan.before = places[i];
+		if (!near__scene_comes_to(s, 0))
+			continue;
+		job->out->before++;
+		try_point(s, EVERY_COMPANY & ~(1u << ALONE | 1u << AGAIN));
+	}
+	s->plan.before = 0;
 }
 
 static bool is_first(struct scene *s)
@@ -89,8 +113,11 @@ static void try_sequence(struct job *job, unsigned seq)
 				continue;
 			}
 			job->out->boundaries++;
-			try_point(&s, k + 1 == points);
+			/* Behind the commit there is nothing to abort again. */
+			try_point(&s, EVERY_COMPANY & (k + 1 == points ? ~(1u << AGAIN) : ~0u));
 		}
+		if (job->before && others == TRAP_LET_OTHERS)
+			try_before(&s);
 		return;
 	}
 }

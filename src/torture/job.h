@@ -16,6 +16,7 @@ enum company {
 	MOVED,      /* the thread moves to another CPU */
 	COMPANIES
 };
+#define EVERY_COMPANY ((1u << COMPANIES) - 1)
 
 /* The outcomes of the two orders of complete operations. */
 struct orders {
@@ -27,6 +28,7 @@ struct job {
 	const struct near_torture *t;
 	unsigned companies; /* a bit each, 1u << ALONE ... */
 	bool learnt;        /* the sequences are; they need not be learnt */
+	bool before;        /* stop it between the entry of a sequence's function and it, too */
 	/* An operation that was aborted in its first sequence came after the rival. Not so where it
 	 * decides something before. */
 	bool strict;

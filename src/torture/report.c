@@ -58,16 +58,19 @@ void near__report_stop(const struct scene *s, const char *wrong)
 {
 	const struct trap_seq *seq = near__trap_seq(s->plan.seq);
 	unsigned last = seq->points - 1, k = s->plan.point;
+	uintptr_t at = s->plan.before ? s->plan.before : seq->point[k];
 	char text[sizeof(s->job->out->text)], company[160], place[64];
 
-	if (k < last)
+	if (s->plan.before)
+		snprintf(place, sizeof(place), "before its start");
+	else if (k < last)
 		snprintf(place, sizeof(place), "before instruction %u of %u", k + 1, last);
 	else
 		snprintf(place, sizeof(place), "behind its last instruction");
 	put_company(s, company, sizeof(company));
 	snprintf(text, sizeof(text), "the sequence in %s, stopped %s (%s+0x%lx), %s: %s",
 		 seq->function, place, seq->function,
-		 (unsigned long)(seq->point[k] - seq->start + seq->offset), company, wrong);
+		 (unsigned long)(at - seq->start + seq->offset), company, wrong);
 	report(s->job, text);
 }
 

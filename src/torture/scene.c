@@ -161,7 +161,8 @@ static const struct orders *orders_of(struct scene *s)
  * aborted again and again. */
 static bool has_an_order(const struct scene *s)
 {
-	bool live = s->live && (s->job->is_live || s->plan.aborted || is_last(s));
+	bool aborts = s->plan.before ? near__trap_seq(s->plan.seq)->watched : s->plan.aborted;
+	bool live = s->live && (s->job->is_live || aborts || is_last(s));
 
 	return s->job->t->digest && s->company != AGAIN && s->plan.others != TRAP_ABORT_OTHERS &&
 	       (live || s->company == ON_THREAD);
@@ -222,6 +223,21 @@ static unsigned max_aborts(const struct scene *s)
 	return s->job->t->max_aborts ? s->job->t->max_aborts : MAX_ABORTS;
 }
 
+/* Stopped before the sequence: whether the fault goes when the operation has to do without the
+ * sequence. Else it is in what the function does besides, such as notes for the check that others
+ * get in between of, and not in the sequence. */
+static bool is_of_sequence(struct scene *s)
+{
+	bool is;
+
+	s->plan.again = true;
+	s->plan.limit = max_aborts(s);
+	is = attempt(s, ATTEMPTS) && !judge(s);
+	s->plan.again = false;
+	s->plan.limit = 0;
+	return is;
+}
+
 void near__scene_try(struct scene *s)
 {
 	const char *wrong;
@@ -235,6 +251,8 @@ void near__scene_try(struct scene *s)
 	if (attempt(s, ATTEMPTS)) {
 		count(s);
 		wrong = judge(s);
+		if (wrong && s->plan.before && !is_of_sequence(s))
+			wrong = NULL;
 	} else {
 		wrong = "never came there";
 	}

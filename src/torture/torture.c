@@ -37,7 +37,8 @@ static const char *why(int error)
 
 static bool is_valid_rival(const struct near_torture *t, const struct near_torture_rival *r)
 {
-	if (!r->run || (r->flags & ~(NEAR_TORTURE_NOT_IN_HANDLER | NEAR_TORTURE_CLOSES)))
+	if (!r->run || (r->flags & ~(NEAR_TORTURE_NOT_IN_HANDLER | NEAR_TORTURE_CLOSES |
+				     NEAR_TORTURE_NOT_BEFORE)))
 		return false;
 	return !(r->flags & NEAR_TORTURE_CLOSES) ||
 	       (t->slot && !(r->flags & NEAR_TORTURE_NOT_IN_HANDLER));
@@ -78,7 +79,8 @@ static int torture(struct job *job)
 int near_torture(const struct near_torture *t, struct near_torture_result *out)
 {
 	struct near_torture_result own;
-	struct job job = {.t = t, .companies = (1u << COMPANIES) - 1, .out = out ? out : &own};
+	struct job job = {
+		.t = t, .companies = EVERY_COMPANY, .before = true, .out = out ? out : &own};
 	int r = -EBUSY;
 
 	memset(job.out, 0, sizeof(*job.out));

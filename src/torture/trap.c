@@ -82,11 +82,35 @@ static void on_abort_of_other(unsigned seq)
 		let_go();
 }
 
+/* The stop is in no sequence. What is aborted later is the one of the plan, at its start. */
+static void on_before(ucontext_t *c)
+{
+	unsigned hit;
+
+	if (near__break_aborted(c) < near__trap.count) {
+		plan->aborts_here++;
+		if (plan->limit && plan->aborts_here > plan->limit)
+			let_go();
+		return;
+	}
+	hit = near__break_hit(c);
+	near__break_unplant(hit);
+	if (hit < near__trap.count) /* of a thread that is not live: it runs on */
+		return;
+	plan->met = true;
+	if (plan->meet)
+		plan->meet(plan->arg);
+	if (plan->again)
+		near__break_plant(plan->seq, near__trap.seqs[plan->seq].start);
+}
+
 static void on_plan(ucontext_t *c)
 {
 	unsigned seq = near__break_aborted(c), hit;
 
-	if (seq < near__trap.count && seq == plan->seq) {
+	if (plan->before) {
+		on_before(c);
+	} else if (seq < near__trap.count && seq == plan->seq) {
 		on_abort_here();
 	} else if (seq < near__trap.count) {
 		on_abort_of_other(seq);
@@ -182,7 +206,9 @@ void near__trap_run(struct trap_plan *p, void (*run)(void *arg), void *arg)
 	plan = p;
 	if (p->others != TRAP_LET_OTHERS)
 		near__break_plant_starts(is_other);
-	if (p->seq < near__trap.count)
+	if (p->before)
+		near__break_plant(near__trap.count, p->before);
+	else if (p->seq < near__trap.count)
 		near__break_plant(near__trap.count, near__trap.seqs[p->seq].point[p->point]);
 	near__trap.handle = on_plan;
 	run(arg);

@@ -41,6 +41,7 @@ struct trap_seq {
 	uintptr_t start, end, abort; /* end: the first byte behind the commit */
 	char *function;              /* where it stands, */
 	uintptr_t offset;            /* and how far behind its begin */
+	uintptr_t entry;             /* which is there; 0: no symbol tells */
 	unsigned points;             /* instruction boundaries, `end` the last; 0: not learnt yet */
 	uintptr_t point[TRAP_MAX_POINTS];
 	unsigned trapped[TRAP_MAX_POINTS]; /* how often a breakpoint was met there */
@@ -61,7 +62,10 @@ enum trap_others {
 struct trap_plan {
 	unsigned seq, point; /* where; seq = near__trap_count(): nowhere, `others` alone counts */
 	enum trap_others others;
-	bool again;              /* abort there whenever it comes by, not only once */
+	bool again; /* abort there whenever it comes by, not only once */
+	/* Not 0: stop at this instruction, of near__trap_before, instead. Nothing is aborted there;
+	 * `again`: from there on the sequence is, whenever it is tried. `others` must be LET. */
+	uintptr_t before;
 	unsigned limit;          /* aborts after which it is let go; 0: none */
 	void (*meet)(void *arg); /* runs in the signal handler, the first time */
 	void *arg;
@@ -95,6 +99,13 @@ void near__trap_learn_again(void);
 
 /* Calls once(arg), which learns and returns how much is known, until there is nothing new. */
 void near__trap_learn_all(unsigned (*once)(void *arg), void *arg);
+
+/* Runs run(arg), and fills out[] with the last `room` of the instructions that it comes through
+ * before that sequence, in the function that holds it. Where instructions tell their lengths it
+ * runs nothing, and takes all between the entry of the function and the sequence: a run may not
+ * come there. Returns their number, 0 if no symbol tells the entry. */
+unsigned near__trap_before(unsigned seq, void (*run)(void *arg), void *arg, uintptr_t *out,
+			   unsigned room);
 
 /* Runs run(arg) with the breakpoints of the plan. */
 void near__trap_run(struct trap_plan *plan, void (*run)(void *arg), void *arg);

@@ -39,7 +39,8 @@ for source in "$here"/*.c; do
 	*)
 		((status != 0)) || wrong "$name" "compiles"
 		[[ $output = *"$words"* ]] || wrong "$name" "no '$words' in: $output"
-		[[ -z $times ]] || (($(grep -c ": [Ee]rror: nearcpu: $words" <<<"$output") == times)) ||
+		[[ -z $times ]] ||
+			(($(grep -c ": [Ee]rror: nearcpu: $words" <<<"$output") == times)) ||
 			wrong "$name" "not $times times '$words' in: $output"
 		;;
 	esac

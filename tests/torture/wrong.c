@@ -130,6 +130,8 @@ void faults_are_named(void **state)
 		{&mutant_early_store, looks, "neither order"},
 		{&mutant_no_state_check, closers, "changed a slot that was closed"},
 		{&mutant_index_outside, adds, "changed the slot that the thread had left"},
+		{&mutant_value_outside, adds, "stopped before its start"},
+		{&mutant_address_outside, adds, "changed the slot that the thread had left"},
 		{&mutant_unarmed, adds, "was not aborted, and went on to its commit"},
 		{&mutant_unbounded, NULL, "tried without end"},
 		{&mutant_fallback_in_slot, NULL, "the fallback changed the slot"},
@@ -139,7 +141,9 @@ void faults_are_named(void **state)
 	(void)state;
 	need_live();
 	for (size_t i = 0; i < LENGTH(faults); i++) {
-		if (faults[i].mutant == &mutant_index_outside && !has_two_cpus())
+		if ((faults[i].mutant == &mutant_index_outside ||
+		     faults[i].mutant == &mutant_address_outside) &&
+		    !has_two_cpus())
 			continue;
 		world.words = faults[i].words;
 		assert_true(torture_mutant(faults[i].mutant, faults[i].rival,
@@ -153,6 +157,20 @@ void faults_are_named(void **state)
 	}
 }
 
+/* The same fault as above, with a rival that runs in sequences only. */
+void rival_that_stays_in_sequences(void **state)
+{
+	static const struct near_torture_rival adds_inside[] = {
+		{"add", mutant_run, NULL, NEAR_TORTURE_NOT_BEFORE}};
+	struct near_torture_result r;
+
+	(void)state;
+	need_live();
+	assert_int_equal(torture_mutant(&mutant_value_outside, adds_inside, 1, false, &r), 0);
+	assert_true(r.before > 0);
+	assert_true(torture_mutant(&mutant_value_outside, adds, 1, false, &r) > 0);
+}
+
 void sound_one_passes_the_same(void **state)
 {
 	static const struct near_torture_rival all[] = {
@@ -164,6 +182,9 @@ void sound_one_passes_the_same(void **state)
 	(void)state;
 	need_live();
 	assert_int_equal(torture_mutant(&mutant_sound, all, LENGTH(all), false, &r), 0);
+	assert_true(r.before > 0);
+	assert_int_equal(torture_mutant(&mutant_value_compared, all, LENGTH(all), false, &r), 0);
+	assert_true(r.before > 0);
 	assert_int_equal(torture_mutant(&mutant_sound, looks, 1, true, &r), 0);
 	assert_true(r.aborts > 0);
 }

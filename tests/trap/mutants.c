@@ -126,6 +126,48 @@ near_failed:
 	return false;
 }
 
+/* The copy of the slot that the thread had before, and what was in it. */
+#define MUTANT_BEFORE(name, operations)                                                            \
+	__attribute__((noinline)) static bool name(struct mutant_copy *p)                          \
+	{                                                                                          \
+		struct mutant_copy *mine = near_percpu_at(p, near_slot());                         \
+		uint64_t at, v, tmp;                                                               \
+		uint64_t next = __atomic_load_n(&mine->count, __ATOMIC_RELAXED) + 1;               \
+                                                                                                   \
+		__asm__ volatile goto(NEAR_SEQ_BEGIN operations                                    \
+				      : NEAR_SEQ_OUT(tmp), OUT                                     \
+				      : NEAR_SEQ_IN,                                               \
+					NEAR_SEQ_OBJECT(p, p), [mine] "r"(mine), [next] "r"(next)  \
+				      : NEAR_SEQ_CLOBBER                                           \
+				      : near_failed);                                              \
+		NEAR_SEQ_EDGE;                                                                     \
+		return true;                                                                       \
+near_failed:                                                                                       \
+		NEAR_SEQ_EDGE;                                                                     \
+		return false;                                                                      \
+	}
+
+/* clang-format off */
+MUTANT_BEFORE(value_outside,
+	OPEN_SLOT
+	NEAR_MOVE(v, next)
+	NEAR_COMMIT8(v, at, 0))
+
+MUTANT_BEFORE(address_outside,
+	NEAR_SLOT(at, p)
+	NEAR_LOAD8(v, mine, 0)
+	NEAR_ADD_CONST(v, 1)
+	NEAR_COMMIT8(v, mine, 0))
+
+/* What was read before is what is still there: this one is right. */
+MUTANT_BEFORE(value_compared,
+	OPEN_SLOT
+	NEAR_LOAD8(v, at, 0)
+	NEAR_ADD_CONST(v, 1)
+	NEAR_BRANCH_NE(v, next, near_failed)
+	NEAR_COMMIT8(v, at, 0))
+/* clang-format on */
+
 #define TRIES 100
 
 static void retry(bool (*try)(struct mutant_copy *), struct mutant_copy *p)
@@ -156,6 +198,9 @@ WITH_RETRY(commit_outside)
 WITH_RETRY(no_state_check)
 WITH_RETRY(no_live_check)
 WITH_RETRY(early_store)
+WITH_RETRY(value_outside)
+WITH_RETRY(address_outside)
+WITH_RETRY(value_compared)
 
 static void add_unarmed(struct mutant_copy *p)
 {

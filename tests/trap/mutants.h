@@ -24,7 +24,9 @@ extern const struct mutant mutant_sound;
 /* Found by stopping them and running them in between: */
 extern const struct mutant mutant_two_stores, mutant_commit_not_last, mutant_commit_outside;
 /* Found by migrating them: */
-extern const struct mutant mutant_index_outside;
+extern const struct mutant mutant_index_outside, mutant_address_outside;
+/* Found by stopping them before the sequence; the second is right: */
+extern const struct mutant mutant_value_outside, mutant_value_compared;
 /* Found in the child of a vfork: */
 extern const struct mutant mutant_no_live_check;
 /* Found where the gate is closed: */

@@ -19,6 +19,12 @@ static inline void near__trap_call_handler(void)
 {
 }
 
+static inline uintptr_t near__trap_stack_top(const ucontext_t *c)
+{
+	(void)c;
+	return 0;
+}
+
 static inline bool near__trap_is_jump(uintptr_t ip)
 {
 	(void)ip;

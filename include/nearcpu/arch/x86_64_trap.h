@@ -53,6 +53,13 @@ static inline bool near__trap_is_jump(uintptr_t ip)
 	       (*p == 0x0f && (p[1] & 0xf0) == 0x80);
 }
 
+/* The word on top of the stack: right after a call, where it returns to. */
+__attribute__((no_sanitize("address"), no_sanitize("thread"))) static inline uintptr_t
+near__trap_stack_top(const ucontext_t *c)
+{
+	return *(const volatile uintptr_t *)(uintptr_t)c->uc_mcontext.gregs[REG_RSP];
+}
+
 static inline unsigned near__trap_length(uintptr_t ip)
 {
 	(void)ip;

@@ -102,7 +102,7 @@ const struct rule_text rule_texts[RULES] = {
 		"no load of the index was seen; the area of the thread was not recognized",
 		"see that the index is loaded inside the sequence"},
 	[RULE_VALUE_OUTSIDE] = {"value-outside", FAULT,
-		"commits what was made from what was there before the start: changes since are lost",
+		"commits what was made from what was there before the start: later stores are lost",
 		"load the word inside, or load it again there and compare"},
 	[RULE_ARM_UNSEEN] = {"arm-unseen", WARNING,
 		"no store of the descriptor's address to rseq_cs was seen before the sequence",

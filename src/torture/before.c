@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds the instructions that a run comes through before a sequence, from the entry of the function
+ * that holds it. Where instructions do not tell their lengths the run is stepped through, calls of
+ * other functions excepted. */
+#define _GNU_SOURCE
+#include "breaks.h"
+
+#include <stddef.h>
+
+/* The function may loop before it comes to the sequence. */
+#define MAX_STEPS 100000
+/* No instruction of a CPU that is stepped is longer. */
+#define LONGEST 15
+
+static struct {
+	const struct trap_seq *seq;
+	uintptr_t *out;
+	unsigned n, room; /* the last `room` of n are in out[] */
+	unsigned steps;
+	uintptr_t last; /* the instruction that was stepped before, 0: none */
+	volatile bool ended;
+} way;
+
+/* A stop there would abort another sequence, or spoil the signature that the kernel looks for. */
+static bool belongs_to_sequence(uintptr_t ip)
+{
+	for (unsigned i = 0; i < near__trap.count; i++) {
+		const struct trap_seq *s = &near__trap.seqs[i];
+
+		if ((ip >= s->start && ip < s->end) ||
+		    (ip + NEAR__BREAK_SIZE > s->abort - sizeof(uint32_t) && ip < s->abort))
+			return true;
+	}
+	return false;
+}
+
+static void add(uintptr_t ip)
+{
+	for (unsigned i = 0; i < way.n && i < way.room; i++)
+		if (way.out[i] == ip)
+			return;
+	if (!belongs_to_sequence(ip))
+		way.out[way.n++ % way.room] = ip;
+}
+
+static void step_on(ucontext_t *c, bool on)
+{
+	near__trap_set_step(c, on);
+	way.last = on ? near__trap_ip(c) : 0;
+}
+
+/* What the function calls runs at full speed, unless it calls itself. */
+static bool skip_call(ucontext_t *c, uintptr_t ip)
+{
+	uintptr_t back = near__trap_stack_top(c);
+
+	if (!way.last || ip == way.seq->entry || back <= way.last || back > way.last + LONGEST ||
+	    (ip > way.last && ip <= way.last + LONGEST))
+		return false;
+	step_on(c, false);
+	near__break_plant(near__trap.count, back);
+	return true;
+}
+
+/* A step into a sequence aborts it. The one that is looked for ends the way; another one is run
+ * through without protection, as near__trap_learn does. */
+static void on_way(ucontext_t *c)
+{
+	unsigned aborted = near__break_aborted(c);
+	uintptr_t ip;
+
+	if (aborted < near__trap.count && &near__trap.seqs[aborted] != way.seq)
+		near__trap_set_ip(c, near__trap.seqs[aborted].start);
+	else if (!way.last)
+		near__break_unplant(near__break_hit(c));
+	ip = near__trap_ip(c);
+	if (aborted < near__trap.count && &near__trap.seqs[aborted] == way.seq)
+		step_on(c, false);
+	else if (ip == way.seq->start || way.ended || ++way.steps > MAX_STEPS)
+		step_on(c, false);
+	else if (!skip_call(c, ip)) {
+		if (ip >= way.seq->entry && ip < way.seq->start)
+			add(ip);
+		step_on(c, true);
+	}
+}
+
+static void step_through(void (*run)(void *arg), void *arg)
+{
+	near__break_plant(near__trap.count, way.seq->entry);
+	near__trap.handle = on_way;
+	run(arg);
+	way.ended =
+		true; /* seen by the next step, if there is one: before the store that follows */
+	near__trap.handle = NULL;
+	near__break_unplant_all();
+}
+
+unsigned near__trap_before(unsigned seq, void (*run)(void *arg), void *arg, uintptr_t *out,
+			   unsigned room)
+{
+	const struct trap_seq *s = &near__trap.seqs[seq];
+
+	way.seq = s;
+	way.out = out;
+	way.room = room;
+	way.n = way.steps = 0;
+	way.last = 0;
+	way.ended = false;
+	if (!s->entry)
+		return 0;
+	if (NEAR__TRAP_STEPS)
+		step_through(run, arg);
+	else
+		for (uintptr_t ip = s->entry; ip < s->start; ip += near__trap_length(ip))
+			add(ip);
+	return way.n < room ? way.n : room;
+}
