@@ -48,7 +48,7 @@ GENERIC(16)
 GENERIC(24)
 GENERIC(64)
 
-/* What compilers make of 8 bytes needs no library. */
+/* What compilers make of 8 bytes is instructions alone, without the library. */
 static void store_8(struct cell *c, uint64_t v)
 {
 	__atomic_store_n(&c->words[0], v, SEQ_CST);
@@ -145,35 +145,52 @@ static unsigned forbidden(void)
 	return n;
 }
 
-static void try_pairs(unsigned rounds)
+static bool is_without_library(void)
 {
+	return pair[0] == &ways[0] && pair[1] == &ways[0];
+}
+
+/* QEMU (7.2) has a barrier before aarch64's stlr and one after ldar, and none between the two: on
+ * an x86 host the load passes the store, which the architecture forbids. Where the library takes
+ * part, there is a barrier or an atomic instruction in between, so that all other pairs are tested
+ * there, too. Returns whether an emulator failed by itself. */
+static bool try_pairs(unsigned rounds)
+{
+	bool emulator_fails = false;
+
 	for (unsigned i = 0; i < LENGTH(ways) * LENGTH(ways); i++)
-		for (unsigned round = 0; round < rounds; round++) {
+		for (unsigned round = 0; round < rounds || round < LENGTH(ways->write); round++) {
 			unsigned n;
 
 			pair[0] = &ways[i / LENGTH(ways)];
 			pair[1] = &ways[i % LENGTH(ways)];
-			writes = round % 3;
+			writes = round % LENGTH(ways->write);
 			n = forbidden();
 			if (n)
 				fprintf(stderr, "%s and %s bytes, way %u: %u of %u\n",
 					pair[0]->name, pair[1]->name, writes, n, INSTANCES);
-			assert_true(n == 0);
+			emulator_fails |= n && is_without_library() && unit_slow();
+			assert_true(n == 0 || (is_without_library() && unit_slow()));
 		}
+	return emulator_fails;
 }
 
 static void stores_come_before_later_loads(void **state)
 {
 	(void)state;
 	passes = false;
-	try_pairs(unit_scale(36));
+	if (try_pairs(unit_scale(36))) {
+		fprintf(stderr, "skipped: the emulator lets a sequentially consistent load pass an "
+				"earlier store; no library is involved\n");
+		skip();
+	}
 }
 
 static void messages_are_there(void **state)
 {
 	(void)state;
 	passes = true;
-	try_pairs(unit_scale(15));
+	assert_false(try_pairs(unit_scale(15)));
 }
 
 /* ---- independent readers of independent writers ---- */
