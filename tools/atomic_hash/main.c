@@ -29,20 +29,19 @@ struct spread {
 
 /* ---- one layout ---- */
 
-static void count(const struct hash *h, const uintptr_t *at, size_t n, uintptr_t moved,
-		  struct spread *sum)
+static void count(const struct hash *h, const uintptr_t *at, uintptr_t moved, struct spread *sum)
 {
 	unsigned users[MAX_LOCKS] = {0};
 	size_t pairs = 0, used = 0;
 	double relative;
 
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < OBJECTS; i++)
 		pairs += users[h->of(at[i] + moved)]++;
 	for (size_t i = 0; i < h->locks; i++) {
 		used += users[i] != 0;
 		sum->longest = users[i] > sum->longest ? users[i] : sum->longest;
 	}
-	relative = 256. * (double)pairs / ((double)n * (double)(n - 1) / 2);
+	relative = 256. * (double)pairs / (OBJECTS * (OBJECTS - 1) / 2.);
 	sum->pairs += relative;
 	sum->worst = relative > sum->worst ? relative : sum->worst;
 	sum->locks += (double)used;
@@ -59,12 +58,12 @@ static uintptr_t layout(unsigned i, size_t align)
 	return (uintptr_t)((x ^ x >> 31) & ((1ull << 36) - 1)) / align * align;
 }
 
-static struct spread measure(const struct hash *h, const uintptr_t *at, size_t n, size_t align)
+static struct spread measure(const struct hash *h, const uintptr_t *at, size_t align)
 {
 	struct spread s = {0};
 
 	for (unsigned i = 0; i < LAYOUTS; i++)
-		count(h, at, n, layout(i, align), &s);
+		count(h, at, layout(i, align), &s);
 	s.pairs /= LAYOUTS;
 	s.locks /= LAYOUTS;
 	return s;
@@ -74,32 +73,16 @@ static struct spread measure(const struct hash *h, const uintptr_t *at, size_t n
 
 typedef void told(const char *pattern, const struct hash *h, const struct spread *s);
 
-/* Where the kernel put it this time does not matter, only how the objects stand to each other. */
-static void forget_place(uintptr_t *at, size_t n, size_t align)
-{
-	uintptr_t least = at[0];
-
-	for (size_t i = 1; i < n; i++)
-		least = at[i] < least ? at[i] : least;
-	for (size_t i = 0; i < n; i++)
-		at[i] = at[i] - least / align * align + 0x7f0000000000u;
-}
-
 static void all_patterns(told *tell)
 {
 	static uintptr_t at[OBJECTS];
 
 	for (size_t i = 0; i < pattern_count; i++) {
 		const struct pattern *p = &patterns[i];
-		size_t n = p->make(at, p->arg);
 
-		if (n < OBJECTS) {
-			fprintf(stderr, "skipped: %s: %zu of %u objects\n", p->label, n, OBJECTS);
-			continue;
-		}
-		forget_place(at, n, p->align);
+		p->make(at, p->arg);
 		for (size_t h = 0; h < hash_count; h++) {
-			struct spread s = measure(&hashes[h], at, n, p->align);
+			struct spread s = measure(&hashes[h], at, p->align);
 
 			tell(p->label, &hashes[h], &s);
 		}
@@ -117,7 +100,7 @@ static void many_strides(told *tell, const char *label, size_t n, bool powers)
 		for (size_t i = 0; i < n; i++) {
 			pattern_array(at, powers ? (size_t)LINE << i : LINE * (i + 1));
 			for (unsigned j = 0; j < 4; j++)
-				count(&hashes[h], at, OBJECTS, layout(j, LINE), &sum);
+				count(&hashes[h], at, layout(j, LINE), &sum);
 		}
 		sum.pairs /= 4 * (double)n;
 		sum.locks /= 4 * (double)n;

@@ -2,10 +2,6 @@
 #include "patterns.h"
 
 #include <nearcpu/percpu.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "hashes.h"
 
@@ -22,112 +18,71 @@ static size_t add(uintptr_t *at, size_t n, uintptr_t address)
 	return n + 1;
 }
 
-size_t pattern_array(uintptr_t *at, size_t stride)
+void pattern_array(uintptr_t *at, size_t stride)
 {
 	size_t n = 0;
 
 	for (uintptr_t address = ELSEWHERE; n < OBJECTS; address += stride)
 		n = add(at, n, address);
-	return n;
 }
 
-/* ---- a variable on the stack of each of many threads ---- */
+/* ---- mappings: Linux puts each below the one before ---- */
 
-struct stacks {
-	pthread_barrier_t all_run;
-	uintptr_t at[OBJECTS];
-};
-
-struct stack_arg {
-	struct stacks *stacks;
-	size_t i;
-};
-
-static void *show_variable(void *arg)
+static void pattern_mappings(uintptr_t *at, size_t size, uintptr_t offset)
 {
-	struct stack_arg *a = arg;
-	char variable[24];
-	char *volatile seen = variable;
-
-	a->stacks->at[a->i] = (uintptr_t)seen;
-	pthread_barrier_wait(&a->stacks->all_run);
-	return NULL;
+	for (size_t i = 0; i < OBJECTS; i++)
+		at[i] = ELSEWHERE - (i + 1) * size + offset;
 }
 
-/* A machine that does not have so many threads has no such pattern. */
-static size_t pattern_stacks(uintptr_t *at, size_t size)
+/* A variable on the stack of each of many threads: glibc has a guard page below each stack, and its
+ * own data at the upper end. */
+static void pattern_stacks(uintptr_t *at, size_t size)
 {
-	static struct stacks s;
-	static struct stack_arg args[OBJECTS];
-	static pthread_t threads[OBJECTS];
-	pthread_attr_t attr;
-	size_t n = 0;
-
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, size);
-	pthread_barrier_init(&s.all_run, NULL, OBJECTS);
-	for (size_t i = 0; i < OBJECTS; i++) {
-		args[i] = (struct stack_arg){&s, i};
-		if (pthread_create(&threads[i], &attr, show_variable, &args[i]))
-			return 0;
-	}
-	for (size_t i = 0; i < OBJECTS; i++) {
-		pthread_join(threads[i], NULL);
-		n = add(at, n, s.at[i]);
-	}
-	pthread_barrier_destroy(&s.all_run);
-	pthread_attr_destroy(&attr);
-	return n;
+	pattern_mappings(at, size + PAGE, size + PAGE - 0x1150);
 }
 
-/* ---- blocks ---- */
+static void pattern_pages(uintptr_t *at, size_t size)
+{
+	pattern_mappings(at, size, 0);
+}
+
+/* ---- blocks of glibc's malloc ---- */
+
+#define HEADER 16
+
+/* A mapping for each. */
+static void pattern_large_blocks(uintptr_t *at, size_t size)
+{
+	pattern_mappings(at, (size + HEADER + PAGE - 1) / PAGE * PAGE, HEADER);
+}
 
 /* Not rand: it shall be the same everywhere. */
-static uint32_t next_random(void)
+static uint32_t next_random(uint64_t *state)
 {
-	static uint64_t state = 1;
-
-	state = state * 6364136223846793005u + 1442695040888963407u;
-	return (uint32_t)(state >> 33);
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(*state >> 33);
 }
 
-/* The size 0: mixed, of 24 to 512 bytes. */
-static size_t pattern_blocks(uintptr_t *at, size_t size)
+/* One behind the other, half a header between them, from the first of a heap on. The size 0: mixed,
+ * of 24 to 512 bytes. */
+static void pattern_blocks(uintptr_t *at, size_t size)
 {
-	static void *blocks[16 * OBJECTS];
-	size_t n = 0, made = 0;
-
-	while (n < OBJECTS && made < sizeof(blocks) / sizeof(blocks[0])) {
-		blocks[made] = malloc(size ? size : 24 + next_random() % 489);
-		if (!blocks[made])
-			break;
-		n = add(at, n, (uintptr_t)blocks[made++]);
-	}
-	while (made)
-		free(blocks[--made]);
-	return n;
-}
-
-static size_t pattern_pages(uintptr_t *at, size_t size)
-{
+	uintptr_t address = ELSEWHERE + 0x2a0;
+	uint64_t state = 1;
 	size_t n = 0;
 
-	for (size_t i = 0; i < OBJECTS; i++) {
-		void *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	while (n < OBJECTS) {
+		size_t bytes = size ? size : 24 + next_random(&state) % 489;
 
-		if (p == MAP_FAILED)
-			break;
-		n = add(at, n, (uintptr_t)p);
+		n = add(at, n, address);
+		address += (bytes + HEADER / 2 + 15) / 16 * 16;
 	}
-	for (size_t i = 0; i < n; i++)
-		munmap((void *)at[i], size);
-	return n;
 }
 
 /* ---- near_percpu(3) ---- */
 
 /* So many objects, each in as many slots. */
-static size_t pattern_copies(uintptr_t *at, size_t objects)
+static void pattern_copies(uintptr_t *at, size_t objects)
 {
 	size_t n = 0;
 
@@ -135,7 +90,6 @@ static size_t pattern_copies(uintptr_t *at, size_t objects)
 		for (size_t i = 0; i < objects; i++)
 			n = add(at, n,
 				ELSEWHERE + i * LINE + ((uintptr_t)slot << NEAR_STRIDE_SHIFT));
-	return n;
 }
 
 const struct pattern patterns[] = {
@@ -155,7 +109,7 @@ const struct pattern patterns[] = {
 	{"malloc(24)", pattern_blocks, 24, PAGE},
 	{"malloc(100)", pattern_blocks, 100, PAGE},
 	{"malloc, 24 to 512", pattern_blocks, 0, PAGE},
-	{"malloc(1 MiB)", pattern_blocks, 1 << 20, PAGE},
+	{"malloc(1 MiB)", pattern_large_blocks, 1 << 20, PAGE},
 	{"pages of mmap", pattern_pages, PAGE, PAGE},
 	{"near_percpu, 1 in 256 slots", pattern_copies, 1, PAGE},
 	{"near_percpu, 16 in 16 slots", pattern_copies, 16, PAGE},

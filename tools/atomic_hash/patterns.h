@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* patterns: where objects of programs stand. */
+/* patterns: where objects of programs are. Computed, by the rules of Linux and glibc on machines of
+ * 64 bits, and the same on every machine. */
 #ifndef ATOMIC_HASH_PATTERNS_H
 #define ATOMIC_HASH_PATTERNS_H
 
@@ -10,8 +11,7 @@
 
 struct pattern {
 	const char *label;
-	/* Fills in addresses, at most OBJECTS; how many it has. */
-	size_t (*make)(uintptr_t *at, size_t arg);
+	void (*make)(uintptr_t *at, size_t arg); /* fills in OBJECTS addresses */
 	size_t arg;
 	size_t align; /* the address space layout moves all of them by a multiple of this */
 };
@@ -20,6 +20,6 @@ extern const struct pattern patterns[];
 extern const size_t pattern_count;
 
 /* An array whose elements are so many bytes apart. */
-size_t pattern_array(uintptr_t *at, size_t stride);
+void pattern_array(uintptr_t *at, size_t stride);
 
 #endif
