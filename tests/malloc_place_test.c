@@ -54,19 +54,15 @@ struct child {
 static void find_space(void *arg)
 {
 	const struct child *c = arg;
-	size_t size = SPACE;
-
 	if (c->error && !filter_out(SYS_getrandom, c->error))
 		_exit(77);
-	seen[c->number] = (uintptr_t)near__os_find_space(&size, SPACE);
-	CHECK(seen[c->number] && size == SPACE);
+	seen[c->number] = (uintptr_t)near__os_find_gap(SPACE);
 }
 
 /* Children of fork have the same kernel's bytes, the same stack and the same space left. So if
  * all find the same place, it depends on nothing else. Each alone is at a place of 2^30 or more. */
 static void places_differ(int error)
 {
-	uint64_t end = (uintptr_t)__builtin_frame_address(0);
 	bool differ = false;
 
 	for (unsigned i = 0; i < CHILDREN; i++) {
@@ -77,8 +73,8 @@ static void places_differ(int error)
 			skip();
 		assert_int_equal(status, 0);
 		differ |= seen[i] != seen[0];
-		if (seen[i] < end / 4 || seen[i] >= end / 8 * 5) {
-			print_message("the kernel chose the place\n");
+		if (!seen[i]) {
+			print_message("there is no gap here\n");
 			skip();
 		}
 	}

@@ -127,7 +127,8 @@ static struct guard *raw_block(const void *p, const struct words *words)
 	if (!near__pages_contain(near__offset_of(p)))
 		near__heap_die(words->foreign, p);
 	granule = near__granule_of(p);
-	while (granule && near__heap.kind[granule] == NEAR__REST)
+	while (near__heap.kind[granule] == NEAR__REST &&
+	       near__pages_contain((uint64_t)(granule - 1) << NEAR__GRANULE_SHIFT))
 		granule--;
 	kind = near__heap.kind[granule];
 	if (kind - 1u >= NEAR__SIZES && kind != NEAR__LARGE)

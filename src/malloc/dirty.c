@@ -12,9 +12,14 @@ static uint64_t mask_of(uint32_t first, uint32_t end)
 }
 
 /* Who gives granules back looks at their bits without the lock, beside others that change. */
+static uint64_t *word_at(uint32_t granule)
+{
+	return near__heap.dirty - 1 - granule / 64;
+}
+
 static uint64_t word_of(uint32_t granule)
 {
-	return __atomic_load_n(&near__heap.dirty[granule / 64], __ATOMIC_RELAXED);
+	return __atomic_load_n(word_at(granule), __ATOMIC_RELAXED);
 }
 
 void near__dirty_set(uint32_t first, uint32_t count, bool dirty)
@@ -23,19 +28,25 @@ void near__dirty_set(uint32_t first, uint32_t count, bool dirty)
 		uint64_t mask = mask_of(g, first + count);
 		uint64_t word = dirty ? word_of(g) | mask : word_of(g) & ~mask;
 
-		__atomic_store_n(&near__heap.dirty[g / 64], word, __ATOMIC_RELAXED);
+		__atomic_store_n(word_at(g), word, __ATOMIC_RELAXED);
 	}
 }
 
-uint32_t near__dirty_next(uint32_t first, uint32_t end)
+/* The first granule of [first, end) whose bit, with `flip` all ones: the opposite of it, is set. */
+static uint32_t next(uint32_t first, uint32_t end, uint64_t flip)
 {
 	for (uint32_t g = first; g < end; g = (g | 63) + 1) {
-		uint64_t word = word_of(g) & mask_of(g, end);
+		uint64_t word = (word_of(g) ^ flip) & mask_of(g, end);
 
 		if (word)
 			return (g & ~63u) + (uint32_t)__builtin_ctzll(word);
 	}
 	return end;
+}
+
+uint32_t near__dirty_next(uint32_t first, uint32_t end)
+{
+	return next(first, end, 0);
 }
 
 bool near__dirty_any(uint32_t first, uint32_t count)
@@ -45,14 +56,12 @@ bool near__dirty_any(uint32_t first, uint32_t count)
 
 void near__dirty_discard(uint32_t first, uint32_t end)
 {
-	while (first < end) {
-		uint32_t stop = first;
+	while ((first = near__dirty_next(first, end)) < end) {
+		uint32_t stop = next(first, end, ~(uint64_t)0);
 
-		while (stop < end && near__dirty_any(stop, 1))
-			stop++;
 		near__os_discard(near__granule_at(first), (size_t)(stop - first)
 								  << NEAR__GRANULE_SHIFT);
-		first = near__dirty_next(stop, end);
+		first = stop;
 	}
 }
 

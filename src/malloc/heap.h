@@ -6,11 +6,14 @@
  *     central   per class: spans with a bit for each block, or single blocks without a span, and
  *               batches on their way between slots
  *     pages     runs of granules of 4 KiB: best fit, merged when freed, given back by age
- *     os        address space
+ *     space     which part of the heap belongs to which node
+ *     os        address space, random numbers
  *
- * All blocks stand in one part of the address space, each NUMA node's in a share of it. Beside it
- * stand tables, which grow with it: `kind`, a byte per granule; `owner`, a number per granule;
- * `dirty`, a bit per granule; `meta`, descriptors. */
+ * All blocks are in one part of the address space, which the NUMA nodes share (space.h). In front
+ * of it are tables, which grow with it: `kind`, a byte per granule; `owner`, a number per granule;
+ * `dirty`, a bit per granule; `meta`, descriptors. `dirty` and `meta` grow downwards, from where
+ * `kind` and the blocks begin: what a small heap uses of them is close together, and needs few page
+ * tables (init.c). */
 #ifndef NEARCPU_MALLOC_HEAP_H
 #define NEARCPU_MALLOC_HEAP_H
 
@@ -25,6 +28,10 @@
 #define NEAR__GRANULE_SHIFT 12
 #define NEAR__GRANULE ((size_t)1 << NEAR__GRANULE_SHIFT)
 #define NEAR__NONE UINT32_MAX
+/* A heap has at most so many, 16 TiB. So the end of a run does not wrap, even when it is rounded up
+ * to a whole word of `dirty`, and no granule is NEAR__NONE. Only a count that the program asked for
+ * can be too large: ends that are computed from it have 64 bits until they are compared. */
+#define NEAR__MAX_GRANULES (UINT32_MAX - 63u)
 
 /* Kinds of granules: the class of the span that they belong to, 0 if free, or one of these. A slot
  * has an entry for each kind, that of what is no class never in use: free need not look. */
@@ -44,10 +51,10 @@ struct near__heap {
 	size_t local_limit;
 	uint8_t *kind;
 	uint32_t *owner;
-	uint64_t *dirty;
-	void *front;                /* the per-CPU object */
-	size_t size;                /* of the address space for blocks */
-	unsigned nodes, node_shift; /* granule >> node_shift: its node */
+	uint64_t *dirty; /* its end: the first word is dirty[-1] */
+	void *front;     /* the per-CPU object */
+	size_t size;     /* of the address space for blocks */
+	unsigned nodes;
 	bool ready;
 	uint8_t hooks; /* enum near__hooks */
 	struct near__range meta;
@@ -120,6 +127,8 @@ void near__pages_fork(near__fork_step *step);
 
 /* The node that this thread runs on. */
 unsigned near__node_now(void);
+/* space.c: the node of a granule in use. */
+unsigned near__node_of(uint32_t granule);
 
 /* init.c: blocks may stand below this offset. Under the lock of a node's pages, of which a process
  * that goes by the cid has one. */
@@ -136,7 +145,7 @@ static inline bool near__heap_ready(void)
 
 /* pages.c: all in granules. */
 #define NEAR__MAX_NODES 64
-bool near__pages_init(char *blocks, char *kinds, char *owners, char *dirty);
+bool near__pages_init(void);
 /* NEAR__NONE: no memory. From another node if that one has none. */
 uint32_t near__pages_alloc(unsigned node, uint32_t count, uint32_t align, bool *zero);
 /* `dirty`: something was written there. */
@@ -156,11 +165,6 @@ uint32_t near__pages_used(void);
 /* Whether there can be a block at this offset: the tables tell which. */
 bool near__pages_contain(uint64_t offset);
 
-static inline unsigned near__node_of(uint32_t granule)
-{
-	return granule >> near__heap.node_shift;
-}
-
 static inline void *near__granule_at(uint32_t granule)
 {
 	return (void *)(near__heap.base + ((size_t)granule << NEAR__GRANULE_SHIFT));
@@ -171,19 +175,26 @@ static inline uint32_t near__granule_of(const void *p)
 	return (uint32_t)(((uintptr_t)p - near__heap.base) >> NEAR__GRANULE_SHIFT);
 }
 
+/* kind.c: makes a run not free (its ends are NEAR__REST, and what is in between, or 0), and free,
+ * whatever its kinds were. */
+void near__kind_mark(uint32_t first, uint32_t count);
+void near__kind_unmark(uint32_t first, uint32_t count);
+
 /* Of a granule that is the caller's; neighbours look whether it is free (pages.c). */
 static inline void near__set_kind(uint32_t granule, uint8_t kind)
 {
 	__atomic_store_n(&near__heap.kind[granule], kind, __ATOMIC_RELAXED);
 }
 
-/* meta.c: descriptors, never given back to the system; by number, in units of 16 bytes. */
+/* meta.c: descriptors, never given back to the system; by number, in units. They are zero. 0: no
+ * memory, or more than the numbers can name. */
+#define NEAR__META_UNIT ((size_t)16)
 uint32_t near__meta_alloc(size_t size);
 size_t near__meta_used(void);
-bool near__meta_keep(size_t size); /* so much can be had, later on */
+bool near__meta_keep(size_t size); /* so much can be had, later on, or all that there can be */
 static inline void *near__meta_at(uint32_t number)
 {
-	return near__heap.meta.base + (size_t)number * 16;
+	return near__heap.meta.base - (size_t)number * NEAR__META_UNIT;
 }
 
 static inline uint64_t near__batch_bytes(unsigned class)

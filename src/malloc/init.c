@@ -10,50 +10,80 @@
 struct near__heap near__heap;
 static struct near_lock lock;
 
-#define LARGEST_HEAP ((size_t)1 << 38)
+/* ThreadSanitizer leaves little of the address space. */
+#ifndef NEAR__LARGEST_HEAP
+#define NEAR__LARGEST_HEAP ((size_t)1 << (NEAR__TSAN ? 38 : 44))
+#endif
 #define SMALLEST_HEAP ((size_t)1 << 24)
+/* What numbers of descriptors can name. */
+#ifndef NEAR__LARGEST_META
+#define NEAR__LARGEST_META ((size_t)UINT32_MAX * NEAR__META_UNIT & ~(NEAR__OS_PAGE - 1))
+#endif
+_Static_assert(NEAR__LARGEST_HEAP >> NEAR__GRANULE_SHIFT <= (size_t)NEAR__MAX_GRANULES + 64,
+	       "granules have numbers");
+_Static_assert(NEAR__LARGEST_META / NEAR__META_UNIT <= UINT32_MAX, "descriptors have numbers");
 
-static size_t whole_pages(size_t size)
+/* Of the address space that a heap of some size needs, in this order. All sizes are whole pages, as
+ * the heap's is a power of two:
+ *
+ *     dirty, downwards | kind | owner | meta, downwards | a page | blocks | a page
+ *
+ * The pages stay inaccessible: a write in front of the first block does not reach descriptors. */
+struct sizes {
+	size_t dirty, kinds, owners, meta, blocks;
+};
+
+static struct sizes sizes_for(size_t heap)
 {
-	return (size + NEAR__OS_PAGE - 1) & ~(size_t)(NEAR__OS_PAGE - 1);
+	size_t granules = heap >> NEAR__GRANULE_SHIFT;
+	struct sizes s = {
+		.dirty = (granules / 8 + NEAR__OS_PAGE - 1) & ~(NEAR__OS_PAGE - 1),
+		.kinds = granules,
+		.owners = granules * sizeof(uint32_t),
+		.meta = heap / 8,
+		.blocks = heap,
+	};
+
+	if (s.meta > NEAR__LARGEST_META)
+		s.meta = NEAR__LARGEST_META;
+	return s;
 }
 
-/* Of the address space that a heap of some size needs, in this order. */
-static size_t owners_size(size_t heap)
+/* The largest heap that there is room for. */
+static char *find_place(char *find(size_t size), struct sizes *s)
 {
-	return whole_pages((heap >> NEAR__GRANULE_SHIFT) * sizeof(uint32_t));
+	for (size_t heap = NEAR__LARGEST_HEAP; heap >= SMALLEST_HEAP; heap /= 2) {
+		size_t size;
+		char *p;
+
+		*s = sizes_for(heap);
+		size = s->dirty + s->kinds + s->owners + s->meta + s->blocks;
+		p = find(size + NEAR__SMALL_SPAN + 2 * NEAR__OS_PAGE);
+		if (p)
+			return p;
+	}
+	return NULL;
 }
 
-static size_t kinds_size(size_t heap)
-{
-	return whole_pages(heap >> NEAR__GRANULE_SHIFT);
-}
-
-static size_t dirty_size(size_t heap)
-{
-	return whole_pages((heap >> NEAR__GRANULE_SHIFT) / 8);
-}
-
-/* Half of it is for blocks, half for all that is said about them. */
 static bool place(struct near__heap *h)
 {
-	size_t space = 2 * LARGEST_HEAP, size;
-	char *base = near__os_find_space(&space, 2 * SMALLEST_HEAP), *owners, *kinds, *dirty, *meta;
+	struct sizes s;
+	char *p = find_place(near__os_find_gap, &s);
+	size_t most = (size_t)NEAR__MAX_GRANULES << NEAR__GRANULE_SHIFT;
+	uintptr_t blocks;
 
-	if (!base)
+	if (!p)
+		p = find_place(near__os_reserve, &s);
+	if (!p)
 		return false;
-	size = space / 2;
-	owners = base + size;
-	kinds = owners + owners_size(size);
-	dirty = kinds + kinds_size(size);
-	meta = dirty + dirty_size(size);
-	h->base = ((uintptr_t)base + NEAR__SMALL_SPAN - 1) & ~(NEAR__SMALL_SPAN - 1);
-	h->size = size - NEAR__SMALL_SPAN;
-	h->owner = (uint32_t *)owners;
-	h->kind = (uint8_t *)kinds;
-	h->dirty = (uint64_t *)dirty;
-	h->meta = (struct near__range){meta, size / 4, 0, -1};
-	return near__pages_init((char *)h->base, kinds, owners, dirty);
+	h->dirty = (uint64_t *)(p + s.dirty);
+	h->kind = (uint8_t *)h->dirty;
+	h->owner = (uint32_t *)(h->kind + s.kinds);
+	blocks = (uintptr_t)h->owner + s.owners + s.meta + NEAR__OS_PAGE;
+	h->base = (blocks + NEAR__SMALL_SPAN - 1) & ~(NEAR__SMALL_SPAN - 1);
+	h->size = s.blocks < most ? s.blocks : most;
+	h->meta = (struct near__range){(char *)h->base - NEAR__OS_PAGE, s.meta, 0, -1, true};
+	return near__pages_init();
 }
 
 /* Slots by concurrency id alone belong to no node. */

@@ -6,7 +6,6 @@
 
 struct near__large_stats near__large_stats;
 
-#define MAX_GRANULES ((size_t)1 << 30)
 /* From here on moving the pages costs less than copying what is in them. */
 #define MOVE_GRANULES 128u
 #define MOST_MOVED 16384u
@@ -17,17 +16,19 @@ static void count(uint64_t *sum, int64_t n)
 	__atomic_fetch_add(sum, (uint64_t)n, __ATOMIC_RELAXED);
 }
 
-/* 0: too many. */
+/* 0: more than the heap can have. */
 static uint32_t granules_for(size_t size)
 {
 	size_t granules = (size >> NEAR__GRANULE_SHIFT) + (size % NEAR__GRANULE != 0);
 
-	return granules > MAX_GRANULES ? 0 : (uint32_t)granules;
+	return granules > near__heap.size >> NEAR__GRANULE_SHIFT ? 0 : (uint32_t)granules;
 }
 
 static void *make(uint32_t first, uint32_t granules)
 {
 	near__heap.owner[first] = granules;
+	if (granules > 1) /* after it was cut, too, its end is not free */
+		near__set_kind(first + granules - 1, NEAR__REST);
 	near__set_kind(first, NEAR__LARGE);
 	return near__granule_at(first);
 }

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors, one behind the other. Their users keep those that they do not need. */
+/* Descriptors, one below the other. Their users keep those that they do not need. A number is the
+ * distance from the base, which is the end, to a descriptor; none is 0. */
 #include "heap.h"
 
 static struct near_lock lock;
-static size_t used = 16; /* number 0 is none */
+static size_t used;
 
 uint32_t near__meta_alloc(size_t size)
 {
 	uint32_t number = 0;
 
-	size = (size + 15) & ~(size_t)15;
+	size = (size + NEAR__META_UNIT - 1) & ~(NEAR__META_UNIT - 1);
 	near_lock_lock(&lock);
 	if (near__range_commit(&near__heap.meta, used + size)) {
-		number = (uint32_t)(used / 16);
 		used += size;
+		number = (uint32_t)(used / NEAR__META_UNIT);
 	}
 	near_lock_unlock(&lock);
 	return number;
@@ -23,6 +24,7 @@ bool near__meta_keep(size_t size)
 {
 	bool kept;
 
+	size = size < near__heap.meta.size ? size : near__heap.meta.size;
 	near_lock_lock(&lock);
 	kept = near__range_commit(&near__heap.meta, size);
 	near_lock_unlock(&lock);

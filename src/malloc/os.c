@@ -42,12 +42,13 @@ static bool map_at(char *p, size_t size, int protection, int flags)
 	return at == p;
 }
 
-/* From a quarter of the address space, whose end the stack shows, to five eighths. */
-static char *find_gap(size_t size)
+/* From a quarter of the address space, whose end the stack shows, to five eighths; of these at most
+ * half, so that the place stays secret. */
+char *near__os_find_gap(size_t size)
 {
 	uint64_t end = (uint64_t)__builtin_frame_address(0), from = end / 4, pages;
 
-	if (size > end / 8 || NEAR__TSAN)
+	if (size > end / 16 * 3 || NEAR__TSAN)
 		return NULL;
 	pages = (end / 8 * 3 - size) / NEAR__OS_PAGE;
 	for (unsigned i = 0; i < PLACES; i++) {
@@ -61,30 +62,14 @@ static char *find_gap(size_t size)
 	return NULL;
 }
 
-static char *reserve(size_t size)
+char *near__os_reserve(size_t size)
 {
 	int saved = errno;
 	void *p = mmap(NULL, size, PROT_NONE, PRIVATE | MAP_NORESERVE, -1, 0);
 
 	errno = saved;
-	return p == MAP_FAILED ? NULL : p;
-}
-
-char *near__os_find_space(size_t *size, size_t least)
-{
-	size_t most = *size;
-	char *p = NULL;
-
-	for (size_t n = most; n >= least && !p; n /= 2) {
-		p = find_gap(n);
-		*size = n;
-	}
-	for (size_t n = most; n >= least && !p; n /= 2) {
-		p = reserve(n);
-		reserved = p != NULL;
-		*size = n;
-	}
-	return p;
+	reserved = p != MAP_FAILED;
+	return reserved ? p : NULL;
 }
 
 /* In steps that grow with the range: an eighth of what is there, 256 KiB to 16 MiB. */
@@ -112,7 +97,7 @@ static bool make_usable(char *p, size_t size)
 
 static bool commit_to(struct near__range *r, size_t end)
 {
-	char *p = r->base + r->committed;
+	char *p = r->down ? r->base - end : r->base + r->committed;
 
 	if (!make_usable(p, end - r->committed))
 		return false;

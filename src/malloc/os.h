@@ -9,15 +9,20 @@
 
 #define NEAR__OS_PAGE ((size_t)4096)
 
-/* Memory that is taken from the start on, as far as it is used. */
+/* Memory that is taken from the base on, as far as it is used. */
 struct near__range {
 	char *base;
 	size_t size, committed;
-	int node; /* whose memory it shall be, -1: any */
+	int node;  /* whose memory it shall be, -1: any */
+	bool down; /* it ends at the base, and is taken downwards */
 };
 
-/* A part of the address space of `size` bytes or less, down to `least`: sets both. NULL: none. */
-char *near__os_find_space(size_t *size, size_t least);
+/* `size` bytes of address space for ranges: where the kernel places nothing by itself, at a random
+ * address. NULL: there are not so many. */
+char *near__os_find_gap(size_t size);
+/* The same if that fails: reserved, at an address that the kernel chooses. Ranges are in what was
+ * returned last. */
+char *near__os_reserve(size_t size);
 
 /* Makes the first `size` bytes usable; new ones are zero. False: no memory. */
 bool near__range_commit(struct near__range *r, size_t size);

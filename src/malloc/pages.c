@@ -6,15 +6,16 @@
 #include <string.h>
 
 #include "dirty.h"
+#include "space.h"
 
 struct pages {
 	struct near_lock lock;
 	struct near__runs runs;
 	struct near__ages ages;
-	uint32_t spare;      /* descriptors that are not in use, by `left` */
-	uint32_t top;        /* the first granule that was never used */
-	uint32_t first, end; /* the node's share */
-	struct near__range blocks, kinds, owners, dirty;
+	uint32_t spare; /* descriptors that are not in use, by `left` */
+	uint32_t used;  /* granules of all extents */
+	struct near__extent *newest, *unclaimed;
+	struct near__extent first;
 	struct near__pages_stats stats;
 } __attribute__((aligned(NEAR__CACHE_LINE)));
 
@@ -44,7 +45,7 @@ static void run_insert(struct pages *p, uint32_t first, uint32_t count, bool dir
 	else
 		number = near__meta_alloc(sizeof(*r));
 	if (!number) { /* no memory to remember it by: it is lost */
-		memset(near__heap.kind + first, NEAR__REST, count);
+		near__kind_mark(first, count);
 		return;
 	}
 	r = near__run_at(number);
@@ -70,11 +71,11 @@ static void run_remove(struct pages *p, uint32_t number)
 }
 
 /* Addresses are aligned, not numbers. */
-static uint32_t align_up(uint32_t granule, uint32_t align)
+static uint64_t align_up(uint32_t granule, uint32_t align)
 {
 	uint64_t base = near__heap.base >> NEAR__GRANULE_SHIFT;
 
-	return (uint32_t)(((base + granule + align - 1) & ~(uint64_t)(align - 1)) - base);
+	return ((base + granule + align - 1) & ~(uint64_t)(align - 1)) - base;
 }
 
 static bool holds(const struct near__run *r, uint32_t count, uint32_t align)
@@ -82,10 +83,21 @@ static bool holds(const struct near__run *r, uint32_t count, uint32_t align)
 	return align_up(r->first, align) + count <= r->first + r->count;
 }
 
+/* 0: none. */
+static uint32_t find_run(const struct pages *p, uint32_t count, uint32_t align)
+{
+	uint32_t number = near__runs_find(&p->runs, count);
+	uint64_t most = (uint64_t)count + align - 1;
+
+	if (!number || holds(near__run_at(number), count, align))
+		return number;
+	return most <= NEAR__MAX_GRANULES ? near__runs_find(&p->runs, (uint32_t)most) : 0;
+}
+
 static uint32_t from_run(struct pages *p, uint32_t number, uint32_t count, uint32_t align)
 {
 	struct near__run r = *near__run_at(number);
-	uint32_t first = align_up(r.first, align);
+	uint32_t first = (uint32_t)align_up(r.first, align);
 
 	run_remove(p, number);
 	if (first > r.first)
@@ -97,90 +109,93 @@ static uint32_t from_run(struct pages *p, uint32_t number, uint32_t count, uint3
 
 /* ---- the end of what was used so far ---- */
 
-static bool commit(struct pages *p, uint32_t top)
+static void raise_top(struct pages *p, struct near__extent *e, uint32_t top)
 {
-	size_t n = top - p->first;
-
-	/* Where address space is limited, blocks would take all of it: what is cut into other
-	 * sizes when they are free again takes descriptors, 64 bytes a granule and size or so. */
-	return top <= p->end && near__meta_keep((n << NEAR__GRANULE_SHIFT) / 64) &&
-	       near__range_commit(&p->kinds, n) &&
-	       near__range_commit(&p->owners, n * sizeof(uint32_t)) &&
-	       near__range_commit(&p->dirty, n / 8 + sizeof(uint64_t)) &&
-	       near__range_commit(&p->blocks, n << NEAR__GRANULE_SHIFT);
-}
-
-static void raise_top(struct pages *p, uint32_t top)
-{
-	if (top <= p->top)
+	if (top <= e->top)
 		return;
-	__atomic_store_n(&p->top, top, __ATOMIC_RELEASE); /* near__pages_contain */
+	__atomic_store_n(&p->used, p->used + (top - e->top), __ATOMIC_RELAXED);
+	__atomic_store_n(&e->top, top, __ATOMIC_RELEASE); /* near__pages_contain */
 	near__heap_publish((size_t)top << NEAR__GRANULE_SHIFT);
 }
 
-/* With a free run that ends there. */
+/* The free run that ends at the top; 0: none. */
+static uint32_t last_run(const struct near__extent *e)
+{
+	return e->top > e->first && is_free(e->top - 1) ? near__heap.owner[e->top - 1] : 0;
+}
+
+/* Where a block at the top begins: with that run. */
+static uint64_t start_of(const struct near__extent *e, uint32_t last, uint32_t align)
+{
+	return align_up(last ? near__run_at(last)->first : e->top, align);
+}
+
+/* The newest extent with room at its end, else one that is claimed for it. */
+static struct near__extent *find_extent(struct pages *p, uint32_t count, uint32_t align)
+{
+	struct near__extent *e = p->newest;
+
+	while (e && !near__extent_reach(e, start_of(e, last_run(e), align) + count))
+		e = e->older;
+	if (e)
+		return e;
+	if (!p->unclaimed) {
+		uint32_t number = p->newest ? near__meta_alloc(sizeof(*e)) : 0;
+
+		p->unclaimed = number ? near__meta_at(number) : p->newest ? NULL : &p->first;
+	}
+	e = p->unclaimed;
+	if (!e || !near__extent_claim(e, (unsigned)(p - nodes), (uint64_t)count + align - 1))
+		return NULL;
+	p->unclaimed = NULL;
+	e->older = p->newest;
+	return p->newest = e;
+}
+
 static uint32_t from_top(struct pages *p, uint32_t count, uint32_t align)
 {
-	uint32_t start = p->top, last = 0, first, end;
+	struct near__extent *e = find_extent(p, count, align);
+	uint32_t last, start, first, end;
 	struct near__run r = {0};
 
-	if (start > p->first && is_free(start - 1)) {
-		last = near__heap.owner[start - 1];
+	if (!e)
+		return NEAR__NONE;
+	last = last_run(e);
+	if (last)
 		r = *near__run_at(last);
-		start = r.first;
-	}
-	first = align_up(start, align);
+	start = last ? r.first : e->top;
+	first = (uint32_t)start_of(e, last, align);
 	end = first + count;
-	if (end < first || !commit(p, end > p->top ? end : p->top))
+	if (!near__extent_commit(e, end > e->top ? end : e->top))
 		return NEAR__NONE;
 	if (last)
 		run_remove(p, last);
 	if (first > start)
 		run_insert(p, start, first - start, r.dirty, r.freed);
-	if (end < p->top) /* the run was long enough as it happens to be aligned */
-		run_insert(p, end, p->top - end, r.dirty, r.freed);
-	raise_top(p, end);
+	if (end < e->top) /* the run was long enough as it happens to be aligned */
+		run_insert(p, end, e->top - end, r.dirty, r.freed);
+	raise_top(p, e, end);
 	return first;
 }
 
-static bool grow_at_top(struct pages *p, uint32_t number, uint32_t end)
+static bool grow_at_top(struct pages *p, struct near__extent *e, uint32_t number, uint64_t end)
 {
-	if (!commit(p, end))
+	if (!near__extent_reach(e, end) || !near__extent_commit(e, (uint32_t)end))
 		return false;
 	if (number)
 		run_remove(p, number);
-	raise_top(p, end);
+	raise_top(p, e, (uint32_t)end);
 	return true;
 }
 
 /* ---- for others ---- */
 
-static struct near__range share(char *base, size_t size, unsigned node, int memory)
+bool near__pages_init(void)
 {
-	return (struct near__range){base + node * size, size, 0, memory};
-}
-
-bool near__pages_init(char *blocks, char *kinds, char *owners, char *dirty)
-{
-	struct near__heap *h = &near__heap;
-	uint32_t granules = (uint32_t)(h->size >> NEAR__GRANULE_SHIFT) / h->nodes;
 	bool zero;
 
-	h->node_shift = 31 - (unsigned)__builtin_clz(granules);
-	granules = 1u << h->node_shift;
-	for (unsigned i = 0; i < h->nodes; i++) {
-		struct pages *p = &nodes[i];
-		int memory = h->nodes > 1 ? (int)i : -1;
-
-		p->blocks = share(blocks, (size_t)granules << NEAR__GRANULE_SHIFT, i, memory);
-		p->kinds = share(kinds, granules, i, memory);
-		p->owners = share(owners, granules * sizeof(uint32_t), i, memory);
-		p->dirty = share(dirty, granules / 8, i, memory);
-		p->first = p->top = i * granules;
-		p->end = p->first + granules;
-	}
 	/* Granule 0 is nobody's: what lists without a block point to. */
-	return near__pages_alloc(0, 1, 1, &zero) == 0;
+	return near__space_init() && near__pages_alloc(0, 1, 1, &zero) == 0;
 }
 
 static uint32_t alloc_from(struct pages *p, uint32_t count, uint32_t align, bool *zero)
@@ -188,13 +203,11 @@ static uint32_t alloc_from(struct pages *p, uint32_t count, uint32_t align, bool
 	uint32_t number, first;
 
 	near_lock_lock(&p->lock);
-	number = near__runs_find(&p->runs, count);
-	if (number && !holds(near__run_at(number), count, align))
-		number = near__runs_find(&p->runs, count + align - 1);
+	number = find_run(p, count, align);
 	first = number ? from_run(p, number, count, align) : from_top(p, count, align);
 	if (first != NEAR__NONE) {
 		*zero = !near__dirty_any(first, count);
-		memset(near__heap.kind + first, NEAR__REST, count);
+		near__kind_mark(first, count);
 	}
 	near_lock_unlock(&p->lock);
 	return first;
@@ -227,15 +240,15 @@ static void merge(struct pages *p, uint32_t neighbour, struct near__run *r)
 static void free_locked(struct pages *p, uint32_t first, uint32_t count, bool dirty)
 {
 	struct near__run r = {.first = first, .count = count, .dirty = dirty};
+	const struct near__extent *e = near__extent_of(first);
 
-	/* All of them: a pointer into it is not allocated. */
-	memset(near__heap.kind + first, 0, count);
+	near__kind_unmark(first, count); /* all: a pointer into it is not allocated */
 	near__dirty_set(first, count, dirty);
 	r.freed = (uint32_t)near__os_ms();
 
-	if (first > p->first && is_free(first - 1))
+	if (first > e->first && is_free(first - 1))
 		merge(p, first - 1, &r);
-	if (first + count < p->top && is_free(first + count))
+	if (first + count < e->top && is_free(first + count))
 		merge(p, first + count, &r);
 	run_insert(p, r.first, r.count, r.dirty, r.freed);
 }
@@ -249,20 +262,21 @@ void near__pages_free(uint32_t first, uint32_t count, bool dirty)
 	near_lock_unlock(&p->lock);
 }
 
-static bool grow_locked(struct pages *p, uint32_t end, uint32_t new_end)
+static bool grow_locked(struct pages *p, uint32_t end, uint64_t new_end)
 {
+	struct near__extent *e = near__extent_of(end - 1);
 	uint32_t number;
 	struct near__run r;
 
-	if (end == p->top)
-		return grow_at_top(p, 0, new_end);
+	if (end == e->top)
+		return grow_at_top(p, e, 0, new_end);
 	if (!is_free(end))
 		return false;
 	number = near__heap.owner[end];
 	r = *near__run_at(number);
 	if (r.count < new_end - end)
-		return r.first + r.count == p->top && grow_at_top(p, number, new_end);
-	from_run(p, number, new_end - end, 1);
+		return r.first + r.count == e->top && grow_at_top(p, e, number, new_end);
+	from_run(p, number, (uint32_t)(new_end - end), 1);
 	return true;
 }
 
@@ -272,9 +286,9 @@ bool near__pages_grow(uint32_t first, uint32_t count, uint32_t wanted)
 	bool grown;
 
 	near_lock_lock(&p->lock);
-	grown = grow_locked(p, first + count, first + wanted);
+	grown = grow_locked(p, first + count, (uint64_t)first + wanted);
 	if (grown)
-		memset(near__heap.kind + first + count, NEAR__REST, wanted - count);
+		near__kind_mark(first + count, wanted - count);
 	near_lock_unlock(&p->lock);
 	return grown;
 }
@@ -284,16 +298,19 @@ uint32_t near__pages_used(void)
 	uint32_t used = 0;
 
 	for (unsigned i = 0; i < near__heap.nodes; i++)
-		used += __atomic_load_n(&nodes[i].top, __ATOMIC_RELAXED) - nodes[i].first;
+		used += __atomic_load_n(&nodes[i].used, __ATOMIC_RELAXED);
 	return used;
 }
 
 bool near__pages_contain(uint64_t offset)
 {
 	uint64_t granule = offset >> NEAR__GRANULE_SHIFT;
+	const struct near__extent *e;
 
-	return offset < near__heap.size &&
-	       granule < __atomic_load_n(&pages_of((uint32_t)granule)->top, __ATOMIC_ACQUIRE);
+	if (offset >= near__heap.size)
+		return false;
+	e = near__extent_of((uint32_t)granule);
+	return e && granule < __atomic_load_n(&e->top, __ATOMIC_ACQUIRE);
 }
 
 /* ---- giving back ---- */
@@ -321,7 +338,7 @@ static bool take_dirty(struct pages *p, uint64_t age_ms, uint64_t most, struct n
 	if (out->first + out->count < end)
 		run_insert(p, out->first + out->count, end - out->first - out->count, true,
 			   r.freed);
-	memset(near__heap.kind + out->first, NEAR__REST, out->count);
+	near__kind_mark(out->first, out->count);
 	near_lock_unlock(&p->lock);
 	return true;
 }
@@ -362,8 +379,9 @@ void near__pages_stats(struct near__pages_stats *out)
 		out->dirty += p->stats.dirty;
 		out->purged += p->stats.purged;
 		out->purges += p->stats.purges;
-		out->committed += p->blocks.committed + p->kinds.committed + p->owners.committed +
-				  p->dirty.committed;
+		for (const struct near__extent *e = p->newest; e; e = e->older)
+			out->committed += e->blocks.committed + e->kinds.committed +
+					  e->owners.committed + e->dirty.committed;
 		near_lock_unlock(&p->lock);
 	}
 }
@@ -372,4 +390,5 @@ void near__pages_fork(near__fork_step *step)
 {
 	for (unsigned i = 0; i < near__heap.nodes; i++)
 		step(&nodes[i].lock);
+	near__space_fork(step);
 }
