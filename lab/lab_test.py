@@ -170,6 +170,17 @@ class Results(unittest.TestCase):
             g = self.listen("@lab up x 1", "@lab begin a", f"@lab end a {words}")
             self.assertEqual(cells.from_run(g.ended["a"]).state, state)
 
+    def test_the_reason_is_the_line_that_failed(self):
+        for lines, reason in (
+                (["filled: 9 pages, 0 on a wrong node", "page 0 is on node 1, not 0",
+                  "storm: 8 pages, 1 on a wrong node", "nodes.c:7: storm: 1 of 8 pages"],
+                 "nodes.c:7: storm: 1 of 8 pages"),
+                (["0 are wrong", "1 is wrong", "end"], "1 is wrong"),
+                (["[ OK ] a", "[ FAILED ] b", "[ FAILED ] b"], "[ FAILED ] b"),
+                (["last words"], "last words"), ([], "it said nothing")):
+            g = self.listen("@lab up x 1", "@lab begin a", *lines, "@lab end a exit 1 10")
+            self.assertEqual(cells.from_run(g.ended["a"]).reason, reason)
+
     def test_a_broken_line_ends_no_test(self):
         for line in ("@lab end a exit 0[ 1.2] BUG: x", "@lab end a exit", "@lab end a exi 0 10",
                      "@lab end b exit 0 10", "@lab end"):

@@ -76,19 +76,20 @@ static unsigned class_of(size_t size, size_t align)
 	return c;
 }
 
-/* First touch alone is not enough: who opens a slot, or faults inside of a sequence, may be moved
- * to another node before the kernel takes the page. */
+/* First touch alone is not enough: a thread that opens a slot, or faults inside of a sequence, may
+ * be moved to another node before the kernel takes the page. It may also have moved since it read
+ * the number of the slot: the node of a CPU is then not the one that the thread is on. */
 static void keep_on_node(void *start, unsigned slot)
 {
 	const struct near__process *p = &near__process;
-	unsigned cpu = slot, node = slot / p->cpus;
+	int node;
 
 	if (p->nodes < 2 || slot >= p->slots || p->slot_kind == NEAR_SLOT_CID)
 		return;
-	if (p->slot_kind == NEAR_SLOT_CPU)
-		near__where(&cpu, &node);
-	if (p->slot_kind != NEAR_SLOT_CPU || cpu == slot)
-		near__topology_prefer(start, STRIDE, node);
+	node = p->slot_kind == NEAR_SLOT_CPU ? near__topology_node_of(slot, p->nodes)
+					     : (int)(slot / p->cpus);
+	if (node >= 0)
+		near__topology_prefer(start, STRIDE, (unsigned)node);
 }
 
 static bool make_writable(struct near__arena *a, unsigned slot)

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -74,6 +75,38 @@ unsigned near__topology_nodes(void)
 	int max = read_list_max(path);
 
 	return max >= 0 ? (unsigned)max + 1 : 1;
+}
+
+/* Appends a number; returns the end. */
+static char *put_number(char *at, unsigned n)
+{
+	char digits[12], *d = digits + sizeof(digits);
+
+	do
+		*--d = (char)('0' + n % 10);
+	while (n /= 10);
+	memcpy(at, d, (size_t)(digits + sizeof(digits) - d));
+	return at + (digits + sizeof(digits) - d);
+}
+
+/* The directory of a CPU has a link with the name of its node. */
+int near__topology_node_of(unsigned cpu, unsigned nodes)
+{
+	static const char directory[] = "/sys/devices/system/cpu/cpu", link[] = "/node";
+	char path[sizeof(directory) + sizeof(link) + 24], *at = path + sizeof(directory) - 1;
+	int saved = errno, found = -1;
+
+	memcpy(path, directory, sizeof(directory) - 1);
+	at = put_number(at, cpu);
+	memcpy(at, link, sizeof(link) - 1);
+	at += sizeof(link) - 1;
+	for (unsigned node = 0; node < nodes && found < 0; node++) {
+		*put_number(at, node) = '\0';
+		if (syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0)
+			found = (int)node;
+	}
+	errno = saved;
+	return found;
 }
 
 /* Of the kernel's linux/mempolicy.h, which not every C library brings along. */

@@ -154,6 +154,34 @@ static void memory_of_a_node_is_asked_for(void **state)
 	munmap(pages, 2 * size);
 }
 
+/* The kernel says the same of the CPU that the thread is on; of one that cannot be, nothing. */
+static void the_node_of_a_cpu(void **state)
+{
+	unsigned nodes = near__topology_nodes(), cpus = near__topology_cpus(), cpu, node, seen = 0;
+
+	(void)state;
+	errno = UNIT_ERRNO;
+	for (unsigned c = 0; c < cpus && c < CPU_SETSIZE; c++) {
+		cpu_set_t one;
+
+		CPU_ZERO(&one);
+		CPU_SET(c, &one);
+		if (sched_setaffinity(0, sizeof(one), &one) ||
+		    syscall(SYS_getcpu, &cpu, &node, NULL) || cpu != c ||
+		    near__topology_node_of(c, nodes) < 0)
+			continue;
+		assert_int_equal(near__topology_node_of(c, nodes), node);
+		assert_int_equal(near__topology_node_of(c, node), -1);
+		seen++;
+	}
+	errno = UNIT_ERRNO;
+	assert_int_equal(near__topology_node_of(1u << 20, nodes), -1);
+	assert_int_equal(near__topology_node_of(UINT32_MAX, 1024), -1);
+	assert_int_equal(errno, UNIT_ERRNO);
+	if (!seen)
+		skip(); /* without sysfs */
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -161,6 +189,7 @@ int main(void)
 		cmocka_unit_test(random_lists_stay_in_range),
 		cmocka_unit_test(this_machine_is_covered),
 		cmocka_unit_test(memory_of_a_node_is_asked_for),
+		cmocka_unit_test(the_node_of_a_cpu),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
