@@ -98,15 +98,35 @@ static bool take_after_yielding(struct near_lock *lock)
 	return false;
 }
 
+/* The locks at which this thread is announced, the last one first: more than one if a signal
+ * handler waits as well. */
+struct announcement {
+	const struct near_lock *lock;
+	struct announcement *outer;
+};
+static __thread struct announcement *announcements __attribute__((tls_model("initial-exec")));
+
+/* Volatile: a signal handler that forks, and the child's handler, read them in this thread. */
+static void announce(struct announcement *now)
+{
+	*(struct announcement *volatile *)&announcements = now;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+/* The note is there from before the announcement until the lock is taken: one too many in the count
+ * of a child makes its unlocks look for a sleeper, one too few would make the count negative. */
 static void take_after_sleeping(struct near_lock *lock)
 {
-	/* Relaxed: it orders nothing but itself, among the other changes of this word. */
-	uint64_t seen = __atomic_add_fetch(&lock->word, ONE, __ATOMIC_RELAXED);
+	struct announcement now = {lock, announcements};
+	uint64_t seen;
 
+	announce(&now);
+	/* Relaxed: it orders nothing but itself, among the other changes of this word. */
+	seen = __atomic_add_fetch(&lock->word, ONE, __ATOMIC_RELAXED);
 	for (;;) {
 		if (!(seen & LOCKED)) {
 			if (change(lock, &seen, (seen | LOCKED) & ~WAKING, __ATOMIC_ACQUIRE))
-				return;
+				break;
 			continue;
 		}
 		if ((seen & WAKING) && !change(lock, &seen, seen & ~WAKING, __ATOMIC_RELAXED))
@@ -115,6 +135,7 @@ static void take_after_sleeping(struct near_lock *lock)
 			0);
 		seen = look(lock);
 	}
+	announce(now.outer);
 }
 
 enum near__lock_path near__lock_slow(struct near_lock *lock)
@@ -182,10 +203,16 @@ void near_lock_stats_read(const struct near_lock_stats *stats, struct near_lock_
 	out->slept = __atomic_load_n(&stats->slept, __ATOMIC_RELAXED);
 }
 
+/* Of the threads that wait, this one is here if its signal handler forked: it goes on as a waiter
+ * that is awake. */
 void near_lock_reset_in_child(struct near_lock *lock)
 {
+	uint64_t free = 0;
+
 	if (!(look(lock) & LOCKED))
 		near__die("near_lock_reset_in_child: the lock was not held at the fork");
+	for (const struct announcement *a = announcements; a; a = a->outer)
+		free += a->lock == lock ? ONE : 0;
 	/* Relaxed: the child has one thread, and whatever starts another orders this before it. */
-	__atomic_store_n(&lock->word, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&lock->word, free, __ATOMIC_RELAXED);
 }

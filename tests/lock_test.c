@@ -580,6 +580,67 @@ static void the_child_frees_a_lock_with_waiters(void **state)
 	assert_int_equal(word_of(&lock), 0);
 }
 
+static struct near_lock waited;
+static bool handler_runs, is_child;
+
+/* As fork's handlers do it, in a thread that waits for the lock: INSIDE(1) is its announcement. */
+static void fork_as_waiter(int signal)
+{
+	int saved = errno;
+	pid_t child;
+
+	(void)signal;
+	__atomic_store_n(&handler_runs, true, __ATOMIC_RELEASE);
+	near_lock_lock(&waited);
+	child = fork();
+	if (child == 0) {
+		near_lock_reset_in_child(&waited);
+		if (word_of(&waited) != INSIDE(1))
+			_exit(2);
+		is_child = true;
+		errno = saved;
+		return;
+	}
+	near_lock_unlock(&waited);
+	if (exit_status(child) != 0)
+		_exit(3);
+	errno = saved;
+}
+
+static void *hold_while_main_waits(void *main_thread)
+{
+	near_lock_lock(&waited);
+	__atomic_store_n(&handler_runs, false, __ATOMIC_RELEASE);
+	wait_for_word(&waited, INSIDE(2) | LOCKED);
+	pthread_kill(*(pthread_t *)main_thread, SIGUSR2);
+	while (!__atomic_load_n(&handler_runs, __ATOMIC_ACQUIRE))
+		usleep(100);
+	near_lock_unlock(&waited);
+	return NULL;
+}
+
+/* In the child the wait goes on, too. */
+static void a_waiter_may_fork_in_a_handler(void **state)
+{
+	struct sigaction action = {.sa_handler = fork_as_waiter}, old;
+	pthread_t self = pthread_self(), holder;
+
+	(void)state;
+	need_prompt_signals();
+	assert_int_equal(sigaction(SIGUSR2, &action, &old), 0);
+	__atomic_store_n(&handler_runs, true, __ATOMIC_RELEASE);
+	holder = start(hold_while_main_waits, &self);
+	while (__atomic_load_n(&handler_runs, __ATOMIC_ACQUIRE))
+		usleep(100);
+	near_lock_lock(&waited);
+	near_lock_unlock(&waited);
+	if (is_child)
+		_exit(word_of(&waited) != 0);
+	join(holder);
+	assert_int_equal(word_of(&waited), 0);
+	sigaction(SIGUSR2, &old, NULL);
+}
+
 static struct near_lock fork_lock;
 static unsigned long guarded, guarded_twin;
 static bool fork_handlers_on, stop_forking;
@@ -768,6 +829,7 @@ int main(void)
 		cmocka_unit_test(unlock_lets_go_with_its_last_access),
 #endif
 		cmocka_unit_test(the_child_frees_a_lock_with_waiters),
+		cmocka_unit_test(a_waiter_may_fork_in_a_handler),
 		cmocka_unit_test(fork_in_a_storm),
 		cmocka_unit_test(stats_tell_how_the_lock_was_got),
 		cmocka_unit_test(misuse_stops_the_program),

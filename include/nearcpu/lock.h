@@ -146,7 +146,8 @@ NEAR_API void near_lock_stats_read(const struct near_lock_stats *stats,
 				   struct near_lock_stats *out);
 
 /* Frees the lock in the child of a fork. Requires that the thread that forked held it. An unlock
- * would be wrong: the word also counts the parent's waiters, who do not exist in the child. */
+ * would be wrong: the word also counts the parent's waiters, which do not exist in the child; but
+ * for the thread that forked, if its signal handler did so while the thread waited for the lock. */
 NEAR_API void near_lock_reset_in_child(struct near_lock *lock);
 
 #ifdef __cplusplus
