@@ -32,8 +32,9 @@
  * - A signal handler in the closer: finds its gate closed like any thread, and takes the fallback.
  *   It must not close gates itself.
  * - fork: the prepare handler takes near__gates_lock, so no gate is closed for the time of a change
- *   in the child. A child made by a bare clone() finds closed gates closed for ever: it takes the
- *   fallback.
+ *   in the child; but the only thread of a process, whose signal handler forks, goes on with its
+ *   change in the child. A child made by a bare clone() finds closed gates closed for ever: it
+ *   takes the fallback.
  * - The child of a vfork is never live, so it runs no sequence. As a closer it is a thread like
  *   others: the fence goes by the address space.
  * - A vfork child that is killed while it holds the lock leaves it held, in its parent's memory,

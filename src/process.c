@@ -6,11 +6,11 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "fork.h"
 #include "hint.h"
 #include "internal.h"
 #include "topology.h"
@@ -123,7 +123,9 @@ static void choose_slots(struct near__process *p)
 	}
 }
 
-static void fork_prepare(void)
+static __thread uint32_t fork_depth __attribute__((tls_model("initial-exec")));
+
+static void lock_all(void)
 {
 	near_lock_lock(&near__process.decision);
 	near_lock_lock(&near__process.closers);
@@ -133,7 +135,7 @@ static void fork_prepare(void)
 		near_lock_lock(&near__process.classes[i].lock);
 }
 
-static void fork_finish(void (*release)(struct near_lock *))
+static void release_all(void (*release)(struct near_lock *))
 {
 	for (int i = 0; i < NEAR__CLASSES; i++)
 		release(&near__process.classes[i].lock);
@@ -148,20 +150,36 @@ static void unlock(struct near_lock *l)
 	near_lock_unlock(l);
 }
 
+static void unlock_all(void)
+{
+	release_all(unlock);
+}
+
 static void reset(struct near_lock *l)
 {
 	near_lock_reset_in_child(l);
 }
 
-static void fork_parent(void)
+static void reset_all(void)
 {
-	fork_finish(unlock);
+	release_all(reset);
 }
 
-/* No other thread's lock is held here, and no gate is closed: prepare took `closers`. */
+static void fork_prepare(void)
+{
+	near__fork_prepare(&fork_depth, lock_all);
+}
+
+static void fork_parent(void)
+{
+	near__fork_in_parent(&fork_depth, unlock_all);
+}
+
+/* No other thread's lock is held here, and no gate is closed: prepare took `closers`, or there was
+ * no other thread. */
 static void fork_child(void)
 {
-	fork_finish(reset);
+	near__fork_in_child(&fork_depth, reset_all);
 	__atomic_fetch_add(&near__process.forks, 1, __ATOMIC_RELAXED);
 }
 
@@ -187,28 +205,12 @@ static void decide(struct near__process *p)
 			  near__thread_exit_key(&p->exit_key) == 0;
 }
 
-/* Of glibc, from 2.32 on. */
-extern char __libc_single_threaded __attribute__((weak));
-
-static bool is_one_thread(void)
-{
-	struct stat threads;
-	int saved = errno;
-	bool one;
-
-	if (&__libc_single_threaded)
-		return __libc_single_threaded;
-	one = stat("/proc/self/task", &threads) == 0 && threads.st_nlink == 2 + 1;
-	errno = saved;
-	return one;
-}
-
 /* With one thread a registration takes a microsecond and interrupts nobody; with several some 20
  * ms, as the kernel waits for all CPUs. So it is made at once while there is one, and else when
  * it is needed. Where it fails, unusable() tells why. */
 __attribute__((constructor)) static void register_early(void)
 {
-	if (NEAR__HAS_SEQ && is_one_thread())
+	if (NEAR__HAS_SEQ && near__is_one_thread())
 		near__membarrier(MEMBARRIER_REGISTER_RSEQ);
 }
 

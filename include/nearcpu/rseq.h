@@ -7,7 +7,7 @@
  *
  * Cost:      near_cpu, near_cid, near_slot about 0.3 ns where live; else that of the cheapest
  *            source the machine has (see `hint`), up to a system call.
- * Memory:    208 bytes of thread-local storage.
+ * Memory:    352 bytes of thread-local storage.
  * Safety:    any thread, signal handlers, forked children, children of vfork() and of
  *            clone(CLONE_VM | CLONE_VFORK) (which are never live; the library's own vfork() and
  *            clone() see to that, so they must come before the C library's: link the library, do

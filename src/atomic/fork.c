@@ -20,17 +20,26 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 
+#include "../fork.h"
 #include "locks.h"
 #include "signals.h"
 
 /* Whose locks. */
 static struct near__section mark = {.step = NEAR__NOTHING};
 static __thread int level __attribute__((tls_model("initial-exec")));
+static __thread bool has_streams __attribute__((tls_model("initial-exec")));
 
+/* A stream's functions that the program gave (fopencookie) may use objects, hence the list of
+ * streams comes first: src/fork.h. */
 static void prepare(void)
 {
-	struct near__blocked b = near__block_signals();
+	bool streams = !level && !near__is_one_thread();
 	struct near__locks all, taken;
+	struct near__blocked b;
+
+	if (streams)
+		near__streams_lock();
+	b = near__block_signals();
 
 	if (level) {
 		level++;
@@ -40,6 +49,7 @@ static void prepare(void)
 			all.list[i] = (uint8_t)i;
 		near__take_others(&all, near__held_by_me(), &b, &taken);
 		level = 1;
+		has_streams = streams;
 		near__show(&taken, &mark);
 	}
 	near__unblock_signals(&b);
@@ -58,19 +68,34 @@ static void find_marked(struct near__locks *out)
 	}
 }
 
-/* And in the child. */
-static void in_parent(void)
+/* Returns whether the list of streams is to be unlocked, or reset. */
+static bool finish(void)
 {
 	struct near__locks marked;
+	bool streams = has_streams;
 
 	if (level > 1) {
 		level--;
-		return;
+		return false;
 	}
 	find_marked(&marked);
 	near__show(&marked, NULL);
+	has_streams = false;
 	level = 0;
 	near__let_go_of(&marked, marked.count, NEAR__DROPPED);
+	return streams;
+}
+
+static void in_parent(void)
+{
+	if (finish())
+		near__streams_unlock();
+}
+
+static void in_child(void)
+{
+	if (finish())
+		near__streams_reset_in_child();
 }
 
 /* Before the program's constructors, so that its own handlers are behind these: they are called
@@ -79,5 +104,5 @@ __attribute__((constructor(101))) static void begin(void)
 {
 	/* Without memory for it, what is left is a child that must not use what others were
 	 * changing. */
-	pthread_atfork(prepare, in_parent, in_parent);
+	pthread_atfork(prepare, in_parent, in_child);
 }

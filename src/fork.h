@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* fork: how the handlers of the library's parts take and release their locks.
+ *
+ * Each part (the core, malloc) has its locks held while the process is copied, so that the child
+ * finds what they guard whole. Three things stand in the way.
+ *
+ * The C library's locks. After the prepare handlers, and before the copy, glibc's fork locks the
+ * list of all streams. A thread in fflush(NULL) holds that list and waits for a stream; one in
+ * getline() holds the stream and allocates. With a lock of ours held by fork, the three would wait
+ * in a cycle. So the list is locked before any lock of a part, as glibc takes the locks of its own
+ * malloc after it. That lock is recursive: fork and every part lock it once more. In the parent
+ * each unlocks it; in the child glibc has reset it, whatever the count, before the handlers run.
+ *
+ * The only thread. If it finds a lock held, a signal handler forks that interrupted the holder,
+ * which goes on when the handler returns, in the parent and in the child. Nobody else can be in the
+ * middle of a change: nothing is locked, and nothing is reset in the child. glibc does the same.
+ *
+ * A fork within a fork, by a signal handler: `depth` of the thread is not 0 from when it holds all
+ * locks of the part until it releases the first, with signals blocked at both ends. The inner fork
+ * leaves them to the outer one, in the parent and in the child. */
+#ifndef NEARCPU_FORK_H
+#define NEARCPU_FORK_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* False: there may be other threads. */
+bool near__is_one_thread(void);
+
+/* glibc's list of streams; nothing elsewhere. Only where there may be other threads: with one, a
+ * signal handler may have interrupted what holds the list, and the child must find it held. */
+void near__streams_lock(void);
+void near__streams_unlock(void);
+void near__streams_reset_in_child(void);
+
+/* A part's handlers; `depth` is thread-local. */
+void near__fork_prepare(uint32_t *depth, void (*lock_all)(void));
+void near__fork_in_parent(uint32_t *depth, void (*unlock_all)(void));
+void near__fork_in_child(uint32_t *depth, void (*reset_all)(void));
+
+#endif

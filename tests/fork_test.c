@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: MIT */
+/* The fork handlers of the core, of malloc and of libatomic, and the C library: its list of
+ * streams; a signal handler that forks in the middle of an allocation, or of a fork. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+#include <nearcpu/refcount.h>
+
+#include "atomic/acts.h"
+#include "malloc/trim.h"
+
+static bool is_emulated(void)
+{
+	if (unit_emulated())
+		print_message("skipped: emulators show threads and forks in their own way\n");
+	return unit_emulated();
+}
+
+/* ---- the handlers of the library ---- */
+
+#define PARTS 8u
+
+static struct {
+	void (*prepare)(void), (*parent)(void), (*child)(void);
+} parts[PARTS];
+static unsigned registered;
+
+int __real_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
+int __wrap_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
+
+int __wrap_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
+{
+	if (prepare && registered < PARTS) {
+		parts[registered].prepare = prepare;
+		parts[registered].parent = parent;
+		parts[registered++].child = child;
+	}
+	return __real_pthread_atfork(prepare, parent, child);
+}
+
+static void prepare(void)
+{
+	for (unsigned i = registered; i-- > 0;)
+		parts[i].prepare();
+}
+
+static void in_parent(void)
+{
+	for (unsigned i = 0; i < registered; i++)
+		parts[i].parent();
+}
+
+/* ---- while the C library's list of streams is held ---- */
+
+/* Of a thread that waits: the letter behind the name. Neither allocates nor uses a stream. */
+static bool sleeps(pid_t thread)
+{
+	char path[64], text[256];
+	ssize_t n;
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);
+	fd = open(path, O_RDONLY);
+	CHECK(fd >= 0);
+	n = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	CHECK(n > 0);
+	text[n] = '\0';
+	return strncmp(strrchr(text, ')'), ") S", 3) == 0;
+}
+
+static void wait_until_asleep(const pid_t *thread)
+{
+	pid_t known;
+
+	while (!(known = __atomic_load_n(thread, __ATOMIC_ACQUIRE)) || !sleeps(known))
+		sched_yield();
+}
+
+static struct {
+	FILE *stream;
+	void (*use)(void); /* takes a lock of the part under test */
+	pid_t flushes, forks;
+	bool holds;
+} all;
+
+static void announce(pid_t *as)
+{
+	__atomic_store_n(as, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+}
+
+/* As getline() does: it holds the stream, and uses the library. */
+static void *hold_stream(void *unused)
+{
+	flockfile(all.stream);
+	__atomic_store_n(&all.holds, true, __ATOMIC_RELEASE);
+	wait_until_asleep(&all.forks);
+	all.use();
+	funlockfile(all.stream);
+	return unused;
+}
+
+/* It holds the list, and waits for the stream. */
+static void *flush_all(void *unused)
+{
+	announce(&all.flushes);
+	fflush(NULL);
+	return unused;
+}
+
+static void end_at_once(void *unused)
+{
+	(void)unused;
+}
+
+static void fork_while_flushing(void *use)
+{
+	pthread_t holder, flusher;
+	pid_t child;
+
+	*(void **)&all.use = use;
+	all.stream = fopen("/dev/null", "w");
+	CHECK(all.stream);
+	all.use();
+	alarm(40); /* three threads wait in a cycle */
+	holder = unit_start(hold_stream, NULL);
+	while (!__atomic_load_n(&all.holds, __ATOMIC_ACQUIRE))
+		sched_yield();
+	flusher = unit_start(flush_all, NULL);
+	wait_until_asleep(&all.flushes);
+	announce(&all.forks);
+	child = fork();
+	if (child == 0) {
+		fflush(NULL);
+		unit_join(unit_start(flush_all, NULL)); /* the list is free for all */
+		all.use();
+		_exit(7);
+	}
+	CHECK(unit_wait(child, NULL) == 7);
+	unit_join(holder);
+	unit_join(flusher);
+	unit_in_child(end_at_once, NULL);
+	unit_join(unit_start(flush_all, NULL));
+	fclose(all.stream);
+}
+
+/* musl's list has no name that we could use: near_malloc(3). */
+#ifdef __GLIBC__
+#define HAS_LIST 1
+#else
+#define HAS_LIST 0
+#endif
+
+static void forks_while_flushing(void (*use)(void))
+{
+	if (!HAS_LIST || is_emulated())
+		skip();
+	unit_in_child(fork_while_flushing, *(void **)&use);
+}
+
+static void allocate(void)
+{
+	void *p = malloc((size_t)1 << 20);
+
+	CHECK(p);
+	free(p);
+}
+
+static void kill_a_reference(void)
+{
+	struct near_refcount r;
+
+	CHECK(near_refcount_init(&r, NULL) == 0);
+	near_refcount_kill(&r);
+	near_refcount_destroy(&r);
+}
+
+static void exchange_an_object(void)
+{
+	static uint64_t object[4];
+	uint64_t value[4] = {1, 2, 3, 4}, old[4];
+
+	atomic_exchange_any(sizeof(object), object, value, old, __ATOMIC_SEQ_CST);
+}
+
+static void malloc_with_a_stream_held(void **state)
+{
+	(void)state;
+	forks_while_flushing(allocate);
+}
+
+static void the_core_with_a_stream_held(void **state)
+{
+	(void)state;
+	forks_while_flushing(kill_a_reference);
+}
+
+static void libatomic_with_a_stream_held(void **state)
+{
+	(void)state;
+	forks_while_flushing(exchange_an_object);
+}
+
+/* ---- by a signal handler, in the only thread ---- */
+
+static bool is_child;
+static unsigned forks;
+
+/* The child goes on with what was interrupted, as the parent does when the child has ended. */
+static void fork_in_handler(int signal)
+{
+	int saved = errno;
+	pid_t child = fork();
+
+	(void)signal;
+	CHECK(child >= 0);
+	if (child == 0) {
+		is_child = true;
+		alarm(40);
+	} else {
+		CHECK(unit_wait(child, NULL) == 7);
+		forks++;
+	}
+	errno = saved;
+}
+
+static void use_some(void)
+{
+	for (size_t n = 1; n < 400000; n = n * 3 + 1) {
+		unsigned char *p = malloc(n), *q;
+
+		CHECK(p);
+		memset(p, 5, n);
+		q = realloc(p, n * 2);
+		CHECK(q && q[n - 1] == 5);
+		free(q);
+	}
+}
+
+static void end_as_child(void)
+{
+	if (!is_child)
+		return;
+	use_some();
+	malloc_trim(0);
+	unit_join(unit_start((void *(*)(void *))(void *)pthread_self, NULL));
+	use_some();
+	_exit(7);
+}
+
+/* Where a lock is held: of the page allocator as the heap grows, of the slots' emptier as it
+ * fences. */
+static bool armed;
+
+static void interrupt(void)
+{
+	if (!armed)
+		return;
+	armed = false;
+	raise(SIGUSR1);
+}
+
+void *__real_mmap(void *p, size_t size, int protection, int flags, int fd, off_t offset);
+void *__wrap_mmap(void *p, size_t size, int protection, int flags, int fd, off_t offset);
+
+void *__wrap_mmap(void *p, size_t size, int protection, int flags, int fd, off_t offset)
+{
+	interrupt();
+	return __real_mmap(p, size, protection, flags, fd, offset);
+}
+
+void __real_near__fence(void);
+void __wrap_near__fence(void);
+
+void __wrap_near__fence(void)
+{
+	interrupt();
+	__real_near__fence();
+}
+
+static void grow(void)
+{
+	CHECK(malloc((size_t)4 << 20));
+}
+
+static void trim(void)
+{
+	free(malloc(100));
+	malloc_trim(0);
+}
+
+static void fork_with_a_lock_held(void *step)
+{
+	void (*run)(void);
+
+	*(void **)&run = step;
+	use_some();
+	alarm(40);
+	signal(SIGUSR1, fork_in_handler);
+	armed = true;
+	for (unsigned i = 0; i < 50 && armed; i++)
+		run();
+	if (armed)
+		_exit(77); /* nothing is fenced in this mode */
+	end_as_child();
+	CHECK(forks == 1);
+	use_some();
+}
+
+static void forks_with_a_lock_held(void (*run)(void))
+{
+	int status;
+
+	if (is_emulated())
+		skip();
+	status = unit_wait(unit_fork(fork_with_a_lock_held, *(void **)&run), NULL);
+	if (status == 77)
+		skip();
+	assert_int_equal(status, 0);
+}
+
+static void a_handler_while_the_heap_grows(void **state)
+{
+	(void)state;
+	forks_with_a_lock_held(grow);
+}
+
+static void a_handler_while_slots_are_emptied(void **state)
+{
+	(void)state;
+	forks_with_a_lock_held(trim);
+}
+
+static uint64_t random_state;
+
+/* Once more, some time after it has gone on. */
+static void set_alarm(void)
+{
+	struct itimerval once = {{0, 0}, {0, 20 + (long)(unit_random(&random_state) % 300)}};
+
+	setitimer(ITIMER_REAL, &once, NULL);
+}
+
+static void fork_now_and_then(int signal)
+{
+	fork_in_handler(signal);
+	if (!is_child)
+		set_alarm();
+}
+
+/* Blocks with their sizes in them. */
+static void churn(size_t **blocks, unsigned n, uint64_t *random)
+{
+	size_t **p = &blocks[unit_random(random) % n], size;
+
+	CHECK(!*p || (*p)[0] == (*p)[(*p)[0] - 1]);
+	free(*p);
+	size = 2 + unit_random(random) % (unit_random(random) % 32 ? 200 : 30000);
+	*p = malloc(size * sizeof(size_t));
+	CHECK(*p);
+	(*p)[0] = (*p)[size - 1] = size;
+}
+
+static void fork_often(void *unused)
+{
+	size_t *blocks[512] = {NULL};
+	uint64_t random = 1;
+
+	(void)unused;
+	prctl(PR_SET_PDEATHSIG, SIGKILL); /* its alarm is taken */
+	signal(SIGALRM, fork_now_and_then);
+	set_alarm();
+	while (forks < unit_scale(200) && !is_child)
+		churn(blocks, LENGTH(blocks), &random);
+	if (!is_child)
+		signal(SIGALRM, SIG_IGN);
+	for (unsigned i = 0; i < 2000; i++)
+		churn(blocks, LENGTH(blocks), &random);
+	end_as_child();
+}
+
+static void handlers_at_any_moment(void **state)
+{
+	(void)state;
+	if (is_emulated())
+		skip();
+	unit_in_child(fork_often, NULL);
+}
+
+/* ---- within a fork ---- */
+
+static void *pass(void *end)
+{
+	while (!__atomic_load_n((bool *)end, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	return NULL;
+}
+
+static void use_all(void)
+{
+	allocate();
+	use_some();
+	kill_a_reference();
+	exchange_an_object();
+	fflush(NULL);
+}
+
+static void *use_all_as_thread(void *unused)
+{
+	use_all();
+	return unused;
+}
+
+/* As a signal handler that forks between two handlers of the outer fork. */
+static void fork_within(void *unused)
+{
+	bool end = false;
+	pthread_t other = unit_start(pass, &end);
+
+	(void)unused;
+	CHECK(registered >= 3);
+	alarm(40);
+	prepare();
+	prepare();
+	in_parent();
+	in_parent();
+	use_all();
+	unit_join(unit_start(use_all_as_thread, NULL));
+	unit_in_child((void (*)(void *))(void *)use_all, NULL);
+	__atomic_store_n(&end, true, __ATOMIC_RELEASE);
+	unit_join(other);
+}
+
+static void a_fork_within_a_fork_leaves_locks_alone(void **state)
+{
+	(void)state;
+	unit_in_child(fork_within, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(malloc_with_a_stream_held),
+		cmocka_unit_test(the_core_with_a_stream_held),
+		cmocka_unit_test(libatomic_with_a_stream_held),
+		cmocka_unit_test(a_handler_while_the_heap_grows),
+		cmocka_unit_test(a_handler_while_slots_are_emptied),
+		cmocka_unit_test(handlers_at_any_moment),
+		cmocka_unit_test(a_fork_within_a_fork_leaves_locks_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
