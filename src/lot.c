@@ -30,7 +30,6 @@
 #define _GNU_SOURCE
 #include "lot.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -268,7 +267,7 @@ void near__lot_wake(struct near__waiter *w)
 	uint32_t *word = &w->word;
 
 	NEAR__TSAN_RELEASE(word);
-	/* Release: pairs with the acquire in word_of. */
+	/* Release: pairs with the acquire in word_of (lot_sleep.c). */
 	if (__atomic_fetch_or(word, NEAR__WOKEN, __ATOMIC_RELEASE) & NEAR__ASLEEP)
 		near__futex_wake(word, 1, false);
 }
@@ -281,74 +280,6 @@ void near__lot_wake_all(struct near__waiter *w)
 		near__lot_wake(w);
 		w = next;
 	}
-}
-
-/* Acquire: pairs with the release in near__lot_wake. */
-static uint32_t word_of(const struct near__waiter *w)
-{
-	return __atomic_load_n(&w->word, __ATOMIC_ACQUIRE);
-}
-
-/* One sleep, unless the word has changed since it was seen. 0: look again. */
-static int doze(struct near__waiter *w, uint32_t seen, const struct near__limit *l)
-{
-	uint32_t asleep = seen | NEAR__ASLEEP;
-	int r;
-
-	/* Relaxed: the bits are looked at again by acquire. */
-	if (!__atomic_compare_exchange_n(&w->word, &seen, asleep, false, __ATOMIC_RELAXED,
-					 __ATOMIC_RELAXED))
-		return 0;
-	r = near__futex_wait(&w->word, asleep, l, false);
-	__atomic_fetch_and(&w->word, ~(uint32_t)NEAR__ASLEEP, __ATOMIC_RELAXED);
-	return r;
-}
-
-/* The bucket of the address that the waiter is on when the lock is held. */
-static struct near__bucket *lock_own(struct near__waiter *w)
-{
-	for (;;) {
-		const void *address = __atomic_load_n(&w->address, __ATOMIC_RELAXED);
-		struct near__bucket *b = near__lot_lock(address);
-
-		/* Relaxed: it matters only if it is still the same, and then the lock is its. */
-		if (__atomic_load_n(&w->address, __ATOMIC_RELAXED) == address)
-			return b;
-		near__lot_unlock(b);
-	}
-}
-
-bool near__lot_leave(struct near__waiter *w)
-{
-	struct near__bucket *b = lock_own(w);
-	bool queued = w->queued;
-	uint32_t seen;
-
-	if (queued) {
-		near__lot_take(b, w);
-		if (w->left)
-			w->left(w, near__lot_first(b, w->address, w->space));
-	}
-	near__lot_unlock(b);
-	while (!queued && !((seen = word_of(w)) & NEAR__WOKEN))
-		doze(w, seen, &NEAR__NO_LIMIT);
-	return queued;
-}
-
-int near__lot_sleep(struct near__waiter *w, const struct near__limit *l)
-{
-	struct near__cancel_wait wait;
-	int r = l->cancel ? near__cancel_join(l->cancel, &wait, &w->word) : 0;
-	uint32_t seen;
-
-	while (!((seen = word_of(w)) & NEAR__WOKEN) && !r)
-		r = seen & NEAR__POKED ? -ECANCELED : doze(w, seen, l);
-	if (l->cancel)
-		near__cancel_leave(l->cancel, &wait);
-	if (r && !(seen & NEAR__WOKEN) && near__lot_leave(w))
-		return r;
-	NEAR__TSAN_ACQUIRE(&w->word);
-	return 0;
 }
 
 /* In the child. What nobody used is left untouched: a page that is looked at costs a fault. */
@@ -374,6 +305,8 @@ __attribute__((constructor)) static void watch_forks(void)
 	uint32_t no = 0;
 
 	if (__atomic_compare_exchange_n(&near__lot.watches_forks, &no, 1, false, __ATOMIC_RELAXED,
-					__ATOMIC_RELAXED))
+					__ATOMIC_RELAXED)) {
+		near__lot.process = (uint32_t)syscall(SYS_getpid);
 		pthread_atfork(enter_section, leave_section, forget_parent);
+	}
 }

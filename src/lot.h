@@ -40,6 +40,9 @@ struct near__waiter {
 	bool (*condition)(void *arg);
 	uint64_t true_since; /* the condition, whenever it was asked; 0: it was not */
 	void (*left)(struct near__waiter *w, bool others); /* under the lock, by deadline etc. */
+	/* By the waiter's thread, without the lock, when a wait without a deadline gets long. NULL:
+	 * its sleeps need no timer, which is a tenth of what the shortest ones cost. */
+	void (*check)(struct near__waiter *w);
 	void *arg;
 };
 
@@ -72,7 +75,7 @@ struct near__lot {
 			/* near__owner of the thread that forked: here, and in the processes before,
 			 * as far back as it was the one that forked. */
 			uint32_t owner_here, owner_names, owner_before[NEAR__OWNER_NAMES];
-			uint32_t process; /* its number, if it was forked; not a vfork child's */
+			uint32_t process; /* its number; not that of a vfork's child */
 			struct near_thr_region alone, *region;
 			struct near__order *order; /* of the checker, once used */
 			uint32_t order_said;

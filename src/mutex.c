@@ -49,15 +49,22 @@ bool near__mutex_try_lock_slow(struct near_mutex *m)
 }
 
 /* Of one that is held: by whom must it not be, if this thread is to wait for it? */
-static void check_owner(uint32_t owner)
+static void check_owner(const struct near_mutex *m)
 {
-	if (!owner)
-		return;
-	if (near__owner_is_me(owner))
+	uint32_t owner = owner_of(look(m));
+
+	if (owner && near__owner_is_me(owner))
 		near__die("near_mutex_lock: this thread holds the mutex already");
-	if (!near__owner_exists(owner))
+	if (near__owner_was_left_behind(&m->word))
 		near__die("near_mutex_lock: the holder is a thread of the parent process, "
 			  "which the fork did not copy");
+}
+
+static void check_holder(struct near__waiter *w)
+{
+	const struct near_mutex *m = w->address;
+
+	near__owner_check(&m->word, "near_mutex or near_rwlock: the holder, thread ");
 }
 
 static bool take_after_pauses(struct near_mutex *m, unsigned n)
@@ -155,11 +162,12 @@ static int take_after_parking(struct near_mutex *m, struct near__waiter *w, bool
 
 static int wait(struct near_mutex *m, const struct near__limit *l)
 {
-	struct near__waiter w = {.address = m, .space = NEAR__SPACE_MUTEX, .kind = LOCKER};
+	struct near__waiter w = {
+		.address = m, .space = NEAR__SPACE_MUTEX, .kind = LOCKER, .check = check_holder};
 
 	if (take_after_spinning(m))
 		return 0;
-	check_owner(owner_of(look(m)));
+	check_owner(m);
 	w.since = (uint64_t)near__now(CLOCK_MONOTONIC);
 	w.owner = near__owner_now();
 	return take_after_yielding(m) ? 0 : take_after_parking(m, &w, false, l);

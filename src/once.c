@@ -54,9 +54,16 @@ static int call(struct near_once *o, int (*function)(void *), void *arg)
 	return r;
 }
 
+static void check_caller(struct near__waiter *w)
+{
+	const struct near_once *o = w->address;
+
+	near__owner_check(&o->word, "near_once_call: the caller of the function, thread ");
+}
+
 static int sleep_until_changed(struct near_once *o, uint32_t word, const struct near__limit *l)
 {
-	struct near__waiter w = {.address = o, .space = NEAR__SPACE_ONCE};
+	struct near__waiter w = {.address = o, .space = NEAR__SPACE_ONCE, .check = check_caller};
 	struct near__bucket *b = near__lot_lock(o);
 	bool still = __atomic_load_n(&o->word, __ATOMIC_RELAXED) == word;
 

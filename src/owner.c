@@ -29,7 +29,7 @@ void near__owner_forked(void)
 	uint32_t mine = near__order_self ? near__order_self->owner : (uint32_t)near__owner;
 	uint32_t *before = near__lot.owner_before, *n = &near__lot.owner_names;
 
-	near__lot.process = (uint32_t)getpid();
+	near__lot.process = (uint32_t)syscall(SYS_getpid);
 	if (mine != near__lot.owner_here)
 		*n = 0; /* the one of the last fork did not come along */
 	if (mine == NEAR__NO_OWNER)
@@ -75,16 +75,80 @@ bool near__owner_is_me(uint32_t owner)
 	return owner == me || (me == near__lot.owner_here && near__owner_came_along(owner));
 }
 
-bool near__owner_exists(uint32_t owner)
+/* tgkill(2) without a signal: 0 or a negative errno. errno is left alone. */
+static int find(uint32_t owner)
 {
-	int saved = errno;
-	bool exists = true;
+	int saved = errno, r;
 
 	if (near__owner_came_along(owner))
 		owner = near__lot.owner_here;
-	if (near__lot.forks)
-		exists = !syscall(SYS_tgkill, near__lot.process, owner >> NEAR__OWNER_SHIFT, 0) ||
-			 errno != ESRCH;
+	r = syscall(SYS_tgkill, near__lot.process, owner >> NEAR__OWNER_SHIFT, 0) ? -errno : 0;
 	errno = saved;
-	return exists;
+	return r;
+}
+
+bool near__owner_exists(uint32_t owner)
+{
+	return !near__lot.forks || find(owner) != -ESRCH;
+}
+
+static uint32_t named_by(const uint32_t *word)
+{
+	return __atomic_load_n(word, __ATOMIC_RELAXED) & NEAR__MUTEX_OWNER;
+}
+
+/* After `owner` was not found: it may have unlocked and ended just before. The fence orders this
+ * load behind the kernel's of its threads, as the kernel orders what a thread stored before the
+ * thread ends. */
+static bool still_names(const uint32_t *word, uint32_t owner)
+{
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return named_by(word) == owner;
+}
+
+bool near__owner_was_left_behind(const uint32_t *word)
+{
+	uint32_t owner = named_by(word);
+
+	return owner && !near__owner_exists(owner) && still_names(word, owner);
+}
+
+/* The threads that words name are those of the process that was noted at its start or by fork's
+ * handler. In the child of a vfork or of a bare clone() getpid() is another; so may it be where the
+ * note was not yet made. A filter that answers ESRCH does so for the calling thread, too. */
+static bool can_tell(void)
+{
+	return syscall(SYS_getpid) == (long)near__lot.process && find(near__owner_now()) == 0;
+}
+
+bool near__owner_has_ended(const uint32_t *word)
+{
+	uint32_t owner = named_by(word);
+
+	return owner && can_tell() && find(owner) == -ESRCH && still_names(word, owner);
+}
+
+/* The number in decimal, in the last bytes of `room`. */
+static const char *in_decimal(uint32_t n, char room[12])
+{
+	char *at = room + 11;
+
+	*at = '\0';
+	do
+		*--at = (char)('0' + n % 10);
+	while (n /= 10);
+	return at;
+}
+
+void near__owner_check(const uint32_t *word, const char *whose)
+{
+	char line[200] = "", room[12];
+	uint32_t owner = named_by(word);
+
+	if (!near__owner_has_ended(word))
+		return;
+	strcat(line, whose);
+	strcat(line, in_decimal(owner >> NEAR__OWNER_SHIFT, room));
+	strcat(line, ", does not exist: it has ended, or the word was overwritten");
+	near__die(line);
 }

@@ -32,4 +32,14 @@ bool near__owner_is_me(uint32_t owner);
 /* False: this is a forked child, and `owner` a thread that did not come along. */
 bool near__owner_exists(uint32_t owner);
 
+/* Whether a word names such a thread. */
+bool near__owner_was_left_behind(const uint32_t *word);
+
+/* Whether a word names a thread that does not exist. Makes system calls. False where in doubt: in
+ * the child of a vfork or of a bare clone(), or where a filter of system calls answers. */
+bool near__owner_has_ended(const uint32_t *word);
+
+/* Before a thread sleeps on: stops the program with a line that begins with `whose`, if so. */
+void near__owner_check(const uint32_t *word, const char *whose);
+
 #endif

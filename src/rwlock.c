@@ -63,14 +63,12 @@ void near__rwlock_check_writer(const struct near_rwlock *l, bool for_reading)
 {
 	uint32_t owner = __atomic_load_n(&l->writers.word, __ATOMIC_RELAXED) & NEAR__MUTEX_OWNER;
 
-	if (!owner)
-		return;
-	if (near__owner_is_me(owner))
+	if (owner && near__owner_is_me(owner))
 		near__die(for_reading ? "near_rwlock_read_lock: this thread holds the lock for "
 					"writing"
 				      : "near_rwlock_write_lock: this thread holds the lock "
 					"already");
-	if (!near__owner_exists(owner))
+	if (near__owner_was_left_behind(&l->writers.word))
 		near__die("near_rwlock: the writer is a thread of the parent process, "
 			  "which the fork did not copy");
 }
@@ -143,12 +141,23 @@ static bool enter_queue(struct near_rwlock *l, struct near__waiter *w, enum near
 	return still;
 }
 
+static void check_writer(struct near__waiter *w)
+{
+	const struct near_rwlock *l = w->address;
+
+	near__owner_check(&l->writers.word, "near_rwlock: the writer, thread ");
+}
+
 /* 0: counted in the word. */
 static int enter_by_sleeping(struct near_rwlock *l, enum near__nesting nesting,
 			     const struct near__limit *limit)
 {
 	struct near__waiter w = {
-		.address = l, .space = NEAR__SPACE_RWLOCK, .kind = SLEEPING_READER};
+		.address = l,
+		.space = NEAR__SPACE_RWLOCK,
+		.kind = SLEEPING_READER,
+		.check = check_writer,
+	};
 
 	while (!enter_queue(l, &w, nesting))
 		if (enter_by_word(l, nesting))

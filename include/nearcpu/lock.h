@@ -12,7 +12,8 @@
  * Fairness:  none. Whoever comes while the lock is free takes it, past sleepers too, one of whom is
  *            then on the way.
  * Limits:    not recursive, no deadlines, not between processes.
- * Misuse:    unlock of a free lock stops the program with one line on standard error.
+ * Misuse:    unlock of a free lock stops the program with one line on standard error. The word does
+ *            not name the holder: if that ends without unlocking, others wait for ever.
  * Fork:      lock in the prepare handler, unlock in the parent's, near_lock_reset_in_child in the
  *            child's. A lock that some other thread holds at the fork stays locked in the child.
  * Fallback:  needs no rseq; the same code everywhere.

@@ -25,8 +25,9 @@
  *            why.
  * Misuse:    unlock by a thread that does not hold the mutex, lock by the one that does, use after
  *            destroy stop the program with one line on standard error; so does, in a forked child,
- *            waiting for a mutex whose holder did not come along. NEAR_CONF=lock_check:1 tells of
- *            mutexes that are taken in a circle, near_mutex(3).
+ *            waiting for a mutex whose holder did not come along; so does, after .1 s or twice the
+ *            wait, waiting for a thread that does not exist (limits: near_mutex(3)).
+ *            NEAR_CONF=lock_check:1 tells of mutexes that are taken in a circle, near_mutex(3).
  * Fork:      who holds a mutex over a fork unlocks it in the child as in the parent.
  * Limits:    not recursive, not between processes. Code with an unlock in it holds a sequence, and
  *            must not be unloaded (seq.h).

@@ -31,7 +31,8 @@
  * Misuse:    an unlock by a thread that does not hold the lock, a write lock by one that reads or
  *            writes, a read lock by one that writes, use after destroy stop the program with one
  *            line on standard error; so does, in a forked child, waiting for a holder that did not
- *            come along. NEAR_CONF=lock_check:1 tells of locks that are taken in a circle.
+ *            come along, and waiting for a writer that does not exist, as in mutex.h.
+ *            NEAR_CONF=lock_check:1 tells of locks that are taken in a circle.
  * Fork:      who holds a lock over a fork unlocks it in the child as in the parent.
  * Limits:    writers first: a reader must not wait for another reader, as a writer may wait between
  *            the two. No upgrade from reading to writing: of two readers that want it, each would
