@@ -162,7 +162,8 @@ static bool needs_thread(const struct job *job)
 
 	for (unsigned i = 0; i < job->t->n_rivals; i++)
 		wanted |= !(job->t->rivals[i].flags & NEAR_TORTURE_CLOSES);
-	return wanted && (job->companies & (1u << ON_THREAD));
+	return (wanted && (job->companies & (1u << ON_THREAD))) ||
+	       (job->t->slot && job->place->away >= 0 && (job->companies & (1u << MOVED)));
 }
 
 static int run_in_place(struct job *job)

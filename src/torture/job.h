@@ -35,6 +35,7 @@ struct job {
 	bool (*is_live)(void);           /* optional: whether the kernel must abort this thread */
 	void (*enter)(void *arg);        /* optional: prepares the rivals' thread, after setup */
 	const struct place *place;       /* where it runs */
+	bool goes_along;                 /* seen: a slot that went along with a moved thread */
 	struct orders *orders;           /* two for each rival, and two for none */
 	struct near_torture_result *out; /* what happened */
 };

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <time.h>
 
@@ -15,6 +16,9 @@ static struct {
 	sem_t go, done;
 	void (*run)(void *arg);
 	void *arg;
+	bool started;
+	bool stays; /* the thread is in stay() */
+	bool leave; /* it shall come back */
 } rival;
 
 static void wait_for(sem_t *s)
@@ -41,12 +45,14 @@ int near__rival_start(void)
 	sem_init(&rival.go, 0, 0);
 	sem_init(&rival.done, 0, 0);
 	error = pthread_create(&rival.thread, NULL, rival_thread, NULL);
+	rival.started = error == 0;
 	return -error;
 }
 
 void near__rival_end(void)
 {
 	rival.run = NULL;
+	rival.started = false;
 	sem_post(&rival.go);
 	pthread_join(rival.thread, NULL);
 	sem_destroy(&rival.go);
@@ -82,4 +88,31 @@ void near__rival_run(void (*run)(void *arg), void *arg, const char *name)
 	sem_post(&rival.go);
 	wait_patiently(name ? name : "?");
 	errno = error;
+}
+
+/* Pairs with the store in near__rival_come_back. */
+static void stay(void *unused)
+{
+	(void)unused;
+	while (!__atomic_load_n(&rival.leave, __ATOMIC_ACQUIRE))
+		;
+}
+
+void near__rival_stay(void)
+{
+	if (!rival.started)
+		return;
+	rival.stays = true;
+	__atomic_store_n(&rival.leave, false, __ATOMIC_RELAXED); /* the semaphore orders it */
+	rival.run = stay;
+	sem_post(&rival.go);
+}
+
+void near__rival_come_back(void)
+{
+	if (!rival.stays)
+		return;
+	__atomic_store_n(&rival.leave, true, __ATOMIC_RELEASE);
+	wait_patiently("stay");
+	rival.stays = false;
 }

@@ -11,4 +11,10 @@ void near__rival_end(void);
  * does not come back for long. */
 void near__rival_run(void (*run)(void *arg), void *arg, const char *name);
 
+/* The thread keeps its CPU busy, and with it the concurrency id that the caller had there, until it
+ * is told to come back: a caller that moves away meanwhile gets another id, if the kernel ties them
+ * to CPUs. They do nothing where no thread was started, or none stays. */
+void near__rival_stay(void);
+void near__rival_come_back(void);
+
 #endif

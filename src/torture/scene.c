@@ -49,8 +49,10 @@ static void forget_unless_left(struct scene *s)
 	const struct near_torture *t = s->job->t;
 	size_t size;
 
-	if (s->kept_at && t->slot(t->arg, &size) == s->kept_at)
+	if (s->kept_at && t->slot(t->arg, &size) == s->kept_at) {
 		s->kept_at = NULL;
+		s->job->goes_along = true;
+	}
 }
 
 static bool was_kept(const struct scene *s)
@@ -82,6 +84,8 @@ static void meet(void *scene)
 		s->live = s->job->is_live();
 	if (s->company == MOVED) {
 		keep(s);
+		if (s->plan.before && s->kept_at && s->job->goes_along)
+			near__rival_stay();
 		near__place_go(s->job->place->away);
 		forget_unless_left(s);
 	} else {
@@ -115,6 +119,7 @@ static bool attempt(struct scene *s, int times)
 	for (int i = 0; i < times; i++) {
 		prepare(s);
 		near__trap_run(&s->plan, s->job->t->run, s->job->t->arg);
+		near__rival_come_back();
 		if (s->plan.met)
 			return true;
 	}
