@@ -16,6 +16,7 @@
 static const struct bench_row lock_rows[] = {
 	ROW("pthread", "pthread_mutex", BENCH_PEER),
 	ROW("adaptive", "pthread_mutex, adaptive", BENCH_PEER),
+	ROW("recursive", "pthread_mutex, recursive", BENCH_PEER),
 	ROW("nsync", "nsync_mu", BENCH_PEER),
 	ROW("absl", "absl::Mutex", BENCH_PEER),
 	ROW("ck", "ck_spinlock_fas", BENCH_PEER),
@@ -23,6 +24,7 @@ static const struct bench_row lock_rows[] = {
 	ROW("rust-std", "std::sync::Mutex, Rust", BENCH_PEER),
 	ROW("near-mutex", "near_mutex", BENCH_OURS),
 	OFF_ROW("near-mutex", "near_mutex, without rseq"),
+	ROW("near-recursive", "near_recursive_mutex", BENCH_OURS),
 	ROW("near-lock", "near_lock", BENCH_OURS),
 	ROW("unlocked", "no lock", BENCH_YARDSTICK),
 };

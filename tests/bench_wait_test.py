@@ -19,8 +19,8 @@ TOOL = ""
 PARTS = [("locks", p) for p in ("empty", "1ns", "10ns", "100ns")] + \
         [("park", p) for p in ("0", "256", "1024")] + \
         [("rwlock", p) for p in ("0", "1", "10", "100")]
-ROWS = {"locks": ["pthread", "adaptive", "nsync", "absl", "ck", "parking_lot", "rust-std",
-                  "near-mutex", "near-off", "near-lock", "unlocked"],
+ROWS = {"locks": ["pthread", "adaptive", "recursive", "nsync", "absl", "ck", "parking_lot",
+                  "rust-std", "near-mutex", "near-off", "near-recursive", "near-lock", "unlocked"],
         "park": ["one-queue", "64-queues", "futex", "near-park"],
         "rwlock": ["pthread", "pthread-writer", "nsync", "near-rwlock", "near-writers", "near-zero",
                    "near-off", "unlocked"],

@@ -5,6 +5,7 @@
 
 #include <nearcpu/lock.h>
 #include <nearcpu/mutex.h>
+#include <nearcpu/recursive_mutex.h>
 #include <pthread.h>
 
 static void no_lock(char *lock)
@@ -36,6 +37,25 @@ LOCK_ROW(row_adaptive, "adaptive", pthread_mutex_t, init_adaptive, pthread_mutex
 #else
 MISSING_ROW(row_adaptive, "adaptive", "this C library has no adaptive mutex")
 #endif
+
+static void init_recursive(pthread_mutex_t *m)
+{
+	pthread_mutexattr_t a;
+
+	pthread_mutexattr_init(&a);
+	pthread_mutexattr_settype(&a, PTHREAD_MUTEX_RECURSIVE);
+	pthread_mutex_init(m, &a);
+	pthread_mutexattr_destroy(&a);
+}
+LOCK_ROW(row_recursive, "recursive", pthread_mutex_t, init_recursive, pthread_mutex_lock,
+	 pthread_mutex_unlock)
+
+static void init_near_recursive(struct near_recursive_mutex *m)
+{
+	*m = (struct near_recursive_mutex)NEAR_RECURSIVE_MUTEX_INIT;
+}
+LOCK_ROW(row_near_recursive, "near-recursive", struct near_recursive_mutex, init_near_recursive,
+	 near_recursive_mutex_lock, near_recursive_mutex_unlock)
 
 static void init_mutex(struct near_mutex *m)
 {

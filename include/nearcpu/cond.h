@@ -47,14 +47,15 @@ struct near_cond {
 /* clang-format on */
 
 /* Lets go of the mutex, waits for a signal, and takes the mutex again. */
-NEAR_API void near_cond_wait(struct near_cond *c, struct near_mutex *m);
+NEAR_API void near_cond_wait(struct near_cond *c, struct near_mutex *m) NEAR__REQUIRES(m);
 
 /* The same, but gives up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed by
  * `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none) is set.
  * The mutex is held in any case when it returns, so that it may return late. -EINVAL: unknown
  * clock, or a deadline that is no time; the mutex was not let go of. */
 NEAR_API int near_cond_wait_until(struct near_cond *c, struct near_mutex *m, int clock,
-				  const struct timespec *deadline, struct near_cancel *cancel);
+				  const struct timespec *deadline, struct near_cancel *cancel)
+	NEAR__REQUIRES(m);
 
 NEAR_API void near__cond_wake(struct near_cond *c, bool all);
 

@@ -56,10 +56,46 @@ extern "C" {
 #define NEAR_API __attribute__((visibility("default")))
 #endif
 
+/* For clang's -Wthread-safety: each lock of this library is a capability, and each function says
+ * what it takes, releases or requires. Other compilers see nothing. A program marks what a lock
+ * guards:
+ *
+ *     static int jobs __attribute__((guarded_by(m)));
+ */
+#if defined(__clang__)
+#define NEAR__ATTRIBUTE(x) __attribute__((x))
+#else
+#define NEAR__ATTRIBUTE(x)
+#endif
+
+#define NEAR__CAPABILITY(kind) NEAR__ATTRIBUTE(capability(kind))
+#define NEAR__ACQUIRES(lock) NEAR__ATTRIBUTE(acquire_capability(lock))
+#define NEAR__ACQUIRES_SHARED(lock) NEAR__ATTRIBUTE(acquire_shared_capability(lock))
+#define NEAR__RELEASES(lock) NEAR__ATTRIBUTE(release_capability(lock))
+#define NEAR__RELEASES_SHARED(lock) NEAR__ATTRIBUTE(release_shared_capability(lock))
+/* It has taken the lock if it returns `result`. */
+#define NEAR__ACQUIRES_IF(result, lock) NEAR__ATTRIBUTE(try_acquire_capability(result, lock))
+#define NEAR__ACQUIRES_SHARED_IF(result, lock)                                                     \
+	NEAR__ATTRIBUTE(try_acquire_shared_capability(result, lock))
+#define NEAR__REQUIRES(lock) NEAR__ATTRIBUTE(requires_capability(lock))
+#define NEAR__EXCLUDES(lock) NEAR__ATTRIBUTE(locks_excluded(lock))
+/* Of the bodies here, which do it by atomics and sequences. */
+#define NEAR__UNCHECKED NEAR__ATTRIBUTE(no_thread_safety_analysis)
+
+/* Of a lock that its holder may take again (clang 21). */
+#if defined(__clang__) && defined(__has_attribute)
+#if __has_attribute(reentrant_capability)
+#define NEAR__REENTRANT NEAR__ATTRIBUTE(reentrant_capability)
+#endif
+#endif
+#ifndef NEAR__REENTRANT
+#define NEAR__REENTRANT
+#endif
+
 /* Private. The high 32 bits count the threads inside: the holder, and the waiters that announced
  * themselves. The low 32 bits are the futex word, LOCKED and WAKING. src/lock.c tells what the
  * combinations mean. */
-struct near_lock {
+struct NEAR__CAPABILITY("mutex") near_lock {
 	uint64_t word __attribute__((aligned(8)));
 };
 
@@ -104,7 +140,7 @@ static inline bool near__lock_fast(struct near_lock *lock)
 }
 
 /* Takes the lock; sleeps if need be. Requires that the caller does not hold it. */
-static inline void near_lock_lock(struct near_lock *lock)
+static inline void near_lock_lock(struct near_lock *lock) NEAR__ACQUIRES(lock) NEAR__UNCHECKED
 {
 	if (__builtin_expect(!near__lock_fast(lock), 0))
 		near__lock_slow(lock);
@@ -112,6 +148,7 @@ static inline void near_lock_lock(struct near_lock *lock)
 
 /* Takes the lock if it is free, past sleepers too, and tells whether it did. Never waits. */
 static inline bool near_lock_try_lock(struct near_lock *lock)
+	NEAR__ACQUIRES_IF(true, lock) NEAR__UNCHECKED
 {
 	/* Relaxed: the value only says what to try. */
 	uint64_t seen = __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
@@ -125,7 +162,7 @@ static inline bool near_lock_try_lock(struct near_lock *lock)
 }
 
 /* Lets go of the lock; wakes a sleeper if none is on the way. Requires that the caller holds it. */
-static inline void near_lock_unlock(struct near_lock *lock)
+static inline void near_lock_unlock(struct near_lock *lock) NEAR__RELEASES(lock) NEAR__UNCHECKED
 {
 	uint64_t alone = NEAR__LOCK_ALONE;
 
@@ -138,6 +175,7 @@ static inline void near_lock_unlock(struct near_lock *lock)
 
 /* As near_lock_lock, and counts in stats how the lock was got. Both forms mix freely. */
 static inline void near_lock_lock_counted(struct near_lock *lock, struct near_lock_stats *stats)
+	NEAR__ACQUIRES(lock) NEAR__UNCHECKED
 {
 	near__lock_note(stats, near__lock_fast(lock) ? NEAR__LOCK_FAST : near__lock_slow(lock));
 }
@@ -149,7 +187,7 @@ NEAR_API void near_lock_stats_read(const struct near_lock_stats *stats,
 /* Frees the lock in the child of a fork. Requires that the thread that forked held it. An unlock
  * would be wrong: the word also counts the parent's waiters, which do not exist in the child; but
  * for the thread that forked, if its signal handler did so while the thread waited for the lock. */
-NEAR_API void near_lock_reset_in_child(struct near_lock *lock);
+NEAR_API void near_lock_reset_in_child(struct near_lock *lock) NEAR__RELEASES(lock);
 
 #ifdef __cplusplus
 }

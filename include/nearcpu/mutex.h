@@ -66,7 +66,7 @@ extern "C" {
 #endif
 
 /* Private: the holder and what is known of waiters, see src/mutex.h. */
-struct near_mutex {
+struct NEAR__CAPABILITY("mutex") near_mutex {
 	uint32_t word;
 };
 
@@ -107,7 +107,7 @@ static inline uint32_t near__mutex_fast(struct near_mutex *m)
 }
 
 /* Takes the mutex; sleeps if need be. */
-static inline void near_mutex_lock(struct near_mutex *m)
+static inline void near_mutex_lock(struct near_mutex *m) NEAR__ACQUIRES(m) NEAR__UNCHECKED
 {
 	uint32_t seen = near__mutex_fast(m);
 
@@ -117,6 +117,7 @@ static inline void near_mutex_lock(struct near_mutex *m)
 
 /* Takes the mutex if it is free, past sleepers too, and tells whether it did. Never waits. */
 static inline bool near_mutex_try_lock(struct near_mutex *m)
+	NEAR__ACQUIRES_IF(true, m) NEAR__UNCHECKED
 {
 	return __builtin_expect(!near__mutex_fast(m), 1) || near__mutex_try_lock_slow(m);
 }
@@ -125,7 +126,7 @@ static inline bool near_mutex_try_lock(struct near_mutex *m)
  * by `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none) is set.
  * A free mutex is taken in any case. -EINVAL: unknown clock, or a deadline that is no time. */
 NEAR_API int near_mutex_lock_until(struct near_mutex *m, int clock, const struct timespec *deadline,
-				   struct near_cancel *cancel);
+				   struct near_cancel *cancel) NEAR__ACQUIRES_IF(0, m);
 
 /* *word = 0, if it is `owner`; the store commits. Who sets bits in the word meanwhile fences before
  * it relies on them (src/mutex.h). The index is not used: the word is the same for all CPUs.
@@ -156,7 +157,7 @@ near_failed:
 /* Lets go of the mutex; hands it to a sleeper that has waited for a millisecond, else wakes one.
  * While one is on the way it looks for the old ones now and then only. Requires that the caller
  * holds it. */
-static inline void near_mutex_unlock(struct near_mutex *m)
+static inline void near_mutex_unlock(struct near_mutex *m) NEAR__RELEASES(m) NEAR__UNCHECKED
 {
 	uint64_t owner = near__owner;
 	uint32_t word = NEAR__LOW_HALF(owner);
@@ -176,26 +177,27 @@ static inline void near_mutex_unlock(struct near_mutex *m)
 }
 
 /* The same, but hands the mutex to the first sleeper, if any. */
-NEAR_API void near_mutex_unlock_fair(struct near_mutex *m);
+NEAR_API void near_mutex_unlock_fair(struct near_mutex *m) NEAR__RELEASES(m);
 
 /* Waits until condition(arg) is true, and returns with the mutex held, as it was at the call.
  *
  * Whoever unlocks the mutex asks the condition, in its own thread, with the mutex held, and hands
  * the mutex to the first for whom it is true. So it must depend on what the mutex guards alone, and
  * must not lock, park, allocate or take long. */
-NEAR_API void near_mutex_await(struct near_mutex *m, bool (*condition)(void *arg), void *arg);
+NEAR_API void near_mutex_await(struct near_mutex *m, bool (*condition)(void *arg), void *arg)
+	NEAR__REQUIRES(m);
 
 /* The same, but gives up as near_mutex_lock_until. The mutex is held in any case when it
  * returns (but for -EINVAL too), so that it may return long after the deadline. */
 NEAR_API int near_mutex_await_until(struct near_mutex *m, bool (*condition)(void *arg), void *arg,
 				    int clock, const struct timespec *deadline,
-				    struct near_cancel *cancel);
+				    struct near_cancel *cancel) NEAR__REQUIRES(m);
 
 /* Whether the calling thread holds the mutex. */
 NEAR_API bool near_mutex_is_mine(const struct near_mutex *m);
 
 /* Makes later uses stop the program. Requires that the mutex is free and nobody waits. */
-NEAR_API void near_mutex_destroy(struct near_mutex *m);
+NEAR_API void near_mutex_destroy(struct near_mutex *m) NEAR__EXCLUDES(m);
 
 #ifdef __cplusplus
 }

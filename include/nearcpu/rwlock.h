@@ -72,7 +72,7 @@ extern "C" {
 
 /* Private: src/rwlock.h tells of it. The copy of a slot is its count and, at 8, its gate (4
  * bytes). */
-struct near_rwlock {
+struct NEAR__CAPABILITY("rwlock") near_rwlock {
 	struct near_mutex writers;
 	uint32_t forks; /* between the first process and the one that last looked at the lock */
 	uint64_t word __attribute__((aligned(8)));
@@ -113,7 +113,7 @@ NEAR_API int near_rwlock_init_with(struct near_rwlock *l, enum near_rwlock_polic
 
 /* Frees the slots; later uses stop the program. Requires that nobody holds the lock or waits, and
  * that all calls have returned. */
-NEAR_API void near_rwlock_destroy(struct near_rwlock *l);
+NEAR_API void near_rwlock_destroy(struct near_rwlock *l) NEAR__EXCLUDES(l);
 
 NEAR_API void near__rwlock_read_lock_slow(struct near_rwlock *l);
 NEAR_API bool near__rwlock_try_read_lock_slow(struct near_rwlock *l);
@@ -136,6 +136,7 @@ static inline bool near__rwlock_read_fast(struct near_rwlock *l)
 
 /* Locks for reading; sleeps if need be. */
 static inline void near_rwlock_read_lock(struct near_rwlock *l)
+	NEAR__ACQUIRES_SHARED(l) NEAR__UNCHECKED
 {
 	if (__builtin_expect(!near__rwlock_read_fast(l), 0))
 		near__rwlock_read_lock_slow(l);
@@ -143,6 +144,7 @@ static inline void near_rwlock_read_lock(struct near_rwlock *l)
 
 /* Locks for reading unless a writer is there, and tells whether it did. Never waits. */
 static inline bool near_rwlock_try_read_lock(struct near_rwlock *l)
+	NEAR__ACQUIRES_SHARED_IF(true, l) NEAR__UNCHECKED
 {
 	return __builtin_expect(near__rwlock_read_fast(l), 1) || near__rwlock_try_read_lock_slow(l);
 }
@@ -153,10 +155,11 @@ static inline bool near_rwlock_try_read_lock(struct near_rwlock *l)
  */
 NEAR_API int near_rwlock_read_lock_until(struct near_rwlock *l, int clock,
 					 const struct timespec *deadline,
-					 struct near_cancel *cancel);
+					 struct near_cancel *cancel) NEAR__ACQUIRES_SHARED_IF(0, l);
 
 /* Ends a read lock of this thread. */
 static inline void near_rwlock_read_unlock(struct near_rwlock *l)
+	NEAR__RELEASES_SHARED(l) NEAR__UNCHECKED
 {
 	void *copies = l->copies;
 
@@ -171,23 +174,24 @@ static inline void near_rwlock_read_unlock(struct near_rwlock *l)
 }
 
 /* Locks for writing; sleeps if need be. */
-NEAR_API void near_rwlock_write_lock(struct near_rwlock *l);
+NEAR_API void near_rwlock_write_lock(struct near_rwlock *l) NEAR__ACQUIRES(l);
 
 /* Locks for writing if nobody is there, and tells whether it did. Waits for no
  * reader or writer; it may fence, and wait for another thread that fences or forks. */
-NEAR_API bool near_rwlock_try_write_lock(struct near_rwlock *l);
+NEAR_API bool near_rwlock_try_write_lock(struct near_rwlock *l) NEAR__ACQUIRES_IF(true, l);
 
 /* Locks for writing: 0. Or gives up, as near_rwlock_read_lock_until. A free lock is taken in any
  * case. */
 NEAR_API int near_rwlock_write_lock_until(struct near_rwlock *l, int clock,
 					  const struct timespec *deadline,
-					  struct near_cancel *cancel);
+					  struct near_cancel *cancel) NEAR__ACQUIRES_IF(0, l);
 
 /* Ends a write lock of this thread. Lets in all readers that sleep, then the next writer. */
-NEAR_API void near_rwlock_write_unlock(struct near_rwlock *l);
+NEAR_API void near_rwlock_write_unlock(struct near_rwlock *l) NEAR__RELEASES(l);
 
 /* Makes this thread, which writes, a reader, with no writer in between. */
-NEAR_API void near_rwlock_downgrade(struct near_rwlock *l);
+NEAR_API void near_rwlock_downgrade(struct near_rwlock *l) NEAR__RELEASES(l)
+	NEAR__ACQUIRES_SHARED(l);
 
 /* Whether this thread holds the lock for writing. */
 NEAR_API bool near_rwlock_is_mine(const struct near_rwlock *l);

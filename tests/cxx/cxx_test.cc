@@ -4,6 +4,7 @@
 
 #include <nearcpu/counter.h>
 #include <nearcpu/lock.h>
+#include <nearcpu/recursive_mutex.h>
 #include <nearcpu/refcount.h>
 #include <nearcpu/rseq.h>
 #include <nearcpu/rwlock.h>
@@ -49,6 +50,23 @@ TEST(Cxx, TemplateOfTwoTypes)
 
 	inThreads([&] { sum.add(1); });
 	EXPECT_EQ(sum.read(), std::uint64_t{kThreads} * kRounds);
+}
+
+near_recursive_mutex recursive = NEAR_RECURSIVE_MUTEX_INIT;
+
+TEST(Cxx, MutexOfSeveralLevels)
+{
+	long sum = 0;
+
+	inThreads([&] {
+		near_recursive_mutex_lock(&recursive);
+		if (near_recursive_mutex_try_lock(&recursive)) {
+			sum++;
+			near_recursive_mutex_unlock(&recursive);
+		}
+		near_recursive_mutex_unlock(&recursive);
+	});
+	EXPECT_EQ(sum, long{kThreads} * kRounds);
 }
 
 near_rwlock staticLock = NEAR_RWLOCK_INIT_WRITERS_FIRST;
