@@ -33,12 +33,14 @@ for block in "$scratch"/*.c; do
 	fi
 	compiled=$((compiled + 1))
 done
-# shows PAGE EXAMPLE: the page's first block is the example without its licence line.
+# shows PAGE EXAMPLE: a block of the page is the example without its licence line.
 shows() {
-	sed 1d "$source/examples/$2" | diff - "$scratch/$1.1.c" || {
-		echo "$1 does not show examples/$2" >&2
-		exit 1
-	}
+	for block in "$scratch/$1".*.c; do
+		! sed 1d "$source/examples/$2" | cmp -s - "$block" || return 0
+	done
+	sed 1d "$source/examples/$2" | diff - "$scratch/$1.1.c" >&2 || true
+	echo "$1 does not show examples/$2" >&2
+	exit 1
 }
 shows near_seq.7 sequence.h
 shows near_torture.3 torture.c
