@@ -9,9 +9,11 @@ import errno
 import html.parser
 import json
 import os
+import re
 import resource
 import shutil
 import signal
+import statistics
 import struct
 import subprocess
 import sys
@@ -406,6 +408,44 @@ class Files(Case):
             self.assertIn(words, page.text)
         self.assertEqual(page.seen.count("table"), 4)
         self.assertIn(page.seen.count("svg"), (0, 3))
+
+    def test_html_explains_before_the_first_table(self):
+        _, text = self.page()
+        explained = text[:text.index("<table")]
+        for words in ("<dt>ratio</dt>", "<dt>*</dt>", "<dt>reached, missed</dt>"):
+            self.assertIn(words, explained)
+
+    def test_html_has_no_loss_in_green(self):
+        """Neither in what is said of a table, nor in the rows of this library."""
+        _, text = self.page()
+        boxes = re.findall(r'<p class="(verdict[^"]*)">(.*?)</p>', text)
+        self.assertEqual(len(boxes), 3)
+        for kind, said in boxes:
+            self.assertEqual(kind == "verdict loss", "so it loses here" in said, said)
+        rows = re.findall(r'<tr class="ours( loss)?"><th scope="row">(.*?)</th>', text)
+        self.assertGreaterEqual(len(rows), 3)
+        if any(kind == "verdict loss" for kind, _ in boxes):
+            self.assertTrue(any(loss for loss, _ in rows))
+
+    def test_overview_has_what_programs_get(self):
+        """Not the cheapest row, but the one without settings, with its cost."""
+        for conf, names in (("", ("nearcpu, by cid", "nearcpu, by cpu", "nearcpu, rseq off")),
+                            ("rseq:off", ("nearcpu, rseq off",))):
+            result = run("bench", "hitcounter", "--threads", "2", *FEW, "--json",
+                         self.path("r.json"), "--html", self.path("r.html"),
+                         env={**os.environ, "NEAR_CONF": conf})
+            self.expect(result, 0)
+            with open(self.path("r.json"), encoding="utf-8") as f:
+                rows = {row["label"]: row for row in json.load(f)["tables"][0]["rows"]}
+            name = next(n for n in names if rows[n].get("samples"))
+            cost = statistics.median((s["user_ns"] + s["system_ns"]) / s["ops"]
+                                     for s in rows[name]["samples"])
+            with open(self.path("r.html"), encoding="utf-8") as f:
+                shown = re.search(r'href="#t0">.*?</th><td>([\d.]+) (ns|us)</td><td>(.*?)</td>',
+                                  f.read())
+            self.assertEqual(shown[3], name)
+            value = float(shown[1]) * {"ns": 1, "us": 1000}[shown[2]]
+            self.assertLess(abs(value / cost - 1), .01)
 
     def test_html_shows_settings_as_they_are(self):
         page, _ = self.page(env={"NEAR_CONF": "x:<b>&\"</dl>"})

@@ -299,13 +299,25 @@ static int write_files(const struct report *report, char *html)
 	return code;
 }
 
+/* A table that is no line of a suite was shown before. */
+static bool report_is_begun(const struct report *report, const struct table_result *t)
+{
+	for (const struct table_result *before = report->tables; before < t; before++)
+		if (!before->bench->together)
+			return true;
+	return false;
+}
+
 /* Goes on without a reader if files are to be written. */
 static bool print_table(const struct report *report, const struct table_result *t)
 {
-	if (t->bench->together)
+	if (t->bench->together) {
 		suite_text_line(t);
-	else
+	} else {
+		if (!report_is_begun(report, t))
+			text_legend();
 		text_table(t);
+	}
 	return flush_stdout() || report->options.json || report->options.html;
 }
 

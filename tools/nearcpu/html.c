@@ -72,50 +72,55 @@ static void head(FILE *f, const struct report *report)
 		fprintf(f, "<p>There are no charts: gnuplot is not installed.</p>\n");
 }
 
-/* The cheapest of ours that uses sequences if there is one. */
-static const struct row_result *ours(const struct table_result *t)
-{
-	const struct row_result *best = NULL;
-
-	for (size_t i = 0; i < t->bench->row_count; i++) {
-		const struct row_result *r = &t->rows[i];
-
-		if (r->count && r->row->role == BENCH_OURS &&
-		    (!best || row_cost(t, r).median < row_cost(t, best).median))
-			best = r;
-	}
-	return best;
-}
-
 static void overview_row(FILE *f, const struct table_result *t, size_t number)
 {
-	const struct row_result *own = ours(t), *best = own ? best_other(t, own) : NULL;
+	const struct row_result *own = default_row(t), *best = own ? best_other(t, own) : NULL;
 	char title[160];
 
 	table_title(t, title, sizeof(title));
 	fprintf(f, "<tr><th scope=\"row\"><a href=\"#t%zu\">", number);
 	html_text(f, title);
-	fprintf(f, "</a></th><td>%s</td>",
+	fprintf(f, "</a></th><td>%s</td><td>",
 		own ? say_cost(t->bench->kind, row_cost(t, own).median).text : "-");
+	html_text(f, own ? own->row->label : "-");
 	if (best) {
-		fprintf(f, "<td>%s</td><td>%s</td><td>",
-			say_cost(t->bench->kind, row_cost(t, best).median).text,
-			say_ratio(cost_ratio(t, best, own).median).text);
+		fprintf(f, "</td><td>%s</td><td>",
+			say_cost(t->bench->kind, row_cost(t, best).median).text);
 		html_text(f, best->row->label);
-		fprintf(f, "</td></tr>\n");
+		fprintf(f, "</td><td%s>%s</td></tr>\n", row_loses(t, own) ? " class=\"worse\"" : "",
+			say_ratio(cost_ratio(t, best, own).median).text);
 	} else {
-		fprintf(f, "<td>-</td><td>-</td><td>-</td></tr>\n");
+		fprintf(f, "</td><td>-</td><td>-</td><td>-</td></tr>\n");
 	}
+}
+
+/* What every table has, before the first of them. */
+static void legend(FILE *f)
+{
+	fprintf(f,
+		"<dl class=\"legend\">\n"
+		"<dt>ratio</dt><dd>how many operations a row does for the cost of one of the "
+		"best other row: above 1 is a gain, below 1 a loss. 1/8 is one operation for the "
+		"cost of eight. Where a table compares with another row or measure, it says "
+		"so.</dd>\n"
+		"<dt>*</dt><dd>a yardstick: it does less than is asked for, and shows what the "
+		"rest costs. It is not one of the others.</dd>\n"
+		"<dt>~</dt><dd>it ran fewer operations; its times are in proportion.</dd>\n"
+		"<dt>reached, missed</dt><dd>whether this run kept a bound that the project set "
+		"itself beforehand.</dd>\n"
+		"<dt>spread</dt><dd>the distance of the quartiles in proportion to the "
+		"median.</dd></dl>\n");
 }
 
 static void overview(FILE *f, const struct report *report)
 {
-	fprintf(f, "<div class=\"scroll\"><table><caption>The cheapest of ours beside the cheapest "
-		   "of the others. The ratio says how many operations of ours cost as much as one "
-		   "of theirs: above 1 is a gain.</caption>\n<thead><tr><td></td>"
-		   "<th scope=\"col\">nearcpu</th><th scope=\"col\">best other</th>"
-		   "<th scope=\"col\">ratio</th><th scope=\"col\">which other</th></tr></thead>\n"
-		   "<tbody>\n");
+	legend(f);
+	fputs("<div class=\"scroll\"><table><caption>What a program gets of nearcpu without "
+	      "settings, beside the cheapest of the others.</caption>\n<thead><tr><td></td>"
+	      "<th scope=\"col\">nearcpu</th><th scope=\"col\">its row</th>"
+	      "<th scope=\"col\">best other</th><th scope=\"col\">which other</th>"
+	      "<th scope=\"col\">ratio</th></tr></thead>\n<tbody>\n",
+	      f);
 	for (size_t i = 0; i < report->count; i++)
 		if (!report->tables[i].bench->together)
 			overview_row(f, &report->tables[i], i);
@@ -128,12 +133,7 @@ static void foot(FILE *f)
 		"<footer class=\"soft\"><p>Each measurement ran in a process of its own, started "
 		"with the row's settings; the repetitions of a table's rows were interleaved. "
 		"Costs are CPU time (user and system) of all threads, of locks, parking and "
-		"atomics wall time; shown are medians. The "
-		"spread is the distance of the quartiles in proportion to the median. The ratio "
-		"compares a row with the best of the others: how many operations it does in the "
-		"CPU time of one of theirs. Rows marked * are yardsticks: they do less than is "
-		"asked for. Rows marked ~ ran fewer operations, and their times are in "
-		"proportion.</p></footer>\n</main></body></html>\n");
+		"atomics wall time; shown are medians.</p></footer>\n</main></body></html>\n");
 }
 
 static int tables(FILE *f, const struct report *report)

@@ -30,7 +30,8 @@ void html_text(FILE *f, const char *text)
 static void row(FILE *f, const struct table_result *t, const struct row_result *r,
 		const struct column *const *columns, size_t n)
 {
-	fprintf(f, "<tr class=\"%s\"><th scope=\"row\">", roles[r->row->role]);
+	fprintf(f, "<tr class=\"%s%s\"><th scope=\"row\">", roles[r->row->role],
+		r->count && r->row->role == BENCH_OURS && row_loses(t, r) ? " loss" : "");
 	html_text(f, r->row->label);
 	fprintf(f, "%s%s</th>", r->row->role == BENCH_YARDSTICK ? " *" : "",
 		row_is_scaled(t, r) ? " ~" : "");
@@ -97,7 +98,7 @@ void html_table(FILE *f, const struct table_result *t, size_t number, const char
 	fprintf(f, "</h2>\n<p>");
 	html_text(f, t->bench->text);
 	table_verdict(t, line, sizeof(line));
-	fprintf(f, "</p>\n<p class=\"verdict\">");
+	fprintf(f, "</p>\n<p class=\"verdict%s\">", table_loses(t) ? " loss" : "");
 	html_text(f, line);
 	fprintf(f, "</p>\n");
 	chart(f, svg);

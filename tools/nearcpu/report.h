@@ -96,6 +96,15 @@ const struct row_result *find_row(const struct table_result *t, const char *name
 const struct row_result *best_other(const struct table_result *t, const struct row_result *r);
 const struct row_result *worst_other(const struct table_result *t, const struct row_result *r);
 
+bool row_without_rseq(const struct row_result *r);
+/* What a program gets of ours without settings: the first of our rows that needs none; NULL:
+ * nothing of ours could be measured. */
+const struct row_result *default_row(const struct table_result *t);
+/* The repetitions do not agree on which of two rows is the cheaper one, or are too few to tell. */
+bool ratio_undecided(struct spread ratio, unsigned count);
+/* It costs more than the best of the others, beyond doubt. */
+bool row_loses(const struct table_result *t, const struct row_result *r);
+
 /* A figure of the benchmark: false if it is not about this table, or rows are missing. */
 bool figure_value(const struct table_result *t, const struct bench_figure *f, double *value);
 
@@ -127,7 +136,8 @@ void table_conditions(const struct table_result *t, char *out, size_t size);
 /* One line: value, what it is, goal, reached or not. */
 bool figure_line(const struct table_result *t, const struct bench_figure *f, char *out,
 		 size_t size);
-/* What the table shows, in sentences made from its figures. */
+/* What the table shows, in sentences made from its figures; whether one of them is a loss. */
+bool table_loses(const struct table_result *t);
 void table_verdict(const struct table_result *t, char *out, size_t size);
 /* Whether it ran less than the table is about, for want of time. */
 bool row_is_scaled(const struct table_result *t, const struct row_result *r);
@@ -182,7 +192,9 @@ int program_measure(const struct table_result *t, struct row_result *r, uint64_t
 void text_table(const struct table_result *t);
 void text_bold(const char *text);
 void text_wrapped(const char *text); /* breaks at spaces */
-/* What stands below all tables. */
+/* What columns and marks mean: above the first table. */
+void text_legend(void);
+/* Below all tables. */
 void text_end(const struct report *report);
 
 /* bench_json.c, html.c, plot.c: to be freed; NULL without memory. */

@@ -150,6 +150,63 @@ const struct row_result *worst_other(const struct table_result *t, const struct 
 	return worst;
 }
 
+bool row_without_rseq(const struct row_result *r)
+{
+	return r->row->conf && strstr(r->row->conf, "rseq:off");
+}
+
+/* What this process runs with. */
+static bool is_without_setting(const struct bench_row *row, const struct near_rseq_status *here)
+{
+	bool by_cpu = here->slot_kind == NEAR_SLOT_CPU;
+
+	if (!row->conf)
+		return !row->tunables;
+	if (strstr(row->conf, "rseq:off"))
+		return !here->live;
+	return here->live && strstr(row->conf, by_cpu ? "slot:cpu" : "slot:cid");
+}
+
+/* Where all rows have settings, as the slots of the hit counter, it is the one that changes
+ * nothing; and if that was not measured, the last one. */
+const struct row_result *default_row(const struct table_result *t)
+{
+	const struct row_result *last = NULL;
+	struct near_rseq_status here;
+
+	near_rseq_status(&here);
+	for (size_t i = 0; i < t->bench->row_count && !t->bench->apart; i++) {
+		const struct row_result *r = &t->rows[i];
+
+		if (!r->count || r->row->role != BENCH_OURS)
+			continue;
+		if (is_without_setting(r->row, &here))
+			return r;
+		if (!last || !r->row->tunables)
+			last = r;
+	}
+	return last;
+}
+
+bool ratio_undecided(struct spread ratio, unsigned count)
+{
+	if (count < 3)
+		return ratio.median > 0.9 && ratio.median < 1.1;
+	return ratio.low <= 1 && ratio.high >= 1;
+}
+
+bool row_loses(const struct table_result *t, const struct row_result *r)
+{
+	const struct row_result *best = best_other(t, r);
+	unsigned count = best && best->count < r->count ? best->count : r->count;
+	struct spread ratio;
+
+	if (!best)
+		return false;
+	ratio = cost_ratio(t, r, best);
+	return ratio.median >= 1 && !ratio_undecided(ratio, count);
+}
+
 bool figure_value(const struct table_result *t, const struct bench_figure *f, double *value)
 {
 	const struct row_result *row = find_row(t, f->row);

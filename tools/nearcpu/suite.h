@@ -85,6 +85,8 @@ struct suite_worst {
 size_t suite_worst(const struct suite *s, size_t row, enum suite_measure m, struct suite_worst *out,
 		   size_t n);
 
+/* The first of ours is behind the first row or another one in some line. */
+bool suite_loses(const struct suite *s, enum suite_measure m);
 /* Sentences made from the figures. False: there is no such sentence. */
 bool suite_verdict(const struct suite *s, enum suite_measure m, char *out, size_t size);
 

@@ -56,7 +56,7 @@ static void means(FILE *f, const struct suite *s, enum suite_measure m, unsigned
 {
 	const struct table_result *first = suite_first(s);
 
-	fprintf(f, "<tr class=\"ours\"><th scope=\"row\">geometric mean</th><td>");
+	fprintf(f, "<tr class=\"mean\"><th scope=\"row\">geometric mean</th><td>");
 	if (threads)
 		fprintf(f, "%u", threads);
 	else
@@ -82,7 +82,7 @@ static void matrix(FILE *f, const struct suite *s, enum suite_measure m)
 
 	fprintf(f, "<h3>%s</h3>\n", suite_title(m));
 	if (suite_verdict(s, m, text, sizeof(text))) {
-		fprintf(f, "<p class=\"verdict\">");
+		fprintf(f, "<p class=\"verdict%s\">", suite_loses(s, m) ? " loss" : "");
 		html_text(f, text);
 		fprintf(f, "</p>\n");
 	}

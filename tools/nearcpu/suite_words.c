@@ -60,6 +60,16 @@ static unsigned beaten(const struct suite *s, size_t row, enum suite_measure m)
 	return n;
 }
 
+bool suite_loses(const struct suite *s, enum suite_measure m)
+{
+	const struct table_result *first = suite_first(s);
+	size_t row;
+
+	if (!first || !find_ours(first, &row))
+		return false;
+	return suite_mean(s, row, m, 0).behind || beaten(s, row, m);
+}
+
 bool suite_verdict(const struct suite *s, enum suite_measure m, char *out, size_t size)
 {
 	const struct table_result *first = suite_first(s);

@@ -98,17 +98,19 @@ void text_table(const struct table_result *t)
 	putchar('\n');
 }
 
+void text_legend(void)
+{
+	printf("ratio: operations for the cost of one of the best other row, if the table names "
+	       "no other;\n"
+	       "       above 1 is a gain, below 1 a loss, 1/8 is one for the cost of eight\n"
+	       "spread: distance of the quartiles in percent of the median\n"
+	       "reached, missed: whether this run kept a bound that the project set itself\n\n");
+}
+
 void text_end(const struct report *report)
 {
 	char line[400];
-	bool ratios = false;
 
-	for (size_t i = 0; i < report->count; i++)
-		ratios |= report->tables[i].bench->kind == BENCH_TIME ||
-			  report->tables[i].bench->kind == BENCH_MEMORY;
-	if (ratios)
-		printf("ratio: operations for the CPU time of one of the best other row\n");
-	printf("spread: distance of the quartiles in percent of the median\n");
 	if (load_warning(&report->load, line, sizeof(line)))
 		text_wrapped(line);
 }

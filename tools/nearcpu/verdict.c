@@ -4,29 +4,27 @@
 
 #include <string.h>
 
-static bool without_rseq(const struct row_result *r)
+/* The default row, if it has rseq. */
+static const struct row_result *with_rseq(const struct table_result *t)
 {
-	return r->row->conf && strstr(r->row->conf, "rseq:off");
+	const struct row_result *r = default_row(t);
+
+	return r && !row_without_rseq(r) ? r : NULL;
 }
 
-/* The cheapest of ours, with or without rseq; in the C library's usual mode. Where threads wait for
- * each other it is the first, which the others are compared with. */
-static const struct row_result *ours(const struct table_result *t, bool off)
+static const struct row_result *off_row(const struct table_result *t)
 {
-	const struct row_result *best = NULL;
+	for (size_t i = 0; i < t->bench->row_count; i++)
+		if (t->rows[i].count && row_without_rseq(&t->rows[i]))
+			return &t->rows[i];
+	return NULL;
+}
 
-	for (size_t i = 0; i < t->bench->row_count; i++) {
-		const struct row_result *r = &t->rows[i];
+bool table_loses(const struct table_result *t)
+{
+	const struct row_result *on = with_rseq(t), *off = off_row(t);
 
-		if (!r->count || r->row->role != BENCH_OURS || without_rseq(r) != off)
-			continue;
-		if (r->row->tunables && best)
-			continue;
-		if (!best || (t->bench->kind != BENCH_WAIT &&
-			      row_cost(t, r).median < row_cost(t, best).median))
-			best = r;
-	}
-	return best;
+	return !t->bench->apart && ((on && row_loses(t, on)) || (off && row_loses(t, off)));
 }
 
 /* The last one is the one that a benchmark means. */
@@ -36,14 +34,6 @@ static const struct row_result *yardstick(const struct table_result *t)
 		if (t->rows[i].count && t->rows[i].row->role == BENCH_YARDSTICK)
 			return &t->rows[i];
 	return NULL;
-}
-
-/* The repetitions do not agree on which is the cheaper one, or are too few to tell. */
-static bool undecided(struct spread ratio, unsigned count)
-{
-	if (count < 3)
-		return ratio.median > 0.9 && ratio.median < 1.1;
-	return ratio.low <= 1 && ratio.high >= 1;
 }
 
 /* `which` says what the other row is among the others; NULL if it is the only one. */
@@ -56,7 +46,7 @@ static void compare_with(struct text *text, const struct table_result *t,
 	const char *before = which ? which : "", *comma = which ? ", " : "";
 	const char *label = other->row->label;
 
-	if (undecided(ratio, r->count < other->count ? r->count : other->count))
+	if (ratio_undecided(ratio, r->count < other->count ? r->count : other->count))
 		say(text, "no clear difference from %s%s\"%s\" (%+.1f %%, within the spread)",
 		    before, comma, label, percent);
 	else if (ratio.median > 0.9 && ratio.median < 1.1)
@@ -123,7 +113,7 @@ static void say_yardstick(struct text *text, const struct table_result *t,
 
 void table_verdict(const struct table_result *t, char *out, size_t size)
 {
-	const struct row_result *on = ours(t, false), *off = ours(t, true), *yard = yardstick(t);
+	const struct row_result *on = with_rseq(t), *off = off_row(t), *yard = yardstick(t);
 	struct text text = {out, size};
 
 	out[0] = 0;
