@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "dirty.h"
 
+#include <string.h>
+
 #include "conf.h"
 
 /* The bits of [first, end) that stand in one word. */
@@ -22,14 +24,29 @@ static uint64_t word_of(uint32_t granule)
 	return __atomic_load_n(word_at(granule), __ATOMIC_RELAXED);
 }
 
+static void set_in_word(uint32_t first, uint32_t end, bool dirty)
+{
+	uint64_t mask = mask_of(first, end);
+	uint64_t word = dirty ? word_of(first) | mask : word_of(first) & ~mask;
+
+	__atomic_store_n(word_at(first), word, __ATOMIC_RELAXED);
+}
+
+/* Words in the middle are the run's alone. */
 void near__dirty_set(uint32_t first, uint32_t count, bool dirty)
 {
-	for (uint32_t g = first; g < first + count; g = (g | 63) + 1) {
-		uint64_t mask = mask_of(g, first + count);
-		uint64_t word = dirty ? word_of(g) | mask : word_of(g) & ~mask;
+	uint32_t end = first + count, from = (first + 63) & ~63u, to = end & ~63u;
 
-		__atomic_store_n(word_at(g), word, __ATOMIC_RELAXED);
+	if (from > to) {
+		set_in_word(first, end, dirty);
+		return;
 	}
+	if (first < from)
+		set_in_word(first, from, dirty);
+	if (from < to)
+		memset(word_at(to - 1), dirty ? 0xff : 0, (to - from) / 8);
+	if (to < end)
+		set_in_word(to, end, dirty);
 }
 
 /* The first granule of [first, end) whose bit, with `flip` all ones: the opposite of it, is set. */

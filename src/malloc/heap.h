@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "../internal.h"
 #include "classes.h"
@@ -175,10 +176,28 @@ static inline uint32_t near__granule_of(const void *p)
 	return (uint32_t)(((uintptr_t)p - near__heap.base) >> NEAR__GRANULE_SHIFT);
 }
 
-/* kind.c: makes a run not free (its ends are NEAR__REST, and what is in between, or 0), and free,
- * whatever its kinds were. */
-void near__kind_mark(uint32_t first, uint32_t count);
-void near__kind_unmark(uint32_t first, uint32_t count);
+/* kind.c: as those below, for runs from NEAR__LONG on. */
+#define NEAR__LONG 4096u
+void near__kind_mark_long(uint32_t first, uint32_t count);
+void near__kind_unmark_long(uint32_t first, uint32_t count);
+
+/* Makes a run not free: its ends become NEAR__REST, and what is in between, or 0. */
+static inline void near__kind_mark(uint32_t first, uint32_t count)
+{
+	if (NEAR__LIKELY(count < NEAR__LONG))
+		memset(near__heap.kind + first, NEAR__REST, count);
+	else
+		near__kind_mark_long(first, count);
+}
+
+/* Makes a run free, whatever its kinds were. */
+static inline void near__kind_unmark(uint32_t first, uint32_t count)
+{
+	if (NEAR__LIKELY(count < NEAR__LONG))
+		memset(near__heap.kind + first, 0, count);
+	else
+		near__kind_unmark_long(first, count);
+}
 
 /* Of a granule that is the caller's; neighbours look whether it is free (pages.c). */
 static inline void near__set_kind(uint32_t granule, uint8_t kind)

@@ -23,7 +23,7 @@ static struct pages nodes[NEAR__MAX_NODES];
 
 static struct pages *pages_of(uint32_t granule)
 {
-	return &nodes[near__node_of(granule)];
+	return &nodes[near__extent_of(granule)->node];
 }
 
 /* What is not free may change its kind without this lock, but does not become free. */

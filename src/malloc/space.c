@@ -11,9 +11,8 @@
 static struct near_lock lock; /* of what follows; held for a few stores */
 static uint32_t claimed;      /* granules: those from here on belong to no node */
 
-/* By granule >> shift. An entry is written once, after the extent that it names. */
-static struct near__extent *only[1], **extents = only;
-static unsigned shift = 32;
+static struct near__extent *only[1];
+struct near__extent_map near__extent_map = {only, 32};
 
 static uint64_t heap_end(void)
 {
@@ -23,6 +22,7 @@ static uint64_t heap_end(void)
 /* Where a node would get less than two segments, memory is of no node. */
 bool near__space_init(void)
 {
+	struct near__extent_map *m = &near__extent_map;
 	uint64_t last = heap_end() - 1;
 	uint32_t number;
 
@@ -30,18 +30,12 @@ bool near__space_init(void)
 		near__heap.nodes = 1;
 		return true;
 	}
-	for (shift = LEAST_SHIFT; last >> shift >= NEAR__SEGMENTS;)
-		shift++;
-	number = near__meta_alloc(((last >> shift) + 1) * sizeof(extents[0]));
+	for (m->shift = LEAST_SHIFT; last >> m->shift >= NEAR__SEGMENTS;)
+		m->shift++;
+	number = near__meta_alloc(((last >> m->shift) + 1) * sizeof(*m->extents));
 	if (number)
-		extents = near__meta_at(number);
+		m->extents = near__meta_at(number);
 	return number != 0;
-}
-
-/* Pairs with the release in extend. */
-struct near__extent *near__extent_of(uint32_t granule)
-{
-	return __atomic_load_n(&extents[(uint64_t)granule >> shift], __ATOMIC_ACQUIRE);
 }
 
 unsigned near__node_of(uint32_t granule)
@@ -52,7 +46,8 @@ unsigned near__node_of(uint32_t granule)
 /* With the lock; the extent ends where claims begin, and `end` is in the heap. */
 static void extend(struct near__extent *e, uint64_t end)
 {
-	uint64_t segment = (uint64_t)1 << shift, count;
+	struct near__extent_map *m = &near__extent_map;
+	uint64_t segment = (uint64_t)1 << m->shift, count;
 
 	end = (end + segment - 1) & ~(segment - 1);
 	end = end < heap_end() ? end : heap_end();
@@ -62,7 +57,7 @@ static void extend(struct near__extent *e, uint64_t end)
 	e->owners.size = count * sizeof(uint32_t);
 	e->dirty.size = (count + 63) / 64 * sizeof(uint64_t);
 	for (uint64_t g = e->end; g < end; g += segment)
-		__atomic_store_n(&extents[g >> shift], e, __ATOMIC_RELEASE);
+		__atomic_store_n(&m->extents[g >> m->shift], e, __ATOMIC_RELEASE);
 	claimed = e->end = (uint32_t)end;
 }
 

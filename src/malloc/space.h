@@ -31,8 +31,20 @@ bool near__extent_reach(struct near__extent *e, uint64_t end);
 /* Makes the memory and the tables below `top` usable, which it reaches. False: no memory. */
 bool near__extent_commit(struct near__extent *e, uint32_t top);
 
-/* Needs no lock. NULL: the granule is in no extent. */
-struct near__extent *near__extent_of(uint32_t granule);
+/* By granule >> shift. An entry is written once, after the extent that it names. */
+struct near__extent_map {
+	struct near__extent **extents;
+	unsigned shift;
+};
+extern struct near__extent_map near__extent_map __attribute__((visibility("hidden")));
+
+/* Needs no lock. NULL: the granule is in no extent. Pairs with the release in space.c. */
+static inline struct near__extent *near__extent_of(uint32_t granule)
+{
+	const struct near__extent_map *m = &near__extent_map;
+
+	return __atomic_load_n(&m->extents[(uint64_t)granule >> m->shift], __ATOMIC_ACQUIRE);
+}
 
 void near__space_fork(near__fork_step *step);
 
