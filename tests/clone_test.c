@@ -347,6 +347,38 @@ static void the_last_arguments_are_passed_on(void **state)
 	munmap(stack, STACK);
 }
 
+#ifdef __GLIBC__
+/* The system call without the library's clone. */
+int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
+
+static int run_true(void *unused)
+{
+	(void)unused;
+	execl("/bin/true", "true", NULL);
+	return 127;
+}
+
+static void raw_children_may_execute_programs(void **state)
+{
+	char *stack = new_stack();
+	bool live = is_live();
+	struct near__thread before = near__self;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		pid_t child = __clone(i ? run_true : return_arg, stack + STACK,
+				      LIKE_VFORK | SIGCHLD, NULL);
+
+		assert_true(child > 0);
+		assert_int_equal(unit_wait(child, NULL), 0);
+		assert_ptr_equal(near__self.area, before.area);
+		assert_int_equal(near__self.state, before.state);
+		assert_int_equal(is_live(), live);
+	}
+	munmap(stack, STACK);
+}
+#endif
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -358,6 +390,9 @@ int main(void)
 		cmocka_unit_test(a_clone_that_fails_changes_nothing),
 		cmocka_unit_test(the_result_of_fn_is_the_status),
 		cmocka_unit_test(the_last_arguments_are_passed_on),
+#ifdef __GLIBC__
+		cmocka_unit_test(raw_children_may_execute_programs),
+#endif
 	};
 
 	if (!NEAR__HAS_SEQ)
