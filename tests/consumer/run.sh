@@ -254,6 +254,7 @@ plugin() {
 	done
 }
 
+# Where go is found: its packages are too large (400 MB) for ./dev setup.
 cgo() {
 	local dir=$STAGE/cgo
 
