@@ -180,9 +180,10 @@ libatomic() {
 	fi
 }
 
-# What cgo takes from pkg-config without being told to is a list; of it, these will do.
+# What cgo takes from pkg-config without being told to is a list; of it, these will do. The flags
+# for programs with plugins export all of the state.
 flags() {
-	local flag flags
+	local flag flags symbol exported
 
 	for packages in nearcpu nearcpu-malloc nearcpu-torture; do
 		read -ra flags <<<"$(pkg-config --cflags --libs "$packages") \
@@ -192,6 +193,10 @@ flags() {
 				die "$packages: cgo refuses $flag"
 		done
 	done
+	exported="$(pkg-config --variable=export_flags nearcpu) "
+	while read -r symbol; do
+		[[ $exported = *"=$symbol "* ]] || die "export_flags do not export $symbol"
+	done < <(nm "$prefix/$LIBDIR/libnearcpu.a" | awk '$2 == "u" { print $3 }')
 }
 
 # archives DIR COMMAND...: programs of our archives by a compiler with options, run.
