@@ -99,6 +99,7 @@ BINARY(seq_add, NEAR_ADD(v, b))
 BINARY(seq_sub, NEAR_SUB(v, b))
 BINARY(seq_and, NEAR_AND(v, b))
 BINARY(seq_or, NEAR_OR(v, b))
+BINARY(seq_xor, NEAR_XOR(v, b))
 BINARY(seq_mul, NEAR_MUL(v, b))
 BINARY(seq_add_1, NEAR_ADD_CONST(v, 1))
 BINARY(seq_add_255, NEAR_ADD_CONST(v, 255))
@@ -124,6 +125,7 @@ static uint64_t in_c(unsigned which, uint64_t a, uint64_t b)
 		a - b,
 		a & b,
 		a | b,
+		a ^ b,
 		a * b,
 		a + 1,
 		a + 255,
@@ -148,11 +150,11 @@ static uint64_t in_c(unsigned which, uint64_t a, uint64_t b)
 static void operations_on_registers(void **state)
 {
 	static bool (*const operations[])(uint64_t *, uint64_t, uint64_t) = {
-		seq_move,    seq_add,     seq_sub,     seq_and,           seq_or,
-		seq_mul,     seq_add_1,   seq_add_255, seq_add_minus_255, seq_left_1,
-		seq_left_20, seq_left_63, seq_right_1, seq_right_20,      seq_right_63,
-		seq_eq,      seq_ne,      seq_below,   seq_not_below,     seq_zero,
-		seq_nonzero};
+		seq_move,     seq_add,     seq_sub,     seq_and,     seq_or,
+		seq_xor,      seq_mul,     seq_add_1,   seq_add_255, seq_add_minus_255,
+		seq_left_1,   seq_left_20, seq_left_63, seq_right_1, seq_right_20,
+		seq_right_63, seq_eq,      seq_ne,      seq_below,   seq_not_below,
+		seq_zero,     seq_nonzero};
 	static const uint64_t values[] = {0,
 					  1,
 					  2,
@@ -306,6 +308,7 @@ static void stores_and_commits_write_what_they_should(void **state)
 /* Any distance, on either side, and base and index are alike. */
 STORE(load_x, NEAR_LOAD8X(v, mem, b) NEAR_COMMIT8(v, out, 0))
 STORE(load_x_swapped, NEAR_LOAD8X(v, b, mem) NEAR_COMMIT8(v, out, 0))
+STORE(load_xor, NEAR_MOVE(v, b) NEAR_XOR_LOAD8X(v, mem, b) NEAR_COMMIT8(v, out, 0))
 static void a_word_is_loaded_from_an_index(void **state)
 {
 	static const int64_t indexes[] = {0, 8, 16, 2040, -8, -2040, 1, 13};
@@ -323,6 +326,8 @@ static void a_word_is_loaded_from_an_index(void **state)
 		assert_int_equal(out, expected);
 		UNTIL_DONE(load_x_swapped(&out, base, (uint64_t)indexes[i]));
 		assert_int_equal(out, expected);
+		UNTIL_DONE(load_xor(&out, base, (uint64_t)indexes[i]));
+		assert_int_equal(out, (uint64_t)indexes[i] ^ expected);
 	}
 }
 

@@ -48,10 +48,11 @@
  *     NEAR_INDEX_CID(dst)               the concurrency id; near_slots() where not live
  *     NEAR_LOAD1 2 4 8(dst, base, off)  dst = base[off]
  *     NEAR_LOAD8X(dst, base, index)     dst = base[index]
+ *     NEAR_XOR_LOAD8X(dst, base, index) dst ^= base[index]
  *     NEAR_STORE1 2 4 8(src, base, off) base[off] = src, to memory that only the caller knows
  *     NEAR_ADD_MEM8(src, base, off)     base[off] += src, of a count that may be off by aborts
  *     NEAR_COPY2 4(dst, do, src, so, t) copies 2 or 4 words of 8 bytes by register t
- *     NEAR_MOVE ADD SUB AND OR MUL(dst, src)
+ *     NEAR_MOVE ADD SUB AND OR XOR MUL(dst, src)
  *     NEAR_ADD_CONST(dst, n)  NEAR_SHIFT_LEFT RIGHT(dst, n)
  *     NEAR_BRANCH_EQ NE BELOW NOT_BELOW(a, b, label)    unsigned compares, to a C label
  *     NEAR_BRANCH_ZERO NONZERO(a, label)

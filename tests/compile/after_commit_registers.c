@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* expect: the commit comes last */
-/* times: 15 */
+/* times: 16 */
 #include "sequence.h"
 
 SEQUENCE(move, GOOD NEAR_MOVE(v, n))
@@ -8,6 +8,7 @@ SEQUENCE(add, GOOD NEAR_ADD(v, n))
 SEQUENCE(sub, GOOD NEAR_SUB(v, n))
 SEQUENCE(and, GOOD NEAR_AND(v, n))
 SEQUENCE(or, GOOD NEAR_OR(v, n))
+SEQUENCE(xor, GOOD NEAR_XOR(v, n))
 SEQUENCE(mul, GOOD NEAR_MUL(v, n))
 SEQUENCE(add_const, GOOD NEAR_ADD_CONST(v, 1))
 SEQUENCE(shift_left, GOOD NEAR_SHIFT_LEFT(v, 1))

@@ -45,6 +45,7 @@
 #define NEAR_LOAD8(dst, base, off) NEAR__OP "ldr %x[" #dst "]" NEAR__MEM(base, off)
 #define NEAR_LOAD8X(dst, base, index)                                                              \
 	NEAR__OP "ldr %x[" #dst "], [%x[" #base "], %x[" #index "]]\n\t"
+#define NEAR_XOR_LOAD8X(dst, base, index) NEAR_LOAD8X(near_tmp, base, index) NEAR_XOR(dst, near_tmp)
 #define NEAR_STORE1(src, base, off) NEAR__OP "strb %w[" #src "]" NEAR__MEM(base, off)
 #define NEAR_STORE2(src, base, off) NEAR__OP "strh %w[" #src "]" NEAR__MEM(base, off)
 #define NEAR_STORE4(src, base, off) NEAR__OP "str %w[" #src "]" NEAR__MEM(base, off)
@@ -72,6 +73,8 @@
 #define NEAR_SUB(dst, src) NEAR__OP3("sub", dst, src)
 #define NEAR_AND(dst, src) NEAR__OP3("and", dst, src)
 #define NEAR_OR(dst, src) NEAR__OP3("orr", dst, src)
+#define NEAR__XORED "r"
+#define NEAR_XOR(dst, src) NEAR__OP3("eor", dst, src)
 #define NEAR_MUL(dst, src) NEAR__OP3("mul", dst, src)
 #define NEAR_SHIFT_LEFT(dst, n)                                                                    \
 	NEAR__OP NEAR__RANGE(n, 0, 63) "lsl %x[" #dst "], %x[" #dst "], #" #n "\n\t"

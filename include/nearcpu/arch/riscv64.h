@@ -48,6 +48,7 @@
 #define NEAR_LOAD8(dst, base, off) NEAR__OP "ld" NEAR__MEM(dst, base, off)
 #define NEAR_LOAD8X(dst, base, index)                                                              \
 	"add %[near_tmp], %[" #base "], %[" #index "]\n\t" NEAR_LOAD8(dst, near_tmp, 0)
+#define NEAR_XOR_LOAD8X(dst, base, index) NEAR_LOAD8X(near_tmp, base, index) NEAR_XOR(dst, near_tmp)
 #define NEAR_STORE1(src, base, off) NEAR__OP "sb" NEAR__MEM(src, base, off)
 #define NEAR_STORE2(src, base, off) NEAR__OP "sh" NEAR__MEM(src, base, off)
 #define NEAR_STORE4(src, base, off) NEAR__OP "sw" NEAR__MEM(src, base, off)
@@ -73,6 +74,8 @@
 #define NEAR_SUB(dst, src) NEAR__OP3("sub", dst, src)
 #define NEAR_AND(dst, src) NEAR__OP3("and", dst, src)
 #define NEAR_OR(dst, src) NEAR__OP3("or", dst, src)
+#define NEAR__XORED "r"
+#define NEAR_XOR(dst, src) NEAR__OP3("xor", dst, src)
 #define NEAR_MUL(dst, src) NEAR__OP3("mul", dst, src)
 #define NEAR_SHIFT_LEFT(dst, n)                                                                    \
 	NEAR__OP NEAR__RANGE(n, 0, 63) "slli %[" #dst "], %[" #dst "], " #n "\n\t"

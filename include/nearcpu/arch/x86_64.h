@@ -51,6 +51,8 @@
 	NEAR__OP "movq " NEAR__MEM(base, off) ", %q[" #dst "]" NEAR__END(off)
 #define NEAR_LOAD8X(dst, base, index)                                                              \
 	NEAR__OP "movq (%q[" #base "], %q[" #index "]), %q[" #dst "]\n\t"
+#define NEAR_XOR_LOAD8X(dst, base, index)                                                          \
+	NEAR__OP "xorq (%q[" #base "], %q[" #index "]), %q[" #dst "]\n\t"
 #define NEAR_STORE1(src, base, off)                                                                \
 	NEAR__OP "movb %b[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
 #define NEAR_STORE2(src, base, off)                                                                \
@@ -72,6 +74,8 @@
 #define NEAR_SUB(dst, src) NEAR__OP "subq %q[" #src "], %q[" #dst "]\n\t"
 #define NEAR_AND(dst, src) NEAR__OP "andq %q[" #src "], %q[" #dst "]\n\t"
 #define NEAR_OR(dst, src) NEAR__OP "orq %q[" #src "], %q[" #dst "]\n\t"
+#define NEAR__XORED "m" /* what NEAR_XOR takes, too */
+#define NEAR_XOR(dst, src) NEAR__OP "xorq %q[" #src "], %q[" #dst "]\n\t"
 #define NEAR_MUL(dst, src) NEAR__OP "imulq %q[" #src "], %q[" #dst "]\n\t"
 #define NEAR_SHIFT_LEFT(dst, n) NEAR__OP NEAR__RANGE(n, 0, 63) "shlq $" #n ", %q[" #dst "]\n\t"
 #define NEAR_SHIFT_RIGHT(dst, n) NEAR__OP NEAR__RANGE(n, 0, 63) "shrq $" #n ", %q[" #dst "]\n\t"
