@@ -7,6 +7,7 @@
 
 #include "malloc/fast.h"
 #include "malloc/lookup.h"
+#include "malloc/spans.h"
 #include "malloc/trim.h"
 
 /* ---- classes ---- */
@@ -51,31 +52,40 @@ static void reciprocals_divide(void **state)
 		assert_true((size_t)z->size * z->objects <= span);
 		assert_true((size_t)z->size * (z->objects + 1u) > span);
 		assert_true(z->batch >= 1 && z->batch <= 128);
+		assert_true(z->objects <= NEAR__MOST_OBJECTS);
 		for (size_t offset = 0; offset < span; offset++)
 			if ((uint64_t)offset * z->reciprocal >> 32 != offset / z->size)
 				fail_msg("class %u, offset %zu", c, offset);
 	}
 }
 
-/* The blocks of aligned spans exactly; of others all but multiples of the largest power of two in
- * the size. */
+/* The distance of the places where blocks of a class begin, 0 if the span decides. */
+static size_t distance(const struct near__size *z)
+{
+	if (z->objects == 1)
+		return NEAR__GRANULE;
+	if (z->granules * NEAR__GRANULE == NEAR__SMALL_SPAN)
+		return z->size; /* the span is aligned */
+	return z->size <= NEAR__GRANULE && !(z->size & (z->size - 1)) ? z->size : 0;
+}
+
 static void places_where_blocks_begin(void **state)
 {
 	(void)state;
 	for (unsigned c = 1; c <= NEAR__SIZES; c++) {
 		const struct near__size *z = &near__sizes[c];
-		size_t span = z->granules * NEAR__GRANULE, power = z->size & -z->size;
-		size_t step = z->size <= NEAR__TABLE_MAX ? z->size : power;
+		size_t span = z->granules * NEAR__GRANULE, step = distance(z);
 
-		step = step < NEAR__GRANULE ? step : NEAR__GRANULE;
 		for (size_t offset = 0; offset < span; offset++)
-			if (near__may_begin(c, offset) != (offset % NEAR__SMALL_SPAN % step == 0))
+			if (near__begins_here(c, offset) !=
+			    (step && offset % NEAR__SMALL_SPAN % step == 0))
 				fail_msg("class %u, offset %zu", c, offset);
 	}
 	for (size_t offset = 0; offset < NEAR__GRANULE; offset += 16)
-		assert_false(near__may_begin(0, offset) || near__may_begin(NEAR__LARGE, offset) ||
-			     near__may_begin(NEAR__REST, offset) ||
-			     near__may_begin(NEAR__SAMPLED, offset));
+		assert_false(near__begins_here(0, offset) ||
+			     near__begins_here(NEAR__LARGE, offset) ||
+			     near__begins_here(NEAR__REST, offset) ||
+			     near__begins_here(NEAR__SAMPLED, offset));
 }
 
 /* ---- pages ---- */

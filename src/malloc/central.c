@@ -27,7 +27,7 @@ static bool add_span(unsigned *node, unsigned class)
 {
 	struct central *c = &nodes[*node][class];
 	uint32_t count = near__sizes[class].granules, first;
-	bool small = near__sizes[class].size <= NEAR__TABLE_MAX, zero;
+	bool aligned = count * NEAR__GRANULE == NEAR__SMALL_SPAN, zero;
 	struct near__span *s;
 
 	near_lock_lock(&c->lock);
@@ -36,7 +36,7 @@ static bool add_span(unsigned *node, unsigned class)
 	s = near__span_begin(s, class);
 	if (!s)
 		return false;
-	first = near__pages_alloc(*node, count, small ? count : 1, &zero);
+	first = near__pages_alloc(*node, count, aligned ? count : 1, &zero);
 	if (first != NEAR__NONE) {
 		near__span_place(s, first);
 		*node = near__node_of(first);
@@ -53,58 +53,84 @@ static bool add_span(unsigned *node, unsigned class)
 	return first != NEAR__NONE;
 }
 
+/* Blocks from spans. */
+struct taken {
+	unsigned n, fresh; /* fresh: the first of them, which were never used */
+	char *blocks[MAX_LIST];
+};
+
+/* The first word of a block is cleared before it comes to its span. If it is not 0, the program has
+ * written to the block since, or has freed it again: then it is in another list, too, or in use. */
+static void put_taken(uint64_t *list, const struct taken *t, unsigned i)
+{
+	if (NEAR__UNLIKELY(i >= t->fresh && *(uint64_t *)t->blocks[i]))
+		near__heap_die("write to a freed block, or freed twice", t->blocks[i]);
+	near__list_put(list, t->blocks[i]);
+}
+
 /* In the order of their addresses, but begun at a place that differs from class to class: spans
  * begin with pages, and if each class used the first block of one, these would share a few lines of
  * the CPU's cache (a loop over 19 classes took a sixth longer). */
-static uint64_t make_list(unsigned class, char **blocks, unsigned n)
+static uint64_t make_list(unsigned class, const struct taken *t)
 {
-	unsigned first = n * (class * 23 % 64) / 64;
+	unsigned first = t->n * (class * 23 % 64) / 64;
 	uint64_t list = NEAR__EMPTY_LIST;
 
 	for (unsigned i = first; i-- > 0;)
-		near__list_put(&list, blocks[i]);
-	for (unsigned i = n; i-- > first;)
-		near__list_put(&list, blocks[i]);
+		put_taken(&list, t, i);
+	for (unsigned i = t->n; i-- > first;)
+		put_taken(&list, t, i);
 	return list;
 }
 
 /* Either *list or blocks. */
-static unsigned take(struct central *c, unsigned class, uint64_t *list, char **blocks)
+static void take(struct central *c, unsigned class, uint64_t *list, struct taken *t)
 {
-	unsigned n = 0;
-
 	near_lock_lock(&c->lock);
 	if (c->transfers) {
 		*list = c->transfer[--c->transfers];
 		if (c->transfers < c->fewest)
 			c->fewest = c->transfers;
 	} else {
-		n = near__spans_take(&c->spans, blocks, near__sizes[class].batch);
+		t->n = near__spans_take(&c->spans, t->blocks, near__sizes[class].batch, &t->fresh);
 	}
-	c->refills += *list || n;
+	c->refills += *list || t->n;
 	near_lock_unlock(&c->lock);
-	return n;
 }
 
 /* A list of at most a batch; an empty one: no memory. */
 uint64_t near__central_take(unsigned class)
 {
-	unsigned node = near__node_now(), n;
-	char *blocks[MAX_LIST];
+	unsigned node = near__node_now();
+	struct taken t;
 	uint64_t list = 0;
 
 	if (near__is_single(class))
 		return near__single_take(node, class);
+	t.n = 0;
 	do {
-		n = take(&nodes[node][class], class, &list, blocks);
-	} while (!list && !n && add_span(&node, class));
+		take(&nodes[node][class], class, &list, &t);
+	} while (!list && !t.n && add_span(&node, class));
 	/* No memory is left; but other nodes may have blocks. */
-	for (node = 0; !list && !n && node < near__heap.nodes; node++)
-		n = take(&nodes[node][class], class, &list, blocks);
-	return list ? list : make_list(class, blocks, n);
+	for (node = 0; !list && !t.n && node < near__heap.nodes; node++)
+		take(&nodes[node][class], class, &list, &t);
+	return list ? list : make_list(class, &t);
 }
 
 /* ---- giving ---- */
+
+/* Spans that nothing of is elsewhere. */
+static void free_spans(struct central *c, struct near__span **empty, unsigned n)
+{
+	if (!n)
+		return;
+	for (unsigned i = 0; i < n; i++)
+		near__span_free(empty[i]);
+	near_lock_lock(&c->lock);
+	for (unsigned i = 0; i < n; i++)
+		near__spans_keep(&c->spans, empty[i]);
+	near_lock_unlock(&c->lock);
+}
 
 static void give_blocks(struct central *c, char **blocks, struct near__span **spans, unsigned n)
 {
@@ -118,14 +144,7 @@ static void give_blocks(struct central *c, char **blocks, struct near__span **sp
 			empty[empties++] = s;
 	}
 	near_lock_unlock(&c->lock);
-	if (!empties)
-		return;
-	for (unsigned i = 0; i < empties; i++)
-		near__span_free(empty[i]);
-	near_lock_lock(&c->lock);
-	for (unsigned i = 0; i < empties; i++)
-		near__spans_keep(&c->spans, empty[i]);
-	near_lock_unlock(&c->lock);
+	free_spans(c, empty, empties);
 }
 
 /* To the spans. */
@@ -195,6 +214,13 @@ uint64_t near__central_send_home(unsigned class, uint64_t list)
 	return NEAR__LIKELY(near__heap.nodes == 1) ? list : sort(class, list, near__node_now());
 }
 
+void near__refuse_freed(unsigned class, const void *p)
+{
+	if (near__heap.kind[near__granule_of(p)] != class ||
+	    (!near__is_single(class) && near__span_has(p)))
+		near__heap_die("double free", p);
+}
+
 /* ---- what waits ---- */
 
 /* Gives the oldest of the waiting batches to the spans. */
@@ -230,6 +256,51 @@ void near__central_trim(void)
 	for (unsigned node = 0; node < near__heap.nodes; node++)
 		for (unsigned class = 1; class <= NEAR__SIZES; class ++)
 			give_transfers(&nodes[node][class], true);
+}
+
+/* One thread at a time, and nobody forks in between: a child would not have the blocks that it
+ * holds. Taken before the locks of spans and pages. */
+static struct near_lock discarding;
+
+/* The span's lock is not held while its pages are given back: the others take its free blocks for
+ * blocks that are in use. */
+static size_t discard_in(struct central *c, unsigned quarter)
+{
+	struct near__held held = {0};
+	struct near__span *s, *empty;
+	size_t all = 0;
+
+	near_lock_lock(&c->lock);
+	near__spans_begin(&c->spans, quarter);
+	while ((s = near__spans_next(&c->spans))) {
+		if (!s->here)
+			continue;
+		near__span_hold(&c->spans, s, &held);
+		near_lock_unlock(&c->lock);
+		all += near__span_discard(s, &held);
+		near_lock_lock(&c->lock);
+		empty = near__span_release(&c->spans, s, &held);
+		if (empty) {
+			near_lock_unlock(&c->lock);
+			free_spans(c, &empty, 1);
+			near_lock_lock(&c->lock);
+		}
+	}
+	near_lock_unlock(&c->lock);
+	return all;
+}
+
+size_t near__central_discard(void)
+{
+	size_t all = 0;
+
+	near_lock_lock(&discarding);
+	for (unsigned node = 0; node < near__heap.nodes; node++)
+		for (unsigned class = 1; class <= NEAR__SIZES; class ++)
+			for (unsigned q = 0; q < NEAR__QUARTERS; q++)
+				all += discard_in(&nodes[node][class], q);
+	near_lock_unlock(&discarding);
+	return all;
 }
 
 void near__central_stats(unsigned class, struct near__central_stats *out)
@@ -271,6 +342,7 @@ bool near__central_init(void)
 
 void near__central_fork(near__fork_step *step)
 {
+	step(&discarding);
 	for (unsigned node = 0; node < near__heap.nodes; node++)
 		for (unsigned class = 1; class <= NEAR__SIZES; class ++)
 			step(&nodes[node][class].lock);

@@ -14,7 +14,7 @@
 #define ALL_SIZES(X)                                                                               \
 	X(8, 4) X(16, 4) X(32, 4) X(48, 4) X(64, 4) X(80, 4) X(96, 4) X(112, 4) X(128, 4)          \
 	X(160, 4) X(192, 4) X(224, 4) X(256, 4) X(320, 4) X(384, 4) X(448, 4) X(512, 4) X(640, 4)  \
-	X(768, 4) X(896, 4) X(1024, 4) X(1104, 3) X(1280, 2) X(1536, 3) X(1792, 4) X(2048, 2)      \
+	X(768, 4) X(896, 4) X(1024, 4) X(1104, 3) X(1280, 4) X(1536, 3) X(1792, 4) X(2048, 2)      \
 	X(2208, 6) X(2560, 4) X(3072, 3) X(3584, 7) X(4096, 4) X(4416, 13) X(5120, 5) X(6144, 6)   \
 	X(7168, 7) X(8192, 2) X(8832, 13) X(10240, 5) X(12288, 3) X(14336, 7) X(16384, 4)          \
 	X(20480, 5) X(24576, 6) X(28672, 7) X(32768, 8) X(40960, 10) X(49152, 12) X(57344, 14)     \
@@ -26,12 +26,14 @@
 
 const struct near__size near__sizes[NEAR__SIZES + 1] = {{0, 0, 0, 0, 0, 0}, ALL_SIZES(SIZE)};
 
-/* The blocks of a span that is not aligned begin anywhere in a NEAR__SMALL_SPAN: but all of them at
- * multiples of the powers of two in their size. */
-#define POWER(size) ((size) & -(size))
+/* Spans of four granules are aligned to NEAR__SMALL_SPAN. Of the others, blocks of up to a granule
+ * that are a power of two begin at its multiples, and a block that is a span by itself begins where
+ * a granule does. */
+#define IS_POWER(size) (((size) & ((size)-1)) == 0)
 #define STEP(size, granules)                                                                       \
-	FRACTION((size) <= NEAR__TABLE_MAX ? (size)                                                \
-		 : POWER(size) < GRANULE   ? POWER(size)                                           \
-					   : GRANULE),
+	((granules) == 4 && (size) < GRANULE * 4 ? FRACTION(size)                                  \
+	 : IS_POWER(size) && (size) <= GRANULE   ? FRACTION(size)                                  \
+	 : (granules)*GRANULE / (size) == 1      ? FRACTION(GRANULE)                               \
+						 : 0),
 
 const uint32_t near__steps[NEAR__KINDS] = {0, ALL_SIZES(STEP)};

@@ -33,9 +33,9 @@ extern const struct near__size near__sizes[NEAR__SIZES + 1] NEAR__READ_EARLY;
 /* Granules are of a class, or of something else, numbered behind these: heap.h. */
 #define NEAR__KINDS (NEAR__SIZES + 4)
 
-/* 2^32 / the distance of places in a NEAR__SMALL_SPAN where blocks may begin; 0: they are not of a
- * class. A place is one of these if its product with that wraps to less than that: Lemire, Kaser
- * and Kurz, "Faster remainder by direct computation", 2019. */
+/* 2^32 / the distance of the places in a NEAR__SMALL_SPAN where blocks begin; 0: the span decides,
+ * or there are no blocks of a class. A place is one of these if its product with that wraps to less
+ * than that: Lemire, Kaser and Kurz, "Faster remainder by direct computation", 2019. */
 extern const uint32_t near__steps[NEAR__KINDS] NEAR__READ_EARLY;
 
 /* The class of n, 1 to NEAR__SMALL_MAX, computed. */

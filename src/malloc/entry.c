@@ -59,7 +59,7 @@ void near__plain_free(void *p)
 		near__profile_free(p);
 	else if (class == 0)
 		near__heap_die("free of a pointer that is not allocated", p);
-	else if (!near__may_begin(class, offset))
+	else if (!near__begins(class, p))
 		near__heap_die("free of a pointer into a block", p);
 	else
 		free_class(p, class);
@@ -73,7 +73,7 @@ static bool free_local(void *p)
 	if (offset >= near__heap.local_size)
 		return false;
 	class = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
-	return near__may_begin(class, offset) && near__local_put(class, p);
+	return near__begins(class, p) && near__local_put(class, p);
 }
 
 __attribute__((noinline)) void near__free_slow(void *p)
@@ -145,7 +145,7 @@ size_t near__usable_size(const void *p)
 		return near__profile_size(p);
 	if (class - 1 >= NEAR__SIZES)
 		near__heap_die("use of a pointer that is not allocated", p);
-	if (!near__may_begin(class, offset))
+	if (!near__begins(class, p))
 		near__heap_die("use of a pointer into a block", p);
 	return near__sizes[class].size;
 }

@@ -4,6 +4,7 @@
 #define NEARCPU_MALLOC_FAST_H
 
 #include "front.h"
+#include "spans.h"
 
 /* An entry point: of the drop-in, hence visible. */
 #define NEAR__ENTRY __attribute__((visibility("default")))
@@ -54,7 +55,7 @@ static inline bool near__free_fast(void *p)
 	if (NEAR__UNLIKELY(offset >= near__heap.cid_size))
 		return false;
 	class = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
-	return NEAR__LIKELY(near__may_begin(class, offset)) &&
+	return NEAR__LIKELY(near__begins(class, p)) &&
 	       NEAR__LIKELY(near__push_by_cid(near__entry_of(class), p, offset));
 }
 

@@ -218,6 +218,8 @@ void near__front_free(unsigned class, void *p)
 			return;
 		else if (!make_room(class, p))
 			break;
+		else
+			near__refuse_freed(class, p); /* it may have been in what was given away */
 	near__local_free(class, p);
 }
 

@@ -110,14 +110,15 @@ static inline struct near__entry *near__entry_of(unsigned class)
 
 /* clang-format off */
 
-/* w = entry.list; rest = link of its first block; entry.list = rest commits, if that is a link.
+/* w = entry.list; rest = its first block's link, decoded; entry.list = rest commits, if that is an
+ * offset. The key and the block's offset are combined while the link is being loaded.
  * Reading the block is sound: nobody else takes it off this list while the sequence runs.
  * False: aborted, or there was no block. */
 #define NEAR__DEFINE_POP(name, AT, IN)                                                             \
 	static inline bool name(struct near__entry *at, void **block)                              \
 	{                                                                                          \
 		uintptr_t base = near__heap.base;                                                  \
-		uint64_t w, rest, tmp;                                                             \
+		uint64_t rest = near__heap.key, w, tmp;                                            \
                                                                                                    \
 		if (!NEAR__HAS_SEQ)                                                                \
 			return false;                                                              \
@@ -125,14 +126,13 @@ static inline struct near__entry *near__entry_of(unsigned class)
 			NEAR_SEQ_BEGIN                                                             \
 			AT(at, w)                                                                  \
 			NEAR_LOAD8(w, at, 0)                                                       \
-			NEAR_LOAD8X(rest, base, w)                                                 \
-			NEAR_SUB(rest, mark)                                                       \
+			NEAR_XOR(rest, w)                                                          \
+			NEAR_XOR_LOAD8X(rest, base, w)                                             \
 			NEAR_BRANCH_NOT_BELOW(rest, limit, near_failed)                            \
 			NEAR_ADD_MEM8(one, at, 8)                                                  \
 			NEAR_COMMIT8(rest, at, 0)                                                  \
-			: NEAR_SEQ_OUT(tmp), [at] "+&r"(at), [w] "=&r"(w), [rest] "=&r"(rest)      \
-			: IN, [base] "r"(base),                                                    \
-			  [mark] "r"(NEAR__MARK), [limit] "r"(near__heap.slot_size),               \
+			: NEAR_SEQ_OUT(tmp), [at] "+&r"(at), [w] "=&r"(w), [rest] "+&r"(rest)      \
+			: IN, [base] "r"(base), [limit] "r"(near__heap.slot_size),                 \
 			  [one] NEAR__ADDED(NEAR__ONE_TAKEN)                                       \
 			: NEAR_SEQ_CLOBBER                                                         \
 			: near_failed);                                                            \
@@ -146,8 +146,8 @@ static inline struct near__entry *near__entry_of(unsigned class)
 		return false;                                                                      \
 	}
 
-/* link of p = entry.list; entry.list = p commits. p is the caller's alone until then, so writing it
- * again is harmless.
+/* p's link = entry.list, encoded; entry.list = p commits. p is the caller's alone until then, so
+ * writing it again is harmless.
  * False: aborted, or there is no room or no open list, or p is the first block already. */
 #define NEAR__DEFINE_PUSH(name, AT, IN)                                                            \
 	static inline bool name(struct near__entry *at, void *p, uint64_t offset)                  \
@@ -164,13 +164,14 @@ static inline struct near__entry *near__entry_of(unsigned class)
 			NEAR_LOAD8(w, at, 0)                                                       \
 			NEAR_BRANCH_EQ(w, offset, near_failed)                                     \
 			NEAR_BRANCH_BELOW(w, empty, near_failed)                                   \
-			NEAR_ADD(w, mark)                                                          \
+			NEAR_XOR(w, offset)                                                        \
+			NEAR_XOR(w, key)                                                           \
 			NEAR_STORE8(w, p, 0)                                                       \
 			NEAR_ADD_MEM8(one, at, 8)                                                  \
 			NEAR_COMMIT8(offset, at, 0)                                                \
 			: NEAR_SEQ_OUT(tmp), [at] "+&r"(at), [w] "=&r"(w)                          \
 			: IN, [p] "r"(p), [offset] "r"(offset),                                    \
-			  [mark] "r"(NEAR__MARK), [one] NEAR__ADDED((int64_t)-1),                  \
+			  [key] NEAR__XORED(near__heap.key), [one] NEAR__ADDED((int64_t)-1),       \
 			  [empty] NEAR__ADDED(NEAR__EMPTY_LIST)                                    \
 			: NEAR_SEQ_CLOBBER                                                         \
 			: near_failed);                                                            \

@@ -48,6 +48,7 @@ struct near__heap {
 	size_t slot_size;  /* those below by sequences that go by any slot */
 	size_t cid_limit;  /* sizes below are served by sequences that go by the cid, */
 	size_t slot_limit; /* those below by sequences that go by any slot */
+	uint64_t key;      /* of links, see below */
 	size_t local_size; /* the same for lists of threads, in processes without sequences */
 	size_t local_limit;
 	uint8_t *kind;
@@ -64,10 +65,16 @@ extern struct near__heap near__heap __attribute__((visibility("hidden")));
 enum near__hooks { NEAR__UNHOOKED, NEAR__CHECKED, NEAR__PROFILED, NEAR__PERTURBED };
 
 /* A list of free blocks is the offset of its first block in the heap. A block's link is the offset
- * behind it, and NEAR__MARK: what a program writes to a block after it was freed is no link.
+ * of the next one, XOR the block's own offset, XOR near__heap.key: a random number, so that nobody
+ * can write a link without having read one.
  *
- * Offsets below a granule are nobody's, and what stands there is 0: no link either. */
-#define NEAR__MARK UINT64_C(0x9d4f1b0000000001)
+ * A word is a link if it decodes to less than the heap's size, 2^NEAR__OFFSET_BITS at most. Bits 63
+ * and 62 of the key are 1 and 0, and those of offsets 0. So no word whose bits 63 and 62 are not 1
+ * and 0 is a link, whatever the other bits of the key are: 0, integers of up to 62 bits, positive
+ * or negative, addresses of programs, text. Caches rely on it: what is at offsets below a granule
+ * is 0. A child of fork keeps the key, as it keeps the lists. */
+#define NEAR__OFFSET_BITS 44
+#define NEAR__KEY(random) (((random) | UINT64_C(1) << 63) & ~(UINT64_C(1) << 62))
 #define NEAR__UNUSED_LIST ((uint64_t)0) /* of a slot that nobody used yet */
 #define NEAR__CLOSED_LIST ((uint64_t)8)
 #define NEAR__EMPTY_LIST ((uint64_t)16)
@@ -91,11 +98,17 @@ struct near__told {
 __attribute__((noreturn, cold)) void near__heap_die_block(const char *what, const void *p,
 							  const struct near__told *block);
 
+/* The link of the block at `offset` to the next one; and from such a link to the next one. */
+static inline uint64_t near__link(uint64_t next, uint64_t offset)
+{
+	return next ^ offset ^ near__heap.key;
+}
+
 /* Takes the first block off *list, which is not empty. Its link is cleared: a block in use has
  * none. */
 static inline void *near__list_take(uint64_t *list)
 {
-	uint64_t *p = (uint64_t *)(near__heap.base + *list), rest = *p - NEAR__MARK;
+	uint64_t *p = (uint64_t *)(near__heap.base + *list), rest = near__link(*p, *list);
 
 	if (NEAR__UNLIKELY(rest >= near__heap.size))
 		near__heap_die("write to a freed block, or freed twice", p);
@@ -106,13 +119,15 @@ static inline void *near__list_take(uint64_t *list)
 
 static inline void near__list_put(uint64_t *list, void *p)
 {
-	*(uint64_t *)p = *list + NEAR__MARK;
-	*list = near__offset_of(p);
+	uint64_t offset = near__offset_of(p);
+
+	*(uint64_t *)p = near__link(*list, offset);
+	*list = offset;
 }
 
-/* Whether a block may begin at this offset, in a granule of this kind: not inside one of up to
- * 1 KiB, nor where larger ones are not aligned. */
-static inline bool near__may_begin(unsigned kind, uint64_t offset)
+/* Whether a block begins at this offset, in a granule of this kind, as far as the offset shows it.
+ * False also for the classes whose spans show it (near__begins). */
+static inline bool near__begins_here(unsigned kind, uint64_t offset)
 {
 	return (uint32_t)(offset % NEAR__SMALL_SPAN) * near__steps[kind] < near__steps[kind];
 }
@@ -226,11 +241,16 @@ static inline uint64_t near__batch_bytes(unsigned class)
 /* central.c */
 bool near__central_init(void);
 uint64_t near__central_take(unsigned class);
+/* Stops the program if the block is free already: in its span, or with the pages. */
+void near__refuse_freed(unsigned class, const void *p);
 void near__central_give(unsigned class, uint64_t list);
 /* Gives away the blocks of other nodes than this one; returns the others. */
 uint64_t near__central_send_home(unsigned class, uint64_t list);
 void near__central_age(void);
 void near__central_trim(void);
+/* Gives the pages of free blocks back, in spans of which other blocks are in use. Returns how many
+ * bytes. */
+size_t near__central_discard(void);
 struct near__central_stats {
 	uint64_t out;             /* blocks that are in no span */
 	uint64_t spans, carved;   /* carved: blocks of these that were ever used */

@@ -21,6 +21,7 @@ static struct near_lock lock;
 #endif
 _Static_assert(NEAR__LARGEST_HEAP >> NEAR__GRANULE_SHIFT <= (size_t)NEAR__MAX_GRANULES + 64,
 	       "granules have numbers");
+_Static_assert(NEAR__LARGEST_HEAP <= (size_t)1 << NEAR__OFFSET_BITS, "what a link can hold");
 _Static_assert(NEAR__LARGEST_META / NEAR__META_UNIT <= UINT32_MAX, "descriptors have numbers");
 
 /* Of the address space that a heap of some size needs, in this order. All sizes are whole pages, as
@@ -138,6 +139,7 @@ static bool begin(struct near__heap *h)
 	if (!near__process_init())
 		return false;
 	h->nodes = node_count();
+	h->key = NEAR__KEY(near__os_random());
 	near__lookup_begin();
 	near__front_init();
 	near__profile_init();

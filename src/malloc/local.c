@@ -156,6 +156,7 @@ static void free_to(struct local *l, unsigned class, void *p)
 			near__age();
 		l->lists[class] = NEAR__EMPTY_LIST;
 		l->counts[class] = 0;
+		near__refuse_freed(class, p); /* it may have been in what was given away */
 	}
 	if (near__list_is_empty(l->lists[class]))
 		l->lists[class] = NEAR__EMPTY_LIST;

@@ -16,6 +16,8 @@ static void leave_list(struct near__spans *all, struct near__span *s)
 {
 	if (s->quarter == NEAR__QUARTERS)
 		return;
+	if (all->cursor == s->number)
+		all->cursor = s->next;
 	*(s->previous ? &span_at(s->previous)->next : &all->lists[s->quarter]) = s->next;
 	if (s->next)
 		span_at(s->next)->previous = s->previous;
@@ -75,6 +77,12 @@ static unsigned carve(struct near__span *s, char **blocks, unsigned wanted)
 	return n;
 }
 
+/* near__span_has reads them concurrently. */
+static void set_bits(struct near__span *s, unsigned word, uint64_t bits)
+{
+	__atomic_store_n(&s->bits[word], bits, __ATOMIC_RELAXED);
+}
+
 static unsigned take_from(struct near__span *s, char **blocks, unsigned wanted)
 {
 	unsigned n = 0;
@@ -84,16 +92,18 @@ static unsigned take_from(struct near__span *s, char **blocks, unsigned wanted)
 			unsigned bit = (unsigned)__builtin_ctzll(s->bits[w]);
 
 			blocks[n++] = block_at(s, w * 64 + bit);
-			s->bits[w] &= s->bits[w] - 1;
+			set_bits(s, w, s->bits[w] & (s->bits[w] - 1));
 			s->here--;
 		}
 	return n;
 }
 
 /* Carves only if there is nothing else. */
-unsigned near__spans_take(struct near__spans *all, char **blocks, unsigned wanted)
+unsigned near__spans_take(struct near__spans *all, char **blocks, unsigned wanted, unsigned *fresh)
 {
 	unsigned n = 0, got;
+
+	*fresh = 0;
 
 	for (unsigned q = 0; q < NEAR__QUARTERS && n < wanted; q++)
 		while (all->lists[q] && n < wanted) {
@@ -103,7 +113,7 @@ unsigned near__spans_take(struct near__spans *all, char **blocks, unsigned wante
 			if (!got && n)
 				return n;
 			if (!got) {
-				got = carve(s, blocks, wanted);
+				got = *fresh = carve(s, blocks, wanted);
 				all->carved += got;
 			}
 			n += got;
@@ -170,6 +180,14 @@ void *near__span_block(const void *p)
 	return block_at(s, index_around(s, p));
 }
 
+bool near__span_has(const void *p)
+{
+	const struct near__span *s = near__span_of(p);
+	unsigned i = index_around(s, p);
+
+	return __atomic_load_n(&s->bits[i / 64], __ATOMIC_RELAXED) >> i % 64 & 1;
+}
+
 /* Which block of the span p is. Anything else stops the program. */
 static unsigned index_of(const struct near__span *s, const char *p)
 {
@@ -180,16 +198,11 @@ static unsigned index_of(const struct near__span *s, const char *p)
 	return i;
 }
 
-struct near__span *near__spans_give(struct near__spans *all, struct near__span *s, char *p)
+/* Of the span, `n` blocks are here again. */
+static struct near__span *came(struct near__spans *all, struct near__span *s, unsigned n)
 {
-	unsigned i = index_of(s, p);
-	uint64_t bit = (uint64_t)1 << i % 64;
-
-	if (s->bits[i / 64] & bit)
-		near__heap_die("double free", p);
-	s->bits[i / 64] |= bit;
-	s->here++;
-	all->out--;
+	s->here = (uint16_t)(s->here + n);
+	all->out -= n;
 	if (s->here < s->carved) {
 		near__spans_add(all, s);
 		return NULL;
@@ -200,7 +213,85 @@ struct near__span *near__spans_give(struct near__spans *all, struct near__span *
 	return s;
 }
 
+struct near__span *near__spans_give(struct near__spans *all, struct near__span *s, char *p)
+{
+	unsigned i = index_of(s, p);
+	uint64_t bit = (uint64_t)1 << i % 64;
+
+	if (s->bits[i / 64] & bit)
+		near__heap_die("double free", p);
+	set_bits(s, i / 64, s->bits[i / 64] | bit);
+	return came(all, s, 1);
+}
+
 void near__span_free(const struct near__span *s)
 {
 	near__pages_free(s->first, near__sizes[s->class].granules, true);
+}
+
+/* ---- pages of free blocks ---- */
+
+void near__spans_begin(struct near__spans *all, unsigned quarter)
+{
+	all->cursor = all->lists[quarter];
+}
+
+struct near__span *near__spans_next(struct near__spans *all)
+{
+	struct near__span *s = all->cursor ? span_at(all->cursor) : NULL;
+
+	if (s)
+		all->cursor = s->next;
+	return s;
+}
+
+void near__span_hold(struct near__spans *all, struct near__span *s, struct near__held *held)
+{
+	unsigned words = (near__sizes[s->class].objects + 63u) / 64;
+
+	held->n = s->here;
+	memcpy(held->bits, s->bits, words * sizeof(uint64_t));
+	for (unsigned w = 0; w < words; w++)
+		set_bits(s, w, 0);
+	s->here = 0;
+	all->out += held->n;
+	near__spans_add(all, s);
+}
+
+/* Blocks that were never carved are not among the held: somebody may carve them meanwhile. */
+static bool covers(const struct near__held *held, unsigned class, size_t offset)
+{
+	unsigned first = (unsigned)(offset / near__sizes[class].size);
+	unsigned end = (unsigned)((offset + NEAR__GRANULE - 1) / near__sizes[class].size) + 1;
+
+	end = end < near__sizes[class].objects ? end : near__sizes[class].objects;
+	for (unsigned i = first; i < end; i++)
+		if (!(held->bits[i / 64] >> i % 64 & 1))
+			return false;
+	return first < end;
+}
+
+size_t near__span_discard(const struct near__span *s, const struct near__held *held)
+{
+	size_t size = (size_t)near__sizes[s->class].granules << NEAR__GRANULE_SHIFT, all = 0;
+	char *p = near__granule_at(s->first);
+
+	for (size_t from = 0, to; from < size; from = to) {
+		to = from + NEAR__GRANULE;
+		if (!covers(held, s->class, from))
+			continue;
+		while (to < size && covers(held, s->class, to))
+			to += NEAR__GRANULE;
+		near__os_discard(p + from, to - from);
+		all += to - from;
+	}
+	return all;
+}
+
+struct near__span *near__span_release(struct near__spans *all, struct near__span *s,
+				      const struct near__held *held)
+{
+	for (unsigned w = 0; w < (near__sizes[s->class].objects + 63u) / 64; w++)
+		set_bits(s, w, s->bits[w] | held->bits[w]);
+	return came(all, s, held->n);
 }

@@ -23,6 +23,7 @@ struct near__span {
 struct near__spans {
 	uint32_t lists[NEAR__QUARTERS]; /* with blocks here, by how many, the fewest first */
 	uint32_t spare;                 /* descriptors without a span */
+	uint32_t cursor;                /* what near__spans_next returns next; 0: the end */
 	uint64_t out;                   /* blocks that are elsewhere */
 	uint64_t count, carved;         /* spans; blocks of these that were ever used */
 };
@@ -33,11 +34,34 @@ static inline struct near__span *near__span_of(const void *p)
 	return near__meta_at(near__heap.owner[near__granule_of(p)]);
 }
 
+/* Whether a block begins at p, in a granule of a span of this class. Needs no lock either. */
+static inline bool near__begins_in_span(unsigned class, const void *p)
+{
+	uint32_t first = near__span_of(p)->first, step = near__sizes[class].reciprocal;
+
+	/* As near__begins_here: a multiple of the size, computed with its reciprocal. */
+	return (uint32_t)(near__offset_of(p) - ((size_t)first << NEAR__GRANULE_SHIFT)) * step <
+	       step;
+}
+
+/* Whether a block begins at p, in a granule of any kind. Only some classes need their span's
+ * descriptor; blocks that are a span by themselves have none. */
+static inline bool near__begins(unsigned kind, const void *p)
+{
+	return NEAR__LIKELY(near__begins_here(kind, near__offset_of(p))) ||
+	       (!near__steps[kind] && kind - 1u < NEAR__SIZES && near__begins_in_span(kind, p));
+}
+
 /* The beginning of the block that p points into. Needs no lock either. */
 void *near__span_block(const void *p);
 
-/* Takes up to `wanted` blocks. 0: there is no span with blocks. */
-unsigned near__spans_take(struct near__spans *all, char **blocks, unsigned wanted);
+/* Whether the block is in its span, so that nobody has it. Needs no lock either: the bit of a block
+ * in use is 0, and stays so. */
+bool near__span_has(const void *p);
+
+/* Takes up to `wanted` blocks, of which the first `fresh` were never used. 0: there is no span with
+ * blocks. */
+unsigned near__spans_take(struct near__spans *all, char **blocks, unsigned wanted, unsigned *fresh);
 
 /* Gives the block back. If nothing of its span is elsewhere any more, the span leaves all lists and
  * is returned: for near__span_free without the lock, then near__spans_keep. */
@@ -58,5 +82,31 @@ void near__spans_add(struct near__spans *all, struct near__span *s);
 
 /* Without the lock: gives the granules back. */
 void near__span_free(const struct near__span *s);
+
+/* One walk at a time. The cursor begins at the first span of a quarter; near__spans_next returns
+ * the span at the cursor, which goes on, NULL: none. Spans that enter a list during the walk are
+ * not visited. */
+void near__spans_begin(struct near__spans *all, unsigned quarter);
+struct near__span *near__spans_next(struct near__spans *all);
+
+/* The most blocks that a span has. */
+#define NEAR__MOST_OBJECTS 2048
+
+/* Some blocks of a span, a bit for each. */
+struct near__held {
+	unsigned n;
+	uint64_t bits[NEAR__MOST_OBJECTS / 64];
+};
+
+/* Takes all blocks of the span that are here. */
+void near__span_hold(struct near__spans *all, struct near__span *s, struct near__held *held);
+
+/* Without the lock: gives the pages back to the system that have no other blocks than these.
+ * Returns how many bytes. */
+size_t near__span_discard(const struct near__span *s, const struct near__held *held);
+
+/* Gives the blocks back; returns as near__spans_give. */
+struct near__span *near__span_release(struct near__spans *all, struct near__span *s,
+				      const struct near__held *held);
 
 #endif

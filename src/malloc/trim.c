@@ -12,9 +12,12 @@ void near__reclaim(void)
 
 NEAR__ENTRY int malloc_trim(size_t pad)
 {
+	size_t discarded;
+
 	(void)pad;
 	if (!__atomic_load_n(&near__heap.ready, __ATOMIC_ACQUIRE)) /* as near__heap_ready */
 		return 0;
 	near__reclaim();
-	return near__pages_purge(0, SIZE_MAX) > 0;
+	discarded = near__central_discard();
+	return near__pages_purge(0, SIZE_MAX) + discarded > 0;
 }

@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* attacks: all short sequences of malloc, free and one fault, for blocks of many sizes, each in a
+ * process of its own; of the kind that programs which search for attacks on heaps enumerate (Yun,
+ * Kapil, Kim: "Automatic Techniques to Systematically Discover New Heap Exploitation Primitives",
+ * 2020). They know nothing of the allocator, except the mark of version 0.1.0.
+ *
+ * As a program, which counts what any allocator stops:
+ *     cc -fno-builtin -DATTACKS_PROGRAM -pthread attacks.c -o attacks
+ *     LD_PRELOAD=libnearcpu-malloc.so.0 ./attacks [--all] */
+#ifndef NEARCPU_TESTS_ATTACKS_H
+#define NEARCPU_TESTS_ATTACKS_H
+
+#include <stdio.h>
+
+enum attack_result {
+	ATTACK_HARMLESS,  /* silent; but no memory was handed out that is in use */
+	ATTACK_STOPPED,   /* by abort() */
+	ATTACK_CRASHED,   /* by another signal */
+	ATTACK_OVERLAP,   /* malloc returned memory of a block in use */
+	ATTACK_ARBITRARY, /* or outside of the heap, where the attacker wanted */
+	ATTACK_RESULTS
+};
+
+struct attack_counts {
+	unsigned n[ATTACK_RESULTS];
+	unsigned required, required_missed; /* those that must be stopped */
+};
+
+/* `out`: a line for each attack, NULL: only for those that were missed. */
+void attacks_run_all(struct attack_counts *counts, FILE *out);
+
+#endif

@@ -1,0 +1,294 @@
+/* SPDX-License-Identifier: MIT */
+/* What a faulty program, or an attacker who makes it write where it must not, can do to the heap,
+ * and what stops it: links that nobody can write, pointers into blocks, blocks freed twice. And
+ * pages of free blocks, which malloc_trim gives back. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <sys/mman.h>
+
+#include "malloc/attacks.h"
+#include "malloc/fast.h"
+#include "malloc/trim.h"
+
+/* ---- links ---- */
+
+/* The mark of version 0.1.0, the same in every process. */
+#define OLD_MARK UINT64_C(0x9d4f1b0000000001)
+
+static const uint64_t offsets[] = {0,          8,          16,           4096,
+				   0xfffffff8, 1ull << 43, 0xabcdef1230, (1ull << 44) - 8};
+
+static bool decodes(uint64_t word)
+{
+	bool any = false;
+
+	for (unsigned i = 0; i < LENGTH(offsets); i++)
+		any |= near__link(word, offsets[i]) >> NEAR__OFFSET_BITS == 0;
+	return any;
+}
+
+/* With the keys at both ends of what is random, so that it is no matter of chance. */
+static unsigned words_that_decode(void)
+{
+	static const char text[] = "Any text, ~~~~~~~~";
+	unsigned n = 0;
+	uint64_t word;
+
+	for (unsigned bit = 0; bit < 62; bit++) {
+		word = (uint64_t)1 << bit;
+		n += decodes(word) + decodes(word - 1) + decodes(-word) + decodes(~word);
+	}
+	for (uint64_t top = 0; top < 128; top++) /* addresses of up to 57 bits */
+		n += decodes(top << 50) + decodes((top << 50) + 0x7f1234567890);
+	for (size_t i = 0; i + 8 <= sizeof(text); i++) {
+		memcpy(&word, text + i, sizeof(word));
+		n += decodes(word);
+	}
+	return n;
+}
+
+static void what_programs_write_is_no_link(void **state)
+{
+	const uint64_t key = near__heap.key,
+		       keys[] = {NEAR__KEY((uint64_t)0), NEAR__KEY(~0ull), key};
+	unsigned n = 0, broken = 0;
+
+	(void)state;
+	/* Nothing is allocated in between. */
+	for (unsigned i = 0; i < LENGTH(keys); i++) {
+		near__heap.key = keys[i];
+		n += words_that_decode();
+		for (unsigned k = 0; k < LENGTH(offsets); k++)
+			broken += near__link(near__link(offsets[i], offsets[k]), offsets[k]) !=
+				  offsets[i];
+	}
+	near__heap.key = key;
+	assert_int_equal(n, 0);
+	assert_int_equal(broken, 0);
+}
+
+/* The word that a freed block begins with. */
+static uint64_t link_of(size_t size)
+{
+	volatile uint64_t *p = malloc(size);
+
+	free((void *)p);
+	return *p;
+}
+
+static const char *self;
+
+static uint64_t link_in_another_process(void)
+{
+	unsigned long long link = 0;
+	char command[512];
+	FILE *f;
+
+	snprintf(command, sizeof(command), "'%s' --link", self);
+	f = popen(command, "r");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%llx", &link), 1);
+	pclose(f);
+	return link;
+}
+
+/* Where the blocks are in the heap may be the same. The upper bits are enough. */
+static void the_key_is_new_in_each_process(void **state)
+{
+	uint64_t a, b;
+
+	(void)state;
+	if (unit_emulated())
+		skip(); /* the shell would not run the program */
+	a = link_in_another_process();
+	b = link_in_another_process();
+	assert_true(a >> 44 != b >> 44 || link_in_another_process() >> 44 != a >> 44);
+}
+
+static void a_link_belongs_to_its_block(void **state)
+{
+	volatile uint64_t *p = malloc(520), *q = malloc(520);
+	uint64_t link;
+
+	(void)state;
+	free((void *)p);
+	link = *p;
+	assert_ptr_equal((void *)malloc(520), (void *)p);
+	free((void *)q);
+	assert_true(*q != link); /* of the same list */
+	free((void *)p);
+}
+
+static void nothing(void *unused)
+{
+	(void)unused;
+}
+
+static uint64_t key_of_parent;
+
+static void compare_key(void *unused)
+{
+	(void)unused;
+	CHECK(near__heap.key == key_of_parent);
+	free(malloc(520));
+}
+
+static void a_child_keeps_the_key(void **state)
+{
+	(void)state;
+	key_of_parent = near__heap.key;
+	unit_in_child(compare_key, NULL);
+	unit_in_child(nothing, NULL);
+}
+
+/* One write of 8 bytes to a freed block made malloc return an address of the writer's choice. */
+static void forge(void *unused)
+{
+	static uint64_t *volatile p, *volatile target;
+	void *q;
+
+	(void)unused;
+	target = malloc(520);
+	p = malloc(520);
+	free((void *)p);
+	target[2] = OLD_MARK + NEAR__EMPTY_LIST;
+	p[0] = OLD_MARK + near__offset_of((void *)&target[2]);
+	q = malloc(520);
+	q = malloc(520);
+	CHECK(q != (void *)&target[2]);
+}
+
+static void links_cannot_be_forged(void **state)
+{
+	char text[256];
+	int signal = 0;
+
+	(void)state;
+	assert_int_equal(unit_capture(forge, NULL, text, sizeof(text), &signal), -1);
+	assert_int_equal(signal, SIGABRT);
+	assert_non_null(strstr(text, "write to a freed block"));
+}
+
+/* ---- where blocks begin ---- */
+
+static bool begins(const char *p)
+{
+	unsigned kind = near__heap.kind[near__granule_of(p)];
+
+	return near__begins(kind, p);
+}
+
+static void only_blocks_begin(void **state)
+{
+	(void)state;
+	for (unsigned c = 1; c <= NEAR__SIZES; c++) {
+		size_t size = near__sizes[c].size;
+		char *p = near__plain_alloc(1, size, &(bool){false});
+
+		if (near__usable_size(p) != size) { /* a small heap has few classes */
+			free(p);
+			continue;
+		}
+		assert_true(begins(p));
+		for (size_t inside = 1; inside < size; inside++)
+			if (begins(p + inside))
+				fail_msg("%zu bytes, %zu inside", size, inside);
+		free(p);
+	}
+}
+
+/* ---- attacks ---- */
+
+static void attacks_of_all_kinds(void **state)
+{
+	struct attack_counts counts = {0};
+
+	(void)state;
+	attacks_run_all(&counts, NULL);
+	assert_int_equal(counts.n[ATTACK_OVERLAP] + counts.n[ATTACK_ARBITRARY], 0);
+	assert_int_equal(counts.required_missed, 0);
+	assert_true(counts.required > 0);
+}
+
+/* ---- malloc_trim ---- */
+
+#define MANY 3200u
+#define KEPT 16u
+
+static unsigned char *many[MANY];
+
+static size_t resident(void)
+{
+	static unsigned char map[1 << 16];
+	size_t n = 0, size = (size_t)near__pages_used() << NEAR__GRANULE_SHIFT;
+	long page = sysconf(_SC_PAGESIZE);
+
+	if (size / (size_t)page > sizeof(map) || mincore((void *)near__heap.base, size, map))
+		return 0;
+	for (size_t i = 0; i < size / (size_t)page; i++)
+		n += map[i] & 1;
+	return n * (size_t)page;
+}
+
+static void fill_many(void)
+{
+	for (unsigned i = 0; i < MANY; i++) {
+		many[i] = malloc(1000);
+		memset(many[i], (int)(i % 251), 1000);
+	}
+}
+
+/* Of 16 blocks of 1,000 bytes one is in use: of four pages three can go. */
+static void pages_of_free_blocks_go_back(void **state)
+{
+	size_t before, after;
+
+	(void)state;
+	if (unit_emulated() || near__heap.nodes > 1 || sysconf(_SC_PAGESIZE) > 4096)
+		skip(); /* its own idea of what is present; gaps; pages larger than a block's run */
+	fill_many();
+	before = resident();
+	for (unsigned i = 0; i < MANY; i++)
+		if (i % KEPT)
+			free(many[i]);
+	assert_int_equal(malloc_trim(0), 1);
+	after = resident();
+	assert_true(before > 3000000 && after > 0);
+	assert_true(before - after >= 3000000 / 2);
+	for (unsigned i = 0; i < MANY; i += KEPT)
+		for (unsigned k = 0; k < 1000; k++)
+			assert_int_equal(many[i][k], i % 251);
+	for (unsigned i = 0; i < MANY; i++)
+		if (i % KEPT)
+			many[i] = malloc(1000);
+	for (unsigned i = 0; i < MANY; i++)
+		memset(many[i], (int)(i % 251), 1000);
+	for (unsigned i = 0; i < MANY; i++)
+		for (unsigned k = 0; k < 1000; k += 8)
+			assert_int_equal(many[i][k], i % 251);
+	for (unsigned i = 0; i < MANY; i++)
+		free(many[i]);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_programs_write_is_no_link),
+		cmocka_unit_test(the_key_is_new_in_each_process),
+		cmocka_unit_test(a_link_belongs_to_its_block),
+		cmocka_unit_test(a_child_keeps_the_key),
+		cmocka_unit_test(links_cannot_be_forged),
+		cmocka_unit_test(pages_of_free_blocks_go_back),
+		cmocka_unit_test(only_blocks_begin),
+		cmocka_unit_test(attacks_of_all_kinds),
+	};
+
+	self = argv[0];
+	if (argc > 1 && strcmp(argv[1], "--link") == 0) {
+		printf("%llx\n", (unsigned long long)link_of(520));
+		return 0;
+	}
+	free(malloc(1)); /* the heap begins */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
