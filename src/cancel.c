@@ -59,8 +59,10 @@ void near_cancel_set(struct near_cancel *c)
 	do {
 		struct near__bucket *b = lock_list(c);
 
-		/* Release: pairs with the acquire in is_set. */
-		__atomic_store_n(&c->is_set, 1, __ATOMIC_RELEASE);
+		NEAR__WATCHED_RELEASE(c);
+		/* Release: pairs with the acquire in is_set. Not a store, in which valgrind's tools
+		 * would see a race with is_set's load. */
+		__atomic_exchange_n(&c->is_set, 1, __ATOMIC_RELEASE);
 		n = poke(c, asleep);
 		near__lot_unlock(b);
 		for (unsigned i = 0; i < n; i++)

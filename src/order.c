@@ -167,7 +167,7 @@ bool near__order_begin(void)
 	near__owner_given(owner);
 	o = near__process.conf.lock_check ? state() : NULL;
 	near__order_self = o ? enlist(o, owner) : NULL;
-	if (!near__order_self)
+	if (!near__order_self && !near__is_watched) /* else every lock comes to the library */
 		near__owner = owner;
 	return near__order_self;
 }

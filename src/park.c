@@ -5,6 +5,10 @@
 #include <errno.h>
 
 #include "lot.h"
+#include "watched.h"
+
+/* What threads park on they change by atomics, in which valgrind's tools would see races. */
+#define WORD 4
 
 static void call_left(struct near__waiter *w, bool others)
 {
@@ -30,6 +34,7 @@ int near_park(const void *address, struct near_park *p)
 	if (r)
 		return r;
 	l.interruptible |= p->interruptible;
+	near__ignore(address, WORD);
 	b = near__lot_lock(address);
 	go_on = !p->validate || p->validate(p->arg);
 	if (go_on)
@@ -97,6 +102,7 @@ int near_unpark_with(const void *address, const struct near_unpark *u, struct ne
 	bool go_on;
 
 	near__lot_lock_both(address, requeue ? u->to : address, locked);
+	near__ignore(address, WORD);
 	go_on = !u->validate || u->validate(u->arg);
 	if (go_on)
 		sort_out(locked, address, u, requeue, &t, &found);

@@ -166,6 +166,7 @@ bool near__refcount_try_get_slow(struct near_refcount *r, bool live)
 
 void near__refcount_put_slow(struct near_refcount *r)
 {
+	NEAR__WATCHED_RELEASE(r); /* ThreadSanitizer was told inline */
 	if (!add_per_cpu(r, -1))
 		add_exact(r, -1);
 }

@@ -264,6 +264,7 @@ void near__rwlock_read_unlock_slow(struct near_rwlock *l)
 {
 	uint64_t seen = look(l);
 
+	NEAR__WATCHED_RELEASE(l); /* ThreadSanitizer was told inline */
 	if (near__reads.holds[0].lock == (uintptr_t)l && near__reads.holds[0].depth &&
 	    !(seen & FLAGS) && change(l, &seen, seen - READER, __ATOMIC_RELEASE))
 		near__reads.holds[0].depth--;

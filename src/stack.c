@@ -87,10 +87,11 @@ static void push_fallback(struct near_stack *s, node *first, node *last)
 	struct copy *c = near__fallback(s->p);
 	node *head = __atomic_load_n(&c->head, __ATOMIC_RELAXED);
 
-	do
+	do {
 		last->next = head;
-	while (!__atomic_compare_exchange_n(&c->head, &head, first, true, __ATOMIC_RELEASE,
-					    __ATOMIC_RELAXED));
+		NEAR__WATCHED_RELEASE(s->p);
+	} while (!__atomic_compare_exchange_n(&c->head, &head, first, true, __ATOMIC_RELEASE,
+					      __ATOMIC_RELAXED));
 }
 
 static node *take_fallback_list(struct near_stack *s, unsigned slot)
@@ -102,6 +103,7 @@ static node *take_fallback_list(struct near_stack *s, unsigned slot)
 	near_lock_lock(pop_lock(slot));
 	list = __atomic_exchange_n(&copy_of(s, slot)->head, NULL, __ATOMIC_ACQUIRE);
 	near_lock_unlock(pop_lock(slot));
+	NEAR__WATCHED_ACQUIRE(s->p);
 	return taken(list);
 }
 
@@ -114,9 +116,10 @@ static node *pop_fallback_node(struct near_stack *s, unsigned slot)
 		return NULL;
 	near_lock_lock(pop_lock(slot));
 	head = __atomic_load_n(&c->head, __ATOMIC_ACQUIRE);
+	do
+		NEAR__WATCHED_ACQUIRE(s->p); /* before the node is read */
 	while (head && !__atomic_compare_exchange_n(&c->head, &head, head->next, true,
-						    __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE))
-		;
+						    __ATOMIC_ACQUIRE, __ATOMIC_ACQUIRE));
 	near_lock_unlock(pop_lock(slot));
 	return head;
 }
@@ -127,6 +130,7 @@ static void put_fallback(struct near_stack *s, node *list)
 {
 	unsigned slot = near__first_fallback();
 
+	NEAR__WATCHED_RELEASE(s->p);
 	for (; near_percpu_next(s->p, &slot); slot++) {
 		node *none = NULL;
 

@@ -6,6 +6,7 @@
 #ifndef NEARCPU_TSAN_H
 #define NEARCPU_TSAN_H
 
+#include <nearcpu/lock.h>
 #include <nearcpu/seq.h>
 #include <stddef.h>
 
@@ -15,10 +16,26 @@
 void __tsan_acquire(void *p) __attribute__((weak));
 void __tsan_release(void *p) __attribute__((weak));
 #define NEAR__TSAN_HERE __builtin_expect(__tsan_acquire != NULL, 0)
+#endif
+
+/* In the core helgrind and DRD are told the same, see lock.h. */
+static inline void near__told_acquire(const void *p)
+{
+	if (NEAR__TSAN_HERE)
+		__tsan_acquire((void *)(uintptr_t)p);
+	NEAR__WATCHED_ACQUIRE(p);
+}
+
+static inline void near__told_release(const void *p)
+{
+	if (NEAR__TSAN_HERE)
+		__tsan_release((void *)(uintptr_t)p);
+	NEAR__WATCHED_RELEASE(p);
+}
+
 #undef NEAR__TSAN_ACQUIRE
 #undef NEAR__TSAN_RELEASE
-#define NEAR__TSAN_ACQUIRE(p) (NEAR__TSAN_HERE ? __tsan_acquire((void *)(p)) : (void)0)
-#define NEAR__TSAN_RELEASE(p) (NEAR__TSAN_HERE ? __tsan_release((void *)(p)) : (void)0)
-#endif
+#define NEAR__TSAN_ACQUIRE(p) near__told_acquire(p)
+#define NEAR__TSAN_RELEASE(p) near__told_release(p)
 
 #endif

@@ -63,7 +63,11 @@ NEAR_API void near_cancel_set(struct near_cancel *c);
 static inline bool near_cancel_is_set(const struct near_cancel *c)
 {
 	/* Acquire: pairs with the release in set. */
-	return __atomic_load_n(&c->is_set, __ATOMIC_ACQUIRE);
+	bool is_set = __atomic_load_n(&c->is_set, __ATOMIC_ACQUIRE);
+
+	if (is_set)
+		NEAR__WATCHED_ACQUIRE(c);
+	return is_set;
 }
 
 /* Makes the token new. Requires that nobody uses it. */

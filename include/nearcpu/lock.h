@@ -92,6 +92,26 @@ extern "C" {
 #define NEAR__REENTRANT
 #endif
 
+/* valgrind's helgrind and DRD do not see that an atomic instruction orders anything: they are told.
+ * The library does that by itself; what is inline here, near_once_is_done and near_cancel_is_set
+ * do in code that is compiled with -DNEAR_VALGRIND=1. near_mutex(3) says more. */
+#ifndef NEAR_VALGRIND
+#define NEAR_VALGRIND 0
+#endif
+/* Not 0: run by one of the two, and the library was built with valgrind's headers. */
+extern NEAR_API uint32_t near__is_watched;
+NEAR_API void near__watched_acquire(const void *object);
+NEAR_API void near__watched_release(const void *object);
+#if NEAR_VALGRIND
+#define NEAR__WATCHED_ACQUIRE(p)                                                                   \
+	(__builtin_expect(near__is_watched != 0, 0) ? near__watched_acquire(p) : (void)0)
+#define NEAR__WATCHED_RELEASE(p)                                                                   \
+	(__builtin_expect(near__is_watched != 0, 0) ? near__watched_release(p) : (void)0)
+#else
+#define NEAR__WATCHED_ACQUIRE(p) ((void)(p))
+#define NEAR__WATCHED_RELEASE(p) ((void)(p))
+#endif
+
 /* Private. The high 32 bits count the threads inside: the holder, and the waiters that announced
  * themselves. The low 32 bits are the futex word, LOCKED and WAKING. src/lock.c tells what the
  * combinations mean. */
@@ -144,6 +164,7 @@ static inline void near_lock_lock(struct near_lock *lock) NEAR__ACQUIRES(lock) N
 {
 	if (__builtin_expect(!near__lock_fast(lock), 0))
 		near__lock_slow(lock);
+	NEAR__WATCHED_ACQUIRE(lock);
 }
 
 /* Takes the lock if it is free, past sleepers too, and tells whether it did. Never waits. */
@@ -156,8 +177,10 @@ static inline bool near_lock_try_lock(struct near_lock *lock)
 	/* WAKING stays as it is. Acquire: pairs with the release in unlock. */
 	while (!(seen & NEAR__LOCK_LOCKED))
 		if (__atomic_compare_exchange_n(&lock->word, &seen, seen + NEAR__LOCK_ALONE, true,
-						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+						__ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+			NEAR__WATCHED_ACQUIRE(lock);
 			return true;
+		}
 	return false;
 }
 
@@ -166,6 +189,7 @@ static inline void near_lock_unlock(struct near_lock *lock) NEAR__RELEASES(lock)
 {
 	uint64_t alone = NEAR__LOCK_ALONE;
 
+	NEAR__WATCHED_RELEASE(lock);
 	/* {1, LOCKED} to free. Release: pairs with the acquire of whoever takes the lock next. */
 	if (__builtin_expect(!__atomic_compare_exchange_n(&lock->word, &alone, 0, false,
 							  __ATOMIC_RELEASE, __ATOMIC_RELAXED),
@@ -177,7 +201,12 @@ static inline void near_lock_unlock(struct near_lock *lock) NEAR__RELEASES(lock)
 static inline void near_lock_lock_counted(struct near_lock *lock, struct near_lock_stats *stats)
 	NEAR__ACQUIRES(lock) NEAR__UNCHECKED
 {
-	near__lock_note(stats, near__lock_fast(lock) ? NEAR__LOCK_FAST : near__lock_slow(lock));
+	enum near__lock_path path = NEAR__LOCK_FAST;
+
+	if (!near__lock_fast(lock))
+		path = near__lock_slow(lock);
+	NEAR__WATCHED_ACQUIRE(lock);
+	near__lock_note(stats, path);
 }
 
 /* Copies stats to out, from any thread at any time. The four counts are not of one moment. */

@@ -46,7 +46,11 @@ struct near_once {
 /* Acquire: pairs with the release of who did it. */
 static inline bool near_once_is_done(const struct near_once *o)
 {
-	return __atomic_load_n(&o->word, __ATOMIC_ACQUIRE) == NEAR__ONCE_DONE;
+	bool is_done = __atomic_load_n(&o->word, __ATOMIC_ACQUIRE) & NEAR__ONCE_DONE;
+
+	if (is_done)
+		NEAR__WATCHED_ACQUIRE(o);
+	return is_done;
 }
 
 NEAR_API int near__once_call_slow(struct near_once *o, int (*function)(void *arg), void *arg);
@@ -55,7 +59,8 @@ NEAR_API int near__once_call_slow(struct near_once *o, int (*function)(void *arg
  * what the function returned to this thread. */
 static inline int near_once_call(struct near_once *o, int (*function)(void *arg), void *arg)
 {
-	if (__builtin_expect(near_once_is_done(o), 1))
+	/* Acquire: as above. Under valgrind another bit stands there, too. */
+	if (__builtin_expect(__atomic_load_n(&o->word, __ATOMIC_ACQUIRE) == NEAR__ONCE_DONE, 1))
 		return 0;
 	return near__once_call_slow(o, function, arg);
 }
