@@ -92,7 +92,7 @@ const char *bench_needs_live(void)
 {
 	struct near_rseq_status st;
 
-	near_rseq_status(&st);
+	near_rseq_status(&st, sizeof(st));
 	return st.live ? NULL : st.why;
 }
 
@@ -100,7 +100,7 @@ const char *bench_needs_cid(void)
 {
 	struct near_rseq_status st;
 
-	near_rseq_status(&st);
+	near_rseq_status(&st, sizeof(st));
 	if (!st.live)
 		return st.why;
 	return st.has_cid ? NULL : "the kernel has no concurrency ids (Linux 6.3)";
@@ -110,7 +110,7 @@ const char *bench_needs_own_area(void)
 {
 	struct near_rseq_status st;
 
-	near_rseq_status(&st);
+	near_rseq_status(&st, sizeof(st));
 	if (!st.live)
 		return st.why;
 	return st.own_area ? NULL : "the C library registered rseq all the same";

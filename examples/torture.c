@@ -53,7 +53,7 @@ int main(void)
 	t.check = check;
 	t.rivals = rivals;
 	t.n_rivals = 2;
-	failures = near_torture(&t, &result);
+	failures = near_torture(&t, sizeof(t), &result, sizeof(result));
 	puts(failures ? result.text : "proven");
 	return failures == -ENOSYS ? 77 : failures != 0;
 }

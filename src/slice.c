@@ -37,7 +37,7 @@ static bool is_able(void)
 	int saved = errno;
 	long r;
 
-	near_rseq_status(&status);
+	near_rseq_status(&status, sizeof(status));
 	if (!status.has_slice)
 		return false;
 	r = syscall(SYS_prctl, PR_RSEQ_SLICE_EXTENSION, SLICE_SET, SLICE_ENABLE, 0, 0);

@@ -335,7 +335,7 @@ static void status_of_registration(struct near_rseq_status *out)
 	out->has_slice = out->area_size > LEGACY_SIZE && near__self.area->flags & SLICE_AVAILABLE;
 }
 
-void near_rseq_status(struct near_rseq_status *out)
+static void status(struct near_rseq_status *out)
 {
 	const struct near__process *p = &near__process;
 
@@ -355,4 +355,18 @@ void near_rseq_status(struct near_rseq_status *out)
 	out->nodes = p->nodes;
 	out->hint = near__hint_name(p->hint);
 	out->reserved = (size_t)__atomic_load_n(&p->reserved, __ATOMIC_RELAXED);
+}
+
+/* Programs that know fewer fields, and more, are served. */
+int near_rseq_status(struct near_rseq_status *out, size_t size)
+{
+	struct near_rseq_status all;
+	size_t common = size < sizeof(all) ? size : sizeof(all);
+
+	if (!size)
+		return -EINVAL;
+	status(&all);
+	memcpy(out, &all, common);
+	memset((char *)out + common, 0, size - common);
+	return 0;
 }

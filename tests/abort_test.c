@@ -382,7 +382,7 @@ int main(void)
 		cmocka_unit_test(no_sequence_was_forgotten),
 	};
 
-	near_rseq_status(&status);
+	near_rseq_status(&status, sizeof(status));
 	if (!status.live || near__trap_open() <= 0 || !unit_pin(0, NULL)) {
 		puts("skipped: no sequences here");
 		return 77;

@@ -207,7 +207,7 @@ int main(void)
 	};
 	struct near_rseq_status st;
 
-	near_rseq_status(&st);
+	near_rseq_status(&st, sizeof(st));
 	counter = open_counter();
 	if (!st.live || counter < 0) {
 		puts(st.live ? "skipped: the kernel's count cannot be read"

@@ -23,7 +23,7 @@ static bool is_live(void)
 {
 	struct near_rseq_status status;
 
-	near_rseq_status(&status);
+	near_rseq_status(&status, sizeof(status));
 	return status.live;
 }
 
@@ -75,7 +75,7 @@ static int look_around(void *parent_is_live)
 {
 	struct near_rseq_status st;
 
-	near_rseq_status(&st);
+	near_rseq_status(&st, sizeof(st));
 	if (st.live || near__self.state != NEAR__VFORKED || near__self.area != &near__dead)
 		return end_with(1);
 	if (near_slot() >= near_slots() || near_cpu() >= near_cpus() || near_cid() >= near_cpus())
@@ -223,7 +223,7 @@ static void *share_storage(void *unused)
 		near_mutex_unlock(&mutex);
 		near_counter_add(&count, 1);
 	}
-	near_rseq_status(&st);
+	near_rseq_status(&st, sizeof(st));
 	CHECK(!st.live);
 	__atomic_store_n(&child_ends, true, __ATOMIC_RELEASE);
 	CHECK(unit_wait(child, NULL) == 0);

@@ -269,7 +269,7 @@ static void see_effect(void *arg)
 	struct near_rseq_status status;
 
 	setenv("NEAR_CONF", effect->conf, 1);
-	near_rseq_status(&status);
+	near_rseq_status(&status, sizeof(status));
 	if (effect->why) {
 		CHECK(!status.live);
 		CHECK(!NEAR__HAS_SEQ || strstr(status.why, effect->why));

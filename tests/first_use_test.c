@@ -103,7 +103,7 @@ static void call_status(void)
 {
 	struct near_rseq_status status;
 
-	near_rseq_status(&status);
+	near_rseq_status(&status, sizeof(status));
 }
 
 static void call_alloc(void)

@@ -254,7 +254,7 @@ static void trim(void **state)
 	struct near_malloc_stats before, after;
 
 	(void)state;
-	near_rseq_status(&rseq);
+	near_rseq_status(&rseq, sizeof(rseq));
 	take_blocks(MANY, 5000);
 	free_blocks(0, MANY);
 	before = all();

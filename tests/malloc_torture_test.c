@@ -323,7 +323,7 @@ static void torture(void (*run)(void *), struct state state, unsigned sequences)
 
 	if (!near__thread_live())
 		skip();
-	assert_int_equal(near_torture(&t, &r), 0);
+	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), 0);
 	print_message("%u sequences, %lu runs, %lu aborts\n", r.sequences, r.runs, r.aborts);
 	assert_true(r.sequences >= sequences);
 }

@@ -15,7 +15,7 @@ static void use_without_rseq(void *unused)
 
 	if (!filter_out(NEAR__SYS_RSEQ, ENOSYS))
 		_exit(77);
-	near_rseq_status(&status);
+	near_rseq_status(&status, sizeof(status));
 	CHECK(!status.live && (!NEAR__HAS_SEQ || strstr(status.why, "no rseq")));
 	use_all(unused);
 }
@@ -35,7 +35,7 @@ static int check_denied(void)
 {
 	struct near_rseq_status status;
 
-	near_rseq_status(&status);
+	near_rseq_status(&status, sizeof(status));
 	CHECK(!status.live && (!NEAR__HAS_SEQ || strstr(status.why, "filter (seccomp)")));
 	use_all(NULL);
 	return 0;
@@ -47,7 +47,7 @@ static void use_without_membarrier(void *unused)
 
 	if (!filter_out(NEAR__SYS_MEMBARRIER, ENOSYS))
 		_exit(77);
-	near_rseq_status(&status);
+	near_rseq_status(&status, sizeof(status));
 	CHECK(!status.live && (!NEAR__HAS_SEQ || strstr(status.why, "no membarrier")));
 	use_all(unused);
 }
@@ -79,7 +79,7 @@ static void use_without_keys(void *unused)
 
 	while (pthread_key_create(&key, NULL) == 0)
 		;
-	near_rseq_status(&status);
+	near_rseq_status(&status, sizeof(status));
 	CHECK(!status.own_area);
 	if (!near__process.usable || !status.live)
 		CHECK(!strstr(status.why, "somebody else"));

@@ -152,7 +152,7 @@ int main(void)
 	};
 	struct near_rseq_status st;
 
-	near_rseq_status(&st);
+	near_rseq_status(&st, sizeof(st));
 	if (!st.live || near__trap_open() <= 0 || !unit_pin(0, NULL)) {
 		puts("skipped: no sequences here");
 		return 77;

@@ -567,7 +567,7 @@ static void nothing_is_asked_of_a_kernel_without(void **state)
 	struct near_rseq_status status;
 
 	(void)state;
-	near_rseq_status(&status);
+	near_rseq_status(&status, sizeof(status));
 	near__slice = (struct near__slice){0};
 	if (status.has_slice)
 		skip();

@@ -233,7 +233,7 @@ static void *use_late(void *unused)
 	struct near_rseq_status st;
 
 	(void)unused;
-	near_rseq_status(&st);
+	near_rseq_status(&st, sizeof(st));
 	CHECK(!st.live);
 	use(&all.nodes[0]);
 	return NULL;
@@ -294,7 +294,7 @@ static void membarrier_is_filtered_late(void **state)
 	struct near_rseq_status st;
 
 	(void)state;
-	near_rseq_status(&st);
+	near_rseq_status(&st, sizeof(st));
 	if (unit_emulated())
 		skip();
 	if (!st.live)

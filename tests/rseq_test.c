@@ -17,7 +17,7 @@ static struct near_rseq_status status_now(void)
 
 	memset(&status, 0x5a, sizeof(status));
 	errno = UNIT_ERRNO;
-	near_rseq_status(&status);
+	near_rseq_status(&status, sizeof(status));
 	CHECK(errno == UNIT_ERRNO);
 	return status;
 }
@@ -302,6 +302,31 @@ static void the_kernels_fields_are_left_alone(void **state)
 	near_counter_destroy(&count);
 }
 
+/* A program of an older version knows less, one of a newer version more. */
+static void status_of_other_sizes(void **state)
+{
+	struct near_rseq_status all = status_now();
+	struct {
+		struct near_rseq_status known;
+		char more[40];
+	} later;
+	struct near_rseq_status earlier;
+	size_t until = offsetof(struct near_rseq_status, slots);
+
+	(void)state;
+	memset(&earlier, 0x5a, sizeof(earlier));
+	assert_int_equal(near_rseq_status(&earlier, until), 0);
+	assert_int_equal(earlier.live, all.live);
+	assert_int_equal(earlier.slot_kind, all.slot_kind);
+	assert_int_equal(earlier.slots, 0x5a5a5a5a);
+	memset(&later, 0x5a, sizeof(later));
+	assert_int_equal(near_rseq_status(&later.known, sizeof(later)), 0);
+	assert_int_equal(later.known.slots, all.slots);
+	for (size_t i = 0; i < sizeof(later.more); i++)
+		assert_int_equal(later.more[i], 0);
+	assert_int_equal(near_rseq_status(&earlier, 0), -EINVAL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -312,6 +337,7 @@ int main(void)
 		cmocka_unit_test(running_threads_have_different_cids),
 		cmocka_unit_test(a_foreign_owner_is_respected),
 		cmocka_unit_test(the_kernels_fields_are_left_alone),
+		cmocka_unit_test(status_of_other_sizes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

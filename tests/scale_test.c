@@ -97,7 +97,7 @@ static void reserve(void)
 	size_t before = status("VmSize"), need;
 
 	CHECK(near_counter_init(&counters[0]) == 0);
-	near_rseq_status(&st);
+	near_rseq_status(&st, sizeof(st));
 	need = HEADER + ((size_t)near_slots() + 1 + pretended) * STRIDE;
 	near_to("address space", status("VmSize") - before, need, SLACK);
 	CHECK(st.reserved == need);

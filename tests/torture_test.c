@@ -30,7 +30,7 @@ static void sequence_that_is_left(void **state)
 	t.setup = high_setup;
 	t.n_rivals = 0;
 	t.slot = NULL;
-	failures = near_torture(&t, &r);
+	failures = near_torture(&t, sizeof(t), &r, sizeof(r));
 	if (r.uncommitted) { /* where instructions must be seen to be known */
 		assert_int_equal(failures, -ENOENT);
 		assert_int_equal(r.uncommitted, 1);
@@ -94,7 +94,7 @@ static void sequence_that_is_too_long(void **state)
 
 	(void)state;
 	need_live();
-	assert_int_equal(near_torture(&t, &r), 1);
+	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), 1);
 	assert_non_null(strstr(r.text, "too many instructions"));
 }
 
@@ -135,18 +135,18 @@ static void rivals_run_where_they_may(void **state)
 	t.n_rivals = 1;
 	t.digest = NULL;
 	in_thread = in_handler = 0;
-	assert_int_equal(near_torture(&t, NULL), 0);
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), 0);
 	assert_true(in_thread > 0);
 	assert_int_equal(in_handler, in_thread);
 	in_thread = in_handler = 0;
 	rival.flags = NEAR_TORTURE_NOT_IN_HANDLER;
-	assert_int_equal(near_torture(&t, NULL), 0);
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), 0);
 	assert_true(in_thread > 0);
 	assert_int_equal(in_handler, 0);
 	in_thread = in_handler = 0;
 	rival.flags = NEAR_TORTURE_CLOSES;
 	t.report = ignore; /* it closes nothing */
-	near_torture(&t, NULL);
+	near_torture(&t, sizeof(t), NULL, 0);
 	assert_int_equal(in_thread, 0);
 	assert_true(in_handler > 0);
 }
@@ -164,7 +164,7 @@ static void run_without_a_listener(void *unused)
 	(void)unused;
 	t.run = forgets_one;
 	t.digest = NULL;
-	CHECK(near_torture(&t, NULL) > 11);
+	CHECK(near_torture(&t, sizeof(t), NULL, 0) > 11);
 }
 
 static void ten_failures_are_shown(void **state)
@@ -192,9 +192,9 @@ static void without_rseq(void **state)
 	(void)state;
 	if (is_live())
 		skip();
-	assert_int_equal(near_torture(&peak_torture, &r), -ENOSYS);
+	assert_int_equal(near_torture(&peak_torture, sizeof(peak_torture), &r, sizeof(r)), -ENOSYS);
 	assert_non_null(strstr(r.text, "no sequence is aborted here"));
-	assert_int_equal(near_torture(&peak_torture, NULL), -ENOSYS);
+	assert_int_equal(near_torture(&peak_torture, sizeof(peak_torture), NULL, 0), -ENOSYS);
 }
 
 static void nothing(void *arg)
@@ -209,7 +209,7 @@ static void without_a_sequence(void **state)
 
 	(void)state;
 	need_live();
-	assert_int_equal(near_torture(&t, &r), -ENOENT);
+	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), -ENOENT);
 	assert_non_null(strstr(r.text, "goes through no restartable sequence"));
 }
 
@@ -221,35 +221,61 @@ static void incomplete(void **state)
 
 	(void)state;
 	t.setup = NULL;
-	assert_int_equal(near_torture(&t, NULL), -EINVAL);
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
 	t = peak_torture;
 	t.run = NULL;
-	assert_int_equal(near_torture(&t, NULL), -EINVAL);
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
 	t = peak_torture;
 	t.check = NULL;
-	assert_int_equal(near_torture(&t, NULL), -EINVAL);
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
 	t = peak_torture;
 	t.rivals = NULL;
-	assert_int_equal(near_torture(&t, NULL), -EINVAL);
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
 	t = peak_torture;
 	t.rivals = &closer;
 	t.n_rivals = 1;
 	t.slot = NULL;
-	assert_int_equal(near_torture(&t, NULL), -EINVAL);
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
 	t = peak_torture;
 	t.rivals = &odd;
 	t.n_rivals = 1;
-	assert_int_equal(near_torture(&t, NULL), -EINVAL);
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
 	odd.flags = NEAR_TORTURE_CLOSES | NEAR_TORTURE_NOT_IN_HANDLER;
-	assert_int_equal(near_torture(&t, NULL), -EINVAL);
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
 	odd.flags = 0;
 	odd.run = NULL;
-	assert_int_equal(near_torture(&t, NULL), -EINVAL);
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
+}
+
+/* Programs that know fewer fields, and more. Whether rseq is there does not matter. */
+static void other_sizes(void **state)
+{
+	struct {
+		struct near_torture known;
+		char more[16];
+	} later = {.known = {.setup = nothing, .run = nothing}};
+	struct near_torture_result r, larger[2];
+
+	(void)state;
+	assert_int_equal(near_torture(&later.known, sizeof(later), larger, sizeof(larger)),
+			 -EINVAL);
+	assert_non_null(strstr(larger[0].text, "setup, run and check"));
+	assert_int_equal(larger[1].sequences, 0);
+	later.known.check = fine; /* which comes behind these */
+	assert_int_equal(near_torture(&later.known, offsetof(struct near_torture, check), NULL, 0),
+			 -EINVAL);
+	later.more[15] = 1;
+	memset(&r, 0x5a, sizeof(r));
+	assert_int_equal(near_torture(&later.known, sizeof(later), &r,
+				      offsetof(struct near_torture_result, runs)),
+			 -E2BIG);
+	assert_int_equal(r.sequences, 0);
+	assert_int_equal(r.failures, 0x5a5a5a5a);
 }
 
 static void call_again(void *result)
 {
-	*(int *)result = near_torture(&peak_torture, NULL);
+	*(int *)result = near_torture(&peak_torture, sizeof(peak_torture), NULL, 0);
 }
 
 static void called_while_it_runs(void **state)
@@ -262,7 +288,7 @@ static void called_while_it_runs(void **state)
 	need_live();
 	t.rivals = &rival;
 	t.n_rivals = 1;
-	assert_int_equal(near_torture(&t, NULL), 0);
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), 0);
 	assert_int_equal(result, -EBUSY);
 }
 
@@ -278,7 +304,7 @@ static void with_text_that_stays(void *unused)
 	(void)unused;
 	if (prctl(PR_SET_MDWE, 1, 0, 0, 0))
 		_exit(CANNOT_FORBID);
-	CHECK(near_torture(&peak_torture, &r) == -EACCES);
+	CHECK(near_torture(&peak_torture, sizeof(peak_torture), &r, sizeof(r)) == -EACCES);
 	CHECK(strstr(r.text, "cannot be made writable"));
 	/* And nothing is left that would trap. */
 	peak_setup(NULL);
@@ -344,7 +370,7 @@ static void process_is_as_before(void **state)
 	pthread_sigmask(SIG_BLOCK, &trap, NULL);
 	sched_getaffinity(0, sizeof(cpus), &cpus);
 	errno = UNIT_ERRNO;
-	assert_int_equal(near_torture(&t, NULL), 0);
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), 0);
 	assert_int_equal(errno, UNIT_ERRNO);
 	sched_getaffinity(0, sizeof(cpus_after), &cpus_after);
 	assert_true(CPU_EQUAL(&cpus, &cpus_after));
@@ -375,6 +401,7 @@ int main(void)
 		cmocka_unit_test(without_rseq),
 		cmocka_unit_test(without_a_sequence),
 		cmocka_unit_test(incomplete),
+		cmocka_unit_test(other_sizes),
 		cmocka_unit_test(called_while_it_runs),
 		cmocka_unit_test(text_that_cannot_be_written),
 		cmocka_unit_test(process_is_as_before),

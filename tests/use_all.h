@@ -19,7 +19,7 @@ static inline void use_all(void *unused)
 	struct near_stack stack;
 
 	(void)unused;
-	near_rseq_status(&status);
+	near_rseq_status(&status, sizeof(status));
 	CHECK(status.why && status.slots == near_slots() && status.cpus == near_cpus());
 	CHECK(near_slot() < near_slots());
 	CHECK(near_counter_init(&count) == 0);

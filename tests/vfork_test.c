@@ -28,7 +28,7 @@ static struct near_rseq_status status_now(void)
 {
 	struct near_rseq_status status;
 
-	near_rseq_status(&status);
+	near_rseq_status(&status, sizeof(status));
 	return status;
 }
 

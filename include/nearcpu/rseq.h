@@ -17,7 +17,7 @@
  *            fence:off forbids interrupts to other CPUs (and so takes the portable path).
  *
  *     struct near_rseq_status st;
- *     near_rseq_status(&st);
+ *     near_rseq_status(&st, sizeof(st));
  *     if (!st.live)
  *             fprintf(stderr, "portable path: %s\n", st.why);
  *
@@ -97,6 +97,7 @@ NEAR_API unsigned near_cpus(void);
 
 enum near_slot_kind { NEAR_SLOT_CPU, NEAR_SLOT_CID, NEAR_SLOT_NODE_CID };
 
+/* Later versions add fields at the end. */
 struct near_rseq_status {
 	bool live;             /* this thread runs sequences */
 	bool own_area;         /* this library registered it, not the C library */
@@ -115,8 +116,10 @@ struct near_rseq_status {
 	size_t reserved;  /* bytes of address space reserved by per-CPU memory */
 };
 
-/* Fills *out for the calling thread; registers the thread if that was not tried yet. */
-NEAR_API void near_rseq_status(struct near_rseq_status *out);
+/* Fills *out for the calling thread, of which the caller knows `size` bytes; what the library does
+ * not know becomes 0. Registers the thread if that was not tried yet.
+ * Returns 0; -EINVAL: size is 0. */
+NEAR_API int near_rseq_status(struct near_rseq_status *out, size_t size);
 
 #ifdef __cplusplus
 }

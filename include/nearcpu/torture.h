@@ -28,7 +28,7 @@
  *     struct near_torture_rival rivals[] = {{"add", rival, NULL, 0}};
  *     struct near_torture t = {.setup = setup, .run = run, .check = check,
  *                              .rivals = rivals, .n_rivals = 1};
- *     int failures = near_torture(&t, NULL);
+ *     int failures = near_torture(&t, sizeof(t), NULL, 0);
  *
  * near_torture(3) has a whole program, and tells how to read what it reports.
  *
@@ -100,12 +100,16 @@ struct near_torture_result {
 	char text[512]; /* the first failure, or why there is a negative result; else "" */
 };
 
-/* Tries everything in *t. Fills *out, which may be NULL.
+/* Tries everything in *t, of which the caller knows `size` bytes; what it does not know is 0. Fills
+ * the `out_size` bytes that it knows of *out, which may be NULL; what the library does not know
+ * becomes 0. Later versions add fields at the ends of both, and rivals stay as they are.
  * Returns the number of failures, 0 if all is well; -ENOSYS: sequences are not aborted here;
  * -ENOENT: run goes through none to its commit; -EACCES: text cannot be made writable; -EBUSY:
  * another call is running; -EINVAL: setup, run or check is missing, or slot for a rival that
- * closes; -ENOMEM, -EAGAIN: no memory, no thread to be had. */
-NEAR_API int near_torture(const struct near_torture *t, struct near_torture_result *out);
+ * closes; -E2BIG: a field is set that the library does not know; -ENOMEM, -EAGAIN: no memory, no
+ * thread to be had. */
+NEAR_API int near_torture(const struct near_torture *t, size_t size,
+			  struct near_torture_result *out, size_t out_size);
 
 #ifdef __cplusplus
 }

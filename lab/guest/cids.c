@@ -98,7 +98,7 @@ int main(int argc, char **argv)
 		fputs("usage: lab_cids KERNEL\n", stderr);
 		return 2;
 	}
-	near_rseq_status(&st);
+	near_rseq_status(&st, sizeof(st));
 	if (!st.has_cid) {
 		puts("skipped: this kernel has no concurrency ids");
 		return 77;

@@ -225,7 +225,7 @@ static void storm(void)
 
 int main(void)
 {
-	near_rseq_status(&st);
+	near_rseq_status(&st, sizeof(st));
 	memory_nodes = lab_list("/sys/devices/system/node/has_memory", with_memory, LAB_NODES);
 	LAB_CHECK(st.live && memory_nodes > 0);
 	printf("%u nodes, %u with memory\n", st.nodes, memory_nodes);

@@ -114,7 +114,7 @@ int main(int argc, char **argv)
 		fputs("usage: lab_status KERNEL\n", stderr);
 		return 2;
 	}
-	near_rseq_status(&st);
+	near_rseq_status(&st, sizeof(st));
 	print_status(argv[1]);
 	expect_topology();
 	expect_features(argv[1]);

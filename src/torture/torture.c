@@ -28,6 +28,8 @@ static const char *why(int error)
 	case -EINVAL:
 		return "setup, run and check are needed, the function of each rival, and slot for "
 		       "one that closes";
+	case -E2BIG:
+		return "the program sets fields that this version of the library does not know";
 	case -ENOMEM:
 		return "out of memory";
 	default:
@@ -76,15 +78,40 @@ static int torture(struct job *job)
 	return r;
 }
 
-int near_torture(const struct near_torture *t, struct near_torture_result *out)
+/* What the caller knows; the rest is 0. False: it sets what is not known here. */
+static bool take_in(struct near_torture *t, const struct near_torture *from, size_t size)
 {
-	struct near_torture_result own;
-	struct job job = {
-		.t = t, .companies = EVERY_COMPANY, .before = true, .out = out ? out : &own};
+	const char *bytes = (const char *)from;
+
+	memset(t, 0, sizeof(*t));
+	memcpy(t, from, size < sizeof(*t) ? size : sizeof(*t));
+	for (size_t i = sizeof(*t); i < size; i++)
+		if (bytes[i])
+			return false;
+	return true;
+}
+
+static void hand_out(void *out, size_t size, const struct near_torture_result *all)
+{
+	size_t common = size < sizeof(*all) ? size : sizeof(*all);
+
+	if (!out)
+		return;
+	memcpy(out, all, common);
+	memset((char *)out + common, 0, size - common);
+}
+
+int near_torture(const struct near_torture *t, size_t size, struct near_torture_result *out,
+		 size_t out_size)
+{
+	struct near_torture_result result = {0};
+	struct near_torture all;
+	struct job job = {.t = &all, .companies = EVERY_COMPANY, .before = true, .out = &result};
 	int r = -EBUSY;
 
-	memset(job.out, 0, sizeof(*job.out));
-	if (!__atomic_exchange_n(&running, true, __ATOMIC_ACQUIRE)) {
+	if (!take_in(&all, t, size)) {
+		r = -E2BIG;
+	} else if (!__atomic_exchange_n(&running, true, __ATOMIC_ACQUIRE)) {
 		r = torture(&job);
 		__atomic_store_n(&running, false, __ATOMIC_RELEASE);
 	}
@@ -92,5 +119,6 @@ int near_torture(const struct near_torture *t, struct near_torture_result *out)
 		snprintf(job.out->text, sizeof(job.out->text), "%s", why(r));
 	else
 		r = job.out->failures > INT_MAX ? INT_MAX : (int)job.out->failures;
+	hand_out(out, out_size, &result);
 	return r;
 }

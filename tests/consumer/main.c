@@ -13,7 +13,7 @@ int main(void)
 		return 1;
 	for (int i = 0; i < 1000; i++)
 		near_counter_add(&hits, 2);
-	near_rseq_status(&status);
+	near_rseq_status(&status, sizeof(status));
 	printf("%lld, rseq %s\n", (long long)near_counter_read(&hits), status.live ? "on" : "off");
 	if (near_counter_read(&hits) != 2000)
 		return 1;

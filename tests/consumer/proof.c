@@ -56,7 +56,7 @@ int main(void)
 	t.check = check;
 	t.rivals = rivals;
 	t.n_rivals = 1;
-	failures = near_torture(&t, &result);
+	failures = near_torture(&t, sizeof(t), &result, sizeof(result));
 	printf("%u sequences, %s\n", result.sequences, failures ? result.text : "proven");
 	if (failures == -ENOSYS)
 		return 0;

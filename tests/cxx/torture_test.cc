@@ -43,7 +43,7 @@ template <typename T> void prove()
 	t.rivals = &rival;
 	t.n_rivals = 1;
 	rival.name = "the same";
-	int failures = near_torture(&t, &r);
+	int failures = near_torture(&t, sizeof(t), &r, sizeof(r));
 
 	delete world.sum;
 	if (failures == -ENOSYS)

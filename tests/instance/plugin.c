@@ -90,7 +90,7 @@ static unsigned registration(void)
 {
 	struct near_rseq_status status;
 
-	near_rseq_status(&status);
+	near_rseq_status(&status, sizeof(status));
 	return (unsigned)status.live | (unsigned)status.own_area << 1;
 }
 
@@ -98,7 +98,7 @@ static const char *why(void)
 {
 	struct near_rseq_status status;
 
-	near_rseq_status(&status);
+	near_rseq_status(&status, sizeof(status));
 	return status.why;
 }
 

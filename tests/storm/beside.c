@@ -127,7 +127,7 @@ static int be_vforked(struct storm_thread *self)
 	for (int i = 0; i < steps; i++)
 		storm_step(self);
 	storm_let_go(self);
-	near_rseq_status(&st);
+	near_rseq_status(&st, sizeof(st));
 	return st.live;
 }
 
@@ -146,10 +146,10 @@ void *storm_vforker(void *self)
 	struct storm_thread *t = self;
 	struct near_rseq_status before, after;
 
-	near_rseq_status(&before);
+	near_rseq_status(&before, sizeof(before));
 	while (!stopped()) {
 		CHECK(unit_wait(start_vforked(t), NULL) == 0);
-		near_rseq_status(&after);
+		near_rseq_status(&after, sizeof(after));
 		CHECK(before.live == after.live);
 		note(&storm.vforked);
 		/* Not at full speed: that would use up the machine's process numbers in seconds. */

@@ -134,7 +134,7 @@ int main(void)
 		puts("skipped: the C library has not registered this thread");
 		return 77;
 	}
-	failures = near_torture(&t, &r);
+	failures = near_torture(&t, sizeof(t), &r, sizeof(r));
 	if (failures == -ENOSYS) { /* the library was built for CPUs without sequences */
 		printf("skipped: %s\n", r.text);
 		return 77;
@@ -142,7 +142,7 @@ int main(void)
 	if (failures || r.sequences != 1 || r.most_aborts != TRIES || r.boundaries != 4)
 		return failed("add", &r);
 	t.run = run_anywhere;
-	failures = near_torture(&t, &r);
+	failures = near_torture(&t, sizeof(t), &r, sizeof(r));
 	if (r.migrated && (failures <= 0 || !strstr(r.text, "changed the slot that the thread")))
 		return failed("add_anywhere", &r);
 	puts("proven, and disproven");

@@ -11,7 +11,7 @@ static inline bool is_live(void)
 {
 	struct near_rseq_status st;
 
-	near_rseq_status(&st);
+	near_rseq_status(&st, sizeof(st));
 	return st.live;
 }
 

@@ -78,7 +78,7 @@ void sequence_of_near_seq(void **state)
 
 	(void)state;
 	need_live();
-	assert_int_equal(near_torture(&peak_torture, &r), 0);
+	assert_int_equal(near_torture(&peak_torture, sizeof(peak_torture), &r, sizeof(r)), 0);
 	print_message("%u sequence, %u boundaries, %lu runs, %lu aborts, %lu migrated\n",
 		      r.sequences, r.boundaries, r.runs, r.aborts, r.migrated);
 	assert_string_equal(r.text, "");
@@ -89,7 +89,8 @@ void sequence_of_near_seq(void **state)
 	assert_int_equal(r.most_aborts, NEAR_SEQ_TRIES);
 	assert_int_equal(r.uncommitted, 0);
 	assert_true(!has_two_cpus() || r.migrated > 0);
-	assert_int_equal(near_torture(&peak_torture, &again), 0);
+	assert_int_equal(near_torture(&peak_torture, sizeof(peak_torture), &again, sizeof(again)),
+			 0);
 	assert_int_equal(again.boundaries, r.boundaries);
 	assert_int_equal(again.runs, r.runs);
 }
@@ -136,7 +137,7 @@ void counter_of_the_library(void **state)
 
 	(void)state;
 	need_live();
-	assert_int_equal(near_torture(&t, &r), 0);
+	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), 0);
 	assert_true(r.aborts > 0);
 }
 
@@ -196,6 +197,6 @@ void stack_of_the_library(void **state)
 
 	(void)state;
 	need_live();
-	assert_int_equal(near_torture(&t, &r), 0);
+	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), 0);
 	assert_true(r.sequences >= 1);
 }

@@ -109,7 +109,7 @@ static int torture_mutant(const struct mutant *m, const struct near_torture_riva
 
 	world.mutant = m;
 	world.told = 0;
-	return near_torture(&t, r);
+	return near_torture(&t, sizeof(t), r, sizeof(*r));
 }
 
 static const struct near_torture_rival adds[] = {{"add", mutant_run, NULL, 0}};

@@ -206,7 +206,7 @@ void machine_read(struct machine *m)
 	read_allowed(&m->allowed);
 	m->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	try_to_reserve(m);
-	near_rseq_status(&m->rseq);
+	near_rseq_status(&m->rseq, sizeof(m->rseq));
 	if (run_find_library(RUN_MALLOC, m->malloc_library))
 		m->malloc_library[0] = 0;
 	if (run_find_library(RUN_ATOMIC, m->atomic_library))

@@ -174,7 +174,7 @@ const struct row_result *default_row(const struct table_result *t)
 	const struct row_result *last = NULL;
 	struct near_rseq_status here;
 
-	near_rseq_status(&here);
+	near_rseq_status(&here, sizeof(here));
 	for (size_t i = 0; i < t->bench->row_count && !t->bench->apart; i++) {
 		const struct row_result *r = &t->rows[i];
 

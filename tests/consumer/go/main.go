@@ -19,7 +19,7 @@ static int is_live(void)
 {
 	struct near_rseq_status status;
 
-	near_rseq_status(&status);
+	near_rseq_status(&status, sizeof(status));
 	return status.live;
 }
 */
