@@ -47,6 +47,15 @@ struct near_counter {
 /* Returns 0 or -ENOMEM. The count is 0. */
 NEAR_API int near_counter_init(struct near_counter *c);
 
+/* At file scope, behind the definition of a counter: it is ready before main, and in constructors
+ * that have no priority. No memory stops the program. A counter that was not made ready is not
+ * detected: an add is a SIGSEGV.
+ *
+ *     static struct near_counter hits;
+ *     NEAR_COUNTER_EARLY(hits);
+ */
+#define NEAR_COUNTER_EARLY(name) NEAR__EARLY(name, near_counter_init(&(name)))
+
 /* Frees the copies. Requires that no operation on it runs. */
 NEAR_API void near_counter_destroy(struct near_counter *c);
 

@@ -43,6 +43,21 @@
 extern "C" {
 #endif
 
+/* For NEAR_COUNTER_EARLY and its kind: a constructor that calls an init, and stops the program with
+ * one line if there is no memory. Its priority is the first that programs may have. */
+NEAR_API void near__init_early(int r, const char *name);
+#ifdef __cplusplus
+#define NEAR__SEMICOLON static_assert(true, "")
+#else
+#define NEAR__SEMICOLON _Static_assert(1, "")
+#endif
+#define NEAR__EARLY(name, init)                                                                    \
+	__attribute__((constructor(101))) static void near__early_##name(void)                     \
+	{                                                                                          \
+		near__init_early(init, #name);                                                     \
+	}                                                                                          \
+	NEAR__SEMICOLON
+
 #define NEAR_PERCPU_MAX_SIZE ((size_t)256 << 10)
 #define NEAR_PERCPU_MAX_ALIGN ((size_t)4096)
 

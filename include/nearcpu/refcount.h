@@ -53,6 +53,9 @@ struct near_refcount {
  * the last one; it may destroy and free r. Returns 0 or -ENOMEM. */
 NEAR_API int near_refcount_init(struct near_refcount *r, void (*release)(struct near_refcount *r));
 
+/* As NEAR_COUNTER_EARLY (counter.h), of a reference count. */
+#define NEAR_REFCOUNT_EARLY(name, release) NEAR__EARLY(name, near_refcount_init(&(name), (release)))
+
 /* Frees the copies. Requires that no operation runs or will. */
 NEAR_API void near_refcount_destroy(struct near_refcount *r);
 

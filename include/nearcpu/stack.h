@@ -50,6 +50,9 @@ struct near_stack {
 /* Returns 0 or -ENOMEM. */
 NEAR_API int near_stack_init(struct near_stack *s);
 
+/* As NEAR_COUNTER_EARLY, of a stack. */
+#define NEAR_STACK_EARLY(name) NEAR__EARLY(name, near_stack_init(&(name)))
+
 /* Frees what the stack itself holds, not the nodes: drain it first. Requires that no operation
  * runs. */
 NEAR_API void near_stack_destroy(struct near_stack *s);

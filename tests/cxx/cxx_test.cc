@@ -52,6 +52,15 @@ TEST(Cxx, TemplateOfTwoTypes)
 	EXPECT_EQ(sum.read(), std::uint64_t{kThreads} * kRounds);
 }
 
+near_counter early;
+NEAR_COUNTER_EARLY(early);
+
+TEST(Cxx, CounterBeforeMain)
+{
+	near_counter_add(&early, 2);
+	EXPECT_EQ(near_counter_read(&early), 2);
+}
+
 near_recursive_mutex recursive = NEAR_RECURSIVE_MUTEX_INIT;
 
 TEST(Cxx, MutexOfSeveralLevels)

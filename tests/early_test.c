@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* Static counters, stacks and reference counts that are ready before main. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <nearcpu/counter.h>
+#include <nearcpu/refcount.h>
+#include <nearcpu/stack.h>
+
+static unsigned released;
+
+static void gone(struct near_refcount *r)
+{
+	(void)r;
+	released++;
+}
+
+static struct near_counter counter;
+NEAR_COUNTER_EARLY(counter);
+static struct near_stack stack;
+NEAR_STACK_EARLY(stack);
+static struct near_refcount refcount;
+NEAR_REFCOUNT_EARLY(refcount, gone);
+static struct near_stack_node node;
+
+__attribute__((constructor)) static void use_before_main(void)
+{
+	near_counter_add(&counter, 3);
+	near_stack_push(&stack, &node);
+	near_refcount_get(&refcount);
+}
+
+static void constructors_use_them(void **state)
+{
+	(void)state;
+	near_counter_add(&counter, 1);
+	assert_int_equal(near_counter_read(&counter), 4);
+	assert_ptr_equal(near_stack_steal(&stack), &node);
+	near_refcount_kill(&refcount);
+	assert_int_equal(released, 0);
+	near_refcount_put(&refcount);
+	assert_int_equal(released, 1);
+}
+
+static void run_out(void *unused)
+{
+	(void)unused;
+	near__init_early(-ENOMEM, "hits");
+}
+
+static void without_memory_the_program_stops(void **state)
+{
+	(void)state;
+	unit_dies(run_out, NULL, "no memory for the static object hits");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(constructors_use_them),
+		cmocka_unit_test(without_memory_the_program_stops),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
