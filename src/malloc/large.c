@@ -9,6 +9,8 @@ struct near__large_stats near__large_stats;
 /* From here on moving the pages costs less than copying what is in them. */
 #define MOVE_GRANULES 128u
 #define MOST_MOVED 16384u
+/* What is in front of an aligned block is committed, too. */
+#define LARGEST_ALIGN ((size_t)1 << 36)
 
 /* Sums alone, hence relaxed. */
 static void count(uint64_t *sum, int64_t n)
@@ -39,8 +41,9 @@ void *near__large_alloc(size_t size, size_t align, bool *zero)
 
 	if (!granules || !step)
 		return NULL;
-	/* Not by chance either: the heap may contain a multiple of an alignment beyond its size. */
-	if ((size_t)granules + step > near__heap.size >> NEAR__GRANULE_SHIFT)
+	/* Not by chance either: there may be a multiple of a huge alignment close by. */
+	if (align > LARGEST_ALIGN ||
+	    (size_t)granules + step > near__heap.size >> NEAR__GRANULE_SHIFT)
 		return NULL;
 	first = near__pages_alloc(near__node_now(), granules, step, zero);
 	if (first == NEAR__NONE)
