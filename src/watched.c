@@ -43,16 +43,16 @@ void near__watched_ignore(const void *p, size_t size)
 	tell(VG_USERREQ__DRD_START_SUPPRESSION, p, size);
 }
 
-/* Not by memcheck, which orders of threads do not concern. A tool that does not know the request
- * leaves the first argument as the result. */
+/* Not by memcheck, which the order of threads does not concern. Of a tool that does not know the
+ * request the result is 0, or the first argument; helgrind's is the number of bytes. */
 static bool is_watched(void)
 {
 	unsigned char state, byte = 0;
 
 	return VALGRIND_DO_CLIENT_REQUEST_EXPR(0, VG_USERREQ__DRD_GET_DRD_THREAD_ID, 0, 0, 0, 0,
 					       0) ||
-	       VALGRIND_DO_CLIENT_REQUEST_EXPR(-2, _VG_USERREQ__HG_GET_ABITS, &byte, &state, 1, 0,
-					       0) != (unsigned long)-2;
+	       VALGRIND_DO_CLIENT_REQUEST_EXPR(0, _VG_USERREQ__HG_GET_ABITS, &byte, &state, 1, 0,
+					       0) == 1;
 }
 
 void near__watch_begin(void)
