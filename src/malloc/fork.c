@@ -82,6 +82,7 @@ static void in_child(void)
 {
 	near__fork_in_child(&depth, reset_all);
 	near__background_fork_child();
+	near__profile_fork_child();
 	found_held = false;
 	for_all(look);
 	if (!found_held)

@@ -210,6 +210,11 @@ class Test(unittest.TestCase):
             found.append(sorted(p.totals for p in profiles))
         self.assertFalse(found[0] == found[1] == found[2], found[0])
 
+    def test_a_child_samples_other_blocks_than_its_parent(self):
+        prefix = os.path.join(self.directory.name, "fork")
+        result = self.run_program(f"heap_profile:{prefix},heap_sample:{RATE}", "fork")
+        self.assertEqual((result.returncode, result.stderr), (0, ""))
+
     def test_a_sampled_block_is_as_large_as_it_says(self):
         for rate in (1, 64):
             prefix = os.path.join(self.directory.name, "fill")

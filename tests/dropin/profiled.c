@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /* Allocates in functions whose sums profile_test.py knows. In the middle it sends itself SIGUSR2.
  * "keep": it frees nothing, and allocates in the first of them alone. "fill": it writes to all that
- * its blocks have. */
+ * its blocks have. "fork": it compares which blocks it and its child sample. */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -117,6 +119,39 @@ static int fill(void)
 	return 1;
 }
 
+#define COMPARED 4000
+
+/* A sampled block has pages of its own; few others begin where a page does. */
+static void note_samples(char *sampled)
+{
+	for (int i = 0; i < COMPARED; i++) {
+		void *p = malloc(100);
+
+		sampled[i] = (uintptr_t)p % 4096 == 0;
+		keep(p);
+	}
+}
+
+/* False: from fork on the child samples what its parent samples. */
+static int child_differs(void)
+{
+	char *both = mmap(NULL, 2 * COMPARED, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+			  -1, 0);
+	int status;
+	pid_t child;
+
+	if (both == MAP_FAILED)
+		return 0;
+	note_samples(both); /* the thread's distances have begun */
+	child = fork();
+	note_samples(child ? both : both + COMPARED);
+	if (child == 0)
+		_exit(0);
+	return waitpid(child, &status, 0) == child && status == 0 &&
+	       memchr(both, 1, COMPARED) && memchr(both + COMPARED, 1, COMPARED) &&
+	       memcmp(both, both + COMPARED, COMPARED) != 0;
+}
+
 int main(int argc, char **argv)
 {
 	pthread_t threads[4];
@@ -125,6 +160,8 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && strcmp(argv[1], "fill") == 0)
 		return fill() ? 0 : 1;
+	if (argc > 1 && strcmp(argv[1], "fork") == 0)
+		return child_differs() ? 0 : 1;
 	site_small();
 	if (argc > 1)
 		return 0;
