@@ -108,8 +108,8 @@ static void enter_live(struct near__area *area)
 {
 	struct near__thread *t = &near__self;
 
-	*(volatile uint32_t *)&t->general = near__process.general;
-	*(struct near__area *volatile *)&t->area = area;
+	t->general = near__process.general;
+	t->area = area;
 	*(volatile uint32_t *)&t->state = NEAR__THREAD_LIVE;
 }
 
@@ -120,7 +120,7 @@ static void enter_dead(void)
 	dead.cpu_id = near__dead.cpu_id;
 	dead.mm_cid = near__dead.mm_cid;
 	*(volatile uint32_t *)&t->state = NEAR__DEAD;
-	*(struct near__area *volatile *)&t->area = &dead;
+	t->area = &dead;
 }
 
 /* A C library that frees a thread's storage while the thread still runs (musl, detached threads)
@@ -214,14 +214,14 @@ static clone_function *libc_clone(void)
 static void lend_storage(struct near__thread *t, uint32_t state)
 {
 	*(volatile uint32_t *)&t->state = state;
-	*(struct near__area *volatile *)&t->area = &near__dead;
+	t->area = &near__dead;
 	if (state == NEAR__CLONED)
 		near__owner = NEAR__NO_OWNER;
 }
 
 static void restore_storage(struct near__thread *t, const struct near__thread *before)
 {
-	*(struct near__area *volatile *)&t->area = before->area;
+	t->area = before->area;
 	*(volatile uint32_t *)&t->state = before->state;
 }
 

@@ -165,10 +165,9 @@ __attribute__((constructor)) static void near__stay_here(void)
 /* Volatile, so that `general` is loaded last: a signal handler in between may make this thread
  * live, and the area must not then go with an old `general`. */
 #define NEAR_SEQ_IN                                                                                \
-	[near_area] "r"(*(struct near__area *volatile *)&near__self.area),                         \
-		[near_general] "r"((uint64_t) * (volatile uint32_t *)&near__self.general)
+	[near_area] "r"(near__self.area), [near_general] "r"((uint64_t)near__self.general)
 /* For a sequence that goes by NEAR_INDEX_CID or NEAR_INDEX_CPU alone. */
-#define NEAR_SEQ_IN_AREA [near_area] "r"(*(struct near__area *volatile *)&near__self.area)
+#define NEAR_SEQ_IN_AREA [near_area] "r"(near__self.area)
 #define NEAR_SEQ_OBJECT(name, ptr)                                                                 \
 	[name] "r"(ptr), [name##_arena] "r"((uintptr_t)(ptr) & ~NEAR__ARENA_MASK)
 #define NEAR_SEQ_CLOBBER "memory", "cc"

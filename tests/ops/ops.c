@@ -421,10 +421,10 @@ static void not_live(void (*run)(struct actor *me), struct actor *me)
 {
 	struct near__thread saved = near__self;
 
-	*(struct near__area *volatile *)&near__self.area = &near__dead;
+	near__self.area = &near__dead;
 	*(volatile uint32_t *)&near__self.state = NEAR__VFORKED;
 	run(me);
-	*(struct near__area *volatile *)&near__self.area = saved.area;
+	near__self.area = saved.area;
 	*(volatile uint32_t *)&near__self.state = saved.state;
 }
 
