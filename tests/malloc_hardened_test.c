@@ -174,9 +174,9 @@ static void links_cannot_be_forged(void **state)
 
 static bool begins(const char *p)
 {
-	unsigned kind = near__heap.kind[near__granule_of(p)];
+	unsigned class;
 
-	return near__begins(kind, p);
+	return near__begins(near__heap.kind[near__granule_of(p)], near__offset_of(p), &class);
 }
 
 static void only_blocks_begin(void **state)

@@ -80,12 +80,37 @@ static void places_where_blocks_begin(void **state)
 			if (near__begins_here(c, offset) !=
 			    (step && offset % NEAR__SMALL_SPAN % step == 0))
 				fail_msg("class %u, offset %zu", c, offset);
+		assert_int_equal(near__sizes[c].kind == c, step != 0);
 	}
 	for (size_t offset = 0; offset < NEAR__GRANULE; offset += 16)
 		assert_false(near__begins_here(0, offset) ||
 			     near__begins_here(NEAR__LARGE, offset) ||
 			     near__begins_here(NEAR__REST, offset) ||
 			     near__begins_here(NEAR__SAMPLED, offset));
+}
+
+/* A part's blocks, wherever its span begins. */
+static void places_where_blocks_of_parts_begin(void **state)
+{
+	unsigned parts = 0;
+
+	(void)state;
+	for (unsigned c = 1; c <= NEAR__SIZES; c++) {
+		const struct near__size *z = &near__sizes[c];
+
+		if (z->kind == c)
+			continue;
+		for (size_t at = 0; at < z->granules * NEAR__GRANULE; at++) {
+			unsigned kind = z->kind + (unsigned)(at / NEAR__GRANULE), found = 0;
+
+			for (size_t first = 0; first < 5 * NEAR__GRANULE; first += NEAR__GRANULE)
+				if (near__begins(kind, first + at, &found) != (at % z->size == 0) ||
+				    found != c || near__class_of_kind(kind) != c)
+					fail_msg("class %u, offset %zu", c, at);
+		}
+		parts += z->granules;
+	}
+	assert_int_equal(parts, NEAR__PARTS);
 }
 
 /* ---- pages ---- */
@@ -342,7 +367,8 @@ static void take_each_once(unsigned class)
 	near__central_stats(class, &during);
 	assert_int_equal(during.out - before.out, n);
 	for (size_t i = 0; i < n; i++) {
-		assert_int_equal(near__heap.kind[near__granule_of(blocks[i])], class);
+		assert_int_equal(near__class_of_kind(near__heap.kind[near__granule_of(blocks[i])]),
+				 class);
 		assert_true(*(uint64_t *)blocks[i] == 0);
 		*(uint64_t *)blocks[i] = 1; /* seen: nobody else has it */
 	}
@@ -372,6 +398,7 @@ int main(void)
 		cmocka_unit_test(a_small_heap_has_few_classes),
 		cmocka_unit_test(reciprocals_divide),
 		cmocka_unit_test(places_where_blocks_begin),
+		cmocka_unit_test(places_where_blocks_of_parts_begin),
 		cmocka_unit_test(runs_never_overlap),
 		cmocka_unit_test(freed_neighbours_are_one),
 		cmocka_unit_test(purged_runs_have_no_memory),

@@ -216,7 +216,7 @@ uint64_t near__central_send_home(unsigned class, uint64_t list)
 
 void near__refuse_freed(unsigned class, const void *p)
 {
-	if (near__heap.kind[near__granule_of(p)] != class ||
+	if (near__class_of_kind(near__heap.kind[near__granule_of(p)]) != class ||
 	    (!near__is_single(class) && near__span_has(p)))
 		near__heap_die("double free", p);
 }

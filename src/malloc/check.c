@@ -131,9 +131,9 @@ static struct guard *raw_block(const void *p, const struct words *words)
 	       near__pages_contain((uint64_t)(granule - 1) << NEAR__GRANULE_SHIFT))
 		granule--;
 	kind = near__heap.kind[granule];
-	if (kind - 1u >= NEAR__SIZES && kind != NEAR__LARGE)
+	if (!near__class_of_kind(kind) && kind != NEAR__LARGE)
 		near__heap_die(words->unused, p);
-	if (kind == NEAR__LARGE || near__is_single(kind))
+	if (kind == NEAR__LARGE || near__is_single(near__class_of_kind(kind)))
 		return near__granule_at(granule);
 	return near__span_block(p);
 }

@@ -48,18 +48,20 @@ static void free_class(void *p, unsigned class)
 void near__plain_free(void *p)
 {
 	uint64_t offset = near__offset_of(p);
-	unsigned class;
+	unsigned kind, class;
+	bool begins;
 
 	if (!near__pages_contain(offset))
 		near__heap_die("free of a pointer that is not from here", p);
-	class = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
-	if (class == NEAR__LARGE)
+	kind = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
+	begins = near__begins(kind, offset, &class);
+	if (kind == NEAR__LARGE)
 		near__large_free(p);
-	else if (class == NEAR__SAMPLED)
+	else if (kind == NEAR__SAMPLED)
 		near__profile_free(p);
-	else if (class == 0)
+	else if (kind == 0)
 		near__heap_die("free of a pointer that is not allocated", p);
-	else if (!near__begins(class, p))
+	else if (!begins)
 		near__heap_die("free of a pointer into a block", p);
 	else
 		free_class(p, class);
@@ -68,12 +70,12 @@ void near__plain_free(void *p)
 static bool free_local(void *p)
 {
 	uint64_t offset = near__offset_of(p);
-	unsigned class;
+	unsigned kind, class;
 
 	if (offset >= near__heap.local_size)
 		return false;
-	class = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
-	return near__begins(class, p) && near__local_put(class, p);
+	kind = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
+	return near__begins(kind, offset, &class) && near__local_put(class, p);
 }
 
 __attribute__((noinline)) void near__free_slow(void *p)
@@ -132,20 +134,20 @@ NEAR__ENTRY void *calloc(size_t n, size_t size)
 size_t near__usable_size(const void *p)
 {
 	uint64_t offset = near__offset_of(p);
-	unsigned class;
+	unsigned kind, class;
 
 	if (near__heap.hooks == NEAR__CHECKED)
 		return near__check_size(p);
 	if (!near__pages_contain(offset))
 		near__heap_die("use of a pointer that is not from here", p);
-	class = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
-	if (class == NEAR__LARGE)
+	kind = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
+	if (kind == NEAR__LARGE)
 		return near__large_size(p);
-	if (class == NEAR__SAMPLED)
+	if (kind == NEAR__SAMPLED)
 		return near__profile_size(p);
-	if (class - 1 >= NEAR__SIZES)
+	if (!near__class_of_kind(kind))
 		near__heap_die("use of a pointer that is not allocated", p);
-	if (!near__begins(class, p))
+	if (!near__begins(kind, offset, &class))
 		near__heap_die("use of a pointer into a block", p);
 	return near__sizes[class].size;
 }

@@ -50,12 +50,12 @@ static inline void *near__alloc(size_t n, const void *caller)
 static inline bool near__free_fast(void *p)
 {
 	uint64_t offset = near__offset_of(p);
-	unsigned class;
+	unsigned kind, class;
 
 	if (NEAR__UNLIKELY(offset >= near__heap.cid_size))
 		return false;
-	class = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
-	return NEAR__LIKELY(near__begins(class, p)) &&
+	kind = near__heap.kind[offset >> NEAR__GRANULE_SHIFT];
+	return NEAR__LIKELY(near__begins(kind, offset, &class)) &&
 	       NEAR__LIKELY(near__push_by_cid(near__entry_of(class), p, offset));
 }
 

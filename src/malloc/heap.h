@@ -34,8 +34,9 @@
  * can be too large: ends that are computed from it have 64 bits until they are compared. */
 #define NEAR__MAX_GRANULES (UINT32_MAX - 63u)
 
-/* Kinds of granules: the class of the span that they belong to, 0 if free, or one of these. A slot
- * has an entry for each kind, that of what is no class never in use: free need not look. */
+/* Kinds of granules: the class of the span that they belong to, 0 if free, one of these, or a
+ * part of a span (near__parts). A slot has an entry for each below NEAR__KINDS; those of what is no
+ * class are never in use. */
 #define NEAR__SAMPLED (NEAR__SIZES + 1u) /* the first of a block in the heap profile */
 #define NEAR__LARGE (NEAR__SIZES + 2u)   /* the first of a large block; owner: its granules */
 #define NEAR__REST (NEAR__SIZES + 3u)    /* the others of a large block */
@@ -125,11 +126,34 @@ static inline void near__list_put(uint64_t *list, void *p)
 	*list = offset;
 }
 
-/* Whether a block begins at this offset, in a granule of this kind, as far as the offset shows it.
- * False also for the classes whose spans show it (near__begins). */
+/* Whether a block begins at this offset, in a granule of this kind, which is no part of a span. */
 static inline bool near__begins_here(unsigned kind, uint64_t offset)
 {
 	return (uint32_t)(offset % NEAR__SMALL_SPAN) * near__steps[kind] < near__steps[kind];
+}
+
+/* Whether a block of a class begins at this offset, in a granule of any kind. Then *class is its
+ * class. */
+static inline bool near__begins(unsigned kind, uint64_t offset, unsigned *class)
+{
+	const struct near__part *part;
+
+	*class = kind;
+	if (NEAR__LIKELY(near__begins_here(kind, offset)))
+		return true;
+	if (kind < NEAR__KINDS)
+		return false;
+	part = &near__parts[kind - NEAR__KINDS];
+	*class = part->class;
+	return (uint32_t)(offset % NEAR__GRANULE + part->before) * part->step < part->step;
+}
+
+/* The class whose blocks are in granules of this kind; 0: none. */
+static inline unsigned near__class_of_kind(unsigned kind)
+{
+	if (kind >= NEAR__KINDS)
+		return near__parts[kind - NEAR__KINDS].class;
+	return kind <= NEAR__SIZES ? kind : 0;
 }
 
 /* fork.c: how each file's locks are held over a fork. */

@@ -157,10 +157,12 @@ struct near__span *near__span_begin(struct near__span *s, unsigned class)
 
 void near__span_place(struct near__span *s, uint32_t first)
 {
+	unsigned kind = near__sizes[s->class].kind, step = kind != s->class;
+
 	s->first = first;
 	for (unsigned g = 0; g < near__sizes[s->class].granules; g++) {
 		near__heap.owner[first + g] = s->number;
-		near__set_kind(first + g, s->class);
+		near__set_kind(first + g, (uint8_t)(kind + g * step));
 	}
 }
 

@@ -34,24 +34,6 @@ static inline struct near__span *near__span_of(const void *p)
 	return near__meta_at(near__heap.owner[near__granule_of(p)]);
 }
 
-/* Whether a block begins at p, in a granule of a span of this class. Needs no lock either. */
-static inline bool near__begins_in_span(unsigned class, const void *p)
-{
-	uint32_t first = near__span_of(p)->first, step = near__sizes[class].reciprocal;
-
-	/* As near__begins_here: a multiple of the size, computed with its reciprocal. */
-	return (uint32_t)(near__offset_of(p) - ((size_t)first << NEAR__GRANULE_SHIFT)) * step <
-	       step;
-}
-
-/* Whether a block begins at p, in a granule of any kind. Only some classes need their span's
- * descriptor; blocks that are a span by themselves have none. */
-static inline bool near__begins(unsigned kind, const void *p)
-{
-	return NEAR__LIKELY(near__begins_here(kind, near__offset_of(p))) ||
-	       (!near__steps[kind] && kind - 1u < NEAR__SIZES && near__begins_in_span(kind, p));
-}
-
 /* The beginning of the block that p points into. Needs no lock either. */
 void *near__span_block(const void *p);
 

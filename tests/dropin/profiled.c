@@ -135,8 +135,8 @@ static void note_samples(char *sampled)
 /* False: from fork on the child samples what its parent samples. */
 static int child_differs(void)
 {
-	char *both = mmap(NULL, 2 * COMPARED, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
-			  -1, 0);
+	char *both =
+		mmap(NULL, 2 * COMPARED, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	int status;
 	pid_t child;
 
@@ -147,9 +147,8 @@ static int child_differs(void)
 	note_samples(child ? both : both + COMPARED);
 	if (child == 0)
 		_exit(0);
-	return waitpid(child, &status, 0) == child && status == 0 &&
-	       memchr(both, 1, COMPARED) && memchr(both + COMPARED, 1, COMPARED) &&
-	       memcmp(both, both + COMPARED, COMPARED) != 0;
+	return waitpid(child, &status, 0) == child && status == 0 && memchr(both, 1, COMPARED) &&
+	       memchr(both + COMPARED, 1, COMPARED) && memcmp(both, both + COMPARED, COMPARED) != 0;
 }
 
 int main(int argc, char **argv)
