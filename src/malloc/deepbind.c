@@ -20,7 +20,7 @@
 #define CALLS_LAST
 #else
 #define TAIL_CALL
-#define CALLS_LAST __attribute__((optimize("O2"))) /* a test looks whether gcc does it */
+#define CALLS_LAST __attribute__((optimize("O2"))) /* a test checks that gcc does it */
 #endif
 
 typedef void *open_function(const char *file, int mode);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Kinds of long runs. Neighbours look at the ends of a run, to see whether it is free. So its ends
+/* Kinds of long runs. To know whether a run is free, its neighbours load its ends. So these
  * alone are marked: a large block that is not used takes hardly any memory. In between the kind is
  * 0, as if free, and a pointer to there is still refused. */
 #include "heap.h"

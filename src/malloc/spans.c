@@ -260,7 +260,7 @@ void near__span_hold(struct near__spans *all, struct near__span *s, struct near_
 	near__spans_add(all, s);
 }
 
-/* Blocks that were never carved are not among the held: somebody may carve them meanwhile. */
+/* Blocks that were never carved are not among the held: they may be carved concurrently. */
 static bool covers(const struct near__held *held, unsigned class, size_t offset)
 {
 	unsigned first = (unsigned)(offset / near__sizes[class].size);
