@@ -121,11 +121,23 @@ static bool can_tell(void)
 	return syscall(SYS_getpid) == (long)near__lot.process && find(near__owner_now()) == 0;
 }
 
+/* tkill(2) knows the threads of all processes. One of another process can hold a lock of this one
+ * if it runs in this memory: the child of a vfork, or of clone() with CLONE_VM. */
+static bool is_elsewhere(uint32_t owner)
+{
+	int saved = errno;
+	bool is = syscall(SYS_tkill, owner >> NEAR__OWNER_SHIFT, 0) == 0 || errno != ESRCH;
+
+	errno = saved;
+	return is;
+}
+
 bool near__owner_has_ended(const uint32_t *word)
 {
 	uint32_t owner = named_by(word);
 
-	return owner && can_tell() && find(owner) == -ESRCH && still_names(word, owner);
+	return owner && can_tell() && find(owner) == -ESRCH && !is_elsewhere(owner) &&
+	       still_names(word, owner);
 }
 
 /* The number in decimal, in the last bytes of `room`. */

@@ -36,7 +36,8 @@ bool near__owner_exists(uint32_t owner);
 bool near__owner_was_left_behind(const uint32_t *word);
 
 /* Whether a word names a thread that does not exist. Makes system calls. False where in doubt: in
- * the child of a vfork or of a bare clone(), or where a filter of system calls answers. */
+ * the child of a vfork or of a bare clone(), where a filter of system calls answers, or if another
+ * process has a thread of this number, which may run in this memory. */
 bool near__owner_has_ended(const uint32_t *word);
 
 /* Before a thread sleeps on: stops the program with a line that begins with `whose`, if so. */

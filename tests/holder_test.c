@@ -339,6 +339,35 @@ static void a_vfork_child_waits_for_threads_of_its_parent(void **state)
 	unit_join(holder);
 }
 
+static int hold_in_clone(void *unused)
+{
+	hold_for_long(unused);
+	syscall(SYS_exit_group, 0);
+	return 0;
+}
+
+/* Its number is that of a thread of another process. */
+static void the_holder_may_be_a_clone_that_shares_memory(void **state)
+{
+	static char stack[256 << 10] __attribute__((aligned(16)));
+	bool has_ended;
+	pid_t child;
+
+	(void)state;
+	if (unit_emulated() || UNIT_SANITIZED)
+		skip();
+	begin();
+	child = clone(hold_in_clone, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL);
+	assert_true(child > 0);
+	while (!__atomic_load_n(&all.in, __ATOMIC_ACQUIRE))
+		usleep(100);
+	has_ended = near__owner_has_ended(&all.m.word);
+	__atomic_store_n(&all.release, 1, __ATOMIC_RELEASE);
+	assert_int_equal(unit_wait(child, NULL), 0);
+	assert_false(has_ended);
+	assert_int_equal(all.m.word, 0);
+}
+
 /* A fork that nobody noticed. */
 static void nor_is_anything_known_in_the_child_of_a_bare_clone(void **state)
 {
@@ -364,6 +393,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_wait_for_a_thread_that_exists_goes_on),
 		cmocka_unit_test(a_filter_is_not_believed),
 		cmocka_unit_test(a_vfork_child_waits_for_threads_of_its_parent),
+		cmocka_unit_test(the_holder_may_be_a_clone_that_shares_memory),
 		cmocka_unit_test(nor_is_anything_known_in_the_child_of_a_bare_clone),
 	};
 
