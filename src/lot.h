@@ -40,8 +40,9 @@ struct near__waiter {
 	bool (*condition)(void *arg);
 	uint64_t true_since; /* the condition, whenever it was asked; 0: it was not */
 	void (*left)(struct near__waiter *w, bool others); /* under the lock, by deadline etc. */
-	/* By the waiter's thread, without the lock, when a wait without a deadline gets long. NULL:
-	 * its sleeps need no timer, which is a tenth of what the shortest ones cost. */
+	/* By the waiter's thread, without the lock, when a wait gets long that neither a deadline
+	 * nor a signal handler ends. NULL: its sleeps need no timer, which is a tenth of what the
+	 * shortest ones cost. */
 	void (*check)(struct near__waiter *w);
 	void *arg;
 };

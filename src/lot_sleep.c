@@ -67,11 +67,9 @@ struct checks {
 #define FIRST_CHECK_NS 100000000
 
 /* One sleep without a deadline, until the next check at most. */
-static int doze_and_check(struct near__waiter *w, uint32_t seen, const struct near__limit *l,
-			  struct checks *next)
+static int doze_and_check(struct near__waiter *w, uint32_t seen, struct checks *next)
 {
-	struct near__limit until = {
-		.deadline = next->at, .clock = CLOCK_MONOTONIC, .interruptible = l->interruptible};
+	struct near__limit until = {.deadline = next->at, .clock = CLOCK_MONOTONIC};
 	int r = doze(w, seen, &until);
 
 	if (r != -ETIMEDOUT)
@@ -85,7 +83,9 @@ static int doze_and_check(struct near__waiter *w, uint32_t seen, const struct ne
 static int sleep_until_woken(struct near__waiter *w, const struct near__limit *l)
 {
 	struct checks next = {0, FIRST_CHECK_NS};
-	bool checks = w->check && l->deadline == NEAR__NEVER;
+	/* The kernel resumes a sleep after a signal handler with SA_RESTART only if it has no timer.
+	 * So one that a handler may end has none here. */
+	bool checks = w->check && l->deadline == NEAR__NEVER && !l->interruptible;
 	uint32_t seen;
 	int r = 0;
 
@@ -95,7 +95,7 @@ static int sleep_until_woken(struct near__waiter *w, const struct near__limit *l
 		if (seen & NEAR__POKED)
 			r = -ECANCELED;
 		else
-			r = checks ? doze_and_check(w, seen, l, &next) : doze(w, seen, l);
+			r = checks ? doze_and_check(w, seen, &next) : doze(w, seen, l);
 	return seen & NEAR__WOKEN ? 0 : r;
 }
 
