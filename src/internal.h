@@ -24,7 +24,8 @@
 enum near__thread_state {
 	NEAR__NEW, /* nothing tried yet */
 	NEAR__THREAD_LIVE = NEAR__LIVE,
-	NEAR__DEAD,    /* no registration to be had, or given up at thread exit */
+	NEAR__DEAD, /* no registration to be had, or given up at thread exit */
+	/* From here on see near__storage_is_own. */
 	NEAR__VFORKED, /* a vfork child runs on this thread's memory; known to vfork's assembly */
 	NEAR__CLONED,  /* a child of clone and this thread run on its memory at the same time */
 };
@@ -93,6 +94,14 @@ bool near__process_init(void);
 
 /* Makes this thread live if it can be. */
 bool near__thread_live(void);
+
+/* False: a child of vfork or clone runs on this thread-local storage. It may be killed at any
+ * instruction, and the thread goes on with what is noted there; or both run at the same time. So
+ * notes that an end takes back must not begin. */
+static inline bool near__storage_is_own(void)
+{
+	return near__self.state < NEAR__VFORKED;
+}
 
 /* Whether the C library does it for its threads. */
 bool near__thread_libc_registers(void);

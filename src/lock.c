@@ -46,7 +46,7 @@
 #include <nearcpu/arch/arch.h>
 #include <nearcpu/lock.h>
 
-#include "die.h"
+#include "internal.h"
 #include "tsan.h"
 
 /* The kernel's numbers: not every C library comes with its headers. */
@@ -114,13 +114,16 @@ static void announce(struct announcement *now)
 }
 
 /* The note is there from before the announcement until the lock is taken: one too many in the count
- * of a child makes its unlocks look for a sleeper, one too few would make the count negative. */
+ * of a child makes its unlocks look for a sleeper, one too few would make the count negative. A
+ * vfork child leaves none: killed here, it would leave one that names its stack. */
 static void take_after_sleeping(struct near_lock *lock)
 {
 	struct announcement now = {lock, announcements};
+	bool noted = near__storage_is_own();
 	uint64_t seen;
 
-	announce(&now);
+	if (noted)
+		announce(&now);
 	/* Relaxed: it orders nothing but itself, among the other changes of this word. */
 	seen = __atomic_add_fetch(&lock->word, ONE, __ATOMIC_RELAXED);
 	for (;;) {
@@ -135,7 +138,8 @@ static void take_after_sleeping(struct near_lock *lock)
 			0);
 		seen = look(lock);
 	}
-	announce(now.outer);
+	if (noted)
+		announce(now.outer);
 }
 
 enum near__lock_path near__lock_slow(struct near_lock *lock)

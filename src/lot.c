@@ -60,13 +60,23 @@ static void note_use(void)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
+/* Whether this thread is in a section, as far as that is counted. The handler that made a clone,
+ * which shares the storage for good, may have interrupted a section that ends uncounted. */
+static bool is_in_section(void)
+{
+	return near__self.state != NEAR__CLONED && *(volatile uint32_t *)&near__lot_mine.depth;
+}
+
 /* Around the time in which a bucket is locked, or waited for. Volatile is enough, as handlers run
- * in this thread, and leave `depth` as they found it. */
+ * in this thread, and leave `depth` as they found it. Not counted in the child of a vfork: killed
+ * here, it would leave its parent in a section for ever, and the parent's posts deferred. Nor where
+ * two threads count at the same time. */
 static void enter_section(void)
 {
 	volatile uint32_t *depth = &near__lot_mine.depth;
 
-	*depth = *depth + 1;
+	if (near__storage_is_own())
+		*depth = *depth + 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
@@ -75,9 +85,10 @@ static bool has_left_section(void)
 	volatile uint32_t *depth = &near__lot_mine.depth;
 
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	*depth = *depth - 1;
+	if (near__storage_is_own())
+		*depth = *depth - 1;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	return !*depth;
+	return !is_in_section();
 }
 
 static void settle_one(struct near__bucket *b, const void *address)
@@ -123,7 +134,7 @@ bool near__lot_defer(const void *address, near__lot_settle *how)
 	struct near__lot_mine *mine = &near__lot_mine;
 	const void *other = NULL;
 
-	if (!*(volatile uint32_t *)&mine->depth)
+	if (!is_in_section())
 		return false;
 	__atomic_store_n(&mine->settle, how, __ATOMIC_RELAXED);
 	if (!__atomic_compare_exchange_n(&mine->deferred, &other, address, false, __ATOMIC_RELAXED,

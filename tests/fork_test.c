@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
+#include <nearcpu/lock.h>
 #include <nearcpu/refcount.h>
 
 #include "atomic/acts.h"
@@ -441,6 +442,73 @@ static void a_fork_within_a_fork_leaves_locks_alone(void **state)
 	unit_in_child(fork_within, NULL);
 }
 
+/* ---- a vfork child that is killed while it waits ---- */
+
+static struct near_lock waited;
+static struct {
+	bool held;    /* atomic */
+	pid_t waiter; /* atomic; 0: not yet */
+} killed;
+
+__attribute__((noinline)) static pid_t wait_in_vfork(void)
+{
+	pid_t child = vfork();
+
+	if (child == 0) {
+		__atomic_store_n(&killed.waiter, (pid_t)syscall(SYS_getpid), __ATOMIC_RELEASE);
+		near_lock_lock(&waited);
+		_exit(1);
+	}
+	return child;
+}
+
+static void *hold_until_it_waits(void *unused)
+{
+	near_lock_lock(&waited);
+	__atomic_store_n(&killed.held, true, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&waited.word, __ATOMIC_RELAXED) < 2 * NEAR__LOCK_ONE)
+		usleep(100);
+	kill(__atomic_load_n(&killed.waiter, __ATOMIC_ACQUIRE), SIGKILL);
+	return unused;
+}
+
+/* Over what the child left there. */
+__attribute__((noinline)) static void overwrite_stack(void)
+{
+	volatile char room[8192];
+
+	for (size_t i = 0; i < sizeof(room); i++)
+		room[i] = 'A';
+}
+
+static void reset_in_child(void *unused)
+{
+	(void)unused;
+	near_lock_reset_in_child(&waited);
+	CHECK(waited.word == 0);
+}
+
+/* The note of a waiter is on its stack, which here is the parent's. */
+static void a_vfork_child_that_waits_leaves_no_note(void **state)
+{
+	pthread_t holder;
+	pid_t child;
+	int status;
+
+	(void)state;
+	if (is_emulated() || UNIT_SANITIZED)
+		skip();
+	holder = unit_start(hold_until_it_waits, NULL);
+	while (!__atomic_load_n(&killed.held, __ATOMIC_ACQUIRE))
+		usleep(100);
+	child = wait_in_vfork();
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	overwrite_stack();
+	unit_join(holder);
+	unit_in_child(reset_in_child, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -451,6 +519,7 @@ int main(void)
 		cmocka_unit_test(a_handler_while_slots_are_emptied),
 		cmocka_unit_test(handlers_at_any_moment),
 		cmocka_unit_test(a_fork_within_a_fork_leaves_locks_alone),
+		cmocka_unit_test(a_vfork_child_that_waits_leaves_no_note),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

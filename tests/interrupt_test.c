@@ -179,6 +179,87 @@ static void handlers_post_in_a_child(void **state)
 	unit_join(t);
 }
 
+/* ---- children that end in a section, on the thread's memory ---- */
+
+static bool end_there(void *unused)
+{
+	(void)unused;
+	syscall(SYS_exit_group, 0);
+	return false;
+}
+
+__attribute__((noinline)) static pid_t start_vforked(const void *address, struct near_park *p)
+{
+	pid_t child = vfork();
+
+	if (child == 0) {
+		near_park(address, p);
+		_exit(1);
+	}
+	return child;
+}
+
+/* The child leaves one bucket locked. The thread is in no section: it must not defer its posts. */
+static void posts_follow_a_vfork_child_that_ended_in_a_section(void **state)
+{
+	static const char lost[NEAR__CACHE_LINE];
+	struct near_park p = {.validate = end_there};
+	const char *address = lost;
+	pthread_t t;
+
+	(void)state;
+	if (unit_emulated())
+		skip(); /* there a vfork is a fork */
+	while (near__lot_bucket(address) == near__lot_bucket(&posted))
+		address++;
+	assert_int_equal(unit_wait(start_vforked(address, &p), NULL), 0);
+	t = unit_start(take_one, NULL);
+	wait_for_waits(&posted, NEAR__SPACE_SEM, 1);
+	assert_int_equal(near_sem_post(&posted), 0);
+	unit_join(t);
+}
+
+static unsigned shared_rounds;
+
+static void lock_buckets(const void *address)
+{
+	for (unsigned i = 0; i < shared_rounds; i++)
+		near_unpark(address, 1, 0);
+}
+
+static int lock_in_clone(void *address)
+{
+	lock_buckets(address);
+	syscall(SYS_exit_group, 0);
+	return 0;
+}
+
+static void share_storage(void *unused)
+{
+	static char stack[256 << 10] __attribute__((aligned(16))), here, there;
+	pid_t child = clone(lock_in_clone, stack + sizeof(stack), CLONE_VM | SIGCHLD, &there);
+	pthread_t t;
+
+	(void)unused;
+	CHECK(child > 0);
+	lock_buckets(&here);
+	CHECK(unit_wait(child, NULL) == 0);
+	t = unit_start(take_one, NULL);
+	wait_for_waits(&posted, NEAR__SPACE_SEM, 1);
+	CHECK(near_sem_post(&posted) == 0);
+	unit_join(t);
+}
+
+/* Both would count their sections in one word, without atomics. */
+static void posts_follow_a_clone_on_the_same_storage(void **state)
+{
+	(void)state;
+	if (unit_emulated() || UNIT_SANITIZED)
+		skip();
+	shared_rounds = unit_scale(200000);
+	unit_in_child(share_storage, NULL); /* no other test's thread is to share its storage */
+}
+
 /* ---- handlers that end waits ---- */
 
 static struct near_mutex held, guard;
@@ -370,6 +451,8 @@ int main(void)
 		cmocka_unit_test(handlers_post_at_any_moment),
 		cmocka_unit_test(handlers_post_in_a_child),
 		cmocka_unit_test(handlers_end_waits_that_ask_for_it),
+		cmocka_unit_test(posts_follow_a_vfork_child_that_ended_in_a_section),
+		cmocka_unit_test(posts_follow_a_clone_on_the_same_storage),
 		cmocka_unit_test(unknown_flags_are_no_clock),
 	};
 
