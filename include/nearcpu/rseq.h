@@ -60,7 +60,7 @@ struct near__area {
  * linker replaces that addition by one that sets none. */
 struct near__thread {
 	struct near__area *volatile area;
-	volatile uint32_t general; /* by cid 0, by cpu 1, by (node, cid) the slots of a node: many */
+	volatile uint32_t general; /* 0 by cid, 1 by cpu, by (node, cid) the slots of a node */
 	uint32_t state;            /* enum near__thread_state in src/internal.h */
 	uint32_t uses;             /* of `hint` since it was asked for */
 	uint32_t hint;
