@@ -83,8 +83,8 @@ static int doze_and_check(struct near__waiter *w, uint32_t seen, struct checks *
 static int sleep_until_woken(struct near__waiter *w, const struct near__limit *l)
 {
 	struct checks next = {0, FIRST_CHECK_NS};
-	/* The kernel resumes a sleep after a signal handler with SA_RESTART only if it has no timer.
-	 * So one that a handler may end has none here. */
+	/* The kernel resumes a sleep after a signal handler with SA_RESTART only if it has no
+	 * timer. So one that a handler may end has none here. */
 	bool checks = w->check && l->deadline == NEAR__NEVER && !l->interruptible;
 	uint32_t seen;
 	int r = 0;
