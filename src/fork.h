@@ -11,9 +11,10 @@
  * malloc after it. That lock is recursive: fork and every part lock it once more. In the parent
  * each unlocks it; in the child glibc has reset it, whatever the count, before the handlers run.
  *
- * The only thread. If it finds a lock held, a signal handler forks that interrupted the holder,
- * which goes on when the handler returns, in the parent and in the child. Nobody else can be in the
- * middle of a change: nothing is locked, and nothing is reset in the child. glibc does the same.
+ * The only thread, as far as the C library knows (glibc still counts threads that have ended). If
+ * it finds a lock held, a signal handler forks that interrupted the holder, which goes on when the
+ * handler returns, in the parent and in the child. No other thread can be in the middle of a
+ * change: nothing is locked, and nothing is reset in the child. glibc does the same.
  *
  * A fork within a fork, by a signal handler: `depth` of the thread is not 0 from when it holds all
  * locks of the part until it releases the first, with signals blocked at both ends. The inner fork
