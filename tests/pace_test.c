@@ -22,11 +22,17 @@ static int64_t time_ns, look_ns;
 int64_t __real_near__now(clockid_t clock);
 int64_t __wrap_near__now(clockid_t clock);
 
+/* Atomic: a thread that sleeps reads the clock concurrently with the one that wakes it. */
+static int64_t move_time(int64_t ns)
+{
+	return __atomic_add_fetch(&time_ns, ns, __ATOMIC_RELAXED);
+}
+
 int64_t __wrap_near__now(clockid_t clock)
 {
 	if (look_ns < 0)
 		return __real_near__now(clock);
-	return time_ns += look_ns;
+	return move_time(look_ns);
 }
 
 /* A wait, and two sections, of which the second ends ns after the first. Whether it was timed. */
@@ -36,7 +42,7 @@ static bool section(struct near_mutex *m, int64_t ns)
 
 	CHECK(told == 0 || told == 2);
 	near__pace_unlocked(m);
-	time_ns += ns;
+	move_time(ns);
 	near__pace_unlocked(m);
 	return told;
 }
@@ -187,7 +193,7 @@ static void *end_another(void *arg)
 	near__pace_unlocked(m);
 	near__pace_unlocked(other);
 	CHECK(near__lot_bucket(m)->pace == 0);
-	time_ns += 7;
+	move_time(7);
 	near__pace_unlocked(m);
 	CHECK(near__lot_bucket(m)->pace == 7 + 1);
 	near__pace_unlocked(m); /* nothing is timed any more */
@@ -283,7 +289,7 @@ static void *wait_for_a_quick_one(void *arg)
 	near_mutex_unlock(m);
 	CHECK(unlocks_by_cas() == 1);
 	near_mutex_lock(m);
-	time_ns += 100;
+	move_time(100);
 	near_mutex_unlock(m);
 	CHECK(unlocks_by_cas() == 0);
 	CHECK(near__lot_bucket(m)->pace == 1 + 1 + 1);
