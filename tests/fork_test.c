@@ -496,8 +496,8 @@ static void a_vfork_child_that_waits_leaves_no_note(void **state)
 	int status;
 
 	(void)state;
-	if (is_emulated() || UNIT_SANITIZED)
-		skip();
+	if (is_emulated() || UNIT_SANITIZED || !NEAR__HAS_SEQ)
+		skip(); /* where there are no sequences the library has no vfork of its own */
 	holder = unit_start(hold_until_it_waits, NULL);
 	while (!__atomic_load_n(&killed.held, __ATOMIC_ACQUIRE))
 		usleep(100);
