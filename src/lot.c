@@ -22,7 +22,7 @@
  * - A signal handler. It may have interrupted the holder of a bucket, or a thread that waits for
  *   one: it must not come here. But it can query that (near__lot_defer), and so near_sem_post is
  *   for handlers: if its thread is in such a section, it records the address, and the thread does
- *   the rest when it leaves the section. If not, whoever has the bucket is another thread, and the
+ *   the rest when it leaves the section. If not, the bucket's holder is another thread, and the
  *   handler waits for it like any other.
  * - A signal handler in the child of a fork, before the queues are emptied: a thread is in a
  *   section from the last prepare handler to the first of the child's (these are registered

@@ -18,15 +18,15 @@ void __tsan_release(void *p) __attribute__((weak));
 #define NEAR__TSAN_HERE __builtin_expect(__tsan_acquire != NULL, 0)
 #endif
 
-/* In the core helgrind and DRD are told the same, see lock.h. */
-static inline void near__told_acquire(const void *p)
+/* In the core the same is reported to helgrind and DRD, see lock.h. */
+static inline void near__report_acquire(const void *p)
 {
 	if (NEAR__TSAN_HERE)
 		__tsan_acquire((void *)(uintptr_t)p);
 	NEAR__WATCHED_ACQUIRE(p);
 }
 
-static inline void near__told_release(const void *p)
+static inline void near__report_release(const void *p)
 {
 	if (NEAR__TSAN_HERE)
 		__tsan_release((void *)(uintptr_t)p);
@@ -35,7 +35,7 @@ static inline void near__told_release(const void *p)
 
 #undef NEAR__TSAN_ACQUIRE
 #undef NEAR__TSAN_RELEASE
-#define NEAR__TSAN_ACQUIRE(p) near__told_acquire(p)
-#define NEAR__TSAN_RELEASE(p) near__told_release(p)
+#define NEAR__TSAN_ACQUIRE(p) near__report_acquire(p)
+#define NEAR__TSAN_RELEASE(p) near__report_release(p)
 
 #endif

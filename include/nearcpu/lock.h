@@ -92,7 +92,7 @@ extern "C" {
 #define NEAR__REENTRANT
 #endif
 
-/* valgrind's helgrind and DRD do not see that an atomic instruction orders anything: they are told.
+/* valgrind's helgrind and DRD do not see what atomic instructions order: it is reported to them.
  * The library does that by itself; what is inline here, near_once_is_done and near_cancel_is_set
  * do in code that is compiled with -DNEAR_VALGRIND=1. near_mutex(3) says more. */
 #ifndef NEAR_VALGRIND

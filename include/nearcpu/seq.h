@@ -33,7 +33,7 @@
  * the same sequence stored. A sequence without an index, with other than one commit or with an
  * operation behind it does not assemble. Code with sequences must not be unloaded: the kernel looks
  * at a thread's last one when it resumes the thread, even long after. So a shared object that
- * includes this header is never unloaded, whatever dlclose() is told: a constructor in it sees to
+ * includes this header is never unloaded, not even by dlclose(): a constructor in it sees to
  * that.
  *
  * Operands are names of asm operands; all are 8 bytes wide, outputs early-clobber ("=&r"). Loads of

@@ -29,7 +29,7 @@
 #define NEAR__GRANULE_SHIFT 12
 #define NEAR__GRANULE ((size_t)1 << NEAR__GRANULE_SHIFT)
 #define NEAR__NONE UINT32_MAX
-/* A heap has at most so many, 16 TiB. So the end of a run does not wrap, even when it is rounded up
+/* Those of the largest heap, 16 TiB. So the end of a run does not wrap, even when it is rounded up
  * to a whole word of `dirty`, and no granule is NEAR__NONE. Only a count that the program asked for
  * can be too large: ends that are computed from it have 64 bits until they are compared. */
 #define NEAR__MAX_GRANULES (UINT32_MAX - 63u)

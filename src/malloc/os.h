@@ -18,7 +18,7 @@ struct near__range {
 };
 
 /* `size` bytes of address space for ranges: where the kernel places nothing by itself, at a random
- * address. NULL: there are not so many. */
+ * address. NULL: there is no such gap. */
 char *near__os_find_gap(size_t size);
 /* The same if that fails: reserved, at an address that the kernel chooses. Ranges are in what was
  * returned last. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "space.h"
 
-/* At most so many segments, of 128 MiB or more: then the tables of a segment are whole pages, of
+/* The most segments, of 128 MiB or more each: then the tables of a segment are whole pages, of
  * which the smallest is 4096 bytes of `dirty`. */
 #ifndef NEAR__SEGMENTS
 #define NEAR__SEGMENTS 1024u
