@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What nearcpu check says in a build without its libraries. */
-#include "tool.h"
+#include "common/tool.h"
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* nearcpu: the command. One file for each subcommand; this one finds it. */
-#include "tool.h"
+#include "common/tool.h"
 
 #include <signal.h>
 #include <string.h>

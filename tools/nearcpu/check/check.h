@@ -3,7 +3,7 @@
 #ifndef NEARCPU_CHECK_CHECK_H
 #define NEARCPU_CHECK_CHECK_H
 
-#include "sequence.h"
+#include "check/sequence.h"
 
 struct check_counts {
 	size_t sequences;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The instructions of a sequence, and those before it in its function. */
-#include "load.h"
-#include "sequence.h"
+#include "check/load.h"
+#include "check/sequence.h"
 
 #include <errno.h>
 #include <stdlib.h>

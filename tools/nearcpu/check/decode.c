@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "decode.h"
+#include "check/decode.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef NEARCPU_CHECK_DECODE_H
 #define NEARCPU_CHECK_DECODE_H
 
-#include "insn.h"
+#include "check/insn.h"
 
 #include <capstone/capstone.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* One ELF file from beginning to end; and what an archive is made of. */
-#include "check.h"
+#include "check/check.h"
 
 #include <ar.h>
 #include <errno.h>

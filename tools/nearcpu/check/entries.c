@@ -2,8 +2,8 @@
 /* Direct branches of the whole file that lead into a sequence from outside. On x86_64 each byte
  * that could be the distance of a branch is looked at first, which is quick; what hits a sequence
  * is then decoded from before, to see whether an instruction begins there. */
-#include "load.h"
-#include "sequence.h"
+#include "check/load.h"
+#include "check/sequence.h"
 
 #include <errno.h>
 #include <stdlib.h>

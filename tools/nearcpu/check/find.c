@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The descriptors of a file: by the sections that list them, and by their form. */
-#include "load.h"
-#include "sequence.h"
+#include "check/load.h"
+#include "check/sequence.h"
 
 #include <errno.h>
 #include <stdlib.h>

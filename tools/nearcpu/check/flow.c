@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "flow.h"
+#include "check/flow.h"
 
 #include <stdlib.h>
 #include <string.h>

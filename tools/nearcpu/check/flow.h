@@ -8,8 +8,8 @@
 #ifndef NEARCPU_CHECK_FLOW_H
 #define NEARCPU_CHECK_FLOW_H
 
-#include "insn.h"
-#include "values.h"
+#include "check/insn.h"
+#include "check/values.h"
 
 /* What a value was made from. */
 enum {

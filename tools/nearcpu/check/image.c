@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "image.h"
+#include "check/image.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,7 @@
 #ifndef NEARCPU_CHECK_INSN_H
 #define NEARCPU_CHECK_INSN_H
 
-#include "image.h"
+#include "check/image.h"
 
 /* What an instruction is. */
 enum {

@@ -2,7 +2,7 @@
 /* RV64GC, by the tables of the RISC-V manual (volume I, the chapters on the C extension and on
  * instruction listings). A compressed instruction is first written as the long one that it stands
  * for. */
-#include "insn.h"
+#include "check/insn.h"
 
 static unsigned field(uint32_t word, int from, int count)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The text of RV64GC, as assemblers write it. Debian 12's disassembler does not know this CPU. */
-#include "insn.h"
+#include "check/insn.h"
 
 #include <stdio.h>
 

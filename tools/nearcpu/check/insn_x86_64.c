@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* x86_64, by capstone; and aarch64's text. */
-#include "decode.h"
+#include "check/decode.h"
 
 #include <errno.h>
 #include <stdio.h>

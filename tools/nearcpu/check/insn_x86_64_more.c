@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Two instructions of x86_64 that capstone 4 does not know: ud1 and rdpid. */
-#include "decode.h"
+#include "check/decode.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "load.h"
+#include "check/load.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #ifndef NEARCPU_CHECK_LOAD_H
 #define NEARCPU_CHECK_LOAD_H
 
-#include "image.h"
+#include "check/image.h"
 
 #include <elf.h>
 #include <gelf.h>

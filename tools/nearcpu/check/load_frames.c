@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Functions of a stripped file, by the table that unwinding searches (.eh_frame_hdr; Linux Standard
  * Base, "Exception Frames"). It stays when symbols and section headers are gone. */
-#include "load.h"
+#include "check/load.h"
 
 #include <errno.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 /* Relocatable objects: the sections one behind the other, as if linked alone. What the object does
  * not define gets an address of its own behind all sections, where nothing is, so that no branch to
  * it looks like one to somewhere else. */
-#include "load.h"
-#include "relocate.h"
+#include "check/load.h"
+#include "check/relocate.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -5,7 +5,7 @@
  *
  * RELR needs no work: the words that it lists hold their addends, and the image stands where it was
  * linked. */
-#include "load.h"
+#include "check/load.h"
 
 #include <errno.h>
 #include <stdio.h>

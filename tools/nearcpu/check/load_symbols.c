@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The functions of an image, by .symtab or .dynsym; and the sections that list sequences. */
-#include "load.h"
+#include "check/load.h"
 
 #include <errno.h>
 #include <stdlib.h>

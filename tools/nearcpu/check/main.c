@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* nearcpu check: the restartable sequences of programs and libraries. */
-#include "../tool.h"
-#include "check.h"
+#include "common/tool.h"
+#include "check/check.h"
 
 #include <errno.h>
 #include <fcntl.h>

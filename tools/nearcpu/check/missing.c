@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* nearcpu check in a build without the libraries that it needs. */
-#include "../tool.h"
+#include "common/tool.h"
 
 #ifdef HAVE_LIBELF
 #define LIBELF ""

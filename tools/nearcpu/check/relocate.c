@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "relocate.h"
+#include "check/relocate.h"
 
 #include <string.h>
 

@@ -4,7 +4,7 @@
 #ifndef NEARCPU_CHECK_RELOCATE_H
 #define NEARCPU_CHECK_RELOCATE_H
 
-#include "image.h"
+#include "check/image.h"
 
 #include <elf.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "rules.h"
+#include "check/rules.h"
 
 const char *const severity_names[] = {[NOTE] = "note", [WARNING] = "warning", [FAULT] = "fault"};
 

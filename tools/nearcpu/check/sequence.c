@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sequence.h"
+#include "check/sequence.h"
 
 #include <errno.h>
 #include <stdarg.h>

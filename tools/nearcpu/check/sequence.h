@@ -3,10 +3,10 @@
 #ifndef NEARCPU_CHECK_SEQUENCE_H
 #define NEARCPU_CHECK_SEQUENCE_H
 
-#include "flow.h"
-#include "image.h"
-#include "insn.h"
-#include "rules.h"
+#include "check/flow.h"
+#include "check/image.h"
+#include "check/insn.h"
+#include "check/rules.h"
 
 /* struct rseq_cs, and how it was found. */
 struct descriptor {

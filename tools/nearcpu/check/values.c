@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include "values.h"
+#include "check/values.h"
 
-#include "image.h"
+#include "check/image.h"
 
 #include <string.h>
 

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* bench_json: every sample, and what was made of them. */
+#include "bench/report.h"
+#include "bench/suite.h"
+
+#include <math.h>
+#include <string.h>
+
+static json_t *sample_json(const struct table_result *t, const struct bench_sample *s)
+{
+	if (t->bench->kind == BENCH_MEMORY && t->bench->pattern)
+		return json_pack("{s:I}", "bytes", (json_int_t)s->bytes);
+	if (t->bench->kind == BENCH_MEMORY)
+		return json_pack("{s:I, s:I}", "counters", (json_int_t)s->ops, "bytes",
+				 (json_int_t)s->bytes);
+	if (t->bench->kind == BENCH_WAIT)
+		return wait_json_sample(s);
+	if (t->bench->kind == BENCH_ALLOCATOR)
+		return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "ops", (json_int_t)s->ops,
+				 "wall_ns", (json_int_t)s->wall_ns, "user_ns",
+				 (json_int_t)s->user_ns, "system_ns", (json_int_t)s->system_ns,
+				 "peak_bytes", (json_int_t)s->bytes, "p99_ns",
+				 (json_int_t)s->p99_ns, "p999_ns", (json_int_t)s->p999_ns);
+	return json_pack("{s:I, s:I, s:I, s:I}", "ops", (json_int_t)s->ops, "wall_ns",
+			 (json_int_t)s->wall_ns, "user_ns", (json_int_t)s->user_ns, "system_ns",
+			 (json_int_t)s->system_ns);
+}
+
+/* JSON has no infinity. */
+static json_t *number(double v)
+{
+	return isfinite(v) ? json_real(v) : json_null();
+}
+
+json_t *spread_json(struct spread s)
+{
+	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "min", number(s.min), "low", number(s.low),
+			 "median", number(s.median), "high", number(s.high), "max", number(s.max));
+}
+
+static void add_costs(json_t *json, const struct table_result *t, const struct row_result *r)
+{
+	bool is_memory = t->bench->kind == BENCH_MEMORY;
+
+	json_object_set_new(json, "iterations", json_integer((json_int_t)r->iterations));
+	json_object_set_new(json, is_memory ? "bytes_each" : "cpu_ns_per_op",
+			    spread_json(row_cost(t, r)));
+	if (!is_memory)
+		json_object_set_new(json, "wall_ns_per_op", number(row_part_ns(r, PART_WALL)));
+}
+
+static void add_results(json_t *json, const struct table_result *t, const struct row_result *r)
+{
+	const struct row_result *best = best_other(t, r);
+	json_t *samples = json_array();
+
+	for (unsigned i = 0; i < r->count; i++)
+		json_array_append_new(samples, sample_json(t, &r->samples[i]));
+	if (t->bench->kind == BENCH_WAIT)
+		wait_json_row(json, t, r);
+	else
+		add_costs(json, t, r);
+	if (best) {
+		json_object_set_new(json, "best_other", json_string(best->row->name));
+		json_object_set_new(json, "ratio_to_best_other",
+				    number(cost_ratio(t, best, r).median));
+	}
+	if (t->bench->together)
+		suite_json_row(json, t, (size_t)(r - t->rows));
+	json_object_set_new(json, "samples", samples);
+}
+
+static json_t *row_json(const struct table_result *t, const struct row_result *r)
+{
+	static const char *const roles[] = {"peer", "ours", "yardstick"};
+	json_t *json = json_pack("{s:s, s:s, s:s, s:s?, s:s?}", "name", r->row->name, "label",
+				 r->row->label, "role", roles[r->row->role], "NEAR_CONF",
+				 r->row->conf, "GLIBC_TUNABLES", r->row->tunables);
+
+	if (r->count)
+		add_results(json, t, r);
+	else
+		json_object_set_new(json, r->failed ? "failed" : "missing", json_string(r->note));
+	return json;
+}
+
+static json_t *figure_json(const struct bench_figure *f, double value)
+{
+	return json_pack("{s:s, s:s, s:s?, s:s, s:o, s:f, s:b}", "text", f->text, "row", f->row,
+			 "against", f->against, "is",
+			 !f->against     ? "cost"
+			 : f->difference ? "difference"
+					 : "ratio",
+			 "value", number(value), "at_most", f->goal, "reached", value <= f->goal);
+}
+
+static json_t *table_json(const struct table_result *t)
+{
+	json_t *rows = json_array(), *figures = json_array();
+	char verdict[1200];
+	double value;
+
+	for (size_t i = 0; i < t->bench->row_count; i++)
+		json_array_append_new(rows, row_json(t, &t->rows[i]));
+	for (size_t i = 0; i < t->bench->figure_count; i++)
+		if (figure_value(t, &t->bench->figures[i], &value))
+			json_array_append_new(figures, figure_json(&t->bench->figures[i], value));
+	table_verdict(t, verdict, sizeof(verdict));
+	return json_pack("{s:s, s:s?, s:s, s:s, s:i, s:s, s:s, s:o, s:o}", "benchmark",
+			 t->bench->name, "part", t->bench->part, "title", t->bench->title, "text",
+			 t->bench->text, "threads", (int)t->threads, "operation", t->bench->op,
+			 "verdict", verdict, "rows", rows, "figures", figures);
+}
+
+char *report_json(const struct report *report)
+{
+	json_t *tables = json_array(), *json;
+	char started[32];
+	char *text;
+
+	strftime(started, sizeof(started), "%Y-%m-%dT%H:%M:%SZ", gmtime(&report->started));
+	for (size_t i = 0; i < report->count; i++)
+		json_array_append_new(tables, table_json(&report->tables[i]));
+	json = json_pack("{s:o, s:s, s:f, s:b, s:i, s:o}", "machine",
+			 machine_json(&report->machine), "started", started, "seconds",
+			 report->seconds, "quick", report->options.quick, "repeat",
+			 (int)report->options.repeat, "tables", tables);
+	json_object_set_new(json, "load",
+			    json_pack("{s:f, s:f}", "others", report->load.others, "stolen",
+				      report->load.stolen));
+	suite_json(json, report);
+	text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
+	json_decref(json);
+	return text;
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT */
+/* report: what `nearcpu bench` was asked for, what it measured, and how that is said. */
+#ifndef NEARCPU_REPORT_H
+#define NEARCPU_REPORT_H
+
+#include "../../../bench/bench.h"
+#include "common/child.h"
+#include "bench/load.h"
+#include "common/machine.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <time.h>
+
+#define MAX_REPEAT 1000
+#define MAX_THREAD_COUNTS 32
+
+struct bench_options {
+	char *const *names; /* what to run; all of the core if there are none */
+	size_t name_count;
+	bool names_given; /* by the user */
+	unsigned threads[MAX_THREAD_COUNTS];
+	size_t thread_counts; /* 0: as the benchmark says */
+	uint64_t iterations;  /* 0: as the benchmark says */
+	unsigned repeat;
+	bool repeat_given;
+	bool quick;
+	const char *only;        /* names of parts, with commas; NULL: all */
+	bool scale;              /* --report */
+	const char *json, *html; /* files, or NULL */
+};
+
+struct row_result {
+	const struct bench_row *row;
+	char note[240]; /* why it was not measured */
+	bool failed;    /* the note tells of a failure, not of something missing */
+	/* What a program wrote on standard error beside its last answer: counts of a lock, where
+	 * NEAR_CONF asks for them. */
+	char said[480];
+	uint64_t iterations; /* of each thread, in each repetition */
+	double pilot_ns;     /* wall time of an iteration, roughly */
+	struct bench_sample *samples;
+	unsigned count; /* of samples; 0: not measured */
+};
+
+struct table_result {
+	const struct bench *bench;
+	unsigned threads;
+	uint64_t iterations; /* of each thread: the times shown are for so many; BENCH_WAIT: ms */
+	bool fixed;          /* rows were asked to do just so many */
+	unsigned wanted;     /* repetitions */
+	unsigned percent;    /* of the work that a pattern has, if no number was named */
+	double rate;         /* of the loop that passes time in a program; 0: not known yet */
+	struct row_result *rows;
+};
+
+/* What may disturb, before the work. */
+struct scale_noise {
+	double load, mhz; /* below 0, or 0: not known */
+};
+
+struct report {
+	struct bench_options options;
+	struct machine machine;
+	struct table_result *tables;
+	size_t count;
+	time_t started;
+	double seconds;
+	struct load_share load;
+	struct scale_noise noise;
+	bool cut; /* tables are missing: time was up */
+};
+
+struct spread {
+	double min, low, median, high, max; /* low and high: the quartiles */
+};
+
+/* stats.c */
+
+/* The cost of one operation: nanoseconds of CPU time, of wall time (BENCH_WAIT), or bytes. */
+double sample_cost(const struct table_result *t, const struct bench_sample *s);
+struct spread spread_of(const double *values, unsigned count);
+struct spread row_cost(const struct table_result *t, const struct row_result *r);
+/* The median over the repetitions of one member, for an operation. */
+enum sample_part { PART_WALL, PART_USER, PART_SYSTEM, PART_CPU };
+double row_part_ns(const struct row_result *r, enum sample_part part);
+struct spread row_measure_of(const struct table_result *t, const struct row_result *r,
+			     enum bench_measure m);
+/* Cost of a over cost of b, pair by pair: what slows the machine for a while slows both. */
+struct spread cost_ratio(const struct table_result *t, const struct row_result *a,
+			 const struct row_result *b);
+struct spread measure_ratio(const struct table_result *t, const struct row_result *a,
+			    const struct row_result *b, enum bench_measure m);
+const struct row_result *find_row(const struct table_result *t, const char *name);
+/* The cheapest or the dearest of the rows that r competes with, or NULL. */
+const struct row_result *best_other(const struct table_result *t, const struct row_result *r);
+const struct row_result *worst_other(const struct table_result *t, const struct row_result *r);
+
+bool row_without_rseq(const struct row_result *r);
+/* What a program gets of ours without settings: the first of our rows that needs none; NULL:
+ * nothing of ours could be measured. */
+const struct row_result *default_row(const struct table_result *t);
+/* The repetitions do not agree on which of two rows is the cheaper one, or are too few to tell. */
+bool ratio_undecided(struct spread ratio, unsigned count);
+/* It costs more than the best of the others, beyond doubt. */
+bool row_loses(const struct table_result *t, const struct row_result *r);
+
+/* A figure of the benchmark: false if it is not about this table, or rows are missing. */
+bool figure_value(const struct table_result *t, const struct bench_figure *f, double *value);
+
+/* words.c: each fills `out` and returns it. */
+
+struct word {
+	char text[48];
+};
+struct word say_ratio(double ratio);                     /* 1.36, 12.1, 1/8.3 */
+struct word say_rate(double per_second);                 /* 27.6 M */
+struct word say_cost(enum bench_kind kind, double cost); /* 0.81 ns, 16.0 bytes */
+struct word say_count(uint64_t n);                       /* 10,000,000 */
+struct word say_ms(double ns);
+/* All operations that the times shown are for. */
+double table_ops(const struct table_result *t, const struct row_result *r);
+/* "hitcounter, 2 threads" */
+void table_name(const struct table_result *t, char *out, size_t size);
+
+/* Text that grows, and is cut where it ends; `out` begins as a string. */
+struct text {
+	char *out;
+	size_t size;
+};
+__attribute__((format(printf, 2, 3))) void say(struct text *text, const char *fmt, ...);
+
+void table_title(const struct table_result *t, char *out, size_t size);
+/* What the times are for and how often it was measured. */
+void table_conditions(const struct table_result *t, char *out, size_t size);
+/* One line: value, what it is, goal, reached or not. */
+bool figure_line(const struct table_result *t, const struct bench_figure *f, char *out,
+		 size_t size);
+/* What the table shows, in sentences made from its figures; whether one of them is a loss. */
+bool table_loses(const struct table_result *t);
+void table_verdict(const struct table_result *t, char *out, size_t size);
+/* Whether it ran less than the table is about, for want of time. */
+bool row_is_scaled(const struct table_result *t, const struct row_result *r);
+
+/* columns.c */
+
+struct column {
+	const char *head;
+	int width;
+	struct word (*cell)(const struct table_result *t, const struct row_result *r);
+};
+#define MAX_COLUMNS 12
+/* Which columns the table has; returns their number. */
+size_t table_columns(const struct table_result *t, const struct column *out[MAX_COLUMNS]);
+
+/* report.c: measures all that the options ask for. 0, -EINTR when interrupted, or another negative
+ * errno. `done` is called after each table; it returns false to stop there. */
+int report_run(struct report *report,
+	       bool (*done)(const struct report *report, const struct table_result *t));
+void report_free(struct report *report);
+bool report_failed(const struct report *report);
+
+/* row.c: `nearcpu bench --row BENCHMARK/ROW THREADS ITERATIONS`, by which we start ourselves. */
+int row_main(int argc, char **argv);
+/* Starts it, waits, and fills *sample or r->note. As child_run. */
+int row_measure(const struct table_result *t, struct row_result *r, uint64_t iterations,
+		struct bench_sample *sample);
+
+/* wait.c: one run of a program for a window of so many ms. As row_measure. */
+int wait_measure(struct table_result *t, struct row_result *r, uint64_t window_ms,
+		 struct bench_sample *s);
+/* What stands in the JSON beside the samples of a row. */
+void wait_json_row(json_t *json, const struct table_result *t, const struct row_result *r);
+json_t *wait_json_sample(const struct bench_sample *s);
+/* A sentence about fairness and waits, or "". */
+void wait_say(struct text *text, const struct table_result *t, const struct row_result *r);
+
+void row_note(struct row_result *r, bool failed, const char *text);
+/* How the child ended, if it did not answer. */
+void row_note_death(struct row_result *r, const struct child_result *result);
+/* Its standard output; NULL if that is no JSON or the child failed. */
+json_t *row_answer(const struct child_result *result);
+
+/* program.c: where the program stands, beside this one or where it is installed: 0 or -ENOENT. And
+ * one run of a pattern. `latency`: single calls are timed, and a part of the work does.
+ * As row_measure. */
+int program_find(const char *name, char path[PATH_MAX]);
+int program_measure(const struct table_result *t, struct row_result *r, uint64_t iterations,
+		    bool latency, struct bench_sample *s);
+
+/* text.c */
+void text_table(const struct table_result *t);
+void text_bold(const char *text);
+void text_wrapped(const char *text); /* breaks at spaces */
+/* What columns and marks mean: above the first table. */
+void text_legend(void);
+/* Below all tables. */
+void text_end(const struct report *report);
+
+/* bench_json.c, html.c, plot.c: to be freed; NULL without memory. */
+char *report_json(const struct report *report);
+json_t *spread_json(struct spread s);
+/* -EINTR when interrupted. */
+int report_html(const struct report *report, char **out);
+/* An inline SVG element; *out is NULL if there is no gnuplot or nothing to draw. */
+int plot_svg(const struct table_result *t, char **out);
+
+#endif

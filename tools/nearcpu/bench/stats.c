@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: MIT */
+#include "bench/report.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+double sample_cost(const struct table_result *t, const struct bench_sample *s)
+{
+	if (t->bench->kind == BENCH_MEMORY)
+		return (double)s->bytes / (double)s->ops;
+	if (t->bench->kind == BENCH_WAIT)
+		return (double)s->wall_ns / (double)s->ops;
+	return (double)(s->user_ns + s->system_ns) / (double)s->ops;
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Between two neighbours, in proportion. */
+static double quantile(const double *sorted, unsigned count, double q)
+{
+	double at = q * (count - 1);
+	unsigned i = (unsigned)at;
+
+	if (i + 1 >= count)
+		return sorted[count - 1];
+	return sorted[i] + (at - i) * (sorted[i + 1] - sorted[i]);
+}
+
+struct spread spread_of(const double *values, unsigned count)
+{
+	struct spread s = {0};
+	double *sorted = malloc(sizeof(*sorted) * (count ? count : 1));
+
+	if (!sorted || !count) {
+		free(sorted);
+		return s;
+	}
+	memcpy(sorted, values, sizeof(*sorted) * count);
+	qsort(sorted, count, sizeof(*sorted), compare);
+	s.min = sorted[0];
+	s.low = quantile(sorted, count, 0.25);
+	s.median = quantile(sorted, count, 0.5);
+	s.high = quantile(sorted, count, 0.75);
+	s.max = sorted[count - 1];
+	free(sorted);
+	return s;
+}
+
+struct spread row_cost(const struct table_result *t, const struct row_result *r)
+{
+	return row_measure_of(t, r, BENCH_COST);
+}
+
+double row_part_ns(const struct row_result *r, enum sample_part part)
+{
+	double values[MAX_REPEAT];
+
+	for (unsigned i = 0; i < r->count; i++) {
+		const struct bench_sample *s = &r->samples[i];
+		uint64_t ns = part == PART_WALL     ? s->wall_ns
+			      : part == PART_USER   ? s->user_ns
+			      : part == PART_SYSTEM ? s->system_ns
+						    : s->user_ns + s->system_ns;
+
+		values[i] = (double)ns / (double)s->ops;
+	}
+	return spread_of(values, r->count).median;
+}
+
+/* A thread that did nothing, or a wait shorter than the clock tells, counts as one. */
+static double sample_measure(const struct table_result *t, const struct bench_sample *s,
+			     enum bench_measure m)
+{
+	if (m == BENCH_UNFAIRNESS)
+		return (double)s->most / (s->least ? (double)s->least : 1);
+	if (m == BENCH_P999)
+		return s->p999_ns ? (double)s->p999_ns : 1;
+	return sample_cost(t, s);
+}
+
+struct spread row_measure_of(const struct table_result *t, const struct row_result *r,
+			     enum bench_measure m)
+{
+	double values[MAX_REPEAT];
+
+	for (unsigned i = 0; i < r->count; i++)
+		values[i] = sample_measure(t, &r->samples[i], m);
+	return spread_of(values, r->count);
+}
+
+struct spread measure_ratio(const struct table_result *t, const struct row_result *a,
+			    const struct row_result *b, enum bench_measure m)
+{
+	double values[MAX_REPEAT];
+	unsigned count = a->count < b->count ? a->count : b->count;
+
+	for (unsigned i = 0; i < count; i++)
+		values[i] =
+			sample_measure(t, &a->samples[i], m) / sample_measure(t, &b->samples[i], m);
+	return spread_of(values, count);
+}
+
+struct spread cost_ratio(const struct table_result *t, const struct row_result *a,
+			 const struct row_result *b)
+{
+	return measure_ratio(t, a, b, BENCH_COST);
+}
+
+const struct row_result *find_row(const struct table_result *t, const char *name)
+{
+	for (size_t i = 0; i < t->bench->row_count; i++)
+		if (strcmp(t->rows[i].row->name, name) == 0)
+			return t->rows[i].count ? &t->rows[i] : NULL;
+	return NULL;
+}
+
+/* Ours do not compete with each other, and nobody with a yardstick. */
+static bool competes(const struct table_result *t, const struct row_result *r,
+		     const struct row_result *other)
+{
+	if (t->bench->apart || r == other || !other->count || other->row->role == BENCH_YARDSTICK)
+		return false;
+	return r->row->role != BENCH_OURS || other->row->role != BENCH_OURS;
+}
+
+const struct row_result *best_other(const struct table_result *t, const struct row_result *r)
+{
+	const struct row_result *best = NULL;
+
+	for (size_t i = 0; i < t->bench->row_count; i++)
+		if (competes(t, r, &t->rows[i]) &&
+		    (!best || row_cost(t, &t->rows[i]).median < row_cost(t, best).median))
+			best = &t->rows[i];
+	return best;
+}
+
+const struct row_result *worst_other(const struct table_result *t, const struct row_result *r)
+{
+	const struct row_result *worst = NULL;
+
+	for (size_t i = 0; i < t->bench->row_count; i++)
+		if (competes(t, r, &t->rows[i]) &&
+		    (!worst || row_cost(t, &t->rows[i]).median > row_cost(t, worst).median))
+			worst = &t->rows[i];
+	return worst;
+}
+
+bool row_without_rseq(const struct row_result *r)
+{
+	return r->row->conf && strstr(r->row->conf, "rseq:off");
+}
+
+/* What this process runs with. */
+static bool is_without_setting(const struct bench_row *row, const struct near_rseq_status *here)
+{
+	bool by_cpu = here->slot_kind == NEAR_SLOT_CPU;
+
+	if (!row->conf)
+		return !row->tunables;
+	if (strstr(row->conf, "rseq:off"))
+		return !here->live;
+	return here->live && strstr(row->conf, by_cpu ? "slot:cpu" : "slot:cid");
+}
+
+/* Where all rows have settings, as the slots of the hit counter, it is the one that changes
+ * nothing; and if that was not measured, the last one. */
+const struct row_result *default_row(const struct table_result *t)
+{
+	const struct row_result *last = NULL;
+	struct near_rseq_status here;
+
+	near_rseq_status(&here, sizeof(here));
+	for (size_t i = 0; i < t->bench->row_count && !t->bench->apart; i++) {
+		const struct row_result *r = &t->rows[i];
+
+		if (!r->count || r->row->role != BENCH_OURS)
+			continue;
+		if (is_without_setting(r->row, &here))
+			return r;
+		if (!last || !r->row->tunables)
+			last = r;
+	}
+	return last;
+}
+
+bool ratio_undecided(struct spread ratio, unsigned count)
+{
+	if (count < 3)
+		return ratio.median > 0.9 && ratio.median < 1.1;
+	return ratio.low <= 1 && ratio.high >= 1;
+}
+
+bool row_loses(const struct table_result *t, const struct row_result *r)
+{
+	const struct row_result *best = best_other(t, r);
+	unsigned count = best && best->count < r->count ? best->count : r->count;
+	struct spread ratio;
+
+	if (!best)
+		return false;
+	ratio = cost_ratio(t, r, best);
+	return ratio.median >= 1 && !ratio_undecided(ratio, count);
+}
+
+bool figure_value(const struct table_result *t, const struct bench_figure *f, double *value)
+{
+	const struct row_result *row = find_row(t, f->row);
+	const struct row_result *against = f->against ? find_row(t, f->against) : NULL;
+
+	if (!row || (f->against && !against))
+		return false;
+	if ((f->from && t->threads < f->from) || (f->to && t->threads > f->to))
+		return false;
+	if (!f->against)
+		*value = row_cost(t, row).median;
+	else if (f->difference)
+		*value = row_cost(t, row).median - row_cost(t, against).median;
+	else
+		*value = measure_ratio(t, row, against, f->measure).median;
+	return true;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+#include "bench/suite.h"
+
+#include <math.h>
+#include <string.h>
+
+static const struct {
+	const char *title, *unit, *key;
+} measures[] = {
+	[SUITE_CPU] = {"CPU time, user and system", "ms", "cpu"},
+	[SUITE_MEMORY] = {"Memory at the peak", "MB", "memory"},
+	[SUITE_P99] = {"Single calls, 99 of 100 take at most", "ns", "p99"},
+	[SUITE_P999] = {"Single calls, 999 of 1,000 take at most", "ns", "p999"},
+	[SUITE_WALL] = {"Wall time of an operation", "ns", "wall"},
+	[SUITE_OP_P999] = {"Single operations, 999 of 1,000 take at most", "ns", "p999"},
+	[SUITE_UNFAIR] = {"Most served thread over least served one", "times", "unfairness"},
+};
+
+static const enum suite_measure of_malloc[] = {SUITE_CPU, SUITE_MEMORY, SUITE_P99, SUITE_P999};
+static const enum suite_measure of_atomic[] = {SUITE_WALL, SUITE_OP_P999, SUITE_UNFAIR};
+
+const struct suite_kind suite_kinds[] = {
+	{"malloc", "malloc: programs on different allocators",
+	 "Each line is a program of plain C, run with each allocator loaded before it. The first "
+	 "has its figure, the others their ratio to it: the median over the repetitions, which "
+	 "were interleaved; below 1 is better. Each line does the same work, whichever the "
+	 "allocator.",
+	 "allocators", 18, of_malloc, BENCH_COUNT(of_malloc)},
+	{"atomic", "atomic: objects wider than a register, in different libraries",
+	 "Each line is one operation on objects of so many bytes, over and over for a window of "
+	 "time, through the functions that compilers call. The first column has its figure, the "
+	 "others their ratio to it: the median over the repetitions, which were interleaved; "
+	 "below 1 is better.",
+	 "atomics", 25, of_atomic, BENCH_COUNT(of_atomic)},
+	{.name = NULL},
+};
+
+const char *suite_title(enum suite_measure m)
+{
+	return measures[m].title;
+}
+
+const char *suite_unit(enum suite_measure m)
+{
+	return measures[m].unit;
+}
+
+const char *suite_key(enum suite_measure m)
+{
+	return measures[m].key;
+}
+
+int suite_decimals(enum suite_measure m)
+{
+	return m == SUITE_MEMORY || m == SUITE_WALL || m == SUITE_UNFAIR;
+}
+
+bool bench_is_only(const struct bench *b, const struct bench_options *o)
+{
+	const char *at = o->only;
+	size_t len;
+
+	if (!at)
+		return true;
+	for (; b->part; at += len + 1) {
+		len = strcspn(at, ",");
+		if (strlen(b->part) == len && strncmp(at, b->part, len) == 0)
+			return true;
+		if (!at[len])
+			break;
+	}
+	return false;
+}
+
+bool suite_has(const struct table_result *t)
+{
+	if (!t->bench->together)
+		return false;
+	for (size_t i = 0; i < t->bench->row_count; i++)
+		if (t->rows[i].count || t->rows[i].note[0])
+			return true;
+	return false;
+}
+
+const struct suite_kind *suite_kind_of(const struct table_result *t)
+{
+	const struct suite_kind *kind = suite_kinds;
+
+	while (strcmp(kind->name, t->bench->name) != 0)
+		kind++;
+	return kind;
+}
+
+const struct table_result *suite_line(const struct suite *s, size_t i)
+{
+	const struct table_result *t = &s->report->tables[i];
+
+	return suite_has(t) && suite_kind_of(t) == s->kind ? t : NULL;
+}
+
+const struct table_result *suite_first(const struct suite *s)
+{
+	for (size_t i = 0; i < s->report->count; i++)
+		if (suite_line(s, i))
+			return suite_line(s, i);
+	return NULL;
+}
+
+struct word suite_line_name(const struct table_result *t)
+{
+	struct word w;
+
+	snprintf(w.text, sizeof(w.text), "%-*s%5u", suite_kind_of(t)->width - 6, t->bench->part,
+		 t->threads);
+	return w;
+}
+
+bool suite_has_bounds(const struct table_result *t, enum suite_measure m)
+{
+	return t->bench->figure_count && m == suite_kind_of(t)->measures[0];
+}
+
+const char *suite_bound(const struct table_result *t, double *goal)
+{
+	const char *verdict = NULL;
+	double value;
+
+	for (size_t i = 0; i < t->bench->figure_count; i++)
+		if (figure_value(t, &t->bench->figures[i], &value)) {
+			*goal = t->bench->figures[i].goal;
+			verdict = value <= *goal ? "reached" : "missed";
+		}
+	return verdict;
+}
+
+/* A call can be shorter than the clock tells. */
+static double value(const struct bench_sample *s, enum suite_measure m)
+{
+	switch (m) {
+	case SUITE_CPU:
+		return (double)(s->user_ns + s->system_ns) / 1e6;
+	case SUITE_MEMORY:
+		return (double)s->bytes / 1e6;
+	case SUITE_WALL:
+		return (double)s->wall_ns / (double)s->ops;
+	case SUITE_UNFAIR:
+		return (double)s->most / (s->least ? (double)s->least : 1);
+	case SUITE_P99:
+		return s->p99_ns ? (double)s->p99_ns : 1;
+	default:
+		return s->p999_ns ? (double)s->p999_ns : 1;
+	}
+}
+
+struct spread suite_value(const struct table_result *t, size_t row, enum suite_measure m)
+{
+	const struct row_result *r = &t->rows[row];
+	double values[MAX_REPEAT];
+
+	for (unsigned i = 0; i < r->count; i++)
+		values[i] = value(&r->samples[i], m);
+	return spread_of(values, r->count);
+}
+
+bool suite_shows(const struct table_result *t, enum suite_measure m)
+{
+	return m != SUITE_UNFAIR || t->threads > 1;
+}
+
+bool suite_shown(const struct suite *s, enum suite_measure m)
+{
+	for (size_t i = 0; i < s->report->count; i++)
+		if (suite_line(s, i) && suite_shows(suite_line(s, i), m))
+			return true;
+	return false;
+}
+
+bool suite_ratio(const struct table_result *t, size_t row, enum suite_measure m,
+		 struct spread *ratio)
+{
+	const struct row_result *r = &t->rows[row], *first = &t->rows[0];
+	unsigned count = r->count < first->count ? r->count : first->count;
+	double values[MAX_REPEAT];
+
+	if (!count || !suite_shows(t, m))
+		return false;
+	for (unsigned i = 0; i < count; i++)
+		values[i] = value(&r->samples[i], m) / value(&first->samples[i], m);
+	*ratio = spread_of(values, count);
+	return true;
+}
+
+struct suite_mean suite_mean(const struct suite *s, size_t row, enum suite_measure m,
+			     unsigned threads)
+{
+	struct suite_mean mean = {0};
+	double logs = 0;
+
+	for (size_t i = 0; i < s->report->count; i++) {
+		const struct table_result *t = suite_line(s, i);
+		struct spread ratio;
+
+		if (!t || (threads && t->threads != threads) || !suite_ratio(t, row, m, &ratio))
+			continue;
+		logs += log(ratio.median);
+		mean.lines++;
+		mean.behind += ratio.median > 1;
+	}
+	if (mean.lines)
+		mean.mean = exp(logs / mean.lines);
+	return mean;
+}
+
+static unsigned lines_with(const struct suite *s, enum suite_measure m, unsigned threads)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < s->report->count; i++)
+		n += suite_line(s, i) && suite_shows(suite_line(s, i), m) &&
+		     suite_line(s, i)->threads == threads;
+	return n;
+}
+
+size_t suite_threads(const struct suite *s, enum suite_measure m, unsigned out[MAX_THREAD_COUNTS])
+{
+	size_t n = 0;
+
+	for (unsigned threads = 1; threads <= BENCH_MAX_THREADS && n < MAX_THREAD_COUNTS; threads++)
+		if (lines_with(s, m, threads) > 1)
+			out[n++] = threads;
+	return n;
+}
+
+size_t suite_worst(const struct suite *s, size_t row, enum suite_measure m, struct suite_worst *out,
+		   size_t n)
+{
+	size_t found = 0;
+
+	for (size_t i = 0; i < s->report->count; i++) {
+		const struct table_result *t = suite_line(s, i);
+		struct spread ratio;
+		size_t at;
+
+		if (!t || !suite_ratio(t, row, m, &ratio))
+			continue;
+		for (at = found; at > 0 && out[at - 1].ratio < ratio.median; at--)
+			if (at < n)
+				out[at] = out[at - 1];
+		if (at < n)
+			out[at] = (struct suite_worst){t, ratio.median};
+		found += found < n;
+	}
+	return found;
+}

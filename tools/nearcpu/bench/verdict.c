@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* verdict: what a table shows, in sentences made from its figures. A loss is said like a win. */
+#include "bench/report.h"
+
+#include <string.h>
+
+/* The default row, if it has rseq. */
+static const struct row_result *with_rseq(const struct table_result *t)
+{
+	const struct row_result *r = default_row(t);
+
+	return r && !row_without_rseq(r) ? r : NULL;
+}
+
+static const struct row_result *off_row(const struct table_result *t)
+{
+	for (size_t i = 0; i < t->bench->row_count; i++)
+		if (t->rows[i].count && row_without_rseq(&t->rows[i]))
+			return &t->rows[i];
+	return NULL;
+}
+
+bool table_loses(const struct table_result *t)
+{
+	const struct row_result *on = with_rseq(t), *off = off_row(t);
+
+	return !t->bench->apart && ((on && row_loses(t, on)) || (off && row_loses(t, off)));
+}
+
+/* The last one is the one that a benchmark means. */
+static const struct row_result *yardstick(const struct table_result *t)
+{
+	for (size_t i = t->bench->row_count; i-- > 0;)
+		if (t->rows[i].count && t->rows[i].row->role == BENCH_YARDSTICK)
+			return &t->rows[i];
+	return NULL;
+}
+
+/* `which` says what the other row is among the others; NULL if it is the only one. */
+static void compare_with(struct text *text, const struct table_result *t,
+			 const struct row_result *r, const struct row_result *other,
+			 const char *which)
+{
+	struct spread ratio = cost_ratio(t, r, other);
+	double percent = (ratio.median - 1) * 100;
+	const char *before = which ? which : "", *comma = which ? ", " : "";
+	const char *label = other->row->label;
+
+	if (ratio_undecided(ratio, r->count < other->count ? r->count : other->count))
+		say(text, "no clear difference from %s%s\"%s\" (%+.1f %%, within the spread)",
+		    before, comma, label, percent);
+	else if (ratio.median > 0.9 && ratio.median < 1.1)
+		say(text, "%.1f %% %s than %s%s\"%s\"%s", percent < 0 ? -percent : percent,
+		    percent < 0 ? "less" : "more", before, comma, label,
+		    percent < 0 ? "" : ", so it loses here");
+	else
+		say(text, "%s %s what %s%s\"%s\"%s costs%s", say_ratio(ratio.median).text,
+		    ratio.median < 1 ? "of" : "times", before, comma, label, which ? "," : "",
+		    ratio.median < 1 ? "" : ", so it loses here");
+}
+
+static void say_ours(struct text *text, const struct table_result *t, const struct row_result *r)
+{
+	const struct row_result *best = best_other(t, r), *worst = worst_other(t, r);
+	bool several = worst != best;
+
+	say(text, "\"%s\" costs %s%s %s", r->row->label,
+	    say_cost(t->bench->kind, row_cost(t, r).median).text,
+	    t->bench->kind == BENCH_MEMORY ? ""
+	    : t->bench->kind == BENCH_WAIT ? " of wall time"
+					   : " of CPU time",
+	    t->bench->op);
+	if (best) {
+		say(text, ": ");
+		compare_with(text, t, r, best, several ? "the best of the others" : NULL);
+	}
+	if (several) {
+		say(text, "; ");
+		compare_with(text, t, r, worst, "the worst");
+	}
+	say(text, ". ");
+}
+
+static void say_off(struct text *text, const struct table_result *t, const struct row_result *r)
+{
+	const struct row_result *best = best_other(t, r);
+
+	say(text, "Without rseq it costs %s", say_cost(t->bench->kind, row_cost(t, r).median).text);
+	if (best) {
+		say(text, ": ");
+		compare_with(text, t, r, best, NULL);
+	}
+	say(text, ". ");
+}
+
+static void say_yardstick(struct text *text, const struct table_result *t,
+			  const struct row_result *r, const struct row_result *yard)
+{
+	if (t->bench->base) {
+		const struct row_result *base = find_row(t, t->bench->base);
+		double above = base ? row_cost(t, r).median - row_cost(t, base).median : 0;
+
+		if (base && above > 0)
+			say(text, "That is %s above the %s. ", say_cost(t->bench->kind, above).text,
+			    base->row->label);
+		else if (base)
+			say(text, "That is no more than the %s. ", base->row->label);
+		return;
+	}
+	say(text, "The yardstick, \"%s\", costs %s. ", yard->row->label,
+	    say_cost(t->bench->kind, row_cost(t, yard).median).text);
+}
+
+void table_verdict(const struct table_result *t, char *out, size_t size)
+{
+	const struct row_result *on = with_rseq(t), *off = off_row(t), *yard = yardstick(t);
+	struct text text = {out, size};
+
+	out[0] = 0;
+	if (t->bench->apart) {
+		say(&text, "Each row is another call; they are not compared.");
+		return;
+	}
+	if (!on && !off) {
+		say(&text, "Nothing of ours could be measured here.");
+		return;
+	}
+	if (on)
+		say_ours(&text, t, on);
+	else
+		say(&text, "No row with sequences could be measured. ");
+	if (on)
+		wait_say(&text, t, on);
+	if (on && yard)
+		say_yardstick(&text, t, on, yard);
+	if (off)
+		say_off(&text, t, off);
+	for (size_t end = strlen(out); end && out[end - 1] == ' '; end--)
+		out[end - 1] = 0;
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* words: numbers and lines as a reader wants them. */
+#include "bench/report.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+void say(struct text *text, const char *fmt, ...)
+{
+	size_t used = strlen(text->out);
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(text->out + used, text->size - used, fmt, args); /* NOLINT: started above */
+	va_end(args);
+}
+
+__attribute__((format(printf, 1, 2))) static struct word word(const char *fmt, ...)
+{
+	struct word w;
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(w.text, sizeof(w.text), fmt, args); /* NOLINT: started above */
+	va_end(args);
+	return w;
+}
+
+/* Three digits that count. */
+static struct word three(double v, const char *unit)
+{
+	int decimals = v < 9.995 ? 2 : v < 99.95 ? 1 : 0;
+
+	return word("%.*f%s", decimals, v, unit);
+}
+
+struct word say_ratio(double ratio)
+{
+	struct word w;
+
+	if (ratio >= 0.5 || ratio <= 0)
+		return three(ratio, "");
+	w = three(1 / ratio, "");
+	return word("1/%.40s", w.text);
+}
+
+struct word say_rate(double per_second)
+{
+	static const char *const units[] = {"", " k", " M", " G", " T"};
+	size_t i = 0;
+
+	while (per_second >= 999.5 && i + 1 < sizeof(units) / sizeof(units[0])) {
+		per_second /= 1000;
+		i++;
+	}
+	return three(per_second, units[i]);
+}
+
+struct word say_cost(enum bench_kind kind, double cost)
+{
+	if (kind == BENCH_MEMORY)
+		return cost < 1e6 ? three(cost, " bytes") : three(cost / 1e6, " MB");
+	if (cost < 1000)
+		return three(cost, " ns");
+	return cost < 1e6 ? three(cost / 1e3, " us") : three(cost / 1e6, " ms");
+}
+
+struct word say_count(uint64_t n)
+{
+	struct word digits = word("%llu", (unsigned long long)n), w;
+	size_t len = strlen(digits.text), to = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		w.text[to++] = digits.text[i];
+		if ((len - i) % 3 == 1 && i + 1 < len)
+			w.text[to++] = ',';
+	}
+	w.text[to] = 0;
+	return w;
+}
+
+struct word say_ms(double ns)
+{
+	return word("%.*f", ns < 99.95e6 ? 1 : 0, ns / 1e6);
+}
+
+bool row_is_scaled(const struct table_result *t, const struct row_result *r)
+{
+	return r->count && t->fixed && r->iterations != t->iterations;
+}
+
+static const char *plural(unsigned n)
+{
+	return n == 1 ? "" : "s";
+}
+
+void table_name(const struct table_result *t, char *out, size_t size)
+{
+	const struct bench *b = t->bench;
+
+	snprintf(out, size, "%s%s%s", b->name, b->part ? "." : "", b->part ? b->part : "");
+	if (!b->fixed_threads && strlen(out) < size)
+		snprintf(out + strlen(out), size - strlen(out), ", %u thread%s", t->threads,
+			 plural(t->threads));
+}
+
+void table_title(const struct table_result *t, char *out, size_t size)
+{
+	if (t->bench->fixed_threads)
+		snprintf(out, size, "%s", t->bench->title);
+	else
+		snprintf(out, size, "%s, %u thread%s", t->bench->title, t->threads,
+			 plural(t->threads));
+}
+
+static unsigned fewest_samples(const struct table_result *t)
+{
+	unsigned fewest = t->wanted;
+
+	for (size_t i = 0; i < t->bench->row_count; i++)
+		if (t->rows[i].count && t->rows[i].count < fewest)
+			fewest = t->rows[i].count;
+	return fewest;
+}
+
+/* Of rows that measure themselves. */
+static uint64_t run_ops(const struct table_result *t)
+{
+	for (size_t i = 0; i < t->bench->row_count; i++)
+		if (t->rows[i].count)
+			return t->rows[i].samples[0].ops;
+	return 0;
+}
+
+double table_ops(const struct table_result *t, const struct row_result *r)
+{
+	if (t->bench->apart)
+		return (double)t->iterations;
+	return r->row->run ? (double)run_ops(t) : (double)t->iterations * t->threads;
+}
+
+static const char *against_label(const struct bench *b)
+{
+	for (size_t i = 0; i < b->row_count; i++)
+		if (strcmp(b->rows[i].name, b->against) == 0)
+			return b->rows[i].label;
+	return b->against;
+}
+
+void table_conditions(const struct table_result *t, char *out, size_t size)
+{
+	unsigned count = fewest_samples(t);
+	bool scaled = false;
+	int n;
+
+	for (size_t i = 0; i < t->bench->row_count; i++)
+		scaled |= row_is_scaled(t, &t->rows[i]);
+	if (t->bench->kind == BENCH_MEMORY && t->bench->pattern)
+		n = snprintf(out, size, "resident memory of a process");
+	else if (t->bench->kind == BENCH_MEMORY)
+		n = snprintf(out, size, "%s counters", say_count(t->iterations).text);
+	else if (t->bench->kind == BENCH_WAIT)
+		n = snprintf(out, size, "windows of %s ms; ratio: throughput to that of \"%s\"",
+			     say_count(t->iterations).text, against_label(t->bench));
+	else if (t->bench->apart)
+		n = snprintf(out, size,
+			     "times for %s calls (fewer where they are long, in proportion)",
+			     say_count(t->iterations).text);
+	else if (t->bench->rows[0].run)
+		n = snprintf(out, size, "%s operations", say_count(run_ops(t)).text);
+	else
+		n = snprintf(out, size, "%s%s operations a thread%s", t->fixed ? "" : "times for ",
+			     say_count(t->iterations).text,
+			     scaled ? " (~ fewer, in proportion)" : "");
+	if (n > 0 && (size_t)n < size)
+		snprintf(out + n, size - (size_t)n, "; median of %u%s", count,
+			 count < t->wanted ? ", as time was short" : "");
+}
+
+bool figure_line(const struct table_result *t, const struct bench_figure *f, char *out, size_t size)
+{
+	bool is_ratio = f->against && !f->difference;
+	struct word found, goal;
+	double value;
+
+	if (!figure_value(t, f, &value))
+		return false;
+	found = is_ratio ? say_ratio(value) : say_cost(t->bench->kind, value);
+	goal = is_ratio ? say_ratio(f->goal) : say_cost(t->bench->kind, f->goal);
+	snprintf(out, size, "%12s  %s; at most %s: %s", found.text, f->text, goal.text,
+		 value <= f->goal ? "reached" : "missed");
+	return true;
+}

@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/machine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gnu/libc-version.h>
+#include <linux/membarrier.h>
+#include <nearcpu/percpu.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "run/run.h"
+
+/* More CPUs than any kernel is built for. */
+#define SET_CPUS 8192
+
+const struct machine_part machine_parts[] = {
+#ifdef HAVE_NSYNC
+	{"nsync", "rows of nearcpu bench", true},
+#else
+	{"nsync", "rows of nearcpu bench", false},
+#endif
+#ifdef HAVE_CK
+	{"ck", "rows of nearcpu bench", true},
+#else
+	{"ck", "rows of nearcpu bench", false},
+#endif
+#ifdef HAVE_ABSL
+	{"absl", "rows of nearcpu bench locks", true},
+#else
+	{"absl", "rows of nearcpu bench locks", false},
+#endif
+#ifdef HAVE_RUST
+	{"Rust's locks", "rows of nearcpu bench locks", true},
+#else
+	{"Rust's locks", "rows of nearcpu bench locks", false},
+#endif
+#ifdef HAVE_LIBELF
+	{"libelf", "nearcpu check", true},
+#else
+	{"libelf", "nearcpu check", false},
+#endif
+#ifdef HAVE_CAPSTONE
+	{"capstone", "nearcpu check", true},
+#else
+	{"capstone", "nearcpu check", false},
+#endif
+	{NULL, NULL, false},
+};
+
+void machine_ascii(char *text)
+{
+	for (; *text; text++)
+		if (*text < ' ' || *text > '~')
+			*text = '?';
+}
+
+static ssize_t read_file(const char *path, char *text, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, text, size - 1);
+
+	if (fd >= 0)
+		close(fd);
+	text[n > 0 ? n : 0] = 0;
+	return n;
+}
+
+/* How many numbers a list names, "0-3,8": 5. */
+static unsigned count_list(const char *list)
+{
+	unsigned count = 0;
+
+	while (*list) {
+		char *end;
+		unsigned long first = strtoul(list, &end, 10), last = first;
+
+		if (end == list)
+			break;
+		if (*end == '-')
+			last = strtoul(end + 1, &end, 10);
+		count += (unsigned)(last - first) + 1;
+		list = *end == ',' ? end + 1 : end;
+	}
+	return count;
+}
+
+static void read_set(struct machine_set *set, const char *path)
+{
+	char text[4096];
+
+	if (read_file(path, text, sizeof(text)) < 0)
+		return;
+	text[strcspn(text, "\n")] = 0;
+	set->count = count_list(text);
+	if (snprintf(set->list, sizeof(set->list), "%s", text) >= (int)sizeof(set->list))
+		memcpy(set->list + sizeof(set->list) - 5, " ...", 5);
+}
+
+static void append_range(struct machine_set *set, unsigned first, unsigned last)
+{
+	size_t used = strlen(set->list);
+
+	snprintf(set->list + used, sizeof(set->list) - used, first == last ? "%s%u" : "%s%u-%u",
+		 used ? "," : "", first, last);
+}
+
+static void read_allowed(struct machine_set *set)
+{
+	size_t size = CPU_ALLOC_SIZE(SET_CPUS);
+	cpu_set_t *cpus = CPU_ALLOC(SET_CPUS);
+	unsigned cpu, first;
+
+	if (!cpus)
+		return;
+	CPU_ZERO_S(size, cpus);
+	if (sched_getaffinity(0, size, cpus) == 0)
+		set->count = (unsigned)CPU_COUNT_S(size, cpus);
+	for (cpu = 0; cpu < SET_CPUS; cpu++) {
+		if (!CPU_ISSET_S(cpu, size, cpus))
+			continue;
+		for (first = cpu; cpu + 1 < SET_CPUS && CPU_ISSET_S(cpu + 1, size, cpus);)
+			cpu++;
+		append_range(set, first, cpu);
+	}
+	CPU_FREE(cpus);
+}
+
+/* Copies what follows `key` and a colon on one of the first lines of /proc/cpuinfo. */
+static bool processor_line(const char *text, const char *key, char *out, size_t size)
+{
+	const char *line = strstr(text, key), *value;
+
+	if (!line || !(value = strchr(line, ':')))
+		return false;
+	value += 1 + (value[1] == ' ');
+	snprintf(out, size, "%.*s", (int)strcspn(value, "\n"), value);
+	machine_ascii(out);
+	return true;
+}
+
+static void read_processor(char *out, size_t size)
+{
+	char text[4096];
+
+	read_file("/proc/cpuinfo", text, sizeof(text));
+	if (processor_line(text, "model name", out, size) || /* x86 */
+	    processor_line(text, "uarch", out, size) ||      /* riscv */
+	    processor_line(text, "CPU part", out, size))     /* arm: a number */
+		return;
+	snprintf(out, size, "unknown");
+}
+
+/* What the user set can be anything; JSON and terminals take text. */
+static const char *printable(char *out, size_t size, const char *text)
+{
+	size_t n;
+
+	if (!text)
+		return NULL;
+	for (n = 0; text[n] && n + 1 < size; n++)
+		out[n] = text[n];
+	out[n] = 0;
+	machine_ascii(out);
+	return out;
+}
+
+static bool in_path(const char *program)
+{
+	const char *path = getenv("PATH");
+	char file[4096];
+
+	while (path && *path) {
+		size_t n = strcspn(path, ":");
+
+		snprintf(file, sizeof(file), "%.*s/%s", (int)n, path, program);
+		if (access(file, X_OK) == 0)
+			return true;
+		path += n + (path[n] == ':');
+	}
+	return false;
+}
+
+/* The first object reserves address space, unless a limit forbids. */
+static void try_to_reserve(struct machine *m)
+{
+	void *p;
+
+	m->reserve_error = near_percpu_alloc(&p, sizeof(uint64_t), sizeof(uint64_t));
+	if (!m->reserve_error)
+		near_percpu_free(p);
+}
+
+void machine_read(struct machine *m)
+{
+	memset(m, 0, sizeof(*m));
+	uname(&m->kernel);
+	snprintf(m->libc, sizeof(m->libc), "glibc %s", gnu_get_libc_version());
+	read_processor(m->processor, sizeof(m->processor));
+	read_set(&m->possible, "/sys/devices/system/cpu/possible");
+	read_set(&m->online, "/sys/devices/system/cpu/online");
+	read_set(&m->nodes, "/sys/devices/system/node/online");
+	read_allowed(&m->allowed);
+	m->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	try_to_reserve(m);
+	near_rseq_status(&m->rseq, sizeof(m->rseq));
+	if (run_find_library(RUN_MALLOC, m->malloc_library))
+		m->malloc_library[0] = 0;
+	if (run_find_library(RUN_ATOMIC, m->atomic_library))
+		m->atomic_library[0] = 0;
+	m->has_perf = in_path("perf");
+	m->has_gnuplot = in_path("gnuplot");
+	m->conf = printable(m->conf_text, sizeof(m->conf_text), getenv("NEAR_CONF"));
+	m->tunables =
+		printable(m->tunables_text, sizeof(m->tunables_text), getenv("GLIBC_TUNABLES"));
+}
+
+const char *machine_membarrier(unsigned commands, unsigned *i)
+{
+	static const struct {
+		unsigned bit;
+		const char *name;
+	} names[] = {
+		{MEMBARRIER_CMD_GLOBAL, "global"},
+		{MEMBARRIER_CMD_GLOBAL_EXPEDITED, "global-expedited"},
+		{MEMBARRIER_CMD_PRIVATE_EXPEDITED, "private-expedited"},
+		{MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, "sync-core"},
+		{MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, "rseq"},
+	};
+
+	while (*i < sizeof(names) / sizeof(names[0])) {
+		unsigned at = (*i)++;
+
+		if (commands & names[at].bit)
+			return names[at].name;
+	}
+	return NULL;
+}
+
+const char *machine_slot_kind(enum near_slot_kind kind)
+{
+	switch (kind) {
+	case NEAR_SLOT_CPU:
+		return "cpu";
+	case NEAR_SLOT_CID:
+		return "cid";
+	case NEAR_SLOT_NODE_CID:
+		return "node and cid";
+	}
+	return "unknown";
+}

@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: MIT */
+/* nearcpu run --stats: each process of the program leaves its statistics of malloc in a directory
+ * of ours; the libatomic tells its counts itself. */
+#include "run/run.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/tool.h"
+
+struct found {
+	json_t *own;   /* of the program itself; NULL: it left none */
+	json_t *total; /* what was counted in all processes, by class */
+	unsigned processes;
+};
+
+/* ---- the directory ---- */
+
+/* A comma would end the setting. */
+static int make_directory(char dir[PATH_MAX])
+{
+	const char *where = getenv("TMPDIR");
+
+	if (!where || where[0] != '/' || strchr(where, ',') || strlen(where) > 1000)
+		where = "/tmp";
+	snprintf(dir, PATH_MAX, "%s/nearcpu-run.XXXXXX", where);
+	return mkdtemp(dir) ? 0 : -errno;
+}
+
+static void add_number(json_t *to, const json_t *from, const char *name)
+{
+	json_int_t sum = json_integer_value(json_object_get(to, name)) +
+			 json_integer_value(json_object_get(from, name));
+
+	json_object_set_new(to, name, json_integer(sum));
+}
+
+static void add_class(json_t *classes, const json_t *from)
+{
+	static const char *const names[] = {"allocations", "hits", "fast", "in_use"};
+	json_int_t size = json_integer_value(json_object_get(from, "size"));
+	json_t *class = NULL;
+	size_t i;
+
+	json_array_foreach(classes, i,
+			   class) if (json_integer_value(json_object_get(class, "size")) ==
+				      size) break;
+	if (i == json_array_size(classes)) {
+		class = json_pack("{s:I}", "size", size);
+		json_array_append_new(classes, class);
+	}
+	for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
+		add_number(class, from, names[n]);
+}
+
+static void add_process(struct found *f, json_t *process, bool own)
+{
+	static const char *const names[] = {"allocations",       "hits",           "fast",
+					    "large_allocations", "refills",        "spills",
+					    "central_refills",   "central_spills", "given_back",
+					    "give_backs"};
+	json_t *class;
+	size_t i;
+
+	for (size_t n = 0; n < sizeof(names) / sizeof(names[0]); n++)
+		add_number(f->total, process, names[n]);
+	json_array_foreach(json_object_get(process, "by_class"), i, class)
+		add_class(json_object_get(f->total, "by_class"), class);
+	f->processes++;
+	if (own)
+		f->own = json_incref(process);
+}
+
+/* Reads what is there, and removes it all. */
+static void collect(const char *dir, pid_t pid, struct found *f)
+{
+	DIR *d = opendir(dir);
+	const struct dirent *entry;
+	char path[2 * PATH_MAX];
+
+	f->total = json_pack("{s:[]}", "by_class");
+	while (d && (entry = readdir(d))) {
+		json_t *process;
+
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
+		process = json_load_file(path, 0, NULL);
+		if (process)
+			add_process(f, process, strtol(entry->d_name, NULL, 10) == pid);
+		json_decref(process);
+		unlink(path);
+	}
+	if (d)
+		closedir(d);
+	rmdir(dir);
+}
+
+/* ---- text ---- */
+
+static uint64_t number(const json_t *from, const char *name)
+{
+	return (uint64_t)json_integer_value(json_object_get(from, name));
+}
+
+static double seconds(struct timeval t)
+{
+	return (double)t.tv_sec + (double)t.tv_usec / 1e6;
+}
+
+static void print_bytes(const char *label, uint64_t bytes)
+{
+	if (bytes < 1 << 20)
+		fprintf(stderr, "%s%.1f KiB", label, (double)bytes / 1024);
+	else
+		fprintf(stderr, "%s%.1f MiB", label, (double)bytes / (1 << 20));
+}
+
+static void print_classes(const json_t *total)
+{
+	const json_t *class;
+	size_t i;
+
+	fprintf(stderr, "  %8s %15s %9s %12s\n", "bytes", "allocations", "hits", "at the end");
+	json_array_foreach(json_object_get(total, "by_class"), i, class)
+	{
+		uint64_t n = number(class, "allocations");
+
+		if (n)
+			fprintf(stderr, "  %8llu %15llu %7.1f %% %12llu\n",
+				(unsigned long long)number(class, "size"), (unsigned long long)n,
+				100. * (double)number(class, "hits") / (double)n,
+				(unsigned long long)number(class, "in_use"));
+	}
+}
+
+static void print_memory(const json_t *own, bool alone)
+{
+	print_bytes("at the end    in use ", number(own, "in_use"));
+	print_bytes(", in caches ", number(own, "cached"));
+	print_bytes(", behind them ", number(own, "central"));
+	print_bytes(", free ", number(own, "free_dirty"));
+	print_bytes("\ngiven back    ", number(own, "given_back"));
+	fprintf(stderr, " in %llu pieces", (unsigned long long)number(own, "give_backs"));
+	print_bytes("; held at the end ", number(own, "resident"));
+	fprintf(stderr, " of memory, at most%s\n", alone ? "" : " (the program itself)");
+}
+
+static void print_found(const struct found *f, bool with_malloc)
+{
+	uint64_t n = number(f->total, "allocations");
+
+	if (!f->own && with_malloc)
+		fprintf(stderr,
+			"nearcpu run: the program left no statistics: it was killed, ended by "
+			"_exit, or allocated nothing\n");
+	if (!f->processes)
+		return;
+	fprintf(stderr, "allocations   %llu small, %.1f %% from the cache of a slot; %llu large",
+		(unsigned long long)n, n ? 100. * (double)number(f->total, "hits") / (double)n : 0,
+		(unsigned long long)number(f->total, "large_allocations"));
+	if (f->processes > 1)
+		fprintf(stderr, "; in %u processes", f->processes);
+	fputc('\n', stderr);
+	if (f->own)
+		print_memory(f->own, f->processes == 1);
+	print_classes(f->total);
+}
+
+static void print(const struct run_options *o, const struct run_end *end, const struct found *f)
+{
+	const struct rusage *u = &end->usage;
+	const char *how = WIFSIGNALED(end->status) ? "killed by signal" : "exit status";
+	int code = WIFSIGNALED(end->status) ? WTERMSIG(end->status) : WEXITSTATUS(end->status);
+
+	fprintf(stderr, "nearcpu run: %s: %s %d\n", o->argv[0], how, code);
+	fprintf(stderr, "time          %.3f s wall, %.3f s user, %.3f s system\n", end->wall_s,
+		seconds(u->ru_utime), seconds(u->ru_stime));
+	fprintf(stderr, "peak memory   %.1f MiB, %ld page faults, %ld of them from disk\n",
+		(double)u->ru_maxrss / 1024, u->ru_minflt + u->ru_majflt, u->ru_majflt);
+	print_found(f, o->parts & RUN_MALLOC);
+}
+
+/* ---- JSON ---- */
+
+static json_t *make_json(const struct run_options *o, const struct run_end *end,
+			 const struct found *f)
+{
+	const struct rusage *u = &end->usage;
+	json_t *json = json_pack("{s:o, s:o, s:i, s:f, s:f, s:f, s:I, s:I, s:I}", "program",
+				 run_argv_json(o), "libraries", run_parts_json(o), "exit_status",
+				 run_exit_code(end->status), "wall_s", end->wall_s, "user_s",
+				 seconds(u->ru_utime), "system_s", seconds(u->ru_stime),
+				 "peak_bytes", (json_int_t)u->ru_maxrss * 1024, "minor_faults",
+				 (json_int_t)u->ru_minflt, "major_faults",
+				 (json_int_t)u->ru_majflt);
+	json_object_set_new(json, "processes", f->total ? json_integer(f->processes) : json_null());
+	json_object_set(json, "malloc", f->own ? f->own : json_null());
+	json_object_set(json, "all_processes", f->total ? f->total : json_null());
+	if (WIFSIGNALED(end->status))
+		json_object_set_new(json, "signal", json_integer(WTERMSIG(end->status)));
+	return json;
+}
+
+static int tell(const struct run_options *o, const struct run_end *end, const struct found *f)
+{
+	if (!o->json) {
+		print(o, end, f);
+		return 0;
+	}
+	return finish_stdout("run", run_write_json(o->json, make_json(o, end, f)));
+}
+
+/* Asks the libraries for statistics. */
+static int set_conf(struct run_options *o, const char *dir)
+{
+	const bool with_malloc = o->parts & RUN_MALLOC, with_atomic = o->parts & RUN_ATOMIC;
+	size_t used = strlen(o->conf), room = sizeof(o->conf) - used;
+	int n = snprintf(o->conf + used, room, "%s%s%s%s%s%s", used ? "," : "",
+			 with_malloc ? "malloc_stats:" : "", with_malloc ? dir : "",
+			 with_malloc ? "/%p" : "", o->parts == RUN_BOTH ? "," : "",
+			 with_atomic ? "atomic_stats:1" : "");
+
+	return n < 0 || (size_t)n >= room ? -E2BIG : 0;
+}
+
+int run_stats(struct run_options *o)
+{
+	struct run_child child = {o, o->conf, true, false, -1, -1, -1};
+	struct run_end end = {0};
+	struct found found = {0};
+	const bool with_malloc = o->parts & RUN_MALLOC;
+	char dir[PATH_MAX] = "";
+	int code, err = with_malloc ? make_directory(dir) : 0;
+
+	if (err)
+		return failure("run", "cannot make a directory in TMPDIR: %s", strerror(-err));
+	if (set_conf(o, dir)) {
+		if (with_malloc)
+			rmdir(dir);
+		return failure("run", "NEAR_CONF is too long");
+	}
+	err = run_with_signals(&child, &end);
+	if (with_malloc)
+		collect(dir, end.pid, &found);
+	code = err ? 0 : tell(o, &end, &found);
+	json_decref(found.own);
+	json_decref(found.total);
+	if (err) {
+		failure("run", "cannot run '%s': %s", o->argv[0], strerror(-err));
+		return err == -ENOENT ? RUN_NOT_FOUND : RUN_CANNOT;
+	}
+	if (code && run_exit_code(end.status) == 0)
+		return code;
+	run_end_as(end.status);
+}

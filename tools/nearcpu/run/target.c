@@ -1,0 +1,355 @@
+/* SPDX-License-Identifier: MIT */
+/* Can the libraries be preloaded into a program? Its ELF header tells, and its rights. */
+#include "run/run.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+/* Scripts whose interpreters are scripts: the kernel allows five. */
+#define MAX_DEPTH 5
+#define HEAD_SIZE 4096
+
+struct target {
+	struct run_options *options;
+	const char *name; /* for people: "'x'", "the interpreter '/bin/x' of 'y'" */
+	char *why;
+	size_t size;
+};
+
+__attribute__((format(printf, 3, 4))) static int refuse(const struct target *t, int status,
+							const char *fmt, ...)
+{
+	int n = snprintf(t->why, t->size, "%s ", t->name);
+	va_list args;
+
+	va_start(args, fmt);
+	if (n > 0 && (size_t)n < t->size)
+		vsnprintf(t->why + n, t->size - (size_t)n, fmt, args); /* NOLINT: started above */
+	va_end(args);
+	return status;
+}
+
+/* ---- where it is ---- */
+
+/* 0 or a negative errno. */
+static int can_run(const char *file)
+{
+	struct stat st;
+
+	if (stat(file, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return S_ISDIR(st.st_mode) ? -EISDIR : -EACCES;
+	return access(file, X_OK) ? -errno : 0;
+}
+
+/* As execvp: what is found and may not be run is passed over, and remembered. */
+static int search(const char *name, char path[PATH_MAX])
+{
+	const char *dirs = getenv("PATH");
+	int worst = -ENOENT;
+
+	for (dirs = dirs ? dirs : "/bin:/usr/bin"; *dirs;) {
+		size_t n = strcspn(dirs, ":");
+		int err;
+
+		if (snprintf(path, PATH_MAX, "%.*s%s%s", (int)n, dirs, n ? "/" : "", name) <
+		    PATH_MAX) {
+			err = can_run(path);
+			if (!err)
+				return 0;
+			if (err == -EACCES)
+				worst = err;
+		}
+		dirs += n + (dirs[n] == ':');
+	}
+	return worst;
+}
+
+static int find(const struct target *t, const char *name, char path[PATH_MAX])
+{
+	int err;
+
+	if (!strchr(name, '/')) {
+		err = *name ? search(name, path) : -ENOENT;
+		if (err == -ENOENT)
+			return refuse(t, RUN_NOT_FOUND, "was not found in PATH");
+	} else {
+		err = snprintf(path, PATH_MAX, "%s", name) < PATH_MAX ? can_run(path)
+								      : -ENAMETOOLONG;
+	}
+	if (err == -ENOENT || err == -ENOTDIR)
+		return refuse(t, RUN_NOT_FOUND, "does not exist");
+	if (err)
+		return refuse(t, RUN_CANNOT, "cannot be run: %s", strerror(-err));
+	return 0;
+}
+
+/* ---- what it is ---- */
+
+static ssize_t read_head(const char *path, char *head)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, head, HEAD_SIZE);
+
+	if (fd >= 0)
+		close(fd);
+	return n;
+}
+
+static const char *machine_name(unsigned machine)
+{
+	static const struct {
+		unsigned machine;
+		const char *name;
+	} names[] = {
+		{EM_386, "i386"},        {EM_X86_64, "x86_64"}, {EM_ARM, "arm"},
+		{EM_AARCH64, "aarch64"}, {EM_RISCV, "riscv"},   {EM_PPC64, "powerpc64"},
+		{EM_S390, "s390"},       {EM_MIPS, "mips"},     {EM_LOONGARCH, "loongarch"},
+	};
+
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (names[i].machine == machine)
+			return names[i].name;
+	return "another CPU";
+}
+
+/* The file's interpreter, "" if it has none; false: its program headers are not in its head. */
+static bool find_interpreter(const char *path, const Elf64_Ehdr *e, const char *head, ssize_t n,
+			     char *interpreter, size_t size)
+{
+	int fd;
+	ssize_t got = 0;
+
+	interpreter[0] = '\0';
+	if (e->e_phentsize != sizeof(Elf64_Phdr) || e->e_phoff > (size_t)n ||
+	    e->e_phoff + (size_t)e->e_phnum * sizeof(Elf64_Phdr) > (size_t)n)
+		return false;
+	for (unsigned i = 0; i < e->e_phnum; i++) {
+		Elf64_Phdr p;
+
+		memcpy(&p, head + e->e_phoff + i * sizeof(p), sizeof(p));
+		if (p.p_type != PT_INTERP)
+			continue;
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		if (fd >= 0)
+			got = pread(fd, interpreter, p.p_filesz < size ? p.p_filesz : size - 1,
+				    (off_t)p.p_offset);
+		if (fd >= 0)
+			close(fd);
+		interpreter[got > 0 ? got : 0] = '\0';
+		return got > 0;
+	}
+	return true;
+}
+
+/* Names of what a library needs and has are among its strings. */
+static bool has_string(const char *library, const char *name)
+{
+	struct run_file f;
+	bool found;
+
+	if (!run_map(&f, library))
+		return false;
+	found = memmem(f.at, f.size, name, strlen(name) + 1) != NULL;
+	run_unmap(&f);
+	return found;
+}
+
+/* musl's is named otherwise. */
+static bool needs_glibc(const char *library)
+{
+	return has_string(library, "libc.so.6");
+}
+
+/* 0, or refused: their C libraries must be the same. */
+static int compare_libc(const struct target *t, const char *library, bool musl)
+{
+	if (musl && needs_glibc(library))
+		return refuse(t, RUN_CANNOT,
+			      "is linked with musl, the library with glibc: build the library with "
+			      "musl-gcc, and name it with --library");
+	if (!musl && !needs_glibc(library))
+		return refuse(t, RUN_CANNOT, "is linked with glibc, the library '%s' is not",
+			      library);
+	return 0;
+}
+
+/* 0, or refused: they must be for the same CPU. */
+static int compare_machine(const struct target *t, const char *library, const Elf64_Ehdr *its)
+{
+	char head[HEAD_SIZE];
+	Elf64_Ehdr mine;
+
+	if (read_head(library, head) < (ssize_t)sizeof(mine) || memcmp(head, ELFMAG, SELFMAG) != 0)
+		return refuse(t, RUN_CANNOT, "cannot be run with '%s': it is no library", library);
+	memcpy(&mine, head, sizeof(mine));
+	if (memcmp(its->e_ident, mine.e_ident, EI_VERSION) != 0 || its->e_machine != mine.e_machine)
+		return refuse(t, RUN_CANNOT,
+			      "is for %s with %u bits, the library for %s with %u: build the "
+			      "library for that",
+			      machine_name(its->e_machine),
+			      its->e_ident[EI_CLASS] == ELFCLASS32 ? 32u : 64u,
+			      machine_name(mine.e_machine),
+			      mine.e_ident[EI_CLASS] == ELFCLASS32 ? 32u : 64u);
+	return 0;
+}
+
+/* musl's linker knows what it has by file, not by SONAME: it would look for libatomic.so.1 all the
+ * same. So it looks first where ours is, and finds the file that it has. */
+static int set_search(const struct target *t)
+{
+	struct run_options *o = t->options;
+	const char *had = getenv("LD_LIBRARY_PATH");
+	int n = snprintf(o->search, sizeof(o->search), "%.*s%s%s",
+			 (int)(strrchr(o->atomic, '/') - o->atomic), o->atomic,
+			 had && *had ? ":" : "", had ? had : "");
+
+	if (n < 0 || (size_t)n >= sizeof(o->search))
+		return refuse(t, RUN_CANNOT, "cannot be run: LD_LIBRARY_PATH is too long");
+	return 0;
+}
+
+/* What to do where nothing can be preloaded. */
+static int refuse_static(const struct target *t)
+{
+	const struct run_options *o = t->options;
+
+	if (!(o->parts & RUN_ATOMIC))
+		return refuse(t, RUN_CANNOT,
+			      "is static: nothing can be preloaded; link it with "
+			      "libnearcpu-malloc.a");
+	return refuse(t, RUN_CANNOT,
+		      "is static: nothing can be preloaded; link it with %sthe libatomic.a "
+		      "beside '%s'",
+		      o->parts & RUN_MALLOC ? "libnearcpu-malloc.a and " : "", o->atomic);
+}
+
+static int refuse_rights(const struct target *t, const char *rights)
+{
+	const unsigned parts = t->options->parts;
+
+	return refuse(t, RUN_CANNOT,
+		      "gets more rights than you have (%s): nothing can be preloaded; %s%s%s",
+		      rights, parts & RUN_MALLOC ? "link it with libnearcpu-malloc" : "",
+		      parts == RUN_BOTH ? ", and " : "",
+		      parts & RUN_ATOMIC ? "see near_atomic(7) for how to put its libatomic in the "
+					   "system's place"
+					 : "");
+}
+
+static int check_elf(const struct target *t, const char *path, const char *head, ssize_t n)
+{
+	struct run_options *o = t->options;
+	const char *libraries[] = {o->malloc, o->atomic};
+	Elf64_Ehdr its;
+	bool musl;
+	int code = 0;
+
+	memcpy(&its, head, sizeof(its));
+	for (size_t i = 0; i < 2 && !code; i++)
+		code = *libraries[i] ? compare_machine(t, libraries[i], &its) : 0;
+	if (code)
+		return code;
+	if (*o->atomic && !has_string(o->atomic, "LIBATOMIC_1.0"))
+		return refuse(t, RUN_CANNOT, "cannot be run with '%s': it is no libatomic",
+			      o->atomic);
+	if (*o->malloc && has_string(o->malloc, "LIBATOMIC_1.0"))
+		return refuse(t, RUN_CANNOT,
+			      "cannot be run with '%s': it is a libatomic; give --atomic",
+			      o->malloc);
+	snprintf(o->elf, sizeof(o->elf), "%s", path);
+	if (!find_interpreter(path, &its, head, n, o->linker, sizeof(o->linker)))
+		return 0; /* strange: the kernel will tell */
+	if (!o->linker[0])
+		return refuse_static(t);
+	musl = strstr(o->linker, "ld-musl") != NULL;
+	for (size_t i = 0; i < 2 && !code; i++)
+		if (*libraries[i])
+			code = compare_libc(t, libraries[i], musl);
+	if (!code && musl && *o->atomic)
+		code = set_search(t);
+	return code;
+}
+
+/* ---- what it may ---- */
+
+/* Why the dynamic linker ignores LD_PRELOAD; NULL: it does not. */
+static const char *rights(const char *path)
+{
+	struct statvfs fs;
+	struct stat st;
+
+	if (stat(path, &st) || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ||
+	    (statvfs(path, &fs) == 0 && fs.f_flag & ST_NOSUID))
+		return NULL;
+	if (st.st_mode & S_ISUID && st.st_uid != getuid())
+		return "setuid";
+	if ((st.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && st.st_gid != getgid())
+		return "setgid";
+	if (getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0)
+		return "capabilities";
+	return NULL;
+}
+
+/* ---- all of it ---- */
+
+static int check_file(const struct target *t, const char *path, int depth);
+
+/* "#! /usr/bin/env -S x": what follows the first word does not matter here. */
+static int check_script(const struct target *t, const char *path, char *line, int depth)
+{
+	char *interpreter = line + strspn(line, " \t"), name[2 * PATH_MAX + 64];
+	struct target its = *t;
+	int err;
+
+	interpreter[strcspn(interpreter, " \t\r\n")] = '\0';
+	snprintf(name, sizeof(name), "the interpreter '%.*s' of '%.*s'", PATH_MAX, interpreter,
+		 PATH_MAX, path);
+	its.name = name;
+	err = can_run(interpreter);
+	if (err)
+		return refuse(&its, err == -ENOENT ? RUN_NOT_FOUND : RUN_CANNOT,
+			      "cannot be run: %s", strerror(-err));
+	return depth < MAX_DEPTH ? check_file(&its, interpreter, depth + 1) : 0;
+}
+
+static int check_file(const struct target *t, const char *path, int depth)
+{
+	char head[HEAD_SIZE + 1], shell[] = "/bin/sh";
+	const char *why = rights(path);
+	ssize_t n = read_head(path, head);
+
+	if (n >= 2 && memcmp(head, "#!", 2) == 0) { /* its own rights count for nothing */
+		head[n] = '\0';
+		head[strcspn(head, "\n")] = '\0';
+		return check_script(t, path, head + 2, depth);
+	}
+	if (why)
+		return refuse_rights(t, why);
+	if (n < 0)
+		return 0; /* it may be run, not read */
+	if (n >= (ssize_t)sizeof(Elf64_Ehdr) && memcmp(head, ELFMAG, SELFMAG) == 0)
+		return check_elf(t, path, head, n);
+	return check_script(t, path, shell, depth); /* what execvp makes of it */
+}
+
+int run_find_program(struct run_options *o, char *why, size_t size)
+{
+	char quoted[PATH_MAX + 2];
+	struct target t = {o, quoted, why, size};
+	int status;
+
+	snprintf(quoted, sizeof(quoted), "'%.*s'", PATH_MAX - 1, o->argv[0]);
+	status = find(&t, o->argv[0], o->path);
+	return status ? status : check_file(&t, o->path, 0);
+}
