@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How the allocator takes what another slot has (src/malloc/drain.c) in Promela: exchange the list for
+/* How the allocator takes what another slot has (src/malloc/cache/drain.c) in Promela: exchange the list for
  * one that is closed, fence, and look whether it still is.
  *
  * Two threads of one slot pop blocks off its list and push them back by sequences; a closer takes

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A slot's list and its stash (src/malloc/front.c, stash.c) while another thread drains the slot
+/* A slot's list and its stash (src/malloc/cache/cache.h, transfer.c) while another thread drains the slot
  * (drain.c), from the slot's first use on, in Promela. drain.pml has the list alone, in more detail.
  *
  * Two threads of one slot begin with a block each. They push and pop it, take the whole list and put it into

@@ -6,9 +6,9 @@
 
 #include <sched.h>
 
-#include "malloc/background.h"
-#include "malloc/conf.h"
-#include "malloc/front.h"
+#include "malloc/cache/background.h"
+#include "malloc/base/conf.h"
+#include "malloc/cache/cache.h"
 
 #define SIZE 64
 #define BLOCKS 4096 /* 32 lists */

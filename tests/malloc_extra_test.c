@@ -7,8 +7,8 @@
 
 #include "unit.h"
 
-#include "malloc/conf.h"
-#include "malloc/heap.h"
+#include "malloc/base/conf.h"
+#include "malloc/base/heap.h"
 
 void cfree(void *p);
 void free_sized(void *p, size_t n);

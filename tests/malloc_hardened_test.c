@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #include "malloc/attacks.h"
-#include "malloc/fast.h"
+#include "malloc/api/fast.h"
 #include "malloc/trim.h"
 
 /* ---- links ---- */

@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/sysinfo.h>
 
-#include "malloc/heap.h"
+#include "malloc/base/heap.h"
 #include "malloc/trim.h"
 
 #define GB ((size_t)1 << 30)

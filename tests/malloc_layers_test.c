@@ -5,9 +5,9 @@
 
 #include <sys/mman.h>
 
-#include "malloc/fast.h"
-#include "malloc/lookup.h"
-#include "malloc/spans.h"
+#include "malloc/api/fast.h"
+#include "malloc/base/lookup.h"
+#include "malloc/central/spans.h"
 #include "malloc/trim.h"
 
 /* ---- classes ---- */

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 
 #include "filter.h"
-#include "malloc/os.h"
+#include "malloc/base/os.h"
 
 #define SPACE ((size_t)1 << 30)
 #define CHILDREN 8

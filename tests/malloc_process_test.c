@@ -7,7 +7,7 @@
 
 #include "unit.h"
 
-#include "malloc/heap.h"
+#include "malloc/base/heap.h"
 #include "malloc/trim.h"
 
 /* ---- before main ---- */

@@ -6,7 +6,7 @@
 
 #include "unit.h"
 
-#include "malloc/sampler.h"
+#include "malloc/observe/sampler.h"
 
 #define SEEDS 2000
 

@@ -8,7 +8,7 @@
 #include <malloc.h>
 
 #include "hint.h"
-#include "malloc/space.h"
+#include "malloc/pages/space.h"
 #include "malloc/trim.h"
 #include "topology.h"
 

@@ -6,12 +6,12 @@
 #define _GNU_SOURCE
 #include "unit.h"
 
-#include "malloc/conf.h"
+#include "malloc/base/conf.h"
 
-#include "malloc/classes.c"
-#include "malloc/drain.c"
-#include "malloc/front.c"
-#include "malloc/stash.c"
+#include "malloc/base/classes.c"
+#include "malloc/cache/drain.c"
+#include "malloc/cache/cache.c"
+#include "malloc/cache/transfer.c"
 
 #include <nearcpu/torture.h>
 

@@ -326,7 +326,7 @@ class BadFiles(Case):
 
 
 # The allocator's sequences change counts before they commit. These may be off by as many sequences
-# as were aborted in between (src/malloc/front.h), which a file does not show.
+# as were aborted in between (src/malloc/cache/cache.h), which a file does not show.
 COUNTS = {"early-update", "early-store"}
 COUNTING = re.compile(r"malloc|\bfork_(static_)?test|seq_test|dropin|cxx_new|cxx_own")
 

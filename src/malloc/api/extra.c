@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* What frees a block and says its size, what C libraries had once, and what other allocators
+ * offer. They call free, which valgrind replaces, instead of what free does. */
+#include <stdlib.h>
+
+#include "malloc/api/fast.h"
+#include "malloc/observe/hooks.h"
+#include "malloc/base/lookup.h"
+
+NEAR__ENTRY void cfree(void *p);
+NEAR__ENTRY void free_sized(void *p, size_t n);
+NEAR__ENTRY void free_aligned_sized(void *p, size_t align, size_t n);
+NEAR__ENTRY size_t nallocx(size_t n, int flags);
+NEAR__ENTRY void sdallocx(void *p, size_t n, int flags);
+NEAR__ENTRY size_t malloc_good_size(size_t n);
+
+NEAR__ENTRY void cfree(void *p)
+{
+	free(p);
+}
+
+/* Under valgrind p may be a block of valgrind's own malloc. */
+static bool is_checked(const void *p)
+{
+	return p && near__heap.hooks == NEAR__CHECKED && near__pages_contain(near__offset_of(p));
+}
+
+/* n is what was asked for, says C23. */
+static __attribute__((noinline)) void free_of_size(void *p, size_t n)
+{
+	if (is_checked(p))
+		near__check_free(p, n, NEAR__BY_MALLOC, NEAR__CALLER);
+	else
+		free(p);
+}
+
+NEAR__ENTRY void free_sized(void *p, size_t n)
+{
+	free_of_size(p, n);
+}
+
+NEAR__ENTRY void free_aligned_sized(void *p, size_t align, size_t n)
+{
+	(void)align;
+	free_of_size(p, n);
+}
+
+/* The usable size of malloc(n) from now on; 0: too much. A program that asks for it may use all of
+ * it, so it must hold however the heap grows: the time of few classes is over. */
+static size_t good_size(size_t n)
+{
+	size_t granules = (n + NEAR__GRANULE - 1) & ~(NEAR__GRANULE - 1);
+
+	near__lookup_all();
+	if (n <= NEAR__SMALL_MAX)
+		return near__sizes[near__class_compute(n ? n : 1)].size;
+	return granules <= PTRDIFF_MAX && granules >= n ? granules : 0;
+}
+
+/* The low six bits of `flags` are the logarithm of an alignment. */
+NEAR__ENTRY size_t nallocx(size_t n, int flags)
+{
+	size_t align = (size_t)1 << (flags & 63);
+	size_t size = n < align ? align : n;
+
+	if (align <= 16)
+		return good_size(size);
+	size = size > PTRDIFF_MAX ? 0 : good_size((size + align - 1) & ~(align - 1));
+	while (size && size <= NEAR__SMALL_MAX && size & (align - 1))
+		size = good_size(size + 1);
+	return size;
+}
+
+/* jemalloc's: any size from the one that was asked for to the block's own is right. */
+NEAR__ENTRY void sdallocx(void *p, size_t n, int flags)
+{
+	if (is_checked(p)) {
+		size_t had = near__check_size(p);
+
+		n = n >= had && n <= nallocx(had, flags) ? had : n;
+	}
+	free_of_size(p, n);
+}
+
+NEAR__ENTRY size_t malloc_good_size(size_t n)
+{
+	size_t size = good_size(n);
+
+	return size ? size : n;
+}

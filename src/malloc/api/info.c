@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* What glibc offers to look into its malloc, with the meaning that its fields have there, as far as
+ * it fits: an arena is the memory that is cut into small blocks and the free pages; large blocks
+ * stand where glibc has those by mmap; fast bins are the caches of the slots. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "malloc/api/fast.h"
+#include "malloc/observe/stats.h"
+
+struct summary {
+	struct near_malloc_stats s;
+	uint64_t arena, used, cached_blocks, free_blocks;
+};
+
+static void summarize(struct summary *sum)
+{
+	struct near_malloc_class_stats c;
+
+	memset(sum, 0, sizeof(*sum));
+	near_malloc_stats(&sum->s, sizeof(sum->s));
+	sum->used = sum->s.in_use - sum->s.large;
+	sum->arena = sum->used + sum->s.cached + sum->s.central + sum->s.free_dirty;
+	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++) {
+		sum->cached_blocks += c.cached;
+		sum->free_blocks += c.central;
+	}
+}
+
+#if defined(__GLIBC__)
+
+#define FILL(m, type)                                                                              \
+	do {                                                                                       \
+		struct summary sum;                                                                \
+                                                                                                   \
+		summarize(&sum);                                                                   \
+		memset(&(m), 0, sizeof(m));                                                        \
+		(m).arena = (type)sum.arena;                                                       \
+		(m).ordblks = (type)sum.free_blocks;                                               \
+		(m).smblks = (type)sum.cached_blocks;                                              \
+		(m).hblks = (type)sum.s.large_blocks;                                              \
+		(m).hblkhd = (type)sum.s.large;                                                    \
+		(m).fsmblks = (type)sum.s.cached;                                                  \
+		(m).uordblks = (type)sum.used;                                                     \
+		(m).fordblks = (type)(sum.arena - sum.used);                                       \
+		(m).keepcost = (type)sum.s.free_dirty;                                             \
+	} while (0)
+
+/* Wraps, as there. */
+NEAR__ENTRY struct mallinfo mallinfo(void)
+{
+	struct mallinfo m;
+
+	FILL(m, int);
+	return m;
+}
+
+#if __GLIBC_PREREQ(2, 33)
+NEAR__ENTRY struct mallinfo2 mallinfo2(void)
+{
+	struct mallinfo2 m;
+
+	FILL(m, size_t);
+	return m;
+}
+#endif
+
+#endif
+
+static void line(struct near__out *o, const char *label, uint64_t n)
+{
+	near__out_text(o, label);
+	near__out_number(o, n, 10);
+	near__out_text(o, "\n");
+}
+
+static void put_classes(struct near__out *o)
+{
+	struct near_malloc_class_stats c;
+
+	near__out_text(o, "Classes:\n      size  allocations         hits       in use"
+			  "       cached      central\n");
+	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++) {
+		if (!c.allocations && !c.spans)
+			continue;
+		near__out_number(o, c.size, 10);
+		near__out_number(o, c.allocations, 13);
+		near__out_number(o, c.hits, 13);
+		near__out_number(o, c.in_use, 13);
+		near__out_number(o, c.cached, 13);
+		near__out_number(o, c.central, 13);
+		near__out_text(o, "\n");
+	}
+}
+
+/* Begins with the lines that glibc's begins with. */
+NEAR__ENTRY void malloc_stats(void)
+{
+	struct summary sum;
+	struct near__out o;
+	int two = 2;
+
+	summarize(&sum);
+	near__out_begin(&o, near__write_fd, &two);
+	line(&o, "Arena 0:\nsystem bytes     = ", sum.arena);
+	line(&o, "in use bytes     = ", sum.used);
+	line(&o, "Total (incl. mmap):\nsystem bytes     = ", sum.arena + sum.s.large);
+	line(&o, "in use bytes     = ", sum.s.in_use);
+	line(&o, "large blocks     = ", sum.s.large_blocks);
+	line(&o, "large bytes      = ", sum.s.large);
+	line(&o, "given back bytes = ", sum.s.given_back);
+	put_classes(&o);
+	near__out_end(&o);
+}
+
+static int write_stream(void *arg, const char *text, size_t size)
+{
+	return fwrite(text, 1, size, arg) == size ? 0 : -EIO;
+}
+
+static void attribute(struct near__out *o, const char *name, uint64_t n)
+{
+	near__out_text(o, " ");
+	near__out_text(o, name);
+	near__out_text(o, "=\"");
+	near__out_number(o, n, 0);
+	near__out_text(o, "\"");
+}
+
+/* As there: sizes of free blocks, those in caches and the others. */
+static void put_sizes(struct near__out *o)
+{
+	struct near_malloc_class_stats c;
+	uint64_t before = 0;
+
+	near__out_text(o, "<sizes>\n");
+	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++) {
+		uint64_t count = c.cached + c.central;
+
+		if (count) {
+			near__out_text(o, "  <size");
+			attribute(o, "from", before + 1);
+			attribute(o, "to", c.size);
+			attribute(o, "total", count * c.size);
+			attribute(o, "count", count);
+			near__out_text(o, "/>\n");
+		}
+		before = c.size;
+	}
+	near__out_text(o, "</sizes>\n");
+}
+
+static void total(struct near__out *o, const char *type, uint64_t count, uint64_t size)
+{
+	near__out_text(o, "<total type=\"");
+	near__out_text(o, type);
+	near__out_text(o, "\"");
+	attribute(o, "count", count);
+	attribute(o, "size", size);
+	near__out_text(o, "/>\n");
+}
+
+static void space(struct near__out *o, const char *type, uint64_t size)
+{
+	near__out_text(o, "<");
+	near__out_text(o, type);
+	near__out_text(o, "\"");
+	attribute(o, "size", size);
+	near__out_text(o, "/>\n");
+}
+
+static void put_totals(struct near__out *o, const struct summary *sum)
+{
+	total(o, "fast", sum->cached_blocks, sum->s.cached);
+	total(o, "rest", sum->free_blocks, sum->s.central + sum->s.free_dirty);
+}
+
+static void put_spaces(struct near__out *o, const struct summary *sum, uint64_t size)
+{
+	space(o, "system type=\"current", size);
+	space(o, "system type=\"max", size);
+	space(o, "aspace type=\"total", sum->s.committed);
+	space(o, "aspace type=\"mprotect", sum->s.committed);
+}
+
+NEAR__ENTRY int malloc_info(int options, FILE *fp)
+{
+	struct summary sum;
+	struct near__out o;
+
+	if (options)
+		return EINVAL;
+	summarize(&sum);
+	near__out_begin(&o, write_stream, fp);
+	near__out_text(&o, "<malloc version=\"1\">\n<heap nr=\"0\">\n");
+	put_sizes(&o);
+	put_totals(&o, &sum);
+	put_spaces(&o, &sum, sum.arena);
+	near__out_text(&o, "</heap>\n");
+	put_totals(&o, &sum);
+	total(&o, "mmap", sum.s.large_blocks, sum.s.large);
+	put_spaces(&o, &sum, sum.arena + sum.s.large);
+	near__out_text(&o, "</malloc>\n");
+	near__out_end(&o);
+	return 0;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/* lookup: from a size to a class.
+ *
+ * Each class that is in use takes a page or more, of which a small program fills little. So a heap
+ * begins with few classes, the powers of two, and goes on with all of them once it has grown: what
+ * the first blocks waste is little beside the rest then. A block's class is where it stands, so
+ * that whatever was allocated before is freed as ever. */
+#include "malloc/base/lookup.h"
+
+#include "malloc/api/fast.h"
+
+/* A quarter of it is wasted at most, in the mean less than the pages of twice as many classes. */
+#define SMALL_HEAP ((size_t)256 << 10)
+
+uint16_t near__entry_offsets[NEAR__TABLE_MAX / 8 + 1];
+static bool has_grown;
+
+static unsigned coarse(unsigned class)
+{
+	while (near__sizes[class].size < 16 ||
+	       near__sizes[class].size & (near__sizes[class].size - 1))
+		class ++;
+	return class;
+}
+
+/* The fast paths load a number plainly, and take a block of the class that they find: an older one
+ * serves as well. */
+static void fill(bool all)
+{
+	for (size_t i = 0; i <= NEAR__TABLE_MAX / 8; i++) {
+		unsigned class = near__class_compute(i ? i * 8 : 1);
+
+		class = all ? class : coarse(class);
+		__atomic_store_n(&near__entry_offsets[i],
+				 (uint16_t)(class * sizeof(struct near__entry)), __ATOMIC_RELAXED);
+	}
+}
+
+void near__lookup_begin(void)
+{
+	fill(__atomic_load_n(&has_grown, __ATOMIC_RELAXED));
+}
+
+/* Two threads may do the same. */
+void near__lookup_all(void)
+{
+	if (__atomic_load_n(&has_grown, __ATOMIC_RELAXED))
+		return;
+	__atomic_store_n(&has_grown, true, __ATOMIC_RELAXED);
+	fill(true);
+}
+
+void near__lookup_grown(size_t heap)
+{
+	if (heap > SMALL_HEAP)
+		near__lookup_all();
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* Descriptors, one below the other. Their users keep those that they do not need. A number is the
+ * distance from the base, which is the end, to a descriptor; none is 0. */
+#include "malloc/base/heap.h"
+
+static struct near_lock lock;
+static size_t used;
+
+uint32_t near__meta_alloc(size_t size)
+{
+	uint32_t number = 0;
+
+	size = (size + NEAR__META_UNIT - 1) & ~(NEAR__META_UNIT - 1);
+	near_lock_lock(&lock);
+	if (near__range_commit(&near__heap.meta, used + size)) {
+		used += size;
+		number = (uint32_t)(used / NEAR__META_UNIT);
+	}
+	near_lock_unlock(&lock);
+	return number;
+}
+
+bool near__meta_keep(size_t size)
+{
+	bool kept;
+
+	size = size < near__heap.meta.size ? size : near__heap.meta.size;
+	near_lock_lock(&lock);
+	kept = near__range_commit(&near__heap.meta, size);
+	near_lock_unlock(&lock);
+	return kept;
+}
+
+size_t near__meta_used(void)
+{
+	size_t bytes;
+
+	near_lock_lock(&lock);
+	bytes = used;
+	near_lock_unlock(&lock);
+	return bytes;
+}
+
+void near__meta_fork(near__fork_step *step)
+{
+	step(&lock);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "malloc/base/os.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "topology.h"
+#include "malloc/base/tools.h"
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
+#ifndef MREMAP_DONTUNMAP
+#define MREMAP_DONTUNMAP 4
+#endif
+#ifndef GRND_NONBLOCK
+#define GRND_NONBLOCK 1
+#endif
+
+#define RW (PROT_READ | PROT_WRITE)
+#define PRIVATE (MAP_PRIVATE | MAP_ANONYMOUS)
+#define PLACES 4
+
+/* The heap grows into a part of the address space in which the kernel places nothing by itself:
+ * programs stand at two thirds, mappings come from the top, brk's heap from a program's end or the
+ * bottom. So nothing is reserved, and limits of the address space count what is used. */
+static bool reserved; /* without access instead, where that part cannot be had */
+
+static bool map_at(char *p, size_t size, int protection, int flags)
+{
+	int saved = errno;
+	void *at = mmap(p, size, protection, PRIVATE | MAP_FIXED_NOREPLACE | flags, -1, 0);
+
+	errno = saved;
+	if (at != MAP_FAILED && at != p) /* a kernel before 4.17 takes it for a hint */
+		munmap(at, size);
+	return at == p;
+}
+
+/* From a quarter of the address space, whose end the stack shows, to five eighths; of these at most
+ * half, so that the place stays secret. */
+char *near__os_find_gap(size_t size)
+{
+	uint64_t end = (uint64_t)__builtin_frame_address(0), from = end / 4, pages;
+
+	if (size > end / 16 * 3 || NEAR__TSAN)
+		return NULL;
+	pages = (end / 8 * 3 - size) / NEAR__OS_PAGE;
+	for (unsigned i = 0; i < PLACES; i++) {
+		uint64_t at = from + near__os_random() % pages * NEAR__OS_PAGE;
+		char *p = (char *)(at & ~(NEAR__OS_PAGE - 1));
+
+		/* The last page stays, and shows that there is room. */
+		if (map_at(p + size - NEAR__OS_PAGE, NEAR__OS_PAGE, PROT_NONE, 0))
+			return p;
+	}
+	return NULL;
+}
+
+char *near__os_reserve(size_t size)
+{
+	int saved = errno;
+	void *p = mmap(NULL, size, PROT_NONE, PRIVATE | MAP_NORESERVE, -1, 0);
+
+	errno = saved;
+	reserved = p != MAP_FAILED;
+	return reserved ? p : NULL;
+}
+
+/* In steps that grow with the range: an eighth of what is there, 256 KiB to 16 MiB. */
+static size_t next_step(const struct near__range *r, size_t size)
+{
+	size_t step = r->committed / 8, want;
+
+	step = step < ((size_t)256 << 10) ? (size_t)256 << 10 : step;
+	step = step > ((size_t)16 << 20) ? (size_t)16 << 20 : step;
+	want = r->committed + step > size ? r->committed + step : size;
+	want = (want + NEAR__OS_PAGE - 1) & ~(NEAR__OS_PAGE - 1);
+	return want < r->size ? want : r->size;
+}
+
+static bool make_usable(char *p, size_t size)
+{
+	int saved = errno, failed;
+
+	if (!reserved)
+		return map_at(p, size, RW, 0);
+	failed = mprotect(p, size, RW);
+	errno = saved;
+	return !failed;
+}
+
+static bool commit_to(struct near__range *r, size_t end)
+{
+	char *p = r->down ? r->base - end : r->base + r->committed;
+
+	if (!make_usable(p, end - r->committed))
+		return false;
+	if (r->node >= 0)
+		near__topology_prefer(p, end - r->committed, (unsigned)r->node);
+	r->committed = end;
+	return true;
+}
+
+bool near__range_commit(struct near__range *r, size_t size)
+{
+	if (size <= r->committed)
+		return true;
+	if (size > r->size)
+		return false;
+	return commit_to(r, next_step(r, size)) ||
+	       commit_to(r, (size + NEAR__OS_PAGE - 1) & ~(NEAR__OS_PAGE - 1));
+}
+
+void near__os_discard(void *p, size_t size)
+{
+	int saved = errno;
+
+	/* Locked pages (mlock, mlockall) stay, as the program wants. */
+	if (madvise(p, size, MADV_DONTNEED))
+		memset(p, 0, size);
+	errno = saved;
+}
+
+/* The kernel may unmap `to` and then fail: before 6.17 if `from` spans several mappings, which it
+ * does after earlier moves; or for want of memory. Nobody else maps there (see find_gap). */
+enum near__moved near__os_move(void *to, void *from, size_t size)
+{
+	int saved = errno;
+	enum near__moved moved = NEAR__MOVED;
+	void *at;
+
+	/* qemu-user, which has no vDSO, takes the place that was left for unmapped. */
+	if (!getauxval(AT_SYSINFO_EHDR))
+		return NEAR__NOT_MOVED;
+	at = mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
+	if (at == MAP_FAILED) {
+		at = mmap(to, size, RW, PRIVATE | MAP_FIXED_NOREPLACE, -1, 0);
+		/* It is still there, if the kernel did not come that far. */
+		moved = at == to || errno == EEXIST ? NEAR__NOT_MOVED : NEAR__MOVE_LOST;
+	}
+	errno = saved;
+	return moved;
+}
+
+uint64_t near__os_ms(void)
+{
+	struct timespec t;
+
+	near__tool_clock(CLOCK_MONOTONIC_COARSE, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+uint64_t near__os_random(void)
+{
+	int saved = errno;
+	uint64_t n;
+	long got = syscall(SYS_getrandom, &n, sizeof(n), GRND_NONBLOCK);
+
+	if (got != (long)sizeof(n))
+		n = near__hashed_random();
+	errno = saved;
+	return n;
+}

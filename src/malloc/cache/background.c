@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE
+#include "malloc/cache/background.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "malloc/base/conf.h"
+#include "malloc/cache/cache.h"
+
+#define PERIOD_MS 250
+#define STACK ((size_t)128 << 10)
+
+static bool may_start;   /* constructors run: threads can be had */
+static uint32_t started; /* a word: bytes take libatomic on riscv64 */
+
+/* ---- the thread ---- */
+
+static uint64_t taken_from(const struct near__front *f)
+{
+	uint64_t sum = 0;
+
+	for (unsigned class = 1; class <= NEAR__SIZES; class ++)
+		sum += __atomic_load_n(&f->entries[class].count, __ATOMIC_RELAXED);
+	return sum;
+}
+
+/* A slot whose counts did not change for the age of memory is not used: what it holds goes. It
+ * sends an interrupt to the CPUs that run the process, once, as the counts must change before the
+ * next. */
+static void look_at(struct near__front *f, unsigned slot, uint64_t now)
+{
+	uint64_t seen = taken_from(f);
+
+	if (seen != f->seen) {
+		f->seen = seen;
+		f->seen_at = now;
+		f->drained = false;
+	} else if (!f->drained && now - f->seen_at >= near__malloc_conf.age_ms) {
+		near__drain_slot(slot);
+		f->drained = true;
+	}
+}
+
+static void look_at_slots(uint64_t now)
+{
+	for (unsigned s = 0; near_percpu_next(near__heap.front, &s); s++) {
+		struct near__front *f;
+
+		if (s >= near__process.slots)
+			break;
+		f = near_percpu_at((struct near__front *)near__heap.front, s);
+		if (__atomic_load_n(&f->due, __ATOMIC_RELAXED))
+			look_at(f, s, now);
+	}
+}
+
+static void *run(void *unused)
+{
+	const struct timespec period = {0, PERIOD_MS * 1000000L};
+
+	for (;;) {
+		nanosleep(&period, NULL);
+		if (near__heap.front)
+			look_at_slots(near__os_ms());
+		near__central_age();
+		near__pages_purge(near__malloc_conf.age_ms, SIZE_MAX);
+	}
+	return unused;
+}
+
+/* ---- its start ---- */
+
+/* No signal of the program is for it. */
+static bool create(void)
+{
+	sigset_t all, saved;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int failed;
+
+	if (pthread_attr_init(&attr))
+		return false;
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, STACK);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &saved);
+	failed = pthread_create(&thread, &attr, run, NULL);
+	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+	pthread_attr_destroy(&attr);
+	return !failed;
+}
+
+NEAR__RUN_EARLY void near__background_start(void)
+{
+	uint32_t no = 0;
+
+	if (NEAR__LIKELY(!near__malloc_conf.background) || !may_start)
+		return;
+	/* One starts it; pthread_create comes back here. */
+	if (__atomic_compare_exchange_n(&started, &no, 1, false, __ATOMIC_RELAXED,
+					__ATOMIC_RELAXED) &&
+	    !create())
+		__atomic_store_n(&started, 0, __ATOMIC_RELAXED);
+}
+
+NEAR__RUN_EARLY void near__background_fork_child(void)
+{
+	started = 0;
+}
+
+__attribute__((constructor)) static void allow(void)
+{
+	may_start = true;
+	if (near__heap_ready())
+		near__background_start();
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/* What is behind all slots, by node and class: batches on their way from one slot to another, and
+ * spans. A list of blocks is read and written outside of the lock, for that touches their memory.
+ * */
+#include "malloc/central/single.h"
+#include "malloc/central/spans.h"
+
+#define MAX_LIST 128 /* blocks in a batch, at most */
+#define AT_ONCE 32   /* blocks that are given back under one lock */
+
+struct central {
+	struct near_lock lock;
+	struct near__spans spans;
+	uint32_t transfers, fewest; /* since the last step of age */
+	uint64_t refills, spills;   /* lists, so far */
+	uint64_t transfer[NEAR__MOST_LISTS];
+} __attribute__((aligned(NEAR__CACHE_LINE)));
+
+/* That of the first node stands here: most machines have no other. */
+static struct central first_node[NEAR__SIZES + 1];
+static struct central *nodes[NEAR__MAX_NODES] = {first_node};
+
+/* ---- taking ---- */
+
+/* *node becomes the one where it stands: another, if there was no memory left. */
+static bool add_span(unsigned *node, unsigned class)
+{
+	struct central *c = &nodes[*node][class];
+	uint32_t count = near__sizes[class].granules, first;
+	bool aligned = count * NEAR__GRANULE == NEAR__SMALL_SPAN, zero;
+	struct near__span *s;
+
+	near_lock_lock(&c->lock);
+	s = near__spans_spare(&c->spans);
+	near_lock_unlock(&c->lock);
+	s = near__span_begin(s, class);
+	if (!s)
+		return false;
+	first = near__pages_alloc(*node, count, aligned ? count : 1, &zero);
+	if (first != NEAR__NONE) {
+		near__span_place(s, first);
+		*node = near__node_of(first);
+		c = &nodes[*node][class];
+	}
+	near_lock_lock(&c->lock);
+	if (first == NEAR__NONE) {
+		near__spans_keep(&c->spans, s);
+	} else {
+		c->spans.count++;
+		near__spans_add(&c->spans, s);
+	}
+	near_lock_unlock(&c->lock);
+	return first != NEAR__NONE;
+}
+
+/* Blocks from spans. */
+struct taken {
+	unsigned n, fresh; /* fresh: the first of them, which were never used */
+	char *blocks[MAX_LIST];
+};
+
+/* The first word of a block is cleared before it comes to its span. If it is not 0, the program has
+ * written to the block since, or has freed it again: then it is in another list, too, or in use. */
+static void put_taken(uint64_t *list, const struct taken *t, unsigned i)
+{
+	if (NEAR__UNLIKELY(i >= t->fresh && *(uint64_t *)t->blocks[i]))
+		near__heap_die("write to a freed block, or freed twice", t->blocks[i]);
+	near__list_put(list, t->blocks[i]);
+}
+
+/* In the order of their addresses, but begun at a place that differs from class to class: spans
+ * begin with pages, and if each class used the first block of one, these would share a few lines of
+ * the CPU's cache (a loop over 19 classes took a sixth longer). */
+static uint64_t make_list(unsigned class, const struct taken *t)
+{
+	unsigned first = t->n * (class * 23 % 64) / 64;
+	uint64_t list = NEAR__EMPTY_LIST;
+
+	for (unsigned i = first; i-- > 0;)
+		put_taken(&list, t, i);
+	for (unsigned i = t->n; i-- > first;)
+		put_taken(&list, t, i);
+	return list;
+}
+
+/* Either *list or blocks. */
+static void take(struct central *c, unsigned class, uint64_t *list, struct taken *t)
+{
+	near_lock_lock(&c->lock);
+	if (c->transfers) {
+		*list = c->transfer[--c->transfers];
+		if (c->transfers < c->fewest)
+			c->fewest = c->transfers;
+	} else {
+		t->n = near__spans_take(&c->spans, t->blocks, near__sizes[class].batch, &t->fresh);
+	}
+	c->refills += *list || t->n;
+	near_lock_unlock(&c->lock);
+}
+
+/* A list of at most a batch; an empty one: no memory. */
+uint64_t near__central_take(unsigned class)
+{
+	unsigned node = near__node_now();
+	struct taken t;
+	uint64_t list = 0;
+
+	if (near__is_single(class))
+		return near__single_take(node, class);
+	t.n = 0;
+	do {
+		take(&nodes[node][class], class, &list, &t);
+	} while (!list && !t.n && add_span(&node, class));
+	/* No memory is left; but other nodes may have blocks. */
+	for (node = 0; !list && !t.n && node < near__heap.nodes; node++)
+		take(&nodes[node][class], class, &list, &t);
+	return list ? list : make_list(class, &t);
+}
+
+/* ---- giving ---- */
+
+/* Spans that nothing of is elsewhere. */
+static void free_spans(struct central *c, struct near__span **empty, unsigned n)
+{
+	if (!n)
+		return;
+	for (unsigned i = 0; i < n; i++)
+		near__span_free(empty[i]);
+	near_lock_lock(&c->lock);
+	for (unsigned i = 0; i < n; i++)
+		near__spans_keep(&c->spans, empty[i]);
+	near_lock_unlock(&c->lock);
+}
+
+static void give_blocks(struct central *c, char **blocks, struct near__span **spans, unsigned n)
+{
+	struct near__span *empty[AT_ONCE], *s;
+	unsigned empties = 0;
+
+	near_lock_lock(&c->lock);
+	for (unsigned i = 0; i < n; i++) {
+		s = near__spans_give(&c->spans, spans[i], blocks[i]);
+		if (s)
+			empty[empties++] = s;
+	}
+	near_lock_unlock(&c->lock);
+	free_spans(c, empty, empties);
+}
+
+/* To the spans. */
+static void give_list(struct central *c, uint64_t list)
+{
+	char *blocks[AT_ONCE];
+	struct near__span *spans[AT_ONCE];
+	unsigned n = 0;
+
+	while (!near__list_is_empty(list)) {
+		blocks[n] = near__list_take(&list);
+		spans[n] = near__span_of(blocks[n]);
+		if (++n == AT_ONCE || near__list_is_empty(list)) {
+			give_blocks(c, blocks, spans, n);
+			n = 0;
+		}
+	}
+}
+
+static void give_to(struct central *c, unsigned class, uint64_t list)
+{
+	bool kept = false;
+
+	if (near__is_single(class)) {
+		near__single_give(class, list);
+		return;
+	}
+	near_lock_lock(&c->lock);
+	c->spills++;
+	if (c->transfers < near__sizes[class].lists) {
+		c->transfer[c->transfers++] = list;
+		kept = true;
+	}
+	near_lock_unlock(&c->lock);
+	if (!kept)
+		give_list(c, list);
+}
+
+/* Gives each block to its node, but returns those of node `kept`, NEAR__MAX_NODES: none. */
+static uint64_t sort(unsigned class, uint64_t list, unsigned kept)
+{
+	uint64_t lists[NEAR__MAX_NODES + 1];
+
+	for (unsigned i = 0; i <= NEAR__MAX_NODES; i++)
+		lists[i] = NEAR__EMPTY_LIST;
+	while (!near__list_is_empty(list)) {
+		void *p = near__list_take(&list);
+
+		near__list_put(&lists[near__node_of(near__granule_of(p))], p);
+	}
+	for (unsigned i = 0; i < near__heap.nodes; i++)
+		if (i != kept && lists[i] != NEAR__EMPTY_LIST)
+			give_to(&nodes[i][class], class, lists[i]);
+	return lists[kept];
+}
+
+void near__central_give(unsigned class, uint64_t list)
+{
+	if (NEAR__LIKELY(near__heap.nodes == 1))
+		give_to(&first_node[class], class, list);
+	else
+		sort(class, list, NEAR__MAX_NODES);
+}
+
+uint64_t near__central_send_home(unsigned class, uint64_t list)
+{
+	return NEAR__LIKELY(near__heap.nodes == 1) ? list : sort(class, list, near__node_now());
+}
+
+void near__refuse_freed(unsigned class, const void *p)
+{
+	if (near__class_of_kind(near__heap.kind[near__granule_of(p)]) != class ||
+	    (!near__is_single(class) && near__span_has(p)))
+		near__heap_die("double free", p);
+}
+
+/* ---- what waits ---- */
+
+/* Gives the oldest of the waiting batches to the spans. */
+static void give_transfers(struct central *c, bool all)
+{
+	uint64_t lists[NEAR__MOST_LISTS];
+	unsigned n;
+
+	near_lock_lock(&c->lock);
+	n = all ? c->transfers : c->fewest;
+	for (unsigned i = 0; i < n; i++)
+		lists[i] = c->transfer[i];
+	for (unsigned i = n; i < c->transfers; i++)
+		c->transfer[i - n] = c->transfer[i];
+	c->transfers -= n;
+	c->fewest = c->transfers;
+	near_lock_unlock(&c->lock);
+	for (unsigned i = 0; i < n; i++)
+		give_list(c, lists[i]);
+}
+
+/* Batches that nobody needed since the last step. */
+void near__central_age(void)
+{
+	for (unsigned node = 0; node < near__heap.nodes; node++)
+		for (unsigned class = 1; class <= NEAR__SIZES; class ++)
+			if (__atomic_load_n(&nodes[node][class].transfers, __ATOMIC_RELAXED))
+				give_transfers(&nodes[node][class], false);
+}
+
+void near__central_trim(void)
+{
+	for (unsigned node = 0; node < near__heap.nodes; node++)
+		for (unsigned class = 1; class <= NEAR__SIZES; class ++)
+			give_transfers(&nodes[node][class], true);
+}
+
+/* One thread at a time, and nobody forks in between: a child would not have the blocks that it
+ * holds. Taken before the locks of spans and pages. */
+static struct near_lock discarding;
+
+/* The span's lock is not held while its pages are given back: the others take its free blocks for
+ * blocks that are in use. */
+static size_t discard_in(struct central *c, unsigned quarter)
+{
+	struct near__held held = {0};
+	struct near__span *s, *empty;
+	size_t all = 0;
+
+	near_lock_lock(&c->lock);
+	near__spans_begin(&c->spans, quarter);
+	while ((s = near__spans_next(&c->spans))) {
+		if (!s->here)
+			continue;
+		near__span_hold(&c->spans, s, &held);
+		near_lock_unlock(&c->lock);
+		all += near__span_discard(s, &held);
+		near_lock_lock(&c->lock);
+		empty = near__span_release(&c->spans, s, &held);
+		if (empty) {
+			near_lock_unlock(&c->lock);
+			free_spans(c, &empty, 1);
+			near_lock_lock(&c->lock);
+		}
+	}
+	near_lock_unlock(&c->lock);
+	return all;
+}
+
+size_t near__central_discard(void)
+{
+	size_t all = 0;
+
+	near_lock_lock(&discarding);
+	for (unsigned node = 0; node < near__heap.nodes; node++)
+		for (unsigned class = 1; class <= NEAR__SIZES; class ++)
+			for (unsigned q = 0; q < NEAR__QUARTERS; q++)
+				all += discard_in(&nodes[node][class], q);
+	near_lock_unlock(&discarding);
+	return all;
+}
+
+void near__central_stats(unsigned class, struct near__central_stats *out)
+{
+	*out = (struct near__central_stats){0};
+	if (near__is_single(class))
+		near__single_stats(class, out);
+	for (unsigned node = 0; node < near__heap.nodes; node++) {
+		struct central *c = &nodes[node][class];
+
+		near_lock_lock(&c->lock);
+		out->out += c->spans.out;
+		out->spans += c->spans.count;
+		out->carved += c->spans.carved;
+		out->refills += c->refills;
+		out->spills += c->spills;
+		out->waiting += c->transfers;
+		near_lock_unlock(&c->lock);
+	}
+}
+
+/* ---- beginning, fork ---- */
+
+bool near__central_init(void)
+{
+	size_t size = sizeof(first_node) + NEAR__CACHE_LINE;
+
+	for (unsigned i = 1; i < near__heap.nodes; i++) {
+		uint32_t number = near__meta_alloc(size);
+
+		if (!number)
+			return false;
+		nodes[i] = (struct central *)(((uintptr_t)near__meta_at(number) + NEAR__CACHE_LINE -
+					       1) &
+					      ~(uintptr_t)(NEAR__CACHE_LINE - 1));
+	}
+	return true;
+}
+
+void near__central_fork(near__fork_step *step)
+{
+	step(&discarding);
+	for (unsigned node = 0; node < near__heap.nodes; node++)
+		for (unsigned class = 1; class <= NEAR__SIZES; class ++)
+			step(&nodes[node][class].lock);
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: MIT */
+/* single: the classes whose spans have one block. These need no descriptor. */
+#ifndef NEARCPU_MALLOC_SINGLE_H
+#define NEARCPU_MALLOC_SINGLE_H
+
+#include "malloc/base/heap.h"
+
+static inline bool near__is_single(unsigned class)
+{
+	return near__sizes[class].objects == 1;
+}
+
+/* A list of one block; an empty one: no memory. */
+uint64_t near__single_take(unsigned node, unsigned class);
+void near__single_give(unsigned class, uint64_t list);
+void near__single_stats(unsigned class, struct near__central_stats *out);
+
+#endif

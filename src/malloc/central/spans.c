@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks are taken in the order of their addresses, from the fullest span first, so that others
+ * become empty; a span that was never full is carved a page at a time. */
+#include "malloc/central/spans.h"
+
+#include <string.h>
+
+static struct near__span *span_at(uint32_t number)
+{
+	return near__meta_at(number);
+}
+
+/* ---- lists ---- */
+
+static void leave_list(struct near__spans *all, struct near__span *s)
+{
+	if (s->quarter == NEAR__QUARTERS)
+		return;
+	if (all->cursor == s->number)
+		all->cursor = s->next;
+	*(s->previous ? &span_at(s->previous)->next : &all->lists[s->quarter]) = s->next;
+	if (s->next)
+		span_at(s->next)->previous = s->previous;
+	s->quarter = NEAR__QUARTERS;
+}
+
+/* Uncarved blocks count as here. */
+static unsigned blocks_here(const struct near__span *s)
+{
+	return s->here + near__sizes[s->class].objects - s->carved;
+}
+
+void near__spans_add(struct near__spans *all, struct near__span *s)
+{
+	unsigned here = blocks_here(s), objects = near__sizes[s->class].objects;
+	unsigned quarter = here ? (here - 1) * NEAR__QUARTERS / objects : NEAR__QUARTERS;
+
+	if (quarter == s->quarter)
+		return;
+	leave_list(all, s);
+	if (quarter == NEAR__QUARTERS)
+		return;
+	s->quarter = (uint8_t)quarter;
+	s->previous = 0;
+	s->next = all->lists[quarter];
+	if (s->next)
+		span_at(s->next)->previous = s->number;
+	all->lists[quarter] = s->number;
+}
+
+/* ---- taking ---- */
+
+static char *block_at(const struct near__span *s, unsigned i)
+{
+	return (char *)near__granule_at(s->first) + (size_t)i * near__sizes[s->class].size;
+}
+
+static uintptr_t last_page(const struct near__span *s, const char *p)
+{
+	return (uintptr_t)(p + near__sizes[s->class].size - 1) / NEAR__OS_PAGE;
+}
+
+/* Blocks that were never used, no further than their page. */
+static unsigned carve(struct near__span *s, char **blocks, unsigned wanted)
+{
+	unsigned n = 0, objects = near__sizes[s->class].objects;
+	uintptr_t page = last_page(s, block_at(s, s->carved));
+
+	while (n < wanted && s->carved < objects) {
+		char *p = block_at(s, s->carved);
+
+		if (last_page(s, p) != page)
+			break;
+		s->carved++;
+		blocks[n++] = p;
+	}
+	return n;
+}
+
+/* near__span_has reads them concurrently. */
+static void set_bits(struct near__span *s, unsigned word, uint64_t bits)
+{
+	__atomic_store_n(&s->bits[word], bits, __ATOMIC_RELAXED);
+}
+
+static unsigned take_from(struct near__span *s, char **blocks, unsigned wanted)
+{
+	unsigned n = 0;
+
+	for (unsigned w = 0; s->here && n < wanted; w++)
+		while (s->bits[w] && n < wanted) {
+			unsigned bit = (unsigned)__builtin_ctzll(s->bits[w]);
+
+			blocks[n++] = block_at(s, w * 64 + bit);
+			set_bits(s, w, s->bits[w] & (s->bits[w] - 1));
+			s->here--;
+		}
+	return n;
+}
+
+/* Carves only if there is nothing else. */
+unsigned near__spans_take(struct near__spans *all, char **blocks, unsigned wanted, unsigned *fresh)
+{
+	unsigned n = 0, got;
+
+	*fresh = 0;
+
+	for (unsigned q = 0; q < NEAR__QUARTERS && n < wanted; q++)
+		while (all->lists[q] && n < wanted) {
+			struct near__span *s = span_at(all->lists[q]);
+
+			got = take_from(s, blocks + n, wanted - n);
+			if (!got && n)
+				return n;
+			if (!got) {
+				got = *fresh = carve(s, blocks, wanted);
+				all->carved += got;
+			}
+			n += got;
+			all->out += got;
+			near__spans_add(all, s);
+			if (s->carved < near__sizes[s->class].objects)
+				return n;
+		}
+	return n;
+}
+
+struct near__span *near__spans_spare(struct near__spans *all)
+{
+	struct near__span *s = all->spare ? span_at(all->spare) : NULL;
+
+	if (s)
+		all->spare = s->next;
+	return s;
+}
+
+void near__spans_keep(struct near__spans *all, struct near__span *s)
+{
+	s->next = all->spare;
+	all->spare = s->number;
+}
+
+struct near__span *near__span_begin(struct near__span *s, unsigned class)
+{
+	size_t size = sizeof(*s) + (near__sizes[class].objects + 63u) / 64 * sizeof(uint64_t);
+	uint32_t number = s ? s->number : near__meta_alloc(size);
+
+	if (!number)
+		return NULL;
+	s = span_at(number);
+	memset(s, 0, size);
+	s->number = number;
+	s->class = (uint8_t) class;
+	s->quarter = NEAR__QUARTERS;
+	return s;
+}
+
+void near__span_place(struct near__span *s, uint32_t first)
+{
+	unsigned kind = near__sizes[s->class].kind, step = kind != s->class;
+
+	s->first = first;
+	for (unsigned g = 0; g < near__sizes[s->class].granules; g++) {
+		near__heap.owner[first + g] = s->number;
+		near__set_kind(first + g, (uint8_t)(kind + g * step));
+	}
+}
+
+/* ---- giving ---- */
+
+static unsigned index_around(const struct near__span *s, const char *p)
+{
+	size_t offset = (size_t)(p - (char *)near__granule_at(s->first));
+
+	return (unsigned)((uint64_t)offset * near__sizes[s->class].reciprocal >> 32);
+}
+
+void *near__span_block(const void *p)
+{
+	const struct near__span *s = near__span_of(p);
+
+	return block_at(s, index_around(s, p));
+}
+
+bool near__span_has(const void *p)
+{
+	const struct near__span *s = near__span_of(p);
+	unsigned i = index_around(s, p);
+
+	return __atomic_load_n(&s->bits[i / 64], __ATOMIC_RELAXED) >> i % 64 & 1;
+}
+
+/* Which block of the span p is. Anything else stops the program. */
+static unsigned index_of(const struct near__span *s, const char *p)
+{
+	unsigned i = index_around(s, p);
+
+	if (block_at(s, i) != p || i >= s->carved)
+		near__heap_die("free of a pointer into a block", p);
+	return i;
+}
+
+/* Of the span, `n` blocks are here again. */
+static struct near__span *came(struct near__spans *all, struct near__span *s, unsigned n)
+{
+	s->here = (uint16_t)(s->here + n);
+	all->out -= n;
+	if (s->here < s->carved) {
+		near__spans_add(all, s);
+		return NULL;
+	}
+	all->count--;
+	all->carved -= s->carved;
+	leave_list(all, s);
+	return s;
+}
+
+struct near__span *near__spans_give(struct near__spans *all, struct near__span *s, char *p)
+{
+	unsigned i = index_of(s, p);
+	uint64_t bit = (uint64_t)1 << i % 64;
+
+	if (s->bits[i / 64] & bit)
+		near__heap_die("double free", p);
+	set_bits(s, i / 64, s->bits[i / 64] | bit);
+	return came(all, s, 1);
+}
+
+void near__span_free(const struct near__span *s)
+{
+	near__pages_free(s->first, near__sizes[s->class].granules, true);
+}
+
+/* ---- pages of free blocks ---- */
+
+void near__spans_begin(struct near__spans *all, unsigned quarter)
+{
+	all->cursor = all->lists[quarter];
+}
+
+struct near__span *near__spans_next(struct near__spans *all)
+{
+	struct near__span *s = all->cursor ? span_at(all->cursor) : NULL;
+
+	if (s)
+		all->cursor = s->next;
+	return s;
+}
+
+void near__span_hold(struct near__spans *all, struct near__span *s, struct near__held *held)
+{
+	unsigned words = (near__sizes[s->class].objects + 63u) / 64;
+
+	held->n = s->here;
+	memcpy(held->bits, s->bits, words * sizeof(uint64_t));
+	for (unsigned w = 0; w < words; w++)
+		set_bits(s, w, 0);
+	s->here = 0;
+	all->out += held->n;
+	near__spans_add(all, s);
+}
+
+/* Blocks that were never carved are not among the held: they may be carved concurrently. */
+static bool covers(const struct near__held *held, unsigned class, size_t offset)
+{
+	unsigned first = (unsigned)(offset / near__sizes[class].size);
+	unsigned end = (unsigned)((offset + NEAR__GRANULE - 1) / near__sizes[class].size) + 1;
+
+	end = end < near__sizes[class].objects ? end : near__sizes[class].objects;
+	for (unsigned i = first; i < end; i++)
+		if (!(held->bits[i / 64] >> i % 64 & 1))
+			return false;
+	return first < end;
+}
+
+size_t near__span_discard(const struct near__span *s, const struct near__held *held)
+{
+	size_t size = (size_t)near__sizes[s->class].granules << NEAR__GRANULE_SHIFT, all = 0;
+	char *p = near__granule_at(s->first);
+
+	for (size_t from = 0, to; from < size; from = to) {
+		to = from + NEAR__GRANULE;
+		if (!covers(held, s->class, from))
+			continue;
+		while (to < size && covers(held, s->class, to))
+			to += NEAR__GRANULE;
+		near__os_discard(p + from, to - from);
+		all += to - from;
+	}
+	return all;
+}
+
+struct near__span *near__span_release(struct near__spans *all, struct near__span *s,
+				      const struct near__held *held)
+{
+	for (unsigned w = 0; w < (near__sizes[s->class].objects + 63u) / 64; w++)
+		set_bits(s, w, s->bits[w] | held->bits[w]);
+	return came(all, s, held->n);
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/* check: finds bugs of the program, at the cost of time and memory.
+ *
+ *     raw block:   guard | canary ... | the program's block | canary
+ *
+ * The guard says whether the block is in use, how large it is, and who made it, and how; it is
+ * sealed, so that what is no guard is not taken for one. Its first word is the link of the lists
+ * that raw blocks are free in; the seal does not outlive the block. A freed block is filled and
+ * waits in a queue; what was written to it until it leaves is noticed then.
+ *
+ * Where valgrind or AddressSanitizer listens, they guard the bytes; nothing is filled. */
+#include <errno.h>
+#include <string.h>
+
+#include "malloc/base/conf.h"
+#include "malloc/api/cxx.h"
+#include "malloc/api/fast.h"
+#include "malloc/observe/hooks.h"
+#include "malloc/central/single.h"
+#include "malloc/central/spans.h"
+#include "malloc/base/tools.h"
+
+#define FRESH 0xa5
+#define FREED 0x5a
+#define CANARY 0xc9
+#define BEHIND 32
+/* Of a block, so much is filled. */
+#define FILL_MAX ((size_t)4 << 20)
+/* What waits, in bytes, and the largest block that does. */
+#define QUEUE_MAX ((size_t)16 << 20)
+#define QUEUED_MAX ((size_t)2 << 20)
+
+struct guard {
+	struct guard *next; /* in the queue */
+	uint64_t seal;
+	struct near__told told; /* of the program's block */
+	uint8_t before;         /* the logarithm of how far it is behind the guard */
+	uint8_t maker;
+};
+#define BEFORE 64 /* the guard and a canary */
+_Static_assert(sizeof(struct guard) <= BEFORE - 16, "room for a canary");
+
+enum { IN_USE = 0x6c697665, WAITS = 0x66726565 };
+
+static struct {
+	struct near_lock lock;
+	struct guard *first, *last;
+	size_t bytes;
+} queue;
+
+static bool tool;
+
+NEAR__RUN_EARLY void near__check_init(void)
+{
+	tool = near__tool_listens();
+	if (near__malloc_conf.check > 0 || (tool && near__malloc_conf.check < 0))
+		near__heap.hooks = NEAR__CHECKED;
+}
+
+NEAR__RUN_EARLY void near__check_fork(near__fork_step *step)
+{
+	step(&queue.lock);
+}
+
+/* ---- guards ---- */
+
+static char *block_of(const struct guard *g)
+{
+	return (char *)g + ((size_t)1 << g->before);
+}
+
+static uint64_t seal(const struct guard *g, uint64_t state)
+{
+	uint64_t h = (uintptr_t)g ^ state << 32;
+
+	h = (h ^ g->told.size) * UINT64_C(0x9e3779b97f4a7c15);
+	h = (h ^ g->before ^ (uint64_t)g->maker << 8) * UINT64_C(0xd6e8feb86659fd93);
+	return (h ^ (uintptr_t)g->told.allocated) * UINT64_C(0x9e3779b97f4a7c15);
+}
+
+/* A second thread that frees the same block does not get it. */
+static bool change_state(struct guard *g, uint64_t from, uint64_t to)
+{
+	uint64_t expected = seal(g, from);
+
+	return __atomic_compare_exchange_n(&g->seal, &expected, seal(g, to), false,
+					   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
+}
+
+static bool is_sealed(const struct guard *g, uint64_t state)
+{
+	return __atomic_load_n(&g->seal, __ATOMIC_RELAXED) == seal(g, state);
+}
+
+__attribute__((noreturn)) static void die(const char *what, const struct guard *g, const void *p)
+{
+	near__heap_die_block(what, p, &g->told);
+}
+
+/* What is said of a pointer that is no block in use, by what was to be done with it. */
+struct words {
+	const char *foreign, *unused, *unknown, *inside, *freed, *inside_freed;
+};
+static const struct words to_free = {
+	"free of a pointer that is not from here",
+	"free of a pointer that is not allocated",
+	"free of a pointer that is not allocated, or write before its block",
+	"free of a pointer into a block",
+	"double free",
+	"free of a pointer into a freed block",
+};
+static const struct words to_use = {
+	"use of a pointer that is not from here",
+	"use of a pointer that is not allocated",
+	"use of a pointer that is not allocated, or write before its block",
+	"use of a pointer into a block",
+	"use of a freed block",
+	"use of a pointer into a freed block",
+};
+
+/* The raw block that p points into. */
+static struct guard *raw_block(const void *p, const struct words *words)
+{
+	uint32_t granule;
+	unsigned kind;
+
+	if (!near__pages_contain(near__offset_of(p)))
+		near__heap_die(words->foreign, p);
+	granule = near__granule_of(p);
+	while (near__heap.kind[granule] == NEAR__REST &&
+	       near__pages_contain((uint64_t)(granule - 1) << NEAR__GRANULE_SHIFT))
+		granule--;
+	kind = near__heap.kind[granule];
+	if (!near__class_of_kind(kind) && kind != NEAR__LARGE)
+		near__heap_die(words->unused, p);
+	if (kind == NEAR__LARGE || near__is_single(near__class_of_kind(kind)))
+		return near__granule_at(granule);
+	return near__span_block(p);
+}
+
+/* The guard of a block in use. Anything else stops the program. */
+static struct guard *guard_of(const void *p, const struct words *words)
+{
+	struct guard *g = raw_block(p, words);
+
+	if (is_sealed(g, IN_USE) && block_of(g) == p)
+		return g;
+	if (is_sealed(g, IN_USE))
+		die(words->inside, g, p);
+	if (is_sealed(g, WAITS))
+		die(block_of(g) == p ? words->freed : words->inside_freed, g, p);
+	near__heap_die(words->unknown, p);
+}
+
+/* ---- bytes ---- */
+
+static bool all_are(const char *p, size_t n, int byte)
+{
+	return n == 0 || (*p == (char)byte && memcmp(p, p + 1, n - 1) == 0);
+}
+
+static size_t filled(size_t n)
+{
+	return n < FILL_MAX ? n : FILL_MAX;
+}
+
+static void put_canaries(struct guard *g)
+{
+	char *p = block_of(g);
+
+	memset(g + 1, CANARY, (size_t)(p - (char *)(g + 1)));
+	memset(p + g->told.size, CANARY, BEHIND);
+}
+
+static void look_at_canaries(const struct guard *g)
+{
+	const char *p = block_of(g);
+
+	if (!all_are((const char *)(g + 1), (size_t)(p - (const char *)(g + 1)), CANARY))
+		die("write before a block", g, p);
+	if (!all_are(p + g->told.size, BEHIND, CANARY))
+		die("write behind a block", g, p);
+}
+
+static void prepare(struct guard *g, bool zero)
+{
+	if (tool) {
+		near__tool_alloc(block_of(g), g->told.size, BEFORE - sizeof(*g), BEHIND, zero);
+		return;
+	}
+	put_canaries(g);
+	if (!zero)
+		memset(block_of(g), FRESH, filled(g->told.size));
+}
+
+/* ---- the queue ---- */
+
+static size_t raw_size(const struct guard *g)
+{
+	return ((size_t)1 << g->before) + g->told.size + BEHIND;
+}
+
+/* The memory goes back. */
+static void release(struct guard *g)
+{
+	if (tool) {
+		near__tool_forget(g, raw_size(g));
+	} else {
+		look_at_canaries(g);
+		if (!all_are(block_of(g), filled(g->told.size), FREED))
+			die("write to a freed block", g, block_of(g));
+	}
+	g->seal = 0;
+	near__plain_free(g);
+}
+
+static struct guard *dequeue(size_t limit)
+{
+	struct guard *g = NULL;
+
+	near_lock_lock(&queue.lock);
+	if (queue.bytes > limit) {
+		g = queue.first;
+		queue.first = g->next;
+		queue.bytes -= raw_size(g);
+	}
+	near_lock_unlock(&queue.lock);
+	return g;
+}
+
+static bool shorten(size_t limit)
+{
+	struct guard *g = dequeue(limit);
+	bool any = g != NULL;
+
+	for (; g; g = dequeue(limit))
+		release(g);
+	return any;
+}
+
+static void enqueue(struct guard *g)
+{
+	g->next = NULL;
+	near_lock_lock(&queue.lock);
+	*(queue.first ? &queue.last->next : &queue.first) = g;
+	queue.last = g;
+	queue.bytes += raw_size(g);
+	near_lock_unlock(&queue.lock);
+}
+
+/* What was written to a block that waits to the end. */
+__attribute__((destructor)) static void at_exit(void)
+{
+	if (near__heap.hooks == NEAR__CHECKED && !tool)
+		shorten(0);
+}
+
+/* ---- calls ---- */
+
+static struct guard *alloc_raw(size_t align, size_t size, bool *zero)
+{
+	int saved = errno;
+	struct guard *g;
+
+	while (!(g = near__plain_alloc(align, size, zero)) && shorten(0))
+		;
+	if (g)
+		errno = saved;
+	return g;
+}
+
+void *near__check_alloc(size_t align, size_t n, const void *caller, bool *zero)
+{
+	size_t before = align > BEFORE ? align : BEFORE, size;
+	bool is_zero;
+	struct guard *g;
+
+	if (__builtin_add_overflow(n, before + BEHIND, &size))
+		return near__no_memory();
+	g = alloc_raw(align > 16 ? align : 16, size, &is_zero);
+	if (!g)
+		return NULL;
+	*zero = *zero && is_zero;
+	near__tool_forget(g, sizeof(*g));
+	g->told = (struct near__told){n, caller, NULL};
+	g->before = (uint8_t)__builtin_ctzl(before);
+	g->maker = NEAR__BY_MALLOC;
+	prepare(g, *zero);
+	__atomic_store_n(&g->seal, seal(g, IN_USE), __ATOMIC_RELEASE);
+	return block_of(g);
+}
+
+void near__check_made(void *p, enum near__maker maker)
+{
+	struct guard *g = guard_of(p, &to_use);
+
+	g->maker = (uint8_t)maker;
+	__atomic_store_n(&g->seal, seal(g, IN_USE), __ATOMIC_RELEASE);
+}
+
+/* By what it was made, for what is to be done to it. Where the program has some of the operators
+ * itself, the others meet what its own made: as with glibc and libstdc++, that is right. */
+static void compare_makers(const struct guard *g, enum near__maker maker, bool resize,
+			   const void *p)
+{
+	static const char *const words[3][3] = {
+		{NULL, "free of a block from new", "free of a block from new[]"},
+		{"delete of a block from malloc", NULL, "delete of a block from new[]"},
+		{"delete[] of a block from malloc", "delete[] of a block from new", NULL},
+	};
+	const char *what = words[maker][g->maker];
+
+	if (what && near__malloc_conf.mismatch && near__cxx_is_ours())
+		die(resize ? "realloc of a block from new" : what, g, p);
+}
+
+void near__check_free(void *p, size_t n, enum near__maker maker, const void *caller)
+{
+	struct guard *g = guard_of(p, &to_free);
+	struct guard shown = *g;
+
+	shown.told.freed = caller;
+	compare_makers(&shown, maker, false, p);
+	if (n != NEAR__ANY_SIZE && n != g->told.size)
+		die("free with another size than the block's", &shown, p);
+	if (!change_state(g, IN_USE, WAITS))
+		die("double free", g, p);
+	g->told.freed = caller;
+	if (tool) {
+		near__tool_free(p, g->told.size, BEFORE - sizeof(*g));
+	} else {
+		look_at_canaries(g);
+		memset(p, FREED, filled(g->told.size));
+	}
+	if (raw_size(g) > QUEUED_MAX) {
+		release(g);
+		return;
+	}
+	enqueue(g);
+	shorten(QUEUE_MAX);
+}
+
+/* The block moves each time: what still points to the old one is found out. */
+void *near__check_realloc(void *p, size_t n, const void *caller)
+{
+	const struct guard *g = guard_of(p, &to_use);
+	struct guard shown = *g;
+	bool zero = false;
+	void *q;
+
+	shown.told.freed = caller;
+	compare_makers(&shown, NEAR__BY_MALLOC, true, p);
+	q = near__check_alloc(1, n, caller, &zero);
+	if (!q)
+		return NULL;
+	memcpy(q, p, g->told.size < n ? g->told.size : n);
+	near__check_free(p, NEAR__ANY_SIZE, NEAR__BY_MALLOC, caller);
+	return q;
+}
+
+size_t near__check_size(const void *p)
+{
+	return guard_of(p, &to_use)->told.size;
+}

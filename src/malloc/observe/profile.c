@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: MIT */
+/* profile: samples allocations for the heap profile.
+ *
+ * sampler.h says which. All allocations are counted, not those alone that refill a list: a thread
+ * that allocates and frees in turn finds the list empty much more often than one that keeps what it
+ * gets, and would fill the profile. Hence a profiled program leaves the fast path of malloc; that
+ * of free stays. Others pay nothing.
+ *
+ * A sampled block has pages of its own, whose kind free finds. */
+#include <string.h>
+
+#include "malloc/observe/profile.h"
+
+#include "malloc/base/conf.h"
+#include "malloc/api/fast.h"
+#include "malloc/observe/hooks.h"
+#include "malloc/observe/sampler.h"
+
+/* What `owner` of a sampled block names. */
+struct sample {
+	uint32_t granules, bucket; /* of a sample that is not in use, `bucket` is the next one */
+	size_t size, usable;
+};
+
+uint32_t near__buckets[NEAR__BUCKET_CHAINS];
+static struct near_lock lock; /* of the buckets' numbers, and of these: */
+static uint32_t spare;        /* samples that are not in use */
+
+static __thread struct {
+	struct near__sampler sampler;
+	bool busy; /* the unwinder works, and what it asks for is not counted */
+} own __attribute__((tls_model("initial-exec")));
+
+static bool on, constructed;
+
+NEAR__RUN_EARLY void near__profile_init(void)
+{
+	if (near__malloc_conf.profile.text) {
+		near__heap.hooks = NEAR__PROFILED;
+		near__profile_files_init();
+	}
+}
+
+NEAR__RUN_EARLY void near__profile_fork(near__fork_step *step)
+{
+	step(&lock);
+}
+
+/* Else it would sample the allocations that its parent samples from here on. */
+NEAR__RUN_EARLY void near__profile_fork_child(void)
+{
+	own.sampler = (struct near__sampler){0};
+}
+
+/* The unwinder may be loaded once constructors run. Blocks from before are in no profile. */
+static NEAR__RUN_EARLY bool prime(void)
+{
+	if (!constructed || near__heap.hooks != NEAR__PROFILED || own.busy)
+		return false;
+	own.busy = true;
+	__atomic_store_n(&on, near__stack_prime(), __ATOMIC_RELEASE);
+	own.busy = false;
+	return on;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	constructed = true;
+	prime();
+}
+
+/* Counts an allocation. True: it is to be sampled. */
+static bool is_chosen(size_t n)
+{
+	if (own.busy || n > near__heap.size)
+		return false;
+	if (!NEAR__LIKELY(__atomic_load_n(&on, __ATOMIC_ACQUIRE)) && !prime())
+		return false;
+	return near__sampler_take(&own.sampler, near__malloc_conf.heap_sample, n);
+}
+
+/* ---- what ---- */
+
+/* Eight ranges for each doubling. Within one the mean serves: blocks are counted .2 % wrong, and
+ * bytes less. */
+static uint16_t sizes_of(size_t n)
+{
+	unsigned log = 63 - (unsigned)__builtin_clzll(n | 8);
+
+	return (uint16_t)(log * 8 + (n >> (log - 3) & 7));
+}
+
+static uint32_t chain_of(const void *const *stack, unsigned depth, uint16_t sizes)
+{
+	uint64_t h = depth + ((uint64_t)sizes << 16);
+
+	for (unsigned i = 0; i < depth; i++)
+		h = (h ^ (uintptr_t)stack[i]) * UINT64_C(0x9e3779b97f4a7c15);
+	return (uint32_t)(h >> 32) % NEAR__BUCKET_CHAINS;
+}
+
+/* 0: no memory. */
+static uint32_t bucket_for(const void *const *stack, unsigned depth, uint16_t sizes)
+{
+	uint32_t *chain = &near__buckets[chain_of(stack, depth, sizes)], number;
+	struct near__bucket *b;
+
+	for (number = *chain; number; number = b->next) {
+		b = near__meta_at(number);
+		if (b->depth == depth && b->sizes == sizes &&
+		    memcmp(b->stack, stack, depth * sizeof(*stack)) == 0)
+			return number;
+	}
+	number = near__meta_alloc(sizeof(*b) + depth * sizeof(*stack));
+	if (!number)
+		return 0;
+	b = near__meta_at(number);
+	b->next = *chain;
+	b->depth = (uint16_t)depth;
+	b->sizes = sizes;
+	memcpy(b->stack, stack, depth * sizeof(*stack));
+	/* Pairs with the acquire in for_each_bucket. */
+	__atomic_store_n(chain, number, __ATOMIC_RELEASE);
+	return number;
+}
+
+static uint32_t new_sample(void)
+{
+	uint32_t number = spare;
+
+	if (!number)
+		return near__meta_alloc(sizeof(struct sample));
+	spare = ((struct sample *)near__meta_at(number))->bucket;
+	return number;
+}
+
+/* The lock orders writers. The release pairs with the acquire in read_bucket: a reader that finds a
+ * block freed finds it allocated. */
+static void add(uint64_t *sum, uint64_t n)
+{
+	__atomic_store_n(sum, *sum + n, __ATOMIC_RELEASE);
+}
+
+static uint32_t record(const void *const *stack, unsigned depth, const struct sample *of)
+{
+	uint32_t number, bucket;
+	struct near__bucket *b;
+
+	near_lock_lock(&lock);
+	bucket = bucket_for(stack, depth, sizes_of(of->size));
+	number = bucket ? new_sample() : 0;
+	if (number) {
+		b = near__meta_at(bucket);
+		add(&b->allocs, 1);
+		add(&b->alloc_bytes, of->size);
+		*(struct sample *)near__meta_at(number) = *of;
+		((struct sample *)near__meta_at(number))->bucket = bucket;
+	}
+	near_lock_unlock(&lock);
+	return number;
+}
+
+/* Makes a sample of a large block that nobody else has yet. Without memory for it, it stays what it
+ * is. */
+static void sample(void *p, size_t n, size_t usable, const void *caller)
+{
+	uint32_t first = near__granule_of(p), number;
+	struct sample s = {.granules = near__heap.owner[first], .size = n, .usable = usable};
+	const void *stack[NEAR__STACK_MAX];
+	unsigned depth;
+
+	own.busy = true;
+	depth = near__stack_take(stack, caller);
+	own.busy = false;
+	number = record(stack, depth, &s);
+	if (number) {
+		near__heap.owner[first] = number;
+		near__set_kind(first, NEAR__SAMPLED);
+	}
+}
+
+static struct sample *sample_of(const void *p)
+{
+	uint32_t first = near__granule_of(p);
+
+	if (p != near__granule_at(first))
+		near__heap_die("a pointer into a block", p);
+	return near__meta_at(near__heap.owner[first]);
+}
+
+/* It is a large block again. */
+static void forget(void *p)
+{
+	uint32_t first = near__granule_of(p), number = near__heap.owner[first];
+	struct sample *s = sample_of(p);
+	struct near__bucket *b = near__meta_at(s->bucket);
+
+	near__heap.owner[first] = s->granules;
+	near__set_kind(first, NEAR__LARGE);
+	near_lock_lock(&lock);
+	add(&b->frees, 1);
+	add(&b->free_bytes, s->size);
+	s->bucket = spare;
+	spare = number;
+	near_lock_unlock(&lock);
+}
+
+/* ---- calls ---- */
+
+static void *alloc_unsampled(size_t align, size_t n, bool *zero)
+{
+	void *p;
+
+	if (n > NEAR__TABLE_MAX || align != 1 || !near__heap.front ||
+	    !near__pop_by_slot(near__entry_for(n), &p))
+		return near__plain_alloc(align, n, zero);
+	*zero = false;
+	return p;
+}
+
+/* With a small block's usable size. */
+static void *alloc_sampled(size_t align, size_t n, const void *caller, bool *zero)
+{
+	size_t size = n > NEAR__SMALL_MAX ? n : near__sizes[near__class_of(n)].size;
+	void *p = near__large_alloc(size, align, zero);
+
+	if (p)
+		sample(p, n, n > NEAR__SMALL_MAX ? near__large_size(p) : size, caller);
+	return p;
+}
+
+void *near__profile_alloc(size_t align, size_t n, const void *caller, bool *zero)
+{
+	void *p = is_chosen(n) ? alloc_sampled(align, n, caller, zero) : NULL;
+
+	return p ? p : alloc_unsampled(align, n, zero);
+}
+
+void near__profile_free(void *p)
+{
+	forget(p);
+	near__large_free(p);
+}
+
+size_t near__profile_size(const void *p)
+{
+	return sample_of(p)->usable;
+}
+
+/* Both sizes are large. What grows in place counts as new, too: it is, to who looks at the
+ * profile. */
+static void *resize_large(void *p, size_t n, const void *caller)
+{
+	void *q;
+
+	if (near__heap.kind[near__granule_of(p)] == NEAR__SAMPLED)
+		forget(p);
+	q = near__large_resize(p, n);
+	if (!q)
+		return near__no_memory();
+	if (is_chosen(n))
+		sample(q, n, near__large_size(q), caller);
+	return q;
+}
+
+void *near__profile_realloc(void *p, size_t n, const void *caller)
+{
+	size_t had = near__usable_size(p);
+	bool zero = false;
+	void *q;
+
+	if (had > NEAR__SMALL_MAX && n > NEAR__SMALL_MAX)
+		return resize_large(p, n, caller);
+	if (n <= had && n > had / 2)
+		return p;
+	q = near__profile_alloc(1, n, caller, &zero);
+	if (!q)
+		return NULL;
+	memcpy(q, p, had < n ? had : n);
+	near__plain_free(p);
+	return q;
+}

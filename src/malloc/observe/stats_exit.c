@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* NEAR_CONF=malloc_stats:FILE: statistics at the end of the process, as JSON. A process that ends
+ * by _exit or by a signal writes none. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "place.h"
+#include "malloc/base/conf.h"
+#include "malloc/base/file.h"
+#include "malloc/observe/stats.h"
+
+/* Copied: programs write over their environment, and change their directory. */
+static char wanted[PATH_MAX];
+static pid_t owner;
+static struct near__stats_base at_fork;
+static bool forked;
+
+NEAR__RUN_EARLY void near__stats_begin(void)
+{
+	const struct near__conf_text *c = &near__malloc_conf.stats;
+	size_t used = 0;
+	int saved = errno;
+
+	if (c->len && c->text[0] != '/') {
+		long n = syscall(SYS_getcwd, wanted, sizeof(wanted) - 1);
+
+		errno = saved;
+		used = n > 1 ? (size_t)n : 0; /* the 0 at the end counts */
+		if (used)
+			wanted[used - 1] = '/';
+	}
+	if (!c->len || c->len >= sizeof(wanted) - used)
+		return;
+	memcpy(wanted + used, c->text, c->len);
+	owner = getpid();
+}
+
+/* Only a child that writes them pays for it. */
+NEAR__RUN_EARLY void near__stats_fork_child(void)
+{
+	if (!wanted[0] || !strstr(wanted, "%p"))
+		return;
+	near__stats_take_base(&at_fork);
+	forked = true;
+}
+
+static char *put(char *at, const char *from, size_t n)
+{
+	memcpy(at, from, n);
+	return at + n;
+}
+
+/* "%p" becomes the number of the process. False: too long, or another process's to write. */
+static bool make_path(char path[PATH_MAX])
+{
+	const char *mark = strstr(wanted, "%p");
+	char digits[12], *first = digits + sizeof(digits);
+
+	if (!mark) {
+		put(path, wanted, sizeof(wanted));
+		return getpid() == owner;
+	}
+	for (pid_t n = getpid(); n; n /= 10)
+		*--first = (char)('0' + n % 10);
+	if (strlen(wanted) + sizeof(digits) >= sizeof(wanted))
+		return false;
+	path = put(path, wanted, (size_t)(mark - wanted));
+	path = put(path, first, (size_t)(digits + sizeof(digits) - first));
+	put(path, mark + 2, strlen(mark + 2) + 1);
+	return true;
+}
+
+static void complain(const char *path, int error)
+{
+	struct near__out o;
+	int two = 2;
+
+	near__out_begin(&o, near__write_fd, &two);
+	near__out_text(&o, "nearcpu-malloc: cannot write the statistics to ");
+	near__out_text(&o, path);
+	near__out_text(&o, near__file_reason(error));
+	near__out_text(&o, "\n");
+	near__out_end(&o);
+}
+
+__attribute__((destructor)) static void write_at_exit(void)
+{
+	char path[PATH_MAX];
+	int fd, error, closed;
+
+	if (!wanted[0] || !make_path(path))
+		return;
+	fd = error = near__file_replace(path);
+	if (fd >= 0) {
+		error = near__stats_json_since(forked ? &at_fork : NULL, near__write_fd, &fd);
+		closed = near__file_close(fd);
+		error = error ? error : closed;
+	}
+	if (error)
+		complain(path, error);
+}

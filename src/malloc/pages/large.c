@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* Blocks of whole granules. The number of its granules stands in `owner` of the first. */
+#include <string.h>
+
+#include "malloc/base/heap.h"
+
+struct near__large_stats near__large_stats;
+
+/* From here on moving the pages costs less than copying what is in them. */
+#define MOVE_GRANULES 128u
+#define MOST_MOVED 16384u
+/* What is in front of an aligned block is committed, too. */
+#define LARGEST_ALIGN ((size_t)1 << 36)
+
+/* Sums alone, hence relaxed. */
+static void count(uint64_t *sum, int64_t n)
+{
+	__atomic_fetch_add(sum, (uint64_t)n, __ATOMIC_RELAXED);
+}
+
+/* 0: more than the heap can have. */
+static uint32_t granules_for(size_t size)
+{
+	size_t granules = (size >> NEAR__GRANULE_SHIFT) + (size % NEAR__GRANULE != 0);
+
+	return granules > near__heap.size >> NEAR__GRANULE_SHIFT ? 0 : (uint32_t)granules;
+}
+
+static void *make(uint32_t first, uint32_t granules)
+{
+	near__heap.owner[first] = granules;
+	if (granules > 1) /* after it was cut, too, its end is not free */
+		near__set_kind(first + granules - 1, NEAR__REST);
+	near__set_kind(first, NEAR__LARGE);
+	return near__granule_at(first);
+}
+
+void *near__large_alloc(size_t size, size_t align, bool *zero)
+{
+	uint32_t granules = granules_for(size), step = granules_for(align), first;
+
+	if (!granules || !step)
+		return NULL;
+	/* Not by chance either: there may be a multiple of a huge alignment close by. */
+	if (align > LARGEST_ALIGN ||
+	    (size_t)granules + step > near__heap.size >> NEAR__GRANULE_SHIFT)
+		return NULL;
+	first = near__pages_alloc(near__node_now(), granules, step, zero);
+	if (first == NEAR__NONE)
+		return NULL;
+	count(&near__large_stats.taken, 1);
+	count(&near__large_stats.granules, granules);
+	return make(first, granules);
+}
+
+/* The first granule of a block. */
+static uint32_t first_of(const void *p)
+{
+	uint32_t granule = near__granule_of(p);
+
+	if (p != near__granule_at(granule))
+		near__heap_die("a pointer into a block", p);
+	return granule;
+}
+
+size_t near__large_size(const void *p)
+{
+	return (size_t)near__heap.owner[first_of(p)] << NEAR__GRANULE_SHIFT;
+}
+
+void near__large_free(void *p)
+{
+	uint32_t first = first_of(p);
+
+	count(&near__large_stats.freed, 1);
+	count(&near__large_stats.granules, -(int64_t)near__heap.owner[first]);
+	near__pages_free(first, near__heap.owner[first], true);
+	near__age();
+}
+
+/* Each move may leave a mapping of its own, of which a process has 65,530. */
+static bool is_worth_moving(uint32_t granules)
+{
+	return granules >= MOVE_GRANULES && granules >= near__pages_used() / MOST_MOVED;
+}
+
+static void *move(void *p, uint32_t had, uint32_t wanted)
+{
+	size_t size = (size_t)had << NEAR__GRANULE_SHIFT;
+	enum near__moved moved = NEAR__NOT_MOVED;
+	bool zero;
+	uint32_t first = near__pages_alloc(near__node_now(), wanted, 1, &zero);
+	void *q;
+
+	if (first == NEAR__NONE)
+		return NULL;
+	q = make(first, wanted);
+	if (is_worth_moving(had))
+		moved = near__os_move(q, p, size);
+	if (moved == NEAR__MOVE_LOST) /* the granules stay taken for ever */
+		return NULL;
+	if (moved == NEAR__NOT_MOVED)
+		memcpy(q, p, size);
+	near__pages_free(near__granule_of(p), had, moved == NEAR__NOT_MOVED);
+	count(&near__large_stats.granules, (int64_t)wanted - had);
+	return q;
+}
+
+void *near__large_resize(void *p, size_t size)
+{
+	uint32_t first = first_of(p), had = near__heap.owner[first], wanted = granules_for(size);
+
+	if (!wanted)
+		return NULL;
+	if (wanted < had) {
+		make(first, wanted);
+		near__pages_free(first + wanted, had - wanted, true);
+		count(&near__large_stats.granules, (int64_t)wanted - had);
+	}
+	if (wanted <= had)
+		return p;
+	if (near__pages_grow(first, had, wanted)) {
+		count(&near__large_stats.granules, (int64_t)wanted - had);
+		return make(first, wanted);
+	}
+	return move(p, had, wanted);
+}

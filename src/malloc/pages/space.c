@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+#include "malloc/pages/space.h"
+
+/* The most segments, of 128 MiB or more each: then the tables of a segment are whole pages, of
+ * which the smallest is 4096 bytes of `dirty`. */
+#ifndef NEAR__SEGMENTS
+#define NEAR__SEGMENTS 1024u
+#endif
+#define LEAST_SHIFT 15u
+
+static struct near_lock lock; /* of what follows; held for a few stores */
+static uint32_t claimed;      /* granules: those from here on belong to no node */
+
+static struct near__extent *only[1];
+struct near__extent_map near__extent_map = {only, 32};
+
+static uint64_t heap_end(void)
+{
+	return near__heap.size >> NEAR__GRANULE_SHIFT;
+}
+
+/* Where a node would get less than two segments, memory is of no node. */
+bool near__space_init(void)
+{
+	struct near__extent_map *m = &near__extent_map;
+	uint64_t last = heap_end() - 1;
+	uint32_t number;
+
+	if (near__heap.nodes == 1 || last >> LEAST_SHIFT < 2 * near__heap.nodes) {
+		near__heap.nodes = 1;
+		return true;
+	}
+	for (m->shift = LEAST_SHIFT; last >> m->shift >= NEAR__SEGMENTS;)
+		m->shift++;
+	number = near__meta_alloc(((last >> m->shift) + 1) * sizeof(*m->extents));
+	if (number)
+		m->extents = near__meta_at(number);
+	return number != 0;
+}
+
+unsigned near__node_of(uint32_t granule)
+{
+	return near__extent_of(granule)->node;
+}
+
+/* With the lock; the extent ends where claims begin, and `end` is in the heap. */
+static void extend(struct near__extent *e, uint64_t end)
+{
+	struct near__extent_map *m = &near__extent_map;
+	uint64_t segment = (uint64_t)1 << m->shift, count;
+
+	end = (end + segment - 1) & ~(segment - 1);
+	end = end < heap_end() ? end : heap_end();
+	count = end - e->first;
+	e->blocks.size = count << NEAR__GRANULE_SHIFT;
+	e->kinds.size = count;
+	e->owners.size = count * sizeof(uint32_t);
+	e->dirty.size = (count + 63) / 64 * sizeof(uint64_t);
+	for (uint64_t g = e->end; g < end; g += segment)
+		__atomic_store_n(&m->extents[g >> m->shift], e, __ATOMIC_RELEASE);
+	claimed = e->end = (uint32_t)end;
+}
+
+static struct near__range range(void *base, unsigned node, bool down)
+{
+	return (struct near__range){base, 0, 0, near__heap.nodes > 1 ? (int)node : -1, down};
+}
+
+static void begin(struct near__extent *e, unsigned node)
+{
+	struct near__heap *h = &near__heap;
+	uint32_t first = claimed;
+
+	e->blocks = range(near__granule_at(first), node, false);
+	e->kinds = range(h->kind + first, node, false);
+	e->owners = range(h->owner + first, node, false);
+	e->dirty = range(h->dirty - first / 64, node, true);
+	e->first = e->top = e->end = first;
+	e->node = node;
+}
+
+bool near__extent_claim(struct near__extent *e, unsigned node, uint64_t count)
+{
+	bool fits;
+
+	near_lock_lock(&lock);
+	fits = count <= heap_end() - claimed;
+	if (fits) {
+		begin(e, node);
+		extend(e, e->first + count);
+	}
+	near_lock_unlock(&lock);
+	return fits;
+}
+
+bool near__extent_reach(struct near__extent *e, uint64_t end)
+{
+	bool fits;
+
+	if (end <= e->end)
+		return true;
+	near_lock_lock(&lock);
+	fits = e->end == claimed && end <= heap_end();
+	if (fits)
+		extend(e, end);
+	near_lock_unlock(&lock);
+	return fits;
+}
+
+bool near__extent_commit(struct near__extent *e, uint32_t top)
+{
+	size_t n = top - e->first;
+
+	/* Where address space is limited, blocks would take all of it: what is cut into other
+	 * sizes when they are free again takes descriptors, 64 bytes a granule and size or so. */
+	return near__meta_keep((n << NEAR__GRANULE_SHIFT) / 64) &&
+	       near__range_commit(&e->kinds, n) &&
+	       near__range_commit(&e->owners, n * sizeof(uint32_t)) &&
+	       near__range_commit(&e->dirty, (n + 63) / 64 * sizeof(uint64_t)) &&
+	       near__range_commit(&e->blocks, n << NEAR__GRANULE_SHIFT);
+}
+
+void near__space_fork(near__fork_step *step)
+{
+	step(&lock);
+}
