@@ -76,7 +76,7 @@ check_width() {
 		done
 }
 
-# Functions open and close with a brace in the first column. The files named in `long` are still to
+# Functions start and end with a brace in column 1. The files named in `long` are still to
 # be split.
 check_length() {
 	files '*.c' '*.h' '*.cc' '*.py' '*.sh' dev | grep -vwFf tests/lint/long | xargs -r awk '
@@ -91,7 +91,7 @@ check_length() {
 		END { if (lines > 400) print file ": " lines " lines" }'
 }
 
-# Below the licence line, a C file states what it is. Those whose names are in `unopened` do not yet.
+# Below the licence line, a C file states what it is. Those in `unopened` do not yet.
 check_opening() {
 	local file
 	files '*.c' '*.cc' | grep -vwFf tests/lint/unopened | while read -r file; do
