@@ -100,6 +100,11 @@ check_opening() {
 	done
 }
 
+# No #include of a higher layer; the test `layers` checks the symbols.
+check_layers() {
+	files '*.c' '*.h' | python3 tests/lint/layers.py includes
+}
+
 # Standard terms, at most 2 hits of terms.list per 1,000 words.
 check_terms() {
 	files '*' | python3 tests/lint/terms.py
@@ -168,6 +173,7 @@ run licence - check_licence
 run width - check_width
 run length - check_length
 run opening - check_opening
+run layers - check_layers
 run terms - check_terms
 run architectures - check_arch
 run loose-ends - check_ends
