@@ -2,8 +2,7 @@
 /* Sections of libatomic, and loads that hold no lock (src/atomic/table.h, locked.c), with C11's
  * orderings. An object is two words, its locks are one, or with MANY two.
  *
- * Two threads store, each the same to both words; one loads. With BORROW, the first only takes the
- * lock and lends it, and the second borrows it if it can. With ORDER, one thread stores and then
+ * Two threads store, each the same to both words; one loads. With ORDER, one thread stores and then
  * loads a plain sequentially consistent atomic, another stores to that and then loads the object.
  *
  * Checked: no load returns a word of one store and a word of another; with ORDER, one of the two
@@ -18,7 +17,6 @@
  *   FIRST_RELAXED      the first look does not acquire
  *   LET_GO_RELAXED     nor does who lets go release
  *   SHRINK             with MANY: one of the words is less after a section
- *   BORROW_UNFENCED    with BORROW: no release fence behind the borrowing
  *   TAKE_ACQUIRED      with ORDER and LET_GO_RELEASED: the taking does no more than acquire
  *   LOOK_ACQUIRED      with ORDER: nor does the first look
  */
@@ -26,10 +24,10 @@
 
 static const rl::memory_order seq_cst = rl::mo_seq_cst;
 
-enum { THREADS = 3, READER = 2, KEPT = 0, LENT, BORROWED };
+enum { THREADS = 3, READER = 2 };
 
 struct atomic_model : rl::test_suite<atomic_model, THREADS> {
-	rl::atomic<int> word[2], lent, half[2], plain;
+	rl::atomic<int> word[2], half[2], plain;
 	int locks, seen[THREADS][2], plain_seen, object_seen;
 
 	void before()
@@ -39,7 +37,6 @@ struct atomic_model : rl::test_suite<atomic_model, THREADS> {
 			word[i]($).store(4, relaxed);
 			half[i]($).store(0, relaxed);
 		}
-		lent($).store(KEPT, relaxed);
 		plain($).store(0, relaxed);
 		plain_seen = object_seen = 1;
 	}
@@ -131,34 +128,6 @@ struct atomic_model : rl::test_suite<atomic_model, THREADS> {
 		return first;
 	}
 
-	void lend()
-	{
-		int now = LENT;
-
-		take_all();
-		lent($).store(LENT, seq_cst);
-		while (!lent($).compare_exchange_strong(now, KEPT, seq_cst, seq_cst)) {
-			now = LENT;
-			rl::yield(1, $);
-		}
-		let_go_all();
-	}
-
-	/* near__borrow */
-	void borrow()
-	{
-		int now = LENT;
-
-		if (!lent($).compare_exchange_strong(now, BORROWED, seq_cst, relaxed)) {
-			store(1);
-			return;
-		}
-		if (!on("BORROW_UNFENCED"))
-			rl::atomic_thread_fence(release, $);
-		put(1);
-		lent($).exchange(LENT, seq_cst);
-	}
-
 	void order(unsigned index)
 	{
 		if (index == 0) {
@@ -178,12 +147,8 @@ struct atomic_model : rl::test_suite<atomic_model, THREADS> {
 		else if (index == READER)
 			for (int i = 0; i < 2; i++)
 				try_load();
-		else if (!on("BORROW"))
-			store((int)index + 1);
-		else if (index == 0)
-			lend();
 		else
-			borrow();
+			store((int)index + 1);
 	}
 
 	void after()

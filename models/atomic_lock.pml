@@ -1,37 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* A lock of libatomic's (src/atomic/table.h, wait.c, locks.c) in Promela: every access to its word, to `waiters`,
- * `waking` and `lent` is one step.
+/* A lock of libatomic (src/atomic/table.h, wait.c, locks.c) in Promela: each access to its word, to `waiters` and to
+ * `waking` is one step.
  *
- * As it is, three threads each enter SECTIONS times, by one lock. With MANY, thread 0 takes both of two locks, as an
- * operation on a large object; thread 2 takes the second, then the first, in which it stays until thread 1 is done:
- * as if its signal handler waited for that one. With LEND, thread 0's handler lends the lock, and waits for the
- * others, which borrow it if they find it so. With FORK, too, but thread 2 is a fork: it does not borrow, and nobody
- * waits for it; it looks now and then, and does not sleep.
+ * By default three threads take one lock SECTIONS times each. With MANY, thread 0 takes both of two locks, as an
+ * operation on a large object does; thread 2 takes the second, then the first, which it holds until thread 1 has
+ * finished: as if its signal handler waited for thread 1. With GHOSTS, this is the child of a fork: the lock counts that
+ * many waiters that the child does not have, and `waking` is as the parent left it.
  *
- * With GHOSTS, this is the child of a fork: so many waiters are counted that it does not have, and `waking` is as the
- * parent left it. With AGAIN, the lender may claim the lock back and lend it once more, as a fork does to serve a
- * signal.
+ * Checked: at most one thread holds a lock; a version occurs once; no thread sleeps for ever (a state that no thread can
+ * leave before all have finished); at the end the lock is free and counts no waiter of this process; every execution
+ * ends (no cycle).
  *
- * Checked: one thread inside; a version comes once; nobody sleeps for ever (a state that nobody can leave before
- * all have finished); in the end the lock is free, and nobody counted; every execution ends (no cycle).
+ * Left out: how often a waiter pauses and yields, since a load that finds the lock held changes nothing.
  *
- * Left out: how often a waiter pauses and yields, since a look that finds the lock held changes nothing.
- *
- * The broken variants, each with one thought undone:
+ * Each broken variant undoes one part of the protocol:
  *   PLAIN_TAKE       a lock is taken by a load and a store
- *   TRUST_WAKE       whoever returns from its sleep takes the lock for its own
- *   KEEP_VERSION     the word is again what it was before
- *   LOOK_FIRST       an unlocker looks for waiters before it lets go
- *   WAKE_FIRST       it wakes before it lets go
+ *   TRUST_WAKE       a thread that returns from its sleep assumes that it holds the lock
+ *   KEEP_VERSION     a release stores the version from before
+ *   CHECK_FIRST      an unlocker checks for waiters before it releases the lock
+ *   WAKE_FIRST       it wakes a waiter before it releases the lock
  *   SLEEP_UNCOUNTED  a waiter sleeps without being counted
- *   KEEP_WAKING      a waiter leaves `waking` as it is
- *   SLEEP_BLIND      a waiter makes `waking` 0, and sleeps without a look
- *   CLEAR_LATE       a waiter looks, and makes `waking` 0 then
- *   PASS_NOTHING     with MANY: who was woken for a lock, and waits for another, leaves it at that
- *   LEND_QUIETLY     with LEND: who lends wakes nobody
- *   RETURN_QUIETLY   nor does who gives back
- *   FORK_SLEEPS      with FORK: it sleeps like others, and takes wake-ups that are of no use to it
- *   WAKE_ALL         with that: even if a lender wakes all
+ *   KEEP_WAKING      a waiter does not clear `waking`
+ *   SLEEP_BLIND      a waiter clears `waking` and sleeps without a check
+ *   CLEAR_LATE       a waiter checks the word before it clears `waking`
+ *   PASS_NOTHING     with MANY: a thread that was woken for a lock and then waits for another does not wake the next one
  */
 #define THREADS 3
 #ifndef SECTIONS
@@ -41,19 +33,12 @@
 #ifndef SPURIOUS
 #define SPURIOUS 1
 #endif
-#ifdef FORK
-#define LEND
-#endif
 #ifdef MANY
 #define LOCKS 2
 #else
 #define LOCKS 1
 #endif
 #define NONE 9
-
-#define KEPT 0
-#define LENT 1
-#define BORROWED 2
 
 /* Odd while held, and no version then. */
 #define HELD 101
@@ -62,7 +47,7 @@
 #define GHOSTS 0
 #endif
 
-byte word[LOCKS], waiters[LOCKS] = GHOSTS, lent[LOCKS];
+byte word[LOCKS], waiters[LOCKS] = GHOSTS;
 #ifdef GHOST_WOKEN
 bool waking[LOCKS] = true;
 #else
@@ -103,7 +88,7 @@ inline futex_wait(l)
 	fi
 }
 
-/* Wakes any one sleeper: the kernel's order is not ours to rely on. */
+/* Wakes any one sleeper: the protocol does not depend on the kernel's order. */
 inline futex_wake(l)
 {
 	atomic {
@@ -136,7 +121,7 @@ inline wake_waiters(l)
 
 /* ---- the word ---- */
 
-/* Sets had. */
+/* Sets `had`. */
 inline try_take(l, seen)
 {
 	had = false;
@@ -162,13 +147,13 @@ inline enter(l)
 	atomic { inside[l]++; assert(inside[l] == 1) }
 }
 
-inline let_go(l, seen)
+inline release(l, seen)
 {
 	inside[l]--;
 #ifdef WAKE_FIRST
 	wake_waiters(l);
 #endif
-#ifdef LOOK_FIRST
+#ifdef CHECK_FIRST
 	atomic { had = waiters[l] > 0 };
 #endif
 	atomic {
@@ -180,7 +165,7 @@ inline let_go(l, seen)
 		assert(word[l] > newest[l]);
 		newest[l] = word[l]
 	}
-#ifdef LOOK_FIRST
+#ifdef CHECK_FIRST
 	if
 	:: had -> wake(l)
 	:: else
@@ -194,13 +179,9 @@ inline let_go(l, seen)
 
 /* ---- near__atomic_wait ---- */
 
-#ifdef LEND
-#define MAY_BE_HAD(l, or_borrow) (word[l] % 2 == 0 || (or_borrow && lent[l] == LENT))
-#else
-#define MAY_BE_HAD(l, or_borrow) (word[l] % 2 == 0)
-#endif
+#define IS_FREE(l) (word[l] % 2 == 0)
 
-inline sleep_until(l, or_borrow)
+inline sleep_until_free(l)
 {
 #ifndef SLEEP_UNCOUNTED
 	waiters[l]++;
@@ -209,7 +190,7 @@ inline sleep_until(l, or_borrow)
 	:: true ->
 #ifdef CLEAR_LATE
 		if
-		:: MAY_BE_HAD(l, or_borrow) -> break
+		:: IS_FREE(l) -> break
 		:: else
 		fi;
 #endif
@@ -221,7 +202,7 @@ inline sleep_until(l, or_borrow)
 #endif
 #ifndef CLEAR_LATE
 		if
-		:: MAY_BE_HAD(l, or_borrow) -> break
+		:: IS_FREE(l) -> break
 		:: else
 		fi;
 #endif
@@ -246,7 +227,7 @@ inline take(l, seen)
 		try_take(l, seen);
 		if
 		:: had -> break
-		:: else -> sleep_until(l, false)
+		:: else -> sleep_until_free(l)
 		fi;
 #ifdef TRUST_WAKE
 		atomic { seen = (word[l] % 2 == 1 -> newest[l] : word[l]); word[l] = HELD };
@@ -257,9 +238,9 @@ inline take(l, seen)
 	enter(l)
 }
 
-#if defined(MANY)
+#ifdef MANY
 
-/* What was waited for before may be free still; others may wait for it, who were not woken. */
+/* The lock that was waited for may still be free, and have waiters that no thread has woken. */
 inline pass_on(l)
 {
 #ifndef PASS_NOTHING
@@ -282,23 +263,23 @@ active proctype both()
 		if
 		:: !had ->
 			pass_on(0);
-			sleep_until(0, false)
+			sleep_until_free(0)
 		:: else ->
 			try_take(1, second);
 			if
 			:: had -> break
 			:: else ->
 				enter(0);
-				let_go(0, first);
+				release(0, first);
 				pass_on(1);
-				sleep_until(1, false)
+				sleep_until_free(1)
 			fi
 		fi
 	od;
 	enter(0);
 	enter(1);
-	let_go(0, first);
-	let_go(1, second);
+	release(0, first);
+	release(1, second);
 	finish()
 }
 
@@ -308,10 +289,10 @@ active proctype one()
 	bool had;
 
 	take(1, seen);
-	let_go(1, seen);
+	release(1, seen);
 	over[1] = true;
 	take(1, seen);
-	let_go(1, seen);
+	release(1, seen);
 	finish()
 }
 
@@ -321,116 +302,14 @@ active proctype slow()
 	bool had;
 
 	take(1, seen);
-	let_go(1, seen);
+	release(1, seen);
 	take(0, seen);
 	over[1];
-	let_go(0, seen);
+	release(0, seen);
 	take(0, seen);
-	let_go(0, seen);
+	release(0, seen);
 	finish()
 }
-
-#elif defined(LEND)
-
-inline wake_borrowers(l)
-{
-#ifdef WAKE_ALL
-	atomic { waking[l] = true; asleep[1] = NONE; asleep[2] = NONE }
-#else
-	wake(l)
-#endif
-}
-
-inline lend()
-{
-	lent[0] = LENT;
-#ifndef LEND_QUIETLY
-	if
-	:: waiters[0] > 0 -> wake_borrowers(0)
-	:: else
-	fi
-#endif
-}
-
-active proctype lender()
-{
-	byte seen;
-	bool had;
-
-	take(0, seen);
-	inside[0]--;
-	lend();
-#ifdef AGAIN
-	if
-	:: true ->
-		atomic { lent[0] == LENT -> lent[0] = KEPT };
-		enter(0);
-		inside[0]--;
-		lend()
-	:: true
-	fi;
-#endif
-	over[1];
-#ifndef FORK
-	over[2];
-#endif
-	atomic { lent[0] == LENT -> lent[0] = KEPT };
-	enter(0);
-	let_go(0, seen);
-	finish()
-}
-
-#ifdef FORK
-#define BORROWERS 1
-#else
-#define BORROWERS 2
-#endif
-
-active [BORROWERS] proctype borrower()
-{
-	byte seen;
-	bool had;
-
-	do
-	:: atomic { lent[0] == LENT -> lent[0] = BORROWED };
-		enter(0);
-		inside[0]--;
-		lent[0] = LENT;
-#ifndef RETURN_QUIETLY
-		wake_waiters(0);
-#endif
-		break
-	:: atomic { lent[0] != LENT -> skip };
-		try_take(0, seen);
-		if
-		:: had ->
-			enter(0);
-			let_go(0, seen);
-			break
-		:: else ->
-			sleep_until(0, true)
-		fi
-	od;
-	finish()
-}
-
-#ifdef FORK
-active proctype forker()
-{
-	byte seen;
-	bool had;
-
-#ifdef FORK_SLEEPS
-	take(0, seen);
-#else
-	/* As if it had looked before in vain. */
-	atomic { word[0] % 2 == 0 -> seen = word[0]; word[0] = HELD };
-	enter(0);
-#endif
-	let_go(0, seen);
-	finish()
-}
-#endif
 
 #else
 
@@ -442,7 +321,7 @@ active [THREADS] proctype thread()
 	do
 	:: section < SECTIONS ->
 		take(0, seen);
-		let_go(0, seen);
+		release(0, seen);
 		atomic { section++; seen = 0 }
 	:: else -> break
 	od;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads in the midst of operations on some objects, each interrupted by a signal handler that
- * uses the object which another is changing. No section can go on before its handler has returned.
- * All operations happen, each at once, and nobody waits for ever. The handlers, too, are stopped
- * for a while somewhere, as they may be doing others' work. */
+/* Threads in the middle of operations, each interrupted by a signal handler that uses an object,
+ * too: its own thread's, or one that another interrupted thread is changing. Handlers may wait for
+ * each other as long as they do so in one direction. All operations happen, each as a whole, and
+ * every thread ends. Handlers are stopped for a while as well. */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -21,23 +21,23 @@ struct place {
 /* What each thread does, and its handler. A place of size 0: nothing. */
 static const struct {
 	struct place own[THREADS], other[THREADS];
-} scenes[] = {
+} scenarios[] = {
 	/* An object in one line each. */
-	{{{0, 24}, {512, 24}}, {{512, 24}, {0, 24}}},
+	{{{0, 24}, {512, 24}}, {{512, 24}, {512, 24}}},
 	/* Of three lines and of one. */
-	{{{40, 100}, {512, 24}}, {{512, 24}, {40, 100}}},
+	{{{40, 100}, {512, 24}}, {{512, 24}, {512, 24}}},
+	{{{40, 100}, {512, 24}}, {{40, 100}, {40, 100}}},
 	/* Of many both. */
-	{{{0, 300}, {400, 200}}, {{400, 200}, {0, 300}}},
-	/* Under the same lock: one of them waits before it is inside. */
+	{{{0, 300}, {400, 200}}, {{400, 200}, {400, 200}}},
+	/* Under the same lock: one of them waits before it holds it. */
 	{{{0, 24}, {32, 24}}, {{32, 24}, {0, 24}}},
 	/* One line is that of both. */
-	{{{0, 100}, {96, 24}}, {{96, 24}, {0, 100}}},
-	/* A circle of three. */
-	{{{0, 24}, {512, 24}, {768, 24}}, {{512, 24}, {768, 24}, {0, 24}}},
-	/* Two use different lines of what the first is changing. */
-	{{{0, 200}, {512, 24}, {132, 24}}, {{512, 24}, {8, 24}, {}}},
-	/* The same, while a handler of the first waits for the second. */
-	{{{0, 200}, {512, 24}, {8, 24}}, {{512, 24}, {}, {}}},
+	{{{0, 100}, {96, 24}}, {{96, 24}, {96, 24}}},
+	/* Three threads, each waits for the next one. */
+	{{{0, 24}, {512, 24}, {768, 24}}, {{512, 24}, {768, 24}, {768, 24}}},
+	/* Two use different lines of what the third is changing. */
+	{{{512, 24}, {768, 24}, {0, 200}}, {{132, 24}, {8, 24}, {70, 24}}},
+	/* Threads without handlers wait for one that has a handler. */
 	{{{0, 200}, {512, 24}, {8, 24}, {132, 24}}, {{512, 24}, {}, {}, {}}},
 };
 
@@ -46,7 +46,7 @@ static struct {
 	struct steps steps[THREADS];
 	struct act planned[THREADS][2];
 	unsigned char before[STEPS_ARENA], memory[STEPS_ARENA] __attribute__((aligned(64)));
-	unsigned scene, threads, rounds;
+	unsigned scenario, threads, rounds;
 	unsigned met; /* how often all were interrupted at the same time that can be */
 	unsigned arrived;
 } * shared;
@@ -73,35 +73,18 @@ static double now(void)
 	return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* From this scene on the first handler needs what the second thread holds until the other threads
- * are in the middle of what the first was changing. */
-#define LENDING 7u
-
 /* In the handler: till the other threads are in their own, or have done without, or wait for a
- * lock that this one holds. In the middle of what handlers do, or what others do on the first
- * one's behalf: for a while, so that all see that it has not come to an end. */
+ * lock that this one holds. In the middle of what handlers do: for a while, so that all see that it
+ * has not come to an end. */
 static void wait_for_others(struct steps *steps)
 {
-	bool lending = shared->scene >= LENDING;
-	unsigned awaited = lending && steps == shared->steps ? 2 : shared->threads;
-	double end = now() + (lending && steps == shared->steps + 1 ? 0.012 : 0.003);
+	double end = now() + (steps->level ? 0.0005 : 0.003);
 
-	if (steps->level == 0) {
+	if (steps->level == 0)
 		__atomic_fetch_add(&shared->arrived, 1, __ATOMIC_SEQ_CST);
-		while (__atomic_load_n(&shared->arrived, __ATOMIC_SEQ_CST) < awaited && now() < end)
-			sched_yield();
-	}
-	end = now() + 0.0005;
-	while ((steps->level || (lending && steps >= shared->steps + 2)) && now() < end)
-		sched_yield();
-}
-
-/* Till the first two are in their handlers, or are not to come there. */
-static void wait_for_two(void)
-{
-	double end = now() + 0.005;
-
-	while (__atomic_load_n(&shared->arrived, __ATOMIC_SEQ_CST) < 2 && now() < end)
+	while ((steps->level ||
+		__atomic_load_n(&shared->arrived, __ATOMIC_SEQ_CST) < shared->threads) &&
+	       now() < end)
 		sched_yield();
 }
 
@@ -113,8 +96,6 @@ static void *live(void *number)
 	unit_pin(me % (unsigned)sysconf(_SC_NPROCESSORS_ONLN), NULL);
 	for (unsigned round = 0; round < shared->rounds; round++) {
 		pthread_barrier_wait(&barrier); /* what is to be done is planned */
-		if (me > 1 && shared->scene >= LENDING)
-			wait_for_two();
 		steps_run(steps, shared->memory);
 		if (!steps->met[0])
 			__atomic_fetch_add(&shared->arrived, 1, __ATOMIC_SEQ_CST);
@@ -144,8 +125,8 @@ static void plan(uint64_t *random)
 	shared->arrived = 0;
 	for (unsigned t = 0; t < shared->threads; t++) {
 		struct steps *steps = &shared->steps[t];
-		struct place own = scenes[shared->scene].own[t];
-		struct place other = scenes[shared->scene].other[t];
+		struct place own = scenarios[shared->scenario].own[t];
+		struct place other = scenarios[shared->scenario].other[t];
 
 		fill(&shared->planned[t][0], own, random);
 		fill(&shared->planned[t][1], other.size ? other : aside, random);
@@ -156,11 +137,6 @@ static void plan(uint64_t *random)
 		steps->wait = wait_for_others;
 		steps->met[0] = steps->met[1] = false;
 		steps->at[0] = 20 + unit_random(random) % (own.size > 64 ? 300 : 90);
-		/* Mostly where gcc's code holds the locks. */
-		if (shared->scene >= LENDING)
-			steps->at[0] = t == 0   ? 230 + unit_random(random) % 110
-				       : t == 1 ? 60 + unit_random(random) % 45
-						: 120 + unit_random(random) % 400;
 		steps->at[1] = 20 + unit_random(random) % 500;
 	}
 }
@@ -190,7 +166,7 @@ static void cross(void *unused)
 {
 	unsigned numbers[THREADS] = {0, 1, 2, 3};
 	pthread_t threads[THREADS];
-	uint64_t random = shared->scene;
+	uint64_t random = shared->scenario;
 
 	(void)unused;
 	alarm(8);
@@ -213,11 +189,11 @@ static void threads_and_their_handlers(void **state)
 	unsigned failures = 0;
 
 	(void)state;
-	for (shared->scene = 0; shared->scene < LENGTH(scenes); shared->scene++) {
+	for (shared->scenario = 0; shared->scenario < LENGTH(scenarios); shared->scenario++) {
 		int signal = 0;
 
 		for (shared->threads = 2; shared->threads < THREADS; shared->threads++)
-			if (scenes[shared->scene].own[shared->threads].size == 0)
+			if (scenarios[shared->scenario].own[shared->threads].size == 0)
 				break;
 		shared->rounds = unit_scale(40);
 		shared->met = 0;
@@ -226,7 +202,8 @@ static void threads_and_their_handlers(void **state)
 				tell(signal == SIGALRM ? "hangs" : "killed");
 			failures++;
 		}
-		printf("scene %u: all were interrupted %u times\n", shared->scene, shared->met);
+		printf("scenario %u: all were interrupted %u times\n", shared->scenario,
+		       shared->met);
 	}
 	assert_int_equal(failures, 0);
 }

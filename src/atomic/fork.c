@@ -47,7 +47,7 @@ static void prepare(void)
 		all.count = NEAR__ATOMIC_LOCKS;
 		for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++)
 			all.list[i] = (uint8_t)i;
-		near__take_others(&all, near__held_by_me(), &b, &taken);
+		near__take_missing(&all, near__held_by_me(), &b, true, &taken);
 		level = 1;
 		has_streams = streams;
 		near__show(&taken, &mark);

@@ -13,8 +13,7 @@
  *     same way. Two sections of one thread never share a lock: who finds a lock that his thread
  *     holds comes here, and shows none.
  *   - other threads wait for the locks, or see that they are held, or will see that the words have
- *     changed when the interrupted code lets go. Or they borrow the locks (lend.h), and come here
- *     in the handler's place. */
+ *     changed when the interrupted code lets go. */
 #define _GNU_SOURCE
 #include <sys/mman.h>
 
@@ -97,8 +96,7 @@ bool near__atomic_mend(struct near__section *s, int step, const struct near__loc
 
 /* ---- the handler's operation ---- */
 
-/* The sections under these locks, which are all held or borrowed: of locks that were free there are
- * none. */
+/* The sections under these locks, which are all held: of locks that were free there are none. */
 static struct near__section *sections_at(const struct near__locks *locks)
 {
 	struct near__section *all = NULL;
@@ -122,10 +120,10 @@ bool near__atomic_help(struct near__section *s, struct near__locks *locks)
 {
 	struct near__blocked b = near__block_signals();
 	struct near__section *interrupted, *i;
-	struct near__holding holding;
+	struct near__locks taken;
 	bool equal;
 
-	near__take_or_borrow(locks, near__held_by_me(), &b, &holding);
+	near__take_missing(locks, near__held_by_me(), &b, false, &taken);
 	near__nth(locks, 0)->helped++;
 	interrupted = sections_at(locks);
 	for (i = interrupted; i; i = i->next)
@@ -133,8 +131,7 @@ bool near__atomic_help(struct near__section *s, struct near__locks *locks)
 	equal = near__section_do(s, s->step);
 	for (i = interrupted; i; i = i->next)
 		near__copy(i->kept, i->object, i->size);
-	near__let_go_holding(&holding, NEAR__DONE);
-	near__claim_all(&holding.loan);
+	near__let_go_all(&taken);
 	near__unblock_signals(&b);
 	return equal;
 }

@@ -3,7 +3,6 @@
 #ifndef NEARCPU_ATOMIC_LOCKS_H
 #define NEARCPU_ATOMIC_LOCKS_H
 
-#include "lend.h"
 #include "section.h"
 #include "signals.h"
 #include "table.h"
@@ -56,7 +55,7 @@ static inline bool near__take_at_once(struct near__atomic_lock *l, unsigned long
 /* From the i-th on; those before are held. */
 bool near__take_from(const struct near__locks *locks, unsigned long mine, bool writes, unsigned i);
 
-/* Takes all of them, or none: then near__take_or_borrow must. Keeps none while it sleeps. writes:
+/* Takes all of them, or none: then near__take_missing must. Keeps none while it sleeps. writes:
  * if it meets somebody, loads shall take the lock for a while, see near__locked_load. */
 static inline bool near__take_all(const struct near__locks *locks, unsigned long mine, bool writes)
 {
@@ -65,12 +64,6 @@ static inline bool near__take_all(const struct near__locks *locks, unsigned long
 			return near__take_from(locks, mine, writes, i);
 	return true;
 }
-
-/* What one has who does not simply hold all; and what he lent meanwhile. */
-struct near__holding {
-	struct near__locks taken, borrowed;
-	struct near__loan loan;
-};
 
 /* Whether it was for a section: for people. A handler may have changed something in any case, so
  * the word always grows. */
@@ -99,18 +92,11 @@ static inline void near__let_go_all(const struct near__locks *locks)
 	near__let_go_of(locks, locks->count, NEAR__DONE);
 }
 
-/* For signal handlers within a section, and whoever meets a lock that is lent; but for those of
- * sections that this thread's handler interrupted, which count as held. Adds to `locks` what else
- * it needs. Requires that signals are blocked. */
-void near__take_or_borrow(struct near__locks *locks, unsigned long mine, struct near__blocked *b,
-			  struct near__holding *out);
-
-void near__let_go_holding(const struct near__holding *h, enum near__purpose purpose);
-
-/* For fork: takes all that this thread does not hold. Requires that signals are blocked; while it
- * waits they are not. */
-void near__take_others(const struct near__locks *locks, unsigned long mine, struct near__blocked *b,
-		       struct near__locks *taken);
+/* For signal handlers and for fork: takes those that this thread does not hold already, for code
+ * that the handler interrupted. Requires that signals are blocked; while the thread waits they are
+ * not. patient: keeps those that it has for longer while it waits for the next one. */
+void near__take_missing(const struct near__locks *locks, unsigned long mine,
+			struct near__blocked *b, bool patient, struct near__locks *taken);
 
 /* Shows the section to handlers, or no longer. */
 static inline void near__show_one(struct near__atomic_lock *l, struct near__section *s)

@@ -118,8 +118,7 @@ bool near__atomic_perform(struct near__section *s);
 struct near__locks;
 bool near__atomic_mend(struct near__section *s, int step, const struct near__locks *locks);
 
-/* The operation of `s` in a handler, where this thread holds a lock already; or where one is
- * lent. */
+/* The operation of `s` in a handler, where this thread holds a lock already. */
 bool near__atomic_help(struct near__section *s, struct near__locks *locks);
 
 #endif

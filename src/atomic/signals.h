@@ -45,13 +45,4 @@ static inline void near__unblock_signals(const struct near__blocked *b)
 	errno = b->saved_errno;
 }
 
-/* Whether one has come that was not blocked before. */
-static inline bool near__signal_waits(const struct near__blocked *b)
-{
-	uint64_t pending = 0;
-
-	syscall(SYS_rt_sigpending, &pending, NEAR__SIGNAL_SET);
-	return (pending & ~b->old) != 0;
-}
-
 #endif

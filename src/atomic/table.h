@@ -16,7 +16,6 @@
  *   waiters   how many threads sleep, or are about to.
  *   waking the futex that they sleep on: 1 from when one of them was woken until one of them has
  *             looked again.
- *   lent      whether others may use it, although it is held (lend.h).
  *   crowded   so many loads take the lock, too (locked.c).
  *
  * Letting go of a lock, and sleeping: an unlocker stores an even word, looks at `waiters`, and if
@@ -53,14 +52,12 @@
 
 struct near__section;
 
-enum near__lent { NEAR__KEPT, NEAR__LENT, NEAR__BORROWED, NEAR__CLAIMED };
-
 struct near__atomic_lock {
 	unsigned long word;
 	unsigned long version;
 	struct near__section *section;
 	uint32_t waiters, waking;
-	uint32_t lent; /* enum near__lent */
+	uint32_t unused; /* 0: earlier copies of the library use it */
 	uint32_t crowded;
 	/* How threads waited for it. */
 	uint32_t spun, yielded, slept;
@@ -173,9 +170,8 @@ static inline void near__count(uint32_t *n)
 
 /* ---- wait.c ---- */
 
-/* Returns when it is worth trying for the lock, or for borrowing it; after the sleep of at_most, if
- * it is not NULL, in any case. Requires that this thread holds none, or has lent what it holds. */
-struct timespec;
-void near__atomic_wait(struct near__atomic_lock *l, const struct timespec *at_most);
+/* Returns when it is worth trying to take the lock. Requires that the calling operation holds
+ * none. */
+void near__atomic_wait(struct near__atomic_lock *l);
 
 #endif

@@ -7,7 +7,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lend.h"
 #include "table.h"
 
 /* The kernel's numbers: not every C library comes with its headers. */
@@ -21,48 +20,45 @@
 #define PAUSES 16
 #define YIELDS 7
 
-static bool may_be_had(const struct near__atomic_lock *l)
+static bool is_free(const struct near__atomic_lock *l)
 {
-	return !(__atomic_load_n(&l->word, __ATOMIC_SEQ_CST) & 1) || near__is_lent(l);
+	return !(__atomic_load_n(&l->word, __ATOMIC_SEQ_CST) & 1);
 }
 
 static bool after_yielding(const struct near__atomic_lock *l)
 {
 	for (int i = 0; i < YIELDS; i++) {
 		syscall(SYS_sched_yield);
-		if (may_be_had(l))
+		if (is_free(l))
 			return true;
 	}
 	return false;
 }
 
-/* Who gives up does not take a wake-up along: the kernel wakes those who sleep still. */
-static void sleep_until(struct near__atomic_lock *l, const struct timespec *at_most)
+static void sleep_until_free(struct near__atomic_lock *l)
 {
-	long err = 0;
-
 	__atomic_fetch_add(&l->waiters, 1, __ATOMIC_SEQ_CST);
-	while (!(err && errno == ETIMEDOUT)) {
+	for (;;) {
 		__atomic_store_n(&l->waking, 0, __ATOMIC_SEQ_CST);
-		if (may_be_had(l))
+		if (is_free(l))
 			break;
-		err = syscall(SYS_futex, &l->waking, FUTEX_WAIT_PRIVATE, 0, at_most, NULL, 0);
+		syscall(SYS_futex, &l->waking, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 	}
 	__atomic_fetch_sub(&l->waiters, 1, __ATOMIC_SEQ_CST);
 }
 
-void near__atomic_wait(struct near__atomic_lock *l, const struct timespec *at_most)
+void near__atomic_wait(struct near__atomic_lock *l)
 {
 	int saved_errno = errno;
 
 	near__pauses(PAUSES);
-	if (may_be_had(l)) {
+	if (is_free(l)) {
 		near__count(&l->spun);
 	} else if (after_yielding(l)) {
 		near__count(&l->yielded);
 	} else {
 		near__count(&l->slept);
-		sleep_until(l, at_most);
+		sleep_until_free(l);
 	}
 	errno = saved_errno;
 }

@@ -7,7 +7,7 @@
 #include "../unit.h"
 #include "acts.h"
 
-#include "atomic/lend.h"
+#include "atomic/table.h"
 
 #define SEQ_CST __ATOMIC_SEQ_CST
 
