@@ -44,6 +44,7 @@ function(near_add_library name alias)
   target_compile_options(${name}_objects PRIVATE -fno-lto)
   target_compile_definitions(${name}_objects PRIVATE NEAR__LIBRARY)
   near_library_interface(${name}_objects PRIVATE)
+  target_include_directories(${name}_objects PRIVATE "${PROJECT_SOURCE_DIR}/src")
   set_target_properties(${name}_objects PROPERTIES POSITION_INDEPENDENT_CODE ON)
 
   if(NEAR_STATIC)

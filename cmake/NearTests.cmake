@@ -26,7 +26,8 @@ include(CheckSymbolExists)
 check_symbol_exists(__GLIBC__ features.h NEAR_HAVE_GLIBC)
 find_program(NEAR_VALGRIND valgrind)
 find_program(NEAR_SETARCH setarch)
-mark_as_advanced(NEAR_VALGRIND NEAR_SETARCH)
+find_program(NEAR_CLANG clang)
+mark_as_advanced(NEAR_VALGRIND NEAR_SETARCH NEAR_CLANG)
 
 if(CMAKE_CROSSCOMPILING)
   set(near_test_modes qemu)
@@ -57,6 +58,10 @@ if(NEAR_HAVE_GLIBC AND NOT CMAKE_CROSSCOMPILING)
 else()
   target_include_directories(near_cmocka INTERFACE "${PROJECT_SOURCE_DIR}/tests/cmocka")
 endif()
+
+# What a test includes of the sources, and of other tests.
+set(near_test_includes "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests/support"
+  "${PROJECT_SOURCE_DIR}/tests")
 
 # near_register_test(name mode seconds labels command...): one ctest test, <name>.<mode>. Those that
 # may take longest begin first, so that no processor is idle in the end.
@@ -96,7 +101,7 @@ function(near_add_test name)
   endif()
   add_executable(${name}_test ${name}_test.c ${arg_SOURCES})
   near_target_defaults(${name}_test)
-  target_include_directories(${name}_test PRIVATE "${PROJECT_SOURCE_DIR}/src")
+  target_include_directories(${name}_test PRIVATE ${near_test_includes})
   target_link_libraries(${name}_test PRIVATE nearcpu_static near_cmocka ${arg_LIBS})
   if(arg_NATIVE AND CMAKE_CROSSCOMPILING)
     return()

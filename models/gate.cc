@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Close, fence, change, fence, open (src/gate.h) with C11's orderings, on a near_stack of one slot:
- * its thread pops and pushes by sequences while others take its list.
+/* Close, fence, change, fence, open (src/percpu/gate.h) with C11's orderings, on a near_stack of
+ * one slot: its thread pops and pushes by sequences while others take its list.
  *
  * Checked: each node has one owner at a time, none is lost, and nobody touches a node that another
  * one owns (relacy finds races on the links, which are plain memory).

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Close, fence, change, fence, open (src/gate.h) in Promela: the states that two threads of one
+/* Close, fence, change, fence, open (src/percpu/gate.h) in Promela: the states that two threads of one
  * slot, two closers and a fork can get into. gate.cc has C11's orderings.
  *
  * The threads of the slot add to a number by sequences, and to another one by their fallback; the

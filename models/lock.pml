@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* near_lock (src/lock.c) in Promela: every access to the word is one step.
+/* near_lock (src/ground/lock.c) in Promela: every access to the word is one step.
  *
  * Each thread enters SECTIONS times, and leaves the users of the lock inside its last one. Who left as
  * the last user frees the memory after its unlock: any access to the word from then on is an error.
  *
  * Checked: one thread inside; no access to freed memory; the word is free at the end; nobody sleeps for
  * ever (a state that nobody can leave before all have finished); every execution ends (no cycle). Unless
- * HARM_ONLY is given, so are the invariants by which src/lock.c argues.
+ * HARM_ONLY is given, so are the invariants by which src/ground/lock.c argues.
  *
  * Left out: an exchange that fails for no reason (the C code then repeats it with the same values), and
  * the number of tries of a spinner: a try that fails changes nothing, so one stands for all.
  *
- * The broken variants, each with one thought of src/lock.c undone:
+ * The broken variants, each with one thought of src/ground/lock.c undone:
  *   PLAIN_LOCK       the fast path loads, then stores
  *   TRUST_WAKE       whoever returns from FUTEX_WAIT takes the lock for its own
  *   SLEEP_UNCOUNTED  a waiter sleeps without being counted

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* One wait in the parking lot (src/lot.c, src/cancel.c) with C11's orderings: thread 0 waits, with
- * a deadline and a token; thread 1 unparks it if it finds it, thread 2 sets the token.
+/* One wait in the parking lot (src/parking/lot.c, src/parking/cancel.c) with C11's orderings:
+ * thread 0 waits, with a deadline and a token; thread 1 unparks it if it finds it, thread 2 sets
+ * the token.
  *
  * Checked: the waiter sees what was written before the unpark, or the set, that ended its wait, and
  * whoever sees the token set sees it, too; nobody touches the waiter once its frame is gone (a

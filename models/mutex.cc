@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* near_mutex (src/mutex.h) with C11's orderings: lock by CAS, unlock by a sequence, waiters that
- * set PARKED and fence, unlocks that choose one of them or hand it the mutex. mutex.pml has the
- * rest: deadlines, conditions, the condition variable, the age of waiters.
+/* near_mutex (src/locks/mutex.h) with C11's orderings: lock by CAS, unlock by a sequence, waiters
+ * that set PARKED and fence, unlocks that choose one of them or hand it the mutex. mutex.pml has
+ * the rest: deadlines, conditions, the condition variable, the age of waiters.
  *
  * Three threads add to a plain number, each with the mutex held. Checked: nobody races for it, the
  * word is free at the end. A waiter that nobody wakes is a livelock.

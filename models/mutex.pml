@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* near_mutex (src/mutex.c, src/mutex_unlock.c) in Promela: every access to the word is one step, as are the taking of the
+/* near_mutex (src/locks/mutex.c, src/locks/mutex_unlock.c) in Promela: every access to the word is one step, as are the taking of the
  * bucket's lock and what is done to the queue under it.
  *
  * Each thread enters SECTIONS times, and leaves the users of the mutex inside its last one. Who left as
  * the last user frees the memory after its unlock: any access to the word from then on is an error.
  * TIMEOUTS waits, in all, end by a deadline or a token; such a thread begins anew. Whether a waiter is old
  * enough to be handed the mutex is left open: both are tried. With AWAIT, thread 0 waits inside its first
- * section for somebody else's section to have begun. With COND it does so by a condition variable (src/cond.c),
+ * section for somebody else's section to have begun. With COND it does so by a condition variable (src/locks/cond.c),
  * and all others signal after each of their sections. With MANY CPUs, who fences sets WARY, and unlocks may
  * clear it: after how many is left open. An unlock that goes by CAS without need is one whose sequence is
  * not interrupted.
  *
  * Checked: one thread inside; no access to freed memory; a waker finds the waiter still waiting; nobody
  * sleeps for ever (a state that nobody can leave before all have finished); every execution ends. Unless
- * HARM_ONLY is given, so are the invariants by which src/mutex.h argues.
+ * HARM_ONLY is given, so are the invariants by which src/locks/mutex.h argues.
  *
- * The broken variants, each with one thought of src/mutex.h undone:
+ * The broken variants, each with one thought of src/locks/mutex.h undone:
  *   PLAIN_LOCK     the fast path loads, then stores
  *   ENTER_ANYWAY   a waiter enters the queue although there is no owner
  *   KEEP_WAKING    the chosen one takes the mutex and leaves WAKING set

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The parking lot (src/lot.c, src/cancel.c) in Promela: one waiter and all that may befall it.
+/* The parking lot (src/parking/lot.c, src/parking/cancel.c) in Promela: one waiter and all that may befall it.
  *
  * The sleeper parks on address 0, ROUNDS times, with a new waiter each time. Movers take it from one
  * address to the other and back, so that it changes its bucket; a waker takes it from wherever it is;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* near_refcount's kill and revive (src/refcount.c) with C11's orderings.
+/* near_refcount's kill and revive (src/percpu/refcount.c) with C11's orderings.
  *
  * Thread 0 kills. Thread 1 runs sequences on the one slot, thread 2 takes the fallback word; both
  * may go to the exact count at any time (all tries aborted, the lock not to be had). Each uses the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* near_refcount's kill and revive (src/refcount.c) in Promela: the states that two users on one
+/* near_refcount's kill and revive (src/percpu/refcount.c) in Promela: the states that two users on one
  * slot and a killer can get into. refcount.cc has C11's orderings.
  *
  * A user counts by a sequence, in the fallback word or in the exact count, whichever it likes: it

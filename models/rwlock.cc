@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* near_rwlock's readers and writers (src/rwlock*.c) with C11's orderings. Nobody sleeps: who would
- * have to gives up.
+/* near_rwlock's readers and writers (src/locks/rwlock*.c) with C11's orderings. Nobody sleeps: who
+ * would have to gives up.
  *
  * Thread 0 writes, twice with AGAIN; the others read twice, each on a slot of its own: by a
  * sequence, or in the word; who comes in by the word brings the bias back if there is none.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* near_rwlock (src/rwlock*.c) in Promela. Each change of the word is one step: its loops decide anew from what they
+/* near_rwlock (src/locks/rwlock*.c) in Promela. Each change of the word is one step: its loops decide anew from what they
  * find when the CAS fails. So are each load and store of a sequence, of a gate, of a copy, the taking of a lock and
  * what is done to the queue under the bucket's. The mutex of the writers is one step: it has a model of its own.
  *
@@ -16,7 +16,7 @@
  * long as readers hold the lock. With MEET a reader leaves only when another one has come in, too: that always ends
  * where writers are not first.
  *
- * The broken variants, each with one thought of src/rwlock.h undone:
+ * The broken variants, each with one thought of src/locks/rwlock.h undone:
  *   NO_FENCE        a writer closes the gates, and adds up at once
  *   CLAIM_LATE      a writer revokes first, and claims then
  *   OPEN_ANYWAY     a gate is opened for the first time without a look at BIASED

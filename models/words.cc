@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* near_sem (src/sem.c; with -DSEM) and near_once (src/once.c; without) with C11's orderings: their
- * words, and the queue in the parking lot, of which only is left who stands in it.
+/* near_sem (src/locks/sem.c; with -DSEM) and near_once (src/locks/once.c; without) with C11's
+ * orderings: their words, and the queue in the parking lot, of which only is left who stands in it.
  *
  * The semaphore has one unit, and each thread adds to a plain number between wait and post. Of
  * three that call once, the function of the first fails with -DFAILS. Checked: nobody races for the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* near_sem (src/sem.c; with -DSEM), near_once (src/once.c; -DONCE) and near_barrier (src/barrier.c;
+/* near_sem (src/locks/sem.c; with -DSEM), near_once (src/locks/once.c; -DONCE) and near_barrier (src/locks/barrier.c;
  * -DBARRIER) in Promela: their words, and the queue in the parking lot with waits that end early, by
  * a deadline or a token: which of them, park.pml tells apart. words.cc has the orderings.
  *

@@ -40,25 +40,25 @@ called_in_pages() {
 
 functions=$(public_functions)
 report "is in no test" < <(comm -23 <(echo "$functions") \
-	<(words_of tests/*_test.c tests/*.h tests/cxx/*.cc))
+	<(words_of tests/*/*_test.c tests/*/*.h tests/cxx/*.cc))
 report "is in no man page" < <(comm -23 <(echo "$functions") <(words_of man/*.scd))
 report "is in a man page, but in no header" < <(comm -13 <(echo "$functions") <(called_in_pages))
 
 # As `key:value` or, where any number or text will do, `key:`.
 keys_in_tables() {
-	cat src/conf.c src/*/conf.c src/*/stats.c |
+	cat src/ground/conf.c src/*/conf.c src/*/stats.c |
 		sed -nE 's/^\t\{"([a-z_]+)", "?([a-z0-9]*|NEAR__CONF_[A-Z]+)"?, .*/\1:\2/p' |
 		sed 's/NEAR__CONF_.*//' | sort -u
 }
 keys_in_warnings() {
-	tr -d '"\n\t' <src/conf.c | grep -oE "ignored \(keys: [^)]*" |
+	tr -d '"\n\t' <src/ground/conf.c | grep -oE "ignored \(keys: [^)]*" |
 		sed 's/.*keys: //; s/, /\n/g' | awk -F '[:|]' '
 			{ for (i = 2; i <= NF; i++) print $1 ":" ($i ~ /[A-Z]/ ? "" : $i) }' |
 		sort -u
 }
-report "is a setting, and not in the list of src/conf.c" < <(comm -23 <(keys_in_tables) \
+report "is a setting, and not in the list of src/ground/conf.c" < <(comm -23 <(keys_in_tables) \
 	<(keys_in_warnings))
-report "is in the list of src/conf.c, and no setting" < <(comm -13 <(keys_in_tables) \
+report "is in the list of src/ground/conf.c, and no setting" < <(comm -13 <(keys_in_tables) \
 	<(keys_in_warnings))
 (($(keys_in_tables | wc -l) >= 20)) || report "settings found" <<<"too few"
 

@@ -113,8 +113,8 @@ NEAR_API void near__watched_release(const void *object);
 #endif
 
 /* Private. The high 32 bits count the threads inside: the holder, and the waiters that announced
- * themselves. The low 32 bits are the futex word, LOCKED and WAKING. src/lock.c tells what the
- * combinations mean. */
+ * themselves. The low 32 bits are the futex word, LOCKED and WAKING. src/ground/lock.c tells what
+ * the combinations mean. */
 struct NEAR__CAPABILITY("mutex") near_lock {
 	uint64_t word __attribute__((aligned(8)));
 };

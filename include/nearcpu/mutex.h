@@ -65,7 +65,7 @@
 extern "C" {
 #endif
 
-/* Private: the holder and what is known of waiters, see src/mutex.h. */
+/* Private: the holder and what is known of waiters, see src/locks/mutex.h. */
 struct NEAR__CAPABILITY("mutex") near_mutex {
 	uint32_t word;
 };
@@ -129,7 +129,7 @@ NEAR_API int near_mutex_lock_until(struct near_mutex *m, int clock, const struct
 				   struct near_cancel *cancel) NEAR__ACQUIRES_IF(0, m);
 
 /* *word = 0, if it is `owner`; the store commits. Who sets bits in the word meanwhile fences before
- * it relies on them (src/mutex.h). The index is not used: the word is the same for all CPUs.
+ * it relies on them (src/locks/mutex.h). The index is not used: the word is the same for all CPUs.
  * Requires that the thread is live. Release: pairs with the acquire of who takes the mutex next. */
 static inline bool near__mutex_unlock_by_seq(uint32_t *word, uint64_t owner)
 {

@@ -61,7 +61,7 @@ struct near__area {
 struct near__thread {
 	struct near__area *volatile area;
 	volatile uint32_t general; /* 0 by cid, 1 by cpu, by (node, cid) the slots of a node */
-	uint32_t state;            /* enum near__thread_state in src/internal.h */
+	uint32_t state;            /* enum near__thread_state in src/kernel/internal.h */
 	uint32_t uses;             /* of `hint` since it was asked for */
 	uint32_t hint;
 	/* Registered by the C library; also in a process that takes the portable path, where it

@@ -70,7 +70,7 @@
 extern "C" {
 #endif
 
-/* Private: src/rwlock.h tells of it. The copy of a slot is its count and, at 8, its gate (4
+/* Private: src/locks/rwlock.h tells of it. The copy of a slot is its count and, at 8, its gate (4
  * bytes). */
 struct NEAR__CAPABILITY("rwlock") near_rwlock {
 	struct near_mutex writers;

@@ -63,8 +63,8 @@
  *     NEAR_COMMIT4_RELEASE 8_RELEASE(src, base)         the commit, ordered after all before it
  *
  * Order: a plain commit orders nothing between CPUs. What passes from thread to thread by the slot
- * itself is ordered by the kernel: a slot changes hands through the scheduler (src/gate.h tells
- * how).
+ * itself is ordered by the kernel: a slot changes hands through the scheduler (src/percpu/gate.h
+ * tells how).
  *
  * Source: the interface of Linux's restartable sequences (2018). Where its users write each
  * sequence by hand for each CPU, these are lists of about thirty operations that each CPU spells.
@@ -101,7 +101,7 @@ __attribute__((constructor)) static void near__stay_here(void)
 #define NEAR_STRIDE_SHIFT 20
 #define NEAR__ARENA_MASK (((uintptr_t)1 << NEAR_STRIDE_SHIFT) - 1)
 
-/* States of a slot, as of a gate (src/gate.h). Fresh memory is zero. */
+/* States of a slot, as of a gate (src/percpu/gate.h). Fresh memory is zero. */
 #define NEAR__UNOPENED 0u
 #define NEAR__OPEN 1u
 #define NEAR__CLOSED 2u

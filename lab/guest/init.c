@@ -170,7 +170,7 @@ int main(void)
 	setrlimit(RLIMIT_NOFILE, &files);
 	setenv("PATH", "/", 1);
 	setenv("TMPDIR", "/tmp", 1);
-	setenv("NEAR_TEST_SLOW", "1", 1); /* see tests/unit.h */
+	setenv("NEAR_TEST_SLOW", "1", 1); /* see tests/support/unit.h */
 	uname(&kernel);
 	say("up %s %ld", kernel.release, sysconf(_SC_NPROCESSORS_ONLN));
 	plan = fopen("/plan", "re");

@@ -2,7 +2,7 @@
 /* The operations for objects of any size: by one instruction where the object is a word; else on
  * the aligned word that contains it, of 4, 8 or 16 bytes; else under locks. Compilers know
  * functions of these names themselves, hence the others here. */
-#include "../tsan.h"
+#include "ground/tsan.h"
 #include "locked.h"
 #include "wide_word.h"
 

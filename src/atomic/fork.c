@@ -20,7 +20,7 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 
-#include "../fork.h"
+#include "ground/fork.h"
 #include "locks.h"
 #include "signals.h"
 
@@ -30,7 +30,7 @@ static __thread int level __attribute__((tls_model("initial-exec")));
 static __thread bool has_streams __attribute__((tls_model("initial-exec")));
 
 /* A stream's functions that the program gave (fopencookie) may use objects, hence the list of
- * streams comes first: src/fork.h. */
+ * streams comes first: src/ground/fork.h. */
 static void prepare(void)
 {
 	bool streams = !level && !near__is_one_thread();

@@ -17,7 +17,7 @@
 #define _GNU_SOURCE
 #include <sys/mman.h>
 
-#include "../die.h"
+#include "ground/die.h"
 #include "locks.h"
 #include "signals.h"
 

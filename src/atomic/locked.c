@@ -5,8 +5,8 @@
 
 #include <sys/mman.h>
 
-#include "../die.h"
-#include "../tsan.h"
+#include "ground/die.h"
+#include "ground/tsan.h"
 #include "locks.h"
 #include "section.h"
 

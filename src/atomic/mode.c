@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "../tsan.h"
+#include "ground/tsan.h"
 #include "table.h"
 
 extern char __libc_single_threaded __attribute__((weak));

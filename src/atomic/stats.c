@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "../conf.h"
+#include "ground/conf.h"
 #include "table.h"
 #include "wide.h"
 

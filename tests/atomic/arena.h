@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "../unit.h"
+#include "unit.h"
 
 #define ARENA_LINE 64
 #define ARENA_OFFSETS (2 * ARENA_LINE) /* an object begins at any of these */

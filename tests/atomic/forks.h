@@ -4,7 +4,7 @@
 #ifndef NEARCPU_TESTS_FORKS_H
 #define NEARCPU_TESTS_FORKS_H
 
-#include "../unit.h"
+#include "unit.h"
 #include "acts.h"
 
 #include "atomic/table.h"

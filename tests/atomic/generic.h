@@ -2,7 +2,7 @@
 #ifndef NEARCPU_TESTS_ATOMIC_GENERIC_H
 #define NEARCPU_TESTS_ATOMIC_GENERIC_H
 
-#include "../unit.h"
+#include "unit.h"
 
 /* Each call for an object of n bytes, at each `step`th of ARENA_OFFSETS offsets. */
 void generic_grid(size_t n, size_t step);

@@ -10,7 +10,7 @@
 #include <nearcpu/arch/arch.h>
 #include NEAR__ARCH_TRAP
 
-#include "../unit.h"
+#include "unit.h"
 
 static __thread struct steps *self;
 static __thread void *memory;

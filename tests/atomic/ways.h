@@ -4,7 +4,7 @@
 #ifndef NEARCPU_TESTS_ATOMIC_WAYS_H
 #define NEARCPU_TESTS_ATOMIC_WAYS_H
 
-#include "../unit.h"
+#include "unit.h"
 
 int wide_best(void);
 /* In use now. */

@@ -24,6 +24,7 @@ from tutorial import SOURCES as TUTORIAL
 
 TOOL = BUILD = ""
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+CORE = ("ground", "kernel", "percpu", "parking", "locks")  # the folders of the core library
 STATIC = ["-nostdlib", "-static"]
 FORMS = {"object": ["-c"], "static": STATIC, "pie": ["-nostdlib", "-pie"],
          "shared": ["-nostdlib", "-shared", "-fPIC"], "stripped": STATIC + ["-s"],
@@ -365,7 +366,8 @@ class Right(Case):
         common = [level, "-std=gnu11", "-fPIC", "-D_GNU_SOURCE", "-w",
                   "-I" + os.path.join(ROOT, "include"), "-I" + os.path.join(ROOT, "src")]
         objects = []
-        for source in (glob.glob(os.path.join(ROOT, "src", "*.c")) +
+        for source in ([path for folder in CORE
+                        for path in glob.glob(os.path.join(ROOT, "src", folder, "*.c"))] +
                        [os.path.join(ROOT, "examples", "sequence.c")]):
             name = f"{os.path.basename(source)}.{cpu.name}{level}.o"
             objects.append(self.path(name))

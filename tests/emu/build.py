@@ -12,8 +12,14 @@ FLAGS = ("-std=gnu11", "-O2", "-g", "-static", "-fno-pie", "-no-pie", "-pthread"
 START_IP = 8  # in struct rseq_cs
 
 
+def core():
+    """The sources of the core library."""
+    folders = ("ground", "kernel", "percpu", "parking", "locks")
+    return [path for folder in folders for path in (ROOT / "src" / folder).glob("*.c")]
+
+
 def _sources():
-    found = [*ROOT.glob("src/*.c"), *ROOT.glob("tests/ops/*.c"), ROOT / "tests/emu/main.c"]
+    found = [*core(), *ROOT.glob("tests/ops/*.c"), ROOT / "tests/emu/main.c"]
     return sorted(str(path.relative_to(ROOT)) for path in found)
 
 

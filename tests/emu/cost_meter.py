@@ -59,7 +59,7 @@ class RoomyMachine(Machine):
 
 def compile_program(compiler, directory):
     output = Path(directory) / "cost"
-    sources = sorted(str(p) for p in build.ROOT.glob("src/*.c"))
+    sources = [str(p) for p in sorted(build.core(), key=lambda path: path.name)]
     subprocess.run([compiler, *build.FLAGS, *sources, "tests/emu/cost.c", "-o", str(output)],
                    cwd=build.ROOT, check=True)
     return str(output)

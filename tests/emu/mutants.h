@@ -9,7 +9,7 @@
 #endif
 #include <nearcpu/seq.h>
 
-#include "internal.h"
+#include "kernel/internal.h"
 
 #define two_stores 1
 #define commit_not_last 2

@@ -15,7 +15,7 @@ MAX_OPS = 64
 SETUPS = ("open", "fallback", "empty", "killed")
 COUNTER, STACK, REFCOUNT, SHARED, EXAMPLE, MUTEX = range(6)
 MIB = 1 << 20
-HEADER = 64 << 10  # of an arena; its first slot is aligned to a MiB (src/percpu.c)
+HEADER = 64 << 10  # of an arena; its first slot is aligned to a MiB (src/percpu/percpu.c)
 
 
 @dataclass(frozen=True)

@@ -125,13 +125,14 @@ check_ends() {
 
 # Each source and each test stands in the list of the build.
 check_lists() {
-	local name
+	local name list
 	while read -r name; do
 		grep -qw "$name" CMakeLists.txt || echo "$name is not in CMakeLists.txt"
 	done < <(files 'src/*.c')
 	while read -r name; do
-		grep -qE "near_add_test\\($(basename "$name" _test.c)\b" tests/CMakeLists.txt ||
-			echo "$name is not in tests/CMakeLists.txt"
+		list=${name%/*}/CMakeLists.txt
+		grep -qE "near_add_test\\($(basename "$name" _test.c)\b" "$list" ||
+			echo "$name is not in $list"
 	done < <(files 'tests/*_test.c')
 }
 

@@ -4,10 +4,10 @@
 #define _GNU_SOURCE
 #include <nearcpu/sem.h>
 
-#include "../unit.h"
+#include "unit.h"
 
-#include "lot.h"
-#include "mutex.h"
+#include "parking/lot.h"
+#include "locks/mutex.h"
 
 void __real_near__futex_wake(uint32_t *word, int n, bool shared);
 void __wrap_near__futex_wake(uint32_t *word, int n, bool shared);

@@ -8,7 +8,7 @@
 #ifndef NEARCPU_TESTS_LOCKS_STRESS_H
 #define NEARCPU_TESTS_LOCKS_STRESS_H
 
-#include "../waits.h"
+#include "waits.h"
 
 #include <nearcpu/mutex.h>
 

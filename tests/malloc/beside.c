@@ -3,7 +3,7 @@
 #define _GNU_SOURCE
 #include "stress.h"
 
-#include "../mover.h"
+#include "mover.h"
 #include "trim.h"
 
 #include <time.h>

@@ -8,7 +8,7 @@
 #ifndef NEARCPU_TESTS_BLOCKS_H
 #define NEARCPU_TESTS_BLOCKS_H
 
-#include "../unit.h"
+#include "unit.h"
 
 struct block {
 	unsigned char *p; /* NULL: none */

@@ -3,7 +3,7 @@
  * drain has taken. */
 #include <unistd.h>
 
-#include "internal.h"
+#include "kernel/internal.h"
 
 void __wrap_near__fence(void);
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The allocator's tests in programs with sanitizers, which have a malloc of their own.
 
-set(near_stress_sources malloc/beside.c malloc/blocks.c malloc/stress.c)
+set(near_stress_sources beside.c blocks.c stress.c)
 
 # AddressSanitizer's gives way to ours, if a name that only ours has brings that in first.
 # UndefinedBehaviorSanitizer looks at the allocator itself. The check mode would be on by itself.
@@ -35,7 +35,7 @@ if(near_sanitizers MATCHES "thread")
     near_add_test(malloc_${name} MODES rseq_off LIBS "${renamed}")
   endforeach()
   near_add_test(malloc_stress STORM MODES rseq_off
-    SOURCES ${near_stress_sources} malloc/plain_loads.c LIBS "${renamed}")
+    SOURCES ${near_stress_sources} plain_loads.c LIBS "${renamed}")
   foreach(name layers large stats stress)
     add_dependencies(malloc_${name}_test near_malloc_renamed)
     target_compile_definitions(malloc_${name}_test PRIVATE ${definitions})

@@ -2,9 +2,9 @@
 /* What the operations left behind, looked at without any operation. */
 #include "ops.h"
 
-#include "internal.h"
+#include "kernel/internal.h"
 #include "objects.h"
-#include "rwlock.h"
+#include "locks/rwlock.h"
 
 #define OBJ ops_objects
 

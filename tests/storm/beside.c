@@ -2,7 +2,7 @@
 #define _GNU_SOURCE
 #include "beside.h"
 
-#include "../mover.h"
+#include "mover.h"
 
 #include <time.h>
 

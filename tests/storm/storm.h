@@ -11,7 +11,7 @@
 
 #include <time.h>
 
-#include "../unit.h"
+#include "unit.h"
 
 #define STORM_WORKERS 46 /* at most, from start to end */
 #define STORM_CHURN 8    /* at a time; they come and go */

@@ -3,7 +3,7 @@
 #ifndef NEARCPU_TESTS_TORTURE_CASES_H
 #define NEARCPU_TESTS_TORTURE_CASES_H
 
-#include "../unit.h"
+#include "unit.h"
 
 #include <nearcpu/torture.h>
 

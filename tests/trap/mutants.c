@@ -8,7 +8,7 @@
 
 #include <nearcpu/percpu.h>
 
-#include "internal.h"
+#include "kernel/internal.h"
 
 /* The offsets in the sequences below. */
 _Static_assert(offsetof(struct mutant_copy, total) == 8, "mutants");

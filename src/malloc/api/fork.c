@@ -5,7 +5,7 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 
-#include "fork.h"
+#include "ground/fork.h"
 #include "malloc/cache/background.h"
 #include "malloc/observe/hooks.h"
 #include "malloc/observe/stats.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The heap's beginning: on the first call of anything, which may come before constructors. */
-#include "hint.h"
+#include "kernel/hint.h"
 #include "malloc/base/conf.h"
 #include "malloc/cache/cache.h"
 #include "malloc/observe/hooks.h"

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "place.h"
+#include "ground/place.h"
 
 /* Classes are numbered from 1. 0 is none. */
 #define NEAR__SIZES 49

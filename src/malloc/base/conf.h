@@ -3,7 +3,7 @@
 #ifndef NEARCPU_MALLOC_CONF_H
 #define NEARCPU_MALLOC_CONF_H
 
-#include "../../conf.h"
+#include "ground/conf.h"
 
 struct near__malloc_conf {
 	int check;            /* canaries, filling, quarantine; -1: where a tool listens */

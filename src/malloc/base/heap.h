@@ -22,7 +22,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "internal.h"
+#include "kernel/internal.h"
 #include "malloc/base/classes.h"
 #include "malloc/base/os.h"
 

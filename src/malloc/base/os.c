@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "topology.h"
+#include "ground/topology.h"
 #include "malloc/base/tools.h"
 
 #ifndef MAP_FIXED_NOREPLACE

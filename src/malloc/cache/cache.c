@@ -4,7 +4,7 @@
 
 #include <nearcpu/counter.h>
 
-#include "gate.h"
+#include "percpu/gate.h"
 
 /* ---- sequences ---- */
 

@@ -9,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "place.h"
+#include "ground/place.h"
 #include "malloc/base/conf.h"
 #include "malloc/base/file.h"
 #include "malloc/observe/stats.h"

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: MIT */
+/* The slow paths of near_lock.
+ *
+ * One word, {count, bits}. count is the number of threads inside: the holder, and each waiter that
+ * has announced itself. Waiters that still spin are not counted. Waiters sleep on bits alone, so an
+ * arrival, which only changes count, sends nobody's FUTEX_WAIT back.
+ *
+ *   {0, 0}                free
+ *   {1, LOCKED}           held, nobody announced
+ *   {n, LOCKED}           held, n - 1 announced; the unlock must wake one of them
+ *   {n, WAKING}           free, n announced; one of them is on its way to the word
+ *   {n, LOCKED | WAKING}  the same, but somebody else came first; its unlock need not wake
+ *   {n, 0}, n > 0         free, n announced, all awake: they came just after an unlock to {0, 0}
+ *
+ * WAKING is a promise: an announced waiter is awake, or about to be woken, and will look at the
+ * word before it sleeps. While it stands, unlocks leave the sleepers alone. What keeps it:
+ *
+ *   - Only an unlock that leaves count above 0 sets WAKING, and it alone then calls FUTEX_WAKE. If
+ *     that finds nobody asleep, all who are announced are awake, and the next line keeps them so.
+ *   - Nobody falls asleep while WAKING is set: FUTEX_WAIT compares bits with LOCKED alone. Who did
+ *     could be the very one who was promised, and no unlock would wake anybody again.
+ *   - Only an announced waiter, who is awake, clears WAKING: as it takes the lock, or, finding the
+ *     lock held, in order to sleep. Either way the lock is then held with WAKING clear, and that
+ *     holder's unlock decides anew.
+ *   - count falls only in an unlock. So an announced waiter keeps the word from {0, 0} and
+ *     {1, LOCKED} until it was inside itself, and no fast path can overlook it.
+ *
+ * A wake-up that comes late costs its sleeper a look at the word and no more. FUTEX_WAIT may return
+ * for any reason (a signal, a wake-up meant for an earlier user of the address, bits that changed):
+ * nothing is concluded from its result.
+ *
+ * All of this is one word, and the futex's bits are part of it. There is no pair of locations whose
+ * order could be mistaken, hence no fence: the order of the changes to the word decides whether an
+ * announcement came before an unlock (which sees count above 0 and wakes) or after it (and then the
+ * waiter sees LOCKED gone, or held by one whose unlock will see the announcement). Taking the lock
+ * is an acquire, letting go of it a release; all else is relaxed, as it only chooses the next
+ * step. Every change is a read-modify-write, so the acquire pairs with the last unlock even if
+ * announcements came in between (they continue its release sequence).
+ *
+ * models/lock.pml is this file as a model.
+ */
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <nearcpu/arch/arch.h>
+#include <nearcpu/lock.h>
+
+#include "kernel/internal.h"
+#include "tsan.h"
+
+/* The kernel's numbers: not every C library comes with its headers. */
+#define FUTEX_WAIT_PRIVATE 128
+#define FUTEX_WAKE_PRIVATE 129
+
+#define LOCKED NEAR__LOCK_LOCKED
+#define WAKING NEAR__LOCK_WAKING
+#define ONE NEAR__LOCK_ONE
+#define ALONE NEAR__LOCK_ALONE
+
+/* The pauses are for a holder that runs, the yields for one that was preempted. Both are bounded: a
+ * waiter of higher real-time priority must get out of the holder's way. There is no look at the
+ * word between the pauses, as each look takes the cache line from the threads that make progress:
+ * three looks, after 2, 4 and 8 pauses, cost two fifths of the throughput of sections of 1 ns. */
+#define PAUSES 16
+#define YIELDS 7
+
+/* The half of the word that the kernel compares. Only its address is used here. */
+static uint32_t *futex_of(struct near_lock *lock)
+{
+	return (uint32_t *)&lock->word + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
+}
+
+static uint64_t look(const struct near_lock *lock)
+{
+	return __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
+}
+
+/* Replaces *seen by next, or else brings *seen up to date. */
+static bool change(struct near_lock *lock, uint64_t *seen, uint64_t next, int order)
+{
+	return __atomic_compare_exchange_n(&lock->word, seen, next, true, order, __ATOMIC_RELAXED);
+}
+
+static bool take_after_spinning(struct near_lock *lock)
+{
+	near__pauses(PAUSES);
+	return near_lock_try_lock(lock);
+}
+
+static bool take_after_yielding(struct near_lock *lock)
+{
+	for (int i = 0; i < YIELDS; i++) {
+		syscall(SYS_sched_yield);
+		if (near_lock_try_lock(lock))
+			return true;
+	}
+	return false;
+}
+
+/* The locks at which this thread is announced, the last one first: more than one if a signal
+ * handler waits as well. */
+struct announcement {
+	const struct near_lock *lock;
+	struct announcement *outer;
+};
+static __thread struct announcement *announcements __attribute__((tls_model("initial-exec")));
+
+/* Volatile: a signal handler that forks, and the child's handler, read them in this thread. */
+static void announce(struct announcement *now)
+{
+	*(struct announcement *volatile *)&announcements = now;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+/* The note is there from before the announcement until the lock is taken: one too many in the count
+ * of a child makes its unlocks look for a sleeper, one too few would make the count negative. A
+ * vfork child leaves none: killed here, it would leave one that names its stack. */
+static void take_after_sleeping(struct near_lock *lock)
+{
+	struct announcement now = {lock, announcements};
+	bool noted = near__storage_is_own();
+	uint64_t seen;
+
+	if (noted)
+		announce(&now);
+	/* Relaxed: it orders nothing but itself, among the other changes of this word. */
+	seen = __atomic_add_fetch(&lock->word, ONE, __ATOMIC_RELAXED);
+	for (;;) {
+		if (!(seen & LOCKED)) {
+			if (change(lock, &seen, (seen | LOCKED) & ~WAKING, __ATOMIC_ACQUIRE))
+				break;
+			continue;
+		}
+		if ((seen & WAKING) && !change(lock, &seen, seen & ~WAKING, __ATOMIC_RELAXED))
+			continue;
+		syscall(SYS_futex, futex_of(lock), FUTEX_WAIT_PRIVATE, (uint32_t)LOCKED, NULL, NULL,
+			0);
+		seen = look(lock);
+	}
+	if (noted)
+		announce(now.outer);
+}
+
+enum near__lock_path near__lock_slow(struct near_lock *lock)
+{
+	int saved_errno = errno;
+	enum near__lock_path path = NEAR__LOCK_SPUN;
+
+	if (!take_after_spinning(lock)) {
+		path = NEAR__LOCK_YIELDED;
+		if (!take_after_yielding(lock)) {
+			path = NEAR__LOCK_SLEPT;
+			take_after_sleeping(lock);
+		}
+	}
+	NEAR__TSAN_ACQUIRE(lock);
+	errno = saved_errno;
+	return path;
+}
+
+void near__unlock_slow(struct near_lock *lock)
+{
+	uint64_t seen = look(lock), next;
+	bool wake;
+
+	NEAR__TSAN_RELEASE(lock);
+	do {
+		if (!(seen & LOCKED))
+			near__die("near_lock_unlock: the lock is not held");
+		next = seen - ALONE;
+		wake = next >= ONE && !(next & WAKING);
+		if (wake)
+			next |= WAKING;
+		/* Release: pairs with the acquire of whoever takes the lock next. */
+	} while (!change(lock, &seen, next, __ATOMIC_RELEASE));
+
+	/* From here on the lock may be gone; its address is only a name. */
+	if (wake) {
+		int saved_errno = errno;
+
+		syscall(SYS_futex, futex_of(lock), FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+		errno = saved_errno;
+	}
+}
+
+/* Called by the lock's holder, so there is one writer at a time and the lock orders the writers: no
+ * read-modify-write. Relaxed: a reader wants whole values and no more. */
+void near__lock_note(struct near_lock_stats *stats, enum near__lock_path path)
+{
+	uint64_t *const counts[] = {
+		[NEAR__LOCK_FAST] = &stats->fast,
+		[NEAR__LOCK_SPUN] = &stats->spun,
+		[NEAR__LOCK_YIELDED] = &stats->yielded,
+		[NEAR__LOCK_SLEPT] = &stats->slept,
+	};
+	uint64_t count = __atomic_load_n(counts[path], __ATOMIC_RELAXED);
+
+	__atomic_store_n(counts[path], count + 1, __ATOMIC_RELAXED);
+}
+
+void near_lock_stats_read(const struct near_lock_stats *stats, struct near_lock_stats *out)
+{
+	out->fast = __atomic_load_n(&stats->fast, __ATOMIC_RELAXED);
+	out->spun = __atomic_load_n(&stats->spun, __ATOMIC_RELAXED);
+	out->yielded = __atomic_load_n(&stats->yielded, __ATOMIC_RELAXED);
+	out->slept = __atomic_load_n(&stats->slept, __ATOMIC_RELAXED);
+}
+
+/* Of the threads that wait, this one is here if its signal handler forked: it goes on as a waiter
+ * that is awake. */
+void near_lock_reset_in_child(struct near_lock *lock)
+{
+	uint64_t free = 0;
+
+	if (!(look(lock) & LOCKED))
+		near__die("near_lock_reset_in_child: the lock was not held at the fork");
+	for (const struct announcement *a = announcements; a; a = a->outer)
+		free += a->lock == lock ? ONE : 0;
+	/* Relaxed: the child has one thread, and whatever starts another orders this before it. */
+	__atomic_store_n(&lock->word, free, __ATOMIC_RELAXED);
+}

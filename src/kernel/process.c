@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* What holds for the whole process: decided once, on the first need, and constant from then on. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "ground/fork.h"
+#include "hint.h"
+#include "internal.h"
+#include "ground/topology.h"
+
+#define MEMBARRIER_QUERY 0
+#define MEMBARRIER_RSEQ (1 << 7)
+#define MEMBARRIER_REGISTER_RSEQ (1 << 8)
+#define AUXV_RSEQ_FEATURE_SIZE 27
+#define AUXV_RSEQ_ALIGN 28
+#define FEATURES_WITH_CID 28 /* offset behind mm_cid */
+
+/* More slots than this would reserve too much address space for each arena; a machine with so many
+ * possible nodes has most of them for show. */
+#define MAX_PAIRED_SLOTS 16384
+
+long near__membarrier(int command)
+{
+	int saved = errno;
+	long r = syscall(NEAR__SYS_MEMBARRIER, command, 0, 0);
+
+	r = r < 0 ? -errno : r;
+	errno = saved;
+	return r;
+}
+
+/* A full barrier on every CPU that runs a thread of this process, and an abort of every sequence
+ * there. With slots by cid it cannot be aimed at one CPU: a cid does not name one. Where no thread
+ * is ever live there is nothing to fence. */
+void near__fence(void)
+{
+	long r;
+
+	if (!near__process.usable)
+		return;
+	r = near__membarrier(MEMBARRIER_RSEQ);
+	if (r == -EPERM) { /* an exec-like change of the address space forgot the registration */
+		near__membarrier(MEMBARRIER_REGISTER_RSEQ);
+		r = near__membarrier(MEMBARRIER_RSEQ);
+	}
+	if (r < 0)
+		near__die("membarrier stopped working (a filter installed after start?); "
+			  "start the program with NEAR_CONF=rseq:off");
+}
+
+static unsigned kernel_version(void)
+{
+	struct utsname u;
+	unsigned part[3] = {0, 0, 0};
+	const char *p = u.release;
+
+	if (syscall(SYS_uname, &u))
+		return 0;
+	for (int i = 0; i < 3 && *p >= '0' && *p <= '9'; i++) {
+		while (*p >= '0' && *p <= '9')
+			part[i] = part[i] * 10 + (unsigned)(*p++ - '0');
+		p += *p == '.';
+	}
+	return part[0] << 16 | part[1] << 8 | (part[2] > 255 ? 255 : part[2]);
+}
+
+/* Why this process cannot run sequences, or NULL. */
+static const char *unusable(struct near__process *p)
+{
+	if (!NEAR__HAS_SEQ)
+		return "this CPU has no sequences in this version";
+	if (p->conf.rseq_off)
+		return "switched off by NEAR_CONF=rseq:off";
+	if (p->conf.fence_off)
+		return "interrupts to other CPUs are forbidden by NEAR_CONF=fence:off";
+	if (near__program_hides_copy())
+		return "the program contains this library, too, and does not export its state "
+		       "(nearcpu(7) has the link option)";
+	if (NEAR__BROKEN_KERNEL(kernel_version()))
+		return NEAR__BROKEN_WHY;
+	if (near__syscall_rseq(NULL, 0, 0) == -ENOSYS)
+		return "the kernel has no rseq (before 4.18), "
+		       "or an emulator or a system call filter (seccomp) hides it";
+	if (!(p->membarrier & MEMBARRIER_RSEQ) || near__membarrier(MEMBARRIER_REGISTER_RSEQ) < 0)
+		return "the kernel has no membarrier for rseq (before 5.10), "
+		       "or a system call filter (seccomp) hides it";
+	return NULL;
+}
+
+static void choose_slots(struct near__process *p)
+{
+	p->slots = p->cpus;
+	p->general = 1;
+	p->slot_kind = NEAR_SLOT_CPU;
+	if (!p->usable) {
+		p->slot_why = "the portable path goes by the cpu";
+		return;
+	}
+	if (p->conf.slot == NEAR__SLOT_BY_CPU || !p->has_cid) {
+		p->slot_why = p->has_cid ? "chosen by NEAR_CONF=slot:cpu"
+					 : "the kernel has no concurrency ids (before 6.3)";
+		return;
+	}
+	p->slot_kind = NEAR_SLOT_CID;
+	p->general = 0;
+	p->slot_why = "one node: memory follows the number of threads that run at once";
+	if (p->conf.slot == NEAR__SLOT_BY_CID) {
+		p->slot_why = "chosen by NEAR_CONF=slot:cid";
+	} else if (p->nodes > 1 && p->nodes * p->cpus > MAX_PAIRED_SLOTS) {
+		p->slot_why = "too many possible nodes to give each its slots";
+	} else if (p->nodes > 1) {
+		p->slot_kind = NEAR_SLOT_NODE_CID;
+		p->slot_why = "several nodes: each has slots of its own, so that memory is local";
+		p->general = p->cpus;
+		p->slots = p->cpus * p->nodes;
+	}
+}
+
+static __thread uint32_t fork_depth __attribute__((tls_model("initial-exec")));
+
+static void lock_all(void)
+{
+	near_lock_lock(&near__process.decision);
+	near_lock_lock(&near__process.closers);
+	for (int i = 0; i < NEAR__POP_LOCKS; i++)
+		near_lock_lock(&near__process.pops[i].lock);
+	for (int i = 0; i < NEAR__CLASSES; i++)
+		near_lock_lock(&near__process.classes[i].lock);
+}
+
+static void release_all(void (*release)(struct near_lock *))
+{
+	for (int i = 0; i < NEAR__CLASSES; i++)
+		release(&near__process.classes[i].lock);
+	for (int i = 0; i < NEAR__POP_LOCKS; i++)
+		release(&near__process.pops[i].lock);
+	release(&near__process.closers);
+	release(&near__process.decision);
+}
+
+static void unlock(struct near_lock *l)
+{
+	near_lock_unlock(l);
+}
+
+static void unlock_all(void)
+{
+	release_all(unlock);
+}
+
+static void reset(struct near_lock *l)
+{
+	near_lock_reset_in_child(l);
+}
+
+static void reset_all(void)
+{
+	release_all(reset);
+}
+
+static void fork_prepare(void)
+{
+	near__fork_prepare(&fork_depth, lock_all);
+}
+
+static void fork_parent(void)
+{
+	near__fork_in_parent(&fork_depth, unlock_all);
+}
+
+/* No other thread's lock is held here, and no gate is closed: prepare took `closers`, or there was
+ * no other thread. */
+static void fork_child(void)
+{
+	near__fork_in_child(&fork_depth, reset_all);
+	__atomic_fetch_add(&near__process.forks, 1, __ATOMIC_RELAXED);
+}
+
+static void decide(struct near__process *p)
+{
+	long commands = near__membarrier(MEMBARRIER_QUERY);
+
+	near__conf_read(&p->conf);
+	p->cpus = near__topology_cpus();
+	p->nodes = near__topology_nodes();
+	p->membarrier = commands > 0 ? (unsigned)commands : 0;
+	p->feature_size = (unsigned)getauxval(AUXV_RSEQ_FEATURE_SIZE);
+	p->feature_align = (unsigned)getauxval(AUXV_RSEQ_ALIGN);
+	p->why = unusable(p);
+	p->usable = !p->why;
+	p->has_cid = p->has_node = p->usable && p->feature_size >= FEATURES_WITH_CID;
+	choose_slots(p);
+	near__dead.cpu_id = p->cpus;
+	near__dead.mm_cid = p->slots;
+	p->hint = near__hint_choose(p->cpus);
+	p->libc_registers = near__thread_libc_registers();
+	p->has_exit_key = p->usable && !p->libc_registers &&
+			  near__thread_exit_key(&p->exit_key) == 0;
+}
+
+/* With one thread a registration takes a microsecond and interrupts nobody; with several some 20
+ * ms, as the kernel waits for all CPUs. So it is made at once while there is one, and else when
+ * it is needed. Where it fails, unusable() tells why. */
+__attribute__((constructor)) static void register_early(void)
+{
+	if (NEAR__HAS_SEQ && near__is_one_thread())
+		near__membarrier(MEMBARRIER_REGISTER_RSEQ);
+}
+
+/* Before the first decision: a child would wait for ever for a thread that decides, and that it
+ * does not have. Of several copies of the library in a process one does it. */
+__attribute__((constructor)) static void watch_forks(void)
+{
+	uint32_t no = 0;
+
+	if (__atomic_compare_exchange_n(&near__process.watches_forks, &no, 1, false,
+					__ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		pthread_atfork(fork_prepare, fork_parent, fork_child);
+}
+
+bool near__process_init(void)
+{
+	static __thread bool deciding __attribute__((tls_model("initial-exec")));
+	struct near__process *p = &near__process;
+	int saved = errno;
+	sigset_t all, old;
+
+	/* Pairs with the release below: who sees it decided sees all that was. */
+	if (NEAR__LIKELY(__atomic_load_n(&p->decided, __ATOMIC_ACQUIRE)))
+		return true;
+	if (deciding)
+		return false;
+	/* A handler here could find the numbers half made, or wait for its own thread. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	near_lock_lock(&p->decision);
+	if (!__atomic_load_n(&p->decided, __ATOMIC_RELAXED)) {
+		deciding = true;
+		decide(p);
+		deciding = false;
+		__atomic_store_n(&p->decided, 1, __ATOMIC_RELEASE);
+	}
+	near_lock_unlock(&p->decision);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	errno = saved;
+	return true;
+}

@@ -1,0 +1,372 @@
+/* SPDX-License-Identifier: MIT */
+/* Liveness: whether the kernel watches this thread's sequences. See struct near__thread. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <link.h>
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "hint.h"
+#include "internal.h"
+#include "locks/owner.h"
+
+/* glibc 2.35 and later. Weak: older ones and musl do not have them. */
+extern const ptrdiff_t __rseq_offset __attribute__((weak));
+extern const unsigned __rseq_size __attribute__((weak));
+
+/* The area that we register where the C library did not. As large and as aligned as the kernel may
+ * ask (AT_RSEQ_FEATURE_SIZE, AT_RSEQ_ALIGN); `legacy` is what every kernel takes. Aligned by hand:
+ * objects whose storage asks for more than the C library's own does cannot be opened by
+ * dlopen(). */
+#define OWN_SIZE 64
+#define OWN_ALIGN 64
+#define LEGACY_SIZE 32
+#define SLICE_AVAILABLE (1u << 4) /* of near__area.flags, which the kernel sets */
+#define REGISTER 0
+#define UNREGISTER 1
+static __thread char own_space[OWN_SIZE + OWN_ALIGN] __attribute__((tls_model("initial-exec")));
+
+/* Where a thread that is not live stores its rseq_cs, so that such threads share no cache line. */
+static __thread struct near__area dead __attribute__((tls_model("initial-exec")));
+
+/* near__thread.state and the offsets in the assembly of vfork. */
+_Static_assert(offsetof(struct near__thread, area) == 0, "vfork's assembly");
+_Static_assert(!NEAR__HAS_SEQ || offsetof(struct near__thread, state) == 12, "vfork's assembly");
+_Static_assert(NEAR__VFORKED == 3, "vfork's assembly");
+__asm__(NEAR__VFORK_ASM);
+
+/* The parent's way back from vfork. */
+__attribute__((visibility("hidden"), used)) long near__vfork_parent(long pid)
+{
+	if (pid >= 0)
+		return pid;
+	errno = (int)-pid;
+	return -1;
+}
+
+long near__syscall_rseq(void *area, uint32_t size, int flags)
+{
+	int saved = errno;
+	long r = syscall(NEAR__SYS_RSEQ, area, size, flags, NEAR__SIGNATURE);
+
+	r = r < 0 ? -errno : r;
+	errno = saved;
+	return r;
+}
+
+/* The area that the C library registered for this thread, or NULL. */
+static struct near__area *libc_area(void)
+{
+	struct near__area *area;
+
+	if (!NEAR__HAS_SEQ || !&__rseq_size || !&__rseq_offset || __rseq_size == 0)
+		return NULL;
+	area = (struct near__area *)((char *)near__thread_pointer() + __rseq_offset);
+	return (int32_t) * (volatile uint32_t *)&area->cpu_id >= 0 ? area : NULL;
+}
+
+bool near__thread_libc_registers(void)
+{
+	return libc_area() != NULL;
+}
+
+static struct near__area *own_area(void)
+{
+	uintptr_t end = (uintptr_t)own_space + OWN_ALIGN - 1;
+
+	return (struct near__area *)(end & ~(uintptr_t)(OWN_ALIGN - 1));
+}
+
+static uint32_t own_size(void)
+{
+	const struct near__process *p = &near__process;
+
+	if (p->feature_size <= LEGACY_SIZE || p->feature_size > OWN_SIZE ||
+	    p->feature_align > OWN_ALIGN)
+		return LEGACY_SIZE;
+	return p->feature_size;
+}
+
+/* What the kernel said when this thread was to be registered. */
+static __thread long refusal __attribute__((tls_model("initial-exec")));
+
+/* A handler that interrupted the first call may have registered already: EBUSY is as good as 0. */
+static bool register_own(void)
+{
+	refusal = near__syscall_rseq(own_area(), own_size(), REGISTER);
+	return refusal == 0 || refusal == -EBUSY;
+}
+
+static void enter_live(struct near__area *area)
+{
+	struct near__thread *t = &near__self;
+
+	t->general = near__process.general;
+	t->area = area;
+	*(volatile uint32_t *)&t->state = NEAR__THREAD_LIVE;
+}
+
+static void enter_dead(void)
+{
+	struct near__thread *t = &near__self;
+
+	dead.cpu_id = near__dead.cpu_id;
+	dead.mm_cid = near__dead.mm_cid;
+	*(volatile uint32_t *)&t->state = NEAR__DEAD;
+	t->area = &dead;
+}
+
+/* A C library that frees a thread's storage while the thread still runs (musl, detached threads)
+ * must not leave it to the kernel. Later destructors may call us again: the thread stays dead for
+ * good. */
+static void at_thread_exit(void *unused)
+{
+	(void)unused;
+	enter_dead();
+	near__syscall_rseq(own_area(), own_size(), UNREGISTER);
+}
+
+int near__thread_exit_key(unsigned *key)
+{
+	pthread_key_t k;
+	int r = pthread_key_create(&k, at_thread_exit);
+
+	*key = (unsigned)k;
+	return -r;
+}
+
+static void start_thread(void)
+{
+	struct near__area *area = libc_area();
+
+	near__self.libc_area = area;
+	if (!near__process.usable) {
+		enter_dead();
+	} else if (area) {
+		enter_live(area);
+	} else if (near__process.has_exit_key && register_own()) {
+		enter_live(own_area());
+		if (pthread_setspecific((pthread_key_t)near__process.exit_key, own_space))
+			at_thread_exit(NULL);
+	} else {
+		enter_dead();
+	}
+}
+
+bool near__thread_live(void)
+{
+	if (near__self.state == NEAR__NEW && near__process_init())
+		start_thread();
+	return near__self.state == NEAR__THREAD_LIVE;
+}
+
+/* What NEAR_INDEX of the architecture computes. */
+uint32_t near__index_now(void)
+{
+	const volatile struct near__area *area = near__self.area;
+	uint32_t general = near__self.general;
+
+	if (general == 1)
+		return area->cpu_id;
+	return area->mm_cid + area->node_id * general;
+}
+
+/* Weak: a static program need not have them. */
+#pragma weak dladdr
+#pragma weak dlsym
+
+typedef int clone_function(int (*)(void *), void *, int, void *, ...);
+
+#ifdef __GLIBC__
+/* clone() under the name that glibc exports for itself; a static program gets it by this
+ * reference. */
+extern clone_function __clone;
+
+static clone_function *libc_clone(void)
+{
+	return __clone;
+}
+#else
+/* musl hides its __clone in the shared library. In its archive the name is visible, and posix_spawn
+ * brings it along: clone() itself is not taken from there, as ours is found first. */
+extern clone_function __clone __attribute__((weak));
+static __typeof__(posix_spawn) *const brings_clone __attribute__((used)) = posix_spawn;
+
+static clone_function *libc_clone(void)
+{
+	clone_function *next = __clone;
+
+	if (!next)
+		*(void **)&next = dlsym(RTLD_NEXT, "clone");
+	return next;
+}
+#endif
+
+/* `state` is set before `area` and unset after it, as in vfork. Threads that run on one storage at
+ * the same time own their mutexes by two numbers, so none is kept there. */
+static void lend_storage(struct near__thread *t, uint32_t state)
+{
+	*(volatile uint32_t *)&t->state = state;
+	t->area = &near__dead;
+	if (state == NEAR__CLONED)
+		near__owner = NEAR__NO_OWNER;
+}
+
+static void restore_storage(struct near__thread *t, const struct near__thread *before)
+{
+	t->area = before->area;
+	*(volatile uint32_t *)&t->state = before->state;
+}
+
+/* clone(): a child with the parent's memory (CLONE_VM) and no thread-local storage of its own
+ * (CLONE_SETTLS) runs on the storage of this thread, where it finds a registration that is not its
+ * own. With CLONE_VFORK this thread waits until the child is gone from its memory, as after
+ * vfork(): the words are restored then. Without, both run on them at the same time, and neither can
+ * tell which it is: the thread is not live any more, unless there is no child.
+ *
+ * C suffices: the child has a stack of its own, and does not return from here. Whether the caller
+ * passed the last three arguments only the C library's clone() knows, which reads them as well.
+ * Weak: in a program that has a function of this name, that is its own. */
+NEAR_API __attribute__((weak)) int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
+{
+	bool shares = NEAR__HAS_SEQ && flags & CLONE_VM && !(flags & CLONE_SETTLS);
+	struct near__thread *t = &near__self, before = *t;
+	void *parent_tid, *tls, *child_tid;
+	va_list rest;
+	int r;
+
+	va_start(rest, arg);
+	parent_tid = va_arg(rest, void *);
+	tls = va_arg(rest, void *);
+	child_tid = va_arg(rest, void *);
+	va_end(rest);
+	if (shares)
+		lend_storage(t, flags & CLONE_VFORK ? NEAR__VFORKED : NEAR__CLONED);
+	r = libc_clone()(fn, stack, flags, arg, parent_tid, tls, child_tid);
+	if (shares && (flags & CLONE_VFORK || r < 0))
+		restore_storage(t, &before);
+	return r;
+}
+
+#pragma weak _DYNAMIC
+extern ElfW(Dyn) _DYNAMIC[]; /* musl's <link.h> has no declaration */
+
+/* Linked with -z nodelete, as our own shared libraries are. */
+static bool stays_by_itself(void)
+{
+	for (const ElfW(Dyn) *d = _DYNAMIC; d && d->d_tag != DT_NULL; d++)
+		if (d->d_tag == DT_FLAGS_1)
+			return d->d_un.d_val & DF_1_NODELETE;
+	return false;
+}
+
+/* The kernel reads the descriptor of a thread's last sequence when it resumes the thread, however
+ * long ago that sequence ended, and ends the process if it is gone. So an object with sequences is
+ * opened once more, for good. dlopen() is not named, for linkers warn of it in static programs. */
+void near__stay_loaded(const void *code)
+{
+	void *(*open)(const char *, int) = NULL;
+	Dl_info here;
+
+	/* The program itself has its headers where AT_PHDR says. */
+	if (!dladdr || !dlsym || !dladdr(code, &here) ||
+	    getauxval(AT_PHDR) - (uintptr_t)here.dli_fbase <= 4096)
+		return;
+	*(void **)&open = dlsym(RTLD_DEFAULT, "dlopen");
+	if (open)
+		open(here.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+/* Besides sequences, the object with this library in it has at_thread_exit, which threads call, and
+ * their own_space. */
+__attribute__((constructor)) static void stay_loaded(void)
+{
+	if (!stays_by_itself())
+		near__stay_loaded((const void *)(uintptr_t)stay_loaded);
+}
+
+static const char *why_live(bool own_area)
+{
+	return own_area ? "registered by this library, since the C library did not"
+			: "registered by the C library";
+}
+
+static const char *why_dead(void)
+{
+	if (!near__process.usable)
+		return near__process.why;
+	if (near__self.state == NEAR__VFORKED)
+		return "this is the child of a vfork";
+	if (near__self.state == NEAR__CLONED)
+		return "a child of clone(CLONE_VM) got no thread-local storage of its own, "
+		       "and shares this thread's";
+	if (!near__process.has_exit_key && !near__process.libc_registers)
+		return "no pthread key was left, which would end the registration at thread exit";
+	if (refusal == -EINVAL)
+		return "somebody else holds this thread's registration "
+		       "(another allocator or runtime?)";
+	if (refusal)
+		return "rseq was denied to this thread, "
+		       "perhaps by a system call filter (seccomp) of a container or sandbox";
+	return "the thread is about to end";
+}
+
+static void status_of_registration(struct near_rseq_status *out)
+{
+	out->live = near__thread_live();
+	/* Not a comparison with own_area(): another copy of the library may have registered its
+	 * own. */
+	out->own_area = out->live && near__self.area != near__self.libc_area;
+	out->why = out->live ? why_live(out->own_area) : why_dead();
+	if (!out->live)
+		return;
+	out->area_size = own_size();
+	if (!out->own_area)
+		out->area_size = __rseq_size > LEGACY_SIZE ? __rseq_size : LEGACY_SIZE;
+	/* A kernel that was built without the extension has room for it in the area all the
+	 * same. */
+	out->has_slice = out->area_size > LEGACY_SIZE && near__self.area->flags & SLICE_AVAILABLE;
+}
+
+static void status(struct near_rseq_status *out)
+{
+	const struct near__process *p = &near__process;
+
+	memset(out, 0, sizeof(*out));
+	near__process_init();
+	near__thread_live();
+	status_of_registration(out);
+	out->has_cid = p->has_cid;
+	out->has_node = p->has_node;
+	out->feature_size = p->feature_size;
+	out->feature_align = p->feature_align;
+	out->membarrier = p->membarrier;
+	out->slot_kind = p->slot_kind;
+	out->slot_why = p->slot_why;
+	out->slots = p->slots;
+	out->cpus = p->cpus;
+	out->nodes = p->nodes;
+	out->hint = near__hint_name(p->hint);
+	out->reserved = (size_t)__atomic_load_n(&p->reserved, __ATOMIC_RELAXED);
+}
+
+/* Programs that know fewer fields, and more, are served. */
+int near_rseq_status(struct near_rseq_status *out, size_t size)
+{
+	struct near_rseq_status all;
+	size_t common = size < sizeof(all) ? size : sizeof(all);
+
+	if (!size)
+		return -EINVAL;
+	status(&all);
+	memcpy(out, &all, common);
+	memset((char *)out + common, 0, size - common);
+	return 0;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/* near_barrier: a number, which the lock of the barrier's bucket guards, and a queue there. Whoever
+ * comes last empties both at once, so that those who come next begin anew. */
+#include <nearcpu/barrier.h>
+
+#include "parking/lot.h"
+#include "ground/tsan.h"
+
+/* Under the lock. */
+static void leave(struct near__waiter *w, bool others)
+{
+	struct near_barrier *barrier = w->arg;
+
+	(void)others;
+	barrier->arrived--;
+}
+
+static int wait(struct near_barrier *barrier, const struct near__limit *l)
+{
+	struct near__waiter w = {
+		.address = barrier, .space = NEAR__SPACE_BARRIER, .left = leave, .arg = barrier};
+	struct near__bucket *b = near__lot_lock(barrier);
+	struct near__waiter *taken = NULL;
+	bool last = barrier->arrived + 1 >= barrier->threads;
+
+	NEAR__TSAN_RELEASE(barrier);
+	if (last)
+		taken = near__lot_take_some(b, barrier, NEAR__SPACE_BARRIER, SIZE_MAX);
+	else
+		near__lot_append(b, &w);
+	barrier->arrived = last ? 0 : barrier->arrived + 1;
+	if (last) /* before the others go */
+		NEAR__TSAN_ACQUIRE(barrier);
+	near__lot_unlock(b);
+	if (!last)
+		return near__lot_sleep(&w, l);
+	near__lot_wake_all(taken);
+	return 1;
+}
+
+bool near_barrier_wait(struct near_barrier *b)
+{
+	return wait(b, &NEAR__NO_LIMIT) == 1;
+}
+
+int near_barrier_wait_until(struct near_barrier *b, int clock, const struct timespec *deadline,
+			    struct near_cancel *cancel)
+{
+	struct near__limit l;
+	int r = near__limit_set(&l, clock, deadline, cancel);
+
+	return r ? r : wait(b, &l);
+}

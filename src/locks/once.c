@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* near_once: the word is 0, DONE, or the thread that is doing it (as in a mutex's word), with
+ * WAITED if others sleep, or may.
+ *
+ * WAITED is set by a waiter, by CAS, while somebody is doing it. A waiter enters the queue under
+ * the bucket's lock if the word is still the one with WAITED. Who is done changes the word first,
+ * by an exchange, and if WAITED stood there takes all out of the queue under that lock: whoever
+ * entered before is found, and whoever comes later finds another word.
+ *
+ * fork: the word names a thread that the child does not have. The child takes its place. */
+#define _GNU_SOURCE
+#include <nearcpu/once.h>
+
+#include <errno.h>
+#include <pthread.h>
+
+#include "parking/lot.h"
+#include "owner.h"
+#include "ground/tsan.h"
+
+#define DONE NEAR__ONCE_DONE
+#define WATCHED                                                                                    \
+	4u /* with DONE, under valgrind: the inline path is not taken, which tells nothing */
+#define WAITED 2u
+#define OWNER NEAR__MUTEX_OWNER
+
+/* Release: pairs with the acquire in near_once_is_done, and in near__lot_wake's other end. */
+static void end(struct near_once *o, uint32_t word)
+{
+	struct near__waiter *taken;
+	struct near__bucket *b;
+
+	NEAR__TSAN_RELEASE(o);
+	if (!(__atomic_exchange_n(&o->word, word, __ATOMIC_ACQ_REL) & WAITED))
+		return;
+	b = near__lot_lock(o);
+	taken = near__lot_take_some(b, o, NEAR__SPACE_ONCE, SIZE_MAX);
+	near__lot_unlock(b);
+	near__lot_wake_all(taken);
+}
+
+static void forget(void *once)
+{
+	end(once, 0);
+}
+
+/* Cancelled in the function: as if it had failed. */
+static int call(struct near_once *o, int (*function)(void *), void *arg)
+{
+	int r;
+
+	pthread_cleanup_push(forget, o);
+	r = function(arg);
+	pthread_cleanup_pop(0);
+	end(o, r ? 0 : near__is_watched ? DONE | WATCHED : DONE);
+	return r;
+}
+
+static void check_caller(struct near__waiter *w)
+{
+	const struct near_once *o = w->address;
+
+	near__owner_check(&o->word, "near_once_call: the caller of the function, thread ");
+}
+
+static int sleep_until_changed(struct near_once *o, uint32_t word, const struct near__limit *l)
+{
+	struct near__waiter w = {.address = o, .space = NEAR__SPACE_ONCE, .check = check_caller};
+	struct near__bucket *b = near__lot_lock(o);
+	bool still = __atomic_load_n(&o->word, __ATOMIC_RELAXED) == word;
+
+	if (still)
+		near__lot_append(b, &w);
+	near__lot_unlock(b);
+	return still ? near__lot_sleep(&w, l) : 0;
+}
+
+static int call_or_wait(struct near_once *o, int (*function)(void *), void *arg,
+			const struct near__limit *l)
+{
+	uint32_t me = near__owner_now();
+
+	for (;;) {
+		uint32_t seen = __atomic_load_n(&o->word, __ATOMIC_ACQUIRE);
+		int r;
+
+		if (seen & DONE) {
+			NEAR__TSAN_ACQUIRE(o);
+			return 0;
+		}
+		if (seen == 0 || !near__owner_exists(seen & OWNER)) {
+			if (__atomic_compare_exchange_n(&o->word, &seen, me, false,
+							__ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
+				NEAR__TSAN_ACQUIRE(o);
+				return call(o, function, arg);
+			}
+			continue;
+		}
+		if (near__owner_is_me(seen & OWNER))
+			near__die("near_once_call: called by its own function");
+		if (!(seen & WAITED) &&
+		    !__atomic_compare_exchange_n(&o->word, &seen, seen | WAITED, false,
+						 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+			continue;
+		r = sleep_until_changed(o, seen | WAITED, l);
+		if (r)
+			return near_once_is_done(o) ? 0 : r;
+	}
+}
+
+int near__once_call_slow(struct near_once *o, int (*function)(void *arg), void *arg)
+{
+	return call_or_wait(o, function, arg, &NEAR__NO_LIMIT);
+}
+
+int near_once_call_until(struct near_once *o, int (*function)(void *arg), void *arg, int clock,
+			 const struct timespec *deadline, struct near_cancel *cancel)
+{
+	struct near__limit l;
+	int r = near__limit_set(&l, clock, deadline, cancel);
+
+	return r ? r : call_or_wait(o, function, arg, &l);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: MIT */
+/* The slots of near_rwlock: opened, closed, added up; src/locks/rwlock.h has the argument. */
+#include "percpu/gate.h"
+#include "rwlock.h"
+
+/* After a revocation of so many ns on a machine with so many CPUs, ns * CPUs / this many reads come
+ * by the word. A read by the word costs some 20 ns more than one by a slot; so, if a writer comes
+ * just then, again and again, the fences were a tenth of what the reads cost. */
+#define NS_PER_READ 2
+#define CALM_MIN 1000
+
+static struct copy *copy_of(const struct near_rwlock *l, unsigned slot)
+{
+	return near_percpu_at(l->copies, slot);
+}
+
+static bool open_own(struct near_rwlock *l)
+{
+	uint32_t slot = near__slot_open(l->copies), *gate, state;
+
+	if (slot == NEAR__NO_SLOT)
+		return false;
+	gate = &copy_of(l, slot)->gate;
+	/* Relaxed: the sequence decides. */
+	state = __atomic_load_n(gate, __ATOMIC_RELAXED);
+	if (state == NEAR__UNOPENED && near__gates_try_lock()) {
+		if (look(l) & BIASED)
+			near__gate_open_first(gate);
+		state = __atomic_load_n(gate, __ATOMIC_RELAXED);
+		near__gates_unlock();
+	}
+	return state == NEAR__OPEN;
+}
+
+bool near__rwlock_count_on_slot(struct near_rwlock *l, int64_t n)
+{
+	if (!l->copies)
+		return false;
+	for (int i = 0; i < NEAR_SEQ_TRIES && look(l) & BIASED; i++) {
+		if (near__add_behind_gate(l->copies, n))
+			return true;
+		if (!open_own(l))
+			return false;
+	}
+	return false;
+}
+
+/* Exact under the lock of the gates, when they are closed. */
+int64_t near__rwlock_sum(const struct near_rwlock *l, bool clear)
+{
+	int64_t sum = 0;
+
+	for (unsigned s = 0; l->copies && near_percpu_next(l->copies, &s); s++) {
+		int64_t *count = &copy_of(l, s)->count;
+
+		sum += __atomic_load_n(count, __ATOMIC_RELAXED);
+		if (clear && __atomic_load_n(count, __ATOMIC_RELAXED))
+			__atomic_store_n(count, 0, __ATOMIC_RELAXED);
+	}
+	return sum;
+}
+
+static uint32_t calm_after(int64_t ns)
+{
+	uint64_t reads = (uint64_t)(ns < 0 ? 0 : ns) * near__process.cpus / NS_PER_READ;
+
+	return reads < CALM_MIN ? CALM_MIN : (uint32_t)(reads < PEACE_MAX ? reads : PEACE_MAX);
+}
+
+static uint64_t close_copies(struct near_rwlock *l)
+{
+	for (unsigned s = 0; near_percpu_next(l->copies, &s); s++)
+		near__gate_close(&copy_of(l, s)->gate);
+	near__fence();
+	return (uint64_t)near__rwlock_sum(l, true) * READER;
+}
+
+void near__rwlock_revoke(struct near_rwlock *l)
+{
+	uint64_t readers, seen;
+	int64_t began;
+
+	near__gates_lock();
+	began = near__now(CLOCK_MONOTONIC);
+	readers = close_copies(l);
+	/* Relaxed: a hint, read by those who come by the word. */
+	__atomic_store_n(&l->calm, calm_after(near__now(CLOCK_MONOTONIC) - began),
+			 __ATOMIC_RELAXED);
+	seen = look(l);
+	/* Relaxed: the writer itself is behind the fence. */
+	while (!change(l, &seen, (seen & ~BIASED) + readers, __ATOMIC_RELAXED))
+		;
+	near__gates_unlock();
+}
+
+static void open_copies(struct near_rwlock *l)
+{
+	near__fence();
+	for (unsigned s = 0; near_percpu_next(l->copies, &s); s++) {
+		uint32_t *gate = &copy_of(l, s)->gate;
+
+		if (__atomic_load_n(gate, __ATOMIC_RELAXED) == NEAR__CLOSED)
+			near__gate_open(gate);
+	}
+}
+
+void near__rwlock_restore_bias(struct near_rwlock *l)
+{
+	uint64_t seen;
+
+	if (!near__gates_try_lock())
+		return;
+	seen = look(l);
+	/* Relaxed: this thread reads, and has acquired what the last writer released. */
+	while (!writers_of(seen) && !(seen & BIASED))
+		if (change(l, &seen, (seen & ~(PEACE_MAX * PEACE)) | BIASED, __ATOMIC_RELAXED)) {
+			open_copies(l);
+			break;
+		}
+	near__gates_unlock();
+}

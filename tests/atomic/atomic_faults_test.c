@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* Two faults of other libatomics: a load that writes to what cannot be written to, and operations
+ * on large objects that wait for each other for ever. */
+#define _GNU_SOURCE
+#include <sys/mman.h>
+
+#include "unit.h"
+
+#include "arena.h"
+#include "calls.h"
+#include "ways.h"
+
+/* ---- read-only memory ---- */
+
+#define READ_SIZE 8192
+#define BIG_ENDIAN_WORDS (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__)
+
+/* Bytes that nobody may write to, at the end of a page behind which there is none. */
+static const unsigned char *read_only(void)
+{
+	unsigned char *p = mmap(NULL, 2 * READ_SIZE, PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(p != MAP_FAILED);
+	for (size_t i = 0; i < READ_SIZE; i++)
+		p[i] = (unsigned char)(i * 31 + i / 256);
+	assert_int_equal(mprotect(p, READ_SIZE, PROT_READ), 0);
+	assert_int_equal(mprotect(p + READ_SIZE, READ_SIZE, PROT_NONE), 0);
+	return p;
+}
+
+static void read_generic(const unsigned char *p, size_t n)
+{
+	unsigned char to[READ_SIZE];
+
+	if (wide_load_writes(p, n))
+		return;
+	memset(to, 0, n);
+	call_load(n, p, to, __ATOMIC_SEQ_CST);
+	assert_memory_equal(to, p, n);
+}
+
+/* The whole of each size at each offset from the first byte and up to the last. */
+static void test_generic_loads_of_constants(void **state)
+{
+	static const size_t larger[] = {100, 128, 255, 256, 1000, 4096, 8000};
+	const unsigned char *p = read_only();
+
+	(void)state;
+	for (size_t n = 1; n <= 80; n++)
+		for (size_t at = 0; at < ARENA_OFFSETS; at++) {
+			read_generic(p + at, n);
+			read_generic(p + READ_SIZE - n - at, n);
+		}
+	for (size_t i = 0; i < LENGTH(larger); i++)
+		for (size_t at = 0; at < ARENA_OFFSETS; at += 9) {
+			read_generic(p + at, larger[i]);
+			read_generic(p + READ_SIZE - larger[i] - at, larger[i]);
+		}
+	munmap((void *)p, 2 * READ_SIZE);
+}
+
+static void test_sized_loads_of_constants(void **state)
+{
+	const unsigned char *p = read_only();
+
+	(void)state;
+	for (size_t i = 0; i < CALL_SIZES; i++) {
+		const struct sized_calls *c = &sized_calls[i];
+
+		for (size_t at = 0; at < READ_SIZE && !wide_load_writes(p, c->n); at += c->n) {
+			call_value v = c->load(p + at, (int)(at % CALL_ORDERS));
+			call_value expected = 0;
+
+			for (size_t byte = 0; byte < c->n; byte++)
+				expected |= (call_value)p[at + byte]
+					    << 8 * (BIG_ENDIAN_WORDS ? c->n - 1 - byte : byte);
+			assert_true(v == expected);
+		}
+	}
+	munmap((void *)p, 2 * READ_SIZE);
+}
+
+static void run_loads(void *unused)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_generic_loads_of_constants),
+		cmocka_unit_test(test_sized_loads_of_constants),
+	};
+	_Alignas(16) unsigned char bytes[16] = {0}, to[16];
+
+	(void)unused;
+	call_load(16, bytes, to, __ATOMIC_SEQ_CST); /* ends the child if this CPU cannot */
+	_exit(cmocka_run_group_tests(tests, NULL, NULL));
+}
+
+static void test_loads_of_constants_each_way(void **state)
+{
+	(void)state;
+	if (!wide_force(wide_best()))
+		skip();
+	wide_each(run_loads);
+}
+
+/* ---- large objects ---- */
+
+#define PERIOD 65536 /* no less than what all locks stand for together */
+
+/* What one of two threads does, over and over. The other one's object is elsewhere. */
+struct part {
+	unsigned char *memory; /* PERIOD of them, twice */
+	unsigned rounds;
+	size_t at, n; /* n = 0: any */
+	bool stores;
+};
+
+static void meet_one(const struct part *p, size_t at, size_t n, unsigned char fill)
+{
+	static __thread unsigned char bytes[PERIOD];
+
+	if (!p->stores) {
+		call_load(n, p->memory + at, bytes, __ATOMIC_SEQ_CST);
+		return;
+	}
+	bytes[0] = fill;
+	call_store(n, p->memory + at, bytes, __ATOMIC_SEQ_CST);
+}
+
+static void *meet(void *arg)
+{
+	const struct part *p = arg;
+	uint64_t random = p->at + 1;
+
+	for (unsigned i = 0; i < p->rounds; i++) {
+		size_t at = p->at, n = p->n;
+
+		if (n == 0) {
+			at = unit_random(&random) % PERIOD;
+			n = unit_random(&random) % 700 + 60;
+		}
+		meet_one(p, at, n, (unsigned char)i);
+	}
+	return NULL;
+}
+
+static void stuck(int signal)
+{
+	static const char text[] = "two operations wait for each other\n";
+
+	(void)signal;
+	_exit(write(2, text, sizeof(text) - 1) < 0 ? 2 : 1);
+}
+
+/* Ends the process if the two are not done in time. */
+static void both(struct part *parts, unsigned rounds)
+{
+	void *memory[2] = {arena_memory(2 * PERIOD), arena_memory(2 * PERIOD)};
+
+	signal(SIGALRM, stuck);
+	alarm(unit_emulated() || UNIT_SANITIZED ? 100 : 40);
+	for (int i = 0; i < 2; i++) {
+		parts[i].memory = memset(memory[i], i, 2 * PERIOD);
+		parts[i].rounds = unit_scale(rounds);
+	}
+	unit_run(meet, parts, sizeof(*parts), 2);
+	alarm(0);
+	signal(SIGALRM, SIG_DFL);
+	free(memory[0]);
+	free(memory[1]);
+}
+
+/* One object begins with a table's last line, the other fills the table from its first, for tables
+ * of 64 to 1,024 lines. */
+static void wrap(bool first_stores, bool second_stores)
+{
+	for (size_t lines = 64; lines <= 1024; lines *= 2) {
+		struct part parts[2] = {
+			{.at = (lines - 1) * ARENA_LINE, .n = 128, .stores = first_stores},
+			{.at = 0, .n = lines * ARENA_LINE, .stores = second_stores},
+		};
+
+		both(parts, (unsigned)(80000 * 64 / lines));
+	}
+}
+
+static void test_loads_that_wrap_around(void **state)
+{
+	(void)state;
+	wrap(false, false);
+}
+
+static void test_stores_that_wrap_around(void **state)
+{
+	(void)state;
+	wrap(true, true);
+}
+
+static void test_a_load_and_a_store_that_wrap_around(void **state)
+{
+	(void)state;
+	wrap(false, true);
+	wrap(true, false);
+}
+
+static void test_any_lines(void **state)
+{
+	struct part parts[2] = {{.at = 1, .stores = true}, {.at = 2, .stores = true}};
+
+	(void)state;
+	both(parts, 150000);
+	parts[0].stores = false;
+	both(parts, 150000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_generic_loads_of_constants),
+		cmocka_unit_test(test_sized_loads_of_constants),
+		cmocka_unit_test(test_loads_of_constants_each_way),
+		cmocka_unit_test(test_loads_that_wrap_around),
+		cmocka_unit_test(test_stores_that_wrap_around),
+		cmocka_unit_test(test_a_load_and_a_store_that_wrap_around),
+		cmocka_unit_test(test_any_lines),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

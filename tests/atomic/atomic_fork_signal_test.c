@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/* Signals that come while a fork waits for locks, or lets go of them; their handlers fork, too. And
+ * while a signal handler within an operation waits for the lock of another object.
+ *
+ * Linked with --wrap=pthread_atfork: the library's handlers are called here as fork calls them, as
+ * not every C library allows another fork within its own. */
+#define _GNU_SOURCE
+#include "forks.h"
+
+#include <nearcpu/arch/arch.h>
+#include NEAR__ARCH_TRAP
+
+/* ---- the library's fork handlers ---- */
+
+static struct {
+	void (*prepare)(void), (*parent)(void), (*child)(void);
+} library;
+
+int __real_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
+int __wrap_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
+
+/* Sanitizers have handlers, too, before all others. */
+static bool awaited;
+
+__attribute__((constructor(101))) static void await(void)
+{
+	awaited = true;
+}
+
+int __wrap_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
+{
+	if (awaited && !library.prepare) {
+		library.prepare = prepare;
+		library.parent = parent;
+		library.child = child;
+	}
+	return __real_pthread_atfork(prepare, parent, child);
+}
+
+/* Glibc's lock of its list of streams is taken by two stores; a fork between them, within glibc's
+ * own as within ours, waits for its own thread. fork_test.c has the list. */
+void __wrap_near__streams_lock(void);
+void __wrap_near__streams_unlock(void);
+void __wrap_near__streams_reset_in_child(void);
+
+void __wrap_near__streams_lock(void)
+{
+}
+
+void __wrap_near__streams_unlock(void)
+{
+}
+
+void __wrap_near__streams_reset_in_child(void)
+{
+}
+
+/* ---- a signal comes while a fork waits ---- */
+
+static bool served;
+
+static void serve(int signal)
+{
+	(void)signal;
+	add_one(NULL);
+	__atomic_store_n(&served, true, SEQ_CST);
+	fork_once();
+}
+
+/* in_section: as if a signal handler forked that came in the midst of one. */
+static void *wait_as_fork(void *in_section)
+{
+	unsigned long seen = 0;
+
+	if (in_section)
+		seen = take(lock_of_object());
+	library.prepare();
+	library.parent();
+	if (in_section)
+		let_go(lock_of_object(), seen);
+	return NULL;
+}
+
+static void signal_while_forking(void *in_section)
+{
+	struct sigaction action = {.sa_handler = serve, .sa_flags = SA_RESTART};
+	unsigned long seen = take(last);
+	pthread_t thread;
+
+	set_alarm();
+	sigaction(SIGUSR1, &action, NULL);
+	thread = unit_start(wait_as_fork, in_section);
+	wait_for_fork();
+	pthread_kill(thread, SIGUSR1);
+	wait_for(&served);
+	usleep(20000); /* the handler's fork, too, has to wait */
+	let_go(last, seen);
+	unit_join(thread);
+	CHECK(object[0] == 1);
+	fork_once();
+}
+
+static void signals_are_served(void **state)
+{
+	(void)state;
+	unit_in_child(signal_while_forking, NULL);
+	unit_in_child(signal_while_forking, &served);
+}
+
+/* ---- a signal comes while a handler waits ---- */
+
+static void note(int signal)
+{
+	(void)signal;
+	__atomic_store_n(&served, true, SEQ_CST);
+}
+
+/* As if it were in a handler that came in the midst of a section. */
+static void *wait_as_handler(void *unused)
+{
+	unsigned long seen = take(first);
+
+	add_one(NULL);
+	let_go(first, seen);
+	return unused;
+}
+
+static void signal_while_waiting(void *unused)
+{
+	struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
+	unsigned long seen = take(lock_of_object());
+	pthread_t thread;
+
+	set_alarm();
+	sigaction(SIGUSR1, &action, NULL);
+	thread = unit_start(wait_as_handler, unused);
+	wait_for_sleepers(1);
+	pthread_kill(thread, SIGUSR1);
+	wait_for(&served);
+	let_go(lock_of_object(), seen);
+	unit_join(thread);
+	CHECK(object[0] == 1 && !(first->word & 1));
+}
+
+static void waiting_handlers_are_interrupted(void **state)
+{
+	(void)state;
+	unit_in_child(signal_while_waiting, NULL);
+}
+
+/* ---- forks at any step of a fork's handlers ---- */
+
+static unsigned steps, every, forks;
+static bool begun, ended, stop;
+
+static void on_trap(int signal, siginfo_t *info, void *context)
+{
+	(void)signal;
+	(void)info;
+	if (!begun || ended) {
+		near__trap_set_step(context, !begun);
+		begun = true;
+	} else if (++steps % every == 0) {
+		fork_once();
+		forks++;
+	}
+}
+
+static void fork_within(void (*handler)(void), unsigned forks_every)
+{
+	begun = ended = false;
+	every = forks_every * (unit_slow() ? 8 : 1);
+	near__trap_call_handler();
+	handler();
+	ended = true;
+	near__trap_call_handler();
+}
+
+static void *add_always(void *unused)
+{
+	while (!__atomic_load_n(&stop, SEQ_CST))
+		add_one(NULL);
+	return unused;
+}
+
+static void fork_within_fork(void *unused)
+{
+	struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO};
+	pthread_t thread = unit_start(add_always, unused);
+
+	set_alarm();
+	sigaction(SIGTRAP, &action, NULL);
+	fork_within(library.prepare, 97);
+	fork_within(library.parent, 53);
+	fork_within(library.prepare, 101);
+	fork_within(library.child, 59);
+	__atomic_store_n(&stop, true, SEQ_CST);
+	unit_join(thread);
+	CHECK(forks > (unit_slow() ? 5 : 50));
+	fork_once();
+}
+
+static void handlers_fork_within_fork(void **state)
+{
+	(void)state;
+	if (NEAR__TRAP_STEPS && !unit_emulated() && !UNIT_SANITIZED)
+		unit_in_child(fork_within_fork, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(signals_are_served),
+		cmocka_unit_test(waiting_handlers_are_interrupted),
+		cmocka_unit_test(handlers_fork_within_fork),
+	};
+
+	find_object();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

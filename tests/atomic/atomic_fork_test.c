@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/* Processes that are copied while threads are in the midst of atomic operations: objects and locks
+ * of the child are whole. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include "steps.h"
+
+#define THREADS 3u
+#define SEQ_CST __ATOMIC_SEQ_CST
+
+/* Words of an object all hold the same count. */
+static struct {
+	uint64_t small[3], gap[5], lines[25], page[512];
+	uint64_t two[2] __attribute__((aligned(16)));
+	uint64_t one;
+} all __attribute__((aligned(64)));
+
+static const struct {
+	uint64_t *object;
+	unsigned n;
+} objects[] = {{all.small, 3}, {all.lines, 25}, {all.page, 512}, {all.two, 2}, {&all.one, 1}};
+
+static void set(uint64_t *words, unsigned n, uint64_t value)
+{
+	for (unsigned i = 0; i < n; i++)
+		words[i] = value;
+}
+
+static uint64_t get(const uint64_t *words, unsigned n)
+{
+	for (unsigned i = 1; i < n; i++)
+		CHECK(words[i] == words[0]);
+	return words[0];
+}
+
+static void add_one(unsigned i)
+{
+	unsigned n = objects[i].n;
+	uint64_t old[512], new[512];
+
+	atomic_load_any(n * 8, objects[i].object, old, SEQ_CST);
+	do
+		set(new, n, get(old, n) + 1);
+	while (!atomic_cas_any(n * 8, objects[i].object, old, new, SEQ_CST, SEQ_CST));
+}
+
+/* In a process of one thread: each object counts as it should, by each operation. */
+static void use_all(void)
+{
+	for (unsigned i = 0; i < LENGTH(objects); i++) {
+		unsigned n = objects[i].n;
+		uint64_t count = get(objects[i].object, n), words[512], old[512];
+
+		add_one(i);
+		CHECK(get(objects[i].object, n) == count + 1);
+		set(words, n, count + 2);
+		atomic_exchange_any(n * 8, objects[i].object, words, old, SEQ_CST);
+		CHECK(get(old, n) == count + 1);
+		set(words, n, count + 3);
+		atomic_store_any(n * 8, objects[i].object, words, SEQ_CST);
+		CHECK(get(objects[i].object, n) == count + 3);
+	}
+}
+
+/* ---- threads that are inside while others fork ---- */
+
+static bool stop;
+static uint64_t random_of[THREADS];
+
+static void *add_anywhere(void *state)
+{
+	uint64_t *random = state;
+
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
+		add_one(unit_random(random) % LENGTH(objects));
+	return NULL;
+}
+
+static pthread_t threads[THREADS];
+
+static void start_threads(void)
+{
+	stop = false;
+	for (unsigned t = 0; t < THREADS; t++) {
+		random_of[t] = t;
+		threads[t] = unit_start(add_anywhere, &random_of[t]);
+	}
+}
+
+static void stop_threads(void)
+{
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
+	for (unsigned t = 0; t < THREADS; t++)
+		unit_join(threads[t]);
+	use_all();
+}
+
+static void fork_once(unsigned levels)
+{
+	pid_t child = fork();
+
+	CHECK(child >= 0);
+	if (child == 0) {
+		alarm(unit_emulated() ? 60 : 10);
+		use_all();
+		if (levels)
+			fork_once(levels - 1);
+		use_all();
+		_exit(0);
+	}
+	CHECK(unit_wait(child, NULL) == 0);
+}
+
+static void a_child_is_whole(void **state)
+{
+	(void)state;
+	start_threads();
+	for (unsigned i = 0; i < unit_scale(60); i++) {
+		fork_once(i % 3);
+		add_one(i % LENGTH(objects));
+		if (i % 4 == 0)
+			usleep(50);
+	}
+	stop_threads();
+}
+
+static void *fork_often(void *unused)
+{
+	for (unsigned i = 0; i < unit_scale(100); i++)
+		fork_once(0);
+	return unused;
+}
+
+static void threads_fork_at_the_same_time(void **state)
+{
+	char none[3];
+
+	(void)state;
+	start_threads();
+	unit_run(fork_often, none, 1, sizeof(none));
+	stop_threads();
+}
+
+/* The child shares the memory, and its parent stands still. Emulators make a copy instead, and tell
+ * nobody. */
+static void a_child_of_vfork_shares(void **state)
+{
+	(void)state;
+	if (unit_emulated())
+		return;
+	start_threads();
+	for (unsigned i = 0; i < unit_scale(100); i++) {
+		pid_t child = vfork();
+
+		if (child == 0) {
+			for (unsigned k = 0; k < LENGTH(objects); k++)
+				add_one(k);
+			_exit(0);
+		}
+		CHECK(unit_wait(child, NULL) == 0);
+	}
+	stop_threads();
+}
+
+/* No handlers run. It is the caller's to see to it that nobody is inside. */
+extern pid_t _Fork(void) __attribute__((weak));
+
+static void a_child_of_bare_fork_works(void **state)
+{
+	(void)state;
+	if (!_Fork)
+		return;
+	start_threads();
+	stop_threads();
+	for (unsigned i = 0; i < 20; i++) {
+		pid_t child = _Fork();
+
+		if (child == 0) {
+			alarm(10);
+			use_all();
+			_exit(0);
+		}
+		CHECK(unit_wait(child, NULL) == 0);
+	}
+}
+
+/* ---- handlers of the program, before and behind the library's ---- */
+
+static unsigned handled;
+static bool counts;
+
+static void handle(void)
+{
+	if (!counts)
+		return;
+	for (unsigned i = 0; i < LENGTH(objects); i++)
+		add_one(i);
+	__atomic_fetch_add(&handled, 1, SEQ_CST);
+}
+
+/* Linked before the library's constructor of this priority: its `prepare` runs while the library's
+ * locks are held. */
+__attribute__((constructor(101))) static void come_first(void)
+{
+	pthread_atfork(handle, handle, handle);
+}
+
+static void *fork_with_handlers(void *count)
+{
+	for (unsigned i = 0; i < *(unsigned *)count; i++) {
+		unsigned before = __atomic_load_n(&handled, SEQ_CST);
+		pid_t child = fork();
+
+		CHECK(child >= 0);
+		if (child == 0) {
+			counts = false;
+			CHECK(handled >= before + 4);
+			alarm(unit_emulated() ? 60 : 10);
+			use_all();
+			_exit(0);
+		}
+		CHECK(unit_wait(child, NULL) == 0);
+	}
+	return NULL;
+}
+
+static void handlers_of_the_program_count(void **state)
+{
+	unsigned forks[2] = {unit_scale(100), unit_scale(100)};
+
+	(void)state;
+	pthread_atfork(handle, handle, handle);
+	memset(&all, 0, sizeof(all));
+	counts = true;
+	unit_run(fork_with_handlers, forks, sizeof(forks[0]), 2);
+	counts = false;
+	for (unsigned i = 0; i < LENGTH(objects); i++)
+		assert_int_equal(get(objects[i].object, objects[i].n), handled);
+	start_threads();
+	counts = true;
+	unit_run(fork_with_handlers, forks, sizeof(forks[0]), 2);
+	counts = false;
+	stop_threads();
+}
+
+/* ---- a signal handler that forks in the midst of an operation ---- */
+
+static pid_t forked;
+
+static void fork_here(struct steps *steps)
+{
+	(void)steps;
+	forked = fork();
+}
+
+/* Both processes go on with the handler, and with what it interrupted. */
+static bool fork_within(const struct act *planned, unsigned at)
+{
+	static unsigned char before[STEPS_ARENA], memory[STEPS_ARENA] __attribute__((aligned(64)));
+	static struct steps steps;
+	const struct act *plans[2] = {planned, planned + 1};
+	const struct act *done[2] = {steps.acts, steps.acts + 1};
+
+	for (unsigned i = 0; i < STEPS_ARENA; i++)
+		before[i] = memory[i] = (unsigned char)(i * 3);
+	steps = (struct steps){
+		.depth = 2, .acts = {planned[0], planned[1]}, .at = {at}, .wait = fork_here};
+	forked = -1;
+	steps_run(&steps, memory);
+	CHECK(steps_in_any_order(plans, done, 1 + steps.met[0], before, memory));
+	use_all();
+	if (forked == 0)
+		_exit(0);
+	CHECK(!steps.met[0] || unit_wait(forked, NULL) == 0);
+	return steps.met[0];
+}
+
+static void fork_everywhere(void *unused)
+{
+	static struct act planned[2] = {{.kind = ACT_EXCHANGE, .at = 64, .size = 24},
+					{.kind = ACT_STORE, .at = 64, .size = 24}};
+
+	(void)unused;
+	alarm(30);
+	steps_open();
+	memset(planned[0].value, 1, 24);
+	memset(planned[1].value, 2, 24);
+	for (unsigned at = 1; fork_within(planned, at); at++)
+		;
+	planned[0].size = 100; /* over two lines */
+	for (unsigned at = 60; at < 200 && fork_within(planned, at); at += 2)
+		;
+}
+
+static void handlers_fork_in_sections(void **state)
+{
+	(void)state;
+	if (steps_possible())
+		unit_in_child(fork_everywhere, NULL);
+}
+
+/* ---- threads that end ---- */
+
+static void *end_by_turns(void *number)
+{
+	unsigned how = *(unsigned *)number;
+
+	for (unsigned i = 0; i < 1000; i++) {
+		add_one(i % LENGTH(objects));
+		if (how && i > 100)
+			pthread_testcancel();
+	}
+	if (how)
+		pause();
+	pthread_exit(NULL);
+}
+
+static void threads_end(void **state)
+{
+	static unsigned how[2] = {0, 1};
+
+	(void)state;
+	for (unsigned i = 0; i < unit_scale(40); i++) {
+		pthread_t ends = unit_start(end_by_turns, &how[0]);
+		pthread_t is_cancelled = unit_start(end_by_turns, &how[1]);
+
+		fork_once(0);
+		pthread_cancel(is_cancelled);
+		unit_join(ends);
+		unit_join(is_cancelled);
+		use_all();
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_child_is_whole),
+		cmocka_unit_test(threads_fork_at_the_same_time),
+		cmocka_unit_test(a_child_of_vfork_shares),
+		cmocka_unit_test(a_child_of_bare_fork_works),
+		cmocka_unit_test(handlers_of_the_program_count),
+		cmocka_unit_test(handlers_fork_in_sections),
+		cmocka_unit_test(threads_end),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+/* Signal handlers that use atomic objects while the code they interrupt, and other threads, use the
+ * same ones, others in the same line, wider and narrower ones, under signals from timers and from
+ * another thread, with handlers in handlers. No update is lost, and every thread ends. Where
+ * several threads have handlers, these use one object: two that wait for each other's thread would
+ * wait for ever (near_atomic(7), LIMITS). */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <time.h>
+
+#include "acts.h"
+#include "atomic/table.h"
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+#define THREADS 3u
+#define DEPTH 6
+#define SEQ_CST __ATOMIC_SEQ_CST
+#define ENOUGH 100 /* handlers */
+
+typedef unsigned __int128 uint128;
+uint128 library_fetch_add_16(void *object, uint128 value,
+			     int order) __asm__("__atomic_fetch_add_16");
+
+/* All in the first four lines of a page, but `far`. */
+static struct {
+	uint64_t line[5];
+	uint64_t head[3]; /* the wide object: from here to the end of the tail */
+	uint64_t narrow[3];
+	uint64_t tail[7];
+	uint64_t beside[3]; /* shares the line of the tail */
+	uint64_t token[5];
+	uint128 sixteen;
+	unsigned char gap[1024];
+	uint64_t far[8];
+} all __attribute__((aligned(4096)));
+
+enum { WIDE = sizeof(all.head) + sizeof(all.narrow) + sizeof(all.tail) };
+_Static_assert(WIDE == 104, "no padding");
+
+/* ---- what code and handlers do ---- */
+
+enum { NARROW, WIDER, BESIDE, TOKEN, SIXTEEN, FAR, JOBS };
+
+static uint64_t counts[JOBS]; /* how often each was done */
+static uint64_t given, taken;
+
+static void set(uint64_t *words, unsigned n, uint64_t value)
+{
+	for (unsigned i = 0; i < n; i++)
+		words[i] = value;
+}
+
+static uint64_t get(const uint64_t *words, unsigned n)
+{
+	for (unsigned i = 1; i < n; i++)
+		CHECK(words[i] == words[0]);
+	return words[0];
+}
+
+static void add_one(uint64_t *object, unsigned n)
+{
+	uint64_t old[8], new[8];
+
+	atomic_load_any(n * 8, object, old, SEQ_CST);
+	do
+		set(new, n, get(old, n) + 1);
+	while (!atomic_cas_any(n * 8, object, old, new, SEQ_CST, SEQ_CST));
+}
+
+/* Leaves the narrow one in the middle as it is. */
+static void add_to_wide(void)
+{
+	uint64_t old[WIDE / 8], new[WIDE / 8], value;
+
+	atomic_load_any(WIDE, all.head, old, SEQ_CST);
+	do {
+		value = get(old, 3);
+		get(old + 3, 3);
+		CHECK(get(old + 6, 7) == value);
+		set(new, WIDE / 8, value + 1);
+		memcpy(new + 3, old + 3, sizeof(all.narrow));
+	} while (!atomic_cas_any(WIDE, all.head, old, new, SEQ_CST, SEQ_CST));
+}
+
+static void exchange_token(void)
+{
+	static uint64_t last;
+	uint64_t in[5], out[5];
+
+	set(in, 5, __atomic_add_fetch(&last, 1, SEQ_CST));
+	atomic_exchange_any(sizeof(in), all.token, in, out, SEQ_CST);
+	__atomic_fetch_add(&given, in[0], SEQ_CST);
+	__atomic_fetch_add(&taken, get(out, 5), SEQ_CST);
+}
+
+static void do_job(unsigned job)
+{
+	switch (job) {
+	case NARROW:
+		add_one(all.narrow, 3);
+		break;
+	case WIDER:
+		add_to_wide();
+		break;
+	case BESIDE:
+		add_one(all.beside, 3);
+		break;
+	case TOKEN:
+		exchange_token();
+		break;
+	case SIXTEEN:
+		library_fetch_add_16(&all.sixteen, 1, SEQ_CST);
+		break;
+	default:
+		add_one(all.far, 8);
+	}
+	__atomic_fetch_add(&counts[job], 1, SEQ_CST);
+}
+
+static void check_sums(void)
+{
+	CHECK(get(all.narrow, 3) == counts[NARROW]);
+	CHECK(get(all.head, 3) == counts[WIDER] && get(all.tail, 7) == counts[WIDER]);
+	CHECK(get(all.beside, 3) == counts[BESIDE]);
+	CHECK(get(all.token, 5) + taken == given);
+	CHECK(all.sixteen == counts[SIXTEEN]);
+	CHECK(get(all.far, 8) == counts[FAR]);
+	CHECK(all.line[0] == 0 && all.line[4] == 0);
+}
+
+/* ---- the storm ---- */
+
+static int signals[3];
+static struct {
+	pthread_t thread;
+	enum { NEW, LIVES, DONE } state;
+	bool struck; /* signals are sent to it */
+	uint64_t random;
+} workers[THREADS];
+
+static __thread uint64_t *my_random;
+static __thread int depth;
+static unsigned rounds, jobs, handler_jobs;
+static unsigned long handled, nested;
+
+static void handle(int signal)
+{
+	int saved_errno = errno;
+
+	(void)signal;
+	if (depth == DEPTH || !my_random)
+		return;
+	depth++;
+	do_job(unit_random(my_random) % handler_jobs);
+	__atomic_fetch_add(&handled, 1, SEQ_CST);
+	if (depth > 1)
+		__atomic_fetch_add(&nested, 1, SEQ_CST);
+	depth--;
+	errno = saved_errno;
+}
+
+/* Signals for the calling thread, each at its own pace. */
+static void start_timers(timer_t *timers)
+{
+	for (unsigned i = 0; i < LENGTH(signals); i++) {
+		struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID,
+					 .sigev_signo = signals[i]};
+		long ns = (70000 + 33000 * (long)i) * (unit_emulated() ? 100
+						       : unit_slow()   ? 30
+								       : 1);
+		struct itimerspec often = {{0, ns}, {0, ns}};
+
+		event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
+		CHECK(timer_create(CLOCK_MONOTONIC, &event, &timers[i]) == 0);
+		timer_settime(timers[i], 0, &often, NULL);
+	}
+}
+
+static void *work(void *number)
+{
+	unsigned me = *(unsigned *)number;
+	uint64_t random = me;
+	timer_t timers[3];
+
+	my_random = &workers[me].random;
+	*my_random = me + 100;
+	unit_pin(me % (unsigned)sysconf(_SC_NPROCESSORS_ONLN), NULL);
+	if (workers[me].struck)
+		start_timers(timers);
+	__atomic_store_n(&workers[me].state, LIVES, SEQ_CST);
+	for (unsigned i = 0; i < rounds || __atomic_load_n(&handled, SEQ_CST) < ENOUGH; i++)
+		do_job(unit_random(&random) % jobs);
+	__atomic_store_n(&workers[me].state, DONE, SEQ_CST);
+	for (unsigned i = 0; workers[me].struck && i < LENGTH(signals); i++)
+		timer_delete(timers[i]);
+	return NULL;
+}
+
+/* Strikes those that live, from outside. */
+static void strike(void)
+{
+	uint64_t random = 9;
+	unsigned living;
+
+	do {
+		living = 0;
+		for (unsigned t = 0; t < THREADS; t++) {
+			if (__atomic_load_n(&workers[t].state, SEQ_CST) == DONE)
+				continue;
+			living++;
+			if (workers[t].struck)
+				pthread_kill(workers[t].thread,
+					     signals[unit_random(&random) % LENGTH(signals)]);
+		}
+		usleep(unit_slow() ? 5000 : 20);
+	} while (living);
+}
+
+static unsigned long helped(void)
+{
+	unsigned long n = 0;
+
+	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++)
+		n += near__atomic_table.locks[i].helped;
+	return n;
+}
+
+static void storm(void *unused)
+{
+	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_NODEFER | SA_RESTART};
+	unsigned numbers[THREADS] = {0, 1, 2};
+
+	(void)unused;
+	alarm(unit_slow() ? 100 : 30);
+	signals[0] = SIGUSR1;
+	signals[1] = SIGUSR2;
+	/* Not one of real time: these queue, and would fill the stack at once. */
+	signals[2] = SIGVTALRM;
+	for (unsigned i = 0; i < LENGTH(signals); i++)
+		sigaction(signals[i], &action, NULL);
+	for (unsigned t = 0; t < THREADS; t++)
+		workers[t].thread = unit_start(work, &numbers[t]);
+	strike();
+	for (unsigned t = 0; t < THREADS; t++)
+		unit_join(workers[t].thread);
+	check_sums();
+	printf("%lu handlers, %lu of them in others, %lu within sections\n", handled, nested,
+	       helped());
+	fflush(stdout);
+	/* Where little happens, it need not meet. */
+	CHECK(helped() > 0 || unit_slow() || UNIT_SANITIZED);
+}
+
+static void run_storm(bool all_struck, unsigned n_jobs, unsigned n_handler_jobs)
+{
+	int signal = 0, status;
+
+	for (unsigned t = 0; t < THREADS; t++)
+		workers[t].struck = all_struck || t == 0;
+	jobs = n_jobs;
+	handler_jobs = n_handler_jobs;
+	rounds = unit_scale(400000);
+	status = unit_wait(unit_fork(storm, NULL), &signal);
+	if (signal == SIGALRM)
+		fputs("hangs\n", stderr);
+	assert_int_equal(status, 0);
+}
+
+static void handlers_of_one_thread(void **state)
+{
+	(void)state;
+	run_storm(false, JOBS, JOBS);
+}
+
+static void handlers_of_all_threads_on_one_object(void **state)
+{
+	(void)state;
+	run_storm(true, 1, 1);
+}
+
+static void handlers_of_all_threads(void **state)
+{
+	(void)state;
+	run_storm(true, JOBS, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(handlers_of_one_thread),
+		cmocka_unit_test(handlers_of_all_threads_on_one_object),
+		cmocka_unit_test(handlers_of_all_threads),
+	};
+
+	/* Handlers come upon each other at once where a thread did not run for a while. */
+	pthread_attr_t stack;
+
+	pthread_attr_init(&stack);
+	pthread_attr_setstacksize(&stack, 8 << 20);
+	pthread_setattr_default_np(&stack);
+	/* It finds out which CPUs there are, before there are threads. */
+	unit_pin(0, NULL);
+	unit_unpin();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

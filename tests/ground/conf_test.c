@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/* NEAR_CONF: the parser against a table and against a second parser, the warnings, setuid
+ * programs. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <nearcpu/seq.h>
+
+#include "ground/conf.h"
+
+/* ---- the parser ---- */
+
+static struct {
+	const char *begin, *end; /* the text that is parsed */
+	char said[1024];         /* "what item;" for each warning */
+	int count;
+} warned;
+
+static void note(const char *what, const char *item, size_t len)
+{
+	size_t used = strlen(warned.said);
+
+	assert_true(item >= warned.begin && item + len <= warned.end);
+	assert_int_not_equal(len, 0);
+	assert_null(memchr(item, ',', len));
+	snprintf(warned.said + used, sizeof(warned.said) - used, "%s %.*s;", what, (int)len, item);
+	warned.count++;
+}
+
+static struct near__conf parse(const char *text)
+{
+	struct near__conf conf;
+
+	memset(&conf, 0x5a, sizeof(conf));
+	memset(&warned, 0, sizeof(warned));
+	warned.begin = text;
+	warned.end = text ? text + strlen(text) : text;
+	near__conf_parse(&conf, text, note);
+	return conf;
+}
+
+static void each_text_has_its_settings_and_warnings(void **state)
+{
+	static const struct {
+		const char *text;
+		struct near__conf conf; /* rseq_off, fence_off, slot, lock_check */
+		const char *said;
+	} table[] = {
+		{NULL, {0, 0, 0, 0}, ""},
+		{"", {0, 0, 0, 0}, ""},
+		{"rseq:on", {0, 0, 0, 0}, ""},
+		{"rseq:off", {1, 0, 0, 0}, ""},
+		{"fence:on", {0, 0, 0, 0}, ""},
+		{"fence:off", {0, 1, 0, 0}, ""},
+		{"slot:auto", {0, 0, NEAR__SLOT_AUTO, 0}, ""},
+		{"slot:cpu", {0, 0, NEAR__SLOT_BY_CPU, 0}, ""},
+		{"slot:cid", {0, 0, NEAR__SLOT_BY_CID, 0}, ""},
+		{"rseq:off,fence:off,slot:cid", {1, 1, NEAR__SLOT_BY_CID, 0}, ""},
+		{"slot:cpu,slot:auto,rseq:off,rseq:on", {0, 0, NEAR__SLOT_AUTO, 0}, ""},
+		{",,rseq:off,,,slot:cpu,,", {1, 0, NEAR__SLOT_BY_CPU, 0}, ""},
+		{",", {0, 0, 0, 0}, ""},
+		{"speed:fast", {0, 0, 0, 0}, "unknown key speed:fast;"},
+		{"speed:fast,rseq:off", {1, 0, 0, 0}, "unknown key speed:fast;"},
+		{"rseq:off,speed", {1, 0, 0, 0}, "unknown key speed;"},
+		{"rseq", {0, 0, 0, 0}, "bad value rseq;"},
+		{"rseq:", {0, 0, 0, 0}, "bad value rseq:;"},
+		{"rseq:of", {0, 0, 0, 0}, "bad value rseq:of;"},
+		{"rseq:offf", {0, 0, 0, 0}, "bad value rseq:offf;"},
+		{"rseq:OFF", {0, 0, 0, 0}, "bad value rseq:OFF;"},
+		{"rseq:off ", {0, 0, 0, 0}, "bad value rseq:off ;"},
+		{"rseq=off", {0, 0, 0, 0}, "unknown key rseq=off;"},
+		{"rseq:off:on", {0, 0, 0, 0}, "bad value rseq:off:on;"},
+		{"rseq:cpu,slot:off", {0, 0, 0, 0}, "bad value rseq:cpu;bad value slot:off;"},
+		{"rse:off", {0, 0, 0, 0}, "unknown key rse:off;"},
+		{"rseqq:off", {0, 0, 0, 0}, "unknown key rseqq:off;"},
+		{" rseq:off", {0, 0, 0, 0}, "unknown key  rseq:off;"},
+		{":off", {0, 0, 0, 0}, "unknown key :off;"},
+		{":", {0, 0, 0, 0}, "unknown key :;"},
+		{"slot:cpu;rseq:off", {0, 0, 0, 0}, "bad value slot:cpu;rseq:off;"},
+		{"lock_check:0", {0, 0, 0, NEAR__LOCK_CHECK_OFF}, ""},
+		{"lock_check:1", {0, 0, 0, NEAR__LOCK_CHECK_TELLS}, ""},
+		{"lock_check:2,rseq:off", {1, 0, 0, NEAR__LOCK_CHECK_STOPS}, ""},
+		{"lock_check:3", {0, 0, 0, 0}, "bad value lock_check:3;"},
+		{"lock_check:on", {0, 0, 0, 0}, "bad value lock_check:on;"},
+		{"lock_check:", {0, 0, 0, 0}, "bad value lock_check:;"},
+		{"lock_check:1,lock_check", {0, 0, 0, 1}, "bad value lock_check;"},
+		{"\xff\xfe,fence:off", {0, 1, 0, 0}, "unknown key \xff\xfe;"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LENGTH(table); i++) {
+		struct near__conf conf = parse(table[i].text);
+
+		assert_int_equal(conf.rseq_off, table[i].conf.rseq_off);
+		assert_int_equal(conf.fence_off, table[i].conf.fence_off);
+		assert_int_equal(conf.slot, table[i].conf.slot);
+		assert_int_equal(conf.lock_check, table[i].conf.lock_check);
+		assert_string_equal(warned.said, table[i].said);
+	}
+}
+
+/* A second parser, made differently: whole items are looked up. */
+static int expect_item(const char *item, struct near__conf *conf)
+{
+	static const char *const items[] = {
+		"rseq:on",  "rseq:off", "fence:on",     "fence:off",    "slot:auto",
+		"slot:cpu", "slot:cid", "lock_check:0", "lock_check:1", "lock_check:2",
+	};
+	int *const fields[] = {
+		&conf->rseq_off,   &conf->rseq_off,   &conf->fence_off, &conf->fence_off,
+		&conf->slot,       &conf->slot,       &conf->slot,      &conf->lock_check,
+		&conf->lock_check, &conf->lock_check,
+	};
+	static const int values[] = {
+		0, 1, 0, 1, NEAR__SLOT_AUTO, NEAR__SLOT_BY_CPU, NEAR__SLOT_BY_CID, 0, 1, 2};
+
+	for (size_t i = 0; i < LENGTH(items); i++) {
+		if (strcmp(item, items[i]) == 0) {
+			*fields[i] = values[i];
+			return 0;
+		}
+	}
+	return 1;
+}
+
+static void check_against_the_second_parser(const char *text)
+{
+	struct near__conf expected = {0, 0, 0, 0}, conf = parse(text);
+	char copy[256], *rest = copy, *item;
+	int warnings = 0;
+
+	strcpy(copy, text);
+	while ((item = strsep(&rest, ",")))
+		if (*item)
+			warnings += expect_item(item, &expected);
+	assert_int_equal(conf.rseq_off, expected.rseq_off);
+	assert_int_equal(conf.fence_off, expected.fence_off);
+	assert_int_equal(conf.slot, expected.slot);
+	assert_int_equal(conf.lock_check, expected.lock_check);
+	assert_int_equal(warned.count, warnings);
+}
+
+static void append_piece(char *text, uint64_t *seed)
+{
+	static const char *const pieces[] = {"rseq", "fence", "slot",       ":",   ":",   ",",
+					     ",",    "on",    "off",        "cpu", "cid", "auto",
+					     "x",    " ",     "lock_check", "1",   "2"};
+	size_t used = strlen(text);
+
+	if (unit_random(seed) % 8) {
+		strcpy(text + used, pieces[unit_random(seed) % LENGTH(pieces)]);
+	} else {
+		text[used] = (char)(1 + unit_random(seed) % 255);
+		text[used + 1] = '\0';
+	}
+}
+
+/* The text ends where its page ends: to read on is a fault. */
+static void random_texts_are_read_like_the_second_parser_does(void **state)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *pages =
+		mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	unsigned rounds = unit_scale(100000);
+	uint64_t seed = 1;
+
+	(void)state;
+	assert_ptr_not_equal(pages, MAP_FAILED);
+	assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
+	for (unsigned i = 0; i < rounds; i++) {
+		char text[256] = "";
+		unsigned n = unit_random(&seed) % 24;
+		char *end;
+
+		while (n--)
+			append_piece(text, &seed);
+		end = pages + page - strlen(text) - 1;
+		strcpy(end, text);
+		check_against_the_second_parser(end);
+	}
+	munmap(pages, 2 * page);
+}
+
+/* ---- the process ---- */
+
+static void *ask(void *unused)
+{
+	(void)unused;
+	CHECK(near_slots() > 0);
+	near_slot();
+	return NULL;
+}
+
+static void ask_from_threads(void *conf)
+{
+	char nothing[8];
+
+	setenv("NEAR_CONF", conf, 1);
+	unit_run(ask, nothing, 1, 8);
+	near_slots();
+	near_cid();
+}
+
+static void each_warning_is_printed_once(void **state)
+{
+	static const char keys[] =
+		"' ignored (keys: rseq:on|off, slot:auto|cpu|cid, fence:on|off, lock_check:0|1|2, "
+		"malloc_check:0|1, malloc_mismatch:0|1, malloc_background:0|1, "
+		"malloc_age:MILLISECONDS, malloc_cache:BYTES, malloc_stats:FILE, "
+		"heap_profile:PREFIX, heap_sample:BYTES, heap_signal:NUMBER, atomic_stats:0|1)\n";
+	char expected[2048], text[4096];
+
+	(void)state;
+	snprintf(expected, sizeof(expected),
+		 "nearcpu: NEAR_CONF: unknown key 'speed:11%s"
+		 "nearcpu: NEAR_CONF: bad value 'slot:none%s"
+		 "nearcpu: NEAR_CONF: bad value 'rseq%s",
+		 keys, keys, keys);
+	assert_int_equal(unit_capture(ask_from_threads, (void *)"speed:11,slot:none,slot:cpu,rseq",
+				      text, sizeof(text), NULL),
+			 0);
+	assert_string_equal(text, expected);
+	assert_int_equal(
+		unit_capture(ask_from_threads, (void *)"slot:cid", text, sizeof(text), NULL), 0);
+	assert_string_equal(text, "");
+}
+
+static void a_long_item_is_cut(void **state)
+{
+	char item[301], text[4096];
+	const char *quoted, *closed;
+
+	(void)state;
+	memset(item, 'a', 300);
+	item[300] = '\0';
+	assert_int_equal(unit_capture(ask_from_threads, item, text, sizeof(text), NULL), 0);
+	quoted = strchr(text, '\'');
+	assert_non_null(quoted);
+	closed = strchr(quoted + 1, '\'');
+	assert_non_null(closed);
+	assert_int_equal(closed - quoted - 1, 64);
+}
+
+static void warn_nobody(void *unused)
+{
+	(void)unused;
+	close(2);
+	setenv("NEAR_CONF", "speed:11,rseq:off", 1);
+	CHECK(near_slots() > 0);
+}
+
+static void without_standard_error_nothing_happens(void **state)
+{
+	(void)state;
+	unit_in_child(warn_nobody, NULL);
+}
+
+struct effect {
+	const char *conf, *why, *slot_why;
+};
+
+static void see_effect(void *arg)
+{
+	const struct effect *effect = arg;
+	struct near_rseq_status status;
+
+	setenv("NEAR_CONF", effect->conf, 1);
+	near_rseq_status(&status, sizeof(status));
+	if (effect->why) {
+		CHECK(!status.live);
+		CHECK(!NEAR__HAS_SEQ || strstr(status.why, effect->why));
+	}
+	if (effect->slot_why && status.has_cid)
+		CHECK(strstr(status.slot_why, effect->slot_why));
+	if (strstr(effect->conf, "slot:cpu"))
+		CHECK(status.slot_kind == NEAR_SLOT_CPU);
+	if (strstr(effect->conf, "slot:cid") && status.has_cid)
+		CHECK(status.slot_kind == NEAR_SLOT_CID);
+}
+
+static void settings_have_their_effect(void **state)
+{
+	static struct effect effects[] = {
+		{"rseq:off", "NEAR_CONF=rseq:off", NULL},
+		{"fence:off", "NEAR_CONF=fence:off", NULL},
+		{"slot:cpu", NULL, "NEAR_CONF=slot:cpu"},
+		{"slot:cid", NULL, "NEAR_CONF=slot:cid"},
+		{"slot:cpu,rseq:off", "NEAR_CONF=rseq:off", NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LENGTH(effects); i++)
+		unit_in_child(see_effect, &effects[i]);
+}
+
+/* ---- setuid ---- */
+
+/* What `conf_test secure` prints, in the copy of this program that is setuid. */
+static int print_secure(void)
+{
+	struct near__conf conf;
+
+	near__conf_read(&conf);
+	printf("%lu %d %d\n", getauxval(AT_SECURE), conf.rseq_off, conf.slot);
+	return 0;
+}
+
+static void copy_program(const char *to)
+{
+	char buffer[65536];
+	int in = open("/proc/self/exe", O_RDONLY),
+	    out = open(to, O_WRONLY | O_CREAT | O_EXCL, 0700);
+	ssize_t n;
+
+	assert_true(in >= 0 && out >= 0);
+	while ((n = read(in, buffer, sizeof(buffer))) > 0)
+		assert_int_equal(write(out, buffer, (size_t)n), n);
+	close(in);
+	close(out);
+}
+
+static void run_copy(void *path)
+{
+	dup2(2, 1);
+	setenv("NEAR_CONF", "rseq:off,slot:cpu,speed:11", 1);
+	execl(path, path, "secure", NULL);
+	_exit(127);
+}
+
+/* Only root can give a file to somebody else. */
+static void setuid_programs_ignore_the_variable(void **state)
+{
+	char directory[] = "/tmp/nearcpu-conf-XXXXXX", path[64], text[1024];
+	int status;
+
+	(void)state;
+	if (geteuid() != 0 || unit_emulated())
+		skip();
+	assert_non_null(mkdtemp(directory));
+	assert_int_equal(chmod(directory, 0755), 0);
+	snprintf(path, sizeof(path), "%s/copy", directory);
+	copy_program(path);
+	status = unit_capture(run_copy, path, text, sizeof(text), NULL);
+	if (status == 0 && strncmp(text, "nearcpu", 7) == 0 && chown(path, 65534, 65534) == 0 &&
+	    chmod(path, 04755) == 0)
+		status = unit_capture(run_copy, path, text, sizeof(text), NULL);
+	else
+		status = -1;
+	unlink(path);
+	rmdir(directory);
+	if (status || text[0] == '0')
+		skip(); /* a file system without setuid */
+	assert_string_equal(text, "1 0 0\n");
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_text_has_its_settings_and_warnings),
+		cmocka_unit_test(random_texts_are_read_like_the_second_parser_does),
+		cmocka_unit_test(each_warning_is_printed_once),
+		cmocka_unit_test(a_long_item_is_cut),
+		cmocka_unit_test(without_standard_error_nothing_happens),
+		cmocka_unit_test(settings_have_their_effect),
+		cmocka_unit_test(setuid_programs_ignore_the_variable),
+	};
+
+	if (argc > 1 && strcmp(argv[1], "secure") == 0)
+		return print_secure();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* The kernel's lists of CPUs, and what the library makes of this machine's. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <nearcpu/rseq.h>
+#include <sys/mman.h>
+
+#include "ground/topology.h"
+
+static void the_highest_number_of_a_list(void **state)
+{
+	static const struct {
+		const char *text;
+		int max;
+	} table[] = {
+		{"0", 0},
+		{"0\n", 0},
+		{"7", 7},
+		{"0-3\n", 3},
+		{"0-3,8\n", 8},
+		{"8,0-3\n", 8},
+		{"0,2,4,6\n", 6},
+		{"0-0\n", 0},
+		{"3-5,7-9,1\n", 9},
+		{"0-1023\n", 1023},
+		{"0-8191\n", 8191},
+		{"1048576", 1048576},
+		{"007", 7},
+		{"0-3\nignored", 3},
+		/* What is not a list. */
+		{"", -1},
+		{"\n", -1},
+		{"-", -1},
+		{",", -1},
+		{"-1", -1},
+		{",1", -1},
+		{"1,", -1},
+		{"1,\n", -1},
+		{"1-", -1},
+		{"1-\n", -1},
+		{"1,,2", -1},
+		{"1--2", -1},
+		{"1 2", -1},
+		{" 1", -1},
+		{"1-3 \n", -1},
+		{"0x3", -1},
+		{"a", -1},
+		{"0-3;8", -1},
+		{"1048577", -1},
+		{"99999999999999999999", -1},
+		{"0-4294967295", -1},
+		{"\xff", -1},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < LENGTH(table); i++) {
+		int max = near__list_max(table[i].text);
+
+		if (max != table[i].max)
+			fail_msg("\"%s\": %d, not %d", table[i].text, max, table[i].max);
+	}
+}
+
+/* Any bytes give a number in range or -1. */
+static void random_lists_stay_in_range(void **state)
+{
+	static const char bytes[] = "0123456789-,\n a";
+	unsigned rounds = unit_scale(200000);
+	uint64_t seed = 2;
+
+	(void)state;
+	for (unsigned i = 0; i < rounds; i++) {
+		char text[16];
+		unsigned n = unit_random(&seed) % LENGTH(text);
+
+		for (unsigned k = 0; k < n; k++)
+			text[k] = bytes[unit_random(&seed) % (sizeof(bytes) - 1)];
+		text[n] = '\0';
+		assert_in_range(near__list_max(text) + 1, 0, (1 << 20) + 1);
+	}
+}
+
+static int read_list_max(const char *path, char *text, size_t size)
+{
+	FILE *f = fopen(path, "r");
+
+	if (!f)
+		return -1;
+	text[0] = '\0';
+	if (!fgets(text, (int)size, f))
+		text[0] = '\0';
+	fclose(f);
+	return near__list_max(text);
+}
+
+static void this_machine_is_covered(void **state)
+{
+	unsigned cpus = near__topology_cpus(), nodes = near__topology_nodes(), cpu = 0, node = 0;
+	char text[4096];
+	int max;
+
+	(void)state;
+	assert_true(cpus >= (unsigned)sysconf(_SC_NPROCESSORS_CONF));
+	assert_int_equal(near_cpus(), cpus);
+	max = read_list_max("/sys/devices/system/cpu/possible", text, sizeof(text));
+	if (max >= 0)
+		assert_int_equal(cpus, max + 1);
+	max = read_list_max("/sys/devices/system/node/possible", text, sizeof(text));
+	assert_int_equal(nodes, max >= 0 ? max + 1 : 1);
+	for (unsigned n = 0; unit_pin(n, NULL); n++) {
+		assert_int_equal(syscall(SYS_getcpu, &cpu, &node, NULL), 0);
+		assert_true(cpu < cpus && node < nodes);
+	}
+	unit_unpin();
+}
+
+#define POLICY_OF_ADDRESS 2
+#define POLICY_DEFAULT 0
+#define POLICY_PREFERRED 1
+
+/* The policy of a page, or -1 if this kernel or a filter does not tell. */
+static int policy_of(void *page, unsigned long *nodes)
+{
+	unsigned long mask[1024 / 8 / sizeof(unsigned long)] = {0};
+	int policy;
+
+	if (syscall(SYS_get_mempolicy, &policy, mask, 1024, page, POLICY_OF_ADDRESS))
+		return -1;
+	*nodes = mask[0];
+	return policy;
+}
+
+static void memory_of_a_node_is_asked_for(void **state)
+{
+	size_t size = (size_t)sysconf(_SC_PAGESIZE);
+	unsigned long nodes = 0;
+	char *pages =
+		mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	(void)state;
+	assert_true(pages != MAP_FAILED);
+	if (policy_of(pages, &nodes) != POLICY_DEFAULT)
+		skip();
+	errno = UNIT_ERRNO;
+	near__topology_prefer(pages, size, 0);
+	near__topology_prefer(pages, size, 1023);
+	near__topology_prefer(pages, size, 1u << 20);
+	assert_int_equal(errno, UNIT_ERRNO);
+	assert_int_equal(policy_of(pages, &nodes), POLICY_PREFERRED);
+	assert_int_equal(nodes, 1);
+	assert_int_equal(policy_of(pages + size, &nodes), POLICY_DEFAULT);
+	memset(pages, 1, 2 * size);
+	munmap(pages, 2 * size);
+}
+
+/* The kernel says the same of the CPU that the thread is on; of one that cannot be, nothing. */
+static void the_node_of_a_cpu(void **state)
+{
+	unsigned nodes = near__topology_nodes(), cpus = near__topology_cpus(), cpu, node, seen = 0;
+
+	(void)state;
+	errno = UNIT_ERRNO;
+	for (unsigned c = 0; c < cpus && c < CPU_SETSIZE; c++) {
+		cpu_set_t one;
+
+		CPU_ZERO(&one);
+		CPU_SET(c, &one);
+		if (sched_setaffinity(0, sizeof(one), &one) ||
+		    syscall(SYS_getcpu, &cpu, &node, NULL) || cpu != c ||
+		    near__topology_node_of(c, nodes) < 0)
+			continue;
+		assert_int_equal(near__topology_node_of(c, nodes), node);
+		assert_int_equal(near__topology_node_of(c, node), -1);
+		seen++;
+	}
+	errno = UNIT_ERRNO;
+	assert_int_equal(near__topology_node_of(1u << 20, nodes), -1);
+	assert_int_equal(near__topology_node_of(UINT32_MAX, 1024), -1);
+	assert_int_equal(errno, UNIT_ERRNO);
+	if (!seen)
+		skip(); /* without sysfs */
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_highest_number_of_a_list),
+		cmocka_unit_test(random_lists_stay_in_range),
+		cmocka_unit_test(this_machine_is_covered),
+		cmocka_unit_test(memory_of_a_node_is_asked_for),
+		cmocka_unit_test(the_node_of_a_cpu),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+/* What an object offers that contains the library, or is linked with the shared one. */
+#include "plugin.h"
+
+#include "kernel/internal.h"
+#include "parking/lot.h"
+
+static int open_all(struct near_counter *count, struct near_refcount *ref, struct near_stack *stack)
+{
+	int r = near_counter_init(count);
+
+	r = r ? r : near_refcount_init(ref, NULL);
+	return r ? r : near_stack_init(stack);
+}
+
+static void add(struct near_counter *count, int64_t n)
+{
+	near_counter_add(count, n);
+}
+
+static int64_t read_count(struct near_counter *count)
+{
+	return near_counter_read(count);
+}
+
+static void get(struct near_refcount *ref)
+{
+	near_refcount_get(ref);
+}
+
+static void put(struct near_refcount *ref)
+{
+	near_refcount_put(ref);
+}
+
+static void push(struct near_stack *stack, struct near_stack_node *node)
+{
+	near_stack_push(stack, node);
+}
+
+static struct near_stack_node *pop(struct near_stack *stack)
+{
+	struct near_stack_node *node = near_stack_pop(stack);
+
+	return node ? node : near_stack_steal(stack);
+}
+
+static void *self(void)
+{
+	return &near__self;
+}
+
+static void *dead(void)
+{
+	return &near__dead;
+}
+
+static void *process(void)
+{
+	return &near__process;
+}
+
+static void *lot(void)
+{
+	return &near__lot;
+}
+
+static void *owner(void)
+{
+	return &near__owner;
+}
+
+static void *mine(void)
+{
+	return &near__lot_mine;
+}
+
+static void lock(struct near_mutex *m)
+{
+	near_mutex_lock(m);
+	__asm__ volatile("" ::: "memory"); /* no tail call: the checker is to find this place */
+}
+
+static void unlock(struct near_mutex *m)
+{
+	near_mutex_unlock(m);
+}
+
+static unsigned registration(void)
+{
+	struct near_rseq_status status;
+
+	near_rseq_status(&status, sizeof(status));
+	return (unsigned)status.live | (unsigned)status.own_area << 1;
+}
+
+static const char *why(void)
+{
+	struct near_rseq_status status;
+
+	near_rseq_status(&status, sizeof(status));
+	return status.why;
+}
+
+NEAR_API const struct plugin PLUGIN = {
+	.self = self,
+	.dead = dead,
+	.process = process,
+	.lot = lot,
+	.owner = owner,
+	.mine = mine,
+	.registration = registration,
+	.why = why,
+	.open_all = open_all,
+	.add = add,
+	.read = read_count,
+	.get = get,
+	.put = put,
+	.kill = near_refcount_kill,
+	.push = push,
+	.pop = pop,
+	.park = near_park,
+	.unpark = near_unpark,
+	.lock = lock,
+	.unlock = unlock,
+};

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* What can be missing: system calls, files, keys, address space. The library says what, and works.
+ * Each test runs in a child that has not used the library yet. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include "filter.h"
+#include "kernel/internal.h"
+#include "ground/topology.h"
+#include "use_all.h"
+
+static void use_without_rseq(void *unused)
+{
+	struct near_rseq_status status;
+
+	if (!filter_out(NEAR__SYS_RSEQ, ENOSYS))
+		_exit(77);
+	near_rseq_status(&status, sizeof(status));
+	CHECK(!status.live && (!NEAR__HAS_SEQ || strstr(status.why, "no rseq")));
+	use_all(unused);
+}
+
+/* As containers do it: the filter is there before the program, so that the C library cannot
+ * register its threads either. */
+static void use_where_rseq_is_denied(void *unused)
+{
+	(void)unused;
+	if (!filter_out(NEAR__SYS_RSEQ, EPERM))
+		_exit(77);
+	execl("/proc/self/exe", "missing_test", "denied", NULL);
+	CHECK(!"exec");
+}
+
+static int check_denied(void)
+{
+	struct near_rseq_status status;
+
+	near_rseq_status(&status, sizeof(status));
+	CHECK(!status.live && (!NEAR__HAS_SEQ || strstr(status.why, "filter (seccomp)")));
+	use_all(NULL);
+	return 0;
+}
+
+static void use_without_membarrier(void *unused)
+{
+	struct near_rseq_status status;
+
+	if (!filter_out(NEAR__SYS_MEMBARRIER, ENOSYS))
+		_exit(77);
+	near_rseq_status(&status, sizeof(status));
+	CHECK(!status.live && (!NEAR__HAS_SEQ || strstr(status.why, "no membarrier")));
+	use_all(unused);
+}
+
+/* The vDSO still answers; the raw system call does not. */
+static void use_without_getcpu(void *unused)
+{
+	if (!filter_out(SYS_getcpu, ENOSYS))
+		_exit(77);
+	use_all(unused);
+}
+
+/* A kernel list cannot be read: the size of the kernel's masks is taken. */
+static void use_without_files(void *unused)
+{
+	struct rlimit none = {0, 0};
+
+	CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+	CHECK(near_cpus() >= near__topology_cpus());
+	CHECK(near_cpus() > 0);
+	use_all(unused);
+}
+
+/* Threads that the library registers need a pthread key; without one they are not live. */
+static void use_without_keys(void *unused)
+{
+	struct near_rseq_status status;
+	pthread_key_t key;
+
+	while (pthread_key_create(&key, NULL) == 0)
+		;
+	near_rseq_status(&status, sizeof(status));
+	CHECK(!status.own_area);
+	if (!near__process.usable || !status.live)
+		CHECK(!strstr(status.why, "somebody else"));
+	use_all(unused);
+}
+
+static void what_is_missing_is_named(void **state)
+{
+	static void (*const uses[])(void *) = {use_without_rseq,       use_where_rseq_is_denied,
+					       use_without_membarrier, use_without_getcpu,
+					       use_without_files,      use_without_keys};
+
+	(void)state;
+	if (unit_emulated())
+		skip();
+	unsetenv("NEAR_CONF");
+	for (size_t i = 0; i < LENGTH(uses); i++) {
+		int status = unit_wait(unit_fork(uses[i], NULL), NULL);
+
+		if (status != 77)
+			assert_int_equal(status, 0);
+	}
+}
+
+static void use_without_address_space(void *unused)
+{
+	struct rlimit limit, none = {0, 0};
+	struct near_counter c;
+
+	CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
+	none.rlim_max = limit.rlim_max;
+	CHECK(setrlimit(RLIMIT_AS, &none) == 0);
+	errno = UNIT_ERRNO;
+	CHECK(near_counter_init(&c) == -ENOMEM);
+	CHECK(errno == UNIT_ERRNO);
+	CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+	use_all(unused);
+}
+
+static void without_address_space_the_error_is_enomem(void **state)
+{
+	(void)state;
+	if (unit_emulated() || UNIT_THREAD_SANITIZER)
+		skip(); /* the limit is not passed on, or hits the sanitizer first */
+	unit_in_child(use_without_address_space, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_missing_is_named),
+		cmocka_unit_test(without_address_space_the_error_is_enomem),
+	};
+
+	if (argc == 2 && strcmp(argv[1], "denied") == 0)
+		return check_denied();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

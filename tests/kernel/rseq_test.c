@@ -1,0 +1,344 @@
+/* SPDX-License-Identifier: MIT */
+/* Where a thread runs and whether it is live, in each mode that the tests run in: the answers
+ * against the kernel's, registrations by the C library, by this library and by somebody else. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <nearcpu/counter.h>
+
+#include "kernel/hint.h"
+#include "kernel/internal.h"
+
+extern const unsigned __rseq_size __attribute__((weak));
+
+static struct near_rseq_status status_now(void)
+{
+	struct near_rseq_status status;
+
+	memset(&status, 0x5a, sizeof(status));
+	errno = UNIT_ERRNO;
+	near_rseq_status(&status, sizeof(status));
+	CHECK(errno == UNIT_ERRNO);
+	return status;
+}
+
+static bool setting(const char *text)
+{
+	const char *conf = getenv("NEAR_CONF");
+
+	return conf && strstr(conf, text);
+}
+
+/* What the kernel offers, asked without the library. */
+static bool kernel_can(void)
+{
+	return syscall(NEAR__SYS_RSEQ, NULL, 0, 0, 0) < 0 && errno != ENOSYS &&
+	       syscall(NEAR__SYS_MEMBARRIER, 0, 0, 0) > 0 &&
+	       syscall(NEAR__SYS_MEMBARRIER, 0, 0, 0) & 1 << 7;
+}
+
+static void status_tells_the_mode(void **state)
+{
+	struct near_rseq_status st = status_now();
+	bool libc_registers = &__rseq_size && __rseq_size > 0;
+
+	(void)state;
+	assert_int_equal(st.live, kernel_can() && !setting("rseq:off"));
+	assert_int_equal(st.own_area, st.live && !libc_registers);
+	assert_non_null(st.why);
+	assert_true(strlen(st.why) > 10);
+	assert_int_equal(st.area_size != 0, st.live);
+	assert_int_equal(st.feature_size, getauxval(27));
+	assert_int_equal(st.feature_align, getauxval(28));
+	assert_int_equal(st.has_cid, st.live && getauxval(27) >= 28);
+	assert_int_equal(st.has_node, st.has_cid);
+	assert_int_equal(st.cpus, near_cpus());
+	assert_int_equal(st.slots, near_slots());
+	assert_true(st.nodes >= 1);
+	assert_non_null(st.hint);
+	assert_non_null(st.slot_why);
+	if (st.live && libc_registers)
+		assert_string_equal(st.why, "registered by the C library");
+	if (!NEAR__HAS_SEQ)
+		assert_string_equal(st.why, "this CPU has no sequences in this version");
+	else if (setting("rseq:off"))
+		assert_string_equal(st.why, "switched off by NEAR_CONF=rseq:off");
+	if (setting("slot:cpu") || !st.has_cid)
+		assert_int_equal(st.slot_kind, NEAR_SLOT_CPU);
+	else
+		assert_int_equal(st.slot_kind, st.nodes > 1 ? NEAR_SLOT_NODE_CID : NEAR_SLOT_CID);
+	assert_int_equal(st.slots,
+			 st.slot_kind == NEAR_SLOT_NODE_CID ? st.cpus * st.nodes : st.cpus);
+}
+
+static void reserved_grows_with_arenas(void **state)
+{
+	size_t before = status_now().reserved;
+	void *p;
+
+	(void)state;
+	assert_int_equal(near_percpu_alloc(&p, 200000, 8), 0);
+	assert_true(status_now().reserved >= before + near_slots() * ((size_t)1 << 20));
+	near_percpu_free(p);
+}
+
+/* ---- where ---- */
+
+static void check_place(unsigned cpu)
+{
+	unsigned kernel_cpu = 0, kernel_node = 0;
+
+	errno = UNIT_ERRNO;
+	assert_int_equal(near_cpu(), cpu);
+	assert_true(near_cid() < near_cpus());
+	assert_true(near_slot() < near_slots());
+	near_node();
+	assert_int_equal(errno, UNIT_ERRNO);
+	assert_int_equal(near_cpu(), sched_getcpu());
+	assert_int_equal(syscall(SYS_getcpu, &kernel_cpu, &kernel_node, NULL), 0);
+	assert_int_equal(kernel_cpu, cpu);
+	assert_int_equal(near_node(), kernel_node);
+	assert_true(near__hint() < near_cpus());
+	if (!near__process.usable || near__process.slot_kind == NEAR_SLOT_CPU)
+		assert_int_equal(near_slot(), cpu);
+}
+
+static void a_pinned_thread_is_where_it_was_put(void **state)
+{
+	unsigned cpu;
+
+	(void)state;
+	for (unsigned n = 0; unit_pin(n, &cpu); n++)
+		for (int i = 0; i < 200; i++)
+			check_place(cpu);
+	unit_unpin();
+}
+
+/* The hash of a thread id is any number. */
+static void check_hints_in_range(void)
+{
+	struct near__thread self = near__self;
+	uint32_t chosen = near__process.hint;
+
+	near__process.hint = NEAR__HINT_TID;
+	near__self.state = NEAR__DEAD;
+	near__self.area = &near__dead;
+	near__self.libc_area = NULL;
+	for (int i = 0; i < 200; i++)
+		assert_true(near__hint() < near_cpus());
+	near__self = self;
+	near__process.hint = chosen;
+}
+
+static void every_hint_source_agrees_with_the_kernel(void **state)
+{
+	uint32_t chosen, sources[8];
+	unsigned cpu, where_cpu, where_node, node, n_sources = 0;
+
+	(void)state;
+	near_slots();
+	chosen = near__process.hint;
+	assert_string_not_equal(near__hint_name(chosen), near__hint_name(NEAR__HINT_TID));
+	sources[n_sources++] = chosen;
+	sources[n_sources++] = NEAR__HINT_GETCPU;
+	sources[n_sources++] = NEAR__HINT_TID;
+#if NEAR__HAS_CPU_INSN
+	if (!unit_emulated() && near__insn_has_rdpid())
+		sources[n_sources++] = NEAR__HINT_RDPID;
+	if (!unit_emulated())
+		sources[n_sources++] = NEAR__HINT_LSL;
+	if (!unit_emulated() && near__insn_has_rdtscp())
+		sources[n_sources++] = NEAR__HINT_RDTSCP;
+#endif
+	for (unsigned n = 0; unit_pin(n, &cpu); n++) {
+		syscall(SYS_getcpu, NULL, &node, NULL);
+		for (unsigned s = 0; s < n_sources; s++) {
+			near__process.hint = sources[s];
+			near__where(&where_cpu, &where_node);
+			assert_int_equal(where_cpu, cpu);
+			assert_int_equal(where_node, node);
+			near__self.uses = 0;
+			if (near__self.state == NEAR__THREAD_LIVE || sources[s] != NEAR__HINT_TID)
+				assert_int_equal(near__hint(), cpu);
+			assert_true(near__hint() < near_cpus());
+		}
+	}
+	near__process.hint = chosen;
+	unit_unpin();
+	check_hints_in_range();
+	/* Instructions have twelve bits for the CPU. */
+	assert_true(near__hint_choose(5000) >= NEAR__HINT_GETCPU);
+}
+
+/* ---- cids ---- */
+
+struct cid_reader {
+	pthread_barrier_t *barrier;
+	unsigned number, cid;
+	bool undisturbed;
+};
+
+static long switches(void)
+{
+	struct rusage usage;
+
+	CHECK(getrusage(RUSAGE_THREAD, &usage) == 0);
+	return usage.ru_nvcsw + usage.ru_nivcsw;
+}
+
+static int at_gate;
+
+/* Both threads run from before the gate to behind it if neither was switched out. */
+static void *read_cid(void *arg)
+{
+	struct cid_reader *r = arg;
+	long before;
+
+	CHECK(unit_pin(r->number, NULL));
+	near_slot();
+	pthread_barrier_wait(r->barrier);
+	before = switches();
+	__atomic_add_fetch(&at_gate, 1, __ATOMIC_ACQ_REL);
+	for (int i = 0; __atomic_load_n(&at_gate, __ATOMIC_ACQUIRE) < 2 && i < 10000000; i++)
+		;
+	r->cid = near_cid();
+	__atomic_add_fetch(&at_gate, 1, __ATOMIC_ACQ_REL);
+	for (int i = 0; __atomic_load_n(&at_gate, __ATOMIC_ACQUIRE) < 4 && i < 10000000; i++)
+		;
+	r->undisturbed = switches() == before;
+	return NULL;
+}
+
+static void running_threads_have_different_cids(void **state)
+{
+	pthread_barrier_t barrier;
+	struct cid_reader readers[2] = {{&barrier, 0, 0, false}, {&barrier, 1, 0, false}};
+	int seen = 0;
+
+	(void)state;
+	if (!status_now().live || !unit_pin(1, NULL))
+		skip();
+	unit_unpin();
+	pthread_barrier_init(&barrier, NULL, 2);
+	for (int i = 0; i < 200 && seen < 20; i++) {
+		at_gate = 0;
+		unit_run(read_cid, readers, sizeof(readers[0]), 2);
+		if (!readers[0].undisturbed || !readers[1].undisturbed || at_gate != 4)
+			continue;
+		seen++;
+		assert_int_not_equal(readers[0].cid, readers[1].cid);
+	}
+	pthread_barrier_destroy(&barrier);
+	if (!seen)
+		skip(); /* the machine is too busy to run two threads at once */
+}
+
+/* ---- registrations ---- */
+
+/* The raw registration of an area by somebody else, on a thread that the C library left alone. */
+static struct near__area foreign __attribute__((aligned(32)));
+#define FOREIGN_SIGNATURE 0x12345678
+
+static void *use_beside_a_foreign_owner(void *count)
+{
+	struct near_rseq_status st;
+
+	CHECK(syscall(NEAR__SYS_RSEQ, &foreign, 32, 0, FOREIGN_SIGNATURE) == 0);
+	st = status_now();
+	CHECK(!st.live && !st.own_area && st.area_size == 0);
+	CHECK(strstr(st.why, "somebody else holds this thread's registration"));
+	for (int i = 0; i < 1000; i++)
+		near_counter_add(count, 1);
+	CHECK(near_cpu() < near_cpus() && near_slot() < near_slots());
+	CHECK(foreign.cpu_id < near_cpus() && foreign.rseq_cs == 0);
+	CHECK(syscall(NEAR__SYS_RSEQ, &foreign, 32, 1, FOREIGN_SIGNATURE) == 0);
+	/* Too late: a thread's kind does not change under its feet. */
+	CHECK(!status_now().live);
+	return NULL;
+}
+
+static void a_foreign_owner_is_respected(void **state)
+{
+	struct near_counter count;
+
+	(void)state;
+	if (!kernel_can() || setting("rseq:off") || (&__rseq_size && __rseq_size))
+		skip(); /* the mode own_area runs this */
+	assert_int_equal(near_counter_init(&count), 0);
+	unit_join(unit_start(use_beside_a_foreign_owner, &count));
+	assert_int_equal(near_counter_read(&count), 1000);
+	assert_true(status_now().live); /* this thread has nothing to do with it */
+	near_counter_destroy(&count);
+}
+
+/* In the kernel's area nobody but the kernel writes, except rseq_cs. */
+static void *watch_area(void *count)
+{
+	struct near__area *area, before, after;
+
+	near_slot();
+	if (near__self.state != NEAR__THREAD_LIVE)
+		return NULL;
+	area = near__self.area;
+	CHECK(unit_pin(0, NULL));
+	for (int i = 0; i < 1000; i++) {
+		memcpy(&before, area, sizeof(before));
+		for (int k = 0; k < 10; k++)
+			near_counter_add(count, 1);
+		memcpy(&after, area, sizeof(after));
+		CHECK(before.cpu_id == after.cpu_id && before.cpu_id_start == after.cpu_id_start);
+		CHECK(before.flags == after.flags && before.node_id == after.node_id);
+	}
+	return NULL;
+}
+
+static void the_kernels_fields_are_left_alone(void **state)
+{
+	struct near_counter count;
+
+	(void)state;
+	assert_int_equal(near_counter_init(&count), 0);
+	unit_join(unit_start(watch_area, &count));
+	near_counter_destroy(&count);
+}
+
+/* A program of an older version knows less, one of a newer version more. */
+static void status_of_other_sizes(void **state)
+{
+	struct near_rseq_status all = status_now();
+	struct {
+		struct near_rseq_status known;
+		char more[40];
+	} later;
+	struct near_rseq_status earlier;
+	size_t until = offsetof(struct near_rseq_status, slots);
+
+	(void)state;
+	memset(&earlier, 0x5a, sizeof(earlier));
+	assert_int_equal(near_rseq_status(&earlier, until), 0);
+	assert_int_equal(earlier.live, all.live);
+	assert_int_equal(earlier.slot_kind, all.slot_kind);
+	assert_int_equal(earlier.slots, 0x5a5a5a5a);
+	memset(&later, 0x5a, sizeof(later));
+	assert_int_equal(near_rseq_status(&later.known, sizeof(later)), 0);
+	assert_int_equal(later.known.slots, all.slots);
+	for (size_t i = 0; i < sizeof(later.more); i++)
+		assert_int_equal(later.more[i], 0);
+	assert_int_equal(near_rseq_status(&earlier, 0), -EINVAL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(status_tells_the_mode),
+		cmocka_unit_test(reserved_grows_with_arenas),
+		cmocka_unit_test(a_pinned_thread_is_where_it_was_put),
+		cmocka_unit_test(every_hint_source_agrees_with_the_kernel),
+		cmocka_unit_test(running_threads_have_different_cids),
+		cmocka_unit_test(a_foreign_owner_is_respected),
+		cmocka_unit_test(the_kernels_fields_are_left_alone),
+		cmocka_unit_test(status_of_other_sizes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: MIT */
+/* Waiting for a thread that does not exist: one line on standard error, and never by mistake. */
+#define _GNU_SOURCE
+#include "waits.h"
+
+#include <nearcpu/mutex.h>
+#include <nearcpu/once.h>
+#include <nearcpu/rwlock.h>
+
+#include "filter.h"
+#include "locks/owner.h"
+
+/* A thread's number, though not in practice. */
+#define GARBAGE 0x3ffff7
+
+static struct {
+	struct near_mutex m;
+	struct near_rwlock l;
+	struct near_once o;
+	unsigned release, in;
+	uint32_t thread;
+} all;
+
+static void begin(void)
+{
+	memset(&all, 0, sizeof(all));
+}
+
+/* ---- threads that end ---- */
+
+static void note_thread(void)
+{
+	__atomic_store_n(&all.thread, (uint32_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+}
+
+/* pthread_join returns when the thread has left user space, which is some time before the kernel
+ * forgets its number. */
+static void wait_until_gone(void)
+{
+	uint32_t thread = __atomic_load_n(&all.thread, __ATOMIC_ACQUIRE);
+
+	while (syscall(SYS_tgkill, getpid(), thread, 0) == 0)
+		usleep(100);
+}
+
+static void run_to_its_end(void *(*run)(void *))
+{
+	unit_join(unit_start(run, NULL));
+	wait_until_gone();
+}
+
+static void *lock_and_end(void *unused)
+{
+	(void)unused;
+	note_thread();
+	near_mutex_lock(&all.m);
+	return NULL;
+}
+
+static void *write_and_end(void *unused)
+{
+	(void)unused;
+	note_thread();
+	near_rwlock_write_lock(&all.l);
+	return NULL;
+}
+
+/* Without the handlers by which near_once_call notices that its function was left. */
+static int end_at_once(void *unused)
+{
+	(void)unused;
+	note_thread();
+	syscall(SYS_exit, 0);
+	return 0;
+}
+
+static void *call_and_end(void *unused)
+{
+	(void)unused;
+	near_once_call(&all.o, end_at_once, NULL);
+	return NULL;
+}
+
+/* ---- threads that wait for them ---- */
+
+static void *lock(void *unused)
+{
+	(void)unused;
+	near_mutex_lock(&all.m);
+	return NULL;
+}
+
+static void lock_after_it_has_ended(void *unused)
+{
+	run_to_its_end(lock_and_end);
+	lock(unused);
+}
+
+/* The waiter sleeps when the holder ends. */
+static void *end_while_another_waits(void *unused)
+{
+	(void)unused;
+	lock_and_end(NULL);
+	wait_for_waits(&all.m, NEAR__SPACE_MUTEX, 1);
+	return NULL;
+}
+
+static void lock_before_it_ends(void *unused)
+{
+	pthread_t holder = unit_start(end_while_another_waits, NULL);
+
+	while (!__atomic_load_n(&all.m.word, __ATOMIC_RELAXED))
+		usleep(100);
+	lock(unused);
+	unit_join(holder);
+}
+
+static void lock_with_a_token(void *unused)
+{
+	struct near_cancel token = NEAR_CANCEL_INIT;
+
+	(void)unused;
+	run_to_its_end(lock_and_end);
+	near_mutex_lock_until(&all.m, 0, NULL, &token);
+}
+
+static void lock_garbage(void *unused)
+{
+	(void)unused;
+	all.m.word = (uint32_t)GARBAGE << NEAR__OWNER_SHIFT;
+	near_mutex_lock(&all.m);
+}
+
+static void read_it(void *unused)
+{
+	(void)unused;
+	run_to_its_end(write_and_end);
+	near_rwlock_read_lock(&all.l);
+}
+
+static void write_it(void *unused)
+{
+	(void)unused;
+	run_to_its_end(write_and_end);
+	near_rwlock_write_lock(&all.l);
+}
+
+static void call_once(void *unused)
+{
+	pthread_t caller = unit_start(call_and_end, NULL);
+
+	(void)unused;
+	while (!__atomic_load_n(&all.thread, __ATOMIC_ACQUIRE))
+		usleep(100);
+	(void)caller; /* never joined: the C library does not know that it has ended */
+	near_once_call(&all.o, end_at_once, NULL);
+}
+
+#define MUTEX "near_mutex or near_rwlock: the holder, thread "
+
+static const struct {
+	void (*wait)(void *unused);
+	const char *whose;
+	const char *name;
+} waits[] = {
+	{lock_after_it_has_ended, MUTEX, "lock_after_it_has_ended"},
+	{lock_before_it_ends, MUTEX, "lock_before_it_ends"},
+	{lock_with_a_token, MUTEX, "lock_with_a_token"},
+	{lock_garbage, MUTEX, "lock_garbage"},
+	{read_it, "near_rwlock: the writer, thread ", "read_it"},
+	{write_it, MUTEX, "write_it"},
+	{call_once, "near_once_call: the caller of the function, thread ", "call_once"},
+};
+
+/* Whether the text is the line, with any number. */
+static bool is_line(const char *text, const char *whose)
+{
+	static const char end[] = ", does not exist: it has ended, or the word was overwritten\n";
+	size_t n = strlen("nearcpu: ") + strlen(whose);
+	char begins[200];
+
+	snprintf(begins, sizeof(begins), "nearcpu: %s", whose);
+	return strncmp(text, begins, n) == 0 &&
+	       strncmp(text + n + strspn(text + n, "0123456789"), end, strlen(end)) == 0;
+}
+
+static void run_again(void *name)
+{
+	execl("/proc/self/exe", "holder_test", (char *)name, (char *)NULL);
+	CHECK(!"execl");
+}
+
+static void stops(void (*run)(void *), void *arg, const char *whose)
+{
+	static const char left_behind[] = "which the fork did not copy\n";
+	char text[4096];
+	int signal = 0;
+
+	assert_int_equal(unit_capture(run, arg, text, sizeof(text), &signal), -1);
+	text[strcspn(text, "\n") + 1] = '\0'; /* qemu-user adds a line of its own */
+	if (!is_line(text, whose) && (run == run_again || !strstr(text, left_behind)))
+		assert_string_equal(text, whose);
+	assert_int_equal(signal, SIGABRT);
+}
+
+/* A garbage number is near the largest: where that many threads exist, nothing is known. */
+static bool is_given(uint32_t thread)
+{
+	return syscall(SYS_tkill, thread, 0) == 0 || errno != ESRCH;
+}
+
+/* In processes that did not fork. */
+static void a_wait_for_a_thread_that_has_ended_stops(void **state)
+{
+	(void)state;
+	if (unit_emulated())
+		skip(); /* the new program would not be emulated */
+	for (size_t i = 0; i < LENGTH(waits); i++)
+		if (waits[i].wait != lock_garbage || !is_given(GARBAGE))
+			stops(run_again, (void *)(uintptr_t)waits[i].name, waits[i].whose);
+}
+
+/* In the children of a fork, where a thread that has ended before the wait is taken for one of the
+ * parent; and the call of a function then is for another thread to do. */
+static void so_does_one_in_a_forked_child(void **state)
+{
+	(void)state;
+	begin();
+	for (size_t i = 0; i < LENGTH(waits); i++)
+		if (waits[i].wait != call_once &&
+		    (waits[i].wait != lock_garbage || !is_given(GARBAGE)))
+			stops(waits[i].wait, NULL, waits[i].whose);
+}
+
+/* ---- threads that do not end ---- */
+
+static void *hold_for_long(void *unused)
+{
+	(void)unused;
+	note_thread();
+	near_mutex_lock(&all.m);
+	__atomic_store_n(&all.in, 1, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&all.release, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	near_mutex_unlock(&all.m);
+	return NULL;
+}
+
+static pthread_t start_holder(void)
+{
+	pthread_t holder;
+
+	begin();
+	holder = unit_start(hold_for_long, NULL);
+	while (!__atomic_load_n(&all.in, __ATOMIC_ACQUIRE))
+		usleep(100);
+	return holder;
+}
+
+static void *lock_and_unlock(void *unused)
+{
+	(void)unused;
+	near_mutex_lock(&all.m);
+	near_mutex_unlock(&all.m);
+	return NULL;
+}
+
+/* Checks come after 100 and 300 ms. */
+static void a_wait_for_a_thread_that_exists_goes_on(void **state)
+{
+	pthread_t holder = start_holder(), waiter = unit_start(lock_and_unlock, NULL);
+
+	(void)state;
+	wait_for_waits(&all.m, NEAR__SPACE_MUTEX, 1);
+	usleep(400000);
+	assert_int_equal(waits_on(&all.m, NEAR__SPACE_MUTEX), 1);
+	assert_false(near__owner_has_ended(&all.m.word));
+	__atomic_store_n(&all.release, 1, __ATOMIC_RELEASE);
+	unit_join(waiter);
+	unit_join(holder);
+	assert_int_equal(all.m.word, 0);
+	assert_false(near__owner_has_ended(&all.m.word));
+}
+
+/* ---- processes that cannot tell ---- */
+
+static uint32_t word_of_one_that_has_ended(void)
+{
+	begin();
+	run_to_its_end(lock_and_end);
+	return all.m.word;
+}
+
+static void ask_under_a_filter(void *error)
+{
+	uint32_t word = word_of_one_that_has_ended();
+
+	CHECK(near__owner_has_ended(&word));
+	if (!filter_out(SYS_tgkill, *(int *)error))
+		_exit(77);
+	CHECK(!near__owner_has_ended(&word));
+}
+
+static void a_filter_is_not_believed(void **state)
+{
+	static int errors[] = {EPERM, ENOSYS, ESRCH};
+
+	(void)state;
+	for (size_t i = 0; i < LENGTH(errors); i++) {
+		int status = unit_wait(unit_fork(ask_under_a_filter, &errors[i]), NULL);
+
+		if (status == 77)
+			skip();
+		assert_int_equal(status, 0);
+	}
+}
+
+/* Its threads are its parent's; getpid() is its own. */
+static void a_vfork_child_waits_for_threads_of_its_parent(void **state)
+{
+	pthread_t holder = start_holder();
+	uint32_t ended = 1023u << NEAR__OWNER_SHIFT;
+	volatile bool thinks_so = true, of_no_thread = true;
+	pid_t child;
+
+	(void)state;
+	child = vfork();
+	if (child == 0) {
+		thinks_so = near__owner_has_ended(&all.m.word);
+		of_no_thread = near__owner_has_ended(&ended);
+		_exit(0);
+	}
+	assert_int_equal(unit_wait(child, NULL), 0);
+	if (!unit_emulated()) { /* which make it a fork */
+		assert_false(thinks_so);
+		assert_false(of_no_thread);
+	}
+	__atomic_store_n(&all.release, 1, __ATOMIC_RELEASE);
+	unit_join(holder);
+}
+
+static int hold_in_clone(void *unused)
+{
+	hold_for_long(unused);
+	syscall(SYS_exit_group, 0);
+	return 0;
+}
+
+/* Its number is that of a thread of another process. */
+static void the_holder_may_be_a_clone_that_shares_memory(void **state)
+{
+	static char stack[256 << 10] __attribute__((aligned(16)));
+	bool has_ended;
+	pid_t child;
+
+	(void)state;
+	if (unit_emulated() || UNIT_SANITIZED)
+		skip();
+	begin();
+	child = clone(hold_in_clone, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL);
+	assert_true(child > 0);
+	while (!__atomic_load_n(&all.in, __ATOMIC_ACQUIRE))
+		usleep(100);
+	has_ended = near__owner_has_ended(&all.m.word);
+	__atomic_store_n(&all.release, 1, __ATOMIC_RELEASE);
+	assert_int_equal(unit_wait(child, NULL), 0);
+	assert_false(has_ended);
+	assert_int_equal(all.m.word, 0);
+}
+
+/* A fork that nobody noticed. */
+static void nor_is_anything_known_in_the_child_of_a_bare_clone(void **state)
+{
+	uint32_t word = word_of_one_that_has_ended();
+	long child;
+
+	(void)state;
+	if (unit_emulated() || UNIT_SANITIZED)
+		skip();
+	child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (child == 0)
+		syscall(SYS_exit_group, near__owner_has_ended(&word));
+	assert_true(child > 0);
+	assert_int_equal(unit_wait((pid_t)child, NULL), 0);
+	assert_true(near__owner_has_ended(&word));
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_wait_for_a_thread_that_has_ended_stops),
+		cmocka_unit_test(so_does_one_in_a_forked_child),
+		cmocka_unit_test(a_wait_for_a_thread_that_exists_goes_on),
+		cmocka_unit_test(a_filter_is_not_believed),
+		cmocka_unit_test(a_vfork_child_waits_for_threads_of_its_parent),
+		cmocka_unit_test(the_holder_may_be_a_clone_that_shares_memory),
+		cmocka_unit_test(nor_is_anything_known_in_the_child_of_a_bare_clone),
+	};
+
+	for (size_t i = 0; argc > 1 && i < LENGTH(waits); i++)
+		if (strcmp(argv[1], waits[i].name) == 0)
+			unit_run_child(waits[i].wait, NULL);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

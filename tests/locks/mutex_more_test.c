@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: MIT */
+/* near_mutex: that no kind of waiter waits for long because of another kind, or of one that was
+ * woken and does not come; the names of owners over forks; stops in threads that were cancelled. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/wait.h>
+
+#include "locks/mutex.h"
+#include "locks/slice.h"
+#include "waits.h"
+
+#define MS 1000000
+#define OTHER(n) ((uint32_t)(4000000 + (n)) << NEAR__OWNER_SHIFT)
+
+static uint32_t me(void)
+{
+	return near__owner_now();
+}
+
+/* ---- the test plays the waiters ---- */
+
+static bool is_set(void *flag)
+{
+	return *(bool *)flag;
+}
+
+static void play(struct near_mutex *m, struct near__waiter *w, unsigned owner, long waited_ns)
+{
+	struct near__bucket *b = near__lot_lock(m);
+
+	*w = (struct near__waiter){
+		.address = m,
+		.space = NEAR__SPACE_MUTEX,
+		.kind = LOCKER,
+		.owner = OTHER(owner),
+		.since = (uint64_t)(near__now(CLOCK_MONOTONIC) - waited_ns),
+	};
+	near__lot_append(b, w);
+	near__lot_unlock(b);
+}
+
+static void play_awaiter(struct near_mutex *m, struct near__waiter *w, unsigned owner, bool *flag)
+{
+	play(m, w, owner, 0);
+	w->kind = AWAITER;
+	w->since = 0;
+	w->condition = is_set;
+	w->arg = flag;
+}
+
+static bool was_handed(const struct near_mutex *m, const struct near__waiter *w)
+{
+	return !w->queued && w->token == HANDED && owner_of(look(m)) == w->owner;
+}
+
+/* An unlock by the test, which takes the mutex from whom it was handed to. */
+static void unlock_again(struct near_mutex *m)
+{
+	m->word = me() | PARKED | AWAITED;
+	near_mutex_unlock(m);
+}
+
+/* The awaiter's condition was found true, and the mutex handed to one who was older. */
+static void pass_over(struct near_mutex *m, struct near__waiter *awaiter, bool *flag)
+{
+	struct near__waiter first;
+
+	play(m, &first, 0, 2 * MS);
+	play_awaiter(m, awaiter, 1, flag);
+	unlock_again(m);
+	assert_true(was_handed(m, &first));
+	assert_true(awaiter->true_since);
+}
+
+static void the_older_of_both_kinds_comes_first(void **state)
+{
+	struct near_mutex m = NEAR_MUTEX_INIT;
+	struct near__waiter second, awaiter;
+	bool flag = true;
+
+	(void)state;
+	pass_over(&m, &awaiter, &flag);
+	play(&m, &second, 2, 0);
+	usleep(2000); /* the second is old now; the awaiter is older */
+	unlock_again(&m);
+	assert_true(was_handed(&m, &awaiter));
+	unlock_again(&m);
+	assert_true(was_handed(&m, &second));
+	assert_int_equal(waits_on(&m, NEAR__SPACE_MUTEX), 0);
+}
+
+static void what_became_false_has_no_age(void **state)
+{
+	struct near_mutex m = NEAR_MUTEX_INIT;
+	struct near__waiter second, third, awaiter;
+	bool flag = true;
+
+	(void)state;
+	pass_over(&m, &awaiter, &flag);
+	flag = false;
+	play(&m, &second, 2, 2 * MS);
+	play(&m, &third, 3, 2 * MS);
+	unlock_again(&m);
+	assert_true(was_handed(&m, &second));
+	assert_false(awaiter.true_since);
+	flag = true;
+	unlock_again(&m);
+	assert_true(was_handed(&m, &third));
+	unlock_again(&m);
+	assert_true(was_handed(&m, &awaiter));
+}
+
+static void the_old_do_not_wait_for_one_on_its_way(void **state)
+{
+	struct near_mutex m = {me() | PARKED | WAKING};
+	struct near__waiter w;
+	unsigned unlocks = 0;
+
+	(void)state;
+	play(&m, &w, 0, 2 * MS);
+	do {
+		near_mutex_unlock(&m);
+		unlocks++;
+	} while (unlocks < 100 && !owner_of(look(&m)) && near_mutex_try_lock(&m));
+	assert_true(was_handed(&m, &w));
+	assert_int_equal(look(&m), OTHER(0) | WAKING);
+	assert_in_range(unlocks, 1, 32);
+}
+
+/* ---- threads ---- */
+
+#define WORKERS 8
+
+static struct {
+	struct near_mutex m;
+	bool ready, done; /* guarded by the mutex */
+	unsigned sections;
+} shop;
+
+/* Each waits for more than a millisecond, behind the others. */
+static void *work(void *unused)
+{
+	bool done;
+
+	do {
+		near_mutex_lock(&shop.m);
+		shop.sections += shop.ready;
+		usleep(300);
+		done = shop.done;
+		near_mutex_unlock(&shop.m);
+	} while (!done);
+	return unused;
+}
+
+static void *await_it(void *unused)
+{
+	near_mutex_lock(&shop.m);
+	near_mutex_await(&shop.m, is_set, &shop.ready);
+	shop.done = true;
+	near_mutex_unlock(&shop.m);
+	return unused;
+}
+
+/* Those who waited before it may come first, and nobody twice. */
+static void await_is_bounded_beside_old_lockers(void **state)
+{
+	pthread_t awaiter, workers[WORKERS];
+
+	(void)state;
+	awaiter = unit_start(await_it, NULL);
+	wait_for_waits(&shop.m, NEAR__SPACE_MUTEX, 1);
+	for (unsigned i = 0; i < WORKERS; i++)
+		workers[i] = unit_start(work, NULL);
+	usleep(20000);
+	near_mutex_lock(&shop.m);
+	shop.ready = true;
+	near_mutex_unlock(&shop.m);
+	unit_join(awaiter);
+	for (unsigned i = 0; i < WORKERS; i++)
+		unit_join(workers[i]);
+	/* Once each before it, once each after it; and who comes while nobody is old. */
+	assert_in_range(shop.sections, 0, 10 * WORKERS);
+}
+
+/* ---- names ---- */
+
+static struct near_mutex held, other;
+
+static void *lock_and_unlock(void *m)
+{
+	near_mutex_lock(m);
+	near_mutex_unlock(m);
+	return NULL;
+}
+
+static void unlock_under_a_name_that_was_given_away(void *name)
+{
+	CHECK(near_mutex_is_mine(&held));
+	near__owner_given(*(uint32_t *)name);
+	CHECK(!near_mutex_is_mine(&held));
+	near_mutex_unlock(&held);
+}
+
+static void use_after_a_name_was_given_away(void *name)
+{
+	near__owner_given(*(uint32_t *)name);
+	CHECK(!near_mutex_is_mine(&held));
+	lock_and_unlock(&other);
+	unit_join(unit_start(lock_and_unlock, &other));
+}
+
+static void a_name_that_another_thread_got_is_its_own(void **state)
+{
+	uint32_t name = me();
+
+	(void)state;
+	near_mutex_lock(&held);
+	unit_dies(unlock_under_a_name_that_was_given_away, &name,
+		  "near_mutex_unlock: another thread holds the mutex");
+	unit_in_child(use_after_a_name_was_given_away, &name);
+	near_mutex_unlock(&held);
+}
+
+/* The next thread gets the number `last + 1`. */
+static bool number_threads_from(int last)
+{
+	int fd = open("/proc/sys/kernel/ns_last_pid", O_WRONLY);
+	char text[16];
+	int n = snprintf(text, sizeof(text), "%d", last);
+	bool done = fd >= 0 && write(fd, text, (size_t)n) == n;
+
+	if (fd >= 0)
+		close(fd);
+	return done;
+}
+
+struct namesake {
+	pid_t wanted;
+	bool holds; /* atomic */
+};
+
+static void *hold_for_long(void *arg)
+{
+	struct namesake *n = arg;
+
+	if (syscall(SYS_gettid) != n->wanted)
+		_exit(77);
+	near_mutex_lock(&other);
+	__atomic_store_n(&n->holds, true, __ATOMIC_RELEASE);
+	usleep(10000);
+	near_mutex_unlock(&other);
+	return NULL;
+}
+
+/* The daemon, whose parent is gone, in a namespace of its own numbers. */
+static void meet_the_namesake(pid_t parent)
+{
+	struct namesake n = {.wanted = parent};
+	pthread_t t;
+
+	while (getppid() == parent)
+		usleep(100);
+	usleep(10000); /* until its number is free */
+	if (!number_threads_from(parent - 1))
+		_exit(77);
+	t = unit_start(hold_for_long, &n);
+	while (!__atomic_load_n(&n.holds, __ATOMIC_ACQUIRE))
+		usleep(100);
+	CHECK(!near_mutex_is_mine(&other));
+	near_mutex_lock(&other);
+	near_mutex_unlock(&other);
+	unit_join(t);
+	_exit(0);
+}
+
+/* The first of the namespace, which its orphans come to. */
+static void begin_numbers(void)
+{
+	pid_t parent = fork();
+	int status = 0;
+
+	CHECK(parent >= 0);
+	if (parent == 0) {
+		pid_t self = getpid();
+
+		lock_and_unlock(&other);
+		if (fork() == 0)
+			meet_the_namesake(self);
+		_exit(0);
+	}
+	CHECK(waitpid(parent, NULL, 0) == parent);
+	CHECK(wait(&status) > 0);
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+static void live_in_new_numbers(void *unused)
+{
+	pid_t first;
+
+	(void)unused;
+	if (unshare(CLONE_NEWPID))
+		_exit(77);
+	first = fork();
+	CHECK(first >= 0);
+	if (first == 0)
+		begin_numbers();
+	_exit(unit_wait(first, NULL));
+}
+
+static void the_parents_number_comes_again(void **state)
+{
+	int status = unit_wait(unit_fork(live_in_new_numbers, NULL), NULL);
+
+	(void)state;
+	if (status == 77)
+		skip(); /* no right to number threads */
+	assert_int_equal(status, 0);
+}
+
+/* ---- stops ---- */
+
+static void *unlock_cancelled(void *unused)
+{
+	CHECK(pthread_cancel(pthread_self()) == 0);
+	near_mutex_unlock(&other);
+	return unused;
+}
+
+static void misuse_in_a_cancelled_thread(void *unused)
+{
+	unit_join(unit_start(unlock_cancelled, unused));
+}
+
+static void a_cancelled_thread_stops_all_the_same(void **state)
+{
+	(void)state;
+	unit_dies(misuse_in_a_cancelled_thread, NULL, "near_mutex_unlock: the mutex is not held");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_older_of_both_kinds_comes_first),
+		cmocka_unit_test(what_became_false_has_no_age),
+		cmocka_unit_test(the_old_do_not_wait_for_one_on_its_way),
+		cmocka_unit_test(await_is_bounded_beside_old_lockers),
+		cmocka_unit_test(a_name_that_another_thread_got_is_its_own),
+		cmocka_unit_test(the_parents_number_comes_again),
+		cmocka_unit_test(a_cancelled_thread_stops_all_the_same),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,363 @@
+/* SPDX-License-Identifier: MIT */
+/* near_once and near_barrier. */
+#define _GNU_SOURCE
+#include "waits.h"
+
+#include <nearcpu/barrier.h>
+#include <nearcpu/once.h>
+
+#include "locks/owner.h"
+
+/* ---- once ---- */
+
+struct work {
+	struct near_once once;
+	unsigned calls, failures;
+	int begun, may_end;
+	int done; /* written by the function alone */
+};
+
+static int do_work(void *arg)
+{
+	struct work *w = arg;
+	unsigned call = __atomic_add_fetch(&w->calls, 1, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&w->begun, 1, __ATOMIC_RELEASE);
+	while (!__atomic_load_n(&w->may_end, __ATOMIC_ACQUIRE))
+		usleep(100);
+	if (call <= w->failures)
+		return -4000 - (int)call;
+	w->done++;
+	return 0;
+}
+
+static void it_is_done_once(void **state)
+{
+	struct work w = {.may_end = 1};
+
+	(void)state;
+	assert_false(near_once_is_done(&w.once));
+	assert_int_equal(near_once_call(&w.once, do_work, &w), 0);
+	assert_true(near_once_is_done(&w.once));
+	assert_int_equal(near_once_call(&w.once, do_work, &w), 0);
+	assert_int_equal(near_once_call_until(&w.once, do_work, &w, 0, NULL, NULL), 0);
+	assert_int_equal(w.calls, 1);
+	assert_int_equal(w.done, 1);
+}
+
+static void a_failure_is_tried_again(void **state)
+{
+	struct work w = {.may_end = 1, .failures = 2};
+
+	(void)state;
+	assert_int_equal(near_once_call(&w.once, do_work, &w), -4001);
+	assert_false(near_once_is_done(&w.once));
+	assert_int_equal(near_once_call(&w.once, do_work, &w), -4002);
+	assert_int_equal(near_once_call(&w.once, do_work, &w), 0);
+	assert_int_equal(w.calls, 3);
+	assert_int_equal(w.done, 1);
+}
+
+static unsigned failed_calls;
+
+static void *call_it(void *arg)
+{
+	struct work *w = *(struct work **)arg;
+	int r = near_once_call(&w->once, do_work, w);
+
+	if (r)
+		__atomic_fetch_add(&failed_calls, 1, __ATOMIC_RELAXED);
+	else
+		CHECK(w->done == 1);
+	return NULL;
+}
+
+static void *let_it_end(void *arg)
+{
+	struct work *w = arg;
+
+	wait_for_waits(&w->once, NEAR__SPACE_ONCE, 7);
+	__atomic_store_n(&w->may_end, 1, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+/* Eight come, seven wait. Each failure is one caller's, and one of those who wait tries next. */
+static void others_wait_and_see_it(void **state)
+{
+	(void)state;
+	for (unsigned failures = 0; failures < 3; failures++) {
+		struct work w = {.failures = failures}, *all[8];
+		pthread_t t = unit_start(let_it_end, &w);
+
+		for (unsigned i = 0; i < 8; i++)
+			all[i] = &w;
+		failed_calls = 0;
+		unit_run(call_it, all, sizeof(all[0]), 8);
+		unit_join(t);
+		assert_int_equal(failed_calls, failures);
+		assert_int_equal(w.calls, failures + 1);
+		assert_int_equal(w.done, 1);
+	}
+}
+
+static void waiting_for_it_has_a_limit(void **state)
+{
+	static const struct timespec wrong = {1, -1};
+	struct near_cancel token = NEAR_CANCEL_INIT;
+	struct work w = {0}, *arg = &w;
+	pthread_t t = unit_start(call_it, &arg);
+
+	(void)state;
+	while (!__atomic_load_n(&w.begun, __ATOMIC_ACQUIRE))
+		usleep(100);
+	for (size_t i = 0; i < LENGTH(wait_clocks); i++) {
+		struct timespec soon = wait_in_ms(wait_clocks[i], 5);
+
+		assert_int_equal(near_once_call_until(&w.once, do_work, &w, wait_clocks[i], &soon,
+						      NULL),
+				 -ETIMEDOUT);
+		assert_true(wait_is_past(wait_clocks[i], soon));
+	}
+	assert_int_equal(near_once_call_until(&w.once, do_work, &w, 0, &wrong, NULL), -EINVAL);
+	near_cancel_set(&token);
+	assert_int_equal(near_once_call_until(&w.once, do_work, &w, 0, NULL, &token), -ECANCELED);
+	__atomic_store_n(&w.may_end, 1, __ATOMIC_RELEASE);
+	unit_join(t);
+	assert_int_equal(near_once_call_until(&w.once, do_work, &w, 0, NULL, &token), 0);
+	assert_int_equal(w.calls, 1);
+}
+
+static struct near_cancel stopping;
+
+static void *wait_for_it(void *arg)
+{
+	struct work *w = arg;
+
+	CHECK(near_once_call_until(&w->once, do_work, w, 0, NULL, &stopping) == 0);
+	return NULL;
+}
+
+/* It is done, and who did it has not come to wake the others yet: by hand, as the time between is
+ * short. */
+static void what_is_done_cannot_be_canceled(void **state)
+{
+	struct work w = {.once = {near__owner_now()}};
+	pthread_t t = unit_start(wait_for_it, &w);
+
+	(void)state;
+	wait_for_waits(&w.once, NEAR__SPACE_ONCE, 1);
+	__atomic_store_n(&w.once.word, NEAR__ONCE_DONE, __ATOMIC_RELEASE);
+	near_cancel_set(&stopping);
+	unit_join(t);
+	assert_int_equal(w.calls, 0);
+}
+
+/* It is done while somebody is about to enter the queue: who waits looks again. */
+static void nobody_sleeps_after_it_is_done(void **state)
+{
+	struct work w = {.once = {near__owner_now()}};
+	struct near__bucket *b = near__lot_lock(&w.once);
+	pthread_t t = unit_start(wait_for_it, &w);
+
+	(void)state;
+	while (__atomic_load_n(&w.once.word, __ATOMIC_RELAXED) == near__owner_now())
+		usleep(100);
+	__atomic_store_n(&w.once.word, NEAR__ONCE_DONE, __ATOMIC_RELEASE);
+	near__lot_unlock(b);
+	unit_join(t);
+	assert_int_equal(w.calls, 0);
+}
+
+static struct near_once recursive;
+
+static int call_again(void *unused)
+{
+	return near_once_call(&recursive, call_again, unused);
+}
+
+static void recurse(void *unused)
+{
+	near_once_call(&recursive, call_again, unused);
+}
+
+static void recursion_stops_with_one_line(void **state)
+{
+	(void)state;
+	unit_dies(recurse, NULL, "near_once_call: called by its own function");
+}
+
+static void call_in_child(void *arg)
+{
+	struct work *w = arg;
+
+	w->may_end = 1;
+	CHECK(near_once_call(&w->once, do_work, w) == 0);
+	CHECK(w->calls == 2 && w->done == 1);
+}
+
+/* The thread that is doing it does not come along. */
+static void a_child_does_what_its_parent_had_not_finished(void **state)
+{
+	struct work w = {0}, *arg = &w;
+	pthread_t t = unit_start(call_it, &arg);
+
+	(void)state;
+	while (!__atomic_load_n(&w.begun, __ATOMIC_ACQUIRE))
+		usleep(100);
+	unit_in_child(call_in_child, &w);
+	__atomic_store_n(&w.may_end, 1, __ATOMIC_RELEASE);
+	unit_join(t);
+	assert_int_equal(w.calls, 1);
+	assert_true(near_once_is_done(&w.once));
+}
+
+/* ---- cancellation ---- */
+
+static int wait_for_ever(void *begun)
+{
+	__atomic_store_n((bool *)begun, true, __ATOMIC_RELEASE);
+	/* Not in a call that sleeps: ThreadSanitizer would take it to go on. */
+	while (sched_yield() == 0)
+		pthread_testcancel();
+	return 0;
+}
+
+static struct {
+	struct near_once once;
+	bool begun;
+} cut;
+
+static void *call_and_be_cancelled(void *unused)
+{
+	near_once_call(&cut.once, wait_for_ever, &cut.begun);
+	return unused;
+}
+
+static int succeed(void *calls)
+{
+	++*(unsigned *)calls;
+	return 0;
+}
+
+static void *call_after_that(void *calls)
+{
+	near_once_call(&cut.once, succeed, calls);
+	return NULL;
+}
+
+/* As pthread_once: the next one calls it. */
+static void a_cancelled_call_has_failed(void **state)
+{
+	pthread_t t = unit_start(call_and_be_cancelled, NULL), waiter;
+	unsigned calls = 0;
+
+	(void)state;
+	while (!__atomic_load_n(&cut.begun, __ATOMIC_ACQUIRE))
+		usleep(100);
+	waiter = unit_start(call_after_that, &calls);
+	wait_for_waits(&cut.once, NEAR__SPACE_ONCE, 1);
+	assert_int_equal(pthread_cancel(t), 0);
+	pthread_join(t, NULL);
+	unit_join(waiter);
+	assert_int_equal(calls, 1);
+	assert_true(near_once_is_done(&cut.once));
+}
+
+/* ---- barrier ---- */
+
+static struct {
+	struct near_barrier barrier;
+	unsigned rounds, last;
+	unsigned long phase[8]; /* of each thread; read by others behind the barrier */
+	unsigned next;
+} meeting;
+
+static void *meet(void *arg)
+{
+	unsigned me = __atomic_fetch_add(&meeting.next, 1, __ATOMIC_RELAXED);
+
+	(void)arg;
+	for (unsigned i = 0; i < meeting.rounds; i++) {
+		meeting.phase[me] = i + 1;
+		if (near_barrier_wait(&meeting.barrier))
+			__atomic_fetch_add(&meeting.last, 1, __ATOMIC_RELAXED);
+		for (unsigned n = 0; n < LENGTH(meeting.phase); n++)
+			CHECK(meeting.phase[n] == i + 1);
+		near_barrier_wait(&meeting.barrier);
+	}
+	return NULL;
+}
+
+static void all_meet_and_one_is_last(void **state)
+{
+	char none[8];
+
+	(void)state;
+	meeting.barrier = (struct near_barrier)NEAR_BARRIER_INIT(8);
+	meeting.rounds = unit_scale(2000);
+	unit_run(meet, none, 1, 8);
+	assert_int_equal(meeting.last, meeting.rounds);
+	assert_int_equal(meeting.barrier.arrived, 0);
+}
+
+static void one_thread_meets_itself(void **state)
+{
+	struct near_barrier b = NEAR_BARRIER_INIT(1);
+	struct timespec past = {0, 0};
+
+	(void)state;
+	assert_true(near_barrier_wait(&b));
+	assert_int_equal(near_barrier_wait_until(&b, CLOCK_MONOTONIC, &past, NULL), 1);
+}
+
+static void *wait_at(void *barrier)
+{
+	return (void *)(uintptr_t)near_barrier_wait(barrier);
+}
+
+static void who_leaves_is_not_counted(void **state)
+{
+	static const struct timespec wrong = {1, -1};
+	struct near_cancel token = NEAR_CANCEL_INIT;
+	struct near_barrier b = NEAR_BARRIER_INIT(3);
+	pthread_t t = unit_start(wait_at, &b), late;
+
+	(void)state;
+	wait_for_waits(&b, NEAR__SPACE_BARRIER, 1);
+	for (size_t i = 0; i < LENGTH(wait_clocks); i++) {
+		struct timespec soon = wait_in_ms(wait_clocks[i], 5);
+
+		assert_int_equal(near_barrier_wait_until(&b, wait_clocks[i], &soon, NULL),
+				 -ETIMEDOUT);
+		assert_true(wait_is_past(wait_clocks[i], soon));
+	}
+	assert_int_equal(near_barrier_wait_until(&b, 0, &wrong, NULL), -EINVAL);
+	near_cancel_set(&token);
+	assert_int_equal(near_barrier_wait_until(&b, 0, NULL, &token), -ECANCELED);
+	assert_int_equal(b.arrived, 1);
+	late = unit_start(wait_at, &b);
+	wait_for_waits(&b, NEAR__SPACE_BARRIER, 2);
+	assert_int_equal(near_barrier_wait_until(&b, 0, NULL, &token), 1);
+	unit_join(t);
+	unit_join(late);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_is_done_once),
+		cmocka_unit_test(a_failure_is_tried_again),
+		cmocka_unit_test(others_wait_and_see_it),
+		cmocka_unit_test(waiting_for_it_has_a_limit),
+		cmocka_unit_test(nobody_sleeps_after_it_is_done),
+		cmocka_unit_test(what_is_done_cannot_be_canceled),
+		cmocka_unit_test(recursion_stops_with_one_line),
+		cmocka_unit_test(a_child_does_what_its_parent_had_not_finished),
+		cmocka_unit_test(a_cancelled_call_has_failed),
+		cmocka_unit_test(all_meet_and_one_is_last),
+		cmocka_unit_test(one_thread_meets_itself),
+		cmocka_unit_test(who_leaves_is_not_counted),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

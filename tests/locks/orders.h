@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* Scenes of the checker of lock order. Each runs in a child that decides anew what NEAR_CONF says;
+ * what it is told is read back. */
+#ifndef NEARCPU_TESTS_ORDERS_H
+#define NEARCPU_TESTS_ORDERS_H
+
+#include "waits.h"
+
+#include <nearcpu/cond.h>
+#include <nearcpu/mutex.h>
+#include <nearcpu/rwlock.h>
+#include <nearcpu/sem.h>
+
+#include "locks/order.h"
+#include "locks/owner.h"
+
+#define IN_A_CIRCLE " locks are taken in a circle"
+
+static struct near_mutex a, b, c;
+
+static inline void in_order(struct near_mutex *first, struct near_mutex *second)
+{
+	near_mutex_lock(first);
+	near_mutex_lock(second);
+	near_mutex_unlock(second);
+	near_mutex_unlock(first);
+}
+
+struct pair {
+	struct near_mutex *first, *second;
+};
+
+static inline void *in_order_there(void *arg)
+{
+	const struct pair *p = arg;
+
+	in_order(p->first, p->second);
+	return NULL;
+}
+
+static inline void by_thread(struct near_mutex *first, struct near_mutex *second)
+{
+	struct pair p = {first, second};
+
+	unit_join(unit_start(in_order_there, &p));
+}
+
+/* ---- what is told ---- */
+
+static char told[65536];
+static const char *conf = "lock_check:1";
+
+struct scene {
+	void (*run)(void);
+};
+
+static inline void decide_and_run(void *arg)
+{
+	struct scene *s = arg;
+	const char *mode = getenv("NEAR_CONF");
+	char text[256];
+
+	snprintf(text, sizeof(text), "%s,%s", mode ? mode : "", conf);
+	setenv("NEAR_CONF", text, 1);
+	s->run();
+}
+
+static inline int play(void (*run)(void), int *signal)
+{
+	struct scene s = {run};
+
+	return unit_capture(decide_and_run, &s, told, sizeof(told), signal);
+}
+
+static inline unsigned count(const char *what)
+{
+	const char *at = told;
+	unsigned n = 0;
+
+	while ((at = strstr(at, what))) {
+		at += strlen(what);
+		n++;
+	}
+	return n;
+}
+
+static inline void tells(void (*run)(void), unsigned circles)
+{
+	int status = play(run, NULL);
+
+	if (status || count(IN_A_CIRCLE) != circles)
+		fputs(told, stderr);
+	assert_int_equal(status, 0);
+	assert_int_equal(count(IN_A_CIRCLE), circles);
+	assert_int_equal(count("nearcpu: lock order: "), circles);
+}
+
+#endif

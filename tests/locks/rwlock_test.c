@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: MIT */
+/* near_rwlock: its word and its slots, step by step. */
+#define _GNU_SOURCE
+#include "rwlocks.h"
+
+#include "fences.h"
+#include "percpu/gate.h"
+#include "slots.h"
+
+/* If not 0, so many ns pass between two looks at CLOCK_MONOTONIC. */
+static long tick_ns;
+int __real_clock_gettime(clockid_t clock, struct timespec *t);
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t);
+
+int __wrap_clock_gettime(clockid_t clock, struct timespec *t)
+{
+	static long now;
+
+	if (!tick_ns || clock != CLOCK_MONOTONIC)
+		return __real_clock_gettime(clock, t);
+	now += tick_ns;
+	*t = (struct timespec){1000 + now / 1000000000, now % 1000000000};
+	return 0;
+}
+
+static int64_t count_in(const struct near_rwlock *l, unsigned slot)
+{
+	return *(int64_t *)near_percpu_at(l->copies, slot);
+}
+
+/* ---- states ---- */
+
+static void zero_is_a_free_lock(void **state)
+{
+	struct near_rwlock l = NEAR_RWLOCK_INIT;
+
+	(void)state;
+	assert_int_equal(word_of(&l), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		near_rwlock_read_lock(&l);
+		assert_int_equal(word_of(&l), READER);
+		assert_true(near_rwlock_try_read_lock(&l));
+		assert_int_equal(word_of(&l), 2 * READER);
+		assert_true(another_can(try_to_read, &l));
+		assert_false(another_can(try_to_write, &l));
+		assert_false(near_rwlock_try_write_lock(&l));
+		near_rwlock_read_unlock(&l);
+		near_rwlock_read_unlock(&l);
+		assert_int_equal(word_of(&l), 0);
+		near_rwlock_write_lock(&l);
+		assert_int_equal(word_of(&l), WRITER);
+		assert_true(near_rwlock_is_mine(&l));
+		assert_false(near_rwlock_try_read_lock(&l));
+		assert_false(near_rwlock_try_write_lock(&l));
+		assert_false(another_can(try_to_read, &l));
+		assert_false(another_can(try_to_write, &l));
+		near_rwlock_write_unlock(&l);
+		assert_int_equal(word_of(&l), 0);
+		assert_false(near_rwlock_is_mine(&l));
+		assert_true(another_can(try_to_write, &l));
+	}
+	assert_int_equal(fences_made(), 0);
+	near_rwlock_destroy(&l);
+}
+
+static void readers_count_on_their_slots(void **state)
+{
+	struct near_rwlock l;
+
+	(void)state;
+	if (!has_slots())
+		skip();
+	assert_int_equal(near_rwlock_init(&l), 0);
+	slots_enter(3);
+	near_rwlock_read_lock(&l);
+	assert_int_equal(count_in(&l, 3), 1);
+	near_rwlock_read_lock(&l);
+	assert_true(near_rwlock_try_read_lock(&l));
+	assert_int_equal(count_in(&l, 3), 3);
+	/* Elsewhere it leaves there, even where nobody was before. */
+	slots_enter(100);
+	near_rwlock_read_unlock(&l);
+	near_rwlock_read_unlock(&l);
+	assert_int_equal(count_in(&l, 3), 3);
+	assert_int_equal(count_in(&l, 100), -2);
+	assert_int_equal(word_of(&l), BIASED);
+	assert_false(another_can(try_to_write, &l));
+	near_rwlock_read_unlock(&l);
+	slots_leave();
+	assert_int_equal(word_of(&l), BIASED);
+	assert_int_equal(fences_made(), 0);
+	assert_true(another_can(try_to_write, &l));
+	near_rwlock_destroy(&l);
+}
+
+static void a_writer_adds_the_slots_up(void **state)
+{
+	struct near_rwlock l;
+
+	(void)state;
+	if (!has_slots())
+		skip();
+	near_rwlock_init(&l);
+	fences_made();
+	for (unsigned s = 0; s < SLOTS_CPUS; s += 9) {
+		slots_enter(s);
+		near_rwlock_read_lock(&l);
+	}
+	slots_leave();
+	/* As another thread would: this one may not. */
+	near_mutex_lock(&l.writers);
+	assert_int_equal(near__rwlock_claim(&l), WRITER | BIASED);
+	near__rwlock_revoke(&l);
+	assert_int_equal(word_of(&l), WRITER + 15 * READER);
+	assert_int_equal(fences_made(), 1);
+	for (unsigned s = 0; s < SLOTS_CPUS; s += 9) {
+		assert_int_equal(count_in(&l, s), 0);
+		slots_enter(s);
+		near_rwlock_read_unlock(&l);
+		assert_int_equal(count_in(&l, s), 0);
+	}
+	slots_leave();
+	assert_int_equal(word_of(&l), WRITER);
+	assert_false(another_can(try_to_read, &l));
+	near_rwlock_write_unlock(&l);
+	assert_int_equal(word_of(&l), 0);
+	near_rwlock_destroy(&l);
+}
+
+/* ---- bias ---- */
+
+static void read_n_times(struct near_rwlock *l, unsigned n)
+{
+	while (n--) {
+		near_rwlock_read_lock(l);
+		near_rwlock_read_unlock(l);
+	}
+}
+
+static void bias_comes_back_after_calm_reads(void **state)
+{
+	struct near_rwlock l;
+
+	(void)state;
+	if (!has_slots())
+		skip();
+	near_rwlock_init(&l);
+	fences_made();
+	read_n_times(&l, 10);
+	for (unsigned i = 0; i < 3; i++) {
+		near_rwlock_write_lock(&l);
+		assert_int_equal(fences_made(), 1);
+		near_rwlock_write_unlock(&l);
+		l.calm = 50;
+		read_n_times(&l, 30);
+		assert_int_equal(word_of(&l), 30 * PEACE);
+		/* Another writer: no fence, and the count begins anew. */
+		near_rwlock_write_lock(&l);
+		assert_int_equal(word_of(&l), WRITER);
+		near_rwlock_write_unlock(&l);
+		assert_true(near_rwlock_try_write_lock(&l));
+		near_rwlock_write_unlock(&l);
+		read_n_times(&l, 49);
+		assert_int_equal(word_of(&l), 49 * PEACE);
+		assert_int_equal(fences_made(), 0);
+		near_rwlock_read_lock(&l);
+		assert_int_equal(fences_made(), 1);
+		/* It came in by the word, and leaves by a slot. */
+		assert_int_equal(word_of(&l), BIASED + READER);
+		near_rwlock_read_unlock(&l);
+		assert_int_equal(word_of(&l), BIASED + READER);
+		read_n_times(&l, 10);
+		assert_int_equal(word_of(&l), BIASED + READER);
+		assert_true(another_can(try_to_read, &l));
+	}
+	assert_true(another_can(try_to_write, &l));
+	near_rwlock_destroy(&l);
+}
+
+static void bias_does_not_come_back_beside_a_writer(void **state)
+{
+	struct near_rwlock l;
+
+	(void)state;
+	if (!has_slots())
+		skip();
+	near_rwlock_init(&l);
+	near_rwlock_write_lock(&l);
+	near_rwlock_downgrade(&l);
+	l.calm = 2;
+	near_mutex_lock(&l.writers);
+	near__rwlock_claim(&l);
+	fences_made();
+	read_n_times(&l, 10); /* nested */
+	assert_int_equal(state_of(&l), WRITER + READER);
+	near__rwlock_restore_bias(&l);
+	near_mutex_unlock(&l.writers);
+	near__rwlock_leave(&l, 0);
+	/* Nor while somebody changes gates; but right after. */
+	near__gates_lock();
+	read_n_times(&l, 10);
+	assert_int_equal(fences_made(), 0);
+	near__gates_unlock();
+	read_n_times(&l, 1);
+	assert_int_equal(fences_made(), 1);
+	assert_true(word_of(&l) & BIASED);
+	near_rwlock_read_unlock(&l);
+	near_rwlock_destroy(&l);
+}
+
+static uint32_t calm_after(long ns)
+{
+	struct near_rwlock l;
+	uint32_t calm;
+
+	near_rwlock_init(&l);
+	tick_ns = ns;
+	near_rwlock_write_lock(&l);
+	tick_ns = 0;
+	near_rwlock_write_unlock(&l);
+	calm = l.calm;
+	near_rwlock_destroy(&l);
+	return calm;
+}
+
+static void calm_goes_by_cpus_and_the_cost_of_fences(void **state)
+{
+	(void)state;
+	if (!has_slots())
+		skip();
+	assert_int_equal(calm_after(2000), 1000 * near_cpus());
+	assert_int_equal(calm_after(4000), 2000 * near_cpus());
+	assert_int_equal(calm_after(1), 1000);
+	assert_int_equal(calm_after(900000000), PEACE_MAX);
+}
+
+static void bias_does_not_come_twice(void **state)
+{
+	struct near_rwlock l, other;
+
+	(void)state;
+	if (!has_slots())
+		skip();
+	near_rwlock_init(&l);
+	near_rwlock_init(&other);
+	slots_enter(20);
+	read_n_times(&other, 1);
+	slots_leave();
+	near_rwlock_write_lock(&l);
+	near_rwlock_downgrade(&l);
+	fences_made();
+	near__rwlock_restore_bias(&l);
+	assert_int_equal(fences_made(), 1);
+	near__rwlock_restore_bias(&l);
+	assert_int_equal(fences_made(), 0);
+	/* Gates that nobody came by stay as they are. */
+	assert_int_equal(((struct copy *)near_percpu_at(l.copies, 20))->gate, NEAR__UNOPENED);
+	near_rwlock_read_unlock(&l);
+	near_rwlock_destroy(&l);
+	near_rwlock_destroy(&other);
+}
+
+static struct near_rwlock *revoked; /* when a slot is opened next */
+uint32_t __real_near__slot_open_own(const void *p);
+uint32_t __wrap_near__slot_open_own(const void *p);
+
+uint32_t __wrap_near__slot_open_own(const void *p)
+{
+	struct near_rwlock *l = revoked;
+
+	revoked = NULL;
+	if (l) {
+		near__rwlock_claim(l);
+		near__rwlock_revoke(l);
+	}
+	return __real_near__slot_open_own(p);
+}
+
+static void a_gate_stays_shut_if_a_writer_was_faster(void **state)
+{
+	struct near_rwlock l;
+
+	(void)state;
+	if (!has_slots())
+		skip();
+	near_rwlock_init(&l);
+	slots_enter(50);
+	revoked = &l;
+	assert_false(near_rwlock_try_read_lock(&l));
+	assert_int_equal(((struct copy *)near_percpu_at(l.copies, 50))->gate, NEAR__UNOPENED);
+	slots_leave();
+	assert_int_equal(word_of(&l), WRITER);
+	near__rwlock_leave(&l, 0);
+	near_rwlock_destroy(&l);
+}
+
+/* A slot that nobody used, while its gate must not be opened: the word takes the count. */
+static void who_cannot_open_a_gate_uses_the_word(void **state)
+{
+	struct near_rwlock l;
+
+	(void)state;
+	if (!has_slots())
+		skip();
+	near_rwlock_init(&l);
+	l.calm = 50;
+	near__gates_lock();
+	near_rwlock_read_lock(&l);
+	assert_int_equal(word_of(&l), BIASED + READER);
+	near__gates_unlock();
+	near_rwlock_read_unlock(&l);
+	assert_int_equal(near__rwlock_sum(&l, false), -1);
+	assert_true(another_can(try_to_write, &l));
+	/* Fresh gates stay closed while there is no bias. */
+	slots_enter(77);
+	near_rwlock_read_lock(&l);
+	assert_int_equal(((struct copy *)near_percpu_at(l.copies, 77))->gate, NEAR__UNOPENED);
+	near_rwlock_read_unlock(&l);
+	slots_leave();
+	assert_int_equal(state_of(&l), 0);
+	near_rwlock_destroy(&l);
+}
+
+static void try_write_fences_only_if_it_may_succeed(void **state)
+{
+	struct near_rwlock l;
+
+	(void)state;
+	near_rwlock_init(&l);
+	near_rwlock_read_lock(&l);
+	fences_made();
+	for (unsigned i = 0; i < 5; i++)
+		assert_false(another_can(try_to_write, &l));
+	assert_int_equal(fences_made(), 0);
+	near_rwlock_read_unlock(&l);
+	assert_true(near_rwlock_try_write_lock(&l));
+	assert_int_equal(fences_made(), has_slots());
+	near_rwlock_write_unlock(&l);
+	assert_int_equal(word_of(&l), 0);
+	near_rwlock_destroy(&l);
+}
+
+static struct near_rwlock *surprised;
+
+static void read_by_surprise(void)
+{
+	near_rwlock_read_lock(surprised);
+}
+
+/* Beside this one's: it reads as another thread would. */
+static void try_write_lets_go_if_a_reader_came(void **state)
+{
+	struct near_rwlock l;
+
+	(void)state;
+	if (!has_slots())
+		skip();
+	near_rwlock_init(&l);
+	surprised = &l;
+	slots_enter(1);
+	read_n_times(&l, 1);
+	near_rwlock_read_lock(&l); /* nested ones pass the claim */
+	near_rwlock_read_unlock(&l);
+	near__held_add(&l);
+	fence_hook = read_by_surprise;
+	assert_false(near_rwlock_try_write_lock(&l));
+	assert_int_equal(state_of(&l), READER);
+	assert_false(near_mutex_is_mine(&l.writers));
+	near_rwlock_read_unlock(&l);
+	near__held_remove(&l);
+	slots_leave();
+	assert_true(near_rwlock_try_write_lock(&l));
+	near_rwlock_write_unlock(&l);
+	near_rwlock_destroy(&l);
+}
+
+/* A writer that has claimed and closed a gate, and does not run: whoever may be nested does not
+ * wait for it to go on. */
+static void who_may_be_nested_does_not_wait_for_the_revocation(void **state)
+{
+	struct near_rwlock l[NEAR__HOLDS + 1], *last = &l[NEAR__HOLDS];
+
+	(void)state;
+	if (!has_slots())
+		skip();
+	slots_enter(9);
+	for (unsigned i = 0; i <= NEAR__HOLDS; i++) {
+		near_rwlock_init(&l[i]);
+		near_rwlock_read_lock(&l[i]);
+	}
+	fences_made();
+	near_mutex_lock(&last->writers);
+	near__rwlock_claim(last);
+	((struct copy *)near_percpu_at(last->copies, 9))->gate = NEAR__CLOSED;
+	near_rwlock_read_lock(last);
+	assert_int_equal(fences_made(), 0);
+	assert_int_equal(word_of(last), WRITER + READER + BIASED);
+	near__rwlock_revoke(last);
+	assert_int_equal(word_of(last), WRITER + 2 * READER);
+	near_rwlock_write_unlock(last);
+	near_rwlock_read_unlock(last);
+	slots_leave();
+	for (unsigned i = 0; i <= NEAR__HOLDS; i++) {
+		near_rwlock_read_unlock(&l[i]);
+		near_rwlock_destroy(&l[i]);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(zero_is_a_free_lock),
+		cmocka_unit_test(readers_count_on_their_slots),
+		cmocka_unit_test(a_writer_adds_the_slots_up),
+		cmocka_unit_test(bias_comes_back_after_calm_reads),
+		cmocka_unit_test(bias_does_not_come_back_beside_a_writer),
+		cmocka_unit_test(bias_does_not_come_twice),
+		cmocka_unit_test(a_gate_stays_shut_if_a_writer_was_faster),
+		cmocka_unit_test(calm_goes_by_cpus_and_the_cost_of_fences),
+		cmocka_unit_test(who_cannot_open_a_gate_uses_the_word),
+		cmocka_unit_test(try_write_fences_only_if_it_may_succeed),
+		cmocka_unit_test(try_write_lets_go_if_a_reader_came),
+		cmocka_unit_test(who_may_be_nested_does_not_wait_for_the_revocation),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

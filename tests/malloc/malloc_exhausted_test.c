@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+/* Memory that comes to an end: NULL and ENOMEM, what is there stays, and the program goes on when
+ * there is memory again. By RLIMIT_AS, which limits address space, and by RLIMIT_DATA, which limits
+ * what may be written to, as strict overcommit does. */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <time.h>
+
+#include "unit.h"
+
+#include "trim.h"
+
+#define KB ((size_t)1 << 10)
+#define MB ((size_t)1 << 20)
+
+/* A list: nothing else has room for it. */
+struct node {
+	struct node *next;
+	size_t size; /* where the block is large enough */
+};
+
+static size_t field_of_status(const char *name)
+{
+	char line[256];
+	unsigned long kb = 0;
+	FILE *f = fopen("/proc/self/status", "re");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (strncmp(line, name, strlen(name)) == 0)
+			kb = strtoul(line + strlen(name) + 1, NULL, 10);
+	if (f)
+		fclose(f);
+	return kb * KB;
+}
+
+static void limit(int resource, size_t more)
+{
+	size_t now = field_of_status(resource == RLIMIT_AS ? "VmSize" : "VmData");
+	struct rlimit r = {now + more, RLIM_INFINITY};
+
+	CHECK(now > 0 && setrlimit(resource, &r) == 0);
+}
+
+static struct node *take_all(size_t size, size_t *n)
+{
+	struct node *list = NULL, *p;
+
+	errno = 0;
+	for (*n = 0; (p = malloc(size)); ++*n) {
+		p->next = list;
+		if (size >= sizeof(*p))
+			p->size = size;
+		list = p;
+	}
+	CHECK(errno == ENOMEM && list);
+	return list;
+}
+
+static void free_all(struct node *list, size_t size)
+{
+	while (list) {
+		struct node *next = list->next;
+
+		CHECK(size < sizeof(*list) || list->size == size);
+		free(list);
+		list = next;
+	}
+}
+
+/* With nothing left: each way of asking, and the block that was to grow. */
+static void ask_in_vain(struct node *p)
+{
+	void *out = p;
+	struct node *next = p->next;
+
+	errno = 0;
+	CHECK(!calloc(1, 512 * MB) && errno == ENOMEM);
+	errno = 0;
+	CHECK(!realloc(p, 512 * MB) && errno == ENOMEM);
+	errno = 0;
+	CHECK(!memalign(64 * KB, 512 * MB) && errno == ENOMEM);
+	CHECK(posix_memalign(&out, 4096, 512 * MB) == ENOMEM && out == p);
+	CHECK(p->next == next);
+}
+
+static void exhaust_with(int resource, size_t size)
+{
+	struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
+	size_t first, again;
+	struct node *list;
+	void *p;
+
+	limit(resource, 6 * MB);
+	list = take_all(size, &first);
+	ask_in_vain(list);
+	free_all(list, size);
+	/* Nobody else took it: most of it is there. */
+	list = take_all(size, &again);
+	free_all(list, size);
+	CHECK(again >= first / 2);
+	malloc_trim(0);
+	CHECK(setrlimit(resource, &none) == 0);
+	p = calloc(1, 12 * MB);
+	CHECK(p);
+	free(p);
+}
+
+static void exhaust(void *resource)
+{
+	static const size_t sizes[] = {1 * MB, 24, 20 * KB, 300 * KB, 1000, 8};
+
+	free(malloc(1));
+	for (unsigned round = 0; round < 2; round++)
+		for (unsigned i = 0; i < LENGTH(sizes); i++)
+			if (sizes[i] > 100 || !getenv("NEAR_TEST_SLOW"))
+				exhaust_with(*(int *)resource, sizes[i]);
+}
+
+static void address_space(void **state)
+{
+	int resource = RLIMIT_AS;
+
+	(void)state;
+	if (unit_emulated())
+		skip(); /* the emulator's own memory would be limited */
+	unit_in_child(exhaust, &resource);
+}
+
+static void memory_to_write_to(void **state)
+{
+	int resource = RLIMIT_DATA;
+
+	(void)state;
+	if (unit_emulated())
+		skip();
+	unit_in_child(exhaust, &resource);
+}
+
+static unsigned may_begin; /* threads have their stacks by then */
+
+/* No longer than 10 s: where no memory is left, each call looks into all caches first. */
+static void *take_and_free(void *unused)
+{
+	time_t end = time(NULL) + 10;
+
+	while (!__atomic_load_n(&may_begin, __ATOMIC_ACQUIRE))
+		sched_yield();
+	for (unsigned round = 0; round < 200 && time(NULL) <= end; round++) {
+		void *mine[50];
+
+		for (unsigned i = 0; i < LENGTH(mine); i++) {
+			mine[i] = malloc(round % 5 ? 3000 : 200 * KB);
+			if (mine[i])
+				memset(mine[i], 1, 3000);
+			else
+				CHECK(errno == ENOMEM);
+		}
+		for (unsigned i = 0; i < LENGTH(mine); i++)
+			free(mine[i]);
+	}
+	return unused;
+}
+
+static void many_want_the_rest(void *unused)
+{
+	pthread_t threads[4];
+	void *p;
+
+	free(malloc(1));
+	(void)unused;
+	for (unsigned i = 0; i < LENGTH(threads); i++)
+		threads[i] = unit_start(take_and_free, NULL);
+	limit(RLIMIT_AS, 24 * MB); /* the memory of each node takes one for its tables */
+	__atomic_store_n(&may_begin, 1, __ATOMIC_RELEASE);
+	for (unsigned i = 0; i < LENGTH(threads); i++)
+		unit_join(threads[i]);
+	/* The caches of all slots may hold that much. */
+	malloc_trim(0);
+	p = malloc(1 * MB);
+	CHECK(p);
+	free(p);
+}
+
+static void threads_that_want_the_rest(void **state)
+{
+	(void)state;
+	if (unit_emulated())
+		skip();
+	unit_in_child(many_want_the_rest, NULL);
+}
+
+#define LITTLE "--little"
+
+/* Of a process that has little from the start, and threads. */
+static int live_on_little(void)
+{
+	static void *blocks[200];
+	pthread_t threads[3];
+	size_t n = 0;
+
+	while (n < LENGTH(blocks) && (blocks[n] = malloc(100 * KB)))
+		n++;
+	if (n < 50)
+		return 1;
+	while (n)
+		free(blocks[--n]);
+	for (unsigned i = 0; i < LENGTH(threads); i++)
+		threads[i] = unit_start(take_and_free, NULL);
+	__atomic_store_n(&may_begin, 1, __ATOMIC_RELEASE);
+	for (unsigned i = 0; i < LENGTH(threads); i++)
+		unit_join(threads[i]);
+	return 0;
+}
+
+static void start_with_little(void *size)
+{
+	struct rlimit r = {*(size_t *)size, *(size_t *)size};
+
+	CHECK(setrlimit(RLIMIT_AS, &r) == 0);
+	execl("/proc/self/exe", "malloc_exhausted_test", LITTLE, (char *)NULL);
+	_exit(9);
+}
+
+static void process_that_has_little(void **state)
+{
+	static size_t sizes[] = {96 * MB, 160 * MB, 512 * MB};
+
+	(void)state;
+	if (unit_emulated())
+		skip();
+	for (unsigned i = 0; i < LENGTH(sizes); i++)
+		unit_in_child(start_with_little, &sizes[i]);
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(address_space),
+		cmocka_unit_test(memory_to_write_to),
+		cmocka_unit_test(threads_that_want_the_rest),
+		cmocka_unit_test(process_that_has_little),
+	};
+
+	if (argc == 2 && strcmp(argv[1], LITTLE) == 0)
+		return live_on_little();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: MIT */
+/* near_shared and files: damaged and foreign ones, a full disk, limits, signals while it is
+ * made. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "filter.h"
+#include "kernel/internal.h"
+#include "regions.h"
+
+/* ---- files that are something else ---- */
+
+#define SIZE 64
+
+static size_t read_file(const char *file, char *content, size_t room)
+{
+	int fd = open(file, O_RDONLY);
+	ssize_t n = read(fd, content, room);
+
+	assert_true(fd >= 0 && n >= 0 && (size_t)n < room);
+	close(fd);
+	return (size_t)n;
+}
+
+static void write_file(const char *file, const char *content, size_t size)
+{
+	int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, content, size), size);
+	close(fd);
+}
+
+/* Refuses `content` with `error`, by name and by descriptor, and leaves it as it is. */
+static void check_refused(const char *content, size_t size, int error)
+{
+	static char after[1 << 20];
+	struct near_shared s;
+	int fd;
+
+	write_file(path, content, size);
+	assert_int_equal(open_region(&s, path, SIZE), -error);
+	assert_int_equal(open_region(&s, path, 0), -error);
+	fd = open(path, O_RDWR);
+	errno = UNIT_ERRNO;
+	assert_int_equal(near_shared_attach(&s, fd), -error);
+	assert_int_equal(errno, UNIT_ERRNO);
+	close(fd);
+	assert_int_equal(read_file(path, after, sizeof(after)), size);
+	assert_memory_equal(after, content, size);
+	assert_int_equal(files(directory), 1);
+	unlink(path);
+}
+
+static size_t good_region(char *content, size_t room)
+{
+	struct near_shared s;
+	size_t size;
+
+	assert_int_equal(open_region(&s, path, SIZE), 0);
+	near_shared_add(&s, 0, 1);
+	close_region(&s);
+	size = read_file(path, content, room);
+	unlink(path);
+	return size;
+}
+
+static void foreign_files_are_refused_and_left_alone(void **state)
+{
+	static char text[100000];
+
+	(void)state;
+	check_refused("", 0, EBADMSG);
+	check_refused("hello", 5, EBADMSG);
+	check_refused(text, sizeof(text), EBADMSG);
+	memset(text, 'x', sizeof(text));
+	check_refused(text, sizeof(text), EBADMSG);
+}
+
+static void damaged_regions_are_refused_and_left_alone(void **state)
+{
+	static char good[1 << 20], bad[1 << 20];
+	size_t size = good_region(good, sizeof(good));
+	/* By 8 bytes: magic, size, stride, total, (cpus, pad), used. */
+	static const struct {
+		unsigned word;
+		uint64_t value;
+		int error;
+	} damage[] = {
+		{0, 0, EBADMSG},
+		{1, 0, EBADMSG},
+		{1, 12, EBADMSG},
+		{1, SIZE + 8, EBADMSG},
+		{1, UINT64_MAX, EBADMSG},
+		{1, UINT64_MAX - 7, EBADMSG},
+		{2, 0, EBADMSG},
+		{2, 64, EBADMSG},
+		{3, 0, EBADMSG},
+		{3, 1 << 30, EBADMSG},
+		{4, 0, EXDEV},
+		{4, 1000000, EXDEV},
+		{5, UINT64_MAX, EBADMSG},
+		{5, UINT64_C(1) << 63, EBADMSG},
+	};
+
+	(void)state;
+	for (size_t cut = 0; cut < size; cut += cut < 64 ? 1 : 977)
+		check_refused(good, cut, EBADMSG);
+	for (unsigned i = 0; i < LENGTH(damage); i++) {
+		if (damage[i].word == 5 && near_cpus() > 31)
+			continue; /* the bits may be there */
+		memcpy(bad, good, size);
+		memcpy(bad + damage[i].word * 8, &damage[i].value, 8);
+		check_refused(bad, size, damage[i].error);
+	}
+}
+
+/* An open slot for threads that are not live would let them write without protection. */
+static void an_open_slot_for_nobody_is_refused(void **state)
+{
+	static char content[1 << 20];
+	size_t size = good_region(content, sizeof(content));
+	struct near_shared s;
+	size_t at;
+	uint32_t open_state = NEAR__OPEN;
+
+	(void)state;
+	assert_int_equal(near_shared_create(&s, SIZE), 0);
+	at = (size_t)(s.copies - (char *)s.header) + near_cpus() * s.stride;
+	close_region(&s);
+	assert_true(at + 4 < size);
+	memcpy(content + at, &open_state, sizeof(open_state));
+	check_refused(content, size, EBADMSG);
+}
+
+/* Any bytes in the header: an error or a region that works. */
+static void random_headers_do_no_harm(void **state)
+{
+	static char good[1 << 20], bad[1 << 20];
+	size_t size = good_region(good, sizeof(good));
+	unsigned rounds = unit_scale(2000), opened = 0;
+	uint64_t seed = 6;
+
+	(void)state;
+	for (unsigned i = 0; i < rounds; i++) {
+		struct near_shared s;
+		int r;
+
+		memcpy(bad, good, size);
+		for (unsigned n = 1 + unit_random(&seed) % 3; n; n--)
+			bad[8 + unit_random(&seed) % 56] ^= (char)(1 << unit_random(&seed) % 8);
+		write_file(path, bad, size);
+		r = open_region(&s, path, 0);
+		if (r == 0) {
+			opened++;
+			near_shared_add(&s, 0, 1);
+			near_shared_read(&s, SIZE - 8);
+			close_region(&s);
+		} else {
+			assert_true(r == -EBADMSG || r == -EXDEV);
+		}
+		unlink(path);
+	}
+	assert_true(opened < rounds);
+}
+
+/* ---- a full disk ---- */
+
+static char mounted[64];
+
+static void write_line(const char *file, const char *line)
+{
+	int fd = open(file, O_WRONLY);
+
+	if (fd < 0 || write(fd, line, strlen(line)) != (ssize_t)strlen(line))
+		_exit(77);
+	close(fd);
+}
+
+/* Without a name in its namespace of users a process makes no files there. */
+static int enter_user_namespace(void)
+{
+	unsigned user = geteuid(), group = getegid();
+	char line[64];
+
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNS))
+		return -1;
+	write_line("/proc/self/setgroups", "deny");
+	snprintf(line, sizeof(line), "0 %u 1", user);
+	write_line("/proc/self/uid_map", line);
+	snprintf(line, sizeof(line), "0 %u 1", group);
+	write_line("/proc/self/gid_map", line);
+	return 0;
+}
+
+static void fill_small_disk(void *unused)
+{
+	struct near_shared s;
+	char file[128];
+
+	(void)unused;
+	if ((unshare(CLONE_NEWNS) && enter_user_namespace()) ||
+	    mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) ||
+	    mount("tmpfs", mounted, "tmpfs", 0, "size=256k"))
+		_exit(77);
+	snprintf(file, sizeof(file), "%s/region", mounted);
+	CHECK(open_region(&s, file, NEAR_SHARED_MAX_SIZE) == -ENOSPC);
+	CHECK(files(mounted) == 0);
+	CHECK(open_region(&s, file, 8) == 0); /* a small one has room */
+	near_shared_add(&s, 0, 1);
+	CHECK(near_shared_read(&s, 0) == 1);
+	snprintf(file, sizeof(file), "%s/other", mounted);
+	{
+		struct near_shared other;
+
+		CHECK(open_region(&other, file, 100000) == -ENOSPC);
+	}
+	CHECK(files(mounted) == 1);
+	near_shared_add(&s, 0, 1);
+	CHECK(near_shared_read(&s, 0) == 2);
+	close_region(&s);
+}
+
+static void a_full_disk_is_told_and_nothing_left(void **state)
+{
+	int status;
+
+	(void)state;
+	snprintf(mounted, sizeof(mounted), "%s/mnt", directory);
+	assert_int_equal(mkdir(mounted, 0700), 0);
+	status = unit_wait(unit_fork(fill_small_disk, NULL), NULL);
+	rmdir(mounted);
+	if (status == 77)
+		skip(); /* mounting is not allowed here */
+	assert_int_equal(status, 0);
+}
+
+static void write_past_the_limit(void *unused)
+{
+	struct rlimit limit = {65536, 65536};
+	struct near_shared s;
+
+	(void)unused;
+	signal(SIGXFSZ, SIG_IGN);
+	CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+	CHECK(open_region(&s, path, NEAR_SHARED_MAX_SIZE) == -EFBIG);
+	CHECK(files(directory) == 0);
+	CHECK(near_shared_create(&s, NEAR_SHARED_MAX_SIZE) == -EFBIG);
+}
+
+static void a_limit_of_file_sizes_is_told(void **state)
+{
+	(void)state;
+	if (unit_emulated())
+		skip();
+	unit_in_child(write_past_the_limit, NULL);
+}
+
+static void do_nothing(int signal)
+{
+	(void)signal;
+}
+
+static void signals_do_not_keep_it_from_being_made(void **state)
+{
+	(void)state;
+	unit_timer(200, do_nothing);
+	for (unsigned i = 0; i < unit_scale(40); i++) {
+		struct near_shared s;
+		int r = near_shared_create(&s, i % 2 ? 400000 : NEAR_SHARED_MAX_SIZE);
+
+		CHECK(r == 0);
+		close_region(&s);
+	}
+	unit_timer(0, NULL);
+}
+
+/* Where a file system has no files without a name, or there is no /proc. */
+static void make_with_a_name(void *unused)
+{
+	struct near_shared s;
+
+	(void)unused;
+	if (!filter_out(SYS_linkat, ENOENT))
+		_exit(77);
+	CHECK(open_region(&s, path, SIZE) == 0);
+	near_shared_add(&s, 0, 4);
+	close_region(&s);
+	CHECK(files(directory) == 1);
+	CHECK(open_region(&s, path, 0) == 0);
+	CHECK(near_shared_read(&s, 0) == 4);
+	close_region(&s);
+}
+
+static void a_region_can_be_made_by_name_too(void **state)
+{
+	int status;
+
+	(void)state;
+#ifndef SYS_link
+	skip(); /* the C library uses linkat() itself */
+#endif
+	if (unit_emulated())
+		skip();
+	status = unit_wait(unit_fork(make_with_a_name, NULL), NULL);
+	if (status != 77)
+		assert_int_equal(status, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_teardown(foreign_files_are_refused_and_left_alone, remove_files),
+		cmocka_unit_test_teardown(damaged_regions_are_refused_and_left_alone, remove_files),
+		cmocka_unit_test_teardown(an_open_slot_for_nobody_is_refused, remove_files),
+		cmocka_unit_test_teardown(random_headers_do_no_harm, remove_files),
+		cmocka_unit_test_teardown(a_full_disk_is_told_and_nothing_left, remove_files),
+		cmocka_unit_test_teardown(a_limit_of_file_sizes_is_told, remove_files),
+		cmocka_unit_test_teardown(signals_do_not_keep_it_from_being_made, remove_files),
+		cmocka_unit_test_teardown(a_region_can_be_made_by_name_too, remove_files),
+	};
+
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

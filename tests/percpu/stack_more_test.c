@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/* near_stack among threads: no node is lost, none is popped twice, each is seen as it was pushed;
+ * then signal handlers and forked children. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <nearcpu/stack.h>
+
+#include "kernel/internal.h"
+
+struct item {
+	struct near_stack_node link;
+	unsigned held; /* 1 while a thread has it: only atomically, to catch two */
+	uint64_t a, b; /* plain: b is always a + 1 */
+};
+
+static struct item *item_of(struct near_stack_node *node)
+{
+	return (struct item *)((char *)node - offsetof(struct item, link));
+}
+
+static struct near_stack stack;
+static bool stop;
+
+static void give(struct item *item)
+{
+	item->a += 3;
+	item->b = item->a + 1;
+	CHECK(__atomic_exchange_n(&item->held, 0, __ATOMIC_RELAXED) == 1);
+	near_stack_push(&stack, &item->link);
+}
+
+static void took(struct item *item)
+{
+	CHECK(__atomic_exchange_n(&item->held, 1, __ATOMIC_RELAXED) == 0);
+	CHECK(item->b == item->a + 1);
+}
+
+static unsigned give_list(struct near_stack_node *list)
+{
+	unsigned n = 0;
+
+	for (struct near_stack_node *next; list; list = next, n++) {
+		next = list->next;
+		took(item_of(list));
+		give(item_of(list));
+	}
+	return n;
+}
+
+/* ---- threads ---- */
+
+struct worker {
+	unsigned number, rounds, popped;
+};
+
+#define HELD 8
+
+static void *pop_and_push(void *arg)
+{
+	struct worker *w = arg;
+	uint64_t seed = w->number;
+	struct item *held[HELD];
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < w->rounds; i++) {
+		struct near_stack_node *node = NULL;
+
+		if (n < HELD && unit_random(&seed) % 2) {
+			node = unit_random(&seed) % 64 ? near_stack_pop(&stack)
+						       : near_stack_steal(&stack);
+			if (node) {
+				took(item_of(node));
+				held[n++] = item_of(node);
+				w->popped++;
+			}
+		} else if (n) {
+			give(held[--n]);
+		}
+		if (unit_random(&seed) % 512 == 0)
+			sched_yield();
+	}
+	while (n)
+		give(held[--n]);
+	return NULL;
+}
+
+/* The same on the fallback lists: a thread that is not live. */
+static void *pop_and_push_dead(void *arg)
+{
+	near_slot();
+	near__self.state = NEAR__DEAD;
+	near__self.area = &near__dead;
+	return pop_and_push(arg);
+}
+
+/* Chains of three, pushed in one step. */
+static void *push_chains(void *arg)
+{
+	struct worker *w = arg;
+
+	for (unsigned i = 0; i < w->rounds; i++) {
+		struct item *chain[3];
+		unsigned n = 0;
+
+		while (n < 3) {
+			struct near_stack_node *node = near_stack_pop(&stack);
+
+			if (!node)
+				break;
+			took(item_of(node));
+			chain[n++] = item_of(node);
+		}
+		for (unsigned k = 0; k + 1 < n; k++)
+			chain[k]->link.next = &chain[k + 1]->link;
+		for (unsigned k = 0; k < n; k++)
+			CHECK(__atomic_exchange_n(&chain[k]->held, 0, __ATOMIC_RELAXED) == 1);
+		if (n)
+			near_stack_push_chain(&stack, &chain[0]->link, &chain[n - 1]->link);
+	}
+	return NULL;
+}
+
+static void *take_lists(void *arg)
+{
+	struct worker *w = arg;
+
+	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
+		w->popped += give_list(w->number % 2 ? near_stack_drain(&stack)
+						     : near_stack_pop_all(&stack));
+		sched_yield();
+	}
+	return NULL;
+}
+
+static unsigned drained(void)
+{
+	unsigned n = 0;
+
+	for (struct near_stack_node *node = near_stack_drain(&stack); node; node = node->next, n++)
+		took(item_of(node));
+	return n;
+}
+
+static void run_with(unsigned items)
+{
+	struct worker workers[10], takers[2] = {{.number = 0}, {.number = 1}};
+	struct item *item = calloc(items, sizeof(*item));
+	pthread_t threads[LENGTH(workers)], taking[2];
+
+	assert_non_null(item);
+	assert_int_equal(near_stack_init(&stack), 0);
+	for (unsigned i = 0; i < items; i++) {
+		item[i].held = 1;
+		give(&item[i]);
+	}
+	stop = false;
+	for (unsigned i = 0; i < 2; i++)
+		taking[i] = unit_start(take_lists, &takers[i]);
+	for (unsigned i = 0; i < LENGTH(workers); i++) {
+		workers[i] = (struct worker){i, unit_scale(30000), 0};
+		threads[i] = unit_start(i < 5   ? pop_and_push
+					: i < 8 ? pop_and_push_dead
+						: push_chains,
+					&workers[i]);
+	}
+	for (unsigned i = 0; i < LENGTH(workers); i++)
+		unit_join(threads[i]);
+	__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
+	for (unsigned i = 0; i < 2; i++)
+		unit_join(taking[i]);
+	assert_int_equal(drained(), items);
+	assert_null(near_stack_drain(&stack));
+	near_stack_destroy(&stack);
+	free(item);
+}
+
+static void no_node_is_lost_or_popped_twice(void **state)
+{
+	(void)state;
+	run_with(1);
+	run_with(7);
+	run_with(300);
+}
+
+/* A steal that finds nothing looked everywhere: with one thread at work it finds what there is. */
+static void *push_one(void *node)
+{
+	near_stack_push(&stack, node);
+	return NULL;
+}
+
+static void a_steal_finds_what_other_threads_left(void **state)
+{
+	struct near_stack_node node;
+	unsigned rounds = unit_scale(2000);
+
+	(void)state;
+	assert_int_equal(near_stack_init(&stack), 0);
+	for (unsigned i = 0; i < rounds; i++) {
+		unit_join(unit_start(push_one, &node));
+		assert_ptr_equal(near_stack_steal(&stack), &node);
+		assert_null(near_stack_steal(&stack));
+	}
+	near_stack_destroy(&stack);
+}
+
+/* The library never reads a node that was popped: here it would be a fault, or of
+ * AddressSanitizer. */
+static void popped_nodes_may_go(void **state)
+{
+	(void)state;
+	assert_int_equal(near_stack_init(&stack), 0);
+	for (unsigned round = 0; round < 100; round++) {
+		for (unsigned cpu = 0; unit_pin(cpu, NULL); cpu++)
+			for (unsigned i = 0; i < 10; i++)
+				near_stack_push(&stack, malloc(sizeof(struct near_stack_node)));
+		for (unsigned i = 0; i < 10; i++)
+			free(near_stack_steal(&stack));
+		for (struct near_stack_node *n = near_stack_drain(&stack), *next; n; n = next) {
+			next = n->next;
+			free(n);
+		}
+	}
+	unit_unpin();
+	near_stack_destroy(&stack);
+}
+
+/* ---- signal handlers ---- */
+
+static struct item handled[4096];
+static unsigned handled_n;
+
+/* ThreadSanitizer, which defers signals, may call it again before it has returned. */
+static void push_in_handler(int signal)
+{
+	unsigned n = __atomic_load_n(&handled_n, __ATOMIC_RELAXED);
+
+	(void)signal;
+	do
+		if (n == LENGTH(handled))
+			return;
+	while (!__atomic_compare_exchange_n(&handled_n, &n, n + 1, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED));
+	handled[n].held = 1;
+	give(&handled[n]);
+}
+
+static void handlers_may_push(void **state)
+{
+	static struct item items[50];
+	unsigned rounds = unit_scale(300000);
+	struct near_stack_node *node;
+
+	(void)state;
+	assert_int_equal(near_stack_init(&stack), 0);
+	for (unsigned i = 0; i < LENGTH(items); i++) {
+		items[i].held = 1;
+		give(&items[i]);
+	}
+	unit_timer(100, push_in_handler);
+	for (unsigned i = 0; i < rounds; i++) {
+		node = i % 1000 ? near_stack_pop(&stack) : near_stack_steal(&stack);
+		if (node) {
+			took(item_of(node));
+			give(item_of(node));
+		}
+		if (i % 5000 == 0)
+			give_list(near_stack_drain(&stack));
+	}
+	raise(SIGALRM);
+	unit_timer(0, NULL);
+	assert_true(handled_n > 0);
+	assert_int_equal(drained(), LENGTH(items) + handled_n);
+	near_stack_destroy(&stack);
+}
+
+/* ---- fork ---- */
+
+static void drain_in_child(void *arg)
+{
+	unsigned items = *(unsigned *)arg, n = 0;
+	struct near_stack_node *node;
+
+	/* Those that a thread of the parent held are gone; no list is damaged, no lock held. */
+	for (node = near_stack_drain(&stack); node; node = node->next)
+		CHECK(++n <= items);
+	CHECK(!near_stack_pop(&stack));
+	CHECK(!near_stack_steal(&stack));
+	{
+		struct near_stack_node own;
+
+		near_stack_push(&stack, &own);
+		CHECK(near_stack_pop(&stack) == &own);
+	}
+}
+
+static void *work_until_stop(void *arg)
+{
+	struct worker *w = arg;
+
+	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE))
+		pop_and_push(w);
+	return NULL;
+}
+
+static void children_have_lists_of_their_own(void **state)
+{
+	static struct item items[40];
+	struct worker workers[4], taker = {.number = 1};
+	pthread_t threads[LENGTH(workers)], taking;
+	unsigned n = LENGTH(items), rounds = unit_scale(60);
+
+	(void)state;
+	if (UNIT_THREAD_SANITIZER)
+		skip(); /* it does not like children of many threads */
+	assert_int_equal(near_stack_init(&stack), 0);
+	for (unsigned i = 0; i < LENGTH(items); i++) {
+		items[i].held = 1;
+		give(&items[i]);
+	}
+	stop = false;
+	taking = unit_start(take_lists, &taker);
+	for (unsigned i = 0; i < LENGTH(workers); i++) {
+		workers[i] = (struct worker){i, 100, 0};
+		threads[i] = unit_start(work_until_stop, &workers[i]);
+	}
+	for (unsigned i = 0; i < rounds; i++)
+		unit_in_child(drain_in_child, &n);
+	__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
+	for (unsigned i = 0; i < LENGTH(workers); i++)
+		unit_join(threads[i]);
+	unit_join(taking);
+	assert_int_equal(drained(), n);
+	near_stack_destroy(&stack);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(no_node_is_lost_or_popped_twice),
+		cmocka_unit_test(a_steal_finds_what_other_threads_left),
+		cmocka_unit_test(popped_nodes_may_go),
+		cmocka_unit_test(handlers_may_push),
+		cmocka_unit_test(children_have_lists_of_their_own),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

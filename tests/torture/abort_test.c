@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: MIT */
+/* Every sequence of this program, aborted by the kernel at each of its instructions while each
+ * other operation runs on the same slot. tests/trap does it; tests/ops has the operations. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <nearcpu/percpu.h>
+#include <nearcpu/rseq.h>
+
+#include "percpu/gate.h"
+#include "ops/objects.h"
+#include "ops/ops.h"
+#include "torture/trap.h"
+#include "trap/cross.h"
+#include "trap/first.h"
+
+/* The ways to find the slot, as near__self.general names them: by cid, by cpu, and by node and cid,
+ * which on node 0 is the cid again. One process can try all three, one after the other, since each
+ * thread takes its own word for it. */
+enum way { BY_CID, BY_CPU, BY_NODE, WAYS };
+
+static enum way way;
+static struct near_rseq_status status;
+
+/* A process that was told to use cpus is here for the way that a thread becomes live in it. */
+static bool choose_way(int which)
+{
+	way = (enum way)which;
+	return way == BY_CPU || (status.has_cid && status.slot_kind != NEAR_SLOT_CPU);
+}
+
+static void go_that_way(void)
+{
+	near_slot(); /* live from here on */
+	near__self.general = way == BY_CID ? 0 : way == BY_CPU ? 1 : 1000;
+}
+
+static void reset(enum ops_setup setup)
+{
+	go_that_way();
+	ops_reset_to(setup);
+}
+
+static void enter(void)
+{
+	go_that_way();
+	ops_enter();
+}
+
+static const struct suite *library(void)
+{
+	static struct suite s = {
+		.ops = ops,
+		.setups = OPS_SETUPS,
+		.reset = reset,
+		.enter = enter,
+		.pair_is_valid = ops_pair_does_not_wait,
+		.is_one_step = ops_is_one_step,
+		.digest = ops_digest,
+		.describe = ops_describe,
+		.conserved = ops_conserved,
+	};
+
+	s.count = ops_count;
+	return &s;
+}
+
+/* ---- the library's sequences ---- */
+
+/* By cpu, two threads on one CPU certainly have the same slot. Operations on different objects have
+ * little to tell each other: they meet in one of the ways only. */
+static void crossed(enum rival rival)
+{
+	for (int i = 0; i < WAYS; i++) {
+		struct cross c = {.suite = library(), .rival = rival};
+
+		if (!choose_way(i) || (i == BY_NODE && rival == RIVAL_THREAD))
+			continue;
+		c.all_pairs = i == BY_CPU && rival == RIVAL_HANDLER;
+		cross_run(&c);
+		print_message("%lu runs\n", c.runs);
+		assert_true(c.runs > 0);
+		assert_int_equal(c.failures, 0);
+	}
+}
+
+static void handler_beside_each_instruction(void **state)
+{
+	(void)state;
+	crossed(RIVAL_HANDLER);
+}
+
+static void thread_beside_each_instruction(void **state)
+{
+	(void)state;
+	crossed(RIVAL_THREAD);
+}
+
+/* Copies of sequences in code of the test: what prepares the objects, threads that play dead, a put
+ * that finds the gate closed. They never commit, or before there is a test. */
+static bool is_of_the_test(const char *function)
+{
+	static const char *const begins[] = {"ops_", "fill", "refcount_kill_put"};
+
+	for (size_t i = 0; i < LENGTH(begins); i++)
+		if (strncmp(function, begins[i], strlen(begins[i])) == 0)
+			return true;
+	return strncmp(function, "near_", 5) != 0 && strstr(function, "_fallback");
+}
+
+static unsigned missing_points(const struct trap_seq *s)
+{
+	unsigned missing = 0;
+
+	for (unsigned k = 0; k < s->points; k++) {
+		if (s->trapped[k])
+			continue;
+		print_error("%s: never stopped at instruction %u of %u\n", s->function, k,
+			    s->points - 1);
+		missing++;
+	}
+	return missing;
+}
+
+/* Instructions that tell their lengths are known, even of a way that this process cannot go. */
+static void no_sequence_was_forgotten(void **state)
+{
+	bool all_ways = NEAR__TRAP_STEPS || choose_way(BY_NODE);
+	unsigned forgotten = 0;
+
+	(void)state;
+	for (unsigned i = 0; i < near__trap_count(); i++) {
+		const struct trap_seq *s = near__trap_seq(i);
+
+		if (is_of_the_test(s->function))
+			continue;
+		if (!s->points)
+			print_error("%s: never seen to commit\n", s->function);
+		forgotten += !s->points + (all_ways ? missing_points(s) : 0);
+	}
+	assert_int_equal(forgotten, 0);
+}
+
+/* Several sequences to an operation, each tried NEAR_SEQ_TRIES times. */
+#define MOST_ABORTS (16 * NEAR_SEQ_TRIES)
+
+/* Whoever is stopped at every attempt gets on by the fallback. */
+static void progress_without_any_sequence(void **state)
+{
+	(void)state;
+	choose_way(BY_CPU);
+	for (unsigned setup = 0; setup < OPS_SETUPS; setup++)
+		for (unsigned i = 0; i < ops_count; i++) {
+			struct trap_plan plan = {.seq = near__trap_count(),
+						 .others = TRAP_ABORT_OTHERS};
+			struct actor a = {.id = 0}, none = {.id = 1};
+
+			if (!ops_pair_is_valid((enum ops_setup)setup, &ops[i], &ops[0]))
+				continue;
+			reset((enum ops_setup)setup);
+			near__trap_run(&plan, (void (*)(void *))ops[i].run, &a);
+			assert_true(plan.aborts < MOST_ABORTS);
+			if (ops_conserved(&a, &none))
+				print_error("%s: %s\n", ops[i].name, ops_conserved(&a, &none));
+			assert_null(ops_conserved(&a, &none));
+		}
+}
+
+static bool is_for_handlers(const struct op *op)
+{
+	return (op->flags & OPS_SIGNAL_SAFE) && !(op->flags & OPS_NOT_LIVE);
+}
+
+static void signal_beside_first_operation(void **state)
+{
+	unsigned long visits = 0;
+	unsigned failures = 0;
+
+	(void)state;
+	/* ThreadSanitizer holds locks in the middle of an instrumented load. */
+	if (!NEAR__TRAP_STEPS || NEAR__TSAN)
+		skip();
+	choose_way(status.slot_kind == NEAR_SLOT_CPU ? BY_CPU : BY_CID);
+	for (unsigned i = 0; i < ops_count; i++)
+		if (is_for_handlers(&ops[i]))
+			failures += first_visit(&ops[i], is_for_handlers, &visits);
+	print_message("%lu signals\n", visits);
+	assert_true(visits > 0);
+	assert_int_equal(failures, 0);
+}
+
+/* ---- the right slot, and only while it is open ---- */
+
+/* What one slot holds. */
+struct live {
+	int64_t counter, shared, refs;
+	const void *head;
+};
+
+static struct live live_of(unsigned slot)
+{
+	const struct ops_objects *o = &ops_objects;
+	struct live l = {
+		.counter = *(int64_t *)near_percpu_at(o->counter.p, slot),
+		.shared = *(int64_t *)(o->shared.copies + slot * o->shared.stride + 64 + 8),
+		.refs = *(int64_t *)near_percpu_at(o->refcount.p, slot),
+		.head = *(void **)near_percpu_at(o->stack.p, slot),
+	};
+
+	return l;
+}
+
+static bool is_same(struct live a, struct live b)
+{
+	return memcmp(&a, &b, sizeof(a)) == 0;
+}
+
+static void move_to_second_cpu(void *moved)
+{
+	*(bool *)moved = unit_pin(1, NULL);
+}
+
+/* May run on the objects of OPS_OPEN. */
+static bool is_alone(const struct op *op)
+{
+	return ops_pair_is_valid(OPS_OPEN, op, &ops[0]);
+}
+
+/* Returns 1 if the operation came by there. */
+static unsigned migrated(const struct op *op, unsigned seq, unsigned point)
+{
+	struct actor a = {.id = 0}, none = {.id = 1};
+	bool moved = false;
+	struct trap_plan plan = {
+		.seq = seq, .point = point, .meet = move_to_second_cpu, .arg = &moved};
+	struct live before;
+	unsigned slot;
+
+	unit_pin(0, NULL);
+	reset(OPS_OPEN);
+	slot = near_slot();
+	before = live_of(slot);
+	near__trap_run(&plan, (void (*)(void *))op->run, &a);
+	if (!plan.met || !plan.aborted)
+		return 0;
+	assert_true(moved);
+	assert_null(ops_conserved(&a, &none));
+	/* These take other slots' lists, and put them where they are now. */
+	if (op->flags & OPS_SIGNAL_SAFE)
+		assert_true(is_same(before, live_of(slot)));
+	return 1;
+}
+
+/* An operation that was stopped on one CPU and goes on on another one leaves the first one's slot
+ * alone. */
+static void migration_at_each_instruction(void **state)
+{
+	unsigned long runs = 0;
+
+	(void)state;
+	if (!unit_pin(1, NULL))
+		skip();
+	choose_way(BY_CPU);
+	for (unsigned i = 0; i < ops_count; i++)
+		for (unsigned q = 0; q < near__trap_count(); q++)
+			for (unsigned k = 0; is_alone(&ops[i]) && k + 1 < near__trap_seq(q)->points;
+			     k++)
+				runs += migrated(&ops[i], q, k);
+	unit_pin(0, NULL);
+	assert_true(runs > 0);
+}
+
+/* As a closer does between its two fences. */
+static void close_gates(unsigned slot)
+{
+	struct near_stack *stack = &ops_objects.stack;
+	struct near_refcount *refcount = &ops_objects.refcount;
+
+	near__gate_close((uint32_t *)((char *)near_percpu_at(stack->p, slot) + 8));
+	near__gate_close((uint32_t *)((char *)near_percpu_at(refcount->p, slot) + 8));
+}
+
+static void open_gates(unsigned slot)
+{
+	near__gate_open((uint32_t *)((char *)near_percpu_at(ops_objects.stack.p, slot) + 8));
+	near__gate_open((uint32_t *)((char *)near_percpu_at(ops_objects.refcount.p, slot) + 8));
+}
+
+/* Operations that close gates themselves would wait for the other closer. */
+static bool minds_gates(const struct op *op)
+{
+	return (op->object == OPS_STACK || op->object == OPS_REFCOUNT) &&
+	       !(op->flags & OPS_FENCES) && is_alone(op);
+}
+
+struct closer {
+	unsigned slot;
+	struct live live;
+};
+
+static void close_and_look(void *closer)
+{
+	struct closer *c = closer;
+
+	close_gates(c->slot);
+	c->live = live_of(c->slot);
+}
+
+/* A closer is between its fences from some instruction of the operation on, until its end. */
+static unsigned closed(const struct op *op, unsigned seq, unsigned point)
+{
+	struct actor a = {.id = 0}, none = {.id = 1};
+	struct closer closer;
+	struct trap_plan plan = {
+		.seq = seq, .point = point, .meet = close_and_look, .arg = &closer};
+
+	reset(OPS_OPEN);
+	closer.slot = near_slot();
+	near__trap_run(&plan, (void (*)(void *))op->run, &a);
+	if (!plan.met)
+		return 0;
+	assert_true(is_same(closer.live, live_of(closer.slot)));
+	open_gates(closer.slot);
+	assert_null(ops_conserved(&a, &none));
+	return 1;
+}
+
+static void closed_gates_turn_sequences_away(void **state)
+{
+	unsigned long runs = 0;
+
+	(void)state;
+	choose_way(BY_CPU);
+	for (unsigned i = 0; i < ops_count; i++)
+		for (unsigned q = 0; minds_gates(&ops[i]) && q < near__trap_count(); q++)
+			for (unsigned k = 0; k < near__trap_seq(q)->points; k++)
+				runs += closed(&ops[i], q, k);
+	assert_true(runs > 0);
+}
+
+/* The child runs on this thread's memory, but nothing watches its sequences. */
+__attribute__((noinline)) static pid_t in_vfork_child(const struct op *op, struct actor *a)
+{
+	pid_t child = vfork();
+
+	if (child == 0) {
+		op->run(a);
+		_exit(0);
+	}
+	return child;
+}
+
+static void vfork_children_leave_slots_alone(void **state)
+{
+	(void)state;
+	choose_way(BY_CPU);
+	for (unsigned i = 0; i < ops_count; i++) {
+		struct actor a = {.id = 0}, none = {.id = 1};
+		struct live before;
+
+		if (!is_alone(&ops[i]))
+			continue;
+		reset(OPS_OPEN);
+		before = live_of(near_slot());
+		assert_int_equal(unit_wait(in_vfork_child(&ops[i], &a), NULL), 0);
+		if (ops[i].flags & OPS_SIGNAL_SAFE)
+			assert_true(is_same(before, live_of(near_slot())));
+		assert_null(ops_conserved(&a, &none));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(signal_beside_first_operation),
+		cmocka_unit_test(progress_without_any_sequence),
+		cmocka_unit_test(handler_beside_each_instruction),
+		cmocka_unit_test(thread_beside_each_instruction),
+		cmocka_unit_test(migration_at_each_instruction),
+		cmocka_unit_test(closed_gates_turn_sequences_away),
+		cmocka_unit_test(vfork_children_leave_slots_alone),
+		cmocka_unit_test(no_sequence_was_forgotten),
+	};
+
+	near_rseq_status(&status, sizeof(status));
+	if (!status.live || near__trap_open() <= 0 || !unit_pin(0, NULL)) {
+		puts("skipped: no sequences here");
+		return 77;
+	}
+	for (int i = 0; i < WAYS; i++) {
+		if (!choose_way(i))
+			continue;
+		near__trap_learn_again();
+		cross_learn(library());
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

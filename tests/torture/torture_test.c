@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT */
+/* near_torture: passes what is right, finds what is wrong and says what it is (tests/torture), says
+ * what it could not try, and leaves the process as it was. */
+#define _GNU_SOURCE
+#include "unit.h"
+
+#include <sys/prctl.h>
+
+#include "../examples/sequence.h"
+#include "cases.h"
+#include "torture/names.h"
+
+/* ---- what could not be tried ---- */
+
+static void high_setup(void *arg)
+{
+	peak_setup(arg);
+	report_peak(&values[2]);
+}
+
+/* What is never raised is never committed. */
+static void sequence_that_is_left(void **state)
+{
+	struct near_torture t = peak_torture;
+	struct near_torture_result r;
+	int failures;
+
+	(void)state;
+	need_live();
+	t.setup = high_setup;
+	t.n_rivals = 0;
+	t.slot = NULL;
+	failures = near_torture(&t, sizeof(t), &r, sizeof(r));
+	if (r.uncommitted) { /* where instructions must be seen to be known */
+		assert_int_equal(failures, -ENOENT);
+		assert_int_equal(r.uncommitted, 1);
+	} else {
+		assert_int_equal(failures, 0);
+		assert_true(r.unreached > 0);
+	}
+}
+
+/* at[0] += 1 commits, after far too much. */
+static bool add_slowly(uint64_t *p, uint64_t one)
+{
+	uint64_t at, tmp;
+
+	if (!NEAR_HAS_SEQ)
+		return false;
+	/* clang-format off */
+	__asm__ volatile goto(
+		NEAR_SEQ_BEGIN
+		NEAR_SLOT(at, p)
+		".rept 300\n\tnop\n\t.endr\n\t"
+		NEAR_COMMIT_ADD8(one, at, 0)
+		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at)
+		: NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p), [one] "r"(one)
+		: NEAR_SEQ_CLOBBER
+		: near_failed);
+	/* clang-format on */
+	NEAR_SEQ_EDGE;
+	return true;
+near_failed:
+	NEAR_SEQ_EDGE;
+	return false;
+}
+
+static void ignore(void *arg, const char *failure)
+{
+	(void)arg;
+	(void)failure;
+}
+
+/* As often as it takes: a busy machine interrupts so long a sequence many times. */
+static void run_slowly(void *arg)
+{
+	(void)arg;
+	for (int i = 0; i < 50 * NEAR_SEQ_TRIES; i++)
+		if (add_slowly(peak, 1))
+			break;
+}
+
+static const char *fine(void *arg)
+{
+	(void)arg;
+	return NULL;
+}
+
+static void sequence_that_is_too_long(void **state)
+{
+	const struct near_torture t = {
+		.setup = peak_setup, .run = run_slowly, .check = fine, .report = ignore};
+	struct near_torture_result r;
+
+	(void)state;
+	need_live();
+	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), 1);
+	assert_non_null(strstr(r.text, "too many instructions"));
+}
+
+/* What a disassembler can find in a stripped file. */
+static void address_without_a_name(void **state)
+{
+	struct names none;
+	uintptr_t offset;
+
+	(void)state;
+	near__names_open(&none, "/dev/null", 0x1000);
+	assert_string_equal(near__name_of(&none, 0x1234, &offset), "?");
+	assert_int_equal(offset, 0x234);
+	near__names_close(&none);
+}
+
+static pid_t runs_in;
+static unsigned in_thread, in_handler;
+
+static void note_thread(void *arg)
+{
+	if (syscall(SYS_gettid) == runs_in)
+		in_handler++;
+	else
+		in_thread++;
+	report_peak(arg);
+}
+
+static void rivals_run_where_they_may(void **state)
+{
+	struct near_torture_rival rival = {"noted", note_thread, &values[1], 0};
+	struct near_torture t = peak_torture;
+
+	(void)state;
+	need_live();
+	runs_in = (pid_t)syscall(SYS_gettid);
+	t.rivals = &rival;
+	t.n_rivals = 1;
+	t.digest = NULL;
+	in_thread = in_handler = 0;
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), 0);
+	assert_true(in_thread > 0);
+	assert_int_equal(in_handler, in_thread);
+	in_thread = in_handler = 0;
+	rival.flags = NEAR_TORTURE_NOT_IN_HANDLER;
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), 0);
+	assert_true(in_thread > 0);
+	assert_int_equal(in_handler, 0);
+	in_thread = in_handler = 0;
+	rival.flags = NEAR_TORTURE_CLOSES;
+	t.report = ignore; /* it closes nothing */
+	near_torture(&t, sizeof(t), NULL, 0);
+	assert_int_equal(in_thread, 0);
+	assert_true(in_handler > 0);
+}
+
+static void forgets_one(void *value)
+{
+	highest = *(uint64_t *)value + 1;
+	peak_raise(peak, *(uint64_t *)value);
+}
+
+static void run_without_a_listener(void *unused)
+{
+	struct near_torture t = peak_torture;
+
+	(void)unused;
+	t.run = forgets_one;
+	t.digest = NULL;
+	CHECK(near_torture(&t, sizeof(t), NULL, 0) > 11);
+}
+
+static void ten_failures_are_shown(void **state)
+{
+	char text[8192];
+	unsigned lines = 0;
+
+	(void)state;
+	need_live();
+	assert_int_equal(unit_capture(run_without_a_listener, NULL, text, sizeof(text), NULL), 0);
+	for (const char *p = text; (p = strchr(p, '\n')); p++)
+		lines++;
+	assert_int_equal(lines, 11);
+	assert_non_null(strstr(text, "near_torture: the sequence in "));
+	assert_non_null(strstr(text, ": the highest value is lost\n"));
+	assert_non_null(strstr(text, "\nnear_torture: and more\n"));
+}
+
+/* ---- errors ---- */
+
+static void without_rseq(void **state)
+{
+	struct near_torture_result r;
+
+	(void)state;
+	if (is_live())
+		skip();
+	assert_int_equal(near_torture(&peak_torture, sizeof(peak_torture), &r, sizeof(r)), -ENOSYS);
+	assert_non_null(strstr(r.text, "no sequence is aborted here"));
+	assert_int_equal(near_torture(&peak_torture, sizeof(peak_torture), NULL, 0), -ENOSYS);
+}
+
+static void nothing(void *arg)
+{
+	(void)arg;
+}
+
+static void without_a_sequence(void **state)
+{
+	const struct near_torture t = {.setup = nothing, .run = nothing, .check = fine};
+	struct near_torture_result r;
+
+	(void)state;
+	need_live();
+	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), -ENOENT);
+	assert_non_null(strstr(r.text, "goes through no restartable sequence"));
+}
+
+static void incomplete(void **state)
+{
+	const struct near_torture_rival closer = {"close", nothing, NULL, NEAR_TORTURE_CLOSES};
+	struct near_torture_rival odd = {"odd", report_peak, &values[0], 8};
+	struct near_torture t = peak_torture;
+
+	(void)state;
+	t.setup = NULL;
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
+	t = peak_torture;
+	t.run = NULL;
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
+	t = peak_torture;
+	t.check = NULL;
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
+	t = peak_torture;
+	t.rivals = NULL;
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
+	t = peak_torture;
+	t.rivals = &closer;
+	t.n_rivals = 1;
+	t.slot = NULL;
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
+	t = peak_torture;
+	t.rivals = &odd;
+	t.n_rivals = 1;
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
+	odd.flags = NEAR_TORTURE_CLOSES | NEAR_TORTURE_NOT_IN_HANDLER;
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
+	odd.flags = 0;
+	odd.run = NULL;
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
+}
+
+/* Programs that know fewer fields, and more. Whether rseq is there does not matter. */
+static void other_sizes(void **state)
+{
+	struct {
+		struct near_torture known;
+		char more[16];
+	} later = {.known = {.setup = nothing, .run = nothing}};
+	struct near_torture_result r, larger[2];
+
+	(void)state;
+	assert_int_equal(near_torture(&later.known, sizeof(later), larger, sizeof(larger)),
+			 -EINVAL);
+	assert_non_null(strstr(larger[0].text, "setup, run and check"));
+	assert_int_equal(larger[1].sequences, 0);
+	later.known.check = fine; /* which comes behind these */
+	assert_int_equal(near_torture(&later.known, offsetof(struct near_torture, check), NULL, 0),
+			 -EINVAL);
+	later.more[15] = 1;
+	memset(&r, 0x5a, sizeof(r));
+	assert_int_equal(near_torture(&later.known, sizeof(later), &r,
+				      offsetof(struct near_torture_result, runs)),
+			 -E2BIG);
+	assert_int_equal(r.sequences, 0);
+	assert_int_equal(r.failures, 0x5a5a5a5a);
+}
+
+static void call_again(void *result)
+{
+	*(int *)result = near_torture(&peak_torture, sizeof(peak_torture), NULL, 0);
+}
+
+static void called_while_it_runs(void **state)
+{
+	int result = 0;
+	const struct near_torture_rival rival = {"again", call_again, &result, 0};
+	struct near_torture t = peak_torture;
+
+	(void)state;
+	need_live();
+	t.rivals = &rival;
+	t.n_rivals = 1;
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), 0);
+	assert_int_equal(result, -EBUSY);
+}
+
+#ifndef PR_SET_MDWE
+#define PR_SET_MDWE 65
+#endif
+#define CANNOT_FORBID 9
+
+static void with_text_that_stays(void *unused)
+{
+	struct near_torture_result r;
+
+	(void)unused;
+	if (prctl(PR_SET_MDWE, 1, 0, 0, 0))
+		_exit(CANNOT_FORBID);
+	CHECK(near_torture(&peak_torture, sizeof(peak_torture), &r, sizeof(r)) == -EACCES);
+	CHECK(strstr(r.text, "cannot be made writable"));
+	/* And nothing is left that would trap. */
+	peak_setup(NULL);
+	report_peak(&values[0]);
+	CHECK(peak_now() == 5);
+}
+
+static void text_that_cannot_be_written(void **state)
+{
+	int status;
+
+	(void)state;
+	need_live();
+	status = unit_wait(unit_fork(with_text_that_stays, NULL), NULL);
+	if (status == CANNOT_FORBID)
+		skip(); /* before Linux 6.3 */
+	assert_int_equal(status, 0);
+}
+
+/* ---- nothing is left behind ---- */
+
+static unsigned writable_text(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char line[512];
+	unsigned n = 0;
+
+	while (maps && fgets(line, sizeof(line), maps))
+		n += strstr(line, " rwxp ") != NULL;
+	if (maps)
+		fclose(maps);
+	return n;
+}
+
+static unsigned writable_meanwhile;
+
+static void setup_and_look(void *arg)
+{
+	peak_setup(arg);
+	if (!writable_meanwhile)
+		writable_meanwhile = writable_text();
+}
+
+static void my_handler(int signal)
+{
+	(void)signal;
+}
+
+static void process_is_as_before(void **state)
+{
+	struct sigaction mine = {.sa_handler = my_handler}, after;
+	struct near_torture t = peak_torture;
+	unsigned writable = writable_text();
+	sigset_t trap, mask;
+	cpu_set_t cpus, cpus_after;
+
+	(void)state;
+	need_live();
+	t.setup = setup_and_look;
+	sigaction(SIGTRAP, &mine, NULL);
+	sigemptyset(&trap);
+	sigaddset(&trap, SIGTRAP);
+	pthread_sigmask(SIG_BLOCK, &trap, NULL);
+	sched_getaffinity(0, sizeof(cpus), &cpus);
+	errno = UNIT_ERRNO;
+	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), 0);
+	assert_int_equal(errno, UNIT_ERRNO);
+	sched_getaffinity(0, sizeof(cpus_after), &cpus_after);
+	assert_true(CPU_EQUAL(&cpus, &cpus_after));
+	sigaction(SIGTRAP, NULL, &after);
+	assert_ptr_equal(after.sa_handler, my_handler);
+	pthread_sigmask(SIG_BLOCK, NULL, &mask);
+	assert_true(sigismember(&mask, SIGTRAP));
+	assert_true(writable_meanwhile > writable);
+	assert_int_equal(writable_text(), writable);
+	pthread_sigmask(SIG_UNBLOCK, &trap, NULL);
+	signal(SIGTRAP, SIG_DFL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(sequence_of_near_seq),
+		cmocka_unit_test(counter_of_the_library),
+		cmocka_unit_test(stack_of_the_library),
+		cmocka_unit_test(faults_are_named),
+		cmocka_unit_test(rival_that_stays_in_sequences),
+		cmocka_unit_test(sound_one_passes_the_same),
+		cmocka_unit_test(sequence_that_is_left),
+		cmocka_unit_test(sequence_that_is_too_long),
+		cmocka_unit_test(address_without_a_name),
+		cmocka_unit_test(rivals_run_where_they_may),
+		cmocka_unit_test(ten_failures_are_shown),
+		cmocka_unit_test(without_rseq),
+		cmocka_unit_test(without_a_sequence),
+		cmocka_unit_test(incomplete),
+		cmocka_unit_test(other_sizes),
+		cmocka_unit_test(called_while_it_runs),
+		cmocka_unit_test(text_that_cannot_be_written),
+		cmocka_unit_test(process_is_as_before),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
