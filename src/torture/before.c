@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds the instructions that a run comes through before a sequence, from the entry of the function
- * that holds it. Where instructions do not tell their lengths the run is stepped through, calls of
- * other functions excepted. */
+/* Finds the instructions that a run executes between the entry of a function and the sequence in
+ * it. Where the length of an instruction cannot be decoded, the run is single-stepped, except for
+ * its calls of other functions. */
 #define _GNU_SOURCE
-#include "breaks.h"
+#include "breakpoints.h"
 
 #include <stddef.h>
 
-/* The function may loop before it comes to the sequence. */
+/* The function may loop before it reaches the sequence. */
 #define MAX_STEPS 100000
-/* No instruction of a CPU that is stepped is longer. */
+/* The longest instruction of a CPU that is single-stepped. */
 #define LONGEST 15
 
 static struct {
@@ -21,7 +21,8 @@ static struct {
 	volatile bool ended;
 } way;
 
-/* A stop there would abort another sequence, or spoil the signature that the kernel looks for. */
+/* A breakpoint there would abort another sequence, or overwrite the signature that the kernel
+ * checks. */
 static bool belongs_to_sequence(uintptr_t ip)
 {
 	for (unsigned i = 0; i < near__trap.count; i++) {
@@ -49,7 +50,7 @@ static void step_on(ucontext_t *c, bool on)
 	way.last = on ? near__trap_ip(c) : 0;
 }
 
-/* What the function calls runs at full speed, unless it calls itself. */
+/* Called functions run without single steps, unless the function calls itself. */
 static bool skip_call(ucontext_t *c, uintptr_t ip)
 {
 	uintptr_t back = near__trap_stack_top(c);
@@ -62,8 +63,8 @@ static bool skip_call(ucontext_t *c, uintptr_t ip)
 	return true;
 }
 
-/* A step into a sequence aborts it. The one that is looked for ends the way; another one is run
- * through without protection, as near__trap_learn does. */
+/* A single step into a sequence aborts it. If it is the wanted sequence, the trace ends. Any other
+ * sequence is run without protection, as near__trap_learn does. */
 static void on_way(ucontext_t *c)
 {
 	unsigned aborted = near__break_aborted(c);
@@ -90,8 +91,7 @@ static void step_through(void (*run)(void *arg), void *arg)
 	near__break_plant(near__trap.count, way.seq->entry);
 	near__trap.handle = on_way;
 	run(arg);
-	way.ended =
-		true; /* seen by the next step, if there is one: before the store that follows */
+	way.ended = true; /* checked by the next step, if any, before the store that follows */
 	near__trap.handle = NULL;
 	near__break_unplant_all();
 }

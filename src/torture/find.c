@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors are found by their form in the memory of the process, where their addresses are
- * relocated already: five fields that name text of the same object, and the signature before the
- * abort address, which the kernel demands. That needs neither sections nor symbols. */
+/* Finds the sequences of the process. A descriptor is recognized in memory, after relocation, by
+ * its content: five fields whose addresses lie in the text of the same object, and the signature
+ * before the abort address, which the kernel requires. This needs neither sections nor symbols. */
 #define _GNU_SOURCE
 #include "find.h"
 
@@ -77,7 +77,7 @@ static bool is_known(const struct finder *f, const struct descriptor *d)
 	return false;
 }
 
-/* Where instructions tell their length, all boundaries are known at once. */
+/* Where the length of an instruction can be decoded, all boundaries are known without a run. */
 static void find_points(struct trap_seq *s)
 {
 	uintptr_t ip;
@@ -91,7 +91,7 @@ static void find_points(struct trap_seq *s)
 	s->too_long = ip < s->end;
 }
 
-/* Which one was aborted, only the abort address tells. */
+/* Only the abort address identifies an aborted sequence. */
 static bool shares_abort(struct finder *f, uintptr_t abort)
 {
 	bool shares = false;
@@ -128,8 +128,8 @@ READS_ANYTHING static void add(struct finder *f, const struct descriptor *d)
 	find_points(s);
 }
 
-/* The linker may leave descriptors anywhere in the loaded file; what is beyond its bytes is zero
- * at first, and descriptors are not made at run time. */
+/* The linker may place descriptors anywhere in the loaded file. Memory beyond the file's bytes is
+ * initially zero, and descriptors are not created at run time. */
 READS_ANYTHING static void search(struct finder *f, const ElfW(Phdr) * p)
 {
 	uintptr_t at = (start_of(f, p) + 7) & ~(uintptr_t)7;

@@ -16,8 +16,8 @@ struct found {
 int near__find(struct found *out);
 void near__find_end(struct found *f);
 
-/* Makes the text writable; close makes it what it was. Open returns 0, -EACCES or -ENOMEM; then all
- * is as before. */
+/* Makes the text writable. Returns 0, or -EACCES or -ENOMEM without a change. near__text_close
+ * restores the protection. */
 int near__text_open(const struct found *f);
 void near__text_close(const struct found *f);
 

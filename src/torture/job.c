@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* One call of near_torture(): which sequences the operation runs, and every scenario for each. */
 #define _GNU_SOURCE
 #include "job.h"
 
@@ -7,10 +8,10 @@
 
 #include "place.h"
 #include "report.h"
-#include "rival.h"
-#include "scene.h"
+#include "interferer.h"
+#include "scenario.h"
 
-/* Of the places before a sequence, those next to it. */
+/* The instructions before a sequence that are tried: the nearest. */
 #define MOST_BEFORE 256
 
 /* ---- which sequences ---- */
@@ -38,40 +39,40 @@ static int learn(struct job *job)
 	return reached ? 0 : -ENOENT;
 }
 
-/* ---- everything that can happen to one ---- */
+/* ---- the scenarios of a sequence ---- */
 
-static void try_rivals(struct scene *s)
+static void try_interferers(struct scenario *s)
 {
-	for (s->rival = 0; s->rival < s->job->t->n_rivals; s->rival++) {
-		unsigned flags = s->job->t->rivals[s->rival].flags;
+	for (s->interferer = 0; s->interferer < s->job->t->n_rivals; s->interferer++) {
+		unsigned flags = s->job->t->rivals[s->interferer].flags;
 
-		if ((s->company == IN_HANDLER && (flags & NEAR_TORTURE_NOT_IN_HANDLER)) ||
-		    (s->company == ON_THREAD && (flags & NEAR_TORTURE_CLOSES)) ||
+		if ((s->schedule == IN_HANDLER && (flags & NEAR_TORTURE_NOT_IN_HANDLER)) ||
+		    (s->schedule == ON_THREAD && (flags & NEAR_TORTURE_CLOSES)) ||
 		    (s->plan.before && (flags & NEAR_TORTURE_NOT_BEFORE)))
 			continue;
-		near__scene_try(s);
+		near__scenario_try(s);
 	}
 }
 
-/* It is stopped there, in each of the companies. */
-static void try_point(struct scene *s, unsigned companies)
+/* Stops the operation at the plan's point, once for each schedule. */
+static void try_point(struct scenario *s, unsigned schedules)
 {
-	for (int company = 0; company < COMPANIES; company++) {
-		s->company = (enum company)company;
-		s->rival = s->job->t->n_rivals;
-		if (!(s->job->companies & companies & (1u << company)) ||
-		    (company == MOVED && s->job->place->away < 0))
+	for (int schedule = 0; schedule < SCHEDULES; schedule++) {
+		s->schedule = (enum schedule)schedule;
+		s->interferer = s->job->t->n_rivals;
+		if (!(s->job->schedules & schedules & (1u << schedule)) ||
+		    (schedule == MOVED && s->job->place->away < 0))
 			continue;
-		if (company == IN_HANDLER || company == ON_THREAD)
-			try_rivals(s);
+		if (schedule == IN_HANDLER || schedule == ON_THREAD)
+			try_interferers(s);
 		else
-			near__scene_try(s);
+			near__scenario_try(s);
 	}
 }
 
-/* Before the sequence nothing is aborted, and others may run there at any time: what it then
- * commits must not be what the function had read before. */
-static void try_before(struct scene *s)
+/* Before the sequence there is no abort, and other threads may run at any time: the sequence must
+ * not commit a value that the function read before it. */
+static void try_before(struct scenario *s)
 {
 	struct job *job = s->job;
 	uintptr_t places[MOST_BEFORE];
@@ -81,37 +82,38 @@ static void try_before(struct scene *s)
 	n = near__trap_before(s->plan.seq, job->t->run, job->t->arg, places, MOST_BEFORE);
 	for (unsigned i = 0; i < n; i++) {
 		s->plan.before = places[i];
-		if (!near__scene_comes_to(s, 0))
+		if (!near__scenario_reaches(s, 0))
 			continue;
 		job->out->before++;
-		try_point(s, EVERY_COMPANY & ~(1u << ALONE | 1u << AGAIN));
+		try_point(s, EVERY_SCHEDULE & ~(1u << ALONE | 1u << AGAIN));
 	}
 	s->plan.before = 0;
 }
 
-static bool is_first(struct scene *s)
+static bool is_first(struct scenario *s)
 {
 	s->plan.others = TRAP_ABORT_ONCE;
-	return near__scene_comes_to(s, 0) && s->plan.aborts == 0;
+	return near__scenario_reaches(s, 0) && s->plan.aborts == 0;
 }
 
-/* Twice: the first run of a thread that has just got another slot finds it unopened, and comes to
- * instructions that no later run comes to. */
-static bool is_reached(struct scene *s, unsigned point)
+/* Twice: the first run of a thread in a new slot finds it unopened, and reaches instructions that
+ * no later run reaches. */
+static bool is_reached(struct scenario *s, unsigned point)
 {
-	return near__scene_comes_to(s, point) && near__scene_comes_to(s, point);
+	return near__scenario_reaches(s, point) && near__scenario_reaches(s, point);
 }
 
-/* What a run passes without any abort is tried so; the rest with those before it aborted. */
+/* A sequence that a run reaches without any abort is tried that way; the others are tried after
+ * aborts of the sequences before them. */
 static void try_sequence(struct job *job, unsigned seq)
 {
-	struct scene s = {.job = job, .rival = job->t->n_rivals, .plan = {.seq = seq}};
+	struct scenario s = {.job = job, .interferer = job->t->n_rivals, .plan = {.seq = seq}};
 	unsigned points = near__trap_seq(seq)->points;
 
 	s.first = is_first(&s);
 	for (int others = 0; others < TRAP_OTHERS; others++) {
 		s.plan.others = (enum trap_others)others;
-		if (!near__scene_comes_to(&s, 0))
+		if (!near__scenario_reaches(&s, 0))
 			continue;
 		job->out->sequences++;
 		for (unsigned k = 0; k < points; k++) {
@@ -120,8 +122,8 @@ static void try_sequence(struct job *job, unsigned seq)
 				continue;
 			}
 			job->out->boundaries++;
-			/* Behind the commit there is nothing to abort again. */
-			try_point(&s, EVERY_COMPANY & (k + 1 == points ? ~(1u << AGAIN) : ~0u));
+			/* After the commit no abort can repeat. */
+			try_point(&s, EVERY_SCHEDULE & (k + 1 == points ? ~(1u << AGAIN) : ~0u));
 		}
 		if (job->before && others == TRAP_LET_OTHERS)
 			try_before(&s);
@@ -131,7 +133,7 @@ static void try_sequence(struct job *job, unsigned seq)
 
 static void try_all(struct job *job)
 {
-	struct scene s = {.job = job, .rival = job->t->n_rivals};
+	struct scenario s = {.job = job, .interferer = job->t->n_rivals};
 
 	for (unsigned i = 0; i < near__trap_count(); i++) {
 		const struct trap_seq *seq = near__trap_seq(i);
@@ -145,13 +147,13 @@ static void try_all(struct job *job)
 		else
 			try_sequence(job, i);
 	}
-	if (job->companies & (1u << AGAIN))
-		near__scene_without(&s);
+	if (job->schedules & (1u << AGAIN))
+		near__scenario_without(&s);
 }
 
-/* ---- the whole ---- */
+/* ---- the job ---- */
 
-/* Without an abort nothing was proven, unless the kernel should have aborted. */
+/* Without an abort nothing was tested, unless the kernel should have aborted. */
 static int verdict(const struct job *job)
 {
 	bool watched = false;
@@ -169,14 +171,14 @@ static bool needs_thread(const struct job *job)
 
 	for (unsigned i = 0; i < job->t->n_rivals; i++)
 		wanted |= !(job->t->rivals[i].flags & NEAR_TORTURE_CLOSES);
-	return (wanted && (job->companies & (1u << ON_THREAD))) ||
-	       (job->t->slot && job->place->away >= 0 && (job->companies & (1u << MOVED)));
+	return (wanted && (job->schedules & (1u << ON_THREAD))) ||
+	       (job->t->slot && job->place->away >= 0 && (job->schedules & (1u << MOVED)));
 }
 
 static int run_in_place(struct job *job)
 {
 	bool thread = needs_thread(job);
-	int r = thread ? near__rival_start() : 0;
+	int r = thread ? near__interferer_start() : 0;
 
 	if (r)
 		return r;
@@ -187,7 +189,7 @@ static int run_in_place(struct job *job)
 		r = verdict(job);
 	}
 	if (thread)
-		near__rival_end();
+		near__interferer_end();
 	return r;
 }
 

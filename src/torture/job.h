@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* job: what near_torture() does, with a few more wishes for the library's own tests. */
+/* job: what near_torture() does, with more parameters for the library's own tests. */
 #ifndef NEARCPU_TORTURE_JOB_H
 #define NEARCPU_TORTURE_JOB_H
 
@@ -7,36 +7,36 @@
 
 #include "trap.h"
 
-/* What happens where the operation is stopped. */
-enum company {
+/* What runs while the operation is stopped. */
+enum schedule {
 	ALONE,      /* nothing */
-	AGAIN,      /* the same again, whenever it comes there */
-	IN_HANDLER, /* a rival in the signal handler, on the thread of the operation */
-	ON_THREAD,  /* a rival on another thread on the same CPU, for which the handler waits */
+	AGAIN,      /* another abort, each time it reaches the point */
+	IN_HANDLER, /* a competing operation in the signal handler, on the operation's thread */
+	ON_THREAD,  /* one on another thread on the same CPU; the handler waits for it */
 	MOVED,      /* the thread moves to another CPU */
-	COMPANIES
+	SCHEDULES
 };
-#define EVERY_COMPANY ((1u << COMPANIES) - 1)
+#define EVERY_SCHEDULE ((1u << SCHEDULES) - 1)
 
 /* The outcomes of the two orders of complete operations. */
 struct orders {
 	bool known;
-	uint64_t run_first, rival_first;
+	uint64_t run_first, interferer_first;
 };
 
 struct job {
 	const struct near_torture *t;
-	unsigned companies; /* a bit each, 1u << ALONE ... */
-	bool learnt;        /* the sequences are; they need not be learnt */
-	bool before;        /* stop it between the entry of a sequence's function and it, too */
-	/* An operation that was aborted in its first sequence came after the rival. Not so where it
-	 * decides something before. */
+	unsigned schedules; /* a bit mask: 1u << ALONE ... */
+	bool learnt;        /* the sequences' instructions are known */
+	bool before;        /* also stop between a function's entry and its sequence */
+	/* An operation that is aborted in its first sequence must take effect after the competing
+	 * one. Not set where the operation decides something before that sequence. */
 	bool strict;
-	bool (*is_live)(void);           /* optional: whether the kernel must abort this thread */
-	void (*enter)(void *arg);        /* optional: prepares the rivals' thread, after setup */
-	const struct place *place;       /* where it runs */
-	bool goes_along;                 /* seen: a slot that went along with a moved thread */
-	struct orders *orders;           /* two for each rival, and two for none */
+	bool (*is_live)(void);     /* optional: whether the kernel must abort this thread */
+	void (*enter)(void *arg);  /* optional: prepares the interferer's thread, after setup */
+	const struct place *place; /* where it runs */
+	bool slot_moves_along;     /* a moved thread has kept its slot at least once */
+	struct orders *orders;     /* two for each competing operation, and two for none */
 	struct near_torture_result *out; /* what happened */
 };
 

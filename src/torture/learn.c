@@ -1,42 +1,42 @@
 /* SPDX-License-Identifier: MIT */
-/* Learns which sequences a run goes through and, where instructions do not tell their lengths,
- * where they begin: by running them one by one. */
+/* Finds which sequences a run executes and, where the length of an instruction cannot be decoded,
+ * the instruction boundaries, by single-stepping. */
 #define _GNU_SOURCE
-#include "breaks.h"
+#include "breakpoints.h"
 
 #include <stddef.h>
 
-/* A loop may stand in a sequence; one that does not end must not be waited for. */
+/* A sequence may contain a loop. This bounds the wait for one that does not end. */
 #define MAX_STEPS 1000000
 /* The first tries of a run may find a slot that is not open yet. */
 #define MAX_LEFT 100
-/* One that is tried without end is let go here, to be found by those who count. */
+/* A sequence that is retried without bound continues after this; near__trap_run reports it. */
 #define MAX_ABORTS 10000
 
-static enum trap_others what_of_others;
-static unsigned learning; /* the sequence that is stepped through, or near__trap.count */
+static enum trap_others others_policy;
+static unsigned learning; /* the sequence that is being stepped, or near__trap.count */
 static unsigned steps;
-static unsigned left;   /* ways that did not come to the end, in this run */
+static unsigned left;   /* paths of this run that left a sequence early */
 static unsigned aborts; /* in this run */
 
-/* The boundaries that this way through the sequence has shown, each once. */
+/* The boundaries on the current path through the sequence, each once. */
 static struct {
 	uintptr_t ip[TRAP_MAX_POINTS];
 	unsigned n;
 	bool full;
-	uintptr_t last; /* of all, in time */
+	uintptr_t last; /* the most recent one */
 } path;
 
-/* Where instructions are told apart by stepping, every run may show more of a sequence. */
+/* With single-stepping, every run may show more of a sequence. */
 static bool is_to_learn(unsigned i)
 {
-	return NEAR__TRAP_STEPS && !near__trap.breaks[i].learnt;
+	return NEAR__TRAP_STEPS && !near__trap.breakpoints[i].learnt;
 }
 
 static bool is_to_watch(unsigned i)
 {
-	return !near__trap.breaks[i].spent &&
-	       (is_to_learn(i) || !near__trap.seqs[i].reached || what_of_others != TRAP_LET_OTHERS);
+	return !near__trap.breakpoints[i].spent &&
+	       (is_to_learn(i) || !near__trap.seqs[i].reached || others_policy != TRAP_LET_OTHERS);
 }
 
 static void add_to_path(uintptr_t ip)
@@ -82,7 +82,7 @@ static void start_steps(ucontext_t *c, unsigned seq)
 	near__trap_set_step(c, true);
 }
 
-/* Meets a sequence at its first instruction, while none is stepped through. */
+/* Handles a stop at the first instruction of a sequence while none is being stepped. */
 static void on_start(ucontext_t *c)
 {
 	unsigned seq = near__break_aborted(c);
@@ -96,18 +96,18 @@ static void on_start(ucontext_t *c)
 		start_steps(c, seq);
 		return;
 	}
-	near__trap.breaks[seq].spent =
-		aborted && (what_of_others != TRAP_ABORT_OTHERS || ++aborts > MAX_ABORTS);
-	if (!aborted || near__trap.breaks[seq].spent) /* not live: it runs on */
+	near__trap.breakpoints[seq].spent =
+		aborted && (others_policy != TRAP_ABORT_OTHERS || ++aborts > MAX_ABORTS);
+	if (!aborted || near__trap.breakpoints[seq].spent) /* not live: it continues */
 		near__break_unplant(seq);
 }
 
-/* A sequence may be run through in several ways: its points are those of all, in order. */
+/* A sequence may have several paths: its points are those of all paths, sorted. */
 static void end_path(struct trap_seq *s, uintptr_t ip)
 {
-	struct breakpoint *b = &near__trap.breaks[learning];
+	struct breakpoint *b = &near__trap.breakpoints[learning];
 
-	/* The compiler may have put the target of a branch right behind the commit. */
+	/* The compiler may have placed the target of a branch directly after the commit. */
 	if ((ip == s->end && !near__trap_is_jump(path.last)) || path.full || steps == MAX_STEPS) {
 		s->too_long |= path.full || steps == MAX_STEPS;
 		for (unsigned i = 0; i < path.n; i++)
@@ -118,8 +118,8 @@ static void end_path(struct trap_seq *s, uintptr_t ip)
 	learning = near__trap.count;
 }
 
-/* Steps through one sequence at a time, from its first instruction on as if it had not been
- * aborted. It is known if it comes out behind its commit; if it leaves early, another run may
+/* Steps through one sequence at a time, from its first instruction, as if it had not been aborted.
+ * The sequence is learnt once a path ends after its commit. If a path leaves early, another run may
  * not. */
 static void on_step(ucontext_t *c)
 {
@@ -144,18 +144,18 @@ static void on_step(ucontext_t *c)
 void near__trap_learn_again(void)
 {
 	for (unsigned i = 0; i < near__trap.count; i++)
-		near__trap.breaks[i].learnt = false;
+		near__trap.breakpoints[i].learnt = false;
 }
 
 unsigned near__trap_learn(enum trap_others others, void (*run)(void *arg), void *arg)
 {
 	unsigned known = 0;
 
-	what_of_others = others;
+	others_policy = others;
 	learning = near__trap.count;
 	left = aborts = 0;
 	for (unsigned i = 0; i < near__trap.count; i++)
-		near__trap.breaks[i].spent = false;
+		near__trap.breakpoints[i].spent = false;
 	near__break_plant_starts(is_to_watch);
 	near__trap.handle = on_step;
 	run(arg);
@@ -166,8 +166,8 @@ unsigned near__trap_learn(enum trap_others others, void (*run)(void *arg), void 
 	return known;
 }
 
-/* A loop that tries again may have been unrolled: what comes after the n-th abort is seen in the
- * n-th round at the latest. */
+/* A retry loop may have been unrolled: the code after the n-th abort is seen in the n-th round at
+ * the latest. */
 void near__trap_learn_all(unsigned (*once)(void *arg), void *arg)
 {
 	unsigned before = 0, known;

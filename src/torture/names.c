@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Reads the symbol tables of an ELF file. */
 #define _GNU_SOURCE
 #include "names.h"
 
@@ -37,7 +38,7 @@ void near__names_close(struct names *w)
 	w->image = NULL;
 }
 
-/* The file may have been changed since the process started: nothing outside is read. */
+/* The file may have changed since the process started: nothing outside of it is read. */
 static const void *part(const struct names *w, uint64_t offset, uint64_t size)
 {
 	return offset <= w->size && size <= w->size - offset ? w->image + offset : NULL;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The CPU that the calling thread is bound to. */
 #define _GNU_SOURCE
 #include "place.h"
 
@@ -17,7 +18,7 @@ static int bind_to(int cpu)
 	return sched_setaffinity(0, sizeof(one), one) ? -errno : 0;
 }
 
-/* The highest number is the most likely one to be of another node. */
+/* The highest number is the most likely to be on another node. */
 static int other_than(int home, const struct place *p)
 {
 	for (int cpu = MOST_CPUS; cpu-- > 0;)

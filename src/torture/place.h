@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* place: binds the calling thread to one CPU, and knows another one. */
+/* place: binds the calling thread to one CPU, and finds a second one. */
 #ifndef NEARCPU_TORTURE_PLACE_H
 #define NEARCPU_TORTURE_PLACE_H
 
@@ -12,11 +12,11 @@ struct place {
 	int home, away;      /* away: -1 if there is one CPU only */
 };
 
-/* Binds to the CPU at hand, and lets SIGTRAP through. Returns 0 or a negative errno. */
+/* Binds to the current CPU, and unblocks SIGTRAP. Returns 0 or a negative errno. */
 int near__place_enter(struct place *p);
 void near__place_leave(const struct place *p);
 
-/* Moves the thread to that CPU. */
+/* Moves the thread to `cpu`. */
 void near__place_go(int cpu);
 
 #endif

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The text of a failure. */
 #define _GNU_SOURCE
 #include "report.h"
 
@@ -22,29 +23,31 @@ static void report(const struct job *job, const char *text)
 		fputs("near_torture: and more\n", stderr);
 }
 
-static const char *name_of_rival(const struct scene *s)
+static const char *name_of_interferer(const struct scenario *s)
 {
 	const struct near_torture *t = s->job->t;
 
-	return s->rival < t->n_rivals && t->rivals[s->rival].name ? t->rivals[s->rival].name : "?";
+	return s->interferer < t->n_rivals && t->rivals[s->interferer].name
+		       ? t->rivals[s->interferer].name
+		       : "?";
 }
 
-static void put_company(const struct scene *s, char *out, size_t size)
+static void put_schedule(const struct scenario *s, char *out, size_t size)
 {
 	static const char *const after[TRAP_OTHERS] = {"",
 						       ", after one abort of each other sequence",
 						       ", while all other sequences are aborted"};
 	const char *how = after[s->plan.others];
 
-	switch (s->company) {
+	switch (s->schedule) {
 	case AGAIN:
 		snprintf(out, size, "%u times%s", s->plan.aborts_here, how);
 		break;
 	case IN_HANDLER:
-		snprintf(out, size, "%s in the signal handler%s", name_of_rival(s), how);
+		snprintf(out, size, "%s in the signal handler%s", name_of_interferer(s), how);
 		break;
 	case ON_THREAD:
-		snprintf(out, size, "%s on another thread%s", name_of_rival(s), how);
+		snprintf(out, size, "%s on another thread%s", name_of_interferer(s), how);
 		break;
 	case MOVED:
 		snprintf(out, size, "moved to another CPU%s", how);
@@ -54,12 +57,12 @@ static void put_company(const struct scene *s, char *out, size_t size)
 	}
 }
 
-void near__report_stop(const struct scene *s, const char *wrong)
+void near__report_stop(const struct scenario *s, const char *wrong)
 {
 	const struct trap_seq *seq = near__trap_seq(s->plan.seq);
 	unsigned last = seq->points - 1, k = s->plan.point;
 	uintptr_t at = s->plan.before ? s->plan.before : seq->point[k];
-	char text[sizeof(s->job->out->text)], company[160], place[64];
+	char text[sizeof(s->job->out->text)], schedule[160], place[64];
 
 	if (s->plan.before)
 		snprintf(place, sizeof(place), "before its start");
@@ -67,14 +70,14 @@ void near__report_stop(const struct scene *s, const char *wrong)
 		snprintf(place, sizeof(place), "before instruction %u of %u", k + 1, last);
 	else
 		snprintf(place, sizeof(place), "behind its last instruction");
-	put_company(s, company, sizeof(company));
+	put_schedule(s, schedule, sizeof(schedule));
 	snprintf(text, sizeof(text), "the sequence in %s, stopped %s (%s+0x%lx), %s: %s",
 		 seq->function, place, seq->function,
-		 (unsigned long)(at - seq->start + seq->offset), company, wrong);
+		 (unsigned long)(at - seq->start + seq->offset), schedule, wrong);
 	report(s->job, text);
 }
 
-void near__report_without(const struct scene *s, const char *wrong)
+void near__report_without(const struct scenario *s, const char *wrong)
 {
 	char text[sizeof(s->job->out->text)];
 

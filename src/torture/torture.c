@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* near_torture(): checks the arguments, and runs a job. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
@@ -17,7 +18,7 @@ static const char *why(int error)
 	switch (error) {
 	case -ENOSYS:
 		return "no sequence is aborted here: the kernel (or valgrind, qemu) has no rseq, "
-		       "or the thread is not registered; near_rseq_status() says more";
+		       "or the thread is not registered; see near_rseq_status()";
 	case -ENOENT:
 		return "run goes through no restartable sequence to its commit";
 	case -EACCES:
@@ -26,8 +27,8 @@ static const char *why(int error)
 	case -EBUSY:
 		return "another near_torture() is running";
 	case -EINVAL:
-		return "setup, run and check are needed, the function of each rival, and slot for "
-		       "one that closes";
+		return "setup, run and check are required, the function of each competing "
+		       "operation, and slot for one that closes";
 	case -E2BIG:
 		return "the program sets fields that this version of the library does not know";
 	case -ENOMEM:
@@ -37,7 +38,7 @@ static const char *why(int error)
 	}
 }
 
-static bool is_valid_rival(const struct near_torture *t, const struct near_torture_rival *r)
+static bool is_valid_interferer(const struct near_torture *t, const struct near_torture_rival *r)
 {
 	if (!r->run || (r->flags & ~(NEAR_TORTURE_NOT_IN_HANDLER | NEAR_TORTURE_CLOSES |
 				     NEAR_TORTURE_NOT_BEFORE)))
@@ -51,7 +52,7 @@ static bool is_valid(const struct near_torture *t)
 	if (!t->setup || !t->run || !t->check || (t->n_rivals && !t->rivals))
 		return false;
 	for (unsigned i = 0; i < t->n_rivals; i++)
-		if (!is_valid_rival(t, &t->rivals[i]))
+		if (!is_valid_interferer(t, &t->rivals[i]))
 			return false;
 	return true;
 }
@@ -78,7 +79,8 @@ static int torture(struct job *job)
 	return r;
 }
 
-/* What the caller knows; the rest is 0. False: it sets what is not known here. */
+/* Copies the fields that the caller knows; the others are 0. Returns false if the caller sets a
+ * field that this version does not know. */
 static bool take_in(struct near_torture *t, const struct near_torture *from, size_t size)
 {
 	const char *bytes = (const char *)from;
@@ -106,7 +108,7 @@ int near_torture(const struct near_torture *t, size_t size, struct near_torture_
 {
 	struct near_torture_result result = {0};
 	struct near_torture all;
-	struct job job = {.t = &all, .companies = EVERY_COMPANY, .before = true, .out = &result};
+	struct job job = {.t = &all, .schedules = EVERY_SCHEDULE, .before = true, .out = &result};
 	int r = -EBUSY;
 
 	if (!take_in(&all, t, size)) {

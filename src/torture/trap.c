@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Runs a plan: the handler of SIGTRAP, and what it does at each breakpoint. */
 #define _GNU_SOURCE
 #include "trap.h"
 
@@ -6,7 +7,7 @@
 #include <signal.h>
 #include <stdlib.h>
 
-#include "breaks.h"
+#include "breakpoints.h"
 #include "find.h"
 
 static unsigned opened;
@@ -26,14 +27,14 @@ struct trap_seq *near__trap_seq(unsigned i)
 
 /* ---- the handler of a plan ---- */
 
-static void let_go(void)
+static void give_up(void)
 {
 	near__break_unplant_all();
 	plan->endless = true;
 }
 
-/* One that the kernel did not abort: its last instruction will show whether that was right. A
- * thread that is not live leaves the sequence before. */
+/* The kernel did not abort the sequence. A breakpoint at its last instruction shows whether that is
+ * a fault: a thread that is not live leaves the sequence before it. */
 static void watch_commit(void)
 {
 	const struct trap_seq *s = &near__trap.seqs[plan->seq];
@@ -46,31 +47,31 @@ static void watch_commit(void)
 		near__break_plant(near__trap.count, s->point[s->points - 2]);
 }
 
-static void meet(bool aborted)
+static void on_stop(bool aborted)
 {
 	near__break_unplant_all();
-	plan->met = true;
+	plan->reached = true;
 	plan->aborted = aborted;
 	near__trap.seqs[plan->seq].trapped[plan->point]++;
-	if (plan->meet)
-		plan->meet(plan->arg);
+	if (plan->on_stop)
+		plan->on_stop(plan->arg);
 	if (!aborted)
 		watch_commit();
 }
 
 static void on_abort_here(void)
 {
-	if (plan->met &&
-	    !plan->again) { /* at watch_commit's breakpoint: a later try is protected */
+	if (plan->reached &&
+	    !plan->again) { /* at watch_commit's breakpoint: a later attempt is protected */
 		near__break_unplant_all();
 		return;
 	}
 	plan->aborts_here++;
 	if (!plan->again)
-		meet(true);
+		on_stop(true);
 	else if (plan->limit && plan->aborts_here + plan->aborts > plan->limit)
-		let_go();
-	plan->met = plan->aborted = true;
+		give_up();
+	plan->reached = plan->aborted = true;
 }
 
 static void on_abort_of_other(unsigned seq)
@@ -79,10 +80,11 @@ static void on_abort_of_other(unsigned seq)
 	if (plan->others == TRAP_ABORT_ONCE)
 		near__break_unplant(seq);
 	else if (plan->limit && plan->aborts_here + plan->aborts > plan->limit)
-		let_go();
+		give_up();
 }
 
-/* The stop is in no sequence. What is aborted later is the one of the plan, at its start. */
+/* Handles a stop outside of sequences. A later abort is that of the plan's sequence, at its
+ * start. */
 static void on_before(ucontext_t *c)
 {
 	unsigned hit;
@@ -90,16 +92,16 @@ static void on_before(ucontext_t *c)
 	if (near__break_aborted(c) < near__trap.count) {
 		plan->aborts_here++;
 		if (plan->limit && plan->aborts_here > plan->limit)
-			let_go();
+			give_up();
 		return;
 	}
 	hit = near__break_hit(c);
 	near__break_unplant(hit);
-	if (hit < near__trap.count) /* of a thread that is not live: it runs on */
+	if (hit < near__trap.count) /* the thread is not live: it continues */
 		return;
-	plan->met = true;
-	if (plan->meet)
-		plan->meet(plan->arg);
+	plan->reached = true;
+	if (plan->on_stop)
+		plan->on_stop(plan->arg);
 	if (plan->again)
 		near__break_plant(plan->seq, near__trap.seqs[plan->seq].start);
 }
@@ -117,12 +119,12 @@ static void on_plan(ucontext_t *c)
 	} else {
 		hit = near__break_hit(c);
 		if (hit < near__trap.count) {
-			near__break_unplant(hit); /* of a thread that is not live: it runs on */
-		} else if (plan->met) {
+			near__break_unplant(hit); /* the thread is not live: it continues */
+		} else if (plan->reached) {
 			near__break_unplant_all();
 			plan->unprotected = true;
 		} else {
-			meet(false);
+			on_stop(false);
 		}
 	}
 }
@@ -145,8 +147,8 @@ static int open_all(void)
 
 	if (r)
 		return r;
-	near__trap.breaks = calloc((size_t)found.count + 1, sizeof(*near__trap.breaks));
-	if (!near__trap.breaks)
+	near__trap.breakpoints = calloc((size_t)found.count + 1, sizeof(*near__trap.breakpoints));
+	if (!near__trap.breakpoints)
 		return -ENOMEM;
 	near__trap.seqs = found.seqs;
 	near__trap.count = found.count;
@@ -163,7 +165,7 @@ static int open_all(void)
 
 static void free_all(void)
 {
-	free(near__trap.breaks);
+	free(near__trap.breakpoints);
 	near__find_end(&found);
 	near__trap = (struct trap){0};
 }
@@ -201,7 +203,7 @@ static bool is_other(unsigned i)
 
 void near__trap_run(struct trap_plan *p, void (*run)(void *arg), void *arg)
 {
-	p->met = p->aborted = p->unprotected = p->endless = false;
+	p->reached = p->aborted = p->unprotected = p->endless = false;
 	p->aborts = p->aborts_here = 0;
 	plan = p;
 	if (p->others != TRAP_LET_OTHERS)

@@ -116,7 +116,7 @@ def pieces(path):
 
 
 def read_list():
-    phrases, names = [], {}
+    phrases, names, kept = [], {}, set()
     for line in (HERE / "terms.list").read_text().splitlines():
         kind, _, rest = line.partition(" ")
         what, _, term = rest.rpartition(" = ")
@@ -128,7 +128,9 @@ def read_list():
             phrases.append((re.compile(rf"\b(?:{expression})\b", flags), term))
         elif kind == "name":
             names.update((word, term) for word in what.split())
-    return phrases, names
+        elif kind == "keep":
+            kept.update(rest.split())
+    return phrases, names, kept
 
 
 def read_allowed():
@@ -143,7 +145,7 @@ def read_allowed():
 
 class Lint:
     def __init__(self):
-        self.phrases, self.names = read_list()
+        self.phrases, self.names, self.kept = read_list()
         self.allowed = read_allowed()
         self.used = set()
         self.words = defaultdict(int)
@@ -159,6 +161,8 @@ class Lint:
 
     def name(self, path, line, word, seen):
         """Each part of an identifier counts once a file."""
+        if word in self.kept:
+            return
         for part in re.findall(r"[A-Za-z][a-z]*|[A-Z]+", word):
             part = part.lower()
             if part in self.names and part not in seen:

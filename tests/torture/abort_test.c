@@ -69,14 +69,14 @@ static const struct suite *library(void)
 
 /* By cpu, two threads on one CPU certainly have the same slot. Operations on different objects have
  * little to tell each other: they meet in one of the ways only. */
-static void crossed(enum rival rival)
+static void crossed(enum interferer interferer)
 {
 	for (int i = 0; i < WAYS; i++) {
-		struct cross c = {.suite = library(), .rival = rival};
+		struct cross c = {.suite = library(), .interferer = interferer};
 
-		if (!choose_way(i) || (i == BY_NODE && rival == RIVAL_THREAD))
+		if (!choose_way(i) || (i == BY_NODE && interferer == INTERFERER_THREAD))
 			continue;
-		c.all_pairs = i == BY_CPU && rival == RIVAL_HANDLER;
+		c.all_pairs = i == BY_CPU && interferer == INTERFERER_HANDLER;
 		cross_run(&c);
 		print_message("%lu runs\n", c.runs);
 		assert_true(c.runs > 0);
@@ -87,13 +87,13 @@ static void crossed(enum rival rival)
 static void handler_beside_each_instruction(void **state)
 {
 	(void)state;
-	crossed(RIVAL_HANDLER);
+	crossed(INTERFERER_HANDLER);
 }
 
 static void thread_beside_each_instruction(void **state)
 {
 	(void)state;
-	crossed(RIVAL_THREAD);
+	crossed(INTERFERER_THREAD);
 }
 
 /* Copies of sequences in code of the test: what prepares the objects, threads that play dead, a put
@@ -232,7 +232,7 @@ static unsigned migrated(const struct op *op, unsigned seq, unsigned point)
 	struct actor a = {.id = 0}, none = {.id = 1};
 	bool moved = false;
 	struct trap_plan plan = {
-		.seq = seq, .point = point, .meet = move_to_second_cpu, .arg = &moved};
+		.seq = seq, .point = point, .on_stop = move_to_second_cpu, .arg = &moved};
 	struct live before;
 	unsigned slot;
 
@@ -241,7 +241,7 @@ static unsigned migrated(const struct op *op, unsigned seq, unsigned point)
 	slot = near_slot();
 	before = live_of(slot);
 	near__trap_run(&plan, (void (*)(void *))op->run, &a);
-	if (!plan.met || !plan.aborted)
+	if (!plan.reached || !plan.aborted)
 		return 0;
 	assert_true(moved);
 	assert_null(ops_conserved(&a, &none));
@@ -312,12 +312,12 @@ static unsigned closed(const struct op *op, unsigned seq, unsigned point)
 	struct actor a = {.id = 0}, none = {.id = 1};
 	struct closer closer;
 	struct trap_plan plan = {
-		.seq = seq, .point = point, .meet = close_and_look, .arg = &closer};
+		.seq = seq, .point = point, .on_stop = close_and_look, .arg = &closer};
 
 	reset(OPS_OPEN);
 	closer.slot = near_slot();
 	near__trap_run(&plan, (void (*)(void *))op->run, &a);
-	if (!plan.met)
+	if (!plan.reached)
 		return 0;
 	assert_true(is_same(closer.live, live_of(closer.slot)));
 	open_gates(closer.slot);

@@ -12,33 +12,33 @@
 
 /* ---- stopped at each instruction ---- */
 
-static bool caught_by_stops(const struct mutant *m, enum rival rival)
+static bool caught_by_stops(const struct mutant *m, enum interferer interferer)
 {
-	struct cross c = {.suite = mutant_suite(m), .rival = rival, .quiet = true};
+	struct cross c = {.suite = mutant_suite(m), .interferer = interferer, .quiet = true};
 
 	cross_run(&c);
 	assert_true(c.runs > 0);
 	return c.failures > 0;
 }
 
-static void stops(enum rival rival)
+static void stops(enum interferer interferer)
 {
-	assert_false(caught_by_stops(&mutant_sound, rival));
-	assert_true(caught_by_stops(&mutant_two_stores, rival));
-	assert_true(caught_by_stops(&mutant_commit_not_last, rival));
-	assert_true(caught_by_stops(&mutant_commit_outside, rival));
+	assert_false(caught_by_stops(&mutant_sound, interferer));
+	assert_true(caught_by_stops(&mutant_two_stores, interferer));
+	assert_true(caught_by_stops(&mutant_commit_not_last, interferer));
+	assert_true(caught_by_stops(&mutant_commit_outside, interferer));
 }
 
 static void handler_beside_each_instruction(void **state)
 {
 	(void)state;
-	stops(RIVAL_HANDLER);
+	stops(INTERFERER_HANDLER);
 }
 
 static void thread_beside_each_instruction(void **state)
 {
 	(void)state;
-	stops(RIVAL_THREAD);
+	stops(INTERFERER_THREAD);
 }
 
 /* ---- migrated, closed, in the child of a vfork ---- */
@@ -62,7 +62,7 @@ static void move_to_second_cpu(void *unused)
 /* True if the add went to the slot of the CPU that the thread had left. */
 static bool caught_by_migration(const struct mutant *m)
 {
-	struct trap_plan plan = {.point = 0, .meet = move_to_second_cpu};
+	struct trap_plan plan = {.point = 0, .on_stop = move_to_second_cpu};
 	struct mutant_copy *p;
 	unsigned left;
 
@@ -75,7 +75,7 @@ static bool caught_by_migration(const struct mutant *m)
 		left = near_slot();
 		p = mutant_object();
 		near__trap_run(&plan, add, (void *)(uintptr_t)m);
-		assert_true(plan.met);
+		assert_true(plan.reached);
 		unit_pin(0, NULL);
 		return count_of(p, left) != 0;
 	}

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Runs every pair of operations as jobs of near_torture. */
 #define _GNU_SOURCE
 #include "cross.h"
 
@@ -11,62 +12,62 @@
 
 #define MAX_OPS 64
 
-struct meeting;
+struct pairing;
 
-struct rival_op {
-	struct meeting *meeting;
+struct partner {
+	struct pairing *pairing;
 	const struct op *op;
 };
 
-/* One A, and everything that it meets. */
-struct meeting {
+/* One A, and every operation that runs while it is stopped. */
+struct pairing {
 	struct cross *c;
 	enum ops_setup setup;
 	const struct op *a;
 	struct actor actor_a, actor_b;
-	struct rival_op ops[MAX_OPS];
+	struct partner ops[MAX_OPS];
 	struct near_torture_rival rivals[MAX_OPS];
 	unsigned n;
 };
 
-static void run_a(void *meeting)
+static void run_a(void *pairing)
 {
-	struct meeting *m = meeting;
+	struct pairing *m = pairing;
 
 	m->a->run(&m->actor_a);
 }
 
-static void run_b(void *rival)
+static void run_b(void *partner)
 {
-	struct rival_op *b = rival;
+	struct partner *b = partner;
 
-	b->op->run(&b->meeting->actor_b);
+	b->op->run(&b->pairing->actor_b);
 }
 
-static void reset(void *meeting)
+static void reset(void *pairing)
 {
-	struct meeting *m = meeting;
+	struct pairing *m = pairing;
 
 	m->c->suite->reset(m->setup);
 	m->actor_a = (struct actor){.id = 0};
 	m->actor_b = (struct actor){.id = 1};
 }
 
-static void enter(void *meeting)
+static void enter(void *pairing)
 {
-	((struct meeting *)meeting)->c->suite->enter();
+	((struct pairing *)pairing)->c->suite->enter();
 }
 
-static const char *check(void *meeting)
+static const char *check(void *pairing)
 {
-	struct meeting *m = meeting;
+	struct pairing *m = pairing;
 
 	return m->c->suite->conserved(&m->actor_a, &m->actor_b);
 }
 
-static uint64_t digest(void *meeting)
+static uint64_t digest(void *pairing)
 {
-	struct meeting *m = meeting;
+	struct pairing *m = pairing;
 
 	return m->c->suite->digest(&m->actor_a, &m->actor_b);
 }
@@ -76,9 +77,9 @@ static bool is_live(void)
 	return near__self.state == NEAR__LIVE;
 }
 
-static void report(void *meeting, const char *failure)
+static void report(void *pairing, const char *failure)
 {
-	struct meeting *m = meeting;
+	struct pairing *m = pairing;
 	char text[512];
 
 	if (m->c->quiet)
@@ -87,7 +88,7 @@ static void report(void *meeting, const char *failure)
 	fprintf(stderr, "setup %d, %s: %s\n  %s\n", (int)m->setup, m->a->name, failure, text);
 }
 
-static void add_rivals(struct meeting *m)
+static void add_partners(struct pairing *m)
 {
 	const struct suite *suite = m->c->suite;
 
@@ -97,13 +98,13 @@ static void add_rivals(struct meeting *m)
 		if (!suite->pair_is_valid(m->setup, m->a, op) ||
 		    (m->a->object != op->object && !(m->c->all_pairs && m->setup == 0)))
 			continue;
-		m->ops[m->n] = (struct rival_op){m, op};
+		m->ops[m->n] = (struct partner){m, op};
 		m->rivals[m->n] = (struct near_torture_rival){op->name, run_b, &m->ops[m->n], 0};
 		m->n++;
 	}
 }
 
-static void meet_all(struct meeting *m)
+static void run_pairs(struct pairing *m)
 {
 	struct near_torture t = {
 		.setup = reset,
@@ -117,7 +118,7 @@ static void meet_all(struct meeting *m)
 	struct near_torture_result result = {0};
 	struct job job = {
 		.t = &t,
-		.companies = 1u << (m->c->rival == RIVAL_THREAD ? ON_THREAD : IN_HANDLER),
+		.schedules = 1u << (m->c->interferer == INTERFERER_THREAD ? ON_THREAD : IN_HANDLER),
 		.learnt = true,
 		.strict = true,
 		.is_live = is_live,
@@ -125,7 +126,7 @@ static void meet_all(struct meeting *m)
 		.out = &result,
 	};
 
-	add_rivals(m);
+	add_partners(m);
 	t.n_rivals = m->n;
 	if (near__job_run(&job)) {
 		fputs("cross: out of threads or memory\n", stderr);
@@ -147,11 +148,11 @@ void cross_run(struct cross *c)
 
 	for (unsigned setup = 0; setup < suite->setups; setup++)
 		for (unsigned a = 0; a < suite->count; a++) {
-			struct meeting m = {
+			struct pairing m = {
 				.c = c, .setup = (enum ops_setup)setup, .a = &suite->ops[a]};
 
 			if (is_possible(suite, m.setup, m.a))
-				meet_all(&m);
+				run_pairs(&m);
 		}
 }
 
@@ -164,7 +165,7 @@ static unsigned learn_once(void *arg)
 	for (int others = 0; others < TRAP_OTHERS; others++)
 		for (unsigned setup = 0; setup < suite->setups; setup++)
 			for (unsigned a = 0; a < suite->count; a++) {
-				struct meeting m = {.c = c,
+				struct pairing m = {.c = c,
 						    .setup = (enum ops_setup)setup,
 						    .a = &suite->ops[a]};
 

@@ -20,15 +20,15 @@ struct suite {
 	const char *(*conserved)(const struct actor *a, const struct actor *b);
 };
 
-/* Who runs B. */
-enum rival {
-	RIVAL_HANDLER, /* the signal handler, on the thread that A runs on */
-	RIVAL_THREAD,  /* another thread on the same CPU, for which the handler waits */
+/* The thread that runs B. */
+enum interferer {
+	INTERFERER_HANDLER, /* the signal handler, on the thread that A runs on */
+	INTERFERER_THREAD,  /* another thread on the same CPU; the handler waits for it */
 };
 
 struct cross {
 	const struct suite *suite;
-	enum rival rival;
+	enum interferer interferer;
 	bool all_pairs; /* also of different objects, in the first setup */
 	bool quiet;     /* count failures, do not print them */
 	/* What happened. */

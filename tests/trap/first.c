@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* Runs other operations in a signal handler at each instruction of the first operation of a
+ * thread. */
 #define _GNU_SOURCE
 #include "first.h"
 
@@ -87,8 +89,8 @@ static int open_program(struct dl_phdr_info *object, size_t size, void *names)
 	return 1;
 }
 
-/* A sanitizer runs its own code, C++ and assembly, around the handler: a breakpoint there would
- * meet itself. */
+/* A sanitizer runs its own code, C++ and assembly, around the handler: a breakpoint there would be
+ * hit recursively. */
 static bool is_of_a_sanitizer(uintptr_t ip)
 {
 	static struct names program;
@@ -117,9 +119,10 @@ unsigned first_visit(const struct op *first, bool (*wanted)(const struct op *in_
 			    is_of_a_sanitizer(v.ips[i]))
 				continue;
 			v.in_handler = &ops[b];
-			v.at = (struct trace_at){.ip = v.ips[i], .meet = run_in_handler, .arg = &v};
+			v.at = (struct trace_at){
+				.ip = v.ips[i], .on_stop = run_in_handler, .arg = &v};
 			on_thread(visit_thread, &v);
-			if (!v.at.met)
+			if (!v.at.reached)
 				break; /* the trace itself, or a path that only its aborts take */
 			++*visits;
 			failures += judge(&v, i);

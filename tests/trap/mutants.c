@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The mutants: sequences with one fault each. */
 #define _GNU_SOURCE
 #include "mutants.h"
 
@@ -14,7 +15,7 @@
 _Static_assert(offsetof(struct mutant_copy, total) == 8, "mutants");
 _Static_assert(offsetof(struct mutant_copy, gate) == 16, "mutants");
 
-/* They keep out of line, to be found by name. All have the same C side but for the fault. */
+/* They are not inlined, to be found by name. All have the same C side except for the fault. */
 #define OUT [at] "=&r"(at), [v] "=&r"(v)
 #define MUTANT(name, operations, area)                                                             \
 	__attribute__((noinline)) static bool name(struct mutant_copy *p)                          \
@@ -85,7 +86,7 @@ MUTANT(early_store,
 	NEAR_COMMIT8(v, at, 0),
 	near__self.area)
 
-/* It tells a copy of the area what the kernel should know. */
+/* It writes to a copy of the area, which the kernel does not read. */
 static struct near__area not_the_kernels;
 MUTANT(unarmed,
 	OPEN_SLOT
@@ -218,7 +219,7 @@ static void add_unbounded(struct mutant_copy *p)
 }
 const struct mutant mutant_unbounded = {"no_state_check", add_unbounded};
 
-/* The copy of the own slot, which may be written; NULL: this thread has none. */
+/* The copy of this thread's slot, which may be written; NULL: this thread has none. */
 static struct mutant_copy *own_copy(struct mutant_copy *p)
 {
 	uint32_t slot = near__slot_open_own(p);

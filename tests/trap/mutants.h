@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* mutants: sequences with one fault each, to show that the tests would find it. Each adds 1 to the
- * count of the own slot, if all goes well. */
+ * count of the thread's slot, unless the fault shows. */
 #ifndef NEARCPU_TESTS_MUTANTS_H
 #define NEARCPU_TESTS_MUTANTS_H
 
@@ -31,15 +31,15 @@ extern const struct mutant mutant_value_outside, mutant_value_compared;
 extern const struct mutant mutant_no_live_check;
 /* Found where the gate is closed: */
 extern const struct mutant mutant_no_state_check;
-/* Found by a rival that looks at the total: */
+/* Found by a competing operation that reads the total: */
 extern const struct mutant mutant_early_store;
 /* Found since the kernel does not abort it: */
 extern const struct mutant mutant_unarmed;
 /* Found by aborting them again and again: */
 extern const struct mutant mutant_unbounded, mutant_fallback_in_slot;
 
-/* A fresh object, the own gate open; the one made last; the suite whose operation is the
- * mutant's. */
+/* mutant_object returns a new object with the gate of the thread's slot open, mutant_current the
+ * most recent one, mutant_suite a suite that consists of the mutant's operation. */
 struct mutant_copy *mutant_object(void);
 struct mutant_copy *mutant_current(void);
 const struct suite *mutant_suite(const struct mutant *m);

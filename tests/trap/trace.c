@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+/* Single-steps an operation, and stops it at one of its instructions. */
 #define _GNU_SOURCE
 #include "trace.h"
 
 #include <stddef.h>
 
-#include "torture/breaks.h"
+#include "torture/breakpoints.h"
 
 /* Made by the linker: the program's text. */
 extern const char __executable_start[], etext[];
@@ -58,8 +59,8 @@ static void on_at(ucontext_t *c)
 	if (near__break_aborted(c) == near__trap.count)
 		near__break_hit(c);
 	near__break_unplant_all();
-	visit->met = true;
-	visit->meet(visit->arg);
+	visit->reached = true;
+	visit->on_stop(visit->arg);
 	for (unsigned i = 0; i < near__trap.count; i++) {
 		const struct trap_seq *s = &near__trap.seqs[i];
 
@@ -71,7 +72,7 @@ static void on_at(ucontext_t *c)
 
 void trace_run_at(struct trace_at *at, void (*run)(void *arg), void *arg)
 {
-	at->met = false;
+	at->reached = false;
 	at->unprotected = 0;
 	visit = at;
 	near__break_plant(near__trap.count, at->ip);

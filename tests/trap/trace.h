@@ -12,14 +12,15 @@ unsigned trace(uintptr_t *ips, unsigned max, void (*run)(void *arg), void *arg);
 
 struct trace_at {
 	uintptr_t ip;
-	void (*meet)(void *arg);
+	void (*on_stop)(void *arg);
 	void *arg;
 	/* What happened. */
-	bool met;
+	bool reached;
 	unsigned unprotected; /* times that a commit was reached later without an abort */
 };
 
-/* Runs run(arg), and at->meet in a signal handler when it first comes to the instruction at->ip. */
+/* Runs run(arg), and at->on_stop in a signal handler when it first reaches the instruction
+ * at->ip. */
 void trace_run_at(struct trace_at *at, void (*run)(void *arg), void *arg);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/* Plants and removes breakpoints, and identifies the one that raised a SIGTRAP. */
 #define _GNU_SOURCE
-#include "breaks.h"
+#include "breakpoints.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ TOUCHES_TEXT static void write_text(uintptr_t at, const unsigned char *bytes)
 TOUCHES_TEXT void near__break_plant(unsigned i, uintptr_t at)
 {
 	static const unsigned char bytes[] = NEAR__BREAK_BYTES;
-	struct breakpoint *b = &near__trap.breaks[i];
+	struct breakpoint *b = &near__trap.breakpoints[i];
 
 	b->at = at;
 	b->planted = true;
@@ -34,13 +35,14 @@ TOUCHES_TEXT void near__break_plant(unsigned i, uintptr_t at)
 
 void near__break_unplant(unsigned i)
 {
-	if (!near__trap.breaks[i].planted)
+	if (!near__trap.breakpoints[i].planted)
 		return;
-	near__trap.breaks[i].planted = false;
-	write_text(near__trap.breaks[i].at, near__trap.breaks[i].text);
+	near__trap.breakpoints[i].planted = false;
+	write_text(near__trap.breakpoints[i].at, near__trap.breakpoints[i].text);
 }
 
-/* The last first: two breakpoints at one place come off in the order they went on. */
+/* In reverse order: of two breakpoints at one address, the later one saved the earlier one's
+ * bytes. */
 void near__break_unplant_all(void)
 {
 	for (unsigned i = near__trap.count + 1; i-- > 0;)
@@ -56,20 +58,21 @@ void near__break_plant_starts(bool (*wanted)(unsigned i))
 
 void near__break_die(const char *why)
 {
-	static const char who[] = "nearcpu: torture: ";
+	static const char prefix[] = "nearcpu: torture: ";
 
-	if (write(2, who, sizeof(who) - 1) < 0 || write(2, why, strlen(why)) < 0)
+	if (write(2, prefix, sizeof(prefix) - 1) < 0 || write(2, why, strlen(why)) < 0)
 		_exit(98);
 	abort();
 }
 
-/* A thread that was not aborted stands at (or, see NEAR__BREAK_PASSED, behind) the breakpoint. */
+/* If the thread was not aborted, its instruction pointer is at the breakpoint, or behind it
+ * (NEAR__BREAK_PASSED). */
 unsigned near__break_hit(ucontext_t *c)
 {
 	uintptr_t ip = near__trap_ip(c) - NEAR__BREAK_PASSED;
 
 	for (unsigned i = near__trap.count + 1; i-- > 0;)
-		if (near__trap.breaks[i].planted && near__trap.breaks[i].at == ip) {
+		if (near__trap.breakpoints[i].planted && near__trap.breakpoints[i].at == ip) {
 			near__trap_set_ip(c, ip);
 			return i;
 		}
