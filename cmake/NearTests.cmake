@@ -126,7 +126,7 @@ function(near_add_test name)
   if(arg_VALGRIND AND near_can_valgrind)
     near_register_test(${name} valgrind ${arg_SECONDS} "valgrind;${labels}"
       "${NEAR_VALGRIND}" -q --error-exitcode=99 --fair-sched=yes --leak-check=full
-      "--suppressions=${PROJECT_SOURCE_DIR}/tests/valgrind.supp"
+      "--suppressions=${PROJECT_SOURCE_DIR}/tests/support/valgrind.supp"
       --errors-for-leak-kinds=definite $<TARGET_FILE:${name}_test>)
   endif()
 endfunction()
