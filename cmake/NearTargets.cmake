@@ -2,8 +2,6 @@
 # How Nearcpu's own targets are compiled. Nothing here reaches the targets of a project that embeds
 # it.
 
-include(CheckLinkerFlag)
-
 set(near_sanitizers "${NEAR_SANITIZE}")
 string(REPLACE "," ";" near_sanitizers "${near_sanitizers}")
 foreach(sanitizer IN LISTS near_sanitizers)
@@ -124,16 +122,6 @@ endfunction()
 function(near_compile_small)
   set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS
     "$<$<CONFIG:Release,RelWithDebInfo>:-Os>")
-endfunction()
-
-# near_link_script(target script): sections beside those of the linker's own script. Not every
-# linker takes one; nothing depends on it.
-function(near_link_script target script)
-  check_linker_flag(C "LINKER:-T,${script}" NEAR_LINKER_TAKES_SCRIPTS)
-  if(NEAR_LINKER_TAKES_SCRIPTS)
-    target_link_options(${target} PRIVATE "LINKER:-T,${script}")
-    set_property(TARGET ${target} APPEND PROPERTY LINK_DEPENDS "${script}")
-  endif()
 endfunction()
 
 function(near_add_shared name on_core)

@@ -8,8 +8,6 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "place.h"
-
 #define FIELD(f) offsetof(struct near__conf, f)
 
 static const struct near__setting core_list[] = {
@@ -160,7 +158,7 @@ static void warn_on_stderr(const char *what, const char *item, size_t len)
 
 static const char *find(char *const *environment)
 {
-	static const char name[] NEAR__READ_EARLY = "NEAR_CONF=";
+	static const char name[] = "NEAR_CONF=";
 
 	for (; *environment; environment++)
 		if (strncmp(*environment, name, sizeof(name) - 1) == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Read with plain system calls: this may run before stdio works and must not allocate. All by one
- * function of the C library, so that fewer pages of it are touched (see place.h). */
+ * function of the C library, so that fewer pages of it are touched. */
 #include "topology.h"
 
 #include <errno.h>
@@ -8,8 +8,6 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include "place.h"
 
 int near__list_max(const char *text)
 {
@@ -63,7 +61,7 @@ static unsigned cpus_from_mask(void)
 
 unsigned near__topology_cpus(void)
 {
-	static const char path[] NEAR__READ_EARLY = "/sys/devices/system/cpu/possible";
+	static const char path[] = "/sys/devices/system/cpu/possible";
 	int max = read_list_max(path);
 
 	return max >= 0 ? (unsigned)max + 1 : cpus_from_mask();
@@ -71,7 +69,7 @@ unsigned near__topology_cpus(void)
 
 unsigned near__topology_nodes(void)
 {
-	static const char path[] NEAR__READ_EARLY = "/sys/devices/system/node/possible";
+	static const char path[] = "/sys/devices/system/node/possible";
 	int max = read_list_max(path);
 
 	return max >= 0 ? (unsigned)max + 1 : 1;

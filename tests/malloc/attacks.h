@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* attacks: all short sequences of malloc, free and one fault, for blocks of many sizes, each in a
- * process of its own; of the kind that programs which search for attacks on heaps enumerate (Yun,
+ * process of its own; of the tag that programs which search for attacks on heaps enumerate (Yun,
  * Kapil, Kim: "Automatic Techniques to Systematically Discover New Heap Exploitation Primitives",
  * 2020). They know nothing of the allocator, except the mark of version 0.1.0.
  *

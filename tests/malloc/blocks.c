@@ -54,19 +54,19 @@ bool blocks_slow;
 
 size_t blocks_size(uint64_t *random)
 {
-	uint32_t kind = unit_random(random) % 1000, r = unit_random(random);
+	uint32_t tag = unit_random(random) % 1000, r = unit_random(random);
 
-	if (blocks_slow && kind >= 950)
-		return r % (kind < 990 ? 64 * KB : 512 * KB);
-	if (kind < 500)
+	if (blocks_slow && tag >= 950)
+		return r % (tag < 990 ? 64 * KB : 512 * KB);
+	if (tag < 500)
 		return r % 129;
-	if (kind < 800)
+	if (tag < 800)
 		return r % (1 * KB + 1);
-	if (kind < 950)
+	if (tag < 950)
 		return r % (32 * KB + 2);
-	if (kind < 990)
+	if (tag < 990)
 		return r % (256 * KB);
-	return kind < 999 ? r % (2048 * KB) : r % (16384 * KB);
+	return tag < 999 ? r % (2048 * KB) : r % (16384 * KB);
 }
 
 static void *zeroed(size_t size, const struct block *b)

@@ -6,6 +6,7 @@
 
 #include <sched.h>
 
+#include "malloc/api/fast.h"
 #include "malloc/cache/background.h"
 #include "malloc/base/conf.h"
 #include "malloc/cache/cache.h"
@@ -14,13 +15,13 @@
 #define BLOCKS 4096 /* 32 lists */
 #define STEP_MS 250
 
-static struct near__front *own(void)
+static struct near__cache *own(void)
 {
-	if (!near__thread_live() || !near__heap_ready() || !near__heap.front)
+	if (!near__thread_live() || !near__heap_ready() || !near__heap.caches)
 		skip();
 	free(malloc(SIZE));
 	free(malloc(SIZE));
-	return near__front_now();
+	return near__cache_now();
 }
 
 static void take_and_free(void)
@@ -40,12 +41,12 @@ static unsigned stashed(void)
 {
 	unsigned sum = 0;
 
-	for (unsigned s = 0; near_percpu_next(near__heap.front, &s) && s < near__process.slots;
+	for (unsigned s = 0; near_percpu_next(near__heap.caches, &s) && s < near__process.slots;
 	     s++) {
-		const struct near__front *f = near_percpu_at(near__heap.front, s);
+		const struct near__cache *f = near_percpu_at(near__heap.caches, s);
 
 		for (unsigned c = 1; c <= NEAR__SIZES; c++) {
-			uint32_t n = __atomic_load_n(&f->stashed[c], __ATOMIC_RELAXED);
+			uint32_t n = __atomic_load_n(&f->transfers[c], __ATOMIC_RELAXED);
 
 			sum += n && n != UINT32_MAX ? n - 1 : 0;
 		}
@@ -61,8 +62,9 @@ static void without_leave_nothing_is_held(void **state)
 	own();
 	near__reclaim();
 	near__malloc_conf.cache = 0;
-	for (unsigned s = 0; near_percpu_next(near__heap.front, &s) && s < near__process.slots; s++)
-		((struct near__front *)near_percpu_at(near__heap.front, s))->leave = 0;
+	for (unsigned s = 0; near_percpu_next(near__heap.caches, &s) && s < near__process.slots;
+	     s++)
+		((struct near__cache *)near_percpu_at(near__heap.caches, s))->quota = 0;
 	take_and_free();
 	near__malloc_conf.cache = cache;
 	assert_int_equal(stashed(), 0);
@@ -81,7 +83,7 @@ static void idle_lists_go_step_by_step(void **state)
 	assert_true(stashed() > 0);
 	now = near__os_ms();
 	for (int i = 1; i < 100 && stashed(); i++)
-		near__stash_age(now + (uint64_t)i * STEP_MS);
+		near__transfer_decay(now + (uint64_t)i * STEP_MS);
 	assert_int_equal(stashed(), 0);
 }
 
@@ -93,7 +95,7 @@ static void an_idle_slot_is_emptied_in_the_background(void **state)
 	near__reclaim();
 	take_and_free();
 	assert_true(stashed() > 0);
-	near__malloc_conf.age_ms = 1;
+	near__malloc_conf.decay_ms = 1;
 	near__malloc_conf.background = 1;
 	near__background_start();
 	while (stashed())

@@ -7,6 +7,7 @@
 
 #include "unit.h"
 
+#include "malloc/pages/pages.h"
 #include "malloc/base/conf.h"
 #include "malloc/base/heap.h"
 
@@ -181,15 +182,15 @@ static void options_fill_blocks(void **state)
 
 static void options_keep_memory(void **state)
 {
-	uint64_t age_ms = near__malloc_conf.age_ms;
+	uint64_t decay_ms = near__malloc_conf.decay_ms;
 
 	(void)state;
-	near__malloc_conf.age_ms = 0;
+	near__malloc_conf.decay_ms = 0;
 	assert_int_equal(mallopt(M_TRIM_THRESHOLD, -1), 1);
 	free(memset(get((size_t)8 << 20), 1, (size_t)8 << 20));
-	assert_int_equal(near__pages_purge(near__malloc_conf.age_ms, SIZE_MAX), 0);
+	assert_int_equal(near__pages_purge(near__malloc_conf.decay_ms, SIZE_MAX), 0);
 	assert_true(near__pages_purge(0, SIZE_MAX) > 0);
-	near__malloc_conf.age_ms = age_ms;
+	near__malloc_conf.decay_ms = decay_ms;
 }
 #endif
 

@@ -7,6 +7,8 @@
 
 #include <sys/mman.h>
 
+#include "malloc/cache/plain.h"
+#include "malloc/pages/pages.h"
 #include "malloc/attacks.h"
 #include "malloc/api/fast.h"
 #include "malloc/trim.h"
@@ -176,7 +178,7 @@ static bool begins(const char *p)
 {
 	unsigned class;
 
-	return near__begins(near__heap.kind[near__granule_of(p)], near__offset_of(p), &class);
+	return near__begins(near__heap.page_map[near__page_of(p)], near__offset_of(p), &class);
 }
 
 static void only_blocks_begin(void **state)
@@ -186,7 +188,7 @@ static void only_blocks_begin(void **state)
 		size_t size = near__sizes[c].size;
 		char *p = near__plain_alloc(1, size, &(bool){false});
 
-		if (near__usable_size(p) != size) { /* a small heap has few classes */
+		if (near__plain_size(p) != size) { /* a small heap has few classes */
 			free(p);
 			continue;
 		}
@@ -221,7 +223,7 @@ static unsigned char *many[MANY];
 static size_t resident(void)
 {
 	static unsigned char map[1 << 16];
-	size_t n = 0, size = (size_t)near__pages_used() << NEAR__GRANULE_SHIFT;
+	size_t n = 0, size = (size_t)near__pages_used() << NEAR__PAGE_SHIFT;
 	long page = sysconf(_SC_PAGESIZE);
 
 	if (size / (size_t)page > sizeof(map) || mincore((void *)near__heap.base, size, map))

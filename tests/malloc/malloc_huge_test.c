@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* All of the heap: 16 TiB, or an eighth of the address space. Hardly any of it is touched, so it
  * takes a machine that gives more address space than it has memory; up to the last number of a
- * granule, everything goes on as it did before. */
+ * page, everything goes on as it did before. */
 #define _GNU_SOURCE
 #include "unit.h"
 
@@ -62,7 +62,7 @@ static void **take(void **last, size_t size)
 	return p;
 }
 
-/* Down to whole granules: what is left is less than the smallest of them. */
+/* Down to whole pages: what is left is less than the smallest of them. */
 static void **take_all(size_t size, size_t *total)
 {
 	void **last = NULL, **p;

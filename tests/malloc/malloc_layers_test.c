@@ -5,6 +5,8 @@
 
 #include <sys/mman.h>
 
+#include "malloc/central/central.h"
+#include "malloc/pages/pages.h"
 #include "malloc/api/fast.h"
 #include "malloc/base/lookup.h"
 #include "malloc/central/spans.h"
@@ -47,7 +49,7 @@ static void reciprocals_divide(void **state)
 	(void)state;
 	for (unsigned c = 1; c <= NEAR__SIZES; c++) {
 		const struct near__size *z = &near__sizes[c];
-		size_t span = z->granules * NEAR__GRANULE;
+		size_t span = z->pages * NEAR__PAGE;
 
 		assert_true((size_t)z->size * z->objects <= span);
 		assert_true((size_t)z->size * (z->objects + 1u) > span);
@@ -63,10 +65,10 @@ static void reciprocals_divide(void **state)
 static size_t distance(const struct near__size *z)
 {
 	if (z->objects == 1)
-		return NEAR__GRANULE;
-	if (z->granules * NEAR__GRANULE == NEAR__SMALL_SPAN)
+		return NEAR__PAGE;
+	if (z->pages * NEAR__PAGE == NEAR__SMALL_SPAN)
 		return z->size; /* the span is aligned */
-	return z->size <= NEAR__GRANULE && !(z->size & (z->size - 1)) ? z->size : 0;
+	return z->size <= NEAR__PAGE && !(z->size & (z->size - 1)) ? z->size : 0;
 }
 
 static void places_where_blocks_begin(void **state)
@@ -74,15 +76,15 @@ static void places_where_blocks_begin(void **state)
 	(void)state;
 	for (unsigned c = 1; c <= NEAR__SIZES; c++) {
 		const struct near__size *z = &near__sizes[c];
-		size_t span = z->granules * NEAR__GRANULE, step = distance(z);
+		size_t span = z->pages * NEAR__PAGE, step = distance(z);
 
 		for (size_t offset = 0; offset < span; offset++)
 			if (near__begins_here(c, offset) !=
 			    (step && offset % NEAR__SMALL_SPAN % step == 0))
 				fail_msg("class %u, offset %zu", c, offset);
-		assert_int_equal(near__sizes[c].kind == c, step != 0);
+		assert_int_equal(near__sizes[c].tag == c, step != 0);
 	}
-	for (size_t offset = 0; offset < NEAR__GRANULE; offset += 16)
+	for (size_t offset = 0; offset < NEAR__PAGE; offset += 16)
 		assert_false(near__begins_here(0, offset) ||
 			     near__begins_here(NEAR__LARGE, offset) ||
 			     near__begins_here(NEAR__REST, offset) ||
@@ -98,17 +100,17 @@ static void places_where_blocks_of_parts_begin(void **state)
 	for (unsigned c = 1; c <= NEAR__SIZES; c++) {
 		const struct near__size *z = &near__sizes[c];
 
-		if (z->kind == c)
+		if (z->tag == c)
 			continue;
-		for (size_t at = 0; at < z->granules * NEAR__GRANULE; at++) {
-			unsigned kind = z->kind + (unsigned)(at / NEAR__GRANULE), found = 0;
+		for (size_t at = 0; at < z->pages * NEAR__PAGE; at++) {
+			unsigned tag = z->tag + (unsigned)(at / NEAR__PAGE), found = 0;
 
-			for (size_t first = 0; first < 5 * NEAR__GRANULE; first += NEAR__GRANULE)
-				if (near__begins(kind, first + at, &found) != (at % z->size == 0) ||
-				    found != c || near__class_of_kind(kind) != c)
+			for (size_t first = 0; first < 5 * NEAR__PAGE; first += NEAR__PAGE)
+				if (near__begins(tag, first + at, &found) != (at % z->size == 0) ||
+				    found != c || near__class_of_tag(tag) != c)
 					fail_msg("class %u, offset %zu", c, at);
 		}
-		parts += z->granules;
+		parts += z->pages;
 	}
 	assert_int_equal(parts, NEAR__PARTS);
 }
@@ -130,27 +132,27 @@ static uint64_t seed = 11;
 /* What is said to be zero is; and where nothing was written, nothing is. */
 static void check_zero(const struct run *r)
 {
-	const uint64_t *words = near__granule_at(r->first);
+	const uint64_t *words = near__page_at(r->first);
 
-	for (size_t i = 0; i < r->count * NEAR__GRANULE / 8; i += 64)
+	for (size_t i = 0; i < r->count * NEAR__PAGE / 8; i += 64)
 		assert_true(words[i] == 0);
 }
 
 static void write_to(struct run *r)
 {
-	uint64_t *words = near__granule_at(r->first);
+	uint64_t *words = near__page_at(r->first);
 
 	for (uint32_t g = 0; g < r->count; g++)
-		words[g * NEAR__GRANULE / 8] = (uint64_t)r->first << 32 | g;
+		words[g * NEAR__PAGE / 8] = (uint64_t)r->first << 32 | g;
 	r->written = true;
 }
 
 static void check_written(const struct run *r, uint32_t count)
 {
-	const uint64_t *words = near__granule_at(r->first);
+	const uint64_t *words = near__page_at(r->first);
 
 	for (uint32_t g = 0; r->written && g < count; g++)
-		assert_true(words[g * NEAR__GRANULE / 8] == ((uint64_t)r->first << 32 | g));
+		assert_true(words[g * NEAR__PAGE / 8] == ((uint64_t)r->first << 32 | g));
 }
 
 static void check_apart(const struct run *r)
@@ -171,9 +173,9 @@ static void take_run(struct run *r)
 	r->count = count;
 	r->written = false;
 	assert_true(r->first != NEAR__NONE);
-	assert_int_equal((uintptr_t)near__granule_at(r->first) % (align * NEAR__GRANULE), 0);
+	assert_int_equal((uintptr_t)near__page_at(r->first) % (align * NEAR__PAGE), 0);
 	for (uint32_t g = 0; g < count; g++)
-		assert_int_equal(near__heap.kind[r->first + g], NEAR__REST);
+		assert_int_equal(near__heap.page_map[r->first + g], NEAR__REST);
 	check_apart(r);
 	if (zero)
 		check_zero(r);
@@ -265,20 +267,20 @@ static size_t resident_pages(void *p, size_t size)
 static void purged_runs_have_no_memory(void **state)
 {
 	struct run r = {.count = 256};
-	size_t size = r.count * NEAR__GRANULE;
+	size_t size = r.count * NEAR__PAGE;
 	bool zero;
 
 	(void)state;
 	if (unit_emulated())
 		skip(); /* the emulator has its own idea of what is present */
 	r.first = near__pages_alloc(0, r.count, 1, &zero);
-	memset(near__granule_at(r.first), 1, size);
-	assert_int_equal(resident_pages(near__granule_at(r.first), size), size / 4096);
+	memset(near__page_at(r.first), 1, size);
+	assert_int_equal(resident_pages(near__page_at(r.first), size), size / 4096);
 	near__pages_free(r.first, r.count, true);
 	assert_int_equal(near__pages_purge(3600000, ALL), 0); /* not yet due */
-	assert_int_equal(resident_pages(near__granule_at(r.first), size), size / 4096);
+	assert_int_equal(resident_pages(near__page_at(r.first), size), size / 4096);
 	assert_true(near__pages_purge(0, ALL) >= size);
-	assert_int_equal(resident_pages(near__granule_at(r.first), size), 0);
+	assert_int_equal(resident_pages(near__page_at(r.first), size), 0);
 	r.first = near__pages_alloc(0, r.count, 1, &zero);
 	assert_true(zero);
 	check_zero(&r);
@@ -289,14 +291,14 @@ static void purged_runs_have_no_memory(void **state)
 static void purged_runs_are_zero_if_locked(void **state)
 {
 	struct run r = {.count = 8};
-	size_t size = r.count * NEAR__GRANULE;
+	size_t size = r.count * NEAR__PAGE;
 	bool zero;
 	void *p;
 
 	(void)state;
 	near__pages_purge(0, ALL);
 	r.first = near__pages_alloc(0, r.count, 1, &zero);
-	p = near__granule_at(r.first);
+	p = near__page_at(r.first);
 	/* A sanitizer's mlock does nothing. */
 	if (syscall(SYS_mlock, p, size)) {
 		near__pages_free(r.first, r.count, false);
@@ -307,7 +309,7 @@ static void purged_runs_are_zero_if_locked(void **state)
 	near__pages_free(r.first, r.count, true);
 	assert_true(near__pages_purge(0, ALL) >= size);
 	r.first = near__pages_alloc(0, r.count, 1, &zero);
-	assert_ptr_equal(near__granule_at(r.first), p);
+	assert_ptr_equal(near__page_at(r.first), p);
 	if (zero)
 		check_zero(&r);
 	near__pages_free(r.first, r.count, true);
@@ -367,7 +369,7 @@ static void take_each_once(unsigned class)
 	near__central_stats(class, &during);
 	assert_int_equal(during.out - before.out, n);
 	for (size_t i = 0; i < n; i++) {
-		assert_int_equal(near__class_of_kind(near__heap.kind[near__granule_of(blocks[i])]),
+		assert_int_equal(near__class_of_tag(near__heap.page_map[near__page_of(blocks[i])]),
 				 class);
 		assert_true(*(uint64_t *)blocks[i] == 0);
 		*(uint64_t *)blocks[i] = 1; /* seen: nobody else has it */

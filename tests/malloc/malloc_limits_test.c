@@ -60,10 +60,10 @@ static unsigned long long read_number(const char *path, const char *name)
 
 /* ---- a group ---- */
 
-struct kind {
+struct tag {
 	const char *root, *limit, *swap;
 };
-static const struct kind kinds[] = {
+static const struct tag kinds[] = {
 	{"/sys/fs/cgroup", "memory.max", "memory.swap.max"},
 	{"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.memsw.limit_in_bytes"},
 	{"/tmp/malloc-limits", "memory.max", "memory.swap.max"},
@@ -82,10 +82,10 @@ static void mount_groups(void)
 }
 
 /* Makes a group of `limit` bytes. NULL: the machine does not let us. */
-static const struct kind *make_group(char dir[128], size_t limit)
+static const struct tag *make_group(char dir[128], size_t limit)
 {
 	for (size_t i = 0; i < LENGTH(kinds); i++) {
-		const struct kind *k = &kinds[i];
+		const struct tag *k = &kinds[i];
 
 		snprintf(dir, 128, "%s/nearcpu-test-%d", k->root, getpid());
 		if (mkdir(dir, 0755))

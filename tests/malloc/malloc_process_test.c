@@ -7,6 +7,7 @@
 
 #include "unit.h"
 
+#include "malloc/central/central.h"
 #include "malloc/base/heap.h"
 #include "malloc/trim.h"
 

@@ -8,6 +8,7 @@
 #include <malloc.h>
 
 #include "kernel/hint.h"
+#include "malloc/pages/pages.h"
 #include "malloc/pages/space.h"
 #include "malloc/trim.h"
 #include "ground/topology.h"
@@ -33,9 +34,9 @@ void __wrap_near__where(unsigned *cpu, unsigned *node)
 	*node = here;
 }
 
-static size_t bytes(uint32_t granules)
+static size_t bytes(uint32_t pages)
 {
-	return (size_t)granules << NEAR__GRANULE_SHIFT;
+	return (size_t)pages << NEAR__PAGE_SHIFT;
 }
 
 /* ---- runs ---- */
@@ -61,14 +62,14 @@ static void note(uint32_t first, uint32_t count, uint8_t taken_now)
 /* Both ends, so that most of the memory is never touched. */
 static void write_ends(const struct run *r)
 {
-	*(uint64_t *)near__granule_at(r->first) = r->count;
-	*(uint64_t *)near__granule_at(r->first + r->count - 1) = r->count;
+	*(uint64_t *)near__page_at(r->first) = r->count;
+	*(uint64_t *)near__page_at(r->first + r->count - 1) = r->count;
 }
 
 static void check_ends(const struct run *r)
 {
-	CHECK(*(uint64_t *)near__granule_at(r->first) == r->count);
-	CHECK(*(uint64_t *)near__granule_at(r->first + r->count - 1) == r->count);
+	CHECK(*(uint64_t *)near__page_at(r->first) == r->count);
+	CHECK(*(uint64_t *)near__page_at(r->first + r->count - 1) == r->count);
 }
 
 static bool take(struct run *r, unsigned node, uint32_t count, uint32_t align)
@@ -81,11 +82,11 @@ static bool take(struct run *r, unsigned node, uint32_t count, uint32_t align)
 		return false;
 	r->count = count;
 	note(r->first, count, 1);
-	CHECK((uintptr_t)near__granule_at(r->first) % bytes(align) == 0);
+	CHECK((uintptr_t)near__page_at(r->first) % bytes(align) == 0);
 	e = near__extent_of(r->first);
 	CHECK(e && e->first <= r->first && r->first + count <= e->top && e->top <= e->end);
 	if (zero)
-		CHECK(*(uint64_t *)near__granule_at(r->first) == 0);
+		CHECK(*(uint64_t *)near__page_at(r->first) == 0);
 	write_ends(r);
 	return true;
 }
@@ -196,7 +197,7 @@ static void take_large(void *node)
 
 	here = *(unsigned *)node;
 	p = malloc(size);
-	CHECK(p && near__node_of(near__granule_of(p)) == here);
+	CHECK(p && near__node_of(near__page_of(p)) == here);
 	p[0] = p[size - 1] = 1;
 	q = realloc(p, more); /* where it is, as nothing follows it */
 	CHECK(q == p && malloc_usable_size(q) >= more);
@@ -252,11 +253,11 @@ static void ask_too_much(void **state)
 	for (uint32_t count = GRANULES; count >= GRANULES; count *= 2) {
 		assert_int_equal(near__pages_alloc(0, count, 1, &zero), NEAR__NONE);
 		assert_int_equal(near__pages_alloc(0, count, count, &zero), NEAR__NONE);
-		assert_false(near__pages_grow(near__granule_of(p), 25, count));
+		assert_false(near__pages_grow(near__page_of(p), 25, count));
 	}
 	for (uint32_t less = 0; less < 100; less++) {
 		assert_int_equal(near__pages_alloc(0, UINT32_MAX - less, 1, &zero), NEAR__NONE);
-		assert_false(near__pages_grow(near__granule_of(p), 25, UINT32_MAX - less));
+		assert_false(near__pages_grow(near__page_of(p), 25, UINT32_MAX - less));
 	}
 	free(p);
 }

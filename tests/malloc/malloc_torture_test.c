@@ -6,11 +6,15 @@
 #define _GNU_SOURCE
 #include "unit.h"
 
+#include "malloc/cache/cache.h"
+#include "malloc/central/central.h"
+#include "malloc/pages/pages.h"
 #include "malloc/base/conf.h"
 
 #include "malloc/base/classes.c"
-#include "malloc/cache/drain.c"
 #include "malloc/cache/cache.c"
+#include "malloc/cache/drain.c"
+#include "malloc/cache/slot.c"
 #include "malloc/cache/transfer.c"
 
 #include <nearcpu/torture.h>
@@ -70,20 +74,7 @@ uint64_t near__central_send_home(unsigned class, uint64_t list)
 	return list;
 }
 
-void *near__local_alloc(unsigned class)
-{
-	if (near__list_is_empty(local))
-		local = near__central_take(class);
-	return near__list_is_empty(local) ? NULL : near__list_take(&local);
-}
-
-void near__local_free(unsigned class, void *p)
-{
-	(void)class;
-	near__list_put(&local, p);
-}
-
-void near__age(void)
+void near__central_trim(void)
 {
 }
 
@@ -91,7 +82,7 @@ void near__age(void)
 
 static void *block(unsigned i)
 {
-	return heap + NEAR__GRANULE + i * (size_t)64;
+	return heap + NEAR__PAGE + i * (size_t)64;
 }
 
 static unsigned next; /* block that is nowhere yet */
@@ -107,49 +98,49 @@ static uint64_t list_of(unsigned n)
 
 /* What the own slot has to begin with. */
 struct state {
-	unsigned in_list, lists_in_stash, lists_in_central;
+	unsigned in_list, transfers, lists_in_central;
 	bool unused, no_room, closed;
 };
 
-static struct near__front *own_front(void)
+static struct near__cache *own_cache(void)
 {
-	return near_percpu_at((struct near__front *)near__heap.front, near_slot());
+	return near_percpu_at((struct near__cache *)near__heap.caches, near_slot());
 }
 
 static void fill_slot(const struct state *s)
 {
-	struct near__front *own;
+	struct near__cache *own;
 
-	while (!near__front_open(CLASS))
+	while (!near__cache_open(CLASS))
 		;
-	near__front_open(CLASS);
-	own = own_front();
-	own->leave = (uint64_t)1 << 30;
+	near__cache_open(CLASS);
+	own = own_cache();
+	own->quota = (uint64_t)1 << 30;
 	own->entries[CLASS].list = s->closed ? NEAR__CLOSED_LIST : list_of(s->in_list);
 	own->entries[CLASS].room = s->no_room ? 0 : 5;
-	for (unsigned i = 0; i < s->lists_in_stash; i++)
-		own->stash[CLASS][i] = list_of(1 + i % 2);
-	own->stashed[CLASS] = s->closed ? UINT32_MAX : s->lists_in_stash + 1;
+	for (unsigned i = 0; i < s->transfers; i++)
+		own->transfer[CLASS][i] = list_of(1 + i % 2);
+	own->transfers[CLASS] = s->closed ? UINT32_MAX : s->transfers + 1;
 }
 
 /* Blocks that no list got are in use: for the operation and its rivals to free. */
 static void setup(void *state)
 {
 	const struct state *s = state;
-	void *front;
+	void *caches;
 
 	memset(heap, 0, sizeof(heap));
 	next = n_central = n_closed = n_held = 0;
 	local = NEAR__EMPTY_LIST;
-	near_percpu_free(near__heap.front);
-	if (near_percpu_alloc(&front, sizeof(struct near__front), 64))
+	near_percpu_free(near__heap.caches);
+	if (near_percpu_alloc(&caches, sizeof(struct near__cache), 64))
 		abort();
 	near__heap = (struct near__heap){.base = (uintptr_t)heap,
 					 .cid_size = HEAP,
 					 .slot_size = HEAP,
 					 .size = HEAP,
 					 .key = NEAR__KEY(UINT64_C(0x3b8e27c15f90ad46)),
-					 .front = front};
+					 .caches = caches};
 	if (!s->unused)
 		fill_slot(s);
 	for (unsigned i = 0; i < s->lists_in_central; i++)
@@ -158,7 +149,7 @@ static void setup(void *state)
 		held[n_held++] = block(next++);
 }
 
-/* ---- operations, as entry.c has them ---- */
+/* ---- operations, as cache/plain.c has them ---- */
 
 static void keep(void *p)
 {
@@ -174,13 +165,18 @@ OUT_OF_LINE void *take_block(void)
 {
 	void *p;
 
-	return near__pop_by_slot(near__entry_of(CLASS), &p) ? p : near__front_alloc(CLASS);
+	if (near__pop_by_slot(near__entry_of(CLASS), &p) || near__cache_alloc(CLASS, &p))
+		return p;
+	if (near__list_is_empty(local))
+		local = near__central_take(CLASS);
+	return near__list_is_empty(local) ? NULL : near__list_take(&local);
 }
 
 OUT_OF_LINE void give_block(void *p)
 {
-	if (!near__push_by_slot(near__entry_of(CLASS), p, near__offset_of(p)))
-		near__front_free(CLASS, p);
+	if (!near__push_by_slot(near__entry_of(CLASS), p, near__offset_of(p)) &&
+	    !near__cache_free(CLASS, p))
+		near__list_put(&local, p);
 }
 
 OUT_OF_LINE void *take_block_by_cid(void)
@@ -229,15 +225,15 @@ static void drain_own(void *unused)
 /* The first half of a drain, of which the other never comes. */
 static void close_own(void *unused)
 {
-	struct near__front *own = own_front();
+	struct near__cache *own = own_cache();
 	uint64_t list =
 		__atomic_exchange_n(&own->entries[CLASS].list, NEAR__CLOSED_LIST, __ATOMIC_ACQ_REL);
-	uint32_t n = __atomic_exchange_n(&own->stashed[CLASS], UINT32_MAX, __ATOMIC_ACQ_REL);
+	uint32_t n = __atomic_exchange_n(&own->transfers[CLASS], UINT32_MAX, __ATOMIC_ACQ_REL);
 
 	(void)unused;
 	closed[n_closed++] = list;
 	for (uint32_t i = 0; n != UINT32_MAX && i + 1 < n; i++)
-		closed[n_closed++] = own->stash[CLASS][i];
+		closed[n_closed++] = own->transfer[CLASS][i];
 }
 
 /* ---- each block once ---- */
@@ -262,14 +258,14 @@ static void see_list(uint64_t list)
 
 static void see_slots(void)
 {
-	for (unsigned s = 0; near_percpu_next(near__heap.front, &s) && s < near__process.slots;) {
-		const struct near__front *f =
-			near_percpu_at((struct near__front *)near__heap.front, s++);
+	for (unsigned s = 0; near_percpu_next(near__heap.caches, &s) && s < near__process.slots;) {
+		const struct near__cache *f =
+			near_percpu_at((struct near__cache *)near__heap.caches, s++);
 
 		see_list(f->entries[CLASS].list);
-		for (uint32_t i = 0; f->stashed[CLASS] != UINT32_MAX && i + 1 < f->stashed[CLASS];
-		     i++)
-			see_list(f->stash[CLASS][i]);
+		for (uint32_t i = 0;
+		     f->transfers[CLASS] != UINT32_MAX && i + 1 < f->transfers[CLASS]; i++)
+			see_list(f->transfer[CLASS][i]);
 	}
 }
 
@@ -295,7 +291,7 @@ static const void *slot(void *unused, size_t *size)
 {
 	(void)unused;
 	*size = sizeof(uint64_t);
-	return &own_front()->entries[CLASS].list;
+	return &own_cache()->entries[CLASS].list;
 }
 
 /* ---- tests ---- */
@@ -338,8 +334,7 @@ static bool by_cid(void)
 static void block_of_the_list(void **state)
 {
 	(void)state;
-	torture(by_cid() ? take_by_cid : take, (struct state){.in_list = 3, .lists_in_stash = 2},
-		1);
+	torture(by_cid() ? take_by_cid : take, (struct state){.in_list = 3, .transfers = 2}, 1);
 }
 
 static void last_block_of_the_list(void **state)
@@ -348,11 +343,11 @@ static void last_block_of_the_list(void **state)
 	torture(take, (struct state){.in_list = 1, .lists_in_central = 1}, 1);
 }
 
-/* stash_pop, fill */
-static void list_of_the_stash(void **state)
+/* transfer_pop, fill */
+static void list_of_the_transfer_cache(void **state)
 {
 	(void)state;
-	torture(take, (struct state){.lists_in_stash = 4}, 2);
+	torture(take, (struct state){.transfers = 4}, 2);
 }
 
 /* fill */
@@ -366,24 +361,23 @@ static void list_of_the_central_part(void **state)
 static void room_in_the_list(void **state)
 {
 	(void)state;
-	torture(by_cid() ? give_by_cid : give, (struct state){.in_list = 2, .lists_in_stash = 1},
-		1);
+	torture(by_cid() ? give_by_cid : give, (struct state){.in_list = 2, .transfers = 1}, 1);
 }
 
-/* take_list, stash_push, push */
+/* take_list, transfer_push, push */
 static void no_room_in_the_list(void **state)
 {
 	(void)state;
-	torture(give, (struct state){.in_list = 5, .lists_in_stash = 2, .no_room = true}, 3);
+	torture(give, (struct state){.in_list = 5, .transfers = 2, .no_room = true}, 3);
 }
 
-static void no_room_in_the_stash(void **state)
+static void no_room_in_the_transfer_cache(void **state)
 {
+	struct state full = {.in_list = 2, .no_room = true};
+
 	(void)state;
-	torture(give,
-		(struct state){
-			.in_list = 2, .lists_in_stash = near__sizes[CLASS].lists, .no_room = true},
-		2);
+	full.transfers = near__sizes[CLASS].lists;
+	torture(give, full, 2);
 }
 
 static void fresh_slot(void **state)
@@ -405,17 +399,21 @@ static void closed_entry(void **state)
 	give(NULL);
 	take(NULL);
 	assert_null(check(NULL));
-	assert_true(own_front()->entries[CLASS].list == NEAR__CLOSED_LIST);
-	assert_true(own_front()->stashed[CLASS] == UINT32_MAX);
+	assert_true(own_cache()->entries[CLASS].list == NEAR__CLOSED_LIST);
+	assert_true(own_cache()->transfers[CLASS] == UINT32_MAX);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(block_of_the_list),    cmocka_unit_test(last_block_of_the_list),
-		cmocka_unit_test(list_of_the_stash),    cmocka_unit_test(list_of_the_central_part),
-		cmocka_unit_test(room_in_the_list),     cmocka_unit_test(no_room_in_the_list),
-		cmocka_unit_test(no_room_in_the_stash), cmocka_unit_test(fresh_slot),
+		cmocka_unit_test(block_of_the_list),
+		cmocka_unit_test(last_block_of_the_list),
+		cmocka_unit_test(list_of_the_transfer_cache),
+		cmocka_unit_test(list_of_the_central_part),
+		cmocka_unit_test(room_in_the_list),
+		cmocka_unit_test(no_room_in_the_list),
+		cmocka_unit_test(no_room_in_the_transfer_cache),
+		cmocka_unit_test(fresh_slot),
 		cmocka_unit_test(closed_entry),
 	};
 

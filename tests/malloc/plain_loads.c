@@ -7,5 +7,5 @@ const char *__tsan_default_suppressions(void)
 {
 	return "race:^set_limits$\n"
 	       "race:^near__lookup_grown$\n"
-	       "race:^near__central_age$\n";
+	       "race:^near__central_decay$\n";
 }

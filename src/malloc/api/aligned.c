@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Aligned blocks: a class whose size is a multiple of the alignment, else whole granules. */
+/* posix_memalign, aligned_alloc and the older functions with an alignment. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -8,51 +8,9 @@
 #include "malloc/api/fast.h"
 #include "malloc/observe/hooks.h"
 
-#define PAGE ((size_t)4096)
-
 static bool is_power_of_two(size_t n)
 {
 	return n && !(n & (n - 1));
-}
-
-/* Spans begin at granules, so blocks stand at multiples of what divides their size. 0: no class. */
-static unsigned aligned_class(size_t align, size_t n)
-{
-	unsigned class;
-
-	n = n < align ? align : n;
-	if (align > NEAR__GRANULE || n > NEAR__SMALL_MAX)
-		return 0;
-	class = near__class_of(n);
-	while (class <= NEAR__SIZES && near__sizes[class].size & (align - 1))
-		class ++;
-	return class <= NEAR__SIZES ? class : 0;
-}
-
-static void *try_alloc(size_t align, size_t n, bool *zero)
-{
-	unsigned class = aligned_class(align, n);
-	void *p;
-
-	*zero = false;
-	if (class)
-		return near__alloc_class(class);
-	p = near__large_alloc(n ? n : 1, align, zero);
-	return p ? p : near__no_memory();
-}
-
-void *near__plain_alloc(size_t align, size_t n, bool *zero)
-{
-	int saved = errno;
-	void *p = try_alloc(align, n, zero);
-
-	if (NEAR__LIKELY(p != NULL) || n >= near__heap.size)
-		return p;
-	/* With what all caches hold. It costs interrupts, but the system has no more. */
-	near__reclaim();
-	p = try_alloc(align, n, zero);
-	errno = p ? saved : ENOMEM;
-	return p;
 }
 
 void *near__alloc_aligned(size_t align, size_t n, const void *caller)
@@ -63,11 +21,10 @@ void *near__alloc_aligned(size_t align, size_t n, const void *caller)
 		return near__alloc(n, caller);
 	if (!near__heap_ready())
 		return near__no_memory();
-	return near__heap.hooks ? near__hooked_alloc(align, n, caller, &zero)
-				: near__plain_alloc(align, n, &zero);
+	return near__hooked_alloc(align, n, caller, &zero);
 }
 
-/* ENOMEM stands in errno, too: glibc's way. */
+/* Stores ENOMEM in errno as well, like glibc. */
 NEAR__ENTRY int posix_memalign(void **out, size_t align, size_t n)
 {
 	void *p;
@@ -81,7 +38,7 @@ NEAR__ENTRY int posix_memalign(void **out, size_t align, size_t n)
 	return 0;
 }
 
-/* What is no power of two is rounded up to one. */
+/* Rounds the alignment up to a power of two. */
 static void *rounded(size_t align, size_t n, const void *caller)
 {
 	size_t power = 16;
@@ -100,8 +57,8 @@ NEAR__ENTRY void *memalign(size_t align, size_t n)
 	return rounded(align, n, NEAR__CALLER);
 }
 
-/* As glibc up to 2.37. Newer ones refuse what is no power of two: who relies on either finds here
- * what works in both. */
+/* As glibc up to 2.37. Newer ones refuse an alignment that is no power of two: a program that works
+ * with either works here. */
 NEAR__ENTRY void *aligned_alloc(size_t align, size_t n)
 {
 	return rounded(align, n, NEAR__CALLER);
@@ -109,12 +66,13 @@ NEAR__ENTRY void *aligned_alloc(size_t align, size_t n)
 
 NEAR__ENTRY void *valloc(size_t n)
 {
-	return near__alloc_aligned(PAGE, n, NEAR__CALLER);
+	return near__alloc_aligned(NEAR__PAGE, n, NEAR__CALLER);
 }
 
 NEAR__ENTRY void *pvalloc(size_t n)
 {
-	if (n > SIZE_MAX - PAGE)
+	if (n > SIZE_MAX - NEAR__PAGE)
 		return near__no_memory();
-	return near__alloc_aligned(PAGE, (n + PAGE - 1) & ~(PAGE - 1), NEAR__CALLER);
+	return near__alloc_aligned(NEAR__PAGE, (n + NEAR__PAGE - 1) & ~(NEAR__PAGE - 1),
+				   NEAR__CALLER);
 }

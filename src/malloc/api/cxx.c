@@ -1,21 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* C++'s operators new and delete, by their names in the ABI: no C++ library is needed for them.
+/* C++'s operators new and delete, by their names in the ABI: they need no C++ library.
  *
  * Letters: w, a: new, new[]. l, a: delete, delete[]. m: size_t. Pv: the block. St11align_val_t: an
  * alignment. RKSt9nothrow_t: std::nothrow.
  *
- * A program may have some of them itself, and the others must go by these, says the C++ standard:
- * new[] by new, nothrow forms by those that throw, delete with a size by the one without. So each
- * asks first whether those that it stands for are the program's own. */
+ * A program may define some of them itself. The C++ standard requires that the others call these:
+ * new[] calls new, the nothrow forms call those that throw, delete with a size calls the one
+ * without. Each operator therefore first checks whether the program has replaced those that it
+ * stands for. */
+#define _GNU_SOURCE
 #include "malloc/api/cxx.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 
 #include "malloc/api/fast.h"
 #include "malloc/observe/hooks.h"
 
-/* Defines an operator, under a name that the program's own does not take away, too. Weak: in a
- * static program its own comes first. */
+/* Defines an operator, also under a second name that stays when the program replaces the first.
+ * Weak: in a static program the program's own operator wins. */
 #define OPERATOR(type, name, ...)                                                                  \
 	type near__own##name(__VA_ARGS__) __attribute__((visibility("hidden")));                   \
 	NEAR__ENTRY type name(__VA_ARGS__) __attribute__((weak, alias("near__own" #name)));        \
@@ -23,11 +26,157 @@
 #define REPLACED(name) NEAR__UNLIKELY(name != near__own##name)
 #define UNUSED __attribute__((unused))
 
+void *_Znwm(size_t n);
+void *_Znam(size_t n);
+void *_ZnwmSt11align_val_t(size_t n, size_t align);
+void *_ZnamSt11align_val_t(size_t n, size_t align);
+void *_ZnwmRKSt9nothrow_t(size_t n, const void *nothrow);
+void *_ZnamRKSt9nothrow_t(size_t n, const void *nothrow);
+void *_ZnwmSt11align_val_tRKSt9nothrow_t(size_t n, size_t align, const void *nothrow);
+void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t n, size_t align, const void *nothrow);
+
+/* ---- no memory ---- */
+
+/* The C++ library has the handler: weak references reach it if it came with the program or with a
+ * library that the program needs, else cxx_find.c looks it up. */
+
+typedef void handler(void);
+
+/* std::get_new_handler and std::__throw_bad_alloc: libstdc++ and libc++ have both. */
+handler *near__get_new_handler(void) __asm__("_ZSt15get_new_handlerv") __attribute__((weak));
+void near__throw_bad_alloc(void) __asm__("_ZSt17__throw_bad_allocv") __attribute__((weak));
+
+/* In the shared library alone: a static program loads no C++ library later. */
+#pragma weak near__cxx_find
+
+static void *find(const void *caller, const char *name)
+{
+	return near__cxx_find ? near__cxx_find(caller, name) : NULL;
+}
+
+static handler *current_handler(const void *caller)
+{
+	handler *(*get)(void) = near__get_new_handler;
+
+	if (!get)
+		*(void **)&get = find(caller, "_ZSt15get_new_handlerv");
+	return get ? get() : NULL;
+}
+
+__attribute__((noreturn)) static void throw_bad_alloc(size_t n, const void *caller)
+{
+	void (*throw)(void) = near__throw_bad_alloc;
+
+	if (!throw)
+		*(void **)&throw = find(caller, "_ZSt17__throw_bad_allocv");
+	if (throw)
+		throw();
+	near__heap_die_block("no memory for new, and no C++ library to tell", NULL,
+			     &(struct near__origin){n, caller, NULL});
+}
+
+/* Retries until there is memory or no handler: then throws std::bad_alloc. */
+__attribute__((cold)) static void *new_failed(size_t align, size_t n, const void *caller)
+{
+	void *p = NULL;
+
+	while (!p) {
+		handler *h = current_handler(caller);
+
+		if (!h)
+			throw_bad_alloc(n, caller);
+		h();
+		p = near__alloc_aligned(align, n, caller);
+	}
+	return p;
+}
+
+#pragma weak dladdr
+#pragma weak dlsym
+
+static bool same_object(const void *a, const void *b)
+{
+	Dl_info x, y;
+
+	return dladdr(a, &x) && dladdr(b, &y) && x.dli_fbase == y.dli_fbase;
+}
+
+/* The C++ library's own nothrow new. It calls ours, which calls the handler, and catches what the
+ * handler throws, which C cannot. NULL if the program contains the C++ library, which then has our
+ * operator. One of another allocator that follows this library is ignored. */
+static void *theirs(const char *name, const void *ours, const void *caller)
+{
+	const void *get = (const void *)near__get_new_handler;
+	void *found;
+
+	if (!get)
+		return find(caller, name);
+	found = dlsym && dladdr ? dlsym(RTLD_NEXT, name) : NULL;
+	return found && found != ours && same_object(get, found) ? found : NULL;
+}
+
+/* False: there is none. */
+static bool try_theirs(size_t align, size_t n, bool array, const void *caller, void **p)
+{
+	static const char nothrow; /* std::nothrow has no content */
+	void *(*plain)(size_t, const void *);
+	void *(*aligned)(size_t, size_t, const void *);
+
+	if (align == 1) {
+		*(void **)&plain =
+			array ? theirs("_ZnamRKSt9nothrow_t", (void *)_ZnamRKSt9nothrow_t, caller)
+			      : theirs("_ZnwmRKSt9nothrow_t", (void *)_ZnwmRKSt9nothrow_t, caller);
+		*p = plain ? plain(n, &nothrow) : NULL;
+		return plain != NULL;
+	}
+	*(void **)&aligned = array ? theirs("_ZnamSt11align_val_tRKSt9nothrow_t",
+					    (void *)_ZnamSt11align_val_tRKSt9nothrow_t, caller)
+				   : theirs("_ZnwmSt11align_val_tRKSt9nothrow_t",
+					    (void *)_ZnwmSt11align_val_tRKSt9nothrow_t, caller);
+	*p = aligned ? aligned(n, align, &nothrow) : NULL;
+	return aligned != NULL;
+}
+
+__attribute__((cold, noinline)) static void *nothrow_theirs(size_t align, size_t n, bool array)
+{
+	void *p;
+
+	if (try_theirs(align, n, array, NEAR__CALLER, &p))
+		return p;
+	if (align == 1)
+		return array ? _Znam(n) : _Znwm(n);
+	return array ? _ZnamSt11align_val_t(n, align) : _ZnwmSt11align_val_t(n, align);
+}
+
+static void *try_without_catch(size_t align, size_t n, const void *caller)
+{
+	handler *h;
+	void *p = NULL;
+
+	while (!p && (h = current_handler(caller))) {
+		h();
+		p = near__alloc_aligned(align, n, caller);
+	}
+	return p;
+}
+
+/* The same, but returns NULL then. */
+__attribute__((cold)) static void *new_nothrow_failed(size_t align, size_t n, const void *caller)
+{
+	void *p;
+
+	if (!current_handler(caller))
+		return NULL;
+	return try_theirs(align, n, false, caller, &p) ? p : try_without_catch(align, n, caller);
+}
+
 /* ---- new ---- */
+
+static bool all_are_ours(void);
 
 static void *made(void *p, enum near__maker maker)
 {
-	if (NEAR__UNLIKELY(near__heap.hooks == NEAR__CHECKED) && p)
+	if (NEAR__UNLIKELY(near__heap.hooks == NEAR__CHECKED) && p && all_are_ours())
 		near__check_made(p, maker);
 	return p;
 }
@@ -36,20 +185,15 @@ static __attribute__((noinline)) void *new_slow(size_t align, size_t n, enum nea
 {
 	void *p = near__alloc_aligned(align, n, NEAR__CALLER);
 
-	return made(NEAR__LIKELY(p != NULL) ? p : near__new_failed(align, n, NEAR__CALLER), maker);
+	return made(NEAR__LIKELY(p != NULL) ? p : new_failed(align, n, NEAR__CALLER), maker);
 }
 
 static __attribute__((noinline)) void *nothrow_slow(size_t align, size_t n, enum near__maker maker)
 {
 	void *p = near__alloc_aligned(align, n, NEAR__CALLER);
 
-	return made(NEAR__LIKELY(p != NULL) ? p : near__new_nothrow_failed(align, n, NEAR__CALLER),
+	return made(NEAR__LIKELY(p != NULL) ? p : new_nothrow_failed(align, n, NEAR__CALLER),
 		    maker);
-}
-
-static __attribute__((noinline)) void *nothrow_theirs(size_t align, size_t n, bool array)
-{
-	return near__new_nothrow_theirs(align, n, array, NEAR__CALLER);
 }
 
 OPERATOR(void *, _Znwm, size_t n)
@@ -119,7 +263,7 @@ OPERATOR(void *, _ZnamSt11align_val_tRKSt9nothrow_t, size_t n, size_t align,
 static __attribute__((noinline)) void delete_slow(void *p, size_t n, enum near__maker maker)
 {
 	if (NEAR__UNLIKELY(near__heap.hooks == NEAR__CHECKED) && p)
-		near__check_free(p, n, maker, NEAR__CALLER);
+		near__check_free(p, n, all_are_ours() ? maker : NEAR__BY_MALLOC, NEAR__CALLER);
 	else
 		near__free_slow(p);
 }
@@ -130,7 +274,7 @@ static inline void delete_as(void *p, size_t n, enum near__maker maker)
 		delete_slow(p, n, maker);
 }
 
-/* These do not ask for themselves: a program's own may call them. */
+/* These do not check whether they are replaced: a program's own operator may call them. */
 OPERATOR(void, _ZdlPv, void *p)
 {
 	delete_as(p, NEAR__ANY_SIZE, NEAR__BY_NEW);
@@ -235,7 +379,9 @@ OPERATOR(void, _ZdaPvSt11align_val_tRKSt9nothrow_t, void *p, size_t align,
 	delete_aligned_array(p, NEAR__ANY_SIZE, align);
 }
 
-bool near__cxx_is_ours(void)
+/* The operators without an alignment. Without all of them, a block from one of the program's may
+ * reach one of ours: glibc and libstdc++ accept that, and so the checks must. */
+static bool all_are_ours(void)
 {
 	return !(REPLACED(_Znwm) || REPLACED(_Znam) || REPLACED(_ZnwmRKSt9nothrow_t) ||
 		 REPLACED(_ZnamRKSt9nothrow_t) || REPLACED(_ZdlPv) || REPLACED(_ZdaPv) ||

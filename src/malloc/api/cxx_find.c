@@ -3,6 +3,7 @@
  * the object that called new, when that failed and never before. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
+#include <stddef.h>
 
 #include "malloc/api/cxx.h"
 

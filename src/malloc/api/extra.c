@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "malloc/api/fast.h"
+#include "malloc/pages/pages.h"
 #include "malloc/observe/hooks.h"
 #include "malloc/base/lookup.h"
 
@@ -49,12 +50,12 @@ NEAR__ENTRY void free_aligned_sized(void *p, size_t align, size_t n)
  * it, so it must hold however the heap grows: the time of few classes is over. */
 static size_t good_size(size_t n)
 {
-	size_t granules = (n + NEAR__GRANULE - 1) & ~(NEAR__GRANULE - 1);
+	size_t pages = (n + NEAR__PAGE - 1) & ~(NEAR__PAGE - 1);
 
 	near__lookup_all();
 	if (n <= NEAR__SMALL_MAX)
 		return near__sizes[near__class_compute(n ? n : 1)].size;
-	return granules <= PTRDIFF_MAX && granules >= n ? granules : 0;
+	return pages <= PTRDIFF_MAX && pages >= n ? pages : 0;
 }
 
 /* The low six bits of `flags` are the logarithm of an alignment. */

@@ -7,8 +7,11 @@
 
 #include "ground/fork.h"
 #include "malloc/cache/background.h"
+#include "malloc/cache/cache.h"
+#include "malloc/central/central.h"
 #include "malloc/observe/hooks.h"
 #include "malloc/observe/stats.h"
+#include "malloc/pages/pages.h"
 
 static __thread uint32_t depth __attribute__((tls_model("initial-exec")));
 static bool found_held; /* in the child, which has one thread */
@@ -39,7 +42,7 @@ static void lock_all(void)
 	near__check_fork(lock);
 	near__profile_fork(lock);
 	near__drain_fork(lock);
-	near__local_fork(lock);
+	near__thread_cache_fork(lock);
 	near__central_fork(lock);
 	near__pages_fork(lock);
 	near__meta_fork(lock);
@@ -50,7 +53,7 @@ static void for_all(near__fork_step *step)
 	near__meta_fork(step);
 	near__pages_fork(step);
 	near__central_fork(step);
-	near__local_fork(step);
+	near__thread_cache_fork(step);
 	near__profile_fork(step);
 	near__check_fork(step);
 	near__drain_fork(step);

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* mallopt, with the meanings and answers of glibc's. What has no counterpart here (thresholds,
- * arenas) is accepted and changes nothing: programs that set it want speed or less memory. */
+/* mallopt and malloc_trim, with glibc's parameters and results. Parameters that have no counterpart
+ * here (thresholds, arenas) are accepted and change nothing: programs that set them want speed or
+ * less memory. */
 #define _GNU_SOURCE
 #include <malloc.h>
-#include <string.h>
 
 #include "malloc/base/conf.h"
 #include "malloc/api/fast.h"
+#include "malloc/central/central.h"
 #include "malloc/observe/hooks.h"
+#include "malloc/pages/pages.h"
 
 /* musl has none of them. */
 #ifndef M_MXFAST
@@ -21,39 +23,6 @@
 #endif
 
 #define MOST_FAST ((int)(80 * sizeof(size_t) / 4)) /* of glibc's fast bins */
-#define FILL_MAX ((size_t)4 << 20)
-
-static uint8_t perturb_byte;
-
-void *near__perturbed_alloc(size_t align, size_t n, bool *zero)
-{
-	bool wanted = *zero;
-	void *p = near__plain_alloc(align, n, zero);
-
-	if (!p || wanted)
-		return p;
-	*zero = false;
-	return memset(p, perturb_byte ^ 0xff, n < FILL_MAX ? n : FILL_MAX);
-}
-
-void near__perturbed_free(void *p)
-{
-	size_t n = near__usable_size(p);
-
-	memset(p, perturb_byte, n < FILL_MAX ? n : FILL_MAX);
-	near__plain_free(p);
-}
-
-/* Where another mode looks at the calls it stays. */
-static void perturb(int byte)
-{
-	if (!near__heap_ready() ||
-	    (near__heap.hooks != NEAR__UNHOOKED && near__heap.hooks != NEAR__PERTURBED))
-		return;
-	perturb_byte = (uint8_t)byte;
-	near__heap.hooks = byte ? NEAR__PERTURBED : NEAR__UNHOOKED;
-	near__heap_publish((size_t)near__pages_used() << NEAR__GRANULE_SHIFT);
-}
 
 NEAR__ENTRY int mallopt(int param, int val)
 {
@@ -62,12 +31,25 @@ NEAR__ENTRY int mallopt(int param, int val)
 		return val >= 0 && val <= MOST_FAST;
 	case M_TRIM_THRESHOLD:
 		if (val == -1) /* nothing is given back but by malloc_trim */
-			near__malloc_conf.age_ms = UINT64_MAX;
+			near__malloc_conf.decay_ms = UINT64_MAX;
 		return 1;
 	case M_PERTURB:
-		perturb(val);
+		if (near__heap_ready())
+			near__perturb(val);
 		return 1;
 	default:
 		return 1;
 	}
+}
+
+NEAR__ENTRY int malloc_trim(size_t pad)
+{
+	size_t discarded;
+
+	(void)pad;
+	if (!__atomic_load_n(&near__heap.ready, __ATOMIC_ACQUIRE)) /* as near__heap_ready */
+		return 0;
+	near__reclaim();
+	discarded = near__central_discard();
+	return near__pages_purge(0, SIZE_MAX) + discarded > 0;
 }

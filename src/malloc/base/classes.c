@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 #include "malloc/base/classes.h"
 
-#define GRANULE 4096
+#define PAGE 4096
 #define FRACTION(d) ((uint32_t)((UINT64_C(0x100000000) + (d)-1) / (d)))
 /* clang minds the size of what is not chosen, too. */
 #define BATCH(size) ((uint8_t)((size) > 8192 ? 2 : (size) < 128 ? 128 : 16384 / (size)))
 #define KEPT(size) ((uint8_t)((size) > 4096 ? 0 : (size) < 1024 ? 16 : 16384 / (size)))
 
-/* Size and granules. Spans of small blocks are all alike; others are short, with at least four
+/* Size and pages. Spans of small blocks are all alike; others are short, with at least four
  * blocks, two above 8 KiB, and a waste of a twelfth at most, of a hundredth or so where blocks are
- * a power of two and a header. From 8 KiB on, multiples of a granule are spans by themselves.
+ * a power of two and a header. From 8 KiB on, multiples of a page are spans by themselves.
  * Y: the classes whose spans have parts. */
 /* clang-format off */
 #define ALL_SIZES(X, Y)                                                                            \
@@ -22,25 +22,24 @@
 	X(65536, 16)
 /* clang-format on */
 
-/* The class of each size, and the first kind of its granules. */
-#define CLASS_OF(size, granules) CLASS_##size,
+/* The class of each size, and the first tag of its pages. */
+#define CLASS_OF(size, pages) CLASS_##size,
 enum { NO_CLASS, ALL_SIZES(CLASS_OF, CLASS_OF) CLASSES_END };
-#define NO_KIND(size, granules)
-#define KINDS_OF(size, granules) KIND_##size, LAST_KIND_##size = KIND_##size + (granules)-1,
-enum { KINDS_BEFORE = NEAR__KINDS - 1, ALL_SIZES(NO_KIND, KINDS_OF) KINDS_END };
+#define NO_TAG(size, pages)
+#define TAGS_OF(size, pages) TAG_##size, LAST_TAG_##size = TAG_##size + (pages)-1,
+enum { TAGS_BEFORE = NEAR__TAGS - 1, ALL_SIZES(NO_TAG, TAGS_OF) TAGS_END };
 _Static_assert(CLASSES_END == NEAR__SIZES + 1, "classes");
-_Static_assert(KINDS_END == NEAR__KINDS + NEAR__PARTS && KINDS_END <= 256, "kinds are bytes");
+_Static_assert(TAGS_END == NEAR__TAGS + NEAR__PARTS && TAGS_END <= 256, "tags are bytes");
 
-#define ENTRY(size, granules, kind)                                                                \
-	{size, FRACTION(size), (granules)*GRANULE / (size), granules, BATCH(size), KEPT(size),     \
-	 kind},
-#define SIZE(size, granules) ENTRY(size, granules, CLASS_##size)
-#define SIZE_OF_PARTS(size, granules) ENTRY(size, granules, KIND_##size)
+#define ENTRY(size, pages, tag)                                                                    \
+	{size, FRACTION(size), (pages)*PAGE / (size), pages, BATCH(size), KEPT(size), tag},
+#define SIZE(size, pages) ENTRY(size, pages, CLASS_##size)
+#define SIZE_OF_PARTS(size, pages) ENTRY(size, pages, TAG_##size)
 
 const struct near__size near__sizes[NEAR__SIZES + 1] = {{0, 0, 0, 0, 0, 0, 0},
 							ALL_SIZES(SIZE, SIZE_OF_PARTS)};
 
-#define PART(size, i) {FRACTION(size), (i)*GRANULE, CLASS_##size},
+#define PART(size, i) {FRACTION(size), (i)*PAGE, CLASS_##size},
 #define PARTS_3(size) PART(size, 0) PART(size, 1) PART(size, 2)
 #define PARTS_5(size) PARTS_3(size) PART(size, 3) PART(size, 4)
 #define PARTS_6(size) PARTS_5(size) PART(size, 5)
@@ -48,19 +47,19 @@ const struct near__size near__sizes[NEAR__SIZES + 1] = {{0, 0, 0, 0, 0, 0, 0},
 #define PARTS_13(size)                                                                             \
 	PARTS_7(size)                                                                              \
 	PART(size, 7) PART(size, 8) PART(size, 9) PART(size, 10) PART(size, 11) PART(size, 12)
-#define NO_PARTS(size, granules)
-#define PARTS(size, granules) PARTS_##granules(size)
+#define NO_PARTS(size, pages)
+#define PARTS(size, pages) PARTS_##pages(size)
 
 const struct near__part near__parts[NEAR__PARTS] = {ALL_SIZES(NO_PARTS, PARTS)};
 
-/* Spans of four granules are aligned to NEAR__SMALL_SPAN. Of the others, blocks of up to a granule
+/* Spans of four pages are aligned to NEAR__SMALL_SPAN. Of the others, blocks of up to a page
  * that are a power of two begin at its multiples, and a block that is a span by itself begins where
- * a granule does. */
+ * a page does. */
 #define IS_POWER(size) (((size) & ((size)-1)) == 0)
-#define STEP(size, granules)                                                                       \
-	((granules) == 4 && (size) < GRANULE * 4 ? FRACTION(size)                                  \
-	 : IS_POWER(size) && (size) <= GRANULE   ? FRACTION(size)                                  \
-	 : (granules)*GRANULE / (size) == 1      ? FRACTION(GRANULE)                               \
-						 : 0),
+#define STEP(size, pages)                                                                          \
+	((pages) == 4 && (size) < PAGE * 4  ? FRACTION(size)                                       \
+	 : IS_POWER(size) && (size) <= PAGE ? FRACTION(size)                                       \
+	 : (pages)*PAGE / (size) == 1       ? FRACTION(PAGE)                                       \
+					    : 0),
 
-const uint32_t near__steps[NEAR__KINDS + NEAR__PARTS] = {0, ALL_SIZES(STEP, STEP)};
+const uint32_t near__steps[NEAR__TAGS + NEAR__PARTS] = {0, ALL_SIZES(STEP, STEP)};

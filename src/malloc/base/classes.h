@@ -8,8 +8,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "ground/place.h"
-
 /* Classes are numbered from 1. 0 is none. */
 #define NEAR__SIZES 49
 #define NEAR__SMALL_MAX ((size_t)65536)
@@ -22,35 +20,35 @@ struct near__size {
 	uint32_t size;
 	uint32_t reciprocal; /* offset * reciprocal >> 32 is offset / size, for offsets in a span */
 	uint16_t objects;    /* in a span */
-	uint8_t granules;    /* of a span */
+	uint8_t pages;       /* of a span */
 	uint8_t batch;       /* blocks that move between the layers at once: 16 KiB, 2 to 128 */
 	/* How many lists one cache may keep. Fewer of large blocks: the way to their spans costs
 	 * less for a byte, and what is kept costs more. 0: stash.c decides. */
 	uint8_t lists;
-	uint8_t kind; /* of its granules: the class, or that of the first of a span's parts */
+	uint8_t tag; /* of its pages: the class, or that of the first of a span's parts */
 };
-extern const struct near__size near__sizes[NEAR__SIZES + 1] NEAR__READ_EARLY;
+extern const struct near__size near__sizes[NEAR__SIZES + 1];
 
 /* Granules are of a class, or of something else, numbered from there on: heap.h; or a part of a
- * span, numbered from NEAR__KINDS on. */
-#define NEAR__KINDS (NEAR__SIZES + 4)
+ * span, numbered from NEAR__TAGS on. */
+#define NEAR__TAGS (NEAR__SIZES + 4)
 
-/* A part is one granule of a span that is not aligned, or not four granules long, so that where
- * blocks begin in it depends on its place in the span. Each such granule of each class has a kind,
+/* A part is one page of a span that is not aligned, or not four pages long, so that where
+ * blocks begin in it depends on its place in the span. Each such page of each class has a tag,
  * from which free finds both without the span's descriptor. */
 struct near__part {
 	uint32_t step;   /* 2^32 / the size of the blocks */
-	uint16_t before; /* bytes of the span in front of the granule */
+	uint16_t before; /* bytes of the span in front of the page */
 	uint8_t class;
 };
 #define NEAR__PARTS 78
 extern const struct near__part near__parts[NEAR__PARTS];
 
 /* 2^32 / the distance of the places in a NEAR__SMALL_SPAN where blocks begin; 0: such spans have
- * parts, the granule is one, or there are no blocks of a class. A place is one of these if its
+ * parts, the page is one, or there are no blocks of a class. A place is one of these if its
  * product with that wraps to less than that: Lemire, Kaser and Kurz, "Faster remainder by direct
  * computation", 2019. */
-extern const uint32_t near__steps[NEAR__KINDS + NEAR__PARTS] NEAR__READ_EARLY;
+extern const uint32_t near__steps[NEAR__TAGS + NEAR__PARTS];
 
 /* The class of n, 1 to NEAR__SMALL_MAX, computed. */
 static inline unsigned near__class_above_128(size_t n)

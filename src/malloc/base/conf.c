@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "malloc/base/conf.h"
 
-#include "malloc/observe/stats.h"
-
 #define FIELD(f) offsetof(struct near__malloc_conf, f)
 
 static const struct near__setting list[] = {
@@ -12,7 +10,7 @@ static const struct near__setting list[] = {
 	{"malloc_mismatch", "1", FIELD(mismatch), 1},
 	{"malloc_background", "0", FIELD(background), 0},
 	{"malloc_background", "1", FIELD(background), 1},
-	{"malloc_age", NEAR__CONF_NUMBER, FIELD(age_ms), 0},
+	{"malloc_age", NEAR__CONF_NUMBER, FIELD(decay_ms), 0},
 	{"malloc_cache", NEAR__CONF_NUMBER, FIELD(cache), 0},
 	{"malloc_stats", NEAR__CONF_TEXT, FIELD(stats), 0},
 	{"heap_profile", NEAR__CONF_TEXT, FIELD(profile), 0},
@@ -31,7 +29,7 @@ static const struct near__settings settings = {
 struct near__malloc_conf near__malloc_conf = {
 	.check = -1,
 	.mismatch = 1,
-	.age_ms = 1000,
+	.decay_ms = 1000,
 	.cache = (uint64_t)64 << 20,
 	.heap_sample = (uint64_t)512 << 10,
 };
@@ -39,5 +37,4 @@ struct near__malloc_conf near__malloc_conf = {
 void near__malloc_conf_read(void)
 {
 	near__conf_read_part(&settings, &near__malloc_conf);
-	near__stats_begin();
 }

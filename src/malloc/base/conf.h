@@ -9,7 +9,7 @@ struct near__malloc_conf {
 	int check;            /* canaries, filling, quarantine; -1: where a tool listens */
 	int mismatch;         /* which then tells free, delete and delete[] apart */
 	int background;       /* a thread gives memory back while the process is idle */
-	uint64_t age_ms;      /* of memory that is given back */
+	uint64_t decay_ms;    /* of memory that is given back */
 	uint64_t cache;       /* bytes that the caches of all slots hold together, at most */
 	uint64_t heap_sample; /* bytes between two samples of the heap profile */
 	uint64_t heap_signal; /* at which it is written, too; 0: none */

@@ -18,7 +18,7 @@ void near__heap_die(const char *what, const void *p)
 	abort();
 }
 
-void near__heap_die_block(const char *what, const void *p, const struct near__told *block)
+void near__heap_die_block(const char *what, const void *p, const struct near__origin *block)
 {
 	struct near__text line = {.fd = 2};
 

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* lookup: from a size to a class.
+/* The table from sizes to classes.
  *
- * Each class that is in use takes a page or more, of which a small program fills little. So a heap
- * begins with few classes, the powers of two, and goes on with all of them once it has grown: what
- * the first blocks waste is little beside the rest then. A block's class is where it stands, so
- * that whatever was allocated before is freed as ever. */
+ * Each class that is in use takes a page or more, of which a small program fills little. A heap
+ * therefore begins with few classes, the powers of two, and uses all of them once it has grown: the
+ * memory that the first blocks waste is little compared with the rest then. The page map names a
+ * block's class, so that blocks from before the change are freed as before. */
 #include "malloc/base/lookup.h"
 
-#include "malloc/api/fast.h"
-
-/* A quarter of it is wasted at most, in the mean less than the pages of twice as many classes. */
+/* A quarter of it is wasted at most, on average less than the pages of twice as many classes. */
 #define SMALL_HEAP ((size_t)256 << 10)
 
 uint16_t near__entry_offsets[NEAR__TABLE_MAX / 8 + 1];
@@ -23,8 +21,8 @@ static unsigned coarse(unsigned class)
 	return class;
 }
 
-/* The fast paths load a number plainly, and take a block of the class that they find: an older one
- * serves as well. */
+/* The fast paths load a number plainly, and allocate from the class that they find: an older number
+ * is as good. */
 static void fill(bool all)
 {
 	for (size_t i = 0; i <= NEAR__TABLE_MAX / 8; i++) {
@@ -41,7 +39,7 @@ void near__lookup_begin(void)
 	fill(__atomic_load_n(&has_grown, __ATOMIC_RELAXED));
 }
 
-/* Two threads may do the same. */
+/* Two threads may do this concurrently: they store the same values. */
 void near__lookup_all(void)
 {
 	if (__atomic_load_n(&has_grown, __ATOMIC_RELAXED))

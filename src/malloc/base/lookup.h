@@ -1,9 +1,40 @@
 /* SPDX-License-Identifier: MIT */
-/* lookup: from a size to a class (fast.h), by a table that changes once. */
+/* lookup: from a size to the entry of its class, by a table that changes once. */
 #ifndef NEARCPU_MALLOC_LOOKUP_H
 #define NEARCPU_MALLOC_LOOKUP_H
 
-#include <stddef.h>
+#include "malloc/base/heap.h"
+
+/* A class in the cache of a slot: a list of free blocks, and two numbers in `count`. These change
+ * before the commit, and change once more for each sequence that is aborted between the two. The
+ * low two bytes are the room, about how many more blocks the list may get; the others count the
+ * blocks that were taken. */
+struct near__entry {
+	uint64_t list;
+	union {
+		uint64_t count;
+		uint16_t room;
+	};
+};
+_Static_assert(offsetof(struct near__entry, count) == 8, "the sequences");
+#define NEAR__TAKEN_SHIFT 16
+#define NEAR__ONE_TAKEN (((uint64_t)1 << NEAR__TAKEN_SHIFT) + 1) /* which makes room, too */
+
+/* Where the entry of the class of (n + 7) / 8 is in a slot's cache. */
+extern uint16_t near__entry_offsets[NEAR__TABLE_MAX / 8 + 1] __attribute__((visibility("hidden")));
+
+static inline struct near__entry *near__entry_for(size_t n)
+{
+	return (struct near__entry *)((char *)near__heap.caches +
+				      near__entry_offsets[(n + 7) >> 3]);
+}
+
+/* The class that blocks of n bytes are allocated from now. */
+static inline unsigned near__class_of(size_t n)
+{
+	return n <= NEAR__TABLE_MAX ? near__entry_offsets[(n + 7) >> 3] / sizeof(struct near__entry)
+				    : near__class_compute(n);
+}
 
 void near__lookup_begin(void);
 

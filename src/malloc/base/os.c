@@ -50,13 +50,13 @@ char *near__os_find_gap(size_t size)
 
 	if (size > end / 16 * 3 || NEAR__TSAN)
 		return NULL;
-	pages = (end / 8 * 3 - size) / NEAR__OS_PAGE;
+	pages = (end / 8 * 3 - size) / NEAR__PAGE;
 	for (unsigned i = 0; i < PLACES; i++) {
-		uint64_t at = from + near__os_random() % pages * NEAR__OS_PAGE;
-		char *p = (char *)(at & ~(NEAR__OS_PAGE - 1));
+		uint64_t at = from + near__os_random() % pages * NEAR__PAGE;
+		char *p = (char *)(at & ~(NEAR__PAGE - 1));
 
 		/* The last page stays, and shows that there is room. */
-		if (map_at(p + size - NEAR__OS_PAGE, NEAR__OS_PAGE, PROT_NONE, 0))
+		if (map_at(p + size - NEAR__PAGE, NEAR__PAGE, PROT_NONE, 0))
 			return p;
 	}
 	return NULL;
@@ -80,7 +80,7 @@ static size_t next_step(const struct near__range *r, size_t size)
 	step = step < ((size_t)256 << 10) ? (size_t)256 << 10 : step;
 	step = step > ((size_t)16 << 20) ? (size_t)16 << 20 : step;
 	want = r->committed + step > size ? r->committed + step : size;
-	want = (want + NEAR__OS_PAGE - 1) & ~(NEAR__OS_PAGE - 1);
+	want = (want + NEAR__PAGE - 1) & ~(NEAR__PAGE - 1);
 	return want < r->size ? want : r->size;
 }
 
@@ -114,7 +114,7 @@ bool near__range_commit(struct near__range *r, size_t size)
 	if (size > r->size)
 		return false;
 	return commit_to(r, next_step(r, size)) ||
-	       commit_to(r, (size + NEAR__OS_PAGE - 1) & ~(NEAR__OS_PAGE - 1));
+	       commit_to(r, (size + NEAR__PAGE - 1) & ~(NEAR__PAGE - 1));
 }
 
 void near__os_discard(void *p, size_t size)

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NEAR__OS_PAGE ((size_t)4096)
+#define NEAR__PAGE ((size_t)4096)
 
 /* Memory that is taken from the base on, as far as it is used. */
 struct near__range {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The background thread: the decay of an idle process. */
 #define _GNU_SOURCE
 #include "malloc/cache/background.h"
 
@@ -9,16 +10,18 @@
 
 #include "malloc/base/conf.h"
 #include "malloc/cache/cache.h"
+#include "malloc/central/central.h"
+#include "malloc/pages/pages.h"
 
 #define PERIOD_MS 250
 #define STACK ((size_t)128 << 10)
 
-static bool may_start;   /* constructors run: threads can be had */
-static uint32_t started; /* a word: bytes take libatomic on riscv64 */
+static bool may_start;   /* constructors run: threads can be created */
+static uint32_t started; /* a word: an atomic byte needs libatomic on riscv64 */
 
 /* ---- the thread ---- */
 
-static uint64_t taken_from(const struct near__front *f)
+static uint64_t taken_from(const struct near__cache *f)
 {
 	uint64_t sum = 0;
 
@@ -27,10 +30,9 @@ static uint64_t taken_from(const struct near__front *f)
 	return sum;
 }
 
-/* A slot whose counts did not change for the age of memory is not used: what it holds goes. It
- * sends an interrupt to the CPUs that run the process, once, as the counts must change before the
- * next. */
-static void look_at(struct near__front *f, unsigned slot, uint64_t now)
+/* A slot whose counts did not change for the decay time is idle, and is emptied. This interrupts
+ * the CPUs that run the process, but only once: the counts must change before the next time. */
+static void check_slot(struct near__cache *f, unsigned slot, uint64_t now)
 {
 	uint64_t seen = taken_from(f);
 
@@ -38,22 +40,22 @@ static void look_at(struct near__front *f, unsigned slot, uint64_t now)
 		f->seen = seen;
 		f->seen_at = now;
 		f->drained = false;
-	} else if (!f->drained && now - f->seen_at >= near__malloc_conf.age_ms) {
+	} else if (!f->drained && now - f->seen_at >= near__malloc_conf.decay_ms) {
 		near__drain_slot(slot);
 		f->drained = true;
 	}
 }
 
-static void look_at_slots(uint64_t now)
+static void check_slots(uint64_t now)
 {
-	for (unsigned s = 0; near_percpu_next(near__heap.front, &s); s++) {
-		struct near__front *f;
+	for (unsigned s = 0; near_percpu_next(near__heap.caches, &s); s++) {
+		struct near__cache *f;
 
 		if (s >= near__process.slots)
 			break;
-		f = near_percpu_at((struct near__front *)near__heap.front, s);
+		f = near_percpu_at((struct near__cache *)near__heap.caches, s);
 		if (__atomic_load_n(&f->due, __ATOMIC_RELAXED))
-			look_at(f, s, now);
+			check_slot(f, s, now);
 	}
 }
 
@@ -63,17 +65,17 @@ static void *run(void *unused)
 
 	for (;;) {
 		nanosleep(&period, NULL);
-		if (near__heap.front)
-			look_at_slots(near__os_ms());
-		near__central_age();
-		near__pages_purge(near__malloc_conf.age_ms, SIZE_MAX);
+		if (near__heap.caches)
+			check_slots(near__os_ms());
+		near__central_decay();
+		near__pages_purge(near__malloc_conf.decay_ms, SIZE_MAX);
 	}
 	return unused;
 }
 
-/* ---- its start ---- */
+/* ---- start ---- */
 
-/* No signal of the program is for it. */
+/* It blocks all signals, so that the program's handlers run in the program's threads. */
 static bool create(void)
 {
 	sigset_t all, saved;
@@ -93,27 +95,25 @@ static bool create(void)
 	return !failed;
 }
 
-NEAR__RUN_EARLY void near__background_start(void)
+void near__background_start(void)
 {
 	uint32_t no = 0;
 
 	if (NEAR__LIKELY(!near__malloc_conf.background) || !may_start)
 		return;
-	/* One starts it; pthread_create comes back here. */
+	/* One thread starts it; pthread_create allocates, and calls this again. */
 	if (__atomic_compare_exchange_n(&started, &no, 1, false, __ATOMIC_RELAXED,
 					__ATOMIC_RELAXED) &&
 	    !create())
 		__atomic_store_n(&started, 0, __ATOMIC_RELAXED);
 }
 
-NEAR__RUN_EARLY void near__background_fork_child(void)
+void near__background_fork_child(void)
 {
 	started = 0;
 }
 
-__attribute__((constructor)) static void allow(void)
+void near__background_allow(void)
 {
 	may_start = true;
-	if (near__heap_ready())
-		near__background_start();
 }

@@ -1,84 +1,117 @@
 /* SPDX-License-Identifier: MIT */
-/* front: a slot's caches, and the sequences that change them.
+/* cache: the per-CPU cache, and the sequences that change it.
  *
- * The copy of a slot has for each class a list of free blocks in one word (heap.h) and a stash: an
- * array of lists, and how many of them count. Each operation commits by one store: of the list's
- * word, or of the stash's number, beyond which nobody looks.
+ * The copy of a slot has for each class a list of free blocks in one word (base/heap.h), and a
+ * transfer cache: an array of full lists, and how many of its elements are valid. Each operation
+ * commits by one store: to the list's word, or to the number of valid lists. Nothing reads the
+ * elements beyond that number.
  *
- * Who can be between which two instructions: another thread of the same slot, a signal handler, a
- * migration: the kernel aborts the sequence. A thread that is not live, the child of a vfork among
- * them, has the slot that is never open, in which all is 0; so has one that nobody used: 0 is a
- * list without a block to take and without room.
+ * Another thread of the same slot, a signal handler and a migration abort a sequence that they
+ * interrupt. A thread that is not live, such as the child of a vfork, has the slot that is never
+ * open, in which all words are 0. So does a slot that is not in use yet: 0 is a list without a
+ * block to take, and without room.
  *
- * Who takes what another slot has (drain.c) exchanges the word for NEAR__CLOSED_LIST, which is as
- * barren, and fences. A sequence that had loaded the word before may commit up to the fence. Then
- * the word is not what the closer stored: what it took has been changed, it takes the new word the
- * same way. After the fence nobody has the old one. There is no second fence, since what is opened
- * again is one word: a sequence sees either. */
-#ifndef NEARCPU_MALLOC_FRONT_H
-#define NEARCPU_MALLOC_FRONT_H
+ * A thread that empties another slot (drain.c) exchanges the list's word for NEAR__CLOSED_LIST,
+ * which has no block and no room either, and issues a fence. A sequence that had loaded the word
+ * before the exchange may commit until the fence. The word is then not the one that the closer
+ * stored, and the closer takes the new word in the same way. After the fence no thread holds the
+ * old word. Opening needs no fence, since it is one store: a sequence sees the word before or after
+ * it. */
+#ifndef NEARCPU_MALLOC_CACHE_H
+#define NEARCPU_MALLOC_CACHE_H
 
-#include "malloc/base/heap.h"
+#include "malloc/base/lookup.h"
 
-#define NEAR__STASH NEAR__MOST_LISTS
+#define NEAR__TRANSFER_LISTS NEAR__MOST_LISTS
 
-/* `count` has two numbers, which change before the commit, and so once more for each sequence that
- * is aborted in between: the low two bytes are the room, about how many more blocks the list may
- * get; the others, how many were taken. */
-struct near__entry {
-	uint64_t list;
-	union {
-		uint64_t count;
-		uint16_t room;
-	};
-};
-#define NEAR__TAKEN_SHIFT 16
-#define NEAR__ONE_TAKEN (((uint64_t)1 << NEAR__TAKEN_SHIFT) + 1) /* which makes room, too */
-
-/* What slow paths did, for near_malloc_stats. */
+/* The slow paths' counts, for near_malloc_stats. */
 struct near__tally {
 	int64_t taken;           /* blocks */
-	int64_t refills, spills; /* lists, from the stash and into it */
+	int64_t refills, spills; /* lists, from the transfer cache and into it */
 };
 
-struct near__front {
-	struct near__entry entries[NEAR__KINDS];
-	uint32_t stashed[NEAR__SIZES + 1]; /* lists in the stash, and 1; 0: not in use yet */
-	uint32_t fewest[NEAR__SIZES + 1];  /* since the slot's last step of age; about */
-	uint64_t due;                      /* when the next one is, ms; 0: the slot is not in use */
-	uint64_t held, leave;              /* bytes: stashed, about; that it may hold */
-	uint64_t seen, seen_at;            /* background.c's: the counts when they last changed */
-	bool drained;                      /* and that nothing is left since */
-	/* What the room lost, in sum, each time it was set: room + settled is how many more blocks
-	 * were taken than put. About: once more for a sequence that is aborted in between. */
-	int64_t settled[NEAR__SIZES + 1];
+/* Numbers that are "about" right are stored outside of sequences, by a thread that may have left
+ * the slot by then. */
+struct near__cache {
+	struct near__entry entries[NEAR__TAGS];
+	uint32_t transfers[NEAR__SIZES + 1]; /* valid lists, plus 1; 0: not in use yet */
+	uint32_t fewest[NEAR__SIZES + 1];    /* since the slot's last step of decay; about */
+	uint64_t due;                        /* time of the next step, ms; 0: slot not in use */
+	uint64_t held, quota;                /* bytes in the transfer cache, about; its share */
+	uint64_t seen, seen_at;              /* background.c's: the counts when they last changed */
+	bool drained;                        /* and that the slot was emptied since */
+	/* The sum of what each store of the room took off it: room + deltas is how many more blocks
+	 * were taken than put. About: a sequence that is aborted after its count adds one. */
+	int64_t deltas[NEAR__SIZES + 1];
 	struct near__tally tallies[NEAR__SIZES + 1];
-	uint64_t stash[NEAR__SIZES + 1][NEAR__STASH];
+	uint64_t transfer[NEAR__SIZES + 1][NEAR__TRANSFER_LISTS];
 };
-_Static_assert(offsetof(struct near__entry, count) == 8, "the sequences");
 
-/* The same for threads that lost their slot meanwhile. */
-extern struct near__tally near__strays[NEAR__SIZES + 1] __attribute__((visibility("hidden")));
+/* The overflow counters: the same for threads that lost their slot before they could count. */
+extern struct near__tally near__overflow[NEAR__SIZES + 1] __attribute__((visibility("hidden")));
 
 static inline struct near__tally *near__tally_of(unsigned class)
 {
-	return &((struct near__front *)near__heap.front)->tallies[class];
+	return &((struct near__cache *)near__heap.caches)->tallies[class];
 }
 
-/* Adds 1 to a number of the own slot, or else to the other. */
-void near__tally(int64_t *own, int64_t *stray);
+/* slot.c */
+void near__cache_init(void);
+/* Adds 1 to a number of this thread's slot, or else to the overflow counter. */
+void near__tally(int64_t *own, int64_t *overflow);
+/* The cache of the slot that this thread is on now: a hint, to read and to change numbers that are
+ * about right. NULL: no slot, or it is not in use. */
+struct near__cache *near__cache_now(void);
+/* Makes this thread's slot ready. False: it is closed, or this thread has none. */
+bool near__cache_open(unsigned class);
 
-/* The own slot, at this moment: to look at, and to change what is said to be about. NULL: none, or
- * not in use. */
-struct near__front *near__front_now(void);
+/* cache.c: false: this thread has no slot. *p NULL: no memory. */
+bool near__cache_alloc(unsigned class, void **p);
+bool near__cache_free(unsigned class, void *p);
 
-/* Makes the own slot ready. False: it is closed, or this thread has none. */
-bool near__front_open(unsigned class);
+/* transfer.c: puts a list into this slot's transfer cache, or the central lists; takes one from
+ * there. An empty list: no memory. */
+void near__transfer_put(unsigned class, uint64_t list);
+uint64_t near__transfer_get(unsigned class);
+/* Gives away half of the lists that this slot's transfer cache did not need since the last step. */
+void near__transfer_decay(uint64_t now);
+/* After another slot was emptied: returns its quota. */
+void near__transfer_emptied(struct near__cache *cache);
 
-/* What became of a sequence; REFUSED: it found that it should not. */
+/* thread_cache.c: for threads that have no slot. */
+void near__thread_cache_init(void);
+void *near__thread_cache_alloc(unsigned class);
+void near__thread_cache_free(unsigned class, void *p);
+/* The same from the thread's own list alone. NULL, false: that is not enough. */
+void *near__thread_cache_take(unsigned class);
+bool near__thread_cache_put(unsigned class, void *p);
+struct near__thread_cache_stats {
+	uint64_t taken, missed, freed; /* blocks, so far */
+};
+/* The sums of the threads that have lists of their own, and of those that share some. */
+void near__thread_cache_stats(unsigned class, struct near__thread_cache_stats *own,
+			      struct near__thread_cache_stats *shared);
+uint64_t near__thread_cache_count(void);
+void near__thread_cache_fork(near__fork_step *step);
+
+/* drain.c: move what slots have to the central lists. They issue fences. */
+void near__drain_slot(unsigned slot);
+void near__drain_all(void);
+/* Moves the content of all caches to the spans. */
+void near__reclaim(void);
+struct near__drains {
+	uint64_t slots, fences; /* so far */
+};
+extern struct near__drains near__drains __attribute__((visibility("hidden")));
+void near__drain_fork(near__fork_step *step);
+
+/* decay.c: called once per slow path, without locks. */
+void near__decay(void);
+
+/* The outcome of a sequence; REFUSED: it left by near_other. */
 enum near__tried { NEAR__ABORTED, NEAR__REFUSED, NEAR__COMMITTED };
 
-/* How a function ends whose sequence leaves by near_failed or near_other. */
+/* The end of a function whose sequence can leave by near_failed or near_other. */
 #define NEAR__RETURN_TRIED                                                                         \
 	NEAR_SEQ_EDGE;                                                                             \
 	return NEAR__COMMITTED;                                                                    \
@@ -89,22 +122,13 @@ near_other:                                                                     
 	NEAR_SEQ_EDGE;                                                                             \
 	return NEAR__REFUSED
 
-/* stash.c: puts a list where this slot, or any, finds it; gets one. An empty one: no memory. */
-void near__stash_put(unsigned class, uint64_t list);
-uint64_t near__stash_get(unsigned class);
-
-/* Gives away what the own slot's stash did not need since its last step; a slow path's look at the
- * clock. What it may hold goes back to all when another slot was emptied. */
-void near__stash_age(uint64_t now);
-void near__stash_emptied(struct near__front *front);
-
-/* The entry of a class, in the copy that all addresses are made from. */
+/* The entry of a class, in the copy that all addresses are computed from. */
 static inline struct near__entry *near__entry_of(unsigned class)
 {
-	return &((struct near__front *)near__heap.front)->entries[class];
+	return &((struct near__cache *)near__heap.caches)->entries[class];
 }
 
-/* at, an entry, becomes the own slot's. */
+/* at, an entry, becomes that of this thread's slot. */
 #define NEAR__AT_CID(at, w) NEAR_INDEX_CID(w) NEAR_SHIFT_LEFT(w, 20) NEAR_ADD(at, w)
 #define NEAR__AT_SLOT(at, w) NEAR_OFFSET_UNCHECKED(w) NEAR_ADD(at, w)
 
@@ -112,7 +136,7 @@ static inline struct near__entry *near__entry_of(unsigned class)
 
 /* w = entry.list; rest = its first block's link, decoded; entry.list = rest commits, if that is an
  * offset. The key and the block's offset are combined while the link is being loaded.
- * Reading the block is sound: nobody else takes it off this list while the sequence runs.
+ * Reading the block is sound: no other thread takes it off this list while the sequence runs.
  * False: aborted, or there was no block. */
 #define NEAR__DEFINE_POP(name, AT, IN)                                                             \
 	static inline bool name(struct near__entry *at, void **block)                              \
@@ -146,8 +170,8 @@ static inline struct near__entry *near__entry_of(unsigned class)
 		return false;                                                                      \
 	}
 
-/* p's link = entry.list, encoded; entry.list = p commits. p is the caller's alone until then, so
- * writing it again is harmless.
+/* p's link = entry.list, encoded; entry.list = p commits. Only the caller has p until then, so
+ * that storing the link again is harmless.
  * False: aborted, or there is no room or no open list, or p is the first block already. */
 #define NEAR__DEFINE_PUSH(name, AT, IN)                                                            \
 	static inline bool name(struct near__entry *at, void *p, uint64_t offset)                  \

@@ -1,27 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* age: memory that is not used is given back, in steps a quarter of a second apart, by whoever
- * comes to a slow path. Nothing here sends an interrupt: a thread looks after its own slot, and
- * after what no slot has. */
-#include "malloc/cache/background.h"
+/* Decay: gives unused memory back, in steps a quarter of a second apart, by the threads that come
+ * to a slow path. It sends no interrupt: a thread empties its own slot, and what belongs to no
+ * slot. */
 #include "malloc/base/conf.h"
+#include "malloc/cache/background.h"
 #include "malloc/cache/cache.h"
+#include "malloc/central/central.h"
+#include "malloc/pages/pages.h"
 
 #define STEP_MS 250
-#define MOST ((size_t)32 << 20) /* that one call gives back */
+#define MOST ((size_t)32 << 20) /* bytes that one call gives back */
 
 static uint64_t due;
 
-void near__age(void)
+void near__decay(void)
 {
 	uint64_t now = near__os_ms(), seen = __atomic_load_n(&due, __ATOMIC_RELAXED);
 
-	near__stash_age(now);
+	near__transfer_decay(now);
 	/* One thread wins each step; nothing else is ordered by it. */
 	if (NEAR__LIKELY(now < seen) ||
 	    !__atomic_compare_exchange_n(&due, &seen, now + STEP_MS, false, __ATOMIC_RELAXED,
 					 __ATOMIC_RELAXED))
 		return;
-	near__central_age();
-	near__pages_purge(near__malloc_conf.age_ms, MOST);
+	near__central_decay();
+	near__pages_purge(near__malloc_conf.decay_ms, MOST);
 	near__background_start();
 }

@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks for threads that have no slot.
+/* The thread cache: for threads that have no slot.
  *
- * Where the process has no sequences at all, each thread has lists of its own, given back when it
- * ends. Where it has, few threads come here, for a short time: the child of a vfork, one whose
- * registration has ended; they share lists under a lock. */
+ * In a process without sequences each thread has lists of its own, which it gives back when it
+ * ends. In a process with sequences, few threads come here, and for a short time: the child of a
+ * vfork, or a thread whose registration has ended. These share lists under a lock. */
 #define _GNU_SOURCE
 #include <pthread.h>
 
-#include "malloc/base/heap.h"
+#include "malloc/cache/cache.h"
+#include "malloc/central/central.h"
 
 struct local {
 	uint64_t lists[NEAR__SIZES + 1];
 	uint8_t counts[NEAR__SIZES + 1]; /* blocks that came since the list was empty */
 	uint32_t number, next;
-	uint32_t chain; /* of all of them */
-	struct near__local_stats stats[NEAR__SIZES + 1];
+	uint32_t chain; /* the next of all */
+	struct near__thread_cache_stats stats[NEAR__SIZES + 1];
 };
 
 static __thread struct local *mine __attribute__((tls_model("initial-exec")));
-static struct local shared; /* of threads that end, too */
-static uint32_t spare;      /* those of threads that ended */
+static struct local shared; /* also for threads that end */
+static uint32_t spare;      /* those of threads that have ended */
 static uint32_t chain;      /* all but `shared`; only grows */
-static uint64_t threads;    /* that have one */
+static uint64_t threads;    /* threads that have one */
 static struct near_lock lock;
 static pthread_key_t key;
 static bool has_key;
@@ -38,7 +39,7 @@ static void give_lists(struct local *l)
 	}
 }
 
-/* Later destructors of this thread come to the shared lists. */
+/* Later destructors of this thread use the shared lists. */
 static void at_thread_exit(void *local)
 {
 	struct local *l = local;
@@ -49,10 +50,10 @@ static void at_thread_exit(void *local)
 	l->next = spare;
 	spare = l->number;
 	near_lock_unlock(&lock);
-	__atomic_fetch_sub(&threads, 1, __ATOMIC_RELAXED); /* a sum */
+	__atomic_fetch_sub(&threads, 1, __ATOMIC_RELAXED); /* a statistic */
 }
 
-/* A reader that finds it finds its content. */
+/* Release: a reader that finds it finds its content. */
 static void enter_chain(struct local *l, uint32_t number)
 {
 	l->number = number;
@@ -62,7 +63,7 @@ static void enter_chain(struct local *l, uint32_t number)
 		;
 }
 
-/* pthread_setspecific may allocate: it comes back here, and finds the shared lists. */
+/* pthread_setspecific may allocate: it then uses the shared lists. */
 static struct local *start(void)
 {
 	struct local *l;
@@ -92,7 +93,7 @@ static struct local *start(void)
 	return mine = l;
 }
 
-/* Others only read it: no atomic addition. */
+/* Other threads only read it: no atomic addition is needed. */
 static void tally(uint64_t *count)
 {
 	__atomic_store_n(count, *count + 1, __ATOMIC_RELAXED);
@@ -105,7 +106,7 @@ static void *take(struct local *l, unsigned class)
 	return near__list_take(&l->lists[class]);
 }
 
-void *near__local_take(unsigned class)
+void *near__thread_cache_take(unsigned class)
 {
 	struct local *l = mine;
 
@@ -122,8 +123,6 @@ static void *alloc_from(struct local *l, unsigned class)
 		if (near__list_is_empty(l->lists[class]))
 			return NULL;
 		tally(&l->stats[class].missed);
-		if (l != &shared) /* whose lock is held */
-			near__age();
 	}
 	return take(l, class);
 }
@@ -135,7 +134,7 @@ static void put(struct local *l, unsigned class, void *p)
 	l->counts[class]++;
 }
 
-bool near__local_put(unsigned class, void *p)
+bool near__thread_cache_put(unsigned class, void *p)
 {
 	struct local *l = mine;
 
@@ -152,18 +151,16 @@ static void free_to(struct local *l, unsigned class, void *p)
 		near__heap_die("double free", p);
 	if (l->counts[class] == near__sizes[class].batch && !near__list_is_empty(l->lists[class])) {
 		near__central_give(class, l->lists[class]);
-		if (l != &shared)
-			near__age();
 		l->lists[class] = NEAR__EMPTY_LIST;
 		l->counts[class] = 0;
-		near__refuse_freed(class, p); /* it may have been in what was given away */
+		near__refuse_freed(class, p); /* the list that left may have contained it */
 	}
 	if (near__list_is_empty(l->lists[class]))
 		l->lists[class] = NEAR__EMPTY_LIST;
 	put(l, class, p);
 }
 
-void *near__local_alloc(unsigned class)
+void *near__thread_cache_alloc(unsigned class)
 {
 	struct local *l = mine ? mine : start();
 	void *p;
@@ -176,7 +173,7 @@ void *near__local_alloc(unsigned class)
 	return p;
 }
 
-void near__local_free(unsigned class, void *p)
+void near__thread_cache_free(unsigned class, void *p)
 {
 	struct local *l = mine ? mine : start();
 
@@ -189,25 +186,26 @@ void near__local_free(unsigned class, void *p)
 	near_lock_unlock(&lock);
 }
 
-NEAR__RUN_EARLY void near__local_init(void)
+void near__thread_cache_init(void)
 {
-	if (!near__heap.front) /* a program has few keys */
+	if (!near__heap.caches) /* a program has few keys */
 		has_key = pthread_key_create(&key, at_thread_exit) == 0;
 }
 
-static void add_stats(struct near__local_stats *sum, const struct near__local_stats *of)
+static void add_stats(struct near__thread_cache_stats *sum,
+		      const struct near__thread_cache_stats *of)
 {
 	sum->taken += __atomic_load_n(&of->taken, __ATOMIC_RELAXED);
 	sum->missed += __atomic_load_n(&of->missed, __ATOMIC_RELAXED);
 	sum->freed += __atomic_load_n(&of->freed, __ATOMIC_RELAXED);
 }
 
-void near__local_stats(unsigned class, struct near__local_stats *own,
-		       struct near__local_stats *others)
+void near__thread_cache_stats(unsigned class, struct near__thread_cache_stats *own,
+			      struct near__thread_cache_stats *others)
 {
 	uint32_t number = __atomic_load_n(&chain, __ATOMIC_ACQUIRE);
 
-	*own = *others = (struct near__local_stats){0, 0, 0};
+	*own = *others = (struct near__thread_cache_stats){0, 0, 0};
 	add_stats(others, &shared.stats[class]);
 	while (number) {
 		const struct local *l = near__meta_at(number);
@@ -217,12 +215,12 @@ void near__local_stats(unsigned class, struct near__local_stats *own,
 	}
 }
 
-uint64_t near__local_threads(void)
+uint64_t near__thread_cache_count(void)
 {
 	return __atomic_load_n(&threads, __ATOMIC_RELAXED);
 }
 
-NEAR__RUN_EARLY void near__local_fork(near__fork_step *step)
+void near__thread_cache_fork(near__fork_step *step)
 {
 	step(&lock);
 }

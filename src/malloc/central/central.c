@@ -3,6 +3,8 @@
  * spans. A list of blocks is read and written outside of the lock, for that touches their memory.
  * */
 #include "malloc/central/single.h"
+#include "malloc/central/central.h"
+#include "malloc/pages/pages.h"
 #include "malloc/central/spans.h"
 
 #define MAX_LIST 128 /* blocks in a batch, at most */
@@ -26,8 +28,8 @@ static struct central *nodes[NEAR__MAX_NODES] = {first_node};
 static bool add_span(unsigned *node, unsigned class)
 {
 	struct central *c = &nodes[*node][class];
-	uint32_t count = near__sizes[class].granules, first;
-	bool aligned = count * NEAR__GRANULE == NEAR__SMALL_SPAN, zero;
+	uint32_t count = near__sizes[class].pages, first;
+	bool aligned = count * NEAR__PAGE == NEAR__SMALL_SPAN, zero;
 	struct near__span *s;
 
 	near_lock_lock(&c->lock);
@@ -193,7 +195,7 @@ static uint64_t sort(unsigned class, uint64_t list, unsigned kept)
 	while (!near__list_is_empty(list)) {
 		void *p = near__list_take(&list);
 
-		near__list_put(&lists[near__node_of(near__granule_of(p))], p);
+		near__list_put(&lists[near__node_of(near__page_of(p))], p);
 	}
 	for (unsigned i = 0; i < near__heap.nodes; i++)
 		if (i != kept && lists[i] != NEAR__EMPTY_LIST)
@@ -216,7 +218,7 @@ uint64_t near__central_send_home(unsigned class, uint64_t list)
 
 void near__refuse_freed(unsigned class, const void *p)
 {
-	if (near__class_of_kind(near__heap.kind[near__granule_of(p)]) != class ||
+	if (near__class_of_tag(near__heap.page_map[near__page_of(p)]) != class ||
 	    (!near__is_single(class) && near__span_has(p)))
 		near__heap_die("double free", p);
 }
@@ -243,7 +245,7 @@ static void give_transfers(struct central *c, bool all)
 }
 
 /* Batches that nobody needed since the last step. */
-void near__central_age(void)
+void near__central_decay(void)
 {
 	for (unsigned node = 0; node < near__heap.nodes; node++)
 		for (unsigned class = 1; class <= NEAR__SIZES; class ++)

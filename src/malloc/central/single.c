@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Each block is a run of granules, whose first has the kind of its class. A slot keeps two or so of
+/* Each block is a run of pages, whose first has the tag of its class. A slot keeps two or so of
  * a class; what is beyond goes back to the pages at once, where it serves all. */
 #include "malloc/central/single.h"
+#include "malloc/pages/pages.h"
 
 /* So far. A block is counted as taken before it is given, by whoever: who acquires the latter finds
  * no less of the former. Nothing else is ordered by them. */
@@ -13,24 +14,24 @@ uint64_t near__single_take(unsigned node, unsigned class)
 {
 	uint64_t list = NEAR__EMPTY_LIST;
 	bool zero;
-	uint32_t first = near__pages_alloc(node, near__sizes[class].granules, 1, &zero);
+	uint32_t first = near__pages_alloc(node, near__sizes[class].pages, 1, &zero);
 
 	if (first == NEAR__NONE)
 		return list;
-	near__set_kind(first, (uint8_t) class);
+	near__set_tag(first, (uint8_t) class);
 	__atomic_fetch_add(&sums[class].taken, 1, __ATOMIC_RELAXED);
-	near__list_put(&list, near__granule_at(first));
+	near__list_put(&list, near__page_at(first));
 	return list;
 }
 
 /* Anything but the beginning of a block of the class stops the program. */
-static uint32_t granule_of(const void *p, unsigned class)
+static uint32_t page_of(const void *p, unsigned class)
 {
-	uint32_t first = near__granule_of(p);
+	uint32_t first = near__page_of(p);
 
-	if (p != near__granule_at(first))
+	if (p != near__page_at(first))
 		near__heap_die("free of a pointer into a block", p);
-	if (near__heap.kind[first] != class)
+	if (near__heap.page_map[first] != class)
 		near__heap_die("double free", p);
 	return first;
 }
@@ -38,9 +39,9 @@ static uint32_t granule_of(const void *p, unsigned class)
 void near__single_give(unsigned class, uint64_t list)
 {
 	while (!near__list_is_empty(list)) {
-		uint32_t first = granule_of(near__list_take(&list), class);
+		uint32_t first = page_of(near__list_take(&list), class);
 
-		near__pages_free(first, near__sizes[class].granules, true);
+		near__pages_free(first, near__sizes[class].pages, true);
 		__atomic_fetch_add(&sums[class].given, 1, __ATOMIC_RELEASE);
 	}
 }

@@ -3,7 +3,7 @@
 #ifndef NEARCPU_MALLOC_SINGLE_H
 #define NEARCPU_MALLOC_SINGLE_H
 
-#include "malloc/base/heap.h"
+#include "malloc/central/central.h"
 
 static inline bool near__is_single(unsigned class)
 {

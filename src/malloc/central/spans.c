@@ -2,6 +2,7 @@
 /* Blocks are taken in the order of their addresses, from the fullest span first, so that others
  * become empty; a span that was never full is carved a page at a time. */
 #include "malloc/central/spans.h"
+#include "malloc/pages/pages.h"
 
 #include <string.h>
 
@@ -52,12 +53,12 @@ void near__spans_add(struct near__spans *all, struct near__span *s)
 
 static char *block_at(const struct near__span *s, unsigned i)
 {
-	return (char *)near__granule_at(s->first) + (size_t)i * near__sizes[s->class].size;
+	return (char *)near__page_at(s->first) + (size_t)i * near__sizes[s->class].size;
 }
 
 static uintptr_t last_page(const struct near__span *s, const char *p)
 {
-	return (uintptr_t)(p + near__sizes[s->class].size - 1) / NEAR__OS_PAGE;
+	return (uintptr_t)(p + near__sizes[s->class].size - 1) / NEAR__PAGE;
 }
 
 /* Blocks that were never used, no further than their page. */
@@ -157,12 +158,12 @@ struct near__span *near__span_begin(struct near__span *s, unsigned class)
 
 void near__span_place(struct near__span *s, uint32_t first)
 {
-	unsigned kind = near__sizes[s->class].kind, step = kind != s->class;
+	unsigned tag = near__sizes[s->class].tag, step = tag != s->class;
 
 	s->first = first;
-	for (unsigned g = 0; g < near__sizes[s->class].granules; g++) {
+	for (unsigned g = 0; g < near__sizes[s->class].pages; g++) {
 		near__heap.owner[first + g] = s->number;
-		near__set_kind(first + g, (uint8_t)(kind + g * step));
+		near__set_tag(first + g, (uint8_t)(tag + g * step));
 	}
 }
 
@@ -170,7 +171,7 @@ void near__span_place(struct near__span *s, uint32_t first)
 
 static unsigned index_around(const struct near__span *s, const char *p)
 {
-	size_t offset = (size_t)(p - (char *)near__granule_at(s->first));
+	size_t offset = (size_t)(p - (char *)near__page_at(s->first));
 
 	return (unsigned)((uint64_t)offset * near__sizes[s->class].reciprocal >> 32);
 }
@@ -228,7 +229,7 @@ struct near__span *near__spans_give(struct near__spans *all, struct near__span *
 
 void near__span_free(const struct near__span *s)
 {
-	near__pages_free(s->first, near__sizes[s->class].granules, true);
+	near__pages_free(s->first, near__sizes[s->class].pages, true);
 }
 
 /* ---- pages of free blocks ---- */
@@ -264,7 +265,7 @@ void near__span_hold(struct near__spans *all, struct near__span *s, struct near_
 static bool covers(const struct near__held *held, unsigned class, size_t offset)
 {
 	unsigned first = (unsigned)(offset / near__sizes[class].size);
-	unsigned end = (unsigned)((offset + NEAR__GRANULE - 1) / near__sizes[class].size) + 1;
+	unsigned end = (unsigned)((offset + NEAR__PAGE - 1) / near__sizes[class].size) + 1;
 
 	end = end < near__sizes[class].objects ? end : near__sizes[class].objects;
 	for (unsigned i = first; i < end; i++)
@@ -275,15 +276,15 @@ static bool covers(const struct near__held *held, unsigned class, size_t offset)
 
 size_t near__span_discard(const struct near__span *s, const struct near__held *held)
 {
-	size_t size = (size_t)near__sizes[s->class].granules << NEAR__GRANULE_SHIFT, all = 0;
-	char *p = near__granule_at(s->first);
+	size_t size = (size_t)near__sizes[s->class].pages << NEAR__PAGE_SHIFT, all = 0;
+	char *p = near__page_at(s->first);
 
 	for (size_t from = 0, to; from < size; from = to) {
-		to = from + NEAR__GRANULE;
+		to = from + NEAR__PAGE;
 		if (!covers(held, s->class, from))
 			continue;
 		while (to < size && covers(held, s->class, to))
-			to += NEAR__GRANULE;
+			to += NEAR__PAGE;
 		near__os_discard(p + from, to - from);
 		all += to - from;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spans: runs of granules cut into blocks of one class, with a bit for each block that is here. The
+/* spans: runs of pages cut into blocks of one class, with a bit for each block that is here. The
  * caller holds the lock of the spans, where nothing else is said. */
 #ifndef NEARCPU_MALLOC_SPANS_H
 #define NEARCPU_MALLOC_SPANS_H
@@ -9,7 +9,7 @@
 #define NEAR__QUARTERS 4
 
 struct near__span {
-	uint32_t first;  /* granule */
+	uint32_t first;  /* page */
 	uint32_t number; /* of this descriptor */
 	uint32_t next, previous;
 	uint16_t here;   /* blocks that are here: bits that are set */
@@ -31,7 +31,7 @@ struct near__spans {
 /* The span of a block. Needs no lock: it lives as long as one of its blocks is elsewhere. */
 static inline struct near__span *near__span_of(const void *p)
 {
-	return near__meta_at(near__heap.owner[near__granule_of(p)]);
+	return near__meta_at(near__heap.owner[near__page_of(p)]);
 }
 
 /* The beginning of the block that p points into. Needs no lock either. */
@@ -56,13 +56,13 @@ void near__spans_keep(struct near__spans *all, struct near__span *s);
 /* Without the lock: `s` is a spare descriptor or NULL. NULL: no memory. */
 struct near__span *near__span_begin(struct near__span *s, unsigned class);
 
-/* Without the lock: the granules from `first` on become the span's. */
+/* Without the lock: the pages from `first` on become the span's. */
 void near__span_place(struct near__span *s, uint32_t first);
 
 /* Then it enters the lists. */
 void near__spans_add(struct near__spans *all, struct near__span *s);
 
-/* Without the lock: gives the granules back. */
+/* Without the lock: gives the pages back. */
 void near__span_free(const struct near__span *s);
 
 /* One walk at a time. The cursor begins at the first span of a quarter; near__spans_next returns

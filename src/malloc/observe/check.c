@@ -13,11 +13,10 @@
 #include <string.h>
 
 #include "malloc/base/conf.h"
-#include "malloc/api/cxx.h"
-#include "malloc/api/fast.h"
-#include "malloc/observe/hooks.h"
 #include "malloc/central/single.h"
 #include "malloc/central/spans.h"
+#include "malloc/observe/hooks.h"
+#include "malloc/pages/pages.h"
 #include "malloc/base/tools.h"
 
 #define FRESH 0xa5
@@ -33,8 +32,8 @@
 struct guard {
 	struct guard *next; /* in the queue */
 	uint64_t seal;
-	struct near__told told; /* of the program's block */
-	uint8_t before;         /* the logarithm of how far it is behind the guard */
+	struct near__origin origin; /* of the program's block */
+	uint8_t before;             /* the logarithm of how far it is behind the guard */
 	uint8_t maker;
 };
 #define BEFORE 64 /* the guard and a canary */
@@ -50,14 +49,14 @@ static struct {
 
 static bool tool;
 
-NEAR__RUN_EARLY void near__check_init(void)
+void near__check_init(void)
 {
 	tool = near__tool_listens();
 	if (near__malloc_conf.check > 0 || (tool && near__malloc_conf.check < 0))
 		near__heap.hooks = NEAR__CHECKED;
 }
 
-NEAR__RUN_EARLY void near__check_fork(near__fork_step *step)
+void near__check_fork(near__fork_step *step)
 {
 	step(&queue.lock);
 }
@@ -73,9 +72,9 @@ static uint64_t seal(const struct guard *g, uint64_t state)
 {
 	uint64_t h = (uintptr_t)g ^ state << 32;
 
-	h = (h ^ g->told.size) * UINT64_C(0x9e3779b97f4a7c15);
+	h = (h ^ g->origin.size) * UINT64_C(0x9e3779b97f4a7c15);
 	h = (h ^ g->before ^ (uint64_t)g->maker << 8) * UINT64_C(0xd6e8feb86659fd93);
-	return (h ^ (uintptr_t)g->told.allocated) * UINT64_C(0x9e3779b97f4a7c15);
+	return (h ^ (uintptr_t)g->origin.allocated) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
 /* A second thread that frees the same block does not get it. */
@@ -94,7 +93,7 @@ static bool is_sealed(const struct guard *g, uint64_t state)
 
 __attribute__((noreturn)) static void die(const char *what, const struct guard *g, const void *p)
 {
-	near__heap_die_block(what, p, &g->told);
+	near__heap_die_block(what, p, &g->origin);
 }
 
 /* What is said of a pointer that is no block in use, by what was to be done with it. */
@@ -121,20 +120,20 @@ static const struct words to_use = {
 /* The raw block that p points into. */
 static struct guard *raw_block(const void *p, const struct words *words)
 {
-	uint32_t granule;
-	unsigned kind;
+	uint32_t page;
+	unsigned tag;
 
 	if (!near__pages_contain(near__offset_of(p)))
 		near__heap_die(words->foreign, p);
-	granule = near__granule_of(p);
-	while (near__heap.kind[granule] == NEAR__REST &&
-	       near__pages_contain((uint64_t)(granule - 1) << NEAR__GRANULE_SHIFT))
-		granule--;
-	kind = near__heap.kind[granule];
-	if (!near__class_of_kind(kind) && kind != NEAR__LARGE)
+	page = near__page_of(p);
+	while (near__heap.page_map[page] == NEAR__REST &&
+	       near__pages_contain((uint64_t)(page - 1) << NEAR__PAGE_SHIFT))
+		page--;
+	tag = near__heap.page_map[page];
+	if (!near__class_of_tag(tag) && tag != NEAR__LARGE)
 		near__heap_die(words->unused, p);
-	if (kind == NEAR__LARGE || near__is_single(near__class_of_kind(kind)))
-		return near__granule_at(granule);
+	if (tag == NEAR__LARGE || near__is_single(near__class_of_tag(tag)))
+		return near__page_at(page);
 	return near__span_block(p);
 }
 
@@ -169,7 +168,7 @@ static void put_canaries(struct guard *g)
 	char *p = block_of(g);
 
 	memset(g + 1, CANARY, (size_t)(p - (char *)(g + 1)));
-	memset(p + g->told.size, CANARY, BEHIND);
+	memset(p + g->origin.size, CANARY, BEHIND);
 }
 
 static void look_at_canaries(const struct guard *g)
@@ -178,26 +177,26 @@ static void look_at_canaries(const struct guard *g)
 
 	if (!all_are((const char *)(g + 1), (size_t)(p - (const char *)(g + 1)), CANARY))
 		die("write before a block", g, p);
-	if (!all_are(p + g->told.size, BEHIND, CANARY))
+	if (!all_are(p + g->origin.size, BEHIND, CANARY))
 		die("write behind a block", g, p);
 }
 
 static void prepare(struct guard *g, bool zero)
 {
 	if (tool) {
-		near__tool_alloc(block_of(g), g->told.size, BEFORE - sizeof(*g), BEHIND, zero);
+		near__tool_alloc(block_of(g), g->origin.size, BEFORE - sizeof(*g), BEHIND, zero);
 		return;
 	}
 	put_canaries(g);
 	if (!zero)
-		memset(block_of(g), FRESH, filled(g->told.size));
+		memset(block_of(g), FRESH, filled(g->origin.size));
 }
 
 /* ---- the queue ---- */
 
 static size_t raw_size(const struct guard *g)
 {
-	return ((size_t)1 << g->before) + g->told.size + BEHIND;
+	return ((size_t)1 << g->before) + g->origin.size + BEHIND;
 }
 
 /* The memory goes back. */
@@ -207,7 +206,7 @@ static void release(struct guard *g)
 		near__tool_forget(g, raw_size(g));
 	} else {
 		look_at_canaries(g);
-		if (!all_are(block_of(g), filled(g->told.size), FREED))
+		if (!all_are(block_of(g), filled(g->origin.size), FREED))
 			die("write to a freed block", g, block_of(g));
 	}
 	g->seal = 0;
@@ -282,7 +281,7 @@ void *near__check_alloc(size_t align, size_t n, const void *caller, bool *zero)
 		return NULL;
 	*zero = *zero && is_zero;
 	near__tool_forget(g, sizeof(*g));
-	g->told = (struct near__told){n, caller, NULL};
+	g->origin = (struct near__origin){n, caller, NULL};
 	g->before = (uint8_t)__builtin_ctzl(before);
 	g->maker = NEAR__BY_MALLOC;
 	prepare(g, *zero);
@@ -298,8 +297,7 @@ void near__check_made(void *p, enum near__maker maker)
 	__atomic_store_n(&g->seal, seal(g, IN_USE), __ATOMIC_RELEASE);
 }
 
-/* By what it was made, for what is to be done to it. Where the program has some of the operators
- * itself, the others meet what its own made: as with glibc and libstdc++, that is right. */
+/* The function that allocated the block, and the one that frees or resizes it. */
 static void compare_makers(const struct guard *g, enum near__maker maker, bool resize,
 			   const void *p)
 {
@@ -310,7 +308,7 @@ static void compare_makers(const struct guard *g, enum near__maker maker, bool r
 	};
 	const char *what = words[maker][g->maker];
 
-	if (what && near__malloc_conf.mismatch && near__cxx_is_ours())
+	if (what && near__malloc_conf.mismatch)
 		die(resize ? "realloc of a block from new" : what, g, p);
 }
 
@@ -319,18 +317,18 @@ void near__check_free(void *p, size_t n, enum near__maker maker, const void *cal
 	struct guard *g = guard_of(p, &to_free);
 	struct guard shown = *g;
 
-	shown.told.freed = caller;
+	shown.origin.freed = caller;
 	compare_makers(&shown, maker, false, p);
-	if (n != NEAR__ANY_SIZE && n != g->told.size)
+	if (n != NEAR__ANY_SIZE && n != g->origin.size)
 		die("free with another size than the block's", &shown, p);
 	if (!change_state(g, IN_USE, WAITS))
 		die("double free", g, p);
-	g->told.freed = caller;
+	g->origin.freed = caller;
 	if (tool) {
-		near__tool_free(p, g->told.size, BEFORE - sizeof(*g));
+		near__tool_free(p, g->origin.size, BEFORE - sizeof(*g));
 	} else {
 		look_at_canaries(g);
-		memset(p, FREED, filled(g->told.size));
+		memset(p, FREED, filled(g->origin.size));
 	}
 	if (raw_size(g) > QUEUED_MAX) {
 		release(g);
@@ -348,17 +346,17 @@ void *near__check_realloc(void *p, size_t n, const void *caller)
 	bool zero = false;
 	void *q;
 
-	shown.told.freed = caller;
+	shown.origin.freed = caller;
 	compare_makers(&shown, NEAR__BY_MALLOC, true, p);
 	q = near__check_alloc(1, n, caller, &zero);
 	if (!q)
 		return NULL;
-	memcpy(q, p, g->told.size < n ? g->told.size : n);
+	memcpy(q, p, g->origin.size < n ? g->origin.size : n);
 	near__check_free(p, NEAR__ANY_SIZE, NEAR__BY_MALLOC, caller);
 	return q;
 }
 
 size_t near__check_size(const void *p)
 {
-	return guard_of(p, &to_use)->told.size;
+	return guard_of(p, &to_use)->origin.size;
 }

@@ -6,23 +6,23 @@
  * gets, and would fill the profile. Hence a profiled program leaves the fast path of malloc; that
  * of free stays. Others pay nothing.
  *
- * A sampled block has pages of its own, whose kind free finds. */
+ * A sampled block has pages of its own, whose tag free finds. */
 #include <string.h>
 
 #include "malloc/observe/profile.h"
 
 #include "malloc/base/conf.h"
-#include "malloc/api/fast.h"
+#include "malloc/cache/cache.h"
 #include "malloc/observe/hooks.h"
 #include "malloc/observe/sampler.h"
+#include "malloc/pages/pages.h"
 
 /* What `owner` of a sampled block names. */
 struct sample {
-	uint32_t granules, bucket; /* of a sample that is not in use, `bucket` is the next one */
+	uint32_t pages, bucket; /* of a sample that is not in use, `bucket` is the next one */
 	size_t size, usable;
 };
 
-uint32_t near__buckets[NEAR__BUCKET_CHAINS];
 static struct near_lock lock; /* of the buckets' numbers, and of these: */
 static uint32_t spare;        /* samples that are not in use */
 
@@ -33,7 +33,7 @@ static __thread struct {
 
 static bool on, constructed;
 
-NEAR__RUN_EARLY void near__profile_init(void)
+void near__profile_init(void)
 {
 	if (near__malloc_conf.profile.text) {
 		near__heap.hooks = NEAR__PROFILED;
@@ -41,19 +41,19 @@ NEAR__RUN_EARLY void near__profile_init(void)
 	}
 }
 
-NEAR__RUN_EARLY void near__profile_fork(near__fork_step *step)
+void near__profile_fork(near__fork_step *step)
 {
 	step(&lock);
 }
 
 /* Else it would sample the allocations that its parent samples from here on. */
-NEAR__RUN_EARLY void near__profile_fork_child(void)
+void near__profile_fork_child(void)
 {
 	own.sampler = (struct near__sampler){0};
 }
 
 /* The unwinder may be loaded once constructors run. Blocks from before are in no profile. */
-static NEAR__RUN_EARLY bool prime(void)
+static bool prime(void)
 {
 	if (!constructed || near__heap.hooks != NEAR__PROFILED || own.busy)
 		return false;
@@ -164,8 +164,8 @@ static uint32_t record(const void *const *stack, unsigned depth, const struct sa
  * is. */
 static void sample(void *p, size_t n, size_t usable, const void *caller)
 {
-	uint32_t first = near__granule_of(p), number;
-	struct sample s = {.granules = near__heap.owner[first], .size = n, .usable = usable};
+	uint32_t first = near__page_of(p), number;
+	struct sample s = {.pages = near__heap.owner[first], .size = n, .usable = usable};
 	const void *stack[NEAR__STACK_MAX];
 	unsigned depth;
 
@@ -175,15 +175,15 @@ static void sample(void *p, size_t n, size_t usable, const void *caller)
 	number = record(stack, depth, &s);
 	if (number) {
 		near__heap.owner[first] = number;
-		near__set_kind(first, NEAR__SAMPLED);
+		near__set_tag(first, NEAR__SAMPLED);
 	}
 }
 
 static struct sample *sample_of(const void *p)
 {
-	uint32_t first = near__granule_of(p);
+	uint32_t first = near__page_of(p);
 
-	if (p != near__granule_at(first))
+	if (p != near__page_at(first))
 		near__heap_die("a pointer into a block", p);
 	return near__meta_at(near__heap.owner[first]);
 }
@@ -191,12 +191,12 @@ static struct sample *sample_of(const void *p)
 /* It is a large block again. */
 static void forget(void *p)
 {
-	uint32_t first = near__granule_of(p), number = near__heap.owner[first];
+	uint32_t first = near__page_of(p), number = near__heap.owner[first];
 	struct sample *s = sample_of(p);
 	struct near__bucket *b = near__meta_at(s->bucket);
 
-	near__heap.owner[first] = s->granules;
-	near__set_kind(first, NEAR__LARGE);
+	near__heap.owner[first] = s->pages;
+	near__set_tag(first, NEAR__LARGE);
 	near_lock_lock(&lock);
 	add(&b->frees, 1);
 	add(&b->free_bytes, s->size);
@@ -211,7 +211,7 @@ static void *alloc_unsampled(size_t align, size_t n, bool *zero)
 {
 	void *p;
 
-	if (n > NEAR__TABLE_MAX || align != 1 || !near__heap.front ||
+	if (n > NEAR__TABLE_MAX || align != 1 || !near__heap.caches ||
 	    !near__pop_by_slot(near__entry_for(n), &p))
 		return near__plain_alloc(align, n, zero);
 	*zero = false;
@@ -236,15 +236,22 @@ void *near__profile_alloc(size_t align, size_t n, const void *caller, bool *zero
 	return p ? p : alloc_unsampled(align, n, zero);
 }
 
+static bool is_sampled(const void *p)
+{
+	return near__pages_contain(near__offset_of(p)) &&
+	       near__heap.page_map[near__page_of(p)] == NEAR__SAMPLED;
+}
+
 void near__profile_free(void *p)
 {
-	forget(p);
-	near__large_free(p);
+	if (is_sampled(p))
+		forget(p);
+	near__plain_free(p);
 }
 
 size_t near__profile_size(const void *p)
 {
-	return sample_of(p)->usable;
+	return is_sampled(p) ? sample_of(p)->usable : near__plain_size(p);
 }
 
 /* Both sizes are large. What grows in place counts as new, too: it is, to who looks at the
@@ -253,7 +260,7 @@ static void *resize_large(void *p, size_t n, const void *caller)
 {
 	void *q;
 
-	if (near__heap.kind[near__granule_of(p)] == NEAR__SAMPLED)
+	if (is_sampled(p))
 		forget(p);
 	q = near__large_resize(p, n);
 	if (!q)
@@ -265,7 +272,7 @@ static void *resize_large(void *p, size_t n, const void *caller)
 
 void *near__profile_realloc(void *p, size_t n, const void *caller)
 {
-	size_t had = near__usable_size(p);
+	size_t had = near__profile_size(p);
 	bool zero = false;
 	void *q;
 
@@ -277,6 +284,6 @@ void *near__profile_realloc(void *p, size_t n, const void *caller)
 	if (!q)
 		return NULL;
 	memcpy(q, p, had < n ? had : n);
-	near__plain_free(p);
+	near__profile_free(p);
 	return q;
 }

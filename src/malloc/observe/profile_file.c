@@ -20,6 +20,8 @@
 #define PREFIX_MAX 4000
 #define NAMES_MAX 10000
 
+uint32_t near__buckets[NEAR__BUCKET_CHAINS];
+
 static char prefix[PREFIX_MAX + 1]; /* the environment is the program's to change */
 static unsigned written;
 

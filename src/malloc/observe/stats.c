@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "malloc/cache/cache.h"
+#include "malloc/pages/pages.h"
+#include "malloc/central/central.h"
 #include "malloc/observe/stats.h"
 
 static uint64_t read_word(const uint64_t *word)
@@ -32,7 +34,7 @@ struct sums {
 /* The next slot in use at or after *s that sequences change. */
 static bool next_slot(unsigned *s)
 {
-	return near__heap.front && near_percpu_next(near__heap.front, s) &&
+	return near__heap.caches && near_percpu_next(near__heap.caches, s) &&
 	       *s < near__process.slots;
 }
 
@@ -47,26 +49,27 @@ static void add_tally(struct near_malloc_class_stats *c, const struct near__tall
 }
 
 /* room + settled: how many more blocks the fast paths took than they put. */
-static void add_slot(struct near_malloc_class_stats *c, const struct near__front *f, unsigned class,
+static void add_slot(struct near_malloc_class_stats *c, const struct near__cache *f, unsigned class,
 		     struct sums *sums)
 {
-	uint32_t stashed = __atomic_load_n(&f->stashed[class], __ATOMIC_RELAXED);
+	uint32_t stashed = __atomic_load_n(&f->transfers[class], __ATOMIC_RELAXED);
 	uint64_t count = read_word(&f->entries[class].count), fast = count >> NEAR__TAKEN_SHIFT;
 
 	c->fast += fast;
 	c->allocations += fast;
-	c->in_use += (count & 0xffff) + read_sum(&f->settled[class]);
+	c->in_use += (count & 0xffff) + read_sum(&f->deltas[class]);
 	add_tally(c, &f->tallies[class]);
-	sums->lists += stashed <= NEAR__STASH + 1 ? stashed
-						  : 0; /* and the slot's list; else: closed */
+	sums->lists += stashed <= NEAR__TRANSFER_LISTS + 1
+			       ? stashed
+			       : 0; /* and the slot's list; else: closed */
 }
 
 /* Returns the allocations of threads without a slot. */
 static uint64_t add_local(struct near_malloc_class_stats *c, unsigned class)
 {
-	struct near__local_stats own, shared;
+	struct near__thread_cache_stats own, shared;
 
-	near__local_stats(class, &own, &shared);
+	near__thread_cache_stats(class, &own, &shared);
 	c->fast += own.taken - own.missed;
 	c->allocations += own.taken + shared.taken;
 	c->in_use += own.taken - own.freed + shared.taken - shared.freed;
@@ -84,7 +87,7 @@ static void add_central(struct near_malloc_class_stats *c, const struct near__ce
 	c->central_refills = from->refills;
 	c->central_spills = from->spills;
 	c->spans = from->spans;
-	c->span_bytes = from->spans * z->granules * NEAR__GRANULE;
+	c->span_bytes = from->spans * z->pages * NEAR__PAGE;
 	c->central = blocks > from->out ? blocks - from->out : 0;
 	c->cached = from->out > c->in_use ? from->out - c->in_use : 0;
 }
@@ -109,11 +112,11 @@ static void read_class(struct near_malloc_class_stats *c, unsigned class, struct
 	c->size = near__sizes[class].size;
 	sums->lists = 0;
 	for (unsigned s = 0; next_slot(&s); s++)
-		add_slot(c, near_percpu_at(near__heap.front, s), class, sums);
-	add_tally(c, &near__strays[class]);
+		add_slot(c, near_percpu_at(near__heap.caches, s), class, sums);
+	add_tally(c, &near__overflow[class]);
 	sums->slotless += add_local(c, class);
 	near__central_stats(class, &central);
-	if (near__heap.front)
+	if (near__heap.caches)
 		bound(c, class, central.out, sums->lists + central.waiting);
 	add_central(c, &central, class);
 	sums->carved += central.carved * c->size;
@@ -139,7 +142,7 @@ static void read_large(struct near_malloc_stats *s)
 
 	s->large_allocations = read_word(&l->taken);
 	s->large_blocks = s->large_allocations - read_word(&l->freed);
-	s->large = read_word(&l->granules) * NEAR__GRANULE;
+	s->large = read_word(&l->pages) * NEAR__PAGE;
 	s->in_use += s->large;
 }
 
@@ -147,8 +150,8 @@ static void read_space(struct near_malloc_stats *s, uint64_t top)
 {
 	for (unsigned i = 0; next_slot(&i); i++)
 		s->slots++;
-	s->threads = near__local_threads();
-	s->metadata = near__meta_used() + top * 5 + top / 8 + s->slots * sizeof(struct near__front);
+	s->threads = near__thread_cache_count();
+	s->metadata = near__meta_used() + top * 5 + top / 8 + s->slots * sizeof(struct near__cache);
 }
 
 static void read_pages(struct near_malloc_stats *s, uint64_t carved)
@@ -156,9 +159,9 @@ static void read_pages(struct near_malloc_stats *s, uint64_t carved)
 	struct near__pages_stats pages;
 
 	near__pages_stats(&pages);
-	s->free_dirty = pages.dirty * NEAR__GRANULE;
-	s->free_clean = (pages.free - pages.dirty) * NEAR__GRANULE;
-	s->given_back = pages.purged * NEAR__GRANULE;
+	s->free_dirty = pages.dirty * NEAR__PAGE;
+	s->free_clean = (pages.free - pages.dirty) * NEAR__PAGE;
+	s->given_back = pages.purged * NEAR__PAGE;
 	s->give_backs = pages.purges;
 	s->reserved = near__heap.size;
 	s->committed =

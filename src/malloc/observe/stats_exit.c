@@ -9,7 +9,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "ground/place.h"
 #include "malloc/base/conf.h"
 #include "malloc/base/file.h"
 #include "malloc/observe/stats.h"
@@ -20,7 +19,7 @@ static pid_t owner;
 static struct near__stats_base at_fork;
 static bool forked;
 
-NEAR__RUN_EARLY void near__stats_begin(void)
+void near__stats_begin(void)
 {
 	const struct near__conf_text *c = &near__malloc_conf.stats;
 	size_t used = 0;
@@ -41,7 +40,7 @@ NEAR__RUN_EARLY void near__stats_begin(void)
 }
 
 /* Only a child that writes them pays for it. */
-NEAR__RUN_EARLY void near__stats_fork_child(void)
+void near__stats_fork_child(void)
 {
 	if (!wanted[0] || !strstr(wanted, "%p"))
 		return;

@@ -13,15 +13,15 @@ static uint64_t mask_of(uint32_t first, uint32_t end)
 	return end - (first & ~63u) < 64 ? mask & ~(~(uint64_t)0 << end % 64) : mask;
 }
 
-/* Who gives granules back looks at their bits without the lock, beside others that change. */
-static uint64_t *word_at(uint32_t granule)
+/* Who gives pages back looks at their bits without the lock, beside others that change. */
+static uint64_t *word_at(uint32_t page)
 {
-	return near__heap.dirty - 1 - granule / 64;
+	return near__heap.dirty - 1 - page / 64;
 }
 
-static uint64_t word_of(uint32_t granule)
+static uint64_t word_of(uint32_t page)
 {
-	return __atomic_load_n(word_at(granule), __ATOMIC_RELAXED);
+	return __atomic_load_n(word_at(page), __ATOMIC_RELAXED);
 }
 
 static void set_in_word(uint32_t first, uint32_t end, bool dirty)
@@ -49,7 +49,7 @@ void near__dirty_set(uint32_t first, uint32_t count, bool dirty)
 		set_in_word(to, end, dirty);
 }
 
-/* The first granule of [first, end) whose bit, with `flip` all ones: the opposite of it, is set. */
+/* The first page of [first, end) whose bit, with `flip` all ones: the opposite of it, is set. */
 static uint32_t next(uint32_t first, uint32_t end, uint64_t flip)
 {
 	for (uint32_t g = first; g < end; g = (g | 63) + 1) {
@@ -76,25 +76,24 @@ void near__dirty_discard(uint32_t first, uint32_t end)
 	while ((first = near__dirty_next(first, end)) < end) {
 		uint32_t stop = next(first, end, ~(uint64_t)0);
 
-		near__os_discard(near__granule_at(first), (size_t)(stop - first)
-								  << NEAR__GRANULE_SHIFT);
+		near__os_discard(near__page_at(first), (size_t)(stop - first) << NEAR__PAGE_SHIFT);
 		first = stop;
 	}
 }
 
-bool near__run_is_due(const struct near__run *r, uint64_t age_ms)
+bool near__run_is_due(const struct near__run *r, uint64_t decay_ms)
 {
-	return (uint32_t)near__os_ms() - r->freed >= age_ms;
+	return (uint32_t)near__os_ms() - r->freed >= decay_ms;
 }
 
-void near__ages_insert(struct near__ages *all, uint32_t number)
+void near__dirty_insert(struct near__dirty_list *all, uint32_t number)
 {
 	struct near__run *r = near__run_at(number);
 	uint32_t *newer, *older;
 
 	if (!r->dirty)
 		return;
-	if (near__run_is_due(r, near__malloc_conf.age_ms)) {
+	if (near__run_is_due(r, near__malloc_conf.decay_ms)) {
 		r->older = 0;
 		r->newer = all->oldest;
 	} else {
@@ -106,7 +105,7 @@ void near__ages_insert(struct near__ages *all, uint32_t number)
 	*newer = *older = number;
 }
 
-void near__ages_remove(struct near__ages *all, uint32_t number)
+void near__dirty_remove(struct near__dirty_list *all, uint32_t number)
 {
 	struct near__run *r = near__run_at(number);
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of whole granules. The number of its granules stands in `owner` of the first. */
+/* Blocks of whole pages. The number of its pages stands in `owner` of the first. */
 #include <string.h>
 
-#include "malloc/base/heap.h"
+#include "malloc/pages/pages.h"
 
 struct near__large_stats near__large_stats;
 
 /* From here on moving the pages costs less than copying what is in them. */
-#define MOVE_GRANULES 128u
+#define MOVE_PAGES 128u
 #define MOST_MOVED 16384u
 /* What is in front of an aligned block is committed, too. */
 #define LARGEST_ALIGN ((size_t)1 << 36)
@@ -19,53 +19,52 @@ static void count(uint64_t *sum, int64_t n)
 }
 
 /* 0: more than the heap can have. */
-static uint32_t granules_for(size_t size)
+static uint32_t pages_for(size_t size)
 {
-	size_t granules = (size >> NEAR__GRANULE_SHIFT) + (size % NEAR__GRANULE != 0);
+	size_t pages = (size >> NEAR__PAGE_SHIFT) + (size % NEAR__PAGE != 0);
 
-	return granules > near__heap.size >> NEAR__GRANULE_SHIFT ? 0 : (uint32_t)granules;
+	return pages > near__heap.size >> NEAR__PAGE_SHIFT ? 0 : (uint32_t)pages;
 }
 
-static void *make(uint32_t first, uint32_t granules)
+static void *make(uint32_t first, uint32_t pages)
 {
-	near__heap.owner[first] = granules;
-	if (granules > 1) /* after it was cut, too, its end is not free */
-		near__set_kind(first + granules - 1, NEAR__REST);
-	near__set_kind(first, NEAR__LARGE);
-	return near__granule_at(first);
+	near__heap.owner[first] = pages;
+	if (pages > 1) /* after it was cut, too, its end is not free */
+		near__set_tag(first + pages - 1, NEAR__REST);
+	near__set_tag(first, NEAR__LARGE);
+	return near__page_at(first);
 }
 
 void *near__large_alloc(size_t size, size_t align, bool *zero)
 {
-	uint32_t granules = granules_for(size), step = granules_for(align), first;
+	uint32_t pages = pages_for(size), step = pages_for(align), first;
 
-	if (!granules || !step)
+	if (!pages || !step)
 		return NULL;
 	/* Not by chance either: there may be a multiple of a huge alignment close by. */
-	if (align > LARGEST_ALIGN ||
-	    (size_t)granules + step > near__heap.size >> NEAR__GRANULE_SHIFT)
+	if (align > LARGEST_ALIGN || (size_t)pages + step > near__heap.size >> NEAR__PAGE_SHIFT)
 		return NULL;
-	first = near__pages_alloc(near__node_now(), granules, step, zero);
+	first = near__pages_alloc(near__node_now(), pages, step, zero);
 	if (first == NEAR__NONE)
 		return NULL;
 	count(&near__large_stats.taken, 1);
-	count(&near__large_stats.granules, granules);
-	return make(first, granules);
+	count(&near__large_stats.pages, pages);
+	return make(first, pages);
 }
 
-/* The first granule of a block. */
+/* The first page of a block. */
 static uint32_t first_of(const void *p)
 {
-	uint32_t granule = near__granule_of(p);
+	uint32_t page = near__page_of(p);
 
-	if (p != near__granule_at(granule))
+	if (p != near__page_at(page))
 		near__heap_die("a pointer into a block", p);
-	return granule;
+	return page;
 }
 
 size_t near__large_size(const void *p)
 {
-	return (size_t)near__heap.owner[first_of(p)] << NEAR__GRANULE_SHIFT;
+	return (size_t)near__heap.owner[first_of(p)] << NEAR__PAGE_SHIFT;
 }
 
 void near__large_free(void *p)
@@ -73,20 +72,19 @@ void near__large_free(void *p)
 	uint32_t first = first_of(p);
 
 	count(&near__large_stats.freed, 1);
-	count(&near__large_stats.granules, -(int64_t)near__heap.owner[first]);
+	count(&near__large_stats.pages, -(int64_t)near__heap.owner[first]);
 	near__pages_free(first, near__heap.owner[first], true);
-	near__age();
 }
 
 /* Each move may leave a mapping of its own, of which a process has 65,530. */
-static bool is_worth_moving(uint32_t granules)
+static bool is_worth_moving(uint32_t pages)
 {
-	return granules >= MOVE_GRANULES && granules >= near__pages_used() / MOST_MOVED;
+	return pages >= MOVE_PAGES && pages >= near__pages_used() / MOST_MOVED;
 }
 
 static void *move(void *p, uint32_t had, uint32_t wanted)
 {
-	size_t size = (size_t)had << NEAR__GRANULE_SHIFT;
+	size_t size = (size_t)had << NEAR__PAGE_SHIFT;
 	enum near__moved moved = NEAR__NOT_MOVED;
 	bool zero;
 	uint32_t first = near__pages_alloc(near__node_now(), wanted, 1, &zero);
@@ -97,30 +95,30 @@ static void *move(void *p, uint32_t had, uint32_t wanted)
 	q = make(first, wanted);
 	if (is_worth_moving(had))
 		moved = near__os_move(q, p, size);
-	if (moved == NEAR__MOVE_LOST) /* the granules stay taken for ever */
+	if (moved == NEAR__MOVE_LOST) /* the pages stay taken for ever */
 		return NULL;
 	if (moved == NEAR__NOT_MOVED)
 		memcpy(q, p, size);
-	near__pages_free(near__granule_of(p), had, moved == NEAR__NOT_MOVED);
-	count(&near__large_stats.granules, (int64_t)wanted - had);
+	near__pages_free(near__page_of(p), had, moved == NEAR__NOT_MOVED);
+	count(&near__large_stats.pages, (int64_t)wanted - had);
 	return q;
 }
 
 void *near__large_resize(void *p, size_t size)
 {
-	uint32_t first = first_of(p), had = near__heap.owner[first], wanted = granules_for(size);
+	uint32_t first = first_of(p), had = near__heap.owner[first], wanted = pages_for(size);
 
 	if (!wanted)
 		return NULL;
 	if (wanted < had) {
 		make(first, wanted);
 		near__pages_free(first + wanted, had - wanted, true);
-		count(&near__large_stats.granules, (int64_t)wanted - had);
+		count(&near__large_stats.pages, (int64_t)wanted - had);
 	}
 	if (wanted <= had)
 		return p;
 	if (near__pages_grow(first, had, wanted)) {
-		count(&near__large_stats.granules, (int64_t)wanted - had);
+		count(&near__large_stats.pages, (int64_t)wanted - had);
 		return make(first, wanted);
 	}
 	return move(p, had, wanted);

@@ -1,30 +1,30 @@
 /* SPDX-License-Identifier: MIT */
 /* Kinds of long runs. To know whether a run is free, its neighbours load its ends. So these
- * alone are marked: a large block that is not used takes hardly any memory. In between the kind is
+ * alone are marked: a large block that is not used takes hardly any memory. In between the tag is
  * 0, as if free, and a pointer to there is still refused. */
-#include "malloc/base/heap.h"
+#include "malloc/pages/pages.h"
 
 #define MARKED 64u
 /* Of runs from here on whole pages of the table are given back. */
-#define CLEARED (16 * NEAR__OS_PAGE)
+#define CLEARED (16 * NEAR__PAGE)
 
-void near__kind_mark_long(uint32_t first, uint32_t count)
+void near__page_map_mark_long(uint32_t first, uint32_t count)
 {
-	uint8_t *kind = near__heap.kind + first;
+	uint8_t *tag = near__heap.page_map + first;
 
 	if (near__heap.hooks == NEAR__CHECKED) { /* which names the block */
-		memset(kind, NEAR__REST, count);
+		memset(tag, NEAR__REST, count);
 		return;
 	}
-	memset(kind, NEAR__REST, MARKED);
-	memset(kind + count - MARKED, NEAR__REST, MARKED);
+	memset(tag, NEAR__REST, MARKED);
+	memset(tag + count - MARKED, NEAR__REST, MARKED);
 }
 
-void near__kind_unmark_long(uint32_t first, uint32_t count)
+void near__page_map_unmark_long(uint32_t first, uint32_t count)
 {
-	char *from = (char *)near__heap.kind + first, *to = from + count;
-	char *page = (char *)(((uintptr_t)from + NEAR__OS_PAGE - 1) & ~(NEAR__OS_PAGE - 1));
-	size_t whole = (size_t)(to - page) & ~(NEAR__OS_PAGE - 1);
+	char *from = (char *)near__heap.page_map + first, *to = from + count;
+	char *page = (char *)(((uintptr_t)from + NEAR__PAGE - 1) & ~(NEAR__PAGE - 1));
+	size_t whole = (size_t)(to - page) & ~(NEAR__PAGE - 1);
 
 	if (count < CLEARED) {
 		memset(from, 0, count);

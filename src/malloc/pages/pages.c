@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs of granules. Free runs stand in a tree by size: the smallest that is large enough is taken,
+/* Runs of pages. Free runs stand in a tree by size: the smallest that is large enough is taken,
  * among equals the lowest. A freed run is merged with its free neighbours, which `owner` of its
- * first and last granule names. What was written since the system gave it has its bit in `dirty`;
+ * first and last page names. What was written since the system gave it has its bit in `dirty`;
  * the oldest dirty runs are given back. Each node has all of this for itself. */
 #include <string.h>
 
 #include "malloc/pages/dirty.h"
+#include "malloc/pages/pages.h"
 #include "malloc/pages/space.h"
 
 struct pages {
 	struct near_lock lock;
 	struct near__runs runs;
-	struct near__ages ages;
+	struct near__dirty_list dirty;
 	uint32_t spare; /* descriptors that are not in use, by `left` */
-	uint32_t used;  /* granules of all extents */
+	uint32_t used;  /* pages of all extents */
 	struct near__extent *newest, *unclaimed;
 	struct near__extent first;
 	struct near__pages_stats stats;
@@ -21,20 +22,20 @@ struct pages {
 
 static struct pages nodes[NEAR__MAX_NODES];
 
-static struct pages *pages_of(uint32_t granule)
+static struct pages *pages_of(uint32_t page)
 {
-	return &nodes[near__extent_of(granule)->node];
+	return &nodes[near__extent_of(page)->node];
 }
 
-/* What is not free may change its kind without this lock, but does not become free. */
-static bool is_free(uint32_t granule)
+/* What is not free may change its tag without this lock, but does not become free. */
+static bool is_free(uint32_t page)
 {
-	return __atomic_load_n(&near__heap.kind[granule], __ATOMIC_RELAXED) == 0;
+	return __atomic_load_n(&near__heap.page_map[page], __ATOMIC_RELAXED) == 0;
 }
 
 /* ---- free runs ---- */
 
-/* Requires that their kind is 0. A run is dirty if one of its granules may be, since `freed`. */
+/* Requires that their tag is 0. A run is dirty if one of its pages may be, since `freed`. */
 static void run_insert(struct pages *p, uint32_t first, uint32_t count, bool dirty, uint32_t freed)
 {
 	uint32_t number = p->spare;
@@ -45,7 +46,7 @@ static void run_insert(struct pages *p, uint32_t first, uint32_t count, bool dir
 	else
 		number = near__meta_alloc(sizeof(*r));
 	if (!number) { /* no memory to remember it by: it is lost */
-		near__kind_mark(first, count);
+		near__page_map_mark(first, count);
 		return;
 	}
 	r = near__run_at(number);
@@ -57,7 +58,7 @@ static void run_insert(struct pages *p, uint32_t first, uint32_t count, bool dir
 	p->stats.free += count;
 	p->stats.dirty += dirty ? count : 0;
 	near__runs_insert(&p->runs, number);
-	near__ages_insert(&p->ages, number);
+	near__dirty_insert(&p->dirty, number);
 }
 
 static void run_remove(struct pages *p, uint32_t number)
@@ -65,17 +66,17 @@ static void run_remove(struct pages *p, uint32_t number)
 	p->stats.free -= near__run_at(number)->count;
 	p->stats.dirty -= near__run_at(number)->dirty ? near__run_at(number)->count : 0;
 	near__runs_remove(&p->runs, number);
-	near__ages_remove(&p->ages, number);
+	near__dirty_remove(&p->dirty, number);
 	near__run_at(number)->left = p->spare;
 	p->spare = number;
 }
 
 /* Addresses are aligned, not numbers. */
-static uint64_t align_up(uint32_t granule, uint32_t align)
+static uint64_t align_up(uint32_t page, uint32_t align)
 {
-	uint64_t base = near__heap.base >> NEAR__GRANULE_SHIFT;
+	uint64_t base = near__heap.base >> NEAR__PAGE_SHIFT;
 
-	return ((base + granule + align - 1) & ~(uint64_t)(align - 1)) - base;
+	return ((base + page + align - 1) & ~(uint64_t)(align - 1)) - base;
 }
 
 static bool holds(const struct near__run *r, uint32_t count, uint32_t align)
@@ -91,7 +92,7 @@ static uint32_t find_run(const struct pages *p, uint32_t count, uint32_t align)
 
 	if (!number || holds(near__run_at(number), count, align))
 		return number;
-	return most <= NEAR__MAX_GRANULES ? near__runs_find(&p->runs, (uint32_t)most) : 0;
+	return most <= NEAR__MAX_PAGES ? near__runs_find(&p->runs, (uint32_t)most) : 0;
 }
 
 static uint32_t from_run(struct pages *p, uint32_t number, uint32_t count, uint32_t align)
@@ -115,7 +116,8 @@ static void raise_top(struct pages *p, struct near__extent *e, uint32_t top)
 		return;
 	__atomic_store_n(&p->used, p->used + (top - e->top), __ATOMIC_RELAXED);
 	__atomic_store_n(&e->top, top, __ATOMIC_RELEASE); /* near__pages_contain */
-	near__heap_publish((size_t)top << NEAR__GRANULE_SHIFT);
+	near__heap_publish((size_t)top << NEAR__PAGE_SHIFT, (size_t)near__pages_used()
+								    << NEAR__PAGE_SHIFT);
 }
 
 /* The free run that ends at the top; 0: none. */
@@ -207,7 +209,7 @@ static uint32_t alloc_from(struct pages *p, uint32_t count, uint32_t align, bool
 	first = number ? from_run(p, number, count, align) : from_top(p, count, align);
 	if (first != NEAR__NONE) {
 		*zero = !near__dirty_any(first, count);
-		near__kind_mark(first, count);
+		near__page_map_mark(first, count);
 	}
 	near_lock_unlock(&p->lock);
 	return first;
@@ -242,7 +244,7 @@ static void free_locked(struct pages *p, uint32_t first, uint32_t count, bool di
 	struct near__run r = {.first = first, .count = count, .dirty = dirty};
 	const struct near__extent *e = near__extent_of(first);
 
-	near__kind_unmark(first, count); /* all: a pointer into it is not allocated */
+	near__page_map_unmark(first, count); /* all: a pointer into it is not allocated */
 	near__dirty_set(first, count, dirty);
 	r.freed = (uint32_t)near__os_ms();
 
@@ -288,7 +290,7 @@ bool near__pages_grow(uint32_t first, uint32_t count, uint32_t wanted)
 	near_lock_lock(&p->lock);
 	grown = grow_locked(p, first + count, (uint64_t)first + wanted);
 	if (grown)
-		near__kind_mark(first + count, wanted - count);
+		near__page_map_mark(first + count, wanted - count);
 	near_lock_unlock(&p->lock);
 	return grown;
 }
@@ -304,27 +306,27 @@ uint32_t near__pages_used(void)
 
 bool near__pages_contain(uint64_t offset)
 {
-	uint64_t granule = offset >> NEAR__GRANULE_SHIFT;
+	uint64_t page = offset >> NEAR__PAGE_SHIFT;
 	const struct near__extent *e;
 
 	if (offset >= near__heap.size)
 		return false;
-	e = near__extent_of((uint32_t)granule);
-	return e && granule < __atomic_load_n(&e->top, __ATOMIC_ACQUIRE);
+	e = near__extent_of((uint32_t)page);
+	return e && page < __atomic_load_n(&e->top, __ATOMIC_ACQUIRE);
 }
 
 /* ---- giving back ---- */
 
-/* Cuts up to `most` granules, of which the first is dirty, out of the oldest run; none, if it turns
+/* Cuts up to `most` pages, of which the first is dirty, out of the oldest run; none, if it turns
  * out that the run is clean. False: no run is due. */
-static bool take_dirty(struct pages *p, uint64_t age_ms, uint64_t most, struct near__run *out)
+static bool take_dirty(struct pages *p, uint64_t decay_ms, uint64_t most, struct near__run *out)
 {
 	uint32_t number, end;
 	struct near__run r;
 
 	near_lock_lock(&p->lock);
-	number = p->ages.oldest;
-	if (!number || !near__run_is_due(near__run_at(number), age_ms)) {
+	number = p->dirty.oldest;
+	if (!number || !near__run_is_due(near__run_at(number), decay_ms)) {
 		near_lock_unlock(&p->lock);
 		return false;
 	}
@@ -338,7 +340,7 @@ static bool take_dirty(struct pages *p, uint64_t age_ms, uint64_t most, struct n
 	if (out->first + out->count < end)
 		run_insert(p, out->first + out->count, end - out->first - out->count, true,
 			   r.freed);
-	near__kind_mark(out->first, out->count);
+	near__page_map_mark(out->first, out->count);
 	near_lock_unlock(&p->lock);
 	return true;
 }
@@ -354,18 +356,18 @@ static void give_back(struct pages *p, uint32_t first, uint32_t count)
 }
 
 /* No lock is held while pages are given back: the others take them for allocated. */
-size_t near__pages_purge(uint64_t age_ms, size_t most)
+size_t near__pages_purge(uint64_t decay_ms, size_t most)
 {
-	uint64_t all = most >> NEAR__GRANULE_SHIFT, purged = 0;
+	uint64_t all = most >> NEAR__PAGE_SHIFT, purged = 0;
 	struct near__run r;
 
 	for (unsigned i = 0; i < near__heap.nodes; i++)
-		while (purged < all && take_dirty(&nodes[i], age_ms, all - purged, &r)) {
+		while (purged < all && take_dirty(&nodes[i], decay_ms, all - purged, &r)) {
 			if (r.count)
 				give_back(&nodes[i], r.first, r.count);
 			purged += r.count;
 		}
-	return (size_t)purged << NEAR__GRANULE_SHIFT;
+	return (size_t)purged << NEAR__PAGE_SHIFT;
 }
 
 void near__pages_stats(struct near__pages_stats *out)
@@ -380,7 +382,7 @@ void near__pages_stats(struct near__pages_stats *out)
 		out->purged += p->stats.purged;
 		out->purges += p->stats.purges;
 		for (const struct near__extent *e = p->newest; e; e = e->older)
-			out->committed += e->blocks.committed + e->kinds.committed +
+			out->committed += e->blocks.committed + e->map.committed +
 					  e->owners.committed + e->dirty.committed;
 		near_lock_unlock(&p->lock);
 	}

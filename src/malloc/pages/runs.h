@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* runs: free runs of granules, by size. Those of up to 64 granules, which come and go with the
+/* runs: free runs of pages, by size. Those of up to 64 pages, which come and go with the
  * spans, stand in a list for each length, the last that was freed first; longer ones in a tree. */
 #ifndef NEARCPU_MALLOC_RUNS_H
 #define NEARCPU_MALLOC_RUNS_H
@@ -9,7 +9,7 @@
 #define NEAR__RUN_LISTS 64u
 
 struct near__runs {
-	uint64_t filled; /* a bit for each list that is not empty, 0: of one granule */
+	uint64_t filled; /* a bit for each list that is not empty, 0: of one page */
 	uint32_t lists[NEAR__RUN_LISTS];
 	uint32_t root;
 };
@@ -17,7 +17,7 @@ struct near__runs {
 void near__runs_insert(struct near__runs *all, uint32_t number);
 void near__runs_remove(struct near__runs *all, uint32_t number);
 
-/* The smallest run of `count` granules at least; the lowest of long ones. 0: none. */
+/* The smallest run of `count` pages at least; the lowest of long ones. 0: none. */
 uint32_t near__runs_find(const struct near__runs *all, uint32_t count);
 
 #endif

@@ -9,14 +9,14 @@
 #define LEAST_SHIFT 15u
 
 static struct near_lock lock; /* of what follows; held for a few stores */
-static uint32_t claimed;      /* granules: those from here on belong to no node */
+static uint32_t claimed;      /* pages: those from here on belong to no node */
 
 static struct near__extent *only[1];
 struct near__extent_map near__extent_map = {only, 32};
 
 static uint64_t heap_end(void)
 {
-	return near__heap.size >> NEAR__GRANULE_SHIFT;
+	return near__heap.size >> NEAR__PAGE_SHIFT;
 }
 
 /* Where a node would get less than two segments, memory is of no node. */
@@ -38,9 +38,9 @@ bool near__space_init(void)
 	return number != 0;
 }
 
-unsigned near__node_of(uint32_t granule)
+unsigned near__node_of(uint32_t page)
 {
-	return near__extent_of(granule)->node;
+	return near__extent_of(page)->node;
 }
 
 /* With the lock; the extent ends where claims begin, and `end` is in the heap. */
@@ -52,8 +52,8 @@ static void extend(struct near__extent *e, uint64_t end)
 	end = (end + segment - 1) & ~(segment - 1);
 	end = end < heap_end() ? end : heap_end();
 	count = end - e->first;
-	e->blocks.size = count << NEAR__GRANULE_SHIFT;
-	e->kinds.size = count;
+	e->blocks.size = count << NEAR__PAGE_SHIFT;
+	e->map.size = count;
 	e->owners.size = count * sizeof(uint32_t);
 	e->dirty.size = (count + 63) / 64 * sizeof(uint64_t);
 	for (uint64_t g = e->end; g < end; g += segment)
@@ -71,8 +71,8 @@ static void begin(struct near__extent *e, unsigned node)
 	struct near__heap *h = &near__heap;
 	uint32_t first = claimed;
 
-	e->blocks = range(near__granule_at(first), node, false);
-	e->kinds = range(h->kind + first, node, false);
+	e->blocks = range(near__page_at(first), node, false);
+	e->map = range(h->page_map + first, node, false);
 	e->owners = range(h->owner + first, node, false);
 	e->dirty = range(h->dirty - first / 64, node, true);
 	e->first = e->top = e->end = first;
@@ -112,12 +112,11 @@ bool near__extent_commit(struct near__extent *e, uint32_t top)
 	size_t n = top - e->first;
 
 	/* Where address space is limited, blocks would take all of it: what is cut into other
-	 * sizes when they are free again takes descriptors, 64 bytes a granule and size or so. */
-	return near__meta_keep((n << NEAR__GRANULE_SHIFT) / 64) &&
-	       near__range_commit(&e->kinds, n) &&
+	 * sizes when they are free again takes descriptors, 64 bytes a page and size or so. */
+	return near__meta_keep((n << NEAR__PAGE_SHIFT) / 64) && near__range_commit(&e->map, n) &&
 	       near__range_commit(&e->owners, n * sizeof(uint32_t)) &&
 	       near__range_commit(&e->dirty, (n + 63) / 64 * sizeof(uint64_t)) &&
-	       near__range_commit(&e->blocks, n << NEAR__GRANULE_SHIFT);
+	       near__range_commit(&e->blocks, n << NEAR__PAGE_SHIFT);
 }
 
 void near__space_fork(near__fork_step *step)

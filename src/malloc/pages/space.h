@@ -9,12 +9,12 @@
 #ifndef NEARCPU_MALLOC_SPACE_H
 #define NEARCPU_MALLOC_SPACE_H
 
-#include "malloc/base/heap.h"
+#include "malloc/pages/pages.h"
 
 struct near__extent {
-	struct near__range blocks, kinds, owners, dirty;
-	uint32_t first, end; /* granules; end: 0 before it is claimed */
-	uint32_t top;        /* the first granule that was never used */
+	struct near__range blocks, map, owners, dirty;
+	uint32_t first, end; /* pages; end: 0 before it is claimed */
+	uint32_t top;        /* the first page that was never used */
 	uint32_t node;
 	struct near__extent *older; /* of the same node */
 };
@@ -24,26 +24,26 @@ bool near__space_init(void);
 
 /* The caller holds the lock of the node's pages in the following.
  *
- * Makes *e an extent of at least `count` granules. False: no node has left so many. */
+ * Makes *e an extent of at least `count` pages. False: no node has left so many. */
 bool near__extent_claim(struct near__extent *e, unsigned node, uint64_t count);
 /* Whether it ends at `end` or later, or now does. */
 bool near__extent_reach(struct near__extent *e, uint64_t end);
 /* Makes the memory and the tables below `top` usable, which it reaches. False: no memory. */
 bool near__extent_commit(struct near__extent *e, uint32_t top);
 
-/* By granule >> shift. An entry is written once, after the extent that it names. */
+/* By page >> shift. An entry is written once, after the extent that it names. */
 struct near__extent_map {
 	struct near__extent **extents;
 	unsigned shift;
 };
 extern struct near__extent_map near__extent_map __attribute__((visibility("hidden")));
 
-/* Needs no lock. NULL: the granule is in no extent. Pairs with the release in space.c. */
-static inline struct near__extent *near__extent_of(uint32_t granule)
+/* Needs no lock. NULL: the page is in no extent. Pairs with the release in space.c. */
+static inline struct near__extent *near__extent_of(uint32_t page)
 {
 	const struct near__extent_map *m = &near__extent_map;
 
-	return __atomic_load_n(&m->extents[(uint64_t)granule >> m->shift], __ATOMIC_ACQUIRE);
+	return __atomic_load_n(&m->extents[(uint64_t)page >> m->shift], __ATOMIC_ACQUIRE);
 }
 
 void near__space_fork(near__fork_step *step);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tree: free runs of granules, by size. A treap ordered by (count, first), whose priorities come
+/* tree: free runs of pages, by size. A treap ordered by (count, first), whose priorities come
  * from the place of a run: no state but the root. */
 #ifndef NEARCPU_MALLOC_TREE_H
 #define NEARCPU_MALLOC_TREE_H
@@ -23,7 +23,7 @@ static inline struct near__run *near__run_at(uint32_t number)
 void near__tree_insert(uint32_t *root, uint32_t number);
 void near__tree_remove(uint32_t *root, uint32_t number);
 
-/* The smallest run of `count` granules at least, among equals the lowest. 0: none. */
+/* The smallest run of `count` pages at least, among equals the lowest. 0: none. */
 uint32_t near__tree_find(uint32_t root, uint32_t count);
 
 #endif

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* The heap's shared state, and the limits that the fast paths read. */
+#include "malloc/base/heap.h"
+
+#include "kernel/hint.h"
+#include "malloc/base/lookup.h"
+
+struct near__heap near__heap;
+
+unsigned near__node_now(void)
+{
+	unsigned cpu, node;
+
+	if (NEAR__LIKELY(near__heap.nodes == 1))
+		return 0;
+	near__where(&cpu, &node);
+	return node % near__heap.nodes;
+}
+
+/* The fast paths load each of these words plainly: an old value sends a call to the slow path. A
+ * process whose slots are indexed by the cid has one node, and one lock over this; with several
+ * nodes there are gaps below the end, and the limit is the whole heap. */
+void near__heap_set_limits(size_t end)
+{
+	struct near__heap *h = &near__heap;
+	bool by_cid = near__process.general == 0;
+	bool sequences = h->caches && h->hooks != NEAR__CHECKED && h->hooks != NEAR__PERTURBED;
+	bool lists = !h->caches && h->hooks == NEAR__UNHOOKED;
+	size_t all = h->nodes > 1 ? h->size : end, size = sequences ? all : 0;
+	bool fast = sequences && h->hooks == NEAR__UNHOOKED;
+
+	__atomic_store_n(&h->slot_size, size, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->slot_limit, fast ? NEAR__SMALL_MAX + 1 : 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->cid_size, by_cid ? size : 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->local_size, lists ? all : 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->local_limit, lists ? NEAR__SMALL_MAX + 1 : 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->cid_limit, by_cid && fast ? NEAR__TABLE_MAX + 1 : 0, __ATOMIC_RELAXED);
+}
+
+void near__heap_publish(size_t end, size_t used)
+{
+	if (near__heap.ready)
+		near__heap_set_limits(end);
+	near__lookup_grown(used);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* plain: allocation and free without hooks, and what the levels above need to give memory back. */
+#ifndef NEARCPU_MALLOC_PLAIN_H
+#define NEARCPU_MALLOC_PLAIN_H
+
+#include "malloc/base/heap.h"
+
+/* Sets errno to ENOMEM, and returns NULL. */
+void *near__no_memory(void);
+
+/* NULL and ENOMEM: no memory. *zero: whether the block is all zero. */
+void *near__plain_alloc(size_t align, size_t n, bool *zero);
+void near__plain_free(void *p);
+/* The usable size of a block. */
+size_t near__plain_size(const void *p);
+
+#endif

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* The slot that a thread is on: its cache, opened when it is first used, and its counts. */
+#include <nearcpu/counter.h>
+
+#include "malloc/cache/cache.h"
+
+struct near__tally near__overflow[NEAR__SIZES + 1];
+
+void near__tally(int64_t *own, int64_t *overflow)
+{
+	for (int i = 0; i < NEAR_SEQ_TRIES; i++)
+		if (NEAR__LIKELY(near__counter_try_add(own, 1)))
+			return;
+	__atomic_fetch_add(overflow, 1, __ATOMIC_RELAXED); /* a sum: nothing is ordered by it */
+}
+
+struct near__cache *near__cache_now(void)
+{
+	uint32_t slot = near__index_now();
+	struct near__cache *f;
+
+	if (slot >= near__process.slots)
+		return NULL;
+	f = near_percpu_at((struct near__cache *)near__heap.caches, slot);
+	/* The memory of a slot that is not in use yet must not be written. */
+	return __atomic_load_n(&f->due, __ATOMIC_RELAXED) ? f : NULL;
+}
+
+/* No sequence changes a word that is 0, so that any thread may begin it. The transfer cache comes
+ * first: drain.c loads the list. */
+static void begin(struct near__cache *own, unsigned class)
+{
+	uint32_t none = 0;
+	uint64_t unused = NEAR__UNUSED_LIST, never = 0;
+
+	__atomic_compare_exchange_n(&own->due, &never, 1, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+	__atomic_compare_exchange_n(&own->transfers[class], &none, 1, false, __ATOMIC_RELEASE,
+				    __ATOMIC_RELAXED);
+	__atomic_compare_exchange_n(&own->entries[class].list, &unused, NEAR__EMPTY_LIST, false,
+				    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+}
+
+bool near__cache_open(unsigned class)
+{
+	uint32_t slot = near__slot_open(near__heap.caches);
+	struct near__cache *own;
+	uint64_t list;
+
+	if (slot == NEAR__NO_SLOT)
+		return false;
+	own = near_percpu_at((struct near__cache *)near__heap.caches, slot);
+	list = __atomic_load_n(&own->entries[class].list, __ATOMIC_RELAXED); /* a hint */
+	if (list == NEAR__UNUSED_LIST)
+		begin(own, class);
+	return list != NEAR__CLOSED_LIST;
+}
+
+void near__cache_init(void)
+{
+	void *p;
+
+	if (near__process.usable && near__percpu_alloc_whole(&p, sizeof(struct near__cache)) == 0)
+		near__heap.caches = p;
+}

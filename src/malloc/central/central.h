@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* central: per node and class, batches on their way between slots, and the spans. */
+#ifndef NEARCPU_MALLOC_CENTRAL_H
+#define NEARCPU_MALLOC_CENTRAL_H
+
+#include "malloc/base/heap.h"
+
+bool near__central_init(void);
+/* A list of at most a batch; an empty one: no memory. */
+uint64_t near__central_take(unsigned class);
+void near__central_give(unsigned class, uint64_t list);
+/* Gives away the blocks of other nodes than this one; returns the others. */
+uint64_t near__central_send_home(unsigned class, uint64_t list);
+/* Stops the program if the block is free already: in its span, or in a free run of pages. */
+void near__refuse_freed(unsigned class, const void *p);
+/* Gives batches to the spans: those that no slot needed since the last call, or all. */
+void near__central_decay(void);
+void near__central_trim(void);
+/* Returns the pages of free blocks to the system, in spans of which other blocks are in use.
+ * Returns how many bytes. */
+size_t near__central_discard(void);
+struct near__central_stats {
+	uint64_t out;             /* blocks that are in no span */
+	uint64_t spans, carved;   /* carved: blocks of these that were ever used */
+	uint64_t refills, spills; /* lists, so far */
+	uint64_t waiting;         /* lists, now */
+};
+void near__central_stats(unsigned class, struct near__central_stats *out);
+void near__central_fork(near__fork_step *step);
+
+#endif

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* pages: runs of pages, for spans and large blocks. All counts are in pages. */
+#ifndef NEARCPU_MALLOC_PAGES_H
+#define NEARCPU_MALLOC_PAGES_H
+
+#include "malloc/base/heap.h"
+
+bool near__pages_init(void);
+/* NEAR__NONE: no memory. From another node if that one has none. */
+uint32_t near__pages_alloc(unsigned node, uint32_t count, uint32_t align, bool *zero);
+/* `dirty`: something was written there. */
+void near__pages_free(uint32_t first, uint32_t count, bool dirty);
+bool near__pages_grow(uint32_t first, uint32_t count, uint32_t wanted);
+/* Returns pages that were freed `decay_ms` ago to the system, up to `most` bytes. Returns how
+ * many bytes these were. */
+size_t near__pages_purge(uint64_t decay_ms, size_t most);
+struct near__pages_stats {
+	uint64_t top, free, dirty; /* pages; dirty: of free runs in which something was written */
+	uint64_t purged, purges;   /* pages, and times, so far */
+	uint64_t committed;        /* bytes, with the tables */
+};
+void near__pages_stats(struct near__pages_stats *out);
+/* Pages that were ever used. */
+uint32_t near__pages_used(void);
+/* Whether there can be a block at this offset: only then may the page map be read. */
+bool near__pages_contain(uint64_t offset);
+void near__pages_fork(near__fork_step *step);
+
+/* space.c: the node of a page in use. */
+unsigned near__node_of(uint32_t page);
+
+/* page_map.c: as those below, for runs from NEAR__LONG on. */
+#define NEAR__LONG 4096u
+void near__page_map_mark_long(uint32_t first, uint32_t count);
+void near__page_map_unmark_long(uint32_t first, uint32_t count);
+
+/* Makes a run not free: its first and last pages become NEAR__REST, the others that or 0. */
+static inline void near__page_map_mark(uint32_t first, uint32_t count)
+{
+	if (NEAR__LIKELY(count < NEAR__LONG))
+		memset(near__heap.page_map + first, NEAR__REST, count);
+	else
+		near__page_map_mark_long(first, count);
+}
+
+/* Makes a run free, whatever its tags were. */
+static inline void near__page_map_unmark(uint32_t first, uint32_t count)
+{
+	if (NEAR__LIKELY(count < NEAR__LONG))
+		memset(near__heap.page_map + first, 0, count);
+	else
+		near__page_map_unmark_long(first, count);
+}
+
+/* large.c: blocks of whole pages. NULL: no memory, and an old block stays. */
+void *near__large_alloc(size_t size, size_t align, bool *zero);
+void near__large_free(void *p);
+size_t near__large_size(const void *p);
+void *near__large_resize(void *p, size_t size);
+struct near__large_stats {
+	uint64_t taken, freed; /* blocks, so far */
+	uint64_t pages;        /* in use */
+};
+extern struct near__large_stats near__large_stats __attribute__((visibility("hidden")));
+
+#endif
