@@ -13,7 +13,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #ifdef HAVE_NSYNC
-#include <nsync.h>
+#include "nsync_functions.h"
 #endif
 
 struct line {
@@ -47,12 +47,12 @@ static nsync_mu nsync_mutex = NSYNC_MU_INIT;
 static void work_nsync(struct bench_thread *t)
 {
 	for (uint64_t i = 0; i < t->iterations; i++) {
-		nsync_mu_lock(&nsync_mutex);
+		nsync.lock(&nsync_mutex);
 		locked.plain++;
-		nsync_mu_unlock(&nsync_mutex);
+		nsync.unlock(&nsync_mutex);
 	}
 }
-#define NSYNC_ROW .work = work_nsync, .check = check_locked
+#define NSYNC_ROW .missing = nsync_load, .work = work_nsync, .check = check_locked
 #else
 static const char *no_nsync(void)
 {

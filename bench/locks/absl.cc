@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* absl::Mutex. */
-#include "rows.h"
+/* The row of absl::Mutex, a module of nearcpu-locks. */
+#include "window.h"
 
 #include <absl/synchronization/mutex.h>
 #include <new>
@@ -13,16 +13,19 @@ void init_absl(absl::Mutex *m)
 	new (m) absl::Mutex;
 }
 
-void take(absl::Mutex *m)
+void acquire(absl::Mutex *m)
 {
 	m->Lock();
 }
 
-void let_go(absl::Mutex *m)
+void release(absl::Mutex *m)
 {
 	m->Unlock();
 }
 
 } /* namespace */
 
-LOCK_ROW(row_absl, "absl", absl::Mutex, init_absl, take, let_go)
+extern "C" {
+extern const struct window_row window_row;
+}
+LOCK_ROW(window_row, "absl", absl::Mutex, init_absl, acquire, release)

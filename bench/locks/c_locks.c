@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows written in C. */
+/* The rows of nearcpu-locks that are written in C. */
 #define _GNU_SOURCE
 #include "rows.h"
 
@@ -70,13 +70,17 @@ static void init_lock(struct near_lock *l)
 LOCK_ROW(row_lock, "near-lock", struct near_lock, init_lock, near_lock_lock, near_lock_unlock)
 
 #ifdef HAVE_NSYNC
-#include <nsync.h>
+#include "../nsync_functions.h"
 
 static void init_nsync(nsync_mu *m)
 {
-	nsync_mu_init(m);
+	const char *why = nsync_load();
+
+	if (why)
+		window_give_up("missing", why);
+	*m = (nsync_mu)NSYNC_MU_INIT;
 }
-LOCK_ROW(row_nsync, "nsync", nsync_mu, init_nsync, nsync_mu_lock, nsync_mu_unlock)
+LOCK_ROW(row_nsync, "nsync", nsync_mu, init_nsync, nsync.lock, nsync.unlock)
 #else
 MISSING_ROW(row_nsync, "nsync", "built without nsync (package libnsync-dev)")
 #endif

@@ -156,13 +156,21 @@ static MISSING_ROW(writer_row, "pthread-writer", "this C library has no such loc
 /* ---- nsync, whose mutex has readers ---- */
 
 #ifdef HAVE_NSYNC
-#include <nsync.h>
+#include "../nsync_functions.h"
 
-#define nsync_read_lock nsync_mu_rlock
-#define nsync_read_unlock nsync_mu_runlock
-#define nsync_write_lock nsync_mu_lock
-#define nsync_write_unlock nsync_mu_unlock
-#define nsync_begin nsync_mu_init
+#define nsync_read_lock nsync.rlock
+#define nsync_read_unlock nsync.runlock
+#define nsync_write_lock nsync.lock
+#define nsync_write_unlock nsync.unlock
+
+static void nsync_begin(nsync_mu *m)
+{
+	const char *why = nsync_load();
+
+	if (why)
+		window_give_up("missing", why);
+	*m = (nsync_mu)NSYNC_MU_INIT;
+}
 
 RW_ROW("nsync", nsync_mu, nsync, false)
 #else

@@ -11,7 +11,8 @@
  * something else than a lock writes its two loops itself: until window_is_over, counting in
  * t->done; the timed one notes each wait by window_note.
  *
- * To add a lock: one LOCK_ROW, one line in the list, one in bench/locks.c.
+ * To add a lock: one LOCK_ROW, one line in the list, one in bench/locks.c. The program must not link
+ * the libraries of others: it loads them (nsync_functions.h).
  */
 #ifndef BENCH_LOCKS_WINDOW_H
 #define BENCH_LOCKS_WINDOW_H
@@ -143,6 +144,9 @@ static inline void window_note(struct window_thread *t, uint64_t began)
 	}                                                                                          \
 	const struct window_row row = {label,       0, row##_init, row##_work, row##_timed,        \
 				       is_unlocked, 0, 0,          0,          0};
+
+#define FUNCTION_ROW(row, label, init, work, timed)                                                \
+	const struct window_row row = {label, 0, init, work, timed, false, 0, 0, 0, 0};
 
 #define MISSING_ROW(row, label, why)                                                               \
 	const struct window_row row = {label, why, 0, 0, 0, false, 0, 0, 0, 0};

@@ -1,72 +1,61 @@
 /* SPDX-License-Identifier: MIT */
-/* nearcpu: the command. One file for each subcommand; this one finds it. */
+/* nearcpu: the command. One folder for each subcommand; this file finds it. */
+#include "common/installed.h"
+#include "common/options.h"
 #include "common/tool.h"
 
-#include <signal.h>
+#include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
-static const struct subcommand subcommands[] = {
-	{"info", "what this machine offers, and what the library makes of it", info_main},
-	{"bench", "measure the structures beside what programs use instead", bench_main},
-	{"run", "run a program on the library's malloc or libatomic, or compare", run_main},
-	{"check", "verify the restartable sequences in programs and libraries", check_main},
+/* A program of its own, so that the disassembler's data are not part of each process that `nearcpu
+ * run` starts and measures. */
+static int check_main(int argc, char **argv)
+{
+	char path[PATH_MAX];
+
+	(void)argc;
+	if (find_program("nearcpu-check", path))
+		return failure("check", "nearcpu-check was not found where this command is");
+	tool_restore_signals();
+	execv(path, argv);
+	return failure("check", "cannot run '%s': %s", path, strerror(errno));
+}
+
+static const struct subcommand {
+	const char *name;
+	int (*main)(int argc, char **argv);
+} subcommands[] = {
+	{"info", info_main},
+	{"bench", bench_main},
+	{"run", run_main},
+	{"check", check_main},
 };
 
-#define COUNT (sizeof(subcommands) / sizeof(subcommands[0]))
+static const struct option_row no_rows[] = {{NULL}};
 
-/* What we were started with. */
-static void (*had_pipe)(int), (*had_size)(int);
-
-void tool_restore_signals(void)
-{
-	signal(SIGPIPE, had_pipe);
-	signal(SIGXFSZ, had_size);
-}
-
-static void print_help(void)
-{
-	printf("usage: nearcpu SUBCOMMAND [OPTION...]\n\n"
-	       "Per-CPU structures on Linux restartable sequences: see what they gain here.\n\n");
-	for (size_t i = 0; i < COUNT; i++)
-		printf("  %-8s %s\n", subcommands[i].name, subcommands[i].summary);
-	printf("\n  --help     this text; 'nearcpu SUBCOMMAND --help' tells the options of one\n"
-	       "  --version  the version\n\n"
-	       "Exit status: 0 done, 1 failed, 2 wrong usage.\n");
-}
-
-static int without_subcommand(int argc, char **argv)
-{
-	static const struct option options[] = {
-		{"help", no_argument, NULL, 'h'},
-		{"version", no_argument, NULL, 'V'},
-		{NULL, 0, NULL, 0},
-	};
-	int c = getopt_long(argc, argv, "+:hV", options, NULL);
-
-	switch (c) {
-	case 'h':
-		print_help();
-		break;
-	case 'V':
-		print_version();
-		break;
-	case -1:
-		return usage_error(NULL, "no subcommand given");
-	default:
-		return option_error(NULL, c, argv);
-	}
-	return finish_stdout(NULL, EXIT_DONE);
-}
+static const struct option_table table = {
+	.rows = no_rows,
+	.width = 13,
+	.head = "usage: nearcpu SUBCOMMAND [OPTION...]\n\n"
+		"Per-CPU structures on Linux restartable sequences: see what they gain here.\n\n"
+		"  info     what this machine offers, and what the library makes of it\n"
+		"  bench    measure the structures next to what programs use instead\n"
+		"  run      run a program on the library's malloc or libatomic, or compare\n"
+		"  check    verify the restartable sequences in programs and libraries\n\n",
+	.tail = "\n'nearcpu SUBCOMMAND --help' prints the options of a subcommand.\n"
+		"Exit status: 0 done, 1 failed, 2 wrong usage.\n",
+};
 
 int main(int argc, char **argv)
 {
-	/* A closed pipe, or a file that grew too large, shows as an error of the write. */
-	had_pipe = signal(SIGPIPE, SIG_IGN);
-	had_size = signal(SIGXFSZ, SIG_IGN);
-	opterr = 0;
-	if (argc < 2 || argv[1][0] == '-')
-		return without_subcommand(argc, argv);
-	for (size_t i = 0; i < COUNT; i++)
+	tool_begin();
+	if (argc < 2 || argv[1][0] == '-') {
+		int code = parse_options(&table, argc, argv);
+
+		return code == OPTIONS_DONE ? usage_error(NULL, "no subcommand given") : code;
+	}
+	for (size_t i = 0; i < sizeof(subcommands) / sizeof(subcommands[0]); i++)
 		if (strcmp(argv[1], subcommands[i].name) == 0)
 			return subcommands[i].main(argc - 1, argv + 1);
 	return usage_error(NULL, "unknown subcommand '%s'", argv[1]);

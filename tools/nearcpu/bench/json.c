@@ -1,42 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* bench_json: every sample, and what was made of them. */
+/* The report as JSON: every sample, and the figures derived from them. */
 #include "bench/report.h"
 #include "bench/suite.h"
 
-#include <math.h>
 #include <string.h>
-
-static json_t *sample_json(const struct table_result *t, const struct bench_sample *s)
-{
-	if (t->bench->kind == BENCH_MEMORY && t->bench->pattern)
-		return json_pack("{s:I}", "bytes", (json_int_t)s->bytes);
-	if (t->bench->kind == BENCH_MEMORY)
-		return json_pack("{s:I, s:I}", "counters", (json_int_t)s->ops, "bytes",
-				 (json_int_t)s->bytes);
-	if (t->bench->kind == BENCH_WAIT)
-		return wait_json_sample(s);
-	if (t->bench->kind == BENCH_ALLOCATOR)
-		return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "ops", (json_int_t)s->ops,
-				 "wall_ns", (json_int_t)s->wall_ns, "user_ns",
-				 (json_int_t)s->user_ns, "system_ns", (json_int_t)s->system_ns,
-				 "peak_bytes", (json_int_t)s->bytes, "p99_ns",
-				 (json_int_t)s->p99_ns, "p999_ns", (json_int_t)s->p999_ns);
-	return json_pack("{s:I, s:I, s:I, s:I}", "ops", (json_int_t)s->ops, "wall_ns",
-			 (json_int_t)s->wall_ns, "user_ns", (json_int_t)s->user_ns, "system_ns",
-			 (json_int_t)s->system_ns);
-}
-
-/* JSON has no infinity. */
-static json_t *number(double v)
-{
-	return isfinite(v) ? json_real(v) : json_null();
-}
-
-json_t *spread_json(struct spread s)
-{
-	return json_pack("{s:o, s:o, s:o, s:o, s:o}", "min", number(s.min), "low", number(s.low),
-			 "median", number(s.median), "high", number(s.high), "max", number(s.max));
-}
 
 static void add_costs(json_t *json, const struct table_result *t, const struct row_result *r)
 {
@@ -46,7 +13,7 @@ static void add_costs(json_t *json, const struct table_result *t, const struct r
 	json_object_set_new(json, is_memory ? "bytes_each" : "cpu_ns_per_op",
 			    spread_json(row_cost(t, r)));
 	if (!is_memory)
-		json_object_set_new(json, "wall_ns_per_op", number(row_part_ns(r, PART_WALL)));
+		json_object_set_new(json, "wall_ns_per_op", real_json(row_part_ns(r, PART_WALL)));
 }
 
 static void add_results(json_t *json, const struct table_result *t, const struct row_result *r)
@@ -63,7 +30,7 @@ static void add_results(json_t *json, const struct table_result *t, const struct
 	if (best) {
 		json_object_set_new(json, "best_other", json_string(best->row->name));
 		json_object_set_new(json, "ratio_to_best_other",
-				    number(cost_ratio(t, best, r).median));
+				    real_json(cost_ratio(t, best, r).median));
 	}
 	if (t->bench->together)
 		suite_json_row(json, t, (size_t)(r - t->rows));
@@ -91,7 +58,8 @@ static json_t *figure_json(const struct bench_figure *f, double value)
 			 !f->against     ? "cost"
 			 : f->difference ? "difference"
 					 : "ratio",
-			 "value", number(value), "at_most", f->goal, "reached", value <= f->goal);
+			 "value", real_json(value), "at_most", f->goal, "reached",
+			 value <= f->goal);
 }
 
 static json_t *table_json(const struct table_result *t)
@@ -112,24 +80,19 @@ static json_t *table_json(const struct table_result *t)
 			 "verdict", verdict, "rows", rows, "figures", figures);
 }
 
-char *report_json(const struct report *report)
+json_t *report_json(const struct report *report)
 {
 	json_t *tables = json_array(), *json;
 	char started[32];
-	char *text;
 
 	strftime(started, sizeof(started), "%Y-%m-%dT%H:%M:%SZ", gmtime(&report->started));
 	for (size_t i = 0; i < report->count; i++)
 		json_array_append_new(tables, table_json(&report->tables[i]));
-	json = json_pack("{s:o, s:s, s:f, s:b, s:i, s:o}", "machine",
+	json = json_pack("{s:o, s:s, s:f, s:b, s:i, s:o, s:{s:f, s:f}}", "machine",
 			 machine_json(&report->machine), "started", started, "seconds",
 			 report->seconds, "quick", report->options.quick, "repeat",
-			 (int)report->options.repeat, "tables", tables);
-	json_object_set_new(json, "load",
-			    json_pack("{s:f, s:f}", "others", report->load.others, "stolen",
-				      report->load.stolen));
+			 (int)report->options.repeat, "tables", tables, "load", "others",
+			 report->load.others, "stolen", report->load.stolen);
 	suite_json(json, report);
-	text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
-	json_decref(json);
-	return text;
+	return json;
 }

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
+/* The CPU time of other programs and of the hypervisor, from /proc/stat. */
 #include "bench/load.h"
 
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define NOTABLE 0.05
+#include "common/clock.h"
 
-static double seconds(const struct timeval *tv)
-{
-	return (double)tv->tv_sec + (double)tv->tv_usec / 1e6;
-}
+#define NOTABLE 0.05
 
 static double own_seconds(void)
 {
@@ -18,8 +16,8 @@ static double own_seconds(void)
 
 	getrusage(RUSAGE_SELF, &self);
 	getrusage(RUSAGE_CHILDREN, &children);
-	return seconds(&self.ru_utime) + seconds(&self.ru_stime) + seconds(&children.ru_utime) +
-	       seconds(&children.ru_stime);
+	return to_seconds(self.ru_utime) + to_seconds(self.ru_stime) +
+	       to_seconds(children.ru_utime) + to_seconds(children.ru_stime);
 }
 
 struct load_start load_now(void)

@@ -1,19 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* program: one run of a pattern under an allocator.
+/* One run of a pattern on an allocator.
  *
- * The loader goes on without a preload that it cannot load, so the program says where its malloc
- * came from, and that is compared with what was asked for. */
-#include "common/child.h"
+ * The dynamic linker ignores a library that it cannot preload, so the program reports the file of its
+ * malloc, which is compared with the preloaded one. */
 #include "bench/report.h"
-#include "run/run.h"
+#include "common/installed.h"
 
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
-#define TIMEOUT_S 600
 #define LATENCY_PART 4 /* of the work: single calls are timed in a run of their own */
 
 static const char *file_of(const char *path)
@@ -21,44 +15,6 @@ static const char *file_of(const char *path)
 	const char *slash = strrchr(path, '/');
 
 	return slash ? slash + 1 : path;
-}
-
-/* In the build tree it stands beside this program. */
-int program_find(const char *name, char path[PATH_MAX])
-{
-	static const char *const dirs[] = {"", NEARCPU_LIBEXECDIR "/nearcpu/"};
-	char self[PATH_MAX];
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-
-	if (n < 0)
-		return -errno;
-	self[n] = 0;
-	*(strrchr(self, '/') + 1) = 0;
-	for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
-		int len = snprintf(path, PATH_MAX, "%s%s%s", dirs[i][0] == '/' ? "" : self, dirs[i],
-				   name);
-
-		if (len < PATH_MAX && access(path, X_OK) == 0)
-			return 0;
-	}
-	return -ENOENT;
-}
-
-static void set_env(const char *set[7], const struct bench_row *row, const char *preload)
-{
-	size_t n = 0;
-
-	set[n++] = "LD_PRELOAD";
-	set[n++] = preload;
-	if (row->conf) {
-		set[n++] = "NEAR_CONF";
-		set[n++] = row->conf;
-	}
-	if (row->tunables) {
-		set[n++] = "GLIBC_TUNABLES";
-		set[n++] = row->tunables;
-	}
-	set[n] = NULL;
 }
 
 static void check_allocator(struct row_result *r, struct bench_sample *s, const char *preload,
@@ -77,34 +33,8 @@ static void check_allocator(struct row_result *r, struct bench_sample *s, const 
 	row_note(r, !r->row->package, text);
 }
 
-static void read_answer(const struct child_result *result, struct row_result *r,
-			const char *preload, struct bench_sample *s)
-{
-	json_t *json = row_answer(result);
-	json_int_t ops, wall, user, system, bytes, p99, p999;
-	const char *allocator;
-
-	if (json_unpack(json, "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s}", "ops", &ops, "wall_ns",
-			&wall, "user_ns", &user, "system_ns", &system, "bytes", &bytes, "p99_ns",
-			&p99, "p999_ns", &p999, "allocator", &allocator) == 0) {
-		*s = (struct bench_sample){
-			.ops = (uint64_t)ops,
-			.wall_ns = (uint64_t)wall,
-			.user_ns = (uint64_t)user,
-			.system_ns = (uint64_t)system,
-			.bytes = (uint64_t)bytes,
-			.p99_ns = (uint64_t)p99,
-			.p999_ns = (uint64_t)p999,
-		};
-		check_allocator(r, s, preload, allocator);
-	} else {
-		row_note_death(r, result);
-	}
-	json_decref(json);
-}
-
-/* "0%" is not "0", which is all. */
-static void say_rounds(const struct table_result *t, uint64_t iterations, bool latency, char *out,
+/* A percentage without a number of iterations. */
+static void put_rounds(const struct table_result *t, uint64_t iterations, bool latency, char *out,
 		       size_t size)
 {
 	uint64_t part = latency ? LATENCY_PART : 1;
@@ -120,20 +50,14 @@ static void say_rounds(const struct table_result *t, uint64_t iterations, bool l
 static int run(const struct table_result *t, struct row_result *r, const char *const *argv,
 	       const char *preload, struct bench_sample *s)
 {
-	const char *set[7];
-	struct child child = {.argv = argv, .set = set, .timeout_s = TIMEOUT_S};
-	struct child_result result;
-	int err;
+	json_t *answer;
+	int err = row_run(r, argv, preload, ROW_TIMEOUT_S, s, &answer);
+	const char *allocator = json_string_value(json_object_get(answer, "allocator"));
 
-	set_env(set, r->row, preload);
-	err = child_run(&child, &result);
-	if (!err)
-		read_answer(&result, r, preload, s);
-	free(result.out);
-	if (err == -ETIME) {
-		row_note(r, true, "did not end in ten minutes");
-		err = 0;
-	}
+	if (answer)
+		check_allocator(r, s, preload, allocator ? allocator : "");
+	json_decref(answer);
+	r->said[0] = 0;
 	/* An operation of the loop is a pair of calls; memory is that of the process. */
 	if (t->bench->kind == BENCH_TIME)
 		s->ops /= 2;
@@ -151,12 +75,12 @@ int program_measure(const struct table_result *t, struct row_result *r, uint64_t
 	size_t n = 4;
 
 	r->note[0] = 0;
-	if (program_find("nearcpu-malloc-patterns", program)) {
+	if (find_program("nearcpu-malloc-patterns", program)) {
 		row_note(r, true, "nearcpu-malloc-patterns was not found where this command is");
 		return 0;
 	}
 	if (strcmp(preload, BENCH_OURS_PRELOAD) == 0) {
-		if (run_find_library(RUN_MALLOC, ours)) {
+		if (find_library(LIBRARY_MALLOC, ours)) {
 			row_note(r, false,
 				 "libnearcpu-malloc.so.0 was not found where this command is");
 			return 0;
@@ -164,7 +88,7 @@ int program_measure(const struct table_result *t, struct row_result *r, uint64_t
 		preload = ours;
 	}
 	snprintf(threads, sizeof(threads), "%u", t->threads);
-	say_rounds(t, iterations, latency, rounds, sizeof(rounds));
+	put_rounds(t, iterations, latency, rounds, sizeof(rounds));
 	if (latency)
 		argv[n++] = "--latency";
 	if (r->row->heap) {

@@ -5,6 +5,7 @@
  * Whatever slows the machine for a while so slows all rows.
  */
 #include "common/child.h"
+#include "common/clock.h"
 #include "bench/progress.h"
 #include "bench/report.h"
 #include "bench/scale.h"
@@ -43,14 +44,6 @@ static const struct budget whole = {145, 170}, quick = {13, 17}, scale = {100, 1
 
 /* A table that was asked for by name. */
 #define NAMED_S 60
-
-static double now_s(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
 
 static bool is_chosen(const struct bench *b, const struct bench_options *o)
 {
@@ -273,7 +266,7 @@ static int run_table(struct table_result *t, const struct bench_options *o, doub
 		return err;
 	plan(t, o, seconds);
 	for (unsigned n = 0; n < t->wanted; n++) {
-		if (n && end > 0 && !complete && now_s() > end)
+		if (n && end > 0 && !complete && now_seconds() > end)
 			break;
 		for (size_t i = 0; i < t->bench->row_count && !err; i++) {
 			struct row_result *r = &t->rows[i];
@@ -318,15 +311,14 @@ static void drop_tables(struct report *report, size_t first)
 	report->count = first;
 }
 
-int report_run(struct report *report,
-	       bool (*done)(const struct report *report, const struct table_result *t))
+int report_run(struct report *report, bool (*done)(const struct table_result *t))
 {
 	const struct bench_options *o = &report->options;
 	const struct budget *budget = o->quick        ? &quick
 				      : o->scale      ? &scale
 				      : o->name_count ? NULL
 						      : &whole;
-	double start = now_s(), seconds = NAMED_S;
+	double start = now_seconds(), seconds = NAMED_S;
 	struct load_start load = load_now();
 	int err = 0;
 
@@ -338,9 +330,9 @@ int report_run(struct report *report,
 		scale_sort_to_measure(report, bench_allowed_cpus());
 	progress_begin(count_steps(report));
 	for (size_t i = 0; i < report->count && !err; i++) {
-		double left = budget ? budget->plan - (now_s() - start) : 0;
+		double left = budget ? budget->plan - (now_seconds() - start) : 0;
 
-		if (o->scale && i && now_s() - start > budget->end) {
+		if (o->scale && i && now_seconds() - start > budget->end) {
 			drop_tables(report, i);
 			report->cut = true;
 			break;
@@ -353,12 +345,12 @@ int report_run(struct report *report,
 		/* After Ctrl-C a line of allocators has what there was time for. */
 		if (err && !suite_has(&report->tables[i]))
 			break;
-		if (!done(report, &report->tables[i]))
+		if (!done(&report->tables[i]))
 			break;
 	}
 	if (o->scale)
 		scale_sort_to_show(report);
-	report->seconds = now_s() - start;
+	report->seconds = now_seconds() - start;
 	report->load = load_since(&load);
 	return child_interrupted() ? -EINTR : err;
 }

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* report: what `nearcpu bench` was asked for, what it measured, and how that is said. */
+/* report: the options of `nearcpu bench`, its measurements, and their text. */
 #ifndef NEARCPU_REPORT_H
 #define NEARCPU_REPORT_H
 
 #include "../../../bench/bench.h"
-#include "common/child.h"
 #include "bench/load.h"
 #include "common/machine.h"
+#include "common/spread.h"
+#include "common/text.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <time.h>
 
-#define MAX_REPEAT 1000
 #define MAX_THREAD_COUNTS 32
 
 struct bench_options {
@@ -71,15 +70,10 @@ struct report {
 	bool cut; /* tables are missing: time was up */
 };
 
-struct spread {
-	double min, low, median, high, max; /* low and high: the quartiles */
-};
-
 /* stats.c */
 
 /* The cost of one operation: nanoseconds of CPU time, of wall time (BENCH_WAIT), or bytes. */
 double sample_cost(const struct table_result *t, const struct bench_sample *s);
-struct spread spread_of(const double *values, unsigned count);
 struct spread row_cost(const struct table_result *t, const struct row_result *r);
 /* The median over the repetitions of one member, for an operation. */
 enum sample_part { PART_WALL, PART_USER, PART_SYSTEM, PART_CPU };
@@ -110,9 +104,6 @@ bool figure_value(const struct table_result *t, const struct bench_figure *f, do
 
 /* words.c: each fills `out` and returns it. */
 
-struct word {
-	char text[48];
-};
 struct word say_ratio(double ratio);                     /* 1.36, 12.1, 1/8.3 */
 struct word say_rate(double per_second);                 /* 27.6 M */
 struct word say_cost(enum bench_kind kind, double cost); /* 0.81 ns, 16.0 bytes */
@@ -122,13 +113,6 @@ struct word say_ms(double ns);
 double table_ops(const struct table_result *t, const struct row_result *r);
 /* "hitcounter, 2 threads" */
 void table_name(const struct table_result *t, char *out, size_t size);
-
-/* Text that grows, and is cut where it ends; `out` begins as a string. */
-struct text {
-	char *out;
-	size_t size;
-};
-__attribute__((format(printf, 2, 3))) void say(struct text *text, const char *fmt, ...);
 
 void table_title(const struct table_result *t, char *out, size_t size);
 /* What the times are for and how often it was measured. */
@@ -155,8 +139,7 @@ size_t table_columns(const struct table_result *t, const struct column *out[MAX_
 
 /* report.c: measures all that the options ask for. 0, -EINTR when interrupted, or another negative
  * errno. `done` is called after each table; it returns false to stop there. */
-int report_run(struct report *report,
-	       bool (*done)(const struct report *report, const struct table_result *t));
+int report_run(struct report *report, bool (*done)(const struct table_result *t));
 void report_free(struct report *report);
 bool report_failed(const struct report *report);
 
@@ -171,35 +154,40 @@ int wait_measure(struct table_result *t, struct row_result *r, uint64_t window_m
 		 struct bench_sample *s);
 /* What stands in the JSON beside the samples of a row. */
 void wait_json_row(json_t *json, const struct table_result *t, const struct row_result *r);
-json_t *wait_json_sample(const struct bench_sample *s);
 /* A sentence about fairness and waits, or "". */
 void wait_say(struct text *text, const struct table_result *t, const struct row_result *r);
 
 void row_note(struct row_result *r, bool failed, const char *text);
-/* How the child ended, if it did not answer. */
-void row_note_death(struct row_result *r, const struct child_result *result);
-/* Its standard output; NULL if that is no JSON or the child failed. */
-json_t *row_answer(const struct child_result *result);
 
-/* program.c: where the program stands, beside this one or where it is installed: 0 or -ENOENT. And
- * one run of a pattern. `latency`: single calls are timed, and a part of the work does.
- * As row_measure. */
-int program_find(const char *name, char path[PATH_MAX]);
+#define ROW_TIMEOUT_S 600
+
+/* Runs a program with the row's settings. Fills *s and *answer, the whole JSON object, or r->note.
+ * As child_run, but a timeout becomes a note. */
+int row_run(struct row_result *r, const char *const *argv, const char *preload, unsigned timeout_s,
+	    struct bench_sample *s, json_t **answer);
+
+/* sample.c: false if it is not a sample. */
+bool sample_read(const json_t *json, struct bench_sample *s);
+json_t *sample_json(const struct table_result *t, const struct bench_sample *s);
+
+/* program.c: one run of a pattern. `latency`: single calls are timed, in a part of the work. As
+ * row_measure. */
 int program_measure(const struct table_result *t, struct row_result *r, uint64_t iterations,
 		    bool latency, struct bench_sample *s);
 
 /* text.c */
 void text_table(const struct table_result *t);
 void text_bold(const char *text);
-void text_wrapped(const char *text); /* breaks at spaces */
+#define TEXT_WIDTH 96
 /* What columns and marks mean: above the first table. */
 void text_legend(void);
 /* Below all tables. */
 void text_end(const struct report *report);
 
-/* bench_json.c, html.c, plot.c: to be freed; NULL without memory. */
-char *report_json(const struct report *report);
-json_t *spread_json(struct spread s);
+/* json.c */
+json_t *report_json(const struct report *report);
+
+/* html.c, plot.c: *out is to be freed. */
 /* -EINTR when interrupted. */
 int report_html(const struct report *report, char **out);
 /* An inline SVG element; *out is NULL if there is no gnuplot or nothing to draw. */

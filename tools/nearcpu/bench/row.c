@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* row: one measurement in a process of its own.
+/* One measurement in a process of its own.
  *
- * The parent starts this program again with the row's settings in the environment, where alone
- * they can be changed, and reads one JSON object from it: a sample, or why there is none.
+ * The parent executes this program again with the row's settings in the environment, as some of them
+ * apply to a process as a whole, and reads one JSON object from it: a sample, or why there is none.
  */
 #include "common/child.h"
 #include "bench/report.h"
@@ -12,9 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-
-/* A row that hangs is a fault of ours; the longest that can be right is far below. */
-#define TIMEOUT_S 600
 
 static void row_name(const struct bench *b, const struct bench_row *row, char *out, size_t size)
 {
@@ -87,7 +84,8 @@ void row_note(struct row_result *r, bool failed, const char *text)
 	r->failed = failed;
 }
 
-void row_note_death(struct row_result *r, const struct child_result *result)
+/* How the child ended, if it did not answer. */
+static void note_death(struct row_result *r, const struct child_result *result)
 {
 	char text[240];
 
@@ -99,37 +97,57 @@ void row_note_death(struct row_result *r, const struct child_result *result)
 	row_note(r, true, text);
 }
 
-json_t *row_answer(const struct child_result *result)
+/* Fills *s, or r->note if there is no sample. */
+static json_t *read_answer(const struct child_result *result, struct row_result *r,
+			   struct bench_sample *s)
 {
+	json_t *json = NULL;
+	const char *text;
+
 	if (WIFEXITED(result->status) && !WEXITSTATUS(result->status))
-		return json_loads(result->out, 0, NULL);
+		json = json_loads(result->out, 0, NULL);
+	if (json_unpack(json, "{s:s}", "missing", &text) == 0)
+		row_note(r, false, text);
+	else if (json_unpack(json, "{s:s}", "error", &text) == 0)
+		row_note(r, true, text);
+	else if (!sample_read(json, s))
+		note_death(r, result);
+	else
+		return json;
+	json_decref(json);
 	return NULL;
 }
 
-static void read_answer(const struct child_result *result, struct row_result *r,
-			struct bench_sample *s)
+int row_run(struct row_result *r, const char *const *argv, const char *preload, unsigned timeout_s,
+	    struct bench_sample *s, json_t **answer)
 {
-	json_t *json = row_answer(result);
-	json_int_t ops, wall, user, system, bytes;
-	const char *text;
+	const char *pairs[][2] = {{"LD_PRELOAD", preload},
+				  {"NEAR_CONF", r->row->conf},
+				  {"GLIBC_TUNABLES", r->row->tunables}};
+	const char *set[7] = {NULL};
+	struct child child = {.argv = argv, .set = set, .timeout_s = timeout_s};
+	struct child_result result;
+	size_t n = 0;
+	int err;
 
-	if (json_unpack(json, "{s:s}", "missing", &text) == 0) {
-		row_note(r, false, text);
-	} else if (json_unpack(json, "{s:s}", "error", &text) == 0) {
-		row_note(r, true, text);
-	} else if (json_unpack(json, "{s:I, s:I, s:I, s:I, s:I}", "ops", &ops, "wall_ns", &wall,
-			       "user_ns", &user, "system_ns", &system, "bytes", &bytes) == 0) {
-		*s = (struct bench_sample){
-			.ops = (uint64_t)ops,
-			.wall_ns = (uint64_t)wall,
-			.user_ns = (uint64_t)user,
-			.system_ns = (uint64_t)system,
-			.bytes = (uint64_t)bytes,
-		};
-	} else {
-		row_note_death(r, result);
+	for (size_t i = 0; i < 3; i++)
+		if (pairs[i][1]) {
+			set[n++] = pairs[i][0];
+			set[n++] = pairs[i][1];
+		}
+	r->note[0] = 0;
+	*answer = NULL;
+	err = child_run(&child, &result);
+	if (!err) {
+		*answer = read_answer(&result, r, s);
+		snprintf(r->said, sizeof(r->said), "%s", *answer ? result.said : "");
 	}
-	json_decref(json);
+	free(result.out);
+	if (err != -ETIME)
+		return err;
+	row_note(r, true,
+		 timeout_s == 600 ? "did not end in ten minutes" : "did not end in two minutes");
+	return 0;
 }
 
 int row_measure(const struct table_result *t, struct row_result *r, uint64_t iterations,
@@ -137,30 +155,14 @@ int row_measure(const struct table_result *t, struct row_result *r, uint64_t ite
 {
 	char name[96], threads[24], count[24];
 	const char *argv[] = {"/proc/self/exe", "bench", "--row", name, threads, count, NULL};
-	const char *set[5] = {NULL};
-	struct child child = {.argv = argv, .set = set, .timeout_s = TIMEOUT_S};
-	struct child_result result;
-	size_t n = 0;
+	json_t *answer;
 	int err;
 
 	row_name(t->bench, r->row, name, sizeof(name));
 	snprintf(threads, sizeof(threads), "%u", t->threads);
 	snprintf(count, sizeof(count), "%llu", (unsigned long long)iterations);
-	if (r->row->conf) {
-		set[n++] = "NEAR_CONF";
-		set[n++] = r->row->conf;
-	}
-	if (r->row->tunables) {
-		set[n++] = "GLIBC_TUNABLES";
-		set[n++] = r->row->tunables;
-	}
-	r->note[0] = 0;
-	err = child_run(&child, &result);
-	if (!err)
-		read_answer(&result, r, sample);
-	free(result.out);
-	if (err != -ETIME)
-		return err;
-	row_note(r, true, "did not end in ten minutes");
-	return 0;
+	err = row_run(r, argv, NULL, ROW_TIMEOUT_S, sample, &answer);
+	json_decref(answer);
+	r->said[0] = 0;
+	return err;
 }

@@ -40,53 +40,29 @@ void scale_begin(struct scale_noise *noise)
 
 void scale_item(const char *fmt, ...)
 {
-	const char *margin = "- ", *rest;
 	char text[1000];
 	va_list args;
 
 	va_start(args, fmt);
 	vsnprintf(text, sizeof(text), fmt, args); /* NOLINT: started above */
 	va_end(args);
-	for (rest = text; *rest; rest += strspn(rest, " ")) {
-		size_t len = strlen(rest);
-
-		if (len > WIDTH) {
-			len = WIDTH;
-			while (len && rest[len] != ' ')
-				len--;
-			if (!len) /* a word that is longer than a line stays whole */
-				len = strcspn(rest, " ");
-		}
-		printf("%s%.*s\n", margin, (int)len, rest);
-		rest += len;
-		margin = "  ";
-	}
-}
-
-__attribute__((format(printf, 3, 4))) static void append(char *text, size_t size, const char *fmt,
-							 ...)
-{
-	size_t used = strlen(text);
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(text + used, size - used, fmt, args); /* NOLINT: started above */
-	va_end(args);
+	print_wrapped(text, WIDTH, "- ", "  ");
 }
 
 /* What was typed, without the names of files. */
 static void print_command(const struct report *report)
 {
 	const struct bench_options *o = &report->options;
-	char text[500] = "nearcpu bench --report";
+	char line[500] = "nearcpu bench --report";
+	struct text text = {line, sizeof(line)};
 
 	for (size_t i = 0; o->names_given && i < o->name_count; i++)
-		append(text, sizeof(text), " %s", o->names[i]);
+		say(&text, " %s", o->names[i]);
 	for (size_t i = 0; i < o->thread_counts; i++)
-		append(text, sizeof(text), "%s%u", i ? "," : " --threads ", o->threads[i]);
+		say(&text, "%s%u", i ? "," : " --threads ", o->threads[i]);
 	if (o->iterations)
-		append(text, sizeof(text), " --iterations %llu", (unsigned long long)o->iterations);
-	scale_item("`%s%s --repeat %u`, version %s, took %.0f s", text, o->quick ? " --quick" : "",
+		say(&text, " --iterations %llu", (unsigned long long)o->iterations);
+	scale_item("`%s%s --repeat %u`, version %s, took %.0f s", line, o->quick ? " --quick" : "",
 		   o->repeat, NEARCPU_VERSION, report->seconds);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
+/* The figures of a table, from its samples. */
 #include "bench/report.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 double sample_cost(const struct table_result *t, const struct bench_sample *s)
@@ -11,44 +11,6 @@ double sample_cost(const struct table_result *t, const struct bench_sample *s)
 	if (t->bench->kind == BENCH_WAIT)
 		return (double)s->wall_ns / (double)s->ops;
 	return (double)(s->user_ns + s->system_ns) / (double)s->ops;
-}
-
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
-/* Between two neighbours, in proportion. */
-static double quantile(const double *sorted, unsigned count, double q)
-{
-	double at = q * (count - 1);
-	unsigned i = (unsigned)at;
-
-	if (i + 1 >= count)
-		return sorted[count - 1];
-	return sorted[i] + (at - i) * (sorted[i + 1] - sorted[i]);
-}
-
-struct spread spread_of(const double *values, unsigned count)
-{
-	struct spread s = {0};
-	double *sorted = malloc(sizeof(*sorted) * (count ? count : 1));
-
-	if (!sorted || !count) {
-		free(sorted);
-		return s;
-	}
-	memcpy(sorted, values, sizeof(*sorted) * count);
-	qsort(sorted, count, sizeof(*sorted), compare);
-	s.min = sorted[0];
-	s.low = quantile(sorted, count, 0.25);
-	s.median = quantile(sorted, count, 0.5);
-	s.high = quantile(sorted, count, 0.75);
-	s.max = sorted[count - 1];
-	free(sorted);
-	return s;
 }
 
 struct spread row_cost(const struct table_result *t, const struct row_result *r)
@@ -128,26 +90,28 @@ static bool competes(const struct table_result *t, const struct row_result *r,
 	return r->row->role != BENCH_OURS || other->row->role != BENCH_OURS;
 }
 
-const struct row_result *best_other(const struct table_result *t, const struct row_result *r)
+/* The cheapest competitor; the most expensive one if `sign` is -1. */
+static const struct row_result *extreme_other(const struct table_result *t,
+					      const struct row_result *r, int sign)
 {
-	const struct row_result *best = NULL;
+	const struct row_result *found = NULL;
 
 	for (size_t i = 0; i < t->bench->row_count; i++)
 		if (competes(t, r, &t->rows[i]) &&
-		    (!best || row_cost(t, &t->rows[i]).median < row_cost(t, best).median))
-			best = &t->rows[i];
-	return best;
+		    (!found ||
+		     sign * row_cost(t, &t->rows[i]).median < sign * row_cost(t, found).median))
+			found = &t->rows[i];
+	return found;
+}
+
+const struct row_result *best_other(const struct table_result *t, const struct row_result *r)
+{
+	return extreme_other(t, r, 1);
 }
 
 const struct row_result *worst_other(const struct table_result *t, const struct row_result *r)
 {
-	const struct row_result *worst = NULL;
-
-	for (size_t i = 0; i < t->bench->row_count; i++)
-		if (competes(t, r, &t->rows[i]) &&
-		    (!worst || row_cost(t, &t->rows[i]).median > row_cost(t, worst).median))
-			worst = &t->rows[i];
-	return worst;
+	return extreme_other(t, r, -1);
 }
 
 bool row_without_rseq(const struct row_result *r)

@@ -107,7 +107,7 @@ static void print_below(const struct suite *s, enum suite_measure m)
 		print_means(s, m, threads[i]);
 	putchar('\n');
 	if (suite_verdict(s, m, line, sizeof(line)))
-		text_wrapped(line);
+		print_wrapped(line, TEXT_WIDTH, "", "");
 	putchar('\n');
 }
 

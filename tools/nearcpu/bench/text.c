@@ -7,7 +7,6 @@
 #include <unistd.h>
 
 #define LABEL_WIDTH 28
-#define TEXT_WIDTH 96
 
 static bool bold(void)
 {
@@ -49,21 +48,9 @@ static void print_row(const struct table_result *t, const struct row_result *r,
 	putchar('\n');
 }
 
-/* Breaks at spaces. */
-void text_wrapped(const char *text)
+static void print_text(const char *text)
 {
-	while (*text) {
-		size_t len = strlen(text);
-
-		if (len > TEXT_WIDTH) {
-			len = TEXT_WIDTH;
-			while (len > 1 && text[len] != ' ')
-				len--;
-		}
-		printf("%.*s\n", (int)len, text);
-		text += len;
-		text += strspn(text, " ");
-	}
+	print_wrapped(text, TEXT_WIDTH, "", "");
 }
 
 static bool has_yardstick(const struct table_result *t)
@@ -91,7 +78,7 @@ void text_table(const struct table_result *t)
 	if (has_yardstick(t))
 		printf("* a yardstick: does less than is asked for; not one of the others\n");
 	table_verdict(t, line, sizeof(line));
-	text_wrapped(line);
+	print_text(line);
 	for (size_t i = 0; i < t->bench->figure_count; i++)
 		if (figure_line(t, &t->bench->figures[i], line, sizeof(line)))
 			printf("%s\n", line);
@@ -112,5 +99,5 @@ void text_end(const struct report *report)
 	char line[400];
 
 	if (load_warning(&report->load, line, sizeof(line)))
-		text_wrapped(line);
+		print_text(line);
 }

@@ -1,125 +1,63 @@
 /* SPDX-License-Identifier: MIT */
-/* wait: benchmarks in which threads wait for each other: one run of their programs, and what is
- * said of fairness and waits. */
-#include "common/child.h"
+/* Benchmarks in which threads wait for each other: one run of their programs, and what the report
+ * says about fairness and waits. */
 #include "bench/report.h"
-
-#include <errno.h>
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
+#include "common/installed.h"
 
 #define TIMEOUT_S 120
 
-static int start(const struct table_result *t, const struct row_result *r, const char *program,
-		 uint64_t window_ms, struct child_result *out)
+static int run(struct table_result *t, struct row_result *r, const char *program,
+	       uint64_t window_ms, struct bench_sample *s)
 {
 	char threads[16], window[24], rate[32];
 	const char *name = r->row->program_row ? r->row->program_row : r->row->name;
 	const char *argv[10] = {program, name, threads, window};
-	const char *set[3] = {NULL};
-	struct child child = {.argv = argv, .set = set, .timeout_s = TIMEOUT_S};
+	json_t *answer;
 	size_t n = 4;
+	int err;
 
 	snprintf(threads, sizeof(threads), "%u", t->threads);
 	snprintf(window, sizeof(window), "%llu", (unsigned long long)window_ms);
 	for (size_t i = 0; i < 2 && t->bench->args[i]; i++)
 		argv[n++] = t->bench->args[i];
-	/* One for the table: so sections are of one length, whatever the row. */
+	/* The same rate for all rows of the table: then their sections have one length. */
 	if (t->rate > 0) {
 		snprintf(rate, sizeof(rate), "%.9g", t->rate);
 		argv[n++] = "--rate";
 		argv[n++] = rate;
 	}
-	if (r->row->conf) {
-		set[0] = "NEAR_CONF";
-		set[1] = r->row->conf;
-	}
-	return child_run(&child, out);
+	err = row_run(r, argv, NULL, TIMEOUT_S, s, &answer);
+	if (answer)
+		t->rate = json_number_value(json_object_get(answer, "rate"));
+	json_decref(answer);
+	return err;
 }
 
-static bool unpack(json_t *json, struct table_result *t, struct bench_sample *s)
+/* Keeps the lines of what the program wrote. */
+static void make_printable(char *text)
 {
-	json_int_t ops, wall, user, system, least, most, p99, p999, longest;
-
-	if (json_unpack(json, "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "ops", &ops,
-			"wall_ns", &wall, "user_ns", &user, "system_ns", &system, "least", &least,
-			"most", &most, "p99_ns", &p99, "p999_ns", &p999, "longest_ns", &longest,
-			"rate", &t->rate))
-		return false;
-	*s = (struct bench_sample){
-		.ops = (uint64_t)ops,
-		.wall_ns = (uint64_t)wall,
-		.user_ns = (uint64_t)user,
-		.system_ns = (uint64_t)system,
-		.p99_ns = (uint64_t)p99,
-		.p999_ns = (uint64_t)p999,
-		.least = (uint64_t)least,
-		.most = (uint64_t)most,
-		.longest_ns = (uint64_t)longest,
-	};
-	return true;
-}
-
-/* Line by line, as it was written. */
-static void keep_said(struct row_result *r, const char *text)
-{
-	snprintf(r->said, sizeof(r->said), "%s", text);
-	for (char *at = r->said; *at; at++)
-		if ((*at < ' ' || *at > '~') && *at != '\n')
-			*at = '?';
-}
-
-static void read_answer(const struct child_result *result, struct table_result *t,
-			struct row_result *r, struct bench_sample *s)
-{
-	json_t *json = row_answer(result);
-	const char *text;
-
-	if (json_unpack(json, "{s:s}", "missing", &text) == 0)
-		row_note(r, false, text);
-	else if (json_unpack(json, "{s:s}", "error", &text) == 0)
-		row_note(r, true, text);
-	else if (!unpack(json, t, s))
-		row_note_death(r, result);
-	else if (!s->ops)
-		row_note(r, true, "no operation ended in the window");
-	else
-		keep_said(r, result->said);
-	json_decref(json);
+	for (; *text; text++)
+		if ((*text < ' ' || *text > '~') && *text != '\n')
+			*text = '?';
 }
 
 int wait_measure(struct table_result *t, struct row_result *r, uint64_t window_ms,
 		 struct bench_sample *s)
 {
-	struct child_result result;
 	char program[PATH_MAX], text[120];
 	int err;
 
-	r->note[0] = 0;
-	if (program_find(t->bench->program, program)) {
+	if (find_program(t->bench->program, program)) {
 		snprintf(text, sizeof(text), "%s was not found where this command is",
 			 t->bench->program);
 		row_note(r, true, text);
 		return 0;
 	}
-	err = start(t, r, program, window_ms, &result);
-	if (!err)
-		read_answer(&result, t, r, s);
-	free(result.out);
-	if (err != -ETIME)
-		return err;
-	row_note(r, true, "did not end in two minutes");
-	return 0;
-}
-
-json_t *wait_json_sample(const struct bench_sample *s)
-{
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "ops", (json_int_t)s->ops,
-			 "wall_ns", (json_int_t)s->wall_ns, "user_ns", (json_int_t)s->user_ns,
-			 "system_ns", (json_int_t)s->system_ns, "fewest", (json_int_t)s->least,
-			 "most", (json_int_t)s->most, "p99_ns", (json_int_t)s->p99_ns, "p999_ns",
-			 (json_int_t)s->p999_ns, "longest_ns", (json_int_t)s->longest_ns);
+	err = run(t, r, program, window_ms, s);
+	if (!err && !s->ops && !r->note[0])
+		row_note(r, true, "no operation ended in the window");
+	make_printable(r->said);
+	return err;
 }
 
 void wait_json_row(json_t *json, const struct table_result *t, const struct row_result *r)

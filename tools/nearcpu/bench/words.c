@@ -2,31 +2,9 @@
 /* words: numbers and lines as a reader wants them. */
 #include "bench/report.h"
 
-#include <stdarg.h>
 #include <string.h>
 
-void say(struct text *text, const char *fmt, ...)
-{
-	size_t used = strlen(text->out);
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(text->out + used, text->size - used, fmt, args); /* NOLINT: started above */
-	va_end(args);
-}
-
-__attribute__((format(printf, 1, 2))) static struct word word(const char *fmt, ...)
-{
-	struct word w;
-	va_list args;
-
-	va_start(args, fmt);
-	vsnprintf(w.text, sizeof(w.text), fmt, args); /* NOLINT: started above */
-	va_end(args);
-	return w;
-}
-
-/* Three digits that count. */
+/* Three significant digits. */
 static struct word three(double v, const char *unit)
 {
 	int decimals = v < 9.995 ? 2 : v < 99.95 ? 1 : 0;

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* nearcpu check: the restartable sequences of programs and libraries. */
-#include "common/tool.h"
+/* nearcpu-check: verifies the restartable sequences of programs and libraries. */
 #include "check/check.h"
+#include "common/options.h"
+#include "common/tool.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <getopt.h>
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +14,6 @@
 #include <unistd.h>
 
 struct check {
-	bool json, quiet, verbose;
 	bool failed;
 	const char *path;
 	json_t *files;
@@ -21,60 +22,58 @@ struct check {
 	bool unfit;
 };
 
-static void print_help(void)
+static bool as_json, quiet, verbose;
+
+static const struct option_row rows[] = {
+	{"quiet", .letter = 'q', .flag = &quiet,
+	 .help = "print the faulty files only, a line each"},
+	{"verbose", .letter = 'v', .flag = &verbose,
+	 .help = "print the correct sequences, too, and notes"},
+	{"json", .flag = &as_json, .help = "as JSON"},
+	{NULL},
+};
+
+static const struct option_table table = {
+	.sub = "check",
+	.rows = rows,
+	.width = 13,
+	.head = "usage: nearcpu check [OPTION...] FILE...\n\n"
+		"Verifies the restartable sequences in programs, shared objects, relocatable\n"
+		"objects and archives for x86_64, aarch64 and riscv64: whether the kernel accepts\n"
+		"them, and whether an abort at each instruction leaves memory consistent.\n\n",
+	.tail = "\nExit status: 0 no fault, 1 a fault or an unfit file, 2 wrong usage.\n",
+};
+
+static uint8_t *fail_to_read(FILE *f, char why[CHECK_WHY], const char *reason)
 {
-	printf("usage: nearcpu check [OPTION...] FILE...\n\n"
-	       "Verifies the restartable sequences in programs, shared objects, relocatable\n"
-	       "objects and archives for x86_64, aarch64 and riscv64: whether the kernel accepts\n"
-	       "them, and whether an abort at each instruction leaves things right.\n\n"
-	       "  --quiet    print the faulty files only, a line each\n"
-	       "  --verbose  print the correct sequences, too, and notes\n"
-	       "  --json     as JSON\n"
-	       "  --help     this text\n"
-	       "  --version  the version\n\n"
-	       "Exit status: 0 no fault, 1 a fault or an unfit file, 2 wrong usage.\n");
+	snprintf(why, CHECK_WHY, "%s", reason);
+	if (f)
+		fclose(f);
+	return NULL;
 }
 
-/* Reads a regular file. NULL with the reason in `why`. */
+/* Reads a regular file, or as much as is left of one that shrinks. NULL with the reason in
+ * `why`. */
 static uint8_t *read_file(const char *path, size_t *size, char why[CHECK_WHY])
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	uint8_t *data = NULL;
-	size_t done = 0;
+	FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+	uint8_t *data;
 	struct stat st;
 
-	if (fd < 0 || fstat(fd, &st)) {
-		snprintf(why, CHECK_WHY, "%s", strerror(errno));
-		goto out;
-	}
-	if (!S_ISREG(st.st_mode)) {
-		snprintf(why, CHECK_WHY, "not a regular file");
-		goto out;
-	}
+	if (!f || fstat(fd, &st))
+		return fail_to_read(f, why, strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return fail_to_read(f, why, "not a regular file");
 	data = malloc(st.st_size ? (size_t)st.st_size : 1);
-	if (!data) {
-		snprintf(why, CHECK_WHY, "not enough memory");
-		goto out;
+	if (!data)
+		return fail_to_read(f, why, "not enough memory");
+	*size = fread(data, 1, (size_t)st.st_size, f);
+	if (ferror(f)) {
+		free(data);
+		return fail_to_read(f, why, strerror(errno));
 	}
-	while (done < (size_t)st.st_size) {
-		ssize_t n = read(fd, data + done, (size_t)st.st_size - done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0) {
-			snprintf(why, CHECK_WHY, "%s", strerror(errno));
-			free(data);
-			data = NULL;
-			goto out;
-		}
-		if (n == 0)
-			break; /* it became shorter */
-		done += (size_t)n;
-	}
-	*size = done;
-out:
-	if (fd >= 0)
-		close(fd);
+	fclose(f);
 	return data;
 }
 
@@ -105,14 +104,14 @@ static bool check_one(void *context, const char *member, const uint8_t *file, si
 {
 	struct check *check = context;
 	char *name = full_name(check->path, member), why[CHECK_WHY] = "";
-	struct check_text text = {name, check->quiet, check->verbose, false};
+	struct check_text text = {name, quiet, verbose, false};
 	struct check_counts counts = {0};
 	struct check_reader reader = {&text, print_sequence};
 	int err;
 
 	if (!name)
 		return !(check->failed = failure("check", "not enough memory"));
-	if (check->json) {
+	if (as_json) {
 		reader.context = json_array();
 		reader.sequence = json_sequence;
 	}
@@ -121,7 +120,7 @@ static bool check_one(void *context, const char *member, const uint8_t *file, si
 		check->failed = check->unfit = true;
 		failure("check", "%s: %s", name, why);
 	}
-	if (check->json)
+	if (as_json)
 		add_json(check, name, reader.context, &counts, why);
 	else if (!err && (!member || counts.sequences))
 		print_counts(&text, &counts);
@@ -138,7 +137,7 @@ static void refuse(struct check *check, const char *why)
 
 	check->failed = check->unfit = true;
 	failure("check", "%s: %s", check->path, why);
-	if (check->json)
+	if (as_json)
 		add_json(check, check->path, json_array(), &none, why);
 }
 
@@ -153,19 +152,19 @@ static void check_file(struct check *check, const char *path)
 	check->unfit = false;
 	if (!file || check_split(file, size, check_one, check, why))
 		refuse(check, why);
-	else if (size > 7 && memcmp(file, "!<arch>", 7) == 0 && !check->sequences && !check->json &&
-		 !check->quiet && !check->unfit)
+	else if (size > 7 && memcmp(file, "!<arch>", 7) == 0 && !check->sequences && !as_json &&
+		 !quiet && !check->unfit)
 		printf("%s: no sequences found\n", path);
 	free(file);
 }
 
 static int run(struct check *check, char **paths)
 {
-	if (check->json && !(check->files = json_array()))
+	if (as_json && !(check->files = json_array()))
 		return failure("check", "not enough memory");
 	for (; *paths; paths++)
 		check_file(check, *paths);
-	if (check->json) {
+	if (as_json) {
 		json_dumpf(check->files, stdout, JSON_INDENT(2));
 		putchar('\n');
 		json_decref(check->files);
@@ -173,40 +172,18 @@ static int run(struct check *check, char **paths)
 	return finish_stdout("check", check->failed ? EXIT_FAILED : EXIT_DONE);
 }
 
-int check_main(int argc, char **argv)
+int main(int argc, char **argv)
 {
-	static const struct option options[] = {
-		{"json", no_argument, NULL, 'j'},    {"quiet", no_argument, NULL, 'q'},
-		{"verbose", no_argument, NULL, 'v'}, {"help", no_argument, NULL, 'h'},
-		{"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0},
-	};
 	struct check check = {0};
-	int c;
+	int code;
 
-	while ((c = getopt_long(argc, argv, ":qvhV", options, NULL)) != -1) {
-		switch (c) {
-		case 'j':
-			check.json = true;
-			break;
-		case 'q':
-			check.quiet = true;
-			break;
-		case 'v':
-			check.verbose = true;
-			break;
-		case 'h':
-			print_help();
-			return finish_stdout("check", EXIT_DONE);
-		case 'V':
-			print_version();
-			return finish_stdout("check", EXIT_DONE);
-		default:
-			return option_error("check", c, argv);
-		}
-	}
+	tool_begin();
+	code = parse_options(&table, argc, argv);
+	if (code != OPTIONS_DONE)
+		return code;
 	if (optind == argc)
 		return usage_error("check", "no file given");
-	if (check.quiet && check.verbose)
+	if (quiet && verbose)
 		return usage_error("check", "--quiet and --verbose exclude each other");
 	return run(&check, argv + optind);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* nearcpu check in a build without the libraries that it needs. */
+/* nearcpu-check in a build without the libraries that it needs. */
 #include "common/tool.h"
 
 #ifdef HAVE_LIBELF
@@ -13,10 +13,8 @@
 #define CAPSTONE " capstone"
 #endif
 
-int check_main(int argc, char **argv)
+int main(void)
 {
-	(void)argc;
-	(void)argv;
 	return failure("check",
 		       "built without:" LIBELF CAPSTONE
 		       "; install what is missing (Debian: libelf-dev libcapstone-dev) and build "

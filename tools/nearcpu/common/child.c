@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
+/* Running a program whose output is collected in memory. */
 #include "common/child.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "common/clock.h"
+#include "common/spawn.h"
 
 static volatile sig_atomic_t caught;
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
@@ -26,7 +26,7 @@ static void on_signal(int sig)
 
 void child_catch_signals(void)
 {
-	/* Without SA_RESTART: a write that blocks is left, too. */
+	/* Without SA_RESTART: a write that blocks is interrupted, too. */
 	struct sigaction action = {.sa_handler = on_signal}, old;
 
 	for (size_t i = 0; i < SIGNALS; i++)
@@ -43,7 +43,7 @@ int child_interrupted(void)
 static int memory_file(const char *text)
 {
 	int fd = memfd_create("nearcpu", MFD_CLOEXEC);
-	size_t len = text ? strlen(text) : 0;
+	size_t len = strlen(text);
 
 	if (fd < 0)
 		return -errno;
@@ -54,77 +54,12 @@ static int memory_file(const char *text)
 	return fd;
 }
 
-struct descriptors {
-	int in, err; /* files in memory */
-	int out[2];  /* a pipe */
-	int exec[2]; /* tells that exec failed; closed when it did not */
-};
-
-static void close_all(struct descriptors *d)
-{
-	int fds[] = {d->in, d->err, d->out[0], d->out[1], d->exec[0], d->exec[1]};
-
-	for (size_t i = 0; i < sizeof(fds) / sizeof(fds[0]); i++)
-		if (fds[i] >= 0)
-			close(fds[i]);
-}
-
-static int open_all(struct descriptors *d, const char *input)
-{
-	*d = (struct descriptors){-1, -1, {-1, -1}, {-1, -1}};
-	d->in = input ? memory_file(input) : open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (d->in < 0)
-		return input ? d->in : -errno;
-	d->err = memory_file(NULL);
-	if (d->err < 0)
-		return d->err;
-	return pipe2(d->out, O_CLOEXEC) || pipe2(d->exec, O_CLOEXEC) ? -errno : 0;
-}
-
-/* In a process group of its own: Ctrl-C reaches us alone, and we end all that it started. */
-static void become(const struct child *child, const struct descriptors *d, const sigset_t *mask,
-		   pid_t parent)
-{
-	char *const *argv;
-	int err;
-
-	setpgid(0, 0);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(127);
-	for (const char *const *set = child->set; set && set[0]; set += 2)
-		setenv(set[0], set[1], 1);
-	dup2(d->in, STDIN_FILENO);
-	dup2(d->out[1], STDOUT_FILENO);
-	dup2(d->err, STDERR_FILENO);
-	signal(SIGPIPE, SIG_DFL);
-	signal(SIGXFSZ, SIG_DFL);
-	for (size_t i = 0; i < SIGNALS; i++)
-		signal(signals[i], SIG_DFL);
-	sigprocmask(SIG_SETMASK, mask, NULL);
-	/* exec promises not to write, its prototype does not. */
-	memcpy(&argv, &child->argv, sizeof(argv));
-	execvp(argv[0], argv);
-	err = errno;
-	if (write(d->exec[1], &err, sizeof(err)) < 0)
-		_exit(126);
-	_exit(127);
-}
-
-static long long now_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000LL + ts.tv_nsec / 1000000;
-}
-
-/* Waits until the pipe has something; the signals get through in here alone, so none is missed. */
-static int wait_readable(int fd, long long until, const sigset_t *mask)
+/* Waits until the pipe is readable. The signals are unblocked in here alone, so none is missed. */
+static int wait_readable(int fd, double until, const sigset_t *mask)
 {
 	struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
-	long long left = until - now_ms();
-	struct timespec ts = {left / 1000, left % 1000 * 1000000};
+	double left = until - now_seconds();
+	struct timespec ts = {(time_t)left, (long)((left - (double)(time_t)left) * 1e9)};
 	int n;
 
 	if (caught)
@@ -140,10 +75,9 @@ static int wait_readable(int fd, long long until, const sigset_t *mask)
 static int read_all(int fd, char **out, unsigned timeout_s, const sigset_t *mask)
 {
 	size_t size = 0, room = 0;
-	long long until = now_ms() + timeout_s * 1000LL;
+	double until = now_seconds() + timeout_s;
 	ssize_t n = 1;
 
-	*out = NULL;
 	while (n) {
 		int ready = wait_readable(fd, until, mask);
 
@@ -175,63 +109,63 @@ static void read_error(int fd, struct child_result *out)
 	snprintf(out->error, sizeof(out->error), "%.*s", (int)strcspn(out->said, "\n"), out->said);
 }
 
-static int started(struct descriptors *d)
+/* `out` is a pipe; its writing end belongs to the program alone. */
+static int run_with(const struct child *child, struct spawn *s, int out[2],
+		    struct child_result *result)
 {
-	int err = 0;
-
-	close(d->out[1]);
-	close(d->exec[1]);
-	d->out[1] = d->exec[1] = -1;
-	return read(d->exec[0], &err, sizeof(err)) == sizeof(err) ? -err : 0;
-}
-
-static int run_with(const struct child *child, struct descriptors *d, const sigset_t *mask,
-		    struct child_result *out)
-{
-	pid_t parent = getpid(), pid = fork();
-	siginfo_t ended;
+	struct rusage usage;
+	pid_t pid;
 	int err;
 
-	if (pid < 0)
-		return -errno;
-	if (!pid)
-		become(child, d, mask, parent);
-	setpgid(pid, pid);
-	err = started(d);
-	if (!err)
-		err = read_all(d->out[0], &out->out, child->timeout_s, mask);
-	if (err)
-		kill(-pid, SIGKILL);
-	/* While it is a zombie its number is still taken, so this kills what it left and
-	 * nothing else. */
-	while (waitid(P_PID, (id_t)pid, &ended, WEXITED | WNOWAIT) < 0 && errno == EINTR)
-		continue;
-	kill(-pid, SIGKILL);
-	while (waitpid(pid, &out->status, 0) < 0 && errno == EINTR)
-		continue;
-	read_error(d->err, out);
+	s->out = out[1];
+	err = spawn(s, &pid);
+	close(out[1]);
+	if (!err) {
+		err = read_all(out[0], &result->out, child->timeout_s, s->mask);
+		if (err)
+			kill(-pid, SIGKILL);
+		spawn_end(pid, &result->status, &usage);
+		read_error(s->err, result);
+	}
+	close(out[0]);
 	return err;
 }
 
-int child_run(const struct child *child, struct child_result *out)
+static int run_with_files(const struct child *child, const sigset_t *mask,
+			  struct child_result *result)
 {
-	struct descriptors d;
+	/* A process group of its own: Ctrl-C reaches this process alone, which ends the group. */
+	struct spawn s = {.set = child->set, .apart = true, .mask = mask};
+	int out[2], err;
+
+	memcpy(&s.argv, &child->argv, sizeof(s.argv)); /* exec's prototype lacks a const */
+	s.in = memory_file(child->input ? child->input : "");
+	s.err = memory_file("");
+	err = s.in < 0 ? s.in : s.err < 0 ? s.err : pipe2(out, O_CLOEXEC) ? -errno : 0;
+	if (!err)
+		err = run_with(child, &s, out, result);
+	if (s.in >= 0)
+		close(s.in);
+	if (s.err >= 0)
+		close(s.err);
+	return err;
+}
+
+int child_run(const struct child *child, struct child_result *result)
+{
 	sigset_t block, before;
 	int err;
 
-	memset(out, 0, sizeof(*out));
+	memset(result, 0, sizeof(*result));
 	sigemptyset(&block);
 	for (size_t i = 0; i < SIGNALS; i++)
 		sigaddset(&block, signals[i]);
 	sigprocmask(SIG_BLOCK, &block, &before);
-	err = open_all(&d, child->input);
-	if (!err)
-		err = run_with(child, &d, &before, out);
-	close_all(&d);
+	err = run_with_files(child, &before, result);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	if (err) {
-		free(out->out);
-		out->out = NULL;
+		free(result->out);
+		result->out = NULL;
 	}
 	return err;
 }

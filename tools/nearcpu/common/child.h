@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* child: runs a program, collects what it writes, and ends it when the user interrupts us. */
+/* child: runs a program, collects its output, and ends it when the user interrupts this process. */
 #ifndef NEARCPU_CHILD_H
 #define NEARCPU_CHILD_H
 
@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 struct child {
-	const char *const *argv; /* argv[0] is looked up in PATH */
+	const char *const *argv; /* argv[0] is searched in PATH */
 	const char *const *set;  /* pairs of a variable and its value; ends with NULL */
 	const char *input;       /* for its standard input; NULL: none */
 	unsigned timeout_s;
@@ -23,11 +23,11 @@ struct child_result {
 /* Catches SIGINT, SIGTERM and SIGHUP from now on. */
 void child_catch_signals(void);
 
-/* The signal that asked us to stop, or 0. */
+/* The signal that asked this process to stop, or 0. */
 int child_interrupted(void);
 
-/* 0; -EINTR when interrupted; -ETIME when it took too long; another negative errno when it
- * could not be started. In each case nothing of it is left running. */
+/* 0; -EINTR when interrupted; -ETIME after the timeout; another negative errno when it could not be
+ * started. In each case no process of it is left. */
 int child_run(const struct child *child, struct child_result *out);
 
 #endif

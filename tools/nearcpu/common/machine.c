@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* What the kernel, the C library and the build offer this process. */
 #include "common/machine.h"
 
 #include <errno.h>
@@ -12,43 +13,16 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "run/run.h"
+#include "common/installed.h"
 
 /* More CPUs than any kernel is built for. */
 #define SET_CPUS 8192
 
 const struct machine_part machine_parts[] = {
-#ifdef HAVE_NSYNC
-	{"nsync", "rows of nearcpu bench", true},
-#else
-	{"nsync", "rows of nearcpu bench", false},
-#endif
-#ifdef HAVE_CK
-	{"ck", "rows of nearcpu bench", true},
-#else
-	{"ck", "rows of nearcpu bench", false},
-#endif
-#ifdef HAVE_ABSL
-	{"absl", "rows of nearcpu bench locks", true},
-#else
-	{"absl", "rows of nearcpu bench locks", false},
-#endif
-#ifdef HAVE_RUST
-	{"Rust's locks", "rows of nearcpu bench locks", true},
-#else
-	{"Rust's locks", "rows of nearcpu bench locks", false},
-#endif
-#ifdef HAVE_LIBELF
-	{"libelf", "nearcpu check", true},
-#else
-	{"libelf", "nearcpu check", false},
-#endif
-#ifdef HAVE_CAPSTONE
-	{"capstone", "nearcpu check", true},
-#else
-	{"capstone", "nearcpu check", false},
-#endif
-	{NULL, NULL, false},
+	{"nsync", WITH_NSYNC},   {"ck", WITH_CK},
+	{"absl", WITH_ABSL},     {"Rust's locks", WITH_RUST},
+	{"libelf", WITH_LIBELF}, {"capstone", WITH_CAPSTONE},
+	{NULL, false},
 };
 
 void machine_ascii(char *text)
@@ -207,9 +181,9 @@ void machine_read(struct machine *m)
 	m->memory_bytes = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
 	try_to_reserve(m);
 	near_rseq_status(&m->rseq, sizeof(m->rseq));
-	if (run_find_library(RUN_MALLOC, m->malloc_library))
+	if (find_library(LIBRARY_MALLOC, m->malloc_library))
 		m->malloc_library[0] = 0;
-	if (run_find_library(RUN_ATOMIC, m->atomic_library))
+	if (find_library(LIBRARY_ATOMIC, m->atomic_library))
 		m->atomic_library[0] = 0;
 	m->has_perf = in_path("perf");
 	m->has_gnuplot = in_path("gnuplot");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* machine: where we run, for `nearcpu info` and for the head of a report. */
+/* machine: what this process runs on, for `nearcpu info` and for the head of a report. */
 #ifndef NEARCPU_MACHINE_H
 #define NEARCPU_MACHINE_H
 
@@ -24,7 +24,7 @@ struct machine {
 	struct near_rseq_status rseq;
 	int reserve_error; /* of the first per-CPU allocation: 0 or negative errno */
 	bool has_perf, has_gnuplot;
-	/* That `nearcpu run` preloads; "": not found. */
+	/* The libraries that `nearcpu run` preloads; "": not found. */
 	char malloc_library[4096], atomic_library[4096];
 	const char *conf;     /* NEAR_CONF, or NULL */
 	const char *tunables; /* GLIBC_TUNABLES, or NULL */
@@ -33,27 +33,25 @@ struct machine {
 
 /* A part that the command was built with, or without. */
 struct machine_part {
-	const char *name, *for_what;
+	const char *name;
 	bool built_in;
 };
 
-/* *m must stay where it is. */
+/* *m has pointers to its own members: it must not be copied. */
 void machine_read(struct machine *m);
 
-/* Replaces what is not printable. */
+/* Replaces what is not printable ASCII. */
 void machine_ascii(char *text);
 
 /* Ends with a NULL name. */
 extern const struct machine_part machine_parts[];
 
-/* Each name in turn whose bit is set, from i = 0 on; NULL at the end. */
+/* The name of the next command whose bit is set, from *i = 0 on; NULL at the end. */
 const char *machine_membarrier(unsigned commands, unsigned *i);
 
 const char *machine_slot_kind(enum near_slot_kind kind);
 
 /* A new object, or NULL without memory. */
 json_t *machine_json(const struct machine *m);
-
-void machine_print(const struct machine *m);
 
 #endif

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* messages: errors, and the reading of what was typed. */
+/* Messages on standard error, errors of standard output, and numbers on the command line. */
 #include "common/tool.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ bool flush_stdout(void)
 
 static void print_error(const char *sub, const char *fmt, va_list args)
 {
-	/* What was printed so far comes first. */
+	/* Keeps the order of the two streams. */
 	flush_stdout();
 	fprintf(stderr, "nearcpu%s%s: ", sub ? " " : "", sub ? sub : "");
 	vfprintf(stderr, fmt, args); /* NOLINT: started by the caller */
@@ -56,21 +57,6 @@ int usage_error(const char *sub, const char *fmt, ...)
 	return EXIT_USAGE;
 }
 
-int option_error(const char *sub, int c, char **argv)
-{
-	const char *word = argv[optind - 1];
-	size_t len = strcspn(word, "=");
-
-	if (c == ':')
-		return usage_error(sub, "option '%s' needs a value", word);
-	/* optopt: a short option, or a long one that takes no value. */
-	if (optopt && strncmp(word, "--", 2) != 0)
-		return usage_error(sub, "unknown option '-%c'", optopt);
-	if (optopt && word[len])
-		return usage_error(sub, "option '%.*s' takes no value", (int)len, word);
-	return usage_error(sub, "unknown option '%s'", word);
-}
-
 bool parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *out)
 {
 	size_t digits = strspn(text, "0123456789");
@@ -82,9 +68,21 @@ bool parse_number(const char *text, uint64_t least, uint64_t most, uint64_t *out
 	return !errno && *out >= least && *out <= most;
 }
 
-void print_version(void)
+/* The dispositions that this process was started with. */
+static void (*old_pipe)(int), (*old_size)(int), (*old_child)(int);
+
+void tool_begin(void)
 {
-	printf("nearcpu %s\nLicence: MIT.\n", NEARCPU_VERSION);
+	old_pipe = signal(SIGPIPE, SIG_IGN);
+	old_size = signal(SIGXFSZ, SIG_IGN);
+	old_child = signal(SIGCHLD, SIG_DFL);
+}
+
+void tool_restore_signals(void)
+{
+	signal(SIGPIPE, old_pipe);
+	signal(SIGXFSZ, old_size);
+	signal(SIGCHLD, old_child);
 }
 
 int finish_stdout(const char *sub, int code)

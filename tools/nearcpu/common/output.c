@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Files that appear whole, and standard output. */
 #include "common/output.h"
 
 #include <errno.h>
@@ -12,7 +13,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* Where a file is written in place: it exists and is not a regular one. */
+#include "common/tool.h"
+
+/* It exists and is not a regular file. */
 static bool in_place(const char *path)
 {
 	struct stat st;
@@ -52,9 +55,9 @@ static int resolve(const char *path, char target[PATH_MAX])
 	return 0;
 }
 
-/* Creates a file beside `target`; `temp` receives its name. Returns the descriptor or negative
- * errno. */
-static int create_beside(const char *target, char temp[PATH_MAX])
+/* Creates a file in the directory of `target`; `temp` receives its name. Returns the descriptor or a
+ * negative errno. */
+static int create_temporary(const char *target, char temp[PATH_MAX])
 {
 	struct stat st;
 	mode_t mask, mode = 0666;
@@ -74,7 +77,7 @@ static int create_beside(const char *target, char temp[PATH_MAX])
 	fd = mkostemp(temp, O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	/* Some file systems have no modes; the file is good all the same. */
+	/* Some file systems have no modes. */
 	if (fchmod(fd, mode) && errno != EPERM && errno != ENOTSUP) {
 		int err = -errno;
 
@@ -92,11 +95,11 @@ static int replace(const char *path, const char *data, size_t size)
 
 	if (err)
 		return err;
-	fd = create_beside(target, temp);
+	fd = create_temporary(target, temp);
 	if (fd < 0)
 		return fd;
 	err = write_all(fd, data, size);
-	/* A disk that allocates late says here that it is full. */
+	/* With delayed allocation a full disk is reported here. */
 	if (!err && fsync(fd) && errno != EINVAL)
 		err = -errno;
 	if (close(fd) && !err)
@@ -120,14 +123,13 @@ static int write_in_place(const char *path, const char *data, size_t size)
 	return err;
 }
 
-int output_check(const char *path)
+static int check(const char *path)
 {
 	char target[PATH_MAX], temp[PATH_MAX];
+	struct stat st;
 	int fd, err;
 
 	if (in_place(path)) {
-		struct stat st;
-
 		if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
 			return -EISDIR;
 		return access(path, W_OK) ? -errno : 0;
@@ -135,23 +137,65 @@ int output_check(const char *path)
 	err = resolve(path, target);
 	if (err)
 		return err;
-	fd = create_beside(target, temp);
+	fd = create_temporary(target, temp);
 	if (fd < 0)
 		return fd;
 	close(fd);
 	return unlink(temp) ? -errno : 0;
 }
 
-int output_write(const char *path, const char *data, size_t size)
+static int replace_atomically(const char *path, const char *data, size_t size)
 {
 	sigset_t all, before;
 	int err;
 
-	if (in_place(path))
-		return write_in_place(path, data, size);
 	sigfillset(&all);
 	sigprocmask(SIG_SETMASK, &all, &before);
 	err = replace(path, data, size);
 	sigprocmask(SIG_SETMASK, &before, NULL);
 	return err;
+}
+
+static int report(const char *sub, const char *path, int err)
+{
+	return err ? failure(sub, "cannot write '%s': %s", path, strerror(-err)) : EXIT_DONE;
+}
+
+bool output_is_stdout(const char *path)
+{
+	return path && strcmp(path, "-") == 0;
+}
+
+int output_check(const char *sub, const char *path)
+{
+	return report(sub, path, path && !output_is_stdout(path) ? check(path) : 0);
+}
+
+int output_write(const char *sub, const char *path, const char *data, size_t size)
+{
+	int err = 0;
+
+	if (!data)
+		err = -ENOMEM;
+	else if (output_is_stdout(path))
+		write_stdout(data, size); /* finish_stdout reports its errors */
+	else if (in_place(path))
+		err = write_in_place(path, data, size);
+	else
+		err = replace_atomically(path, data, size);
+	return report(sub, path, err);
+}
+
+int output_json(const char *sub, const char *path, json_t *json)
+{
+	char *text = json ? json_dumps(json, JSON_INDENT(2)) : NULL;
+	size_t size = text ? strlen(text) : 0;
+	int code;
+
+	json_decref(json);
+	if (text)
+		text[size++] = '\n'; /* in place of the final zero */
+	code = output_write(sub, path, text, size);
+	free(text);
+	return code;
 }

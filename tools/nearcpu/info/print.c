@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/machine.h"
+/* The text of `nearcpu info`. */
+#include "info/print.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/clock.h"
+#include "common/output.h"
 #include "common/tool.h"
 
 struct state {
@@ -19,7 +21,7 @@ struct state {
 	int first[RUN_SIDES]; /* output of the first run of each side, -1: none yet */
 };
 
-static const char *const side_names[RUN_SIDES][RUN_BOTH + 1] = {
+static const char *const side_names[RUN_SIDES][LIBRARY_BOTH + 1] = {
 	{"", "with the system's malloc", "with the system's libatomic",
 	 "with the system's malloc and libatomic"},
 	{"", "with nearcpu-malloc", "with nearcpu-atomic",
@@ -28,7 +30,7 @@ static const char *const side_names[RUN_SIDES][RUN_BOTH + 1] = {
 
 /* ---- files ---- */
 
-/* Without a name, where temporary files go. */
+/* A file without a name in TMPDIR. Returns a descriptor or a negative errno. */
 static int make_file(void)
 {
 	const char *dir = getenv("TMPDIR");
@@ -36,9 +38,6 @@ static int make_file(void)
 	int fd;
 
 	dir = dir && *dir ? dir : "/tmp";
-	fd = open(dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (fd >= 0 || (errno != EOPNOTSUPP && errno != EISDIR))
-		return fd < 0 ? -errno : fd;
 	if (snprintf(path, sizeof(path), "%s/nearcpu-run.XXXXXX", dir) >= (int)sizeof(path))
 		return -ENAMETOOLONG;
 	fd = mkostemp(path, O_CLOEXEC);
@@ -50,41 +49,29 @@ static int make_file(void)
 
 static bool same_content(int a, int b)
 {
-	char x[16384], y[16384];
-	off_t at = 0;
-	ssize_t n = 1;
+	struct run_file x, y;
+	bool has_x = run_map_fd(&x, a), has_y = run_map_fd(&y, b), same = has_x == has_y;
 
-	while (n > 0) {
-		n = pread(a, x, sizeof(x), at);
-		if (pread(b, y, sizeof(y), at) != n || (n > 0 && memcmp(x, y, (size_t)n) != 0))
-			return false;
-		at += n;
-	}
-	return n == 0;
+	if (has_x && has_y)
+		same = x.size == y.size && memcmp(x.at, y.at, x.size) == 0;
+	if (has_x)
+		run_unmap(&x);
+	if (has_y)
+		run_unmap(&y);
+	return same;
 }
 
-/* 0 or a negative errno. */
+/* Returns an exit status. */
 static int copy(int from, const char *path)
 {
-	int to = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666), err = 0;
-	char data[16384];
-	off_t at = 0;
-	ssize_t n;
+	struct run_file f;
+	int code;
 
-	if (to < 0)
-		return -errno;
-	while (!err && (n = pread(from, data, sizeof(data), at)) > 0) {
-		at += n;
-		for (ssize_t done = 0; done < n && !err;) {
-			ssize_t w = write(to, data + done, (size_t)(n - done));
-
-			err = w < 0 && errno != EINTR ? -errno : 0;
-			done += w > 0 ? w : 0;
-		}
-	}
-	if (close(to) && !err)
-		err = -errno;
-	return err;
+	if (!run_map_fd(&f, from))
+		return output_write("run", path, "", 0);
+	code = output_write("run", path, f.at, f.size);
+	run_unmap(&f);
+	return code;
 }
 
 static void last_line(int fd, char *line, size_t size)
@@ -131,7 +118,7 @@ static int explain(const struct state *s, int err)
 }
 
 /* Compares the output with the first one of the same side, and of the other. */
-static void look_at_output(struct state *s, enum run_side side, int out)
+static void compare_output(struct state *s, enum run_side side, int out)
 {
 	if (s->first[side] >= 0) {
 		s->c.output_varies |= !same_content(s->first[side], out);
@@ -142,22 +129,17 @@ static void look_at_output(struct state *s, enum run_side side, int out)
 		s->c.output_differs = !same_content(s->first[!side], out);
 }
 
-static double seconds(struct timeval t)
-{
-	return (double)t.tv_sec + (double)t.tv_usec / 1e6;
-}
-
 static void keep(struct state *s, enum run_side side, unsigned i, const struct run_end *end)
 {
-	double **values = s->c.values[side];
+	double(*values)[MAX_REPEAT] = s->c.values[side];
 
-	values[RUN_CPU][i] = seconds(end->usage.ru_utime) + seconds(end->usage.ru_stime);
+	values[RUN_CPU][i] = to_seconds(end->usage.ru_utime) + to_seconds(end->usage.ru_stime);
 	values[RUN_WALL][i] = end->wall_s;
 	values[RUN_MEMORY][i] = (double)end->usage.ru_maxrss * 1024;
 	values[RUN_FAULTS][i] = (double)(end->usage.ru_minflt + end->usage.ru_majflt);
 }
 
-/* The number of the run is 0 for the one that warms up. Returns an exit status. */
+/* Run 0 is the warm-up. Returns an exit status. */
 static int run_with(struct state *s, enum run_side side, unsigned run, struct run_child *child)
 {
 	struct run_end end = {0};
@@ -167,7 +149,7 @@ static int run_with(struct state *s, enum run_side side, unsigned run, struct ru
 		return explain(s, err);
 	if (run_exit_code(end.status))
 		return fail(s, side, run, &end, child->err);
-	look_at_output(s, side, child->out);
+	compare_output(s, side, child->out);
 	if (run)
 		keep(s, side, run - 1, &end);
 	return 0;
@@ -222,37 +204,20 @@ static int run_all(struct state *s)
 	return code;
 }
 
-static bool allocate(struct state *s)
-{
-	bool good = true;
-
-	for (unsigned side = 0; side < RUN_SIDES; side++)
-		for (unsigned m = 0; m < RUN_MEASURES; m++) {
-			s->c.values[side][m] = calloc(s->c.runs, sizeof(double));
-			good = good && s->c.values[side][m];
-		}
-	return good;
-}
-
 static void release(struct state *s)
 {
-	for (unsigned side = 0; side < RUN_SIDES; side++) {
-		for (unsigned m = 0; m < RUN_MEASURES; m++)
-			free(s->c.values[side][m]);
+	for (unsigned side = 0; side < RUN_SIDES; side++)
 		if (s->first[side] >= 0)
 			close(s->first[side]);
-	}
 }
 
-static int tell(const struct state *s)
+static int report(const struct state *s)
 {
 	const struct run_options *o = s->options;
-	int code = 0, err = o->output ? copy(s->first[RUN_OURS], o->output) : 0;
+	int code = o->output ? copy(s->first[RUN_OURS], o->output) : 0;
 
-	if (err)
-		code = failure("run", "cannot write '%s': %s", o->output, strerror(-err));
 	if (o->json)
-		code = run_write_json(o->json, run_json(&s->c)) ? EXIT_FAILED : code;
+		code |= output_json("run", o->json, run_json(&s->c));
 	else
 		run_print(&s->c);
 	return finish_stdout("run", code);
@@ -260,10 +225,12 @@ static int tell(const struct state *s)
 
 int run_compare(struct run_options *o)
 {
-	struct state s = {.options = o, .c = {.options = o, .runs = o->repeat}, .first = {-1, -1}};
-	int code = allocate(&s) ? run_all(&s) : failure("run", "not enough memory");
+	static struct state s;
+	int code;
 
-	code = code ? code : tell(&s);
+	s = (struct state){.options = o, .c = {.options = o, .runs = o->repeat}, .first = {-1, -1}};
+	code = run_all(&s);
+	code = code ? code : report(&s);
 	release(&s);
 	return code;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* run_compare: what is measured, and how it is told. */
+/* compare: the measures of nearcpu run --compare, and their tables. */
 #ifndef NEARCPU_RUN_COMPARE_H
 #define NEARCPU_RUN_COMPARE_H
 
-#include "bench/report.h"
+#include "common/spread.h"
 #include "run/run.h"
 
 enum run_side { RUN_SYSTEM, RUN_OURS, RUN_SIDES };
@@ -13,16 +13,16 @@ enum run_verdict { RUN_UNKNOWN, RUN_SAME, RUN_BETTER, RUN_WORSE };
 
 struct run_comparison {
 	const struct run_options *options;
-	unsigned runs;                           /* of each side */
-	double *values[RUN_SIDES][RUN_MEASURES]; /* seconds, bytes, pages */
-	bool output_differs, output_varies;      /* varies: from run to run of one side */
+	unsigned runs;                                      /* of each side */
+	double values[RUN_SIDES][RUN_MEASURES][MAX_REPEAT]; /* seconds, bytes, pages */
+	bool output_differs, output_varies; /* varies: from run to run of one side */
 };
 
-/* Ours over the system's, pair by pair; false: a divisor is 0. */
+/* Ours over the system's, run by run; false: a divisor is 0. */
 bool run_ratio(const struct run_comparison *c, enum run_measure m, struct spread *out);
 enum run_verdict run_verdict(const struct run_comparison *c, enum run_measure m);
 
-/* run_table.c */
+/* table.c */
 void run_print(const struct run_comparison *c);
 json_t *run_json(const struct run_comparison *c);
 

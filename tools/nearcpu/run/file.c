@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Files mapped into memory. */
 #include "run/run.h"
 
 #include <fcntl.h>
@@ -6,20 +7,25 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+bool run_map_fd(struct run_file *f, int fd)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) || st.st_size <= 0)
+		return false;
+	f->size = (size_t)st.st_size;
+	f->at = mmap(NULL, f->size, PROT_READ, MAP_PRIVATE, fd, 0);
+	return f->at != MAP_FAILED;
+}
+
 bool run_map(struct run_file *f, const char *path)
 {
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat st;
+	bool mapped = fd >= 0 && run_map_fd(f, fd);
 
-	f->at = MAP_FAILED;
-	if (fd < 0)
-		return false;
-	if (fstat(fd, &st) == 0 && st.st_size > 0) {
-		f->size = (size_t)st.st_size;
-		f->at = mmap(NULL, f->size, PROT_READ, MAP_PRIVATE, fd, 0);
-	}
-	close(fd);
-	return f->at != MAP_FAILED;
+	if (fd >= 0)
+		close(fd);
+	return mapped;
 }
 
 void run_unmap(const struct run_file *f)

@@ -3,8 +3,9 @@
 #ifndef NEARCPU_RUN_H
 #define NEARCPU_RUN_H
 
+#include "common/installed.h"
+
 #include <jansson.h>
-#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/resource.h>
@@ -13,26 +14,23 @@
 /* As env(1) and shells have them. */
 enum { RUN_CANNOT = 126, RUN_NOT_FOUND = 127 };
 
-/* What takes the place of the system's. */
-enum run_part { RUN_MALLOC = 1, RUN_ATOMIC = 2, RUN_BOTH = 3 };
-
 struct run_options {
 	char *const *argv; /* the program and its arguments */
-	unsigned parts;    /* enum run_part */
+	unsigned parts;    /* of enum library */
 	bool stats, compare;
 	unsigned repeat;
 	const char *json, *input, *output, *library;
-	const char *of_malloc; /* an option that was given and goes with RUN_MALLOC alone */
-	char conf[4096];       /* NEAR_CONF of the program */
-	char preload[8192];    /* LD_PRELOAD of the program */
-	char search[8192];     /* its LD_LIBRARY_PATH; "": as it is */
+	const char *malloc_option;               /* an option that goes with LIBRARY_MALLOC alone */
+	char conf[4096];                         /* NEAR_CONF of the program */
+	char preload[8192];                      /* LD_PRELOAD of the program */
+	char search[8192];                       /* its LD_LIBRARY_PATH; "": as it is */
 	char malloc[PATH_MAX], atomic[PATH_MAX]; /* the libraries of these parts */
 	char path[PATH_MAX];                     /* the program */
 	char elf[PATH_MAX];                      /* it, or what interprets it; "": unknown */
 	char linker[256];                        /* the dynamic linker that loads it */
 };
 
-/* ---- run_file.c ---- */
+/* ---- file.c ---- */
 
 /* A file in memory. */
 struct run_file {
@@ -42,30 +40,21 @@ struct run_file {
 
 /* False: it cannot be read, or is empty. */
 bool run_map(struct run_file *f, const char *path);
+bool run_map_fd(struct run_file *f, int fd);
 void run_unmap(const struct run_file *f);
 
-/* ---- run_library.c ---- */
-
-/* The file of the part: beside this program in the build tree or where it is installed. -ENOENT:
- * `path` receives where it was looked for. */
-int run_find_library(enum run_part part, char path[PATH_MAX]);
-
-/* Finds those of the parts that are wanted, and sets LD_PRELOAD of the program. 0; else the exit
- * status. */
-int run_set_libraries(struct run_options *o);
-
-/* ---- run_target.c ---- */
+/* ---- target.c ---- */
 
 /* Finds the program as execvp would, and whether the libraries can be preloaded into it. 0; else an
  * exit status, and `why` has one line for the user. */
 int run_find_program(struct run_options *o, char *why, size_t size);
 
-/* ---- run_atomic.c ---- */
+/* ---- atomic.c ---- */
 
 /* Neither the file nor a library that it is linked with calls the shared libatomic. */
 bool run_lacks_atomic(const char *elf, const char *linker);
 
-/* ---- run_child.c ---- */
+/* ---- launch.c ---- */
 
 struct run_child {
 	const struct run_options *options;
@@ -93,9 +82,6 @@ int run_with_signals(const struct run_child *child, struct run_end *end);
 int run_apart(const struct run_child *child, struct run_end *end);
 int run_signal(void);
 
-/* run_small.c: from now on children are for exec alone; no longer. */
-void run_small_children(bool on);
-
 /* Becomes the program. Returns a negative errno if that failed. */
 int run_become(const struct run_child *child);
 
@@ -105,18 +91,17 @@ __attribute__((noreturn)) void run_end_as(int status);
 /* The exit status that a shell would show. */
 int run_exit_code(int status);
 
-/* ---- run_stats.c, run_compare.c: the subcommand's exit status ---- */
+/* ---- stats.c, compare.c: the subcommand's exit status ---- */
 
 int run_stats(struct run_options *o);
 int run_compare(struct run_options *o);
+
+/* ---- json.c ---- */
 
 /* The program and its arguments; what is no UTF-8 becomes null. */
 json_t *run_argv_json(const struct run_options *o);
 
 /* What is preloaded: ["malloc", "atomic"], or one of them. */
 json_t *run_parts_json(const struct run_options *o);
-
-/* Writes it where --json asked for. Takes the object. */
-int run_write_json(const char *path, json_t *json);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* nearcpu run --stats: each process of the program leaves its statistics of malloc in a directory
- * of ours; the libatomic tells its counts itself. */
+/* nearcpu run --stats: each process of the program writes its statistics of malloc to a temporary
+ * directory; the libatomic prints its counts itself. */
 #include "run/run.h"
 
 #include <dirent.h>
@@ -11,11 +11,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/clock.h"
+#include "common/output.h"
+#include "common/text.h"
 #include "common/tool.h"
 
 struct found {
-	json_t *own;   /* of the program itself; NULL: it left none */
-	json_t *total; /* what was counted in all processes, by class */
+	json_t *own;   /* of the program itself; NULL: it wrote none */
+	json_t *total; /* of all processes, by size class */
 	unsigned processes;
 };
 
@@ -76,7 +79,7 @@ static void add_process(struct found *f, json_t *process, bool own)
 		f->own = json_incref(process);
 }
 
-/* Reads what is there, and removes it all. */
+/* Reads the files in the directory, and removes them with it. */
 static void collect(const char *dir, pid_t pid, struct found *f)
 {
 	DIR *d = opendir(dir);
@@ -106,11 +109,6 @@ static void collect(const char *dir, pid_t pid, struct found *f)
 static uint64_t number(const json_t *from, const char *name)
 {
 	return (uint64_t)json_integer_value(json_object_get(from, name));
-}
-
-static double seconds(struct timeval t)
-{
-	return (double)t.tv_sec + (double)t.tv_usec / 1e6;
 }
 
 static void print_bytes(const char *label, uint64_t bytes)
@@ -180,10 +178,10 @@ static void print(const struct run_options *o, const struct run_end *end, const 
 
 	fprintf(stderr, "nearcpu run: %s: %s %d\n", o->argv[0], how, code);
 	fprintf(stderr, "time          %.3f s wall, %.3f s user, %.3f s system\n", end->wall_s,
-		seconds(u->ru_utime), seconds(u->ru_stime));
+		to_seconds(u->ru_utime), to_seconds(u->ru_stime));
 	fprintf(stderr, "peak memory   %.1f MiB, %ld page faults, %ld of them from disk\n",
 		(double)u->ru_maxrss / 1024, u->ru_minflt + u->ru_majflt, u->ru_majflt);
-	print_found(f, o->parts & RUN_MALLOC);
+	print_found(f, o->parts & LIBRARY_MALLOC);
 }
 
 /* ---- JSON ---- */
@@ -192,41 +190,42 @@ static json_t *make_json(const struct run_options *o, const struct run_end *end,
 			 const struct found *f)
 {
 	const struct rusage *u = &end->usage;
-	json_t *json = json_pack("{s:o, s:o, s:i, s:f, s:f, s:f, s:I, s:I, s:I}", "program",
-				 run_argv_json(o), "libraries", run_parts_json(o), "exit_status",
-				 run_exit_code(end->status), "wall_s", end->wall_s, "user_s",
-				 seconds(u->ru_utime), "system_s", seconds(u->ru_stime),
-				 "peak_bytes", (json_int_t)u->ru_maxrss * 1024, "minor_faults",
-				 (json_int_t)u->ru_minflt, "major_faults",
-				 (json_int_t)u->ru_majflt);
-	json_object_set_new(json, "processes", f->total ? json_integer(f->processes) : json_null());
-	json_object_set(json, "malloc", f->own ? f->own : json_null());
-	json_object_set(json, "all_processes", f->total ? f->total : json_null());
+	json_t *json = json_pack("{s:o, s:o, s:i, s:f, s:f, s:f, s:I, s:I, s:I, s:o, s:O?, s:O?}",
+				 "program", run_argv_json(o), "libraries", run_parts_json(o),
+				 "exit_status", run_exit_code(end->status), "wall_s", end->wall_s,
+				 "user_s", to_seconds(u->ru_utime), "system_s",
+				 to_seconds(u->ru_stime), "peak_bytes",
+				 (json_int_t)u->ru_maxrss * 1024, "minor_faults",
+				 (json_int_t)u->ru_minflt, "major_faults", (json_int_t)u->ru_majflt,
+				 "processes", f->total ? json_integer(f->processes) : json_null(),
+				 "malloc", f->own, "all_processes", f->total);
+
 	if (WIFSIGNALED(end->status))
 		json_object_set_new(json, "signal", json_integer(WTERMSIG(end->status)));
 	return json;
 }
 
-static int tell(const struct run_options *o, const struct run_end *end, const struct found *f)
+static int report(const struct run_options *o, const struct run_end *end, const struct found *f)
 {
 	if (!o->json) {
 		print(o, end, f);
 		return 0;
 	}
-	return finish_stdout("run", run_write_json(o->json, make_json(o, end, f)));
+	return finish_stdout("run", output_json("run", o->json, make_json(o, end, f)));
 }
 
-/* Asks the libraries for statistics. */
+/* Makes the libraries write statistics. */
 static int set_conf(struct run_options *o, const char *dir)
 {
-	const bool with_malloc = o->parts & RUN_MALLOC, with_atomic = o->parts & RUN_ATOMIC;
-	size_t used = strlen(o->conf), room = sizeof(o->conf) - used;
-	int n = snprintf(o->conf + used, room, "%s%s%s%s%s%s", used ? "," : "",
-			 with_malloc ? "malloc_stats:" : "", with_malloc ? dir : "",
-			 with_malloc ? "/%p" : "", o->parts == RUN_BOTH ? "," : "",
-			 with_atomic ? "atomic_stats:1" : "");
+	struct text conf = {o->conf, sizeof(o->conf)};
 
-	return n < 0 || (size_t)n >= room ? -E2BIG : 0;
+	if (strlen(o->conf) + strlen(dir) + 40 > sizeof(o->conf))
+		return -E2BIG;
+	if (o->parts & LIBRARY_MALLOC)
+		say(&conf, "%smalloc_stats:%s/%%p", o->conf[0] ? "," : "", dir);
+	if (o->parts & LIBRARY_ATOMIC)
+		say(&conf, "%satomic_stats:1", o->conf[0] ? "," : "");
+	return 0;
 }
 
 int run_stats(struct run_options *o)
@@ -234,7 +233,7 @@ int run_stats(struct run_options *o)
 	struct run_child child = {o, o->conf, true, false, -1, -1, -1};
 	struct run_end end = {0};
 	struct found found = {0};
-	const bool with_malloc = o->parts & RUN_MALLOC;
+	const bool with_malloc = o->parts & LIBRARY_MALLOC;
 	char dir[PATH_MAX] = "";
 	int code, err = with_malloc ? make_directory(dir) : 0;
 
@@ -248,7 +247,7 @@ int run_stats(struct run_options *o)
 	err = run_with_signals(&child, &end);
 	if (with_malloc)
 		collect(dir, end.pid, &found);
-	code = err ? 0 : tell(o, &end, &found);
+	code = err ? 0 : report(o, &end, &found);
 	json_decref(found.own);
 	json_decref(found.total);
 	if (err) {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* How a comparison is told. */
+/* The table and the JSON of a comparison. */
 #include "run/compare.h"
 
-#include <string.h>
+#include <stdio.h>
 
-/* Quartiles of fewer say nothing. */
+/* Quartiles of fewer runs mean nothing. */
 #define ENOUGH 3
 
 static const struct {
@@ -102,17 +102,17 @@ static json_t *values_json(const double *values, unsigned n)
 static json_t *measure_json(const struct run_comparison *c, enum run_measure m)
 {
 	static const char *const words[] = {"unknown", "same", "better", "worse"};
+	struct spread s = {0};
+	bool has_ratio = run_ratio(c, m, &s);
 	json_t *json = json_pack("{s:f, s:f, s:s, s:o, s:o}", "system", median(c, RUN_SYSTEM, m),
 				 "nearcpu", median(c, RUN_OURS, m), "nearcpu_is",
 				 words[run_verdict(c, m)], "system_runs",
 				 values_json(c->values[RUN_SYSTEM][m], c->runs), "nearcpu_runs",
 				 values_json(c->values[RUN_OURS][m], c->runs));
-	struct spread s;
 
-	if (run_ratio(c, m, &s)) {
-		json_object_set_new(json, "ratio", json_real(s.median));
-		json_object_set_new(json, "quartiles", json_pack("[f, f]", s.low, s.high));
-	}
+	if (has_ratio)
+		json_object_update_new(json, json_pack("{s:f, s:[f, f]}", "ratio", s.median,
+						       "quartiles", s.low, s.high));
 	return json;
 }
 

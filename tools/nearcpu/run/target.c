@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Can the libraries be preloaded into a program? Its ELF header tells, and its rights. */
+/* Whether the libraries can be preloaded into a program: by its ELF header and its privileges. */
 #include "run/run.h"
 
 #include <elf.h>
@@ -14,6 +14,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "common/text.h"
+
 /* Scripts whose interpreters are scripts: the kernel allows five. */
 #define MAX_DEPTH 5
 #define HEAD_SIZE 4096
@@ -21,22 +23,13 @@
 struct target {
 	struct run_options *options;
 	const char *name; /* for people: "'x'", "the interpreter '/bin/x' of 'y'" */
-	char *why;
-	size_t size;
+	struct text why;
 };
 
-__attribute__((format(printf, 3, 4))) static int refuse(const struct target *t, int status,
-							const char *fmt, ...)
-{
-	int n = snprintf(t->why, t->size, "%s ", t->name);
-	va_list args;
-
-	va_start(args, fmt);
-	if (n > 0 && (size_t)n < t->size)
-		vsnprintf(t->why + n, t->size - (size_t)n, fmt, args); /* NOLINT: started above */
-	va_end(args);
-	return status;
-}
+/* Fills `why` with the name and the reason; returns `status`. */
+#define REFUSE(t, status, ...)                                                                     \
+	(snprintf((t)->why.out, (t)->why.size, "%s ", (t)->name), say(&(t)->why, __VA_ARGS__),     \
+	 (status))
 
 /* ---- where it is ---- */
 
@@ -75,22 +68,22 @@ static int search(const char *name, char path[PATH_MAX])
 	return worst;
 }
 
-static int find(const struct target *t, const char *name, char path[PATH_MAX])
+static int find(struct target *t, const char *name, char path[PATH_MAX])
 {
 	int err;
 
 	if (!strchr(name, '/')) {
 		err = *name ? search(name, path) : -ENOENT;
 		if (err == -ENOENT)
-			return refuse(t, RUN_NOT_FOUND, "was not found in PATH");
+			return REFUSE(t, RUN_NOT_FOUND, "was not found in PATH");
 	} else {
 		err = snprintf(path, PATH_MAX, "%s", name) < PATH_MAX ? can_run(path)
 								      : -ENAMETOOLONG;
 	}
 	if (err == -ENOENT || err == -ENOTDIR)
-		return refuse(t, RUN_NOT_FOUND, "does not exist");
+		return REFUSE(t, RUN_NOT_FOUND, "does not exist");
 	if (err)
-		return refuse(t, RUN_CANNOT, "cannot be run: %s", strerror(-err));
+		return REFUSE(t, RUN_CANNOT, "cannot be run: %s", strerror(-err));
 	return 0;
 }
 
@@ -172,29 +165,29 @@ static bool needs_glibc(const char *library)
 }
 
 /* 0, or refused: their C libraries must be the same. */
-static int compare_libc(const struct target *t, const char *library, bool musl)
+static int compare_libc(struct target *t, const char *library, bool musl)
 {
 	if (musl && needs_glibc(library))
-		return refuse(t, RUN_CANNOT,
+		return REFUSE(t, RUN_CANNOT,
 			      "is linked with musl, the library with glibc: build the library with "
 			      "musl-gcc, and name it with --library");
 	if (!musl && !needs_glibc(library))
-		return refuse(t, RUN_CANNOT, "is linked with glibc, the library '%s' is not",
+		return REFUSE(t, RUN_CANNOT, "is linked with glibc, the library '%s' is not",
 			      library);
 	return 0;
 }
 
 /* 0, or refused: they must be for the same CPU. */
-static int compare_machine(const struct target *t, const char *library, const Elf64_Ehdr *its)
+static int compare_machine(struct target *t, const char *library, const Elf64_Ehdr *its)
 {
 	char head[HEAD_SIZE];
 	Elf64_Ehdr mine;
 
 	if (read_head(library, head) < (ssize_t)sizeof(mine) || memcmp(head, ELFMAG, SELFMAG) != 0)
-		return refuse(t, RUN_CANNOT, "cannot be run with '%s': it is no library", library);
+		return REFUSE(t, RUN_CANNOT, "cannot be run with '%s': it is no library", library);
 	memcpy(&mine, head, sizeof(mine));
 	if (memcmp(its->e_ident, mine.e_ident, EI_VERSION) != 0 || its->e_machine != mine.e_machine)
-		return refuse(t, RUN_CANNOT,
+		return REFUSE(t, RUN_CANNOT,
 			      "is for %s with %u bits, the library for %s with %u: build the "
 			      "library for that",
 			      machine_name(its->e_machine),
@@ -206,7 +199,7 @@ static int compare_machine(const struct target *t, const char *library, const El
 
 /* musl's linker knows what it has by file, not by SONAME: it would look for libatomic.so.1 all the
  * same. So it looks first where ours is, and finds the file that it has. */
-static int set_search(const struct target *t)
+static int set_search(struct target *t)
 {
 	struct run_options *o = t->options;
 	const char *had = getenv("LD_LIBRARY_PATH");
@@ -215,39 +208,40 @@ static int set_search(const struct target *t)
 			 had && *had ? ":" : "", had ? had : "");
 
 	if (n < 0 || (size_t)n >= sizeof(o->search))
-		return refuse(t, RUN_CANNOT, "cannot be run: LD_LIBRARY_PATH is too long");
+		return REFUSE(t, RUN_CANNOT, "cannot be run: LD_LIBRARY_PATH is too long");
 	return 0;
 }
 
 /* What to do where nothing can be preloaded. */
-static int refuse_static(const struct target *t)
+static int refuse_static(struct target *t)
 {
 	const struct run_options *o = t->options;
 
-	if (!(o->parts & RUN_ATOMIC))
-		return refuse(t, RUN_CANNOT,
+	if (!(o->parts & LIBRARY_ATOMIC))
+		return REFUSE(t, RUN_CANNOT,
 			      "is static: nothing can be preloaded; link it with "
 			      "libnearcpu-malloc.a");
-	return refuse(t, RUN_CANNOT,
+	return REFUSE(t, RUN_CANNOT,
 		      "is static: nothing can be preloaded; link it with %sthe libatomic.a "
 		      "beside '%s'",
-		      o->parts & RUN_MALLOC ? "libnearcpu-malloc.a and " : "", o->atomic);
+		      o->parts & LIBRARY_MALLOC ? "libnearcpu-malloc.a and " : "", o->atomic);
 }
 
-static int refuse_rights(const struct target *t, const char *rights)
+static int refuse_rights(struct target *t, const char *rights)
 {
 	const unsigned parts = t->options->parts;
 
-	return refuse(t, RUN_CANNOT,
+	return REFUSE(t, RUN_CANNOT,
 		      "gets more rights than you have (%s): nothing can be preloaded; %s%s%s",
-		      rights, parts & RUN_MALLOC ? "link it with libnearcpu-malloc" : "",
-		      parts == RUN_BOTH ? ", and " : "",
-		      parts & RUN_ATOMIC ? "see near_atomic(7) for how to put its libatomic in the "
-					   "system's place"
-					 : "");
+		      rights, parts & LIBRARY_MALLOC ? "link it with libnearcpu-malloc" : "",
+		      parts == LIBRARY_BOTH ? ", and " : "",
+		      parts & LIBRARY_ATOMIC
+			      ? "see near_atomic(7) for how to put its libatomic in the "
+				"system's place"
+			      : "");
 }
 
-static int check_elf(const struct target *t, const char *path, const char *head, ssize_t n)
+static int check_elf(struct target *t, const char *path, const char *head, ssize_t n)
 {
 	struct run_options *o = t->options;
 	const char *libraries[] = {o->malloc, o->atomic};
@@ -261,10 +255,10 @@ static int check_elf(const struct target *t, const char *path, const char *head,
 	if (code)
 		return code;
 	if (*o->atomic && !has_string(o->atomic, "LIBATOMIC_1.0"))
-		return refuse(t, RUN_CANNOT, "cannot be run with '%s': it is no libatomic",
+		return REFUSE(t, RUN_CANNOT, "cannot be run with '%s': it is no libatomic",
 			      o->atomic);
 	if (*o->malloc && has_string(o->malloc, "LIBATOMIC_1.0"))
-		return refuse(t, RUN_CANNOT,
+		return REFUSE(t, RUN_CANNOT,
 			      "cannot be run with '%s': it is a libatomic; give --atomic",
 			      o->malloc);
 	snprintf(o->elf, sizeof(o->elf), "%s", path);
@@ -303,10 +297,10 @@ static const char *rights(const char *path)
 
 /* ---- all of it ---- */
 
-static int check_file(const struct target *t, const char *path, int depth);
+static int check_file(struct target *t, const char *path, int depth);
 
 /* "#! /usr/bin/env -S x": what follows the first word does not matter here. */
-static int check_script(const struct target *t, const char *path, char *line, int depth)
+static int check_script(struct target *t, const char *path, char *line, int depth)
 {
 	char *interpreter = line + strspn(line, " \t"), name[2 * PATH_MAX + 64];
 	struct target its = *t;
@@ -318,12 +312,12 @@ static int check_script(const struct target *t, const char *path, char *line, in
 	its.name = name;
 	err = can_run(interpreter);
 	if (err)
-		return refuse(&its, err == -ENOENT ? RUN_NOT_FOUND : RUN_CANNOT,
+		return REFUSE(&its, err == -ENOENT ? RUN_NOT_FOUND : RUN_CANNOT,
 			      "cannot be run: %s", strerror(-err));
 	return depth < MAX_DEPTH ? check_file(&its, interpreter, depth + 1) : 0;
 }
 
-static int check_file(const struct target *t, const char *path, int depth)
+static int check_file(struct target *t, const char *path, int depth)
 {
 	char head[HEAD_SIZE + 1], shell[] = "/bin/sh";
 	const char *why = rights(path);
@@ -346,7 +340,7 @@ static int check_file(const struct target *t, const char *path, int depth)
 int run_find_program(struct run_options *o, char *why, size_t size)
 {
 	char quoted[PATH_MAX + 2];
-	struct target t = {o, quoted, why, size};
+	struct target t = {o, quoted, {why, size}};
 	int status;
 
 	snprintf(quoted, sizeof(quoted), "'%.*s'", PATH_MAX - 1, o->argv[0]);

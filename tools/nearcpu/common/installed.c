@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* The paths of the libraries and programs of this command. NEARCPU_LIBDIR and NEARCPU_LIBEXECDIR are
+ * the installed directories, relative to that of the installed command. */
+#include "common/installed.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static void own_directory(char dir[PATH_MAX])
+{
+	ssize_t n = readlink("/proc/self/exe", dir, PATH_MAX - 1);
+
+	dir[n > 0 ? n : 0] = '\0';
+	if (!strrchr(dir, '/'))
+		strcpy(dir, "./");
+	*strrchr(dir, '/') = '\0';
+}
+
+/* The first file of `places`, each relative to this program's directory, that allows `mode`. */
+static int find(const char *const *places, const char *name, int mode, char path[PATH_MAX])
+{
+	char dir[PATH_MAX], file[2 * PATH_MAX];
+
+	own_directory(dir);
+	for (; *places; places++) {
+		const char *from = (*places)[0] == '/' ? "" : dir;
+
+		snprintf(file, sizeof(file), "%s%s%s%s", from, *from ? "/" : "", *places, name);
+		if (access(file, mode) == 0 && realpath(file, path))
+			return 0;
+	}
+	strcpy(path, dir);
+	return -ENOENT;
+}
+
+int find_library(enum library library, char path[PATH_MAX])
+{
+	static const char *const malloc_places[] = {"../", NEARCPU_LIBDIR "/", "", NULL};
+	/* Not the directory of this program: a libatomic there may be GCC's. */
+	static const char *const atomic_places[] = {"../libatomic/", NEARCPU_LIBDIR "/nearcpu/",
+						    NULL};
+
+	if (library == LIBRARY_ATOMIC)
+		return find(atomic_places, ATOMIC_SONAME, R_OK, path);
+	return find(malloc_places, MALLOC_SONAME, R_OK, path);
+}
+
+int find_program(const char *name, char path[PATH_MAX])
+{
+	static const char *const places[] = {"", NEARCPU_LIBEXECDIR "/nearcpu/", NULL};
+
+	return find(places, name, X_OK, path);
+}

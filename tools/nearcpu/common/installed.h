@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT */
+/* installed: where the libraries and the programs of this command are, in the build tree or
+ * installed. */
+#ifndef NEARCPU_INSTALLED_H
+#define NEARCPU_INSTALLED_H
+
+#include <limits.h>
+
+/* The libraries that `nearcpu run` preloads. */
+enum library { LIBRARY_MALLOC = 1, LIBRARY_ATOMIC = 2, LIBRARY_BOTH = 3 };
+
+#define MALLOC_SONAME "libnearcpu-malloc.so.0"
+
+/* The SONAME of GCC's: once it is loaded, the dynamic linker loads no other. */
+#define ATOMIC_SONAME "libatomic.so.1"
+
+/* The file of one library. -ENOENT: `path` receives the directory of this program. */
+int find_library(enum library library, char path[PATH_MAX]);
+
+/* A program that this command executes. 0 or -ENOENT. */
+int find_program(const char *name, char path[PATH_MAX]);
+
+#endif
