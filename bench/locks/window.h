@@ -11,8 +11,8 @@
  * something else than a lock writes its two loops itself: until window_is_over, counting in
  * t->done; the timed one notes each wait by window_note.
  *
- * To add a lock: one LOCK_ROW, one line in the list, one in bench/locks.c. The program must not link
- * the libraries of others: it loads them (nsync_functions.h).
+ * To add a lock: one LOCK_ROW, one line in the list, one in bench/locks.c. The program must not
+ * link third-party libraries: it loads them (nsync_functions.h).
  */
 #ifndef BENCH_LOCKS_WINDOW_H
 #define BENCH_LOCKS_WINDOW_H

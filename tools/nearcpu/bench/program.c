@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* One run of a pattern on an allocator.
  *
- * The dynamic linker ignores a library that it cannot preload, so the program reports the file of its
- * malloc, which is compared with the preloaded one. */
+ * The dynamic linker ignores a library that it cannot preload, so the program reports the file of
+ * its malloc, which is compared with the preloaded one. */
 #include "bench/report.h"
 #include "common/installed.h"
 

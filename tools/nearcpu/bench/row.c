@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* One measurement in a process of its own.
  *
- * The parent executes this program again with the row's settings in the environment, as some of them
- * apply to a process as a whole, and reads one JSON object from it: a sample, or why there is none.
+ * The parent executes this program again with the row's settings in the environment, as they apply
+ * to a whole process, and reads one JSON object from it: a sample, or why there is none.
  */
 #include "common/child.h"
 #include "bench/report.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The paths of the libraries and programs of this command. NEARCPU_LIBDIR and NEARCPU_LIBEXECDIR are
- * the installed directories, relative to that of the installed command. */
+/* The paths of the libraries and programs of this command. NEARCPU_LIBDIR and NEARCPU_LIBEXECDIR
+ * are the installed directories, relative to that of the installed command. */
 #include "common/installed.h"
 
 #include <errno.h>

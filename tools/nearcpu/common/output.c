@@ -55,8 +55,8 @@ static int resolve(const char *path, char target[PATH_MAX])
 	return 0;
 }
 
-/* Creates a file in the directory of `target`; `temp` receives its name. Returns the descriptor or a
- * negative errno. */
+/* Creates a file in the directory of `target`; `temp` receives its name. Returns the descriptor or
+ * a negative errno. */
 static int create_temporary(const char *target, char temp[PATH_MAX])
 {
 	struct stat st;
