@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /* near_barrier: a point where threads wait for each other.
  *
- * Cost:      the lock of a bucket for each wait; a futex call for who sleeps, and for who is woken.
+ * Cost:      the lock of a bucket for each wait; a futex call for each thread that sleeps, and for
+ *            each that is woken.
  * Memory:    8 bytes.
  * Safety:    any thread; not in signal handlers. Nothing here allocates or is a cancellation point;
  *            errno is left alone.
- * Order:     what was done before a wait is seen after it by all who met.
- * Freeing:   as soon as one of the waits that met has returned, if no more are to come.
- * Fork:      in the child nobody waits; who had arrived in the parent is still counted.
+ * Order:     a wait acquires what each thread of its group released by its own wait.
+ * Freeing:   as soon as one wait of the group has returned, if no further wait begins.
+ * Fork:      no thread waits in the child; threads that had arrived in the parent are still
+ *            counted.
  *
  * Concurrent with:   wait  init
  *            wait     yes   no
  *
- *     static struct near_barrier meet = NEAR_BARRIER_INIT(4);
+ *     static struct near_barrier start = NEAR_BARRIER_INIT(4);
  *
- *     if (near_barrier_wait(&meet))
+ *     if (near_barrier_wait(&start))
  *             ...             // in one of the four
  *
- * Source: pthread_barrier_wait; differs in that a wait can be given up: who leaves is not counted.
+ * Source: pthread_barrier_wait; differs in that a wait can end by a deadline or a token; such a
+ * thread is not counted.
  */
 #ifndef NEARCPU_BARRIER_H
 #define NEARCPU_BARRIER_H
@@ -34,7 +37,7 @@ struct near_barrier {
 	uint32_t threads, arrived;
 };
 
-/* For so many threads, at least 1. */
+/* `n` threads form a group; at least 1. */
 /* clang-format off */
 #define NEAR_BARRIER_INIT(threads) { (threads), 0 }
 /* clang-format on */
@@ -42,10 +45,10 @@ struct near_barrier {
 /* Waits until as many threads have come as the barrier is for. True in the last of them. */
 NEAR_API bool near_barrier_wait(struct near_barrier *b);
 
-/* The same: 1 in the last thread, 0 in the others. Or leaves: -ETIMEDOUT when the deadline
- * (absolute; NULL: none) has passed by `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME),
- * -ECANCELED when `cancel` (NULL: none) is set. Who comes last does not leave. -EINVAL: unknown
- * clock, or a deadline that is no time; not counted. */
+/* The same: 1 in the last thread, 0 in the others. Or ends without the group: -ETIMEDOUT when the
+ * deadline (absolute; NULL: none) has passed by `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME),
+ * -ECANCELED when `cancel` (NULL: none) is set. The last thread of a group always returns 1.
+ * -EINVAL: unknown clock, or a deadline that is no time; not counted. */
 NEAR_API int near_barrier_wait_until(struct near_barrier *b, int clock,
 				     const struct timespec *deadline, struct near_cancel *cancel);
 

@@ -2,17 +2,16 @@
 /* cancel: a token that ends waits.
  *
  * A thread that waits (park.h, mutex.h) names a token; setting the token ends all waits that name
- * it, and all that will. A program that shuts down, or a request that is given up, has one token
- * for whatever its threads wait for.
+ * it, and all that will. A program that shuts down, or a request that is abandoned, has one token
+ * for all waits of its threads.
  *
- * Cost:      is_set: one load. A wait with a token takes and lets go of a lock twice more. set
+ * Cost:      is_set: one load. A wait with a token acquires and releases a lock two more times. set
  *            wakes each waiter by one system call.
  * Memory:    16 bytes. Zero is a token that is not set. There is nothing to destroy.
  * Safety:    any thread; not in signal handlers. No operation allocates. errno is left alone.
- * Order:     whoever sees the token set (is_set, or a wait that it ended) sees what was written
- *            before the set.
+ * Order:     set releases; is_set, and a wait that the token ended, acquire.
  * Lifetime:  until the call of set has returned and every wait that names the token too.
- * Fork:      in the child a token is set or not, as it was; nobody waits.
+ * Fork:      the child's token is set if the parent's was; no thread waits.
  *
  * Concurrent with:   set  is_set  wait  reset
  *            each    yes   yes    yes    no
@@ -56,7 +55,7 @@ struct near_cancel {
 #define NEAR_CANCEL_INIT { 0, 0, 0 }
 /* clang-format on */
 
-/* Sets the token, for good. Those who wait return -ECANCELED, unless what they waited for came
+/* Sets the token permanently. Each waiter returns -ECANCELED, unless its condition was fulfilled
  * first. */
 NEAR_API void near_cancel_set(struct near_cancel *c);
 

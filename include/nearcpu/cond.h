@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* near_cond: a condition variable for near_mutex.
  *
- * Cost:      signal and broadcast with nobody waiting: one load. With waiters: the locks of two
+ * Cost:      signal and broadcast without waiters: one load. With waiters: the locks of two
  *            buckets, and no system call while the mutex is held: waiters are moved to the mutex,
  *            whose unlock wakes one after the other.
  * Memory:    4 bytes. Zero is valid. There is nothing to destroy.
  * Safety:    any thread; not in signal handlers. Nothing here allocates or is a cancellation point.
  * Order:     that of the mutex.
- * Fairness:  first in, first out. A signal goes to one who waited when it was sent, never to one
- *            who came later; one who was signalled returns 0, even if its deadline passes before it
- *            has the mutex again. So no signal is lost or stolen.
- * Misuse:    waiting without holding the mutex, or on one condition variable with two mutexes at
- *            once, stops the program with one line on standard error.
- * Fork:      in the child nobody waits.
+ * Fairness:  first in, first out. A signal goes to a thread that waited when it was sent, never to
+ *            a later one. A thread that received a signal returns 0, even if its deadline passes
+ *            before it has locked the mutex again. So no signal is lost or stolen.
+ * Misuse:    waiting without holding the mutex, or waiting on one condition variable with two
+ *            mutexes, stops the program with one line on standard error.
+ * Fork:      no thread waits in the child.
  * Freeing:   when every wait, signal and broadcast has returned.
  *
  * Wait in a loop: there are no wake-ups without a signal, but between the signal and the return
@@ -37,7 +37,7 @@
 extern "C" {
 #endif
 
-/* Private: not 0 if somebody may wait. */
+/* Private: not 0 if a thread may wait. */
 struct near_cond {
 	uint32_t waited_for;
 };
@@ -46,20 +46,21 @@ struct near_cond {
 #define NEAR_COND_INIT { 0 }
 /* clang-format on */
 
-/* Lets go of the mutex, waits for a signal, and takes the mutex again. */
+/* Unlocks the mutex, waits for a signal, and locks the mutex again. */
 NEAR_API void near_cond_wait(struct near_cond *c, struct near_mutex *m) NEAR__REQUIRES(m);
 
-/* The same, but gives up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed by
- * `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none) is set.
- * The mutex is held in any case when it returns, so that it may return late. -EINVAL: unknown
- * clock, or a deadline that is no time; the mutex was not let go of. */
+/* The same, but gives up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed by `clock`
+ * (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none) is set. The mutex
+ * is held in any case when it returns, so that it may return late. -EINVAL: unknown clock, or a
+ * deadline that is no time; the mutex was not unlocked. */
 NEAR_API int near_cond_wait_until(struct near_cond *c, struct near_mutex *m, int clock,
 				  const struct timespec *deadline, struct near_cancel *cancel)
 	NEAR__REQUIRES(m);
 
 NEAR_API void near__cond_wake(struct near_cond *c, bool all);
 
-/* Relaxed: who waits set it while it held the mutex; so whoever took the mutex since sees it. */
+/* Relaxed: a waiter set it while it held the mutex, so a thread that has locked the mutex since
+ * reads that value. */
 static inline bool near__cond_is_waited_for(const struct near_cond *c)
 {
 	return __atomic_load_n(&c->waited_for, __ATOMIC_RELAXED);

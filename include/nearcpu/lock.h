@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /* near_lock: an 8-byte lock for very short critical sections.
  *
- * Cost:      lock and unlock without contention: one atomic instruction each. A waiter spins for
- *            16 pauses, yields up to seven times, then sleeps in a futex. An unlock makes a system
- *            call only when somebody waits and nobody is on the way.
+ * Cost:      lock and unlock without contention: one atomic instruction each. A waiter spins for 16
+ *            pauses, yields up to seven times, then sleeps in a futex. An unlock makes a system
+ *            call only when a thread sleeps and no woken thread still has to try the lock.
  * Memory:    8 bytes. Zero is a free lock: static and calloc'ed locks need no call, and
  *            constructors of any priority may use them. There is nothing to destroy.
- * Safety:    any thread; not in signal handlers (one that interrupts the holder would wait for
- *            ever). errno is left alone; nothing here is a cancellation point.
+ * Safety:    any thread; not in signal handlers (a handler that interrupts the holder would wait
+ *            forever). errno is left alone; nothing here is a cancellation point.
  * Order:     lock acquires what the unlock before it released. ThreadSanitizer sees both by itself.
- * Fairness:  none. Whoever comes while the lock is free takes it, past sleepers too, one of whom is
- *            then on the way.
+ * Fairness:  none. A thread that finds the lock free takes it, even if others sleep; one of these
+ *            has then been woken.
  * Limits:    not recursive, no deadlines, not between processes.
  * Misuse:    unlock of a free lock stops the program with one line on standard error. The word does
- *            not name the holder: if that ends without unlocking, others wait for ever.
+ *            not name the holder: if the holder exits without unlocking, others wait forever.
  * Fork:      lock in the prepare handler, unlock in the parent's, near_lock_reset_in_child in the
- *            child's. A lock that some other thread holds at the fork stays locked in the child.
+ *            child's. A lock that another thread holds at the fork stays locked in the child.
  * Fallback:  needs no rseq; the same code everywhere.
  *
  * Freeing: the last user may free the lock's memory as soon as its own unlock has returned, even
- * while an earlier unlock has not. An unlock reads and writes the word for the last time with the
- * one atomic instruction that lets go of it; the system call that may follow only names the
- * address. If that memory is gone, the call does nothing. If it holds another futex by then, a
- * sleeper there is woken for nothing, which all users of futexes must bear.
+ * while an earlier unlock has not. The atomic instruction that releases the lock is the unlock's
+ * last access to the word; the system call that may follow only passes the address. If the memory
+ * has been unmapped, the call does nothing. If it contains another futex by then, a sleeper there
+ * gets a spurious wake-up, which every user of futexes must tolerate.
  *
  * Concurrent with:    lock  try_lock  unlock  stats_read  reset_in_child
  *     lock             yes    yes       yes      yes           no
@@ -56,9 +56,9 @@ extern "C" {
 #define NEAR_API __attribute__((visibility("default")))
 #endif
 
-/* For clang's -Wthread-safety: each lock of this library is a capability, and each function says
- * what it takes, releases or requires. Other compilers see nothing. A program marks what a lock
- * guards:
+/* For clang's -Wthread-safety: each lock of this library is a capability, and each function is
+ * annotated with what it acquires, releases or requires. The annotations are empty for other
+ * compilers. A program marks what a lock guards:
  *
  *     static int jobs __attribute__((guarded_by(m)));
  */
@@ -73,16 +73,17 @@ extern "C" {
 #define NEAR__ACQUIRES_SHARED(lock) NEAR__ATTRIBUTE(acquire_shared_capability(lock))
 #define NEAR__RELEASES(lock) NEAR__ATTRIBUTE(release_capability(lock))
 #define NEAR__RELEASES_SHARED(lock) NEAR__ATTRIBUTE(release_shared_capability(lock))
-/* It has taken the lock if it returns `result`. */
+/* The function has acquired the lock if it returns `result`. */
 #define NEAR__ACQUIRES_IF(result, lock) NEAR__ATTRIBUTE(try_acquire_capability(result, lock))
 #define NEAR__ACQUIRES_SHARED_IF(result, lock)                                                     \
 	NEAR__ATTRIBUTE(try_acquire_shared_capability(result, lock))
 #define NEAR__REQUIRES(lock) NEAR__ATTRIBUTE(requires_capability(lock))
 #define NEAR__EXCLUDES(lock) NEAR__ATTRIBUTE(locks_excluded(lock))
-/* Of the bodies here, which do it by atomics and sequences. */
+/* For the function bodies here, which the analysis cannot follow: they use atomics and
+ * sequences. */
 #define NEAR__UNCHECKED NEAR__ATTRIBUTE(no_thread_safety_analysis)
 
-/* Of a lock that its holder may take again (clang 21). */
+/* For a recursive lock (clang 21). */
 #if defined(__clang__) && defined(__has_attribute)
 #if __has_attribute(reentrant_capability)
 #define NEAR__REENTRANT NEAR__ATTRIBUTE(reentrant_capability)
@@ -92,13 +93,14 @@ extern "C" {
 #define NEAR__REENTRANT
 #endif
 
-/* valgrind's helgrind and DRD do not see what atomic instructions order: it is reported to them.
- * The library does that by itself; what is inline here, near_once_is_done and near_cancel_is_set
- * do in code that is compiled with -DNEAR_VALGRIND=1. near_mutex(3) says more. */
+/* valgrind's helgrind and DRD do not understand the ordering of atomic instructions, so it is
+ * reported to them. The library always does. The inline functions here, near_once_is_done and
+ * near_cancel_is_set do only in code that is compiled with -DNEAR_VALGRIND=1. See near_mutex(3). */
 #ifndef NEAR_VALGRIND
 #define NEAR_VALGRIND 0
 #endif
-/* Not 0: run by one of the two, and the library was built with valgrind's headers. */
+/* Not 0 if the program runs under helgrind or DRD, and the library was built with valgrind's
+ * headers. */
 extern NEAR_API uint32_t near__is_watched;
 NEAR_API void near__watched_acquire(const void *object);
 NEAR_API void near__watched_release(const void *object);
@@ -112,9 +114,8 @@ NEAR_API void near__watched_release(const void *object);
 #define NEAR__WATCHED_RELEASE(p) ((void)(p))
 #endif
 
-/* Private. The high 32 bits count the threads inside: the holder, and the waiters that announced
- * themselves. The low 32 bits are the futex word, LOCKED and WAKING. src/ground/lock.c tells what
- * the combinations mean. */
+/* Private. The high 32 bits count the holder and the waiters that have registered. The low 32 bits
+ * are the futex word, LOCKED and WAKING. src/ground/lock.c explains the combinations. */
 struct NEAR__CAPABILITY("mutex") near_lock {
 	uint64_t word __attribute__((aligned(8)));
 };
@@ -127,9 +128,9 @@ struct NEAR__CAPABILITY("mutex") near_lock {
  * is the number of acquisitions. Zero is a valid start. Each lock needs its own: the lock orders
  * the threads that count. */
 struct near_lock_stats {
-	uint64_t fast;    /* at once */
+	uint64_t fast;    /* immediately */
 	uint64_t spun;    /* while spinning */
-	uint64_t yielded; /* after giving the CPU away */
+	uint64_t yielded; /* after sched_yield */
 	uint64_t slept;   /* after announcing itself, to be woken */
 };
 
@@ -149,8 +150,9 @@ NEAR_API enum near__lock_path near__lock_slow(struct near_lock *lock);
 NEAR_API void near__unlock_slow(struct near_lock *lock);
 NEAR_API void near__lock_note(struct near_lock_stats *stats, enum near__lock_path path);
 
-/* Free to {1, LOCKED}. Acquire: pairs with the release in the unlock that stored the 0. A failure
- * reads nothing that is used. Strong, so that a failure means that somebody is inside. */
+/* Free to {1, LOCKED}. Acquire: pairs with the release in the unlock that stored the 0. The value
+ * that a failure loads is not used. Strong, so that a failure means that the lock is held or has
+ * waiters. */
 static inline bool near__lock_fast(struct near_lock *lock)
 {
 	uint64_t unused = 0;
@@ -167,11 +169,11 @@ static inline void near_lock_lock(struct near_lock *lock) NEAR__ACQUIRES(lock) N
 	NEAR__WATCHED_ACQUIRE(lock);
 }
 
-/* Takes the lock if it is free, past sleepers too, and tells whether it did. Never waits. */
+/* Takes the lock if it is free, even if threads sleep. Returns whether it did. Never waits. */
 static inline bool near_lock_try_lock(struct near_lock *lock)
 	NEAR__ACQUIRES_IF(true, lock) NEAR__UNCHECKED
 {
-	/* Relaxed: the value only says what to try. */
+	/* Relaxed: the value is only the expected value of the CAS. */
 	uint64_t seen = __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
 
 	/* WAKING stays as it is. Acquire: pairs with the release in unlock. */
@@ -184,13 +186,14 @@ static inline bool near_lock_try_lock(struct near_lock *lock)
 	return false;
 }
 
-/* Lets go of the lock; wakes a sleeper if none is on the way. Requires that the caller holds it. */
+/* Releases the lock; wakes a sleeper unless a woken one still has to try the lock. Requires that
+ * the caller holds it. */
 static inline void near_lock_unlock(struct near_lock *lock) NEAR__RELEASES(lock) NEAR__UNCHECKED
 {
 	uint64_t alone = NEAR__LOCK_ALONE;
 
 	NEAR__WATCHED_RELEASE(lock);
-	/* {1, LOCKED} to free. Release: pairs with the acquire of whoever takes the lock next. */
+	/* {1, LOCKED} to free. Release: pairs with the acquire of the next lock. */
 	if (__builtin_expect(!__atomic_compare_exchange_n(&lock->word, &alone, 0, false,
 							  __ATOMIC_RELEASE, __ATOMIC_RELAXED),
 			     0))
@@ -214,8 +217,9 @@ NEAR_API void near_lock_stats_read(const struct near_lock_stats *stats,
 				   struct near_lock_stats *out);
 
 /* Frees the lock in the child of a fork. Requires that the thread that forked held it. An unlock
- * would be wrong: the word also counts the parent's waiters, which do not exist in the child; but
- * for the thread that forked, if its signal handler did so while the thread waited for the lock. */
+ * would be wrong: the word also counts the parent's waiters, which do not exist in the child,
+ * except for the thread that forked, if its signal handler forked while the thread waited for the
+ * lock. */
 NEAR_API void near_lock_reset_in_child(struct near_lock *lock) NEAR__RELEASES(lock);
 
 #ifdef __cplusplus

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* near_malloc: what the drop-in allocator tells about itself. The allocator is used by the names
- * that the C library has for it; near_malloc(3) is about that.
+/* near_malloc: statistics of the drop-in allocator. The allocator itself has the names of the C
+ * library's; see near_malloc(3).
  *
  * Cost:      one pass over the slots in use, and a lock for each class, held for a copy of five
- *            numbers. Nothing that ordinary calls pay for: they count in words of their own slot.
+ *            numbers. It costs allocations nothing: they count in words of their own slot.
  * Memory:    none; nothing here allocates. JSON goes out in pieces of at most 512 bytes.
- * Safety:    any thread; not in signal handlers. Fork: the child goes on from its parent's numbers.
- *            No operation interrupts other CPUs.
- * Order:     numbers of other slots are read while they change, each by itself: sums are of no one
- *            moment. When no other thread allocates or frees they are exact, but for sequences that
- *            the kernel aborted in the one instruction between a count and what it counts:
- *            `allocations` is then off by one block, `in_use` by a list of 16 KiB at most. It is
- *            never off by more than what the caches can hold.
+ * Safety:    any thread; not in signal handlers. Fork: the child continues with its parent's
+ *            counts. No operation interrupts other CPUs.
+ * Order:     each number of another slot is read by itself while the numbers change: sums are not a
+ *            snapshot. While no other thread allocates or frees they are exact, except after an
+ *            abort in the one instruction between the update of a count and the commit:
+ *            `allocations` is then off by one block, `in_use` by a list of 16 KiB at most. The
+ *            error is never larger than what the caches can hold.
  * Fallback:  the same numbers without rseq, from the lists that each thread then has.
  *
  * Concurrent with: everything.
@@ -20,8 +20,8 @@
  *     if (near_malloc_stats(&s, sizeof(s)) == 0)
  *             printf("%llu bytes in use\n", (unsigned long long)s.in_use);
  *
- * Source: mallinfo2 of glibc, and what users of other allocators asked for: a struct (mimalloc
- * #157) whose reader may be older or newer than the library.
+ * Source: mallinfo2 of glibc, and requests of users of other allocators: a struct (mimalloc #157)
+ * whose reader may be older or newer than the library.
  */
 #ifndef NEARCPU_MALLOC_H
 #define NEARCPU_MALLOC_H
@@ -42,7 +42,8 @@ struct near_malloc_stats {
 	uint64_t fast;              /* of these: in a few instructions, without a call */
 	uint64_t slotless;          /* of these: by threads without a slot */
 	uint64_t large_allocations; /* of blocks above that */
-	uint64_t refills, spills;   /* lists of blocks from the stash of a slot, and into it */
+	uint64_t refills,
+		spills; /* lists of blocks from the transfer cache of a slot, and into it */
 	uint64_t central_refills, central_spills; /* the same of the lists behind all slots */
 	uint64_t drains, fences; /* slots whose caches were taken away; interrupts for that */
 	uint64_t given_back;     /* bytes that the system got back */
@@ -81,7 +82,7 @@ struct near_malloc_class_stats {
  * Returns 0; -EINVAL: size is 0. */
 NEAR_API int near_malloc_stats(struct near_malloc_stats *out, size_t size);
 
-/* The same for the n-th class, from 0 on. -ENOENT: there are not so many. */
+/* The same for class n, from 0 on. -ENOENT: there are fewer classes. */
 NEAR_API int near_malloc_class_stats(struct near_malloc_class_stats *out, size_t size, unsigned n);
 
 /* Writes all of it as one JSON object, with the names of the fields, by calls of `write`, which

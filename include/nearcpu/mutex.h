@@ -1,34 +1,36 @@
 /* SPDX-License-Identifier: MIT */
 /* near_mutex: a 4-byte mutex with deadlines, cancellation and bounded waiting.
  *
- * Cost:      lock without contention: one atomic instruction; unlock: none, but a sequence (seq.h),
- *            where the thread is live and has not had to wait just before (for a mutex that
- *            threads come back to slowly), else one. A waiter spins (for how long goes by how soon
- *            threads have come back to the mutex), gives its CPU away a few times, then parks
- *            (park.h). An unlock looks for sleepers when some wait and none is on the way.
- * Fences:    the first who parks sends a membarrier, which interrupts all CPUs that run this
- *            process. With more than two CPUs unlocks then cost an atomic instruction, and parks
- *            no interrupts, until unlocks without waiters have paid for the next one.
- * Slices:    where the kernel can extend a thread's time slice (7.0 on, rseq.h), who got the mutex
- *            after it had waited in lock asks for that until its unlock. Nobody else does.
+ * Cost:      lock without contention: one atomic instruction; unlock: a sequence (seq.h) without an
+ *            atomic instruction, if the thread is live and has not waited recently (for a mutex
+ *            with a long hold time), else one atomic instruction. A waiter spins (the duration
+ *            depends on the mutex's hold-time estimate), yields a few times, then parks (park.h).
+ *            An unlock searches the queue when threads sleep and no woken one still has to try the
+ *            mutex.
+ * Fences:    the first waiter that parks makes a membarrier, which interrupts all CPUs that run
+ *            this process. With more than two CPUs, an unlock then costs an atomic instruction, and
+ *            a park no interrupt, until as many unlocks without waiters have passed as outweigh the
+ *            next membarrier.
+ * Slices:    where the kernel can extend a thread's time slice (7.0 on, rseq.h), a thread that got
+ *            the mutex after a wait in lock requests that until its unlock. No other thread does.
  * Memory:    4 bytes. Zero is a free mutex: static and calloc'ed ones need no call, constructors of
  *            any priority may use them, and nothing needs to be destroyed.
  * Safety:    any thread; not in signal handlers. Nothing here allocates or is a cancellation point;
  *            errno is left alone.
- * Order:     lock acquires what the unlock before it released. ThreadSanitizer knows, also of a
- *            library that was built without.
- * Fairness:  whoever comes while the mutex is free takes it, past sleepers too: that is what makes
- *            it fast. But one that has waited for a millisecond is handed the mutex by the next
- *            unlock; or, while one that was woken before is on its way, by one of the next 32 of
- *            each thread. So is one that awaits, from when its condition was found true.
- *            near_mutex_unlock_fair hands it over at once. No mode is less fair: the manual says
- *            why.
- * Misuse:    unlock by a thread that does not hold the mutex, lock by the one that does, use after
- *            destroy stop the program with one line on standard error; so does, in a forked child,
- *            waiting for a mutex whose holder did not come along; so does, after .1 s or twice the
- *            wait, waiting for a thread that does not exist (limits: near_mutex(3)).
- *            NEAR_CONF=lock_check:1 tells of mutexes that are taken in a circle, near_mutex(3).
- * Fork:      who holds a mutex over a fork unlocks it in the child as in the parent.
+ * Order:     lock acquires what the unlock before it released. ThreadSanitizer is informed, even if
+ *            the library was built without it.
+ * Fairness:  a thread that finds the mutex free takes it, even if others sleep: that makes it fast.
+ *            But the next unlock hands the mutex to a thread that has waited for a millisecond;
+ *            while a thread that was woken before has not run yet, one of the next 32 unlocks of
+ *            each thread does so. The same holds for a thread in await, from the time when its
+ *            condition was found true. near_mutex_unlock_fair always hands the mutex over. No mode
+ *            is less fair: near_mutex(3) gives the reason.
+ * Misuse:    unlock by a thread that does not hold the mutex, lock by the thread that does, use
+ *            after destroy stop the program with one line on standard error; so does, in a forked
+ *            child, waiting for a mutex whose holder does not exist in the child; so does, after .1
+ *            s or twice the wait, waiting for a thread that does not exist (limits: near_mutex(3)).
+ *            NEAR_CONF=lock_check:1 reports lock-order inversions, near_mutex(3).
+ * Fork:      a thread that holds a mutex over a fork unlocks it in the child as in the parent.
  * Limits:    not recursive, not between processes. Code with an unlock in it holds a sequence, and
  *            must not be unloaded (seq.h).
  * Fallback:  unlock by one atomic instruction.
@@ -52,7 +54,8 @@
  *
  * Source: the locks on WebKit's and Rust's parking lots; the hand-over after a millisecond of Go
  * and CPython; conditions of absl::Mutex and nsync. Differs in that the word names its holder, that
- * one waiter at a time is on the way, that waits end by deadlines on three clocks and by tokens.
+ * only one woken waiter at a time competes for the mutex, that waits end by deadlines on three
+ * clocks and by tokens.
  */
 #ifndef NEARCPU_MUTEX_H
 #define NEARCPU_MUTEX_H
@@ -65,7 +68,7 @@
 extern "C" {
 #endif
 
-/* Private: the holder and what is known of waiters, see src/locks/mutex.h. */
+/* Private: the holder and the state of waiters, see src/locks/mutex.h. */
 struct NEAR__CAPABILITY("mutex") near_mutex {
 	uint32_t word;
 };
@@ -74,10 +77,11 @@ struct NEAR__CAPABILITY("mutex") near_mutex {
 #define NEAR_MUTEX_INIT { 0 }
 /* clang-format on */
 
-/* This thread as a holder; NEAR__NO_OWNER before it first asked, which never stands in a word. In
- * the upper half: how many of the next unlocks go by CAS, and are told to the library. That is so
- * after waits, as others are likely to look at the word when it is let go of: the sequence then
- * fetches its line twice, once to read it and once to write. */
+/* The low half is the number by which a word names this thread as the holder, or NEAR__NO_OWNER,
+ * which no word contains, before the thread has a number. The upper half is the unlock budget: how
+ * many of the next unlocks use a CAS and notify the library. It is set after waits, when other
+ * threads probably poll the word at the unlock: a sequence would then fetch the cache line twice,
+ * once to read it and once to write. */
 extern NEAR_API __thread uint64_t near__owner __attribute__((tls_model("initial-exec")));
 #define NEAR__NO_OWNER 16u
 #define NEAR__EXPECTED ((uint64_t)1 << 32)
@@ -91,9 +95,9 @@ NEAR_API void near__mutex_unlock_slow(struct near_mutex *m, bool fair);
 /* After an expected unlock; the mutex may be gone. */
 NEAR_API void near__mutex_unlocked(const struct near_mutex *m);
 
-/* 0 if it took the mutex; else what stood in the word, or NEAR__NO_OWNER. Acquire: pairs with the
- * release in the unlock that stored the 0. Strong, so that a failure means that the word was not
- * 0. */
+/* Returns 0 if it took the mutex; else the content of the word, or NEAR__NO_OWNER. Acquire: pairs
+ * with the release in the unlock that stored the 0. Strong, so that a failure means that the word
+ * was not 0. */
 static inline uint32_t near__mutex_fast(struct near_mutex *m)
 {
 	uint32_t owner = (uint32_t)near__owner, seen = 0;
@@ -106,7 +110,7 @@ static inline uint32_t near__mutex_fast(struct near_mutex *m)
 	return seen;
 }
 
-/* Takes the mutex; sleeps if need be. */
+/* Takes the mutex; sleeps if necessary. */
 static inline void near_mutex_lock(struct near_mutex *m) NEAR__ACQUIRES(m) NEAR__UNCHECKED
 {
 	uint32_t seen = near__mutex_fast(m);
@@ -115,22 +119,24 @@ static inline void near_mutex_lock(struct near_mutex *m) NEAR__ACQUIRES(m) NEAR_
 		near__mutex_lock_slow(m, seen);
 }
 
-/* Takes the mutex if it is free, past sleepers too, and tells whether it did. Never waits. */
+/* Takes the mutex if it is free, even if threads sleep. Returns whether it did. Never waits. */
 static inline bool near_mutex_try_lock(struct near_mutex *m)
 	NEAR__ACQUIRES_IF(true, m) NEAR__UNCHECKED
 {
 	return __builtin_expect(!near__mutex_fast(m), 1) || near__mutex_try_lock_slow(m);
 }
 
-/* Takes the mutex: 0. Or gives up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed
- * by `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none) is set.
- * A free mutex is taken in any case. -EINVAL: unknown clock, or a deadline that is no time. */
+/* Takes the mutex and returns 0. Or returns without it: -ETIMEDOUT when the deadline (absolute;
+ * NULL: none) has passed by `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when
+ * `cancel` (NULL: none) is set. A free mutex is taken in any case. -EINVAL: unknown clock, or a
+ * deadline that is no time. */
 NEAR_API int near_mutex_lock_until(struct near_mutex *m, int clock, const struct timespec *deadline,
 				   struct near_cancel *cancel) NEAR__ACQUIRES_IF(0, m);
 
-/* *word = 0, if it is `owner`; the store commits. Who sets bits in the word meanwhile fences before
- * it relies on them (src/locks/mutex.h). The index is not used: the word is the same for all CPUs.
- * Requires that the thread is live. Release: pairs with the acquire of who takes the mutex next. */
+/* *word = 0, if it is `owner`; the store commits. A thread that sets bits in the word concurrently
+ * fences before it relies on them (src/locks/mutex.h). The index is not used: the word is the same
+ * for all CPUs. Requires that the thread is live. Release: pairs with the acquire of the next
+ * lock. */
 static inline bool near__mutex_unlock_by_seq(uint32_t *word, uint64_t owner)
 {
 	uint64_t at, tmp, zero = 0;
@@ -154,9 +160,9 @@ near_failed:
 	return false;
 }
 
-/* Lets go of the mutex; hands it to a sleeper that has waited for a millisecond, else wakes one.
- * While one is on the way it looks for the old ones now and then only. Requires that the caller
- * holds it. */
+/* Unlocks the mutex: hands it to a sleeper that has waited for a millisecond, else wakes one. While
+ * a woken thread has not run yet, only some unlocks check for such sleepers. Requires that the
+ * caller holds the mutex. */
 static inline void near_mutex_unlock(struct near_mutex *m) NEAR__RELEASES(m) NEAR__UNCHECKED
 {
 	uint64_t owner = near__owner;
@@ -181,14 +187,14 @@ NEAR_API void near_mutex_unlock_fair(struct near_mutex *m) NEAR__RELEASES(m);
 
 /* Waits until condition(arg) is true, and returns with the mutex held, as it was at the call.
  *
- * Whoever unlocks the mutex asks the condition, in its own thread, with the mutex held, and hands
- * the mutex to the first for whom it is true. So it must depend on what the mutex guards alone, and
- * must not lock, park, allocate or take long. */
+ * The thread that unlocks the mutex calls the conditions of the waiters, with the mutex held, and
+ * hands the mutex to the first waiter whose condition is true. So a condition must depend only on
+ * what the mutex guards, and must not lock, park, allocate or take long. */
 NEAR_API void near_mutex_await(struct near_mutex *m, bool (*condition)(void *arg), void *arg)
 	NEAR__REQUIRES(m);
 
-/* The same, but gives up as near_mutex_lock_until. The mutex is held in any case when it
- * returns (but for -EINVAL too), so that it may return long after the deadline. */
+/* The same, but gives up as near_mutex_lock_until. The mutex is held in any case when it returns
+ * (with -EINVAL too), so that it may return long after the deadline. */
 NEAR_API int near_mutex_await_until(struct near_mutex *m, bool (*condition)(void *arg), void *arg,
 				    int clock, const struct timespec *deadline,
 				    struct near_cancel *cancel) NEAR__REQUIRES(m);

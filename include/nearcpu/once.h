@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* near_once: what is to be done once, by whoever comes first.
+/* near_once: runs a function exactly once, in the first thread that calls.
  *
- * Cost:      one load when it is done.
+ * Cost:      one load after it is done.
  * Memory:    4 bytes. Zero: not done yet.
- * Safety:    any thread; not in signal handlers. errno is the function's business. The function may
- *            use other near_once, not its own: that stops the program with one line.
- * Order:     whoever returns from near_once_call sees what the function did.
- * Failure:   a function that returns other than 0 has not done it: that is what its caller gets,
- *            and the next one who comes, or who waits already, tries again. So it is if its thread
- *            is cancelled in it. It must not throw a C++ exception: that is not noticed, and
- *            whoever comes then waits for ever.
- * Fork:      in the child of a fork that came while another thread was doing it, it is not done,
- *            and what that thread did so far is there: the function must bear being started anew.
+ * Safety:    any thread; not in signal handlers. errno is what the function leaves. The function
+ *            may use other near_once. Use of its own stops the program with one line.
+ * Order:     a return from near_once_call acquires what the function released by its return.
+ * Failure:   if the function returns other than 0, the caller gets that value, and the next caller,
+ *            or one that waits already, runs the function again. The same holds if the thread is
+ *            cancelled in the function. The function must not throw a C++ exception: later callers
+ *            would wait forever.
+ * Fork:      if the process forks while another thread runs the function, it counts as not done in
+ *            the child, and its partial effects are visible: the function must allow a restart.
  *
  * Concurrent with: everything with everything.
  *
@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-/* Private: 0, NEAR__ONCE_DONE, or who is doing it and whether others wait. */
+/* Private: 0, NEAR__ONCE_DONE, or the thread that runs the function and whether others wait. */
 struct near_once {
 	uint32_t word;
 };
@@ -43,7 +43,7 @@ struct near_once {
 /* clang-format on */
 #define NEAR__ONCE_DONE 1u
 
-/* Acquire: pairs with the release of who did it. */
+/* Acquire: pairs with the release by the thread that ran the function. */
 static inline bool near_once_is_done(const struct near_once *o)
 {
 	bool is_done = __atomic_load_n(&o->word, __ATOMIC_ACQUIRE) & NEAR__ONCE_DONE;
@@ -59,7 +59,7 @@ NEAR_API int near__once_call_slow(struct near_once *o, int (*function)(void *arg
  * what the function returned to this thread. */
 static inline int near_once_call(struct near_once *o, int (*function)(void *arg), void *arg)
 {
-	/* Acquire: as above. Under valgrind another bit stands there, too. */
+	/* Acquire: as above. Under valgrind the word has another bit as well. */
 	if (__builtin_expect(__atomic_load_n(&o->word, __ATOMIC_ACQUIRE) == NEAR__ONCE_DONE, 1))
 		return 0;
 	return near__once_call_slow(o, function, arg);

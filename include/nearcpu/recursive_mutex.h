@@ -12,7 +12,7 @@
  *            one is held exactly once.
  * Fallback:  that of near_mutex.
  *
- * Concurrent with: everything, but for destroy and unlock as near_mutex.
+ * Concurrent with: everything, except for destroy and unlock, as near_mutex.
  *
  *     static struct near_recursive_mutex m;
  *
@@ -43,8 +43,8 @@ struct NEAR__CAPABILITY("mutex") NEAR__REENTRANT near_recursive_mutex {
 /* clang-format on */
 
 /* Whether the word names this thread by the number that it has now. Relaxed: only this thread
- * stores that number, or a thread that hands it the mutex, before this one goes on. False also of
- * a thread without a number (a new one, or NEAR_CONF=lock_check:1), and of one that has locked
+ * stores that number, or a thread that hands it the mutex, before this thread continues. False also
+ * of a thread without a number (a new one, or NEAR_CONF=lock_check:1), and of one that has locked
  * before a fork. */
 static inline bool near__recursive_is_held(const struct near_recursive_mutex *m)
 {

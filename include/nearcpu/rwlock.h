@@ -1,42 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rwlock: a lock of many readers or one writer, whose readers count on their own slot.
  *
- * While no writer comes, a reader adds one to the count of its own slot, and takes one from the
- * slot where it is when it leaves; the readers are the sum. A writer takes this away from them: it
+ * Without writers, a reader adds one to the count of its own slot, and subtracts one from the slot
+ * where it is when it unlocks; the number of readers is the sum. A writer revokes this bias: it
  * closes the slots, fences, adds the counts up into one word, and waits until that has no readers.
- * Readers then use the word, by atomics, until so many of them came in peace that the next fence
- * will have paid: then the slots open again.
+ * Readers then change the word, by atomics, until the reads since the last write outweigh the cost
+ * of the next fence: then the slots open again.
  *
  * Cost:      read lock and unlock 1 to 2 ns each, no atomic instruction; while writers come often,
  *            one atomic instruction each. Write lock and unlock: two atomic instructions each. A
- *            write lock that finds the slots open makes one membarrier, and who opens them again
- *            another: they interrupt all CPUs that run this process. That happens at most once in
- *            thousands of reads, more on a machine with more CPUs or slower fences.
+ *            write lock that finds the slots open makes one membarrier, and the thread that opens
+ *            them again another: they interrupt all CPUs that run this process. That happens at
+ *            most once in thousands of reads, more on a machine with more CPUs or slower fences.
  * Memory:    32 bytes, and 16 per slot in use, allocated by near_rwlock_init. Zero is a valid lock
- *            without slots: readers use the word. Besides, 72 bytes of each thread.
+ *            without slots: readers use the word. In addition, 72 bytes per thread.
  * Safety:    any thread; not in signal handlers. No lock or unlock allocates or is a cancellation
  *            point; errno is left alone.
  * Order:     a read lock acquires what the write unlock before it released, a write lock what all
  *            unlocks before it did. ThreadSanitizer sees it.
- * Fairness:  two policies. Readers first, the default: a reader waits for the writer that is
- *            inside, never for one that waits. So a reader that waits for another reader makes
- *            progress, and a writer waits until there is a moment without readers, which may be for
- *            ever. Writers first: a writer that waits keeps new readers out, so it waits for those
- *            that are reading. With both, a writer that leaves lets in all readers that sleep, so
- *            that these wait for one writer at most; writers wait for each other as in mutex.h, one
- *            older than a millisecond being handed the lock; and a thread that reads may read again
- *            past a writer that waits: recursive reads do not deadlock.
- * Owner:     the thread that locked unlocks, on whatever CPU it is by then. A thread knows what it
- *            reads: of four locks at once by name; of more it knows only how many.
- * Misuse:    an unlock by a thread that does not hold the lock, a write lock by one that reads or
- *            writes, a read lock by one that writes, use after destroy stop the program with one
- *            line on standard error; so does, in a forked child, waiting for a holder that did not
- *            come along, and waiting for a writer that does not exist, as in mutex.h.
- *            NEAR_CONF=lock_check:1 tells of locks that are taken in a circle.
- * Fork:      who holds a lock over a fork unlocks it in the child as in the parent.
- * Limits:    writers first: a reader must not wait for another reader, as a writer may wait between
- *            the two. No upgrade from reading to writing: of two readers that want it, each would
- *            wait for the other to leave. Eight million readers at once. Not between processes.
+ * Fairness:  two policies. Readers first, the default: a reader waits for the writer that holds the
+ *            lock, never for one that waits. So a reader that waits for another reader makes
+ *            progress, and a writer waits until there is a moment without readers, possibly
+ *            forever. Writers first: a writer that waits excludes new readers, so it waits for the
+ *            current ones only. With both policies, the unlock of a writer admits all readers that
+ *            sleep, so that these wait for one writer at most; writers wait for each other as in
+ *            mutex.h, with a handoff after a millisecond; and a thread that holds the lock for
+ *            reading may lock it for reading again while a writer waits: recursive reads do not
+ *            deadlock.
+ * Owner:     the thread that locked unlocks, on whatever CPU it is by then. A thread records the
+ *            first four locks that it holds for reading by address, and the number of all others.
+ * Misuse:    an unlock by a thread that does not hold the lock, a write lock by a thread that reads
+ *            or writes, a read lock by a thread that writes, use after destroy stop the program
+ *            with one line on standard error; so does, in a forked child, waiting for a holder that
+ *            does not exist in the child, and waiting for a writer that does not exist, as in
+ *            mutex.h. NEAR_CONF=lock_check:1 reports lock-order inversions.
+ * Fork:      a thread that holds a lock over a fork unlocks it in the child as in the parent.
+ * Limits:    writers first: a reader must not wait for another reader, since a writer may wait
+ *            between the two. No upgrade from reading to writing: two readers that upgrade would
+ *            wait for each other. Eight million readers at once. Not between processes.
  * Fallback:  threads that are not live count in the word.
  *
  * Freeing: as near_lock, where the lock has no slots. near_rwlock_destroy, which frees the slots,
@@ -70,14 +71,14 @@
 extern "C" {
 #endif
 
-/* Private: src/locks/rwlock.h tells of it. The copy of a slot is its count and, at 8, its gate (4
+/* Private; src/locks/rwlock.h explains it. The copy of a slot is its count and, at 8, its gate (4
  * bytes). */
 struct NEAR__CAPABILITY("rwlock") near_rwlock {
 	struct near_mutex writers;
-	uint32_t forks; /* between the first process and the one that last looked at the lock */
+	uint32_t forks; /* between the first process and the one that last checked the lock */
 	uint64_t word __attribute__((aligned(8)));
 	void *copies;  /* NULL: none */
-	uint32_t calm; /* so many reads in peace open the slots again */
+	uint32_t calm; /* rebias threshold: this many reads without a write open the slots */
 	uint32_t policy;
 };
 
@@ -119,9 +120,9 @@ NEAR_API void near__rwlock_read_lock_slow(struct near_rwlock *l);
 NEAR_API bool near__rwlock_try_read_lock_slow(struct near_rwlock *l);
 NEAR_API void near__rwlock_read_unlock_slow(struct near_rwlock *l);
 
-/* That the thread's first hold names the lock says that it has looked at the lock before, in this
- * process, and is not checked (NEAR_CONF=lock_check:1). Another lock may have been there then:
- * hence the look at the copies. */
+/* If the thread's first hold names the lock, the thread has checked the lock before, in this
+ * process, and NEAR_CONF=lock_check:1 is not set. The address may have been that of another lock
+ * then: hence the check of `copies`. */
 static inline bool near__rwlock_read_fast(struct near_rwlock *l)
 {
 	void *copies = l->copies;
@@ -142,7 +143,7 @@ static inline void near_rwlock_read_lock(struct near_rwlock *l)
 		near__rwlock_read_lock_slow(l);
 }
 
-/* Locks for reading unless a writer is there, and tells whether it did. Never waits. */
+/* Locks for reading unless a writer holds the lock. Returns whether it did. Never waits. */
 static inline bool near_rwlock_try_read_lock(struct near_rwlock *l)
 	NEAR__ACQUIRES_SHARED_IF(true, l) NEAR__UNCHECKED
 {
@@ -176,8 +177,8 @@ static inline void near_rwlock_read_unlock(struct near_rwlock *l)
 /* Locks for writing; sleeps if need be. */
 NEAR_API void near_rwlock_write_lock(struct near_rwlock *l) NEAR__ACQUIRES(l);
 
-/* Locks for writing if nobody is there, and tells whether it did. Waits for no
- * reader or writer; it may fence, and wait for another thread that fences or forks. */
+/* Locks for writing if no thread holds the lock. Returns whether it did. Does not wait for a reader
+ * or writer; it may fence, and wait for another thread that fences or forks. */
 NEAR_API bool near_rwlock_try_write_lock(struct near_rwlock *l) NEAR__ACQUIRES_IF(true, l);
 
 /* Locks for writing: 0. Or gives up, as near_rwlock_read_lock_until. A free lock is taken in any

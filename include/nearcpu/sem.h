@@ -7,11 +7,11 @@
  *            Nothing here allocates or is a cancellation point; errno is left alone.
  * Order:     a wait acquires what the post before it released.
  * Fairness:  first in, first out among sleepers: a post gives its unit to the first of them. A wait
- *            that finds a unit takes it, and there is none while somebody sleeps (but for a
- *            moment, if a handler posts that interrupted a slow path of this library).
- * Freeing:   when all waits have returned: a post does not touch the semaphore after it woke who
- *            frees it.
- * Fork:      in the child nobody waits; the units are as they were.
+ *            that finds a unit takes it, and there is none while a thread sleeps (except briefly,
+ *            after a post by a handler that interrupted a slow path of this library).
+ * Freeing:   when all waits have returned: a post does not access the semaphore after it has woken
+ *            a waiter, which may free it.
+ * Fork:      no thread waits in the child; it has the parent's units.
  *
  * Concurrent with: everything with everything.
  *
@@ -33,7 +33,7 @@
 extern "C" {
 #endif
 
-/* Private: twice the units, plus 1 if somebody may sleep. */
+/* Private: twice the units, plus 1 if a thread may sleep. */
 struct near_sem {
 	uint32_t word;
 };
