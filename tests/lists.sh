@@ -46,7 +46,7 @@ report "is in a man page, but in no header" < <(comm -13 <(echo "$functions") <(
 
 # As `key:value` or, where any number or text will do, `key:`.
 keys_in_tables() {
-	find src -name conf.c -o -name stats.c | xargs cat |
+	find src \( -name conf.c -o -name stats.c \) -exec cat {} + |
 		sed -nE 's/^\t\{"([a-z_]+)", "?([a-z0-9]*|NEAR__CONF_[A-Z]+)"?, .*/\1:\2/p' |
 		sed 's/NEAR__CONF_.*//' | sort -u
 }
