@@ -12,8 +12,227 @@
 #include <string.h>
 #include <time.h>
 
-#include "hashes.h"
-#include "patterns.h"
+#include <nearcpu/percpu.h>
+
+#include "atomic/hash.h"
+
+/* ---- hashes: from an address to a lock; all but compiler-rt's by the number of its line ---- */
+
+#define LINE 64
+
+struct hash {
+	const char *name, *label;
+	unsigned locks;
+	unsigned (*of)(uintptr_t address);
+};
+
+/* The fraction of the golden ratio: its multiples are spread evenly (Knuth, volume 3, 6.4). */
+#define GOLDEN 0x9e3779b97f4a7c15u
+
+/* GCC's libatomic: a lock for each line of a page. */
+static unsigned hash_gcc(uintptr_t p)
+{
+	return (unsigned)(p / LINE % 64);
+}
+
+static unsigned hash_low(uintptr_t p)
+{
+	return (unsigned)(p / LINE % 256);
+}
+
+/* compiler-rt, atomic.c: 1,024 words, and 16 bytes share one. */
+static unsigned hash_llvm(uintptr_t p)
+{
+	uintptr_t hash = p >> 4;
+
+	return (unsigned)((hash ^ hash >> 16) % 1024);
+}
+
+/* Gustedt's stdatomic, atomic_generic.c: an alternative there, and its hash. There they are of the
+ * address. */
+static unsigned hash_xor(uintptr_t p)
+{
+	uintptr_t x = p / LINE;
+
+	return (unsigned)((x ^ x >> 8) % 256);
+}
+
+static unsigned hash_gustedt(uintptr_t p)
+{
+	uint64_t x = (uint64_t)(p / LINE) * 14530039u;
+
+	x ^= x >> 32;
+	x ^= x >> 16;
+	x ^= x >> 8;
+	return (unsigned)(x % 256);
+}
+
+static unsigned hash_fold(uintptr_t p)
+{
+	uint64_t x = p / LINE;
+
+	x ^= x >> 32;
+	x ^= x >> 16;
+	x ^= x >> 8;
+	return (unsigned)(x % 256);
+}
+
+static unsigned hash_golden(uintptr_t p)
+{
+	return (unsigned)((uint64_t)(p / LINE) * GOLDEN >> 56);
+}
+
+/* Murmur3's last steps for 64 bits. */
+static unsigned hash_murmur(uintptr_t p)
+{
+	uint64_t x = p / LINE;
+
+	x ^= x >> 33;
+	x *= 0xff51afd7ed558ccdu;
+	x ^= x >> 33;
+	x *= 0xc4ceb9fe1a85ec53u;
+	x ^= x >> 33;
+	return (unsigned)(x % 256);
+}
+
+static unsigned hash_ours(uintptr_t p)
+{
+	return (unsigned)near__atomic_hash(p / LINE);
+}
+
+static const struct hash hashes[] = {
+	{"gcc", "GCC: line % 64", 64, hash_gcc},
+	{"llvm", "compiler-rt", 1024, hash_llvm},
+	{"low", "line % 256", 256, hash_low},
+	{"xor", "xor of two bytes", 256, hash_xor},
+	{"fold", "xor of all bytes", 256, hash_fold},
+	{"golden", "golden ratio", 256, hash_golden},
+	{"gustedt", "Gustedt", 256, hash_gustedt},
+	{"murmur", "Murmur3", 256, hash_murmur},
+	{"ours", "ours", 256, hash_ours},
+};
+static const size_t hash_count = sizeof(hashes) / sizeof(hashes[0]);
+
+/* ---- patterns: where objects are, by the rules of Linux and glibc on machines of 64 bits ---- */
+
+#define OBJECTS 256 /* in as many lines */
+
+struct pattern {
+	const char *label;
+	void (*make)(uintptr_t *at, size_t arg); /* fills in OBJECTS addresses */
+	size_t arg;
+	size_t align; /* the address space layout moves all of them by a multiple of this */
+};
+
+#define PAGE 4096
+#define ELSEWHERE 0x7f0000000000u /* where an address space has its mappings */
+
+/* Adds an address unless its line has one. */
+static size_t add(uintptr_t *at, size_t n, uintptr_t address)
+{
+	for (size_t i = 0; i < n; i++)
+		if (at[i] / LINE == address / LINE)
+			return n;
+	at[n] = address;
+	return n + 1;
+}
+
+static void pattern_array(uintptr_t *at, size_t stride)
+{
+	size_t n = 0;
+
+	for (uintptr_t address = ELSEWHERE; n < OBJECTS; address += stride)
+		n = add(at, n, address);
+}
+
+/* ---- mappings: Linux puts each below the one before ---- */
+
+static void pattern_mappings(uintptr_t *at, size_t size, uintptr_t offset)
+{
+	for (size_t i = 0; i < OBJECTS; i++)
+		at[i] = ELSEWHERE - (i + 1) * size + offset;
+}
+
+/* A variable on the stack of each of many threads: glibc has a guard page below each stack, and
+ * its own data at the upper end. */
+static void pattern_stacks(uintptr_t *at, size_t size)
+{
+	pattern_mappings(at, size + PAGE, size + PAGE - 0x1150);
+}
+
+static void pattern_pages(uintptr_t *at, size_t size)
+{
+	pattern_mappings(at, size, 0);
+}
+
+/* ---- blocks of glibc's malloc ---- */
+
+#define HEADER 16
+
+/* A mapping for each. */
+static void pattern_large_blocks(uintptr_t *at, size_t size)
+{
+	pattern_mappings(at, (size + HEADER + PAGE - 1) / PAGE * PAGE, HEADER);
+}
+
+/* Not rand: the same everywhere. */
+static uint32_t next_random(uint64_t *state)
+{
+	*state = *state * 6364136223846793005u + 1442695040888963407u;
+	return (uint32_t)(*state >> 33);
+}
+
+/* Adjacent, half a header between them, from the first of a heap on. Size 0: 24 to 512 bytes. */
+static void pattern_blocks(uintptr_t *at, size_t size)
+{
+	uintptr_t address = ELSEWHERE + 0x2a0;
+	uint64_t state = 1;
+	size_t n = 0;
+
+	while (n < OBJECTS) {
+		size_t bytes = size ? size : 24 + next_random(&state) % 489;
+
+		n = add(at, n, address);
+		address += (bytes + HEADER / 2 + 15) / 16 * 16;
+	}
+}
+
+/* ---- near_percpu(3) ---- */
+
+/* `objects` objects, each in OBJECTS / objects slots. */
+static void pattern_copies(uintptr_t *at, size_t objects)
+{
+	size_t n = 0;
+
+	for (size_t slot = 0; slot < OBJECTS / objects; slot++)
+		for (size_t i = 0; i < objects; i++)
+			n = add(at, n,
+				ELSEWHERE + i * LINE + ((uintptr_t)slot << NEAR_STRIDE_SHIFT));
+}
+
+static const struct pattern patterns[] = {
+	{"array, 24, 40, 64 bytes apart", pattern_array, 24, LINE},
+	{"array, 72", pattern_array, 72, LINE},
+	{"array, 96", pattern_array, 96, LINE},
+	{"array, 128", pattern_array, 128, LINE},
+	{"array, 192", pattern_array, 192, LINE},
+	{"array, 320", pattern_array, 320, LINE},
+	{"array, 1,024", pattern_array, 1024, LINE},
+	{"array, 4,096", pattern_array, 4096, LINE},
+	{"array, 4,160", pattern_array, 4160, LINE},
+	{"array, 65,536", pattern_array, 65536, LINE},
+	{"array, 2,097,152", pattern_array, 2097152, LINE},
+	{"threads' stacks, 8 MiB", pattern_stacks, 8 << 20, PAGE},
+	{"threads' stacks, 256 KiB", pattern_stacks, 256 << 10, PAGE},
+	{"malloc(24)", pattern_blocks, 24, PAGE},
+	{"malloc(100)", pattern_blocks, 100, PAGE},
+	{"malloc, 24 to 512", pattern_blocks, 0, PAGE},
+	{"malloc(1 MiB)", pattern_large_blocks, 1 << 20, PAGE},
+	{"pages of mmap", pattern_pages, PAGE, PAGE},
+	{"near_percpu, 1 in 256 slots", pattern_copies, 1, PAGE},
+	{"near_percpu, 16 in 16 slots", pattern_copies, 16, PAGE},
+};
+static const size_t pattern_count = sizeof(patterns) / sizeof(patterns[0]);
 
 #define MAX_LOCKS 1024
 #define LAYOUTS 64 /* places in the address space for each pattern */
@@ -47,8 +266,7 @@ static void count(const struct hash *h, const uintptr_t *at, uintptr_t moved, st
 	sum->locks += (double)used;
 }
 
-/* Multiples of `align` within 2^36 bytes: as much as the kernel moves mappings. The same each
- * time. */
+/* Multiples of `align` within 2^36 bytes, as far as the kernel moves mappings. */
 static uintptr_t layout(unsigned i, size_t align)
 {
 	uint64_t x = (i + 1) * 0x9e3779b97f4a7c15u;

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT */
+/* The figures of tables that are shown together. */
 #include "bench/suite.h"
 
 #include <math.h>
 #include <string.h>
 
-static const struct {
-	const char *title, *unit, *key;
-} measures[] = {
-	[SUITE_CPU] = {"CPU time, user and system", "ms", "cpu"},
-	[SUITE_MEMORY] = {"Memory at the peak", "MB", "memory"},
-	[SUITE_P99] = {"Single calls, 99 of 100 take at most", "ns", "p99"},
-	[SUITE_P999] = {"Single calls, 999 of 1,000 take at most", "ns", "p999"},
-	[SUITE_WALL] = {"Wall time of an operation", "ns", "wall"},
-	[SUITE_OP_P999] = {"Single operations, 999 of 1,000 take at most", "ns", "p999"},
-	[SUITE_UNFAIR] = {"Most served thread over least served one", "times", "unfairness"},
+const struct suite_text suite_texts[] = {
+	[SUITE_CPU] = {"CPU time, user and system", "ms", "cpu", 0},
+	[SUITE_MEMORY] = {"Memory at the peak", "MB", "memory", 1},
+	[SUITE_P99] = {"Single calls, 99 of 100 take at most", "ns", "p99", 0},
+	[SUITE_P999] = {"Single calls, 999 of 1,000 take at most", "ns", "p999", 0},
+	[SUITE_WALL] = {"Wall time of an operation", "ns", "wall", 1},
+	[SUITE_OP_P999] = {"Single operations, 999 of 1,000 take at most", "ns", "p999", 0},
+	[SUITE_UNFAIR] = {"Most served thread over least served one", "times", "unfairness", 1},
 };
 
 static const enum suite_measure of_malloc[] = {SUITE_CPU, SUITE_MEMORY, SUITE_P99, SUITE_P999};
@@ -34,26 +33,6 @@ const struct suite_kind suite_kinds[] = {
 	 "atomics", 25, of_atomic, BENCH_COUNT(of_atomic)},
 	{.name = NULL},
 };
-
-const char *suite_title(enum suite_measure m)
-{
-	return measures[m].title;
-}
-
-const char *suite_unit(enum suite_measure m)
-{
-	return measures[m].unit;
-}
-
-const char *suite_key(enum suite_measure m)
-{
-	return measures[m].key;
-}
-
-int suite_decimals(enum suite_measure m)
-{
-	return m == SUITE_MEMORY || m == SUITE_WALL || m == SUITE_UNFAIR;
-}
 
 bool bench_is_only(const struct bench *b, const struct bench_options *o)
 {

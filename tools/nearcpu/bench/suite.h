@@ -35,11 +35,12 @@ struct suite {
 	const struct report *report;
 };
 
-/* What it is, in what unit; and its name in the JSON. */
-const char *suite_title(enum suite_measure m);
-const char *suite_unit(enum suite_measure m);
-const char *suite_key(enum suite_measure m);
-int suite_decimals(enum suite_measure m);
+/* Of each measure; `key` is its name in the JSON. */
+struct suite_text {
+	const char *title, *unit, *key;
+	int decimals;
+};
+extern const struct suite_text suite_texts[];
 
 /* Whether it is a line of some suite, and was measured. */
 bool suite_has(const struct table_result *t);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Suites in the page. */
 #include "bench/suite.h"
 
 #include "bench/html.h"
@@ -42,7 +43,7 @@ static void line(FILE *f, const struct table_result *t, enum suite_measure m)
 	html_text(f, t->bench->title);
 	fprintf(f, "\">%s</th><td>%u</td>", t->bench->part, t->threads);
 	if (t->rows[0].count)
-		fprintf(f, "<td>%.*f</td>", suite_decimals(m), suite_value(t, 0, m).median);
+		fprintf(f, "<td>%.*f</td>", suite_texts[m].decimals, suite_value(t, 0, m).median);
 	else
 		fprintf(f, "<td class=\"soft\">%s</td>", t->rows[0].failed ? "failed" : "-");
 	for (size_t i = 1; i < t->bench->row_count; i++)
@@ -80,7 +81,7 @@ static void matrix(FILE *f, const struct suite *s, enum suite_measure m)
 	size_t n = suite_threads(s, m, threads);
 	char text[800];
 
-	fprintf(f, "<h3>%s</h3>\n", suite_title(m));
+	fprintf(f, "<h3>%s</h3>\n", suite_texts[m].title);
 	if (suite_verdict(s, m, text, sizeof(text))) {
 		fprintf(f, "<p class=\"verdict%s\">", suite_loses(s, m) ? " loss" : "");
 		html_text(f, text);
@@ -89,7 +90,7 @@ static void matrix(FILE *f, const struct suite *s, enum suite_measure m)
 	fprintf(f,
 		"<div class=\"scroll\"><table><thead><tr><td></td><th scope=\"col\">threads</th>"
 		"<th scope=\"col\">%s, %s</th>",
-		first->rows[0].row->name, suite_unit(m));
+		first->rows[0].row->name, suite_texts[m].unit);
 	for (size_t i = 1; i < first->bench->row_count; i++)
 		fprintf(f, "<th scope=\"col\">%s</th>", first->rows[i].row->name);
 	if (suite_has_bounds(first, m))

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The ratios and means of suites as JSON. */
 #include "bench/suite.h"
 
 void suite_json_row(json_t *json, const struct table_result *t, size_t row)
@@ -9,30 +10,29 @@ void suite_json_row(json_t *json, const struct table_result *t, size_t row)
 
 	for (size_t i = 0; i < kind->measure_count; i++)
 		if (suite_ratio(t, row, kind->measures[i], &ratio))
-			json_object_set_new(ratios, suite_key(kind->measures[i]),
+			json_object_set_new(ratios, suite_texts[kind->measures[i]].key,
 					    spread_json(ratio));
 	json_object_set_new(json, "ratio_to_first", ratios);
-	if (t->bench->kind != BENCH_ALLOCATOR)
-		return;
-	json_object_set_new(json, "peak_bytes",
-			    json_real(suite_value(t, row, SUITE_MEMORY).median * 1e6));
-	json_object_set_new(json, "p99_ns", json_real(suite_value(t, row, SUITE_P99).median));
-	json_object_set_new(json, "p999_ns", json_real(suite_value(t, row, SUITE_P999).median));
+	if (t->bench->kind == BENCH_ALLOCATOR)
+		json_object_update_new(
+			json, json_pack("{s:f, s:f, s:f}", "peak_bytes",
+					suite_value(t, row, SUITE_MEMORY).median * 1e6, "p99_ns",
+					suite_value(t, row, SUITE_P99).median, "p999_ns",
+					suite_value(t, row, SUITE_P999).median));
 }
 
 /* Of all threads: "threads" is null. */
 static json_t *means_json(const struct suite *s, size_t row, unsigned threads)
 {
-	json_t *json = json_object();
+	json_t *json = json_pack("{s:o, s:i}", "threads",
+				 threads ? json_integer(threads) : json_null(), "lines",
+				 (int)suite_mean(s, row, s->kind->measures[0], threads).lines);
 
-	json_object_set_new(json, "threads", threads ? json_integer(threads) : json_null());
-	json_object_set_new(json, "lines",
-			    json_integer(suite_mean(s, row, s->kind->measures[0], threads).lines));
 	for (size_t i = 0; i < s->kind->measure_count; i++) {
 		enum suite_measure m = s->kind->measures[i];
 		struct suite_mean mean = suite_mean(s, row, m, threads);
 
-		json_object_set_new(json, suite_key(m),
+		json_object_set_new(json, suite_texts[m].key,
 				    mean.lines ? json_real(mean.mean) : json_null());
 	}
 	return json;

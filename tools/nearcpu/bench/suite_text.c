@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* suite_text: the suite for the terminal, at most 100 columns wide. */
+/* Suites for the terminal, at most 100 columns wide. */
 #include "bench/suite.h"
 
 #include <string.h>
@@ -7,14 +7,21 @@
 #define BASE_WIDTH 9
 #define CELL_WIDTH 13
 #define BOUND_WIDTH 15
-#define MOST_RATIO 9999 /* that is told: where a thread got nothing at all */
+#define MOST_RATIO 9999 /* that is printed: a thread may have got nothing at all */
 
 static struct word say_value(double v, enum suite_measure m)
 {
-	struct word w;
+	return word("%.*f", v < 999.5 ? suite_texts[m].decimals : 0, v);
+}
 
-	snprintf(w.text, sizeof(w.text), "%.*f", v < 999.5 ? suite_decimals(m) : 0, v);
-	return w;
+/* A ratio, and after it the spread or as many blanks. */
+static void print_cell(double ratio, const char *spread)
+{
+	struct word cell = word("over %d", MOST_RATIO);
+
+	if (ratio < MOST_RATIO)
+		cell = word("%.*f%7s", ratio < 99.5 ? 2 : 0, ratio, spread);
+	printf("%*s", CELL_WIDTH, cell.text);
 }
 
 static int name_width(const struct table_result *t)
@@ -24,8 +31,8 @@ static int name_width(const struct table_result *t)
 
 static void print_head(const struct table_result *t, enum suite_measure m)
 {
-	printf("%s; of %s in %s, of the others as ratio to it (spread)\n\n", suite_title(m),
-	       t->rows[0].row->name, suite_unit(m));
+	printf("%s; of %s in %s, of the others as ratio to it (spread)\n\n", suite_texts[m].title,
+	       t->rows[0].row->name, suite_texts[m].unit);
 	printf("%*s %*s", name_width(t) - 1, "threads", BASE_WIDTH, t->rows[0].row->name);
 	for (size_t i = 1; i < t->bench->row_count; i++)
 		printf("%*s", CELL_WIDTH, t->rows[i].row->name);
@@ -34,20 +41,14 @@ static void print_head(const struct table_result *t, enum suite_measure m)
 	putchar('\n');
 }
 
-/* The spread is the distance of the quartiles, as everywhere. */
 static void print_ratio(const struct table_result *t, size_t row, enum suite_measure m)
 {
-	char cell[32];
 	struct spread s;
 
-	if (suite_ratio(t, row, m, &s) && s.median < MOST_RATIO)
-		snprintf(cell, sizeof(cell), "%.*f %4.0f %%", s.median < 99.5 ? 2 : 0, s.median,
-			 (s.high - s.low) / s.median * 100);
-	else if (suite_ratio(t, row, m, &s))
-		snprintf(cell, sizeof(cell), "over %d", MOST_RATIO);
+	if (suite_ratio(t, row, m, &s))
+		print_cell(s.median, word(" %4.0f %%", (s.high - s.low) / s.median * 100).text);
 	else
-		snprintf(cell, sizeof(cell), "%s", t->rows[row].failed ? "failed" : "-");
-	printf("%*s", CELL_WIDTH, cell);
+		printf("%*s", CELL_WIDTH, t->rows[row].failed ? "failed" : "-");
 }
 
 static void print_bound(const struct table_result *t)
@@ -84,14 +85,11 @@ static void print_means(const struct suite *s, enum suite_measure m, unsigned th
 	printf("%-*s%*s", name_width(t), name, BASE_WIDTH, "");
 	for (size_t i = 1; i < t->bench->row_count; i++) {
 		struct suite_mean mean = suite_mean(s, i, m, threads);
-		char cell[32] = "-";
 
-		if (mean.lines && mean.mean < MOST_RATIO)
-			snprintf(cell, sizeof(cell), "%.*f       ", mean.mean < 99.5 ? 2 : 0,
-				 mean.mean);
-		else if (mean.lines)
-			snprintf(cell, sizeof(cell), "over %d", MOST_RATIO);
-		printf("%*s", CELL_WIDTH, cell);
+		if (mean.lines)
+			print_cell(mean.mean, "");
+		else
+			printf("%*s", CELL_WIDTH, "-");
 	}
 	putchar('\n');
 }

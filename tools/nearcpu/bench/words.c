@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* words: numbers and lines as a reader wants them. */
+/* Numbers with their units, titles and lines of a table. */
 #include "bench/report.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What an instruction must not be, and where branches may go and come from. */
+#include "check/array.h"
 #include "check/sequence.h"
 
 void check_instructions(struct checker *c, struct sequence *s)
@@ -48,17 +49,10 @@ static bool exits_listed(const struct checker *c, uint64_t start, uint64_t exit,
 
 static bool is_boundary(const struct sequence *s, uint64_t address)
 {
-	size_t low = s->first, high = s->insn_count;
+	const struct insn *insns = s->insns + s->first;
+	size_t n = array_find(insns, s->insn_count - s->first, sizeof(*insns), address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (s->insns[middle].address < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < s->insn_count && s->insns[low].address == address;
+	return n && insns[n - 1].address == address;
 }
 
 static void check_exit(struct checker *c, struct sequence *s, const struct insn *insn)
@@ -98,17 +92,10 @@ static void check_own_branches(struct checker *c, struct sequence *s)
 
 static void check_entries(struct checker *c, struct sequence *s)
 {
-	size_t low = 0, high = c->branch_in_count;
+	size_t first = array_find(c->branches_in, c->branch_in_count, sizeof(*c->branches_in),
+				  s->start - 1);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (c->branches_in[middle].target < s->start)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	for (size_t i = low; i < c->branch_in_count && c->branches_in[i].target < s->end; i++) {
+	for (size_t i = first; i < c->branch_in_count && c->branches_in[i].target < s->end; i++) {
 		const struct branch_in *b = &c->branches_in[i];
 
 		if (b->from >= s->start && b->from < s->end)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The instructions of a sequence, and those before it in its function. */
-#include "check/load.h"
+#include "check/array.h"
 #include "check/sequence.h"
 
 #include <errno.h>
@@ -85,7 +85,7 @@ static uint64_t begin_of(struct checker *c, const struct sequence *s)
 
 static struct insn *add_insn(struct sequence *s)
 {
-	if (!load_grow(&s->insns, s->insn_count, sizeof(*s->insns)))
+	if (!array_grow(&s->insns, s->insn_count, sizeof(*s->insns)))
 		return NULL;
 	return &s->insns[s->insn_count];
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Decodes an instruction of any CPU, within a budget. */
 #include "check/decode.h"
 
 #include <errno.h>

@@ -2,7 +2,7 @@
 /* Direct branches of the whole file that lead into a sequence from outside. On x86_64 each byte
  * that could be the distance of a branch is looked at first, which is quick; what hits a sequence
  * is then decoded from before, to see whether an instruction begins there. */
-#include "check/load.h"
+#include "check/array.h"
 #include "check/sequence.h"
 
 #include <errno.h>
@@ -61,11 +61,11 @@ static void add_branch(struct scan *s, uint64_t from, uint64_t target)
 
 	if (s->err || !begins_at(c, from))
 		return;
-	if (!load_grow(&c->branches_in, c->branch_in_count, sizeof(*c->branches_in))) {
+	if (!array_grow(&c->branches_in, c->branch_in_count, sizeof(*c->branches_in))) {
 		s->err = -ENOMEM;
 		return;
 	}
-	c->branches_in[c->branch_in_count++] = (struct branch_in){from, target};
+	c->branches_in[c->branch_in_count++] = (struct branch_in){target, from};
 }
 
 /* Whether an instruction at `from` goes to `target`. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The descriptors of a file: by the sections that list them, and by their form. */
-#include "check/load.h"
+#include "check/array.h"
 #include "check/sequence.h"
 
 #include <errno.h>
@@ -16,7 +16,7 @@ static int add(struct checker *c, struct descriptor d)
 
 	if (c->descriptor_count >= MOST_DESCRIPTORS)
 		return -E2BIG;
-	if (!load_grow(&c->descriptors, c->descriptor_count, sizeof(d)))
+	if (!array_grow(&c->descriptors, c->descriptor_count, sizeof(d)))
 		return -ENOMEM;
 	d.is_there = image_read(c->image, d.address, words, sizeof(words));
 	d.version = (uint32_t)words[0];
@@ -92,13 +92,6 @@ static int from_form(struct checker *c)
 	return 0;
 }
 
-static int by_address(const void *a, const void *b)
-{
-	const struct descriptor *x = a, *y = b;
-
-	return x->address < y->address ? -1 : x->address > y->address;
-}
-
 /* One entry for each address, with all the ways in which it was found. */
 static void unite(struct checker *c)
 {
@@ -106,7 +99,7 @@ static void unite(struct checker *c)
 
 	if (!c->descriptor_count)
 		return;
-	qsort(c->descriptors, c->descriptor_count, sizeof(*c->descriptors), by_address);
+	array_sort(c->descriptors, c->descriptor_count, sizeof(*c->descriptors));
 	for (size_t i = 1; i < c->descriptor_count; i++) {
 		struct descriptor *last = &c->descriptors[kept], *d = &c->descriptors[i];
 
@@ -121,13 +114,6 @@ static void unite(struct checker *c)
 	c->descriptor_count = kept + 1;
 }
 
-static int range_by_start(const void *a, const void *b)
-{
-	const struct range *x = a, *y = b;
-
-	return x->start < y->start ? -1 : x->start > y->start;
-}
-
 static int collect_ranges(struct checker *c)
 {
 	c->ranges = calloc(c->descriptor_count ? c->descriptor_count : 1, sizeof(*c->ranges));
@@ -140,24 +126,15 @@ static int collect_ranges(struct checker *c)
 			continue;
 		c->ranges[c->range_count++] = (struct range){d->start, d->start + d->length};
 	}
-	if (c->range_count)
-		qsort(c->ranges, c->range_count, sizeof(*c->ranges), range_by_start);
+	array_sort(c->ranges, c->range_count, sizeof(*c->ranges));
 	return 0;
 }
 
 const struct range *find_range(const struct checker *c, uint64_t address)
 {
-	size_t low = 0, high = c->range_count;
+	size_t n = array_find(c->ranges, c->range_count, sizeof(*c->ranges), address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (c->ranges[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low && address < c->ranges[low - 1].end ? &c->ranges[low - 1] : NULL;
+	return n && address < c->ranges[n - 1].end ? &c->ranges[n - 1] : NULL;
 }
 
 int find_descriptors(struct checker *c)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Evaluates straight code: what each register and word of memory holds. */
 #include "check/flow.h"
 
 #include <stdlib.h>

@@ -1,25 +1,19 @@
 /* SPDX-License-Identifier: MIT */
+/* Access to the memory that an ELF file describes. */
 #include "check/image.h"
+
+#include "check/array.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 const struct segment *image_segment(const struct image *image, uint64_t address)
 {
-	size_t low = 0, high = image->segment_count;
+	size_t n = array_find(image->segments, image->segment_count, sizeof(*image->segments),
+			      address);
+	const struct segment *s = n ? &image->segments[n - 1] : NULL;
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-		const struct segment *s = &image->segments[middle];
-
-		if (address < s->address)
-			high = middle;
-		else if (address - s->address >= s->size)
-			low = middle + 1;
-		else
-			return s;
-	}
-	return NULL;
+	return s && address - s->address < s->size ? s : NULL;
 }
 
 bool image_is_code(const struct image *image, uint64_t address)
@@ -69,18 +63,11 @@ const uint8_t *image_bytes(const struct image *image, uint64_t address, size_t *
 
 const struct function *image_function(const struct image *image, uint64_t address)
 {
-	size_t low = 0, high = image->function_count;
+	size_t n = array_find(image->functions, image->function_count, sizeof(*image->functions),
+			      address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (image->functions[middle].start <= address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	/* Parts of functions may be functions: the innermost that contains it is not far. */
-	for (size_t i = low; i > 0 && low - i < 16; i--)
+	/* Functions may lie in others: the innermost that contains the address is not far. */
+	for (size_t i = n; i > 0 && n - i < 16; i--)
 		if (address < image->functions[i - 1].end)
 			return &image->functions[i - 1];
 	return NULL;
@@ -88,19 +75,10 @@ const struct function *image_function(const struct image *image, uint64_t addres
 
 const struct tls_word *image_tls_word(const struct image *image, uint64_t address)
 {
-	size_t low = 0, high = image->tls_word_count;
+	size_t n = array_find(image->tls_words, image->tls_word_count, sizeof(*image->tls_words),
+			      address);
 
-	while (low < high) {
-		size_t middle = low + (high - low) / 2;
-
-		if (image->tls_words[middle].address < address)
-			low = middle + 1;
-		else
-			high = middle;
-	}
-	return low < image->tls_word_count && image->tls_words[low].address == address
-		       ? &image->tls_words[low]
-		       : NULL;
+	return n && image->tls_words[n - 1].address == address ? &image->tls_words[n - 1] : NULL;
 }
 
 void image_free(struct image *image)

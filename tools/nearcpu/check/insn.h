@@ -84,6 +84,12 @@ int decoder_thread(const struct decoder *d);
 /* The least distance between two instructions. */
 unsigned decoder_step(const struct decoder *d);
 
+/* `count` bits of an instruction word. */
+static inline unsigned field(uint32_t word, int from, int count)
+{
+	return word >> from & ((1u << count) - 1);
+}
+
 /* For the CPUs' own decoders: a cleared insn with address, and the word or words of code. */
 void insn_aarch64(struct insn *insn, uint32_t word);
 bool insn_riscv64(struct insn *insn, uint32_t word, bool with_text);

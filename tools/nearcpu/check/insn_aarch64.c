@@ -4,11 +4,6 @@
  * the one of Debian 12 does not know the newer atomic instructions. */
 #include "check/insn.h"
 
-static unsigned field(uint32_t word, int from, int count)
-{
-	return word >> from & ((1u << count) - 1);
-}
-
 static int64_t signed_field(uint32_t word, int from, int count)
 {
 	int64_t value = field(word, from, count);

@@ -4,11 +4,6 @@
  * for. */
 #include "check/insn.h"
 
-static unsigned field(uint32_t word, int from, int count)
-{
-	return word >> from & ((1u << count) - 1);
-}
-
 static int32_t sign(uint32_t value, int width)
 {
 	return (int32_t)(value << (32 - width)) >> (32 - width);

@@ -9,11 +9,6 @@ static const char *const names[32] = {"zero", "ra", "sp",  "gp",  "tp", "t0", "t
 				      "a6",   "a7", "s2",  "s3",  "s4", "s5", "s6", "s7",
 				      "s8",   "s9", "s10", "s11", "t3", "t4", "t5", "t6"};
 
-static unsigned field(uint32_t word, int from, int count)
-{
-	return word >> from & ((1u << count) - 1);
-}
-
 #define RD names[field(w, 7, 5)]
 #define RS1 names[field(w, 15, 5)]
 #define RS2 names[field(w, 20, 5)]

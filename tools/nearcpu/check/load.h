@@ -51,7 +51,4 @@ int load_symbols(struct load *l);
 int load_listed(struct load *l);
 int load_frames(struct load *l); /* functions that no symbol tells of */
 
-/* Grows *array of elements of `size` to hold one more than `count`. */
-bool load_grow(void *array, size_t count, size_t size);
-
 #endif

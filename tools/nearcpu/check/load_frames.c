@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Functions of a stripped file, by the table that unwinding searches (.eh_frame_hdr; Linux Standard
  * Base, "Exception Frames"). It stays when symbols and section headers are gone. */
+#include "check/array.h"
 #include "check/load.h"
 
 #include <errno.h>
@@ -32,7 +33,7 @@ static int add_frame(struct load *l, uint64_t start, uint64_t entry)
 
 	if (!length || !image_is_code(image, start) || !image_is_code(image, start + length - 1))
 		return 0;
-	if (!load_grow(&image->functions, image->function_count, sizeof(*image->functions)))
+	if (!array_grow(&image->functions, image->function_count, sizeof(*image->functions)))
 		return -ENOMEM;
 	image->functions[image->function_count++] = (struct function){start, start + length, NULL};
 	return 0;

@@ -2,6 +2,7 @@
 /* Relocatable objects: the sections one behind the other, as if linked alone. What the object does
  * not define gets an address of its own behind all sections, where nothing is, so that no branch to
  * it looks like one to somewhere else. */
+#include "check/array.h"
 #include "check/load.h"
 #include "check/relocate.h"
 
@@ -112,17 +113,10 @@ static struct relocation relocation(const struct object *o, const Elf64_Rela *r,
 	return out;
 }
 
-static int by_place(const void *a, const void *b)
-{
-	const struct high *x = a, *y = b;
-
-	return x->place < y->place ? -1 : x->place > y->place;
-}
-
 static void apply(struct object *o, struct relocation *r)
 {
-	struct high key = {r->value, 0};
-	const struct high *high = NULL;
+	size_t n = array_find(o->high, o->high_count, sizeof(*o->high), r->value);
+	const struct high *high = n ? &o->high[n - 1] : NULL;
 
 	switch (o->l->image->cpu) {
 	case CPU_X86_64:
@@ -132,10 +126,10 @@ static void apply(struct object *o, struct relocation *r)
 		relocate_aarch64(o->l->image, r);
 		break;
 	case CPU_RISCV64:
-		if (relocate_is_low(r->type) && o->high_count)
-			high = bsearch(&key, o->high, o->high_count, sizeof(key), by_place);
-		r->high_place = high ? high->place : 0;
-		r->high_value = high ? high->value : 0;
+		if (high && high->place == r->value) {
+			r->high_place = high->place;
+			r->high_value = high->value;
+		}
 		relocate_riscv64(o->l->image, r);
 		break;
 	}
@@ -149,7 +143,7 @@ static int collect_high(struct object *o, struct relocation *r)
 
 	if (!relocate_is_high(r->type, &by_slot))
 		return 0;
-	if (!load_grow(&o->high, o->high_count, sizeof(*o->high)))
+	if (!array_grow(&o->high, o->high_count, sizeof(*o->high)))
 		return -ENOMEM;
 	o->high[o->high_count++] = (struct high){r->place, by_slot ? r->slot : r->value};
 	return 0;
@@ -211,7 +205,7 @@ static int add_tls_slot(struct object *o, uint32_t index, const Elf64_Sym *symbo
 	bool is_here = symbol->st_shndx != SHN_UNDEF;
 	struct tls_word *word;
 
-	if (!load_grow(&image->tls_words, image->tls_word_count, sizeof(*word)))
+	if (!array_grow(&image->tls_words, image->tls_word_count, sizeof(*word)))
 		return -ENOMEM;
 	word = &image->tls_words[image->tls_word_count++];
 	*word = (struct tls_word){slot_address(o, index), (int64_t)(symbol->st_value + TLS_BIAS),
@@ -256,8 +250,7 @@ int load_object(struct load *l)
 	err = make_table(&o);
 	if (!err && l->image->cpu == CPU_RISCV64)
 		err = for_each(&o, collect_high);
-	if (o.high_count)
-		qsort(o.high, o.high_count, sizeof(*o.high), by_place);
+	array_sort(o.high, o.high_count, sizeof(*o.high));
 	if (!err)
 		err = for_each(&o, apply_one);
 	free(o.high);

@@ -5,6 +5,7 @@
  *
  * RELR needs no work: the words that it lists hold their addends, and the image stands where it was
  * linked. */
+#include "check/array.h"
 #include "check/load.h"
 
 #include <errno.h>
@@ -88,7 +89,7 @@ static int add_tls_word(struct load *l, const struct dynamic *d, const Elf64_Rel
 	uint64_t value = symbol_value(l, d, index);
 	struct tls_word *word;
 
-	if (!load_grow(&image->tls_words, image->tls_word_count, sizeof(*word)))
+	if (!array_grow(&image->tls_words, image->tls_word_count, sizeof(*word)))
 		return -ENOMEM;
 	word = &image->tls_words[image->tls_word_count++];
 	/* A symbol of this file is known by its place, one of another by its number. */
@@ -154,13 +155,6 @@ static void find_global_pointer(struct image *image, const struct segment *s)
 	}
 }
 
-static int by_word(const void *a, const void *b)
-{
-	const struct tls_word *x = a, *y = b;
-
-	return x->address < y->address ? -1 : x->address > y->address;
-}
-
 int load_program(struct load *l)
 {
 	struct dynamic d = {0};
@@ -173,8 +167,6 @@ int load_program(struct load *l)
 	for (size_t i = 0; i < l->image->segment_count; i++)
 		if (l->image->cpu == CPU_RISCV64 && l->image->segments[i].executable)
 			find_global_pointer(l->image, &l->image->segments[i]);
-	if (!err && l->image->tls_word_count)
-		qsort(l->image->tls_words, l->image->tls_word_count, sizeof(struct tls_word),
-		      by_word);
+	array_sort(l->image->tls_words, l->image->tls_word_count, sizeof(struct tls_word));
 	return err;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The functions of an image, by .symtab or .dynsym; and the sections that list sequences. */
+#include "check/array.h"
 #include "check/load.h"
 
 #include <errno.h>
@@ -19,7 +20,7 @@ static int add_function(struct load *l, const Elf64_Sym *symbol, const char *nam
 	}
 	if (!size || size > UINT64_MAX - start || !image_is_code(image, start))
 		return 0;
-	if (!load_grow(&image->functions, image->function_count, sizeof(*image->functions)))
+	if (!array_grow(&image->functions, image->function_count, sizeof(*image->functions)))
 		return -ENOMEM;
 	image->functions[image->function_count++] = (struct function){start, start + size, name};
 	return 0;
@@ -120,7 +121,7 @@ int load_listed(struct load *l)
 		if (kind == LISTED_KINDS || s->sh_type != SHT_PROGBITS || !s->sh_size ||
 		    s->sh_size > UINT64_MAX - l->addresses[i])
 			continue;
-		if (!load_grow(&image->listed[kind], image->listed_count[kind], sizeof(*range)))
+		if (!array_grow(&image->listed[kind], image->listed_count[kind], sizeof(*range)))
 			return -ENOMEM;
 		range = &image->listed[kind][image->listed_count[kind]++];
 		*range = (struct range){l->addresses[i], l->addresses[i] + s->sh_size};

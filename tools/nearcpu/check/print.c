@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The text of what was found. */
 #include "check/check.h"
 
 #include <inttypes.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Relocations of relocatable objects, by CPU. */
 #include "check/relocate.h"
 
 #include <string.h>
@@ -19,38 +20,24 @@ static void patch(struct image *image, uint64_t place, uint32_t mask, uint64_t b
 	image_write(image, place, &word, size);
 }
 
-void relocate_x86_64(struct image *image, const struct relocation *r)
-{
-	switch (r->type) {
-	case R_X86_64_64:
-		put(image, r->place, r->value, 8);
-		break;
-	case R_X86_64_PC64:
-		put(image, r->place, r->value - r->place, 8);
-		break;
-	case R_X86_64_32:
-	case R_X86_64_32S:
-	case R_X86_64_TPOFF32:
-		put(image, r->place, r->value, 4);
-		break;
-	case R_X86_64_PC32:
-	case R_X86_64_PLT32:
-		put(image, r->place, r->value - r->place, 4);
-		break;
-	case R_X86_64_GOTPCREL:
-	case R_X86_64_GOTPCRELX:
-	case R_X86_64_REX_GOTPCRELX:
-	case R_X86_64_GOTTPOFF:
-		/* The addend of these is the distance from the place to the next instruction. */
-		put(image, r->place, r->slot - 4 - r->place, 4);
-		break;
-	case R_X86_64_PC8:
-		put(image, r->place, r->value - r->place, 1);
-		break;
-	default:
-		break;
-	}
-}
+/* How a place is filled. The symbol's value, or the address of its slot in the GOT. */
+enum how {
+	WORD,         /* the value, in `param` bytes */
+	DISTANCE,     /* from the place, in `param` bytes */
+	GOT_DISTANCE, /* 4 bytes; the addend is the distance to the next instruction */
+	PAGE,
+	GOT_PAGE, /* ADRP */
+	OFFSET,
+	GOT_OFFSET,  /* the low 12 bits, in units of 1 << param */
+	HIGH_OFFSET, /* the next 12 bits */
+	BRANCH,      /* a distance in words: `param` bits of it, from bit `at` on */
+};
+
+struct kind {
+	uint32_t type;
+	enum how how;
+	uint8_t param, at;
+};
 
 static void put_adrp(struct image *image, const struct relocation *r, uint64_t target)
 {
@@ -59,82 +46,97 @@ static void put_adrp(struct image *image, const struct relocation *r, uint64_t t
 	patch(image, r->place, 0x60ffffe0, (pages & 3) << 29 | (pages >> 2 & 0x7ffff) << 5, 4);
 }
 
-/* The offset of a load or store, in units of its size. */
 static void put_offset(struct image *image, const struct relocation *r, uint64_t value, int shift)
 {
 	patch(image, r->place, 0xfff << 10, (value & 0xfff) >> shift << 10, 4);
 }
 
-static void relocate_aarch64_offset(struct image *image, const struct relocation *r)
+static void fill(struct image *image, const struct relocation *r, const struct kind *k)
 {
-	switch (r->type) {
-	case R_AARCH64_ADD_ABS_LO12_NC:
-	case R_AARCH64_LDST8_ABS_LO12_NC:
-	case R_AARCH64_TLSLE_ADD_TPREL_LO12:
-	case R_AARCH64_TLSLE_ADD_TPREL_LO12_NC:
-		put_offset(image, r, r->value, 0);
+	uint64_t distance = r->value - r->place;
+
+	switch (k->how) {
+	case WORD:
+		put(image, r->place, r->value, k->param);
 		break;
-	case R_AARCH64_LDST16_ABS_LO12_NC:
-		put_offset(image, r, r->value, 1);
+	case DISTANCE:
+		put(image, r->place, distance, k->param);
 		break;
-	case R_AARCH64_LDST32_ABS_LO12_NC:
-		put_offset(image, r, r->value, 2);
+	case GOT_DISTANCE:
+		put(image, r->place, r->slot - 4 - r->place, 4);
 		break;
-	case R_AARCH64_LDST64_ABS_LO12_NC:
-		put_offset(image, r, r->value, 3);
+	case PAGE:
+	case GOT_PAGE:
+		put_adrp(image, r, k->how == PAGE ? r->value : r->slot);
 		break;
-	case R_AARCH64_LD64_GOT_LO12_NC:
-	case R_AARCH64_TLSIE_LD64_GOTTPREL_LO12_NC:
-		put_offset(image, r, r->slot, 3);
+	case OFFSET:
+	case GOT_OFFSET:
+		put_offset(image, r, k->how == OFFSET ? r->value : r->slot, k->param);
 		break;
-	case R_AARCH64_TLSLE_ADD_TPREL_HI12:
+	case HIGH_OFFSET:
 		put_offset(image, r, r->value >> 12, 0);
 		break;
-	default:
+	case BRANCH:
+		patch(image, r->place, ((1u << k->param) - 1) << k->at, distance >> 2 << k->at, 4);
 		break;
 	}
 }
 
-static void relocate_aarch64_branch(struct image *image, const struct relocation *r)
+static void fill_by(struct image *image, const struct relocation *r, const struct kind *kinds)
 {
-	uint64_t words = (r->value - r->place) >> 2;
+	for (; kinds->type; kinds++)
+		if (kinds->type == r->type)
+			fill(image, r, kinds);
+}
 
-	switch (r->type) {
-	case R_AARCH64_JUMP26:
-	case R_AARCH64_CALL26:
-		patch(image, r->place, 0x3ffffff, words, 4);
-		break;
-	case R_AARCH64_CONDBR19:
-		patch(image, r->place, 0x7ffff << 5, words << 5, 4);
-		break;
-	case R_AARCH64_TSTBR14:
-		patch(image, r->place, 0x3fff << 5, words << 5, 4);
-		break;
-	default:
-		relocate_aarch64_offset(image, r);
-	}
+void relocate_x86_64(struct image *image, const struct relocation *r)
+{
+	static const struct kind kinds[] = {
+		{R_X86_64_64, WORD, 8, 0},
+		{R_X86_64_PC64, DISTANCE, 8, 0},
+		{R_X86_64_32, WORD, 4, 0},
+		{R_X86_64_32S, WORD, 4, 0},
+		{R_X86_64_TPOFF32, WORD, 4, 0},
+		{R_X86_64_PC32, DISTANCE, 4, 0},
+		{R_X86_64_PLT32, DISTANCE, 4, 0},
+		{R_X86_64_PC8, DISTANCE, 1, 0},
+		{R_X86_64_GOTPCREL, GOT_DISTANCE, 0, 0},
+		{R_X86_64_GOTPCRELX, GOT_DISTANCE, 0, 0},
+		{R_X86_64_REX_GOTPCRELX, GOT_DISTANCE, 0, 0},
+		{R_X86_64_GOTTPOFF, GOT_DISTANCE, 0, 0},
+		{0, 0, 0, 0},
+	};
+
+	fill_by(image, r, kinds);
 }
 
 void relocate_aarch64(struct image *image, const struct relocation *r)
 {
-	switch (r->type) {
-	case R_AARCH64_ABS64:
-		put(image, r->place, r->value, 8);
-		break;
-	case R_AARCH64_PREL32:
-		put(image, r->place, r->value - r->place, 4);
-		break;
-	case R_AARCH64_ADR_PREL_PG_HI21:
-	case R_AARCH64_ADR_PREL_PG_HI21_NC:
-		put_adrp(image, r, r->value);
-		break;
-	case R_AARCH64_ADR_GOT_PAGE:
-	case R_AARCH64_TLSIE_ADR_GOTTPREL_PAGE21:
-		put_adrp(image, r, r->slot);
-		break;
-	default:
-		relocate_aarch64_branch(image, r);
-	}
+	static const struct kind kinds[] = {
+		{R_AARCH64_ABS64, WORD, 8, 0},
+		{R_AARCH64_PREL32, DISTANCE, 4, 0},
+		{R_AARCH64_ADR_PREL_PG_HI21, PAGE, 0, 0},
+		{R_AARCH64_ADR_PREL_PG_HI21_NC, PAGE, 0, 0},
+		{R_AARCH64_ADR_GOT_PAGE, GOT_PAGE, 0, 0},
+		{R_AARCH64_TLSIE_ADR_GOTTPREL_PAGE21, GOT_PAGE, 0, 0},
+		{R_AARCH64_JUMP26, BRANCH, 26, 0},
+		{R_AARCH64_CALL26, BRANCH, 26, 0},
+		{R_AARCH64_CONDBR19, BRANCH, 19, 5},
+		{R_AARCH64_TSTBR14, BRANCH, 14, 5},
+		{R_AARCH64_ADD_ABS_LO12_NC, OFFSET, 0, 0},
+		{R_AARCH64_LDST8_ABS_LO12_NC, OFFSET, 0, 0},
+		{R_AARCH64_TLSLE_ADD_TPREL_LO12, OFFSET, 0, 0},
+		{R_AARCH64_TLSLE_ADD_TPREL_LO12_NC, OFFSET, 0, 0},
+		{R_AARCH64_LDST16_ABS_LO12_NC, OFFSET, 1, 0},
+		{R_AARCH64_LDST32_ABS_LO12_NC, OFFSET, 2, 0},
+		{R_AARCH64_LDST64_ABS_LO12_NC, OFFSET, 3, 0},
+		{R_AARCH64_LD64_GOT_LO12_NC, GOT_OFFSET, 3, 0},
+		{R_AARCH64_TLSIE_LD64_GOTTPREL_LO12_NC, GOT_OFFSET, 3, 0},
+		{R_AARCH64_TLSLE_ADD_TPREL_HI12, HIGH_OFFSET, 0, 0},
+		{0, 0, 0, 0},
+	};
+
+	fill_by(image, r, kinds);
 }
 
 static uint64_t bits(uint64_t value, int from, int count, int to)

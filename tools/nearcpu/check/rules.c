@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The rules: name, severity, reason and advice. */
 #include "check/rules.h"
 
 const char *const severity_names[] = {[NOTE] = "note", [WARNING] = "warning", [FAULT] = "fault"};

@@ -56,7 +56,7 @@ struct checker {
 
 /* A branch from outside into one of the ranges, or to its start. */
 struct branch_in {
-	uint64_t from, target;
+	uint64_t target, from;
 };
 
 /* 0, -ENOMEM, or -E2BIG for more descriptors than any program has. */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static void own_directory(char dir[PATH_MAX])
@@ -53,4 +54,37 @@ int find_program(const char *name, char path[PATH_MAX])
 	static const char *const places[] = {"", NEARCPU_LIBEXECDIR "/nearcpu/", NULL};
 
 	return find(places, name, X_OK, path);
+}
+
+int file_can_run(const char *file)
+{
+	struct stat st;
+
+	if (stat(file, &st))
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return S_ISDIR(st.st_mode) ? -EISDIR : -EACCES;
+	return access(file, X_OK) ? -errno : 0;
+}
+
+int find_in_path(const char *name, char path[PATH_MAX])
+{
+	const char *dirs = getenv("PATH");
+	int worst = -ENOENT;
+
+	for (dirs = dirs ? dirs : "/bin:/usr/bin"; *dirs;) {
+		size_t n = strcspn(dirs, ":");
+		int err;
+
+		if (snprintf(path, PATH_MAX, "%.*s%s%s", (int)n, dirs, n ? "/" : "", name) <
+		    PATH_MAX) {
+			err = file_can_run(path);
+			if (!err)
+				return 0;
+			if (err == -EACCES)
+				worst = err;
+		}
+		dirs += n + (dirs[n] == ':');
+	}
+	return worst;
 }

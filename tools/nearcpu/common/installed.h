@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* installed: where the libraries and the programs of this command are, in the build tree or
- * installed. */
+ * installed; and programs in PATH. */
 #ifndef NEARCPU_INSTALLED_H
 #define NEARCPU_INSTALLED_H
 
@@ -19,5 +19,11 @@ int find_library(enum library library, char path[PATH_MAX]);
 
 /* A program that this command executes. 0 or -ENOENT. */
 int find_program(const char *name, char path[PATH_MAX]);
+
+/* Whether this process may execute the file: 0 or a negative errno. */
+int file_can_run(const char *file);
+
+/* As execvp: 0, -ENOENT, or -EACCES if all files of that name must not be executed. */
+int find_in_path(const char *name, char path[PATH_MAX]);
 
 #endif

@@ -128,34 +128,16 @@ static void read_processor(char *out, size_t size)
 	snprintf(out, size, "unknown");
 }
 
-/* What the user set can be anything; JSON and terminals take text. */
-static const char *printable(char *out, size_t size, const char *text)
+/* The environment may hold any bytes; JSON and terminals take text. */
+static const char *printable(char *out, size_t size, const char *name)
 {
-	size_t n;
+	const char *text = getenv(name);
 
 	if (!text)
 		return NULL;
-	for (n = 0; text[n] && n + 1 < size; n++)
-		out[n] = text[n];
-	out[n] = 0;
+	snprintf(out, size, "%s", text);
 	machine_ascii(out);
 	return out;
-}
-
-static bool in_path(const char *program)
-{
-	const char *path = getenv("PATH");
-	char file[4096];
-
-	while (path && *path) {
-		size_t n = strcspn(path, ":");
-
-		snprintf(file, sizeof(file), "%.*s/%s", (int)n, path, program);
-		if (access(file, X_OK) == 0)
-			return true;
-		path += n + (path[n] == ':');
-	}
-	return false;
 }
 
 /* The first object reserves address space, unless a limit forbids. */
@@ -170,6 +152,8 @@ static void try_to_reserve(struct machine *m)
 
 void machine_read(struct machine *m)
 {
+	char path[PATH_MAX];
+
 	memset(m, 0, sizeof(*m));
 	uname(&m->kernel);
 	snprintf(m->libc, sizeof(m->libc), "glibc %s", gnu_get_libc_version());
@@ -185,11 +169,10 @@ void machine_read(struct machine *m)
 		m->malloc_library[0] = 0;
 	if (find_library(LIBRARY_ATOMIC, m->atomic_library))
 		m->atomic_library[0] = 0;
-	m->has_perf = in_path("perf");
-	m->has_gnuplot = in_path("gnuplot");
-	m->conf = printable(m->conf_text, sizeof(m->conf_text), getenv("NEAR_CONF"));
-	m->tunables =
-		printable(m->tunables_text, sizeof(m->tunables_text), getenv("GLIBC_TUNABLES"));
+	m->has_perf = find_in_path("perf", path) == 0;
+	m->has_gnuplot = find_in_path("gnuplot", path) == 0;
+	m->conf = printable(m->conf_text, sizeof(m->conf_text), "NEAR_CONF");
+	m->tunables = printable(m->tunables_text, sizeof(m->tunables_text), "GLIBC_TUNABLES");
 }
 
 const char *machine_membarrier(unsigned commands, unsigned *i)

@@ -33,51 +33,16 @@ struct target {
 
 /* ---- where it is ---- */
 
-/* 0 or a negative errno. */
-static int can_run(const char *file)
-{
-	struct stat st;
-
-	if (stat(file, &st))
-		return -errno;
-	if (!S_ISREG(st.st_mode))
-		return S_ISDIR(st.st_mode) ? -EISDIR : -EACCES;
-	return access(file, X_OK) ? -errno : 0;
-}
-
-/* As execvp: what is found and may not be run is passed over, and remembered. */
-static int search(const char *name, char path[PATH_MAX])
-{
-	const char *dirs = getenv("PATH");
-	int worst = -ENOENT;
-
-	for (dirs = dirs ? dirs : "/bin:/usr/bin"; *dirs;) {
-		size_t n = strcspn(dirs, ":");
-		int err;
-
-		if (snprintf(path, PATH_MAX, "%.*s%s%s", (int)n, dirs, n ? "/" : "", name) <
-		    PATH_MAX) {
-			err = can_run(path);
-			if (!err)
-				return 0;
-			if (err == -EACCES)
-				worst = err;
-		}
-		dirs += n + (dirs[n] == ':');
-	}
-	return worst;
-}
-
 static int find(struct target *t, const char *name, char path[PATH_MAX])
 {
 	int err;
 
 	if (!strchr(name, '/')) {
-		err = *name ? search(name, path) : -ENOENT;
+		err = *name ? find_in_path(name, path) : -ENOENT;
 		if (err == -ENOENT)
 			return REFUSE(t, RUN_NOT_FOUND, "was not found in PATH");
 	} else {
-		err = snprintf(path, PATH_MAX, "%s", name) < PATH_MAX ? can_run(path)
+		err = snprintf(path, PATH_MAX, "%s", name) < PATH_MAX ? file_can_run(path)
 								      : -ENAMETOOLONG;
 	}
 	if (err == -ENOENT || err == -ENOTDIR)
@@ -310,7 +275,7 @@ static int check_script(struct target *t, const char *path, char *line, int dept
 	snprintf(name, sizeof(name), "the interpreter '%.*s' of '%.*s'", PATH_MAX, interpreter,
 		 PATH_MAX, path);
 	its.name = name;
-	err = can_run(interpreter);
+	err = file_can_run(interpreter);
 	if (err)
 		return REFUSE(&its, err == -ENOENT ? RUN_NOT_FOUND : RUN_CANNOT,
 			      "cannot be run: %s", strerror(-err));
