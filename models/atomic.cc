@@ -1,24 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /* Sections of libatomic, and loads that hold no lock (src/atomic/table.h, locked.c), with C11's
- * orderings. An object is two words, its locks are one, or with MANY two.
+ * orderings. An object is two words; it has one lock, or with MANY two.
  *
- * Two threads store, each the same to both words; one loads. With ORDER, one thread stores and then
- * loads a plain sequentially consistent atomic, another stores to that and then loads the object.
+ * Two threads store, each one value to both words; one loads. With ORDER, one thread stores and
+ * then loads a sequentially consistent atomic that has no lock, another stores to that and then
+ * loads the object.
  *
- * Checked: no load returns a word of one store and a word of another; with ORDER, one of the two
- * sees the other's store.
+ * Checked: no load returns a word of one store and a word of another; with ORDER, at least one of
+ * the two threads sees the other's store.
  *
- * LET_GO_RELEASED lets go by no more than a release, NO_FENCE, with MANY, has no fence behind it:
- * both are right here, as the taking is sequentially consistent, and who looks then finds the lock
- * held. The unlocker's look for waiters needs them: atomic_lock.pml. The broken variants:
- *   NO_RELEASE_FENCE   a store to the object may come before that of the odd word
- *   NO_ACQUIRE_FENCE   the second look may come before the loads
- *   NO_SECOND_LOOK     there is none
- *   FIRST_RELAXED      the first look does not acquire
- *   LET_GO_RELAXED     nor does who lets go release
+ * RELEASE_WEAK releases a lock by a release store only; NO_FENCE, with MANY, has no fence after the
+ * stores. Both pass here, since the take is sequentially consistent, and a load that runs then
+ * finds the lock held. The unlocker's load of `waiters` needs the stronger order: atomic_lock.pml.
+ * The broken variants:
+ *   NO_RELEASE_FENCE   a store to the object may precede that of the odd word
+ *   NO_ACQUIRE_FENCE   the second load of the word may precede the loads of the object
+ *   NO_SECOND_CHECK    there is no second load of the word
+ *   FIRST_RELAXED      the first load of the word is not an acquire
+ *   RELEASE_RELAXED    the store that releases the lock is not a release
  *   SHRINK             with MANY: one of the words is less after a section
- *   TAKE_ACQUIRED      with ORDER and LET_GO_RELEASED: the taking does no more than acquire
- *   LOOK_ACQUIRED      with ORDER: nor does the first look
+ *   TAKE_ACQUIRED      with ORDER and RELEASE_WEAK: the take is no more than an acquire
+ *   CHECK_ACQUIRED     with ORDER: nor is the first load of the word
  */
 #include "rseq.h"
 
@@ -62,16 +64,16 @@ struct atomic_model : rl::test_suite<atomic_model, THREADS> {
 				rl::yield(1, $);
 	}
 
-	/* near__let_go, near__let_go_of */
-	void let_go_all()
+	/* near__release, near__release_first */
+	void release_all()
 	{
 		for (int i = 0; i < locks; i++) {
 			int was = seen[rl::thread_index()][i];
 			int next = on("SHRINK") && i ? was - 2 : was + 2;
 
-			if (on("LET_GO_RELAXED"))
+			if (on("RELEASE_RELAXED"))
 				word[i]($).store(next, relaxed);
-			else if (on("MANY") || on("LET_GO_RELEASED"))
+			else if (on("MANY") || on("RELEASE_WEAK"))
 				word[i]($).store(next, release);
 			else
 				word[i]($).exchange(next, seq_cst);
@@ -90,11 +92,11 @@ struct atomic_model : rl::test_suite<atomic_model, THREADS> {
 	{
 		take_all();
 		put(value);
-		let_go_all();
+		release_all();
 	}
 
-	/* Their sum, or -1. */
-	int look(rl::memory_order order)
+	/* The sum of the words, or -1. */
+	int check_words(rl::memory_order order)
 	{
 		int sum = 0;
 
@@ -108,12 +110,12 @@ struct atomic_model : rl::test_suite<atomic_model, THREADS> {
 		return sum;
 	}
 
-	/* read_at_once, read_unlocked. Returns the value, or -1. */
+	/* copy_unlocked, load_unlocked. Returns the value, or -1. */
 	int try_load()
 	{
-		int before = look(on("FIRST_RELAXED")   ? relaxed
-				  : on("LOOK_ACQUIRED") ? acquire
-							: seq_cst);
+		int before = check_words(on("FIRST_RELAXED")    ? relaxed
+					 : on("CHECK_ACQUIRED") ? acquire
+								: seq_cst);
 		int first, second;
 
 		if (before < 0)
@@ -122,7 +124,7 @@ struct atomic_model : rl::test_suite<atomic_model, THREADS> {
 		second = half[1]($).load(relaxed);
 		if (!on("NO_ACQUIRE_FENCE"))
 			rl::atomic_thread_fence(acquire, $);
-		if (!on("NO_SECOND_LOOK") && look(relaxed) != before)
+		if (!on("NO_SECOND_CHECK") && check_words(relaxed) != before)
 			return -1;
 		RL_ASSERT(first == second);
 		return first;

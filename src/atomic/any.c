@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The operations for objects of any size: by one instruction where the object is a word; else on
- * the aligned word that contains it, of 4, 8 or 16 bytes; else under locks. Compilers know
- * functions of these names themselves, hence the others here. */
+/* The operations on objects of any size: by one instruction if the object is a word; else on the
+ * aligned word of 4, 8 or 16 bytes that contains it; else under locks. Compilers have built-in
+ * functions of these names, so the functions have other names here. */
 #include "ground/tsan.h"
 #include "locked.h"
 #include "wide_word.h"
@@ -9,11 +9,107 @@
 #include "copy.h"
 
 #define NAMED(name) __asm__(#name) __attribute__((visibility("default")))
+#define NOINLINE static __attribute__((noinline))
+#define INLINE static inline __attribute__((always_inline))
 
 typedef uint8_t __attribute__((may_alias)) word1;
 
 #define ALIGNED(p, n) (((uintptr_t)(p) & ((n)-1)) == 0)
 #define AT(type, p) ((type __attribute__((may_alias)) *)(p))
+
+void near__any_load(size_t n, const void *p, void *out, int order) NAMED(__atomic_load);
+void near__any_store(size_t n, void *p, const void *in, int order) NAMED(__atomic_store);
+void near__any_exchange(size_t n, void *p, const void *in, void *out, int order)
+	NAMED(__atomic_exchange);
+bool near__any_compare_exchange(size_t n, void *p, void *expected, const void *in, int success,
+				int failure) NAMED(__atomic_compare_exchange);
+bool near__any_is_lock_free(size_t n, const void *p) NAMED(__atomic_is_lock_free);
+
+/* ---- words that are not the whole object: each operation is a function of its own, never inlined,
+ * as it takes more registers than those for words ---- */
+
+enum operation { LOAD, STORE, EXCHANGE, COMPARE };
+
+/* Returns whether a comparison found the two equal; true for the others. */
+#define DEFINE_CONTAINED(name)                                                                     \
+	INLINE bool in_##name(enum operation operation, size_t n, void *p, const void *in,         \
+			      void *out)                                                           \
+	{                                                                                          \
+		if (operation == COMPARE)                                                          \
+			return near__##name##_compare_exchange(n, p, out, in);                     \
+		if (operation == LOAD)                                                             \
+			near__##name##_load(n, p, out);                                            \
+		else                                                                               \
+			near__##name##_exchange(n, p, in, operation == STORE ? NULL : out);        \
+		return true;                                                                       \
+	}
+
+DEFINE_CONTAINED(word4)
+DEFINE_CONTAINED(word8)
+#if NEAR__HAS_WIDE
+DEFINE_CONTAINED(word16)
+#endif
+
+INLINE bool under_locks(enum operation operation, size_t n, void *p, const void *in, void *out)
+{
+	switch (operation) {
+	case LOAD:
+		return near__locked_load(n, p, out);
+	case STORE:
+		return near__locked_store(n, p, in);
+	case EXCHANGE:
+		return near__locked_exchange(n, p, in, out);
+	default:
+		return near__locked_compare_exchange(n, p, out, in);
+	}
+}
+
+INLINE bool contained(enum operation operation, size_t n, void *p, const void *in, void *out)
+{
+	if (near__within(p, n, 4))
+		return in_word4(operation, n, p, in, out);
+	if (near__within(p, n, 8))
+		return in_word8(operation, n, p, in, out);
+#if NEAR__HAS_WIDE
+	if (near__within(p, n, 16) && near__wide_mode() != NEAR__WIDE_LOCKS)
+		return in_word16(operation, n, p, in, out);
+#endif
+	return under_locks(operation, n, p, in, out);
+}
+
+/* Defines name_contained for all objects that are not exact words. The compiler notifies
+ * ThreadSanitizer of operations on exact words (clang not of those of 16 bytes), name_traced of the
+ * others. */
+#define DEFINE_SLOW(name, operation)                                                               \
+	NOINLINE bool name##_untraced(size_t n, void *p, const void *in, void *out)                \
+	{                                                                                          \
+		return contained(operation, n, p, in, out);                                        \
+	}                                                                                          \
+                                                                                                   \
+	NOINLINE bool name##_traced(size_t n, void *p, const void *in, void *out)                  \
+	{                                                                                          \
+		bool result;                                                                       \
+                                                                                                   \
+		NEAR__TSAN_RELEASE(p);                                                             \
+		result = name##_untraced(n, p, in, out);                                           \
+		NEAR__TSAN_ACQUIRE(p);                                                             \
+		return result;                                                                     \
+	}                                                                                          \
+                                                                                                   \
+	NOINLINE bool name##_contained(size_t n, void *p, const void *in, void *out)               \
+	{                                                                                          \
+		if (n == 0)                                                                        \
+			return true;                                                               \
+		return NEAR__TSAN_HERE ? name##_traced(n, p, in, out)                              \
+				       : name##_untraced(n, p, in, out);                           \
+	}
+
+DEFINE_SLOW(load, LOAD)
+DEFINE_SLOW(store, STORE)
+DEFINE_SLOW(exchange, EXCHANGE)
+DEFINE_SLOW(compare, COMPARE)
+
+/* ---- exact words ---- */
 
 #if NEAR__HAS_WIDE
 #define IF_WIDE(p, action)                                                                         \
@@ -23,13 +119,29 @@ typedef uint8_t __attribute__((may_alias)) word1;
 		if (mode > NEAR__WIDE_LOCKS)                                                       \
 			action(mode);                                                              \
 	}
+
+/* By words, like near__copy_words. */
+INLINE near__wide get_wide(const void *p)
+{
+	const near__word8 *word = p;
+
+	return near__halves(word[0], word[1]);
+}
+
+INLINE void put_wide(void *p, near__wide value)
+{
+	near__word8 *word = p;
+
+	word[0] = (uint64_t)value;
+	word[1] = (uint64_t)(value >> 64);
+}
 #else
 #define IF_WIDE(p, action)
 #endif
 
-/* Exact words that instructions change: then `action` ends the function, or `wide`, whose argument
- * is how this CPU does 16 bytes. While that is not known, they go on as words that contain the
- * object: no call here, which would cost all of them. */
+/* For words that an instruction changes, `action` ends the function, or `wide`, whose argument is
+ * the implementation of 16 bytes on this CPU. While that is not known, 16 bytes are handled as a
+ * part of a word: a call here would cost all operations. */
 #define EXACT(n, p, action, wide)                                                                  \
 	switch (n) {                                                                               \
 	case 1:                                                                                    \
@@ -53,53 +165,7 @@ typedef uint8_t __attribute__((may_alias)) word1;
 		break;                                                                             \
 	}
 
-/* Else the smallest word that contains it: `action` ends the function. Apart from the exact
- * words, and never inlined: it takes more registers. The compiler tells ThreadSanitizer of exact
- * words (clang not of those of 16 bytes); of the others it is told here. */
-#define APART static __attribute__((noinline))
-#define CONTAINED(n, p, action)                                                                    \
-	if (near__within(p, n, 4))                                                                 \
-		action(word4);                                                                     \
-	if (near__within(p, n, 8))                                                                 \
-		action(word8);                                                                     \
-	CONTAINED_WIDE(n, p, action)
-
-#if NEAR__HAS_WIDE
-#define CONTAINED_WIDE(n, p, action)                                                               \
-	if (near__within(p, n, 16) && near__wide_mode() != NEAR__WIDE_LOCKS)                       \
-		action(word16);
-#else
-#define CONTAINED_WIDE(n, p, action)
-#endif
-
-void near__any_load(size_t n, const void *p, void *out, int order) NAMED(__atomic_load);
-void near__any_store(size_t n, void *p, const void *in, int order) NAMED(__atomic_store);
-void near__any_exchange(size_t n, void *p, const void *in, void *out, int order)
-	NAMED(__atomic_exchange);
-bool near__any_compare_exchange(size_t n, void *p, void *expected, const void *in, int success,
-				int failure) NAMED(__atomic_compare_exchange);
-bool near__any_is_lock_free(size_t n, const void *p) NAMED(__atomic_is_lock_free);
-
-#if NEAR__HAS_WIDE
-/* By words, like near__copy_words. */
-static inline near__wide get_wide(const void *p)
-{
-	const near__word8 *word = p;
-
-	return near__halves(word[0], word[1]);
-}
-
-static inline void put_wide(void *p, near__wide value)
-{
-	near__word8 *word = p;
-
-	word[0] = (uint64_t)value;
-	word[1] = (uint64_t)(value >> 64);
-}
-#endif
-
-/* Orders: a load is sequentially consistent always, which costs next to nothing, so are
- * exchanges. */
+/* Loads and exchanges are sequentially consistent for all orders: this costs next to nothing. */
 #define LOAD_EXACT(type, word)                                                                     \
 	{                                                                                          \
 		*(word *)out = __atomic_load_n(AT(const type, p), __ATOMIC_SEQ_CST);               \
@@ -110,34 +176,6 @@ static inline void put_wide(void *p, near__wide value)
 		put_wide(out, near__wide_load(mode, p));                                           \
 		return;                                                                            \
 	}
-#define LOAD_CONTAINED(name)                                                                       \
-	{                                                                                          \
-		near__##name##_load(n, p, out);                                                    \
-		return;                                                                            \
-	}
-
-APART void load_contained(size_t n, const void *p, void *out)
-{
-	CONTAINED(n, p, LOAD_CONTAINED)
-	near__locked_load(n, p, out);
-}
-
-APART void load_told(size_t n, const void *p, void *out)
-{
-	NEAR__TSAN_RELEASE((void *)p);
-	load_contained(n, p, out);
-	NEAR__TSAN_ACQUIRE((void *)p);
-}
-
-APART void load_odd(size_t n, const void *p, void *out)
-{
-	if (n == 0)
-		return;
-	if (NEAR__TSAN_HERE)
-		load_told(n, p, out);
-	else
-		load_contained(n, p, out);
-}
 
 void near__any_load(size_t n, const void *p, void *out, int order)
 {
@@ -147,7 +185,7 @@ void near__any_load(size_t n, const void *p, void *out, int order)
 		return;
 	}
 	EXACT(n, p, LOAD_EXACT, LOAD_WIDE)
-	load_odd(n, p, out);
+	load_contained(n, (void *)p, NULL, out);
 }
 
 #define STORE_EXACT(type, word)                                                                    \
@@ -158,35 +196,6 @@ void near__any_load(size_t n, const void *p, void *out, int order)
 			__atomic_store_n(AT(type, p), *(const word *)in, __ATOMIC_RELEASE);        \
 		return;                                                                            \
 	}
-#define STORE_CONTAINED(name)                                                                      \
-	{                                                                                          \
-		near__##name##_exchange(n, p, in, NULL);                                           \
-		return;                                                                            \
-	}
-
-APART void store_contained(size_t n, void *p, const void *in)
-{
-	CONTAINED(n, p, STORE_CONTAINED)
-	near__locked_store(n, p, in);
-}
-
-APART void store_told(size_t n, void *p, const void *in)
-{
-	NEAR__TSAN_RELEASE(p);
-	store_contained(n, p, in);
-	NEAR__TSAN_ACQUIRE(p);
-}
-
-APART void store_odd(size_t n, void *p, const void *in)
-{
-	if (n == 0)
-		return;
-	if (NEAR__TSAN_HERE)
-		store_told(n, p, in);
-	else
-		store_contained(n, p, in);
-}
-
 #define STORE_WIDE(mode)                                                                           \
 	{                                                                                          \
 		near__wide_store(mode, p, get_wide(in), near__is_sc(order));                       \
@@ -200,7 +209,7 @@ void near__any_store(size_t n, void *p, const void *in, int order)
 		return;
 	}
 	EXACT(n, p, STORE_EXACT, STORE_WIDE)
-	store_odd(n, p, in);
+	store_contained(n, p, in, NULL);
 }
 
 #define EXCHANGE_EXACT(type, word)                                                                 \
@@ -218,34 +227,6 @@ void near__any_store(size_t n, void *p, const void *in, int order)
 		put_wide(out, seen);                                                               \
 		return;                                                                            \
 	}
-#define EXCHANGE_CONTAINED(name)                                                                   \
-	{                                                                                          \
-		near__##name##_exchange(n, p, in, out);                                            \
-		return;                                                                            \
-	}
-
-APART void exchange_contained(size_t n, void *p, const void *in, void *out)
-{
-	CONTAINED(n, p, EXCHANGE_CONTAINED)
-	near__locked_exchange(n, p, in, out);
-}
-
-APART void exchange_told(size_t n, void *p, const void *in, void *out)
-{
-	NEAR__TSAN_RELEASE(p);
-	exchange_contained(n, p, in, out);
-	NEAR__TSAN_ACQUIRE(p);
-}
-
-APART void exchange_odd(size_t n, void *p, const void *in, void *out)
-{
-	if (n == 0)
-		return;
-	if (NEAR__TSAN_HERE)
-		exchange_told(n, p, in, out);
-	else
-		exchange_contained(n, p, in, out);
-}
 
 void near__any_exchange(size_t n, void *p, const void *in, void *out, int order)
 {
@@ -255,7 +236,7 @@ void near__any_exchange(size_t n, void *p, const void *in, void *out, int order)
 		return;
 	}
 	EXACT(n, p, EXCHANGE_EXACT, EXCHANGE_WIDE)
-	exchange_odd(n, p, in, out);
+	exchange_contained(n, p, in, out);
 }
 
 #define COMPARE_EXACT(type, word)                                                                  \
@@ -276,31 +257,6 @@ void near__any_exchange(size_t n, void *p, const void *in, void *out, int order)
 		put_wide(expected, seen);                                                          \
 		return false;                                                                      \
 	}
-#define COMPARE_CONTAINED(name) return near__##name##_compare_exchange(n, p, expected, in)
-
-APART bool compare_contained(size_t n, void *p, void *expected, const void *in)
-{
-	CONTAINED(n, p, COMPARE_CONTAINED)
-	return near__locked_compare_exchange(n, p, expected, in);
-}
-
-APART bool compare_told(size_t n, void *p, void *expected, const void *in)
-{
-	bool done;
-
-	NEAR__TSAN_RELEASE(p);
-	done = compare_contained(n, p, expected, in);
-	NEAR__TSAN_ACQUIRE(p);
-	return done;
-}
-
-APART bool compare_odd(size_t n, void *p, void *expected, const void *in)
-{
-	if (n == 0)
-		return true;
-	return NEAR__TSAN_HERE ? compare_told(n, p, expected, in)
-			       : compare_contained(n, p, expected, in);
-}
 
 bool near__any_compare_exchange(size_t n, void *p, void *expected, const void *in, int success,
 				int failure)
@@ -309,12 +265,12 @@ bool near__any_compare_exchange(size_t n, void *p, void *expected, const void *i
 	if (n > 16)
 		return near__locked_compare_exchange(n, p, expected, in);
 	EXACT(n, p, COMPARE_EXACT, COMPARE_WIDE)
-	return compare_odd(n, p, expected, in);
+	return compare_contained(n, p, in, expected);
 }
 
-/* True where every CPU of this kind says so: within 8 aligned bytes. No object: one that is
- * aligned as its size asks for. 16 bytes are false, although most CPUs need no lock for them, as
- * for some a load writes; so is the answer of GCC's library. */
+/* True if the answer is the same on every CPU of this kind: within 8 aligned bytes. A null address
+ * stands for an object that is aligned as its size requires. 16 bytes are false, although most CPUs
+ * need no lock for them, since on some a load writes; GCC's library returns the same. */
 bool near__any_is_lock_free(size_t n, const void *p)
 {
 	return n <= 8 && near__within(p, n, 8);

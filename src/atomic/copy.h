@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Copies and comparisons of objects. Reading may race with a writer here; what came of it is
- * thrown away then. */
+/* Copies and comparisons of objects. They may race with a writer; the caller then discards the
+ * result. */
 #ifndef NEARCPU_ATOMIC_COPY_H
 #define NEARCPU_ATOMIC_COPY_H
 
@@ -19,14 +19,14 @@ typedef unsigned char near__vector __attribute__((vector_size(16)));
 typedef uint64_t near__pair __attribute__((vector_size(16)));
 typedef near__vector __attribute__((may_alias, aligned(1))) near__word16;
 
-/* Up to here each number of words has code of its own. */
+/* Up to this size, each number of words has a path of its own. */
 #define NEAR__COPY_MAX 64
 
 #define NEAR__COPY_WORD16(i)                                                                       \
 	(((near__word16 *)to)[i] = ((const near__word16 *)from)[i]);                               \
 	__attribute__((fallthrough))
 
-/* The last bytes, fewer than 8, behind whole words. */
+/* Copies the last bytes, fewer than 8. */
 static inline __attribute__((always_inline)) void
 near__copy_tail(unsigned char *to, const unsigned char *from, size_t n)
 {
@@ -42,7 +42,7 @@ near__copy_tail(unsigned char *to, const unsigned char *from, size_t n)
 		*to = *from;
 }
 
-/* Fewer than 16. */
+/* Copies fewer than 16 bytes. */
 static inline __attribute__((always_inline)) void near__copy_rest(void *to, const void *from,
 								  size_t n)
 {
@@ -53,7 +53,7 @@ static inline __attribute__((always_inline)) void near__copy_rest(void *to, cons
 				(const unsigned char *)from + (n & 8), n & 7);
 }
 
-/* At most NEAR__COPY_MAX bytes, by 16. */
+/* Copies at most NEAR__COPY_MAX bytes, in units of 16. */
 static inline __attribute__((always_inline)) void near__copy_few(void *to, const void *from,
 								 size_t n)
 {
@@ -74,8 +74,8 @@ static inline __attribute__((always_inline)) void near__copy_few(void *to, const
 	near__copy_rest((char *)to + n - rest, (const char *)from + n - rest, rest);
 }
 
-/* More. ThreadSanitizer watches memcpy, and would report the race; it must not be one in the code
- * of the compiler, either. */
+/* Copies more. ThreadSanitizer intercepts memcpy, and would report the race; the empty assembly
+ * prevents the compiler from making the loop a memcpy. */
 static inline void near__copy_many(unsigned char *to, const unsigned char *from, size_t n)
 {
 	if (!NEAR__TSAN_HERE) {
@@ -89,7 +89,7 @@ static inline void near__copy_many(unsigned char *to, const unsigned char *from,
 	near__copy_few(to, from, n);
 }
 
-/* Out of an object. */
+/* Copies from an object. */
 static inline __attribute__((always_inline)) void near__copy(void *to, const void *from, size_t n)
 {
 	if (n > NEAR__COPY_MAX)
@@ -98,9 +98,9 @@ static inline __attribute__((always_inline)) void near__copy(void *to, const voi
 		near__copy_few(to, from, n);
 }
 
-/* Two words, in one store. Volatile: by two loads. So a value is written, just before it is stored
- * into an object, and a load of both words would wait until they have left the CPU's store
- * buffer. */
+/* Copies two words by two loads and one store. The caller usually wrote the words, one by one, just
+ * before; one load of both would wait until they have left the CPU's store buffer. Volatile keeps
+ * the loads apart. */
 static inline __attribute__((always_inline)) void near__copy_pair(void *to, const void *from)
 {
 	const volatile near__word8 *word = from;
@@ -111,7 +111,7 @@ static inline __attribute__((always_inline)) void near__copy_pair(void *to, cons
 
 #define NEAR__COPY_PAIR(i) near__copy_pair((char *)to + 16 * (i), (const char *)from + 16 * (i))
 
-/* Into an object. */
+/* Copies to an object. */
 static inline __attribute__((always_inline)) void near__copy_words(void *to, const void *from,
 								   size_t n)
 {
@@ -155,7 +155,7 @@ static inline bool near__same_many(const unsigned char *x, const unsigned char *
 	return bits == 0;
 }
 
-/* Without a branch for each word: they are nearly always the same. */
+/* There is no branch for each word, since the words are nearly always the same. */
 static inline __attribute__((always_inline)) bool near__same(const void *a, const void *b, size_t n)
 {
 	uint64_t bits = 0;

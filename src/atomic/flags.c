@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* test_and_set of each size, atomic_flag, fences, floating-point exceptions. */
+/* The symbols that are not for objects of a certain type: test_and_set of each size, atomic_flag,
+ * fences, floating-point exceptions. */
 #include <fenv.h>
 #include <float.h>
 
 #include "sized.h"
 
-/* What compilers store for true. Of a wider object the first byte counts, and the rest stays. */
+/* Stores 1, which compilers use for true. Only the first byte of a wider object changes. */
 static bool set_first_byte(volatile void *p)
 {
 	unsigned char one = 1, seen;
@@ -70,7 +71,7 @@ NEAR__DEFINE(void, near__thread_fence, atomic_thread_fence, (int order))
 		__atomic_thread_fence(__ATOMIC_ACQ_REL);
 }
 
-/* To the compiler a call is all of one. */
+/* A call of an unknown function is such a fence for the compiler. */
 NEAR__DEFINE(void, near__signal_fence, atomic_signal_fence, (int order))
 {
 	(void)order;
@@ -79,8 +80,8 @@ NEAR__DEFINE(void, near__signal_fence, atomic_signal_fence, (int order))
 
 /* ---- floating point ---- */
 
-/* As feraiseexcept, without its library: by operations that raise them. Overflow and underflow
- * raise "inexact" with them, as C allows. */
+/* As feraiseexcept, but without libm: by operations that raise the exceptions. Overflow and
+ * underflow also raise "inexact", as C allows. */
 NEAR__DEFINE(void, near__raise, __atomic_feraiseexcept, (int excepts))
 {
 	volatile float zero = 0, one = 1, big = FLT_MAX, small = FLT_MIN, result;

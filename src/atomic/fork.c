@@ -1,22 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* fork: all locks are held while the process is copied, so that the child finds no object half
- * changed.
+/* The fork handlers: they hold all locks while the process is copied, so that the child finds no
+ * object partly changed.
  *
- * What else runs then in this thread (other fork handlers, signal handlers) and uses an object
- * meets locks that its own thread holds, and goes on as help.c has it. Locks that the thread held
- * before, as a signal handler forks, stay with the code that took them; in the child, too, which
- * has the same thread pointer.
+ * Other code of this thread that runs during the fork (further fork handlers, signal handlers) and
+ * uses an object finds a lock that its own thread holds, and proceeds as in handler.c. Locks that
+ * the thread held before, if a signal handler forks, stay with the code that took them; also in the
+ * child, which has the same thread pointer.
  *
- * A fork within a fork, by a handler: `level` is not 0 from when all locks are held until the first
- * of them is let go of, and while a lock shows the mark. So the inner fork either finds that the
- * outer one holds all, and does nothing; or it takes what is missing, marks that, and lets go of
- * just that.
+ * A fork within a fork, by a handler: `level` is not 0 from the time when all locks are held until
+ * the first of them is released, and while a lock shows the mark. So the inner fork either finds
+ * that the outer one holds all locks, and does nothing; or it takes those that are missing, marks
+ * these, and releases only these.
  *
- * The child: waiters of threads that it does not have stay counted. They cost its unlockers a look
- * at `waking`, and where that is 0 a system call that makes it 1. Nobody relies on them, as the
- * kernel wakes the child's own sleepers alone, and each of those made `waking` 0 before it looked.
- * This thread, if its handler forked out of a sleep, is counted still, and in the child the lock
- * was let go of since: it finds `waking` 1, looks again, and subtracts itself. */
+ * The child: `waiters` still counts threads that the child does not have. An unlocker then loads
+ * `waking` and, if it is 0, makes a system call that stores 1. No thread depends on this: the
+ * kernel wakes only sleepers of the child, and each of those cleared `waking` before it checked the
+ * word. If the handler of a sleeping thread forks, the thread is still counted in the child, where
+ * the lock has been released: it finds `waking` 1, checks the word, and decrements `waiters`. */
 #define _GNU_SOURCE
 #include <pthread.h>
 
@@ -24,13 +24,13 @@
 #include "locks.h"
 #include "signals.h"
 
-/* Whose locks. */
-static struct near__section mark = {.step = NEAR__NOTHING};
+/* The section that the locks of a fork show. */
+static struct near__section mark = {.step = NEAR__DONE};
 static __thread int level __attribute__((tls_model("initial-exec")));
 static __thread bool has_streams __attribute__((tls_model("initial-exec")));
 
-/* A stream's functions that the program gave (fopencookie) may use objects, hence the list of
- * streams comes first: src/ground/fork.h. */
+/* The list of streams is locked first, since the program's functions for a stream (fopencookie) may
+ * use objects: src/ground/fork.h. */
 static void prepare(void)
 {
 	bool streams = !level && !near__is_one_thread();
@@ -50,7 +50,7 @@ static void prepare(void)
 		near__take_missing(&all, near__held_by_me(), &b, true, &taken);
 		level = 1;
 		has_streams = streams;
-		near__show(&taken, &mark);
+		near__publish(&taken, &mark);
 	}
 	near__unblock_signals(&b);
 }
@@ -68,7 +68,7 @@ static void find_marked(struct near__locks *out)
 	}
 }
 
-/* Returns whether the list of streams is to be unlocked, or reset. */
+/* Returns whether the caller must unlock the list of streams, or reset it. */
 static bool finish(void)
 {
 	struct near__locks marked;
@@ -79,10 +79,10 @@ static bool finish(void)
 		return false;
 	}
 	find_marked(&marked);
-	near__show(&marked, NULL);
+	near__publish(&marked, NULL);
 	has_streams = false;
 	level = 0;
-	near__let_go_of(&marked, marked.count, NEAR__DROPPED);
+	near__release_first(&marked, marked.count, true);
 	return streams;
 }
 
@@ -98,11 +98,11 @@ static void in_child(void)
 		near__streams_reset_in_child();
 }
 
-/* Before the program's constructors, so that its own handlers are behind these: they are called
- * in reverse before a fork, and may wait for a mutex whose owner waits for an object. */
+/* Runs before the program's constructors, so that the program's handlers are registered later: the
+ * last registered `prepare` runs first, and may wait for a mutex whose owner uses an object. */
 __attribute__((constructor(101))) static void begin(void)
 {
-	/* Without memory for it, what is left is a child that must not use what others were
+	/* If there is no memory for this, a child must not use objects that other threads were
 	 * changing. */
 	pthread_atfork(prepare, in_parent, in_child);
 }

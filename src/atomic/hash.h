@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* Which lock guards a line of memory. The line's number, folded and multiplied by 2^64 over the
- * golden ratio, of which the highest bits count: neighbours come to lie far from each other, and
- * rows of equal strides (arrays, stacks, pages) spread evenly. Without the fold there are
- * strides, near Fibonacci's numbers, that share a few locks. docs/atomic.md compares it with
- * others on addresses that programs have. */
+/* The hash that maps a line of memory to a lock: the highest bits of the line's number, folded and
+ * multiplied by 2^64 over the golden ratio. Neighbouring lines get distant locks, and lines at
+ * equal strides (arrays, stacks, pages) spread evenly. Without the fold, lines at some strides,
+ * near Fibonacci numbers, share a few locks. docs/atomic.md compares the hash with others on
+ * address patterns of programs. */
 #ifndef NEARCPU_ATOMIC_HASH_H
 #define NEARCPU_ATOMIC_HASH_H
 

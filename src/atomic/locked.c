@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Operations under locks. Above, what nearly every call takes: one lock, which is free. Below,
- * the rest. */
+/* Operations on objects that no instruction changes. Nearly every call needs one lock, which is
+ * free, or for a load none: change and load do these. near__atomic_perform does all. */
 #include "locked.h"
 
 #include <sys/mman.h>
@@ -10,35 +10,35 @@
 #include "locks.h"
 #include "section.h"
 
-static inline bool was_helped(const struct near__section *s)
+static inline bool was_rolled_back(const struct near__section *s)
 {
 	NEAR__BARRIER();
-	return __builtin_expect(*(const volatile int *)&s->helped, 0);
+	return __builtin_expect(*(const volatile int *)&s->rolled_back, 0);
 }
 
-static bool do_under(struct near__section *s, const struct near__locks *locks)
+static bool run_under(struct near__section *s, const struct near__locks *locks)
 {
 	int step = s->step;
 	bool result;
 
-	/* All its locks show the section before it can be helped, and until it no longer can. */
-	s->step = NEAR__NOTHING;
-	near__show(locks, s);
-	near__decide(s, step);
+	/* All locks show the section before a handler can find it open, and until none can. */
+	s->step = NEAR__DONE;
+	near__publish(locks, s);
+	near__set_step(s, step);
 	result = near__section_do(s, step);
-	near__decide(s, NEAR__NOTHING);
-	if (was_helped(s))
-		return near__atomic_mend(s, step, locks);
-	near__show(locks, NULL);
+	near__set_step(s, NEAR__DONE);
+	if (was_rolled_back(s))
+		return near__atomic_redo(s, step, locks);
+	near__publish(locks, NULL);
 	return result;
 }
 
-/* ---- the rare ends of a change: apart, so that the usual one needs few registers ---- */
+/* ---- the rare ends of a change: not inlined, so that the usual path needs few registers ---- */
 
-#define APART static __attribute__((noinline))
-#define ALWAYS static inline __attribute__((always_inline))
+#define NOINLINE static __attribute__((noinline))
+#define INLINE static inline __attribute__((always_inline))
 
-APART bool change_slowly(int step, size_t size, void *object, const void *in, void *out)
+NOINLINE bool perform(int step, size_t size, void *object, const void *in, void *out)
 {
 	struct near__section s;
 	bool result;
@@ -51,8 +51,8 @@ APART bool change_slowly(int step, size_t size, void *object, const void *in, vo
 	return result;
 }
 
-APART bool end_helped(struct near__section *s, int step, const void *in,
-		      struct near__atomic_lock *l, unsigned long seen)
+NOINLINE bool end_rolled_back(struct near__section *s, int step, const void *in,
+			      struct near__atomic_lock *l, unsigned long seen)
 {
 	struct near__locks locks;
 	bool result;
@@ -60,20 +60,20 @@ APART bool end_helped(struct near__section *s, int step, const void *in,
 	locks.count = 1;
 	locks.list[0] = (uint8_t)(l - near__atomic_table.locks);
 	s->in = in;
-	result = near__atomic_mend(s, step, &locks);
-	if (near__let_go_quietly(l, seen))
+	result = near__atomic_redo(s, step, &locks);
+	if (near__release(l, seen))
 		near__atomic_wake(l);
 	return result;
 }
 
-APART bool end_waited_for(struct near__atomic_lock *l, bool result)
+NOINLINE bool end_waited_for(struct near__atomic_lock *l, bool result)
 {
 	near__atomic_wake(l);
 	return result;
 }
 
-/* Returns as near__section_do. */
-ALWAYS bool change(int step, size_t size, void *object, const void *in, void *out)
+/* Returns as near__section_run. */
+INLINE bool change(int step, size_t size, void *object, const void *in, void *out)
 {
 	struct near__atomic_lock *l = near__lock_of_line(near__line_of(object));
 	unsigned long mine = near__held_by_me(), seen;
@@ -82,29 +82,29 @@ ALWAYS bool change(int step, size_t size, void *object, const void *in, void *ou
 	bool result;
 
 	if (size > NEAR__COPY_MAX || __builtin_expect(mode == NEAR__TRACED, 0))
-		return change_slowly(step, size, object, in, out);
+		return perform(step, size, object, in, out);
 	near__section_begin(&s, step, size, object, out);
 	if (__builtin_expect(!(mode == NEAR__ALONE ? near__try_take_alone(l, mine, &seen)
 						   : near__try_take(l, mine, &seen)),
 			     0))
-		return change_slowly(step, size, object, in, out);
-	near__show_one(l, &s);
+		return perform(step, size, object, in, out);
+	near__publish_one(l, &s);
 	result = near__section_run(&s, step, size, object, in, out);
-	near__decide(&s, NEAR__NOTHING); /* it has happened, unless it was helped */
-	if (was_helped(&s))
-		return end_helped(&s, step, in, l, seen);
-	near__show_one(l, NULL);
+	near__set_step(&s, NEAR__DONE); /* complete, unless it was rolled back */
+	if (was_rolled_back(&s))
+		return end_rolled_back(&s, step, in, l, seen);
+	near__publish_one(l, NULL);
 	if (mode == NEAR__ALONE)
-		near__let_go_alone(l, seen);
-	else if (__builtin_expect(near__let_go_quietly(l, seen), 0))
+		near__release_alone(l, seen);
+	else if (__builtin_expect(near__release(l, seen), 0))
 		return end_waited_for(l, result);
 	return result;
 }
 
-/* Functions of their own for the sizes of few words: none needs more registers than it is free to
- * use. Defines name_by_size of name(size, object, in, out). */
+/* Defines name_by_size of name(size, object, in, out), with a function for each size of a few
+ * words: none of these has to save registers. */
 #define DEFINE_SIZE(name, n)                                                                       \
-	APART bool name##_##n(void *object, const void *in, void *out)                             \
+	NOINLINE bool name##_##n(void *object, const void *in, void *out)                          \
 	{                                                                                          \
 		return name(n, object, in, out);                                                   \
 	}
@@ -114,7 +114,7 @@ ALWAYS bool change(int step, size_t size, void *object, const void *in, void *ou
 	DEFINE_SIZE(name, 40)                                                                      \
 	DEFINE_SIZE(name, 48)                                                                      \
 	DEFINE_SIZE(name, 64)                                                                      \
-	APART bool name##_any(size_t size, void *object, const void *in, void *out)                \
+	NOINLINE bool name##_any(size_t size, void *object, const void *in, void *out)             \
 	{                                                                                          \
 		return name(size, object, in, out);                                                \
 	}                                                                                          \
@@ -137,23 +137,23 @@ ALWAYS bool change(int step, size_t size, void *object, const void *in, void *ou
 		}                                                                                  \
 	}
 
-/* As long as it is small, what it overwrites is saved, for a handler to put back. */
-ALWAYS bool store(size_t size, void *object, const void *in, void *unused)
+/* A small store saves the content that it overwrites, from which a handler restores the object. */
+INLINE bool store(size_t size, void *object, const void *in, void *unused)
 {
 	unsigned char old[NEAR__COPY_MAX];
 
 	(void)unused;
 	if (size > NEAR__COPY_MAX)
-		return change_slowly(NEAR__WRITE, size, object, in, NULL);
+		return perform(NEAR__WRITE, size, object, in, NULL);
 	return change(NEAR__EXCHANGE, size, object, in, old);
 }
 
-ALWAYS bool exchange(size_t size, void *object, const void *in, void *out)
+INLINE bool exchange(size_t size, void *object, const void *in, void *out)
 {
 	return change(NEAR__EXCHANGE, size, object, in, out);
 }
 
-ALWAYS bool compare(size_t size, void *object, const void *in, void *expected)
+INLINE bool compare(size_t size, void *object, const void *in, void *expected)
 {
 	return change(NEAR__COMPARE, size, object, in, expected);
 }
@@ -172,7 +172,8 @@ bool near__locked_compare_exchange(size_t size, void *object, void *expected, co
 	return compare_by_size(size, object, in, expected);
 }
 
-/* The new value is read while the old one is written. So one of them goes elsewhere before. */
+/* An exchange whose two values are the same memory: it copies the new value first, as the old one
+ * overwrites it. */
 static bool exchange_in_place(size_t size, void *object, void *value)
 {
 	unsigned char small[NEAR__COPY_MAX], *copy = small;
@@ -198,9 +199,9 @@ bool near__locked_exchange(size_t size, void *object, const void *in, void *out)
 
 /* ---- loads ---- */
 
-/* First look, copy, second look: table.h. */
-ALWAYS bool read_at_once(const struct near__atomic_lock *l, void *out, const void *object,
-			 size_t size)
+/* Loads the word, copies, and loads the word again: table.h. */
+INLINE bool copy_unlocked(const struct near__atomic_lock *l, void *out, const void *object,
+			  size_t size)
 {
 	unsigned long seen = __atomic_load_n(&l->word, __ATOMIC_SEQ_CST);
 
@@ -211,8 +212,8 @@ ALWAYS bool read_at_once(const struct near__atomic_lock *l, void *out, const voi
 	return __atomic_load_n(&l->word, __ATOMIC_RELAXED) == seen;
 }
 
-/* Words only grow while they are free; with one thread, none falls below what it was here. So
- * their sum is the same again only if each is. */
+/* The words of free locks only grow; with one thread, none becomes less than it was here. So their
+ * sum is the same at a second time only if each word is. */
 static bool add_words(const struct near__locks *locks, int order, unsigned long *sum)
 {
 	*sum = 0;
@@ -229,7 +230,7 @@ static bool add_words(const struct near__locks *locks, int order, unsigned long 
 	return true;
 }
 
-static bool read_unlocked(const struct near__section *s, const struct near__locks *locks)
+static bool load_unlocked(const struct near__section *s, const struct near__locks *locks)
 {
 	unsigned long before, after;
 
@@ -240,23 +241,23 @@ static bool read_unlocked(const struct near__section *s, const struct near__lock
 	return add_words(locks, __ATOMIC_RELAXED, &after) && before == after;
 }
 
-/* Writers that contend for an object make progress by staying with it for a while; a load that
- * takes its line away from them at any moment ends that, and its own thread's next change fails.
- * So, once a writer had to wait, the next loads take the lock as well, and wait as writers do. */
-static bool is_crowded(const struct near__locks *locks)
+/* Writers that contend for an object are fast as long as one keeps its cache line for several
+ * operations. A load takes the line away, and the next change of its own thread then fails. So once
+ * a writer had to wait, the next loads take the lock as well, and wait as writers do. */
+static bool is_contended(const struct near__locks *locks)
 {
-	return __atomic_load_n(&near__nth(locks, 0)->crowded, __ATOMIC_RELAXED) != 0;
+	return __atomic_load_n(&near__nth(locks, 0)->contended, __ATOMIC_RELAXED) != 0;
 }
 
-ALWAYS bool load(size_t size, void *object, const void *unused, void *out)
+INLINE bool load(size_t size, void *object, const void *unused, void *out)
 {
 	const struct near__atomic_lock *l = near__lock_of_line(near__line_of(object));
 
 	(void)unused;
 	if (size > NEAR__COPY_MAX || NEAR__TSAN_HERE ||
-	    __builtin_expect(__atomic_load_n(&l->crowded, __ATOMIC_RELAXED) != 0, 0) ||
-	    __builtin_expect(!read_at_once(l, out, object, size), 0))
-		return change_slowly(NEAR__LOAD, size, object, NULL, out);
+	    __builtin_expect(__atomic_load_n(&l->contended, __ATOMIC_RELAXED) != 0, 0) ||
+	    __builtin_expect(!copy_unlocked(l, out, object, size), 0))
+		return perform(NEAR__LOAD, size, object, NULL, out);
 	return true;
 }
 
@@ -267,13 +268,13 @@ bool near__locked_load(size_t size, const void *object, void *out)
 	return load_by_size(size, (void *)object, NULL, out);
 }
 
-/* ---- whatever it takes ---- */
+/* ---- all sizes and states of locks ---- */
 
-static void count_read(struct near__atomic_lock *l)
+static void count_load(struct near__atomic_lock *l)
 {
-	l->read++;
-	if (l->crowded)
-		__atomic_store_n(&l->crowded, l->crowded - 1, __ATOMIC_RELAXED);
+	l->loads++;
+	if (l->contended)
+		__atomic_store_n(&l->contended, l->contended - 1, __ATOMIC_RELAXED);
 }
 
 bool near__atomic_perform(struct near__section *s)
@@ -282,13 +283,13 @@ bool near__atomic_perform(struct near__section *s)
 	bool result;
 
 	near__locks_of(&locks, s->object, s->size);
-	if (s->step == NEAR__LOAD && !is_crowded(&locks) && read_unlocked(s, &locks))
+	if (s->step == NEAR__LOAD && !is_contended(&locks) && load_unlocked(s, &locks))
 		return true;
 	if (!near__take_all(&locks, near__held_by_me(), s->step != NEAR__LOAD))
-		return near__atomic_help(s, &locks);
+		return near__atomic_nested(s, &locks);
 	if (s->step == NEAR__LOAD)
-		count_read(near__nth(&locks, 0));
-	result = do_under(s, &locks);
-	near__let_go_all(&locks);
+		count_load(near__nth(&locks, 0));
+	result = run_under(s, &locks);
+	near__release_all(&locks);
 	return result;
 }

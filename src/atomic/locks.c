@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* Several locks at once. They are taken in ascending order, by any object's the same. That alone
- * would not do: a handler holds what the code has taken that it interrupted, out of any order. So
- * nobody keeps a lock while it waits for another but for some pauses: it lets go of all, sleeps
- * until that one is free, and starts again. */
+/* Operations that take several locks. They take them in ascending order. This alone does not
+ * prevent deadlock, since a handler runs while the code that it interrupted holds locks of any
+ * number. So an operation holds no lock while it sleeps for another one: it releases all that it
+ * has taken, sleeps until that one is free, and starts again. */
 #define _GNU_SOURCE
 #include "locks.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* After a writer met another so many loads take the lock. */
-#define CROWD 64
+/* How many loads take a lock after a writer found it held. */
+#define CONTENDED_LOADS 64
 
-/* So many rounds for a holder that runs. Few looks and long pauses: whoever is away for a while
- * leaves the cache lines to one who makes progress. With 16 pauses instead of 64, two threads that
- * add to one object took 1.6 times as long. */
+/* Rounds in which a waiter pauses and then tries again. The pauses are long, as a waiter that stays
+ * away leaves the cache lines to a thread that makes progress: with 16 pauses instead of 64, two
+ * threads that add to one object took 1.6 times as long. */
 #define ROUNDS 4
 #define PAUSES 64
 
@@ -40,7 +40,7 @@ static bool take_soon(struct near__atomic_lock *l, unsigned long mine)
 {
 	int rounds = 0;
 
-	for (; !near__take_at_once(l, mine); rounds++) {
+	for (; !near__take_now(l, mine); rounds++) {
 		if (rounds == ROUNDS)
 			return false;
 		near__pauses(PAUSES);
@@ -50,7 +50,7 @@ static bool take_soon(struct near__atomic_lock *l, unsigned long mine)
 	return true;
 }
 
-/* *waited: the lock that was waited for last. */
+/* *waited: the lock that the caller waited for last, or NULL. */
 static void wait_next(struct near__atomic_lock *l, struct near__atomic_lock **waited)
 {
 	if (*waited && *waited != l)
@@ -64,14 +64,15 @@ bool near__take_from(const struct near__locks *locks, unsigned long mine, bool w
 	struct near__atomic_lock *waited = NULL;
 
 	if (writes)
-		__atomic_store_n(&near__nth(locks, 0)->crowded, CROWD, __ATOMIC_RELAXED);
+		__atomic_store_n(&near__nth(locks, 0)->contended, CONTENDED_LOADS,
+				 __ATOMIC_RELAXED);
 	for (; i < locks->count; i++) {
 		struct near__atomic_lock *l = near__nth(locks, i);
 		bool own = near__holds(l, mine);
 
 		if (!own && take_soon(l, mine))
 			continue;
-		near__let_go_of(locks, i, NEAR__DROPPED);
+		near__release_first(locks, i, true);
 		if (own) {
 			if (waited)
 				near__pass_on(waited);
@@ -83,10 +84,10 @@ bool near__take_from(const struct near__locks *locks, unsigned long mine, bool w
 	return true;
 }
 
-/* As take_soon, for a fork, which has up to 255 others and would lose them. Bounded as well. */
+/* As take_soon, for a fork, which holds up to 255 other locks and would lose them. */
 static bool take_patiently(struct near__atomic_lock *l, unsigned long mine)
 {
-	for (int i = 0; !near__take_at_once(l, mine); i++) {
+	for (int i = 0; !near__take_now(l, mine); i++) {
 		if (i == PATIENCE)
 			return false;
 		syscall(SYS_sched_yield);
@@ -109,7 +110,7 @@ void near__take_missing(const struct near__locks *locks, unsigned long mine,
 			taken->list[taken->count++] = locks->list[i];
 			continue;
 		}
-		near__let_go_of(taken, taken->count, NEAR__DROPPED);
+		near__release_first(taken, taken->count, true);
 		taken->count = 0;
 		near__unblock_signals(b);
 		wait_next(l, &waited);

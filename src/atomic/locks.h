@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The locks of one object: each once, in ascending order. */
+/* The locks of one object, each once and in ascending order: how they are found, taken and
+ * released. */
 #ifndef NEARCPU_ATOMIC_LOCKS_H
 #define NEARCPU_ATOMIC_LOCKS_H
 
@@ -19,13 +20,14 @@ static inline struct near__atomic_lock *near__nth(const struct near__locks *lock
 	return &near__atomic_table.locks[locks->list[i]];
 }
 
-/* No object has more locks than that of its lines. */
+/* The most locks of one object. */
 #define NEAR__ATOMIC_SPAN 64
 
 void near__locks_of_many(struct near__locks *out, uintptr_t line, size_t lines);
 
-/* size: not 0. As many as the object would have lines if it began with one, and not more than
- * NEAR__ATOMIC_SPAN: all who use it begin at the same byte, and find the same. */
+/* The locks of as many lines as the object would have if it began a line, at most
+ * NEAR__ATOMIC_SPAN: all operations on an object begin at the same byte, and find the same locks.
+ * Requires that size is not 0. */
 static inline void near__locks_of(struct near__locks *out, const void *object, size_t size)
 {
 	uintptr_t line = near__line_of(object);
@@ -42,7 +44,7 @@ static inline void near__locks_of(struct near__locks *out, const void *object, s
 	out->count = 1 + (a != b);
 }
 
-static inline bool near__take_at_once(struct near__atomic_lock *l, unsigned long mine)
+static inline bool near__take_now(struct near__atomic_lock *l, unsigned long mine)
 {
 	unsigned long seen;
 
@@ -52,64 +54,63 @@ static inline bool near__take_at_once(struct near__atomic_lock *l, unsigned long
 	return true;
 }
 
-/* From the i-th on; those before are held. */
+/* Continues near__take_all from the i-th lock; those before are held. */
 bool near__take_from(const struct near__locks *locks, unsigned long mine, bool writes, unsigned i);
 
-/* Takes all of them, or none: then near__take_missing must. Keeps none while it sleeps. writes:
- * if it meets somebody, loads shall take the lock for a while, see near__locked_load. */
+/* Takes all of them. Returns false, and holds none, if this thread holds one already: then
+ * near__take_missing does it. Holds none while it sleeps. writes: if a lock is held, the next loads
+ * take the first lock as well, see near__locked_load. */
 static inline bool near__take_all(const struct near__locks *locks, unsigned long mine, bool writes)
 {
 	for (unsigned i = 0; i < locks->count; i++)
-		if (__builtin_expect(!near__take_at_once(near__nth(locks, i), mine), 0))
+		if (__builtin_expect(!near__take_now(near__nth(locks, i), mine), 0))
 			return near__take_from(locks, mine, writes, i);
 	return true;
 }
 
-/* Whether it was for a section: for people. A handler may have changed something in any case, so
- * the word always grows. */
-enum near__purpose { NEAR__DROPPED, NEAR__DONE };
-
-/* Lets go of the first `count`. */
-static inline void near__let_go_of(const struct near__locks *locks, unsigned count,
-				   enum near__purpose purpose)
+/* Releases the first `count`. retries: there was no section; this is for statistics, as a handler
+ * may have changed an object in any case, and the word always grows. */
+static inline void near__release_first(const struct near__locks *locks, unsigned count,
+				       bool retries)
 {
 	for (unsigned i = 0; i < count; i++) {
 		struct near__atomic_lock *l = near__nth(locks, i);
 
-		l->dropped += purpose == NEAR__DROPPED;
-		/* Release: pairs with the first look of readers, and the next holder's. */
+		l->retries += retries;
+		/* Release: pairs with the first load of the word by loads, and with the take of the
+		 * next holder. */
 		__atomic_store_n(&l->word, l->version + 2, __ATOMIC_RELEASE);
 	}
-	/* Between the stores and the looks, see table.h; and between this operation and all that
-	 * the thread does next. */
+	/* Orders the stores before the loads of `waiters`, see table.h, and this operation before
+	 * all that the thread does next. */
 	near__full_fence();
 	for (unsigned i = 0; i < count; i++)
 		near__pass_on(near__nth(locks, i));
 }
 
-static inline void near__let_go_all(const struct near__locks *locks)
+static inline void near__release_all(const struct near__locks *locks)
 {
-	near__let_go_of(locks, locks->count, NEAR__DONE);
+	near__release_first(locks, locks->count, false);
 }
 
-/* For signal handlers and for fork: takes those that this thread does not hold already, for code
- * that the handler interrupted. Requires that signals are blocked; while the thread waits they are
- * not. patient: keeps those that it has for longer while it waits for the next one. */
+/* For signal handlers and for fork: takes the locks that this thread does not hold for interrupted
+ * code. Requires that signals are blocked; they are not while the thread sleeps. patient: tries for
+ * longer before it releases what it has taken. */
 void near__take_missing(const struct near__locks *locks, unsigned long mine,
 			struct near__blocked *b, bool patient, struct near__locks *taken);
 
-/* Shows the section to handlers, or no longer. */
-static inline void near__show_one(struct near__atomic_lock *l, struct near__section *s)
+/* Publishes the section to handlers; NULL unpublishes it. */
+static inline void near__publish_one(struct near__atomic_lock *l, struct near__section *s)
 {
 	NEAR__BARRIER();
 	*(struct near__section *volatile *)&l->section = s;
 	NEAR__BARRIER();
 }
 
-static inline void near__show(const struct near__locks *locks, struct near__section *s)
+static inline void near__publish(const struct near__locks *locks, struct near__section *s)
 {
 	for (unsigned i = 0; i < locks->count; i++)
-		near__show_one(near__nth(locks, i), s);
+		near__publish_one(near__nth(locks, i), s);
 }
 
 #endif

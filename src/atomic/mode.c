@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The mode in which operations under locks run. A constructor sets it. */
 #include "ground/tsan.h"
 #include "table.h"
 
@@ -6,7 +7,7 @@ extern char __libc_single_threaded __attribute__((weak));
 
 static const char shared = NEAR__SHARED, traced = NEAR__TRACED;
 
-/* Before constructors have run, there may be several. */
+/* Until the constructor runs, the process may have several threads. */
 const char *near__atomic_mode = &shared;
 
 __attribute__((constructor)) static void begin(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* No signal handler comes between: but for signals that tell of a fault, which would end the
- * program if they were blocked; and the C library's own by which a thread asks all others to change
- * their user, and waits. */
+/* Blocks signals in the calling thread, except those of faults, which would end the program if they
+ * were blocked, and the C library's own one, by which a thread makes all others change their user
+ * ID, and for which it waits. */
 #ifndef NEARCPU_ATOMIC_SIGNALS_H
 #define NEARCPU_ATOMIC_SIGNALS_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* 1, 2, 4 and 8 bytes. */
+/* The functions for objects of 1, 2, 4 and 8 bytes. */
 #include "sized.h"
 
 #define NARROW(n, type)                                                                            \
-	static inline type near__look_##n(const volatile void *p)                                  \
+	static inline type near__read_##n(const volatile void *p)                                  \
 	{                                                                                          \
 		return __atomic_load_n((const type *)p, __ATOMIC_SEQ_CST);                         \
 	}                                                                                          \
@@ -11,7 +11,7 @@
 	{                                                                                          \
 		return __atomic_load_n((const type *)p, __ATOMIC_RELAXED);                         \
 	}                                                                                          \
-	static inline void near__put_##n(volatile void *p, type value, int order)                  \
+	static inline void near__write_##n(volatile void *p, type value, int order)                \
 	{                                                                                          \
 		(void)order;                                                                       \
 		__atomic_store_n((type *)p, value, __ATOMIC_SEQ_CST);                              \

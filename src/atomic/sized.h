@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* The operations whose names tell the size, made of two ways to change a word. The object is
- * aligned as its size asks for: the caller's promise, as GCC documents it.
+/* The functions for one size each, by the CPU's instructions (NEAR__NATIVE) or by compare-exchanges
+ * (NEAR__LOOP). The caller passes an object that is aligned to its size, as GCC documents it.
  *
- * Orders: a load and a read-modify-write are sequentially consistent, whatever is asked; a store
- * is if it is asked to be, as that is what costs. */
+ * Memory orders: a load and a read-modify-write are sequentially consistent for all orders; a store
+ * only for that order, since it costs more then. */
 #ifndef NEARCPU_ATOMIC_SIZED_H
 #define NEARCPU_ATOMIC_SIZED_H
 
@@ -15,19 +15,19 @@
 #define NEAR__NAMED(name) __asm__(#name)
 #define NEAR__SIZED __attribute__((visibility("default")))
 
-/* `function` is ours, `symbol` what callers link with: compilers know the symbols as functions of
- * their own, with other parameters. */
+/* Defines `symbol` under the name `function`: compilers have built-in functions of the symbols'
+ * names, with other parameters. */
 #define NEAR__DEFINE(result, function, symbol, parameters)                                         \
 	NEAR__SIZED result function parameters NEAR__NAMED(symbol);                                \
 	result function parameters
 
-/* The new value that `seen` and `operand` make. */
-#define NEAR__MAKE_add(seen, operand) ((seen) + (operand))
-#define NEAR__MAKE_sub(seen, operand) ((seen) - (operand))
-#define NEAR__MAKE_and(seen, operand) ((seen) & (operand))
-#define NEAR__MAKE_or(seen, operand) ((seen) | (operand))
-#define NEAR__MAKE_xor(seen, operand) ((seen) ^ (operand))
-#define NEAR__MAKE_nand(seen, operand) (~((seen) & (operand)))
+/* The new value, of the old one and the operand. */
+#define NEAR__RESULT_add(seen, operand) ((seen) + (operand))
+#define NEAR__RESULT_sub(seen, operand) ((seen) - (operand))
+#define NEAR__RESULT_and(seen, operand) ((seen) & (operand))
+#define NEAR__RESULT_or(seen, operand) ((seen) | (operand))
+#define NEAR__RESULT_xor(seen, operand) ((seen) ^ (operand))
+#define NEAR__RESULT_nand(seen, operand) (~((seen) & (operand)))
 
 #define NEAR__FOR_EACH_OPERATION(x, n, type)                                                       \
 	x(n, type, add) x(n, type, sub) x(n, type, and) x(n, type, or) x(n, type, xor)             \
@@ -86,7 +86,7 @@
 		type seen = near__guess_##n(p);                                                    \
                                                                                                    \
 		(void)order;                                                                       \
-		while (!near__cas_##n(p, &seen, (type)NEAR__MAKE_##op(seen, operand)))             \
+		while (!near__cas_##n(p, &seen, (type)NEAR__RESULT_##op(seen, operand)))           \
 			;                                                                          \
 		return seen;                                                                       \
 	}                                                                                          \
@@ -95,20 +95,21 @@
 	{                                                                                          \
 		type seen = near__fetch_##op##_##n(p, operand, order);                             \
                                                                                                    \
-		return (type)NEAR__MAKE_##op(seen, operand);                                       \
+		return (type)NEAR__RESULT_##op(seen, operand);                                     \
 	}
 
-/* Of near__look_N, near__put_N and near__cas_N; near__guess_N need not be right. */
+/* Requires near__read_N, near__write_N, near__cas_N, and near__guess_N, whose result need not be
+ * the value of the object. */
 #define NEAR__LOOP(n, type)                                                                        \
 	NEAR__DEFINE(type, near__load_##n, __atomic_load_##n, (const volatile void *p, int order)) \
 	{                                                                                          \
 		(void)order;                                                                       \
-		return near__look_##n(p);                                                          \
+		return near__read_##n(p);                                                          \
 	}                                                                                          \
 	NEAR__DEFINE(void, near__store_##n, __atomic_store_##n,                                    \
 		     (volatile void *p, type value, int order))                                    \
 	{                                                                                          \
-		near__put_##n(p, value, order);                                                    \
+		near__write_##n(p, value, order);                                                  \
 	}                                                                                          \
 	NEAR__DEFINE(type, near__exchange_##n, __atomic_exchange_##n,                              \
 		     (volatile void *p, type value, int order))                                    \

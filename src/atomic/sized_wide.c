@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* 16 bytes: by the CPU's instructions, or under locks. An object that is not aligned goes under
- * locks as well, like those of other sizes: no instruction would do. */
+/* The functions for objects of 16 bytes: by the CPU's instructions, or under locks. An object that
+ * is not aligned is under locks in any case, since no instruction is atomic for it. */
 #include "locked.h"
 #include "sized.h"
 #include "wide.h"
@@ -12,7 +12,7 @@ static inline int mode_for(const volatile void *p)
 	return __builtin_expect(((uintptr_t)p & 15) != 0, 0) ? NEAR__WIDE_LOCKS : near__wide_mode();
 }
 
-static inline near__wide near__look_16(const volatile void *p)
+static inline near__wide near__read_16(const volatile void *p)
 {
 	int mode = mode_for(p);
 	near__wide value;
@@ -28,12 +28,12 @@ static inline near__wide near__guess_16(const volatile void *p)
 	const near__word8 *word = (const void *)p;
 	near__wide value = (near__wide)word[!NEAR__LITTLE] | (near__wide)word[NEAR__LITTLE] << 64;
 
-	/* As near__wide_guess, but need not be aligned. */
+	/* As near__wide_guess, but p need not be aligned. */
 	__asm__ volatile("" : : : "memory");
 	return value;
 }
 
-static inline void near__put_16(volatile void *p, near__wide value, int order)
+static inline void near__write_16(volatile void *p, near__wide value, int order)
 {
 	int mode = mode_for(p);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* NEAR_CONF=atomic_stats:1: what the locks did, on standard error at exit. It costs nothing
- * before: how often a lock was taken is in its word, and what else is counted is counted by its
- * holder where he waited anyway. */
+/* NEAR_CONF=atomic_stats:1: prints statistics of the locks to standard error at exit. Operations
+ * pay nothing for them: a lock's word contains how often it was taken, and the other counters
+ * change only in slow paths. */
 #define _GNU_SOURCE
 #include <inttypes.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ __attribute__((constructor)) static void begin(void)
 }
 
 struct sums {
-	uint64_t sections, most, spun, yielded, slept, read, helped;
+	uint64_t sections, most, spun, yielded, slept, loads, nested;
 	unsigned used;
 };
 
@@ -47,9 +47,9 @@ static uint64_t get(const uint32_t *n)
 
 static void add(struct sums *sums, const struct near__atomic_lock *l)
 {
-	/* Of a held lock: not known, unless it was one of several. */
+	/* The version of a held lock is known only if its holder took several. */
 	uint64_t word = __atomic_load_n(&l->word, __ATOMIC_RELAXED);
-	uint64_t n = (word & 1 ? l->version : word) / 2 - get(&l->dropped);
+	uint64_t n = (word & 1 ? l->version : word) / 2 - get(&l->retries);
 
 	sums->sections += n;
 	sums->used += n != 0;
@@ -58,8 +58,8 @@ static void add(struct sums *sums, const struct near__atomic_lock *l)
 	sums->spun += get(&l->spun);
 	sums->yielded += get(&l->yielded);
 	sums->slept += get(&l->slept);
-	sums->read += get(&l->read);
-	sums->helped += get(&l->helped);
+	sums->loads += get(&l->loads);
+	sums->nested += get(&l->nested);
 }
 
 __attribute__((destructor)) static void end(void)
@@ -69,7 +69,7 @@ __attribute__((destructor)) static void end(void)
 	int pid = (int)getpid();
 
 	if (!conf.stats ||
-	    __atomic_exchange_n(&near__atomic_table.told, pid, __ATOMIC_RELAXED) == pid)
+	    __atomic_exchange_n(&near__atomic_table.reported, pid, __ATOMIC_RELAXED) == pid)
 		return;
 	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++)
 		add(&sums, &near__atomic_table.locks[i]);
@@ -80,5 +80,5 @@ __attribute__((destructor)) static void end(void)
 		" slept; %" PRIu64 " loads took a lock; %" PRIu64
 		" operations of signal handlers within another\n",
 		pid, names[near__wide_mode()], sums.sections, sums.used, NEAR__ATOMIC_LOCKS,
-		sums.most, pid, sums.spun, sums.yielded, sums.slept, sums.read, sums.helped);
+		sums.most, pid, sums.spun, sums.yielded, sums.slept, sums.loads, sums.nested);
 }

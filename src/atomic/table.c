@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The table. The binding "unique" makes the dynamic linker keep one in the process, however many
- * shared objects contain this library; a program that contains it shows its own to them (its link
- * options say so). C has no word for it, hence assembly. */
+/* The table of locks. Because of the binding "unique" the dynamic linker keeps one in the process,
+ * no matter how many shared objects contain this library; a program that contains it exports its
+ * own by its link options. C cannot express this binding, so this is assembly. */
 #include "table.h"
 
 _Static_assert(sizeof(struct near__atomic_lock) == 64, "a lock in each line");

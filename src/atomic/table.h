@@ -1,41 +1,41 @@
 /* SPDX-License-Identifier: MIT */
-/* The locks behind atomic objects that no instruction changes at once.
+/* The locks of atomic objects that no single instruction changes.
  *
- * The memory is divided into lines of 64 bytes, and each line has one of 256 locks (hash.h). Who
- * changes an object holds its locks (locks.h). Who reads it holds none, as a rule: he looks at
- * the lock's word before and after, and if it stayed the same and free he has read a value that
- * was there. So nothing is written for a load, and constants in read-only memory are read like
- * others.
+ * Memory is divided into lines of 64 bytes, and each line has one of 256 locks (hash.h). An
+ * operation that changes an object holds its locks (locks.h). A load usually holds none: it loads
+ * the lock's word before and after it copies the object, and the copy is a value of the object if
+ * the word was even and did not change. So a load writes nothing to memory that is shared, and
+ * constants in read-only memory can be loaded.
  *
- *   word      even: free, and a version that never comes again (of 32 bits: not before 2^31
- *             sections; with one thread: see near__try_take_alone). Odd: held by the thread whose
- *             thread pointer is word - 1.
- *   version   the even word, while a thread holds several locks at once.
- *   section what the holder is about to do, for a signal handler that interrupts it (section.h).
- *             Null while the lock is free, just taken, or about to be let go of.
+ *   word      even: free; the value is a version, which does not recur (if words have 32 bits: not
+ *             before 2^31 sections; with one thread: see near__try_take_alone). Odd: held by the
+ *             thread whose thread pointer is word - 1.
+ *   version   the even word, while a thread holds several locks.
+ *   section   what the holder is about to do, for a signal handler that interrupts it (section.h).
+ *             NULL while the lock is free, was just taken, or is about to be released.
  *   waiters   how many threads sleep, or are about to.
- *   waking the futex that they sleep on: 1 from when one of them was woken until one of them has
- *             looked again.
- *   crowded   so many loads take the lock, too (locked.c).
+ *   waking    the futex that they sleep on: 1 from the moment when one of them is woken until one
+ *             of them checks the word again.
+ *   contended how many of the next loads take the lock, too (locked.c).
  *
- * Letting go of a lock, and sleeping: an unlocker stores an even word, looks at `waiters`, and if
- * `waking` is 0 has the kernel make it 1 and wake one sleeper at once. A waiter adds itself to
- * `waiters`, makes `waking` 0, looks at the word, and sleeps as long as `waking` is 0; woken, it
- * begins again. Each store comes before the look behind it for all threads, as all are
- * sequentially consistent. So either the waiter finds the lock free, or the unlocker finds the
- * waiter. If the unlocker then wakes nobody because `waking` is 1, that was before the waiter
- * made it 0; so the waiter's look comes after the unlocker's store. Who tries for the lock is no
- * waiter any more: if it is taken away from him, he begins as above; if he turns to another lock,
- * he passes the wake-up on. models/atomic_lock.pml is this as a model.
+ * Release and sleep: an unlocker stores an even word and loads `waiters`; if there are any and
+ * `waking` is 0, it has the kernel store 1 there and wake one waiter, in one system call. A waiter
+ * increments `waiters`, clears `waking`, checks the word, and sleeps if `waking` is still 0; when
+ * it wakes up it repeats this from the clearing. All of these accesses are sequentially consistent,
+ * so either the waiter finds the lock free, or the unlocker finds the waiter. If the unlocker wakes
+ * nobody because `waking` is 1, this was before the waiter cleared it; so the waiter checks the
+ * word after the unlocker stored it. A thread that tries to take the lock is no longer a waiter: if
+ * it fails, it starts as above; if it then waits for another lock, it first wakes a waiter of this
+ * one. models/atomic_lock.pml has this as a model.
  *
- * Sections, and loads that hold no lock: a writer's stores to the object come behind a release
- * fence behind the store of the odd word; a reader's loads come before an acquire fence before
- * its second look. Who has read anything of a section therefore sees a changed word. The first
- * look is an acquire that pairs with the store that let go.
+ * Sections, and loads that hold no lock: the stores to the object follow a release fence that
+ * follows the store of the odd word; the loads from it precede an acquire fence that precedes the
+ * second load of the word. So a load that has read anything that a section wrote finds another
+ * word. The first load of the word is an acquire; it pairs with the store that released the lock.
  *
- * Sequential consistency, also with objects that need no lock: words are changed, and looked at
- * first, by sequentially consistent accesses; letting go of several locks ends with such a fence.
- */
+ * Sequential consistency, also with objects that need no lock: the accesses that change a word, and
+ * the first load of it, are sequentially consistent; the release of several locks ends with such a
+ * fence. */
 #ifndef NEARCPU_ATOMIC_TABLE_H
 #define NEARCPU_ATOMIC_TABLE_H
 
@@ -57,22 +57,22 @@ struct near__atomic_lock {
 	unsigned long version;
 	struct near__section *section;
 	uint32_t waiters, waking;
-	uint32_t unused; /* 0: earlier copies of the library use it */
-	uint32_t crowded;
+	uint32_t unused; /* 0: copies of version 0.1.0 in the same process use it */
+	uint32_t contended;
 	/* How threads waited for it. */
 	uint32_t spun, yielded, slept;
-	/* Loads that took the lock; operations of handlers in the midst of another; how often it
-	 * was let go of without a section. By its holder. */
-	uint32_t read, helped, dropped;
+	/* Written by the holder: loads that took the lock; operations of handlers within another
+	 * one; how often it was released without a section. */
+	uint32_t loads, nested, retries;
 } __attribute__((aligned(64)));
 
 struct near__atomic_table {
 	struct near__atomic_lock locks[NEAR__ATOMIC_LOCKS];
-	int told; /* the process whose counts were printed: by one copy of the library */
+	int reported; /* the process whose counts one copy of the library has printed */
 };
 
-/* One in a process: table.c. A change of its layout, or of struct near__section, needs another
- * name. */
+/* There is one in a process (table.c). A change of its layout, or of that of struct near__section,
+ * requires another name. */
 extern struct near__atomic_table near__atomic_table __attribute__((visibility("default")));
 
 static inline uintptr_t near__line_of(const void *p)
@@ -85,9 +85,9 @@ static inline struct near__atomic_lock *near__lock_of_line(uintptr_t line)
 	return &near__atomic_table.locks[near__atomic_hash(line)];
 }
 
-/* The word of a lock that this thread holds. Each thread has a thread pointer of its own, and
- * the child of a fork keeps it, and what it holds. Where there is none to be had, `errno` is the
- * thread's own, and the same for all copies of the library. */
+/* The word of a lock that this thread holds. The thread pointer is unique among threads, and the
+ * same in the child of a fork, which keeps the locks that the thread holds. On CPUs without one,
+ * the address of `errno` is unique as well, and the same for all copies of the library. */
 static inline unsigned long near__held_by_me(void)
 {
 	return (uintptr_t)(NEAR__HAS_THREAD_POINTER ? near__thread_pointer() : &errno) | 1;
@@ -99,24 +99,24 @@ static inline bool near__holds(const struct near__atomic_lock *l, unsigned long 
 	return __atomic_load_n(&l->word, __ATOMIC_RELAXED) == mine;
 }
 
-/* How operations are done, at the moment. */
+/* How operations are done currently. */
 enum near__atomic_mode {
 	NEAR__SHARED,
-	/* While the process has one thread, no lock is held but by code that this thread's signal
-	 * handler interrupted, and nobody reads meanwhile: plain loads and stores do, as they do
-	 * for the C library's own mutexes. A section ends as it began. */
+	/* The process has one thread, so a lock is held only by code that a signal handler of this
+	 * thread interrupted, and nothing reads concurrently. Plain loads and stores suffice, as in
+	 * the C library's mutexes. The mode does not change within a section. */
 	NEAR__ALONE,
-	/* ThreadSanitizer is told. */
+	/* ThreadSanitizer is notified. */
 	NEAR__TRACED,
 };
 
-/* Where it stands: in the C library, which knows whether there is one thread, and says 1 if so;
- * else here. */
+/* Points to the mode: in the C library if that has a byte that is 1 while there is one thread, else
+ * to a constant. */
 extern const char *near__atomic_mode __attribute__((visibility("hidden")));
 
-/* Between the load and the store a handler may come and go; it leaves a higher word, which the
- * store that ends this section may lower again, but not below one more than `seen`: whoever was
- * interrupted before, while he read, sees another word than he saw. */
+/* A handler may run between the load and the store. It leaves a higher word, which the store that
+ * ends this section may lower again, but to no less than the version after `seen`: a load of the
+ * interrupted code that began earlier finds another word than its first one. */
 static inline bool near__try_take_alone(struct near__atomic_lock *l, unsigned long mine,
 					unsigned long *seen)
 {
@@ -127,11 +127,12 @@ static inline bool near__try_take_alone(struct near__atomic_lock *l, unsigned lo
 	return true;
 }
 
-/* Takes the lock if it is free; *seen receives its word from before. The fence: see above. */
+/* Takes the lock if it is free; *seen receives its word from before. The fence is that of sections,
+ * see above. */
 static inline bool near__try_take(struct near__atomic_lock *l, unsigned long mine,
 				  unsigned long *seen)
 {
-	/* Relaxed: the value only says what to try. */
+	/* Relaxed: the compare-exchange checks the value. */
 	*seen = __atomic_load_n(&l->word, __ATOMIC_RELAXED);
 	if ((*seen & 1) || !__atomic_compare_exchange_n(&l->word, seen, mine, false,
 							__ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
@@ -140,29 +141,30 @@ static inline bool near__try_take(struct near__atomic_lock *l, unsigned long min
 	return true;
 }
 
-/* Wakes one who waits for it. */
+/* Wakes one waiter. */
 void near__atomic_wake(struct near__atomic_lock *l);
 
-/* Lets go of the lock, whose free word was `seen`. Whether somebody is to be woken. */
-static inline bool near__let_go_quietly(struct near__atomic_lock *l, unsigned long seen)
+/* Releases the lock, whose free word was `seen`. Returns whether the caller must wake a waiter. */
+static inline bool near__release(struct near__atomic_lock *l, unsigned long seen)
 {
 	__atomic_exchange_n(&l->word, seen + 2, __ATOMIC_SEQ_CST);
 	return __atomic_load_n(&l->waiters, __ATOMIC_SEQ_CST) != 0;
 }
 
-/* Wakes one who waits, if there is one: for who lets go, or was woken and does not take it. */
+/* Wakes one waiter, if there are any. Called after a release, and by a thread that was woken and
+ * does not take the lock. */
 static inline void near__pass_on(struct near__atomic_lock *l)
 {
 	if (__builtin_expect(__atomic_load_n(&l->waiters, __ATOMIC_SEQ_CST) != 0, 0))
 		near__atomic_wake(l);
 }
 
-static inline void near__let_go_alone(struct near__atomic_lock *l, unsigned long seen)
+static inline void near__release_alone(struct near__atomic_lock *l, unsigned long seen)
 {
 	__atomic_store_n(&l->word, seen + 2, __ATOMIC_RELAXED);
 }
 
-/* How a thread waited. Relaxed: for people. */
+/* Relaxed: statistics. */
 static inline void near__count(uint32_t *n)
 {
 	__atomic_fetch_add(n, 1, __ATOMIC_RELAXED);
@@ -170,8 +172,8 @@ static inline void near__count(uint32_t *n)
 
 /* ---- wait.c ---- */
 
-/* Returns when it is worth trying to take the lock. Requires that the calling operation holds
- * none. */
+/* Returns when the lock was free a moment ago. Requires that the calling operation holds no
+ * lock. */
 void near__atomic_wait(struct near__atomic_lock *l);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How a thread waits for a lock, without taking it: table.h has the protocol. First pauses, for a
- * holder that runs; then it gives its CPU away a few times, for one that was preempted; then it
- * sleeps. */
+/* How a thread waits for a lock, without taking it: table.h has the protocol. It first pauses, in
+ * case the holder runs; then yields a few times, in case the holder was preempted; then sleeps. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/syscall.h>
@@ -9,14 +8,14 @@
 
 #include "table.h"
 
-/* The kernel's numbers: not every C library comes with its headers. */
+/* The kernel's numbers: its headers are not part of every C library. */
 #define FUTEX_WAIT_PRIVATE 128
 #define FUTEX_WAKE_OP_PRIVATE 133
-/* FUTEX_OP_SET 1; and wake others if it was 7, which it never is. */
+/* FUTEX_OP_SET 1; and wake further waiters if the word was 7, which it never is. */
 #define STORE_1 (1 << 12 | 7)
 
-/* As near_lock's, and measured the same way: no look between the pauses, as each look takes the
- * cache line from threads that make progress. */
+/* As in near_lock, and measured in the same way. The word is not checked between the pauses, as
+ * each load takes the cache line from threads that make progress. */
 #define PAUSES 16
 #define YIELDS 7
 
@@ -63,8 +62,8 @@ void near__atomic_wait(struct near__atomic_lock *l)
 	errno = saved_errno;
 }
 
-/* The kernel stores the 1 as it wakes: were it stored before, a signal handler that comes between
- * could wait for somebody whom nobody may wake. */
+/* The kernel stores the 1 and wakes the waiter in one call. If the 1 was stored before, a signal
+ * handler between the two could wait for a thread that no other thread wakes. */
 void near__atomic_wake(struct near__atomic_lock *l)
 {
 	int saved_errno = errno;

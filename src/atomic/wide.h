@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* How this CPU does 16 aligned bytes. Found out at the first use, by whoever comes first: it
- * depends on the CPU alone, so that all find the same, and an object is under a lock for ever or
- * never. That needs no constructor and no relocation that runs code; it works in static programs,
- * and before libc does. */
+/* How this CPU changes 16 aligned bytes. The first use finds this out; it depends on the CPU alone,
+ * so all threads get the same result, and an object is always under a lock or never. This needs no
+ * constructor and no ifunc; it works in static programs, and before libc is initialised. */
 #ifndef NEARCPU_ATOMIC_WIDE_H
 #define NEARCPU_ATOMIC_WIDE_H
 
@@ -10,12 +9,12 @@
 
 #include NEAR__ARCH_ATOMIC
 
-/* enum near__wide_mode, or -1: not known yet. */
+/* An enum near__wide_mode; -1: not known yet. */
 extern int near__atomic_wide __attribute__((visibility("hidden")));
 
 int near__atomic_wide_find(void) __attribute__((visibility("hidden")));
 
-/* Or -1. */
+/* Returns the mode, or -1. */
 static inline int near__wide_mode_if_known(void)
 {
 	/* Relaxed: it names no other memory. */
@@ -31,7 +30,7 @@ static inline int near__wide_mode(void)
 	return __builtin_expect(mode < 0, 0) ? near__atomic_wide_find() : mode;
 }
 
-/* For tests: a way that some other CPU would take. Not more than near__wide_best(). */
+/* For tests: sets the mode of another CPU, at most near__wide_best(). */
 static inline void near__atomic_force_wide(int mode)
 {
 	__atomic_store_n(&near__atomic_wide, mode, __ATOMIC_RELAXED);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* As word.h, for words of 16 bytes: those that CPUs change at once are little-endian. The object
- * lies in no smaller word, so that it has a part in each half. Shifts of halves, as those of 128
- * bits are long code where their distance is not known. */
+/* As word.h, for words of 16 bytes. All CPUs that change these by one instruction are
+ * little-endian. The object is in no smaller word, so it has a part in each half. The code shifts
+ * halves, since shifts of 128 bits by a variable distance are long. */
 #ifndef NEARCPU_ATOMIC_WIDE_WORD_H
 #define NEARCPU_ATOMIC_WIDE_WORD_H
 
@@ -10,7 +10,7 @@
 
 #if NEAR__HAS_WIDE
 
-/* n bytes that begin with byte `at` of a word, at < 8 < at + n. */
+/* n bytes from byte `at` of a word on; at < 8 < at + n. */
 struct near__span {
 	unsigned at, n;
 };
@@ -30,7 +30,8 @@ static inline near__wide near__word16_mask(struct near__span s)
 	return near__halves(~UINT64_C(0) << 8 * s.at, ~UINT64_C(0) >> 8 * (16 - s.at - s.n));
 }
 
-/* Fewer than 8 bytes in one number; else the first 8 and the last 8, which overlap. */
+/* Fewer than 8 bytes are gathered as one number; more as the first 8 and the last 8, which
+ * overlap. */
 static inline near__wide near__word16_gather(const void *from, struct near__span s)
 {
 	unsigned before = 8 * s.at, behind = 8 * (16 - s.at - s.n);
@@ -48,7 +49,7 @@ static inline void near__word16_spread(void *to, near__wide seen, struct near__s
 {
 	unsigned before = 8 * s.at, behind = 8 * (16 - s.at - s.n);
 	uint64_t low = (uint64_t)seen, high = (uint64_t)(seen >> 64);
-	/* By 64 in two steps, where `before` or `behind` is 0. */
+	/* Two shifts, since the distance is 64 if `before` or `behind` is 0. */
 	uint64_t first = low >> before | high << (63 - before) << 1;
 	uint64_t last = high << behind | low >> (63 - behind) >> 1;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Objects that lie within one aligned word: n bytes at `p`, changed by compare-exchanges of the
- * word that contains them. The bytes around them are stored back as they were, at once with the
- * object's; so a neighbour's change is never lost. */
+/* Objects within one aligned word: n bytes at `p`, changed by compare-exchanges of the word that
+ * contains them. These store the bytes around the object unchanged, and fail if another thread has
+ * changed them, so that its change is never lost. */
 #ifndef NEARCPU_ATOMIC_WORD_H
 #define NEARCPU_ATOMIC_WORD_H
 
@@ -12,7 +12,7 @@
 #include "copy.h"
 #include "wide.h"
 
-/* Orders may come with bits that ask x86 to elide locks. */
+/* An order may contain bits that request lock elision on x86. */
 static inline bool near__is_sc(int order)
 {
 	return __builtin_expect((order & 0xffff) == __ATOMIC_SEQ_CST, 1);
@@ -23,12 +23,12 @@ static inline bool near__within(const void *p, size_t n, size_t word)
 	return ((uintptr_t)p & (word - 1)) + n <= word;
 }
 
-/* Of n bytes in memory and the word that they make: whether the first is the lowest. */
+/* Whether the first byte in memory is the lowest of a number. */
 #define NEAR__LITTLE (__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
 
 #define NEAR__NATIVE_LOAD(p) __atomic_load_n(p, __ATOMIC_SEQ_CST)
 
-/* NEAR__LOW_HALF: a compiler's fault, arch/riscv64.h. */
+/* NEAR__LOW_HALF: a workaround for a compiler, see arch/riscv64.h. */
 static inline bool near__cas4(uint32_t *p, uint32_t *expected, uint32_t desired)
 {
 	uint32_t seen = NEAR__LOW_HALF(*expected);
@@ -46,9 +46,9 @@ static inline bool near__cas4(uint32_t *p, uint32_t *expected, uint32_t desired)
 		 : __atomic_compare_exchange_n(p, expected, desired, false, __ATOMIC_SEQ_CST,      \
 					       __ATOMIC_SEQ_CST))
 
-/* gather: the n bytes at p as a number. spread: the reverse. By shifts, not by way of the stack:
- * a load waits for all stores that it needs bytes of.
- * place: where the object's bytes lie in the word that contains them; mask: these bits. */
+/* gather: the n bytes at p as a number. spread: the reverse. Both shift, as a copy on the stack
+ * would be slow: a load waits for all stores of its bytes. shift: the position of the object's
+ * lowest bit in the word; mask: n bytes of ones. */
 #define NEAR__WORD_NUMBERS(name, type)                                                             \
 	static inline type near__##name##_gather(const void *p, size_t n)                          \
 	{                                                                                          \
@@ -93,7 +93,7 @@ static inline bool near__cas4(uint32_t *p, uint32_t *expected, uint32_t desired)
 			*to = (unsigned char)value;                                                \
 	}                                                                                          \
                                                                                                    \
-	static inline unsigned near__##name##_place(const void *p, size_t n)                       \
+	static inline unsigned near__##name##_shift(const void *p, size_t n)                       \
 	{                                                                                          \
 		size_t at = (uintptr_t)p & (sizeof(type) - 1);                                     \
                                                                                                    \
@@ -114,40 +114,40 @@ static inline bool near__cas4(uint32_t *p, uint32_t *expected, uint32_t desired)
 	{                                                                                          \
 		type seen = LOAD(NEAR__WORD_AROUND(const type, p));                                \
                                                                                                    \
-		near__##name##_spread(out, seen >> near__##name##_place(p, n), n);                 \
+		near__##name##_spread(out, seen >> near__##name##_shift(p, n), n);                 \
 	}                                                                                          \
                                                                                                    \
 	/* in may be out. */                                                                       \
 	static inline void near__##name##_exchange(size_t n, void *p, const void *in, void *out)   \
 	{                                                                                          \
 		type *word = NEAR__WORD_AROUND(type, p);                                           \
-		unsigned place = near__##name##_place(p, n);                                       \
-		type rest = ~(near__##name##_mask(n) << place);                                    \
-		type value = near__##name##_gather(in, n) << place;                                \
+		unsigned at = near__##name##_shift(p, n);                                          \
+		type rest = ~(near__##name##_mask(n) << at);                                       \
+		type value = near__##name##_gather(in, n) << at;                                   \
 		type seen = __atomic_load_n(word, __ATOMIC_RELAXED); /* a guess */                 \
                                                                                                    \
 		while (!CAS(word, &seen, (type)((seen & rest) | value)))                           \
 			;                                                                          \
 		if (out)                                                                           \
-			near__##name##_spread(out, seen >> place, n);                              \
+			near__##name##_spread(out, seen >> at, n);                                 \
 	}                                                                                          \
                                                                                                    \
 	static inline bool near__##name##_compare_exchange(size_t n, void *p, void *expected,      \
 							   const void *in)                         \
 	{                                                                                          \
 		type *word = NEAR__WORD_AROUND(type, p);                                           \
-		unsigned place = near__##name##_place(p, n);                                       \
-		type mask = near__##name##_mask(n) << place;                                       \
-		type wanted = near__##name##_gather(expected, n) << place;                         \
-		type value = near__##name##_gather(in, n) << place;                                \
-		/* A guess, that only success confirms. */                                         \
+		unsigned at = near__##name##_shift(p, n);                                          \
+		type mask = near__##name##_mask(n) << at;                                          \
+		type wanted = near__##name##_gather(expected, n) << at;                            \
+		type value = near__##name##_gather(in, n) << at;                                   \
+		/* A guess, which only success confirms. */                                        \
 		type seen = __atomic_load_n(word, __ATOMIC_RELAXED);                               \
                                                                                                    \
 		if ((seen & mask) != wanted)                                                       \
 			seen = LOAD(word);                                                         \
 		do {                                                                               \
 			if ((seen & mask) != wanted) {                                             \
-				near__##name##_spread(expected, seen >> place, n);                 \
+				near__##name##_spread(expected, seen >> at, n);                    \
 				return false;                                                      \
 			}                                                                          \
 		} while (!CAS(word, &seen, (type)((seen & (type)~mask) | value)));                 \

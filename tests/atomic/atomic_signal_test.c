@@ -220,12 +220,12 @@ static void strike(void)
 	} while (living);
 }
 
-static unsigned long helped(void)
+static unsigned long nested_operations(void)
 {
 	unsigned long n = 0;
 
 	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++)
-		n += near__atomic_table.locks[i].helped;
+		n += near__atomic_table.locks[i].nested;
 	return n;
 }
 
@@ -249,10 +249,10 @@ static void storm(void *unused)
 		unit_join(workers[t].thread);
 	check_sums();
 	printf("%lu handlers, %lu of them in others, %lu within sections\n", handled, nested,
-	       helped());
+	       nested_operations());
 	fflush(stdout);
 	/* Where little happens, it need not meet. */
-	CHECK(helped() > 0 || unit_slow() || UNIT_SANITIZED);
+	CHECK(nested_operations() > 0 || unit_slow() || UNIT_SANITIZED);
 }
 
 static void run_storm(bool all_struck, unsigned n_jobs, unsigned n_handler_jobs)

@@ -121,7 +121,7 @@ static void reset(void)
 {
 	memcpy(shared->memory, shared->before, STEPS_ARENA);
 	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++)
-		near__atomic_table.locks[i].crowded = shared->crowded ? 1000 : 0;
+		near__atomic_table.locks[i].contended = shared->crowded ? 1000 : 0;
 }
 
 /* Finds the instructions of the first act; the dynamic linker has done its work before. */

@@ -54,7 +54,7 @@ static inline unsigned long take(struct near__atomic_lock *l)
 
 static inline void let_go(struct near__atomic_lock *l, unsigned long seen)
 {
-	if (near__let_go_quietly(l, seen))
+	if (near__release(l, seen))
 		near__atomic_wake(l);
 }
 
