@@ -174,7 +174,7 @@ static void fork_in_sleep(void *unused)
 	sigaction(SIGUSR1, &action, NULL);
 	wait_for_sleepers(1);
 	pthread_kill(thread, SIGUSR1);
-	wait_for_fork();
+	wait_for_fork(lock_of_object(), 1);
 	let_go(lock_of_object(), seen);
 	unit_join(thread);
 }

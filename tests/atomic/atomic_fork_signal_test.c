@@ -90,7 +90,7 @@ static void signal_while_forking(void *in_section)
 	set_alarm();
 	sigaction(SIGUSR1, &action, NULL);
 	thread = unit_start(wait_as_fork, in_section);
-	wait_for_fork();
+	wait_for_fork(last, 0);
 	pthread_kill(thread, SIGUSR1);
 	wait_for(&served);
 	usleep(20000); /* the handler's fork, too, has to wait */

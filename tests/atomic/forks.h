@@ -72,10 +72,12 @@ static inline void wait_for_sleepers(uint32_t n)
 	usleep(20000);
 }
 
-/* Some fork has begun to take locks. */
-static inline void wait_for_fork(void)
+/* A fork has begun to take locks, or released them again and sleeps until `held` is free, on which
+ * `others` sleep, too. */
+static inline void wait_for_fork(const struct near__atomic_lock *held, uint32_t others)
 {
-	while (!(__atomic_load_n(&first->word, SEQ_CST) & 1))
+	while (!(__atomic_load_n(&first->word, SEQ_CST) & 1) &&
+	       __atomic_load_n(&held->waiters, SEQ_CST) <= others)
 		sched_yield();
 }
 
