@@ -38,7 +38,7 @@ void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t n, size_t align, const void *not
 /* ---- no memory ---- */
 
 /* The C++ library has the handler: weak references reach it if it came with the program or with a
- * library that the program needs, else cxx_find.c looks it up. */
+ * library that the program needs, else cxx_find.c finds it. */
 
 typedef void handler(void);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cxx: what the operators of C++ look up in the C++ library. */
+/* cxx: symbols of the C++ library, for the operators of C++. */
 #ifndef NEARCPU_MALLOC_CXX_H
 #define NEARCPU_MALLOC_CXX_H
 

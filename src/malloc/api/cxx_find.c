@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A C++ library that came by dlopen shows its names to its own users alone: they are looked up from
- * the object that called new, when that failed and never before. */
+/* A C++ library that dlopen loaded is visible to its own users alone: its symbols are searched from
+ * the object that called new, and only after new has failed. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
@@ -15,6 +15,6 @@ void *near__cxx_find(const void *caller, const char *name)
 	if (!dladdr(caller, &info) || !info.dli_fname)
 		return NULL;
 	object = dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-	/* The reference that this took stays: the object is about to be unwound through. */
+	/* The reference is kept: the exception will unwind through the object. */
 	return object ? dlsym(object, name) : NULL;
 }

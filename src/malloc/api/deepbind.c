@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* dlopen without RTLD_DEEPBIND, in the shared library. An object that is loaded with that flag
- * looks its symbols up among its own dependencies first. These include the C library, so it would
- * take malloc and free from there and not from here; the first block that it exchanges with the
- * rest of the program is then freed by the wrong allocator. PHP loads its extensions so. */
+/* dlopen without RTLD_DEEPBIND, in the shared library. The symbols of an object that is loaded with
+ * that flag are resolved in its own dependencies first. These include the C library, which would
+ * provide malloc and free; the first block that the object exchanges with the rest of the program
+ * is then freed by the wrong allocator. PHP loads its extensions with the flag. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stddef.h>
 
 #ifdef RTLD_DEEPBIND /* glibc alone has it */
 
-/* The C library searches the RUNPATH and the namespace of dlopen's caller, which it finds by the
- * return address. So the real function is jumped to, and returns to our caller. */
+/* The C library uses the RUNPATH and the namespace of dlopen's caller, which it finds by the return
+ * address. This function therefore jumps to the real one, which returns to our caller. */
 #if defined(__has_attribute)
 #if __has_attribute(musttail)
 #define TAIL_CALL __attribute__((musttail))
@@ -25,7 +25,7 @@
 
 typedef void *open_function(const char *file, int mode);
 
-/* Not at the start: dlsym may allocate, and constructors may call dlopen before ours have run. */
+/* Called late: dlsym may allocate, and constructors may call dlopen before ours have run. */
 static __attribute__((noinline)) open_function *find(open_function **real)
 {
 	open_function *found;
@@ -37,12 +37,12 @@ static __attribute__((noinline)) open_function *find(open_function **real)
 
 CALLS_LAST __attribute__((visibility("default"))) void *dlopen(const char *file, int mode)
 {
-	static open_function *found; /* relaxed: the functions were there before this library */
+	static open_function *found; /* relaxed: the function existed before this library */
 	open_function *real = __atomic_load_n(&found, __ATOMIC_RELAXED);
 
 	if (!real)
 		real = find(&found);
-	if (!real) /* dlerror() has the reason */
+	if (!real) /* dlerror() returns the reason */
 		return NULL;
 	TAIL_CALL return real(file, mode & ~RTLD_DEEPBIND);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What frees a block and says its size, what C libraries had once, and what other allocators
- * offer. They call free, which valgrind replaces, instead of what free does. */
+/* C23's free_sized, an old function of C libraries, and functions of other allocators. They call
+ * free itself, since valgrind replaces it. */
 #include <stdlib.h>
 
 #include "malloc/api/fast.h"
@@ -26,7 +26,7 @@ static bool is_checked(const void *p)
 	return p && near__heap.hooks == NEAR__CHECKED && near__pages_contain(near__offset_of(p));
 }
 
-/* n is what was asked for, says C23. */
+/* n is the requested size: C23. */
 static __attribute__((noinline)) void free_of_size(void *p, size_t n)
 {
 	if (is_checked(p))
@@ -46,16 +46,16 @@ NEAR__ENTRY void free_aligned_sized(void *p, size_t align, size_t n)
 	free_of_size(p, n);
 }
 
-/* The usable size of malloc(n) from now on; 0: too much. A program that asks for it may use all of
- * it, so it must hold however the heap grows: the time of few classes is over. */
+/* The usable size of malloc(n) from now on; 0: too much. The caller may use all of it, so that it
+ * must hold when the heap grows: all classes are used from now on. */
 static size_t good_size(size_t n)
 {
-	size_t pages = (n + NEAR__PAGE - 1) & ~(NEAR__PAGE - 1);
+	size_t rounded = (n + NEAR__PAGE - 1) & ~(NEAR__PAGE - 1);
 
 	near__lookup_all();
 	if (n <= NEAR__SMALL_MAX)
 		return near__sizes[near__class_compute(n ? n : 1)].size;
-	return pages <= PTRDIFF_MAX && pages >= n ? pages : 0;
+	return rounded <= PTRDIFF_MAX && rounded >= n ? rounded : 0;
 }
 
 /* The low six bits of `flags` are the logarithm of an alignment. */
@@ -72,7 +72,7 @@ NEAR__ENTRY size_t nallocx(size_t n, int flags)
 	return size;
 }
 
-/* jemalloc's: any size from the one that was asked for to the block's own is right. */
+/* jemalloc's: any size from the requested one to the usable one is correct. */
 NEAR__ENTRY void sdallocx(void *p, size_t n, int flags)
 {
 	if (is_checked(p)) {

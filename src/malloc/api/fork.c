@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* fork: all locks are held while the process is copied, so that the child finds what they guard
- * whole; src/fork.h has the exceptions.
- * The caches of the slots need none: a sequence that fork interrupts has happened or has not. */
+/* The fork handlers: all locks are held while the process is copied, so that the data that they
+ * guard is consistent in the child; ground/fork.h has the exceptions. The caches of the slots need
+ * none: a sequence that fork interrupts has committed or has not. */
 #define _GNU_SOURCE
 #include <pthread.h>
 
@@ -31,32 +31,26 @@ static void reset(struct near_lock *l)
 	near_lock_reset_in_child(l);
 }
 
-static void look(struct near_lock *l)
+static void check_held(struct near_lock *l)
 {
 	found_held |= l->word != 0;
 }
 
 /* In the order in which they nest. */
-static void lock_all(void)
-{
-	near__check_fork(lock);
-	near__profile_fork(lock);
-	near__drain_fork(lock);
-	near__thread_cache_fork(lock);
-	near__central_fork(lock);
-	near__pages_fork(lock);
-	near__meta_fork(lock);
-}
-
 static void for_all(near__fork_step *step)
 {
-	near__meta_fork(step);
-	near__pages_fork(step);
-	near__central_fork(step);
-	near__thread_cache_fork(step);
-	near__profile_fork(step);
 	near__check_fork(step);
+	near__profile_fork(step);
 	near__drain_fork(step);
+	near__thread_cache_fork(step);
+	near__central_fork(step);
+	near__pages_fork(step);
+	near__meta_fork(step);
+}
+
+static void lock_all(void)
+{
+	for_all(lock);
 }
 
 static void unlock_all(void)
@@ -79,15 +73,15 @@ static void in_parent(void)
 	near__fork_in_parent(&depth, unlock_all);
 }
 
-/* The statistics take locks, which the code may hold that a signal handler interrupted to fork.
- * Such a child counts from its parent's beginning. */
+/* The statistics take locks. If a signal handler forks, the code that it interrupted may hold one
+ * of them; such a child includes its parent's counts. */
 static void in_child(void)
 {
 	near__fork_in_child(&depth, reset_all);
 	near__background_fork_child();
 	near__profile_fork_child();
 	found_held = false;
-	for_all(look);
+	for_all(check_held);
 	if (!found_held)
 		near__stats_fork_child();
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What glibc offers to look into its malloc, with the meaning that its fields have there, as far as
- * it fits: an arena is the memory that is cut into small blocks and the free pages; large blocks
- * stand where glibc has those by mmap; fast bins are the caches of the slots. */
+/* mallinfo, malloc_stats and malloc_info, with glibc's meaning of the fields, as far as it fits:
+ * the arena is the memory of small blocks and the free pages; large blocks count as glibc's blocks
+ * by mmap; the fast bins are the caches of the slots. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
@@ -49,7 +49,7 @@ static void summarize(struct summary *sum)
 		(m).keepcost = (type)sum.s.free_dirty;                                             \
 	} while (0)
 
-/* Wraps, as there. */
+/* Wraps, as glibc's does. */
 NEAR__ENTRY struct mallinfo mallinfo(void)
 {
 	struct mallinfo m;
@@ -96,15 +96,14 @@ static void put_classes(struct near__out *o)
 	}
 }
 
-/* Begins with the lines that glibc's begins with. */
+/* The first lines are those of glibc. */
 NEAR__ENTRY void malloc_stats(void)
 {
 	struct summary sum;
 	struct near__out o;
-	int two = 2;
 
 	summarize(&sum);
-	near__out_begin(&o, near__write_fd, &two);
+	near__out_begin_fd(&o, 2);
 	line(&o, "Arena 0:\nsystem bytes     = ", sum.arena);
 	line(&o, "in use bytes     = ", sum.used);
 	line(&o, "Total (incl. mmap):\nsystem bytes     = ", sum.arena + sum.s.large);
@@ -130,7 +129,7 @@ static void attribute(struct near__out *o, const char *name, uint64_t n)
 	near__out_text(o, "\"");
 }
 
-/* As there: sizes of free blocks, those in caches and the others. */
+/* As glibc: the sizes of free blocks, in caches and elsewhere. */
 static void put_sizes(struct near__out *o)
 {
 	struct near_malloc_class_stats c;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The heap's beginning: on the first call of anything, which may come before constructors. */
+/* Initialises the heap at the first call of any function, which may be before constructors. */
 #include "malloc/api/fast.h"
 #include "malloc/base/conf.h"
 #include "malloc/cache/background.h"
@@ -16,17 +16,17 @@ static struct near_lock lock;
 #define NEAR__LARGEST_HEAP ((size_t)1 << (NEAR__TSAN ? 38 : 44))
 #endif
 #define SMALLEST_HEAP ((size_t)1 << 24)
-/* What numbers of descriptors can name. */
+/* The numbers of descriptors have 32 bits. */
 #ifndef NEAR__LARGEST_META
 #define NEAR__LARGEST_META ((size_t)UINT32_MAX * NEAR__META_UNIT & ~(NEAR__PAGE - 1))
 #endif
 _Static_assert(NEAR__LARGEST_HEAP >> NEAR__PAGE_SHIFT <= (size_t)NEAR__MAX_PAGES + 64,
-	       "pages have numbers");
+	       "page numbers");
 _Static_assert(NEAR__LARGEST_HEAP <= (size_t)1 << NEAR__OFFSET_BITS, "what a link can hold");
 _Static_assert(NEAR__LARGEST_META / NEAR__META_UNIT <= UINT32_MAX, "descriptors have numbers");
 
-/* Of the address space that a heap of some size needs, in this order. All sizes are whole pages, as
- * the heap's is a power of two:
+/* The parts of the heap's address space, in this order. All sizes are whole pages, as the heap's is
+ * a power of two:
  *
  *     dirty, downwards | page map | owner | meta, downwards | a page | blocks | a page
  *
@@ -51,7 +51,7 @@ static struct sizes sizes_for(size_t heap)
 	return s;
 }
 
-/* The largest heap that there is room for. */
+/* The largest heap that fits. */
 static char *find_place(char *find(size_t size), struct sizes *s)
 {
 	for (size_t heap = NEAR__LARGEST_HEAP; heap >= SMALLEST_HEAP; heap /= 2) {
@@ -112,9 +112,9 @@ static bool begin(struct near__heap *h)
 	near__check_init();
 	if (!place(h) || !near__central_init())
 		return false;
-	/* Fast paths order nothing. Who finds a limit loads the words beside it after this fence on
-	 * its CPU, so finds them stored, too; before it, the limits were 0. Without sequences a
-	 * thread uses no more than its own lists, which it has once it saw `ready`. */
+	/* The fast paths order nothing. A thread that loads a limit other than 0 does so after this
+	 * fence on its CPU, and therefore also finds the other words stored. Without sequences a
+	 * thread uses only its own lists, which it has after an acquire of `ready`. */
 	if (h->caches)
 		near__fence();
 	near__heap_set_limits((size_t)near__pages_used() << NEAR__PAGE_SHIFT);
@@ -134,7 +134,7 @@ bool near__heap_begin(void)
 		__atomic_store_n(&h->ready, true, __ATOMIC_RELEASE);
 	}
 	near_lock_unlock(&lock);
-	/* These may allocate; what musl's pthread_atfork takes must find the thread's own lists. */
+	/* These may allocate: musl's pthread_atfork must find the thread's own lists. */
 	if (first) {
 		near__thread_cache_init();
 		near__fork_watch();

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/* The tables of the size classes. */
 #include "malloc/base/classes.h"
 
 #define PAGE 4096
 #define FRACTION(d) ((uint32_t)((UINT64_C(0x100000000) + (d)-1) / (d)))
-/* clang minds the size of what is not chosen, too. */
+/* The casts: clang checks the range of both branches. */
 #define BATCH(size) ((uint8_t)((size) > 8192 ? 2 : (size) < 128 ? 128 : 16384 / (size)))
 #define KEPT(size) ((uint8_t)((size) > 4096 ? 0 : (size) < 1024 ? 16 : 16384 / (size)))
 

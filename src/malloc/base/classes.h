@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* classes: the sizes that small blocks come in. 8, then steps of 16 up to 128, then four for each
+/* classes: the sizes of small blocks. 8, then steps of 16 up to 128, then four for each
  * doubling; from 1024 to 16384 one more, 5/64 above a power of two: many a block is a power of two
  * and a header, such as a database's page of 4096 bytes. */
 #ifndef NEARCPU_MALLOC_CLASSES_H
@@ -11,9 +11,9 @@
 /* Classes are numbered from 1. 0 is none. */
 #define NEAR__SIZES 49
 #define NEAR__SMALL_MAX ((size_t)65536)
-/* Sizes up to here are looked up in a table, the others computed. */
+/* The classes of sizes up to here are in a table, those of others are computed. */
 #define NEAR__TABLE_MAX ((size_t)1024)
-/* Their spans are so long, and aligned so. */
+/* The length and the alignment of the spans of four pages. */
 #define NEAR__SMALL_SPAN ((size_t)16384)
 
 struct near__size {
@@ -21,21 +21,21 @@ struct near__size {
 	uint32_t reciprocal; /* offset * reciprocal >> 32 is offset / size, for offsets in a span */
 	uint16_t objects;    /* in a span */
 	uint8_t pages;       /* of a span */
-	uint8_t batch;       /* blocks that move between the layers at once: 16 KiB, 2 to 128 */
-	/* How many lists one cache may keep. Fewer of large blocks: the way to their spans costs
-	 * less for a byte, and what is kept costs more. 0: stash.c decides. */
+	uint8_t batch;       /* blocks that move between levels together: 16 KiB, 2 to 128 */
+	/* How many lists one cache may keep. Fewer of large blocks: a refill from spans costs less
+	 * per byte, and an idle list costs more. 0: transfer.c decides. */
 	uint8_t lists;
 	uint8_t tag; /* of its pages: the class, or that of the first of a span's parts */
 };
 extern const struct near__size near__sizes[NEAR__SIZES + 1];
 
-/* Granules are of a class, or of something else, numbered from there on: heap.h; or a part of a
+/* The tag of a page is a class, or one of the numbers after the classes (heap.h), or a part of a
  * span, numbered from NEAR__TAGS on. */
 #define NEAR__TAGS (NEAR__SIZES + 4)
 
-/* A part is one page of a span that is not aligned, or not four pages long, so that where
- * blocks begin in it depends on its place in the span. Each such page of each class has a tag,
- * from which free finds both without the span's descriptor. */
+/* A part is one page of a span that is not aligned, or not four pages long: the offsets of blocks
+ * in the page depend on its position in the span. Each such page of each class has a tag of its
+ * own, from which free computes these without the span's descriptor. */
 struct near__part {
 	uint32_t step;   /* 2^32 / the size of the blocks */
 	uint16_t before; /* bytes of the span in front of the page */
@@ -44,10 +44,9 @@ struct near__part {
 #define NEAR__PARTS 78
 extern const struct near__part near__parts[NEAR__PARTS];
 
-/* 2^32 / the distance of the places in a NEAR__SMALL_SPAN where blocks begin; 0: such spans have
- * parts, the page is one, or there are no blocks of a class. A place is one of these if its
- * product with that wraps to less than that: Lemire, Kaser and Kurz, "Faster remainder by direct
- * computation", 2019. */
+/* By tag: 2^32 / the distance of blocks in a NEAR__SMALL_SPAN; 0: the span has parts, the page is
+ * one, or the tag is no class. A block begins at an offset if the product of the two wraps to less
+ * than this number: Lemire, Kaser and Kurz, "Faster remainder by direct computation", 2019. */
 extern const uint32_t near__steps[NEAR__TAGS + NEAR__PARTS];
 
 /* The class of n, 1 to NEAR__SMALL_MAX, computed. */

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The allocator's keys of NEAR_CONF, and their defaults. */
 #include "malloc/base/conf.h"
 
 #define FIELD(f) offsetof(struct near__malloc_conf, f)

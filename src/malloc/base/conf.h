@@ -6,15 +6,15 @@
 #include "ground/conf.h"
 
 struct near__malloc_conf {
-	int check;            /* canaries, filling, quarantine; -1: where a tool listens */
-	int mismatch;         /* which then tells free, delete and delete[] apart */
+	int check;            /* canaries, filling, quarantine; -1: with valgrind or ASan */
+	int mismatch;         /* the check mode compares malloc, new and new[] with the frees */
 	int background;       /* a thread gives memory back while the process is idle */
-	uint64_t decay_ms;    /* of memory that is given back */
-	uint64_t cache;       /* bytes that the caches of all slots hold together, at most */
+	uint64_t decay_ms;    /* of free memory, before it is given back */
+	uint64_t cache;       /* bytes in the transfer caches of all slots, at most */
 	uint64_t heap_sample; /* bytes between two samples of the heap profile */
-	uint64_t heap_signal; /* at which it is written, too; 0: none */
+	uint64_t heap_signal; /* a signal that writes the profile; 0: none */
 	struct near__conf_text profile; /* the beginning of its files' names; NULL: none */
-	struct near__conf_text stats;   /* the file that statistics are written to at the end */
+	struct near__conf_text stats;   /* the file for the statistics at the end */
 };
 extern struct near__malloc_conf near__malloc_conf __attribute__((visibility("hidden")));
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Opens files that other users cannot have prepared. */
 #define _GNU_SOURCE
 #include "malloc/base/file.h"
 
@@ -8,7 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* O_NONBLOCK: to open a pipe that somebody made there does not wait for its reader. */
+/* O_NONBLOCK: opening a pipe that another user made there does not wait for its reader. */
 #define FLAGS (O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)
 
 /* The system calls themselves: the C library's are cancellation points. */
@@ -38,7 +39,7 @@ static int make_empty(int fd)
 	return S_ISREG(st.st_mode) && ftruncate(fd, 0) < 0 ? -errno : 0;
 }
 
-/* Not O_TRUNC: it would empty the file before it is known whose it is. */
+/* Not O_TRUNC: it would empty the file before its owner is checked. */
 int near__file_replace(const char *path)
 {
 	int saved = errno, fd = open_file(path, 0), error;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* file: the files that the library writes by itself: heap profiles, statistics. They show addresses
- * of the process, and their directory may be one in which other users create names. So they are
- * for their owner alone (mode 0600), and no name of another user's making leads elsewhere: the last
- * part of a path is never a symbolic link. All of it may be called in signal handlers, is no
- * cancellation point, and leaves errno alone. */
+/* file: the files that the library writes by itself: heap profiles, statistics. They contain
+ * addresses of the process, and other users may create names in their directory. They are therefore
+ * for their owner alone (mode 0600), and the last part of a path is never a symbolic link. All
+ * functions may be called in signal handlers, are no cancellation points, and leave errno alone. */
 #ifndef NEARCPU_MALLOC_FILE_H
 #define NEARCPU_MALLOC_FILE_H
 
-/* A new file, open for writing. -EEXIST: the name is taken, by whatever it is. */
+/* A new file, open for writing. -EEXIST: the name is taken. */
 int near__file_create(const char *path);
 
 /* The same, or an empty file instead of what is there: a file that belongs to this user and has one

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Descriptors, one below the other. Their users keep those that they do not need. A number is the
- * distance from the base, which is the end, to a descriptor; none is 0. */
+/* Descriptors, one below the other. Their users keep unused ones for later. A number is the
+ * distance from a descriptor to the base, which is the end of the range; none is 0. */
 #include "malloc/base/heap.h"
 
 static struct near_lock lock;

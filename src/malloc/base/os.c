@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Address space, time, random numbers, by system calls. */
 #define _GNU_SOURCE
 #include "malloc/base/os.h"
 
@@ -26,10 +27,10 @@
 #define PRIVATE (MAP_PRIVATE | MAP_ANONYMOUS)
 #define PLACES 4
 
-/* The heap grows into a part of the address space in which the kernel places nothing by itself:
- * programs stand at two thirds, mappings come from the top, brk's heap from a program's end or the
- * bottom. So nothing is reserved, and limits of the address space count what is used. */
-static bool reserved; /* without access instead, where that part cannot be had */
+/* The heap grows into a part of the address space in which the kernel maps nothing by itself:
+ * programs are at two thirds, mappings grow from the top, brk's heap from a program's end or the
+ * bottom. Nothing needs to be reserved, and RLIMIT_AS counts only the memory that is used. */
+static bool reserved; /* without access instead, where that part is not available */
 
 static bool map_at(char *p, size_t size, int protection, int flags)
 {
@@ -42,8 +43,8 @@ static bool map_at(char *p, size_t size, int protection, int flags)
 	return at == p;
 }
 
-/* From a quarter of the address space, whose end the stack shows, to five eighths; of these at most
- * half, so that the place stays secret. */
+/* From a quarter of the address space, whose end is near the stack, to five eighths; of these at
+ * most half, so that the address stays secret. */
 char *near__os_find_gap(size_t size)
 {
 	uint64_t end = (uint64_t)__builtin_frame_address(0), from = end / 4, pages;
@@ -55,7 +56,7 @@ char *near__os_find_gap(size_t size)
 		uint64_t at = from + near__os_random() % pages * NEAR__PAGE;
 		char *p = (char *)(at & ~(NEAR__PAGE - 1));
 
-		/* The last page stays, and shows that there is room. */
+		/* The last page stays mapped. That it could be mapped shows that there is room. */
 		if (map_at(p + size - NEAR__PAGE, NEAR__PAGE, PROT_NONE, 0))
 			return p;
 	}
@@ -72,7 +73,7 @@ char *near__os_reserve(size_t size)
 	return reserved ? p : NULL;
 }
 
-/* In steps that grow with the range: an eighth of what is there, 256 KiB to 16 MiB. */
+/* Steps grow with the range: an eighth of its size, 256 KiB to 16 MiB. */
 static size_t next_step(const struct near__range *r, size_t size)
 {
 	size_t step = r->committed / 8, want;
@@ -121,27 +122,27 @@ void near__os_discard(void *p, size_t size)
 {
 	int saved = errno;
 
-	/* Locked pages (mlock, mlockall) stay, as the program wants. */
+	/* Locked pages (mlock, mlockall) stay, as the program requested. */
 	if (madvise(p, size, MADV_DONTNEED))
 		memset(p, 0, size);
 	errno = saved;
 }
 
-/* The kernel may unmap `to` and then fail: before 6.17 if `from` spans several mappings, which it
- * does after earlier moves; or for want of memory. Nobody else maps there (see find_gap). */
+/* The kernel may unmap `to` and then fail: before 6.17 if `from` spans several mappings, as it does
+ * after earlier moves; or without memory. No other code maps there (see find_gap). */
 enum near__moved near__os_move(void *to, void *from, size_t size)
 {
 	int saved = errno;
 	enum near__moved moved = NEAR__MOVED;
 	void *at;
 
-	/* qemu-user, which has no vDSO, takes the place that was left for unmapped. */
+	/* qemu-user, which has no vDSO, treats the pages at `from` as unmapped afterwards. */
 	if (!getauxval(AT_SYSINFO_EHDR))
 		return NEAR__NOT_MOVED;
 	at = mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
 	if (at == MAP_FAILED) {
 		at = mmap(to, size, RW, PRIVATE | MAP_FIXED_NOREPLACE, -1, 0);
-		/* It is still there, if the kernel did not come that far. */
+		/* EEXIST: the kernel failed before it unmapped `to`. */
 		moved = at == to || errno == EEXIST ? NEAR__NOT_MOVED : NEAR__MOVE_LOST;
 	}
 	errno = saved;

@@ -9,37 +9,37 @@
 
 #define NEAR__PAGE ((size_t)4096)
 
-/* Memory that is taken from the base on, as far as it is used. */
+/* Memory that is committed from the base on, as far as it is used. */
 struct near__range {
 	char *base;
 	size_t size, committed;
-	int node;  /* whose memory it shall be, -1: any */
-	bool down; /* it ends at the base, and is taken downwards */
+	int node;  /* the preferred node of its memory, -1: any */
+	bool down; /* it ends at the base, and grows downwards */
 };
 
-/* `size` bytes of address space for ranges: where the kernel places nothing by itself, at a random
- * address. NULL: there is no such gap. */
+/* `size` bytes of address space for ranges, at a random address in a part in which the kernel maps
+ * nothing by itself. NULL: there is no such gap. */
 char *near__os_find_gap(size_t size);
-/* The same if that fails: reserved, at an address that the kernel chooses. Ranges are in what was
- * returned last. */
+/* The same if that fails: reserved, at an address that the kernel chooses. All ranges are in the
+ * space that was returned last. */
 char *near__os_reserve(size_t size);
 
 /* Makes the first `size` bytes usable; new ones are zero. False: no memory. */
 bool near__range_commit(struct near__range *r, size_t size);
 
-/* Gives the pages back, unless they are locked; they are zero from then on. */
+/* Returns the pages to the system, unless they are locked; they are zero from then on. */
 void near__os_discard(void *p, size_t size);
 
-/* Moves pages to another place, which must be committed, and zero. Where they were is zero then.
- * LOST: it could not, and what was at `to` is gone. */
+/* Moves pages to another address. Requires that it is committed, and zero. The old pages are zero
+ * then. LOST: the move failed, and the mapping at `to` is gone. */
 enum near__moved { NEAR__MOVED, NEAR__NOT_MOVED, NEAR__MOVE_LOST };
 enum near__moved near__os_move(void *to, void *from, size_t size);
 
 /* Monotonic, a few ms coarse. */
 uint64_t near__os_ms(void);
 
-/* A number that nothing outside of the process knows. It reveals nothing about other such numbers,
- * nor about the kernel's bytes in AT_RANDOM. One system call; may be called at any time. */
+/* A number that is secret to the process. It reveals nothing about other such numbers, nor about
+ * the kernel's bytes in AT_RANDOM. One system call; may be called at any time. */
 uint64_t near__os_random(void);
 
 /* random.c: the same without getrandom; and a pseudorandom function of `n` words. */

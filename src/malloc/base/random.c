@@ -2,12 +2,11 @@
 /* Secret numbers where getrandom fails (a kernel before 3.17, a filter of system calls, early at
  * boot): a keyed hash of the 16 bytes that the kernel passes at exec.
  *
- * These bytes must not show in a number: the C library makes the stack protector's canary and the
- * key of its mangled pointers of them, and numbers leak (the heap's address is made of one). They
+ * A number must not reveal these bytes: the C library computes the stack protector's canary and the
+ * key of its mangled pointers from them, and numbers leak (one determines the heap's address). They
  * are the key of SipHash-2-4, a pseudorandom function: no attack on its outputs is known that is
- * cheaper than trying all keys, and one output reveals nothing about another. Equal inputs would
- * give equal outputs, hence the counter; the clock makes the child of a fork differ from its
- * parent. */
+ * cheaper than trying all keys, and one output reveals nothing about another. The counter prevents
+ * equal inputs; the clock makes the child of a fork differ from its parent. */
 #include <string.h>
 #include <sys/auxv.h>
 
@@ -40,7 +39,7 @@ static void sip_word(uint64_t v[4], uint64_t word)
 	v[0] ^= word;
 }
 
-/* Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012; of whole words. */
+/* Aumasson and Bernstein, "SipHash: a fast short-input PRF", 2012; for whole words. */
 uint64_t near__siphash(const uint64_t key[2], const uint64_t *words, size_t n)
 {
 	uint64_t v[4] = {
@@ -60,7 +59,7 @@ uint64_t near__siphash(const uint64_t key[2], const uint64_t *words, size_t n)
 }
 
 /* Without the kernel's bytes (AT_RANDOM is missing) only the clock and the stack's address are
- * unknown to others. */
+ * secret. */
 uint64_t near__hashed_random(void)
 {
 	static uint64_t calls;
@@ -71,7 +70,7 @@ uint64_t near__hashed_random(void)
 	if (bytes)
 		memcpy(key, bytes, sizeof(key));
 	near__tool_clock(CLOCK_MONOTONIC, &t);
-	words[0] = __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED); /* only differs */
+	words[0] = __atomic_fetch_add(&calls, 1, __ATOMIC_RELAXED); /* any different value serves */
 	words[1] = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec;
 	words[2] = (uintptr_t)__builtin_frame_address(0);
 	return near__siphash(key, words, 3);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* tools: what valgrind and AddressSanitizer are told. Each region is a block's, which check.c lays
- * out; what it keeps of a block stands where the program may not look, and is never forbidden
- * here. */
+/* tools: notifies valgrind and AddressSanitizer of blocks. check.c lays out their memory; its guard
+ * of a block is in memory that the program may not access, and that stays accessible here. */
 #ifndef NEARCPU_MALLOC_TOOLS_H
 #define NEARCPU_MALLOC_TOOLS_H
 
@@ -9,13 +8,13 @@
 #include <stddef.h>
 #include <time.h>
 
-/* NEAR__ASAN: the program has AddressSanitizer. What stands in src/malloc is never instrumented: it
- * is called while the sanitizer begins. */
+/* NEAR__ASAN: the program has AddressSanitizer. The code of src/malloc is never instrumented: it is
+ * called while the sanitizer initialises. */
 #ifndef NEAR__ASAN
 #define NEAR__ASAN 0
 #endif
-/* NEAR__TSAN: the program has ThreadSanitizer, which lets memory stand where the kernel puts it,
- * nowhere else. */
+/* NEAR__TSAN: the program has ThreadSanitizer, which allows memory only at addresses that the
+ * kernel chooses. */
 #ifndef NEAR__TSAN
 #define NEAR__TSAN 0
 #endif
@@ -38,8 +37,8 @@ void __asan_get_shadow_mapping(size_t *scale, size_t *offset);
 #define NEAR__VALGRIND 0
 #endif
 
-/* AddressSanitizer looks at what clock_gettime writes to: not on the stack of a thread that begins,
- * on which the one before it left its marks. */
+/* AddressSanitizer checks the memory that clock_gettime writes to. The stack of a thread that
+ * begins still has the marks of an earlier thread, hence the system call. */
 static inline void near__tool_clock(clockid_t clock, struct timespec *t)
 {
 #if NEAR__ASAN
@@ -49,8 +48,8 @@ static inline void near__tool_clock(clockid_t clock, struct timespec *t)
 #endif
 }
 
-/* Whether somebody listens. */
-static inline bool near__tool_listens(void)
+/* Whether a tool is there to be notified. */
+static inline bool near__tool_present(void)
 {
 #if NEAR__VALGRIND
 	return RUNNING_ON_VALGRIND != 0;
@@ -77,8 +76,8 @@ static inline bool near__tool_ready(void)
 #endif
 }
 
-/* [p, p + n) is a block now. Up to `before` bytes in front of it and `behind` bytes behind it are
- * nobody's. */
+/* [p, p + n) is a block now. `before` bytes in front of it and `behind` bytes after it are not for
+ * the program. */
 static inline void near__tool_alloc(char *p, size_t n, size_t before, size_t behind, bool zero)
 {
 #if NEAR__ASAN
@@ -108,7 +107,7 @@ static inline void near__tool_free(char *p, size_t n, size_t redzone)
 #endif
 }
 
-/* The allocator uses these bytes as it likes. */
+/* Makes these bytes accessible, for the allocator. */
 static inline void near__tool_forget(void *p, size_t n)
 {
 #if NEAR__ASAN

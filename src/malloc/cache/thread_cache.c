@@ -2,7 +2,7 @@
 /* The thread cache: for threads that have no slot.
  *
  * In a process without sequences each thread has lists of its own, which it gives back when it
- * ends. In a process with sequences, few threads come here, and for a short time: the child of a
+ * ends. In a process with sequences, few threads use it, and for a short time: the child of a
  * vfork, or a thread whose registration has ended. These share lists under a lock. */
 #define _GNU_SOURCE
 #include <pthread.h>

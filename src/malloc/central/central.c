@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What is behind all slots, by node and class: batches on their way from one slot to another, and
- * spans. A list of blocks is read and written outside of the lock, for that touches their memory.
+/* The central lists, by node and class: batches that move from one slot to another, and spans.
+ * Lists of blocks are read and written outside of the lock, since this touches the blocks' memory.
  * */
 #include "malloc/central/single.h"
 #include "malloc/central/central.h"
@@ -8,23 +8,23 @@
 #include "malloc/central/spans.h"
 
 #define MAX_LIST 128 /* blocks in a batch, at most */
-#define AT_ONCE 32   /* blocks that are given back under one lock */
+#define AT_ONCE 32   /* blocks that are returned to spans under one lock */
 
 struct central {
 	struct near_lock lock;
 	struct near__spans spans;
-	uint32_t transfers, fewest; /* since the last step of age */
-	uint64_t refills, spills;   /* lists, so far */
-	uint64_t transfer[NEAR__MOST_LISTS];
+	uint32_t waiting, fewest; /* batches; the fewest since the last step of decay */
+	uint64_t refills, spills; /* lists, so far */
+	uint64_t batches[NEAR__MOST_LISTS];
 } __attribute__((aligned(NEAR__CACHE_LINE)));
 
-/* That of the first node stands here: most machines have no other. */
+/* Those of the first node are static: most machines have one node. */
 static struct central first_node[NEAR__SIZES + 1];
 static struct central *nodes[NEAR__MAX_NODES] = {first_node};
 
 /* ---- taking ---- */
 
-/* *node becomes the one where it stands: another, if there was no memory left. */
+/* *node becomes its node: another one if that node has no memory left. */
 static bool add_span(unsigned *node, unsigned class)
 {
 	struct central *c = &nodes[*node][class];
@@ -57,12 +57,13 @@ static bool add_span(unsigned *node, unsigned class)
 
 /* Blocks from spans. */
 struct taken {
-	unsigned n, fresh; /* fresh: the first of them, which were never used */
+	unsigned n, fresh; /* fresh: how many, from the first on, were never used */
 	char *blocks[MAX_LIST];
 };
 
-/* The first word of a block is cleared before it comes to its span. If it is not 0, the program has
- * written to the block since, or has freed it again: then it is in another list, too, or in use. */
+/* The first word of a block is cleared before it returns to its span. If it is not 0, the program
+ * has written to the block since, or has freed it twice: it is then in another list, too, or in
+ * use. */
 static void put_taken(uint64_t *list, const struct taken *t, unsigned i)
 {
 	if (NEAR__UNLIKELY(i >= t->fresh && *(uint64_t *)t->blocks[i]))
@@ -70,9 +71,9 @@ static void put_taken(uint64_t *list, const struct taken *t, unsigned i)
 	near__list_put(list, t->blocks[i]);
 }
 
-/* In the order of their addresses, but begun at a place that differs from class to class: spans
- * begin with pages, and if each class used the first block of one, these would share a few lines of
- * the CPU's cache (a loop over 19 classes took a sixth longer). */
+/* In the order of their addresses, but the first block differs from class to class: spans begin at
+ * pages, and the first blocks of all classes would share a few lines of the CPU's cache (a loop
+ * over 19 classes took a sixth longer). */
 static uint64_t make_list(unsigned class, const struct taken *t)
 {
 	unsigned first = t->n * (class * 23 % 64) / 64;
@@ -85,14 +86,14 @@ static uint64_t make_list(unsigned class, const struct taken *t)
 	return list;
 }
 
-/* Either *list or blocks. */
+/* Fills either *list or *t. */
 static void take(struct central *c, unsigned class, uint64_t *list, struct taken *t)
 {
 	near_lock_lock(&c->lock);
-	if (c->transfers) {
-		*list = c->transfer[--c->transfers];
-		if (c->transfers < c->fewest)
-			c->fewest = c->transfers;
+	if (c->waiting) {
+		*list = c->batches[--c->waiting];
+		if (c->waiting < c->fewest)
+			c->fewest = c->waiting;
 	} else {
 		t->n = near__spans_take(&c->spans, t->blocks, near__sizes[class].batch, &t->fresh);
 	}
@@ -100,7 +101,6 @@ static void take(struct central *c, unsigned class, uint64_t *list, struct taken
 	near_lock_unlock(&c->lock);
 }
 
-/* A list of at most a batch; an empty one: no memory. */
 uint64_t near__central_take(unsigned class)
 {
 	unsigned node = near__node_now();
@@ -113,7 +113,7 @@ uint64_t near__central_take(unsigned class)
 	do {
 		take(&nodes[node][class], class, &list, &t);
 	} while (!list && !t.n && add_span(&node, class));
-	/* No memory is left; but other nodes may have blocks. */
+	/* No memory is left, but other nodes may have blocks. */
 	for (node = 0; !list && !t.n && node < near__heap.nodes; node++)
 		take(&nodes[node][class], class, &list, &t);
 	return list ? list : make_list(class, &t);
@@ -121,7 +121,7 @@ uint64_t near__central_take(unsigned class)
 
 /* ---- giving ---- */
 
-/* Spans that nothing of is elsewhere. */
+/* Spans with all their blocks. */
 static void free_spans(struct central *c, struct near__span **empty, unsigned n)
 {
 	if (!n)
@@ -149,7 +149,7 @@ static void give_blocks(struct central *c, char **blocks, struct near__span **sp
 	free_spans(c, empty, empties);
 }
 
-/* To the spans. */
+/* Returns the blocks to their spans. */
 static void give_list(struct central *c, uint64_t list)
 {
 	char *blocks[AT_ONCE];
@@ -176,8 +176,8 @@ static void give_to(struct central *c, unsigned class, uint64_t list)
 	}
 	near_lock_lock(&c->lock);
 	c->spills++;
-	if (c->transfers < near__sizes[class].lists) {
-		c->transfer[c->transfers++] = list;
+	if (c->waiting < near__sizes[class].lists) {
+		c->batches[c->waiting++] = list;
 		kept = true;
 	}
 	near_lock_unlock(&c->lock);
@@ -185,7 +185,8 @@ static void give_to(struct central *c, unsigned class, uint64_t list)
 		give_list(c, list);
 }
 
-/* Gives each block to its node, but returns those of node `kept`, NEAR__MAX_NODES: none. */
+/* Gives each block to its node, except for those of node `kept`, which it returns;
+ * NEAR__MAX_NODES: none. */
 static uint64_t sort(unsigned class, uint64_t list, unsigned kept)
 {
 	uint64_t lists[NEAR__MAX_NODES + 1];
@@ -223,49 +224,48 @@ void near__refuse_freed(unsigned class, const void *p)
 		near__heap_die("double free", p);
 }
 
-/* ---- what waits ---- */
+/* ---- decay, trim ---- */
 
-/* Gives the oldest of the waiting batches to the spans. */
-static void give_transfers(struct central *c, bool all)
+/* Gives the oldest batches to the spans: all, or those that no slot needed since the last step. */
+static void give_batches(struct central *c, bool all)
 {
 	uint64_t lists[NEAR__MOST_LISTS];
 	unsigned n;
 
 	near_lock_lock(&c->lock);
-	n = all ? c->transfers : c->fewest;
+	n = all ? c->waiting : c->fewest;
 	for (unsigned i = 0; i < n; i++)
-		lists[i] = c->transfer[i];
-	for (unsigned i = n; i < c->transfers; i++)
-		c->transfer[i - n] = c->transfer[i];
-	c->transfers -= n;
-	c->fewest = c->transfers;
+		lists[i] = c->batches[i];
+	for (unsigned i = n; i < c->waiting; i++)
+		c->batches[i - n] = c->batches[i];
+	c->waiting -= n;
+	c->fewest = c->waiting;
 	near_lock_unlock(&c->lock);
 	for (unsigned i = 0; i < n; i++)
 		give_list(c, lists[i]);
 }
 
-/* Batches that nobody needed since the last step. */
 void near__central_decay(void)
 {
 	for (unsigned node = 0; node < near__heap.nodes; node++)
 		for (unsigned class = 1; class <= NEAR__SIZES; class ++)
-			if (__atomic_load_n(&nodes[node][class].transfers, __ATOMIC_RELAXED))
-				give_transfers(&nodes[node][class], false);
+			if (__atomic_load_n(&nodes[node][class].waiting, __ATOMIC_RELAXED))
+				give_batches(&nodes[node][class], false);
 }
 
 void near__central_trim(void)
 {
 	for (unsigned node = 0; node < near__heap.nodes; node++)
 		for (unsigned class = 1; class <= NEAR__SIZES; class ++)
-			give_transfers(&nodes[node][class], true);
+			give_batches(&nodes[node][class], true);
 }
 
-/* One thread at a time, and nobody forks in between: a child would not have the blocks that it
- * holds. Taken before the locks of spans and pages. */
+/* Serialises discards, and excludes forks: a child would not have the blocks that the discarding
+ * thread holds. Taken before the locks of spans and pages. */
 static struct near_lock discarding;
 
-/* The span's lock is not held while its pages are given back: the others take its free blocks for
- * blocks that are in use. */
+/* The lock is not held while the system takes the pages: the span's free blocks appear to be in use
+ * to other threads. */
 static size_t discard_in(struct central *c, unsigned quarter)
 {
 	struct near__held held = {0};
@@ -319,12 +319,12 @@ void near__central_stats(unsigned class, struct near__central_stats *out)
 		out->carved += c->spans.carved;
 		out->refills += c->refills;
 		out->spills += c->spills;
-		out->waiting += c->transfers;
+		out->waiting += c->waiting;
 		near_lock_unlock(&c->lock);
 	}
 }
 
-/* ---- beginning, fork ---- */
+/* ---- initialisation, fork ---- */
 
 bool near__central_init(void)
 {

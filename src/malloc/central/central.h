@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* central: per node and class, batches on their way between slots, and the spans. */
+/* central: per node and class, batches that move between slots, and the spans. */
 #ifndef NEARCPU_MALLOC_CENTRAL_H
 #define NEARCPU_MALLOC_CENTRAL_H
 

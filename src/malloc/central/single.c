@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Each block is a run of pages, whose first has the tag of its class. A slot keeps two or so of
- * a class; what is beyond goes back to the pages at once, where it serves all. */
+/* Blocks that are a span by themselves: a run of pages, whose first has the tag of the class. A
+ * slot keeps about two of a class; the others return to the pages immediately, for all classes. */
 #include "malloc/central/single.h"
 #include "malloc/pages/pages.h"
 
-/* So far. A block is counted as taken before it is given, by whoever: who acquires the latter finds
- * no less of the former. Nothing else is ordered by them. */
+/* So far. Each block is counted as taken before it is counted as given: a load-acquire of the
+ * second number, and then of the first, finds no more given than taken. They order nothing else. */
 static struct {
 	uint64_t taken, given;
 } sums[NEAR__SIZES + 1];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* single: the classes whose spans have one block. These need no descriptor. */
+/* single: classes whose spans have one block, and need no descriptor. */
 #ifndef NEARCPU_MALLOC_SINGLE_H
 #define NEARCPU_MALLOC_SINGLE_H
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks are taken in the order of their addresses, from the fullest span first, so that others
- * become empty; a span that was never full is carved a page at a time. */
+/* Spans. Blocks are taken in the order of their addresses, first from the span that has the fewest,
+ * so that all blocks of other spans can return; a span that was never full is carved a page at a
+ * time. */
 #include "malloc/central/spans.h"
 #include "malloc/pages/pages.h"
 
@@ -25,7 +26,7 @@ static void leave_list(struct near__spans *all, struct near__span *s)
 	s->quarter = NEAR__QUARTERS;
 }
 
-/* Uncarved blocks count as here. */
+/* Uncarved blocks count as in the span. */
 static unsigned blocks_here(const struct near__span *s)
 {
 	return s->here + near__sizes[s->class].objects - s->carved;
@@ -61,7 +62,7 @@ static uintptr_t last_page(const struct near__span *s, const char *p)
 	return (uintptr_t)(p + near__sizes[s->class].size - 1) / NEAR__PAGE;
 }
 
-/* Blocks that were never used, no further than their page. */
+/* Blocks that were never used, up to the end of a page. */
 static unsigned carve(struct near__span *s, char **blocks, unsigned wanted)
 {
 	unsigned n = 0, objects = near__sizes[s->class].objects;
@@ -99,13 +100,12 @@ static unsigned take_from(struct near__span *s, char **blocks, unsigned wanted)
 	return n;
 }
 
-/* Carves only if there is nothing else. */
+/* Carves only if no other block is there. */
 unsigned near__spans_take(struct near__spans *all, char **blocks, unsigned wanted, unsigned *fresh)
 {
 	unsigned n = 0, got;
 
 	*fresh = 0;
-
 	for (unsigned q = 0; q < NEAR__QUARTERS && n < wanted; q++)
 		while (all->lists[q] && n < wanted) {
 			struct near__span *s = span_at(all->lists[q]);
@@ -201,7 +201,7 @@ static unsigned index_of(const struct near__span *s, const char *p)
 	return i;
 }
 
-/* Of the span, `n` blocks are here again. */
+/* `n` blocks have returned to the span. */
 static struct near__span *came(struct near__spans *all, struct near__span *s, unsigned n)
 {
 	s->here = (uint16_t)(s->here + n);
@@ -261,7 +261,7 @@ void near__span_hold(struct near__spans *all, struct near__span *s, struct near_
 	near__spans_add(all, s);
 }
 
-/* Blocks that were never carved are not among the held: they may be carved concurrently. */
+/* Blocks that were never carved are not held: they may be carved concurrently. */
 static bool covers(const struct near__held *held, unsigned class, size_t offset)
 {
 	unsigned first = (unsigned)(offset / near__sizes[class].size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* spans: runs of pages cut into blocks of one class, with a bit for each block that is here. The
- * caller holds the lock of the spans, where nothing else is said. */
+/* spans: runs of pages that are divided into blocks of one class, with a bit for each block that is
+ * in the span. The caller holds the lock of the spans, unless a comment excludes it. */
 #ifndef NEARCPU_MALLOC_SPANS_H
 #define NEARCPU_MALLOC_SPANS_H
 
@@ -12,7 +12,7 @@ struct near__span {
 	uint32_t first;  /* page */
 	uint32_t number; /* of this descriptor */
 	uint32_t next, previous;
-	uint16_t here;   /* blocks that are here: bits that are set */
+	uint16_t here;   /* blocks in the span: bits that are set */
 	uint16_t carved; /* blocks that ever left */
 	uint8_t class;
 	uint8_t quarter; /* the list that it is in, NEAR__QUARTERS: none */
@@ -21,48 +21,48 @@ struct near__span {
 
 /* Those of one class on one node. */
 struct near__spans {
-	uint32_t lists[NEAR__QUARTERS]; /* with blocks here, by how many, the fewest first */
+	uint32_t lists[NEAR__QUARTERS]; /* spans with blocks, by their number, the fewest first */
 	uint32_t spare;                 /* descriptors without a span */
 	uint32_t cursor;                /* what near__spans_next returns next; 0: the end */
-	uint64_t out;                   /* blocks that are elsewhere */
+	uint64_t out;                   /* blocks that are not in their spans */
 	uint64_t count, carved;         /* spans; blocks of these that were ever used */
 };
 
-/* The span of a block. Needs no lock: it lives as long as one of its blocks is elsewhere. */
+/* The span of a block. Without the lock: it exists as long as one of its blocks is out. */
 static inline struct near__span *near__span_of(const void *p)
 {
 	return near__meta_at(near__heap.owner[near__page_of(p)]);
 }
 
-/* The beginning of the block that p points into. Needs no lock either. */
+/* The beginning of the block that p points into. Without the lock. */
 void *near__span_block(const void *p);
 
-/* Whether the block is in its span, so that nobody has it. Needs no lock either: the bit of a block
- * in use is 0, and stays so. */
+/* Whether the block is in its span. Without the lock: the bit of a block in use is 0, and stays
+ * 0. */
 bool near__span_has(const void *p);
 
 /* Takes up to `wanted` blocks, of which the first `fresh` were never used. 0: there is no span with
  * blocks. */
 unsigned near__spans_take(struct near__spans *all, char **blocks, unsigned wanted, unsigned *fresh);
 
-/* Gives the block back. If nothing of its span is elsewhere any more, the span leaves all lists and
- * is returned: for near__span_free without the lock, then near__spans_keep. */
+/* Returns the block. If all blocks of the span are in it then, the span leaves all lists, and is
+ * returned: for near__span_free without the lock, then near__spans_keep. */
 struct near__span *near__spans_give(struct near__spans *all, struct near__span *s, char *p);
 
-/* A descriptor that is not in use, NULL: there is none; and what takes it back. */
+/* Takes an unused descriptor, NULL: there is none; keeps one. */
 struct near__span *near__spans_spare(struct near__spans *all);
 void near__spans_keep(struct near__spans *all, struct near__span *s);
 
 /* Without the lock: `s` is a spare descriptor or NULL. NULL: no memory. */
 struct near__span *near__span_begin(struct near__span *s, unsigned class);
 
-/* Without the lock: the pages from `first` on become the span's. */
+/* Without the lock: the pages from `first` on become the span's pages. */
 void near__span_place(struct near__span *s, uint32_t first);
 
-/* Then it enters the lists. */
+/* Puts it into the list for its number of blocks. */
 void near__spans_add(struct near__spans *all, struct near__span *s);
 
-/* Without the lock: gives the pages back. */
+/* Without the lock: frees its pages. */
 void near__span_free(const struct near__span *s);
 
 /* One walk at a time. The cursor begins at the first span of a quarter; near__spans_next returns
@@ -80,14 +80,14 @@ struct near__held {
 	uint64_t bits[NEAR__MOST_OBJECTS / 64];
 };
 
-/* Takes all blocks of the span that are here. */
+/* Takes all blocks that are in the span. */
 void near__span_hold(struct near__spans *all, struct near__span *s, struct near__held *held);
 
-/* Without the lock: gives the pages back to the system that have no other blocks than these.
- * Returns how many bytes. */
+/* Without the lock: returns pages to the system that have no other blocks than these. Returns how
+ * many bytes. */
 size_t near__span_discard(const struct near__span *s, const struct near__held *held);
 
-/* Gives the blocks back; returns as near__spans_give. */
+/* Returns the blocks; the result is that of near__spans_give. */
 struct near__span *near__span_release(struct near__spans *all, struct near__span *s,
 				      const struct near__held *held);
 

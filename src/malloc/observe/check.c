@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* check: finds bugs of the program, at the cost of time and memory.
+/* The check mode: finds bugs of the program, at the cost of time and memory.
  *
  *     raw block:   guard | canary ... | the program's block | canary
  *
- * The guard says whether the block is in use, how large it is, and who made it, and how; it is
- * sealed, so that what is no guard is not taken for one. Its first word is the link of the lists
- * that raw blocks are free in; the seal does not outlive the block. A freed block is filled and
- * waits in a queue; what was written to it until it leaves is noticed then.
+ * The guard records the state of the block, its size, the function that allocated it, and the
+ * caller. It is sealed, so that other bytes are not mistaken for a guard. Its first word is the
+ * link of the lists that free raw blocks are in; the seal ends with the block. A freed block is
+ * filled and waits in a queue; when it leaves the queue, writes to it since then are detected.
  *
- * Where valgrind or AddressSanitizer listens, they guard the bytes; nothing is filled. */
+ * With valgrind or AddressSanitizer, these guard the bytes, and nothing is filled. */
 #include <errno.h>
 #include <string.h>
 
@@ -23,9 +23,9 @@
 #define FREED 0x5a
 #define CANARY 0xc9
 #define BEHIND 32
-/* Of a block, so much is filled. */
+/* The bytes of a block that are filled, at most. */
 #define FILL_MAX ((size_t)4 << 20)
-/* What waits, in bytes, and the largest block that does. */
+/* The size of the queue in bytes, and of the largest block in it. */
 #define QUEUE_MAX ((size_t)16 << 20)
 #define QUEUED_MAX ((size_t)2 << 20)
 
@@ -33,7 +33,7 @@ struct guard {
 	struct guard *next; /* in the queue */
 	uint64_t seal;
 	struct near__origin origin; /* of the program's block */
-	uint8_t before;             /* the logarithm of how far it is behind the guard */
+	uint8_t before;             /* log2 of the distance from the guard to the block */
 	uint8_t maker;
 };
 #define BEFORE 64 /* the guard and a canary */
@@ -51,7 +51,7 @@ static bool tool;
 
 void near__check_init(void)
 {
-	tool = near__tool_listens();
+	tool = near__tool_present();
 	if (near__malloc_conf.check > 0 || (tool && near__malloc_conf.check < 0))
 		near__heap.hooks = NEAR__CHECKED;
 }
@@ -77,7 +77,7 @@ static uint64_t seal(const struct guard *g, uint64_t state)
 	return (h ^ (uintptr_t)g->origin.allocated) * UINT64_C(0x9e3779b97f4a7c15);
 }
 
-/* A second thread that frees the same block does not get it. */
+/* Of two threads that free the same block, one succeeds. */
 static bool change_state(struct guard *g, uint64_t from, uint64_t to)
 {
 	uint64_t expected = seal(g, from);
@@ -96,9 +96,9 @@ __attribute__((noreturn)) static void die(const char *what, const struct guard *
 	near__heap_die_block(what, p, &g->origin);
 }
 
-/* What is said of a pointer that is no block in use, by what was to be done with it. */
+/* The messages about a pointer that is no block in use, by what the caller does with it. */
 struct words {
-	const char *foreign, *unused, *unknown, *inside, *freed, *inside_freed;
+	const char *unrelated, *unused, *unknown, *inside, *freed, *inside_freed;
 };
 static const struct words to_free = {
 	"free of a pointer that is not from here",
@@ -124,7 +124,7 @@ static struct guard *raw_block(const void *p, const struct words *words)
 	unsigned tag;
 
 	if (!near__pages_contain(near__offset_of(p)))
-		near__heap_die(words->foreign, p);
+		near__heap_die(words->unrelated, p);
 	page = near__page_of(p);
 	while (near__heap.page_map[page] == NEAR__REST &&
 	       near__pages_contain((uint64_t)(page - 1) << NEAR__PAGE_SHIFT))
@@ -171,7 +171,7 @@ static void put_canaries(struct guard *g)
 	memset(p + g->origin.size, CANARY, BEHIND);
 }
 
-static void look_at_canaries(const struct guard *g)
+static void check_canaries(const struct guard *g)
 {
 	const char *p = block_of(g);
 
@@ -199,13 +199,13 @@ static size_t raw_size(const struct guard *g)
 	return ((size_t)1 << g->before) + g->origin.size + BEHIND;
 }
 
-/* The memory goes back. */
+/* Frees the memory. */
 static void release(struct guard *g)
 {
 	if (tool) {
 		near__tool_forget(g, raw_size(g));
 	} else {
-		look_at_canaries(g);
+		check_canaries(g);
 		if (!all_are(block_of(g), filled(g->origin.size), FREED))
 			die("write to a freed block", g, block_of(g));
 	}
@@ -247,7 +247,7 @@ static void enqueue(struct guard *g)
 	near_lock_unlock(&queue.lock);
 }
 
-/* What was written to a block that waits to the end. */
+/* Checks the blocks that are still in the queue. */
 __attribute__((destructor)) static void at_exit(void)
 {
 	if (near__heap.hooks == NEAR__CHECKED && !tool)
@@ -327,7 +327,7 @@ void near__check_free(void *p, size_t n, enum near__maker maker, const void *cal
 	if (tool) {
 		near__tool_free(p, g->origin.size, BEFORE - sizeof(*g));
 	} else {
-		look_at_canaries(g);
+		check_canaries(g);
 		memset(p, FREED, filled(g->origin.size));
 	}
 	if (raw_size(g) > QUEUED_MAX) {
@@ -338,7 +338,7 @@ void near__check_free(void *p, size_t n, enum near__maker maker, const void *cal
 	shorten(QUEUE_MAX);
 }
 
-/* The block moves each time: what still points to the old one is found out. */
+/* The block always moves, so that uses of old pointers are found. */
 void *near__check_realloc(void *p, size_t n, const void *caller)
 {
 	const struct guard *g = guard_of(p, &to_use);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* profile: samples allocations for the heap profile.
+/* Samples allocations for the heap profile.
  *
- * sampler.h says which. All allocations are counted, not those alone that refill a list: a thread
- * that allocates and frees in turn finds the list empty much more often than one that keeps what it
- * gets, and would fill the profile. Hence a profiled program leaves the fast path of malloc; that
- * of free stays. Others pay nothing.
+ * sampler.h chooses them. All allocations are counted, not only those that refill a list: a thread
+ * that frees what it allocates refills its list much less often than one that keeps its blocks, so
+ * that the profile would be wrong. A profiled program therefore does not use the fast path of
+ * malloc, but that of free. Other programs pay nothing.
  *
  * A sampled block has pages of its own, whose tag free finds. */
 #include <string.h>
@@ -17,18 +17,18 @@
 #include "malloc/observe/sampler.h"
 #include "malloc/pages/pages.h"
 
-/* What `owner` of a sampled block names. */
+/* `owner` of a sampled block is the number of its sample. */
 struct sample {
-	uint32_t pages, bucket; /* of a sample that is not in use, `bucket` is the next one */
+	uint32_t pages, bucket; /* `bucket` of an unused sample is the next one */
 	size_t size, usable;
 };
 
-static struct near_lock lock; /* of the buckets' numbers, and of these: */
+static struct near_lock lock; /* of the buckets' numbers, and of the samples */
 static uint32_t spare;        /* samples that are not in use */
 
 static __thread struct {
 	struct near__sampler sampler;
-	bool busy; /* the unwinder works, and what it asks for is not counted */
+	bool busy; /* in the unwinder, whose allocations are not counted */
 } own __attribute__((tls_model("initial-exec")));
 
 static bool on, constructed;
@@ -46,13 +46,13 @@ void near__profile_fork(near__fork_step *step)
 	step(&lock);
 }
 
-/* Else it would sample the allocations that its parent samples from here on. */
+/* Otherwise it would sample the same allocations as its parent. */
 void near__profile_fork_child(void)
 {
 	own.sampler = (struct near__sampler){0};
 }
 
-/* The unwinder may be loaded once constructors run. Blocks from before are in no profile. */
+/* The unwinder may be loaded once constructors run. Earlier blocks are in no profile. */
 static bool prime(void)
 {
 	if (!constructed || near__heap.hooks != NEAR__PROFILED || own.busy)
@@ -69,8 +69,8 @@ __attribute__((constructor)) static void begin(void)
 	prime();
 }
 
-/* Counts an allocation. True: it is to be sampled. */
-static bool is_chosen(size_t n)
+/* Counts an allocation. True: the caller samples it. */
+static bool count_sampled(size_t n)
 {
 	if (own.busy || n > near__heap.size)
 		return false;
@@ -79,10 +79,10 @@ static bool is_chosen(size_t n)
 	return near__sampler_take(&own.sampler, near__malloc_conf.heap_sample, n);
 }
 
-/* ---- what ---- */
+/* ---- samples ---- */
 
-/* Eight ranges for each doubling. Within one the mean serves: blocks are counted .2 % wrong, and
- * bytes less. */
+/* Eight ranges for each doubling. The tools use the mean size of a range: the number of blocks is
+ * wrong by .2 %, that of bytes by less. */
 static uint16_t sizes_of(size_t n)
 {
 	unsigned log = 63 - (unsigned)__builtin_clzll(n | 8);
@@ -134,8 +134,8 @@ static uint32_t new_sample(void)
 	return number;
 }
 
-/* The lock orders writers. The release pairs with the acquire in read_bucket: a reader that finds a
- * block freed finds it allocated. */
+/* The lock orders writers. The release pairs with the acquire in read_bucket: a reader that counts
+ * a block as freed counts it as allocated. */
 static void add(uint64_t *sum, uint64_t n)
 {
 	__atomic_store_n(sum, *sum + n, __ATOMIC_RELEASE);
@@ -160,8 +160,8 @@ static uint32_t record(const void *const *stack, unsigned depth, const struct sa
 	return number;
 }
 
-/* Makes a sample of a large block that nobody else has yet. Without memory for it, it stays what it
- * is. */
+/* Makes a large block, which no other thread has yet, a sample. Without memory for the sample the
+ * block stays as it is. */
 static void sample(void *p, size_t n, size_t usable, const void *caller)
 {
 	uint32_t first = near__page_of(p), number;
@@ -218,7 +218,7 @@ static void *alloc_unsampled(size_t align, size_t n, bool *zero)
 	return p;
 }
 
-/* With a small block's usable size. */
+/* A small block keeps the usable size of its class. */
 static void *alloc_sampled(size_t align, size_t n, const void *caller, bool *zero)
 {
 	size_t size = n > NEAR__SMALL_MAX ? n : near__sizes[near__class_of(n)].size;
@@ -231,7 +231,7 @@ static void *alloc_sampled(size_t align, size_t n, const void *caller, bool *zer
 
 void *near__profile_alloc(size_t align, size_t n, const void *caller, bool *zero)
 {
-	void *p = is_chosen(n) ? alloc_sampled(align, n, caller, zero) : NULL;
+	void *p = count_sampled(n) ? alloc_sampled(align, n, caller, zero) : NULL;
 
 	return p ? p : alloc_unsampled(align, n, zero);
 }
@@ -254,8 +254,8 @@ size_t near__profile_size(const void *p)
 	return is_sampled(p) ? sample_of(p)->usable : near__plain_size(p);
 }
 
-/* Both sizes are large. What grows in place counts as new, too: it is, to who looks at the
- * profile. */
+/* Both sizes are large. A block that grows in place counts as a new allocation, which it is to a
+ * reader of the profile. */
 static void *resize_large(void *p, size_t n, const void *caller)
 {
 	void *q;
@@ -265,7 +265,7 @@ static void *resize_large(void *p, size_t n, const void *caller)
 	q = near__large_resize(p, n);
 	if (!q)
 		return near__no_memory();
-	if (is_chosen(n))
+	if (count_sampled(n))
 		sample(q, n, near__large_size(q), caller);
 	return q;
 }

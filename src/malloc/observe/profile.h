@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* profile: what the sampling (profile.c) and the writing of files (profile_file.c) share. */
+/* profile: shared by the sampling (profile.c) and the writing of files (profile_file.c). */
 #ifndef NEARCPU_MALLOC_PROFILE_H
 #define NEARCPU_MALLOC_PROFILE_H
 
@@ -8,12 +8,12 @@
 #define NEAR__STACK_MAX 48
 
 /* Blocks that were sampled with the same stack and about the same size: tools scale a bucket by the
- * mean size of its blocks, which is wrong for a mixture. Buckets stay, and are in chains that only
- * grow at their heads: a reader needs no lock. The numbers change under the profile's lock, and are
- * read one by one. */
+ * mean size of its blocks, which is wrong for a mixture. Buckets are never removed, and are in
+ * chains that only grow at their heads: a reader needs no lock. The numbers change under the
+ * profile's lock, and are read one by one. */
 struct near__bucket {
 	uint32_t next;
-	uint16_t depth, sizes;        /* sizes: which range of sizes */
+	uint16_t depth, sizes;        /* sizes: the number of the range of sizes */
 	uint64_t allocs, alloc_bytes; /* so far */
 	uint64_t frees, free_bytes;
 	const void *stack[];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The profile's files, in the text format of gperftools' heap profiler, which pprof and jeprof
  * read: a header, a line for each stack, and the mappings of the process. The numbers are those of
- * the samples; what follows @ in the header tells the tools how to scale them.
+ * the samples; the tools scale them by the rate after @ in the header.
  *
- * Nothing here locks or allocates: it runs in a signal handler. */
+ * The code runs in signal handlers: it takes no lock, and allocates nothing. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -14,15 +14,15 @@
 
 #include "malloc/base/conf.h"
 #include "malloc/base/file.h"
+#include "malloc/base/out.h"
 #include "malloc/observe/profile.h"
-#include "malloc/base/text.h"
 
 #define PREFIX_MAX 4000
 #define NAMES_MAX 10000
 
 uint32_t near__buckets[NEAR__BUCKET_CHAINS];
 
-static char prefix[PREFIX_MAX + 1]; /* the environment is the program's to change */
+static char prefix[PREFIX_MAX + 1]; /* a copy: the program may change its environment */
 static unsigned written;
 
 struct sums {
@@ -32,27 +32,28 @@ struct sums {
 
 static void complain(const char *what, const char *path, const char *reason)
 {
-	struct near__text line = {.fd = 2};
+	struct near__out line;
 
-	near__text_add(&line, "nearcpu-malloc: heap profile: ");
-	near__text_add(&line, what);
-	near__text_add(&line, path);
-	near__text_add(&line, reason);
-	near__text_add(&line, "\n");
-	near__text_flush(&line);
+	near__out_begin_fd(&line, 2);
+	near__out_text(&line, "nearcpu-malloc: heap profile: ");
+	near__out_text(&line, what);
+	near__out_text(&line, path);
+	near__out_text(&line, reason);
+	near__out_text(&line, "\n");
+	near__out_end(&line);
 }
 
 /* ---- numbers ---- */
 
-/* Each number by itself: those of a bucket that changes need not fit together. But what was freed
- * was allocated before, and where no block is left there are no bytes: pprof refuses a file that
- * says otherwise. */
+/* Loads each number separately: those of a bucket that changes concurrently need not match. But
+ * every block that was freed was allocated before, and no blocks have no bytes: pprof refuses a
+ * file in which this does not hold. */
 static void read_bucket(const struct near__bucket *b, struct sums *out)
 {
 	uint64_t frees = __atomic_load_n(&b->frees, __ATOMIC_RELAXED);
 	uint64_t free_bytes = __atomic_load_n(&b->free_bytes, __ATOMIC_RELAXED);
 
-	/* Pairs with the release in add(): the loads below find what was allocated before those
+	/* Pairs with the release in add(): the loads below include the allocations before those
 	 * frees. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	out->allocs = __atomic_load_n(&b->allocs, __ATOMIC_RELAXED);
@@ -64,17 +65,17 @@ static void read_bucket(const struct near__bucket *b, struct sums *out)
 }
 
 /* "1: 24 [3: 72] @" */
-static void put_sums(struct near__text *t, const struct sums *s, const char *zero)
+static void put_sums(struct near__out *o, const struct sums *s, const char *zero)
 {
-	near__text_number(t, s->used);
-	near__text_add(t, ": ");
-	near__text_number(t, s->used_bytes);
-	near__text_add(t, " [");
-	near__text_add(t, zero);
-	near__text_number(t, s->allocs);
-	near__text_add(t, ": ");
-	near__text_number(t, s->alloc_bytes);
-	near__text_add(t, "] @");
+	near__out_number(o, s->used, 0);
+	near__out_text(o, ": ");
+	near__out_number(o, s->used_bytes, 0);
+	near__out_text(o, " [");
+	near__out_text(o, zero);
+	near__out_number(o, s->allocs, 0);
+	near__out_text(o, ": ");
+	near__out_number(o, s->alloc_bytes, 0);
+	near__out_text(o, "] @");
 }
 
 typedef void visit(const struct near__bucket *b, void *arg);
@@ -82,7 +83,7 @@ typedef void visit(const struct near__bucket *b, void *arg);
 static void for_each_bucket(visit *run, void *arg)
 {
 	for (unsigned c = 0; c < NEAR__BUCKET_CHAINS; c++) {
-		/* Pairs with the release of who adds one. */
+		/* Pairs with the release in bucket_for. */
 		uint32_t number = __atomic_load_n(&near__buckets[c], __ATOMIC_ACQUIRE);
 
 		while (number) {
@@ -107,68 +108,69 @@ static void add_bucket(const struct near__bucket *b, void *arg)
 
 static void put_bucket(const struct near__bucket *b, void *arg)
 {
-	struct near__text *t = arg;
+	struct near__out *o = arg;
 	struct sums s;
 
 	read_bucket(b, &s);
-	put_sums(t, &s, "");
+	put_sums(o, &s, "");
 	for (unsigned i = 0; i < b->depth; i++) {
-		near__text_add(t, " ");
-		near__text_hex(t, (uintptr_t)b->stack[i]);
+		near__out_text(o, " ");
+		near__out_hex(o, (uintptr_t)b->stack[i]);
 	}
-	near__text_add(t, "\n");
+	near__out_text(o, "\n");
 }
 
 /* ---- the file ---- */
 
-static void put_mappings(struct near__text *t)
+static void put_mappings(struct near__out *o)
 {
 	char bytes[512];
 	long n, fd = syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
 
-	near__text_add(t, "\nMAPPED_LIBRARIES:\n");
+	near__out_text(o, "\nMAPPED_LIBRARIES:\n");
 	if (fd < 0)
 		return;
 	while ((n = syscall(SYS_read, (int)fd, bytes, sizeof(bytes))) > 0)
-		near__text_bytes(t, bytes, (size_t)n);
+		near__out_bytes(o, bytes, (size_t)n);
 	syscall(SYS_close, (int)fd);
 }
 
-/* The 0 before the number of allocations: pprof offers what was allocated only if that number is
- * not spelled as the one in use is; where nothing was freed they are equal. */
-static void put_profile(struct near__text *t)
+/* The 0 before the number of allocations: pprof shows the allocations only if that number is
+ * spelled differently from the number in use; where nothing was freed the two are equal. */
+static void put_profile(struct near__out *o)
 {
 	struct sums sums = {0, 0, 0, 0};
 	uint64_t rate = near__malloc_conf.heap_sample;
 
 	for_each_bucket(add_bucket, &sums);
-	near__text_add(t, "heap profile: ");
-	put_sums(t, &sums, "0");
-	near__text_add(t, " heapz_v2/");
-	near__text_number(t, rate ? rate : 1);
-	near__text_add(t, "\n");
-	for_each_bucket(put_bucket, t);
-	put_mappings(t);
+	near__out_text(o, "heap profile: ");
+	put_sums(o, &sums, "0");
+	near__out_text(o, " heapz_v2/");
+	near__out_number(o, rate ? rate : 1, 0);
+	near__out_text(o, "\n");
+	for_each_bucket(put_bucket, o);
+	put_mappings(o);
 }
 
 /* PREFIX.PID.N.heap */
 static void make_path(char *path, size_t size)
 {
-	struct near__text t = {.fd = -1};
+	struct near__out o;
 	size_t n = strlen(prefix);
 
-	near__text_add(&t, ".");
-	near__text_number(&t, (uint64_t)syscall(SYS_getpid));
-	near__text_add(&t, ".");
-	near__text_number(&t, __atomic_fetch_add(&written, 1, __ATOMIC_RELAXED));
-	near__text_add(&t, ".heap");
-	t.used = t.used < size - n - 1 ? t.used : size - n - 1;
+	near__out_begin(&o, NULL, NULL);
+	near__out_text(&o, ".");
+	near__out_number(&o, (uint64_t)syscall(SYS_getpid), 0);
+	near__out_text(&o, ".");
+	near__out_number(&o, __atomic_fetch_add(&written, 1, __ATOMIC_RELAXED), 0);
+	near__out_text(&o, ".heap");
+	o.used = o.used < size - n - 1 ? o.used : size - n - 1;
 	memcpy(path, prefix, n);
-	memcpy(path + n, t.buffer, t.used);
-	path[n + t.used] = '\0';
+	memcpy(path + n, o.text, o.used);
+	path[n + o.used] = '\0';
 }
 
-/* The first name that nobody has: of an earlier process with this number a file stays. */
+/* The first name that is free: an earlier process with this id may have left files. */
 static int create(char *path, size_t size)
 {
 	int fd = -EEXIST;
@@ -183,18 +185,19 @@ static int create(char *path, size_t size)
 void near__profile_write(void)
 {
 	char path[PREFIX_MAX + 64];
-	struct near__text t = {.fd = create(path, sizeof(path))};
-	int error, saved = errno;
+	int fd = create(path, sizeof(path)), error, closed, saved = errno;
+	struct near__out o;
 
-	if (t.fd < 0) {
-		complain("cannot create ", path, near__file_reason(t.fd));
+	if (fd < 0) {
+		complain("cannot create ", path, near__file_reason(fd));
 		return;
 	}
-	put_profile(&t);
+	near__out_begin_fd(&o, fd);
+	put_profile(&o);
 	errno = saved;
-	near__text_flush(&t);
-	error = near__file_close(t.fd);
-	error = t.error ? -t.error : error;
+	error = near__out_end(&o);
+	closed = near__file_close(fd);
+	error = error ? error : closed;
 	if (error)
 		complain("not written whole: ", path, near__file_reason(error));
 }
@@ -228,7 +231,7 @@ void near__profile_files_init(void)
 	watch_signal();
 }
 
-/* Behind what the program does at its end. */
+/* After the program's own destructors. */
 __attribute__((destructor)) static void at_exit(void)
 {
 	if (near__heap.hooks == NEAR__PROFILED)

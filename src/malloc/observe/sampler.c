@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+/* The distances between samples. */
 #include "malloc/observe/sampler.h"
 
 #include "malloc/base/os.h"
 
 #define LARGEST_RATE ((uint64_t)1 << 40) /* the product below has 64 bits */
 
-/* splitmix64, by Steele, Lea and Flood: any seed serves, a small one too. */
+/* splitmix64, by Steele, Lea and Flood: any seed serves, also a small one. */
 static uint64_t next_random(struct near__sampler *s)
 {
 	uint64_t z = s->seed += UINT64_C(0x9e3779b97f4a7c15);
@@ -32,9 +33,9 @@ static uint64_t minus_log2(uint64_t u)
 	return ((uint64_t)zeros + 1) * 65536 - log;
 }
 
-/* The distance to the next chosen byte: exponential, rounded up, which is the geometric
- * distribution. Rounded down, an allocation of n bytes would have the chance of n + 1. At a rate of
- * 1 tools expect all allocations. */
+/* The distance to the next selected byte: exponential, rounded up, which is the geometric
+ * distribution. Rounded down, an allocation of n bytes would have the probability of n + 1. At a
+ * rate of 1 tools expect all allocations. */
 static int64_t next_distance(struct near__sampler *s, uint64_t rate)
 {
 	uint64_t ln;
@@ -53,7 +54,7 @@ void near__sampler_seed(struct near__sampler *s, uint64_t rate, uint64_t seed)
 }
 
 /* The distribution has no memory: the next distance counts from the end of the sampled allocation,
- * and what was left when a thread ended or forked is not missed. */
+ * and the rest of a distance may be dropped when a thread ends or forks. */
 bool near__sampler_reached(struct near__sampler *s, uint64_t rate, size_t n)
 {
 	if (!s->left) {

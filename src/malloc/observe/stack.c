@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Stacks of calls: glibc's backtrace, which loads the unwinder when it is called first. Where there
- * is none (musl, static programs that do not have it anyway) a stack is the caller alone. */
+/* Call stacks, by glibc's backtrace, which loads the unwinder at its first call. Without it (musl,
+ * static programs that do not use it) a stack is the caller alone. */
 #include <string.h>
 
 #include "malloc/observe/profile.h"
 
-#define OURS 8 /* frames of this library at most */
+#define OURS 8 /* frames of this library, at most */
 
 int backtrace(void **stack, int size) __attribute__((weak));
 

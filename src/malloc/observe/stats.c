@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* Statistics: sums of what each part counts.
+/* Statistics: sums of the counts of each level.
  *
- * The words of other slots are loaded while their owners change them, each by itself and relaxed: a
- * sum is of no one moment. When nothing runs it is exact, but for sequences that were aborted
- * between a count and their commit. No list of blocks is walked: how many blocks the slots have
- * follows from what the spans gave away and what the program has. What aborts make wrong adds up
- * while a program runs; but there are no more blocks in the caches than their lists can have, which
- * bounds it. */
+ * The words of other slots are loaded while their owners change them, each separately and relaxed:
+ * a sum is no snapshot. It is exact while nothing runs, except for sequences that were aborted
+ * between a count and their commit. No list of blocks is walked: the blocks of the slots are those
+ * that left the spans and that the program does not have. Errors by aborts accumulate while a
+ * program runs, but are bounded by the number of blocks that the lists can have. */
 #include <errno.h>
 #include <nearcpu/malloc.h>
 #include <string.h>
@@ -28,7 +27,7 @@ static uint64_t read_sum(const int64_t *sum)
 
 struct sums {
 	uint64_t slotless, carved; /* carved: bytes */
-	uint64_t lists;            /* of the class that is looked at, at most */
+	uint64_t lists;            /* of the class, at most */
 };
 
 /* The next slot in use at or after *s that sequences change. */
@@ -48,20 +47,19 @@ static void add_tally(struct near_malloc_class_stats *c, const struct near__tall
 	c->spills += read_sum(&t->spills);
 }
 
-/* room + settled: how many more blocks the fast paths took than they put. */
+/* room + delta: how many more blocks the fast paths took than they put. */
 static void add_slot(struct near_malloc_class_stats *c, const struct near__cache *f, unsigned class,
 		     struct sums *sums)
 {
-	uint32_t stashed = __atomic_load_n(&f->transfers[class], __ATOMIC_RELAXED);
+	uint32_t lists = __atomic_load_n(&f->transfers[class], __ATOMIC_RELAXED);
 	uint64_t count = read_word(&f->entries[class].count), fast = count >> NEAR__TAKEN_SHIFT;
 
 	c->fast += fast;
 	c->allocations += fast;
 	c->in_use += (count & 0xffff) + read_sum(&f->deltas[class]);
 	add_tally(c, &f->tallies[class]);
-	sums->lists += stashed <= NEAR__TRANSFER_LISTS + 1
-			       ? stashed
-			       : 0; /* and the slot's list; else: closed */
+	/* transfers is 1 more, for the list of the entry; or the entry is closed. */
+	sums->lists += lists <= NEAR__TRANSFER_LISTS + 1 ? lists : 0;
 }
 
 /* Returns the allocations of threads without a slot. */
@@ -92,7 +90,8 @@ static void add_central(struct near_malloc_class_stats *c, const struct near__ce
 	c->cached = from->out > c->in_use ? from->out - c->in_use : 0;
 }
 
-/* lists: of blocks that neither the program has nor a span, but for the shared one (local.c). */
+/* lists: those of blocks that are out but not in use, except for the shared one of thread_cache.c.
+ * */
 static void bound(struct near_malloc_class_stats *c, unsigned class, uint64_t out, uint64_t lists)
 {
 	uint64_t most = (lists + 1) * (near__sizes[class].batch + 1);
@@ -183,7 +182,7 @@ static void read_all(struct near_malloc_stats *s)
 		read_class(&c, class, &sums);
 		add_class(s, &c);
 	}
-	/* What spans have beside the blocks that are somewhere else. */
+	/* Without the blocks that are out. */
 	s->central -= s->central > s->in_use + s->cached ? s->in_use + s->cached : s->central;
 	s->slotless = sums.slotless;
 	s->drains = read_word(&near__drains.slots);
@@ -192,7 +191,7 @@ static void read_all(struct near_malloc_stats *s)
 	read_pages(s, sums.carved);
 }
 
-/* What the caller knows of what we know. */
+/* Copies the fields that the caller's version of the structure has. */
 static int hand_out(void *out, size_t size, const void *all, size_t all_size)
 {
 	size_t common = size < all_size ? size : all_size;

@@ -13,7 +13,7 @@
 #include "malloc/base/file.h"
 #include "malloc/observe/stats.h"
 
-/* Copied: programs write over their environment, and change their directory. */
+/* A copy: programs overwrite their environment, and change their directory. */
 static char wanted[PATH_MAX];
 static pid_t owner;
 static struct near__stats_base at_fork;
@@ -39,7 +39,7 @@ void near__stats_begin(void)
 	owner = getpid();
 }
 
-/* Only a child that writes them pays for it. */
+/* Only a child that writes statistics needs this. */
 void near__stats_fork_child(void)
 {
 	if (!wanted[0] || !strstr(wanted, "%p"))
@@ -54,7 +54,7 @@ static char *put(char *at, const char *from, size_t n)
 	return at + n;
 }
 
-/* "%p" becomes the number of the process. False: too long, or another process's to write. */
+/* "%p" becomes the process id. False: too long, or another process writes the file. */
 static bool make_path(char path[PATH_MAX])
 {
 	const char *mark = strstr(wanted, "%p");
@@ -77,9 +77,8 @@ static bool make_path(char path[PATH_MAX])
 static void complain(const char *path, int error)
 {
 	struct near__out o;
-	int two = 2;
 
-	near__out_begin(&o, near__write_fd, &two);
+	near__out_begin_fd(&o, 2);
 	near__out_text(&o, "nearcpu-malloc: cannot write the statistics to ");
 	near__out_text(&o, path);
 	near__out_text(&o, near__file_reason(error));
@@ -91,12 +90,14 @@ __attribute__((destructor)) static void write_at_exit(void)
 {
 	char path[PATH_MAX];
 	int fd, error, closed;
+	struct near__out o;
 
 	if (!wanted[0] || !make_path(path))
 		return;
 	fd = error = near__file_replace(path);
 	if (fd >= 0) {
-		error = near__stats_json_since(forked ? &at_fork : NULL, near__write_fd, &fd);
+		near__out_begin_fd(&o, fd);
+		error = near__stats_json_since(forked ? &at_fork : NULL, &o);
 		closed = near__file_close(fd);
 		error = error ? error : closed;
 	}

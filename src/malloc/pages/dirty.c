@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+/* Which free pages were written, and which runs of these are the oldest. */
 #include "malloc/pages/dirty.h"
 
 #include <string.h>
 
 #include "malloc/base/conf.h"
 
-/* The bits of [first, end) that stand in one word. */
+/* The bits of [first, end) in the word of `first`. */
 static uint64_t mask_of(uint32_t first, uint32_t end)
 {
 	uint64_t mask = ~(uint64_t)0 << first % 64;
@@ -13,7 +14,8 @@ static uint64_t mask_of(uint32_t first, uint32_t end)
 	return end - (first & ~63u) < 64 ? mask & ~(~(uint64_t)0 << end % 64) : mask;
 }
 
-/* Who gives pages back looks at their bits without the lock, beside others that change. */
+/* The thread that purges pages loads their bits without the lock, while other threads change other
+ * bits of the word. */
 static uint64_t *word_at(uint32_t page)
 {
 	return near__heap.dirty - 1 - page / 64;
@@ -32,7 +34,7 @@ static void set_in_word(uint32_t first, uint32_t end, bool dirty)
 	__atomic_store_n(word_at(first), word, __ATOMIC_RELAXED);
 }
 
-/* Words in the middle are the run's alone. */
+/* The words in the middle belong to this run alone. */
 void near__dirty_set(uint32_t first, uint32_t count, bool dirty)
 {
 	uint32_t end = first + count, from = (first + 63) & ~63u, to = end & ~63u;
@@ -49,7 +51,7 @@ void near__dirty_set(uint32_t first, uint32_t count, bool dirty)
 		set_in_word(to, end, dirty);
 }
 
-/* The first page of [first, end) whose bit, with `flip` all ones: the opposite of it, is set. */
+/* The first page of [first, end) whose bit is set; with `flip` all ones: is clear. */
 static uint32_t next(uint32_t first, uint32_t end, uint64_t flip)
 {
 	for (uint32_t g = first; g < end; g = (g | 63) + 1) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* dirty: a bit for each page, set while something may stand there that was written since the
- * system gave it. Kept for free pages; the caller holds the lock of their node, or has taken
- * them out. */
+/* dirty: a bit for each page, set if the page may have been written since the system provided it.
+ * Valid for free pages. The caller holds the lock of their node, or has removed them from the free
+ * runs. */
 #ifndef NEARCPU_MALLOC_DIRTY_H
 #define NEARCPU_MALLOC_DIRTY_H
 
@@ -13,18 +13,18 @@ bool near__dirty_any(uint32_t first, uint32_t count);
 /* The first dirty page of [first, end), else `end`. */
 uint32_t near__dirty_next(uint32_t first, uint32_t end);
 
-/* Gives the pages of the dirty ones back. Their bits stay. */
+/* Returns the dirty pages to the system. Their bits stay. */
 void near__dirty_discard(uint32_t first, uint32_t end);
 
-/* The dirty runs, by age. A run is inserted behind the others; but before them if it is due, as one
- * that goes on being cut and merged must not stay dirty for ever. A clean one is left alone. */
+/* The dirty runs, the oldest first. A run is inserted last; but first if it is due, as a run that
+ * is cut and merged again and again must not stay dirty for ever. Clean runs are ignored. */
 struct near__dirty_list {
 	uint32_t oldest, newest;
 };
 void near__dirty_insert(struct near__dirty_list *all, uint32_t number);
 void near__dirty_remove(struct near__dirty_list *all, uint32_t number);
 
-/* Whether it was freed `decay_ms` ago or earlier. */
+/* Whether it was freed at least `decay_ms` ago. */
 bool near__run_is_due(const struct near__run *r, uint64_t decay_ms);
 
 #endif

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* Blocks of whole pages. The number of its pages stands in `owner` of the first. */
+/* Large blocks: whole pages, whose number is in `owner` of the first. */
 #include <string.h>
 
 #include "malloc/pages/pages.h"
 
 struct near__large_stats near__large_stats;
 
-/* From here on moving the pages costs less than copying what is in them. */
+/* Moving at least this many pages costs less than copying their content. */
 #define MOVE_PAGES 128u
 #define MOST_MOVED 16384u
-/* What is in front of an aligned block is committed, too. */
+/* The memory in front of an aligned block is committed, too. */
 #define LARGEST_ALIGN ((size_t)1 << 36)
 
-/* Sums alone, hence relaxed. */
+/* Relaxed: statistics. */
 static void count(uint64_t *sum, int64_t n)
 {
 	__atomic_fetch_add(sum, (uint64_t)n, __ATOMIC_RELAXED);
 }
 
-/* 0: more than the heap can have. */
+/* 0: more than the heap has. */
 static uint32_t pages_for(size_t size)
 {
 	size_t pages = (size >> NEAR__PAGE_SHIFT) + (size % NEAR__PAGE != 0);
@@ -29,7 +29,7 @@ static uint32_t pages_for(size_t size)
 static void *make(uint32_t first, uint32_t pages)
 {
 	near__heap.owner[first] = pages;
-	if (pages > 1) /* after it was cut, too, its end is not free */
+	if (pages > 1) /* also the new end of a block that was cut */
 		near__set_tag(first + pages - 1, NEAR__REST);
 	near__set_tag(first, NEAR__LARGE);
 	return near__page_at(first);
@@ -41,7 +41,7 @@ void *near__large_alloc(size_t size, size_t align, bool *zero)
 
 	if (!pages || !step)
 		return NULL;
-	/* Not by chance either: there may be a multiple of a huge alignment close by. */
+	/* Refused even if the heap has such an address: the result must not depend on chance. */
 	if (align > LARGEST_ALIGN || (size_t)pages + step > near__heap.size >> NEAR__PAGE_SHIFT)
 		return NULL;
 	first = near__pages_alloc(near__node_now(), pages, step, zero);
@@ -76,7 +76,7 @@ void near__large_free(void *p)
 	near__pages_free(first, near__heap.owner[first], true);
 }
 
-/* Each move may leave a mapping of its own, of which a process has 65,530. */
+/* Each move may add a mapping; a process can have 65,530. */
 static bool is_worth_moving(uint32_t pages)
 {
 	return pages >= MOVE_PAGES && pages >= near__pages_used() / MOST_MOVED;
@@ -95,7 +95,7 @@ static void *move(void *p, uint32_t had, uint32_t wanted)
 	q = make(first, wanted);
 	if (is_worth_moving(had))
 		moved = near__os_move(q, p, size);
-	if (moved == NEAR__MOVE_LOST) /* the pages stay taken for ever */
+	if (moved == NEAR__MOVE_LOST) /* the pages stay in use for ever */
 		return NULL;
 	if (moved == NEAR__NOT_MOVED)
 		memcpy(q, p, size);

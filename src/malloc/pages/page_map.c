@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
-/* Kinds of long runs. To know whether a run is free, its neighbours load its ends. So these
- * alone are marked: a large block that is not used takes hardly any memory. In between the tag is
- * 0, as if free, and a pointer to there is still refused. */
+/* Tags of long runs. Neighbours load the ends of a run to check whether it is free. Only these are
+ * marked, so that a large block that is not used takes hardly any memory. The tags in between are
+ * 0, as if free, and free refuses a pointer to there in any case. */
 #include "malloc/pages/pages.h"
 
 #define MARKED 64u
-/* Of runs from here on whole pages of the table are given back. */
+/* The map's own pages of longer runs are returned to the system. */
 #define CLEARED (16 * NEAR__PAGE)
 
 void near__page_map_mark_long(uint32_t first, uint32_t count)
 {
-	uint8_t *tag = near__heap.page_map + first;
+	uint8_t *tags = near__heap.page_map + first;
 
-	if (near__heap.hooks == NEAR__CHECKED) { /* which names the block */
-		memset(tag, NEAR__REST, count);
+	if (near__heap.hooks == NEAR__CHECKED) { /* check.c searches for the first page */
+		memset(tags, NEAR__REST, count);
 		return;
 	}
-	memset(tag, NEAR__REST, MARKED);
-	memset(tag + count - MARKED, NEAR__REST, MARKED);
+	memset(tags, NEAR__REST, MARKED);
+	memset(tags + count - MARKED, NEAR__REST, MARKED);
 }
 
 void near__page_map_unmark_long(uint32_t first, uint32_t count)

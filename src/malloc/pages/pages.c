@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Runs of pages. Free runs stand in a tree by size: the smallest that is large enough is taken,
- * among equals the lowest. A freed run is merged with its free neighbours, which `owner` of its
- * first and last page names. What was written since the system gave it has its bit in `dirty`;
- * the oldest dirty runs are given back. Each node has all of this for itself. */
+/* The page allocator. It takes the smallest free run that is large enough, of equal ones the
+ * lowest. A freed run is merged with its free neighbours; `owner` of the first and last page of a
+ * free run has its descriptor. Pages that were written have their bits in `dirty`, and the oldest
+ * dirty runs are returned to the system. Each node has its own runs. */
 #include <string.h>
 
 #include "malloc/pages/dirty.h"
@@ -27,7 +27,7 @@ static struct pages *pages_of(uint32_t page)
 	return &nodes[near__extent_of(page)->node];
 }
 
-/* What is not free may change its tag without this lock, but does not become free. */
+/* A page in use may change its tag without this lock, but does not become free. */
 static bool is_free(uint32_t page)
 {
 	return __atomic_load_n(&near__heap.page_map[page], __ATOMIC_RELAXED) == 0;
@@ -35,7 +35,7 @@ static bool is_free(uint32_t page)
 
 /* ---- free runs ---- */
 
-/* Requires that their tag is 0. A run is dirty if one of its pages may be, since `freed`. */
+/* Requires that the tags are 0. A run is dirty if one of its pages may be, since `freed`. */
 static void run_insert(struct pages *p, uint32_t first, uint32_t count, bool dirty, uint32_t freed)
 {
 	uint32_t number = p->spare;
@@ -45,7 +45,7 @@ static void run_insert(struct pages *p, uint32_t first, uint32_t count, bool dir
 		p->spare = near__run_at(number)->left;
 	else
 		number = near__meta_alloc(sizeof(*r));
-	if (!number) { /* no memory to remember it by: it is lost */
+	if (!number) { /* without a descriptor the run is lost */
 		near__page_map_mark(first, count);
 		return;
 	}
@@ -108,7 +108,7 @@ static uint32_t from_run(struct pages *p, uint32_t number, uint32_t count, uint3
 	return first;
 }
 
-/* ---- the end of what was used so far ---- */
+/* ---- the top: the end of the pages that were ever used ---- */
 
 static void raise_top(struct pages *p, struct near__extent *e, uint32_t top)
 {
@@ -126,13 +126,13 @@ static uint32_t last_run(const struct near__extent *e)
 	return e->top > e->first && is_free(e->top - 1) ? near__heap.owner[e->top - 1] : 0;
 }
 
-/* Where a block at the top begins: with that run. */
+/* The begin of a block at the top, which uses that run. */
 static uint64_t start_of(const struct near__extent *e, uint32_t last, uint32_t align)
 {
 	return align_up(last ? near__run_at(last)->first : e->top, align);
 }
 
-/* The newest extent with room at its end, else one that is claimed for it. */
+/* The newest extent with room at its end, else a new one. */
 static struct near__extent *find_extent(struct pages *p, uint32_t count, uint32_t align)
 {
 	struct near__extent *e = p->newest;
@@ -174,7 +174,7 @@ static uint32_t from_top(struct pages *p, uint32_t count, uint32_t align)
 		run_remove(p, last);
 	if (first > start)
 		run_insert(p, start, first - start, r.dirty, r.freed);
-	if (end < e->top) /* the run was long enough as it happens to be aligned */
+	if (end < e->top) /* the run is long enough because it is aligned already */
 		run_insert(p, end, e->top - end, r.dirty, r.freed);
 	raise_top(p, e, end);
 	return first;
@@ -190,13 +190,13 @@ static bool grow_at_top(struct pages *p, struct near__extent *e, uint32_t number
 	return true;
 }
 
-/* ---- for others ---- */
+/* ---- allocation and free ---- */
 
 bool near__pages_init(void)
 {
 	bool zero;
 
-	/* Granule 0 is nobody's: what lists without a block point to. */
+	/* Page 0 is never used: lists without a block point to it. */
 	return near__space_init() && near__pages_alloc(0, 1, 1, &zero) == 0;
 }
 
@@ -244,7 +244,7 @@ static void free_locked(struct pages *p, uint32_t first, uint32_t count, bool di
 	struct near__run r = {.first = first, .count = count, .dirty = dirty};
 	const struct near__extent *e = near__extent_of(first);
 
-	near__page_map_unmark(first, count); /* all: a pointer into it is not allocated */
+	near__page_map_unmark(first, count); /* all pages: a pointer into them is not allocated */
 	near__dirty_set(first, count, dirty);
 	r.freed = (uint32_t)near__os_ms();
 
@@ -315,10 +315,10 @@ bool near__pages_contain(uint64_t offset)
 	return e && page < __atomic_load_n(&e->top, __ATOMIC_ACQUIRE);
 }
 
-/* ---- giving back ---- */
+/* ---- decay ---- */
 
-/* Cuts up to `most` pages, of which the first is dirty, out of the oldest run; none, if it turns
- * out that the run is clean. False: no run is due. */
+/* Cuts up to `most` pages, of which the first is dirty, out of the oldest run; none if the run is
+ * in fact clean. False: no run is due. */
 static bool take_dirty(struct pages *p, uint64_t decay_ms, uint64_t most, struct near__run *out)
 {
 	uint32_t number, end;
@@ -355,7 +355,7 @@ static void give_back(struct pages *p, uint32_t first, uint32_t count)
 	near_lock_unlock(&p->lock);
 }
 
-/* No lock is held while pages are given back: the others take them for allocated. */
+/* No lock is held while the system takes the pages: they appear allocated to other threads. */
 size_t near__pages_purge(uint64_t decay_ms, size_t most)
 {
 	uint64_t all = most >> NEAR__PAGE_SHIFT, purged = 0;

@@ -1,10 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* runs: free runs of pages, by size. Those of up to 64 pages, which come and go with the
- * spans, stand in a list for each length, the last that was freed first; longer ones in a tree. */
+/* runs: free runs of pages, by size. Those of up to 64 pages, which spans use and return, are in a
+ * list for each length, the last that was freed first; longer ones are in a tree. */
 #ifndef NEARCPU_MALLOC_RUNS_H
 #define NEARCPU_MALLOC_RUNS_H
 
-#include "malloc/pages/tree.h"
+#include "malloc/base/heap.h"
+
+struct near__run {
+	uint32_t first, count;
+	uint32_t left, right;  /* in the tree, or a list; 0 is none */
+	uint32_t older, newer; /* among the dirty */
+	uint32_t freed;        /* ms, the low 32 bits */
+	bool dirty;            /* a page of it may be; then it is in the dirty list */
+};
+
+/* Runs are named by the number of their descriptor (meta.c). */
+static inline struct near__run *near__run_at(uint32_t number)
+{
+	return near__meta_at(number);
+}
 
 #define NEAR__RUN_LISTS 64u
 

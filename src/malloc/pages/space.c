@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT */
+/* Segments and extents. */
 #include "malloc/pages/space.h"
 
-/* The most segments, of 128 MiB or more each: then the tables of a segment are whole pages, of
- * which the smallest is 4096 bytes of `dirty`. */
+/* The most segments. With 128 MiB or more each, the tables of a segment are whole pages; the
+ * smallest is 4096 bytes of `dirty`. */
 #ifndef NEAR__SEGMENTS
 #define NEAR__SEGMENTS 1024u
 #endif
 #define LEAST_SHIFT 15u
 
-static struct near_lock lock; /* of what follows; held for a few stores */
-static uint32_t claimed;      /* pages: those from here on belong to no node */
+static struct near_lock lock; /* of `claimed`; held for a few stores */
+static uint32_t claimed;      /* pages from here on belong to no node */
 
 static struct near__extent *only[1];
 struct near__extent_map near__extent_map = {only, 32};
@@ -19,7 +20,7 @@ static uint64_t heap_end(void)
 	return near__heap.size >> NEAR__PAGE_SHIFT;
 }
 
-/* Where a node would get less than two segments, memory is of no node. */
+/* If a node would get less than two segments, all nodes share one. */
 bool near__space_init(void)
 {
 	struct near__extent_map *m = &near__extent_map;
@@ -43,7 +44,7 @@ unsigned near__node_of(uint32_t page)
 	return near__extent_of(page)->node;
 }
 
-/* With the lock; the extent ends where claims begin, and `end` is in the heap. */
+/* Requires the lock, that the extent ends at `claimed`, and that `end` is in the heap. */
 static void extend(struct near__extent *e, uint64_t end)
 {
 	struct near__extent_map *m = &near__extent_map;
@@ -111,8 +112,8 @@ bool near__extent_commit(struct near__extent *e, uint32_t top)
 {
 	size_t n = top - e->first;
 
-	/* Where address space is limited, blocks would take all of it: what is cut into other
-	 * sizes when they are free again takes descriptors, 64 bytes a page and size or so. */
+	/* With little address space blocks could take all of it. Free runs need descriptors when
+	 * blocks are cut to other sizes: about 64 bytes per page. */
 	return near__meta_keep((n << NEAR__PAGE_SHIFT) / 64) && near__range_commit(&e->map, n) &&
 	       near__range_commit(&e->owners, n * sizeof(uint32_t)) &&
 	       near__range_commit(&e->dirty, (n + 63) / 64 * sizeof(uint64_t)) &&

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* space: which part of the heap holds the memory of which node.
+/* space: the parts of the heap that belong to each node.
  *
  * The heap is divided into segments. An extent is a row of segments that belong to one node; it is
  * used from its beginning on. A node that needs more claims the next segments that no node has yet:
- * behind its newest extent if they follow it, else as a new extent, where a large block takes as
- * many as it needs. So a node can use all that the others do not. With one node there is one
- * segment and one extent. */
+ * they extend its newest extent if they follow it, else they become a new extent; a large block
+ * claims as many as it needs. A node can thus use all segments that the others do not. With one
+ * node there is one segment and one extent. */
 #ifndef NEARCPU_MALLOC_SPACE_H
 #define NEARCPU_MALLOC_SPACE_H
 
@@ -19,16 +19,17 @@ struct near__extent {
 	struct near__extent *older; /* of the same node */
 };
 
-/* The tables' beginnings are in near__heap. False: no memory. */
+/* Requires that the beginnings of the tables are in near__heap. False: no memory. */
 bool near__space_init(void);
 
-/* The caller holds the lock of the node's pages in the following.
+/* The caller of the next three functions holds the lock of the node's pages.
  *
- * Makes *e an extent of at least `count` pages. False: no node has left so many. */
+ * Makes *e an extent of at least `count` pages. False: there are not that many unclaimed ones. */
 bool near__extent_claim(struct near__extent *e, unsigned node, uint64_t count);
-/* Whether it ends at `end` or later, or now does. */
+/* Extends it to `end`, if it does not reach that far. False: it cannot. */
 bool near__extent_reach(struct near__extent *e, uint64_t end);
-/* Makes the memory and the tables below `top` usable, which it reaches. False: no memory. */
+/* Makes the memory and the tables below `top` usable. Requires that it reaches `top`. False: no
+ * memory. */
 bool near__extent_commit(struct near__extent *e, uint32_t top);
 
 /* By page >> shift. An entry is written once, after the extent that it names. */
@@ -38,7 +39,7 @@ struct near__extent_map {
 };
 extern struct near__extent_map near__extent_map __attribute__((visibility("hidden")));
 
-/* Needs no lock. NULL: the page is in no extent. Pairs with the release in space.c. */
+/* Requires no lock. NULL: the page is in no extent. Pairs with the release in space.c. */
 static inline struct near__extent *near__extent_of(uint32_t page)
 {
 	const struct near__extent_map *m = &near__extent_map;
