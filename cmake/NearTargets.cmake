@@ -13,6 +13,7 @@ endforeach()
 list(JOIN near_sanitizers "," near_sanitizers)
 
 # near_target_defaults(target): language, warnings and sanitizers of a target of ours.
+# near_folder_options: more options, for the targets of one folder.
 function(near_target_defaults target)
   set_target_properties(${target} PROPERTIES
     C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS ON
@@ -20,7 +21,7 @@ function(near_target_defaults target)
     C_VISIBILITY_PRESET hidden)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpointer-arith -Wwrite-strings
     "$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wshadow>"
-    "$<$<BOOL:${NEAR_WERROR}>:-Werror>")
+    "$<$<BOOL:${NEAR_WERROR}>:-Werror>" ${near_folder_options})
   if(near_sanitizers)
     target_compile_options(${target} PRIVATE -fsanitize=${near_sanitizers}
       -fno-sanitize-recover=all -fno-omit-frame-pointer)

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Every symbol of libatomic against plain copies: each size on each offset within two lines, all
  * orders, and what programs pass that they need not. */
-#define _GNU_SOURCE
 #include <fenv.h>
-#include <sys/mman.h>
 
 #include "unit.h"
 
@@ -23,7 +21,6 @@ static size_t step(size_t of_slow_ones)
 
 static void test_each_size_at_each_offset(void **state)
 {
-	(void)state;
 	for (size_t n = 0; n <= 80; n++)
 		generic_grid(n, UNIT_THREAD_SANITIZER ? 3 : 1);
 }
@@ -32,7 +29,6 @@ static void test_larger_sizes(void **state)
 {
 	static const size_t sizes[] = {100, 127, 128, 129, 255, 256, 1000, 4095, 4096};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(sizes); i++)
 		generic_grid(sizes[i], step(7));
 }
@@ -42,7 +38,6 @@ static void test_sizes_beyond_the_table(void **state)
 {
 	static const size_t sizes[] = {16320, 16383, 16384, 16385, 16448, 20000, 65536};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(sizes); i++)
 		generic_grid(sizes[i], step(31));
 	generic_grid(1 << 20, 63);
@@ -52,7 +47,6 @@ static void test_orders(void **state)
 {
 	static const size_t sizes[] = {0, 1, 2, 3, 4, 7, 8, 12, 16, 24, 64, 65, 128};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(sizes); i++)
 		for (size_t at = 0; at < ARENA_LINE; at += 21)
 			generic_orders(sizes[i], at);
@@ -60,7 +54,6 @@ static void test_orders(void **state)
 
 static void test_nothing_at_no_address(void **state)
 {
-	(void)state;
 	for (int order = 0; order < CALL_ORDERS; order++) {
 		call_load(0, NULL, NULL, order);
 		call_store(0, NULL, NULL, order);
@@ -76,7 +69,6 @@ static void test_is_lock_free(void **state)
 {
 	static const size_t large[] = {17, 24, 32, 64, 100, 4096, 65536, SIZE_MAX / 2, SIZE_MAX};
 
-	(void)state;
 	for (size_t n = 0; n <= 16; n++)
 		for (size_t at = 4096; at < 4096 + ARENA_OFFSETS; at++) {
 			bool is = n == 0 || (n <= 8 && at % 8 + n <= 8);
@@ -97,14 +89,12 @@ static void test_is_lock_free(void **state)
 
 static void test_sized_moves(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < CALL_SIZES; i++)
 		sized_moves(&sized_calls[i]);
 }
 
 static void test_sized_ops(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < CALL_SIZES; i++)
 		sized_ops(&sized_calls[i]);
 }
@@ -114,7 +104,6 @@ static void test_sized_ops(void **state)
 /* In a child: an assertion that fails here must not go on with the parent's tests. */
 static void all_of_16(void **state)
 {
-	(void)state;
 	for (size_t n = 0; n <= 32; n++)
 		generic_grid(n, 1);
 	generic_orders(12, 2);
@@ -130,7 +119,6 @@ static void run_all_of_16(void *unused)
 	const struct CMUnitTest tests[] = {cmocka_unit_test(all_of_16)};
 	_Alignas(16) unsigned char bytes[16] = {0}, other[16] = {0};
 
-	(void)unused;
 	/* Here what this CPU has no instruction for ends the child. */
 	call_load(16, bytes, other, __ATOMIC_SEQ_CST);
 	call_store(16, bytes, other, __ATOMIC_SEQ_CST);
@@ -140,7 +128,6 @@ static void run_all_of_16(void *unused)
 
 static void test_each_way_to_do_16_bytes(void **state)
 {
-	(void)state;
 	if (!wide_force(wide_best()))
 		skip();
 	wide_each(run_all_of_16);
@@ -151,7 +138,6 @@ static void test_the_way_of_this_cpu(void **state)
 {
 	const char *known = getenv("NEAR_TEST_WIDE");
 
-	(void)state;
 	assert_in_range(wide_best(), 0, wide_modes - 1);
 	assert_int_equal(wide_mode(), wide_best());
 	if (known)
@@ -165,7 +151,6 @@ static void test_flags(void **state)
 	unsigned char bytes[3] = {0x77, 0, 0x77};
 	void *flag = &bytes[1];
 
-	(void)state;
 	assert_false(call_flag_set(flag));
 	assert_int_equal(bytes[1], 1);
 	assert_true(call_flag_set(flag));
@@ -186,7 +171,6 @@ static void test_flags(void **state)
 /* What they order, other tests see. */
 static void test_fences_return(void **state)
 {
-	(void)state;
 	for (int order = 0; order < CALL_ORDERS; order++) {
 		call_thread_fence(order);
 		call_signal_fence(order);
@@ -196,7 +180,6 @@ static void test_fences_return(void **state)
 /* Each subset of the exceptions is raised, and no other. */
 static void test_feraiseexcept(void **state)
 {
-	(void)state;
 #ifdef FE_ALL_EXCEPT
 	feraiseexcept(FE_ALL_EXCEPT);
 	if (fetestexcept(FE_ALL_EXCEPT) != FE_ALL_EXCEPT) {
@@ -228,7 +211,6 @@ static void test_errno_is_left_alone(void **state)
 		unsigned char bytes[24];
 	} a = {{1}}, b = {{2}}, c = {{3}};
 
-	(void)state;
 	errno = UNIT_ERRNO;
 	call_load(24, &a, &b, __ATOMIC_SEQ_CST);
 	call_exchange(24, &a, &b, &c, __ATOMIC_SEQ_CST);

@@ -3,11 +3,7 @@
  * too: its own thread's, or one that another interrupted thread is changing. Handlers may wait for
  * each other as long as they do so in one direction. All operations happen, each as a whole, and
  * every thread ends. Handlers are stopped for a while as well. */
-#define _GNU_SOURCE
 #include "unit.h"
-
-#include <sys/mman.h>
-#include <time.h>
 
 #include "steps.h"
 #include "atomic/table.h"
@@ -168,7 +164,6 @@ static void cross(void *unused)
 	pthread_t threads[THREADS];
 	uint64_t random = shared->scenario;
 
-	(void)unused;
 	alarm(8);
 	steps_open();
 	pthread_barrier_init(&barrier, NULL, shared->threads + 1);
@@ -188,7 +183,6 @@ static void threads_and_their_handlers(void **state)
 {
 	unsigned failures = 0;
 
-	(void)state;
 	for (shared->scenario = 0; shared->scenario < LENGTH(scenarios); shared->scenario++) {
 		int signal = 0;
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Two faults of other libatomics: a load that writes to what cannot be written to, and operations
  * on large objects that wait for each other for ever. */
-#define _GNU_SOURCE
-#include <sys/mman.h>
 
 #include "unit.h"
 
@@ -46,7 +44,6 @@ static void test_generic_loads_of_constants(void **state)
 	static const size_t larger[] = {100, 128, 255, 256, 1000, 4096, 8000};
 	const unsigned char *p = read_only();
 
-	(void)state;
 	for (size_t n = 1; n <= 80; n++)
 		for (size_t at = 0; at < ARENA_OFFSETS; at++) {
 			read_generic(p + at, n);
@@ -64,7 +61,6 @@ static void test_sized_loads_of_constants(void **state)
 {
 	const unsigned char *p = read_only();
 
-	(void)state;
 	for (size_t i = 0; i < CALL_SIZES; i++) {
 		const struct sized_calls *c = &sized_calls[i];
 
@@ -89,14 +85,12 @@ static void run_loads(void *unused)
 	};
 	_Alignas(16) unsigned char bytes[16] = {0}, to[16];
 
-	(void)unused;
 	call_load(16, bytes, to, __ATOMIC_SEQ_CST); /* ends the child if this CPU cannot */
 	_exit(cmocka_run_group_tests(tests, NULL, NULL));
 }
 
 static void test_loads_of_constants_each_way(void **state)
 {
-	(void)state;
 	if (!wide_force(wide_best()))
 		skip();
 	wide_each(run_loads);
@@ -147,7 +141,6 @@ static void stuck(int signal)
 {
 	static const char text[] = "two operations wait for each other\n";
 
-	(void)signal;
 	_exit(write(2, text, sizeof(text) - 1) < 0 ? 2 : 1);
 }
 
@@ -185,19 +178,16 @@ static void wrap(bool first_stores, bool second_stores)
 
 static void test_loads_that_wrap_around(void **state)
 {
-	(void)state;
 	wrap(false, false);
 }
 
 static void test_stores_that_wrap_around(void **state)
 {
-	(void)state;
 	wrap(true, true);
 }
 
 static void test_a_load_and_a_store_that_wrap_around(void **state)
 {
-	(void)state;
 	wrap(false, true);
 	wrap(true, false);
 }
@@ -206,7 +196,6 @@ static void test_any_lines(void **state)
 {
 	struct part parts[2] = {{.at = 1, .stores = true}, {.at = 2, .stores = true}};
 
-	(void)state;
 	both(parts, 150000);
 	parts[0].stores = false;
 	both(parts, 150000);

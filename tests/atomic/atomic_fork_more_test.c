@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* fork among fork handlers and threads that sleep: brought about one by one, with a look at the
  * library's locks. */
-#define _GNU_SOURCE
 #include "forks.h"
 
 /* ---- fork handlers: one that is there before the library's, and one that comes behind ---- */
@@ -80,7 +79,6 @@ static void lock_while_forking(void *unused)
 
 static void handlers_may_lock_mutexes(void **state)
 {
-	(void)state;
 	unit_in_child(lock_while_forking, NULL);
 }
 
@@ -97,7 +95,6 @@ static void start_early(void)
 /* The library's handler lets go of the locks, and must know of the thread. */
 static void have_early_thread(void *unused)
 {
-	(void)unused;
 	in_child_first = start_early;
 	if (fork() == 0) {
 		set_alarm();
@@ -110,7 +107,6 @@ static void have_early_thread(void *unused)
 
 static void threads_of_a_child_handler_go_on(void **state)
 {
-	(void)state;
 	unit_in_child(have_early_thread, NULL);
 }
 
@@ -148,7 +144,6 @@ static pid_t forked = -1;
 
 static void fork_here(int signal)
 {
-	(void)signal;
 	forked = fork();
 	if (forked == 0)
 		set_alarm();
@@ -181,7 +176,6 @@ static void fork_in_sleep(void *unused)
 
 static void waiters_of_the_parent_do_no_harm(void **state)
 {
-	(void)state;
 	unit_in_child(have_waiter, NULL);
 	unit_in_child(fork_in_sleep, NULL);
 }

@@ -4,7 +4,6 @@
  *
  * Linked with --wrap=pthread_atfork: the library's handlers are called here as fork calls them, as
  * not every C library allows another fork within its own. */
-#define _GNU_SOURCE
 #include "forks.h"
 
 #include <nearcpu/arch/arch.h>
@@ -61,7 +60,6 @@ static bool served;
 
 static void serve(int signal)
 {
-	(void)signal;
 	add_one(NULL);
 	__atomic_store_n(&served, true, SEQ_CST);
 	fork_once();
@@ -102,7 +100,6 @@ static void signal_while_forking(void *in_section)
 
 static void signals_are_served(void **state)
 {
-	(void)state;
 	unit_in_child(signal_while_forking, NULL);
 	unit_in_child(signal_while_forking, &served);
 }
@@ -111,7 +108,6 @@ static void signals_are_served(void **state)
 
 static void note(int signal)
 {
-	(void)signal;
 	__atomic_store_n(&served, true, SEQ_CST);
 }
 
@@ -144,7 +140,6 @@ static void signal_while_waiting(void *unused)
 
 static void waiting_handlers_are_interrupted(void **state)
 {
-	(void)state;
 	unit_in_child(signal_while_waiting, NULL);
 }
 
@@ -155,8 +150,6 @@ static bool begun, ended, stop;
 
 static void on_trap(int signal, siginfo_t *info, void *context)
 {
-	(void)signal;
-	(void)info;
 	if (!begun || ended) {
 		near__trap_set_step(context, !begun);
 		begun = true;
@@ -202,7 +195,6 @@ static void fork_within_fork(void *unused)
 
 static void handlers_fork_within_fork(void **state)
 {
-	(void)state;
 	if (NEAR__TRAP_STEPS && !unit_emulated() && !UNIT_SANITIZED)
 		unit_in_child(fork_within_fork, NULL);
 }

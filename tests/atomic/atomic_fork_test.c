@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Processes that are copied while threads are in the midst of atomic operations: objects and locks
  * of the child are whole. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include "steps.h"
@@ -114,7 +113,6 @@ static void fork_once(unsigned levels)
 
 static void a_child_is_whole(void **state)
 {
-	(void)state;
 	start_threads();
 	for (unsigned i = 0; i < unit_scale(60); i++) {
 		fork_once(i % 3);
@@ -136,7 +134,6 @@ static void threads_fork_at_the_same_time(void **state)
 {
 	char none[3];
 
-	(void)state;
 	start_threads();
 	unit_run(fork_often, none, 1, sizeof(none));
 	stop_threads();
@@ -146,7 +143,6 @@ static void threads_fork_at_the_same_time(void **state)
  * nobody. */
 static void a_child_of_vfork_shares(void **state)
 {
-	(void)state;
 	if (unit_emulated())
 		return;
 	start_threads();
@@ -168,7 +164,6 @@ extern pid_t _Fork(void) __attribute__((weak));
 
 static void a_child_of_bare_fork_works(void **state)
 {
-	(void)state;
 	if (!_Fork)
 		return;
 	start_threads();
@@ -229,7 +224,6 @@ static void handlers_of_the_program_count(void **state)
 {
 	unsigned forks[2] = {unit_scale(100), unit_scale(100)};
 
-	(void)state;
 	pthread_atfork(handle, handle, handle);
 	memset(&all, 0, sizeof(all));
 	counts = true;
@@ -250,7 +244,6 @@ static pid_t forked;
 
 static void fork_here(struct steps *steps)
 {
-	(void)steps;
 	forked = fork();
 }
 
@@ -281,7 +274,6 @@ static void fork_everywhere(void *unused)
 	static struct act planned[2] = {{.kind = ACT_EXCHANGE, .at = 64, .size = 24},
 					{.kind = ACT_STORE, .at = 64, .size = 24}};
 
-	(void)unused;
 	alarm(30);
 	steps_open();
 	memset(planned[0].value, 1, 24);
@@ -295,7 +287,6 @@ static void fork_everywhere(void *unused)
 
 static void handlers_fork_in_sections(void **state)
 {
-	(void)state;
 	if (steps_possible())
 		unit_in_child(fork_everywhere, NULL);
 }
@@ -320,7 +311,6 @@ static void threads_end(void **state)
 {
 	static unsigned how[2] = {0, 1};
 
-	(void)state;
 	for (unsigned i = 0; i < unit_scale(40); i++) {
 		pthread_t ends = unit_start(end_by_turns, &how[0]);
 		pthread_t is_cancelled = unit_start(end_by_turns, &how[1]);

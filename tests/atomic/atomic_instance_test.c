@@ -2,7 +2,6 @@
 /* One table of locks in a process, however many of its objects contain libatomic: this program has
  * the static one in it (atomic_instance_bare_test does not), two plugins have it, one is linked
  * with the shared one, and GCC's name for it is opened as well. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <dlfcn.h>
@@ -133,7 +132,6 @@ static void use_all(void *first)
 
 static void all_copies_have_the_same_locks(void **state)
 {
-	(void)state;
 	for (unsigned first = 0; first <= LENGTH(paths); first++)
 		unit_in_child(use_all, &first);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Sequential consistency across objects with locks and objects without: what a store left behind in
  * a store buffer, or readers that do not agree about the order of two stores, would show. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include "acts.h"
@@ -177,7 +176,6 @@ static bool try_pairs(unsigned rounds)
 
 static void stores_come_before_later_loads(void **state)
 {
-	(void)state;
 	passes = false;
 	if (try_pairs(unit_scale(36))) {
 		fprintf(stderr, "skipped: the emulator lets a sequentially consistent load pass an "
@@ -188,7 +186,6 @@ static void stores_come_before_later_loads(void **state)
 
 static void messages_are_there(void **state)
 {
-	(void)state;
 	passes = true;
 	assert_false(try_pairs(unit_scale(15)));
 }
@@ -248,7 +245,6 @@ static void readers_agree(void **state)
 {
 	unsigned numbers[4] = {0, 1, 2, 3}, rounds = unit_scale(100);
 
-	(void)state;
 	for (unsigned i = 0; i < rounds || i < LENGTH(ways) * LENGTH(ways); i++) {
 		pair[0] = &ways[i / LENGTH(ways) % LENGTH(ways)];
 		pair[1] = &ways[i % LENGTH(ways)];

@@ -2,11 +2,7 @@
 /* Linearizability of libatomic: threads make short random histories on one object, and there is an
  * order of each that explains it.
  * usage: atomic_order_test [BATCHES]: how many of HISTORIES histories each */
-#define _GNU_SOURCE
 #include "unit.h"
-
-#include <sched.h>
-#include <time.h>
 
 #include "history.h"
 
@@ -145,7 +141,6 @@ static void plan(struct history *h, unsigned threads, uint64_t *random)
 
 static void yield(int signal)
 {
-	(void)signal;
 	sched_yield();
 }
 
@@ -183,7 +178,6 @@ static void histories_are_linear(void **state)
 	unsigned long run = 0, overlapped = 0, wrong = 0;
 	unsigned n = unit_scale(batches);
 
-	(void)state;
 	n = n < LENGTH(places) ? LENGTH(places) : n;
 	/* Now and then a thread is interrupted inside, and others go on. The alarms are theirs. */
 	mask_alarms(SIG_BLOCK);
@@ -232,7 +226,6 @@ static void the_checker_tells_wrong_from_right(void **state)
 		.begin = 2, .end = 4, .kind = ACT_CAS, .expected = 7, .result = 7, .value = 9};
 	struct history h = two(store, load, 8);
 
-	(void)state;
 	assert_true(history_is_linear(&h) && history_overlaps(&h));
 	h.events[1][0].result = 9;
 	assert_false(history_is_linear(&h));

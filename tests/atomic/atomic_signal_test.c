@@ -4,10 +4,7 @@
  * another thread, with handlers in handlers. No update is lost, and every thread ends. Where
  * several threads have handlers, these use one object: two that wait for each other's thread would
  * wait for ever (near_atomic(7), LIMITS). */
-#define _GNU_SOURCE
 #include "unit.h"
-
-#include <time.h>
 
 #include "acts.h"
 #include "atomic/table.h"
@@ -151,7 +148,6 @@ static void handle(int signal)
 {
 	int saved_errno = errno;
 
-	(void)signal;
 	if (depth == DEPTH || !my_random)
 		return;
 	depth++;
@@ -234,7 +230,6 @@ static void storm(void *unused)
 	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_NODEFER | SA_RESTART};
 	unsigned numbers[THREADS] = {0, 1, 2};
 
-	(void)unused;
 	alarm(unit_slow() ? 100 : 30);
 	signals[0] = SIGUSR1;
 	signals[1] = SIGUSR2;
@@ -272,19 +267,16 @@ static void run_storm(bool all_struck, unsigned n_jobs, unsigned n_handler_jobs)
 
 static void handlers_of_one_thread(void **state)
 {
-	(void)state;
 	run_storm(false, JOBS, JOBS);
 }
 
 static void handlers_of_all_threads_on_one_object(void **state)
 {
-	(void)state;
 	run_storm(true, 1, 1);
 }
 
 static void handlers_of_all_threads(void **state)
 {
-	(void)state;
 	run_storm(true, JOBS, 1);
 }
 

@@ -2,10 +2,7 @@
 /* A signal handler that uses an atomic object while its thread is in the middle of another call of
  * libatomic: at every instruction of every operation, by single steps. Both operations happen, each
  * at once, in one order or the other; neither waits for ever; no lock stays taken. */
-#define _GNU_SOURCE
 #include "unit.h"
-
-#include <sys/mman.h>
 
 #include "steps.h"
 #include "atomic/table.h"
@@ -237,7 +234,6 @@ static void in_child(void (*how)(void *), void *arg)
 
 static void at_each_instruction(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < LENGTH(relations); i++) {
 		const struct place *a = &relations[i].a, *b = &relations[i].b;
 
@@ -258,7 +254,6 @@ static void interrupt_handlers(void *arg)
 {
 	uint64_t random = shared->alone ? 6 : 5;
 
-	(void)arg;
 	alarm(30);
 	steps_open();
 	near__atomic_force_wide(shared->mode);
@@ -286,7 +281,6 @@ static void interrupt_handlers(void *arg)
 
 static void handlers_in_handlers(void **state)
 {
-	(void)state;
 	shared->mode = near__wide_best();
 	shared->alone = false;
 	in_child(interrupt_handlers, NULL);
@@ -346,7 +340,6 @@ static void free_each(void *unused)
 	static const struct place small[] = {{0, 24, false}, {8, 64, false}, {32, 21, false}};
 	static const struct place large = {40, 100, false};
 
-	(void)unused;
 	alarm(30);
 	steps_open();
 	if (!shared->alone)
@@ -362,7 +355,6 @@ static void free_each(void *unused)
 
 static void nothing_is_written_late(void **state)
 {
-	(void)state;
 	for (int alone = 0; alone < 2; alone++) {
 		shared->alone = alone;
 		shared->freed = 0;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads on objects of many sizes: no update is lost, no value is torn, none goes back, whether
  * the objects share locks, overlap, or have nothing to do with each other. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include "acts.h"
@@ -67,7 +66,6 @@ static void no_update_is_lost(void **state)
 	static const size_t sizes[] = {8, 16, 24, 64, 200, 4096};
 	static const size_t places[] = {0, 8, 40, 64 * 255 + 48};
 
-	(void)state;
 	for (unsigned i = 0; i < LENGTH(sizes) * LENGTH(places); i++) {
 		size = sizes[i / LENGTH(places)];
 		at = places[i % LENGTH(places)];
@@ -109,7 +107,6 @@ static void objects_share_locks(void **state)
 {
 	uint64_t sum = 0;
 
-	(void)state;
 	memset(arena, 0, sizeof(arena));
 	times = unit_scale(40000);
 	unit_run(add_anywhere, numbers, sizeof(numbers[0]), THREADS);
@@ -202,7 +199,6 @@ static void *add_to_both(void *number)
 
 static void objects_overlap(void **state)
 {
-	(void)state;
 	memset(&page, 0, sizeof(page));
 	set_inner(page.inner, 0);
 	times = unit_scale(4000);
@@ -235,7 +231,6 @@ static void exchanges_conserve(void **state)
 {
 	static const size_t sizes[] = {16, 24, 100 / 8 * 8, 512};
 
-	(void)state;
 	for (unsigned i = 0; i < LENGTH(sizes); i++) {
 		uint64_t sum;
 
@@ -295,7 +290,6 @@ static void versions_only_grow(void **state)
 {
 	static const size_t sizes[] = {16, 24, 64, 200, 4096};
 
-	(void)state;
 	for (unsigned i = 0; i < 2 * LENGTH(sizes); i++) {
 		size = sizes[i / 2];
 		at = i % 2 * 24;

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE
 #include "steps.h"
 
 #include <link.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/mman.h>
 
 #include <nearcpu/arch/arch.h>
 #include NEAR__ARCH_TRAP
@@ -121,8 +117,6 @@ static void on_trap(int signal, siginfo_t *info, void *context)
 	struct steps *steps = self;
 	unsigned level = steps->level;
 
-	(void)signal;
-	(void)info;
 	if (level == 0 && steps->trace ? !is_met(steps, context) : !is_step(steps, level, context))
 		return;
 	steps->met[level] = true;
@@ -143,8 +137,6 @@ bool steps_possible(void)
 /* Breakpoints are written into the code. */
 static int open_code(struct dl_phdr_info *info, size_t size, void *unused)
 {
-	(void)size;
-	(void)unused;
 	for (unsigned i = 0; i < info->dlpi_phnum; i++) {
 		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
 		uintptr_t begin = (info->dlpi_addr + p->p_vaddr) & ~(uintptr_t)4095;

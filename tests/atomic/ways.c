@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE
 #include "ways.h"
 
 #include "atomic/wide.h"
@@ -19,7 +18,6 @@ int wide_mode(void)
 
 bool wide_force(int mode)
 {
-	(void)mode;
 	return false;
 }
 #else

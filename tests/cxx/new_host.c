@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* new_host PLUGIN: what new_plugin.cc finds, in a program without a C++ library. Without PLUGIN it
  * asks for too much itself, and nobody is there to be told. */
-#define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

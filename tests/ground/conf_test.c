@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* NEAR_CONF: the parser against a table and against a second parser, the warnings, setuid
  * programs. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <nearcpu/seq.h>
@@ -91,7 +89,6 @@ static void each_text_has_its_settings_and_warnings(void **state)
 		{"\xff\xfe,fence:off", {0, 1, 0, 0}, "unknown key \xff\xfe;"},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(table); i++) {
 		struct near__conf conf = parse(table[i].text);
 
@@ -168,7 +165,6 @@ static void random_texts_are_read_like_the_second_parser_does(void **state)
 	unsigned rounds = unit_scale(100000);
 	uint64_t seed = 1;
 
-	(void)state;
 	assert_ptr_not_equal(pages, MAP_FAILED);
 	assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
 	for (unsigned i = 0; i < rounds; i++) {
@@ -189,7 +185,6 @@ static void random_texts_are_read_like_the_second_parser_does(void **state)
 
 static void *ask(void *unused)
 {
-	(void)unused;
 	CHECK(near_slots() > 0);
 	near_slot();
 	return NULL;
@@ -214,7 +209,6 @@ static void each_warning_is_printed_once(void **state)
 		"heap_profile:PREFIX, heap_sample:BYTES, heap_signal:NUMBER, atomic_stats:0|1)\n";
 	char expected[2048], text[4096];
 
-	(void)state;
 	snprintf(expected, sizeof(expected),
 		 "nearcpu: NEAR_CONF: unknown key 'speed:11%s"
 		 "nearcpu: NEAR_CONF: bad value 'slot:none%s"
@@ -234,7 +228,6 @@ static void a_long_item_is_cut(void **state)
 	char item[301], text[4096];
 	const char *quoted, *closed;
 
-	(void)state;
 	memset(item, 'a', 300);
 	item[300] = '\0';
 	assert_int_equal(unit_capture(ask_from_threads, item, text, sizeof(text), NULL), 0);
@@ -247,7 +240,6 @@ static void a_long_item_is_cut(void **state)
 
 static void warn_nobody(void *unused)
 {
-	(void)unused;
 	close(2);
 	setenv("NEAR_CONF", "speed:11,rseq:off", 1);
 	CHECK(near_slots() > 0);
@@ -255,7 +247,6 @@ static void warn_nobody(void *unused)
 
 static void without_standard_error_nothing_happens(void **state)
 {
-	(void)state;
 	unit_in_child(warn_nobody, NULL);
 }
 
@@ -292,7 +283,6 @@ static void settings_have_their_effect(void **state)
 		{"slot:cpu,rseq:off", "NEAR_CONF=rseq:off", NULL},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(effects); i++)
 		unit_in_child(see_effect, &effects[i]);
 }
@@ -337,7 +327,6 @@ static void setuid_programs_ignore_the_variable(void **state)
 	char directory[] = "/tmp/nearcpu-conf-XXXXXX", path[64], text[1024];
 	int status;
 
-	(void)state;
 	if (geteuid() != 0 || unit_emulated())
 		skip();
 	assert_non_null(mkdtemp(directory));

@@ -2,7 +2,6 @@
 /* near_lock: its states step by step, then the same by storm.
  *
  * Threads other than the main one do not assert: they leave what they saw for it to check. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -77,7 +76,6 @@ static void zero_is_a_free_lock(void **state)
 	struct near_lock lock = NEAR_LOCK_INIT;
 	struct near_lock *allocated = calloc(1, sizeof(*allocated));
 
-	(void)state;
 	assert_int_equal(sizeof(struct near_lock), 8);
 	assert_int_equal(_Alignof(struct near_lock), 8);
 	assert_int_equal(word_of(&lock), 0);
@@ -98,7 +96,6 @@ static void lock_and_try_lock_keep_what_they_find(void **state)
 					      INSIDE(3) | WAKING};
 	struct near_lock lock = NEAR_LOCK_INIT;
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(free_words); i++) {
 		set_word(&lock, free_words[i]);
 		assert_true(near_lock_try_lock(&lock));
@@ -126,7 +123,6 @@ static void unlock_promises_once_to_wake(void **state)
 	};
 	struct near_lock lock;
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(steps); i++) {
 		set_word(&lock, steps[i].before);
 		near_lock_unlock(&lock);
@@ -192,7 +188,6 @@ static void every_sleeper_gets_in(void **state)
 	struct sleeper sleepers[16];
 	int inside = 0;
 
-	(void)state;
 	for (int round = 0; round < 20; round++) {
 		near_lock_lock(&lock);
 		start_sleepers(sleepers, 16, (struct sleeper){.lock = &lock, .inside = &inside});
@@ -211,7 +206,6 @@ static void a_sleeper_takes_the_promise_with_the_lock(void **state)
 	bool may_leave = false;
 	int inside = 0;
 
-	(void)state;
 	near_lock_lock(&lock);
 	start_sleepers(&sleeper, 1,
 		       (struct sleeper){.lock = &lock, .inside = &inside, .may_leave = &may_leave});
@@ -224,7 +218,6 @@ static void a_sleeper_takes_the_promise_with_the_lock(void **state)
 
 static void note_signal(int signal)
 {
-	(void)signal;
 	if (myself)
 		__atomic_fetch_add(&myself->signals, 1, __ATOMIC_RELAXED);
 }
@@ -267,7 +260,6 @@ static void a_sleeper_renews_the_promise_before_it_sleeps(void **state)
 	struct sleeper sleeper;
 	int inside = 0;
 
-	(void)state;
 	need_prompt_signals();
 	catch_signals(0);
 	near_lock_lock(&lock);
@@ -287,7 +279,6 @@ static void signals_neither_admit_nor_lose_a_sleeper(void **state)
 	struct sleeper sleepers[4];
 	int inside = 0;
 
-	(void)state;
 	need_prompt_signals();
 	for (size_t i = 0; i < LENGTH(flags); i++) {
 		catch_signals(flags[i]);
@@ -379,14 +370,12 @@ static void storms_of_2_to_64_threads(void **state)
 {
 	static const int threads[] = {2, 3, 4, 8, 16, 64};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(threads); i++)
 		run_storm(threads[i], scaled(300000) / threads[i], false);
 }
 
 static void storm_with_signals(void **state)
 {
-	(void)state;
 	catch_signals(0);
 	run_storm(8, scaled(10000), true);
 }
@@ -452,7 +441,6 @@ static void the_last_user_frees_the_lock(void **state)
 	pthread_t threads[4];
 	int failed = 0;
 
-	(void)state;
 	assert_int_equal(pthread_barrier_init(&users.barrier, NULL, users.threads + 1), 0);
 	for (int i = 0; i < users.threads; i++)
 		threads[i] = start(use_and_put, &users);
@@ -483,8 +471,6 @@ static void note_step(int signal, siginfo_t *info, void *context)
 		(const unsigned char *)((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
 	struct near_lock *lock = stepped.lock;
 
-	(void)signal;
-	(void)info;
 	stepped.steps++;
 	stepped.calls += next[0] == 0x0f && next[1] == 0x05;
 	if (lock && word_of(lock) != stepped.before) {
@@ -531,7 +517,6 @@ static void unlock_lets_go_with_its_last_access(void **state)
 	struct sigaction action = {.sa_sigaction = note_step, .sa_flags = SA_SIGINFO};
 	struct near_lock warm = {INSIDE(2) | LOCKED};
 
-	(void)state;
 	need_prompt_signals();
 	near_lock_unlock(&warm); /* lets the dynamic linker do its part */
 	assert_int_equal(sigaction(SIGTRAP, &action, NULL), 0);
@@ -559,7 +544,6 @@ static void the_child_frees_a_lock_with_waiters(void **state)
 	int inside = 0;
 	pid_t child;
 
-	(void)state;
 	near_lock_lock(&lock);
 	start_sleepers(sleepers, 4, (struct sleeper){.lock = &lock, .inside = &inside});
 	child = fork();
@@ -589,7 +573,6 @@ static void fork_as_waiter(int signal)
 	int saved = errno;
 	pid_t child;
 
-	(void)signal;
 	__atomic_store_n(&handler_runs, true, __ATOMIC_RELEASE);
 	near_lock_lock(&waited);
 	child = fork();
@@ -625,7 +608,6 @@ static void a_waiter_may_fork_in_a_handler(void **state)
 	struct sigaction action = {.sa_handler = fork_as_waiter}, old;
 	pthread_t self = pthread_self(), holder;
 
-	(void)state;
 	need_prompt_signals();
 	assert_int_equal(sigaction(SIGUSR2, &action, &old), 0);
 	__atomic_store_n(&handler_runs, true, __ATOMIC_RELEASE);
@@ -665,7 +647,6 @@ static void after_fork_in_child(void)
 
 static void *change_guarded(void *arg)
 {
-	(void)arg;
 	while (!__atomic_load_n(&stop_forking, __ATOMIC_RELAXED)) {
 		near_lock_lock(&fork_lock);
 		guarded++;
@@ -681,7 +662,6 @@ static void fork_in_a_storm(void **state)
 	pthread_t threads[4];
 	int failed = 0;
 
-	(void)state;
 	assert_int_equal(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child), 0);
 	fork_handlers_on = true;
 	for (size_t i = 0; i < LENGTH(threads); i++)
@@ -713,7 +693,6 @@ static void stats_tell_how_the_lock_was_got(void **state)
 	struct sleeper sleepers[3];
 	int inside = 0;
 
-	(void)state;
 	for (int i = 0; i < 5; i++) {
 		near_lock_lock_counted(&lock, &stats);
 		near_lock_unlock(&lock);
@@ -804,7 +783,6 @@ static void misuse_stops_the_program(void **state)
 {
 	static const char not_held[] = "nearcpu: near_lock_unlock: the lock is not held\n";
 
-	(void)state;
 	assert_stops(unlock_free, not_held);
 	assert_stops(unlock_twice, not_held);
 	assert_stops(unlock_free_with_waiters, not_held);

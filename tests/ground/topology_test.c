@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The kernel's lists of CPUs, and what the library makes of this machine's. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <nearcpu/rseq.h>
-#include <sys/mman.h>
 
 #include "ground/topology.h"
 
@@ -53,7 +51,6 @@ static void the_highest_number_of_a_list(void **state)
 		{"\xff", -1},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(table); i++) {
 		int max = near__list_max(table[i].text);
 
@@ -69,7 +66,6 @@ static void random_lists_stay_in_range(void **state)
 	unsigned rounds = unit_scale(200000);
 	uint64_t seed = 2;
 
-	(void)state;
 	for (unsigned i = 0; i < rounds; i++) {
 		char text[16];
 		unsigned n = unit_random(&seed) % LENGTH(text);
@@ -100,7 +96,6 @@ static void this_machine_is_covered(void **state)
 	char text[4096];
 	int max;
 
-	(void)state;
 	assert_true(cpus >= (unsigned)sysconf(_SC_NPROCESSORS_CONF));
 	assert_int_equal(near_cpus(), cpus);
 	max = read_list_max("/sys/devices/system/cpu/possible", text, sizeof(text));
@@ -138,7 +133,6 @@ static void memory_of_a_node_is_asked_for(void **state)
 	char *pages =
 		mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	(void)state;
 	assert_true(pages != MAP_FAILED);
 	if (policy_of(pages, &nodes) != POLICY_DEFAULT)
 		skip();
@@ -159,7 +153,6 @@ static void the_node_of_a_cpu(void **state)
 {
 	unsigned nodes = near__topology_nodes(), cpus = near__topology_cpus(), cpu, node, seen = 0;
 
-	(void)state;
 	errno = UNIT_ERRNO;
 	for (unsigned c = 0; c < cpus && c < CPU_SETSIZE; c++) {
 		cpu_set_t one;

@@ -3,10 +3,7 @@
  * where they find a registration that is not theirs. They are never live; the parent is live again
  * after CLONE_VFORK, and takes the portable path for good without it. Other flags are the C
  * library's. */
-#define _GNU_SOURCE
 #include "unit.h"
-
-#include <sys/mman.h>
 
 #include <nearcpu/counter.h>
 #include <nearcpu/mutex.h>
@@ -102,7 +99,6 @@ static void *be_parent(void *unused)
 
 static void a_child_is_never_live_and_its_parent_is_again(void **state)
 {
-	(void)state;
 	be_parent(NULL);
 	unit_join(unit_start(be_parent, NULL));
 	for (unsigned i = 0; i < unit_scale(100); i++)
@@ -111,7 +107,6 @@ static void a_child_is_never_live_and_its_parent_is_again(void **state)
 
 static int add_one(void *unused)
 {
-	(void)unused;
 	near_counter_add(&count, 1);
 	return end_with(near__self.state == NEAR__VFORKED ? 0 : 1);
 }
@@ -131,7 +126,6 @@ static void a_new_thread_may_begin_with_clone(void **state)
 {
 	bool live = is_live();
 
-	(void)state;
 	if (!shares_memory(LIKE_VFORK))
 		skip();
 	assert_int_equal(near_counter_init(&count), 0);
@@ -142,7 +136,6 @@ static void a_new_thread_may_begin_with_clone(void **state)
 
 static int add_fifty(void *unused)
 {
-	(void)unused;
 	for (int i = 0; i < 50; i++)
 		near_counter_add(&count, 1);
 	return end_with(0);
@@ -160,7 +153,6 @@ static void a_child_writes_fallback_slots_only(void **state)
 {
 	int64_t before[2], after[2];
 
-	(void)state;
 	if (!shares_memory(LIKE_VFORK))
 		skip();
 	assert_int_equal(near_counter_init(&count), 0);
@@ -175,7 +167,6 @@ static void a_child_writes_fallback_slots_only(void **state)
 
 static int clone_again(void *unused)
 {
-	(void)unused;
 	if (cloned(look_around, &(bool){false}, LIKE_VFORK) != 0)
 		return end_with(1);
 	return end_with(near__self.state == NEAR__VFORKED ? 6 : 2);
@@ -185,7 +176,6 @@ static void a_child_may_clone(void **state)
 {
 	bool live = is_live();
 
-	(void)state;
 	assert_int_equal(cloned(clone_again, NULL, LIKE_VFORK), 6);
 	assert_int_equal(is_live(), live);
 }
@@ -196,7 +186,6 @@ static bool child_ends;
 
 static int go_on_in_child(void *unused)
 {
-	(void)unused;
 	while (!__atomic_load_n(&child_ends, __ATOMIC_ACQUIRE)) {
 		near_mutex_lock(&mutex);
 		near_mutex_unlock(&mutex);
@@ -239,7 +228,6 @@ static void a_thread_that_shares_its_storage_is_not_live(void **state)
 {
 	bool live = is_live();
 
-	(void)state;
 	if (getenv("NEAR_CONF") && strstr(getenv("NEAR_CONF"), "lock_check"))
 		skip(); /* the checker keeps its notes in that storage */
 	if (unit_emulated() || UNIT_SANITIZED)
@@ -274,7 +262,6 @@ static void a_clone_that_fails_changes_nothing(void **state)
 	char *stack = new_stack();
 	bool live = is_live();
 
-	(void)state;
 #ifdef __GLIBC__ /* musl looks at neither */
 	fails(NULL, stack + STACK, LIKE_VFORK | SIGCHLD, EINVAL);
 	fails(NULL, stack + STACK, CLONE_VM | SIGCHLD, EINVAL);
@@ -295,7 +282,6 @@ static void the_result_of_fn_is_the_status(void **state)
 	char *stack = new_stack();
 	pid_t child;
 
-	(void)state;
 	assert_int_equal(cloned(return_arg, (void *)(uintptr_t)43, 0), 43);
 	assert_int_equal(cloned(return_arg, (void *)(uintptr_t)44, LIKE_VFORK), 44);
 	child = clone(return_arg, stack + STACK - 24, LIKE_VFORK | SIGCHLD, (void *)(uintptr_t)45);
@@ -319,7 +305,6 @@ static void the_last_arguments_are_passed_on(void **state)
 	char *stack = new_stack();
 	pid_t parent_tid = 0, child_tid = 0, child;
 
-	(void)state;
 	if (unit_emulated())
 		skip(); /* there these flags are not for processes */
 	is_live();
@@ -353,7 +338,6 @@ int __clone(int (*fn)(void *), void *stack, int flags, void *arg, ...);
 
 static int run_true(void *unused)
 {
-	(void)unused;
 	execl("/bin/true", "true", NULL);
 	return 127;
 }
@@ -364,7 +348,6 @@ static void raw_children_may_execute_programs(void **state)
 	bool live = is_live();
 	struct near__thread before = near__self;
 
-	(void)state;
 	for (int i = 0; i < 2; i++) {
 		pid_t child = __clone(i ? run_true : return_arg, stack + STACK,
 				      LIKE_VFORK | SIGCHLD, NULL);

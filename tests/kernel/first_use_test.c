@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The first use of the library in a process: by whom, during what. Each test runs in
  * a child, since the main process must stay one that has not used the library. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <nearcpu/shared.h>
@@ -31,7 +30,6 @@ unsigned __wrap_near__topology_cpus(void)
 
 static void *decide(void *unused)
 {
-	(void)unused;
 	CHECK(near_slots() > 0);
 	return NULL;
 }
@@ -49,7 +47,6 @@ static pthread_t start_decision(void)
 
 static void *end_decision_soon(void *unused)
 {
-	(void)unused;
 	usleep(20000);
 	__atomic_store_n(&decision.hold, false, __ATOMIC_RELEASE);
 	return NULL;
@@ -60,7 +57,6 @@ static void the_process_is_registered_before(void **state)
 {
 	long commands = syscall(SYS_membarrier, 0, 0, 0);
 
-	(void)state;
 	if (!NEAR__HAS_SEQ || commands < 0 || !(commands & 1 << 7))
 		skip();
 	assert_int_equal(syscall(SYS_membarrier, 1 << 7, 0, 0), 0); /* EPERM without */
@@ -68,7 +64,6 @@ static void the_process_is_registered_before(void **state)
 
 static void the_first_use_may_be_any(void **state)
 {
-	(void)state;
 	unit_in_child(use_all, NULL);
 }
 
@@ -144,7 +139,6 @@ static void errno_is_left_alone(void **state)
 	static void (*calls[])(void) = {call_cpu,  call_cid,    call_node,  call_slot, call_slots,
 					call_cpus, call_status, call_alloc, call_init, call_create};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(calls); i++)
 		unit_in_child(call_first, &calls[i]);
 }
@@ -157,7 +151,6 @@ static void handle(int signal)
 {
 	int saved = errno;
 
-	(void)signal;
 	errno = UNIT_ERRNO;
 	CHECK(near_cpu() < near_cpus());
 	CHECK(near_slot() < near_slots());
@@ -185,7 +178,6 @@ static void use_after_a_handler(void *unused)
 
 static void the_first_use_may_be_in_a_handler(void **state)
 {
-	(void)state;
 	unit_in_child(use_after_a_handler, NULL);
 }
 
@@ -216,7 +208,6 @@ static void interrupt_the_decision(void *unused)
 
 static void a_handler_may_interrupt_the_decision(void **state)
 {
-	(void)state;
 	unit_in_child(interrupt_the_decision, NULL);
 }
 
@@ -231,7 +222,6 @@ static void signals_may_come_at_any_time(void **state)
 {
 	unsigned rounds = unit_scale(60);
 
-	(void)state;
 	for (unsigned i = 0; i < rounds; i++)
 		unit_in_child(use_between_signals, NULL);
 }
@@ -249,7 +239,6 @@ static void use_from_threads(void *unused)
 {
 	unsigned slots[32] = {0};
 
-	(void)unused;
 	unit_run(note_slots, slots, sizeof(slots[0]), LENGTH(slots));
 	for (size_t i = 0; i < LENGTH(slots); i++)
 		CHECK(slots[i] == near_slots());
@@ -257,7 +246,6 @@ static void use_from_threads(void *unused)
 
 static void threads_agree(void **state)
 {
-	(void)state;
 	for (unsigned i = 0; i < unit_scale(20); i++)
 		unit_in_child(use_from_threads, NULL);
 }
@@ -282,7 +270,6 @@ static void fork_during_the_decision(void *unused)
 
 static void fork_may_come_during_the_decision(void **state)
 {
-	(void)state;
 	if (UNIT_THREAD_SANITIZER)
 		skip(); /* it does not like children of many threads */
 	unit_in_child(fork_during_the_decision, NULL);
@@ -304,7 +291,6 @@ static void vfork_first(void *unused)
 
 static void the_first_use_may_be_in_a_vfork_child(void **state)
 {
-	(void)state;
 	unit_in_child(vfork_first, NULL);
 }
 

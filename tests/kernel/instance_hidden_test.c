@@ -2,7 +2,6 @@
 /* A program that contains the library and does not export its state (nearcpu::export), with plugins
  * that contain it or are linked with the shared one: their copies take the portable path and give
  * the reason, since the program's vfork would not reach their threads. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <dlfcn.h>
@@ -45,7 +44,6 @@ static void check_plugin(const char *path)
 
 static void plugins_leave_the_sequences_to_the_program(void **state)
 {
-	(void)state;
 	check_plugin(INSTANCE_A);
 	check_plugin(INSTANCE_SHARED);
 }
@@ -55,7 +53,6 @@ static void children_count(void **state)
 {
 	const struct plugin *copies[2] = {&program, open_plugin(INSTANCE_B)};
 
-	(void)state;
 	for (unsigned i = 0; i < LENGTH(copies); i++) {
 		struct near_counter count;
 		struct near_refcount ref;

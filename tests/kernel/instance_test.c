@@ -2,7 +2,6 @@
 /* One library in a process, however many objects contain it: this program and two plugins have the
  * static one in them, a third is linked with the shared one. Each test runs in a child that has not
  * opened any yet. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <dlfcn.h>
@@ -44,7 +43,6 @@ static void *check_thread(void *unused)
 {
 	unsigned registration = opened.copies[1]->registration();
 
-	(void)unused;
 	for (unsigned i = 0; i < COPIES; i++) {
 		CHECK(opened.copies[i]->registration() == registration);
 		CHECK(opened.copies[i]->self() == opened.copies[0]->self());
@@ -84,7 +82,6 @@ static void compare_when_a_plugin_was_first(void *unused)
 
 static void a_process_has_one_of_each(void **state)
 {
-	(void)state;
 	unit_in_child(compare_addresses, NULL);
 	unit_in_child(compare_when_the_program_was_first, NULL);
 	unit_in_child(compare_when_a_plugin_was_first, NULL);
@@ -104,7 +101,6 @@ static void *use_by_turns(void *unused)
 {
 	struct near_stack_node node, *popped;
 
-	(void)unused;
 	for (unsigned i = 0; i < rounds; i++) {
 		const struct plugin *here = opened.copies[i % COPIES];
 		const struct plugin *there = opened.copies[i * 7 % COPIES];
@@ -146,7 +142,6 @@ static void use_objects(void *maker)
 
 static void objects_of_one_copy_serve_all(void **state)
 {
-	(void)state;
 	for (unsigned maker = 0; maker < COPIES; maker++)
 		unit_in_child(use_objects, &maker);
 }
@@ -161,7 +156,6 @@ static struct {
 
 static void *lock_by_turns(void *unused)
 {
-	(void)unused;
 	for (unsigned i = 0; i < rounds; i++) {
 		opened.copies[i % COPIES]->lock(&shared.m);
 		shared.inside++;
@@ -197,13 +191,11 @@ static void lock_and_park(void *unused)
 			usleep(100);
 		unit_join(t);
 	}
-	(void)unused;
 }
 
 /* A thread that sleeps by one copy is woken by another. */
 static void locks_of_all_copies_meet(void **state)
 {
-	(void)state;
 	unit_in_child(lock_and_park, NULL);
 }
 
@@ -212,7 +204,6 @@ static void lock_in_a_circle(void *unused)
 {
 	static struct near_mutex m[2];
 
-	(void)unused;
 	setenv("NEAR_CONF", "lock_check:1", 1);
 	open_plugins();
 	for (unsigned i = 0; i < 2; i++) {
@@ -229,7 +220,6 @@ static void the_order_of_locks_is_that_of_all_copies(void **state)
 {
 	char told[4096];
 
-	(void)state;
 	assert_int_equal(unit_capture(lock_in_a_circle, NULL, told, sizeof(told), NULL), 0);
 	assert_non_null(strstr(told, "lock order: 2 locks are taken in a circle"));
 	assert_non_null(strstr(told, "addr2line -e " INSTANCE_A " 0x"));
@@ -279,7 +269,6 @@ static void close_while_threads_live(void *arg)
 
 static void code_with_sequences_stays_loaded(void **state)
 {
-	(void)state;
 	for (unsigned which = 0; which < PLUGINS; which++)
 		unit_in_child(close_while_threads_live, &which);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What can be missing: system calls, files, keys, address space. The library says what, and works.
  * Each test runs in a child that has not used the library yet. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include "filter.h"
@@ -24,7 +23,6 @@ static void use_without_rseq(void *unused)
  * register its threads either. */
 static void use_where_rseq_is_denied(void *unused)
 {
-	(void)unused;
 	if (!filter_out(NEAR__SYS_RSEQ, EPERM))
 		_exit(77);
 	execl("/proc/self/exe", "missing_test", "denied", NULL);
@@ -92,7 +90,6 @@ static void what_is_missing_is_named(void **state)
 					       use_without_membarrier, use_without_getcpu,
 					       use_without_files,      use_without_keys};
 
-	(void)state;
 	if (unit_emulated())
 		skip();
 	unsetenv("NEAR_CONF");
@@ -121,7 +118,6 @@ static void use_without_address_space(void *unused)
 
 static void without_address_space_the_error_is_enomem(void **state)
 {
-	(void)state;
 	if (unit_emulated() || UNIT_THREAD_SANITIZER)
 		skip(); /* the limit is not passed on, or hits the sanitizer first */
 	unit_in_child(use_without_address_space, NULL);

@@ -2,10 +2,7 @@
 /* A process that is refused more the longer it runs: memory, mappings, system calls. What was begun
  * goes on by what there is, or the program stops with a line that says why. Each test runs in a
  * child. */
-#define _GNU_SOURCE
 #include "unit.h"
-
-#include <sys/mman.h>
 
 #include <nearcpu/counter.h>
 #include <nearcpu/refcount.h>
@@ -28,7 +25,6 @@ static struct {
 
 static void released(struct near_refcount *r)
 {
-	(void)r;
 	all.released++;
 }
 
@@ -96,7 +92,6 @@ static unsigned slots_in_use(const void *p)
 /* No slot can be opened any more; the first fallback slot was open from the start. */
 static void run_without_mprotect(void *unused)
 {
-	(void)unused;
 	begin();
 	if (!filter_out(SYS_mprotect, ENOMEM))
 		_exit(77);
@@ -147,7 +142,6 @@ static void run_with_little_data(void *unused)
 	struct rlimit limit;
 	unsigned cpus = 0;
 
-	(void)unused;
 	begin();
 	CHECK(getrlimit(RLIMIT_DATA, &limit) == 0);
 	limit.rlim_cur = data_in_use() + ((rlim_t)900 << 10);
@@ -188,7 +182,6 @@ static void run_without_mappings(void *unused)
 	char *filler;
 	unsigned n;
 
-	(void)unused;
 	begin();
 	n = fill_mappings(&filler);
 	if (!n)
@@ -208,7 +201,6 @@ static void run_without_mappings(void *unused)
 /* Only operations that need the fence stop the program, and say why. */
 static void run_without_fence(void *unused)
 {
-	(void)unused;
 	begin();
 	near_counter_add(&all.count, 1);
 	near_stack_push(&all.stack, &all.nodes[0]);
@@ -232,7 +224,6 @@ static void *use_late(void *unused)
 {
 	struct near_rseq_status st;
 
-	(void)unused;
 	near_rseq_status(&st, sizeof(st));
 	CHECK(!st.live);
 	use(&all.nodes[0]);
@@ -241,7 +232,6 @@ static void *use_late(void *unused)
 
 static void run_without_rseq_from_now_on(void *unused)
 {
-	(void)unused;
 	begin();
 	near_counter_add(&all.count, TIMES);
 	if (!filter_out(NEAR__SYS_RSEQ, EPERM))
@@ -265,25 +255,21 @@ static void refused(void (*run)(void *))
 
 static void no_slot_can_be_opened(void **state)
 {
-	(void)state;
 	refused(run_without_mprotect);
 }
 
 static void data_is_limited(void **state)
 {
-	(void)state;
 	refused(run_with_little_data);
 }
 
 static void mappings_are_used_up(void **state)
 {
-	(void)state;
 	refused(run_without_mappings);
 }
 
 static void rseq_is_filtered_late(void **state)
 {
-	(void)state;
 	if (libc_registers())
 		skip();
 	refused(run_without_rseq_from_now_on);
@@ -293,7 +279,6 @@ static void membarrier_is_filtered_late(void **state)
 {
 	struct near_rseq_status st;
 
-	(void)state;
 	near_rseq_status(&st, sizeof(st));
 	if (unit_emulated())
 		skip();

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where a thread runs and whether it is live, in each mode that the tests run in: the answers
  * against the kernel's, registrations by the C library, by this library and by somebody else. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <nearcpu/counter.h>
@@ -42,7 +41,6 @@ static void status_tells_the_mode(void **state)
 	struct near_rseq_status st = status_now();
 	bool libc_registers = &__rseq_size && __rseq_size > 0;
 
-	(void)state;
 	assert_int_equal(st.live, kernel_can() && !setting("rseq:off"));
 	assert_int_equal(st.own_area, st.live && !libc_registers);
 	assert_non_null(st.why);
@@ -76,7 +74,6 @@ static void reserved_grows_with_arenas(void **state)
 	size_t before = status_now().reserved;
 	void *p;
 
-	(void)state;
 	assert_int_equal(near_percpu_alloc(&p, 200000, 8), 0);
 	assert_true(status_now().reserved >= before + near_slots() * ((size_t)1 << 20));
 	near_percpu_free(p);
@@ -107,7 +104,6 @@ static void a_pinned_thread_is_where_it_was_put(void **state)
 {
 	unsigned cpu;
 
-	(void)state;
 	for (unsigned n = 0; unit_pin(n, &cpu); n++)
 		for (int i = 0; i < 200; i++)
 			check_place(cpu);
@@ -135,7 +131,6 @@ static void every_hint_source_agrees_with_the_kernel(void **state)
 	uint32_t chosen, sources[8];
 	unsigned cpu, where_cpu, where_node, node, n_sources = 0;
 
-	(void)state;
 	near_slots();
 	chosen = near__process.hint;
 	assert_string_not_equal(near__hint_name(chosen), near__hint_name(NEAR__HINT_TID));
@@ -215,7 +210,6 @@ static void running_threads_have_different_cids(void **state)
 	struct cid_reader readers[2] = {{&barrier, 0, 0, false}, {&barrier, 1, 0, false}};
 	int seen = 0;
 
-	(void)state;
 	if (!status_now().live || !unit_pin(1, NULL))
 		skip();
 	unit_unpin();
@@ -261,7 +255,6 @@ static void a_foreign_owner_is_respected(void **state)
 {
 	struct near_counter count;
 
-	(void)state;
 	if (!kernel_can() || setting("rseq:off") || (&__rseq_size && __rseq_size))
 		skip(); /* the mode own_area runs this */
 	assert_int_equal(near_counter_init(&count), 0);
@@ -296,7 +289,6 @@ static void the_kernels_fields_are_left_alone(void **state)
 {
 	struct near_counter count;
 
-	(void)state;
 	assert_int_equal(near_counter_init(&count), 0);
 	unit_join(unit_start(watch_area, &count));
 	near_counter_destroy(&count);
@@ -313,7 +305,6 @@ static void status_of_other_sizes(void **state)
 	struct near_rseq_status earlier;
 	size_t until = offsetof(struct near_rseq_status, slots);
 
-	(void)state;
 	memset(&earlier, 0x5a, sizeof(earlier));
 	assert_int_equal(near_rseq_status(&earlier, until), 0);
 	assert_int_equal(earlier.live, all.live);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads that begin and end: destructors, detached threads, handlers, forked children. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <nearcpu/counter.h>
@@ -45,7 +44,6 @@ static void use_in_destructor(void *value)
 
 static void *leave(void *unused)
 {
-	(void)unused;
 	near_counter_add(&leaving.count, 1);
 	pthread_setspecific(leaving.early, (void *)(uintptr_t)(3 << 1));
 	pthread_setspecific(leaving.late, (void *)(uintptr_t)(3 << 1 | 1));
@@ -61,7 +59,6 @@ __attribute__((constructor(101))) static void make_early_key(void)
 
 static void destructors_of_a_leaving_thread_may_use_all(void **state)
 {
-	(void)state;
 	assert_int_equal(near_counter_init(&leaving.count), 0);
 	assert_int_equal(near_stack_init(&leaving.stack), 0);
 	assert_int_equal(pthread_key_create(&leaving.late, use_in_destructor), 0);
@@ -98,7 +95,6 @@ static void detached_threads_come_and_go(void **state)
 	pthread_attr_t attr;
 	pthread_t thread;
 
-	(void)state;
 	assert_int_equal(near_counter_init(&passers.count), 0);
 	passers.left = n;
 	pthread_attr_init(&attr);
@@ -121,7 +117,6 @@ static struct near_counter signalled;
 
 static void add_in_handler(int signal)
 {
-	(void)signal;
 	near_counter_add(&signalled, 1);
 }
 
@@ -138,7 +133,6 @@ static void a_threads_first_use_may_be_in_a_handler(void **state)
 	struct sigaction action = {.sa_handler = add_in_handler}, old;
 	bool live[8] = {false};
 
-	(void)state;
 	assert_int_equal(near_counter_init(&signalled), 0);
 	assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
 	unit_run(start_with_a_signal, live, sizeof(live[0]), LENGTH(live));
@@ -151,7 +145,6 @@ static void a_threads_first_use_may_be_in_a_handler(void **state)
 
 static void check_child(void *unused)
 {
-	(void)unused;
 	status_now();
 	CHECK(near_slot() < near_slots());
 	CHECK(near_counter_init(&signalled) == 0);
@@ -167,7 +160,6 @@ static void a_forked_child_is_like_its_parent(void **state)
 	int status;
 	pid_t child;
 
-	(void)state;
 	unit_in_child(check_child, NULL);
 	child = fork();
 	if (child == 0)
@@ -193,7 +185,6 @@ static bool main_thread_is_gone(void)
 
 static void *outlive_the_main_thread(void *unused)
 {
-	(void)unused;
 	while (!main_thread_is_gone())
 		usleep(1000);
 	for (int i = 0; i < 1000; i++)
@@ -204,7 +195,6 @@ static void *outlive_the_main_thread(void *unused)
 
 static void end_main_thread(void *unused)
 {
-	(void)unused;
 	signal(SIGUSR1, add_in_handler);
 	CHECK(near_counter_init(&signalled) == 0);
 	for (int i = 0; i < 1001; i++)
@@ -215,7 +205,6 @@ static void end_main_thread(void *unused)
 
 static void the_main_thread_may_end_first(void **state)
 {
-	(void)state;
 #ifndef __GLIBC__
 	/* musl's fork forgets to have the kernel unlock the list of threads when the child's main
 	 * thread ends: whoever then starts or joins a thread waits for ever. */

@@ -2,7 +2,6 @@
 /* Children of vfork run on their parent's memory without a registration: they are never live, all
  * structures work in them while other threads of the parent go on, and the parent is live
  * afterwards. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <spawn.h>
@@ -87,7 +86,6 @@ static void *be_parent(void *unused)
 	bool live = status_now().live;
 	struct near__thread before = near__self;
 
-	(void)unused;
 	CHECK(vforked(look_around, &live) == 0);
 	CHECK(before.area == near__self.area && before.state == near__self.state);
 	CHECK(before.general == near__self.general);
@@ -97,7 +95,6 @@ static void *be_parent(void *unused)
 
 static void a_child_is_never_live_and_its_parent_is_again(void **state)
 {
-	(void)state;
 	be_parent(NULL);
 	unit_join(unit_start(be_parent, NULL));
 	for (unsigned i = 0; i < unit_scale(200); i++)
@@ -106,7 +103,6 @@ static void a_child_is_never_live_and_its_parent_is_again(void **state)
 
 static int add_one(void *unused)
 {
-	(void)unused;
 	near_counter_add(&all.count, 1);
 	return near__self.state == NEAR__VFORKED && near_slot() < near_slots() ? 0 : 1;
 }
@@ -126,7 +122,6 @@ static void a_new_thread_may_begin_with_vfork(void **state)
 {
 	bool live = status_now().live;
 
-	(void)state;
 	if (!shares_memory())
 		skip();
 	assert_int_equal(near_counter_init(&all.count), 0);
@@ -140,7 +135,6 @@ static struct near_mutex mutex;
 
 static int lock_first(void *unused)
 {
-	(void)unused;
 	near_mutex_lock(&mutex);
 	if (!near_mutex_is_mine(&mutex) || near_mutex_try_lock(&mutex))
 		return 1;
@@ -161,7 +155,6 @@ static void *lock_after_child(void *unused)
 /* A holder is known by its thread's number: the child leaves none of its own to its parent. */
 static void the_first_lock_may_be_a_childs(void **state)
 {
-	(void)state;
 	if (!shares_memory())
 		skip();
 	unit_join(unit_start(lock_after_child, NULL));
@@ -242,7 +235,6 @@ static int wait_for_held(void *unused)
 {
 	struct timespec soon;
 
-	(void)unused;
 	clock_gettime(CLOCK_MONOTONIC, &soon);
 	soon.tv_sec += soon.tv_nsec >= 990000000;
 	soon.tv_nsec = (soon.tv_nsec + 10000000) % 1000000000;
@@ -264,7 +256,6 @@ static void vfork_beside_a_holder(void *unused)
 	bool holds = false;
 	pthread_t t = unit_start(hold_until_told, &holds);
 
-	(void)unused;
 	while (!__atomic_load_n(&holds, __ATOMIC_ACQUIRE))
 		usleep(100);
 	CHECK(vforked(wait_for_held, NULL) == 0);
@@ -274,7 +265,6 @@ static void vfork_beside_a_holder(void *unused)
 
 static void a_child_waits_for_a_thread_of_its_parent(void **state)
 {
-	(void)state;
 	vfork_beside_a_holder(NULL);
 	unit_in_child(vfork_beside_a_holder, NULL);
 }
@@ -285,7 +275,6 @@ static void children_use_all_while_others_run(void **state)
 	struct user siblings[4], parents[3];
 	pthread_t running[LENGTH(siblings)];
 
-	(void)state;
 	if (!shares_memory())
 		skip();
 	assert_int_equal(near_counter_init(&all.count), 0);
@@ -313,7 +302,6 @@ static void children_use_all_while_others_run(void **state)
 
 static int add_fifty(void *unused)
 {
-	(void)unused;
 	for (int i = 0; i < 50; i++)
 		near_counter_add(&all.count, 1);
 	return 0;
@@ -331,7 +319,6 @@ static void a_child_writes_fallback_slots_only(void **state)
 {
 	int64_t before[2], after[2];
 
-	(void)state;
 	if (!shares_memory())
 		skip();
 	assert_int_equal(near_counter_init(&all.count), 0);
@@ -357,7 +344,6 @@ static void vfork_without_processes(void *unused)
 	bool live = status_now().live;
 	pid_t child;
 
-	(void)unused;
 	if (setgid(65534) || setuid(65534) || setrlimit(RLIMIT_NPROC, &one))
 		_exit(77);
 	errno = 0;
@@ -373,7 +359,6 @@ static void a_failed_vfork_sets_errno(void **state)
 {
 	int status;
 
-	(void)state;
 	if (unit_emulated())
 		skip();
 	status = unit_wait(unit_fork(vfork_without_processes, NULL), NULL);
@@ -386,7 +371,6 @@ static void vfork_leaves_errno_and_registers(void **state)
 {
 	uintptr_t a = 1, b = 2, c = 3, d = 4, e = 5, f = 6, g = 7, h = 8;
 
-	(void)state;
 	__asm__ volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d));
 	__asm__ volatile("" : "+r"(e), "+r"(f), "+r"(g), "+r"(h));
 	errno = UNIT_ERRNO;
@@ -398,7 +382,6 @@ static void vfork_leaves_errno_and_registers(void **state)
 
 static int vfork_again(void *unused)
 {
-	(void)unused;
 	if (vforked(return_arg, (void *)(uintptr_t)5) != 5)
 		return 1;
 	return near__self.state == NEAR__VFORKED && near__self.area == &near__dead ? 6 : 2;
@@ -408,7 +391,6 @@ static void a_child_may_vfork(void **state)
 {
 	bool live = status_now().live;
 
-	(void)state;
 	assert_int_equal(vforked(vfork_again, NULL), 6);
 	assert_int_equal(status_now().live, live);
 }
@@ -419,7 +401,6 @@ static void vfork_in_handler(int signal)
 {
 	int saved = errno;
 
-	(void)signal;
 	CHECK(vforked(add_one, NULL) == 0);
 	in_handler++;
 	errno = saved;
@@ -427,7 +408,6 @@ static void vfork_in_handler(int signal)
 
 static int raise_in_child(void *unused)
 {
-	(void)unused;
 	kill(getpid(), SIGUSR1);
 	return near__self.state == NEAR__VFORKED ? 8 : 1;
 }
@@ -438,7 +418,6 @@ static void handlers_may_vfork(void **state)
 	struct sigaction action = {.sa_handler = vfork_in_handler}, old;
 	bool live = status_now().live;
 
-	(void)state;
 	if (!shares_memory())
 		skip();
 	assert_int_equal(near_counter_init(&all.count), 0);
@@ -455,7 +434,6 @@ static void handlers_may_vfork(void **state)
 
 static int run_true(void *unused)
 {
-	(void)unused;
 	execl("/bin/true", "true", NULL);
 	return 127;
 }
@@ -468,7 +446,6 @@ static void programs_are_started_as_ever(void **state)
 	pid_t child;
 	FILE *f;
 
-	(void)state;
 	assert_int_equal(vforked(run_true, NULL), 0);
 	assert_int_equal(posix_spawn(&child, "/bin/true", NULL, NULL, arguments, environ), 0);
 	assert_int_equal(unit_wait(child, NULL), 0);

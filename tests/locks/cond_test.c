@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* near_cond: who is woken by what, and a storm in which every signal is accounted for. */
-#define _GNU_SOURCE
 #include "waits.h"
 
 #include <nearcpu/cond.h>
@@ -62,7 +61,6 @@ static void a_signal_ends_the_first_wait(void **state)
 	struct waiter w[3];
 	unsigned order = 0;
 
-	(void)state;
 	near_cond_signal(&c);
 	near_cond_broadcast(&c);
 	for (unsigned i = 0; i < 3; i++) {
@@ -115,7 +113,6 @@ static void who_was_signalled_is_young(void **state)
 	bool passed = false;
 	unsigned order;
 
-	(void)state;
 	for (unsigned i = 0; i < 1000 && !passed; i++) {
 		struct waiter w = {.c = &c, .m = &m, .order = &order};
 
@@ -131,7 +128,6 @@ static void a_broadcast_ends_all(void **state)
 	struct waiter w[8];
 	unsigned order = 0;
 
-	(void)state;
 	for (unsigned round = 0; round < 6; round++) {
 		for (unsigned i = 0; i < 8; i++) {
 			w[i] = (struct waiter){.c = &c, .m = &m, .order = &order};
@@ -161,7 +157,6 @@ static void deadlines_and_tokens_end_waits(void **state)
 	struct near_mutex m = NEAR_MUTEX_INIT;
 	struct waiter w = {.c = &c, .m = &m, .cancel = &token};
 
-	(void)state;
 	near_mutex_lock(&m);
 	for (size_t i = 0; i < LENGTH(wait_clocks); i++) {
 		struct timespec soon = wait_in_ms(wait_clocks[i], 10);
@@ -188,7 +183,6 @@ static void a_signal_comes_before_a_later_deadline(void **state)
 	struct near_mutex m = NEAR_MUTEX_INIT;
 	struct waiter w = {.c = &c, .m = &m, .cancel = &token};
 
-	(void)state;
 	start_waiter(&w);
 	near_mutex_lock(&m);
 	near_cond_signal(&c);
@@ -207,7 +201,6 @@ static struct near_mutex first, second;
 
 static void wait_without_mutex(void *unused)
 {
-	(void)unused;
 	near_cond_wait(&misused, &first);
 }
 
@@ -215,7 +208,6 @@ static void wait_with_two(void *unused)
 {
 	struct waiter w = {.c = &misused, .m = &first};
 
-	(void)unused;
 	start_waiter(&w);
 	near_mutex_lock(&second);
 	near_cond_wait(&misused, &second);
@@ -223,7 +215,6 @@ static void wait_with_two(void *unused)
 
 static void misuse_stops_with_one_line(void **state)
 {
-	(void)state;
 	unit_dies(wait_without_mutex, NULL, "near_cond_wait: this thread does not hold the mutex");
 	unit_dies(wait_with_two, NULL, "near_cond_wait: others wait with another mutex");
 }
@@ -260,7 +251,6 @@ static void *put_items(void *unused)
 {
 	uint64_t random = __atomic_add_fetch(&q.seed, 1, __ATOMIC_RELAXED);
 
-	(void)unused;
 	near_mutex_lock(&q.m);
 	while (q.put < q.goal) {
 		while (q.items == 2 && q.put < q.goal)
@@ -282,7 +272,6 @@ static void *take_items(void *unused)
 {
 	uint64_t random = __atomic_add_fetch(&q.seed, 1, __ATOMIC_RELAXED);
 
-	(void)unused;
 	near_mutex_lock(&q.m);
 	while (q.taken < q.goal) {
 		while (q.items == 0 && q.taken < q.goal)
@@ -310,7 +299,6 @@ static void storm_loses_no_signal(void **state)
 {
 	int parts[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 
-	(void)state;
 	for (unsigned round = 0; round < 2; round++) {
 		memset(&q, 0, sizeof(q));
 		q.goal = unit_scale(40000);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Waiting for a thread that does not exist: one line on standard error, and never by mistake. */
-#define _GNU_SOURCE
 #include "waits.h"
 
 #include <nearcpu/mutex.h>
@@ -51,7 +50,6 @@ static void run_to_its_end(void *(*run)(void *))
 
 static void *lock_and_end(void *unused)
 {
-	(void)unused;
 	note_thread();
 	near_mutex_lock(&all.m);
 	return NULL;
@@ -59,7 +57,6 @@ static void *lock_and_end(void *unused)
 
 static void *write_and_end(void *unused)
 {
-	(void)unused;
 	note_thread();
 	near_rwlock_write_lock(&all.l);
 	return NULL;
@@ -68,7 +65,6 @@ static void *write_and_end(void *unused)
 /* Without the handlers by which near_once_call notices that its function was left. */
 static int end_at_once(void *unused)
 {
-	(void)unused;
 	note_thread();
 	syscall(SYS_exit, 0);
 	return 0;
@@ -76,7 +72,6 @@ static int end_at_once(void *unused)
 
 static void *call_and_end(void *unused)
 {
-	(void)unused;
 	near_once_call(&all.o, end_at_once, NULL);
 	return NULL;
 }
@@ -85,7 +80,6 @@ static void *call_and_end(void *unused)
 
 static void *lock(void *unused)
 {
-	(void)unused;
 	near_mutex_lock(&all.m);
 	return NULL;
 }
@@ -99,7 +93,6 @@ static void lock_after_it_has_ended(void *unused)
 /* The waiter sleeps when the holder ends. */
 static void *end_while_another_waits(void *unused)
 {
-	(void)unused;
 	lock_and_end(NULL);
 	wait_for_waits(&all.m, NEAR__SPACE_MUTEX, 1);
 	return NULL;
@@ -119,28 +112,24 @@ static void lock_with_a_token(void *unused)
 {
 	struct near_cancel token = NEAR_CANCEL_INIT;
 
-	(void)unused;
 	run_to_its_end(lock_and_end);
 	near_mutex_lock_until(&all.m, 0, NULL, &token);
 }
 
 static void lock_garbage(void *unused)
 {
-	(void)unused;
 	all.m.word = (uint32_t)GARBAGE << NEAR__OWNER_SHIFT;
 	near_mutex_lock(&all.m);
 }
 
 static void read_it(void *unused)
 {
-	(void)unused;
 	run_to_its_end(write_and_end);
 	near_rwlock_read_lock(&all.l);
 }
 
 static void write_it(void *unused)
 {
-	(void)unused;
 	run_to_its_end(write_and_end);
 	near_rwlock_write_lock(&all.l);
 }
@@ -149,7 +138,6 @@ static void call_once(void *unused)
 {
 	pthread_t caller = unit_start(call_and_end, NULL);
 
-	(void)unused;
 	while (!__atomic_load_n(&all.thread, __ATOMIC_ACQUIRE))
 		usleep(100);
 	(void)caller; /* never joined: the C library does not know that it has ended */
@@ -212,7 +200,6 @@ static bool is_given(uint32_t thread)
 /* In processes that did not fork. */
 static void a_wait_for_a_thread_that_has_ended_stops(void **state)
 {
-	(void)state;
 	if (unit_emulated())
 		skip(); /* the new program would not be emulated */
 	for (size_t i = 0; i < LENGTH(waits); i++)
@@ -224,7 +211,6 @@ static void a_wait_for_a_thread_that_has_ended_stops(void **state)
  * parent; and the call of a function then is for another thread to do. */
 static void so_does_one_in_a_forked_child(void **state)
 {
-	(void)state;
 	begin();
 	for (size_t i = 0; i < LENGTH(waits); i++)
 		if (waits[i].wait != call_once &&
@@ -236,7 +222,6 @@ static void so_does_one_in_a_forked_child(void **state)
 
 static void *hold_for_long(void *unused)
 {
-	(void)unused;
 	note_thread();
 	near_mutex_lock(&all.m);
 	__atomic_store_n(&all.in, 1, __ATOMIC_RELEASE);
@@ -259,7 +244,6 @@ static pthread_t start_holder(void)
 
 static void *lock_and_unlock(void *unused)
 {
-	(void)unused;
 	near_mutex_lock(&all.m);
 	near_mutex_unlock(&all.m);
 	return NULL;
@@ -270,7 +254,6 @@ static void a_wait_for_a_thread_that_exists_goes_on(void **state)
 {
 	pthread_t holder = start_holder(), waiter = unit_start(lock_and_unlock, NULL);
 
-	(void)state;
 	wait_for_waits(&all.m, NEAR__SPACE_MUTEX, 1);
 	usleep(400000);
 	assert_int_equal(waits_on(&all.m, NEAR__SPACE_MUTEX), 1);
@@ -305,7 +288,6 @@ static void a_filter_is_not_believed(void **state)
 {
 	static int errors[] = {EPERM, ENOSYS, ESRCH};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(errors); i++) {
 		int status = unit_wait(unit_fork(ask_under_a_filter, &errors[i]), NULL);
 
@@ -323,7 +305,6 @@ static void a_vfork_child_waits_for_threads_of_its_parent(void **state)
 	volatile bool thinks_so = true, of_no_thread = true;
 	pid_t child;
 
-	(void)state;
 	child = vfork();
 	if (child == 0) {
 		thinks_so = near__owner_has_ended(&all.m.word);
@@ -353,7 +334,6 @@ static void the_holder_may_be_a_clone_that_shares_memory(void **state)
 	bool has_ended;
 	pid_t child;
 
-	(void)state;
 	if (unit_emulated() || UNIT_SANITIZED)
 		skip();
 	begin();
@@ -374,7 +354,6 @@ static void nor_is_anything_known_in_the_child_of_a_bare_clone(void **state)
 	uint32_t word = word_of_one_that_has_ended();
 	long child;
 
-	(void)state;
 	if (unit_emulated() || UNIT_SANITIZED)
 		skip();
 	child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);

@@ -2,7 +2,6 @@
 /* Signal handlers: they post semaphores, whatever they interrupted, and end waits that ask for it.
  *
  * A test that hangs is ended by an alarm. */
-#define _GNU_SOURCE
 #include "waits.h"
 
 #include <nearcpu/barrier.h>
@@ -30,7 +29,6 @@ static void post(int number)
 {
 	int saved = errno;
 
-	(void)number;
 	errno = UNIT_ERRNO;
 	CHECK(near_sem_post(&posted) == 0);
 	CHECK(errno == UNIT_ERRNO);
@@ -47,7 +45,6 @@ static void *take_one(void *unused)
 /* Under the lock of a bucket. */
 static bool raise_there(void *unused)
 {
-	(void)unused;
 	raise(SIGUSR1);
 	return false;
 }
@@ -58,7 +55,6 @@ static void handlers_post_in_other_locks_sections(void **state)
 	struct near_park p = {.validate = raise_there};
 	pthread_t t;
 
-	(void)state;
 	on_signal(SIGUSR1, post, 0);
 	t = unit_start(take_one, NULL);
 	wait_for_waits(&posted, NEAR__SPACE_SEM, 1);
@@ -71,7 +67,6 @@ static struct near_sem many[5];
 
 static void post_many(int number)
 {
-	(void)number;
 	for (size_t i = 0; i < LENGTH(many); i++)
 		for (size_t n = 0; n <= i; n++)
 			CHECK(near_sem_post(&many[i]) == 0);
@@ -89,7 +84,6 @@ static void handlers_post_many_in_one_section(void **state)
 	struct near_park p = {.validate = raise_there};
 	pthread_t t[2 * LENGTH(many)];
 
-	(void)state;
 	on_signal(SIGUSR1, post_many, 0);
 	for (size_t i = 0; i < LENGTH(t); i++)
 		t[i] = unit_start(take_of, &many[i / 2]);
@@ -137,7 +131,6 @@ static void handlers_post_at_any_moment(void **state)
 	uint64_t random = 1;
 	pthread_t sender;
 
-	(void)state;
 	on_signal(SIGUSR1, post, SA_RESTART);
 	posts = 0;
 	storm.target = pthread_self();
@@ -160,7 +153,6 @@ static void handlers_post_at_any_moment(void **state)
 
 static void post_in_child(void *unused)
 {
-	(void)unused;
 	raise(SIGUSR1);
 	CHECK(near_sem_try_wait(&posted));
 }
@@ -170,7 +162,6 @@ static void handlers_post_in_a_child(void **state)
 {
 	pthread_t t;
 
-	(void)state;
 	on_signal(SIGUSR1, post, 0);
 	t = unit_start(take_one, NULL);
 	wait_for_waits(&posted, NEAR__SPACE_SEM, 1);
@@ -183,7 +174,6 @@ static void handlers_post_in_a_child(void **state)
 
 static bool end_there(void *unused)
 {
-	(void)unused;
 	syscall(SYS_exit_group, 0);
 	return false;
 }
@@ -207,7 +197,6 @@ static void posts_follow_a_vfork_child_that_ended_in_a_section(void **state)
 	const char *address = lost;
 	pthread_t t;
 
-	(void)state;
 	if (unit_emulated() || !NEAR__HAS_SEQ)
 		skip(); /* a vfork is a fork; or the library has none of its own */
 	while (near__lot_bucket(address) == near__lot_bucket(&posted))
@@ -240,7 +229,6 @@ static void share_storage(void *unused)
 	pid_t child = clone(lock_in_clone, stack + sizeof(stack), CLONE_VM | SIGCHLD, &there);
 	pthread_t t;
 
-	(void)unused;
 	CHECK(child > 0);
 	lock_buckets(&here);
 	CHECK(unit_wait(child, NULL) == 0);
@@ -253,7 +241,6 @@ static void share_storage(void *unused)
 /* Both would count their sections in one word, without atomics. */
 static void posts_follow_a_clone_on_the_same_storage(void **state)
 {
-	(void)state;
 	if (unit_emulated() || UNIT_SANITIZED || !NEAR__HAS_SEQ)
 		skip();
 	shared_rounds = unit_scale(200000);
@@ -315,7 +302,6 @@ static int wait_signal(int clock, const struct timespec *deadline, struct near_c
 
 static bool never(void *unused)
 {
-	(void)unused;
 	return false;
 }
 
@@ -331,7 +317,6 @@ static int wait_condition(int clock, const struct timespec *deadline, struct nea
 
 static int do_nothing(void *unused)
 {
-	(void)unused;
 	return 0;
 }
 
@@ -354,7 +339,6 @@ static int (*const waits[])(int, const struct timespec *, struct near_cancel *) 
 
 static void count_signal(int number)
 {
-	(void)number;
 	__atomic_fetch_add(&posts, 1, __ATOMIC_RELAXED);
 }
 
@@ -387,7 +371,6 @@ static int test_waits(void *unused)
 {
 	static const int clocks[] = {CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME};
 
-	(void)unused;
 	for (size_t i = 0; i < LENGTH(waits); i++) {
 		struct near_cancel cancel = NEAR_CANCEL_INIT;
 		struct wait w = {.wait = waits[i], .clock = NEAR_INTERRUPTIBLE};
@@ -423,7 +406,6 @@ static int test_waits(void *unused)
 
 static void handlers_end_waits_that_ask_for_it(void **state)
 {
-	(void)state;
 	near_mutex_lock(&held);
 	near_rwlock_write_lock(&written);
 	CHECK(near_once_call(&busy, test_waits, NULL) == 0);
@@ -438,7 +420,6 @@ static void unknown_flags_are_no_clock(void **state)
 {
 	struct timespec t = {1, 0};
 
-	(void)state;
 	assert_int_equal(near_sem_wait_until(&empty, NEAR_INTERRUPTIBLE << 1, &t, NULL), -EINVAL);
 	assert_int_equal(near_sem_wait_until(&empty, NEAR_INTERRUPTIBLE | 77, &t, NULL), -EINVAL);
 }

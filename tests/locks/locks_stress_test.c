@@ -5,7 +5,6 @@
  *
  * takes NEAR_STRESS_SECONDS by default, or 5 seconds. A wait that lasts longer than the patience,
  * 30 seconds by default, is taken for one that does not end. */
-#define _GNU_SOURCE
 #include "stress.h"
 
 #define ROUND_MS 1500
@@ -26,7 +25,6 @@ static void rounds(void **state)
 	unsigned n = duration_ms / ROUND_MS < 2 ? 2 : duration_ms / ROUND_MS;
 	uint64_t random = 1;
 
-	(void)state;
 	stress.patience = patience * (getenv("NEAR_TEST_SLOW") || unit_emulated() ? 8 : 1);
 	for (unsigned i = 0; i < n; i++) {
 		const struct game *two[2];

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* For the stress to find: faults of the locks, one of them at a time, which NEAR_LOCKS_MUTANT
  * names. Each happens once in a while, and says so the first time. */
-#define _GNU_SOURCE
 #include <nearcpu/sem.h>
 
 #include "unit.h"

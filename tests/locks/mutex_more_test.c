@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* near_mutex: that no kind of waiter waits for long because of another kind, or of one that was
  * woken and does not come; the names of owners over forks; stops in threads that were cancelled. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <fcntl.h>
-#include <sched.h>
-#include <sys/wait.h>
 
 #include "locks/mutex.h"
 #include "locks/slice.h"
@@ -81,7 +78,6 @@ static void the_older_of_both_kinds_comes_first(void **state)
 	struct near__waiter second, awaiter;
 	bool flag = true;
 
-	(void)state;
 	pass_over(&m, &awaiter, &flag);
 	play(&m, &second, 2, 0);
 	usleep(2000); /* the second is old now; the awaiter is older */
@@ -98,7 +94,6 @@ static void what_became_false_has_no_age(void **state)
 	struct near__waiter second, third, awaiter;
 	bool flag = true;
 
-	(void)state;
 	pass_over(&m, &awaiter, &flag);
 	flag = false;
 	play(&m, &second, 2, 2 * MS);
@@ -119,7 +114,6 @@ static void the_old_do_not_wait_for_one_on_its_way(void **state)
 	struct near__waiter w;
 	unsigned unlocks = 0;
 
-	(void)state;
 	play(&m, &w, 0, 2 * MS);
 	do {
 		near_mutex_unlock(&m);
@@ -169,7 +163,6 @@ static void await_is_bounded_beside_old_lockers(void **state)
 {
 	pthread_t awaiter, workers[WORKERS];
 
-	(void)state;
 	awaiter = unit_start(await_it, NULL);
 	wait_for_waits(&shop.m, NEAR__SPACE_MUTEX, 1);
 	for (unsigned i = 0; i < WORKERS; i++)
@@ -216,7 +209,6 @@ static void a_name_that_another_thread_got_is_its_own(void **state)
 {
 	uint32_t name = me();
 
-	(void)state;
 	near_mutex_lock(&held);
 	unit_dies(unlock_under_a_name_that_was_given_away, &name,
 		  "near_mutex_unlock: another thread holds the mutex");
@@ -300,7 +292,6 @@ static void live_in_new_numbers(void *unused)
 {
 	pid_t first;
 
-	(void)unused;
 	if (unshare(CLONE_NEWPID))
 		_exit(77);
 	first = fork();
@@ -314,7 +305,6 @@ static void the_parents_number_comes_again(void **state)
 {
 	int status = unit_wait(unit_fork(live_in_new_numbers, NULL), NULL);
 
-	(void)state;
 	if (status == 77)
 		skip(); /* no right to number threads */
 	assert_int_equal(status, 0);
@@ -336,7 +326,6 @@ static void misuse_in_a_cancelled_thread(void *unused)
 
 static void a_cancelled_thread_stops_all_the_same(void **state)
 {
-	(void)state;
 	unit_dies(misuse_in_a_cancelled_thread, NULL, "near_mutex_unlock: the mutex is not held");
 }
 

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_mutex: its steps one by one, with waiters that the test plays itself; then the same by
  * storm. */
-#define _GNU_SOURCE
 #include "unit.h"
-
-#include <sys/mman.h>
-#include <time.h>
 
 #include <nearcpu/mutex.h>
 
@@ -43,14 +39,12 @@ static void freeze_at(long ms)
 
 static int freeze(void **state)
 {
-	(void)state;
 	freeze_at(500);
 	return 0;
 }
 
 static int unfreeze(void **state)
 {
-	(void)state;
 	freeze_at(0);
 	return 0;
 }
@@ -102,7 +96,6 @@ static void zero_is_a_free_mutex(void **state)
 {
 	struct near_mutex m = NEAR_MUTEX_INIT;
 
-	(void)state;
 	assert_int_equal(sizeof(struct near_mutex), 4);
 	assert_true(early_was_mine && early_is_free);
 	assert_int_equal(word_of(&m), 0);
@@ -135,7 +128,6 @@ static void threads_are_different_owners(void **state)
 {
 	struct near_mutex m = NEAR_MUTEX_INIT;
 
-	(void)state;
 	unit_join(unit_start(lock_in_new_thread, &m));
 	assert_int_equal(word_of(&m), 0);
 }
@@ -182,7 +174,6 @@ static void an_unlock_wakes_the_first_who_is_young(void **state)
 {
 	struct played p = {.m = {me() | PARKED}};
 
-	(void)state;
 	play(&p, 0, 0);
 	play(&p, 1, 0);
 	near_mutex_unlock(&p.m);
@@ -208,7 +199,6 @@ static void an_unlock_hands_the_mutex_to_the_first_who_is_old(void **state)
 {
 	struct played p = {.m = {me() | PARKED}};
 
-	(void)state;
 	play(&p, 0, 3 * MS / 2);
 	play(&p, 1, 0);
 	near_mutex_unlock(&p.m);
@@ -222,7 +212,6 @@ static void the_age_that_counts_is_a_millisecond(void **state)
 {
 	struct played p = {.m = {me() | PARKED}};
 
-	(void)state;
 	play(&p, 0, 0);
 	freeze_at(501);
 	near_mutex_unlock(&p.m);
@@ -239,7 +228,6 @@ static void a_fair_unlock_hands_over_at_once(void **state)
 {
 	struct played p = {.m = {me() | PARKED | WAKING}};
 
-	(void)state;
 	play(&p, 0, 0);
 	near_mutex_unlock_fair(&p.m);
 	assert_int_equal(word_of(&p.m), OTHER(0) | WAKING);
@@ -253,7 +241,6 @@ static void an_unlock_clears_bits_of_nobody(void **state)
 {
 	struct near_mutex m = {me() | PARKED | AWAITED};
 
-	(void)state;
 	near_mutex_unlock(&m);
 	assert_int_equal(word_of(&m), 0);
 	m.word = me() | PARKED | AWAITED | WAKING;
@@ -270,7 +257,6 @@ static void who_comes_back_stands_by_its_age(void **state)
 	struct near__waiter w[LENGTH(ages)], *at;
 	struct near__bucket *b = near__lot_lock(&m);
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(ages); i++) {
 		w[i] = (struct near__waiter){.address = &m,
 					     .space = NEAR__SPACE_MUTEX,
@@ -331,7 +317,6 @@ static void every_waiter_gets_it(void **state)
 	struct waiter w[12];
 	unsigned order = 0;
 
-	(void)state;
 	for (unsigned round = 0; round < 10; round++) {
 		near_mutex_lock(&m);
 		for (unsigned i = 0; i < 12; i++) {
@@ -357,7 +342,6 @@ static void old_waiters_get_it_in_their_order(void **state)
 	struct waiter w[6];
 	unsigned order = 0;
 
-	(void)state;
 	near_mutex_lock(&m);
 	for (unsigned i = 0; i < 6; i++) {
 		w[i] = (struct waiter){.m = &m, .order = &order};
@@ -386,7 +370,6 @@ static void set_calm(uint32_t unlocks)
 /* Whatever the machine has, so that words are the same everywhere. */
 static int few_cpus(void **state)
 {
-	(void)state;
 	set_calm(1);
 	return 0;
 }
@@ -409,7 +392,6 @@ static void each_first_park_fences_where_cpus_are_few(void **state)
 	struct near_mutex m = NEAR_MUTEX_INIT;
 	uint64_t before = fences();
 
-	(void)state;
 	set_calm(1);
 	for (unsigned i = 1; i <= 5; i++) {
 		be_waited_for(&m, PARKED);
@@ -437,7 +419,6 @@ static void unlocks_pay_for_fences_where_cpus_are_many(void **state)
 	struct near_mutex m = NEAR_MUTEX_INIT, other = NEAR_MUTEX_INIT;
 	uint64_t before = fences();
 
-	(void)state;
 	set_calm(50);
 	for (unsigned i = 1; i <= 5; i++) {
 		be_waited_for(&m, PARKED | WARY);
@@ -463,7 +444,6 @@ static void the_number_goes_by_the_machine(void **state)
 	struct near_mutex m = NEAR_MUTEX_INIT;
 	bool few = near_cpus() <= 2;
 
-	(void)state;
 	set_calm(0);
 	be_waited_for(&m, few ? PARKED : PARKED | WARY);
 	assert_int_equal(near__lot.calm_needed, few ? 1 : 100 * near_cpus());
@@ -517,7 +497,6 @@ static void who_has_waited_asks_for_a_longer_slice(void **state)
 	struct occupied outer = {.m = NEAR_MUTEX_INIT}, inner = outer;
 	struct near__thread saved = near__self;
 
-	(void)state;
 	set_calm(1);
 	near__slice = (struct near__slice){NEAR__SLICE_ABLE, false};
 	near__self.area = &fake;
@@ -543,7 +522,6 @@ static void what_was_granted_is_given_back(void **state)
 {
 	struct near__thread saved = near__self;
 
-	(void)state;
 	near__slice = (struct near__slice){NEAR__SLICE_ABLE, false};
 	near__self.area = &fake;
 	near__self.state = NEAR__LIVE;
@@ -566,7 +544,6 @@ static void nothing_is_asked_of_a_kernel_without(void **state)
 {
 	struct near_rseq_status status;
 
-	(void)state;
 	near_rseq_status(&status, sizeof(status));
 	near__slice = (struct near__slice){0};
 	if (status.has_slice)
@@ -611,7 +588,6 @@ static void deadlines_end_waits(void **state)
 	struct played p = {.m = NEAR_MUTEX_INIT};
 	pthread_t t = start_holder(&p);
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(clocks); i++) {
 		struct timespec soon, now;
 
@@ -637,7 +613,6 @@ static void a_wrong_deadline_is_an_error(void **state)
 	static const struct timespec wrong = {1, 1000000000}, negative = {1, -1}, right = {1, 0};
 	struct near_mutex m = NEAR_MUTEX_INIT;
 
-	(void)state;
 	assert_int_equal(near_mutex_lock_until(&m, CLOCK_MONOTONIC, &wrong, NULL), -EINVAL);
 	assert_int_equal(near_mutex_lock_until(&m, CLOCK_MONOTONIC, &negative, NULL), -EINVAL);
 	assert_int_equal(near_mutex_lock_until(&m, 4711, &right, NULL), -EINVAL);
@@ -655,7 +630,6 @@ static void a_token_ends_waits(void **state)
 	struct waiter w[3];
 	unsigned order = 0;
 
-	(void)state;
 	near_mutex_lock(&m);
 	for (unsigned i = 0; i < 3; i++) {
 		w[i] = (struct waiter){.m = &m, .cancel = i == 1 ? NULL : &token, .order = &order};
@@ -717,7 +691,6 @@ static void await_hands_over_to_whose_condition_is_true(void **state)
 	struct turn turn = {.m = NEAR_MUTEX_INIT};
 	struct player players[5];
 
-	(void)state;
 	for (unsigned i = 0; i < 5; i++)
 		players[i] = (struct player){&turn, i, unit_scale(2000), 5};
 	unit_run(take_turns, players, sizeof(players[0]), 5);
@@ -738,7 +711,6 @@ static void await_asks_at_once(void **state)
 	struct near_mutex m = NEAR_MUTEX_INIT;
 	bool yes = true;
 
-	(void)state;
 	near_mutex_lock(&m);
 	asked = 0;
 	near_mutex_await(&m, ask, &yes);
@@ -754,7 +726,6 @@ static void await_ends_by_deadline_and_token(void **state)
 	static const struct timespec wrong = {1, -1};
 	unsigned flag = 0;
 
-	(void)state;
 	near_mutex_lock(&m);
 	for (size_t i = 0; i < LENGTH(clocks); i++) {
 		struct timespec now;
@@ -862,7 +833,6 @@ static void a_bounded_queue_by_await(void **state)
 		unsigned role;
 	} parts[7] = {{&q, 0}, {&q, 0}, {&q, 0}, {&q, 1}, {&q, 1}, {&q, 1}, {&q, 2}};
 
-	(void)state;
 	unit_run(play_queue, parts, sizeof(parts[0]), 7);
 	assert_int_equal(q.put, q.goal);
 	assert_int_equal(q.taken, q.goal);
@@ -875,7 +845,6 @@ static struct near_mutex misused;
 
 static void unlock_free(void *unused)
 {
-	(void)unused;
 	near_mutex_unlock(&misused);
 }
 
@@ -906,7 +875,6 @@ static void unlock_of_another_who_locked_before(void *unused)
 
 static void relock(void *unused)
 {
-	(void)unused;
 	near_mutex_lock(&misused);
 	near_mutex_lock(&misused);
 }
@@ -918,21 +886,18 @@ static void await_free(void *flag)
 
 static void destroy_held(void *unused)
 {
-	(void)unused;
 	near_mutex_lock(&misused);
 	near_mutex_destroy(&misused);
 }
 
 static void use_destroyed(void *unused)
 {
-	(void)unused;
 	near_mutex_destroy(&misused);
 	near_mutex_lock(&misused);
 }
 
 static void unlock_destroyed(void *unused)
 {
-	(void)unused;
 	near_mutex_destroy(&misused);
 	near_mutex_unlock(&misused);
 }
@@ -941,7 +906,6 @@ static void misuse_stops_with_one_line(void **state)
 {
 	unsigned flag = 0;
 
-	(void)state;
 	unit_dies(unlock_free, NULL, "near_mutex_unlock: the mutex is not held");
 	unit_dies(unlock_of_another, NULL, "near_mutex_unlock: another thread holds the mutex");
 	unit_dies(unlock_of_another_who_locked_before, NULL,
@@ -962,7 +926,6 @@ static void unlock_in_child(void *unused)
 	struct waiter w[4];
 	unsigned order = 0;
 
-	(void)unused;
 	CHECK(near_mutex_is_mine(&forked));
 	near_mutex_unlock(&forked);
 	CHECK(word_of(&forked) == 0);
@@ -986,7 +949,6 @@ static void the_child_unlocks_what_its_thread_held(void **state)
 {
 	struct waiter w = {.m = &forked};
 
-	(void)state;
 	if (UNIT_THREAD_SANITIZER)
 		skip(); /* it lets no child have threads */
 	near_mutex_lock(&forked);
@@ -1015,7 +977,6 @@ static void children_of_children_unlock_it_too(void **state)
 {
 	unsigned levels = NEAR__OWNER_NAMES - 1;
 
-	(void)state;
 	near_mutex_lock(&forked);
 	unit_in_child(fork_again, &levels);
 	near_mutex_unlock(&forked);
@@ -1031,7 +992,6 @@ static void a_child_does_not_wait_for_a_thread_of_the_parent(void **state)
 	struct played p = {.m = NEAR_MUTEX_INIT};
 	pthread_t t = start_holder(&p);
 
-	(void)state;
 	unit_dies(lock_in_child, &p.m,
 		  "near_mutex_lock: the holder is a thread of the parent process, "
 		  "which the fork did not copy");
@@ -1056,7 +1016,6 @@ static void threads_of_the_child_wait_for_the_one_that_forked(void **state)
 {
 	struct near_mutex m = NEAR_MUTEX_INIT;
 
-	(void)state;
 	if (UNIT_THREAD_SANITIZER)
 		skip();
 	near_mutex_lock(&m);
@@ -1151,7 +1110,6 @@ static void storms_of_2_to_32_threads(void **state)
 {
 	static const unsigned threads[] = {2, 3, 8, 32, 3, 8};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(threads); i++) {
 		struct storm storm = {.sections = unit_scale(200000) / threads[i]}, *all[32];
 
@@ -1217,7 +1175,6 @@ static void the_last_user_frees_right_after_unlock(void **state)
 	struct users users = {.rounds = unit_scale(3000)},
 		     *all[4] = {&users, &users, &users, &users};
 
-	(void)state;
 	pthread_barrier_init(&users.barrier, NULL, 4);
 	unit_run(use_objects, all, sizeof(all[0]), 4);
 	pthread_barrier_destroy(&users.barrier);

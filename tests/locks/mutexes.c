@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Games with mutexes and condition variables. */
-#define _GNU_SOURCE
 #include "stress.h"
 
 #include <nearcpu/cond.h>

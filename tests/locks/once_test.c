@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* near_once and near_barrier. */
-#define _GNU_SOURCE
 #include "waits.h"
 
 #include <nearcpu/barrier.h>
@@ -35,7 +34,6 @@ static void it_is_done_once(void **state)
 {
 	struct work w = {.may_end = 1};
 
-	(void)state;
 	assert_false(near_once_is_done(&w.once));
 	assert_int_equal(near_once_call(&w.once, do_work, &w), 0);
 	assert_true(near_once_is_done(&w.once));
@@ -49,7 +47,6 @@ static void a_failure_is_tried_again(void **state)
 {
 	struct work w = {.may_end = 1, .failures = 2};
 
-	(void)state;
 	assert_int_equal(near_once_call(&w.once, do_work, &w), -4001);
 	assert_false(near_once_is_done(&w.once));
 	assert_int_equal(near_once_call(&w.once, do_work, &w), -4002);
@@ -84,7 +81,6 @@ static void *let_it_end(void *arg)
 /* Eight come, seven wait. Each failure is one caller's, and one of those who wait tries next. */
 static void others_wait_and_see_it(void **state)
 {
-	(void)state;
 	for (unsigned failures = 0; failures < 3; failures++) {
 		struct work w = {.failures = failures}, *all[8];
 		pthread_t t = unit_start(let_it_end, &w);
@@ -107,7 +103,6 @@ static void waiting_for_it_has_a_limit(void **state)
 	struct work w = {0}, *arg = &w;
 	pthread_t t = unit_start(call_it, &arg);
 
-	(void)state;
 	while (!__atomic_load_n(&w.begun, __ATOMIC_ACQUIRE))
 		usleep(100);
 	for (size_t i = 0; i < LENGTH(wait_clocks); i++) {
@@ -144,7 +139,6 @@ static void what_is_done_cannot_be_canceled(void **state)
 	struct work w = {.once = {near__owner_now()}};
 	pthread_t t = unit_start(wait_for_it, &w);
 
-	(void)state;
 	wait_for_waits(&w.once, NEAR__SPACE_ONCE, 1);
 	__atomic_store_n(&w.once.word, NEAR__ONCE_DONE, __ATOMIC_RELEASE);
 	near_cancel_set(&stopping);
@@ -159,7 +153,6 @@ static void nobody_sleeps_after_it_is_done(void **state)
 	struct near__bucket *b = near__lot_lock(&w.once);
 	pthread_t t = unit_start(wait_for_it, &w);
 
-	(void)state;
 	while (__atomic_load_n(&w.once.word, __ATOMIC_RELAXED) == near__owner_now())
 		usleep(100);
 	__atomic_store_n(&w.once.word, NEAR__ONCE_DONE, __ATOMIC_RELEASE);
@@ -182,7 +175,6 @@ static void recurse(void *unused)
 
 static void recursion_stops_with_one_line(void **state)
 {
-	(void)state;
 	unit_dies(recurse, NULL, "near_once_call: called by its own function");
 }
 
@@ -201,7 +193,6 @@ static void a_child_does_what_its_parent_had_not_finished(void **state)
 	struct work w = {0}, *arg = &w;
 	pthread_t t = unit_start(call_it, &arg);
 
-	(void)state;
 	while (!__atomic_load_n(&w.begun, __ATOMIC_ACQUIRE))
 		usleep(100);
 	unit_in_child(call_in_child, &w);
@@ -251,7 +242,6 @@ static void a_cancelled_call_has_failed(void **state)
 	pthread_t t = unit_start(call_and_be_cancelled, NULL), waiter;
 	unsigned calls = 0;
 
-	(void)state;
 	while (!__atomic_load_n(&cut.begun, __ATOMIC_ACQUIRE))
 		usleep(100);
 	waiter = unit_start(call_after_that, &calls);
@@ -276,7 +266,6 @@ static void *meet(void *arg)
 {
 	unsigned me = __atomic_fetch_add(&meeting.next, 1, __ATOMIC_RELAXED);
 
-	(void)arg;
 	for (unsigned i = 0; i < meeting.rounds; i++) {
 		meeting.phase[me] = i + 1;
 		if (near_barrier_wait(&meeting.barrier))
@@ -292,7 +281,6 @@ static void all_meet_and_one_is_last(void **state)
 {
 	char none[8];
 
-	(void)state;
 	meeting.barrier = (struct near_barrier)NEAR_BARRIER_INIT(8);
 	meeting.rounds = unit_scale(2000);
 	unit_run(meet, none, 1, 8);
@@ -305,7 +293,6 @@ static void one_thread_meets_itself(void **state)
 	struct near_barrier b = NEAR_BARRIER_INIT(1);
 	struct timespec past = {0, 0};
 
-	(void)state;
 	assert_true(near_barrier_wait(&b));
 	assert_int_equal(near_barrier_wait_until(&b, CLOCK_MONOTONIC, &past, NULL), 1);
 }
@@ -322,7 +309,6 @@ static void who_leaves_is_not_counted(void **state)
 	struct near_barrier b = NEAR_BARRIER_INIT(3);
 	pthread_t t = unit_start(wait_at, &b), late;
 
-	(void)state;
 	wait_for_waits(&b, NEAR__SPACE_BARRIER, 1);
 	for (size_t i = 0; i < LENGTH(wait_clocks); i++) {
 		struct timespec soon = wait_in_ms(wait_clocks[i], 5);

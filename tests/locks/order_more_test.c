@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The checker of lock order: its limits, forked children, what stops, settings. */
-#define _GNU_SOURCE
 #include "orders.h"
 
 /* ---- limits ---- */
@@ -86,7 +85,6 @@ static void says_once(void (*run)(void), const char *line)
 
 static void what_there_is_no_room_for_is_said_once(void **state)
 {
-	(void)state;
 	says_once(many_pairs, "too many pairs of locks");
 	says_once(many_held, "a thread holds too many locks");
 	if (!UNIT_SANITIZED && !unit_emulated())
@@ -176,7 +174,6 @@ static void reuse_table(void)
 
 static void readers_and_writers_are_checked(void **state)
 {
-	(void)state;
 	tells(read_in_order, 0);
 	tells(read_after_lock, 1);
 	tells(write_after_lock, 1);
@@ -234,7 +231,6 @@ static void forking_in_a_change(void)
 
 static void children_are_checked(void **state)
 {
-	(void)state;
 	tells(forking, 1);
 	tells(forking_in_a_change, 1);
 }
@@ -291,7 +287,6 @@ static void stops_with(void (*run)(void), unsigned circles, const char *line)
 
 static void programs_are_stopped_if_asked_to(void **state)
 {
-	(void)state;
 	conf = "lock_check:2";
 	stops_with(for_ever, 1, "nearcpu: lock order: stopped, as NEAR_CONF=lock_check:2 says\n");
 	conf = "lock_check:1";
@@ -313,7 +308,6 @@ static void nothing_is_checked_unless_asked_for(void **state)
 	static const char *const bad[] = {"lock_check:3", "lock_check",
 					  "lock_check:", "lock_check:x"};
 
-	(void)state;
 	conf = "lock_check:0";
 	assert_int_equal(play(unchecked, NULL), 0);
 	assert_string_equal(told, "");

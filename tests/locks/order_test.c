@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The checker of lock order: what it tells, down to the functions that took the locks. */
-#define _GNU_SOURCE
 #include "orders.h"
 
 #include <link.h>
@@ -43,7 +42,6 @@ static void (*const takes[])(struct near_mutex *) = {NULL, take_1, take_2, take_
 
 static int first_base(struct dl_phdr_info *info, size_t size, void *base)
 {
-	(void)size;
 	*(uintptr_t *)base = info->dlpi_addr;
 	return 1;
 }
@@ -93,7 +91,6 @@ static void a_circle_of_two_is_told_once_with_its_places(void **state)
 	char line[256];
 	const char *at = told;
 
-	(void)state;
 	tells(circle_of_two, 1);
 	assert_int_equal(count("nearcpu: lock order: 2 locks"), 1);
 	snprintf(line, sizeof(line), "holds lock %p and wants %p\n", (void *)&b, (void *)&a);
@@ -126,7 +123,6 @@ static void circle_behind_circle(void)
 
 static void circles_of_three_threads(void **state)
 {
-	(void)state;
 	/* a, c, a is the shortest. */
 	tells(circle_of_three, 1);
 	assert_int_equal(count("2 locks"), 1);
@@ -164,7 +160,6 @@ static void of_a_long_circle_the_first_steps_are_told(void **state)
 {
 	char line[64];
 
-	(void)state;
 	tells(long_circle, 1);
 	snprintf(line, sizeof(line), "%u locks", NEAR__ORDER_STEPS + 4);
 	assert_int_equal(count(line), 1);
@@ -177,7 +172,6 @@ static void *in_one_order(void *unused)
 {
 	unsigned n = unit_scale(2000);
 
-	(void)unused;
 	while (n--) {
 		near_mutex_lock(&a);
 		in_order(&b, &c);
@@ -228,7 +222,6 @@ static void behind_a_gate(void)
 
 static void what_counts_as_an_order(void **state)
 {
-	(void)state;
 	tells(one_order, 0);
 	tells(trying, 0);
 	tells(trying_first, 1);
@@ -291,7 +284,6 @@ static void waiting_for_signals(void)
 
 static void a_wait_takes_the_mutex_again(void **state)
 {
-	(void)state;
 	tells(awaiting, 2);
 	tells(waiting_for_signals, 2);
 }
@@ -331,7 +323,6 @@ static void forget_the_one_between(void)
 
 static void destroyed_mutexes_are_forgotten(void **state)
 {
-	(void)state;
 	tells(forget_the_one_between, 0);
 	tells(reuse, 1);
 }

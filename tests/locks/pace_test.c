@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* How soon mutexes are taken again, by a clock that the test moves; and what follows for the
  * unlocks. Each test has threads and mutexes of its own, as both keep what they learned. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <nearcpu/mutex.h>
@@ -91,7 +90,6 @@ static void *learn(void *arg)
 
 static void a_section_is_timed(void **state)
 {
-	(void)state;
 	alone(learn);
 }
 
@@ -110,7 +108,6 @@ static void *learn_a_limit(void *arg)
 
 static void up_to_120_ns_are_quick(void **state)
 {
-	(void)state;
 	alone(learn_a_limit);
 }
 
@@ -131,7 +128,6 @@ static void *learn_slowly(void *arg)
 
 static void longer_sections_lift_it_slowly(void **state)
 {
-	(void)state;
 	alone(learn_slowly);
 }
 
@@ -160,7 +156,6 @@ static void *have_a_slow_clock(void *arg)
 
 static void longer_ones_and_slow_clocks_are_timed_rarely(void **state)
 {
-	(void)state;
 	alone(time_rarely);
 	alone(have_a_slow_clock);
 }
@@ -180,7 +175,6 @@ static void *be_delayed(void *arg)
 
 static void a_section_may_take_seconds(void **state)
 {
-	(void)state;
 	alone(be_delayed);
 }
 
@@ -217,7 +211,6 @@ static void *wait_between(void *arg)
 
 static void what_comes_between_does_not_count(void **state)
 {
-	(void)state;
 	alone(end_another);
 	alone(wait_between);
 }
@@ -298,7 +291,6 @@ static void *wait_for_a_quick_one(void *arg)
 
 static void who_has_waited_unlocks_by_cas(void **state)
 {
-	(void)state;
 	alone(wait_for_a_slow_one);
 	alone(wait_for_a_quick_one);
 }

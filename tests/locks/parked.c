@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Games with near_park, near_thrsleep, and forks. */
-#define _GNU_SOURCE
 #include "stress.h"
 
 #include <nearcpu/cond.h>
@@ -24,7 +23,6 @@ static void begin_desks(void)
 
 static bool is_open(void *unused)
 {
-	(void)unused;
 	return !stress_is_over();
 }
 
@@ -258,7 +256,6 @@ static bool step_forks(struct role *r)
 
 static void check_forks(const struct role *roles)
 {
-	(void)roles;
 	CHECK(near_mutex_try_lock(&forks.held));
 	near_mutex_unlock(&forks.held);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* near_recursive_mutex: levels, waits, a fork, misuse, and threads that take it again. */
-#define _GNU_SOURCE
 #include "waits.h"
 
 #include <nearcpu/cond.h>
@@ -12,7 +11,6 @@ static void levels_are_counted(void **state)
 {
 	struct near_recursive_mutex m = NEAR_RECURSIVE_MUTEX_INIT, zero = {{0}, 0};
 
-	(void)state;
 	assert_int_equal(sizeof(m), 8);
 	assert_memory_equal(&m, &zero, sizeof(m));
 	assert_int_equal(near_recursive_mutex_depth(&m), 0);
@@ -44,7 +42,6 @@ static void others_wait_for_the_last_unlock(void **state)
 {
 	struct near_recursive_mutex m = NEAR_RECURSIVE_MUTEX_INIT;
 
-	(void)state;
 	near_recursive_mutex_lock(&m);
 	near_recursive_mutex_lock(&m);
 	unit_join(unit_start(try_there, &m));
@@ -84,7 +81,6 @@ static void no_increment_is_lost(void **state)
 {
 	char none[4];
 
-	(void)state;
 	all.rounds = unit_scale(20000);
 	unit_run(add, none, 1, LENGTH(none));
 	assert_int_equal(all.sum, all.rounds * LENGTH(none));
@@ -106,7 +102,6 @@ static void it_waits_for_conditions_when_held_once(void **state)
 {
 	pthread_t t;
 
-	(void)state;
 	near_recursive_mutex_lock(&all.m);
 	t = unit_start(open_up, NULL);
 	while (!all.go)
@@ -118,7 +113,6 @@ static void it_waits_for_conditions_when_held_once(void **state)
 
 static void unlock_twice_in_child(void *unused)
 {
-	(void)unused;
 	CHECK(near_recursive_mutex_depth(&all.m) == 2);
 	near_recursive_mutex_lock(&all.m);
 	CHECK(near_recursive_mutex_try_lock(&all.m));
@@ -129,7 +123,6 @@ static void unlock_twice_in_child(void *unused)
 
 static void it_is_held_over_a_fork(void **state)
 {
-	(void)state;
 	near_recursive_mutex_lock(&all.m);
 	near_recursive_mutex_lock(&all.m);
 	unit_in_child(unlock_twice_in_child, NULL);
@@ -139,13 +132,11 @@ static void it_is_held_over_a_fork(void **state)
 
 static void unlock_free(void *unused)
 {
-	(void)unused;
 	near_recursive_mutex_unlock(&all.m);
 }
 
 static void wait_held_twice(void *unused)
 {
-	(void)unused;
 	near_recursive_mutex_lock(&all.m);
 	near_recursive_mutex_lock(&all.m);
 	near_cond_wait(&all.c, near_recursive_mutex_once(&all.m));
@@ -153,13 +144,11 @@ static void wait_held_twice(void *unused)
 
 static void wait_free(void *unused)
 {
-	(void)unused;
 	near_recursive_mutex_once(&all.m);
 }
 
 static void lock_too_often(void *unused)
 {
-	(void)unused;
 	near_recursive_mutex_lock(&all.m);
 	all.m.again = UINT32_MAX;
 	near_recursive_mutex_lock(&all.m);
@@ -167,7 +156,6 @@ static void lock_too_often(void *unused)
 
 static void misuse_stops_the_program(void **state)
 {
-	(void)state;
 	unit_dies(unlock_free, NULL,
 		  "near_recursive_mutex_unlock: this thread does not hold the mutex");
 	unit_dies(wait_free, NULL,

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rwlock in the children of fork and vfork. */
-#define _GNU_SOURCE
 #include "rwlocks.h"
 
 struct held {
@@ -88,7 +87,6 @@ static void a_child_does_not_wait_for_readers_of_the_parent(void **state)
 {
 	struct held h;
 
-	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		pthread_t t;
 
@@ -112,7 +110,6 @@ static void a_child_does_not_wait_for_a_writer_of_the_parent(void **state)
 {
 	struct held h;
 
-	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		pthread_t t;
 
@@ -153,7 +150,6 @@ static void the_child_unlocks_what_its_thread_read(void **state)
 {
 	struct near_rwlock l;
 
-	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		rwlock_init(&l, i);
 		near_rwlock_read_lock(&l);
@@ -188,7 +184,6 @@ static void the_child_unlocks_what_its_thread_wrote(void **state)
 {
 	struct held h;
 
-	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		pthread_t t;
 
@@ -215,7 +210,6 @@ static void a_writer_that_only_waited_is_not_in_the_child(void **state)
 {
 	struct held h;
 
-	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		pthread_t t;
 
@@ -258,7 +252,6 @@ static void a_child_makes_locks_of_its_own(void **state)
 {
 	struct near_rwlock l;
 
-	(void)state;
 	unit_in_child(make_and_use, &l);
 }
 
@@ -274,7 +267,6 @@ static void a_child_of_the_child_unlocks_what_its_thread_wrote(void **state)
 {
 	struct near_rwlock l;
 
-	(void)state;
 	rwlock_init(&l, true);
 	near_rwlock_write_lock(&l);
 	unit_in_child(unlock_writing_in_child, &l);
@@ -306,7 +298,6 @@ static void the_child_unlocks_many_locks(void **state)
 {
 	struct near_rwlock l[NEAR__HOLDS + 3];
 
-	(void)state;
 	for (unsigned i = 0; i < LENGTH(l); i++) {
 		rwlock_init(&l[i], i % 2);
 		near_rwlock_read_lock(&l[i]);
@@ -323,7 +314,6 @@ static void a_vfork_child_uses_the_word(void **state)
 	struct near_rwlock l;
 	pid_t child;
 
-	(void)state;
 	near_rwlock_init(&l);
 	read_it(&l);
 	child = vfork();

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rwlock: misuse, freeing, and everything at once. */
-#define _GNU_SOURCE
 #include "rwlocks.h"
 
 #include <sys/mman.h>
@@ -15,7 +14,6 @@ static struct near_rwlock misused;
 
 static void unlock_free(void *unused)
 {
-	(void)unused;
 	near_rwlock_read_unlock(&misused);
 }
 
@@ -40,7 +38,6 @@ static void unlock_of_another(void *unused)
 
 static void write_unlock_free(void *unused)
 {
-	(void)unused;
 	near_rwlock_write_unlock(&misused);
 }
 
@@ -64,55 +61,47 @@ static void write_unlock_of_another(void *unused)
 
 static void downgrade_free(void *unused)
 {
-	(void)unused;
 	near_rwlock_downgrade(&misused);
 }
 
 static void read_then_write(void *unused)
 {
-	(void)unused;
 	near_rwlock_read_lock(&misused);
 	near_rwlock_write_lock(&misused);
 }
 
 static void read_then_write_until(void *unused)
 {
-	(void)unused;
 	near_rwlock_read_lock(&misused);
 	near_rwlock_write_lock_until(&misused, 0, NULL, NULL);
 }
 
 static void write_twice(void *unused)
 {
-	(void)unused;
 	near_rwlock_write_lock(&misused);
 	near_rwlock_write_lock(&misused);
 }
 
 static void write_then_read(void *unused)
 {
-	(void)unused;
 	near_rwlock_write_lock(&misused);
 	near_rwlock_read_lock(&misused);
 }
 
 static void destroy_read(void *unused)
 {
-	(void)unused;
 	near_rwlock_read_lock(&misused);
 	near_rwlock_destroy(&misused);
 }
 
 static void destroy_written(void *unused)
 {
-	(void)unused;
 	near_rwlock_write_lock(&misused);
 	near_rwlock_destroy(&misused);
 }
 
 static void read_destroyed(void *unused)
 {
-	(void)unused;
 	near_rwlock_read_lock(&misused);
 	near_rwlock_read_unlock(&misused);
 	near_rwlock_destroy(&misused);
@@ -129,19 +118,16 @@ static void read_destroyed_whose_slots_are_used(void *unused)
 	near_rwlock_init(&next);
 	near__rwlock_count_on_slot(&next, 1);
 	near_rwlock_read_lock(&misused);
-	(void)unused;
 }
 
 static void write_destroyed(void *unused)
 {
-	(void)unused;
 	near_rwlock_destroy(&misused);
 	near_rwlock_write_lock(&misused);
 }
 
 static void unlock_destroyed(void *unused)
 {
-	(void)unused;
 	near_rwlock_destroy(&misused);
 	near_rwlock_read_unlock(&misused);
 }
@@ -175,7 +161,6 @@ static const struct {
 
 static void misuse_stops_with_one_line(void **state)
 {
-	(void)state;
 	for (unsigned zero = 0; zero < 2; zero++)
 		for (size_t i = 0; i < LENGTH(misuses); i++) {
 			rwlock_init(&misused, !zero);
@@ -189,7 +174,6 @@ static void a_lock_may_stand_where_another_one_stood(void **state)
 {
 	struct near_rwlock l;
 
-	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		near_rwlock_init(&l);
 		near_rwlock_read_lock(&l);
@@ -294,7 +278,6 @@ static struct near_counter signals;
 
 static void on_signal(int signal)
 {
-	(void)signal;
 	near_counter_add(&signals, 1);
 }
 
@@ -384,7 +367,6 @@ static void storms_of_2_to_32_threads(void **state)
 {
 	static const unsigned threads[] = {2, 3, 8, 32}, percents[] = {1, 30};
 
-	(void)state;
 	assert_int_equal(near_counter_init(&signals), 0);
 	for (size_t i = 0; i < LENGTH(threads); i++)
 		for (size_t k = 0; k < LENGTH(percents); k++)
@@ -451,7 +433,6 @@ static void the_last_user_frees_right_after_unlock(void **state)
 	struct users users = {.rounds = unit_scale(3000)},
 		     *all[4] = {&users, &users, &users, &users};
 
-	(void)state;
 	pthread_barrier_init(&users.barrier, NULL, 4);
 	unit_run(use_objects, all, sizeof(all[0]), 4);
 	pthread_barrier_destroy(&users.barrier);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rwlock: readers first, or writers. */
-#define _GNU_SOURCE
 #include "rwlocks.h"
 
 /* Longer than a test that goes well takes; shorter than ctest waits. */
@@ -11,7 +10,6 @@ static void readers_pass_a_writer_that_waits(void **state)
 {
 	static const struct timespec past = {1, 0};
 
-	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		struct timespec late = wait_in_ms(CLOCK_MONOTONIC, LONG_MS);
 		struct reader w = {0}, r = {.clock = CLOCK_MONOTONIC, .deadline = &late},
@@ -39,7 +37,6 @@ static void readers_pass_a_writer_that_waits(void **state)
 
 static void a_writer_that_waits_keeps_readers_out_where_writers_are_first(void **state)
 {
-	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 5);
 		struct reader w = {0}, t = {.clock = CLOCK_MONOTONIC, .deadline = &soon}, r = {0};
@@ -70,7 +67,6 @@ static void no_other_policy(void **state)
 {
 	struct near_rwlock l;
 
-	(void)state;
 	assert_int_equal(near_rwlock_init_with(&l, (enum near_rwlock_policy)4711), -EINVAL);
 	near_rwlock_write_lock(&l);
 	assert_int_equal(word_of(&l), WRITER);
@@ -114,7 +110,6 @@ static void *write_until_over(void *arg)
 
 static void readers_meet_while_writers_come(void **state)
 {
-	(void)state;
 	for (unsigned i = 0; i < 2; i++) {
 		struct meeting m = {.rounds = unit_scale(2000)}, *all[3] = {&m, &m, &m};
 		pthread_t writers[2];

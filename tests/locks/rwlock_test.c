@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rwlock: its word and its slots, step by step. */
-#define _GNU_SOURCE
 #include "rwlocks.h"
 
 #include "fences.h"
@@ -34,7 +33,6 @@ static void zero_is_a_free_lock(void **state)
 {
 	struct near_rwlock l = NEAR_RWLOCK_INIT;
 
-	(void)state;
 	assert_int_equal(word_of(&l), 0);
 	for (unsigned i = 0; i < 3; i++) {
 		near_rwlock_read_lock(&l);
@@ -67,7 +65,6 @@ static void readers_count_on_their_slots(void **state)
 {
 	struct near_rwlock l;
 
-	(void)state;
 	if (!has_slots())
 		skip();
 	assert_int_equal(near_rwlock_init(&l), 0);
@@ -97,7 +94,6 @@ static void a_writer_adds_the_slots_up(void **state)
 {
 	struct near_rwlock l;
 
-	(void)state;
 	if (!has_slots())
 		skip();
 	near_rwlock_init(&l);
@@ -141,7 +137,6 @@ static void bias_comes_back_after_calm_reads(void **state)
 {
 	struct near_rwlock l;
 
-	(void)state;
 	if (!has_slots())
 		skip();
 	near_rwlock_init(&l);
@@ -181,7 +176,6 @@ static void bias_does_not_come_back_beside_a_writer(void **state)
 {
 	struct near_rwlock l;
 
-	(void)state;
 	if (!has_slots())
 		skip();
 	near_rwlock_init(&l);
@@ -225,7 +219,6 @@ static uint32_t calm_after(long ns)
 
 static void calm_goes_by_cpus_and_the_cost_of_fences(void **state)
 {
-	(void)state;
 	if (!has_slots())
 		skip();
 	assert_int_equal(calm_after(2000), 1000 * near_cpus());
@@ -238,7 +231,6 @@ static void bias_does_not_come_twice(void **state)
 {
 	struct near_rwlock l, other;
 
-	(void)state;
 	if (!has_slots())
 		skip();
 	near_rwlock_init(&l);
@@ -280,7 +272,6 @@ static void a_gate_stays_shut_if_a_writer_was_faster(void **state)
 {
 	struct near_rwlock l;
 
-	(void)state;
 	if (!has_slots())
 		skip();
 	near_rwlock_init(&l);
@@ -299,7 +290,6 @@ static void who_cannot_open_a_gate_uses_the_word(void **state)
 {
 	struct near_rwlock l;
 
-	(void)state;
 	if (!has_slots())
 		skip();
 	near_rwlock_init(&l);
@@ -325,7 +315,6 @@ static void try_write_fences_only_if_it_may_succeed(void **state)
 {
 	struct near_rwlock l;
 
-	(void)state;
 	near_rwlock_init(&l);
 	near_rwlock_read_lock(&l);
 	fences_made();
@@ -352,7 +341,6 @@ static void try_write_lets_go_if_a_reader_came(void **state)
 {
 	struct near_rwlock l;
 
-	(void)state;
 	if (!has_slots())
 		skip();
 	near_rwlock_init(&l);
@@ -380,7 +368,6 @@ static void who_may_be_nested_does_not_wait_for_the_revocation(void **state)
 {
 	struct near_rwlock l[NEAR__HOLDS + 1], *last = &l[NEAR__HOLDS];
 
-	(void)state;
 	if (!has_slots())
 		skip();
 	slots_enter(9);

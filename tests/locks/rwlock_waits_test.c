@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rwlock: who waits for whom, and what ends it. */
-#define _GNU_SOURCE
 #include "rwlocks.h"
 
 /* ---- nested ---- */
@@ -9,7 +8,6 @@ static void nested_readers_pass_a_waiting_writer(void **state)
 {
 	struct near_rwlock locks[4];
 
-	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
 		struct near_rwlock *l = &locks[i];
 		struct reader w = {0};
@@ -39,7 +37,6 @@ static void a_thread_reads_more_locks_than_it_knows_by_name(void **state)
 	struct near_rwlock l[MANY];
 	struct reader w[MANY];
 
-	(void)state;
 	memset(w, 0, sizeof(w));
 	for (unsigned i = 0; i < MANY; i++) {
 		near_rwlock_init(&l[i]);
@@ -70,7 +67,6 @@ static void who_is_not_nested_waits_in_any_case(void **state)
 	unsigned release = 0;
 	struct reader w = {.release = &release};
 
-	(void)state;
 	near_rwlock_init(&other);
 	for (unsigned i = 0; i <= NEAR__HOLDS; i++) {
 		near_rwlock_init(&l[i]);
@@ -99,7 +95,6 @@ static void a_writer_that_leaves_lets_all_sleeping_readers_in(void **state)
 	unsigned order = 0, release = 0;
 	struct reader r[6], w = {.order = &order};
 
-	(void)state;
 	near_rwlock_init(&l);
 	near_rwlock_write_lock(&l);
 	for (unsigned i = 0; i < 6; i++) {
@@ -132,7 +127,6 @@ static void the_next_writer_waits_until_the_one_before_has_left(void **state)
 	unsigned order = 0;
 	struct reader w = {.order = &order}, r = {.order = &order};
 
-	(void)state;
 	near_rwlock_write_lock(&l);
 	near_mutex_unlock(&l.writers);
 	start(&w, &l, true);
@@ -165,7 +159,6 @@ static void who_gives_up_lets_nobody_in_before_the_one_before_has_left(void **st
 	unsigned order = 0;
 	struct reader w = {.clock = CLOCK_MONOTONIC, .deadline = &soon}, r = {.order = &order};
 
-	(void)state;
 	near_rwlock_write_lock(&l);
 	start(&r, &l, false);
 	wait_for_sleepers(&l, 1);
@@ -186,7 +179,6 @@ static void downgrade_lets_readers_in_and_no_writer(void **state)
 	unsigned order = 0;
 	struct reader w = {.order = &order}, r = {.order = &order};
 
-	(void)state;
 	near_rwlock_init(&l);
 	near_rwlock_write_lock(&l);
 	start(&w, &l, true);
@@ -222,7 +214,6 @@ static void nobody_sleeps_for_who_has_left(void **state)
 	struct reader r = {0}, w = {0};
 	struct near__bucket *b;
 
-	(void)state;
 	near_rwlock_write_lock(&l);
 	b = near__lot_lock(&l);
 	start(&r, &l, false);
@@ -248,7 +239,6 @@ static void deadlines_end_waits(void **state)
 	struct near_rwlock l;
 	unsigned release;
 
-	(void)state;
 	near_rwlock_init(&l);
 	for (unsigned i = 0; i < 2 * LENGTH(wait_clocks); i++) {
 		struct reader holder = {.release = &release}, other = {0};
@@ -290,7 +280,6 @@ static void a_wrong_deadline_is_an_error(void **state)
 	static const struct timespec wrong = {1, 1000000000}, negative = {1, -1}, right = {1, 0};
 	struct near_rwlock l = NEAR_RWLOCK_INIT;
 
-	(void)state;
 	assert_int_equal(near_rwlock_read_lock_until(&l, CLOCK_MONOTONIC, &wrong, NULL), -EINVAL);
 	assert_int_equal(near_rwlock_read_lock_until(&l, 4711, &right, NULL), -EINVAL);
 	assert_int_equal(near_rwlock_write_lock_until(&l, CLOCK_REALTIME, &negative, NULL),
@@ -310,7 +299,6 @@ static void a_token_ends_waits(void **state)
 	unsigned order = 0;
 	struct reader w = {.cancel = &token}, r = {.order = &order}, q = {.cancel = &token};
 
-	(void)state;
 	near_rwlock_init_with(&l, NEAR_RWLOCK_WRITERS_FIRST);
 	near_rwlock_read_lock(&l);
 	start(&w, &l, true);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* near_sem: units, sleepers, and a storm in which units are counted. */
-#define _GNU_SOURCE
 #include "waits.h"
 
 #include <nearcpu/sem.h>
@@ -39,7 +38,6 @@ static void units_are_counted(void **state)
 {
 	struct near_sem s = NEAR_SEM_INIT(2), zero = {0};
 
-	(void)state;
 	assert_int_equal(sizeof(s), 4);
 	assert_int_equal(near_sem_read(&s), 2);
 	near_sem_wait(&s);
@@ -63,7 +61,6 @@ static void sleepers_get_units_in_their_order(void **state)
 	struct waiter w[4];
 	unsigned order = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
 		w[i] = (struct waiter){.s = &s, .order = &order};
 		start_waiter(&w[i]);
@@ -87,7 +84,6 @@ static void deadlines_and_tokens_end_waits(void **state)
 	struct near_sem s = NEAR_SEM_INIT(0);
 	struct waiter w = {.s = &s, .cancel = &token};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(wait_clocks); i++) {
 		struct timespec soon = wait_in_ms(wait_clocks[i], 10);
 
@@ -115,7 +111,6 @@ static void who_comes_too_late_to_sleep_takes_the_unit(void **state)
 	struct waiter w = {.s = &s};
 	struct near__bucket *b = near__lot_lock(&s);
 
-	(void)state;
 	w.thread = unit_start(wait_there, &w);
 	while (__atomic_load_n(&s.word, __ATOMIC_ACQUIRE) != 1)
 		usleep(100);
@@ -138,7 +133,6 @@ static void *rage(void *arg)
 	uint64_t random = __atomic_add_fetch(&storm.seed, 1, __ATOMIC_RELAXED);
 	unsigned got = 0;
 
-	(void)arg;
 	for (unsigned i = 0; i < storm.rounds; i++) {
 		uint32_t r = unit_random(&random);
 		struct timespec soon = wait_in_ns(r >> 8 & 0xfff);
@@ -164,7 +158,6 @@ static void storm_keeps_the_units(void **state)
 {
 	char none[8];
 
-	(void)state;
 	storm.s = (struct near_sem)NEAR_SEM_INIT(2);
 	storm.rounds = unit_scale(10000);
 	unit_run(rage, none, 1, LENGTH(none));

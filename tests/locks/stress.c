@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Who keeps the games going, and who disturbs them. */
-#define _GNU_SOURCE
 #include "stress.h"
 
 #include "mover.h"
@@ -103,7 +102,6 @@ static void *move(void *unused)
 
 static void on_signal(int signal)
 {
-	(void)signal;
 	__atomic_fetch_add(&stress.signals, 1, __ATOMIC_RELAXED);
 }
 

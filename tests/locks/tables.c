@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The game with reader-writer locks. */
-#define _GNU_SOURCE
 #include "stress.h"
 
 #include <nearcpu/rwlock.h>

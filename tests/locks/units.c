@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Games with semaphores, barriers and near_once. */
-#define _GNU_SOURCE
 #include "stress.h"
 
 #include <nearcpu/barrier.h>
@@ -53,7 +52,6 @@ static bool step_permits(struct role *r)
 
 static void check_permits(const struct role *roles)
 {
-	(void)roles;
 	CHECK(permits.inside == 0);
 	CHECK(near_sem_read(&permits.s) == PERMITS);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Who waits for too long. Counted by looks, not by the clock: where the machine is busy the watch
  * is late, too. */
-#define _GNU_SOURCE
 #include "stress.h"
 
 #define LOOKS_PER_S 10

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* What runs beside the workers of the stress. */
-#define _GNU_SOURCE
 #include "stress.h"
 
 #include "mover.h"
@@ -99,7 +98,6 @@ void *stress_churn(void *unused)
 {
 	struct stress_worker *w = stress.churn;
 
-	(void)unused;
 	for (unsigned i = 0; i < STRESS_CHURN; i++)
 		stress_set_up(&w[i], 100 + i);
 	while (!stopped()) {
@@ -254,7 +252,6 @@ static void on_signal(int signal)
 	int saved = errno;
 	unsigned n = __atomic_add_fetch(&stress.signals, 1, __ATOMIC_RELAXED);
 
-	(void)signal;
 	if (n % 8 == 0)
 		sched_yield();
 	errno = saved;

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The fork handlers of the core, of malloc and of libatomic, and the C library: its list of
  * streams; a signal handler that forks in the middle of an allocation, or of a fork. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/prctl.h>
 
 #include <nearcpu/lock.h>
@@ -115,7 +113,6 @@ static void *flush_all(void *unused)
 
 static void end_at_once(void *unused)
 {
-	(void)unused;
 }
 
 static void fork_while_flushing(void *use)
@@ -190,19 +187,16 @@ static void exchange_an_object(void)
 
 static void malloc_with_a_stream_held(void **state)
 {
-	(void)state;
 	forks_while_flushing(allocate);
 }
 
 static void the_core_with_a_stream_held(void **state)
 {
-	(void)state;
 	forks_while_flushing(kill_a_reference);
 }
 
 static void libatomic_with_a_stream_held(void **state)
 {
-	(void)state;
 	forks_while_flushing(exchange_an_object);
 }
 
@@ -217,7 +211,6 @@ static void fork_in_handler(int signal)
 	int saved = errno;
 	pid_t child = fork();
 
-	(void)signal;
 	CHECK(child >= 0);
 	if (child == 0) {
 		is_child = true;
@@ -326,13 +319,11 @@ static void forks_with_a_lock_held(void (*run)(void))
 
 static void a_handler_while_the_heap_grows(void **state)
 {
-	(void)state;
 	forks_with_a_lock_held(grow);
 }
 
 static void a_handler_while_slots_are_emptied(void **state)
 {
-	(void)state;
 	forks_with_a_lock_held(trim);
 }
 
@@ -371,7 +362,6 @@ static void fork_often(void *unused)
 	size_t *blocks[512] = {NULL};
 	uint64_t random = 1;
 
-	(void)unused;
 	prctl(PR_SET_PDEATHSIG, SIGKILL); /* its alarm is taken */
 	signal(SIGALRM, fork_now_and_then);
 	set_alarm();
@@ -386,7 +376,6 @@ static void fork_often(void *unused)
 
 static void handlers_at_any_moment(void **state)
 {
-	(void)state;
 	if (is_emulated())
 		skip();
 	unit_in_child(fork_often, NULL);
@@ -422,7 +411,6 @@ static void fork_within(void *unused)
 	bool end = false;
 	pthread_t other = unit_start(pass, &end);
 
-	(void)unused;
 	CHECK(registered >= 3);
 	alarm(40);
 	prepare();
@@ -438,7 +426,6 @@ static void fork_within(void *unused)
 
 static void a_fork_within_a_fork_leaves_locks_alone(void **state)
 {
-	(void)state;
 	unit_in_child(fork_within, NULL);
 }
 
@@ -483,7 +470,6 @@ __attribute__((noinline)) static void overwrite_stack(void)
 
 static void reset_in_child(void *unused)
 {
-	(void)unused;
 	near_lock_reset_in_child(&waited);
 	CHECK(waited.word == 0);
 }
@@ -495,7 +481,6 @@ static void a_vfork_child_that_waits_leaves_no_note(void **state)
 	pid_t child;
 	int status;
 
-	(void)state;
 	if (is_emulated() || UNIT_SANITIZED || !NEAR__HAS_SEQ)
 		skip(); /* where there are no sequences the library has no vfork of its own */
 	holder = unit_start(hold_until_it_waits, NULL);

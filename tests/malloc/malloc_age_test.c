@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What a slot may hold, and how it loses what it does not need: the cap, steps of age, the thread
  * in the background. */
-#define _GNU_SOURCE
 #include "unit.h"
-
-#include <sched.h>
 
 #include "malloc/api/fast.h"
 #include "malloc/cache/background.h"
@@ -58,7 +55,6 @@ static void without_leave_nothing_is_held(void **state)
 {
 	uint64_t cache = near__malloc_conf.cache;
 
-	(void)state;
 	own();
 	near__reclaim();
 	near__malloc_conf.cache = 0;
@@ -76,7 +72,6 @@ static void idle_lists_go_step_by_step(void **state)
 {
 	uint64_t now;
 
-	(void)state;
 	own();
 	near__reclaim();
 	take_and_free();
@@ -90,7 +85,6 @@ static void idle_lists_go_step_by_step(void **state)
 /* As long as it takes: the test's own limit ends it. */
 static void an_idle_slot_is_emptied_in_the_background(void **state)
 {
-	(void)state;
 	own();
 	near__reclaim();
 	take_and_free();

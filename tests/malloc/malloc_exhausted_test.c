@@ -2,9 +2,6 @@
 /* Memory that comes to an end: NULL and ENOMEM, what is there stays, and the program goes on when
  * there is memory again. By RLIMIT_AS, which limits address space, and by RLIMIT_DATA, which limits
  * what may be written to, as strict overcommit does. */
-#define _GNU_SOURCE
-#include <sched.h>
-#include <time.h>
 
 #include "unit.h"
 
@@ -120,7 +117,6 @@ static void address_space(void **state)
 {
 	int resource = RLIMIT_AS;
 
-	(void)state;
 	if (unit_emulated())
 		skip(); /* the emulator's own memory would be limited */
 	unit_in_child(exhaust, &resource);
@@ -130,7 +126,6 @@ static void memory_to_write_to(void **state)
 {
 	int resource = RLIMIT_DATA;
 
-	(void)state;
 	if (unit_emulated())
 		skip();
 	unit_in_child(exhaust, &resource);
@@ -167,7 +162,6 @@ static void many_want_the_rest(void *unused)
 	void *p;
 
 	free(malloc(1));
-	(void)unused;
 	for (unsigned i = 0; i < LENGTH(threads); i++)
 		threads[i] = unit_start(take_and_free, NULL);
 	limit(RLIMIT_AS, 24 * MB); /* the memory of each node takes one for its tables */
@@ -183,7 +177,6 @@ static void many_want_the_rest(void *unused)
 
 static void threads_that_want_the_rest(void **state)
 {
-	(void)state;
 	if (unit_emulated())
 		skip();
 	unit_in_child(many_want_the_rest, NULL);
@@ -225,7 +218,6 @@ static void process_that_has_little(void **state)
 {
 	static size_t sizes[] = {96 * MB, 160 * MB, 512 * MB};
 
-	(void)state;
 	if (unit_emulated())
 		skip();
 	for (unsigned i = 0; i < LENGTH(sizes); i++)

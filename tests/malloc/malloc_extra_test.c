@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What the drop-in malloc has beside the functions of glibc: frees with a size, and what a size
  * becomes. */
-#define _GNU_SOURCE
 #include <malloc.h>
 #include <nearcpu/malloc.h>
 
@@ -40,7 +39,6 @@ static void a_size_becomes_what_is_usable_in_a_small_heap(void **state)
 	static void *before[1101];
 	bool checked = is_checked(), wider = false;
 
-	(void)state;
 	for (size_t n = 1; n < LENGTH(before); n += 33)
 		before[n] = get(n);
 	assert_true(near__pages_used() <= 64);
@@ -62,7 +60,6 @@ static void a_size_becomes_what_is_usable_in_a_small_heap(void **state)
 
 static void a_size_becomes_what_is_usable(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < LENGTH(sizes); i++) {
 		void *p = get(sizes[i]);
 
@@ -76,7 +73,6 @@ static void a_size_becomes_what_is_usable(void **state)
 
 static void an_aligned_size_becomes_what_is_usable(void **state)
 {
-	(void)state;
 	for (int log = 4; log < 18; log++)
 		for (size_t i = 0; i < LENGTH(sizes); i++) {
 			size_t align = (size_t)1 << log, n = sizes[i];
@@ -95,7 +91,6 @@ static void too_much_becomes_nothing(void **state)
 {
 	static volatile size_t huge[] = {SIZE_MAX, SIZE_MAX - 100, (size_t)PTRDIFF_MAX + 1};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(huge); i++) {
 		assert_int_equal(nallocx(huge[i], 0), 0);
 		assert_int_equal(nallocx(huge[i], 12), 0);
@@ -128,7 +123,6 @@ static void sized_frees_free(void **state)
 {
 	uint64_t before = in_use();
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(sizes); i++)
 		for (int round = 0; round < 50; round++)
 			free_each_way(sizes[i]);
@@ -154,7 +148,6 @@ static void options_fill_blocks(void **state)
 {
 	volatile unsigned char *p;
 
-	(void)state;
 	assert_int_equal(mallopt(M_PERTURB, 0x37), 1);
 	if (is_checked()) /* which fills them its own way */
 		skip();
@@ -184,7 +177,6 @@ static void options_keep_memory(void **state)
 {
 	uint64_t decay_ms = near__malloc_conf.decay_ms;
 
-	(void)state;
 	near__malloc_conf.decay_ms = 0;
 	assert_int_equal(mallopt(M_TRIM_THRESHOLD, -1), 1);
 	free(memset(get((size_t)8 << 20), 1, (size_t)8 << 20));

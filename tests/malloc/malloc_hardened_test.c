@@ -2,10 +2,7 @@
 /* What a faulty program, or an attacker who makes it write where it must not, can do to the heap,
  * and what stops it: links that nobody can write, pointers into blocks, blocks freed twice. And
  * pages of free blocks, which malloc_trim gives back. */
-#define _GNU_SOURCE
 #include "unit.h"
-
-#include <sys/mman.h>
 
 #include "malloc/cache/plain.h"
 #include "malloc/pages/pages.h"
@@ -56,7 +53,6 @@ static void what_programs_write_is_no_link(void **state)
 		       keys[] = {NEAR__KEY((uint64_t)0), NEAR__KEY(~0ull), key};
 	unsigned n = 0, broken = 0;
 
-	(void)state;
 	/* Nothing is allocated in between. */
 	for (unsigned i = 0; i < LENGTH(keys); i++) {
 		near__heap.key = keys[i];
@@ -100,7 +96,6 @@ static void the_key_is_new_in_each_process(void **state)
 {
 	uint64_t a, b;
 
-	(void)state;
 	if (unit_emulated())
 		skip(); /* the shell would not run the program */
 	a = link_in_another_process();
@@ -113,7 +108,6 @@ static void a_link_belongs_to_its_block(void **state)
 	volatile uint64_t *p = malloc(520), *q = malloc(520);
 	uint64_t link;
 
-	(void)state;
 	free((void *)p);
 	link = *p;
 	assert_ptr_equal((void *)malloc(520), (void *)p);
@@ -124,21 +118,18 @@ static void a_link_belongs_to_its_block(void **state)
 
 static void nothing(void *unused)
 {
-	(void)unused;
 }
 
 static uint64_t key_of_parent;
 
 static void compare_key(void *unused)
 {
-	(void)unused;
 	CHECK(near__heap.key == key_of_parent);
 	free(malloc(520));
 }
 
 static void a_child_keeps_the_key(void **state)
 {
-	(void)state;
 	key_of_parent = near__heap.key;
 	unit_in_child(compare_key, NULL);
 	unit_in_child(nothing, NULL);
@@ -150,7 +141,6 @@ static void forge(void *unused)
 	static uint64_t *volatile p, *volatile target;
 	void *q;
 
-	(void)unused;
 	target = malloc(520);
 	p = malloc(520);
 	free((void *)p);
@@ -166,7 +156,6 @@ static void links_cannot_be_forged(void **state)
 	char text[256];
 	int signal = 0;
 
-	(void)state;
 	assert_int_equal(unit_capture(forge, NULL, text, sizeof(text), &signal), -1);
 	assert_int_equal(signal, SIGABRT);
 	assert_non_null(strstr(text, "write to a freed block"));
@@ -183,7 +172,6 @@ static bool begins(const char *p)
 
 static void only_blocks_begin(void **state)
 {
-	(void)state;
 	for (unsigned c = 1; c <= NEAR__SIZES; c++) {
 		size_t size = near__sizes[c].size;
 		char *p = near__plain_alloc(1, size, &(bool){false});
@@ -206,7 +194,6 @@ static void attacks_of_all_kinds(void **state)
 {
 	struct attack_counts counts = {0};
 
-	(void)state;
 	attacks_run_all(&counts, NULL);
 	assert_int_equal(counts.n[ATTACK_OVERLAP] + counts.n[ATTACK_ARBITRARY], 0);
 	assert_int_equal(counts.required_missed, 0);
@@ -246,7 +233,6 @@ static void pages_of_free_blocks_go_back(void **state)
 {
 	size_t before, after;
 
-	(void)state;
 	if (unit_emulated() || near__heap.nodes > 1 || sysconf(_SC_PAGESIZE) > 4096)
 		skip(); /* its own idea of what is present; gaps; pages larger than a block's run */
 	fill_many();

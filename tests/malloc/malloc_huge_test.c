@@ -2,7 +2,6 @@
 /* All of the heap: 16 TiB, or an eighth of the address space. Hardly any of it is touched, so it
  * takes a machine that gives more address space than it has memory; up to the last number of a
  * page, everything goes on as it did before. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <malloc.h>
@@ -178,14 +177,12 @@ static void exhaust(void *unused)
 	free(last); /* the only room that there is */
 	go_on();
 	CHECK(take_all(size, &total) && total >= size / 2);
-	(void)unused;
 }
 
 static void all_of_it_can_be_had(void **state)
 {
 	int status = unit_wait(unit_fork(exhaust, NULL), NULL);
 
-	(void)state;
 	if (status == 77)
 		skip();
 	assert_int_equal(status, 0);
@@ -196,7 +193,6 @@ static void the_heap_is_large(void **state)
 {
 	uint64_t eighth = ((uint64_t)__builtin_frame_address(0) + (GB - 1)) / 8;
 
-	(void)state;
 	if (unit_emulated())
 		skip(); /* it decides what is where */
 	assert_true(near__heap.size >= (eighth < 16 * TB ? eighth / 2 : 16 * TB - 4 * GB));

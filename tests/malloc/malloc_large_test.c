@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Large blocks: grown in place, moved with their pages, aligned, zero where that is said. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <malloc.h>
@@ -48,7 +47,6 @@ static void grows_in_place_where_it_can(void **state)
 {
 	char *a = make(3 * MB, 1), *b = make(3 * MB, 2), *c = make(3 * MB, 3), *grown;
 
-	(void)state;
 	/* Which of them are neighbours is the allocator's affair: these come from the same end. */
 	if (b != a + 3 * MB || c != b + 3 * MB)
 		fail_msg("blocks of the same size are no neighbours: %p %p %p", a, b, c);
@@ -70,7 +68,6 @@ static void shrinks_in_place(void **state)
 	char *a = make(8 * MB, 5), *b;
 	uintptr_t was = (uintptr_t)a;
 
-	(void)state;
 	b = realloc(a, 2 * MB);
 	assert_int_equal((uintptr_t)b, was);
 	for (size_t i = 0; i < 2 * MB; i += PAGE)
@@ -86,7 +83,6 @@ static void shrinks_in_place(void **state)
 /* What moved left pages behind that must not be taken for what they were. */
 static void zero_is_zero(void **state)
 {
-	(void)state;
 	for (unsigned round = 0; round < 20; round++) {
 		char *a = make(2 * MB, 7), *b = make(2 * MB, 8), *c;
 
@@ -125,7 +121,6 @@ static void moves_what_moves_have_left(void **state)
 	char *small[SMALL_ONES], *large[LARGE_ONES];
 	unsigned before = count_maps(), rounds = unit_scale(60);
 
-	(void)state;
 	for (unsigned round = 0; round < rounds; round++) {
 		for (int i = 0; i < SMALL_ONES; i++)
 			small[i] = make(MB, (char)i);
@@ -145,7 +140,6 @@ static void moves_what_moves_have_left(void **state)
 
 static void stands_where_it_is_asked_to(void **state)
 {
-	(void)state;
 	for (size_t align = 16; align <= 64 * MB; align *= 4)
 		for (size_t size = 1; size <= 3 * MB; size = size * 7 + 1) {
 			char *p = memalign(align, size);

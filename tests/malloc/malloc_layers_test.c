@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The allocator's layers behind the caches: classes, runs of pages, spans. */
-#define _GNU_SOURCE
 #include "unit.h"
-
-#include <sys/mman.h>
 
 #include "malloc/central/central.h"
 #include "malloc/pages/pages.h"
@@ -16,7 +13,6 @@
 
 static void the_least_class_that_is_large_enough(void **state)
 {
-	(void)state;
 	for (size_t n = 1; n <= NEAR__SMALL_MAX; n++) {
 		unsigned c = near__class_compute(n);
 
@@ -29,7 +25,6 @@ static void the_least_class_that_is_large_enough(void **state)
 /* The least power of two from 16 on, and later on the least class. */
 static void a_small_heap_has_few_classes(void **state)
 {
-	(void)state;
 	near__lookup_begin();
 	for (size_t n = 0; n <= NEAR__TABLE_MAX; n++) {
 		size_t size = near__sizes[near__class_of(n)].size;
@@ -46,7 +41,6 @@ static void a_small_heap_has_few_classes(void **state)
 
 static void reciprocals_divide(void **state)
 {
-	(void)state;
 	for (unsigned c = 1; c <= NEAR__SIZES; c++) {
 		const struct near__size *z = &near__sizes[c];
 		size_t span = z->pages * NEAR__PAGE;
@@ -73,7 +67,6 @@ static size_t distance(const struct near__size *z)
 
 static void places_where_blocks_begin(void **state)
 {
-	(void)state;
 	for (unsigned c = 1; c <= NEAR__SIZES; c++) {
 		const struct near__size *z = &near__sizes[c];
 		size_t span = z->pages * NEAR__PAGE, step = distance(z);
@@ -96,7 +89,6 @@ static void places_where_blocks_of_parts_begin(void **state)
 {
 	unsigned parts = 0;
 
-	(void)state;
 	for (unsigned c = 1; c <= NEAR__SIZES; c++) {
 		const struct near__size *z = &near__sizes[c];
 
@@ -207,7 +199,6 @@ static void runs_never_overlap(void **state)
 {
 	struct near__pages_stats before, after;
 
-	(void)state;
 	near__pages_stats(&before);
 	for (unsigned i = unit_scale(20000); i-- > 0;) {
 		struct run *r = &runs[unit_random(&seed) % RUNS];
@@ -240,7 +231,6 @@ static void freed_neighbours_are_one(void **state)
 	uint32_t whole, again;
 	bool zero;
 
-	(void)state;
 	/* Larger than all that is free: from the top, and nothing else fits as well. */
 	whole = near__pages_alloc(0, 4000, 1, &zero);
 	for (unsigned i = 0; i < LENGTH(orders); i++) {
@@ -270,7 +260,6 @@ static void purged_runs_have_no_memory(void **state)
 	size_t size = r.count * NEAR__PAGE;
 	bool zero;
 
-	(void)state;
 	if (unit_emulated())
 		skip(); /* the emulator has its own idea of what is present */
 	r.first = near__pages_alloc(0, r.count, 1, &zero);
@@ -295,7 +284,6 @@ static void purged_runs_are_zero_if_locked(void **state)
 	bool zero;
 	void *p;
 
-	(void)state;
 	near__pages_purge(0, ALL);
 	r.first = near__pages_alloc(0, r.count, 1, &zero);
 	p = near__page_at(r.first);
@@ -388,7 +376,6 @@ static void each_block_is_taken_once(void **state)
 {
 	static const size_t sizes[] = {48, 5000, 65536};
 
-	(void)state;
 	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
 		take_each_once(near__class_compute(sizes[i]));
 }

@@ -7,7 +7,6 @@
  *
  * usage: malloc_limits_test [--machine]
  *   --machine   the machine is the test's own: its settings may be changed */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <fcntl.h>
@@ -153,7 +152,6 @@ static void lives_in_a_group(void **state)
 	char dir[128];
 	int signal = 0, status;
 
-	(void)state;
 	if (unit_emulated())
 		skip();
 	if (own_machine)
@@ -212,7 +210,6 @@ static void exhaust_all(void *unused)
 	static const size_t sizes[] = {MB, 24, 20000, 1000};
 	size_t first;
 
-	(void)unused;
 	for (size_t i = 0; i < LENGTH(sizes); i++) {
 		first = exhaust(sizes[i]);
 		CHECK(exhaust(sizes[i]) >= first / 2);
@@ -223,7 +220,6 @@ static void without_overcommit(void **state)
 {
 	int status;
 
-	(void)state;
 	if (!own_machine) {
 		print_message("it would change a setting of the whole machine\n");
 		skip();

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where the heap is: nothing that a program leaks, nor its other addresses, tells. */
-#define _GNU_SOURCE
 #include "unit.h"
-
-#include <sys/mman.h>
 
 #include "filter.h"
 #include "malloc/base/os.h"
@@ -15,7 +12,6 @@ static uint64_t *seen; /* by each child: its answer; shared */
 
 static int begin(void **state)
 {
-	(void)state;
 	seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	return seen == MAP_FAILED;
 }
@@ -26,7 +22,6 @@ static void hash_is_siphash(void **state)
 	unsigned char bytes[16];
 	uint64_t key[2], word;
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(bytes); i++)
 		bytes[i] = (unsigned char)i;
 	memcpy(key, bytes, sizeof(key));
@@ -37,7 +32,6 @@ static void hash_is_siphash(void **state)
 
 static void numbers_differ(void **state)
 {
-	(void)state;
 	errno = UNIT_ERRNO;
 	for (int i = 0; i < 100; i++) {
 		assert_true(near__os_random() != near__os_random());
@@ -83,13 +77,11 @@ static void places_differ(int error)
 
 static void place_is_unknown(void **state)
 {
-	(void)state;
 	places_differ(0);
 }
 
 static void place_is_unknown_without_getrandom(void **state)
 {
-	(void)state;
 	places_differ(ENOSYS);
 	places_differ(EPERM);
 	places_differ(EAGAIN);

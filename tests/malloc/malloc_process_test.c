@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The allocator in the life of a process: before main, in threads that end, in children, while all
  * caches are emptied, and after main. */
-#define _GNU_SOURCE
-#include <sched.h>
-#include <time.h>
 
 #include "unit.h"
 
@@ -25,7 +22,6 @@ __attribute__((constructor(101))) static void before_others(void)
 
 static void blocks_from_before_main(void **state)
 {
-	(void)state;
 	for (unsigned i = 0; i < LENGTH(early); i++) {
 		assert_int_equal(early[i][i * i], i);
 		early[i] = realloc(early[i], 40000);
@@ -61,7 +57,6 @@ __attribute__((destructor)) static void after_others(void)
 
 static void leave(void *unused)
 {
-	(void)unused;
 	is_last = true;
 	CHECK(atexit(use_some) == 0);
 	exit(9);
@@ -69,7 +64,6 @@ static void leave(void *unused)
 
 static void blocks_after_main(void **state)
 {
-	(void)state;
 	assert_int_equal(unit_wait(unit_fork(leave, NULL), NULL), 3);
 }
 
@@ -112,7 +106,6 @@ static void blocks_of_threads_that_ended(void **state)
 {
 	uint64_t first = 0;
 
-	(void)state;
 	assert_int_equal(pthread_key_create(&key, at_end), 0);
 	for (unsigned i = 0; i < unit_scale(150); i++) {
 		pthread_t threads[3];
@@ -186,7 +179,6 @@ static void fork_often(void)
 
 static void children_of_busy_processes(void **state)
 {
-	(void)state;
 	with_busy_threads(fork_often);
 }
 
@@ -217,7 +209,6 @@ static void vfork_often(void)
 
 static void children_of_vfork(void **state)
 {
-	(void)state;
 	if (unit_emulated())
 		skip(); /* there a vfork is a fork */
 	with_busy_threads(vfork_often);
@@ -254,7 +245,6 @@ static void clone_often(void)
 /* They run on their parent's thread-local storage, too, where they find its registration. */
 static void children_of_clone(void **state)
 {
-	(void)state;
 	if (unit_emulated())
 		skip(); /* there it is a fork */
 	with_busy_threads(clone_often);
@@ -281,7 +271,6 @@ static void trim_together(void)
 
 static void several_trim(void **state)
 {
-	(void)state;
 	with_busy_threads(trim_together);
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The estimates of heap profiles, over many seeds that are always the same. Seven times the
  * standard deviation of their mean is allowed. */
-#define _GNU_SOURCE
 #include <nearcpu/malloc.h>
 
 #include "unit.h"
@@ -66,7 +65,6 @@ static void estimates_are_right_in_the_mean(void **state)
 		{16, 1, 1000},         {2, 1, 1000},         {4096, 100, 3},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(runs); i++) {
 		const struct run *r = &runs[i];
 		double chance = 1 - exp_minus((double)r->n / (double)r->rate), off;
@@ -83,7 +81,6 @@ static void estimates_are_right_in_the_mean(void **state)
 /* Where all are sampled nothing is scaled. */
 static void at_a_rate_of_one_all_are_taken(void **state)
 {
-	(void)state;
 	for (uint64_t rate = 0; rate < 2; rate++) {
 		struct near__sampler s;
 
@@ -98,7 +95,6 @@ static void nothing_is_never_taken(void **state)
 {
 	struct near__sampler s;
 
-	(void)state;
 	near__sampler_seed(&s, 1, 1);
 	for (unsigned i = 0; i < 1000; i++) {
 		assert_false(near__sampler_take(&s, 2, 0));
@@ -112,7 +108,6 @@ static void each_sampler_takes_its_own_seed(void **state)
 	uint64_t seeds[6];
 	bool differ = false;
 
-	(void)state;
 	for (unsigned i = 0; i < LENGTH(seeds); i++) {
 		struct near__sampler s = {0};
 
@@ -126,7 +121,6 @@ static void each_sampler_takes_its_own_seed(void **state)
 
 static void largest_rates(void **state)
 {
-	(void)state;
 	for (uint64_t seed = 0; seed < 1000; seed++) {
 		struct near__sampler s;
 

@@ -2,7 +2,6 @@
 /* The ends of the heap, of its numbers and of its descriptors, which NUMA nodes share. The
  * allocator is compiled with small limits for this test: a heap of 1 GiB in 8 segments, 512 KiB of
  * descriptors. The machine seems to have three nodes, and the test says on which one it runs. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <malloc.h>
@@ -138,12 +137,10 @@ static void churn(void *unused)
 	near__pages_stats(&after);
 	CHECK(after.top > GRANULES / 8 * 7 && after.top <= GRANULES);
 	CHECK(after.top - after.free == before.top - before.free);
-	(void)unused;
 }
 
 static void runs_never_overlap(void **state)
 {
-	(void)state;
 	unit_in_child(churn, NULL);
 }
 
@@ -165,7 +162,6 @@ static void ask_in_turn(void *unused)
 	CHECK(near__pages_used() == GRANULES);
 	for (unsigned i = 0; i < NODES; i++)
 		CHECK(!take(&r, i, 1, 1));
-	(void)unused;
 }
 
 static void one_takes_all(void *node)
@@ -183,7 +179,6 @@ static void one_takes_all(void *node)
 
 static void nodes_share_the_heap(void **state)
 {
-	(void)state;
 	unit_in_child(ask_in_turn, NULL);
 	for (unsigned i = 0; i < NODES; i++)
 		unit_in_child(one_takes_all, &i);
@@ -221,7 +216,6 @@ static void take_large(void *node)
 
 static void a_block_is_larger_than_a_share(void **state)
 {
-	(void)state;
 	for (unsigned i = 0; i < NODES; i++)
 		unit_in_child(take_large, &i);
 }
@@ -236,7 +230,6 @@ static void ask_too_much(void **state)
 	char *p = malloc(100000);
 	bool zero;
 
-	(void)state;
 	assert_non_null(p);
 	for (size_t i = 0; i < LENGTH(sizes); i++) {
 		size_t power = (size_t)1 << (63 - __builtin_clzl(sizes[i]));
@@ -310,12 +303,10 @@ static void exhaust_descriptors(void *unused)
 	list = NULL;
 	CHECK(take_all(&list, 8) >= n / 2);
 	free_all(list);
-	(void)unused;
 }
 
 static void descriptors_come_to_an_end(void **state)
 {
-	(void)state;
 	unit_in_child(exhaust_descriptors, NULL);
 }
 
@@ -334,12 +325,10 @@ static void number_descriptors(void *unused)
 		last = number;
 	}
 	CHECK((size_t)last * NEAR__META_UNIT > near__heap.meta.size - 48);
-	(void)unused;
 }
 
 static void descriptors_have_numbers(void **state)
 {
-	(void)state;
 	unit_in_child(number_descriptors, NULL);
 }
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* What the allocator tells about itself, against what was done. */
-#define _GNU_SOURCE
 #include <malloc.h>
 #include <nearcpu/malloc.h>
 #include <nearcpu/rseq.h>
@@ -56,7 +55,6 @@ static void any_size_of_the_struct(void **state)
 	struct near_malloc_class_stats c;
 	uint64_t first = 1;
 
-	(void)state;
 	assert_int_equal(near_malloc_stats(&s, 0), -EINVAL);
 	assert_int_equal(near_malloc_class_stats(&c, 0, 0), -EINVAL);
 	assert_int_equal(near_malloc_stats(&s, sizeof(s)), 0);
@@ -103,7 +101,6 @@ static void every_block_is_counted(void **state)
 {
 	struct near_malloc_class_stats c;
 
-	(void)state;
 	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++) {
 		bool exact = false;
 
@@ -118,7 +115,6 @@ static void nothing_here_allocates(void **state)
 {
 	struct near_malloc_stats before = all(), after = all();
 
-	(void)state;
 	assert_int_equal(before.allocations, after.allocations);
 	assert_int_equal(before.large_allocations, after.large_allocations);
 	assert_int_equal(before.in_use, after.in_use);
@@ -130,7 +126,6 @@ static void all_is_the_sum_of_the_classes(void **state)
 	struct near_malloc_class_stats c;
 	uint64_t allocations = 0, in_use = 0, cached = 0, spans = 0, blocks_of_class;
 
-	(void)state;
 	take_blocks(MANY, 100);
 	s = all();
 	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++) {
@@ -157,7 +152,6 @@ static void hits(void **state)
 {
 	struct near_malloc_class_stats before, after;
 
-	(void)state;
 	for (unsigned size = 200; size <= 20000; size *= 100) {
 		before = class_of(size);
 		for (unsigned i = 0; i < 10000; i++) {
@@ -179,7 +173,6 @@ static void lists_that_move(void **state)
 {
 	struct near_malloc_class_stats before = class_of(64), after;
 
-	(void)state;
 	take_blocks(MANY, 64);
 	free_blocks(0, MANY);
 	after = class_of(64);
@@ -194,7 +187,6 @@ static void large_blocks(void **state)
 	struct near_malloc_stats before = all(), s;
 	char *volatile p = malloc((size_t)1 << 20);
 
-	(void)state;
 	s = all();
 	assert_int_equal(s.large_allocations, before.large_allocations + 1);
 	assert_int_equal(s.large_blocks, before.large_blocks + 1);
@@ -235,7 +227,6 @@ static void other_threads(void **state)
 	struct near_malloc_class_stats before = class_of(300), after;
 	uint64_t taken;
 
-	(void)state;
 	unit_run(churn, kept, sizeof(kept[0]), 8);
 	after = class_of(300);
 	taken = after.allocations - before.allocations;
@@ -253,7 +244,6 @@ static void trim(void **state)
 	struct near_rseq_status rseq;
 	struct near_malloc_stats before, after;
 
-	(void)state;
 	near_rseq_status(&rseq, sizeof(rseq));
 	take_blocks(MANY, 5000);
 	free_blocks(0, MANY);

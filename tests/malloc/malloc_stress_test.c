@@ -4,7 +4,6 @@
  *     malloc_stress_test [--seconds N | --minutes N]
  *
  * takes NEAR_STRESS_SECONDS by default, or 8 seconds. */
-#define _GNU_SOURCE
 #include "stress.h"
 #include "trim.h"
 
@@ -32,7 +31,6 @@ static void rounds(void **state)
 	unsigned n = duration_ms / 4000 < 2 ? 2 : duration_ms / 4000;
 	size_t first = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < n; i++) {
 		stress_run(i % 2 ? slow : FEW, duration_ms / n);
 		malloc_trim(0);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The forms in which the allocator tells about itself: JSON, a file at the end, what glibc has. */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <malloc.h>
 #include <nearcpu/malloc.h>
@@ -52,7 +51,6 @@ static void json(void **state)
 	struct near_malloc_stats s;
 	unsigned classes = 0;
 
-	(void)state;
 	s = all();
 	assert_int_equal(near_malloc_stats_json(collect, &t), 0);
 	assert_int_equal(number_of(t.text, "allocations"), s.allocations);
@@ -153,7 +151,6 @@ static void at_exit(void **state)
 	char dir[] = "/tmp/malloc_stats_test.XXXXXX", path[64], err[512];
 	int pid;
 
-	(void)state;
 	if (unit_emulated()) /* which does not start programs */
 		skip();
 	assert_non_null(mkdtemp(dir));
@@ -229,7 +226,6 @@ static void the_file_is_safe(void **state)
 {
 	char dir[] = "/tmp/malloc_stats_test.XXXXXX", err[512];
 
-	(void)state;
 	if (unit_emulated())
 		skip();
 	assert_non_null(mkdtemp(dir));
@@ -277,7 +273,6 @@ static void mallinfos(void **state)
 	struct near_malloc_stats s;
 	void *volatile p = malloc(100000);
 
-	(void)state;
 	s = all();
 #if __GLIBC_PREREQ(2, 33)
 	struct mallinfo2 m = mallinfo2();
@@ -306,7 +301,6 @@ static void info(void **state)
 	size_t size = 0;
 	FILE *f = open_memstream(&text, &size);
 
-	(void)state;
 	assert_non_null(f);
 	assert_int_equal(malloc_info(1, f), EINVAL);
 	assert_int_equal(malloc_info(0, f), 0);
@@ -319,7 +313,6 @@ static void info(void **state)
 
 static void print(void *unused)
 {
-	(void)unused;
 	malloc_stats();
 }
 
@@ -327,7 +320,6 @@ static void printed(void **state)
 {
 	static char text[16384];
 
-	(void)state;
 	assert_int_equal(unit_capture(print, NULL, text, sizeof(text), NULL), 0);
 	assert_int_equal(strncmp(text, "Arena 0:\nsystem bytes     = ", 28), 0);
 	assert_non_null(strstr(text, "\nTotal (incl. mmap):\n"));
@@ -336,7 +328,6 @@ static void printed(void **state)
 
 static void *print_cancelled(void *unused)
 {
-	(void)unused;
 	pthread_cancel(pthread_self());
 	malloc_stats();
 	return (void *)&lost;
@@ -347,7 +338,6 @@ static void print_in_thread(void *unused)
 	pthread_t thread;
 	void *result;
 
-	(void)unused;
 	CHECK(pthread_create(&thread, NULL, print_cancelled, NULL) == 0);
 	CHECK(pthread_join(thread, &result) == 0);
 	CHECK(result != PTHREAD_CANCELED);
@@ -357,14 +347,12 @@ static void printing_is_no_cancellation_point(void **state)
 {
 	static char text[16384];
 
-	(void)state;
 	assert_int_equal(unit_capture(print_in_thread, NULL, text, sizeof(text), NULL), 0);
 	assert_non_null(strstr(text, "\nClasses:\n"));
 }
 
 static void options(void **state)
 {
-	(void)state;
 	assert_int_equal(mallopt(M_MXFAST, 160), 1);
 	assert_int_equal(mallopt(M_MXFAST, 161), 0);
 	assert_int_equal(mallopt(M_MXFAST, -1), 0);

@@ -3,7 +3,6 @@
  * allocate, free, drain and close on the same slot: each block must be somewhere, once.
  *
  * The caches stand alone here: what is behind them are arrays, and the heap is one. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include "malloc/cache/cache.h"
@@ -45,7 +44,6 @@ void near__heap_die(const char *what, const void *p)
 
 void near__central_give(unsigned class, uint64_t list)
 {
-	(void)class;
 	if (n_central == LISTS)
 		abort();
 	central[n_central++] = list;
@@ -53,14 +51,11 @@ void near__central_give(unsigned class, uint64_t list)
 
 uint64_t near__central_take(unsigned class)
 {
-	(void)class;
 	return n_central ? central[--n_central] : NEAR__EMPTY_LIST;
 }
 
 void near__refuse_freed(unsigned class, const void *p)
 {
-	(void)class;
-	(void)p;
 }
 
 uint32_t near__pages_used(void)
@@ -70,7 +65,6 @@ uint32_t near__pages_used(void)
 
 uint64_t near__central_send_home(unsigned class, uint64_t list)
 {
-	(void)class;
 	return list;
 }
 
@@ -194,31 +188,26 @@ OUT_OF_LINE void give_block_by_cid(void *p)
 
 static void take(void *unused)
 {
-	(void)unused;
 	keep(take_block());
 }
 
 static void give(void *unused)
 {
-	(void)unused;
 	give_block(held[--n_held]);
 }
 
 static void take_by_cid(void *unused)
 {
-	(void)unused;
 	keep(take_block_by_cid());
 }
 
 static void give_by_cid(void *unused)
 {
-	(void)unused;
 	give_block_by_cid(held[--n_held]);
 }
 
 static void drain_own(void *unused)
 {
-	(void)unused;
 	near__drain_slot(near_slot());
 }
 
@@ -230,7 +219,6 @@ static void close_own(void *unused)
 		__atomic_exchange_n(&own->entries[CLASS].list, NEAR__CLOSED_LIST, __ATOMIC_ACQ_REL);
 	uint32_t n = __atomic_exchange_n(&own->transfers[CLASS], UINT32_MAX, __ATOMIC_ACQ_REL);
 
-	(void)unused;
 	closed[n_closed++] = list;
 	for (uint32_t i = 0; n != UINT32_MAX && i + 1 < n; i++)
 		closed[n_closed++] = own->transfer[CLASS][i];
@@ -271,7 +259,6 @@ static void see_slots(void)
 
 static const char *check(void *unused)
 {
-	(void)unused;
 	memset(found, 0, sizeof(found));
 	see_slots();
 	see_list(local);
@@ -289,7 +276,6 @@ static const char *check(void *unused)
 
 static const void *slot(void *unused, size_t *size)
 {
-	(void)unused;
 	*size = sizeof(uint64_t);
 	return &own_cache()->entries[CLASS].list;
 }
@@ -333,41 +319,35 @@ static bool by_cid(void)
 /* pop */
 static void block_of_the_list(void **state)
 {
-	(void)state;
 	torture(by_cid() ? take_by_cid : take, (struct state){.in_list = 3, .transfers = 2}, 1);
 }
 
 static void last_block_of_the_list(void **state)
 {
-	(void)state;
 	torture(take, (struct state){.in_list = 1, .lists_in_central = 1}, 1);
 }
 
 /* transfer_pop, fill */
 static void list_of_the_transfer_cache(void **state)
 {
-	(void)state;
 	torture(take, (struct state){.transfers = 4}, 2);
 }
 
 /* fill */
 static void list_of_the_central_part(void **state)
 {
-	(void)state;
 	torture(take, (struct state){.lists_in_central = 3}, 1);
 }
 
 /* push */
 static void room_in_the_list(void **state)
 {
-	(void)state;
 	torture(by_cid() ? give_by_cid : give, (struct state){.in_list = 2, .transfers = 1}, 1);
 }
 
 /* take_list, transfer_push, push */
 static void no_room_in_the_list(void **state)
 {
-	(void)state;
 	torture(give, (struct state){.in_list = 5, .transfers = 2, .no_room = true}, 3);
 }
 
@@ -375,14 +355,12 @@ static void no_room_in_the_transfer_cache(void **state)
 {
 	struct state full = {.in_list = 2, .no_room = true};
 
-	(void)state;
 	full.transfers = near__sizes[CLASS].lists;
 	torture(give, full, 2);
 }
 
 static void fresh_slot(void **state)
 {
-	(void)state;
 	torture(take, (struct state){.lists_in_central = 2, .unused = true}, 1);
 	torture(give, (struct state){.unused = true}, 1);
 }
@@ -392,7 +370,6 @@ static void closed_entry(void **state)
 {
 	struct state closed_state = {.lists_in_central = 2, .closed = true};
 
-	(void)state;
 	if (!near__thread_live())
 		skip();
 	setup(&closed_state);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE
 #include "stress.h"
 
 #include <time.h>
@@ -50,7 +49,6 @@ static void on_hang(int signal)
 {
 	static const char line[] = "the stress does not end: a thread or a child hangs\n";
 
-	(void)signal;
 	if (write(STDERR_FILENO, line, sizeof(line) - 1) < 0)
 		_exit(3);
 	_exit(1);

@@ -175,7 +175,6 @@ static void stack_pop_push(struct actor *me)
 {
 	struct near_stack_node *first = pop(), *second = pop();
 
-	(void)me;
 	if (second)
 		second->next = NULL;
 	if (first)
@@ -520,7 +519,6 @@ static void destroy(void)
 
 static void released(struct near_refcount *r)
 {
-	(void)r;
 	OBJ.released++;
 }
 
@@ -561,7 +559,6 @@ static void fill(struct actor *unused)
 {
 	struct actor nobody = {0};
 
-	(void)unused;
 	add(OPS_FIRST_COUNT);
 	add_shared(OPS_FIRST_COUNT);
 	raise_to(&nobody, OPS_FIRST_COUNT);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_cancel and fork: the waits of the parent are none of the child's. What a token does to waits
  * is tested with each of them. */
-#define _GNU_SOURCE
 #include "waits.h"
 
 #include <nearcpu/sem.h>
@@ -24,7 +23,6 @@ static void the_state_is_small(void **state)
 {
 	struct near_cancel zero = {0}, init = NEAR_CANCEL_INIT;
 
-	(void)state;
 	assert_int_equal(sizeof(struct near_cancel), 16);
 	assert_memory_equal(&zero, &init, sizeof(zero));
 }
@@ -58,7 +56,6 @@ static void waits_leave_the_list(void **state)
 	static const unsigned order[] = {2, 0, 1};
 	struct single s[3] = {{.thread = 0}};
 
-	(void)state;
 	near_cancel_reset(&token);
 	for (unsigned i = 0; i < 3; i++) {
 		s[i].thread = unit_start(wait_alone, &s[i]);
@@ -92,7 +89,6 @@ static void set_in_child(void *unused)
 {
 	pthread_t waits = unit_start(wait_for_token, NULL);
 
-	(void)unused;
 	wait_for_waits(&sem, NEAR__SPACE_SEM, 1);
 	unit_join(unit_start(set_above_zeros, NULL));
 	unit_join(waits);
@@ -104,7 +100,6 @@ static void a_child_touches_no_waits_of_its_parent(void **state)
 {
 	pthread_t waits[20];
 
-	(void)state;
 	if (UNIT_THREAD_SANITIZER)
 		skip(); /* it allows no thread there */
 	near_cancel_reset(&token);
@@ -132,7 +127,6 @@ static void set_alone(void *unused)
 {
 	struct timespec past = {0, 0};
 
-	(void)unused;
 	CHECK(near_sem_wait_until(&sem, CLOCK_MONOTONIC, &past, &token) == -ETIMEDOUT);
 	near_cancel_set(&token);
 	CHECK(near_sem_wait_until(&sem, CLOCK_MONOTONIC, NULL, &token) == -ECANCELED);
@@ -144,7 +138,6 @@ static void a_fork_may_come_at_any_time(void **state)
 	bool stop = false;
 	pthread_t busy[2];
 
-	(void)state;
 	near_cancel_reset(&token);
 	for (unsigned i = 0; i < LENGTH(busy); i++)
 		busy[i] = unit_start(join_and_leave, &stop);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Limits of waits: each call that has one, by each deadline that is no time, past, absurd, and by
  * each clock there is and some that are none. */
-#define _GNU_SOURCE
 #include "waits.h"
 
 #include <limits.h>
@@ -35,7 +34,6 @@ static int wait_mutex(const struct limit *l)
 
 static bool never(void *unused)
 {
-	(void)unused;
 	return false;
 }
 
@@ -66,7 +64,6 @@ static int wait_unit(const struct limit *l)
 
 static int do_nothing(void *unused)
 {
-	(void)unused;
 	return 0;
 }
 
@@ -136,7 +133,6 @@ static bool no_longer_waited_for(void)
 
 static int be_busy(void *unused)
 {
-	(void)unused;
 	CHECK(near_rwlock_init(&written) == 0 && near_rwlock_init(&read_by_another) == 0);
 	near_rwlock_write_lock(&written);
 	near_rwlock_read_lock(&read_by_another);
@@ -160,7 +156,6 @@ static pthread_t holder;
 
 static int begin(void **state)
 {
-	(void)state;
 	holder = unit_start(hold, NULL);
 	while (!__atomic_load_n(&is_busy, __ATOMIC_ACQUIRE))
 		usleep(1000);
@@ -169,7 +164,6 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-	(void)state;
 	__atomic_store_n(&is_over, true, __ATOMIC_RELEASE);
 	unit_join(holder);
 	near_rwlock_destroy(&read_by_another);
@@ -213,7 +207,6 @@ static void what_is_no_limit_is_an_error(void **state)
 					       {0, LONG_MIN}, {INT32_MAX, 1000000000}};
 	static const struct timespec right = {1, 0};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(waits); i++) {
 		for (size_t k = 0; k < LENGTH(none); k++)
 			for (size_t c = 0; c < LENGTH(wait_clocks); c++)
@@ -229,7 +222,6 @@ static void what_is_past_ends_at_once(void **state)
 		{0, 0}, {0, 1}, {-1, 0}, {-1, 999999999}, {INT32_MIN, 0}};
 	struct timespec earliest = {0, 5};
 
-	(void)state;
 	/* The least number that a time_t can be. */
 	earliest.tv_sec = sizeof(time_t) > 4 ? (time_t)INT64_MIN : (time_t)INT32_MIN;
 	for (size_t i = 0; i < LENGTH(waits); i++) {
@@ -265,7 +257,6 @@ static void what_is_far_away_does_not_end_early(void **state)
 {
 	struct timespec far[] = {{INT32_MAX, 999999999}, {0, 0}, {0, 0}, {0, 999999999}};
 
-	(void)state;
 	if (sizeof(time_t) > 4) {
 		far[1].tv_sec = (time_t)INT64_C(9223372036);
 		far[2].tv_sec = (time_t)INT64_C(0x7000000000000000);
@@ -279,7 +270,6 @@ static void what_is_far_away_does_not_end_early(void **state)
 
 static void without_a_deadline_the_clock_does_not_matter(void **state)
 {
-	(void)state;
 	for (size_t i = 0; i < LENGTH(waits); i++)
 		for (size_t c = 0; c < 3; c++)
 			expect_cancelled(i, no_clocks[c], NULL);
@@ -289,7 +279,6 @@ static void without_a_deadline_the_clock_does_not_matter(void **state)
 
 static void lock_in_child(void *unused)
 {
-	(void)unused;
 	near_mutex_lock(&held);
 }
 
@@ -297,13 +286,11 @@ static void lock_until_in_child(void *unused)
 {
 	struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 60000);
 
-	(void)unused;
 	near_mutex_lock_until(&held, CLOCK_MONOTONIC, &soon, NULL);
 }
 
 static void do_in_child(void *unused)
 {
-	(void)unused;
 	CHECK(near_once_call(&busy, do_nothing, NULL) == 0);
 	CHECK(near_once_is_done(&busy));
 	CHECK(!near_mutex_try_lock(&held));
@@ -318,7 +305,6 @@ static void a_child_does_not_wait_for_ever(void **state)
 	static const char line[] = "near_mutex_lock: the holder is a thread of the parent process, "
 				   "which the fork did not copy";
 
-	(void)state;
 	unit_dies(lock_in_child, NULL, line);
 	unit_dies(lock_until_in_child, NULL, line);
 	unit_in_child(do_in_child, NULL);
@@ -336,13 +322,11 @@ static struct near_mutex *destroyed(void)
 
 static void lock_destroyed(void *unused)
 {
-	(void)unused;
 	near_mutex_lock(destroyed());
 }
 
 static void try_destroyed(void *unused)
 {
-	(void)unused;
 	near_mutex_try_lock(destroyed());
 }
 
@@ -350,31 +334,26 @@ static void lock_destroyed_until(void *unused)
 {
 	struct timespec past = {0, 0};
 
-	(void)unused;
 	near_mutex_lock_until(destroyed(), CLOCK_REALTIME, &past, NULL);
 }
 
 static void unlock_destroyed_fairly(void *unused)
 {
-	(void)unused;
 	near_mutex_unlock_fair(destroyed());
 }
 
 static void destroy_twice(void *unused)
 {
-	(void)unused;
 	near_mutex_destroy(destroyed());
 }
 
 static void await_destroyed(void *unused)
 {
-	(void)unused;
 	near_mutex_await(destroyed(), never, NULL);
 }
 
 static void wait_with_destroyed(void *unused)
 {
-	(void)unused;
 	near_cond_wait(&silent, destroyed());
 }
 
@@ -382,7 +361,6 @@ static void what_is_destroyed_stops_the_program(void **state)
 {
 	static const char line[] = "near_mutex: the mutex was destroyed";
 
-	(void)state;
 	unit_dies(lock_destroyed, NULL, line);
 	unit_dies(try_destroyed, NULL, line);
 	unit_dies(lock_destroyed_until, NULL, line);

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_park and near_unpark, near_cancel: each promise of park.h by itself, then a storm in which
  * every wake-up is counted on both sides. */
-#define _GNU_SOURCE
 #include "unit.h"
-
-#include <time.h>
 
 #include <nearcpu/park.h>
 
@@ -16,7 +13,6 @@ static char place[64]; /* addresses to park on */
 
 static enum near_choice count_one(void *count, uintptr_t mark)
 {
-	(void)mark;
 	++*(unsigned *)count;
 	return NEAR_SKIP;
 }
@@ -82,7 +78,6 @@ static void unparks_the_first_n(void **state)
 			       {.address = place},
 			       {.address = place}};
 
-	(void)state;
 	assert_int_equal(near_unpark(place, 1, 7), 0);
 	start_sleepers(s, 5);
 	assert_int_equal(near_unpark(place + 1, 1, 7), 0);
@@ -111,7 +106,6 @@ static void neighbours_in_a_bucket_do_not_meet(void **state)
 	const char *other = place + 1;
 	struct sleeper s = {.address = place};
 
-	(void)state;
 	while (bucket_of(other) != bucket_of(place))
 		other++;
 	start_sleepers(&s, 1);
@@ -162,7 +156,6 @@ static void validate_decides(void **state)
 	struct near_park p = {
 		.validate = validate, .before_sleep = before_sleep, .left = left, .arg = &c};
 
-	(void)state;
 	assert_int_equal(near_park(place, &p), -EAGAIN);
 	assert_int_equal(c.validated, 1);
 	assert_int_equal(c.slept, 0);
@@ -203,7 +196,6 @@ static bool validate_decision(void *arg)
 
 static enum near_choice choose_odd(void *unused, uintptr_t mark)
 {
-	(void)unused;
 	if (mark == 5)
 		return NEAR_STOP;
 	return mark % 2 ? NEAR_CHOOSE : NEAR_SKIP;
@@ -221,7 +213,6 @@ static void unpark_asks_and_tells(void **state)
 				.arg = &d};
 	struct near_unparked found;
 
-	(void)state;
 	for (unsigned i = 0; i < 6; i++)
 		s[i] = (struct sleeper){.address = place, .order = &order, .park = {.mark = i + 1}};
 	start_sleepers(s, 6);
@@ -257,7 +248,6 @@ static void requeue_moves_behind(void **state)
 	struct near_unpark u = {.wake = 1, .requeue = 2, .to = to, .token = 1};
 	struct near_unparked found;
 
-	(void)state;
 	for (unsigned i = 0; i < 5; i++)
 		s[i] = (struct sleeper){.address = i ? place : to, .order = &order};
 	start_sleepers(s, 1);
@@ -285,7 +275,6 @@ static void requeue_to_itself_moves_nobody(void **state)
 	struct near_unpark u = {.requeue = NEAR_UNPARK_ALL, .to = place};
 	struct near_unparked found;
 
-	(void)state;
 	start_sleepers(&s, 1);
 	assert_int_equal(near_unpark_with(place, &u, &found), 0);
 	assert_int_equal(found.requeued, 0);
@@ -322,7 +311,6 @@ static void deadlines_end_waits(void **state)
 {
 	static const struct timespec past[] = {{0, 0}, {1, 5}, {-1, 0}, {INT64_MIN, 999999999}};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(clocks); i++) {
 		struct timespec soon = in_ms(clocks[i], 20);
 		struct calls c = {.answer = true};
@@ -356,7 +344,6 @@ static void a_wrong_deadline_is_an_error(void **state)
 	struct calls c = {.answer = true};
 	struct near_park p = {.validate = validate, .arg = &c};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(wrong); i++) {
 		p.clock = CLOCK_MONOTONIC;
 		p.deadline = &wrong[i];
@@ -377,7 +364,6 @@ static void a_huge_deadline_is_far_away(void **state)
 	static const struct timespec huge[] = {
 		{INT64_C(0x7000000000000000), 0}, {INT64_MAX, 999999999}, {INT64_C(9223372036), 5}};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(clocks); i++)
 		for (size_t n = 0; n < LENGTH(huge); n++) {
 			struct sleeper s = {.address = place,
@@ -401,7 +387,6 @@ static void who_leaves_is_told_where_it_was(void **state)
 	struct near_unpark u = {.requeue = 1, .to = place + 8};
 	struct near_unparked found;
 
-	(void)state;
 	start_sleepers(&stays, 1);
 	start_sleepers(&leaves, 1);
 	assert_int_equal(near_unpark_with(place, &u, &found), 0);
@@ -425,7 +410,6 @@ static void who_leaves_is_moved_meanwhile(void **state)
 	struct near__waiter *w;
 	struct sleeper s = {.address = place, .park = {.deadline = &soon}};
 
-	(void)state;
 	while (bucket_of(to) == bucket_of(place))
 		to++;
 	s.park.clock = CLOCK_MONOTONIC;
@@ -458,7 +442,6 @@ static void a_token_ends_all_waits(void **state)
 	struct sleeper s[40];
 	struct near_park late = {.cancel = &token};
 
-	(void)state;
 	assert_false(near_cancel_is_set(&token));
 	for (unsigned i = 0; i < 40; i++)
 		s[i] = (struct sleeper){.address = place, .park = {.cancel = &token}};
@@ -482,7 +465,6 @@ static int signals;
 
 static void note_signal(int signal)
 {
-	(void)signal;
 	__atomic_fetch_add(&signals, 1, __ATOMIC_RELAXED);
 }
 
@@ -492,7 +474,6 @@ static void signals_end_a_wait_that_asked_for_it(void **state)
 	struct sleeper s[2] = {{.address = place, .park = {.interruptible = true}},
 			       {.address = place}};
 
-	(void)state;
 	if (UNIT_THREAD_SANITIZER)
 		skip();
 	sigaction(SIGUSR1, &action, NULL);
@@ -518,7 +499,6 @@ static void use_lot_in_child(void *unused)
 	struct near_park p = {.clock = CLOCK_MONOTONIC, .deadline = &past};
 	struct sleeper s = {.address = place};
 
-	(void)unused;
 	CHECK(parked(place) == 0);
 	CHECK(near_park(place, &p) == -ETIMEDOUT);
 	start_sleepers(&s, 1);
@@ -547,7 +527,6 @@ static void a_child_has_an_empty_lot(void **state)
 	pthread_t holder;
 	pid_t child;
 
-	(void)state;
 	if (UNIT_THREAD_SANITIZER)
 		skip(); /* it lets no child have threads */
 	start_sleepers(&s, 1);
@@ -626,7 +605,6 @@ static void storm_loses_no_wake_up(void **state)
 	const unsigned ms = unit_scale(1000);
 	pthread_t asleep[6], awake[2];
 
-	(void)state;
 	storm.running = LENGTH(asleep);
 	for (uintptr_t i = 0; i < LENGTH(asleep); i++)
 		asleep[i] = unit_start(rage_asleep, (void *)i);

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_thrsleep and near_thrwakeup: the numbered rules of OpenBSD's contract, one by one. */
-#define _GNU_SOURCE
 #include "unit.h"
-
-#include <sys/mman.h>
-#include <time.h>
 
 #include <nearcpu/park.h>
 
@@ -112,7 +108,6 @@ static void rule_1_a_deadline_that_is_no_time(void **state)
 {
 	static const struct timespec wrong[] = {{5, -1}, {5, 1000000000}, {-1, 1000000000}};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(wrong); i++)
 		expect_refused(ident, CLOCK_MONOTONIC, &wrong[i]);
 }
@@ -121,7 +116,6 @@ static void rule_2_ident_0(void **state)
 {
 	struct timespec past = {0, 0};
 
-	(void)state;
 	expect_refused(NULL, CLOCK_MONOTONIC, NULL);
 	expect_refused(NULL, CLOCK_MONOTONIC, &past);
 	assert_int_equal(near_thrwakeup(NULL, 1), EINVAL);
@@ -133,7 +127,6 @@ static void rule_3_an_unknown_clock(void **state)
 	int abort = -1; /* whatever is not 0 */
 	uint32_t lock = 1;
 
-	(void)state;
 	expect_refused(ident, 4711, &past);
 	/* Ignored without a deadline: it gets as far as to `abort`. */
 	assert_int_equal(near_thrsleep(ident, 4711, NULL, &lock, &abort), EINTR);
@@ -147,7 +140,6 @@ static void rule_4_a_past_deadline_comes_before_abort(void **state)
 					   CLOCK_PROCESS_CPUTIME_ID};
 	int *abort = unreadable();
 
-	(void)state;
 	for (size_t c = 0; c < LENGTH(clocks); c++)
 		for (size_t i = 0; i < LENGTH(past); i++) {
 			uint32_t lock = 1;
@@ -167,7 +159,6 @@ static void rule_5_the_wait_is_relative(void **state)
 	struct timespec soon, end = in_ms(CLOCK_MONOTONIC, 100), now;
 	struct sleeper s = {.ident = ident, .clock = CLOCK_REALTIME, .deadline = &soon, .lock = 1};
 
-	(void)state;
 	__atomic_store_n(&realtime_step, 3600, __ATOMIC_RELAXED);
 	soon = in_ms(CLOCK_REALTIME, 100);
 	s.thread = unit_start(sleep_there, &s);
@@ -187,7 +178,6 @@ static void rule_5_huge_deadlines_are_clamped(void **state)
 					       {INT64_C(9223372036), 854775807}};
 	static const clockid_t clocks[] = {CLOCK_MONOTONIC, CLOCK_REALTIME};
 
-	(void)state;
 	for (size_t c = 0; c < LENGTH(clocks); c++)
 		for (size_t i = 0; i < LENGTH(huge); i++) {
 			struct sleeper s = {
@@ -203,7 +193,6 @@ static void rule_5_huge_deadlines_are_clamped(void **state)
 /* Whoever takes the lock that the sleeper let go of finds the sleeper in the queue. */
 static void rule_6_queued_before_the_lock_is_let_go(void **state)
 {
-	(void)state;
 	for (unsigned i = 0; i < unit_scale(2000); i++) {
 		struct sleeper s = {.ident = ident, .lock = 1};
 
@@ -219,7 +208,6 @@ static void rule_6_first_in_first_out(void **state)
 {
 	struct sleeper s[4];
 
-	(void)state;
 	for (unsigned i = 0; i < 4; i++) {
 		s[i] = (struct sleeper){.ident = ident};
 		start_sleeper(&s[i]);
@@ -243,7 +231,6 @@ static struct {
 
 static void at_abort(int signal)
 {
-	(void)signal;
 	fault.faults++;
 	fault.seen_lock = fault.lock;
 	fault.queued = sleepers_on(ident);
@@ -276,7 +263,6 @@ static struct {
 
 static void at_unlock(int signal)
 {
-	(void)signal;
 	unlocking.faults++;
 	unlocking.queued = sleepers_on(ident);
 	mprotect(unlocking.lock, 4096, PROT_READ | PROT_WRITE);
@@ -287,7 +273,6 @@ static void rule_6_in_the_queue_at_the_store_to_the_lock(void **state)
 	struct sigaction action = {.sa_handler = at_unlock}, old;
 	int abort = 1;
 
-	(void)state;
 	if (UNIT_SANITIZED || unit_emulated())
 		skip();
 	memset(&unlocking, 0, sizeof(unlocking));
@@ -306,7 +291,6 @@ static void rule_6_in_the_queue_at_the_store_to_the_lock(void **state)
 
 static void rule_7_abort_is_read_after_the_unlock(void **state)
 {
-	(void)state;
 	if (UNIT_SANITIZED || unit_emulated())
 		skip();
 	sleep_with_fault(false);
@@ -318,7 +302,6 @@ static void rule_7_abort_is_read_after_the_unlock(void **state)
 /* Nobody is there to have it. */
 static void rule_7_an_aborted_sleeper_passes_its_wake_up_on(void **state)
 {
-	(void)state;
 	if (UNIT_SANITIZED || unit_emulated())
 		skip();
 	sleep_with_fault(true);
@@ -356,7 +339,6 @@ static void rule_7_the_next_sleeper_gets_it(void **state)
 	struct sigaction action = {.sa_handler = at_abort_with_three}, old;
 	struct sleeper next = {.ident = ident, .lock = 1}, last = next;
 
-	(void)state;
 	if (UNIT_SANITIZED || unit_emulated())
 		skip();
 	memset(&fault, 0, sizeof(fault));
@@ -381,7 +363,6 @@ static int signals;
 
 static void note_signal(int signal)
 {
-	(void)signal;
 	__atomic_fetch_add(&signals, 1, __ATOMIC_RELAXED);
 }
 
@@ -399,7 +380,6 @@ static void rule_8_woken_timed_out_interrupted(void **state)
 	int no_abort = 0;
 	uint32_t lock = 1;
 
-	(void)state;
 	assert_int_equal(near_thrsleep(ident, CLOCK_MONOTONIC, &soon, &lock, &no_abort),
 			 EWOULDBLOCK);
 	clock_gettime(CLOCK_MONOTONIC, &now);
@@ -448,7 +428,6 @@ static void rule_8_taken_first_is_woken(void **state)
 {
 	long ms = 10;
 
-	(void)state;
 	while (!take_late(ms))
 		ms *= 2;
 }
@@ -458,7 +437,6 @@ static void deviation_a_restarting_signal_ends_nothing(void **state)
 {
 	struct sleeper s = {.ident = ident};
 
-	(void)state;
 	if (UNIT_THREAD_SANITIZER)
 		skip();
 	catch_signals(SA_RESTART);
@@ -475,7 +453,6 @@ static void read_bad_deadline(void *unused)
 {
 	struct timespec *bad = (struct timespec *)unreadable();
 
-	(void)unused;
 	near_thrsleep(ident, CLOCK_MONOTONIC, bad, NULL, NULL);
 }
 
@@ -484,7 +461,6 @@ static void deviation_a_bad_pointer_faults(void **state)
 	char text[4096];
 	int signal = 0;
 
-	(void)state;
 	if (UNIT_SANITIZED || unit_emulated())
 		skip();
 	assert_int_equal(unit_capture(read_bad_deadline, NULL, text, sizeof(text), &signal), -1);
@@ -517,7 +493,6 @@ static void wakes_n_or_all_of_one_ident(void **state)
 	static const int all[] = {0, -1, INT32_MIN, 100};
 	struct sleeper s[4], other = {.ident = neighbour()};
 
-	(void)state;
 	assert_int_equal(near_thrwakeup(ident, 1), ESRCH);
 	assert_int_equal(near_thrwakeup(ident, 0), ESRCH);
 	start_sleeper(&other);
@@ -541,7 +516,6 @@ static void wakes_n_or_all_of_one_ident(void **state)
 
 static void wake_parents_sleeper(void *unused)
 {
-	(void)unused;
 	CHECK(near_thrwakeup(ident, 0) == ESRCH);
 }
 
@@ -549,7 +523,6 @@ static void an_ident_is_of_one_process(void **state)
 {
 	struct sleeper s = {.ident = ident};
 
-	(void)state;
 	start_sleeper(&s);
 	unit_in_child(wake_parents_sleeper, NULL);
 	/* Nor does near_unpark find it, at the same address. */
@@ -608,7 +581,6 @@ static void ident_minus_1_spans_those_attached(void **state)
 	struct page *page = map_page();
 	pid_t attached = unit_fork(sleep_attached, page), alone = unit_fork(sleep_alone, page);
 
-	(void)state;
 	near_thr_attach(&page->region);
 	wait_unlocked(&page->lock[0]);
 	wait_unlocked(&page->lock[1]);
@@ -632,7 +604,6 @@ static void ident_minus_1_wakes_all(void **state)
 {
 	struct sleeper s[3];
 
-	(void)state;
 	for (unsigned i = 0; i < 3; i++) {
 		s[i] = (struct sleeper){.lock = 1};
 		s[i].thread = unit_start(sleep_for_everybody, &s[i]);
@@ -645,7 +616,6 @@ static void ident_minus_1_wakes_all(void **state)
 
 static void wake_everybody(int signal)
 {
-	(void)signal;
 	near_thrwakeup(EVERYBODY, 1);
 }
 
@@ -655,7 +625,6 @@ static void ident_minus_1_woken_in_spite_of_a_signal(void **state)
 	struct sigaction action = {.sa_handler = wake_everybody};
 	struct sleeper s = {.lock = 1};
 
-	(void)state;
 	if (UNIT_THREAD_SANITIZER)
 		skip();
 	sigaction(SIGUSR1, &action, NULL);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_counter among threads: resets that lose nothing, reads that never go back; signal handlers
  * and forked children. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <nearcpu/counter.h>
@@ -61,7 +60,6 @@ static void resets_lose_no_add(void **state)
 	pthread_t threads[2];
 	int64_t added = 0, taken = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < LENGTH(adders); i++)
 		adders[i] = (struct adder){&c, unit_scale(200000), i, 0};
 	for (unsigned i = 0; i < LENGTH(threads); i++)
@@ -143,7 +141,6 @@ static void reads_never_go_back(void **state)
 {
 	struct near_counter c = made();
 
-	(void)state;
 	watch_adds(&c, watch, false);
 	near_counter_reset(&c);
 	watch_adds(&c, watch_for_less_than_nothing, true);
@@ -157,7 +154,6 @@ static volatile int64_t in_handler;
 
 static void add_in_handler(int signal)
 {
-	(void)signal;
 	near_counter_add(&shared, 3);
 	near_counter_read(&shared);
 	in_handler += 3;
@@ -167,7 +163,6 @@ static void handlers_may_add(void **state)
 {
 	unsigned n = unit_scale(3000000), raised = unit_scale(1000);
 
-	(void)state;
 	shared = made();
 	unit_timer(100, add_in_handler);
 	for (unsigned i = 0; i < n; i++)
@@ -201,7 +196,6 @@ static void a_child_has_its_own_count(void **state)
 {
 	struct near_counter c = made();
 
-	(void)state;
 	near_counter_add(&c, 10);
 	unit_in_child(count_in_child, &c);
 	assert_int_equal(near_counter_read(&c), 10);

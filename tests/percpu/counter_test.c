@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_counter: sums, resets that lose nothing, the cache, signal handlers, children. The program
  * is linked with --wrap=clock_gettime and clock_getres: the cache's clock is the test's. */
-#define _GNU_SOURCE
 #include "unit.h"
-
-#include <time.h>
 
 #include <nearcpu/counter.h>
 
@@ -67,7 +64,6 @@ static void adds_are_summed(void **state)
 	struct near_counter c = made();
 	uint64_t sum = 0;
 
-	(void)state;
 	errno = UNIT_ERRNO;
 	for (unsigned i = 0; i < LENGTH(numbers); i++) {
 		near_counter_add(&c, numbers[i]);
@@ -86,7 +82,6 @@ static void sums_wrap(void **state)
 {
 	struct near_counter c = made();
 
-	(void)state;
 	near_counter_add(&c, INT64_MAX);
 	near_counter_add(&c, 1);
 	assert_int_equal(near_counter_read(&c), INT64_MIN);
@@ -109,7 +104,6 @@ static void every_slot_counts(void **state)
 	struct near_counter c = made();
 	int64_t sum = 0;
 
-	(void)state;
 	for (unsigned round = 0; round < 3; round++) {
 		for (unsigned slot = 0; slot < SLOTS_CPUS; slot++) {
 			slots_enter(slot);
@@ -132,7 +126,6 @@ static void without_memory_init_fails(void **state)
 	struct near_counter c;
 	struct rlimit limit, none;
 
-	(void)state;
 	if (unit_emulated() || UNIT_SANITIZED)
 		skip();
 	assert_int_equal(getrlimit(RLIMIT_AS, &limit), 0);
@@ -153,7 +146,6 @@ static void a_cached_read_is_as_old_as_it_may_be(void **state)
 {
 	struct near_counter c = made();
 
-	(void)state;
 	coarse.ours = true;
 	coarse.ns = 1000;
 	near_counter_add(&c, 1);
@@ -183,7 +175,6 @@ static void within_a_tick_nothing_is_cached(void **state)
 {
 	struct near_counter c = made();
 
-	(void)state;
 	coarse.ours = true;
 	coarse.ns = 1000;
 	coarse.asked = 0;
@@ -209,7 +200,6 @@ static void the_cache_is_not_older_than_its_stamp(void **state)
 	struct near_counter c = made();
 	int64_t seen;
 
-	(void)state;
 	coarse.ours = true;
 	coarse.ns = 5000;
 	coarse.asked = 0;
@@ -227,7 +217,6 @@ static void the_clock_may_start_at_zero(void **state)
 {
 	struct near_counter c = made();
 
-	(void)state;
 	coarse.ours = true;
 	coarse.ns = 0;
 	near_counter_add(&c, 1);
@@ -255,7 +244,6 @@ static void a_writer_lost_in_a_fork_does_not_keep_the_cache(void **state)
 {
 	struct near_counter c = made();
 
-	(void)state;
 	/* As if another thread of this process were just filling it. */
 	c.writer = near__process.forks + 1;
 	coarse.ours = true;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Static counters, stacks and reference counts that are ready before main. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <nearcpu/counter.h>
@@ -11,7 +10,6 @@ static unsigned released;
 
 static void gone(struct near_refcount *r)
 {
-	(void)r;
 	released++;
 }
 
@@ -32,7 +30,6 @@ __attribute__((constructor)) static void use_before_main(void)
 
 static void constructors_use_them(void **state)
 {
-	(void)state;
 	near_counter_add(&counter, 1);
 	assert_int_equal(near_counter_read(&counter), 4);
 	assert_ptr_equal(near_stack_steal(&stack), &node);
@@ -44,13 +41,11 @@ static void constructors_use_them(void **state)
 
 static void run_out(void *unused)
 {
-	(void)unused;
 	near__init_early(-ENOMEM, "hits");
 }
 
 static void without_memory_the_program_stops(void **state)
 {
-	(void)state;
 	unit_dies(run_out, NULL, "no memory for the static object hits");
 }
 

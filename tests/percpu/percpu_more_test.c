@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Per-CPU memory in bulk: a million objects, threads, forked children, which pages are taken. */
-#define _GNU_SOURCE
 #include "unit.h"
-
-#include <sys/mman.h>
 
 #include <nearcpu/counter.h>
 
@@ -61,7 +58,6 @@ static void only_slots_in_use_have_pages(void **state)
 	unsigned next, n_used = 0;
 	void *p[100];
 
-	(void)state;
 	for (unsigned i = 0; i < LENGTH(p); i++)
 		p[i] = allocate(160); /* a class of its own */
 	for (unsigned k = 0; k < LENGTH(used); k++) {
@@ -99,7 +95,6 @@ static void freed_large_objects_leave_no_pages(void **state)
 	void *p = allocate(256 << 10);
 	unsigned before;
 
-	(void)state;
 	slots_enter(7);
 	memset(near_percpu_fallback(p), 1, 256 << 10);
 	before = resident(p, near_slots() + 1 + 7);
@@ -134,7 +129,6 @@ static void pages_are_never_huge(void **state)
 	void *p = allocate(24), *slot;
 	char flags[520];
 
-	(void)state;
 	if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) || unit_emulated())
 		skip();
 	slots_enter(2);
@@ -166,7 +160,6 @@ static void a_million_small_objects(void **state)
 	size_t before = reserved();
 	uint64_t seed = 5;
 
-	(void)state;
 	assert_non_null(p);
 	slots_enter(9);
 	for (unsigned i = 0; i < n; i++) {
@@ -256,7 +249,6 @@ static void threads_allocate_and_free_each_others(void **state)
 	void *exchange[16] = {NULL};
 	struct worker workers[8];
 
-	(void)state;
 	for (unsigned i = 0; i < LENGTH(workers); i++)
 		workers[i] = (struct worker){i, unit_scale(20000), exchange, LENGTH(exchange)};
 	unit_run(allocate_and_free, workers, sizeof(workers[0]), LENGTH(workers));
@@ -316,7 +308,6 @@ static void children_have_memory_of_their_own(void **state)
 	pthread_t threads[LENGTH(numbers)];
 	bool busy = !UNIT_THREAD_SANITIZER; /* it does not like children of many threads */
 
-	(void)state;
 	add(in.a, 5);
 	add(in.b, 6);
 	for (unsigned i = 0; busy && i < LENGTH(threads); i++)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Per-CPU memory: what a request gets, that copies are zero and nobody else's, which slots are in
  * use, misuse. percpu_more_test.c has threads, children and memory. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <nearcpu/counter.h>
@@ -68,7 +67,6 @@ static void bad_requests_have_their_errors(void **state)
 		{SIZE_MAX - 7, 8, E2BIG},
 	};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(table); i++) {
 		void *p = &p;
 
@@ -86,7 +84,6 @@ static void objects_are_aligned_in_every_slot(void **state)
 					96, 100, 128, 1000, 4095, 4096, 4097, 12288, 65536};
 	uint64_t seed = 3;
 
-	(void)state;
 	for (size_t align = 1; align <= NEAR_PERCPU_MAX_ALIGN; align *= 2) {
 		for (size_t i = 0; i < LENGTH(around) + 20; i++) {
 			size_t size = i < LENGTH(around)
@@ -133,7 +130,6 @@ static void objects_do_not_overlap(void **state)
 	uint64_t seed = 4;
 	unsigned n = unit_emulated() ? 400 : LENGTH(objects);
 
-	(void)state;
 	slots_enter(5);
 	for (unsigned i = 0; i < n; i++) {
 		size_t size = (size_t)1 << unit_random(&seed) % 14;
@@ -187,7 +183,6 @@ static void copies_are_zero(void **state)
 	static const size_t sizes[] = {8,     16,    24,    64,    1000,  4096,
 				       20000, 49152, 65536, 98304, 262144};
 
-	(void)state;
 	for (size_t i = 0; i < LENGTH(sizes); i++)
 		if (!unit_emulated() || sizes[i] <= 4096)
 			check_no_stale_content(sizes[i]);
@@ -201,7 +196,6 @@ static void slots_in_use_are_found(void **state)
 	unsigned first = near_slots() + 1, s = 0;
 	int64_t *p = allocate(3000, 8);
 
-	(void)state;
 	assert_true(near_percpu_next(p, &s)); /* the first fallback slot is always open */
 	assert_int_equal(s, first);
 	s++;
@@ -232,7 +226,6 @@ static void a_fallback_copy_is_there_for_each_cpu(void **state)
 {
 	int64_t *p = allocate(40, 8);
 
-	(void)state;
 	for (unsigned cpu = 0; cpu < SLOTS_CPUS; cpu++) {
 		slots_enter(cpu);
 		errno = UNIT_ERRNO;
@@ -251,7 +244,6 @@ static void a_slot_out_of_range_is_not_used(void **state)
 {
 	int64_t *p = allocate(8, 8), before;
 
-	(void)state;
 	slots_enter(near_slots() + 7);
 	before = sum(p);
 	for (int i = 0; i < 10; i++)
@@ -284,7 +276,6 @@ static void an_add_never_fails(void **state)
 {
 	int64_t *p = allocate(2000, 8);
 
-	(void)state;
 	if (unit_emulated())
 		skip();
 	unit_in_child(add_without_mprotect, p);
@@ -310,7 +301,6 @@ static void bad_frees_stop_the_program(void **state)
 {
 	char *p = allocate(48, 8), *q = allocate(48, 8);
 
-	(void)state;
 	slots_enter(1);
 	add(p, 1);
 	add(q, 1);
@@ -336,7 +326,6 @@ static void foreign_memory_is_refused(void **state)
 	size_t size = 4 * KIB * KIB;
 	char *memory = malloc(size);
 
-	(void)state;
 	assert_non_null(memory);
 	memset(memory, 0, size);
 	unit_dies(free_it, memory + size / 2, NOT_ALLOCATED);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_refcount among threads: the callback runs once, after the last put, and sees what was done
  * before each put; kills and revivals beside gets and puts; signal handlers, children, a filter. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <nearcpu/refcount.h>
@@ -62,7 +61,6 @@ static void the_callback_runs_once_after_all_puts(void **state)
 	pthread_barrier_t barrier;
 	unsigned rounds = unit_scale(100);
 
-	(void)state;
 	pthread_barrier_init(&barrier, NULL, THREADS + 1);
 	work.rounds = 500;
 	for (unsigned k = 1; k <= rounds; k++) {
@@ -93,7 +91,6 @@ static unsigned entered;
 
 static void close_service(struct near_refcount *r)
 {
-	(void)r;
 	CHECK(__atomic_exchange_n(&in_service, false, __ATOMIC_SEQ_CST));
 	__atomic_add_fetch(&released, 1, __ATOMIC_RELAXED);
 }
@@ -135,7 +132,6 @@ static void who_got_a_reference_is_served(void **state)
 	unsigned numbers[4], rounds = unit_scale(30);
 	pthread_t threads[LENGTH(numbers)];
 
-	(void)state;
 	assert_int_equal(near_refcount_init(&ref, close_service), 0);
 	in_service = true;
 	stop = false;
@@ -169,13 +165,11 @@ static void who_got_a_reference_is_served(void **state)
 /* The one who revives holds a reference: the callback never runs. */
 static void never(struct near_refcount *r)
 {
-	(void)r;
 	CHECK(false);
 }
 
 static void *get_and_put(void *unused)
 {
-	(void)unused;
 	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
 		near_refcount_get(&ref);
 		near_refcount_get(&ref);
@@ -190,7 +184,6 @@ static void no_reference_is_lost_between_kill_and_revive(void **state)
 	unsigned rounds = unit_scale(100);
 	pthread_t threads[3];
 
-	(void)state;
 	assert_int_equal(near_refcount_init(&ref, never), 0);
 	near_refcount_get(&ref);
 	stop = false;
@@ -244,7 +237,6 @@ static void counts_are_killed_side_by_side(void **state)
 {
 	struct killer killers[8];
 
-	(void)state;
 	for (unsigned i = 0; i < LENGTH(killers); i++)
 		killers[i].rounds = unit_scale(60);
 	unit_run(kill_own, killers, sizeof(killers[0]), LENGTH(killers));
@@ -256,7 +248,6 @@ static volatile sig_atomic_t handled;
 
 static void get_in_handler(int signal)
 {
-	(void)signal;
 	near_refcount_get(&ref);
 	if (near_refcount_try_get(&ref))
 		near_refcount_put(&ref);
@@ -268,7 +259,6 @@ static void handlers_may_get_and_put(void **state)
 {
 	unsigned rounds = unit_scale(300000);
 
-	(void)state;
 	assert_int_equal(near_refcount_init(&ref, never), 0);
 	near_refcount_get(&ref);
 	unit_timer(100, get_in_handler);
@@ -290,7 +280,6 @@ static void handlers_may_get_and_put(void **state)
 
 static void kill_in_child(void *unused)
 {
-	(void)unused;
 	near_refcount_get(&ref);
 	near_refcount_kill(&ref);
 	near_refcount_put(&ref);
@@ -315,7 +304,6 @@ static void a_child_has_its_own_count(void **state)
 	unsigned rounds = unit_scale(60);
 	bool busy = !UNIT_THREAD_SANITIZER; /* it does not like children of many threads */
 
-	(void)state;
 	assert_int_equal(near_refcount_init(&ref, NULL), 0);
 	near_refcount_get(&ref);
 	stop = false;
@@ -337,7 +325,6 @@ static void a_child_has_its_own_count(void **state)
 
 static void kill_without_membarrier(void *unused)
 {
-	(void)unused;
 	filter_out(NEAR__SYS_MEMBARRIER, ENOSYS);
 	near_refcount_kill(&ref);
 }
@@ -345,7 +332,6 @@ static void kill_without_membarrier(void *unused)
 /* What the sequences rest on was taken away: better to stop than to count wrongly. */
 static void a_late_filter_stops_the_program(void **state)
 {
-	(void)state;
 	if (unit_emulated() || !near__process.usable)
 		skip();
 	assert_int_equal(near_refcount_init(&ref, NULL), 0);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_refcount, step by step: where references are counted, kill and revive, the release callback,
  * misuse. refcount_more_test.c has threads. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <nearcpu/refcount.h>
@@ -45,7 +44,6 @@ static void kill_drops_the_first_reference(void **state)
 {
 	struct near_refcount r = made();
 
-	(void)state;
 	errno = UNIT_ERRNO;
 	assert_false(near_refcount_is_zero(&r));
 	near_refcount_kill(&r);
@@ -63,7 +61,6 @@ static void the_last_put_releases(void **state)
 {
 	struct near_refcount r = made();
 
-	(void)state;
 	near_refcount_get(&r);
 	near_refcount_get(&r);
 	near_refcount_put(&r);
@@ -89,7 +86,6 @@ static void references_move_between_slots(void **state)
 	struct near_refcount r = made();
 	struct near__thread self;
 
-	(void)state;
 	for (unsigned slot = 0; slot < SLOTS_CPUS; slot++) {
 		slots_enter(slot);
 		for (unsigned i = 0; i < 5; i++)
@@ -118,7 +114,6 @@ static void killing_interrupts_once_and_reviving_once(void **state)
 {
 	struct near_refcount r = made();
 
-	(void)state;
 	for (unsigned slot = 0; slot < SLOTS_CPUS; slot++) {
 		slots_enter(slot);
 		near_refcount_get(&r);
@@ -137,7 +132,6 @@ static void without_a_callback_nothing_is_called(void **state)
 {
 	struct near_refcount r;
 
-	(void)state;
 	assert_int_equal(near_refcount_init(&r, NULL), 0);
 	near_refcount_get(&r);
 	near_refcount_kill(&r);
@@ -161,7 +155,6 @@ static void destroy_object(struct near_refcount *r)
 /* What the library touched after the callback would be found by AddressSanitizer and valgrind. */
 static void the_callback_may_free_the_object(void **state)
 {
-	(void)state;
 	released = 0;
 	for (unsigned i = 0; i < 100; i++) {
 		struct object *o = malloc(sizeof(*o));
@@ -184,7 +177,6 @@ static void a_killed_count_can_be_revived(void **state)
 {
 	struct near_refcount r = made();
 
-	(void)state;
 	for (unsigned round = 1; round <= 20; round++) {
 		slots_enter(round % SLOTS_CPUS);
 		near_refcount_get(&r);
@@ -207,7 +199,6 @@ static void reviving_with_references_held_keeps_them(void **state)
 {
 	struct near_refcount r = made();
 
-	(void)state;
 	slots_enter(1);
 	near_refcount_get(&r);
 	near_refcount_get(&r);
@@ -230,7 +221,6 @@ static void a_new_slot_after_kill_is_exact(void **state)
 {
 	struct near_refcount r = made();
 
-	(void)state;
 	near_refcount_get(&r);
 	near_refcount_kill(&r);
 	for (unsigned slot = 0; slot < SLOTS_CPUS; slot++) {
@@ -262,7 +252,6 @@ static void a_closer_elsewhere_does_not_block(void **state)
 {
 	struct near_refcount r = made();
 
-	(void)state;
 	slots_enter(9);
 	near_lock_lock(&near__process.closers);
 	near_refcount_get(&r);
@@ -317,7 +306,6 @@ static void misuse_stops_the_program(void **state)
 {
 	struct near_refcount r = made();
 
-	(void)state;
 	slots_enter(11);
 	unit_dies(put_below_zero, &r, "near_refcount_put: more references put than were taken");
 	unit_dies(put_too_many_in_service, &r,

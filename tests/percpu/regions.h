@@ -14,7 +14,6 @@ static char path[64];
 
 static inline int set_up(void **state)
 {
-	(void)state;
 	if (!mkdtemp(directory))
 		return -1;
 	snprintf(path, sizeof(path), "%s/region", directory);
@@ -27,7 +26,6 @@ static inline int remove_files(void **state)
 	struct dirent *e;
 	char file[512];
 
-	(void)state;
 	while (d && (e = readdir(d))) {
 		snprintf(file, sizeof(file), "%s/%s", directory, e->d_name);
 		unlink(file);

@@ -2,7 +2,6 @@
 /* What docs/scale.md says about memory, on machines of 2 to 1,024 CPUs: address space, resident
  * pages, page tables. The program is linked with --wrap=near__topology_cpus and _nodes; each size
  * is tried in a child, which is the first to use the library. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <nearcpu/counter.h>

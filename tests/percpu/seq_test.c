@@ -2,10 +2,7 @@
 /* The operations of sequences, each against what C makes of the same numbers. Where the kernel has
  * no rseq (qemu-user), the thread's words name an area of the test's own, so that the code of every
  * CPU is run; nothing interrupts a sequence there that could do harm. */
-#define _GNU_SOURCE
 #include "unit.h"
-
-#include <sys/mman.h>
 
 #include <nearcpu/percpu.h>
 
@@ -44,7 +41,6 @@ static int set_up(void **state)
 {
 	void *p;
 
-	(void)state;
 	CHECK(near_percpu_alloc(&p, 64, 64) == 0);
 	slotted = p;
 	pretend_to_be_live();
@@ -169,7 +165,6 @@ static void operations_on_registers(void **state)
 					  UINT64_MAX,
 					  UINT64_C(0x0123456789abcdef)};
 
-	(void)state;
 	for (unsigned o = 0; o < LENGTH(operations); o++) {
 		for (unsigned i = 0; i < LENGTH(values) * LENGTH(values); i++) {
 			uint64_t a = values[i / LENGTH(values)], b = values[i % LENGTH(values)];
@@ -215,7 +210,6 @@ static void loads_clear_the_rest(void **state)
 		     {load8_0, 0, 8},     {load8_8, 8, 8},     {load8_248, 248, 8}};
 	unsigned char memory[256] __attribute__((aligned(8)));
 
-	(void)state;
 	for (unsigned i = 0; i < LENGTH(loads); i++) {
 		uint64_t expected = 0, out = 1;
 
@@ -234,7 +228,6 @@ static void a_word_in_memory_is_compared(void **state)
 					 511, 0x7fffffff, 0x800000ff};
 	uint32_t memory[64] __attribute__((aligned(8)));
 
-	(void)state;
 	for (unsigned i = 0; i < LENGTH(words); i++) {
 		uint64_t out = 0;
 
@@ -289,7 +282,6 @@ static void stores_and_commits_write_what_they_should(void **state)
 		      {add_mem_248, 248, 8, true}};
 	unsigned char memory[256] __attribute__((aligned(8))), expected[256];
 
-	(void)state;
 	for (unsigned i = 0; i < LENGTH(stores); i++) {
 		uint64_t value = UINT64_C(0xfedcba9876543210), word = value, out;
 
@@ -315,7 +307,6 @@ static void a_word_is_loaded_from_an_index(void **state)
 	unsigned char memory[4096] __attribute__((aligned(8)));
 	unsigned char *base = memory + 2048;
 
-	(void)state;
 	for (unsigned i = 0; i < sizeof(memory); i++)
 		memory[i] = (unsigned char)(i * 7 + i / 256);
 	for (unsigned i = 0; i < LENGTH(indexes); i++) {
@@ -339,7 +330,6 @@ static void words_are_copied(void **state)
 	uint64_t from[6] = {11, 12, 13, 14, 15, 16}, to[8] = {0};
 	static const uint64_t two[8] = {9, 13, 14}, four[8] = {9, 7, 11, 12, 13, 14};
 
-	(void)state;
 	UNTIL_DONE(copy2(to, from, 9));
 	assert_memory_equal(to, two, sizeof(to));
 	UNTIL_DONE(copy4(to, from, 7));
@@ -368,7 +358,6 @@ static void the_index_is_the_slot(void **state)
 {
 	uint64_t out, before;
 
-	(void)state;
 	assert_true(unit_pin(0, NULL));
 	do {
 		before = near__index_now();
@@ -394,7 +383,6 @@ static void the_index_may_be_made_of_node_and_cid(void **state)
 	struct near__area area = {.cpu_id = 5, .node_id = 3, .mm_cid = 7};
 	uint64_t out;
 
-	(void)state;
 	near__self.area = &area;
 	near__self.general = 100;
 	UNTIL_DONE(slot_index(&out, slotted));
@@ -423,7 +411,6 @@ static void a_slot_that_is_not_open_turns_sequences_away(void **state)
 	uint64_t out = 9;
 	uint32_t *word;
 
-	(void)state;
 	assert_true(unit_pin(0, NULL));
 	open_own_slot();
 	word = near_percpu_at((void *)((uintptr_t)slotted & ~NEAR__ARENA_MASK), near__index_now());
@@ -459,7 +446,6 @@ static void *find_no_slot(void *arg)
 
 static void a_new_thread_has_the_slot_that_is_never_open(void **state)
 {
-	(void)state;
 	unit_join(unit_start(find_no_slot, slotted));
 }
 

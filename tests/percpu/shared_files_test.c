@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* near_shared and files: damaged and foreign ones, a full disk, limits, signals while it is
  * made. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
@@ -74,7 +72,6 @@ static void foreign_files_are_refused_and_left_alone(void **state)
 {
 	static char text[100000];
 
-	(void)state;
 	check_refused("", 0, EBADMSG);
 	check_refused("hello", 5, EBADMSG);
 	check_refused(text, sizeof(text), EBADMSG);
@@ -108,7 +105,6 @@ static void damaged_regions_are_refused_and_left_alone(void **state)
 		{5, UINT64_C(1) << 63, EBADMSG},
 	};
 
-	(void)state;
 	for (size_t cut = 0; cut < size; cut += cut < 64 ? 1 : 977)
 		check_refused(good, cut, EBADMSG);
 	for (unsigned i = 0; i < LENGTH(damage); i++) {
@@ -129,7 +125,6 @@ static void an_open_slot_for_nobody_is_refused(void **state)
 	size_t at;
 	uint32_t open_state = NEAR__OPEN;
 
-	(void)state;
 	assert_int_equal(near_shared_create(&s, SIZE), 0);
 	at = (size_t)(s.copies - (char *)s.header) + near_cpus() * s.stride;
 	close_region(&s);
@@ -146,7 +141,6 @@ static void random_headers_do_no_harm(void **state)
 	unsigned rounds = unit_scale(2000), opened = 0;
 	uint64_t seed = 6;
 
-	(void)state;
 	for (unsigned i = 0; i < rounds; i++) {
 		struct near_shared s;
 		int r;
@@ -203,7 +197,6 @@ static void fill_small_disk(void *unused)
 	struct near_shared s;
 	char file[128];
 
-	(void)unused;
 	if ((unshare(CLONE_NEWNS) && enter_user_namespace()) ||
 	    mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) ||
 	    mount("tmpfs", mounted, "tmpfs", 0, "size=256k"))
@@ -230,7 +223,6 @@ static void a_full_disk_is_told_and_nothing_left(void **state)
 {
 	int status;
 
-	(void)state;
 	snprintf(mounted, sizeof(mounted), "%s/mnt", directory);
 	assert_int_equal(mkdir(mounted, 0700), 0);
 	status = unit_wait(unit_fork(fill_small_disk, NULL), NULL);
@@ -245,7 +237,6 @@ static void write_past_the_limit(void *unused)
 	struct rlimit limit = {65536, 65536};
 	struct near_shared s;
 
-	(void)unused;
 	signal(SIGXFSZ, SIG_IGN);
 	CHECK(setrlimit(RLIMIT_FSIZE, &limit) == 0);
 	CHECK(open_region(&s, path, NEAR_SHARED_MAX_SIZE) == -EFBIG);
@@ -255,7 +246,6 @@ static void write_past_the_limit(void *unused)
 
 static void a_limit_of_file_sizes_is_told(void **state)
 {
-	(void)state;
 	if (unit_emulated())
 		skip();
 	unit_in_child(write_past_the_limit, NULL);
@@ -263,12 +253,10 @@ static void a_limit_of_file_sizes_is_told(void **state)
 
 static void do_nothing(int signal)
 {
-	(void)signal;
 }
 
 static void signals_do_not_keep_it_from_being_made(void **state)
 {
-	(void)state;
 	unit_timer(200, do_nothing);
 	for (unsigned i = 0; i < unit_scale(40); i++) {
 		struct near_shared s;
@@ -285,7 +273,6 @@ static void make_with_a_name(void *unused)
 {
 	struct near_shared s;
 
-	(void)unused;
 	if (!filter_out(SYS_linkat, ENOENT))
 		_exit(77);
 	CHECK(open_region(&s, path, SIZE) == 0);
@@ -301,7 +288,6 @@ static void a_region_can_be_made_by_name_too(void **state)
 {
 	int status;
 
-	(void)state;
 #ifndef SYS_link
 	skip(); /* the C library uses linkat() itself */
 #endif

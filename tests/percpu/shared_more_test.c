@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_shared among processes: adds at once, resets, deaths, forks, races to make the region. */
-#define _GNU_SOURCE
 #include "unit.h"
 
-#include <sched.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "kernel/internal.h"
@@ -37,7 +34,6 @@ static void processes_add_to_one_region(void **state)
 	pid_t children[PROCESSES];
 	struct near_shared s;
 
-	(void)state;
 	for (unsigned k = 0; k < rounds; k++) {
 		adds = k % 10 == 0 ? unit_scale(50000) : 10;
 		for (unsigned i = 0; i < PROCESSES; i++) {
@@ -61,7 +57,6 @@ static void *open_and_add(void *unused)
 {
 	struct near_shared s;
 
-	(void)unused;
 	CHECK(open_region(&s, path, 8) == 0);
 	near_shared_add(&s, 0, 1);
 	close_region(&s);
@@ -74,7 +69,6 @@ static void threads_race_to_make_the_region(void **state)
 	unsigned rounds = unit_scale(200);
 	char none[8];
 
-	(void)state;
 	for (unsigned k = 0; k < rounds; k++) {
 		struct near_shared s;
 
@@ -129,7 +123,6 @@ static void resets_of_one_process_lose_no_add_of_another(void **state)
 	struct shares sh = {.taken = page, .stop = (bool *)(page + 1)};
 	pid_t adders[PROCESSES], resetters[2];
 
-	(void)state;
 	assert_ptr_not_equal(page, MAP_FAILED);
 	assert_int_equal(near_shared_create(&sh.region, 8), 0);
 	adds = unit_scale(100000);
@@ -164,7 +157,6 @@ static void a_killed_process_loses_nothing(void **state)
 	struct shares sh = {.taken = page};
 	unsigned rounds = unit_scale(50);
 
-	(void)state;
 	assert_ptr_not_equal(page, MAP_FAILED);
 	assert_int_equal(near_shared_create(&sh.region, 8), 0);
 	for (unsigned k = 1; k <= rounds; k++) {
@@ -222,7 +214,6 @@ static void a_descriptor_can_be_handed_over(void **state)
 	int ends[2];
 	pid_t child;
 
-	(void)state;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
 	child = unit_fork(attach_received, &ends[1]);
 	assert_int_equal(near_shared_create(&s, 16), 0);

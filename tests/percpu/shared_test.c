@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_shared in one process: counts, sizes, errors. shared_more_test.c has damaged files, full
  * disks and several processes. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <fcntl.h>
@@ -17,7 +16,6 @@ static void counts_outlive_those_who_add(void **state)
 {
 	struct near_shared s, again;
 
-	(void)state;
 	assert_int_equal(open_region(&s, path, 4 * sizeof(int64_t)), 0);
 	assert_int_equal(s.size, 4 * sizeof(int64_t));
 	assert_true(s.fd >= 0);
@@ -54,7 +52,6 @@ static void every_size_has_room(void **state)
 	static const size_t sizes[] = {8, 16, 56, 64, 72, 1000, 4096, 100000, NEAR_SHARED_MAX_SIZE};
 	struct near_shared s;
 
-	(void)state;
 	for (unsigned i = 0; i < LENGTH(sizes); i++) {
 		errno = UNIT_ERRNO;
 		assert_int_equal(near_shared_create(&s, sizes[i]), 0);
@@ -89,7 +86,6 @@ static void bad_sizes_are_refused(void **state)
 	};
 	struct near_shared s;
 
-	(void)state;
 	for (unsigned i = 0; i < LENGTH(table); i++) {
 		assert_int_equal(open_region(&s, path, table[i].size), -table[i].error);
 		errno = UNIT_ERRNO;
@@ -114,7 +110,6 @@ static void what_open_says_is_passed_on(void **state)
 	char file[128], long_name[5000];
 	int fd;
 
-	(void)state;
 	snprintf(file, sizeof(file), "%s/none/region", directory);
 	assert_int_equal(open_region(&s, file, 8), -ENOENT);
 	snprintf(file, sizeof(file), "%s/region/below", directory);
@@ -147,7 +142,6 @@ static void a_long_name_is_as_good(void **state)
 	char file[512];
 	size_t used = (size_t)snprintf(file, sizeof(file), "%s/", directory);
 
-	(void)state;
 	memset(file + used, 'n', 255);
 	file[used + 255] = '\0';
 	assert_int_equal(open_region(&s, file, 8), 0);
@@ -162,7 +156,6 @@ static void the_path_may_be_relative_or_a_link(void **state)
 	struct stat st;
 	mode_t mask = umask(027);
 
-	(void)state;
 	assert_non_null(getcwd(before, sizeof(before)));
 	assert_int_equal(chdir(directory), 0);
 	assert_int_equal(open_region(&s, "region", 8), 0);
@@ -188,7 +181,6 @@ static void descriptors_run_out(void **state)
 	struct near_shared s, more;
 	struct rlimit limit, none;
 
-	(void)state;
 	assert_int_equal(open_region(&s, path, 8), 0);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	none = limit;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_stack among threads: no node is lost, none is popped twice, each is seen as it was pushed;
  * then signal handlers and forked children. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <nearcpu/stack.h>
@@ -177,7 +176,6 @@ static void run_with(unsigned items)
 
 static void no_node_is_lost_or_popped_twice(void **state)
 {
-	(void)state;
 	run_with(1);
 	run_with(7);
 	run_with(300);
@@ -195,7 +193,6 @@ static void a_steal_finds_what_other_threads_left(void **state)
 	struct near_stack_node node;
 	unsigned rounds = unit_scale(2000);
 
-	(void)state;
 	assert_int_equal(near_stack_init(&stack), 0);
 	for (unsigned i = 0; i < rounds; i++) {
 		unit_join(unit_start(push_one, &node));
@@ -209,7 +206,6 @@ static void a_steal_finds_what_other_threads_left(void **state)
  * AddressSanitizer. */
 static void popped_nodes_may_go(void **state)
 {
-	(void)state;
 	assert_int_equal(near_stack_init(&stack), 0);
 	for (unsigned round = 0; round < 100; round++) {
 		for (unsigned cpu = 0; unit_pin(cpu, NULL); cpu++)
@@ -236,7 +232,6 @@ static void push_in_handler(int signal)
 {
 	unsigned n = __atomic_load_n(&handled_n, __ATOMIC_RELAXED);
 
-	(void)signal;
 	do
 		if (n == LENGTH(handled))
 			return;
@@ -252,7 +247,6 @@ static void handlers_may_push(void **state)
 	unsigned rounds = unit_scale(300000);
 	struct near_stack_node *node;
 
-	(void)state;
 	assert_int_equal(near_stack_init(&stack), 0);
 	for (unsigned i = 0; i < LENGTH(items); i++) {
 		items[i].held = 1;
@@ -311,7 +305,6 @@ static void children_have_lists_of_their_own(void **state)
 	pthread_t threads[LENGTH(workers)], taking;
 	unsigned n = LENGTH(items), rounds = unit_scale(60);
 
-	(void)state;
 	if (UNIT_THREAD_SANITIZER)
 		skip(); /* it does not like children of many threads */
 	assert_int_equal(near_stack_init(&stack), 0);

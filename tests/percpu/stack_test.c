@@ -2,10 +2,7 @@
 /* near_stack, step by step: the order in a slot, lists taken from other slots, how often other CPUs
  * are interrupted. stack_more_test.c has threads. The program is linked with --wrap=near__fence and
  * --wrap=clock_gettime. */
-#define _GNU_SOURCE
 #include "unit.h"
-
-#include <time.h>
 
 #include <nearcpu/stack.h>
 
@@ -35,7 +32,6 @@ static void the_last_pushed_is_popped_first(void **state)
 {
 	struct near_stack s = made();
 
-	(void)state;
 	slots_enter(4);
 	errno = UNIT_ERRNO;
 	assert_null(near_stack_pop(&s));
@@ -58,7 +54,6 @@ static void a_chain_is_pushed_in_its_order(void **state)
 {
 	struct near_stack s = made();
 
-	(void)state;
 	slots_enter(0);
 	push(&s, 100, 2);
 	for (unsigned i = 0; i < 9; i++)
@@ -78,7 +73,6 @@ static void pop_all_takes_the_own_list(void **state)
 	struct near_stack s = made();
 	struct near_stack_node *list;
 
-	(void)state;
 	slots_enter(1);
 	push(&s, 0, 10);
 	slots_enter(2);
@@ -111,7 +105,6 @@ static void fallback_lists_are_found(void **state)
 {
 	struct near_stack s = made();
 
-	(void)state;
 	slots_enter(3);
 	push(&s, 0, 2);
 	slots_enter(90);
@@ -152,7 +145,6 @@ static void drain_takes_all(void **state)
 {
 	struct near_stack s = made();
 
-	(void)state;
 	push_everywhere(&s);
 	slots_enter(17);
 	push_to_fallback(&s, 900, 5);
@@ -180,7 +172,6 @@ static void steal_finds_every_node(void **state)
 	struct near_stack_node *node;
 	unsigned n = 0;
 
-	(void)state;
 	push_everywhere(&s);
 	slots_enter(40);
 	while ((node = near_stack_steal(&s))) {
@@ -215,7 +206,6 @@ static void steal_asks_all_when_its_victim_is_empty(void **state)
 {
 	struct near_stack s = made();
 
-	(void)state;
 	if (!live())
 		skip();
 	slots_enter(6);
@@ -238,7 +228,6 @@ static void a_stolen_list_is_shared_out(void **state)
 	static const unsigned sizes[] = {1, 2, 3, 4, 5, 64, 128, 129, 130, 500};
 	struct near_stack s = made();
 
-	(void)state;
 	if (!live())
 		skip();
 	for (unsigned i = 0; i < LENGTH(sizes); i++) {
@@ -266,7 +255,6 @@ static void a_pop_steals_once_a_millisecond(void **state)
 {
 	struct near_stack s = made();
 
-	(void)state;
 	if (!live())
 		skip();
 	clock_ns = 5000000000;
@@ -308,7 +296,6 @@ static void a_pop_does_not_wait_for_a_closer(void **state)
 {
 	struct near_stack s = made();
 
-	(void)state;
 	slots_enter(5);
 	push(&s, 0, 5);
 	slots_enter(6);
@@ -328,7 +315,6 @@ static void a_closed_slot_is_bypassed(void **state)
 	struct near_stack s = made();
 	uint32_t *gate;
 
-	(void)state;
 	if (!live())
 		skip();
 	slots_enter(5);
@@ -348,7 +334,6 @@ static void ordinary_use_interrupts_nobody(void **state)
 {
 	struct near_stack s = made();
 
-	(void)state;
 	slots_enter(0);
 	for (unsigned i = 0; i < 1000; i++) {
 		push(&s, 0, 10);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE
 #include "beside.h"
 
 #include "mover.h"
@@ -45,7 +44,6 @@ static void rest(uint64_t *random)
 
 static void on_signal(int signal)
 {
-	(void)signal;
 	if (current)
 		storm_signal(current);
 }
@@ -105,7 +103,6 @@ void *storm_churner(void *unused)
 {
 	struct storm_thread *first = &storm.threads[STORM_WORKERS];
 
-	(void)unused;
 	while (!stopped()) {
 		for (unsigned i = 0; i < STORM_CHURN; i++)
 			first[i].thread = unit_start(short_lived, &first[i]);
@@ -162,7 +159,6 @@ void *storm_vforker(void *self)
 
 static void be_forked(void *unused)
 {
-	(void)unused;
 	storm_check_child();
 }
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* A count that is killed while threads get and put: released once, after everything that was done
  * before any put. */
-#define _GNU_SOURCE
 #include "release.h"
 
 #include "storm.h"
@@ -20,7 +19,6 @@ static struct {
 
 static void released(struct near_refcount *r)
 {
-	(void)r;
 	round_of.seen = 0;
 	for (unsigned i = 0; i < THREADS; i++)
 		round_of.seen += round_of.done[i];

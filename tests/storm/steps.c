@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE
 #include "storm.h"
 
 static void count(struct storm_thread *self)

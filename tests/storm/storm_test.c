@@ -4,7 +4,6 @@
  * finds what nobody thought of.
  *
  *     storm_test [--minutes N]      as long as a test should take, or N minutes */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <nearcpu/rseq.h>
@@ -89,25 +88,21 @@ static void storm_of(unsigned workers)
 /* With the churn, the closers and the others: 64 threads. */
 static void many_threads(void **state)
 {
-	(void)state;
 	storm_of(getenv("NEAR_TEST_SLOW") ? SLOW_WORKERS : STORM_WORKERS);
 }
 
 static void few_threads(void **state)
 {
-	(void)state;
 	storm_of(FEW);
 }
 
 static void releases(void **state)
 {
-	(void)state;
 	print_message("%u releases\n", release_storm(part()));
 }
 
 static void killed_processes(void **state)
 {
-	(void)state;
 	print_message("%u killed\n", killed_storm(part()));
 }
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE
 #include "storm.h"
 
 #include <sys/mman.h>
@@ -8,7 +7,6 @@ struct storm storm;
 
 static void released(struct near_refcount *r)
 {
-	(void)r;
 	__atomic_fetch_add(&storm.released, 1, __ATOMIC_RELAXED);
 }
 

@@ -29,8 +29,6 @@ static inline bool filter_out(long number, int error)
 #else
 static inline bool filter_out(long number, int error)
 {
-	(void)number;
-	(void)error;
 	return false;
 }
 #endif

@@ -18,7 +18,6 @@ static inline void use_all(void *unused)
 	struct near_counter count;
 	struct near_stack stack;
 
-	(void)unused;
 	near_rseq_status(&status, sizeof(status));
 	CHECK(status.why && status.slots == near_slots() && status.cpus == near_cpus());
 	CHECK(near_slot() < near_slots());

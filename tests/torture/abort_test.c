@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Every sequence of this program, aborted by the kernel at each of its instructions while each
  * other operation runs on the same slot. tests/trap does it; tests/ops has the operations. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <nearcpu/percpu.h>
@@ -86,13 +85,11 @@ static void crossed(enum interferer interferer)
 
 static void handler_beside_each_instruction(void **state)
 {
-	(void)state;
 	crossed(INTERFERER_HANDLER);
 }
 
 static void thread_beside_each_instruction(void **state)
 {
-	(void)state;
 	crossed(INTERFERER_THREAD);
 }
 
@@ -128,7 +125,6 @@ static void no_sequence_was_forgotten(void **state)
 	bool all_ways = NEAR__TRAP_STEPS || choose_way(BY_NODE);
 	unsigned forgotten = 0;
 
-	(void)state;
 	for (unsigned i = 0; i < near__trap_count(); i++) {
 		const struct trap_seq *s = near__trap_seq(i);
 
@@ -147,7 +143,6 @@ static void no_sequence_was_forgotten(void **state)
 /* Whoever is stopped at every attempt gets on by the fallback. */
 static void progress_without_any_sequence(void **state)
 {
-	(void)state;
 	choose_way(BY_CPU);
 	for (unsigned setup = 0; setup < OPS_SETUPS; setup++)
 		for (unsigned i = 0; i < ops_count; i++) {
@@ -176,7 +171,6 @@ static void signal_beside_first_operation(void **state)
 	unsigned long visits = 0;
 	unsigned failures = 0;
 
-	(void)state;
 	/* ThreadSanitizer holds locks in the middle of an instrumented load. */
 	if (!NEAR__TRAP_STEPS || NEAR__TSAN)
 		skip();
@@ -257,7 +251,6 @@ static void migration_at_each_instruction(void **state)
 {
 	unsigned long runs = 0;
 
-	(void)state;
 	if (!unit_pin(1, NULL))
 		skip();
 	choose_way(BY_CPU);
@@ -329,7 +322,6 @@ static void closed_gates_turn_sequences_away(void **state)
 {
 	unsigned long runs = 0;
 
-	(void)state;
 	choose_way(BY_CPU);
 	for (unsigned i = 0; i < ops_count; i++)
 		for (unsigned q = 0; minds_gates(&ops[i]) && q < near__trap_count(); q++)
@@ -352,7 +344,6 @@ __attribute__((noinline)) static pid_t in_vfork_child(const struct op *op, struc
 
 static void vfork_children_leave_slots_alone(void **state)
 {
-	(void)state;
 	choose_way(BY_CPU);
 	for (unsigned i = 0; i < ops_count; i++) {
 		struct actor a = {.id = 0}, none = {.id = 1};

@@ -2,15 +2,12 @@
 /* The kernel counts its aborts (tracepoint rseq:rseq_ip_fixup, by perf); the program counts how
  * often it arrived at an abort handler. The two agree: no abort goes unseen, and none is made
  * up. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <fcntl.h>
 #include <linux/perf_event.h>
-#include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
-#include <time.h>
 
 #include <nearcpu/percpu.h>
 
@@ -152,7 +149,6 @@ static uint64_t sum(void)
 
 static void on_alarm(int signal)
 {
-	(void)signal;
 }
 
 static void set_alarm(int us)
@@ -189,7 +185,6 @@ static void the_kernel_and_the_program_agree(void **state)
 {
 	uint64_t aborts;
 
-	(void)state;
 	assert_int_equal(near_percpu_alloc(&all.p, sizeof(uint64_t), sizeof(uint64_t)), 0);
 	run_threads();
 	assert_int_equal(read(counter, &aborts, sizeof(aborts)), sizeof(aborts));

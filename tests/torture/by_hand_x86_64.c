@@ -2,7 +2,6 @@
 /* A sequence that was written by hand, as programs do that know nothing of this library: the cpu is
  * read outside and compared inside, and the descriptor stands in a section of no particular name.
  * near_torture passes it; without the comparison, it says what is wrong. */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <nearcpu/torture.h>
 #include <stdio.h>
@@ -60,14 +59,12 @@ static uint32_t cpu_now(void)
 
 static void setup(void *arg)
 {
-	(void)arg;
 	memset(counts, 0, sizeof(counts));
 	without = added = 0;
 }
 
 static void run(void *arg)
 {
-	(void)arg;
 	added++;
 	for (int i = 0; i < TRIES; i++)
 		if (add(cpu_now()))
@@ -79,7 +76,6 @@ static void run_anywhere(void *arg)
 {
 	uint32_t cpu = cpu_now();
 
-	(void)arg;
 	added++;
 	for (int i = 0; i < TRIES; i++)
 		if (add_anywhere(cpu))
@@ -91,7 +87,6 @@ static const char *check(void *arg)
 {
 	uint64_t sum = without;
 
-	(void)arg;
 	for (unsigned i = 0; i < CPUS; i++)
 		sum += counts[i].count;
 	return sum == added ? NULL : "miscounted";
@@ -99,7 +94,6 @@ static const char *check(void *arg)
 
 static const void *slot(void *arg, size_t *size)
 {
-	(void)arg;
 	*size = sizeof(counts[0]);
 	return &counts[cpu_now()];
 }
@@ -113,8 +107,6 @@ static int failed(const char *what, const struct near_torture_result *r)
 
 static void ignore(void *arg, const char *failure)
 {
-	(void)arg;
-	(void)failure;
 }
 
 int main(void)

@@ -2,7 +2,6 @@
 /* What abort_test would find: sequences with one fault each, and for each the check that catches
  * it. The same check passes the sound one. (One fence instead of two shows on weakly ordered CPUs
  * alone: the models and the emulator have that one.) */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <nearcpu/percpu.h>
@@ -31,13 +30,11 @@ static void stops(enum interferer interferer)
 
 static void handler_beside_each_instruction(void **state)
 {
-	(void)state;
 	stops(INTERFERER_HANDLER);
 }
 
 static void thread_beside_each_instruction(void **state)
 {
-	(void)state;
 	stops(INTERFERER_THREAD);
 }
 
@@ -55,7 +52,6 @@ static void add(void *mutant)
 
 static void move_to_second_cpu(void *unused)
 {
-	(void)unused;
 	unit_pin(1, NULL);
 }
 
@@ -85,7 +81,6 @@ static bool caught_by_migration(const struct mutant *m)
 
 static void migration(void **state)
 {
-	(void)state;
 	if (!unit_pin(1, NULL))
 		skip();
 	assert_false(caught_by_migration(&mutant_sound));
@@ -104,7 +99,6 @@ static bool caught_by_gate(const struct mutant *m)
 
 static void closed_gate(void **state)
 {
-	(void)state;
 	assert_false(caught_by_gate(&mutant_sound));
 	assert_true(caught_by_gate(&mutant_no_state_check));
 }
@@ -131,7 +125,6 @@ static bool caught_by_vfork(const struct mutant *m)
 
 static void child_of_vfork(void **state)
 {
-	(void)state;
 	assert_false(caught_by_vfork(&mutant_sound));
 	assert_true(caught_by_vfork(&mutant_no_live_check));
 }

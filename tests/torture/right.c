@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* near_torture passes what is right. */
-#define _GNU_SOURCE
 #include "cases.h"
 
 #include <nearcpu/counter.h>
@@ -13,7 +12,6 @@ uint64_t highest;
 
 void peak_setup(void *arg)
 {
-	(void)arg;
 	near_percpu_free(peak);
 	if (near_percpu_alloc(&peak, sizeof(uint64_t), sizeof(uint64_t)))
 		abort();
@@ -41,19 +39,16 @@ uint64_t peak_now(void)
 
 static const char *peak_check(void *arg)
 {
-	(void)arg;
 	return peak_now() == highest ? NULL : "the highest value is lost";
 }
 
 static uint64_t peak_digest(void *arg)
 {
-	(void)arg;
 	return peak_now();
 }
 
 static const void *peak_slot(void *arg, size_t *size)
 {
-	(void)arg;
 	*size = sizeof(uint64_t);
 	return near_percpu_at(peak, near_slot());
 }
@@ -76,7 +71,6 @@ void sequence_of_near_seq(void **state)
 {
 	struct near_torture_result r, again;
 
-	(void)state;
 	need_live();
 	assert_int_equal(near_torture(&peak_torture, sizeof(peak_torture), &r, sizeof(r)), 0);
 	print_message("%u sequence, %u boundaries, %lu runs, %lu aborts, %lu migrated\n",
@@ -100,7 +94,6 @@ static int64_t counted;
 
 static void counter_setup(void *arg)
 {
-	(void)arg;
 	if (near_counter_init(&counter))
 		abort();
 	counted = 0;
@@ -116,7 +109,6 @@ static const char *counter_check(void *arg)
 {
 	int64_t total = near_counter_read(&counter);
 
-	(void)arg;
 	near_counter_destroy(&counter);
 	return total == counted ? NULL : "miscounted";
 }
@@ -135,7 +127,6 @@ void counter_of_the_library(void **state)
 	};
 	struct near_torture_result r;
 
-	(void)state;
 	need_live();
 	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), 0);
 	assert_true(r.aborts > 0);
@@ -146,7 +137,6 @@ static struct near_stack_node nodes[4], *taken[2];
 
 static void stack_setup(void *arg)
 {
-	(void)arg;
 	if (near_stack_init(&stack))
 		abort();
 	near_stack_push(&stack, &nodes[0]);
@@ -170,7 +160,6 @@ static const char *stack_check(void *arg)
 	unsigned found[LENGTH(nodes)] = {0};
 	struct near_stack_node *n;
 
-	(void)arg;
 	for (unsigned i = 0; i < LENGTH(taken); i++)
 		if (taken[i])
 			found[taken[i] - nodes]++;
@@ -195,7 +184,6 @@ void stack_of_the_library(void **state)
 	};
 	struct near_torture_result r;
 
-	(void)state;
 	need_live();
 	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), 0);
 	assert_true(r.sequences >= 1);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_torture: passes what is right, finds what is wrong and says what it is (tests/torture), says
  * what it could not try, and leaves the process as it was. */
-#define _GNU_SOURCE
 #include "unit.h"
 
 #include <sys/prctl.h>
@@ -25,7 +24,6 @@ static void sequence_that_is_left(void **state)
 	struct near_torture_result r;
 	int failures;
 
-	(void)state;
 	need_live();
 	t.setup = high_setup;
 	t.n_rivals = 0;
@@ -67,14 +65,11 @@ near_failed:
 
 static void ignore(void *arg, const char *failure)
 {
-	(void)arg;
-	(void)failure;
 }
 
 /* As often as it takes: a busy machine interrupts so long a sequence many times. */
 static void run_slowly(void *arg)
 {
-	(void)arg;
 	for (int i = 0; i < 50 * NEAR_SEQ_TRIES; i++)
 		if (add_slowly(peak, 1))
 			break;
@@ -82,7 +77,6 @@ static void run_slowly(void *arg)
 
 static const char *fine(void *arg)
 {
-	(void)arg;
 	return NULL;
 }
 
@@ -92,7 +86,6 @@ static void sequence_that_is_too_long(void **state)
 		.setup = peak_setup, .run = run_slowly, .check = fine, .report = ignore};
 	struct near_torture_result r;
 
-	(void)state;
 	need_live();
 	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), 1);
 	assert_non_null(strstr(r.text, "too many instructions"));
@@ -104,7 +97,6 @@ static void address_without_a_name(void **state)
 	struct names none;
 	uintptr_t offset;
 
-	(void)state;
 	near__names_open(&none, "/dev/null", 0x1000);
 	assert_string_equal(near__name_of(&none, 0x1234, &offset), "?");
 	assert_int_equal(offset, 0x234);
@@ -128,7 +120,6 @@ static void rivals_run_where_they_may(void **state)
 	struct near_torture_rival rival = {"noted", note_thread, &values[1], 0};
 	struct near_torture t = peak_torture;
 
-	(void)state;
 	need_live();
 	runs_in = (pid_t)syscall(SYS_gettid);
 	t.rivals = &rival;
@@ -161,7 +152,6 @@ static void run_without_a_listener(void *unused)
 {
 	struct near_torture t = peak_torture;
 
-	(void)unused;
 	t.run = forgets_one;
 	t.digest = NULL;
 	CHECK(near_torture(&t, sizeof(t), NULL, 0) > 11);
@@ -172,7 +162,6 @@ static void ten_failures_are_shown(void **state)
 	char text[8192];
 	unsigned lines = 0;
 
-	(void)state;
 	need_live();
 	assert_int_equal(unit_capture(run_without_a_listener, NULL, text, sizeof(text), NULL), 0);
 	for (const char *p = text; (p = strchr(p, '\n')); p++)
@@ -189,7 +178,6 @@ static void without_rseq(void **state)
 {
 	struct near_torture_result r;
 
-	(void)state;
 	if (is_live())
 		skip();
 	assert_int_equal(near_torture(&peak_torture, sizeof(peak_torture), &r, sizeof(r)), -ENOSYS);
@@ -199,7 +187,6 @@ static void without_rseq(void **state)
 
 static void nothing(void *arg)
 {
-	(void)arg;
 }
 
 static void without_a_sequence(void **state)
@@ -207,7 +194,6 @@ static void without_a_sequence(void **state)
 	const struct near_torture t = {.setup = nothing, .run = nothing, .check = fine};
 	struct near_torture_result r;
 
-	(void)state;
 	need_live();
 	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), -ENOENT);
 	assert_non_null(strstr(r.text, "goes through no restartable sequence"));
@@ -219,7 +205,6 @@ static void incomplete(void **state)
 	struct near_torture_rival odd = {"odd", report_peak, &values[0], 8};
 	struct near_torture t = peak_torture;
 
-	(void)state;
 	t.setup = NULL;
 	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
 	t = peak_torture;
@@ -256,7 +241,6 @@ static void other_sizes(void **state)
 	} later = {.known = {.setup = nothing, .run = nothing}};
 	struct near_torture_result r, larger[2];
 
-	(void)state;
 	assert_int_equal(near_torture(&later.known, sizeof(later), larger, sizeof(larger)),
 			 -EINVAL);
 	assert_non_null(strstr(larger[0].text, "setup, run and check"));
@@ -284,7 +268,6 @@ static void called_while_it_runs(void **state)
 	const struct near_torture_rival rival = {"again", call_again, &result, 0};
 	struct near_torture t = peak_torture;
 
-	(void)state;
 	need_live();
 	t.rivals = &rival;
 	t.n_rivals = 1;
@@ -301,7 +284,6 @@ static void with_text_that_stays(void *unused)
 {
 	struct near_torture_result r;
 
-	(void)unused;
 	if (prctl(PR_SET_MDWE, 1, 0, 0, 0))
 		_exit(CANNOT_FORBID);
 	CHECK(near_torture(&peak_torture, sizeof(peak_torture), &r, sizeof(r)) == -EACCES);
@@ -316,7 +298,6 @@ static void text_that_cannot_be_written(void **state)
 {
 	int status;
 
-	(void)state;
 	need_live();
 	status = unit_wait(unit_fork(with_text_that_stays, NULL), NULL);
 	if (status == CANNOT_FORBID)
@@ -350,7 +331,6 @@ static void setup_and_look(void *arg)
 
 static void my_handler(int signal)
 {
-	(void)signal;
 }
 
 static void process_is_as_before(void **state)
@@ -361,7 +341,6 @@ static void process_is_as_before(void **state)
 	sigset_t trap, mask;
 	cpu_set_t cpus, cpus_after;
 
-	(void)state;
 	need_live();
 	t.setup = setup_and_look;
 	sigaction(SIGTRAP, &mine, NULL);

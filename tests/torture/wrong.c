@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* near_torture finds what is wrong, and says what it is. */
-#define _GNU_SOURCE
 #include "cases.h"
 
 #include <nearcpu/percpu.h>
@@ -17,7 +16,6 @@ static struct {
 /* By cpu, a migration certainly leads to another slot. */
 static void mutant_setup(void *arg)
 {
-	(void)arg;
 	near_slot();
 	near__self.general = 1;
 	mutant_object();
@@ -26,7 +24,6 @@ static void mutant_setup(void *arg)
 
 static void mutant_run(void *arg)
 {
-	(void)arg;
 	world.added++;
 	world.mutant->add(mutant_current());
 }
@@ -46,7 +43,6 @@ static const char *mutant_check(void *arg)
 {
 	uint64_t count, total;
 
-	(void)arg;
 	sums(&count, &total);
 	if (world.mutant == &mutant_two_stores && total != world.added)
 		return "miscounted";
@@ -57,7 +53,6 @@ static void look(void *arg)
 {
 	uint64_t count, total;
 
-	(void)arg;
 	sums(&count, &total);
 	world.seen = 1 + count + (total << 32);
 }
@@ -66,7 +61,6 @@ static uint64_t mutant_digest(void *arg)
 {
 	uint64_t count, total;
 
-	(void)arg;
 	sums(&count, &total);
 	return world.seen * 1000 + count;
 }
@@ -75,20 +69,17 @@ static void close_gate(void *arg)
 {
 	struct mutant_copy *own = near_percpu_at(mutant_current(), near_slot());
 
-	(void)arg;
 	own->gate = NEAR__CLOSED;
 }
 
 static const void *mutant_slot(void *arg, size_t *size)
 {
-	(void)arg;
 	*size = sizeof(struct mutant_copy);
 	return near_percpu_at(mutant_current(), near_slot());
 }
 
 static void listen(void *arg, const char *failure)
 {
-	(void)arg;
 	world.told += world.words && strstr(failure, world.words) != NULL;
 }
 
@@ -138,7 +129,6 @@ void faults_are_named(void **state)
 	};
 	struct near_torture_result r;
 
-	(void)state;
 	need_live();
 	for (size_t i = 0; i < LENGTH(faults); i++) {
 		if ((faults[i].mutant == &mutant_index_outside ||
@@ -164,7 +154,6 @@ void rival_that_stays_in_sequences(void **state)
 		{"add", mutant_run, NULL, NEAR_TORTURE_NOT_BEFORE}};
 	struct near_torture_result r;
 
-	(void)state;
 	need_live();
 	assert_int_equal(torture_mutant(&mutant_value_outside, adds_inside, 1, false, &r), 0);
 	assert_true(r.before > 0);
@@ -179,7 +168,6 @@ void sound_one_passes_the_same(void **state)
 		{"add on a thread", mutant_run, NULL, NEAR_TORTURE_NOT_IN_HANDLER}};
 	struct near_torture_result r;
 
-	(void)state;
 	need_live();
 	assert_int_equal(torture_mutant(&mutant_sound, all, LENGTH(all), false, &r), 0);
 	assert_true(r.before > 0);

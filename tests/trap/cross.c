@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs every pair of operations as jobs of near_torture. */
-#define _GNU_SOURCE
 #include "cross.h"
 
 #include <stdio.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs other operations in a signal handler at each instruction of the first operation of a
  * thread. */
-#define _GNU_SOURCE
 #include "first.h"
 
 #include <link.h>
@@ -84,7 +83,6 @@ static unsigned judge(struct visit *v, unsigned i)
 /* The program itself comes first. */
 static int open_program(struct dl_phdr_info *object, size_t size, void *names)
 {
-	(void)size;
 	near__names_open(names, "/proc/self/exe", object->dlpi_addr);
 	return 1;
 }

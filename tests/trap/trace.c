@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Single-steps an operation, and stops it at one of its instructions. */
-#define _GNU_SOURCE
 #include "trace.h"
 
 #include <stddef.h>
