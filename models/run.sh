@@ -1,8 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
-# usage: models/run.sh [WORD...]
+# usage: models/run.sh [--turn N] [WORD...]
 # Checks the models in models/list, or only the lines that contain one of the words. The right ones
 # must pass, and each broken variant must be caught by the violation that its line names.
+#
+# models/checked records each line that came out as listed, with a hash of the line, its model and
+# its checker. Only this script writes it, at the end of a run. With --turn, a line whose hash
+# models/checked records is checked in one turn of eight; all other lines are checked in each turn.
 #
 # A checker, models/<checker>.sh, is called with the model and its switches in an empty directory.
 # It prints "pass: what it covered" or "violated: what", and exits 0; it exits 77 with a line on
@@ -11,8 +15,9 @@
 #
 # JOBS lines at a time, by default one for each processor.
 #
-# Exit: 0 all as listed, 1 not so, 77 nothing wrong but a tool is missing.
+# Exit: 0 all as listed, 1 not so, 2 wrong usage, 77 nothing wrong but a tool is missing.
 set -u
+turns=8
 here=$(cd "$(dirname "$0")" && pwd)
 
 # as_listed EXPECTED GOT
@@ -25,11 +30,11 @@ as_listed() {
 	esac
 }
 
-# check CHECKER MODEL EXPECTED [SWITCH...]: says in one go what came out.
+# check HASH CHECKER MODEL EXPECTED [SWITCH...]: prints the result in one write.
 check() {
-	checker=$1 model=$2 expected=$(echo "$3" | tr _ ' ')
-	shift 3
-	# What is broken is seen to be so before a better compilation has paid.
+	hash=$1 checker=$2 model=$3 expected=$(echo "$4" | tr _ ' ')
+	shift 4
+	# A violation is found before a better compilation has paid.
 	if [ "$expected" = pass ]; then optimize=-O1; else optimize=-O0; fi
 	export optimize
 	run=$(mktemp -d "$scratch/run.XXXXXX") || exit 1
@@ -40,9 +45,11 @@ check() {
 		echo "skipped  $model $*: $(cat "$run.errors")"
 	elif [ $status -eq 0 ] && as_listed "$expected" "$got"; then
 		echo "ok       $model $*: $got"
+		echo "$hash" >>"$scratch/good"
 	else
 		echo "FAILED   $model $*: expected $expected; got: $got
 $(cat "$run.errors")"
+		echo "$hash" >>"$scratch/bad"
 	fi
 }
 
@@ -63,26 +70,83 @@ wanted() {
 	return 1
 }
 
+# contents CHECKER MODEL: what a result depends on besides the switches.
+contents() {
+	cat "$here/$1.sh" "$here/$2"
+	sed -n 's/^#include "\(.*\)"$/\1/p' "$here/$2" | while read -r header; do
+		cat "$here/$header"
+	done
+}
+
+hash_of() {
+	sha256sum | cut -c 1-32
+}
+
+# hash_lines: the lines of the list, each after its hash.
+hash_lines() {
+	last=''
+	while read -r checker model rest; do
+		case $checker in '' | '#'*) continue ;; esac
+		if [ "$checker $model" != "$last" ]; then
+			last="$checker $model" inputs=$(contents "$checker" "$model" | hash_of)
+		fi
+		# shellcheck disable=SC2086 # one blank between words, however they are laid out
+		set -- $checker $model $rest
+		echo "$(echo "$inputs $*" | hash_of) $*"
+	done <"$here/list"
+}
+
+# is_due HASH: whether this turn checks the line; the lines that need not be are counted.
+recorded=0
+is_due() {
+	[ -n "$turn" ] && grep -q "^$1 " "$here/checked" 2>/dev/null || return 0
+	recorded=$((recorded + 1))
+	[ $(((recorded + turn) % turns)) -eq 0 ]
+}
+
+# record: a line that came out as listed is in models/checked, and stays there until it does not.
+record() {
+	touch "$here/checked" && while read -r line; do
+		hash=${line%% *}
+		grep -qx "$hash" "$scratch/bad" && continue
+		if grep -qx "$hash" "$scratch/good" || grep -q "^$hash " "$here/checked"; then
+			echo "$line"
+		fi
+	done <"$scratch/all" >"$scratch/checked" &&
+		if ! cmp -s "$scratch/checked" "$here/checked"; then
+			cat "$scratch/checked" >"$here/checked"
+		fi
+}
+
+turn=''
+if [ "${1:-}" = --turn ]; then
+	turn=${2:-}
+	case $turn in '' | *[!0-9]*) echo "run.sh: --turn takes a number" >&2 && exit 2 ;; esac
+	shift 2
+fi
 scratch=$(mktemp -d) || exit 1
 trap 'rm -rf "$scratch"' EXIT
 trap 'exit 1' INT TERM
 export scratch kept="$scratch/kept"
 mkdir "$kept" || exit 1
 
+hash_lines >"$scratch/all"
 while read -r line; do
-	case $line in '' | '#'*) continue ;; esac
-	if wanted "$line" "$@"; then echo "$line"; fi
-done <"$here/list" >"$scratch/lines"
-if [ ! -s "$scratch/lines" ]; then
+	if wanted "$line" "$@" && is_due "${line%% *}"; then echo "$line"; fi
+done <"$scratch/all" >"$scratch/lines"
+if [ ! -s "$scratch/lines" ] && [ $# -gt 0 ]; then
 	echo "run.sh: no line of $here/list contains: $*" >&2
 	exit 1
 fi
 
-xargs -d '\n' -n 1 -P "${JOBS:-$(nproc)}" "$here/run.sh" --line <"$scratch/lines" |
+touch "$scratch/good" "$scratch/bad"
+xargs -d '\n' -r -n 1 -P "${JOBS:-$(nproc)}" "$here/run.sh" --line <"$scratch/lines" |
 	tee "$scratch/results"
+record || echo "run.sh: $here/checked is not written" >&2
 checked=$(wc -l <"$scratch/lines")
 skipped=$(grep -c '^skipped ' "$scratch/results")
 failed=$((checked - skipped - $(grep -c '^ok ' "$scratch/results")))
+[ -z "$turn" ] || echo "models/checked records $(($(wc -l <"$scratch/all") - checked)) others"
 echo "$checked checked, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ] || exit 1
 [ "$skipped" -eq 0 ] || exit 77
