@@ -10,6 +10,12 @@
 #   valgrind  under memcheck, which has no rseq (tests that ask for it)
 #   qemu      under qemu-user, which has no rseq (the only mode of a cross build)
 # Exit code 77 means skipped.
+#
+# A test also has the label in_<folder>, by which ./dev test --changed selects it. A test that is
+# too expensive for each run takes turns: ./dev test runs those with the label third_<k> in each
+# third turn, and so on. With one compiler all modes run each time; with the others, plain does, and
+# one of the other modes. A stress test with the label long_<k> runs each time, and for a minute in
+# each fourth turn.
 
 set(near_test_environment
   "ASAN_OPTIONS=abort_on_error=0:detect_stack_use_after_return=1"
@@ -27,7 +33,8 @@ check_symbol_exists(__GLIBC__ features.h NEAR_HAVE_GLIBC)
 find_program(NEAR_VALGRIND valgrind)
 find_program(NEAR_SETARCH setarch)
 find_program(NEAR_CLANG clang)
-mark_as_advanced(NEAR_VALGRIND NEAR_SETARCH NEAR_CLANG)
+find_program(NEAR_PYTHON python3)
+mark_as_advanced(NEAR_VALGRIND NEAR_SETARCH NEAR_CLANG NEAR_PYTHON)
 
 if(CMAKE_CROSSCOMPILING)
   set(near_test_modes qemu)
@@ -62,6 +69,32 @@ endif()
 # What a test includes of the sources, and of other tests.
 set(near_test_includes "${PROJECT_SOURCE_DIR}/src" "${PROJECT_SOURCE_DIR}/tests/support"
   "${PROJECT_SOURCE_DIR}/tests")
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND NEAR_HAVE_GLIBC AND NOT near_sanitizers)
+  set(near_modes_taking_turns "")
+else()
+  set(near_modes_taking_turns rseq_off own_area slot_cpu)
+endif()
+
+# near_label_turn(variable name mode): appends the label of the turn that a test in such a mode has.
+# The modes of one test have different turns.
+function(near_label_turn variable name mode)
+  list(FIND near_modes_taking_turns "${mode}" place)
+  if(place GREATER_EQUAL 0)
+    string(MD5 hash "${name}")
+    string(SUBSTRING "${hash}" 0 4 hash)
+    math(EXPR turn "(0x${hash} + ${place}) % 3")
+    set(${variable} "${${variable}};third_${turn}" PARENT_SCOPE)
+  endif()
+endfunction()
+
+# near_label_folder(variable): appends the label of the folder.
+function(near_label_folder variable)
+  cmake_path(RELATIVE_PATH CMAKE_CURRENT_SOURCE_DIR BASE_DIRECTORY "${PROJECT_SOURCE_DIR}"
+    OUTPUT_VARIABLE folder)
+  string(REGEX REPLACE "^tests/" "" folder "${folder}")
+  string(REGEX REPLACE "/.*" "" folder "${folder}")
+  set(${variable} "${${variable}};in_${folder}" PARENT_SCOPE)
+endfunction()
 
 # near_register_test(name mode seconds labels command...): one ctest test, <name>.<mode>. Those that
 # may take longest begin first, so that no processor is idle in the end.
@@ -69,6 +102,8 @@ function(near_register_test name mode seconds labels)
   if(near_sanitizers OR CMAKE_CROSSCOMPILING OR mode STREQUAL "valgrind")
     math(EXPR seconds "${seconds} * 5")
   endif()
+  near_label_turn(labels "${name}" "${mode}")
+  near_label_folder(labels)
   add_test(NAME ${name}.${mode} COMMAND ${ARGN})
   set_tests_properties(${name}.${mode} PROPERTIES
     ENVIRONMENT "${near_test_environment};${near_mode_${mode}}"
@@ -81,6 +116,17 @@ function(near_register_test name mode seconds labels)
   elseif("storm" IN_LIST labels)
     set_tests_properties(${name}.${mode} PROPERTIES PROCESSORS 2)
   endif()
+endfunction()
+
+# near_make_long(name mode...): the turns in which a stress test is long, one for each mode.
+function(near_make_long name)
+  set(turn 0)
+  foreach(mode IN LISTS ARGN)
+    if(TEST ${name}.${mode})
+      set_property(TEST ${name}.${mode} APPEND PROPERTY LABELS long_${turn})
+    endif()
+    math(EXPR turn "${turn} + 1")
+  endforeach()
 endfunction()
 
 # near_add_test(name [STORM] [VALGRIND] [NATIVE] [SOURCES file...] [LIBS library...] [MODES mode...]

@@ -4,7 +4,10 @@
 operation in between, and compares what comes out with the two orders in which they could have run.
 
     emu_test.py DIRECTORY CPU COMPILER...           fails if anything is wrong with the library
-    emu_test.py --faults DIRECTORY CPU COMPILER...  fails if a fault that is put in is not found
+    emu_test.py --faults=PART DIRECTORY CPU COMPILER...
+                                                    fails if a fault that is put in is not found
+
+PART, 0 to 5, is one of six parts of the faults.
 
 DIRECTORY is for the programs that it compiles; CPU is x86_64, aarch64 or riscv64, each followed by
 a compiler for it. Exit status: 0 as it should be, 1 not so, 2 wrong usage, 77 something is
@@ -17,6 +20,8 @@ import time
 
 PACKAGES = {"x86_64": "gcc-x86-64-linux-gnu", "aarch64": "gcc-aarch64-linux-gnu",
             "riscv64": "gcc-riscv64-linux-gnu"}
+
+PARTS = 6
 
 # What --faults puts in: on the first CPU all of them, on the others those that depend on how the
 # CPU's header spells its operations.
@@ -72,7 +77,7 @@ def missing(pairs):
 
 
 def main(arguments):
-    faults = arguments[:1] == ["--faults"]
+    faults = "".join(arguments[:1]).startswith("--faults=")
     directory, *rest = arguments[faults:] or [""]
     pairs = list(zip(rest[::2], rest[1::2]))
     if not pairs or len(rest) % 2 or any(cpu not in PACKAGES for cpu, _ in pairs):
@@ -84,10 +89,11 @@ def main(arguments):
         return 77
     if not faults:
         return 0 if all([check(cpu, compiler, directory) for cpu, compiler in pairs]) else 1
-    found = [check_fault(cpu, compiler, directory, fault)
+    part = int(arguments[0].partition("=")[2])
+    cases = [(cpu, compiler, directory, fault)
              for cpu, compiler in pairs
              for fault in (FAULTS if (cpu, compiler) == pairs[0] else FAULTS_OF_A_HEADER)]
-    return 0 if all(found) else 1
+    return 0 if all([check_fault(*case) for case in cases[part::PARTS]]) else 1
 
 
 if __name__ == "__main__":
