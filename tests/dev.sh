@@ -7,7 +7,7 @@ set -euo pipefail
 source=$(cd "${1:-$(dirname "${BASH_SOURCE[0]}")/..}" && pwd)
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-cp "$source/dev" "$source/CMakePresets.json" "$dir"
+cp -r "$source/dev" "$source/scripts" "$source/CMakePresets.json" "$dir"
 mkdir -p "$dir/bin" "$dir/lab" "$dir/build/release"
 cp "$source"/lab/*.py "$source/lab/list" "$dir/lab"
 
@@ -64,4 +64,69 @@ text=$(installs "/usr/lib /some/where/lib/other")
 [[ $text = *LD_LIBRARY_PATH=/some/where/lib,* ]] || wrong "./dev install: $text"
 text=$(DESTDIR=/stage installs "/usr/lib /some/where/lib")
 ! grep -q ldconfig "$dir/calls" || wrong "./dev install with DESTDIR calls ldconfig"
+
+# Each purpose has its packages.
+for arguments in "setup build" install build; do
+	: >"$dir/calls"
+	# shellcheck disable=SC2086 # of two words
+	"$dir/dev" $arguments >/dev/null 2>&1 </dev/null || wrong "./dev $arguments fails"
+	packages=$(<"$dir/calls")
+	[[ $packages = *" libjansson-dev "* ]] || wrong "./dev $arguments: $packages"
+	! grep -qwE 'spin|clang|qemu-user-static|libnsync-dev|cargo' <<<"$packages" ||
+		wrong "./dev $arguments wants too much: $packages"
+done
+for purpose in test bench all ''; do
+	: >"$dir/calls"
+	# shellcheck disable=SC2086 # or none
+	"$dir/dev" setup $purpose >/dev/null 2>&1 </dev/null || wrong "./dev setup $purpose fails"
+	[[ $purpose = bench ]] || grep -qw spin "$dir/calls" ||
+		wrong "./dev setup $purpose: no spin"
+	grep -qw libnsync-dev "$dir/calls" || wrong "./dev setup $purpose: no libnsync-dev"
+done
+! "$dir/dev" setup nothing >/dev/null 2>&1 || wrong "./dev setup nothing passes"
+
+# runs PATTERN ARGUMENT...: ./dev test calls ctest so. The one here runs nothing, which fails.
+runs() {
+	local pattern=$1 status=0
+	shift
+	: >"$dir/calls"
+	"$dir/dev" test "$@" >"$dir/out" 2>&1 </dev/null || status=$?
+	((status == 1)) || [[ $* = *--changed* ]] || wrong "./dev test $*: exit status $status"
+	grep -q -- "^ctest .*$pattern" "$dir/calls" ||
+		wrong "./dev test $* does not run $pattern:"$'\n'"$(cat "$dir/calls" "$dir/out")"
+}
+# Six turns reach every third and sixth.
+for turn in 0 1 2 3 4 5; do
+	third=012 sixth=012345
+	others="third_\[${third/$((turn % 3))/}\]|sixth_\[${sixth/$turn/}\]"
+	runs "$others|storm" --only clang --turn $turn
+	runs "-L ^long_$((turn % 4))" --only gcc --turn $turn
+done
+runs "third_x|sixth_x|storm" --only clang --all
+runs "-L ^long_ " --only gcc --all
+! grep -q long "$dir/calls" || runs "storm" --only asan
+[[ $(tail -n 1 "$dir/out") = "0 passed, 1 failed, 0 skipped" ]] ||
+	wrong "the last line: $(<"$dir/out")"
+
+# A change and what it can affect.
+cp -r "$source/tests/lint" "$dir/tests-lint"
+mkdir -p "$dir/tests" "$dir/src/locks" "$dir/models"
+mv "$dir/tests-lint" "$dir/tests/lint"
+printf '#!/bin/sh\n' >"$dir/tests/lint/lint.sh"
+git() { command git -C "$dir" -c user.name=x -c user.email=x@y "$@"; }
+touch "$dir/src/locks/mutex.c" "$dir/models/list"
+printf '%s\n' bin build calls out >"$dir/.gitignore"
+git init -q && git add . && git commit -q -m one
+"$dir/dev" test --changed 2>&1 | grep -q "nothing differs" || wrong "an unchanged tree is tested"
+echo >>"$dir/src/locks/mutex.c"
+runs "in_locks|.*in_tool|in_torture)" --changed --turn 0
+runs "build/tsan .*-L ^(in_locks)" --changed --turn 0
+! grep -qE "in_percpu|in_emu|build/(clang|musl)" "$dir/calls" || wrong "too much: $(<"$dir/calls")"
+git commit -q -a -m two
+runs "in_locks" --changed=HEAD~1
+echo >"$dir/models/new.pml"
+"$dir/dev" test --changed >"$dir/out" 2>&1 || true
+grep -q '^== models' "$dir/out" || wrong "a changed model is not checked"
+! grep -q '^== gcc' "$dir/out" || wrong "a changed model has the library tested"
+! "$dir/dev" test --changed=nothing >/dev/null 2>&1 || wrong "an unknown revision passes"
 ((wrong == 0))

@@ -1,0 +1,113 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+# Part of ./dev: build, install, docs, bench.
+
+# configure_and_build PRESET [CMAKE-ARGUMENT...]
+configure_and_build() {
+	cmake --preset "$@"
+	cmake --build "build/$1" --parallel "$JOBS"
+}
+
+# build_quietly PRESET [CMAKE-ARGUMENT...]: says only what fails.
+build_quietly() {
+	mkdir -p "$LOGS"
+	configure_and_build "$@" >"$LOGS/build-$1.log" 2>&1 || {
+		tail -n 30 "$LOGS/build-$1.log" >&2
+		fail "preset $1 does not build; all of it is in build/logs/build-$1.log"
+	}
+}
+
+is_preset() {
+	[[ $1 != base* ]] && grep -qF "\"name\": \"$1\"" CMakePresets.json
+}
+
+# The preset release alone builds no tests.
+cmd_build() {
+	local preset purpose=build
+	(($# > 0)) || set -- release
+	for preset in "$@"; do
+		is_preset "$preset" || bad_usage "no preset '$preset' in CMakePresets.json"
+		[[ $preset = release ]] || purpose="test"
+	done
+	ensure_packages "$purpose"
+	for preset in "$@"; do
+		configure_and_build "$preset"
+	done
+}
+
+cmd_install() {
+	local prefix=/usr/local
+	while (($# > 0)); do
+		case $1 in
+		--prefix) prefix=${2:-} && shift ;;
+		--prefix=*) prefix=${1#*=} ;;
+		*) bad_usage "install takes no '$1'" ;;
+		esac
+		shift || true
+	done
+	[[ -n $prefix ]] || bad_usage "--prefix needs a directory"
+	[[ $prefix = /* ]] || prefix=$CALLER/$prefix
+	ensure_packages build
+	configure_and_build release -DCMAKE_INSTALL_PREFIX="$prefix"
+	cmake --install build/release
+	[[ -n ${DESTDIR:-} ]] || renew_loader_cache
+}
+# Programs find a library in a directory of the dynamic linker's only once it is in the linker's
+# cache; in other directories they have to be told.
+renew_loader_cache() {
+	local dir ldconfig searched PATH=$PATH:/usr/sbin:/sbin
+	dir=$(grep -m 1 '/libnearcpu\.so$' build/release/install_manifest.txt) || return 0
+	dir=${dir%/*}
+	ldconfig=$(command -v ldconfig) || return 0
+	searched=$("$ldconfig" -v -N -X 2>/dev/null | cut -d : -f 1 || true)
+	if ! grep -qxF -- "$dir" <<<"$searched"; then
+		say "dev: the dynamic linker does not search $dir: programs need"
+		say "  LD_LIBRARY_PATH=$dir, or to be linked with -Wl,-rpath,$dir"
+	elif ((EUID != 0)) || ! "$ldconfig"; then
+		say "dev: programs find the library once you have run, as root: ldconfig"
+	fi
+}
+
+cmd_docs() {
+	no_arguments docs "$@"
+	ensure_packages docs
+	cmake --preset release >/dev/null
+	cmake --build build/release --target man docs
+	say "dev: API pages in build/docs/html/index.html, man pages in build/release/man"
+}
+
+# Built beforehand, so that what goes wrong costs but the rows of Rust's locks.
+build_rust_peers() {
+	local log=$LOGS/bench-rust.log
+	mkdir -p "$LOGS"
+	: >"$log"
+	if ! command -v cargo >/dev/null && may_install; then
+		apt_install "${RUST_PACKAGES[@]}" >"$log" 2>&1 || true
+	fi
+	if ! command -v cargo >/dev/null; then
+		say "dev: without the locks of Rust: no cargo (package ${RUST_PACKAGES[*]})"
+		return 1
+	fi
+	cargo build --release --locked --jobs "$JOBS" \
+		--manifest-path bench/locks/rust/Cargo.toml \
+		--target-dir build/release/bench/locks/rust >"$log" 2>&1 ||
+		{ say "dev: without the locks of Rust: see ${log#"$ROOT"/}" && return 1; }
+}
+
+# The report goes to build/bench unless the arguments name another place or ask for no run.
+cmd_bench() {
+	local argument rust=OFF report=("--html" "$ROOT/build/bench/report.html")
+	for argument in "$@"; do
+		case $argument in
+		--html | --html=* | --list | --help | -h) report=() ;;
+		esac
+	done
+	ensure_packages bench
+	mkdir -p build/bench
+	build_rust_peers && rust=ON
+	build_quietly release -DNEAR_BENCH_RUST="$rust"
+	cd "$CALLER" || exit
+	"$ROOT/build/release/bin/nearcpu" bench "$@" "${report[@]}"
+	((${#report[@]} == 0)) || say "dev: the report is in build/bench/report.html"
+}
+
