@@ -110,6 +110,11 @@ check_terms() {
 	files '*' | python3 tests/lint/terms.py
 }
 
+# Paths in comments and pages exist.
+check_paths() {
+	files '*' | grep -v '^tests/cxx/CMakeLists.txt$' | python3 tests/lint/paths.py
+}
+
 # Which CPU this is, is asked in one directory.
 check_arch() {
 	local cpus='x86_64|amd64|i386|aarch64|arm|riscv|powerpc|s390'
@@ -176,6 +181,7 @@ run length - check_length
 run opening - check_opening
 run layers - check_layers
 run terms - check_terms
+run paths - check_paths
 run architectures - check_arch
 run loose-ends - check_ends
 run lists - check_lists
