@@ -348,17 +348,11 @@ static void setuid_programs_ignore_the_variable(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(each_text_has_its_settings_and_warnings),
-		cmocka_unit_test(random_texts_are_read_like_the_second_parser_does),
-		cmocka_unit_test(each_warning_is_printed_once),
-		cmocka_unit_test(a_long_item_is_cut),
-		cmocka_unit_test(without_standard_error_nothing_happens),
-		cmocka_unit_test(settings_have_their_effect),
-		cmocka_unit_test(setuid_programs_ignore_the_variable),
-	};
-
 	if (argc > 1 && strcmp(argv[1], "secure") == 0)
 		return print_secure();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(each_text_has_its_settings_and_warnings,
+			  random_texts_are_read_like_the_second_parser_does,
+			  each_warning_is_printed_once, a_long_item_is_cut,
+			  without_standard_error_nothing_happens, settings_have_their_effect,
+			  setuid_programs_ignore_the_variable);
 }

@@ -175,15 +175,5 @@ static void the_node_of_a_cpu(void **state)
 		skip(); /* without sysfs */
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_highest_number_of_a_list),
-		cmocka_unit_test(random_lists_stay_in_range),
-		cmocka_unit_test(this_machine_is_covered),
-		cmocka_unit_test(memory_of_a_node_is_asked_for),
-		cmocka_unit_test(the_node_of_a_cpu),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(the_highest_number_of_a_list, random_lists_stay_in_range, this_machine_is_covered,
+	  memory_of_a_node_is_asked_for, the_node_of_a_cpu)

@@ -294,19 +294,7 @@ static void the_first_use_may_be_in_a_vfork_child(void **state)
 	unit_in_child(vfork_first, NULL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_process_is_registered_before),
-		cmocka_unit_test(the_first_use_may_be_any),
-		cmocka_unit_test(errno_is_left_alone),
-		cmocka_unit_test(the_first_use_may_be_in_a_handler),
-		cmocka_unit_test(a_handler_may_interrupt_the_decision),
-		cmocka_unit_test(signals_may_come_at_any_time),
-		cmocka_unit_test(threads_agree),
-		cmocka_unit_test(fork_may_come_during_the_decision),
-		cmocka_unit_test(the_first_use_may_be_in_a_vfork_child),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(the_process_is_registered_before, the_first_use_may_be_any, errno_is_left_alone,
+	  the_first_use_may_be_in_a_handler, a_handler_may_interrupt_the_decision,
+	  signals_may_come_at_any_time, threads_agree, fork_may_come_during_the_decision,
+	  the_first_use_may_be_in_a_vfork_child)

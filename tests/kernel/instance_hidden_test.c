@@ -75,12 +75,4 @@ static void children_count(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(plugins_leave_the_sequences_to_the_program),
-		cmocka_unit_test(children_count),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(plugins_leave_the_sequences_to_the_program, children_count)

@@ -273,15 +273,5 @@ static void code_with_sequences_stays_loaded(void **state)
 		unit_in_child(close_while_threads_live, &which);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_process_has_one_of_each),
-		cmocka_unit_test(objects_of_one_copy_serve_all),
-		cmocka_unit_test(locks_of_all_copies_meet),
-		cmocka_unit_test(the_order_of_locks_is_that_of_all_copies),
-		cmocka_unit_test(code_with_sequences_stays_loaded),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(a_process_has_one_of_each, objects_of_one_copy_serve_all, locks_of_all_copies_meet,
+	  the_order_of_locks_is_that_of_all_copies, code_with_sequences_stays_loaded)

@@ -125,12 +125,7 @@ static void without_address_space_the_error_is_enomem(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_missing_is_named),
-		cmocka_unit_test(without_address_space_the_error_is_enomem),
-	};
-
 	if (argc == 2 && strcmp(argv[1], "denied") == 0)
 		return check_denied();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(what_is_missing_is_named, without_address_space_the_error_is_enomem);
 }

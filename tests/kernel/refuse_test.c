@@ -290,15 +290,5 @@ static void membarrier_is_filtered_late(void **state)
 			  "start the program with NEAR_CONF=rseq:off");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_slot_can_be_opened),
-		cmocka_unit_test(data_is_limited),
-		cmocka_unit_test(mappings_are_used_up),
-		cmocka_unit_test(rseq_is_filtered_late),
-		cmocka_unit_test(membarrier_is_filtered_late),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(no_slot_can_be_opened, data_is_limited, mappings_are_used_up, rseq_is_filtered_late,
+	  membarrier_is_filtered_late)

@@ -318,18 +318,6 @@ static void status_of_other_sizes(void **state)
 	assert_int_equal(near_rseq_status(&earlier, 0), -EINVAL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(status_tells_the_mode),
-		cmocka_unit_test(reserved_grows_with_arenas),
-		cmocka_unit_test(a_pinned_thread_is_where_it_was_put),
-		cmocka_unit_test(every_hint_source_agrees_with_the_kernel),
-		cmocka_unit_test(running_threads_have_different_cids),
-		cmocka_unit_test(a_foreign_owner_is_respected),
-		cmocka_unit_test(the_kernels_fields_are_left_alone),
-		cmocka_unit_test(status_of_other_sizes),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(status_tells_the_mode, reserved_grows_with_arenas, a_pinned_thread_is_where_it_was_put,
+	  every_hint_source_agrees_with_the_kernel, running_threads_have_different_cids,
+	  a_foreign_owner_is_respected, the_kernels_fields_are_left_alone, status_of_other_sizes)

@@ -215,15 +215,6 @@ static void the_main_thread_may_end_first(void **state)
 	unit_in_child(end_main_thread, NULL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(destructors_of_a_leaving_thread_may_use_all),
-		cmocka_unit_test(detached_threads_come_and_go),
-		cmocka_unit_test(a_threads_first_use_may_be_in_a_handler),
-		cmocka_unit_test(a_forked_child_is_like_its_parent),
-		cmocka_unit_test(the_main_thread_may_end_first),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(destructors_of_a_leaving_thread_may_use_all, detached_threads_come_and_go,
+	  a_threads_first_use_may_be_in_a_handler, a_forked_child_is_like_its_parent,
+	  the_main_thread_may_end_first)

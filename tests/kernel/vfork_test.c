@@ -460,21 +460,12 @@ static void programs_are_started_as_ever(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_child_is_never_live_and_its_parent_is_again),
-		cmocka_unit_test(a_new_thread_may_begin_with_vfork),
-		cmocka_unit_test(the_first_lock_may_be_a_childs),
-		cmocka_unit_test(a_child_waits_for_a_thread_of_its_parent),
-		cmocka_unit_test(children_use_all_while_others_run),
-		cmocka_unit_test(a_child_writes_fallback_slots_only),
-		cmocka_unit_test(a_failed_vfork_sets_errno),
-		cmocka_unit_test(vfork_leaves_errno_and_registers),
-		cmocka_unit_test(a_child_may_vfork),
-		cmocka_unit_test(handlers_may_vfork),
-		cmocka_unit_test(programs_are_started_as_ever),
-	};
-
 	if (!NEAR__HAS_SEQ)
 		return 77; /* vfork is the C library's: there is nothing to protect */
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(a_child_is_never_live_and_its_parent_is_again,
+			  a_new_thread_may_begin_with_vfork, the_first_lock_may_be_a_childs,
+			  a_child_waits_for_a_thread_of_its_parent,
+			  children_use_all_while_others_run, a_child_writes_fallback_slots_only,
+			  a_failed_vfork_sets_errno, vfork_leaves_errno_and_registers,
+			  a_child_may_vfork, handlers_may_vfork, programs_are_started_as_ever);
 }

@@ -310,17 +310,6 @@ static void storm_loses_no_signal(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_signal_ends_the_first_wait),
-		cmocka_unit_test(who_was_signalled_is_young),
-		cmocka_unit_test(a_broadcast_ends_all),
-		cmocka_unit_test(deadlines_and_tokens_end_waits),
-		cmocka_unit_test(a_signal_comes_before_a_later_deadline),
-		cmocka_unit_test(misuse_stops_with_one_line),
-		cmocka_unit_test(storm_loses_no_signal),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(a_signal_ends_the_first_wait, who_was_signalled_is_young, a_broadcast_ends_all,
+	  deadlines_and_tokens_end_waits, a_signal_comes_before_a_later_deadline,
+	  misuse_stops_with_one_line, storm_loses_no_signal)

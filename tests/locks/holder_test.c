@@ -366,18 +366,12 @@ static void nor_is_anything_known_in_the_child_of_a_bare_clone(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_wait_for_a_thread_that_has_ended_stops),
-		cmocka_unit_test(so_does_one_in_a_forked_child),
-		cmocka_unit_test(a_wait_for_a_thread_that_exists_goes_on),
-		cmocka_unit_test(a_filter_is_not_believed),
-		cmocka_unit_test(a_vfork_child_waits_for_threads_of_its_parent),
-		cmocka_unit_test(the_holder_may_be_a_clone_that_shares_memory),
-		cmocka_unit_test(nor_is_anything_known_in_the_child_of_a_bare_clone),
-	};
-
 	for (size_t i = 0; argc > 1 && i < LENGTH(waits); i++)
 		if (strcmp(argv[1], waits[i].name) == 0)
 			unit_run_child(waits[i].wait, NULL);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(a_wait_for_a_thread_that_has_ended_stops, so_does_one_in_a_forked_child,
+			  a_wait_for_a_thread_that_exists_goes_on, a_filter_is_not_believed,
+			  a_vfork_child_waits_for_threads_of_its_parent,
+			  the_holder_may_be_a_clone_that_shares_memory,
+			  nor_is_anything_known_in_the_child_of_a_bare_clone);
 }

@@ -426,17 +426,10 @@ static void unknown_flags_are_no_clock(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(handlers_post_in_other_locks_sections),
-		cmocka_unit_test(handlers_post_many_in_one_section),
-		cmocka_unit_test(handlers_post_at_any_moment),
-		cmocka_unit_test(handlers_post_in_a_child),
-		cmocka_unit_test(handlers_end_waits_that_ask_for_it),
-		cmocka_unit_test(posts_follow_a_vfork_child_that_ended_in_a_section),
-		cmocka_unit_test(posts_follow_a_clone_on_the_same_storage),
-		cmocka_unit_test(unknown_flags_are_no_clock),
-	};
-
 	alarm(unit_emulated() ? 4 * HANGS_AFTER_S : HANGS_AFTER_S);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(handlers_post_in_other_locks_sections, handlers_post_many_in_one_section,
+			  handlers_post_at_any_moment, handlers_post_in_a_child,
+			  handlers_end_waits_that_ask_for_it,
+			  posts_follow_a_vfork_child_that_ended_in_a_section,
+			  posts_follow_a_clone_on_the_same_storage, unknown_flags_are_no_clock);
 }

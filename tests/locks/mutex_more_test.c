@@ -329,17 +329,7 @@ static void a_cancelled_thread_stops_all_the_same(void **state)
 	unit_dies(misuse_in_a_cancelled_thread, NULL, "near_mutex_unlock: the mutex is not held");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_older_of_both_kinds_comes_first),
-		cmocka_unit_test(what_became_false_has_no_age),
-		cmocka_unit_test(the_old_do_not_wait_for_one_on_its_way),
-		cmocka_unit_test(await_is_bounded_beside_old_lockers),
-		cmocka_unit_test(a_name_that_another_thread_got_is_its_own),
-		cmocka_unit_test(the_parents_number_comes_again),
-		cmocka_unit_test(a_cancelled_thread_stops_all_the_same),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(the_older_of_both_kinds_comes_first, what_became_false_has_no_age,
+	  the_old_do_not_wait_for_one_on_its_way, await_is_bounded_beside_old_lockers,
+	  a_name_that_another_thread_got_is_its_own, the_parents_number_comes_again,
+	  a_cancelled_thread_stops_all_the_same)

@@ -328,22 +328,8 @@ static void who_leaves_is_not_counted(void **state)
 	unit_join(late);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(it_is_done_once),
-		cmocka_unit_test(a_failure_is_tried_again),
-		cmocka_unit_test(others_wait_and_see_it),
-		cmocka_unit_test(waiting_for_it_has_a_limit),
-		cmocka_unit_test(nobody_sleeps_after_it_is_done),
-		cmocka_unit_test(what_is_done_cannot_be_canceled),
-		cmocka_unit_test(recursion_stops_with_one_line),
-		cmocka_unit_test(a_child_does_what_its_parent_had_not_finished),
-		cmocka_unit_test(a_cancelled_call_has_failed),
-		cmocka_unit_test(all_meet_and_one_is_last),
-		cmocka_unit_test(one_thread_meets_itself),
-		cmocka_unit_test(who_leaves_is_not_counted),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(it_is_done_once, a_failure_is_tried_again, others_wait_and_see_it,
+	  waiting_for_it_has_a_limit, nobody_sleeps_after_it_is_done,
+	  what_is_done_cannot_be_canceled, recursion_stops_with_one_line,
+	  a_child_does_what_its_parent_had_not_finished, a_cancelled_call_has_failed,
+	  all_meet_and_one_is_last, one_thread_meets_itself, who_leaves_is_not_counted)

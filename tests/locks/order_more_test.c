@@ -320,15 +320,6 @@ static void nothing_is_checked_unless_asked_for(void **state)
 	conf = "lock_check:1";
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_there_is_no_room_for_is_said_once),
-		cmocka_unit_test(readers_and_writers_are_checked),
-		cmocka_unit_test(children_are_checked),
-		cmocka_unit_test(programs_are_stopped_if_asked_to),
-		cmocka_unit_test(nothing_is_checked_unless_asked_for),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(what_there_is_no_room_for_is_said_once, readers_and_writers_are_checked,
+	  children_are_checked, programs_are_stopped_if_asked_to,
+	  nothing_is_checked_unless_asked_for)

@@ -327,16 +327,6 @@ static void destroyed_mutexes_are_forgotten(void **state)
 	tells(reuse, 1);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_circle_of_two_is_told_once_with_its_places),
-		cmocka_unit_test(circles_of_three_threads),
-		cmocka_unit_test(of_a_long_circle_the_first_steps_are_told),
-		cmocka_unit_test(what_counts_as_an_order),
-		cmocka_unit_test(a_wait_takes_the_mutex_again),
-		cmocka_unit_test(destroyed_mutexes_are_forgotten),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(a_circle_of_two_is_told_once_with_its_places, circles_of_three_threads,
+	  of_a_long_circle_the_first_steps_are_told, what_counts_as_an_order,
+	  a_wait_takes_the_mutex_again, destroyed_mutexes_are_forgotten)

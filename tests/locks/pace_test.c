@@ -295,17 +295,6 @@ static void who_has_waited_unlocks_by_cas(void **state)
 	alone(wait_for_a_quick_one);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_section_is_timed),
-		cmocka_unit_test(up_to_120_ns_are_quick),
-		cmocka_unit_test(longer_sections_lift_it_slowly),
-		cmocka_unit_test(longer_ones_and_slow_clocks_are_timed_rarely),
-		cmocka_unit_test(a_section_may_take_seconds),
-		cmocka_unit_test(what_comes_between_does_not_count),
-		cmocka_unit_test(who_has_waited_unlocks_by_cas),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(a_section_is_timed, up_to_120_ns_are_quick, longer_sections_lift_it_slowly,
+	  longer_ones_and_slow_clocks_are_timed_rarely, a_section_may_take_seconds,
+	  what_comes_between_does_not_count, who_has_waited_unlocks_by_cas)

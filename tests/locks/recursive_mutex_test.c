@@ -165,16 +165,5 @@ static void misuse_stops_the_program(void **state)
 	unit_dies(lock_too_often, NULL, "near_recursive_mutex_lock: locked 4,294,967,296 times");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(levels_are_counted),
-		cmocka_unit_test(others_wait_for_the_last_unlock),
-		cmocka_unit_test(no_increment_is_lost),
-		cmocka_unit_test(it_waits_for_conditions_when_held_once),
-		cmocka_unit_test(it_is_held_over_a_fork),
-		cmocka_unit_test(misuse_stops_the_program),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(levels_are_counted, others_wait_for_the_last_unlock, no_increment_is_lost,
+	  it_waits_for_conditions_when_held_once, it_is_held_over_a_fork, misuse_stops_the_program)

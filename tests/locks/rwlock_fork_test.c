@@ -329,19 +329,8 @@ static void a_vfork_child_uses_the_word(void **state)
 	near_rwlock_destroy(&l);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_child_does_not_wait_for_readers_of_the_parent),
-		cmocka_unit_test(a_child_does_not_wait_for_a_writer_of_the_parent),
-		cmocka_unit_test(the_child_unlocks_what_its_thread_read),
-		cmocka_unit_test(the_child_unlocks_what_its_thread_wrote),
-		cmocka_unit_test(a_writer_that_only_waited_is_not_in_the_child),
-		cmocka_unit_test(a_child_makes_locks_of_its_own),
-		cmocka_unit_test(a_child_of_the_child_unlocks_what_its_thread_wrote),
-		cmocka_unit_test(the_child_unlocks_many_locks),
-		cmocka_unit_test(a_vfork_child_uses_the_word),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(a_child_does_not_wait_for_readers_of_the_parent,
+	  a_child_does_not_wait_for_a_writer_of_the_parent, the_child_unlocks_what_its_thread_read,
+	  the_child_unlocks_what_its_thread_wrote, a_writer_that_only_waited_is_not_in_the_child,
+	  a_child_makes_locks_of_its_own, a_child_of_the_child_unlocks_what_its_thread_wrote,
+	  the_child_unlocks_many_locks, a_vfork_child_uses_the_word)

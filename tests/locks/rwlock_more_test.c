@@ -438,14 +438,5 @@ static void the_last_user_frees_right_after_unlock(void **state)
 	pthread_barrier_destroy(&users.barrier);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(misuse_stops_with_one_line),
-		cmocka_unit_test(a_lock_may_stand_where_another_one_stood),
-		cmocka_unit_test(storms_of_2_to_32_threads),
-		cmocka_unit_test(the_last_user_frees_right_after_unlock),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(misuse_stops_with_one_line, a_lock_may_stand_where_another_one_stood,
+	  storms_of_2_to_32_threads, the_last_user_frees_right_after_unlock)

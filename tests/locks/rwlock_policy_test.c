@@ -127,14 +127,6 @@ static void readers_meet_while_writers_come(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(readers_pass_a_writer_that_waits),
-		cmocka_unit_test(a_writer_that_waits_keeps_readers_out_where_writers_are_first),
-		cmocka_unit_test(no_other_policy),
-		cmocka_unit_test(readers_meet_while_writers_come),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(readers_pass_a_writer_that_waits,
+	  a_writer_that_waits_keeps_readers_out_where_writers_are_first, no_other_policy,
+	  readers_meet_while_writers_come)

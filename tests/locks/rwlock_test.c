@@ -393,22 +393,9 @@ static void who_may_be_nested_does_not_wait_for_the_revocation(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(zero_is_a_free_lock),
-		cmocka_unit_test(readers_count_on_their_slots),
-		cmocka_unit_test(a_writer_adds_the_slots_up),
-		cmocka_unit_test(bias_comes_back_after_calm_reads),
-		cmocka_unit_test(bias_does_not_come_back_beside_a_writer),
-		cmocka_unit_test(bias_does_not_come_twice),
-		cmocka_unit_test(a_gate_stays_shut_if_a_writer_was_faster),
-		cmocka_unit_test(calm_goes_by_cpus_and_the_cost_of_fences),
-		cmocka_unit_test(who_cannot_open_a_gate_uses_the_word),
-		cmocka_unit_test(try_write_fences_only_if_it_may_succeed),
-		cmocka_unit_test(try_write_lets_go_if_a_reader_came),
-		cmocka_unit_test(who_may_be_nested_does_not_wait_for_the_revocation),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(zero_is_a_free_lock, readers_count_on_their_slots, a_writer_adds_the_slots_up,
+	  bias_comes_back_after_calm_reads, bias_does_not_come_back_beside_a_writer,
+	  bias_does_not_come_twice, a_gate_stays_shut_if_a_writer_was_faster,
+	  calm_goes_by_cpus_and_the_cost_of_fences, who_cannot_open_a_gate_uses_the_word,
+	  try_write_fences_only_if_it_may_succeed, try_write_lets_go_if_a_reader_came,
+	  who_may_be_nested_does_not_wait_for_the_revocation)

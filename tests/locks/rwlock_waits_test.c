@@ -321,21 +321,9 @@ static void a_token_ends_waits(void **state)
 	near_rwlock_destroy(&l);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nested_readers_pass_a_waiting_writer),
-		cmocka_unit_test(a_thread_reads_more_locks_than_it_knows_by_name),
-		cmocka_unit_test(who_is_not_nested_waits_in_any_case),
-		cmocka_unit_test(a_writer_that_leaves_lets_all_sleeping_readers_in),
-		cmocka_unit_test(the_next_writer_waits_until_the_one_before_has_left),
-		cmocka_unit_test(who_gives_up_lets_nobody_in_before_the_one_before_has_left),
-		cmocka_unit_test(downgrade_lets_readers_in_and_no_writer),
-		cmocka_unit_test(nobody_sleeps_for_who_has_left),
-		cmocka_unit_test(deadlines_end_waits),
-		cmocka_unit_test(a_wrong_deadline_is_an_error),
-		cmocka_unit_test(a_token_ends_waits),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(nested_readers_pass_a_waiting_writer, a_thread_reads_more_locks_than_it_knows_by_name,
+	  who_is_not_nested_waits_in_any_case, a_writer_that_leaves_lets_all_sleeping_readers_in,
+	  the_next_writer_waits_until_the_one_before_has_left,
+	  who_gives_up_lets_nobody_in_before_the_one_before_has_left,
+	  downgrade_lets_readers_in_and_no_writer, nobody_sleeps_for_who_has_left,
+	  deadlines_end_waits, a_wrong_deadline_is_an_error, a_token_ends_waits)

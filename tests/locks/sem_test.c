@@ -166,15 +166,5 @@ static void storm_keeps_the_units(void **state)
 	assert_int_equal(waits_on(&storm.s, NEAR__SPACE_SEM), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(units_are_counted),
-		cmocka_unit_test(sleepers_get_units_in_their_order),
-		cmocka_unit_test(deadlines_and_tokens_end_waits),
-		cmocka_unit_test(who_comes_too_late_to_sleep_takes_the_unit),
-		cmocka_unit_test(storm_keeps_the_units),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(units_are_counted, sleepers_get_units_in_their_order, deadlines_and_tokens_end_waits,
+	  who_comes_too_late_to_sleep_takes_the_unit, storm_keeps_the_units)

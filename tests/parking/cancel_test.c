@@ -148,14 +148,5 @@ static void a_fork_may_come_at_any_time(void **state)
 		unit_join(busy[i]);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_state_is_small),
-		cmocka_unit_test(waits_leave_the_list),
-		cmocka_unit_test(a_child_touches_no_waits_of_its_parent),
-		cmocka_unit_test(a_fork_may_come_at_any_time),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(the_state_is_small, waits_leave_the_list, a_child_touches_no_waits_of_its_parent,
+	  a_fork_may_come_at_any_time)

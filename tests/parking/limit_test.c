@@ -373,14 +373,8 @@ static void what_is_destroyed_stops_the_program(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_is_no_limit_is_an_error),
-		cmocka_unit_test(what_is_past_ends_at_once),
-		cmocka_unit_test(what_is_far_away_does_not_end_early),
-		cmocka_unit_test(without_a_deadline_the_clock_does_not_matter),
-		cmocka_unit_test(a_child_does_not_wait_for_ever),
-		cmocka_unit_test(what_is_destroyed_stops_the_program),
-	};
-
-	return cmocka_run_group_tests(tests, begin, end);
+	return UNIT_GROUP(begin, NULL, end, what_is_no_limit_is_an_error, what_is_past_ends_at_once,
+			  what_is_far_away_does_not_end_early,
+			  without_a_deadline_the_clock_does_not_matter,
+			  a_child_does_not_wait_for_ever, what_is_destroyed_stops_the_program);
 }

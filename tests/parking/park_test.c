@@ -622,25 +622,8 @@ static void storm_loses_no_wake_up(void **state)
 		assert_int_equal(parked(place + i), 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(unparks_the_first_n),
-		cmocka_unit_test(neighbours_in_a_bucket_do_not_meet),
-		cmocka_unit_test(validate_decides),
-		cmocka_unit_test(unpark_asks_and_tells),
-		cmocka_unit_test(requeue_moves_behind),
-		cmocka_unit_test(requeue_to_itself_moves_nobody),
-		cmocka_unit_test(deadlines_end_waits),
-		cmocka_unit_test(a_wrong_deadline_is_an_error),
-		cmocka_unit_test(a_huge_deadline_is_far_away),
-		cmocka_unit_test(who_leaves_is_told_where_it_was),
-		cmocka_unit_test(who_leaves_is_moved_meanwhile),
-		cmocka_unit_test(a_token_ends_all_waits),
-		cmocka_unit_test(signals_end_a_wait_that_asked_for_it),
-		cmocka_unit_test(a_child_has_an_empty_lot),
-		cmocka_unit_test(storm_loses_no_wake_up),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(unparks_the_first_n, neighbours_in_a_bucket_do_not_meet, validate_decides,
+	  unpark_asks_and_tells, requeue_moves_behind, requeue_to_itself_moves_nobody,
+	  deadlines_end_waits, a_wrong_deadline_is_an_error, a_huge_deadline_is_far_away,
+	  who_leaves_is_told_where_it_was, who_leaves_is_moved_meanwhile, a_token_ends_all_waits,
+	  signals_end_a_wait_that_asked_for_it, a_child_has_an_empty_lot, storm_loses_no_wake_up)

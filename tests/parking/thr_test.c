@@ -635,31 +635,13 @@ static void ident_minus_1_woken_in_spite_of_a_signal(void **state)
 	expect(&s, 0);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(rule_1_a_deadline_that_is_no_time),
-		cmocka_unit_test(rule_2_ident_0),
-		cmocka_unit_test(rule_3_an_unknown_clock),
-		cmocka_unit_test(rule_4_a_past_deadline_comes_before_abort),
-		cmocka_unit_test(rule_5_the_wait_is_relative),
-		cmocka_unit_test(rule_5_huge_deadlines_are_clamped),
-		cmocka_unit_test(rule_6_queued_before_the_lock_is_let_go),
-		cmocka_unit_test(rule_6_first_in_first_out),
-		cmocka_unit_test(rule_6_in_the_queue_at_the_store_to_the_lock),
-		cmocka_unit_test(rule_7_abort_is_read_after_the_unlock),
-		cmocka_unit_test(rule_7_an_aborted_sleeper_passes_its_wake_up_on),
-		cmocka_unit_test(rule_7_the_next_sleeper_gets_it),
-		cmocka_unit_test(rule_8_woken_timed_out_interrupted),
-		cmocka_unit_test(rule_8_taken_first_is_woken),
-		cmocka_unit_test(deviation_a_restarting_signal_ends_nothing),
-		cmocka_unit_test(deviation_a_bad_pointer_faults),
-		cmocka_unit_test(wakes_n_or_all_of_one_ident),
-		cmocka_unit_test(an_ident_is_of_one_process),
-		cmocka_unit_test(ident_minus_1_spans_those_attached),
-		cmocka_unit_test(ident_minus_1_wakes_all),
-		cmocka_unit_test(ident_minus_1_woken_in_spite_of_a_signal),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(rule_1_a_deadline_that_is_no_time, rule_2_ident_0, rule_3_an_unknown_clock,
+	  rule_4_a_past_deadline_comes_before_abort, rule_5_the_wait_is_relative,
+	  rule_5_huge_deadlines_are_clamped, rule_6_queued_before_the_lock_is_let_go,
+	  rule_6_first_in_first_out, rule_6_in_the_queue_at_the_store_to_the_lock,
+	  rule_7_abort_is_read_after_the_unlock, rule_7_an_aborted_sleeper_passes_its_wake_up_on,
+	  rule_7_the_next_sleeper_gets_it, rule_8_woken_timed_out_interrupted,
+	  rule_8_taken_first_is_woken, deviation_a_restarting_signal_ends_nothing,
+	  deviation_a_bad_pointer_faults, wakes_n_or_all_of_one_ident, an_ident_is_of_one_process,
+	  ident_minus_1_spans_those_attached, ident_minus_1_wakes_all,
+	  ident_minus_1_woken_in_spite_of_a_signal)

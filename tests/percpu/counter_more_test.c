@@ -204,14 +204,4 @@ static void a_child_has_its_own_count(void **state)
 	near_counter_destroy(&c);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(resets_lose_no_add),
-		cmocka_unit_test(reads_never_go_back),
-		cmocka_unit_test(handlers_may_add),
-		cmocka_unit_test(a_child_has_its_own_count),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(resets_lose_no_add, reads_never_go_back, handlers_may_add, a_child_has_its_own_count)

@@ -256,19 +256,7 @@ static void a_writer_lost_in_a_fork_does_not_keep_the_cache(void **state)
 	near_counter_destroy(&c);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(adds_are_summed),
-		cmocka_unit_test(sums_wrap),
-		cmocka_unit_test(every_slot_counts),
-		cmocka_unit_test(a_cached_read_is_as_old_as_it_may_be),
-		cmocka_unit_test(within_a_tick_nothing_is_cached),
-		cmocka_unit_test(the_cache_is_not_older_than_its_stamp),
-		cmocka_unit_test(the_clock_may_start_at_zero),
-		cmocka_unit_test(a_writer_lost_in_a_fork_does_not_keep_the_cache),
-		cmocka_unit_test(without_memory_init_fails),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(adds_are_summed, sums_wrap, every_slot_counts, a_cached_read_is_as_old_as_it_may_be,
+	  within_a_tick_nothing_is_cached, the_cache_is_not_older_than_its_stamp,
+	  the_clock_may_start_at_zero, a_writer_lost_in_a_fork_does_not_keep_the_cache,
+	  without_memory_init_fails)

@@ -49,12 +49,4 @@ static void without_memory_the_program_stops(void **state)
 	unit_dies(run_out, NULL, "no memory for the static object hits");
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(constructors_use_them),
-		cmocka_unit_test(without_memory_the_program_stops),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(constructors_use_them, without_memory_the_program_stops)

@@ -322,16 +322,6 @@ static void children_have_memory_of_their_own(void **state)
 	check_and_free(in.b, 6);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(only_slots_in_use_have_pages),
-		cmocka_unit_test(freed_large_objects_leave_no_pages),
-		cmocka_unit_test(pages_are_never_huge),
-		cmocka_unit_test(threads_allocate_and_free_each_others),
-		cmocka_unit_test(children_have_memory_of_their_own),
-		cmocka_unit_test(a_million_small_objects),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(only_slots_in_use_have_pages, freed_large_objects_leave_no_pages, pages_are_never_huge,
+	  threads_allocate_and_free_each_others, children_have_memory_of_their_own,
+	  a_million_small_objects)

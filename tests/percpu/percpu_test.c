@@ -334,20 +334,7 @@ static void foreign_memory_is_refused(void **state)
 	free(memory);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(bad_requests_have_their_errors),
-		cmocka_unit_test(slots_in_use_are_found),
-		cmocka_unit_test(an_add_never_fails),
-		cmocka_unit_test(objects_are_aligned_in_every_slot),
-		cmocka_unit_test(objects_do_not_overlap),
-		cmocka_unit_test(copies_are_zero),
-		cmocka_unit_test(a_fallback_copy_is_there_for_each_cpu),
-		cmocka_unit_test(a_slot_out_of_range_is_not_used),
-		cmocka_unit_test(bad_frees_stop_the_program),
-		cmocka_unit_test(foreign_memory_is_refused),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(bad_requests_have_their_errors, slots_in_use_are_found, an_add_never_fails,
+	  objects_are_aligned_in_every_slot, objects_do_not_overlap, copies_are_zero,
+	  a_fallback_copy_is_there_for_each_cpu, a_slot_out_of_range_is_not_used,
+	  bad_frees_stop_the_program, foreign_memory_is_refused)

@@ -341,17 +341,6 @@ static void a_late_filter_stops_the_program(void **state)
 	near_refcount_destroy(&ref);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_callback_runs_once_after_all_puts),
-		cmocka_unit_test(who_got_a_reference_is_served),
-		cmocka_unit_test(no_reference_is_lost_between_kill_and_revive),
-		cmocka_unit_test(counts_are_killed_side_by_side),
-		cmocka_unit_test(handlers_may_get_and_put),
-		cmocka_unit_test(a_child_has_its_own_count),
-		cmocka_unit_test(a_late_filter_stops_the_program),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(the_callback_runs_once_after_all_puts, who_got_a_reference_is_served,
+	  no_reference_is_lost_between_kill_and_revive, counts_are_killed_side_by_side,
+	  handlers_may_get_and_put, a_child_has_its_own_count, a_late_filter_stops_the_program)

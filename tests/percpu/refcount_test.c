@@ -318,21 +318,8 @@ static void misuse_stops_the_program(void **state)
 	destroy(&r);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(kill_drops_the_first_reference),
-		cmocka_unit_test(the_last_put_releases),
-		cmocka_unit_test(references_move_between_slots),
-		cmocka_unit_test(killing_interrupts_once_and_reviving_once),
-		cmocka_unit_test(without_a_callback_nothing_is_called),
-		cmocka_unit_test(the_callback_may_free_the_object),
-		cmocka_unit_test(a_killed_count_can_be_revived),
-		cmocka_unit_test(reviving_with_references_held_keeps_them),
-		cmocka_unit_test(a_new_slot_after_kill_is_exact),
-		cmocka_unit_test(a_closer_elsewhere_does_not_block),
-		cmocka_unit_test(misuse_stops_the_program),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(kill_drops_the_first_reference, the_last_put_releases, references_move_between_slots,
+	  killing_interrupts_once_and_reviving_once, without_a_callback_nothing_is_called,
+	  the_callback_may_free_the_object, a_killed_count_can_be_revived,
+	  reviving_with_references_held_keeps_them, a_new_slot_after_kill_is_exact,
+	  a_closer_elsewhere_does_not_block, misuse_stops_the_program)

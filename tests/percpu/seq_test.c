@@ -451,20 +451,12 @@ static void a_new_thread_has_the_slot_that_is_never_open(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(operations_on_registers),
-		cmocka_unit_test(loads_clear_the_rest),
-		cmocka_unit_test(a_word_in_memory_is_compared),
-		cmocka_unit_test(stores_and_commits_write_what_they_should),
-		cmocka_unit_test(a_word_is_loaded_from_an_index),
-		cmocka_unit_test(words_are_copied),
-		cmocka_unit_test(the_index_is_the_slot),
-		cmocka_unit_test(the_index_may_be_made_of_node_and_cid),
-		cmocka_unit_test(a_slot_that_is_not_open_turns_sequences_away),
-		cmocka_unit_test(a_new_thread_has_the_slot_that_is_never_open),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, NULL);
+	return UNIT_GROUP(set_up, NULL, NULL, operations_on_registers, loads_clear_the_rest,
+			  a_word_in_memory_is_compared, stores_and_commits_write_what_they_should,
+			  a_word_is_loaded_from_an_index, words_are_copied, the_index_is_the_slot,
+			  the_index_may_be_made_of_node_and_cid,
+			  a_slot_that_is_not_open_turns_sequences_away,
+			  a_new_thread_has_the_slot_that_is_never_open);
 }
 
 #else

@@ -300,16 +300,9 @@ static void a_region_can_be_made_by_name_too(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(foreign_files_are_refused_and_left_alone, remove_files),
-		cmocka_unit_test_teardown(damaged_regions_are_refused_and_left_alone, remove_files),
-		cmocka_unit_test_teardown(an_open_slot_for_nobody_is_refused, remove_files),
-		cmocka_unit_test_teardown(random_headers_do_no_harm, remove_files),
-		cmocka_unit_test_teardown(a_full_disk_is_told_and_nothing_left, remove_files),
-		cmocka_unit_test_teardown(a_limit_of_file_sizes_is_told, remove_files),
-		cmocka_unit_test_teardown(signals_do_not_keep_it_from_being_made, remove_files),
-		cmocka_unit_test_teardown(a_region_can_be_made_by_name_too, remove_files),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return UNIT_GROUP(set_up, remove_files, tear_down, foreign_files_are_refused_and_left_alone,
+			  damaged_regions_are_refused_and_left_alone,
+			  an_open_slot_for_nobody_is_refused, random_headers_do_no_harm,
+			  a_full_disk_is_told_and_nothing_left, a_limit_of_file_sizes_is_told,
+			  signals_do_not_keep_it_from_being_made, a_region_can_be_made_by_name_too);
 }

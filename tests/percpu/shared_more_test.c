@@ -229,14 +229,8 @@ static void a_descriptor_can_be_handed_over(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(processes_add_to_one_region, remove_files),
-		cmocka_unit_test_teardown(threads_race_to_make_the_region, remove_files),
-		cmocka_unit_test_teardown(resets_of_one_process_lose_no_add_of_another,
-					  remove_files),
-		cmocka_unit_test_teardown(a_killed_process_loses_nothing, remove_files),
-		cmocka_unit_test_teardown(a_descriptor_can_be_handed_over, remove_files),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return UNIT_GROUP(set_up, remove_files, tear_down, processes_add_to_one_region,
+			  threads_race_to_make_the_region,
+			  resets_of_one_process_lose_no_add_of_another,
+			  a_killed_process_loses_nothing, a_descriptor_can_be_handed_over);
 }

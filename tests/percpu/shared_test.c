@@ -195,15 +195,8 @@ static void descriptors_run_out(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_teardown(counts_outlive_those_who_add, remove_files),
-		cmocka_unit_test_teardown(every_size_has_room, remove_files),
-		cmocka_unit_test_teardown(bad_sizes_are_refused, remove_files),
-		cmocka_unit_test_teardown(what_open_says_is_passed_on, remove_files),
-		cmocka_unit_test_teardown(a_long_name_is_as_good, remove_files),
-		cmocka_unit_test_teardown(the_path_may_be_relative_or_a_link, remove_files),
-		cmocka_unit_test_teardown(descriptors_run_out, remove_files),
-	};
-
-	return cmocka_run_group_tests(tests, set_up, tear_down);
+	return UNIT_GROUP(set_up, remove_files, tear_down, counts_outlive_those_who_add,
+			  every_size_has_room, bad_sizes_are_refused, what_open_says_is_passed_on,
+			  a_long_name_is_as_good, the_path_may_be_relative_or_a_link,
+			  descriptors_run_out);
 }

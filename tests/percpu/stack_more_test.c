@@ -328,15 +328,5 @@ static void children_have_lists_of_their_own(void **state)
 	near_stack_destroy(&stack);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_node_is_lost_or_popped_twice),
-		cmocka_unit_test(a_steal_finds_what_other_threads_left),
-		cmocka_unit_test(popped_nodes_may_go),
-		cmocka_unit_test(handlers_may_push),
-		cmocka_unit_test(children_have_lists_of_their_own),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(no_node_is_lost_or_popped_twice, a_steal_finds_what_other_threads_left,
+	  popped_nodes_may_go, handlers_may_push, children_have_lists_of_their_own)

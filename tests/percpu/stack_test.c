@@ -343,22 +343,9 @@ static void ordinary_use_interrupts_nobody(void **state)
 	done(&s);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_last_pushed_is_popped_first),
-		cmocka_unit_test(a_chain_is_pushed_in_its_order),
-		cmocka_unit_test(pop_all_takes_the_own_list),
-		cmocka_unit_test(fallback_lists_are_found),
-		cmocka_unit_test(drain_takes_all),
-		cmocka_unit_test(steal_finds_every_node),
-		cmocka_unit_test(steal_asks_all_when_its_victim_is_empty),
-		cmocka_unit_test(a_stolen_list_is_shared_out),
-		cmocka_unit_test(a_pop_steals_once_a_millisecond),
-		cmocka_unit_test(a_pop_does_not_wait_for_a_closer),
-		cmocka_unit_test(a_closed_slot_is_bypassed),
-		cmocka_unit_test(ordinary_use_interrupts_nobody),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(the_last_pushed_is_popped_first, a_chain_is_pushed_in_its_order,
+	  pop_all_takes_the_own_list, fallback_lists_are_found, drain_takes_all,
+	  steal_finds_every_node, steal_asks_all_when_its_victim_is_empty,
+	  a_stolen_list_is_shared_out, a_pop_steals_once_a_millisecond,
+	  a_pop_does_not_wait_for_a_closer, a_closed_slot_is_bypassed,
+	  ordinary_use_interrupts_nobody)

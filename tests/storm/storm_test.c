@@ -108,13 +108,6 @@ static void killed_processes(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(many_threads),
-		cmocka_unit_test(few_threads),
-		cmocka_unit_test(releases),
-		cmocka_unit_test(killed_processes),
-	};
-
 	if (argc == 5 && strcmp(argv[1], KILLED_ADDER) == 0)
 		return killed_adder(argv + 2);
 	if (argc == 3 && strcmp(argv[1], "--minutes") == 0 && atoi(argv[2]) > 0) {
@@ -123,5 +116,5 @@ int main(int argc, char **argv)
 		fputs("usage: storm_test [--minutes N]\n", stderr);
 		return 2;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(many_threads, few_threads, releases, killed_processes);
 }

@@ -250,6 +250,35 @@ static inline void unit_timer(unsigned us, void (*handler)(int))
 		sigaction(SIGALRM, &action, NULL);
 }
 
+/* Runs tests whose names come as one text, separated by commas. */
+static inline int unit_group(CMFixtureFunction up, CMFixtureFunction after_each,
+			     CMFixtureFunction down, const char *text,
+			     const CMUnitTestFunction *functions, size_t n)
+{
+	static char names[4096];
+	struct CMUnitTest tests[n];
+
+	CHECK(strlen(text) < sizeof(names));
+	strcpy(names, text);
+	for (size_t i = 0; i < n; i++) {
+		tests[i] = (struct CMUnitTest){.name = strtok(i ? NULL : names, ", "),
+					       .test_func = functions[i],
+					       .teardown_func = after_each};
+	}
+	return cmocka_run_group_tests(tests, up, down);
+}
+
+/* main's status after these tests, which run in this order. NULL: no such fixture. */
+#define UNIT_GROUP(up, after_each, down, ...)                                                      \
+	unit_group(up, after_each, down, #__VA_ARGS__, (const CMUnitTestFunction[]){__VA_ARGS__},  \
+		   LENGTH(((const CMUnitTestFunction[]){__VA_ARGS__})))
+#define UNIT_TESTS(...) UNIT_GROUP(NULL, NULL, NULL, __VA_ARGS__)
+#define UNIT_MAIN(...)                                                                             \
+	int main(void)                                                                             \
+	{                                                                                          \
+		return UNIT_TESTS(__VA_ARGS__);                                                    \
+	}
+
 /* A small generator, for the same numbers each time. */
 static inline uint32_t unit_random(uint64_t *state)
 {
