@@ -6,33 +6,20 @@
 
 #include <nearcpu/percpu.h>
 
-/* if (at[0] < n) at[0] = n; the store commits. Harmless to repeat: nothing else is written. */
+enum { PEAK_KEPT = 2 }; /* a label of the sequence: the highest value is not below n */
+
+/* if (at[0] < n) at[0] = n; the store commits. Harmless to repeat: nothing else is written. False:
+ * it failed. */
 static inline bool peak_try_raise(uint64_t *p, uint64_t n)
 {
-	uint64_t at, v, tmp;
+	uint64_t at, v;
 
-	if (!NEAR_HAS_SEQ)
-		return false;
-	/* clang-format off */
-	__asm__ volatile __inline__ goto(
-		NEAR_SEQ_BEGIN
+	return NEAR_SEQ(
 		NEAR_SLOT(at, p)
 		NEAR_LOAD8(v, at, 0)
-		NEAR_BRANCH_NOT_BELOW(v, n, near_high_enough)
-		NEAR_COMMIT8(n, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [v] "=&r"(v)
-		: NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p), [n] "r"(n)
-		: NEAR_SEQ_CLOBBER
-		: near_failed, near_high_enough);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	return true;
-near_high_enough:
-	NEAR_SEQ_EDGE;
-	return true;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return false;
+		NEAR_BRANCH_NOT_BELOW(v, n, PEAK_KEPT)
+		NEAR_COMMIT8(n, at, 0),
+		NEAR_OUT(at, v), NEAR_IN(NEAR_OBJECT(p), n), PEAK_KEPT);
 }
 
 /* Bounded tries, then the fallback, which changes a copy that no sequence writes. */

@@ -64,25 +64,12 @@ NEAR_API void near__counter_add_slow(int64_t *p, int64_t n);
 /* p[own slot] += n commits. Harmless to repeat: nothing else is written. */
 static inline bool near__counter_try_add(int64_t *p, int64_t n)
 {
-	uint64_t at, tmp;
+	uint64_t at;
 
-	if (!NEAR__HAS_SEQ)
-		return false;
-	/* clang-format off */
-	__asm__ volatile __inline__ goto(
-		NEAR_SEQ_BEGIN
+	return NEAR_SEQ(
 		NEAR_OFFSET(at, p)
-		NEAR_COMMIT_ADD8X(n, p, at)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at)
-		: NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p), [n] "r"(n)
-		: NEAR_SEQ_CLOBBER
-		: near_failed);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	return true;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return false;
+		NEAR_COMMIT_ADD8X(n, p, at),
+		NEAR_OUT(at), NEAR_IN(NEAR_OBJECT(p), n));
 }
 
 /* Adds n, which may be negative. Sums wrap. */

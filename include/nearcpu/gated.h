@@ -14,26 +14,13 @@ extern "C" {
  * Whoever closes a gate fences before relying on the count. */
 static inline bool near__add_behind_gate(void *p, int64_t n)
 {
-	uint64_t at, tmp;
+	uint64_t at;
 
-	if (!NEAR__HAS_SEQ)
-		return false;
-	/* clang-format off */
-	__asm__ volatile __inline__ goto(
-		NEAR_SEQ_BEGIN
+	return NEAR_SEQ(
 		NEAR_SLOT_UNCHECKED(at, p)
 		NEAR_BRANCH_MEM4_NE(at, 8, 1, near_failed)
-		NEAR_COMMIT_ADD8(n, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at)
-		: NEAR_SEQ_IN, [p] "r"(p), [n] "r"(n)
-		: NEAR_SEQ_CLOBBER
-		: near_failed);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	return true;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return false;
+		NEAR_COMMIT_ADD8(n, at, 0),
+		NEAR_OUT(at), NEAR_IN(p, n));
 }
 
 #ifdef __cplusplus

@@ -133,31 +133,18 @@ static inline bool near_mutex_try_lock(struct near_mutex *m)
 NEAR_API int near_mutex_lock_until(struct near_mutex *m, int clock, const struct timespec *deadline,
 				   struct near_cancel *cancel) NEAR__ACQUIRES_IF(0, m);
 
-/* *word = 0, if it is `owner`; the store commits. A thread that sets bits in the word concurrently
- * fences before it relies on them (src/locks/mutex.h). The index is not used: the word is the same
- * for all CPUs. Requires that the thread is live. Release: pairs with the acquire of the next
- * lock. */
+/* if (*word == owner) *word = 0; the store commits. The word is the same for all CPUs: a thread
+ * that sets bits in it concurrently fences sequences before it relies on them (src/locks/mutex.h).
+ * Requires that the thread is live. Release: pairs with the acquire of the next lock. */
 static inline bool near__mutex_unlock_by_seq(uint32_t *word, uint64_t owner)
 {
-	uint64_t at, tmp, zero = 0;
+	uint64_t seen;
 
-	/* clang-format off */
-	__asm__ volatile __inline__ goto(
-		NEAR_SEQ_BEGIN
-		NEAR_INDEX_CPU(at)
-		NEAR_LOAD4(at, word, 0)
-		NEAR_BRANCH_NE(at, owner, near_failed)
-		NEAR_COMMIT4_RELEASE(zero, word)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at)
-		: NEAR_SEQ_IN_AREA, [word] "r"(word), [owner] "r"(owner), [zero] "r"(zero)
-		: NEAR_SEQ_CLOBBER
-		: near_failed);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	return true;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return false;
+	return NEAR__SEQ((NEAR_SEQ_IN_AREA),
+		NEAR_LOAD4(seen, word, 0)
+		NEAR_BRANCH_NE(seen, owner, near_failed)
+		NEAR_COMMIT4_SHARED_RELEASE(zero, word),
+		NEAR_OUT(seen), NEAR_IN(word, owner, (zero, 0)));
 }
 
 /* Unlocks the mutex: hands it to a sleeper that has waited for a millisecond, else wakes one. While

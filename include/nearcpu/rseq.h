@@ -52,17 +52,17 @@ struct near__area {
  *
  * `area` is the kernel's area while the thread is live. Otherwise it is memory of our own, whose
  * ids are the number of a slot that is never open, so that one check of the slot's state word
- * covers liveness too. The slot is area->mm_cid if `general` is 0, the common case; area->cpu_id if
- * it is 1; else area->mm_cid + area->node_id * general.
+ * covers liveness too. The slot is area->mm_cid if `index_mode` is 0, the common case; area->cpu_id
+ * if it is 1; else area->mm_cid + area->node_id * index_mode.
  *
  * Volatile in the declaration, not by a cast where they are read: gcc takes a cast for an access by
  * pointer, which its -fsanitize=null tests by the flags of the addition that makes the address; the
  * linker replaces that addition by one that sets none. */
 struct near__thread {
 	struct near__area *volatile area;
-	volatile uint32_t general; /* 0 by cid, 1 by cpu, by (node, cid) the slots of a node */
-	uint32_t state;            /* enum near__thread_state in src/kernel/internal.h */
-	uint32_t uses;             /* of `hint` since it was asked for */
+	volatile uint32_t index_mode; /* 0: cid, 1: cpu, else the number of cids of a node */
+	uint32_t state;               /* enum near__thread_state in src/kernel/internal.h */
+	uint32_t uses;                /* of `hint` since it was queried */
 	uint32_t hint;
 	/* Registered by the C library; also in a process that takes the portable path, where it
 	 * still tells the cpu. */

@@ -1,70 +1,76 @@
 /* SPDX-License-Identifier: MIT */
 /* seq: restartable sequences, written once for all CPUs. near_seq(7) teaches how to write one.
  *
- * A sequence is a list of the operations below inside one `asm volatile goto`. It reads and writes
- * the slot of per-CPU data that belongs to this thread right now. When the kernel preempts,
- * migrates or signals the thread inside the sequence, it resumes at label near_failed, and nothing
- * has happened: only the last operation, the commit, is visible to others.
+ * A sequence reads and writes the slot of per-CPU data that belongs to this thread right now. When
+ * the kernel preempts, migrates or signals the thread inside the sequence, the thread resumes at
+ * the label near_failed, and the sequence has had no effect: only its last operation, the commit,
+ * is visible to other threads.
  *
  *     static inline bool add(uint64_t *p, uint64_t n)
  *     {
- *             uint64_t at, v, tmp;
+ *             uint64_t at, v;
  *
- *             if (!NEAR_HAS_SEQ)
- *                     return false;
- *             __asm__ volatile __inline__ goto(
- *                     NEAR_SEQ_BEGIN
- *                     NEAR_SLOT(at, p)             // at = own slot's copy of p
+ *             return NEAR_SEQ(
+ *                     NEAR_SLOT(at, p)             // at = the local slot's copy of p
  *                     NEAR_LOAD8(v, at, 0)         // v = at[0]
  *                     NEAR_ADD(v, n)
- *                     NEAR_COMMIT8(v, at, 0)       // at[0] = v
- *                     : NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [v] "=&r"(v)
- *                     : NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p), [n] "r"(n)
- *                     : NEAR_SEQ_CLOBBER : near_failed);
- *             NEAR_SEQ_EDGE;
- *             return true;
- *     near_failed:
- *             NEAR_SEQ_EDGE;
- *             return false;                        // aborted, or the slot is not open:
- *     }                                            // near_slot_open() says which
+ *                     NEAR_COMMIT8(v, at, 0),      // at[0] = v
+ *                     NEAR_OUT(at, v), NEAR_IN(NEAR_OBJECT(p), n));
+ *     }
  *
- * Rules. The slot is found inside (NEAR_SLOT, NEAR_INDEX). What stands before the commit is private
- * to the caller or harmless to repeat. The commit ends it. No call, no system call, no load of what
- * the same sequence stored. A sequence without an index, with other than one commit or with an
- * operation behind it does not assemble. Code with sequences must not be unloaded: the kernel looks
- * at a thread's last one when it resumes the thread, even long after. So a shared object that
- * includes this header is never unloaded, not even by dlclose(): a constructor in it sees to
- * that.
+ * NEAR_SEQ(operations, outputs, inputs, labels...) is an expression. Its value is
  *
- * Operands are names of asm operands; all are 8 bytes wide, outputs early-clobber ("=&r"). Loads of
- * less than 8 bytes clear the rest. Constants: off 0 to 255, n of ADD_CONST -255 to 255, of shifts
- * 0 to 63, of compares with memory 1 to 255; others do not assemble, on any CPU.
+ *     NEAR_SEQ_COMMITTED, 1    the commit was executed;
+ *     NEAR_SEQ_FAILED, 0       the sequence was aborted, or the slot is not open (near_slot_open()
+ *                              tells which), or a branch went to near_failed;
+ *     a label                  a branch went there. Each label, up to 7, is the name of an
+ *                              enumerator other than 0 and 1. Nothing was committed.
  *
- *     NEAR_SLOT(at, p)                  at = own slot's copy of percpu object p; fails unless open
+ * Outputs, up to 8, are the registers of the sequence: local variables that operations write. They
+ * are set if it committed. Inputs, up to 8, are variables or pairs (name, value); operations must
+ * not write them. All are 8 bytes wide: integers, or pointers.
+ *
+ * Rules. The slot is found inside (NEAR_SLOT, NEAR_INDEX). Stores before the commit go to memory
+ * that is private to the caller, or are harmless to repeat. The commit comes last. No call, no
+ * system call, no load of what the same sequence stored. A sequence without an index, with other
+ * than one commit or with an operation after it does not assemble. Code with sequences must not be
+ * unloaded: the kernel reads the descriptor of a thread's last sequence when it resumes the thread,
+ * even long after. Therefore a constructor in each shared object that includes this header prevents
+ * dlclose() from unloading it.
+ *
+ * Arguments of operations are names of outputs and inputs. Loads of less than 8 bytes clear the
+ * other bits. Constants: off 0 to 255, n of ADD_CONST -255 to 255, of shifts 0 to 63, of compares
+ * with memory 1 to 255; others do not assemble, on any CPU.
+ *
+ *     NEAR_SLOT(at, p)                  at = the local slot's copy of percpu object p, an input
+ *                                       NEAR_OBJECT(p); fails unless the slot is open
  *     NEAR_SLOT_UNCHECKED(at, p)        the same, for an object that holds a state word of its own
  *     NEAR_OFFSET(at, p)                at = bytes from p to that copy; fails unless open
- *     NEAR_INDEX(dst)                   the number of the own slot; near_slots() where not live
+ *     NEAR_INDEX(dst)                   the number of the local slot; near_slots() where not live
  *     NEAR_INDEX_CPU(dst)               the number of the cpu; near_cpus() where not live
  *     NEAR_INDEX_CID(dst)               the concurrency id; near_slots() where not live
- *     NEAR_LOAD1 2 4 8(dst, base, off)  dst = base[off]
+ *     NEAR_LOAD{1,2,4,8}(dst, base, off)      dst = base[off]
  *     NEAR_LOAD8X(dst, base, index)     dst = base[index]
  *     NEAR_XOR_LOAD8X(dst, base, index) dst ^= base[index]
- *     NEAR_STORE1 2 4 8(src, base, off) base[off] = src, to memory that only the caller knows
- *     NEAR_ADD_MEM8(src, base, off)     base[off] += src, of a count that may be off by aborts
- *     NEAR_COPY2 4(dst, do, src, so, t) copies 2 or 4 words of 8 bytes by register t
- *     NEAR_MOVE ADD SUB AND OR XOR MUL(dst, src)
- *     NEAR_ADD_CONST(dst, n)  NEAR_SHIFT_LEFT RIGHT(dst, n)
- *     NEAR_BRANCH_EQ NE BELOW NOT_BELOW(a, b, label)    unsigned compares, to a C label
- *     NEAR_BRANCH_ZERO NONZERO(a, label)
- *     NEAR_BRANCH_MEM4_NE(base, off, n, label)          compares a 4-byte word in memory with n
- *     NEAR_COMMIT4 8(src, base, off)    the plain commit
+ *     NEAR_STORE{1,2,4,8}(src, base, off)     base[off] = src, to memory private to the caller
+ *     NEAR_ADD_MEM8(src, base, off)     base[off] += src, of a count that aborts may make inexact
+ *     NEAR_COPY{2,4}(dst, do, src, so, t)     copies 2 or 4 words of 8 bytes by register t
+ *     NEAR_{MOVE,ADD,SUB,AND,OR,XOR,MUL}(dst, src)
+ *     NEAR_ADD_CONST(dst, n)  NEAR_SHIFT_{LEFT,RIGHT}(dst, n)
+ *     NEAR_BRANCH_{EQ,NE,BELOW,NOT_BELOW}(a, b, label)    unsigned compares
+ *     NEAR_BRANCH_{ZERO,NONZERO}(a, label)
+ *     NEAR_BRANCH_MEM4_NE(base, off, n, label)            compares a 4-byte word in memory with n
+ *     NEAR_COMMIT{4,8}(src, base, off)  the plain commit
  *     NEAR_COMMIT_ADD8(src, base, off)  base[off] += src: load, add and commit
- *     NEAR_COMMIT_ADD8X(src, base, at)  base[at] += src, and spoils at
- *     NEAR_COMMIT4_RELEASE 8_RELEASE(src, base)         the commit, ordered after all before it
+ *     NEAR_COMMIT_ADD8X(src, base, at)  base[at] += src, and clobbers at
+ *     NEAR_COMMIT{4,8}_RELEASE(src, base)     the commit, ordered after all before it
+ *     NEAR_COMMIT4_SHARED_RELEASE(src, base)  the same, to a word that all CPUs share. Needs no
+ *                                       index. Sound only if each other thread that writes the
+ *                                       word fences sequences before it relies on what it wrote.
  *
  * Order: a plain commit orders nothing between CPUs. What passes from thread to thread by the slot
- * itself is ordered by the kernel: a slot changes hands through the scheduler (src/percpu/gate.h
- * tells how).
+ * itself is ordered by the kernel: a slot passes from one thread to the next through the scheduler
+ * (src/percpu/gate.h has the argument).
  *
  * Source: the interface of Linux's restartable sequences (2018). Where its users write each
  * sequence by hand for each CPU, these are lists of about thirty operations that each CPU spells.
@@ -159,19 +165,82 @@ __attribute__((constructor)) static void near__stay_here(void)
 #define NEAR__SEQ_END ""
 #endif
 
-/* C side of a sequence. The empty statement behind each edge keeps compilers with a fault in
- * outputs of asm goto (gcc before 11.5, 12.4, 13.3, 14.1) from moving code across it. */
+/* The pieces of the statement around the operations. The empty statement after each edge keeps
+ * compilers with a fault in outputs of asm goto (gcc before 11.5, 12.4, 13.3, 14.1) from moving
+ * code across it. */
 #define NEAR_SEQ_OUT(tmp) [near_tmp] "=&r"(tmp)
-/* Volatile, so that `general` is loaded last: a signal handler in between may make this thread
- * live, and the area must not then go with an old `general`. */
+/* Volatile, so that `index_mode` is loaded last: a signal handler in between may make this thread
+ * live, and the area must not then be combined with an old index mode. */
 #define NEAR_SEQ_IN                                                                                \
-	[near_area] "r"(near__self.area), [near_general] "r"((uint64_t)near__self.general)
-/* For a sequence that goes by NEAR_INDEX_CID or NEAR_INDEX_CPU alone. */
+	[near_area] "r"(near__self.area), [near_index_mode] "r"((uint64_t)near__self.index_mode)
+/* For a sequence that is indexed by NEAR_INDEX_CID or NEAR_INDEX_CPU alone. */
 #define NEAR_SEQ_IN_AREA [near_area] "r"(near__self.area)
 #define NEAR_SEQ_OBJECT(name, ptr)                                                                 \
 	[name] "r"(ptr), [name##_arena] "r"((uintptr_t)(ptr) & ~NEAR__ARENA_MASK)
 #define NEAR_SEQ_CLOBBER "memory", "cc"
 #define NEAR_SEQ_EDGE __asm__ volatile("" : : : "memory")
+
+/* each(item) for each of up to 8 items. */
+#define NEAR__EACH(each, ...) NEAR__PASTE(NEAR__EACH, NEAR__COUNT(__VA_ARGS__))(each, __VA_ARGS__)
+#define NEAR__EACH1(each, a) each(a)
+#define NEAR__EACH2(each, a, ...) each(a) NEAR__EACH1(each, __VA_ARGS__)
+#define NEAR__EACH3(each, a, ...) each(a) NEAR__EACH2(each, __VA_ARGS__)
+#define NEAR__EACH4(each, a, ...) each(a) NEAR__EACH3(each, __VA_ARGS__)
+#define NEAR__EACH5(each, a, ...) each(a) NEAR__EACH4(each, __VA_ARGS__)
+#define NEAR__EACH6(each, a, ...) each(a) NEAR__EACH5(each, __VA_ARGS__)
+#define NEAR__EACH7(each, a, ...) each(a) NEAR__EACH6(each, __VA_ARGS__)
+#define NEAR__EACH8(each, a, ...) each(a) NEAR__EACH7(each, __VA_ARGS__)
+#define NEAR__COUNT(...) NEAR__NINTH(__VA_ARGS__, 8, 7, 6, 5, 4, 3, 2, 1, 0)
+#define NEAR__NINTH(a, b, c, d, e, f, g, h, n, ...) n
+#define NEAR__PASTE(a, b) NEAR__PASTE_(a, b)
+#define NEAR__PASTE_(a, b) a##b
+
+/* Lists of operands, in parentheses; each operand begins with a comma. NEAR__IN_TWO is called if
+ * the item is a pair, so that two items are counted, not one. */
+#define NEAR_OUT(...) (NEAR__EACH(NEAR__OUT, __VA_ARGS__))
+#define NEAR__OUT(name) , [name] "=&r"(name)
+#define NEAR_IN(...) (NEAR__EACH(NEAR__IN, __VA_ARGS__))
+#define NEAR__IN(item) NEAR__PASTE(NEAR__IN_, NEAR__COUNT(NEAR__IN_TWO item))(item)
+#define NEAR__IN_TWO(name, value) 0, 0
+#define NEAR__IN_1(name) NEAR__IN_PAIR(name, name)
+#define NEAR__IN_2(pair) NEAR__IN_PAIR pair
+#define NEAR__IN_PAIR(name, value) , [name] "r"(NEAR__8_BYTES(value))
+#define NEAR__OPERANDS(...) __VA_ARGS__
+#define NEAR_OBJECT(p) p, (p##_arena, (uintptr_t)(p) & ~NEAR__ARENA_MASK)
+#if NEAR__HAS_SEQ
+#define NEAR__8_BYTES(value) (uint64_t)(value)
+#else
+#define NEAR__8_BYTES(value) (value)
+#endif
+
+enum near_seq_result { NEAR_SEQ_FAILED, NEAR_SEQ_COMMITTED };
+
+/* The label near_failed is always the last. `volatile`: gcc 12 deletes a statement without it.
+ * `__inline__`: gcc must not take it for long code. Without sequences the statement is empty. */
+#define NEAR_SEQ(...) NEAR__SEQ((NEAR_SEQ_IN), __VA_ARGS__)
+#define NEAR__SEQ(...) NEAR__SEQ_FRAME(__VA_ARGS__, near_failed)
+#define NEAR__SEQ_FRAME(thread, operations, outputs, inputs, ...)                                  \
+	__extension__({                                                                            \
+		__label__ __VA_ARGS__;                                                             \
+		enum { near_failed = NEAR_SEQ_FAILED };                                            \
+		uint64_t near__tmp;                                                                \
+		int near__result;                                                                  \
+		__asm__ volatile __inline__ goto(NEAR_SEQ_BEGIN operations                         \
+						 : NEAR_SEQ_OUT(near__tmp) NEAR__OPERANDS outputs  \
+						 : NEAR__OPERANDS thread NEAR__OPERANDS inputs     \
+:NEAR_SEQ_CLOBBER                                                                                  \
+						 : __VA_ARGS__);                                   \
+		NEAR_SEQ_EDGE;                                                                     \
+		near__result = NEAR_HAS_SEQ ? NEAR_SEQ_COMMITTED : NEAR_SEQ_FAILED;                \
+		NEAR__EACH(NEAR__SEQ_LABEL, __VA_ARGS__)                                           \
+		near__result;                                                                      \
+	})
+#define NEAR__SEQ_LABEL(label)                                                                     \
+	if (0) {                                                                                   \
+label:                                                                                             \
+		NEAR_SEQ_EDGE;                                                                     \
+		near__result = label;                                                              \
+	}
 
 /* ThreadSanitizer does not see what a sequence passes on: it is told. */
 #if defined(__SANITIZE_THREAD__)
@@ -218,6 +287,10 @@ void __tsan_release(void *p);
 #define NEAR_COMMIT_ADD8X(src, base, at) NEAR__STORE_ADD8X(src, base, at) NEAR__SEQ_END
 #define NEAR_COMMIT4_RELEASE(src, base) NEAR__STORE4_RELEASE(src, base) NEAR__SEQ_END
 #define NEAR_COMMIT8_RELEASE(src, base) NEAR__STORE8_RELEASE(src, base) NEAR__SEQ_END
+/* The CPU's number is loaded for nearcpu-check(1) alone, which takes a sequence without an index
+ * for a mistake. */
+#define NEAR_COMMIT4_SHARED_RELEASE(src, base)                                                     \
+	NEAR_INDEX_CPU(near_tmp) NEAR_COMMIT4_RELEASE(src, base)
 
 /* Answers a failed sequence on percpu object p: true, try again (the slot is open now, or the
  * attempt was only aborted); false, take the fallback. Count the attempts: NEAR_SEQ_TRIES at

@@ -72,30 +72,16 @@ NEAR_API void near__shared_add_slow(struct near_shared *s, size_t offset, int64_
 /* at[0] += n; the store of the sum commits. The slot is the cpu. */
 static inline bool near__shared_try_add(struct near_shared *s, size_t offset, int64_t n)
 {
-	uint64_t at, tmp;
+	uint64_t at;
 
-	if (!NEAR__HAS_SEQ)
-		return false;
-	/* clang-format off */
-	__asm__ volatile __inline__ goto(
-		NEAR_SEQ_BEGIN
+	return NEAR_SEQ(
 		NEAR_INDEX_CPU(at)
 		NEAR_MUL(at, stride)
 		NEAR_ADD(at, copies)
 		NEAR_BRANCH_MEM4_NE(at, 0, 1, near_failed)
 		NEAR_ADD(at, offset)
-		NEAR_COMMIT_ADD8(n, at, 64)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at)
-		: NEAR_SEQ_IN, [copies] "r"(s->copies), [stride] "r"(s->stride),
-		  [offset] "r"((uint64_t)offset), [n] "r"(n)
-		: NEAR_SEQ_CLOBBER
-		: near_failed);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	return true;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return false;
+		NEAR_COMMIT_ADD8(n, at, 64),
+		NEAR_OUT(at), NEAR_IN((copies, s->copies), (stride, s->stride), offset, n));
 }
 
 /* Adds n to the counter at `offset`. Requires a multiple of 8 below the size. */

@@ -57,131 +57,79 @@ NEAR_API int near_stack_init(struct near_stack *s);
  * runs. */
 NEAR_API void near_stack_destroy(struct near_stack *s);
 
-enum near__try { NEAR__FAILED, NEAR__EMPTY, NEAR__DONE };
+enum { NEAR__EMPTY = NEAR_SEQ_COMMITTED + 1 }; /* of pop and pop_all: no node */
 
 NEAR_API void near__stack_push_slow(struct near_stack *s, struct near_stack_node *first,
 				    struct near_stack_node *last);
 NEAR_API struct near_stack_node *near__stack_pop_slow(struct near_stack *s);
 
-/* last->next = head; head = first commits. `last` is the caller's alone until then, so writing it
- * again is harmless. Whoever pops it runs on this slot later, or took the slot by gate and fence:
- * both order the link before the head. */
+/* last->next = head; head = first commits. `last` is private to the caller until then, so writing
+ * it again is harmless. The thread that pops it runs on this slot later, or took the slot by gate
+ * and fence: both order the link before the head. */
 static inline bool near__stack_try_push(void *p, struct near_stack_node *first,
 					struct near_stack_node *last)
 {
-	uint64_t at, head, tmp;
+	uint64_t at, head;
 
-	if (!NEAR__HAS_SEQ)
-		return false;
-	/* clang-format off */
-	__asm__ volatile __inline__ goto(
-		NEAR_SEQ_BEGIN
+	return NEAR_SEQ(
 		NEAR_SLOT_UNCHECKED(at, p)
 		NEAR_BRANCH_MEM4_NE(at, 8, 1, near_failed)
 		NEAR_LOAD8(head, at, 0)
 		NEAR_STORE8(head, last, 0)
-		NEAR_COMMIT8(first, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [head] "=&r"(head)
-		: NEAR_SEQ_IN, [p] "r"(p), [first] "r"(first), [last] "r"(last)
-		: NEAR_SEQ_CLOBBER
-		: near_failed);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	return true;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return false;
+		NEAR_COMMIT8(first, at, 0),
+		NEAR_OUT(at, head), NEAR_IN(p, first, last));
 }
 
 /* head = list commits, if head is NULL: a list whose end is not known. */
 static inline bool near__stack_try_put(void *p, struct near_stack_node *list)
 {
-	uint64_t at, head, tmp;
+	uint64_t at, head;
 
-	if (!NEAR__HAS_SEQ)
-		return false;
-	/* clang-format off */
-	__asm__ volatile __inline__ goto(
-		NEAR_SEQ_BEGIN
+	return NEAR_SEQ(
 		NEAR_SLOT_UNCHECKED(at, p)
 		NEAR_BRANCH_MEM4_NE(at, 8, 1, near_failed)
 		NEAR_LOAD8(head, at, 0)
 		NEAR_BRANCH_NONZERO(head, near_failed)
-		NEAR_COMMIT8(list, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [head] "=&r"(head)
-		: NEAR_SEQ_IN, [p] "r"(p), [list] "r"(list)
-		: NEAR_SEQ_CLOBBER
-		: near_failed);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	return true;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return false;
+		NEAR_COMMIT8(list, at, 0),
+		NEAR_OUT(at, head), NEAR_IN(p, list));
 }
 
-/* node = head; head = node->next commits. node->next can be read: nobody else takes the node off
- * this list while the sequence runs, since that aborts it. */
-static inline enum near__try near__stack_try_pop(void *p, struct near_stack_node **node)
+/* node = head; head = node->next commits. node->next can be read: no other thread takes the node
+ * off this list while the sequence runs, since that aborts it. */
+static inline int near__stack_try_pop(void *p, struct near_stack_node **node)
 {
-	uint64_t at, head, next, tmp;
-
-	if (!NEAR__HAS_SEQ)
-		return NEAR__FAILED;
-	/* clang-format off */
-	__asm__ volatile __inline__ goto(
-		NEAR_SEQ_BEGIN
+	struct near_stack_node *head;
+	uint64_t at, next;
+	int result = NEAR_SEQ(
 		NEAR_SLOT_UNCHECKED(at, p)
 		NEAR_BRANCH_MEM4_NE(at, 8, 1, near_failed)
 		NEAR_LOAD8(head, at, 0)
-		NEAR_BRANCH_ZERO(head, near_empty)
+		NEAR_BRANCH_ZERO(head, NEAR__EMPTY)
 		NEAR_LOAD8(next, head, 0)
-		NEAR_COMMIT8(next, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [head] "=&r"(head), [next] "=&r"(next)
-		: NEAR_SEQ_IN, [p] "r"(p)
-		: NEAR_SEQ_CLOBBER
-		: near_failed, near_empty);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	*node = (struct near_stack_node *)(uintptr_t)head;
-	return NEAR__DONE;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return NEAR__FAILED;
-near_empty:
-	NEAR_SEQ_EDGE;
-	return NEAR__EMPTY;
+		NEAR_COMMIT8(next, at, 0),
+		NEAR_OUT(at, head, next), NEAR_IN(p), NEAR__EMPTY);
+
+	if (result == NEAR_SEQ_COMMITTED)
+		*node = head;
+	return result;
 }
 
 /* list = head; head = NULL commits. */
-static inline enum near__try near__stack_try_pop_all(void *p, struct near_stack_node **list)
+static inline int near__stack_try_pop_all(void *p, struct near_stack_node **list)
 {
-	uint64_t at, head, tmp;
-
-	if (!NEAR__HAS_SEQ)
-		return NEAR__FAILED;
-	/* clang-format off */
-	__asm__ volatile __inline__ goto(
-		NEAR_SEQ_BEGIN
+	struct near_stack_node *head;
+	uint64_t at;
+	int result = NEAR_SEQ(
 		NEAR_SLOT_UNCHECKED(at, p)
 		NEAR_BRANCH_MEM4_NE(at, 8, 1, near_failed)
 		NEAR_LOAD8(head, at, 0)
-		NEAR_BRANCH_ZERO(head, near_empty)
-		NEAR_COMMIT8(none, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [head] "=&r"(head)
-		: NEAR_SEQ_IN, [p] "r"(p), [none] "r"((uint64_t)0)
-		: NEAR_SEQ_CLOBBER
-		: near_failed, near_empty);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	*list = (struct near_stack_node *)(uintptr_t)head;
-	return NEAR__DONE;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return NEAR__FAILED;
-near_empty:
-	NEAR_SEQ_EDGE;
-	return NEAR__EMPTY;
+		NEAR_BRANCH_ZERO(head, NEAR__EMPTY)
+		NEAR_COMMIT8(none, at, 0),
+		NEAR_OUT(at, head), NEAR_IN(p, (none, 0)), NEAR__EMPTY);
+
+	if (result == NEAR_SEQ_COMMITTED)
+		*list = head;
+	return result;
 }
 
 /* Pushes a node that is on no stack. */
@@ -211,7 +159,7 @@ static inline struct near_stack_node *near_stack_pop(struct near_stack *s)
 {
 	struct near_stack_node *node;
 
-	if (__builtin_expect(near__stack_try_pop(s->p, &node) != NEAR__DONE, 0))
+	if (__builtin_expect(near__stack_try_pop(s->p, &node) != NEAR_SEQ_COMMITTED, 0))
 		node = near__stack_pop_slow(s);
 	if (node)
 		NEAR__TSAN_ACQUIRE(node);

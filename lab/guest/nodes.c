@@ -172,24 +172,14 @@ static bool stop;
 /* at[0]++ in the own slot; its page may come into being inside of the sequence. */
 static bool bump(void *p)
 {
-	uint64_t at, v, tmp;
+	uint64_t at, v;
 
-	/* clang-format off */
-	__asm__ volatile __inline__ goto(
-		NEAR_SEQ_BEGIN
+	return NEAR_SEQ(
 		NEAR_SLOT(at, p)
 		NEAR_LOAD8(v, at, 0)
 		NEAR_ADD_CONST(v, 1)
-		NEAR_COMMIT8(v, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [v] "=&r"(v)
-		: NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p)
-		: NEAR_SEQ_CLOBBER : near_failed);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	return true;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return false;
+		NEAR_COMMIT8(v, at, 0),
+		NEAR_OUT(at, v), NEAR_IN(NEAR_OBJECT(p)));
 }
 
 /* Goes from CPU to CPU as the kernel likes, and now and then where it is sent. */

@@ -64,8 +64,8 @@ struct near__process {
 	const char *why;           /* why not usable */
 	struct near__conf conf;
 	unsigned cpus, nodes;
-	unsigned slots;   /* live slots; the number of the slot that is never open */
-	uint32_t general; /* near__thread.general of live threads */
+	unsigned slots;      /* live slots; the number of the slot that is never open */
+	uint32_t index_mode; /* near__thread.index_mode of live threads */
 	enum near_slot_kind slot_kind;
 	const char *slot_why;
 	bool has_cid, has_node;

@@ -97,7 +97,7 @@ static const char *unusable(struct near__process *p)
 static void choose_slots(struct near__process *p)
 {
 	p->slots = p->cpus;
-	p->general = 1;
+	p->index_mode = 1;
 	p->slot_kind = NEAR_SLOT_CPU;
 	if (!p->usable) {
 		p->slot_why = "the portable path goes by the cpu";
@@ -109,7 +109,7 @@ static void choose_slots(struct near__process *p)
 		return;
 	}
 	p->slot_kind = NEAR_SLOT_CID;
-	p->general = 0;
+	p->index_mode = 0;
 	p->slot_why = "one node: memory follows the number of threads that run at once";
 	if (p->conf.slot == NEAR__SLOT_BY_CID) {
 		p->slot_why = "chosen by NEAR_CONF=slot:cid";
@@ -118,7 +118,7 @@ static void choose_slots(struct near__process *p)
 	} else if (p->nodes > 1) {
 		p->slot_kind = NEAR_SLOT_NODE_CID;
 		p->slot_why = "several nodes: each has slots of its own, so that memory is local";
-		p->general = p->cpus;
+		p->index_mode = p->cpus;
 		p->slots = p->cpus * p->nodes;
 	}
 }

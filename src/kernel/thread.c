@@ -108,7 +108,7 @@ static void enter_live(struct near__area *area)
 {
 	struct near__thread *t = &near__self;
 
-	t->general = near__process.general;
+	t->index_mode = near__process.index_mode;
 	t->area = area;
 	*(volatile uint32_t *)&t->state = NEAR__THREAD_LIVE;
 }
@@ -171,11 +171,11 @@ bool near__thread_live(void)
 uint32_t near__index_now(void)
 {
 	const volatile struct near__area *area = near__self.area;
-	uint32_t general = near__self.general;
+	uint32_t index_mode = near__self.index_mode;
 
-	if (general == 1)
+	if (index_mode == 1)
 		return area->cpu_id;
-	return area->mm_cid + area->node_id * general;
+	return area->mm_cid + area->node_id * index_mode;
 }
 
 /* Weak: a static program need not have them. */

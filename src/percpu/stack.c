@@ -315,9 +315,9 @@ node *near__stack_pop_slow(struct near_stack *s)
 	int i;
 
 	for (i = 0; i < NEAR_SEQ_TRIES && open_own(s); i++) {
-		enum near__try tried = near__stack_try_pop(s->p, &list);
+		int tried = near__stack_try_pop(s->p, &list);
 
-		if (tried == NEAR__DONE)
+		if (tried == NEAR_SEQ_COMMITTED)
 			return list;
 		if (tried == NEAR__EMPTY)
 			break;
@@ -341,9 +341,9 @@ node *near_stack_pop_all(struct near_stack *s)
 	node *list = NULL;
 
 	for (int i = 0; i < NEAR_SEQ_TRIES && open_own(s); i++) {
-		enum near__try tried = near__stack_try_pop_all(s->p, &list);
+		int tried = near__stack_try_pop_all(s->p, &list);
 
-		if (tried == NEAR__DONE)
+		if (tried == NEAR_SEQ_COMMITTED)
 			return taken(list);
 		if (tried == NEAR__EMPTY)
 			break;

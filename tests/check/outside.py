@@ -10,21 +10,10 @@ bool add(uint64_t *p, uint64_t n)
 {
 	uint64_t *mine = (uint64_t *)near_percpu_at(p, near_slot());
 	uint64_t old = __atomic_load_n(mine, __ATOMIC_RELAXED), next = old + n;
-	uint64_t at, v, tmp;
+	uint64_t at, v;
 
-	__asm__ volatile goto(
-		NEAR_SEQ_BEGIN
-		NEAR_SLOT(at, p)
-		OPERATIONS
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [v] "=&r"(v)
-		: NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p), [next] "r"(next), [mine] "r"(mine), [n] "r"(n)
-		: NEAR_SEQ_CLOBBER
-		: near_failed);
-	NEAR_SEQ_EDGE;
-	return true;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return false;
+	return NEAR_SEQ(NEAR_SLOT(at, p) OPERATIONS, NEAR_OUT(at, v),
+			NEAR_IN(NEAR_OBJECT(p), next, mine, n));
 }
 """
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* expect: the commit comes last */
-/* times: 13 */
+/* times: 14 */
 #include "sequence.h"
 
 SEQUENCE(load1, GOOD NEAR_LOAD1(v, at, 0))
@@ -16,3 +16,4 @@ SEQUENCE(index_cpu, GOOD NEAR_INDEX_CPU(v))
 SEQUENCE(index_cid, GOOD NEAR_INDEX_CID(v))
 SEQUENCE(index_own, GOOD NEAR_INDEX(v))
 SEQUENCE(released, NEAR_SLOT(at, p) NEAR_COMMIT8_RELEASE(n, at) NEAR_LOAD8(v, at, 0))
+SEQUENCE(shared, NEAR_COMMIT4_SHARED_RELEASE(n, p) NEAR_LOAD8(v, p, 0))

@@ -57,27 +57,14 @@ template <typename T> T Sum<T>::read() const
 /* at[0] += n; the store commits. Out of line, so that it stands in both files. */
 template <typename T> __attribute__((noinline)) bool Sum<T>::tryAdd(void *p, T n)
 {
-	uint64_t at, v, tmp;
+	uint64_t at, v;
 
-	if (!NEAR_HAS_SEQ)
-		return false;
-	/* clang-format off */
-	__asm__ volatile goto(
-		NEAR_SEQ_BEGIN
+	return NEAR_SEQ(
 		NEAR_SLOT(at, p)
 		NEAR_LOAD8(v, at, 0)
 		NEAR_ADD(v, n)
-		NEAR_COMMIT8(v, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [v] "=&r"(v)
-		: NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p), [n] "r"(n)
-		: NEAR_SEQ_CLOBBER
-		: near_failed);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	return true;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return false;
+		NEAR_COMMIT8(v, at, 0),
+		NEAR_OUT(at, v), NEAR_IN(NEAR_OBJECT(p), n));
 }
 
 void add_elsewhere(Sum<std::int64_t> &sum, std::int64_t n);

@@ -21,17 +21,9 @@ void __wrap_near__fence(void)
 bool mutants_forgotten(uint64_t *p);
 bool mutants_forgotten(uint64_t *p)
 {
-	uint64_t at, tmp;
+	uint64_t at;
 
-	__asm__ volatile goto(NEAR_SEQ_BEGIN NEAR_SLOT(at, p) NEAR_COMMIT8(at, at, 0)
-			      : NEAR_SEQ_OUT(tmp), [at] "=&r"(at)
-			      : NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p)
-			      : NEAR_SEQ_CLOBBER
-			      : near_failed);
-	NEAR_SEQ_EDGE;
-	return true;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return false;
+	return NEAR_SEQ(NEAR_SLOT(at, p) NEAR_COMMIT8(at, at, 0), NEAR_OUT(at),
+			NEAR_IN(NEAR_OBJECT(p)));
 }
 #endif

@@ -46,7 +46,7 @@
 #define NEAR_SEQ_IN_AREA                                                                           \
 	[near_area] "r"(near__self.area), [outside] "r"((uint64_t)near__index_now())
 #undef NEAR_SEQ_IN
-#define NEAR_SEQ_IN NEAR_SEQ_IN_AREA, [near_general] "r"((uint64_t)near__self.general)
+#define NEAR_SEQ_IN NEAR_SEQ_IN_AREA, [near_index_mode] "r"((uint64_t)near__self.index_mode)
 #undef NEAR_INDEX
 #define NEAR_INDEX(dst) NEAR__MARK_INDEX NEAR_MOVE(dst, outside)
 #undef NEAR_INDEX_CPU

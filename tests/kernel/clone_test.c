@@ -92,7 +92,7 @@ static void *be_parent(void *unused)
 	CHECK(cloned(look_around, &live, LIKE_VFORK) == 0);
 	CHECK(errno == UNIT_ERRNO);
 	CHECK(before.area == near__self.area && before.state == near__self.state);
-	CHECK(before.general == near__self.general);
+	CHECK(before.index_mode == near__self.index_mode);
 	CHECK(is_live() == live);
 	return unused;
 }

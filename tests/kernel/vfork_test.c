@@ -88,7 +88,7 @@ static void *be_parent(void *unused)
 
 	CHECK(vforked(look_around, &live) == 0);
 	CHECK(before.area == near__self.area && before.state == near__self.state);
-	CHECK(before.general == near__self.general);
+	CHECK(before.index_mode == near__self.index_mode);
 	CHECK(status_now().live == live);
 	return NULL;
 }

@@ -313,7 +313,7 @@ static void torture(void (*run)(void *), struct state state, unsigned sequences)
 /* A process that has no live thread yet has not read its settings. */
 static bool by_cid(void)
 {
-	return near__thread_live() && near__process.general == 0;
+	return near__thread_live() && near__process.index_mode == 0;
 }
 
 /* pop */

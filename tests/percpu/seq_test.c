@@ -18,7 +18,7 @@ static void pretend_to_be_live(void)
 	if (near__thread_live())
 		return;
 	near__self.area = &pretended;
-	near__self.general = 0;
+	near__self.index_mode = 0;
 }
 
 /* Opens the slot that sequences use now, by hand. */
@@ -56,27 +56,16 @@ static int set_up(void **state)
 			assert_true(++tries_ < 10000);                                             \
 	} while (0)
 
-/* clang-format off */
-#define SEQUENCE(operations, ...)                                                                  \
-	__asm__ volatile goto(                                                                     \
-		NEAR_SEQ_BEGIN                                                                     \
-		NEAR_INDEX(at)                                                                     \
-		operations                                                                         \
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [v] "=&r"(v), [w] "=&r"(w)                    \
-		: NEAR_SEQ_IN, __VA_ARGS__                                                         \
-		: NEAR_SEQ_CLOBBER                                                                 \
-		: near_failed, taken)
-#define ENDS                                                                                       \
-	NEAR_SEQ_EDGE;                                                                             \
-	return true;                                                                               \
-near_failed:                                                                                       \
-	NEAR_SEQ_EDGE;                                                                             \
-	return false;                                                                              \
-taken:                                                                                             \
-	NEAR_SEQ_EDGE;                                                                             \
-	*out = TAKEN;                                                                              \
-	return true
-/* clang-format on */
+enum { BRANCHED = 2 };
+
+/* Returns whether the sequence ended; where it branched, *out is TAKEN. */
+#define SEQUENCE(ops, ...)                                                                         \
+	uint64_t at, v, w;                                                                         \
+	int r = NEAR_SEQ(NEAR_INDEX(at) ops, NEAR_OUT(at, v, w), NEAR_IN(__VA_ARGS__), BRANCHED);  \
+                                                                                                   \
+	if (r == BRANCHED)                                                                         \
+		*out = TAKEN;                                                                      \
+	return r != NEAR_SEQ_FAILED
 #define TAKEN UINT64_C(0x7461676e)
 
 /* ---- two operands ---- */
@@ -84,11 +73,7 @@ taken:                                                                          
 #define BINARY(name, operation)                                                                    \
 	static bool name(uint64_t *out, uint64_t a, uint64_t b)                                    \
 	{                                                                                          \
-		uint64_t at, v, w, tmp;                                                            \
-                                                                                                   \
-		SEQUENCE(NEAR_MOVE(v, a) operation NEAR_COMMIT8(v, out, 0), [out] "r"(out),        \
-			 [a] "r"(a), [b] "r"(b));                                                  \
-		ENDS;                                                                              \
+		SEQUENCE(NEAR_MOVE(v, a) operation NEAR_COMMIT8(v, out, 0), out, a, b);            \
 	}
 BINARY(seq_move, NEAR_MOVE(v, b))
 BINARY(seq_add, NEAR_ADD(v, b))
@@ -106,12 +91,12 @@ BINARY(seq_left_63, NEAR_SHIFT_LEFT(v, 63))
 BINARY(seq_right_1, NEAR_SHIFT_RIGHT(v, 1))
 BINARY(seq_right_20, NEAR_SHIFT_RIGHT(v, 20))
 BINARY(seq_right_63, NEAR_SHIFT_RIGHT(v, 63))
-BINARY(seq_eq, NEAR_BRANCH_EQ(a, b, taken))
-BINARY(seq_ne, NEAR_BRANCH_NE(a, b, taken))
-BINARY(seq_below, NEAR_BRANCH_BELOW(a, b, taken))
-BINARY(seq_not_below, NEAR_BRANCH_NOT_BELOW(a, b, taken))
-BINARY(seq_zero, NEAR_BRANCH_ZERO(b, taken))
-BINARY(seq_nonzero, NEAR_BRANCH_NONZERO(b, taken))
+BINARY(seq_eq, NEAR_BRANCH_EQ(a, b, BRANCHED))
+BINARY(seq_ne, NEAR_BRANCH_NE(a, b, BRANCHED))
+BINARY(seq_below, NEAR_BRANCH_BELOW(a, b, BRANCHED))
+BINARY(seq_not_below, NEAR_BRANCH_NOT_BELOW(a, b, BRANCHED))
+BINARY(seq_zero, NEAR_BRANCH_ZERO(b, BRANCHED))
+BINARY(seq_nonzero, NEAR_BRANCH_NONZERO(b, BRANCHED))
 
 static uint64_t in_c(unsigned which, uint64_t a, uint64_t b)
 {
@@ -183,10 +168,7 @@ static void operations_on_registers(void **state)
 #define LOAD(name, operation)                                                                      \
 	static bool name(uint64_t *out, const void *mem)                                           \
 	{                                                                                          \
-		uint64_t at, v, w, tmp;                                                            \
-                                                                                                   \
-		SEQUENCE(operation NEAR_COMMIT8(v, out, 0), [out] "r"(out), [mem] "r"(mem));       \
-		ENDS;                                                                              \
+		SEQUENCE(operation NEAR_COMMIT8(v, out, 0), out, mem);                             \
 	}
 LOAD(load1_0, NEAR_LOAD1(v, mem, 0))
 LOAD(load1_255, NEAR_LOAD1(v, mem, 255))
@@ -197,8 +179,8 @@ LOAD(load4_252, NEAR_LOAD4(v, mem, 252))
 LOAD(load8_0, NEAR_LOAD8(v, mem, 0))
 LOAD(load8_8, NEAR_LOAD8(v, mem, 8))
 LOAD(load8_248, NEAR_LOAD8(v, mem, 248))
-LOAD(mem4_ne_0, NEAR_MOVE(v, mem) NEAR_BRANCH_MEM4_NE(mem, 0, 1, taken))
-LOAD(mem4_ne_252, NEAR_MOVE(v, mem) NEAR_BRANCH_MEM4_NE(mem, 252, 255, taken))
+LOAD(mem4_ne_0, NEAR_MOVE(v, mem) NEAR_BRANCH_MEM4_NE(mem, 0, 1, BRANCHED))
+LOAD(mem4_ne_252, NEAR_MOVE(v, mem) NEAR_BRANCH_MEM4_NE(mem, 252, 255, BRANCHED))
 
 static void loads_clear_the_rest(void **state)
 {
@@ -244,10 +226,7 @@ static void a_word_in_memory_is_compared(void **state)
 #define STORE(name, operation)                                                                     \
 	static bool name(uint64_t *out, void *mem, uint64_t b)                                     \
 	{                                                                                          \
-		uint64_t at, v, w, tmp;                                                            \
-                                                                                                   \
-		SEQUENCE(operation, [out] "r"(out), [mem] "r"(mem), [b] "r"(b));                   \
-		ENDS;                                                                              \
+		SEQUENCE(operation, out, mem, b);                                                  \
 	}
 STORE(store1_0, NEAR_STORE1(b, mem, 0) NEAR_COMMIT8(b, out, 0))
 STORE(store1_255, NEAR_STORE1(b, mem, 255) NEAR_COMMIT8(b, out, 0))
@@ -259,6 +238,7 @@ STORE(commit4_252, NEAR_COMMIT4(b, mem, 252))
 STORE(commit8_248, NEAR_COMMIT8(b, mem, 248))
 STORE(commit4_release, NEAR_COMMIT4_RELEASE(b, mem))
 STORE(commit8_release, NEAR_COMMIT8_RELEASE(b, mem))
+STORE(commit4_shared, NEAR_COMMIT4_SHARED_RELEASE(b, mem))
 STORE(commit_add_0, NEAR_COMMIT_ADD8(b, mem, 0))
 STORE(commit_add_248, NEAR_COMMIT_ADD8(b, mem, 248))
 STORE(commit_add_x,
@@ -277,9 +257,9 @@ static void stores_and_commits_write_what_they_should(void **state)
 		      {store8_248, 248, 8, false},    {commit4_0, 0, 4, false},
 		      {commit4_252, 252, 4, false},   {commit8_248, 248, 8, false},
 		      {commit4_release, 0, 4, false}, {commit8_release, 0, 8, false},
-		      {commit_add_0, 0, 8, true},     {commit_add_248, 248, 8, true},
-		      {commit_add_x, 64, 8, true},    {add_mem_0, 0, 8, true},
-		      {add_mem_248, 248, 8, true}};
+		      {commit4_shared, 0, 4, false},  {commit_add_0, 0, 8, true},
+		      {commit_add_248, 248, 8, true}, {commit_add_x, 64, 8, true},
+		      {add_mem_0, 0, 8, true},        {add_mem_248, 248, 8, true}};
 	unsigned char memory[256] __attribute__((aligned(8))), expected[256];
 
 	for (unsigned i = 0; i < LENGTH(stores); i++) {
@@ -341,11 +321,7 @@ static void words_are_copied(void **state)
 #define SLOT(name, operation)                                                                      \
 	static bool name(uint64_t *out, uint64_t *p)                                               \
 	{                                                                                          \
-		uint64_t at, v, w, tmp;                                                            \
-                                                                                                   \
-		SEQUENCE(operation NEAR_COMMIT8(v, out, 0), [out] "r"(out),                        \
-			 NEAR_SEQ_OBJECT(p, p));                                                   \
-		ENDS;                                                                              \
+		SEQUENCE(operation NEAR_COMMIT8(v, out, 0), out, NEAR_OBJECT(p));                  \
 	}
 SLOT(slot_index, NEAR_INDEX(v))
 SLOT(slot_index_cpu, NEAR_INDEX_CPU(v))
@@ -384,18 +360,18 @@ static void the_index_may_be_made_of_node_and_cid(void **state)
 	uint64_t out;
 
 	near__self.area = &area;
-	near__self.general = 100;
+	near__self.index_mode = 100;
 	UNTIL_DONE(slot_index(&out, slotted));
 	assert_int_equal(near__index_now(), 307);
-	near__self.general = 1;
+	near__self.index_mode = 1;
 	assert_int_equal(out, 307);
 	UNTIL_DONE(slot_index(&out, slotted));
-	near__self.general = 0;
+	near__self.index_mode = 0;
 	assert_int_equal(out, 5);
 	UNTIL_DONE(slot_index(&out, slotted));
 	assert_int_equal(out, 7);
 	/* The others are what they are, however slots are made. */
-	for (near__self.general = 0; near__self.general < 3; near__self.general++) {
+	for (near__self.index_mode = 0; near__self.index_mode < 3; near__self.index_mode++) {
 		UNTIL_DONE(slot_index_cid(&out, slotted));
 		assert_int_equal(out, 7);
 		UNTIL_DONE(slot_index_cpu(&out, slotted));

@@ -13,7 +13,7 @@
 #include "trap/cross.h"
 #include "trap/first.h"
 
-/* The ways to find the slot, as near__self.general names them: by cid, by cpu, and by node and cid,
+/* The index modes, as near__self.index_mode names them: by cid, by cpu, and by node and cid,
  * which on node 0 is the cid again. One process can try all three, one after the other, since each
  * thread takes its own word for it. */
 enum way { BY_CID, BY_CPU, BY_NODE, WAYS };
@@ -31,7 +31,7 @@ static bool choose_way(int which)
 static void go_that_way(void)
 {
 	near_slot(); /* live from here on */
-	near__self.general = way == BY_CID ? 0 : way == BY_CPU ? 1 : 1000;
+	near__self.index_mode = way == BY_CID ? 0 : way == BY_CPU ? 1 : 1000;
 }
 
 static void reset(enum ops_setup setup)

@@ -72,38 +72,24 @@ static int open_counter(void)
 
 /* ---- the program's count ---- */
 
-enum tried { DONE, ABORTED, CLOSED };
+enum tried { ABORTED = NEAR_SEQ_FAILED, DONE = NEAR_SEQ_COMMITTED, CLOSED };
 
 /* Long, so that it is often met. Nothing but an abort leads to near_failed. */
 __attribute__((noinline)) static enum tried try_add(uint64_t *p)
 {
-	uint64_t at, v, tmp;
+	uint64_t at, v;
 
-	/* clang-format off */
-	__asm__ volatile goto(
-		NEAR_SEQ_BEGIN
+	return NEAR_SEQ(
 		NEAR_OFFSET_UNCHECKED(at)
-		NEAR_BRANCH_MEM4X_NE(p_arena, at, 1, near_closed)
+		NEAR_BRANCH_MEM4X_NE(p_arena, at, 1, CLOSED)
 		NEAR_ADD(at, p)
 		NEAR_LOAD8(v, at, 0)
 		NEAR_ADD_CONST(v, 1)
 		NEAR_MUL(v, one) NEAR_MUL(v, one) NEAR_MUL(v, one) NEAR_MUL(v, one)
 		NEAR_MUL(v, one) NEAR_MUL(v, one) NEAR_MUL(v, one) NEAR_MUL(v, one)
 		NEAR_MUL(v, one) NEAR_MUL(v, one) NEAR_MUL(v, one) NEAR_MUL(v, one)
-		NEAR_COMMIT8(v, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [v] "=&r"(v)
-		: NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p), [one] "r"((uint64_t)1)
-		: NEAR_SEQ_CLOBBER
-		: near_failed, near_closed);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	return DONE;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return ABORTED;
-near_closed:
-	NEAR_SEQ_EDGE;
-	return CLOSED;
+		NEAR_COMMIT8(v, at, 0),
+		NEAR_OUT(at, v), NEAR_IN(NEAR_OBJECT(p), (one, 1)), CLOSED);
 }
 
 #define ENOUGH 1000 /* aborts */

@@ -67,7 +67,7 @@ static bool caught_by_migration(const struct mutant *m)
 			continue;
 		unit_pin(0, NULL);
 		near_slot();
-		near__self.general = 1; /* slots by cpu, in any process */
+		near__self.index_mode = 1; /* slots by cpu, in any process */
 		left = near_slot();
 		p = mutant_object();
 		near__trap_run(&plan, add, (void *)(uintptr_t)m);

@@ -41,26 +41,13 @@ static void sequence_that_is_left(void **state)
 /* at[0] += 1 commits, after far too much. */
 static bool add_slowly(uint64_t *p, uint64_t one)
 {
-	uint64_t at, tmp;
+	uint64_t at;
 
-	if (!NEAR_HAS_SEQ)
-		return false;
-	/* clang-format off */
-	__asm__ volatile goto(
-		NEAR_SEQ_BEGIN
+	return NEAR_SEQ(
 		NEAR_SLOT(at, p)
 		".rept 300\n\tnop\n\t.endr\n\t"
-		NEAR_COMMIT_ADD8(one, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at)
-		: NEAR_SEQ_IN, NEAR_SEQ_OBJECT(p, p), [one] "r"(one)
-		: NEAR_SEQ_CLOBBER
-		: near_failed);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	return true;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return false;
+		NEAR_COMMIT_ADD8(one, at, 0),
+		NEAR_OUT(at), NEAR_IN(NEAR_OBJECT(p), one));
 }
 
 static void ignore(void *arg, const char *failure)

@@ -17,7 +17,7 @@ static struct {
 static void mutant_setup(void *arg)
 {
 	near_slot();
-	near__self.general = 1;
+	near__self.index_mode = 1;
 	mutant_object();
 	world.added = world.seen = 0;
 }

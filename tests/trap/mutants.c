@@ -15,27 +15,17 @@ _Static_assert(offsetof(struct mutant_copy, total) == 8, "mutants");
 _Static_assert(offsetof(struct mutant_copy, gate) == 16, "mutants");
 
 /* They are not inlined, to be found by name. All have the same C side except for the fault. */
-#define OUT [at] "=&r"(at), [v] "=&r"(v)
+/* clang-format off */
 #define MUTANT(name, operations, area)                                                             \
 	__attribute__((noinline)) static bool name(struct mutant_copy *p)                          \
 	{                                                                                          \
-		uint64_t at, v, tmp;                                                               \
+		uint64_t at, v;                                                                    \
                                                                                                    \
-		__asm__ volatile goto(                                                             \
-			NEAR_SEQ_BEGIN operations                                                  \
-			: NEAR_SEQ_OUT(tmp), OUT                                                   \
-			: [near_area] "r"(area), [near_general] "r"((uint64_t)near__self.general), \
-			  NEAR_SEQ_OBJECT(p, p)                                                    \
-			: NEAR_SEQ_CLOBBER                                                         \
-			: near_failed);                                                            \
-		NEAR_SEQ_EDGE;                                                                     \
-		return true;                                                                       \
-near_failed:                                                                                       \
-		NEAR_SEQ_EDGE;                                                                     \
-		return false;                                                                      \
+		return NEAR__SEQ(([near_area] "r"(area),                                           \
+				  [near_index_mode] "r"((uint64_t)near__self.index_mode)),         \
+				 operations, NEAR_OUT(at, v), NEAR_IN(NEAR_OBJECT(p)));            \
 	}
 
-/* clang-format off */
 #define OPEN_SLOT NEAR_SLOT(at, p) NEAR_BRANCH_MEM4_NE(at, 16, 1, near_failed)
 #define COUNT_UP NEAR_LOAD8(v, at, 0) NEAR_ADD_CONST(v, 1)
 
@@ -105,46 +95,25 @@ MUTANT(no_live_check,
 /* Here `p` is the copy of the slot that the thread had when it started. */
 __attribute__((noinline)) static bool index_outside(struct mutant_copy *p)
 {
-	uint64_t v, tmp;
+	uint64_t v;
 
-	/* clang-format off */
-	__asm__ volatile goto(
-		NEAR_SEQ_BEGIN
+	return NEAR_SEQ(
 		NEAR__MARK_INDEX
 		NEAR_LOAD8(v, p, 0)
 		NEAR_ADD_CONST(v, 1)
-		NEAR_COMMIT8(v, p, 0)
-		: NEAR_SEQ_OUT(tmp), [v] "=&r"(v)
-		: NEAR_SEQ_IN, [p] "r"(p)
-		: NEAR_SEQ_CLOBBER
-		: near_failed);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	return true;
-near_failed:
-	NEAR_SEQ_EDGE;
-	return false;
+		NEAR_COMMIT8(v, p, 0),
+		NEAR_OUT(v), NEAR_IN(p));
 }
 
 /* The copy of the slot that the thread had before, and what was in it. */
-#define MUTANT_BEFORE(name, operations)                                                            \
+#define MUTANT_BEFORE(name, ops)                                                                   \
 	__attribute__((noinline)) static bool name(struct mutant_copy *p)                          \
 	{                                                                                          \
 		struct mutant_copy *mine = near_percpu_at(p, near_slot());                         \
-		uint64_t at, v, tmp;                                                               \
+		uint64_t at, v;                                                                    \
 		uint64_t next = __atomic_load_n(&mine->count, __ATOMIC_RELAXED) + 1;               \
                                                                                                    \
-		__asm__ volatile goto(NEAR_SEQ_BEGIN operations                                    \
-				      : NEAR_SEQ_OUT(tmp), OUT                                     \
-				      : NEAR_SEQ_IN,                                               \
-					NEAR_SEQ_OBJECT(p, p), [mine] "r"(mine), [next] "r"(next)  \
-				      : NEAR_SEQ_CLOBBER                                           \
-				      : near_failed);                                              \
-		NEAR_SEQ_EDGE;                                                                     \
-		return true;                                                                       \
-near_failed:                                                                                       \
-		NEAR_SEQ_EDGE;                                                                     \
-		return false;                                                                      \
+		return NEAR_SEQ(ops, NEAR_OUT(at, v), NEAR_IN(NEAR_OBJECT(p), mine, next));        \
 	}
 
 /* clang-format off */

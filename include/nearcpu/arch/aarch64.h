@@ -27,13 +27,13 @@
 
 #define NEAR__INDEX(dst)                                                                           \
 	"ldr %w[" #dst "], [%x[near_area], #24]\n\t"                                               \
-	"cbz %w[near_general], 75f\n\t"                                                            \
+	"cbz %w[near_index_mode], 75f\n\t"                                                         \
 	"ldr %w[" #dst "], [%x[near_area], #4]\n\t"                                                \
-	"cmp %w[near_general], #1\n\t"                                                             \
+	"cmp %w[near_index_mode], #1\n\t"                                                          \
 	"b.eq 75f\n\t"                                                                             \
 	"ldr %w[" #dst "], [%x[near_area], #24]\n\t"                                               \
 	"ldr %w[near_tmp], [%x[near_area], #20]\n\t"                                               \
-	"madd %w[" #dst "], %w[near_tmp], %w[near_general], %w[" #dst "]\n"                        \
+	"madd %w[" #dst "], %w[near_tmp], %w[near_index_mode], %w[" #dst "]\n"                     \
 	"75:\n\t"
 #define NEAR__INDEX_CID(dst) "ldr %w[" #dst "], [%x[near_area], #24]\n\t"
 #define NEAR__INDEX_CPU(dst) "ldr %w[" #dst "], [%x[near_area], #4]\n\t"

@@ -28,12 +28,12 @@
 
 #define NEAR__INDEX(dst)                                                                           \
 	"lwu %[" #dst "], 24(%[near_area])\n\t"                                                    \
-	"beqz %[near_general], 75f\n\t"                                                            \
+	"beqz %[near_index_mode], 75f\n\t"                                                         \
 	"lwu %[" #dst "], 4(%[near_area])\n\t"                                                     \
-	"addi %[near_tmp], %[near_general], -1\n\t"                                                \
+	"addi %[near_tmp], %[near_index_mode], -1\n\t"                                             \
 	"beqz %[near_tmp], 75f\n\t"                                                                \
 	"lwu %[" #dst "], 20(%[near_area])\n\t"                                                    \
-	"mul %[" #dst "], %[" #dst "], %[near_general]\n\t"                                        \
+	"mul %[" #dst "], %[" #dst "], %[near_index_mode]\n\t"                                     \
 	"lwu %[near_tmp], 24(%[near_area])\n\t"                                                    \
 	"add %[" #dst "], %[" #dst "], %[near_tmp]\n"                                              \
 	"75:\n\t"

@@ -27,12 +27,12 @@
 
 #define NEAR__INDEX(dst)                                                                           \
 	"movl 24(%q[near_area]), %k[" #dst "]\n\t"                                                 \
-	"testl %k[near_general], %k[near_general]\n\t"                                             \
+	"testl %k[near_index_mode], %k[near_index_mode]\n\t"                                       \
 	"jz 75f\n\t"                                                                               \
 	"movl 4(%q[near_area]), %k[" #dst "]\n\t"                                                  \
-	"cmpl $1, %k[near_general]\n\t"                                                            \
+	"cmpl $1, %k[near_index_mode]\n\t"                                                         \
 	"je 75f\n\t"                                                                               \
-	"movl %k[near_general], %k[" #dst "]\n\t"                                                  \
+	"movl %k[near_index_mode], %k[" #dst "]\n\t"                                               \
 	"imull 20(%q[near_area]), %k[" #dst "]\n\t"                                                \
 	"addl 24(%q[near_area]), %k[" #dst "]\n"                                                   \
 	"75:\n\t"

@@ -18,44 +18,31 @@ static size_t delta_offset(unsigned class)
  * commits. */
 static enum near__tried fill(unsigned class, uint64_t list, uint64_t room)
 {
-	uint64_t at, to, w, tmp;
+	uint64_t at, to, w;
 
-	if (!NEAR__HAS_SEQ)
-		return NEAR__ABORTED;
-	/* clang-format off */
-	__asm__ volatile goto(
-		NEAR_SEQ_BEGIN
+	return NEAR_SEQ(
 		NEAR_SLOT_UNCHECKED(at, entry)
 		NEAR_LOAD8(w, at, 0)
-		NEAR_BRANCH_NE(w, empty, near_other)
+		NEAR_BRANCH_NE(w, empty, NEAR__REFUSED)
 		NEAR_MOVE(to, at)
 		NEAR_ADD(to, delta)
 		NEAR_LOAD2(w, at, 8)
 		NEAR_SUB(w, room)
 		NEAR_ADD_MEM8(w, to, 0)
 		NEAR_STORE2(room, at, 8)
-		NEAR_COMMIT8(list, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [to] "=&r"(to), [w] "=&r"(w)
-		: NEAR_SEQ_IN, [entry] "r"(near__entry_of(class)), [list] "r"(list),
-		  [room] "r"(room), [empty] "r"(NEAR__EMPTY_LIST),
-		  [delta] "r"(delta_offset(class))
-		: NEAR_SEQ_CLOBBER
-		: near_failed, near_other);
-	/* clang-format on */
-	NEAR__RETURN_TRIED;
+		NEAR_COMMIT8(list, at, 0),
+		NEAR_OUT(at, to, w),
+		NEAR_IN((entry, near__entry_of(class)), list, room, (empty, NEAR__EMPTY_LIST),
+			(delta, delta_offset(class))),
+		NEAR__REFUSED);
 }
 
 /* old = entry.list; delta += entry.room - room, entry.room = room, that of an empty list,
  * entry.list = empty commits, if there is anything. */
 static enum near__tried take_list(unsigned class, uint64_t *old)
 {
-	uint64_t at, to, w, had, tmp;
-
-	if (!NEAR__HAS_SEQ)
-		return NEAR__ABORTED;
-	/* clang-format off */
-	__asm__ volatile goto(
-		NEAR_SEQ_BEGIN
+	uint64_t at, to, w, had;
+	int result = NEAR_SEQ(
 		NEAR_SLOT_UNCHECKED(at, entry)
 		NEAR_LOAD8(w, at, 0)
 		NEAR_BRANCH_BELOW(w, empty, near_failed)
@@ -65,19 +52,16 @@ static enum near__tried take_list(unsigned class, uint64_t *old)
 		NEAR_SUB(had, room)
 		NEAR_ADD_MEM8(had, to, 0)
 		NEAR_STORE2(room, at, 8)
-		NEAR_BRANCH_EQ(w, empty, near_other)
-		NEAR_COMMIT8(empty, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [to] "=&r"(to), [w] "=&r"(w),
-		  [had] "=&r"(had)
-		: NEAR_SEQ_IN, [entry] "r"(near__entry_of(class)), [empty] "r"(NEAR__EMPTY_LIST),
-		  [room] "r"((uint64_t)near__sizes[class].batch),
-		  [delta] "r"(delta_offset(class))
-		: NEAR_SEQ_CLOBBER
-		: near_failed, near_other);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	*old = w;
-	NEAR__RETURN_TRIED;
+		NEAR_BRANCH_EQ(w, empty, NEAR__REFUSED)
+		NEAR_COMMIT8(empty, at, 0),
+		NEAR_OUT(at, to, w, had),
+		NEAR_IN((entry, near__entry_of(class)), (empty, NEAR__EMPTY_LIST),
+			(room, near__sizes[class].batch), (delta, delta_offset(class))),
+		NEAR__REFUSED);
+
+	if (result == NEAR__COMMITTED)
+		*old = w;
+	return result;
 }
 
 static void put_list(unsigned class, uint64_t list)

@@ -108,19 +108,8 @@ void near__drain_fork(near__fork_step *step);
 /* decay.c: called once per slow path, without locks. */
 void near__decay(void);
 
-/* The outcome of a sequence; REFUSED: it left by near_other. */
-enum near__tried { NEAR__ABORTED, NEAR__REFUSED, NEAR__COMMITTED };
-
-/* The end of a function whose sequence can leave by near_failed or near_other. */
-#define NEAR__RETURN_TRIED                                                                         \
-	NEAR_SEQ_EDGE;                                                                             \
-	return NEAR__COMMITTED;                                                                    \
-near_failed:                                                                                       \
-	NEAR_SEQ_EDGE;                                                                             \
-	return NEAR__ABORTED;                                                                      \
-near_other:                                                                                        \
-	NEAR_SEQ_EDGE;                                                                             \
-	return NEAR__REFUSED
+/* The outcome of a sequence, as near_seq_result. REFUSED: a branch went to that label. */
+enum near__tried { NEAR__ABORTED, NEAR__COMMITTED, NEAR__REFUSED };
 
 /* The entry of a class, in the copy that all addresses are computed from. */
 static inline struct near__entry *near__entry_of(unsigned class)
@@ -142,32 +131,24 @@ static inline struct near__entry *near__entry_of(unsigned class)
 	static inline bool name(struct near__entry *at, void **block)                              \
 	{                                                                                          \
 		uintptr_t base = near__heap.base;                                                  \
-		uint64_t rest = near__heap.key, w, tmp;                                            \
+		uint64_t rest = near__heap.key, w;                                                 \
                                                                                                    \
-		if (!NEAR__HAS_SEQ)                                                                \
-			return false;                                                              \
-		__asm__ volatile __inline__ goto(                                                  \
-			NEAR_SEQ_BEGIN                                                             \
+		if (!NEAR__SEQ((IN),                                                               \
 			AT(at, w)                                                                  \
 			NEAR_LOAD8(w, at, 0)                                                       \
 			NEAR_XOR(rest, w)                                                          \
 			NEAR_XOR_LOAD8X(rest, base, w)                                             \
 			NEAR_BRANCH_NOT_BELOW(rest, limit, near_failed)                            \
 			NEAR_ADD_MEM8(one, at, 8)                                                  \
-			NEAR_COMMIT8(rest, at, 0)                                                  \
-			: NEAR_SEQ_OUT(tmp), [at] "+&r"(at), [w] "=&r"(w), [rest] "+&r"(rest)      \
-			: IN, [base] "r"(base), [limit] "r"(near__heap.slot_size),                 \
-			  [one] NEAR__ADDED(NEAR__ONE_TAKEN)                                       \
-			: NEAR_SEQ_CLOBBER                                                         \
-			: near_failed);                                                            \
-		NEAR_SEQ_EDGE;                                                                     \
+			NEAR_COMMIT8(rest, at, 0),                                                 \
+			(, [at] "+&r"(at), [w] "=&r"(w), [rest] "+&r"(rest)),                      \
+			(, [base] "r"(base), [limit] "r"(near__heap.slot_size),                    \
+			 [one] NEAR__ADDED(NEAR__ONE_TAKEN))))                                     \
+			return false;                                                              \
 		*(uint64_t *)(base + w) = 0; /* no link: it is in use */                           \
 		__builtin_prefetch((void *)(base + rest), 1); /* the next link */                  \
 		*block = (void *)(base + w);                                                       \
 		return true;                                                                       \
-	near_failed:                                                                               \
-		NEAR_SEQ_EDGE;                                                                     \
-		return false;                                                                      \
 	}
 
 /* p's link = entry.list, encoded; entry.list = p commits. Only the caller has p until then, so
@@ -176,12 +157,9 @@ static inline struct near__entry *near__entry_of(unsigned class)
 #define NEAR__DEFINE_PUSH(name, AT, IN)                                                            \
 	static inline bool name(struct near__entry *at, void *p, uint64_t offset)                  \
 	{                                                                                          \
-		uint64_t w, tmp;                                                                   \
+		uint64_t w;                                                                        \
                                                                                                    \
-		if (!NEAR__HAS_SEQ)                                                                \
-			return false;                                                              \
-		__asm__ volatile __inline__ goto(                                                  \
-			NEAR_SEQ_BEGIN                                                             \
+		return NEAR__SEQ((IN),                                                             \
 			AT(at, w)                                                                  \
 			NEAR_LOAD2(w, at, 8)                                                       \
 			NEAR_BRANCH_ZERO(w, near_failed)                                           \
@@ -192,18 +170,10 @@ static inline struct near__entry *near__entry_of(unsigned class)
 			NEAR_XOR(w, key)                                                           \
 			NEAR_STORE8(w, p, 0)                                                       \
 			NEAR_ADD_MEM8(one, at, 8)                                                  \
-			NEAR_COMMIT8(offset, at, 0)                                                \
-			: NEAR_SEQ_OUT(tmp), [at] "+&r"(at), [w] "=&r"(w)                          \
-			: IN, [p] "r"(p), [offset] "r"(offset),                                    \
-			  [key] NEAR__XORED(near__heap.key), [one] NEAR__ADDED((int64_t)-1),       \
-			  [empty] NEAR__ADDED(NEAR__EMPTY_LIST)                                    \
-			: NEAR_SEQ_CLOBBER                                                         \
-			: near_failed);                                                            \
-		NEAR_SEQ_EDGE;                                                                     \
-		return true;                                                                       \
-	near_failed:                                                                               \
-		NEAR_SEQ_EDGE;                                                                     \
-		return false;                                                                      \
+			NEAR_COMMIT8(offset, at, 0),                                               \
+			(, [at] "+&r"(at), [w] "=&r"(w)),                                          \
+			(, [p] "r"(p), [offset] "r"(offset), [key] NEAR__XORED(near__heap.key),    \
+			 [one] NEAR__ADDED((int64_t)-1), [empty] NEAR__ADDED(NEAR__EMPTY_LIST))); \
 	}
 /* clang-format on */
 

@@ -37,65 +37,52 @@ static size_t transfer_offset(unsigned class)
  * off. */
 static enum near__tried transfer_push(unsigned class, uint64_t list, uint64_t limit)
 {
-	uint64_t at, n, to, tmp;
+	uint64_t at, n, to;
 
-	if (!NEAR__HAS_SEQ)
-		return NEAR__ABORTED;
-	/* clang-format off */
-	__asm__ volatile goto(
-		NEAR_SEQ_BEGIN
+	return NEAR_SEQ(
 		NEAR_SLOT_UNCHECKED(at, number)
 		NEAR_LOAD4(n, at, 0)
 		NEAR_MOVE(to, n)
 		NEAR_ADD_CONST(to, -1)
-		NEAR_BRANCH_NOT_BELOW(to, limit, near_other)
+		NEAR_BRANCH_NOT_BELOW(to, limit, NEAR__REFUSED)
 		NEAR_MOVE(to, n)
 		NEAR_SHIFT_LEFT(to, 3)
 		NEAR_ADD(to, array)
 		NEAR_ADD(to, at)
 		NEAR_STORE8(list, to, 0)
 		NEAR_ADD_CONST(n, 1)
-		NEAR_COMMIT4(n, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [n] "=&r"(n), [to] "=&r"(to)
-		: NEAR_SEQ_IN, [number] "r"(transfers_of(class)), [list] "r"(list),
-		  [limit] "r"(limit), [array] "r"(transfer_offset(class))
-		: NEAR_SEQ_CLOBBER
-		: near_failed, near_other);
-	/* clang-format on */
-	NEAR__RETURN_TRIED;
+		NEAR_COMMIT4(n, at, 0),
+		NEAR_OUT(at, n, to),
+		NEAR_IN((number, transfers_of(class)), list, limit,
+			(array, transfer_offset(class))),
+		NEAR__REFUSED);
 }
 
 /* n = transfers; list = transfer[n - 2]; transfers = n - 1 commits. */
 static enum near__tried transfer_pop(unsigned class, uint64_t *list)
 {
-	uint64_t at, n, from, tmp;
-
-	if (!NEAR__HAS_SEQ)
-		return NEAR__ABORTED;
-	/* clang-format off */
-	__asm__ volatile goto(
-		NEAR_SEQ_BEGIN
+	uint64_t at, n, from;
+	int result = NEAR_SEQ(
 		NEAR_SLOT_UNCHECKED(at, number)
 		NEAR_LOAD4(n, at, 0)
 		NEAR_ADD_CONST(n, -1)
 		NEAR_MOVE(from, n)
 		NEAR_ADD_CONST(from, -1)
-		NEAR_BRANCH_NOT_BELOW(from, limit, near_other)
+		NEAR_BRANCH_NOT_BELOW(from, limit, NEAR__REFUSED)
 		NEAR_MOVE(from, n)
 		NEAR_SHIFT_LEFT(from, 3)
 		NEAR_ADD(from, array)
 		NEAR_ADD(from, at)
 		NEAR_LOAD8(from, from, 0)
-		NEAR_COMMIT4(n, at, 0)
-		: NEAR_SEQ_OUT(tmp), [at] "=&r"(at), [n] "=&r"(n), [from] "=&r"(from)
-		: NEAR_SEQ_IN, [number] "r"(transfers_of(class)),
-		  [array] "r"(transfer_offset(class)), [limit] "r"((uint64_t)NEAR__TRANSFER_LISTS)
-		: NEAR_SEQ_CLOBBER
-		: near_failed, near_other);
-	/* clang-format on */
-	NEAR_SEQ_EDGE;
-	*list = from;
-	NEAR__RETURN_TRIED;
+		NEAR_COMMIT4(n, at, 0),
+		NEAR_OUT(at, n, from),
+		NEAR_IN((number, transfers_of(class)), (array, transfer_offset(class)),
+			(limit, NEAR__TRANSFER_LISTS)),
+		NEAR__REFUSED);
+
+	if (result == NEAR__COMMITTED)
+		*list = from;
+	return result;
 }
 
 /* ---- quotas ---- */
