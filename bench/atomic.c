@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* atomic: objects wider than a register, in ours and in other libraries. What the name of a part
- * means stands in atomic/cases.h. */
+/* atomic: objects wider than a register, in this library and in others. atomic/cases.h explains the
+ * names of the parts. */
 #include "bench.h"
 
 static const struct bench_row rows[] = {
@@ -10,7 +10,7 @@ static const struct bench_row rows[] = {
 	{"mutex", "a pthread_mutex each", .role = BENCH_YARDSTICK},
 };
 
-/* So many times as fast, as a bound on the cost. */
+/* The goal as a bound on the cost: 1 / how many times as fast. */
 #define FIGURE(times, threads)                                                                     \
 	{                                                                                          \
 		"near-atomic over GCC's", "near-atomic", "gcc", .goal = 1.0 / (times),             \

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* calls: what a compiler makes of an atomic object, by its size; and numbers in objects.
+/* calls: the calls that a compiler makes for an atomic object of some size; and numbers in objects.
  *
- * `kind` is a constant wherever these are inlined, so that a loop has one call in it and no choice.
- * A value of more than 8 bytes has its number twice, at its start and at its end: one that was torn
- * is noticed. */
+ * `kind` is a constant wherever these are inlined, so that a loop has one call and no switch. A
+ * value of more than 8 bytes contains its number at its start and at its end, so a torn one is
+ * noticed. */
 #ifndef BENCH_ATOMIC_CALLS_H
 #define BENCH_ATOMIC_CALLS_H
 
@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-/* A size has functions of its own, or the generic ones. */
+/* A size has functions of its own, or uses the generic ones. */
 enum kind {
 	SIZED_1,
 	SIZED_4,
@@ -30,7 +30,7 @@ enum kind {
 #define MAX_NEAR 64 /* bytes of the largest object that has a kind of its own */
 #define ORDER __ATOMIC_SEQ_CST
 
-/* As the compiler knows it, or as it does not. */
+/* A constant if the compiler knows the size. */
 INLINE size_t call_size(enum kind kind, size_t size)
 {
 	static const size_t known[KINDS] = {1, 4, 8, 16, 3, 12, 16, 24, 64, 0};
@@ -96,7 +96,7 @@ INLINE bool call_cas(enum kind kind, size_t size, void *p, void *expected, const
 	return same;
 }
 
-/* Sizes that have functions of their own alone. */
+/* Only for sizes that have functions of their own. */
 INLINE void call_add(enum kind kind, void *p, uint32_t n)
 {
 #define CASE(n_, type) CALL_SIZED(n_, type, one = (type)n; library.add_##n_(p, one, ORDER))
@@ -108,9 +108,9 @@ INLINE void call_add(enum kind kind, void *p, uint32_t n)
 #undef CASE
 }
 
-/* Numbers are kept modulo what fits, and are so compared. They are written and read by whole
- * words, as the fields of a struct are: what is written by halves and then read as one costs the
- * CPU more than many a row here. */
+/* Numbers are stored and compared modulo the range of the object. They are written and read by
+ * whole words, as the fields of a struct are: a word that is written in halves and then read as a
+ * whole costs the CPU more than many of the operations here. */
 INLINE uint32_t number_mask(size_t size)
 {
 	return UINT32_MAX >> (size < 4 ? 32 - 8 * size : 0);
@@ -135,7 +135,7 @@ INLINE uint32_t number_at(const void *value, size_t size)
 
 	if (size == 1)
 		return bytes[0];
-	if (size == 3) /* no number of the CPU has so many */
+	if (size == 3) /* no integer type has this size */
 		return bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16;
 	return (uint32_t)word_at(value, size, false);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where objects are, and what must be in them at the end. */
+/* The cases: where their objects are, and what these must contain at the end. */
 #define _GNU_SOURCE
 #include "cases.h"
 
@@ -9,12 +9,12 @@
 #define PAGE 4096
 #define MAX_SIZE ((size_t)1 << 20)
 
-struct chosen chosen;
+struct selected selected;
 struct worker *workers;
 
 static struct {
 	char *first;
-	unsigned shift; /* of the distance from one to the next */
+	unsigned shift; /* the distance is 1 << shift */
 } objects;
 
 static const char *const op_names[OPS] = {"load", "store",  "exchange", "cas",
@@ -35,10 +35,10 @@ static bool find_kind(void)
 	for (enum kind kind = 0; kind < KINDS; kind++) {
 		bool is_sized = kind <= SIZED_16;
 
-		if (call_size(kind, chosen.size) == chosen.size &&
-		    !(is_sized && chosen.place == AT_GENERIC)) {
-			chosen.kind = kind;
-			return kind != GENERIC || (chosen.size % 4 == 0 && chosen.size > 8);
+		if (call_size(kind, selected.size) == selected.size &&
+		    !(is_sized && selected.place == AT_GENERIC)) {
+			selected.kind = kind;
+			return kind != GENERIC || (selected.size % 4 == 0 && selected.size > 8);
 		}
 	}
 	return false;
@@ -52,26 +52,26 @@ bool cases_choose(const char *name)
 	if (*name < '1' || *name > '9' || size > MAX_SIZE || *end != '-')
 		return false;
 	name = end + 1;
-	chosen.size = size;
-	chosen.op = OP_LOAD;
-	chosen.place = AT_LINE;
-	while (chosen.op < OPS && !is_word(name, op_names[chosen.op]))
-		chosen.op++;
+	selected.size = size;
+	selected.op = OP_LOAD;
+	selected.place = AT_LINE;
+	while (selected.op < OPS && !is_word(name, op_names[selected.op]))
+		selected.op++;
 	name += strcspn(name, "-");
 	if (*name == '-' && !*++name)
 		return false;
-	while (chosen.place < PLACES && strcmp(name, place_names[chosen.place]) != 0)
-		chosen.place++;
-	if (chosen.op == OPS || chosen.place == PLACES || !find_kind())
+	while (selected.place < PLACES && strcmp(name, place_names[selected.place]) != 0)
+		selected.place++;
+	if (selected.op == OPS || selected.place == PLACES || !find_kind())
 		return false;
-	chosen.loops = chosen.op == OP_LIST ? list_loops(chosen.kind)
-					    : loops_of(chosen.op, chosen.kind);
-	return chosen.loops.work;
+	selected.loops = selected.op == OP_LIST ? list_loops(selected.kind)
+						: loops_of(selected.op, selected.kind);
+	return selected.loops.work;
 }
 
 static bool is_apart(void)
 {
-	return chosen.place == AT_APART || chosen.place == AT_BESIDE;
+	return selected.place == AT_APART || selected.place == AT_BESIDE;
 }
 
 static void *checked(void *memory)
@@ -84,22 +84,22 @@ static void *checked(void *memory)
 /* From the start of a line. */
 static size_t offset(void)
 {
-	if (chosen.place == AT_SPLIT)
+	if (selected.place == AT_SPLIT)
 		return CPU_LINE - 16;
-	return chosen.size == 3; /* the second to fourth byte of a word */
+	return selected.size == 3; /* the second to fourth byte of a word */
 }
 
 static void place_objects(unsigned count)
 {
 	size_t all;
 
-	objects.shift = chosen.place == AT_BESIDE ? 3 : 8;
-	while ((size_t)1 << objects.shift < chosen.size)
+	objects.shift = selected.place == AT_BESIDE ? 3 : 8;
+	while ((size_t)1 << objects.shift < selected.size)
 		objects.shift++;
 	all = (((size_t)count << objects.shift) + CPU_LINE + PAGE - 1) / PAGE * PAGE;
-	if (chosen.place == AT_MALLOC) {
-		objects.first = checked(malloc(chosen.size));
-		memset(objects.first, 0, chosen.size);
+	if (selected.place == AT_MALLOC) {
+		objects.first = checked(malloc(selected.size));
+		memset(objects.first, 0, selected.size);
 	} else {
 		objects.first = checked(aligned_alloc(PAGE, all));
 		memset(objects.first, 0, all);
@@ -109,10 +109,10 @@ static void place_objects(unsigned count)
 
 static void make_room(struct worker *me)
 {
-	size_t bytes = (2 * chosen.size + PAGE - 1) / PAGE * PAGE;
+	size_t bytes = (2 * selected.size + PAGE - 1) / PAGE * PAGE;
 
 	me->in = checked(aligned_alloc(PAGE, bytes));
-	me->out = me->in + chosen.size;
+	me->out = me->in + selected.size;
 	memset(me->in, 0, bytes);
 }
 
@@ -132,10 +132,10 @@ void cases_begin(const struct window *w)
 		me->first = i + 1;
 		me->step = w->threads;
 		me->until_store = i ? 0 : STORES_EVERY;
-		if (chosen.kind == GENERIC)
+		if (selected.kind == GENERIC)
 			make_room(me);
 	}
-	if (chosen.op == OP_LIST)
+	if (selected.op == OP_LIST)
 		list_begin(objects.first, w->threads);
 }
 
@@ -143,19 +143,19 @@ void cases_begin(const struct window *w)
 static bool is_right(unsigned first, unsigned end)
 {
 	const void *object = workers[first].object;
-	uint32_t sum = 0, n = number_at(object, chosen.size), mask = number_mask(chosen.size);
+	uint32_t sum = 0, n = number_at(object, selected.size), mask = number_mask(selected.size);
 	bool is_last = false, is_stored = false;
 
 	for (unsigned i = first; i < end; i++) {
 		const struct worker *me = &workers[i];
 
-		sum += chosen.op == OP_EXCHANGE ? me->put - me->taken : (uint32_t)me->done;
+		sum += selected.op == OP_EXCHANGE ? me->put - me->taken : (uint32_t)me->done;
 		is_stored |= me->turn != 0;
 		is_last |= me->turn && n == (me->last & mask);
 	}
-	if (number_is_torn(object, chosen.size))
+	if (number_is_torn(object, selected.size))
 		return false;
-	switch (chosen.op) {
+	switch (selected.op) {
 	case OP_LOAD:
 		return n == 0;
 	case OP_STORE:
@@ -174,7 +174,7 @@ const char *cases_check(const struct window *w, const struct window_thread *thre
 	for (unsigned i = 0; i < w->threads; i++)
 		if (workers[i].wrong)
 			return "wrong result: a value was read that nobody wrote";
-	if (chosen.op == OP_LIST)
+	if (selected.op == OP_LIST)
 		return list_check(w->threads);
 	for (unsigned i = 0; i < w->threads; i += each)
 		if (!is_right(i, i + each))

@@ -25,7 +25,7 @@ static void *find(void *file, const char *name)
 	return f;
 }
 
-/* Functions of all types are as wide as what dlsym gives. */
+/* A function pointer has the size of the result of dlsym. */
 static void set(void *pointer, void *f)
 {
 	memcpy(pointer, &f, sizeof(f));
@@ -47,7 +47,7 @@ static void take(void *file)
 	LIBRARY_SIZES(FIND_SIZED)
 }
 
-/* Where ours takes the place of GCC's for every program it would do so here, too. */
+/* On a machine where this library replaces GCC's for all programs, this would load it, too. */
 void library_take_gcc(void)
 {
 	void *file = dlopen(NAME, RTLD_NOW | RTLD_LOCAL);
@@ -67,7 +67,7 @@ static void *open_beside(const char *from, const char *dir)
 	return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* In the build tree, then where it is installed, both from the directory of this program. */
+/* Searches the build tree, then the installation, both relative to this program. */
 static void *open_own(void)
 {
 	char dir[PATH_MAX] = ".";

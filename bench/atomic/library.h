@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* library: the functions that compilers call for atomics, of the library that is measured.
  *
- * All peers are called alike, through pointers that were looked up once: what a call costs is part
- * of every row. Objects of 1, 4, 8 and 16 bytes have functions of their own, others the generic
- * ones. All orders are sequentially consistent, as without an argument in C. */
+ * All libraries are called in the same way, through pointers that are resolved once: the cost of a
+ * call is part of every row. Objects of 1, 4, 8 and 16 bytes have functions of their own, others
+ * use the generic ones. All orders are sequentially consistent, the default in C. */
 #ifndef BENCH_ATOMIC_LIBRARY_H
 #define BENCH_ATOMIC_LIBRARY_H
 
@@ -31,7 +31,8 @@ struct library {
 	LIBRARY_SIZES(LIBRARY_SIZED)
 };
 
-/* Of peers that are part of the program: each has functions of these names, with its prefix. */
+/* For the libraries that are part of the program: each has functions of these names, with its
+ * prefix. */
 #define LIBRARY_SIZED_OF(n, prefix)                                                                \
 	.load_##n = prefix##_load_##n, .store_##n = prefix##_store_##n,                            \
 	.exchange_##n = prefix##_exchange_##n, .cas_##n = prefix##_cas_##n,                        \
@@ -46,15 +47,15 @@ struct library {
 /* Set before threads begin. */
 extern struct library library;
 
-/* From a file. They end the program if it is not there. */
+/* Load a file. They end the program if there is none. */
 void library_take_gcc(void);
 void library_take_near(void);
 
 /* spin.c, mutex.c */
 extern const struct library library_spin, library_mutex;
 
-/* Objects that stand 1 << shift bytes apart, `count` of them, have a mutex each. Of one object all
- * addresses are the same to it. */
+/* Makes a mutex for each of `count` objects at a distance of 1 << shift bytes. All addresses within
+ * one object map to its mutex. */
 void library_set_mutexes(const void *first, unsigned shift, unsigned count);
 
 #endif

@@ -2,24 +2,24 @@
 /* A list with one head, after the benchmark of Jens Gustedt's stdatomic (2015): a thread allocates
  * an element and inserts it, then removes one and frees it, over and over. The head is a pointer
  * with a tag, 16 bytes, or with a tag and a count, 24 bytes, and changes by load and
- * compare-exchange; a removal that another one overtook fails by the tag.
+ * compare-exchange; a removal fails if the tag shows that another one was faster.
  *
- * Each operation has its real malloc or free. Whoever removes reads the link of an element that
- * another thread may remove at the same moment, so links must not be in what is freed: to read
- * freed memory is undefined, and to keep it until nobody looks at it would measure epochs or
- * hazards besides. A link stands in a node, nodes stay, and a node goes from hand to hand: who
- * inserts gives the one that it has, who removes gets one. So each thread has one node or the list
- * has it, and no thread ever looks for one. A removal finds an element, as more were inserted. */
+ * Each operation calls malloc or free. A removal reads the link of an element that another thread
+ * may remove at the same time, so links must not be in freed memory: to read it is undefined, and
+ * to delay the free until no thread reads it would measure epochs or hazard pointers as well. A
+ * link is in a node, and nodes are never freed: an insertion gives the thread's node to the list, a
+ * removal gets one from it. So each node belongs to a thread or to the list, and each thread has
+ * one when it needs one. A removal always finds an element, as more were inserted. */
 #include "cases.h"
 
 #include <stdlib.h>
 
 struct element;
 
-/* Others read `next` while its owner writes it: what they read then, the tag refuses. */
+/* Other threads may read `next` while its owner writes it; then the tag makes them fail. */
 struct node {
 	struct node *next;
-	struct element *element; /* its owner's */
+	struct element *element; /* only its owner uses this */
 } __attribute__((aligned(64)));
 
 struct element {
@@ -35,7 +35,7 @@ struct head {
 static struct {
 	struct head *head;
 	struct member {
-		struct node *node;          /* in its hand */
+		struct node *node;          /* that it owns */
 		uint64_t inserted, removed; /* sums of the numbers of elements */
 		uint64_t operations;
 		bool wrong;
@@ -64,8 +64,8 @@ INLINE void insert(struct member *me, enum kind kind)
 	node->element = e;
 	call_load(kind, 0, list.head, &old);
 	do {
-		/* Whoever reads it found the node in a head: the exchange that put it there comes
-		 * after this. */
+		/* Relaxed: a thread that reads it found the node in a head, and the exchange that
+		 * stored that follows. */
 		__atomic_store_n(&node->next, old.first, __ATOMIC_RELAXED);
 		change(kind, &to, &old, node, 1);
 	} while (!call_cas(kind, 0, list.head, &old, &to));
@@ -89,7 +89,7 @@ INLINE void take_away(struct member *me, enum kind kind)
 	me->operations++;
 	e = old.first->element;
 	old.first->element = NULL;
-	if (!e || e->node != old.first) { /* somebody else had it, too */
+	if (!e || e->node != old.first) { /* another thread removed it, too */
 		me->wrong = true;
 		return;
 	}
@@ -171,6 +171,6 @@ const char *list_check(unsigned threads)
 		wrong |= list.members[i].wrong;
 	}
 	wrong |= left || list.head->first || list.head->tag != operations;
-	wrong |= chosen.size == sizeof(*list.head) && list.head->count;
+	wrong |= selected.size == sizeof(*list.head) && list.head->count;
 	return wrong ? "wrong result: the list lost an element" : NULL;
 }

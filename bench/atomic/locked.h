@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* locked: a library whose objects are guarded by locks, made of one kind of lock. The file that
- * includes this says:
+/* locked: the functions of a library that guards objects by locks. The file that includes this
+ * defines:
  *
- * NAME(f)        the name that function f of the library has
- * LOCK           the type of a lock
- * lock_of(p)     the lock of the object at p
- * take(l)        takes it
- * let_go(l)      lets go of it
- * IS_FREE(type, p)  whether the object needs no lock, as the CPU does it at once
+ * NAME(f)           the name of function f in the library
+ * LOCK              the type of a lock
+ * lock_of(p)        the lock of the object at p
+ * take(l)           takes it
+ * release(l)        releases it
+ * IS_FREE(type, p)  whether the object needs no lock, as one instruction changes it
  */
 #include "library.h"
 
@@ -19,7 +19,7 @@ static inline void locked_load(size_t size, const void *p, void *out)
 
 	take(lock);
 	memcpy(out, p, size);
-	let_go(lock);
+	release(lock);
 }
 
 static inline void locked_store(size_t size, void *p, const void *value)
@@ -28,7 +28,7 @@ static inline void locked_store(size_t size, void *p, const void *value)
 
 	take(lock);
 	memcpy(p, value, size);
-	let_go(lock);
+	release(lock);
 }
 
 static inline void locked_exchange(size_t size, void *p, const void *value, void *out)
@@ -38,7 +38,7 @@ static inline void locked_exchange(size_t size, void *p, const void *value, void
 	take(lock);
 	memcpy(out, p, size);
 	memcpy(p, value, size);
-	let_go(lock);
+	release(lock);
 }
 
 static inline bool locked_cas(size_t size, void *p, void *expected, const void *value)
@@ -52,11 +52,11 @@ static inline bool locked_cas(size_t size, void *p, void *expected, const void *
 		memcpy(p, value, size);
 	else
 		memcpy(expected, p, size);
-	let_go(lock);
+	release(lock);
 	return same;
 }
 
-/* As the functions of a library, they take orders, and know but one. */
+/* The functions of the library. They ignore the memory order. */
 #define LOCKED_READS(n, type)                                                                      \
 	static type NAME(load_##n)(const void *p, __attribute__((unused)) int order)               \
 	{                                                                                          \
@@ -107,7 +107,7 @@ static inline bool locked_cas(size_t size, void *p, void *expected, const void *
 		memcpy(&old, p, n);                                                                \
 		sum = (type)(old + value);                                                         \
 		memcpy(p, &sum, n);                                                                \
-		let_go(lock);                                                                      \
+		release(lock);                                                                     \
 		return old;                                                                        \
 	}
 
@@ -115,8 +115,8 @@ LIBRARY_SIZES(LOCKED_READS)
 LIBRARY_SIZES(LOCKED_WRITES)
 LIBRARY_SIZES(LOCKED_CHANGES)
 
-/* A generic call about an object of a size that has functions of its own goes to these, if it
- * needs no lock. */
+/* A generic call for an object that needs no lock, and whose size has functions of its own, calls
+ * these. */
 
 #define LOAD_FREE(n, type)                                                                         \
 	if (size == (n) && IS_FREE(type, p)) {                                                     \

@@ -3,7 +3,7 @@
  * around the operation. Values that are written differ from one to the next. */
 #include "cases.h"
 
-#define VALUES 16 /* that a thread stores by turns: the last one is long written when it is read */
+#define VALUES 16 /* of a thread, stored in turn: each was written long before it is read again */
 
 struct room {
 	char *out, *in;
@@ -13,7 +13,7 @@ struct room {
 #define STEP INLINE void
 #define STEP_ARGS struct worker *me, const struct room *room, enum kind kind, size_t size
 
-/* In a large one nobody notices what writing its number takes. */
+/* The time to write the number into a large value does not matter. */
 INLINE const void *next_value(struct worker *me, const struct room *room, enum kind kind,
 			      size_t size)
 {
@@ -47,7 +47,7 @@ STEP step_exchange(STEP_ARGS)
 	me->wrong |= number_is_torn(room->out, size);
 }
 
-/* The value that a failed attempt found is the one to try with. */
+/* A failed compare-exchange leaves the value for the next one. */
 STEP step_cas(STEP_ARGS)
 {
 	call_load(kind, size, me->object, room->out);
@@ -65,7 +65,7 @@ STEP step_add(STEP_ARGS)
 	call_add(kind, me->object, 1);
 }
 
-/* The first of the threads stores now and then. */
+/* The first of the threads stores once in STORES_EVERY operations. */
 STEP step_mostly(STEP_ARGS)
 {
 	if (!me->until_store || --me->until_store) {
@@ -76,14 +76,14 @@ STEP step_mostly(STEP_ARGS)
 	me->until_store = STORES_EVERY;
 }
 
-/* What is counted stands in a copy: no thread writes where another one looks. */
+/* Counts in a copy, so that no thread writes to a line that another one reads. */
 INLINE void loop(struct window_thread *t, void (*step)(STEP_ARGS), enum kind kind, bool timed)
 {
 	const struct window *w = t->window;
 	struct worker me = workers[t->index];
 	char near[VALUES + 2][MAX_NEAR] __attribute__((aligned(MAX_NEAR))) = {{0}};
 	struct room room = {near[VALUES], near[VALUES + 1], near};
-	size_t size = call_size(kind, chosen.size);
+	size_t size = call_size(kind, selected.size);
 
 	for (uint32_t i = 0; kind != GENERIC && i < VALUES; i++)
 		number_set(near[i], size, me.first + i * me.step);

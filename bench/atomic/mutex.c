@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a program does without such a library: a plain struct, and a pthread_mutex of its own. It
- * does less than is asked for, as each object brings its lock. */
+/* What a program does without such a library: a plain struct, and a pthread_mutex for each object.
+ * This is less than such a library does, as each object has its own lock. */
 #include "library.h"
 
 #include "../locks/window.h"
@@ -34,7 +34,7 @@ static inline LOCK *lock_of(const void *p)
 }
 
 #define take pthread_mutex_lock
-#define let_go pthread_mutex_unlock
+#define release pthread_mutex_unlock
 #define NAME(f) mutex_##f
 #define IS_FREE(type, p) (sizeof(type) == 0)
 #include "locked.h"

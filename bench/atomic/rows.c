@@ -6,20 +6,20 @@
 
 static void begin(struct window *w)
 {
-	if (!chosen.loops.work)
+	if (!selected.loops.work)
 		cases_choose(DEFAULT_CASE);
-	w->alone = chosen.place == AT_ALONE;
+	w->alone = selected.place == AT_ALONE;
 	cases_begin(w);
 }
 
 static void work(struct window_thread *t)
 {
-	chosen.loops.work(t);
+	selected.loops.work(t);
 }
 
 static void timed(struct window_thread *t)
 {
-	chosen.loops.timed(t);
+	selected.loops.timed(t);
 }
 
 #define ROW(name, label, how)                                                                      \

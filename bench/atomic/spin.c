@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* An imitation of compiler-rt's atomic.c, which Debian's packages leave out of
  * libclang_rt.builtins: its algorithm, not its code. 1,024 words without padding, found by two
- * parts of the address; who finds a word taken tries again for ever. What the compiler knows to be
- * lock-free takes no lock, where it is aligned. */
+ * parts of the address; a thread that finds a word taken retries without limit. An aligned object
+ * that the compiler knows to be lock-free takes no lock. */
 #include "library.h"
 
 #define LOCK uintptr_t
@@ -26,7 +26,7 @@ static inline void take(LOCK *lock)
 		unlocked = 0;
 }
 
-static inline void let_go(LOCK *lock)
+static inline void release(LOCK *lock)
 {
 	__atomic_store_n(lock, 0, __ATOMIC_RELEASE);
 }
