@@ -72,7 +72,7 @@ static void *help(void *arg)
 	return NULL;
 }
 
-/* Calls in batches that double, until there were so many or time is up. */
+/* Calls in batches that double, until `calls` are done or time is up. */
 static void call(uint64_t calls, void (*batch)(uint64_t n), struct bench_sample *out)
 {
 	uint64_t wall = clock_ns(CLOCK_MONOTONIC), cpu = clock_ns(CLOCK_THREAD_CPUTIME_ID);
@@ -88,7 +88,7 @@ static void call(uint64_t calls, void (*batch)(uint64_t n), struct bench_sample 
 	out->user_ns = clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu;
 }
 
-/* The other threads do `turn` until the calls are done; *turns tells how often. */
+/* The other threads do `turn` until the calls are done; *turns is their number. */
 static int measure(struct bench_run *run, struct bench_sample *out, void (*turn)(void),
 		   void (*batch)(uint64_t n), uint64_t *turns)
 {
@@ -214,7 +214,7 @@ static int run_cached(struct bench_run *run, struct bench_sample *out)
 	return run_counter(run, out, read_cached);
 }
 
-/* What every fence of this library is; the other rows can be read as so many of it. */
+/* What every fence of this library is; the other rows can be read as multiples of it. */
 static void fence(uint64_t n)
 {
 	while (n--)

@@ -2,15 +2,15 @@
 /* bench: the programs that `nearcpu bench` measures, as tables of rows.
  *
  * A benchmark is one struct bench: one table, whose rows do the same work in different ways. Each
- * measurement of a row runs in a process of its own, started anew with the row's environment, so
- * that rows which differ in the mode of a whole process can stand in one table, and none of them
- * inherits caches, memory or slots from another.
+ * measurement of a row runs in a process of its own, with the row's environment, so that rows
+ * which differ in the mode of a whole process can be in one table, and none of them inherits
+ * caches, memory or slots from another.
  *
  * A row that measures time gives three functions. `setup` runs once, on the main thread. `prepare`
  * runs in each thread, untimed. `work` does `iterations` operations; the harness in threads.c
  * times it. It is called several times, so `check` compares with run->done, not with one run. A
- * row that measures otherwise gives `run` alone. State stands in static variables: a process runs
- * one row.
+ * row that measures otherwise gives `run` alone. State is in static variables: a process runs one
+ * row.
  *
  * A benchmark with a pattern has no functions: its rows are runs of a program of plain C, see
  * malloc/pattern.h. One with a program has none either: its rows are those of the program, see
@@ -31,7 +31,7 @@
 enum bench_role {
 	BENCH_PEER,
 	BENCH_OURS,
-	BENCH_YARDSTICK, /* does less than is asked for: shows what the rest costs */
+	BENCH_YARDSTICK, /* does less than the others: shows what the rest costs */
 };
 
 struct bench_sample {
@@ -64,8 +64,8 @@ struct bench_row {
 	enum bench_role role;
 	const char *conf;     /* NEAR_CONF of the process; NULL: as the user set it */
 	const char *tunables; /* GLIBC_TUNABLES, likewise */
-	/* Where the benchmark has a pattern: LD_PRELOAD of the process, or BENCH_OURS_PRELOAD; who
-	 * has it; and the heap that the pattern takes instead of malloc, or NULL. */
+	/* Where the benchmark has a pattern: LD_PRELOAD of the process, or BENCH_OURS_PRELOAD; its
+	 * package; and the heap that the pattern takes instead of malloc, or NULL. */
 	const char *preload, *package, *heap;
 	const char *program_row; /* where the benchmark has a program; NULL: as `name` */
 	/* Why this process cannot measure the row, or NULL. */
@@ -84,7 +84,7 @@ struct bench_row {
 enum bench_kind {
 	BENCH_TIME,   /* the cost of an operation is CPU time */
 	BENCH_MEMORY, /* the cost of an object is resident memory */
-	/* The cost of a call is CPU time; beside it stand memory and single calls. */
+	/* The cost of a call is CPU time; memory and single calls are reported, too. */
 	BENCH_ALLOCATOR,
 	/* The cost of an operation is wall time: threads wait for each other, asleep or awake. */
 	BENCH_WAIT,
@@ -110,7 +110,7 @@ struct bench_figure {
 
 struct bench {
 	const char *name; /* benchmarks of one name are run together */
-	const char *part; /* tells them apart, or NULL */
+	const char *part; /* distinguishes them, or NULL */
 	const char *title;
 	const char *text; /* what is measured, for the report */
 	const char *op;   /* one operation, with its article: "an add" */
@@ -143,7 +143,7 @@ extern const struct bench bench_malloc[BENCH_MALLOC_PATTERNS];
 #define BENCH_ATOMIC_CASES 84
 extern const struct bench bench_atomic[BENCH_ATOMIC_CASES];
 
-/* Runs one row as *run says. 0 or negative errno; the sample counts only if run->wrong is NULL. */
+/* Runs one row. 0 or negative errno; the sample counts only if run->wrong is NULL. */
 int bench_measure(const struct bench_row *row, struct bench_run *run, struct bench_sample *out);
 
 /* How many CPUs this process may use, and the i-th of them (modulo their number). */
@@ -166,7 +166,7 @@ const char *bench_needs_own_area(void);
 
 #define BENCH_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* The compiler must neither fold nor move what stands on both sides. */
+/* The compiler must neither fold nor move memory accesses across it. */
 #define BENCH_BARRIER() __asm__ volatile("" ::: "memory")
 #define BENCH_USE(value) __asm__ volatile("" ::"r"(value))
 

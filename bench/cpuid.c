@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cpuid: what it costs to ask on which CPU one runs.
+/* cpuid: the cost of reading the number of the current CPU.
  *
  * Each thread is bound to a CPU, and each way must name that CPU, before it is timed.
  */
@@ -18,7 +18,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-INLINE void ask(struct bench_thread *t, unsigned (*cpu)(void))
+INLINE void read_cpu(struct bench_thread *t, unsigned (*cpu)(void))
 {
 	for (uint64_t i = 0; i < t->iterations; i++)
 		BENCH_USE(cpu());
@@ -41,7 +41,7 @@ static const char *bind_and_compare(struct bench_thread *t, unsigned (*cpu)(void
 #define CPUID_ROW(kind)                                                                            \
 	static void work_##kind(struct bench_thread *t)                                            \
 	{                                                                                          \
-		ask(t, cpu_##kind);                                                                \
+		read_cpu(t, cpu_##kind);                                                           \
 	}                                                                                          \
 	static const char *prepare_##kind(struct bench_thread *t)                                  \
 	{                                                                                          \
@@ -141,7 +141,7 @@ INLINE unsigned cpu_gs(void)
 
 static void work_gs(struct bench_thread *t)
 {
-	ask(t, cpu_gs);
+	read_cpu(t, cpu_gs);
 }
 
 static const char *prepare_gs(struct bench_thread *t)
@@ -176,8 +176,8 @@ static const struct bench_figure figures[] = {
 
 const struct bench bench_cpuid = {
 	.name = "cpuid",
-	.title = "Asking for the CPU number",
-	.text = "One thread asks for the number of its CPU. Own area: glibc's registration is "
+	.title = "Reading the CPU number",
+	.text = "One thread reads the number of its CPU. Own area: glibc's registration is "
 		"switched off and the library registers the thread itself, on its first use. The "
 		"load from the gs segment reads a word of our own: it shows what a segment-based "
 		"interface would cost.",

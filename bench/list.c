@@ -64,8 +64,7 @@ static void put_in(struct bench_thread *t, void (*push)(struct item *))
 		push(&items[t->index * ITEMS + i]);
 }
 
-/* The lists outlive the threads of a pilot, which come in several rounds: fill in the first
- * alone. */
+/* The lists outlive the threads of a pilot, which has several rounds: the first one fills them. */
 static void put_in_once(struct bench_thread *t, void (*push)(struct item *))
 {
 	if (!t->run->done)
@@ -146,7 +145,7 @@ static _Alignas(BENCH_LINE) _Atomic uint64_t tagged_head;
 
 INLINE struct item *pop_tagged(void)
 {
-	/* acquire pairs with the release in push: what stands in the item is seen. */
+	/* acquire pairs with the release in push: its stores to the item are visible. */
 	uint64_t head = atomic_load_explicit(&tagged_head, memory_order_acquire), next;
 	struct item *item;
 
@@ -154,8 +153,8 @@ INLINE struct item *pop_tagged(void)
 		if (!(uint32_t)head)
 			return NULL;
 		item = &items[(uint32_t)head];
-		/* relaxed: a value that another thread writes meanwhile is rejected with the
-		 * tag. */
+		/* relaxed: if another thread writes it concurrently, the tag has changed, and the
+		 * exchange fails. */
 		next = atomic_load_explicit(&item->next_index, memory_order_relaxed);
 		next |= (head & ~(TAG - 1)) + TAG;
 	} while (!atomic_compare_exchange_weak_explicit(

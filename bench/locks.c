@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* locks, rwlock, park: threads that wait for each other, on ours and on what programs use instead.
- * What a row does stands in locks/, in the programs that are named here. */
+ * The programs named here, in locks/, define what a row does. */
 #include "bench.h"
 
 #define ROW(row, text, whose)                                                                      \
@@ -62,7 +62,7 @@ static const unsigned one_to_eight[] = {1, 2, 4, 8, 0};
 #define LOCKS(word, what, ns, bounds, ...)                                                         \
 	{                                                                                          \
 		.name = "locks", .part = word, .title = "One lock, " what,                         \
-		.text = "Threads take the same lock, add one to what it guards, let go of it, "    \
+		.text = "Threads take the same lock, add one to what it guards, release it, "      \
 			"and do something else for twice as long as the section lasts. ",          \
 		.op = "a section", .kind = BENCH_WAIT, .rows = lock_rows,                          \
 		.row_count = BENCH_COUNT(lock_rows), .figures = bounds,                            \
@@ -97,7 +97,7 @@ static const struct bench_figure park_figures[] = {
 		.name = "park", .part = word,                                                      \
 		.title = "Sleep and wake on unrelated addresses" what,                             \
 		.text = "Pairs of threads wake each other by turns, each on an address of its "    \
-			"own, beside threads that sleep on others all the time. OpenBSD had one "  \
+			"own, next to threads that sleep on others all the time. OpenBSD had one " \
 			"queue with one lock for all of them until 2024, and has 64 since. ",      \
 		.op = "a wake-up", .kind = BENCH_WAIT, .rows = park_rows,                          \
 		.row_count = BENCH_COUNT(park_rows), .figures = park_figures,                      \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* malloc: allocators, each loaded before the same programs: the tutorial's loop as a table, and a
- * suite of patterns. What a pattern does in detail is said where it stands, in malloc/. */
+ * suite of patterns. The files in malloc/ describe the patterns. */
 #include "bench.h"
 
 #define GLIBC                                                                                      \
@@ -90,7 +90,7 @@ const struct bench bench_malloc_freed = {
 	.part = "freed",
 	.title = "malloc: memory after 300 MB of small blocks were freed",
 	.text = "300 MB of blocks of 16 to 256 bytes are written and freed; after three seconds "
-		"without a call, so much is resident. ",
+		"without a call, the resident memory is measured. ",
 	.op = "in the end",
 	.kind = BENCH_MEMORY,
 	.rows = freed_rows,
@@ -119,13 +119,13 @@ const struct bench bench_malloc[BENCH_MALLOC_PATTERNS] = {
 	PATTERN("exchange", "producers and consumers", .thread_list = several),
 	PATTERN("larson", "a server whose threads hand their objects on", THREADS),
 	PATTERN("small", "small blocks that live shortly", THREADS),
-	PATTERN("far", "small blocks, 16,384 a thread at once", THREADS),
+	PATTERN("far", "small blocks, 16,384 a thread live together", THREADS),
 	PATTERN("mixed", "sizes to 64 KB", THREADS),
 	PATTERN("grow", "arrays and strings that grow by realloc", THREADS),
 	PATTERN("zeroed", "calloc to 1 MB, a quarter used", THREADS),
 	PATTERN("large", "blocks of 1 to 32 MB", THREADS),
 	PATTERN("fragment", "sizes that change while a tenth stays", THREADS),
-	PATTERN("burst", "65,536 blocks, freed at once", THREADS),
+	PATTERN("burst", "65,536 blocks, freed together", THREADS),
 	PATTERN("churn", "threads that live for 100 blocks", THREADS),
 	PATTERN("idle", "1,000 threads that mostly wait", .threads = 1000, .fixed_threads = true),
 	PATTERN("compiler", "trees of nodes, passes, names", .threads = 1, .fixed_threads = true),

@@ -21,7 +21,7 @@
 #define COUNTERS 1000000
 #define LINE_BYTES 64
 
-/* So that the threads meet on a busy machine too: those that run one after the other share a
+/* So that the threads overlap on a busy machine, too: those that run one after the other share a
  * slot. */
 #define PASSES 8
 

@@ -122,8 +122,8 @@ const struct bench bench_refcount = {
 	.name = "refcount",
 	.title = "Reference count",
 	.text = "Every thread takes a reference to the same object and puts it back. The sharded "
-		"atomics cannot tell when the object is free. The yardstick is a single increment "
-		"of a private variable, where the others do two changes.",
+		"atomics cannot detect when the object is free. The yardstick is a single "
+		"increment of a private variable, where the others do two changes.",
 	.op = "a get and put",
 	.rows = rows,
 	.row_count = BENCH_COUNT(rows),

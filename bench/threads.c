@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* threads: runs a row's work in several threads at once and measures it.
+/* threads: runs a row's work in several threads concurrently and measures it.
  *
- * All threads are started, prepared and warmed up first, then let go together. Each measures its
+ * All threads are started, prepared and warmed up first, then started together. Each measures its
  * own CPU time, so that waiting at the start counts for nobody; wall time is from the first start
  * to the last end.
  */
@@ -25,8 +25,8 @@
 #define PILOT_WALL_NS 50000000 /* or of waiting for each other */
 #define PILOT_TRIES 3
 
-/* Both words are futexes. Who waits polls for a moment first, so that on a machine with enough CPUs
- * all threads start at once, and then sleeps, so that on a busy one nobody waits for who polls. */
+/* Both words are futexes. A waiter polls for a moment first, so that on a machine with enough CPUs
+ * all threads start together, and then sleeps, so that on a busy one it takes no CPU time. */
 struct gate {
 	atomic_uint arrived;
 	atomic_uint state;
@@ -36,8 +36,8 @@ enum { GATE_WAIT, GATE_GO, GATE_GIVE_UP };
 
 #define POLLS 50000
 
-/* Waits until *word is no longer `old`; returns what it is. acquire pairs with the release of who
- * changes it. */
+/* Waits until *word is no longer `old`; returns what it is. acquire pairs with the release of the
+ * thread that changes it. */
 static unsigned wait_while(atomic_uint *word, unsigned old)
 {
 	unsigned now;
@@ -191,9 +191,8 @@ static int measure_once(const struct bench_row *row, struct bench_run *run, uint
 	return err;
 }
 
-/* Grows the number of iterations until a run is long enough to tell what one costs. Of several
- * runs the shortest counts: on a busy machine a thread that has to wait for its CPU says
- * nothing. */
+/* Grows the number of iterations until a run is long enough to measure one. Of several runs the
+ * shortest counts: on a busy machine a thread may have to wait for its CPU. */
 static int pilot(const struct bench_row *row, struct bench_run *run, struct bench_sample *out)
 {
 	uint64_t iterations = PILOT_FIRST;

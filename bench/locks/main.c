@@ -2,14 +2,14 @@
 /* usage: PROGRAM ROW THREADS MS [--inside NS] [--writes N] [--stand-by N] [--rate R]
  *        [--case NAME]
  *
- * Measures one row in two windows of so many ms: one for the throughput, one in which each wait is
+ * Measures one row in two windows of MS ms: one for the throughput, one in which each wait is
  * timed. Prints one JSON object: the sums of the first window, the fewest and the most operations
  * of a thread, the waits of the second; or why there is nothing.
  *
  * --inside: how long a section is; outside of it twice that, at least 10 ns; of sections of 0 ns
- * nothing. --writes: of 1,000 sections. --stand-by: threads that wait beside. --rate: rounds of the
- * loop that passes the time in a ns, as the answer of an earlier run tells: so that sections of
- * all rows are of one length. --case: which of several things a row does. */
+ * nothing. --writes: of 1,000 sections. --stand-by: N more threads that wait. --rate: rounds of the
+ * delay loop in a ns, from the answer of an earlier run: so that sections of all rows are of one
+ * length. --case: which of several things a row does. */
 #define _GNU_SOURCE
 #include "window.h"
 
@@ -26,14 +26,14 @@
 
 #define MAX_THREADS 9216
 #define STACK_BYTES ((size_t)64 * 1024)
-#define SETTLE_US 20000 /* for those who stand by to fall asleep */
+#define SETTLE_US 20000 /* for the waiting threads to fall asleep */
 
 static struct {
 	const struct window_row *row;
 	unsigned threads, window_ms, inside_ns, stand_by;
 	double rate;
 	const char *what;
-} asked;
+} request;
 
 static struct window window;
 static struct window_thread *threads;
@@ -89,7 +89,7 @@ static double calibrate(void)
 struct start {
 	void (*work)(struct window_thread *t);
 	struct window_thread *thread;
-	pthread_barrier_t *barrier; /* NULL: at once */
+	pthread_barrier_t *barrier; /* NULL: none */
 	pthread_t id;
 };
 
@@ -134,10 +134,10 @@ static void add_times(uint64_t sign)
 
 static const char *find_wrong(void)
 {
-	if (asked.row->check)
-		return asked.row->check(&window, threads);
-	if (!asked.row->is_unlocked && totals.counted != window.count)
-		return "wrong result: two threads were in the section at once";
+	if (request.row->check)
+		return request.row->check(&window, threads);
+	if (!request.row->is_unlocked && totals.counted != window.count)
+		return "wrong result: two threads were in the section together";
 	return NULL;
 }
 
@@ -146,7 +146,7 @@ static void add_up(void)
 	const char *wrong;
 
 	totals.least = UINT64_MAX;
-	for (unsigned i = 0; i < asked.threads; i++) {
+	for (unsigned i = 0; i < request.threads; i++) {
 		uint64_t done = threads[i].done;
 
 		totals.ops += done;
@@ -159,19 +159,19 @@ static void add_up(void)
 		window_give_up("error", wrong);
 }
 
-/* Those who stand by first. */
+/* The waiting threads first. */
 static void start_all(struct start *starts, unsigned all, void (*work)(struct window_thread *t),
 		      pthread_barrier_t *barrier)
 {
 	for (unsigned i = all; i-- > 0;) {
-		bool works = i < asked.threads;
+		bool works = i < request.threads;
 
 		threads[i].window = &window;
 		threads[i].index = i;
-		starts[i] = (struct start){works ? work : asked.row->stand_by, &threads[i],
+		starts[i] = (struct start){works ? work : request.row->stand_by, &threads[i],
 					   works ? barrier : NULL, 0};
 		start(&starts[i]);
-		if (i == asked.threads)
+		if (i == request.threads)
 			usleep(SETTLE_US);
 	}
 }
@@ -187,10 +187,10 @@ static void on_alarm(int sig)
 static void run_alone(void (*work)(struct window_thread *t))
 {
 	struct itimerval end = {
-		.it_value = {asked.window_ms / 1000, asked.window_ms % 1000 * 1000}};
+		.it_value = {request.window_ms / 1000, request.window_ms % 1000 * 1000}};
 	struct sigaction action = {.sa_handler = on_alarm};
 
-	if (asked.threads != 1)
+	if (request.threads != 1)
 		window_give_up("error", "this is about one thread");
 	threads[0].window = &window;
 	sigaction(SIGALRM, &action, NULL);
@@ -202,23 +202,23 @@ static void run_alone(void (*work)(struct window_thread *t))
 
 static void run_threads(void (*work)(struct window_thread *t))
 {
-	unsigned all = asked.threads + asked.stand_by;
+	unsigned all = request.threads + request.stand_by;
 	struct start *starts = calloc(all, sizeof(*starts));
 	pthread_barrier_t barrier;
 
 	if (!starts)
 		window_give_up("error", "not enough memory");
-	pthread_barrier_init(&barrier, NULL, asked.threads + 1);
+	pthread_barrier_init(&barrier, NULL, request.threads + 1);
 	start_all(starts, all, work, &barrier);
 	pthread_barrier_wait(&barrier);
 	add_times(-1);
-	usleep(asked.window_ms * 1000);
+	usleep(request.window_ms * 1000);
 	__atomic_store_n(&window.stop, 1, __ATOMIC_RELEASE);
-	for (unsigned i = 0; i < asked.threads; i++)
+	for (unsigned i = 0; i < request.threads; i++)
 		pthread_join(starts[i].id, NULL);
 	add_times(1);
-	for (unsigned i = asked.threads; i < all; i++) {
-		asked.row->end_stand_by(&threads[i]);
+	for (unsigned i = request.threads; i < all; i++) {
+		request.row->end_stand_by(&threads[i]);
 		pthread_join(starts[i].id, NULL);
 	}
 	pthread_barrier_destroy(&barrier);
@@ -227,11 +227,11 @@ static void run_threads(void (*work)(struct window_thread *t))
 
 static void run_window(void (*work)(struct window_thread *t))
 {
-	memset(threads, 0, (asked.threads + asked.stand_by) * sizeof(*threads));
+	memset(threads, 0, (request.threads + request.stand_by) * sizeof(*threads));
 	memset(&totals, 0, sizeof(totals));
 	window.count = 0;
 	window.stop = 0;
-	asked.row->init(&window);
+	request.row->init(&window);
 	if (window.alone)
 		run_alone(work);
 	else
@@ -239,16 +239,16 @@ static void run_window(void (*work)(struct window_thread *t))
 	add_up();
 }
 
-/* So many of a million waits take at most this. A bucket counts as its upper end. */
+/* `of_million` of a million waits take at most this. A bucket counts as its upper end. */
 static uint64_t percentile(uint64_t of_million)
 {
 	uint64_t total = 0, seen = 0;
 
-	for (unsigned i = 0; i < asked.threads; i++)
+	for (unsigned i = 0; i < request.threads; i++)
 		for (unsigned b = 0; b < BUCKETS; b++)
 			total += threads[i].waits[b];
 	for (unsigned b = 0; b < BUCKETS; b++) {
-		for (unsigned i = 0; i < asked.threads; i++)
+		for (unsigned i = 0; i < request.threads; i++)
 			seen += threads[i].waits[b];
 		if (seen * 1000000 >= of_million * total)
 			return b < 16 ? b : ((9 + b % 8) * (UINT64_C(1) << (b / 8 - 1))) - 1;
@@ -262,7 +262,7 @@ static void print_totals(const struct totals *t)
 	       "\"least\":%llu,\"most\":%llu,\"rate\":%.9g",
 	       (unsigned long long)t->ops, (unsigned long long)t->wall_ns,
 	       (unsigned long long)t->user_ns, (unsigned long long)t->system_ns,
-	       (unsigned long long)t->least, (unsigned long long)t->most, asked.rate);
+	       (unsigned long long)t->least, (unsigned long long)t->most, request.rate);
 }
 
 static int wrong_usage(const char *program)
@@ -293,17 +293,17 @@ static bool read_option(int c)
 
 	switch (c) {
 	case 'i':
-		return read_number(optarg, 0, 1000000, &asked.inside_ns);
+		return read_number(optarg, 0, 1000000, &request.inside_ns);
 	case 'w':
 		return read_number(optarg, 0, 1000, &window.writes);
 	case 's':
-		return read_number(optarg, 0, MAX_THREADS / 2, &asked.stand_by);
+		return read_number(optarg, 0, MAX_THREADS / 2, &request.stand_by);
 	case 'c':
-		asked.what = optarg;
+		request.what = optarg;
 		return true;
 	case 'r':
-		asked.rate = strtod(optarg, &end);
-		return asked.rate > 0 && asked.rate < 1e6 && !*end;
+		request.rate = strtod(optarg, &end);
+		return request.rate > 0 && request.rate < 1e6 && !*end;
 	default:
 		return false;
 	}
@@ -326,20 +326,21 @@ static bool read_options(int argc, char **argv)
 		return false;
 	for (unsigned i = 0; window_rows[i]; i++)
 		if (strcmp(window_rows[i]->name, argv[optind]) == 0)
-			asked.row = window_rows[i];
-	return asked.row && (!asked.what || (asked.row->choose && asked.row->choose(asked.what))) &&
-	       read_number(argv[optind + 1], 1, MAX_THREADS / 2, &asked.threads) &&
-	       read_number(argv[optind + 2], 1, 3600000, &asked.window_ms);
+			request.row = window_rows[i];
+	return request.row &&
+	       (!request.what || (request.row->choose && request.row->choose(request.what))) &&
+	       read_number(argv[optind + 1], 1, MAX_THREADS / 2, &request.threads) &&
+	       read_number(argv[optind + 2], 1, 3600000, &request.window_ms);
 }
 
 static void set_lengths(void)
 {
-	unsigned inside = asked.inside_ns, outside = 2 * inside;
+	unsigned inside = request.inside_ns, outside = 2 * inside;
 
 	if (inside && outside < 10)
 		outside = 10;
-	window.inside = (uint32_t)(inside * asked.rate);
-	window.outside = (uint32_t)(outside * asked.rate);
+	window.inside = (uint32_t)(inside * request.rate);
+	window.outside = (uint32_t)(outside * request.rate);
 }
 
 int main(int argc, char **argv)
@@ -348,20 +349,20 @@ int main(int argc, char **argv)
 
 	if (!read_options(argc, argv))
 		return wrong_usage(argv[0]);
-	if (asked.row->missing)
-		window_give_up("missing", asked.row->missing);
-	if (asked.stand_by && !asked.row->stand_by)
-		window_give_up("error", "nothing to stand by for");
-	window.threads = asked.threads;
-	threads = aligned_alloc(LINE, (asked.threads + asked.stand_by) * sizeof(*threads));
+	if (request.row->missing)
+		window_give_up("missing", request.row->missing);
+	if (request.stand_by && !request.row->stand_by)
+		window_give_up("error", "this row has no waiting threads");
+	window.threads = request.threads;
+	threads = aligned_alloc(LINE, (request.threads + request.stand_by) * sizeof(*threads));
 	if (!threads)
 		window_give_up("error", "not enough memory");
-	if (asked.rate <= 0)
-		asked.rate = calibrate();
+	if (request.rate <= 0)
+		request.rate = calibrate();
 	set_lengths();
-	run_window(asked.row->work);
+	run_window(request.row->work);
 	first = totals;
-	run_window(asked.row->timed);
+	run_window(request.row->timed);
 	print_totals(&first);
 	printf(",\"p99_ns\":%llu,\"p999_ns\":%llu,\"longest_ns\":%llu}\n",
 	       (unsigned long long)percentile(990000), (unsigned long long)percentile(999000),

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The rows of nearcpu-parking: pairs of threads that wake each other by turns, each thread on an
- * address of its own, beside threads that sleep on others: what a lock of all sleepers costs those
- * who have nothing to do with each other. One queue with one lock is what OpenBSD had until 2024,
+ * address of its own, next to threads that sleep on others: what a lock of all sleepers costs
+ * unrelated threads. One queue with one lock is what OpenBSD had until 2024,
  * 64 of them what it has since. */
 #define _GNU_SOURCE
 #include "window.h"
@@ -16,7 +16,7 @@
 
 #define MAX_THREADS 9216
 
-/* ---- ways to sleep while a word has a value, and to wake one who does ---- */
+/* ---- ways to sleep while a word has a value, and to wake a sleeper ---- */
 
 static long futex(uint32_t *word, int op, uint32_t value)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The rows of nearcpu-rwlock: threads that take one lock for reading, and of 1,000 times so many as
- * they are told for writing. Readers compare two numbers that writers count up one after the other:
- * a reader that meets a writer is noticed. */
+/* The rows of nearcpu-rwlock: threads that take one lock for reading and, --writes of 1,000 times,
+ * for writing. Readers compare two numbers that writers increment one after the other: a reader
+ * that overlaps a writer is noticed. */
 #define _GNU_SOURCE
 #include "window.h"
 

@@ -35,7 +35,7 @@ struct window {
 	uint64_t count __attribute__((aligned(LINE))); /* guarded */
 	uint32_t stop __attribute__((aligned(LINE)));
 	uint32_t inside, outside; /* rounds of window_spin */
-	uint32_t writes;          /* of 1,000 sections; where readers are told from writers */
+	uint32_t writes;          /* of 1,000 sections; where a lock has readers and writers */
 	uint32_t threads;
 	bool alone; /* set by `init`: the only thread of the process works */
 };
@@ -55,7 +55,7 @@ struct window_row {
 	void (*work)(struct window_thread *t);
 	void (*timed)(struct window_thread *t);
 	bool is_unlocked; /* counts may get lost */
-	/* What threads do that only stand by, until the other ends it. NULL: there are none. */
+	/* What the waiting threads do, until the second function ends it. NULL: there are none. */
 	void (*stand_by)(struct window_thread *t);
 	void (*end_stand_by)(struct window_thread *t);
 	/* Of several things it does the one of that name; false: there is none. NULL: it does one.
@@ -107,7 +107,7 @@ static inline void window_note(struct window_thread *t, uint64_t began)
 	t->waits[window_bucket(window_ns() - began)]++;
 }
 
-#define LOCK_LOOP(name, type, take, let_go, BEFORE, AFTER)                                         \
+#define LOCK_LOOP(name, type, take, unlock, BEFORE, AFTER)                                         \
 	static void name(struct window_thread *t)                                                  \
 	{                                                                                          \
 		struct window *w = t->window;                                                      \
@@ -120,7 +120,7 @@ static inline void window_note(struct window_thread *t, uint64_t began)
 			AFTER;                                                                     \
 			w->count++;                                                                \
 			window_spin(w->inside);                                                    \
-			let_go(lock);                                                              \
+			unlock(lock);                                                              \
 			window_spin(w->outside);                                                   \
 		}                                                                                  \
 		t->done = t->counted = n;                                                          \
@@ -128,11 +128,11 @@ static inline void window_note(struct window_thread *t, uint64_t began)
 
 /* What a process does once, at the first use, is done before the window, while there is one thread:
  * to register for membarrier takes 20 ms where others run. */
-#define LOCK_ROW(row, label, type, setup, take, let_go)                                            \
-	ROW_OF_LOCK(row, label, type, setup, take, let_go, false)
-#define ROW_OF_LOCK(row, label, type, setup, take, let_go, is_unlocked)                            \
-	LOCK_LOOP(row##_work, type, take, let_go, (void)0, (void)0)                                \
-	LOCK_LOOP(row##_timed, type, take, let_go, uint64_t began = window_ns(),                   \
+#define LOCK_ROW(row, label, type, setup, take, unlock)                                            \
+	ROW_OF_LOCK(row, label, type, setup, take, unlock, false)
+#define ROW_OF_LOCK(row, label, type, setup, take, unlock, is_unlocked)                            \
+	LOCK_LOOP(row##_work, type, take, unlock, (void)0, (void)0)                                \
+	LOCK_LOOP(row##_timed, type, take, unlock, uint64_t began = window_ns(),                   \
 		  window_note(t, began))                                                           \
 	static void row##_init(struct window *w)                                                   \
 	{                                                                                          \
@@ -140,7 +140,7 @@ static inline void window_note(struct window_thread *t, uint64_t began)
                                                                                                    \
 		setup(lock);                                                                       \
 		take(lock);                                                                        \
-		let_go(lock);                                                                      \
+		unlock(lock);                                                                      \
 	}                                                                                          \
 	const struct window_row row = {label,       0, row##_init, row##_work, row##_timed,        \
 				       is_unlocked, 0, 0,          0,          0};

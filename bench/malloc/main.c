@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* usage: nearcpu-malloc-patterns PATTERN THREADS ROUNDS [--latency] [--heap NAME]
  *
- * Runs one pattern and prints what it took, as JSON. ROUNDS are of all threads together; N% is so
- * much of what the pattern has, 0 all of it. CPU time is that of the process from here on: what the
+ * Runs one pattern and prints what it took, as JSON. ROUNDS are of all threads together; N% is a
+ * part of what the pattern has, 0 all of it. CPU time is that of the process from here on: what the
  * loader does for a preloaded library is not in it. */
 #include "pattern.h"
 
@@ -39,7 +39,7 @@ static uint64_t clock_ns(clockid_t clock)
 	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* getrusage would tell of the process that started us too. */
+/* getrusage would include the peak of the process that executed this one. */
 static uint64_t resident(const char *key)
 {
 	char text[4096], *at;

@@ -44,13 +44,13 @@ struct run {
 	unsigned threads;
 	uint64_t rounds;
 	const struct heap *heap;
-	unsigned every; /* one call in so many is timed */
+	unsigned every; /* one call in `every` is timed */
 	pthread_barrier_t barrier;
 };
 
 struct pattern {
 	const char *name;
-	uint64_t rounds; /* in all; unless told otherwise */
+	uint64_t rounds; /* in all; by default */
 	unsigned every;  /* 0: as usual; less for those that make few calls */
 	bool at_end;     /* memory is what is resident at the end, not the peak */
 	void (*setup)(struct run *run, struct worker *w);
@@ -67,9 +67,9 @@ const struct heap *heap_find(const char *name);
 
 /* main.c */
 
-/* Waits for all threads of the run. Each pattern meets when its threads have what they keep, and
- * again before they drop it: else a thread with little to do is gone before the next one begins,
- * and how much lives at once is left to the scheduler. */
+/* Waits for all threads of the run. Each pattern waits when its threads have what they keep, and
+ * again before they free it: otherwise a thread with little to do has ended before the next one
+ * begins, and the peak depends on the scheduler. */
 void meet(struct worker *w);
 
 /* A thread that ends before its caller goes on. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* small: many small blocks that live for a few dozen others; far: thousands live at once, more than
- * any cache in front of a heap holds, and are then freed in another order. */
+/* small: many small blocks that live for a few dozen others; far: thousands live
+ * together, more than any cache in front of a heap holds, and are then freed in another order. */
 #include "pattern.h"
 
 #define NEAR_BLOCKS 64

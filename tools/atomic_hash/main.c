@@ -289,9 +289,9 @@ static struct spread measure(const struct hash *h, const uintptr_t *at, size_t a
 
 /* ---- all of them ---- */
 
-typedef void told(const char *pattern, const struct hash *h, const struct spread *s);
+typedef void reader(const char *pattern, const struct hash *h, const struct spread *s);
 
-static void all_patterns(told *tell)
+static void all_patterns(reader *read_one)
 {
 	static uintptr_t at[OBJECTS];
 
@@ -302,13 +302,13 @@ static void all_patterns(told *tell)
 		for (size_t h = 0; h < hash_count; h++) {
 			struct spread s = measure(&hashes[h], at, p->align);
 
-			tell(p->label, &hashes[h], &s);
+			read_one(p->label, &hashes[h], &s);
 		}
 	}
 }
 
 /* The mean and the worst of many strides. */
-static void many_strides(told *tell, const char *label, size_t n, bool powers)
+static void many_strides(reader *read_one, const char *label, size_t n, bool powers)
 {
 	static uintptr_t at[OBJECTS];
 
@@ -322,15 +322,15 @@ static void many_strides(told *tell, const char *label, size_t n, bool powers)
 		}
 		sum.pairs /= 4 * (double)n;
 		sum.locks /= 4 * (double)n;
-		tell(label, &hashes[h], &sum);
+		read_one(label, &hashes[h], &sum);
 	}
 }
 
-static void all(told *tell)
+static void all(reader *read_one)
 {
-	all_patterns(tell);
-	many_strides(tell, "arrays, every 64 to 262,144", STRIDES, false);
-	many_strides(tell, "arrays, powers of two", POWERS, true);
+	all_patterns(read_one);
+	many_strides(read_one, "arrays, every 64 to 262,144", STRIDES, false);
+	many_strides(read_one, "arrays, powers of two", POWERS, true);
 }
 
 static void print(const char *pattern, const struct hash *h, const struct spread *s)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* html: the page as a whole: what the machine is, an overview, each table. */
+/* The page: the machine, an overview, each table. */
 #include "bench/html.h"
 
 #include "bench/suite.h"
@@ -101,9 +101,9 @@ static void legend(FILE *f)
 		"<dl class=\"legend\">\n"
 		"<dt>ratio</dt><dd>how many operations a row does for the cost of one of the "
 		"best other row: above 1 is a gain, below 1 a loss. 1/8 is one operation for the "
-		"cost of eight. Where a table compares with another row or measure, it says "
-		"so.</dd>\n"
-		"<dt>*</dt><dd>a yardstick: it does less than is asked for, and shows what the "
+		"cost of eight. Where a table compares with another row or measure, it names "
+		"it.</dd>\n"
+		"<dt>*</dt><dd>a yardstick: it does less than the others, and shows what the "
 		"rest costs. It is not one of the others.</dd>\n"
 		"<dt>~</dt><dd>it ran fewer operations; its times are in proportion.</dd>\n"
 		"<dt>reached, missed</dt><dd>whether this run kept a bound that the project set "
@@ -116,7 +116,7 @@ static void overview(FILE *f, const struct report *report)
 {
 	legend(f);
 	fputs("<div class=\"scroll\"><table><caption>What a program gets of nearcpu without "
-	      "settings, beside the cheapest of the others.</caption>\n<thead><tr><td></td>"
+	      "settings, next to the cheapest of the others.</caption>\n<thead><tr><td></td>"
 	      "<th scope=\"col\">nearcpu</th><th scope=\"col\">its row</th>"
 	      "<th scope=\"col\">best other</th><th scope=\"col\">which other</th>"
 	      "<th scope=\"col\">ratio</th></tr></thead>\n<tbody>\n",

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* A table in the page, and escaped text. */
 #include "bench/html.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* load: how busy others kept the machine while we measured. */
+/* load: how busy other programs kept the machine during the measurement. */
 #ifndef NEARCPU_LOAD_H
 #define NEARCPU_LOAD_H
 
@@ -8,7 +8,7 @@
 
 struct load_start {
 	double busy, stolen, total; /* CPU seconds of all CPUs since boot */
-	double own;                 /* of ours and of our children */
+	double own;                 /* of this process and its children */
 };
 
 /* Parts of the CPU time that all CPUs had. */
@@ -20,7 +20,7 @@ struct load_share {
 struct load_start load_now(void);
 struct load_share load_since(const struct load_start *start);
 
-/* A sentence if that spoils a measurement; false if the machine was quiet. */
+/* A sentence if that disturbs a measurement; false if the machine was quiet. */
 bool load_warning(const struct load_share *load, char *out, size_t size);
 
 #endif

@@ -163,7 +163,7 @@ static const struct option_row rows[] = {
 	{"threads", "N,...", .take = take_threads,
 	 .help = "numbers of threads (1 and one for each CPU)"},
 	{"iterations", "N", .take = take_iterations,
-	 .help = "operations of each thread (as the benchmark says)"},
+	 .help = "operations of each thread (chosen by the benchmark)"},
 	{"repeat", "N", .take = take_repeat,
 	 .help = "repetitions (7; with --quick 5; 5 and 3 of malloc's patterns,\n"
 		 "atomic, locks, park and rwlock)"},
@@ -310,7 +310,7 @@ static int run(void)
 	code = write_files(html);
 	free(html);
 	if (report_failed(&report))
-		code = failure("bench", "some rows failed; the table says which, and why");
+		code = failure("bench", "some rows failed; the table has the reasons");
 	return finish_stdout("bench", code);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* plot: a bar chart of a table, drawn by gnuplot, as an SVG element to stand in a page.
+/* A bar chart of a table, drawn by gnuplot, as an SVG element for the page.
  *
  * The bars' colours are seen on white and on black; ink and lines follow the reader's scheme.
  */
@@ -135,8 +135,8 @@ static char *script(const struct table_result *t, const struct range *range)
 	return text;
 }
 
-/* What gnuplot drew, in an element of ours: without its head, its unused symbols and their ids,
- * which would stand in the page several times. */
+/* What gnuplot drew, in an element without the head, the unused symbols and their ids, which would
+ * be in the page several times. */
 static char *element(const struct table_result *t, const struct range *range, const char *svg)
 {
 	const char *from = strstr(svg, "</defs>"), *end = strstr(svg, "</svg>");

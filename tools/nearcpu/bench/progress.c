@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* One line on standard error, while that is a terminal. */
 #include "bench/progress.h"
 
 #include <unistd.h>

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The times in a table are for so many operations a thread if the benchmark names no number. */
+/* The times in a table are for this number of operations of each thread, by default. */
 #define NOMINAL 10000000
 
 #define TARGET_NS 100e6 /* a measurement of a row that is free to choose */
@@ -42,10 +42,10 @@ struct budget {
 };
 static const struct budget whole = {145, 170}, quick = {13, 17}, scale = {100, 120};
 
-/* A table that was asked for by name. */
+/* A table that the user named. */
 #define NAMED_S 60
 
-static bool is_chosen(const struct bench *b, const struct bench_options *o)
+static bool is_selected(const struct bench *b, const struct bench_options *o)
 {
 	if (!bench_is_only(b, o))
 		return false;
@@ -246,7 +246,7 @@ static int measure_row(struct table_result *t, struct row_result *r)
 		err = time_calls(t, r, &s);
 	if (!err && s.ops)
 		r->samples[r->count++] = s;
-	/* One failure spoils the row: what was measured before it proves nothing. */
+	/* After a failure the earlier samples of the row prove nothing. */
 	if (!err && !s.ops)
 		r->count = 0;
 	return err;
@@ -324,7 +324,7 @@ int report_run(struct report *report, bool (*done)(const struct table_result *t)
 
 	report->started = time(NULL);
 	for (size_t i = 0; bench_registry[i] && !err; i++)
-		if (is_chosen(bench_registry[i], o))
+		if (is_selected(bench_registry[i], o))
 			err = add_tables(report, bench_registry[i]);
 	if (o->scale)
 		scale_sort_to_measure(report, bench_allowed_cpus());

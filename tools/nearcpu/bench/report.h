@@ -19,8 +19,8 @@ struct bench_options {
 	size_t name_count;
 	bool names_given; /* by the user */
 	unsigned threads[MAX_THREAD_COUNTS];
-	size_t thread_counts; /* 0: as the benchmark says */
-	uint64_t iterations;  /* 0: as the benchmark says */
+	size_t thread_counts; /* 0: chosen by the benchmark */
+	uint64_t iterations;  /* 0: likewise */
 	unsigned repeat;
 	bool repeat_given;
 	bool quick;
@@ -32,9 +32,9 @@ struct bench_options {
 struct row_result {
 	const struct bench_row *row;
 	char note[240]; /* why it was not measured */
-	bool failed;    /* the note tells of a failure, not of something missing */
-	/* What a program wrote on standard error beside its last answer: counts of a lock, where
-	 * NEAR_CONF asks for them. */
+	bool failed;    /* the note is about a failure, not about something missing */
+	/* The standard error of the last run of a program: counts of a lock, if NEAR_CONF enables
+	 * them. */
 	char said[480];
 	uint64_t iterations; /* of each thread, in each repetition */
 	double pilot_ns;     /* wall time of an iteration, roughly */
@@ -45,8 +45,8 @@ struct row_result {
 struct table_result {
 	const struct bench *bench;
 	unsigned threads;
-	uint64_t iterations; /* of each thread: the times shown are for so many; BENCH_WAIT: ms */
-	bool fixed;          /* rows were asked to do just so many */
+	uint64_t iterations; /* of each thread: what the times shown are for; BENCH_WAIT: ms */
+	bool fixed;          /* rows do exactly this number */
 	unsigned wanted;     /* repetitions */
 	unsigned percent;    /* of the work that a pattern has, if no number was named */
 	double rate;         /* of the loop that passes time in a program; 0: not known yet */
@@ -94,7 +94,7 @@ bool row_without_rseq(const struct row_result *r);
 /* What a program gets of ours without settings: the first of our rows that needs none; NULL:
  * nothing of ours could be measured. */
 const struct row_result *default_row(const struct table_result *t);
-/* The repetitions do not agree on which of two rows is the cheaper one, or are too few to tell. */
+/* The repetitions do not agree on which of two rows is the cheaper one, or are too few. */
 bool ratio_undecided(struct spread ratio, unsigned count);
 /* It costs more than the best of the others, beyond doubt. */
 bool row_loses(const struct table_result *t, const struct row_result *r);
@@ -137,7 +137,7 @@ struct column {
 /* Which columns the table has; returns their number. */
 size_t table_columns(const struct table_result *t, const struct column *out[MAX_COLUMNS]);
 
-/* report.c: measures all that the options ask for. 0, -EINTR when interrupted, or another negative
+/* report.c: measures what the options select. 0, -EINTR when interrupted, or another negative
  * errno. `done` is called after each table; it returns false to stop there. */
 int report_run(struct report *report, bool (*done)(const struct table_result *t));
 void report_free(struct report *report);
@@ -149,10 +149,10 @@ int row_main(int argc, char **argv);
 int row_measure(const struct table_result *t, struct row_result *r, uint64_t iterations,
 		struct bench_sample *sample);
 
-/* wait.c: one run of a program for a window of so many ms. As row_measure. */
+/* wait.c: one run of a program for a window of `window_ms`. As row_measure. */
 int wait_measure(struct table_result *t, struct row_result *r, uint64_t window_ms,
 		 struct bench_sample *s);
-/* What stands in the JSON beside the samples of a row. */
+/* The members of a row's JSON other than its samples. */
 void wait_json_row(json_t *json, const struct table_result *t, const struct row_result *r);
 /* A sentence about fairness and waits, or "". */
 void wait_say(struct text *text, const struct table_result *t, const struct row_result *r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* scale: which tables the report is made of, and its tables in Markdown: one line for each number
- * of threads, ours in figures and the others in multiples of ours. */
+/* The tables of --report in Markdown: one line for each number of threads, ours in figures and the
+ * others in multiples of ours. */
 #include "bench/scale.h"
 
 #include <stdarg.h>
@@ -12,14 +12,14 @@
 
 static char hitcounter[] = "hitcounter", list[] = "list", refcount[] = "refcount",
 	    counter[] = "counter", calls[] = "calls", across[] = "across", memory[] = "memory";
-static char *const chosen[] = {hitcounter, list, refcount, counter, calls, across, memory};
+static char *const core[] = {hitcounter, list, refcount, counter, calls, across, memory};
 
 void scale_choose(struct bench_options *o)
 {
 	if (o->name_count)
 		return;
-	o->names = chosen;
-	o->name_count = BENCH_COUNT(chosen);
+	o->names = core;
+	o->name_count = BENCH_COUNT(core);
 }
 
 size_t scale_threads(unsigned out[MAX_THREAD_COUNTS], unsigned cpus)

@@ -16,10 +16,10 @@ size_t scale_threads(unsigned out[MAX_THREAD_COUNTS], unsigned cpus);
 void scale_sort_to_measure(struct report *report, unsigned cpus);
 void scale_sort_to_show(struct report *report);
 
-/* Load average and clock of the machine, to be told beside those at the end. */
+/* Load average and clock of the machine, to be printed with those at the end. */
 void scale_begin(struct scale_noise *noise);
 
-/* Prints the whole text. `why` says what made it incomplete, or is NULL. */
+/* Prints the whole text. `why` is the reason if it is incomplete, or NULL. */
 void scale_print(const struct report *report, const char *why);
 
 /* Prints an item of a list, broken at spaces. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* scale_head: the machine, as far as it explains figures. No name of the host or of a user, no
- * path: the text is made to be published. */
+/* The head of --report: the machine, as far as it explains figures. No name of the host or of a
+ * user, and no path: the text is made to be published. */
 #include "bench/scale.h"
 
 #include <stdarg.h>
@@ -49,7 +49,7 @@ void scale_item(const char *fmt, ...)
 	print_wrapped(text, WIDTH, "- ", "  ");
 }
 
-/* What was typed, without the names of files. */
+/* The command line, without the names of files. */
 static void print_command(const struct report *report)
 {
 	const struct bench_options *o = &report->options;
@@ -74,7 +74,7 @@ static const char *smt(void)
 	return text[0] == '1' ? "on" : text[0] == '0' ? "off" : "unknown";
 }
 
-/* x86 tells it by a flag; other CPUs do not tell. */
+/* x86 has a flag for it; other CPUs have none. */
 static const char *hypervisor(void)
 {
 	char line[4096];

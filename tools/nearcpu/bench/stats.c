@@ -34,7 +34,7 @@ double row_part_ns(const struct row_result *r, enum sample_part part)
 	return spread_of(values, r->count).median;
 }
 
-/* A thread that did nothing, or a wait shorter than the clock tells, counts as one. */
+/* A thread that did nothing, or a wait that the clock measures as 0, counts as one. */
 static double sample_measure(const struct table_result *t, const struct bench_sample *s,
 			     enum bench_measure m)
 {
@@ -119,7 +119,7 @@ bool row_without_rseq(const struct row_result *r)
 	return r->row->conf && strstr(r->row->conf, "rseq:off");
 }
 
-/* What this process runs with. */
+/* Whether the row has the settings of this process. */
 static bool is_without_setting(const struct bench_row *row, const struct near_rseq_status *here)
 {
 	bool by_cpu = here->slot_kind == NEAR_SLOT_CPU;

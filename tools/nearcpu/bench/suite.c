@@ -26,7 +26,7 @@ const struct suite_kind suite_kinds[] = {
 	 "allocator.",
 	 "allocators", 18, of_malloc, BENCH_COUNT(of_malloc)},
 	{"atomic", "atomic: objects wider than a register, in different libraries",
-	 "Each line is one operation on objects of so many bytes, over and over for a window of "
+	 "Each line is one operation on objects of a given size, over and over for a window of "
 	 "time, through the functions that compilers call. The first column has its figure, the "
 	 "others their ratio to it: the median over the repetitions, which were interleaved; "
 	 "below 1 is better.",
@@ -112,7 +112,7 @@ const char *suite_bound(const struct table_result *t, double *goal)
 	return verdict;
 }
 
-/* A call can be shorter than the clock tells. */
+/* The clock may measure a call as 0. */
 static double value(const struct bench_sample *s, enum suite_measure m)
 {
 	switch (m) {

@@ -60,9 +60,9 @@ const char *suite_bound(const struct table_result *t, double *goal);
 
 /* In the unit of the measure. */
 struct spread suite_value(const struct table_result *t, size_t row, enum suite_measure m);
-/* Whether it is told of this line: one thread is neither fair nor unfair. */
+/* Whether it is shown for this line: one thread is neither fair nor unfair. */
 bool suite_shows(const struct table_result *t, enum suite_measure m);
-/* Whether it is told of any line. */
+/* Whether it is shown for any line. */
 bool suite_shown(const struct suite *s, enum suite_measure m);
 /* Row over the first one, pair by pair. False: one of them was not measured, or not this. */
 bool suite_ratio(const struct table_result *t, size_t row, enum suite_measure m,
@@ -72,7 +72,7 @@ struct suite_mean {
 	double mean;            /* geometric, of medians; 0: there is none */
 	unsigned lines, behind; /* behind: where the ratio is above 1 */
 };
-/* Of the lines with so many threads; 0: of all. */
+/* Of the lines with that number of threads; 0: of all. */
 struct suite_mean suite_mean(const struct suite *s, size_t row, enum suite_measure m,
 			     unsigned threads);
 /* The numbers of threads that several lines have, in rising order; returns how many. */
@@ -101,7 +101,7 @@ void suite_text_end(const struct report *report);
 /* suite_html.c */
 void suite_html(FILE *f, const struct report *report);
 
-/* suite_json.c: what stands beside the samples of a row; and of each suite for the report. */
+/* suite_json.c: members of a row, and of the report for each suite. */
 void suite_json_row(json_t *json, const struct table_result *t, size_t row);
 void suite_json(json_t *json, const struct report *report);
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Better and worse than the first column are told apart beyond doubt only. */
+/* Better or worse than the first column only beyond doubt. */
 static const char *class_of(struct spread s)
 {
 	return s.high < 0.98 ? "better" : s.low > 1.02 ? "worse" : "even";

@@ -118,7 +118,7 @@ static bool same_before(const struct suite *s, size_t table, size_t row)
 	return false;
 }
 
-/* What is missing is so in each line, and said once; a failure is said of each. */
+/* What is missing is missing in each line and printed once; each failure is printed. */
 static void print_notes(const struct suite *s)
 {
 	for (size_t i = 0; i < s->report->count; i++) {
@@ -149,7 +149,7 @@ void suite_text_line(const struct table_result *t)
 	print_line(t, kind->measures[0]);
 }
 
-/* Long lines, as whoever asks for them wants them whole. */
+/* The lines are not wrapped. */
 static void print_lines(const struct table_result *t, const struct row_result *r)
 {
 	const char *line = r->said;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* suite_words: what the figures of the suite say, in sentences. A loss is said like a win. */
+/* The figures of a suite in sentences. A loss is reported like a win. */
 #include "bench/suite.h"
 
 #include <string.h>
@@ -21,14 +21,14 @@ static void say_others(struct text *text, const struct suite *s, const struct ta
 		       double mean, enum suite_measure m)
 {
 	const char *before = " Lower means have ";
-	unsigned peers = 0;
+	unsigned others = 0;
 
 	for (size_t i = 1; i < first->bench->row_count; i++) {
 		double other = suite_mean(s, i, m, 0).mean;
 
 		if (first->rows[i].row->role != BENCH_PEER || other <= 0)
 			continue;
-		peers++;
+		others++;
 		if (other < mean) {
 			say(text, "%s%s (%.2f)", before, first->rows[i].row->name, other);
 			before = ", ";
@@ -36,11 +36,11 @@ static void say_others(struct text *text, const struct suite *s, const struct ta
 	}
 	if (*before == ',')
 		say(text, ".");
-	else if (peers)
+	else if (others)
 		say(text, " No other has a lower mean.");
 }
 
-/* Lines in which a peer, or the first row, is ahead of ours. */
+/* Lines in which a row of others is ahead of ours. */
 static unsigned beaten(const struct suite *s, size_t row, enum suite_measure m)
 {
 	unsigned n = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* text: a table for the terminal, at most 100 columns wide. */
+/* A table for the terminal, at most 100 columns wide. */
 #include "bench/report.h"
 
 #include <stdlib.h>
@@ -76,7 +76,7 @@ void text_table(const struct table_result *t)
 		print_row(t, &t->rows[i], columns, n);
 	putchar('\n');
 	if (has_yardstick(t))
-		printf("* a yardstick: does less than is asked for; not one of the others\n");
+		printf("* a yardstick: does less than the others; not one of the others\n");
 	table_verdict(t, line, sizeof(line));
 	print_text(line);
 	for (size_t i = 0; i < t->bench->figure_count; i++)

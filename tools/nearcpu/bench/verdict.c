@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* verdict: what a table shows, in sentences made from its figures. A loss is said like a win. */
+/* What a table shows, in sentences made from its figures. A loss is reported like a win. */
 #include "bench/report.h"
 
 #include <string.h>
@@ -36,7 +36,7 @@ static const struct row_result *yardstick(const struct table_result *t)
 	return NULL;
 }
 
-/* `which` says what the other row is among the others; NULL if it is the only one. */
+/* `which` is the rank of the other row among the others; NULL if it is the only one. */
 static void compare_with(struct text *text, const struct table_result *t,
 			 const struct row_result *r, const struct row_result *other,
 			 const char *which)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Benchmarks in which threads wait for each other: one run of their programs, and what the report
- * says about fairness and waits. */
+/* Benchmarks in which threads wait for each other: one run of their programs, and the
+ * sentence about fairness and waits. */
 #include "bench/report.h"
 #include "common/installed.h"
 

@@ -10,7 +10,7 @@ struct check_counts {
 	size_t problems[FAULT + 1]; /* by severity */
 };
 
-/* Who is told what is found. Each may be NULL. */
+/* Receives the results. Each function may be NULL. */
 struct check_reader {
 	void *context;
 	/* Each sequence in turn. */

@@ -72,7 +72,7 @@ static uint64_t begin_near(struct checker *c, uint64_t least, uint64_t start)
 }
 
 /* Where to begin: at the function, if it is known and not too long; or somewhere before, from where
- * the start of the sequence is met. */
+ * decoding reaches the start of the sequence. */
 static uint64_t begin_of(struct checker *c, const struct sequence *s)
 {
 	const struct function *f = image_function(c->image, s->start);

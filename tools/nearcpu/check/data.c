@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* What a sequence reads and writes: that it is armed and finds its slot inside, that its commit is
- * a store and the last instruction, and what stands in memory before.
+ * a store and the last instruction, and what it stores before.
  *
  * A store before the commit is a fault where an abort shows: the sequence read that word before and
  * changes it, or stores to it again at the end. It is a warning if it goes to a fixed place of the
- * slot, which others may read. A store to where an input or a word of the slot says is taken for
- * one to private memory: a node that is not linked yet, the entry behind the last. */
+ * slot, which others may read. A store to an address from an input or from a word of the slot
+ * counts as one to private memory: a node that is not linked yet, the entry after the last. */
 #include "check/sequence.h"
 
 #include <errno.h>
@@ -15,9 +15,9 @@ struct data {
 	struct checker *c;
 	struct sequence *s;
 	const struct access *commit;
-	bool commits_behind;   /* the instruction at the end stores to the slot */
-	bool address_outside;  /* the commit goes to an address like the own slot's, made before */
-	bool value_outside;    /* it stores what was read there before */
+	bool commits_behind;  /* the instruction at the end stores to the slot */
+	bool address_outside; /* the commit goes to an address like that of its slot, made before */
+	bool value_outside;   /* it stores what was read there before */
 	struct access *inside; /* accesses of the sequence, in order */
 	size_t inside_count, room;
 	unsigned pass;
@@ -101,7 +101,7 @@ static void find_commit(struct data *d)
 	bool any = false;
 
 	if (!last || last->address + last->size != s->end)
-		return; /* said already */
+		return; /* reported already */
 	for (size_t i = 0; i < d->inside_count; i++) {
 		const struct access *a = &d->inside[i];
 

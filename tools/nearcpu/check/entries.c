@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Direct branches of the whole file that lead into a sequence from outside. On x86_64 each byte
- * that could be the distance of a branch is looked at first, which is quick; what hits a sequence
- * is then decoded from before, to see whether an instruction begins there. */
+ * that could be the distance of a branch is tried first, which is quick; a hit is then decoded from
+ * before, to see whether an instruction begins there. */
 #include "check/array.h"
 #include "check/sequence.h"
 
@@ -13,7 +13,7 @@
 #define TRIES 16
 #define FAR_ENOUGH 48
 
-/* Where code cannot be told from data, only what is about as near as the same function counts. */
+/* Where code and data cannot be distinguished, only what is as near as the same function. */
 #define NEAR 16384
 
 struct scan {
@@ -170,7 +170,7 @@ static void scan_segments(struct scan *s)
 	}
 }
 
-/* Sections of a damaged file may overlap: no byte is looked at more often than there are bytes. */
+/* Sections of a damaged file may overlap: the number of bytes read is limited to their size. */
 static void scan_sections(struct scan *s)
 {
 	const struct image *image = s->c->image;

@@ -333,8 +333,8 @@ static void step(struct flow *f, const struct insn *insn)
 		forget(f, ~saved_by_calls(f));
 }
 
-/* Code behind a jump is reached from elsewhere: with what stood in the registers there. False if it
- * is not known from where. */
+/* Code after a jump is reached from elsewhere, with the registers as they were there. False if that
+ * place is not known. */
 static bool arrive(struct flow *f, uint64_t address)
 {
 	for (unsigned i = f->branch_count; i > 0 && f->branch_count - i < BRANCHES; i--) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* flow: what the registers of straight code hold, as far as that can be told without running it.
+/* flow: what the registers of straight code hold, as far as that is known without running it.
  *
  * A value is a name plus a constant. Two values with the same name differ by the difference of
  * their constants, whatever they are. Names are made where a value comes from somewhere unknown; a
@@ -33,7 +33,7 @@ struct access {
 	uint8_t size;
 	bool is_load, is_store;
 	bool is_area;      /* of the thread's area, once that is known */
-	bool stores_const; /* a constant that stands in the instruction, or is a known address */
+	bool stores_const; /* a constant in the instruction, or a known address */
 };
 
 struct flow;

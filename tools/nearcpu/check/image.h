@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* image: an ELF file as it would stand in memory: segments with relocations applied, functions, and
+/* image: an ELF file as it would be in memory: segments with relocations applied, functions, and
  * the sections that sequences are listed in. A relocatable object is laid out as a linker would.
  *
- * Everything in the file may be wrong on purpose: addresses are looked up, never followed. */
+ * Everything in the file may be wrong on purpose: each address is checked before it is used. */
 #ifndef NEARCPU_CHECK_IMAGE_H
 #define NEARCPU_CHECK_IMAGE_H
 

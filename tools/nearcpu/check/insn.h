@@ -9,13 +9,13 @@
 enum {
 	INSN_BRANCH = 1 << 0,   /* direct, to `target`; conditional unless INSN_ENDS is set too */
 	INSN_ENDS = 1 << 1,     /* the next instruction does not follow */
-	INSN_INDIRECT = 1 << 2, /* a branch or return to where a register or memory says */
+	INSN_INDIRECT = 1 << 2, /* a branch or return to an address in a register or memory */
 	INSN_CALL = 1 << 3,     /* to `target` if INSN_BRANCH is set too, else to src + imm */
 	INSN_SYSCALL = 1 << 4,
 	INSN_TRAP = 1 << 5,
 	INSN_ATOMIC = 1 << 6,
 	INSN_STORE = 1 << 7,
-	INSN_READS_CPU = 1 << 8, /* tells the CPU without rseq: rdtscp, rdpid, lsl */
+	INSN_READS_CPU = 1 << 8, /* returns the CPU without rseq: rdtscp, rdpid, lsl */
 };
 
 /* How the register `dst` gets its value. */

@@ -11,7 +11,7 @@ static int64_t signed_field(uint32_t word, int from, int count)
 	return value >> (count - 1) ? value - ((int64_t)1 << count) : value;
 }
 
-/* Register 31 is zero or the stack pointer, as the instruction says. */
+/* Register 31 is zero or the stack pointer, depending on the instruction. */
 #define SP 31
 
 static uint64_t bit_of(unsigned reg)
@@ -264,7 +264,7 @@ static void memory_access(struct insn *insn, uint32_t w)
 	} else if ((w & 0x3a000000) == 0x38000000) {
 		single(insn, w);
 	} else if ((w & 0xbe000000) == 0x0c000000) {
-		/* Several vectors at once. */
+		/* Several vectors. */
 		struct insn_memory *m = memory(insn, w, 0);
 
 		if (field(w, 22, 1))

@@ -23,7 +23,7 @@ static size_t modrm_length(const uint8_t *code, size_t left)
 }
 
 /* ud1, which makes a signature an instruction, and with which clang's -fsanitize-trap stops: then
- * with prefixes, before an operand that says why. */
+ * with prefixes, and an operand that encodes the reason. */
 static bool ud1(struct insn *insn, const uint8_t *code, size_t left)
 {
 	size_t at = 0, operand;

@@ -17,7 +17,7 @@ struct header {
 	uint32_t pairs;
 };
 
-/* The length of a function stands behind its start in its entry, if that has the usual encoding. */
+/* In an entry of the usual encoding, the length of the function follows its start. */
 static uint64_t length_at(const struct image *image, uint64_t entry)
 {
 	uint32_t length = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Relocatable objects: the sections one behind the other, as if linked alone. What the object does
+/* Relocatable objects: the sections one after the other, as if linked alone. What the object does
  * not define gets an address of its own behind all sections, where nothing is, so that no branch to
- * it looks like one to somewhere else. */
+ * it seems to go elsewhere. */
 #include "check/array.h"
 #include "check/load.h"
 #include "check/relocate.h"

@@ -3,8 +3,8 @@
  * loader applies before anything runs. They are found by the dynamic section, which stays when
  * section headers are stripped.
  *
- * RELR needs no work: the words that it lists hold their addends, and the image stands where it was
- * linked. */
+ * RELR needs no work: the words that it lists hold their addends, and the image is at its link
+ * address. */
 #include "check/array.h"
 #include "check/load.h"
 
@@ -131,7 +131,7 @@ static int apply_rela(struct load *l, const struct dynamic *d)
 		int err;
 
 		if (!image_read(l->image, d->rela + at, &r, sizeof(r)))
-			return 0; /* damaged; what stands before it holds */
+			return 0; /* damaged; the entries before it are valid */
 		err = apply(l, d, &r);
 		if (err)
 			return err;

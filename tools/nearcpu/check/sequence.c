@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In a file with a list, a descriptor beside the list is worth a word; in one without, not. */
+/* A descriptor that is not in the list, if the file has one. */
 static bool is_unlisted(const struct checker *c, const struct descriptor *d)
 {
 	return !d->in_array && d->in_section && c->image->listed_count[LISTED_POINTERS] > 0;

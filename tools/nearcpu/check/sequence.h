@@ -31,9 +31,9 @@ struct sequence {
 	const struct function *function;
 	struct insn *insns;       /* from somewhere before the start to the end */
 	size_t insn_count, first; /* first: the index of the one at the start */
-	bool has_next;            /* one more stands behind insn_count: the one at the end */
+	bool has_next;            /* insns has one more: the one at the end */
 	uint64_t arm;             /* the instruction that arms it, or 0 */
-	struct value area;        /* counts if `arm` does or another sequence of the file says so */
+	struct value area;        /* counts if `arm` or another sequence has it */
 	bool area_known;
 	struct problem problems[MOST_PROBLEMS];
 	size_t problem_count;

@@ -23,7 +23,7 @@ struct child_result {
 /* Catches SIGINT, SIGTERM and SIGHUP from now on. */
 void child_catch_signals(void);
 
-/* The signal that asked this process to stop, or 0. */
+/* The signal that this process received, or 0. */
 int child_interrupted(void);
 
 /* 0; -EINTR when interrupted; -ETIME after the timeout; another negative errno when it could not be

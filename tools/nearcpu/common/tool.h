@@ -10,7 +10,7 @@
 
 enum {
 	EXIT_DONE = 0,
-	EXIT_FAILED = 1, /* what the user asked for failed */
+	EXIT_FAILED = 1, /* the request failed */
 	EXIT_USAGE = 2,
 };
 

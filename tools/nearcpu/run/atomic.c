@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Does a program call the libatomic that it shares with others? Its undefined symbols tell, and
- * those of the libraries that the dynamic linker would load with it. */
+/* Whether a program calls the shared libatomic: by its undefined symbols, and those of the
+ * libraries that the dynamic linker would load with it. */
 #include "run/run.h"
 
 #include <elf.h>
@@ -42,7 +42,7 @@ static bool lacks_in(const struct run_file *f, const Elf64_Shdr *symbols, const 
 	return true;
 }
 
-/* False where it cannot be told. */
+/* False where it is not known. */
 static bool lacks(const struct run_file *f)
 {
 	Elf64_Ehdr e;

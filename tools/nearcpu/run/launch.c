@@ -36,7 +36,7 @@ int run_signal(void)
 
 #define MAX_SET 7
 
-/* What spawn is asked for; `set` is room for its variables. */
+/* The request to spawn; `set` is room for its variables. */
 static struct spawn to_spawn(const struct run_child *c, const char *set[MAX_SET])
 {
 	size_t n = 0;

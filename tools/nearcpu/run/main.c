@@ -126,7 +126,7 @@ static int not_found(enum library library, const char *dir)
 			       dir);
 	return failure("run",
 		       MALLOC_SONAME
-		       " was found neither beside '%s' nor where this program's libraries are "
+		       " was found neither next to '%s' nor where this program's libraries are "
 		       "installed: build it (NEAR_SHARED=ON), or name it with --library",
 		       dir);
 }

@@ -77,7 +77,7 @@ void run_begin(void);
 /* Runs it; what signals come are its own. 0, or a negative errno: it could not be started. */
 int run_with_signals(const struct run_child *child, struct run_end *end);
 
-/* Runs it; a signal ends it: -EINTR, and run_signal() tells which. -ENOTTY: it wanted the
+/* Runs it; a signal ends it: -EINTR, and run_signal() returns it. -ENOTTY: it wanted the
  * terminal. */
 int run_apart(const struct run_child *child, struct run_end *end);
 int run_signal(void);

@@ -162,8 +162,8 @@ static int compare_machine(struct target *t, const char *library, const Elf64_Eh
 	return 0;
 }
 
-/* musl's linker knows what it has by file, not by SONAME: it would look for libatomic.so.1 all the
- * same. So it looks first where ours is, and finds the file that it has. */
+/* musl's linker compares files, not SONAMEs: it would search libatomic.so.1 although ours is
+ * preloaded. So it searches our directory first, and finds the same file. */
 static int set_search(struct target *t)
 {
 	struct run_options *o = t->options;
@@ -188,7 +188,7 @@ static int refuse_static(struct target *t)
 			      "libnearcpu-malloc.a");
 	return REFUSE(t, RUN_CANNOT,
 		      "is static: nothing can be preloaded; link it with %sthe libatomic.a "
-		      "beside '%s'",
+		      "next to '%s'",
 		      o->parts & LIBRARY_MALLOC ? "libnearcpu-malloc.a and " : "", o->atomic);
 }
 
@@ -228,7 +228,7 @@ static int check_elf(struct target *t, const char *path, const char *head, ssize
 			      o->malloc);
 	snprintf(o->elf, sizeof(o->elf), "%s", path);
 	if (!find_interpreter(path, &its, head, n, o->linker, sizeof(o->linker)))
-		return 0; /* strange: the kernel will tell */
+		return 0; /* the kernel will report it */
 	if (!o->linker[0])
 		return refuse_static(t);
 	musl = strstr(o->linker, "ld-musl") != NULL;
