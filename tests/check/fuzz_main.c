@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* usage: fuzz_check ROUNDS FILE...
  *
- * Changes each file in ROUNDS ways, the same each time, and checks what comes out. Whoever goes
- * wrong crashes, or is stopped by a sanitizer. */
+ * Changes each file in ROUNDS ways, the same each time, and checks what comes out. A
+ * mistake crashes, or is stopped by a sanitizer. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -89,7 +89,7 @@ def other_function(body):
 
 def cached_pointer(c):
     """A pointer over the edge of the area, as TCMalloc has it, made at the beginning of the
-    function: to be seen in a stripped file, too, where no symbol says where that is."""
+    function: to be seen in a stripped file, too, where no symbol has its address."""
     return (c.copy("other", "area") + "\n" + c.add_number("other", -4) +
             ("\n" + c.nop()) * {"x86_64": 60}.get(c.name, 40))
 
@@ -108,7 +108,7 @@ def slot_before(c):
 NO_INDEX = lambda c: c.copy("slot", "other")
 
 SOUND = Seed("sound", set())
-# What is right, though it looks like less.
+# What is right, though it is similar to faults.
 ALSO_SOUND = [
     Seed("armed-inside", set(), {
         "arm": lambda c: c.address("t", "descriptor"),
@@ -232,7 +232,7 @@ SEEDS = [
     Seed("value-outside", {"value-outside"}, {
         "before": lambda c: slot_before(c) + "\n" + c.load8("other", "other", 0),
         "load": lambda c: c.copy("v", "other")}),
-    Seed("value-outside-beside-compared-index", {"value-outside"}, {
+    Seed("value-outside-with-compared-index", {"value-outside"}, {
         "before": lambda c: c.load8("v", "other", 0),
         "index": lambda c: c.load4("t", "area", 4) + "\n" + c.if_zero("t", "exit"),
         "slot": lambda c: c.copy("slot", "other"), "load": lambda c: ""}),

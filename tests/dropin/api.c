@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Calls every function of the C library's allocator with what is usual and what is not, and prints
- * what came of it: api_test.py compares the lines of two allocators. */
+ * the result: api_test.py compares the lines of two allocators. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <inttypes.h>
@@ -66,7 +66,7 @@ static const char *error_name(int error)
 	}
 }
 
-/* Writes to all of a block that is not huge, and tells what it is. */
+/* Writes to all of a block that is not huge, and returns its kind. */
 static const char *block_name(void *p, size_t n, size_t align)
 {
 	if (!p)

@@ -4,8 +4,8 @@
 
 usage: api_test.py PROGRAM PRELOAD
 
-PROGRAM is api.c. It runs without and with PRELOAD, in the mode that NEAR_CONF of this process
-says, and in others.
+PROGRAM is api.c. It runs without and with PRELOAD, in the mode of this process's NEAR_CONF,
+and in others.
 """
 import os
 import resource

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* misuse CASE: says which block it is about, then does to it what no program may. misuse_test.py
- * knows what must come of it. `valid` does nothing wrong. */
+/* misuse CASE: prints a block's address, then misuses it. misuse_test.py has the expected
+ * outcome. `valid` does nothing wrong. */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
@@ -29,7 +29,7 @@ static void say(const void *p, const void *by)
 	fflush(stdout);
 }
 
-/* The allocations that the lines on standard error tell of are made here. */
+/* The allocations that the lines on standard error name are made here. */
 static __attribute__((noinline)) char *make(size_t n)
 {
 	char *p = do_malloc(n);
@@ -218,7 +218,7 @@ static void overrun_realloc(void)
 	do_realloc(p, 200);
 }
 
-/* All of what stands before the block. */
+/* All of what is before the block. */
 static void header(void)
 {
 	char *p = make(100);

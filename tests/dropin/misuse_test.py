@@ -4,7 +4,7 @@
 
 usage: misuse_test.py PROGRAM [PRELOAD]
 
-PROGRAM is misuse.c. Runs in the modes that NEAR_CONF of this process says, and in the check mode.
+PROGRAM is misuse.c. Runs in the mode of this process's NEAR_CONF, and in the check mode.
 """
 import os
 import re
@@ -15,7 +15,7 @@ import unittest
 
 PROGRAM = PRELOAD = ""
 
-# Case: what is said without the check mode (None: nothing need be found), and with it.
+# Case: the message without the check mode (None: nothing need be found), and with it.
 CASES = {
     "double_free": ("double free", "double free"),
     "double_free_cycle": ("freed twice", "double free"),
@@ -53,12 +53,12 @@ CASES = {
     "realloc_of_new": (None, "realloc of a block from new"),
     "wrong_delete_size": (None, "another size"),
 }
-# The size that the line tells, and whether it names another pointer, which is this much larger.
+# The size in the line, and whether it names another pointer, which is this much larger.
 SIZES = {"double_free": 40, "double_free_cycle": 40, "double_free_large": 100000,
          "double_free_later": 40, "overrun_large": 200001, "overrun_aligned": 10,
          "underrun_aligned": 10}
 SHIFTED = {"inside": 16}
-# What is no mistake without being told apart.
+# No mistake where functions are not distinguished.
 MISMATCHES = [case for case in CASES if case.endswith("_of_new") or "delete_of" in case or
               case == "free_of_new_array"]
 NEAR = 200  # bytes of code between a function's beginning and its call of malloc

@@ -26,7 +26,7 @@ ENTRY = re.compile(r"(\d+): (\d+) \[(\d+): (\d+)\] @((?: 0x[1-9a-f][0-9a-f]*)+)"
 MAPPING = re.compile(r"([0-9a-f]+)-([0-9a-f]+) [r-][w-][x-][ps] ([0-9a-f]{8,}) "
                      r"[0-9a-f]+:[0-9a-f]+ \d+ *(.*)")
 
-# Blocks and bytes that each function asks for: all, and those in use at the signal and at the
+# Blocks and bytes that each function allocates: all, and those in use at the signal and at the
 # end. None: more than one size.
 KEPT = {"site_small": (20000, 100), "site_large": (10, 1 << 20), "site_aligned": (4000, 512),
         "site_long_lived": (15000, 160), "site_thread": (16000, 200)}
@@ -84,7 +84,7 @@ def names_of(profile):
 
 
 def estimate(count, size, rate):
-    """As pprof does it: what so many samples of this mean size stand for."""
+    """As pprof does it: what `count` samples of this mean size stand for."""
     if count == 0:
         return 0, 0
     scale = 1 / (1 - math.exp(-size / count / rate))
@@ -153,8 +153,8 @@ class Test(unittest.TestCase):
         return subprocess.run([PROGRAM, *arguments], env=environment, capture_output=True,
                               timeout=120, text=True, preexec_fn=prepare)
 
-    def said(self, conf, status=0):
-        """What a program says whose profile cannot be had; it goes on to its own end."""
+    def message(self, conf, status=0):
+        """The message of a program whose profile cannot be written; the program continues."""
         result = self.run_program(conf)
         self.assertEqual((result.returncode, result.stdout), (status, ""))
         return result.stderr.splitlines()
@@ -162,7 +162,7 @@ class Test(unittest.TestCase):
     def test_what_fails_is_said(self):
         usr2 = f"heap_signal:{int(signal.SIGUSR2)}"
         nowhere = os.path.join(self.directory.name, "no", "directory")
-        for line in self.said(f"heap_profile:{nowhere},{usr2}"):
+        for line in self.message(f"heap_profile:{nowhere},{usr2}"):
             self.assertRegex(line, r"^nearcpu-malloc: heap profile: cannot create "
                              + re.escape(nowhere) + r"\.\d+\.\d\.heap: no such directory$")
 
@@ -244,13 +244,13 @@ class Test(unittest.TestCase):
         self.assertEqual(sums["alloc_objects"], sums["inuse_objects"])
 
     def test_a_signal_that_cannot_be_caught_is_said(self):
-        lines = self.said(f"heap_profile:{self.directory.name}/x,heap_signal:{int(signal.SIGKILL)}",
-                          -signal.SIGUSR2)
+        conf = f"heap_profile:{self.directory.name}/x,heap_signal:{int(signal.SIGKILL)}"
+        lines = self.message(conf, -signal.SIGUSR2)
         self.assertIn("nearcpu-malloc: heap profile: no handler can be had for the signal that is "
                       "set", lines)
 
     def near(self, value, count, size, what):
-        """Five times the deviation that so many blocks have."""
+        """Five times the deviation of `count` blocks."""
         chance = 1 - math.exp(-size / RATE)
         allowed = 5 * math.sqrt(count * (1 - chance) / chance) * size + 1
         self.assertLess(abs(value - count * size), allowed, (what, value, count * size))

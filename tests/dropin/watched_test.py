@@ -4,7 +4,7 @@
 
 usage: watched_test.py asan|memcheck PROGRAM [VALGRIND]
 
-PROGRAM is watched.c. valgrind is told to leave the allocator to the program.
+PROGRAM is watched.c. valgrind leaves the allocator to the program.
 """
 import os
 import subprocess
@@ -13,8 +13,8 @@ import unittest
 
 TOOL = PROGRAM = VALGRIND = ""
 
-# Case: what each says of it. None: it does not look for this.
-SAID = {
+# Case: the message of each checker. None: it does not detect this.
+MESSAGES = {
     "overrun": ("Invalid read of size 1", "a block of size 100 alloc'd"),
     "underrun": ("Invalid read of size 1", "3 bytes before a block of size 5,000 alloc'd"),
     "overrun_large": ("Invalid read of size 1", "a block of size 200,000 alloc'd"),
@@ -23,8 +23,8 @@ SAID = {
     "leak": ("1,234 bytes in 1 blocks are definitely lost", "allocated_here"),
     "not_set": ("Conditional jump or move depends on uninitialised", "not_set"),
 }
-ASAN_SAID = {case: ("AddressSanitizer: use-after-poison", case) for case in SAID}
-ASAN_SAID.update(leak=None, not_set=None)
+ASAN_MESSAGES = {case: ("AddressSanitizer: use-after-poison", case) for case in MESSAGES}
+ASAN_MESSAGES.update(leak=None, not_set=None)
 
 
 def run(case):
@@ -39,7 +39,7 @@ def run(case):
 
 class Watched(unittest.TestCase):
     def test_faults_are_found(self):
-        for case, said in (SAID if TOOL == "memcheck" else ASAN_SAID).items():
+        for case, said in (MESSAGES if TOOL == "memcheck" else ASAN_MESSAGES).items():
             if said is None:
                 continue
             with self.subTest(case):

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""nearcpu bench atomic: every case through every library, the figures made of them, and what is
-said of a library that is missing, is another one, loses updates or tears values.
+"""nearcpu bench atomic: every case through every library, the figures made of them, and the
+report of a library that is missing, is another one, loses updates or tears values.
 
 usage: bench_atomic_test.py NEARCPU [TEST...]
 """
@@ -12,14 +12,13 @@ import re
 import shutil
 import statistics
 import subprocess
-import sys
-import unittest
 
 import bench_wait_test as wait
+import command
 
 ROWS = wait.ROWS["atomic"]
 FEW = ["--quick", "--repeat", "1"]
-# What the issue of the library asks for: part, threads, at least so many times as fast.
+# The goals of the library: part, threads, at least how many times as fast.
 GOALS = {**{(f"{size}-{op}", 1): 2.2 for size in (24, 64) for op in ("load", "store", "exchange")},
          ("16-load", 1): 1.5, ("16-store", 1): 1.5,
          **{(f"{size}-{op}", 2): times for size in (24, 64)
@@ -190,8 +189,8 @@ class Trouble(wait.Case):
                       measure("near-atomic", "24-load", NEAR_BENCH_ATOMIC="/nosuch")[1]["missing"])
 
     def test_missing_row(self):
-        tool = self.tool_beside("atomic", f'exec env NEAR_BENCH_ATOMIC=/no {wait.program("atomic")}'
-                                ' "$@"\n')
+        atomic = wait.program("atomic")
+        tool = self.tool_next_to("atomic", f'exec env NEAR_BENCH_ATOMIC=/no {atomic} "$@"\n')
         report = self.report("atomic", "--only", "24-load", *FEW, tool=tool)
         rows = {row["name"]: row for row in report["tables"][0]["rows"]}
         self.assertIn("cannot be loaded", rows["near-atomic"]["missing"])
@@ -201,7 +200,7 @@ class Trouble(wait.Case):
         self.assertEqual(len(re.findall("near-atomic not measured: the file", text)), 1)
 
     def test_ours_in_the_place_of_gcc(self):
-        ours = os.path.join(os.path.dirname(wait.TOOL), "../libatomic")
+        ours = os.path.join(os.path.dirname(command.TOOL), "../libatomic")
         self.assertIn("is this library here, not GCC's",
                       measure("gcc", "24-load", LD_LIBRARY_PATH=ours)[1]["missing"])
 
@@ -216,7 +215,7 @@ class Trouble(wait.Case):
         for case in cases:
             for threads in "1", "2":
                 code, answer = measure("near-atomic", case, threads, "10", NEAR_BENCH_ATOMIC=fake)
-                if may_crash and code < 0: # two threads freed one element at once
+                if may_crash and code < 0: # two threads freed one element
                     continue
                 self.assertEqual(code, 0, case)
                 self.assertIn(words, answer.get("error", "none"), (case, threads))
@@ -243,9 +242,10 @@ class Trouble(wait.Case):
         self.expect_error(self.fake(LOSE=1, TEAR=0, EVERY=101), "the list lost an element",
                           "24-list", "16-list", may_crash=True)
 
-    def test_failure_is_told(self):
-        tool = self.tool_beside("atomic", f'NEAR_BENCH_ATOMIC={self.fake(LOSE=1, TEAR=0, EVERY=9)} '
-                                f'exec {wait.program("atomic")} "$@"\n')
+    def test_failure_is_reported(self):
+        fake = self.fake(LOSE=1, TEAR=0, EVERY=9)
+        tool = self.tool_next_to(
+            "atomic", f'NEAR_BENCH_ATOMIC={fake} exec {wait.program("atomic")} "$@"\n')
         result = wait.run("atomic", "--only", "24-exchange", *FEW, tool=tool)
         self.assertEqual(result.returncode, 1)
         self.assertIn("24-exchange, 2, near-atomic failed: wrong result: an update was lost",
@@ -265,5 +265,4 @@ class Trouble(wait.Case):
 
 
 if __name__ == "__main__":
-    wait.TOOL = os.path.abspath(sys.argv.pop(1))
-    unittest.main(verbosity=2)
+    command.main()

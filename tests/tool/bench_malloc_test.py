@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""nearcpu bench malloc: every pattern under every allocator, the figures made of them, and what is
-said of an allocator that is missing, crashes or gives out memory twice.
+"""nearcpu bench malloc: every pattern under every allocator, the figures made of them, and the
+report of an allocator that is missing, crashes or returns memory twice.
 
 usage: bench_malloc_test.py NEARCPU PATTERNS [TEST...]
 """
@@ -13,20 +13,19 @@ import signal
 import statistics
 import subprocess
 import sys
-import tempfile
-import unittest
 
+import command
 import terminal
 
-TOOL = PATTERNS = ""
+PATTERNS = ""
 SUITE = ["loop", "exchange", "larson", "small", "far", "mixed", "grow", "zeroed", "large",
          "fragment", "burst", "churn", "idle", "compiler", "interpreter", "cache"]
-PEERS = {"jemalloc", "tcmalloc", "mimalloc"}
+OTHERS = {"jemalloc", "tcmalloc", "mimalloc"}
 ALLOCATORS = ["glibc", "near", "near-off", "jemalloc", "tcmalloc", "mimalloc"]
 MEASURES = {"cpu": lambda s: s["user_ns"] + s["system_ns"], "memory": lambda s: s["peak_bytes"],
             "p99": lambda s: max(s["p99_ns"], 1), "p999": lambda s: max(s["p999_ns"], 1)}
 
-# Takes the place of a peer: crashes, or gives each thousandth block out twice.
+# Replaces an allocator: crashes, or returns each thousandth block twice.
 FAKE = """
 #include <stddef.h>
 #include <string.h>
@@ -48,15 +47,11 @@ void *realloc(void *p, size_t n) { return p ? p : malloc(n); }
 """
 
 
-def run(*args, tool=None, env=None, **more):
-    return subprocess.run([tool or TOOL, "bench", *args], stdin=subprocess.DEVNULL, text=True,
-                          capture_output=True, timeout=200, check=False,
-                          env={**os.environ, **(env or {})}, **more)
+def run(*args, **more):
+    return command.run("bench", *args, **more)
 
 
-class Case(unittest.TestCase):
-    maxDiff = None
-
+class Case(command.Case):
     def report(self, *args, code=0, **more):
         result = run("malloc", "--json", "-", *args, **more)
         self.assertEqual(result.returncode, code, result.stderr + result.stdout[:2000])
@@ -64,11 +59,6 @@ class Case(unittest.TestCase):
 
     def rows(self, report):
         return {row["name"]: row for table in report["tables"] for row in table["rows"]}
-
-    def folder(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        return scratch.name
 
 
 class Patterns(Case):
@@ -81,7 +71,7 @@ class Patterns(Case):
                 with self.subTest(table=seen[-1], row=row["name"]):
                     self.assertNotIn("failed", row)
                     if "missing" in row:
-                        self.assertIn(row["name"], PEERS)
+                        self.assertIn(row["name"], OTHERS)
         alone = {"idle": [1000], "compiler": [1], "interpreter": [1], "startup": [1], "freed": [1]}
         self.assertEqual(seen, [(p, n) for p in ["tutorial", "startup", "freed", *SUITE]
                                 for n in alone.get(p, [1, 3])])
@@ -235,7 +225,7 @@ class Trouble(Case):
     def test_parts_that_are_not_there(self):
         folder = self.folder()
         os.mkdir(os.path.join(folder, "bin"))
-        tool = shutil.copy(TOOL, os.path.join(folder, "bin"))
+        tool = shutil.copy(command.TOOL, os.path.join(folder, "bin"))
         rows = self.rows(self.report(*self.FEW, code=1, tool=tool))
         self.assertIn("nearcpu-malloc-patterns was not found", rows["glibc"]["failed"])
         os.makedirs(os.path.join(folder, "libexec/nearcpu"))
@@ -246,8 +236,8 @@ class Trouble(Case):
 
     def test_interrupted(self):
         master, slave = terminal.open_terminal(self)
-        tool = subprocess.Popen([TOOL, "bench", "malloc", "--only", "small,larson", "--threads",
-                                 "1", "--iterations", "2000", "--repeat", "1000"],
+        tool = subprocess.Popen([command.TOOL, "bench", "malloc", "--only", "small,larson",
+                                 "--threads", "1", "--iterations", "2000", "--repeat", "1000"],
                                 stdout=subprocess.PIPE, stderr=slave, text=True)
         self.addCleanup(tool.kill)
         os.close(slave)
@@ -265,6 +255,5 @@ class Trouble(Case):
 
 
 if __name__ == "__main__":
-    TOOL = os.path.abspath(sys.argv.pop(1))
-    PATTERNS = os.path.abspath(sys.argv.pop(1))
-    unittest.main(verbosity=2)
+    PATTERNS = os.path.abspath(sys.argv.pop(2))
+    command.main()

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """nearcpu bench locks, park, rwlock (and what atomic shares with them): every row, the figures made
-of them, and what is said of programs that are missing, crash, or exclude nobody.
+of them, and the report of programs that are missing, crash, or do not exclude.
 
 usage: bench_wait_test.py NEARCPU [TEST...]
 """
@@ -11,11 +11,9 @@ import shutil
 import signal
 import statistics
 import subprocess
-import sys
-import tempfile
-import unittest
 
-TOOL = ""
+import command
+
 PARTS = [("locks", p) for p in ("empty", "1ns", "10ns", "100ns")] + \
         [("park", p) for p in ("0", "256", "1024")] + \
         [("rwlock", p) for p in ("0", "1", "10", "100")]
@@ -34,38 +32,29 @@ SAMPLE = {"ops", "wall_ns", "user_ns", "system_ns", "fewest", "most", "p99_ns", 
 FEW = ["--quick", "--repeat", "1"]
 
 
-def run(*args, tool=None, **more):
-    return subprocess.run([tool or TOOL, "bench", *args], stdin=subprocess.DEVNULL, text=True,
-                          timeout=200, check=False, stderr=subprocess.PIPE,
-                          **{"stdout": subprocess.PIPE, **more})
+def run(*args, **more):
+    return command.run("bench", *args, **more)
 
 
 def program(name):
-    return os.path.join(os.path.dirname(TOOL), PROGRAMS[name])
+    return os.path.join(os.path.dirname(command.TOOL), PROGRAMS[name])
 
 
-class Case(unittest.TestCase):
-    maxDiff = None
-
+class Case(command.Case):
     def report(self, *args, code=0, **more):
         result = run("--json", "-", *args, **more)
         self.assertEqual(result.returncode, code, result.stderr + result.stdout[:2000])
         return json.loads(result.stdout)
 
-    def folder(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        return scratch.name
-
-    def tool_beside(self, name, script):
-        """A copy of the command, beside a program that is this script."""
+    def tool_next_to(self, name, script):
+        """A copy of the command, next to a program that is this script."""
         folder = self.folder()
         path = os.path.join(folder, PROGRAMS[name])
         if script:
             with open(path, "w", encoding="ascii") as file:
                 file.write("#!/bin/sh\n" + script)
             os.chmod(path, 0o755)
-        return shutil.copy(TOOL, folder)
+        return shutil.copy(command.TOOL, folder)
 
 
 class Tables(Case):
@@ -180,14 +169,14 @@ class Trouble(Case):
     def test_program_that_is_not_there(self):
         for name, words in PROGRAMS.items():
             report = self.report(name, "--only", A_PART[name], *FEW, code=1,
-                                 tool=self.tool_beside(name, None))
+                                 tool=self.tool_next_to(name, None))
             for row in report["tables"][0]["rows"]:
                 self.assertIn(words + " was not found", row["failed"])
 
     def test_lock_that_excludes_nobody(self):
-        tool = self.tool_beside(
+        tool = self.tool_next_to(
             "locks", f'[ "$1" = near-mutex ] || exec {program("locks")} "$@"\n'
-            'echo \'{"error":"wrong result: two threads were in the section at once"}\'\n')
+            'echo \'{"error":"wrong result: two threads were in the section together"}\'\n')
         report = self.report("locks", "--only", "empty", "--threads", "2", *FEW, code=1, tool=tool)
         rows = {row["name"]: row for row in report["tables"][0]["rows"]}
         self.assertIn("at once", rows["near-mutex"]["failed"])
@@ -197,19 +186,25 @@ class Trouble(Case):
         for script, words in (("kill -SEGV $$", "Segmentation fault"), ("echo '{}'", "no answer"),
                               ("echo oops >&2; exit 1", "oops")):
             rows = self.report("park", "--only", "0", *FEW, code=1,
-                               tool=self.tool_beside("park", script))["tables"][0]["rows"]
+                               tool=self.tool_next_to("park", script))["tables"][0]["rows"]
             for row in rows:
                 self.assertIn(words, row["failed"])
 
-    def test_missing_peer_says_what_to_install(self):
-        tool = self.tool_beside("locks", f'{program("locks")} "$1" 2 5\n')
+    def test_links_no_compared_library(self):
+        for path in (command.TOOL, *map(program, PROGRAMS)):
+            dynamic = subprocess.run(["readelf", "-d", path], capture_output=True, text=True,
+                                     check=True).stdout
+            self.assertNotRegex(dynamic, r"NEEDED.*(nsync|absl|ck|jemalloc|capstone|elf)")
+
+    def test_missing_library_names_its_package(self):
+        tool = self.tool_next_to("locks", f'{program("locks")} "$1" 2 5\n')
         rows = self.report("locks", "--only", "empty", *FEW, tool=tool)["tables"][0]["rows"]
         for row in rows:
             if "missing" in row and row["name"] != "adaptive":
                 self.assertRegex(row["missing"], r"package (lib\w+-dev|cargo)")
 
     def test_interrupted(self):
-        with subprocess.Popen([TOOL, "bench", "locks", "--only", "empty", "--threads", "2",
+        with subprocess.Popen([command.TOOL, "bench", "locks", "--only", "empty", "--threads", "2",
                                "--repeat", "1000"], stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True) as tool:
             children = f"/proc/{tool.pid}/task/{tool.pid}/children"
@@ -224,7 +219,7 @@ class Trouble(Case):
             self.assertFalse(os.path.exists(f"/proc/{child.split()[0]}/comm"))
 
     def test_reader_that_goes_away(self):
-        with subprocess.Popen([TOOL, "bench", "park", "--only", "0", *FEW],
+        with subprocess.Popen([command.TOOL, "bench", "park", "--only", "0", *FEW],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tool:
             tool.stdout.close()
             err = tool.stderr.read()
@@ -233,5 +228,4 @@ class Trouble(Case):
 
 
 if __name__ == "__main__":
-    TOOL = os.path.abspath(sys.argv.pop(1))
-    unittest.main(verbosity=2)
+    command.main()

@@ -12,13 +12,11 @@ import signal
 import socket
 import statistics
 import subprocess
-import sys
 import tempfile
-import unittest
 
+import command
 import terminal
 
-TOOL = ""
 FEW = ["--iterations", "2000", "--repeat", "3"]
 TABLES = ["hitcounter", "list", "refcount", "counter", "across"]
 
@@ -32,8 +30,7 @@ def user_name():
 
 
 def run(*args, **more):
-    return subprocess.run([TOOL, "bench", "--report", *args], stdin=subprocess.DEVNULL, text=True,
-                          capture_output=True, timeout=300, check=False, **more)
+    return command.run("bench", "--report", *args, **more)
 
 
 def cells(line):
@@ -66,9 +63,7 @@ class Text:
                 self.tables[name].append(dict(zip(head, cells(line))))
 
 
-class Report(unittest.TestCase):
-    maxDiff = None
-
+class Report(command.Case):
     def report(self, *args, **more):
         result = run(*args, **more)
         self.assertEqual(result.returncode, 0, result.stderr + result.stdout)
@@ -104,7 +99,7 @@ class Report(unittest.TestCase):
     def test_says_what_machine(self):
         text = " ".join(self.report("counter", *FEW).lines)
         uname = os.uname()
-        info = subprocess.run([TOOL, "info", "--json"], capture_output=True, check=True)
+        info = command.run("info", "--json")
         info = json.loads(info.stdout)
         for words in (f"{uname.sysname} {uname.release} {uname.machine}", info["libc"],
                       info["processor"], "load average", "governor",
@@ -119,7 +114,8 @@ class Report(unittest.TestCase):
             result = run("counter", *FEW, "--json", os.path.join(folder, "private.json"))
             self.assertEqual(result.returncode, 0, result.stderr)
             self.assertEqual(os.listdir(folder), ["private.json"])
-        words = ["secret", "private", os.getcwd(), os.path.dirname(TOOL), os.path.expanduser("~")]
+        words = ["secret", "private", os.getcwd(), os.path.dirname(command.TOOL),
+                 os.path.expanduser("~")]
         ours = run("--help").stdout + run("--list").stdout  # names that our words contain
         words += [w for w in (socket.gethostname(), user_name()) if len(w) > 4 and w not in ours]
         for word in words:
@@ -149,7 +145,7 @@ class Report(unittest.TestCase):
     def test_rows_that_are_missing_are_explained(self):
         text = self.report("list", *FEW, env={**os.environ, "NEAR_CONF": "rseq:off"})
         self.assertEqual({line["near"] for line in text.tables["list"]}, {"-"})
-        # A CPU for which no sequences are known says that first.
+        # A CPU for which no sequences are known reports that first.
         self.assertRegex(" ".join(text.lines),
                          r"- not measured: (switched off by NEAR_CONF=rseq:off|this CPU has no "
                          r"sequences.*): rows \(threads\)\s+list near")
@@ -166,15 +162,14 @@ class Report(unittest.TestCase):
 
     def test_full_disk(self):
         with open("/dev/full", "w", encoding="utf-8") as full:
-            result = subprocess.run([TOOL, "bench", "--report", "counter", *FEW], stdout=full,
-                                    stderr=subprocess.PIPE, text=True, check=False)
+            result = run("counter", *FEW, stdout=full)
         self.assertEqual(result.returncode, 1)
         self.assertIn("No space left", result.stderr)
 
     def interrupt(self, progress, sig, *args):
         """Once the terminal has shown this, the signal. Returns exit code, text, the terminal's."""
         master, slave = terminal.open_terminal(self)
-        tool = subprocess.Popen([TOOL, "bench", "--report", *args], stdout=subprocess.PIPE,
+        tool = subprocess.Popen([command.TOOL, "bench", "--report", *args], stdout=subprocess.PIPE,
                                 stderr=slave, text=True)
         self.addCleanup(tool.kill)
         os.close(slave)
@@ -208,5 +203,4 @@ class Report(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    TOOL = os.path.abspath(sys.argv.pop(1))
-    unittest.main(verbosity=2)
+    command.main()

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""nearcpu run --atomic: which libatomic a program gets, what is refused, what is said.
+"""nearcpu run --atomic: which libatomic a program gets, what is refused, what is reported.
 
 usage: run_atomic_test.py NEARCPU [TEST...]; CC is the compiler.
 """
@@ -14,11 +14,12 @@ import sys
 import tempfile
 import unittest
 
-TOOL = ""
+import command
+
 CC = os.environ.get("CC", "cc")
 LACKS = "does not call libatomic.so.1, nor do its libraries"
 
-# Tells which libraries the process has.
+# Prints the libraries of the process.
 MAPS = r"""
 #include <stdio.h>
 #include <string.h>
@@ -96,17 +97,11 @@ int main(void)
 CALLER = "long plugin(void);\nint main(void) { return plugin() != 15; }\n"
 
 
-def run(*args, env=None, tool=None, **more):
-    full = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
-    full.update(env or {})
-    return subprocess.run([tool or TOOL, "run", *args], env=full, timeout=100, check=False,
-                          stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          universal_newlines=True, **more)
+def run(*args, **more):
+    return command.run("run", *args, drop=["LD_PRELOAD"], **more)
 
 
-class Case(unittest.TestCase):
-    maxDiff = None
-
+class Case(command.Case):
     @classmethod
     def setUpClass(cls):
         cls.scratch = tempfile.TemporaryDirectory()
@@ -129,13 +124,8 @@ class Case(unittest.TestCase):
 
     def refused(self, result, code, *words):
         """The exit status, nothing on standard output, one line with these words."""
-        self.assertEqual(result.returncode, code, result.stderr)
         self.assertFalse(result.stdout)
-        lines = result.stderr.splitlines()
-        self.assertEqual(len(lines), 2 if code == 2 else 1, result.stderr)
-        self.assertTrue(lines[0].startswith("nearcpu run: "), result.stderr)
-        for word in words:
-            self.assertIn(word, lines[0])
+        self.expect(result, code, "nearcpu run: ", *words)
 
     def libraries(self, *options, program=None, **more):
         """The base names of the libraries of a program, and the path of its libatomic."""
@@ -148,7 +138,7 @@ class Case(unittest.TestCase):
 
 def ours():
     """Where the libatomic of nearcpu is."""
-    info = subprocess.run([TOOL, "info", "--json"], check=True, stdout=subprocess.PIPE)
+    info = subprocess.run([command.TOOL, "info", "--json"], check=True, stdout=subprocess.PIPE)
     return json.loads(info.stdout)["atomic_library"]
 
 
@@ -208,7 +198,7 @@ class Through(Case):
 
     @unittest.skipUnless(shutil.which("musl-gcc"), "no musl-gcc")
     def test_musl(self):
-        """Its linker goes by file: it must find the one that was preloaded, and no other."""
+        """Its linker compares files: it must find the one that was preloaded, and no other."""
         stub = "#include <string.h>\n" + "".join(
             f"void f{n}(size_t n, void *a, void *b, int m) __asm__(\"__atomic_{n}\");\n"
             f"void f{n}(size_t n, void *a, void *b, int m) {{ (void)m; memcpy({order}, n); }}\n"
@@ -224,8 +214,8 @@ class Through(Case):
                                         env={"LD_LIBRARY_PATH": "/nonexistent"})[1], [library])
 
 
-class Told(Case):
-    def test_who_does_not_call_it(self):
+class Warned(Case):
+    def test_program_that_does_not_call_it(self):
         result = run("--atomic", "true")
         self.assertEqual(result.returncode, 0)
         self.assertEqual(len(result.stderr.splitlines()), 1, result.stderr)
@@ -281,7 +271,7 @@ class Refused(Case):
 
     def test_no_library(self):
         os.makedirs(self.path("bin"), exist_ok=True)
-        copy = shutil.copy(TOOL, self.path("bin/nearcpu"))
+        copy = shutil.copy(command.TOOL, self.path("bin/nearcpu"))
         shutil.copy(ours(), self.path("bin/libatomic.so.1"))  # may be GCC's
         self.refused(run("--atomic", "true", tool=copy), 1, "libatomic.so.1 of nearcpu",
                      "NEAR_SHARED=ON", "--library")
@@ -326,9 +316,9 @@ class Measured(Case):
                      "echo $NEAR_CONF")
         self.assertEqual(result.stdout, "atomic_stats:1\n")
         with open(self.path("s"), encoding="utf-8") as f:
-            told = json.load(f)
-        self.assertEqual((told["libraries"], told["malloc"]), (["atomic"], None))
-        self.assertEqual((told["processes"], told["all_processes"]), (None, None))
+            report = json.load(f)
+        self.assertEqual((report["libraries"], report["malloc"]), (["atomic"], None))
+        self.assertEqual((report["processes"], report["all_processes"]), (None, None))
         result = run("--atomic", "--stats", self.user, env={"TMPDIR": "/proc"})  # needs no file
         self.assertIn("peak memory", result.stderr)
         self.assertNotIn("left no statistics", result.stderr)
@@ -351,5 +341,4 @@ class Measured(Case):
 
 
 if __name__ == "__main__":
-    TOOL = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    command.main()

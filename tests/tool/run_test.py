@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""nearcpu run, as a user meets it: what passes through, what is refused, statistics, comparison.
+"""nearcpu run, as a user sees it: what passes through, what is refused, statistics, comparison.
 
 usage: run_test.py NEARCPU [TEST...]
 """
@@ -11,54 +11,25 @@ import signal
 import struct
 import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
+import command
 import terminal
 
-TOOL = ""
 PYTHON = os.path.realpath(sys.executable)
 NAME = "libnearcpu-malloc.so"
 
 
-def run(*args, env=None, tool=None, **more):
-    full = {k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}
-    full.update(env or {})
-    more.setdefault("stdin", subprocess.DEVNULL)
-    more.setdefault("stdout", subprocess.PIPE)
-    more.setdefault("stderr", subprocess.PIPE)
-    return subprocess.run([tool or TOOL, "run", *args], env=full, timeout=300,
-                          universal_newlines=True, **more)
+def run(*args, **more):
+    return command.run("run", *args, drop=["LD_PRELOAD"], **more)
 
 
-class Case(unittest.TestCase):
-    maxDiff = None
-
-    def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.dir = scratch.name
-        os.chmod(self.dir, 0o755)
-
-    def path(self, name):
-        return os.path.join(self.dir, name)
-
-    def write(self, name, content, mode=0o755):
-        with open(self.path(name), "wb") as f:
-            f.write(content)
-        os.chmod(self.path(name), mode)
-        return self.path(name)
-
+class Case(command.ScratchCase):
     def refused(self, result, code, *words):
         """The exit status, nothing on standard output, one line with these words."""
-        self.assertEqual(result.returncode, code, result.stderr)
         self.assertFalse(result.stdout)
-        lines = result.stderr.splitlines()
-        self.assertEqual(len(lines), 2 if code == 2 else 1, result.stderr)
-        self.assertTrue(lines[0].startswith("nearcpu run: "), result.stderr)
-        for word in words:
-            self.assertIn(word, lines[0])
+        self.expect(result, code, "nearcpu run: ", *words)
 
 
 class Through(Case):
@@ -133,7 +104,7 @@ class Refused(Case):
                      "'/nonexistent/sh'")
         result = run(self.write("b", b"#! /bin/sh -e\necho $LD_PRELOAD\n"))
         self.assertIn(NAME, result.stdout)
-        result = run(self.write("c", b"echo $LD_PRELOAD\n"))  # execvp asks the shell
+        result = run(self.write("c", b"echo $LD_PRELOAD\n"))  # execvp runs the shell
         self.assertIn(NAME, result.stdout)
         result = run("b", env={"PATH": self.dir + ":" + os.environ["PATH"]})
         self.assertIn(NAME, result.stdout)
@@ -185,13 +156,13 @@ class Refused(Case):
 
     def test_library(self):
         os.mkdir(self.path("bin"))
-        copy = shutil.copy(TOOL, self.path("bin/nearcpu"))
+        copy = shutil.copy(command.TOOL, self.path("bin/nearcpu"))
         self.refused(run("true", tool=copy), 1, NAME, "--library")
         info = subprocess.run([copy, "info", "--json"], check=True, stdout=subprocess.PIPE)
         self.assertIsNone(json.loads(info.stdout)["malloc_library"])
         self.refused(run("--library", "/nonexistent", "true"), 1, "/nonexistent")
         library = run("sh", "-c", "echo $LD_PRELOAD").stdout.strip()
-        info = subprocess.run([TOOL, "info"], check=True, stdout=subprocess.PIPE)
+        info = subprocess.run([command.TOOL, "info"], check=True, stdout=subprocess.PIPE)
         self.assertIn(f"malloc library  {library}\n", info.stdout.decode())
         other = shutil.copy(library, self.path("a b.so"))
         self.refused(run("--library", other, "true"), 1, "colon or a space")
@@ -212,13 +183,13 @@ class Stats(Case):
             return json.load(f)
 
     def test_json(self):
-        told = self.stats(PYTHON, "-c", self.KEEP, env={"PYTHONMALLOC": "malloc"})
-        self.assertEqual(told["program"], [PYTHON, "-c", self.KEEP])
-        self.assertEqual(told["exit_status"], 0)
-        self.assertEqual(told["processes"], 1)
-        self.assertGreater(told["peak_bytes"], 1500000)
-        self.assertGreater(told["minor_faults"], 100)
-        own, total = told["malloc"], told["all_processes"]
+        report = self.stats(PYTHON, "-c", self.KEEP, env={"PYTHONMALLOC": "malloc"})
+        self.assertEqual(report["program"], [PYTHON, "-c", self.KEEP])
+        self.assertEqual(report["exit_status"], 0)
+        self.assertEqual(report["processes"], 1)
+        self.assertGreater(report["peak_bytes"], 1500000)
+        self.assertGreater(report["minor_faults"], 100)
+        own, total = report["malloc"], report["all_processes"]
         self.assertEqual(own["allocations"], total["allocations"])
         self.assertEqual(own["allocations"], sum(c["allocations"] for c in own["by_class"]))
         self.assertEqual(len(own["by_class"]), own["classes"])
@@ -228,10 +199,10 @@ class Stats(Case):
 
     def test_all_processes(self):
         script = f"'{PYTHON}' -c '{self.KEEP}'; '{PYTHON}' -c '{self.KEEP}'; exit 3"
-        told = self.stats("sh", "-c", script, code=3, env={"PYTHONMALLOC": "malloc"})
-        self.assertEqual(told["exit_status"], 3)
-        self.assertGreaterEqual(told["processes"], 2)
-        self.assertGreater(told["all_processes"]["allocations"], 10000)
+        report = self.stats("sh", "-c", script, code=3, env={"PYTHONMALLOC": "malloc"})
+        self.assertEqual(report["exit_status"], 3)
+        self.assertGreaterEqual(report["processes"], 2)
+        self.assertGreater(report["all_processes"]["allocations"], 10000)
 
     def test_text(self):
         os.mkdir(self.path("tmp"))
@@ -244,9 +215,9 @@ class Stats(Case):
         self.assertEqual(os.listdir(self.path("tmp")), [])
 
     def test_a_killed_program_leaves_none(self):
-        told = self.stats("sh", "-c", "kill -9 $$", code=-9)
-        self.assertEqual((told["signal"], told["exit_status"]), (9, 137))
-        self.assertIsNone(told["malloc"])
+        report = self.stats("sh", "-c", "kill -9 $$", code=-9)
+        self.assertEqual((report["signal"], report["exit_status"]), (9, 137))
+        self.assertIsNone(report["malloc"])
         result = run("--stats", "sh", "-c", "kill -9 $$")
         self.assertIn("left no statistics", result.stderr)
 
@@ -276,7 +247,7 @@ print(seen, flush=True)
 """
 
     def start(self, *args, **more):
-        child = subprocess.Popen([TOOL, "run", *args], stdout=subprocess.PIPE,
+        child = subprocess.Popen([command.TOOL, "run", *args], stdout=subprocess.PIPE,
                                  stderr=subprocess.PIPE, universal_newlines=True, **more)
         self.addCleanup(child.kill)
         return child
@@ -296,7 +267,7 @@ print(seen, flush=True)
     def test_ctrl_c_reaches_it_once(self):
         pid, master = terminal.fork_on_terminal(self)
         if pid == 0:
-            os.execv(TOOL, [TOOL, "run", "--stats", PYTHON, "-c", self.PROGRAM, "1"])
+            os.execv(command.TOOL, ["nearcpu", "run", "--stats", PYTHON, "-c", self.PROGRAM, "1"])
         self.addCleanup(os.close, master)
         text = b""
         while b"ready" not in text:
@@ -346,9 +317,9 @@ class Compare(Case):
             self.assertLessEqual(len(line), 100, line)
 
     def test_json(self):
-        told = self.compare("--repeat", "3", PYTHON, "-c", "x = [bytes(300)] * 1000")
+        report = self.compare("--repeat", "3", PYTHON, "-c", "x = [bytes(300)] * 1000")
         for name in ("cpu_s", "wall_s", "peak_bytes", "page_faults"):
-            m = told[name]
+            m = report[name]
             self.assertEqual((len(m["system_runs"]), len(m["nearcpu_runs"])), (3, 3))
             self.assertEqual(m["system"], sorted(m["system_runs"])[1])
             ratios = sorted(o / s for o, s in zip(m["nearcpu_runs"], m["system_runs"]))
@@ -357,7 +328,7 @@ class Compare(Case):
             self.assertLessEqual(low, high)
             expected = "better" if high < 1 else "worse" if low > 1 else "same"
             self.assertEqual(m["nearcpu_is"], expected)
-        self.assertFalse(told["output_differs"] or told["output_varies"])
+        self.assertFalse(report["output_differs"] or report["output_varies"])
 
     def test_streams(self):
         source = self.write("in", b"some text\n", 0o644)
@@ -369,11 +340,11 @@ class Compare(Case):
             self.refused(run("--compare", option, "/nonexistent/x", "cat"), 1, "/nonexistent/x")
 
     def test_output_that_differs(self):
-        told = self.compare("sh", "-c", "echo $LD_PRELOAD")
-        self.assertEqual((told["output_differs"], told["output_varies"]), (True, False))
+        report = self.compare("sh", "-c", "echo $LD_PRELOAD")
+        self.assertEqual((report["output_differs"], report["output_varies"]), (True, False))
         self.assertIn("output differs", run("--compare", "sh", "-c", "echo $LD_PRELOAD").stdout)
-        told = self.compare("sh", "-c", "echo $$")
-        self.assertTrue(told["output_varies"])
+        report = self.compare("sh", "-c", "echo $$")
+        self.assertTrue(report["output_varies"])
 
     def test_a_run_that_fails(self):
         result = run("--compare", "sh", "-c", "echo oops >&2; exit 3")
@@ -397,5 +368,4 @@ class Compare(Case):
 
 
 if __name__ == "__main__":
-    TOOL = os.path.abspath(sys.argv.pop(1))
-    unittest.main()
+    command.main()
