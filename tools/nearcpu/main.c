@@ -32,7 +32,7 @@ static const struct subcommand {
 	{"check", check_main},
 };
 
-static const struct option_row no_rows[] = {{NULL}};
+static const struct option_row no_rows[] = {{.name = NULL}};
 
 static const struct option_table table = {
 	.rows = no_rows,

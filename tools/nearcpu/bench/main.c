@@ -176,7 +176,7 @@ static const struct option_row rows[] = {
 	{"report", .flag = &report.options.scale,
 	 .help = "instead of tables, one text about this machine, to be pasted\n"
 		 "into an issue; 1, 2, 4 ... threads up to one for each CPU"},
-	{NULL},
+	{.name = NULL},
 };
 
 static const struct option_table table = {

@@ -30,7 +30,7 @@ static const struct option_row rows[] = {
 	{"verbose", .letter = 'v', .flag = &verbose,
 	 .help = "print the correct sequences, too, and notes"},
 	{"json", .flag = &as_json, .help = "as JSON"},
-	{NULL},
+	{.name = NULL},
 };
 
 static const struct option_table table = {

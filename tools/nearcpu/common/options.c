@@ -13,7 +13,7 @@
 static const struct option_row common_rows[] = {
 	{"help", .help = "this text"},
 	{"version", .help = "the version"},
-	{NULL},
+	{.name = NULL},
 };
 
 static void print_rows(const struct option_row *rows, int width)

@@ -11,7 +11,7 @@ static bool as_json;
 
 static const struct option_row rows[] = {
 	{"json", .help = "as JSON", .flag = &as_json},
-	{NULL},
+	{.name = NULL},
 };
 
 static const struct option_table table = {

@@ -74,7 +74,7 @@ static const struct option_row rows[] = {
 	{"conf", "KEY:VALUE,...", .take = take_setting, .data = "",
 	 .help = "any setting of NEAR_CONF"},
 	{"library", "FILE", .string = &o.library, .help = "the library to preload"},
-	{NULL},
+	{.name = NULL},
 };
 
 static const struct option_table table = {
