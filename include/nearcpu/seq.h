@@ -80,6 +80,7 @@
 
 #include <nearcpu/arch/arch.h>
 #include <nearcpu/rseq.h>
+#include <nearcpu/tsan.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -241,27 +242,6 @@ label:                                                                          
 		NEAR_SEQ_EDGE;                                                                     \
 		near__result = label;                                                              \
 	}
-
-/* ThreadSanitizer does not see what a sequence passes on: it is told. */
-#if defined(__SANITIZE_THREAD__)
-#define NEAR__TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define NEAR__TSAN 1
-#endif
-#endif
-#ifndef NEAR__TSAN
-#define NEAR__TSAN 0
-#endif
-#if NEAR__TSAN
-void __tsan_acquire(void *p);
-void __tsan_release(void *p);
-#define NEAR__TSAN_ACQUIRE(p) __tsan_acquire(p)
-#define NEAR__TSAN_RELEASE(p) __tsan_release(p)
-#else
-#define NEAR__TSAN_ACQUIRE(p) ((void)(p))
-#define NEAR__TSAN_RELEASE(p) ((void)(p))
-#endif
 
 #define NEAR_INDEX(dst) NEAR__MARK_INDEX NEAR__INDEX(dst)
 #define NEAR_INDEX_CID(dst) NEAR__MARK_INDEX NEAR__INDEX_CID(dst)

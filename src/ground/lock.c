@@ -46,7 +46,9 @@
 #include <nearcpu/arch/arch.h>
 #include <nearcpu/lock.h>
 
-#include "kernel/internal.h"
+#include "compiler.h"
+#include "die.h"
+#include "self.h"
 #include "tsan.h"
 
 /* The kernel's numbers: not every C library comes with its headers. */

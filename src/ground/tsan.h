@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* ThreadSanitizer may be in a program whose library was built without. It does not see then what
- * the library's calls order; so it is told, as the headers tell it what their sequences do. What is
- * told stands for the same word as the program's own atomics on it. Without ThreadSanitizer there
- * are no such functions. */
+/* tsan: annotations for ThreadSanitizer in a program whose library was built without it: what the
+ * library's calls order. They use the same addresses as the program's own atomics. Without
+ * ThreadSanitizer these functions do not exist: hence weak. */
 #ifndef NEARCPU_TSAN_H
 #define NEARCPU_TSAN_H
 
 #include <nearcpu/lock.h>
-#include <nearcpu/seq.h>
+#include <nearcpu/tsan.h>
 #include <stddef.h>
 
 #if NEAR__TSAN

@@ -10,7 +10,7 @@
 
 #include "internal.h"
 
-/* The note of unique.c: where the state of the object is that contains it. */
+/* The note of state.c: where the state of the object is that contains it. */
 struct note {
 	ElfW(Nhdr) header;
 	char name[8];

@@ -14,6 +14,7 @@
 #include "hint.h"
 #include "internal.h"
 #include "ground/topology.h"
+#include "ground/watched.h"
 
 #define MEMBARRIER_QUERY 0
 #define MEMBARRIER_RSEQ (1 << 7)
@@ -128,41 +129,16 @@ static __thread uint32_t fork_depth __attribute__((tls_model("initial-exec")));
 static void lock_all(void)
 {
 	near_lock_lock(&near__process.decision);
-	near_lock_lock(&near__process.closers);
-	for (int i = 0; i < NEAR__POP_LOCKS; i++)
-		near_lock_lock(&near__process.pops[i].lock);
-	for (int i = 0; i < NEAR__CLASSES; i++)
-		near_lock_lock(&near__process.classes[i].lock);
-}
-
-static void release_all(void (*release)(struct near_lock *))
-{
-	for (int i = 0; i < NEAR__CLASSES; i++)
-		release(&near__process.classes[i].lock);
-	for (int i = 0; i < NEAR__POP_LOCKS; i++)
-		release(&near__process.pops[i].lock);
-	release(&near__process.closers);
-	release(&near__process.decision);
-}
-
-static void unlock(struct near_lock *l)
-{
-	near_lock_unlock(l);
 }
 
 static void unlock_all(void)
 {
-	release_all(unlock);
-}
-
-static void reset(struct near_lock *l)
-{
-	near_lock_reset_in_child(l);
+	near_lock_unlock(&near__process.decision);
 }
 
 static void reset_all(void)
 {
-	release_all(reset);
+	near_lock_reset_in_child(&near__process.decision);
 }
 
 static void fork_prepare(void)
@@ -175,8 +151,6 @@ static void fork_parent(void)
 	near__fork_in_parent(&fork_depth, unlock_all);
 }
 
-/* No other thread's lock is held here, and no gate is closed: prepare took `closers`, or there was
- * no other thread. */
 static void fork_child(void)
 {
 	near__fork_in_child(&fork_depth, reset_all);
@@ -220,6 +194,7 @@ __attribute__((constructor)) static void watch_forks(void)
 {
 	uint32_t no = 0;
 
+	near__ignore(&near__process, sizeof(near__process));
 	if (__atomic_compare_exchange_n(&near__process.watches_forks, &no, 1, false,
 					__ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		pthread_atfork(fork_prepare, fork_parent, fork_child);

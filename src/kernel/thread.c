@@ -13,28 +13,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "area.h"
 #include "hint.h"
 #include "internal.h"
-#include "locks/owner.h"
-
-/* glibc 2.35 and later. Weak: older ones and musl do not have them. */
-extern const ptrdiff_t __rseq_offset __attribute__((weak));
-extern const unsigned __rseq_size __attribute__((weak));
-
-/* The area that we register where the C library did not. As large and as aligned as the kernel may
- * ask (AT_RSEQ_FEATURE_SIZE, AT_RSEQ_ALIGN); `legacy` is what every kernel takes. Aligned by hand:
- * objects whose storage asks for more than the C library's own does cannot be opened by
- * dlopen(). */
-#define OWN_SIZE 64
-#define OWN_ALIGN 64
-#define LEGACY_SIZE 32
-#define SLICE_AVAILABLE (1u << 4) /* of near__area.flags, which the kernel sets */
-#define REGISTER 0
-#define UNREGISTER 1
-static __thread char own_space[OWN_SIZE + OWN_ALIGN] __attribute__((tls_model("initial-exec")));
-
-/* Where a thread that is not live stores its rseq_cs, so that such threads share no cache line. */
-static __thread struct near__area dead __attribute__((tls_model("initial-exec")));
 
 /* near__thread.state and the offsets in the assembly of vfork. */
 _Static_assert(offsetof(struct near__thread, area) == 0, "vfork's assembly");
@@ -51,59 +32,6 @@ __attribute__((visibility("hidden"), used)) long near__vfork_parent(long pid)
 	return -1;
 }
 
-long near__syscall_rseq(void *area, uint32_t size, int flags)
-{
-	int saved = errno;
-	long r = syscall(NEAR__SYS_RSEQ, area, size, flags, NEAR__SIGNATURE);
-
-	r = r < 0 ? -errno : r;
-	errno = saved;
-	return r;
-}
-
-/* The area that the C library registered for this thread, or NULL. */
-static struct near__area *libc_area(void)
-{
-	struct near__area *area;
-
-	if (!NEAR__HAS_SEQ || !&__rseq_size || !&__rseq_offset || __rseq_size == 0)
-		return NULL;
-	area = (struct near__area *)((char *)near__thread_pointer() + __rseq_offset);
-	return (int32_t) * (volatile uint32_t *)&area->cpu_id >= 0 ? area : NULL;
-}
-
-bool near__thread_libc_registers(void)
-{
-	return libc_area() != NULL;
-}
-
-static struct near__area *own_area(void)
-{
-	uintptr_t end = (uintptr_t)own_space + OWN_ALIGN - 1;
-
-	return (struct near__area *)(end & ~(uintptr_t)(OWN_ALIGN - 1));
-}
-
-static uint32_t own_size(void)
-{
-	const struct near__process *p = &near__process;
-
-	if (p->feature_size <= LEGACY_SIZE || p->feature_size > OWN_SIZE ||
-	    p->feature_align > OWN_ALIGN)
-		return LEGACY_SIZE;
-	return p->feature_size;
-}
-
-/* What the kernel said when this thread was to be registered. */
-static __thread long refusal __attribute__((tls_model("initial-exec")));
-
-/* A handler that interrupted the first call may have registered already: EBUSY is as good as 0. */
-static bool register_own(void)
-{
-	refusal = near__syscall_rseq(own_area(), own_size(), REGISTER);
-	return refusal == 0 || refusal == -EBUSY;
-}
-
 static void enter_live(struct near__area *area)
 {
 	struct near__thread *t = &near__self;
@@ -113,50 +41,21 @@ static void enter_live(struct near__area *area)
 	*(volatile uint32_t *)&t->state = NEAR__THREAD_LIVE;
 }
 
-static void enter_dead(void)
-{
-	struct near__thread *t = &near__self;
-
-	dead.cpu_id = near__dead.cpu_id;
-	dead.mm_cid = near__dead.mm_cid;
-	*(volatile uint32_t *)&t->state = NEAR__DEAD;
-	t->area = &dead;
-}
-
-/* A C library that frees a thread's storage while the thread still runs (musl, detached threads)
- * must not leave it to the kernel. Later destructors may call us again: the thread stays dead for
- * good. */
-static void at_thread_exit(void *unused)
-{
-	(void)unused;
-	enter_dead();
-	near__syscall_rseq(own_area(), own_size(), UNREGISTER);
-}
-
-int near__thread_exit_key(unsigned *key)
-{
-	pthread_key_t k;
-	int r = pthread_key_create(&k, at_thread_exit);
-
-	*key = (unsigned)k;
-	return -r;
-}
-
 static void start_thread(void)
 {
-	struct near__area *area = libc_area();
+	struct near__area *area = near__area_of_libc();
 
 	near__self.libc_area = area;
 	if (!near__process.usable) {
-		enter_dead();
+		near__enter_dead();
 	} else if (area) {
 		enter_live(area);
-	} else if (near__process.has_exit_key && register_own()) {
-		enter_live(own_area());
-		if (pthread_setspecific((pthread_key_t)near__process.exit_key, own_space))
-			at_thread_exit(NULL);
+	} else if (near__process.has_exit_key && near__area_register()) {
+		enter_live(near__area_own());
+		if (pthread_setspecific((pthread_key_t)near__process.exit_key, near__area_own()))
+			near__at_thread_exit(NULL);
 	} else {
-		enter_dead();
+		near__enter_dead();
 	}
 }
 
@@ -209,14 +108,14 @@ static clone_function *libc_clone(void)
 }
 #endif
 
-/* `state` is set before `area` and unset after it, as in vfork. Threads that run on one storage at
- * the same time own their mutexes by two numbers, so none is kept there. */
+/* `state` is set before `area` and unset after it, as in vfork. The locks' hook: threads that run
+ * on one storage at the same time own their mutexes by two numbers, so that none is kept there. */
 static void lend_storage(struct near__thread *t, uint32_t state)
 {
 	*(volatile uint32_t *)&t->state = state;
 	t->area = &near__dead;
-	if (state == NEAR__CLONED)
-		near__owner = NEAR__NO_OWNER;
+	if (state == NEAR__CLONED && near__process.storage_is_shared)
+		near__process.storage_is_shared();
 }
 
 static void restore_storage(struct near__thread *t, const struct near__thread *before)
@@ -284,8 +183,8 @@ void near__stay_loaded(const void *code)
 		open(here.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* Besides sequences, the object with this library in it has at_thread_exit, which threads call, and
- * their own_space. */
+/* Besides sequences, the object with this library in it has a destructor that threads call, and
+ * their areas. */
 __attribute__((constructor)) static void stay_loaded(void)
 {
 	if (!stays_by_itself())
@@ -309,10 +208,10 @@ static const char *why_dead(void)
 		       "and shares this thread's";
 	if (!near__process.has_exit_key && !near__process.libc_registers)
 		return "no pthread key was left, which would end the registration at thread exit";
-	if (refusal == -EINVAL)
+	if (near__area_refusal == -EINVAL)
 		return "somebody else holds this thread's registration "
 		       "(another allocator or runtime?)";
-	if (refusal)
+	if (near__area_refusal)
 		return "rseq was denied to this thread, "
 		       "perhaps by a system call filter (seccomp) of a container or sandbox";
 	return "the thread is about to end";
@@ -321,18 +220,19 @@ static const char *why_dead(void)
 static void status_of_registration(struct near_rseq_status *out)
 {
 	out->live = near__thread_live();
-	/* Not a comparison with own_area(): another copy of the library may have registered its
-	 * own. */
+	/* Not a comparison with near__area_own(): another copy of the library may have registered
+	 * its own. */
 	out->own_area = out->live && near__self.area != near__self.libc_area;
 	out->why = out->live ? why_live(out->own_area) : why_dead();
 	if (!out->live)
 		return;
-	out->area_size = own_size();
+	out->area_size = near__area_own_size();
 	if (!out->own_area)
-		out->area_size = __rseq_size > LEGACY_SIZE ? __rseq_size : LEGACY_SIZE;
+		out->area_size = near__area_size_of_libc();
 	/* A kernel that was built without the extension has room for it in the area all the
 	 * same. */
-	out->has_slice = out->area_size > LEGACY_SIZE && near__self.area->flags & SLICE_AVAILABLE;
+	out->has_slice = out->area_size > NEAR__LEGACY_SIZE &&
+			 near__self.area->flags & NEAR__SLICE_AVAILABLE;
 }
 
 static void status(struct near_rseq_status *out)

@@ -152,6 +152,13 @@ static struct near__order_thread *enlist(struct near__order *o, uint32_t owner)
 	return t;
 }
 
+/* Of a thread whose storage a child of clone shares; called in that thread, so that the store to
+ * storage_is_shared, always of this function, needs no order. */
+static void forget_number(void)
+{
+	near__owner = NEAR__NO_OWNER;
+}
+
 bool near__order_begin(void)
 {
 	struct near__order *o;
@@ -167,6 +174,7 @@ bool near__order_begin(void)
 	near__owner_given(owner);
 	o = near__process.conf.lock_check ? state() : NULL;
 	near__order_self = o ? enlist(o, owner) : NULL;
+	__atomic_store_n(&near__process.storage_is_shared, forget_number, __ATOMIC_RELAXED);
 	if (!near__order_self && !near__is_watched) /* else every lock comes to the library */
 		near__owner = owner;
 	return near__order_self;

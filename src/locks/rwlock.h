@@ -76,6 +76,7 @@
 #include <nearcpu/rwlock.h>
 
 #include "parking/lot.h"
+#include "percpu/internal.h"
 #include "owner.h"
 
 #define BIASED UINT64_C(1) /* the copies count, too */

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "ground/unique.h"
 #include "percpu/gate.h"
 #include "order.h"
 #include "rwlock.h"
@@ -23,21 +24,8 @@ extern NEAR_API struct near__read_forks near__read_forks;
 _Static_assert(sizeof(void *) != 8 || sizeof(struct near__reads) == READS_SIZE, "near__reads");
 _Static_assert(sizeof(struct near__read_forks) <= 128, "near__read_forks");
 
-/* As in unique.c. Here, so that only programs with these locks have it. */
-/* clang-format off */
-__asm__(".pushsection .bss.near_rwlock, \"aw\", %nobits\n"
-	".balign 64\n"
-	".type near__read_forks, %gnu_unique_object\n"
-	".size near__read_forks, 128\n"
-	"near__read_forks: .zero 128\n"
-	".popsection\n"
-	".pushsection .tbss.near_rwlock, \"awT\", %nobits\n"
-	".balign 8\n"
-	".type near__reads, %gnu_unique_object\n"
-	".size near__reads, 72\n"
-	"near__reads: .zero 72\n"
-	".popsection\n");
-/* clang-format on */
+NEAR__UNIQUE(near__read_forks, 128);
+NEAR__UNIQUE_TLS_ZERO(near__reads, READS_SIZE);
 
 static uintptr_t name_of(const struct near_rwlock *l)
 {

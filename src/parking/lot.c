@@ -39,6 +39,7 @@
 #include "locks/owner.h"
 #include "locks/slice.h"
 #include "ground/tsan.h"
+#include "ground/watched.h"
 
 /* Fibonacci hashing: the high bits of the product depend on all bits of the address. */
 struct near__bucket *near__lot_bucket(const void *address)
@@ -315,6 +316,7 @@ __attribute__((constructor)) static void watch_forks(void)
 {
 	uint32_t no = 0;
 
+	near__ignore(&near__lot, sizeof(near__lot));
 	if (__atomic_compare_exchange_n(&near__lot.watches_forks, &no, 1, false, __ATOMIC_RELAXED,
 					__ATOMIC_RELAXED)) {
 		near__lot.process = (uint32_t)syscall(SYS_getpid);

@@ -66,7 +66,7 @@ struct near__bucket {
 
 #define NEAR__OWNER_NAMES 16 /* forks over which a mutex can be held, one in the other's child */
 
-/* One for each process, see unique.c. Zero is valid. */
+/* One for each process (ground/unique.h). Zero is valid. */
 struct near__lot {
 	union {
 		struct {

@@ -5,7 +5,7 @@
 #include <errno.h>
 
 #include "lot.h"
-#include "locks/watched.h"
+#include "ground/watched.h"
 
 /* What threads park on they change by atomics, in which valgrind's tools would see races. */
 #define WORD 4

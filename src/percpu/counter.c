@@ -5,7 +5,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "kernel/internal.h"
+#include "internal.h"
 
 #define LONGEST_TICK_NS 10000000u /* of any kernel */
 

@@ -58,21 +58,21 @@
 #ifndef NEARCPU_GATE_H
 #define NEARCPU_GATE_H
 
-#include "kernel/internal.h"
+#include "internal.h"
 
 static inline void near__gates_lock(void)
 {
-	near_lock_lock(&near__process.closers);
+	near_lock_lock(&near__percpu.closers);
 }
 
 static inline bool near__gates_try_lock(void)
 {
-	return near_lock_try_lock(&near__process.closers);
+	return near_lock_try_lock(&near__percpu.closers);
 }
 
 static inline void near__gates_unlock(void)
 {
-	near_lock_unlock(&near__process.closers);
+	near_lock_unlock(&near__percpu.closers);
 }
 
 /* False: the gate was never opened, or is closed. Acquire: what the opener wrote is seen. */

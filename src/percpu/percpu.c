@@ -21,7 +21,7 @@
 #include <sys/mman.h>
 
 #include "kernel/hint.h"
-#include "kernel/internal.h"
+#include "internal.h"
 #include "ground/topology.h"
 
 #define STRIDE ((size_t)1 << NEAR_STRIDE_SHIFT)
@@ -263,7 +263,7 @@ int near_percpu_alloc(void **out, size_t size, size_t align)
 	if (!near__process_init())
 		return -EDEADLK;
 	class = class_of(size, align);
-	c = &near__process.classes[class];
+	c = &near__percpu.classes[class];
 	for (;;) {
 		a = __atomic_load_n(&c->current, __ATOMIC_ACQUIRE);
 		k = a ? take(a, near__hint()) : NOTHING;

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "gate.h"
-#include "kernel/internal.h"
+#include "internal.h"
 #include "ground/tsan.h"
 
 #define BIAS ((int64_t)1 << 62)

@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "kernel/internal.h"
+#include "internal.h"
 
 #define MAGIC UINT64_C(0x317265687361656e) /* "neasher1" */
 #define PIECE ((size_t)128 << 10)          /* of the file, made at once */

@@ -8,7 +8,7 @@
 #include <time.h>
 
 #include "gate.h"
-#include "kernel/internal.h"
+#include "internal.h"
 #include "ground/tsan.h"
 
 #define STEAL_INTERVAL_NS 1000000u
@@ -77,7 +77,7 @@ static bool open_own(const struct near_stack *s)
 
 static struct near_lock *pop_lock(unsigned slot)
 {
-	return &near__process.pops[slot % NEAR__POP_LOCKS].lock;
+	return &near__percpu.pops[slot % NEAR__POP_LOCKS].lock;
 }
 
 /* Release pairs with the acquire of whoever takes the list: the nodes are seen as they were

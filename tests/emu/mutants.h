@@ -9,7 +9,7 @@
 #endif
 #include <nearcpu/seq.h>
 
-#include "kernel/internal.h"
+#include "percpu/internal.h"
 
 #define two_stores 1
 #define commit_not_last 2

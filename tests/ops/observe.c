@@ -2,7 +2,7 @@
 /* What the operations left behind, looked at without any operation. */
 #include "ops.h"
 
-#include "kernel/internal.h"
+#include "percpu/internal.h"
 #include "objects.h"
 #include "locks/rwlock.h"
 

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "kernel/internal.h"
+#include "percpu/internal.h"
 #include "../../examples/sequence.h" /* the sequence that near_seq(7) explains */
 #include "objects.h"
 

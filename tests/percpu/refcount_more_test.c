@@ -6,7 +6,7 @@
 #include <nearcpu/refcount.h>
 
 #include "filter.h"
-#include "kernel/internal.h"
+#include "percpu/internal.h"
 
 static struct near_refcount ref;
 static unsigned released;

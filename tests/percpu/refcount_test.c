@@ -253,13 +253,13 @@ static void a_closer_elsewhere_does_not_block(void **state)
 	struct near_refcount r = made();
 
 	slots_enter(9);
-	near_lock_lock(&near__process.closers);
+	near_lock_lock(&near__percpu.closers);
 	near_refcount_get(&r);
 	near_refcount_get(&r);
 	near_refcount_put(&r);
 	assert_true(near_refcount_try_get(&r));
 	near_refcount_put(&r);
-	near_lock_unlock(&near__process.closers);
+	near_lock_unlock(&near__percpu.closers);
 	near_refcount_put(&r);
 	near_refcount_get(&r);
 	near_refcount_kill(&r);

@@ -7,7 +7,7 @@
 #include <nearcpu/counter.h>
 #include <nearcpu/rseq.h>
 
-#include "kernel/internal.h"
+#include "percpu/internal.h"
 #include "ground/topology.h"
 
 #define PAGE 4096u

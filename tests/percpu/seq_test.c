@@ -6,7 +6,7 @@
 
 #include <nearcpu/percpu.h>
 
-#include "kernel/internal.h"
+#include "percpu/internal.h"
 
 #if NEAR__HAS_SEQ
 

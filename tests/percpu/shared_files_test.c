@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "filter.h"
-#include "kernel/internal.h"
+#include "percpu/internal.h"
 #include "regions.h"
 
 /* ---- files that are something else ---- */

@@ -4,7 +4,7 @@
 
 #include <sys/socket.h>
 
-#include "kernel/internal.h"
+#include "percpu/internal.h"
 #include "regions.h"
 
 /* ---- several processes ---- */

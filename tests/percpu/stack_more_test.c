@@ -5,7 +5,7 @@
 
 #include <nearcpu/stack.h>
 
-#include "kernel/internal.h"
+#include "percpu/internal.h"
 
 struct item {
 	struct near_stack_node link;

@@ -299,12 +299,12 @@ static void a_pop_does_not_wait_for_a_closer(void **state)
 	slots_enter(5);
 	push(&s, 0, 5);
 	slots_enter(6);
-	near_lock_lock(&near__process.closers);
+	near_lock_lock(&near__percpu.closers);
 	if (live())
 		assert_null(near_stack_pop(&s));
 	else
 		assert_non_null(near_stack_pop(&s));
-	near_lock_unlock(&near__process.closers);
+	near_lock_unlock(&near__percpu.closers);
 	assert_int_equal(note_list(near_stack_drain(&s)), live() ? 5 : 4);
 	done(&s);
 }

@@ -6,7 +6,7 @@
 #ifndef NEARCPU_TESTS_SLOTS_H
 #define NEARCPU_TESTS_SLOTS_H
 
-#include "kernel/internal.h"
+#include "percpu/internal.h"
 #include "ground/topology.h"
 #include "unit.h"
 

@@ -8,7 +8,7 @@
 
 #include <nearcpu/percpu.h>
 
-#include "kernel/internal.h"
+#include "percpu/internal.h"
 
 /* The offsets in the sequences below. */
 _Static_assert(offsetof(struct mutant_copy, total) == 8, "mutants");

@@ -14,7 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "kernel/internal.h"
+#include "percpu/internal.h"
 #include "malloc/base/classes.h"
 #include "malloc/base/os.h"
 

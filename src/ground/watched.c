@@ -3,9 +3,6 @@
  * valgrind's headers at build time there are none. */
 #include "watched.h"
 
-#include "kernel/internal.h"
-#include "parking/lot.h"
-
 #if defined(__has_include)
 #if __has_include(<valgrind/helgrind.h>) && __has_include(<valgrind/drd.h>)
 #include <valgrind/drd.h>
@@ -61,8 +58,6 @@ void near__watch_begin(void)
 		return;
 	near__is_watched = 1;
 	near__watched_ignore(&near__is_watched, sizeof(near__is_watched));
-	near__watched_ignore(&near__lot, sizeof(near__lot));
-	near__watched_ignore(&near__process, sizeof(near__process));
 }
 #else
 void near__watched_acquire(const void *object)

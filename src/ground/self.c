@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: MIT */
+/* The thread-local state of the library, and what it is initialised with, see self.h. */
+#include "self.h"
+
+#include "unique.h"
+
+_Static_assert(sizeof(struct near__area) == 32, "near__dead");
+_Static_assert(sizeof(struct near__thread) == 2 * sizeof(void *) + 16, "near__self");
+
+/* A new thread is not live: `area` is near__dead, the rest is 0. */
+#define SELF_SIZE 2 * __SIZEOF_POINTER__ + 16
+NEAR__UNIQUE(near__dead, 32);
+NEAR__UNIQUE_TLS(near__self, SELF_SIZE,
+		 NEAR__UNIQUE_POINTER
+		 "near__dead\n.zero 16 + " NEAR__TEXT(__SIZEOF_POINTER__) "\n");

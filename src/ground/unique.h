@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* unique: objects of which a process has one, however many of its shared objects contain the static
+ * library. The binding "unique" makes the dynamic linker keep one copy in whatever scope they were
+ * opened (glibc; others unite global scopes only), and never unload it. C has no word for it, and
+ * clang refuses to change a binding afterwards: hence assembly. Each layer defines its own state,
+ * so that a static program has the state of the layers that it uses. Sizes and contents are numbers
+ * that the assembler knows: assert that they are those of the type. */
+#ifndef NEARCPU_UNIQUE_H
+#define NEARCPU_UNIQUE_H
+
+#if __SIZEOF_POINTER__ == 8
+#define NEAR__UNIQUE_POINTER ".8byte "
+#else
+#define NEAR__UNIQUE_POINTER ".4byte "
+#endif
+#define NEAR__TEXT_(x) #x
+#define NEAR__TEXT(x) NEAR__TEXT_(x)
+
+/* Zeroed memory of the process, on cache lines of its own. */
+#define NEAR__UNIQUE(name, size)                                                                   \
+	NEAR__UNIQUE_(name, ".bss.near, \"aw\", %nobits", "64", size,                              \
+		      ".zero " NEAR__TEXT(size) "\n")
+/* Thread-local memory of `size` bytes that starts with `content`. */
+#define NEAR__UNIQUE_TLS(name, size, content)                                                      \
+	NEAR__UNIQUE_(name, ".tdata.near, \"awT\", %progbits", "8", size, content)
+#define NEAR__UNIQUE_TLS_ZERO(name, size)                                                          \
+	NEAR__UNIQUE_(name, ".tbss.near, \"awT\", %nobits", "8", size,                             \
+		      ".zero " NEAR__TEXT(size) "\n")
+#define NEAR__UNIQUE_(name, section, align, size, content)                                         \
+	__asm__(".pushsection " section "\n"                                                       \
+		".balign " align "\n"                                                              \
+		".type " #name ", %gnu_unique_object\n"                                            \
+		".size " #name ", " NEAR__TEXT(size) "\n" #name ": .L" #name ": " content          \
+						     ".popsection\n")
+
+#endif

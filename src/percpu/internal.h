@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* internal: the state of per-CPU memory and of the structures on it, and what they offer to other
+ * folders: slots and fallback slots. */
+#ifndef NEARCPU_PERCPU_INTERNAL_H
+#define NEARCPU_PERCPU_INTERNAL_H
+
+#include <nearcpu/percpu.h>
+
+#include "kernel/internal.h"
+
+struct near__arena;
+#define NEAR__CLASSES 30
+
+/* Objects of one size, see percpu.c. */
+struct near__class {
+	struct near__arena *arenas; /* newest first; only grows */
+	struct near__arena *current;
+	struct near_lock lock; /* held to add an arena */
+};
+
+/* Locks of pops from fallback lists, by slot: many lists share one. */
+#define NEAR__POP_LOCKS 64
+struct near__pop_lock {
+	struct near_lock lock __attribute__((aligned(NEAR__CACHE_LINE)));
+};
+
+/* One for each process. A fork holds all its locks, see percpu.c. */
+struct near__percpu {
+	uint32_t watches_forks;   /* a copy of the library has its handlers in place */
+	struct near_lock closers; /* held from the first close of a gate to the last open */
+	struct near__class classes[NEAR__CLASSES];
+	struct near__pop_lock pops[NEAR__POP_LOCKS];
+};
+extern NEAR_API struct near__percpu near__percpu;
+
+/* The slot after the one that is never open. */
+static inline unsigned near__first_fallback(void)
+{
+	return near__process.slots + 1;
+}
+
+/* Opens the local slot of p. Returns the number of the slot that is open now, or NEAR__NO_SLOT:
+ * take the fallback. C code must use this slot from then on: near__index_now() may return another
+ * one, whose memory is still write-protected. */
+#define NEAR__NO_SLOT UINT32_MAX
+uint32_t near__slot_open_own(const void *p);
+
+/* The same, its answer for a thread that is dead for good inlined. */
+static inline uint32_t near__slot_open(const void *p)
+{
+	return near__self.state <= NEAR__THREAD_LIVE ? near__slot_open_own(p) : NEAR__NO_SLOT;
+}
+
+/* near_percpu_fallback, its common case inlined: the C library tells the cpu, the copy is open. */
+static inline void *near__fallback(void *p)
+{
+	const struct near__area *area = near__self.libc_area;
+	uintptr_t base = (uintptr_t)p & ~NEAR__ARENA_MASK, offset;
+	uint32_t cpu = area ? *(volatile const uint32_t *)&area->cpu_id : UINT32_MAX;
+
+	if (NEAR__UNLIKELY(cpu >= near__process.cpus))
+		return near_percpu_fallback(p);
+	offset = (uintptr_t)(near__first_fallback() + cpu) << NEAR_STRIDE_SHIFT;
+	if (__atomic_load_n((uint32_t *)(base + offset), __ATOMIC_ACQUIRE) != NEAR__OPEN_FALLBACK)
+		return near_percpu_fallback(p);
+	return (char *)p + offset;
+}
+
+/* near_percpu_alloc for an object that is there for good, in an arena of its own: it begins behind
+ * the state word, aligned to a cache line, so that slots share no page for its sake alone. */
+int near__percpu_alloc_whole(void **out, size_t size);
+
+#endif
