@@ -14,8 +14,8 @@
 # A test also has the label in_<folder>, by which ./dev test --changed selects it. A test that is
 # too expensive for each run takes turns: ./dev test runs those with the label third_<k> in each
 # third turn, and so on. With one compiler all modes run each time; with the others, plain does, and
-# one of the other modes. A stress test with the label long_<k> runs each time, and for a minute in
-# each fourth turn.
+# one of the other modes. A stress test with the label long_<k> runs each time, and for half
+# a minute in each fourth turn.
 
 set(near_test_environment
   "ASAN_OPTIONS=abort_on_error=0:detect_stack_use_after_return=1"

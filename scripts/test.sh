@@ -3,29 +3,31 @@
 # Part of ./dev: the matrix of tests.
 #
 # A test that is too expensive for each run has a label third_<k> or sixth_<k> and runs in one turn
-# of three or six: cmake/NearTests.cmake. The number of commits selects the turn, so that one commit
-# always runs the same tests, and continuous integration reaches all of them in six commits.
+# of three or six: cmake/NearTests.cmake. Some modes run in every second turn. The number of commits
+# selects the turn, so that one commit always runs the same tests, and continuous integration
+# reaches all of them in six commits.
 
-# mode ; preset ; labels of its tests, and labels left out, of ctest ; what it is
-# mode ; - ; command ; ; what it is
+# mode ; preset ; labels of its tests, and labels left out, of ctest ; its turn of how many ; text
+# mode ; - ; command ; ; ; text
 MATRIX=(
-	"gcc;dev;;valgrind|headers|consumer;gcc: plain, without rseq, own area, slot per cpu"
-	"clang;clang;;valgrind|headers|consumer|once;clang: plain, and the other modes in turn"
-	"asan;asan;;headers|once;gcc with AddressSanitizer and UndefinedBehaviorSanitizer"
-	"tsan;tsan;;headers|once;clang with ThreadSanitizer"
-	"valgrind;dev;valgrind;;memcheck, which has no rseq"
-	"aarch64;aarch64;;;cross build, static, run by qemu-user"
-	"riscv64;riscv64;;;cross build, static, run by qemu-user"
-	"musl;musl;;headers|once;musl-gcc"
-	"generic;generic;plain;storm|once;as on a CPU for which no sequences are known"
-	"headers;dev;headers;;each public header alone: C11, C++17, C++20, gcc and clang"
-	"consumers;dev;consumer;;programs against the installed prefix and the embedded sources"
-	"models;-;models;;the protocols, model-checked; broken variants must be caught"
-	"lint;-;tests/lint/lint.sh --light;;formatting and the house rules"
+	"gcc;dev;;valgrind|headers|consumer;;gcc: plain, without rseq, own area, slot per cpu"
+	"clang;clang;;valgrind|headers|consumer|once;;clang: plain, and the other modes in turn"
+	"asan;asan;;headers|once;;gcc with AddressSanitizer and UndefinedBehaviorSanitizer"
+	"tsan;tsan;;headers|once;;clang with ThreadSanitizer"
+	"valgrind;dev;valgrind;;0/2;memcheck, which has no rseq"
+	"aarch64;aarch64;;;0/2;cross build, static, run by qemu-user"
+	"riscv64;riscv64;;;1/2;cross build, static, run by qemu-user"
+	"musl;musl;;headers|once;;musl-gcc"
+	"generic;generic;plain;storm|once;1/2;as on a CPU for which no sequences are known"
+	"headers;dev;headers;;;each public header alone: C11, C++17, C++20, gcc and clang"
+	"consumers;dev;consumer;;;programs against the installed prefix and the embedded sources"
+	"models;-;models;;;the protocols, model-checked; broken variants must be caught"
+	"lint;-;tests/lint/lint.sh --light;;;formatting and the house rules"
 )
 # How long the stress tests of the first preset take whose turn it is.
-LONG_SECONDS=60
+LONG_SECONDS=30
 job=
+ahead= # the build of presets whose tests come later
 turn=    # a number, or all
 quick=   # leaves out the stress tests
 affected=       # a pattern of labels to which the tests are limited;
@@ -53,6 +55,7 @@ not_in_turn() {
 stop() {
 	trap - INT TERM HUP
 	[[ -z $job ]] || kill -TERM -- "-$job" 2>/dev/null || true
+	stop_ahead
 	wait 2>/dev/null || true
 	[[ ! -t 2 ]] || printf '\r\033[K' >&2
 	say "dev: interrupted"
@@ -132,11 +135,32 @@ build_tests() {
 	cmake --build "build/$1" --parallel "$JOBS" "${only[@]}"
 }
 
-# test_mode MODE PRESET WANTED LEFT-OUT: sets passed, failed, skipped.
+# build_ahead PRESET...: while tests run, some of which wait or need one processor only.
+build_ahead() {
+	(($# > 0)) || return 0
+	set -m
+	{
+		renice -n 19 -p "$BASHPID"
+		for preset; do build_tests "$preset"; done
+	} >"$LOGS/ahead.log" 2>&1 </dev/null &
+	ahead=$!
+	set +m
+}
+
+# What it has not built yet, the modes build themselves.
+stop_ahead() {
+	[[ -z $ahead ]] || kill -TERM -- "-$ahead" 2>/dev/null || true
+	[[ -z $ahead ]] || wait "$ahead" 2>/dev/null || true
+	ahead=
+}
+
+# test_mode MODE PRESET WANTED LEFT-OUT PRESET...: runs it, while the PRESETs are built that come
+# next. Sets passed, failed, skipped.
 test_mode() {
 	local mode=$1 preset=$2 status=0 log=$LOGS/$1.log
 	passed=0 failed=0 skipped=0
 	: >"$log"
+	stop_ahead
 	rm -f "$LOGS/$mode"-{main,storm,long}.xml
 	if [[ $preset = - ]]; then
 		run_command "$log" "$3" || status=$?
@@ -146,6 +170,7 @@ test_mode() {
 		failed=1
 		return
 	else
+		build_ahead "${@:5}"
 		run_tests "$log" "$preset" "$3" "$4" || status=$?
 	fi
 	count_results "$log" "$LOGS/$mode"
@@ -203,27 +228,50 @@ slowest() {
 }
 
 list_modes() {
-	local entry mode text
+	local entry mode turns text
 	for entry in "${MATRIX[@]}"; do
-		IFS=';' read -r mode _ _ _ text <<<"$entry"
-		printf '%-10s %s\n' "$mode" "$text"
+		IFS=';' read -r mode _ _ _ turns text <<<"$entry"
+		printf '%-10s %s%s\n' "$mode" "$text" "${turns:+ (in every second turn)}"
 	done
 }
 
-run_matrix() {
-	local entry mode preset wanted left_out text began all=$SECONDS total=(0 0 0) table=()
-	say "turn $turn of the tests that take turns"
+# select_modes MODE...: sets entries to their lines, without those whose turn it is not.
+select_modes() {
+	local entry mode turns
 	for entry in "${MATRIX[@]}"; do
-		IFS=';' read -r mode preset wanted left_out text <<<"$entry"
+		IFS=';' read -r mode _ _ _ turns _ <<<"$entry"
 		[[ " $* " = *" $mode "* ]] || continue
+		if [[ -n $named || -z $turns || $turn = all ]] || ((turn % 2 == ${turns%/2})); then
+			entries+=("$entry")
+		else
+			say "== $mode: in the next turn"
+		fi
+	done
+}
+
+# presets_of PRESET ENTRY...: what the entries build, once each, besides the preset.
+presets_of() {
+	printf '%s\n' "${@:2}" | cut -d ';' -f 2 | awk -v but="$1" '
+		$0 != "" && $0 != "-" && $0 != but && !seen[$0]++'
+}
+
+run_matrix() {
+	local entries=() mode preset wanted left_out text next
+	local i began all=$SECONDS total=(0 0 0) table=()
+	say "turn $turn of the tests that take turns"
+	select_modes "$@"
+	for i in "${!entries[@]}"; do
+		IFS=';' read -r mode preset wanted left_out _ text <<<"${entries[i]}"
 		say "== $mode: $text"
 		began=$SECONDS
-		test_mode "$mode" "$preset" "$wanted" "$left_out"
+		mapfile -t next < <(presets_of "$preset" "${entries[@]:i+1}")
+		test_mode "$mode" "$preset" "$wanted" "$left_out" "${next[@]}"
 		say "  $passed passed, $failed failed, $skipped skipped"
 		table+=("$(printf '%-10s %7d %7d %7d %6ds' \
 			"$mode" "$passed" "$failed" "$skipped" $((SECONDS - began)))")
 		total=($((total[0] + passed)) $((total[1] + failed)) $((total[2] + skipped)))
 	done
+	stop_ahead
 	printf '\nThe slowest tests:\n'
 	slowest "$@"
 	printf '\n%-10s %7s %7s %7s %7s\n' mode passed failed skipped time
@@ -233,7 +281,7 @@ run_matrix() {
 	((total[1] == 0))
 }
 
-# test_options ARGUMENT...: sets modes, quick, turn, since and action.
+# test_options ARGUMENT...: sets modes, named, quick, turn, since and action.
 test_options() {
 	while (($# > 0)); do
 		case $1 in
@@ -245,7 +293,7 @@ test_options() {
 		--list) action=list_modes ;;
 		--slowest) action=show_slowest ;;
 		--only)
-			modes+=("${2:-}")
+			modes+=("${2:-}") named=yes
 			grep -qx -- "${2:-}" <<<"$known" || bad_usage "no mode '${2:-}'; try --list"
 			shift
 			;;
@@ -262,7 +310,7 @@ show_slowest() {
 }
 
 cmd_test() {
-	local modes=() since='' action=run_matrix known
+	local modes=() named='' since='' action=run_matrix known
 	known=$(list_modes | cut -d ' ' -f 1)
 	test_options "$@"
 	[[ $action = run_matrix ]] || { "$action" && return; }

@@ -108,6 +108,10 @@ runs "-L ^long_ " --only gcc --all
 [[ $(tail -n 1 "$dir/out") = "0 passed, 1 failed, 0 skipped" ]] ||
 	wrong "the last line: $(<"$dir/out")"
 
+"$dir/dev" test --turn 1 >"$dir/out" 2>&1 </dev/null || true
+grep -qx '== aarch64: in the next turn' "$dir/out" || wrong "aarch64 has each turn"
+grep -q 'build/riscv64' "$dir/calls" || wrong "riscv64 has no turn"
+
 # A change and what it can affect.
 cp -r "$source/tests/lint" "$dir/tests-lint"
 mkdir -p "$dir/tests" "$dir/src/locks" "$dir/models"
