@@ -4,9 +4,9 @@
 # Checks the models in models/list, or only the lines that contain one of the words. The right ones
 # must pass, and each broken variant must be caught by the violation that its line names.
 #
-# models/checked records each line that came out as listed, with a hash of the line, its model and
-# its checker. Only this script writes it, at the end of a run. With --turn, a line whose hash
-# models/checked records is checked in one turn of eight; all other lines are checked in each turn.
+# models/checked records each line that came out as listed, with a hash of the line, its checker and
+# the code of its model. Only this script writes it, at the end of a run. With --turn, a line whose
+# hash models/checked records is checked in one turn of eight; all other lines are checked in each.
 #
 # A checker, models/<checker>.sh, is called with the model and its switches in an empty directory.
 # It prints "pass: what it covered" or "violated: what", and exits 0; it exits 77 with a line on
@@ -70,11 +70,17 @@ wanted() {
 	return 1
 }
 
+# code FILE: without its comments, if the compiler can remove them.
+code() {
+	"${CC:-cc}" -fpreprocessed -dD -E -P -x c "$here/$1" 2>/dev/null || cat "$here/$1"
+}
+
 # contents CHECKER MODEL: what a result depends on besides the switches.
 contents() {
-	cat "$here/$1.sh" "$here/$2"
+	cat "$here/$1.sh"
+	code "$2"
 	sed -n 's/^#include "\(.*\)"$/\1/p' "$here/$2" | while read -r header; do
-		cat "$here/$header"
+		code "$header"
 	done
 }
 

@@ -55,6 +55,8 @@ done
 # What a result depends on: the line, the model, what it includes, the checker.
 echo "stub  model.c  pass  -DLINE=17." >>"$dir/list"
 checks 3 --turn 0
+echo '/* A comment. */' >>"$dir/common.h"
+checks 2 --turn 0
 echo 'int other;' >>"$dir/common.h"
 checks 17 --turn 0
 echo 'int other;' >>"$dir/model.c"
