@@ -16,8 +16,8 @@ endforeach()
 install(TARGETS ${near_libraries} nearcpu_export EXPORT nearcpuTargets
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
-# By the names of GCC's, in a directory that no linker searches unless it is told to: what is named
-# here takes the place of another package's library.
+# The file names are those of GCC's library, which another package owns, so they are installed in a
+# directory that no linker searches by default.
 set(near_libatomic_dir "${CMAKE_INSTALL_LIBDIR}/nearcpu")
 foreach(form near_libatomic near_libatomic_static)
   if(TARGET ${form})

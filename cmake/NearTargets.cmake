@@ -94,8 +94,8 @@ function(near_add_export)
   set(near_export_flags "${flags}" PARENT_SCOPE) # for nearcpu.pc
 endfunction()
 
-# What takes the place of a part of libc must come from one object: else a linker that needs one
-# more of its symbols later on finds it in libc, with all others beside it.
+# Symbols that replace a part of libc must come from one object: otherwise a linker that needs one
+# more of them later takes libc's object, which defines all others again.
 function(near_add_static name on_core)
   if(NOT on_core)
     add_library(${name}_static STATIC $<TARGET_OBJECTS:${name}_objects>)
@@ -152,8 +152,8 @@ function(near_link_shared target name on_core)
   endif()
 endfunction()
 
-# near_add_libatomic(): nearcpu-atomic under the names of GCC's library, in a directory of its own:
-# whoever puts that before GCC's takes ours. The archive is complete, and shows no other symbols.
+# near_add_libatomic(): nearcpu-atomic under the names of GCC's library, in a directory of its own,
+# which a program can put before GCC's. The archive is complete, and exports no other symbols.
 function(near_add_libatomic)
   set(dir "${PROJECT_BINARY_DIR}/libatomic")
   if(TARGET nearcpu-atomic)

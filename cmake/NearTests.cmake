@@ -6,7 +6,7 @@
 #   own_area  glibc's registration switched off: the library registers an area of its own
 #   slot_cpu  NEAR_CONF=slot:cpu: a slot per cpu instead of per concurrency id
 #   check     NEAR_CONF=malloc_check:1 (tests that name it)
-#   order     NEAR_CONF=lock_check:2 (tests that name it): stops where it finds a circle
+#   order     NEAR_CONF=lock_check:2 (tests that name it): stops at a lock-order cycle
 #   valgrind  under memcheck, which has no rseq (tests that ask for it)
 #   qemu      under qemu-user, which has no rseq (the only mode of a cross build)
 # Exit code 77 means skipped.

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: check.sh DOXYGEN DOXYFILE DIRECTORY
-# Makes the API pages in DIRECTORY, without a warning, and looks whether what they name is there.
+# Makes the API pages in DIRECTORY, without a warning, and checks that their targets exist.
 set -eu
 rm -rf "$3"
 mkdir -p "$3"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 """usage: links.py DIRECTORY
 
-Looks whether the images and pages that the API pages name are there, and their tutorial."""
+Checks that the images and pages that the API pages name exist, and their tutorial."""
 import html.parser
 import os
 import sys

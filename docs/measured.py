@@ -4,7 +4,7 @@
 
     measured.py NEARCPU FILE
 
-Do it on a quiet machine: the text says what disturbed. Exit status: that of nearcpu."""
+Run it on a quiet machine: the text reports disturbances. Exit status: that of nearcpu."""
 
 import subprocess
 import sys

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Workers take jobs from a queue until there are none left and a token says that none will come. */
+/* Workers take jobs from a queue until it is empty and a token signals the end. */
 #include <nearcpu/cond.h>
 
 #include <pthread.h>

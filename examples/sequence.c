@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Four threads report response times; then the longest is asked for. */
+/* Four threads report response times; then the longest is read. */
 #include "sequence.h"
 
 #include <pthread.h>

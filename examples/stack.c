@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* An object cache: requests are taken from a per-CPU stack of free ones before calloc is asked. */
+/* An object cache: requests come from a per-CPU stack of free ones, and from calloc if it is
+ * empty. */
 #include <nearcpu/counter.h>
 #include <nearcpu/stack.h>
 

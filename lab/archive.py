@@ -11,7 +11,7 @@ import subprocess
 from problem import Missing, Problem
 import sources
 
-# Which packages of which suite the laboratory looks into. {own} is this machine's release.
+# Which packages of which suite the laboratory searches. {own} is this machine's release.
 SUITES = {
     "bookworm": ("amd64", "arm64"),
     "trixie": ("amd64", "arm64", "riscv64"),
@@ -46,7 +46,7 @@ Dir::Log "{root}/state";
 
 PREFERENCES = """\
 Package: *
-Pin: release n={foreign}
+Pin: release n={suite}
 Pin-Priority: -1
 """
 
@@ -103,7 +103,7 @@ class Archive:
                "run (without --update)."
 
     def _machine_entries(self):
-        """This machine's sources of its own release, and the suites beside them."""
+        """This machine's sources of its own release, and those of the other suites."""
         ours = {self.release, self.release + "-updates", self.release + "-security",
                 self.qemu_suite}
         native = self.native
@@ -134,8 +134,8 @@ class Archive:
         for name in ("etc/empty", "etc/sources", "state/lists/partial", "cache",
                      "debs/partial"):
             (self.root / name).mkdir(parents=True, exist_ok=True)
-        foreign = [suite for suite in SUITES if suite != self.release]
-        preferences = [PREFERENCES.format(foreign=suite) for suite in foreign]
+        others = [suite for suite in SUITES if suite != self.release]
+        preferences = [PREFERENCES.format(suite=suite) for suite in others]
         preferences.append(PREFERRED.format(suite=self.qemu_suite))
         (self.root / "etc/preferences").write_text("\n".join(preferences), encoding="utf-8")
         (self.root / "etc/sources/lab.sources").write_text(

@@ -15,7 +15,7 @@ GRACE = 90
 
 
 def _kill(process):
-    """With all that it started. It may end by itself meanwhile."""
+    """Ends it and all processes that it started. It may have ended before."""
     try:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -60,7 +60,7 @@ class Running:
 
 def _read_lines(process, lines, log):
     """Copies the console into the log, with the time, and line by line into the queue. A full disk
-    ends it: whoever closes the log is told."""
+    ends it: the caller that closes the log is notified."""
     began = time.monotonic()
     try:
         for line in process.stdout:
@@ -82,7 +82,7 @@ def _limit(guest, limits, seconds):
 
 
 def _listen(guest, lines, limits, seconds, progress):
-    """Until the guest is done (None), ended early or hung: says how."""
+    """Waits until the guest is done (returns None), ended early or hung (returns how)."""
     since, state = time.monotonic(), None
     while True:
         now = (guest.release, guest.running, len(guest.ended))

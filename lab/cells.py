@@ -14,7 +14,7 @@ PERHAPS = re.compile(r"never |wrong")
 
 @dataclass
 class Cell:
-    """The result; `reason` says why it is not green. `again`: the machine hung or did not come up
+    """The result; `reason` is why it is not green. `again`: the machine hung or did not come up
     the first time."""
     state: str
     reason: str = ""
@@ -27,7 +27,7 @@ def _complaint(lines):
         for line in order:
             if pattern.search(line):
                 return line.strip()
-    return lines[-1].strip() if lines else "it said nothing"
+    return lines[-1].strip() if lines else "no output"
 
 
 def from_run(ran):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""What a guest says on its console: the lines of init (see init.c), and the tests' between them."""
+"""The console of a guest: the lines of init (see init.c), and the tests' between them."""
 
 from dataclasses import dataclass, field
 
 MARK = "@lab "
-# What a kernel says when it, and not a test, is in trouble.
+# Messages of a kernel that fails itself.
 TROUBLE = ("Kernel panic", "soft lockup", "BUG: ", "Oops", "rcu_sched self-detected",
            "rcu_preempt self-detected", "rcu: INFO:", "Call Trace", "Internal error")
 
@@ -35,7 +35,7 @@ class Guest:
         if line.startswith(MARK):
             words = line[len(MARK):].split()
             handler = getattr(self, "_" + words[0], None) if words else None
-            if handler and not self._was_told(handler, words[1:]):
+            if handler and not self._was_handled(handler, words[1:]):
                 self.trouble.append(f"a broken line of init: {line.strip()}")
             return
         if any(sign in line for sign in TROUBLE):
@@ -44,8 +44,8 @@ class Guest:
             self.lines.append(line)
 
     @staticmethod
-    def _was_told(handler, words):
-        """False where a message of the kernel stands in the middle of the line. The test then has
+    def _was_handled(handler, words):
+        """False where a message of the kernel is in the middle of the line. The test then has
         no end, and is run again with the machine."""
         try:
             handler(words)

@@ -42,7 +42,7 @@ def _needs(fields, prefixes):
 
 def find_package(packages, meta):
     """The package that holds the image: at the end of the chain that begins at the meta package.
-    Since 7.0 the image stands in linux-binary-*, which linux-image-* needs."""
+    Since 7.0 the image is in linux-binary-*, on which linux-image-* depends."""
     name = meta
     for _ in range(4):
         if name not in packages:
@@ -55,7 +55,7 @@ def find_package(packages, meta):
 
 
 class Kernels:
-    """The kernels under `root`; `archive` is asked only for what is missing there."""
+    """The kernels under `root`; `archive` is used only for what is missing there."""
 
     def __init__(self, root, archive, refresh):
         self.root = root

@@ -31,7 +31,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def options(arguments):
-    """What the command line says."""
+    """The options of the command line."""
     parser = argparse.ArgumentParser(
         prog="./dev lab", description="Runs the tests in virtual machines: other architectures, "
         "other kernels, many CPUs, NUMA. Also: ./dev lab models, ./dev lab stress.",
@@ -45,22 +45,22 @@ def options(arguments):
                         help="five machines and the tests that find most")
     parser.add_argument("--list", action="store_true", help="say what there is, and end")
     parser.add_argument("--update", action="store_true",
-                        help="look for newer kernels and a newer QEMU")
+                        help="search for newer kernels and a newer QEMU")
     parser.add_argument("--jobs", type=int, metavar="N",
                         help="machines at a time (by default half the processors, at least 2)")
     parser.add_argument("--output", type=Path, default=SOURCE / "build/lab", metavar="DIRECTORY",
                         help="for logs and the report (build/lab)")
-    chosen = parser.parse_args(arguments)
-    if chosen.jobs is not None and chosen.jobs < 1:
+    selected = parser.parse_args(arguments)
+    if selected.jobs is not None and selected.jobs < 1:
         parser.error("--jobs takes a number from 1 on")
-    chosen.quick = chosen.quick or chosen.what == "quick"
-    chosen.list = chosen.list or chosen.what == "list"
-    chosen.jobs = chosen.jobs or max(2, (os.cpu_count() or 2) // 2)
-    return chosen
+    selected.quick = selected.quick or selected.what == "quick"
+    selected.list = selected.list or selected.what == "list"
+    selected.jobs = selected.jobs or max(2, (os.cpu_count() or 2) // 2)
+    return selected
 
 
 def print_list(tests):
-    """Everything that --only takes, and what stands behind it."""
+    """Everything that --only takes, and what it selects."""
     print("architectures:", *ARCHITECTURES)
     print("\nkernels:")
     for name, (suite, _, _) in KERNELS.items():
@@ -82,13 +82,13 @@ def print_list(tests):
 class Laboratory:
     """One run."""
 
-    def __init__(self, chosen, tests):
-        self.chosen = chosen
-        self.boots = plan.make(tests, chosen.only, chosen.quick)
+    def __init__(self, selected, tests):
+        self.selected = selected
+        self.boots = plan.make(tests, selected.only, selected.quick)
         self.tests = tests
         self.screen = Screen()
         self.cache = cache_directory()
-        self.output = chosen.output.resolve()
+        self.output = selected.output.resolve()
         self.kernels = {}
         self.missing = {}
         self.interrupted = False
@@ -103,12 +103,12 @@ class Laboratory:
         return self._archive
 
     def fetch(self):
-        """Fills the cache; another run waits meanwhile."""
+        """Fills the cache; another run waits until that is done."""
         self.cache.mkdir(parents=True, exist_ok=True)
         with open(self.cache / "lock", "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            emulator = Emulator(self.cache / "qemu", self._open_archive, self.chosen.update)
-            kernels = Kernels(self.cache / "kernels", self._open_archive, self.chosen.update)
+            emulator = Emulator(self.cache / "qemu", self._open_archive, self.selected.update)
+            kernels = Kernels(self.cache / "kernels", self._open_archive, self.selected.update)
             for boot in self.boots:
                 key = boot.arch, boot.kernel
                 if key in self.kernels or key in self.missing:
@@ -145,9 +145,9 @@ class Laboratory:
         for boot in self.boots:
             if boot not in able:
                 not_available(runner.results, boot, self.missing[boot.arch, boot.kernel])
-        self.screen.say(f"{len(able)} machines, {self.chosen.jobs} at a time; logs in {logs}")
+        self.screen.say(f"{len(able)} machines, {self.selected.jobs} at a time; logs in {logs}")
         try:
-            runner.run(able, self.chosen.jobs)
+            runner.run(able, self.selected.jobs)
         except KeyboardInterrupt:
             self.interrupted = True
         finally:
@@ -165,14 +165,14 @@ def interrupt(_number, _frame):
     raise KeyboardInterrupt
 
 
-def work(chosen):
-    """Does what the options ask for; returns the exit status."""
+def work(selected):
+    """Does what the options request; returns the exit status."""
     tests = table.parse((HERE / "list").read_text(encoding="utf-8"), MACHINES)
-    if chosen.list:
+    if selected.list:
         print_list(tests)
         return 0
     try:
-        laboratory = Laboratory(chosen, tests)
+        laboratory = Laboratory(selected, tests)
     except plan.Unknown as problem:
         print(f"lab: {problem}", file=sys.stderr)
         return 2

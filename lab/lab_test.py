@@ -107,7 +107,7 @@ class Table(unittest.TestCase):
         self.assertEqual(test.plan("6.1"),
                          "run\tname\t60\tA=1\tB=2\t--\t/prog\t6.1\t/other")
 
-    def test_faults_are_told_with_their_line(self):
+    def test_faults_are_reported_with_their_line(self):
         for bad in ("name yes numa 60 -", "Name yes numa 60 - p", "n maybe numa 60 - p",
                     "n yes moon 60 - p", "n yes numa 0 - p", "n yes numa 6x - p",
                     "n yes numa 60 A p", LINE.strip()):
@@ -177,7 +177,7 @@ class Results(unittest.TestCase):
                  "nodes.c:7: storm: 1 of 8 pages"),
                 (["0 are wrong", "1 is wrong", "end"], "1 is wrong"),
                 (["[ OK ] a", "[ FAILED ] b", "[ FAILED ] b"], "[ FAILED ] b"),
-                (["last words"], "last words"), ([], "it said nothing")):
+                (["last words"], "last words"), ([], "no output")):
             g = self.listen("@lab up x 1", "@lab begin a", *lines, "@lab end a exit 1 10")
             self.assertEqual(cells.from_run(g.ended["a"]).reason, reason)
 
@@ -233,7 +233,7 @@ class Boot(unittest.TestCase):
         self.assertEqual((wrong, running.processes), ("QEMU ended early", set()))
         self.assertEqual(self.boot("true", running=running)[1], "interrupted")
 
-    def test_a_full_disk_is_told(self):
+    def test_a_full_disk_is_reported(self):
         with self.assertRaisesRegex(OSError, "No space left"):
             self.boot("sleep 1000 & echo @lab up 6.1 8; wait", log="/dev/full")
 

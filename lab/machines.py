@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""The virtual machines, and how QEMU is told of one."""
+"""The virtual machines, and the arguments of QEMU for one."""
 
 from dataclasses import dataclass, replace
 
 ALL = ("x86_64", "aarch64", "riscv64")
 CONSOLES = {"x86_64": "ttyS0", "aarch64": "ttyAMA0", "riscv64": "ttyS0"}
-# no_timer_check: a host that is busy makes the emulated timer look broken.
+# no_timer_check: on a busy host the emulated timer appears broken.
 KERNEL_WORDS = {"x86_64": "no_timer_check tsc=reliable", "aarch64": "", "riscv64": ""}
 # With a thread for each of many CPUs, guests report soft lock-ups. With one thread for all, a CPU
 # runs for up to 100 ms until it is another one's turn, which takes spinning threads very long.
 MOST_IN_PARALLEL = 8
 # On riscv64 with the classic interrupt controllers, kernels leave fences on other CPUs to the
-# firmware (OpenSBI), and both lock up when CPUs go offline meanwhile: 6.12 and 7.2, and with
+# firmware (OpenSBI), and both hang when CPUs go offline at that time: 6.12 and 7.2, and with
 # lab_plain too, which has nothing of this library. With IMSICs the kernel interrupts them itself.
 BOARDS = {
     "x86_64": ["-M", "q35", "-cpu", "max", "-accel", "tcg,thread=multi"],
@@ -25,9 +25,8 @@ BOARDS = {
 class Machine:
     """A machine. `online`: it begins with 2 CPUs, then these come. `small`: CPUs and `online` where
     only 8 can be had. `seconds`: until init must have spoken, on a busy host. `fine`: interrupts
-    come between any two instructions; else QEMU lets them in only where a jump ends a block, so
-    that hardly any sequence is ever aborted by chance. `kernels`: only these; before 6.3 slots go
-    by the cpu, so that there is less to see."""
+    arrive between any two instructions; else QEMU lets them in only where a jump ends a block, so
+    that hardly any sequence is ever aborted by chance. `kernels`: only these; before 6.3 slots are indexed by cpu, so that there is less to test."""
     name: str
     text: str
     cpus: int = 8

@@ -36,18 +36,18 @@ class Selection:
     def __init__(self, words, tests):
         kinds = {"arch": set(ARCHITECTURES), "kernel": set(KERNELS),
                  "machine": set(MACHINES), "test": {test.name for test in tests}}
-        self.chosen = {kind: set() for kind in kinds}
+        self.selected = {kind: set() for kind in kinds}
         for word in words:
             found = [kind for kind, known in kinds.items() if word in known]
             if not found:
                 raise Unknown(f"--only knows no architecture, kernel, machine or test '{word}'; "
                               "--list shows them")
             for kind in found:
-                self.chosen[kind].add(word)
+                self.selected[kind].add(word)
 
     def has(self, kind, word):
         """Whether it is wanted."""
-        return not self.chosen[kind] or word in self.chosen[kind]
+        return not self.selected[kind] or word in self.selected[kind]
 
 
 def _is_possible(arch, kernel, machine):

@@ -3,7 +3,7 @@
 
 
 class Problem(Exception):
-    """The message says what to do."""
+    """The message gives advice."""
 
 
 class Missing(Problem):

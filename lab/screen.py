@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What is said while the laboratory works: lines, and on a terminal one more that changes."""
+"""The output while the laboratory works: lines, and on a terminal one more that changes."""
 
 import shutil
 import sys

@@ -10,7 +10,7 @@ ETC = Path("/etc/apt")
 
 @dataclass(frozen=True)
 class Source:
-    """One archive. `signed_by` is the value as it stands there, with the lines of a key in it."""
+    """One archive. `signed_by` is the unchanged value, with the lines of a key in it."""
     uris: tuple
     suites: tuple
     components: tuple

@@ -59,7 +59,7 @@ def parse(text, known_machines):
         try:
             test = _parse_line(line, known_machines)
             if test.name in tests:
-                raise ValueError(f"'{test.name}' stands there twice")
+                raise ValueError(f"'{test.name}' is listed twice")
         except ValueError as error:
             raise Problem(f"lab/list, line {number}: {error}") from None
         tests[test.name] = test

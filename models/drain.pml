@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* How the allocator takes what another slot has (src/malloc/cache/drain.c) in Promela: exchange the list for
- * one that is closed, fence, and look whether it still is.
+/* How the allocator drains another slot (src/malloc/cache/drain.c) in Promela: exchange the list
+ * for a closed one, fence, and check that it is still closed.
  *
  * Two threads of one slot pop blocks off its list and push them back by sequences; a closer takes
- * the list, walks it, and leaves an empty one. A sequence is aborted by a fence, and when another
- * thread runs on the slot.
+ * the list, traverses it, and leaves an empty one. A sequence is aborted by a fence, and when
+ * another thread runs on the slot.
  *
- * Checked: nobody gets a block that somebody has; at the end each block is in one place.
+ * Checked: no thread gets a block that another one has; at the end each block is in one place.
  *
  * The broken variants:
- *   NO_FENCE       what was exchanged is taken for closed at once
- *   NO_LOOK        it is taken for closed after the fence, whatever stands there
- *   FIRST_TRUTH    the closer keeps the list of its first exchange
- *   LOAD_AND_STORE the exchange is made of two steps
- *   PLAIN_FENCE    the fence aborts nobody
- *   PREEMPT_KEEPS  a thread that lost its CPU goes on in its sequence */
+ *   NO_FENCE       the list counts as closed directly after the exchange
+ *   NO_CHECK        the list counts as closed after the fence, without a check
+ *   FIRST_TRUTH    the closer keeps the list of its first exchange LOAD_AND_STORE the exchange
+ *                  consists of two steps
+ *   PLAIN_FENCE    the fence aborts no sequence
+ *   PREEMPT_KEEPS  a thread that was preempted continues its sequence */
 #ifndef OPS
 #define OPS 2
 #endif
@@ -36,10 +36,10 @@ byte drained; /* how many blocks the closer has */
 byte sequence[THREADS];
 byte done;
 
-#define ABORT(who) \
+#define ABORT(thread) \
 	atomic { \
 		if \
-		:: sequence[who] == RUNS -> sequence[who] = ABORTED \
+		:: sequence[thread] == RUNS -> sequence[thread] = ABORTED \
 		:: else -> skip \
 		fi \
 	}
@@ -132,7 +132,7 @@ again:
 #ifndef NO_FENCE
 	fence();
 #endif
-#ifndef NO_LOOK
+#ifndef NO_CHECK
 	if
 	:: list != CLOSED -> goto again
 	:: else -> skip

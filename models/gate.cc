@@ -2,19 +2,19 @@
 /* Close, fence, change, fence, open (src/percpu/gate.h) with C11's orderings, on a near_stack of
  * one slot: its thread pops and pushes by sequences while others take its list.
  *
- * Checked: each node has one owner at a time, none is lost, and nobody touches a node that another
- * one owns (relacy finds races on the links, which are plain memory).
+ * Checked: each node has one owner at a time, none is lost, and no thread accesses a node that
+ * another one owns (relacy finds races on the links, which are plain memory).
  *
- * TWO_CLOSERS has two threads take the list. OPEN_RELAXED opens without release, and is right: the
- * second fence orders the change before all that any thread does later. The broken variants:
- *   NO_FIRST_FENCE        the change follows the close at once
+ * TWO_CLOSERS has two threads take the list. OPEN_RELAXED opens without release, and is correct:
+ * the second fence orders the change before all later accesses of each thread. The broken variants:
+ *   NO_FIRST_FENCE        the change follows the close without a fence
  *   FENCE_FIRST           the first fence comes before the close
- *   ONE_FENCE             the gate opens, with release, right after the change
+ *   ONE_FENCE             the gate opens, with release, directly after the change
  *   OPEN_EARLY            the gate opens before the second fence
  *   FENCE_ABORTS_NOBODY   the fence only orders memory, as membarrier without RSEQ
  *   FENCE_ORDERS_NOTHING  the fence only aborts
- *   NO_CHECK              a pop does not look at the gate
- *   CHECK_OUTSIDE         a pop looks at the gate before its sequence begins
+ *   NO_CHECK              a pop does not check the gate
+ *   CHECK_OUTSIDE         a pop checks the gate before its sequence begins
  */
 #include "rseq.h"
 
@@ -39,7 +39,7 @@ template <int closers> struct gate_model : rl::test_suite<gate_model<closers>, 1
 		}
 	}
 
-	/* Whoever has taken a node may write to it. */
+	/* The thread that has taken a node may write to it. */
 	void own(int node)
 	{
 		RL_ASSERT(!owned[node]);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Close, fence, change, fence, open (src/percpu/gate.h) in Promela: the states that two threads of one
- * slot, two closers and a fork can get into. gate.cc has C11's orderings.
+/* Close, fence, change, fence, open (src/percpu/gate.h) in Promela: the states of two threads of
+ * one slot, two closers and a fork. gate.cc has C11's orderings.
  *
  * The threads of the slot add to a number by sequences, and to another one by their fallback; the
- * closers take away what is there. A sequence loads gate and number in either order, as a weakly
- * ordered CPU does. It is aborted by a fence, and when another thread runs on the slot.
+ * closers take the number. A sequence loads gate and number in either order, as a weakly ordered
+ * CPU does. It is aborted by a fence, and when another thread runs on the slot.
  *
- * Checked: whoever changes the number changes what it has loaded, so that what was taken away and
- * what is left is what was added; no child of a fork finds a gate closed; nobody hangs.
+ * Checked: a thread that changes the number changes the value that it has loaded, so that the sum
+ * of what was taken and what is left equals what was added; no child of a fork finds a gate closed;
+ * no thread hangs.
  *
  * The broken variants:
- *   NO_FIRST_FENCE   the change follows the close at once
- *   NO_SECOND_FENCE  the gate opens right after the change
+ *   NO_FIRST_FENCE   the change follows the close without a fence
+ *   NO_SECOND_FENCE  the gate opens directly after the change
  *   OPEN_EARLY       the second fence comes after the open
- *   PLAIN_FENCE      the fence orders memory and aborts nobody
- *   PREEMPT_KEEPS    a thread that lost its CPU goes on in its sequence (Linux 6.19 on arm64)
+ *   PLAIN_FENCE      the fence orders memory and aborts no sequence
+ *   PREEMPT_KEEPS    a preempted thread continues its sequence (Linux 6.19 on arm64)
  *   FALLBACK_INSIDE  the fallback writes what sequences write
  *   CLOSE_ANYWAY     closers hold no lock and store CLOSED
  *   FORK_ANYTIME     fork does not wait for closers
@@ -54,10 +55,10 @@ inline acquire_lock()
 }
 
 /* The CPU of each thread has its moment. */
-#define ABORT(who) \
+#define ABORT(thread) \
 	atomic { \
 		if \
-		:: sequence[who] == RUNS -> sequence[who] = ABORTED \
+		:: sequence[thread] == RUNS -> sequence[thread] = ABORTED \
 		:: else -> skip \
 		fi \
 	}

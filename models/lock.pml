@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* near_lock (src/ground/lock.c) in Promela: every access to the word is one step.
  *
- * Each thread enters SECTIONS times, and leaves the users of the lock inside its last one. Who left as
- * the last user frees the memory after its unlock: any access to the word from then on is an error.
+ * Each thread locks SECTIONS times, and stops being a user of the lock inside its last section. The
+ * last user frees the memory after its unlock: any access to the word from then on is an error.
  *
- * Checked: one thread inside; no access to freed memory; the word is free at the end; nobody sleeps for
- * ever (a state that nobody can leave before all have finished); every execution ends (no cycle). Unless
- * HARM_ONLY is given, so are the invariants by which src/ground/lock.c argues.
+ * Checked: mutual exclusion; no access to freed memory; the word is free at the end; no thread
+ * sleeps forever (no deadlock state); every execution ends (no cycle). Unless HARM_ONLY is given,
+ * so are the invariants of the argument in src/ground/lock.c.
  *
- * Left out: an exchange that fails for no reason (the C code then repeats it with the same values), and
- * the number of tries of a spinner: a try that fails changes nothing, so one stands for all.
+ * Left out: spurious failures of a CAS (the C code repeats it with the same values), and the number
+ * of attempts of a spinner: a failed attempt changes nothing, so one represents all.
  *
- * The broken variants, each with one thought of src/ground/lock.c undone:
+ * The broken variants, each of which violates one argument of src/ground/lock.c:
  *   PLAIN_LOCK       the fast path loads, then stores
- *   TRUST_WAKE       whoever returns from FUTEX_WAIT takes the lock for its own
+ *   TRUST_WAKE       a return from FUTEX_WAIT counts as owning the lock
  *   SLEEP_UNCOUNTED  a waiter sleeps without being counted
  *   SLEEP_ANYWAY     a waiter sleeps although WAKING is set
  *   KEEP_WAKING      a waiter takes the lock and leaves WAKING set
- *   WAKE_FIRST       unlock wakes before it lets go
- *   TOUCH_AFTER      unlock lets go with one change and sets WAKING with a second one
+ *   WAKE_FIRST       unlock wakes before it releases the lock
+ *   TOUCH_AFTER      unlock releases with one change and sets WAKING with a second one
  */
 #ifndef THREADS
 #define THREADS 3
@@ -136,7 +136,7 @@ inline futex_wake()
 	}
 }
 
-/* How a waiter takes the lock, and how an unlock lets go of it. */
+/* How a waiter takes the lock, and how an unlock releases it. */
 #ifdef SLEEP_UNCOUNTED
 #define TAKEN(seen) ((seen + ALONE) & ~WAKING)
 #elif defined(KEEP_WAKING)
@@ -186,7 +186,7 @@ again:
 		if
 		:: seen & WAKING ->
 			EXCHANGE(seen & ~WAKING, 0, 0, may_sleep);
-			goto next_look
+			goto next_attempt
 		:: else
 		fi;
 may_sleep:
@@ -197,7 +197,7 @@ may_sleep:
 #else
 		load(seen);
 #endif
-next_look:
+next_attempt:
 		skip
 	od;
 

@@ -15,14 +15,14 @@
  *   PORTABLE  no thread is live, and there is no fence
  *
  * The broken variants:
- *   NO_FIRST_FENCE        kill adds up right after closing
+ *   NO_FIRST_FENCE        kill adds up directly after closing
  *   NO_SECOND_FENCE       revive opens without a fence
  *   FENCE_ABORTS_NOBODY   the fence only orders memory
  *   FENCE_ORDERS_NOTHING  the fence only aborts
  *   COUNT_KEPT            kill leaves the slot's count where it is
- *   BIAS_FIRST            kill takes the bias away before it has added up
- *   BIAS_LAST             revive brings the bias back when all is open
- *   OPEN_UNLOCKED         the slot's gate is opened without lock and look at the mode
+ *   BIAS_FIRST            kill subtracts the bias before it has added up
+ *   BIAS_LAST             revive adds the bias after all gates are open
+ *   OPEN_UNLOCKED         the slot's gate is opened without the lock and a check of the mode
  *   STATE_APART           the state of the fallback word is not part of what a fallback changes
  *   PUT_RELAXED           a put to the word does not release
  *   GET_RELAXED           a get from the word does not acquire

@@ -9,15 +9,15 @@
  * reference, and kills again.
  *
  * Checked: the release callback runs once, after a kill, when nobody holds a reference; the exact
- * count is zero then, and never below; nobody hangs.
+ * count is zero then, and never below; no thread hangs.
  *
  * The broken variants:
- *   NO_FIRST_FENCE   kill adds up right after closing
+ *   NO_FIRST_FENCE   kill adds up directly after closing
  *   NO_SECOND_FENCE  revive opens without a fence
  *   KEEP_COUNT       kill leaves the slot's count where it is
- *   BIAS_OFF_FIRST   kill takes the bias away before it has added up
- *   BIAS_ON_LAST     revive brings the bias back when all is open
- *   OPEN_ANYTIME     the slot's gate is opened without lock and look at the mode
+ *   BIAS_OFF_FIRST   kill subtracts the bias before it has added up
+ *   BIAS_ON_LAST     revive adds the bias after all gates are open
+ *   OPEN_ANYTIME     the slot's gate is opened without the lock and a check of the mode
  *   START_ANYTIME    so is the fallback word
  *   LOAD_THEN_CLOSE  kill reads the fallback word and closes it in two steps
  *   LOAD_THEN_STORE  a fallback changes the word in two steps
@@ -55,10 +55,10 @@ inline acquire_lock()
 	atomic { !lock -> lock = true }
 }
 
-#define ABORT(who) \
+#define ABORT(thread) \
 	atomic { \
 		if \
-		:: sequence[who] == RUNS -> sequence[who] = ABORTED \
+		:: sequence[thread] == RUNS -> sequence[thread] = ABORTED \
 		:: else -> skip \
 		fi \
 	}
@@ -285,7 +285,7 @@ proctype killer()
 		exact = exact + BIAS + 1;
 #endif
 		lock = false;
-		/* Of the new reference and the one that was held meanwhile, the killer puts one. */
+		/* The killer puts one of the new reference and the one that it held. */
 		atomic { exact--; assert(exact > 0) }
 #endif
 	od;

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: models/relacy.sh MODEL.cc [-Dswitch...]: see run.sh.
-# Passes if no execution that was tried violates anything; rseq.h tells how many are tried. The
+# Passes if no execution that was tried violates anything; rseq.h sets how many are tried. The
 # program is compiled once for all lines of the list; by two of them, if they begin together.
 set -u
 

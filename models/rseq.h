@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT */
 /* What the C11 models share: sequences, the kernel that aborts them, and how a model is run.
  *
- * A sequence is a row of instructions. Between two of them anything may happen; if it is a fence
- * (membarrier) on the thread's CPU, the next instruction does not run, and the sequence has failed:
- * the kernel makes "look whether aborted" and "commit" one step. A sequence loads and stores by
- * relaxed atomics, so that a load may return what was there before something that an earlier load
- * has seen: this is how a load comes ahead of the gate's. What relacy cannot show is a store ahead
- * of an earlier load; the commit never is, since no CPU shows a store to others that an interrupt
+ * A sequence is a list of instructions. Other threads may run between two of them; after a fence
+ * (membarrier) on the thread's CPU the next instruction does not run, and the sequence has failed:
+ * the kernel makes the check for an abort and the commit one step. A sequence loads and stores by
+ * relaxed atomics, so that a load may return an older value than an earlier load: this models a
+ * load that is reordered before the gate's. relacy cannot show a store that is reordered before an
+ * earlier load; a commit never is, since no CPU makes a store visible to others that an interrupt
  * can still undo.
  *
- * A fence has one moment for each other thread, between its call and its return. What its caller
- * did before the call is visible to the thread after the moment, and what the thread did before it
- * to the caller after the return. For a thread that is not running, the scheduler does the same.
+ * A fence has one point in time for each other thread, between its call and its return. What its
+ * caller did before the call is visible to the thread after that point, and what the thread did
+ * before that point is visible to the caller after the return. For a thread that is not running,
+ * the scheduler does the same.
  *
  * Each slot has one thread here. Threads that share one take turns, ordered by the scheduler; the
  * Spin models have that. */

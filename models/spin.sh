@@ -38,7 +38,7 @@ model=$1
 shift
 spin -a "$@" "$model" >&2 && [ -f pan.c ] || exit 1
 
-# A violation is looked for again breadth first: that one takes the fewest steps to reach.
+# A violation is searched again breadth first, which finds the one with the fewest steps.
 if ! search all -DSAFETY ''; then
 	search first '-DSAFETY -DBFS' ''
 	report first

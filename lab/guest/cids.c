@@ -2,7 +2,7 @@
 /* lab_cids KERNEL: concurrency ids keep within their bounds. Hard ones, on all kernels: below the
  * number of possible CPUs, and no two threads that run have the same, so that sums by slot are
  * exact. Since 6.19 the kernel also keeps them within 5/4 of the threads, or of the CPUs allowed,
- * if those are fewer (commit 23343b6b09ac); before, the text says how far they spread. */
+ * if those are fewer (commit 23343b6b09ac); before, the text reports how far they spread. */
 #define _GNU_SOURCE
 #include "lab.h"
 
@@ -45,7 +45,7 @@ static void *take_ids(void *seen)
 	return seen;
 }
 
-/* With so many threads, the main thread beside them. Returns the highest id. */
+/* With n threads and the main thread. Returns the highest id. */
 static unsigned highest_of(unsigned n)
 {
 	pthread_t threads[MOST];

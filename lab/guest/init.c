@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* init of the laboratory's virtual machines: does what /plan says, one line each, and ends the
- * machine. Fields are separated by tabs:
- *   online CPU...                              brings CPUs online
- *   run    NAME SECONDS SETTING... -- COMMAND  runs a test with a time limit
- * What it says itself begins with "@lab", after a line feed: a test may have left half a line. */
+/* init of the laboratory's virtual machines: runs the lines of /plan, and ends the machine. Fields
+ *   are separated by tabs: online CPU... brings CPUs online run NAME SECONDS SETTING... -- COMMAND
+ *   runs a test with a time limit Its own messages begin with "@lab", after a line feed: a test may
+ *   have left half a line. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

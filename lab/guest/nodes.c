@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* lab_nodes: every page of every slot stands on the slot's node, whoever else reads, frees and
- * allocates. Where the node has no memory, pages stand on nodes that have some. */
+/* lab_nodes: every page of every slot is on the slot's node, whichever threads read, free and
+ * allocate. If the node has no memory, pages are on nodes that have some. */
 #define _GNU_SOURCE
 #include "lab.h"
 
@@ -26,7 +26,7 @@ static char *objects[OBJECTS], *larges[LARGES];
 static unsigned with_memory[LAB_NODES], memory_nodes;
 static struct near_rseq_status st;
 
-/* ---- where pages stand ---- */
+/* ---- the node of a page ---- */
 
 static unsigned node_of_slot(unsigned slot)
 {
@@ -94,8 +94,8 @@ static void check_all(const char *when, char *const *of, size_t n)
 
 /* ---- writing everywhere ---- */
 
-/* Writes to every page of the own copy. The caller is pinned: its node does not change, and nobody
- * else has its cid while it runs. */
+/* Writes to every page of the thread's copy. The caller is pinned: its node does not change, and no
+ * other thread has its cid while it runs. */
 static void fill(void *p, size_t size)
 {
 	LAB_CHECK(near_slot_open(p));
@@ -165,11 +165,11 @@ static void renew(void)
 	allocate(objects, OBJECTS);
 }
 
-/* ---- a storm ---- */
+/* ---- stress ---- */
 
 static bool stop;
 
-/* at[0]++ in the own slot; its page may come into being inside of the sequence. */
+/* at[0]++ in the thread's slot; the page may be allocated inside of the sequence. */
 static bool bump(void *p)
 {
 	uint64_t at, v;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* lab_plain: what a storm asks of the kernel, by system calls and without the library: threads that
- * come and go, move about, change the protection of pages, and are interrupted by signals;
- * children; membarriers. What goes wrong with this beside hotplug is a fault of the kernel, the
- * firmware or the emulator. */
+/* lab_plain: the load of a stress test on the kernel, by system calls and without the library:
+ * threads that start and exit, migrate, change the protection of pages, and are interrupted by
+ * signals; children; membarriers. A failure of this program during hotplug is a fault of the
+ * kernel, the firmware or the emulator. */
 #define _GNU_SOURCE
 #include "lab.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* lab_status KERNEL: what the library says of this kernel is what is known of it, and each online
- * CPU is called by its number and its node. */
+/* lab_status KERNEL: what the library reports for this kernel is what is known of it, and near_cpu
+ * and near_node are correct on each online CPU. */
 #define _GNU_SOURCE
 #include "lab.h"
 
@@ -48,8 +48,8 @@ static void expect_cid(void)
 	}
 }
 
-/* The kernel grants the extension to whoever registered all of its features, and to nobody else;
- * Debian's kernels are built without it. */
+/* The kernel grants the extension only to threads that registered all of its features; Debian's
+ * kernels are built without it. */
 static void expect_slice(void)
 {
 	int r = prctl(SLICE_EXTENSION, SLICE_EXTENSION_SET, SLICE_EXTENSION_ENABLE, 0, 0);

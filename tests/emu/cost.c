@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The program that cost.py runs: one function for each operation whose cost docs/scale.md tells,
- * and what brings the objects into the state before it. cost.py calls them by name, on whichever
- * CPU it wants. `empty` is what a call costs: it is subtracted. */
+/* The program that cost.py runs: one function for each operation in docs/scale.md, and one that
+ * sets up the objects for it. cost.py calls them by name, on whichever CPU it wants. `empty` is
+ * what a call costs: it is subtracted. */
 #define _GNU_SOURCE
 #include <nearcpu/counter.h>
 #include <nearcpu/lock.h>

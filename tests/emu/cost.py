@@ -22,7 +22,7 @@ BEGIN, END = "<!-- cost.py: begin -->\n", "<!-- cost.py: end -->\n"
 
 # Label, function, what is called before on which CPU (by the number of slots); the CPU, if not 0.
 OPERATIONS = (
-    ("number of the own CPU", "slot"),
+    ("number of the CPU", "slot"),
     ("counter: add", "counter_add"),
     ("counter: first add in a slot", "counter_add", lambda n: (), lambda n: n),
     ("counter: read", "counter_read"),
@@ -53,9 +53,9 @@ OPERATIONS = (
     ("percpu: alloc of 8 bytes", "percpu_alloc"),
     ("percpu: free of 8 bytes", "percpu_free"),
     ("lock and unlock, nobody waits", "lock_and_unlock"),
-    ("peer: one mutex, nobody waits", "mutex_add"),
-    ("peer: one atomic", "atomic_add"),
-    ("peer: atomics by sched_getcpu", "sharded_add"),
+    ("comparison: one mutex, no waiter", "mutex_add"),
+    ("comparison: one atomic", "atomic_add"),
+    ("comparison: atomics by sched_getcpu", "sharded_add"),
 )
 
 COLUMNS = (("instructions", "instructions"), ("own", "own lines"), ("read", "others' lines read"),
@@ -154,7 +154,7 @@ def growing_table(measured):
 def tables(directory, pairs):
     measured = measure_all(directory, pairs)
     names = " / ".join(cpu for cpu, _ in pairs)
-    return (versions(pairs) + f"Where the CPUs differ, a cell says {names}.\n\n"
+    return (versions(pairs) + f"Where the CPUs differ, a cell has {names}.\n\n"
             "The same with any number of slots in use:\n\n" + constant_table(measured) +
             "\nDepends on how many slots are in use:\n\n" + growing_table(measured))
 

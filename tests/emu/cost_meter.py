@@ -10,7 +10,7 @@ import build
 from kernel import Place
 from machine import STACK_SIZE, STACK_TOP, Machine
 from memory import READ, WRITE, Memory
-from scene import HEADER, MIB
+from scenario import HEADER, MIB
 
 LINE = 64
 CLOCK = "clock_gettime"  # which the vDSO answers without the kernel

@@ -87,7 +87,7 @@ def prepare(emulator, cpu):
 
 
 def hook_system_calls(emulator, cpu, callback):
-    """callback() runs at each system call; the program counter then stands behind it once the
+    """callback() runs at each system call; the program counter is then behind it once the
     emulator has stopped."""
     if cpu is X86_64:
         emulator.hook_add(uc.UC_HOOK_INSN, lambda *_: callback(None), None, 1, 0,

@@ -4,7 +4,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from scene import WAITS
+from scenario import WAITS
 
 
 class Enough(Exception):
@@ -15,7 +15,7 @@ class Enough(Exception):
 class Way:
     """How A's operation is run."""
     name: str = "a thread"
-    thread: str = "a"  # of Scene
+    thread: str = "a"  # of Scenario
     function: str = "emu_op"
 
 
@@ -29,7 +29,7 @@ def nowhere(_pc, _size):
 
 
 class Explorer:
-    """Over all scenes of one program."""
+    """Over all scenarios of one program."""
 
     def __init__(self, image, knowledge, max_failures):
         self.image, self.knowledge, self.max_failures = image, knowledge, max_failures
@@ -41,7 +41,7 @@ class Explorer:
         self.runs = Counter()
 
     def hook(self, machine):
-        """Has the machine ask before each instruction of the functions that hold sequences, and
+        """Makes the machine call back before each instruction of functions with sequences, and
         before each that touches per-CPU data."""
         ranges = sorted({self.image.function_at(s.start) for s in self.image.sequences})
         for start, end in ranges:
@@ -120,23 +120,23 @@ class Explorer:
 
 
 class Case:
-    """Operations A and B in a scene."""
+    """Operations A and B in a scenario."""
 
-    def __init__(self, explorer, scene, a, b, way=THREAD):
-        self.explorer, self.scene, self.a, self.b, self.way = explorer, scene, a, b, way
-        self.task_a, self.task_b = getattr(scene, way.thread), scene.b
+    def __init__(self, explorer, scenario, a, b, way=THREAD):
+        self.explorer, self.scenario, self.a, self.b, self.way = explorer, scenario, a, b, way
+        self.task_a, self.task_b = getattr(scenario, way.thread), scenario.b
         self.at = []  # where threads were stopped
         self._orders = {}
-        scene.kernel.aborted = explorer.aborted
+        scenario.kernel.aborted = explorer.aborted
 
     def start_a(self):
-        self.scene.start(self.task_a, 0, self.a, self.way.function)
+        self.scenario.start(self.task_a, 0, self.a, self.way.function)
 
     def start_b(self, task=None):
-        self.scene.start(task or self.task_b, 1, self.b)
+        self.scenario.start(task or self.task_b, 1, self.b)
 
     def begin(self):
-        self.scene.begin()
+        self.scenario.begin()
         self.at = []
         self.start_a()
 
@@ -145,7 +145,7 @@ class Case:
         return self._run_a(on_code) == "held" and self._note_a()
 
     def stop_a_at_event(self, n):
-        return self.scene.run(self.task_a, *self.explorer.at_event(n)) == "held" and self._note_a()
+        return self.scenario.run(self.task_a, *self.explorer.at_event(n)) == "held" and self._note_a()
 
     def _note_a(self):
         self.at.append(self.task_a.active().pc)
@@ -155,40 +155,40 @@ class Case:
         """Runs A, aborting it at harassed addresses."""
         harassed = self.explorer.harassed
         if not harassed:
-            return self.scene.run(self.task_a, on_code)
+            return self.scenario.run(self.task_a, on_code)
         on_code = self.explorer.or_harassed(on_code)
-        while (why := self.scene.run(self.task_a, on_code)) == "held":
+        while (why := self.scenario.run(self.task_a, on_code)) == "held":
             pc = self.task_a.active().pc
             if pc not in harassed:
                 break
             harassed.discard(pc)
-            self.scene.switch(self.task_a)
+            self.scenario.switch(self.task_a)
         return why
 
     def preempt_a(self, place=None):
-        aborted = self.scene.switch(self.task_a)
+        aborted = self.scenario.switch(self.task_a)
         self.move_a(place)
         return aborted
 
     def move_a(self, place):
         if place:
-            self.scene.kernel.move(self.task_a.active(), place)
+            self.scenario.kernel.move(self.task_a.active(), place)
 
     def all_of_b(self, place):
-        """B on another place than where it waits: it comes there by a context switch. One that
+        """Runs B on another place than where it waits, after a context switch. One that
         waits for A stays there, unless it finds that it need not."""
-        self.scene.switch(self.task_b, place)
+        self.scenario.switch(self.task_b, place)
         self.start_b()
         if self.b.flags & WAITS:
-            self.scene.run(self.task_b)
+            self.scenario.run(self.task_b)
         else:
-            self.scene.finish(self.task_b)
+            self.scenario.finish(self.task_b)
 
     def finish(self):
         """Both go on to their ends, A first."""
         if self.explorer.harassed and self.task_a.started:
             self._run_a(nowhere)
-        self.scene.finish(self.task_a, self.task_b)
+        self.scenario.finish(self.task_a, self.task_b)
 
     def has_sequences(self, op):
         return op in self.explorer.knowledge.with_sequences
@@ -197,9 +197,9 @@ class Case:
 
     def check(self, kind, orders=None):
         """`orders`: for the two orders of complete operations, the places of A and B; None if only
-        conservation can be asked."""
+        conservation can be checked."""
         self.explorer.runs[kind] += 1
-        text, problem = self.scene.outcome()
+        text, problem = self.scenario.outcome()
         if not problem and orders:
             wanted = [self._order(first, *places) for first, places in zip("AB", orders)]
             if text not in wanted:
@@ -209,18 +209,18 @@ class Case:
 
     def fail(self, kind, what):
         where = " and ".join(self.explorer.describe(pc) for pc in self.at)
-        self.explorer.fail(f"{kind}: {self.a.name} by {self.way.name}, {self.b.name} beside it, "
-                           f"stopped at {where or 'nothing'}\n  ({self.scene.name}): {what}")
+        self.explorer.fail(f"{kind}: {self.a.name} by {self.way.name}, concurrent with {self.b.name}, "
+                           f"stopped at {where or 'nothing'}\n  ({self.scenario.name}): {what}")
 
     def _order(self, first, place_a, place_b):
         """What two complete operations give, one after the other."""
         key = (first, place_a, place_b)
         if key not in self._orders:
-            self.scene.begin()
-            for who in "AB" if first == "A" else "BA":
-                task, place = (self.task_a, place_a) if who == "A" else (self.task_b, place_b)
-                self.scene.switch(task, place)
-                self.start_a() if who == "A" else self.start_b()
-                self.scene.finish(task)
-            self._orders[key] = self.scene.outcome()[0]
+            self.scenario.begin()
+            for actor in "AB" if first == "A" else "BA":
+                task, place = (self.task_a, place_a) if actor == "A" else (self.task_b, place_b)
+                self.scenario.switch(task, place)
+                self.start_a() if actor == "A" else self.start_b()
+                self.scenario.finish(task)
+            self._orders[key] = self.scenario.outcome()[0]
         return self._orders[key]

@@ -93,7 +93,7 @@ class Image:
             self._check(sequence, version, flags)
 
     def _check(self, s, version, flags):
-        """What the kernel asks of a descriptor, before anything runs."""
+        """What the kernel requires of a descriptor, before anything runs."""
         wrong = self.problems.append
         if version or flags:
             wrong(f"{s}: version {version} flags {flags}, not 0")

@@ -60,7 +60,7 @@ class Task:
     area: int = 0  # registered struct rseq, or 0
     may_register: bool = True
     waits_on: int = 0  # a futex
-    pending: bool = False  # stands before the effect of a system call
+    pending: bool = False  # stopped before the effect of a system call
     result: int = None  # of a system call that another task ended
     child: "Task" = None  # of a vfork: this task waits for it
     held_back: int = 0  # address at which a hook stopped it
@@ -390,7 +390,7 @@ class Kernel:
     def sys_close(self, _task, fd, *_):
         return 0 if self.process.files.pop(fd, None) else -EBADF
 
-    # What the C library asks when it starts.
+    # What the C library queries when it starts.
 
     def sys_arch_prctl(self, task, code, address, *_):
         if code != 0x1002:  # ARCH_SET_FS

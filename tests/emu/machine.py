@@ -150,11 +150,11 @@ class Machine:
     # Hooks.
 
     def hook_code(self, start, end):
-        """Has on_code() asked before each instruction in [start, end)."""
+        """Makes the machine call on_code() before each instruction in [start, end)."""
         self.emulator.hook_add(unicorn.UC_HOOK_CODE, self._on_code, None, start, end - 1)
 
     def hook_accesses(self):
-        """Has on_access(is_write, address, size) told before each access to memory."""
+        """Makes the machine call on_access(is_write, address, size) before each access to memory."""
         def access(_uc, kind, address, size, _value, _data):
             if self.on_access:
                 self.on_access(kind == unicorn.UC_MEM_WRITE, address, size)
@@ -186,7 +186,7 @@ class Machine:
         self._error = f"SIGSEGV: {names.get(kind, 'jump to')} {address:#x}"
         return False
 
-    # Registers. The emulator has one set; `_loaded` says whose they are.
+    # Registers. The emulator has one set; `_loaded` is the task that they belong to.
 
     def copy_registers(self, task):
         self._enter(task)

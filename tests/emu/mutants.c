@@ -5,7 +5,7 @@
 void __real_near__fence(void);
 void __wrap_near__fence(void);
 
-/* Fences come in pairs: before the change, and before the gates open again. */
+/* There are two fences: before the change, and before the gates open again. */
 void __wrap_near__fence(void)
 {
 	static unsigned calls;

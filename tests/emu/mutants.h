@@ -40,7 +40,7 @@
 	"72:\n\t"                                                                                  \
 	".set .Lnear_indexed, 2\n\t" NEAR__SEQ_HANDLER
 
-/* The thread may have moved since C code asked where it is. */
+/* The thread may have moved since C code loaded its CPU. */
 #elif MUTANT == index_outside
 #undef NEAR_SEQ_IN_AREA
 #define NEAR_SEQ_IN_AREA                                                                           \

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The schedules: where operation A is stopped, what B does meanwhile, where both go on.
+"""The schedules: where operation A is stopped, what B does then, and where both continue.
 
 A boundary is a place before an instruction of a sequence, or right behind its commit. An event is a
 place before an instruction that touches per-CPU data, or before a membarrier."""
@@ -7,14 +7,14 @@ place before an instruction that touches per-CPU data, or before a membarrier.""
 from itertools import count
 
 from kernel import Killed
-from scene import FENCES, NOT_LIVE, STACK, Deadlock
+from scenario import FENCES, NOT_LIVE, STACK, Deadlock
 
 HARRIED_LIMIT = 2000
 LAST = 1 << 30  # an event that does not come
 
 
 def each(kind, case, play):
-    """Plays n = 0, 1, 2 ... until play() says that there is no n-th place to stop at. True: there
+    """Plays n = 0, 1, 2 ... until play() returns that there is no n-th place to stop at. True: there
     was one at all."""
     for n in count():
         try:
@@ -27,21 +27,21 @@ def each(kind, case, play):
 
 def both_here(case):
     """The two orders on one slot, if A is one step."""
-    here = case.scene.here
-    return ((here, here), (here, here)) if case.scene.is_one_step(case.a) else None
+    here = case.scenario.here
+    return ((here, here), (here, here)) if case.scenario.is_one_step(case.a) else None
 
 
 def preempted(case, back):
     """A is preempted at a boundary, B runs on the same slot, A goes on at `back`."""
-    scene = case.scene
-    orders = both_here(case) and ((scene.here, scene.here), (back, scene.here))
+    scenario = case.scenario
+    orders = both_here(case) and ((scenario.here, scenario.here), (back, scenario.here))
 
     def play(n):
         case.begin()
         if not case.stop_a(case.explorer.at_boundary(n)):
             return False
         case.preempt_a()
-        case.all_of_b(scene.here)
+        case.all_of_b(scenario.here)
         case.move_a(back)
         case.finish()
         case.check("preempted", orders)
@@ -51,7 +51,7 @@ def preempted(case, back):
 
 def signalled(case):
     """A signal handler of A's own thread runs B at a boundary."""
-    scene = case.scene
+    scenario = case.scenario
     # A handler over a thread that is not live is not live either, which no order shows.
     orders = None if case.a.flags & NOT_LIVE else both_here(case)
 
@@ -60,10 +60,10 @@ def signalled(case):
         if not case.stop_a(case.explorer.at_boundary(n)):
             return False
         case.preempt_a()
-        handler = scene.machine.handler_over(case.task_a)
+        handler = scenario.machine.handler_over(case.task_a)
         case.start_b(handler)
-        scene.finish(handler)
-        scene.finish(case.task_a)
+        scenario.finish(handler)
+        scenario.finish(case.task_a)
         case.check("signalled", orders)
         return True
     return each("signalled", case, play)
@@ -81,7 +81,7 @@ def twice(case):
         if not case.stop_a(case.explorer.at_boundary(n)):
             return False
         case.preempt_a()
-        case.all_of_b(case.scene.here)
+        case.all_of_b(case.scenario.here)
         case.finish()
         case.check("twice", orders)
         return True
@@ -89,17 +89,17 @@ def twice(case):
 
 
 def moved(case):
-    """A is preempted outside of sequences and goes on elsewhere. When it is about to commit there,
-    B runs beside it, on the slot that A left: what A kept of that slot is wrong now."""
+    """A is preempted outside of sequences and continues elsewhere. When it is about to commit there,
+    B runs on the slot that A left: what A has loaded from that slot is outdated then."""
     def play(n):
         case.begin()
         if not case.stop_a(case.explorer.outside(n)):
             return False
-        case.preempt_a(case.scene.elsewhere)
+        case.preempt_a(case.scenario.elsewhere)
         if case.stop_a(case.explorer.at_commit()):
-            case.scene.switch(case.task_b, case.scene.here)
+            case.scenario.switch(case.task_b, case.scenario.here)
             case.start_b()
-            case.scene.run(case.task_b)
+            case.scenario.run(case.task_b)
         case.finish()
         case.check("moved")
         return True
@@ -117,22 +117,22 @@ def pairs_of_places(kind, case, play_to):
     return each(kind, case, play)
 
 
-def beside(case):
-    """A stands at a boundary. B, on another CPU and slot, runs up to an event, so that its fences
+def concurrent(case):
+    """A is at a boundary. B, on another CPU and slot, runs up to an event, so that its fences
     abort A, but nothing else does. Then A runs to its end, and B after it."""
-    scene, explorer = case.scene, case.explorer
+    scenario, explorer = case.scenario, case.explorer
     fences = case.b.flags & FENCES
-    strict = scene.is_one_step(case.a) and case.a.object != STACK and not fences
-    orders = ((scene.here, scene.elsewhere),) * 2 if strict else None
-    # What commits on another slot, or in a fallback slot, does not meet A's sequence half done.
-    meets = fences or not (case.has_sequences(case.b) or case.b.flags & NOT_LIVE)
+    strict = scenario.is_one_step(case.a) and case.a.object != STACK and not fences
+    orders = ((scenario.here, scenario.elsewhere),) * 2 if strict else None
+    # A commit on another slot, or in a fallback slot, does not interleave with A's sequence.
+    interleaves = fences or not (case.has_sequences(case.b) or case.b.flags & NOT_LIVE)
 
     def first_event():
-        """Between two accesses of A to per-CPU data it is all the same to a B half done where A
-        stands: one of these boundaries is enough, the last one. A whole B comes at each."""
+        """Between two accesses of A to per-CPU data, a B that is stopped midway cannot observe
+        where A is: the last of these boundaries is enough. A whole B runs at each."""
         pc = case.task_a.active().pc
         touches = pc in explorer.knowledge.events or pc == explorer.inside[pc].end
-        return 0 if meets and touches else LAST
+        return 0 if interleaves and touches else LAST
 
     def play_to(n, event):
         case.begin()
@@ -140,22 +140,22 @@ def beside(case):
             return None
         event = max(event, first_event())
         case.start_b()
-        ended = scene.run(case.task_b, *explorer.at_event(event)) != "held"
+        ended = scenario.run(case.task_b, *explorer.at_event(event)) != "held"
         case.at.append(case.task_b.pc)
         case.finish()
-        case.check("beside", orders)
+        case.check("concurrent", orders)
         return not ended
-    return pairs_of_places("beside", case, play_to)
+    return pairs_of_places("concurrent", case, play_to)
 
 
 def crossed(case):
-    """C code against C code: A and B, on two CPUs, each stand at an event; A goes on first."""
+    """C code against C code: A and B, on two CPUs, are each at an event; A continues first."""
     def play_to(n, event):
         case.begin()
         if not case.stop_a_at_event(n):
             return None
         case.start_b()
-        ended = case.scene.run(case.task_b, *case.explorer.at_event(event)) != "held"
+        ended = case.scenario.run(case.task_b, *case.explorer.at_event(event)) != "held"
         case.at.append(case.task_b.pc)
         case.finish()
         case.check("crossed")
@@ -183,15 +183,15 @@ def harried(case):
 
 
 class StaleLoad:
-    """Has the instruction at `pc` load what stood in per-CPU memory at the moment `old` is from,
+    """Makes the instruction at `pc` load the content of per-CPU memory at the time of `old`,
     once, and only in the sequence that has begun: another attempt loads again."""
 
     def __init__(self, case, sequence, pc, old):
-        self._memory, self._sequence, self._pc = case.scene.machine.memory, sequence, pc
+        self._memory, self._sequence, self._pc = case.scenario.machine.memory, sequence, pc
         self._old = old
         self._due = False
         self._undo = None
-        case.scene.machine.on_access = self._access
+        case.scenario.machine.on_access = self._access
 
     def on_code(self, pc, _size):
         if self._undo:
@@ -215,26 +215,26 @@ class StaleLoad:
 
 def stale(case):
     """A weakly ordered CPU. B runs to an event; A's sequence begins, and one of its loads is done
-    at once, ahead of all before it. B runs on to a later event, and A goes on with what it loaded,
+    first, ahead of all before it. B runs on to a later event, and A continues with what it loaded,
     unless a fence of B aborted it. Loads whose address comes from another load are not moved."""
-    scene, explorer = case.scene, case.explorer
+    scenario, explorer = case.scenario, case.explorer
     seen = None
 
     def begin(n):
         case.begin()
         case.start_b()
-        return (scene.run(case.task_b, *explorer.at_event(n)) == "held" and
+        return (scenario.run(case.task_b, *explorer.at_event(n)) == "held" and
                 case.stop_a(explorer.at_boundary(0)))
 
     def play_load(n, load, later):
         begin(n)
         begun = case.task_a.pc
-        old = StaleLoad(case, explorer.inside[begun], load, scene.slot_contents(scene.here))
-        ended = scene.run(case.task_b, *explorer.at_event(later)) != "held"
+        old = StaleLoad(case, explorer.inside[begun], load, scenario.slot_contents(scenario.here))
+        ended = scenario.run(case.task_b, *explorer.at_event(later)) != "held"
         if case.task_a.pc != begun:
             return False
         case.at += [load, case.task_b.pc]
-        scene.run(case.task_a, old.on_code)
+        scenario.run(case.task_a, old.on_code)
         case.finish()
         case.check("stale")
         return not ended
@@ -244,7 +244,7 @@ def stale(case):
         if not begin(n):
             return False
         # Where B neither wrote nor fenced since the last n, this one shows nothing new.
-        state = scene.kernel.fences, scene.slot_contents(scene.here)
+        state = scenario.kernel.fences, scenario.slot_contents(scenario.here)
         if state != seen:
             seen = state
             for load in explorer.knowledge.loads(explorer.inside[case.task_a.pc]):

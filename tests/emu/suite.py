@@ -6,8 +6,8 @@ import contextlib
 import schedules
 from explore import REFUSED_THREAD, THREAD, VFORK_CHILD, Case, Enough, Explorer
 from kernel import Killed
-from scene import (BY_CID, BY_CPU, BY_NODE, FENCES, NOT_LIVE, REFCOUNT, REFUSED, SIGNAL_SAFE,
-                   STACK, TWIN, Deadlock, Scene, read_ops)
+from scenario import (BY_CID, BY_CPU, BY_NODE, FENCES, NOT_LIVE, REFCOUNT, REFUSED, SIGNAL_SAFE,
+                   STACK, TWIN, Deadlock, Scenario, read_ops)
 from trace import Knowledge, Tracer, broken_rules
 
 OPEN, FALLBACK, EMPTY, KILLED = range(4)
@@ -52,21 +52,21 @@ class Suite:
         if idle:
             raise Enough
 
-    def _pairs(self, scene):
+    def _pairs(self, scenario):
         for a in self.ops:
-            if scene.setup in ONLY and a.object != ONLY[scene.setup]:
+            if scenario.setup in ONLY and a.object != ONLY[scenario.setup]:
                 continue
             for b in self.ops:
-                if a.object == b.object and scene.is_valid(a, b) and (a is b or not b.flags & TWIN):
+                if a.object == b.object and scenario.is_valid(a, b) and (a is b or not b.flags & TWIN):
                     yield a, b
 
     @contextlib.contextmanager
-    def _scene(self, mode, setup, hook=None):
-        scene = Scene(self.image, mode, setup, hook or self.explorer.hook)
+    def _scenario(self, mode, setup, hook=None):
+        scenario = Scenario(self.image, mode, setup, hook or self.explorer.hook)
         try:
-            yield scene
+            yield scenario
         finally:
-            scene.close()
+            scenario.close()
 
     # The schedules, the quickest to find a fault first.
 
@@ -83,81 +83,81 @@ class Suite:
         self._play(REFUSED, OPEN, self._meet_refused)
 
     def _play(self, mode, setup, meet):
-        with self._scene(mode, setup) as scene:
-            for a, b in self._pairs(scene):
-                meet(scene, a, b)
+        with self._scenario(mode, setup) as scenario:
+            for a, b in self._pairs(scenario):
+                meet(scenario, a, b)
 
-    def _case(self, scene, a, b, way=THREAD):
-        return Case(self.explorer, scene, a, b, way)
+    def _case(self, scenario, a, b, way=THREAD):
+        return Case(self.explorer, scenario, a, b, way)
 
-    def _meet(self, scene, a, b):
-        case = self._case(scene, a, b)
-        if not schedules.preempted(case, scene.here):
+    def _meet(self, scenario, a, b):
+        case = self._case(scenario, a, b)
+        if not schedules.preempted(case, scenario.here):
             return
         if b.flags & SIGNAL_SAFE:
             schedules.signalled(case)
-        if scene.setup == OPEN:
-            schedules.preempted(case, scene.elsewhere)
+        if scenario.setup == OPEN:
+            schedules.preempted(case, scenario.elsewhere)
             schedules.twice(case)
-            schedules.preempted(self._case(scene, a, b, VFORK_CHILD), scene.here)
+            schedules.preempted(self._case(scenario, a, b, VFORK_CHILD), scenario.here)
         if a is b:
             schedules.moved(case)
             schedules.harried(case)
-        if scene.setup == OPEN or b.flags & FENCES:
-            schedules.beside(case)
+        if scenario.setup == OPEN or b.flags & FENCES:
+            schedules.concurrent(case)
 
-    def _meet_in_c(self, scene, a, b):
+    def _meet_in_c(self, scenario, a, b):
         """The slow paths and the closers against each other."""
         if b.flags & (FENCES | NOT_LIVE) and a.flags & (FENCES | NOT_LIVE | TWIN):
-            schedules.crossed(self._case(scene, a, b))
+            schedules.crossed(self._case(scenario, a, b))
 
-    def _meet_itself(self, scene, a, b):
+    def _meet_itself(self, scenario, a, b):
         if a is b:
-            case = self._case(scene, a, b)
-            schedules.preempted(case, scene.here)
-            if scene.setup == OPEN:
-                schedules.preempted(case, scene.elsewhere)
+            case = self._case(scenario, a, b)
+            schedules.preempted(case, scenario.here)
+            if scenario.setup == OPEN:
+                schedules.preempted(case, scenario.elsewhere)
                 schedules.moved(case)
 
-    def _meet_refused(self, scene, a, b):
-        schedules.preempted(self._case(scene, a, b, REFUSED_THREAD), scene.here)
+    def _meet_refused(self, scenario, a, b):
+        schedules.preempted(self._case(scenario, a, b, REFUSED_THREAD), scenario.here)
         if a is b:
-            schedules.preempted(self._case(scene, a, b), scene.here)
+            schedules.preempted(self._case(scenario, a, b), scenario.here)
 
     def _play_stale(self):
         def hook(machine):
             self.explorer.hook(machine)
             machine.hook_accesses()
-        with self._scene(BY_CID, OPEN, hook) as scene:
-            for a, b in self._pairs(scene):
+        with self._scenario(BY_CID, OPEN, hook) as scenario:
+            for a, b in self._pairs(scenario):
                 if b.flags & FENCES:
-                    schedules.stale(self._case(scene, a, b))
+                    schedules.stale(self._case(scenario, a, b))
 
     # Coverage.
 
     def _play_stragglers(self):
         """A boundary that only a special interleaving leads to, such as the branch behind a gate
-        that was closed a moment ago: A is aborted there when it comes by."""
+        that was just closed: A is aborted there when it reaches it."""
         for mode in (BY_CID, BY_NODE):
             for setup in (FALLBACK, OPEN, EMPTY, KILLED):
                 self.explorer.harassed = self.explorer.uncovered()
                 if not self.explorer.harassed:
                     return
-                with self._scene(mode, setup) as scene:
-                    self._harass(scene)
+                with self._scenario(mode, setup) as scenario:
+                    self._harass(scenario)
         self.explorer.harassed = None
 
-    def _harass(self, scene):
-        for a, b in self._pairs(scene):
+    def _harass(self, scenario):
+        for a, b in self._pairs(scenario):
             begun = self.knowledge.begun.get(a, ())
             if not any(self.explorer.inside[pc] in begun for pc in self.explorer.harassed):
                 continue
-            case = self._case(scene, a, b)
-            schedules.preempted(case, scene.here)
+            case = self._case(scenario, a, b)
+            schedules.preempted(case, scenario.here)
             if a is b:
                 schedules.moved(case)
             if b.flags & FENCES:
-                schedules.beside(case)
+                schedules.concurrent(case)
             self.explorer.harassed &= self.explorer.uncovered()
 
     def _check_coverage(self):

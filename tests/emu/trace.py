@@ -5,7 +5,7 @@ touch per-CPU data, and whether sequences keep the rules that only a run can sho
 from dataclasses import dataclass, field
 
 from kernel import Killed
-from scene import HEADER, MIB, Scene
+from scenario import HEADER, MIB, Scenario
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Knowledge:
         return self.instructions[pc]
 
     def loads(self, sequence):
-        """Addresses of its instructions that load per-CPU data, but for the commit."""
+        """Addresses of its instructions that load per-CPU data, except for the commit."""
         return sorted(pc for pc, i in self.instructions.items()
                       if i.sequence is sequence and i.reads and not i.writes)
 
@@ -55,24 +55,24 @@ class Tracer:
         self._machine = None
 
     def trace(self, mode, setup, ops):
-        scene = Scene(self.image, mode, setup, self._hook)
+        scenario = Scenario(self.image, mode, setup, self._hook)
         try:
             for op in ops:
-                if not scene.is_valid(op, ops[0]):
+                if not scenario.is_valid(op, ops[0]):
                     continue
-                for task in (scene.a, scene.b):
-                    self._run(scene, task, op)
+                for task in (scenario.a, scenario.b):
+                    self._run(scenario, task, op)
         finally:
-            scene.close()
+            scenario.close()
 
-    def _run(self, scene, task, op):
-        scene.begin()
-        scene.start(task, 0, op)
-        scene.machine.on_access = self._access
+    def _run(self, scenario, task, op):
+        scenario.begin()
+        scenario.start(task, 0, op)
+        scenario.machine.on_access = self._access
         try:
             commits = self._commits
             self._begun = self.knowledge.begun.setdefault(op, set())
-            while scene.run(task, self._step) != "returned":
+            while scenario.run(task, self._step) != "returned":
                 pass
             if self._commits > commits:
                 self.knowledge.with_sequences.add(op)

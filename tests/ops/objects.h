@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the operations work on. Only for the files beside this one. */
+/* The objects of the operations. Private to this folder. */
 #ifndef NEARCPU_TESTS_OBJECTS_H
 #define NEARCPU_TESTS_OBJECTS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the operations left behind, looked at without any operation. */
+/* The state after the operations, read without any operation. */
 #include "ops.h"
 
 #include "percpu/internal.h"
@@ -135,7 +135,7 @@ uint64_t ops_digest(const struct actor *a, const struct actor *b)
 	return h;
 }
 
-/* Marks the nodes that stand in lists; false if one stands there twice. */
+/* Marks the nodes that are in lists; false if one is in them twice. */
 static bool mark_lists(unsigned char *seen)
 {
 	for (unsigned s = 0; near_percpu_next(OBJ.stack.p, &s); s++)

@@ -57,8 +57,8 @@ static void node_result(struct actor *me, const struct near_stack_node *node)
 	me->got += node != NULL;
 }
 
-/* Each inline function of the library once, out of line: so each sequence stands in the program
- * once, and whichever operation leads there counts. */
+/* Each inline function of the library once, out of line: so each sequence is in the program once,
+ * and every operation that reaches it counts. */
 #define ONCE static __attribute__((noinline))
 
 ONCE void add(int64_t n)
@@ -229,7 +229,7 @@ static void refcount_revive(struct actor *me)
 	near_refcount_revive(&OBJ.refcount);
 }
 
-/* Beside a refcount_put_own the count reaches zero. */
+/* Concurrently with a refcount_put_own the count reaches zero. */
 static void refcount_kill_put_own(struct actor *me)
 {
 	refcount_kill(me);
@@ -326,7 +326,7 @@ ONCE void read_unlock(void)
 	near_rwlock_read_unlock(&OBJ.rwlock);
 }
 
-static void look_inside(struct actor *me)
+static void read_inside(struct actor *me)
 {
 	int64_t first = OBJ.guarded[0];
 
@@ -340,7 +340,7 @@ static void rwlock_read(struct actor *me)
 
 	if (!got)
 		return;
-	look_inside(me);
+	read_inside(me);
 	read_unlock();
 }
 
@@ -348,9 +348,9 @@ static void rwlock_read_nested(struct actor *me)
 {
 	if (!try_read_lock())
 		return;
-	look_inside(me);
+	read_inside(me);
 	rwlock_read(me);
-	look_inside(me);
+	read_inside(me);
 	read_unlock();
 }
 
@@ -358,7 +358,7 @@ static void rwlock_read_slow(struct actor *me)
 {
 	if (!near__rwlock_try_read_lock_slow(&OBJ.rwlock))
 		return;
-	look_inside(me);
+	read_inside(me);
 	near__rwlock_read_unlock_slow(&OBJ.rwlock);
 }
 
@@ -386,7 +386,7 @@ static void rwlock_downgrade(struct actor *me)
 	if (!write_inside(me))
 		return;
 	near_rwlock_downgrade(&OBJ.rwlock);
-	look_inside(me);
+	read_inside(me);
 	read_unlock();
 }
 
@@ -624,7 +624,7 @@ bool ops_pair_does_not_wait(enum ops_setup setup, const struct op *a, const stru
 	return ops_pair_is_valid(setup, a, b) && !(a->object == b->object && b->flags & OPS_WAITS);
 }
 
-/* Where the own list is empty, a pop goes on to take other lists and to put them elsewhere. */
+/* If the slot's list is empty, a pop takes other lists and puts them elsewhere. */
 bool ops_is_one_step(enum ops_setup setup, const struct op *a)
 {
 	if (a->flags & OPS_COMPOSITE)

@@ -44,10 +44,10 @@ enum ops_object {
 #define OPS_FENCES 2u      /* closes gates: sends membarriers */
 #define OPS_KILLS 4u
 #define OPS_REVIVES 8u
-#define OPS_COMPOSITE 16u /* several steps: only conservation can be asked */
-#define OPS_TWIN 64u      /* beside another operation, no different from one that comes before it */
-#define OPS_WAITS 128u    /* for A, where that is the same: A must go on while B has not ended */
-#define OPS_NOT_LIVE 32u  /* the thread is not live meanwhile; nor is a signal handler over it */
+#define OPS_COMPOSITE 16u /* several steps: only conservation can be checked */
+#define OPS_TWIN 64u      /* equivalent to an earlier operation when combined with another one */
+#define OPS_WAITS 128u /* for A, if both use the same object: A must continue before B has ended */
+#define OPS_NOT_LIVE 32u /* the thread is not live during it; nor is a signal handler on it */
 
 struct op {
 	const char *name;
@@ -75,8 +75,8 @@ void ops_reset_to(enum ops_setup setup);
  * stays. */
 void ops_enter(void);
 
-/* False: the two must not run beside each other, or not in this setup (two kills, a revive of what
- * was not killed). */
+/* False: the two must not run concurrently, or not in this setup (two kills, a revive of what was
+ * not killed). */
 bool ops_pair_is_valid(enum ops_setup setup, const struct op *a, const struct op *b);
 
 /* The same where B must end before A goes on. */

@@ -16,33 +16,33 @@
 /* The index modes, as near__self.index_mode names them: by cid, by cpu, and by node and cid,
  * which on node 0 is the cid again. One process can try all three, one after the other, since each
  * thread takes its own word for it. */
-enum way { BY_CID, BY_CPU, BY_NODE, WAYS };
+enum mode { BY_CID, BY_CPU, BY_NODE, MODES };
 
-static enum way way;
+static enum mode mode;
 static struct near_rseq_status status;
 
-/* A process that was told to use cpus is here for the way that a thread becomes live in it. */
-static bool choose_way(int which)
+/* A process with NEAR_CONF=slot:cpu tests how a thread becomes live in it. */
+static bool choose_mode(int which)
 {
-	way = (enum way)which;
-	return way == BY_CPU || (status.has_cid && status.slot_kind != NEAR_SLOT_CPU);
+	mode = (enum mode)which;
+	return mode == BY_CPU || (status.has_cid && status.slot_kind != NEAR_SLOT_CPU);
 }
 
-static void go_that_way(void)
+static void enter_mode(void)
 {
 	near_slot(); /* live from here on */
-	near__self.index_mode = way == BY_CID ? 0 : way == BY_CPU ? 1 : 1000;
+	near__self.index_mode = mode == BY_CID ? 0 : mode == BY_CPU ? 1 : 1000;
 }
 
 static void reset(enum ops_setup setup)
 {
-	go_that_way();
+	enter_mode();
 	ops_reset_to(setup);
 }
 
 static void enter(void)
 {
-	go_that_way();
+	enter_mode();
 	ops_enter();
 }
 
@@ -66,14 +66,14 @@ static const struct suite *library(void)
 
 /* ---- the library's sequences ---- */
 
-/* By cpu, two threads on one CPU certainly have the same slot. Operations on different objects have
- * little to tell each other: they meet in one of the ways only. */
+/* By cpu, two threads on one CPU certainly have the same slot. Operations on different objects
+ * hardly interact: they are combined in one mode only. */
 static void crossed(enum interferer interferer)
 {
-	for (int i = 0; i < WAYS; i++) {
+	for (int i = 0; i < MODES; i++) {
 		struct cross c = {.suite = library(), .interferer = interferer};
 
-		if (!choose_way(i) || (i == BY_NODE && interferer == INTERFERER_THREAD))
+		if (!choose_mode(i) || (i == BY_NODE && interferer == INTERFERER_THREAD))
 			continue;
 		c.all_pairs = i == BY_CPU && interferer == INTERFERER_HANDLER;
 		cross_run(&c);
@@ -119,10 +119,11 @@ static unsigned missing_points(const struct trap_seq *s)
 	return missing;
 }
 
-/* Instructions that tell their lengths are known, even of a way that this process cannot go. */
+/* Where the length of an instruction can be decoded, its boundaries are known even on paths that
+ * this process cannot take. */
 static void no_sequence_was_forgotten(void **state)
 {
-	bool all_ways = NEAR__TRAP_STEPS || choose_way(BY_NODE);
+	bool all_modes = NEAR__TRAP_STEPS || choose_mode(BY_NODE);
 	unsigned forgotten = 0;
 
 	for (unsigned i = 0; i < near__trap_count(); i++) {
@@ -132,7 +133,7 @@ static void no_sequence_was_forgotten(void **state)
 			continue;
 		if (!s->points)
 			print_error("%s: never seen to commit\n", s->function);
-		forgotten += !s->points + (all_ways ? missing_points(s) : 0);
+		forgotten += !s->points + (all_modes ? missing_points(s) : 0);
 	}
 	assert_int_equal(forgotten, 0);
 }
@@ -140,10 +141,10 @@ static void no_sequence_was_forgotten(void **state)
 /* Several sequences to an operation, each tried NEAR_SEQ_TRIES times. */
 #define MOST_ABORTS (16 * NEAR_SEQ_TRIES)
 
-/* Whoever is stopped at every attempt gets on by the fallback. */
+/* An operation that is aborted at every attempt completes by the fallback. */
 static void progress_without_any_sequence(void **state)
 {
-	choose_way(BY_CPU);
+	choose_mode(BY_CPU);
 	for (unsigned setup = 0; setup < OPS_SETUPS; setup++)
 		for (unsigned i = 0; i < ops_count; i++) {
 			struct trap_plan plan = {.seq = near__trap_count(),
@@ -174,7 +175,7 @@ static void signal_beside_first_operation(void **state)
 	/* ThreadSanitizer holds locks in the middle of an instrumented load. */
 	if (!NEAR__TRAP_STEPS || NEAR__TSAN)
 		skip();
-	choose_way(status.slot_kind == NEAR_SLOT_CPU ? BY_CPU : BY_CID);
+	choose_mode(status.slot_kind == NEAR_SLOT_CPU ? BY_CPU : BY_CID);
 	for (unsigned i = 0; i < ops_count; i++)
 		if (is_for_handlers(&ops[i]))
 			failures += first_visit(&ops[i], is_for_handlers, &visits);
@@ -220,7 +221,7 @@ static bool is_alone(const struct op *op)
 	return ops_pair_is_valid(OPS_OPEN, op, &ops[0]);
 }
 
-/* Returns 1 if the operation came by there. */
+/* Returns 1 if the operation reached the point. */
 static unsigned migrated(const struct op *op, unsigned seq, unsigned point)
 {
 	struct actor a = {.id = 0}, none = {.id = 1};
@@ -253,7 +254,7 @@ static void migration_at_each_instruction(void **state)
 
 	if (!unit_pin(1, NULL))
 		skip();
-	choose_way(BY_CPU);
+	choose_mode(BY_CPU);
 	for (unsigned i = 0; i < ops_count; i++)
 		for (unsigned q = 0; q < near__trap_count(); q++)
 			for (unsigned k = 0; is_alone(&ops[i]) && k + 1 < near__trap_seq(q)->points;
@@ -291,7 +292,7 @@ struct closer {
 	struct live live;
 };
 
-static void close_and_look(void *closer)
+static void close_and_record(void *closer)
 {
 	struct closer *c = closer;
 
@@ -305,7 +306,7 @@ static unsigned closed(const struct op *op, unsigned seq, unsigned point)
 	struct actor a = {.id = 0}, none = {.id = 1};
 	struct closer closer;
 	struct trap_plan plan = {
-		.seq = seq, .point = point, .on_stop = close_and_look, .arg = &closer};
+		.seq = seq, .point = point, .on_stop = close_and_record, .arg = &closer};
 
 	reset(OPS_OPEN);
 	closer.slot = near_slot();
@@ -322,7 +323,7 @@ static void closed_gates_turn_sequences_away(void **state)
 {
 	unsigned long runs = 0;
 
-	choose_way(BY_CPU);
+	choose_mode(BY_CPU);
 	for (unsigned i = 0; i < ops_count; i++)
 		for (unsigned q = 0; minds_gates(&ops[i]) && q < near__trap_count(); q++)
 			for (unsigned k = 0; k < near__trap_seq(q)->points; k++)
@@ -344,7 +345,7 @@ __attribute__((noinline)) static pid_t in_vfork_child(const struct op *op, struc
 
 static void vfork_children_leave_slots_alone(void **state)
 {
-	choose_way(BY_CPU);
+	choose_mode(BY_CPU);
 	for (unsigned i = 0; i < ops_count; i++) {
 		struct actor a = {.id = 0}, none = {.id = 1};
 		struct live before;
@@ -378,8 +379,8 @@ int main(void)
 		puts("skipped: no sequences here");
 		return 77;
 	}
-	for (int i = 0; i < WAYS; i++) {
-		if (!choose_way(i))
+	for (int i = 0; i < MODES; i++) {
+		if (!choose_mode(i))
 			continue;
 		near__trap_learn_again();
 		cross_learn(library());

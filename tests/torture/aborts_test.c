@@ -74,7 +74,7 @@ static int open_counter(void)
 
 enum tried { ABORTED = NEAR_SEQ_FAILED, DONE = NEAR_SEQ_COMMITTED, CLOSED };
 
-/* Long, so that it is often met. Nothing but an abort leads to near_failed. */
+/* Long, so that aborts often hit it. Only an abort leads to near_failed. */
 __attribute__((noinline)) static enum tried try_add(uint64_t *p)
 {
 	uint64_t at, v;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A sequence that was written by hand, as programs do that know nothing of this library: the cpu is
- * read outside and compared inside, and the descriptor stands in a section of no particular name.
- * near_torture passes it; without the comparison, it says what is wrong. */
+/* A sequence that was written by hand, as programs without this library do: the cpu is read outside
+ * and compared inside, and the descriptor is in a section of any name. near_torture passes it;
+ * without the comparison, it reports the fault. */
 #include <errno.h>
 #include <nearcpu/torture.h>
 #include <stdio.h>

@@ -45,7 +45,7 @@ void stack_of_the_library(void **state);
 
 /* wrong.c */
 void faults_are_named(void **state);
-void rival_that_stays_in_sequences(void **state);
+void operation_that_stays_in_sequences(void **state);
 void sound_one_passes_the_same(void **state);
 
 #endif

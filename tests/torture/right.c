@@ -54,13 +54,13 @@ static const void *peak_slot(void *arg, size_t *size)
 }
 
 uint64_t values[] = {5, 3, 9};
-static const struct near_torture_rival peak_rivals[] = {{"lower", report_peak, &values[1], 0},
+static const struct near_torture_rival peak_others[] = {{"lower", report_peak, &values[1], 0},
 							{"higher", report_peak, &values[2], 0}};
 const struct near_torture peak_torture = {
 	.setup = peak_setup,
 	.run = report_peak,
-	.rivals = peak_rivals,
-	.n_rivals = LENGTH(peak_rivals),
+	.rivals = peak_others,
+	.n_rivals = LENGTH(peak_others),
 	.check = peak_check,
 	.digest = peak_digest,
 	.slot = peak_slot,
@@ -78,7 +78,7 @@ void sequence_of_near_seq(void **state)
 	assert_string_equal(r.text, "");
 	assert_int_equal(r.sequences, 1);
 	assert_true(r.boundaries >= 8);
-	/* Alone, again, four rivals; and each migration is an abort. */
+	/* Alone, again, four competing operations; and each migration is an abort. */
 	assert_true(r.aborts >= (r.boundaries - 1) * 6);
 	assert_int_equal(r.most_aborts, NEAR_SEQ_TRIES);
 	assert_int_equal(r.uncommitted, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* near_torture: passes what is right, finds what is wrong and says what it is (tests/torture), says
+/* near_torture: passes what is right, finds and names what is wrong (right.c, wrong.c), reports
  * what it could not try, and leaves the process as it was. */
 #include "unit.h"
 
@@ -54,7 +54,7 @@ static void ignore(void *arg, const char *failure)
 {
 }
 
-/* As often as it takes: a busy machine interrupts so long a sequence many times. */
+/* Repeated until it succeeds: a busy machine interrupts this long sequence many times. */
 static void run_slowly(void *arg)
 {
 	for (int i = 0; i < 50 * NEAR_SEQ_TRIES; i++)
@@ -102,14 +102,14 @@ static void note_thread(void *arg)
 	report_peak(arg);
 }
 
-static void rivals_run_where_they_may(void **state)
+static void competing_operations_run_where_allowed(void **state)
 {
-	struct near_torture_rival rival = {"noted", note_thread, &values[1], 0};
+	struct near_torture_rival other = {"noted", note_thread, &values[1], 0};
 	struct near_torture t = peak_torture;
 
 	need_live();
 	runs_in = (pid_t)syscall(SYS_gettid);
-	t.rivals = &rival;
+	t.rivals = &other;
 	t.n_rivals = 1;
 	t.digest = NULL;
 	in_thread = in_handler = 0;
@@ -117,12 +117,12 @@ static void rivals_run_where_they_may(void **state)
 	assert_true(in_thread > 0);
 	assert_int_equal(in_handler, in_thread);
 	in_thread = in_handler = 0;
-	rival.flags = NEAR_TORTURE_NOT_IN_HANDLER;
+	other.flags = NEAR_TORTURE_NOT_IN_HANDLER;
 	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), 0);
 	assert_true(in_thread > 0);
 	assert_int_equal(in_handler, 0);
 	in_thread = in_handler = 0;
-	rival.flags = NEAR_TORTURE_CLOSES;
+	other.flags = NEAR_TORTURE_CLOSES;
 	t.report = ignore; /* it closes nothing */
 	near_torture(&t, sizeof(t), NULL, 0);
 	assert_int_equal(in_thread, 0);
@@ -252,11 +252,11 @@ static void call_again(void *result)
 static void called_while_it_runs(void **state)
 {
 	int result = 0;
-	const struct near_torture_rival rival = {"again", call_again, &result, 0};
+	const struct near_torture_rival other = {"again", call_again, &result, 0};
 	struct near_torture t = peak_torture;
 
 	need_live();
-	t.rivals = &rival;
+	t.rivals = &other;
 	t.n_rivals = 1;
 	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), 0);
 	assert_int_equal(result, -EBUSY);
@@ -309,7 +309,7 @@ static unsigned writable_text(void)
 
 static unsigned writable_meanwhile;
 
-static void setup_and_look(void *arg)
+static void setup_and_observe(void *arg)
 {
 	peak_setup(arg);
 	if (!writable_meanwhile)
@@ -329,7 +329,7 @@ static void process_is_as_before(void **state)
 	cpu_set_t cpus, cpus_after;
 
 	need_live();
-	t.setup = setup_and_look;
+	t.setup = setup_and_observe;
 	sigaction(SIGTRAP, &mine, NULL);
 	sigemptyset(&trap);
 	sigaddset(&trap, SIGTRAP);
@@ -357,12 +357,12 @@ int main(void)
 		cmocka_unit_test(counter_of_the_library),
 		cmocka_unit_test(stack_of_the_library),
 		cmocka_unit_test(faults_are_named),
-		cmocka_unit_test(rival_that_stays_in_sequences),
+		cmocka_unit_test(operation_that_stays_in_sequences),
 		cmocka_unit_test(sound_one_passes_the_same),
 		cmocka_unit_test(sequence_that_is_left),
 		cmocka_unit_test(sequence_that_is_too_long),
 		cmocka_unit_test(address_without_a_name),
-		cmocka_unit_test(rivals_run_where_they_may),
+		cmocka_unit_test(competing_operations_run_where_allowed),
 		cmocka_unit_test(ten_failures_are_shown),
 		cmocka_unit_test(without_rseq),
 		cmocka_unit_test(without_a_sequence),

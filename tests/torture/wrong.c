@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* near_torture finds what is wrong, and says what it is. */
+/* near_torture finds what is wrong, and names it. */
 #include "cases.h"
 
 #include <nearcpu/percpu.h>
@@ -9,7 +9,7 @@
 static struct {
 	const struct mutant *mutant;
 	const char *words;
-	unsigned told; /* failures with these words */
+	unsigned reported; /* failures with these words */
 	uint64_t added, seen;
 } world;
 
@@ -49,7 +49,7 @@ static const char *mutant_check(void *arg)
 	return count == world.added ? NULL : "miscounted";
 }
 
-static void look(void *arg)
+static void read_total(void *arg)
 {
 	uint64_t count, total;
 
@@ -80,7 +80,7 @@ static const void *mutant_slot(void *arg, size_t *size)
 
 static void listen(void *arg, const char *failure)
 {
-	world.told += world.words && strstr(failure, world.words) != NULL;
+	world.reported += world.words && strstr(failure, world.words) != NULL;
 }
 
 static int torture_mutant(const struct mutant *m, const struct near_torture_rival *rivals,
@@ -99,12 +99,12 @@ static int torture_mutant(const struct mutant *m, const struct near_torture_riva
 	};
 
 	world.mutant = m;
-	world.told = 0;
+	world.reported = 0;
 	return near_torture(&t, sizeof(t), r, sizeof(*r));
 }
 
 static const struct near_torture_rival adds[] = {{"add", mutant_run, NULL, 0}};
-static const struct near_torture_rival looks[] = {{"look", look, NULL, 0}};
+static const struct near_torture_rival readers[] = {{"read", read_total, NULL, 0}};
 static const struct near_torture_rival closers[] = {
 	{"close", close_gate, NULL, NEAR_TORTURE_CLOSES}};
 
@@ -112,13 +112,13 @@ void faults_are_named(void **state)
 {
 	static const struct {
 		const struct mutant *mutant;
-		const struct near_torture_rival *rival;
+		const struct near_torture_rival *other;
 		const char *words;
 	} faults[] = {
 		{&mutant_two_stores, adds, "miscounted"},
 		{&mutant_commit_not_last, adds, "miscounted"},
 		{&mutant_commit_outside, adds, "miscounted"},
-		{&mutant_early_store, looks, "neither order"},
+		{&mutant_early_store, readers, "neither order"},
 		{&mutant_no_state_check, closers, "changed a slot that was closed"},
 		{&mutant_index_outside, adds, "changed the slot that the thread had left"},
 		{&mutant_value_outside, adds, "stopped before its start"},
@@ -136,19 +136,19 @@ void faults_are_named(void **state)
 		    !has_two_cpus())
 			continue;
 		world.words = faults[i].words;
-		assert_true(torture_mutant(faults[i].mutant, faults[i].rival,
-					   faults[i].rival != NULL, faults[i].rival == looks,
+		assert_true(torture_mutant(faults[i].mutant, faults[i].other,
+					   faults[i].other != NULL, faults[i].other == readers,
 					   &r) > 0);
-		if (!world.told)
+		if (!world.reported)
 			print_error("%s: not found, but: %s\n", faults[i].words, r.text);
-		assert_true(world.told > 0);
+		assert_true(world.reported > 0);
 		assert_true(strncmp(r.text, "the sequence in ", 16) == 0 ||
 			    strncmp(r.text, "all sequences aborted", 21) == 0);
 	}
 }
 
-/* The same fault as above, with a rival that runs in sequences only. */
-void rival_that_stays_in_sequences(void **state)
+/* The same fault as above, with a competing operation that consists of sequences. */
+void operation_that_stays_in_sequences(void **state)
 {
 	static const struct near_torture_rival adds_inside[] = {
 		{"add", mutant_run, NULL, NEAR_TORTURE_NOT_BEFORE}};
@@ -173,6 +173,6 @@ void sound_one_passes_the_same(void **state)
 	assert_true(r.before > 0);
 	assert_int_equal(torture_mutant(&mutant_value_compared, all, LENGTH(all), false, &r), 0);
 	assert_true(r.before > 0);
-	assert_int_equal(torture_mutant(&mutant_sound, looks, 1, true, &r), 0);
+	assert_int_equal(torture_mutant(&mutant_sound, readers, 1, true, &r), 0);
 	assert_true(r.aborts > 0);
 }

@@ -1,37 +1,39 @@
 /* SPDX-License-Identifier: MIT */
-/* A slot's list and its stash (src/malloc/cache/cache.h, transfer.c) while another thread drains the slot
- * (drain.c), from the slot's first use on, in Promela. drain.pml has the list alone, in more detail.
+/* A slot's list and its transfer cache (src/malloc/cache/cache.h, transfer.c) while another thread
+ * drains the slot (drain.c), from the slot's first use on, in Promela. drain.pml has the list
+ * alone, in more detail.
  *
- * Two threads of one slot begin with a block each. They push and pop it, take the whole list and put it into
- * the stash, take a list out of the stash and make it the slot's. Lists that find no place go to the
- * central part. A closer exchanges both words for closed ones, fences, looks, and takes what there was.
+ * Two threads of one slot begin with a block each. They push and pop it, put the whole list into
+ * the transfer cache, and make a list of the transfer cache the slot's. Lists that do not fit go to
+ * the central lists. A closer exchanges both words for closed ones, fences, checks both, and takes
+ * the lists.
  *
- * Checked: nobody gets a block that somebody has; at the end each block is in one place.
+ * Checked: no thread gets a block that another one has; at the end each block is in one place.
  *
  * The broken variants:
- *   PUSH_ANYTHING  a push does not look whether the list is closed
- *   LIST_ALONE     the closer looks only at the list after the fence
- *   NO_FENCE       what was exchanged is taken for closed at once
- *   BEGIN_STORES   the first use stores its words, whatever stands there
- *   READ_LATE      the closer reads the stash after it has opened it */
+ *   PUSH_ANYTHING  a push does not check whether the list is closed
+ *   LIST_ALONE     the closer checks only the list after the fence
+ *   NO_FENCE       both count as closed directly after the exchange
+ *   BEGIN_STORES   the first use stores its words unconditionally
+ *   READ_LATE      the closer reads the transfer cache after it has opened it */
 #ifndef OPS
 #define OPS 2
 #endif
 #define BLOCKS 2
 #define THREADS 2
-#define PLACES 2 /* of the stash */
+#define PLACES 2 /* of the transfer cache */
 
 /* Words of the list: a block's number, or */
 #define EMPTY 10
 #define CLOSED 11
 #define UNUSED 12
 
-/* The stash's number: lists in it, and 1; or */
-#define CLOSED_STASH 20
+/* The number of the transfer cache: its lists, plus 1; or */
+#define CLOSED_TRANSFERS 20
 
 byte list = UNUSED;
-byte stashed = 0;
-byte stash[PLACES];
+byte transfers = 0;
+byte transfer[PLACES];
 byte link[BLOCKS];
 bool owned[BLOCKS];
 
@@ -41,10 +43,10 @@ bool owned[BLOCKS];
 byte sequence[THREADS];
 byte done;
 
-#define ABORT(who) \
+#define ABORT(thread) \
 	atomic { \
 		if \
-		:: sequence[who] == RUNS -> sequence[who] = ABORTED \
+		:: sequence[thread] == RUNS -> sequence[thread] = ABORTED \
 		:: else -> skip \
 		fi \
 	}
@@ -66,7 +68,7 @@ inline begin_sequence()
 	}
 #define COMMIT(what, otherwise) STEP(what; sequence[me] = IDLE, otherwise)
 
-/* Each block of a list is somebody's from here on: of the central part. */
+/* From here on the central lists own each block of a list. */
 inline give(word)
 {
 	do
@@ -85,14 +87,14 @@ inline begin()
 #ifdef BEGIN_STORES
 	if
 	:: list == UNUSED ->
-		stashed = 1;
+		transfers = 1;
 		list = EMPTY
 	:: else -> skip
 	fi
 #else
 	atomic {
 		if
-		:: stashed == 0 -> stashed = 1
+		:: transfers == 0 -> transfers = 1
 		:: else -> skip
 		fi
 	};
@@ -139,7 +141,7 @@ again:
 		STEP(rest = link[word], failed);
 		COMMIT(list = rest, failed);
 		atomic { assert(!owned[word]); owned[word] = true; mine = word }
-	:: true -> /* take_list, stash_push */
+	:: true -> /* take_list, transfer_push */
 		STEP(word = list, failed);
 		if
 		:: word >= EMPTY -> goto failed
@@ -147,21 +149,21 @@ again:
 		fi;
 		COMMIT(list = EMPTY; hand = word, failed);
 		begin_sequence();
-		STEP(word = stashed, keep);
+		STEP(word = transfers, keep);
 		if
 		:: word == 0 || word > PLACES -> goto keep
 		:: else -> skip
 		fi;
-		STEP(stash[word - 1] = hand, keep);
-		COMMIT(stashed = word + 1; hand = EMPTY, keep)
-	:: true -> /* stash_pop, fill */
-		STEP(word = stashed, failed);
+		STEP(transfer[word - 1] = hand, keep);
+		COMMIT(transfers = word + 1; hand = EMPTY, keep)
+	:: true -> /* transfer_pop, fill */
+		STEP(word = transfers, failed);
 		if
-		:: word < 2 || word == CLOSED_STASH -> goto failed
+		:: word < 2 || word == CLOSED_TRANSFERS -> goto failed
 		:: else -> skip
 		fi;
-		STEP(rest = stash[word - 2], failed);
-		COMMIT(stashed = word - 1; hand = rest, failed);
+		STEP(rest = transfer[word - 2], failed);
+		COMMIT(transfers = word - 1; hand = rest, failed);
 		begin_sequence();
 		STEP(word = list, keep);
 		if
@@ -191,10 +193,10 @@ proctype closer()
 	:: else -> skip
 	fi;
 again:
-	atomic { number = stashed; stashed = CLOSED_STASH };
+	atomic { number = transfers; transfers = CLOSED_TRANSFERS };
 	atomic { word = list; list = CLOSED };
 	if
-	:: number != CLOSED_STASH -> lists = number
+	:: number != CLOSED_TRANSFERS -> lists = number
 	:: else -> skip
 	fi;
 	if
@@ -208,26 +210,26 @@ again:
 	if
 	:: list != CLOSED -> goto again
 #ifndef LIST_ALONE
-	:: list == CLOSED && stashed != CLOSED_STASH -> goto again
+	:: list == CLOSED && transfers != CLOSED_TRANSFERS -> goto again
 #endif
 	:: else -> skip
 	fi;
 #ifdef READ_LATE
-	stashed = 1;
+	transfers = 1;
 	give(truth);
 	list = EMPTY;
 #endif
 	i = 0;
 	do
 	:: i + 1 < lists ->
-		word = stash[i];
+		word = transfer[i];
 		give(word);
 		i++
 	:: else -> break
 	od;
 #ifndef READ_LATE
 	give(truth);
-	stashed = 1;
+	transfers = 1;
 	list = EMPTY;
 #endif
 out:
@@ -256,8 +258,8 @@ init
 	od;
 	i = 0;
 	do
-	:: i + 1 < stashed && stashed != CLOSED_STASH ->
-		word = stash[i];
+	:: i + 1 < transfers && transfers != CLOSED_TRANSFERS ->
+		word = transfer[i];
 		do
 		:: word < EMPTY ->
 			assert(!owned[word] && found < BLOCKS);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A process that has started and stands before an operation, in one of the setups of ops.h.
+"""A process that has started and is stopped before an operation, in one of the setups of ops.h.
 
 begin() brings it back to that point, so that a schedule can be played from there thousands of
 times."""
@@ -56,7 +56,7 @@ class Deadlock(Exception):
     """Each task waits for another."""
 
 
-class Scene:
+class Scenario:
     def __init__(self, image, mode, setup, hook=None):
         self.image, self.mode, self.setup = image, mode, setup
         self.machine = Machine(image, mode.nodes, mode.environment)
@@ -92,9 +92,9 @@ class Scene:
     def begin(self):
         self.machine.revert()
 
-    def start(self, task, who, op, function="emu_op"):
+    def start(self, task, actor, op, function="emu_op"):
         """The task is about to run the operation as actor 0 (A) or 1 (B)."""
-        self.machine.call(task, function, self._actors + who * self._actor_size, op.number)
+        self.machine.call(task, function, self._actors + actor * self._actor_size, op.number)
         task.started = True
 
     def run(self, task, on_code=None, on_fence=None):
@@ -105,7 +105,7 @@ class Scene:
         return why
 
     def finish(self, *tasks):
-        """Runs each to its end, in this order; one that waits for a lock lets the others go on."""
+        """Runs each to its end, in this order; while one waits for a lock, the others continue."""
         left = [task for task in tasks if task.started]
         while left:
             still = [task for task in left if self.run(task) != "returned"]
