@@ -26,7 +26,8 @@ class Machine:
     """A machine. `online`: it begins with 2 CPUs, then these come. `small`: CPUs and `online` where
     only 8 can be had. `seconds`: until init must have spoken, on a busy host. `fine`: interrupts
     arrive between any two instructions; else QEMU lets them in only where a jump ends a block, so
-    that hardly any sequence is ever aborted by chance. `kernels`: only these; before 6.3 slots are indexed by cpu, so that there is less to test."""
+    that hardly any sequence is ever aborted by chance. `kernels`: only these; before 6.3 slots are
+    indexed by cpu, so that there is less to test."""
     name: str
     text: str
     cpus: int = 8

@@ -145,7 +145,8 @@ class Case:
         return self._run_a(on_code) == "held" and self._note_a()
 
     def stop_a_at_event(self, n):
-        return self.scenario.run(self.task_a, *self.explorer.at_event(n)) == "held" and self._note_a()
+        stopped = self.scenario.run(self.task_a, *self.explorer.at_event(n)) == "held"
+        return stopped and self._note_a()
 
     def _note_a(self):
         self.at.append(self.task_a.active().pc)
@@ -209,7 +210,7 @@ class Case:
 
     def fail(self, kind, what):
         where = " and ".join(self.explorer.describe(pc) for pc in self.at)
-        self.explorer.fail(f"{kind}: {self.a.name} by {self.way.name}, concurrent with {self.b.name}, "
+        self.explorer.fail(f"{kind}: {self.a.name} by {self.way.name}, with {self.b.name}, "
                            f"stopped at {where or 'nothing'}\n  ({self.scenario.name}): {what}")
 
     def _order(self, first, place_a, place_b):

@@ -154,7 +154,7 @@ class Machine:
         self.emulator.hook_add(unicorn.UC_HOOK_CODE, self._on_code, None, start, end - 1)
 
     def hook_accesses(self):
-        """Makes the machine call on_access(is_write, address, size) before each access to memory."""
+        """Makes the machine call on_access(is_write, address, size) before each memory access."""
         def access(_uc, kind, address, size, _value, _data):
             if self.on_access:
                 self.on_access(kind == unicorn.UC_MEM_WRITE, address, size)

@@ -2,7 +2,8 @@
 """The memory of the emulated process: guest addresses are offsets into one mapping of the host.
 
 While the process starts, the mapping is shared with a file of the host; freeze() then maps the
-file privately at the same place, so that revert() need only discard the pages that were written since: exact, and its cost is proportional to what was written."""
+file privately at the same place, so that revert() need only discard the pages
+that were written since: exact, and its cost is proportional to what was written."""
 
 import ctypes
 import os

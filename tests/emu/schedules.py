@@ -14,8 +14,8 @@ LAST = 1 << 30  # an event that does not come
 
 
 def each(kind, case, play):
-    """Plays n = 0, 1, 2 ... until play() returns that there is no n-th place to stop at. True: there
-    was one at all."""
+    """Plays n = 0, 1, 2 ... until play() finds no n-th place to stop at. Returns whether there was
+    one at all."""
     for n in count():
         try:
             if not play(n):
@@ -89,8 +89,8 @@ def twice(case):
 
 
 def moved(case):
-    """A is preempted outside of sequences and continues elsewhere. When it is about to commit there,
-    B runs on the slot that A left: what A has loaded from that slot is outdated then."""
+    """A is preempted outside of sequences and continues elsewhere. When it is about to commit
+    there, B runs on the slot that A left: what A has loaded from that slot is outdated then."""
     def play(n):
         case.begin()
         if not case.stop_a(case.explorer.outside(n)):

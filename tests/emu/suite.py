@@ -57,7 +57,8 @@ class Suite:
             if scenario.setup in ONLY and a.object != ONLY[scenario.setup]:
                 continue
             for b in self.ops:
-                if a.object == b.object and scenario.is_valid(a, b) and (a is b or not b.flags & TWIN):
+                if (a.object == b.object and scenario.is_valid(a, b)
+                        and (a is b or not b.flags & TWIN)):
                     yield a, b
 
     @contextlib.contextmanager
