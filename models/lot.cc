@@ -4,23 +4,24 @@
  * the token.
  *
  * Checked: the waiter sees what was written before the unpark, or the set, that ended its wait, and
- * whoever sees the token set sees it, too; nobody touches the waiter once its frame is gone (a
- * plain variable, which whoever touches the waiter reads); who was unparked does not report
- * anything else. That no wake-up is lost is for park.pml: here a sleep may end at any time.
+ * so does a thread that sees the token set; no thread accesses the waiter after its frame has ended
+ * (modelled by a plain variable, which each access to the waiter reads); a thread that was unparked
+ * returns no other result. park.pml checks that no wake-up is lost: here a sleep may end at any
+ * time.
  *
- * POKE_RELEASED pokes with release, which is more than is needed. The broken variants:
- *   WAKE_RELAXED     the last access of who wakes does not release
- *   LOOK_RELAXED     the waiter looks at its word without acquire
+ * CANCEL_RELEASED cancels with release, which is more than is needed. The broken variants:
+ *   WAKE_RELAXED     the waker's last access does not release
+ *   LOAD_RELAXED     the waiter loads its word without acquire
  *   SET_RELAXED      the token is set without release
- *   IS_SET_RELAXED   and looked at without acquire
- *   LEAVE_UNASKED    a waiter leaves without a look at whether it was taken
+ *   IS_SET_RELAXED   and loaded without acquire
+ *   LEAVE_UNASKED    a waiter leaves without a check whether it was taken
  *   LEAVE_UNWOKEN    a waiter that was taken returns before it is woken
  *   STAY_ON_LIST     a waiter returns and is still on the token's list
- *   POKE_UNLOCKED    whoever sets the token lets go of the lock before it pokes
+ *   CANCEL_UNLOCKED  the thread that sets the token releases the lock before it cancels
  */
 #include "rseq.h"
 
-enum { ASLEEP = 1, POKED = 2, WOKEN = 4 };
+enum { ASLEEP = 1, CANCELLED_BIT = 2, WOKEN = 4 };
 enum { NONE, TIMED_OUT, CANCELED };
 enum { WAITER, WAKER, CANCELLER, ROLES };
 
@@ -28,14 +29,14 @@ struct lot_model : rl::test_suite<lot_model, ROLES> {
 	rl::mutex bucket, list; /* the locks of the waiter's bucket, and of the token's */
 	rl::atomic<int> word, is_set;
 	rl::var<int> queued, token, listed, frame; /* plain memory */
-	rl::var<int> told_by_waker, told_by_canceller;
+	rl::var<int> written_by_waker, written_by_canceller;
 
 	void before()
 	{
 		word($).store(0, relaxed);
 		is_set($).store(0, relaxed);
 		queued($) = listed($) = token($) = frame($) = 0;
-		told_by_waker($) = told_by_canceller($) = 0;
+		written_by_waker($) = written_by_canceller($) = 0;
 	}
 
 	/* near__cancel_join */
@@ -63,7 +64,7 @@ struct lot_model : rl::test_suite<lot_model, ROLES> {
 	}
 
 	/* The kernel may send a sleeper back for any reason, or for its deadline. */
-	int doze(int seen)
+	int futex_wait(int seen)
 	{
 		if (!word($).compare_exchange_strong(seen, seen | ASLEEP, relaxed, relaxed))
 			return NONE;
@@ -72,9 +73,9 @@ struct lot_model : rl::test_suite<lot_model, ROLES> {
 		return rl::rand(2) ? TIMED_OUT : NONE;
 	}
 
-	int look()
+	int load()
 	{
-		return word($).load(on("LOOK_RELAXED") ? relaxed : acquire);
+		return word($).load(on("LOAD_RELAXED") ? relaxed : acquire);
 	}
 
 	/* False: a waker was first. */
@@ -86,7 +87,7 @@ struct lot_model : rl::test_suite<lot_model, ROLES> {
 		was = queued($);
 		queued($) = 0;
 		bucket.unlock($);
-		while (!was && !(look() & WOKEN) && !on("LEAVE_UNWOKEN"))
+		while (!was && !(load() & WOKEN) && !on("LEAVE_UNWOKEN"))
 			rl::yield(1, $);
 		return was || on("LEAVE_UNASKED");
 	}
@@ -96,8 +97,8 @@ struct lot_model : rl::test_suite<lot_model, ROLES> {
 	{
 		int r = join_token() ? NONE : CANCELED, seen;
 
-		while (!((seen = look()) & WOKEN) && !r)
-			r = seen & POKED ? CANCELED : doze(seen);
+		while (!((seen = load()) & WOKEN) && !r)
+			r = seen & CANCELLED_BIT ? CANCELED : futex_wait(seen);
 		leave_token();
 		return r && !(seen & WOKEN) && leave() ? r : NONE;
 	}
@@ -112,12 +113,12 @@ struct lot_model : rl::test_suite<lot_model, ROLES> {
 		r = sleep();
 		if (r == NONE) {
 			RL_ASSERT(token($) == 7);
-			RL_ASSERT(told_by_waker($) == 1);
+			RL_ASSERT(written_by_waker($) == 1);
 		} else {
 			RL_ASSERT(token($) == 0);
 		}
 		if (r == CANCELED)
-			RL_ASSERT(told_by_canceller($) == 1);
+			RL_ASSERT(written_by_canceller($) == 1);
 		frame($) = 1;
 	}
 
@@ -126,7 +127,7 @@ struct lot_model : rl::test_suite<lot_model, ROLES> {
 	{
 		bool taken;
 
-		told_by_waker($) = 1;
+		written_by_waker($) = 1;
 		bucket.lock($);
 		taken = queued($);
 		if (taken) {
@@ -140,10 +141,10 @@ struct lot_model : rl::test_suite<lot_model, ROLES> {
 		word($).fetch_or(WOKEN, on("WAKE_RELAXED") ? relaxed : release);
 	}
 
-	void poke()
+	void cancel()
 	{
 		RL_ASSERT(frame($) == 0);
-		word($).fetch_or(POKED, on("POKE_RELEASED") ? release : relaxed);
+		word($).fetch_or(CANCELLED_BIT, on("CANCEL_RELEASED") ? release : relaxed);
 	}
 
 	/* near_cancel_set */
@@ -151,16 +152,16 @@ struct lot_model : rl::test_suite<lot_model, ROLES> {
 	{
 		bool found;
 
-		told_by_canceller($) = 1;
+		written_by_canceller($) = 1;
 		list.lock($);
 		is_set($).store(1, on("SET_RELAXED") ? relaxed : release);
 		found = listed($);
 		listed($) = 0;
-		if (found && !on("POKE_UNLOCKED"))
-			poke();
+		if (found && !on("CANCEL_UNLOCKED"))
+			cancel();
 		list.unlock($);
-		if (found && on("POKE_UNLOCKED"))
-			poke();
+		if (found && on("CANCEL_UNLOCKED"))
+			cancel();
 	}
 
 	void thread(unsigned index)
@@ -170,7 +171,7 @@ struct lot_model : rl::test_suite<lot_model, ROLES> {
 		} else if (index == WAKER) {
 			unpark();
 			if (is_set($).load(on("IS_SET_RELAXED") ? relaxed : acquire))
-				RL_ASSERT(told_by_canceller($) == 1);
+				RL_ASSERT(written_by_canceller($) == 1);
 		} else {
 			set();
 		}

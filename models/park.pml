@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: MIT */
-/* The parking lot (src/parking/lot.c, src/parking/cancel.c) in Promela: one waiter and all that may befall it.
+/* The parking lot (src/parking/lot.c, src/parking/cancel.c) in Promela: one waiter and all events
+ * that concern it.
  *
- * The sleeper parks on address 0, ROUNDS times, with a new waiter each time. Movers take it from one
- * address to the other and back, so that it changes its bucket; a waker takes it from wherever it is;
- * TIMEOUTS waits, in all, end by a deadline; a token is set at some time. Each access to the waiter's
- * words is one step, so is each call of the kernel.
+ * The sleeper parks on address 0, ROUNDS times, with a new waiter each time. Movers take it from
+ * one address to the other and back, so that it changes its bucket; a waker takes it from its
+ * current address; TIMEOUTS waits, in all, end by a deadline; a token is set at some time. Each
+ * access to the waiter's words is one step, so is each call of the kernel.
  *
- * Checked: the sleeper returns 0 if and only if a waker took it; nobody touches a waiter that is gone,
- * but for a futex call; what a bucket's lock guards is changed under it; nobody waits for ever; every
- * execution ends.
+ * Checked: the sleeper returns 0 if and only if a waker took it; no thread accesses a waiter after
+ * its lifetime, except by a futex call; what a bucket's lock guards is changed under it; no thread
+ * waits forever; every execution ends.
  *
- * The broken variants, each with one thought of the sources undone:
- *   LEAVE_ANYWAY   who leaves by a deadline does not ask whether it was taken
- *   NO_SECOND_LOOK who leaves does not look at its address again under the lock
- *   SLEEP_BLIND    the sleeper stores that it is asleep over what came meanwhile
+ * The broken variants, each of which violates one argument of the sources:
+ *   LEAVE_ANYWAY   a thread that leaves by a deadline does not check whether it was taken
+ *   NO_RECHECK     a thread that leaves does not check its address again under the lock
+ *   SLEEP_BLIND    the sleeper overwrites concurrent changes with its state
  *   WAKE_EARLY     a waker wakes before it takes the waiter out of the queue
- *   TOUCH_AFTER    a waker looks at the waiter after it woke it
- *   NO_POKE        a token wakes who is asleep, and leaves no trace with who is about to be
- *   JOIN_LATE      a wait joins the token after a look at the flag without the lock
- *   ANY_ORDER      a mover locks the buckets in the order in which it was told the addresses
+ *   TOUCH_AFTER    a waker accesses the waiter after it woke it
+ *   NO_NOTIFY      a token wakes a sleeper, and does not notify a thread that is about to sleep
+ *   JOIN_LATE      a wait joins the token after a check of the flag without the lock
+ *   ANY_ORDER      a mover locks the buckets in the order of its arguments
  */
 #ifndef ROUNDS
 #define ROUNDS 2
@@ -28,7 +29,7 @@
 #endif
 
 #define ASLEEP 1
-#define POKED 2
+#define CANCELLED 2
 #define WOKEN 4
 
 /* The waiter. */
@@ -58,18 +59,18 @@ inline fall_asleep()
 {
 #ifdef SLEEP_BLIND
 	word = seen | ASLEEP;
-	dozing = true;
+	waiting_on_futex = true;
 #else
 	atomic {
 		if
-		:: word == seen -> word = seen | ASLEEP; dozing = true
+		:: word == seen -> word = seen | ASLEEP; waiting_on_futex = true
 		:: else
 		fi
 	}
 #endif
 	atomic {
 		if
-		:: dozing && word == (seen | ASLEEP) -> in_kernel = true
+		:: waiting_on_futex && word == (seen | ASLEEP) -> in_kernel = true
 		:: else
 		fi
 	}
@@ -79,7 +80,7 @@ inline wake_up()
 {
 	atomic {
 		if
-		:: dozing -> word = word & (POKED | WOKEN); dozing = false
+		:: waiting_on_futex -> word = word & (CANCELLED | WOKEN); waiting_on_futex = false
 		:: else
 		fi
 	}
@@ -89,7 +90,7 @@ inline wake_up()
 active proctype sleeper()
 {
 	byte seen, at, round;
-	bool over, dozing, was_queued;
+	bool over, waiting_on_futex, was_queued;
 
 again:
 	take_lock(0);
@@ -114,8 +115,8 @@ again:
 	seen = word;
 	do
 	:: (seen & WOKEN) || over -> break
-	:: !(seen & WOKEN) && !over && (seen & POKED) -> over = true; seen = word
-	:: !(seen & WOKEN) && !over && !(seen & POKED) ->
+	:: !(seen & WOKEN) && !over && (seen & CANCELLED) -> over = true; seen = word
+	:: !(seen & WOKEN) && !over && !(seen & CANCELLED) ->
 		fall_asleep();
 		if
 		:: !in_kernel
@@ -131,12 +132,12 @@ again:
 	fi;
 
 	/* leave */
-look:
+check:
 	at = address;
 	take_lock(at);
-#ifndef NO_SECOND_LOOK
+#ifndef NO_RECHECK
 	if
-	:: address != at -> lock[at] = false; goto look
+	:: address != at -> lock[at] = false; goto check
 	:: else
 	fi;
 #endif
@@ -234,8 +235,8 @@ active proctype token()
 			assert(alive);
 			joined = false;
 			asleep = word & ASLEEP;
-#ifndef NO_POKE
-			word = word | POKED
+#ifndef NO_NOTIFY
+			word = word | CANCELLED
 #endif
 		:: else
 		fi

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* near_rwlock's readers and writers (src/locks/rwlock*.c) with C11's orderings. Nobody sleeps: who
- * would have to gives up.
+/* near_rwlock's readers and writers (src/locks/rwlock*.c) with C11's orderings. No thread sleeps:
+ * one that would have to gives up.
  *
  * Thread 0 writes, twice with AGAIN; the others read twice, each on a slot of its own: by a
- * sequence, or in the word; who comes in by the word brings the bias back if there is none.
+ * sequence, or in the word; a reader that locks by the word restores the bias if there is none.
  *
- * Checked: what the lock guards is plain memory, on which relacy finds races; a writer is alone; in
- * the end nobody is counted. FRESH begins with gates that were never opened; WORD without bias and
+ * Checked: what the lock guards is plain memory, on which relacy finds races; a writer is alone;
+ * the count is 0 at the end. FRESH begins with gates that were never opened; WORD without bias and
  * with threads that are not live; with WRITERS_FIRST readers do not pass a writer that waits.
- * OPEN_RELAXED opens without release, and is right: the fence
- * orders what was before it. The broken variants:
+ * OPEN_RELAXED opens without release, and is correct: the fence orders what was before it. The
+ * broken variants:
  *   NO_FIRST_FENCE        the copies are added up as soon as the gates are closed
- *   NO_SECOND_FENCE       the gates are opened, with release, as soon as the word says BIASED
+ *   NO_SECOND_FENCE       the gates are opened, with release, as soon as the word is BIASED
  *   FENCE_LATE            the gates are opened before that fence
  *   FENCE_ABORTS_NOBODY   the fence only orders memory, as membarrier without RSEQ
  *   FENCE_ORDERS_NOTHING  the fence only aborts
- *   NO_CHECK              a sequence does not look at the gate
+ *   NO_CHECK              a sequence does not check the gate
  *   OPEN_UNLOCKED         a gate is opened for the first time without the gates' lock
  *   ENTER_RELAXED         a reader enters by the word without acquire
  *   PASS_ANYWAY           a reader passes a writer though no reader is counted

@@ -1,41 +1,43 @@
 /* SPDX-License-Identifier: MIT */
-/* near_rwlock (src/locks/rwlock*.c) in Promela. Each change of the word is one step: its loops decide anew from what they
- * find when the CAS fails. So are each load and store of a sequence, of a gate, of a copy, the taking of a lock and
- * what is done to the queue under the bucket's. The mutex of the writers is one step: it has a model of its own.
+/* near_rwlock (src/locks/rwlock*.c) in Promela. Each change of the word is one step: its loops
+ * decide again with the new value when the CAS fails. So are each load and store of a sequence, of
+ * a gate, of a copy, the taking of a lock and what is done to the queue under the bucket's. The
+ * mutex of the writers is one step: it has a model of its own.
  *
- * READERS threads read once, and once more inside of that if NESTED; they count on a slot or in the word, as they
- * like, in and out. A sequence may load its count ahead of the gate, as on a weakly ordered CPU. WRITERS threads
- * write once, or try to, and may downgrade. TIMEOUTS waits, in all, end by a deadline or a token; such a thread is
- * done. Whether so many reads went by that the bias comes back is left open: both are tried. Who is nested may know
- * it by name, or with MAYBE only that it reads some locks. With FREE there are no slots, and who finds all others
- * done frees the lock after its unlock: any access to the word from then on is an error.
+ * READERS threads read once, and once more inside of that if NESTED; each lock and unlock counts on
+ * a slot or in the word. A sequence may load its count ahead of the gate, as on a weakly ordered
+ * CPU. WRITERS threads write once, or try to, and may downgrade. TIMEOUTS waits, in all, end by a
+ * deadline or a token; such a thread is done. Whether the reads have reached the rebias threshold
+ * is left open: both are tried. A nested reader knows that it holds this lock, or with MAYBE only
+ * that it reads some locks. With FREE there are no slots, and the last thread frees the lock after
+ * its unlock: any access to the word from then on is an error.
  *
- * Checked: a writer inside is alone; nobody sleeps for ever (a state that nobody can leave before all have
- * finished); a waker finds the sleeper still asleep; no access to freed memory; in the end nobody is counted; every
- * execution ends. With WRITERS_FIRST a reader that is not nested waits for writers that wait; without, it comes in as
- * long as readers hold the lock. With MEET a reader leaves only when another one has come in, too: that always ends
- * where writers are not first.
+ * Checked: a writer excludes all others; no thread sleeps forever (no deadlock state); a waker
+ * finds the sleeper still asleep; no access to freed memory; the count is 0 at the end; every
+ * execution ends. With WRITERS_FIRST a reader that is not nested waits for writers that wait;
+ * without, it locks as long as readers hold the lock. With RENDEZVOUS a reader unlocks only when
+ * another reader holds the lock as well: that always ends unless writers are first.
  *
- * The broken variants, each with one thought of src/locks/rwlock.h undone:
- *   NO_FENCE        a writer closes the gates, and adds up at once
+ * The broken variants, each of which violates one argument of src/locks/rwlock.h:
+ *   NO_FENCE        a writer closes the gates, and adds up without a fence
  *   CLAIM_LATE      a writer revokes first, and claims then
- *   OPEN_ANYWAY     a gate is opened for the first time without a look at BIASED
+ *   OPEN_ANYWAY     a gate is opened for the first time without a check of BIASED
  *   OPEN_UNLOCKED   ... without the gates' lock
  *   BIAS_ANYWAY     the bias comes back although a writer has claimed
- *   BIAS_LATE       BIASED is set after the gates are open, without a look
+ *   BIAS_LATE       BIASED is set after the gates are open, without a check
  *   SPLIT_SUM       the sum is added after BIASED is cleared, by a second change
- *   NESTED_WAITS    who is nested waits as others
+ *   NESTED_WAITS    a nested reader waits as others
  *   MAYBE_SLEEPS    a reader that may pass a writer sleeps if the word counts no reader, BIASED or not
  *   MAYBE_ENTERS    a reader that may pass a writer does so in any case
- *   SLEEP_BLIND     a reader enters the queue without a look at the word
- *   DRAIN_BLIND     a writer enters the queue without a look at the word
- *   NO_WAKE         a reader that leaves by the word does not look for a sleeping writer
- *   FORGET_READERS  a writer leaves without letting in who sleeps
- *   GIVE_UP_QUIETLY a writer that gives up does so, too
- *   GIVE_UP_GREEDY  a writer that gives up lets readers in although the one before has not left
- *   LEAVE_ANYWAY    a reader leaves by a deadline although it was let in
+ *   SLEEP_BLIND     a reader enters the queue without a check of the word
+ *   DRAIN_BLIND     a writer enters the queue without a check of the word
+ *   NO_WAKE         a reader that leaves by the word does not check for a sleeping writer
+ *   FORGET_READERS  a writer leaves without admitting the sleeping readers
+ *   GIVE_UP_QUIETLY a writer that gives up does so
+ *   GIVE_UP_GREEDY  a writer that gives up admits readers although the one before has not left
+ *   LEAVE_ANYWAY    a reader leaves by a deadline although it was admitted
  *   ALONE_AT_ONCE   a writer does not wait until the one before has left
- *   MUTEX_LAST      a writer lets go of the mutex when it has left
+ *   MUTEX_LAST      a writer releases the mutex when it has left
  */
 #ifndef READERS
 #define READERS 2
@@ -63,7 +65,7 @@ bool biased = false;
 #else
 bool biased = true;
 #endif
-bool drainer, parked;
+bool waiting_writer, parked;
 short readers;
 byte writers;
 
@@ -168,13 +170,13 @@ inline restore()
 	fi
 }
 
-/* Of who has made the word what it is, in the same step. */
+/* By the thread that has changed the word, in the same step. */
 #define END_DRAIN \
-	wakes = (drainer && DRAINED); \
-	drainer = drainer && !wakes
+	wakes = (waiting_writer && DRAINED); \
+	waiting_writer = waiting_writer && !wakes
 
 /* Under the bucket's lock: the one writer that may sleep. */
-inline wake_drainer()
+inline wake_waiting_writer()
 {
 	if
 	:: wakes ->
@@ -198,7 +200,7 @@ inline wake_drainer()
 inline wake_other_writer()
 {
 #if WRITERS > 1
-	wake_drainer()
+	wake_waiting_writer()
 #else
 	assert(!wakes)
 #endif
@@ -275,15 +277,15 @@ inline enter_by_word()
 		touch();
 		ok = MAY_ENTER;
 		readers = (ok -> readers + 1 : readers);
-		calm = (ok && !biased)
+		rebiases = (ok && !biased)
 	};
 #ifndef FREE
 	if
-	:: calm -> restore()
+	:: rebiases -> restore()
 	:: true
 	fi;
 #endif
-	calm = false
+	rebiases = false
 }
 
 #ifdef SLEEP_BLIND
@@ -292,7 +294,7 @@ inline enter_by_word()
 #define STILL (!MAY_ENTER)
 #endif
 
-/* Who is nested never sleeps: the writer waits for this very thread. */
+/* A nested reader never sleeps: the writer waits for this thread. */
 #define MAY_SLEEP (depth == 0)
 
 /* In the end it is `ok`, or `over`. */
@@ -378,7 +380,7 @@ active [READERS] proctype reader()
 	short count, sum;
 	byte at, state, i, depth;
 	byte nesting = NOT_NESTED;
-	bool ok, began, calm, wakes, over, last;
+	bool ok, began, rebiases, wakes, over, last;
 
 #ifdef MAYBE
 	if /* it reads another lock, or not */
@@ -401,7 +403,7 @@ enter:
 		has_been[_pid] = true;
 		depth++
 	};
-#ifdef MEET
+#ifdef RENDEZVOUS
 	has_been[0] && has_been[1];
 #endif
 #ifdef NESTED
@@ -421,7 +423,7 @@ leave:
 		nesting = NOT_NESTED
 	};
 	read_unlock();
-	wake_drainer();
+	wake_waiting_writer();
 	leaving--;
 #ifdef FREE
 	if
@@ -452,8 +454,8 @@ end:	finish()
 #define LETS_IN (parked && (!over || writers == 1))
 #endif
 
-/* One word, or the bucket: all readers that sleep come in, counted. `more`: this one stays. Who gives up lets
- * nobody in while the one before has not left. */
+/* One step on the word, or the bucket: all sleeping readers are admitted and counted. `more`: this
+ * writer stays. A writer that gives up admits no reader while the one before has not left. */
 inline leave()
 {
 	if
@@ -476,7 +478,7 @@ inline leave()
 			od;
 			i = 0;
 			parked = false;
-			drainer = drainer && !over;
+			waiting_writer = waiting_writer && !over;
 			writers--;
 			readers = readers + more;
 			END_DRAIN;
@@ -484,7 +486,7 @@ inline leave()
 		}
 	:: atomic { !(LETS_IN) ->
 		touch();
-		drainer = drainer && !over;
+		waiting_writer = waiting_writer && !over;
 		writers--;
 		readers = readers + more;
 		END_DRAIN
@@ -531,7 +533,7 @@ active [WRITERS] proctype writer()
 		atomic {
 			touch();
 			if
-			:: NOT_DRAINED -> drainer = true; queued[_pid] = true; let_in[_pid] = false
+			:: NOT_DRAINED -> waiting_writer = true; queued[_pid] = true; let_in[_pid] = false
 			:: else
 			fi;
 			bucket = false

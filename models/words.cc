@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* near_sem (src/locks/sem.c; with -DSEM) and near_once (src/locks/once.c; without) with C11's
- * orderings: their words, and the queue in the parking lot, of which only is left who stands in it.
+ * orderings: their words, and the queue in the parking lot, reduced to the set of its waiters.
  *
  * The semaphore has one unit, and each thread adds to a plain number between wait and post. Of
- * three that call once, the function of the first fails with -DFAILS. Checked: nobody races for the
- * number, all units come back, the function is not called twice at a time nor after it succeeded,
- * and all see what it wrote. A sleeper that nobody wakes is a livelock.
+ * three threads that call once, the function of the first fails with -DFAILS. Checked: no race for
+ * the number, all units are returned, the function is not called concurrently or after it
+ * succeeded, and all see what it wrote. A sleeper that is never woken is a livelock.
  *
  * The broken variants:
- *   RELEASE_RELAXED  the change that adds a unit, or says that it is done, does not release
- *   ACQUIRE_RELAXED  nor does who finds that acquire
- *   WAKE_RELAXED     the last access of who wakes does not release: only the semaphore's sleepers
- *                    rely on it, the others look at the word again
- *   ENTER_UNASKED    a waiter enters the queue without another look at the word
- *   GIVE_EARLY       a post looks into the queue, and adds its unit after it let go of the lock
- *   TAKE_FIRST       who is done takes the others out of the queue before it changes the word
+ *   RELEASE_RELAXED  the change that adds a unit, or sets the state to done, does not release
+ *   ACQUIRE_RELAXED  nor does the load of that acquire
+ *   WAKE_RELAXED     the waker's last access does not release: only the semaphore's sleepers rely
+ *                    on it, the others load the word again
+ *   ENTER_UNASKED    a waiter enters the queue without another check of the word
+ *   GIVE_EARLY       a post checks the queue, and adds its unit after it released the lock
+ *   TAKE_FIRST       a thread that is done takes the others out of the queue before it changes the
+ *                    word
  */
 #include "rseq.h"
 
@@ -62,7 +63,7 @@ struct lot {
 		return -1;
 	}
 
-	/* All, whom the caller of the lock wakes without it. */
+	/* All waiters, which the caller wakes after it has released the lock. */
 	void wake_all()
 	{
 		bool taken[THREADS] = {};

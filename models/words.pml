@@ -1,31 +1,35 @@
 /* SPDX-License-Identifier: MIT */
-/* near_sem (src/locks/sem.c; with -DSEM), near_once (src/locks/once.c; -DONCE) and near_barrier (src/locks/barrier.c;
- * -DBARRIER) in Promela: their words, and the queue in the parking lot with waits that end early, by
- * a deadline or a token: which of them, park.pml tells apart. words.cc has the orderings.
+/* near_sem (src/locks/sem.c; with -DSEM), near_once (src/locks/once.c; -DONCE) and near_barrier
+ * (src/locks/barrier.c; -DBARRIER) in Promela: their words, and the queue in the parking lot with
+ * waits that end early, by a deadline or a token: park.pml distinguishes them. words.cc has the
+ * orderings.
  *
- * Each access to a word is one step, so is all that is done under a bucket's lock to what it guards.
- * THREADS of them have one unit between them, SECTIONS times; or call once, where FAILS functions
- * fail; or meet SECTIONS times, and come again if they left. TIMEOUTS waits, in all, end early.
+ * Each access to a word is one step, so is all that is done under a bucket's lock to what it
+ * guards. THREADS threads share one unit, SECTIONS times; or call once, where FAILS functions fail;
+ * or wait at the barrier SECTIONS times, and again if a wait ended early. TIMEOUTS waits, in all,
+ * end early.
  *
- * Checked: one unit is with one thread, and comes back; the function is not called twice at a time,
- * nor once it is done, and who returns finds it done; nobody leaves a barrier before all have come,
- * and one of them is told that it was the last; nobody waits for ever; every execution ends.
+ * Checked: one thread at a time has the unit, and returns it; the function is not called
+ * concurrently or after it succeeded, and a thread that returns finds it done; no thread leaves a
+ * barrier before all have arrived, and one of them returns that it was the last; no thread waits
+ * forever; every execution ends.
  *
  * -DHANDLER: a signal handler of thread 0 posts the last of UNITS, at any step of that thread, which does not run until the handler returns. In a section of the lot it defers
  * (near__lot_defer).
  *
- * The broken variants, each with one thought of the sources undone:
- *   LEAVE_ANYWAY   who leaves early does not ask whether it was taken
- *   ENTER_UNASKED  a waiter enters the queue without another look at the word
- *   GIVE_EARLY     a post looks into the queue, and adds its unit after it let go of the lock
- *   ADD_BLINDLY    a post adds its unit without a look at the bit
- *   NEVER_DEFER    the handler locks the bucket, wherever its thread is
+ * The broken variants, each of which violates one argument of the sources:
+ *   LEAVE_ANYWAY   a thread that leaves early does not check whether it was taken
+ *   ENTER_UNASKED  a waiter enters the queue without another check of the word
+ *   GIVE_EARLY     a post checks the queue, and adds its unit after it released the lock
+ *   ADD_BLINDLY    a post adds its unit without a check of the bit
+ *   NEVER_DEFER    the handler locks the bucket even if its thread is in a section
  *   DEFER_HOLDING  a section begins when the bucket is locked, and ends before it is unlocked
- *   ASK_FOR_BIT    a waiter enters the queue if the bit stands, whether or not there is a unit
- *   SETTLE_FIRST   a thread that leaves a section looks for what was deferred before it is out
- *   TAKE_FIRST     who is done takes the others out of the queue before it changes the word
- *   KEEP_COUNT     who leaves a barrier is still counted
- *   EMPTY_LATE     the last one counts anew after it let the others go
+ *   ASK_FOR_BIT    a waiter enters the queue if the bit is set, whether or not there is a unit
+ *   SETTLE_FIRST   a thread that leaves a section checks for deferred posts before it has left
+ *   TAKE_FIRST     a thread that is done takes the others out of the queue before it changes the
+ *                  word
+ *   KEEP_COUNT     a thread that leaves a barrier is still counted
+ *   EMPTY_LATE     the last thread resets the count after it woke the others
  */
 #ifndef THREADS
 #define THREADS 3
@@ -416,7 +420,7 @@ inline come()
 	fi
 }
 
-/* Who left comes again. All others have come as often, or once more. */
+/* A thread that left arrives again. All others have arrived as often, or once more. */
 inline section()
 {
 	rounds[_pid]++;
