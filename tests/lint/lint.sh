@@ -115,7 +115,7 @@ check_paths() {
 	files '*' | grep -v '^tests/cxx/CMakeLists.txt$' | python3 tests/lint/paths.py
 }
 
-# Which CPU this is, is asked in one directory.
+# Only one directory depends on the CPU.
 check_arch() {
 	local cpus='x86_64|amd64|i386|aarch64|arm|riscv|powerpc|s390'
 	files 'src/*.[ch]' 'include/*.h' 'tools/*.[ch]' | grep -v '^include/nearcpu/arch/' |
@@ -128,7 +128,7 @@ check_ends() {
 		grep -v '^tests/lint/' | xargs -r grep -nE '\b(TODO|FIXME|XXX)\b|[[:blank:]]+$'
 }
 
-# Each source and each test stands in the list of the build.
+# Each source and each test is in the list of the build.
 check_lists() {
 	local name list
 	while read -r name; do
