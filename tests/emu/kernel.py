@@ -9,9 +9,10 @@ sequence (as kernels with CONFIG_DEBUG_RSEQ do)."""
 import struct
 from dataclasses import dataclass, field
 
+from files import Files
 from memory import EXECUTE, PAGE, READ, WRITE, round_up
 
-EPERM, ENOENT, EBADF, EAGAIN, ENOMEM, EBUSY, EINVAL, ENOSYS = 1, 2, 9, 11, 12, 16, 22, 38
+EPERM, EBADF, EAGAIN, ENOMEM, EBUSY, EINVAL, ENOSYS = 1, 9, 11, 12, 16, 22, 38
 
 EMU_PARK, EMU_RETURNED = 0x7E00, 0x7E01
 MEMBARRIER_RSEQ, MEMBARRIER_REGISTER_RSEQ = 1 << 7, 1 << 8
@@ -25,7 +26,6 @@ FIRST_MMAP = 0x4000000
 FIRST_TID = 1000
 NOW = 1000  # seconds; the clock stands still, so that every run is the same
 TICK = 4000000  # ns, of the coarse clocks
-RELEASE = b"6.18.0"
 
 
 DESCRIPTOR = struct.Struct("<IIQQQ")  # struct rseq_cs
@@ -84,7 +84,7 @@ class Process:
                        {fd: list(f) for fd, f in self.files.items()})
 
 
-class Kernel:
+class Kernel(Files):
     def __init__(self, machine, image, nodes):
         self.machine = machine
         self.memory = machine.memory
@@ -358,70 +358,3 @@ class Kernel:
         if advice == 4:  # MADV_DONTNEED
             self.memory.clear(address, size)
         return 0
-
-    # Files: those of sysfs that say what machine this is, and memory files.
-
-    def _open(self, name, content):
-        fd = 3
-        while fd in self.process.files:
-            fd += 1
-        self.process.files[fd] = [name, 0, content]
-        return fd
-
-    def sys_openat(self, _task, _directory, path, *_):
-        path = self.memory.text(path)
-        return self._open(path, self.files[path]) if path in self.files else -ENOENT
-
-    def sys_memfd_create(self, *_):
-        return self._open("memfd", b"")
-
-    def sys_fallocate(self, _task, fd, *_):
-        return 0 if fd in self.process.files else -EBADF
-
-    def sys_read(self, _task, fd, address, size, *_):
-        file = self.process.files.get(fd)
-        if not file:
-            return -EBADF
-        data = file[2][file[1]:file[1] + size]
-        file[1] += len(data)
-        self.memory.write(address, data)
-        return len(data)
-
-    def sys_close(self, _task, fd, *_):
-        return 0 if self.process.files.pop(fd, None) else -EBADF
-
-    # What the C library queries when it starts.
-
-    def sys_arch_prctl(self, task, code, address, *_):
-        if code != 0x1002:  # ARCH_SET_FS
-            return -EINVAL
-        task.tp = address
-        self.machine.set_thread_pointer(address)
-        return 0
-
-    def sys_uname(self, _task, address, *_):
-        fields = (b"Linux", b"emulated", RELEASE, b"", self.cpu.name.encode(), b"")
-        self.memory.write(address, b"".join(f.ljust(65, b"\0") for f in fields))
-        return 0
-
-    def sys_getrandom(self, _task, address, size, *_):
-        self.memory.write(address, bytes(i * 37 & 255 for i in range(size)))
-        return size
-
-    def sys_prlimit64(self, _task, _pid, _resource, _new, old, *_):
-        if old:
-            self.memory.write(old, struct.pack("<QQ", 8 << 20, 1 << 63))
-        return 0
-
-    def sys_set_tid_address(self, task, *_):
-        return task.tid
-
-    def _nothing(self, *_):
-        return 0
-
-    sys_set_robust_list = sys_rt_sigprocmask = sys_rt_sigaction = _nothing
-
-    def _not_there(self, *_):
-        return -ENOENT
-
-    sys_readlink = sys_readlinkat = _not_there

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT */
+/* The operations on locks. No operation waits, so that each one completes while another one is
+ * stopped. */
+#include "calls.h"
+
+static void read_inside(struct actor *me)
+{
+	int64_t first = OBJ.guarded[0];
+
+	OBJ.torn |= first != OBJ.guarded[1];
+	number(me, first);
+}
+
+void rwlock_read(struct actor *me)
+{
+	bool got = call_try_read_lock();
+
+	if (!got)
+		return;
+	read_inside(me);
+	call_read_unlock();
+}
+
+void rwlock_read_nested(struct actor *me)
+{
+	if (!call_try_read_lock())
+		return;
+	read_inside(me);
+	rwlock_read(me);
+	read_inside(me);
+	call_read_unlock();
+}
+
+void rwlock_read_slow(struct actor *me)
+{
+	if (!near__rwlock_try_read_lock_slow(&OBJ.rwlock))
+		return;
+	read_inside(me);
+	near__rwlock_read_unlock_slow(&OBJ.rwlock);
+}
+
+static bool write_inside(struct actor *me)
+{
+	bool got = near_rwlock_try_write_lock(&OBJ.rwlock);
+
+	if (!got)
+		return false;
+	OBJ.torn |= OBJ.guarded[0] != OBJ.guarded[1];
+	OBJ.guarded[0]++;
+	me->written++;
+	OBJ.guarded[1]++;
+	return true;
+}
+
+void rwlock_write(struct actor *me)
+{
+	if (write_inside(me))
+		near_rwlock_write_unlock(&OBJ.rwlock);
+}
+
+void rwlock_downgrade(struct actor *me)
+{
+	if (!write_inside(me))
+		return;
+	near_rwlock_downgrade(&OBJ.rwlock);
+	read_inside(me);
+	call_read_unlock();
+}
+
+/* The slots are closed, and open again. */
+void rwlock_write_read(struct actor *me)
+{
+	rwlock_write(me);
+	OBJ.rwlock.calm = 1;
+	rwlock_read(me);
+}
+
+void mutex_use(struct actor *me)
+{
+	near_mutex_lock(&ops_mutex);
+	me->sections++;
+	OBJ.sections++;
+	call_unlock();
+}
+
+void mutex_try(struct actor *me)
+{
+	if (!near_mutex_try_lock(&ops_mutex))
+		return;
+	me->sections++;
+	OBJ.sections++;
+	call_unlock();
+}
