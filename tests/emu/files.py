@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The system calls of the model of the kernel that the C library makes when it starts, and files."""
+"""System calls of the model of the kernel: files, and what the C library calls at its start."""
 
 import struct
 

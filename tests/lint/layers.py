@@ -104,7 +104,7 @@ def includes(layers):
 def references(layers, build, nm):
     """{(file, file): symbols}, by the objects of the libraries."""
     defined, undefined = defaultdict(set), defaultdict(set)
-    objects = [str(o) for o in Path(build).glob("CMakeFiles/*_objects.dir/src/**/*.c.o")]
+    objects = [str(o) for o in Path(build).glob("CMakeFiles/*_objects.dir/**/*.c.o")]
     output = subprocess.run([nm, "-A", "-P", *objects], capture_output=True, text=True, check=True)
     for line in output.stdout.splitlines():
         o, symbol, kind = line.split()[:3]

@@ -8,12 +8,12 @@ cc=${1:-cc}
 tree=$(mktemp -d)
 trap 'rm -rf "$tree"' EXIT
 cd "$tree"
-mkdir -p tests/lint src/low src/high
+mkdir -p tests/lint low high
 cp "$here"/{terms.py,terms.list,layers.py} tests/lint
-printf 'src/low\nsrc/high\n' >tests/lint/layers
+printf 'low\nhigh\n' >tests/lint/layers
 : >tests/lint/layers.known
 : >tests/lint/terms.allow
-echo src/low >tests/lint/terms.enforced
+echo low >tests/lint/terms.enforced
 
 # expect NAME PATTERN COMMAND...: COMMAND prints a line with PATTERN; nothing if PATTERN is empty.
 expect() {
@@ -26,46 +26,46 @@ expect() {
 	fi
 	echo "ok $name"
 }
-terms() { find src -name '*.[ch]' | python3 tests/lint/terms.py "$@"; }
-includes() { find src -name '*.[ch]' | python3 tests/lint/layers.py includes; }
+terms() { find low high -name '*.[ch]' | python3 tests/lint/terms.py "$@"; }
+includes() { find low high -name '*.[ch]' | python3 tests/lint/layers.py includes; }
 symbols() {
 	local file
 	rm -rf build
-	for file in src/*/*.c; do
+	for file in */*.c; do
 		mkdir -p "build/CMakeFiles/x_objects.dir/$(dirname "$file")"
 		"$cc" -c -o "build/CMakeFiles/x_objects.dir/$file.o" "$file"
 	done
 	python3 tests/lint/layers.py symbols build nm
 }
 
-echo '/* The lower file. */ int near_low(void) { return 0; }' >src/low/low.c
+echo '/* The lower file. */ int near_low(void) { return 0; }' >low/low.c
 echo '/* The higher one. */ int near_low(void); int near_high(void) { return near_low(); }' \
-	>src/high/high.c
-echo '/* A header. */' >src/high/high.h
+	>high/high.c
+echo '/* A header. */' >high/high.h
 expect 'terms, right' '' terms
 expect 'includes, right' '' includes
 expect 'symbols, right' '' symbols
 
 echo '/* Whoever waits is told
- * at once. */ int wary_low;' >src/low/words.c
+ * at once. */ int wary_low;' >low/words.c
 for phrase in whoever told 'at once' wary; do
 	expect "terms, '$phrase'" "words.c:[12]: $phrase ->" terms
 done
-printf 'src/low/\tat once\ttest\nsrc/low/\tbarren\ttest\n' >tests/lint/terms.allow
-expect 'terms, stale exception' "src/low/ does not say 'barren'" terms
-rm src/low/words.c
+printf 'low/\tat once\ttest\nlow/\tbarren\ttest\n' >tests/lint/terms.allow
+expect 'terms, stale exception' "low/ does not say 'barren'" terms
+rm low/words.c
 : >tests/lint/terms.allow
 
-echo '#include "../high/high.h"' >>src/low/low.c
-expect 'include upwards' 'src/low/low.c -> src/high/high.h' includes
-echo 'src/low/low.c -> src/high/high.h' >tests/lint/layers.known
+echo '#include "../high/high.h"' >>low/low.c
+expect 'include upwards' 'low/low.c -> high/high.h' includes
+echo 'low/low.c -> high/high.h' >tests/lint/layers.known
 expect 'known include' '' includes
-sed -i '$d' src/low/low.c
-expect 'stale include' 'no longer true: src/low/low.c' includes
+sed -i '$d' low/low.c
+expect 'stale include' 'no longer true: low/low.c' includes
 : >tests/lint/layers.known
 
-echo '/* . */ int near_high(void); int near_up(void) { return near_high(); }' >src/low/up.c
-expect 'symbol upwards' 'src/low/up.c -> src/high/high.c: near_high' symbols
-echo '/* . */ int near_up(void); int near_low2(void) { return near_up(); }' >src/low/down.c
-echo '/* . */ int near_low2(void); int near_up(void) { return near_low2(); }' >src/low/up.c
-expect 'cycle' 'cycle: src/low/down.c src/low/up.c' symbols
+echo '/* . */ int near_high(void); int near_up(void) { return near_high(); }' >low/up.c
+expect 'symbol upwards' 'low/up.c -> high/high.c: near_high' symbols
+echo '/* . */ int near_up(void); int near_low2(void) { return near_up(); }' >low/down.c
+echo '/* . */ int near_low2(void); int near_up(void) { return near_low2(); }' >low/up.c
+expect 'cycle' 'cycle: low/down.c low/up.c' symbols

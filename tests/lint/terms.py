@@ -202,7 +202,8 @@ def main():
     lint = Lint()
     for name in sys.stdin.read().split("\n"):
         path = Path(name)
-        if name and not name.startswith(("tests/lint/terms", "tests/lint/self_test")) and path.is_file():
+        is_list = name.startswith(("tests/lint/terms", "tests/lint/self_test"))
+        if name and not is_list and path.is_file():
             lint.file(path)
     if sys.argv[1:2] == ["--list"]:
         for folder in sys.argv[2:]:
