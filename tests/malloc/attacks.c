@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Attacks on the heap, each in a child process. */
 #include "attacks.h"
 
 #include <fcntl.h>
@@ -74,7 +75,7 @@ static void twice_after_other_size(void)
 {
 	release(p);
 	live[n_live++] = malloc(size / 2);
-	forget(live[n_live - 1]); /* another size: what overlaps is not looked for */
+	forget(live[n_live - 1]); /* another size: overlaps are not checked */
 	free(p);
 }
 
@@ -292,7 +293,7 @@ static bool overlap(const char *a, const char *b)
 	return a < b + size && b < a + size;
 }
 
-/* Allocates more, and looks whether it is memory that is in use. */
+/* Allocates more, and checks whether this memory is in use already. */
 static enum attack_result spray(void)
 {
 	for (unsigned i = 0; i < SPRAY; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What runs beside the workers of the stress. */
+/* The threads that run concurrently with the workers of the stress test. */
 #include "stress.h"
 
 #include "mover.h"
@@ -146,7 +146,7 @@ static void be_forked(void *seed)
 	clear_shelves();
 }
 
-/* unit_fork flushes stdio and has an alarm; its exit status tells of what the child found. */
+/* unit_fork flushes stdio and has an alarm; its exit status reports a fault in the child. */
 void *stress_fork(void *unused)
 {
 	uint64_t random = 3;
@@ -180,7 +180,7 @@ __attribute__((noinline)) static pid_t start_vforked(struct stress_worker *w)
 {
 	pid_t child = vfork();
 
-	/* Not _exit: ThreadSanitizer would look for the threads of its parent. */
+	/* Not _exit: ThreadSanitizer would wait for the threads of its parent. */
 	if (child == 0)
 		syscall(SYS_exit_group, be_vforked(w));
 	return child;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Blocks with checked content. */
 #include "blocks.h"
 
 #include <malloc.h>
@@ -133,7 +134,7 @@ void blocks_free(struct block *b)
 	b->p = NULL;
 }
 
-/* What was in it is checked by its text, which is then written anew for the new size. */
+/* Checks the content that moved, then writes the text for the new size. */
 void blocks_resize(struct block *b, uint64_t *random)
 {
 	struct block now = *b;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* blocks: what the tests of the allocator hold of it. Each block is filled with a text of its own,
- * which is checked before it is given up: a block that two have, that is moved wrongly or written
- * to behind its holder's back, is seen.
+/* blocks: blocks with checked content, for the tests of the allocator. Each block is filled with a
+ * text of its own, which is checked before the block is freed or moved: a block that two threads
+ * have, that is moved wrongly, or that another thread writes, is detected.
  *
- * Nothing here is kept in memory of the allocator but the blocks. Faults end the process, also the
- * child of a vfork. */
+ * Only the blocks are in memory of the allocator. Faults end the process, also the child of a
+ * vfork. */
 #ifndef NEARCPU_TESTS_BLOCKS_H
 #define NEARCPU_TESTS_BLOCKS_H
 
@@ -16,13 +16,13 @@ struct block {
 	uint64_t seed; /* of what is in it */
 };
 
-/* Where blocks pass from thread to thread: one at a time looks at a shelf. */
+/* Passes blocks from thread to thread: one thread at a time uses a shelf. */
 struct shelf {
 	struct block block;
 	uint32_t busy;
 };
 
-/* A size as programs ask for them: mostly small, now and then up to 2 MiB, seldom 16 MiB. */
+/* A size as in programs: mostly small, sometimes up to 2 MiB, rarely 16 MiB. */
 size_t blocks_size(uint64_t *random);
 extern bool blocks_slow; /* to be set on an emulated machine: fewer large ones */
 
@@ -33,7 +33,7 @@ void blocks_check(const struct block *b);
 void blocks_free(struct block *b);
 void blocks_resize(struct block *b, uint64_t *random);
 
-/* Exchanges *b with what is on the shelf; nothing if somebody else is there. False then. */
+/* Exchanges *b with the block on the shelf. False: another thread is using it. */
 bool shelf_exchange(struct shelf *s, struct block *b);
 
 /* One random step with an array of blocks and the shelves. */

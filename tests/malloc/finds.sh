@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # usage: finds.sh PROGRAM [ARGUMENT...]
 # Passes if the program finds a fault: fails by itself, or is stopped by what it noticed. Up to five
-# runs: a fault takes luck to be met.
+# runs: a fault shows by chance.
 set -u
 for run in 1 2 3 4 5; do
 	timeout -s KILL 90 "$@" 2>&1

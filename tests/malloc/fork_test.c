@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* The fork handlers of the core, of malloc and of libatomic, and the C library: its list of
- * streams; a signal handler that forks in the middle of an allocation, or of a fork. */
+/* The fork handlers of the core, of malloc and of libatomic, and the C library's list of streams; a
+ * fork within a fork; a vfork child that is killed. */
 #include "unit.h"
 
 #include <fcntl.h>
-#include <sys/prctl.h>
 
 #include <nearcpu/lock.h>
 #include <nearcpu/refcount.h>
 
 #include "atomic/acts.h"
-#include "malloc/trim.h"
 
 static bool is_emulated(void)
 {
@@ -153,19 +151,24 @@ static void fork_while_flushing(void *use)
 #define HAS_LIST 0
 #endif
 
-static void forks_while_flushing(void (*use)(void))
+static void forks_while_flushing(void **use)
 {
 	if (!HAS_LIST || is_emulated())
 		skip();
-	unit_in_child(fork_while_flushing, *(void **)&use);
+	unit_in_child(fork_while_flushing, *use);
 }
 
 static void allocate(void)
 {
-	void *p = malloc((size_t)1 << 20);
+	for (size_t n = 1; n < (size_t)1 << 20; n = n * 3 + 1) {
+		unsigned char *p = malloc(n), *q;
 
-	CHECK(p);
-	free(p);
+		CHECK(p);
+		memset(p, 5, n);
+		q = realloc(p, n * 2);
+		CHECK(q && q[n - 1] == 5);
+		free(q);
+	}
 }
 
 static void kill_a_reference(void)
@@ -185,201 +188,10 @@ static void exchange_an_object(void)
 	atomic_exchange_any(sizeof(object), object, value, old, __ATOMIC_SEQ_CST);
 }
 
-static void malloc_with_a_stream_held(void **state)
-{
-	forks_while_flushing(allocate);
-}
-
-static void the_core_with_a_stream_held(void **state)
-{
-	forks_while_flushing(kill_a_reference);
-}
-
-static void libatomic_with_a_stream_held(void **state)
-{
-	forks_while_flushing(exchange_an_object);
-}
-
-/* ---- by a signal handler, in the only thread ---- */
-
-static bool is_child;
-static unsigned forks;
-
-/* The child goes on with what was interrupted, as the parent does when the child has ended. */
-static void fork_in_handler(int signal)
-{
-	int saved = errno;
-	pid_t child = fork();
-
-	CHECK(child >= 0);
-	if (child == 0) {
-		is_child = true;
-		alarm(40);
-	} else {
-		CHECK(unit_wait(child, NULL) == 7);
-		forks++;
+#define STREAM_TEST(part, use)                                                                     \
+	{                                                                                          \
+		part ": forks_while_flushing", forks_while_flushing, NULL, NULL, (void *)use       \
 	}
-	errno = saved;
-}
-
-static void use_some(void)
-{
-	for (size_t n = 1; n < 400000; n = n * 3 + 1) {
-		unsigned char *p = malloc(n), *q;
-
-		CHECK(p);
-		memset(p, 5, n);
-		q = realloc(p, n * 2);
-		CHECK(q && q[n - 1] == 5);
-		free(q);
-	}
-}
-
-static void end_as_child(void)
-{
-	if (!is_child)
-		return;
-	use_some();
-	malloc_trim(0);
-	unit_join(unit_start((void *(*)(void *))(void *)pthread_self, NULL));
-	use_some();
-	_exit(7);
-}
-
-/* Where a lock is held: of the page allocator as the heap grows, of the slots' emptier as it
- * fences. */
-static bool armed;
-
-static void interrupt(void)
-{
-	if (!armed)
-		return;
-	armed = false;
-	raise(SIGUSR1);
-}
-
-void *__real_mmap(void *p, size_t size, int protection, int flags, int fd, off_t offset);
-void *__wrap_mmap(void *p, size_t size, int protection, int flags, int fd, off_t offset);
-
-void *__wrap_mmap(void *p, size_t size, int protection, int flags, int fd, off_t offset)
-{
-	interrupt();
-	return __real_mmap(p, size, protection, flags, fd, offset);
-}
-
-void __real_near__fence(void);
-void __wrap_near__fence(void);
-
-void __wrap_near__fence(void)
-{
-	interrupt();
-	__real_near__fence();
-}
-
-static void grow(void)
-{
-	CHECK(malloc((size_t)4 << 20));
-}
-
-static void trim(void)
-{
-	free(malloc(100));
-	malloc_trim(0);
-}
-
-static void fork_with_a_lock_held(void *step)
-{
-	void (*run)(void);
-
-	*(void **)&run = step;
-	use_some();
-	alarm(40);
-	signal(SIGUSR1, fork_in_handler);
-	armed = true;
-	for (unsigned i = 0; i < 50 && armed; i++)
-		run();
-	if (armed)
-		_exit(77); /* nothing is fenced in this mode */
-	end_as_child();
-	CHECK(forks == 1);
-	use_some();
-}
-
-static void forks_with_a_lock_held(void (*run)(void))
-{
-	int status;
-
-	if (is_emulated())
-		skip();
-	status = unit_wait(unit_fork(fork_with_a_lock_held, *(void **)&run), NULL);
-	if (status == 77)
-		skip();
-	assert_int_equal(status, 0);
-}
-
-static void a_handler_while_the_heap_grows(void **state)
-{
-	forks_with_a_lock_held(grow);
-}
-
-static void a_handler_while_slots_are_emptied(void **state)
-{
-	forks_with_a_lock_held(trim);
-}
-
-static uint64_t random_state;
-
-/* Once more, some time after it has gone on. */
-static void set_alarm(void)
-{
-	struct itimerval once = {{0, 0}, {0, 20 + (long)(unit_random(&random_state) % 300)}};
-
-	setitimer(ITIMER_REAL, &once, NULL);
-}
-
-static void fork_now_and_then(int signal)
-{
-	fork_in_handler(signal);
-	if (!is_child)
-		set_alarm();
-}
-
-/* Blocks with their sizes in them. */
-static void churn(size_t **blocks, unsigned n, uint64_t *random)
-{
-	size_t **p = &blocks[unit_random(random) % n], size;
-
-	CHECK(!*p || (*p)[0] == (*p)[(*p)[0] - 1]);
-	free(*p);
-	size = 2 + unit_random(random) % (unit_random(random) % 32 ? 200 : 30000);
-	*p = malloc(size * sizeof(size_t));
-	CHECK(*p);
-	(*p)[0] = (*p)[size - 1] = size;
-}
-
-static void fork_often(void *unused)
-{
-	size_t *blocks[512] = {NULL};
-	uint64_t random = 1;
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL); /* its alarm is taken */
-	signal(SIGALRM, fork_now_and_then);
-	set_alarm();
-	while (forks < unit_scale(200) && !is_child)
-		churn(blocks, LENGTH(blocks), &random);
-	if (!is_child)
-		signal(SIGALRM, SIG_IGN);
-	for (unsigned i = 0; i < 2000; i++)
-		churn(blocks, LENGTH(blocks), &random);
-	end_as_child();
-}
-
-static void handlers_at_any_moment(void **state)
-{
-	if (is_emulated())
-		skip();
-	unit_in_child(fork_often, NULL);
-}
 
 /* ---- within a fork ---- */
 
@@ -393,7 +205,6 @@ static void *pass(void *end)
 static void use_all(void)
 {
 	allocate();
-	use_some();
 	kill_a_reference();
 	exchange_an_object();
 	fflush(NULL);
@@ -497,12 +308,9 @@ static void a_vfork_child_that_waits_leaves_no_note(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(malloc_with_a_stream_held),
-		cmocka_unit_test(the_core_with_a_stream_held),
-		cmocka_unit_test(libatomic_with_a_stream_held),
-		cmocka_unit_test(a_handler_while_the_heap_grows),
-		cmocka_unit_test(a_handler_while_slots_are_emptied),
-		cmocka_unit_test(handlers_at_any_moment),
+		STREAM_TEST("malloc", allocate),
+		STREAM_TEST("core", kill_a_reference),
+		STREAM_TEST("libatomic", exchange_an_object),
 		cmocka_unit_test(a_fork_within_a_fork_leaves_locks_alone),
 		cmocka_unit_test(a_vfork_child_that_waits_leaves_no_note),
 	};

@@ -64,8 +64,8 @@ static void free_all(struct node *list, size_t size)
 	}
 }
 
-/* With nothing left: each way of asking, and the block that was to grow. */
-static void ask_in_vain(struct node *p)
+/* With no memory left: each allocating function, and a block that should grow. */
+static void allocate_in_vain(struct node *p)
 {
 	void *out = p;
 	struct node *next = p->next;
@@ -89,7 +89,7 @@ static void exhaust_with(int resource, size_t size)
 
 	limit(resource, 6 * MB);
 	list = take_all(size, &first);
-	ask_in_vain(list);
+	allocate_in_vain(list);
 	free_all(list, size);
 	/* Nobody else took it: most of it is there. */
 	list = take_all(size, &again);
@@ -133,7 +133,7 @@ static void memory_to_write_to(void **state)
 
 static unsigned may_begin; /* threads have their stacks by then */
 
-/* No longer than 10 s: where no memory is left, each call looks into all caches first. */
+/* At most 10 s: without memory each call empties all caches first. */
 static void *take_and_free(void *unused)
 {
 	time_t end = time(NULL) + 10;

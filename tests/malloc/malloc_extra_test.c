@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the drop-in malloc has beside the functions of glibc: frees with a size, and what a size
- * becomes. */
+/* The functions of the drop-in malloc that glibc does not have: frees with a size, and the usable
+ * size of a request. */
 #include <malloc.h>
 #include <nearcpu/malloc.h>
 
@@ -23,7 +23,7 @@ static void (*volatile put)(void *) = free;
 static volatile size_t sizes[] = {0,    1,    8,     9,     16,    17,      100,    1024,
 				  1025, 4097, 32768, 32769, 49152, 1000000, 5000000};
 
-/* In the check mode blocks have the size that was asked for. */
+/* In the check mode the usable size of a block is the requested one. */
 static bool is_checked(void)
 {
 	void *p = get(1);
@@ -33,7 +33,7 @@ static bool is_checked(void)
 	return checked;
 }
 
-/* A small heap has fewer classes, until somebody asks. */
+/* A small heap has fewer classes, until the program calls malloc_good_size. */
 static void a_size_becomes_what_is_usable_in_a_small_heap(void **state)
 {
 	static void *before[1101];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What a faulty program, or an attacker who makes it write where it must not, can do to the heap,
- * and what stops it: links that nobody can write, pointers into blocks, blocks freed twice. And
- * pages of free blocks, which malloc_trim gives back. */
+/* Faults of a program, and attacks that make it write to the heap, are stopped: forged links,
+ * pointers into blocks, blocks freed twice. And malloc_trim returns pages of free blocks to the
+ * system. */
 #include "unit.h"
 
 #include "malloc/cache/plain.h"

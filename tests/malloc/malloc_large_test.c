@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Large blocks: grown in place, moved with their pages, aligned, zero where that is said. */
+/* Large blocks: grown in place, moved with their pages, aligned, zero if the allocator reports so.
+ * */
 #include "unit.h"
 
 #include <malloc.h>
@@ -138,7 +139,7 @@ static void moves_what_moves_have_left(void **state)
 	assert_true(count_maps() < before + 1000);
 }
 
-static void stands_where_it_is_asked_to(void **state)
+static void alignment_is_obeyed(void **state)
 {
 	for (size_t align = 16; align <= 64 * MB; align *= 4)
 		for (size_t size = 1; size <= 3 * MB; size = size * 7 + 1) {
@@ -159,7 +160,7 @@ int main(void)
 		cmocka_unit_test(shrinks_in_place),
 		cmocka_unit_test(zero_is_zero),
 		cmocka_unit_test(moves_what_moves_have_left),
-		cmocka_unit_test(stands_where_it_is_asked_to),
+		cmocka_unit_test(alignment_is_obeyed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The allocator's layers behind the caches: classes, runs of pages, spans. */
+/* The allocator's levels below the caches: classes, runs of pages, spans. */
 #include "unit.h"
 
 #include "malloc/central/central.h"
@@ -121,7 +121,7 @@ struct run {
 static struct run runs[RUNS];
 static uint64_t seed = 11;
 
-/* What is said to be zero is; and where nothing was written, nothing is. */
+/* Memory that is reported as zero is zero. */
 static void check_zero(const struct run *r)
 {
 	const uint64_t *words = near__page_at(r->first);
@@ -171,7 +171,7 @@ static void take_run(struct run *r)
 	check_apart(r);
 	if (zero)
 		check_zero(r);
-	/* Now and then it is given back as clean as it came. */
+	/* Sometimes it is freed without having been written. */
 	if (!zero || unit_random(&seed) % 4)
 		write_to(r);
 }
@@ -276,7 +276,7 @@ static void purged_runs_have_no_memory(void **state)
 	near__pages_free(r.first, r.count, false);
 }
 
-/* They stay, but nothing of what was there: calloc relies on it. */
+/* The pages stay, but are cleared: calloc relies on it. */
 static void purged_runs_are_zero_if_locked(void **state)
 {
 	struct run r = {.count = 8};
@@ -360,18 +360,18 @@ static void take_each_once(unsigned class)
 		assert_int_equal(near__class_of_tag(near__heap.page_map[near__page_of(blocks[i])]),
 				 class);
 		assert_true(*(uint64_t *)blocks[i] == 0);
-		*(uint64_t *)blocks[i] = 1; /* seen: nobody else has it */
+		*(uint64_t *)blocks[i] = 1; /* a second list with this block would find the 1 */
 	}
 	shuffle(n);
 	give_lists(class, n);
 	near__central_trim();
 	near__central_stats(class, &after);
 	assert_int_equal(after.out, before.out);
-	/* All of them were empty then, and went back; one may be kept. */
+	/* All blocks of the spans were free, so that these were freed; one may be kept. */
 	assert_true(after.spans <= before.spans + 1);
 }
 
-/* Of spans with many blocks, and of blocks that are a span each. */
+/* Spans with many blocks, and blocks that are a span each. */
 static void each_block_is_taken_once(void **state)
 {
 	static const size_t sizes[] = {48, 5000, 65536};

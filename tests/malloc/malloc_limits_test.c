@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Limits that the system sets: a memory cgroup, and no overcommit.
  *
- * A group's limit refuses no memory: the kernel ends who touches more. So a program that has much
- * less than the limit must live, whatever sizes it goes through: what it freed serves what it asks
- * for next. Without overcommit malloc returns NULL, and goes on when there is memory again.
+ * A group's limit refuses no memory: the kernel kills a process that touches more. A program that
+ * uses much less than the limit must therefore live, whatever sizes it uses in turn: freed memory
+ * serves its next requests. Without overcommit malloc returns NULL, and works again when there is
+ * memory.
  *
  * usage: malloc_limits_test [--machine]
  *   --machine   the machine is the test's own: its settings may be changed */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Where the heap is: nothing that a program leaks, nor its other addresses, tells. */
+/* The address of the heap: neither leaked random numbers nor other addresses reveal it. */
 #include "unit.h"
 
 #include "filter.h"

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The ends of the heap, of its numbers and of its descriptors, which NUMA nodes share. The
  * allocator is compiled with small limits for this test: a heap of 1 GiB in 8 segments, 512 KiB of
- * descriptors. The machine seems to have three nodes, and the test says on which one it runs. */
+ * descriptors. The machine seems to have three nodes, and the test selects the one that it runs on.
+ * */
 #include "unit.h"
 
 #include <malloc.h>
@@ -110,7 +111,7 @@ static void grow(struct run *r, uint32_t wanted)
 	write_ends(r);
 }
 
-/* By all nodes at once, most of the time without any memory left. */
+/* By all nodes concurrently, mostly without any memory left. */
 static void churn(void *unused)
 {
 	struct near__pages_stats before, after;
@@ -146,8 +147,8 @@ static void runs_never_overlap(void **state)
 
 /* ---- nodes ---- */
 
-/* Each has what it asks for of its own, until nobody has any. */
-static void ask_in_turn(void *unused)
+/* Each gets its own memory, until no node has any. */
+static void allocate_in_turn(void *unused)
 {
 	struct run r;
 	uint32_t got = 0;
@@ -179,7 +180,7 @@ static void one_takes_all(void *node)
 
 static void nodes_share_the_heap(void **state)
 {
-	unit_in_child(ask_in_turn, NULL);
+	unit_in_child(allocate_in_turn, NULL);
 	for (unsigned i = 0; i < NODES; i++)
 		unit_in_child(one_takes_all, &i);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the allocator tells about itself, against what was done. */
+/* The statistics, compared with the operations. */
 #include <malloc.h>
 #include <nearcpu/malloc.h>
 #include <nearcpu/rseq.h>
@@ -14,7 +14,7 @@ int malloc_trim(size_t pad); /* which musl does not have */
 #define HELD 20
 #define TRIES 5
 
-static void *volatile blocks[MANY + HELD + TRIES]; /* compilers leave out what nobody looks at */
+static void *volatile blocks[MANY + HELD + TRIES]; /* volatile: compilers remove unused calls */
 
 static struct near_malloc_stats all(void)
 {
@@ -73,9 +73,9 @@ static void any_size_of_the_struct(void **state)
 	assert_int_equal(c.size, 8);
 }
 
-/* A sequence that is aborted just before its commit counts twice: then it is tried again. What was
- * counted wrong before stays so; blocks that are held keep the sum away from its bounds, which are
- * met when lists are empty, too: each time another number of them. */
+/* A sequence that is aborted just before its commit counts twice: the test then tries again.
+ * Earlier errors stay; blocks that are held keep the sum away from its bounds, which apply when
+ * lists are empty, too: each time another number of blocks. */
 static bool counts_of(size_t size, unsigned held)
 {
 	struct near_malloc_class_stats before, full, half, after;
@@ -178,7 +178,7 @@ static void lists_that_move(void **state)
 	after = class_of(64);
 	assert_true(after.refills + after.central_refills >
 		    before.refills + before.central_refills);
-	/* More than a list of them came back: into a stash, or behind all slots. */
+	/* More than a list of them was freed: to a transfer cache, or to the central lists. */
 	assert_true(after.spills + after.central_spills > before.spills + before.central_spills);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* The sequences of the allocator's caches, aborted at each of their instructions while others
- * allocate, free, drain and close on the same slot: each block must be somewhere, once.
+/* The sequences of the allocator's caches, aborted at each instruction while other operations
+ * allocate, free, drain and close on the same slot: each block must be in exactly one place.
  *
- * The caches stand alone here: what is behind them are arrays, and the heap is one. */
+ * The caches are tested alone: arrays replace the central lists and the heap. */
 #include "unit.h"
 
 #include "malloc/cache/cache.h"
@@ -28,8 +28,8 @@ struct near__malloc_conf near__malloc_conf = {.cache = (uint64_t)64 << 20};
 
 static char heap[HEAP] __attribute__((aligned(16384)));
 
-/* What is behind the slots: lists that were given to the central part, blocks of threads without a
- * slot, lists that a closer has in its hands, blocks in use. */
+/* Lists in the central part, blocks of threads without a slot, lists that a closer holds, blocks in
+ * use. */
 static uint64_t central[LISTS], closed[LISTS];
 static unsigned n_central, n_closed;
 static uint64_t local;
@@ -79,7 +79,7 @@ static void *block(unsigned i)
 	return heap + NEAR__PAGE + i * (size_t)64;
 }
 
-static unsigned next; /* block that is nowhere yet */
+static unsigned next; /* the next block that is in no place yet */
 
 static uint64_t list_of(unsigned n)
 {
@@ -90,7 +90,7 @@ static uint64_t list_of(unsigned n)
 	return list;
 }
 
-/* What the own slot has to begin with. */
+/* The content of this slot at the beginning. */
 struct state {
 	unsigned in_list, transfers, lists_in_central;
 	bool unused, no_room, closed;
@@ -117,7 +117,7 @@ static void fill_slot(const struct state *s)
 	own->transfers[CLASS] = s->closed ? UINT32_MAX : s->transfers + 1;
 }
 
-/* Blocks that no list got are in use: for the operation and its rivals to free. */
+/* Blocks that are in no list are in use: the operation and the interferers free them. */
 static void setup(void *state)
 {
 	const struct state *s = state;
@@ -151,8 +151,8 @@ static void keep(void *p)
 		held[n_held++] = p;
 }
 
-/* Out of line, apart from the notes of `held`: others run between any two instructions of the
- * function that holds a sequence. */
+/* Out of line, apart from the changes of `held`: interferers run between any two instructions of
+ * the function that contains a sequence. */
 #define OUT_OF_LINE __attribute__((noinline)) static
 
 OUT_OF_LINE void *take_block(void)
@@ -211,7 +211,7 @@ static void drain_own(void *unused)
 	near__drain_slot(near_slot());
 }
 
-/* The first half of a drain, of which the other never comes. */
+/* The first half of a drain that is never finished. */
 static void close_own(void *unused)
 {
 	struct near__cache *own = own_cache();
@@ -224,7 +224,7 @@ static void close_own(void *unused)
 		closed[n_closed++] = own->transfer[CLASS][i];
 }
 
-/* ---- each block once ---- */
+/* ---- each block in one place ---- */
 
 static unsigned found[BLOCKS];
 
@@ -235,7 +235,7 @@ static void see(const void *p)
 	found[at % 64 == 0 && at / 64 < BLOCKS ? at / 64 : 0]++;
 }
 
-/* A list that never ends is one with a block that is in two places. */
+/* A list without an end contains a block twice. */
 static void see_list(uint64_t list)
 {
 	for (unsigned left = BLOCKS + 1; left && !near__list_is_empty(list); left--) {
@@ -334,7 +334,7 @@ static void list_of_the_transfer_cache(void **state)
 }
 
 /* fill */
-static void list_of_the_central_part(void **state)
+static void list_of_the_central_lists(void **state)
 {
 	torture(take, (struct state){.lists_in_central = 3}, 1);
 }
@@ -365,7 +365,7 @@ static void fresh_slot(void **state)
 	torture(give, (struct state){.unused = true}, 1);
 }
 
-/* Nothing of a closed entry moves. */
+/* No operation changes a closed entry. */
 static void closed_entry(void **state)
 {
 	struct state closed_state = {.lists_in_central = 2, .closed = true};
@@ -386,7 +386,7 @@ int main(void)
 		cmocka_unit_test(block_of_the_list),
 		cmocka_unit_test(last_block_of_the_list),
 		cmocka_unit_test(list_of_the_transfer_cache),
-		cmocka_unit_test(list_of_the_central_part),
+		cmocka_unit_test(list_of_the_central_lists),
 		cmocka_unit_test(room_in_the_list),
 		cmocka_unit_test(no_room_in_the_list),
 		cmocka_unit_test(no_room_in_the_transfer_cache),

@@ -4,10 +4,10 @@
 set(near_stress_sources beside.c blocks.c stress.c)
 
 # AddressSanitizer's gives way to ours, if a name that only ours has brings that in first.
-# UndefinedBehaviorSanitizer looks at the allocator itself. The check mode would be on by itself.
+# UndefinedBehaviorSanitizer checks the allocator itself. The check mode would be on by itself.
 if(near_sanitizers MATCHES "address")
   set(near_mode_check "NEAR_CONF=malloc_check:1")
-  foreach(name age extra large layers place process stats told)
+  foreach(name decay extra large layers place process reports stats)
     set(modes plain)
     if(name MATCHES "extra|process")
       list(APPEND modes check)

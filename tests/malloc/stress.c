@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The stress test: its workers, and the end. */
 #include "stress.h"
 
 #include <time.h>
@@ -54,7 +55,7 @@ static void on_hang(int signal)
 	_exit(1);
 }
 
-/* Children that hang are noticed by the same, as somebody waits for them. */
+/* This detects children that hang, too, since a thread waits for them. */
 static void watch(unsigned ms)
 {
 	signal(SIGALRM, on_hang);

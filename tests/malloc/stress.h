@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* stress: all that programs do with an allocator, at once: blocks of any size whose content is
- * checked, handed from thread to thread and freed anywhere, while threads come and go, are moved
+/* stress: concurrently all that programs do with an allocator: blocks of any size whose content is
+ * checked, passed from thread to thread and freed anywhere, while threads begin and end, are moved
  * and signalled, processes fork and vfork, and all caches are emptied. */
 #ifndef NEARCPU_TESTS_STRESS_H
 #define NEARCPU_TESTS_STRESS_H
@@ -16,7 +16,7 @@ struct stress_worker {
 	struct holder holder;
 	struct block blocks[STRESS_HELD];
 	pthread_t thread;
-	pid_t tid; /* atomic: for who moves it and sends it signals */
+	pid_t tid; /* atomic: for the threads that move and signal it */
 	uint64_t steps;
 };
 
@@ -29,7 +29,7 @@ extern struct stress {
 	unsigned churned, forked, vforked, trimmed, moved, sent, signals;
 } stress;
 
-/* All of it at once, for that long. */
+/* Runs all of it for `ms`. */
 void stress_run(unsigned workers, unsigned ms);
 
 /* Bodies of threads, which return when `stop` is set. */

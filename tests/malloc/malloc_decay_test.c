@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a slot may hold, and how it loses what it does not need: the cap, steps of age, the thread
- * in the background. */
+/* The transfer cache of a slot: its quota, the decay of idle lists, the background thread. */
 #include "unit.h"
 
 #include "malloc/api/fast.h"
@@ -33,8 +32,8 @@ static void take_and_free(void)
 		free(blocks[i]);
 }
 
-/* Lists in the stashes of all slots. */
-static unsigned stashed(void)
+/* Lists in the transfer caches of all slots. */
+static unsigned cached(void)
 {
 	unsigned sum = 0;
 
@@ -51,7 +50,7 @@ static unsigned stashed(void)
 	return sum;
 }
 
-static void without_leave_nothing_is_held(void **state)
+static void without_quota_nothing_is_held(void **state)
 {
 	uint64_t cache = near__malloc_conf.cache;
 
@@ -63,9 +62,9 @@ static void without_leave_nothing_is_held(void **state)
 		((struct near__cache *)near_percpu_at(near__heap.caches, s))->quota = 0;
 	take_and_free();
 	near__malloc_conf.cache = cache;
-	assert_int_equal(stashed(), 0);
+	assert_int_equal(cached(), 0);
 	take_and_free();
-	assert_true(stashed() > 0);
+	assert_true(cached() > 0);
 }
 
 static void idle_lists_go_step_by_step(void **state)
@@ -75,28 +74,28 @@ static void idle_lists_go_step_by_step(void **state)
 	own();
 	near__reclaim();
 	take_and_free();
-	assert_true(stashed() > 0);
+	assert_true(cached() > 0);
 	now = near__os_ms();
-	for (int i = 1; i < 100 && stashed(); i++)
+	for (int i = 1; i < 100 && cached(); i++)
 		near__transfer_decay(now + (uint64_t)i * STEP_MS);
-	assert_int_equal(stashed(), 0);
+	assert_int_equal(cached(), 0);
 }
 
-/* As long as it takes: the test's own limit ends it. */
+/* Without a deadline: the time limit of the test applies. */
 static void an_idle_slot_is_emptied_in_the_background(void **state)
 {
 	own();
 	near__reclaim();
 	take_and_free();
-	assert_true(stashed() > 0);
+	assert_true(cached() > 0);
 	near__malloc_conf.decay_ms = 1;
 	near__malloc_conf.background = 1;
 	near__background_start();
-	while (stashed())
+	while (cached())
 		usleep(10000);
 }
 
-/* On one CPU: it looks after one slot. */
+/* On one CPU: the test checks one slot. */
 static void stay(void)
 {
 	cpu_set_t one;
@@ -109,7 +108,7 @@ static void stay(void)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(without_leave_nothing_is_held),
+		cmocka_unit_test(without_quota_nothing_is_held),
 		cmocka_unit_test(idle_lists_go_step_by_step),
 		cmocka_unit_test(an_idle_slot_is_emptied_in_the_background),
 	};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The forms in which the allocator tells about itself: JSON, a file at the end, what glibc has. */
+/* The forms of the statistics: JSON, a file at exit, the functions of glibc. */
 #include <fcntl.h>
 #include <malloc.h>
 #include <nearcpu/malloc.h>
@@ -94,7 +94,7 @@ static int run_child(const char *what, const char *conf, char *text, size_t size
 	return pid;
 }
 
-/* The parent's blocks are not the child's to count. Its file is the one whose process it is. */
+/* The child does not count its parent's blocks. Each process has a file of its own. */
 static int count_after_fork(void)
 {
 	pid_t pid;
@@ -116,7 +116,7 @@ static int child(const char *what)
 	pid_t pid;
 
 	lost = malloc(1);
-	if (chdir("/")) /* the file stands where it allocated first */
+	if (chdir("/")) /* the file is in the directory of the first allocation */
 		return 1;
 	setenv("NEAR_CONF", "", 1);
 	if (strcmp(what, "fork") == 0) {
@@ -221,7 +221,19 @@ static unsigned mode_of(const char *path)
 	return st.st_mode & 07777;
 }
 
-/* The process writes nowhere but to what it made, or what its user has there. */
+static void refuse_another_users(void)
+{
+	if (geteuid())
+		return;
+	write_text("others", "precious");
+	if (chown("others", 65534, 65534) == 0) /* this user namespace has that number */
+		expect_refused("malloc_stats:others",
+			       ": the file there is not this user's alone\n");
+	expect_text("others", "precious");
+	unlink("others");
+}
+
+/* The process writes only to files that it created, or that belong to its user. */
 static void the_file_is_safe(void **state)
 {
 	char dir[] = "/tmp/malloc_stats_test.XXXXXX", err[512];
@@ -245,15 +257,8 @@ static void the_file_is_safe(void **state)
 	expect_text("victim", "precious");
 	assert_int_equal(mkfifo("pipe", 0600), 0);
 	expect_refused("malloc_stats:pipe", ": nothing reads that pipe\n");
-	if (geteuid() == 0) {
-		write_text("foreign", "precious");
-		if (chown("foreign", 65534, 65534) == 0) /* this user namespace has that number */
-			expect_refused("malloc_stats:foreign",
-				       ": the file there is not this user's alone\n");
-		expect_text("foreign", "precious");
-		unlink("foreign");
-	}
-	/* What belongs to the user is written anew, and keeps its mode. */
+	refuse_another_users();
+	/* A file of the user is overwritten, and keeps its mode. */
 	unlink("second");
 	run_child("exit", "malloc_stats:victim", err, sizeof(err));
 	assert_string_equal(err, "");
