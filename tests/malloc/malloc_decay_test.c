@@ -107,12 +107,7 @@ static void stay(void)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(without_quota_nothing_is_held),
-		cmocka_unit_test(idle_lists_go_step_by_step),
-		cmocka_unit_test(an_idle_slot_is_emptied_in_the_background),
-	};
-
 	stay();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(without_quota_nothing_is_held, idle_lists_go_step_by_step,
+			  an_idle_slot_is_emptied_in_the_background);
 }

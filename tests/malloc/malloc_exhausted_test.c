@@ -226,14 +226,8 @@ static void process_that_has_little(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(address_space),
-		cmocka_unit_test(memory_to_write_to),
-		cmocka_unit_test(threads_that_want_the_rest),
-		cmocka_unit_test(process_that_has_little),
-	};
-
 	if (argc == 2 && strcmp(argv[1], LITTLE) == 0)
 		return live_on_little();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(address_space, memory_to_write_to, threads_that_want_the_rest,
+			  process_that_has_little);
 }

@@ -261,22 +261,14 @@ static void pages_of_free_blocks_go_back(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(what_programs_write_is_no_link),
-		cmocka_unit_test(the_key_is_new_in_each_process),
-		cmocka_unit_test(a_link_belongs_to_its_block),
-		cmocka_unit_test(a_child_keeps_the_key),
-		cmocka_unit_test(links_cannot_be_forged),
-		cmocka_unit_test(pages_of_free_blocks_go_back),
-		cmocka_unit_test(only_blocks_begin),
-		cmocka_unit_test(attacks_of_all_kinds),
-	};
-
 	self = argv[0];
 	if (argc > 1 && strcmp(argv[1], "--link") == 0) {
 		printf("%llx\n", (unsigned long long)link_of(520));
 		return 0;
 	}
 	free(malloc(1)); /* the heap begins */
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(what_programs_write_is_no_link, the_key_is_new_in_each_process,
+			  a_link_belongs_to_its_block, a_child_keeps_the_key,
+			  links_cannot_be_forged, pages_of_free_blocks_go_back, only_blocks_begin,
+			  attacks_of_all_kinds);
 }

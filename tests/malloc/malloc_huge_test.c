@@ -200,11 +200,6 @@ static void the_heap_is_large(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_heap_is_large),
-		cmocka_unit_test(all_of_it_can_be_had),
-	};
-
 	free(malloc(1)); /* the heap begins */
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(the_heap_is_large, all_of_it_can_be_had);
 }

@@ -153,15 +153,5 @@ static void alignment_is_obeyed(void **state)
 		}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(grows_in_place_where_it_can),
-		cmocka_unit_test(shrinks_in_place),
-		cmocka_unit_test(zero_is_zero),
-		cmocka_unit_test(moves_what_moves_have_left),
-		cmocka_unit_test(alignment_is_obeyed),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(grows_in_place_where_it_can, shrinks_in_place, zero_is_zero, moves_what_moves_have_left,
+	  alignment_is_obeyed)

@@ -382,19 +382,10 @@ static void each_block_is_taken_once(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_least_class_that_is_large_enough),
-		cmocka_unit_test(a_small_heap_has_few_classes),
-		cmocka_unit_test(reciprocals_divide),
-		cmocka_unit_test(places_where_blocks_begin),
-		cmocka_unit_test(places_where_blocks_of_parts_begin),
-		cmocka_unit_test(runs_never_overlap),
-		cmocka_unit_test(freed_neighbours_are_one),
-		cmocka_unit_test(purged_runs_have_no_memory),
-		cmocka_unit_test(purged_runs_are_zero_if_locked),
-		cmocka_unit_test(each_block_is_taken_once),
-	};
-
 	free(malloc(1)); /* the heap begins */
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(the_least_class_that_is_large_enough, a_small_heap_has_few_classes,
+			  reciprocals_divide, places_where_blocks_begin,
+			  places_where_blocks_of_parts_begin, runs_never_overlap,
+			  freed_neighbours_are_one, purged_runs_have_no_memory,
+			  purged_runs_are_zero_if_locked, each_block_is_taken_once);
 }

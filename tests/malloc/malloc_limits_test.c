@@ -234,13 +234,8 @@ static void without_overcommit(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(lives_in_a_group),
-		cmocka_unit_test(without_overcommit),
-	};
-
 	if (argc == 2 && strcmp(argv[1], WORK) == 0)
 		return work_in_group();
 	own_machine = argc == 2 && strcmp(argv[1], "--machine") == 0;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(lives_in_a_group, without_overcommit);
 }

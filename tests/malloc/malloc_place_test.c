@@ -89,12 +89,6 @@ static void place_is_unknown_without_getrandom(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(hash_is_siphash),
-		cmocka_unit_test(numbers_differ),
-		cmocka_unit_test(place_is_unknown),
-		cmocka_unit_test(place_is_unknown_without_getrandom),
-	};
-
-	return cmocka_run_group_tests(tests, begin, NULL);
+	return UNIT_GROUP(begin, NULL, NULL, hash_is_siphash, numbers_differ, place_is_unknown,
+			  place_is_unknown_without_getrandom);
 }

@@ -274,17 +274,5 @@ static void several_trim(void **state)
 	with_busy_threads(trim_together);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(blocks_from_before_main),
-		cmocka_unit_test(blocks_after_main),
-		cmocka_unit_test(blocks_of_threads_that_ended),
-		cmocka_unit_test(children_of_busy_processes),
-		cmocka_unit_test(children_of_vfork),
-		cmocka_unit_test(children_of_clone),
-		cmocka_unit_test(several_trim),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(blocks_from_before_main, blocks_after_main, blocks_of_threads_that_ended,
+	  children_of_busy_processes, children_of_vfork, children_of_clone, several_trim)

@@ -131,15 +131,5 @@ static void largest_rates(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(estimates_are_right_in_the_mean),
-		cmocka_unit_test(at_a_rate_of_one_all_are_taken),
-		cmocka_unit_test(nothing_is_never_taken),
-		cmocka_unit_test(each_sampler_takes_its_own_seed),
-		cmocka_unit_test(largest_rates),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(estimates_are_right_in_the_mean, at_a_rate_of_one_all_are_taken, nothing_is_never_taken,
+	  each_sampler_takes_its_own_seed, largest_rates)

@@ -335,20 +335,12 @@ static void descriptors_have_numbers(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nodes_share_the_heap),
-		cmocka_unit_test(a_block_is_larger_than_a_share),
-		cmocka_unit_test(runs_never_overlap),
-		cmocka_unit_test(ask_too_much),
-		cmocka_unit_test(descriptors_come_to_an_end),
-		cmocka_unit_test(descriptors_have_numbers),
-	};
-
 	free(malloc(1)); /* the heap begins */
 	if (near__heap.nodes != NODES || near__heap.size != bytes(GRANULES)) {
 		fprintf(stderr, "%u nodes, %zu bytes of heap: not what is tested here\n",
 			near__heap.nodes, near__heap.size);
 		return 1;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(nodes_share_the_heap, a_block_is_larger_than_a_share, runs_never_overlap,
+			  ask_too_much, descriptors_come_to_an_end, descriptors_have_numbers);
 }

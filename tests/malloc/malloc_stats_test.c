@@ -265,21 +265,11 @@ static void trim(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(any_size_of_the_struct),
-		cmocka_unit_test(every_block_is_counted),
-		cmocka_unit_test(nothing_here_allocates),
-		cmocka_unit_test(all_is_the_sum_of_the_classes),
-		cmocka_unit_test(hits),
-		cmocka_unit_test(lists_that_move),
-		cmocka_unit_test(large_blocks),
-		cmocka_unit_test(other_threads),
-		cmocka_unit_test(trim),
-	};
-
 	/* A small heap does not use all classes. */
 	take_blocks(1, (size_t)1 << 20);
 	free_blocks(0, 1);
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(any_size_of_the_struct, every_block_is_counted, nothing_here_allocates,
+			  all_is_the_sum_of_the_classes, hits, lists_that_move, large_blocks,
+			  other_threads, trim);
 }

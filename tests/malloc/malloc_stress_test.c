@@ -43,7 +43,6 @@ static void rounds(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(rounds)};
 	const char *seconds = getenv("NEAR_STRESS_SECONDS");
 
 	if (seconds && atoi(seconds) > 0)
@@ -59,5 +58,5 @@ int main(int argc, char **argv)
 		fputs("usage: malloc_stress_test [--seconds N | --minutes N]\n", stderr);
 		return 2;
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(rounds);
 }

@@ -380,19 +380,6 @@ static void closed_entry(void **state)
 	assert_true(own_cache()->transfers[CLASS] == UINT32_MAX);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(block_of_the_list),
-		cmocka_unit_test(last_block_of_the_list),
-		cmocka_unit_test(list_of_the_transfer_cache),
-		cmocka_unit_test(list_of_the_central_lists),
-		cmocka_unit_test(room_in_the_list),
-		cmocka_unit_test(no_room_in_the_list),
-		cmocka_unit_test(no_room_in_the_transfer_cache),
-		cmocka_unit_test(fresh_slot),
-		cmocka_unit_test(closed_entry),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(block_of_the_list, last_block_of_the_list, list_of_the_transfer_cache,
+	  list_of_the_central_lists, room_in_the_list, no_room_in_the_list,
+	  no_room_in_the_transfer_cache, fresh_slot, closed_entry)

@@ -301,83 +301,54 @@ OPERATOR(void, _ZdaPvSt11align_val_t, void *p, size_t align)
 		delete_as(p, NEAR__ANY_SIZE, NEAR__BY_NEW_ARRAY);
 }
 
+/* Calls the program's operator, if it has replaced this one. */
+#define DELEGATE(name, ...)                                                                        \
+	if (REPLACED(name)) {                                                                      \
+		name(__VA_ARGS__);                                                                 \
+		return;                                                                            \
+	}
+
 static inline void delete_one(void *p, size_t n)
 {
-	if (REPLACED(_ZdlPv))
-		_ZdlPv(p);
-	else
-		delete_as(p, n, NEAR__BY_NEW);
+	DELEGATE(_ZdlPv, p)
+	delete_as(p, n, NEAR__BY_NEW);
 }
 
 static inline void delete_array(void *p, size_t n)
 {
-	if (REPLACED(_ZdaPv))
-		_ZdaPv(p);
-	else if (REPLACED(_ZdlPv))
-		_ZdlPv(p);
-	else
-		delete_as(p, n, NEAR__BY_NEW_ARRAY);
+	DELEGATE(_ZdaPv, p)
+	DELEGATE(_ZdlPv, p)
+	delete_as(p, n, NEAR__BY_NEW_ARRAY);
 }
 
 static inline void delete_aligned(void *p, size_t n, size_t align)
 {
-	if (REPLACED(_ZdlPvSt11align_val_t))
-		_ZdlPvSt11align_val_t(p, align);
-	else
-		delete_as(p, n, NEAR__BY_NEW);
+	DELEGATE(_ZdlPvSt11align_val_t, p, align)
+	delete_as(p, n, NEAR__BY_NEW);
 }
 
 static inline void delete_aligned_array(void *p, size_t n, size_t align)
 {
-	if (REPLACED(_ZdaPvSt11align_val_t))
-		_ZdaPvSt11align_val_t(p, align);
-	else if (REPLACED(_ZdlPvSt11align_val_t))
-		_ZdlPvSt11align_val_t(p, align);
-	else
-		delete_as(p, n, NEAR__BY_NEW_ARRAY);
+	DELEGATE(_ZdaPvSt11align_val_t, p, align)
+	DELEGATE(_ZdlPvSt11align_val_t, p, align)
+	delete_as(p, n, NEAR__BY_NEW_ARRAY);
 }
 
-OPERATOR(void, _ZdlPvm, void *p, size_t n)
-{
-	delete_one(p, n);
-}
-
-OPERATOR(void, _ZdaPvm, void *p, size_t n)
-{
-	delete_array(p, n);
-}
-
-OPERATOR(void, _ZdlPvRKSt9nothrow_t, void *p, const void *nothrow UNUSED)
-{
-	delete_one(p, NEAR__ANY_SIZE);
-}
-
-OPERATOR(void, _ZdaPvRKSt9nothrow_t, void *p, const void *nothrow UNUSED)
-{
-	delete_array(p, NEAR__ANY_SIZE);
-}
-
+#define NOTHROW const void *nothrow UNUSED
+/* clang-format off */
+OPERATOR(void, _ZdlPvm, void *p, size_t n) { delete_one(p, n); }
+OPERATOR(void, _ZdaPvm, void *p, size_t n) { delete_array(p, n); }
+OPERATOR(void, _ZdlPvRKSt9nothrow_t, void *p, NOTHROW) { delete_one(p, NEAR__ANY_SIZE); }
+OPERATOR(void, _ZdaPvRKSt9nothrow_t, void *p, NOTHROW) { delete_array(p, NEAR__ANY_SIZE); }
 OPERATOR(void, _ZdlPvmSt11align_val_t, void *p, size_t n, size_t align)
-{
-	delete_aligned(p, n, align);
-}
-
+{ delete_aligned(p, n, align); }
 OPERATOR(void, _ZdaPvmSt11align_val_t, void *p, size_t n, size_t align)
-{
-	delete_aligned_array(p, n, align);
-}
-
-OPERATOR(void, _ZdlPvSt11align_val_tRKSt9nothrow_t, void *p, size_t align,
-	 const void *nothrow UNUSED)
-{
-	delete_aligned(p, NEAR__ANY_SIZE, align);
-}
-
-OPERATOR(void, _ZdaPvSt11align_val_tRKSt9nothrow_t, void *p, size_t align,
-	 const void *nothrow UNUSED)
-{
-	delete_aligned_array(p, NEAR__ANY_SIZE, align);
-}
+{ delete_aligned_array(p, n, align); }
+OPERATOR(void, _ZdlPvSt11align_val_tRKSt9nothrow_t, void *p, size_t align, NOTHROW)
+{ delete_aligned(p, NEAR__ANY_SIZE, align); }
+OPERATOR(void, _ZdaPvSt11align_val_tRKSt9nothrow_t, void *p, size_t align, NOTHROW)
+{ delete_aligned_array(p, NEAR__ANY_SIZE, align); }
+/* clang-format on */
 
 /* The operators without an alignment. Without all of them, a block from one of the program's may
  * reach one of ours: glibc and libstdc++ accept that, and so the checks must. */
