@@ -70,30 +70,16 @@ NEAR__ENTRY struct mallinfo2 mallinfo2(void)
 
 #endif
 
-static void line(struct near__out *o, const char *label, uint64_t n)
-{
-	near__out_text(o, label);
-	near__out_number(o, n, 10);
-	near__out_text(o, "\n");
-}
-
 static void put_classes(struct near__out *o)
 {
 	struct near_malloc_class_stats c;
 
-	near__out_text(o, "Classes:\n      size  allocations         hits       in use"
-			  "       cached      central\n");
-	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++) {
-		if (!c.allocations && !c.spans)
-			continue;
-		near__out_number(o, c.size, 10);
-		near__out_number(o, c.allocations, 13);
-		near__out_number(o, c.hits, 13);
-		near__out_number(o, c.in_use, 13);
-		near__out_number(o, c.cached, 13);
-		near__out_number(o, c.central, 13);
-		near__out_text(o, "\n");
-	}
+	near__out_print(o, "Classes:\n      size  allocations         hits       in use"
+			   "       cached      central\n");
+	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++)
+		if (c.allocations || c.spans)
+			near__out_print(o, "%10lu%13lu%13lu%13lu%13lu%13lu\n", c.size,
+					c.allocations, c.hits, c.in_use, c.cached, c.central);
 }
 
 /* The first lines are those of glibc. */
@@ -104,13 +90,16 @@ NEAR__ENTRY void malloc_stats(void)
 
 	summarize(&sum);
 	near__out_begin_fd(&o, 2);
-	line(&o, "Arena 0:\nsystem bytes     = ", sum.arena);
-	line(&o, "in use bytes     = ", sum.used);
-	line(&o, "Total (incl. mmap):\nsystem bytes     = ", sum.arena + sum.s.large);
-	line(&o, "in use bytes     = ", sum.s.in_use);
-	line(&o, "large blocks     = ", sum.s.large_blocks);
-	line(&o, "large bytes      = ", sum.s.large);
-	line(&o, "given back bytes = ", sum.s.given_back);
+	near__out_print(&o,
+			"Arena 0:\nsystem bytes     = %10lu\n"
+			"in use bytes     = %10lu\n",
+			sum.arena, sum.used);
+	near__out_print(&o, "Total (incl. mmap):\nsystem bytes     = %10lu\n",
+			sum.arena + sum.s.large);
+	near__out_print(&o, "in use bytes     = %10lu\nlarge blocks     = %10lu\n", sum.s.in_use,
+			sum.s.large_blocks);
+	near__out_print(&o, "large bytes      = %10lu\ngiven back bytes = %10lu\n", sum.s.large,
+			sum.s.given_back);
 	put_classes(&o);
 	near__out_end(&o);
 }
@@ -120,55 +109,34 @@ static int write_stream(void *arg, const char *text, size_t size)
 	return fwrite(text, 1, size, arg) == size ? 0 : -EIO;
 }
 
-static void attribute(struct near__out *o, const char *name, uint64_t n)
-{
-	near__out_text(o, " ");
-	near__out_text(o, name);
-	near__out_text(o, "=\"");
-	near__out_number(o, n, 0);
-	near__out_text(o, "\"");
-}
-
 /* As glibc: the sizes of free blocks, in caches and elsewhere. */
 static void put_sizes(struct near__out *o)
 {
 	struct near_malloc_class_stats c;
 	uint64_t before = 0;
 
-	near__out_text(o, "<sizes>\n");
+	near__out_print(o, "<sizes>\n");
 	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++) {
 		uint64_t count = c.cached + c.central;
 
-		if (count) {
-			near__out_text(o, "  <size");
-			attribute(o, "from", before + 1);
-			attribute(o, "to", c.size);
-			attribute(o, "total", count * c.size);
-			attribute(o, "count", count);
-			near__out_text(o, "/>\n");
-		}
+		if (count)
+			near__out_print(
+				o,
+				"  <size from=\"%lu\" to=\"%lu\" total=\"%lu\" count=\"%lu\"/>\n",
+				before + 1, c.size, count * c.size, count);
 		before = c.size;
 	}
-	near__out_text(o, "</sizes>\n");
+	near__out_print(o, "</sizes>\n");
 }
 
 static void total(struct near__out *o, const char *type, uint64_t count, uint64_t size)
 {
-	near__out_text(o, "<total type=\"");
-	near__out_text(o, type);
-	near__out_text(o, "\"");
-	attribute(o, "count", count);
-	attribute(o, "size", size);
-	near__out_text(o, "/>\n");
+	near__out_print(o, "<total type=\"%s\" count=\"%lu\" size=\"%lu\"/>\n", type, count, size);
 }
 
-static void space(struct near__out *o, const char *type, uint64_t size)
+static void space(struct near__out *o, const char *tag, const char *type, uint64_t size)
 {
-	near__out_text(o, "<");
-	near__out_text(o, type);
-	near__out_text(o, "\"");
-	attribute(o, "size", size);
-	near__out_text(o, "/>\n");
+	near__out_print(o, "<%s type=\"%s\" size=\"%lu\"/>\n", tag, type, size);
 }
 
 static void put_totals(struct near__out *o, const struct summary *sum)
@@ -179,10 +147,10 @@ static void put_totals(struct near__out *o, const struct summary *sum)
 
 static void put_spaces(struct near__out *o, const struct summary *sum, uint64_t size)
 {
-	space(o, "system type=\"current", size);
-	space(o, "system type=\"max", size);
-	space(o, "aspace type=\"total", sum->s.committed);
-	space(o, "aspace type=\"mprotect", sum->s.committed);
+	space(o, "system", "current", size);
+	space(o, "system", "max", size);
+	space(o, "aspace", "total", sum->s.committed);
+	space(o, "aspace", "mprotect", sum->s.committed);
 }
 
 NEAR__ENTRY int malloc_info(int options, FILE *fp)
@@ -194,15 +162,15 @@ NEAR__ENTRY int malloc_info(int options, FILE *fp)
 		return EINVAL;
 	summarize(&sum);
 	near__out_begin(&o, write_stream, fp);
-	near__out_text(&o, "<malloc version=\"1\">\n<heap nr=\"0\">\n");
+	near__out_print(&o, "<malloc version=\"1\">\n<heap nr=\"0\">\n");
 	put_sizes(&o);
 	put_totals(&o, &sum);
 	put_spaces(&o, &sum, sum.arena);
-	near__out_text(&o, "</heap>\n");
+	near__out_print(&o, "</heap>\n");
 	put_totals(&o, &sum);
 	total(&o, "mmap", sum.s.large_blocks, sum.s.large);
 	put_spaces(&o, &sum, sum.arena + sum.s.large);
-	near__out_text(&o, "</malloc>\n");
+	near__out_print(&o, "</malloc>\n");
 	near__out_end(&o);
 	return 0;
 }

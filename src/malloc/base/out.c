@@ -3,6 +3,7 @@
 #include "malloc/base/out.h"
 
 #include <errno.h>
+#include <stdarg.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -64,12 +65,7 @@ void near__out_bytes(struct near__out *o, const char *bytes, size_t n)
 	}
 }
 
-void near__out_text(struct near__out *o, const char *text)
-{
-	near__out_bytes(o, text, strlen(text));
-}
-
-static void put_number(struct near__out *o, uint64_t n, unsigned base, unsigned width)
+static void put_number(struct near__out *o, unsigned long n, unsigned base, size_t width)
 {
 	char digits[20];
 	size_t at = sizeof(digits);
@@ -79,17 +75,43 @@ static void put_number(struct near__out *o, uint64_t n, unsigned base, unsigned 
 		n /= base;
 	} while (n);
 	for (size_t used = sizeof(digits) - at; used < width; used++)
-		near__out_text(o, " ");
+		near__out_bytes(o, " ", 1);
 	near__out_bytes(o, digits + at, sizeof(digits) - at);
 }
 
-void near__out_number(struct near__out *o, uint64_t n, unsigned width)
+static const char *put_item(struct near__out *o, const char *format, va_list *args)
 {
-	put_number(o, n, 10, width);
+	size_t width = 0;
+
+	for (; *format >= '0' && *format <= '9'; format++)
+		width = width * 10 + (size_t)(*format - '0');
+	if (*format == 's') {
+		const char *text = va_arg(*args, const char *);
+
+		near__out_bytes(o, text, strlen(text));
+		return format + 1;
+	}
+	if (*format == '#') {
+		near__out_bytes(o, "0x", 2);
+		put_number(o, va_arg(*args, unsigned long), 16, 0);
+		return format + 3;
+	}
+	put_number(o, va_arg(*args, unsigned long), 10, width);
+	return format + 2;
 }
 
-void near__out_hex(struct near__out *o, uintptr_t n)
+void near__out_print(struct near__out *o, const char *format, ...)
 {
-	near__out_text(o, "0x");
-	put_number(o, n, 16, 0);
+	va_list args;
+
+	va_start(args, format);
+	while (*format) {
+		size_t n = strcspn(format, "%");
+
+		near__out_bytes(o, format, n);
+		format += n;
+		if (*format)
+			format = put_item(o, format + 1, &args);
+	}
+	va_end(args);
 }

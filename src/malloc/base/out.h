@@ -22,11 +22,10 @@ struct near__out {
 
 void near__out_begin(struct near__out *o, near__write *write, void *arg);
 void near__out_begin_fd(struct near__out *o, int fd);
-void near__out_text(struct near__out *o, const char *text);
 void near__out_bytes(struct near__out *o, const char *bytes, size_t n);
-/* Right-aligned in `width` columns. */
-void near__out_number(struct near__out *o, uint64_t n, unsigned width);
-void near__out_hex(struct near__out *o, uintptr_t n); /* 0x1f */
+/* As printf, of which it has %s, %lu, %#lx, and a width for %lu. */
+__attribute__((format(printf, 2, 3))) void near__out_print(struct near__out *o, const char *format,
+							   ...);
 /* Writes the rest. Returns the error. */
 int near__out_end(struct near__out *o);
 

@@ -35,11 +35,7 @@ static void complain(const char *what, const char *path, const char *reason)
 	struct near__out line;
 
 	near__out_begin_fd(&line, 2);
-	near__out_text(&line, "nearcpu-malloc: heap profile: ");
-	near__out_text(&line, what);
-	near__out_text(&line, path);
-	near__out_text(&line, reason);
-	near__out_text(&line, "\n");
+	near__out_print(&line, "nearcpu-malloc: heap profile: %s%s%s\n", what, path, reason);
 	near__out_end(&line);
 }
 
@@ -67,15 +63,8 @@ static void read_bucket(const struct near__bucket *b, struct sums *out)
 /* "1: 24 [3: 72] @" */
 static void put_sums(struct near__out *o, const struct sums *s, const char *zero)
 {
-	near__out_number(o, s->used, 0);
-	near__out_text(o, ": ");
-	near__out_number(o, s->used_bytes, 0);
-	near__out_text(o, " [");
-	near__out_text(o, zero);
-	near__out_number(o, s->allocs, 0);
-	near__out_text(o, ": ");
-	near__out_number(o, s->alloc_bytes, 0);
-	near__out_text(o, "] @");
+	near__out_print(o, "%lu: %lu [%s%lu: %lu] @", s->used, s->used_bytes, zero, s->allocs,
+			s->alloc_bytes);
 }
 
 typedef void visit(const struct near__bucket *b, void *arg);
@@ -113,11 +102,9 @@ static void put_bucket(const struct near__bucket *b, void *arg)
 
 	read_bucket(b, &s);
 	put_sums(o, &s, "");
-	for (unsigned i = 0; i < b->depth; i++) {
-		near__out_text(o, " ");
-		near__out_hex(o, (uintptr_t)b->stack[i]);
-	}
-	near__out_text(o, "\n");
+	for (unsigned i = 0; i < b->depth; i++)
+		near__out_print(o, " %#lx", (uintptr_t)b->stack[i]);
+	near__out_print(o, "\n");
 }
 
 /* ---- the file ---- */
@@ -127,7 +114,7 @@ static void put_mappings(struct near__out *o)
 	char bytes[512];
 	long n, fd = syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
 
-	near__out_text(o, "\nMAPPED_LIBRARIES:\n");
+	near__out_print(o, "\nMAPPED_LIBRARIES:\n");
 	if (fd < 0)
 		return;
 	while ((n = syscall(SYS_read, (int)fd, bytes, sizeof(bytes))) > 0)
@@ -143,11 +130,9 @@ static void put_profile(struct near__out *o)
 	uint64_t rate = near__malloc_conf.heap_sample;
 
 	for_each_bucket(add_bucket, &sums);
-	near__out_text(o, "heap profile: ");
+	near__out_print(o, "heap profile: ");
 	put_sums(o, &sums, "0");
-	near__out_text(o, " heapz_v2/");
-	near__out_number(o, rate ? rate : 1, 0);
-	near__out_text(o, "\n");
+	near__out_print(o, " heapz_v2/%lu\n", rate ? rate : 1);
 	for_each_bucket(put_bucket, o);
 	put_mappings(o);
 }
@@ -159,11 +144,8 @@ static void make_path(char *path, size_t size)
 	size_t n = strlen(prefix);
 
 	near__out_begin(&o, NULL, NULL);
-	near__out_text(&o, ".");
-	near__out_number(&o, (uint64_t)syscall(SYS_getpid), 0);
-	near__out_text(&o, ".");
-	near__out_number(&o, __atomic_fetch_add(&written, 1, __ATOMIC_RELAXED), 0);
-	near__out_text(&o, ".heap");
+	near__out_print(&o, ".%lu.%lu.heap", (unsigned long)syscall(SYS_getpid),
+			(unsigned long)__atomic_fetch_add(&written, 1, __ATOMIC_RELAXED));
 	o.used = o.used < size - n - 1 ? o.used : size - n - 1;
 	memcpy(path, prefix, n);
 	memcpy(path + n, o.text, o.used);

@@ -79,10 +79,8 @@ static void complain(const char *path, int error)
 	struct near__out o;
 
 	near__out_begin_fd(&o, 2);
-	near__out_text(&o, "nearcpu-malloc: cannot write the statistics to ");
-	near__out_text(&o, path);
-	near__out_text(&o, near__file_reason(error));
-	near__out_text(&o, "\n");
+	near__out_print(&o, "nearcpu-malloc: cannot write the statistics to %s%s\n", path,
+			near__file_reason(error));
 	near__out_end(&o);
 }
 

@@ -46,11 +46,8 @@ static void put_fields(struct near__out *o, const struct field *fields, size_t c
 		memcpy(&n, (const char *)from + offset, sizeof(n));
 		if (base && offset < until)
 			memcpy(&before, (const char *)base + offset, sizeof(before));
-		near__out_text(o, i ? between : "");
-		near__out_text(o, "\"");
-		near__out_text(o, fields[i].name);
-		near__out_text(o, "\": ");
-		near__out_number(o, n > before ? n - before : 0, 0);
+		near__out_print(o, "%s\"%s\": %lu", i ? between : "", fields[i].name,
+				n > before ? n - before : 0);
 	}
 }
 
@@ -69,18 +66,18 @@ int near__stats_json_since(const struct near__stats_base *base, struct near__out
 	struct near_malloc_stats all;
 
 	near_malloc_stats(&all, sizeof(all));
-	near__out_text(o, "{\n  ");
+	near__out_print(o, "{\n  ");
 	put_fields(o, all_fields, COUNT(all_fields), &all, base ? &base->all : NULL,
 		   offsetof(struct near_malloc_stats, classes), ",\n  ");
-	near__out_text(o, ",\n  \"by_class\": [");
+	near__out_print(o, ",\n  \"by_class\": [");
 	for (unsigned n = 0; near_malloc_class_stats(&class, sizeof(class), n) == 0; n++) {
-		near__out_text(o, n ? ",\n    {" : "\n    {");
+		near__out_print(o, "%s\n    {", n ? "," : "");
 		put_fields(o, class_fields, COUNT(class_fields), &class,
 			   base ? &base->classes[n] : NULL,
 			   offsetof(struct near_malloc_class_stats, in_use), ", ");
-		near__out_text(o, "}");
+		near__out_print(o, "}");
 	}
-	near__out_text(o, "\n  ]\n}\n");
+	near__out_print(o, "\n  ]\n}\n");
 	return near__out_end(o);
 }
 
