@@ -80,8 +80,7 @@ static enum near__tried transfer_pop(unsigned class, uint64_t *list)
 			(limit, NEAR__TRANSFER_LISTS)),
 		NEAR__REFUSED);
 
-	if (result == NEAR__COMMITTED)
-		*list = from;
+	*list = result == NEAR__COMMITTED ? from : NEAR__EMPTY_LIST;
 	return result;
 }
 
