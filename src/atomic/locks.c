@@ -16,7 +16,7 @@
  * away leaves the cache lines to a thread that makes progress: with 16 pauses instead of 64, two
  * threads that add to one object took 1.6 times as long. */
 #define ROUNDS 4
-#define PAUSES 64
+#define ROUND_PAUSES 64
 
 /* A fork yields the CPU this many times before it releases all that it has taken. */
 #define PATIENCE 300
@@ -43,7 +43,7 @@ static bool take_soon(struct near__atomic_lock *l, unsigned long mine)
 	for (; !near__take_now(l, mine); rounds++) {
 		if (rounds == ROUNDS)
 			return false;
-		near__pauses(PAUSES);
+		near__pauses(ROUND_PAUSES);
 	}
 	if (rounds)
 		near__count(&l->spun);

@@ -6,32 +6,16 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ground/futex.h"
+#include "ground/spin.h"
 #include "table.h"
 
-/* The kernel's numbers: its headers are not part of every C library. */
-#define FUTEX_WAIT_PRIVATE 128
-#define FUTEX_WAKE_OP_PRIVATE 133
 /* FUTEX_OP_SET 1; and wake further waiters if the word was 7, which it never is. */
 #define STORE_1 (1 << 12 | 7)
-
-/* As in near_lock, and measured in the same way. The word is not checked between the pauses, as
- * each load takes the cache line from threads that make progress. */
-#define PAUSES 16
-#define YIELDS 7
 
 static bool is_free(const struct near__atomic_lock *l)
 {
 	return !(__atomic_load_n(&l->word, __ATOMIC_SEQ_CST) & 1);
-}
-
-static bool after_yielding(const struct near__atomic_lock *l)
-{
-	for (int i = 0; i < YIELDS; i++) {
-		syscall(SYS_sched_yield);
-		if (is_free(l))
-			return true;
-	}
-	return false;
 }
 
 static void sleep_until_free(struct near__atomic_lock *l)
@@ -41,7 +25,7 @@ static void sleep_until_free(struct near__atomic_lock *l)
 		__atomic_store_n(&l->waking, 0, __ATOMIC_SEQ_CST);
 		if (is_free(l))
 			break;
-		syscall(SYS_futex, &l->waking, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+		syscall(SYS_futex, &l->waking, NEAR__FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 	}
 	__atomic_fetch_sub(&l->waiters, 1, __ATOMIC_SEQ_CST);
 }
@@ -50,10 +34,10 @@ void near__atomic_wait(struct near__atomic_lock *l)
 {
 	int saved_errno = errno;
 
-	near__pauses(PAUSES);
+	near__pauses(NEAR__SPIN_PAUSES);
 	if (is_free(l)) {
 		near__count(&l->spun);
-	} else if (after_yielding(l)) {
+	} else if (NEAR__YIELD_UNTIL(is_free(l))) {
 		near__count(&l->yielded);
 	} else {
 		near__count(&l->slept);
@@ -69,6 +53,7 @@ void near__atomic_wake(struct near__atomic_lock *l)
 	int saved_errno = errno;
 
 	if (!__atomic_load_n(&l->waking, __ATOMIC_SEQ_CST))
-		syscall(SYS_futex, &l->waking, FUTEX_WAKE_OP_PRIVATE, 1, 0, &l->waking, STORE_1);
+		syscall(SYS_futex, &l->waking, NEAR__FUTEX_WAKE_OP_PRIVATE, 1, 0, &l->waking,
+			STORE_1);
 	errno = saved_errno;
 }

@@ -48,24 +48,15 @@
 
 #include "compiler.h"
 #include "die.h"
+#include "futex.h"
 #include "self.h"
+#include "spin.h"
 #include "tsan.h"
-
-/* The kernel's numbers: not every C library comes with its headers. */
-#define FUTEX_WAIT_PRIVATE 128
-#define FUTEX_WAKE_PRIVATE 129
 
 #define LOCKED NEAR__LOCK_LOCKED
 #define WAKING NEAR__LOCK_WAKING
 #define ONE NEAR__LOCK_ONE
 #define ALONE NEAR__LOCK_ALONE
-
-/* The pauses are for a holder that runs, the yields for one that was preempted. Both are bounded: a
- * waiter of higher real-time priority must get out of the holder's way. There is no look at the
- * word between the pauses, as each look takes the cache line from the threads that make progress:
- * three looks, after 2, 4 and 8 pauses, cost two fifths of the throughput of sections of 1 ns. */
-#define PAUSES 16
-#define YIELDS 7
 
 /* The half of the word that the kernel compares. Only its address is used here. */
 static uint32_t *futex_of(struct near_lock *lock)
@@ -86,18 +77,13 @@ static bool change(struct near_lock *lock, uint64_t *seen, uint64_t next, int or
 
 static bool take_after_spinning(struct near_lock *lock)
 {
-	near__pauses(PAUSES);
+	near__pauses(NEAR__SPIN_PAUSES);
 	return near_lock_try_lock(lock);
 }
 
 static bool take_after_yielding(struct near_lock *lock)
 {
-	for (int i = 0; i < YIELDS; i++) {
-		syscall(SYS_sched_yield);
-		if (near_lock_try_lock(lock))
-			return true;
-	}
-	return false;
+	return NEAR__YIELD_UNTIL(near_lock_try_lock(lock));
 }
 
 /* The locks at which this thread is announced, the last one first: more than one if a signal
@@ -136,8 +122,8 @@ static void take_after_sleeping(struct near_lock *lock)
 		}
 		if ((seen & WAKING) && !change(lock, &seen, seen & ~WAKING, __ATOMIC_RELAXED))
 			continue;
-		syscall(SYS_futex, futex_of(lock), FUTEX_WAIT_PRIVATE, (uint32_t)LOCKED, NULL, NULL,
-			0);
+		syscall(SYS_futex, futex_of(lock), NEAR__FUTEX_WAIT_PRIVATE, (uint32_t)LOCKED, NULL,
+			NULL, 0);
 		seen = look(lock);
 	}
 	if (noted)
@@ -181,7 +167,7 @@ void near__unlock_slow(struct near_lock *lock)
 	if (wake) {
 		int saved_errno = errno;
 
-		syscall(SYS_futex, futex_of(lock), FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+		syscall(SYS_futex, futex_of(lock), NEAR__FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 		errno = saved_errno;
 	}
 }
