@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# usage: abi.sh LIBRARY SONAME [PEER...]
-# LIBRARY exports libatomic's 97 symbols with their versions, and beside them only private state;
-# it needs nothing but the C library. The first PEER that there is, GCC's own, exports the same.
+# usage: abi.sh LIBRARY SONAME [OTHER...]
+# LIBRARY exports libatomic's 97 symbols with their versions, and else only private state;
+# it needs nothing but the C library. The first OTHER that exists, GCC's own, exports the same.
 # Without one: exit status 77.
 set -euo pipefail
 export LC_ALL=C
@@ -87,10 +87,10 @@ fi
 readelf --wide -l "$library" | grep -E 'GNU_STACK.* RW ' >/dev/null ||
 	fail "wants an executable stack"
 
-for peer in "$@"; do
-	[[ -f $peer ]] || continue
-	same "symbols of $peer" "$(symbols "$peer")" "$(grep -v '^near__' <<<"$ours" || true)"
-	echo "$count symbols, as in $peer"
+for other in "$@"; do
+	[[ -f $other ]] || continue
+	same "symbols of $other" "$(symbols "$other")" "$(grep -v '^near__' <<<"$ours" || true)"
+	echo "$count symbols, as in $other"
 	exit "$wrong"
 done
 echo "$count symbols; GCC's libatomic is not here, to compare them with"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory of the tests of libatomic, and what it must look like: operations are done to one, plain
- * copies to the other. Guard bytes are all bytes that an operation has no business with. */
+/* Memory of the tests of libatomic, twice: operations change one copy, plain memcpy the other, and
+ * both must be equal. Guard bytes are all bytes that an operation must not change. */
 #ifndef NEARCPU_TESTS_ATOMIC_ARENA_H
 #define NEARCPU_TESTS_ATOMIC_ARENA_H
 

@@ -9,9 +9,9 @@
 #include "calls.h"
 #include "generic.h"
 #include "sized.h"
-#include "ways.h"
+#include "wide_modes.h"
 
-/* Every so many offsets, as the test would take too long otherwise. */
+/* The distance of offsets: 1, or where all would take too long, of_slow_ones. */
 static size_t step(size_t of_slow_ones)
 {
 	return unit_emulated() || UNIT_SANITIZED || getenv("NEAR_TEST_SLOW") ? of_slow_ones : 1;
@@ -99,7 +99,7 @@ static void test_sized_ops(void **state)
 		sized_ops(&sized_calls[i]);
 }
 
-/* ---- each way to do 16 bytes ---- */
+/* ---- each implementation of 16 bytes ---- */
 
 /* In a child: an assertion that fails here must not go on with the parent's tests. */
 static void all_of_16(void **state)
@@ -126,15 +126,15 @@ static void run_all_of_16(void *unused)
 	_exit(cmocka_run_group_tests(tests, NULL, NULL));
 }
 
-static void test_each_way_to_do_16_bytes(void **state)
+static void test_each_implementation_of_16_bytes(void **state)
 {
 	if (!wide_force(wide_best()))
 		skip();
 	wide_each(run_all_of_16);
 }
 
-/* Whoever chooses the CPU knows what it takes. */
-static void test_the_way_of_this_cpu(void **state)
+/* NEAR_TEST_WIDE is the implementation of the CPU that the test emulates. */
+static void test_the_implementation_of_this_cpu(void **state)
 {
 	const char *known = getenv("NEAR_TEST_WIDE");
 
@@ -220,24 +220,7 @@ static void test_errno_is_left_alone(void **state)
 	assert_int_equal(errno, UNIT_ERRNO);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_each_size_at_each_offset),
-		cmocka_unit_test(test_larger_sizes),
-		cmocka_unit_test(test_sizes_beyond_the_table),
-		cmocka_unit_test(test_orders),
-		cmocka_unit_test(test_nothing_at_no_address),
-		cmocka_unit_test(test_is_lock_free),
-		cmocka_unit_test(test_sized_moves),
-		cmocka_unit_test(test_sized_ops),
-		cmocka_unit_test(test_the_way_of_this_cpu),
-		cmocka_unit_test(test_each_way_to_do_16_bytes),
-		cmocka_unit_test(test_flags),
-		cmocka_unit_test(test_fences_return),
-		cmocka_unit_test(test_feraiseexcept),
-		cmocka_unit_test(test_errno_is_left_alone),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(test_each_size_at_each_offset, test_larger_sizes, test_sizes_beyond_the_table,
+	  test_orders, test_nothing_at_no_address, test_is_lock_free, test_sized_moves,
+	  test_sized_ops, test_the_implementation_of_this_cpu, test_each_implementation_of_16_bytes,
+	  test_flags, test_fences_return, test_feraiseexcept, test_errno_is_left_alone)

@@ -6,6 +6,7 @@
 #include "unit.h"
 
 #include "steps.h"
+#include "words.h"
 #include "atomic/table.h"
 
 struct place {
@@ -40,7 +41,7 @@ static const struct {
 /* What the parent sees of a child that hangs. */
 static struct {
 	struct steps steps[THREADS];
-	struct act planned[THREADS][2];
+	struct operation planned[THREADS][2];
 	unsigned char before[STEPS_ARENA], memory[STEPS_ARENA] __attribute__((aligned(64)));
 	unsigned scenario, threads, rounds;
 	unsigned met; /* how often all were interrupted at the same time that can be */
@@ -54,9 +55,9 @@ static void tell(const char *what)
 	fprintf(stderr, "%s, round %u:\n", what, shared->rounds);
 	for (unsigned t = 0; t < shared->threads; t++) {
 		fprintf(stderr, "  thread %u: ", t);
-		act_print(stderr, &shared->steps[t].acts[0]);
+		operation_print(stderr, &shared->steps[t].ops[0]);
 		fprintf(stderr, ", interrupted at instruction %u by ", shared->steps[t].at[0]);
-		act_print(stderr, &shared->steps[t].acts[1]);
+		operation_print(stderr, &shared->steps[t].ops[1]);
 		fputs("\n", stderr);
 	}
 }
@@ -89,7 +90,7 @@ static void *live(void *number)
 	unsigned me = *(unsigned *)number;
 	struct steps *steps = &shared->steps[me];
 
-	unit_pin(me % (unsigned)sysconf(_SC_NPROCESSORS_ONLN), NULL);
+	pin(me);
 	for (unsigned round = 0; round < shared->rounds; round++) {
 		pthread_barrier_wait(&barrier); /* what is to be done is planned */
 		steps_run(steps, shared->memory);
@@ -100,16 +101,17 @@ static void *live(void *number)
 	return NULL;
 }
 
-static void fill(struct act *act, struct place place, uint64_t *random)
+static void fill(struct operation *op, struct place place, uint64_t *random)
 {
-	*act = (struct act){.kind = (enum act_kind)(unit_random(random) % ACT_GENERIC_KINDS),
-			    .at = place.at,
-			    .size = place.size};
-	for (unsigned i = 0; i < act->size; i++)
-		act->value[i] = (unsigned char)unit_random(random);
+	*op = (struct operation){
+		.kind = (enum operation_kind)(unit_random(random) % OP_GENERIC_KINDS),
+		.at = place.at,
+		.size = place.size};
+	for (unsigned i = 0; i < op->size; i++)
+		op->value[i] = (unsigned char)unit_random(random);
 	/* One of two compares finds what it expects, if nothing comes before it. */
-	memcpy(act->expected, unit_random(random) % 2 ? shared->before + act->at : act->value,
-	       act->size);
+	memcpy(op->expected, unit_random(random) % 2 ? shared->before + op->at : op->value,
+	       op->size);
 }
 
 static void plan(uint64_t *random)
@@ -126,9 +128,9 @@ static void plan(uint64_t *random)
 
 		fill(&shared->planned[t][0], own, random);
 		fill(&shared->planned[t][1], other.size ? other : aside, random);
-		memcpy(steps->acts, shared->planned[t], sizeof(shared->planned[t]));
-		fill(&steps->acts[2], aside, random);
-		steps->acts[2].kind = ACT_LOAD;
+		memcpy(steps->ops, shared->planned[t], sizeof(shared->planned[t]));
+		fill(&steps->ops[2], aside, random);
+		steps->ops[2].kind = OP_LOAD;
 		steps->depth = unit_random(random) % 3 ? 3 : 2;
 		steps->wait = wait_for_others;
 		steps->met[0] = steps->met[1] = false;
@@ -139,14 +141,14 @@ static void plan(uint64_t *random)
 
 static void check(void)
 {
-	const struct act *planned[2 * THREADS], *done[2 * THREADS];
+	const struct operation *planned[2 * THREADS], *done[2 * THREADS];
 	unsigned n = 0;
 
 	for (unsigned i = 0; i < 2 * shared->threads; i++) {
 		if (i % 2 && !shared->steps[i / 2].met[0])
 			continue;
 		planned[n] = &shared->planned[i / 2][i % 2];
-		done[n++] = &shared->steps[i / 2].acts[i % 2];
+		done[n++] = &shared->steps[i / 2].ops[i % 2];
 	}
 	shared->met += n == 2 * shared->threads;
 	if (!steps_in_any_order(planned, done, n, shared->before, shared->memory)) {
@@ -218,8 +220,5 @@ int main(void)
 		return 1;
 	for (unsigned i = 0; i < STEPS_ARENA; i++)
 		shared->before[i] = (unsigned char)(i * 7 + 1);
-	/* It finds out which CPUs there are, before there are threads. */
-	unit_pin(0, NULL);
-	unit_unpin();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* fork among fork handlers and threads that sleep: brought about one by one, with a look at the
+/* fork with fork handlers and with threads that sleep, one case at a time, with checks of the
  * library's locks. */
 #include "forks.h"
 
-/* ---- fork handlers: one that is there before the library's, and one that comes behind ---- */
+/* ---- fork handlers: one is registered before the library's, one after them ---- */
 
 static void (*in_child_first)(void), (*prepare_first)(void), (*afterwards)(void);
 
@@ -92,7 +92,7 @@ static void start_early(void)
 	wait_for_sleepers(1);
 }
 
-/* The library's handler lets go of the locks, and must know of the thread. */
+/* The library's handler releases the locks, and must wake the thread. */
 static void have_early_thread(void *unused)
 {
 	in_child_first = start_early;
@@ -128,7 +128,7 @@ static void have_waiter(void *unused)
 
 	wait_for_sleepers(1);
 	child = fork();
-	let_go(l, seen);
+	release(l, seen);
 	if (child == 0) {
 		set_alarm();
 		unit_run(add_often, none, 1, sizeof(none));
@@ -170,7 +170,7 @@ static void fork_in_sleep(void *unused)
 	wait_for_sleepers(1);
 	pthread_kill(thread, SIGUSR1);
 	wait_for_fork(lock_of_object(), 1);
-	let_go(lock_of_object(), seen);
+	release(lock_of_object(), seen);
 	unit_join(thread);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Signals that come while a fork waits for locks, or lets go of them; their handlers fork, too. And
+/* Signals that arrive while a fork waits for locks, or releases them; their handlers fork, too. And
  * while a signal handler within an operation waits for the lock of another object.
  *
  * Linked with --wrap=pthread_atfork: the library's handlers are called here as fork calls them, as
@@ -65,7 +65,7 @@ static void serve(int signal)
 	fork_once();
 }
 
-/* in_section: as if a signal handler forked that came in the midst of one. */
+/* in_section: as if a signal handler forked that interrupted one. */
 static void *wait_as_fork(void *in_section)
 {
 	unsigned long seen = 0;
@@ -75,7 +75,7 @@ static void *wait_as_fork(void *in_section)
 	library.prepare();
 	library.parent();
 	if (in_section)
-		let_go(lock_of_object(), seen);
+		release(lock_of_object(), seen);
 	return NULL;
 }
 
@@ -92,7 +92,7 @@ static void signal_while_forking(void *in_section)
 	pthread_kill(thread, SIGUSR1);
 	wait_for(&served);
 	usleep(20000); /* the handler's fork, too, has to wait */
-	let_go(last, seen);
+	release(last, seen);
 	unit_join(thread);
 	CHECK(object[0] == 1);
 	fork_once();
@@ -111,13 +111,13 @@ static void note(int signal)
 	__atomic_store_n(&served, true, SEQ_CST);
 }
 
-/* As if it were in a handler that came in the midst of a section. */
+/* As if it were in a handler that interrupted a section. */
 static void *wait_as_handler(void *unused)
 {
 	unsigned long seen = take(first);
 
 	add_one(NULL);
-	let_go(first, seen);
+	release(first, seen);
 	return unused;
 }
 
@@ -133,7 +133,7 @@ static void signal_while_waiting(void *unused)
 	wait_for_sleepers(1);
 	pthread_kill(thread, SIGUSR1);
 	wait_for(&served);
-	let_go(lock_of_object(), seen);
+	release(lock_of_object(), seen);
 	unit_join(thread);
 	CHECK(object[0] == 1 && !(first->word & 1));
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes that are copied while threads are in the midst of atomic operations: objects and locks
- * of the child are whole. */
+/* Processes that fork while threads are within atomic operations: the objects of the child are
+ * whole, and its locks are free. */
 #include "unit.h"
 
 #include "steps.h"
+#include "words.h"
 
 #define THREADS 3u
-#define SEQ_CST __ATOMIC_SEQ_CST
 
 /* Words of an object all hold the same count. */
 static struct {
@@ -20,45 +20,28 @@ static const struct {
 	unsigned n;
 } objects[] = {{all.small, 3}, {all.lines, 25}, {all.page, 512}, {all.two, 2}, {&all.one, 1}};
 
-static void set(uint64_t *words, unsigned n, uint64_t value)
-{
-	for (unsigned i = 0; i < n; i++)
-		words[i] = value;
-}
-
-static uint64_t get(const uint64_t *words, unsigned n)
-{
-	for (unsigned i = 1; i < n; i++)
-		CHECK(words[i] == words[0]);
-	return words[0];
-}
-
 static void add_one(unsigned i)
 {
-	unsigned n = objects[i].n;
-	uint64_t old[512], new[512];
+	words_add(objects[i].object, objects[i].n);
+}
 
-	atomic_load_any(n * 8, objects[i].object, old, SEQ_CST);
-	do
-		set(new, n, get(old, n) + 1);
-	while (!atomic_cas_any(n * 8, objects[i].object, old, new, SEQ_CST, SEQ_CST));
+static uint64_t count_of(unsigned i)
+{
+	return words_get(objects[i].object, objects[i].n);
 }
 
 /* In a process of one thread: each object counts as it should, by each operation. */
 static void use_all(void)
 {
 	for (unsigned i = 0; i < LENGTH(objects); i++) {
+		uint64_t *object = objects[i].object, count = count_of(i);
 		unsigned n = objects[i].n;
-		uint64_t count = get(objects[i].object, n), words[512], old[512];
 
 		add_one(i);
-		CHECK(get(objects[i].object, n) == count + 1);
-		set(words, n, count + 2);
-		atomic_exchange_any(n * 8, objects[i].object, words, old, SEQ_CST);
-		CHECK(get(old, n) == count + 1);
-		set(words, n, count + 3);
-		atomic_store_any(n * 8, objects[i].object, words, SEQ_CST);
-		CHECK(get(objects[i].object, n) == count + 3);
+		CHECK(count_of(i) == count + 1);
+		CHECK(words_exchange(object, n, count + 2) == count + 1);
+		words_store(object, n, count + 3);
+		CHECK(words_load(object, n) == count + 3 && count_of(i) == count + 3);
 	}
 }
 
@@ -139,8 +122,7 @@ static void threads_fork_at_the_same_time(void **state)
 	stop_threads();
 }
 
-/* The child shares the memory, and its parent stands still. Emulators make a copy instead, and tell
- * nobody. */
+/* The child shares the memory, and its parent waits. Emulators silently copy it instead. */
 static void a_child_of_vfork_shares(void **state)
 {
 	if (unit_emulated())
@@ -230,7 +212,7 @@ static void handlers_of_the_program_count(void **state)
 	unit_run(fork_with_handlers, forks, sizeof(forks[0]), 2);
 	counts = false;
 	for (unsigned i = 0; i < LENGTH(objects); i++)
-		assert_int_equal(get(objects[i].object, objects[i].n), handled);
+		assert_int_equal(count_of(i), handled);
 	start_threads();
 	counts = true;
 	unit_run(fork_with_handlers, forks, sizeof(forks[0]), 2);
@@ -248,17 +230,17 @@ static void fork_here(struct steps *steps)
 }
 
 /* Both processes go on with the handler, and with what it interrupted. */
-static bool fork_within(const struct act *planned, unsigned at)
+static bool fork_within(const struct operation *planned, unsigned at)
 {
 	static unsigned char before[STEPS_ARENA], memory[STEPS_ARENA] __attribute__((aligned(64)));
 	static struct steps steps;
-	const struct act *plans[2] = {planned, planned + 1};
-	const struct act *done[2] = {steps.acts, steps.acts + 1};
+	const struct operation *plans[2] = {planned, planned + 1};
+	const struct operation *done[2] = {steps.ops, steps.ops + 1};
 
 	for (unsigned i = 0; i < STEPS_ARENA; i++)
 		before[i] = memory[i] = (unsigned char)(i * 3);
 	steps = (struct steps){
-		.depth = 2, .acts = {planned[0], planned[1]}, .at = {at}, .wait = fork_here};
+		.depth = 2, .ops = {planned[0], planned[1]}, .at = {at}, .wait = fork_here};
 	forked = -1;
 	steps_run(&steps, memory);
 	CHECK(steps_in_any_order(plans, done, 1 + steps.met[0], before, memory));
@@ -271,8 +253,8 @@ static bool fork_within(const struct act *planned, unsigned at)
 
 static void fork_everywhere(void *unused)
 {
-	static struct act planned[2] = {{.kind = ACT_EXCHANGE, .at = 64, .size = 24},
-					{.kind = ACT_STORE, .at = 64, .size = 24}};
+	static struct operation planned[2] = {{.kind = OP_EXCHANGE, .at = 64, .size = 24},
+					      {.kind = OP_STORE, .at = 64, .size = 24}};
 
 	alarm(30);
 	steps_open();
@@ -323,17 +305,6 @@ static void threads_end(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_child_is_whole),
-		cmocka_unit_test(threads_fork_at_the_same_time),
-		cmocka_unit_test(a_child_of_vfork_shares),
-		cmocka_unit_test(a_child_of_bare_fork_works),
-		cmocka_unit_test(handlers_of_the_program_count),
-		cmocka_unit_test(handlers_fork_in_sections),
-		cmocka_unit_test(threads_end),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(a_child_is_whole, threads_fork_at_the_same_time, a_child_of_vfork_shares,
+	  a_child_of_bare_fork_works, handlers_of_the_program_count, handlers_fork_in_sections,
+	  threads_end)

@@ -136,11 +136,4 @@ static void all_copies_have_the_same_locks(void **state)
 		unit_in_child(use_all, &first);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(all_copies_have_the_same_locks),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(all_copies_have_the_same_locks)

@@ -3,10 +3,9 @@
  * a store buffer, or readers that do not agree about the order of two stores, would show. */
 #include "unit.h"
 
-#include "acts.h"
+#include "words.h"
 
 #define INSTANCES 512u
-#define SEQ_CST __ATOMIC_SEQ_CST
 
 /* Each in a line of its own. */
 struct cell {
@@ -18,30 +17,22 @@ struct cell {
 #define GENERIC(n)                                                                                 \
 	static void store_##n(struct cell *c, uint64_t v)                                          \
 	{                                                                                          \
-		struct cell value = {{v, v, v, v, v, v, v, v}};                                    \
-                                                                                                   \
-		atomic_store_any(n, c, &value, SEQ_CST);                                           \
+		words_store(c, n / 8, v);                                                          \
 	}                                                                                          \
 	static void exchange_##n(struct cell *c, uint64_t v)                                       \
 	{                                                                                          \
-		struct cell value = {{v, v, v, v, v, v, v, v}}, old;                               \
-                                                                                                   \
-		atomic_exchange_any(n, c, &value, &old, SEQ_CST);                                  \
+		words_exchange(c, n / 8, v);                                                       \
 	}                                                                                          \
 	static void swap_##n(struct cell *c, uint64_t v)                                           \
 	{                                                                                          \
 		struct cell value = {{v, v, v, v, v, v, v, v}}, old = {{0}};                       \
                                                                                                    \
-		while (!atomic_cas_any(n, c, &old, &value, SEQ_CST, SEQ_CST))                      \
+		while (!call_compare_exchange(n, c, &old, &value, SEQ_CST, SEQ_CST))               \
 			;                                                                          \
 	}                                                                                          \
 	static uint64_t load_##n(struct cell *c)                                                   \
 	{                                                                                          \
-		struct cell value;                                                                 \
-                                                                                                   \
-		atomic_load_any(n, c, &value, SEQ_CST);                                            \
-		CHECK(memcmp(value.words, value.words + 1, n - 8) == 0);                           \
-		return value.words[0];                                                             \
+		return words_load(c, n / 8);                                                       \
 	}
 GENERIC(16)
 GENERIC(24)
@@ -63,28 +54,27 @@ static uint64_t load_8(struct cell *c)
 	return __atomic_load_n(&c->words[0], SEQ_CST);
 }
 
-typedef unsigned __int128 uint128;
-uint128 library_load_16(const void *object, int order) __asm__("__atomic_load_16");
-void library_store_16(void *object, uint128 value, int order) __asm__("__atomic_store_16");
+call_value library_load_16(const void *object, int order) __asm__("__atomic_load_16");
+void library_store_16(void *object, call_value value, int order) __asm__("__atomic_store_16");
 
 static void store_sized(struct cell *c, uint64_t v)
 {
-	library_store_16(c, (uint128)v << 64 | v, SEQ_CST);
+	library_store_16(c, (call_value)v << 64 | v, SEQ_CST);
 }
 
 static uint64_t load_sized(struct cell *c)
 {
-	uint128 value = library_load_16(c, SEQ_CST);
+	call_value value = library_load_16(c, SEQ_CST);
 
 	CHECK((uint64_t)value == (uint64_t)(value >> 64));
 	return (uint64_t)value;
 }
 
-static const struct way {
+static const struct implementation {
 	const char *name;
 	void (*write[3])(struct cell *, uint64_t);
 	uint64_t (*read)(struct cell *);
-} ways[] = {
+} implementations[] = {
 	{"8", {store_8, exchange_8, store_8}, load_8},
 	{"16", {store_sized, exchange_16, store_sized}, load_sized},
 	{"generic 16", {store_16, exchange_16, swap_16}, load_16},
@@ -96,7 +86,7 @@ static const struct way {
 
 static struct cell cells[2][INSTANCES];
 static uint64_t seen[2][INSTANCES];
-static const struct way *pair[2];
+static const struct implementation *pair[2];
 static unsigned writes, at[2];
 static bool passes;
 
@@ -116,7 +106,7 @@ static void *write_and_read(void *number)
 {
 	unsigned me = *(unsigned *)number, other = !me;
 
-	unit_pin(me % (unsigned)sysconf(_SC_NPROCESSORS_ONLN), NULL);
+	pin(me);
 	for (unsigned i = 0; i < INSTANCES; i++) {
 		meet(me, i);
 		if (!passes || me == 0)
@@ -146,7 +136,7 @@ static unsigned forbidden(void)
 
 static bool is_without_library(void)
 {
-	return pair[0] == &ways[0] && pair[1] == &ways[0];
+	return pair[0] == &implementations[0] && pair[1] == &implementations[0];
 }
 
 /* QEMU (7.2) has a barrier before aarch64's stlr and one after ldar, and none between the two: on
@@ -157,16 +147,17 @@ static bool try_pairs(unsigned rounds)
 {
 	bool emulator_fails = false;
 
-	for (unsigned i = 0; i < LENGTH(ways) * LENGTH(ways); i++)
-		for (unsigned round = 0; round < rounds || round < LENGTH(ways->write); round++) {
+	for (unsigned i = 0; i < LENGTH(implementations) * LENGTH(implementations); i++)
+		for (unsigned round = 0; round < rounds || round < LENGTH(implementations->write);
+		     round++) {
 			unsigned n;
 
-			pair[0] = &ways[i / LENGTH(ways)];
-			pair[1] = &ways[i % LENGTH(ways)];
-			writes = round % LENGTH(ways->write);
+			pair[0] = &implementations[i / LENGTH(implementations)];
+			pair[1] = &implementations[i % LENGTH(implementations)];
+			writes = round % LENGTH(implementations->write);
 			n = forbidden();
 			if (n)
-				fprintf(stderr, "%s and %s bytes, way %u: %u of %u\n",
+				fprintf(stderr, "%s and %s bytes, write %u: %u of %u\n",
 					pair[0]->name, pair[1]->name, writes, n, INSTANCES);
 			emulator_fails |= n && is_without_library() && unit_slow();
 			assert_true(n == 0 || (is_without_library() && unit_slow()));
@@ -200,27 +191,27 @@ static unsigned ready, reading;
 
 static void *count_or_read(void *number)
 {
-	unsigned me = *(unsigned *)number, who = me % 2;
+	unsigned me = *(unsigned *)number, which = me % 2;
 
-	unit_pin((me + who) % (unsigned)sysconf(_SC_NPROCESSORS_ONLN), NULL);
+	pin(me + which);
 	__atomic_fetch_add(&ready, 1, SEQ_CST);
 	while (__atomic_load_n(&ready, SEQ_CST) < 4)
 		sched_yield();
 	if (me < 2) {
 		for (uint64_t i = 1; __atomic_load_n(&reading, SEQ_CST); i++)
-			pair[who]->write[writes](&counts[who], i);
+			pair[which]->write[writes](&counts[which], i);
 		return NULL;
 	}
 	for (unsigned i = 0; i < READS; i++) {
-		reads[who][i][who] = pair[who]->read(&counts[who]);
-		reads[who][i][!who] = pair[!who]->read(&counts[!who]);
+		reads[which][i][which] = pair[which]->read(&counts[which]);
+		reads[which][i][!which] = pair[!which]->read(&counts[!which]);
 	}
 	__atomic_fetch_sub(&reading, 1, SEQ_CST);
 	return NULL;
 }
 
-/* Reader 0 saw more of count 0 than reader 1, who read count 1 before and saw more of that. All
- * counts grow with time. */
+/* Whether reader 0 read a higher count 0 than reader 1, and reader 1 had read a higher count 1
+ * before. Both counts only grow. */
 static bool readers_disagree(void)
 {
 	for (unsigned i = 0, k = 0; i < READS; i++) {
@@ -232,11 +223,11 @@ static bool readers_disagree(void)
 	return false;
 }
 
-static bool reader_went_back(unsigned who)
+static bool reader_went_back(unsigned which)
 {
 	for (unsigned i = 1; i < READS; i++)
-		if (reads[who][i][0] < reads[who][i - 1][0] ||
-		    reads[who][i][1] < reads[who][i - 1][1])
+		if (reads[which][i][0] < reads[which][i - 1][0] ||
+		    reads[which][i][1] < reads[which][i - 1][1])
 			return true;
 	return false;
 }
@@ -245,9 +236,10 @@ static void readers_agree(void **state)
 {
 	unsigned numbers[4] = {0, 1, 2, 3}, rounds = unit_scale(100);
 
-	for (unsigned i = 0; i < rounds || i < LENGTH(ways) * LENGTH(ways); i++) {
-		pair[0] = &ways[i / LENGTH(ways) % LENGTH(ways)];
-		pair[1] = &ways[i % LENGTH(ways)];
+	for (unsigned i = 0; i < rounds || i < LENGTH(implementations) * LENGTH(implementations);
+	     i++) {
+		pair[0] = &implementations[i / LENGTH(implementations) % LENGTH(implementations)];
+		pair[1] = &implementations[i % LENGTH(implementations)];
 		writes = i % 3;
 		memset(counts, 0, sizeof(counts));
 		ready = 0;
@@ -260,16 +252,4 @@ static void readers_agree(void **state)
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(stores_come_before_later_loads),
-		cmocka_unit_test(messages_are_there),
-		cmocka_unit_test(readers_agree),
-	};
-
-	/* It finds out which CPUs there are, before there are threads. */
-	unit_pin(0, NULL);
-	unit_unpin();
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(stores_come_before_later_loads, messages_are_there, readers_agree)

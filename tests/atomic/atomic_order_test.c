@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include "history.h"
+#include "words.h"
 
 #define HISTORIES 250u
 #define ARENA 512u
@@ -68,23 +69,23 @@ static uint32_t gathered(const unsigned char *bytes, bool *torn)
 }
 
 /* `known` is what the thread last saw there. */
-static uint32_t make(struct event *e, struct act *act, void *arena, uint32_t known)
+static uint32_t make(struct event *e, struct operation *op, void *arena, uint32_t known)
 {
-	act->kind = e->kind;
+	op->kind = e->kind;
 	/* Alternately, of those that have both. */
-	act->sized = place->sized && (e->kind >= ACT_GENERIC_KINDS || e->value & 1);
-	spread(act->value, e->value);
-	if (e->kind == ACT_CAS)
-		spread(act->expected, e->expected = known);
+	op->sized = place->sized && (e->kind >= OP_GENERIC_KINDS || e->value & 1);
+	spread(op->value, e->value);
+	if (e->kind == OP_CAS)
+		spread(op->expected, e->expected = known);
 	e->begin = stamp();
-	act_run(act, arena);
+	operation_run(op, arena);
 	e->end = stamp();
-	e->swapped = e->kind == ACT_CAS && act->swapped;
-	if (e->kind == ACT_CAS)
-		e->result = gathered(act->expected, &e->torn);
-	else if (e->kind != ACT_STORE)
-		e->result = gathered(act->result, &e->torn);
-	return e->kind == ACT_STORE || e->swapped ? e->value : e->result;
+	e->swapped = e->kind == OP_CAS && op->swapped;
+	if (e->kind == OP_CAS)
+		e->result = gathered(op->expected, &e->torn);
+	else if (e->kind != OP_STORE)
+		e->result = gathered(op->result, &e->torn);
+	return e->kind == OP_STORE || e->swapped ? e->value : e->result;
 }
 
 static void mask_alarms(int how)
@@ -99,17 +100,17 @@ static void mask_alarms(int how)
 static void *live(void *number)
 {
 	unsigned t = *(unsigned *)number;
-	struct act act = {.at = place->at, .size = place->size};
+	struct operation op = {.at = place->at, .size = place->size};
 
 	mask_alarms(SIG_UNBLOCK);
-	unit_pin(t % (unsigned)sysconf(_SC_NPROCESSORS_ONLN), NULL);
+	pin(t);
 	for (unsigned i = 0; i < HISTORIES; i++) {
 		struct history *h = &histories[i];
 		uint32_t known = h->first;
 
 		meet(i, h->threads);
 		for (unsigned k = 0; k < h->n; k++)
-			known = make(&h->events[t][k], &act, arenas[i], known);
+			known = make(&h->events[t][k], &op, arenas[i], known);
 	}
 	return NULL;
 }
@@ -119,7 +120,7 @@ static void *live(void *number)
 static void plan(struct history *h, unsigned threads, uint64_t *random)
 {
 	bool nand = unit_random(random) % 2;
-	unsigned kinds = place->sized ? ACT_KINDS : ACT_GENERIC_KINDS;
+	unsigned kinds = place->sized ? OP_KINDS : OP_GENERIC_KINDS;
 
 	memset(h, 0, sizeof(*h));
 	h->threads = threads;
@@ -129,12 +130,12 @@ static void plan(struct history *h, unsigned threads, uint64_t *random)
 	for (unsigned i = 0; i < threads * h->n; i++) {
 		struct event *e = &h->events[i / h->n][i % h->n];
 
-		e->kind = (enum act_kind)(unit_random(random) % kinds);
-		if (e->kind == ACT_FETCH_SUB || (nand && e->kind == ACT_ADD_FETCH) ||
-		    (nand && e->kind == ACT_FETCH_ADD))
-			e->kind = ACT_FETCH_XOR;
-		if (!nand && e->kind == ACT_FETCH_NAND)
-			e->kind = ACT_FETCH_AND;
+		e->kind = (enum operation_kind)(unit_random(random) % kinds);
+		if (e->kind == OP_FETCH_SUB || (nand && e->kind == OP_ADD_FETCH) ||
+		    (nand && e->kind == OP_FETCH_ADD))
+			e->kind = OP_FETCH_XOR;
+		if (!nand && e->kind == OP_FETCH_NAND)
+			e->kind = OP_FETCH_AND;
 		e->value = unit_random(random) & 0xffffff & h->mask;
 	}
 }
@@ -161,7 +162,7 @@ static void run_batch(unsigned threads, uint64_t *random)
 			gathered(arenas[i] + place->at, &histories[i].events[0][0].torn);
 }
 
-/* Nothing beside the object changed. */
+/* Whether no other byte than those of the object changed. */
 static bool is_intact(const unsigned char *arena)
 {
 	for (unsigned i = 0; i < ARENA; i++)
@@ -220,10 +221,10 @@ static struct history two(struct event a, struct event b, uint32_t last)
 
 static void the_checker_tells_wrong_from_right(void **state)
 {
-	struct event store = {.begin = 1, .end = 3, .kind = ACT_STORE, .value = 8};
-	struct event load = {.begin = 2, .end = 4, .kind = ACT_LOAD, .result = 7};
+	struct event store = {.begin = 1, .end = 3, .kind = OP_STORE, .value = 8};
+	struct event load = {.begin = 2, .end = 4, .kind = OP_LOAD, .result = 7};
 	struct event cas = {
-		.begin = 2, .end = 4, .kind = ACT_CAS, .expected = 7, .result = 7, .value = 9};
+		.begin = 2, .end = 4, .kind = OP_CAS, .expected = 7, .result = 7, .value = 9};
 	struct history h = two(store, load, 8);
 
 	assert_true(history_is_linear(&h) && history_overlaps(&h));
@@ -241,7 +242,7 @@ static void the_checker_tells_wrong_from_right(void **state)
 	assert_true(history_is_linear(&h));
 	h.last = 9; /* it swapped what was gone */
 	assert_false(history_is_linear(&h));
-	store.kind = ACT_FETCH_ADD; /* two of them see the same */
+	store.kind = OP_FETCH_ADD; /* two of them see the same */
 	store.result = 7;
 	h = two(store, store, 7 + 2 * 8);
 	assert_false(history_is_linear(&h));
@@ -260,8 +261,5 @@ int main(int argc, char **argv)
 
 	if (argc > 1)
 		batches = (unsigned)atoi(argv[1]);
-	/* It finds out which CPUs there are, before there are threads. */
-	unit_pin(0, NULL);
-	unit_unpin();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

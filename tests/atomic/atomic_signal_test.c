@@ -6,7 +6,7 @@
  * wait for ever (near_atomic(7), LIMITS). */
 #include "unit.h"
 
-#include "acts.h"
+#include "words.h"
 #include "atomic/table.h"
 
 #ifndef sigev_notify_thread_id
@@ -15,12 +15,10 @@
 
 #define THREADS 3u
 #define DEPTH 6
-#define SEQ_CST __ATOMIC_SEQ_CST
 #define ENOUGH 100 /* handlers */
 
-typedef unsigned __int128 uint128;
-uint128 library_fetch_add_16(void *object, uint128 value,
-			     int order) __asm__("__atomic_fetch_add_16");
+call_value library_fetch_add_16(void *object, call_value value,
+				int order) __asm__("__atomic_fetch_add_16");
 
 /* All in the first four lines of a page, but `far`. */
 static struct {
@@ -30,7 +28,7 @@ static struct {
 	uint64_t tail[7];
 	uint64_t beside[3]; /* shares the line of the tail */
 	uint64_t token[5];
-	uint128 sixteen;
+	call_value sixteen;
 	unsigned char gap[1024];
 	uint64_t far[8];
 } all __attribute__((aligned(4096)));
@@ -45,66 +43,41 @@ enum { NARROW, WIDER, BESIDE, TOKEN, SIXTEEN, FAR, JOBS };
 static uint64_t counts[JOBS]; /* how often each was done */
 static uint64_t given, taken;
 
-static void set(uint64_t *words, unsigned n, uint64_t value)
-{
-	for (unsigned i = 0; i < n; i++)
-		words[i] = value;
-}
-
-static uint64_t get(const uint64_t *words, unsigned n)
-{
-	for (unsigned i = 1; i < n; i++)
-		CHECK(words[i] == words[0]);
-	return words[0];
-}
-
-static void add_one(uint64_t *object, unsigned n)
-{
-	uint64_t old[8], new[8];
-
-	atomic_load_any(n * 8, object, old, SEQ_CST);
-	do
-		set(new, n, get(old, n) + 1);
-	while (!atomic_cas_any(n * 8, object, old, new, SEQ_CST, SEQ_CST));
-}
-
 /* Leaves the narrow one in the middle as it is. */
 static void add_to_wide(void)
 {
 	uint64_t old[WIDE / 8], new[WIDE / 8], value;
 
-	atomic_load_any(WIDE, all.head, old, SEQ_CST);
+	call_load(WIDE, all.head, old, SEQ_CST);
 	do {
-		value = get(old, 3);
-		get(old + 3, 3);
-		CHECK(get(old + 6, 7) == value);
-		set(new, WIDE / 8, value + 1);
+		value = words_get(old, 3);
+		words_get(old + 3, 3);
+		CHECK(words_get(old + 6, 7) == value);
+		words_set(new, WIDE / 8, value + 1);
 		memcpy(new + 3, old + 3, sizeof(all.narrow));
-	} while (!atomic_cas_any(WIDE, all.head, old, new, SEQ_CST, SEQ_CST));
+	} while (!call_compare_exchange(WIDE, all.head, old, new, SEQ_CST, SEQ_CST));
 }
 
 static void exchange_token(void)
 {
 	static uint64_t last;
-	uint64_t in[5], out[5];
+	uint64_t next = __atomic_add_fetch(&last, 1, SEQ_CST);
 
-	set(in, 5, __atomic_add_fetch(&last, 1, SEQ_CST));
-	atomic_exchange_any(sizeof(in), all.token, in, out, SEQ_CST);
-	__atomic_fetch_add(&given, in[0], SEQ_CST);
-	__atomic_fetch_add(&taken, get(out, 5), SEQ_CST);
+	__atomic_fetch_add(&taken, words_exchange(all.token, 5, next), SEQ_CST);
+	__atomic_fetch_add(&given, next, SEQ_CST);
 }
 
 static void do_job(unsigned job)
 {
 	switch (job) {
 	case NARROW:
-		add_one(all.narrow, 3);
+		words_add(all.narrow, 3);
 		break;
 	case WIDER:
 		add_to_wide();
 		break;
 	case BESIDE:
-		add_one(all.beside, 3);
+		words_add(all.beside, 3);
 		break;
 	case TOKEN:
 		exchange_token();
@@ -113,23 +86,23 @@ static void do_job(unsigned job)
 		library_fetch_add_16(&all.sixteen, 1, SEQ_CST);
 		break;
 	default:
-		add_one(all.far, 8);
+		words_add(all.far, 8);
 	}
 	__atomic_fetch_add(&counts[job], 1, SEQ_CST);
 }
 
 static void check_sums(void)
 {
-	CHECK(get(all.narrow, 3) == counts[NARROW]);
-	CHECK(get(all.head, 3) == counts[WIDER] && get(all.tail, 7) == counts[WIDER]);
-	CHECK(get(all.beside, 3) == counts[BESIDE]);
-	CHECK(get(all.token, 5) + taken == given);
+	CHECK(words_get(all.narrow, 3) == counts[NARROW]);
+	CHECK(words_get(all.head, 3) == counts[WIDER] && words_get(all.tail, 7) == counts[WIDER]);
+	CHECK(words_get(all.beside, 3) == counts[BESIDE]);
+	CHECK(words_get(all.token, 5) + taken == given);
 	CHECK(all.sixteen == counts[SIXTEEN]);
-	CHECK(get(all.far, 8) == counts[FAR]);
+	CHECK(words_get(all.far, 8) == counts[FAR]);
 	CHECK(all.line[0] == 0 && all.line[4] == 0);
 }
 
-/* ---- the storm ---- */
+/* ---- signals ---- */
 
 static int signals[3];
 static struct {
@@ -184,7 +157,7 @@ static void *work(void *number)
 
 	my_random = &workers[me].random;
 	*my_random = me + 100;
-	unit_pin(me % (unsigned)sysconf(_SC_NPROCESSORS_ONLN), NULL);
+	pin(me);
 	if (workers[me].struck)
 		start_timers(timers);
 	__atomic_store_n(&workers[me].state, LIVES, SEQ_CST);
@@ -225,7 +198,7 @@ static unsigned long nested_operations(void)
 	return n;
 }
 
-static void storm(void *unused)
+static void run_all(void *unused)
 {
 	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_NODEFER | SA_RESTART};
 	unsigned numbers[THREADS] = {0, 1, 2};
@@ -233,7 +206,7 @@ static void storm(void *unused)
 	alarm(unit_slow() ? 100 : 30);
 	signals[0] = SIGUSR1;
 	signals[1] = SIGUSR2;
-	/* Not one of real time: these queue, and would fill the stack at once. */
+	/* Not a real-time signal: these queue, and their handlers would fill the stack. */
 	signals[2] = SIGVTALRM;
 	for (unsigned i = 0; i < LENGTH(signals); i++)
 		sigaction(signals[i], &action, NULL);
@@ -246,11 +219,11 @@ static void storm(void *unused)
 	printf("%lu handlers, %lu of them in others, %lu within sections\n", handled, nested,
 	       nested_operations());
 	fflush(stdout);
-	/* Where little happens, it need not meet. */
+	/* Short runs may not have any. */
 	CHECK(nested_operations() > 0 || unit_slow() || UNIT_SANITIZED);
 }
 
-static void run_storm(bool all_struck, unsigned n_jobs, unsigned n_handler_jobs)
+static void run_signals(bool all_struck, unsigned n_jobs, unsigned n_handler_jobs)
 {
 	int signal = 0, status;
 
@@ -259,7 +232,7 @@ static void run_storm(bool all_struck, unsigned n_jobs, unsigned n_handler_jobs)
 	jobs = n_jobs;
 	handler_jobs = n_handler_jobs;
 	rounds = unit_scale(400000);
-	status = unit_wait(unit_fork(storm, NULL), &signal);
+	status = unit_wait(unit_fork(run_all, NULL), &signal);
 	if (signal == SIGALRM)
 		fputs("hangs\n", stderr);
 	assert_int_equal(status, 0);
@@ -267,17 +240,17 @@ static void run_storm(bool all_struck, unsigned n_jobs, unsigned n_handler_jobs)
 
 static void handlers_of_one_thread(void **state)
 {
-	run_storm(false, JOBS, JOBS);
+	run_signals(false, JOBS, JOBS);
 }
 
 static void handlers_of_all_threads_on_one_object(void **state)
 {
-	run_storm(true, 1, 1);
+	run_signals(true, 1, 1);
 }
 
 static void handlers_of_all_threads(void **state)
 {
-	run_storm(true, JOBS, 1);
+	run_signals(true, JOBS, 1);
 }
 
 int main(void)
@@ -288,14 +261,11 @@ int main(void)
 		cmocka_unit_test(handlers_of_all_threads),
 	};
 
-	/* Handlers come upon each other at once where a thread did not run for a while. */
+	/* A thread that did not run for a while runs all its handlers, one within the other. */
 	pthread_attr_t stack;
 
 	pthread_attr_init(&stack);
 	pthread_attr_setstacksize(&stack, 8 << 20);
 	pthread_setattr_default_np(&stack);
-	/* It finds out which CPUs there are, before there are threads. */
-	unit_pin(0, NULL);
-	unit_unpin();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* A signal handler that uses an atomic object while its thread is in the middle of another call of
  * libatomic: at every instruction of every operation, by single steps. Both operations happen, each
- * at once, in one order or the other; neither waits for ever; no lock stays taken. */
+ * as a whole, in one order or the other; neither waits for ever; all locks are released. */
 #include "unit.h"
 
 #include "steps.h"
 #include "atomic/table.h"
 #include "atomic/wide.h"
 
-/* What an act is, and what a compare-exchange expects. */
+/* The kind of an operation, and the value that a compare-exchange expects. */
 enum variant {
 	LOAD,
 	STORE,
@@ -22,8 +22,8 @@ enum variant {
 	VARIANTS
 };
 
-static const enum act_kind kinds[VARIANTS] = {
-	ACT_LOAD, ACT_STORE, ACT_EXCHANGE, ACT_CAS, ACT_CAS, ACT_CAS, ACT_FETCH_ADD, ACT_FETCH_NAND,
+static const enum operation_kind kinds[VARIANTS] = {
+	OP_LOAD, OP_STORE, OP_EXCHANGE, OP_CAS, OP_CAS, OP_CAS, OP_FETCH_ADD, OP_FETCH_NAND,
 };
 
 struct place {
@@ -54,7 +54,7 @@ static const struct relation relations[] = {
 /* What the parent sees of a child that hangs. */
 static struct {
 	struct steps steps;
-	struct act planned[STEPS_DEPTH];
+	struct operation planned[STEPS_DEPTH];
 	unsigned char before[STEPS_ARENA], memory[STEPS_ARENA] __attribute__((aligned(64)));
 	unsigned long runs, freed;
 	int mode;     /* how 16 bytes are done */
@@ -68,38 +68,39 @@ static void tell(const char *what)
 	fprintf(stderr, "%s:", what);
 	for (unsigned i = 0; i < shared->steps.depth; i++) {
 		fputs(i ? " by " : " ", stderr);
-		act_print(stderr, &shared->steps.acts[i]);
+		operation_print(stderr, &shared->steps.ops[i]);
 		if (i + 1 < shared->steps.depth)
 			fprintf(stderr, ", interrupted at instruction %u", shared->steps.at[i]);
 	}
 	fputs("\n", stderr);
 }
 
-static void fill(struct act *act, const struct place *place, enum variant variant, unsigned seed)
+static void fill(struct operation *op, const struct place *place, enum variant variant,
+		 unsigned seed)
 {
-	*act = (struct act){.kind = kinds[variant],
-			    .sized = place->sized,
-			    .at = place->at,
-			    .size = place->size};
-	for (unsigned i = 0; i < act->size; i++) {
-		act->value[i] = (unsigned char)(seed * 41 + i * 3);
-		act->expected[i] = 0xee;
+	*op = (struct operation){.kind = kinds[variant],
+				 .sized = place->sized,
+				 .at = place->at,
+				 .size = place->size};
+	for (unsigned i = 0; i < op->size; i++) {
+		op->value[i] = (unsigned char)(seed * 41 + i * 3);
+		op->expected[i] = 0xee;
 	}
 	if (variant == CAS_NOW)
-		memcpy(act->expected, shared->before + act->at, act->size);
+		memcpy(op->expected, shared->before + op->at, op->size);
 }
 
 /* What a compare-exchange finds that comes after another. */
-static void expect_after(struct act *act, enum variant variant, const struct act *first)
+static void expect_after(struct operation *op, enum variant variant, const struct operation *first)
 {
 	unsigned char memory[STEPS_ARENA];
-	struct act model = *first;
+	struct operation model = *first;
 
 	if (variant != CAS_AFTER)
 		return;
 	memcpy(memory, shared->before, sizeof(memory));
-	act_model(&model, memory);
-	memcpy(act->expected, memory + act->at, act->size);
+	operation_model(&model, memory);
+	memcpy(op->expected, memory + op->at, op->size);
 }
 
 static bool locks_are_free(void)
@@ -113,7 +114,7 @@ static bool locks_are_free(void)
 	return true;
 }
 
-/* The memory and the table as they are before an act. */
+/* Restores the memory and the table to their state before an operation. */
 static void reset(void)
 {
 	memcpy(shared->memory, shared->before, STEPS_ARENA);
@@ -121,33 +122,33 @@ static void reset(void)
 		near__atomic_table.locks[i].contended = shared->crowded ? 1000 : 0;
 }
 
-/* Finds the instructions of the first act; the dynamic linker has done its work before. */
+/* Finds the instructions of the first operation. A run before resolves its calls. */
 static void trace(void)
 {
-	struct act warm = shared->planned[0];
+	struct operation warm = shared->planned[0];
 
-	act_run(&warm, shared->memory);
+	operation_run(&warm, shared->memory);
 	reset();
-	shared->steps.acts[0] = shared->planned[0];
+	shared->steps.ops[0] = shared->planned[0];
 	steps_record(&shared->steps, shared->memory, &shared->trace);
 	shared->steps.trace = &shared->trace;
 	CHECK(shared->trace.n > 20 && shared->trace.n < STEPS_TRACE);
 }
 
-/* Runs what is planned; false: the first act has no such instruction. */
+/* Runs the plan; returns false if the first operation has no such instruction. */
 static bool run(void)
 {
-	const struct act *planned[STEPS_DEPTH], *done[STEPS_DEPTH];
+	const struct operation *planned[STEPS_DEPTH], *done[STEPS_DEPTH];
 	unsigned n = shared->steps.depth, met;
 
 	reset();
-	memcpy(shared->steps.acts, shared->planned, sizeof(shared->planned));
+	memcpy(shared->steps.ops, shared->planned, sizeof(shared->planned));
 	memset(shared->steps.met, 0, sizeof(shared->steps.met));
 	steps_run(&shared->steps, shared->memory);
 	shared->runs++;
 	for (unsigned i = 0; i < n; i++) {
 		planned[i] = &shared->planned[i];
-		done[i] = &shared->steps.acts[i];
+		done[i] = &shared->steps.ops[i];
 	}
 	for (met = 1; met < n && shared->steps.met[met - 1]; met++)
 		;
@@ -195,7 +196,7 @@ static void interrupt_everywhere(const struct relation *relation, unsigned a, un
 		shared->steps.at[0] = i;
 		unmet += !run();
 	}
-	/* Some are before and behind the act. */
+	/* Some are before and after the operation. */
 	CHECK(unmet < 12);
 }
 
@@ -221,7 +222,7 @@ static void interrupt_each(void *arg)
 		}
 }
 
-/* Runs it in a child; says where it was if it did not end. */
+/* Runs it in a child; prints its state if it did not end. */
 static void in_child(void (*how)(void *), void *arg)
 {
 	pid_t child = unit_fork(how, arg);
@@ -292,12 +293,12 @@ static void handlers_in_handlers(void **state)
 
 #define GONE 0x5a
 
-/* Who sees that a change has happened may free what it was made with. */
+/* A handler that sees the effect of a change may free the memory that was passed to it. */
 static void free_if_seen(struct steps *steps)
 {
-	struct act *first = &steps->acts[0];
+	struct operation *first = &steps->ops[0];
 
-	if (memcmp(steps->acts[1].result, first->value, first->size) != 0)
+	if (memcmp(steps->ops[1].result, first->value, first->size) != 0)
 		return;
 	memset(shared->memory + first->at, GONE, first->size);
 	memset(first->expected, GONE, first->size);
@@ -314,7 +315,7 @@ static bool is_gone(const unsigned char *p, unsigned n)
 
 static void free_everywhere(const struct place *place, enum variant variant)
 {
-	const struct act *done = &shared->steps.acts[0];
+	const struct operation *done = &shared->steps.ops[0];
 
 	fill(&shared->planned[0], place, variant, 1);
 	fill(&shared->planned[1], place, LOAD, 2);
@@ -324,7 +325,7 @@ static void free_everywhere(const struct place *place, enum variant variant)
 
 		reset();
 		shared->steps.at[0] = i;
-		memcpy(shared->steps.acts, shared->planned, sizeof(shared->planned));
+		memcpy(shared->steps.ops, shared->planned, sizeof(shared->planned));
 		steps_run(&shared->steps, shared->memory);
 		if (shared->freed == before)
 			continue;

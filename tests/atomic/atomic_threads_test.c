@@ -3,60 +3,36 @@
  * the objects share locks, overlap, or have nothing to do with each other. */
 #include "unit.h"
 
-#include "acts.h"
+#include "words.h"
 
 #define THREADS 6u
-#define LARGEST 4096u
-#define SEQ_CST __ATOMIC_SEQ_CST
 
 static unsigned numbers[THREADS] = {0, 1, 2, 3, 4, 5};
 static unsigned times;
 
-static void pin(unsigned me)
-{
-	unit_pin(me % (unsigned)sysconf(_SC_NPROCESSORS_ONLN), NULL);
-}
-
-/* Words that all hold the count; a copy that does not is torn. */
-static uint64_t count_in(const uint64_t *words, size_t size)
-{
-	CHECK(memcmp(words, words + 1, size - 8) == 0);
-	return words[0];
-}
-
-static void set_all(uint64_t *words, size_t size, uint64_t count)
-{
-	for (size_t i = 0; i < size / 8; i++)
-		words[i] = count;
-}
-
-/* Adds 1 by compare-exchanges. */
-static void add_one(void *object, size_t size)
-{
-	uint64_t old[LARGEST / 8], new[LARGEST / 8];
-
-	atomic_load_any(size, object, old, SEQ_CST);
-	do
-		set_all(new, size, count_in(old, size) + 1);
-	while (!atomic_cas_any(size, object, old, new, SEQ_CST, SEQ_CST));
-}
-
 /* ---- one object ---- */
 
 static unsigned char arena[1u << 17] __attribute__((aligned(4096)));
-static size_t at, size;
+static void *object;
+static size_t n; /* its words */
+
+/* Zeroes the object of this size at this place. */
+static void choose(size_t at, size_t size)
+{
+	memset(arena, 0, sizeof(arena));
+	object = arena + at;
+	n = size / 8;
+}
 
 static void *add_many(void *number)
 {
-	uint64_t seen[LARGEST / 8], before = 0, now;
+	uint64_t before = 0, now;
 
 	pin(*(unsigned *)number);
-	for (unsigned i = 0; i < times; i++) {
-		add_one(arena + at, size);
-		atomic_load_any(size, arena + at, seen, SEQ_CST);
-		now = count_in(seen, size);
+	for (unsigned i = 0; i < times; i++, before = now) {
+		words_add(object, n);
+		now = words_load(object, n);
 		CHECK(now > before && now <= (uint64_t)THREADS * times);
-		before = now;
 	}
 	return NULL;
 }
@@ -67,12 +43,10 @@ static void no_update_is_lost(void **state)
 	static const size_t places[] = {0, 8, 40, 64 * 255 + 48};
 
 	for (unsigned i = 0; i < LENGTH(sizes) * LENGTH(places); i++) {
-		size = sizes[i / LENGTH(places)];
-		at = places[i % LENGTH(places)];
-		times = unit_scale(size > 1000 ? 250 : 2500);
-		memset(arena, 0, sizeof(arena));
+		choose(places[i % LENGTH(places)], sizes[i / LENGTH(places)]);
+		times = unit_scale(n > 100 ? 250 : 2500);
 		unit_run(add_many, numbers, sizeof(numbers[0]), THREADS);
-		assert_int_equal(count_in((uint64_t *)(void *)(arena + at), size), THREADS * times);
+		assert_int_equal(words_get(object, n), THREADS * times);
 	}
 }
 
@@ -81,13 +55,13 @@ static void no_update_is_lost(void **state)
 #define OBJECTS 1024u
 #define SPACING (sizeof(arena) / OBJECTS)
 
-/* Each thread adds to what it finds where it looks; some span lines, and all locks are shared. */
-static size_t place_of(unsigned object, size_t *bytes)
+/* Some of the objects cross lines, and all locks are shared. */
+static void *object_of(unsigned number, size_t *words)
 {
-	static const size_t sizes[] = {16, 24, 40, 64, 72, 96};
+	static const size_t all[] = {2, 3, 5, 8, 9, 12};
 
-	*bytes = sizes[object % LENGTH(sizes)];
-	return object * SPACING + object % 3 * 8;
+	*words = all[number % LENGTH(all)];
+	return arena + number * SPACING + number % 3 * 8;
 }
 
 static void *add_anywhere(void *number)
@@ -96,9 +70,10 @@ static void *add_anywhere(void *number)
 
 	pin(*(unsigned *)number);
 	for (unsigned i = 0; i < times; i++) {
-		size_t bytes, place = place_of(unit_random(&random) % OBJECTS, &bytes);
+		size_t words;
+		void *any = object_of(unit_random(&random) % OBJECTS, &words);
 
-		add_one(arena + place, bytes);
+		words_add(any, words);
 	}
 	return NULL;
 }
@@ -111,9 +86,10 @@ static void objects_share_locks(void **state)
 	times = unit_scale(40000);
 	unit_run(add_anywhere, numbers, sizeof(numbers[0]), THREADS);
 	for (unsigned i = 0; i < OBJECTS; i++) {
-		size_t bytes, place = place_of(i, &bytes);
+		size_t words;
+		const void *any = object_of(i, &words);
 
-		sum += count_in((uint64_t *)(void *)(arena + place), bytes);
+		sum += words_get(any, words);
 	}
 	assert_int_equal(sum, (uint64_t)THREADS * times);
 }
@@ -127,7 +103,7 @@ struct outer {
 	uint64_t inner[3];
 	uint64_t behind[476];
 } __attribute__((aligned(4096)));
-_Static_assert(sizeof(struct outer) == LARGEST, "one page");
+_Static_assert(sizeof(struct outer) == 8 * WORDS_MAX, "one page");
 
 static struct outer page;
 
@@ -146,8 +122,7 @@ static void set_inner(uint64_t *inner, uint64_t value)
 static void check_page(const struct outer *p)
 {
 	check_inner(p->inner);
-	count_in(p->before, sizeof(p->before));
-	CHECK(count_in(p->behind, sizeof(p->behind)) == p->before[0]);
+	CHECK(words_get(p->before, LENGTH(p->before)) == words_get(p->behind, LENGTH(p->behind)));
 }
 
 /* Adds to both, by one compare-exchange of all; returns what the inner one held. */
@@ -155,24 +130,24 @@ static void add_to_page(void)
 {
 	struct outer old, new;
 
-	atomic_load_any(sizeof(page), &page, &old, SEQ_CST);
+	call_load(sizeof(page), &page, &old, SEQ_CST);
 	do {
 		check_page(&old);
-		set_all(new.before, sizeof(new.before), old.before[0] + 1);
-		set_all(new.behind, sizeof(new.behind), old.before[0] + 1);
+		words_set(new.before, LENGTH(new.before), old.before[0] + 1);
+		words_set(new.behind, LENGTH(new.behind), old.before[0] + 1);
 		set_inner(new.inner, old.inner[0] + 1);
-	} while (!atomic_cas_any(sizeof(page), &page, &old, &new, SEQ_CST, SEQ_CST));
+	} while (!call_compare_exchange(sizeof(page), &page, &old, &new, SEQ_CST, SEQ_CST));
 }
 
 static void add_to_inner(void)
 {
 	uint64_t old[3], new[3];
 
-	atomic_load_any(sizeof(old), page.inner, old, SEQ_CST);
+	call_load(sizeof(old), page.inner, old, SEQ_CST);
 	do {
 		check_inner(old);
 		set_inner(new, old[0] + 1);
-	} while (!atomic_cas_any(sizeof(old), page.inner, old, new, SEQ_CST, SEQ_CST));
+	} while (!call_compare_exchange(sizeof(old), page.inner, old, new, SEQ_CST, SEQ_CST));
 }
 
 static void *add_to_both(void *number)
@@ -188,7 +163,7 @@ static void *add_to_both(void *number)
 		else
 			add_to_inner();
 		if (i % 8 == 1) {
-			atomic_load_any(sizeof(page), &page, &seen, SEQ_CST);
+			call_load(sizeof(page), &page, &seen, SEQ_CST);
 			check_page(&seen);
 			CHECK(seen.inner[0] > before);
 			before = seen.inner[0];
@@ -215,33 +190,28 @@ static uint64_t given[THREADS], taken[THREADS];
 static void *exchange_tokens(void *number)
 {
 	unsigned me = *(unsigned *)number;
-	uint64_t in[LARGEST / 8], out[LARGEST / 8];
 
 	pin(me);
-	for (unsigned i = 1; i <= times; i++) {
-		set_all(in, size, (uint64_t)i * THREADS + me);
-		atomic_exchange_any(size, arena + at, in, out, SEQ_CST);
-		given[me] += in[0];
-		taken[me] += count_in(out, size);
+	for (uint64_t i = 1; i <= times; i++) {
+		given[me] += i * THREADS + me;
+		taken[me] += words_exchange(object, n, i * THREADS + me);
 	}
 	return NULL;
 }
 
 static void exchanges_conserve(void **state)
 {
-	static const size_t sizes[] = {16, 24, 100 / 8 * 8, 512};
+	static const size_t sizes[] = {16, 24, 96, 512};
 
+	times = unit_scale(10000);
 	for (unsigned i = 0; i < LENGTH(sizes); i++) {
 		uint64_t sum;
 
-		size = sizes[i];
-		at = i * 1000;
-		times = unit_scale(10000);
-		memset(arena, 0, sizeof(arena));
+		choose(i * 1000, sizes[i]);
 		memset(given, 0, sizeof(given));
 		memset(taken, 0, sizeof(taken));
 		unit_run(exchange_tokens, numbers, sizeof(numbers[0]), THREADS);
-		sum = count_in((uint64_t *)(void *)(arena + at), size);
+		sum = words_get(object, n);
 		for (unsigned t = 0; t < THREADS; t++)
 			sum += taken[t] - given[t];
 		assert_int_equal(sum, 0);
@@ -252,65 +222,39 @@ static void exchanges_conserve(void **state)
 
 static bool done;
 
-static void *read_versions(void *number)
+/* Thread 0 writes. */
+static void *read_or_write(void *number)
 {
-	uint64_t seen[LARGEST / 8], before = 0, now;
+	unsigned me = *(unsigned *)number;
+	uint64_t before = 0, now;
 
-	pin(*(unsigned *)number);
-	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE)) {
-		atomic_load_any(size, arena + at, seen, SEQ_CST);
-		now = count_in(seen, size);
-		CHECK(now >= before);
-		before = now;
-	}
-	return NULL;
-}
-
-static void *write_versions(void *number)
-{
-	uint64_t value[LARGEST / 8];
-
-	pin(*(unsigned *)number);
-	for (unsigned i = 1; i <= times; i++) {
-		set_all(value, size, i);
-		atomic_store_any(size, arena + at, value, SEQ_CST);
+	pin(me);
+	for (uint64_t i = 1; me == 0 && i <= times; i++) {
+		words_store(object, n, i);
 		if (i % 64 == 0)
 			sched_yield();
 	}
-	__atomic_store_n(&done, true, __ATOMIC_RELEASE);
+	if (me == 0)
+		__atomic_store_n(&done, true, __ATOMIC_RELEASE);
+	for (; !__atomic_load_n(&done, __ATOMIC_ACQUIRE); before = now) {
+		now = words_load(object, n);
+		CHECK(now >= before);
+	}
 	return NULL;
-}
-
-static void *read_or_write(void *number)
-{
-	return *(unsigned *)number ? read_versions(number) : write_versions(number);
 }
 
 static void versions_only_grow(void **state)
 {
 	static const size_t sizes[] = {16, 24, 64, 200, 4096};
 
+	times = unit_scale(10000);
 	for (unsigned i = 0; i < 2 * LENGTH(sizes); i++) {
-		size = sizes[i / 2];
-		at = i % 2 * 24;
-		times = unit_scale(10000);
+		choose(i % 2 * 24, sizes[i / 2]);
 		done = false;
-		memset(arena, 0, sizeof(arena));
 		unit_run(read_or_write, numbers, sizeof(numbers[0]), 4);
-		assert_int_equal(count_in((uint64_t *)(void *)(arena + at), size), times);
+		assert_int_equal(words_get(object, n), times);
 	}
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(no_update_is_lost),  cmocka_unit_test(objects_share_locks),
-		cmocka_unit_test(objects_overlap),    cmocka_unit_test(exchanges_conserve),
-		cmocka_unit_test(versions_only_grow),
-	};
-
-	/* It finds out which CPUs there are, before there are threads. */
-	unit_pin(0, NULL);
-	unit_unpin();
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(no_update_is_lost, objects_share_locks, objects_overlap, exchanges_conserve,
+	  versions_only_grow)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
+/* The table of the functions for one size. */
 #include "calls.h"
 
-/* DECLARE(n, type, what): the library's function, as raw_what_n; and what calls it. */
+/* raw_WHAT_N is the library's function, WHAT_N calls it with values of 128 bits. */
 #define RAW(n, what) __asm__("__atomic_" #what "_" #n)
 #define FETCH(n, type, what)                                                                       \
 	type raw_##what##_##n(void *p, type v, int order) RAW(n, what);                            \

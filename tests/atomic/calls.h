@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* The calls of libatomic by names of our own: a compiler that knows them makes something else of
- * them. Those of one size are the same for all sizes here, with values of 128 bits. */
+/* The functions of libatomic under names that compilers do not know, so that these generate calls.
+ * The functions for one size have the same prototypes for all sizes here, with values of 128
+ * bits. */
 #ifndef NEARCPU_TESTS_ATOMIC_CALLS_H
 #define NEARCPU_TESTS_ATOMIC_CALLS_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 __extension__ typedef unsigned __int128 call_value;
 
-/* The orders: __ATOMIC_RELAXED to __ATOMIC_SEQ_CST. A comparison that fails takes four of them. */
+/* The memory orders: __ATOMIC_RELAXED to __ATOMIC_SEQ_CST, and those for a failed comparison. */
 #define CALL_ORDERS 6
 #define CALL_FAILURE_ORDERS 4
 
@@ -52,6 +54,35 @@ struct sized_calls {
 
 #define CALL_SIZES 5
 extern const struct sized_calls sized_calls[CALL_SIZES]; /* 1, 2, 4, 8, 16 */
+
+static inline const struct sized_calls *call_sized(size_t n)
+{
+	return &sized_calls[__builtin_ctzl(n)];
+}
+
+/* What an operation makes of the object's value a and the operand b. */
+static inline call_value call_apply(enum call_op op, call_value a, call_value b)
+{
+	const call_value results[CALL_OPS] = {a + b, a - b, a & b, a | b, a ^ b, ~(a & b)};
+
+	return results[op];
+}
+
+/* The number of the n bytes at p; and the reverse. */
+#define CALL_FIRST(n) (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof(call_value) - (n) : 0)
+
+static inline call_value call_get(size_t n, const void *p)
+{
+	call_value v = 0;
+
+	memcpy((char *)&v + CALL_FIRST(n), p, n);
+	return v;
+}
+
+static inline void call_put(size_t n, void *p, call_value v)
+{
+	memcpy(p, (const char *)&v + CALL_FIRST(n), n);
+}
 
 /* The n low bytes of v. */
 static inline call_value call_low(call_value v, size_t n)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # usage: finds.sh PROGRAM FAULT...
 # Passes if the test, linked with mutant.c in place of the library, finds each of its faults, and
-# nothing where nothing is wrong. Up to five runs: a fault takes luck to be met.
+# nothing where nothing is wrong. Up to five runs, since a run finds a fault only sometimes.
 set -u
 program=$1
 shift

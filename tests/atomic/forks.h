@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of forks share that look at the library's locks: an object, who holds its lock,
- * and what a fork must leave as it was. */
+/* Helpers of the tests of fork that check the library's locks: an object, its lock, and a fork that
+ * must not change which locks the thread holds. */
 #ifndef NEARCPU_TESTS_FORKS_H
 #define NEARCPU_TESTS_FORKS_H
 
-#include "unit.h"
-#include "acts.h"
-
 #include "atomic/table.h"
-
-#define SEQ_CST __ATOMIC_SEQ_CST
+#include "words.h"
 
 static uint64_t lines[4][8] __attribute__((aligned(64)));
 static uint64_t *object; /* its lock is neither the first nor the last */
@@ -34,13 +30,7 @@ static inline void find_object(void)
 
 static inline void *add_one(void *unused)
 {
-	uint64_t old[3], new[3];
-
-	atomic_load_any(sizeof(old), object, old, SEQ_CST);
-	do {
-		CHECK(old[0] == old[1] && old[1] == old[2]);
-		new[0] = new[1] = new[2] = old[0] + 1;
-	} while (!atomic_cas_any(sizeof(old), object, old, new, SEQ_CST, SEQ_CST));
+	words_add(object, 3);
 	return unused;
 }
 
@@ -52,7 +42,7 @@ static inline unsigned long take(struct near__atomic_lock *l)
 	return seen;
 }
 
-static inline void let_go(struct near__atomic_lock *l, unsigned long seen)
+static inline void release(struct near__atomic_lock *l, unsigned long seen)
 {
 	if (near__release(l, seen))
 		near__atomic_wake(l);
@@ -64,7 +54,7 @@ static inline void wait_for(const bool *flag)
 		sched_yield();
 }
 
-/* And asleep, so that they do not look again by themselves. */
+/* Waits until N threads sleep, so that they do not check the lock by themselves. */
 static inline void wait_for_sleepers(uint32_t n)
 {
 	while (__atomic_load_n(&lock_of_object()->waiters, SEQ_CST) != n)
@@ -86,7 +76,7 @@ static inline void set_alarm(void)
 	alarm(unit_slow() ? 100 : 20);
 }
 
-static inline void look_at_locks(bool is_mine[NEAR__ATOMIC_LOCKS], bool alone)
+static inline void check_locks(bool is_mine[NEAR__ATOMIC_LOCKS], bool alone)
 {
 	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++) {
 		unsigned long word = __atomic_load_n(&near__atomic_table.locks[i].word, SEQ_CST);
@@ -103,10 +93,10 @@ static inline void fork_once(void)
 	bool before[NEAR__ATOMIC_LOCKS], after[NEAR__ATOMIC_LOCKS];
 	pid_t child;
 
-	look_at_locks(before, false);
+	check_locks(before, false);
 	child = fork();
 	CHECK(child >= 0);
-	look_at_locks(after, child == 0);
+	check_locks(after, child == 0);
 	CHECK(memcmp(before, after, sizeof(before)) == 0);
 	if (child == 0) {
 		set_alarm();

@@ -70,7 +70,7 @@ shared_forms() {
 	"$@" -o "$name" -latomic -pthread 2>/dev/null || return 0
 	binds "$name, LD_LIBRARY_PATH" "./$name" "$LIBATOMIC/libatomic.so.1" \
 		"LD_LIBRARY_PATH=$LIBATOMIC"
-	# musl does not take what is preloaded for what a program asks for by name.
+	# musl does not use a preloaded library for one that the program needs by name.
 	[[ $glibc = yes ]] || return 0
 	binds "$name, LD_PRELOAD" "./$name" "$LIBATOMIC/libatomic.so.1" \
 		"LD_PRELOAD=$LIBATOMIC/libatomic.so.1"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+/* The generic functions, against plain memory. */
 #include "generic.h"
 
 #include "arena.h"
 #include "calls.h"
 
-/* One call: an object of n bytes at `at`, and two operands wherever they are. */
-struct scene {
+/* One call: an object of n bytes, and two operands at other offsets. */
+struct scenario {
 	struct arena object, first, second;
 	size_t n, object_at, first_at, second_at;
 	int success, failure;
@@ -15,7 +16,7 @@ struct scene {
 #define REAL(s, which) ((s)->which.real + (s)->which##_at)
 #define MODEL(s, which) ((s)->which.model + (s)->which##_at)
 
-static void right(const struct scene *s, const char *what)
+static void right(const struct scenario *s, const char *what)
 {
 	if (arena_right(&s->object) && arena_right(&s->first) && arena_right(&s->second))
 		return;
@@ -26,8 +27,8 @@ static void right(const struct scene *s, const char *what)
 					   : "the second operand");
 }
 
-/* The first operand gets the object's bytes, but for one. */
-static void expect(struct scene *s, bool same)
+/* Sets the first operand to the object's bytes, with one bit changed unless `same`. */
+static void expect(struct scenario *s, bool same)
 {
 	arena_set(&s->first, s->first_at, s->n, REAL(s, object));
 	if (!same) {
@@ -38,14 +39,14 @@ static void expect(struct scene *s, bool same)
 	}
 }
 
-static void do_load(struct scene *s)
+static void do_load(struct scenario *s)
 {
 	call_load(s->n, REAL(s, object), REAL(s, first), s->success);
 	memcpy(MODEL(s, first), MODEL(s, object), s->n);
 	right(s, "load");
 }
 
-static void do_store(struct scene *s)
+static void do_store(struct scenario *s)
 {
 	for (size_t i = 0; i < s->n; i++)
 		MODEL(s, first)[i] = REAL(s, first)[i] ^= (unsigned char)(s->round + i * 7 + 1);
@@ -54,7 +55,7 @@ static void do_store(struct scene *s)
 	right(s, "store");
 }
 
-static void do_exchange(struct scene *s)
+static void do_exchange(struct scenario *s)
 {
 	call_exchange(s->n, REAL(s, object), REAL(s, second), REAL(s, first), s->success);
 	memcpy(MODEL(s, first), MODEL(s, object), s->n);
@@ -62,8 +63,8 @@ static void do_exchange(struct scene *s)
 	right(s, "exchange");
 }
 
-/* The old bytes take the place of the new. */
-static void do_swap(struct scene *s)
+/* The old bytes replace the new ones. */
+static void do_swap(struct scenario *s)
 {
 	for (size_t i = 0; i < s->n; i++)
 		MODEL(s, second)[i] = REAL(s, second)[i] ^= (unsigned char)(s->round + i + 1);
@@ -77,7 +78,7 @@ static void do_swap(struct scene *s)
 	right(s, "exchange in place");
 }
 
-static void do_compare(struct scene *s, bool same)
+static void do_compare(struct scenario *s, bool same)
 {
 	bool done;
 
@@ -94,8 +95,8 @@ static void do_compare(struct scene *s, bool same)
 			 same ? "did not find equal what is" : "found equal what is not");
 }
 
-/* What is expected is what is desired. */
-static void do_confirm(struct scene *s)
+/* The expected bytes are the desired ones. */
+static void do_confirm(struct scenario *s)
 {
 	expect(s, true);
 	assert_true(call_compare_exchange(s->n, REAL(s, object), REAL(s, first), REAL(s, first),
@@ -103,7 +104,7 @@ static void do_confirm(struct scene *s)
 	right(s, "compare_exchange with itself");
 }
 
-static void do_all(struct scene *s)
+static void do_all(struct scenario *s)
 {
 	s->round++;
 	do_load(s);
@@ -126,15 +127,15 @@ static int failure_order(unsigned n)
 	return orders[n % CALL_FAILURE_ORDERS];
 }
 
-static void scene_open(struct scene *s, size_t n)
+static void scenario_open(struct scenario *s, size_t n)
 {
-	*s = (struct scene){.n = n};
+	*s = (struct scenario){.n = n};
 	arena_make(&s->object, n);
 	arena_make(&s->first, n + 1);
 	arena_make(&s->second, n + 2);
 }
 
-static void scene_close(struct scene *s)
+static void scenario_close(struct scenario *s)
 {
 	arena_free(&s->object);
 	arena_free(&s->first);
@@ -143,27 +144,27 @@ static void scene_close(struct scene *s)
 
 void generic_grid(size_t n, size_t step)
 {
-	struct scene s;
+	struct scenario s;
 	unsigned order = (unsigned)n;
 
-	scene_open(&s, n);
+	scenario_open(&s, n);
 	for (size_t at = 0; at < ARENA_OFFSETS; at += step, order++) {
 		s.object_at = at;
-		/* Operands: as the object lies, and in any other way. */
+		/* Operands aligned as the object, and differently. */
 		s.first_at = order % 3 ? at * 5 % ARENA_LINE : at;
 		s.second_at = order % 3 ? at * 11 % ARENA_LINE : at;
 		s.success = (int)(order % CALL_ORDERS);
 		s.failure = failure_order(order / CALL_ORDERS);
 		do_all(&s);
 	}
-	scene_close(&s);
+	scenario_close(&s);
 }
 
 void generic_orders(size_t n, size_t at)
 {
-	struct scene s;
+	struct scenario s;
 
-	scene_open(&s, n);
+	scenario_open(&s, n);
 	s.object_at = at;
 	for (s.success = 0; s.success < CALL_ORDERS; s.success++)
 		for (unsigned i = 0; i < CALL_FAILURE_ORDERS; i++) {
@@ -171,11 +172,11 @@ void generic_orders(size_t n, size_t at)
 			do_all(&s);
 		}
 #ifdef __ATOMIC_HLE_ACQUIRE
-	/* gcc passes on what it is told beside the order. */
+	/* gcc passes these bits to the library. */
 	s.success = __ATOMIC_SEQ_CST | __ATOMIC_HLE_ACQUIRE;
 	do_all(&s);
 	s.success = __ATOMIC_RELEASE | __ATOMIC_HLE_RELEASE;
 	do_all(&s);
 #endif
-	scene_close(&s);
+	scenario_close(&s);
 }

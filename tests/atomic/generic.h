@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The generic functions, against plain memory. */
 #ifndef NEARCPU_TESTS_ATOMIC_GENERIC_H
 #define NEARCPU_TESTS_ATOMIC_GENERIC_H
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+/* Checks histories, by a search with memos. */
 #include "history.h"
 
 #include <string.h>
 
-#define MEMOS 8192u /* a power of two; states beyond that many are looked at again */
+#define MEMOS 8192u /* a power of two; further states are checked again */
 
 /* Where each thread is, and what the object holds. */
 struct state {
@@ -23,34 +24,34 @@ static bool happens(const struct history *h, const struct event *e, uint32_t val
 
 	*after = value;
 	switch (e->kind) {
-	case ACT_LOAD:
+	case OP_LOAD:
 		return e->result == value;
-	case ACT_STORE:
+	case OP_STORE:
 		*after = e->value;
 		return true;
-	case ACT_EXCHANGE:
+	case OP_EXCHANGE:
 		*after = e->value;
 		return e->result == value;
-	case ACT_CAS:
+	case OP_CAS:
 		if (e->swapped)
 			*after = e->value;
 		return e->swapped == (e->expected == value) && e->result == value;
-	case ACT_FETCH_ADD:
+	case OP_FETCH_ADD:
 		*after = sum;
 		return e->result == value;
-	case ACT_ADD_FETCH:
+	case OP_ADD_FETCH:
 		*after = sum;
 		return e->result == sum;
-	case ACT_FETCH_OR:
+	case OP_FETCH_OR:
 		*after = value | e->value;
 		return e->result == value;
-	case ACT_FETCH_XOR:
+	case OP_FETCH_XOR:
 		*after = value ^ e->value;
 		return e->result == value;
-	case ACT_FETCH_AND:
+	case OP_FETCH_AND:
 		*after = value & e->value;
 		return e->result == value;
-	case ACT_FETCH_NAND:
+	case OP_FETCH_NAND:
 		*after = ~(value & e->value) & h->mask;
 		return e->result == value;
 	default:
@@ -142,7 +143,7 @@ void history_print(FILE *out, const struct history *h)
 				"  thread %u: %llu to %llu: %s: value %x, expected %x, "
 				"result %x%s%s\n",
 				t, (unsigned long long)e->begin, (unsigned long long)e->end,
-				act_names[e->kind], e->value, e->expected, e->result,
+				operation_names[e->kind], e->value, e->expected, e->result,
 				e->swapped ? ", swapped" : "", e->torn ? ", torn" : "");
 		}
 }

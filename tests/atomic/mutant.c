@@ -6,7 +6,7 @@
  *   store  stores take no lock
  *   cas    compare-exchanges compare in one section and store in another
  *   drain  a store of 16 bytes, which takes no lock, is not visible yet when it returns */
-#include "acts.h"
+#include "calls.h"
 
 #include <sched.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static void copy_16(void *to, const void *from)
 	*(volatile vector *)to = value;
 }
 
-void atomic_load_any(size_t n, const void *object, void *result, int order)
+void call_load(size_t n, const void *object, void *result, int order)
 {
 	if (lazy && n == 16) {
 		_Alignas(16) unsigned char copy[16];
@@ -68,7 +68,7 @@ void atomic_load_any(size_t n, const void *object, void *result, int order)
 	leave(bare_load);
 }
 
-void atomic_store_any(size_t n, void *object, void *value, int order)
+void call_store(size_t n, void *object, const void *value, int order)
 {
 	if (lazy && n == 16) {
 		_Alignas(16) unsigned char copy[16];
@@ -82,7 +82,7 @@ void atomic_store_any(size_t n, void *object, void *value, int order)
 	leave(bare_store);
 }
 
-void atomic_exchange_any(size_t n, void *object, void *value, void *result, int order)
+void call_exchange(size_t n, void *object, const void *value, void *result, int order)
 {
 	enter(bare);
 	memcpy(result, object, n);
@@ -90,7 +90,8 @@ void atomic_exchange_any(size_t n, void *object, void *value, void *result, int 
 	leave(bare);
 }
 
-bool atomic_cas_any(size_t n, void *object, void *expected, void *desired, int success, int failure)
+bool call_compare_exchange(size_t n, void *object, void *expected, const void *desired, int success,
+			   int failure)
 {
 	bool same;
 
@@ -122,34 +123,44 @@ bool atomic_cas_any(size_t n, void *object, void *expected, void *desired, int s
 		leave(bare);                                                                       \
 		return given;                                                                      \
 	}
+#define OP(name, n, type, sum)                                                                     \
+	FETCH(fetch_##name, n, type, sum, old)                                                     \
+	FETCH(name##_fetch, n, type, sum, new)
 #define SIZED(n, type)                                                                             \
 	type load_##n(const void *object, int order) __asm__("__atomic_load_" #n);                 \
 	type load_##n(const void *object, int order)                                               \
 	{                                                                                          \
 		type result;                                                                       \
                                                                                                    \
-		atomic_load_any(n, object, &result, order);                                        \
+		call_load(n, object, &result, order);                                              \
 		return result;                                                                     \
 	}                                                                                          \
 	void store_##n(void *object, type value, int order) __asm__("__atomic_store_" #n);         \
 	void store_##n(void *object, type value, int order)                                        \
 	{                                                                                          \
-		atomic_store_any(n, object, &value, order);                                        \
+		call_store(n, object, &value, order);                                              \
 	}                                                                                          \
 	bool cas_##n(void *object, void *expected, type desired, int success,                      \
 		     int failure) __asm__("__atomic_compare_exchange_" #n);                        \
 	bool cas_##n(void *object, void *expected, type desired, int success, int failure)         \
 	{                                                                                          \
-		return atomic_cas_any(n, object, expected, &desired, success, failure);            \
+		return call_compare_exchange(n, object, expected, &desired, success, failure);     \
+	}                                                                                          \
+	bool test_and_set_##n(void *object, int order) __asm__("__atomic_test_and_set_" #n);       \
+	bool test_and_set_##n(void *object, int order)                                             \
+	{                                                                                          \
+		unsigned char one = 1, old;                                                        \
+                                                                                                   \
+		call_exchange(1, object, &one, &old, order);                                       \
+		return old != 0;                                                                   \
 	}                                                                                          \
 	FETCH(exchange, n, type, value, old)                                                       \
-	FETCH(fetch_add, n, type, old + value, old)                                                \
-	FETCH(add_fetch, n, type, old + value, new)                                                \
-	FETCH(fetch_sub, n, type, old - value, old)                                                \
-	FETCH(fetch_or, n, type, old | value, old)                                                 \
-	FETCH(fetch_and, n, type, old &value, old)                                                 \
-	FETCH(fetch_xor, n, type, old ^ value, old)                                                \
-	FETCH(fetch_nand, n, type, ~(old & value), old)
+	OP(add, n, type, old + value)                                                              \
+	OP(sub, n, type, old - value)                                                              \
+	OP(or, n, type, old | value)                                                               \
+	OP(and, n, type, old &value)                                                               \
+	OP(xor, n, type, old ^ value)                                                              \
+	OP(nand, n, type, ~(old & value))
 SIZED(1, uint8_t)
 SIZED(2, uint16_t)
 SIZED(4, uint32_t)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The functions for one size, against plain memory. */
 #include "sized.h"
 
 #include "arena.h"
@@ -9,7 +10,7 @@ static const char *const op_names[CALL_OPS] = {"add", "sub", "and", "or", "xor",
 
 #define VALUES 14
 
-/* Their low bytes are those that carry into the next byte, word, and out of each size. */
+/* Their low bytes carry into the next byte, word, and out of each size. */
 static call_value value(unsigned i)
 {
 	const call_value one = 1, all = ~(call_value)0;
@@ -33,24 +34,6 @@ static call_value value(unsigned i)
 	return values[i % VALUES];
 }
 
-static call_value apply(enum call_op op, call_value a, call_value b)
-{
-	switch (op) {
-	case CALL_ADD:
-		return a + b;
-	case CALL_SUB:
-		return a - b;
-	case CALL_AND:
-		return a & b;
-	case CALL_OR:
-		return a | b;
-	case CALL_XOR:
-		return a ^ b;
-	default:
-		return ~(a & b);
-	}
-}
-
 /* ---- an object in its arena ---- */
 
 struct place {
@@ -67,47 +50,18 @@ static void *object(const struct place *p)
 
 static call_value read_model(const struct place *p)
 {
-	uint8_t b1;
-	uint16_t b2;
-	uint32_t b4;
-	uint64_t b8;
-	call_value v;
-	const void *from = p->arena.model + p->at;
-
-	switch (p->c->n) {
-	case 1:
-		return *(uint8_t *)memcpy(&b1, from, 1);
-	case 2:
-		return *(uint16_t *)memcpy(&b2, from, 2);
-	case 4:
-		return *(uint32_t *)memcpy(&b4, from, 4);
-	case 8:
-		return *(uint64_t *)memcpy(&b8, from, 8);
-	default:
-		return *(call_value *)memcpy(&v, from, 16);
-	}
+	return call_get(p->c->n, p->arena.model + p->at);
 }
 
-static void write_bytes(const struct place *p, unsigned char *to, call_value v)
+static void write_model(const struct place *p, call_value v)
 {
-	uint8_t b1 = (uint8_t)v;
-	uint16_t b2 = (uint16_t)v;
-	uint32_t b4 = (uint32_t)v;
-	uint64_t b8 = (uint64_t)v;
-	const void *const from[] = {&b1, &b2, &b4, &b8, &v};
-
-	memcpy(to + p->at, from[__builtin_ctzl(p->c->n)], p->c->n);
-}
-
-static void write_model(struct place *p, call_value v)
-{
-	write_bytes(p, p->arena.model, v);
+	call_put(p->c->n, p->arena.model + p->at, v);
 }
 
 static void write_both(struct place *p, call_value v)
 {
 	write_model(p, v);
-	write_bytes(p, p->arena.real, v);
+	call_put(p->c->n, object(p), v);
 }
 
 static void right(const struct place *p, const char *what, call_value got, call_value expected)
@@ -120,11 +74,11 @@ static void right(const struct place *p, const char *what, call_value got, call_
 			 (unsigned long long)got, (unsigned long long)(expected >> 64),
 			 (unsigned long long)expected);
 	if (!arena_right(&p->arena))
-		fail_msg("%s of %zu bytes at %zu, order %d: memory is not as it should be", what,
-			 p->c->n, p->at, p->order);
+		fail_msg("%s of %zu bytes at %zu, order %d: memory is wrong", what, p->c->n, p->at,
+			 p->order);
 }
 
-/* ---- what the calls do ---- */
+/* ---- the calls ---- */
 
 static void do_compare(struct place *p, unsigned i)
 {
@@ -146,7 +100,7 @@ static void do_compare(struct place *p, unsigned i)
 	}
 }
 
-/* The first byte alone becomes 1. */
+/* Only the first byte becomes 1. */
 static void do_test_and_set(struct place *p, unsigned i)
 {
 	unsigned char *first = p->arena.model + p->at;
@@ -178,7 +132,7 @@ static void do_moves(struct place *p, unsigned i)
 
 static void do_op(struct place *p, enum call_op op, unsigned i)
 {
-	call_value a = value(i / VALUES), b = value(i), after = apply(op, a, b);
+	call_value a = value(i / VALUES), b = value(i), after = call_apply(op, a, b);
 
 	write_both(p, a);
 	write_model(p, after);

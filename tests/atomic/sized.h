@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The functions for one size, against plain memory. */
 #ifndef NEARCPU_TESTS_ATOMIC_SIZED_H
 #define NEARCPU_TESTS_ATOMIC_SIZED_H
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Operations that a handler interrupts at a chosen instruction. */
 #include "steps.h"
 
 #include <link.h>
@@ -26,8 +27,8 @@ static void set_break(struct steps *steps, bool on)
 	}
 }
 
-/* True: this is where the next act comes. The instruction was met before that often as the trace
- * says: till then it is stepped over. */
+/* Returns true if the next operation runs here. The trace records how often the instruction runs
+ * before; until then it is stepped over. */
 static bool is_met(struct steps *steps, ucontext_t *context)
 {
 	if (steps->ended[0]) { /* stepped over */
@@ -48,11 +49,11 @@ static bool is_met(struct steps *steps, ucontext_t *context)
 static void run_to_break(struct steps *steps)
 {
 	if (steps->at[0] > steps->trace->n) {
-		act_run(&steps->acts[0], memory);
+		operation_run(&steps->ops[0], memory);
 		return;
 	}
 	set_break(steps, true);
-	act_run(&steps->acts[0], memory);
+	operation_run(&steps->ops[0], memory);
 	if (!steps->met[0])
 		set_break(steps, false);
 }
@@ -71,8 +72,8 @@ static void record(struct steps_trace *trace, uintptr_t ip)
 	trace->steps[trace->n++].nth = nth;
 }
 
-/* The first trap begins the single steps; the one that was asked for, or the one behind the act,
- * ends them. True: this is the one. */
+/* The first trap starts the single steps; the chosen one, or the one after the operation, ends
+ * them. Returns true for the chosen one. */
 static bool is_step(struct steps *steps, unsigned level, ucontext_t *context)
 {
 	if (!steps->begun[level]) {
@@ -91,7 +92,7 @@ static bool is_step(struct steps *steps, unsigned level, ucontext_t *context)
 static void run_by_steps(struct steps *steps, unsigned level)
 {
 	near__trap_call_handler();
-	act_run(&steps->acts[level], memory);
+	operation_run(&steps->ops[level], memory);
 	__atomic_store_n(&steps->ended[level], true, __ATOMIC_RELAXED);
 	near__trap_call_handler();
 }
@@ -105,7 +106,7 @@ static void run_level(struct steps *steps)
 	if (steps->record)
 		run_by_steps(steps, level);
 	else if (level + 1 == steps->depth)
-		act_run(&steps->acts[level], memory);
+		operation_run(&steps->ops[level], memory);
 	else if (level == 0 && steps->trace)
 		run_to_break(steps);
 	else
@@ -178,13 +179,14 @@ void steps_record(struct steps *steps, void *arena, struct steps_trace *out)
 
 /* ---- what is right ---- */
 
-/* Does those of the acts that are not in `gone`, in every order, to a copy of `before`. */
-static bool some_order(const struct act *const planned[], const struct act *const done[],
-		       unsigned n, unsigned gone, const void *before, const void *after)
+/* Tries every order of the operations that are not in `gone` on a copy of `before`. */
+static bool some_order(const struct operation *const planned[],
+		       const struct operation *const done[], unsigned n, unsigned gone,
+		       const void *before, const void *after)
 {
 	static __thread unsigned char memories[8][STEPS_ARENA];
 	unsigned char *here = memories[__builtin_popcount(gone)];
-	struct act act;
+	struct operation op;
 
 	if (gone == (1u << n) - 1)
 		return memcmp(before, after, STEPS_ARENA) == 0;
@@ -192,17 +194,18 @@ static bool some_order(const struct act *const planned[], const struct act *cons
 		if (gone & 1u << i)
 			continue;
 		memcpy(here, before, STEPS_ARENA);
-		act = *planned[i];
-		act_model(&act, here);
-		if (act_gave_same(&act, done[i]) &&
+		op = *planned[i];
+		operation_model(&op, here);
+		if (operation_same(&op, done[i]) &&
 		    some_order(planned, done, n, gone | 1u << i, here, after))
 			return true;
 	}
 	return false;
 }
 
-bool steps_in_any_order(const struct act *const planned[], const struct act *const done[],
-			unsigned n, const void *before, const void *after)
+bool steps_in_any_order(const struct operation *const planned[],
+			const struct operation *const done[], unsigned n, const void *before,
+			const void *after)
 {
 	return some_order(planned, done, n, 0, before, after);
 }

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
-#include "atomic/acts.h"
+#include "atomic/calls.h"
 #include "malloc/trim.h"
 
 static bool is_emulated(void)
@@ -40,7 +40,7 @@ static void use_some(void)
 	static uint64_t object[4];
 	uint64_t value[4] = {1, 2, 3, 4}, old[4];
 
-	atomic_exchange_any(sizeof(object), object, value, old, __ATOMIC_SEQ_CST);
+	call_exchange(sizeof(object), object, value, old, __ATOMIC_SEQ_CST);
 	for (size_t n = 1; n < 400000; n = n * 3 + 1) {
 		unsigned char *p = malloc(n), *q;
 

@@ -8,7 +8,7 @@
 #include <nearcpu/lock.h>
 #include <nearcpu/refcount.h>
 
-#include "atomic/acts.h"
+#include "atomic/calls.h"
 
 static bool is_emulated(void)
 {
@@ -185,7 +185,7 @@ static void exchange_an_object(void)
 	static uint64_t object[4];
 	uint64_t value[4] = {1, 2, 3, 4}, old[4];
 
-	atomic_exchange_any(sizeof(object), object, value, old, __ATOMIC_SEQ_CST);
+	call_exchange(sizeof(object), object, value, old, __ATOMIC_SEQ_CST);
 }
 
 #define STREAM_TEST(part, use)                                                                     \

@@ -2,7 +2,7 @@
 /* Compiled once for each object, with PLUGIN as the name of what it offers. */
 #include "plugin.h"
 
-#include "../acts.h"
+#include "../operations.h"
 #include "atomic/table.h"
 
 static void *table(void)
@@ -12,17 +12,18 @@ static void *table(void)
 
 static void load(size_t n, const void *object, void *result)
 {
-	atomic_load_any(n, object, result, __ATOMIC_SEQ_CST);
+	call_load(n, object, result, __ATOMIC_SEQ_CST);
 }
 
 static void store(size_t n, void *object, void *value)
 {
-	atomic_store_any(n, object, value, __ATOMIC_SEQ_CST);
+	call_store(n, object, value, __ATOMIC_SEQ_CST);
 }
 
 static bool cas(size_t n, void *object, void *expected, void *desired)
 {
-	return atomic_cas_any(n, object, expected, desired, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+	return call_compare_exchange(n, object, expected, desired, __ATOMIC_SEQ_CST,
+				     __ATOMIC_SEQ_CST);
 }
 
 __attribute__((visibility("default")))

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* The ways in which the library may do 16 aligned bytes: 0, locks, to wide_best(), what this CPU
- * takes. A program in which the library is shared knows this one, and cannot change it. */
-#ifndef NEARCPU_TESTS_ATOMIC_WAYS_H
-#define NEARCPU_TESTS_ATOMIC_WAYS_H
+/* The implementations of 16 aligned bytes: from 0, locks, to wide_best(), that of this CPU. A
+ * program that is linked with the shared library can only use the latter. */
+#ifndef NEARCPU_TESTS_ATOMIC_WIDE_MODES_H
+#define NEARCPU_TESTS_ATOMIC_WIDE_MODES_H
 
 #include "unit.h"
 
 int wide_best(void);
-/* In use now. */
+/* The current one. */
 int wide_mode(void);
-/* Those of this CPU's family. */
+/* How many this architecture has. */
 extern const int wide_modes;
-/* Uses another, or does nothing and says so. */
+/* Changes it, or returns false. */
 bool wide_force(int mode);
 
-/* Whether a load of n bytes at p writes them back, as the CPU has no other way. */
+/* Whether a load of n bytes at p writes to them, as it is a compare-exchange. */
 static inline bool wide_load_writes(const void *p, size_t n)
 {
 	size_t at = (uintptr_t)p % 16;
@@ -22,7 +22,7 @@ static inline bool wide_load_writes(const void *p, size_t n)
 	return wide_mode() > 0 && wide_mode() < wide_modes - 1 && at + n <= 16 && at % 8 + n > 8;
 }
 
-/* Runs `run` in a child for each mode. One of a better CPU is left out if this one cannot. */
+/* Runs `run` in a child for each implementation that this CPU has instructions for. */
 static inline void wide_each(void (*run)(void *))
 {
 	for (int mode = 0; mode < wide_modes && wide_force(mode); mode++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "ways.h"
+/* The implementations of 16 bytes in a program that contains the library, or one that shares it. */
+#include "wide_modes.h"
 
 #include "atomic/wide.h"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # usage: foreign.sh LIBRARY
-# Real programs that are linked with GCC's libatomic.so.1 say the same with ours, LIBRARY, in its
+# Real programs that are linked with GCC's libatomic.so.1 print the same with LIBRARY in its
 # place; and their calls do go to it. A program that is not installed is left out, and named. Exit
 # status 77: there is none.
 set -euo pipefail
@@ -16,10 +16,10 @@ ran=()
 
 fail() { echo "$*"; exit 1; }
 
-# Each prints what does not depend on the moment. Beside them: the calls of libatomic's they make.
+# Each prints what does not depend on the moment. Here: the functions of libatomic that they call.
 
 # compare_exchange, load and store, of any size.
-run_jsc() { jsc "$here/foreign.js"; }
+run_jsc() { jsc "$here/programs.js"; }
 
 # fetch_add_16 and fetch_sub_16, of a sort by several threads.
 run_iitii() { iitii -T intervals -s 100000 -M 50000 -m 100 -D 10 -t 2 -d 4 2>&1; }
