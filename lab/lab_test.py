@@ -173,8 +173,8 @@ class Results(unittest.TestCase):
     def test_the_reason_is_the_line_that_failed(self):
         for lines, reason in (
                 (["filled: 9 pages, 0 on a wrong node", "page 0 is on node 1, not 0",
-                  "storm: 8 pages, 1 on a wrong node", "nodes.c:7: storm: 1 of 8 pages"],
-                 "nodes.c:7: storm: 1 of 8 pages"),
+                  "nodes: 8 pages, 1 on a wrong node", "nodes.c:7: nodes: 1 of 8 pages"],
+                 "nodes.c:7: nodes: 1 of 8 pages"),
                 (["0 are wrong", "1 is wrong", "end"], "1 is wrong"),
                 (["[ OK ] a", "[ FAILED ] b", "[ FAILED ] b"], "[ FAILED ] b"),
                 (["last words"], "last words"), ([], "no output")):

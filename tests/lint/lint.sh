@@ -95,7 +95,7 @@ check_length() {
 check_opening() {
 	local file
 	files '*.c' '*.cc' | grep -vwFf tests/lint/unopened | while read -r file; do
-		sed -n 2p "$file" | grep -qE '^(/\*|//) ?[A-Za-z_"]' ||
+		sed -n 2p "$file" | grep -qE '^(/\*|//) ?[A-Za-z_"/]' ||
 			echo "$file:2: no comment that states what the file is"
 	done
 }
