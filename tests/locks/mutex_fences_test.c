@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* near_mutex: how many fences it makes, and the longer time slices that it requests of the kernel. */
+/* near_mutex: how many fences it makes, and the longer time slices that it requests of the
+ * kernel. */
 #include "mutex_waiters.h"
 
 #include "locks/slice.h"

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: MIT */
+/* Signal handlers post semaphores, whatever they interrupted. */
+#include "interrupts.h"
+
+/* ---- handlers that post ---- */
+
+static struct near_sem posted;
+static unsigned posts; /* atomic */
+
+static void post(int number)
+{
+	int saved = errno;
+
+	errno = UNIT_ERRNO;
+	CHECK(near_sem_post(&posted) == 0);
+	CHECK(errno == UNIT_ERRNO);
+	__atomic_fetch_add(&posts, 1, __ATOMIC_RELAXED);
+	errno = saved;
+}
+
+static void *take_one(void *unused)
+{
+	near_sem_wait(&posted);
+	return unused;
+}
+
+/* Under the lock of a bucket. */
+static bool raise_there(void *unused)
+{
+	raise(SIGUSR1);
+	return false;
+}
+
+/* The address is that of the semaphore, and so the bucket is the one that the post needs. */
+static void handlers_post_in_other_locks_sections(void **state)
+{
+	struct near_park p = {.validate = raise_there};
+	pthread_t t;
+
+	on_signal(SIGUSR1, post, 0);
+	t = unit_start(take_one, NULL);
+	wait_for_waits(&posted, NEAR__SPACE_SEM, 1);
+	assert_int_equal(near_park(&posted, &p), -EAGAIN);
+	unit_join(t);
+	assert_int_equal(near_sem_read(&posted), 0);
+}
+
+static struct near_sem many[5];
+
+static void post_many(int number)
+{
+	for (size_t i = 0; i < LENGTH(many); i++)
+		for (size_t n = 0; n <= i; n++)
+			CHECK(near_sem_post(&many[i]) == 0);
+}
+
+static void *take_of(void *s)
+{
+	near_sem_wait(s);
+	return NULL;
+}
+
+/* More than a thread can name: the i-th has two sleepers, and gets i + 1 units. */
+static void handlers_post_many_in_one_section(void **state)
+{
+	struct near_park p = {.validate = raise_there};
+	pthread_t t[2 * LENGTH(many)];
+
+	on_signal(SIGUSR1, post_many, 0);
+	for (size_t i = 0; i < LENGTH(t); i++)
+		t[i] = unit_start(take_of, &many[i / 2]);
+	for (size_t i = 0; i < LENGTH(many); i++)
+		wait_for_waits(&many[i], NEAR__SPACE_SEM, 2);
+	assert_int_equal(near_park(&many[0], &p), -EAGAIN);
+	wait_for_waits(&many[0], NEAR__SPACE_SEM, 1);
+	assert_int_equal(near_sem_post(&many[0]), 0);
+	for (size_t i = 0; i < LENGTH(t); i++)
+		unit_join(t[i]);
+	for (size_t i = 1; i < LENGTH(many); i++)
+		assert_int_equal(near_sem_read(&many[i]), i - 1);
+	assert_int_equal(near_sem_read(&many[0]), 0);
+}
+
+static struct {
+	pthread_t target;
+	unsigned rounds;
+	bool is_over; /* atomic */
+} sender_state;
+
+static void *send_signals(void *unused)
+{
+	while (!__atomic_load_n(&sender_state.is_over, __ATOMIC_ACQUIRE)) {
+		CHECK(pthread_kill(sender_state.target, SIGUSR1) == 0);
+		for (int i = 0; i < 3; i++)
+			sched_yield();
+	}
+	return unused;
+}
+
+/* Several kinds of wait: the handler interrupts a thread that enters the queue, leaves it, or
+ * sleeps. */
+static unsigned take_some(uint64_t *random)
+{
+	struct timespec soon = wait_in_ns(unit_random(random) & 0x3fff);
+
+	if (unit_random(random) % 4 == 0)
+		return near_sem_try_wait(&posted);
+	return near_sem_wait_until(&posted, CLOCK_MONOTONIC, &soon, NULL) == 0;
+}
+
+static void handlers_post_at_any_moment(void **state)
+{
+	unsigned taken = 0;
+	uint64_t random = 1;
+	pthread_t sender;
+
+	on_signal(SIGUSR1, post, SA_RESTART);
+	posts = 0;
+	sender_state.target = pthread_self();
+	sender = unit_start(send_signals, NULL);
+	sender_state.rounds = unit_scale(20000);
+	for (unsigned i = 0; i < sender_state.rounds; i++) {
+		taken += take_some(&random);
+		if (i % 64 == 0) { /* the interrupted thread posts, too */
+			CHECK(near_sem_post(&posted) == 0);
+			__atomic_fetch_add(&posts, 1, __ATOMIC_RELAXED);
+		}
+	}
+	__atomic_store_n(&sender_state.is_over, true, __ATOMIC_RELEASE);
+	unit_join(sender);
+	while (near_sem_try_wait(&posted))
+		taken++;
+	assert_int_equal(taken, posts);
+	assert_int_equal(waits_on(&posted, NEAR__SPACE_SEM), 0);
+}
+
+static void post_in_child(void *unused)
+{
+	raise(SIGUSR1);
+	CHECK(near_sem_try_wait(&posted));
+}
+
+/* No thread sleeps in the child, and its thread is in no section any more. */
+static void handlers_post_in_a_child(void **state)
+{
+	pthread_t t;
+
+	on_signal(SIGUSR1, post, 0);
+	t = unit_start(take_one, NULL);
+	wait_for_waits(&posted, NEAR__SPACE_SEM, 1);
+	unit_in_child(post_in_child, NULL);
+	raise(SIGUSR1);
+	unit_join(t);
+}
+
+/* ---- children that end in a section, on the thread's memory ---- */
+
+static bool end_there(void *unused)
+{
+	syscall(SYS_exit_group, 0);
+	return false;
+}
+
+__attribute__((noinline)) static pid_t start_vforked(const void *address, struct near_park *p)
+{
+	pid_t child = vfork();
+
+	if (child == 0) {
+		near_park(address, p);
+		_exit(1);
+	}
+	return child;
+}
+
+/* The child leaves one bucket locked. The thread is in no section: it must not defer its posts. */
+static void posts_follow_a_vfork_child_that_ended_in_a_section(void **state)
+{
+	static const char lost[NEAR__CACHE_LINE];
+	struct near_park p = {.validate = end_there};
+	const char *address = lost;
+	pthread_t t;
+
+	if (unit_emulated() || !NEAR__HAS_SEQ)
+		skip(); /* a vfork is a fork; or the library has none of its own */
+	while (near__lot_bucket(address) == near__lot_bucket(&posted))
+		address++;
+	assert_int_equal(unit_wait(start_vforked(address, &p), NULL), 0);
+	t = unit_start(take_one, NULL);
+	wait_for_waits(&posted, NEAR__SPACE_SEM, 1);
+	assert_int_equal(near_sem_post(&posted), 0);
+	unit_join(t);
+}
+
+static unsigned shared_rounds;
+
+static void lock_buckets(const void *address)
+{
+	for (unsigned i = 0; i < shared_rounds; i++)
+		near_unpark(address, 1, 0);
+}
+
+static int lock_in_clone(void *address)
+{
+	lock_buckets(address);
+	syscall(SYS_exit_group, 0);
+	return 0;
+}
+
+static void share_storage(void *unused)
+{
+	static char stack[256 << 10] __attribute__((aligned(16))), here, there;
+	pid_t child = clone(lock_in_clone, stack + sizeof(stack), CLONE_VM | SIGCHLD, &there);
+	pthread_t t;
+
+	CHECK(child > 0);
+	lock_buckets(&here);
+	CHECK(unit_wait(child, NULL) == 0);
+	t = unit_start(take_one, NULL);
+	wait_for_waits(&posted, NEAR__SPACE_SEM, 1);
+	CHECK(near_sem_post(&posted) == 0);
+	unit_join(t);
+}
+
+/* Both would count their sections in one word, without atomics. */
+static void posts_follow_a_clone_on_the_same_storage(void **state)
+{
+	if (unit_emulated() || UNIT_SANITIZED || !NEAR__HAS_SEQ)
+		skip();
+	shared_rounds = unit_scale(200000);
+	unit_in_child(share_storage, NULL); /* no other test's thread is to share its storage */
+}
+
+int main(void)
+{
+	end_hangs();
+	return UNIT_TESTS(handlers_post_in_other_locks_sections, handlers_post_many_in_one_section,
+			  handlers_post_at_any_moment, handlers_post_in_a_child,
+			  posts_follow_a_vfork_child_that_ended_in_a_section,
+			  posts_follow_a_clone_on_the_same_storage);
+}

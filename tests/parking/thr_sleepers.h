@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* What the tests of near_thrsleep share: threads that sleep. */
+#ifndef NEARCPU_TESTS_THR_SLEEPERS_H
+#define NEARCPU_TESTS_THR_SLEEPERS_H
+
+#include "waits.h"
+
+#include <nearcpu/park.h>
+
+static char ident[64];
+
+static inline unsigned sleepers_on(const void *id)
+{
+	return waits_on(id, NEAR__SPACE_THR);
+}
+
+struct sleeper {
+	const void *ident;
+	clockid_t clock;
+	const struct timespec *deadline;
+	uint32_t lock;
+	const int *abort;
+	int result;
+	pthread_t thread;
+};
+
+static inline void *sleep_there(void *arg)
+{
+	struct sleeper *s = arg;
+
+	errno = UNIT_ERRNO;
+	s->result = near_thrsleep(s->ident, s->clock, s->deadline, &s->lock, s->abort);
+	CHECK(errno == UNIT_ERRNO);
+	return NULL;
+}
+
+/* Starts a sleeper with its lock held, and returns when it is in the queue and has released it. */
+static inline void start_sleeper(struct sleeper *s)
+{
+	unsigned before = sleepers_on(s->ident);
+
+	s->lock = 1;
+	s->thread = unit_start(sleep_there, s);
+	while (sleepers_on(s->ident) != before + 1 || __atomic_load_n(&s->lock, __ATOMIC_ACQUIRE))
+		usleep(100);
+}
+
+static inline void expect(struct sleeper *s, int result)
+{
+	unit_join(s->thread);
+	assert_int_equal(s->result, result);
+	assert_int_equal(s->lock, NEAR_THR_UNLOCKED);
+}
+
+/* A word that cannot be read. */
+static inline int *unreadable(void)
+{
+	void *page = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(page != MAP_FAILED);
+	return page;
+}
+
+static int signals;
+
+static inline void note_signal(int signal)
+{
+	__atomic_fetch_add(&signals, 1, __ATOMIC_RELAXED);
+}
+
+static inline void catch_signals(int flags)
+{
+	struct sigaction action = {.sa_handler = note_signal, .sa_flags = flags};
+
+	sigaction(SIGUSR1, &action, NULL);
+}
+
+#endif
