@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A program of somebody else, which knows of C11 alone. */
+/* A program of a user, which knows of C11 alone. */
 #include <stdatomic.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A program of somebody else: uses one structure with inline functions and one without. */
+/* A program of a user: uses one structure with inline functions and one without. */
 #include <nearcpu/counter.h>
 #include <nearcpu/rseq.h>
 #include <stdio.h>

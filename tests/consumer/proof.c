@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A program of somebody else: proves its counting, by the inline function of a header and by the
+/* A program of a user: proves its counting, by the inline function of a header and by the
  * one in the library. */
 #include <errno.h>
 #include <nearcpu/counter.h>

@@ -77,7 +77,7 @@ links_shared() {
 	readelf -d "$1" | grep -q "NEEDED.*\\[lib$2\\.so\\.0\\]"
 }
 
-# compile PROGRAM SOURCE PACKAGES FLAG...: with what pkg-config says of the packages and FLAGs.
+# compile PROGRAM SOURCE PACKAGES FLAG...: with what pkg-config prints for the packages and FLAGs.
 compile() {
 	local program=$1 file=$2 packages flags
 
@@ -91,7 +91,7 @@ compile() {
 	"$CC" -Wall -Wextra -Werror "$file" -o "$program" "${flags[@]}"
 }
 
-# pkgconfig HOW FLAG...: the programs, with what pkg-config says and FLAGs.
+# pkgconfig HOW FLAG...: the programs, with what pkg-config prints and FLAGs.
 pkgconfig() {
 	local how=$1 program=$STAGE/pkgconfig_$1
 
@@ -180,7 +180,7 @@ libatomic() {
 	fi
 }
 
-# What cgo takes from pkg-config without being told to is a list; of it, these will do. The flags
+# What cgo takes from pkg-config without an order is a list; of it, these will do. The flags
 # for programs with plugins export all of the state.
 flags() {
 	local flag flags symbol exported
@@ -276,7 +276,7 @@ cgo() {
 	run_all "$dir/program_static"
 }
 
-# embed HOW GENERATOR [CC FLAG]: the sources in somebody else's build. A custom command is what
+# embed HOW GENERATOR [CC FLAG]: the sources in a user's build. A custom command is what
 # Make needs to be told the inputs of.
 embed() {
 	local dir=$STAGE/embed_$1_${2// /_}${3:-}${4:-}

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* new_host PLUGIN: what new_plugin.cc finds, in a program without a C++ library. Without PLUGIN it
- * asks for too much itself, and nobody is there to be told. */
+ * requests too much itself, and there is no C++ library to report it to. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 
-static int ask(void)
+static int request(void)
 {
 	struct rlimit none = {0, 0};
 	void *(*new)(size_t);
@@ -30,7 +30,7 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	if (argc != 2)
-		return ask();
+		return request();
 	plugin = dlopen(argv[1], RTLD_NOW | RTLD_LOCAL);
 	if (!plugin) {
 		fprintf(stderr, "%s\n", dlerror());

@@ -23,7 +23,7 @@ extern "C" size_t nallocx(size_t n, int flags) __attribute__((weak));
 namespace
 {
 
-/* No compiler may know what is asked for. */
+/* No compiler may know what is requested. */
 volatile size_t too_much = SIZE_MAX / 2;
 volatile size_t beyond_all = SIZE_MAX - 100;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program with operators of its own, but not all: the others, the drop-in malloc's, must go by
- * these. Its blocks have a header, which nobody else's have. */
+/* A program with operators of its own, but not all: the others, the drop-in malloc's, must use
+ * these. Its blocks have a header, which no others have. */
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -25,7 +25,7 @@ bool fails;
 #pragma GCC diagnostic ignored "-Wsized-deallocation"
 #endif
 
-/* Not inline: compilers believe that a block begins where new says. */
+/* Not inline: compilers assume that a block begins where new returns. */
 __attribute__((noinline)) void *operator new(size_t n)
 {
 	auto *p = fails ? nullptr : static_cast<size_t *>(std::malloc(n + header));

@@ -54,7 +54,7 @@ template <typename T> T Sum<T>::read() const
 	return sum;
 }
 
-/* at[0] += n; the store commits. Out of line, so that it stands in both files. */
+/* at[0] += n; the store commits. Out of line, so that it is in both files. */
 template <typename T> __attribute__((noinline)) bool Sum<T>::tryAdd(void *p, T n)
 {
 	uint64_t at, v;

@@ -22,16 +22,16 @@ template <typename T> struct World {
 template <typename T> void prove()
 {
 	World<T> world = {nullptr, 0};
-	near_torture_rival rival = {};
+	near_torture_rival interferer = {};
 	struct near_torture t = {};
 	near_torture_result r;
 
-	t.arg = rival.arg = &world;
+	t.arg = interferer.arg = &world;
 	t.setup = [](void *arg) {
 		delete World<T>::of(arg).sum;
 		World<T>::of(arg) = {new Sum<T>, 0};
 	};
-	t.run = rival.run = [](void *arg) {
+	t.run = interferer.run = [](void *arg) {
 		World<T>::of(arg).added += 3;
 		World<T>::of(arg).sum->add(3);
 	};
@@ -40,9 +40,9 @@ template <typename T> void prove()
 
 		return w.sum->read() == w.added ? nullptr : "miscounted";
 	};
-	t.rivals = &rival;
+	t.rivals = &interferer;
 	t.n_rivals = 1;
-	rival.name = "the same";
+	interferer.name = "the same";
 	int failures = near_torture(&t, sizeof(t), &r, sizeof(r));
 
 	delete world.sum;

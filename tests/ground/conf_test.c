@@ -41,66 +41,66 @@ static struct near__conf parse(const char *text)
 	return conf;
 }
 
+static const struct {
+	const char *text;
+	struct near__conf conf; /* rseq_off, fence_off, slot, lock_check */
+	const char *said;
+} texts[] = {
+	{NULL, {0, 0, 0, 0}, ""},
+	{"", {0, 0, 0, 0}, ""},
+	{"rseq:on", {0, 0, 0, 0}, ""},
+	{"rseq:off", {1, 0, 0, 0}, ""},
+	{"fence:on", {0, 0, 0, 0}, ""},
+	{"fence:off", {0, 1, 0, 0}, ""},
+	{"slot:auto", {0, 0, NEAR__SLOT_AUTO, 0}, ""},
+	{"slot:cpu", {0, 0, NEAR__SLOT_BY_CPU, 0}, ""},
+	{"slot:cid", {0, 0, NEAR__SLOT_BY_CID, 0}, ""},
+	{"rseq:off,fence:off,slot:cid", {1, 1, NEAR__SLOT_BY_CID, 0}, ""},
+	{"slot:cpu,slot:auto,rseq:off,rseq:on", {0, 0, NEAR__SLOT_AUTO, 0}, ""},
+	{",,rseq:off,,,slot:cpu,,", {1, 0, NEAR__SLOT_BY_CPU, 0}, ""},
+	{",", {0, 0, 0, 0}, ""},
+	{"speed:fast", {0, 0, 0, 0}, "unknown key speed:fast;"},
+	{"speed:fast,rseq:off", {1, 0, 0, 0}, "unknown key speed:fast;"},
+	{"rseq:off,speed", {1, 0, 0, 0}, "unknown key speed;"},
+	{"rseq", {0, 0, 0, 0}, "bad value rseq;"},
+	{"rseq:", {0, 0, 0, 0}, "bad value rseq:;"},
+	{"rseq:of", {0, 0, 0, 0}, "bad value rseq:of;"},
+	{"rseq:offf", {0, 0, 0, 0}, "bad value rseq:offf;"},
+	{"rseq:OFF", {0, 0, 0, 0}, "bad value rseq:OFF;"},
+	{"rseq:off ", {0, 0, 0, 0}, "bad value rseq:off ;"},
+	{"rseq=off", {0, 0, 0, 0}, "unknown key rseq=off;"},
+	{"rseq:off:on", {0, 0, 0, 0}, "bad value rseq:off:on;"},
+	{"rseq:cpu,slot:off", {0, 0, 0, 0}, "bad value rseq:cpu;bad value slot:off;"},
+	{"rse:off", {0, 0, 0, 0}, "unknown key rse:off;"},
+	{"rseqq:off", {0, 0, 0, 0}, "unknown key rseqq:off;"},
+	{" rseq:off", {0, 0, 0, 0}, "unknown key  rseq:off;"},
+	{":off", {0, 0, 0, 0}, "unknown key :off;"},
+	{":", {0, 0, 0, 0}, "unknown key :;"},
+	{"slot:cpu;rseq:off", {0, 0, 0, 0}, "bad value slot:cpu;rseq:off;"},
+	{"lock_check:0", {0, 0, 0, NEAR__LOCK_CHECK_OFF}, ""},
+	{"lock_check:1", {0, 0, 0, NEAR__LOCK_CHECK_TELLS}, ""},
+	{"lock_check:2,rseq:off", {1, 0, 0, NEAR__LOCK_CHECK_STOPS}, ""},
+	{"lock_check:3", {0, 0, 0, 0}, "bad value lock_check:3;"},
+	{"lock_check:on", {0, 0, 0, 0}, "bad value lock_check:on;"},
+	{"lock_check:", {0, 0, 0, 0}, "bad value lock_check:;"},
+	{"lock_check:1,lock_check", {0, 0, 0, 1}, "bad value lock_check;"},
+	{"\xff\xfe,fence:off", {0, 1, 0, 0}, "unknown key \xff\xfe;"},
+};
+
 static void each_text_has_its_settings_and_warnings(void **state)
 {
-	static const struct {
-		const char *text;
-		struct near__conf conf; /* rseq_off, fence_off, slot, lock_check */
-		const char *said;
-	} table[] = {
-		{NULL, {0, 0, 0, 0}, ""},
-		{"", {0, 0, 0, 0}, ""},
-		{"rseq:on", {0, 0, 0, 0}, ""},
-		{"rseq:off", {1, 0, 0, 0}, ""},
-		{"fence:on", {0, 0, 0, 0}, ""},
-		{"fence:off", {0, 1, 0, 0}, ""},
-		{"slot:auto", {0, 0, NEAR__SLOT_AUTO, 0}, ""},
-		{"slot:cpu", {0, 0, NEAR__SLOT_BY_CPU, 0}, ""},
-		{"slot:cid", {0, 0, NEAR__SLOT_BY_CID, 0}, ""},
-		{"rseq:off,fence:off,slot:cid", {1, 1, NEAR__SLOT_BY_CID, 0}, ""},
-		{"slot:cpu,slot:auto,rseq:off,rseq:on", {0, 0, NEAR__SLOT_AUTO, 0}, ""},
-		{",,rseq:off,,,slot:cpu,,", {1, 0, NEAR__SLOT_BY_CPU, 0}, ""},
-		{",", {0, 0, 0, 0}, ""},
-		{"speed:fast", {0, 0, 0, 0}, "unknown key speed:fast;"},
-		{"speed:fast,rseq:off", {1, 0, 0, 0}, "unknown key speed:fast;"},
-		{"rseq:off,speed", {1, 0, 0, 0}, "unknown key speed;"},
-		{"rseq", {0, 0, 0, 0}, "bad value rseq;"},
-		{"rseq:", {0, 0, 0, 0}, "bad value rseq:;"},
-		{"rseq:of", {0, 0, 0, 0}, "bad value rseq:of;"},
-		{"rseq:offf", {0, 0, 0, 0}, "bad value rseq:offf;"},
-		{"rseq:OFF", {0, 0, 0, 0}, "bad value rseq:OFF;"},
-		{"rseq:off ", {0, 0, 0, 0}, "bad value rseq:off ;"},
-		{"rseq=off", {0, 0, 0, 0}, "unknown key rseq=off;"},
-		{"rseq:off:on", {0, 0, 0, 0}, "bad value rseq:off:on;"},
-		{"rseq:cpu,slot:off", {0, 0, 0, 0}, "bad value rseq:cpu;bad value slot:off;"},
-		{"rse:off", {0, 0, 0, 0}, "unknown key rse:off;"},
-		{"rseqq:off", {0, 0, 0, 0}, "unknown key rseqq:off;"},
-		{" rseq:off", {0, 0, 0, 0}, "unknown key  rseq:off;"},
-		{":off", {0, 0, 0, 0}, "unknown key :off;"},
-		{":", {0, 0, 0, 0}, "unknown key :;"},
-		{"slot:cpu;rseq:off", {0, 0, 0, 0}, "bad value slot:cpu;rseq:off;"},
-		{"lock_check:0", {0, 0, 0, NEAR__LOCK_CHECK_OFF}, ""},
-		{"lock_check:1", {0, 0, 0, NEAR__LOCK_CHECK_TELLS}, ""},
-		{"lock_check:2,rseq:off", {1, 0, 0, NEAR__LOCK_CHECK_STOPS}, ""},
-		{"lock_check:3", {0, 0, 0, 0}, "bad value lock_check:3;"},
-		{"lock_check:on", {0, 0, 0, 0}, "bad value lock_check:on;"},
-		{"lock_check:", {0, 0, 0, 0}, "bad value lock_check:;"},
-		{"lock_check:1,lock_check", {0, 0, 0, 1}, "bad value lock_check;"},
-		{"\xff\xfe,fence:off", {0, 1, 0, 0}, "unknown key \xff\xfe;"},
-	};
+	for (size_t i = 0; i < LENGTH(texts); i++) {
+		struct near__conf conf = parse(texts[i].text);
 
-	for (size_t i = 0; i < LENGTH(table); i++) {
-		struct near__conf conf = parse(table[i].text);
-
-		assert_int_equal(conf.rseq_off, table[i].conf.rseq_off);
-		assert_int_equal(conf.fence_off, table[i].conf.fence_off);
-		assert_int_equal(conf.slot, table[i].conf.slot);
-		assert_int_equal(conf.lock_check, table[i].conf.lock_check);
-		assert_string_equal(warned.said, table[i].said);
+		assert_int_equal(conf.rseq_off, texts[i].conf.rseq_off);
+		assert_int_equal(conf.fence_off, texts[i].conf.fence_off);
+		assert_int_equal(conf.slot, texts[i].conf.slot);
+		assert_int_equal(conf.lock_check, texts[i].conf.lock_check);
+		assert_string_equal(warned.said, texts[i].said);
 	}
 }
 
-/* A second parser, made differently: whole items are looked up. */
+/* A second parser, made differently: it finds whole items in a table. */
 static int expect_item(const char *item, struct near__conf *conf)
 {
 	static const char *const items[] = {
@@ -183,19 +183,19 @@ static void random_texts_are_read_like_the_second_parser_does(void **state)
 
 /* ---- the process ---- */
 
-static void *ask(void *unused)
+static void *read_settings(void *unused)
 {
 	CHECK(near_slots() > 0);
 	near_slot();
 	return NULL;
 }
 
-static void ask_from_threads(void *conf)
+static void read_from_threads(void *conf)
 {
 	char nothing[8];
 
 	setenv("NEAR_CONF", conf, 1);
-	unit_run(ask, nothing, 1, 8);
+	unit_run(read_settings, nothing, 1, 8);
 	near_slots();
 	near_cid();
 }
@@ -214,12 +214,12 @@ static void each_warning_is_printed_once(void **state)
 		 "nearcpu: NEAR_CONF: bad value 'slot:none%s"
 		 "nearcpu: NEAR_CONF: bad value 'rseq%s",
 		 keys, keys, keys);
-	assert_int_equal(unit_capture(ask_from_threads, (void *)"speed:11,slot:none,slot:cpu,rseq",
+	assert_int_equal(unit_capture(read_from_threads, (void *)"speed:11,slot:none,slot:cpu,rseq",
 				      text, sizeof(text), NULL),
 			 0);
 	assert_string_equal(text, expected);
 	assert_int_equal(
-		unit_capture(ask_from_threads, (void *)"slot:cid", text, sizeof(text), NULL), 0);
+		unit_capture(read_from_threads, (void *)"slot:cid", text, sizeof(text), NULL), 0);
 	assert_string_equal(text, "");
 }
 
@@ -230,7 +230,7 @@ static void a_long_item_is_cut(void **state)
 
 	memset(item, 'a', 300);
 	item[300] = '\0';
-	assert_int_equal(unit_capture(ask_from_threads, item, text, sizeof(text), NULL), 0);
+	assert_int_equal(unit_capture(read_from_threads, item, text, sizeof(text), NULL), 0);
 	quoted = strchr(text, '\'');
 	assert_non_null(quoted);
 	closed = strchr(quoted + 1, '\'');
@@ -321,7 +321,7 @@ static void run_copy(void *path)
 	_exit(127);
 }
 
-/* Only root can give a file to somebody else. */
+/* Only root can give a file to another user. */
 static void setuid_programs_ignore_the_variable(void **state)
 {
 	char directory[] = "/tmp/nearcpu-conf-XXXXXX", path[64], text[1024];

@@ -35,7 +35,7 @@ static void zero_is_a_free_lock(void **state)
 	free(allocated);
 }
 
-/* Each of these words can be met by a thread that has not announced itself. */
+/* A thread that has not announced itself can find each of these words. */
 static void lock_and_try_lock_keep_what_they_find(void **state)
 {
 	static const uint64_t free_words[] = {0, INSIDE(1), INSIDE(3), INSIDE(1) | WAKING,
@@ -177,7 +177,8 @@ static void stats_tell_how_the_lock_was_got(void **state)
 		near_lock_lock_counted(&lock, &stats);
 		near_lock_unlock(&lock);
 	}
-	/* Free, but somebody is on the way: found so by the first look after a few pauses. */
+	/* Free, but a woken thread is not yet running: the first load after a few pauses finds
+	 * this. */
 	set_word(&lock, INSIDE(1) | WAKING);
 	near_lock_lock_counted(&lock, &stats);
 	set_word(&lock, 0);

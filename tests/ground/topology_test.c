@@ -6,56 +6,56 @@
 
 #include "ground/topology.h"
 
+static const struct {
+	const char *text;
+	int max;
+} lists[] = {
+	{"0", 0},
+	{"0\n", 0},
+	{"7", 7},
+	{"0-3\n", 3},
+	{"0-3,8\n", 8},
+	{"8,0-3\n", 8},
+	{"0,2,4,6\n", 6},
+	{"0-0\n", 0},
+	{"3-5,7-9,1\n", 9},
+	{"0-1023\n", 1023},
+	{"0-8191\n", 8191},
+	{"1048576", 1048576},
+	{"007", 7},
+	{"0-3\nignored", 3},
+	/* What is not a list. */
+	{"", -1},
+	{"\n", -1},
+	{"-", -1},
+	{",", -1},
+	{"-1", -1},
+	{",1", -1},
+	{"1,", -1},
+	{"1,\n", -1},
+	{"1-", -1},
+	{"1-\n", -1},
+	{"1,,2", -1},
+	{"1--2", -1},
+	{"1 2", -1},
+	{" 1", -1},
+	{"1-3 \n", -1},
+	{"0x3", -1},
+	{"a", -1},
+	{"0-3;8", -1},
+	{"1048577", -1},
+	{"99999999999999999999", -1},
+	{"0-4294967295", -1},
+	{"\xff", -1},
+};
+
 static void the_highest_number_of_a_list(void **state)
 {
-	static const struct {
-		const char *text;
-		int max;
-	} table[] = {
-		{"0", 0},
-		{"0\n", 0},
-		{"7", 7},
-		{"0-3\n", 3},
-		{"0-3,8\n", 8},
-		{"8,0-3\n", 8},
-		{"0,2,4,6\n", 6},
-		{"0-0\n", 0},
-		{"3-5,7-9,1\n", 9},
-		{"0-1023\n", 1023},
-		{"0-8191\n", 8191},
-		{"1048576", 1048576},
-		{"007", 7},
-		{"0-3\nignored", 3},
-		/* What is not a list. */
-		{"", -1},
-		{"\n", -1},
-		{"-", -1},
-		{",", -1},
-		{"-1", -1},
-		{",1", -1},
-		{"1,", -1},
-		{"1,\n", -1},
-		{"1-", -1},
-		{"1-\n", -1},
-		{"1,,2", -1},
-		{"1--2", -1},
-		{"1 2", -1},
-		{" 1", -1},
-		{"1-3 \n", -1},
-		{"0x3", -1},
-		{"a", -1},
-		{"0-3;8", -1},
-		{"1048577", -1},
-		{"99999999999999999999", -1},
-		{"0-4294967295", -1},
-		{"\xff", -1},
-	};
+	for (size_t i = 0; i < LENGTH(lists); i++) {
+		int max = near__list_max(lists[i].text);
 
-	for (size_t i = 0; i < LENGTH(table); i++) {
-		int max = near__list_max(table[i].text);
-
-		if (max != table[i].max)
-			fail_msg("\"%s\": %d, not %d", table[i].text, max, table[i].max);
+		if (max != lists[i].max)
+			fail_msg("\"%s\": %d, not %d", lists[i].text, max, lists[i].max);
 	}
 }
 
@@ -114,7 +114,7 @@ static void this_machine_is_covered(void **state)
 #define POLICY_DEFAULT 0
 #define POLICY_PREFERRED 1
 
-/* The policy of a page, or -1 if this kernel or a filter does not tell. */
+/* The policy of a page, or -1 if this kernel or a filter refuses. */
 static int policy_of(void *page, unsigned long *nodes)
 {
 	unsigned long mask[1024 / 8 / sizeof(unsigned long)] = {0};
@@ -126,7 +126,7 @@ static int policy_of(void *page, unsigned long *nodes)
 	return policy;
 }
 
-static void memory_of_a_node_is_asked_for(void **state)
+static void memory_of_a_node_is_preferred(void **state)
 {
 	size_t size = (size_t)sysconf(_SC_PAGESIZE);
 	unsigned long nodes = 0;
@@ -148,7 +148,8 @@ static void memory_of_a_node_is_asked_for(void **state)
 	munmap(pages, 2 * size);
 }
 
-/* The kernel says the same of the CPU that the thread is on; of one that cannot be, nothing. */
+/* The kernel reports the same node for the CPU that the thread is on; none for a CPU that cannot
+ * be. */
 static void the_node_of_a_cpu(void **state)
 {
 	unsigned nodes = near__topology_nodes(), cpus = near__topology_cpus(), cpu, node, seen = 0;
@@ -176,4 +177,4 @@ static void the_node_of_a_cpu(void **state)
 }
 
 UNIT_MAIN(the_highest_number_of_a_list, random_lists_stay_in_range, this_machine_is_covered,
-	  memory_of_a_node_is_asked_for, the_node_of_a_cpu)
+	  memory_of_a_node_is_preferred, the_node_of_a_cpu)

@@ -45,7 +45,7 @@ static int cloned(int (*run)(void *), void *arg, int flags)
 	return status;
 }
 
-/* The child leaves at once: sanitizers have work to do in _exit. */
+/* The child leaves immediately: sanitizers have work to do in _exit. */
 static int end_with(int status)
 {
 	syscall(SYS_exit_group, status);
@@ -68,7 +68,7 @@ static bool shares_memory(int flags)
 
 /* ---- with CLONE_VFORK ---- */
 
-static int look_around(void *parent_is_live)
+static int check_child(void *parent_is_live)
 {
 	struct near_rseq_status st;
 
@@ -89,7 +89,7 @@ static void *be_parent(void *unused)
 
 	before = near__self;
 	errno = UNIT_ERRNO;
-	CHECK(cloned(look_around, &live, LIKE_VFORK) == 0);
+	CHECK(cloned(check_child, &live, LIKE_VFORK) == 0);
 	CHECK(errno == UNIT_ERRNO);
 	CHECK(before.area == near__self.area && before.state == near__self.state);
 	CHECK(before.index_mode == near__self.index_mode);
@@ -167,7 +167,7 @@ static void a_child_writes_fallback_slots_only(void **state)
 
 static int clone_again(void *unused)
 {
-	if (cloned(look_around, &(bool){false}, LIKE_VFORK) != 0)
+	if (cloned(check_child, &(bool){false}, LIKE_VFORK) != 0)
 		return end_with(1);
 	return end_with(near__self.state == NEAR__VFORKED ? 6 : 2);
 }
@@ -262,7 +262,7 @@ static void a_clone_that_fails_changes_nothing(void **state)
 	char *stack = new_stack();
 	bool live = is_live();
 
-#ifdef __GLIBC__ /* musl looks at neither */
+#ifdef __GLIBC__ /* musl checks neither */
 	fails(NULL, stack + STACK, LIKE_VFORK | SIGCHLD, EINVAL);
 	fails(NULL, stack + STACK, CLONE_VM | SIGCHLD, EINVAL);
 	fails(NULL, stack + STACK, SIGCHLD, EINVAL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The first use of the library in a process: by whom, during what. Each test runs in
+/* The first use of the library in a process: in which context. Each test runs in
  * a child, since the main process must stay one that has not used the library. */
 #include "unit.h"
 
@@ -126,7 +126,7 @@ static void call_create(void)
 
 static void call_first(void *arg)
 {
-	/* Nothing in /sys, to make the decision meet an error. */
+	/* Nothing in /sys, to make the decision fail. */
 	if (!unit_emulated())
 		filter_out(SYS_openat, ENOENT);
 	errno = UNIT_ERRNO;

@@ -218,19 +218,19 @@ static void lock_in_a_circle(void *unused)
 
 static void the_order_of_locks_is_that_of_all_copies(void **state)
 {
-	char told[4096];
+	char reported[4096];
 
-	assert_int_equal(unit_capture(lock_in_a_circle, NULL, told, sizeof(told), NULL), 0);
-	assert_non_null(strstr(told, "lock order: 2 locks are taken in a circle"));
-	assert_non_null(strstr(told, "addr2line -e " INSTANCE_A " 0x"));
-	assert_non_null(strstr(told, "addr2line -e " INSTANCE_B " 0x"));
+	assert_int_equal(unit_capture(lock_in_a_circle, NULL, reported, sizeof(reported), NULL), 0);
+	assert_non_null(strstr(reported, "lock order: 2 locks are taken in a circle"));
+	assert_non_null(strstr(reported, "addr2line -e " INSTANCE_A " 0x"));
+	assert_non_null(strstr(reported, "addr2line -e " INSTANCE_B " 0x"));
 }
 
 /* ---- unloading ---- */
 
 static sem_t used, closed;
 
-/* The thread's last sequence stands in a plugin, and the plugin was asked to go. */
+/* The thread's last sequence is in a plugin, and dlclose was called for the plugin. */
 static void *live_on(void *plugin)
 {
 	const struct plugin *p = plugin;

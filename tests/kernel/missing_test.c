@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What can be missing: system calls, files, keys, address space. The library says what, and works.
- * Each test runs in a child that has not used the library yet. */
+/* What can be missing: system calls, files, keys, address space. The library reports what, and
+ * works. Each test runs in a child that has not used the library yet. */
 #include "unit.h"
 
 #include "filter.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* A process that is refused more the longer it runs: memory, mappings, system calls. What was begun
- * goes on by what there is, or the program stops with a line that says why. Each test runs in a
- * child. */
+/* A process that is refused more the longer it runs: memory, mappings, system calls. What was
+ * begun continues with what there is, or the program stops with a line that gives the reason.
+ * Each test runs in a child. */
 #include "unit.h"
 
 #include <nearcpu/counter.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Where a thread runs and whether it is live, in each mode that the tests run in: the answers
- * against the kernel's, registrations by the C library, by this library and by somebody else. */
+ * against the kernel's, registrations by the C library, by this library and by another. */
 #include "unit.h"
 
 #include <nearcpu/counter.h>
@@ -28,7 +28,7 @@ static bool setting(const char *text)
 	return conf && strstr(conf, text);
 }
 
-/* What the kernel offers, asked without the library. */
+/* What the kernel offers, queried without the library. */
 static bool kernel_can(void)
 {
 	return syscall(NEAR__SYS_RSEQ, NULL, 0, 0, 0) < 0 && errno != ENOSYS &&
@@ -114,7 +114,7 @@ static void a_pinned_thread_is_where_it_was_put(void **state)
 static void check_hints_in_range(void)
 {
 	struct near__thread self = near__self;
-	uint32_t chosen = near__process.hint;
+	uint32_t preferred = near__process.hint;
 
 	near__process.hint = NEAR__HINT_TID;
 	near__self.state = NEAR__DEAD;
@@ -123,18 +123,18 @@ static void check_hints_in_range(void)
 	for (int i = 0; i < 200; i++)
 		assert_true(near__hint() < near_cpus());
 	near__self = self;
-	near__process.hint = chosen;
+	near__process.hint = preferred;
 }
 
 static void every_hint_source_agrees_with_the_kernel(void **state)
 {
-	uint32_t chosen, sources[8];
+	uint32_t preferred, sources[8];
 	unsigned cpu, where_cpu, where_node, node, n_sources = 0;
 
 	near_slots();
-	chosen = near__process.hint;
-	assert_string_not_equal(near__hint_name(chosen), near__hint_name(NEAR__HINT_TID));
-	sources[n_sources++] = chosen;
+	preferred = near__process.hint;
+	assert_string_not_equal(near__hint_name(preferred), near__hint_name(NEAR__HINT_TID));
+	sources[n_sources++] = preferred;
 	sources[n_sources++] = NEAR__HINT_GETCPU;
 	sources[n_sources++] = NEAR__HINT_TID;
 #if NEAR__HAS_CPU_INSN
@@ -158,7 +158,7 @@ static void every_hint_source_agrees_with_the_kernel(void **state)
 			assert_true(near__hint() < near_cpus());
 		}
 	}
-	near__process.hint = chosen;
+	near__process.hint = preferred;
 	unit_unpin();
 	check_hints_in_range();
 	/* Instructions have twelve bits for the CPU. */
@@ -229,36 +229,36 @@ static void running_threads_have_different_cids(void **state)
 
 /* ---- registrations ---- */
 
-/* The raw registration of an area by somebody else, on a thread that the C library left alone. */
-static struct near__area foreign __attribute__((aligned(32)));
-#define FOREIGN_SIGNATURE 0x12345678
+/* The raw registration of an area by another library, on a thread that the C library left alone. */
+static struct near__area others_area __attribute__((aligned(32)));
+#define OTHERS_SIGNATURE 0x12345678
 
-static void *use_beside_a_foreign_owner(void *count)
+static void *use_with_another_owner(void *count)
 {
 	struct near_rseq_status st;
 
-	CHECK(syscall(NEAR__SYS_RSEQ, &foreign, 32, 0, FOREIGN_SIGNATURE) == 0);
+	CHECK(syscall(NEAR__SYS_RSEQ, &others_area, 32, 0, OTHERS_SIGNATURE) == 0);
 	st = status_now();
 	CHECK(!st.live && !st.own_area && st.area_size == 0);
 	CHECK(strstr(st.why, "somebody else holds this thread's registration"));
 	for (int i = 0; i < 1000; i++)
 		near_counter_add(count, 1);
 	CHECK(near_cpu() < near_cpus() && near_slot() < near_slots());
-	CHECK(foreign.cpu_id < near_cpus() && foreign.rseq_cs == 0);
-	CHECK(syscall(NEAR__SYS_RSEQ, &foreign, 32, 1, FOREIGN_SIGNATURE) == 0);
+	CHECK(others_area.cpu_id < near_cpus() && others_area.rseq_cs == 0);
+	CHECK(syscall(NEAR__SYS_RSEQ, &others_area, 32, 1, OTHERS_SIGNATURE) == 0);
 	/* Too late: a thread's kind does not change under its feet. */
 	CHECK(!status_now().live);
 	return NULL;
 }
 
-static void a_foreign_owner_is_respected(void **state)
+static void another_owner_is_respected(void **state)
 {
 	struct near_counter count;
 
 	if (!kernel_can() || setting("rseq:off") || (&__rseq_size && __rseq_size))
 		skip(); /* the mode own_area runs this */
 	assert_int_equal(near_counter_init(&count), 0);
-	unit_join(unit_start(use_beside_a_foreign_owner, &count));
+	unit_join(unit_start(use_with_another_owner, &count));
 	assert_int_equal(near_counter_read(&count), 1000);
 	assert_true(status_now().live); /* this thread has nothing to do with it */
 	near_counter_destroy(&count);
@@ -320,4 +320,4 @@ static void status_of_other_sizes(void **state)
 
 UNIT_MAIN(status_tells_the_mode, reserved_grows_with_arenas, a_pinned_thread_is_where_it_was_put,
 	  every_hint_source_agrees_with_the_kernel, running_threads_have_different_cids,
-	  a_foreign_owner_is_respected, the_kernels_fields_are_left_alone, status_of_other_sizes)
+	  another_owner_is_respected, the_kernels_fields_are_left_alone, status_of_other_sizes)

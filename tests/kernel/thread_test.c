@@ -102,7 +102,7 @@ static void detached_threads_come_and_go(void **state)
 	pthread_attr_setstacksize(&attr, 256 << 10);
 	for (unsigned i = 0; i < n; i++) {
 		while (pthread_create(&thread, &attr, pass, &passers))
-			usleep(1000); /* as many as there may be at once */
+			usleep(1000); /* as many as may run concurrently */
 		while (__atomic_load_n(&passers.left, __ATOMIC_ACQUIRE) + i > n + 16)
 			sched_yield();
 	}
@@ -207,7 +207,7 @@ static void the_main_thread_may_end_first(void **state)
 {
 #ifndef __GLIBC__
 	/* musl's fork forgets to have the kernel unlock the list of threads when the child's main
-	 * thread ends: whoever then starts or joins a thread waits for ever. */
+	 * thread ends: a thread that then starts or joins another waits forever. */
 	skip();
 #endif
 	if (unit_emulated())

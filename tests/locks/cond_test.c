@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* near_cond: who is woken by what, and a storm in which every signal is accounted for. */
+/* near_cond: which waiters are woken, and a stress test in which every signal is accounted for. */
 #include "waits.h"
 
 #include <nearcpu/cond.h>
@@ -106,7 +106,7 @@ static bool signal_and_pass(struct waiter *w)
 
 /* A waiter's age begins with the signal: it is not handed the mutex because it waited for the
  * signal. Unless this thread was away for a millisecond. */
-static void who_was_signalled_is_young(void **state)
+static void a_signalled_waiter_is_young(void **state)
 {
 	struct near_cond c = NEAR_COND_INIT;
 	struct near_mutex m = NEAR_MUTEX_INIT;
@@ -175,7 +175,7 @@ static void deadlines_and_tokens_end_waits(void **state)
 	assert_int_equal(waiting(&c), 0);
 }
 
-/* Whoever was signalled returns 0, whatever else happens before it has the mutex. */
+/* A waiter that was signalled returns 0, whatever else happens before it has the mutex. */
 static void a_signal_comes_before_a_later_deadline(void **state)
 {
 	struct near_cancel token = NEAR_CANCEL_INIT;
@@ -219,7 +219,7 @@ static void misuse_stops_with_one_line(void **state)
 	unit_dies(wait_with_two, NULL, "near_cond_wait: others wait with another mutex");
 }
 
-/* ---- storm ---- */
+/* ---- stress ---- */
 
 static struct {
 	struct near_cond filled, emptied;
@@ -295,7 +295,7 @@ static void *take_part(void *arg)
 }
 
 /* One lost signal, and the threads that do not use deadlines sleep for ever. */
-static void storm_loses_no_signal(void **state)
+static void stress_loses_no_signal(void **state)
 {
 	int parts[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 
@@ -310,6 +310,6 @@ static void storm_loses_no_signal(void **state)
 	}
 }
 
-UNIT_MAIN(a_signal_ends_the_first_wait, who_was_signalled_is_young, a_broadcast_ends_all,
+UNIT_MAIN(a_signal_ends_the_first_wait, a_signalled_waiter_is_young, a_broadcast_ends_all,
 	  deadlines_and_tokens_end_waits, a_signal_comes_before_a_later_deadline,
-	  misuse_stops_with_one_line, storm_loses_no_signal)
+	  misuse_stops_with_one_line, stress_loses_no_signal)

@@ -1,17 +1,17 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# usage: finds.sh PROGRAM FAULT[:GAME]...
+# usage: finds.sh PROGRAM FAULT[:SCENARIO]...
 # Passes if the stress with mutants.c finds each fault: a wait does not end, accounts differ, or the
 # library itself stops the program. 77: the fault needs what the machine lacks.
 set -u
 program=$1
 shift
 for fault; do
-	game=()
-	[[ $fault != *:* ]] || game=(--game "${fault#*:}")
+	scenario=()
+	[[ $fault != *:* ]] || scenario=(--scenario "${fault#*:}")
 	fault=${fault%:*}
 	out=$(NEAR_LOCKS_MUTANT=$fault timeout -s KILL 150 \
-		"$program" --seconds 120 --patience 3 "${game[@]}" 2>&1)
+		"$program" --seconds 120 --patience 3 "${scenario[@]}" 2>&1)
 	status=$?
 	echo "$out"
 	((status != 77)) || continue

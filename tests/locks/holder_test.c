@@ -265,7 +265,7 @@ static void a_wait_for_a_thread_that_exists_goes_on(void **state)
 	assert_false(near__owner_has_ended(&all.m.word));
 }
 
-/* ---- processes that cannot tell ---- */
+/* ---- processes that cannot know ---- */
 
 static uint32_t word_of_one_that_has_ended(void)
 {
@@ -274,7 +274,7 @@ static uint32_t word_of_one_that_has_ended(void)
 	return all.m.word;
 }
 
-static void ask_under_a_filter(void *error)
+static void wait_under_a_filter(void *error)
 {
 	uint32_t word = word_of_one_that_has_ended();
 
@@ -289,7 +289,7 @@ static void a_filter_is_not_believed(void **state)
 	static int errors[] = {EPERM, ENOSYS, ESRCH};
 
 	for (size_t i = 0; i < LENGTH(errors); i++) {
-		int status = unit_wait(unit_fork(ask_under_a_filter, &errors[i]), NULL);
+		int status = unit_wait(unit_fork(wait_under_a_filter, &errors[i]), NULL);
 
 		if (status == 77)
 			skip();

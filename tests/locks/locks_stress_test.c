@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The long stress of the locks (locks/stress.h).
  *
- *     locks_stress_test [--seconds N | --minutes N] [--patience N] [--game NAME]
+ *     locks_stress_test [--seconds N | --minutes N] [--patience N] [--scenario NAME]
  *
  * takes NEAR_STRESS_SECONDS by default, or 5 seconds. A wait that lasts longer than the patience,
  * 30 seconds by default, is taken for one that does not end. */
@@ -10,16 +10,17 @@
 #define ROUND_MS 1500
 #define PATIENCE 30
 
-static const struct game *const games[] = {
-	&game_sections, &game_turns, &game_signals,  &game_queue, &game_permits, &game_ring,
-	&game_meetings, &game_desks, &game_sleepers, &game_forks, &game_tables,  &game_pair,
+static const struct scenario *const scenarios[] = {
+	&scenario_sections, &scenario_turns, &scenario_signals,  &scenario_queue,
+	&scenario_permits,  &scenario_ring,  &scenario_barriers, &scenario_desks,
+	&scenario_sleepers, &scenario_forks, &scenario_tables,   &scenario_pair,
 };
 
 static unsigned duration_ms = 5000, patience = PATIENCE;
-static const struct game *only; /* NULL: all */
+static const struct scenario *only; /* NULL: all */
 
-/* All games at once, where threads wait for a CPU most of the time; then two of them, then one,
- * where they meet. */
+/* All scenarios together, where threads wait for a CPU most of the time; then two of them, then
+ * one, where the threads interleave often. */
 static void rounds(void **state)
 {
 	unsigned n = duration_ms / ROUND_MS < 2 ? 2 : duration_ms / ROUND_MS;
@@ -27,26 +28,26 @@ static void rounds(void **state)
 
 	stress.patience = patience * (getenv("NEAR_TEST_SLOW") || unit_emulated() ? 8 : 1);
 	for (unsigned i = 0; i < n; i++) {
-		const struct game *two[2];
-		unsigned first = unit_random(&random) % LENGTH(games);
-		unsigned next = 1 + unit_random(&random) % (LENGTH(games) - 1);
+		const struct scenario *two[2];
+		unsigned first = unit_random(&random) % LENGTH(scenarios);
+		unsigned next = 1 + unit_random(&random) % (LENGTH(scenarios) - 1);
 
-		two[0] = games[first];
-		two[1] = games[(first + next) % LENGTH(games)];
+		two[0] = scenarios[first];
+		two[1] = scenarios[(first + next) % LENGTH(scenarios)];
 		if (only)
 			stress_run(&only, 1, duration_ms / n);
 		else if (i % 3)
 			stress_run(two, 3 - i % 3, duration_ms / n);
 		else
-			stress_run(games, LENGTH(games), duration_ms / n);
+			stress_run(scenarios, LENGTH(scenarios), duration_ms / n);
 	}
 }
 
-static const struct game *find_game(const char *name)
+static const struct scenario *find_scenario(const char *name)
 {
-	for (size_t i = 0; i < LENGTH(games); i++)
-		if (strcmp(games[i]->name, name) == 0)
-			return games[i];
+	for (size_t i = 0; i < LENGTH(scenarios); i++)
+		if (strcmp(scenarios[i]->name, name) == 0)
+			return scenarios[i];
 	return NULL;
 }
 
@@ -54,8 +55,8 @@ static bool read_option(const char *name, const char *value)
 {
 	int n = atoi(value);
 
-	if (strcmp(name, "--game") == 0)
-		return (only = find_game(value)) != NULL;
+	if (strcmp(name, "--scenario") == 0)
+		return (only = find_scenario(value)) != NULL;
 	if (n <= 0 || n > 10000)
 		return false;
 	if (strcmp(name, "--seconds") == 0)
@@ -79,7 +80,7 @@ int main(int argc, char **argv)
 	for (int i = 1; i < argc; i += 2) {
 		if (i + 1 == argc || !read_option(argv[i], argv[i + 1])) {
 			fputs("usage: locks_stress_test [--seconds N | --minutes N] "
-			      "[--patience N] [--game NAME]\n",
+			      "[--patience N] [--scenario NAME]\n",
 			      stderr);
 			return 2;
 		}

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* For the stress to find: faults of the locks, one of them at a time, which NEAR_LOCKS_MUTANT
- * names. Each happens once in a while, and says so the first time. */
+ * names. Each happens now and then, and is reported the first time. */
 #include <nearcpu/sem.h>
 
 #include "unit.h"
@@ -21,13 +21,13 @@ void __wrap_near__fence(void);
 int __real_near_sem_post(struct near_sem *s);
 int __wrap_near_sem_post(struct near_sem *s);
 
-/* True once in n calls, if this is the fault that is asked for. */
+/* True once in n calls, if this fault is selected. */
 static bool happens(const char *fault, unsigned n)
 {
 	static unsigned calls;
-	const char *asked = getenv("NEAR_LOCKS_MUTANT");
+	const char *selected = getenv("NEAR_LOCKS_MUTANT");
 
-	if (!asked || strcmp(asked, fault) != 0 ||
+	if (!selected || strcmp(selected, fault) != 0 ||
 	    __atomic_add_fetch(&calls, 1, __ATOMIC_RELAXED) % n)
 		return false;
 	if (calls == n)
@@ -35,14 +35,14 @@ static bool happens(const char *fault, unsigned n)
 	return true;
 }
 
-/* A sleeper is out of the queue, and nobody tells the kernel. */
+/* A sleeper is out of the queue, and no thread calls the kernel. */
 void __wrap_near__futex_wake(uint32_t *word, int n, bool shared)
 {
 	if (!happens("wake", 500))
 		__real_near__futex_wake(word, n, shared);
 }
 
-/* An unlock does not know that somebody sleeps. */
+/* An unlock does not know that a thread sleeps. */
 void __wrap_near__mutex_unlock_slow(struct near_mutex *m, bool fair)
 {
 	if (happens("parked", 200))
@@ -50,7 +50,7 @@ void __wrap_near__mutex_unlock_slow(struct near_mutex *m, bool fair)
 	__real_near__mutex_unlock_slow(m, fair);
 }
 
-/* A signal moves a waiter to the mutex, whose word does not tell of it. */
+/* A signal moves a waiter to the mutex, whose word does not show it. */
 struct near__waiter *__wrap_near__mutex_admit(struct near__bucket *b, struct near_mutex *m)
 {
 	struct near__waiter *taken = __real_near__mutex_admit(b, m);
@@ -60,7 +60,7 @@ struct near__waiter *__wrap_near__mutex_admit(struct near__bucket *b, struct nea
 	return taken;
 }
 
-/* One who was woken says that its time was up. */
+/* A thread that was woken reports a timeout. */
 int __wrap_near__lot_sleep(struct near__waiter *w, const struct near__limit *l)
 {
 	int r = __real_near__lot_sleep(w, l);
@@ -71,12 +71,12 @@ int __wrap_near__lot_sleep(struct near__waiter *w, const struct near__limit *l)
 	return -ETIMEDOUT;
 }
 
-/* Who is in the middle of a sequence goes on. */
+/* A thread in the middle of a sequence continues. */
 __attribute__((constructor)) static void need_sequences(void)
 {
-	const char *asked = getenv("NEAR_LOCKS_MUTANT");
+	const char *selected = getenv("NEAR_LOCKS_MUTANT");
 
-	if (!asked || strcmp(asked, "fence") != 0 || near__thread_live())
+	if (!selected || strcmp(selected, "fence") != 0 || near__thread_live())
 		return;
 	fputs("no sequences here: nothing to fence\n", stderr);
 	_exit(77);

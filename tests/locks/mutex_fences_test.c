@@ -144,7 +144,7 @@ static void a_lock_after_a_wait_requests_a_longer_slice(void **state)
 	near_mutex_unlock(&outer.m);
 	lock_after_a_wait(&outer);
 	assert_int_equal(ctrl()->request, 1);
-	assert_int_equal(word_of(&outer.m), me()); /* its unlock comes here all the same */
+	assert_int_equal(word_of(&outer.m), me()); /* its unlock is called nevertheless */
 	lock_after_a_wait(&inner); /* which withdraws the first, as let_one_wait sees */
 	assert_int_equal(ctrl()->request, 1);
 	near_mutex_unlock(&inner.m);

@@ -53,14 +53,14 @@ static bool was_handed(const struct near_mutex *m, const struct near__waiter *w)
 	return !w->queued && w->token == HANDED && owner_of(look(m)) == w->owner;
 }
 
-/* An unlock by the test, which takes the mutex from whom it was handed to. */
+/* An unlock by the test, which takes the mutex from the thread that it was handed to. */
 static void unlock_again(struct near_mutex *m)
 {
 	m->word = me() | PARKED | AWAITED;
 	near_mutex_unlock(m);
 }
 
-/* The awaiter's condition was found true, and the mutex handed to one who was older. */
+/* The awaiter's condition was found true, and the mutex handed to an older waiter. */
 static void pass_over(struct near_mutex *m, struct near__waiter *awaiter, bool *flag)
 {
 	struct near__waiter first;
@@ -158,7 +158,7 @@ static void *await_it(void *unused)
 	return unused;
 }
 
-/* Those who waited before it may come first, and nobody twice. */
+/* Threads that waited before it may come first, and none twice. */
 static void await_is_bounded_beside_old_lockers(void **state)
 {
 	pthread_t awaiter, workers[WORKERS];
@@ -174,7 +174,7 @@ static void await_is_bounded_beside_old_lockers(void **state)
 	unit_join(awaiter);
 	for (unsigned i = 0; i < WORKERS; i++)
 		unit_join(workers[i]);
-	/* Once each before it, once each after it; and who comes while nobody is old. */
+	/* Once each before it, once each after it; and threads that arrive while none is old. */
 	assert_in_range(shop.sections, 0, 10 * WORKERS);
 }
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Games with mutexes and condition variables. */
+/* Scenarios with mutexes and condition variables. */
 #include "stress.h"
 
 #include <nearcpu/cond.h>
 
-/* ---- sections: who is inside is alone ---- */
+/* ---- sections: a thread is alone in its section ---- */
 
 #define SECTIONS 4
 
@@ -92,16 +92,18 @@ static void check_sections(const struct role *roles)
 		near_mutex_destroy(&sections[i].m);
 		count += sections[i].count;
 	}
-	CHECK(count == sum(roles, 0, game_sections.roles, 0));
+	CHECK(count == sum(roles, 0, scenario_sections.roles, 0));
 }
 
-const struct game game_sections = {"sections",    6,    begin_sections,
-				   step_sections, NULL, check_sections};
+const struct scenario scenario_sections = {"sections",    6,    begin_sections,
+					   step_sections, NULL, check_sections};
 
-/* ---- pair: two who meet often, and nobody else who would wake a sleeper by chance ----
+/* ---- pair: two threads that interleave often, and no other that would wake a sleeper by chance
+ * ----
  *
- * One of them mostly has the mutex: it takes it again as soon as it let go of it, by a sequence. So
- * the other seldom finds it free, and comes to sleep while a sequence is under way. */
+ * One of them mostly holds the mutex: it locks it again as soon as it unlocked it, by a
+ * sequence. So the other seldom finds it free, and begins to sleep while a sequence is in
+ * progress. */
 
 static struct {
 	struct near_mutex m;
@@ -147,7 +149,7 @@ static void check_pair(const struct role *roles)
 	CHECK(pair.count == sum(roles, 0, 2, 0));
 }
 
-const struct game game_pair = {"pair", 2, begin_pair, step_pair, NULL, check_pair};
+const struct scenario scenario_pair = {"pair", 2, begin_pair, step_pair, NULL, check_pair};
 
 /* ---- turns: each awaits its own ---- */
 
@@ -206,7 +208,8 @@ static void check_turns(const struct role *roles)
 	CHECK(turns.turn == turns.passes % PLAYERS);
 }
 
-const struct game game_turns = {"turns", PLAYERS, begin_turns, step_turns, end_turns, check_turns};
+const struct scenario scenario_turns = {"turns",    PLAYERS,   begin_turns,
+					step_turns, end_turns, check_turns};
 
 /* ---- signals: as many waits end as were signalled ---- */
 
@@ -278,8 +281,8 @@ static void check_signals(const struct role *roles)
 	CHECK(signals.sent == sum(roles, 0, WAITERS, 0));
 }
 
-const struct game game_signals = {"signals",    WAITERS + 2, begin_signals,
-				  step_signals, end_signals, check_signals};
+const struct scenario scenario_signals = {"signals",    WAITERS + 2, begin_signals,
+					  step_signals, end_signals, check_signals};
 
 /* ---- queue: what goes in comes out, in order ---- */
 
@@ -373,9 +376,9 @@ static void end_queue(void)
 static void check_queue(const struct role *roles)
 {
 	CHECK(queue.in == sum(roles, 0, PRODUCERS, 0));
-	CHECK(queue.out == sum(roles, PRODUCERS, game_queue.roles - PRODUCERS, 0));
+	CHECK(queue.out == sum(roles, PRODUCERS, scenario_queue.roles - PRODUCERS, 0));
 	CHECK(queue.in - queue.out <= SLOTS);
 }
 
-const struct game game_queue = {"queue",    PRODUCERS + 3, begin_queue,
-				step_queue, end_queue,     check_queue};
+const struct scenario scenario_queue = {"queue",    PRODUCERS + 3, begin_queue,
+					step_queue, end_queue,     check_queue};

@@ -78,7 +78,7 @@ static void *let_it_end(void *arg)
 	return NULL;
 }
 
-/* Eight come, seven wait. Each failure is one caller's, and one of those who wait tries next. */
+/* Eight call, seven wait. Each failure is one caller's, and one of the waiters tries next. */
 static void others_wait_and_see_it(void **state)
 {
 	for (unsigned failures = 0; failures < 3; failures++) {
@@ -132,8 +132,8 @@ static void *wait_for_it(void *arg)
 	return NULL;
 }
 
-/* It is done, and who did it has not come to wake the others yet: by hand, as the time between is
- * short. */
+/* It is done, and the thread that did it has not woken the others yet: by hand, as the time between
+ * is short. */
 static void what_is_done_cannot_be_canceled(void **state)
 {
 	struct work w = {.once = {near__owner_now()}};
@@ -146,7 +146,7 @@ static void what_is_done_cannot_be_canceled(void **state)
 	assert_int_equal(w.calls, 0);
 }
 
-/* It is done while somebody is about to enter the queue: who waits looks again. */
+/* It is done while a thread is about to enter the queue: a waiter checks again. */
 static void nobody_sleeps_after_it_is_done(void **state)
 {
 	struct work w = {.once = {near__owner_now()}};
@@ -187,7 +187,7 @@ static void call_in_child(void *arg)
 	CHECK(w->calls == 2 && w->done == 1);
 }
 
-/* The thread that is doing it does not come along. */
+/* The fork does not copy the thread that is doing it. */
 static void a_child_does_what_its_parent_had_not_finished(void **state)
 {
 	struct work w = {0}, *arg = &w;
@@ -260,19 +260,19 @@ static struct {
 	unsigned rounds, last;
 	unsigned long phase[8]; /* of each thread; read by others behind the barrier */
 	unsigned next;
-} meeting;
+} rendezvous;
 
 static void *meet(void *arg)
 {
-	unsigned me = __atomic_fetch_add(&meeting.next, 1, __ATOMIC_RELAXED);
+	unsigned me = __atomic_fetch_add(&rendezvous.next, 1, __ATOMIC_RELAXED);
 
-	for (unsigned i = 0; i < meeting.rounds; i++) {
-		meeting.phase[me] = i + 1;
-		if (near_barrier_wait(&meeting.barrier))
-			__atomic_fetch_add(&meeting.last, 1, __ATOMIC_RELAXED);
-		for (unsigned n = 0; n < LENGTH(meeting.phase); n++)
-			CHECK(meeting.phase[n] == i + 1);
-		near_barrier_wait(&meeting.barrier);
+	for (unsigned i = 0; i < rendezvous.rounds; i++) {
+		rendezvous.phase[me] = i + 1;
+		if (near_barrier_wait(&rendezvous.barrier))
+			__atomic_fetch_add(&rendezvous.last, 1, __ATOMIC_RELAXED);
+		for (unsigned n = 0; n < LENGTH(rendezvous.phase); n++)
+			CHECK(rendezvous.phase[n] == i + 1);
+		near_barrier_wait(&rendezvous.barrier);
 	}
 	return NULL;
 }
@@ -281,11 +281,11 @@ static void all_meet_and_one_is_last(void **state)
 {
 	char none[8];
 
-	meeting.barrier = (struct near_barrier)NEAR_BARRIER_INIT(8);
-	meeting.rounds = unit_scale(2000);
+	rendezvous.barrier = (struct near_barrier)NEAR_BARRIER_INIT(8);
+	rendezvous.rounds = unit_scale(2000);
 	unit_run(meet, none, 1, 8);
-	assert_int_equal(meeting.last, meeting.rounds);
-	assert_int_equal(meeting.barrier.arrived, 0);
+	assert_int_equal(rendezvous.last, rendezvous.rounds);
+	assert_int_equal(rendezvous.barrier.arrived, 0);
 }
 
 static void one_thread_meets_itself(void **state)
@@ -302,7 +302,7 @@ static void *wait_at(void *barrier)
 	return (void *)(uintptr_t)near_barrier_wait(barrier);
 }
 
-static void who_leaves_is_not_counted(void **state)
+static void a_waiter_that_leaves_is_not_counted(void **state)
 {
 	static const struct timespec wrong = {1, -1};
 	struct near_cancel token = NEAR_CANCEL_INIT;
@@ -332,4 +332,4 @@ UNIT_MAIN(it_is_done_once, a_failure_is_tried_again, others_wait_and_see_it,
 	  waiting_for_it_has_a_limit, nobody_sleeps_after_it_is_done,
 	  what_is_done_cannot_be_canceled, recursion_stops_with_one_line,
 	  a_child_does_what_its_parent_had_not_finished, a_cancelled_call_has_failed,
-	  all_meet_and_one_is_last, one_thread_meets_itself, who_leaves_is_not_counted)
+	  all_meet_and_one_is_last, one_thread_meets_itself, a_waiter_that_leaves_is_not_counted)

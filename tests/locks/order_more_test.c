@@ -51,7 +51,7 @@ static void *end_with_lock(void *unused)
 	return unused;
 }
 
-/* What they held is nobody's, whoever has their place and their number now. */
+/* No thread holds what they held, even if a new one has their address and their number. */
 static void threads_that_end_with_locks(void)
 {
 	in_order(&a, &b);
@@ -211,7 +211,7 @@ static void forking(void)
 	near_mutex_unlock(&c);
 }
 
-static void begin_anew(void)
+static void begin_again(void)
 {
 	in_order(&b, &a);
 	in_order(&b, &c);
@@ -224,7 +224,7 @@ static void forking_in_a_change(void)
 	in_order(&a, &b);
 	near_lock_lock(&near__lot.order->lock);
 	near_lock_lock(&near__lot.order->telling);
-	fork_then(begin_anew);
+	fork_then(begin_again);
 	near_lock_unlock(&near__lot.order->telling);
 	near_lock_unlock(&near__lot.order->lock);
 }
@@ -285,7 +285,7 @@ static void stops_with(void (*run)(void), unsigned circles, const char *line)
 	assert_int_equal(count(line), 1);
 }
 
-static void programs_are_stopped_if_asked_to(void **state)
+static void programs_are_stopped_by_lock_check_2(void **state)
 {
 	conf = "lock_check:2";
 	stops_with(for_ever, 1, "nearcpu: lock order: stopped, as NEAR_CONF=lock_check:2 says\n");
@@ -303,14 +303,14 @@ static void unchecked(void)
 	CHECK(near__owner != NEAR__NO_OWNER && !near__order_self && !near__lot.order);
 }
 
-static void nothing_is_checked_unless_asked_for(void **state)
+static void nothing_is_checked_by_default(void **state)
 {
 	static const char *const bad[] = {"lock_check:3", "lock_check",
 					  "lock_check:", "lock_check:x"};
 
 	conf = "lock_check:0";
 	assert_int_equal(play(unchecked, NULL), 0);
-	assert_string_equal(told, "");
+	assert_string_equal(reported, "");
 	for (unsigned i = 0; i < LENGTH(bad); i++) {
 		conf = bad[i];
 		assert_int_equal(play(unchecked, NULL), 0);
@@ -321,5 +321,4 @@ static void nothing_is_checked_unless_asked_for(void **state)
 }
 
 UNIT_MAIN(what_there_is_no_room_for_is_said_once, readers_and_writers_are_checked,
-	  children_are_checked, programs_are_stopped_if_asked_to,
-	  nothing_is_checked_unless_asked_for)
+	  children_are_checked, programs_are_stopped_by_lock_check_2, nothing_is_checked_by_default)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The checker of lock order: what it tells, down to the functions that took the locks. */
+/* The checker of lock order: what it reports, down to the functions that took the locks. */
 #include "orders.h"
 
 #include <link.h>
@@ -8,7 +8,7 @@
 
 static struct near_cond more;
 
-/* ---- who takes what: each function has a page of its own ---- */
+/* ---- functions that take locks: each has a page of its own ---- */
 
 #define PAGE ((uintptr_t)4096)
 #define ON_ITS_PAGE __attribute__((noinline, aligned(4096), section("order_pages")))
@@ -69,7 +69,7 @@ static unsigned next_taker(const char **at)
 	return 0;
 }
 
-/* ---- scenes ---- */
+/* ---- scenarios ---- */
 
 static void circle_of_two(void)
 {
@@ -85,11 +85,11 @@ static void circle_of_two(void)
 	by_thread(&a, &b);
 }
 
-static void a_circle_of_two_is_told_once_with_its_places(void **state)
+static void a_cycle_of_two_is_reported_once_with_its_places(void **state)
 {
 	static const unsigned takers[] = {3, 4, 1, 2};
 	char line[256];
-	const char *at = told;
+	const char *at = reported;
 
 	tells(circle_of_two, 1);
 	assert_int_equal(count("nearcpu: lock order: 2 locks"), 1);
@@ -140,7 +140,7 @@ static void long_circle(void)
 /* What one wants the next one holds. */
 static void check_chain(unsigned steps)
 {
-	const char *at = strstr(told, " wants ");
+	const char *at = strstr(reported, " wants ");
 	void *wanted, *held;
 
 	assert_non_null(at);
@@ -156,7 +156,7 @@ static void check_chain(unsigned steps)
 	}
 }
 
-static void of_a_long_circle_the_first_steps_are_told(void **state)
+static void of_a_long_cycle_the_first_steps_are_reported(void **state)
 {
 	char line[64];
 
@@ -209,7 +209,7 @@ static void trying_first(void)
 	in_order(&b, &a);
 }
 
-/* c is held in either case, so that nobody waits for ever: told nevertheless. */
+/* c is held in either case, so that nobody waits for ever: reported nevertheless. */
 static void behind_a_gate(void)
 {
 	near_mutex_lock(&c);
@@ -268,7 +268,7 @@ static void waiting_for_signals(void)
 	pthread_t t;
 
 	near_mutex_lock(&a);
-	/* What a wait lets go of it does not hold: nothing to tell. */
+	/* A wait does not hold what it has released: nothing to report. */
 	CHECK(near_cond_wait_until(&more, &a, CLOCK_MONOTONIC, &soon, NULL) == -ETIMEDOUT);
 	near_mutex_lock(&b);
 	t = unit_start(set_and_signal, &flag);
@@ -327,6 +327,6 @@ static void destroyed_mutexes_are_forgotten(void **state)
 	tells(reuse, 1);
 }
 
-UNIT_MAIN(a_circle_of_two_is_told_once_with_its_places, circles_of_three_threads,
-	  of_a_long_circle_the_first_steps_are_told, what_counts_as_an_order,
+UNIT_MAIN(a_cycle_of_two_is_reported_once_with_its_places, circles_of_three_threads,
+	  of_a_long_cycle_the_first_steps_are_reported, what_counts_as_an_order,
 	  a_wait_takes_the_mutex_again, destroyed_mutexes_are_forgotten)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Scenes of the checker of lock order. Each runs in a child that decides anew what NEAR_CONF says;
- * what it is told is read back. */
+/* Scenarios of the checker of lock order. Each runs in a child that reads NEAR_CONF again;
+ * what it is reported is read back. */
 #ifndef NEARCPU_TESTS_ORDERS_H
 #define NEARCPU_TESTS_ORDERS_H
 
@@ -45,18 +45,18 @@ static inline void by_thread(struct near_mutex *first, struct near_mutex *second
 	unit_join(unit_start(in_order_there, &p));
 }
 
-/* ---- what is told ---- */
+/* ---- what is reported ---- */
 
-static char told[65536];
+static char reported[65536];
 static const char *conf = "lock_check:1";
 
-struct scene {
+struct scenario {
 	void (*run)(void);
 };
 
 static inline void decide_and_run(void *arg)
 {
-	struct scene *s = arg;
+	struct scenario *s = arg;
 	const char *mode = getenv("NEAR_CONF");
 	char text[256];
 
@@ -67,14 +67,14 @@ static inline void decide_and_run(void *arg)
 
 static inline int play(void (*run)(void), int *signal)
 {
-	struct scene s = {run};
+	struct scenario s = {run};
 
-	return unit_capture(decide_and_run, &s, told, sizeof(told), signal);
+	return unit_capture(decide_and_run, &s, reported, sizeof(reported), signal);
 }
 
 static inline unsigned count(const char *what)
 {
-	const char *at = told;
+	const char *at = reported;
 	unsigned n = 0;
 
 	while ((at = strstr(at, what))) {
@@ -89,7 +89,7 @@ static inline void tells(void (*run)(void), unsigned circles)
 	int status = play(run, NULL);
 
 	if (status || count(IN_A_CIRCLE) != circles)
-		fputs(told, stderr);
+		fputs(reported, stderr);
 	assert_int_equal(status, 0);
 	assert_int_equal(count(IN_A_CIRCLE), circles);
 	assert_int_equal(count("nearcpu: lock order: "), circles);

@@ -16,8 +16,8 @@
 #define UNLOCKS_BY_CAS 64
 #define PARKED 1u
 
-/* Moves with each look, and with the sections; not at all if look_ns is -1: then it is real. */
-static int64_t time_ns, look_ns;
+/* Advances with each reading, and with the sections. It is the real clock if reading_ns is -1. */
+static int64_t time_ns, reading_ns;
 int64_t __real_near__now(clockid_t clock);
 int64_t __wrap_near__now(clockid_t clock);
 
@@ -29,21 +29,21 @@ static int64_t move_time(int64_t ns)
 
 int64_t __wrap_near__now(clockid_t clock)
 {
-	if (look_ns < 0)
+	if (reading_ns < 0)
 		return __real_near__now(clock);
-	return move_time(look_ns);
+	return move_time(reading_ns);
 }
 
 /* A wait, and two sections, of which the second ends ns after the first. Whether it was timed. */
 static bool section(struct near_mutex *m, int64_t ns)
 {
-	unsigned told = near__pace_waited(m);
+	unsigned result = near__pace_waited(m);
 
-	CHECK(told == 0 || told == 2);
+	CHECK(result == 0 || result == 2);
 	near__pace_unlocked(m);
 	move_time(ns);
 	near__pace_unlocked(m);
-	return told;
+	return result;
 }
 
 /* Of n sections, how many were timed. */
@@ -69,7 +69,7 @@ static struct near_mutex *a_mutex(void)
 
 static void alone(void *(*run)(void *))
 {
-	look_ns = 20;
+	reading_ns = 20;
 	unit_join(unit_start(run, NULL));
 }
 
@@ -80,7 +80,7 @@ static void *learn(void *arg)
 	CHECK(!near__pace_is_quick(m)); /* not known yet */
 	CHECK(section(m, 10));
 	CHECK(near__pace_is_quick(m));
-	CHECK(near__lot_bucket(m)->pace == 10 + 1); /* the looks do not count */
+	CHECK(near__lot_bucket(m)->pace == 10 + 1); /* the readings do not count */
 	m = a_mutex();
 	CHECK(sections(m, 1000, RARELY) == 0); /* the next, as the first was not known before */
 	CHECK(section(m, 1000));
@@ -145,7 +145,7 @@ static void *have_a_slow_clock(void *arg)
 {
 	struct near_mutex *m = a_mutex();
 
-	look_ns = 1000;
+	reading_ns = 1000;
 	CHECK(section(m, 10));
 	CHECK(near__pace_is_quick(m));
 	CHECK(sections(m, 10, RARELY) == 0);
@@ -167,7 +167,7 @@ static void *be_delayed(void *arg)
 	CHECK(section(m, INT64_C(10000000000)));
 	CHECK(!near__pace_is_quick(m));
 	CHECK(near__lot_bucket(m)->pace == UINT32_MAX);
-	look_ns = 0;
+	reading_ns = 0;
 	CHECK(sections(m, 0, RARELY + 1) == 1);
 	CHECK(near__pace_is_quick(m));
 	return arg;
@@ -247,7 +247,7 @@ static void *wait_for_a_slow_one(void *arg)
 {
 	struct near_mutex *m = a_mutex();
 
-	look_ns = -1;
+	reading_ns = -1;
 	near_mutex_lock(m);
 	near_mutex_unlock(m);
 	CHECK(unlocks_by_cas() == 0);
@@ -289,7 +289,7 @@ static void *wait_for_a_quick_one(void *arg)
 	return arg;
 }
 
-static void who_has_waited_unlocks_by_cas(void **state)
+static void a_thread_that_has_waited_unlocks_by_cas(void **state)
 {
 	alone(wait_for_a_slow_one);
 	alone(wait_for_a_quick_one);
@@ -297,4 +297,4 @@ static void who_has_waited_unlocks_by_cas(void **state)
 
 UNIT_MAIN(a_section_is_timed, up_to_120_ns_are_quick, longer_sections_lift_it_slowly,
 	  longer_ones_and_slow_clocks_are_timed_rarely, a_section_may_take_seconds,
-	  what_comes_between_does_not_count, who_has_waited_unlocks_by_cas)
+	  what_comes_between_does_not_count, a_thread_that_has_waited_unlocks_by_cas)

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Games with near_park, near_thrsleep, and forks. */
+/* Scenarios with near_park, near_thrsleep, and forks. */
 #include "stress.h"
 
 #include <nearcpu/cond.h>
 #include <nearcpu/sem.h>
 
-/* ---- desks: those who wait are called, or sent to the other desk ---- */
+/* ---- desks: waiters are called, or requeued to the other desk ---- */
 
 #define GUESTS 4
 
 static struct {
 	uint32_t desks[2];
-	unsigned left; /* guests who have gone home; atomic */
-	/* What those who call say, all in all; atomic. */
+	unsigned left; /* guests that have left; atomic */
+	/* The sums of what the callers report; atomic. */
 	uint64_t called, tokens;
 } desks;
 
@@ -98,7 +98,8 @@ static void check_desks(const struct role *roles)
 	CHECK(desks.tokens == sum(roles, 0, GUESTS, 1));
 }
 
-const struct game game_desks = {"desks", GUESTS + 2, begin_desks, step_desks, NULL, check_desks};
+const struct scenario scenario_desks = {"desks",    GUESTS + 2, begin_desks,
+					step_desks, NULL,       check_desks};
 
 /* ---- sleepers: a unit goes round, by semaphores made of near_thrsleep ---- */
 
@@ -107,7 +108,7 @@ const struct game game_desks = {"desks", GUESTS + 2, begin_desks, step_desks, NU
 static struct thr_sem {
 	uint32_t lock, units, waiters;
 } sleepers[SLEEPERS];
-static uint64_t sleepers_passes; /* by who has the unit */
+static uint64_t sleepers_passes; /* by the thread that has the unit */
 
 static void begin_sleepers(void)
 {
@@ -158,7 +159,7 @@ static void give_unit(struct role *r, struct thr_sem *s)
 	s->units++;
 	if (s->waiters)
 		result = near_thrwakeup(s, unit_random(&r->random) % 2 ? 1 : -1);
-	/* Who waits may have left, or have been told to abort. */
+	/* The waiter may have left, or may have to abort. */
 	CHECK(result == 0 || result == ESRCH);
 	unlock_sem(s);
 }
@@ -186,8 +187,8 @@ static void check_sleepers(const struct role *roles)
 	CHECK(sleepers_passes == sum(roles, 0, SLEEPERS, 0));
 }
 
-const struct game game_sleepers = {"sleepers",    SLEEPERS, begin_sleepers,
-				   step_sleepers, NULL,     check_sleepers};
+const struct scenario scenario_sleepers = {"sleepers",    SLEEPERS, begin_sleepers,
+					   step_sleepers, NULL,     check_sleepers};
 
 /* ---- forks: with locks held, while others are in the middle of anything ---- */
 
@@ -210,7 +211,7 @@ static void *meet_parent(void *unused)
 	return unused;
 }
 
-/* All that the locks can do works in a child, beside what it inherited. */
+/* All operations of the locks work in a child, next to what it inherited. */
 static void live_in_child(void)
 {
 	struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 1);
@@ -260,4 +261,4 @@ static void check_forks(const struct role *roles)
 	near_mutex_unlock(&forks.held);
 }
 
-const struct game game_forks = {"forks", 1, begin_forks, step_forks, NULL, check_forks};
+const struct scenario scenario_forks = {"forks", 1, begin_forks, step_forks, NULL, check_forks};

@@ -72,8 +72,9 @@ static void try_to_write_and_destroy(void *l)
 	near_rwlock_destroy(l);
 }
 
-static const char orphan[] = "near_rwlock_write_lock: a reader is a thread of the parent process, "
-			     "which the fork did not copy";
+static const char lost_reader[] =
+	"near_rwlock_write_lock: a reader is a thread of the parent process, "
+	"which the fork did not copy";
 static const char no_writer[] =
 	"near_rwlock: the writer is a thread of the parent process, which the fork did not copy";
 
@@ -94,11 +95,11 @@ static void a_child_does_not_wait_for_readers_of_the_parent(void **state)
 		t = start_holder(&h, false);
 		wait_for_holder(&h);
 		unit_in_child(read_it, &h.l);
-		unit_dies(write_it, &h.l, orphan);
+		unit_dies(write_it, &h.l, lost_reader);
 		unit_in_child(try_to_write_and_destroy, &h.l);
-		/* Beside it, this thread reads, too: once and nested. */
+		/* This thread reads, too: once and nested. */
 		near_rwlock_read_lock(&h.l);
-		unit_dies(write_it_beside_own_read, &h.l, orphan);
+		unit_dies(write_it_beside_own_read, &h.l, lost_reader);
 		near_rwlock_read_unlock(&h.l);
 		end_holder(&h, t);
 		unit_in_child(write_it, &h.l);
@@ -231,7 +232,7 @@ static void *read_beside(void *l)
 	return NULL;
 }
 
-/* Where one stood that this thread of the child knows: it need not look again. */
+/* A lock is made where this thread of the child knew another one: it need not search again. */
 static void make_and_use(void *arg)
 {
 	struct near_rwlock *l = arg;
@@ -274,7 +275,7 @@ static void a_child_of_the_child_unlocks_what_its_thread_wrote(void **state)
 	near_rwlock_destroy(&l);
 }
 
-/* Held beyond what is known by name: then nobody is taken for an orphan. */
+/* Held beyond what is known by name: then nobody is taken for an lost_reader. */
 static void read_many(void *arg)
 {
 	struct near_rwlock *l = arg;

@@ -74,9 +74,9 @@ static void no_other_policy(void **state)
 	near_rwlock_destroy(&l);
 }
 
-/* Readers that meet inside, while writers come. The deadline is so far away that it only ends a
- * test that has failed. */
-struct meeting {
+/* Readers that wait for each other inside, while writers arrive. The deadline is so far away
+ * that it only ends a test that has failed. */
+struct rendezvous {
 	struct near_rwlock l;
 	pthread_barrier_t inside;
 	unsigned rounds, over;
@@ -84,7 +84,7 @@ struct meeting {
 
 static void *meet(void *arg)
 {
-	struct meeting *m = *(struct meeting **)arg;
+	struct rendezvous *m = *(struct rendezvous **)arg;
 	struct timespec late = wait_in_ms(CLOCK_MONOTONIC, LONG_MS);
 
 	for (unsigned i = 0; i < m->rounds; i++) {
@@ -98,7 +98,7 @@ static void *meet(void *arg)
 
 static void *write_until_over(void *arg)
 {
-	struct meeting *m = arg;
+	struct rendezvous *m = arg;
 
 	while (!__atomic_load_n(&m->over, __ATOMIC_ACQUIRE)) {
 		near_rwlock_write_lock(&m->l);
@@ -111,7 +111,7 @@ static void *write_until_over(void *arg)
 static void readers_meet_while_writers_come(void **state)
 {
 	for (unsigned i = 0; i < 2; i++) {
-		struct meeting m = {.rounds = unit_scale(2000)}, *all[3] = {&m, &m, &m};
+		struct rendezvous m = {.rounds = unit_scale(2000)}, *all[3] = {&m, &m, &m};
 		pthread_t writers[2];
 
 		rwlock_init(&m.l, i);

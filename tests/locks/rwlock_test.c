@@ -128,7 +128,7 @@ static void read_n_times(struct near_rwlock *l, unsigned n)
 	}
 }
 
-static void bias_comes_back_after_calm_reads(void **state)
+static void bias_returns_after_enough_reads(void **state)
 {
 	struct near_rwlock l;
 
@@ -144,7 +144,7 @@ static void bias_comes_back_after_calm_reads(void **state)
 		l.calm = 50;
 		read_n_times(&l, 30);
 		assert_int_equal(word_of(&l), 30 * PEACE);
-		/* Another writer: no fence, and the count begins anew. */
+		/* Another writer: no fence, and the count begins again. */
 		near_rwlock_write_lock(&l);
 		assert_int_equal(word_of(&l), WRITER);
 		near_rwlock_write_unlock(&l);
@@ -155,7 +155,7 @@ static void bias_comes_back_after_calm_reads(void **state)
 		assert_int_equal(fences_made(), 0);
 		near_rwlock_read_lock(&l);
 		assert_int_equal(fences_made(), 1);
-		/* It came in by the word, and leaves by a slot. */
+		/* It counted itself in the word, and leaves by a slot. */
 		assert_int_equal(word_of(&l), BIASED + READER);
 		near_rwlock_read_unlock(&l);
 		assert_int_equal(word_of(&l), BIASED + READER);
@@ -167,7 +167,7 @@ static void bias_comes_back_after_calm_reads(void **state)
 	near_rwlock_destroy(&l);
 }
 
-static void bias_does_not_come_back_beside_a_writer(void **state)
+static void bias_does_not_return_next_to_a_writer(void **state)
 {
 	struct near_rwlock l;
 
@@ -185,7 +185,7 @@ static void bias_does_not_come_back_beside_a_writer(void **state)
 	near__rwlock_restore_bias(&l);
 	near_mutex_unlock(&l.writers);
 	near__rwlock_leave(&l, 0);
-	/* Nor while somebody changes gates; but right after. */
+	/* Nor while a thread changes gates; but right after. */
 	near__gates_lock();
 	read_n_times(&l, 10);
 	assert_int_equal(fences_made(), 0);
@@ -212,7 +212,7 @@ static uint32_t calm_after(long ns)
 	return calm;
 }
 
-static void calm_goes_by_cpus_and_the_cost_of_fences(void **state)
+static void the_threshold_depends_on_cpus_and_the_cost_of_fences(void **state)
 {
 	if (!has_slots())
 		skip();
@@ -240,7 +240,7 @@ static void bias_does_not_come_twice(void **state)
 	assert_int_equal(fences_made(), 1);
 	near__rwlock_restore_bias(&l);
 	assert_int_equal(fences_made(), 0);
-	/* Gates that nobody came by stay as they are. */
+	/* Gates that no thread used stay as they are. */
 	assert_int_equal(((struct copy *)near_percpu_at(l.copies, 20))->gate, NEAR__UNOPENED);
 	near_rwlock_read_unlock(&l);
 	near_rwlock_destroy(&l);
@@ -281,7 +281,7 @@ static void a_gate_stays_shut_if_a_writer_was_faster(void **state)
 }
 
 /* A slot that nobody used, while its gate must not be opened: the word takes the count. */
-static void who_cannot_open_a_gate_uses_the_word(void **state)
+static void a_reader_that_cannot_open_a_gate_uses_the_word(void **state)
 {
 	struct near_rwlock l;
 
@@ -331,8 +331,8 @@ static void read_by_surprise(void)
 	near_rwlock_read_lock(surprised);
 }
 
-/* Beside this one's: it reads as another thread would. */
-static void try_write_lets_go_if_a_reader_came(void **state)
+/* In addition to this thread's lock: it reads as another thread would. */
+static void try_write_gives_up_if_a_reader_arrived(void **state)
 {
 	struct near_rwlock l;
 
@@ -357,9 +357,9 @@ static void try_write_lets_go_if_a_reader_came(void **state)
 	near_rwlock_destroy(&l);
 }
 
-/* A writer that has claimed and closed a gate, and does not run: whoever may be nested does not
- * wait for it to go on. */
-static void who_may_be_nested_does_not_wait_for_the_revocation(void **state)
+/* A writer that has claimed and closed a gate, and does not run: a reader that may be nested does
+ * not wait for it to continue. */
+static void a_nested_reader_does_not_wait_for_the_revocation(void **state)
 {
 	struct near_rwlock l[NEAR__HOLDS + 1], *last = &l[NEAR__HOLDS];
 
@@ -389,8 +389,8 @@ static void who_may_be_nested_does_not_wait_for_the_revocation(void **state)
 }
 
 UNIT_MAIN(zero_is_a_free_lock, readers_count_on_their_slots, a_writer_adds_the_slots_up,
-	  bias_comes_back_after_calm_reads, bias_does_not_come_back_beside_a_writer,
+	  bias_returns_after_enough_reads, bias_does_not_return_next_to_a_writer,
 	  bias_does_not_come_twice, a_gate_stays_shut_if_a_writer_was_faster,
-	  calm_goes_by_cpus_and_the_cost_of_fences, who_cannot_open_a_gate_uses_the_word,
-	  try_write_fences_only_if_it_may_succeed, try_write_lets_go_if_a_reader_came,
-	  who_may_be_nested_does_not_wait_for_the_revocation)
+	  the_threshold_depends_on_cpus_and_the_cost_of_fences,
+	  a_reader_that_cannot_open_a_gate_uses_the_word, try_write_fences_only_if_it_may_succeed,
+	  try_write_gives_up_if_a_reader_arrived, a_nested_reader_does_not_wait_for_the_revocation)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* near_rwlock: who waits for whom, and what ends it. */
+/* near_rwlock: which threads wait for which others, and what ends the waits. */
 #include "rwlocks.h"
 
 /* ---- nested ---- */
@@ -60,7 +60,7 @@ static void a_thread_reads_more_locks_than_it_knows_by_name(void **state)
 }
 
 /* It reads others, but not this one: no writer may be passed. */
-static void who_is_not_nested_waits_in_any_case(void **state)
+static void a_reader_that_is_not_nested_waits_in_any_case(void **state)
 {
 	static const struct timespec past = {1, 0};
 	struct near_rwlock l[NEAR__HOLDS + 1], other;
@@ -87,7 +87,7 @@ static void who_is_not_nested_waits_in_any_case(void **state)
 	near_rwlock_destroy(&other);
 }
 
-/* ---- who waits for whom ---- */
+/* ---- which waits for which ---- */
 
 static void a_writer_that_leaves_lets_all_sleeping_readers_in(void **state)
 {
@@ -106,7 +106,7 @@ static void a_writer_that_leaves_lets_all_sleeping_readers_in(void **state)
 	start(&w, &l, true);
 	wait_for_writers(&l, 1);
 	near_rwlock_write_unlock(&l);
-	/* All are in at once, and the writer comes behind them. */
+	/* All are in together, and the writer comes after them. */
 	while (__atomic_load_n(&order, __ATOMIC_ACQUIRE) < 6)
 		usleep(100);
 	wait_for_sleepers(&l, 1);
@@ -120,7 +120,7 @@ static void a_writer_that_leaves_lets_all_sleeping_readers_in(void **state)
 	near_rwlock_destroy(&l);
 }
 
-/* The one before has let go of the mutex, but not yet left. */
+/* The previous writer has released the mutex, but not yet left. */
 static void the_next_writer_waits_until_the_one_before_has_left(void **state)
 {
 	struct near_rwlock l = NEAR_RWLOCK_INIT;
@@ -152,7 +152,7 @@ static void the_next_writer_waits_until_the_one_before_has_left(void **state)
 }
 
 /* Or a reader could free the lock before that one has left. */
-static void who_gives_up_lets_nobody_in_before_the_one_before_has_left(void **state)
+static void a_writer_that_gives_up_admits_none_before_the_previous_has_left(void **state)
 {
 	struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 30);
 	struct near_rwlock l = NEAR_RWLOCK_INIT;
@@ -208,7 +208,7 @@ static void wait_for_bucket(const struct near__bucket *b)
 }
 
 /* What it would sleep for is over when it comes to the queue. */
-static void nobody_sleeps_for_who_has_left(void **state)
+static void no_thread_sleeps_for_one_that_has_left(void **state)
 {
 	struct near_rwlock l = NEAR_RWLOCK_INIT;
 	struct reader r = {0}, w = {0};
@@ -291,7 +291,7 @@ static void a_wrong_deadline_is_an_error(void **state)
 	assert_int_equal(word_of(&l), 0);
 }
 
-/* A writer that gives up lets those in whom it kept out. */
+/* A writer that gives up admits the readers that it kept out. */
 static void a_token_ends_waits(void **state)
 {
 	struct near_cancel token = NEAR_CANCEL_INIT;
@@ -322,8 +322,9 @@ static void a_token_ends_waits(void **state)
 }
 
 UNIT_MAIN(nested_readers_pass_a_waiting_writer, a_thread_reads_more_locks_than_it_knows_by_name,
-	  who_is_not_nested_waits_in_any_case, a_writer_that_leaves_lets_all_sleeping_readers_in,
+	  a_reader_that_is_not_nested_waits_in_any_case,
+	  a_writer_that_leaves_lets_all_sleeping_readers_in,
 	  the_next_writer_waits_until_the_one_before_has_left,
-	  who_gives_up_lets_nobody_in_before_the_one_before_has_left,
-	  downgrade_lets_readers_in_and_no_writer, nobody_sleeps_for_who_has_left,
+	  a_writer_that_gives_up_admits_none_before_the_previous_has_left,
+	  downgrade_lets_readers_in_and_no_writer, no_thread_sleeps_for_one_that_has_left,
 	  deadlines_end_waits, a_wrong_deadline_is_an_error, a_token_ends_waits)

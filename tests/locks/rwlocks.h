@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of near_rwlock share: what stands in the word, and what other threads find. */
+/* What the tests of near_rwlock share: the contents of the word, and what other threads find. */
 #ifndef NEARCPU_TESTS_RWLOCKS_H
 #define NEARCPU_TESTS_RWLOCKS_H
 
@@ -67,7 +67,7 @@ static inline void wait_for_writers(const struct near_rwlock *l, unsigned n)
 	wait_for_waits(&l->writers, NEAR__SPACE_MUTEX, n);
 }
 
-/* A thread that locks, gives up as it is told, and unlocks. */
+/* A thread that locks, gives up at its deadline or token, and unlocks. */
 struct reader {
 	struct near_rwlock *l;
 	const struct timespec *deadline;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* near_sem: units, sleepers, and a storm in which units are counted. */
+/* near_sem: units, sleepers, and a stress test in which units are counted. */
 #include "waits.h"
 
 #include <nearcpu/sem.h>
@@ -105,7 +105,7 @@ static void deadlines_and_tokens_end_waits(void **state)
 }
 
 /* Between its announcement and the queue: the test plays a post that finds nobody there. */
-static void who_comes_too_late_to_sleep_takes_the_unit(void **state)
+static void a_late_sleeper_takes_the_unit(void **state)
 {
 	struct near_sem s = NEAR_SEM_INIT(0);
 	struct waiter w = {.s = &s};
@@ -126,45 +126,45 @@ static struct {
 	struct near_sem s;
 	unsigned rounds, got, posted;
 	uint64_t seed;
-} storm;
+} stress;
 
 static void *rage(void *arg)
 {
-	uint64_t random = __atomic_add_fetch(&storm.seed, 1, __ATOMIC_RELAXED);
+	uint64_t random = __atomic_add_fetch(&stress.seed, 1, __ATOMIC_RELAXED);
 	unsigned got = 0;
 
-	for (unsigned i = 0; i < storm.rounds; i++) {
+	for (unsigned i = 0; i < stress.rounds; i++) {
 		uint32_t r = unit_random(&random);
 		struct timespec soon = wait_in_ns(r >> 8 & 0xfff);
 		bool have = true;
 
 		if (r % 3 == 0)
-			have = near_sem_try_wait(&storm.s);
+			have = near_sem_try_wait(&stress.s);
 		else if (r % 3 == 1)
-			have = near_sem_wait_until(&storm.s, CLOCK_MONOTONIC, &soon, NULL) == 0;
+			have = near_sem_wait_until(&stress.s, CLOCK_MONOTONIC, &soon, NULL) == 0;
 		else
-			near_sem_wait(&storm.s);
+			near_sem_wait(&stress.s);
 		got += have;
 		if (r % 16 == 0)
 			sched_yield();
 		if (have)
-			CHECK(near_sem_post(&storm.s) == 0);
+			CHECK(near_sem_post(&stress.s) == 0);
 	}
-	__atomic_fetch_add(&storm.got, got, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&stress.got, got, __ATOMIC_RELAXED);
 	return NULL;
 }
 
-static void storm_keeps_the_units(void **state)
+static void stress_keeps_the_units(void **state)
 {
 	char none[8];
 
-	storm.s = (struct near_sem)NEAR_SEM_INIT(2);
-	storm.rounds = unit_scale(10000);
+	stress.s = (struct near_sem)NEAR_SEM_INIT(2);
+	stress.rounds = unit_scale(10000);
 	unit_run(rage, none, 1, LENGTH(none));
-	assert_true(storm.got > 0);
-	assert_int_equal(near_sem_read(&storm.s), 2);
-	assert_int_equal(waits_on(&storm.s, NEAR__SPACE_SEM), 0);
+	assert_true(stress.got > 0);
+	assert_int_equal(near_sem_read(&stress.s), 2);
+	assert_int_equal(waits_on(&stress.s, NEAR__SPACE_SEM), 0);
 }
 
 UNIT_MAIN(units_are_counted, sleepers_get_units_in_their_order, deadlines_and_tokens_end_waits,
-	  who_comes_too_late_to_sleep_takes_the_unit, storm_keeps_the_units)
+	  a_late_sleeper_takes_the_unit, stress_keeps_the_units)

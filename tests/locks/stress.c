@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who keeps the games going, and who disturbs them. */
+/* Runs the scenarios of the stress test, and the threads that disturb them. */
 #include "stress.h"
 
 #include "mover.h"
@@ -53,7 +53,7 @@ static void *play(void *arg)
 
 	__atomic_store_n(&r->tid, (pid_t)syscall(SYS_gettid), __ATOMIC_RELAXED);
 	while (goes_on && steps--)
-		goes_on = r->game->step(r);
+		goes_on = r->scenario->step(r);
 	__atomic_store_n(&r->tid, 0, __ATOMIC_RELAXED);
 	return goes_on ? r : NULL;
 }
@@ -70,7 +70,7 @@ static void *keep(void *arg)
 	return NULL;
 }
 
-/* ---- who disturbs ---- */
+/* ---- disturbances ---- */
 
 static struct role *any_role(uint64_t *random)
 {
@@ -94,7 +94,7 @@ static void *move(void *unused)
 		mover_release(&m, tid, 2);
 		usleep(300);
 	}
-	/* Whoever was bound last shall not decide how the games end. */
+	/* The last binding must not decide how the scenarios end. */
 	for (unsigned i = 0; i < stress.n_roles; i++)
 		mover_release(&m, __atomic_load_n(&stress.roles[i].tid, __ATOMIC_RELAXED), 1);
 	return unused;
@@ -136,15 +136,15 @@ static void *cancel(void *unused)
 
 /* ---- a round ---- */
 
-static void cast(const struct game *game, uint64_t seed)
+static void cast(const struct scenario *scenario, uint64_t seed)
 {
-	game->begin();
-	for (unsigned i = 0; i < game->roles; i++) {
+	scenario->begin();
+	for (unsigned i = 0; i < scenario->roles; i++) {
 		struct role *r = &stress.roles[stress.n_roles++];
 
 		CHECK(stress.n_roles <= STRESS_ROLES);
 		*r = (struct role){
-			.game = game, .index = i, .random = seed * 1000 + stress.n_roles};
+			.scenario = scenario, .index = i, .random = seed * 1000 + stress.n_roles};
 	}
 }
 
@@ -154,17 +154,18 @@ static void report(unsigned n)
 
 	for (unsigned i = 0; i < stress.n_roles; i++)
 		steps += stress.roles[i].steps;
-	print_message("%u games: %llu waits, %lu threads, %lu moved, %lu signals, %lu cancelled\n",
-		      n, (unsigned long long)steps, stress.came, stress.moved, stress.signals,
-		      stress.cancelled);
+	print_message(
+		"%u scenarios: %llu waits, %lu threads, %lu moved, %lu signals, %lu cancelled\n", n,
+		(unsigned long long)steps, stress.came, stress.moved, stress.signals,
+		stress.cancelled);
 }
 
-static void check_accounts(const struct game *const *games, unsigned n)
+static void check_accounts(const struct scenario *const *scenarios, unsigned n)
 {
 	const struct role *roles = stress.roles;
 
-	for (unsigned i = 0; i < n; roles += games[i++]->roles)
-		games[i]->check(roles);
+	for (unsigned i = 0; i < n; roles += scenarios[i++]->roles)
+		scenarios[i]->check(roles);
 }
 
 static void sleep_on(unsigned ms)
@@ -183,7 +184,7 @@ static void wait_until_all_have_played(void)
 			usleep(1000);
 }
 
-void stress_run(const struct game *const *games, unsigned n, unsigned ms)
+void stress_run(const struct scenario *const *scenarios, unsigned n, unsigned ms)
 {
 	static void *(*const disturb[])(void *) = {move, send_signals, cancel};
 	struct sigaction action = {.sa_handler = on_signal};
@@ -196,7 +197,7 @@ void stress_run(const struct game *const *games, unsigned n, unsigned ms)
 	CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
 	seed++;
 	for (unsigned i = 0; i < n; i++)
-		cast(games[i], seed);
+		cast(scenarios[i], seed);
 	watch_begin();
 	for (unsigned i = 0; i < stress.n_roles; i++)
 		stress.roles[i].keeper = unit_start(keep, &stress.roles[i]);
@@ -206,13 +207,13 @@ void stress_run(const struct game *const *games, unsigned n, unsigned ms)
 	wait_until_all_have_played();
 	__atomic_store_n(&stress.stop, true, __ATOMIC_RELAXED);
 	for (unsigned i = 0; i < n; i++)
-		if (games[i]->end)
-			games[i]->end();
+		if (scenarios[i]->end)
+			scenarios[i]->end();
 	for (size_t i = 0; i < LENGTH(disturb); i++)
 		unit_join(threads[i]);
 	for (unsigned i = 0; i < stress.n_roles; i++)
 		unit_join(stress.roles[i].keeper);
 	watch_end();
-	check_accounts(games, n);
+	check_accounts(scenarios, n);
 	report(n);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* stress: games that threads play with all locks at once, while they come and go, are moved and
- * signalled, have their waits cancelled, and processes fork.
+/* stress: scenarios in which threads use all locks concurrently, while they begin and end, are
+ * moved and signalled, have their waits cancelled, and processes fork.
  *
- * In each game something is handed from thread to thread (a turn, items, units, tokens) by waits
- * of which most have no limit: a wake-up that is lost stops the game, which the watch sees; one
- * that comes twice, or to the wrong one, makes the accounts differ in the end. */
+ * In each scenario something is passed from thread to thread (a turn, items, units, tokens) by
+ * waits of which most have no deadline: a lost wake-up stops the scenario, which the watch
+ * detects; one that arrives twice, or at the wrong thread, makes the accounts differ in the end. */
 #ifndef NEARCPU_TESTS_LOCKS_STRESS_H
 #define NEARCPU_TESTS_LOCKS_STRESS_H
 
@@ -14,14 +14,14 @@
 
 #define STRESS_ROLES 64
 
-/* A part in a game, played by one thread after the other. */
+/* A part of a scenario, run by one thread after the other. */
 struct role {
-	const struct game *game;
-	unsigned index; /* in the game */
+	const struct scenario *scenario;
+	unsigned index; /* in the scenario */
 	uint64_t random;
-	uint64_t tally[2]; /* the game's business; of one thread at a time, so that it is exact */
+	uint64_t tally[2]; /* for the scenario; of one thread at a time, so that it is exact */
 	pthread_t keeper;
-	/* For the watch, who moves, who sends signals; atomic. */
+	/* For the watch, the mover, and the sender of signals; atomic. */
 	pid_t tid;
 	uint64_t steps;
 	const char *doing; /* a wait; NULL: none */
@@ -31,19 +31,20 @@ struct role {
 	struct near_cancel cancel;
 };
 
-struct game {
+struct scenario {
 	const char *name;
 	unsigned roles;
 	void (*begin)(void);
-	/* False: the game is over, which is for the last time asked after stress.stop was set. */
+	/* False: the scenario is over. It is called once more after stress.stop was set. */
 	bool (*step)(struct role *r);
 	void (*end)(void); /* NULL: nothing to do but to set stress.stop */
-	/* With the roles of the game, when all have ended. */
+	/* With the roles of the scenario, when all have ended. */
 	void (*check)(const struct role *roles);
 };
 
-extern const struct game game_sections, game_turns, game_signals, game_queue, game_permits,
-	game_ring, game_meetings, game_desks, game_sleepers, game_forks, game_tables, game_pair;
+extern const struct scenario scenario_sections, scenario_turns, scenario_signals, scenario_queue,
+	scenario_permits, scenario_ring, scenario_barriers, scenario_desks, scenario_sleepers,
+	scenario_forks, scenario_tables, scenario_pair;
 
 extern struct stress {
 	struct role roles[STRESS_ROLES];
@@ -53,14 +54,14 @@ extern struct stress {
 	unsigned long came, moved, signals, cancelled;
 } stress;
 
-/* Plays the games, for that long. */
-void stress_run(const struct game *const *games, unsigned n, unsigned ms);
+/* Runs the scenarios for `ms` milliseconds. */
+void stress_run(const struct scenario *const *scenarios, unsigned n, unsigned ms);
 
-/* A wait that goes on for too long is told, and ends the program. */
+/* A wait that lasts too long is reported, and ends the program. */
 void watch_begin(void);
 void watch_end(void);
 
-/* ---- for games ---- */
+/* ---- for scenarios ---- */
 
 static inline bool stress_is_over(void)
 {

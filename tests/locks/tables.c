@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
-/* The game with reader-writer locks. */
+/* The scenario with reader-writer locks. */
 #include "stress.h"
 
 #include <nearcpu/rwlock.h>
 
-/* ---- tables: who reads sees no half of a change ---- */
+/* ---- tables: a reader sees no half of a change ---- */
 
 #define READERS 4
 #define WIDTH 8
 
 static struct table {
 	struct near_rwlock l;
-	uint64_t changes[WIDTH]; /* all the same, but for a writer */
+	uint64_t changes[WIDTH]; /* all equal, except while a writer changes them */
 } tables[2];
 
 /* One with slots, readers first; one without, writers first. */
@@ -22,7 +22,7 @@ static void begin_tables(void)
 	tables[1].l = (struct near_rwlock)NEAR_RWLOCK_INIT_WRITERS_FIRST;
 }
 
-static void look_at(const struct table *t, struct role *r)
+static void check_table(const struct table *t, struct role *r)
 {
 	uint64_t changes = t->changes[0];
 
@@ -68,7 +68,7 @@ static bool lock_for_writing(struct role *r, struct near_rwlock *l)
 	return result == 0;
 }
 
-/* At once again, as often as it takes to count on slots, and to be caught at it by a writer. */
+/* Again immediately, until it counts on slots and a writer revokes that. */
 static void read_table_often(struct role *r, struct table *t)
 {
 	for (unsigned i = 0; i < 2000; i++) {
@@ -83,10 +83,10 @@ static void read_table(struct role *r, struct table *t)
 {
 	if (!lock_for_reading(r, &t->l))
 		return;
-	look_at(t, r);
+	check_table(t, r);
 	if (unit_random(&r->random) % 4 == 0) {
 		WAIT(r, &t->l, near_rwlock_read_lock(&t->l));
-		look_at(t, r);
+		check_table(t, r);
 		near_rwlock_read_unlock(&t->l);
 	}
 	near_rwlock_read_unlock(&t->l);
@@ -97,7 +97,7 @@ static void write_table(struct role *r, struct table *t)
 	if (!lock_for_writing(r, &t->l))
 		return;
 	CHECK(near_rwlock_is_mine(&t->l));
-	look_at(t, r);
+	check_table(t, r);
 	for (unsigned i = 0; i < WIDTH; i++)
 		t->changes[i]++;
 	r->tally[0]++;
@@ -106,7 +106,7 @@ static void write_table(struct role *r, struct table *t)
 		return;
 	}
 	near_rwlock_downgrade(&t->l);
-	look_at(t, r);
+	check_table(t, r);
 	near_rwlock_read_unlock(&t->l);
 }
 
@@ -137,5 +137,5 @@ static void check_tables(const struct role *roles)
 	}
 }
 
-const struct game game_tables = {"tables",    READERS + 2, begin_tables,
-				 step_tables, NULL,        check_tables};
+const struct scenario scenario_tables = {"tables",    READERS + 2, begin_tables,
+					 step_tables, NULL,        check_tables};

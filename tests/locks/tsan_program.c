@@ -60,11 +60,11 @@ static void by_others(void)
 	near_lock_lock(&by.lock);
 	lock++;
 	if (lock % 256 == 0)
-		usleep(200); /* so that somebody sleeps */
+		usleep(200); /* so that another thread sleeps */
 	near_lock_unlock(&by.lock);
 }
 
-/* Who reads does not write: or it would know of others' changes by its own. */
+/* A reader does not write: else it would know of others' changes by its own. */
 static void by_rwlock(long me)
 {
 	if (me == 0) {
@@ -118,7 +118,7 @@ static int fail(void *unused)
 	return 1;
 }
 
-/* What is done is asked for, too, by those who come later; what fails each thread does anew. */
+/* Threads that come later call again what is done; each thread does again what fails. */
 static void by_once(void)
 {
 	near_once_call_until(&by.once, call_once, NULL, CLOCK_MONOTONIC, NULL, NULL);
@@ -127,7 +127,7 @@ static void by_once(void)
 	near_once_call(&by.never, fail, NULL);
 }
 
-static void by_meeting(long me)
+static void by_barrier(long me)
 {
 	barrier[me]++;
 	near_barrier_wait(&by.barrier);
@@ -146,7 +146,7 @@ static void *run(void *arg)
 		by_once();
 		by_others();
 		by_turns(me);
-		by_meeting(me);
+		by_barrier(me);
 	}
 	/* Without other locks between, which would order it, too. */
 	for (int i = 0; i < WRITES; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Games with semaphores, barriers and near_once. */
+/* Scenarios with semaphores, barriers and near_once. */
 #include "stress.h"
 
 #include <nearcpu/barrier.h>
@@ -56,7 +56,8 @@ static void check_permits(const struct role *roles)
 	CHECK(near_sem_read(&permits.s) == PERMITS);
 }
 
-const struct game game_permits = {"permits", 5, begin_permits, step_permits, NULL, check_permits};
+const struct scenario scenario_permits = {"permits",    5,    begin_permits,
+					  step_permits, NULL, check_permits};
 
 /* ---- ring: one unit goes round ---- */
 
@@ -64,7 +65,7 @@ const struct game game_permits = {"permits", 5, begin_permits, step_permits, NUL
 
 static struct {
 	struct near_sem s[RING];
-	uint64_t passes; /* by who has the unit */
+	uint64_t passes; /* by the thread that has the unit */
 } ring;
 
 static void begin_ring(void)
@@ -73,7 +74,7 @@ static void begin_ring(void)
 	ring.s[0] = (struct near_sem)NEAR_SEM_INIT(1);
 }
 
-/* In the end the unit goes round once more, and each who has had it leaves. */
+/* In the end the unit goes round once more, and each thread that has had it leaves. */
 static bool step_ring(struct role *r)
 {
 	bool over;
@@ -97,9 +98,9 @@ static void check_ring(const struct role *roles)
 	CHECK(ring.passes == sum(roles, 0, RING, 0));
 }
 
-const struct game game_ring = {"ring", RING, begin_ring, step_ring, NULL, check_ring};
+const struct scenario scenario_ring = {"ring", RING, begin_ring, step_ring, NULL, check_ring};
 
-/* ---- meetings: all come, and something is done once ---- */
+/* ---- barriers: all threads arrive, and something is done once ---- */
 
 #define GUESTS 3
 #define FAILURE -EIO
@@ -110,12 +111,12 @@ static struct {
 	unsigned done, tries; /* atomic */
 	uint64_t held;
 	bool over;
-} meetings;
+} barriers;
 
-static void begin_meetings(void)
+static void begin_barriers(void)
 {
-	memset(&meetings, 0, sizeof(meetings));
-	meetings.b = (struct near_barrier)NEAR_BARRIER_INIT(GUESTS);
+	memset(&barriers, 0, sizeof(barriers));
+	barriers.b = (struct near_barrier)NEAR_BARRIER_INIT(GUESTS);
 }
 
 static bool meet(struct role *r)
@@ -126,8 +127,8 @@ static bool meet(struct role *r)
 		struct limit l;
 
 		limit_draw(&l, r);
-		WAIT(r, &meetings.b,
-		     result = near_barrier_wait_until(&meetings.b, l.clock, l.deadline, l.cancel));
+		WAIT(r, &barriers.b,
+		     result = near_barrier_wait_until(&barriers.b, l.clock, l.deadline, l.cancel));
 		limit_check(&l, result);
 	} while (result < 0);
 	return result == 1;
@@ -140,7 +141,7 @@ static int fail_or_do(void *role)
 	if (unit_random(&r->random) % 4 == 0)
 		return FAILURE;
 	sched_yield();
-	__atomic_add_fetch(&meetings.done, 1, __ATOMIC_RELAXED);
+	__atomic_add_fetch(&barriers.done, 1, __ATOMIC_RELAXED);
 	return 0;
 }
 
@@ -160,32 +161,32 @@ static void do_once(struct role *r, struct near_once *o)
 	CHECK(near_once_is_done(o));
 }
 
-static bool step_meetings(struct role *r)
+static bool step_barriers(struct role *r)
 {
-	struct near_once *o = &meetings.once[r->tally[0] % 2];
+	struct near_once *o = &barriers.once[r->tally[0] % 2];
 
 	do_once(r, o);
-	/* Between this meeting and the next one the last to come is alone with the state. */
+	/* Between this barrier and the next one only the last to arrive uses the state. */
 	if (meet(r)) {
-		CHECK(meetings.done == 1);
-		meetings.done = 0;
-		meetings.once[(r->tally[0] + 1) % 2] = (struct near_once)NEAR_ONCE_INIT;
-		meetings.over = stress_is_over();
-		meetings.held++;
+		CHECK(barriers.done == 1);
+		barriers.done = 0;
+		barriers.once[(r->tally[0] + 1) % 2] = (struct near_once)NEAR_ONCE_INIT;
+		barriers.over = stress_is_over();
+		barriers.held++;
 		r->tally[1]++;
 	}
 	meet(r);
 	r->tally[0]++;
-	return !meetings.over;
+	return !barriers.over;
 }
 
-static void check_meetings(const struct role *roles)
+static void check_barriers(const struct role *roles)
 {
-	CHECK(meetings.b.arrived == 0);
-	CHECK(meetings.held == sum(roles, 0, GUESTS, 1));
+	CHECK(barriers.b.arrived == 0);
+	CHECK(barriers.held == sum(roles, 0, GUESTS, 1));
 	for (unsigned i = 0; i < GUESTS; i++)
-		CHECK(roles[i].tally[0] == meetings.held);
+		CHECK(roles[i].tally[0] == barriers.held);
 }
 
-const struct game game_meetings = {"meetings",    GUESTS, begin_meetings,
-				   step_meetings, NULL,   check_meetings};
+const struct scenario scenario_barriers = {"barriers",    GUESTS, begin_barriers,
+					   step_barriers, NULL,   check_barriers};

@@ -95,7 +95,7 @@ static void set_in_child(void *unused)
 	CHECK(near_cancel_is_set(&token));
 }
 
-/* More than are poked at a time, so that the list is gone through twice. */
+/* More than are notified at a time, so that the list is traversed twice. */
 static void a_child_touches_no_waits_of_its_parent(void **state)
 {
 	pthread_t waits[20];

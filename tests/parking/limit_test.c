@@ -129,7 +129,7 @@ static bool no_longer_waited_for(void)
 	return true;
 }
 
-/* ---- who holds it ---- */
+/* ---- the holder ---- */
 
 static int be_busy(void *unused)
 {
@@ -187,7 +187,7 @@ static void expect(size_t i, const struct limit *l, int expected)
 
 /* ---- limits ---- */
 
-/* What no wait can go by: the clocks of processes and threads, coarse ones, and numbers that name
+/* What no wait can use: the clocks of processes and threads, coarse ones, and numbers that name
  * none. */
 static const int no_clocks[] = {-1,
 				-2,

@@ -98,7 +98,7 @@ static void *watch(void *arg)
 	return NULL;
 }
 
-/* Nor, with resets beside it, below zero. */
+/* Nor, with concurrent resets, below zero. */
 static void *watch_for_less_than_nothing(void *arg)
 {
 	struct watcher *w = arg;

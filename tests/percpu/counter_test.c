@@ -14,7 +14,7 @@ static struct {
 	bool ours;
 	uint64_t ns;
 	unsigned readings;
-	struct near_counter *added_to; /* by somebody else, between two readings of the clock */
+	struct near_counter *added_to; /* by another thread, between two readings of the clock */
 } coarse;
 
 static int64_t clock_of_test(clockid_t clock)
@@ -27,7 +27,7 @@ static int64_t clock_of_test(clockid_t clock)
 	return (int64_t)coarse.ns;
 }
 
-/* The coarse clock may be behind by this, so that a count is older than its stamp says. */
+/* The coarse clock may be behind by this, so that a count is older than its stamp. */
 #define TICK 50
 
 int __wrap_clock_getres(clockid_t clock, struct timespec *t);
@@ -190,7 +190,7 @@ static void within_a_tick_nothing_is_cached(void **state)
 	near_counter_destroy(&c);
 }
 
-/* The stamp is taken before the sum: what came in between may make the sum newer, never older. */
+/* The stamp is taken before the sum: an add in between may make the sum newer, never older. */
 static void the_cache_is_not_older_than_its_stamp(void **state)
 {
 	struct near_counter c = made();

@@ -200,7 +200,7 @@ static void a_million_small_objects(void **state)
 
 struct worker {
 	unsigned number, rounds;
-	void **exchange; /* objects on their way from one thread to another */
+	void **exchange; /* objects in transfer from one thread to another */
 	unsigned places;
 };
 
@@ -210,7 +210,7 @@ static void check_and_free(void *p, int64_t expected)
 	near_percpu_free(p);
 }
 
-/* Each object carries the number of the thread that made it, until somebody else frees it. */
+/* Each object carries the number of the thread that made it, until another thread frees it. */
 static void *allocate_and_free(void *arg)
 {
 	static const size_t sizes[] = {8, 8, 8, 16, 24, 40, 64, 200, 3000, 70000};

@@ -123,7 +123,8 @@ static int by_address(const void *a, const void *b)
 	return x->p < y->p ? -1 : x->p > y->p;
 }
 
-/* Fills each object's own copy of fallback slot, which is writable, and looks again afterwards. */
+/* Fills each object's own copy of fallback slot, which is writable, and checks it again
+ * afterwards. */
 static void objects_do_not_overlap(void **state)
 {
 	static struct object objects[3000];
@@ -321,7 +322,7 @@ static void bad_frees_stop_the_program(void **state)
 }
 
 /* Memory of the process that is not the library's, but mapped where a header would be. */
-static void foreign_memory_is_refused(void **state)
+static void memory_of_others_is_refused(void **state)
 {
 	size_t size = 4 * KIB * KIB;
 	char *memory = malloc(size);
@@ -337,4 +338,4 @@ static void foreign_memory_is_refused(void **state)
 UNIT_MAIN(bad_requests_have_their_errors, slots_in_use_are_found, an_add_never_fails,
 	  objects_are_aligned_in_every_slot, objects_do_not_overlap, copies_are_zero,
 	  a_fallback_copy_is_there_for_each_cpu, a_slot_out_of_range_is_not_used,
-	  bad_frees_stop_the_program, foreign_memory_is_refused)
+	  bad_frees_stop_the_program, memory_of_others_is_refused)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* near_refcount among threads: the callback runs once, after the last put, and sees what was done
- * before each put; kills and revivals beside gets and puts; signal handlers, children, a filter. */
+/* near_refcount among threads: the callback runs once, after the last put, and sees what was
+ * done before each put; kills and revivals concurrent with gets and puts; signal handlers,
+ * children, a filter. */
 #include "unit.h"
 
 #include <nearcpu/refcount.h>
@@ -127,7 +128,7 @@ static void *enter_and_leave_dead(void *arg)
 	return enter_and_leave(arg);
 }
 
-static void who_got_a_reference_is_served(void **state)
+static void a_thread_with_a_reference_is_served(void **state)
 {
 	unsigned numbers[4], rounds = unit_scale(30);
 	pthread_t threads[LENGTH(numbers)];
@@ -151,7 +152,7 @@ static void who_got_a_reference_is_served(void **state)
 		__atomic_store_n(&in_service, true, __ATOMIC_SEQ_CST);
 		near_refcount_revive(&ref);
 	}
-	/* It is in service now: somebody gets in. */
+	/* It is in service now: a thread gets a reference. */
 	while (!__atomic_load_n(&entered, __ATOMIC_RELAXED))
 		sched_yield();
 	__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
@@ -162,7 +163,7 @@ static void who_got_a_reference_is_served(void **state)
 	near_refcount_destroy(&ref);
 }
 
-/* The one who revives holds a reference: the callback never runs. */
+/* The thread that revives holds a reference: the callback never runs. */
 static void never(struct near_refcount *r)
 {
 	CHECK(false);
@@ -341,6 +342,6 @@ static void a_late_filter_stops_the_program(void **state)
 	near_refcount_destroy(&ref);
 }
 
-UNIT_MAIN(the_callback_runs_once_after_all_puts, who_got_a_reference_is_served,
+UNIT_MAIN(the_callback_runs_once_after_all_puts, a_thread_with_a_reference_is_served,
 	  no_reference_is_lost_between_kill_and_revive, counts_are_killed_side_by_side,
 	  handlers_may_get_and_put, a_child_has_its_own_count, a_late_filter_stops_the_program)

@@ -247,7 +247,7 @@ static void a_new_slot_after_kill_is_exact(void **state)
 	destroy(&r);
 }
 
-/* Somebody closes gates: operations of other counts are counted exactly meanwhile, and not lost. */
+/* A thread closes gates: concurrent operations of other counts are counted exactly. */
 static void a_closer_elsewhere_does_not_block(void **state)
 {
 	struct near_refcount r = made();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What docs/scale.md says about memory, on machines of 2 to 1,024 CPUs: address space, resident
+/* What docs/scale.md states about memory, on machines of 2 to 1,024 CPUs: address space, resident
  * pages, page tables. The program is linked with --wrap=near__topology_cpus and _nodes; each size
  * is tried in a child, which is the first to use the library. */
 #include "unit.h"
@@ -126,7 +126,7 @@ static void fill(void *arg)
 	near_to("page tables", status("VmPTE") - tables, pretended / 2 * PAGE, SLACK);
 	for (unsigned i = 0; i < COUNTERS; i++)
 		CHECK(near_counter_read(&counters[i]) == pretended);
-	/* An object of the same size stands on pages that are there already. */
+	/* An object of the same size is on pages that exist already. */
 	one_more = resident();
 	near_counter_destroy(&counters[COUNTERS - 1]);
 	CHECK(near_counter_init(&counters[COUNTERS - 1]) == 0);

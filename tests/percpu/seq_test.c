@@ -158,7 +158,7 @@ static void a_word_in_memory_is_compared(void **state)
 	}
 }
 
-/* Writes `b` to memory; what is committed to *out says nothing. */
+/* Writes `b` to memory; what is committed to *out does not matter. */
 #define STORE(name, operation)                                                                     \
 	static bool name(uint64_t *out, void *mem, uint64_t b)                                     \
 	{                                                                                          \

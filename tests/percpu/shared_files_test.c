@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* near_shared and files: damaged and foreign ones, a full disk, limits, signals while it is
+/* near_shared and files: damaged and unrelated ones, a full disk, limits, signals while it is
  * made. */
 #include "unit.h"
 
@@ -68,7 +68,7 @@ static size_t good_region(char *content, size_t room)
 	return size;
 }
 
-static void foreign_files_are_refused_and_left_alone(void **state)
+static void unrelated_files_are_refused_and_left_alone(void **state)
 {
 	static char text[100000];
 
@@ -219,7 +219,7 @@ static void fill_small_disk(void *unused)
 	close_region(&s);
 }
 
-static void a_full_disk_is_told_and_nothing_left(void **state)
+static void a_full_disk_is_reported_and_nothing_left(void **state)
 {
 	int status;
 
@@ -244,7 +244,7 @@ static void write_past_the_limit(void *unused)
 	CHECK(near_shared_create(&s, NEAR_SHARED_MAX_SIZE) == -EFBIG);
 }
 
-static void a_limit_of_file_sizes_is_told(void **state)
+static void a_limit_of_file_sizes_is_reported(void **state)
 {
 	if (unit_emulated())
 		skip();
@@ -300,9 +300,11 @@ static void a_region_can_be_made_by_name_too(void **state)
 
 int main(void)
 {
-	return UNIT_GROUP(set_up, remove_files, tear_down, foreign_files_are_refused_and_left_alone,
+	return UNIT_GROUP(set_up, remove_files, tear_down,
+			  unrelated_files_are_refused_and_left_alone,
 			  damaged_regions_are_refused_and_left_alone,
 			  an_open_slot_for_nobody_is_refused, random_headers_do_no_harm,
-			  a_full_disk_is_told_and_nothing_left, a_limit_of_file_sizes_is_told,
-			  signals_do_not_keep_it_from_being_made, a_region_can_be_made_by_name_too);
+			  a_full_disk_is_reported_and_nothing_left,
+			  a_limit_of_file_sizes_is_reported, signals_do_not_keep_it_from_being_made,
+			  a_region_can_be_made_by_name_too);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* near_shared among processes: adds at once, resets, deaths, forks, races to make the region. */
+/* near_shared among processes: concurrent adds, resets, deaths, forks, races to make the region. */
 #include "unit.h"
 
 #include <sys/socket.h>
@@ -146,7 +146,7 @@ static void add_until_killed(void *arg)
 
 	for (;;) {
 		near_shared_add(&sh->region, 0, 1);
-		/* Told after the add: at most one of them is not yet told. */
+		/* Recorded after the add: at most one of them is not yet recorded. */
 		__atomic_add_fetch(sh->taken, 1, __ATOMIC_RELAXED);
 	}
 }
@@ -197,7 +197,7 @@ static void attach_received(void *arg)
 	close_region(&s);
 }
 
-static void a_descriptor_can_be_handed_over(void **state)
+static void a_descriptor_can_be_passed_on(void **state)
 {
 	union {
 		struct cmsghdr header;
@@ -232,5 +232,5 @@ int main(void)
 	return UNIT_GROUP(set_up, remove_files, tear_down, processes_add_to_one_region,
 			  threads_race_to_make_the_region,
 			  resets_of_one_process_lose_no_add_of_another,
-			  a_killed_process_loses_nothing, a_descriptor_can_be_handed_over);
+			  a_killed_process_loses_nothing, a_descriptor_can_be_passed_on);
 }

@@ -12,7 +12,7 @@
 
 /* ---- one process ---- */
 
-static void counts_outlive_those_who_add(void **state)
+static void counts_outlive_the_processes_that_add(void **state)
 {
 	struct near_shared s, again;
 
@@ -135,7 +135,7 @@ static void what_open_says_is_passed_on(void **state)
 	assert_int_equal(files(directory), 1);
 }
 
-/* A name that leaves room for itself, but not for a longer one beside it. */
+/* A name that leaves room for itself, but not for a longer one next to it. */
 static void a_long_name_is_as_good(void **state)
 {
 	struct near_shared s;
@@ -163,7 +163,7 @@ static void the_path_may_be_relative_or_a_link(void **state)
 	assert_int_equal(stat(path, &st), 0);
 	assert_int_equal(st.st_mode & 07777, 0640);
 	assert_int_equal(st.st_nlink, 1);
-	/* Its blocks are there, so that no add can meet a full disk. */
+	/* Its blocks are there, so that no add can fail on a full disk. */
 	assert_true((uint64_t)st.st_blocks * 512 >= (uint64_t)st.st_size);
 	near_shared_add(&s, 0, 5);
 	snprintf(link_name, sizeof(link_name), "%s/link", directory);
@@ -195,7 +195,7 @@ static void descriptors_run_out(void **state)
 
 int main(void)
 {
-	return UNIT_GROUP(set_up, remove_files, tear_down, counts_outlive_those_who_add,
+	return UNIT_GROUP(set_up, remove_files, tear_down, counts_outlive_the_processes_that_add,
 			  every_size_has_room, bad_sizes_are_refused, what_open_says_is_passed_on,
 			  a_long_name_is_as_good, the_path_may_be_relative_or_a_link,
 			  descriptors_run_out);

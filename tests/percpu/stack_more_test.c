@@ -181,7 +181,8 @@ static void no_node_is_lost_or_popped_twice(void **state)
 	run_with(300);
 }
 
-/* A steal that finds nothing looked everywhere: with one thread at work it finds what there is. */
+/* A steal that finds nothing has checked every slot: with one thread at work it finds what there
+ * is. */
 static void *push_one(void *node)
 {
 	near_stack_push(&stack, node);

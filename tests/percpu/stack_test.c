@@ -62,7 +62,7 @@ static void a_chain_is_pushed_in_its_order(void **state)
 	done(&s);
 }
 
-static void pop_all_takes_the_own_list(void **state)
+static void pop_all_takes_the_local_list(void **state)
 {
 	struct near_stack s = made();
 	struct near_stack_node *list;
@@ -107,7 +107,7 @@ static void fallback_lists_are_found(void **state)
 	push_to_fallback(&s, 20, 2);
 	slots_enter(3);
 	if (live())
-		expect_pops(&s, 1, -1, 2); /* the own slot first */
+		expect_pops(&s, 1, -1, 2); /* the local slot first */
 	for (unsigned i = live() ? 2 : 0; i < 7; i++) {
 		struct near_stack_node *node = near_stack_pop(&s);
 
@@ -196,7 +196,7 @@ static void move_the_node(void)
 	*from = NULL;
 }
 
-static void steal_asks_all_when_its_victim_is_empty(void **state)
+static void steal_checks_all_when_its_victim_is_empty(void **state)
 {
 	struct near_stack s = made();
 
@@ -272,7 +272,7 @@ static void a_pop_steals_once_a_millisecond(void **state)
 	clock_ns = 5000000000 + INTERVAL_NS;
 	expect_pops(&s, 4, -1, 1);
 	assert_int_equal(fences_made(), 2);
-	/* A steal that was asked for does not wait, nor does it put off the next. */
+	/* An explicit steal does not wait, nor does it put off the next. */
 	slots_enter(5);
 	assert_non_null(near_stack_drain(&s));
 	push(&s, 0, 5);
@@ -285,7 +285,7 @@ static void a_pop_steals_once_a_millisecond(void **state)
 	done(&s);
 }
 
-/* A pop that meets somebody at the gates does not wait for him. */
+/* A pop that finds another thread at the gates does not wait for it. */
 static void a_pop_does_not_wait_for_a_closer(void **state)
 {
 	struct near_stack s = made();
@@ -338,8 +338,8 @@ static void ordinary_use_interrupts_nobody(void **state)
 }
 
 UNIT_MAIN(the_last_pushed_is_popped_first, a_chain_is_pushed_in_its_order,
-	  pop_all_takes_the_own_list, fallback_lists_are_found, drain_takes_all,
-	  steal_finds_every_node, steal_asks_all_when_its_victim_is_empty,
+	  pop_all_takes_the_local_list, fallback_lists_are_found, drain_takes_all,
+	  steal_finds_every_node, steal_checks_all_when_its_victim_is_empty,
 	  a_stolen_list_is_shared_out, a_pop_steals_once_a_millisecond,
 	  a_pop_does_not_wait_for_a_closer, a_closed_slot_is_bypassed,
 	  ordinary_use_interrupts_nobody)

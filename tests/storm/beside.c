@@ -132,7 +132,7 @@ __attribute__((noinline)) static pid_t start_vforked(struct storm_thread *self)
 {
 	pid_t child = vfork();
 
-	/* Not _exit: ThreadSanitizer would look for the threads of its parent. */
+	/* Not _exit: ThreadSanitizer would search for the threads of its parent. */
 	if (child == 0)
 		syscall(SYS_exit_group, be_vforked(self));
 	return child;
@@ -212,7 +212,7 @@ static void drain(void)
 	note(&storm.drained);
 }
 
-/* A reference is held meanwhile, so that the count stays above zero and can be revived. */
+/* A reference is held throughout, so that the count stays above zero and can be revived. */
 static void kill_and_revive(uint64_t *random)
 {
 	near_refcount_get(&storm.refs);
@@ -245,7 +245,8 @@ void *storm_closer(void *unused)
 	return unused;
 }
 
-/* A sum of adds of 1 never falls, whoever moves. A cached one is old, but not from the future. */
+/* A sum of adds of 1 never falls, whichever thread moves. A cached one is old, but not from the
+ * future. */
 void *storm_reader(void *unused)
 {
 	int64_t before = 0, now, cached;

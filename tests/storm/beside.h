@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What runs beside the workers of a storm: each is the body of a thread, and returns when
- * storm.stop is set. */
+/* What runs concurrently with the workers of a stress test: each is the body of a thread, and
+ * returns when storm.stop is set. */
 #ifndef NEARCPU_TESTS_BESIDE_H
 #define NEARCPU_TESTS_BESIDE_H
 

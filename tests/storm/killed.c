@@ -13,8 +13,8 @@
 #define THREADS 2
 #define OFFSET 16
 
-/* Of one thread, in memory that outlives its process. Whoever is killed is killed before, inside or
- * behind at most one add. Its successor goes on with the same numbers. */
+/* Of one thread, in memory that outlives its process. A process is killed before, inside or
+ * after at most one add. Its successor goes on with the same numbers. */
 struct tally {
 	uint64_t started, done;
 };
@@ -65,7 +65,7 @@ int killed_adder(char **args)
 {
 	pthread_t thread;
 
-	/* A storm that is killed leaves nobody behind who adds for ever. */
+	/* A test that is killed leaves no process behind that adds forever. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	CHECK(near_shared_attach(&adder.region, atoi(args[0])) == 0);
 	adder.board = map_board(atoi(args[1]));
@@ -78,14 +78,15 @@ int killed_adder(char **args)
 
 static void exec_adder(const int *fds, unsigned number)
 {
-	char region[16], board[16], who[16];
+	char region[16], board[16], number_text[16];
 
 	snprintf(region, sizeof(region), "%d", fds[0]);
 	snprintf(board, sizeof(board), "%d", fds[1]);
-	snprintf(who, sizeof(who), "%u", number);
+	snprintf(number_text, sizeof(number_text), "%u", number);
 	if (number % 3 == 0)
 		setenv("NEAR_CONF", "rseq:off", 1);
-	execl("/proc/self/exe", "storm_test", KILLED_ADDER, region, board, who, (char *)NULL);
+	execl("/proc/self/exe", "storm_test", KILLED_ADDER, region, board, number_text,
+	      (char *)NULL);
 	_exit(1);
 }
 

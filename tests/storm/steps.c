@@ -120,7 +120,7 @@ static void try_get(struct storm_thread *self)
 		self->refs++;
 }
 
-/* A counter of one's own counts one's own adds, whatever stood in its memory before. */
+/* A counter of the thread's own counts the thread's adds, whatever was in its memory before. */
 static void fresh(struct storm_thread *self)
 {
 	struct near_counter c;
@@ -139,7 +139,7 @@ static void fresh(struct storm_thread *self)
 	near_counter_destroy(&c);
 }
 
-static void look(struct storm_thread *self)
+static void read_all(struct storm_thread *self)
 {
 	if (near_cpu() >= near_cpus() || near_slot() >= near_slots())
 		storm_tally(self)->wrong++;
@@ -148,8 +148,8 @@ static void look(struct storm_thread *self)
 void storm_step(struct storm_thread *self)
 {
 	static void (*const steps[])(struct storm_thread *) = {
-		count, count, add, add_shared, pop, pop,   push,    push, push_chain,
-		steal, get,   put, put,        put, fresh, try_get, look, pop_all,
+		count, count, add, add_shared, pop, pop,   push,    push,     push_chain,
+		steal, get,   put, put,        put, fresh, try_get, read_all, pop_all,
 	};
 
 	steps[unit_random(&self->random) % LENGTH(steps)](self);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* storm: every structure used by every kind of thread, handler and child at once, while threads are
- * moved between CPUs. What each one did is written down; in the end the sums must agree. */
+/* storm: every structure used by every kind of thread, handler and child together, while threads
+ * are moved between CPUs. What each one did is written down; in the end the sums must agree. */
 #ifndef NEARCPU_TESTS_STORM_H
 #define NEARCPU_TESTS_STORM_H
 
@@ -20,7 +20,7 @@
 #define STORM_ITEMS 512
 #define STORM_HANDS 4 /* items that a thread may keep */
 
-/* A node is on the stack, or somebody's: `owner` is 0 or that thread's number plus one. It is set
+/* A node is on the stack, or a thread's: `owner` is 0 or that thread's number plus one. It is set
  * back before the push, and taken after the pop; finding it taken means that the node was popped
  * twice. */
 struct storm_item {

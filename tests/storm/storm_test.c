@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Storms: many threads on few CPUs use everything while they are moved, signalled, forked; sums and
- * owners are checked. A supplement to the tests that stop sequences one instruction at a time: it
- * finds what nobody thought of.
+/* Stress tests: many threads on few CPUs use everything while they are moved, signalled, forked;
+ * sums and owners are checked. A supplement to the tests that stop sequences one instruction at a
+ * time: it finds what nobody thought of.
  *
  *     storm_test [--minutes N]      as long as a test should take, or N minutes */
 #include "unit.h"

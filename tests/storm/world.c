@@ -144,7 +144,7 @@ static void check_lists(void)
 	CHECK(again == n);
 }
 
-/* Killed by a thread that is no more, it may never reach zero: then there is nothing to ask. */
+/* Killed by a thread that is no more, it may never reach zero: then there is nothing to check. */
 static void check_count_of_refs(void)
 {
 	near_refcount_get(&storm.refs);

@@ -10,7 +10,7 @@
 #include "ground/topology.h"
 #include "unit.h"
 
-/* More than two words of bits, more than the slots that are closed at once. */
+/* More than two words of bits, more than the slots that are closed in one operation. */
 #define SLOTS_CPUS 130u
 
 unsigned __real_near__topology_cpus(void);

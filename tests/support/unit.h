@@ -69,7 +69,7 @@ static inline bool unit_emulated(void)
 	return getauxval(AT_SYSINFO_EHDR) == 0;
 }
 
-/* Or the whole machine is, which says so. */
+/* Also where the whole machine is emulated, which the environment states. */
 static inline bool unit_slow(void)
 {
 	return unit_emulated() || getenv("NEAR_TEST_SLOW");

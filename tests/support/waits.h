@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of the locks share: who stands in which queue, and times. */
+/* What the tests of the locks share: the threads in each queue, and times. */
 #ifndef NEARCPU_TESTS_WAITS_H
 #define NEARCPU_TESTS_WAITS_H
 
