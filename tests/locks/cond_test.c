@@ -199,10 +199,7 @@ static void a_signal_comes_before_a_later_deadline(void **state)
 static struct near_cond misused;
 static struct near_mutex first, second;
 
-static void wait_without_mutex(void *unused)
-{
-	near_cond_wait(&misused, &first);
-}
+UNIT_CALLS(wait_without_mutex, near_cond_wait(&misused, &first))
 
 static void wait_with_two(void *unused)
 {

@@ -6,10 +6,7 @@
 
 static struct near_mutex misused;
 
-static void unlock_free(void *unused)
-{
-	near_mutex_unlock(&misused);
-}
+UNIT_CALLS(unlock_free, near_mutex_unlock(&misused))
 
 static void *unlock_it(void *unused)
 {
@@ -36,34 +33,16 @@ static void unlock_of_another_that_locked_before(void *unused)
 	unlock_of_another(unused);
 }
 
-static void relock(void *unused)
-{
-	near_mutex_lock(&misused);
-	near_mutex_lock(&misused);
-}
+UNIT_CALLS(relock, near_mutex_lock(&misused), near_mutex_lock(&misused))
 
 static void await_free(void *flag)
 {
 	near_mutex_await(&misused, is_set, flag);
 }
 
-static void destroy_held(void *unused)
-{
-	near_mutex_lock(&misused);
-	near_mutex_destroy(&misused);
-}
-
-static void use_destroyed(void *unused)
-{
-	near_mutex_destroy(&misused);
-	near_mutex_lock(&misused);
-}
-
-static void unlock_destroyed(void *unused)
-{
-	near_mutex_destroy(&misused);
-	near_mutex_unlock(&misused);
-}
+UNIT_CALLS(destroy_held, near_mutex_lock(&misused), near_mutex_destroy(&misused))
+UNIT_CALLS(use_destroyed, near_mutex_destroy(&misused), near_mutex_lock(&misused))
+UNIT_CALLS(unlock_destroyed, near_mutex_destroy(&misused), near_mutex_unlock(&misused))
 
 static void misuse_stops_with_one_line(void **state)
 {

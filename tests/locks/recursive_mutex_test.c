@@ -130,10 +130,7 @@ static void it_is_held_over_a_fork(void **state)
 	near_recursive_mutex_unlock(&all.m);
 }
 
-static void unlock_free(void *unused)
-{
-	near_recursive_mutex_unlock(&all.m);
-}
+UNIT_CALLS(unlock_free, near_recursive_mutex_unlock(&all.m))
 
 static void wait_held_twice(void *unused)
 {
@@ -142,10 +139,7 @@ static void wait_held_twice(void *unused)
 	near_cond_wait(&all.c, near_recursive_mutex_once(&all.m));
 }
 
-static void wait_free(void *unused)
-{
-	near_recursive_mutex_once(&all.m);
-}
+UNIT_CALLS(wait_free, near_recursive_mutex_once(&all.m))
 
 static void lock_too_often(void *unused)
 {

@@ -4,10 +4,7 @@
 
 static struct near_rwlock misused;
 
-static void unlock_free(void *unused)
-{
-	near_rwlock_read_unlock(&misused);
-}
+UNIT_CALLS(unlock_free, near_rwlock_read_unlock(&misused))
 
 static void unlock_twice(void *unused)
 {
@@ -28,10 +25,7 @@ static void unlock_of_another(void *unused)
 	unit_join(unit_start(run_unlock, unused));
 }
 
-static void write_unlock_free(void *unused)
-{
-	near_rwlock_write_unlock(&misused);
-}
+UNIT_CALLS(write_unlock_free, near_rwlock_write_unlock(&misused))
 
 static void write_unlock_by_reader(void *unused)
 {
@@ -51,16 +45,8 @@ static void write_unlock_of_another(void *unused)
 	unit_join(unit_start(run_write_unlock, unused));
 }
 
-static void downgrade_free(void *unused)
-{
-	near_rwlock_downgrade(&misused);
-}
-
-static void read_then_write(void *unused)
-{
-	near_rwlock_read_lock(&misused);
-	near_rwlock_write_lock(&misused);
-}
+UNIT_CALLS(downgrade_free, near_rwlock_downgrade(&misused))
+UNIT_CALLS(read_then_write, near_rwlock_read_lock(&misused), near_rwlock_write_lock(&misused))
 
 static void read_then_write_until(void *unused)
 {
@@ -68,29 +54,10 @@ static void read_then_write_until(void *unused)
 	near_rwlock_write_lock_until(&misused, 0, NULL, NULL);
 }
 
-static void write_twice(void *unused)
-{
-	near_rwlock_write_lock(&misused);
-	near_rwlock_write_lock(&misused);
-}
-
-static void write_then_read(void *unused)
-{
-	near_rwlock_write_lock(&misused);
-	near_rwlock_read_lock(&misused);
-}
-
-static void destroy_read(void *unused)
-{
-	near_rwlock_read_lock(&misused);
-	near_rwlock_destroy(&misused);
-}
-
-static void destroy_written(void *unused)
-{
-	near_rwlock_write_lock(&misused);
-	near_rwlock_destroy(&misused);
-}
+UNIT_CALLS(write_twice, near_rwlock_write_lock(&misused), near_rwlock_write_lock(&misused))
+UNIT_CALLS(write_then_read, near_rwlock_write_lock(&misused), near_rwlock_read_lock(&misused))
+UNIT_CALLS(destroy_read, near_rwlock_read_lock(&misused), near_rwlock_destroy(&misused))
+UNIT_CALLS(destroy_written, near_rwlock_write_lock(&misused), near_rwlock_destroy(&misused))
 
 static void read_destroyed(void *unused)
 {
@@ -112,17 +79,8 @@ static void read_destroyed_whose_slots_are_used(void *unused)
 	near_rwlock_read_lock(&misused);
 }
 
-static void write_destroyed(void *unused)
-{
-	near_rwlock_destroy(&misused);
-	near_rwlock_write_lock(&misused);
-}
-
-static void unlock_destroyed(void *unused)
-{
-	near_rwlock_destroy(&misused);
-	near_rwlock_read_unlock(&misused);
-}
+UNIT_CALLS(write_destroyed, near_rwlock_destroy(&misused), near_rwlock_write_lock(&misused))
+UNIT_CALLS(unlock_destroyed, near_rwlock_destroy(&misused), near_rwlock_read_unlock(&misused))
 
 static const struct {
 	void (*what)(void *);

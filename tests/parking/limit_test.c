@@ -277,10 +277,7 @@ static void without_a_deadline_the_clock_does_not_matter(void **state)
 
 /* ---- waits in a child, for what only the parent has ---- */
 
-static void lock_in_child(void *unused)
-{
-	near_mutex_lock(&held);
-}
+UNIT_CALLS(lock_in_child, near_mutex_lock(&held))
 
 static void lock_until_in_child(void *unused)
 {
@@ -320,15 +317,8 @@ static struct near_mutex *destroyed(void)
 	return &m;
 }
 
-static void lock_destroyed(void *unused)
-{
-	near_mutex_lock(destroyed());
-}
-
-static void try_destroyed(void *unused)
-{
-	near_mutex_try_lock(destroyed());
-}
+UNIT_CALLS(lock_destroyed, near_mutex_lock(destroyed()))
+UNIT_CALLS(try_destroyed, near_mutex_try_lock(destroyed()))
 
 static void lock_destroyed_until(void *unused)
 {
@@ -337,25 +327,10 @@ static void lock_destroyed_until(void *unused)
 	near_mutex_lock_until(destroyed(), CLOCK_REALTIME, &past, NULL);
 }
 
-static void unlock_destroyed_fairly(void *unused)
-{
-	near_mutex_unlock_fair(destroyed());
-}
-
-static void destroy_twice(void *unused)
-{
-	near_mutex_destroy(destroyed());
-}
-
-static void await_destroyed(void *unused)
-{
-	near_mutex_await(destroyed(), never, NULL);
-}
-
-static void wait_with_destroyed(void *unused)
-{
-	near_cond_wait(&silent, destroyed());
-}
+UNIT_CALLS(unlock_destroyed_fairly, near_mutex_unlock_fair(destroyed()))
+UNIT_CALLS(destroy_twice, near_mutex_destroy(destroyed()))
+UNIT_CALLS(await_destroyed, near_mutex_await(destroyed(), never, NULL))
+UNIT_CALLS(wait_with_destroyed, near_cond_wait(&silent, destroyed()))
 
 static void what_is_destroyed_stops_the_program(void **state)
 {

@@ -39,10 +39,7 @@ static void constructors_use_them(void **state)
 	assert_int_equal(released, 1);
 }
 
-static void run_out(void *unused)
-{
-	near__init_early(-ENOMEM, "hits");
-}
+UNIT_CALLS(run_out, near__init_early(-ENOMEM, "hits"))
 
 static void without_memory_the_program_stops(void **state)
 {

@@ -237,6 +237,13 @@ static inline void unit_dies(void (*run)(void *), void *arg, const char *line)
 	assert_string_equal(text, expected);
 }
 
+/* A function for unit_dies and the like, which makes these calls. */
+#define UNIT_CALLS(name, ...)                                                                      \
+	static void name(void *unused)                                                             \
+	{                                                                                          \
+		(void)(__VA_ARGS__);                                                               \
+	}
+
 /* Sends SIGALRM every `us` microseconds to `handler`; 0: no more. A late one is ignored. */
 static inline void unit_timer(unsigned us, void (*handler)(int))
 {
