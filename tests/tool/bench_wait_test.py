@@ -179,7 +179,7 @@ class Trouble(Case):
             'echo \'{"error":"wrong result: two threads were in the section together"}\'\n')
         report = self.report("locks", "--only", "empty", "--threads", "2", *FEW, code=1, tool=tool)
         rows = {row["name"]: row for row in report["tables"][0]["rows"]}
-        self.assertIn("at once", rows["near-mutex"]["failed"])
+        self.assertIn("together", rows["near-mutex"]["failed"])
         self.assertIn("samples", rows["pthread"])
 
     def test_crash_and_nonsense(self):
