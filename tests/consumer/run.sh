@@ -276,8 +276,8 @@ cgo() {
 	run_all "$dir/program_static"
 }
 
-# embed HOW GENERATOR [CC FLAG]: the sources in a user's build. A custom command is what
-# Make needs to be told the inputs of.
+# embed HOW GENERATOR [CC FLAG]: the sources in a user's build. With Make, a custom command has to
+# list its inputs.
 embed() {
 	local dir=$STAGE/embed_$1_${2// /_}${3:-}${4:-}
 
