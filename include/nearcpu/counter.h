@@ -6,8 +6,8 @@
  * Memory:    8 bytes per slot in use, and the handle.
  * Safety:    init, destroy, read_cached, reset: any thread. add, read: signal handlers too. Fork:
  *            the child keeps its own copy of the count. No operation interrupts other CPUs.
- * Order:     relaxed. A read counts every add that happened before it, and none twice; of adds that
- *            run beside it, it may count any.
+ * Order:     relaxed. A read counts every add that happened before it, and none twice; of
+ *            concurrent adds it may count any.
  * Fallback:  a relaxed fetch_add on one of as many copies as there are CPUs.
  *
  * Concurrent with:   add   read  read_cached  reset  destroy
@@ -41,7 +41,7 @@ struct near_counter {
 	int64_t base;    /* what resets took away */
 	int64_t cached;  /* a sum, at least as new as `stamp` */
 	uint64_t stamp;  /* CLOCK_MONOTONIC_COARSE in ns, 0: nothing cached */
-	uint32_t writer; /* who fills the cache: 0, or the process's number of forks plus one */
+	uint32_t writer; /* fills the cache: 0, or a process's number of forks plus one */
 };
 
 /* Returns 0 or -ENOMEM. The count is 0. */
@@ -83,8 +83,8 @@ static inline void near_counter_add(struct near_counter *c, int64_t n)
 NEAR_API int64_t near_counter_read(const struct near_counter *c);
 
 /* The count as it was at some moment within the last max_age_ns nanoseconds. For many readers: only
- * one at a time computes it. Goes by the kernel's coarse clock, and takes its tick (1 to 10 ms) off
- * the age: with less than a tick this is near_counter_read. */
+ * one at a time computes it. Uses the kernel's coarse clock, and subtracts its tick (1 to 10 ms)
+ * from the age: with less than a tick this is near_counter_read. */
 NEAR_API int64_t near_counter_read_cached(struct near_counter *c, uint64_t max_age_ns);
 
 /* Sets the count to 0 and returns what it was. Each add is in the result of exactly one reset or in

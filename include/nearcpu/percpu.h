@@ -2,8 +2,8 @@
 /* percpu: memory with one copy per slot.
  *
  * An object of near_percpu_alloc() has a copy for each slot of the process (near_slots()) and for
- * each fallback slot; copy s stands (s << NEAR_STRIDE_SHIFT) bytes behind the object. Sequences
- * change the copy of the own slot; the portable path changes those of the fallback slots, with
+ * each fallback slot; copy s is (s << NEAR_STRIDE_SHIFT) bytes after the object. Sequences
+ * change the copy of the local slot; the portable path changes those of the fallback slots, with
  * atomics.
  *
  * Cost:      alloc and free: one atomic instruction each, plus clearing the copies in use; no lock
@@ -14,7 +14,7 @@
  * Safety:    alloc, free: any thread, not signal handlers. near_percpu_next: anywhere.
  *            Fork: the child has its own copies of everything.
  * Order:     free happens before an alloc that returns the same memory.
- * Fallback:  fallback copies come in with the first operation that needs them.
+ * Fallback:  fallback copies are opened by the first operation that needs them.
  *
  * Concurrent with:   alloc  free  next      (free: of this object, by its owner)
  *            alloc    yes   yes   yes

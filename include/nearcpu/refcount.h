@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* near_refcount: a reference count that is per CPU until it is killed, and exact from then on.
  *
- * While the object is in service nobody asks whether the count is zero: get and put change the copy
- * of the own slot. kill drops the initial reference and adds the copies up into one atomic count;
- * when that reaches zero the release callback runs, once.
+ * While the object is in service nothing checks whether the count is zero: get and put change the
+ * copy of the local slot. kill drops the initial reference and adds the copies up into one atomic
+ * count; when that reaches zero the release callback runs, once.
  *
  * Cost:      get and put about 1 ns each, no atomic instruction; after kill one atomic instruction.
  *            kill makes one membarrier and revive another: they interrupt all CPUs that run this
@@ -24,7 +24,7 @@
  *     static void gone(struct near_refcount *r) { ... }      // the last reference is put
  *     struct near_refcount ref;
  *     near_refcount_init(&ref, gone);                        // one reference, the owner's
- *     near_refcount_get(&ref);      // by whoever may: the owner is still there
+ *     near_refcount_get(&ref);      // by any thread: the owner is still there
  *     near_refcount_put(&ref);
  *     near_refcount_kill(&ref);     // drops the owner's
  *
@@ -63,7 +63,7 @@ NEAR_API void near__refcount_get_slow(struct near_refcount *r);
 NEAR_API bool near__refcount_try_get_slow(struct near_refcount *r, bool live);
 NEAR_API void near__refcount_put_slow(struct near_refcount *r);
 
-/* Takes a reference. Requires that the caller knows of one that is held meanwhile. */
+/* Takes a reference. Requires that another one is held until this returns. */
 static inline void near_refcount_get(struct near_refcount *r)
 {
 	if (__builtin_expect(!near__add_behind_gate(r->p, 1), 0))

@@ -3,7 +3,7 @@
  *
  * A thread is live when the kernel watches its sequences: its C library registered it (glibc 2.35
  * and later) or, on its first slow path, this library did. All else takes the portable path, which
- * is always correct. near_rseq_status() says which of the two it is, and why.
+ * is always correct. near_rseq_status() reports which of the two it is, and why.
  *
  * Cost:      near_cpu, near_cid, near_slot about 0.3 ns where live; else that of the cheapest
  *            source the machine has (see `hint`), up to a system call.
@@ -12,7 +12,7 @@
  *            clone(CLONE_VM | CLONE_VFORK) (which are never live; the library's own vfork() and
  *            clone() see to that, so they must come before the C library's: link the library, do
  *            not dlopen it, in programs that call them; nearcpu(7) has the limits).
- * Order:     none. A number may be old by the time the caller looks at it.
+ * Order:     none. A number may be outdated by the time the caller uses it.
  * Settings:  NEAR_CONF=rseq:off takes the portable path, slot:cpu or slot:cid chooses the slots,
  *            fence:off forbids interrupts to other CPUs (and so takes the portable path).
  *
@@ -36,8 +36,9 @@ extern "C" {
 
 #define NEAR_API __attribute__((visibility("default")))
 
-/* The kernel's struct rseq as far as it is read. Of these fields we write rseq_cs alone: a kernel
- * since 7.0.10 kills a process that writes the others. */
+/* The kernel's struct rseq as far as it is used. The library writes rseq_cs and, in slice_ctrl, the
+ * request for a slice extension (src/locks/slice.h): a kernel since 7.0.10 kills a process that
+ * writes one of the others. */
 struct near__area {
 	uint32_t cpu_id_start;
 	uint32_t cpu_id;
@@ -65,7 +66,7 @@ struct near__thread {
 	uint32_t uses;                /* of `hint` since it was queried */
 	uint32_t hint;
 	/* Registered by the C library; also in a process that takes the portable path, where it
-	 * still tells the cpu. */
+	 * still has the cpu. */
 	const struct near__area *libc_area;
 };
 extern NEAR_API __thread struct near__thread near__self __attribute__((tls_model("initial-exec")));
@@ -105,10 +106,10 @@ enum near_slot_kind { NEAR_SLOT_CPU, NEAR_SLOT_CID, NEAR_SLOT_NODE_CID };
 struct near_rseq_status {
 	bool live;             /* this thread runs sequences */
 	bool own_area;         /* this library registered it, not the C library */
-	bool has_node;         /* the kernel tells the node, */
+	bool has_node;         /* the kernel exports the node, */
 	bool has_cid;          /* the concurrency id, */
 	bool has_slice;        /* and can extend a time slice (7.0, if built in) */
-	const char *why;       /* one sentence: who registered, or why not live */
+	const char *why;       /* one sentence: what registered it, or why not live */
 	unsigned area_size;    /* bytes registered, 0 if not live */
 	unsigned feature_size; /* AT_RSEQ_FEATURE_SIZE, 0 before 6.3 */
 	unsigned feature_align;
@@ -116,7 +117,7 @@ struct near_rseq_status {
 	enum near_slot_kind slot_kind;
 	const char *slot_why; /* one sentence */
 	unsigned slots, cpus, nodes;
-	const char *hint; /* what tells the CPU where a thread is not live */
+	const char *hint; /* the source of the CPU where a thread is not live */
 	size_t reserved;  /* bytes of address space reserved by per-CPU memory */
 };
 

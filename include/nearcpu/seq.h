@@ -22,7 +22,7 @@
  *
  *     NEAR_SEQ_COMMITTED, 1    the commit was executed;
  *     NEAR_SEQ_FAILED, 0       the sequence was aborted, or the slot is not open (near_slot_open()
- *                              tells which), or a branch went to near_failed;
+ *                              returns which), or a branch went to near_failed;
  *     a label                  a branch went there. Each label, up to 7, is the name of an
  *                              enumerator other than 0 and 1. Nothing was committed.
  *

@@ -2,12 +2,12 @@
 /* near_shared: per-CPU data in memory that several processes share.
  *
  * A region holds one copy of `size` bytes per cpu, and as many fallback copies, in a file or a
- * memfd. Processes that map it add to it at once; what they added outlives each of them, killed or
- * not. What stands at which offset is for the processes to agree on: a struct of int64_t, usually.
+ * memfd. Processes that map it add to it concurrently; what they added outlives each of them,
+ * killed or not. The processes agree on what is at which offset: a struct of int64_t, usually.
  *
  * Cost:      add about 1 ns, no atomic instruction; read one load for each cpu that added.
  * Memory:    (2 * cpus + 2) * (64 + size) bytes, rounded up to cache lines: allocated when the
- *            region is made, so that no add meets a full disk.
+ *            region is made, so that no add fails on a full disk.
  * Safety:    add, read: any thread, signal handlers. reset: any thread. Fork: the child goes on
  *            adding to the same region. A process that is killed loses nothing it has added and
  *            blocks nobody.
@@ -42,7 +42,7 @@ extern "C" {
 
 #define NEAR_SHARED_MAX_SIZE ((size_t)1 << 20)
 
-/* Private but for fd. */
+/* Private except for fd. */
 struct near_shared {
 	char *copies;    /* of slot 0; its state word comes first, the data 64 bytes behind */
 	uint64_t stride; /* from copy to copy */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* near_stack: an intrusive stack of free objects, one list per slot.
  *
- * Cost:      push and pop about 1 ns each, no atomic instruction. A pop that finds the own slot
- *            empty looks into the fallback lists, then, at most once a millisecond for each stack,
+ * Cost:      push and pop about 1 ns each, no atomic instruction. A pop that finds the local slot
+ *            empty searches the fallback lists, then, at most once a millisecond for each stack,
  *            takes another slot's list: two membarriers, which interrupt all CPUs that run this
  *            process. drain and steal do the same at each call.
  * Memory:    16 bytes per slot in use, and the handle. The link is the node's own.
@@ -12,7 +12,7 @@
  * Fallback:  as many shared lists as CPUs; push by CAS, pop with a lock.
  *
  * A stack holds what each CPU frees and allocates; it is not a way to hand objects to other
- * threads: pop may return NULL while other slots hold nodes. steal asks them all.
+ * threads: pop may return NULL while other slots hold nodes. steal searches them all.
  *
  * Concurrent with:   push  pop  pop_all  steal  drain  destroy
  *            each     yes  yes    yes     yes    yes     no
@@ -153,7 +153,7 @@ static inline void near_stack_push_chain(struct near_stack *s, struct near_stack
 		near__stack_push_slow(s, first, last);
 }
 
-/* Pops a node. NULL: the own slot and the fallback lists are empty, and so was the slot that this
+/* Pops a node. NULL: the local slot and the fallback lists are empty, and so was the slot that this
  * pop could take, or none was due. */
 static inline struct near_stack_node *near_stack_pop(struct near_stack *s)
 {
@@ -166,8 +166,8 @@ static inline struct near_stack_node *near_stack_pop(struct near_stack *s)
 	return node;
 }
 
-/* Takes the whole list of the own slot, or, if that is empty, a fallback list: linked by next, NULL
- * if both are empty. */
+/* Takes the whole list of the local slot, or, if that is empty, a fallback list: linked by next,
+ * NULL if both are empty. */
 NEAR_API struct near_stack_node *near_stack_pop_all(struct near_stack *s);
 
 /* Pops a node, taking other slots' lists if it must. NULL: at some moment during the call each list

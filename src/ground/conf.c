@@ -153,7 +153,7 @@ static void warn_on_stderr(const char *what, const char *item, size_t len)
 	};
 
 	if (writev(2, parts, sizeof(parts) / sizeof(parts[0])) < 0)
-		return; /* no standard error: nobody to tell */
+		return; /* no standard error: nowhere to report to */
 }
 
 static const char *find(char *const *environment)
@@ -170,7 +170,7 @@ static const char *find(char *const *environment)
 extern void *__libc_stack_end;
 
 /* A preloaded allocator is called before the C library has its environment. The kernel put it on
- * the stack, behind the arguments, where the dynamic linker of glibc tells. */
+ * the stack, after the arguments, at an address that glibc's dynamic linker exports. */
 static const char *find_on_stack(void)
 {
 	char *const *at = &__libc_stack_end ? __libc_stack_end : NULL;

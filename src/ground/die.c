@@ -11,7 +11,7 @@
 
 void near__die(const char *what)
 {
-	/* One call, so that the line stays whole beside what other threads write. Not writev(): a
+	/* One call, so that the line stays whole while other threads write. Not writev(): a
 	 * cancelled thread would end in it, and the program go on. */
 	struct iovec line[] = {
 		{(void *)"nearcpu: ", 9},

@@ -3,39 +3,40 @@
  *
  * One word, {count, bits}. count is the number of threads inside: the holder, and each waiter that
  * has announced itself. Waiters that still spin are not counted. Waiters sleep on bits alone, so an
- * arrival, which only changes count, sends nobody's FUTEX_WAIT back.
+ * arrival, which only changes count, makes no FUTEX_WAIT return.
  *
  *   {0, 0}                free
- *   {1, LOCKED}           held, nobody announced
+ *   {1, LOCKED}           held, no waiter announced
  *   {n, LOCKED}           held, n - 1 announced; the unlock must wake one of them
- *   {n, WAKING}           free, n announced; one of them is on its way to the word
- *   {n, LOCKED | WAKING}  the same, but somebody else came first; its unlock need not wake
+ *   {n, WAKING}           free, n announced; one of them is awake and will check the word
+ *   {n, LOCKED | WAKING}  the same, but another thread took it; its unlock need not wake
  *   {n, 0}, n > 0         free, n announced, all awake: they came just after an unlock to {0, 0}
  *
- * WAKING is a promise: an announced waiter is awake, or about to be woken, and will look at the
- * word before it sleeps. While it stands, unlocks leave the sleepers alone. What keeps it:
+ * WAKING is a promise: an announced waiter is awake, or about to be woken, and will check the word
+ * before it sleeps. While it is set, unlocks wake no sleeper. These rules keep the promise:
  *
  *   - Only an unlock that leaves count above 0 sets WAKING, and it alone then calls FUTEX_WAKE. If
- *     that finds nobody asleep, all who are announced are awake, and the next line keeps them so.
- *   - Nobody falls asleep while WAKING is set: FUTEX_WAIT compares bits with LOCKED alone. Who did
- *     could be the very one who was promised, and no unlock would wake anybody again.
- *   - Only an announced waiter, who is awake, clears WAKING: as it takes the lock, or, finding the
+ *     no thread sleeps, all announced waiters are awake, and the next rule keeps them so.
+ *   - No waiter falls asleep while WAKING is set: FUTEX_WAIT compares bits with LOCKED alone. A
+ *     waiter that did could be the very one that was promised, and no unlock would wake any waiter
+ *     again.
+ *   - Only an announced waiter that is awake clears WAKING: as it takes the lock, or, finding the
  *     lock held, in order to sleep. Either way the lock is then held with WAKING clear, and that
- *     holder's unlock decides anew.
+ *     holder's unlock decides again.
  *   - count falls only in an unlock. So an announced waiter keeps the word from {0, 0} and
  *     {1, LOCKED} until it was inside itself, and no fast path can overlook it.
  *
- * A wake-up that comes late costs its sleeper a look at the word and no more. FUTEX_WAIT may return
- * for any reason (a signal, a wake-up meant for an earlier user of the address, bits that changed):
- * nothing is concluded from its result.
+ * A wake-up that comes late costs its sleeper one load of the word and no more. FUTEX_WAIT may
+ * return for any reason (a signal, a wake-up meant for an earlier user of the address, bits that
+ * changed): nothing is concluded from its result.
  *
  * All of this is one word, and the futex's bits are part of it. There is no pair of locations whose
  * order could be mistaken, hence no fence: the order of the changes to the word decides whether an
  * announcement came before an unlock (which sees count above 0 and wakes) or after it (and then the
- * waiter sees LOCKED gone, or held by one whose unlock will see the announcement). Taking the lock
- * is an acquire, letting go of it a release; all else is relaxed, as it only chooses the next
- * step. Every change is a read-modify-write, so the acquire pairs with the last unlock even if
- * announcements came in between (they continue its release sequence).
+ * waiter sees LOCKED gone, or held by a thread whose unlock will see the announcement). A lock is
+ * an acquire, an unlock a release; all else is relaxed, as it only chooses the next step. Every
+ * change is a read-modify-write, so the acquire pairs with the last unlock even if announcements
+ * were made between the two (they continue its release sequence).
  *
  * models/lock.pml is this file as a model.
  */
@@ -64,7 +65,7 @@ static uint32_t *futex_of(struct near_lock *lock)
 	return (uint32_t *)&lock->word + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 }
 
-static uint64_t look(const struct near_lock *lock)
+static uint64_t load(const struct near_lock *lock)
 {
 	return __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
 }
@@ -102,8 +103,8 @@ static void announce(struct announcement *now)
 }
 
 /* The note is there from before the announcement until the lock is taken: one too many in the count
- * of a child makes its unlocks look for a sleeper, one too few would make the count negative. A
- * vfork child leaves none: killed here, it would leave one that names its stack. */
+ * of a child makes its unlocks call FUTEX_WAKE, one too few would make the count negative. A vfork
+ * child leaves none: killed here, it would leave one that points to its stack. */
 static void take_after_sleeping(struct near_lock *lock)
 {
 	struct announcement now = {lock, announcements};
@@ -124,7 +125,7 @@ static void take_after_sleeping(struct near_lock *lock)
 			continue;
 		syscall(SYS_futex, futex_of(lock), NEAR__FUTEX_WAIT_PRIVATE, (uint32_t)LOCKED, NULL,
 			NULL, 0);
-		seen = look(lock);
+		seen = load(lock);
 	}
 	if (noted)
 		announce(now.outer);
@@ -149,7 +150,7 @@ enum near__lock_path near__lock_slow(struct near_lock *lock)
 
 void near__unlock_slow(struct near_lock *lock)
 {
-	uint64_t seen = look(lock), next;
+	uint64_t seen = load(lock), next;
 	bool wake;
 
 	NEAR__TSAN_RELEASE(lock);
@@ -160,7 +161,7 @@ void near__unlock_slow(struct near_lock *lock)
 		wake = next >= ONE && !(next & WAKING);
 		if (wake)
 			next |= WAKING;
-		/* Release: pairs with the acquire of whoever takes the lock next. */
+		/* Release: pairs with the acquire of the next lock. */
 	} while (!change(lock, &seen, next, __ATOMIC_RELEASE));
 
 	/* From here on the lock may be gone; its address is only a name. */
@@ -201,7 +202,7 @@ void near_lock_reset_in_child(struct near_lock *lock)
 {
 	uint64_t free = 0;
 
-	if (!(look(lock) & LOCKED))
+	if (!(load(lock) & LOCKED))
 		near__die("near_lock_reset_in_child: the lock was not held at the fork");
 	for (const struct announcement *a = announcements; a; a = a->outer)
 		free += a->lock == lock ? ONE : 0;

@@ -123,7 +123,7 @@ void near__topology_prefer(void *start, size_t size, unsigned node)
 	if (node < NODES && syscall(SYS_get_mempolicy, &policy, NULL, 0, NULL, 0) == 0 &&
 	    policy == POLICY_DEFAULT) {
 		mask[node / WORD_BITS] = 1ul << node % WORD_BITS;
-		/* The kernel takes one bit less than it is told. */
+		/* The kernel uses one bit less than the number it is given. */
 		syscall(SYS_mbind, start, size, POLICY_PREFERRED, mask, NODES + 1, 0);
 	}
 	errno = saved;

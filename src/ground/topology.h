@@ -11,11 +11,11 @@ int near__list_max(const char *text);
 /* The highest possible CPU number plus one. */
 unsigned near__topology_cpus(void);
 
-/* The highest possible node number plus one; 1 where the kernel does not tell. */
+/* The highest possible node number plus one; 1 where the kernel does not export it. */
 unsigned near__topology_nodes(void);
 
-/* Which of the nodes below `nodes` a CPU belongs to, -1 if the kernel does not tell: no sysfs, no
- * such CPU, or it is offline. Not for fast paths: a system call for each node up to that one. */
+/* Which of the nodes below `nodes` a CPU belongs to, -1 if the kernel does not export it: no sysfs,
+ * no such CPU, or it is offline. Not for fast paths: a system call for each node up to that one. */
 int near__topology_node_of(unsigned cpu, unsigned nodes);
 
 /* The pages from `start` on, which nobody has touched yet, shall be of `node`, if it has some. */

@@ -81,7 +81,7 @@ void near__watch_begin(void)
 }
 #endif
 
-/* Early: what a thread does before is not told. */
+/* Early: what a thread does before is not reported. */
 __attribute__((constructor(101))) static void begin(void)
 {
 	near__watch_begin();

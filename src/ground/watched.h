@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* watched: what helgrind and DRD are told, if valgrind runs the program. */
+/* watched: requests to helgrind and DRD, if valgrind runs the program. */
 #ifndef NEARCPU_WATCHED_H
 #define NEARCPU_WATCHED_H
 

@@ -12,7 +12,7 @@
 
 #include "internal.h"
 
-/* How often a costly source is used before it is asked again. */
+/* How often a costly source is used before it is queried again. */
 #define USES 64
 
 static int where_by_syscall(unsigned *cpu, unsigned *node)

@@ -11,7 +11,7 @@ uint32_t near__hint_choose(unsigned cpus);
 /* What near_rseq_status() calls it. */
 const char *near__hint_name(uint32_t source);
 
-/* Asks the chosen source, or the system call; both 0 if all fail. */
+/* Queries the chosen source, or the system call; both 0 if all fail. */
 void near__where(unsigned *cpu, unsigned *node);
 
 #endif

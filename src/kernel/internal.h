@@ -26,7 +26,7 @@ enum near__hint_source {
 	NEAR__HINT_TID,
 };
 
-/* The process: decided once, by the first thread that needs it, then constant but for the fields
+/* The process: decided once, by the first thread that needs it, then constant except for the fields
  * marked. */
 struct near__process {
 	uint32_t decided;          /* 1: what follows is constant */
@@ -56,8 +56,8 @@ extern NEAR_API struct near__process near__process;
 /* Whether the program contains a copy of the library of its own, which it does not export. */
 bool near__program_hides_copy(void);
 
-/* Decides what the process does. Returns false if the decision itself came here (by an allocator
- * that uses this library). */
+/* Decides what the process does. Returns false if the decision itself called this (by an
+ * allocator that uses this library). */
 bool near__process_init(void);
 
 /* Makes this thread live if it can be. */
@@ -69,7 +69,8 @@ bool near__thread_libc_registers(void);
 /* The pthread key whose destructor ends the registrations that this library made. */
 int near__thread_exit_key(unsigned *key);
 
-/* The slot whose index this thread reads now, near_slots() if not live. Old at once. */
+/* The slot whose index this thread reads now, near_slots() if not live. It may be
+ * outdated before the caller uses it. */
 uint32_t near__index_now(void);
 
 /* A number below near__process.cpus, near to the CPU, by the cheapest source; for fallback

@@ -23,8 +23,8 @@
 #define AUXV_RSEQ_ALIGN 28
 #define FEATURES_WITH_CID 28 /* offset behind mm_cid */
 
-/* More slots than this would reserve too much address space for each arena; a machine with so many
- * possible nodes has most of them for show. */
+/* More slots than this would reserve too much address space for each arena; a machine that
+ * reports that many possible nodes has far fewer. */
 #define MAX_PAIRED_SLOTS 16384
 
 long near__membarrier(int command)
@@ -101,7 +101,7 @@ static void choose_slots(struct near__process *p)
 	p->index_mode = 1;
 	p->slot_kind = NEAR_SLOT_CPU;
 	if (!p->usable) {
-		p->slot_why = "the portable path goes by the cpu";
+		p->slot_why = "the portable path is indexed by the cpu";
 		return;
 	}
 	if (p->conf.slot == NEAR__SLOT_BY_CPU || !p->has_cid) {
@@ -180,8 +180,8 @@ static void decide(struct near__process *p)
 }
 
 /* With one thread a registration takes a microsecond and interrupts nobody; with several some 20
- * ms, as the kernel waits for all CPUs. So it is made at once while there is one, and else when
- * it is needed. Where it fails, unusable() tells why. */
+ * ms, as the kernel waits for all CPUs. So it is made early while there is one, and else when it is
+ * needed. Where it fails, unusable() reports why. */
 __attribute__((constructor)) static void register_early(void)
 {
 	if (NEAR__HAS_SEQ && near__is_one_thread())
@@ -207,7 +207,7 @@ bool near__process_init(void)
 	int saved = errno;
 	sigset_t all, old;
 
-	/* Pairs with the release below: who sees it decided sees all that was. */
+	/* Pairs with the release below: a thread that sees it decided sees all that was decided. */
 	if (NEAR__LIKELY(__atomic_load_n(&p->decided, __ATOMIC_ACQUIRE)))
 		return true;
 	if (deciding)

@@ -128,7 +128,7 @@ static void restore_storage(struct near__thread *t, const struct near__thread *b
  * (CLONE_SETTLS) runs on the storage of this thread, where it finds a registration that is not its
  * own. With CLONE_VFORK this thread waits until the child is gone from its memory, as after
  * vfork(): the words are restored then. Without, both run on them at the same time, and neither can
- * tell which it is: the thread is not live any more, unless there is no child.
+ * know which it is: the thread is not live any more, unless there is no child.
  *
  * C suffices: the child has a stack of its own, and does not return from here. Whether the caller
  * passed the last three arguments only the C library's clone() knows, which reads them as well.
@@ -174,7 +174,7 @@ void near__stay_loaded(const void *code)
 	void *(*open)(const char *, int) = NULL;
 	Dl_info here;
 
-	/* The program itself has its headers where AT_PHDR says. */
+	/* The program itself has its headers at AT_PHDR. */
 	if (!dladdr || !dlsym || !dladdr(code, &here) ||
 	    getauxval(AT_PHDR) - (uintptr_t)here.dli_fbase <= 4096)
 		return;
@@ -209,7 +209,7 @@ static const char *why_dead(void)
 	if (!near__process.has_exit_key && !near__process.libc_registers)
 		return "no pthread key was left, which would end the registration at thread exit";
 	if (near__area_refusal == -EINVAL)
-		return "somebody else holds this thread's registration "
+		return "another library holds this thread's registration "
 		       "(another allocator or runtime?)";
 	if (near__area_refusal)
 		return "rseq was denied to this thread, "

@@ -81,8 +81,8 @@ static uint64_t coarse_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec + 1;
 }
 
-/* What the coarse clock may be behind: it steps at the kernel's tick, so a count can be so much
- * older than its stamp says. Asked for once; any thread stores the same. */
+/* What the coarse clock may be behind: it steps at the kernel's tick, so a count can be
+ * older than its stamp by this time. Queried once; any thread stores the same. */
 static uint64_t tick_ns(void)
 {
 	static uint64_t tick;

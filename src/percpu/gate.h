@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* gate: how anybody but the slot's own threads changes what sequences change.
+/* gate: how a thread changes the data of a slot that is not its own.
  *
- * A gate is a word beside the data that it guards. Sequences load it and go on only if it is OPEN;
- * they never write it. The order of a change is
+ * A gate is a word next to the data that it guards. Sequences load it and continue only if it is
+ * OPEN; they never write it. The order of a change is
  *
  *     near__gates_lock();
  *     near__gate_close(gate) ...   OPEN -> CLOSED by CAS; any number of gates
@@ -12,7 +12,7 @@
  *     near__gate_open(gate) ...
  *     near__gates_unlock();
  *
- * Who can be where, and what stops each (models/gate.pml and gate.cc check it):
+ * What can run concurrently, and what stops it (models/gate.pml and gate.cc check it):
  *
  * - A sequence that loaded OPEN and has not committed. The first fence interrupts every CPU that
  *   runs a thread of the process, and the kernel aborts the sequence; a thread that does not run
@@ -27,8 +27,8 @@
  * - A fallback is C code, which no fence stops. It never touches what sequences change. Where a
  *   change must stop it too, its own word holds the state and is changed by CAS, or both hold a
  *   lock.
- * - Another closer: near__gates_lock. It is also held by whoever opens a gate for the first time if
- *   that must not happen during a change (refcount).
+ * - Another closer: near__gates_lock. It is also held by a thread that opens a gate for the first
+ *   time if that must not happen during a change (refcount).
  * - A signal handler in the closer: finds its gate closed like any thread, and takes the fallback.
  *   It must not close gates itself.
  * - fork: the prepare handler takes near__gates_lock, so no gate is closed for the time of a change
@@ -36,18 +36,18 @@
  *   change in the child. A child made by a bare clone() finds closed gates closed for ever: it
  *   takes the fallback.
  * - The child of a vfork is never live, so it runs no sequence. As a closer it is a thread like
- *   others: the fence goes by the address space.
+ *   others: the fence is that of the address space.
  * - A vfork child that is killed while it holds the lock leaves it held, in its parent's memory,
  *   and what it closed, closed. From then on whatever takes the lock waits for ever in the parent:
  *   kill, revive, steal, drain, fork. What only tries it goes on: a pop steals no more, the rest
  *   takes the fallback. Nothing stops that. The parent learns that the child is dead, but not that
- *   it held the lock, which does not name its holder; and if it did, nobody knows which part of
- *   the change was made. A robust futex would tell no more. Such a child is to call exec or _exit
+ *   it held the lock, which does not name its holder; and if it did, nothing records which part of
+ *   the change was made. A robust futex would record no more. Such a child must call exec or _exit
  *   alone; one that adds or pushes takes no lock.
  * - A killed process takes the memory with it. Shared memory (shared.h) has no gates.
  *
- * Why plain loads and stores are enough within a slot: whoever has a slot next sees all that was
- * stored by whoever had it before, by what the scheduler does between the two (read in
+ * Why plain loads and stores are enough within a slot: the next thread on a slot sees all that
+ * the thread before it stored, by what the scheduler does between the two (read in
  * kernel/sched/core.c and sched.h of 6.3 to 7.0). A thread gives up its CPU in __schedule(), which
  * begins with a full barrier (rq_lock, smp_mb__after_spinlock), or ends in
  * sched_mm_cid_exit_signals(), which has one too; only then is its concurrency id cleared from the
@@ -90,7 +90,7 @@ static inline void near__gate_open(uint32_t *gate)
 	__atomic_store_n(gate, NEAR__OPEN, __ATOMIC_RELEASE);
 }
 
-/* Opens a gate for the first time. True: it is open now, by whomever. */
+/* Opens a gate for the first time. True: it is open now. */
 static inline bool near__gate_open_first(uint32_t *gate)
 {
 	uint32_t was = NEAR__UNOPENED;

@@ -51,7 +51,8 @@ static inline uint32_t near__slot_open(const void *p)
 	return near__self.state <= NEAR__THREAD_LIVE ? near__slot_open_own(p) : NEAR__NO_SLOT;
 }
 
-/* near_percpu_fallback, its common case inlined: the C library tells the cpu, the copy is open. */
+/* near_percpu_fallback, its common case inlined: the C library's area has the cpu, the copy is
+ * open. */
 static inline void *near__fallback(void *p)
 {
 	const struct near__area *area = near__self.libc_area;

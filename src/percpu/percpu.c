@@ -10,7 +10,7 @@
  * has that is not live. Everything is mapped readable from the start, which commits nothing and is
  * not charged; a slot becomes writable when it is opened.
  *
- * Objects stand at multiples of their size; a bit each in the header says whether it is allocated.
+ * Objects are at multiples of their size; a bit of each in the header records that it is allocated.
  * No free list runs through the objects: it would touch the memory of a slot, perhaps of another
  * node. */
 #define _GNU_SOURCE
@@ -65,7 +65,7 @@ static size_t class_size(unsigned class)
 	return class < 2 ? (size_t)8 << class : (size_t)(class % 2 ? 32 : 24) << (class - 2) / 2;
 }
 
-/* The smallest class that is large enough and whose objects are aligned: they stand at multiples of
+/* The smallest class that is large enough and whose objects are aligned: they are at multiples of
  * their size. */
 static unsigned class_of(size_t size, size_t align)
 {
@@ -100,11 +100,11 @@ static bool make_writable(struct near__arena *a, unsigned slot)
 	return true;
 }
 
-/* Opening a slot. The bit in `used` is set before the state word: who sees the word open, changes
- * the slot and tells a reader by release and acquire, has that reader see the bit as well. (All
- * three architectures make a store visible to all other CPUs at once, so that this holds although
- * the sequence reads the state word with a plain load.) Two threads may open a slot at the same
- * time: they do the same. */
+/* Opening a slot. The bit in `used` is set before the state word: a thread that sees the word open,
+ * changes the slot and notifies a reader by release and acquire, makes it see the bit as well. (All
+ * three architectures make a store visible to all other CPUs at one time, so that this holds
+ * although the sequence reads the state word with a plain load.) Two threads may open a slot at the
+ * same time: they do the same. */
 static bool open_slot(struct near__arena *a, unsigned slot, uint32_t state)
 {
 	uint32_t *word = state_of(a, slot);
@@ -295,7 +295,7 @@ __attribute__((noreturn, cold)) static void die_of_bad_free(void)
 	near__die("near_percpu_free: not an allocated object, or freed twice");
 }
 
-/* The bit of an allocated object; *word is where it stands. */
+/* The bit of an allocated object; *word is its address. */
 static uint64_t bit_of(struct near__arena *a, const void *p, uint64_t **word)
 {
 	size_t k;

@@ -55,9 +55,9 @@ static struct copy *copy_of(const struct near_refcount *r, unsigned slot)
 	return near_percpu_at(r->p, slot);
 }
 
-/* Opens the own slot, unless killed. The lock keeps a kill from missing a gate that opens behind
- * its back; where it is not to be had (this may be a signal handler over its holder), `exact` is as
- * good. Opening a slot that this thread has just left is harmless. */
+/* Opens the local slot, unless killed. The lock keeps a kill from missing a gate that opens
+ * concurrently; where it is held (this may be a signal handler that interrupted its holder),
+ * `exact` is as good. Opening a slot that this thread has just left is harmless. */
 static bool open_own(struct near_refcount *r)
 {
 	uint32_t slot = near__slot_open(r->p), *gate, state;
@@ -88,9 +88,9 @@ static bool start_fallback(struct near_refcount *r, uint64_t *word)
 	return true;
 }
 
-/* Release: pairs with the exchange in kill, so that what was done before a put is seen by whoever
- * finds the total zero. Acquire: pairs with the store in revive, for a try_get by somebody who had
- * no reference; where sequences run, its fence does as much. False: use `exact`. */
+/* Release: pairs with the exchange in kill, so that what was done before a put is seen by the
+ * thread that finds the total zero. Acquire: pairs with the store in revive, for a try_get by a
+ * thread that had no reference; where sequences run, its fence does as much. False: use `exact`. */
 static bool add_to_fallback(struct near_refcount *r, int64_t n)
 {
 	uint64_t *word = near__fallback(r->p);
@@ -142,7 +142,7 @@ void near__refcount_get_slow(struct near_refcount *r)
 {
 	if (add_per_cpu(r, 1))
 		return;
-	/* Relaxed: who takes a reference already has access to the object. */
+	/* Relaxed: the caller already has access to the object. */
 	if (__atomic_fetch_add(&r->exact, 1, __ATOMIC_RELAXED) <= 0)
 		near__die("near_refcount_get: the count has been zero (use near_refcount_try_get)");
 }
@@ -166,7 +166,7 @@ bool near__refcount_try_get_slow(struct near_refcount *r, bool live)
 
 void near__refcount_put_slow(struct near_refcount *r)
 {
-	NEAR__WATCHED_RELEASE(r); /* ThreadSanitizer was told inline */
+	NEAR__WATCHED_RELEASE(r); /* ThreadSanitizer is notified inline */
 	if (!add_per_cpu(r, -1))
 		add_exact(r, -1);
 }

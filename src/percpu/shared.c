@@ -23,7 +23,7 @@
 #include "internal.h"
 
 #define MAGIC UINT64_C(0x317265687361656e) /* "neasher1" */
-#define PIECE ((size_t)128 << 10)          /* of the file, made at once */
+#define PIECE ((size_t)128 << 10)          /* of the file, written by one call */
 #define STATE_SIZE 64
 #define ROUND_UP(n, to) (((n) + (to)-1) / (to) * (to))
 
@@ -178,7 +178,7 @@ static int with_fd(struct near_shared *s, int fd, size_t size,
 }
 
 /* The region is made without a name, or under one of its own, and linked to `path` when it is
- * whole: nobody ever sees a part of one. -EEXIST: somebody else was faster. */
+ * whole: no process ever sees a part of one. -EEXIST: another process was faster. */
 static int make_unnamed(struct near_shared *s, const char *path, size_t size)
 {
 	const char *slash = strrchr(path, '/');
@@ -197,8 +197,8 @@ static int make_unnamed(struct near_shared *s, const char *path, size_t size)
 	return r;
 }
 
-/* The number differs between threads, and, should process ids meet on one file system, most likely
- * between machines: if not, another is tried. */
+/* The number differs between threads, and, should process ids collide on one file system, most
+ * likely between machines: if not, another is tried. */
 static int open_own_name(char *name, const char *path)
 {
 	const char *slash = strrchr(path, '/');

@@ -13,9 +13,9 @@
 
 #define STEAL_INTERVAL_NS 1000000u
 /* Of a stolen list the thief keeps half, at most this many; the rest goes to a fallback list, where
- * the next pop of anybody, the victim too, finds it without another interrupt. */
+ * the next pop of any thread, the victim too, finds it without another interrupt. */
 #define STEAL_KEEP 64
-#define BATCH 256 /* slots that are closed at once: 4 KiB of stack */
+#define BATCH 256 /* slots that are closed together: 4 KiB of stack */
 
 typedef struct near_stack_node node;
 
@@ -63,8 +63,8 @@ static node *tail_of(node *list)
 	return list;
 }
 
-/* Opens the own slot for this stack. False: take the fallback. Opening a slot that this thread has
- * just left is harmless. */
+/* Opens the local slot for this stack. False: take the fallback. Opening a slot that this thread
+ * has just left is harmless. */
 static bool open_own(const struct near_stack *s)
 {
 	uint32_t slot = near__slot_open(s->p);
@@ -72,15 +72,15 @@ static bool open_own(const struct near_stack *s)
 	return slot != NEAR__NO_SLOT && near__gate_open_first(&copy_of(s, slot)->gate);
 }
 
-/* Fallback lists. A push is a CAS. Whoever takes nodes off holds the slot's lock, so that a head
- * cannot leave and come back while a pop is between loading it and the CAS. */
+/* Fallback lists. A push is a CAS. A thread that takes nodes off holds the slot's lock, so that a
+ * head cannot leave and come back while a pop is between loading it and the CAS. */
 
 static struct near_lock *pop_lock(unsigned slot)
 {
 	return &near__percpu.pops[slot % NEAR__POP_LOCKS].lock;
 }
 
-/* Release pairs with the acquire of whoever takes the list: the nodes are seen as they were
+/* Release pairs with the acquire of the thread that takes the list: the nodes are seen as they were
  * pushed. */
 static void push_fallback(struct near_stack *s, node *first, node *last)
 {
@@ -125,7 +125,7 @@ static node *pop_fallback_node(struct near_stack *s, unsigned slot)
 }
 
 /* Puts a list that is this thread's alone where pops find it: without walking it to its end, which
- * may be far away, if the own slot or a fallback list is empty. */
+ * may be far away, if the local slot or a fallback list is empty. */
 static void put_fallback(struct near_stack *s, node *list)
 {
 	unsigned slot = near__first_fallback();
@@ -154,8 +154,8 @@ static void put(struct near_stack *s, node *list)
 		put_fallback(s, list);
 }
 
-/* Asks every fallback list in use, the near one first. A live thread takes a whole list, to go on
- * in its own slot. */
+/* Searches every fallback list in use, that of this CPU first. A live thread takes a whole list
+ * and puts the rest into its slot. */
 static node *pop_fallback(struct near_stack *s)
 {
 	unsigned near = near__first_fallback() + near__hint();
@@ -199,8 +199,8 @@ static node *take_batch(struct near_stack *s, unsigned *slot, unsigned end)
 	if (n)
 		near__fence();
 	for (unsigned i = 0; i < n; i++) {
-		/* Relaxed: the fences order them. Atomic for choose_victim, which looks at any
-		 * time. */
+		/* Relaxed: the fences order them. Atomic for choose_victim, which loads it at
+		 * any time. */
 		lists[i] = __atomic_load_n(&closed[i]->head, __ATOMIC_RELAXED);
 		__atomic_store_n(&closed[i]->head, NULL, __ATOMIC_RELAXED);
 	}
@@ -230,7 +230,7 @@ static node *take_slots(struct near_stack *s, unsigned first, unsigned end)
 }
 
 /* The first live slot at or after `from`, around the end, whose list seems not empty; near_slots()
- * if there is none. The look is a hint: the fence comes later. */
+ * if there is none. The load is a hint: the fence comes later. */
 static unsigned choose_victim(struct near_stack *s, unsigned from)
 {
 	unsigned slots = near__process.slots;
@@ -271,7 +271,7 @@ static node *steal_locked(struct near_stack *s)
 	return victim < slots ? take_slots(s, victim, victim + 1) : NULL;
 }
 
-/* A victim may have emptied its slot since the look at it: then all slots are asked. */
+/* A victim may have emptied its slot since that was loaded: then all slots are searched. */
 node *near_stack_steal(struct near_stack *s)
 {
 	node *list = pop_fallback(s);
@@ -294,7 +294,7 @@ static uint64_t nanoseconds(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-/* Relaxed: the time is a hint, and orders nothing. It is asked before all slots are looked at. */
+/* Relaxed: the time is a hint, and orders nothing. It is checked before all slots are searched. */
 static bool steal_is_due(struct near_stack *s, uint64_t *last)
 {
 	*last = __atomic_load_n(&s->stolen_at, __ATOMIC_RELAXED);
@@ -322,11 +322,11 @@ node *near__stack_pop_slow(struct near_stack *s)
 		if (tried == NEAR__EMPTY)
 			break;
 	}
-	/* Aborted each time (a debugger steps through): the own slot may hold nodes, and a steal
+	/* Aborted each time (a debugger steps through): the local slot may hold nodes, and a steal
 	 * can take them. */
 	if (i == NEAR_SEQ_TRIES)
 		return near_stack_steal(s);
-	/* Here the own slot is empty, or closed by somebody who takes its list. */
+	/* Here the local slot is empty, or closed by a thread that takes its list. */
 	list = pop_fallback(s);
 	if (list || !steal_is_due(s, &last) || choose_victim(s, 0) == near__process.slots ||
 	    !claim_steal(s, last) || !near__gates_try_lock())

@@ -240,7 +240,7 @@ static void *use_with_another_owner(void *count)
 	CHECK(syscall(NEAR__SYS_RSEQ, &others_area, 32, 0, OTHERS_SIGNATURE) == 0);
 	st = status_now();
 	CHECK(!st.live && !st.own_area && st.area_size == 0);
-	CHECK(strstr(st.why, "somebody else holds this thread's registration"));
+	CHECK(strstr(st.why, "another library holds this thread's registration"));
 	for (int i = 0; i < 1000; i++)
 		near_counter_add(count, 1);
 	CHECK(near_cpu() < near_cpus() && near_slot() < near_slots());

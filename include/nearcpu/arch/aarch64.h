@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The operations of a sequence on aarch64. seq.h says what each one does. */
+/* The operations of a sequence on aarch64. seq.h documents each one. */
 #ifndef NEARCPU_ARCH_AARCH64_H
 #define NEARCPU_ARCH_AARCH64_H
 
@@ -16,7 +16,7 @@
 	"adrp %x[near_tmp], 73b\n\t"                                                               \
 	"add %x[near_tmp], %x[near_tmp], :lo12:73b\n\t"                                            \
 	"str %x[near_tmp], [%x[near_area], #8]\n\t"
-/* The handler stands behind the function in the same section: a branch from another section could
+/* The handler follows the function in the same section: a branch from another section could
  * get a veneer of the linker's, which overwrites x16 and x17. */
 #define NEAR__SEQ_HANDLER                                                                          \
 	".subsection 1\n\t"                                                                        \
@@ -105,7 +105,7 @@ static inline void *near__thread_pointer(void)
 	return __builtin_thread_pointer();
 }
 
-/* Lets n pauses go by. The isb: nothing that follows is begun by guess before (see x86_64.h). */
+/* Executes n pauses. The isb: nothing that follows is executed speculatively before (x86_64.h). */
 static inline void near__pauses(unsigned n)
 {
 	for (; n; n--)

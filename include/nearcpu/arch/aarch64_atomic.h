@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What src/atomic must know of aarch64: its atomic accesses of 16 aligned bytes.
  *
- * Every CPU has ldaxp and stlxp, but a pair is sure to have been loaded at once only if the store
+ * Every CPU has ldaxp and stlxp, but a pair was surely loaded in one operation only if the store
  * succeeds. With LSE, casp does it in one instruction. With LSE2, ldp and stp of an aligned pair
  * are atomic. All of them see each other; so which of them a CPU uses is a matter of speed, but
  * that a load writes where there is no LSE2: then it faults on constants in read-only memory. A
@@ -50,8 +50,8 @@ static inline void near__full_fence(void)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-/* As __sync_val_compare_and_swap. Stores back what it has loaded if that differs, so that it is
- * known to have been there at once. */
+/* As __sync_val_compare_and_swap. Stores back what it has loaded if that differs, which
+ * proves that both halves were there at the same time. */
 static inline near__wide near__wide_cas_pairs(near__wide *p, near__wide expected,
 					      near__wide desired)
 {
@@ -124,7 +124,7 @@ static inline near__wide near__wide_load(int mode, const near__wide *p)
 	return value;
 }
 
-/* Its halves may not belong together; but it is one value, which is not read anew behind the
+/* Its halves may not belong together; but it is one value, which is not read again after the
  * barrier. */
 static inline near__wide near__wide_guess(const near__wide *p)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What src/torture must know of aarch64; x86_64_trap.h says what each one is. */
+/* What src/torture must know of aarch64; x86_64_trap.h documents each one. */
 #ifndef NEARCPU_ARCH_AARCH64_TRAP_H
 #define NEARCPU_ARCH_AARCH64_TRAP_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Chooses the CPU's header: the one place that asks which CPU this is.
+/* Chooses the CPU's header: the one place that tests which CPU this is.
  * NEAR_ARCH_GENERIC, defined by the compiler's command line, takes the portable path everywhere. */
 #ifndef NEARCPU_ARCH_ARCH_H
 #define NEARCPU_ARCH_ARCH_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* For CPUs on which src/torture does not step: all their instructions tell their length. */
+/* For CPUs on which src/torture does not step: all their instructions encode their length. */
 #ifndef NEARCPU_ARCH_NO_STEP_TRAP_H
 #define NEARCPU_ARCH_NO_STEP_TRAP_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The operations of a sequence on riscv64. seq.h says what each one does. */
+/* The operations of a sequence on riscv64. seq.h documents each one. */
 #ifndef NEARCPU_ARCH_RISCV64_H
 #define NEARCPU_ARCH_RISCV64_H
 
@@ -118,7 +118,7 @@ static inline uint32_t near__low_half(uint64_t value)
 }
 #define NEAR__LOW_HALF(value) near__low_half(value)
 
-/* Lets n pauses go by; they are hints. */
+/* Executes n pauses; they are hints. */
 static inline void near__pauses(unsigned n)
 {
 	for (; n; n--)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What src/torture must know of riscv64; x86_64_trap.h says what each one is. */
+/* What src/torture must know of riscv64; x86_64_trap.h documents each one. */
 #ifndef NEARCPU_ARCH_RISCV64_TRAP_H
 #define NEARCPU_ARCH_RISCV64_TRAP_H
 
@@ -9,7 +9,7 @@
 #define NEAR__BREAK_BYTES {0x02, 0x90} /* c.ebreak */
 #define NEAR__BREAK_PASSED 0u
 
-/* It stands in the place of x0. */
+/* It is in the place of x0. */
 static inline uintptr_t near__trap_ip(const ucontext_t *c)
 {
 	return (uintptr_t)c->uc_mcontext.__gregs[0];
@@ -20,7 +20,7 @@ static inline void near__trap_set_ip(ucontext_t *c, uintptr_t ip)
 	c->uc_mcontext.__gregs[0] = ip;
 }
 
-/* The low two bits tell compressed instructions from full ones. */
+/* The low two bits distinguish compressed instructions from full ones. */
 static inline unsigned near__trap_length(uintptr_t ip)
 {
 	return (*(const uint16_t *)ip & 3) == 3 ? 4 : 2;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The operations of a sequence on x86_64. seq.h says what each one does. */
+/* The operations of a sequence on x86_64. seq.h documents each one. */
 #ifndef NEARCPU_ARCH_X86_64_H
 #define NEARCPU_ARCH_X86_64_H
 
@@ -112,9 +112,9 @@ static inline void *near__thread_pointer(void)
 	return tp;
 }
 
-/* Lets n pauses go by. The lfence: or else the CPU guesses early that the loop is over and goes on
- * to what follows, and whoever waits for a lock takes its cache line without having looked at it.
- * Measured with two threads on one mutex: without, half the throughput. */
+/* Executes n pauses. The lfence: without it the CPU predicts early that the loop is over and
+ * executes what follows speculatively, and a waiter takes the cache line of the lock without having
+ * read it. Measured with two threads on one mutex: without, half the throughput. */
 static inline void near__pauses(unsigned n)
 {
 	for (; n; n--)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* What src/atomic must know of x86_64: its atomic accesses of 16 aligned bytes.
  *
- * cmpxchg16b has been there since 2006, but for the very first of these CPUs. CPUs with AVX of
- * Intel and AMD also load and store 16 aligned bytes at once; both say so in their manuals.
+ * cmpxchg16b has been there since 2006, except on the very first of these CPUs. CPUs with AVX of
+ * Intel and AMD also load and store 16 aligned bytes in one operation, as their manuals guarantee.
  * Without AVX a load is a cmpxchg16b, which writes: it faults on constants in read-only memory. A
  * lock would not, but compilers put cmpxchg16b into programs, and the two would not see each
  * other. */
@@ -19,7 +19,7 @@ __extension__ typedef unsigned __int128 near__wide;
 #define NEAR__HAS_WIDE 1
 /* The narrowest object for which the compiler puts a compare-exchange into the code. */
 #define NEAR__NARROWEST 1
-/* Says a name that no portable one says: a denormal operand, which the compiler may ask to
+/* An exception without a portable name: a denormal operand, which the compiler may request to
  * raise. */
 #define NEAR__FE_DENORMAL 2
 
@@ -101,7 +101,7 @@ static inline near__wide near__wide_load(int mode, const near__wide *p)
 	return value;
 }
 
-/* Its halves may not belong together; but it is one value, which is not read anew behind the
+/* Its halves may not belong together; but it is one value, which is not read again after the
  * barrier. */
 static inline near__wide near__wide_guess(const near__wide *p)
 {

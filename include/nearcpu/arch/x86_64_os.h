@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the library itself needs of x86_64: vfork, and instructions that tell the CPU. */
+/* What the library itself needs of x86_64: vfork, and instructions that return the CPU's number. */
 #ifndef NEARCPU_ARCH_X86_64_OS_H
 #define NEARCPU_ARCH_X86_64_OS_H
 

@@ -8,12 +8,12 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-/* int3: one byte, so that no jump into what follows meets a part of it. */
+/* int3: one byte, so that no jump into what follows lands in the middle of it. */
 #define NEAR__BREAK_SIZE 1
 #define NEAR__BREAK_BYTES {0xcc}
 /* The instruction pointer is saved behind it. */
 #define NEAR__BREAK_PASSED 1u
-/* Instructions are told apart by running them one by one: the CPU knows their lengths best. */
+/* Boundaries of instructions are found by single steps: the CPU knows their lengths best. */
 #define NEAR__TRAP_STEPS true
 
 static inline uintptr_t near__trap_ip(const ucontext_t *c)
@@ -41,7 +41,7 @@ static inline void near__trap_call_handler(void)
 	__asm__ volatile("int3" : : : "memory");
 }
 
-/* Whether a direct jump stands there, behind prefixes that such have: after it, the thread may be
+/* Whether a direct jump is there, after prefixes that such have: after it, the thread may be
  * at the end of a sequence without having come through its commit. */
 static inline bool near__trap_is_jump(uintptr_t ip)
 {
