@@ -317,7 +317,7 @@ class BadFiles(Case):
 # The allocator's sequences change counts before they commit. These may be off by as many sequences
 # as were aborted in between (src/malloc/cache/cache.h), which a file does not show.
 COUNTS = {"early-update", "early-store"}
-COUNTING = re.compile(r"malloc|\bfork_(static_)?test|seq_test|dropin|cxx_new|cxx_own")
+COUNTING = re.compile(r"malloc|\bfork_(static_|signal_)?test|seq_test|dropin|cxx_new|cxx_own")
 
 
 class Right(Case):
@@ -357,7 +357,8 @@ class Right(Case):
         for source in ([path for folder in CORE
                         for path in glob.glob(os.path.join(ROOT, "src", folder, "*.c"))] +
                        [os.path.join(ROOT, "examples", "sequence.c")]):
-            name = f"{os.path.basename(source)}.{cpu.name}{level}.o"
+            place = os.path.relpath(source, ROOT).replace("/", "-")
+            name = f"{place}.{cpu.name}{level}.o"
             objects.append(self.path(name))
             cpu.compile(source, objects[-1], "-c", *common)
         linked = []

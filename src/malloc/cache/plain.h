@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* plain: allocation and free without hooks, and what the levels above need to give memory back. */
+/* plain: allocation and free without hooks. */
 #ifndef NEARCPU_MALLOC_PLAIN_H
 #define NEARCPU_MALLOC_PLAIN_H
 
