@@ -8,7 +8,7 @@ configure_and_build() {
 	cmake --build "build/$1" --parallel "$JOBS"
 }
 
-# build_quietly PRESET [CMAKE-ARGUMENT...]: says only what fails.
+# build_quietly PRESET [CMAKE-ARGUMENT...]: prints only failures.
 build_quietly() {
 	mkdir -p "$LOGS"
 	configure_and_build "$@" >"$LOGS/build-$1.log" 2>&1 || {
@@ -53,7 +53,7 @@ cmd_install() {
 	[[ -n ${DESTDIR:-} ]] || renew_loader_cache
 }
 # Programs find a library in a directory of the dynamic linker's only once it is in the linker's
-# cache; in other directories they have to be told.
+# cache; for other directories they need a search path.
 renew_loader_cache() {
 	local dir ldconfig searched PATH=$PATH:/usr/sbin:/sbin
 	dir=$(grep -m 1 '/libnearcpu\.so$' build/release/install_manifest.txt) || return 0
@@ -77,7 +77,7 @@ cmd_docs() {
 }
 
 # Built beforehand, so that what goes wrong costs but the rows of Rust's locks.
-build_rust_peers() {
+build_rust_locks() {
 	local log=$LOGS/bench-rust.log
 	mkdir -p "$LOGS"
 	: >"$log"
@@ -94,7 +94,7 @@ build_rust_peers() {
 		{ say "dev: without the locks of Rust: see ${log#"$ROOT"/}" && return 1; }
 }
 
-# The report goes to build/bench unless the arguments name another place or ask for no run.
+# The report goes to build/bench unless the arguments name another place or request no run.
 cmd_bench() {
 	local argument rust=OFF report=("--html" "$ROOT/build/bench/report.html")
 	for argument in "$@"; do
@@ -104,7 +104,7 @@ cmd_bench() {
 	done
 	ensure_packages bench
 	mkdir -p build/bench
-	build_rust_peers && rust=ON
+	build_rust_locks && rust=ON
 	build_quietly release -DNEAR_BENCH_RUST="$rust"
 	cd "$CALLER" || exit
 	"$ROOT/build/release/bin/nearcpu" bench "$@" "${report[@]}"

@@ -44,7 +44,7 @@ default_turn() {
 	fi
 }
 
-# not_in_turn COUNT: a pattern of the turns that this one leaves out, of so many.
+# not_in_turn COUNT: a pattern of the turns that this one leaves out, of COUNT.
 not_in_turn() {
 	local digits=012345
 	digits=${digits:0:$1}
@@ -197,7 +197,7 @@ show_failures() {
 		END { flush() }' "$1" >&2
 }
 
-# A test counts as skipped only if it said so: one that could not be started has failed.
+# A test counts as skipped only if it reported that: one that could not be started has failed.
 count_results() {
 	local log=$1 name cases
 	cases=$(cat "$2"-{main,storm,long}.xml 2>/dev/null || true)

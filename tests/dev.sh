@@ -30,7 +30,7 @@ wrong() {
 	wrong=1
 }
 
-# Each command says at once what it does.
+# Each command first prints what it does.
 for command in setup build test bench fmt lint docs install lab "lab stress" clean; do
 	# shellcheck disable=SC2086 # of two words
 	for arguments in "$command --help" "$command -h" "$command --nonsense --help"; do
@@ -45,7 +45,7 @@ for command in setup build test bench fmt lint docs install lab "lab stress" cle
 done
 [[ -d $dir/build ]] || wrong "./dev clean --help cleans"
 
-# installs LIST: what ./dev install says where the dynamic linker searches these directories.
+# installs LIST: the output of ./dev install if the dynamic linker searches these directories.
 installs() {
 	stub ldconfig "[ \"\$1\" != -v ] ||
 		printf '%s: (from <builtin>:0)\\n' $1"

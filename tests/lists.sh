@@ -19,7 +19,7 @@ words_of() {
 }
 
 wrong=0
-# report WHAT: says it of each name on standard input.
+# report WHAT: prints it for each name on standard input.
 report() {
 	local name
 	while read -r name; do
