@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Threads that run concurrently with the workers: movers, closers, readers, forks. */
 #include "beside.h"
 
 #include "mover.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* Processes that are killed while their threads add to a shared region. */
 #include "killed.h"
 
 #include <fcntl.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The operations that a worker chooses from. */
 #include "storm.h"
 
 static void count(struct storm_thread *self)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* The objects that all threads share, and the checks of their sums and owners at the end. */
 #include "storm.h"
 
 #include <sys/mman.h>

@@ -68,7 +68,12 @@ static void wrong(void)
 		by_m++;
 #elif WRONG == 6
 	near_cond_wait(&c, &m);
-#elif WRONG == 7
+#endif
+}
+
+static void wrong_others(void)
+{
+#if WRONG == 7
 	near_lock_lock(&l);
 	by_m++;
 	near_lock_unlock(&l);
@@ -100,5 +105,6 @@ int main(void)
 {
 	right();
 	wrong();
+	wrong_others();
 	return 0;
 }
