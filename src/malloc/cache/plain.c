@@ -42,7 +42,8 @@ static void *alloc_class(unsigned class)
 		return near__thread_cache_alloc(class);
 	if (!near__heap.caches)
 		p = near__thread_cache_alloc(class);
-	near__decay();
+	if (p)
+		near__decay();
 	return p;
 }
 
