@@ -77,7 +77,7 @@ code() {
 
 # contents CHECKER MODEL: what a result depends on besides the switches.
 contents() {
-	cat "$here/$1.sh"
+	grep -v '^[[:space:]]*#' "$here/$1.sh"
 	code "$2"
 	sed -n 's/^#include "\(.*\)"$/\1/p' "$here/$2" | while read -r header; do
 		code "$header"
