@@ -166,7 +166,7 @@ static void cross(void *unused)
 	pthread_t threads[THREADS];
 	uint64_t random = shared->scenario;
 
-	alarm(8);
+	alarm(40);
 	steps_open();
 	pthread_barrier_init(&barrier, NULL, shared->threads + 1);
 	for (unsigned t = 0; t < shared->threads; t++)

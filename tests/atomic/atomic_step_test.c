@@ -204,7 +204,7 @@ static void interrupt_each(void *arg)
 {
 	const struct relation *relation = arg;
 
-	alarm(30);
+	alarm(100);
 	steps_open();
 	near__atomic_force_wide(shared->mode);
 	if (!shared->alone)
@@ -255,7 +255,7 @@ static void interrupt_handlers(void *arg)
 {
 	uint64_t random = shared->alone ? 6 : 5;
 
-	alarm(30);
+	alarm(100);
 	steps_open();
 	near__atomic_force_wide(shared->mode);
 	if (!shared->alone)
@@ -341,7 +341,7 @@ static void free_each(void *unused)
 	static const struct place small[] = {{0, 24, false}, {8, 64, false}, {32, 21, false}};
 	static const struct place large = {40, 100, false};
 
-	alarm(30);
+	alarm(100);
 	steps_open();
 	if (!shared->alone)
 		unit_start(idle, NULL);
