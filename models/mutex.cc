@@ -20,7 +20,7 @@
  */
 #include "rseq.h"
 
-enum { THREADS = 3, PARKED = 1, WAKING = 2, FLAGS = 3, OWNER = 4, CHOSEN = 1, HANDED = 2 };
+enum { THREADS = 3, PARKED = 1, WAKING = 2, FLAGS = 3, OWNER = 4, DESIGNATED = 1, HANDOFF = 2 };
 
 struct mutex_model : rl::test_suite<mutex_model, THREADS> {
 	rl::atomic<int> word;
@@ -56,7 +56,7 @@ struct mutex_model : rl::test_suite<mutex_model, THREADS> {
 		return false;
 	}
 
-	/* announce, near__mutex_is_told */
+	/* announce, near__mutex_fence_owner */
 	bool announce(bool chosen)
 	{
 		int seen = word($).load(relaxed), told;
@@ -111,7 +111,7 @@ struct mutex_model : rl::test_suite<mutex_model, THREADS> {
 		while (!take_if_free(chosen)) {
 			if (!enter(chosen))
 				continue;
-			if (sleep() == HANDED)
+			if (sleep() == HANDOFF)
 				return;
 			chosen = true;
 		}
@@ -145,8 +145,9 @@ failed:
 			else if (queued[i]($))
 				taken = i;
 		}
-		token = rl::rand(2) ? CHOSEN : HANDED;
-		next = taken < 0 ? 0 : others | (token == CHOSEN ? WAKING : (taken + 1) * OWNER);
+		token = rl::rand(2) ? DESIGNATED : HANDOFF;
+		next = taken < 0 ? 0
+				 : others | (token == DESIGNATED ? WAKING : (taken + 1) * OWNER);
 		seen = word($).load(relaxed);
 		while (!word($).compare_exchange_weak(
 			seen, next, on("QUEUE_RELAXED") ? relaxed : release, relaxed))

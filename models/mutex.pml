@@ -7,7 +7,7 @@
  * TIMEOUTS waits, in all, end by a deadline or a token; such a thread begins anew. Whether a waiter is old
  * enough to be handed the mutex is left open: both are tried. With AWAIT, thread 0 waits inside its first
  * section for somebody else's section to have begun. With COND it does so by a condition variable (src/locks/cond.c),
- * and all others signal after each of their sections. With MANY CPUs, who fences sets WARY, and unlocks may
+ * and all others signal after each of their sections. With MANY CPUs, who fences sets ATOMIC_UNLOCK, and unlocks may
  * clear it: after how many is left open. An unlock that goes by CAS without need is one whose sequence is
  * not interrupted.
  *
@@ -29,8 +29,8 @@
  *   WAIT_LATE      a waiter for the condition variable enters its queue after its unlock
  *   NO_FENCE       a waiter enters the queue without a fence
  *   SIGNAL_UNFENCED a signal sets PARKED without a fence
- *   FAST_WARY      the fast unlock does not heed WARY
- *   CALM_BLINDLY   an unlock by CAS that clears WARY does not look at the other bits
+ *   FAST_WARY      the fast unlock does not heed ATOMIC_UNLOCK
+ *   CALM_BLINDLY   an unlock by CAS that clears ATOMIC_UNLOCK does not look at the other bits
  *   MOVE_BLINDLY   a signal moves a waiter to the mutex and sets PARKED, though the mutex may be free
  */
 #ifndef THREADS
@@ -46,14 +46,14 @@
 #define PARKED 1
 #define WAKING 2
 #define AWAITED 4
-#define WARY 8
+#define ATOMIC_UNLOCK 8
 #define FLAGS 15
 #define ONE 16
 #define OWNER(word) ((word) / ONE)
 #define ME ((_pid + 1) * ONE)
 
-#define CHOSEN 1
-#define HANDED 2
+#define DESIGNATED 1
+#define HANDOFF 2
 #define NOBODY 255
 
 #ifdef HARM_ONLY
@@ -191,13 +191,13 @@ inline plan()
 #ifdef AWAIT
 	first(true, taken);
 	if
-	:: taken != NOBODY && IS_TRUE -> told = HANDED
+	:: taken != NOBODY && IS_TRUE -> told = HANDOFF
 	:: else -> taken = NOBODY
 	fi;
 #endif
 	if
-	:: locker != NOBODY -> taken = locker; told = HANDED
-	:: locker != NOBODY && taken == NOBODY && !(seen & WAKING) -> taken = locker; told = CHOSEN
+	:: locker != NOBODY -> taken = locker; told = HANDOFF
+	:: locker != NOBODY && taken == NOBODY && !(seen & WAKING) -> taken = locker; told = DESIGNATED
 	:: taken != NOBODY || locker == NOBODY || (seen & WAKING)
 	fi;
 	flags = 0;
@@ -223,8 +223,8 @@ inline plan()
 #endif
 }
 
-#define NEXT(seen) (flags | (seen & (WAKING | WARY)) | \
-	(taken == NOBODY -> 0 : (told == HANDED -> (taken + 1) * ONE : WAKING)))
+#define NEXT(seen) (flags | (seen & (WAKING | ATOMIC_UNLOCK)) | \
+	(taken == NOBODY -> 0 : (told == HANDOFF -> (taken + 1) * ONE : WAKING)))
 
 #ifdef KEEP_WAKING
 #define TAKEN_FLAGS(seen) (seen & FLAGS)
@@ -233,7 +233,7 @@ inline plan()
 #endif
 /* What is set besides with the first bit, by who fences then. */
 #ifdef MANY
-#define WITH_FIRST(seen) ((seen & FLAGS) -> 0 : WARY)
+#define WITH_FIRST(seen) ((seen & FLAGS) -> 0 : ATOMIC_UNLOCK)
 #else
 #define WITH_FIRST(seen) 0
 #endif
@@ -260,9 +260,9 @@ inline plan()
 #endif
 
 #ifdef CALM_BLINDLY
-#define IS_CALM(seen) (seen & WARY)
+#define IS_CALM(seen) (seen & ATOMIC_UNLOCK)
 #else
-#define IS_CALM(seen) ((seen & FLAGS) == WARY)
+#define IS_CALM(seen) ((seen & FLAGS) == ATOMIC_UNLOCK)
 #endif
 
 active [THREADS] proctype thread()
@@ -366,8 +366,8 @@ sleep:	/* near__lot_sleep, of lockers and awaiters */
 #ifdef COND
 	:: over && waits -> goto give_up
 #endif
-	:: !awaits && !over && token[_pid] == HANDED -> goto taken_by_me
-	:: !awaits && !over && token[_pid] == CHOSEN -> chosen = true
+	:: !awaits && !over && token[_pid] == HANDOFF -> goto taken_by_me
+	:: !awaits && !over && token[_pid] == DESIGNATED -> chosen = true
 	:: else
 	fi;
 	goto try;
@@ -441,7 +441,7 @@ unlock:	/* near_mutex_unlock: the sequence, which the kernel may abort at any ti
 	atomic {
 		check();
 #ifdef FAST_WARY
-		in_sequence[_pid] = ((word & ~WARY) == ME)
+		in_sequence[_pid] = ((word & ~ATOMIC_UNLOCK) == ME)
 #else
 		in_sequence[_pid] = (word == ME)
 #endif
@@ -469,14 +469,14 @@ unlock:	/* near_mutex_unlock: the sequence, which the kernel may abort at any ti
 	atomic { plan() }
 	atomic {
 #ifdef HAND_LATE
-			word = (told == HANDED && taken != NOBODY ->
-				flags | (word & (WAKING | WARY)) : NEXT(word));
+			word = (told == HANDOFF && taken != NOBODY ->
+				flags | (word & (WAKING | ATOMIC_UNLOCK)) : NEXT(word));
 #elif defined(TOUCH_AFTER)
 			word = NEXT(word) & ~PARKED;
 #else
 			word = NEXT(word);
 #endif
-			on_way = on_way + (taken != NOBODY && told == CHOSEN);
+			on_way = on_way + (taken != NOBODY && told == DESIGNATED);
 			if
 			:: taken != NOBODY -> take(taken)
 			:: else
@@ -488,7 +488,7 @@ unlock:	/* near_mutex_unlock: the sequence, which the kernel may abort at any ti
 #endif
 #ifdef HAND_LATE
 	if
-	:: taken != NOBODY && told == HANDED ->
+	:: taken != NOBODY && told == HANDOFF ->
 		atomic { word = (word & FLAGS) + (taken + 1) * ONE; check() }
 	:: else
 	fi;
@@ -589,7 +589,7 @@ told_owner:
 admitted:
 	unlock_bucket();
 	if
-	:: taken != NOBODY -> atomic { assert(waiting[taken]); token[taken] = CHOSEN }
+	:: taken != NOBODY -> atomic { assert(waiting[taken]); token[taken] = DESIGNATED }
 	:: else
 	fi;
 	atomic { seen = 0; told = 0; taken = NOBODY }

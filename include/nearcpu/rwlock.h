@@ -77,8 +77,8 @@ struct NEAR__CAPABILITY("rwlock") near_rwlock {
 	struct near_mutex writers;
 	uint32_t forks; /* between the first process and the one that last checked the lock */
 	uint64_t word __attribute__((aligned(8)));
-	void *copies;  /* NULL: none */
-	uint32_t calm; /* rebias threshold: this many reads without a write open the slots */
+	void *copies;          /* NULL: none */
+	uint32_t rebias_after; /* this many reads without a write open the slots */
 	uint32_t policy;
 };
 

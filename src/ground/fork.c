@@ -16,6 +16,15 @@ void _IO_list_lock(void) __attribute__((weak));
 void _IO_list_unlock(void) __attribute__((weak));
 void _IO_list_resetlock(void) __attribute__((weak));
 
+void near__fork_register(uint32_t *watched, void (*prepare)(void), void (*parent)(void),
+			 void (*child)(void))
+{
+	uint32_t no = 0;
+
+	if (__atomic_compare_exchange_n(watched, &no, 1, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		pthread_atfork(prepare, parent, child);
+}
+
 bool near__is_one_thread(void)
 {
 	struct stat threads;

@@ -34,6 +34,10 @@ void near__streams_lock(void);
 void near__streams_unlock(void);
 void near__streams_reset_in_child(void);
 
+/* Registers handlers, unless another copy of the library in this process has set *watched. */
+void near__fork_register(uint32_t *watched, void (*prepare)(void), void (*parent)(void),
+			 void (*child)(void));
+
 /* A part's handlers; `depth` is thread-local. */
 void near__fork_prepare(uint32_t *depth, void (*lock_all)(void));
 void near__fork_in_parent(uint32_t *depth, void (*unlock_all)(void));

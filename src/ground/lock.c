@@ -47,6 +47,7 @@
 #include <nearcpu/arch/arch.h>
 #include <nearcpu/lock.h>
 
+#include "cas.h"
 #include "compiler.h"
 #include "die.h"
 #include "futex.h"
@@ -63,17 +64,6 @@
 static uint32_t *futex_of(struct near_lock *lock)
 {
 	return (uint32_t *)&lock->word + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
-}
-
-static uint64_t load(const struct near_lock *lock)
-{
-	return __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
-}
-
-/* Replaces *seen by next, or else brings *seen up to date. */
-static bool change(struct near_lock *lock, uint64_t *seen, uint64_t next, int order)
-{
-	return __atomic_compare_exchange_n(&lock->word, seen, next, true, order, __ATOMIC_RELAXED);
 }
 
 static bool take_after_spinning(struct near_lock *lock)
@@ -117,15 +107,17 @@ static void take_after_sleeping(struct near_lock *lock)
 	seen = __atomic_add_fetch(&lock->word, ONE, __ATOMIC_RELAXED);
 	for (;;) {
 		if (!(seen & LOCKED)) {
-			if (change(lock, &seen, (seen | LOCKED) & ~WAKING, __ATOMIC_ACQUIRE))
+			if (NEAR__CAS(&lock->word, &seen, (seen | LOCKED) & ~WAKING,
+				      __ATOMIC_ACQUIRE))
 				break;
 			continue;
 		}
-		if ((seen & WAKING) && !change(lock, &seen, seen & ~WAKING, __ATOMIC_RELAXED))
+		if ((seen & WAKING) &&
+		    !NEAR__CAS(&lock->word, &seen, seen & ~WAKING, __ATOMIC_RELAXED))
 			continue;
 		syscall(SYS_futex, futex_of(lock), NEAR__FUTEX_WAIT_PRIVATE, (uint32_t)LOCKED, NULL,
 			NULL, 0);
-		seen = load(lock);
+		seen = NEAR__LOAD_RELAXED(&lock->word);
 	}
 	if (noted)
 		announce(now.outer);
@@ -150,7 +142,7 @@ enum near__lock_path near__lock_slow(struct near_lock *lock)
 
 void near__unlock_slow(struct near_lock *lock)
 {
-	uint64_t seen = load(lock), next;
+	uint64_t seen = NEAR__LOAD_RELAXED(&lock->word), next;
 	bool wake;
 
 	NEAR__TSAN_RELEASE(lock);
@@ -162,9 +154,9 @@ void near__unlock_slow(struct near_lock *lock)
 		if (wake)
 			next |= WAKING;
 		/* Release: pairs with the acquire of the next lock. */
-	} while (!change(lock, &seen, next, __ATOMIC_RELEASE));
+	} while (!NEAR__CAS(&lock->word, &seen, next, __ATOMIC_RELEASE));
 
-	/* From here on the lock may be gone; its address is only a name. */
+	/* From here on the lock may be freed; only its address is used. */
 	if (wake) {
 		int saved_errno = errno;
 
@@ -202,7 +194,7 @@ void near_lock_reset_in_child(struct near_lock *lock)
 {
 	uint64_t free = 0;
 
-	if (!(load(lock) & LOCKED))
+	if (!(NEAR__LOAD_RELAXED(&lock->word) & LOCKED))
 		near__die("near_lock_reset_in_child: the lock was not held at the fork");
 	for (const struct announcement *a = announcements; a; a = a->outer)
 		free += a->lock == lock ? ONE : 0;

@@ -14,7 +14,7 @@
 #include "hint.h"
 #include "internal.h"
 #include "ground/topology.h"
-#include "ground/watched.h"
+#include "ground/valgrind.h"
 
 #define MEMBARRIER_QUERY 0
 #define MEMBARRIER_RSEQ (1 << 7)
@@ -192,12 +192,8 @@ __attribute__((constructor)) static void register_early(void)
  * does not have. Of several copies of the library in a process one does it. */
 __attribute__((constructor)) static void watch_forks(void)
 {
-	uint32_t no = 0;
-
-	near__ignore(&near__process, sizeof(near__process));
-	if (__atomic_compare_exchange_n(&near__process.watches_forks, &no, 1, false,
-					__ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		pthread_atfork(fork_prepare, fork_parent, fork_child);
+	near__valgrind_ignore(&near__process, sizeof(near__process));
+	near__fork_register(&near__process.watches_forks, fork_prepare, fork_parent, fork_child);
 }
 
 bool near__process_init(void)

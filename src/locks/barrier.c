@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* near_barrier: a number, which the lock of the barrier's bucket guards, and a queue there. Whoever
- * comes last empties both at once, so that those who come next begin anew. */
+/* near_barrier: a count of the threads that have arrived, which the lock of the barrier's bucket
+ * guards, and a queue there. The last thread to arrive empties both in one section, so that the
+ * next round can begin. */
 #include <nearcpu/barrier.h>
 
 #include "parking/lot.h"
@@ -15,7 +16,7 @@ static void leave(struct near__waiter *w, bool others)
 	barrier->arrived--;
 }
 
-static int wait(struct near_barrier *barrier, const struct near__limit *l)
+static int wait(struct near_barrier *barrier, const struct near__timeout *l)
 {
 	struct near__waiter w = {
 		.address = barrier, .space = NEAR__SPACE_BARRIER, .left = leave, .arg = barrier};
@@ -40,14 +41,14 @@ static int wait(struct near_barrier *barrier, const struct near__limit *l)
 
 bool near_barrier_wait(struct near_barrier *b)
 {
-	return wait(b, &NEAR__NO_LIMIT) == 1;
+	return wait(b, &NEAR__NO_TIMEOUT) == 1;
 }
 
 int near_barrier_wait_until(struct near_barrier *b, int clock, const struct timespec *deadline,
 			    struct near_cancel *cancel)
 {
-	struct near__limit l;
-	int r = near__limit_set(&l, clock, deadline, cancel);
+	struct near__timeout l;
+	int r = near__timeout_set(&l, clock, deadline, cancel);
 
 	return r ? r : wait(b, &l);
 }

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* near_cond: a queue in the lot, whose waiters are moved to the mutex's.
+/* near_cond: a queue in the parking lot, whose waiters are moved to the queue of the mutex.
  *
- * Who can be where, and what stops each:
+ * What can interleave, and what orders it:
  *
- * - A signal between a waiter's unlock and its sleep. The waiter is in the queue before it lets go
- *   of the mutex.
- * - A deadline that passes after the signal. The signal has moved the waiter: it is in the mutex's
- *   queue then, which it leaves under that bucket's lock, and sees by its address that it was
- *   signalled. So it returns 0, and takes the mutex without a limit.
- * - A mutex that is free when the signal comes, so that no unlock would look at its queue.
- *   near__mutex_admit then chooses one of the moved, which is on its way at once; and its unlock
- *   looks for the others.
- * - The flag of the condition variable. It is set, and cleared, under the bucket's lock, so it is
- *   not cleared while somebody waits. A signal that reads it without the lock is ordered behind the
- *   wait by the mutex. */
+ * - A signal between a waiter's unlock and its sleep. The waiter enters the queue before it unlocks
+ *   the mutex.
+ * - A deadline that passes after the signal. The signal has moved the waiter to the mutex's queue:
+ *   the waiter leaves that queue under its bucket's lock, and finds by its space that it was
+ *   signalled. So it returns 0, and locks the mutex without a deadline.
+ * - A signal while the mutex is free, so that no unlock would search its queue. near__mutex_admit
+ *   then designates one of the moved waiters, which wakes immediately and whose unlock searches the
+ *   queue for the others.
+ * - The flag of the condition variable changes under the bucket's lock, so it is not cleared while
+ *   a thread waits. A signal that loads it without the lock is ordered after the wait by the
+ *   mutex. */
 #include <nearcpu/cond.h>
 
 #include <errno.h>
@@ -37,7 +37,7 @@ static void enter(struct near_cond *c, struct near__waiter *w)
 	near__lot_unlock(b);
 }
 
-static int wait(struct near_cond *c, struct near_mutex *m, const struct near__limit *l,
+static int wait(struct near_cond *c, struct near_mutex *m, const struct near__timeout *l,
 		const void *site)
 {
 	struct near__waiter w = {
@@ -50,20 +50,20 @@ static int wait(struct near_cond *c, struct near_mutex *m, const struct near__li
 	int r;
 
 	enter(c, &w);
-	near__mutex_let_go(m);
-	near__order_before_lock(m, site);
+	near__mutex_release(m);
+	near__lockdep_before_lock(m, site);
 	r = near__lot_sleep(&w, l);
 	if (!r) {
 		near__mutex_lock_woken(m, &w);
-		near__order_locked(m, site);
+		near__lockdep_locked(m, site);
 	} else {
 		near__mutex_lock_at(m, site);
 	}
-	/* Nobody moves who has left the queue. */
+	/* A waiter that has left the queue is not moved any more. */
 	return w.space == NEAR__SPACE_MUTEX ? 0 : r;
 }
 
-static void check_mine(const struct near_mutex *m)
+static void check_held(const struct near_mutex *m)
 {
 	if (!near_mutex_is_mine(m))
 		near__die("near_cond_wait: this thread does not hold the mutex");
@@ -72,20 +72,20 @@ static void check_mine(const struct near_mutex *m)
 int near_cond_wait_until(struct near_cond *c, struct near_mutex *m, int clock,
 			 const struct timespec *deadline, struct near_cancel *cancel)
 {
-	struct near__limit l;
-	int r = near__limit_set(&l, clock, deadline, cancel);
+	struct near__timeout l;
+	int r = near__timeout_set(&l, clock, deadline, cancel);
 
-	check_mine(m);
+	check_held(m);
 	return r ? r : wait(c, m, &l, NEAR__SITE);
 }
 
 void near_cond_wait(struct near_cond *c, struct near_mutex *m)
 {
-	check_mine(m);
-	wait(c, m, &NEAR__NO_LIMIT, NEAR__SITE);
+	check_held(m);
+	wait(c, m, &NEAR__NO_TIMEOUT, NEAR__SITE);
 }
 
-/* The mutex of those who wait; NULL: nobody does. */
+/* The mutex of the waiters; NULL: there are none. */
 static struct near_mutex *mutex_in_use(struct near_cond *c)
 {
 	struct near__bucket *b = near__lot_lock(c);
@@ -105,7 +105,7 @@ static void move(struct near__bucket *locked[2], struct near__waiter *w, uint64_
 	near__lot_move(locked[0], locked[1], w, mutex_of(w), NEAR__SPACE_MUTEX);
 }
 
-/* Moves one or all of those who wait with m. False: the first waits with another one by now. */
+/* Moves one or all of the waiters with m. False: the first waits with another mutex by now. */
 static bool wake_with(struct near_cond *c, struct near_mutex *m, bool all)
 {
 	uint64_t now = (uint64_t)near__now(CLOCK_MONOTONIC);
@@ -128,8 +128,7 @@ static bool wake_with(struct near_cond *c, struct near_mutex *m, bool all)
 		taken = near__mutex_admit(locked[1], m);
 	}
 	near__lot_unlock_both(locked);
-	if (taken)
-		near__lot_wake(taken);
+	near__lot_wake(taken);
 	return right;
 }
 

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
-/* How near_mutex is let go of; src/locks/mutex.h has the argument. */
+/* near_mutex: unlock, and destroy; src/locks/mutex.h has the argument. */
 #include "mutex.h"
-#include "pace.h"
+#include "hold_time.h"
 #include "slice.h"
 #include "ground/tsan.h"
 
 #define PATIENCE_NS 1000000
-/* Of a thread, while one who was woken is on its way. A look costs some 100 ns, an unlock 10. */
-#define UNLOCKS_A_LOOK 32
+/* A thread searches the queue at one of this many unlocks while there is a designated waker. A
+ * search costs some 100 ns, an unlock 10. */
+#define UNLOCKS_PER_SEARCH 32
 
-/* Who stands in the queue. */
+/* The waiters in the queue. */
 struct survey {
-	struct near__waiter *locker, *awaiter; /* the first; the first whose condition is true */
-	unsigned lockers, awaiters;            /* counted up to what matters */
+	struct near__waiter *locker, *awaiter; /* the first; the first with a true condition */
+	unsigned lockers, awaiters;            /* counted as far as it matters */
 };
 
 static bool is_true(struct near__waiter *awaiter)
@@ -48,8 +49,8 @@ static bool is_old(const struct near__waiter *w)
 	return (uint64_t)near__now(CLOCK_MONOTONIC) - w->since > PATIENCE_NS;
 }
 
-/* Of both who are first of their kind. One whose condition is true waits for the mutex since it was
- * seen to be true: neither kind keeps the other waiting for long. */
+/* Compares the first of both kinds. A waiter for a condition waits for the mutex since the
+ * condition was found true: neither kind keeps the other waiting for long. */
 static bool locker_comes_first(const struct survey *s, bool fair)
 {
 	if (!s->locker || !(fair || is_old(s->locker)))
@@ -59,19 +60,19 @@ static bool locker_comes_first(const struct survey *s, bool fair)
 
 /* What an unlock does. */
 struct plan {
-	struct near__waiter *taken; /* NULL: nobody */
+	struct near__waiter *taken; /* NULL: none */
 	uint32_t token;
 	uint32_t next; /* of the word */
 };
 
-/* An old waiter comes first, then one whose condition is true, then any; unless one is on its way
- * already. Under the bucket's lock. */
+/* Under the bucket's lock. Prefers an old waiter, then one with a true condition, then any, unless
+ * there is a designated waker already. */
 static struct plan plan(struct near__bucket *b, const struct near_mutex *m, uint32_t seen,
 			bool fair)
 {
 	uint32_t flags = flags_of(seen), owner = 0;
 	struct survey s = survey(b, m, flags);
-	struct plan p = {NULL, HANDED, 0};
+	struct plan p = {NULL, HANDOFF, 0};
 
 	if (locker_comes_first(&s, fair)) {
 		p.taken = s.locker;
@@ -79,14 +80,14 @@ static struct plan plan(struct near__bucket *b, const struct near_mutex *m, uint
 		p.taken = s.awaiter;
 	} else if (s.locker && !(flags & WAKING)) {
 		p.taken = s.locker;
-		p.token = CHOSEN;
+		p.token = DESIGNATED;
 		flags |= WAKING;
 	}
-	if (p.taken && p.token == HANDED)
+	if (p.taken && p.token == HANDOFF)
 		owner = p.taken->owner;
 	s.lockers -= p.taken && p.taken == s.locker;
 	s.awaiters -= p.taken && p.taken == s.awaiter;
-	flags &= WAKING | WARY;
+	flags &= WAKING | ATOMIC_UNLOCK;
 	p.next = compose(owner, flags | (s.lockers ? PARKED : 0) | (s.awaiters ? AWAITED : 0));
 	return p;
 }
@@ -94,81 +95,79 @@ static struct plan plan(struct near__bucket *b, const struct near_mutex *m, uint
 static void unlock_by_queue(struct near_mutex *m, bool fair)
 {
 	struct near__bucket *b = near__lot_lock(m);
-	uint32_t seen = look(m);
+	uint32_t seen = NEAR__LOAD_RELAXED(&m->word);
 	struct plan p;
 
 	do {
 		p = plan(b, m, seen, fair);
-		NEAR__TSAN_RELEASE(m); /* after the conditions that were asked */
-	} while (!change(m, &seen, p.next, __ATOMIC_RELEASE));
-	/* From here on the mutex may be gone; its address is only a name. */
+		NEAR__TSAN_RELEASE(m); /* after the calls of the conditions */
+	} while (!NEAR__CAS(&m->word, &seen, p.next, __ATOMIC_RELEASE));
+	/* From here on the mutex may be freed; only its address is used. */
 	if (p.taken) {
 		p.taken->token = p.token;
 		near__lot_take(b, p.taken);
 	}
 	near__lot_unlock(b);
-	if (p.taken)
-		near__lot_wake(p.taken);
+	near__lot_wake(p.taken);
 }
 
-/* How many calm unlocks pay for a fence; 1: none is waited for. A fence interrupts each CPU that
- * runs a thread of the process, and takes about 1 us of its time. A mutex that is WARY costs about
- * 10 ns more each time. With two CPUs the other one is the one that the fence is for. */
-#define CALM_FOR_EACH_CPU 100
+/* The number of unlocks with ATOMIC_UNLOCK that pay for a fence; 1: the flag is never set. A fence
+ * interrupts each CPU that runs a thread of the process, for about 1 us. ATOMIC_UNLOCK costs an
+ * unlock about 10 ns more. With two CPUs, the fence is needed for the other one anyway. */
+#define UNLOCKS_PER_CPU 100
 #define FEW_CPUS 2
 
 /* Relaxed: all threads find the same. */
-static uint32_t calm_needed(void)
+static uint32_t unlocks_per_fence(void)
 {
-	uint32_t n = __atomic_load_n(&near__lot.calm_needed, __ATOMIC_RELAXED);
+	uint32_t n = __atomic_load_n(&near__locks.unlocks_per_fence, __ATOMIC_RELAXED);
 
 	if (!n && near__process_init()) {
-		n = near__process.cpus <= FEW_CPUS ? 1 : near__process.cpus * CALM_FOR_EACH_CPU;
-		__atomic_store_n(&near__lot.calm_needed, n, __ATOMIC_RELAXED);
+		n = near__process.cpus <= FEW_CPUS ? 1 : near__process.cpus * UNLOCKS_PER_CPU;
+		__atomic_store_n(&near__locks.unlocks_per_fence, n, __ATOMIC_RELAXED);
 	}
 	return n;
 }
 
-uint32_t near__mutex_with_first(uint32_t flags)
+uint32_t near__mutex_first_flags(uint32_t flags)
 {
-	return !flags && calm_needed() > 1 ? WARY : 0;
+	return !flags && unlocks_per_fence() > 1 ? ATOMIC_UNLOCK : 0;
 }
 
-/* Of a mutex that is WARY and nothing else: whether to end that. The thread counts for all its
- * mutexes, as there is no room in the word. */
-static bool is_calm_for_long(void)
+/* Called at an unlock with ATOMIC_UNLOCK alone: whether the flag is cleared. */
+static bool has_paid_for_fence(void)
 {
-	static __thread uint32_t calm __attribute__((tls_model("initial-exec")));
+	static __thread uint32_t unlocks __attribute__((tls_model("initial-exec")));
 
-	if (++calm < calm_needed())
+	if (++unlocks < unlocks_per_fence())
 		return false;
-	calm = 0;
+	unlocks = 0;
 	return true;
 }
 
-/* Aborts the sequence of an owner who has not seen a bit yet that was just set. False: it had
- * stored its 0, so that the bit is lost. */
-bool near__mutex_is_told(const struct near_mutex *m)
+bool near__mutex_fence_owner(const struct near_mutex *m)
 {
-	/* A word under a name from before a fork is that of no sequence that could be under way; to
-	 * fence then is merely not needed. */
-	if (owner_of(look(m)) == near__owner_now())
+	/* If the word names this thread by its id before a fork, no sequence can be in progress,
+	 * and the fence is superfluous. */
+	if (owner_of(NEAR__LOAD_RELAXED(&m->word)) == near__owner_now())
 		return true;
-	/* Whether any thread is ever live must be decided before it is asked. (Where this is part
-	 * of the decision itself none is live yet, and who is later has seen the bit: it acquires
-	 * the decision.) */
+	/* Decides whether threads can be live at all, which near__fence checks. (Within the
+	 * decision itself none is live yet; threads that become live acquire the decision, and so
+	 * the flag.)
+	 */
 	near__process_init();
 	near__fence();
 	/* Relaxed: a count. */
-	__atomic_fetch_add(&near__lot.fences, 1, __ATOMIC_RELAXED);
-	return flags_of(look(m)) & PARKED;
+	__atomic_fetch_add(&near__locks.fences, 1, __ATOMIC_RELAXED);
+	return flags_of(NEAR__LOAD_RELAXED(&m->word)) & PARKED;
 }
 
-/* Who is chosen, if nobody will look into the queue. *told: or else the word has PARKED now. */
-static struct near__waiter *tell(struct near_mutex *m, struct near__waiter *first, uint32_t others,
-				 bool *told)
+/* Designates `first` if the mutex is free and has no designated waker: returns it. Else sets
+ * PARKED. False in *done: an owner's sequence stored 0 over PARKED. */
+static struct near__waiter *designate(struct near_mutex *m, struct near__waiter *first,
+				      uint32_t others, bool *done)
 {
-	uint32_t seen = look(m), next, flags;
+	uint32_t seen = NEAR__LOAD_RELAXED(&m->word), next, flags;
 	struct near__waiter *taken;
 
 	do {
@@ -176,19 +175,19 @@ static struct near__waiter *tell(struct near_mutex *m, struct near__waiter *firs
 
 		flags = flags_of(seen);
 		taken = owner || flags & WAKING ? NULL : first;
-		next = taken ? compose(0, (flags & (AWAITED | WARY)) | WAKING | others)
-			     : compose(owner, flags | PARKED | near__mutex_with_first(flags));
-	} while (!change(m, &seen, next, __ATOMIC_RELAXED));
-	*told = taken || flags || near__mutex_is_told(m);
+		next = taken ? compose(0, (flags & (AWAITED | ATOMIC_UNLOCK)) | WAKING | others)
+			     : compose(owner, flags | PARKED | near__mutex_first_flags(flags));
+	} while (!NEAR__CAS(&m->word, &seen, next, __ATOMIC_RELAXED));
+	*done = taken || flags || near__mutex_fence_owner(m);
 	return taken;
 }
 
-/* No condition is asked here: nobody needs to hold the mutex. */
+/* It calls no condition, for which the caller would have to hold the mutex. */
 struct near__waiter *near__mutex_admit(struct near__bucket *b, struct near_mutex *m)
 {
 	struct near__waiter *w = near__lot_first(b, m, NEAR__SPACE_MUTEX), *first = NULL, *taken;
 	uint32_t others = 0;
-	bool told;
+	bool done;
 
 	for (; w && !others; w = near__lot_next(w))
 		if (w->kind == LOCKER && !first)
@@ -196,48 +195,48 @@ struct near__waiter *near__mutex_admit(struct near__bucket *b, struct near_mutex
 		else if (w->kind == LOCKER)
 			others = PARKED;
 	do
-		taken = tell(m, first, others, &told);
-	while (!told);
+		taken = designate(m, first, others, &done);
+	while (!done);
 	if (taken) {
-		taken->token = CHOSEN;
+		taken->token = DESIGNATED;
 		near__lot_take(b, taken);
 	}
 	return taken;
 }
 
-/* While the chosen one is on its way: for it may take long, and the others grow old. */
-static bool is_time_to_look(void)
+/* With a designated waker: it may take long to run, and the other waiters grow old. */
+static bool is_time_to_search(void)
 {
 	static __thread uint32_t unlocks __attribute__((tls_model("initial-exec")));
 
-	return ++unlocks % UNLOCKS_A_LOOK == 0;
+	return ++unlocks % UNLOCKS_PER_SEARCH == 0;
 }
 
-static bool must_look_into_queue(uint32_t flags, bool fair)
+static bool must_search_queue(uint32_t flags, bool fair)
 {
 	if (flags & AWAITED)
 		return true;
-	return flags & PARKED && (fair || !(flags & WAKING) || is_time_to_look());
+	return flags & PARKED && (fair || !(flags & WAKING) || is_time_to_search());
 }
 
-static void let_go(struct near_mutex *m, uint32_t seen, bool fair)
+static void unlock(struct near_mutex *m, uint32_t seen, bool fair)
 {
 	uint32_t flags;
 
 	do {
 		flags = flags_of(seen);
-		if (must_look_into_queue(flags, fair)) {
+		if (must_search_queue(flags, fair)) {
 			unlock_by_queue(m, fair);
 			return;
 		}
-		if (flags == WARY && is_calm_for_long())
+		if (flags == ATOMIC_UNLOCK && has_paid_for_fence())
 			flags = 0;
 		NEAR__TSAN_RELEASE(m);
-		/* Release: pairs with the acquire of whoever takes the mutex next. */
-	} while (!change(m, &seen, compose(0, flags), __ATOMIC_RELEASE));
+		/* Release: pairs with the acquire of the thread that takes the mutex next. */
+	} while (!NEAR__CAS(&m->word, &seen, compose(0, flags), __ATOMIC_RELEASE));
 }
 
-static void count_down(void)
+static void spend_budget(void)
 {
 	if (near__owner >= NEAR__EXPECTED)
 		near__owner -= NEAR__EXPECTED;
@@ -245,25 +244,25 @@ static void count_down(void)
 
 void near__mutex_unlocked(const struct near_mutex *m)
 {
-	count_down();
+	spend_budget();
 	near__slice_end();
-	near__pace_unlocked(m);
+	near__hold_time_unlocked(m);
 }
 
 void near__mutex_unlock_slow(struct near_mutex *m, bool fair)
 {
-	uint32_t seen = look(m);
+	uint32_t seen = NEAR__LOAD_RELAXED(&m->word);
 
-	count_down();
+	spend_budget();
 	check_alive(seen);
 	if (!owner_of(seen))
 		near__die("near_mutex_unlock: the mutex is not held");
 	if (!near__owner_is_me(owner_of(seen)))
 		near__die("near_mutex_unlock: another thread holds the mutex");
-	near__order_unlocked(m);
-	let_go(m, seen, fair);
+	near__lockdep_unlocked(m);
+	unlock(m, seen, fair);
 	near__slice_end();
-	near__pace_unlocked(m);
+	near__hold_time_unlocked(m);
 }
 
 void near_mutex_unlock_fair(struct near_mutex *m)
@@ -274,7 +273,7 @@ void near_mutex_unlock_fair(struct near_mutex *m)
 void near_mutex_destroy(struct near_mutex *m)
 {
 	struct near__bucket *b = near__lot_lock(m);
-	uint32_t seen = look(m);
+	uint32_t seen = NEAR__LOAD_RELAXED(&m->word);
 	bool in_use = owner_of(seen) || flags_of(seen) & WAKING ||
 		      near__lot_first(b, m, NEAR__SPACE_MUTEX) ||
 		      !__atomic_compare_exchange_n(&m->word, &seen, DESTROYED, false,
@@ -284,5 +283,5 @@ void near_mutex_destroy(struct near_mutex *m)
 	check_alive(seen);
 	if (in_use)
 		near__die("near_mutex_destroy: the mutex is held, or waited for");
-	near__order_forget(m);
+	near__lockdep_destroyed(m);
 }

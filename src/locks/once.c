@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* near_once: the word is 0, DONE, or the thread that is doing it (as in a mutex's word), with
- * WAITED if others sleep, or may.
+/* near_once: the word is 0, DONE, or the thread that runs the function (as in a mutex's word), with
+ * WAITED if others sleep, or did.
  *
- * WAITED is set by a waiter, by CAS, while somebody is doing it. A waiter enters the queue under
- * the bucket's lock if the word is still the one with WAITED. Who is done changes the word first,
- * by an exchange, and if WAITED stood there takes all out of the queue under that lock: whoever
- * entered before is found, and whoever comes later finds another word.
+ * A waiter sets WAITED by CAS while a thread runs the function. It enters the queue under the
+ * bucket's lock if the word is unchanged. The thread that has run the function changes the word
+ * first, by an exchange, and if it finds WAITED takes all waiters out of the queue under that lock:
+ * it finds each one that entered before, and each later one finds another word.
  *
- * fork: the word names a thread that the child does not have. The child takes its place. */
+ * fork: the word can name a thread that the child does not have. The child runs the function
+ * again. */
 #define _GNU_SOURCE
 #include <nearcpu/once.h>
 
@@ -19,12 +20,12 @@
 #include "ground/tsan.h"
 
 #define DONE NEAR__ONCE_DONE
-#define WATCHED                                                                                    \
-	4u /* with DONE, under valgrind: the inline path is not taken, which tells nothing */
+/* With DONE, under valgrind: makes the inline path fail, which reports nothing to the tools. */
+#define WATCHED 4u
 #define WAITED 2u
 #define OWNER NEAR__MUTEX_OWNER
 
-/* Release: pairs with the acquire in near_once_is_done, and in near__lot_wake's other end. */
+/* Release: pairs with the acquires in near_once_is_done and call_or_wait. */
 static void end(struct near_once *o, uint32_t word)
 {
 	struct near__waiter *taken;
@@ -39,17 +40,17 @@ static void end(struct near_once *o, uint32_t word)
 	near__lot_wake_all(taken);
 }
 
-static void forget(void *once)
+static void run_failed(void *once)
 {
 	end(once, 0);
 }
 
-/* Cancelled in the function: as if it had failed. */
+/* A thread that is cancelled in the function counts as a failure. */
 static int call(struct near_once *o, int (*function)(void *), void *arg)
 {
 	int r;
 
-	pthread_cleanup_push(forget, o);
+	pthread_cleanup_push(run_failed, o);
 	r = function(arg);
 	pthread_cleanup_pop(0);
 	end(o, r ? 0 : near__is_watched ? DONE | WATCHED : DONE);
@@ -63,7 +64,7 @@ static void check_caller(struct near__waiter *w)
 	near__owner_check(&o->word, "near_once_call: the caller of the function, thread ");
 }
 
-static int sleep_until_changed(struct near_once *o, uint32_t word, const struct near__limit *l)
+static int sleep_until_changed(struct near_once *o, uint32_t word, const struct near__timeout *l)
 {
 	struct near__waiter w = {.address = o, .space = NEAR__SPACE_ONCE, .check = check_caller};
 	struct near__bucket *b = near__lot_lock(o);
@@ -76,7 +77,7 @@ static int sleep_until_changed(struct near_once *o, uint32_t word, const struct 
 }
 
 static int call_or_wait(struct near_once *o, int (*function)(void *), void *arg,
-			const struct near__limit *l)
+			const struct near__timeout *l)
 {
 	uint32_t me = near__owner_now();
 
@@ -110,14 +111,14 @@ static int call_or_wait(struct near_once *o, int (*function)(void *), void *arg,
 
 int near__once_call_slow(struct near_once *o, int (*function)(void *arg), void *arg)
 {
-	return call_or_wait(o, function, arg, &NEAR__NO_LIMIT);
+	return call_or_wait(o, function, arg, &NEAR__NO_TIMEOUT);
 }
 
 int near_once_call_until(struct near_once *o, int (*function)(void *arg), void *arg, int clock,
 			 const struct timespec *deadline, struct near_cancel *cancel)
 {
-	struct near__limit l;
-	int r = near__limit_set(&l, clock, deadline, cancel);
+	struct near__timeout l;
+	int r = near__timeout_set(&l, clock, deadline, cancel);
 
 	return r ? r : call_or_wait(o, function, arg, &l);
 }

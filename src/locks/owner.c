@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Who holds a mutex, see owner.h. */
+/* The owner of a lock: ids of threads, what fork does to them, and whether a thread still
+ * exists. */
 #define _GNU_SOURCE
 #include "owner.h"
 
@@ -8,71 +9,116 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ground/fork.h"
+#include "kernel/internal.h"
 #include "parking/lot.h"
-#include "order.h"
+#include "state.h"
 
-uint32_t near__owner_ask(void)
+uint32_t near__owner_from_kernel(void)
 {
 	return (uint32_t)syscall(SYS_gettid) << NEAR__OWNER_SHIFT;
 }
 
+/* What the thread that forked still holds under that id it cannot unlock any more; an unlock
+ * reports that another thread holds it. */
+void near__owner_drop_former(uint32_t owner)
+{
+	for (uint32_t i = 0; i < near__locks.owner_formers; i++) {
+		uint32_t *former = &near__locks.owner_former[i];
+
+		if (__atomic_load_n(former, __ATOMIC_RELAXED) == owner)
+			__atomic_store_n(former, 0, __ATOMIC_RELAXED);
+	}
+	/* Release: pairs with the acquire in near__owner_is_former. No word contains the id as
+	 * that of the new thread before the former one is dropped. */
+	__atomic_thread_fence(__ATOMIC_RELEASE);
+}
+
+/* Called by clone() in a thread that from now on shares its storage with a child: each of the two
+ * needs its own id. */
+static void forget_id(void)
+{
+	near__owner = NEAR__NO_OWNER;
+	near__owner_checked = 0;
+}
+
+/* Nothing is stored in the child of a vfork or a clone, whose storage is its parent's, nor while
+ * the process decides, when the settings are not known yet. */
+static uint32_t assign(void)
+{
+	uint32_t owner = near__owner_from_kernel();
+
+	if (!near__process_init() || !near__storage_is_own())
+		return owner;
+	near__owner_drop_former(owner);
+	/* Relaxed: clone() loads it in this thread, and all threads store the same. */
+	__atomic_store_n(&near__process.storage_is_shared, forget_id, __ATOMIC_RELAXED);
+	if (near__process.conf.lock_check || near__is_watched)
+		near__owner_checked = owner;
+	else
+		near__owner = owner;
+	return owner;
+}
+
 uint32_t near__owner_now(void)
 {
-	if (near__order_is_on())
-		return __atomic_load_n(&near__order_self->owner, __ATOMIC_RELAXED);
-	/* Nothing is kept in a vfork child, nor inside of the decision of what the process does. */
-	return near__owner == NEAR__NO_OWNER ? near__owner_ask() : (uint32_t)near__owner;
+	if (near__owner != NEAR__NO_OWNER)
+		return (uint32_t)near__owner;
+	return near__owner_checked ? near__owner_checked : assign();
 }
 
-void near__owner_forked(void)
+void near__owner_uncheck(void)
 {
-	uint32_t mine = near__order_self ? near__order_self->owner : (uint32_t)near__owner;
-	uint32_t *before = near__lot.owner_before, *n = &near__lot.owner_names;
+	if (near__is_watched || !near__owner_checked)
+		return;
+	near__owner = near__owner_checked;
+	near__owner_checked = 0;
+}
 
-	near__lot.process = (uint32_t)syscall(SYS_getpid);
-	if (mine != near__lot.owner_here)
-		*n = 0; /* the one of the last fork did not come along */
+/* In the child of a fork. */
+static void forked(void)
+{
+	uint32_t mine = near__owner_checked ? near__owner_checked : (uint32_t)near__owner;
+	uint32_t *former = near__locks.owner_former, *n = &near__locks.owner_formers;
+
+	near__locks.process = (uint32_t)syscall(SYS_getpid);
+	if (mine != near__locks.owner_here)
+		*n = 0; /* fork did not copy the thread of the last fork */
 	if (mine == NEAR__NO_OWNER)
 		return;
-	if (*n == NEAR__OWNER_NAMES)
-		memmove(before, before + 1, --*n * sizeof(*before));
-	before[(*n)++] = mine;
-	near__lot.owner_here = near__owner_ask();
-	if (near__order_self)
-		near__order_self->owner = near__lot.owner_here;
+	if (*n == NEAR__OWNER_FORMER)
+		memmove(former, former + 1, --*n * sizeof(*former));
+	former[(*n)++] = mine;
+	near__locks.owner_here = near__owner_from_kernel();
+	if (near__owner_checked)
+		near__owner_checked = near__locks.owner_here;
 	else
-		near__owner = near__lot.owner_here;
+		near__owner = near__locks.owner_here;
 }
 
-/* Acquire: pairs with the fence in near__owner_given. A word in which a thread stands that was
- * given the number later was read before. */
-bool near__owner_came_along(uint32_t owner)
+__attribute__((constructor)) static void watch_forks(void)
+{
+	if (!near__locks.owner_watches_forks)
+		near__locks.process = (uint32_t)syscall(SYS_getpid);
+	near__fork_register(&near__locks.owner_watches_forks, NULL, NULL, forked);
+}
+
+/* Acquire: pairs with the release in near__owner_drop_former. The caller has read the word before:
+ * if that names a thread which got the id later, this load finds the former id dropped. */
+bool near__owner_is_former(uint32_t owner)
 {
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	for (uint32_t i = 0; i < near__lot.owner_names; i++)
-		if (__atomic_load_n(&near__lot.owner_before[i], __ATOMIC_RELAXED) == owner)
+	for (uint32_t i = 0; i < near__locks.owner_formers; i++)
+		if (__atomic_load_n(&near__locks.owner_former[i], __ATOMIC_RELAXED) == owner)
 			return true;
 	return false;
-}
-
-/* What it still holds under that name it cannot let go of any more: it is told so. */
-void near__owner_given(uint32_t owner)
-{
-	for (uint32_t i = 0; i < near__lot.owner_names; i++) {
-		uint32_t *name = &near__lot.owner_before[i];
-
-		if (__atomic_load_n(name, __ATOMIC_RELAXED) == owner)
-			__atomic_store_n(name, 0, __ATOMIC_RELAXED);
-	}
-	/* Release: no word has the number in the new thread's name before the old one is gone. */
-	__atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
 bool near__owner_is_me(uint32_t owner)
 {
 	uint32_t me = near__owner_now();
 
-	return owner == me || (me == near__lot.owner_here && near__owner_came_along(owner));
+	return owner == me || (me == near__locks.owner_here && near__owner_is_former(owner));
 }
 
 /* tgkill(2) without a signal: 0 or a negative errno. errno is left alone. */
@@ -80,9 +126,9 @@ static int find(uint32_t owner)
 {
 	int saved = errno, r;
 
-	if (near__owner_came_along(owner))
-		owner = near__lot.owner_here;
-	r = syscall(SYS_tgkill, near__lot.process, owner >> NEAR__OWNER_SHIFT, 0) ? -errno : 0;
+	if (near__owner_is_former(owner))
+		owner = near__locks.owner_here;
+	r = syscall(SYS_tgkill, near__locks.process, owner >> NEAR__OWNER_SHIFT, 0) ? -errno : 0;
 	errno = saved;
 	return r;
 }
@@ -97,31 +143,31 @@ static uint32_t named_by(const uint32_t *word)
 	return __atomic_load_n(word, __ATOMIC_RELAXED) & NEAR__MUTEX_OWNER;
 }
 
-/* After `owner` was not found: it may have unlocked and ended just before. The fence orders this
- * load behind the kernel's of its threads, as the kernel orders what a thread stored before the
- * thread ends. */
+/* Called after find() failed: the thread may have unlocked and ended just before. The fence orders
+ * this load after the kernel's load of its threads; the kernel orders what a thread stored before
+ * the end of the thread. */
 static bool still_names(const uint32_t *word, uint32_t owner)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	return named_by(word) == owner;
 }
 
-bool near__owner_was_left_behind(const uint32_t *word)
+bool near__owner_lost_at_fork(const uint32_t *word)
 {
 	uint32_t owner = named_by(word);
 
 	return owner && !near__owner_exists(owner) && still_names(word, owner);
 }
 
-/* The threads that words name are those of the process that was noted at its start or by fork's
- * handler. In the child of a vfork or of a bare clone() getpid() is another; so may it be where the
- * note was not yet made. A filter that answers ESRCH does so for the calling thread, too. */
-static bool can_tell(void)
+/* Words name threads of the process whose pid the constructor or the fork handler recorded. In the
+ * child of a vfork or of a bare clone(), getpid() differs; so it may before the constructor has
+ * run. A filter of system calls that answers ESRCH does so for the calling thread as well. */
+static bool can_decide(void)
 {
-	return syscall(SYS_getpid) == (long)near__lot.process && find(near__owner_now()) == 0;
+	return syscall(SYS_getpid) == (long)near__locks.process && find(near__owner_now()) == 0;
 }
 
-/* tkill(2) knows the threads of all processes. One of another process can hold a lock of this one
+/* tkill(2) finds threads of all processes. A thread of another process can hold a lock of this one
  * if it runs in this memory: the child of a vfork, or of clone() with CLONE_VM. */
 static bool is_elsewhere(uint32_t owner)
 {
@@ -136,7 +182,7 @@ bool near__owner_has_ended(const uint32_t *word)
 {
 	uint32_t owner = named_by(word);
 
-	return owner && can_tell() && find(owner) == -ESRCH && !is_elsewhere(owner) &&
+	return owner && can_decide() && find(owner) == -ESRCH && !is_elsewhere(owner) &&
 	       still_names(word, owner);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Who holds a mutex: the thread's number in the kernel, which no two threads have at once, above
- * the bits of the word that tell of waiters. It fits: Linux numbers threads below 2^22. */
-#ifndef NEARCPU_OWNER_H
-#define NEARCPU_OWNER_H
+/* The owner of a lock: the kernel's id of the thread (tid), which no two threads have at the same
+ * time, above the flags of the lock's word. Linux uses ids below 2^22, so that they fit. */
+#ifndef NEARCPU_LOCKS_OWNER_H
+#define NEARCPU_LOCKS_OWNER_H
 
 #include <nearcpu/mutex.h>
 #include <stdbool.h>
@@ -10,37 +10,40 @@
 
 #define NEAR__OWNER_SHIFT 10
 
-/* This thread's number as it stands in words: near__owner, or the checker's note (order.h). */
+/* The id of this thread, as words contain it. The first call stores it in near__owner; or in
+ * near__owner_checked, if the library must see every lock and unlock of the thread (lock_check,
+ * valgrind): near__owner stays NEAR__NO_OWNER then, so that the inline paths fail. */
 uint32_t near__owner_now(void);
 
-/* The same, from the kernel. */
-uint32_t near__owner_ask(void);
+/* Lets this thread, which is not checked after all, use the inline paths. */
+void near__owner_uncheck(void);
 
-/* In the child of a fork. */
-void near__owner_forked(void);
+/* The same id, from the kernel. */
+uint32_t near__owner_from_kernel(void);
 
-/* This thread has it from the kernel, which may have given it before: to the one that forked, in a
- * process before. That one is then not known by it any more. */
-void near__owner_given(uint32_t owner);
+/* The kernel has given `owner` to this thread. If the thread that forked had it in a process
+ * before, it is no longer known by it. */
+void near__owner_drop_former(uint32_t owner);
 
-/* Whether `owner` is what the thread that forked was called before. */
-bool near__owner_came_along(uint32_t owner);
+/* Whether `owner` is an id that the thread that forked had in a process before. */
+bool near__owner_is_former(uint32_t owner);
 
 /* Whether this thread is `owner`, or was before a fork. */
 bool near__owner_is_me(uint32_t owner);
 
-/* False: this is a forked child, and `owner` a thread that did not come along. */
+/* False: this is a forked child, and `owner` a thread that fork did not copy. */
 bool near__owner_exists(uint32_t owner);
 
 /* Whether a word names such a thread. */
-bool near__owner_was_left_behind(const uint32_t *word);
+bool near__owner_lost_at_fork(const uint32_t *word);
 
-/* Whether a word names a thread that does not exist. Makes system calls. False where in doubt: in
- * the child of a vfork or of a bare clone(), where a filter of system calls answers, or if another
- * process has a thread of this number, which may run in this memory. */
+/* Whether a word names a thread that does not exist. Makes system calls. False where it cannot be
+ * decided: in the child of a vfork or of a bare clone(), where a filter of system calls answers, or
+ * if another process has a thread of this id, which may run in this memory. */
 bool near__owner_has_ended(const uint32_t *word);
 
-/* Before a thread sleeps on: stops the program with a line that begins with `whose`, if so. */
+/* Called before a thread continues to sleep: stops the program if the word names a thread that does
+ * not exist. The line begins with `whose`. */
 void near__owner_check(const uint32_t *word, const char *whose);
 
 #endif

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* near_recursive_mutex, where the inline paths cannot tell whether the caller is the holder.
+/* near_recursive_mutex, where the inline paths cannot decide whether the caller is the holder.
  *
- * `again` is read and written by the holder alone, after its lock and before its last unlock, when
- * it is 0: so whoever takes the mutex next finds 0. The library's own checks of the holder
- * (near_mutex_is_mine) know the thread also by the number that it had before a fork. */
+ * Only the holder reads and writes `again`, between its first lock and its last unlock, when it is
+ * 0: so the next holder finds 0. The library's own checks of the holder (near_mutex_is_mine) also
+ * know the thread by its ids from before forks. */
 #include <nearcpu/recursive_mutex.h>
 
 #include "ground/die.h"
 #include "mutex_at.h"
-#include "order.h"
+#include "lockdep.h"
 
-/* True: the caller holds it, now once more. */
+/* True: the caller holds the mutex, and now once more. */
 static bool take_again(struct near_recursive_mutex *m)
 {
 	if (!near_mutex_is_mine(&m->mutex))
@@ -35,15 +35,15 @@ bool near__recursive_try_lock_slow(struct near_recursive_mutex *m)
 int near_recursive_mutex_lock_until(struct near_recursive_mutex *m, int clock,
 				    const struct timespec *deadline, struct near_cancel *cancel)
 {
-	struct near__limit l;
-	int r = near__limit_set(&l, clock, deadline, cancel);
+	struct near__timeout l;
+	int r = near__timeout_set(&l, clock, deadline, cancel);
 
 	if (r)
 		return r;
-	return take_again(m) ? 0 : near__mutex_lock_limited_at(&m->mutex, &l, NEAR__SITE);
+	return take_again(m) ? 0 : near__mutex_lock_timed_at(&m->mutex, &l, NEAR__SITE);
 }
 
-static void check_mine(const struct near_recursive_mutex *m, const char *misuse)
+static void check_held(const struct near_recursive_mutex *m, const char *misuse)
 {
 	if (!near_mutex_is_mine(&m->mutex))
 		near__die(misuse);
@@ -51,11 +51,11 @@ static void check_mine(const struct near_recursive_mutex *m, const char *misuse)
 
 void near__recursive_unlock_slow(struct near_recursive_mutex *m)
 {
-	check_mine(m, "near_recursive_mutex_unlock: this thread does not hold the mutex");
+	check_held(m, "near_recursive_mutex_unlock: this thread does not hold the mutex");
 	if (m->again)
 		m->again--;
 	else
-		near__mutex_let_go(&m->mutex);
+		near__mutex_release(&m->mutex);
 }
 
 uint32_t near_recursive_mutex_depth(const struct near_recursive_mutex *m)
@@ -65,7 +65,7 @@ uint32_t near_recursive_mutex_depth(const struct near_recursive_mutex *m)
 
 struct near_mutex *near_recursive_mutex_once(struct near_recursive_mutex *m)
 {
-	check_mine(m, "near_recursive_mutex_once: this thread does not hold the mutex");
+	check_held(m, "near_recursive_mutex_once: this thread does not hold the mutex");
 	if (m->again)
 		near__die("near_recursive_mutex_once: this thread holds the mutex more than once");
 	return &m->mutex;

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* The slots of near_rwlock: opened, closed, added up; src/locks/rwlock.h has the argument. */
+/* near_rwlock: the counts of the slots, how bias is revoked and restored; src/locks/rwlock.h has
+ * the argument. */
 #include "percpu/gate.h"
 #include "rwlock.h"
 
-/* After a revocation of so many ns on a machine with so many CPUs, ns * CPUs / this many reads come
- * by the word. A read by the word costs some 20 ns more than one by a slot; so, if a writer comes
- * just then, again and again, the fences were a tenth of what the reads cost. */
+/* After a revocation, (its time in ns) * (number of CPUs) / NS_PER_READ reads by the word restore
+ * the bias. A read by the word costs some 20 ns more than one by a slot. So if a writer comes right
+ * after that, each time, the fences cost a tenth of what the reads cost. */
 #define NS_PER_READ 2
-#define CALM_MIN 1000
+#define REBIAS_MIN 1000
 
 static struct copy *copy_of(const struct near_rwlock *l, unsigned slot)
 {
 	return near_percpu_at(l->copies, slot);
 }
 
-static bool open_own(struct near_rwlock *l)
+static bool open_local(struct near_rwlock *l)
 {
 	uint32_t slot = near__slot_open(l->copies), *gate, state;
 
@@ -24,7 +25,7 @@ static bool open_own(struct near_rwlock *l)
 	/* Relaxed: the sequence decides. */
 	state = __atomic_load_n(gate, __ATOMIC_RELAXED);
 	if (state == NEAR__UNOPENED && near__gates_try_lock()) {
-		if (look(l) & BIASED)
+		if (NEAR__LOAD_RELAXED(&l->word) & BIASED)
 			near__gate_open_first(gate);
 		state = __atomic_load_n(gate, __ATOMIC_RELAXED);
 		near__gates_unlock();
@@ -36,10 +37,10 @@ bool near__rwlock_count_on_slot(struct near_rwlock *l, int64_t n)
 {
 	if (!l->copies)
 		return false;
-	for (int i = 0; i < NEAR_SEQ_TRIES && look(l) & BIASED; i++) {
+	for (int i = 0; i < NEAR_SEQ_TRIES && NEAR__LOAD_RELAXED(&l->word) & BIASED; i++) {
 		if (near__add_behind_gate(l->copies, n))
 			return true;
-		if (!open_own(l))
+		if (!open_local(l))
 			return false;
 	}
 	return false;
@@ -60,11 +61,12 @@ int64_t near__rwlock_sum(const struct near_rwlock *l, bool clear)
 	return sum;
 }
 
-static uint32_t calm_after(int64_t ns)
+static uint32_t rebias_after(int64_t ns)
 {
 	uint64_t reads = (uint64_t)(ns < 0 ? 0 : ns) * near__process.cpus / NS_PER_READ;
 
-	return reads < CALM_MIN ? CALM_MIN : (uint32_t)(reads < PEACE_MAX ? reads : PEACE_MAX);
+	return reads < REBIAS_MIN ? REBIAS_MIN
+				  : (uint32_t)(reads < WORD_READS_MAX ? reads : WORD_READS_MAX);
 }
 
 static uint64_t close_copies(struct near_rwlock *l)
@@ -83,12 +85,12 @@ void near__rwlock_revoke(struct near_rwlock *l)
 	near__gates_lock();
 	began = near__now(CLOCK_MONOTONIC);
 	readers = close_copies(l);
-	/* Relaxed: a hint, read by those who come by the word. */
-	__atomic_store_n(&l->calm, calm_after(near__now(CLOCK_MONOTONIC) - began),
+	/* Relaxed: a hint for readers by the word. */
+	__atomic_store_n(&l->rebias_after, rebias_after(near__now(CLOCK_MONOTONIC) - began),
 			 __ATOMIC_RELAXED);
-	seen = look(l);
-	/* Relaxed: the writer itself is behind the fence. */
-	while (!change(l, &seen, (seen & ~BIASED) + readers, __ATOMIC_RELAXED))
+	seen = NEAR__LOAD_RELAXED(&l->word);
+	/* Relaxed: for this writer the fence orders it. */
+	while (!NEAR__CAS(&l->word, &seen, (seen & ~BIASED) + readers, __ATOMIC_RELAXED))
 		;
 	near__gates_unlock();
 }
@@ -110,10 +112,11 @@ void near__rwlock_restore_bias(struct near_rwlock *l)
 
 	if (!near__gates_try_lock())
 		return;
-	seen = look(l);
-	/* Relaxed: this thread reads, and has acquired what the last writer released. */
+	seen = NEAR__LOAD_RELAXED(&l->word);
+	/* Relaxed: this thread reads, so it has acquired what the last writer released. */
 	while (!writers_of(seen) && !(seen & BIASED))
-		if (change(l, &seen, (seen & ~(PEACE_MAX * PEACE)) | BIASED, __ATOMIC_RELAXED)) {
+		if (NEAR__CAS(&l->word, &seen, (seen & ~(WORD_READS_MAX * WORD_READ)) | BIASED,
+			      __ATOMIC_RELAXED)) {
 			open_copies(l);
 			break;
 		}

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* What each thread reads, and what of it a fork leaves behind; src/locks/rwlock.h has the
- * argument. */
-#include <pthread.h>
+/* near_rwlock: the locks that each thread reads, and what a fork makes of them; src/locks/rwlock.h
+ * has the argument. */
 #include <string.h>
 
+#include "ground/fork.h"
 #include "ground/unique.h"
 #include "percpu/gate.h"
-#include "order.h"
+#include "lockdep.h"
 #include "rwlock.h"
 
-/* In a hold: the inline paths, which do not find the lock by it, must not be taken. The thread
- * forked, and this process has not looked at the lock yet; or the thread's locks are checked. */
+/* In a hold: makes the inline paths fail, which compare it with the lock's address. Set if the
+ * thread has forked and this process has not checked the lock yet; or if the lock-order checker is
+ * on. */
 #define MARK ((uintptr_t)1)
 
-/* Of the process: what the last fork left. */
+/* Of the process: the holds of the thread that forked last. */
 struct near__read_forks {
 	uint32_t watches, pad;
 	struct near__reads held;
@@ -21,15 +22,16 @@ struct near__read_forks {
 extern NEAR_API struct near__read_forks near__read_forks;
 
 #define READS_SIZE 72
-_Static_assert(sizeof(void *) != 8 || sizeof(struct near__reads) == READS_SIZE, "near__reads");
-_Static_assert(sizeof(struct near__read_forks) <= 128, "near__read_forks");
-
-NEAR__UNIQUE(near__read_forks, 128);
+_Static_assert(sizeof(struct near__reads) <= READS_SIZE, "near__reads");
 NEAR__UNIQUE_TLS_ZERO(near__reads, READS_SIZE);
 
-static uintptr_t name_of(const struct near_rwlock *l)
+#define READ_FORKS_SIZE 128
+_Static_assert(sizeof(struct near__read_forks) <= READ_FORKS_SIZE, "near__read_forks");
+NEAR__UNIQUE(near__read_forks, READ_FORKS_SIZE);
+
+static uintptr_t key_of(const struct near_rwlock *l)
 {
-	return (uintptr_t)l | (near__order_is_on() ? MARK : 0);
+	return (uintptr_t)l | (near__lockdep_is_on() ? MARK : 0);
 }
 
 static unsigned find(const struct near__reads *r, const struct near_rwlock *l)
@@ -49,7 +51,7 @@ enum near__nesting near__held(const struct near_rwlock *l)
 	return near__reads.others ? MAYBE_NESTED : NOT_NESTED;
 }
 
-/* Into the first free hold: what the fast path looks at is the first of all. */
+/* Uses the first free hold: the fast path checks only the first of all. */
 void near__held_add(const struct near_rwlock *l)
 {
 	struct near__reads *r = &near__reads;
@@ -62,7 +64,7 @@ void near__held_add(const struct near_rwlock *l)
 		r->others++;
 		return;
 	}
-	r->holds[i].lock = name_of(l);
+	r->holds[i].lock = key_of(l);
 	r->holds[i].depth++;
 }
 
@@ -70,12 +72,12 @@ bool near__held_remove(const struct near_rwlock *l)
 {
 	struct near__reads *r = &near__reads;
 	unsigned i = find(r, l);
-	bool by_name = i < NEAR__HOLDS;
+	bool found = i < NEAR__HOLDS;
 
-	if (!by_name && !r->others)
+	if (!found && !r->others)
 		return false;
-	if (by_name) {
-		r->holds[i].lock = name_of(l);
+	if (found) {
+		r->holds[i].lock = key_of(l);
 		r->holds[i].depth--;
 	} else {
 		r->others--;
@@ -92,7 +94,7 @@ uintptr_t near__held_at_fork(const struct near_rwlock *l, uintptr_t *others)
 	return i < NEAR__HOLDS ? r->holds[i].depth : 0;
 }
 
-/* In the child. A page that nobody wrote to is left alone. */
+/* In the child of a fork. Without readers it writes nothing: the page stays shared. */
 static void remember(void)
 {
 	struct near__reads *r = &near__reads;
@@ -107,38 +109,35 @@ static void remember(void)
 		near__read_forks.held = *r;
 }
 
-/* Of several copies of the library in a process one does it. */
 __attribute__((constructor)) static void watch_forks(void)
 {
-	uint32_t no = 0;
-
-	if (__atomic_compare_exchange_n(&near__read_forks.watches, &no, 1, false, __ATOMIC_RELAXED,
-					__ATOMIC_RELAXED))
-		pthread_atfork(NULL, NULL, remember);
+	near__fork_register(&near__read_forks.watches, NULL, NULL, remember);
 }
 
-/* Of those who claimed in the parent only the thread that forked may be here: if it writes. Who
- * writes is alone, whether it came along or not; who was not alone only waited. */
-static uint64_t writer_that_stays(const struct near_rwlock *l, uint64_t word, int64_t readers)
+/* Of the writers that claimed in the parent, the child has at most the thread that forked, if it
+ * writes. A writer inside is alone, copied by the fork or not; one with others only waited. */
+static uint64_t writer_inside(const struct near_rwlock *l, uint64_t word, int64_t readers)
 {
 	uint32_t owner = __atomic_load_n(&l->writers.word, __ATOMIC_RELAXED) & NEAR__MUTEX_OWNER;
 
 	return owner && readers == 0 && is_drained(word) ? WRITER : 0;
 }
 
-/* Nobody else of this process has come as far, so that nothing here need be atomic. The bias stays
- * as it was. */
-void near__rwlock_adopt(struct near_rwlock *l)
+/* Under the lock of the gates, before another thread of this process uses the lock: nothing has to
+ * be atomic. The bias stays. */
+void near__rwlock_reset_in_child(struct near_rwlock *l)
 {
 	near__gates_lock();
 	if (l->forks != near__lot.forks) {
 		uintptr_t others, mine = near__held_at_fork(l, &others);
-		int64_t readers = readers_of(look(l)) + near__rwlock_sum(l, true);
-		uint64_t writer = writer_that_stays(l, look(l), readers);
-		uint64_t word = (look(l) & BIASED) | writer | (uint64_t)readers * READER;
+		int64_t readers =
+			readers_of(NEAR__LOAD_RELAXED(&l->word)) + near__rwlock_sum(l, true);
+		uint64_t writer = writer_inside(l, NEAR__LOAD_RELAXED(&l->word), readers);
+		uint64_t word = (NEAR__LOAD_RELAXED(&l->word) & BIASED) | writer |
+				(uint64_t)readers * READER;
 
 		if (readers > (int64_t)mine && !others)
-			word |= ORPHANS;
+			word |= LOST_READERS;
 		if (!writer)
 			l->writers.word = 0;
 		__atomic_store_n(&l->word, word, __ATOMIC_RELAXED);

@@ -1,33 +1,27 @@
 /* SPDX-License-Identifier: MIT */
-/* near_rwlock's writers; src/locks/rwlock.h has the argument. */
-#define _GNU_SOURCE
+/* near_rwlock: writers; src/locks/rwlock.h has the argument. */
 #include "mutex_at.h"
-#include "order.h"
+#include "lockdep.h"
 #include "rwlock.h"
+#include "ground/spin.h"
 #include "ground/tsan.h"
 
 #include <errno.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-/* As in src/ground/lock.c, where the numbers are explained. */
-#define PAUSES 16
-#define YIELDS 7
 
 /* ---- claim, drain ---- */
 
 uint64_t near__rwlock_claim(struct near_rwlock *l)
 {
-	uint64_t seen = look(l), next;
+	uint64_t seen = NEAR__LOAD_RELAXED(&l->word), next;
 
 	do
-		next = (seen & ~(PEACE_MAX * PEACE)) + WRITER;
+		next = (seen & ~(WORD_READS_MAX * WORD_READ)) + WRITER;
 	/* Acquire: pairs with the releases of readers and of the writer before. */
-	while (!change(l, &seen, next, __ATOMIC_ACQUIRE));
+	while (!NEAR__CAS(&l->word, &seen, next, __ATOMIC_ACQUIRE));
 	return next;
 }
 
-/* Acquire: as the claim's, of those who were still inside then. */
+/* Acquire: pairs with the releases of the readers that were still inside at the claim. */
 static bool has_drained(struct near_rwlock *l)
 {
 	return is_drained(__atomic_load_n(&l->word, __ATOMIC_ACQUIRE));
@@ -35,29 +29,28 @@ static bool has_drained(struct near_rwlock *l)
 
 static bool drain_by_spinning(struct near_rwlock *l)
 {
-	near__pauses(PAUSES);
-	for (int i = 0; i < YIELDS && !has_drained(l); i++)
-		syscall(SYS_sched_yield);
-	return has_drained(l);
+	near__pauses(NEAR__SPIN_PAUSES);
+	return has_drained(l) || NEAR__YIELD_UNTIL(has_drained(l));
 }
 
-/* Goes to sleep if somebody is still inside, who will wake it when leaving. */
+/* Enters the queue if a thread is still inside, which wakes this one as it leaves. */
 static bool enter_queue(struct near_rwlock *l, struct near__waiter *w)
 {
 	struct near__bucket *b = near__lot_lock(l);
-	uint64_t seen = look(l);
+	uint64_t seen = NEAR__LOAD_RELAXED(&l->word);
 	bool still;
 
 	do
 		still = !is_drained(seen);
-	while (still && !(seen & DRAINER) && !change(l, &seen, seen | DRAINER, __ATOMIC_RELAXED));
+	while (still && !(seen & WRITER_WAITING) &&
+	       !NEAR__CAS(&l->word, &seen, seen | WRITER_WAITING, __ATOMIC_RELAXED));
 	if (still)
 		near__lot_append(b, w);
 	near__lot_unlock(b);
 	return still;
 }
 
-static int drain_by_sleeping(struct near_rwlock *l, const struct near__limit *limit)
+static int drain_by_sleeping(struct near_rwlock *l, const struct near__timeout *limit)
 {
 	struct near__waiter w = {
 		.address = l, .space = NEAR__SPACE_RWLOCK, .kind = SLEEPING_WRITER};
@@ -66,7 +59,7 @@ static int drain_by_sleeping(struct near_rwlock *l, const struct near__limit *li
 	while (!has_drained(l)) {
 		if (r)
 			return r;
-		if (look(l) & ORPHANS)
+		if (NEAR__LOAD_RELAXED(&l->word) & LOST_READERS)
 			near__die("near_rwlock_write_lock: a reader is a thread of the parent "
 				  "process, which the fork did not copy");
 		if (enter_queue(l, &w))
@@ -75,64 +68,47 @@ static int drain_by_sleeping(struct near_rwlock *l, const struct near__limit *li
 	return 0;
 }
 
-void near__rwlock_wake_drainer(const struct near_rwlock *l)
-{
-	struct near__bucket *b = near__lot_lock(l);
-	struct near__waiter *w = near__lot_first(b, l, NEAR__SPACE_RWLOCK);
-
-	while (w && w->kind != SLEEPING_WRITER)
-		w = near__lot_next(w);
-	if (w)
-		near__lot_take(b, w);
-	near__lot_unlock(b);
-	if (w)
-		near__lot_wake(w);
-}
-
 /* ---- leave ---- */
 
 /* Takes all readers out of the queue; *n: how many. They are linked by `next`. */
 static struct near__waiter *take_readers(struct near__bucket *b, struct near_rwlock *l, uint64_t *n)
 {
 	struct near__waiter *w = near__lot_first(b, l, NEAR__SPACE_RWLOCK), *next;
-	struct near__waiter *taken = NULL, **end = &taken;
+	struct near__taken taken = {.first = NULL, .end = &taken.first};
 
 	for (*n = 0; w; w = next) {
 		next = near__lot_next(w);
 		if (w->kind != SLEEPING_READER)
 			continue;
-		near__lot_take(b, w);
-		w->next = NULL;
-		*end = w;
-		end = &w->next;
+		near__lot_take_into(&taken, b, w);
 		++*n;
 	}
-	return taken;
+	return taken.first;
 }
 
-/* Release: pairs with the acquire of who enters by the word; near__lot_wake has its own. `flags`
- * are cleared. */
+/* Release: pairs with the acquire of readers that enter by the word; near__lot_wake has its own.
+ * `flags` are cleared. */
 static void leave_by_queue(struct near_rwlock *l, uint64_t readers, uint64_t flags)
 {
 	struct near__bucket *b = near__lot_lock(l);
-	uint64_t n, seen = look(l), next;
+	uint64_t n, seen = NEAR__LOAD_RELAXED(&l->word), next;
 	struct near__waiter *taken = take_readers(b, l, &n);
 	bool wake;
 
 	do {
 		next = (seen & ~flags) - WRITER + (readers + n) * READER;
 		wake = ends_drain(&next);
-	} while (!change(l, &seen, next, __ATOMIC_RELEASE));
-	/* From here on the lock may be gone; its address is only a name. */
+	} while (!NEAR__CAS(&l->word, &seen, next, __ATOMIC_RELEASE));
+	/* From here on the lock may be freed; only its address is used. */
 	near__lot_unlock(b);
 	near__lot_wake_all(taken);
 	if (wake)
-		near__rwlock_wake_drainer(l);
+		near__rwlock_wake_writer(l);
 }
 
 void near__rwlock_leave(struct near_rwlock *l, uint64_t readers)
 {
-	uint64_t seen = look(l), next;
+	uint64_t seen = NEAR__LOAD_RELAXED(&l->word), next;
 	bool wake;
 
 	do {
@@ -142,32 +118,33 @@ void near__rwlock_leave(struct near_rwlock *l, uint64_t readers)
 		}
 		next = seen - WRITER + readers * READER;
 		wake = ends_drain(&next);
-	} while (!change(l, &seen, next, __ATOMIC_RELEASE));
+	} while (!NEAR__CAS(&l->word, &seen, next, __ATOMIC_RELEASE));
 	if (wake)
-		near__rwlock_wake_drainer(l);
+		near__rwlock_wake_writer(l);
 }
 
 /* ---- write lock ---- */
 
-/* The mutex last: until then nobody else claims, and DRAINER is this writer's own. If one before is
- * still to leave, it will let the readers in: it must not find the lock freed by one of them. */
+/* Unlocks the mutex last: until then no other writer claims, and WRITER_WAITING is this writer's.
+ * If the writer before has not left, that one admits the readers: it must not find the lock freed
+ * by one of them. */
 static void give_up(struct near_rwlock *l)
 {
-	uint64_t seen = look(l);
+	uint64_t seen = NEAR__LOAD_RELAXED(&l->word);
 
 	for (;;) {
 		if (seen & PARKED && writers_of(seen) == 1) {
-			leave_by_queue(l, 0, PARKED | DRAINER);
+			leave_by_queue(l, 0, PARKED | WRITER_WAITING);
 			break;
 		}
 		/* Relaxed: it has done nothing. */
-		if (change(l, &seen, (seen & ~DRAINER) - WRITER, __ATOMIC_RELAXED))
+		if (NEAR__CAS(&l->word, &seen, (seen & ~WRITER_WAITING) - WRITER, __ATOMIC_RELAXED))
 			break;
 	}
-	near__mutex_let_go(&l->writers);
+	near__mutex_release(&l->writers);
 }
 
-static int write_lock(struct near_rwlock *l, const struct near__limit *limit)
+static int write_lock(struct near_rwlock *l, const struct near__timeout *limit)
 {
 	uint64_t word = near__rwlock_claim(l);
 	int r = 0, saved = errno;
@@ -196,24 +173,24 @@ void near_rwlock_write_lock(struct near_rwlock *l)
 {
 	check_for_writing(l);
 	near__mutex_lock_at(&l->writers, NEAR__SITE);
-	write_lock(l, &NEAR__NO_LIMIT);
+	write_lock(l, &NEAR__NO_TIMEOUT);
 }
 
 int near_rwlock_write_lock_until(struct near_rwlock *l, int clock, const struct timespec *deadline,
 				 struct near_cancel *cancel)
 {
-	struct near__limit limit;
-	int r = near__limit_set(&limit, clock, deadline, cancel);
+	struct near__timeout limit;
+	int r = near__timeout_set(&limit, clock, deadline, cancel);
 
 	if (r)
 		return r;
 	check_for_writing(l);
-	r = near__mutex_lock_limited_at(&l->writers, &limit, NEAR__SITE);
+	r = near__mutex_lock_timed_at(&l->writers, &limit, NEAR__SITE);
 	return r ? r : write_lock(l, &limit);
 }
 
-/* A look before the claim keeps one that tries again and again from fencing each time. It may see a
- * reader that moves as none or as two, or as one less than none: then somebody was inside. */
+/* The sum before the claim saves a thread that tries repeatedly the fences. It may count a reader
+ * that moves between slots not at all, or twice, or give -1: then a reader was inside. */
 bool near_rwlock_try_write_lock(struct near_rwlock *l)
 {
 	uint64_t word;
@@ -221,8 +198,8 @@ bool near_rwlock_try_write_lock(struct near_rwlock *l)
 	near__rwlock_check(l);
 	if (!near__mutex_try_lock_at(&l->writers, NEAR__SITE))
 		return false;
-	if (readers_of(look(l)) + near__rwlock_sum(l, false)) {
-		near__mutex_let_go(&l->writers);
+	if (readers_of(NEAR__LOAD_RELAXED(&l->word)) + near__rwlock_sum(l, false)) {
+		near__mutex_release(&l->writers);
 		return false;
 	}
 	word = near__rwlock_claim(l);
@@ -238,14 +215,14 @@ bool near_rwlock_try_write_lock(struct near_rwlock *l)
 
 /* ---- write unlock ---- */
 
-/* The mutex first: the change of the word is the last access. */
+/* Unlocks the mutex first: the change of the word is the last access. */
 static void end_writing(struct near_rwlock *l, uint64_t readers, const char *misuse)
 {
 	near__rwlock_check(l);
 	if (!near_rwlock_is_mine(l))
 		near__die(misuse);
 	NEAR__TSAN_RELEASE(l);
-	near__mutex_let_go(&l->writers);
+	near__mutex_release(&l->writers);
 	near__rwlock_leave(l, readers);
 }
 
@@ -258,7 +235,7 @@ void near_rwlock_write_unlock(struct near_rwlock *l)
 void near_rwlock_downgrade(struct near_rwlock *l)
 {
 	end_writing(l, 1, "near_rwlock_downgrade: this thread does not hold the lock for writing");
-	near__order_locked(l, NEAR__SITE);
+	near__lockdep_locked(l, NEAR__SITE);
 	near__held_add(l);
 }
 

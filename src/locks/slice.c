@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Extensions of a time slice, see slice.h. */
+/* Extensions of a time slice for lock holders. */
 #define _GNU_SOURCE
 #include "slice.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -17,7 +18,7 @@
 
 __thread struct near__slice near__slice __attribute__((tls_model("initial-exec")));
 
-/* near__area.slice_ctrl, which the kernel has as bytes. */
+/* The kernel's layout of near__area.slice_ctrl. */
 struct slice_ctrl {
 	uint8_t request, granted;
 	uint16_t reserved;
@@ -29,8 +30,8 @@ static volatile struct slice_ctrl *ctrl(void)
 	return (volatile struct slice_ctrl *)&near__self.area->slice_ctrl;
 }
 
-/* A thread that is not live has another area: the child of a vfork would speak for its parent.
- * Nothing is written where the kernel does not say that it looks there. */
+/* Only a live thread requests: the area of another one is not the kernel's, and a vfork child would
+ * request for its parent. Nothing is written unless the kernel reports that it reads the word. */
 static bool is_able(void)
 {
 	struct near_rseq_status status;
@@ -55,23 +56,30 @@ bool near__slice_begin(void)
 		s->state = is_able() ? NEAR__SLICE_ABLE : NEAR__SLICE_UNABLE;
 	if (s->state != NEAR__SLICE_ABLE)
 		return false;
-	s->asked = true;
+	s->requested = true;
 	ctrl()->request = 1;
 	return true;
 }
 
-bool near__slice_end_asked(void)
+bool near__slice_end_requested(void)
 {
 	int saved = errno;
 	bool granted;
 
 	if (near__self.state != NEAR__LIVE)
 		return false;
-	near__slice.asked = false;
+	near__slice.requested = false;
 	ctrl()->request = 0;
 	granted = ctrl()->granted;
 	if (granted)
 		syscall(SYS_RSEQ_SLICE_YIELD);
 	errno = saved;
 	return granted;
+}
+
+/* A child inherits the request of the thread that forked. The state is this copy's of the library,
+ * so each copy registers its handler. */
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, near__slice_end);
 }

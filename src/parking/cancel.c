@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* near_cancel: a flag, and a list of who is to be told.
+/* near_cancel: a flag, and a list of the waits that it ends.
  *
  * A wait joins the list before it first sleeps, under the lock under which the flag is set: either
- * it finds the flag, or whoever sets the flag finds the wait. A wait that was found is off the list
- * and has NEAR__POKED in its word, which its thread's FUTEX_WAIT does not take for the value that
- * it compares with. So the thread, asleep or just before, comes to see it.
+ * the wait finds the flag, or the thread that sets the flag finds the wait. That thread takes the
+ * wait off the list and sets NEAR__CANCELLED in its word, so that the word differs from what
+ * FUTEX_WAIT compares with. So the waiter, asleep or just before, finds the bit.
  *
- * The lock is that of the token's bucket in the parking lot: a forked child finds it free. What the
- * child finds in the list are waits of its parent, on stacks that now are others': so the list
- * carries the number of forks between this process and the first, and one of another number is
- * taken for empty. */
+ * The lock is that of the token's bucket in the parking lot, which is free in a forked child. The
+ * waits that a child finds in the list are its parent's, on stacks that now belong to others: so
+ * the list carries the number of forks between this process and the first, and counts as empty if
+ * its number differs. */
 #include <nearcpu/cancel.h>
 
 #include <errno.h>
@@ -17,7 +17,7 @@
 #include "cancel.h"
 #include "lot.h"
 
-/* Futexes that are to be woken after the lock was let go of. */
+/* Futexes that are woken after the lock is released. */
 #define BATCH 16
 
 static struct near__bucket *lock_list(struct near_cancel *c)
@@ -31,8 +31,8 @@ static struct near__bucket *lock_list(struct near_cancel *c)
 	return b;
 }
 
-/* Takes up to BATCH waits off the list and pokes them. Returns how many are asleep. */
-static unsigned poke(struct near_cancel *c, uint32_t *asleep[BATCH])
+/* Takes up to BATCH waits off the list and cancels them. Returns how many are asleep. */
+static unsigned cancel_batch(struct near_cancel *c, uint32_t *asleep[BATCH])
 {
 	unsigned n = 0;
 
@@ -44,8 +44,8 @@ static unsigned poke(struct near_cancel *c, uint32_t *asleep[BATCH])
 		if (wait->next)
 			wait->next->link = &c->waits;
 		wait->link = NULL;
-		/* Relaxed: who finds it takes the lock, to leave the list, after this thread. */
-		if (__atomic_fetch_or(word, NEAR__POKED, __ATOMIC_RELAXED) & NEAR__ASLEEP)
+		/* Relaxed: a waiter that finds the bit then takes the lock, to leave the list. */
+		if (__atomic_fetch_or(word, NEAR__CANCELLED, __ATOMIC_RELAXED) & NEAR__ASLEEP)
 			asleep[n++] = word;
 	}
 	return n;
@@ -60,10 +60,10 @@ void near_cancel_set(struct near_cancel *c)
 		struct near__bucket *b = lock_list(c);
 
 		NEAR__WATCHED_RELEASE(c);
-		/* Release: pairs with the acquire in is_set. Not a store, in which valgrind's tools
-		 * would see a race with is_set's load. */
+		/* Release: pairs with the acquire in near_cancel_is_set. Not a store, for which
+		 * valgrind's tools would report a race with that load. */
 		__atomic_exchange_n(&c->is_set, 1, __ATOMIC_RELEASE);
-		n = poke(c, asleep);
+		n = cancel_batch(c, asleep);
 		near__lot_unlock(b);
 		for (unsigned i = 0; i < n; i++)
 			near__futex_wake(asleep[i], 1, false);

@@ -10,11 +10,11 @@ struct near__cancel_wait {
 	uint32_t *word; /* the futex of the waiter, see lot.h */
 };
 
-/* From here on the token pokes *word when it is set. -ECANCELED: it is. */
+/* From here on, setting the token sets NEAR__CANCELLED in *word. -ECANCELED: it is set. */
 int near__cancel_join(struct near_cancel *c, struct near__cancel_wait *wait, uint32_t *word);
 
-/* When this returns, the token touches neither `wait` nor its word, but for a futex call that may
- * come late and find another futex there. */
+/* When this returns, the token does not access `wait` or its word any more. A late futex call may
+ * still use the address, where another futex can be by then. */
 void near__cancel_leave(struct near_cancel *c, struct near__cancel_wait *wait);
 
 #endif

@@ -1,45 +1,40 @@
 /* SPDX-License-Identifier: MIT */
-/* The parking lot's queues, see lot.h.
+/* The queues of the parking lot.
  *
- * Who can be where, and what stops each (models/park.pml):
+ * What can interleave, and what orders it (models/park.pml):
  *
  * - A waiter that leaves (deadline, token, signal) and a waker that takes it. Both hold the lock of
- *   the waiter's bucket to decide; `queued` tells who was first. If the waker was, the waiter
- *   waits for NEAR__WOKEN, which is stores away, and was woken. So a wake-up is never given to one
- *   who returns a timeout.
- * - A waiter that is moved to another bucket while it wants to leave. The move holds both locks.
- *   The waiter locks the bucket of the address that it reads, and looks at the address again:
- *   unchanged, no move can begin, as it needs that lock.
- * - A waker that has taken a waiter, before it wakes it. The waiter's thread does not return until
- *   NEAR__WOKEN is set. The exchange that sets it is the waker's last access; the futex call that
- *   may follow only names the address. If that stack holds another futex by then, a sleeper there
- *   is woken for nothing, which all users of futexes must bear.
- * - A waker between the waiter's last look and its FUTEX_WAIT: NEAR__ASLEEP is set by CAS from 0,
- *   and the kernel compares with NEAR__ASLEEP alone. The waker's bit fails either.
- * - fork: in the child only the thread that forked goes on, and it is not parked. All queues are
- *   emptied, locks freed; no lock needs to be taken before. A child of a bare clone() finds its
- *   parent's queues and may find a lock held for ever: it must not use the lot.
- * - A signal handler. It may have interrupted the holder of a bucket, or a thread that waits for
- *   one: it must not come here. But it can query that (near__lot_defer), and so near_sem_post is
- *   for handlers: if its thread is in such a section, it records the address, and the thread does
- *   the rest when it leaves the section. If not, the bucket's holder is another thread, and the
- *   handler waits for it like any other.
- * - A signal handler in the child of a fork, before the queues are emptied: a thread is in a
- *   section from the last prepare handler to the first of the child's (these are registered
- *   early). */
+ *   the waiter's bucket to decide, and `queued` records the result. If the waker was first, the
+ *   waiter waits for NEAR__WOKEN, which the waker sets after a few stores, and reports that it was
+ *   woken. So a waiter that returns a timeout has consumed no wake-up.
+ * - A waiter that is moved to another bucket while it leaves. The move holds both locks. The waiter
+ *   locks the bucket of the address that it loaded, and loads the address again: if it is the same,
+ *   the lock excludes every move.
+ * - A waker between its take and its wake. The waiter's thread does not return until NEAR__WOKEN is
+ *   set. The read-modify-write that sets it is the waker's last access; the futex call that may
+ *   follow only uses the address. If the stack has another futex there by then, the call wakes a
+ *   sleeper for nothing, which all users of futexes must tolerate.
+ * - A waker between the waiter's last load of its word and its FUTEX_WAIT. The waiter sets
+ *   NEAR__ASLEEP by a CAS of the value that it loaded, and the kernel compares with the result. The
+ *   waker's bit makes one of the two fail.
+ * - fork: only the thread that forked continues in the child, and it is not parked. The child
+ *   empties all queues and frees all locks; the parent needs no lock before. The child of a bare
+ *   clone() finds its parent's queues, and perhaps a lock that stays held: it must not use the lot.
+ * - A signal handler may have interrupted the holder of a bucket, or a thread that waits for one:
+ *   it must not lock a bucket. near__lot_defer detects this, so that handlers can call
+ *   near_sem_post: within such a section the handler records the address, and the thread does the
+ *   rest when it leaves the section. Otherwise another thread holds the bucket, and the handler
+ *   waits for it like any thread.
+ * - A signal handler in the child of a fork, before the queues are empty: a thread is in a section
+ *   from the last prepare handler to the first child handler, since these are registered early. */
 #define _GNU_SOURCE
 #include "lot.h"
 
-#include <pthread.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
-#include "locks/order.h"
-#include "locks/owner.h"
-#include "locks/slice.h"
+#include "ground/fork.h"
 #include "ground/tsan.h"
-#include "ground/watched.h"
+#include "ground/valgrind.h"
 
 /* Fibonacci hashing: the high bits of the product depend on all bits of the address. */
 struct near__bucket *near__lot_bucket(const void *address)
@@ -49,10 +44,10 @@ struct near__bucket *near__lot_bucket(const void *address)
 	return &near__lot.buckets[product >> (64 - NEAR__BUCKET_BITS)];
 }
 
-/* Before the first lock. A fork that runs meanwhile does not tear the two apart: while it copies
- * the page tables, a store either waits for it in a fault, or still goes to the page that parent
- * and child share. So a child that finds a bucket in use finds this too, if the stores are in
- * order. */
+/* Called before the first lock. A child that finds a bucket in use also finds this flag: while a
+ * concurrent fork copies the page tables, a store either waits for it in a page fault, or still
+ * reaches the page that parent and child share. So the child sees the stores up to one of them, in
+ * the order that the fence enforces. */
 static void note_use(void)
 {
 	if (__atomic_load_n(&near__lot.is_used, __ATOMIC_RELAXED))
@@ -61,20 +56,20 @@ static void note_use(void)
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-/* Whether this thread is in a section, as far as that is counted. The handler that made a clone,
- * which shares the storage for good, may have interrupted a section that ends uncounted. */
+/* Whether this thread is in a section. Not counted for a thread that shares its storage with a
+ * clone for good: a handler may have made the clone within a section, whose end is not counted. */
 static bool is_in_section(void)
 {
-	return near__self.state != NEAR__CLONED && *(volatile uint32_t *)&near__lot_mine.depth;
+	return near__self.state != NEAR__CLONED && *(volatile uint32_t *)&near__lot_thread.depth;
 }
 
-/* Around the time in which a bucket is locked, or waited for. Volatile is enough, as handlers run
- * in this thread, and leave `depth` as they found it. Not counted in the child of a vfork: killed
- * here, it would leave its parent in a section for ever, and the parent's posts deferred. Nor where
- * two threads count at the same time. */
+/* A section begins before its thread locks a bucket, or waits for one. Volatile is enough, as
+ * handlers run in this thread, and restore `depth`. Not counted in the child of a vfork: if it were
+ * killed here, its parent would stay in a section, and defer all its posts. Nor where two threads
+ * use one storage. */
 static void enter_section(void)
 {
-	volatile uint32_t *depth = &near__lot_mine.depth;
+	volatile uint32_t *depth = &near__lot_thread.depth;
 
 	if (near__storage_is_own())
 		*depth = *depth + 1;
@@ -83,7 +78,7 @@ static void enter_section(void)
 
 static bool has_left_section(void)
 {
-	volatile uint32_t *depth = &near__lot_mine.depth;
+	volatile uint32_t *depth = &near__lot_thread.depth;
 
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (near__storage_is_own())
@@ -98,17 +93,17 @@ static void settle_one(struct near__bucket *b, const void *address)
 
 	enter_section();
 	near_lock_lock(&b->lock);
-	taken = near__lot_mine.settle(b, address);
+	taken = near__lot_thread.settle(b, address);
 	near_lock_unlock(&b->lock);
 	has_left_section();
 	near__lot_wake_all(taken);
 }
 
-/* A handler that comes between two sections need not defer; one that comes in a section is seen by
- * the next turn. */
+/* A handler that runs between two sections need not defer; what one defers in a section, the next
+ * iteration finds. */
 static __attribute__((noinline)) void settle(void)
 {
-	struct near__lot_mine *mine = &near__lot_mine;
+	struct near__lot_thread *mine = &near__lot_thread;
 	const void *address;
 
 	while ((address = __atomic_exchange_n(&mine->deferred, NULL, __ATOMIC_RELAXED))) {
@@ -123,16 +118,17 @@ static __attribute__((noinline)) void settle(void)
 
 static void leave_section(void)
 {
-	const void *volatile *deferred = &near__lot_mine.deferred;
+	const void *volatile *deferred = &near__lot_thread.deferred;
 
 	if (has_left_section() && NEAR__UNLIKELY(*deferred != NULL))
 		settle();
 }
 
-/* Handlers may interrupt each other here, but not the thread that they interrupted in settle. */
-bool near__lot_defer(const void *address, near__lot_settle *how)
+/* Handlers can interrupt each other here. The thread itself is not in settle() then: it is in a
+ * section. */
+bool near__lot_defer(const void *address, near__lot_deferred *how)
 {
-	struct near__lot_mine *mine = &near__lot_mine;
+	struct near__lot_thread *mine = &near__lot_thread;
 	const void *other = NULL;
 
 	if (!is_in_section())
@@ -161,7 +157,7 @@ void near__lot_unlock(struct near__bucket *b)
 	leave_section();
 }
 
-/* In the order of their addresses, so that two who lock both do not wait for each other. */
+/* In the order of their addresses, so that two threads that lock both cannot deadlock. */
 void near__lot_lock_both(const void *a, const void *b, struct near__bucket *locked[2])
 {
 	note_use();
@@ -198,7 +194,7 @@ struct near__waiter *near__lot_next(const struct near__waiter *w)
 	return find(w->next, w->address, w->space);
 }
 
-/* Relaxed: no waker knows the waiter yet. */
+/* Relaxed: no waker can find the waiter yet. */
 static void reset(struct near__waiter *w)
 {
 	__atomic_store_n(&w->word, 0, __ATOMIC_RELAXED);
@@ -249,19 +245,25 @@ void near__lot_take(struct near__bucket *b, struct near__waiter *w)
 	w->queued = false;
 }
 
+void near__lot_take_into(struct near__taken *list, struct near__bucket *b, struct near__waiter *w)
+{
+	near__lot_take(b, w);
+	w->next = NULL;
+	*list->end = w;
+	list->end = &w->next;
+}
+
 struct near__waiter *near__lot_take_some(struct near__bucket *b, const void *address,
 					 uint32_t space, size_t n)
 {
-	struct near__waiter *taken = NULL, **end = &taken, *w, *next;
+	struct near__taken taken = {.first = NULL, .end = &taken.first};
+	struct near__waiter *w, *next;
 
 	for (w = near__lot_first(b, address, space); w && n; w = next, n--) {
 		next = near__lot_next(w);
-		near__lot_take(b, w);
-		w->next = NULL;
-		*end = w;
-		end = &w->next;
+		near__lot_take_into(&taken, b, w);
 	}
-	return taken;
+	return taken.first;
 }
 
 void near__lot_move(struct near__bucket *from, struct near__bucket *to, struct near__waiter *w,
@@ -269,7 +271,7 @@ void near__lot_move(struct near__bucket *from, struct near__bucket *to, struct n
 {
 	unlink_waiter(from, w);
 	w->space = space;
-	/* Relaxed: who reads it without the lock looks again under it. */
+	/* Relaxed: a thread that loads it without the lock loads it again with the lock. */
 	__atomic_store_n(&w->address, address, __ATOMIC_RELAXED);
 	link_last(to, w);
 }
@@ -278,6 +280,8 @@ void near__lot_wake(struct near__waiter *w)
 {
 	uint32_t *word = &w->word;
 
+	if (!w)
+		return;
 	NEAR__TSAN_RELEASE(word);
 	/* Release: pairs with the acquire in word_of (lot_sleep.c). */
 	if (__atomic_fetch_or(word, NEAR__WOKEN, __ATOMIC_RELEASE) & NEAR__ASLEEP)
@@ -294,7 +298,8 @@ void near__lot_wake_all(struct near__waiter *w)
 	}
 }
 
-/* In the child. What nobody used is left untouched: a page that is looked at costs a fault. */
+/* In the child of a fork. Buckets that the process never used stay untouched: each page that is
+ * accessed costs a page fault. */
 static void forget_parent(void)
 {
 	for (unsigned i = 0; near__lot.is_used && i < NEAR__BUCKETS; i++) {
@@ -304,22 +309,12 @@ static void forget_parent(void)
 			memset(b, 0, sizeof(*b));
 	}
 	near__lot.forks++;
-	near__order_forked();
-	near__owner_forked();
-	near__slice_end();
 	leave_section();
 }
 
-/* Of several copies of the library in a process one does it. Fixed early, so that the child's
- * handlers of those who use locks come later. */
+/* Early, so that in a child the handlers of programs that use locks run later. */
 __attribute__((constructor)) static void watch_forks(void)
 {
-	uint32_t no = 0;
-
-	near__ignore(&near__lot, sizeof(near__lot));
-	if (__atomic_compare_exchange_n(&near__lot.watches_forks, &no, 1, false, __ATOMIC_RELAXED,
-					__ATOMIC_RELAXED)) {
-		near__lot.process = (uint32_t)syscall(SYS_getpid);
-		pthread_atfork(enter_section, leave_section, forget_parent);
-	}
+	near__valgrind_ignore(&near__lot, sizeof(near__lot));
+	near__fork_register(&near__lot.watches_forks, enter_section, leave_section, forget_parent);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A waiter's sleep, and how it leaves the queue; lot.c has the argument. */
+/* How a waiter of the parking lot sleeps, and how it leaves the queue; lot.c has the argument. */
 #include <errno.h>
 
 #include "lot.h"
@@ -11,29 +11,30 @@ static uint32_t word_of(const struct near__waiter *w)
 	return __atomic_load_n(&w->word, __ATOMIC_ACQUIRE);
 }
 
-/* One sleep, unless the word has changed since it was seen. 0: look again. */
-static int doze(struct near__waiter *w, uint32_t seen, const struct near__limit *l)
+/* One FUTEX_WAIT, unless the word has changed since the caller loaded it. 0: the caller is to load
+ * it again. */
+static int futex_sleep(struct near__waiter *w, uint32_t seen, const struct near__timeout *t)
 {
 	uint32_t asleep = seen | NEAR__ASLEEP;
 	int r;
 
-	/* Relaxed: the bits are looked at again by acquire. */
+	/* Relaxed: the caller loads the bits again, by acquire. */
 	if (!__atomic_compare_exchange_n(&w->word, &seen, asleep, false, __ATOMIC_RELAXED,
 					 __ATOMIC_RELAXED))
 		return 0;
-	r = near__futex_wait(&w->word, asleep, l, false);
+	r = near__futex_wait(&w->word, asleep, t, false);
 	__atomic_fetch_and(&w->word, ~(uint32_t)NEAR__ASLEEP, __ATOMIC_RELAXED);
 	return r;
 }
 
-/* The bucket of the address that the waiter is on when the lock is held. */
+/* Locks the bucket of the waiter, which can be moved until the lock is held. */
 static struct near__bucket *lock_own(struct near__waiter *w)
 {
 	for (;;) {
 		const void *address = __atomic_load_n(&w->address, __ATOMIC_RELAXED);
 		struct near__bucket *b = near__lot_lock(address);
 
-		/* Relaxed: it matters only if it is still the same, and then the lock is its. */
+		/* Relaxed: only an equal value is used, and then the lock orders it. */
 		if (__atomic_load_n(&w->address, __ATOMIC_RELAXED) == address)
 			return b;
 		near__lot_unlock(b);
@@ -53,24 +54,23 @@ bool near__lot_leave(struct near__waiter *w)
 	}
 	near__lot_unlock(b);
 	while (!queued && !((seen = word_of(w)) & NEAR__WOKEN))
-		doze(w, seen, &NEAR__NO_LIMIT);
+		futex_sleep(w, seen, &NEAR__NO_TIMEOUT);
 	return queued;
 }
 
-/* When a waiter is next to check what it waits for. The time between doubles: so a wait of a day
- * has twenty checks, and what has gone wrong since the last one is found before the wait is twice
- * as long. */
+/* When a waiter next checks that the holder exists. The interval doubles: a wait of a day has
+ * twenty checks, and a holder that has ended is found before the wait is twice as long. */
 struct checks {
 	int64_t at, after;
 };
 
 #define FIRST_CHECK_NS 100000000
 
-/* One sleep without a deadline, until the next check at most. */
-static int doze_and_check(struct near__waiter *w, uint32_t seen, struct checks *next)
+/* One FUTEX_WAIT without a deadline, until the next check at most. */
+static int futex_sleep_and_check(struct near__waiter *w, uint32_t seen, struct checks *next)
 {
-	struct near__limit until = {.deadline = next->at, .clock = CLOCK_MONOTONIC};
-	int r = doze(w, seen, &until);
+	struct near__timeout until = {.deadline = next->at, .clock = CLOCK_MONOTONIC};
+	int r = futex_sleep(w, seen, &until);
 
 	if (r != -ETIMEDOUT)
 		return r;
@@ -80,34 +80,35 @@ static int doze_and_check(struct near__waiter *w, uint32_t seen, struct checks *
 	return 0;
 }
 
-static int sleep_until_woken(struct near__waiter *w, const struct near__limit *l)
+static int sleep_until_woken(struct near__waiter *w, const struct near__timeout *t)
 {
 	struct checks next = {0, FIRST_CHECK_NS};
-	/* The kernel resumes a sleep after a signal handler with SA_RESTART only if it has no
-	 * timer. So one that a handler may end has none here. */
-	bool checks = w->check && l->deadline == NEAR__NEVER && !l->interruptible;
+	/* After a signal handler with SA_RESTART the kernel resumes only a wait without a timer. So
+	 * a wait that handlers may end has none here. */
+	bool checks = w->check && t->deadline == NEAR__NEVER && !t->interruptible;
 	uint32_t seen;
 	int r = 0;
 
 	if (checks)
 		next.at = near__now(CLOCK_MONOTONIC) + FIRST_CHECK_NS;
 	while (!((seen = word_of(w)) & NEAR__WOKEN) && !r)
-		if (seen & NEAR__POKED)
+		if (seen & NEAR__CANCELLED)
 			r = -ECANCELED;
 		else
-			r = checks ? doze_and_check(w, seen, &next) : doze(w, seen, l);
+			r = checks ? futex_sleep_and_check(w, seen, &next)
+				   : futex_sleep(w, seen, t);
 	return seen & NEAR__WOKEN ? 0 : r;
 }
 
-int near__lot_sleep(struct near__waiter *w, const struct near__limit *l)
+int near__lot_sleep(struct near__waiter *w, const struct near__timeout *t)
 {
 	struct near__cancel_wait wait;
-	int r = l->cancel ? near__cancel_join(l->cancel, &wait, &w->word) : 0;
+	int r = t->cancel ? near__cancel_join(t->cancel, &wait, &w->word) : 0;
 
 	if (!r)
-		r = sleep_until_woken(w, l);
-	if (l->cancel)
-		near__cancel_leave(l->cancel, &wait);
+		r = sleep_until_woken(w, t);
+	if (t->cancel)
+		near__cancel_leave(t->cancel, &wait);
 	if (r && near__lot_leave(w))
 		return r;
 	NEAR__TSAN_ACQUIRE(&w->word);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* near_park and near_unpark: the lot with callbacks. */
+/* near_park and near_unpark: the parking lot with callbacks. */
 #include <nearcpu/park.h>
 
 #include <errno.h>
 
 #include "lot.h"
-#include "ground/watched.h"
+#include "ground/valgrind.h"
 
-/* What threads park on they change by atomics, in which valgrind's tools would see races. */
+/* Programs change the word that they park on by atomics, which valgrind's tools report as races. */
 #define WORD 4
 
 static void call_left(struct near__waiter *w, bool others)
@@ -27,14 +27,14 @@ int near_park(const void *address, struct near_park *p)
 		.arg = p,
 	};
 	struct near__bucket *b;
-	struct near__limit l;
-	int r = near__limit_set(&l, p->clock, p->deadline, p->cancel);
+	struct near__timeout timeout;
+	int r = near__timeout_set(&timeout, p->clock, p->deadline, p->cancel);
 	bool go_on;
 
 	if (r)
 		return r;
-	l.interruptible |= p->interruptible;
-	near__ignore(address, WORD);
+	timeout.interruptible |= p->interruptible;
+	near__valgrind_ignore(address, WORD);
 	b = near__lot_lock(address);
 	go_on = !p->validate || p->validate(p->arg);
 	if (go_on)
@@ -44,28 +44,15 @@ int near_park(const void *address, struct near_park *p)
 		return -EAGAIN;
 	if (p->before_sleep)
 		p->before_sleep(p->arg);
-	r = near__lot_sleep(&w, &l);
+	r = near__lot_sleep(&w, &timeout);
 	if (!r)
 		p->token = w.token;
 	return r;
 }
 
-/* Those who were taken, to be woken when the lock is let go of. */
-struct taken {
-	struct near__waiter *first, **end;
-};
-
-static void take(struct near__bucket *b, struct near__waiter *w, struct taken *t)
-{
-	near__lot_take(b, w);
-	w->next = NULL;
-	*t->end = w;
-	t->end = &w->next;
-}
-
-/* Under the locks: takes and moves; what is left is `more`. */
+/* Under the locks: takes and moves waiters; `more` if some are left. */
 static void sort_out(struct near__bucket *locked[2], const void *address,
-		     const struct near_unpark *u, size_t requeue, struct taken *t,
+		     const struct near_unpark *u, size_t requeue, struct near__taken *t,
 		     struct near_unparked *found)
 {
 	struct near__waiter *w = near__lot_first(locked[0], address, NEAR__SPACE_PARK), *next;
@@ -82,7 +69,7 @@ static void sort_out(struct near__bucket *locked[2], const void *address,
 		if (choice == NEAR_STOP)
 			return;
 		if (choice == NEAR_CHOOSE && found->woken < u->wake) {
-			take(locked[0], w, t);
+			near__lot_take_into(t, locked[0], w);
 			found->woken++;
 		} else if (choice == NEAR_CHOOSE) {
 			near__lot_move(locked[0], locked[1], w, u->to, NEAR__SPACE_PARK);
@@ -94,15 +81,15 @@ static void sort_out(struct near__bucket *locked[2], const void *address,
 int near_unpark_with(const void *address, const struct near_unpark *u, struct near_unparked *out)
 {
 	struct near_unparked found = {0, 0, false};
-	struct taken t = {.first = NULL, .end = &t.first};
+	struct near__taken t = {.first = NULL, .end = &t.first};
 	struct near__bucket *locked[2];
 	uintptr_t token = u->token;
-	/* Who is moved to where it is would be met again and again. */
+	/* A waiter that is moved within its queue would be found again and again. */
 	size_t requeue = u->to == address ? 0 : u->requeue;
 	bool go_on;
 
 	near__lot_lock_both(address, requeue ? u->to : address, locked);
-	near__ignore(address, WORD);
+	near__valgrind_ignore(address, WORD);
 	go_on = !u->validate || u->validate(u->arg);
 	if (go_on)
 		sort_out(locked, address, u, requeue, &t, &found);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* near_thrsleep and near_thrwakeup: the contract of OpenBSD's sys/kern/kern_synch.c on the lot. The
- * numbers below are those of the steps in near_thrsleep(3). */
+/* near_thrsleep and near_thrwakeup: the contract of OpenBSD's sys/kern/kern_synch.c on the parking
+ * lot. The numbers below are those of the steps in near_thrsleep(3). */
 #include <nearcpu/park.h>
 
 #include <errno.h>
@@ -22,27 +22,27 @@ void near_thr_attach(struct near_thr_region *region)
 	__atomic_store_n(&near__lot.region, region, __ATOMIC_RELEASE);
 }
 
-/* Release: pairs with the acquire of who takes the lock next. */
+/* Release: pairs with the acquire of the thread that takes the lock next. */
 static void release(uint32_t *lock)
 {
 	if (lock)
 		__atomic_store_n(lock, NEAR_THR_UNLOCKED, __ATOMIC_RELEASE);
 }
 
-/* Acquire: the thread that set it may want to tell more. */
+/* Acquire: the thread that sets it may pass data. */
 static bool is_aborted(const int *abort)
 {
 	return abort && __atomic_load_n(abort, __ATOMIC_ACQUIRE) != 0;
 }
 
-/* From the deadline, in what time it is, by a clock that nobody sets: a positive error, or 0.
- * EWOULDBLOCK: no time is left. */
-static int limit_of(struct near__limit *l, int clock, const struct timespec *deadline)
+/* Turns the deadline into a time that is left, of a clock that cannot be set: 0 or a positive
+ * error. EWOULDBLOCK: no time is left. */
+static int timeout_of(struct near__timeout *t, int clock, const struct timespec *deadline)
 {
 	int64_t now, end;
 
-	*l = NEAR__NO_LIMIT;
-	l->interruptible = true;
+	*t = NEAR__NO_TIMEOUT;
+	t->interruptible = true;
 	if (!deadline)
 		return 0;
 	now = near__now(clock);
@@ -51,14 +51,14 @@ static int limit_of(struct near__limit *l, int clock, const struct timespec *dea
 		return EINVAL;
 	if (end <= now)
 		return EWOULDBLOCK;
-	l->clock = CLOCK_MONOTONIC;
-	/* What overflows is longer than any machine will run. */
-	if (__builtin_add_overflow(near__now(CLOCK_MONOTONIC), end - now, &l->deadline))
-		l->deadline = NEAR__NEVER;
+	t->clock = CLOCK_MONOTONIC;
+	/* A time that overflows is longer than any machine will run. */
+	if (__builtin_add_overflow(near__now(CLOCK_MONOTONIC), end - now, &t->deadline))
+		t->deadline = NEAR__NEVER;
 	return 0;
 }
 
-/* A wake-up that came for a thread that was told to abort goes to the next one. */
+/* A wake-up of a thread that aborts is passed on to the next one. */
 static int leave(const void *ident, struct near__waiter *w)
 {
 	if (!near__lot_leave(w))
@@ -66,7 +66,7 @@ static int leave(const void *ident, struct near__waiter *w)
 	return EINTR;
 }
 
-static int sleep_here(const void *ident, const struct near__limit *l, uint32_t *lock,
+static int sleep_here(const void *ident, const struct near__timeout *t, uint32_t *lock,
 		      const int *abort)
 {
 	struct near__waiter w = {.address = ident, .space = NEAR__SPACE_THR};
@@ -77,7 +77,7 @@ static int sleep_here(const void *ident, const struct near__limit *l, uint32_t *
 	release(lock);
 	if (is_aborted(abort)) /* 7 */
 		return leave(ident, &w);
-	return -near__lot_sleep(&w, l); /* 8 */
+	return -near__lot_sleep(&w, t); /* 8 */
 }
 
 /* Acquire: pairs with the release in wake_shared. */
@@ -86,10 +86,10 @@ static uint32_t wakeups(const uint32_t *word)
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-/* The count is read before the lock is let go of: who then takes the lock and wakes, changes it;
- * and before `abort`: who finds a wake-up counted already finds the abort that was set before it.
- * Wrapping around to the same value takes 2^32 wake-ups during a sleep. */
-static int sleep_shared(const struct near__limit *l, uint32_t *lock, const int *abort)
+/* The count is loaded before the lock is released: a thread that takes the lock next and wakes
+ * changes it; and before `abort`: a load that includes a wake-up also finds an abort that was set
+ * before that wake-up. Wrapping around to the same value takes 2^32 wake-ups during a sleep. */
+static int sleep_shared(const struct near__timeout *t, uint32_t *lock, const int *abort)
 {
 	uint32_t *word = shared_word(), seen = wakeups(word);
 	int r = 0;
@@ -98,7 +98,7 @@ static int sleep_shared(const struct near__limit *l, uint32_t *lock, const int *
 	if (is_aborted(abort))
 		return EINTR;
 	while (!r && wakeups(word) == seen)
-		r = near__futex_wait(word, seen, l, true);
+		r = near__futex_wait(word, seen, t, true);
 	return wakeups(word) == seen ? -r : 0;
 }
 
@@ -115,20 +115,20 @@ int near_thrsleep(const volatile void *volatile_ident, int clock, const struct t
 		  uint32_t *lock, const int *abort)
 {
 	const void *ident = (const void *)(uintptr_t)volatile_ident;
-	struct near__limit l;
+	struct near__timeout t;
 	int r;
 
 	if (deadline && !near__is_time(deadline)) /* 1 */
 		return EINVAL;
 	if (!ident) /* 2 */
 		return EINVAL;
-	r = limit_of(&l, clock, deadline); /* 3, 5 */
-	if (r == EWOULDBLOCK)              /* 4 */
+	r = timeout_of(&t, clock, deadline); /* 3, 5 */
+	if (r == EWOULDBLOCK)                /* 4 */
 		release(lock);
 	if (r)
 		return r;
-	r = ident == SHARED_IDENT ? sleep_shared(&l, lock, abort)
-				  : sleep_here(ident, &l, lock, abort);
+	r = ident == SHARED_IDENT ? sleep_shared(&t, lock, abort)
+				  : sleep_here(ident, &t, lock, abort);
 	return r == ETIMEDOUT ? EWOULDBLOCK : r;
 }
 

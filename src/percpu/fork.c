@@ -4,7 +4,7 @@
 
 #include "ground/fork.h"
 #include "ground/unique.h"
-#include "ground/watched.h"
+#include "ground/valgrind.h"
 #include "internal.h"
 
 #define PERCPU_SIZE 8192
@@ -78,5 +78,5 @@ __attribute__((constructor)) static void watch_forks(void)
 	if (__atomic_compare_exchange_n(&near__percpu.watches_forks, &no, 1, false,
 					__ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		pthread_atfork(fork_prepare, fork_parent, fork_child);
-	near__ignore(&near__percpu, sizeof(near__percpu));
+	near__valgrind_ignore(&near__percpu, sizeof(near__percpu));
 }

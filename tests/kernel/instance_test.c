@@ -221,7 +221,7 @@ static void the_order_of_locks_is_that_of_all_copies(void **state)
 	char reported[4096];
 
 	assert_int_equal(unit_capture(lock_in_a_circle, NULL, reported, sizeof(reported), NULL), 0);
-	assert_non_null(strstr(reported, "lock order: 2 locks are taken in a circle"));
+	assert_non_null(strstr(reported, "lock order: 2 locks form a cycle"));
 	assert_non_null(strstr(reported, "addr2line -e " INSTANCE_A " 0x"));
 	assert_non_null(strstr(reported, "addr2line -e " INSTANCE_B " 0x"));
 }

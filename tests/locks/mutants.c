@@ -14,8 +14,8 @@ void __real_near__mutex_unlock_slow(struct near_mutex *m, bool fair);
 void __wrap_near__mutex_unlock_slow(struct near_mutex *m, bool fair);
 struct near__waiter *__real_near__mutex_admit(struct near__bucket *b, struct near_mutex *m);
 struct near__waiter *__wrap_near__mutex_admit(struct near__bucket *b, struct near_mutex *m);
-int __real_near__lot_sleep(struct near__waiter *w, const struct near__limit *l);
-int __wrap_near__lot_sleep(struct near__waiter *w, const struct near__limit *l);
+int __real_near__lot_sleep(struct near__waiter *w, const struct near__timeout *l);
+int __wrap_near__lot_sleep(struct near__waiter *w, const struct near__timeout *l);
 void __real_near__fence(void);
 void __wrap_near__fence(void);
 int __real_near_sem_post(struct near_sem *s);
@@ -61,7 +61,7 @@ struct near__waiter *__wrap_near__mutex_admit(struct near__bucket *b, struct nea
 }
 
 /* A thread that was woken reports a timeout. */
-int __wrap_near__lot_sleep(struct near__waiter *w, const struct near__limit *l)
+int __wrap_near__lot_sleep(struct near__waiter *w, const struct near__timeout *l)
 {
 	int r = __real_near__lot_sleep(w, l);
 

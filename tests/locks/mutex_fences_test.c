@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* near_mutex: how many fences it makes, and the longer time slices that it requests of the
- * kernel. */
+/* near_mutex: how many fences it makes, and the time-slice extensions that it requests. */
 #include "mutex_waiters.h"
 
 #include "locks/slice.h"
@@ -9,7 +8,7 @@
 
 static uint64_t fences(void)
 {
-	return __atomic_load_n(&near__lot.fences, __ATOMIC_RELAXED);
+	return __atomic_load_n(&near__locks.fences, __ATOMIC_RELAXED);
 }
 
 /* A thread parks, and gets the mutex. */
@@ -84,7 +83,7 @@ static void the_budget_depends_on_the_machine(void **state)
 
 	set_unlock_budget(0);
 	be_waited_for(&m, few ? PARKED : PARKED | ATOMIC_UNLOCK);
-	assert_int_equal(near__lot.calm_needed, few ? 1 : 100 * near_cpus());
+	assert_int_equal(near__locks.unlocks_per_fence, few ? 1 : 100 * near_cpus());
 }
 
 /* ---- longer slices ---- */
@@ -166,11 +165,11 @@ static void what_was_granted_is_given_back(void **state)
 	assert_true(near__slice_begin());
 	*ctrl() = (struct slice_ctrl){.granted = 1};
 	errno = UNIT_ERRNO;
-	assert_true(near__slice_end_asked());
+	assert_true(near__slice_end_requested());
 	assert_int_equal(errno, UNIT_ERRNO);
 	*ctrl() = (struct slice_ctrl){0};
 	assert_true(near__slice_begin());
-	assert_false(near__slice_end_asked());
+	assert_false(near__slice_end_requested());
 	near__self.state = NEAR__LIVE + 1;
 	assert_false(near__slice_begin());
 	assert_int_equal(fake.slice_ctrl, 0);

@@ -117,7 +117,7 @@ static void fork_again(void *levels)
 /* The deepest child recognizes the owner number of the first process. */
 static void children_of_children_unlock_it_too(void **state)
 {
-	unsigned levels = NEAR__OWNER_NAMES - 1;
+	unsigned levels = NEAR__OWNER_FORMER - 1;
 
 	near_mutex_lock(&forked);
 	unit_in_child(fork_again, &levels);

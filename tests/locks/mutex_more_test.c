@@ -50,7 +50,8 @@ static void play_awaiter(struct near_mutex *m, struct near__waiter *w, unsigned 
 
 static bool was_handed(const struct near_mutex *m, const struct near__waiter *w)
 {
-	return !w->queued && w->token == HANDED && owner_of(look(m)) == w->owner;
+	return !w->queued && w->token == HANDOFF &&
+	       owner_of(NEAR__LOAD_RELAXED(&m->word)) == w->owner;
 }
 
 /* An unlock by the test, which takes the mutex from the thread that it was handed to. */
@@ -118,9 +119,10 @@ static void the_old_do_not_wait_for_one_on_its_way(void **state)
 	do {
 		near_mutex_unlock(&m);
 		unlocks++;
-	} while (unlocks < 100 && !owner_of(look(&m)) && near_mutex_try_lock(&m));
+	} while (unlocks < 100 && !owner_of(NEAR__LOAD_RELAXED(&m.word)) &&
+		 near_mutex_try_lock(&m));
 	assert_true(was_handed(&m, &w));
-	assert_int_equal(look(&m), OTHER(0) | WAKING);
+	assert_int_equal(NEAR__LOAD_RELAXED(&m.word), OTHER(0) | WAKING);
 	assert_in_range(unlocks, 1, 32);
 }
 
@@ -192,14 +194,14 @@ static void *lock_and_unlock(void *m)
 static void unlock_under_a_name_that_was_given_away(void *name)
 {
 	CHECK(near_mutex_is_mine(&held));
-	near__owner_given(*(uint32_t *)name);
+	near__owner_drop_former(*(uint32_t *)name);
 	CHECK(!near_mutex_is_mine(&held));
 	near_mutex_unlock(&held);
 }
 
 static void use_after_a_name_was_given_away(void *name)
 {
-	near__owner_given(*(uint32_t *)name);
+	near__owner_drop_former(*(uint32_t *)name);
 	CHECK(!near_mutex_is_mine(&held));
 	lock_and_unlock(&other);
 	unit_join(unit_start(lock_and_unlock, &other));

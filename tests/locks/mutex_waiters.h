@@ -7,6 +7,7 @@
 
 #include <nearcpu/mutex.h>
 
+#include "locks/state.h"
 #include "locks/owner.h"
 
 #define PARKED 1u
@@ -137,7 +138,7 @@ static inline bool is_set(void *flag)
 /* Fixtures: whatever the machine has, so that words are the same everywhere. */
 static inline void set_unlock_budget(uint32_t unlocks)
 {
-	__atomic_store_n(&near__lot.calm_needed, unlocks, __ATOMIC_RELAXED);
+	__atomic_store_n(&near__locks.unlocks_per_fence, unlocks, __ATOMIC_RELAXED);
 }
 
 static inline int few_cpus(void **state)

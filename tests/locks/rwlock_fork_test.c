@@ -228,7 +228,7 @@ static void a_writer_that_only_waited_is_not_in_the_child(void **state)
 static void *read_beside(void *l)
 {
 	read_it(l);
-	CHECK(!(state_of(l) & ORPHANS));
+	CHECK(!(state_of(l) & LOST_READERS));
 	return NULL;
 }
 

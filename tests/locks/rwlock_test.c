@@ -141,9 +141,9 @@ static void bias_returns_after_enough_reads(void **state)
 		near_rwlock_write_lock(&l);
 		assert_int_equal(fences_made(), 1);
 		near_rwlock_write_unlock(&l);
-		l.calm = 50;
+		l.rebias_after = 50;
 		read_n_times(&l, 30);
-		assert_int_equal(word_of(&l), 30 * PEACE);
+		assert_int_equal(word_of(&l), 30 * WORD_READ);
 		/* Another writer: no fence, and the count begins again. */
 		near_rwlock_write_lock(&l);
 		assert_int_equal(word_of(&l), WRITER);
@@ -151,7 +151,7 @@ static void bias_returns_after_enough_reads(void **state)
 		assert_true(near_rwlock_try_write_lock(&l));
 		near_rwlock_write_unlock(&l);
 		read_n_times(&l, 49);
-		assert_int_equal(word_of(&l), 49 * PEACE);
+		assert_int_equal(word_of(&l), 49 * WORD_READ);
 		assert_int_equal(fences_made(), 0);
 		near_rwlock_read_lock(&l);
 		assert_int_equal(fences_made(), 1);
@@ -176,7 +176,7 @@ static void bias_does_not_return_next_to_a_writer(void **state)
 	near_rwlock_init(&l);
 	near_rwlock_write_lock(&l);
 	near_rwlock_downgrade(&l);
-	l.calm = 2;
+	l.rebias_after = 2;
 	near_mutex_lock(&l.writers);
 	near__rwlock_claim(&l);
 	fences_made();
@@ -207,7 +207,7 @@ static uint32_t calm_after(long ns)
 	near_rwlock_write_lock(&l);
 	tick_ns = 0;
 	near_rwlock_write_unlock(&l);
-	calm = l.calm;
+	calm = l.rebias_after;
 	near_rwlock_destroy(&l);
 	return calm;
 }
@@ -219,7 +219,7 @@ static void the_threshold_depends_on_cpus_and_the_cost_of_fences(void **state)
 	assert_int_equal(calm_after(2000), 1000 * near_cpus());
 	assert_int_equal(calm_after(4000), 2000 * near_cpus());
 	assert_int_equal(calm_after(1), 1000);
-	assert_int_equal(calm_after(900000000), PEACE_MAX);
+	assert_int_equal(calm_after(900000000), WORD_READS_MAX);
 }
 
 static void bias_does_not_come_twice(void **state)
@@ -288,7 +288,7 @@ static void a_reader_that_cannot_open_a_gate_uses_the_word(void **state)
 	if (!has_slots())
 		skip();
 	near_rwlock_init(&l);
-	l.calm = 50;
+	l.rebias_after = 50;
 	near__gates_lock();
 	near_rwlock_read_lock(&l);
 	assert_int_equal(word_of(&l), BIASED + READER);

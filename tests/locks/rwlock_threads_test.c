@@ -112,8 +112,8 @@ static void *visit_often(void *arg)
 		bool writes = unit_random(&me->random) % 100 < s->percent;
 
 		/* The bias is set and revoked all the time. */
-		if (__atomic_load_n(&s->l.calm, __ATOMIC_RELAXED) > 100)
-			__atomic_store_n(&s->l.calm, 20 + r % 16, __ATOMIC_RELAXED);
+		if (__atomic_load_n(&s->l.rebias_after, __ATOMIC_RELAXED) > 100)
+			__atomic_store_n(&s->l.rebias_after, 20 + r % 16, __ATOMIC_RELAXED);
 		if (!lock_somehow(s, r, writes))
 			continue;
 		if (writes) {

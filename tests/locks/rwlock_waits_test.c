@@ -21,7 +21,7 @@ static void nested_readers_pass_a_waiting_writer(void **state)
 		assert_true(near_rwlock_try_read_lock(l));
 		near_rwlock_read_unlock(l);
 		near_rwlock_read_unlock(l);
-		assert_int_equal(word_of(l), WRITER + READER + DRAINER);
+		assert_int_equal(word_of(l), WRITER + READER + WRITER_WAITING);
 		near_rwlock_read_unlock(l);
 		unit_join(w.thread);
 		assert_int_equal(w.result, 0);
@@ -110,7 +110,7 @@ static void a_writer_that_leaves_lets_all_sleeping_readers_in(void **state)
 	while (__atomic_load_n(&order, __ATOMIC_ACQUIRE) < 6)
 		usleep(100);
 	wait_for_sleepers(&l, 1);
-	assert_int_equal(state_of(&l), WRITER + 6 * READER + DRAINER);
+	assert_int_equal(state_of(&l), WRITER + 6 * READER + WRITER_WAITING);
 	__atomic_store_n(&release, 1, __ATOMIC_RELEASE);
 	unit_join(w.thread);
 	assert_int_equal(w.turn, 7);
@@ -131,7 +131,7 @@ static void the_next_writer_waits_until_the_one_before_has_left(void **state)
 	near_mutex_unlock(&l.writers);
 	start(&w, &l, true);
 	wait_for_sleepers(&l, 1);
-	assert_int_equal(word_of(&l), 2 * WRITER + DRAINER);
+	assert_int_equal(word_of(&l), 2 * WRITER + WRITER_WAITING);
 	start(&r, &l, false);
 	wait_for_sleepers(&l, 2);
 	assert_int_equal(order, 0);
@@ -190,7 +190,7 @@ static void downgrade_lets_readers_in_and_no_writer(void **state)
 	unit_join(r.thread);
 	wait_for_sleepers(&l, 1);
 	assert_int_equal(r.turn, 1);
-	assert_int_equal(state_of(&l), WRITER + READER + DRAINER);
+	assert_int_equal(state_of(&l), WRITER + READER + WRITER_WAITING);
 	near_rwlock_read_lock(&l);
 	near_rwlock_read_unlock(&l);
 	assert_int_equal(order, 1);

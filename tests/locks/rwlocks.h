@@ -17,7 +17,7 @@ static inline uint64_t word_of(const struct near_rwlock *l)
 /* Without the reads in peace. */
 static inline uint64_t state_of(const struct near_rwlock *l)
 {
-	return word_of(l) & ~(PEACE_MAX * PEACE);
+	return word_of(l) & ~(WORD_READS_MAX * WORD_READ);
 }
 
 static inline bool has_readers(const struct near_rwlock *l)

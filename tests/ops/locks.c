@@ -71,7 +71,7 @@ void rwlock_downgrade(struct actor *me)
 void rwlock_write_read(struct actor *me)
 {
 	rwlock_write(me);
-	OBJ.rwlock.calm = 1;
+	OBJ.rwlock.rebias_after = 1;
 	rwlock_read(me);
 }
 

@@ -72,7 +72,7 @@ static void *owner(void)
 
 static void *mine(void)
 {
-	return &near__lot_mine;
+	return &near__lot_thread;
 }
 
 static void lock(struct near_mutex *m)

@@ -5,11 +5,11 @@
 
 #include <nearcpu/mutex.h>
 
-#include "parking/limit.h"
+#include "parking/timeout.h"
 #include "parking/lot.h"
-#include "locks/pace.h"
+#include "locks/hold_time.h"
 
-/* As in src/locks/pace.c and src/locks/mutex.c. */
+/* As in src/locks/hold_time.c and src/locks/mutex.c. */
 #define QUICK_NS 120
 #define SELDOM 64
 #define RARELY 1024
@@ -37,12 +37,12 @@ int64_t __wrap_near__now(clockid_t clock)
 /* A wait, and two sections, of which the second ends ns after the first. Whether it was timed. */
 static bool section(struct near_mutex *m, int64_t ns)
 {
-	unsigned result = near__pace_waited(m);
+	unsigned result = near__hold_time_waited(m);
 
 	CHECK(result == 0 || result == 2);
-	near__pace_unlocked(m);
+	near__hold_time_unlocked(m);
 	move_time(ns);
-	near__pace_unlocked(m);
+	near__hold_time_unlocked(m);
 	return result;
 }
 
@@ -62,7 +62,7 @@ static struct near_mutex *a_mutex(void)
 	static struct near_mutex all[4096];
 	static unsigned next;
 
-	while (near__lot_bucket(&all[next])->pace)
+	while (near__lot_bucket(&all[next])->hold_time)
 		CHECK(++next < LENGTH(all));
 	return &all[next];
 }
@@ -77,14 +77,14 @@ static void *learn(void *arg)
 {
 	struct near_mutex *m = a_mutex();
 
-	CHECK(!near__pace_is_quick(m)); /* not known yet */
+	CHECK(!near__hold_time_is_short(m)); /* not known yet */
 	CHECK(section(m, 10));
-	CHECK(near__pace_is_quick(m));
-	CHECK(near__lot_bucket(m)->pace == 10 + 1); /* the readings do not count */
+	CHECK(near__hold_time_is_short(m));
+	CHECK(near__lot_bucket(m)->hold_time == 10 + 1); /* the readings do not count */
 	m = a_mutex();
 	CHECK(sections(m, 1000, RARELY) == 0); /* the next, as the first was not known before */
 	CHECK(section(m, 1000));
-	CHECK(!near__pace_is_quick(m));
+	CHECK(!near__hold_time_is_short(m));
 	return arg;
 }
 
@@ -98,11 +98,11 @@ static void *learn_a_limit(void *arg)
 	struct near_mutex *m = a_mutex();
 
 	CHECK(section(m, QUICK_NS));
-	CHECK(near__pace_is_quick(m));
+	CHECK(near__hold_time_is_short(m));
 	CHECK(sections(m, 400, RARELY) == 0);
-	CHECK(near__pace_is_quick(m));
+	CHECK(near__hold_time_is_short(m));
 	CHECK(section(m, 400));
-	CHECK(!near__pace_is_quick(m));
+	CHECK(!near__hold_time_is_short(m));
 	return arg;
 }
 
@@ -118,11 +118,11 @@ static void *learn_slowly(void *arg)
 
 	CHECK(sections(m, 5, RARELY + 2) == 2);
 	CHECK(sections(m, 5, SELDOM - 1) == 0);
-	for (; near__pace_is_quick(m); longer++)
+	for (; near__hold_time_is_short(m); longer++)
 		CHECK(sections(m, 200, SELDOM + 1) == 1);
 	CHECK(longer == QUICK_NS - 5 + 1);
 	CHECK(sections(m, 5, SELDOM + 1) == 1); /* one is enough to bring it back */
-	CHECK(near__pace_is_quick(m));
+	CHECK(near__hold_time_is_short(m));
 	return arg;
 }
 
@@ -147,7 +147,7 @@ static void *have_a_slow_clock(void *arg)
 
 	reading_ns = 1000;
 	CHECK(section(m, 10));
-	CHECK(near__pace_is_quick(m));
+	CHECK(near__hold_time_is_short(m));
 	CHECK(sections(m, 10, RARELY) == 0);
 	CHECK(section(m, 10));
 	CHECK(sections(m, 10, RARELY) == 0);
@@ -165,11 +165,11 @@ static void *be_delayed(void *arg)
 	struct near_mutex *m = a_mutex();
 
 	CHECK(section(m, INT64_C(10000000000)));
-	CHECK(!near__pace_is_quick(m));
-	CHECK(near__lot_bucket(m)->pace == UINT32_MAX);
+	CHECK(!near__hold_time_is_short(m));
+	CHECK(near__lot_bucket(m)->hold_time == UINT32_MAX);
 	reading_ns = 0;
 	CHECK(sections(m, 0, RARELY + 1) == 1);
-	CHECK(near__pace_is_quick(m));
+	CHECK(near__hold_time_is_short(m));
 	return arg;
 }
 
@@ -182,17 +182,17 @@ static void *end_another(void *arg)
 {
 	struct near_mutex *m = a_mutex(), *other = m + 1;
 
-	CHECK(near__pace_waited(m) == 2);
-	near__pace_unlocked(other);
-	near__pace_unlocked(m);
-	near__pace_unlocked(other);
-	CHECK(near__lot_bucket(m)->pace == 0);
+	CHECK(near__hold_time_waited(m) == 2);
+	near__hold_time_unlocked(other);
+	near__hold_time_unlocked(m);
+	near__hold_time_unlocked(other);
+	CHECK(near__lot_bucket(m)->hold_time == 0);
 	move_time(7);
-	near__pace_unlocked(m);
-	CHECK(near__lot_bucket(m)->pace == 7 + 1);
-	near__pace_unlocked(m); /* nothing is timed any more */
-	near__pace_unlocked(m);
-	CHECK(near__lot_bucket(m)->pace == 7 + 1);
+	near__hold_time_unlocked(m);
+	CHECK(near__lot_bucket(m)->hold_time == 7 + 1);
+	near__hold_time_unlocked(m); /* nothing is timed any more */
+	near__hold_time_unlocked(m);
+	CHECK(near__lot_bucket(m)->hold_time == 7 + 1);
 	return arg;
 }
 
@@ -200,12 +200,12 @@ static void *wait_between(void *arg)
 {
 	struct near_mutex *m = a_mutex(), *other = m + 1;
 
-	CHECK(near__pace_waited(m) == 2);
-	near__pace_unlocked(m);
-	CHECK(near__pace_waited(other) == 0);
-	near__pace_unlocked(m);
-	near__pace_unlocked(m);
-	CHECK(near__lot_bucket(m)->pace == 0);
+	CHECK(near__hold_time_waited(m) == 2);
+	near__hold_time_unlocked(m);
+	CHECK(near__hold_time_waited(other) == 0);
+	near__hold_time_unlocked(m);
+	near__hold_time_unlocked(m);
+	CHECK(near__lot_bucket(m)->hold_time == 0);
 	return arg;
 }
 
@@ -262,7 +262,7 @@ static void *wait_for_a_slow_one(void *arg)
 		if (n == UNLOCKS_BY_CAS)
 			usleep(1000);
 	}
-	CHECK(near__lot_bucket(m)->pace > 1000000);
+	CHECK(near__lot_bucket(m)->hold_time > 1000000);
 	near_mutex_unlock(m);
 	CHECK(unlocks_by_cas() == 0);
 	return arg;
@@ -285,7 +285,7 @@ static void *wait_for_a_quick_one(void *arg)
 	move_time(100);
 	near_mutex_unlock(m);
 	CHECK(unlocks_by_cas() == 0);
-	CHECK(near__lot_bucket(m)->pace == 1 + 1 + 1);
+	CHECK(near__lot_bucket(m)->hold_time == 1 + 1 + 1);
 	return arg;
 }
 

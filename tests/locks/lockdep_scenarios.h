@@ -11,10 +11,10 @@
 #include <nearcpu/rwlock.h>
 #include <nearcpu/sem.h>
 
-#include "locks/order.h"
+#include "locks/lockdep.h"
 #include "locks/owner.h"
 
-#define IN_A_CIRCLE " locks are taken in a circle"
+#define IN_A_CIRCLE " locks form a cycle"
 
 static struct near_mutex a, b, c;
 

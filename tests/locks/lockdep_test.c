@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The checker of lock order: what it reports, down to the functions that took the locks. */
-#include "orders.h"
+#include "lockdep_scenarios.h"
 
 #include <link.h>
 
@@ -131,7 +131,7 @@ static void circles_of_three_threads(void **state)
 
 static void long_circle(void)
 {
-	static struct near_mutex ring[NEAR__ORDER_STEPS + 4];
+	static struct near_mutex ring[NEAR__LOCKDEP_STEPS + 4];
 
 	for (unsigned i = 0; i < LENGTH(ring); i++)
 		in_order(&ring[i], &ring[(i + 1) % LENGTH(ring)]);
@@ -161,11 +161,11 @@ static void of_a_long_cycle_the_first_steps_are_reported(void **state)
 	char line[64];
 
 	tells(long_circle, 1);
-	snprintf(line, sizeof(line), "%u locks", NEAR__ORDER_STEPS + 4);
+	snprintf(line, sizeof(line), "%u locks", NEAR__LOCKDEP_STEPS + 4);
 	assert_int_equal(count(line), 1);
-	assert_int_equal(count("nearcpu:   thread "), NEAR__ORDER_STEPS);
+	assert_int_equal(count("nearcpu:   thread "), NEAR__LOCKDEP_STEPS);
 	assert_int_equal(count("nearcpu:   and so on\n"), 1);
-	check_chain(NEAR__ORDER_STEPS);
+	check_chain(NEAR__LOCKDEP_STEPS);
 }
 
 static void *in_one_order(void *unused)
@@ -299,7 +299,7 @@ static void destroy_both(void)
 /* More locks come and go than there is room for; what is there is not forgotten with them. */
 static void reuse(void)
 {
-	unsigned n = unit_scale(3 * NEAR__ORDER_NODES);
+	unsigned n = unit_scale(3 * NEAR__LOCKDEP_NODES);
 	struct near_mutex stays[2] = {{0}, {0}};
 
 	in_order(&a, &b);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The checker of lock order: its limits, forked children, what stops, settings. */
-#include "orders.h"
+#include "lockdep_scenarios.h"
 
 /* ---- limits ---- */
 
 static void many_pairs(void)
 {
-	unsigned n = NEAR__ORDER_NODES + 100;
+	unsigned n = NEAR__LOCKDEP_NODES + 100;
 	struct near_mutex *all = calloc(n, sizeof(*all));
 
 	CHECK(all);
@@ -19,7 +19,7 @@ static void many_pairs(void)
 
 static void many_held(void)
 {
-	struct near_mutex all[NEAR__ORDER_HELD + 10];
+	struct near_mutex all[NEAR__LOCKDEP_HELD + 10];
 
 	memset(all, 0, sizeof(all));
 	for (unsigned i = 0; i < LENGTH(all); i++)
@@ -38,7 +38,7 @@ static void many_threads(void)
 {
 	for (unsigned i = 0; i < unit_scale(5000); i++)
 		unit_join(unit_start(in_order_once, NULL));
-	CHECK(near__lot.order->threads_used <= 64);
+	CHECK(near__locks.lockdep->threads_used <= 64);
 	by_thread(&b, &a);
 }
 
@@ -222,11 +222,11 @@ static void begin_again(void)
 static void forking_in_a_change(void)
 {
 	in_order(&a, &b);
-	near_lock_lock(&near__lot.order->lock);
-	near_lock_lock(&near__lot.order->telling);
+	near_lock_lock(&near__locks.lockdep->lock);
+	near_lock_lock(&near__locks.lockdep->report_lock);
 	fork_then(begin_again);
-	near_lock_unlock(&near__lot.order->telling);
-	near_lock_unlock(&near__lot.order->lock);
+	near_lock_unlock(&near__locks.lockdep->report_lock);
+	near_lock_unlock(&near__locks.lockdep->lock);
 }
 
 static void children_are_checked(void **state)
@@ -288,7 +288,8 @@ static void stops_with(void (*run)(void), unsigned circles, const char *line)
 static void programs_are_stopped_by_lock_check_2(void **state)
 {
 	conf = "lock_check:2";
-	stops_with(for_ever, 1, "nearcpu: lock order: stopped, as NEAR_CONF=lock_check:2 says\n");
+	stops_with(for_ever, 1,
+		   "nearcpu: lock order: stopped, because of NEAR_CONF=lock_check:2\n");
 	conf = "lock_check:1";
 	stops_with(lock_again, 0,
 		   "nearcpu: near_mutex_lock: this thread holds the mutex already\n");
@@ -300,7 +301,7 @@ static void unchecked(void)
 {
 	in_order(&a, &b);
 	in_order(&b, &a);
-	CHECK(near__owner != NEAR__NO_OWNER && !near__order_self && !near__lot.order);
+	CHECK(near__owner != NEAR__NO_OWNER && !near__lockdep_self && !near__locks.lockdep);
 }
 
 static void nothing_is_checked_by_default(void **state)

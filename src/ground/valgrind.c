@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT */
+/* Client requests to valgrind's helgrind and DRD. Each tool ignores the requests of the other.
+ * Without valgrind's headers at build time there are none. */
+#include "valgrind.h"
+
+#include <stdbool.h>
+
+#if defined(__has_include)
+#if __has_include(<valgrind/helgrind.h>) && __has_include(<valgrind/drd.h>)
+#include <valgrind/drd.h>
+#include <valgrind/helgrind.h>
+#ifndef NVALGRIND /* the headers define this for CPUs that valgrind does not support */
+#define NEAR__HAS_VALGRIND 1
+#endif
+#endif
+#endif
+
+uint32_t near__is_watched;
+
+#ifdef NEAR__HAS_VALGRIND
+static void request(unsigned code, const void *object, size_t size)
+{
+	VALGRIND_DO_CLIENT_REQUEST_STMT(code, object, size, 0, 0, 0);
+}
+
+void near__watched_acquire(const void *object)
+{
+	request(_VG_USERREQ__HG_USERSO_RECV_POST, object, 0);
+	request(VG_USERREQ__DRD_ANNOTATE_HAPPENS_AFTER, object, 0);
+}
+
+/* Both tools keep what earlier releases of the object recorded. */
+void near__watched_release(const void *object)
+{
+	request(_VG_USERREQ__HG_USERSO_SEND_PRE, object, 0);
+	request(VG_USERREQ__DRD_ANNOTATE_HAPPENS_BEFORE, object, 0);
+}
+
+void near__valgrind_ignore_range(const void *p, size_t size)
+{
+	request(_VG_USERREQ__HG_ARANGE_MAKE_UNTRACKED, p, size);
+	request(VG_USERREQ__DRD_START_SUPPRESSION, p, size);
+}
+
+/* False under memcheck, which does not track the order of threads. A tool that does not know the
+ * request returns 0 or the first argument; helgrind returns the number of bytes. */
+static bool is_watched(void)
+{
+	unsigned char state, byte = 0;
+
+	return VALGRIND_DO_CLIENT_REQUEST_EXPR(0, VG_USERREQ__DRD_GET_DRD_THREAD_ID, 0, 0, 0, 0,
+					       0) ||
+	       VALGRIND_DO_CLIENT_REQUEST_EXPR(0, _VG_USERREQ__HG_GET_ABITS, &byte, &state, 1, 0,
+					       0) == 1;
+}
+
+/* Early: the library reports nothing of what a thread does before this. */
+__attribute__((constructor(101))) static void detect_tool(void)
+{
+	if (near__is_watched || !RUNNING_ON_VALGRIND || !is_watched())
+		return;
+	near__is_watched = 1;
+	near__valgrind_ignore_range(&near__is_watched, sizeof(near__is_watched));
+}
+#else
+void near__watched_acquire(const void *object)
+{
+	(void)object;
+}
+
+void near__watched_release(const void *object)
+{
+	(void)object;
+}
+
+void near__valgrind_ignore_range(const void *p, size_t size)
+{
+	(void)p;
+	(void)size;
+}
+#endif

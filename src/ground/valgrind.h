@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* Annotations for helgrind and DRD, for when valgrind runs the program; see NEAR_VALGRIND in
+ * lock.h. */
+#ifndef NEARCPU_GROUND_VALGRIND_H
+#define NEARCPU_GROUND_VALGRIND_H
+
+#include <nearcpu/lock.h>
+#include <stddef.h>
+
+void near__valgrind_ignore_range(const void *p, size_t size);
+
+/* Suppresses race reports for memory that plain atomic stores change, or that is read while other
+ * threads change it. */
+static inline void near__valgrind_ignore(const void *p, size_t size)
+{
+	if (__builtin_expect(near__is_watched != 0, 0))
+		near__valgrind_ignore_range(p, size);
+}
+
+#endif

@@ -1,0 +1,260 @@
+/* SPDX-License-Identifier: MIT */
+/* The lock-order checker: which thread holds which locks, and the checks of near_mutex and
+ * near_rwlock.
+ *
+ * What can interleave, and what orders it:
+ *
+ * - Two threads that use the graph: its lock. Only the thread itself uses the list of locks that it
+ *   holds.
+ * - A signal handler: handlers must not use the locks, so they do not reach the checker.
+ * - A fork while another thread has the graph's lock, in the middle of a change: the child finds
+ *   the lock held, and begins with an empty graph. A child sees the stores of another thread up to
+ *   one of them, in order (note_use in lot.c), so it sees the lock held if it sees the change.
+ * - A thread that ended: its record is reused by a thread with the same id, or freed when room is
+ *   needed and the kernel reports that there is no such thread.
+ * - A vfork child uses its parent's list, as the rest of its memory.
+ * - Several copies of the library share the graph and the lists. */
+#define _GNU_SOURCE
+#include "lockdep.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "ground/fork.h"
+#include "ground/tsan.h"
+#include "owner.h"
+
+#define THREADS_AT_FIRST 64
+#define MAP (MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE)
+
+static void warn_once(uint32_t *reported, enum near__lockdep_full what, const char *text)
+{
+	struct iovec line[] = {
+		{(void *)"nearcpu: lock order: ", 21},
+		{(void *)text, strlen(text)},
+		{(void *)"\n", 1},
+	};
+	int saved = errno;
+
+	if (__atomic_fetch_or(reported, what, __ATOMIC_RELAXED) & what)
+		return;
+	/* The system call itself: writev() is a cancellation point. */
+	syscall(SYS_writev, 2, line, 3);
+	errno = saved;
+}
+
+/* Acquire: pairs with the release in create. NULL: not created yet. */
+static struct near__lockdep *current(void)
+{
+	return __atomic_load_n(&near__locks.lockdep, __ATOMIC_ACQUIRE);
+}
+
+/* A mapping is zero; the rest is set before the release publishes it. */
+static struct near__lockdep *create(void)
+{
+	struct near__lockdep *d = current(), *new;
+	int saved = errno;
+
+	if (d)
+		return d;
+	new = mmap(NULL, sizeof(*new), PROT_READ | PROT_WRITE, MAP, -1, 0);
+	errno = saved;
+	if (new == MAP_FAILED) {
+		warn_once(&near__locks.lockdep_reported, NEAR__LOCKDEP_NO_MEMORY,
+			  "no memory to check with: locks are not checked");
+		return NULL;
+	}
+	new->threads_limit = THREADS_AT_FIRST;
+	if (__atomic_compare_exchange_n(&near__locks.lockdep, &d, new, false, __ATOMIC_RELEASE,
+					__ATOMIC_RELAXED))
+		return new;
+	munmap(new, sizeof(*new));
+	return current();
+}
+
+/* The fence orders the lock before the changes, also on weakly ordered CPUs: a forked child that
+ * finds a change finds the lock held. */
+static void enter(struct near__lockdep *d)
+{
+	near_lock_lock(&d->lock);
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+}
+
+static void leave(struct near__lockdep *d)
+{
+	near_lock_unlock(&d->lock);
+}
+
+static struct near__lockdep_thread *find_record(struct near__lockdep *d, uint32_t owner)
+{
+	struct near__lockdep_thread *free = NULL;
+
+	for (uint32_t i = 0; i < d->threads_used; i++) {
+		uint32_t found = __atomic_load_n(&d->threads[i].owner, __ATOMIC_RELAXED);
+
+		if (found == owner)
+			return &d->threads[i];
+		if (!found)
+			free = &d->threads[i];
+	}
+	if (!free && d->threads_used < d->threads_limit)
+		free = &d->threads[d->threads_used++];
+	return free;
+}
+
+/* Frees the records of threads that have ended; doubles the limit if fewer than half were. */
+static void sweep_records(struct near__lockdep *d)
+{
+	int saved = errno;
+	uint32_t alive = 0;
+
+	for (uint32_t i = 0; i < d->threads_used; i++) {
+		uint32_t *at = &d->threads[i].owner;
+		uint32_t owner = __atomic_load_n(at, __ATOMIC_RELAXED);
+		bool ended = owner &&
+			     syscall(SYS_tgkill, getpid(), owner >> NEAR__OWNER_SHIFT, 0) &&
+			     errno == ESRCH;
+
+		if (ended)
+			__atomic_store_n(at, 0, __ATOMIC_RELAXED);
+		alive += owner && !ended;
+	}
+	if (alive > d->threads_limit / 2 && d->threads_limit < NEAR__LOCKDEP_THREADS)
+		d->threads_limit *= 2;
+	errno = saved;
+}
+
+static struct near__lockdep_thread *get_record(struct near__lockdep *d, uint32_t owner)
+{
+	struct near__lockdep_thread *t;
+
+	enter(d);
+	t = find_record(d, owner);
+	if (!t) {
+		sweep_records(d);
+		t = find_record(d, owner);
+	}
+	if (t) {
+		/* The kernel reported the end of its thread, which orders all that thread did. */
+		NEAR__TSAN_ACQUIRE(t);
+		__atomic_store_n(&t->owner, owner, __ATOMIC_RELAXED);
+		t->count = 0;
+	}
+	leave(d);
+	if (!t)
+		warn_once(&d->reported, NEAR__LOCKDEP_MANY_THREADS,
+			  "too many threads: new ones are not checked");
+	return t;
+}
+
+bool near__lockdep_begin(void)
+{
+	uint32_t owner = near__owner_now();
+	struct near__lockdep *d;
+
+	/* Where near__owner_now stored no id, the settings are not known yet, or this is a child of
+	 * vfork or clone, whose id must not get into its parent's storage. */
+	if (!near__owner_checked || !near__storage_is_own() || !near__process.conf.lock_check)
+		return false;
+	d = create();
+	near__lockdep_self = d ? get_record(d, owner) : NULL;
+	if (!near__lockdep_self)
+		near__owner_uncheck();
+	return near__lockdep_self;
+}
+
+static void check_pair(struct near__lockdep *d, const struct near__lockdep_step *pair)
+{
+	struct near__lockdep_cycle cycle;
+	bool full = false, closes;
+
+	enter(d);
+	closes = near__lockdep_add(d, pair, &cycle, &full);
+	leave(d);
+	if (full)
+		warn_once(&d->reported, NEAR__LOCKDEP_MANY_PAIRS,
+			  "too many pairs of locks: new ones are not checked");
+	if (!closes)
+		return;
+	near__lockdep_report(d, &cycle);
+	if (near__process.conf.lock_check == NEAR__LOCK_CHECK_STOPS)
+		near__die("lock order: stopped, because of NEAR_CONF=lock_check:2");
+}
+
+void near__lockdep_check(const void *lock, const void *site)
+{
+	struct near__lockdep_thread *t = near__lockdep_self;
+	struct near__lockdep_step pair = {.wanted = {lock, site}, .owner = near__owner_now()};
+
+	for (uint32_t i = 0; i < t->count; i++)
+		if (t->held[i].lock == lock)
+			return; /* a nested reader; a mutex stops the program by itself */
+	for (uint32_t i = 0; i < t->count; i++) {
+		pair.held = t->held[i];
+		check_pair(current(), &pair);
+	}
+	NEAR__TSAN_RELEASE(t);
+}
+
+void near__lockdep_push(const void *lock, const void *site)
+{
+	struct near__lockdep_thread *t = near__lockdep_self;
+
+	if (t->count < NEAR__LOCKDEP_HELD)
+		t->held[t->count++] = (struct near__lockdep_held){lock, site};
+	else
+		warn_once(&current()->reported, NEAR__LOCKDEP_MANY_HELD,
+			  "a thread holds too many locks: its last ones are not checked");
+	NEAR__TSAN_RELEASE(t);
+}
+
+void near__lockdep_pop(const void *lock)
+{
+	struct near__lockdep_thread *t = near__lockdep_self;
+	uint32_t i = t->count;
+
+	while (i && t->held[i - 1].lock != lock)
+		i--;
+	if (!i)
+		return;
+	memmove(&t->held[i - 1], &t->held[i], (t->count - i) * sizeof(t->held[0]));
+	t->count--;
+	NEAR__TSAN_RELEASE(t);
+}
+
+void near__lockdep_drop(const void *lock)
+{
+	struct near__lockdep *d = current();
+
+	enter(d);
+	near__lockdep_drop_node(d, lock);
+	leave(d);
+}
+
+/* In the child of a fork. */
+static void forked(void)
+{
+	struct near__lockdep *d = current();
+
+	if (!d)
+		return;
+	if (d->lock.word) {
+		d->nodes_used = d->nodes_free = d->nodes_destroyed = d->edges_used = 0;
+		memset(d->node_heads, 0, sizeof(d->node_heads));
+		memset(d->edge_heads, 0, sizeof(d->edge_heads));
+	}
+	memset(&d->lock, 0, sizeof(d->lock));
+	memset(&d->report_lock, 0, sizeof(d->report_lock));
+	d->used = 0;
+	if (near__lockdep_self)
+		near__lockdep_self->owner = near__owner_from_kernel();
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	near__fork_register(&near__locks.lockdep_watches_forks, NULL, NULL, forked);
+}
