@@ -3,18 +3,18 @@
  * that set PARKED and fence, unlocks that choose one of them or hand it the mutex. mutex.pml has
  * the rest: deadlines, conditions, the condition variable, the age of waiters.
  *
- * Three threads add to a plain number, each with the mutex held. Checked: nobody races for it, the
- * word is free at the end. A waiter that nobody wakes is a livelock.
+ * Three threads add to a plain number, each with the mutex held. Checked: no race for it, the word
+ * is free at the end. A waiter that is never woken is a livelock.
  *
  * The broken variants:
  *   SEQUENCE_RELAXED      the sequence's store does not release
  *   UNLOCK_RELAXED        nor does the CAS, where the thread is not live (PORTABLE)
- *   QUEUE_RELAXED         nor that which lets go with the queue locked
+ *   QUEUE_RELAXED         nor does the unlock with the queue locked
  *   LOCK_RELAXED          lock by CAS does not acquire
  *   TAKE_RELAXED          nor does a waiter that finds the mutex free
  *   WAKE_RELAXED          the mutex is handed over, and the last access does not release
- *   NO_FENCE              a waiter sets PARKED, and enters the queue at once
- *   LOOK_FIRST            it looks at the word again before it fences
+ *   NO_FENCE              a waiter sets PARKED, and enters the queue without a fence
+ *   LOAD_FIRST            it loads the word again before it fences
  *   FENCE_ABORTS_NOBODY   the fence only orders memory
  *   FENCE_ORDERS_NOTHING  the fence only aborts
  */
@@ -44,45 +44,45 @@ struct mutex_model : rl::test_suite<mutex_model, THREADS> {
 		return (int)(rl::thread_index() + 1) * OWNER;
 	}
 
-	bool take_if_free(bool chosen)
+	bool take_if_free(bool designated)
 	{
 		int seen = word($).load(relaxed);
 
 		while (seen < OWNER)
 			if (word($).compare_exchange_weak(
-				    seen, me() | (chosen ? seen & ~WAKING : seen),
+				    seen, me() | (designated ? seen & ~WAKING : seen),
 				    on("TAKE_RELAXED") ? relaxed : acquire, relaxed))
 				return true;
 		return false;
 	}
 
 	/* announce, near__mutex_fence_owner */
-	bool announce(bool chosen)
+	bool announce(bool designated)
 	{
-		int seen = word($).load(relaxed), told;
+		int seen = word($).load(relaxed), outcome;
 
 		do
 			if (seen < OWNER)
 				return false;
 		while (!word($).compare_exchange_weak(
-			seen, (chosen ? seen & ~WAKING : seen) | PARKED, relaxed, relaxed));
+			seen, (designated ? seen & ~WAKING : seen) | PARKED, relaxed, relaxed));
 		if (seen & FLAGS || on("NO_FENCE"))
 			return true;
-		if (!on("LOOK_FIRST"))
+		if (!on("LOAD_FIRST"))
 			fence();
-		told = word($).load(relaxed) & PARKED;
-		if (on("LOOK_FIRST"))
+		outcome = word($).load(relaxed) & PARKED;
+		if (on("LOAD_FIRST"))
 			fence();
-		return told;
+		return outcome;
 	}
 
-	bool enter(bool chosen)
+	bool enter(bool designated)
 	{
 		unsigned self = rl::thread_index();
 		bool announced;
 
 		bucket.lock($);
-		announced = announce(chosen);
+		announced = announce(designated);
 		if (announced) {
 			queued[self]($) = 1;
 			woken[self]($).store(0, relaxed);
@@ -102,18 +102,18 @@ struct mutex_model : rl::test_suite<mutex_model, THREADS> {
 
 	void lock()
 	{
-		bool chosen = false;
+		bool designated = false;
 		int none = 0;
 
 		if (word($).compare_exchange_strong(
 			    none, me(), on("LOCK_RELAXED") ? relaxed : acquire, relaxed))
 			return;
-		while (!take_if_free(chosen)) {
-			if (!enter(chosen))
+		while (!take_if_free(designated)) {
+			if (!enter(designated))
 				continue;
 			if (sleep() == HANDOFF)
 				return;
-			chosen = true;
+			designated = true;
 		}
 	}
 

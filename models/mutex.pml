@@ -2,35 +2,36 @@
 /* near_mutex (src/locks/mutex.c, src/locks/mutex_unlock.c) in Promela: every access to the word is one step, as are the taking of the
  * bucket's lock and what is done to the queue under it.
  *
- * Each thread enters SECTIONS times, and leaves the users of the mutex inside its last one. Who left as
- * the last user frees the memory after its unlock: any access to the word from then on is an error.
- * TIMEOUTS waits, in all, end by a deadline or a token; such a thread begins anew. Whether a waiter is old
- * enough to be handed the mutex is left open: both are tried. With AWAIT, thread 0 waits inside its first
- * section for somebody else's section to have begun. With COND it does so by a condition variable (src/locks/cond.c),
- * and all others signal after each of their sections. With MANY CPUs, who fences sets ATOMIC_UNLOCK, and unlocks may
- * clear it: after how many is left open. An unlock that goes by CAS without need is one whose sequence is
- * not interrupted.
+ * Each thread locks SECTIONS times, and stops being a user of the mutex inside its last section.
+ * The last user frees the memory after its unlock: any access to the word from then on is an error.
+ * TIMEOUTS waits, in all, end by a deadline or a token; such a thread starts again. Whether a
+ * waiter is old enough for a handoff is left open: both are tried. With AWAIT, thread 0 waits
+ * inside its first section until another thread's section has begun. With COND it does so by a
+ * condition variable (src/locks/cond.c), and all others signal after each of their sections. With
+ * MANY CPUs, the thread that fences sets ATOMIC_UNLOCK, and unlocks may clear it: after how many is
+ * left open. An unlock that uses a CAS without need is equivalent to one whose sequence is not
+ * interrupted.
  *
- * Checked: one thread inside; no access to freed memory; a waker finds the waiter still waiting; nobody
- * sleeps for ever (a state that nobody can leave before all have finished); every execution ends. Unless
- * HARM_ONLY is given, so are the invariants by which src/locks/mutex.h argues.
+ * Checked: mutual exclusion; no access to freed memory; a waker finds the waiter still waiting; no
+ * thread sleeps forever (no deadlock state); every execution ends. Unless HARM_ONLY is given, so
+ * are the invariants of the argument in src/locks/mutex.h.
  *
- * The broken variants, each with one thought of src/locks/mutex.h undone:
+ * The broken variants, each of which violates one argument of src/locks/mutex.h:
  *   PLAIN_LOCK     the fast path loads, then stores
  *   ENTER_ANYWAY   a waiter enters the queue although there is no owner
- *   KEEP_WAKING    the chosen one takes the mutex and leaves WAKING set
- *   SLEEP_WAKING   the chosen one enters the queue again and leaves WAKING set
+ *   KEEP_WAKING    the designated waker takes the mutex and leaves WAKING set
+ *   SLEEP_WAKING   the designated waker enters the queue again and leaves WAKING set
  *   FORGET_OTHERS  an unlock clears PARKED although others stay in the queue
  *   HAND_LATE      the mutex is handed over by a second store
  *   LEAVE_ANYWAY   a waiter leaves by a deadline although it was taken
- *   TOUCH_AFTER    an unlock lets go with one change and sets the bits with a second one
+ *   TOUCH_AFTER    an unlock releases with one change and sets the bits with a second one
  *   AWAIT_LATE     an awaiter enters the queue after its unlock
  *   FORGET_AWAITED an unlock clears AWAITED although an awaiter stays
  *   WAIT_LATE      a waiter for the condition variable enters its queue after its unlock
  *   NO_FENCE       a waiter enters the queue without a fence
  *   SIGNAL_UNFENCED a signal sets PARKED without a fence
- *   FAST_WARY      the fast unlock does not heed ATOMIC_UNLOCK
- *   CALM_BLINDLY   an unlock by CAS that clears ATOMIC_UNLOCK does not look at the other bits
+ *   FAST_ALWAYS    the fast unlock ignores ATOMIC_UNLOCK
+ *   CLEAR_BLINDLY  an unlock by CAS that clears ATOMIC_UNLOCK ignores the other bits
  *   MOVE_BLINDLY   a signal moves a waiter to the mutex and sets PARKED, though the mutex may be free
  */
 #ifndef THREADS
@@ -64,10 +65,10 @@
 
 byte word;
 bool bucket;      /* the lock of the queue */
-byte queue[4];    /* who is in it; the first in front */
+byte queue[4];    /* its threads, the first at index 0 */
 byte queued;
 bool awaiter[4];  /* of kind */
-byte token[4];    /* what the waker said; the waiter waits for it */
+byte token[4];    /* the waker's token; the waiter waits for it */
 bool waiting[4];
 byte timeouts = TIMEOUTS;
 
@@ -76,7 +77,7 @@ bool cond_waits;  /* thread 0 is in the queue of the condition variable; one loc
 byte users = THREADS, inside, begun;
 bool gone;
 bool in_sequence[4]; /* of the fast unlock: between its load and its store */
-byte on_way; /* chosen ones that have not come to a decision */
+byte on_way; /* designated wakers that have not decided yet */
 
 /* Lockers in the queue. */
 #define PARKING ((queued > 0 && !awaiter[queue[0]]) || (queued > 1 && !awaiter[queue[1]]) || \
@@ -95,7 +96,7 @@ inline load(seen)
 	atomic { seen = word; check() }
 }
 
-/* Goes to done if the word was as seen; `less`: whether a chosen one has come to its decision. */
+/* Goes to done if the word was as seen; `less`: whether a designated waker has decided. */
 #define EXCHANGE(next, less, done) \
 	atomic { \
 		if \
@@ -129,29 +130,29 @@ inline unlock_bucket()
 	atomic { bucket = false; i = 0 }
 }
 
-inline append(who)
+inline append(entry)
 {
-	queue[queued] = who;
+	queue[queued] = entry;
 	queued++
 }
 
-inline prepend(who)
+inline prepend(entry)
 {
 	i = queued;
 	do
 	:: i > 0 -> queue[i] = queue[i - 1]; i--
 	:: else -> break
 	od;
-	queue[0] = who;
+	queue[0] = entry;
 	queued++
 }
 
-/* Takes `who` out, if it is in. */
-inline take(who)
+/* Removes `entry` from the queue, if it is in it. */
+inline take(entry)
 {
 	i = 0;
 	do
-	:: i < queued && queue[i] != who -> i++
+	:: i < queued && queue[i] != entry -> i++
 	:: else -> break
 	od;
 	if
@@ -168,13 +169,13 @@ inline take(who)
 }
 
 /* The first of kind `kind`, or NOBODY. */
-inline first(kind, who)
+inline first(kind, entry)
 {
 	i = 0;
-	who = NOBODY;
+	entry = NOBODY;
 	do
 	:: i < queued && awaiter[queue[i]] != kind -> i++
-	:: i < queued && awaiter[queue[i]] == kind -> who = queue[i]; break
+	:: i < queued && awaiter[queue[i]] == kind -> entry = queue[i]; break
 	:: else -> break
 	od;
 	i = 0
@@ -182,8 +183,8 @@ inline first(kind, who)
 
 #define IS_TRUE (begun > 1)
 
-/* Whom an unlock takes: an old locker, an awaiter whose condition is true, any locker. `taken` and
- * `told` say it, `flags` what stands in the word afterwards but for WAKING as seen. */
+/* Selects the thread that an unlock takes: an old locker, an awaiter whose condition is true, any
+ * locker. Sets `taken` and `outcome`, and `flags` to the word's bits afterwards, without WAKING. */
 inline plan()
 {
 	first(false, locker);
@@ -191,13 +192,13 @@ inline plan()
 #ifdef AWAIT
 	first(true, taken);
 	if
-	:: taken != NOBODY && IS_TRUE -> told = HANDOFF
+	:: taken != NOBODY && IS_TRUE -> outcome = HANDOFF
 	:: else -> taken = NOBODY
 	fi;
 #endif
 	if
-	:: locker != NOBODY -> taken = locker; told = HANDOFF
-	:: locker != NOBODY && taken == NOBODY && !(seen & WAKING) -> taken = locker; told = DESIGNATED
+	:: locker != NOBODY -> taken = locker; outcome = HANDOFF
+	:: locker != NOBODY && taken == NOBODY && !(seen & WAKING) -> taken = locker; outcome = DESIGNATED
 	:: taken != NOBODY || locker == NOBODY || (seen & WAKING)
 	fi;
 	flags = 0;
@@ -224,14 +225,14 @@ inline plan()
 }
 
 #define NEXT(seen) (flags | (seen & (WAKING | ATOMIC_UNLOCK)) | \
-	(taken == NOBODY -> 0 : (told == HANDOFF -> (taken + 1) * ONE : WAKING)))
+	(taken == NOBODY -> 0 : (outcome == HANDOFF -> (taken + 1) * ONE : WAKING)))
 
 #ifdef KEEP_WAKING
 #define TAKEN_FLAGS(seen) (seen & FLAGS)
 #else
-#define TAKEN_FLAGS(seen) (chosen -> seen & FLAGS & ~WAKING : seen & FLAGS)
+#define TAKEN_FLAGS(seen) (designated -> seen & FLAGS & ~WAKING : seen & FLAGS)
 #endif
-/* What is set besides with the first bit, by who fences then. */
+/* What a thread that fences sets together with the first bit. */
 #ifdef MANY
 #define WITH_FIRST(seen) ((seen & FLAGS) -> 0 : ATOMIC_UNLOCK)
 #else
@@ -241,7 +242,7 @@ inline plan()
 #ifdef SLEEP_WAKING
 #define PARKED_WORD(seen) (seen | PARKED | WITH_FIRST(seen))
 #else
-#define PARKED_WORD(seen) ((chosen -> seen & ~WAKING : seen) | PARKED | WITH_FIRST(seen))
+#define PARKED_WORD(seen) ((designated -> seen & ~WAKING : seen) | PARKED | WITH_FIRST(seen))
 #endif
 
 #ifdef ENTER_ANYWAY
@@ -251,25 +252,25 @@ inline plan()
 #endif
 
 #ifdef COND
-/* Whether somebody will look into the queue of lockers. */
+/* Whether a later unlock will check the queue of lockers. */
 #ifdef MOVE_BLINDLY
-#define LOOKED_AFTER(seen) true
+#define IS_CHECKED_LATER(seen) true
 #else
-#define LOOKED_AFTER(seen) (OWNER(seen) || (seen & WAKING))
+#define IS_CHECKED_LATER(seen) (OWNER(seen) || (seen & WAKING))
 #endif
 #endif
 
-#ifdef CALM_BLINDLY
-#define IS_CALM(seen) (seen & ATOMIC_UNLOCK)
+#ifdef CLEAR_BLINDLY
+#define IS_CLEARABLE(seen) (seen & ATOMIC_UNLOCK)
 #else
-#define IS_CALM(seen) ((seen & FLAGS) == ATOMIC_UNLOCK)
+#define IS_CLEARABLE(seen) ((seen & FLAGS) == ATOMIC_UNLOCK)
 #endif
 
 active [THREADS] proctype thread()
 {
-	byte seen, section, i, locker, flags, told;
+	byte seen, section, i, locker, flags, outcome;
 	byte taken = NOBODY;
-	bool chosen, again, over, awaits, waits, last;
+	bool designated, again, over, awaits, waits, last;
 
 begin:
 	/* near_mutex_lock */
@@ -287,29 +288,29 @@ begin:
 try:	/* try_take; a try of a spinner is the same */
 	load(seen);
 	do
-	:: !OWNER(seen) -> EXCHANGE(ME | TAKEN_FLAGS(seen), chosen, taken_by_me)
+	:: !OWNER(seen) -> EXCHANGE(ME | TAKEN_FLAGS(seen), designated, taken_by_me)
 	:: OWNER(seen) && over -> goto give_up
 	:: OWNER(seen) && !over -> break
 	od;
 
 	/* enter, announce */
-	again = again || chosen;
+	again = again || designated;
 	lock_bucket();
 	load(seen);
 	do
 	:: !STILL(seen) -> break
-	:: STILL(seen) -> EXCHANGE(PARKED_WORD(seen), chosen, announced)
+	:: STILL(seen) -> EXCHANGE(PARKED_WORD(seen), designated, announced)
 	od;
 	seen = 0;
 	unlock_bucket();
 	goto try;
 
 give_up:
-	atomic { over = false; chosen = false; again = false; seen = 0 }
+	atomic { over = false; designated = false; again = false; seen = 0 }
 	goto begin;
 
 announced:
-	chosen = false;
+	designated = false;
 #ifndef NO_FENCE
 	if
 	:: seen & FLAGS
@@ -367,13 +368,13 @@ sleep:	/* near__lot_sleep, of lockers and awaiters */
 	:: over && waits -> goto give_up
 #endif
 	:: !awaits && !over && token[_pid] == HANDOFF -> goto taken_by_me
-	:: !awaits && !over && token[_pid] == DESIGNATED -> chosen = true
+	:: !awaits && !over && token[_pid] == DESIGNATED -> designated = true
 	:: else
 	fi;
 	goto try;
 
 #ifdef AWAIT
-awaited:	/* a deadline lets it begin anew */
+awaited:	/* after a deadline it starts again */
 	atomic {
 		awaiter[_pid] = false;
 		awaits = false;
@@ -387,7 +388,7 @@ awaited:	/* a deadline lets it begin anew */
 taken_by_me:
 enter:
 	atomic {
-		seen = 0; chosen = false; again = false; over = false; waits = false;
+		seen = 0; designated = false; again = false; over = false; waits = false;
 		inside++;
 		assert(inside == 1)
 	}
@@ -440,7 +441,7 @@ wait:
 unlock:	/* near_mutex_unlock: the sequence, which the kernel may abort at any time, then the CAS */
 	atomic {
 		check();
-#ifdef FAST_WARY
+#ifdef FAST_ALWAYS
 		in_sequence[_pid] = ((word & ~ATOMIC_UNLOCK) == ME)
 #else
 		in_sequence[_pid] = (word == ME)
@@ -455,11 +456,11 @@ unlock:	/* near_mutex_unlock: the sequence, which the kernel may abort at any ti
 	load(seen);
 	do
 	:: (seen & AWAITED) || ((seen & PARKED) && !(seen & WAKING)) -> break
-	:: (seen & PARKED) && (seen & WAKING) -> break /* near_mutex_unlock_fair, is_time_to_look */
+	:: (seen & PARKED) && (seen & WAKING) -> break /* near_mutex_unlock_fair, is_time_to_check */
 	:: !(seen & AWAITED) && (!(seen & PARKED) || (seen & WAKING)) ->
 		EXCHANGE(seen & FLAGS, 0, left)
 #ifdef MANY
-	:: IS_CALM(seen) -> EXCHANGE(0, 0, left)
+	:: IS_CLEARABLE(seen) -> EXCHANGE(0, 0, left)
 #endif
 	od;
 	lock_bucket();
@@ -469,14 +470,14 @@ unlock:	/* near_mutex_unlock: the sequence, which the kernel may abort at any ti
 	atomic { plan() }
 	atomic {
 #ifdef HAND_LATE
-			word = (told == HANDOFF && taken != NOBODY ->
+			word = (outcome == HANDOFF && taken != NOBODY ->
 				flags | (word & (WAKING | ATOMIC_UNLOCK)) : NEXT(word));
 #elif defined(TOUCH_AFTER)
 			word = NEXT(word) & ~PARKED;
 #else
 			word = NEXT(word);
 #endif
-			on_way = on_way + (taken != NOBODY && told == DESIGNATED);
+			on_way = on_way + (taken != NOBODY && outcome == DESIGNATED);
 			if
 			:: taken != NOBODY -> take(taken)
 			:: else
@@ -488,19 +489,19 @@ unlock:	/* near_mutex_unlock: the sequence, which the kernel may abort at any ti
 #endif
 #ifdef HAND_LATE
 	if
-	:: taken != NOBODY && told == HANDOFF ->
+	:: taken != NOBODY && outcome == HANDOFF ->
 		atomic { word = (word & FLAGS) + (taken + 1) * ONE; check() }
 	:: else
 	fi;
 #endif
 	unlock_bucket();
 	if
-	:: taken != NOBODY -> atomic { assert(waiting[taken]); token[taken] = told; told = 0 }
+	:: taken != NOBODY -> atomic { assert(waiting[taken]); token[taken] = outcome; outcome = 0 }
 	:: else
 	fi;
 
 left:
-	atomic { seen = 0; flags = 0; told = 0; taken = NOBODY }
+	atomic { seen = 0; flags = 0; outcome = 0; taken = NOBODY }
 #ifdef AWAIT
 	if
 	:: awaits ->
@@ -543,19 +544,19 @@ signal:	/* near__cond_wake, and near__mutex_admit */
 	atomic {
 		if
 		:: cond_waits -> cond_waits = false; append(0)
-		:: else -> told = NOBODY
+		:: else -> outcome = NOBODY
 		fi
 	}
 	if
-	:: told == NOBODY -> goto admitted
+	:: outcome == NOBODY -> goto admitted
 	:: else
 	fi;
 tell:
 	load(seen);
 	do
-	:: LOOKED_AFTER(seen) -> EXCHANGE(seen | PARKED | WITH_FIRST(seen), 0, told_owner)
+	:: IS_CHECKED_LATER(seen) -> EXCHANGE(seen | PARKED | WITH_FIRST(seen), 0, owner_notified)
 #ifndef MOVE_BLINDLY
-	:: !LOOKED_AFTER(seen) ->
+	:: !IS_CHECKED_LATER(seen) ->
 		taken = queue[0];
 		atomic {
 			if
@@ -573,7 +574,7 @@ tell:
 		}
 #endif
 	od;
-told_owner:
+owner_notified:
 #ifndef SIGNAL_UNFENCED
 	if
 	:: seen & FLAGS
@@ -592,7 +593,7 @@ admitted:
 	:: taken != NOBODY -> atomic { assert(waiting[taken]); token[taken] = DESIGNATED }
 	:: else
 	fi;
-	atomic { seen = 0; told = 0; taken = NOBODY }
+	atomic { seen = 0; outcome = 0; taken = NOBODY }
 	goto signalled;
 end:	skip
 #endif
