@@ -13,7 +13,6 @@ cp "$here"/{terms.py,terms.list,layers.py} tests/lint
 printf 'low\nhigh\n' >tests/lint/layers
 : >tests/lint/layers.known
 : >tests/lint/terms.allow
-echo low >tests/lint/terms.enforced
 
 # expect NAME PATTERN COMMAND...: COMMAND prints a line with PATTERN; nothing if PATTERN is empty.
 expect() {

@@ -4,9 +4,8 @@
 
 usage: terms.py [--all | --list FOLDER...] < FILES
 
-Reads the names of files from standard input. Without an option: prints the folders of
-terms.enforced that have more than LIMIT hits per 1,000 words of prose, and the stale lines of
-terms.allow; prints nothing if all is well. --all: a table of all folders. --list: each hit of the
+Reads the names of files from standard input. Without an option: prints the folders that have more
+than LIMIT hits per 1,000 words of prose, and the stale lines of terms.allow; prints nothing if all is well. --all: a table of all folders. --list: each hit of the
 folders, as file:line: phrase -> what to use instead.
 """
 import io
@@ -216,7 +215,7 @@ def main():
         total = sum(map(len, lint.hits.values())), sum(lint.words.values())
         print(f"{1000 * total[0] / max(total[1], 1):6.1f}  {total[0]:5} {total[1]:7}  all")
         return
-    for folder in (HERE / "terms.enforced").read_text().split():
+    for folder in list(lint.words):
         if lint.rate(folder) > LIMIT:
             print(f"{folder}: {lint.rate(folder):.1f} phrases of terms.list per 1,000 words, "
                   f"at most {LIMIT}:")
