@@ -5,8 +5,9 @@
 usage: terms.py [--all | --list FOLDER...] < FILES
 
 Reads the names of files from standard input. Without an option: prints the folders that have more
-than LIMIT hits per 1,000 words of prose, and the stale lines of terms.allow; prints nothing if all is well. --all: a table of all folders. --list: each hit of the
-folders, as file:line: phrase -> what to use instead.
+than LIMIT hits per 1,000 words of prose, and the stale lines of terms.allow; prints nothing if all
+is well. --all: a table of all folders. --list: each hit of the folders, as file:line: phrase ->
+what to use instead.
 """
 import io
 import re
