@@ -115,7 +115,7 @@ static void circle_behind_circle(void)
 {
 	by_thread(&a, &b);
 	by_thread(&b, &a);
-	/* Not told again by way of what was told. */
+	/* Not reported again as a part of another cycle. */
 	by_thread(&a, &c);
 	by_thread(&c, &b);
 	by_thread(&b, &c);

@@ -17,11 +17,11 @@
 #define CHURN_STEPS 60
 #define SLOW_CHURN_STEPS 8
 
-static __thread struct storm_thread *volatile current;
+static __thread struct stress_thread *volatile current;
 
 static bool stopped(void)
 {
-	return __atomic_load_n(&storm.stop, __ATOMIC_RELAXED);
+	return __atomic_load_n(&stress.stop, __ATOMIC_RELAXED);
 }
 
 static int churn_steps(void)
@@ -46,10 +46,10 @@ static void rest(uint64_t *random)
 static void on_signal(int signal)
 {
 	if (current)
-		storm_signal(current);
+		stress_signal(current);
 }
 
-void storm_catch_signals(void)
+void stress_catch_signals(void)
 {
 	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 
@@ -70,9 +70,9 @@ static timer_t start_timer(void)
 	return timer;
 }
 
-void *storm_worker(void *self)
+void *stress_worker(void *self)
 {
-	struct storm_thread *t = self;
+	struct stress_thread *t = self;
 	bool signalled = t->number < SIGNALLED;
 	timer_t timer = NULL;
 
@@ -81,35 +81,35 @@ void *storm_worker(void *self)
 	if (signalled)
 		timer = start_timer();
 	while (!stopped())
-		storm_step(t);
+		stress_step(t);
 	if (signalled)
 		timer_delete(timer);
 	current = NULL;
-	storm_let_go(t);
+	stress_put_all(t);
 	return NULL;
 }
 
 static void *short_lived(void *self)
 {
-	struct storm_thread *t = self;
+	struct stress_thread *t = self;
 	int steps = churn_steps();
 
 	for (int i = 0; i < steps; i++)
-		storm_step(t);
-	storm_let_go(t);
+		stress_step(t);
+	stress_put_all(t);
 	return NULL;
 }
 
-void *storm_churner(void *unused)
+void *stress_churner(void *unused)
 {
-	struct storm_thread *first = &storm.threads[STORM_WORKERS];
+	struct stress_thread *first = &stress.threads[STRESS_WORKERS];
 
 	while (!stopped()) {
-		for (unsigned i = 0; i < STORM_CHURN; i++)
+		for (unsigned i = 0; i < STRESS_CHURN; i++)
 			first[i].thread = unit_start(short_lived, &first[i]);
-		for (unsigned i = 0; i < STORM_CHURN; i++)
+		for (unsigned i = 0; i < STRESS_CHURN; i++)
 			unit_join(first[i].thread);
-		__atomic_fetch_add(&storm.churned, STORM_CHURN, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&stress.churned, STRESS_CHURN, __ATOMIC_RELAXED);
 	}
 	return NULL;
 }
@@ -117,19 +117,19 @@ void *storm_churner(void *unused)
 /* ---- children ---- */
 
 /* In the child: on this thread's memory and in its name, but never live. */
-static int be_vforked(struct storm_thread *self)
+static int be_vforked(struct stress_thread *self)
 {
 	struct near_rseq_status st;
 	int steps = churn_steps();
 
 	for (int i = 0; i < steps; i++)
-		storm_step(self);
-	storm_let_go(self);
+		stress_step(self);
+	stress_put_all(self);
 	near_rseq_status(&st, sizeof(st));
 	return st.live;
 }
 
-__attribute__((noinline)) static pid_t start_vforked(struct storm_thread *self)
+__attribute__((noinline)) static pid_t start_vforked(struct stress_thread *self)
 {
 	pid_t child = vfork();
 
@@ -139,9 +139,9 @@ __attribute__((noinline)) static pid_t start_vforked(struct storm_thread *self)
 	return child;
 }
 
-void *storm_vforker(void *self)
+void *stress_vforker(void *self)
 {
-	struct storm_thread *t = self;
+	struct stress_thread *t = self;
 	struct near_rseq_status before, after;
 
 	near_rseq_status(&before, sizeof(before));
@@ -149,27 +149,27 @@ void *storm_vforker(void *self)
 		CHECK(unit_wait(start_vforked(t), NULL) == 0);
 		near_rseq_status(&after, sizeof(after));
 		CHECK(before.live == after.live);
-		note(&storm.vforked);
+		note(&stress.vforked);
 		/* Not at full speed: that would use up the machine's process numbers in seconds. */
-		storm_step(t);
+		stress_step(t);
 		rest(&t->random);
 	}
-	storm_let_go(t);
+	stress_put_all(t);
 	return NULL;
 }
 
 static void be_forked(void *unused)
 {
-	storm_check_child();
+	stress_check_child();
 }
 
-void *storm_forker(void *unused)
+void *stress_forker(void *unused)
 {
 	uint64_t random = 1;
 
 	while (!stopped()) {
 		CHECK(unit_wait(unit_fork(be_forked, unused), NULL) == 0);
-		note(&storm.forked);
+		note(&stress.forked);
 		rest(&random);
 	}
 	return NULL;
@@ -179,12 +179,12 @@ void *storm_forker(void *unused)
 
 static pid_t any_worker(uint64_t *random)
 {
-	const pid_t *tid = &storm.threads[unit_random(random) % storm.workers].tid;
+	const pid_t *tid = &stress.threads[unit_random(random) % stress.workers].tid;
 
 	return __atomic_load_n(tid, __ATOMIC_RELAXED);
 }
 
-void *storm_mover(void *unused)
+void *stress_mover(void *unused)
 {
 	struct mover m;
 	pid_t tid;
@@ -193,7 +193,7 @@ void *storm_mover(void *unused)
 	while (!stopped()) {
 		tid = any_worker(&m.random);
 		if (mover_bind(&m, tid))
-			note(&storm.moved);
+			note(&stress.moved);
 		if (unit_random(&m.random) % 4 == 0)
 			rest(&m.random);
 		mover_release(&m, tid, 8);
@@ -203,28 +203,28 @@ void *storm_mover(void *unused)
 
 static void drain(void)
 {
-	struct near_stack_node *list = near_stack_drain(&storm.stack), *next;
+	struct near_stack_node *list = near_stack_drain(&stress.stack), *next;
 
 	for (; list; list = next) {
 		next = list->next;
-		CHECK(storm_claim(storm_item_of(list), STORM_THREADS));
-		storm_push(storm_item_of(list));
+		CHECK(stress_claim(stress_item_of(list), STRESS_THREADS));
+		stress_push(stress_item_of(list));
 	}
-	note(&storm.drained);
+	note(&stress.drained);
 }
 
 /* A reference is held throughout, so that the count stays above zero and can be revived. */
 static void kill_and_revive(uint64_t *random)
 {
-	near_refcount_get(&storm.refs);
-	near_refcount_kill(&storm.refs);
+	near_refcount_get(&stress.refs);
+	near_refcount_kill(&stress.refs);
 	rest(random);
-	near_refcount_revive(&storm.refs);
-	near_refcount_put(&storm.refs);
-	note(&storm.killed);
+	near_refcount_revive(&stress.refs);
+	near_refcount_put(&stress.refs);
+	note(&stress.killed);
 }
 
-void *storm_closer(void *unused)
+void *stress_closer(void *unused)
 {
 	uint64_t random = 3;
 
@@ -237,7 +237,7 @@ void *storm_closer(void *unused)
 			kill_and_revive(&random);
 			break;
 		case 2:
-			storm.taken += near_counter_reset(&storm.reset);
+			stress.taken += near_counter_reset(&stress.reset);
 			break;
 		default:
 			rest(&random);
@@ -248,14 +248,14 @@ void *storm_closer(void *unused)
 
 /* A sum of adds of 1 never falls, whichever thread moves. A cached one is old, but not from the
  * future. */
-void *storm_reader(void *unused)
+void *stress_reader(void *unused)
 {
 	int64_t before = 0, now, cached;
 	uint64_t random = 4;
 
 	while (!stopped()) {
-		cached = near_counter_read_cached(&storm.count, 10000000);
-		now = near_counter_read(&storm.count);
+		cached = near_counter_read_cached(&stress.count, 10000000);
+		now = near_counter_read(&stress.count);
 		CHECK(before <= now && cached <= now);
 		before = now;
 		if (unit_random(&random) % 8 == 0)

@@ -6,7 +6,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 
-#include "storm.h"
+#include "stress.h"
 
 #include <nearcpu/shared.h>
 
@@ -129,9 +129,9 @@ static void check_total(const struct board *board, int64_t total, unsigned kille
 	assert_true(least <= (uint64_t)total && (uint64_t)total <= most);
 }
 
-unsigned killed_storm(unsigned ms)
+unsigned killed_stress(unsigned ms)
 {
-	uint64_t end = storm_now() + ms;
+	uint64_t end = stress_now() + ms;
 	pid_t children[PROCESSES];
 	struct near_shared region;
 	struct board *board;
@@ -148,7 +148,7 @@ unsigned killed_storm(unsigned ms)
 	board = map_board(fds[1]);
 	for (unsigned i = 0; i < PROCESSES; i++)
 		children[i] = start_adder(fds, i);
-	for (; killed == 0 || storm_now() < end; killed++) {
+	for (; killed == 0 || stress_now() < end; killed++) {
 		replace_one(children, fds, &random);
 		taken += near_shared_reset(&region, OFFSET);
 	}

@@ -3,7 +3,7 @@
  * before any put. */
 #include "release.h"
 
-#include "storm.h"
+#include "stress.h"
 
 #include <nearcpu/refcount.h>
 
@@ -85,9 +85,9 @@ static void one_round(uint64_t *random)
 	near_refcount_revive(&round_of.refs);
 }
 
-unsigned release_storm(unsigned ms)
+unsigned release_stress(unsigned ms)
 {
-	uint64_t end = storm_now() + ms;
+	uint64_t end = stress_now() + ms;
 	pthread_t threads[THREADS];
 	uint64_t random = 5;
 	unsigned rounds = 0;
@@ -97,7 +97,7 @@ unsigned release_storm(unsigned ms)
 	pthread_barrier_init(&round_of.gate, NULL, THREADS + 1);
 	for (uintptr_t i = 0; i < THREADS; i++)
 		threads[i] = unit_start(user, (void *)i);
-	for (; rounds == 0 || storm_now() < end; rounds++)
+	for (; rounds == 0 || stress_now() < end; rounds++)
 		one_round(&random);
 	round_of.stop = true;
 	pthread_barrier_wait(&round_of.gate);

@@ -4,6 +4,6 @@
 
 /* Kills and revives a count for that many milliseconds; asserts that each kill led to one release.
  * Returns how many. */
-unsigned release_storm(unsigned ms);
+unsigned release_stress(unsigned ms);
 
 #endif

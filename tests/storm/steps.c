@@ -1,43 +1,43 @@
 /* SPDX-License-Identifier: MIT */
 /* The operations that a worker chooses from. */
-#include "storm.h"
+#include "stress.h"
 
-static void count(struct storm_thread *self)
+static void count(struct stress_thread *self)
 {
-	struct storm_tally *t = storm_tally(self);
+	struct stress_tally *t = stress_tally(self);
 
 	t->started++;
-	near_counter_add(&storm.count, 1);
+	near_counter_add(&stress.count, 1);
 	t->done++;
 }
 
-static void add(struct storm_thread *self)
+static void add(struct stress_thread *self)
 {
 	int64_t n = (int64_t)(unit_random(&self->random) % 101) - 50;
 
-	near_counter_add(&storm.reset, n);
-	storm_tally(self)->added += n;
+	near_counter_add(&stress.reset, n);
+	stress_tally(self)->added += n;
 }
 
-static void add_shared(struct storm_thread *self)
+static void add_shared(struct stress_thread *self)
 {
-	near_shared_add(&storm.shared, 8, 3);
-	storm_tally(self)->shared += 3;
+	near_shared_add(&stress.shared, 8, 3);
+	stress_tally(self)->shared += 3;
 }
 
 /* Into an empty hand, or back. */
-static void take(struct storm_thread *self, struct near_stack_node *node)
+static void take(struct stress_thread *self, struct near_stack_node *node)
 {
-	struct storm_item *item = storm_item_of(node);
-	struct storm_item *none = NULL;
+	struct stress_item *item = stress_item_of(node);
+	struct stress_item *none = NULL;
 
 	if (!node)
 		return;
-	if (!storm_claim(item, self->number)) {
-		storm_tally(self)->wrong++;
+	if (!stress_claim(item, self->number)) {
+		stress_tally(self)->wrong++;
 		return;
 	}
-	for (unsigned i = 0; i < STORM_HANDS; i++)
+	for (unsigned i = 0; i < STRESS_HANDS; i++)
 		if (!self->hands[i]) {
 			self->hands[i] = item;
 			return;
@@ -45,31 +45,31 @@ static void take(struct storm_thread *self, struct near_stack_node *node)
 	/* For the handler of this thread. Release: it is to find the node as it was popped. */
 	if (!__atomic_compare_exchange_n(&self->reserve, &none, item, false, __ATOMIC_RELEASE,
 					 __ATOMIC_RELAXED))
-		storm_push(item);
+		stress_push(item);
 }
 
-static void pop(struct storm_thread *self)
+static void pop(struct stress_thread *self)
 {
-	take(self, near_stack_pop(&storm.stack));
+	take(self, near_stack_pop(&stress.stack));
 }
 
-static void push(struct storm_thread *self)
+static void push(struct stress_thread *self)
 {
-	struct storm_item **hand = &self->hands[unit_random(&self->random) % STORM_HANDS];
-	struct storm_item *item = *hand;
+	struct stress_item **hand = &self->hands[unit_random(&self->random) % STRESS_HANDS];
+	struct stress_item *item = *hand;
 
 	*hand = NULL;
 	if (item)
-		storm_push(item);
+		stress_push(item);
 }
 
 /* All of a hand in one step. */
-static void push_chain(struct storm_thread *self)
+static void push_chain(struct stress_thread *self)
 {
 	struct near_stack_node *first = NULL, *last = NULL;
 
-	for (unsigned i = 0; i < STORM_HANDS; i++) {
-		struct storm_item *item = self->hands[i];
+	for (unsigned i = 0; i < STRESS_HANDS; i++) {
+		struct stress_item *item = self->hands[i];
 
 		if (!item)
 			continue;
@@ -80,12 +80,12 @@ static void push_chain(struct storm_thread *self)
 		last = last ? last : first;
 	}
 	if (first)
-		near_stack_push_chain(&storm.stack, first, last);
+		near_stack_push_chain(&stress.stack, first, last);
 }
 
-static void pop_all(struct storm_thread *self)
+static void pop_all(struct stress_thread *self)
 {
-	struct near_stack_node *list = near_stack_pop_all(&storm.stack), *next;
+	struct near_stack_node *list = near_stack_pop_all(&stress.stack), *next;
 
 	for (; list; list = next) {
 		next = list->next;
@@ -93,36 +93,36 @@ static void pop_all(struct storm_thread *self)
 	}
 }
 
-static void steal(struct storm_thread *self)
+static void steal(struct stress_thread *self)
 {
 	if (unit_random(&self->random) % 16 == 0)
-		take(self, near_stack_steal(&storm.stack));
+		take(self, near_stack_steal(&stress.stack));
 }
 
-static void get(struct storm_thread *self)
+static void get(struct stress_thread *self)
 {
-	near_refcount_get(&storm.refs);
+	near_refcount_get(&stress.refs);
 	self->refs++;
 }
 
-static void put(struct storm_thread *self)
+static void put(struct stress_thread *self)
 {
 	if (!self->refs)
 		return;
 	self->refs--;
-	near_refcount_put(&storm.refs);
+	near_refcount_put(&stress.refs);
 }
 
-static void try_get(struct storm_thread *self)
+static void try_get(struct stress_thread *self)
 {
-	if (near_refcount_try_get_live(&storm.refs))
+	if (near_refcount_try_get_live(&stress.refs))
 		self->refs++;
-	if (near_refcount_try_get(&storm.refs))
+	if (near_refcount_try_get(&stress.refs))
 		self->refs++;
 }
 
 /* A counter of the thread's own counts the thread's adds, whatever was in its memory before. */
-static void fresh(struct storm_thread *self)
+static void fresh(struct stress_thread *self)
 {
 	struct near_counter c;
 	int64_t sum = 0;
@@ -130,25 +130,25 @@ static void fresh(struct storm_thread *self)
 	if (near_counter_init(&c))
 		return;
 	if (near_counter_read(&c) != 0)
-		storm_tally(self)->wrong++;
+		stress_tally(self)->wrong++;
 	for (int i = 0; i < 20; i++) {
 		near_counter_add(&c, i);
 		sum += i;
 	}
 	if (near_counter_read(&c) != sum)
-		storm_tally(self)->wrong++;
+		stress_tally(self)->wrong++;
 	near_counter_destroy(&c);
 }
 
-static void read_all(struct storm_thread *self)
+static void read_all(struct stress_thread *self)
 {
 	if (near_cpu() >= near_cpus() || near_slot() >= near_slots())
-		storm_tally(self)->wrong++;
+		stress_tally(self)->wrong++;
 }
 
-void storm_step(struct storm_thread *self)
+void stress_step(struct stress_thread *self)
 {
-	static void (*const steps[])(struct storm_thread *) = {
+	static void (*const steps[])(struct stress_thread *) = {
 		count, count, add, add_shared, pop, pop,   push,    push,     push_chain,
 		steal, get,   put, put,        put, fresh, try_get, read_all, pop_all,
 	};
@@ -156,32 +156,32 @@ void storm_step(struct storm_thread *self)
 	steps[unit_random(&self->random) % LENGTH(steps)](self);
 }
 
-void storm_let_go(struct storm_thread *self)
+void stress_put_all(struct stress_thread *self)
 {
-	struct storm_item *item = __atomic_exchange_n(&self->reserve, NULL, __ATOMIC_ACQUIRE);
+	struct stress_item *item = __atomic_exchange_n(&self->reserve, NULL, __ATOMIC_ACQUIRE);
 
 	if (item)
-		storm_push(item);
+		stress_push(item);
 	push_chain(self);
 	while (self->refs)
 		put(self);
 }
 
-void storm_signal(struct storm_thread *self)
+void stress_signal(struct stress_thread *self)
 {
-	struct storm_tally *t = storm_tally(self);
-	struct storm_item *item = __atomic_exchange_n(&self->reserve, NULL, __ATOMIC_ACQUIRE);
+	struct stress_tally *t = stress_tally(self);
+	struct stress_item *item = __atomic_exchange_n(&self->reserve, NULL, __ATOMIC_ACQUIRE);
 
 	if (item)
-		storm_push(item);
+		stress_push(item);
 	t->handler_started++;
-	near_counter_add(&storm.count, 1);
+	near_counter_add(&stress.count, 1);
 	t->handler_done++;
-	near_counter_add(&storm.reset, -3);
+	near_counter_add(&stress.reset, -3);
 	t->handler_added -= 3;
-	near_shared_add(&storm.shared, 8, 1);
+	near_shared_add(&stress.shared, 8, 1);
 	t->handler_shared++;
-	near_refcount_get(&storm.refs);
-	near_refcount_put(&storm.refs);
+	near_refcount_get(&stress.refs);
+	near_refcount_put(&stress.refs);
 	self->signals++;
 }

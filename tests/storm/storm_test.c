@@ -33,77 +33,77 @@ static void sleep_on(unsigned ms)
 
 static bool is_started(unsigned thread)
 {
-	return thread < storm.workers || thread >= STORM_WORKERS + STORM_CHURN;
+	return thread < stress.workers || thread >= STRESS_WORKERS + STRESS_CHURN;
 }
 
 static void start_workers(void)
 {
-	for (unsigned i = 0; i < STORM_THREADS; i++)
+	for (unsigned i = 0; i < STRESS_THREADS; i++)
 		if (is_started(i))
-			storm.threads[i].thread =
-				unit_start(i < storm.workers ? storm_worker : storm_vforker,
-					   &storm.threads[i]);
+			stress.threads[i].thread =
+				unit_start(i < stress.workers ? stress_worker : stress_vforker,
+					   &stress.threads[i]);
 }
 
 static void join_workers(void)
 {
-	for (unsigned i = 0; i < STORM_THREADS; i++)
+	for (unsigned i = 0; i < STRESS_THREADS; i++)
 		if (is_started(i))
-			unit_join(storm.threads[i].thread);
+			unit_join(stress.threads[i].thread);
 }
 
-static void print_storm(void)
+static void print_stress(void)
 {
 	unsigned long signals = 0;
 
-	for (unsigned i = 0; i < STORM_THREADS; i++)
-		signals += storm.threads[i].signals;
+	for (unsigned i = 0; i < STRESS_THREADS; i++)
+		signals += stress.threads[i].signals;
 	print_message(
 		"%lld adds, %lu signals, %u threads came and went, %u moved, %u forks, %u vforks, "
 		"%u drains, %u kills\n",
-		(long long)near_counter_read(&storm.count), signals, storm.churned, storm.moved,
-		storm.forked, storm.vforked, storm.drained, storm.killed);
+		(long long)near_counter_read(&stress.count), signals, stress.churned, stress.moved,
+		stress.forked, stress.vforked, stress.drained, stress.killed);
 }
 
-static void storm_of(unsigned workers)
+static void stress_of(unsigned workers)
 {
-	static void *(*const beside[])(void *) = {storm_churner, storm_forker, storm_mover,
-						  storm_closer, storm_reader};
+	static void *(*const beside[])(void *) = {stress_churner, stress_forker, stress_mover,
+						  stress_closer, stress_reader};
 	pthread_t threads[LENGTH(beside)];
 
-	storm_begin(workers);
-	storm_catch_signals();
+	stress_begin(workers);
+	stress_catch_signals();
 	start_workers();
 	for (size_t i = 0; i < LENGTH(beside); i++)
 		threads[i] = unit_start(beside[i], NULL);
 	sleep_on(part());
-	__atomic_store_n(&storm.stop, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&stress.stop, true, __ATOMIC_RELAXED);
 	for (size_t i = 0; i < LENGTH(beside); i++)
 		unit_join(threads[i]);
 	join_workers();
-	print_storm();
-	storm_end();
+	print_stress();
+	stress_end();
 }
 
 /* With the churn, the closers and the others: 64 threads. */
 static void many_threads(void **state)
 {
-	storm_of(getenv("NEAR_TEST_SLOW") ? SLOW_WORKERS : STORM_WORKERS);
+	stress_of(getenv("NEAR_TEST_SLOW") ? SLOW_WORKERS : STRESS_WORKERS);
 }
 
 static void few_threads(void **state)
 {
-	storm_of(FEW);
+	stress_of(FEW);
 }
 
 static void releases(void **state)
 {
-	print_message("%u releases\n", release_storm(part()));
+	print_message("%u releases\n", release_stress(part()));
 }
 
 static void killed_processes(void **state)
 {
-	print_message("%u killed\n", killed_storm(part()));
+	print_message("%u killed\n", killed_stress(part()));
 }
 
 int main(int argc, char **argv)

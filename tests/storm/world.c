@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: MIT */
 /* The objects that all threads share, and the checks of their sums and owners at the end. */
-#include "storm.h"
+#include "stress.h"
 
 #include <sys/mman.h>
 
-struct storm storm;
+struct stress stress;
 
 static void released(struct near_refcount *r)
 {
-	__atomic_fetch_add(&storm.released, 1, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&stress.released, 1, __ATOMIC_RELAXED);
 }
 
-void storm_push(struct storm_item *item)
+void stress_push(struct stress_item *item)
 {
 	__atomic_store_n(&item->owner, 0, __ATOMIC_RELAXED);
-	near_stack_push(&storm.stack, &item->link);
+	near_stack_push(&stress.stack, &item->link);
 }
 
-bool storm_claim(struct storm_item *item, unsigned number)
+bool stress_claim(struct stress_item *item, unsigned number)
 {
 	uint32_t none = 0;
 
@@ -25,33 +25,33 @@ bool storm_claim(struct storm_item *item, unsigned number)
 					   __ATOMIC_RELAXED);
 }
 
-void storm_begin(unsigned workers)
+void stress_begin(unsigned workers)
 {
-	memset(&storm, 0, sizeof(storm));
-	storm.workers = workers;
-	assert_int_equal(near_counter_init(&storm.count), 0);
-	assert_int_equal(near_counter_init(&storm.reset), 0);
-	assert_int_equal(near_counter_init(&storm.fixed), 0);
-	assert_int_equal(near_stack_init(&storm.stack), 0);
-	assert_int_equal(near_refcount_init(&storm.refs, released), 0);
-	assert_int_equal(near_shared_create(&storm.shared, 64), 0);
-	storm.of_children =
+	memset(&stress, 0, sizeof(stress));
+	stress.workers = workers;
+	assert_int_equal(near_counter_init(&stress.count), 0);
+	assert_int_equal(near_counter_init(&stress.reset), 0);
+	assert_int_equal(near_counter_init(&stress.fixed), 0);
+	assert_int_equal(near_stack_init(&stress.stack), 0);
+	assert_int_equal(near_refcount_init(&stress.refs, released), 0);
+	assert_int_equal(near_shared_create(&stress.shared, 64), 0);
+	stress.of_children =
 		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	assert_true(storm.of_children != MAP_FAILED);
-	for (unsigned i = 0; i < STORM_ITEMS; i++)
-		storm_push(&storm.items[i]);
-	for (unsigned i = 0; i < STORM_THREADS; i++) {
-		storm.threads[i].number = i;
-		storm.threads[i].random = i;
+	assert_true(stress.of_children != MAP_FAILED);
+	for (unsigned i = 0; i < STRESS_ITEMS; i++)
+		stress_push(&stress.items[i]);
+	for (unsigned i = 0; i < STRESS_THREADS; i++) {
+		stress.threads[i].number = i;
+		stress.threads[i].random = i;
 	}
 }
 
 static void check_sums(void)
 {
-	int64_t count = 0, added = 0, shared = *storm.of_children;
+	int64_t count = 0, added = 0, shared = *stress.of_children;
 
-	for (unsigned i = 0; i < STORM_THREADS; i++) {
-		const struct storm_tally *t = &storm.tallies[i];
+	for (unsigned i = 0; i < STRESS_THREADS; i++) {
+		const struct stress_tally *t = &stress.tallies[i];
 
 		count += (int64_t)(t->done + t->handler_done);
 		added += t->added + t->handler_added;
@@ -59,45 +59,45 @@ static void check_sums(void)
 		assert_int_equal(t->wrong, 0);
 		assert_int_equal(t->started, t->done);
 	}
-	assert_int_equal(near_counter_read(&storm.count), count);
-	assert_true(near_counter_read_cached(&storm.count, 0) <= count);
-	assert_int_equal(storm.taken + near_counter_read(&storm.reset), added);
-	assert_int_equal(near_shared_read(&storm.shared, 8), shared);
+	assert_int_equal(near_counter_read(&stress.count), count);
+	assert_true(near_counter_read_cached(&stress.count, 0) <= count);
+	assert_int_equal(stress.taken + near_counter_read(&stress.reset), added);
+	assert_int_equal(near_shared_read(&stress.shared, 8), shared);
 }
 
 static void check_items(void)
 {
-	struct near_stack_node *list = near_stack_drain(&storm.stack);
+	struct near_stack_node *list = near_stack_drain(&stress.stack);
 	unsigned n = 0;
 
 	for (; list; list = list->next, n++) {
-		assert_true(n < STORM_ITEMS);
-		assert_true(storm_claim(storm_item_of(list), 0));
+		assert_true(n < STRESS_ITEMS);
+		assert_true(stress_claim(stress_item_of(list), 0));
 	}
-	assert_int_equal(n, STORM_ITEMS);
-	assert_null(near_stack_steal(&storm.stack));
+	assert_int_equal(n, STRESS_ITEMS);
+	assert_null(near_stack_steal(&stress.stack));
 }
 
 static void check_refs(void)
 {
-	assert_int_equal(storm.released, 0);
-	near_refcount_kill(&storm.refs);
-	assert_true(near_refcount_is_zero(&storm.refs));
-	assert_int_equal(storm.released, 1);
+	assert_int_equal(stress.released, 0);
+	near_refcount_kill(&stress.refs);
+	assert_true(near_refcount_is_zero(&stress.refs));
+	assert_int_equal(stress.released, 1);
 }
 
-void storm_end(void)
+void stress_end(void)
 {
 	check_sums();
 	check_items();
 	check_refs();
-	near_counter_destroy(&storm.count);
-	near_counter_destroy(&storm.reset);
-	near_counter_destroy(&storm.fixed);
-	near_stack_destroy(&storm.stack);
-	near_refcount_destroy(&storm.refs);
-	near_shared_close(&storm.shared);
-	munmap(storm.of_children, 4096);
+	near_counter_destroy(&stress.count);
+	near_counter_destroy(&stress.reset);
+	near_counter_destroy(&stress.fixed);
+	near_stack_destroy(&stress.stack);
+	near_refcount_destroy(&stress.refs);
+	near_shared_close(&stress.shared);
+	munmap(stress.of_children, 4096);
 }
 
 /* ---- in a forked child ---- */
@@ -108,38 +108,38 @@ static void check_count(void)
 {
 	uint64_t least = 0, most = 0, count;
 
-	for (unsigned i = 0; i < STORM_THREADS; i++) {
-		least += storm.tallies[i].done + storm.tallies[i].handler_done;
-		most += storm.tallies[i].started + storm.tallies[i].handler_started;
+	for (unsigned i = 0; i < STRESS_THREADS; i++) {
+		least += stress.tallies[i].done + stress.tallies[i].handler_done;
+		most += stress.tallies[i].started + stress.tallies[i].handler_started;
 	}
-	count = (uint64_t)near_counter_read(&storm.count);
+	count = (uint64_t)near_counter_read(&stress.count);
 	CHECK(least <= count && count <= most);
-	near_counter_add(&storm.count, 7);
-	CHECK((uint64_t)near_counter_read(&storm.count) == count + 7);
-	CHECK((uint64_t)near_counter_reset(&storm.count) == count + 7);
-	CHECK(near_counter_read_cached(&storm.count, 0) == 0);
+	near_counter_add(&stress.count, 7);
+	CHECK((uint64_t)near_counter_read(&stress.count) == count + 7);
+	CHECK((uint64_t)near_counter_reset(&stress.count) == count + 7);
+	CHECK(near_counter_read_cached(&stress.count, 0) == 0);
 }
 
-#define CHILD (STORM_THREADS + 1) /* owner of what a child took */
+#define CHILD (STRESS_THREADS + 1) /* owner of what a child took */
 
 /* What is on a list is whole and there once. Other threads' hands are lost to this process. */
 static void check_lists(void)
 {
-	struct near_stack_node *list = near_stack_drain(&storm.stack), *next;
+	struct near_stack_node *list = near_stack_drain(&stress.stack), *next;
 	unsigned n = 0, again = 0;
 
 	for (; list; list = next, n++) {
 		next = list->next;
-		CHECK(n < STORM_ITEMS);
-		CHECK(storm_claim(storm_item_of(list), CHILD));
+		CHECK(n < STRESS_ITEMS);
+		CHECK(stress_claim(stress_item_of(list), CHILD));
 		list->next = NULL;
 	}
-	CHECK(near_stack_pop(&storm.stack) == NULL);
-	for (unsigned i = 0; i < STORM_ITEMS; i++)
-		if (storm.items[i].owner == CHILD + 1)
-			storm_push(&storm.items[i]);
-	while ((list = near_stack_steal(&storm.stack))) {
-		CHECK(storm_claim(storm_item_of(list), CHILD));
+	CHECK(near_stack_pop(&stress.stack) == NULL);
+	for (unsigned i = 0; i < STRESS_ITEMS; i++)
+		if (stress.items[i].owner == CHILD + 1)
+			stress_push(&stress.items[i]);
+	while ((list = near_stack_steal(&stress.stack))) {
+		CHECK(stress_claim(stress_item_of(list), CHILD));
 		again++;
 	}
 	CHECK(again == n);
@@ -148,17 +148,17 @@ static void check_lists(void)
 /* Killed by a thread that is no more, it may never reach zero: then there is nothing to check. */
 static void check_count_of_refs(void)
 {
-	near_refcount_get(&storm.refs);
-	near_refcount_put(&storm.refs);
-	CHECK(near_refcount_try_get(&storm.refs));
-	if (!near_refcount_try_get_live(&storm.refs)) {
-		near_refcount_put(&storm.refs);
+	near_refcount_get(&stress.refs);
+	near_refcount_put(&stress.refs);
+	CHECK(near_refcount_try_get(&stress.refs));
+	if (!near_refcount_try_get_live(&stress.refs)) {
+		near_refcount_put(&stress.refs);
 		return;
 	}
-	near_refcount_kill(&storm.refs);
-	CHECK(!near_refcount_try_get_live(&storm.refs));
-	near_refcount_revive(&storm.refs);
-	CHECK(near_refcount_try_get_live(&storm.refs));
+	near_refcount_kill(&stress.refs);
+	CHECK(!near_refcount_try_get_live(&stress.refs));
+	near_refcount_revive(&stress.refs);
+	CHECK(near_refcount_try_get_live(&stress.refs));
 }
 
 static void use_fresh_memory(void)
@@ -174,12 +174,12 @@ static void use_fresh_memory(void)
 	}
 }
 
-void storm_check_child(void)
+void stress_check_child(void)
 {
 	check_count();
 	check_lists();
 	check_count_of_refs();
 	use_fresh_memory();
-	near_shared_add(&storm.shared, 8, 11);
-	__atomic_fetch_add(storm.of_children, 11, __ATOMIC_RELAXED);
+	near_shared_add(&stress.shared, 8, 11);
+	__atomic_fetch_add(stress.of_children, 11, __ATOMIC_RELAXED);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* storm: every structure used by every kind of thread, handler and child together, while threads
+/* stress: every structure used by every kind of thread, handler and child together, while threads
  * are moved between CPUs. What each one did is written down; in the end the sums must agree. */
-#ifndef NEARCPU_TESTS_STORM_H
-#define NEARCPU_TESTS_STORM_H
+#ifndef NEARCPU_TESTS_STORM_STRESS_H
+#define NEARCPU_TESTS_STORM_STRESS_H
 
 #include <nearcpu/counter.h>
 #include <nearcpu/refcount.h>
@@ -13,24 +13,24 @@
 
 #include "unit.h"
 
-#define STORM_WORKERS 46 /* at most, from start to end */
-#define STORM_CHURN 8    /* at a time; they come and go */
-#define STORM_VFORKERS 2
-#define STORM_THREADS (STORM_WORKERS + STORM_CHURN + STORM_VFORKERS)
-#define STORM_ITEMS 512
-#define STORM_HANDS 4 /* items that a thread may keep */
+#define STRESS_WORKERS 46 /* at most, from start to end */
+#define STRESS_CHURN 8    /* at a time; they come and go */
+#define STRESS_VFORKERS 2
+#define STRESS_THREADS (STRESS_WORKERS + STRESS_CHURN + STRESS_VFORKERS)
+#define STRESS_ITEMS 512
+#define STRESS_HANDS 4 /* items that a thread may keep */
 
 /* A node is on the stack, or a thread's: `owner` is 0 or that thread's number plus one. It is set
  * back before the push, and taken after the pop; finding it taken means that the node was popped
  * twice. */
-struct storm_item {
+struct stress_item {
 	struct near_stack_node link;
 	uint32_t owner;
 };
 
 /* What a thread did. Adds of 1 are counted before and after, so that a forked child, which sees its
  * parent's threads stopped anywhere, knows between which bounds the sum must be. */
-struct storm_tally {
+struct stress_tally {
 	volatile uint64_t started, done; /* adds of 1 to `count` */
 	volatile uint64_t handler_started, handler_done;
 	volatile int64_t added, handler_added; /* to `reset` */
@@ -38,49 +38,49 @@ struct storm_tally {
 	volatile uint64_t wrong; /* what must not be: a node popped twice, a count that is off */
 };
 
-struct storm_thread {
+struct stress_thread {
 	unsigned number;
 	pthread_t thread;
 	pid_t tid; /* atomic: for the mover */
 	uint64_t random;
-	struct storm_item *hands[STORM_HANDS];
-	struct storm_item *reserve; /* for the handler to push */
+	struct stress_item *hands[STRESS_HANDS];
+	struct stress_item *reserve; /* for the handler to push */
 	unsigned refs;
 	volatile uint64_t signals;
 };
 
-extern struct storm {
+extern struct stress {
 	struct near_counter count, reset, fixed;
 	struct near_stack stack;
 	struct near_refcount refs;
 	struct near_shared shared;
-	struct storm_item items[STORM_ITEMS];
-	struct storm_tally tallies[STORM_THREADS];
-	struct storm_thread threads[STORM_THREADS];
+	struct stress_item items[STRESS_ITEMS];
+	struct stress_tally tallies[STRESS_THREADS];
+	struct stress_thread threads[STRESS_THREADS];
 	int64_t taken;        /* by resets */
 	int64_t *of_children; /* what forked children added to `shared`; shared with them */
 	unsigned released;
 	unsigned churned, forked, vforked, moved, drained, killed;
 	unsigned workers;
 	bool stop;
-} storm;
+} stress;
 
-void storm_begin(unsigned workers);
-/* Ends what storm_begin began; asserts that the sums agree. Requires that only this thread is
+void stress_begin(unsigned workers);
+/* Ends what stress_begin began; asserts that the sums agree. Requires that only this thread is
  * left. */
-void storm_end(void);
+void stress_end(void);
 
 /* The steps of a worker; `self` is the calling thread's. */
-void storm_step(struct storm_thread *self);
-void storm_let_go(struct storm_thread *self);
+void stress_step(struct stress_thread *self);
+void stress_put_all(struct stress_thread *self);
 /* What a handler may do over any of the other steps. */
-void storm_signal(struct storm_thread *self);
+void stress_signal(struct stress_thread *self);
 
 /* In a forked child: asserts by CHECK what can be known, and uses everything. */
-void storm_check_child(void);
+void stress_check_child(void);
 
 /* Milliseconds of the monotonic clock. */
-static inline uint64_t storm_now(void)
+static inline uint64_t stress_now(void)
 {
 	struct timespec t;
 
@@ -89,17 +89,17 @@ static inline uint64_t storm_now(void)
 }
 
 /* Moves *item between hands and stack. */
-bool storm_claim(struct storm_item *item, unsigned number);
-void storm_push(struct storm_item *item);
+bool stress_claim(struct stress_item *item, unsigned number);
+void stress_push(struct stress_item *item);
 
-static inline struct storm_tally *storm_tally(const struct storm_thread *self)
+static inline struct stress_tally *stress_tally(const struct stress_thread *self)
 {
-	return &storm.tallies[self->number];
+	return &stress.tallies[self->number];
 }
 
-static inline struct storm_item *storm_item_of(struct near_stack_node *node)
+static inline struct stress_item *stress_item_of(struct near_stack_node *node)
 {
-	return (struct storm_item *)(void *)node;
+	return (struct stress_item *)(void *)node;
 }
 
 #endif
