@@ -100,39 +100,13 @@ static uint64_t slot_address(const struct object *o, uint32_t index)
 
 static struct relocation relocation(const struct object *o, const Elf64_Rela *r, uint64_t base)
 {
-	struct relocation out = {ELF64_R_TYPE(r->r_info),
-				 (uint32_t)ELF64_R_SYM(r->r_info),
-				 base + r->r_offset,
-				 0,
-				 0,
-				 0,
-				 0};
+	struct relocation out = {.type = ELF64_R_TYPE(r->r_info),
+				 .symbol = (uint32_t)ELF64_R_SYM(r->r_info),
+				 .place = base + r->r_offset};
 
 	out.value = symbol_address(o, out.symbol) + (uint64_t)r->r_addend;
 	out.slot = slot_address(o, out.symbol);
 	return out;
-}
-
-static void apply(struct object *o, struct relocation *r)
-{
-	size_t n = array_find(o->high, o->high_count, sizeof(*o->high), r->value);
-	const struct high *high = n ? &o->high[n - 1] : NULL;
-
-	switch (o->l->image->cpu) {
-	case CPU_X86_64:
-		relocate_x86_64(o->l->image, r);
-		break;
-	case CPU_AARCH64:
-		relocate_aarch64(o->l->image, r);
-		break;
-	case CPU_RISCV64:
-		if (high && high->place == r->value) {
-			r->high_place = high->place;
-			r->high_value = high->value;
-		}
-		relocate_riscv64(o->l->image, r);
-		break;
-	}
 }
 
 typedef int visitor(struct object *o, struct relocation *r);
@@ -149,9 +123,15 @@ static int collect_high(struct object *o, struct relocation *r)
 	return 0;
 }
 
-static int apply_one(struct object *o, struct relocation *r)
+static int apply(struct object *o, struct relocation *r)
 {
-	apply(o, r);
+	size_t n = array_find(o->high, o->high_count, sizeof(*o->high), r->value);
+
+	if (n && o->high[n - 1].place == r->value) {
+		r->high_place = o->high[n - 1].place;
+		r->high_value = o->high[n - 1].value;
+	}
+	relocate(o->l->image, r);
 	return 0;
 }
 
@@ -252,7 +232,7 @@ int load_object(struct load *l)
 		err = for_each(&o, collect_high);
 	array_sort(o.high, o.high_count, sizeof(*o.high));
 	if (!err)
-		err = for_each(&o, apply_one);
+		err = for_each(&o, apply);
 	free(o.high);
 	return err;
 }

@@ -17,12 +17,10 @@ struct relocation {
 	uint64_t high_value, high_place;
 };
 
-void relocate_x86_64(struct image *image, const struct relocation *r);
-void relocate_aarch64(struct image *image, const struct relocation *r);
-void relocate_riscv64(struct image *image, const struct relocation *r);
+/* Fills the place, if the relocation is one that matters. */
+void relocate(struct image *image, const struct relocation *r);
 
 /* riscv64: a high part, whose target is the symbol or, if *by_slot, its slot in the GOT. */
 bool relocate_is_high(uint32_t type, bool *by_slot);
-bool relocate_is_low(uint32_t type);
 
 #endif
