@@ -180,24 +180,25 @@ static void memory(struct insn *insn, uint32_t w, int32_t offset)
 	insn->reads |= bit_of(field(w, 15, 5));
 }
 
-static void load(struct insn *insn, uint32_t w, bool vector)
+/* Bit 2 tells floating-point loads and stores. */
+static void load(struct insn *insn, uint32_t w)
 {
 	memory(insn, w, sign(field(w, 20, 12), 12));
 	insn->memory[0].read = true;
-	if (vector)
+	if (field(w, 2, 1))
 		return;
 	insn->value = VALUE_LOAD;
 	insn->dst = (int8_t)field(w, 7, 5);
 }
 
-static void store(struct insn *insn, uint32_t w, bool vector)
+static void store(struct insn *insn, uint32_t w)
 {
 	unsigned reg = field(w, 20, 5);
 
 	memory(insn, w, sign(field(w, 25, 7) << 5 | field(w, 7, 5), 12));
 	insn->memory[0].written = true;
 	insn->kind |= INSN_STORE;
-	if (vector)
+	if (field(w, 2, 1))
 		return;
 	insn->reads |= bit_of(reg);
 	insn->stored = reg ? (int8_t)reg : NO_REGISTER;
@@ -296,50 +297,24 @@ static void upper(struct insn *insn, uint32_t w)
 		insn->imm = (int64_t)((uint64_t)insn->imm + insn->address); /* AUIPC */
 }
 
-/* To a general register: compare, convert, move, classify. */
-static void floating(struct insn *insn, uint32_t w)
+/* Floating-point operations whose result is in a general register: compare, convert, move,
+ * classify. Of the others and of fences nothing is known. */
+static void others(struct insn *insn, uint32_t w)
 {
 	if (field(w, 0, 7) == 0x53 && field(w, 30, 2) >= 2 && !(field(w, 28, 1)))
 		insn->dst = (int8_t)field(w, 7, 5);
-}
-
-static void general_load(struct insn *insn, uint32_t w)
-{
-	load(insn, w, false);
-}
-
-static void floating_load(struct insn *insn, uint32_t w)
-{
-	load(insn, w, true);
-}
-
-static void general_store(struct insn *insn, uint32_t w)
-{
-	store(insn, w, false);
-}
-
-static void floating_store(struct insn *insn, uint32_t w)
-{
-	store(insn, w, true);
-}
-
-static void fence(struct insn *insn, uint32_t w)
-{
-	(void)insn;
-	(void)w;
 }
 
 static bool long_insn(struct insn *insn, uint32_t w)
 {
 	/* By bits 2 to 6. */
 	static void (*const does[32])(struct insn *, uint32_t) = {
-		[0x00] = general_load,  [0x01] = floating_load,  [0x03] = fence,
-		[0x04] = immediate,     [0x05] = upper,          [0x06] = immediate,
-		[0x08] = general_store, [0x09] = floating_store, [0x0b] = atomic,
-		[0x0c] = arithmetic,    [0x0d] = upper,          [0x0e] = arithmetic,
-		[0x10] = floating,      [0x11] = floating,       [0x12] = floating,
-		[0x13] = floating,      [0x14] = floating,       [0x18] = jumps,
-		[0x19] = jumps,         [0x1b] = jumps,          [0x1c] = system_call,
+		[0x00] = load,        [0x01] = load,       [0x03] = others, [0x04] = immediate,
+		[0x05] = upper,       [0x06] = immediate,  [0x08] = store,  [0x09] = store,
+		[0x0b] = atomic,      [0x0c] = arithmetic, [0x0d] = upper,  [0x0e] = arithmetic,
+		[0x10] = others,      [0x11] = others,     [0x12] = others, [0x13] = others,
+		[0x14] = others,      [0x18] = jumps,      [0x19] = jumps,  [0x1b] = jumps,
+		[0x1c] = system_call,
 	};
 	unsigned opcode = field(w, 2, 5), f3 = field(w, 12, 3);
 

@@ -94,32 +94,23 @@ static bool is_general(const cs_x86_op *op)
 	return op->type == X86_OP_REG && number_of(op->reg) != NO_REGISTER;
 }
 
+#define IS_ONE_OF(id, ...) is_one_of(id, (const unsigned[]){__VA_ARGS__, X86_INS_INVALID})
+
+static bool is_one_of(unsigned id, const unsigned *ids)
+{
+	while (*ids != X86_INS_INVALID && *ids != id)
+		ids++;
+	return *ids != X86_INS_INVALID;
+}
+
 /* Capstone 4 has no record of what some instructions do with their first operand. */
 static bool only_reads_first(unsigned id)
 {
-	switch (id) {
-	case X86_INS_CMP:
-	case X86_INS_TEST:
-	case X86_INS_BT:
-	case X86_INS_PUSH:
-	case X86_INS_JMP:
-	case X86_INS_CALL:
-	case X86_INS_MUL:
-	case X86_INS_IMUL:
-	case X86_INS_DIV:
-	case X86_INS_IDIV:
-	case X86_INS_PREFETCH:
-	case X86_INS_PREFETCHW:
-	case X86_INS_PREFETCHNTA:
-	case X86_INS_PREFETCHT0:
-	case X86_INS_PREFETCHT1:
-	case X86_INS_PREFETCHT2:
-	case X86_INS_CLFLUSH:
-	case X86_INS_NOP:
-		return true;
-	default:
-		return false;
-	}
+	return IS_ONE_OF(id, X86_INS_CMP, X86_INS_TEST, X86_INS_BT, X86_INS_PUSH, X86_INS_JMP,
+			 X86_INS_CALL, X86_INS_MUL, X86_INS_IMUL, X86_INS_DIV, X86_INS_IDIV,
+			 X86_INS_PREFETCH, X86_INS_PREFETCHW, X86_INS_PREFETCHNTA,
+			 X86_INS_PREFETCHT0, X86_INS_PREFETCHT1, X86_INS_PREFETCHT2,
+			 X86_INS_CLFLUSH, X86_INS_NOP);
 }
 
 /* Capstone 4 takes most stores of vectors and of the x87 for loads. */
@@ -127,19 +118,21 @@ static bool writes_first(const cs_insn *from)
 {
 	const cs_x86 *x = &from->detail->x86;
 
-	switch (from->id) {
-	case X86_INS_CMPXCHG8B:
-	case X86_INS_CMPXCHG16B:
-	case X86_INS_FST:
-	case X86_INS_FSTP:
-	case X86_INS_FIST:
-	case X86_INS_FISTP:
-	case X86_INS_STMXCSR:
-		return true;
-	default:
-		return x->op_count > 1 && x->operands[1].type == X86_OP_REG &&
-		       !only_reads_first(from->id);
-	}
+	return IS_ONE_OF(from->id, X86_INS_CMPXCHG8B, X86_INS_CMPXCHG16B, X86_INS_FST, X86_INS_FSTP,
+			 X86_INS_FIST, X86_INS_FISTP, X86_INS_STMXCSR) ||
+	       (x->op_count > 1 && x->operands[1].type == X86_OP_REG &&
+		!only_reads_first(from->id));
+}
+
+/* The parts of an address. */
+static void address_of(const struct insn *insn, const x86_op_mem *from, struct insn_memory *m)
+{
+	m->base = (int8_t)number_of(from->base);
+	m->index = (int8_t)number_of(from->index);
+	m->shift = (uint8_t)__builtin_ctz((unsigned)from->scale | 8);
+	m->offset = from->disp;
+	if (from->base == X86_REG_RIP)
+		m->offset = (int64_t)(insn->address + insn->size + (uint64_t)from->disp);
 }
 
 static void add_memory(struct insn *insn, const cs_insn *from, const cs_x86_op *op, bool first)
@@ -156,17 +149,11 @@ static void add_memory(struct insn *insn, const cs_insn *from, const cs_x86_op *
 		writes = false;
 	} else if (first && !writes && writes_first(from)) {
 		writes = true;
-		reads = from->id == X86_INS_CMPXCHG || from->id == X86_INS_CMPXCHG8B ||
-			from->id == X86_INS_CMPXCHG16B;
+		reads = IS_ONE_OF(from->id, X86_INS_CMPXCHG, X86_INS_CMPXCHG8B, X86_INS_CMPXCHG16B);
 	}
 	insn->memory_count++;
 	m->is_thread = op->mem.segment == X86_REG_FS;
-	m->base = (int8_t)number_of(op->mem.base);
-	m->index = (int8_t)number_of(op->mem.index);
-	m->shift = op->mem.scale == 8 ? 3 : op->mem.scale == 4 ? 2 : op->mem.scale == 2;
-	m->offset = op->mem.disp;
-	if (op->mem.base == X86_REG_RIP)
-		m->offset = (int64_t)(insn->address + insn->size + (uint64_t)op->mem.disp);
+	address_of(insn, &op->mem, m);
 	m->size = op->size;
 	m->read = reads;
 	m->written = writes;
@@ -176,8 +163,8 @@ static void add_memory(struct insn *insn, const cs_insn *from, const cs_x86_op *
 /* Capstone does not count the loop instructions as jumps. */
 static bool is_jump(const struct decoder *d, const cs_insn *from)
 {
-	return cs_insn_group(d->capstone, from, CS_GRP_JUMP) || from->id == X86_INS_LOOP ||
-	       from->id == X86_INS_LOOPE || from->id == X86_INS_LOOPNE;
+	return cs_insn_group(d->capstone, from, CS_GRP_JUMP) ||
+	       IS_ONE_OF(from->id, X86_INS_LOOP, X86_INS_LOOPE, X86_INS_LOOPNE);
 }
 
 static void classify(struct decoder *d, struct insn *insn, const cs_insn *from)
@@ -195,41 +182,26 @@ static void classify(struct decoder *d, struct insn *insn, const cs_insn *from)
 		insn->kind |= INSN_INDIRECT | INSN_ENDS;
 	if (insn->kind & INSN_BRANCH)
 		insn->target = (uint64_t)x->operands[0].imm;
-	switch (from->id) {
-	case X86_INS_SYSCALL:
-	case X86_INS_SYSENTER:
-	case X86_INS_INT:
+	if (IS_ONE_OF(from->id, X86_INS_SYSCALL, X86_INS_SYSENTER, X86_INS_INT))
 		insn->kind |= INSN_SYSCALL;
-		break;
-	case X86_INS_INT1:
-	case X86_INS_INT3:
-	case X86_INS_UD0:
-	case X86_INS_UD2:
-	case X86_INS_UD2B:
-	case X86_INS_HLT:
+	else if (IS_ONE_OF(from->id, X86_INS_INT1, X86_INS_INT3, X86_INS_UD0, X86_INS_UD2,
+			   X86_INS_UD2B, X86_INS_HLT))
 		insn->kind |= INSN_TRAP;
-		break;
-	case X86_INS_RDTSCP:
-	case X86_INS_LSL:
+	else if (IS_ONE_OF(from->id, X86_INS_RDTSCP, X86_INS_LSL))
 		insn->kind |= INSN_READS_CPU;
-		break;
-	default:
-		break;
-	}
 	if (x->prefix[0] == X86_PREFIX_LOCK || (from->id == X86_INS_XCHG && insn->memory_count))
 		insn->kind |= INSN_ATOMIC;
 }
 
 static void lea(struct insn *insn, const cs_x86 *x)
 {
-	const x86_op_mem *m = &x->operands[1].mem;
+	struct insn_memory m;
 
-	insn->src = (int8_t)number_of(m->base);
-	insn->src2 = (int8_t)number_of(m->index);
-	insn->shift = m->scale == 8 ? 3 : m->scale == 4 ? 2 : m->scale == 2;
-	insn->imm = m->disp;
-	if (m->base == X86_REG_RIP)
-		insn->imm = (int64_t)(insn->address + insn->size + (uint64_t)m->disp);
+	address_of(insn, &x->operands[1].mem, &m);
+	insn->src = m.base;
+	insn->src2 = m.index;
+	insn->shift = m.shift;
+	insn->imm = m.offset;
 	if (insn->src2 != NO_REGISTER)
 		insn->value = VALUE_SUM;
 	else if (insn->src != NO_REGISTER)
