@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The page: the machine, an overview, each table. */
-#include "bench/html.h"
-
 #include "bench/suite.h"
 
 #include <errno.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The CPU time of other programs and of the hypervisor, from /proc/stat. */
-#include "bench/load.h"
+#include "bench/report.h"
 
-#include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
 

@@ -6,7 +6,6 @@
  */
 #include "common/child.h"
 #include "common/clock.h"
-#include "bench/progress.h"
 #include "bench/report.h"
 #include "bench/scale.h"
 #include "bench/suite.h"

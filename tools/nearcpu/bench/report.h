@@ -4,7 +4,6 @@
 #define NEARCPU_REPORT_H
 
 #include "../../../bench/bench.h"
-#include "bench/load.h"
 #include "common/machine.h"
 #include "common/spread.h"
 #include "common/text.h"
@@ -51,6 +50,17 @@ struct table_result {
 	unsigned percent;    /* of the work that a pattern has, if no number was named */
 	double rate;         /* of the loop that passes time in a program; 0: not known yet */
 	struct row_result *rows;
+};
+
+struct load_start {
+	double busy, stolen, total; /* CPU seconds of all CPUs since boot */
+	double own;                 /* of this process and its children */
+};
+
+/* Parts of the CPU time that all CPUs had. */
+struct load_share {
+	double others; /* used by other programs */
+	double stolen; /* taken by the hypervisor */
 };
 
 /* What may disturb, before the work. */
@@ -175,6 +185,13 @@ json_t *sample_json(const struct table_result *t, const struct bench_sample *s);
 int program_measure(const struct table_result *t, struct row_result *r, uint64_t iterations,
 		    bool latency, struct bench_sample *s);
 
+/* load.c: how busy other programs kept the machine during the measurement. */
+struct load_start load_now(void);
+struct load_share load_since(const struct load_start *start);
+
+/* A sentence if that disturbs a measurement; false if the machine was quiet. */
+bool load_warning(const struct load_share *load, char *out, size_t size);
+
 /* text.c */
 void text_table(const struct table_result *t);
 void text_bold(const char *text);
@@ -184,6 +201,11 @@ void text_legend(void);
 /* Below all tables. */
 void text_end(const struct report *report);
 
+/* text.c: one line on standard error, while that is a terminal. */
+void progress_begin(unsigned steps);
+void progress_step(const struct table_result *t, const struct bench_row *row, unsigned repetition);
+void progress_clear(void);
+
 /* json.c */
 json_t *report_json(const struct report *report);
 
@@ -192,5 +214,10 @@ json_t *report_json(const struct report *report);
 int report_html(const struct report *report, char **out);
 /* An inline SVG element; *out is NULL if there is no gnuplot or nothing to draw. */
 int plot_svg(const struct table_result *t, char **out);
+extern const char html_style[];
+/* Heading, what is measured, what it shows, chart, table, figures. `svg`: the chart, or NULL. */
+void html_table(FILE *f, const struct table_result *t, size_t number, const char *svg);
+/* Text between tags or in quotes. */
+void html_text(FILE *f, const char *text);
 
 #endif

@@ -94,14 +94,14 @@ bool suite_verdict(const struct suite *s, enum suite_measure m, char *out, size_
 /* Whether the part is among those of --only, if it names any. */
 bool bench_is_only(const struct bench *b, const struct bench_options *o);
 
-/* suite_text.c: while it runs, a line of the first measure for each table; the rest at the end. */
+/* text.c: while it runs, a line of the first measure for each table; the rest at the end. */
 void suite_text_line(const struct table_result *t);
 void suite_text_end(const struct report *report);
 
-/* suite_html.c */
+/* html_table.c */
 void suite_html(FILE *f, const struct report *report);
 
-/* suite_json.c: members of a row, and of the report for each suite. */
+/* json.c: members of a row, and of the report for each suite. */
 void suite_json_row(json_t *json, const struct table_result *t, size_t row);
 void suite_json(json_t *json, const struct report *report);
 

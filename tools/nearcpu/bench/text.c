@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A table for the terminal, at most 100 columns wide. */
-#include "bench/report.h"
+/* What the terminal shows, at most 100 columns wide: tables, suites, and the progress. */
+#include "bench/suite.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -100,4 +100,238 @@ void text_end(const struct report *report)
 
 	if (load_warning(&report->load, line, sizeof(line)))
 		print_text(line);
+}
+
+/* ---- suites ---- */
+
+#define BASE_WIDTH 9
+#define CELL_WIDTH 13
+#define BOUND_WIDTH 15
+#define MOST_RATIO 9999 /* that is printed: a thread may have got nothing at all */
+
+static struct word say_value(double v, enum suite_measure m)
+{
+	return word("%.*f", v < 999.5 ? suite_texts[m].decimals : 0, v);
+}
+
+/* A ratio, and after it the spread or as many blanks. */
+static void print_cell(double ratio, const char *spread)
+{
+	struct word cell = word("over %d", MOST_RATIO);
+
+	if (ratio < MOST_RATIO)
+		cell = word("%.*f%7s", ratio < 99.5 ? 2 : 0, ratio, spread);
+	printf("%*s", CELL_WIDTH, cell.text);
+}
+
+static int name_width(const struct table_result *t)
+{
+	return suite_kind_of(t)->width;
+}
+
+static void print_suite_head(const struct table_result *t, enum suite_measure m)
+{
+	printf("%s; of %s in %s, of the others as ratio to it (spread)\n\n", suite_texts[m].title,
+	       t->rows[0].row->name, suite_texts[m].unit);
+	printf("%*s %*s", name_width(t) - 1, "threads", BASE_WIDTH, t->rows[0].row->name);
+	for (size_t i = 1; i < t->bench->row_count; i++)
+		printf("%*s", CELL_WIDTH, t->rows[i].row->name);
+	if (suite_has_bounds(t, m))
+		printf("%*s", BOUND_WIDTH, "at most");
+	putchar('\n');
+}
+
+static void print_ratio(const struct table_result *t, size_t row, enum suite_measure m)
+{
+	struct spread s;
+
+	if (suite_ratio(t, row, m, &s))
+		print_cell(s.median, word(" %4.0f %%", (s.high - s.low) / s.median * 100).text);
+	else
+		printf("%*s", CELL_WIDTH, t->rows[row].failed ? "failed" : "-");
+}
+
+static void print_bound(const struct table_result *t)
+{
+	double goal;
+	const char *verdict = suite_bound(t, &goal);
+	char cell[32] = "";
+
+	if (verdict)
+		snprintf(cell, sizeof(cell), "%.2f %s", goal, verdict);
+	printf("%*s", BOUND_WIDTH, cell);
+}
+
+static void print_suite_line(const struct table_result *t, enum suite_measure m)
+{
+	const char *base = t->rows[0].failed ? "failed" : "-";
+
+	printf("%-*s%*s", name_width(t), suite_line_name(t).text, BASE_WIDTH,
+	       t->rows[0].count ? say_value(suite_value(t, 0, m).median, m).text : base);
+	for (size_t i = 1; i < t->bench->row_count; i++)
+		print_ratio(t, i, m);
+	if (suite_has_bounds(t, m))
+		print_bound(t);
+	putchar('\n');
+}
+
+static void print_means(const struct suite *s, enum suite_measure m, unsigned threads)
+{
+	const struct table_result *t = suite_first(s);
+	char name[48] = "geometric mean";
+
+	if (threads)
+		snprintf(name, sizeof(name), "  of those%*u", name_width(t) - 11, threads);
+	printf("%-*s%*s", name_width(t), name, BASE_WIDTH, "");
+	for (size_t i = 1; i < t->bench->row_count; i++) {
+		struct suite_mean mean = suite_mean(s, i, m, threads);
+
+		if (mean.lines)
+			print_cell(mean.mean, "");
+		else
+			printf("%*s", CELL_WIDTH, "-");
+	}
+	putchar('\n');
+}
+
+static void print_below(const struct suite *s, enum suite_measure m)
+{
+	unsigned threads[MAX_THREAD_COUNTS];
+	size_t n = suite_threads(s, m, threads);
+	char line[800];
+
+	print_means(s, m, 0);
+	for (size_t i = 0; i < n; i++)
+		print_means(s, m, threads[i]);
+	putchar('\n');
+	if (suite_verdict(s, m, line, sizeof(line)))
+		print_wrapped(line, TEXT_WIDTH, "", "");
+	putchar('\n');
+}
+
+static bool same_before(const struct suite *s, size_t table, size_t row)
+{
+	for (size_t i = 0; i < table; i++)
+		if (suite_line(s, i) && strcmp(suite_line(s, i)->rows[row].note,
+					       suite_line(s, table)->rows[row].note) == 0)
+			return true;
+	return false;
+}
+
+/* What is missing is missing in each line and printed once; each failure is printed. */
+static void print_notes(const struct suite *s)
+{
+	for (size_t i = 0; i < s->report->count; i++) {
+		const struct table_result *t = suite_line(s, i);
+
+		for (size_t j = 0; t && j < t->bench->row_count; j++) {
+			const struct row_result *r = &t->rows[j];
+
+			if (r->failed)
+				printf("%s, %u, %s failed: %s\n", t->bench->part, t->threads,
+				       r->row->name, r->note);
+			else if (r->note[0] && !same_before(s, i, j))
+				printf("%s not measured: %s\n", r->row->name, r->note);
+		}
+	}
+}
+
+void suite_text_line(const struct table_result *t)
+{
+	static const struct suite_kind *begun;
+	const struct suite_kind *kind = suite_kind_of(t);
+
+	if (!begun || begun != kind) {
+		text_bold(kind->title);
+		print_suite_head(t, kind->measures[0]);
+	}
+	begun = kind;
+	print_suite_line(t, kind->measures[0]);
+}
+
+/* The lines are not wrapped. */
+static void print_lines(const struct table_result *t, const struct row_result *r)
+{
+	const char *line = r->said;
+
+	for (size_t len; *line; line += len + (line[len] == '\n')) {
+		len = strcspn(line, "\n");
+		printf("%s, %u, %s: %.*s\n", t->bench->part, t->threads, r->row->name, (int)len,
+		       line);
+	}
+}
+
+static void print_said(const struct suite *s)
+{
+	for (size_t i = 0; i < s->report->count; i++) {
+		const struct table_result *t = suite_line(s, i);
+
+		for (size_t j = 0; t && j < t->bench->row_count; j++)
+			print_lines(t, &t->rows[j]);
+	}
+}
+
+static void print_all(const struct suite *s, enum suite_measure m)
+{
+	print_suite_head(suite_first(s), m);
+	for (size_t i = 0; i < s->report->count; i++)
+		if (suite_line(s, i) && suite_shows(suite_line(s, i), m))
+			print_suite_line(suite_line(s, i), m);
+}
+
+static void end_one(const struct suite *s)
+{
+	for (size_t i = 0; i < s->kind->measure_count; i++) {
+		enum suite_measure m = s->kind->measures[i];
+
+		if (!suite_shown(s, m))
+			continue;
+		if (i)
+			print_all(s, m);
+		print_below(s, m);
+	}
+	print_notes(s);
+	print_said(s);
+}
+
+void suite_text_end(const struct report *report)
+{
+	for (const struct suite_kind *kind = suite_kinds; kind->name; kind++) {
+		struct suite s = {kind, report};
+
+		if (suite_first(&s))
+			end_one(&s);
+	}
+}
+
+/* ---- progress: one line on standard error, while that is a terminal ---- */
+
+static unsigned total, step;
+static bool on_terminal;
+
+void progress_begin(unsigned steps)
+{
+	total = steps;
+	step = 0;
+	on_terminal = isatty(STDERR_FILENO);
+}
+
+void progress_step(const struct table_result *t, const struct bench_row *row, unsigned repetition)
+{
+	char name[80];
+
+	step++;
+	if (!on_terminal)
+		return;
+	table_name(t, name, sizeof(name));
+	/* Seventy-nine columns at most: a line that wraps cannot be cleared. */
+	fprintf(stderr, "\r\033[K%3u %%  %.36s: %.24s %u/%u",
+		(step - 1) * 100 / (total ? total : 1), name, row->label, repetition, t->wanted);
+	fflush(stderr);
+}
+
+void progress_clear(void)
+{
+	if (on_terminal)
+		fprintf(stderr, "\r\033[K");
 }

@@ -49,6 +49,5 @@ int load_object(struct load *l);
 /* Functions and the sections that list sequences. */
 int load_symbols(struct load *l);
 int load_listed(struct load *l);
-int load_frames(struct load *l); /* functions without a symbol */
 
 #endif

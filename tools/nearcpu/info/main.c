@@ -3,9 +3,10 @@
 #include "common/machine.h"
 #include "common/options.h"
 #include "common/tool.h"
-#include "info/print.h"
 
 #include <getopt.h>
+#include <stdio.h>
+#include <string.h>
 
 static bool as_json;
 
@@ -23,6 +24,102 @@ static const struct option_table table = {
 		"the kernel and the C library offer; which slots the library uses.\n\n",
 	.tail = "",
 };
+
+#define NAME "%-16s"
+
+static void print_set(const char *label, const struct machine_set *set)
+{
+	if (set->count)
+		printf("  "
+		       "%-14s"
+		       "%u (%s)\n",
+		       label, set->count, set->list);
+	else
+		printf("  "
+		       "%-14s"
+		       "unknown\n",
+		       label);
+}
+
+static void print_features(const struct near_rseq_status *st)
+{
+	printf("  %-14scpu%s%s%s", "features", st->has_node ? ", node" : "",
+	       st->has_cid ? ", concurrency id" : "", st->has_slice ? ", slice extension" : "");
+	if (!st->has_cid)
+		printf("; no concurrency id (Linux 6.3)");
+	if (!st->has_slice)
+		printf("; no slice extension (Linux 7.0)");
+	putchar('\n');
+}
+
+static void print_rseq(const struct near_rseq_status *st)
+{
+	const char *name, *separator = "";
+	unsigned i = 0;
+
+	printf(NAME "%s: %s\n", "rseq", st->live ? "live" : "not live", st->why);
+	if (st->live)
+		printf("  %-14s%u bytes, by %s\n", "registered", st->area_size,
+		       st->own_area ? "this library" : "the C library");
+	if (st->feature_size)
+		printf("  %-14s%u bytes, aligned to %u\n", "kernel has", st->feature_size,
+		       st->feature_align);
+	if (st->live)
+		print_features(st);
+	printf("  %-14s", "membarrier");
+	if (!st->membarrier)
+		printf("none");
+	while ((name = machine_membarrier(st->membarrier, &i))) {
+		printf("%s%s", separator, name);
+		separator = ", ";
+	}
+	putchar('\n');
+	printf("  %-14s%s\n", "without rseq", st->hint);
+}
+
+static void print_parts(const struct machine *m)
+{
+	printf(NAME, "built with");
+	for (const struct machine_part *p = machine_parts; p->name; p++)
+		printf("%s%s%s", p == machine_parts ? "" : ", ", p->built_in ? "" : "no ", p->name);
+	printf("\n" NAME "%s\n", "malloc library",
+	       m->malloc_library[0] ? m->malloc_library : "not found: nearcpu run needs it");
+	printf(NAME "%s\n", "atomic library",
+	       m->atomic_library[0] ? m->atomic_library
+				    : "not found: nearcpu run --atomic needs it");
+	printf(NAME "%s, %s\n", "found", m->has_perf ? "perf" : "no perf",
+	       m->has_gnuplot ? "gnuplot" : "no gnuplot");
+}
+
+static void machine_print(const struct machine *m)
+{
+	const struct near_rseq_status *st = &m->rseq;
+
+	printf(NAME "%s\n", "nearcpu", NEARCPU_VERSION);
+	printf(NAME "%s %s %s\n", "kernel", m->kernel.sysname, m->kernel.release,
+	       m->kernel.machine);
+	printf(NAME "%s\n", "C library", m->libc);
+	printf(NAME "%s\n", "processor", m->processor);
+	printf("cpus\n");
+	print_set("possible", &m->possible);
+	print_set("online", &m->online);
+	print_set("allowed", &m->allowed);
+	print_set("nodes", &m->nodes);
+	print_rseq(st);
+	printf(NAME "%u by %s: %s\n", "slots", st->slots, machine_slot_kind(st->slot_kind),
+	       st->slot_why);
+	if (m->reserve_error)
+		printf(NAME "nothing: %s (is the limit of address space, ulimit -v, too small?)\n",
+		       "reserved", strerror(-m->reserve_error));
+	else
+		printf(NAME "%.1f MiB of address space for the first per-CPU objects\n", "reserved",
+		       (double)st->reserved / (1 << 20));
+	if (m->conf)
+		printf(NAME "NEAR_CONF=%s\n", "settings", m->conf);
+	if (m->tunables)
+		printf(NAME "GLIBC_TUNABLES=%s\n", m->conf ? "" : "settings", m->tunables);
+	print_parts(m);
+}
 
 static int print_json(const struct machine *m)
 {

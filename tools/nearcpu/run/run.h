@@ -96,7 +96,7 @@ int run_exit_code(int status);
 int run_stats(struct run_options *o);
 int run_compare(struct run_options *o);
 
-/* ---- json.c ---- */
+/* ---- table.c: what the JSON of --stats and of --compare have in common ---- */
 
 /* The program and its arguments; what is no UTF-8 becomes null. */
 json_t *run_argv_json(const struct run_options *o);
