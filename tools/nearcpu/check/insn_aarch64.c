@@ -151,6 +151,14 @@ static void stores(struct insn *insn, struct insn_memory *m, uint32_t w, bool ve
 	insn->stores_const = reg == 31; /* imm is 0 */
 }
 
+static void accesses(struct insn *insn, struct insn_memory *m, uint32_t w, bool load, bool vector)
+{
+	if (load)
+		loads(insn, m, w, vector);
+	else
+		stores(insn, m, w, vector);
+}
+
 /* Exclusive and ordered: LDXR, STXR, LDAR, STLR, CAS. */
 static void exclusive(struct insn *insn, uint32_t w)
 {
@@ -158,10 +166,7 @@ static void exclusive(struct insn *insn, uint32_t w)
 	struct insn_memory *m = memory(insn, w, 1u << field(w, 30, 2));
 
 	if (ordered && !field(w, 21, 1)) {
-		if (load)
-			loads(insn, m, w, false);
-		else
-			stores(insn, m, w, false);
+		accesses(insn, m, w, load, false);
 		return;
 	}
 	insn->kind |= INSN_ATOMIC | INSN_STORE;
@@ -183,15 +188,10 @@ static void pair(struct insn *insn, uint32_t w)
 		m->offset = offset;
 	if (mode == 1 || mode == 3)
 		insn->writeback = offset;
-	if (field(w, 22, 1)) {
-		loads(insn, m, w, true);
-		if (!vector)
-			insn->writes |= bit_of(field(w, 0, 5)) | bit_of(field(w, 10, 5));
-		return;
-	}
-	stores(insn, m, w, true);
+	accesses(insn, m, w, field(w, 22, 1), true);
 	if (!vector)
-		insn->reads |= bit_of(field(w, 0, 5)) | bit_of(field(w, 10, 5));
+		*(field(w, 22, 1) ? &insn->writes : &insn->reads) |= bit_of(field(w, 0, 5)) |
+								     bit_of(field(w, 10, 5));
 }
 
 /* Atomic operations on memory (LDADD to SWP), and LDAPR among them. */
@@ -236,10 +236,7 @@ static void single(struct insn *insn, uint32_t w)
 		insn->memory_count = 0; /* PRFM */
 		return;
 	}
-	if (vector ? opc & 1 : opc != 0)
-		loads(insn, m, w, vector);
-	else
-		stores(insn, m, w, vector);
+	accesses(insn, m, w, vector ? opc & 1 : opc != 0, vector);
 }
 
 static void literal(struct insn *insn, uint32_t w)
@@ -265,12 +262,7 @@ static void memory_access(struct insn *insn, uint32_t w)
 		single(insn, w);
 	} else if ((w & 0xbe000000) == 0x0c000000) {
 		/* Several vectors. */
-		struct insn_memory *m = memory(insn, w, 0);
-
-		if (field(w, 22, 1))
-			loads(insn, m, w, true);
-		else
-			stores(insn, m, w, true);
+		accesses(insn, memory(insn, w, 0), w, field(w, 22, 1), true);
 		if (field(w, 23, 1))
 			insn->writes |= bit_of(field(w, 5, 5));
 	} else if ((w & 0x3f200c00) == 0x19000000) {
@@ -278,10 +270,7 @@ static void memory_access(struct insn *insn, uint32_t w)
 		struct insn_memory *m = memory(insn, w, 1u << field(w, 30, 2));
 
 		m->offset = signed_field(w, 12, 9);
-		if (field(w, 22, 2))
-			loads(insn, m, w, false);
-		else
-			stores(insn, m, w, false);
+		accesses(insn, m, w, field(w, 22, 2), false);
 	}
 }
 

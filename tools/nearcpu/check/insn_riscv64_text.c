@@ -21,20 +21,15 @@ static void text_memory(struct insn *insn, uint32_t w)
 	static const char *const store[8] = {"sb", "sh", "sw", "sd", "s?", "s?", "s?", "s?"};
 	static const char *const width[8] = {"b", "h", "w", "d", "q", "?", "?", "?"};
 	int offset = (int)insn->memory[0].offset;
+	bool is_store = field(w, 5, 1), is_float = field(w, 2, 1);
+	unsigned f3 = field(w, 12, 3);
 
-	switch (field(w, 0, 7)) {
-	case 0x03:
-		PRINT("%s %s, %d(%s)", load[field(w, 12, 3)], RD, offset, RS1);
-		break;
-	case 0x07:
-		PRINT("fl%s f%u, %d(%s)", width[field(w, 12, 3)], field(w, 7, 5), offset, RS1);
-		break;
-	case 0x27:
-		PRINT("fs%s f%u, %d(%s)", width[field(w, 12, 3)], field(w, 20, 5), offset, RS1);
-		break;
-	default:
-		PRINT("%s %s, %d(%s)", store[field(w, 12, 3)], RS2, offset, RS1);
-	}
+	if (is_float)
+		PRINT("f%c%s f%u, %d(%s)", is_store ? 's' : 'l', width[f3],
+		      field(w, is_store ? 20 : 7, 5), offset, RS1);
+	else
+		PRINT("%s %s, %d(%s)", is_store ? store[f3] : load[f3], is_store ? RS2 : RD, offset,
+		      RS1);
 }
 
 static void text_immediate(struct insn *insn, uint32_t w)
@@ -154,46 +149,27 @@ static void text_system(struct insn *insn, uint32_t w)
 		PRINT(".insn 0x%08x", w);
 }
 
+static void text_upper(struct insn *insn, uint32_t w)
+{
+	PRINT("%s %s, 0x%x", field(w, 5, 1) ? "lui" : "auipc", RD, w >> 12);
+}
+
 void text_riscv64(struct insn *insn, uint32_t w)
 {
-	switch (field(w, 0, 7)) {
-	case 0x03:
-	case 0x07:
-	case 0x23:
-	case 0x27:
-		text_memory(insn, w);
-		break;
-	case 0x0f:
-		text_fence(insn, w);
-		break;
-	case 0x13:
-	case 0x1b:
-		text_immediate(insn, w);
-		break;
-	case 0x17:
-		PRINT("auipc %s, 0x%x", RD, w >> 12);
-		break;
-	case 0x37:
-		PRINT("lui %s, 0x%x", RD, w >> 12);
-		break;
-	case 0x2f:
-		text_atomic(insn, w);
-		break;
-	case 0x33:
-	case 0x3b:
-		text_arithmetic(insn, w);
-		break;
-	case 0x63:
-		text_branch(insn, w);
-		break;
-	case 0x67:
-	case 0x6f:
-		text_jump(insn, w);
-		break;
-	case 0x73:
-		text_system(insn, w);
-		break;
-	default:
-		PRINT(w ? ".insn 0x%08x" : "unimp%.0u", w);
-	}
+	/* By bits 2 to 6. */
+	static void (*const writes[32])(struct insn *, uint32_t) = {
+		[0x00] = text_memory,     [0x01] = text_memory, [0x03] = text_fence,
+		[0x04] = text_immediate,  [0x05] = text_upper,  [0x06] = text_immediate,
+		[0x08] = text_memory,     [0x09] = text_memory, [0x0b] = text_atomic,
+		[0x0c] = text_arithmetic, [0x0d] = text_upper,  [0x0e] = text_arithmetic,
+		[0x18] = text_branch,     [0x19] = text_jump,   [0x1b] = text_jump,
+		[0x1c] = text_system,
+	};
+
+	if (!w)
+		PRINT("unimp");
+	else if (writes[field(w, 2, 5)])
+		writes[field(w, 2, 5)](insn, w);
+	else
+		PRINT(".insn 0x%08x", w);
 }
