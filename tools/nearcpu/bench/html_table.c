@@ -8,23 +8,16 @@ static const char *const roles[] = {"peer", "ours", "yardstick"};
 
 void html_text(FILE *f, const char *text)
 {
+	static const char *const names['>' + 1] = {
+		['<'] = "&lt;", ['>'] = "&gt;", ['&'] = "&amp;", ['"'] = "&quot;"};
+
 	for (; *text; text++) {
-		switch (*text) {
-		case '<':
-			fputs("&lt;", f);
-			break;
-		case '>':
-			fputs("&gt;", f);
-			break;
-		case '&':
-			fputs("&amp;", f);
-			break;
-		case '"':
-			fputs("&quot;", f);
-			break;
-		default:
-			fputc(*text, f);
-		}
+		unsigned char c = (unsigned char)*text;
+
+		if (c < BENCH_COUNT(names) && names[c])
+			fputs(names[c], f);
+		else
+			fputc(c, f);
 	}
 }
 
@@ -43,7 +36,7 @@ static void row(FILE *f, const struct table_result *t, const struct row_result *
 		fprintf(f, "</td>");
 	}
 	for (size_t i = 0; i < n && r->count; i++)
-		fprintf(f, "<td>%s</td>", columns[i]->cell(t, r).text);
+		fprintf(f, "<td>%s</td>", column_cell(columns[i], t, r).text);
 	fprintf(f, "</tr>\n");
 }
 

@@ -80,59 +80,40 @@ static int list(void)
 /* Each word of --only is a part of what was named. */
 static int check_only(void)
 {
-	size_t len;
+	char *rest = o->only ? strdupa(o->only) : NULL, *word;
 
-	for (const char *at = o->only; at; at += len + 1) {
-		struct bench_options one = {0};
-		char word[32];
+	while ((word = strsep(&rest, ","))) {
+		struct bench_options one = {.only = word};
 		bool known = false;
 
-		len = strcspn(at, ",");
-		snprintf(word, sizeof(word), "%.*s", (int)len, at);
-		one.only = word;
 		for (size_t i = 0; bench_registry[i]; i++)
 			known |= is_named(bench_registry[i]->name) &&
 				 bench_is_only(bench_registry[i], &one);
 		if (!known)
 			return usage_error("bench",
-					   "--only: unknown part '%.*s'; 'nearcpu bench --list "
-					   "%s' names them",
-					   (int)len, at, o->name_count ? o->names[0] : "malloc");
-		if (!at[len])
-			break;
+					   "--only: unknown part '%s'; 'nearcpu bench --list %s' "
+					   "names them",
+					   word, o->name_count ? o->names[0] : "malloc");
 	}
 	return OPTIONS_DONE;
 }
 
-static bool parse_threads(const char *text)
-{
-	char word[16];
-	uint64_t n;
-
-	o->thread_counts = 0;
-	for (;;) {
-		size_t len = strcspn(text, ",");
-
-		if (len >= sizeof(word) || o->thread_counts == MAX_THREAD_COUNTS)
-			return false;
-		memcpy(word, text, len);
-		word[len] = 0;
-		if (!parse_number(word, 1, BENCH_MAX_THREADS, &n))
-			return false;
-		o->threads[o->thread_counts++] = (unsigned)n;
-		if (!text[len])
-			return true;
-		text += len + 1;
-	}
-}
-
 static int take_threads(const struct option_row *row, const char *value)
 {
+	char *rest = strdupa(value), *word;
+	uint64_t n;
+
 	(void)row;
-	if (parse_threads(value))
-		return 0;
-	return usage_error("bench", "--threads takes numbers from 1 to %d, not '%s'",
-			   BENCH_MAX_THREADS, value);
+	o->thread_counts = 0;
+	while ((word = strsep(&rest, ","))) {
+		if (o->thread_counts == MAX_THREAD_COUNTS ||
+		    !parse_number(word, 1, BENCH_MAX_THREADS, &n))
+			return usage_error("bench",
+					   "--threads takes numbers from 1 to %d, not '%s'",
+					   BENCH_MAX_THREADS, value);
+		o->threads[o->thread_counts++] = (unsigned)n;
+	}
+	return 0;
 }
 
 static int take_iterations(const struct option_row *row, const char *value)

@@ -139,13 +139,17 @@ bool row_is_scaled(const struct table_result *t, const struct row_result *r);
 /* columns.c */
 
 struct column {
+	unsigned tables; /* that have it */
 	const char *head;
 	int width;
-	struct word (*cell)(const struct table_result *t, const struct row_result *r);
+	unsigned shows;
+	enum sample_part part;
 };
 #define MAX_COLUMNS 12
 /* Which columns the table has; returns their number. */
 size_t table_columns(const struct table_result *t, const struct column *out[MAX_COLUMNS]);
+struct word column_cell(const struct column *c, const struct table_result *t,
+			const struct row_result *r);
 
 /* report.c: measures what the options select. 0, -EINTR when interrupted, or another negative
  * errno. `done` is called after each table; it returns false to stop there. */

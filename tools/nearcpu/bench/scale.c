@@ -56,24 +56,25 @@ static unsigned rank(const struct table_result *t, unsigned cpus)
 
 static unsigned sort_cpus;
 
+static int compare(size_t a, size_t b)
+{
+	return (a > b) - (a < b);
+}
+
 static int compare_to_measure(const void *a, const void *b)
 {
 	const struct table_result *x = a, *y = b;
-	unsigned p = rank(x, sort_cpus), q = rank(y, sort_cpus);
+	int ranks = compare(rank(x, sort_cpus), rank(y, sort_cpus));
 
-	if (p != q)
-		return (p > q) - (p < q);
-	return (place(x->bench) > place(y->bench)) - (place(x->bench) < place(y->bench));
+	return ranks ? ranks : compare(place(x->bench), place(y->bench));
 }
 
 static int compare_to_show(const void *a, const void *b)
 {
 	const struct table_result *x = a, *y = b;
-	size_t p = place(x->bench), q = place(y->bench);
+	int places = compare(place(x->bench), place(y->bench));
 
-	if (p != q)
-		return (p > q) - (p < q);
-	return (x->threads > y->threads) - (x->threads < y->threads);
+	return places ? places : compare(x->threads, y->threads);
 }
 
 void scale_sort_to_measure(struct report *report, unsigned cpus)
@@ -178,9 +179,18 @@ static bool is_measured(const struct table_result *t)
 	return false;
 }
 
-static void put_missing(struct grid *g, size_t line, const struct row_result *r)
+/* With a base: its figures, and the others' wall time in multiples of its. Without: what each call
+ * takes. */
+static void put_heads(struct grid *g, const struct table_result *t, const struct row_result *base)
 {
-	put(g, line, "%s", r->failed ? "failed" : "-");
+	static const char *const own[] = {"ns/op", "spread", "op/s"};
+
+	put(g, 0, "threads");
+	for (size_t i = 0; base && i < BENCH_COUNT(own); i++)
+		put(g, 0, "%s", own[i]);
+	for (size_t i = 0; i < t->bench->row_count; i++)
+		if (!base || t->rows[i].row != base->row)
+			put(g, 0, "%s", t->rows[i].row->name);
 }
 
 static void put_base(struct grid *g, size_t line, const struct table_result *t,
@@ -188,118 +198,79 @@ static void put_base(struct grid *g, size_t line, const struct table_result *t,
 {
 	struct spread s = row_cost(t, base);
 
-	put(g, line, "%u", t->threads);
 	put(g, line, "%.2f", s.median);
 	put(g, line, "%.0f %%", (s.high - s.low) / s.median * 100);
 	put(g, line, "%s", say_rate(1e9 / row_part_ns(base, PART_WALL)).text);
 }
 
-static void put_ratios(struct grid *g, size_t line, const struct table_result *t,
-		       const struct row_result *base)
-{
-	put_base(g, line, t, base);
-	for (size_t i = 0; i < t->bench->row_count; i++) {
-		const struct row_result *r = &t->rows[i];
-
-		if (r->row == base->row)
-			continue;
-		if (r->count)
-			put(g, line, "%s", say_ratio(wall_ratio(r, base)).text);
-		else
-			put_missing(g, line, r);
-	}
-}
-
-static void put_ratio_heads(struct grid *g, const struct table_result *t,
-			    const struct row_result *base)
-{
-	put(g, 0, "threads");
-	put(g, 0, "ns/op");
-	put(g, 0, "spread");
-	put(g, 0, "op/s");
-	for (size_t i = 0; i < t->bench->row_count; i++)
-		if (t->rows[i].row != base->row)
-			put(g, 0, "%s", t->rows[i].row->name);
-}
-
-/* All calls by wall time. */
-static void put_calls(struct grid *g, size_t line, const struct table_result *t)
+static void put_line(struct grid *g, size_t line, const struct table_result *t,
+		     const struct row_result *base)
 {
 	put(g, line, "%u", t->threads);
+	if (base)
+		put_base(g, line, t, base);
 	for (size_t i = 0; i < t->bench->row_count; i++) {
 		const struct row_result *r = &t->rows[i];
 
-		if (r->count)
-			put(g, line, "%s", say_cost(BENCH_TIME, row_part_ns(r, PART_WALL)).text);
+		if (base && r->row == base->row)
+			continue;
+		if (!r->count)
+			put(g, line, "%s", r->failed ? "failed" : "-");
+		else if (base)
+			put(g, line, "%s", say_ratio(wall_ratio(r, base)).text);
 		else
-			put_missing(g, line, r);
+			put(g, line, "%s", say_cost(BENCH_TIME, row_part_ns(r, PART_WALL)).text);
 	}
-}
-
-static void put_call_heads(struct grid *g, const struct table_result *t)
-{
-	put(g, 0, "threads");
-	for (size_t i = 0; i < t->bench->row_count; i++)
-		put(g, 0, "%s", t->rows[i].row->name);
 }
 
 /* Tables of one line: what an object takes, or what each call costs one thread. */
 static void print_list(const struct table_result *t)
 {
 	bool bytes = t->bench->kind == BENCH_MEMORY;
-	char text[600] = "";
+	char out[600] = "";
+	struct text text = {out, sizeof(out)};
 	double widest = 0;
 
 	for (size_t i = 0; i < t->bench->row_count; i++) {
 		struct spread s = row_cost(t, &t->rows[i]);
-		size_t used = strlen(text);
 
 		if (!t->rows[i].count)
 			continue;
-		snprintf(text + used, sizeof(text) - used, "%s %s %s", used ? "," : "",
-			 t->rows[i].row->name, say_cost(t->bench->kind, s.median).text);
+		say(&text, "%s %s %s", *out ? "," : "", t->rows[i].row->name,
+		    say_cost(t->bench->kind, s.median).text);
 		if ((s.high - s.low) / s.median > widest)
 			widest = (s.high - s.low) / s.median;
 	}
 	if (bytes)
 		scale_item("**%s**: of each of %s counters, %u threads:%s", t->bench->name,
-			   say_count(t->iterations).text, t->threads, text);
+			   say_count(t->iterations).text, t->threads, out);
 	else
 		scale_item("**%s**: CPU time, %u thread:%s; widest spread %.0f %%", t->bench->name,
-			   t->threads, text, widest * 100);
+			   t->threads, out, widest * 100);
 	putchar('\n');
 }
 
 static void print_bench(const struct report *report, size_t first, size_t count)
 {
 	const struct table_result *t = &report->tables[first];
-	const struct row_result *base = first_base(t, count);
-	struct grid *g = calloc(1, sizeof(*g));
+	const struct row_result *base = t->bench->apart ? NULL : first_base(t, count);
+	struct grid *g = base || t->bench->apart ? calloc(1, sizeof(*g)) : NULL;
 
 	if (!g)
 		return;
-	if (t->bench->apart) {
-		printf("**%s**: %s, wall time\n\n", t->bench->name, t->bench->op);
-		put_call_heads(g, t);
-	} else if (base) {
+	if (base)
 		printf("**%s**: %s: %s, and the others' wall time in multiples of its\n\n",
 		       t->bench->name, t->bench->op, base->row->name);
-		put_ratio_heads(g, t, base);
-	}
-	for (size_t i = 0; i < count && g->lines && g->lines < MAX_LINES; i++) {
-		const struct row_result *own;
+	else
+		printf("**%s**: %s, wall time\n\n", t->bench->name, t->bench->op);
+	put_heads(g, t, base);
+	for (; count && g->lines < MAX_LINES; t++, count--) {
+		const struct row_result *own = base ? find_row(t, base->row->name) : NULL;
 
-		t = &report->tables[first + i];
-		if (!is_measured(t))
-			continue;
-		own = base ? find_row(t, base->row->name) : NULL;
-		if (t->bench->apart)
-			put_calls(g, g->lines, t);
-		else if (own)
-			put_ratios(g, g->lines, t, own);
+		if (is_measured(t) && (own || !base))
+			put_line(g, g->lines, t, own);
 	}
-	if (g->lines)
-		print_grid(g);
+	print_grid(g);
 	free(g);
 }
 
@@ -326,6 +297,14 @@ static size_t collect_noted(const struct report *report, struct noted out[MAX_NO
 	return count;
 }
 
+static bool is_noted_before(const struct noted *noted, size_t i)
+{
+	for (size_t j = 0; j < i; j++)
+		if (strcmp(noted[j].r->note, noted[i].r->note) == 0)
+			return true;
+	return false;
+}
+
 /* Why rows are missing, each reason once. */
 static void print_notes(const struct report *report)
 {
@@ -333,23 +312,19 @@ static void print_notes(const struct report *report)
 	size_t count = collect_noted(report, noted);
 
 	for (size_t i = 0; i < count; i++) {
-		const char *note = noted[i].r ? noted[i].r->note : NULL;
+		const char *note = noted[i].r->note;
 		char rows[600] = "";
+		struct text text = {rows, sizeof(rows)};
 
-		for (size_t j = i; note && j < count; j++) {
-			size_t used = strlen(rows);
-
-			if (!noted[j].r || strcmp(note, noted[j].r->note) != 0)
-				continue;
-			snprintf(rows + used, sizeof(rows) - used, "%s%s %s (%u)", used ? ", " : "",
-				 noted[j].t->bench->name, noted[j].r->row->name,
-				 noted[j].t->threads);
-			if (j > i)
-				noted[j].r = NULL;
-		}
-		if (note)
-			scale_item("%s: %s: rows (threads) %s",
-				   noted[i].r->failed ? "failed" : "not measured", note, rows);
+		if (is_noted_before(noted, i))
+			continue;
+		for (size_t j = i; j < count; j++)
+			if (strcmp(note, noted[j].r->note) == 0)
+				say(&text, "%s%s %s (%u)", *rows ? ", " : "",
+				    noted[j].t->bench->name, noted[j].r->row->name,
+				    noted[j].t->threads);
+		scale_item("%s: %s: rows (threads) %s",
+			   noted[i].r->failed ? "failed" : "not measured", note, rows);
 	}
 }
 

@@ -36,19 +36,12 @@ const struct suite_kind suite_kinds[] = {
 
 bool bench_is_only(const struct bench *b, const struct bench_options *o)
 {
-	const char *at = o->only;
-	size_t len;
+	char *rest = o->only && b->part ? strdupa(o->only) : NULL, *word;
 
-	if (!at)
-		return true;
-	for (; b->part; at += len + 1) {
-		len = strcspn(at, ",");
-		if (strlen(b->part) == len && strncmp(at, b->part, len) == 0)
+	while ((word = strsep(&rest, ",")))
+		if (strcmp(word, b->part) == 0)
 			return true;
-		if (!at[len])
-			break;
-	}
-	return false;
+	return !o->only;
 }
 
 bool suite_has(const struct table_result *t)

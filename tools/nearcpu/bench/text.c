@@ -44,7 +44,7 @@ static void print_row(const struct table_result *t, const struct row_result *r,
 	if (!r->count)
 		printf("  %s: %s", r->failed ? "failed" : "not measured", r->note);
 	for (size_t i = 0; i < n && r->count; i++)
-		printf("%*s", columns[i]->width, columns[i]->cell(t, r).text);
+		printf("%*s", columns[i]->width, column_cell(columns[i], t, r).text);
 	putchar('\n');
 }
 

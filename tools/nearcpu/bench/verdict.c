@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What a table or a suite shows, in sentences made from its figures. A loss is reported like a win. */
+/* What a table or a suite shows, in sentences made from its figures. A loss is reported like a
+ * win. */
 #include "bench/suite.h"
 
 #include <string.h>

@@ -30,15 +30,9 @@ static const struct option_table table = {
 static void print_set(const char *label, const struct machine_set *set)
 {
 	if (set->count)
-		printf("  "
-		       "%-14s"
-		       "%u (%s)\n",
-		       label, set->count, set->list);
+		printf("  %-14s%u (%s)\n", label, set->count, set->list);
 	else
-		printf("  "
-		       "%-14s"
-		       "unknown\n",
-		       label);
+		printf("  %-14sunknown\n", label);
 }
 
 static void print_features(const struct near_rseq_status *st)
