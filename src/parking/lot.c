@@ -278,11 +278,12 @@ void near__lot_move(struct near__bucket *from, struct near__bucket *to, struct n
 
 void near__lot_wake(struct near__waiter *w)
 {
-	uint32_t *word = &w->word;
-
 	if (!w)
 		return;
-	NEAR__TSAN_RELEASE(word);
+	NEAR__TSAN_RELEASE(&w->word);
+
+	uint32_t *word = &w->word; /* after the exchange, w may be gone: only its address is used */
+
 	/* Release: pairs with the acquire in word_of (lot_sleep.c). */
 	if (__atomic_fetch_or(word, NEAR__WOKEN, __ATOMIC_RELEASE) & NEAR__ASLEEP)
 		near__futex_wake(word, 1, false);
