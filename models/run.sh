@@ -30,6 +30,30 @@ as_listed() {
 	esac
 }
 
+# code FILE: without its comments, if the compiler can remove them.
+code() {
+	"${CC:-cc}" -fpreprocessed -dD -E -P -x c "$here/$1" 2>/dev/null || cat "$here/$1"
+}
+
+# contents CHECKER MODEL: what a result depends on besides the switches.
+contents() {
+	grep -v '^[[:space:]]*#' "$here/$1.sh"
+	code "$2"
+	sed -n 's/^#include "\(.*\)"$/\1/p' "$here/$2" | while read -r header; do
+		code "$header"
+	done
+}
+
+# unknown_switch CHECKER MODEL SWITCH...: prints the first that nothing reads.
+unknown_switch() {
+	readers=$(contents "$1" "$2")
+	shift 2
+	for switch; do
+		name=${switch#-D}
+		echo "$readers" | grep -qw "${name%%=*}" || { echo "$switch" && return; }
+	done
+}
+
 # check HASH CHECKER MODEL EXPECTED [SWITCH...]: prints the result in one write.
 check() {
 	hash=$1 checker=$2 model=$3 expected=$(echo "$4" | tr _ ' ')
@@ -38,8 +62,14 @@ check() {
 	if [ "$expected" = pass ]; then optimize=-O1; else optimize=-O0; fi
 	export optimize
 	run=$(mktemp -d "$scratch/run.XXXXXX") || exit 1
-	got=$(cd "$run" && "$here/$checker.sh" "$here/$model" "$@" 2>"$run.errors")
-	status=$?
+	unknown=$(unknown_switch "$checker" "$model" "$@")
+	if [ -n "$unknown" ]; then
+		echo "nothing reads $unknown" >"$run.errors"
+		got='' status=1
+	else
+		got=$(cd "$run" && "$here/$checker.sh" "$here/$model" "$@" 2>"$run.errors")
+		status=$?
+	fi
 	rm -rf "$run"
 	if [ $status -eq 77 ]; then
 		echo "skipped  $model $*: $(cat "$run.errors")"
@@ -68,20 +98,6 @@ wanted() {
 		case $line in *"$word"*) return 0 ;; esac
 	done
 	return 1
-}
-
-# code FILE: without its comments, if the compiler can remove them.
-code() {
-	"${CC:-cc}" -fpreprocessed -dD -E -P -x c "$here/$1" 2>/dev/null || cat "$here/$1"
-}
-
-# contents CHECKER MODEL: what a result depends on besides the switches.
-contents() {
-	grep -v '^[[:space:]]*#' "$here/$1.sh"
-	code "$2"
-	sed -n 's/^#include "\(.*\)"$/\1/p' "$here/$2" | while read -r header; do
-		code "$header"
-	done
 }
 
 hash_of() {

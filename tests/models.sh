@@ -16,7 +16,7 @@ echo "pass: $*"
 EOF
 chmod +x "$dir/stub.sh"
 echo '#include "common.h"' >"$dir/model.c"
-echo 'int common;' >"$dir/common.h"
+echo 'int line = LINE;' >"$dir/common.h"
 for n in {1..16}; do echo "stub  model.c  pass  -DLINE=$n."; done >"$dir/list"
 
 wrong=0
@@ -72,4 +72,9 @@ checks 3 --turn 1
 cp "$dir/checked" "$dir/before"
 MISSING=1 "$dir/run.sh" --turn 0 >/dev/null && wrong=1
 cmp "$dir/checked" "$dir/before" || wrong=1
+
+# A switch that neither the model nor what it includes reads.
+echo "stub  model.c  pass  -DNOBODY" >"$dir/list"
+"$dir/run.sh" >"$dir/out" && wrong=1
+grep -q 'nothing reads -DNOBODY' "$dir/out" || { echo "a switch without a reader passes" && wrong=1; }
 ((wrong == 0))
