@@ -8,6 +8,9 @@
 extern "C" {
 #endif
 
+void __tsan_acquire(void *p);
+void __tsan_release(void *p);
+
 #if defined(__SANITIZE_THREAD__)
 #define NEAR__TSAN 1
 #elif defined(__has_feature)
@@ -19,8 +22,6 @@ extern "C" {
 #define NEAR__TSAN 0
 #endif
 #if NEAR__TSAN
-void __tsan_acquire(void *p);
-void __tsan_release(void *p);
 #define NEAR__TSAN_ACQUIRE(p) __tsan_acquire(p)
 #define NEAR__TSAN_RELEASE(p) __tsan_release(p)
 #else
