@@ -76,5 +76,5 @@ cmp "$dir/checked" "$dir/before" || wrong=1
 # A switch that neither the model nor what it includes reads.
 echo "stub  model.c  pass  -DNOBODY" >"$dir/list"
 "$dir/run.sh" >"$dir/out" && wrong=1
-grep -q 'nothing reads -DNOBODY' "$dir/out" || { echo "a switch without a reader passes" && wrong=1; }
+grep -q 'nothing reads -DNOBODY' "$dir/out" || { echo "an unread switch passes" && wrong=1; }
 ((wrong == 0))
