@@ -11,59 +11,31 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#ifdef __GLIBC__
 #include <gnu/libc-version.h>
-#endif
 
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 #define KEPT 4711 /* errno before each call */
 
-/* Sizes and alignments are read from here, so that no compiler knows them. */
-static volatile size_t sizes[] = {0,
-				  1,
-				  8,
-				  24,
-				  1024,
-				  1025,
-				  4097,
-				  8192,
-				  32768,
-				  32769,
-				  1000000,
-				  PTRDIFF_MAX,
-				  (size_t)PTRDIFF_MAX + 1,
-				  SIZE_MAX - 4095,
-				  SIZE_MAX};
-static volatile size_t aligns[] = {0,
-				   1,
-				   2,
-				   3,
-				   4,
-				   7,
-				   8,
-				   16,
-				   24,
-				   64,
-				   4096,
-				   16384,
-				   65536,
-				   1 << 20,
-				   (size_t)1 << 40,
-				   (size_t)1 << 63,
-				   SIZE_MAX};
+#define MAX SIZE_MAX
+#define MOST ((size_t)PTRDIFF_MAX)
+#define BIT(n) ((size_t)1 << (n))
+#define TWO_32 BIT(32)
+
+/* Sizes, alignments and factors are read from here, so that no compiler knows them. */
+static volatile size_t sizes[] = {0,     1,     8,       24,   1024,     1025,       4097, 8192,
+				  32768, 32769, 1000000, MOST, MOST + 1, MAX - 4095, MAX};
+static volatile size_t aligns[] = {0,  1,    2,     3,     4,       7,       8,       16, 24,
+				   64, 4096, 16384, 65536, 1 << 20, BIT(40), BIT(63), MAX};
+static volatile size_t pairs[][2] = {
+	{0, 0},           {0, 8},     {8, 0},        {3, 8},
+	{1, 100},         {100, 100}, {100, 1000},   {1000, 1000},
+	{MAX, 2},         {2, MAX},   {MAX, MAX},    {MAX / 2 + 1, 2},
+	{TWO_32, TWO_32}, {MOST, 1},  {MOST + 1, 1}, {3, MAX / 3 + 1},
+};
 
 static const char *error_name(int error)
 {
-	switch (error) {
-	case KEPT:
-		return "kept";
-	case ENOMEM:
-		return "ENOMEM";
-	case EINVAL:
-		return "EINVAL";
-	default:
-		return strerror(error);
-	}
+	return error == KEPT ? "kept" : strerror(error);
 }
 
 /* Writes to all of a block that is not huge, and returns its kind. */
@@ -96,15 +68,12 @@ static void tell(const char *call, size_t a, size_t b, void *p, size_t n, size_t
 	if (errno != KEPT)
 		printf("free: errno %s\n", error_name(errno));
 }
+#define TELL(call, a, b, p, n, align) (errno = KEPT, tell(call, a, b, p, n, align))
 
 static void tell_malloc(void)
 {
-	for (size_t i = 0; i < LENGTH(sizes); i++) {
-		size_t n = sizes[i];
-
-		errno = KEPT;
-		tell("malloc", n, 0, malloc(n), n, natural(n));
-	}
+	for (size_t i = 0; i < LENGTH(sizes); i++)
+		TELL("malloc", sizes[i], 0, malloc(sizes[i]), sizes[i], natural(sizes[i]));
 }
 
 static const char *zero_name(const unsigned char *p, size_t n)
@@ -117,21 +86,6 @@ static const char *zero_name(const unsigned char *p, size_t n)
 
 static void tell_calloc(void)
 {
-	static volatile size_t pairs[][2] = {{0, 0},
-					     {0, 8},
-					     {8, 0},
-					     {1, 100},
-					     {100, 1000},
-					     {1000, 1000},
-					     {SIZE_MAX, 2},
-					     {2, SIZE_MAX},
-					     {SIZE_MAX, SIZE_MAX},
-					     {SIZE_MAX / 2 + 1, 2},
-					     {(size_t)1 << 32, (size_t)1 << 32},
-					     {PTRDIFF_MAX, 1},
-					     {(size_t)PTRDIFF_MAX + 1, 1},
-					     {3, SIZE_MAX / 3 + 1}};
-
 	for (size_t i = 0; i < LENGTH(pairs); i++) {
 		size_t a = pairs[i][0], b = pairs[i][1];
 		void *p;
@@ -190,24 +144,13 @@ static void tell_realloc(void)
 			p = realloc(p, counts[0]);
 			tell_resized("realloc", had, counts, old, p);
 		}
-	for (size_t i = 0; i < LENGTH(sizes); i++) {
-		errno = KEPT;
-		tell("realloc NULL", sizes[i], 0, realloc(NULL, sizes[i]), sizes[i],
+	for (size_t i = 0; i < LENGTH(sizes); i++)
+		TELL("realloc NULL", sizes[i], 0, realloc(NULL, sizes[i]), sizes[i],
 		     natural(sizes[i]));
-	}
 }
 
 static void tell_reallocarray(void)
 {
-	static volatile size_t pairs[][2] = {{0, 8},
-					     {8, 0},
-					     {3, 8},
-					     {100, 100},
-					     {SIZE_MAX, 2},
-					     {SIZE_MAX / 2 + 1, 2},
-					     {(size_t)1 << 32, (size_t)1 << 32},
-					     {(size_t)PTRDIFF_MAX + 1, 1}};
-
 	for (size_t i = 0; i < LENGTH(pairs); i++) {
 		size_t counts[] = {pairs[i][0], pairs[i][1]}, n = counts[0] * counts[1];
 		unsigned char *p = malloc(100);
@@ -251,11 +194,7 @@ static void tell_posix_memalign(size_t align, size_t n)
 /* From 2.38 on glibc refuses what is no power of two. Ours takes it. */
 static int aligned_alloc_differs(size_t align)
 {
-#ifdef __GLIBC__
 	return (align & (align - 1) || !align) && strverscmp(gnu_get_libc_version(), "2.38") >= 0;
-#else
-	return align & (align - 1) || !align;
-#endif
 }
 
 static void tell_aligned(void)
@@ -265,12 +204,10 @@ static void tell_aligned(void)
 			size_t align = aligns[a], n = sizes[i];
 
 			tell_posix_memalign(align, n);
-			errno = KEPT;
-			tell("memalign", align, n, memalign(align, n), n, power_from(align));
+			TELL("memalign", align, n, memalign(align, n), n, power_from(align));
 			if (aligned_alloc_differs(align))
 				continue;
-			errno = KEPT;
-			tell("aligned_alloc", align, n, aligned_alloc(align, n), n,
+			TELL("aligned_alloc", align, n, aligned_alloc(align, n), n,
 			     power_from(align));
 		}
 }
@@ -280,10 +217,8 @@ static void tell_pages(void)
 	for (size_t i = 0; i < LENGTH(sizes); i++) {
 		size_t n = sizes[i], page = n ? (n + 4095) / 4096 * 4096 : 0;
 
-		errno = KEPT;
-		tell("valloc", n, 0, valloc(n), n, 4096);
-		errno = KEPT;
-		tell("pvalloc", n, 0, pvalloc(n), page, 4096);
+		TELL("valloc", n, 0, valloc(n), n, 4096);
+		TELL("pvalloc", n, 0, pvalloc(n), page, 4096);
 	}
 }
 

@@ -13,10 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define SITE __attribute__((noinline, noclone, noipa))
 #if defined(__clang__)
-#undef SITE
 #define SITE __attribute__((noinline))
+#else
+#define SITE __attribute__((noinline, noclone, noipa))
 #endif
 
 static void *kept[100000];
@@ -30,17 +30,16 @@ static void keep(void *p)
 	kept[__atomic_fetch_add(&used, 1, __ATOMIC_RELAXED)] = p;
 }
 
-static SITE void site_small(void)
-{
-	for (int i = 0; i < 20000; i++)
-		keep(malloc(100));
-}
-
-static SITE void site_large(void)
-{
-	for (int i = 0; i < 10; i++)
-		keep(malloc(1 << 20));
-}
+#define KEEPING_SITE(name, n, size)                                                                \
+	static SITE void *name(void *unused)                                                       \
+	{                                                                                          \
+		for (int i = 0; i < n; i++)                                                        \
+			keep(malloc(size));                                                        \
+		return NULL;                                                                       \
+	}
+KEEPING_SITE(site_small, 20000, 100)
+KEEPING_SITE(site_large, 10, 1 << 20)
+KEEPING_SITE(site_thread, 4000, 200)
 
 static SITE void site_aligned(void)
 {
@@ -79,14 +78,6 @@ static SITE void site_grown(void)
 			p = realloc(p, n);
 		keep(p);
 	}
-}
-
-static SITE void *site_thread(void *unused)
-{
-	(void)unused;
-	for (int i = 0; i < 4000; i++)
-		keep(malloc(200));
-	return NULL;
 }
 
 static SITE void site_freed_later(void)
@@ -161,10 +152,10 @@ int main(int argc, char **argv)
 		return fill() ? 0 : 1;
 	if (argc > 1 && strcmp(argv[1], "fork") == 0)
 		return child_differs() ? 0 : 1;
-	site_small();
+	site_small(NULL);
 	if (argc > 1)
 		return 0;
-	site_large();
+	site_large(NULL);
 	site_aligned();
 	site_long_lived();
 	site_grown();

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cases.h"
+
 /* No compiler may know what the calls do. */
 static void *(*volatile do_malloc)(size_t) = malloc;
 static void *(*volatile do_realloc)(void *, size_t) = realloc;
@@ -18,51 +20,36 @@ static __attribute__((noinline)) char *allocated_here(size_t n)
 	return p;
 }
 
-static void overrun(void)
+STEP void read_at(char *p, long at)
 {
-	char *p = allocated_here(100);
+	sink = *(volatile char *)(p + at);
+}
 
-	sink = *(volatile char *)(p + 101);
+STEP char *freed(char *p)
+{
+	do_free(p);
+	return p;
+}
+
+STEP void read_and_free(char *p, long at)
+{
+	read_at(p, at);
 	do_free(p);
 }
 
-static void underrun(void)
-{
-	char *p = allocated_here(5000);
-
-	sink = *(volatile char *)(p - 3);
-	do_free(p);
-}
-
-static void overrun_large(void)
-{
-	char *p = allocated_here(200000);
-
-	sink = *(volatile char *)(p + 200001);
-	do_free(p);
-}
-
-static void use_after_free(void)
-{
-	char *p = allocated_here(100);
-
-	do_free(p);
-	sink = *(volatile char *)(p + 50);
-}
+CASE(overrun, read_and_free(allocated_here(100), 101))
+CASE(underrun, read_and_free(allocated_here(5000), -3))
+CASE(overrun_large, read_and_free(allocated_here(200000), 200001))
+CASE(use_after_free, read_at(freed(allocated_here(100)), 50))
+/* The second block leaves nothing of the first in a register or on the stack. */
+CASE(leak, allocated_here(1234), do_free(allocated_here(1234)))
 
 static void use_after_realloc(void)
 {
 	char *p = allocated_here(100), *q = do_realloc(p, 110);
 
-	sink = *(volatile char *)(p + 50);
+	read_at(p, 50);
 	do_free(q);
-}
-
-static void leak(void)
-{
-	allocated_here(1234);
-	/* Nor in a register or on the stack. */
-	do_free(allocated_here(1234));
 }
 
 static void not_set(void)
@@ -95,26 +82,5 @@ static void valid(void)
 		do_free(blocks[i]);
 }
 
-static const struct {
-	const char *name;
-	void (*run)(void);
-} cases[] = {
-	{"overrun", overrun},
-	{"underrun", underrun},
-	{"overrun_large", overrun_large},
-	{"use_after_free", use_after_free},
-	{"use_after_realloc", use_after_realloc},
-	{"leak", leak},
-	{"not_set", not_set},
-	{"valid", valid},
-};
-
-int main(int argc, char **argv)
-{
-	for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(cases[0]); i++)
-		if (strcmp(argv[1], cases[i].name) == 0) {
-			cases[i].run();
-			return 0;
-		}
-	return 2;
-}
+CASES_MAIN(overrun, underrun, overrun_large, use_after_free, use_after_realloc, leak, not_set,
+	   valid)
