@@ -18,7 +18,6 @@ int malloc_trim(size_t pad); /* which musl does not have */
 #define LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 #define SPRAY 48
 #define MANY 300
-#define OLD_MARK UINT64_C(0x9d4f1b0000000001)
 
 static const size_t sizes[] = {24,   40,   100,  520,   1000,  1100,  1500,
 			       2500, 5000, 7000, 10000, 14000, 20000, 70000};
@@ -52,45 +51,54 @@ static void release(char *block)
 	free(block);
 }
 
-static void twice(unsigned between)
+static void twice(uintptr_t between)
 {
 	char *others[] = {q, r};
 
 	release(p);
-	for (unsigned i = 0; i < between && i < 2; i++)
+	for (size_t i = 0; i < between && i < 2; i++)
 		release(others[i]);
-	for (unsigned i = 2; i < between; i++)
+	for (size_t i = 2; i < between; i++)
 		release(live[n_live - 1]);
 	free(p);
 }
 
-static void twice_after_trim(void)
+static void twice_after_trim(uintptr_t unused)
 {
 	release(p);
 	malloc_trim(0);
 	free(p);
 }
 
-static void twice_after_other_size(void)
+static void twice_after_other_size(uintptr_t unused)
 {
 	release(p);
-	live[n_live++] = malloc(size / 2);
-	forget(live[n_live - 1]); /* another size: overlaps are not checked */
+	malloc(size / 2); /* not live: overlaps of other sizes are not checked */
 	free(p);
 }
 
 /* As it is tried on allocators that mark freed blocks behind the link. */
-static void twice_after_write(void)
+static void twice_after_write(uintptr_t unused)
 {
 	release(p);
 	put(p + 8, 0);
 	free(p);
 }
 
-static void resize_freed(void)
+static void resize_freed(uintptr_t unused)
 {
 	release(p);
 	live[n_live++] = realloc(p, size * 2);
+}
+
+static void free_at(uintptr_t offset)
+{
+	free(p + offset);
+}
+
+static void free_middle(uintptr_t unused)
+{
+	free(p + size / 32 * 16);
 }
 
 static uint64_t heap_of(const char *block)
@@ -116,7 +124,7 @@ static uint64_t heap_of(const char *block)
 }
 
 /* Version 0.1.0: a link is the offset in the heap and the mark. */
-static void forge(void)
+static void forge(uintptr_t unused)
 {
 	put(victim + 16, OLD_MARK + 16);
 	release(q);
@@ -124,14 +132,19 @@ static void forge(void)
 	put(p, OLD_MARK + (uint64_t)(victim + 16) - heap_of(victim));
 }
 
-static void write_after_free(uint64_t word)
+static void write_after_free(uintptr_t word)
 {
 	release(q);
 	release(p);
 	put(p, word);
 }
 
-static void write_copy_of_link(void)
+static void write_content_of(uintptr_t pointer)
+{
+	write_after_free(*(uintptr_t *)pointer);
+}
+
+static void write_copy_of_link(uintptr_t unused)
 {
 	uint64_t word;
 
@@ -142,8 +155,8 @@ static void write_copy_of_link(void)
 	put(p, word);
 }
 
-/* Past the end of `o` into the block behind it, which is free. */
-static void overflow(size_t n, int byte)
+/* Past the end of `o` into the block behind it, which is free. 0: by one byte that is 0. */
+static void overflow(uintptr_t n)
 {
 	char *o = NULL;
 
@@ -154,137 +167,68 @@ static void overflow(size_t n, int byte)
 	release(p);
 	if (!o)
 		return;
-	memset(p, byte, n);
+	memset(p, n ? 'A' : 0, n ? n : 1);
 	__asm__ volatile("" : : : "memory");
 }
 
-static void free_fake(char *fake)
+static void free_fake(uintptr_t at)
 {
 	size_t chunk = ((size < 4096 ? size : 4096) + 31) / 16 * 16;
+	char *fake = (char *)at;
 
 	put(fake - 8, chunk + 1);
 	put(fake + chunk - 8, 0x1001);
 	free(fake);
 }
 
-/* ---- the list of them ---- */
-
-enum fault {
-	TWICE,
-	TWICE_1,
-	TWICE_2,
-	TWICE_MANY,
-	TWICE_TRIM,
-	TWICE_OTHER,
-	TWICE_WRITE,
-	RESIZE_FREED,
-	INSIDE_8,
-	INSIDE_16,
-	INSIDE_64,
-	INSIDE_256,
-	INSIDE_512,
-	INSIDE_1024,
-	INSIDE_2048,
-	INSIDE_4096,
-	INSIDE_HALF,
-	BEFORE_16,
-	WRITE_0,
-	WRITE_MINUS_1,
-	WRITE_TEXT,
-	WRITE_SELF,
-	WRITE_VICTIM,
-	WRITE_OUTSIDE,
-	WRITE_COPY,
-	WRITE_FORGED,
-	OVERFLOW_NUL,
-	OVERFLOW_BYTE,
-	OVERFLOW_2,
-	OVERFLOW_8,
-	FREE_FAKE,
-	FREE_STACK,
-	FAULTS
-};
-
-static const struct {
-	const char *name;
-	bool required; /* to be stopped */
-	size_t inside;
-} faults[FAULTS] = {
-	[TWICE] = {"freed twice", true, 0},
-	[TWICE_1] = {"freed twice, one between", true, 0},
-	[TWICE_2] = {"freed twice, two between", true, 0},
-	[TWICE_MANY] = {"freed twice, many between", false, 0},
-	[TWICE_TRIM] = {"freed twice, malloc_trim between", true, 0},
-	[TWICE_OTHER] = {"freed twice, a malloc between", false, 0},
-	[TWICE_WRITE] = {"freed twice, word 1 cleared", true, 0},
-	[RESIZE_FREED] = {"realloc of a freed block", false, 0},
-	[INSIDE_8] = {"free inside, 8", true, 8},
-	[INSIDE_16] = {"free inside, 16", true, 16},
-	[INSIDE_64] = {"free inside, 64", true, 64},
-	[INSIDE_256] = {"free inside, 256", true, 256},
-	[INSIDE_512] = {"free inside, 512", true, 512},
-	[INSIDE_1024] = {"free inside, 1024", true, 1024},
-	[INSIDE_2048] = {"free inside, 2048", true, 2048},
-	[INSIDE_4096] = {"free inside, 4096", true, 4096},
-	[INSIDE_HALF] = {"free inside, half", true, 1},
-	[BEFORE_16] = {"free before, 16", true, 0},
-	[WRITE_0] = {"write of 0", false, 0},
-	[WRITE_MINUS_1] = {"write of -1", false, 0},
-	[WRITE_TEXT] = {"write of text", false, 0},
-	[WRITE_SELF] = {"write of its own address", false, 0},
-	[WRITE_VICTIM] = {"write of a block's address", false, 0},
-	[WRITE_OUTSIDE] = {"write of another address", false, 0},
-	[WRITE_COPY] = {"write of another block's link", false, 0},
-	[WRITE_FORGED] = {"write of a forged link", false, 0},
-	[OVERFLOW_NUL] = {"overflow by a zero", false, 0},
-	[OVERFLOW_BYTE] = {"overflow by a byte", false, 0},
-	[OVERFLOW_2] = {"overflow by 2 bytes", false, 0},
-	[OVERFLOW_8] = {"overflow by 8 bytes", false, 0},
-	[FREE_FAKE] = {"free of a made up block", true, 0},
-	[FREE_STACK] = {"free of a made up block on the stack", true, 0},
-};
-
-static void commit_fault(enum fault fault)
+static void free_fake_on_stack(uintptr_t unused)
 {
-	static const unsigned between[] = {
-		[TWICE] = 0, [TWICE_1] = 1, [TWICE_2] = 2, [TWICE_MANY] = MANY / 2};
-	static const uint64_t words[] = {0, ~UINT64_C(0), UINT64_C(0x4141414141414141)};
 	uint64_t stack[2048] = {0};
 
-	if (faults[fault].inside)
-		free(p + (fault == INSIDE_HALF ? size / 32 * 16 : faults[fault].inside));
-	else if (fault <= TWICE_MANY)
-		twice(between[fault]);
-	else if (fault >= WRITE_0 && fault <= WRITE_TEXT)
-		write_after_free(words[fault - WRITE_0]);
-	else if (fault == TWICE_TRIM)
-		twice_after_trim();
-	else if (fault == TWICE_OTHER)
-		twice_after_other_size();
-	else if (fault == TWICE_WRITE)
-		twice_after_write();
-	else if (fault == RESIZE_FREED)
-		resize_freed();
-	else if (fault == BEFORE_16)
-		free(p - 16);
-	else if (fault == WRITE_SELF)
-		write_after_free((uintptr_t)p);
-	else if (fault == WRITE_VICTIM)
-		write_after_free((uintptr_t)victim);
-	else if (fault == WRITE_OUTSIDE)
-		write_after_free((uintptr_t)&outside.words[2]);
-	else if (fault == WRITE_COPY)
-		write_copy_of_link();
-	else if (fault == WRITE_FORGED)
-		forge();
-	else if (fault == FREE_FAKE)
-		free_fake((char *)&outside.words[2]);
-	else if (fault == FREE_STACK)
-		free_fake((char *)&stack[2]);
-	else
-		overflow((size_t[]){1, 1, 2, 8}[fault - OVERFLOW_NUL],
-			 fault == OVERFLOW_NUL ? 0 : 'A');
+	free_fake((uintptr_t)&stack[2]);
 }
+
+/* ---- the list of them ---- */
+
+static const struct fault {
+	const char *name;
+	bool required; /* to be stopped */
+	void (*commit)(uintptr_t arg);
+	uintptr_t arg;
+} faults[] = {
+	{"freed twice", true, twice, 0},
+	{"freed twice, one between", true, twice, 1},
+	{"freed twice, two between", true, twice, 2},
+	{"freed twice, many between", false, twice, MANY / 2},
+	{"freed twice, malloc_trim between", true, twice_after_trim, 0},
+	{"freed twice, a malloc between", false, twice_after_other_size, 0},
+	{"freed twice, word 1 cleared", true, twice_after_write, 0},
+	{"realloc of a freed block", false, resize_freed, 0},
+	{"free inside, 8", true, free_at, 8},
+	{"free inside, 16", true, free_at, 16},
+	{"free inside, 64", true, free_at, 64},
+	{"free inside, 256", true, free_at, 256},
+	{"free inside, 512", true, free_at, 512},
+	{"free inside, 1024", true, free_at, 1024},
+	{"free inside, 2048", true, free_at, 2048},
+	{"free inside, 4096", true, free_at, 4096},
+	{"free inside, half", true, free_middle, 0},
+	{"free before, 16", true, free_at, (uintptr_t)-16},
+	{"write of 0", false, write_after_free, 0},
+	{"write of -1", false, write_after_free, SIZE_MAX},
+	{"write of text", false, write_after_free, 0x4141414141414141},
+	{"write of its own address", false, write_content_of, (uintptr_t)&p},
+	{"write of a block's address", false, write_content_of, (uintptr_t)&victim},
+	{"write of another address", false, write_after_free, (uintptr_t)&outside.words[2]},
+	{"write of another block's link", false, write_copy_of_link, 0},
+	{"write of a forged link", false, forge, 0},
+	{"overflow by a zero", false, overflow, 0},
+	{"overflow by a byte", false, overflow, 1},
+	{"overflow by 2 bytes", false, overflow, 2},
+	{"overflow by 8 bytes", false, overflow, 8},
+	{"free of a made up block", true, free_fake, (uintptr_t)&outside.words[2]},
+	{"free of a made up block on the stack", true, free_fake_on_stack, 0},
+};
 
 /* ---- one attack ---- */
 
@@ -312,9 +256,9 @@ static enum attack_result spray(void)
 	return ATTACK_HARMLESS;
 }
 
-static enum attack_result attack(enum fault fault)
+static enum attack_result attack(const struct fault *fault)
 {
-	unsigned n = fault == TWICE_MANY ? MANY : 12;
+	unsigned n = fault->commit == twice && fault->arg > 12 ? MANY : 12;
 
 	for (unsigned i = 0; i < n; i++) {
 		live[n_live++] = malloc(size);
@@ -324,11 +268,11 @@ static enum attack_result attack(enum fault fault)
 	q = live[4];
 	r = live[8];
 	victim = live[10];
-	commit_fault(fault);
+	fault->commit(fault->arg);
 	return spray();
 }
 
-static enum attack_result in_a_process(enum fault fault)
+static enum attack_result in_a_process(const struct fault *fault)
 {
 	struct rlimit none = {0, 0};
 	int status = 0;
@@ -353,9 +297,10 @@ static enum attack_result in_a_process(enum fault fault)
 
 /* ---- all ---- */
 
-static bool applies(enum fault fault)
+static bool applies(const struct fault *fault)
 {
-	return faults[fault].inside < size && (fault != INSIDE_HALF || size >= 32);
+	return fault->commit == free_at ? (intptr_t)fault->arg < (intptr_t)size
+					: fault->commit != free_middle || size >= 32;
 }
 
 void attacks_run_all(struct attack_counts *counts, FILE *out)
@@ -363,23 +308,23 @@ void attacks_run_all(struct attack_counts *counts, FILE *out)
 	static const char *const results[] = {"harmless", "stopped", "crashed", "OVERLAP",
 					      "ARBITRARY"};
 
-	for (unsigned i = 0; i < LENGTH(sizes); i++)
-		for (enum fault f = 0; f < FAULTS; f++) {
-			enum attack_result result;
-			bool missed;
+	for (unsigned i = 0; i < LENGTH(sizes) * LENGTH(faults); i++) {
+		const struct fault *fault = &faults[i % LENGTH(faults)];
+		enum attack_result result;
+		bool missed;
 
-			size = sizes[i];
-			if (!applies(f))
-				continue;
-			result = in_a_process(f);
-			missed = faults[f].required && result != ATTACK_STOPPED;
-			counts->n[result]++;
-			counts->required += faults[f].required;
-			counts->required_missed += missed;
-			if (out || missed)
-				fprintf(out ? out : stderr, "%6zu %-36s %s\n", size, faults[f].name,
-					results[result]);
-		}
+		size = sizes[i / LENGTH(faults)];
+		if (!applies(fault))
+			continue;
+		result = in_a_process(fault);
+		missed = fault->required && result != ATTACK_STOPPED;
+		counts->n[result]++;
+		counts->required += fault->required;
+		counts->required_missed += missed;
+		if (out || missed)
+			fprintf(out ? out : stderr, "%6zu %-36s %s\n", size, fault->name,
+				results[result]);
+	}
 }
 
 #ifdef ATTACKS_PROGRAM

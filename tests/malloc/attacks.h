@@ -10,7 +10,11 @@
 #ifndef NEARCPU_TESTS_ATTACKS_H
 #define NEARCPU_TESTS_ATTACKS_H
 
+#include <stdint.h>
 #include <stdio.h>
+
+/* The mark of links in version 0.1.0, the same in every process. */
+#define OLD_MARK UINT64_C(0x9d4f1b0000000001)
 
 enum attack_result {
 	ATTACK_HARMLESS,  /* silent; but no memory was handed out that is in use */

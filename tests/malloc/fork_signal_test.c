@@ -1,19 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* A signal handler of the only thread forks in the middle of an allocation. */
-#include "unit.h"
+#include "forks.h"
 
-#include <sys/mman.h>
 #include <sys/prctl.h>
 
-#include "atomic/calls.h"
-#include "malloc/trim.h"
-
-static bool is_emulated(void)
-{
-	if (unit_emulated())
-		print_message("skipped: emulators show threads and forks in their own way\n");
-	return unit_emulated();
-}
+#include "fences.h"
 
 static bool is_child;
 static unsigned forks;
@@ -35,31 +26,20 @@ static void fork_in_handler(int signal)
 	errno = saved;
 }
 
-static void use_some(void)
+static void use_both(void)
 {
-	static uint64_t object[4];
-	uint64_t value[4] = {1, 2, 3, 4}, old[4];
-
-	call_exchange(sizeof(object), object, value, old, __ATOMIC_SEQ_CST);
-	for (size_t n = 1; n < 400000; n = n * 3 + 1) {
-		unsigned char *p = malloc(n), *q;
-
-		CHECK(p);
-		memset(p, 5, n);
-		q = realloc(p, n * 2);
-		CHECK(q && q[n - 1] == 5);
-		free(q);
-	}
+	exchange_an_object();
+	use_some(400000);
 }
 
 static void end_as_child(void)
 {
 	if (!is_child)
 		return;
-	use_some();
+	use_both();
 	malloc_trim(0);
 	unit_join(unit_start((void *(*)(void *))(void *)pthread_self, NULL));
-	use_some();
+	use_both();
 	_exit(7);
 }
 
@@ -84,18 +64,9 @@ void *__wrap_mmap(void *p, size_t size, int protection, int flags, int fd, off_t
 	return __real_mmap(p, size, protection, flags, fd, offset);
 }
 
-void __real_near__fence(void);
-void __wrap_near__fence(void);
-
-void __wrap_near__fence(void)
-{
-	interrupt();
-	__real_near__fence();
-}
-
 static void grow(void)
 {
-	CHECK(malloc((size_t)4 << 20));
+	CHECK(malloc(4 * MB));
 }
 
 static void trim(void)
@@ -109,29 +80,24 @@ static void fork_with_a_lock_held(void *step)
 	void (*run)(void);
 
 	*(void **)&run = step;
-	use_some();
+	use_both();
 	alarm(40);
 	signal(SIGUSR1, fork_in_handler);
 	armed = true;
+	fence_hook = interrupt;
 	for (unsigned i = 0; i < 50 && armed; i++)
 		run();
 	if (armed)
 		_exit(77); /* this mode issues no fence */
 	end_as_child();
 	CHECK(forks == 1);
-	use_some();
+	use_both();
 }
 
 static void forks_with_a_lock_held(void **run)
 {
-	int status;
-
-	if (is_emulated())
-		skip();
-	status = unit_wait(unit_fork(fork_with_a_lock_held, *run), NULL);
-	if (status == 77)
-		skip();
-	assert_int_equal(status, 0);
+	skip_if_emulated();
+	unit_in_child(fork_with_a_lock_held, *run);
 }
 
 static uint64_t random_state;
@@ -183,8 +149,7 @@ static void fork_often(void *unused)
 
 static void handlers_at_any_moment(void **state)
 {
-	if (is_emulated())
-		skip();
+	skip_if_emulated();
 	unit_in_child(fork_often, NULL);
 }
 

@@ -1,55 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The fork handlers of the core, of malloc and of libatomic, and the C library's list of streams; a
  * fork within a fork; a vfork child that is killed. */
-#include "unit.h"
+#include "forks.h"
 
 #include <fcntl.h>
 
 #include <nearcpu/lock.h>
 #include <nearcpu/refcount.h>
 
-#include "atomic/calls.h"
-
-static bool is_emulated(void)
-{
-	if (unit_emulated())
-		print_message("skipped: emulators show threads and forks in their own way\n");
-	return unit_emulated();
-}
-
-/* ---- the handlers of the library ---- */
-
-#define PARTS 8u
-
-static struct {
-	void (*prepare)(void), (*parent)(void), (*child)(void);
-} parts[PARTS];
-static unsigned registered;
-
-int __real_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
-int __wrap_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
-
-int __wrap_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
-{
-	if (prepare && registered < PARTS) {
-		parts[registered].prepare = prepare;
-		parts[registered].parent = parent;
-		parts[registered++].child = child;
-	}
-	return __real_pthread_atfork(prepare, parent, child);
-}
-
-static void prepare(void)
-{
-	for (unsigned i = registered; i-- > 0;)
-		parts[i].prepare();
-}
-
-static void in_parent(void)
-{
-	for (unsigned i = 0; i < registered; i++)
-		parts[i].parent();
-}
+#include "atfork.h"
 
 /* ---- while the C library's list of streams is held ---- */
 
@@ -109,9 +68,7 @@ static void *flush_all(void *unused)
 	return unused;
 }
 
-static void end_at_once(void *unused)
-{
-}
+UNIT_CALLS(end_at_once, NULL)
 
 static void fork_while_flushing(void *use)
 {
@@ -153,22 +110,15 @@ static void fork_while_flushing(void *use)
 
 static void forks_while_flushing(void **use)
 {
-	if (!HAS_LIST || is_emulated())
+	if (!HAS_LIST)
 		skip();
+	skip_if_emulated();
 	unit_in_child(fork_while_flushing, *use);
 }
 
 static void allocate(void)
 {
-	for (size_t n = 1; n < (size_t)1 << 20; n = n * 3 + 1) {
-		unsigned char *p = malloc(n), *q;
-
-		CHECK(p);
-		memset(p, 5, n);
-		q = realloc(p, n * 2);
-		CHECK(q && q[n - 1] == 5);
-		free(q);
-	}
+	use_some(MB);
 }
 
 static void kill_a_reference(void)
@@ -178,14 +128,6 @@ static void kill_a_reference(void)
 	CHECK(near_refcount_init(&r, NULL) == 0);
 	near_refcount_kill(&r);
 	near_refcount_destroy(&r);
-}
-
-static void exchange_an_object(void)
-{
-	static uint64_t object[4];
-	uint64_t value[4] = {1, 2, 3, 4}, old[4];
-
-	call_exchange(sizeof(object), object, value, old, __ATOMIC_SEQ_CST);
 }
 
 #define STREAM_TEST(part, use)                                                                     \
@@ -202,7 +144,7 @@ static void *pass(void *end)
 	return NULL;
 }
 
-static void use_all(void)
+static void use_all(void *unused)
 {
 	allocate();
 	kill_a_reference();
@@ -212,8 +154,20 @@ static void use_all(void)
 
 static void *use_all_as_thread(void *unused)
 {
-	use_all();
+	use_all(unused);
 	return unused;
+}
+
+static void prepare(void)
+{
+	for (unsigned i = atfork_n; i-- > 0;)
+		atfork[i].prepare();
+}
+
+static void in_parent(void)
+{
+	for (unsigned i = 0; i < atfork_n; i++)
+		atfork[i].parent();
 }
 
 /* As a signal handler that forks between two handlers of the outer fork. */
@@ -222,15 +176,15 @@ static void fork_within(void *unused)
 	bool end = false;
 	pthread_t other = unit_start(pass, &end);
 
-	CHECK(registered >= 3);
+	CHECK(atfork_n >= 3);
 	alarm(40);
 	prepare();
 	prepare();
 	in_parent();
 	in_parent();
-	use_all();
+	use_all(NULL);
 	unit_join(unit_start(use_all_as_thread, NULL));
-	unit_in_child((void (*)(void *))(void *)use_all, NULL);
+	unit_in_child(use_all, NULL);
 	__atomic_store_n(&end, true, __ATOMIC_RELEASE);
 	unit_join(other);
 }
@@ -290,16 +244,17 @@ static void a_vfork_child_that_waits_leaves_no_note(void **state)
 {
 	pthread_t holder;
 	pid_t child;
-	int status;
+	int signal = 0;
 
-	if (is_emulated() || UNIT_SANITIZED || !NEAR__HAS_SEQ)
+	skip_if_emulated();
+	if (UNIT_SANITIZED || !NEAR__HAS_SEQ)
 		skip(); /* where there are no sequences the library has no vfork of its own */
 	holder = unit_start(hold_until_it_waits, NULL);
 	while (!__atomic_load_n(&killed.held, __ATOMIC_ACQUIRE))
 		usleep(100);
 	child = wait_in_vfork();
-	assert_int_equal(waitpid(child, &status, 0), child);
-	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	assert_int_equal(unit_wait(child, &signal), -1);
+	assert_int_equal(signal, SIGKILL);
 	overwrite_stack();
 	unit_join(holder);
 	unit_in_child(reset_in_child, NULL);

@@ -2,73 +2,23 @@
 /* Memory that comes to an end: NULL and ENOMEM, what is there stays, and the program goes on when
  * there is memory again. By RLIMIT_AS, which limits address space, and by RLIMIT_DATA, which limits
  * what may be written to, as strict overcommit does. */
-
-#include "unit.h"
-
-#include "trim.h"
-
-#define KB ((size_t)1 << 10)
-#define MB ((size_t)1 << 20)
-
-/* A list: nothing else has room for it. */
-struct node {
-	struct node *next;
-	size_t size; /* where the block is large enough */
-};
-
-static size_t field_of_status(const char *name)
-{
-	char line[256];
-	unsigned long kb = 0;
-	FILE *f = fopen("/proc/self/status", "re");
-
-	while (f && fgets(line, sizeof(line), f))
-		if (strncmp(line, name, strlen(name)) == 0)
-			kb = strtoul(line + strlen(name) + 1, NULL, 10);
-	if (f)
-		fclose(f);
-	return kb * KB;
-}
+#include "team.h"
+#include "use.h"
 
 static void limit(int resource, size_t more)
 {
-	size_t now = field_of_status(resource == RLIMIT_AS ? "VmSize" : "VmData");
+	size_t now = KB * kernel_number("/proc/self/status",
+					resource == RLIMIT_AS ? "VmSize:" : "VmData:", 0);
 	struct rlimit r = {now + more, RLIM_INFINITY};
 
 	CHECK(now > 0 && setrlimit(resource, &r) == 0);
 }
 
-static struct node *take_all(size_t size, size_t *n)
-{
-	struct node *list = NULL, *p;
-
-	errno = 0;
-	for (*n = 0; (p = malloc(size)); ++*n) {
-		p->next = list;
-		if (size >= sizeof(*p))
-			p->size = size;
-		list = p;
-	}
-	CHECK(errno == ENOMEM && list);
-	return list;
-}
-
-static void free_all(struct node *list, size_t size)
-{
-	while (list) {
-		struct node *next = list->next;
-
-		CHECK(size < sizeof(*list) || list->size == size);
-		free(list);
-		list = next;
-	}
-}
-
 /* With no memory left: each allocating function, and a block that should grow. */
-static void allocate_in_vain(struct node *p)
+static void allocate_in_vain(struct chain *p)
 {
 	void *out = p;
-	struct node *next = p->next;
+	struct chain *next = p->next;
 
 	errno = 0;
 	CHECK(!calloc(1, 512 * MB) && errno == ENOMEM);
@@ -83,18 +33,19 @@ static void allocate_in_vain(struct node *p)
 static void exhaust_with(int resource, size_t size)
 {
 	struct rlimit none = {RLIM_INFINITY, RLIM_INFINITY};
-	size_t first, again;
-	struct node *list;
+	struct chain *list = NULL;
+	size_t first;
 	void *p;
 
 	limit(resource, 6 * MB);
-	list = take_all(size, &first);
+	first = chain_take_all(&list, size);
+	CHECK(first);
 	allocate_in_vain(list);
-	free_all(list, size);
-	/* Nobody else took it: most of it is there. */
-	list = take_all(size, &again);
-	free_all(list, size);
-	CHECK(again >= first / 2);
+	chain_free(list, size);
+	/* No other process took it: most of it is there. */
+	list = NULL;
+	CHECK(chain_take_all(&list, size) >= first / 2);
+	chain_free(list, size);
 	malloc_trim(0);
 	CHECK(setrlimit(resource, &none) == 0);
 	p = calloc(1, 12 * MB);
@@ -113,28 +64,27 @@ static void exhaust(void *resource)
 				exhaust_with(*(int *)resource, sizes[i]);
 }
 
-static void address_space(void **state)
+static void limited(void (*run)(void *), void *arg)
 {
-	int resource = RLIMIT_AS;
-
 	if (unit_emulated())
 		skip(); /* the emulator's own memory would be limited */
-	unit_in_child(exhaust, &resource);
+	unit_in_child(run, arg);
+}
+
+static void address_space(void **state)
+{
+	limited(exhaust, &(int){RLIMIT_AS});
 }
 
 static void memory_to_write_to(void **state)
 {
-	int resource = RLIMIT_DATA;
-
-	if (unit_emulated())
-		skip();
-	unit_in_child(exhaust, &resource);
+	limited(exhaust, &(int){RLIMIT_DATA});
 }
 
 static unsigned may_begin; /* threads have their stacks by then */
 
 /* At most 10 s: without memory each call empties all caches first. */
-static void *take_and_free(void *unused)
+static void take_and_free(unsigned number)
 {
 	time_t end = time(NULL) + 10;
 
@@ -153,21 +103,18 @@ static void *take_and_free(void *unused)
 		for (unsigned i = 0; i < LENGTH(mine); i++)
 			free(mine[i]);
 	}
-	return unused;
 }
 
 static void many_want_the_rest(void *unused)
 {
-	pthread_t threads[4];
+	struct team team;
 	void *p;
 
 	free(malloc(1));
-	for (unsigned i = 0; i < LENGTH(threads); i++)
-		threads[i] = unit_start(take_and_free, NULL);
+	team_start(&team, 4, take_and_free);
 	limit(RLIMIT_AS, 24 * MB); /* the memory of each node takes one for its tables */
 	__atomic_store_n(&may_begin, 1, __ATOMIC_RELEASE);
-	for (unsigned i = 0; i < LENGTH(threads); i++)
-		unit_join(threads[i]);
+	team_join(&team);
 	/* The caches of all slots may hold that much. */
 	malloc_trim(0);
 	p = malloc(1 * MB);
@@ -177,9 +124,7 @@ static void many_want_the_rest(void *unused)
 
 static void threads_that_want_the_rest(void **state)
 {
-	if (unit_emulated())
-		skip();
-	unit_in_child(many_want_the_rest, NULL);
+	limited(many_want_the_rest, NULL);
 }
 
 #define LITTLE "--little"
@@ -188,7 +133,6 @@ static void threads_that_want_the_rest(void **state)
 static int live_on_little(void)
 {
 	static void *blocks[200];
-	pthread_t threads[3];
 	size_t n = 0;
 
 	while (n < LENGTH(blocks) && (blocks[n] = malloc(100 * KB)))
@@ -197,11 +141,8 @@ static int live_on_little(void)
 		return 1;
 	while (n)
 		free(blocks[--n]);
-	for (unsigned i = 0; i < LENGTH(threads); i++)
-		threads[i] = unit_start(take_and_free, NULL);
-	__atomic_store_n(&may_begin, 1, __ATOMIC_RELEASE);
-	for (unsigned i = 0; i < LENGTH(threads); i++)
-		unit_join(threads[i]);
+	may_begin = 1;
+	team_run(3, take_and_free);
 	return 0;
 }
 
@@ -218,10 +159,8 @@ static void process_that_has_little(void **state)
 {
 	static size_t sizes[] = {96 * MB, 160 * MB, 512 * MB};
 
-	if (unit_emulated())
-		skip();
 	for (unsigned i = 0; i < LENGTH(sizes); i++)
-		unit_in_child(start_with_little, &sizes[i]);
+		limited(start_with_little, &sizes[i]);
 }
 
 int main(int argc, char **argv)

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The functions of the drop-in malloc that glibc does not have: frees with a size, and the usable
  * size of a request. */
-#include <malloc.h>
-#include <nearcpu/malloc.h>
-
-#include "unit.h"
+#include "stats.h"
 
 #include "malloc/pages/pages.h"
 #include "malloc/base/conf.h"
@@ -55,7 +52,7 @@ static void a_size_becomes_what_is_usable_in_a_small_heap(void **state)
 		put(before[n]);
 	}
 	assert_true(wider || checked); /* the heap was small */
-	put(get((size_t)1 << 20));
+	put(get(MB));
 }
 
 static void a_size_becomes_what_is_usable(void **state)
@@ -98,14 +95,6 @@ static void too_much_becomes_nothing(void **state)
 	}
 }
 
-static uint64_t in_use(void)
-{
-	struct near_malloc_stats stats;
-
-	assert_int_equal(near_malloc_stats(&stats, sizeof(stats)), 0);
-	return stats.in_use;
-}
-
 static void free_each_way(size_t n)
 {
 	void *p = NULL;
@@ -121,12 +110,12 @@ static void free_each_way(size_t n)
 /* In the check mode up to 16 MiB wait. */
 static void sized_frees_free(void **state)
 {
-	uint64_t before = in_use();
+	uint64_t before = stats().in_use;
 
 	for (size_t i = 0; i < LENGTH(sizes); i++)
 		for (int round = 0; round < 50; round++)
 			free_each_way(sizes[i]);
-	assert_in_range(in_use(), 0, before + ((uint64_t)20 << 20));
+	assert_in_range(stats().in_use, 0, before + 20 * MB);
 	free_sized(NULL, 8);
 	free_aligned_sized(NULL, 64, 8);
 	sdallocx(NULL, 8, 0);
@@ -179,26 +168,18 @@ static void options_keep_memory(void **state)
 
 	near__malloc_conf.decay_ms = 0;
 	assert_int_equal(mallopt(M_TRIM_THRESHOLD, -1), 1);
-	free(memset(get((size_t)8 << 20), 1, (size_t)8 << 20));
+	free(memset(get(8 * MB), 1, 8 * MB));
 	assert_int_equal(near__pages_purge(near__malloc_conf.decay_ms, SIZE_MAX), 0);
 	assert_true(near__pages_purge(0, SIZE_MAX) > 0);
 	near__malloc_conf.decay_ms = decay_ms;
 }
 #endif
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_size_becomes_what_is_usable_in_a_small_heap),
-		cmocka_unit_test(a_size_becomes_what_is_usable),
-		cmocka_unit_test(an_aligned_size_becomes_what_is_usable),
-		cmocka_unit_test(too_much_becomes_nothing),
-		cmocka_unit_test(sized_frees_free),
 #if defined(__GLIBC__)
-		cmocka_unit_test(options_fill_blocks),
-		cmocka_unit_test(options_keep_memory),
+UNIT_MAIN(a_size_becomes_what_is_usable_in_a_small_heap, a_size_becomes_what_is_usable,
+	  an_aligned_size_becomes_what_is_usable, too_much_becomes_nothing, sized_frees_free,
+	  options_fill_blocks, options_keep_memory)
+#else
+UNIT_MAIN(a_size_becomes_what_is_usable_in_a_small_heap, a_size_becomes_what_is_usable,
+	  an_aligned_size_becomes_what_is_usable, too_much_becomes_nothing, sized_frees_free)
 #endif
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}

@@ -2,18 +2,14 @@
 /* Faults of a program, and attacks that make it write to the heap, are stopped: forged links,
  * pointers into blocks, blocks freed twice. And malloc_trim returns pages of free blocks to the
  * system. */
-#include "unit.h"
+#include "use.h"
 
+#include "attacks.h"
 #include "malloc/cache/plain.h"
 #include "malloc/pages/pages.h"
-#include "malloc/attacks.h"
 #include "malloc/api/fast.h"
-#include "malloc/trim.h"
 
 /* ---- links ---- */
-
-/* The mark of version 0.1.0, the same in every process. */
-#define OLD_MARK UINT64_C(0x9d4f1b0000000001)
 
 static const uint64_t offsets[] = {0,          8,          16,           4096,
 				   0xfffffff8, 1ull << 43, 0xabcdef1230, (1ull << 44) - 8};
@@ -75,20 +71,19 @@ static uint64_t link_of(size_t size)
 	return *p;
 }
 
-static const char *self;
+static void print_link(void *unused)
+{
+	execl("/proc/self/exe", "malloc_hardened_test", "--link", (char *)NULL);
+	_exit(1);
+}
 
 static uint64_t link_in_another_process(void)
 {
-	unsigned long long link = 0;
-	char command[512];
-	FILE *f;
+	char text[64];
 
-	snprintf(command, sizeof(command), "'%s' --link", self);
-	f = popen(command, "r");
-	assert_non_null(f);
-	assert_int_equal(fscanf(f, "%llx", &link), 1);
-	pclose(f);
-	return link;
+	assert_int_equal(unit_capture(print_link, NULL, text, sizeof(text), NULL), 0);
+	assert_int_not_equal(text[0], '\0');
+	return strtoull(text, NULL, 16);
 }
 
 /* Where the blocks are in the heap may be the same. The upper bits are enough. */
@@ -97,7 +92,7 @@ static void the_key_is_new_in_each_process(void **state)
 	uint64_t a, b;
 
 	if (unit_emulated())
-		skip(); /* the shell would not run the program */
+		skip(); /* the kernel would not run the program */
 	a = link_in_another_process();
 	b = link_in_another_process();
 	assert_true(a >> 44 != b >> 44 || link_in_another_process() >> 44 != a >> 44);
@@ -116,9 +111,7 @@ static void a_link_belongs_to_its_block(void **state)
 	free((void *)p);
 }
 
-static void nothing(void *unused)
-{
-}
+UNIT_CALLS(nothing, NULL)
 
 static uint64_t key_of_parent;
 
@@ -220,12 +213,21 @@ static size_t resident(void)
 	return n * (size_t)page;
 }
 
+/* Allocates those that are missing, and writes to all. */
 static void fill_many(void)
 {
 	for (unsigned i = 0; i < MANY; i++) {
-		many[i] = malloc(1000);
+		if (!many[i])
+			many[i] = malloc(1000);
 		memset(many[i], (int)(i % 251), 1000);
 	}
+}
+
+static void check_many(unsigned step)
+{
+	for (unsigned i = 0; i < MANY; i += step)
+		for (unsigned k = 0; k < 1000; k++)
+			assert_int_equal(many[i][k], i % 251);
 }
 
 /* Of 16 blocks of 1,000 bytes one is in use: of four pages three can go. */
@@ -238,32 +240,25 @@ static void pages_of_free_blocks_go_back(void **state)
 	fill_many();
 	before = resident();
 	for (unsigned i = 0; i < MANY; i++)
-		if (i % KEPT)
+		if (i % KEPT) {
 			free(many[i]);
+			many[i] = NULL;
+		}
 	assert_int_equal(malloc_trim(0), 1);
 	after = resident();
 	assert_true(before > 3000000 && after > 0);
 	assert_true(before - after >= 3000000 / 2);
-	for (unsigned i = 0; i < MANY; i += KEPT)
-		for (unsigned k = 0; k < 1000; k++)
-			assert_int_equal(many[i][k], i % 251);
-	for (unsigned i = 0; i < MANY; i++)
-		if (i % KEPT)
-			many[i] = malloc(1000);
-	for (unsigned i = 0; i < MANY; i++)
-		memset(many[i], (int)(i % 251), 1000);
-	for (unsigned i = 0; i < MANY; i++)
-		for (unsigned k = 0; k < 1000; k += 8)
-			assert_int_equal(many[i][k], i % 251);
+	check_many(KEPT);
+	fill_many();
+	check_many(1);
 	for (unsigned i = 0; i < MANY; i++)
 		free(many[i]);
 }
 
 int main(int argc, char **argv)
 {
-	self = argv[0];
 	if (argc > 1 && strcmp(argv[1], "--link") == 0) {
-		printf("%llx\n", (unsigned long long)link_of(520));
+		fprintf(stderr, "%llx\n", (unsigned long long)link_of(520));
 		return 0;
 	}
 	free(malloc(1)); /* the heap begins */

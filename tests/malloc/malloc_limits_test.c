@@ -8,13 +8,13 @@
  *
  * usage: malloc_limits_test [--machine]
  *   --machine   the machine is the test's own: its settings may be changed */
-#include "unit.h"
+#include "team.h"
+#include "use.h"
 
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#define MB ((size_t)1 << 20)
 /* Twelve sizes in turn: enough for what two threads hold and for what stays between the blocks of
  * the sizes before, with glibc 70 MB; not for twelve times what they hold. */
 #define LIMIT (112 * MB)
@@ -42,20 +42,6 @@ static bool write_number(const char *dir, const char *name, unsigned long long n
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
 	snprintf(text, sizeof(text), "%llu", n);
 	return write_file(path, text);
-}
-
-static unsigned long long read_number(const char *path, const char *name)
-{
-	unsigned long long n = 0;
-	char line[256];
-	FILE *f = fopen(path, "re");
-
-	while (f && fgets(line, sizeof(line), f))
-		if (strncmp(line, name, strlen(name)) == 0)
-			n = strtoull(line + strlen(name), NULL, 10);
-	if (f)
-		fclose(f);
-	return n;
 }
 
 /* ---- a group ---- */
@@ -102,23 +88,19 @@ static const struct tag *make_group(char dir[128], size_t limit)
 /* Takes HELD bytes in blocks of n, uses them, and frees them. */
 static void go_through(size_t n)
 {
-	void **last = NULL, **p;
+	struct chain *list = NULL, *p;
 
 	for (size_t held = 0; held < HELD; held += n + 8) {
 		p = malloc(n);
 		CHECK(p);
 		memset(p, 1, n);
-		*p = last;
-		last = p;
+		p->next = list;
+		list = p;
 	}
-	while (last) {
-		p = *last;
-		free(last);
-		last = p;
-	}
+	chain_free(list, 0);
 }
 
-static void *work(void *unused)
+static void work(unsigned number)
 {
 	static const size_t sizes[] = {24,   100,   500,    1000,    3000,   20000,
 				       9000, 40000, 300000, 3000000, 100000, 64};
@@ -126,21 +108,9 @@ static void *work(void *unused)
 	for (unsigned round = 0; round < 3; round++)
 		for (size_t i = 0; i < LENGTH(sizes); i++)
 			go_through(sizes[i]);
-	return unused;
 }
 
-/* Everything that the process has counts, since it began in the group. */
-static int work_in_group(void)
-{
-	pthread_t threads[2];
-
-	for (size_t i = 0; i < LENGTH(threads); i++)
-		threads[i] = unit_start(work, NULL);
-	for (size_t i = 0; i < LENGTH(threads); i++)
-		unit_join(threads[i]);
-	return 0;
-}
-
+/* Everything that the process has counts, since it begins in the group. */
 static void enter_and_work(void *dir)
 {
 	CHECK(write_number(dir, "cgroup.procs", (unsigned long long)getpid()));
@@ -175,44 +145,33 @@ static void lives_in_a_group(void **state)
 /* The kernel leaves others a part of it. */
 static void limit_commitment(size_t more)
 {
-	unsigned long long now = read_number("/proc/meminfo", "Committed_AS:");
-	unsigned long long kept = 0;
-	FILE *f = fopen(VM "/user_reserve_kbytes", "re");
+	unsigned long long now = kernel_number("/proc/meminfo", "Committed_AS:", 0);
+	unsigned long long kept = kernel_number(VM "/user_reserve_kbytes", "", UINT64_MAX);
 
-	CHECK(f && fscanf(f, "%llu", &kept) == 1 && now);
-	fclose(f);
+	CHECK(now && kept != UINT64_MAX);
 	CHECK(write_number(VM, "overcommit_kbytes", now + kept + more / 1024));
 	CHECK(write_file(VM "/overcommit_memory", "2"));
 }
 
 static size_t exhaust(size_t size)
 {
-	void **last = NULL, **p;
-	size_t count = 0;
+	struct chain *list = NULL;
+	size_t count = chain_take_all(&list, size);
 
+	CHECK(count);
 	errno = 0;
-	for (; (p = malloc(size)); count++) {
-		*p = last;
-		last = p;
-	}
-	CHECK(errno == ENOMEM && count);
-	errno = 0;
-	CHECK(!realloc(last, 4096 * MB) && errno == ENOMEM);
-	while (last) {
-		p = *last;
-		free(last);
-		last = p;
-	}
+	CHECK(!realloc(list, 4 * GB) && errno == ENOMEM);
+	chain_free(list, size);
 	return count;
 }
 
 static void exhaust_all(void *unused)
 {
 	static const size_t sizes[] = {MB, 24, 20000, 1000};
-	size_t first;
 
 	for (size_t i = 0; i < LENGTH(sizes); i++) {
-		first = exhaust(sizes[i]);
+		size_t first = exhaust(sizes[i]);
+
 		CHECK(exhaust(sizes[i]) >= first / 2);
 	}
 }
@@ -234,8 +193,10 @@ static void without_overcommit(void **state)
 
 int main(int argc, char **argv)
 {
-	if (argc == 2 && strcmp(argv[1], WORK) == 0)
-		return work_in_group();
+	if (argc == 2 && strcmp(argv[1], WORK) == 0) {
+		team_run(2, work);
+		return 0;
+	}
 	own_machine = argc == 2 && strcmp(argv[1], "--machine") == 0;
 	return UNIT_TESTS(lives_in_a_group, without_overcommit);
 }

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The allocator in the life of a process: before main, in threads that end, in children, while all
  * caches are emptied, and after main. */
-
-#include "unit.h"
+#include "team.h"
+#include "use.h"
 
 #include "malloc/central/central.h"
 #include "malloc/base/heap.h"
-#include "malloc/trim.h"
 
 /* ---- before main ---- */
 
@@ -32,25 +31,17 @@ static void blocks_from_before_main(void **state)
 
 /* ---- after main ---- */
 
-static void use_some(void)
-{
-	for (size_t n = 1; n < 200000; n = n * 3 + 1) {
-		char *p = malloc(n), *q;
-
-		CHECK(p);
-		memset(p, 5, n);
-		q = realloc(p, n * 2);
-		CHECK(q && q[n - 1] == 5);
-		free(q);
-	}
-}
-
 static bool is_last;
+
+static void use(void)
+{
+	use_some(200000);
+}
 
 /* Runs after the functions of atexit. */
 __attribute__((destructor)) static void after_others(void)
 {
-	use_some();
+	use();
 	if (is_last)
 		_exit(3);
 }
@@ -58,7 +49,7 @@ __attribute__((destructor)) static void after_others(void)
 static void leave(void *unused)
 {
 	is_last = true;
-	CHECK(atexit(use_some) == 0);
+	CHECK(atexit(use) == 0);
 	exit(9);
 }
 
@@ -77,10 +68,10 @@ static pthread_key_t key;
 static void at_end(void *p)
 {
 	free(p);
-	use_some();
+	use();
 }
 
-static void *come_and_go(void *unused)
+static void come_and_go(unsigned number)
 {
 	void *kept[KEPT];
 
@@ -89,7 +80,6 @@ static void *come_and_go(void *unused)
 	for (unsigned i = 0; i < KEPT; i++)
 		free(kept[i]);
 	CHECK(pthread_setspecific(key, calloc(1, 100)) == 0);
-	return unused;
 }
 
 static uint64_t blocks_out(void)
@@ -108,12 +98,7 @@ static void blocks_of_threads_that_ended(void **state)
 
 	assert_int_equal(pthread_key_create(&key, at_end), 0);
 	for (unsigned i = 0; i < unit_scale(150); i++) {
-		pthread_t threads[3];
-
-		for (unsigned t = 0; t < LENGTH(threads); t++)
-			threads[t] = unit_start(come_and_go, NULL);
-		for (unsigned t = 0; t < LENGTH(threads); t++)
-			unit_join(threads[t]);
+		team_run(3, come_and_go);
 		if (i == 10)
 			first = blocks_out();
 	}
@@ -126,9 +111,9 @@ static void blocks_of_threads_that_ended(void **state)
 
 static bool stop;
 
-static void *busy(void *arg)
+static void busy(unsigned number)
 {
-	uint64_t random = (uintptr_t)arg;
+	uint64_t random = number + 1;
 	void *mine[64] = {NULL};
 
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
@@ -141,28 +126,25 @@ static void *busy(void *arg)
 	}
 	for (unsigned i = 0; i < LENGTH(mine); i++)
 		free(mine[i]);
-	return NULL;
 }
 
 static void with_busy_threads(void (*run)(void))
 {
-	pthread_t threads[4];
+	struct team team;
 
 	stop = false;
-	for (uintptr_t i = 0; i < LENGTH(threads); i++)
-		threads[i] = unit_start(busy, (void *)(i + 1));
+	team_start(&team, 4, busy);
 	run();
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
-	for (unsigned i = 0; i < LENGTH(threads); i++)
-		unit_join(threads[i]);
+	team_join(&team);
 }
 
 static void be_child(void *p)
 {
 	free(p);
-	use_some();
+	use();
 	malloc_trim(0);
-	use_some();
+	use();
 }
 
 static void fork_often(void)
@@ -189,7 +171,7 @@ __attribute__((noinline)) static pid_t start_vforked(char *volatile *p)
 
 	if (child == 0) {
 		free(*p);
-		use_some();
+		use();
 		*p = malloc(1000);
 		_exit(*p ? 0 : 1);
 	}
@@ -219,7 +201,7 @@ static int use_as_clone(void *arg)
 	char *volatile *p = arg;
 
 	for (unsigned i = 0; i < 20; i++)
-		use_some();
+		use();
 	free(*p);
 	*p = malloc(1000);
 	syscall(SYS_exit_group, *p ? 0 : 1);
@@ -253,20 +235,17 @@ static void children_of_clone(void **state)
 /* ---- trim ---- */
 
 /* No longer than 20 s: on machines that are emulated each interrupts CPUs that hardly run. */
-static void *trim_often(void *unused)
+static void trim_often(unsigned number)
 {
 	time_t end = time(NULL) + 20;
 
 	for (unsigned i = 0; i < unit_scale(300) && (i < 10 || time(NULL) < end); i++)
 		malloc_trim(0);
-	return unused;
 }
 
 static void trim_together(void)
 {
-	static char array[3];
-
-	unit_run(trim_often, array, 1, LENGTH(array));
+	team_run(3, trim_often);
 }
 
 static void several_trim(void **state)

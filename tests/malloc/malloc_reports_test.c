@@ -1,19 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* The forms of the statistics: JSON, a file at exit, the functions of glibc. */
+#include "stats.h"
+
 #include <fcntl.h>
-#include <malloc.h>
-#include <nearcpu/malloc.h>
 #include <sys/stat.h>
-
-#include "unit.h"
-
-static struct near_malloc_stats all(void)
-{
-	struct near_malloc_stats s;
-
-	assert_int_equal(near_malloc_stats(&s, sizeof(s)), 0);
-	return s;
-}
 
 struct text {
 	char text[32768];
@@ -51,7 +41,7 @@ static void json(void **state)
 	struct near_malloc_stats s;
 	unsigned classes = 0;
 
-	s = all();
+	s = stats();
 	assert_int_equal(near_malloc_stats_json(collect, &t), 0);
 	assert_int_equal(number_of(t.text, "allocations"), s.allocations);
 	assert_int_equal(number_of(t.text, "in_use"), s.in_use);
@@ -64,135 +54,140 @@ static void json(void **state)
 	assert_int_equal(near_malloc_stats_json(collect, &t), -ENOSPC);
 }
 
-static const char *self;
+/* ---- a file at exit ---- */
+
 static void *volatile lost;
 
-/* Runs this program again, as child() below. Returns what it writes to standard error. */
-static int run_child(const char *what, const char *conf, char *text, size_t size)
+static char err[512]; /* what the last child wrote to standard error */
+
+/* Runs this program again in a child that has this added to NEAR_CONF, as child() below. */
+struct run {
+	const char *what, *conf;
+};
+
+static void run_self(void *arg)
 {
+	const struct run *r = arg;
 	const char *had = getenv("NEAR_CONF");
 	char setting[512];
-	int ends[2], status;
-	ssize_t n;
-	pid_t pid;
 
-	snprintf(setting, sizeof(setting), "%s%s%s", had ? had : "", had ? "," : "", conf);
-	assert_int_equal(pipe(ends), 0);
-	pid = fork();
-	if (pid == 0) {
-		setenv("NEAR_CONF", setting, 1);
-		dup2(ends[1], 2);
-		execl(self, self, "child", what, (char *)NULL);
-		_exit(1);
-	}
-	close(ends[1]);
-	n = read(ends[0], text, size - 1);
-	text[n > 0 ? n : 0] = '\0';
-	close(ends[0]);
-	status = unit_wait(pid, NULL);
-	assert_int_equal(status, 0);
-	return pid;
+	snprintf(setting, sizeof(setting), "%s%s%s", had ? had : "", had ? "," : "", r->conf);
+	setenv("NEAR_CONF", setting, 1);
+	execl("/proc/self/exe", "malloc_reports_test", "child", r->what, (char *)NULL);
+	_exit(1);
 }
 
-/* The child does not count its parent's blocks. Each process has a file of its own. */
-static int count_after_fork(void)
+static pid_t run_child(const char *what, const char *conf)
 {
-	pid_t pid;
+	struct run r = {what, conf};
 
-	for (unsigned i = 0; i < 1000; i++)
+	assert_int_equal(unit_capture(run_self, &r, err, sizeof(err), NULL), 0);
+	return unit_child;
+}
+
+static void expect_written(const char *what, const char *conf)
+{
+	run_child(what, conf);
+	assert_string_equal(err, "");
+}
+
+static void expect_refused(const char *conf, const char *reason)
+{
+	run_child("exit", conf);
+	assert_non_null(strstr(err, "nearcpu-malloc: cannot write the statistics to "));
+	if (!strstr(err, reason))
+		fail_msg("%s: %s", conf, err);
+}
+
+/* The child of a fork does not count its parent's blocks. Each process has a file of its own. */
+static void use_and_exit(void *n)
+{
+	for (unsigned i = 0; i < *(unsigned *)n; i++)
 		free(lost = malloc(7000));
-	pid = fork();
-	if (pid == 0) {
-		for (unsigned i = 0; i < 10; i++)
-			free(lost = malloc(7000));
-		exit(0);
-	}
-	fprintf(stderr, "%d", pid);
-	return unit_wait(pid, NULL);
+	exit(0);
 }
 
 static int child(const char *what)
 {
-	pid_t pid;
-
 	lost = malloc(1);
 	if (chdir("/")) /* the file is in the directory of the first allocation */
 		return 1;
 	setenv("NEAR_CONF", "", 1);
-	if (strcmp(what, "fork") == 0) {
-		pid = fork();
-		if (pid == 0) {
-			for (unsigned i = 0; i < 1000; i++)
-				lost = malloc(7000);
-			exit(0);
-		}
-		return unit_wait(pid, NULL);
+	if (strcmp(what, "fork") == 0)
+		return unit_wait(unit_fork(use_and_exit, &(unsigned){1000}), NULL);
+	if (strcmp(what, "count") == 0) {
+		for (unsigned i = 0; i < 1000; i++)
+			free(lost = malloc(7000));
+		unit_fork(use_and_exit, &(unsigned){10});
+		fprintf(stderr, "%d", unit_child);
+		return unit_wait(unit_child, NULL);
 	}
-	if (strcmp(what, "count") == 0)
-		return count_after_fork();
 	if (strcmp(what, "_exit") == 0)
 		_exit(0);
 	return 0;
 }
 
-static void read_text(const char *path, struct text *t)
+static const char *read_text(const char *path)
 {
+	static struct text t;
 	int fd = open(path, O_RDONLY);
-	ssize_t n = fd < 0 ? -1 : read(fd, t->text, sizeof(t->text) - 1);
+	ssize_t n = fd < 0 ? -1 : read(fd, t.text, sizeof(t.text) - 1);
 
-	t->text[n > 0 ? n : 0] = '\0';
+	t.text[n > 0 ? n : 0] = '\0';
 	if (fd >= 0)
 		close(fd);
+	return t.text;
+}
+
+/* Those of 7,000 bytes, in the file with these statistics. */
+static uint64_t allocations_in(const char *path)
+{
+	return number_of(strstr(read_text(path), "\"size\": 7168"), "allocations");
+}
+
+static char directory[] = "/tmp/malloc_stats_test.XXXXXX";
+
+static void enter_directory(void)
+{
+	if (unit_emulated()) /* which does not start programs */
+		skip();
+	strcpy(directory + sizeof(directory) - sizeof("XXXXXX"), "XXXXXX");
+	assert_non_null(mkdtemp(directory));
+	assert_int_equal(chdir(directory), 0);
+}
+
+/* Nothing but these files is there. */
+static void remove_directory(const char *const *files, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		assert_int_equal(unlink(files[i]), 0);
+	assert_int_equal(chdir("/"), 0);
+	assert_int_equal(rmdir(directory), 0);
 }
 
 static void at_exit(void **state)
 {
-	static struct text t;
-	char dir[] = "/tmp/malloc_stats_test.XXXXXX", path[64], err[512];
-	int pid;
+	char of_process[64], of_parent[64], of_child[64];
+	const char *const files[] = {"s.json", of_process, of_parent, of_child};
 
-	if (unit_emulated()) /* which does not start programs */
-		skip();
-	assert_non_null(mkdtemp(dir));
-	assert_int_equal(chdir(dir), 0);
-	run_child("fork", "malloc_stats:s.json", err, sizeof(err));
-	assert_string_equal(err, "");
-	read_text("s.json", &t);
-	assert_true(number_of(t.text, "allocations") > 0);
-	assert_true(number_of(strstr(t.text, "\"size\": 7168"), "allocations") < 100);
-	pid = run_child("exit", "malloc_stats:a%p-b", err, sizeof(err));
-	snprintf(path, sizeof(path), "a%d-b", pid);
-	assert_int_equal(unlink(path), 0);
-	pid = run_child("count", "malloc_stats:c%p", err, sizeof(err));
-	snprintf(path, sizeof(path), "c%d", pid);
-	read_text(path, &t);
-	assert_in_range(number_of(strstr(t.text, "\"size\": 7168"), "allocations"), 1000, 1100);
-	assert_int_equal(unlink(path), 0);
-	snprintf(path, sizeof(path), "c%.20s", err);
-	read_text(path, &t);
-	assert_in_range(number_of(strstr(t.text, "\"size\": 7168"), "allocations"), 10, 20);
-	assert_int_equal(unlink(path), 0);
-	run_child("_exit", "malloc_stats:none.json", err, sizeof(err));
+	enter_directory();
+	expect_written("fork", "malloc_stats:s.json");
+	assert_true(number_of(read_text("s.json"), "allocations") > 0);
+	assert_true(allocations_in("s.json") < 100);
+	snprintf(of_process, sizeof(of_process), "a%d-b", run_child("exit", "malloc_stats:a%p-b"));
+	snprintf(of_parent, sizeof(of_parent), "c%d", run_child("count", "malloc_stats:c%p"));
+	assert_in_range(allocations_in(of_parent), 1000, 1100);
+	snprintf(of_child, sizeof(of_child), "c%.20s", err);
+	assert_in_range(allocations_in(of_child), 10, 20);
+	run_child("_exit", "malloc_stats:none.json");
 	assert_int_not_equal(access("none.json", F_OK), 0);
-	run_child("exit", "malloc_stats:/nonexistent/s", err, sizeof(err));
+	run_child("exit", "malloc_stats:/nonexistent/s");
 	assert_string_equal(err, "nearcpu-malloc: cannot write the statistics to /nonexistent/s"
 				 ": no such directory\n");
-	run_child("exit", "malloc_stats:/dev/full", err, sizeof(err));
+	run_child("exit", "malloc_stats:/dev/full");
 	assert_string_equal(err,
 			    "nearcpu-malloc: cannot write the statistics to /dev/full: no space\n");
-	unlink("s.json");
-	assert_int_equal(chdir("/"), 0);
-	assert_int_equal(rmdir(dir), 0);
-}
-
-static void expect_refused(const char *conf, const char *reason)
-{
-	char err[512];
-
-	run_child("exit", conf, err, sizeof(err));
-	assert_non_null(strstr(err, "nearcpu-malloc: cannot write the statistics to "));
-	if (!strstr(err, reason))
-		fail_msg("%s: %s", conf, err);
+	remove_directory(files, LENGTH(files));
 }
 
 static void write_text(const char *path, const char *text)
@@ -203,14 +198,6 @@ static void write_text(const char *path, const char *text)
 	assert_int_equal(fchmod(fd, 0644), 0);
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 	close(fd);
-}
-
-static void expect_text(const char *path, const char *text)
-{
-	static struct text t;
-
-	read_text(path, &t);
-	assert_string_equal(t.text, text);
 }
 
 static unsigned mode_of(const char *path)
@@ -229,22 +216,18 @@ static void refuse_another_users(void)
 	if (chown("others", 65534, 65534) == 0) /* this user namespace has that number */
 		expect_refused("malloc_stats:others",
 			       ": the file there is not this user's alone\n");
-	expect_text("others", "precious");
+	assert_string_equal(read_text("others"), "precious");
 	unlink("others");
 }
 
 /* The process writes only to files that it created, or that belong to its user. */
 static void the_file_is_safe(void **state)
 {
-	char dir[] = "/tmp/malloc_stats_test.XXXXXX", err[512];
+	static const char *const files[] = {"new", "victim", "link", "dangling", "pipe"};
 
-	if (unit_emulated())
-		skip();
-	assert_non_null(mkdtemp(dir));
-	assert_int_equal(chdir(dir), 0);
+	enter_directory();
 	umask(0);
-	run_child("exit", "malloc_stats:new", err, sizeof(err));
-	assert_string_equal(err, "");
+	expect_written("exit", "malloc_stats:new");
 	assert_int_equal(mode_of("new"), 0600);
 	write_text("victim", "precious");
 	assert_int_equal(symlink("victim", "link"), 0);
@@ -254,23 +237,18 @@ static void the_file_is_safe(void **state)
 	assert_int_not_equal(access("unborn", F_OK), 0);
 	assert_int_equal(link("victim", "second"), 0);
 	expect_refused("malloc_stats:second", ": the file there is not this user's alone\n");
-	expect_text("victim", "precious");
+	assert_string_equal(read_text("victim"), "precious");
 	assert_int_equal(mkfifo("pipe", 0600), 0);
 	expect_refused("malloc_stats:pipe", ": nothing reads that pipe\n");
 	refuse_another_users();
 	/* A file of the user is overwritten, and keeps its mode. */
 	unlink("second");
-	run_child("exit", "malloc_stats:victim", err, sizeof(err));
-	assert_string_equal(err, "");
+	expect_written("exit", "malloc_stats:victim");
 	assert_int_equal(mode_of("victim"), 0644);
-	unlink("new");
-	unlink("victim");
-	unlink("link");
-	unlink("dangling");
-	unlink("pipe");
-	assert_int_equal(chdir("/"), 0);
-	assert_int_equal(rmdir(dir), 0);
+	remove_directory(files, LENGTH(files));
 }
+
+/* ---- the functions of glibc ---- */
 
 #if defined(__GLIBC__)
 static void mallinfos(void **state)
@@ -278,7 +256,7 @@ static void mallinfos(void **state)
 	struct near_malloc_stats s;
 	void *volatile p = malloc(100000);
 
-	s = all();
+	s = stats();
 #if __GLIBC_PREREQ(2, 33)
 	struct mallinfo2 m = mallinfo2();
 
@@ -316,10 +294,7 @@ static void info(void **state)
 	free(text);
 }
 
-static void print(void *unused)
-{
-	malloc_stats();
-}
+UNIT_CALLS(print, malloc_stats(), NULL)
 
 static void printed(void **state)
 {
@@ -340,10 +315,9 @@ static void *print_cancelled(void *unused)
 
 static void print_in_thread(void *unused)
 {
-	pthread_t thread;
+	pthread_t thread = unit_start(print_cancelled, NULL);
 	void *result;
 
-	CHECK(pthread_create(&thread, NULL, print_cancelled, NULL) == 0);
 	CHECK(pthread_join(thread, &result) == 0);
 	CHECK(result != PTHREAD_CANCELED);
 }
@@ -370,23 +344,12 @@ static void options(void **state)
 
 int main(int argc, char **argv)
 {
-	static char path[4096];
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(json),
-		cmocka_unit_test(at_exit),
-		cmocka_unit_test(the_file_is_safe),
-#if defined(__GLIBC__)
-		cmocka_unit_test(mallinfos),
-		cmocka_unit_test(info),
-		cmocka_unit_test(printed),
-		cmocka_unit_test(printing_is_no_cancellation_point),
-		cmocka_unit_test(options),
-#endif
-	};
-
 	if (argc == 3 && strcmp(argv[1], "child") == 0)
 		return child(argv[2]);
-	if (readlink("/proc/self/exe", path, sizeof(path) - 1) > 0)
-		self = path;
-	return cmocka_run_group_tests(tests, NULL, NULL);
+#if defined(__GLIBC__)
+	return UNIT_TESTS(json, at_exit, the_file_is_safe, mallinfos, info, printed,
+			  printing_is_no_cancellation_point, options);
+#else
+	return UNIT_TESTS(json, at_exit, the_file_is_safe);
+#endif
 }

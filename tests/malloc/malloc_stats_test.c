@@ -1,39 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /* The statistics, compared with the operations. */
-#include <malloc.h>
-#include <nearcpu/malloc.h>
+#include "stats.h"
+
 #include <nearcpu/rseq.h>
-
-#include "unit.h"
-
-#if !defined(__GLIBC__)
-int malloc_trim(size_t pad); /* which musl does not have */
-#endif
 
 #define MANY 600
 #define HELD 20
 #define TRIES 5
 
 static void *volatile blocks[MANY + HELD + TRIES]; /* volatile: compilers remove unused calls */
-
-static struct near_malloc_stats all(void)
-{
-	struct near_malloc_stats s;
-
-	assert_int_equal(near_malloc_stats(&s, sizeof(s)), 0);
-	return s;
-}
-
-static struct near_malloc_class_stats class_of(size_t size)
-{
-	struct near_malloc_class_stats c;
-
-	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++)
-		if (size <= c.size)
-			return c;
-	fail_msg("no class for %zu bytes", size);
-	return c;
-}
 
 static void take_blocks(unsigned n, size_t size)
 {
@@ -83,13 +58,13 @@ static bool counts_of(size_t size, unsigned held)
 
 	take_blocks(MANY + held, size);
 	free_blocks(0, MANY);
-	before = class_of(size);
+	before = stats_of(size);
 	take_blocks(MANY, size);
-	full = class_of(size);
+	full = stats_of(size);
 	free_blocks(MANY / 2, MANY);
-	half = class_of(size);
+	half = stats_of(size);
 	free_blocks(0, MANY / 2);
-	after = class_of(size);
+	after = stats_of(size);
 	exact = full.allocations == before.allocations + MANY &&
 		after.allocations == full.allocations && full.in_use == before.in_use + MANY &&
 		half.in_use == before.in_use + MANY / 2 && after.in_use == before.in_use;
@@ -113,7 +88,7 @@ static void every_block_is_counted(void **state)
 
 static void nothing_here_allocates(void **state)
 {
-	struct near_malloc_stats before = all(), after = all();
+	struct near_malloc_stats before = stats(), after = stats();
 
 	assert_int_equal(before.allocations, after.allocations);
 	assert_int_equal(before.large_allocations, after.large_allocations);
@@ -127,7 +102,7 @@ static void all_is_the_sum_of_the_classes(void **state)
 	uint64_t allocations = 0, in_use = 0, cached = 0, spans = 0, blocks_of_class;
 
 	take_blocks(MANY, 100);
-	s = all();
+	s = stats();
 	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++) {
 		allocations += c.allocations;
 		in_use += c.in_use * c.size;
@@ -153,13 +128,13 @@ static void hits(void **state)
 	struct near_malloc_class_stats before, after;
 
 	for (unsigned size = 200; size <= 20000; size *= 100) {
-		before = class_of(size);
+		before = stats_of(size);
 		for (unsigned i = 0; i < 10000; i++) {
 			void *volatile p = malloc(size);
 
 			free(p);
 		}
-		after = class_of(size);
+		after = stats_of(size);
 		assert_true(after.allocations - before.allocations >= 10000);
 		assert_true(after.hits - before.hits >= 9900);
 		assert_true(after.hits <= after.allocations);
@@ -171,11 +146,11 @@ static void hits(void **state)
 
 static void lists_that_move(void **state)
 {
-	struct near_malloc_class_stats before = class_of(64), after;
+	struct near_malloc_class_stats before = stats_of(64), after;
 
 	take_blocks(MANY, 64);
 	free_blocks(0, MANY);
-	after = class_of(64);
+	after = stats_of(64);
 	assert_true(after.refills + after.central_refills >
 		    before.refills + before.central_refills);
 	/* More than a list of them was freed: to a transfer cache, or to the central lists. */
@@ -184,22 +159,22 @@ static void lists_that_move(void **state)
 
 static void large_blocks(void **state)
 {
-	struct near_malloc_stats before = all(), s;
-	char *volatile p = malloc((size_t)1 << 20);
+	struct near_malloc_stats before = stats(), s;
+	char *volatile p = malloc(MB);
 
-	s = all();
+	s = stats();
 	assert_int_equal(s.large_allocations, before.large_allocations + 1);
 	assert_int_equal(s.large_blocks, before.large_blocks + 1);
-	assert_int_equal(s.large, before.large + ((uint64_t)1 << 20));
-	assert_int_equal(s.in_use - before.in_use, (uint64_t)1 << 20);
-	blocks[0] = malloc((size_t)1 << 20); /* so that the first one cannot grow where it is */
-	p = realloc(p, (size_t)3 << 20);
-	assert_int_equal(all().large, before.large + ((uint64_t)4 << 20));
-	p = realloc(p, (size_t)1 << 19);
-	assert_int_equal(all().large, before.large + ((uint64_t)3 << 19));
+	assert_int_equal(s.large, before.large + (MB));
+	assert_int_equal(s.in_use - before.in_use, MB);
+	blocks[0] = malloc(MB); /* so that the first one cannot grow where it is */
+	p = realloc(p, 3 * MB);
+	assert_int_equal(stats().large, before.large + (4 * MB));
+	p = realloc(p, MB / 2);
+	assert_int_equal(stats().large, before.large + (3 * MB / 2));
 	free(p);
 	free(blocks[0]);
-	s = all();
+	s = stats();
 	assert_int_equal(s.large, before.large);
 	assert_int_equal(s.large_blocks, before.large_blocks);
 	assert_true(s.free_dirty + s.free_clean > 0);
@@ -224,18 +199,18 @@ static void *churn(void *kept)
 static void other_threads(void **state)
 {
 	static void *kept[8][100];
-	struct near_malloc_class_stats before = class_of(300), after;
+	struct near_malloc_class_stats before = stats_of(300), after;
 	uint64_t taken;
 
 	unit_run(churn, kept, sizeof(kept[0]), 8);
-	after = class_of(300);
+	after = stats_of(300);
 	taken = after.allocations - before.allocations;
 	assert_true(taken >= 15990 && taken <= 16500);
 	assert_true(after.in_use - before.in_use >= 790 && after.in_use - before.in_use <= 850);
 	for (unsigned t = 0; t < 8; t++)
 		for (unsigned i = 0; i < 100; i++)
 			free(kept[t][i]);
-	after = class_of(300);
+	after = stats_of(300);
 	assert_true(after.in_use - before.in_use + 10 <= 60);
 }
 
@@ -247,9 +222,9 @@ static void trim(void **state)
 	near_rseq_status(&rseq, sizeof(rseq));
 	take_blocks(MANY, 5000);
 	free_blocks(0, MANY);
-	before = all();
+	before = stats();
 	malloc_trim(0);
-	after = all();
+	after = stats();
 	assert_true(after.given_back > before.given_back);
 	assert_true(after.give_backs > before.give_backs);
 	/* What aborts counted wrong shows less where no list is left that might hold it. */
@@ -266,7 +241,7 @@ static void trim(void **state)
 int main(void)
 {
 	/* A small heap does not use all classes. */
-	take_blocks(1, (size_t)1 << 20);
+	take_blocks(1, MB);
 	free_blocks(0, 1);
 
 	return UNIT_TESTS(any_size_of_the_struct, every_block_is_counted, nothing_here_allocates,

@@ -176,24 +176,29 @@ static inline void unit_run_child(void (*run)(void *), void *arg)
 	_exit(0);
 }
 
+/* The last child of this thread. */
+static __thread pid_t unit_child;
+
 static inline pid_t unit_fork(void (*run)(void *), void *arg)
 {
-	pid_t child;
-
 	fflush(NULL);
-	child = fork();
-	if (child == 0)
+	unit_child = fork();
+	if (unit_child == 0)
 		unit_run_child(run, arg);
-	return child;
+	return unit_child;
 }
 
-/* Asserts that a child that runs `run` comes back with 0. */
+/* Asserts that a child that runs `run` comes back with 0; skips the test if it does with 77. */
 static inline void unit_in_child(void (*run)(void *), void *arg)
 {
 	pid_t child = unit_fork(run, arg);
+	int status;
 
 	assert_true(child > 0);
-	assert_int_equal(unit_wait(child, NULL), 0);
+	status = unit_wait(child, NULL);
+	if (status == 77)
+		skip();
+	assert_int_equal(status, 0);
 }
 
 /* Runs `run` in a child; what it writes to standard error comes back in `text`. */
@@ -202,12 +207,11 @@ static inline int unit_capture(void (*run)(void *), void *arg, char *text, size_
 	size_t used = 0;
 	ssize_t n;
 	int ends[2];
-	pid_t child;
 
 	assert_int_equal(pipe(ends), 0);
 	fflush(NULL);
-	child = fork();
-	if (child == 0) {
+	unit_child = fork();
+	if (unit_child == 0) {
 		dup2(ends[1], 2);
 		close(ends[0]);
 		close(ends[1]);
@@ -218,8 +222,8 @@ static inline int unit_capture(void (*run)(void *), void *arg, char *text, size_
 		used += (size_t)n;
 	text[used] = '\0';
 	close(ends[0]);
-	assert_true(child > 0);
-	return unit_wait(child, signal);
+	assert_true(unit_child > 0);
+	return unit_wait(unit_child, signal);
 }
 
 /* Asserts that `run` stops the process by abort() after exactly this line on standard error. */

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* What the tests of the allocator share: the use of some blocks, and of all that there are. */
+#ifndef NEARCPU_TESTS_MALLOC_USE_H
+#define NEARCPU_TESTS_MALLOC_USE_H
+
+#include <malloc.h>
+
+#include "unit.h"
+
+#define KB ((size_t)1 << 10)
+#define MB ((size_t)1 << 20)
+#define GB ((size_t)1 << 30)
+#define TB ((size_t)1 << 40)
+
+int malloc_trim(size_t pad); /* which musl's headers do not name */
+
+/* Allocates, writes, resizes and frees blocks of all kinds up to `limit` bytes. */
+static inline void use_some(size_t limit)
+{
+	for (size_t n = 1; n < limit; n = n * 3 + 1) {
+		unsigned char *p = malloc(n), *q;
+
+		CHECK(p);
+		memset(p, 5, n);
+		q = realloc(p, n * 2);
+		CHECK(q && q[n - 1] == 5);
+		free(q);
+	}
+}
+
+/* A list of blocks: nothing else has room for it. */
+struct chain {
+	struct chain *next;
+	size_t size; /* where the block is large enough */
+};
+
+/* Adds blocks until there is no memory. Returns their number. */
+static inline size_t chain_take_all(struct chain **list, size_t size)
+{
+	struct chain *p;
+	size_t n = 0;
+
+	errno = 0;
+	for (; (p = malloc(size)); n++) {
+		p->next = *list;
+		if (size >= sizeof(*p))
+			p->size = size;
+		*list = p;
+	}
+	CHECK(errno == ENOMEM);
+	return n;
+}
+
+/* `size` is that of all blocks, 0 if they differ. */
+static inline void chain_free(struct chain *list, size_t size)
+{
+	while (list) {
+		struct chain *next = list->next;
+
+		CHECK(size < sizeof(*list) || list->size == size);
+		free(list);
+		list = next;
+	}
+}
+
+/* The number behind `name` in a file of the kernel, `otherwise` if there is none. */
+static inline unsigned long long kernel_number(const char *path, const char *name,
+					       unsigned long long otherwise)
+{
+	unsigned long long n = otherwise;
+	char line[256];
+	FILE *f = fopen(path, "re");
+
+	while (f && fgets(line, sizeof(line), f))
+		if (strncmp(line, name, strlen(name)) == 0)
+			n = strtoull(line + strlen(name), NULL, 10);
+	if (f)
+		fclose(f);
+	return n;
+}
+
+#endif
