@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* What ThreadSanitizer is not to report: fast paths load the limits of the heap, and the table of
- * classes, plainly, each word by itself, and an old one is as right (heap.c,
- * lookup.c); and whether a list of batches is empty is checked before its lock is taken. */
+/* Data races that ThreadSanitizer must not report. Fast paths load the limits of the heap and the
+ * table of classes plainly, and every value that was ever stored is correct: heap.c and lookup.c
+ * have the arguments. near__central_decay checks whether a list of batches is empty before it takes
+ * the lock: it misses a batch that came just now, which the next step finds. */
 const char *__tsan_default_suppressions(void);
 const char *__tsan_default_suppressions(void)
 {

@@ -17,9 +17,15 @@ unsigned near__node_now(void)
 	return node % near__heap.nodes;
 }
 
-/* The fast paths load each of these words plainly: an old value sends a call to the slow path. A
- * process whose slots are indexed by the cid has one node, and one lock over this; with several
- * nodes there are gaps below the end, and the limit is the whole heap. */
+/* A process whose slots are indexed by the cid has one node, and one lock over this; with several
+ * nodes there are gaps below the end, and the limit is the whole heap.
+ *
+ * The fast paths load these words plainly while they change here: a data race in C, which does no
+ * harm. Each word is aligned, and a fast path compares it once, with one of the values that were
+ * stored. An old end is too low, and sends the call to the slow path. With a new end the thread
+ * does not rely on the stores before it: it loads only the tag of a block that it has, and so has
+ * synchronised with the thread that allocated the block. A limit from before a hook was set leaves
+ * the call without the hook, as if it had come earlier. api/init.c has the first end. */
 void near__heap_set_limits(size_t end)
 {
 	struct near__heap *h = &near__heap;
