@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Signal handlers that interrupt operations of libatomic (src/atomic/section.h, help.c, locks.c) in Promela.
+/* Signal handlers that interrupt operations of libatomic (src/atomic/section.h, handler.c, locks.c) in Promela.
  *
  * There are three objects of two words: X under locks 0 and 1, Y under lock 2, Z under lock 1. Each operation exchanges
  * an object's value for a value of its own, one bit, word by word. Thread 0 operates on X; a handler, which operates on X
@@ -215,7 +215,7 @@ active proctype on_one()
 }
 #endif
 
-/* ---- handlers, and the other thread: near__atomic_help ---- */
+/* ---- handlers, and the other thread: near__atomic_nested ---- */
 
 #define HAS(set, l) (((set) >> l) & 1)
 #define MISSES(l) (HAS(LOCKS_OF(o), l) && holder[l] != me)
