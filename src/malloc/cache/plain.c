@@ -38,10 +38,10 @@ static void *alloc_class(unsigned class)
 {
 	void *p;
 
-	if (near__heap.caches && !near__cache_alloc(class, &p))
-		return near__thread_cache_alloc(class);
 	if (!near__heap.caches)
 		p = near__thread_cache_alloc(class);
+	else if (!near__cache_alloc(class, &p))
+		return near__thread_cache_alloc(class);
 	if (p)
 		near__decay();
 	return p;
@@ -76,15 +76,13 @@ void *near__plain_alloc(size_t align, size_t n, bool *zero)
 
 static void free_class(void *p, unsigned class)
 {
-	if (near__heap.caches) {
-		if (near__push_by_slot(near__entry_of(class), p, near__offset_of(p)))
-			return;
-		if (!near__cache_free(class, p)) {
-			near__thread_cache_free(class, p);
-			return;
-		}
-	} else {
+	if (!near__heap.caches) {
 		near__thread_cache_free(class, p);
+	} else if (near__push_by_slot(near__entry_of(class), p, near__offset_of(p))) {
+		return;
+	} else if (!near__cache_free(class, p)) {
+		near__thread_cache_free(class, p);
+		return;
 	}
 	near__decay();
 }
