@@ -11,9 +11,11 @@
 LIBRARIES=(nearcpu nearcpu-malloc nearcpu-malloc_static nearcpu-torture nearcpu-atomic
 	nearcpu-atomic_static near_libatomic near_libatomic_static)
 
-# changed_files REVISION: what differs from it, and what git does not know yet.
+# changed_files REVISION: what differs from it, and what git does not know yet. A file that moved is
+# listed at both places, since it affects the tests of both folders.
 changed_files() {
-	git diff --name-only "$1" -- && git ls-files --others --exclude-standard
+	git diff --name-only --no-renames --relative "$1" -- &&
+		git ls-files --others --exclude-standard
 }
 
 # The ranks, the lowest first: in each line the areas, which are folders of tests/ too, and headers.
@@ -82,7 +84,10 @@ pattern() {
 # select_changed REVISION: sets modes, affected, affected_first and targets.
 select_changed() {
 	local text files area file own=() above=()
-	text=$(changed_files "$1") || bad_usage "--changed: git knows no revision '$1'"
+	git rev-parse --git-dir >/dev/null || fail "--changed needs a git repository"
+	git rev-parse --quiet --verify --end-of-options "$1^{commit}" >/dev/null ||
+		bad_usage "--changed: git knows no revision '$1'"
+	text=$(changed_files "$1")
 	[[ $text ]] || { say "dev: nothing differs from $1" && exit 0; }
 	mapfile -t files <<<"$text"
 	while read -r area; do

@@ -5,7 +5,7 @@
 stress() {
 	local minutes=$1 round=0 end
 	build_quietly dev
-	trap stop INT TERM HUP
+	stop_on_signals
 	end=$((SECONDS + minutes * 60))
 	while ((SECONDS < end)); do
 		say "== stress tests, round $((round += 1))," \

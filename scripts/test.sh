@@ -52,13 +52,18 @@ not_in_turn() {
 	echo "[${digits/$((turn % $1))/}]"
 }
 
+# Of these signals none may leave a test or a build behind. PIPE comes when a reader such as head
+# ends.
+stop_on_signals() { trap stop INT TERM HUP PIPE; }
+
 stop() {
 	trap - INT TERM HUP
+	trap '' PIPE
 	[[ -z $job ]] || kill -TERM -- "-$job" 2>/dev/null || true
 	stop_ahead
 	wait 2>/dev/null || true
 	[[ ! -t 2 ]] || printf '\r\033[K' >&2
-	say "dev: interrupted"
+	say "dev: interrupted" || true
 	exit 130
 }
 
@@ -287,9 +292,9 @@ test_options() {
 		case $1 in
 		--quick) quick=yes ;;
 		--all) turn=all ;;
-		--turn) turn=${2:-} && shift ;;
+		--turn) turn=${2:-none} && shift ;;
 		--changed) since=HEAD ;;
-		--changed=*) since=${1#*=} ;;
+		--changed=?*) since=${1#*=} ;;
 		--list) action=list_modes ;;
 		--slowest) action=show_slowest ;;
 		--only)
@@ -301,7 +306,9 @@ test_options() {
 		esac
 		shift || true
 	done
-	[[ $turn = all || $turn =~ ^[0-9]{0,8}$ ]] || bad_usage "--turn takes a number"
+	[[ -z $since || -z $named$quick ]] || bad_usage "--changed chooses the modes itself"
+	[[ $turn =~ ^(|all|[0-9]{1,8})$ ]] || bad_usage "--turn takes a number"
+	[[ $turn != 0?* ]] || turn=$((10#$turn))
 }
 
 show_slowest() {
@@ -320,6 +327,6 @@ cmd_test() {
 	((${#modes[@]} > 0)) || mapfile -t modes <<<"$known"
 	ensure_packages test
 	mkdir -p "$LOGS"
-	trap stop INT TERM HUP
+	stop_on_signals
 	run_matrix "${modes[@]}"
 }

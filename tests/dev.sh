@@ -132,5 +132,34 @@ echo >"$dir/models/new.pml"
 "$dir/dev" test --changed >"$dir/out" 2>&1 || true
 grep -q '^== models' "$dir/out" || wrong "a changed model is not checked"
 ! grep -q '^== gcc' "$dir/out" || wrong "a changed model has the library tested"
-! "$dir/dev" test --changed=nothing >/dev/null 2>&1 || wrong "an unknown revision passes"
+# A file that moved affects the tests of both folders.
+git add . && git commit -q -m three
+mkdir "$dir/src/parking"
+git mv src/locks/mutex.c src/parking/
+"$dir/dev" test --changed >"$dir/out" 2>&1 || true
+grep -q '^dev: .*in_locks.*in_parking' "$dir/out" || wrong "a file moved: $(<"$dir/out")"
+
+# refused MESSAGE ARGUMENT...
+refused() {
+	local message=$1 status=0
+	shift
+	: >"$dir/calls"
+	"$dir/dev" test "$@" >"$dir/out" 2>&1 || status=$?
+	[[ $status != 0 && $(<"$dir/out") = *"$message"* && ! -s $dir/calls ]] ||
+		wrong "./dev test $*: exit status $status: $(<"$dir/out")"
+}
+refused "no revision 'nothing'" --changed=nothing
+refused "no '--changed='" --changed=
+refused "chooses the modes" --changed --only gcc
+refused "takes a number" --turn
+refused "takes a number" --turn 1x
+runs "build/dev" --turn 08
+rm -rf "$dir/.git"
+GIT_CEILING_DIRECTORIES=${dir%/*} refused "needs a git repository" --changed
+
+# When the reader of the output ends, so does the build of the next preset.
+stub cmake "case \"\$*\" in *--build*clang*) sleep 1 && touch '$dir/survived' ;; esac"
+("$dir/dev" test --only gcc --only clang 2>&1 || true) | sed '/^== gcc/q' >/dev/null
+sleep 1.5
+[[ ! -e $dir/survived ]] || wrong "a build is left"
 ((wrong == 0))
