@@ -8,8 +8,8 @@
 
 enum { PEAK_KEPT = 2 }; /* a label of the sequence: the highest value is not below n */
 
-/* if (at[0] < n) at[0] = n; the store commits. Harmless to repeat: nothing else is written. False:
- * it failed. */
+/* if (at[0] < n) at[0] = n; the store commits. It may be repeated, since it stores nothing else.
+ * Returns false if it failed. */
 static inline bool peak_try_raise(uint64_t *p, uint64_t n)
 {
 	uint64_t at, v;

@@ -103,7 +103,7 @@ __attribute__((constructor)) static void near__stay_here(void)
  * reached. */
 #define NEAR_HAS_SEQ NEAR__HAS_SEQ
 
-/* The copy of slot s of an object stands (s << NEAR_STRIDE_SHIFT) bytes behind the object. Part of
+/* The copy of slot s of an object is at the object's address plus (s << NEAR_STRIDE_SHIFT). Part of
  * the binary interface. */
 #define NEAR_STRIDE_SHIFT 20
 #define NEAR__ARENA_MASK (((uintptr_t)1 << NEAR_STRIDE_SHIFT) - 1)
@@ -135,10 +135,10 @@ __attribute__((constructor)) static void near__stay_here(void)
 	".endif\n\t"                                                                               \
 	".set .Lnear_indexed, 0\n\t"                                                               \
 	".set .Lnear_offsets, 0\n\t" NEAR__SEQ_ARM "71:\n\t"
-/* Each operation begins with it. Behind the commit an operation would not be restarted. */
+/* Each operation begins with it. The kernel would not restart an operation after the commit. */
 #define NEAR__OP                                                                                   \
 	".if .Lnear_indexed == 2\n\t"                                                              \
-	".error \"nearcpu: the commit comes last\"\n\t"                                            \
+	".error \"nearcpu: an operation follows the commit\"\n\t"                                  \
 	".endif\n\t"
 #define NEAR__MARK_INDEX NEAR__OP ".set .Lnear_indexed, 1\n\t"
 /* Collects the bits of the offsets in use: none above the lowest eight may be set at the end. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* expect: the commit comes last */
+/* expect: an operation follows the commit */
 /* times: 16 */
 #include "sequence.h"
 
