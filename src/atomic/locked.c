@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Operations on objects that no instruction changes. Nearly every call needs one lock, which is
- * free, or for a load none: change and load do these. near__atomic_perform does all. */
+ * free; a load needs none. change and load do only these calls, near__atomic_perform does all. */
 #include "locked.h"
 
 #include <sys/mman.h>

@@ -92,9 +92,9 @@ static void announce(struct announcement *now)
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
-/* The note is there from before the announcement until the lock is taken: one too many in the count
- * of a child makes its unlocks call FUTEX_WAKE, one too few would make the count negative. A vfork
- * child leaves none: killed here, it would leave one that points to its stack. */
+/* The note exists from before the announcement until the lock is taken: in a child, a count that is
+ * one too high makes its unlocks call FUTEX_WAKE, and one too low would become negative. A vfork
+ * child makes no note: if it were killed here, the note would still point to its stack. */
 static void take_after_sleeping(struct near_lock *lock)
 {
 	struct announcement now = {lock, announcements};
@@ -188,8 +188,8 @@ void near_lock_stats_read(const struct near_lock_stats *stats, struct near_lock_
 	out->slept = __atomic_load_n(&stats->slept, __ATOMIC_RELAXED);
 }
 
-/* Of the threads that wait, this one is here if its signal handler forked: it goes on as a waiter
- * that is awake. */
+/* No other waiter exists in the child. If a signal handler forked while this thread waited for the
+ * lock, this thread remains an announced waiter, which is awake. */
 void near_lock_reset_in_child(struct near_lock *lock)
 {
 	uint64_t free = 0;

@@ -21,7 +21,7 @@
 #define MEMBARRIER_REGISTER_RSEQ (1 << 8)
 #define AUXV_RSEQ_FEATURE_SIZE 27
 #define AUXV_RSEQ_ALIGN 28
-#define FEATURES_WITH_CID 28 /* offset behind mm_cid */
+#define FEATURES_WITH_CID 28 /* offset after mm_cid */
 
 /* More slots than this would reserve too much address space for each arena; a machine that
  * reports that many possible nodes has far fewer. */
@@ -179,17 +179,17 @@ static void decide(struct near__process *p)
 			  near__thread_exit_key(&p->exit_key) == 0;
 }
 
-/* With one thread a registration takes a microsecond and interrupts nobody; with several some 20
- * ms, as the kernel waits for all CPUs. So it is made early while there is one, and else when it is
- * needed. Where it fails, unusable() reports why. */
+/* With one thread a registration takes a microsecond and interrupts no CPU; with several it takes
+ * some 20 ms, as the kernel waits for all CPUs. So it is made here if there is one thread, and else
+ * when it is needed. If it fails, unusable() reports why. */
 __attribute__((constructor)) static void register_early(void)
 {
 	if (NEAR__HAS_SEQ && near__is_one_thread())
 		near__membarrier(MEMBARRIER_REGISTER_RSEQ);
 }
 
-/* Before the first decision: a child would wait for ever for a thread that decides, and that it
- * does not have. Of several copies of the library in a process one does it. */
+/* Runs before the first decision: a child could otherwise wait forever for a deciding thread, which
+ * it does not have. One of several copies of the library in a process registers the handlers. */
 __attribute__((constructor)) static void watch_forks(void)
 {
 	near__valgrind_ignore(&near__process, sizeof(near__process));
@@ -208,7 +208,7 @@ bool near__process_init(void)
 		return true;
 	if (deciding)
 		return false;
-	/* A handler here could find the numbers half made, or wait for its own thread. */
+	/* A signal handler could find the state incomplete, or wait for its own thread. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	near_lock_lock(&p->decision);

@@ -122,8 +122,8 @@ static bool make_room(struct near__lockdep *d)
 	return has_room(d);
 }
 
-/* Whether a path leads from one node to the other; `via` of its nodes has the edges. Breadth first,
- * so that the cycle is the shortest. */
+/* Whether a path leads from one node to the other; `via` of each of its nodes is the edge to that
+ * node. Breadth first, so that the cycle is the shortest. */
 static bool find_path(struct near__lockdep *d, uint32_t from, uint32_t to)
 {
 	uint32_t first = 0, last = 0, search = ++d->searches;

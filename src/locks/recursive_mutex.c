@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* near_recursive_mutex, where the inline paths cannot decide whether the caller is the holder.
  *
- * Only the holder reads and writes `again`, between its first lock and its last unlock, when it is
- * 0: so the next holder finds 0. The library's own checks of the holder (near_mutex_is_mine) also
- * know the thread by its ids from before forks. */
+ * Only the holder reads and writes `again`. It is 0 at the last unlock, so the next holder finds 0.
+ * The library's own checks of the holder (near_mutex_is_mine) also know the thread by its ids from
+ * before forks. */
 #include <nearcpu/recursive_mutex.h>
 
 #include "ground/die.h"

@@ -36,7 +36,7 @@ void near__counter_add_slow(int64_t *p, int64_t n)
 	__atomic_fetch_add((int64_t *)near__fallback(p), n, __ATOMIC_RELAXED);
 }
 
-/* Slots of sequences are written with plain stores of eight aligned bytes, which are whole.
+/* Sequences write their slots by plain stores of eight aligned bytes, so a load sees whole values.
  * Unsigned: sums wrap. */
 static uint64_t sum(const struct near_counter *c)
 {
@@ -67,12 +67,12 @@ int64_t near_counter_reset(struct near_counter *c)
 		now = (int64_t)sum(c);
 	while (!__atomic_compare_exchange_n(&c->base, &base, now, false, __ATOMIC_ACQ_REL,
 					    __ATOMIC_ACQUIRE));
-	/* A cached count from before is wrong by what was taken. */
+	/* A count that was cached before differs from the new one by the result. */
 	__atomic_store_n(&c->stamp, 0, __ATOMIC_RELEASE);
 	return (int64_t)((uint64_t)now - (uint64_t)base);
 }
 
-/* Not 0, which means that nothing is cached. */
+/* Never 0: a stamp of 0 means that nothing is cached. */
 static uint64_t coarse_ns(void)
 {
 	struct timespec t;
@@ -81,8 +81,8 @@ static uint64_t coarse_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec + 1;
 }
 
-/* What the coarse clock may be behind: it steps at the kernel's tick, so a count can be
- * older than its stamp by this time. Queried once; any thread stores the same. */
+/* How far the coarse clock may lag: it steps at the kernel's tick, so a count can be older than its
+ * stamp by this time. Queried once; all threads store the same value. */
 static uint64_t tick_ns(void)
 {
 	static uint64_t tick;

@@ -3,10 +3,9 @@
  *
  *     header (a page) | used: a bit per slot | baselines: size bytes | slot 0 ... slot 2 * cpus
  *
- * Slots 0 to cpus - 1 are written by sequences, slot `cpus` is the number that a thread has that is
- * not live and never opens, those behind it are fallback slots. Anybody may be killed at any
- * moment, so every change of the header and of the state words is one atomic step that can be done
- * twice. */
+ * Sequences write slots 0 to cpus - 1. A thread that is not live reads `cpus` as its slot, which
+ * never opens. The slots after it are fallback slots. A process may be killed at any moment, so
+ * every change of the header and of the state words is one atomic step that may be repeated. */
 #define _GNU_SOURCE
 #include <nearcpu/shared.h>
 
@@ -32,7 +31,7 @@ struct header {
 	uint64_t size, stride, total;
 	uint32_t cpus;
 	uint32_t pad;
-	uint64_t used[]; /* behind it the baselines, then the slots */
+	uint64_t used[]; /* followed by the baselines, then by the slots */
 };
 
 struct layout {
@@ -122,8 +121,8 @@ static int make(struct near_shared *s, int fd, size_t size)
 	return 0;
 }
 
-/* What would lead sequences or reads astray: the slot of threads that are not live is open, or
- * slots are in use that are not there. */
+/* Whether sequences or reads would access the wrong memory: the slot of threads that are not live
+ * is open, or a slot that does not exist is marked as used. */
 static bool is_damaged(const struct near_shared *s)
 {
 	const struct header *h = s->header;
@@ -197,8 +196,8 @@ static int make_unnamed(struct near_shared *s, const char *path, size_t size)
 	return r;
 }
 
-/* The number differs between threads, and, should process ids collide on one file system, most
- * likely between machines: if not, another is tried. */
+/* The time makes the name differ between threads, and most likely between processes that have the
+ * same id on two machines with one file system. If the name exists, another is tried. */
 static int open_own_name(char *name, const char *path)
 {
 	const char *slash = strrchr(path, '/');
@@ -286,7 +285,7 @@ void near_shared_close(struct near_shared *s)
 	errno = saved;
 }
 
-/* The bit before the state word, as in percpu.c. */
+/* Sets the bit before the state word, as percpu.c does. */
 static void open_slot(struct near_shared *s, unsigned slot, uint32_t open)
 {
 	struct header *h = s->header;

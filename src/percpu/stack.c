@@ -184,9 +184,9 @@ void near__stack_push_slow(struct near_stack *s, node *first, node *last)
 	push_fallback(s, first, last);
 }
 
-/* Takes the lists of up to BATCH live slots from *slot to `end`, and moves *slot behind them, by
- * one pair of fences. Requires near__gates_lock, which is why the gates that it closes are its own.
- * The lists are walked when the gates are open again. */
+/* Takes the lists of up to BATCH live slots from *slot to `end` by one pair of fences, and advances
+ * *slot past them. Requires near__gates_lock, so no other thread closes or opens these gates. The
+ * lists are walked when the gates are open again. */
 static node *take_batch(struct near_stack *s, unsigned *slot, unsigned end)
 {
 	struct copy *closed[BATCH];
@@ -301,7 +301,7 @@ static bool steal_is_due(struct near_stack *s, uint64_t *last)
 	return nanoseconds() - *last >= STEAL_INTERVAL_NS;
 }
 
-/* One thread gets it. */
+/* True in one thread for each interval. */
 static bool claim_steal(struct near_stack *s, uint64_t last)
 {
 	return __atomic_compare_exchange_n(&s->stolen_at, &last, nanoseconds(), false,

@@ -25,7 +25,7 @@ static void add_shared(struct stress_thread *self)
 	stress_tally(self)->shared += 3;
 }
 
-/* Into an empty hand, or back. */
+/* Puts a popped node into an empty hand, or pushes it again. */
 static void take(struct stress_thread *self, struct near_stack_node *node)
 {
 	struct stress_item *item = stress_item_of(node);
@@ -42,7 +42,7 @@ static void take(struct stress_thread *self, struct near_stack_node *node)
 			self->hands[i] = item;
 			return;
 		}
-	/* For the handler of this thread. Release: it is to find the node as it was popped. */
+	/* For this thread's signal handler. Release: it finds the node as it was popped. */
 	if (!__atomic_compare_exchange_n(&self->reserve, &none, item, false, __ATOMIC_RELEASE,
 					 __ATOMIC_RELAXED))
 		stress_push(item);
@@ -63,7 +63,7 @@ static void push(struct stress_thread *self)
 		stress_push(item);
 }
 
-/* All of a hand in one step. */
+/* Pushes what is in all hands in one step. */
 static void push_chain(struct stress_thread *self)
 {
 	struct near_stack_node *first = NULL, *last = NULL;

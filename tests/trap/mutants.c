@@ -29,7 +29,7 @@ _Static_assert(offsetof(struct mutant_copy, gate) == 16, "mutants");
 #define OPEN_SLOT NEAR_SLOT(at, p) NEAR_BRANCH_MEM4_NE(at, 16, 1, near_failed)
 #define COUNT_UP NEAR_LOAD8(v, at, 0) NEAR_ADD_CONST(v, 1)
 
-/* Behind the end, where the assembler refuses an operation. */
+/* For an operation after the end, which the assembler would refuse. */
 #define UNNOTICED(op) ".set .Lnear_indexed, 1\n\t" op ".set .Lnear_indexed, 2\n\t"
 
 MUTANT(sound,
@@ -128,7 +128,7 @@ MUTANT_BEFORE(address_outside,
 	NEAR_ADD_CONST(v, 1)
 	NEAR_COMMIT8(v, mine, 0))
 
-/* What was read before is what is still there: this one is right. */
+/* It commits only if what was read before is still there: this one is right. */
 MUTANT_BEFORE(value_compared,
 	OPEN_SLOT
 	NEAR_LOAD8(v, at, 0)
@@ -178,7 +178,7 @@ static void add_unarmed(struct mutant_copy *p)
 }
 const struct mutant mutant_unarmed = {"unarmed", add_unarmed};
 
-/* It has no gate of its own, which on another slot nobody would open. */
+/* It uses a sequence that checks no gate of its own: on another slot no code would open that. */
 static void add_unbounded(struct mutant_copy *p)
 {
 	while (!no_state_check(p))

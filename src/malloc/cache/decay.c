@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Decay: gives unused memory back, in steps a quarter of a second apart, by the threads that come
- * to a slow path. It sends no interrupt: a thread empties its own slot, and what belongs to no
+/* Decay: gives unused memory back, in steps a quarter of a second apart, by the threads that take
+ * a slow path. It sends no interrupt: a thread empties its own slot, and what belongs to no
  * slot. */
 #include "malloc/base/conf.h"
 #include "malloc/cache/background.h"
