@@ -2,9 +2,8 @@
 /* Blocks with checked content. */
 #include "blocks.h"
 
-#include <malloc.h>
+#include "use.h"
 
-#define KB ((size_t)1 << 10)
 #define WHOLE (16 * KB) /* larger ones are written and checked at their ends and once a page */
 #define PAGE (4 * KB)
 
@@ -44,7 +43,7 @@ static void fill(const struct block *b, size_t from)
 		b->p[i] = text_at(b->seed, i);
 }
 
-void blocks_check(const struct block *b)
+static void blocks_check(const struct block *b)
 {
 	for (size_t i = 0; i < b->size; i = next_place(i, b->size))
 		SURE(b->p[i] == text_at(b->seed, i), b);
@@ -52,7 +51,8 @@ void blocks_check(const struct block *b)
 
 bool blocks_slow;
 
-size_t blocks_size(uint64_t *random)
+/* A size as in programs: mostly small, sometimes up to 2 MiB, rarely 16 MiB. */
+static size_t blocks_size(uint64_t *random)
 {
 	uint32_t tag = unit_random(random) % 1000, r = unit_random(random);
 
@@ -66,7 +66,7 @@ size_t blocks_size(uint64_t *random)
 		return r % (32 * KB + 2);
 	if (tag < 990)
 		return r % (256 * KB);
-	return tag < 999 ? r % (2048 * KB) : r % (16384 * KB);
+	return tag < 999 ? r % (2 * MB) : r % (16 * MB);
 }
 
 static void *zeroed(size_t size, const struct block *b)
@@ -91,8 +91,10 @@ static void *aligned(uint64_t *random, size_t size, const struct block *b)
 	return p;
 }
 
-struct block blocks_alloc_size(uint64_t *random, size_t size)
+/* By any of the functions that allocate. */
+static struct block blocks_alloc(uint64_t *random)
 {
+	size_t size = blocks_size(random);
 	struct block b = {NULL, size, unit_random(random) | (uint64_t)unit_random(random) << 32};
 
 	switch (unit_random(random) % 8) {
@@ -115,11 +117,6 @@ struct block blocks_alloc_size(uint64_t *random, size_t size)
 	return b;
 }
 
-struct block blocks_alloc(uint64_t *random)
-{
-	return blocks_alloc_size(random, blocks_size(random));
-}
-
 void blocks_free(struct block *b)
 {
 	int saved = errno;
@@ -135,7 +132,7 @@ void blocks_free(struct block *b)
 }
 
 /* Checks the content that moved, then writes the text for the new size. */
-void blocks_resize(struct block *b, uint64_t *random)
+static void blocks_resize(struct block *b, uint64_t *random)
 {
 	struct block now = *b;
 	size_t size = blocks_size(random);

@@ -22,16 +22,9 @@ struct shelf {
 	uint32_t busy;
 };
 
-/* A size as in programs: mostly small, sometimes up to 2 MiB, rarely 16 MiB. */
-size_t blocks_size(uint64_t *random);
 extern bool blocks_slow; /* to be set on an emulated machine: fewer large ones */
 
-/* By any of the functions that allocate. */
-struct block blocks_alloc(uint64_t *random);
-struct block blocks_alloc_size(uint64_t *random, size_t size);
-void blocks_check(const struct block *b);
 void blocks_free(struct block *b);
-void blocks_resize(struct block *b, uint64_t *random);
 
 /* Exchanges *b with the block on the shelf. False: another thread is using it. */
 bool shelf_exchange(struct shelf *s, struct block *b);

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Large blocks: grown in place, moved with their pages, aligned, zero if the allocator reports so.
  * */
-#include "unit.h"
+#include "use.h"
 
-#include <malloc.h>
-
-#define MB ((size_t)1 << 20)
-#define PAGE 4096
+#define PAGE (4 * KB)
 
 static void write_text(char *p, size_t from, size_t to, char text)
 {
@@ -15,11 +12,17 @@ static void write_text(char *p, size_t from, size_t to, char text)
 	p[to - 1] = text;
 }
 
-static void check_text(const char *p, size_t size, char text)
+/* Without the last byte, if it was cut off. */
+static void check_pages(const char *p, size_t size, char text)
 {
 	for (size_t i = 0; i < size; i += PAGE)
 		if (i != size - 1)
 			assert_int_equal(p[i], (char)(text + (char)(i / PAGE)));
+}
+
+static void check_text(const char *p, size_t size, char text)
+{
+	check_pages(p, size, text);
 	assert_int_equal(p[size - 1], text);
 }
 
@@ -71,8 +74,7 @@ static void shrinks_in_place(void **state)
 
 	b = realloc(a, 2 * MB);
 	assert_int_equal((uintptr_t)b, was);
-	for (size_t i = 0; i < 2 * MB; i += PAGE)
-		assert_int_equal(b[i], (char)(5 + (char)(i / PAGE)));
+	check_pages(b, 2 * MB, 5);
 	assert_in_range(malloc_usable_size(b), 2 * MB, 3 * MB);
 	/* And to a small one. */
 	b = realloc(b, 100);
@@ -113,28 +115,27 @@ static unsigned count_maps(void)
 	return n;
 }
 
-#define SMALL_ONES 24
-#define LARGE_ONES 6
+/* Makes n blocks, resizes all, and frees them. */
+static void make_and_move(int n, size_t size, size_t larger)
+{
+	char *blocks[24];
+
+	for (int i = 0; i < n; i++)
+		blocks[i] = make(size, (char)i);
+	for (int i = 0; i < n; i++)
+		blocks[i] = resize(blocks[i], size, larger, (char)i);
+	for (int i = 0; i < n; i++)
+		free(blocks[i]);
+}
 
 /* Blocks move, and what was there becomes one block, of several mappings, that moves too. */
 static void moves_what_moves_have_left(void **state)
 {
-	char *small[SMALL_ONES], *large[LARGE_ONES];
 	unsigned before = count_maps(), rounds = unit_scale(60);
 
-	for (unsigned round = 0; round < rounds; round++) {
-		for (int i = 0; i < SMALL_ONES; i++)
-			small[i] = make(MB, (char)i);
-		for (int i = 0; i < SMALL_ONES; i++)
-			small[i] = resize(small[i], MB, 2 * MB, (char)i);
-		for (int i = 0; i < SMALL_ONES; i++)
-			free(small[i]);
-		for (int i = 0; i < LARGE_ONES; i++)
-			large[i] = make(7 * MB, (char)i);
-		for (int i = 0; i < LARGE_ONES; i++)
-			large[i] = resize(large[i], 7 * MB, 9 * MB, (char)i);
-		for (int i = 0; i < LARGE_ONES; i++)
-			free(large[i]);
+	while (rounds--) {
+		make_and_move(24, MB, 2 * MB);
+		make_and_move(6, 7 * MB, 9 * MB);
 	}
 	assert_true(count_maps() < before + 1000);
 }

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The allocator's levels below the caches: classes, runs of pages, spans. */
-#include "unit.h"
+#include "runs.h"
 
 #include "malloc/central/central.h"
-#include "malloc/pages/pages.h"
 #include "malloc/api/fast.h"
 #include "malloc/base/lookup.h"
 #include "malloc/central/spans.h"
-#include "malloc/trim.h"
 
 /* ---- classes ---- */
 
@@ -109,115 +107,22 @@ static void places_where_blocks_of_parts_begin(void **state)
 
 /* ---- pages ---- */
 
-#define RUNS 200
-#define MOST 40u
-#define ALL ((size_t)1 << 40)
+static const bool run_is_filled = true;
 
-struct run {
-	uint32_t first, count;
-	bool written;
-};
-
-static struct run runs[RUNS];
-static uint64_t seed = 11;
-
-/* Memory that is reported as zero is zero. */
-static void check_zero(const struct run *r)
+static void run_note(const struct run *r, uint32_t from, bool taken)
 {
-	const uint64_t *words = near__page_at(r->first);
-
-	for (size_t i = 0; i < r->count * NEAR__PAGE / 8; i += 64)
-		assert_true(words[i] == 0);
-}
-
-static void write_to(struct run *r)
-{
-	uint64_t *words = near__page_at(r->first);
-
-	for (uint32_t g = 0; g < r->count; g++)
-		words[g * NEAR__PAGE / 8] = (uint64_t)r->first << 32 | g;
-	r->written = true;
-}
-
-static void check_written(const struct run *r, uint32_t count)
-{
-	const uint64_t *words = near__page_at(r->first);
-
-	for (uint32_t g = 0; r->written && g < count; g++)
-		assert_true(words[g * NEAR__PAGE / 8] == ((uint64_t)r->first << 32 | g));
-}
-
-static void check_apart(const struct run *r)
-{
-	for (unsigned i = 0; i < RUNS; i++)
+	for (uint32_t page = 0; taken && !from && page < r->count; page++)
+		CHECK(near__heap.page_map[r->first + page] == NEAR__REST);
+	for (unsigned i = 0; taken && i < LENGTH(runs); i++)
 		if (&runs[i] != r && runs[i].count)
-			assert_true(runs[i].first + runs[i].count <= r->first ||
-				    r->first + r->count <= runs[i].first);
-}
-
-static void take_run(struct run *r)
-{
-	uint32_t count = 1 + unit_random(&seed) % MOST;
-	uint32_t align = unit_random(&seed) % 4 ? 1 : 1u << unit_random(&seed) % 7;
-	bool zero = false;
-
-	r->first = near__pages_alloc(0, count, align, &zero);
-	r->count = count;
-	r->written = false;
-	assert_true(r->first != NEAR__NONE);
-	assert_int_equal((uintptr_t)near__page_at(r->first) % (align * NEAR__PAGE), 0);
-	for (uint32_t g = 0; g < count; g++)
-		assert_int_equal(near__heap.page_map[r->first + g], NEAR__REST);
-	check_apart(r);
-	if (zero)
-		check_zero(r);
-	/* Sometimes it is freed without having been written. */
-	if (!zero || unit_random(&seed) % 4)
-		write_to(r);
-}
-
-static void drop_run(struct run *r)
-{
-	check_written(r, r->count);
-	near__pages_free(r->first, r->count, r->written);
-	r->count = 0;
-}
-
-static void grow_run(struct run *r)
-{
-	uint32_t wanted = r->count + 1 + unit_random(&seed) % MOST, had = r->count;
-
-	if (!near__pages_grow(r->first, had, wanted))
-		return;
-	r->count = wanted;
-	check_apart(r);
-	check_written(r, had);
-	write_to(r);
+			CHECK(runs[i].first + runs[i].count <= r->first ||
+			      r->first + r->count <= runs[i].first);
 }
 
 static void runs_never_overlap(void **state)
 {
-	struct near__pages_stats before, after;
+	struct near__pages_stats after = runs_churn(unit_scale(20000), 1, 40);
 
-	near__pages_stats(&before);
-	for (unsigned i = unit_scale(20000); i-- > 0;) {
-		struct run *r = &runs[unit_random(&seed) % RUNS];
-		unsigned what = unit_random(&seed) % 100;
-
-		if (what == 0)
-			near__pages_purge(0, ALL);
-		else if (!r->count)
-			take_run(r);
-		else if (what < 30)
-			grow_run(r);
-		else
-			drop_run(r);
-	}
-	for (unsigned i = 0; i < RUNS; i++)
-		if (runs[i].count)
-			drop_run(&runs[i]);
-	near__pages_stats(&after);
-	assert_int_equal(after.top - after.free, before.top - before.free);
 	near__pages_purge(0, ALL);
 	near__pages_stats(&after);
 	assert_int_equal(after.dirty, 0);
@@ -272,7 +177,7 @@ static void purged_runs_have_no_memory(void **state)
 	assert_int_equal(resident_pages(near__page_at(r.first), size), 0);
 	r.first = near__pages_alloc(0, r.count, 1, &zero);
 	assert_true(zero);
-	check_zero(&r);
+	run_check_zero(&r);
 	near__pages_free(r.first, r.count, false);
 }
 
@@ -299,7 +204,7 @@ static void purged_runs_are_zero_if_locked(void **state)
 	r.first = near__pages_alloc(0, r.count, 1, &zero);
 	assert_ptr_equal(near__page_at(r.first), p);
 	if (zero)
-		check_zero(&r);
+		run_check_zero(&r);
 	near__pages_free(r.first, r.count, true);
 	assert_int_equal(syscall(SYS_munlock, p, size), 0);
 }
@@ -376,7 +281,7 @@ static void each_block_is_taken_once(void **state)
 {
 	static const size_t sizes[] = {48, 5000, 65536};
 
-	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+	for (size_t i = 0; i < LENGTH(sizes); i++)
 		take_each_once(near__class_compute(sizes[i]));
 }
 

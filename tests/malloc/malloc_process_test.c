@@ -164,72 +164,71 @@ static void children_of_busy_processes(void **state)
 	with_busy_threads(fork_often);
 }
 
-/* The child of a vfork has the parent's memory, and leaves it as it should be. */
-__attribute__((noinline)) static pid_t start_vforked(char *volatile *p)
+/* Children that have the parent's memory, and exchange this block of it for one of 1,000 bytes. */
+static char *volatile exchanged;
+
+__attribute__((noinline)) static pid_t start_vforked(void)
 {
 	pid_t child = vfork();
 
 	if (child == 0) {
-		free(*p);
+		free(exchanged);
 		use();
-		*p = malloc(1000);
-		_exit(*p ? 0 : 1);
+		exchanged = malloc(1000);
+		_exit(exchanged ? 0 : 1);
 	}
 	return child;
 }
 
-static void vfork_often(void)
+static int use_as_clone(void *unused)
 {
-	char *volatile p = malloc(10);
+	for (unsigned i = 0; i < 20; i++)
+		use();
+	free(exchanged);
+	exchanged = malloc(1000);
+	syscall(SYS_exit_group, exchanged ? 0 : 1);
+	return 1;
+}
 
+static pid_t start_cloned(void)
+{
+	static char stack[128 << 10];
+
+	return clone(use_as_clone, stack + sizeof(stack), CLONE_VM | CLONE_VFORK | SIGCHLD, NULL);
+}
+
+static pid_t (*start_child)(void);
+
+static void exchange_often(void)
+{
+	exchanged = malloc(10);
 	for (unsigned i = 0; i < unit_scale(200); i++) {
-		assert_int_equal(unit_wait(start_vforked(&p), NULL), 0);
-		memset(p, 1, 1000);
+		pid_t child = start_child();
+
+		assert_true(child > 0);
+		assert_int_equal(unit_wait(child, NULL), 0);
+		memset(exchanged, 1, 1000);
 	}
-	free(p);
+	free(exchanged);
+}
+
+static void children_in_the_parents_memory(pid_t (*start)(void))
+{
+	if (unit_emulated())
+		skip(); /* there they have a copy of it */
+	start_child = start;
+	with_busy_threads(exchange_often);
 }
 
 static void children_of_vfork(void **state)
 {
-	if (unit_emulated())
-		skip(); /* there a vfork is a fork */
-	with_busy_threads(vfork_often);
-}
-
-static int use_as_clone(void *arg)
-{
-	char *volatile *p = arg;
-
-	for (unsigned i = 0; i < 20; i++)
-		use();
-	free(*p);
-	*p = malloc(1000);
-	syscall(SYS_exit_group, *p ? 0 : 1);
-	return 1;
-}
-
-static void clone_often(void)
-{
-	static char stack[128 << 10];
-	char *volatile p = malloc(10);
-
-	for (unsigned i = 0; i < unit_scale(200); i++) {
-		pid_t child = clone(use_as_clone, stack + sizeof(stack),
-				    CLONE_VM | CLONE_VFORK | SIGCHLD, (void *)(uintptr_t)&p);
-
-		assert_true(child > 0);
-		assert_int_equal(unit_wait(child, NULL), 0);
-		memset(p, 1, 1000);
-	}
-	free(p);
+	children_in_the_parents_memory(start_vforked);
 }
 
 /* They run on their parent's thread-local storage, too, where they find its registration. */
 static void children_of_clone(void **state)
 {
-	if (unit_emulated())
-		skip(); /* there it is a fork */
-	with_busy_threads(clone_often);
+	children_in_the_parents_memory(start_cloned);
 }
 
 /* ---- trim ---- */

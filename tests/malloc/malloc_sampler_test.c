@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The estimates of heap profiles, over many seeds that are always the same. Seven times the
  * standard deviation of their mean is allowed. */
+#include <math.h>
 #include <nearcpu/malloc.h>
 
 #include "unit.h"
@@ -8,30 +9,6 @@
 #include "malloc/observe/sampler.h"
 
 #define SEEDS 2000
-
-static double square_root(double x)
-{
-	double root = x > 1 ? x : 1;
-
-	for (int i = 0; i < 60; i++)
-		root = (root + x / root) / 2;
-	return root;
-}
-
-/* exp(-x), x >= 0, without libm. */
-static double exp_minus(double x)
-{
-	double sum = 1, term = 1;
-
-	for (; x > .5; x -= .5)
-		term *= 0.60653065971263342; /* exp(-.5) */
-	sum = term;
-	for (int i = 1; i < 20; i++) {
-		term *= -x / i;
-		sum += term;
-	}
-	return sum;
-}
 
 /* What each seed decides about. */
 struct run {
@@ -67,12 +44,11 @@ static void estimates_are_right_in_the_mean(void **state)
 
 	for (size_t i = 0; i < LENGTH(runs); i++) {
 		const struct run *r = &runs[i];
-		double chance = 1 - exp_minus((double)r->n / (double)r->rate), off;
+		double chance = -expm1(-(double)r->n / (double)r->rate);
 		double mean = mean_estimate(r, chance), count = r->blocks;
-		double deviation = square_root(count * (1 - chance) / chance / SEEDS);
+		double deviation = sqrt(count * (1 - chance) / chance / SEEDS);
 
-		off = mean > count ? mean - count : count - mean;
-		if (off > 7 * deviation)
+		if (fabs(mean - count) > 7 * deviation)
 			fail_msg("%zu bytes at %llu: %.3f of %.0f blocks, deviation %.3f", r->n,
 				 (unsigned long long)r->rate, mean, count, deviation);
 	}

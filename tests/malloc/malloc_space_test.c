@@ -3,20 +3,14 @@
  * allocator is compiled with small limits for this test: a heap of 1 GiB in 8 segments, 512 KiB of
  * descriptors. The machine seems to have three nodes, and the test selects the one that it runs on.
  * */
-#include "unit.h"
+#include "runs.h"
 
-#include <malloc.h>
-
-#include "kernel/hint.h"
-#include "malloc/pages/pages.h"
-#include "malloc/pages/space.h"
-#include "malloc/trim.h"
 #include "ground/topology.h"
+#include "kernel/hint.h"
 
 #define NODES 3u
 #define SEGMENT (UINT32_C(1) << 15)
 #define GRANULES (8 * SEGMENT)
-#define ALL ((size_t)1 << 40)
 
 static unsigned here; /* the node that this thread runs on */
 
@@ -41,103 +35,25 @@ static size_t bytes(uint32_t pages)
 
 /* ---- runs ---- */
 
-#define RUNS 400u
+static const bool run_is_filled = false; /* most of the memory is never touched */
 
-struct run {
-	uint32_t first, count;
-};
-static struct run runs[RUNS];
-static uint8_t taken[GRANULES];
-static uint64_t seed = 7;
-
-static void note(uint32_t first, uint32_t count, uint8_t taken_now)
+static void run_note(const struct run *r, uint32_t from, bool taken)
 {
-	CHECK(first > 0 && (uint64_t)first + count <= GRANULES);
-	for (uint32_t g = first; g < first + count; g++) {
-		CHECK(taken[g] != taken_now);
-		taken[g] = taken_now;
+	static bool is_taken[GRANULES];
+
+	CHECK(r->first > 0 && (uint64_t)r->first + r->count <= GRANULES);
+	for (uint32_t page = r->first + from; page < r->first + r->count; page++) {
+		CHECK(is_taken[page] != taken);
+		is_taken[page] = taken;
 	}
-}
-
-/* Both ends, so that most of the memory is never touched. */
-static void write_ends(const struct run *r)
-{
-	*(uint64_t *)near__page_at(r->first) = r->count;
-	*(uint64_t *)near__page_at(r->first + r->count - 1) = r->count;
-}
-
-static void check_ends(const struct run *r)
-{
-	CHECK(*(uint64_t *)near__page_at(r->first) == r->count);
-	CHECK(*(uint64_t *)near__page_at(r->first + r->count - 1) == r->count);
-}
-
-static bool take(struct run *r, unsigned node, uint32_t count, uint32_t align)
-{
-	const struct near__extent *e;
-	bool zero = false;
-
-	r->first = near__pages_alloc(node, count, align, &zero);
-	if (r->first == NEAR__NONE)
-		return false;
-	r->count = count;
-	note(r->first, count, 1);
-	CHECK((uintptr_t)near__page_at(r->first) % bytes(align) == 0);
-	e = near__extent_of(r->first);
-	CHECK(e && e->first <= r->first && r->first + count <= e->top && e->top <= e->end);
-	if (zero)
-		CHECK(*(uint64_t *)near__page_at(r->first) == 0);
-	write_ends(r);
-	return true;
-}
-
-static void drop(struct run *r)
-{
-	check_ends(r);
-	note(r->first, r->count, 0);
-	near__pages_free(r->first, r->count, true);
-	r->count = 0;
-}
-
-static void grow(struct run *r, uint32_t wanted)
-{
-	struct run had = *r;
-
-	if (!near__pages_grow(r->first, r->count, wanted))
-		return;
-	r->count = wanted;
-	note(had.first + had.count, wanted - had.count, 1);
-	check_ends(&had);
-	write_ends(r);
 }
 
 /* By all nodes concurrently, mostly without any memory left. */
 static void churn(void *unused)
 {
-	struct near__pages_stats before, after;
+	struct near__pages_stats after = runs_churn(unit_scale(40000), NODES, 4000);
 
-	near__pages_stats(&before);
-	for (unsigned i = unit_scale(40000); i-- > 0;) {
-		struct run *r = &runs[unit_random(&seed) % RUNS];
-		unsigned what = unit_random(&seed) % 100;
-		uint32_t count = 1 + unit_random(&seed) % 4000;
-		uint32_t align = what % 4 ? 1 : UINT32_C(1) << what % 13;
-
-		if (what == 0)
-			near__pages_purge(0, ALL);
-		else if (!r->count)
-			take(r, unit_random(&seed) % NODES, count, align);
-		else if (what < 30)
-			grow(r, r->count + count);
-		else
-			drop(r);
-	}
-	for (unsigned i = 0; i < RUNS; i++)
-		if (runs[i].count)
-			drop(&runs[i]);
-	near__pages_stats(&after);
 	CHECK(after.top > GRANULES / 8 * 7 && after.top <= GRANULES);
-	CHECK(after.top - after.free == before.top - before.free);
 }
 
 static void runs_never_overlap(void **state)
@@ -153,16 +69,16 @@ static void allocate_in_turn(void *unused)
 	struct run r;
 	uint32_t got = 0;
 
-	for (unsigned i = 0; take(&r, i % NODES, SEGMENT / 4, 1); i++, got++)
+	for (unsigned i = 0; run_take(&r, i % NODES, SEGMENT / 4, 1); i++, got++)
 		if (i < 2 * NODES)
 			CHECK(near__node_of(r.first) == i % NODES);
 	CHECK(got >= 3 * 8 && got < 4 * 8);
 	/* And the rest, in single ones. */
-	while (take(&r, 0, 1, 1))
+	while (run_take(&r, 0, 1, 1))
 		;
 	CHECK(near__pages_used() == GRANULES);
 	for (unsigned i = 0; i < NODES; i++)
-		CHECK(!take(&r, i, 1, 1));
+		CHECK(!run_take(&r, i, 1, 1));
 }
 
 static void one_takes_all(void *node)
@@ -170,10 +86,10 @@ static void one_takes_all(void *node)
 	unsigned n = *(unsigned *)node;
 	struct run r;
 
-	CHECK(take(&r, n, SEGMENT, 1) && near__node_of(r.first) == n);
-	while (take(&r, n, SEGMENT / 8, 1))
+	CHECK(run_take(&r, n, SEGMENT, 1) && near__node_of(r.first) == n);
+	while (run_take(&r, n, SEGMENT / 8, 1))
 		;
-	while (take(&r, n, 1, 1))
+	while (run_take(&r, n, 1, 1))
 		;
 	CHECK(near__pages_used() == GRANULES);
 }
@@ -225,9 +141,14 @@ static void a_block_is_larger_than_a_share(void **state)
 
 static void ask_too_much(void **state)
 {
-	static const size_t sizes[] = {
-		(size_t)GRANULES << 12, (size_t)GRANULES << 13, (size_t)1 << 43, (size_t)1 << 44,
-		((size_t)1 << 44) + 1,  (size_t)1 << 45,        PTRDIFF_MAX,     SIZE_MAX - 4096};
+	static const size_t sizes[] = {(size_t)GRANULES << 12,
+				       (size_t)GRANULES << 13,
+				       8 * TB,
+				       16 * TB,
+				       16 * TB + 1,
+				       32 * TB,
+				       PTRDIFF_MAX,
+				       SIZE_MAX - 4096};
 	char *p = malloc(100000);
 	bool zero;
 
@@ -258,35 +179,11 @@ static void ask_too_much(void **state)
 
 /* ---- descriptors ---- */
 
-static size_t take_all(void **list, size_t size)
-{
-	size_t n = 0;
-	void **p;
-
-	errno = 0;
-	for (; (p = malloc(size)); n++) {
-		*p = *list;
-		*list = p;
-	}
-	CHECK(errno == ENOMEM);
-	return n;
-}
-
-static void free_all(void *list)
-{
-	while (list) {
-		void *next = *(void **)list;
-
-		free(list);
-		list = next;
-	}
-}
-
 /* Spans of the smallest blocks need most of them. */
 static void exhaust_descriptors(void *unused)
 {
-	void *list = NULL, *others = NULL;
-	size_t n = take_all(&list, 8), limit = near__heap.meta.size;
+	struct chain *list = NULL, *others = NULL;
+	size_t n = chain_take_all(&list, 8), limit = near__heap.meta.size;
 
 	CHECK(n > limit / 288 * 1024 && near__pages_used() < GRANULES / 2);
 	CHECK(near__meta_used() <= limit && near__meta_used() > limit - 1024);
@@ -295,15 +192,15 @@ static void exhaust_descriptors(void *unused)
 	/* What needs none goes on. */
 	others = malloc(200000);
 	CHECK(others);
-	*(void **)others = NULL;
-	take_all(&others, 65536);
-	take_all(&others, 3000);
-	free_all(list);
-	free_all(others);
+	others->next = NULL;
+	chain_take_all(&others, 65536);
+	chain_take_all(&others, 3000);
+	chain_free(list, 8);
+	chain_free(others, 0);
 	malloc_trim(0);
 	list = NULL;
-	CHECK(take_all(&list, 8) >= n / 2);
-	free_all(list);
+	CHECK(chain_take_all(&list, 8) >= n / 2);
+	chain_free(list, 8);
 }
 
 static void descriptors_come_to_an_end(void **state)

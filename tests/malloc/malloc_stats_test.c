@@ -4,6 +4,8 @@
 
 #include <nearcpu/rseq.h>
 
+#include "team.h"
+
 #define MANY 600
 #define HELD 20
 #define TRIES 5
@@ -180,7 +182,9 @@ static void large_blocks(void **state)
 	assert_true(s.free_dirty + s.free_clean > 0);
 }
 
-static void *churn(void *kept)
+static void *kept[8][100];
+
+static void churn(unsigned number)
 {
 	void *mine[100];
 
@@ -191,25 +195,22 @@ static void *churn(void *kept)
 			mine[i] = malloc(300);
 			CHECK(mine[i]);
 		}
-	memcpy(kept, mine, sizeof(mine));
-	return NULL;
+	memcpy(kept[number], mine, sizeof(mine));
 }
 
 /* Aborts may count a few blocks too much or too little. */
 static void other_threads(void **state)
 {
-	static void *kept[8][100];
 	struct near_malloc_class_stats before = stats_of(300), after;
 	uint64_t taken;
 
-	unit_run(churn, kept, sizeof(kept[0]), 8);
+	team_run(LENGTH(kept), churn);
 	after = stats_of(300);
 	taken = after.allocations - before.allocations;
 	assert_true(taken >= 15990 && taken <= 16500);
 	assert_true(after.in_use - before.in_use >= 790 && after.in_use - before.in_use <= 850);
-	for (unsigned t = 0; t < 8; t++)
-		for (unsigned i = 0; i < 100; i++)
-			free(kept[t][i]);
+	for (unsigned i = 0; i < 8 * 100; i++)
+		free(kept[i / 100][i % 100]);
 	after = stats_of(300);
 	assert_true(after.in_use - before.in_use + 10 <= 60);
 }

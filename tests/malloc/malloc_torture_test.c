@@ -289,17 +289,23 @@ static const struct near_torture_rival rivals[] = {
 	{"close", close_own, NULL, NEAR_TORTURE_CLOSES},
 };
 
-static void torture(void (*run)(void *), struct state state, unsigned sequences)
+struct scenario {
+	void (*run)(void *);
+	struct state state;
+	unsigned sequences; /* that run at least */
+};
+
+static void torture(const struct scenario *s)
 {
 	/* A slot that is not in use yet is begun outside of sequences. */
 	const struct near_torture t = {
 		.setup = setup,
-		.run = run,
+		.run = s->run,
 		.rivals = rivals,
-		.n_rivals = LENGTH(rivals) - state.unused,
+		.n_rivals = LENGTH(rivals) - s->state.unused,
 		.check = check,
-		.slot = state.unused ? NULL : slot,
-		.arg = &state,
+		.slot = s->state.unused ? NULL : slot,
+		.arg = (void *)(uintptr_t)&s->state,
 	};
 	struct near_torture_result r;
 
@@ -307,62 +313,39 @@ static void torture(void (*run)(void *), struct state state, unsigned sequences)
 		skip();
 	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), 0);
 	print_message("%u sequences, %lu runs, %lu aborts\n", r.sequences, r.runs, r.aborts);
-	assert_true(r.sequences >= sequences);
+	assert_true(r.sequences >= s->sequences);
 }
 
-/* A process that has no live thread yet has not read its settings. */
+/* Slots are numbered by cid. A process that has no live thread yet has not read its settings. */
 static bool by_cid(void)
 {
 	return near__thread_live() && near__process.index_mode == 0;
 }
 
+#define TORTURE(name, ...)                                                                         \
+	static void name(void **unused)                                                            \
+	{                                                                                          \
+		torture(&(struct scenario){__VA_ARGS__});                                          \
+	}
+
 /* pop */
-static void block_of_the_list(void **state)
-{
-	torture(by_cid() ? take_by_cid : take, (struct state){.in_list = 3, .transfers = 2}, 1);
-}
-
-static void last_block_of_the_list(void **state)
-{
-	torture(take, (struct state){.in_list = 1, .lists_in_central = 1}, 1);
-}
-
+TORTURE(block_of_the_list, by_cid() ? take_by_cid : take, {.in_list = 3, .transfers = 2}, 1)
+TORTURE(last_block_of_the_list, take, {.in_list = 1, .lists_in_central = 1}, 1)
 /* transfer_pop, fill */
-static void list_of_the_transfer_cache(void **state)
-{
-	torture(take, (struct state){.transfers = 4}, 2);
-}
-
+TORTURE(list_of_the_transfer_cache, take, {.transfers = 4}, 2)
 /* fill */
-static void list_of_the_central_lists(void **state)
-{
-	torture(take, (struct state){.lists_in_central = 3}, 1);
-}
-
+TORTURE(list_of_the_central_lists, take, {.lists_in_central = 3}, 1)
 /* push */
-static void room_in_the_list(void **state)
-{
-	torture(by_cid() ? give_by_cid : give, (struct state){.in_list = 2, .transfers = 1}, 1);
-}
-
+TORTURE(room_in_the_list, by_cid() ? give_by_cid : give, {.in_list = 2, .transfers = 1}, 1)
 /* take_list, transfer_push, push */
-static void no_room_in_the_list(void **state)
-{
-	torture(give, (struct state){.in_list = 5, .transfers = 2, .no_room = true}, 3);
-}
-
-static void no_room_in_the_transfer_cache(void **state)
-{
-	struct state full = {.in_list = 2, .no_room = true};
-
-	full.transfers = near__sizes[CLASS].lists;
-	torture(give, full, 2);
-}
+TORTURE(no_room_in_the_list, give, {.in_list = 5, .transfers = 2, .no_room = true}, 3)
+TORTURE(no_room_in_the_transfer_cache, give,
+	{.in_list = 2, .transfers = near__sizes[CLASS].lists, .no_room = true}, 2)
 
 static void fresh_slot(void **state)
 {
-	torture(take, (struct state){.lists_in_central = 2, .unused = true}, 1);
-	torture(give, (struct state){.unused = true}, 1);
+	torture(&(struct scenario){take, {.lists_in_central = 2, .unused = true}, 1});
+	torture(&(struct scenario){give, {.unused = true}, 1});
 }
 
 /* No operation changes a closed entry. */

@@ -1,10 +1,305 @@
 /* SPDX-License-Identifier: MIT */
-/* The stress test: its workers, and the end. */
+/* The stress test: its workers, and the threads that run concurrently with them. */
 #include "stress.h"
 
-#include <time.h>
+#include "blocks.h"
+#include "mover.h"
+#include "use.h"
 
-struct stress stress;
+#define CHURN 6 /* threads at a time that come and go */
+#define HELD 96
+#define SHELVES 64
+
+struct worker {
+	struct holder holder;
+	struct block blocks[HELD];
+	pthread_t thread;
+	pid_t tid; /* atomic: for the threads that move and signal it */
+	uint64_t steps;
+};
+
+static struct {
+	struct worker workers[STRESS_WORKERS], churn[CHURN];
+	struct shelf shelves[SHELVES];
+	unsigned n_workers;
+	bool stop, slow;
+	/* How often. Signals are counted by their handler. */
+	unsigned churned, forked, vforked, trimmed, moved, signals;
+} stress;
+
+#define CHURN_STEPS 400
+#define CHILD_STEPS 300
+#define VFORK_STEPS 40
+#define BURST 200
+
+static bool stopped(void)
+{
+	return __atomic_load_n(&stress.stop, __ATOMIC_RELAXED);
+}
+
+static void note(unsigned *number)
+{
+	__atomic_fetch_add(number, 1, __ATOMIC_RELAXED);
+}
+
+static void rest(uint64_t *random, unsigned us)
+{
+	struct timespec t = {0, (long)(unit_random(random) % us) * (stress.slow ? 20000 : 1000)};
+
+	nanosleep(&t, NULL);
+}
+
+static unsigned steps(unsigned n)
+{
+	return stress.slow ? n / 20 : n;
+}
+
+static void set_up(struct worker *w, uint64_t seed)
+{
+	w->holder = (struct holder){w->blocks, HELD, stress.shelves, SHELVES, seed};
+}
+
+static void *do_work(void *worker)
+{
+	struct worker *w = worker;
+
+	__atomic_store_n(&w->tid, (pid_t)syscall(SYS_gettid), __ATOMIC_RELAXED);
+	while (!stopped()) {
+		holder_step(&w->holder);
+		w->steps++;
+	}
+	__atomic_store_n(&w->tid, 0, __ATOMIC_RELAXED);
+	holder_let_go(&w->holder);
+	return NULL;
+}
+
+/* ---- threads that come and go ---- */
+
+static pthread_key_t key;
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+
+/* Destructors of threads free and allocate, too, and more than once. */
+static void at_exit_of_thread(void *p)
+{
+	unsigned char *left = p;
+
+	if (left[0]--)
+		pthread_setspecific(key, realloc(left, 8 + left[0] * (size_t)100));
+	else
+		free(left);
+}
+
+static void make_key(void)
+{
+	CHECK(pthread_key_create(&key, at_exit_of_thread) == 0);
+}
+
+static void leave_something(void)
+{
+	unsigned char *left = malloc(8);
+
+	pthread_once(&key_once, make_key);
+	left[0] = UNIT_THREAD_SANITIZER ? 1 : 3; /* it has left in the last round */
+	CHECK(pthread_setspecific(key, left) == 0);
+}
+
+static void *short_lived(void *worker)
+{
+	struct worker *w = worker;
+
+	leave_something();
+	for (unsigned i = 0; i < steps(CHURN_STEPS); i++)
+		holder_step(&w->holder);
+	/* What it still has stays for the next thread to free. */
+	return NULL;
+}
+
+static void *do_churn(void *unused)
+{
+	struct worker *w = stress.churn;
+
+	for (unsigned i = 0; i < CHURN; i++)
+		set_up(&w[i], 100 + i);
+	while (!stopped()) {
+		for (unsigned i = 0; i < CHURN; i++)
+			w[i].thread = unit_start(short_lived, &w[i]);
+		for (unsigned i = 0; i < CHURN; i++)
+			unit_join(w[i].thread);
+		__atomic_fetch_add(&stress.churned, CHURN, __ATOMIC_RELAXED);
+	}
+	for (unsigned i = 0; i < CHURN; i++)
+		holder_let_go(&w[i].holder);
+	return NULL;
+}
+
+/* ---- children ---- */
+
+/* What is on the shelves was allocated by any thread of the parent. A shelf that was busy at the
+ * fork stays so. */
+static void clear_shelves(void)
+{
+	for (unsigned i = 0; i < SHELVES; i++) {
+		struct block b = {NULL, 0, 0};
+
+		if (shelf_exchange(&stress.shelves[i], &b))
+			blocks_free(&b);
+	}
+}
+
+static void be_forked(void *seed)
+{
+	static struct worker alone, beside;
+	pthread_t thread;
+
+	set_up(&alone, *(uint64_t *)seed);
+	set_up(&beside, *(uint64_t *)seed + 1);
+	clear_shelves();
+	if (!UNIT_THREAD_SANITIZER) /* which allows no thread there */
+		thread = unit_start(short_lived, &beside);
+	for (unsigned i = 0; i < steps(CHILD_STEPS); i++)
+		holder_step(&alone.holder);
+	if (!UNIT_THREAD_SANITIZER)
+		unit_join(thread);
+	malloc_trim(0);
+	holder_let_go(&alone.holder);
+	holder_let_go(&beside.holder);
+	clear_shelves();
+}
+
+/* unit_fork flushes stdio and has an alarm; its exit status reports a fault in the child. */
+static void *do_fork(void *unused)
+{
+	uint64_t random = 3;
+	int signal, status;
+
+	while (!stopped()) {
+		signal = 0;
+		status = unit_wait(unit_fork(be_forked, &random), &signal);
+		if (status) {
+			fprintf(stderr, "a forked child ended with %d, signal %d\n", status,
+				signal);
+			_exit(1);
+		}
+		note(&stress.forked);
+		rest(&random, 3000);
+	}
+	return unused;
+}
+
+/* In the child: this thread's blocks, in the parent's memory, without a slot. */
+static int be_vforked(struct worker *w)
+{
+	for (unsigned i = 0; i < steps(VFORK_STEPS) + 2; i++)
+		holder_step(&w->holder);
+	if (unit_random(&w->holder.random) % 4 == 0)
+		execl("/proc/self/exe", "stress", STRESS_NOTHING, (char *)NULL);
+	return 0;
+}
+
+__attribute__((noinline)) static pid_t start_vforked(struct worker *w)
+{
+	pid_t child = vfork();
+
+	/* Not _exit: ThreadSanitizer would wait for the threads of its parent. */
+	if (child == 0)
+		syscall(SYS_exit_group, be_vforked(w));
+	return child;
+}
+
+static void *do_vfork(void *worker)
+{
+	struct worker *w = worker;
+	pid_t child;
+
+	while (!stopped()) {
+		child = start_vforked(w);
+		CHECK(child > 0 && unit_wait(child, NULL) == 0);
+		note(&stress.vforked);
+		for (unsigned i = 0; i < steps(VFORK_STEPS); i++)
+			holder_step(&w->holder);
+		rest(&w->holder.random, 2000);
+	}
+	holder_let_go(&w->holder);
+	return NULL;
+}
+
+/* ---- others ---- */
+
+/* Now one, now many in a row: what a drain may lose is lost within some ten nanoseconds. */
+static void *do_trim(void *unused)
+{
+	uint64_t random = 4;
+
+	while (!stopped()) {
+		unsigned n = stress.slow || unit_random(&random) % 2 ? 1 : BURST;
+
+		for (unsigned i = 0; i < n && !stopped(); i++) {
+			malloc_trim(0);
+			note(&stress.trimmed);
+		}
+		rest(&random, 1500);
+	}
+	return unused;
+}
+
+static pid_t any_worker(uint64_t *random)
+{
+	const pid_t *tid = &stress.workers[unit_random(random) % stress.n_workers].tid;
+
+	return __atomic_load_n(tid, __ATOMIC_RELAXED);
+}
+
+static void *do_move(void *unused)
+{
+	struct mover m;
+	pid_t tid;
+
+	mover_begin(&m, 5);
+	while (!stopped()) {
+		tid = any_worker(&m.random);
+		if (mover_bind(&m, tid))
+			note(&stress.moved);
+		rest(&m.random, 300);
+		mover_release(&m, tid, 4);
+	}
+	return unused;
+}
+
+/* A handler may not allocate; that it runs is what aborts sequences. Now and then it stays, so that
+ * the interrupted thread comes back on another CPU. */
+static void on_signal(int signal)
+{
+	int saved = errno;
+	unsigned n = __atomic_add_fetch(&stress.signals, 1, __ATOMIC_RELAXED);
+
+	if (n % 8 == 0)
+		sched_yield();
+	errno = saved;
+}
+
+static void catch_signals(void)
+{
+	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+
+	CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
+}
+
+static void *do_signal(void *unused)
+{
+	uint64_t random = 6;
+
+	while (!stopped()) {
+		pid_t tid = any_worker(&random);
+
+		if (tid)
+			syscall(SYS_tgkill, getpid(), tid, SIGUSR1);
+		if (unit_random(&random) % 4 == 0)
+			rest(&random, 200);
+	}
+	return unused;
+}
+
+/* ---- all of them ---- */
 
 static void sleep_on(unsigned ms)
 {
@@ -12,12 +307,6 @@ static void sleep_on(unsigned ms)
 
 	while (nanosleep(&t, &t) && errno == EINTR)
 		;
-}
-
-static void free_shelves(void)
-{
-	for (unsigned i = 0; i < STRESS_SHELVES; i++)
-		blocks_free(&stress.shelves[i].block);
 }
 
 static void print_stress(void)
@@ -37,12 +326,12 @@ static void start_workers(unsigned n, uint64_t seed)
 	memset(&stress, 0, sizeof(stress));
 	stress.slow = blocks_slow = getenv("NEAR_TEST_SLOW") || unit_emulated();
 	stress.n_workers = n;
-	stress_catch_signals();
+	catch_signals();
 	for (unsigned i = 0; i < n; i++) {
-		struct stress_worker *w = &stress.workers[i];
+		struct worker *w = &stress.workers[i];
 
-		stress_set_up(w, seed * 1000 + i);
-		w->thread = unit_start(stress_work, w);
+		set_up(w, seed * 1000 + i);
+		w->thread = unit_start(do_work, w);
 	}
 }
 
@@ -64,19 +353,19 @@ static void watch(unsigned ms)
 
 void stress_run(unsigned workers, unsigned ms)
 {
-	static struct stress_worker vforker;
+	static struct worker vforker;
 	static uint64_t seed;
-	static void *(*const all[])(void *) = {stress_churn, stress_trim,   stress_move,
-					       stress_fork,  stress_signal, stress_vfork};
+	static void *(*const all[])(void *) = {do_churn, do_trim,   do_move,
+					       do_fork,  do_signal, do_vfork};
 	/* ThreadSanitizer knows no child of vfork that does more than exec. */
 	size_t n = UNIT_THREAD_SANITIZER ? 5 : LENGTH(all);
 	pthread_t threads[LENGTH(all)];
 
 	start_workers(workers, ++seed);
 	watch(ms);
-	stress_set_up(&vforker, seed);
+	set_up(&vforker, seed);
 	for (size_t i = 0; i < n; i++)
-		threads[i] = unit_start(all[i], all[i] == stress_vfork ? &vforker : NULL);
+		threads[i] = unit_start(all[i], all[i] == do_vfork ? &vforker : NULL);
 	sleep_on(ms);
 	__atomic_store_n(&stress.stop, true, __ATOMIC_RELAXED);
 	for (size_t i = 0; i < n; i++)
@@ -84,6 +373,6 @@ void stress_run(unsigned workers, unsigned ms)
 	for (unsigned i = 0; i < workers; i++)
 		unit_join(stress.workers[i].thread);
 	alarm(0);
-	free_shelves();
+	clear_shelves();
 	print_stress();
 }

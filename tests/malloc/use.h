@@ -34,8 +34,9 @@ struct chain {
 	size_t size; /* where the block is large enough */
 };
 
-/* Adds blocks until there is no memory. Returns their number. */
-static inline size_t chain_take_all(struct chain **list, size_t size)
+/* Adds blocks until there is no memory. Returns their number. The compiler may not know a size that
+ * has no room for all of the struct. */
+__attribute__((noinline, unused)) static size_t chain_take_all(struct chain **list, size_t size)
 {
 	struct chain *p;
 	size_t n = 0;
