@@ -22,9 +22,14 @@ typedef near__vector __attribute__((may_alias, aligned(1))) near__word16;
 /* Up to this size, each number of words has a path of its own. */
 #define NEAR__COPY_MAX 64
 
-#define NEAR__COPY_WORD16(i)                                                                       \
-	(((near__word16 *)to)[i] = ((const near__word16 *)from)[i]);                               \
-	__attribute__((fallthrough))
+/* In a switch over the number of words: performs `action` for the last word, then continues with
+ * the words before it. */
+#define NEAR__CASE(n, action)                                                                      \
+	case n:                                                                                    \
+		action((n)-1);                                                                     \
+		__attribute__((fallthrough));
+
+#define NEAR__COPY_WORD16(i) ((near__word16 *)to)[i] = ((const near__word16 *)from)[i]
 
 /* Copies the last bytes, fewer than 8. */
 static inline __attribute__((always_inline)) void
@@ -60,14 +65,10 @@ static inline __attribute__((always_inline)) void near__copy_few(void *to, const
 	size_t rest = n & 15;
 
 	switch (n / 16) {
-	case 4:
-		NEAR__COPY_WORD16(3);
-	case 3:
-		NEAR__COPY_WORD16(2);
-	case 2:
-		NEAR__COPY_WORD16(1);
-	case 1:
-		NEAR__COPY_WORD16(0);
+		NEAR__CASE(4, NEAR__COPY_WORD16)
+		NEAR__CASE(3, NEAR__COPY_WORD16)
+		NEAR__CASE(2, NEAR__COPY_WORD16)
+		NEAR__CASE(1, NEAR__COPY_WORD16)
 	case 0:
 		break;
 	}
@@ -122,25 +123,17 @@ static inline __attribute__((always_inline)) void near__copy_words(void *to, con
 		return;
 	}
 	switch (n / 16) {
-	case 4:
-		NEAR__COPY_PAIR(3);
-		__attribute__((fallthrough));
-	case 3:
-		NEAR__COPY_PAIR(2);
-		__attribute__((fallthrough));
-	case 2:
-		NEAR__COPY_PAIR(1);
-		__attribute__((fallthrough));
-	case 1:
-		NEAR__COPY_PAIR(0);
-		__attribute__((fallthrough));
+		NEAR__CASE(4, NEAR__COPY_PAIR)
+		NEAR__CASE(3, NEAR__COPY_PAIR)
+		NEAR__CASE(2, NEAR__COPY_PAIR)
+		NEAR__CASE(1, NEAR__COPY_PAIR)
 	case 0:
 		break;
 	}
 	near__copy_rest((char *)to + n - rest, (const char *)from + n - rest, rest);
 }
 
-#define NEAR__DIFFERENT(i) (((const near__word8 *)a)[i] ^ ((const near__word8 *)b)[i])
+#define NEAR__ADD_BITS(i) bits |= ((const near__word8 *)a)[i] ^ ((const near__word8 *)b)[i]
 
 static inline bool near__same_many(const unsigned char *x, const unsigned char *y, size_t n)
 {
@@ -163,29 +156,16 @@ static inline __attribute__((always_inline)) bool near__same(const void *a, cons
 	if (n > NEAR__COPY_MAX)
 		return near__same_many(a, b, n);
 	switch (n / 8) {
-	case 8:
-		bits |= NEAR__DIFFERENT(7);
-		__attribute__((fallthrough));
-	case 7:
-		bits |= NEAR__DIFFERENT(6);
-		__attribute__((fallthrough));
-	case 6:
-		bits |= NEAR__DIFFERENT(5);
-		__attribute__((fallthrough));
-	case 5:
-		bits |= NEAR__DIFFERENT(4);
-		__attribute__((fallthrough));
-	case 4:
-		bits |= NEAR__DIFFERENT(3);
-		__attribute__((fallthrough));
-	case 3:
-		bits |= NEAR__DIFFERENT(2);
-		__attribute__((fallthrough));
-	case 2:
-		bits |= NEAR__DIFFERENT(1);
-		__attribute__((fallthrough));
-	case 1:
-		bits |= NEAR__DIFFERENT(0);
+		NEAR__CASE(8, NEAR__ADD_BITS)
+		NEAR__CASE(7, NEAR__ADD_BITS)
+		NEAR__CASE(6, NEAR__ADD_BITS)
+		NEAR__CASE(5, NEAR__ADD_BITS)
+		NEAR__CASE(4, NEAR__ADD_BITS)
+		NEAR__CASE(3, NEAR__ADD_BITS)
+		NEAR__CASE(2, NEAR__ADD_BITS)
+		NEAR__CASE(1, NEAR__ADD_BITS)
+	case 0:
+		break;
 	}
 	for (size_t i = n / 8 * 8; i < n; i++)
 		bits |= ((const unsigned char *)a)[i] ^ ((const unsigned char *)b)[i];
