@@ -33,11 +33,6 @@ static void begin(void)
 	near__reclaim();
 }
 
-/* Each slot that is in use, by its number s. */
-#define FOR_SLOTS(s)                                                                               \
-	for (unsigned s = 0; near_percpu_next(near__heap.caches, &s) && s < near__process.slots;   \
-	     s++)
-
 static struct near__cache *cache_of(unsigned slot)
 {
 	return near_percpu_at(near__heap.caches, slot);
@@ -48,12 +43,12 @@ static unsigned cached(void)
 {
 	unsigned sum = 0;
 
-	FOR_SLOTS(s)
-	for (unsigned c = 1; c <= NEAR__SIZES; c++) {
-		uint32_t n = __atomic_load_n(&cache_of(s)->transfers[c], __ATOMIC_RELAXED);
+	for (unsigned s = 0; near__cache_next(&s); s++)
+		for (unsigned c = 1; c <= NEAR__SIZES; c++) {
+			uint32_t n = __atomic_load_n(&cache_of(s)->transfers[c], __ATOMIC_RELAXED);
 
-		sum += n && n != UINT32_MAX ? n - 1 : 0;
-	}
+			sum += n && n != UINT32_MAX ? n - 1 : 0;
+		}
 	return sum;
 }
 
@@ -69,8 +64,8 @@ static void without_quota_nothing_is_held(void **state)
 
 	begin();
 	near__malloc_conf.cache = 0;
-	FOR_SLOTS(s)
-	cache_of(s)->quota = 0;
+	for (unsigned s = 0; near__cache_next(&s); s++)
+		cache_of(s)->quota = 0;
 	take_and_free();
 	near__malloc_conf.cache = cache;
 	assert_int_equal(cached(), 0);

@@ -98,7 +98,7 @@ struct state {
 
 static struct near__cache *own_cache(void)
 {
-	return near_percpu_at((struct near__cache *)near__heap.caches, near_slot());
+	return near_percpu_at(near__heap.caches, near_slot());
 }
 
 static void fill_slot(const struct state *s)
@@ -246,9 +246,8 @@ static void see_list(uint64_t list)
 
 static void see_slots(void)
 {
-	for (unsigned s = 0; near_percpu_next(near__heap.caches, &s) && s < near__process.slots;) {
-		const struct near__cache *f =
-			near_percpu_at((struct near__cache *)near__heap.caches, s++);
+	for (unsigned s = 0; near__cache_next(&s); s++) {
+		const struct near__cache *f = near_percpu_at(near__heap.caches, s);
 
 		see_list(f->entries[CLASS].list);
 		for (uint32_t i = 0;

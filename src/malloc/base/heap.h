@@ -47,9 +47,9 @@ struct near__heap {
 	size_t local_limit;
 	uint8_t *page_map;
 	uint32_t *owner;
-	uint64_t *dirty; /* its end: the first word is dirty[-1] */
-	void *caches;    /* the per-CPU object: a struct near__cache per slot */
-	size_t size;     /* of the address space for blocks */
+	uint64_t *dirty;            /* its end: the first word is dirty[-1] */
+	struct near__cache *caches; /* per-CPU: one for each slot */
+	size_t size;                /* of the address space for blocks */
 	unsigned nodes;
 	bool ready;
 	uint8_t hooks; /* enum near__hooks */

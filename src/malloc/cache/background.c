@@ -21,41 +21,38 @@ static uint32_t started; /* a word: an atomic byte needs libatomic on riscv64 */
 
 /* ---- the thread ---- */
 
-static uint64_t taken_from(const struct near__cache *f)
+static uint64_t taken_from(const struct near__cache *cache)
 {
 	uint64_t sum = 0;
 
 	for (unsigned class = 1; class <= NEAR__SIZES; class ++)
-		sum += __atomic_load_n(&f->entries[class].count, __ATOMIC_RELAXED);
+		sum += __atomic_load_n(&cache->entries[class].count, __ATOMIC_RELAXED);
 	return sum;
 }
 
 /* A slot whose counts did not change for the decay time is idle, and is emptied. This interrupts
  * the CPUs that run the process, but only once: the counts must change before the next time. */
-static void check_slot(struct near__cache *f, unsigned slot, uint64_t now)
+static void check_slot(struct near__cache *cache, unsigned slot, uint64_t now)
 {
-	uint64_t seen = taken_from(f);
+	uint64_t seen = taken_from(cache);
 
-	if (seen != f->seen) {
-		f->seen = seen;
-		f->seen_at = now;
-		f->drained = false;
-	} else if (!f->drained && now - f->seen_at >= near__malloc_conf.decay_ms) {
+	if (seen != cache->seen) {
+		cache->seen = seen;
+		cache->seen_at = now;
+		cache->drained = false;
+	} else if (!cache->drained && now - cache->seen_at >= near__malloc_conf.decay_ms) {
 		near__drain_slot(slot);
-		f->drained = true;
+		cache->drained = true;
 	}
 }
 
 static void check_slots(uint64_t now)
 {
-	for (unsigned s = 0; near_percpu_next(near__heap.caches, &s); s++) {
-		struct near__cache *f;
+	for (unsigned s = 0; near__cache_next(&s); s++) {
+		struct near__cache *cache = near_percpu_at(near__heap.caches, s);
 
-		if (s >= near__process.slots)
-			break;
-		f = near_percpu_at((struct near__cache *)near__heap.caches, s);
-		if (__atomic_load_n(&f->due, __ATOMIC_RELAXED))
-			check_slot(f, s, now);
+		if (__atomic_load_n(&cache->due, __ATOMIC_RELAXED))
+			check_slot(cache, s, now);
 	}
 }
 
@@ -65,8 +62,7 @@ static void *run(void *unused)
 
 	for (;;) {
 		nanosleep(&period, NULL);
-		if (near__heap.caches)
-			check_slots(near__os_ms());
+		check_slots(near__os_ms());
 		near__central_decay();
 		near__pages_purge(near__malloc_conf.decay_ms, SIZE_MAX);
 	}

@@ -52,7 +52,7 @@ extern struct near__tally near__overflow[NEAR__SIZES + 1] __attribute__((visibil
 
 static inline struct near__tally *near__tally_of(unsigned class)
 {
-	return &((struct near__cache *)near__heap.caches)->tallies[class];
+	return &near__heap.caches->tallies[class];
 }
 
 /* slot.c */
@@ -64,6 +64,8 @@ void near__tally(int64_t *own, int64_t *overflow);
 struct near__cache *near__cache_now(void);
 /* Makes this thread's slot ready. False: it is closed, or this thread has none. */
 bool near__cache_open(unsigned class);
+/* Finds the first slot in use at or after *slot that sequences change. False: there is none. */
+bool near__cache_next(unsigned *slot);
 
 /* cache.c: false: this thread has no slot. *p NULL: no memory. */
 bool near__cache_alloc(unsigned class, void **p);
@@ -114,7 +116,7 @@ enum near__tried { NEAR__ABORTED, NEAR__COMMITTED, NEAR__REFUSED };
 /* The entry of a class, in the copy that all addresses are computed from. */
 static inline struct near__entry *near__entry_of(unsigned class)
 {
-	return &((struct near__cache *)near__heap.caches)->entries[class];
+	return &near__heap.caches->entries[class];
 }
 
 /* at, an entry, becomes that of this thread's slot. */

@@ -27,10 +27,11 @@ struct drain {
 	unsigned n;
 };
 
-static bool is_closed(const struct near__cache *f, unsigned class)
+static bool is_closed(const struct near__cache *cache, unsigned class)
 {
-	return __atomic_load_n(&f->entries[class].list, __ATOMIC_RELAXED) == NEAR__CLOSED_LIST &&
-	       __atomic_load_n(&f->transfers[class], __ATOMIC_RELAXED) == CLOSED_TRANSFER;
+	return __atomic_load_n(&cache->entries[class].list, __ATOMIC_RELAXED) ==
+		       NEAR__CLOSED_LIST &&
+	       __atomic_load_n(&cache->transfers[class], __ATOMIC_RELAXED) == CLOSED_TRANSFER;
 }
 
 /* A word that is closed already was not changed since the round before. */
@@ -105,13 +106,8 @@ void near__drain_fork(near__fork_step *step)
 
 void near__drain_all(void)
 {
-	if (!near__heap.caches)
-		return;
-	for (unsigned s = 0; near_percpu_next(near__heap.caches, &s); s++) {
-		if (s >= near__process.slots)
-			break;
+	for (unsigned s = 0; near__cache_next(&s); s++)
 		near__drain_slot(s);
-	}
 }
 
 void near__reclaim(void)

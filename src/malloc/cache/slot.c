@@ -17,13 +17,13 @@ void near__tally(int64_t *own, int64_t *overflow)
 struct near__cache *near__cache_now(void)
 {
 	uint32_t slot = near__index_now();
-	struct near__cache *f;
+	struct near__cache *cache;
 
 	if (slot >= near__process.slots)
 		return NULL;
-	f = near_percpu_at((struct near__cache *)near__heap.caches, slot);
+	cache = near_percpu_at(near__heap.caches, slot);
 	/* The memory of a slot that is not in use yet must not be written. */
-	return __atomic_load_n(&f->due, __ATOMIC_RELAXED) ? f : NULL;
+	return __atomic_load_n(&cache->due, __ATOMIC_RELAXED) ? cache : NULL;
 }
 
 /* No sequence changes a word that is 0, so that any thread may begin it. The transfer cache comes
@@ -49,11 +49,17 @@ bool near__cache_open(unsigned class)
 
 	if (slot == NEAR__NO_SLOT)
 		return false;
-	own = near_percpu_at((struct near__cache *)near__heap.caches, slot);
+	own = near_percpu_at(near__heap.caches, slot);
 	list = __atomic_load_n(&own->entries[class].list, __ATOMIC_RELAXED); /* a hint */
 	if (list == NEAR__UNUSED_LIST)
 		begin(own, class);
 	return list != NEAR__CLOSED_LIST;
+}
+
+bool near__cache_next(unsigned *slot)
+{
+	return near__heap.caches && near_percpu_next(near__heap.caches, slot) &&
+	       *slot < near__process.slots;
 }
 
 void near__cache_init(void)

@@ -21,7 +21,7 @@
 
 static uint32_t *transfers_of(unsigned class)
 {
-	return &((struct near__cache *)near__heap.caches)->transfers[class];
+	return &near__heap.caches->transfers[class];
 }
 
 /* The distance from a class's number of lists to its list -1. */
@@ -89,7 +89,7 @@ static enum near__tried transfer_pop(unsigned class, uint64_t *list)
 static uint64_t quota_taken; /* by all slots */
 
 /* Relaxed: the sum is an upper limit alone, and orders nothing. */
-static bool take_quota(struct near__cache *f)
+static bool take_quota(struct near__cache *cache)
 {
 	uint64_t all = __atomic_load_n(&quota_taken, __ATOMIC_RELAXED);
 
@@ -98,47 +98,47 @@ static bool take_quota(struct near__cache *f)
 			return false;
 	} while (!__atomic_compare_exchange_n(&quota_taken, &all, all + PIECE, true,
 					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-	__atomic_fetch_add(&f->quota, PIECE, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&cache->quota, PIECE, __ATOMIC_RELAXED);
 	return true;
 }
 
-static bool may_hold(struct near__cache *f, uint64_t bytes)
+static bool may_hold(struct near__cache *cache, uint64_t bytes)
 {
-	uint64_t held = __atomic_load_n(&f->held, __ATOMIC_RELAXED) + bytes;
+	uint64_t held = __atomic_load_n(&cache->held, __ATOMIC_RELAXED) + bytes;
 
-	while (held > __atomic_load_n(&f->quota, __ATOMIC_RELAXED))
-		if (!take_quota(f))
+	while (held > __atomic_load_n(&cache->quota, __ATOMIC_RELAXED))
+		if (!take_quota(cache))
 			return false;
 	return true;
 }
 
 /* Keeps a piece more than it needs. */
-static void give_quota_back(struct near__cache *f)
+static void give_quota_back(struct near__cache *cache)
 {
-	uint64_t held = __atomic_load_n(&f->held, __ATOMIC_RELAXED);
-	uint64_t quota = __atomic_load_n(&f->quota, __ATOMIC_RELAXED);
+	uint64_t held = __atomic_load_n(&cache->held, __ATOMIC_RELAXED);
+	uint64_t quota = __atomic_load_n(&cache->quota, __ATOMIC_RELAXED);
 
 	while (quota > held + 2 * PIECE)
-		if (__atomic_compare_exchange_n(&f->quota, &quota, quota - PIECE, true,
+		if (__atomic_compare_exchange_n(&cache->quota, &quota, quota - PIECE, true,
 						__ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
 			__atomic_fetch_sub(&quota_taken, PIECE, __ATOMIC_RELAXED);
 			quota -= PIECE;
 		}
 }
 
-void near__transfer_emptied(struct near__cache *f)
+void near__transfer_emptied(struct near__cache *cache)
 {
-	__atomic_store_n(&f->held, 0, __ATOMIC_RELAXED);
-	give_quota_back(f);
+	__atomic_store_n(&cache->held, 0, __ATOMIC_RELAXED);
+	give_quota_back(cache);
 }
 
-static void count_held(struct near__cache *f, int64_t bytes)
+static void count_held(struct near__cache *cache, int64_t bytes)
 {
-	uint64_t held = __atomic_load_n(&f->held, __ATOMIC_RELAXED);
+	uint64_t held = __atomic_load_n(&cache->held, __ATOMIC_RELAXED);
 
 	if (bytes < 0 && held < (uint64_t)-bytes)
 		bytes = -(int64_t)held;
-	__atomic_store_n(&f->held, held + (uint64_t)bytes, __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->held, held + (uint64_t)bytes, __ATOMIC_RELAXED);
 }
 
 /* ---- put, get ---- */
@@ -158,9 +158,9 @@ static unsigned most_lists(unsigned class)
 
 void near__transfer_put(unsigned class, uint64_t list)
 {
-	struct near__cache *f = near__cache_now();
+	struct near__cache *cache = near__cache_now();
 	unsigned most = most_lists(class);
-	bool may = f && most && may_hold(f, near__batch_bytes(class));
+	bool may = cache && most && may_hold(cache, near__batch_bytes(class));
 
 	list = near__central_send_home(class, list);
 	if (near__list_is_empty(list))
@@ -169,7 +169,7 @@ void near__transfer_put(unsigned class, uint64_t list)
 		enum near__tried tried = transfer_push(class, list, most);
 
 		if (tried == NEAR__COMMITTED) {
-			count_held(f, (int64_t)near__batch_bytes(class));
+			count_held(cache, (int64_t)near__batch_bytes(class));
 			near__tally(&near__tally_of(class)->spills, &near__overflow[class].spills);
 			return;
 		}
@@ -191,15 +191,15 @@ static bool pop(unsigned class, uint64_t *list)
 /* After a list was taken from this slot. */
 static void note_taken(unsigned class)
 {
-	struct near__cache *f = near__cache_now();
+	struct near__cache *cache = near__cache_now();
 	uint32_t left;
 
-	if (!f)
+	if (!cache)
 		return;
-	count_held(f, -(int64_t)near__batch_bytes(class));
-	left = __atomic_load_n(&f->transfers[class], __ATOMIC_RELAXED);
-	if (left < __atomic_load_n(&f->fewest[class], __ATOMIC_RELAXED))
-		__atomic_store_n(&f->fewest[class], left, __ATOMIC_RELAXED);
+	count_held(cache, -(int64_t)near__batch_bytes(class));
+	left = __atomic_load_n(&cache->transfers[class], __ATOMIC_RELAXED);
+	if (left < __atomic_load_n(&cache->fewest[class], __ATOMIC_RELAXED))
+		__atomic_store_n(&cache->fewest[class], left, __ATOMIC_RELAXED);
 }
 
 uint64_t near__transfer_get(unsigned class)
@@ -217,45 +217,45 @@ uint64_t near__transfer_get(unsigned class)
 
 /* Half of the idle lists, so that lists that are needed now and then go slowly. Returns how many
  * more lists may be given away. */
-static int decay_class(struct near__cache *f, unsigned class, int left)
+static int decay_class(struct near__cache *cache, unsigned class, int left)
 {
-	uint32_t lists = __atomic_load_n(&f->transfers[class], __ATOMIC_RELAXED);
-	uint32_t fewest = __atomic_load_n(&f->fewest[class], __ATOMIC_RELAXED);
+	uint32_t lists = __atomic_load_n(&cache->transfers[class], __ATOMIC_RELAXED);
+	uint32_t fewest = __atomic_load_n(&cache->fewest[class], __ATOMIC_RELAXED);
 	uint32_t idle = fewest < lists ? fewest : lists;
 	uint64_t list;
 
 	for (idle = idle / 2; idle > 0 && left > 0 && pop(class, &list); idle--, left--)
 		near__central_give(class, list);
-	lists = __atomic_load_n(&f->transfers[class], __ATOMIC_RELAXED);
-	__atomic_store_n(&f->fewest[class], lists, __ATOMIC_RELAXED);
+	lists = __atomic_load_n(&cache->transfers[class], __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->fewest[class], lists, __ATOMIC_RELAXED);
 	return left;
 }
 
-static void count_again(struct near__cache *f)
+static void count_again(struct near__cache *cache)
 {
 	uint64_t held = 0;
 
 	for (unsigned class = 1; class <= NEAR__SIZES; class ++) {
-		uint32_t n = __atomic_load_n(&f->transfers[class], __ATOMIC_RELAXED);
+		uint32_t n = __atomic_load_n(&cache->transfers[class], __ATOMIC_RELAXED);
 
 		if (n - 1 <= NEAR__TRANSFER_LISTS) /* neither unused nor closed */
 			held += (n - 1) * near__batch_bytes(class);
 	}
-	__atomic_store_n(&f->held, held, __ATOMIC_RELAXED);
+	__atomic_store_n(&cache->held, held, __ATOMIC_RELAXED);
 }
 
 void near__transfer_decay(uint64_t now)
 {
-	struct near__cache *f = near__heap.caches ? near__cache_now() : NULL;
-	uint64_t due = f ? __atomic_load_n(&f->due, __ATOMIC_RELAXED) : 0;
+	struct near__cache *cache = near__heap.caches ? near__cache_now() : NULL;
+	uint64_t due = cache ? __atomic_load_n(&cache->due, __ATOMIC_RELAXED) : 0;
 	int left = MOST_AT_ONCE;
 
-	if (!f || now < due ||
-	    !__atomic_compare_exchange_n(&f->due, &due, now + STEP_MS, false, __ATOMIC_RELAXED,
+	if (!cache || now < due ||
+	    !__atomic_compare_exchange_n(&cache->due, &due, now + STEP_MS, false, __ATOMIC_RELAXED,
 					 __ATOMIC_RELAXED))
 		return;
 	for (unsigned class = 1; class <= NEAR__SIZES; class ++)
-		left = decay_class(f, class, left);
-	count_again(f);
-	give_quota_back(f);
+		left = decay_class(cache, class, left);
+	count_again(cache);
+	give_quota_back(cache);
 }

@@ -30,13 +30,6 @@ struct sums {
 	uint64_t lists;            /* of the class, at most */
 };
 
-/* The next slot in use at or after *s that sequences change. */
-static bool next_slot(unsigned *s)
-{
-	return near__heap.caches && near_percpu_next(near__heap.caches, s) &&
-	       *s < near__process.slots;
-}
-
 static void add_tally(struct near_malloc_class_stats *c, const struct near__tally *t)
 {
 	uint64_t taken = read_sum(&t->taken);
@@ -48,16 +41,16 @@ static void add_tally(struct near_malloc_class_stats *c, const struct near__tall
 }
 
 /* room + delta: how many more blocks the fast paths took than they put. */
-static void add_slot(struct near_malloc_class_stats *c, const struct near__cache *f, unsigned class,
-		     struct sums *sums)
+static void add_slot(struct near_malloc_class_stats *c, const struct near__cache *cache,
+		     unsigned class, struct sums *sums)
 {
-	uint32_t lists = __atomic_load_n(&f->transfers[class], __ATOMIC_RELAXED);
-	uint64_t count = read_word(&f->entries[class].count), fast = count >> NEAR__TAKEN_SHIFT;
+	uint32_t lists = __atomic_load_n(&cache->transfers[class], __ATOMIC_RELAXED);
+	uint64_t count = read_word(&cache->entries[class].count), fast = count >> NEAR__TAKEN_SHIFT;
 
 	c->fast += fast;
 	c->allocations += fast;
-	c->in_use += (count & 0xffff) + read_sum(&f->deltas[class]);
-	add_tally(c, &f->tallies[class]);
+	c->in_use += (count & 0xffff) + read_sum(&cache->deltas[class]);
+	add_tally(c, &cache->tallies[class]);
 	/* transfers is 1 more, for the list of the entry; or the entry is closed. */
 	sums->lists += lists <= NEAR__TRANSFER_LISTS + 1 ? lists : 0;
 }
@@ -110,7 +103,7 @@ static void read_class(struct near_malloc_class_stats *c, unsigned class, struct
 	memset(c, 0, sizeof(*c));
 	c->size = near__sizes[class].size;
 	sums->lists = 0;
-	for (unsigned s = 0; next_slot(&s); s++)
+	for (unsigned s = 0; near__cache_next(&s); s++)
 		add_slot(c, near_percpu_at(near__heap.caches, s), class, sums);
 	add_tally(c, &near__overflow[class]);
 	sums->slotless += add_local(c, class);
@@ -147,7 +140,7 @@ static void read_large(struct near_malloc_stats *s)
 
 static void read_space(struct near_malloc_stats *s, uint64_t top)
 {
-	for (unsigned i = 0; next_slot(&i); i++)
+	for (unsigned i = 0; near__cache_next(&i); i++)
 		s->slots++;
 	s->threads = near__thread_cache_count();
 	s->metadata = near__meta_used() + top * 5 + top / 8 + s->slots * sizeof(struct near__cache);
