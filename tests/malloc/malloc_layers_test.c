@@ -269,7 +269,7 @@ static void take_each_once(unsigned class)
 	}
 	shuffle(n);
 	give_lists(class, n);
-	near__central_trim();
+	near__central_decay(true);
 	near__central_stats(class, &after);
 	assert_int_equal(after.out, before.out);
 	/* All blocks of the spans were free, so that these were freed; one may be kept. */

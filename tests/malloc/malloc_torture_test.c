@@ -68,7 +68,7 @@ uint64_t near__central_send_home(unsigned class, uint64_t list)
 	return list;
 }
 
-void near__central_trim(void)
+void near__central_decay(bool all)
 {
 }
 

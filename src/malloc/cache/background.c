@@ -63,7 +63,7 @@ static void *run(void *unused)
 	for (;;) {
 		nanosleep(&period, NULL);
 		check_slots(near__os_ms());
-		near__central_decay();
+		near__central_decay(false);
 		near__pages_purge(near__malloc_conf.decay_ms, SIZE_MAX);
 	}
 	return unused;

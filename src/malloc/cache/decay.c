@@ -23,7 +23,7 @@ void near__decay(void)
 	    !__atomic_compare_exchange_n(&due, &seen, now + STEP_MS, false, __ATOMIC_RELAXED,
 					 __ATOMIC_RELAXED))
 		return;
-	near__central_decay();
+	near__central_decay(false);
 	near__pages_purge(near__malloc_conf.decay_ms, MOST);
 	near__background_start();
 }

@@ -113,5 +113,5 @@ void near__drain_all(void)
 void near__reclaim(void)
 {
 	near__drain_all();
-	near__central_trim();
+	near__central_decay(true);
 }

@@ -224,7 +224,7 @@ void near__refuse_freed(unsigned class, const void *p)
 		near__heap_die("double free", p);
 }
 
-/* ---- decay, trim ---- */
+/* ---- decay ---- */
 
 /* Gives the oldest batches to the spans: all, or those that no slot needed since the last step. */
 static void give_batches(struct central *c, bool all)
@@ -245,19 +245,12 @@ static void give_batches(struct central *c, bool all)
 		give_list(c, lists[i]);
 }
 
-void near__central_decay(void)
+void near__central_decay(bool all)
 {
 	for (unsigned node = 0; node < near__heap.nodes; node++)
 		for (unsigned class = 1; class <= NEAR__SIZES; class ++)
 			if (__atomic_load_n(&nodes[node][class].waiting, __ATOMIC_RELAXED))
-				give_batches(&nodes[node][class], false);
-}
-
-void near__central_trim(void)
-{
-	for (unsigned node = 0; node < near__heap.nodes; node++)
-		for (unsigned class = 1; class <= NEAR__SIZES; class ++)
-			give_batches(&nodes[node][class], true);
+				give_batches(&nodes[node][class], all);
 }
 
 /* Serialises discards, and excludes forks: a child would not have the blocks that the discarding
@@ -332,12 +325,12 @@ bool near__central_init(void)
 
 	for (unsigned i = 1; i < near__heap.nodes; i++) {
 		uint32_t number = near__meta_alloc(size);
+		uintptr_t at;
 
 		if (!number)
 			return false;
-		nodes[i] = (struct central *)(((uintptr_t)near__meta_at(number) + NEAR__CACHE_LINE -
-					       1) &
-					      ~(uintptr_t)(NEAR__CACHE_LINE - 1));
+		at = (uintptr_t)near__meta_at(number) + NEAR__CACHE_LINE - 1;
+		nodes[i] = (struct central *)(at - at % NEAR__CACHE_LINE);
 	}
 	return true;
 }

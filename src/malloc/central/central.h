@@ -13,9 +13,8 @@ void near__central_give(unsigned class, uint64_t list);
 uint64_t near__central_send_home(unsigned class, uint64_t list);
 /* Stops the program if the block is free already: in its span, or in a free run of pages. */
 void near__refuse_freed(unsigned class, const void *p);
-/* Gives batches to the spans: those that no slot needed since the last call, or all. */
-void near__central_decay(void);
-void near__central_trim(void);
+/* Gives batches to the spans: all, or those that no slot needed since the last call. */
+void near__central_decay(bool all);
 /* Returns the pages of free blocks to the system, in spans of which other blocks are in use.
  * Returns how many bytes. */
 size_t near__central_discard(void);
