@@ -108,6 +108,9 @@ INLINE bool change(int step, size_t size, void *object, const void *in, void *ou
 	{                                                                                          \
 		return name(n, object, in, out);                                                   \
 	}
+#define CASE(name, n)                                                                              \
+	case n:                                                                                    \
+		return name##_##n(object, in, out);
 #define DEFINE_BY_SIZE(name)                                                                       \
 	DEFINE_SIZE(name, 24)                                                                      \
 	DEFINE_SIZE(name, 32)                                                                      \
@@ -122,16 +125,11 @@ INLINE bool change(int step, size_t size, void *object, const void *in, void *ou
 	static inline bool name##_by_size(size_t size, void *object, const void *in, void *out)    \
 	{                                                                                          \
 		switch (size) {                                                                    \
-		case 24:                                                                           \
-			return name##_24(object, in, out);                                         \
-		case 32:                                                                           \
-			return name##_32(object, in, out);                                         \
-		case 40:                                                                           \
-			return name##_40(object, in, out);                                         \
-		case 48:                                                                           \
-			return name##_48(object, in, out);                                         \
-		case 64:                                                                           \
-			return name##_64(object, in, out);                                         \
+			CASE(name, 24)                                                             \
+			CASE(name, 32)                                                             \
+			CASE(name, 40)                                                             \
+			CASE(name, 48)                                                             \
+			CASE(name, 64)                                                             \
 		default:                                                                           \
 			return name##_any(size, object, in, out);                                  \
 		}                                                                                  \
