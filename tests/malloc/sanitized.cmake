@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 # The allocator's tests in programs with sanitizers, which have a malloc of their own.
 
-set(near_stress_sources beside.c blocks.c stress.c)
+set(near_stress_sources blocks.c stress.c)
 
 # AddressSanitizer's gives way to ours, if a name that only ours has brings that in first.
 # UndefinedBehaviorSanitizer checks the allocator itself. The check mode would be on by itself.
