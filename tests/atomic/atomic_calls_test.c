@@ -3,12 +3,8 @@
  * orders, and what programs pass that they need not. */
 #include <fenv.h>
 
-#include "unit.h"
-
 #include "arena.h"
-#include "calls.h"
-#include "generic.h"
-#include "sized.h"
+#include "plain.h"
 #include "wide_modes.h"
 
 /* The distance of offsets: 1, or where all would take too long, of_slow_ones. */
@@ -101,7 +97,6 @@ static void test_sized_ops(void **state)
 
 /* ---- each implementation of 16 bytes ---- */
 
-/* In a child: an assertion that fails here must not go on with the parent's tests. */
 static void all_of_16(void **state)
 {
 	for (size_t n = 0; n <= 32; n++)
@@ -114,22 +109,13 @@ static void all_of_16(void **state)
 		assert_false(call_is_lock_free(n, (void *)4096));
 }
 
-static void run_all_of_16(void *unused)
+static int run_all_of_16(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(all_of_16)};
-	_Alignas(16) unsigned char bytes[16] = {0}, other[16] = {0};
-
-	/* Here what this CPU has no instruction for ends the child. */
-	call_load(16, bytes, other, __ATOMIC_SEQ_CST);
-	call_store(16, bytes, other, __ATOMIC_SEQ_CST);
-	call_compare_exchange(16, bytes, other, other, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-	_exit(cmocka_run_group_tests(tests, NULL, NULL));
+	return UNIT_TESTS(all_of_16);
 }
 
 static void test_each_implementation_of_16_bytes(void **state)
 {
-	if (!wide_force(wide_best()))
-		skip();
 	wide_each(run_all_of_16);
 }
 
@@ -138,10 +124,10 @@ static void test_the_implementation_of_this_cpu(void **state)
 {
 	const char *known = getenv("NEAR_TEST_WIDE");
 
-	assert_in_range(wide_best(), 0, wide_modes - 1);
-	assert_int_equal(wide_mode(), wide_best());
+	assert_in_range(near__wide_best(), 0, NEAR__WIDE_MODES - 1);
+	assert_int_equal(wide_mode(), near__wide_best());
 	if (known)
-		assert_int_equal(wide_best(), atoi(known));
+		assert_int_equal(near__wide_best(), atoi(known));
 }
 
 /* ---- the rest ---- */

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Two faults of other libatomics: a load that writes to what cannot be written to, and operations
  * on large objects that wait for each other for ever. */
-
-#include "unit.h"
-
 #include "arena.h"
-#include "calls.h"
 #include "wide_modes.h"
 
 /* ---- read-only memory ---- */
@@ -28,13 +24,19 @@ static const unsigned char *read_only(void)
 
 static void read_generic(const unsigned char *p, size_t n)
 {
-	unsigned char to[READ_SIZE];
+	unsigned char to[READ_SIZE] = {0};
 
 	if (wide_load_writes(p, n))
 		return;
-	memset(to, 0, n);
 	call_load(n, p, to, __ATOMIC_SEQ_CST);
 	assert_memory_equal(to, p, n);
+}
+
+/* At this offset from the first byte and up to the last. */
+static void read_at(const unsigned char *p, size_t at, size_t n)
+{
+	read_generic(p + at, n);
+	read_generic(p + READ_SIZE - n - at, n);
 }
 
 /* The whole of each size at each offset from the first byte and up to the last. */
@@ -43,16 +45,12 @@ static void test_generic_loads_of_constants(void **state)
 	static const size_t larger[] = {100, 128, 255, 256, 1000, 4096, 8000};
 	const unsigned char *p = read_only();
 
-	for (size_t n = 1; n <= 80; n++)
-		for (size_t at = 0; at < ARENA_OFFSETS; at++) {
-			read_generic(p + at, n);
-			read_generic(p + READ_SIZE - n - at, n);
-		}
-	for (size_t i = 0; i < LENGTH(larger); i++)
-		for (size_t at = 0; at < ARENA_OFFSETS; at += 9) {
-			read_generic(p + at, larger[i]);
-			read_generic(p + READ_SIZE - larger[i] - at, larger[i]);
-		}
+	for (size_t at = 0; at < ARENA_OFFSETS; at++)
+		for (size_t n = 1; n <= 80; n++)
+			read_at(p, at, n);
+	for (size_t at = 0; at < ARENA_OFFSETS; at += 9)
+		for (size_t i = 0; i < LENGTH(larger); i++)
+			read_at(p, at, larger[i]);
 	munmap((void *)p, 2 * READ_SIZE);
 }
 
@@ -72,22 +70,13 @@ static void test_sized_loads_of_constants(void **state)
 	munmap((void *)p, 2 * READ_SIZE);
 }
 
-static void run_loads(void *unused)
+static int run_loads(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_generic_loads_of_constants),
-		cmocka_unit_test(test_sized_loads_of_constants),
-	};
-	_Alignas(16) unsigned char bytes[16] = {0}, to[16];
-
-	call_load(16, bytes, to, __ATOMIC_SEQ_CST); /* ends the child if this CPU cannot */
-	_exit(cmocka_run_group_tests(tests, NULL, NULL));
+	return UNIT_TESTS(test_generic_loads_of_constants, test_sized_loads_of_constants);
 }
 
 static void test_loads_of_constants_each_way(void **state)
 {
-	if (!wide_force(wide_best()))
-		skip();
 	wide_each(run_loads);
 }
 
@@ -103,20 +92,9 @@ struct part {
 	bool stores;
 };
 
-static void meet_one(const struct part *p, size_t at, size_t n, unsigned char fill)
+static void *use(void *arg)
 {
 	static __thread unsigned char bytes[PERIOD];
-
-	if (!p->stores) {
-		call_load(n, p->memory + at, bytes, __ATOMIC_SEQ_CST);
-		return;
-	}
-	bytes[0] = fill;
-	call_store(n, p->memory + at, bytes, __ATOMIC_SEQ_CST);
-}
-
-static void *meet(void *arg)
-{
 	const struct part *p = arg;
 	uint64_t random = p->at + 1;
 
@@ -127,7 +105,11 @@ static void *meet(void *arg)
 			at = unit_random(&random) % PERIOD;
 			n = unit_random(&random) % 700 + 60;
 		}
-		meet_one(p, at, n, (unsigned char)i);
+		bytes[0] = (unsigned char)i;
+		if (p->stores)
+			call_store(n, p->memory + at, bytes, __ATOMIC_SEQ_CST);
+		else
+			call_load(n, p->memory + at, bytes, __ATOMIC_SEQ_CST);
 	}
 	return NULL;
 }
@@ -150,7 +132,7 @@ static void both(struct part *parts, unsigned rounds)
 		parts[i].memory = memset(memory[i], i, 2 * PERIOD);
 		parts[i].rounds = unit_scale(rounds);
 	}
-	unit_run(meet, parts, sizeof(*parts), 2);
+	unit_run(use, parts, sizeof(*parts), 2);
 	alarm(0);
 	signal(SIGALRM, SIG_DFL);
 	free(memory[0]);

@@ -2,9 +2,9 @@
 /* One table of locks in a process, however many of its objects contain libatomic: this program has
  * the static one in it (atomic_instance_bare_test does not), two plugins have it, one is linked
  * with the shared one, and GCC's name for it is opened as well. */
-#include "unit.h"
-
 #include <dlfcn.h>
+
+#include "team.h"
 
 #include "instance/plugin.h"
 
@@ -20,38 +20,6 @@ static const char *const paths[] = {ATOMIC_PLUGIN_A, ATOMIC_PLUGIN_B, ATOMIC_PLU
 static const struct atomic_plugin *copies[MAX_COPIES];
 static unsigned n_copies;
 
-/* ---- GCC's name ---- */
-
-static struct {
-	void *table;
-	void (*load)(size_t, const void *, void *, int);
-	void (*store)(size_t, void *, void *, int);
-	bool (*cas)(size_t, void *, void *, void *, int, int);
-} named;
-
-static void *named_table(void)
-{
-	return named.table;
-}
-
-static void named_load(size_t n, const void *object, void *result)
-{
-	named.load(n, object, result, __ATOMIC_SEQ_CST);
-}
-
-static void named_store(size_t n, void *object, void *value)
-{
-	named.store(n, object, value, __ATOMIC_SEQ_CST);
-}
-
-static bool named_cas(size_t n, void *object, void *expected, void *desired)
-{
-	return named.cas(n, object, expected, desired, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
-}
-
-static const struct atomic_plugin by_name = {
-	.table = named_table, .load = named_load, .store = named_store, .cas = named_cas};
-
 /* ---- opening ---- */
 
 static void *open_one(const char *path)
@@ -64,17 +32,18 @@ static void *open_one(const char *path)
 	return handle;
 }
 
+/* GCC's name: its functions one by one. */
 static void open_named(void)
 {
+	static struct atomic_plugin named;
 	void *handle = open_one(ATOMIC_NAMED);
 
 	named.table = dlsym(handle, "near__atomic_table");
-	named.load = (void (*)(size_t, const void *, void *, int))dlsym(handle, "__atomic_load");
-	named.store = (void (*)(size_t, void *, void *, int))dlsym(handle, "__atomic_store");
-	named.cas = (bool (*)(size_t, void *, void *, void *, int,
-			      int))dlsym(handle, "__atomic_compare_exchange");
+	*(void **)&named.load = dlsym(handle, "__atomic_load");
+	*(void **)&named.store = dlsym(handle, "__atomic_store");
+	*(void **)&named.cas = dlsym(handle, "__atomic_compare_exchange");
 	CHECK(named.table && named.load && named.store && named.cas);
-	copies[n_copies++] = &by_name;
+	copies[n_copies++] = &named;
 }
 
 /* Beginning with any of them. */
@@ -100,32 +69,28 @@ static uint64_t objects[2][SIZE / 8] __attribute__((aligned(64)));
 static unsigned times;
 
 /* Each step by another copy. */
-static void *add_by_turns(void *number)
+static void add_by_turns(unsigned turn)
 {
-	unsigned turn = *(unsigned *)number;
-
 	for (unsigned i = 0; i < times; i++, turn++) {
 		uint64_t *object = objects[i % 2], old[3], new[3];
 
-		copies[turn % n_copies]->load(SIZE, object, old);
+		copies[turn % n_copies]->load(SIZE, object, old, __ATOMIC_SEQ_CST);
 		do {
 			CHECK(old[0] == old[1] && old[1] == old[2]);
 			for (unsigned k = 0; k < 3; k++)
 				new[k] = old[k] + 1;
-		} while (!copies[(turn + 1 + i / 64) % n_copies]->cas(SIZE, object, old, new));
+		} while (!copies[(turn + 1 + i / 64) % n_copies]->cas(
+			SIZE, object, old, new, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
 	}
-	return NULL;
 }
 
 static void use_all(void *first)
 {
-	unsigned numbers[THREADS] = {0, 1, 2, 3};
-
 	open_all(*(unsigned *)first);
 	for (unsigned i = 1; i < n_copies; i++)
-		CHECK(copies[i]->table() == copies[0]->table());
+		CHECK(copies[i]->table == copies[0]->table);
 	times = unit_scale(40000);
-	unit_run(add_by_turns, numbers, sizeof(numbers[0]), THREADS);
+	team_run(THREADS, add_by_turns);
 	for (unsigned i = 0; i < 2; i++)
 		CHECK(objects[i][0] == THREADS * times / 2 && objects[i][2] == objects[i][0]);
 }

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Sequential consistency across objects with locks and objects without: what a store left behind in
  * a store buffer, or readers that do not agree about the order of two stores, would show. */
-#include "unit.h"
-
+#include "team.h"
 #include "words.h"
 
 #define INSTANCES 512u
@@ -102,9 +101,9 @@ static void meet(unsigned me, unsigned instance)
 }
 
 /* Writes its own and reads the other's; or thread 0 writes both, and thread 1 reads both. */
-static void *write_and_read(void *number)
+static void write_and_read(unsigned me)
 {
-	unsigned me = *(unsigned *)number, other = !me;
+	unsigned other = !me;
 
 	pin(me);
 	for (unsigned i = 0; i < INSTANCES; i++) {
@@ -118,20 +117,28 @@ static void *write_and_read(void *number)
 		if (!passes || me == 1)
 			seen[me == 1 && passes ? 0 : me][i] = pair[other]->read(&cells[other][i]);
 	}
-	return NULL;
 }
 
 /* How often what must not happen did. */
 static unsigned forbidden(void)
 {
-	unsigned numbers[2] = {0, 1}, n = 0;
+	unsigned n = 0;
 
 	memset(cells, 0, sizeof(cells));
 	at[0] = at[1] = 0;
-	unit_run(write_and_read, numbers, sizeof(numbers[0]), 2);
+	team_run(2, write_and_read);
 	for (unsigned i = 0; i < INSTANCES; i++)
 		n += passes ? seen[1][i] && !seen[0][i] : !seen[0][i] && !seen[1][i];
 	return n;
+}
+
+#define PAIRS (LENGTH(implementations) * LENGTH(implementations))
+
+static void choose(unsigned n, unsigned how)
+{
+	pair[0] = &implementations[n / LENGTH(implementations) % LENGTH(implementations)];
+	pair[1] = &implementations[n % LENGTH(implementations)];
+	writes = how % LENGTH(implementations->write);
 }
 
 static bool is_without_library(void)
@@ -147,14 +154,12 @@ static bool try_pairs(unsigned rounds)
 {
 	bool emulator_fails = false;
 
-	for (unsigned i = 0; i < LENGTH(implementations) * LENGTH(implementations); i++)
+	for (unsigned i = 0; i < PAIRS; i++)
 		for (unsigned round = 0; round < rounds || round < LENGTH(implementations->write);
 		     round++) {
 			unsigned n;
 
-			pair[0] = &implementations[i / LENGTH(implementations)];
-			pair[1] = &implementations[i % LENGTH(implementations)];
-			writes = round % LENGTH(implementations->write);
+			choose(i, round);
 			n = forbidden();
 			if (n)
 				fprintf(stderr, "%s and %s bytes, write %u: %u of %u\n",
@@ -189,9 +194,9 @@ static struct cell counts[2];
 static uint64_t reads[2][READS][2]; /* what each reader saw of each count */
 static unsigned ready, reading;
 
-static void *count_or_read(void *number)
+static void count_or_read(unsigned me)
 {
-	unsigned me = *(unsigned *)number, which = me % 2;
+	unsigned which = me % 2;
 
 	pin(me + which);
 	__atomic_fetch_add(&ready, 1, SEQ_CST);
@@ -200,14 +205,13 @@ static void *count_or_read(void *number)
 	if (me < 2) {
 		for (uint64_t i = 1; __atomic_load_n(&reading, SEQ_CST); i++)
 			pair[which]->write[writes](&counts[which], i);
-		return NULL;
+		return;
 	}
 	for (unsigned i = 0; i < READS; i++) {
 		reads[which][i][which] = pair[which]->read(&counts[which]);
 		reads[which][i][!which] = pair[!which]->read(&counts[!which]);
 	}
 	__atomic_fetch_sub(&reading, 1, SEQ_CST);
-	return NULL;
 }
 
 /* Whether reader 0 read a higher count 0 than reader 1, and reader 1 had read a higher count 1
@@ -234,21 +238,16 @@ static bool reader_went_back(unsigned which)
 
 static void readers_agree(void **state)
 {
-	unsigned numbers[4] = {0, 1, 2, 3}, rounds = unit_scale(100);
+	unsigned rounds = unit_scale(100);
 
-	for (unsigned i = 0; i < rounds || i < LENGTH(implementations) * LENGTH(implementations);
-	     i++) {
-		pair[0] = &implementations[i / LENGTH(implementations) % LENGTH(implementations)];
-		pair[1] = &implementations[i % LENGTH(implementations)];
-		writes = i % 3;
+	for (unsigned i = 0; i < rounds || i < PAIRS; i++) {
+		choose(i, i);
 		memset(counts, 0, sizeof(counts));
 		ready = 0;
 		reading = 2;
-		unit_run(count_or_read, numbers, sizeof(numbers[0]), 4);
+		team_run(4, count_or_read);
 		if (readers_disagree() || reader_went_back(0) || reader_went_back(1))
-			fprintf(stderr, "%s and %s bytes\n", pair[0]->name, pair[1]->name);
-		assert_false(readers_disagree());
-		assert_false(reader_went_back(0) || reader_went_back(1));
+			fail_msg("%s and %s bytes", pair[0]->name, pair[1]->name);
 	}
 }
 

@@ -2,9 +2,8 @@
 /* Linearizability of libatomic: threads make short random histories on one object, and there is an
  * order of each that explains it.
  * usage: atomic_order_test [BATCHES]: how many of HISTORIES histories each */
-#include "unit.h"
-
 #include "history.h"
+#include "team.h"
 #include "words.h"
 
 #define HISTORIES 250u
@@ -97,9 +96,8 @@ static void mask_alarms(int how)
 	pthread_sigmask(how, &alarms, NULL);
 }
 
-static void *live(void *number)
+static void live(unsigned t)
 {
-	unsigned t = *(unsigned *)number;
 	struct operation op = {.at = place->at, .size = place->size};
 
 	mask_alarms(SIG_UNBLOCK);
@@ -112,7 +110,6 @@ static void *live(void *number)
 		for (unsigned k = 0; k < h->n; k++)
 			known = make(&h->events[t][k], &op, arenas[i], known);
 	}
-	return NULL;
 }
 
 /* A nand sets the upper bits, from which an addition would carry into the next word: a history has
@@ -147,8 +144,6 @@ static void yield(int signal)
 
 static void run_batch(unsigned threads, uint64_t *random)
 {
-	unsigned numbers[HISTORY_THREADS] = {0, 1, 2, 3};
-
 	for (unsigned i = 0; i < HISTORIES; i++) {
 		plan(&histories[i], threads, random);
 		memset(arenas[i], 0xa5, ARENA);
@@ -156,7 +151,7 @@ static void run_batch(unsigned threads, uint64_t *random)
 	}
 	arrived = 0;
 	stamps = 0;
-	unit_run(live, numbers, sizeof(numbers[0]), threads);
+	team_run(threads, live);
 	for (unsigned i = 0; i < HISTORIES; i++)
 		histories[i].last =
 			gathered(arenas[i] + place->at, &histories[i].events[0][0].torn);
@@ -254,12 +249,7 @@ static void the_checker_tells_wrong_from_right(void **state)
 
 int main(int argc, char **argv)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_checker_tells_wrong_from_right),
-		cmocka_unit_test(histories_are_linear),
-	};
-
 	if (argc > 1)
 		batches = (unsigned)atoi(argv[1]);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(the_checker_tells_wrong_from_right, histories_are_linear);
 }

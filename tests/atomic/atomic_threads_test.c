@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads on objects of many sizes: no update is lost, no value is torn, none goes back, whether
  * the objects share locks, overlap, or have nothing to do with each other. */
-#include "unit.h"
-
+#include "team.h"
 #include "words.h"
 
 #define THREADS 6u
 
-static unsigned numbers[THREADS] = {0, 1, 2, 3, 4, 5};
 static unsigned times;
 
 /* ---- one object ---- */
@@ -24,17 +22,16 @@ static void choose(size_t at, size_t size)
 	n = size / 8;
 }
 
-static void *add_many(void *number)
+static void add_many(unsigned me)
 {
 	uint64_t before = 0, now;
 
-	pin(*(unsigned *)number);
+	pin(me);
 	for (unsigned i = 0; i < times; i++, before = now) {
 		words_add(object, n);
 		now = words_load(object, n);
 		CHECK(now > before && now <= (uint64_t)THREADS * times);
 	}
-	return NULL;
 }
 
 static void no_update_is_lost(void **state)
@@ -45,7 +42,7 @@ static void no_update_is_lost(void **state)
 	for (unsigned i = 0; i < LENGTH(sizes) * LENGTH(places); i++) {
 		choose(places[i % LENGTH(places)], sizes[i / LENGTH(places)]);
 		times = unit_scale(n > 100 ? 250 : 2500);
-		unit_run(add_many, numbers, sizeof(numbers[0]), THREADS);
+		team_run(THREADS, add_many);
 		assert_int_equal(words_get(object, n), THREADS * times);
 	}
 }
@@ -64,18 +61,17 @@ static void *object_of(unsigned number, size_t *words)
 	return arena + number * SPACING + number % 3 * 8;
 }
 
-static void *add_anywhere(void *number)
+static void add_anywhere(unsigned me)
 {
-	uint64_t random = *(unsigned *)number;
+	uint64_t random = me;
 
-	pin(*(unsigned *)number);
+	pin(me);
 	for (unsigned i = 0; i < times; i++) {
 		size_t words;
 		void *any = object_of(unit_random(&random) % OBJECTS, &words);
 
 		words_add(any, words);
 	}
-	return NULL;
 }
 
 static void objects_share_locks(void **state)
@@ -84,7 +80,7 @@ static void objects_share_locks(void **state)
 
 	memset(arena, 0, sizeof(arena));
 	times = unit_scale(40000);
-	unit_run(add_anywhere, numbers, sizeof(numbers[0]), THREADS);
+	team_run(THREADS, add_anywhere);
 	for (unsigned i = 0; i < OBJECTS; i++) {
 		size_t words;
 		const void *any = object_of(i, &words);
@@ -150,9 +146,8 @@ static void add_to_inner(void)
 	} while (!call_compare_exchange(sizeof(old), page.inner, old, new, SEQ_CST, SEQ_CST));
 }
 
-static void *add_to_both(void *number)
+static void add_to_both(unsigned me)
 {
-	unsigned me = *(unsigned *)number;
 	struct outer seen;
 	uint64_t before = 0;
 
@@ -169,7 +164,6 @@ static void *add_to_both(void *number)
 			before = seen.inner[0];
 		}
 	}
-	return NULL;
 }
 
 static void objects_overlap(void **state)
@@ -177,7 +171,7 @@ static void objects_overlap(void **state)
 	memset(&page, 0, sizeof(page));
 	set_inner(page.inner, 0);
 	times = unit_scale(4000);
-	unit_run(add_to_both, numbers, sizeof(numbers[0]), THREADS);
+	team_run(THREADS, add_to_both);
 	assert_int_equal(page.inner[0], THREADS * times);
 	assert_int_equal(page.before[0], THREADS / 2 * ((times + 7) / 8));
 	check_page(&page);
@@ -187,16 +181,14 @@ static void objects_overlap(void **state)
 
 static uint64_t given[THREADS], taken[THREADS];
 
-static void *exchange_tokens(void *number)
+static void exchange_tokens(unsigned me)
 {
-	unsigned me = *(unsigned *)number;
 
 	pin(me);
 	for (uint64_t i = 1; i <= times; i++) {
 		given[me] += i * THREADS + me;
 		taken[me] += words_exchange(object, n, i * THREADS + me);
 	}
-	return NULL;
 }
 
 static void exchanges_conserve(void **state)
@@ -210,7 +202,7 @@ static void exchanges_conserve(void **state)
 		choose(i * 1000, sizes[i]);
 		memset(given, 0, sizeof(given));
 		memset(taken, 0, sizeof(taken));
-		unit_run(exchange_tokens, numbers, sizeof(numbers[0]), THREADS);
+		team_run(THREADS, exchange_tokens);
 		sum = words_get(object, n);
 		for (unsigned t = 0; t < THREADS; t++)
 			sum += taken[t] - given[t];
@@ -223,9 +215,8 @@ static void exchanges_conserve(void **state)
 static bool done;
 
 /* Thread 0 writes. */
-static void *read_or_write(void *number)
+static void read_or_write(unsigned me)
 {
-	unsigned me = *(unsigned *)number;
 	uint64_t before = 0, now;
 
 	pin(me);
@@ -240,7 +231,6 @@ static void *read_or_write(void *number)
 		now = words_load(object, n);
 		CHECK(now >= before);
 	}
-	return NULL;
 }
 
 static void versions_only_grow(void **state)
@@ -251,7 +241,7 @@ static void versions_only_grow(void **state)
 	for (unsigned i = 0; i < 2 * LENGTH(sizes); i++) {
 		choose(i % 2 * 24, sizes[i / 2]);
 		done = false;
-		unit_run(read_or_write, numbers, sizeof(numbers[0]), 4);
+		team_run(4, read_or_write);
 		assert_int_equal(words_get(object, n), times);
 	}
 }

@@ -20,43 +20,17 @@ struct search {
 /* Whether the event may happen to this value; *after is what it leaves. */
 static bool happens(const struct history *h, const struct event *e, uint32_t value, uint32_t *after)
 {
-	uint32_t sum = (value + e->value) & h->mask;
-
-	*after = value;
-	switch (e->kind) {
-	case OP_LOAD:
-		return e->result == value;
-	case OP_STORE:
+	if (e->kind >= OP_GENERIC_KINDS)
+		*after = (uint32_t)call_apply(operation_ops[e->kind], value, e->value) & h->mask;
+	else if (e->kind == OP_LOAD || (e->kind == OP_CAS && !e->swapped))
+		*after = value;
+	else
 		*after = e->value;
+	if (e->kind == OP_STORE)
 		return true;
-	case OP_EXCHANGE:
-		*after = e->value;
-		return e->result == value;
-	case OP_CAS:
-		if (e->swapped)
-			*after = e->value;
-		return e->swapped == (e->expected == value) && e->result == value;
-	case OP_FETCH_ADD:
-		*after = sum;
-		return e->result == value;
-	case OP_ADD_FETCH:
-		*after = sum;
-		return e->result == sum;
-	case OP_FETCH_OR:
-		*after = value | e->value;
-		return e->result == value;
-	case OP_FETCH_XOR:
-		*after = value ^ e->value;
-		return e->result == value;
-	case OP_FETCH_AND:
-		*after = value & e->value;
-		return e->result == value;
-	case OP_FETCH_NAND:
-		*after = ~(value & e->value) & h->mask;
-		return e->result == value;
-	default:
+	if (e->kind == OP_CAS && e->swapped != (e->expected == value))
 		return false;
-	}
+	return e->result == (e->kind == OP_ADD_FETCH ? *after : value);
 }
 
 /* The earliest end among the next events: what begins later cannot come first. */

@@ -12,8 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef unsigned __int128 uint128;
-
 static int lock;
 static bool bare, bare_load, bare_store, torn_cas, lazy;
 
@@ -40,9 +38,8 @@ static void enter(bool without)
 
 static void leave(bool without)
 {
-	if (without)
-		return;
-	__atomic_store_n(&lock, 0, __ATOMIC_SEQ_CST);
+	if (!without)
+		__atomic_store_n(&lock, 0, __ATOMIC_SEQ_CST);
 }
 
 /* One instruction, where the CPU has such. */
@@ -56,9 +53,9 @@ static void copy_16(void *to, const void *from)
 
 void call_load(size_t n, const void *object, void *result, int order)
 {
-	if (lazy && n == 16) {
-		_Alignas(16) unsigned char copy[16];
+	_Alignas(16) unsigned char copy[16];
 
+	if (lazy && n == 16) {
 		copy_16(copy, object);
 		memcpy(result, copy, 16);
 		return;
@@ -70,9 +67,9 @@ void call_load(size_t n, const void *object, void *result, int order)
 
 void call_store(size_t n, void *object, const void *value, int order)
 {
-	if (lazy && n == 16) {
-		_Alignas(16) unsigned char copy[16];
+	_Alignas(16) unsigned char copy[16];
 
+	if (lazy && n == 16) {
 		memcpy(copy, value, 16);
 		copy_16(object, copy);
 		return;
@@ -109,13 +106,15 @@ bool call_compare_exchange(size_t n, void *object, void *expected, const void *d
 	return same;
 }
 
+/* Declares the function under the name that compilers do not know, and begins its definition. */
+#define SIZED(type, name, n, ...)                                                                  \
+	type name##_##n(__VA_ARGS__) __asm__("__atomic_" #name "_" #n);                            \
+	type name##_##n(__VA_ARGS__)
 #define FETCH(name, n, type, sum, given)                                                           \
-	type name##_##n(void *object, type value, int order) __asm__("__atomic_" #name "_" #n);    \
-	type name##_##n(void *object, type value, int order)                                       \
+	SIZED(type, name, n, void *object, type value, int order)                                  \
 	{                                                                                          \
 		type old, new;                                                                     \
                                                                                                    \
-		(void)order;                                                                       \
 		enter(bare);                                                                       \
 		memcpy(&old, object, n);                                                           \
 		new = (type)(sum);                                                                 \
@@ -126,28 +125,24 @@ bool call_compare_exchange(size_t n, void *object, void *expected, const void *d
 #define OP(name, n, type, sum)                                                                     \
 	FETCH(fetch_##name, n, type, sum, old)                                                     \
 	FETCH(name##_fetch, n, type, sum, new)
-#define SIZED(n, type)                                                                             \
-	type load_##n(const void *object, int order) __asm__("__atomic_load_" #n);                 \
-	type load_##n(const void *object, int order)                                               \
+#define ALL(n, type)                                                                               \
+	SIZED(type, load, n, const void *object, int order)                                        \
 	{                                                                                          \
 		type result;                                                                       \
                                                                                                    \
 		call_load(n, object, &result, order);                                              \
 		return result;                                                                     \
 	}                                                                                          \
-	void store_##n(void *object, type value, int order) __asm__("__atomic_store_" #n);         \
-	void store_##n(void *object, type value, int order)                                        \
+	SIZED(void, store, n, void *object, type value, int order)                                 \
 	{                                                                                          \
 		call_store(n, object, &value, order);                                              \
 	}                                                                                          \
-	bool cas_##n(void *object, void *expected, type desired, int success,                      \
-		     int failure) __asm__("__atomic_compare_exchange_" #n);                        \
-	bool cas_##n(void *object, void *expected, type desired, int success, int failure)         \
+	SIZED(bool, compare_exchange, n, void *object, void *expected, type desired, int success,  \
+	      int failure)                                                                         \
 	{                                                                                          \
 		return call_compare_exchange(n, object, expected, &desired, success, failure);     \
 	}                                                                                          \
-	bool test_and_set_##n(void *object, int order) __asm__("__atomic_test_and_set_" #n);       \
-	bool test_and_set_##n(void *object, int order)                                             \
+	SIZED(bool, test_and_set, n, void *object, int order)                                      \
 	{                                                                                          \
 		unsigned char one = 1, old;                                                        \
                                                                                                    \
@@ -161,8 +156,8 @@ bool call_compare_exchange(size_t n, void *object, void *expected, const void *d
 	OP(and, n, type, old &value)                                                               \
 	OP(xor, n, type, old ^ value)                                                              \
 	OP(nand, n, type, ~(old & value))
-SIZED(1, uint8_t)
-SIZED(2, uint16_t)
-SIZED(4, uint32_t)
-SIZED(8, uint64_t)
-SIZED(16, uint128)
+ALL(1, uint8_t)
+ALL(2, uint16_t)
+ALL(4, uint32_t)
+ALL(8, uint64_t)
+ALL(16, call_value)

@@ -11,7 +11,7 @@ const char *const operation_names[OP_KINDS] = {
 	"fetch_sub", "fetch_or", "fetch_and", "fetch_xor",        "fetch_nand",
 };
 
-static const enum call_op call_ops[OP_KINDS] = {
+const enum call_op operation_ops[OP_KINDS] = {
 	[OP_FETCH_ADD] = CALL_ADD,   [OP_ADD_FETCH] = CALL_ADD, [OP_FETCH_SUB] = CALL_SUB,
 	[OP_FETCH_OR] = CALL_OR,     [OP_FETCH_AND] = CALL_AND, [OP_FETCH_XOR] = CALL_XOR,
 	[OP_FETCH_NAND] = CALL_NAND,
@@ -34,7 +34,7 @@ static void run_sized(struct operation *op, void *object)
 	else if (op->kind == OP_ADD_FETCH)
 		result = c->op_fetch[CALL_ADD](object, value, SEQ_CST);
 	else
-		result = c->fetch_op[call_ops[op->kind]](object, value, SEQ_CST);
+		result = c->fetch_op[operation_ops[op->kind]](object, value, SEQ_CST);
 	call_put(c->n, op->expected, expected);
 	call_put(c->n, op->result, result);
 }
@@ -59,7 +59,7 @@ void operation_run(struct operation *op, void *arena)
 static void model_fetch(struct operation *op, unsigned char *object)
 {
 	call_value old = call_get(op->size, object);
-	call_value new = call_apply(call_ops[op->kind], old, call_get(op->size, op->value));
+	call_value new = call_apply(operation_ops[op->kind], old, call_get(op->size, op->value));
 
 	call_put(op->size, op->result, op->kind == OP_ADD_FETCH ? new : old);
 	call_put(op->size, object, new);

@@ -38,6 +38,7 @@ struct operation {
 };
 
 extern const char *const operation_names[OP_KINDS];
+extern const enum call_op operation_ops[OP_KINDS]; /* of those from OP_FETCH_ADD on */
 
 /* Calls the library. */
 void operation_run(struct operation *op, void *arena);

@@ -10,24 +10,17 @@
 
 #define TIMES 2000
 
-struct words3 {
-	uint64_t word[3];
-};
-struct words40 {
-	uint64_t word[40];
-};
-struct __attribute__((aligned(16))) words2 {
-	uint64_t word[2];
-};
-struct ints3 {
-	uint32_t word[3];
-};
-struct bytes3 {
-	uint8_t word[3];
-};
-struct bytes4 {
-	uint8_t word[4];
-};
+/* n words that are aligned to `align`. */
+#define WORDS(name, n, type, align)                                                                \
+	struct __attribute__((aligned(align))) name {                                              \
+		type word[n];                                                                      \
+	};
+WORDS(words2, 2, uint64_t, 16)
+WORDS(words3, 3, uint64_t, 8)
+WORDS(words40, 40, uint64_t, 8)
+WORDS(ints3, 3, uint32_t, 4)
+WORDS(bytes3, 3, uint8_t, 1)
+WORDS(bytes4, 4, uint8_t, 1)
 
 static struct words2 two;
 static struct words3 three;
@@ -42,8 +35,9 @@ static struct __attribute__((aligned(8))) {
 
 #define OBJECTS 6
 
-/* What thread 0 hands to thread 1 by each of them, and what comes back. */
-static long by_store[OBJECTS], by_exchange[OBJECTS], by_swap[OBJECTS];
+/* What thread 0 hands to thread 1 by each of them, and what comes back: by stores, exchanges and
+ * swaps in turn. */
+static long passed[OBJECTS];
 
 /* By the compiler, which may have instructions for it; by the library, whatever it has. */
 #define built_load(p, out) __atomic_load(p, out, __ATOMIC_ACQUIRE)
@@ -73,9 +67,7 @@ bool swap(size_t n, void *p, void *expected, const void *in, int success,
 			for (by##_load(p, &seen); seen.word[0] != wanted.word[0];                  \
 			     by##_load(p, &seen))                                                  \
 				sched_yield();                                                     \
-			by_store[i]++;                                                             \
-			by_exchange[i]++;                                                          \
-			by_swap[i]++;                                                              \
+			passed[i]++;                                                               \
 			if (turn % 3 == 0)                                                         \
 				by##_store(p, &next);                                              \
 			else if (turn % 3 == 1)                                                    \
@@ -91,6 +83,8 @@ PASS(3, called, &twelve_bytes, struct ints3)
 PASS(4, called, &three_bytes, struct bytes3)
 PASS(5, called, &misaligned.four, struct bytes4)
 
+static void (*const passes[OBJECTS])(unsigned) = {pass_0, pass_1, pass_2, pass_3, pass_4, pass_5};
+
 static long raced;
 static bool races;
 
@@ -102,12 +96,8 @@ static void *run(void *number)
 		raced++;
 		return NULL;
 	}
-	pass_0(me);
-	pass_1(me);
-	pass_2(me);
-	pass_3(me);
-	pass_4(me);
-	pass_5(me);
+	for (int i = 0; i < OBJECTS; i++)
+		passes[i](me);
 	return NULL;
 }
 
@@ -123,7 +113,7 @@ int main(int argc, char **argv)
 	for (int t = 0; t < 2; t++)
 		pthread_join(threads[t], NULL);
 	for (int i = 0; i < OBJECTS && !races; i++)
-		if (by_store[i] != TIMES || by_exchange[i] != TIMES || by_swap[i] != TIMES)
+		if (passed[i] != TIMES)
 			return 1;
 	return 0;
 }

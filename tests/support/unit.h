@@ -188,6 +188,15 @@ static inline pid_t unit_fork(void (*run)(void *), void *arg)
 	return unit_child;
 }
 
+/* Memory that this process shares with its children. */
+static inline void *unit_shared(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	return p;
+}
+
 /* Asserts that a child that runs `run` comes back with 0; skips the test if it does with 77. */
 static inline void unit_in_child(void (*run)(void *), void *arg)
 {

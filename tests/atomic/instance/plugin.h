@@ -8,10 +8,11 @@
 #include <stddef.h>
 
 struct atomic_plugin {
-	void *(*table)(void); /* where its locks are */
-	void (*load)(size_t n, const void *object, void *result);
-	void (*store)(size_t n, void *object, void *value);
-	bool (*cas)(size_t n, void *object, void *expected, void *desired);
+	void *table; /* where its locks are */
+	void (*load)(size_t n, const void *object, void *result, int order);
+	void (*store)(size_t n, void *object, const void *value, int order);
+	bool (*cas)(size_t n, void *object, void *expected, const void *desired, int success,
+		    int failure);
 };
 
 #endif
