@@ -7,9 +7,9 @@ set -u
 program=$1
 shift
 
-# run FAULT: whether the test finds it.
+# run FAULT SECONDS: whether the test finds it. A fault may make the test wait for ever.
 run() {
-	NEAR_ATOMIC_MUTANT=$1 timeout -s KILL 60 "$program" 2>&1
+	NEAR_ATOMIC_MUTANT=$1 timeout -s KILL "$2" "$program" 2>&1
 	status=$?
 	echo "$1: status $status"
 	((status == 77)) && exit 77
@@ -18,12 +18,12 @@ run() {
 
 for fault; do
 	for _ in 1 2 3 4 5; do
-		if run "$fault"; then
+		if run "$fault" 60; then
 			continue 2
 		fi
 	done
 	echo "'$fault' was not found"
 	exit 1
 done
-run none
+run none 600
 ((status == 0))
