@@ -4,15 +4,20 @@
 
 # configure_and_build PRESET [CMAKE-ARGUMENT...]
 configure_and_build() {
-	cmake --preset "$@"
-	cmake --build "build/$1" --parallel "$JOBS"
+	cmake --preset "$@" && cmake --build "build/$1" --parallel "$JOBS"
+}
+
+# show_end LOG
+show_end() {
+	tail -n 30 "$1" >&2
+	[[ -s $1 ]] || say "  The log is empty: is the disk full?"
 }
 
 # build_quietly PRESET [CMAKE-ARGUMENT...]: prints only failures.
 build_quietly() {
 	mkdir -p "$LOGS"
 	configure_and_build "$@" >"$LOGS/build-$1.log" 2>&1 || {
-		tail -n 30 "$LOGS/build-$1.log" >&2
+		show_end "$LOGS/build-$1.log"
 		fail "preset $1 does not build; all of it is in build/logs/build-$1.log"
 	}
 }

@@ -131,7 +131,7 @@ run_command() {
 # build_tests PRESET: of the targets, those that the preset has.
 build_tests() {
 	local only=()
-	cmake --preset "$1"
+	cmake --preset "$1" || return
 	if [[ $1 != dev && ${targets[*]} ]]; then
 		mapfile -t only < <(ninja -C "build/$1" -t targets all | cut -d : -f 1 |
 			grep -xF -f <(printf '%s\n' "${targets[@]}"))
@@ -171,7 +171,7 @@ test_mode() {
 		run_command "$log" "$3" || status=$?
 	elif ! run_logged "$log" build_tests "$preset"; then
 		say "dev: $mode does not build; the end of ${log#"$ROOT"/}:"
-		tail -n 30 "$log" >&2
+		show_end "$log"
 		failed=1
 		return
 	else
@@ -313,6 +313,7 @@ test_options() {
 
 show_slowest() {
 	mapfile -t modes <<<"$known"
+	compgen -G "$LOGS/*.xml" >/dev/null || fail "no tests have run yet"
 	slowest "${modes[@]}"
 }
 

@@ -20,7 +20,7 @@ files() {
 			while read -r file; do
 				for pattern in "$@"; do
 					# shellcheck disable=SC2053 # the pattern is one
-					[[ $file = $pattern ]] && echo "$file" && break
+					[[ $file != $pattern ]] || { echo "$file" && break; }
 				done
 			done
 	fi
