@@ -41,7 +41,7 @@ static const struct option_table table = {
 		"Verifies the restartable sequences in programs, shared objects, relocatable\n"
 		"objects and archives for x86_64, aarch64 and riscv64: whether the kernel accepts\n"
 		"them, and whether an abort at each instruction leaves memory consistent.\n\n",
-	.tail = "\nExit status: 0 no fault, 1 a fault or an unfit file, 2 wrong usage.\n",
+	.tail = "\nExit status: 0 no fault, 1 a fault or an unreadable file, 2 wrong usage.\n",
 };
 
 static uint8_t *fail_to_read(FILE *f, char why[CHECK_WHY], const char *reason)
