@@ -199,27 +199,23 @@ __attribute__((constructor)) static void near__stay_here(void)
 /* Lists of operands, in parentheses; each operand begins with a comma. NEAR__IN_TWO is called if
  * the item is a pair, so that two items are counted, not one. */
 #define NEAR_OUT(...) (NEAR__EACH(NEAR__OUT, __VA_ARGS__))
-#define NEAR__OUT(name) , [name] "=&r"(name)
 #define NEAR_IN(...) (NEAR__EACH(NEAR__IN, __VA_ARGS__))
 #define NEAR__IN(item) NEAR__PASTE(NEAR__IN_, NEAR__COUNT(NEAR__IN_TWO item))(item)
 #define NEAR__IN_TWO(name, value) 0, 0
 #define NEAR__IN_1(name) NEAR__IN_PAIR(name, name)
 #define NEAR__IN_2(pair) NEAR__IN_PAIR pair
-#define NEAR__IN_PAIR(name, value) , [name] "r"(NEAR__8_BYTES(value))
 #define NEAR__OPERANDS(...) __VA_ARGS__
 #define NEAR_OBJECT(p) p, (p##_arena, (uintptr_t)(p) & ~NEAR__ARENA_MASK)
-#if NEAR__HAS_SEQ
-#define NEAR__8_BYTES(value) (uint64_t)(value)
-#else
-#define NEAR__8_BYTES(value) (value)
-#endif
 
 enum near_seq_result { NEAR_SEQ_FAILED, NEAR_SEQ_COMMITTED };
 
-/* The label near_failed is always the last. `volatile`: gcc 12 deletes a statement without it.
- * `__inline__`: gcc must not take it for long code. Without sequences the statement is empty. */
 #define NEAR_SEQ(...) NEAR__SEQ((NEAR_SEQ_IN), __VA_ARGS__)
 #define NEAR__SEQ(...) NEAR__SEQ_FRAME(__VA_ARGS__, near_failed)
+#if NEAR__HAS_SEQ
+#define NEAR__OUT(name) , [name] "=&r"(name)
+#define NEAR__IN_PAIR(name, value) , [name] "r"((uint64_t)(value))
+/* The label near_failed is always the last. `volatile`: gcc 12 deletes a statement without it.
+ * `__inline__`: gcc must not take it for long code. */
 #define NEAR__SEQ_FRAME(thread, operations, outputs, inputs, ...)                                  \
 	__extension__({                                                                            \
 		__label__ __VA_ARGS__;                                                             \
@@ -232,7 +228,7 @@ enum near_seq_result { NEAR_SEQ_FAILED, NEAR_SEQ_COMMITTED };
 :NEAR_SEQ_CLOBBER                                                                                  \
 						 : __VA_ARGS__);                                   \
 		NEAR_SEQ_EDGE;                                                                     \
-		near__result = NEAR_HAS_SEQ ? NEAR_SEQ_COMMITTED : NEAR_SEQ_FAILED;                \
+		near__result = NEAR_SEQ_COMMITTED;                                                 \
 		NEAR__EACH(NEAR__SEQ_LABEL, __VA_ARGS__)                                           \
 		near__result;                                                                      \
 	})
@@ -242,6 +238,17 @@ label:                                                                          
 		NEAR_SEQ_EDGE;                                                                     \
 		near__result = label;                                                              \
 	}
+#else
+/* No assembly: a 32-bit CPU has fewer registers than a sequence has operands. */
+#define NEAR__OUT(name) (void)((name) = 0);
+#define NEAR__IN_PAIR(name, value) (void)(value);
+#define NEAR__SEQ_FRAME(thread, operations, outputs, inputs, ...)                                  \
+	__extension__({                                                                            \
+		NEAR__OPERANDS outputs;                                                            \
+		NEAR__OPERANDS inputs;                                                             \
+		(int)NEAR_SEQ_FAILED;                                                              \
+	})
+#endif
 
 #define NEAR_INDEX(dst) NEAR__MARK_INDEX NEAR__INDEX(dst)
 #define NEAR_INDEX_CID(dst) NEAR__MARK_INDEX NEAR__INDEX_CID(dst)

@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: MIT
 # usage: check.sh INCLUDE COMPILER [FLAG...]
 # Sources that must compile (good_*, inlined), and sources that must not, with the words of the
-# error that each names in its second line, and how often it comes if that is in the third.
+# error that each names in its second line, and how often it comes if that is in the third. The
+# right sequences also compile for a 32-bit CPU, if the compiler has one.
 set -euo pipefail
 here=$(dirname "${BASH_SOURCE[0]}")
 
@@ -46,6 +47,18 @@ for source in "$here"/*.c; do
 	esac
 	files=$((files + 1))
 done
+
+# Freestanding: the C library's headers for 32 bits may not be there.
+bits_32=("$@" -m32 -ffreestanding)
+if compile - "${bits_32[@]}" -x c >/dev/null <<<'#include <stdint.h>
+#ifndef __i386__
+#error another CPU
+#endif
+_Static_assert(sizeof(uint64_t) == 8 && sizeof(void *) == 4, "headers for 64 bits");'; then
+	output=$(compile "$here/good_sequences.c" "${bits_32[@]}" -O0) ||
+		wrong good_sequences "does not compile for 32 bits: $output"
+	files=$((files + 1))
+fi
 
 echo "$files sources, $failed failed"
 ((files > 10 && failed == 0))
