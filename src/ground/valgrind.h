@@ -17,4 +17,8 @@ static inline void near__valgrind_ignore(const void *p, size_t size)
 		near__valgrind_ignore_range(p, size);
 }
 
+/* Of a function that does so for the library's own state: it is called after detect_tool
+ * (valgrind.c), and before constructors of a program that use the library. */
+#define NEAR__BEFORE_PROGRAM __attribute__((constructor(102)))
+
 #endif

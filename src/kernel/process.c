@@ -192,8 +192,12 @@ __attribute__((constructor)) static void register_early(void)
  * it does not have. One of several copies of the library in a process registers the handlers. */
 __attribute__((constructor)) static void watch_forks(void)
 {
-	near__valgrind_ignore(&near__process, sizeof(near__process));
 	near__fork_register(&near__process.watches_forks, fork_prepare, fork_parent, fork_child);
+}
+
+NEAR__BEFORE_PROGRAM static void ignore_races(void)
+{
+	near__valgrind_ignore(&near__process, sizeof(near__process));
 }
 
 bool near__process_init(void)

@@ -17,7 +17,7 @@ NEAR__UNIQUE_TLS(near__owner, 8, ".8byte 16\n");
 NEAR__UNIQUE_TLS_ZERO(near__owner_checked, 4);
 NEAR__UNIQUE_TLS_ZERO(near__lockdep_self, __SIZEOF_POINTER__);
 
-__attribute__((constructor)) static void ignore_races(void)
+NEAR__BEFORE_PROGRAM static void ignore_races(void)
 {
 	near__valgrind_ignore(&near__locks, sizeof(near__locks));
 }

@@ -316,6 +316,10 @@ static void forget_parent(void)
 /* Early, so that in a child the handlers of programs that use locks run later. */
 __attribute__((constructor)) static void watch_forks(void)
 {
-	near__valgrind_ignore(&near__lot, sizeof(near__lot));
 	near__fork_register(&near__lot.watches_forks, enter_section, leave_section, forget_parent);
+}
+
+NEAR__BEFORE_PROGRAM static void ignore_races(void)
+{
+	near__valgrind_ignore(&near__lot, sizeof(near__lot));
 }

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* The state of this layer, and its locks over a fork. */
-#include <pthread.h>
-
 #include "ground/fork.h"
 #include "ground/unique.h"
 #include "ground/valgrind.h"
@@ -70,13 +68,12 @@ static void fork_child(void)
 	near__fork_in_child(&fork_depth, reset_all);
 }
 
-/* Of several copies of the library in a process one does it. */
 __attribute__((constructor)) static void watch_forks(void)
 {
-	uint32_t no = 0;
+	near__fork_register(&near__percpu.watches_forks, fork_prepare, fork_parent, fork_child);
+}
 
-	if (__atomic_compare_exchange_n(&near__percpu.watches_forks, &no, 1, false,
-					__ATOMIC_RELAXED, __ATOMIC_RELAXED))
-		pthread_atfork(fork_prepare, fork_parent, fork_child);
+NEAR__BEFORE_PROGRAM static void ignore_races(void)
+{
 	near__valgrind_ignore(&near__percpu, sizeof(near__percpu));
 }

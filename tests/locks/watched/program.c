@@ -193,6 +193,24 @@ static void *work(void *arg)
 	return NULL;
 }
 
+static struct near_barrier early = NEAR_BARRIER_INIT(2);
+
+static void *wait_early(void *unused)
+{
+	near_barrier_wait(&early);
+	return unused;
+}
+
+/* Runs before the constructors without a priority, also those of a static library. */
+__attribute__((constructor(200))) static void use_early(void)
+{
+	pthread_t t;
+
+	pthread_create(&t, NULL, wait_early, NULL);
+	near_barrier_wait(&early);
+	pthread_join(t, NULL);
+}
+
 static void *race(void *unused)
 {
 	unguarded++;
