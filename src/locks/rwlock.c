@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lockdep.h"
+#include "percpu/gate.h"
 
 int near_rwlock_init(struct near_rwlock *l)
 {
@@ -15,6 +16,7 @@ int near_rwlock_init(struct near_rwlock *l)
 
 int near_rwlock_init_with(struct near_rwlock *l, enum near_rwlock_policy policy)
 {
+	size_t size = sizeof(struct near__gated_count);
 	void *copies;
 	int r;
 
@@ -24,7 +26,7 @@ int near_rwlock_init_with(struct near_rwlock *l, enum near_rwlock_policy policy)
 	l->policy = policy;
 	if (!near__process_init() || !near__process.usable)
 		return 0;
-	r = near_percpu_alloc(&copies, sizeof(struct copy), sizeof(struct copy));
+	r = near_percpu_alloc(&copies, size, size);
 	if (r)
 		return r;
 	l->copies = copies;

@@ -104,13 +104,6 @@ _Static_assert(offsetof(struct near_rwlock, writers) == 0, "the address of the m
 enum { SLEEPING_READER, SLEEPING_WRITER };
 #define ADMITTED 1
 
-struct copy {
-	int64_t count;
-	uint32_t gate;
-	uint32_t pad;
-};
-_Static_assert(offsetof(struct copy, gate) == 8, "the sequence in rwlock.h");
-
 /* Whether this thread reads the lock: perhaps, if it reads more locks than it has holds. */
 enum near__nesting { NOT_NESTED, MAYBE_NESTED, NESTED };
 enum near__nesting near__held(const struct near_rwlock *l);

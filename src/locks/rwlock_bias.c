@@ -10,37 +10,19 @@
 #define NS_PER_READ 2
 #define REBIAS_MIN 1000
 
-static struct copy *copy_of(const struct near_rwlock *l, unsigned slot)
+static bool is_biased(const void *l)
 {
-	return near_percpu_at(l->copies, slot);
-}
-
-static bool open_local(struct near_rwlock *l)
-{
-	uint32_t slot = near__slot_open(l->copies), *gate, state;
-
-	if (slot == NEAR__NO_SLOT)
-		return false;
-	gate = &copy_of(l, slot)->gate;
-	/* Relaxed: the sequence decides. */
-	state = __atomic_load_n(gate, __ATOMIC_RELAXED);
-	if (state == NEAR__UNOPENED && near__gates_try_lock()) {
-		if (NEAR__LOAD_RELAXED(&l->word) & BIASED)
-			near__gate_open_first(gate);
-		state = __atomic_load_n(gate, __ATOMIC_RELAXED);
-		near__gates_unlock();
-	}
-	return state == NEAR__OPEN;
+	return NEAR__LOAD_RELAXED(&((const struct near_rwlock *)l)->word) & BIASED;
 }
 
 bool near__rwlock_count_on_slot(struct near_rwlock *l, int64_t n)
 {
 	if (!l->copies)
 		return false;
-	for (int i = 0; i < NEAR_SEQ_TRIES && NEAR__LOAD_RELAXED(&l->word) & BIASED; i++) {
+	for (int i = 0; i < NEAR_SEQ_TRIES && is_biased(l); i++) {
 		if (near__add_behind_gate(l->copies, n))
 			return true;
-		if (!open_local(l))
+		if (!near__gated_open_local(l->copies, is_biased, l))
 			return false;
 	}
 	return false;
@@ -52,7 +34,7 @@ int64_t near__rwlock_sum(const struct near_rwlock *l, bool clear)
 	int64_t sum = 0;
 
 	for (unsigned s = 0; l->copies && near_percpu_next(l->copies, &s); s++) {
-		int64_t *count = &copy_of(l, s)->count;
+		int64_t *count = &near__gated_count(l->copies, s)->count;
 
 		sum += __atomic_load_n(count, __ATOMIC_RELAXED);
 		if (clear && __atomic_load_n(count, __ATOMIC_RELAXED))
@@ -69,14 +51,6 @@ static uint32_t rebias_after(int64_t ns)
 				  : (uint32_t)(reads < WORD_READS_MAX ? reads : WORD_READS_MAX);
 }
 
-static uint64_t close_copies(struct near_rwlock *l)
-{
-	for (unsigned s = 0; near_percpu_next(l->copies, &s); s++)
-		near__gate_close(&copy_of(l, s)->gate);
-	near__fence();
-	return (uint64_t)near__rwlock_sum(l, true) * READER;
-}
-
 void near__rwlock_revoke(struct near_rwlock *l)
 {
 	uint64_t readers, seen;
@@ -84,7 +58,8 @@ void near__rwlock_revoke(struct near_rwlock *l)
 
 	near__gates_lock();
 	began = near__now(CLOCK_MONOTONIC);
-	readers = close_copies(l);
+	near__gated_close(l->copies);
+	readers = (uint64_t)near__rwlock_sum(l, true) * READER;
 	/* Relaxed: a hint for readers by the word. */
 	__atomic_store_n(&l->rebias_after, rebias_after(near__now(CLOCK_MONOTONIC) - began),
 			 __ATOMIC_RELAXED);
@@ -93,17 +68,6 @@ void near__rwlock_revoke(struct near_rwlock *l)
 	while (!NEAR__CAS(&l->word, &seen, (seen & ~BIASED) + readers, __ATOMIC_RELAXED))
 		;
 	near__gates_unlock();
-}
-
-static void open_copies(struct near_rwlock *l)
-{
-	near__fence();
-	for (unsigned s = 0; near_percpu_next(l->copies, &s); s++) {
-		uint32_t *gate = &copy_of(l, s)->gate;
-
-		if (__atomic_load_n(gate, __ATOMIC_RELAXED) == NEAR__CLOSED)
-			near__gate_open(gate);
-	}
 }
 
 void near__rwlock_restore_bias(struct near_rwlock *l)
@@ -117,7 +81,7 @@ void near__rwlock_restore_bias(struct near_rwlock *l)
 	while (!writers_of(seen) && !(seen & BIASED))
 		if (NEAR__CAS(&l->word, &seen, (seen & ~(WORD_READS_MAX * WORD_READ)) | BIASED,
 			      __ATOMIC_RELAXED)) {
-			open_copies(l);
+			near__gated_reopen(l->copies);
 			break;
 		}
 	near__gates_unlock();

@@ -100,4 +100,60 @@ static inline bool near__gate_open_first(uint32_t *gate)
 	       was == NEAR__OPEN;
 }
 
+/* The slots of refcount and rwlock: a count behind a gate. */
+struct near__gated_count {
+	int64_t count;
+	uint32_t gate;
+	uint32_t pad;
+};
+_Static_assert(offsetof(struct near__gated_count, gate) == 8, "the sequence in gated.h");
+
+static inline struct near__gated_count *near__gated_count(void *counts, unsigned slot)
+{
+	return near_percpu_at(counts, slot);
+}
+
+/* Opens the gate of the local slot for the first time, if `may_open` returns true. It is called
+ * with the lock, so that a thread that closes the gates misses none that is opened concurrently.
+ * False: the gate is not open, perhaps because the lock is held: this may be a signal handler that
+ * interrupted the holder. Opening a slot that this thread has just left is harmless. */
+static inline bool near__gated_open_local(void *counts, bool (*may_open)(const void *owner),
+					  const void *owner)
+{
+	uint32_t slot = near__slot_open(counts), *gate, state;
+
+	if (slot == NEAR__NO_SLOT)
+		return false;
+	gate = &near__gated_count(counts, slot)->gate;
+	/* Acquire: pairs with the release in near__gate_open. */
+	state = __atomic_load_n(gate, __ATOMIC_ACQUIRE);
+	if (state == NEAR__UNOPENED && near__gates_try_lock()) {
+		if (may_open(owner))
+			near__gate_open_first(gate);
+		state = __atomic_load_n(gate, __ATOMIC_RELAXED);
+		near__gates_unlock();
+	}
+	return state == NEAR__OPEN;
+}
+
+/* With the lock: closes all gates and fences. When it returns, no sequence changes a count. */
+static inline void near__gated_close(void *counts)
+{
+	for (unsigned s = 0; near_percpu_next(counts, &s); s++)
+		near__gate_close(&near__gated_count(counts, s)->gate);
+	near__fence();
+}
+
+/* With the lock: fences, and opens the gates that near__gated_close has closed. */
+static inline void near__gated_reopen(void *counts)
+{
+	near__fence();
+	for (unsigned s = 0; near_percpu_next(counts, &s); s++) {
+		uint32_t *gate = &near__gated_count(counts, s)->gate;
+
+		if (__atomic_load_n(gate, __ATOMIC_RELAXED) == NEAR__CLOSED)
+			near__gate_open(gate);
+	}
+}
+
 #endif

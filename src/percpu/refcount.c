@@ -18,13 +18,6 @@
 
 enum mode { PER_CPU, KILLED };
 
-struct copy {
-	int64_t count;
-	uint32_t gate;
-	uint32_t pad;
-};
-_Static_assert(offsetof(struct copy, gate) == 8, "the sequence in refcount.h");
-
 /* The word of a fallback slot: the state in the low two bits, the count above. */
 #define STATE_MASK 3u
 #define COUNT_SHIFT 2
@@ -32,7 +25,8 @@ _Static_assert(offsetof(struct copy, gate) == 8, "the sequence in refcount.h");
 int near_refcount_init(struct near_refcount *r, void (*release)(struct near_refcount *r))
 {
 	void *p;
-	int e = near_percpu_alloc(&p, sizeof(struct copy), sizeof(struct copy));
+	size_t size = sizeof(struct near__gated_count);
+	int e = near_percpu_alloc(&p, size, size);
 
 	if (e)
 		return e;
@@ -50,29 +44,9 @@ void near_refcount_destroy(struct near_refcount *r)
 	r->p = NULL;
 }
 
-static struct copy *copy_of(const struct near_refcount *r, unsigned slot)
+static bool is_per_cpu(const void *r)
 {
-	return near_percpu_at(r->p, slot);
-}
-
-/* Opens the local slot, unless killed. The lock keeps a kill from missing a gate that opens
- * concurrently; where it is held (this may be a signal handler that interrupted its holder),
- * `exact` is as good. Opening a slot that this thread has just left is harmless. */
-static bool open_own(struct near_refcount *r)
-{
-	uint32_t slot = near__slot_open(r->p), *gate, state;
-
-	if (slot == NEAR__NO_SLOT)
-		return false;
-	gate = &copy_of(r, slot)->gate;
-	state = __atomic_load_n(gate, __ATOMIC_ACQUIRE);
-	if (state == NEAR__UNOPENED && near__gates_try_lock()) {
-		if (r->mode == PER_CPU)
-			near__gate_open_first(gate);
-		state = __atomic_load_n(gate, __ATOMIC_RELAXED);
-		near__gates_unlock();
-	}
-	return state == NEAR__OPEN;
+	return ((const struct near_refcount *)r)->mode == PER_CPU;
 }
 
 /* Opens or closes a fallback word that was never used; again under the lock. */
@@ -114,7 +88,7 @@ static bool add_to_fallback(struct near_refcount *r, int64_t n)
 /* Counts n in a slot or a fallback word. False: use `exact`. */
 static bool add_per_cpu(struct near_refcount *r, int64_t n)
 {
-	for (int i = 0; i < NEAR_SEQ_TRIES && open_own(r); i++)
+	for (int i = 0; i < NEAR_SEQ_TRIES && near__gated_open_local(r->p, is_per_cpu, r); i++)
 		if (near__add_behind_gate(r->p, n))
 			return true;
 	return add_to_fallback(r, n);
@@ -178,12 +152,9 @@ static int64_t close_copies(struct near_refcount *r)
 {
 	int64_t total = 0;
 
-	for (unsigned s = 0; near_percpu_next(r->p, &s); s++)
-		if (!near_percpu_is_fallback(s))
-			near__gate_close(&copy_of(r, s)->gate);
-	near__fence();
+	near__gated_close(r->p);
 	for (unsigned s = 0; near_percpu_next(r->p, &s); s++) {
-		struct copy *c = copy_of(r, s);
+		struct near__gated_count *c = near__gated_count(r->p, s);
 
 		if (near_percpu_is_fallback(s)) {
 			uint64_t was =
@@ -219,15 +190,11 @@ void near_refcount_revive(struct near_refcount *r)
 	if (r->mode != KILLED)
 		near__die("near_refcount_revive: not killed");
 	__atomic_fetch_add(&r->exact, BIAS + 1, __ATOMIC_ACQ_REL);
-	near__fence();
-	for (unsigned s = 0; near_percpu_next(r->p, &s); s++) {
-		struct copy *c = copy_of(r, s);
-
+	near__gated_reopen(r->p);
+	for (unsigned s = 0; near_percpu_next(r->p, &s); s++)
 		if (near_percpu_is_fallback(s))
-			__atomic_store_n((uint64_t *)c, NEAR__OPEN, __ATOMIC_RELEASE);
-		else if (__atomic_load_n(&c->gate, __ATOMIC_RELAXED) == NEAR__CLOSED)
-			near__gate_open(&c->gate);
-	}
+			__atomic_store_n((uint64_t *)near_percpu_at(r->p, s), NEAR__OPEN,
+					 __ATOMIC_RELEASE);
 	__atomic_store_n(&r->mode, PER_CPU, __ATOMIC_RELEASE);
 	near__gates_unlock();
 }

@@ -241,7 +241,7 @@ static void bias_does_not_come_twice(void **state)
 	near__rwlock_restore_bias(&l);
 	assert_int_equal(fences_made(), 0);
 	/* Gates that no thread used stay as they are. */
-	assert_int_equal(((struct copy *)near_percpu_at(l.copies, 20))->gate, NEAR__UNOPENED);
+	assert_int_equal(near__gated_count(l.copies, 20)->gate, NEAR__UNOPENED);
 	near_rwlock_read_unlock(&l);
 	near_rwlock_destroy(&l);
 	near_rwlock_destroy(&other);
@@ -273,7 +273,7 @@ static void a_gate_stays_shut_if_a_writer_was_faster(void **state)
 	slots_enter(50);
 	revoked = &l;
 	assert_false(near_rwlock_try_read_lock(&l));
-	assert_int_equal(((struct copy *)near_percpu_at(l.copies, 50))->gate, NEAR__UNOPENED);
+	assert_int_equal(near__gated_count(l.copies, 50)->gate, NEAR__UNOPENED);
 	slots_leave();
 	assert_int_equal(word_of(&l), WRITER);
 	near__rwlock_leave(&l, 0);
@@ -299,7 +299,7 @@ static void a_reader_that_cannot_open_a_gate_uses_the_word(void **state)
 	/* Fresh gates stay closed while there is no bias. */
 	slots_enter(77);
 	near_rwlock_read_lock(&l);
-	assert_int_equal(((struct copy *)near_percpu_at(l.copies, 77))->gate, NEAR__UNOPENED);
+	assert_int_equal(near__gated_count(l.copies, 77)->gate, NEAR__UNOPENED);
 	near_rwlock_read_unlock(&l);
 	slots_leave();
 	assert_int_equal(state_of(&l), 0);
@@ -373,7 +373,7 @@ static void a_nested_reader_does_not_wait_for_the_revocation(void **state)
 	fences_made();
 	near_mutex_lock(&last->writers);
 	near__rwlock_claim(last);
-	((struct copy *)near_percpu_at(last->copies, 9))->gate = NEAR__CLOSED;
+	near__gated_count(last->copies, 9)->gate = NEAR__CLOSED;
 	near_rwlock_read_lock(last);
 	assert_int_equal(fences_made(), 0);
 	assert_int_equal(word_of(last), WRITER + READER + BIASED);
