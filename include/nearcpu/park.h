@@ -16,8 +16,8 @@
  * Safety:    any thread; not in signal handlers. errno is left alone. No cancellation points.
  * Order:     an unpark releases, and the park that it ends acquires.
  * Fairness:  first in, first out, for each address.
- * Fork:      no thread is parked in the child. Instances: one table for each process, however many
- *            of its objects contain the library.
+ * Fork:      no thread is parked in the child.
+ * Instances: one table for each process, however many of its objects contain the library.
  *
  * Callbacks run under the lock of a bucket: they must not park, unpark, lock, allocate or take
  * long.

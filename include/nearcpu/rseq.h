@@ -62,7 +62,7 @@ struct near__area {
 struct near__thread {
 	struct near__area *volatile area;
 	volatile uint32_t index_mode; /* 0: cid, 1: cpu, else the number of cids of a node */
-	uint32_t state;               /* enum near__thread_state in src/kernel/internal.h */
+	uint32_t state;               /* enum near__thread_state in src/ground/self.h */
 	uint32_t uses;                /* of `hint` since it was queried */
 	uint32_t hint;
 	/* Registered by the C library; also in a process that takes the portable path, where it

@@ -5,8 +5,8 @@
  * what names the public function and the fault: "near_lock_unlock: the lock is not held". No stdio,
  * no lock, no allocation: it also works in a signal handler, a forked child, an allocator.
  */
-#ifndef NEARCPU_SRC_DIE_H
-#define NEARCPU_SRC_DIE_H
+#ifndef NEARCPU_DIE_H
+#define NEARCPU_DIE_H
 
 __attribute__((noreturn, cold, visibility("hidden"))) void near__die(const char *what);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* fork: how the handlers of the library's parts take and release their locks.
  *
- * Each part (the core, malloc) has its locks held while the process is copied, so that the child
- * finds what they guard whole. Three things complicate this.
+ * Each part (kernel, percpu, malloc) has its locks held while the process is copied, so that the
+ * child finds what they guard whole. Three things complicate this.
  *
  * The C library's locks. After the prepare handlers, and before the copy, glibc's fork locks the
  * list of all streams. A thread in fflush(NULL) holds that list and waits for a stream; one in

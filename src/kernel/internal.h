@@ -47,7 +47,7 @@ struct near__process {
 	uint32_t hint;     /* enum near__hint_source */
 	uint64_t reserved; /* bytes of address space; changes */
 	uint32_t forks;    /* between this process and the one that decided; changes */
-	/* Set by the locks before a thread has a number. Called when a child of clone and this
+	/* Atomic. Set by the locks before a thread has an id. Called when a child of clone and this
 	 * thread begin to share its storage. */
 	void (*storage_is_shared)(void);
 };

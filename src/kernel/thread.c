@@ -112,10 +112,12 @@ static clone_function *libc_clone(void)
  * on one storage at the same time own their mutexes by two numbers, so that none is kept there. */
 static void lend_storage(struct near__thread *t, uint32_t state)
 {
+	void (*hook)(void) = __atomic_load_n(&near__process.storage_is_shared, __ATOMIC_RELAXED);
+
 	*(volatile uint32_t *)&t->state = state;
 	t->area = &near__dead;
-	if (state == NEAR__CLONED && near__process.storage_is_shared)
-		near__process.storage_is_shared();
+	if (state == NEAR__CLONED && hook)
+		hook();
 }
 
 static void restore_storage(struct near__thread *t, const struct near__thread *before)

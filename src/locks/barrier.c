@@ -16,7 +16,7 @@ static void leave(struct near__waiter *w, bool others)
 	barrier->arrived--;
 }
 
-static int wait(struct near_barrier *barrier, const struct near__timeout *l)
+static int wait(struct near_barrier *barrier, const struct near__timeout *timeout)
 {
 	struct near__waiter w = {
 		.address = barrier, .space = NEAR__SPACE_BARRIER, .left = leave, .arg = barrier};
@@ -34,7 +34,7 @@ static int wait(struct near_barrier *barrier, const struct near__timeout *l)
 		NEAR__TSAN_ACQUIRE(barrier);
 	near__lot_unlock(b);
 	if (!last)
-		return near__lot_sleep(&w, l);
+		return near__lot_sleep(&w, timeout);
 	near__lot_wake_all(taken);
 	return 1;
 }
@@ -47,8 +47,8 @@ bool near_barrier_wait(struct near_barrier *b)
 int near_barrier_wait_until(struct near_barrier *b, int clock, const struct timespec *deadline,
 			    struct near_cancel *cancel)
 {
-	struct near__timeout l;
-	int r = near__timeout_set(&l, clock, deadline, cancel);
+	struct near__timeout timeout;
+	int r = near__timeout_set(&timeout, clock, deadline, cancel);
 
-	return r ? r : wait(b, &l);
+	return r ? r : wait(b, &timeout);
 }

@@ -37,7 +37,7 @@ static void enter(struct near_cond *c, struct near__waiter *w)
 	near__lot_unlock(b);
 }
 
-static int wait(struct near_cond *c, struct near_mutex *m, const struct near__timeout *l,
+static int wait(struct near_cond *c, struct near_mutex *m, const struct near__timeout *timeout,
 		const void *site)
 {
 	struct near__waiter w = {
@@ -52,7 +52,7 @@ static int wait(struct near_cond *c, struct near_mutex *m, const struct near__ti
 	enter(c, &w);
 	near__mutex_release(m);
 	near__lockdep_before_lock(m, site);
-	r = near__lot_sleep(&w, l);
+	r = near__lot_sleep(&w, timeout);
 	if (!r) {
 		near__mutex_lock_woken(m, &w);
 		near__lockdep_locked(m, site);
@@ -72,11 +72,11 @@ static void check_held(const struct near_mutex *m)
 int near_cond_wait_until(struct near_cond *c, struct near_mutex *m, int clock,
 			 const struct timespec *deadline, struct near_cancel *cancel)
 {
-	struct near__timeout l;
-	int r = near__timeout_set(&l, clock, deadline, cancel);
+	struct near__timeout timeout;
+	int r = near__timeout_set(&timeout, clock, deadline, cancel);
 
 	check_held(m);
-	return r ? r : wait(c, m, &l, NEAR__SITE);
+	return r ? r : wait(c, m, &timeout, NEAR__SITE);
 }
 
 void near_cond_wait(struct near_cond *c, struct near_mutex *m)

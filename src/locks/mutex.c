@@ -134,7 +134,7 @@ static bool try_take(struct near_mutex *m, bool designated)
 
 /* Waits in the queue of lockers until this thread has the mutex, or the wait ends without. */
 static int take_after_parking(struct near_mutex *m, struct near__waiter *w, bool designated,
-			      const struct near__timeout *l)
+			      const struct near__timeout *timeout)
 {
 	bool again = false;
 	int r = 0;
@@ -147,14 +147,14 @@ static int take_after_parking(struct near_mutex *m, struct near__waiter *w, bool
 			return r;
 		if (!enter(m, w, designated, again))
 			continue;
-		r = near__lot_sleep(w, l);
+		r = near__lot_sleep(w, timeout);
 		if (!r && w->token == HANDOFF)
 			return 0;
 		designated = !r;
 	}
 }
 
-static int wait(struct near_mutex *m, const struct near__timeout *l)
+static int wait(struct near_mutex *m, const struct near__timeout *timeout)
 {
 	struct near__waiter w = {
 		.address = m, .space = NEAR__SPACE_MUTEX, .kind = LOCKER, .check = check_holder};
@@ -164,7 +164,7 @@ static int wait(struct near_mutex *m, const struct near__timeout *l)
 	check_owner(m);
 	w.since = (uint64_t)near__now(CLOCK_MONOTONIC);
 	w.owner = near__owner_now();
-	return take_after_yielding(m) ? 0 : take_after_parking(m, &w, false, l);
+	return take_after_yielding(m) ? 0 : take_after_parking(m, &w, false, timeout);
 }
 
 /* By the owner. Relaxed: it orders nothing; every thread that changes the word checks all flags. */
@@ -191,7 +191,7 @@ static void note_wait(const struct near_mutex *m)
 		near__owner = (uint32_t)near__owner | budget * NEAR__EXPECTED;
 }
 
-static int lock_slow(struct near_mutex *m, uint32_t seen, const struct near__timeout *l,
+static int lock_slow(struct near_mutex *m, uint32_t seen, const struct near__timeout *timeout,
 		     const void *site)
 {
 	int r = 0;
@@ -204,7 +204,7 @@ static int lock_slow(struct near_mutex *m, uint32_t seen, const struct near__tim
 	/* If the word had an owner, it is not loaded again before the pauses. */
 	if (owner_of(seen) || !take_if_free(m)) {
 		near__slice_end(); /* which another mutex requested that this thread holds */
-		r = wait(m, l);
+		r = wait(m, timeout);
 		if (!r)
 			note_wait(m);
 	}
@@ -220,12 +220,13 @@ void near__mutex_lock_slow(struct near_mutex *m, uint32_t seen)
 	lock_slow(m, seen, &NEAR__NO_TIMEOUT, NEAR__SITE);
 }
 
-int near__mutex_lock_timed_at(struct near_mutex *m, const struct near__timeout *l, const void *site)
+int near__mutex_lock_timed_at(struct near_mutex *m, const struct near__timeout *timeout,
+			      const void *site)
 {
 	uint32_t seen = near__mutex_fast(m);
 
 	if (seen)
-		return lock_slow(m, seen, l, site);
+		return lock_slow(m, seen, timeout, site);
 	NEAR__TSAN_ACQUIRE(m);
 	return 0;
 }
@@ -238,10 +239,10 @@ void near__mutex_lock_at(struct near_mutex *m, const void *site)
 int near_mutex_lock_until(struct near_mutex *m, int clock, const struct timespec *deadline,
 			  struct near_cancel *cancel)
 {
-	struct near__timeout l;
-	int r = near__timeout_set(&l, clock, deadline, cancel);
+	struct near__timeout timeout;
+	int r = near__timeout_set(&timeout, clock, deadline, cancel);
 
-	return r ? r : near__mutex_lock_timed_at(m, &l, NEAR__SITE);
+	return r ? r : near__mutex_lock_timed_at(m, &timeout, NEAR__SITE);
 }
 
 void near__mutex_lock_woken(struct near_mutex *m, struct near__waiter *w)
@@ -263,7 +264,7 @@ bool near_mutex_is_mine(const struct near_mutex *m)
 /* This thread holds the mutex while it enters the queue, so that every later unlock finds it there;
  * and while it leaves the queue for good. */
 static int await(struct near_mutex *m, bool (*condition)(void *), void *arg,
-		 const struct near__timeout *l, const void *site)
+		 const struct near__timeout *timeout, const void *site)
 {
 	struct near__waiter w = {
 		.address = m,
@@ -286,7 +287,7 @@ static int await(struct near_mutex *m, bool (*condition)(void *), void *arg,
 		near__lot_unlock(b);
 		near__mutex_release(m);
 		near__lockdep_before_lock(m, site);
-		r = near__lot_sleep(&w, l);
+		r = near__lot_sleep(&w, timeout);
 		if (!r) { /* a handoff, by a thread that found the condition true */
 			near__lockdep_locked(m, site);
 			return 0;
@@ -305,11 +306,11 @@ static void check_held(const struct near_mutex *m)
 int near_mutex_await_until(struct near_mutex *m, bool (*condition)(void *arg), void *arg, int clock,
 			   const struct timespec *deadline, struct near_cancel *cancel)
 {
-	struct near__timeout l;
-	int r = near__timeout_set(&l, clock, deadline, cancel);
+	struct near__timeout timeout;
+	int r = near__timeout_set(&timeout, clock, deadline, cancel);
 
 	check_held(m);
-	return r ? r : await(m, condition, arg, &l, NEAR__SITE);
+	return r ? r : await(m, condition, arg, &timeout, NEAR__SITE);
 }
 
 void near_mutex_await(struct near_mutex *m, bool (*condition)(void *arg), void *arg)

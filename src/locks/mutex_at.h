@@ -11,7 +11,7 @@
 void near__mutex_lock_at(struct near_mutex *m, const void *site);
 
 /* near_mutex_lock_until. */
-int near__mutex_lock_timed_at(struct near_mutex *m, const struct near__timeout *l,
+int near__mutex_lock_timed_at(struct near_mutex *m, const struct near__timeout *timeout,
 			      const void *site);
 
 bool near__mutex_try_lock_at(struct near_mutex *m, const void *site);

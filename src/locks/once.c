@@ -64,7 +64,8 @@ static void check_caller(struct near__waiter *w)
 	near__owner_check(&o->word, "near_once_call: the caller of the function, thread ");
 }
 
-static int sleep_until_changed(struct near_once *o, uint32_t word, const struct near__timeout *l)
+static int sleep_until_changed(struct near_once *o, uint32_t word,
+			       const struct near__timeout *timeout)
 {
 	struct near__waiter w = {.address = o, .space = NEAR__SPACE_ONCE, .check = check_caller};
 	struct near__bucket *b = near__lot_lock(o);
@@ -73,11 +74,11 @@ static int sleep_until_changed(struct near_once *o, uint32_t word, const struct 
 	if (still)
 		near__lot_append(b, &w);
 	near__lot_unlock(b);
-	return still ? near__lot_sleep(&w, l) : 0;
+	return still ? near__lot_sleep(&w, timeout) : 0;
 }
 
 static int call_or_wait(struct near_once *o, int (*function)(void *), void *arg,
-			const struct near__timeout *l)
+			const struct near__timeout *timeout)
 {
 	uint32_t me = near__owner_now();
 
@@ -103,7 +104,7 @@ static int call_or_wait(struct near_once *o, int (*function)(void *), void *arg,
 		    !__atomic_compare_exchange_n(&o->word, &seen, seen | WAITED, false,
 						 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 			continue;
-		r = sleep_until_changed(o, seen | WAITED, l);
+		r = sleep_until_changed(o, seen | WAITED, timeout);
 		if (r)
 			return near_once_is_done(o) ? 0 : r;
 	}
@@ -117,8 +118,8 @@ int near__once_call_slow(struct near_once *o, int (*function)(void *arg), void *
 int near_once_call_until(struct near_once *o, int (*function)(void *arg), void *arg, int clock,
 			 const struct timespec *deadline, struct near_cancel *cancel)
 {
-	struct near__timeout l;
-	int r = near__timeout_set(&l, clock, deadline, cancel);
+	struct near__timeout timeout;
+	int r = near__timeout_set(&timeout, clock, deadline, cancel);
 
-	return r ? r : call_or_wait(o, function, arg, &l);
+	return r ? r : call_or_wait(o, function, arg, &timeout);
 }

@@ -35,12 +35,12 @@ bool near__recursive_try_lock_slow(struct near_recursive_mutex *m)
 int near_recursive_mutex_lock_until(struct near_recursive_mutex *m, int clock,
 				    const struct timespec *deadline, struct near_cancel *cancel)
 {
-	struct near__timeout l;
-	int r = near__timeout_set(&l, clock, deadline, cancel);
+	struct near__timeout timeout;
+	int r = near__timeout_set(&timeout, clock, deadline, cancel);
 
 	if (r)
 		return r;
-	return take_again(m) ? 0 : near__mutex_lock_timed_at(&m->mutex, &l, NEAR__SITE);
+	return take_again(m) ? 0 : near__mutex_lock_timed_at(&m->mutex, &timeout, NEAR__SITE);
 }
 
 static void check_held(const struct near_recursive_mutex *m, const char *misuse)

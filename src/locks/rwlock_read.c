@@ -82,7 +82,7 @@ static void check_writer(struct near__waiter *w)
 
 /* 0: counted in the word. */
 static int enter_by_sleeping(struct near_rwlock *l, enum near__nesting nesting,
-			     const struct near__timeout *limit)
+			     const struct near__timeout *timeout)
 {
 	struct near__waiter w = {
 		.address = l,
@@ -94,7 +94,7 @@ static int enter_by_sleeping(struct near_rwlock *l, enum near__nesting nesting,
 	while (!enter_queue(l, &w, nesting))
 		if (enter_by_word(l, nesting))
 			return 0;
-	return near__lot_sleep(&w, limit);
+	return near__lot_sleep(&w, timeout);
 }
 
 static void begin_reading(struct near_rwlock *l, const void *site)
@@ -104,8 +104,8 @@ static void begin_reading(struct near_rwlock *l, const void *site)
 	NEAR__TSAN_ACQUIRE(l);
 }
 
-static __attribute__((noinline)) int read_lock(struct near_rwlock *l,
-					       const struct near__timeout *limit, const void *site)
+static __attribute__((noinline)) int
+read_lock(struct near_rwlock *l, const struct near__timeout *timeout, const void *site)
 {
 	enum near__nesting nesting;
 	int r = 0, saved = errno;
@@ -114,7 +114,7 @@ static __attribute__((noinline)) int read_lock(struct near_rwlock *l,
 	near__lockdep_before_lock(l, site);
 	nesting = near__held(l);
 	if (!try_enter(l, nesting) && !enter_after_spinning(l, nesting))
-		r = enter_by_sleeping(l, nesting, limit);
+		r = enter_by_sleeping(l, nesting, timeout);
 	if (!r)
 		begin_reading(l, site);
 	errno = saved;
@@ -149,10 +149,10 @@ void near__rwlock_read_lock_slow(struct near_rwlock *l)
 int near_rwlock_read_lock_until(struct near_rwlock *l, int clock, const struct timespec *deadline,
 				struct near_cancel *cancel)
 {
-	struct near__timeout limit;
-	int r = near__timeout_set(&limit, clock, deadline, cancel);
+	struct near__timeout timeout;
+	int r = near__timeout_set(&timeout, clock, deadline, cancel);
 
-	return r ? r : read_lock(l, &limit, NEAR__SITE);
+	return r ? r : read_lock(l, &timeout, NEAR__SITE);
 }
 
 bool near__rwlock_try_read_lock_slow(struct near_rwlock *l)

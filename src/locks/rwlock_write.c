@@ -50,7 +50,7 @@ static bool enter_queue(struct near_rwlock *l, struct near__waiter *w)
 	return still;
 }
 
-static int drain_by_sleeping(struct near_rwlock *l, const struct near__timeout *limit)
+static int drain_by_sleeping(struct near_rwlock *l, const struct near__timeout *timeout)
 {
 	struct near__waiter w = {
 		.address = l, .space = NEAR__SPACE_RWLOCK, .kind = SLEEPING_WRITER};
@@ -63,7 +63,7 @@ static int drain_by_sleeping(struct near_rwlock *l, const struct near__timeout *
 			near__die("near_rwlock_write_lock: a reader is a thread of the parent "
 				  "process, which the fork did not copy");
 		if (enter_queue(l, &w))
-			r = near__lot_sleep(&w, limit);
+			r = near__lot_sleep(&w, timeout);
 	}
 	return 0;
 }
@@ -144,7 +144,7 @@ static void give_up(struct near_rwlock *l)
 	near__mutex_release(&l->writers);
 }
 
-static int write_lock(struct near_rwlock *l, const struct near__timeout *limit)
+static int write_lock(struct near_rwlock *l, const struct near__timeout *timeout)
 {
 	uint64_t word = near__rwlock_claim(l);
 	int r = 0, saved = errno;
@@ -152,7 +152,7 @@ static int write_lock(struct near_rwlock *l, const struct near__timeout *limit)
 	if (word & BIASED)
 		near__rwlock_revoke(l);
 	if (!is_drained(word) && !has_drained(l) && !drain_by_spinning(l))
-		r = drain_by_sleeping(l, limit);
+		r = drain_by_sleeping(l, timeout);
 	if (r)
 		give_up(l);
 	else
@@ -179,14 +179,14 @@ void near_rwlock_write_lock(struct near_rwlock *l)
 int near_rwlock_write_lock_until(struct near_rwlock *l, int clock, const struct timespec *deadline,
 				 struct near_cancel *cancel)
 {
-	struct near__timeout limit;
-	int r = near__timeout_set(&limit, clock, deadline, cancel);
+	struct near__timeout timeout;
+	int r = near__timeout_set(&timeout, clock, deadline, cancel);
 
 	if (r)
 		return r;
 	check_for_writing(l);
-	r = near__mutex_lock_timed_at(&l->writers, &limit, NEAR__SITE);
-	return r ? r : write_lock(l, &limit);
+	r = near__mutex_lock_timed_at(&l->writers, &timeout, NEAR__SITE);
+	return r ? r : write_lock(l, &timeout);
 }
 
 /* The sum before the claim saves a thread that tries repeatedly the fences. It may count a reader

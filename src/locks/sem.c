@@ -65,23 +65,23 @@ static bool enter(struct near_sem *s, struct near__waiter *w)
 	return still;
 }
 
-static int wait(struct near_sem *s, const struct near__timeout *l)
+static int wait(struct near_sem *s, const struct near__timeout *timeout)
 {
 	struct near__waiter w = {.address = s, .space = NEAR__SPACE_SEM};
 
 	while (!near_sem_try_wait(s))
 		if (announce(s) && enter(s, &w))
-			return near__lot_sleep(&w, l);
+			return near__lot_sleep(&w, timeout);
 	return 0;
 }
 
 int near_sem_wait_until(struct near_sem *s, int clock, const struct timespec *deadline,
 			struct near_cancel *cancel)
 {
-	struct near__timeout l;
-	int r = near__timeout_set(&l, clock, deadline, cancel);
+	struct near__timeout timeout;
+	int r = near__timeout_set(&timeout, clock, deadline, cancel);
 
-	return r ? r : wait(s, &l);
+	return r ? r : wait(s, &timeout);
 }
 
 void near_sem_wait(struct near_sem *s)

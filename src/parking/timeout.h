@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What ends a wait besides a wake-up, and the futex calls that obey it. */
-#ifndef NEARCPU_LIMIT_H
-#define NEARCPU_LIMIT_H
+#ifndef NEARCPU_TIMEOUT_H
+#define NEARCPU_TIMEOUT_H
 
 #include <nearcpu/cancel.h>
 #include <stdbool.h>

@@ -24,7 +24,7 @@ struct near__pop_lock {
 	struct near_lock lock __attribute__((aligned(NEAR__CACHE_LINE)));
 };
 
-/* One for each process. A fork holds all its locks, see percpu.c. */
+/* One for each process. A fork holds all its locks, see fork.c. */
 struct near__percpu {
 	uint32_t watches_forks;   /* a copy of the library has its handlers in place */
 	struct near_lock closers; /* held from the first close of a gate to the last open */
