@@ -3,21 +3,19 @@
  * too: its own thread's, or one that another interrupted thread is changing. Handlers may wait for
  * each other as long as they do so in one direction. All operations happen, each as a whole, and
  * every thread ends. Handlers are stopped for a while as well. */
-#include "unit.h"
-
 #include "steps.h"
+#include "team.h"
 #include "words.h"
-#include "atomic/table.h"
-
-struct place {
-	unsigned at, size;
-};
 
 #define THREADS 4u
 
+struct range {
+	unsigned at, size;
+};
+
 /* What each thread does, and its handler. A place of size 0: nothing. */
 static const struct {
-	struct place own[THREADS], other[THREADS];
+	struct range own[THREADS], other[THREADS];
 } scenarios[] = {
 	/* An object in one line each. */
 	{{{0, 24}, {512, 24}}, {{512, 24}, {512, 24}}},
@@ -38,11 +36,10 @@ static const struct {
 	{{{0, 200}, {512, 24}, {8, 24}, {132, 24}}, {{512, 24}, {}, {}, {}}},
 };
 
-/* What the parent sees of a child that hangs. */
 static struct {
+	unsigned char before[STEPS_ARENA], memory[STEPS_ARENA] __attribute__((aligned(64)));
 	struct steps steps[THREADS];
 	struct operation planned[THREADS][2];
-	unsigned char before[STEPS_ARENA], memory[STEPS_ARENA] __attribute__((aligned(64)));
 	unsigned scenario, threads, rounds;
 	unsigned met; /* how often all were interrupted at the same time that can be */
 	unsigned arrived;
@@ -85,9 +82,8 @@ static void wait_for_others(struct steps *steps)
 		sched_yield();
 }
 
-static void *live(void *number)
+static void live(unsigned me)
 {
-	unsigned me = *(unsigned *)number;
 	struct steps *steps = &shared->steps[me];
 
 	pin(me);
@@ -98,10 +94,9 @@ static void *live(void *number)
 			__atomic_fetch_add(&shared->arrived, 1, __ATOMIC_SEQ_CST);
 		pthread_barrier_wait(&barrier);
 	}
-	return NULL;
 }
 
-static void fill(struct operation *op, struct place place, uint64_t *random)
+static void fill(struct operation *op, struct range place, uint64_t *random)
 {
 	*op = (struct operation){
 		.kind = (enum operation_kind)(unit_random(random) % OP_GENERIC_KINDS),
@@ -117,14 +112,14 @@ static void fill(struct operation *op, struct place place, uint64_t *random)
 static void plan(uint64_t *random)
 {
 	/* In the middle of a handler: touches nothing that needs a lock. */
-	static const struct place aside = {STEPS_ARENA - 8, 8};
+	static const struct range aside = {STEPS_ARENA - 8, 8};
 
 	memcpy(shared->memory, shared->before, STEPS_ARENA);
 	shared->arrived = 0;
 	for (unsigned t = 0; t < shared->threads; t++) {
 		struct steps *steps = &shared->steps[t];
-		struct place own = scenarios[shared->scenario].own[t];
-		struct place other = scenarios[shared->scenario].other[t];
+		struct range own = scenarios[shared->scenario].own[t];
+		struct range other = scenarios[shared->scenario].other[t];
 
 		fill(&shared->planned[t][0], own, random);
 		fill(&shared->planned[t][1], other.size ? other : aside, random);
@@ -155,30 +150,25 @@ static void check(void)
 		tell("in no order");
 		_exit(1);
 	}
-	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++)
-		CHECK(!(near__atomic_table.locks[i].word & 1) &&
-		      !near__atomic_table.locks[i].section);
+	CHECK(steps_locks_are_free());
 }
 
 static void cross(void *unused)
 {
-	unsigned numbers[THREADS] = {0, 1, 2, 3};
-	pthread_t threads[THREADS];
 	uint64_t random = shared->scenario;
+	struct team team;
 
 	alarm(40);
 	steps_open();
 	pthread_barrier_init(&barrier, NULL, shared->threads + 1);
-	for (unsigned t = 0; t < shared->threads; t++)
-		threads[t] = unit_start(live, &numbers[t]);
+	team_start(&team, shared->threads, live);
 	for (unsigned round = 0; round < shared->rounds; round++) {
 		plan(&random);
 		pthread_barrier_wait(&barrier);
 		pthread_barrier_wait(&barrier);
 		check();
 	}
-	for (unsigned t = 0; t < shared->threads; t++)
-		unit_join(threads[t]);
+	team_join(&team);
 }
 
 static void threads_and_their_handlers(void **state)
@@ -206,19 +196,6 @@ static void threads_and_their_handlers(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(threads_and_their_handlers),
-	};
-
-	if (!steps_possible()) {
-		puts("skipped: no single steps here");
-		return 77;
-	}
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
-	if (shared == MAP_FAILED)
-		return 1;
-	for (unsigned i = 0; i < STEPS_ARENA; i++)
-		shared->before[i] = (unsigned char)(i * 7 + 1);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	shared = steps_share(sizeof(*shared));
+	return UNIT_TESTS(threads_and_their_handlers);
 }

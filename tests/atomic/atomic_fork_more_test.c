@@ -2,30 +2,30 @@
 /* fork with fork handlers and with threads that sleep, one case at a time, with checks of the
  * library's locks. */
 #include "forks.h"
+#include "team.h"
 
 /* ---- fork handlers: one is registered before the library's, one after them ---- */
 
-static void (*in_child_first)(void), (*prepare_first)(void), (*afterwards)(void);
-
-static void call(void (*what)(void))
+static void nothing(void)
 {
-	if (what)
-		what();
 }
+
+static void (*in_child_first)(void) = nothing;
+static void (*prepare_first)(void) = nothing, (*afterwards)(void) = nothing;
 
 static void child_early(void)
 {
-	call(in_child_first);
+	in_child_first();
 }
 
 static void prepare_late(void)
 {
-	call(prepare_first);
+	prepare_first();
 }
 
 static void after_late(void)
 {
-	call(afterwards);
+	afterwards();
 }
 
 __attribute__((constructor(101))) static void come_first(void)
@@ -110,11 +110,10 @@ static void threads_of_a_child_handler_go_on(void **state)
 	unit_in_child(have_early_thread, NULL);
 }
 
-static void *add_often(void *unused)
+static void add_often(unsigned number)
 {
 	for (unsigned i = 0; i < unit_scale(10000); i++)
 		add_one(NULL);
-	return unused;
 }
 
 /* Its thread is counted in the child, where it is not. */
@@ -123,7 +122,6 @@ static void have_waiter(void *unused)
 	struct near__atomic_lock *l = lock_of_object();
 	unsigned long seen = take(l);
 	pthread_t waits = unit_start(add_one, unused);
-	char none[3];
 	pid_t child;
 
 	wait_for_sleepers(1);
@@ -131,8 +129,8 @@ static void have_waiter(void *unused)
 	release(l, seen);
 	if (child == 0) {
 		set_alarm();
-		unit_run(add_often, none, 1, sizeof(none));
-		CHECK(l->waiters == 1 && object[0] == sizeof(none) * unit_scale(10000));
+		team_run(3, add_often);
+		CHECK(l->waiters == 1 && object[0] == 3 * unit_scale(10000));
 		_exit(0);
 	}
 	unit_join(waits);
@@ -182,16 +180,11 @@ static void waiters_of_the_parent_do_no_harm(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(handlers_may_lock_mutexes),
-		cmocka_unit_test(threads_of_a_child_handler_go_on),
-		cmocka_unit_test(waiters_of_the_parent_do_no_harm),
-	};
-
 	if (UNIT_THREAD_SANITIZER) {
 		puts("skipped: ThreadSanitizer allows a child no threads");
 		return 77;
 	}
 	find_object();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(handlers_may_lock_mutexes, threads_of_a_child_handler_go_on,
+			  waiters_of_the_parent_do_no_harm);
 }

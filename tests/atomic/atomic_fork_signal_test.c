@@ -4,6 +4,7 @@
  *
  * Linked with --wrap=pthread_atfork: the library's handlers are called here as fork calls them, as
  * not every C library allows another fork within its own. */
+#include "atfork.h"
 #include "forks.h"
 
 #include <nearcpu/arch/arch.h>
@@ -11,29 +12,12 @@
 
 /* ---- the library's fork handlers ---- */
 
-static struct {
-	void (*prepare)(void), (*parent)(void), (*child)(void);
-} library;
-
-int __real_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
-int __wrap_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void));
-
 /* Sanitizers have handlers, too, before all others. */
-static bool awaited;
+static unsigned library;
 
-__attribute__((constructor(101))) static void await(void)
+__attribute__((constructor(101))) static void skip_sanitizers(void)
 {
-	awaited = true;
-}
-
-int __wrap_pthread_atfork(void (*prepare)(void), void (*parent)(void), void (*child)(void))
-{
-	if (awaited && !library.prepare) {
-		library.prepare = prepare;
-		library.parent = parent;
-		library.child = child;
-	}
-	return __real_pthread_atfork(prepare, parent, child);
+	library = atfork_n;
 }
 
 /* Glibc's lock of its list of streams is taken by two stores; a fork between them, within glibc's
@@ -72,8 +56,8 @@ static void *wait_as_fork(void *in_section)
 
 	if (in_section)
 		seen = take(lock_of_object());
-	library.prepare();
-	library.parent();
+	atfork[library].prepare();
+	atfork[library].parent();
 	if (in_section)
 		release(lock_of_object(), seen);
 	return NULL;
@@ -183,10 +167,10 @@ static void fork_within_fork(void *unused)
 
 	set_alarm();
 	sigaction(SIGTRAP, &action, NULL);
-	fork_within(library.prepare, 97);
-	fork_within(library.parent, 53);
-	fork_within(library.prepare, 101);
-	fork_within(library.child, 59);
+	fork_within(atfork[library].prepare, 97);
+	fork_within(atfork[library].parent, 53);
+	fork_within(atfork[library].prepare, 101);
+	fork_within(atfork[library].child, 59);
 	__atomic_store_n(&stop, true, SEQ_CST);
 	unit_join(thread);
 	CHECK(forks > (unit_slow() ? 5 : 50));
@@ -201,12 +185,7 @@ static void handlers_fork_within_fork(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(signals_are_served),
-		cmocka_unit_test(waiting_handlers_are_interrupted),
-		cmocka_unit_test(handlers_fork_within_fork),
-	};
-
 	find_object();
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(signals_are_served, waiting_handlers_are_interrupted,
+			  handlers_fork_within_fork);
 }

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* Processes that fork while threads are within atomic operations: the objects of the child are
  * whole, and its locks are free. */
-#include "unit.h"
-
 #include "steps.h"
+#include "team.h"
 #include "words.h"
 
 #define THREADS 3u
@@ -48,46 +47,38 @@ static void use_all(void)
 /* ---- threads that are inside while others fork ---- */
 
 static bool stop;
-static uint64_t random_of[THREADS];
+static struct team team;
 
-static void *add_anywhere(void *state)
+static void add_anywhere(unsigned number)
 {
-	uint64_t *random = state;
+	uint64_t random = number;
 
 	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED))
-		add_one(unit_random(random) % LENGTH(objects));
-	return NULL;
+		add_one(unit_random(&random) % LENGTH(objects));
 }
-
-static pthread_t threads[THREADS];
 
 static void start_threads(void)
 {
 	stop = false;
-	for (unsigned t = 0; t < THREADS; t++) {
-		random_of[t] = t;
-		threads[t] = unit_start(add_anywhere, &random_of[t]);
-	}
+	team_start(&team, THREADS, add_anywhere);
 }
 
 static void stop_threads(void)
 {
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
-	for (unsigned t = 0; t < THREADS; t++)
-		unit_join(threads[t]);
+	team_join(&team);
 	use_all();
 }
 
-static void fork_once(unsigned levels)
+/* In both processes, after a fork. The child forks in turn for each level, and ends. */
+static void use_in_child(pid_t child, unsigned levels)
 {
-	pid_t child = fork();
-
 	CHECK(child >= 0);
 	if (child == 0) {
 		alarm(unit_emulated() ? 60 : 10);
 		use_all();
 		if (levels)
-			fork_once(levels - 1);
+			use_in_child(fork(), levels - 1);
 		use_all();
 		_exit(0);
 	}
@@ -98,7 +89,7 @@ static void a_child_is_whole(void **state)
 {
 	start_threads();
 	for (unsigned i = 0; i < unit_scale(60); i++) {
-		fork_once(i % 3);
+		use_in_child(fork(), i % 3);
 		add_one(i % LENGTH(objects));
 		if (i % 4 == 0)
 			usleep(50);
@@ -106,19 +97,16 @@ static void a_child_is_whole(void **state)
 	stop_threads();
 }
 
-static void *fork_often(void *unused)
+static void fork_often(unsigned number)
 {
 	for (unsigned i = 0; i < unit_scale(100); i++)
-		fork_once(0);
-	return unused;
+		use_in_child(fork(), 0);
 }
 
 static void threads_fork_at_the_same_time(void **state)
 {
-	char none[3];
-
 	start_threads();
-	unit_run(fork_often, none, 1, sizeof(none));
+	team_run(3, fork_often);
 	stop_threads();
 }
 
@@ -150,16 +138,8 @@ static void a_child_of_bare_fork_works(void **state)
 		return;
 	start_threads();
 	stop_threads();
-	for (unsigned i = 0; i < 20; i++) {
-		pid_t child = _Fork();
-
-		if (child == 0) {
-			alarm(10);
-			use_all();
-			_exit(0);
-		}
-		CHECK(unit_wait(child, NULL) == 0);
-	}
+	for (unsigned i = 0; i < 20; i++)
+		use_in_child(_Fork(), 0);
 }
 
 /* ---- handlers of the program, before and behind the library's ---- */
@@ -183,40 +163,36 @@ __attribute__((constructor(101))) static void come_first(void)
 	pthread_atfork(handle, handle, handle);
 }
 
-static void *fork_with_handlers(void *count)
+static void fork_with_handlers(unsigned number)
 {
-	for (unsigned i = 0; i < *(unsigned *)count; i++) {
+	for (unsigned i = 0; i < unit_scale(100); i++) {
 		unsigned before = __atomic_load_n(&handled, SEQ_CST);
 		pid_t child = fork();
 
-		CHECK(child >= 0);
 		if (child == 0) {
 			counts = false;
 			CHECK(handled >= before + 4);
-			alarm(unit_emulated() ? 60 : 10);
-			use_all();
-			_exit(0);
 		}
-		CHECK(unit_wait(child, NULL) == 0);
+		use_in_child(child, 0);
 	}
-	return NULL;
+}
+
+static void count_handlers(void)
+{
+	counts = true;
+	team_run(2, fork_with_handlers);
+	counts = false;
 }
 
 static void handlers_of_the_program_count(void **state)
 {
-	unsigned forks[2] = {unit_scale(100), unit_scale(100)};
-
 	pthread_atfork(handle, handle, handle);
 	memset(&all, 0, sizeof(all));
-	counts = true;
-	unit_run(fork_with_handlers, forks, sizeof(forks[0]), 2);
-	counts = false;
+	count_handlers();
 	for (unsigned i = 0; i < LENGTH(objects); i++)
 		assert_int_equal(count_of(i), handled);
 	start_threads();
-	counts = true;
-	unit_run(fork_with_handlers, forks, sizeof(forks[0]), 2);
-	counts = false;
+	count_handlers();
 	stop_threads();
 }
 
@@ -297,7 +273,7 @@ static void threads_end(void **state)
 		pthread_t ends = unit_start(end_by_turns, &how[0]);
 		pthread_t is_cancelled = unit_start(end_by_turns, &how[1]);
 
-		fork_once(0);
+		use_in_child(fork(), 0);
 		pthread_cancel(is_cancelled);
 		unit_join(ends);
 		unit_join(is_cancelled);

@@ -10,10 +10,7 @@
 #define ARENA 512u
 
 /* Aligned and not, within a word, a line, and over some. */
-static const struct place {
-	unsigned at, size;
-	bool sized; /* its size has functions of its own, and their alignment */
-} places[] = {
+static const struct place places[] = {
 	{0, 24, false},  {0, 16, true},   {0, 12, false}, {8, 12, false},
 	{8, 16, false},  {0, 64, false},  {0, 8, true},   {20, 100, false},
 	{56, 24, false}, {0, 300, false}, {4, 8, false},  {60, 8, false},

@@ -4,8 +4,7 @@
  * another thread, with handlers in handlers. No update is lost, and every thread ends. Where
  * several threads have handlers, these use one object: two that wait for each other's thread would
  * wait for ever (near_atomic(7), LIMITS). */
-#include "unit.h"
-
+#include "team.h"
 #include "words.h"
 #include "atomic/table.h"
 
@@ -69,25 +68,20 @@ static void exchange_token(void)
 
 static void do_job(unsigned job)
 {
-	switch (job) {
-	case NARROW:
-		words_add(all.narrow, 3);
-		break;
-	case WIDER:
+	static const struct {
+		uint64_t *object;
+		size_t words;
+	} plain[JOBS] = {
+		[NARROW] = {all.narrow, 3}, [BESIDE] = {all.beside, 3}, [FAR] = {all.far, 8}};
+
+	if (job == WIDER)
 		add_to_wide();
-		break;
-	case BESIDE:
-		words_add(all.beside, 3);
-		break;
-	case TOKEN:
+	else if (job == TOKEN)
 		exchange_token();
-		break;
-	case SIXTEEN:
+	else if (job == SIXTEEN)
 		library_fetch_add_16(&all.sixteen, 1, SEQ_CST);
-		break;
-	default:
-		words_add(all.far, 8);
-	}
+	else
+		words_add(plain[job].object, plain[job].words);
 	__atomic_fetch_add(&counts[job], 1, SEQ_CST);
 }
 
@@ -104,9 +98,10 @@ static void check_sums(void)
 
 /* ---- signals ---- */
 
-static int signals[3];
+/* No real-time signal: these queue, and their handlers would fill the stack. */
+static const int signals[] = {SIGUSR1, SIGUSR2, SIGVTALRM};
+static struct team team;
 static struct {
-	pthread_t thread;
 	enum { NEW, LIVES, DONE } state;
 	bool struck; /* signals are sent to it */
 	uint64_t random;
@@ -149,9 +144,8 @@ static void start_timers(timer_t *timers)
 	}
 }
 
-static void *work(void *number)
+static void work(unsigned me)
 {
-	unsigned me = *(unsigned *)number;
 	uint64_t random = me;
 	timer_t timers[3];
 
@@ -166,7 +160,6 @@ static void *work(void *number)
 	__atomic_store_n(&workers[me].state, DONE, SEQ_CST);
 	for (unsigned i = 0; workers[me].struck && i < LENGTH(signals); i++)
 		timer_delete(timers[i]);
-	return NULL;
 }
 
 /* Strikes those that live, from outside. */
@@ -182,7 +175,7 @@ static void strike(void)
 				continue;
 			living++;
 			if (workers[t].struck)
-				pthread_kill(workers[t].thread,
+				pthread_kill(team.members[t].thread,
 					     signals[unit_random(&random) % LENGTH(signals)]);
 		}
 		usleep(unit_slow() ? 5000 : 20);
@@ -201,20 +194,13 @@ static unsigned long nested_operations(void)
 static void run_all(void *unused)
 {
 	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_NODEFER | SA_RESTART};
-	unsigned numbers[THREADS] = {0, 1, 2};
 
 	alarm(unit_slow() ? 100 : 30);
-	signals[0] = SIGUSR1;
-	signals[1] = SIGUSR2;
-	/* Not a real-time signal: these queue, and their handlers would fill the stack. */
-	signals[2] = SIGVTALRM;
 	for (unsigned i = 0; i < LENGTH(signals); i++)
 		sigaction(signals[i], &action, NULL);
-	for (unsigned t = 0; t < THREADS; t++)
-		workers[t].thread = unit_start(work, &numbers[t]);
+	team_start(&team, THREADS, work);
 	strike();
-	for (unsigned t = 0; t < THREADS; t++)
-		unit_join(workers[t].thread);
+	team_join(&team);
 	check_sums();
 	printf("%lu handlers, %lu of them in others, %lu within sections\n", handled, nested,
 	       nested_operations());
@@ -225,17 +211,12 @@ static void run_all(void *unused)
 
 static void run_signals(bool all_struck, unsigned n_jobs, unsigned n_handler_jobs)
 {
-	int signal = 0, status;
-
 	for (unsigned t = 0; t < THREADS; t++)
 		workers[t].struck = all_struck || t == 0;
 	jobs = n_jobs;
 	handler_jobs = n_handler_jobs;
 	rounds = unit_scale(400000);
-	status = unit_wait(unit_fork(run_all, NULL), &signal);
-	if (signal == SIGALRM)
-		fputs("hangs\n", stderr);
-	assert_int_equal(status, 0);
+	unit_in_child(run_all, NULL);
 }
 
 static void handlers_of_one_thread(void **state)
@@ -255,17 +236,12 @@ static void handlers_of_all_threads(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(handlers_of_one_thread),
-		cmocka_unit_test(handlers_of_all_threads_on_one_object),
-		cmocka_unit_test(handlers_of_all_threads),
-	};
-
 	/* A thread that did not run for a while runs all its handlers, one within the other. */
 	pthread_attr_t stack;
 
 	pthread_attr_init(&stack);
 	pthread_attr_setstacksize(&stack, 8 << 20);
 	pthread_setattr_default_np(&stack);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(handlers_of_one_thread, handlers_of_all_threads_on_one_object,
+			  handlers_of_all_threads);
 }

@@ -2,9 +2,9 @@
 /* A signal handler that uses an atomic object while its thread is in the middle of another call of
  * libatomic: at every instruction of every operation, by single steps. Both operations happen, each
  * as a whole, in one order or the other; neither waits for ever; all locks are released. */
+#include "steps.h"
 #include "unit.h"
 
-#include "steps.h"
 #include "atomic/table.h"
 #include "atomic/wide.h"
 
@@ -24,11 +24,6 @@ enum variant {
 
 static const enum operation_kind kinds[VARIANTS] = {
 	OP_LOAD, OP_STORE, OP_EXCHANGE, OP_CAS, OP_CAS, OP_CAS, OP_FETCH_ADD, OP_FETCH_NAND,
-};
-
-struct place {
-	unsigned at, size;
-	bool sized;
 };
 
 struct relation {
@@ -51,11 +46,10 @@ static const struct relation relations[] = {
 	{{64, 12, false}, {64, 16, true}},    {{8, 8, true}, {8, 8, false}},
 };
 
-/* What the parent sees of a child that hangs. */
 static struct {
+	unsigned char before[STEPS_ARENA], memory[STEPS_ARENA] __attribute__((aligned(64)));
 	struct steps steps;
 	struct operation planned[STEPS_DEPTH];
-	unsigned char before[STEPS_ARENA], memory[STEPS_ARENA] __attribute__((aligned(64)));
 	unsigned long runs, freed;
 	int mode;     /* how 16 bytes are done */
 	bool alone;   /* the process has one thread, which the library may know */
@@ -103,17 +97,6 @@ static void expect_after(struct operation *op, enum variant variant, const struc
 	memcpy(op->expected, memory + op->at, op->size);
 }
 
-static bool locks_are_free(void)
-{
-	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++) {
-		const struct near__atomic_lock *l = &near__atomic_table.locks[i];
-
-		if ((l->word & 1) || l->section || l->waiters)
-			return false;
-	}
-	return true;
-}
-
 /* Restores the memory and the table to their state before an operation. */
 static void reset(void)
 {
@@ -156,7 +139,7 @@ static bool run(void)
 		tell("in no order");
 		_exit(1);
 	}
-	if (!locks_are_free()) {
+	if (!steps_locks_are_free()) {
 		tell("a lock stays behind");
 		_exit(1);
 	}
@@ -200,16 +183,21 @@ static void interrupt_everywhere(const struct relation *relation, unsigned a, un
 	CHECK(unmet < 12);
 }
 
-static void interrupt_each(void *arg)
+static void begin(unsigned depth)
 {
-	const struct relation *relation = arg;
-
 	alarm(100);
 	steps_open();
 	near__atomic_force_wide(shared->mode);
 	if (!shared->alone)
 		unit_start(idle, NULL);
-	shared->steps.depth = 2;
+	shared->steps.depth = depth;
+}
+
+static void interrupt_each(void *arg)
+{
+	const struct relation *relation = arg;
+
+	begin(2);
 	for (unsigned a = 0; a < variants_of(&relation->a); a++)
 		for (unsigned b = 0; b < variants_of(&relation->b); b++) {
 			if (!is_new(a, b))
@@ -255,12 +243,7 @@ static void interrupt_handlers(void *arg)
 {
 	uint64_t random = shared->alone ? 6 : 5;
 
-	alarm(100);
-	steps_open();
-	near__atomic_force_wide(shared->mode);
-	if (!shared->alone)
-		unit_start(idle, NULL);
-	shared->steps.depth = 3;
+	begin(3);
 	for (unsigned round = 0; round < unit_scale(200); round++) {
 		const struct relation *relation = &relations[round % LENGTH(relations)];
 		const struct place *places[] = {&relation->a, &relation->b, &relation->a};
@@ -282,11 +265,11 @@ static void interrupt_handlers(void *arg)
 
 static void handlers_in_handlers(void **state)
 {
-	shared->mode = near__wide_best();
-	shared->alone = false;
-	in_child(interrupt_handlers, NULL);
-	shared->alone = true;
-	in_child(interrupt_handlers, NULL);
+	for (int alone = 0; alone < 2; alone++) {
+		shared->mode = near__wide_best();
+		shared->alone = alone;
+		in_child(interrupt_handlers, NULL);
+	}
 }
 
 /* ---- what is left alone ---- */
@@ -341,11 +324,7 @@ static void free_each(void *unused)
 	static const struct place small[] = {{0, 24, false}, {8, 64, false}, {32, 21, false}};
 	static const struct place large = {40, 100, false};
 
-	alarm(100);
-	steps_open();
-	if (!shared->alone)
-		unit_start(idle, NULL);
-	shared->steps.depth = 2;
+	begin(2);
 	shared->steps.behind = free_if_seen;
 	for (unsigned i = 0; i < LENGTH(small); i++)
 		for (unsigned variant = STORE; variant <= CAS_NOW; variant++)
@@ -357,6 +336,7 @@ static void free_each(void *unused)
 static void nothing_is_written_late(void **state)
 {
 	for (int alone = 0; alone < 2; alone++) {
+		shared->mode = near__wide_best();
 		shared->alone = alone;
 		shared->freed = 0;
 		in_child(free_each, NULL);
@@ -365,21 +345,6 @@ static void nothing_is_written_late(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(at_each_instruction),
-		cmocka_unit_test(handlers_in_handlers),
-		cmocka_unit_test(nothing_is_written_late),
-	};
-
-	if (!steps_possible()) {
-		puts("skipped: no single steps here");
-		return 77;
-	}
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
-	if (shared == MAP_FAILED)
-		return 1;
-	for (unsigned i = 0; i < STEPS_ARENA; i++)
-		shared->before[i] = (unsigned char)(i * 7 + 1);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	shared = steps_share(sizeof(*shared));
+	return UNIT_TESTS(at_each_instruction, handlers_in_handlers, nothing_is_written_late);
 }

@@ -27,6 +27,11 @@ enum operation_kind {
 
 #define OP_MAX 320u /* bytes of the largest object */
 
+struct place {
+	unsigned at, size; /* of an object in its arena */
+	bool sized;        /* it is used by the functions for its size: 1, 2, 4, 8, 16 */
+};
+
 struct operation {
 	enum operation_kind kind;
 	bool sized;                     /* by the function for this size: 1, 2, 4, 8, 16 */

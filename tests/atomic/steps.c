@@ -7,6 +7,7 @@
 #include <nearcpu/arch/arch.h>
 #include NEAR__ARCH_TRAP
 
+#include "atomic/table.h"
 #include "unit.h"
 
 static __thread struct steps *self;
@@ -133,6 +134,31 @@ static void on_trap(int signal, siginfo_t *info, void *context)
 bool steps_possible(void)
 {
 	return NEAR__TRAP_STEPS && !unit_emulated() && !UNIT_SANITIZED;
+}
+
+void *steps_share(size_t size)
+{
+	unsigned char *arena;
+
+	if (!steps_possible()) {
+		puts("skipped: no single steps here");
+		exit(77);
+	}
+	arena = unit_shared(size);
+	for (unsigned i = 0; i < STEPS_ARENA; i++)
+		arena[i] = (unsigned char)(i * 7 + 1);
+	return arena;
+}
+
+bool steps_locks_are_free(void)
+{
+	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++) {
+		const struct near__atomic_lock *l = &near__atomic_table.locks[i];
+
+		if ((l->word & 1) || l->section || l->waiters)
+			return false;
+	}
+	return true;
 }
 
 /* Breakpoints are written into the code. */

@@ -43,6 +43,13 @@ struct steps {
 /* Whether this CPU has single steps, and this process may use them. */
 bool steps_possible(void);
 
+/* What the parent sees of a child that hangs: memory that both share, and that begins with
+ * the content of an arena. Ends the process as skipped where steps are not possible. */
+void *steps_share(size_t size);
+
+/* No thread holds one of the library's locks, or waits for one. */
+bool steps_locks_are_free(void);
+
 /* Before all others: takes SIGTRAP. */
 void steps_open(void);
 
