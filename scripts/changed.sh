@@ -109,8 +109,8 @@ select_changed() {
 		[[ $affected != *'.*'* ]] || targets=()
 	fi
 	text=" ${files[*]}"
-	[[ ! $text =~ \ (include/|docs/|man/|scripts/|dev\ |tests/headers/|tests/dev.sh) ]] ||
-		modes+=(headers)
+	[[ ! "$text " =~ \ (include/|docs/|man/|scripts/|dev\ |[A-Z]*\.md\ |[a-z]*/[a-z]*\.sh\ ) &&
+		$text != *" tests/headers/"* ]] || modes+=(headers)
 	[[ $text != *" models/"* ]] || modes+=(models)
 	say "dev: ${#files[@]} files differ from $1: ${affected_first:-no tests are affected}"
 }

@@ -132,6 +132,12 @@ echo >"$dir/models/new.pml"
 "$dir/dev" test --changed >"$dir/out" 2>&1 || true
 grep -q '^== models' "$dir/out" || wrong "a changed model is not checked"
 ! grep -q '^== gcc' "$dir/out" || wrong "a changed model has the library tested"
+for file in README.md models/run.sh tests/lists.sh; do
+	git add . && git commit -q -m page
+	echo "$file" >>"$dir/$file"
+	"$dir/dev" test --changed >"$dir/out" 2>&1 || true
+	grep -q '^== headers' "$dir/out" || wrong "$file is changed, and its test does not run"
+done
 # A file that moved affects the tests of both folders.
 git add . && git commit -q -m three
 mkdir "$dir/src/parking"
