@@ -92,136 +92,39 @@ OP cost_put_in(struct objects *o, unsigned item)
 
 /* Operations. */
 
-OP cost_empty(struct objects *o)
-{
-	(void)o;
-}
+#define COST(name, ...)                                                                            \
+	OP cost_##name(struct objects *o)                                                          \
+	{                                                                                          \
+		__VA_ARGS__;                                                                       \
+	}
 
-OP cost_slot(struct objects *o)
-{
-	o->one = near_cpu();
-}
-
-OP cost_counter_add(struct objects *o)
-{
-	near_counter_add(&o->counter, 1);
-}
-
-OP cost_counter_read(struct objects *o)
-{
-	near_counter_read(&o->counter);
-}
-
-OP cost_counter_read_cached(struct objects *o)
-{
-	near_counter_read_cached(&o->counter, MINUTE);
-}
-
-OP cost_counter_reset(struct objects *o)
-{
-	near_counter_reset(&o->counter);
-}
-
-OP cost_stack_push(struct objects *o)
-{
-	near_stack_push(&o->stack, &o->items[1].node);
-}
-
-OP cost_stack_pop(struct objects *o)
-{
-	near_stack_pop(&o->stack);
-}
-
-OP cost_stack_pop_all(struct objects *o)
-{
-	near_stack_pop_all(&o->stack);
-}
-
-OP cost_stack_steal(struct objects *o)
-{
-	near_stack_steal(&o->stack);
-}
-
-OP cost_stack_drain(struct objects *o)
-{
-	near_stack_drain(&o->stack);
-}
-
-OP cost_refcount_get(struct objects *o)
-{
-	near_refcount_get(&o->refcount);
-}
-
-OP cost_refcount_put(struct objects *o)
-{
-	near_refcount_put(&o->refcount);
-}
-
-OP cost_refcount_try_get(struct objects *o)
-{
-	near_refcount_try_get(&o->refcount);
-}
-
-OP cost_refcount_get_and_kill(struct objects *o)
-{
-	near_refcount_get(&o->refcount);
-	near_refcount_kill(&o->refcount);
-}
-
-OP cost_refcount_kill(struct objects *o)
-{
-	near_refcount_kill(&o->refcount);
-}
-
-OP cost_refcount_revive(struct objects *o)
-{
-	near_refcount_revive(&o->refcount);
-}
-
-OP cost_shared_add(struct objects *o)
-{
-	near_shared_add(&o->shared, 0, 1);
-}
-
-OP cost_shared_read(struct objects *o)
-{
-	near_shared_read(&o->shared, 0);
-}
-
-OP cost_percpu_alloc(struct objects *o)
-{
-	near_percpu_alloc(&o->percpu, sizeof(uint64_t), sizeof(uint64_t));
-}
-
-OP cost_percpu_free(struct objects *o)
-{
-	near_percpu_free(o->percpu);
-}
-
-OP cost_lock_and_unlock(struct objects *o)
-{
-	near_lock_lock(&o->lock);
-	near_lock_unlock(&o->lock);
-}
+COST(empty, (void)o)
+COST(slot, o->one = near_cpu())
+COST(counter_add, near_counter_add(&o->counter, 1))
+COST(counter_read, near_counter_read(&o->counter))
+COST(counter_read_cached, near_counter_read_cached(&o->counter, MINUTE))
+COST(counter_reset, near_counter_reset(&o->counter))
+COST(stack_push, near_stack_push(&o->stack, &o->items[1].node))
+COST(stack_pop, near_stack_pop(&o->stack))
+COST(stack_pop_all, near_stack_pop_all(&o->stack))
+COST(stack_steal, near_stack_steal(&o->stack))
+COST(stack_drain, near_stack_drain(&o->stack))
+COST(refcount_get, near_refcount_get(&o->refcount))
+COST(refcount_put, near_refcount_put(&o->refcount))
+COST(refcount_try_get, near_refcount_try_get(&o->refcount))
+COST(refcount_get_and_kill, near_refcount_get(&o->refcount); near_refcount_kill(&o->refcount))
+COST(refcount_kill, near_refcount_kill(&o->refcount))
+COST(refcount_revive, near_refcount_revive(&o->refcount))
+COST(shared_add, near_shared_add(&o->shared, 0, 1))
+COST(shared_read, near_shared_read(&o->shared, 0))
+COST(percpu_alloc, near_percpu_alloc(&o->percpu, sizeof(uint64_t), sizeof(uint64_t)))
+COST(percpu_free, near_percpu_free(o->percpu))
+COST(lock_and_unlock, near_lock_lock(&o->lock); near_lock_unlock(&o->lock))
 
 /* What programs do instead. */
-
-OP cost_mutex_add(struct objects *o)
-{
-	pthread_mutex_lock(&o->mutex);
-	o->locked++;
-	pthread_mutex_unlock(&o->mutex);
-}
-
-OP cost_atomic_add(struct objects *o)
-{
-	__atomic_fetch_add(&o->one, 1, __ATOMIC_RELAXED);
-}
-
-OP cost_sharded_add(struct objects *o)
-{
-	__atomic_fetch_add(&o->shards[sched_getcpu()].value, 1, __ATOMIC_RELAXED);
-}
+COST(mutex_add, pthread_mutex_lock(&o->mutex); o->locked++; pthread_mutex_unlock(&o->mutex))
+COST(atomic_add, __atomic_fetch_add(&o->one, 1, __ATOMIC_RELAXED))
+COST(sharded_add, __atomic_fetch_add(&o->shards[sched_getcpu()].value, 1, __ATOMIC_RELAXED))
 
 static void *wait_for_calls(void *unused)
 {

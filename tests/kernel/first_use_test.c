@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* The first use of the library in a process: in which context. Each test runs in
  * a child, since the main process must stay one that has not used the library. */
-#include "unit.h"
+#include "use_all.h"
 
 #include <nearcpu/shared.h>
 
 #include "filter.h"
-#include "use_all.h"
+#include "live.h"
+#include "team.h"
 
 /* ---- the decision, stopped half-way ---- */
 
@@ -69,69 +70,28 @@ static void the_first_use_may_be_any(void **state)
 
 /* ---- errno ---- */
 
-static void call_cpu(void)
-{
-	CHECK(near_cpu() < near_cpus());
-}
-static void call_cid(void)
-{
-	CHECK(near_cid() < near_cpus());
-}
-static void call_node(void)
-{
-	near_node();
-}
-static void call_slot(void)
-{
-	CHECK(near_slot() < near_slots());
-}
-static void call_slots(void)
-{
-	CHECK(near_slots() > 0);
-}
-static void call_cpus(void)
-{
-	CHECK(near_cpus() > 0);
-}
-
-static void call_status(void)
-{
-	struct near_rseq_status status;
-
-	near_rseq_status(&status, sizeof(status));
-}
-
-static void call_alloc(void)
-{
-	void *p;
-
-	CHECK(near_percpu_alloc(&p, 8, 8) == 0);
-}
-
-static void call_init(void)
-{
-	struct near_counter c;
-
-	CHECK(near_counter_init(&c) == 0);
-	near_counter_add(&c, 1);
-}
-
-static void call_create(void)
-{
-	struct near_shared s;
-
-	CHECK(near_shared_create(&s, 8) == 0);
-	near_shared_add(&s, 0, 1);
-}
+#define CALL(name, ...)                                                                            \
+	static void call_##name(void)                                                              \
+	{                                                                                          \
+		__VA_ARGS__;                                                                       \
+	}
+CALL(cpu, CHECK(near_cpu() < near_cpus()))
+CALL(cid, CHECK(near_cid() < near_cpus()))
+CALL(node, near_node())
+CALL(slot, CHECK(near_slot() < near_slots()))
+CALL(slots, CHECK(near_slots() > 0))
+CALL(cpus, CHECK(near_cpus() > 0))
+CALL(status, status_now())
+CALL(alloc, void *p; CHECK(near_percpu_alloc(&p, 8, 8) == 0))
+CALL(init, struct near_counter c; CHECK(near_counter_init(&c) == 0); near_counter_add(&c, 1))
+CALL(create, struct near_shared s; CHECK(near_shared_create(&s, 8) == 0); near_shared_add(&s, 0, 1))
 
 static void call_first(void *arg)
 {
 	/* Nothing in /sys, to make the decision fail. */
 	if (!unit_emulated())
 		filter_out(SYS_openat, ENOENT);
-	errno = UNIT_ERRNO;
-	(*(void (**)(void))arg)();
-	CHECK(errno == UNIT_ERRNO);
+	KEEPS_ERRNO((*(void (**)(void))arg)());
 }
 
 static void errno_is_left_alone(void **state)
@@ -152,8 +112,8 @@ static void handle(int signal)
 	int saved = errno;
 
 	errno = UNIT_ERRNO;
-	CHECK(near_cpu() < near_cpus());
-	CHECK(near_slot() < near_slots());
+	call_cpu();
+	call_slot();
 	near_cid();
 	near_node();
 	CHECK(errno == UNIT_ERRNO);
@@ -161,16 +121,9 @@ static void handle(int signal)
 	handled++;
 }
 
-static void on_signal(int signal)
-{
-	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
-
-	CHECK(sigaction(signal, &action, NULL) == 0);
-}
-
 static void use_after_a_handler(void *unused)
 {
-	on_signal(SIGUSR1);
+	unit_on_signal(SIGUSR1, handle);
 	raise(SIGUSR1);
 	CHECK(handled == 1);
 	use_all(unused);
@@ -197,7 +150,7 @@ static void interrupt_the_decision(void *unused)
 {
 	pthread_t decider, interrupter;
 
-	on_signal(SIGUSR1);
+	unit_on_signal(SIGUSR1, handle);
 	decider = start_decision();
 	interrupter = unit_start(interrupt, &decider);
 	unit_join(decider);
@@ -228,20 +181,20 @@ static void signals_may_come_at_any_time(void **state)
 
 /* ---- threads and children ---- */
 
-static void *note_slots(void *arg)
+#define THREADS 32
+static unsigned seen_slots[THREADS];
+
+static void note_slots(unsigned number)
 {
-	*(unsigned *)arg = near_slots();
+	seen_slots[number] = near_slots();
 	near_slot();
-	return NULL;
 }
 
 static void use_from_threads(void *unused)
 {
-	unsigned slots[32] = {0};
-
-	unit_run(note_slots, slots, sizeof(slots[0]), LENGTH(slots));
-	for (size_t i = 0; i < LENGTH(slots); i++)
-		CHECK(slots[i] == near_slots());
+	team_run(THREADS, note_slots);
+	for (size_t i = 0; i < THREADS; i++)
+		CHECK(seen_slots[i] == near_slots());
 }
 
 static void threads_agree(void **state)

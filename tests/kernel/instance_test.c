@@ -8,6 +8,7 @@
 #include <semaphore.h>
 
 #include "instance/plugin.h"
+#include "team.h"
 
 extern const struct plugin program;
 
@@ -95,9 +96,10 @@ static struct {
 	struct near_stack stack;
 } objects;
 
+#define THREADS 8
 static unsigned rounds;
 
-static void *use_by_turns(void *unused)
+static void use_by_turns(unsigned number)
 {
 	struct near_stack_node node, *popped;
 
@@ -120,21 +122,17 @@ static void *use_by_turns(void *unused)
 			if (popped)
 				opened.copies[0]->push(&objects.stack, popped);
 	}
-	return NULL;
 }
 
 static void use_objects(void *maker)
 {
-	const unsigned threads = 6;
-	char none[6];
-
 	open_plugins();
 	CHECK(opened.copies[*(unsigned *)maker]->open_all(&objects.count, &objects.ref,
 							  &objects.stack) == 0);
 	rounds = unit_scale(20000);
-	unit_run(use_by_turns, none, 1, threads);
+	team_run(THREADS, use_by_turns);
 	for (unsigned i = 0; i < COPIES; i++)
-		CHECK(opened.copies[i]->read(&objects.count) == (int64_t)threads * rounds);
+		CHECK(opened.copies[i]->read(&objects.count) == (int64_t)THREADS * rounds);
 	CHECK(!near_refcount_is_zero(&objects.ref));
 	opened.copies[2]->kill(&objects.ref);
 	CHECK(near_refcount_is_zero(&objects.ref));
@@ -154,7 +152,7 @@ static struct {
 	char place;
 } shared;
 
-static void *lock_by_turns(void *unused)
+static void lock_by_turns(unsigned number)
 {
 	for (unsigned i = 0; i < rounds; i++) {
 		opened.copies[i % COPIES]->lock(&shared.m);
@@ -163,7 +161,6 @@ static void *lock_by_turns(void *unused)
 			sched_yield();
 		opened.copies[i * 7 % COPIES]->unlock(&shared.m);
 	}
-	return NULL;
 }
 
 static void *park_by_one(void *copy)
@@ -177,13 +174,10 @@ static void *park_by_one(void *copy)
 
 static void lock_and_park(void *unused)
 {
-	const unsigned threads = 6;
-	char none[6];
-
 	open_plugins();
 	rounds = unit_scale(20000);
-	unit_run(lock_by_turns, none, 1, threads);
-	CHECK(shared.inside == (unsigned long)threads * rounds);
+	team_run(THREADS, lock_by_turns);
+	CHECK(shared.inside == (unsigned long)THREADS * rounds);
 	for (unsigned i = 0; i < COPIES; i++) {
 		pthread_t t = unit_start(park_by_one, (void *)(uintptr_t)opened.copies[i]);
 
@@ -231,40 +225,38 @@ static void the_order_of_locks_is_that_of_all_copies(void **state)
 static sem_t used, closed;
 
 /* The thread's last sequence is in a plugin, and dlclose was called for the plugin. */
-static void *live_on(void *plugin)
-{
-	const struct plugin *p = plugin;
+static const struct plugin *last;
 
-	p->registration();
-	p->add(&objects.count, 1);
+static void live_on(unsigned number)
+{
+	last->registration();
+	last->add(&objects.count, 1);
 	sem_post(&used);
 	sem_wait(&closed);
 	sched_yield();
-	return NULL;
 }
 
 static void close_while_threads_live(void *arg)
 {
 	unsigned which = *(unsigned *)arg;
-	pthread_t threads[8];
+	struct team team;
 
 	sem_init(&used, 0, 0);
 	sem_init(&closed, 0, 0);
 	open_plugins();
 	CHECK(program.open_all(&objects.count, &objects.ref, &objects.stack) == 0);
-	for (unsigned i = 0; i < LENGTH(threads); i++) {
-		threads[i] = unit_start(live_on, (void *)(uintptr_t)opened.copies[which]);
+	last = opened.copies[which];
+	team_start(&team, THREADS, live_on);
+	for (unsigned i = 0; i < THREADS; i++)
 		sem_wait(&used);
-	}
 	/* The last to use it first, then the others. */
 	for (unsigned i = 0; i < PLUGINS; i++)
 		CHECK(dlclose(opened.handles[(which + i) % PLUGINS]) == 0);
-	for (unsigned i = 0; i < LENGTH(threads); i++)
+	for (unsigned i = 0; i < THREADS; i++)
 		sem_post(&closed);
-	for (unsigned i = 0; i < LENGTH(threads); i++)
-		unit_join(threads[i]);
+	team_join(&team);
 	program.add(&objects.count, 1);
-	CHECK(program.read(&objects.count) == LENGTH(threads) + 1);
+	CHECK(program.read(&objects.count) == THREADS + 1);
 }
 
 static void code_with_sequences_stays_loaded(void **state)

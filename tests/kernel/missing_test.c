@@ -1,22 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* What can be missing: system calls, files, keys, address space. The library reports what, and
  * works. Each test runs in a child that has not used the library yet. */
-#include "unit.h"
-
 #include "filter.h"
-#include "kernel/internal.h"
 #include "ground/topology.h"
+#include "live.h"
 #include "use_all.h"
+
+static void use_with_reason(const char *why)
+{
+	struct near_rseq_status status = status_now();
+
+	CHECK(!status.live && (!NEAR__HAS_SEQ || strstr(status.why, why)));
+	use_all(NULL);
+}
 
 static void use_without_rseq(void *unused)
 {
-	struct near_rseq_status status;
-
 	if (!filter_out(NEAR__SYS_RSEQ, ENOSYS))
 		_exit(77);
-	near_rseq_status(&status, sizeof(status));
-	CHECK(!status.live && (!NEAR__HAS_SEQ || strstr(status.why, "no rseq")));
-	use_all(unused);
+	use_with_reason("no rseq");
 }
 
 /* As containers do it: the filter is there before the program, so that the C library cannot
@@ -29,25 +31,11 @@ static void use_where_rseq_is_denied(void *unused)
 	CHECK(!"exec");
 }
 
-static int check_denied(void)
-{
-	struct near_rseq_status status;
-
-	near_rseq_status(&status, sizeof(status));
-	CHECK(!status.live && (!NEAR__HAS_SEQ || strstr(status.why, "filter (seccomp)")));
-	use_all(NULL);
-	return 0;
-}
-
 static void use_without_membarrier(void *unused)
 {
-	struct near_rseq_status status;
-
 	if (!filter_out(NEAR__SYS_MEMBARRIER, ENOSYS))
 		_exit(77);
-	near_rseq_status(&status, sizeof(status));
-	CHECK(!status.live && (!NEAR__HAS_SEQ || strstr(status.why, "no membarrier")));
-	use_all(unused);
+	use_with_reason("no membarrier");
 }
 
 /* The vDSO still answers; the raw system call does not. */
@@ -77,7 +65,7 @@ static void use_without_keys(void *unused)
 
 	while (pthread_key_create(&key, NULL) == 0)
 		;
-	near_rseq_status(&status, sizeof(status));
+	status = status_now();
 	CHECK(!status.own_area);
 	if (!near__process.usable || !status.live)
 		CHECK(!strstr(status.why, "somebody else"));
@@ -109,9 +97,7 @@ static void use_without_address_space(void *unused)
 	CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
 	none.rlim_max = limit.rlim_max;
 	CHECK(setrlimit(RLIMIT_AS, &none) == 0);
-	errno = UNIT_ERRNO;
-	CHECK(near_counter_init(&c) == -ENOMEM);
-	CHECK(errno == UNIT_ERRNO);
+	KEEPS_ERRNO(CHECK(near_counter_init(&c) == -ENOMEM));
 	CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
 	use_all(unused);
 }
@@ -125,7 +111,9 @@ static void without_address_space_the_error_is_enomem(void **state)
 
 int main(int argc, char **argv)
 {
-	if (argc == 2 && strcmp(argv[1], "denied") == 0)
-		return check_denied();
+	if (argc == 2 && strcmp(argv[1], "denied") == 0) {
+		use_with_reason("filter (seccomp)");
+		return 0;
+	}
 	return UNIT_TESTS(what_is_missing_is_named, without_address_space_the_error_is_enomem);
 }

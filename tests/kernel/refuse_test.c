@@ -2,14 +2,9 @@
 /* A process that is refused more the longer it runs: memory, mappings, system calls. What was
  * begun continues with what there is, or the program stops with a line that gives the reason.
  * Each test runs in a child. */
-#include "unit.h"
-
-#include <nearcpu/counter.h>
-#include <nearcpu/refcount.h>
-#include <nearcpu/stack.h>
-
 #include "filter.h"
-#include "kernel/internal.h"
+#include "live.h"
+#include "team.h"
 #include "use_all.h"
 
 #define THREADS 4
@@ -35,9 +30,9 @@ static void begin(void)
 	CHECK(near_refcount_init(&all.ref, released) == 0);
 }
 
-static void *use(void *node)
+static void use(unsigned number)
 {
-	struct near_stack_node *mine = node;
+	struct near_stack_node *mine = &all.nodes[number];
 
 	for (int i = 0; i < TIMES; i++) {
 		near_counter_add(&all.count, 1);
@@ -49,25 +44,21 @@ static void *use(void *node)
 		near_refcount_put(&all.ref);
 	}
 	near_stack_push(&all.stack, mine);
-	return NULL;
 }
 
-static unsigned length(const struct near_stack_node *list)
+static void add_some(unsigned number)
 {
-	unsigned n = 0;
-
-	for (; list; list = list->next)
-		n++;
-	return n;
+	for (int i = 0; i < TIMES; i++)
+		near_counter_add(&all.count, 1);
 }
 
 /* After `begin`, under whatever was taken away since. */
 static void use_by_threads(void)
 {
-	unit_run(use, all.nodes, sizeof(all.nodes[0]), THREADS);
+	team_run(THREADS, use);
 	CHECK(near_counter_read(&all.count) == THREADS * TIMES);
 	CHECK(near_counter_reset(&all.count) == THREADS * TIMES);
-	CHECK(length(near_stack_drain(&all.stack)) == THREADS);
+	CHECK(list_length(near_stack_drain(&all.stack)) == THREADS);
 	CHECK(all.released == 0);
 	near_refcount_kill(&all.ref);
 	CHECK(all.released == 1);
@@ -122,18 +113,11 @@ static size_t data_in_use(void)
 	return kib << 10;
 }
 
-static void *add_some(void *unused)
-{
-	for (int i = 0; i < TIMES; i++)
-		near_counter_add(&all.count, 1);
-	return unused;
-}
-
 /* On a busy machine threads may run one after the other for a while, in one slot. */
 static void use_more_slots(void)
 {
 	for (int i = 0; i < 1000 && slots_in_use(all.count.p) == 1; i++)
-		unit_run(add_some, all.nodes, sizeof(all.nodes[0]), THREADS);
+		team_run(THREADS, add_some);
 }
 
 /* Room for the stacks of the threads, not for slots of a MiB each. */
@@ -147,8 +131,7 @@ static void run_with_little_data(void *unused)
 	limit.rlim_cur = data_in_use() + ((rlim_t)900 << 10);
 	if (data_in_use() == 0 || setrlimit(RLIMIT_DATA, &limit))
 		_exit(77);
-	for (int i = 0; i < TIMES; i++)
-		near_counter_add(&all.count, 1);
+	add_some(0);
 	CHECK(near_counter_read(&all.count) == TIMES);
 	CHECK(slots_in_use(all.count.p) == 1);
 	limit.rlim_cur = limit.rlim_max;
@@ -186,8 +169,7 @@ static void run_without_mappings(void *unused)
 	n = fill_mappings(&filler);
 	if (!n)
 		_exit(77); /* this kernel allows very many */
-	for (int i = 0; i < TIMES; i++)
-		near_counter_add(&all.count, 1);
+	add_some(0);
 	CHECK(near_counter_read(&all.count) == TIMES);
 	CHECK(near_percpu_alloc((void **)&fresh.p, 100000, 8) == -ENOMEM);
 	munmap(filler, ((size_t)1 << 18) * page);
@@ -220,14 +202,10 @@ static bool libc_registers(void)
 }
 
 /* A thread that starts when rseq is gone is not live; those that are live go on. */
-static void *use_late(void *unused)
+static void use_late(unsigned number)
 {
-	struct near_rseq_status st;
-
-	near_rseq_status(&st, sizeof(st));
-	CHECK(!st.live);
-	use(&all.nodes[0]);
-	return NULL;
+	CHECK(!is_live());
+	use(number);
 }
 
 static void run_without_rseq_from_now_on(void *unused)
@@ -236,21 +214,16 @@ static void run_without_rseq_from_now_on(void *unused)
 	near_counter_add(&all.count, TIMES);
 	if (!filter_out(NEAR__SYS_RSEQ, EPERM))
 		_exit(77);
-	unit_join(unit_start(use_late, NULL));
+	team_run(1, use_late);
 	CHECK(near_counter_read(&all.count) == 2 * TIMES);
-	CHECK(length(near_stack_drain(&all.stack)) == 1);
+	CHECK(list_length(near_stack_drain(&all.stack)) == 1);
 }
 
 static void refused(void (*run)(void *))
 {
-	int status;
-
 	if (unit_emulated() || UNIT_SANITIZED)
 		skip(); /* which take memory of their own, and cannot go on without */
-	status = unit_wait(unit_fork(run, NULL), NULL);
-	if (status == 77)
-		skip();
-	assert_int_equal(status, 0);
+	unit_in_child(run, NULL);
 }
 
 static void no_slot_can_be_opened(void **state)
@@ -277,12 +250,9 @@ static void rseq_is_filtered_late(void **state)
 
 static void membarrier_is_filtered_late(void **state)
 {
-	struct near_rseq_status st;
-
-	near_rseq_status(&st, sizeof(st));
 	if (unit_emulated())
 		skip();
-	if (!st.live)
+	if (!is_live())
 		refused(run_without_fence); /* nothing is fenced where nothing is live */
 	else
 		unit_dies(run_without_fence, NULL,

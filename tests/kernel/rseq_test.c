@@ -1,25 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Where a thread runs and whether it is live, in each mode that the tests run in: the answers
  * against the kernel's, registrations by the C library, by this library and by another. */
-#include "unit.h"
-
 #include <nearcpu/counter.h>
 
 #include "kernel/hint.h"
-#include "kernel/internal.h"
+#include "live.h"
+#include "team.h"
 
 extern const unsigned __rseq_size __attribute__((weak));
-
-static struct near_rseq_status status_now(void)
-{
-	struct near_rseq_status status;
-
-	memset(&status, 0x5a, sizeof(status));
-	errno = UNIT_ERRNO;
-	near_rseq_status(&status, sizeof(status));
-	CHECK(errno == UNIT_ERRNO);
-	return status;
-}
 
 static bool setting(const char *text)
 {
@@ -113,12 +101,10 @@ static void a_pinned_thread_is_where_it_was_put(void **state)
 /* The hash of a thread id is any number. */
 static void check_hints_in_range(void)
 {
-	struct near__thread self = near__self;
 	uint32_t preferred = near__process.hint;
+	struct near__thread self = play_dead();
 
 	near__process.hint = NEAR__HINT_TID;
-	near__self.state = NEAR__DEAD;
-	near__self.area = &near__dead;
 	near__self.libc_area = NULL;
 	for (int i = 0; i < 200; i++)
 		assert_true(near__hint() < near_cpus());
@@ -167,11 +153,11 @@ static void every_hint_source_agrees_with_the_kernel(void **state)
 
 /* ---- cids ---- */
 
-struct cid_reader {
-	pthread_barrier_t *barrier;
-	unsigned number, cid;
+static pthread_barrier_t both_start;
+static struct {
+	unsigned cid;
 	bool undisturbed;
-};
+} readers[2];
 
 static long switches(void)
 {
@@ -183,46 +169,46 @@ static long switches(void)
 
 static int at_gate;
 
-/* Both threads run from before the gate to behind it if neither was switched out. */
-static void *read_cid(void *arg)
+/* Waits until n arrivals; gives up when the other thread does not run. */
+static void arrive(int n)
 {
-	struct cid_reader *r = arg;
+	__atomic_add_fetch(&at_gate, 1, __ATOMIC_ACQ_REL);
+	for (int i = 0; __atomic_load_n(&at_gate, __ATOMIC_ACQUIRE) < n && i < 10000000; i++)
+		;
+}
+
+/* Both threads run from before the gate to behind it if neither was switched out. */
+static void read_cid(unsigned number)
+{
 	long before;
 
-	CHECK(unit_pin(r->number, NULL));
+	CHECK(unit_pin(number, NULL));
 	near_slot();
-	pthread_barrier_wait(r->barrier);
+	pthread_barrier_wait(&both_start);
 	before = switches();
-	__atomic_add_fetch(&at_gate, 1, __ATOMIC_ACQ_REL);
-	for (int i = 0; __atomic_load_n(&at_gate, __ATOMIC_ACQUIRE) < 2 && i < 10000000; i++)
-		;
-	r->cid = near_cid();
-	__atomic_add_fetch(&at_gate, 1, __ATOMIC_ACQ_REL);
-	for (int i = 0; __atomic_load_n(&at_gate, __ATOMIC_ACQUIRE) < 4 && i < 10000000; i++)
-		;
-	r->undisturbed = switches() == before;
-	return NULL;
+	arrive(2);
+	readers[number].cid = near_cid();
+	arrive(4);
+	readers[number].undisturbed = switches() == before;
 }
 
 static void running_threads_have_different_cids(void **state)
 {
-	pthread_barrier_t barrier;
-	struct cid_reader readers[2] = {{&barrier, 0, 0, false}, {&barrier, 1, 0, false}};
 	int seen = 0;
 
-	if (!status_now().live || !unit_pin(1, NULL))
+	if (!is_live() || !unit_pin(1, NULL))
 		skip();
 	unit_unpin();
-	pthread_barrier_init(&barrier, NULL, 2);
+	pthread_barrier_init(&both_start, NULL, 2);
 	for (int i = 0; i < 200 && seen < 20; i++) {
 		at_gate = 0;
-		unit_run(read_cid, readers, sizeof(readers[0]), 2);
+		team_run(2, read_cid);
 		if (!readers[0].undisturbed || !readers[1].undisturbed || at_gate != 4)
 			continue;
 		seen++;
 		assert_int_not_equal(readers[0].cid, readers[1].cid);
 	}
-	pthread_barrier_destroy(&barrier);
+	pthread_barrier_destroy(&both_start);
 	if (!seen)
 		skip(); /* the machine is too busy to run two threads at once */
 }
@@ -247,7 +233,7 @@ static void *use_with_another_owner(void *count)
 	CHECK(others_area.cpu_id < near_cpus() && others_area.rseq_cs == 0);
 	CHECK(syscall(NEAR__SYS_RSEQ, &others_area, 32, 1, OTHERS_SIGNATURE) == 0);
 	/* Too late: a thread's kind does not change under its feet. */
-	CHECK(!status_now().live);
+	CHECK(!is_live());
 	return NULL;
 }
 
@@ -260,7 +246,7 @@ static void another_owner_is_respected(void **state)
 	assert_int_equal(near_counter_init(&count), 0);
 	unit_join(unit_start(use_with_another_owner, &count));
 	assert_int_equal(near_counter_read(&count), 1000);
-	assert_true(status_now().live); /* this thread has nothing to do with it */
+	assert_true(is_live()); /* this thread has nothing to do with it */
 	near_counter_destroy(&count);
 }
 

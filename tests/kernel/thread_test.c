@@ -1,17 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads that begin and end: destructors, detached threads, handlers, forked children. */
-#include "unit.h"
-
 #include <nearcpu/counter.h>
 #include <nearcpu/stack.h>
 
-static struct near_rseq_status status_now(void)
-{
-	struct near_rseq_status status;
-
-	near_rseq_status(&status, sizeof(status));
-	return status;
-}
+#include "live.h"
 
 static struct {
 	struct near_counter count;
@@ -124,22 +116,21 @@ static void *start_with_a_signal(void *arg)
 {
 	raise(SIGUSR1);
 	near_counter_add(&signalled, 1);
-	*(bool *)arg = status_now().live;
+	*(bool *)arg = is_live();
 	return NULL;
 }
 
 static void a_threads_first_use_may_be_in_a_handler(void **state)
 {
-	struct sigaction action = {.sa_handler = add_in_handler}, old;
 	bool live[8] = {false};
 
 	assert_int_equal(near_counter_init(&signalled), 0);
-	assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
+	unit_on_signal(SIGUSR1, add_in_handler);
 	unit_run(start_with_a_signal, live, sizeof(live[0]), LENGTH(live));
 	for (size_t i = 0; i < LENGTH(live); i++)
-		assert_int_equal(live[i], status_now().live);
+		assert_int_equal(live[i], is_live());
 	assert_int_equal(near_counter_read(&signalled), 2 * LENGTH(live));
-	sigaction(SIGUSR1, &old, NULL);
+	unit_on_signal(SIGUSR1, SIG_DFL);
 	near_counter_destroy(&signalled);
 }
 
@@ -156,14 +147,14 @@ static void check_child(void *unused)
 
 static void a_forked_child_is_like_its_parent(void **state)
 {
-	bool live = status_now().live;
+	bool live = is_live();
 	int status;
 	pid_t child;
 
 	unit_in_child(check_child, NULL);
 	child = fork();
 	if (child == 0)
-		_exit(status_now().live);
+		_exit(is_live());
 	status = unit_wait(child, NULL);
 	assert_int_equal(status, live);
 }

@@ -1,121 +1,47 @@
 /* SPDX-License-Identifier: MIT */
 /* Children of vfork run on their parent's memory without a registration: they are never live, and
- * the parent is live afterwards. vfork_use_test.c uses all structures in them. */
-#include "vforks.h"
+ * the parent is live afterwards. They may use locks and all structures while other threads of the
+ * parent run. */
+#include "children.h"
 
+#include <nearcpu/mutex.h>
+#include <nearcpu/shared.h>
 #include <spawn.h>
+
+#include "team.h"
+#include "use_all.h"
+#include "waits.h"
 
 extern char **environ;
 
-static struct near_counter count;
-
-/* ---- liveness ---- */
-
-static int check_child(void *parent_is_live)
+/* Returns what vfork does. A frame of its own: the child writes to it. */
+static __attribute__((noinline)) pid_t start_vforked(int (*run)(void *), void *arg)
 {
-	struct near_rseq_status st = status_now();
+	pid_t child = vfork();
 
-	if (st.live || near__self.state != NEAR__VFORKED || near__self.area != &near__dead)
-		return 1;
-	if (near_slot() >= near_slots() || near_cpu() >= near_cpus() || near_cid() >= near_cpus())
-		return 2;
-	if (*(bool *)parent_is_live && strcmp(st.why, "this is the child of a vfork") != 0)
-		return 3;
-	return 0;
+	if (child == 0)
+		syscall(SYS_exit_group, run(arg));
+	return child;
 }
 
-static void *be_parent(void *unused)
+static int in_child(int (*run)(void *), void *arg)
 {
-	bool live = status_now().live;
-	struct near__thread before = near__self;
+	pid_t child = start_vforked(run, arg);
 
-	CHECK(vforked(check_child, &live) == 0);
-	CHECK(before.area == near__self.area && before.state == near__self.state);
-	CHECK(before.index_mode == near__self.index_mode);
-	CHECK(status_now().live == live);
-	return NULL;
+	CHECK(child > 0);
+	return unit_wait(child, NULL);
 }
 
-static void a_child_is_never_live_and_its_parent_is_again(void **state)
+/* Where vfork is the C library's, there is nothing to protect. */
+static inline const char *no_vfork(void)
 {
-	be_parent(NULL);
-	unit_join(unit_start(be_parent, NULL));
-	for (unsigned i = 0; i < unit_scale(200); i++)
-		be_parent(NULL);
-}
-
-static int add_one(void *unused)
-{
-	near_counter_add(&count, 1);
-	return near__self.state == NEAR__VFORKED && near_slot() < near_slots() ? 0 : 1;
-}
-
-/* A thread that did nothing yet: its child decides nothing for it. */
-static void *fork_first(void *live)
-{
-	CHECK(near__self.state == NEAR__NEW);
-	CHECK(vforked(add_one, NULL) == 0);
-	CHECK(near__self.state == NEAR__NEW);
-	near_counter_add(&count, 1);
-	CHECK(status_now().live == *(bool *)live);
-	return NULL;
-}
-
-static void a_new_thread_may_begin_with_vfork(void **state)
-{
-	bool live = status_now().live;
-
-	if (!shares_memory())
-		skip();
-	assert_int_equal(near_counter_init(&count), 0);
-	for (unsigned i = 0; i < unit_scale(100); i++)
-		unit_join(unit_start(fork_first, &live));
-	assert_int_equal(near_counter_read(&count), 2 * unit_scale(100));
-	near_counter_destroy(&count);
-}
-
-static int add_fifty(void *unused)
-{
-	for (int i = 0; i < 50; i++)
-		near_counter_add(&count, 1);
-	return 0;
-}
-
-static void sum_slots(int64_t sums[2])
-{
-	sums[0] = sums[1] = 0;
-	for (unsigned s = 0; near_percpu_next(count.p, &s); s++)
-		sums[near_percpu_is_fallback(s)] += *(int64_t *)near_percpu_at(count.p, s);
-}
-
-/* Slots are never written by a child: the sequences of the parent's threads own them. */
-static void a_child_writes_fallback_slots_only(void **state)
-{
-	int64_t before[2], after[2];
-
-	if (!shares_memory())
-		skip();
-	assert_int_equal(near_counter_init(&count), 0);
-	near_counter_add(&count, 100);
-	sum_slots(before);
-	assert_int_equal(vforked(add_fifty, NULL), 0);
-	sum_slots(after);
-	assert_int_equal(after[0], before[0]);
-	assert_int_equal(after[1], before[1] + 50);
-	near_counter_destroy(&count);
-}
-
-/* ---- vfork itself ---- */
-
-static int return_arg(void *status)
-{
-	return (int)(uintptr_t)status;
+	return NEAR__HAS_SEQ ? NULL : "this CPU has no sequences";
 }
 
 static void vfork_without_processes(void *unused)
 {
 	struct rlimit one = {1, 1};
-	bool live = status_now().live;
+	bool live = is_live();
 	pid_t child;
 
 	if (setgid(65534) || setuid(65534) || setrlimit(RLIMIT_NPROC, &one))
@@ -126,19 +52,14 @@ static void vfork_without_processes(void *unused)
 		_exit(77); /* the limit does not hold here */
 	CHECK(child == -1 && errno == EAGAIN);
 	CHECK(near__self.state != NEAR__VFORKED);
-	CHECK(status_now().live == live);
+	CHECK(is_live() == live);
 }
 
 static void a_failed_vfork_sets_errno(void **state)
 {
-	int status;
-
 	if (unit_emulated())
 		skip();
-	status = unit_wait(unit_fork(vfork_without_processes, NULL), NULL);
-	if (status == 77)
-		skip();
-	assert_int_equal(status, 0);
+	unit_in_child(vfork_without_processes, NULL);
 }
 
 static void vfork_leaves_errno_and_registers(void **state)
@@ -148,25 +69,10 @@ static void vfork_leaves_errno_and_registers(void **state)
 	__asm__ volatile("" : "+r"(a), "+r"(b), "+r"(c), "+r"(d));
 	__asm__ volatile("" : "+r"(e), "+r"(f), "+r"(g), "+r"(h));
 	errno = UNIT_ERRNO;
-	assert_int_equal(vforked(return_arg, (void *)(uintptr_t)43), 43);
+	assert_int_equal(in_child(return_arg, (void *)(uintptr_t)43), 43);
 	assert_int_equal(errno, UNIT_ERRNO);
 	assert_int_equal(a + b * 10 + c * 100 + d * 1000, 4321);
 	assert_int_equal(e + f * 10 + g * 100 + h * 1000, 8765);
-}
-
-static int vfork_again(void *unused)
-{
-	if (vforked(return_arg, (void *)(uintptr_t)5) != 5)
-		return 1;
-	return near__self.state == NEAR__VFORKED && near__self.area == &near__dead ? 6 : 2;
-}
-
-static void a_child_may_vfork(void **state)
-{
-	bool live = status_now().live;
-
-	assert_int_equal(vforked(vfork_again, NULL), 6);
-	assert_int_equal(status_now().live, live);
 }
 
 static volatile int in_handler;
@@ -175,7 +81,7 @@ static void vfork_in_handler(int signal)
 {
 	int saved = errno;
 
-	CHECK(vforked(add_one, NULL) == 0);
+	CHECK(in_child(add_one, NULL) == 0);
 	in_handler++;
 	errno = saved;
 }
@@ -189,21 +95,20 @@ static int raise_in_child(void *unused)
 /* A handler of the parent, and one in the child, on the parent's memory. */
 static void handlers_may_vfork(void **state)
 {
-	struct sigaction action = {.sa_handler = vfork_in_handler}, old;
-	bool live = status_now().live;
+	bool live = is_live();
 
 	if (!shares_memory())
 		skip();
-	assert_int_equal(near_counter_init(&count), 0);
-	assert_int_equal(sigaction(SIGUSR1, &action, &old), 0);
+	assert_int_equal(near_counter_init(&counted), 0);
+	unit_on_signal(SIGUSR1, vfork_in_handler);
 	raise(SIGUSR1);
-	assert_int_equal(status_now().live, live);
-	assert_int_equal(vforked(raise_in_child, NULL), 8);
+	assert_int_equal(is_live(), live);
+	assert_int_equal(in_child(raise_in_child, NULL), 8);
 	assert_int_equal(in_handler, 2);
-	assert_int_equal(near_counter_read(&count), 2);
-	assert_int_equal(status_now().live, live);
-	sigaction(SIGUSR1, &old, NULL);
-	near_counter_destroy(&count);
+	assert_int_equal(near_counter_read(&counted), 2);
+	assert_int_equal(is_live(), live);
+	unit_on_signal(SIGUSR1, SIG_DFL);
+	near_counter_destroy(&counted);
 }
 
 static int run_true(void *unused)
@@ -215,12 +120,12 @@ static int run_true(void *unused)
 static void programs_start_as_without_the_library(void **state)
 {
 	char *const arguments[] = {(char *)"true", NULL};
-	bool live = status_now().live;
+	bool live = is_live();
 	char word[16] = "";
 	pid_t child;
 	FILE *f;
 
-	assert_int_equal(vforked(run_true, NULL), 0);
+	assert_int_equal(in_child(run_true, NULL), 0);
 	assert_int_equal(posix_spawn(&child, "/bin/true", NULL, NULL, arguments, environ), 0);
 	assert_int_equal(unit_wait(child, NULL), 0);
 	assert_int_equal(system("exit 9"), 9 << 8);
@@ -229,16 +134,162 @@ static void programs_start_as_without_the_library(void **state)
 	assert_non_null(fgets(word, sizeof(word), f));
 	assert_int_equal(pclose(f), 0);
 	assert_string_equal(word, "word\n");
-	assert_int_equal(status_now().live, live);
+	assert_int_equal(is_live(), live);
 }
 
-int main(void)
+/* ---- locks and structures ---- */
+
+static struct {
+	struct near_counter count;
+	struct near_stack stack;
+	struct near_refcount ref;
+	struct near_shared shared;
+} all;
+
+static struct near_mutex mutex;
+
+static int lock_first(void *unused)
 {
-	if (!NEAR__HAS_SEQ)
-		return 77; /* vfork is the C library's: there is nothing to protect */
-	return UNIT_TESTS(a_child_is_never_live_and_its_parent_is_again,
-			  a_new_thread_may_begin_with_vfork, a_child_writes_fallback_slots_only,
-			  a_failed_vfork_sets_errno, vfork_leaves_errno_and_registers,
-			  a_child_may_vfork, handlers_may_vfork,
-			  programs_start_as_without_the_library);
+	near_mutex_lock(&mutex);
+	if (!near_mutex_is_mine(&mutex) || near_mutex_try_lock(&mutex))
+		return 1;
+	near_mutex_unlock(&mutex);
+	return mutex.word != 0;
 }
+
+static void *lock_after_child(void *unused)
+{
+	CHECK(in_child(lock_first, NULL) == 0);
+	near_mutex_lock(&mutex);
+	CHECK(mutex.word >> 10 == (uint32_t)syscall(SYS_gettid));
+	near_mutex_unlock(&mutex);
+	CHECK(mutex.word == 0);
+	return unused;
+}
+
+/* A holder is known by its thread's number: the child leaves none of its own to its parent. */
+static void the_first_lock_may_be_a_childs(void **state)
+{
+	if (!shares_memory())
+		skip();
+	unit_join(unit_start(lock_after_child, NULL));
+	lock_after_child(NULL);
+}
+
+struct user {
+	struct near_stack_node node;
+	struct near_stack_node *mine; /* given back at the end, one for each that was brought */
+};
+
+#define SIBLINGS 4
+#define PARENTS 3
+static struct user users[SIBLINGS + PARENTS];
+
+/* Pushes the user's node, and pops one that may be another. */
+static int use_once(void *arg)
+{
+	struct user *u = arg;
+	void *p;
+
+	near_counter_add(&all.count, 1);
+	near_shared_add(&all.shared, 0, 1);
+	near_refcount_get(&all.ref);
+	near_stack_push(&all.stack, u->mine);
+	do
+		u->mine = near_stack_pop(&all.stack);
+	while (!u->mine && !(u->mine = near_stack_steal(&all.stack)));
+	if (near_percpu_alloc(&p, 24, 8) == 0)
+		near_percpu_free(p);
+	near_refcount_put(&all.ref);
+	return 0;
+}
+
+static void go_on(unsigned number)
+{
+	struct user *u = &users[number];
+
+	u->mine = &u->node;
+	while (team_continues())
+		use_once(u);
+	near_stack_push(&all.stack, u->mine);
+}
+
+static void go_on_in_children(unsigned number)
+{
+	struct user *u = &users[SIBLINGS + number];
+	unsigned rounds = unit_scale(400);
+
+	u->mine = &u->node;
+	for (unsigned i = 0; i < rounds; i++) {
+		CHECK(in_child(use_once, u) == 0);
+		use_once(u);
+	}
+	near_stack_push(&all.stack, u->mine);
+}
+
+/* The holder is a thread of the process that the child shares its memory with. */
+static int wait_for_held(void *unused)
+{
+	struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 10);
+
+	return near_mutex_lock_until(&mutex, CLOCK_MONOTONIC, &soon, NULL) != -ETIMEDOUT;
+}
+
+static void *hold_until_released(void *holds)
+{
+	near_mutex_lock(&mutex);
+	__atomic_store_n((bool *)holds, true, __ATOMIC_RELEASE);
+	while (__atomic_load_n((bool *)holds, __ATOMIC_ACQUIRE))
+		usleep(100);
+	near_mutex_unlock(&mutex);
+	return NULL;
+}
+
+static void vfork_next_to_a_holder(void *unused)
+{
+	bool holds = false;
+	pthread_t t = unit_start(hold_until_released, &holds);
+
+	while (!__atomic_load_n(&holds, __ATOMIC_ACQUIRE))
+		usleep(100);
+	CHECK(in_child(wait_for_held, NULL) == 0);
+	__atomic_store_n(&holds, false, __ATOMIC_RELEASE);
+	unit_join(t);
+}
+
+static void a_child_waits_for_a_thread_of_its_parent(void **state)
+{
+	vfork_next_to_a_holder(NULL);
+	unit_in_child(vfork_next_to_a_holder, NULL);
+}
+
+static void children_use_all_while_others_run(void **state)
+{
+	struct team siblings;
+
+	if (!shares_memory())
+		skip();
+	assert_int_equal(near_counter_init(&all.count), 0);
+	assert_int_equal(near_stack_init(&all.stack), 0);
+	assert_int_equal(near_refcount_init(&all.ref, NULL), 0);
+	assert_int_equal(near_shared_create(&all.shared, 8), 0);
+	team_start(&siblings, SIBLINGS, go_on);
+	team_run(PARENTS, go_on_in_children);
+	team_stop(&siblings);
+	assert_true(near_counter_read(&all.count) >= (int64_t)(2 * PARENTS * unit_scale(400)));
+	assert_int_equal(near_counter_read(&all.count), near_shared_read(&all.shared, 0));
+	assert_int_equal(list_length(near_stack_drain(&all.stack)), SIBLINGS + PARENTS);
+	near_refcount_kill(&all.ref);
+	assert_true(near_refcount_is_zero(&all.ref));
+	near_refcount_destroy(&all.ref);
+	near_stack_destroy(&all.stack);
+	near_counter_destroy(&all.count);
+	near_shared_close(&all.shared);
+}
+
+UNIT_MAIN_UNLESS(no_vfork(), a_child_is_never_live_and_its_parent_is_again,
+		 a_new_thread_may_begin_with_a_child, a_child_writes_fallback_slots_only,
+		 a_failed_vfork_sets_errno, vfork_leaves_errno_and_registers,
+		 a_child_may_have_a_child, handlers_may_vfork,
+		 programs_start_as_without_the_library, the_first_lock_may_be_a_childs,
+		 a_child_waits_for_a_thread_of_its_parent, children_use_all_while_others_run)

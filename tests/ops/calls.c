@@ -7,71 +7,30 @@
 #include "percpu/internal.h"
 #include "../../examples/sequence.h" /* the sequence that near_seq(7) explains */
 
-__attribute__((noinline)) void call_add(int64_t n)
-{
-	near_counter_add(&OBJ.counter, n);
-}
+#define CALL(type, name, parameters, ...)                                                          \
+	__attribute__((noinline)) type name parameters                                             \
+	{                                                                                          \
+		__VA_ARGS__;                                                                       \
+	}
 
-__attribute__((noinline)) void call_add_shared(int64_t n)
-{
-	near_shared_add(&OBJ.shared, OPS_SHARED_OFFSET, n);
-}
-
-__attribute__((noinline)) void call_push(struct near_stack_node *node)
-{
-	near_stack_push(&OBJ.stack, node);
-}
-
-__attribute__((noinline)) void call_push_chain(struct near_stack_node *first,
-					       struct near_stack_node *last)
-{
-	near_stack_push_chain(&OBJ.stack, first, last);
-}
-
-__attribute__((noinline)) struct near_stack_node *call_pop(void)
-{
-	return near_stack_pop(&OBJ.stack);
-}
-
-__attribute__((noinline)) void call_get(void)
-{
-	near_refcount_get(&OBJ.refcount);
-}
-
-__attribute__((noinline)) void call_put(void)
-{
-	near_refcount_put(&OBJ.refcount);
-}
-
-__attribute__((noinline)) bool call_try_get(void)
-{
-	return near_refcount_try_get(&OBJ.refcount);
-}
-
-__attribute__((noinline)) bool call_try_get_live(void)
-{
-	return near_refcount_try_get_live(&OBJ.refcount);
-}
-
-__attribute__((noinline)) void call_unlock(void)
-{
-	near_mutex_unlock(&ops_mutex);
-}
+CALL(void, call_add, (int64_t n), near_counter_add(&OBJ.counter, n))
+CALL(void, call_add_shared, (int64_t n), near_shared_add(&OBJ.shared, OPS_SHARED_OFFSET, n))
+CALL(void, call_push, (struct near_stack_node * node), near_stack_push(&OBJ.stack, node))
+CALL(void, call_push_chain, (struct near_stack_node * first, struct near_stack_node *last),
+     near_stack_push_chain(&OBJ.stack, first, last))
+CALL(struct near_stack_node *, call_pop, (void), return near_stack_pop(&OBJ.stack))
+CALL(void, call_get, (void), near_refcount_get(&OBJ.refcount))
+CALL(void, call_put, (void), near_refcount_put(&OBJ.refcount))
+CALL(bool, call_try_get, (void), return near_refcount_try_get(&OBJ.refcount))
+CALL(bool, call_try_get_live, (void), return near_refcount_try_get_live(&OBJ.refcount))
+CALL(void, call_unlock, (void), near_mutex_unlock(&ops_mutex))
+CALL(bool, call_try_read_lock, (void), return near_rwlock_try_read_lock(&OBJ.rwlock))
+CALL(void, call_read_unlock, (void), near_rwlock_read_unlock(&OBJ.rwlock))
 
 __attribute__((noinline)) void call_raise_to(struct actor *me, uint64_t n)
 {
 	me->peak = n > me->peak ? n : me->peak;
 	peak_raise(OBJ.peak, n);
-}
-
-__attribute__((noinline)) bool call_try_read_lock(void)
-{
-	return near_rwlock_try_read_lock(&OBJ.rwlock);
-}
-
-__attribute__((noinline)) void call_read_unlock(void)
-{
-	near_rwlock_read_unlock(&OBJ.rwlock);
 }
 
 void result(struct actor *me, const void *value)

@@ -33,35 +33,48 @@ static void node_result(struct actor *me, const struct near_stack_node *node)
 	me->got += node != NULL;
 }
 
-static void counter_add(struct actor *me)
-{
-	me->counted += 3;
-	call_add(3);
-}
+#define OPERATION(name, ...)                                                                       \
+	static void name(struct actor *me)                                                         \
+	{                                                                                          \
+		__VA_ARGS__;                                                                       \
+	}
 
-static void counter_add_neg(struct actor *me)
-{
-	me->counted -= 5;
-	call_add(-5);
-}
+/* Records the change of a total in the actor, and makes it. */
+#define ADDS(name, total, n, call) OPERATION(name, me->total += (n); call)
 
-static void counter_read(struct actor *me)
-{
-	number(me, near_counter_read(&OBJ.counter));
-}
+ADDS(counter_add, counted, 3, call_add(3))
+ADDS(counter_add_neg, counted, -5, call_add(-5))
+ADDS(shared_add, shared, 7, call_add_shared(7))
+ADDS(refcount_get, refs, 1, call_get())
+ADDS(refcount_put, refs, -1, call_put())
+ADDS(refcount_kill, refs, -1, near_refcount_kill(&OBJ.refcount))
+ADDS(refcount_revive, refs, 1, near_refcount_revive(&OBJ.refcount))
+/* The slow paths without a failure before them: each comes with a sequence of its own. */
+ADDS(counter_add_slow, counted, 11, near__counter_add_slow(OBJ.counter.p, 11))
+ADDS(shared_add_slow, shared, 13, near__shared_add_slow(&OBJ.shared, OPS_SHARED_OFFSET, 13))
+ADDS(refcount_get_slow, refs, 1, near__refcount_get_slow(&OBJ.refcount))
+ADDS(refcount_put_slow, refs, -1, near__refcount_put_slow(&OBJ.refcount))
 
-static void counter_reset(struct actor *me)
-{
-	int64_t taken = near_counter_reset(&OBJ.counter);
+/* Takes away what it returns. */
+#define RESETS(name, total, call)                                                                  \
+	OPERATION(name, int64_t taken = call; me->total -= taken; number(me, taken))
 
-	me->counted -= taken;
-	number(me, taken);
-}
+RESETS(counter_reset, counted, near_counter_reset(&OBJ.counter))
+RESETS(shared_reset, shared, near_shared_reset(&OBJ.shared, OPS_SHARED_OFFSET))
+OPERATION(counter_read, number(me, near_counter_read(&OBJ.counter)))
+OPERATION(shared_read, number(me, near_shared_read(&OBJ.shared, OPS_SHARED_OFFSET)))
 
-static void stack_push(struct actor *me)
-{
-	call_push(own_node(me));
-}
+#define TRIES(name, call) OPERATION(name, bool got = call; me->refs += got; number(me, got))
+
+TRIES(refcount_try_get, call_try_get())
+TRIES(refcount_try_get_live, call_try_get_live())
+
+OPERATION(stack_push, call_push(own_node(me)))
+OPERATION(stack_pop, node_result(me, call_pop()))
+OPERATION(stack_pop_slow, node_result(me, near__stack_pop_slow(&OBJ.stack)))
+OPERATION(stack_pop_all, list_result(me, near_stack_pop_all(&OBJ.stack)))
+OPERATION(stack_steal, node_result(me, near_stack_steal(&OBJ.stack)))
+OPERATION(stack_drain, list_result(me, near_stack_drain(&OBJ.stack)))
 
 static void stack_push_chain(struct actor *me)
 {
@@ -71,24 +84,11 @@ static void stack_push_chain(struct actor *me)
 	call_push_chain(first, last);
 }
 
-static void stack_pop(struct actor *me)
+static void stack_push_slow(struct actor *me)
 {
-	node_result(me, call_pop());
-}
+	struct near_stack_node *node = own_node(me);
 
-static void stack_pop_all(struct actor *me)
-{
-	list_result(me, near_stack_pop_all(&OBJ.stack));
-}
-
-static void stack_steal(struct actor *me)
-{
-	node_result(me, near_stack_steal(&OBJ.stack));
-}
-
-static void stack_drain(struct actor *me)
-{
-	list_result(me, near_stack_drain(&OBJ.stack));
+	near__stack_push_slow(&OBJ.stack, node, node);
 }
 
 /* A node that was popped is the popper's again, and goes back changed: what a free list is for. The
@@ -105,137 +105,19 @@ static void stack_pop_push(struct actor *me)
 		call_push(second);
 }
 
-static void refcount_get(struct actor *me)
-{
-	me->refs++;
-	call_get();
-}
-
-static void refcount_put(struct actor *me)
-{
-	me->refs--;
-	call_put();
-}
-
 static void refcount_put_own(struct actor *me)
 {
 	for (int i = 0; i < OPS_OWN_REFS; i++)
 		refcount_put(me);
 }
 
-static void refcount_try_get(struct actor *me)
-{
-	bool got = call_try_get();
-
-	me->refs += got;
-	number(me, got);
-}
-
-static void refcount_try_get_live(struct actor *me)
-{
-	bool got = call_try_get_live();
-
-	me->refs += got;
-	number(me, got);
-}
-
-static void refcount_kill(struct actor *me)
-{
-	me->refs--;
-	near_refcount_kill(&OBJ.refcount);
-}
-
-static void refcount_revive(struct actor *me)
-{
-	me->refs++;
-	near_refcount_revive(&OBJ.refcount);
-}
-
 /* Concurrently with a refcount_put_own the count reaches zero. */
-static void refcount_kill_put_own(struct actor *me)
-{
-	refcount_kill(me);
-	refcount_put_own(me);
-}
+OPERATION(refcount_kill_put_own, refcount_kill(me); refcount_put_own(me))
+OPERATION(refcount_kill_revive, refcount_kill(me); refcount_revive(me))
+OPERATION(example_raise, call_raise_to(me, OPS_FIRST_COUNT + 10 + me->id))
+OPERATION(example_raise_low, call_raise_to(me, OPS_FIRST_COUNT - 50))
 
-static void refcount_kill_revive(struct actor *me)
-{
-	refcount_kill(me);
-	refcount_revive(me);
-}
-
-/* The slow paths without a failure before them: each comes with a sequence of its own. */
-
-static void counter_add_slow(struct actor *me)
-{
-	me->counted += 11;
-	near__counter_add_slow(OBJ.counter.p, 11);
-}
-
-static void stack_push_slow(struct actor *me)
-{
-	struct near_stack_node *node = own_node(me);
-
-	near__stack_push_slow(&OBJ.stack, node, node);
-}
-
-static void stack_pop_slow(struct actor *me)
-{
-	node_result(me, near__stack_pop_slow(&OBJ.stack));
-}
-
-static void refcount_get_slow(struct actor *me)
-{
-	me->refs++;
-	near__refcount_get_slow(&OBJ.refcount);
-}
-
-static void refcount_put_slow(struct actor *me)
-{
-	me->refs--;
-	near__refcount_put_slow(&OBJ.refcount);
-}
-
-static void shared_add_slow(struct actor *me)
-{
-	me->shared += 13;
-	near__shared_add_slow(&OBJ.shared, OPS_SHARED_OFFSET, 13);
-}
-
-static void shared_add(struct actor *me)
-{
-	me->shared += 7;
-	call_add_shared(7);
-}
-
-static void shared_read(struct actor *me)
-{
-	number(me, near_shared_read(&OBJ.shared, OPS_SHARED_OFFSET));
-}
-
-static void shared_reset(struct actor *me)
-{
-	int64_t taken = near_shared_reset(&OBJ.shared, OPS_SHARED_OFFSET);
-
-	me->shared -= taken;
-	number(me, taken);
-}
-
-static void example_raise(struct actor *me)
-{
-	call_raise_to(me, OPS_FIRST_COUNT + 10 + me->id);
-}
-
-static void example_raise_low(struct actor *me)
-{
-	call_raise_to(me, OPS_FIRST_COUNT - 50);
-}
-
-#define NOT_LIVE(name)                                                                             \
-	static void name##_fallback(struct actor *me)                                              \
-	{                                                                                          \
-		not_live(name, me);                                                                \
-	}
+#define NOT_LIVE(name) OPERATION(name##_fallback, not_live(name, me))
 
 NOT_LIVE(counter_add)
 NOT_LIVE(stack_push)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* near_counter: sums, resets that lose nothing, the cache, signal handlers, children. The program
  * is linked with --wrap=clock_gettime and clock_getres: the cache's clock is the test's. */
-#include "unit.h"
-
 #include <nearcpu/counter.h>
 
-#include "clock.h"
 #include "slots.h"
+
+#include "clock.h"
 
 /* ---- the clock ---- */
 
@@ -41,23 +40,42 @@ int __wrap_clock_getres(clockid_t clock, struct timespec *t)
 
 /* ---- one thread ---- */
 
-static struct near_counter made(void)
-{
-	struct near_counter c;
+static struct near_counter c; /* a new one in each test */
 
+static int make_counter(void **state)
+{
 	memset(&c, 0x5a, sizeof(c));
-	errno = UNIT_ERRNO;
-	assert_int_equal(near_counter_init(&c), 0);
-	assert_int_equal(near_counter_read(&c), 0);
-	assert_int_equal(errno, UNIT_ERRNO);
-	return c;
+	KEEPS_ERRNO(assert_int_equal(near_counter_init(&c), 0));
+	KEEPS_ERRNO(assert_int_equal(near_counter_read(&c), 0));
+	return 0;
+}
+
+static int destroy_counter(void **state)
+{
+	coarse.ours = false;
+	slots_leave();
+	near_counter_destroy(&c);
+	assert_null(c.p);
+	return 0;
+}
+
+/* From now on the coarse clock is the test's. */
+static void set_clock(uint64_t ns)
+{
+	coarse.ours = true;
+	coarse.ns = ns;
+	coarse.readings = 0;
+}
+
+static int64_t cached(uint64_t max_age)
+{
+	return near_counter_read_cached(&c, max_age);
 }
 
 static void adds_are_summed(void **state)
 {
 	static const int64_t numbers[] = {0,  1,         -1,        5,         -7, INT32_MAX,
 					  17, INT32_MIN, INT64_MAX, INT64_MIN, 1,  INT64_MAX};
-	struct near_counter c = made();
 	uint64_t sum = 0;
 
 	errno = UNIT_ERRNO;
@@ -70,14 +88,10 @@ static void adds_are_summed(void **state)
 	assert_int_equal(near_counter_read(&c), 0);
 	assert_int_equal(near_counter_reset(&c), 0);
 	assert_int_equal(errno, UNIT_ERRNO);
-	near_counter_destroy(&c);
-	assert_null(c.p);
 }
 
 static void sums_wrap(void **state)
 {
-	struct near_counter c = made();
-
 	near_counter_add(&c, INT64_MAX);
 	near_counter_add(&c, 1);
 	assert_int_equal(near_counter_read(&c), INT64_MIN);
@@ -91,13 +105,10 @@ static void sums_wrap(void **state)
 	near_counter_add(&c, -2);
 	assert_int_equal(near_counter_read(&c), -2);
 	assert_int_equal(near_counter_reset(&c), -2);
-	slots_leave();
-	near_counter_destroy(&c);
 }
 
 static void every_slot_counts(void **state)
 {
-	struct near_counter c = made();
 	int64_t sum = 0;
 
 	for (unsigned round = 0; round < 3; round++) {
@@ -113,13 +124,12 @@ static void every_slot_counts(void **state)
 	slots_leave();
 	near_counter_destroy(&c);
 	/* The next owner of the memory begins at 0. */
-	c = made();
-	near_counter_destroy(&c);
+	make_counter(state);
 }
 
 static void without_memory_init_fails(void **state)
 {
-	struct near_counter c;
+	struct near_counter more;
 	struct rlimit limit, none;
 
 	if (unit_emulated() || UNIT_SANITIZED)
@@ -128,131 +138,103 @@ static void without_memory_init_fails(void **state)
 	none = limit;
 	none.rlim_cur = 0;
 	assert_int_equal(setrlimit(RLIMIT_AS, &none), 0);
-	for (unsigned i = 0; i < 200000 && near_counter_init(&c) == 0; i++)
+	for (unsigned i = 0; i < 200000 && near_counter_init(&more) == 0; i++)
 		;
-	assert_int_equal(near_counter_init(&c), -ENOMEM);
+	assert_int_equal(near_counter_init(&more), -ENOMEM);
 	assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
-	assert_int_equal(near_counter_init(&c), 0);
-	near_counter_destroy(&c);
+	assert_int_equal(near_counter_init(&more), 0);
+	near_counter_destroy(&more);
 }
 
 /* ---- the cache ---- */
 
 static void a_cached_read_is_as_old_as_it_may_be(void **state)
 {
-	struct near_counter c = made();
-
-	coarse.ours = true;
-	coarse.ns = 1000;
+	set_clock(1000);
 	near_counter_add(&c, 1);
-	assert_int_equal(near_counter_read_cached(&c, 100), 1); /* fills the cache */
+	assert_int_equal(cached(100), 1); /* fills the cache */
 	near_counter_add(&c, 1);
-	assert_int_equal(near_counter_read_cached(&c, 100), 1);
+	assert_int_equal(cached(100), 1);
 	coarse.ns += 100;
-	assert_int_equal(near_counter_read_cached(&c, 100 + TICK), 1);
-	assert_int_equal(near_counter_read_cached(&c, 99 + TICK), 2); /* too old: filled again */
+	assert_int_equal(cached(100 + TICK), 1);
+	assert_int_equal(cached(99 + TICK), 2); /* too old: filled again */
 	near_counter_add(&c, 1);
-	assert_int_equal(near_counter_read_cached(&c, TICK), 2); /* the same moment of the clock */
+	assert_int_equal(cached(TICK), 2); /* the same moment of the clock */
 	coarse.ns += 1;
-	assert_int_equal(near_counter_read_cached(&c, TICK), 3);
+	assert_int_equal(cached(TICK), 3);
 	near_counter_add(&c, 1);
 	coarse.ns += UINT64_C(1000000000000);
-	assert_int_equal(near_counter_read_cached(&c, UINT64_MAX), 3);
+	assert_int_equal(cached(UINT64_MAX), 3);
 	assert_int_equal(near_counter_read(&c), 4);
 	/* Nothing from before a reset is served after it. */
 	assert_int_equal(near_counter_reset(&c), 4);
-	assert_int_equal(near_counter_read_cached(&c, UINT64_MAX), 0);
-	coarse.ours = false;
-	near_counter_destroy(&c);
+	assert_int_equal(cached(UINT64_MAX), 0);
 }
 
 /* A count of this very moment of the clock may be a tick old. */
 static void within_a_tick_nothing_is_cached(void **state)
 {
-	struct near_counter c = made();
-
-	coarse.ours = true;
-	coarse.ns = 1000;
-	coarse.readings = 0;
+	set_clock(1000);
 	for (int64_t n = 1; n < 4; n++) {
 		near_counter_add(&c, 1);
-		assert_int_equal(near_counter_read_cached(&c, TICK - 1), n);
-		assert_int_equal(near_counter_read_cached(&c, 0), n);
+		assert_int_equal(cached(TICK - 1), n);
+		assert_int_equal(cached(0), n);
 	}
 	assert_int_equal(coarse.readings, 0);
 	assert_int_equal(c.stamp, 0);
 	/* What is there already is not served either. */
-	assert_int_equal(near_counter_read_cached(&c, TICK), 3);
+	assert_int_equal(cached(TICK), 3);
 	near_counter_add(&c, 1);
-	assert_int_equal(near_counter_read_cached(&c, TICK), 3);
-	assert_int_equal(near_counter_read_cached(&c, TICK - 1), 4);
-	coarse.ours = false;
-	near_counter_destroy(&c);
+	assert_int_equal(cached(TICK), 3);
+	assert_int_equal(cached(TICK - 1), 4);
 }
 
 /* The stamp is taken before the sum: an add in between may make the sum newer, never older. */
 static void the_cache_is_not_older_than_its_stamp(void **state)
 {
-	struct near_counter c = made();
 	int64_t seen;
 
-	coarse.ours = true;
-	coarse.ns = 5000;
-	coarse.readings = 0;
+	set_clock(5000);
 	coarse.added_to = &c;
-	seen = near_counter_read_cached(&c, 10 + TICK);
+	seen = cached(10 + TICK);
 	coarse.added_to = NULL;
 	assert_int_equal(seen, near_counter_read(&c));
 	assert_true(seen >= 1);
-	assert_int_equal(near_counter_read_cached(&c, 10 + TICK), seen);
-	coarse.ours = false;
-	near_counter_destroy(&c);
+	assert_int_equal(cached(10 + TICK), seen);
 }
 
 static void the_clock_may_start_at_zero(void **state)
 {
-	struct near_counter c = made();
-
-	coarse.ours = true;
-	coarse.ns = 0;
+	set_clock(0);
 	near_counter_add(&c, 1);
-	assert_int_equal(near_counter_read_cached(&c, 10 + TICK), 1);
+	assert_int_equal(cached(10 + TICK), 1);
 	near_counter_add(&c, 1);
-	assert_int_equal(near_counter_read_cached(&c, 10 + TICK), 1);
-	coarse.ours = false;
-	near_counter_destroy(&c);
+	assert_int_equal(cached(10 + TICK), 1);
 }
 
 /* A child of a process in which another thread was filling the cache. */
-static void use_stale_writer(void *arg)
+static void use_stale_writer(void *unused)
 {
-	struct near_counter *c = arg;
-
-	coarse.ours = true;
-	coarse.ns = 1000;
-	near_counter_add(c, 1);
-	CHECK(near_counter_read_cached(c, 100) == 1);
-	near_counter_add(c, 1);
-	CHECK(near_counter_read_cached(c, 100) == 1); /* it was filled all the same */
+	set_clock(1000);
+	near_counter_add(&c, 1);
+	CHECK(cached(100) == 1);
+	near_counter_add(&c, 1);
+	CHECK(cached(100) == 1); /* it was filled all the same */
 }
 
 static void a_writer_lost_in_a_fork_does_not_keep_the_cache(void **state)
 {
-	struct near_counter c = made();
-
 	/* As if another thread of this process were just filling it. */
 	c.writer = near__process.forks + 1;
-	coarse.ours = true;
-	coarse.ns = 1000;
+	set_clock(1000);
 	near_counter_add(&c, 0);
-	assert_int_equal(near_counter_read_cached(&c, 100), 0);
+	assert_int_equal(cached(100), 0);
 	assert_int_equal(c.stamp, 0); /* left to the writer */
 	coarse.ours = false;
-	unit_in_child(use_stale_writer, &c);
-	near_counter_destroy(&c);
+	unit_in_child(use_stale_writer, NULL);
 }
 
-UNIT_MAIN(adds_are_summed, sums_wrap, every_slot_counts, a_cached_read_is_as_old_as_it_may_be,
-	  within_a_tick_nothing_is_cached, the_cache_is_not_older_than_its_stamp,
-	  the_clock_may_start_at_zero, a_writer_lost_in_a_fork_does_not_keep_the_cache,
-	  without_memory_init_fails)
+UNIT_MAIN_EACH(make_counter, destroy_counter, adds_are_summed, sums_wrap, every_slot_counts,
+	       a_cached_read_is_as_old_as_it_may_be, within_a_tick_nothing_is_cached,
+	       the_cache_is_not_older_than_its_stamp, the_clock_may_start_at_zero,
+	       a_writer_lost_in_a_fork_does_not_keep_the_cache, without_memory_init_fails)

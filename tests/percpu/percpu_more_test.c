@@ -1,34 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Per-CPU memory in bulk: a million objects, threads, forked children, which pages are taken. */
-#include "unit.h"
-
-#include <nearcpu/counter.h>
-
-#include "slots.h"
-
-#define MIB ((size_t)1 << 20)
-
-static void *allocate(size_t size)
-{
-	void *p = NULL;
-
-	CHECK(near_percpu_alloc(&p, size, 8) == 0);
-	return p;
-}
-
-static void add(void *p, int64_t n)
-{
-	struct near_counter c = {.p = p};
-
-	near_counter_add(&c, n);
-}
-
-static int64_t sum(void *p)
-{
-	struct near_counter c = {.p = p};
-
-	return near_counter_read(&c);
-}
+#include "objects.h"
+#include "team.h"
 
 /* ---- pages ---- */
 
@@ -55,11 +28,11 @@ static unsigned resident(const void *p, unsigned slot)
 static void only_slots_in_use_have_pages(void **state)
 {
 	static const unsigned used[] = {0, 3, 64, 129};
-	unsigned next, n_used = 0;
+	unsigned n_used = 0;
 	void *p[100];
 
 	for (unsigned i = 0; i < LENGTH(p); i++)
-		p[i] = allocate(160); /* a class of its own */
+		p[i] = allocate(160, 8); /* a class of its own */
 	for (unsigned k = 0; k < LENGTH(used); k++) {
 		slots_enter(used[k]);
 		for (unsigned i = 0; i < LENGTH(p); i++)
@@ -69,11 +42,10 @@ static void only_slots_in_use_have_pages(void **state)
 	for (unsigned i = 0; i < LENGTH(p); i++)
 		assert_int_equal(sum(p[i]), LENGTH(used));
 	for (unsigned i = 50; i < LENGTH(p); i++)
-		near_percpu_free(p[i]);
+		release(p[i]);
 	for (unsigned slot = 0; slot < near_slots() + 1 + near_cpus(); slot++) {
-		unsigned pages = resident(p[0], slot);
+		unsigned pages = resident(p[0], slot), next = slot;
 
-		next = slot;
 		if (near_percpu_next(p[0], &next) && next == slot) {
 			assert_in_range(pages, 1, 1 + 101 * 192 / page_size() + 1);
 			n_used++;
@@ -86,20 +58,20 @@ static void only_slots_in_use_have_pages(void **state)
 	}
 	assert_in_range(n_used, LENGTH(used), LENGTH(used) + 1);
 	for (unsigned i = 0; i < 50; i++)
-		near_percpu_free(p[i]);
+		release(p[i]);
 }
 
 /* Large objects give their pages back; the next owner finds zeros. */
 static void freed_large_objects_leave_no_pages(void **state)
 {
-	void *p = allocate(256 << 10);
+	void *p = allocate(256 << 10, 8);
 	unsigned before;
 
 	slots_enter(7);
 	memset(near_percpu_fallback(p), 1, 256 << 10);
 	before = resident(p, near_slots() + 1 + 7);
 	assert_true(before >= (256 << 10) / page_size());
-	near_percpu_free(p);
+	release(p);
 	assert_true(resident(p, near_slots() + 1 + 7) <= before - (256 << 10) / page_size());
 	slots_leave();
 }
@@ -126,7 +98,7 @@ static bool flags_of(const void *address, char *flags, size_t size)
 
 static void pages_are_never_huge(void **state)
 {
-	void *p = allocate(24), *slot;
+	void *p = allocate(24, 8), *slot;
 	char flags[520];
 
 	if (access("/sys/kernel/mm/transparent_hugepage/enabled", F_OK) || unit_emulated())
@@ -142,7 +114,7 @@ static void pages_are_never_huge(void **state)
 	assert_true(flags_of(near_percpu_at(p, near_slots()), flags, sizeof(flags)));
 	assert_non_null(strstr(flags, " nh "));
 	assert_null(strstr(flags, " wr "));
-	near_percpu_free(p);
+	release(p);
 }
 
 /* ---- a million ---- */
@@ -152,18 +124,30 @@ static size_t reserved(void)
 	return (size_t)near__process.reserved;
 }
 
+static void shuffle(void **p, unsigned n)
+{
+	uint64_t seed = 5;
+
+	for (unsigned i = n - 1; i; i--) {
+		unsigned k = unit_random(&seed) % (i + 1);
+		void *swapped = p[i];
+
+		p[i] = p[k];
+		p[k] = swapped;
+	}
+}
+
 /* Eight bytes each per slot in use, and a bit. */
 static void a_million_small_objects(void **state)
 {
 	unsigned n = unit_emulated() ? 150000 : 1000000, pages = 0;
 	void **p = calloc(n, sizeof(*p));
 	size_t before = reserved();
-	uint64_t seed = 5;
 
 	assert_non_null(p);
 	slots_enter(9);
 	for (unsigned i = 0; i < n; i++) {
-		p[i] = allocate(8);
+		p[i] = allocate(8, 8);
 		add(p[i], i + 1);
 	}
 	assert_true(reserved() >= before + (n / 131072) * (near_slots() * MIB));
@@ -172,24 +156,18 @@ static void a_million_small_objects(void **state)
 	for (unsigned i = 0; i < n; i += 131072)
 		pages += resident(p[i], near__thread_live() ? 9 : near_slots() + 1 + 9);
 	assert_in_range(pages, n * 8 / page_size(), (n / 131072 + 2) * MIB / page_size());
-	for (unsigned i = n - 1; i; i--) {
-		unsigned k = unit_random(&seed) % (i + 1);
-		void *swapped = p[i];
-
-		p[i] = p[k];
-		p[k] = swapped;
-	}
+	shuffle(p, n);
 	for (unsigned i = 0; i < n; i++)
-		near_percpu_free(p[i]);
+		release(p[i]);
 	/* The same memory again. */
 	before = reserved();
 	for (unsigned i = 0; i < n; i++) {
-		p[i] = allocate(8);
+		p[i] = allocate(8, 8);
 		assert_int_equal(sum(p[i]), 0);
 	}
 	assert_int_equal(reserved(), before);
 	for (unsigned i = 0; i < n; i++)
-		near_percpu_free(p[i]);
+		release(p[i]);
 	slots_leave();
 	free(p);
 }
@@ -198,41 +176,32 @@ static void a_million_small_objects(void **state)
 
 #define HELD 64
 
-struct worker {
-	unsigned number, rounds;
-	void **exchange; /* objects in transfer from one thread to another */
-	unsigned places;
-};
-
-static void check_and_free(void *p, int64_t expected)
-{
-	CHECK(sum(p) == expected);
-	near_percpu_free(p);
-}
+static void *exchange[16]; /* objects in transfer from one thread to another */
 
 /* Each object carries the number of the thread that made it, until another thread frees it. */
-static void *allocate_and_free(void *arg)
+static void allocate_and_free(unsigned number)
 {
 	static const size_t sizes[] = {8, 8, 8, 16, 24, 40, 64, 200, 3000, 70000};
-	struct worker *w = arg;
+	unsigned rounds = unit_scale(20000);
+	int64_t mark = number * 100 + 1;
 	void *held[HELD] = {NULL};
-	uint64_t seed = w->number;
+	uint64_t seed = number;
 
-	for (unsigned i = 0; i < w->rounds; i++) {
-		unsigned k = unit_random(&seed) % HELD, place = unit_random(&seed) % w->places;
+	for (unsigned i = 0; i < rounds; i++) {
+		unsigned k = unit_random(&seed) % HELD;
+		unsigned place = unit_random(&seed) % LENGTH(exchange);
 
 		if (!held[k]) {
-			held[k] = allocate(sizes[unit_random(&seed) % LENGTH(sizes)]);
+			held[k] = allocate(sizes[unit_random(&seed) % LENGTH(sizes)], 8);
 			CHECK(sum(held[k]) == 0);
-			add(held[k], w->number * 100 + 1);
+			add(held[k], mark);
 		} else if (i % 4) {
-			check_and_free(held[k], w->number * 100 + 1);
+			check_and_free(held[k], mark);
 			held[k] = NULL;
 		} else {
 			/* Becomes common: 1 from each that had it. */
-			add(held[k], -(int64_t)w->number * 100);
-			held[k] =
-				__atomic_exchange_n(&w->exchange[place], held[k], __ATOMIC_ACQ_REL);
+			add(held[k], 1 - mark);
+			held[k] = __atomic_exchange_n(&exchange[place], held[k], __ATOMIC_ACQ_REL);
 			if (held[k])
 				check_and_free(held[k], 1);
 			held[k] = NULL;
@@ -240,18 +209,12 @@ static void *allocate_and_free(void *arg)
 	}
 	for (unsigned k = 0; k < HELD; k++)
 		if (held[k])
-			check_and_free(held[k], w->number * 100 + 1);
-	return NULL;
+			check_and_free(held[k], mark);
 }
 
 static void threads_allocate_and_free_each_others(void **state)
 {
-	void *exchange[16] = {NULL};
-	struct worker workers[8];
-
-	for (unsigned i = 0; i < LENGTH(workers); i++)
-		workers[i] = (struct worker){i, unit_scale(20000), exchange, LENGTH(exchange)};
-	unit_run(allocate_and_free, workers, sizeof(workers[0]), LENGTH(workers));
+	team_run(8, allocate_and_free);
 	for (unsigned i = 0; i < LENGTH(exchange); i++)
 		if (exchange[i])
 			check_and_free(exchange[i], 1);
@@ -259,41 +222,35 @@ static void threads_allocate_and_free_each_others(void **state)
 
 /* ---- fork ---- */
 
-static bool stop;
-
-static void *keep_allocating(void *arg)
+static void keep_allocating(unsigned number)
 {
-	uint64_t seed = *(unsigned *)arg;
+	uint64_t seed = number + 1;
+	void *p[64];
 
-	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
-		void *p[64];
+	while (team_continues()) {
 
 		/* A class in which an arena holds three: it is always being enlarged. */
 		for (unsigned i = 0; i < LENGTH(p); i++)
-			p[i] = allocate(unit_random(&seed) % 8 ? 8 : 200000);
+			p[i] = allocate(unit_random(&seed) % 8 ? 8 : 200000, 8);
 		for (unsigned i = 0; i < LENGTH(p); i++) {
 			add(p[i], 1);
-			near_percpu_free(p[i]);
+			release(p[i]);
 		}
 	}
-	return NULL;
 }
 
-struct inherited {
-	void *a, *b;
-};
+static void *inherited, *inherited_free;
 
-static void use_in_child(void *arg)
+static void use_in_child(void *unused)
 {
-	struct inherited *in = arg;
 	void *p[200];
 
-	CHECK(sum(in->a) == 5);
-	add(in->a, 2);
-	CHECK(sum(in->a) == 7);
-	near_percpu_free(in->b);
+	CHECK(sum(inherited) == 5);
+	add(inherited, 2);
+	CHECK(sum(inherited) == 7);
+	release(inherited_free);
 	for (unsigned i = 0; i < LENGTH(p); i++) {
-		p[i] = allocate(i % 50 ? 8 : 200000);
+		p[i] = allocate(i % 50 ? 8 : 200000, 8);
 		CHECK(sum(p[i]) == 0);
 		add(p[i], i);
 	}
@@ -303,23 +260,20 @@ static void use_in_child(void *arg)
 
 static void children_have_memory_of_their_own(void **state)
 {
-	struct inherited in = {allocate(8), allocate(8)};
-	unsigned numbers[3] = {1, 2, 3}, rounds = unit_scale(60);
-	pthread_t threads[LENGTH(numbers)];
-	bool busy = !UNIT_THREAD_SANITIZER; /* it does not like children of many threads */
+	struct team team;
 
-	add(in.a, 5);
-	add(in.b, 6);
-	for (unsigned i = 0; busy && i < LENGTH(threads); i++)
-		threads[i] = unit_start(keep_allocating, &numbers[i]);
-	for (unsigned i = 0; i < rounds; i++)
-		unit_in_child(use_in_child, &in);
-	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
-	for (unsigned i = 0; busy && i < LENGTH(threads); i++)
-		unit_join(threads[i]);
+	inherited = allocate(8, 8);
+	inherited_free = allocate(8, 8);
+	add(inherited, 5);
+	add(inherited_free, 6);
+	/* ThreadSanitizer does not like children of many threads. */
+	team_start(&team, UNIT_THREAD_SANITIZER ? 0 : 3, keep_allocating);
+	for (unsigned i = 0; i < unit_scale(60); i++)
+		unit_in_child(use_in_child, NULL);
+	team_stop(&team);
 	/* What the children did is not seen here. */
-	check_and_free(in.a, 5);
-	check_and_free(in.b, 6);
+	check_and_free(inherited, 5);
+	check_and_free(inherited_free, 6);
 }
 
 UNIT_MAIN(only_slots_in_use_have_pages, freed_large_objects_leave_no_pages, pages_are_never_huge,

@@ -1,47 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Per-CPU memory: what a request gets, that copies are zero and nobody else's, which slots are in
  * use, misuse. percpu_more_test.c has threads, children and memory. */
-#include "unit.h"
-
-#include <nearcpu/counter.h>
+#include "objects.h"
 
 #include "filter.h"
-#include "slots.h"
-
-#define KIB ((size_t)1 << 10)
-
-static void *allocate(size_t size, size_t align)
-{
-	void *p = NULL;
-
-	errno = UNIT_ERRNO;
-	assert_int_equal(near_percpu_alloc(&p, size, align), 0);
-	assert_int_equal(errno, UNIT_ERRNO);
-	assert_non_null(p);
-	return p;
-}
-
-static void release(void *p)
-{
-	errno = UNIT_ERRNO;
-	near_percpu_free(p);
-	assert_int_equal(errno, UNIT_ERRNO);
-}
-
-/* Adds to the copy of the slot that the thread is in. */
-static void add(void *p, int64_t n)
-{
-	struct near_counter c = {.p = p};
-
-	near_counter_add(&c, n);
-}
-
-static int64_t sum(const void *p)
-{
-	struct near_counter c = {.p = (int64_t *)(uintptr_t)p};
-
-	return near_counter_read(&c);
-}
 
 /* ---- requests ---- */
 
@@ -70,10 +32,8 @@ static void bad_requests_have_their_errors(void **state)
 	for (size_t i = 0; i < LENGTH(table); i++) {
 		void *p = &p;
 
-		errno = UNIT_ERRNO;
-		assert_int_equal(near_percpu_alloc(&p, table[i].size, table[i].align),
-				 -table[i].error);
-		assert_int_equal(errno, UNIT_ERRNO);
+		KEEPS_ERRNO(assert_int_equal(near_percpu_alloc(&p, table[i].size, table[i].align),
+					     -table[i].error));
 		assert_ptr_equal(p, &p);
 	}
 }
@@ -229,10 +189,8 @@ static void a_fallback_copy_is_there_for_each_cpu(void **state)
 
 	for (unsigned cpu = 0; cpu < SLOTS_CPUS; cpu++) {
 		slots_enter(cpu);
-		errno = UNIT_ERRNO;
-		assert_ptr_equal(near_percpu_fallback(p),
-				 near_percpu_at(p, near_slots() + 1 + cpu));
-		assert_int_equal(errno, UNIT_ERRNO);
+		KEEPS_ERRNO(assert_ptr_equal(near_percpu_fallback(p),
+					     near_percpu_at(p, near_slots() + 1 + cpu)));
 		*(int64_t *)near_percpu_fallback(p) += 1;
 	}
 	assert_int_equal(sum(p), SLOTS_CPUS);
@@ -261,14 +219,11 @@ static void add_without_mprotect(void *p)
 	slots_enter(99);
 	if (!filter_out(SYS_mprotect, ENOMEM))
 		return;
-	for (int i = 0; i < 100; i++) {
-		errno = UNIT_ERRNO;
-		add(p, 3);
-		CHECK(errno == UNIT_ERRNO);
-	}
+	for (int i = 0; i < 100; i++)
+		KEEPS_ERRNO(add(p, 3));
 	CHECK(sum(p) == 300);
-	CHECK(near_percpu_alloc(&p, 5000, 8) == -ENOMEM); /* a class that has no arena */
-	CHECK(errno == UNIT_ERRNO);
+	/* A class that has no arena. */
+	KEEPS_ERRNO(CHECK(near_percpu_alloc(&p, 5000, 8) == -ENOMEM));
 }
 
 /* The kernel has no memory for another mapping: the first fallback slot, open from the start,

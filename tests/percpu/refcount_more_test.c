@@ -2,16 +2,15 @@
 /* near_refcount among threads: the callback runs once, after the last put, and sees what was
  * done before each put; kills and revivals concurrent with gets and puts; signal handlers,
  * children, a filter. */
-#include "unit.h"
-
 #include <nearcpu/refcount.h>
 
 #include "filter.h"
+#include "live.h"
 #include "percpu/internal.h"
+#include "team.h"
 
 static struct near_refcount ref;
 static unsigned released;
-static bool stop;
 
 /* ---- the callback ---- */
 
@@ -30,37 +29,29 @@ static void check_all_written(struct near_refcount *r)
 	__atomic_add_fetch(&released, 1, __ATOMIC_RELAXED);
 }
 
-struct worker {
-	unsigned number;
-	pthread_barrier_t *barrier;
-};
+static pthread_barrier_t barrier;
 
-static void *write_and_put(void *arg)
+static void write_and_put(unsigned number)
 {
-	struct worker *w = arg;
-
 	near_refcount_get(&ref);
-	pthread_barrier_wait(w->barrier);
+	pthread_barrier_wait(&barrier);
 	for (unsigned i = 0; i < work.rounds; i++) {
 		near_refcount_get(&ref);
-		if (w->number % 2)
+		if (number % 2)
 			CHECK(near_refcount_try_get(&ref));
-		work.written[w->number]++;
+		work.written[number]++;
 		near_refcount_put(&ref);
-		if (w->number % 2)
+		if (number % 2)
 			near_refcount_put(&ref);
 	}
 	near_refcount_put(&ref);
-	return NULL;
 }
 
 /* Kills while threads get and put: each still holds a reference of its own. */
 static void the_callback_runs_once_after_all_puts(void **state)
 {
-	struct worker workers[THREADS];
-	pthread_t threads[THREADS];
-	pthread_barrier_t barrier;
 	unsigned rounds = unit_scale(100);
+	struct team team;
 
 	pthread_barrier_init(&barrier, NULL, THREADS + 1);
 	work.rounds = 500;
@@ -68,16 +59,12 @@ static void the_callback_runs_once_after_all_puts(void **state)
 		released = 0;
 		memset(work.written, 0, sizeof(work.written));
 		assert_int_equal(near_refcount_init(&ref, check_all_written), 0);
-		for (unsigned i = 0; i < THREADS; i++) {
-			workers[i] = (struct worker){i, &barrier};
-			threads[i] = unit_start(write_and_put, &workers[i]);
-		}
+		team_start(&team, THREADS, write_and_put);
 		pthread_barrier_wait(&barrier);
 		if (k % 3)
 			usleep(k % 200);
 		near_refcount_kill(&ref);
-		for (unsigned i = 0; i < THREADS; i++)
-			unit_join(threads[i]);
+		team_join(&team);
 		assert_int_equal(released, 1);
 		assert_true(near_refcount_is_zero(&ref));
 		near_refcount_destroy(&ref);
@@ -96,11 +83,14 @@ static void close_service(struct near_refcount *r)
 	__atomic_add_fetch(&released, 1, __ATOMIC_RELAXED);
 }
 
-static void *enter_and_leave(void *arg)
+/* Every second thread is not live. */
+static void enter_and_leave(unsigned number)
 {
-	uint64_t seed = *(unsigned *)arg;
+	uint64_t seed = number;
 
-	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
+	if (number % 2 == 0)
+		play_dead();
+	while (team_continues()) {
 		bool live = unit_random(&seed) % 2;
 
 		if (!(live ? near_refcount_try_get_live(&ref) : near_refcount_try_get(&ref))) {
@@ -116,32 +106,17 @@ static void *enter_and_leave(void *arg)
 		CHECK(__atomic_load_n(&in_service, __ATOMIC_SEQ_CST));
 		near_refcount_put(&ref);
 	}
-	return NULL;
-}
-
-/* A thread that is not live. */
-static void *enter_and_leave_dead(void *arg)
-{
-	near_slot();
-	near__self.state = NEAR__DEAD;
-	near__self.area = &near__dead;
-	return enter_and_leave(arg);
 }
 
 static void a_thread_with_a_reference_is_served(void **state)
 {
-	unsigned numbers[4], rounds = unit_scale(30);
-	pthread_t threads[LENGTH(numbers)];
+	unsigned rounds = unit_scale(30);
+	struct team team;
 
 	assert_int_equal(near_refcount_init(&ref, close_service), 0);
 	in_service = true;
-	stop = false;
 	released = entered = 0;
-	for (unsigned i = 0; i < LENGTH(numbers); i++) {
-		numbers[i] = i;
-		threads[i] =
-			unit_start(i % 2 ? enter_and_leave : enter_and_leave_dead, &numbers[i]);
-	}
+	team_start(&team, 4, enter_and_leave);
 	for (unsigned k = 1; k <= rounds; k++) {
 		for (unsigned i = k % 8; i; i--)
 			sched_yield();
@@ -155,9 +130,7 @@ static void a_thread_with_a_reference_is_served(void **state)
 	/* It is in service now: a thread gets a reference. */
 	while (!__atomic_load_n(&entered, __ATOMIC_RELAXED))
 		sched_yield();
-	__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
-	for (unsigned i = 0; i < LENGTH(numbers); i++)
-		unit_join(threads[i]);
+	team_stop(&team);
 	near_refcount_kill(&ref);
 	assert_int_equal(released, rounds + 1);
 	near_refcount_destroy(&ref);
@@ -169,27 +142,24 @@ static void never(struct near_refcount *r)
 	CHECK(false);
 }
 
-static void *get_and_put(void *unused)
+static void get_and_put(unsigned number)
 {
-	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
+	while (team_continues()) {
 		near_refcount_get(&ref);
 		near_refcount_get(&ref);
 		near_refcount_put(&ref);
 		near_refcount_put(&ref);
 	}
-	return NULL;
 }
 
 static void no_reference_is_lost_between_kill_and_revive(void **state)
 {
 	unsigned rounds = unit_scale(100);
-	pthread_t threads[3];
+	struct team team;
 
 	assert_int_equal(near_refcount_init(&ref, never), 0);
 	near_refcount_get(&ref);
-	stop = false;
-	for (unsigned i = 0; i < LENGTH(threads); i++)
-		threads[i] = unit_start(get_and_put, NULL);
+	team_start(&team, 3, get_and_put);
 	for (unsigned k = 0; k < rounds; k++) {
 		near_refcount_kill(&ref);
 		if (k % 4 == 0)
@@ -198,9 +168,7 @@ static void no_reference_is_lost_between_kill_and_revive(void **state)
 		if (k % 4 == 1)
 			sched_yield();
 	}
-	__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
-	for (unsigned i = 0; i < LENGTH(threads); i++)
-		unit_join(threads[i]);
+	team_stop(&team);
 	near_refcount_kill(&ref);
 	assert_int_equal(ref.exact, 1);
 	ref.release = NULL;
@@ -210,37 +178,32 @@ static void no_reference_is_lost_between_kill_and_revive(void **state)
 }
 
 /* Different counts share the lock of the gates. */
-struct killer {
-	struct near_refcount ref;
-	unsigned rounds;
-};
-
-static void *kill_own(void *arg)
+static void kill_own(unsigned rounds)
 {
-	struct killer *k = arg;
+	struct near_refcount own;
 
-	CHECK(near_refcount_init(&k->ref, NULL) == 0);
-	for (unsigned i = 0; i < k->rounds; i++) {
-		near_refcount_get(&k->ref);
-		near_refcount_kill(&k->ref);
-		CHECK(!near_refcount_is_zero(&k->ref));
-		near_refcount_put(&k->ref);
-		CHECK(near_refcount_is_zero(&k->ref));
-		near_refcount_revive(&k->ref);
+	CHECK(near_refcount_init(&own, NULL) == 0);
+	for (unsigned i = 0; i < rounds; i++) {
+		near_refcount_get(&own);
+		near_refcount_kill(&own);
+		CHECK(!near_refcount_is_zero(&own));
+		near_refcount_put(&own);
+		CHECK(near_refcount_is_zero(&own));
+		near_refcount_revive(&own);
 	}
-	near_refcount_kill(&k->ref);
-	CHECK(near_refcount_is_zero(&k->ref));
-	near_refcount_destroy(&k->ref);
-	return NULL;
+	near_refcount_kill(&own);
+	CHECK(near_refcount_is_zero(&own));
+	near_refcount_destroy(&own);
+}
+
+static void kill_own_often(unsigned number)
+{
+	kill_own(unit_scale(60));
 }
 
 static void counts_are_killed_side_by_side(void **state)
 {
-	struct killer killers[8];
-
-	for (unsigned i = 0; i < LENGTH(killers); i++)
-		killers[i].rounds = unit_scale(60);
-	unit_run(kill_own, killers, sizeof(killers[0]), LENGTH(killers));
+	team_run(8, kill_own_often);
 }
 
 /* ---- signal handlers, children, a filter ---- */
@@ -291,32 +254,24 @@ static void kill_in_child(void *unused)
 	CHECK(near_refcount_try_get_live(&ref));
 }
 
-static void *kill_until_stop(void *arg)
+static void kill_until_stop(unsigned number)
 {
-	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE))
-		kill_own(arg);
-	return NULL;
+	while (team_continues())
+		kill_own(10);
 }
 
 static void a_child_has_its_own_count(void **state)
 {
-	struct killer killers[3];
-	pthread_t threads[LENGTH(killers)];
 	unsigned rounds = unit_scale(60);
-	bool busy = !UNIT_THREAD_SANITIZER; /* it does not like children of many threads */
+	struct team team;
 
 	assert_int_equal(near_refcount_init(&ref, NULL), 0);
 	near_refcount_get(&ref);
-	stop = false;
-	for (unsigned i = 0; busy && i < LENGTH(killers); i++) {
-		killers[i].rounds = 10;
-		threads[i] = unit_start(kill_until_stop, &killers[i]);
-	}
+	/* ThreadSanitizer does not like children of many threads. */
+	team_start(&team, UNIT_THREAD_SANITIZER ? 0 : 3, kill_until_stop);
 	for (unsigned i = 0; i < rounds; i++)
 		unit_in_child(kill_in_child, NULL);
-	__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
-	for (unsigned i = 0; busy && i < LENGTH(killers); i++)
-		unit_join(threads[i]);
+	team_stop(&team);
 	near_refcount_kill(&ref);
 	assert_false(near_refcount_is_zero(&ref));
 	near_refcount_put(&ref);

@@ -1,49 +1,70 @@
 /* SPDX-License-Identifier: MIT */
 /* near_refcount, step by step: where references are counted, kill and revive, the release callback,
  * misuse. refcount_more_test.c has threads. */
-#include "unit.h"
-
 #include <nearcpu/refcount.h>
 
-#include "fences.h"
 #include "slots.h"
+
+#include "fences.h"
+#include "live.h"
 
 static unsigned released;
 static struct near_refcount *released_ref;
 
-static void note(struct near_refcount *r)
+static void note(struct near_refcount *ref)
 {
 	released++;
-	released_ref = r;
+	released_ref = ref;
 }
 
-static struct near_refcount made(void)
-{
-	struct near_refcount r;
+static struct near_refcount r; /* a new one in each test */
 
+static int make_refcount(void **state)
+{
 	memset(&r, 0x5a, sizeof(r));
-	errno = UNIT_ERRNO;
-	assert_int_equal(near_refcount_init(&r, note), 0);
-	assert_int_equal(errno, UNIT_ERRNO);
+	KEEPS_ERRNO(assert_int_equal(near_refcount_init(&r, note), 0));
 	released = 0;
 	released_ref = NULL;
 	fences_made();
-	return r;
+	return 0;
 }
 
-static void destroy(struct near_refcount *r)
+static int destroy_refcount(void **state)
 {
 	slots_leave();
-	near_refcount_destroy(r);
-	assert_null(r->p);
+	near_refcount_destroy(&r);
+	assert_null(r.p);
+	return 0;
+}
+
+static void get(unsigned n)
+{
+	while (n--)
+		near_refcount_get(&r);
+}
+
+static void put(unsigned n)
+{
+	while (n--)
+		near_refcount_put(&r);
+}
+
+/* These references are the last: the callback runs at the last put. */
+static void put_last(unsigned n)
+{
+	unsigned before = released;
+
+	for (unsigned i = 0; i < n; i++) {
+		assert_int_equal(released, before);
+		put(1);
+	}
+	assert_int_equal(released, before + 1);
 }
 
 /* ---- kill ---- */
 
 static void kill_drops_the_first_reference(void **state)
 {
-	struct near_refcount r = made();
-
 	errno = UNIT_ERRNO;
 	assert_false(near_refcount_is_zero(&r));
 	near_refcount_kill(&r);
@@ -54,70 +75,51 @@ static void kill_drops_the_first_reference(void **state)
 	assert_false(near_refcount_try_get_live(&r));
 	assert_int_equal(errno, UNIT_ERRNO);
 	assert_int_equal(released, 1);
-	destroy(&r);
 }
 
 static void the_last_put_releases(void **state)
 {
-	struct near_refcount r = made();
-
-	near_refcount_get(&r);
-	near_refcount_get(&r);
-	near_refcount_put(&r);
+	get(2);
+	put(1);
 	assert_int_equal(released, 0);
 	near_refcount_kill(&r);
 	assert_int_equal(released, 0);
 	assert_false(near_refcount_is_zero(&r));
 	assert_true(near_refcount_try_get(&r)); /* not zero yet */
 	assert_false(near_refcount_try_get_live(&r));
-	near_refcount_get(&r);
-	near_refcount_put(&r);
-	near_refcount_put(&r);
-	assert_int_equal(released, 0);
-	near_refcount_put(&r);
-	assert_int_equal(released, 1);
+	get(1);
+	put(2);
+	put_last(1);
 	assert_true(near_refcount_is_zero(&r));
 	assert_false(near_refcount_try_get(&r));
-	destroy(&r);
 }
 
 static void references_move_between_slots(void **state)
 {
-	struct near_refcount r = made();
 	struct near__thread self;
 
 	for (unsigned slot = 0; slot < SLOTS_CPUS; slot++) {
 		slots_enter(slot);
-		for (unsigned i = 0; i < 5; i++)
-			near_refcount_get(&r);
+		get(5);
 	}
 	slots_enter(7);
-	for (unsigned i = 0; i < 3 * SLOTS_CPUS; i++)
-		near_refcount_put(&r); /* below zero in this slot */
-	self = near__self;
-	near__self.state = NEAR__DEAD; /* and on a fallback word */
-	near__self.area = &near__dead;
-	for (unsigned i = 0; i < 2 * SLOTS_CPUS - 1; i++)
-		near_refcount_put(&r);
-	near_refcount_get(&r);
-	near_refcount_put(&r);
+	put(3 * SLOTS_CPUS); /* below zero in this slot */
+	self = play_dead();  /* and on a fallback word */
+	put(2 * SLOTS_CPUS - 1);
+	get(1);
+	put(1);
 	near__self = self;
 	assert_false(near_refcount_is_zero(&r));
 	near_refcount_kill(&r);
-	assert_int_equal(released, 0);
-	near_refcount_put(&r);
-	assert_int_equal(released, 1);
-	destroy(&r);
+	put_last(1);
 }
 
 static void killing_interrupts_once_and_reviving_once(void **state)
 {
-	struct near_refcount r = made();
-
 	for (unsigned slot = 0; slot < SLOTS_CPUS; slot++) {
 		slots_enter(slot);
-		near_refcount_get(&r);
-		near_refcount_put(&r);
+		get(1);
+		put(1);
 	}
 	assert_int_equal(fences_made(), 0);
 	near_refcount_kill(&r);
@@ -125,19 +127,16 @@ static void killing_interrupts_once_and_reviving_once(void **state)
 	near_refcount_revive(&r);
 	assert_int_equal(fences_made(), 1);
 	near_refcount_kill(&r);
-	destroy(&r);
 }
 
 static void without_a_callback_nothing_is_called(void **state)
 {
-	struct near_refcount r;
-
+	near_refcount_destroy(&r);
 	assert_int_equal(near_refcount_init(&r, NULL), 0);
-	near_refcount_get(&r);
+	get(1);
 	near_refcount_kill(&r);
-	near_refcount_put(&r);
+	put(1);
 	assert_true(near_refcount_is_zero(&r));
-	destroy(&r);
 }
 
 struct object {
@@ -145,17 +144,16 @@ struct object {
 	char payload[40];
 };
 
-static void destroy_object(struct near_refcount *r)
+static void destroy_object(struct near_refcount *ref)
 {
-	near_refcount_destroy(r);
-	free(r);
+	near_refcount_destroy(ref);
+	free(ref);
 	released++;
 }
 
 /* What the library touched after the callback would be found by AddressSanitizer and valgrind. */
 static void the_callback_may_free_the_object(void **state)
 {
-	released = 0;
 	for (unsigned i = 0; i < 100; i++) {
 		struct object *o = malloc(sizeof(*o));
 
@@ -175,151 +173,98 @@ static void the_callback_may_free_the_object(void **state)
 
 static void a_killed_count_can_be_revived(void **state)
 {
-	struct near_refcount r = made();
-
 	for (unsigned round = 1; round <= 20; round++) {
 		slots_enter(round % SLOTS_CPUS);
-		near_refcount_get(&r);
+		get(1);
 		slots_enter(round * 7 % SLOTS_CPUS);
-		near_refcount_put(&r);
+		put(1);
 		near_refcount_kill(&r);
 		assert_int_equal(released, round);
 		near_refcount_revive(&r);
 		assert_false(near_refcount_is_zero(&r));
 		assert_true(near_refcount_try_get_live(&r));
 		assert_true(near_refcount_try_get(&r));
-		near_refcount_put(&r);
-		near_refcount_put(&r);
+		put(2);
 	}
 	near_refcount_kill(&r);
-	destroy(&r);
 }
 
 static void reviving_with_references_held_keeps_them(void **state)
 {
-	struct near_refcount r = made();
-
 	slots_enter(1);
-	near_refcount_get(&r);
-	near_refcount_get(&r);
+	get(2);
 	near_refcount_kill(&r);
-	near_refcount_get(&r); /* counted exactly */
+	get(1); /* counted exactly */
 	near_refcount_revive(&r);
 	assert_int_equal(released, 0);
 	slots_enter(2);
-	near_refcount_put(&r); /* counted in a slot */
-	near_refcount_put(&r);
+	put(2); /* counted in a slot */
 	near_refcount_kill(&r);
-	assert_int_equal(released, 0);
-	near_refcount_put(&r);
-	assert_int_equal(released, 1);
-	destroy(&r);
+	put_last(1);
 }
 
 /* A slot that is used for the first time while the count is killed stays out of it. */
 static void a_new_slot_after_kill_is_exact(void **state)
 {
-	struct near_refcount r = made();
-
-	near_refcount_get(&r);
+	get(1);
 	near_refcount_kill(&r);
 	for (unsigned slot = 0; slot < SLOTS_CPUS; slot++) {
 		slots_enter(slot);
-		near_refcount_get(&r);
-		near_refcount_put(&r);
+		get(1);
+		put(1);
 		assert_true(near_refcount_try_get(&r));
-		near_refcount_put(&r);
+		put(1);
 	}
-	assert_int_equal(released, 0);
-	near_refcount_put(&r);
-	assert_int_equal(released, 1);
+	put_last(1);
 	near_refcount_revive(&r);
 	for (unsigned slot = 0; slot < SLOTS_CPUS; slot++) {
 		slots_enter(slot);
-		near_refcount_get(&r);
+		get(1);
 	}
 	near_refcount_kill(&r);
-	for (unsigned i = 0; i < SLOTS_CPUS; i++) {
-		assert_int_equal(released, 1);
-		near_refcount_put(&r);
-	}
-	assert_int_equal(released, 2);
-	destroy(&r);
+	put_last(SLOTS_CPUS);
 }
 
 /* A thread closes gates: concurrent operations of other counts are counted exactly. */
 static void a_closer_elsewhere_does_not_block(void **state)
 {
-	struct near_refcount r = made();
-
 	slots_enter(9);
 	near_lock_lock(&near__percpu.closers);
-	near_refcount_get(&r);
-	near_refcount_get(&r);
-	near_refcount_put(&r);
+	get(2);
+	put(1);
 	assert_true(near_refcount_try_get(&r));
-	near_refcount_put(&r);
+	put(1);
 	near_lock_unlock(&near__percpu.closers);
-	near_refcount_put(&r);
-	near_refcount_get(&r);
+	put(1);
+	get(1);
 	near_refcount_kill(&r);
-	assert_int_equal(released, 0);
-	near_refcount_put(&r);
-	assert_int_equal(released, 1);
-	destroy(&r);
+	put_last(1);
 }
 
 /* ---- misuse ---- */
 
-static void put_below_zero(void *r)
-{
-	near_refcount_kill(r);
-	near_refcount_put(r);
-}
-
-static void put_too_many_in_service(void *r)
-{
-	near_refcount_put(r);
-	near_refcount_put(r);
-	near_refcount_kill(r);
-}
-
-static void get_from_zero(void *r)
-{
-	near_refcount_kill(r);
-	near_refcount_get(r);
-}
-
-static void kill_twice(void *r)
-{
-	near_refcount_get(r);
-	near_refcount_kill(r);
-	near_refcount_kill(r);
-}
-
-static void revive_alone(void *r)
-{
-	near_refcount_revive(r);
-}
+UNIT_CALLS(put_below_zero, near_refcount_kill(&r), put(1))
+UNIT_CALLS(put_too_many_in_service, put(2), near_refcount_kill(&r))
+UNIT_CALLS(get_from_zero, near_refcount_kill(&r), get(1))
+UNIT_CALLS(kill_twice, get(1), near_refcount_kill(&r), near_refcount_kill(&r))
+UNIT_CALLS(revive_alone, near_refcount_revive(&r))
 
 static void misuse_stops_the_program(void **state)
 {
-	struct near_refcount r = made();
-
 	slots_enter(11);
-	unit_dies(put_below_zero, &r, "near_refcount_put: more references put than were taken");
-	unit_dies(put_too_many_in_service, &r,
+	unit_dies(put_below_zero, NULL, "near_refcount_put: more references put than were taken");
+	unit_dies(put_too_many_in_service, NULL,
 		  "near_refcount_put: more references put than were taken");
-	unit_dies(get_from_zero, &r,
+	unit_dies(get_from_zero, NULL,
 		  "near_refcount_get: the count has been zero (use near_refcount_try_get)");
-	unit_dies(kill_twice, &r, "near_refcount_kill: already killed");
-	unit_dies(revive_alone, &r, "near_refcount_revive: not killed");
+	unit_dies(kill_twice, NULL, "near_refcount_kill: already killed");
+	unit_dies(revive_alone, NULL, "near_refcount_revive: not killed");
 	near_refcount_kill(&r);
-	destroy(&r);
 }
 
-UNIT_MAIN(kill_drops_the_first_reference, the_last_put_releases, references_move_between_slots,
-	  killing_interrupts_once_and_reviving_once, without_a_callback_nothing_is_called,
-	  the_callback_may_free_the_object, a_killed_count_can_be_revived,
-	  reviving_with_references_held_keeps_them, a_new_slot_after_kill_is_exact,
-	  a_closer_elsewhere_does_not_block, misuse_stops_the_program)
+UNIT_MAIN_EACH(make_refcount, destroy_refcount, kill_drops_the_first_reference,
+	       the_last_put_releases, references_move_between_slots,
+	       killing_interrupts_once_and_reviving_once, without_a_callback_nothing_is_called,
+	       the_callback_may_free_the_object, a_killed_count_can_be_revived,
+	       reviving_with_references_held_keeps_them, a_new_slot_after_kill_is_exact,
+	       a_closer_elsewhere_does_not_block, misuse_stops_the_program)

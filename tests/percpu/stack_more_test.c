@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* near_stack among threads: no node is lost, none is popped twice, each is seen as it was pushed;
  * then signal handlers and forked children. */
-#include "unit.h"
-
 #include <nearcpu/stack.h>
 
+#include "live.h"
 #include "percpu/internal.h"
+#include "team.h"
 
 struct item {
 	struct near_stack_node link;
@@ -19,7 +19,6 @@ static struct item *item_of(struct near_stack_node *node)
 }
 
 static struct near_stack stack;
-static bool stop;
 
 static void give(struct item *item)
 {
@@ -33,6 +32,13 @@ static void took(struct item *item)
 {
 	CHECK(__atomic_exchange_n(&item->held, 1, __ATOMIC_RELAXED) == 0);
 	CHECK(item->b == item->a + 1);
+}
+
+/* An item that is not on the stack yet. */
+static void give_first(struct item *item)
+{
+	item->held = 1;
+	give(item);
 }
 
 static unsigned give_list(struct near_stack_node *list)
@@ -49,20 +55,15 @@ static unsigned give_list(struct near_stack_node *list)
 
 /* ---- threads ---- */
 
-struct worker {
-	unsigned number, rounds, popped;
-};
-
 #define HELD 8
 
-static void *pop_and_push(void *arg)
+static void pop_and_push(unsigned number, unsigned rounds)
 {
-	struct worker *w = arg;
-	uint64_t seed = w->number;
+	uint64_t seed = number;
 	struct item *held[HELD];
 	unsigned n = 0;
 
-	for (unsigned i = 0; i < w->rounds; i++) {
+	for (unsigned i = 0; i < rounds; i++) {
 		struct near_stack_node *node = NULL;
 
 		if (n < HELD && unit_random(&seed) % 2) {
@@ -71,7 +72,6 @@ static void *pop_and_push(void *arg)
 			if (node) {
 				took(item_of(node));
 				held[n++] = item_of(node);
-				w->popped++;
 			}
 		} else if (n) {
 			give(held[--n]);
@@ -81,55 +81,44 @@ static void *pop_and_push(void *arg)
 	}
 	while (n)
 		give(held[--n]);
-	return NULL;
-}
-
-/* The same on the fallback lists: a thread that is not live. */
-static void *pop_and_push_dead(void *arg)
-{
-	near_slot();
-	near__self.state = NEAR__DEAD;
-	near__self.area = &near__dead;
-	return pop_and_push(arg);
 }
 
 /* Chains of three, pushed in one step. */
-static void *push_chains(void *arg)
+static void push_chains(unsigned rounds)
 {
-	struct worker *w = arg;
-
-	for (unsigned i = 0; i < w->rounds; i++) {
-		struct item *chain[3];
+	for (unsigned i = 0; i < rounds; i++) {
+		struct near_stack_node *chain[3];
 		unsigned n = 0;
 
-		while (n < 3) {
-			struct near_stack_node *node = near_stack_pop(&stack);
-
-			if (!node)
-				break;
-			took(item_of(node));
-			chain[n++] = item_of(node);
+		while (n < LENGTH(chain) && (chain[n] = near_stack_pop(&stack)))
+			took(item_of(chain[n++]));
+		for (unsigned k = 0; k < n; k++) {
+			chain[k]->next = k + 1 < n ? chain[k + 1] : NULL;
+			CHECK(__atomic_exchange_n(&item_of(chain[k])->held, 0, __ATOMIC_RELAXED));
 		}
-		for (unsigned k = 0; k + 1 < n; k++)
-			chain[k]->link.next = &chain[k + 1]->link;
-		for (unsigned k = 0; k < n; k++)
-			CHECK(__atomic_exchange_n(&chain[k]->held, 0, __ATOMIC_RELAXED) == 1);
 		if (n)
-			near_stack_push_chain(&stack, &chain[0]->link, &chain[n - 1]->link);
+			near_stack_push_chain(&stack, chain[0], chain[n - 1]);
 	}
-	return NULL;
 }
 
-static void *take_lists(void *arg)
+/* Three of them use the fallback lists, since they are not live. */
+static void work(unsigned number)
 {
-	struct worker *w = arg;
+	unsigned rounds = unit_scale(30000);
 
-	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE)) {
-		w->popped += give_list(w->number % 2 ? near_stack_drain(&stack)
-						     : near_stack_pop_all(&stack));
+	if (number >= 8)
+		return push_chains(rounds);
+	if (number >= 5)
+		play_dead();
+	pop_and_push(number, rounds);
+}
+
+static void take_lists(unsigned number)
+{
+	while (team_continues()) {
+		give_list(number % 2 ? near_stack_drain(&stack) : near_stack_pop_all(&stack));
 		sched_yield();
 	}
-	return NULL;
 }
 
 static unsigned drained(void)
@@ -143,31 +132,16 @@ static unsigned drained(void)
 
 static void run_with(unsigned items)
 {
-	struct worker workers[10], takers[2] = {{.number = 0}, {.number = 1}};
 	struct item *item = calloc(items, sizeof(*item));
-	pthread_t threads[LENGTH(workers)], taking[2];
+	struct team takers;
 
 	assert_non_null(item);
 	assert_int_equal(near_stack_init(&stack), 0);
-	for (unsigned i = 0; i < items; i++) {
-		item[i].held = 1;
-		give(&item[i]);
-	}
-	stop = false;
-	for (unsigned i = 0; i < 2; i++)
-		taking[i] = unit_start(take_lists, &takers[i]);
-	for (unsigned i = 0; i < LENGTH(workers); i++) {
-		workers[i] = (struct worker){i, unit_scale(30000), 0};
-		threads[i] = unit_start(i < 5   ? pop_and_push
-					: i < 8 ? pop_and_push_dead
-						: push_chains,
-					&workers[i]);
-	}
-	for (unsigned i = 0; i < LENGTH(workers); i++)
-		unit_join(threads[i]);
-	__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
-	for (unsigned i = 0; i < 2; i++)
-		unit_join(taking[i]);
+	for (unsigned i = 0; i < items; i++)
+		give_first(&item[i]);
+	team_start(&takers, 2, take_lists);
+	team_run(10, work);
+	team_stop(&takers);
 	assert_int_equal(drained(), items);
 	assert_null(near_stack_drain(&stack));
 	near_stack_destroy(&stack);
@@ -238,8 +212,7 @@ static void push_in_handler(int signal)
 			return;
 	while (!__atomic_compare_exchange_n(&handled_n, &n, n + 1, false, __ATOMIC_RELAXED,
 					    __ATOMIC_RELAXED));
-	handled[n].held = 1;
-	give(&handled[n]);
+	give_first(&handled[n]);
 }
 
 static void handlers_may_push(void **state)
@@ -249,10 +222,8 @@ static void handlers_may_push(void **state)
 	struct near_stack_node *node;
 
 	assert_int_equal(near_stack_init(&stack), 0);
-	for (unsigned i = 0; i < LENGTH(items); i++) {
-		items[i].held = 1;
-		give(&items[i]);
-	}
+	for (unsigned i = 0; i < LENGTH(items); i++)
+		give_first(&items[i]);
 	unit_timer(100, push_in_handler);
 	for (unsigned i = 0; i < rounds; i++) {
 		node = i % 1000 ? near_stack_pop(&stack) : near_stack_steal(&stack);
@@ -275,56 +246,41 @@ static void handlers_may_push(void **state)
 static void drain_in_child(void *arg)
 {
 	unsigned items = *(unsigned *)arg, n = 0;
-	struct near_stack_node *node;
+	struct near_stack_node *node, own;
 
 	/* Those that a thread of the parent held are gone; no list is damaged, no lock held. */
 	for (node = near_stack_drain(&stack); node; node = node->next)
 		CHECK(++n <= items);
 	CHECK(!near_stack_pop(&stack));
 	CHECK(!near_stack_steal(&stack));
-	{
-		struct near_stack_node own;
-
-		near_stack_push(&stack, &own);
-		CHECK(near_stack_pop(&stack) == &own);
-	}
+	near_stack_push(&stack, &own);
+	CHECK(near_stack_pop(&stack) == &own);
 }
 
-static void *work_until_stop(void *arg)
+/* One takes lists. */
+static void work_until_stop(unsigned number)
 {
-	struct worker *w = arg;
-
-	while (!__atomic_load_n(&stop, __ATOMIC_ACQUIRE))
-		pop_and_push(w);
-	return NULL;
+	if (number == 1)
+		return take_lists(number);
+	while (team_continues())
+		pop_and_push(number, 100);
 }
 
 static void children_have_lists_of_their_own(void **state)
 {
 	static struct item items[40];
-	struct worker workers[4], taker = {.number = 1};
-	pthread_t threads[LENGTH(workers)], taking;
 	unsigned n = LENGTH(items), rounds = unit_scale(60);
+	struct team team;
 
 	if (UNIT_THREAD_SANITIZER)
 		skip(); /* it does not like children of many threads */
 	assert_int_equal(near_stack_init(&stack), 0);
-	for (unsigned i = 0; i < LENGTH(items); i++) {
-		items[i].held = 1;
-		give(&items[i]);
-	}
-	stop = false;
-	taking = unit_start(take_lists, &taker);
-	for (unsigned i = 0; i < LENGTH(workers); i++) {
-		workers[i] = (struct worker){i, 100, 0};
-		threads[i] = unit_start(work_until_stop, &workers[i]);
-	}
+	for (unsigned i = 0; i < n; i++)
+		give_first(&items[i]);
+	team_start(&team, 5, work_until_stop);
 	for (unsigned i = 0; i < rounds; i++)
 		unit_in_child(drain_in_child, &n);
-	__atomic_store_n(&stop, true, __ATOMIC_RELEASE);
-	for (unsigned i = 0; i < LENGTH(workers); i++)
-		unit_join(threads[i]);
-	unit_join(taking);
+	team_stop(&team);
 	assert_int_equal(drained(), n);
 	near_stack_destroy(&stack);
 }

@@ -41,6 +41,12 @@
 
 /* What no library call may change. */
 #define UNIT_ERRNO 4711
+#define KEEPS_ERRNO(...)                                                                           \
+	do {                                                                                       \
+		errno = UNIT_ERRNO;                                                                \
+		__VA_ARGS__;                                                                       \
+		CHECK(errno == UNIT_ERRNO);                                                        \
+	} while (0)
 
 #if defined(__SANITIZE_THREAD__)
 #define UNIT_THREAD_SANITIZER 1
@@ -258,6 +264,22 @@ static inline void unit_dies(void (*run)(void *), void *arg, const char *line)
 		(void)(__VA_ARGS__);                                                               \
 	}
 
+static inline void unit_on_signal(int signal, void (*handler)(int))
+{
+	struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+
+	CHECK(sigaction(signal, &action, NULL) == 0);
+}
+
+/* New memory, shared with children if `how` is MAP_SHARED. */
+static inline void *unit_map(size_t size, int how)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, how | MAP_ANONYMOUS, -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	return p;
+}
+
 /* Sends SIGALRM every `us` microseconds to `handler`; 0: no more. A late one is ignored. */
 static inline void unit_timer(unsigned us, void (*handler)(int))
 {
@@ -271,9 +293,13 @@ static inline void unit_timer(unsigned us, void (*handler)(int))
 		sigaction(SIGALRM, &action, NULL);
 }
 
+/* What comes around tests; NULL: nothing. */
+struct unit_fixtures {
+	CMFixtureFunction up, before_each, after_each, down;
+};
+
 /* Runs tests whose names come as one text, separated by commas. */
-static inline int unit_group(CMFixtureFunction up, CMFixtureFunction after_each,
-			     CMFixtureFunction down, const char *text,
+static inline int unit_group(struct unit_fixtures f, const char *text,
 			     const CMUnitTestFunction *functions, size_t n)
 {
 	static char names[4096];
@@ -284,20 +310,40 @@ static inline int unit_group(CMFixtureFunction up, CMFixtureFunction after_each,
 	for (size_t i = 0; i < n; i++) {
 		tests[i] = (struct CMUnitTest){.name = strtok(i ? NULL : names, ", "),
 					       .test_func = functions[i],
-					       .teardown_func = after_each};
+					       .setup_func = f.before_each,
+					       .teardown_func = f.after_each};
 	}
-	return cmocka_run_group_tests(tests, up, down);
+	return cmocka_run_group_tests(tests, f.up, f.down);
 }
 
-/* main's status after these tests, which run in this order. NULL: no such fixture. */
-#define UNIT_GROUP(up, after_each, down, ...)                                                      \
-	unit_group(up, after_each, down, #__VA_ARGS__, (const CMUnitTestFunction[]){__VA_ARGS__},  \
+/* main's status after these tests, which run in this order. */
+#define UNIT_TESTS_IN(fixtures, ...)                                                               \
+	unit_group(fixtures, #__VA_ARGS__, (const CMUnitTestFunction[]){__VA_ARGS__},              \
 		   LENGTH(((const CMUnitTestFunction[]){__VA_ARGS__})))
+#define UNIT_GROUP(up, after_each, down, ...)                                                      \
+	UNIT_TESTS_IN(((struct unit_fixtures){up, NULL, after_each, down}), __VA_ARGS__)
 #define UNIT_TESTS(...) UNIT_GROUP(NULL, NULL, NULL, __VA_ARGS__)
 #define UNIT_MAIN(...)                                                                             \
 	int main(void)                                                                             \
 	{                                                                                          \
 		return UNIT_TESTS(__VA_ARGS__);                                                    \
+	}
+#define UNIT_MAIN_EACH(before, after, ...)                                                         \
+	int main(void)                                                                             \
+	{                                                                                          \
+		return UNIT_TESTS_IN(((struct unit_fixtures){NULL, before, after, NULL}),          \
+				     __VA_ARGS__);                                                 \
+	}
+/* Tests that need what `missing` checks: it returns NULL, or the reason why they are skipped. */
+#define UNIT_MAIN_UNLESS(missing, ...)                                                             \
+	int main(void)                                                                             \
+	{                                                                                          \
+		const char *why = missing;                                                         \
+                                                                                                   \
+		if (!why)                                                                          \
+			return UNIT_TESTS(__VA_ARGS__);                                            \
+		printf("skipped: %s\n", why);                                                      \
+		return 77;                                                                         \
 	}
 
 /* A small generator, for the same numbers each time. */

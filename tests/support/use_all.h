@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* use_all: every structure works in this process, for tests that prepare the process in some
- * way. */
+/* Uses of every structure, for tests that prepare the process in some way. */
 #ifndef NEARCPU_TESTS_USE_ALL_H
 #define NEARCPU_TESTS_USE_ALL_H
 
@@ -8,17 +7,25 @@
 #include <nearcpu/refcount.h>
 #include <nearcpu/stack.h>
 
-#include "unit.h"
+#include "live.h"
+
+static inline unsigned list_length(const struct near_stack_node *list)
+{
+	unsigned n = 0;
+
+	for (; list; list = list->next)
+		n++;
+	return n;
+}
 
 static inline void use_all(void *unused)
 {
 	struct near_stack_node node, *popped;
-	struct near_rseq_status status;
+	struct near_rseq_status status = status_now();
 	struct near_refcount ref;
 	struct near_counter count;
 	struct near_stack stack;
 
-	near_rseq_status(&status, sizeof(status));
 	CHECK(status.why && status.slots == near_slots() && status.cpus == near_cpus());
 	CHECK(near_slot() < near_slots());
 	CHECK(near_counter_init(&count) == 0);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Every sequence of this program, aborted by the kernel at each of its instructions while each
  * other operation runs on the same slot. tests/trap does it; tests/ops has the operations. */
-#include "unit.h"
-
 #include <nearcpu/percpu.h>
-#include <nearcpu/rseq.h>
 
+#include "live.h"
 #include "percpu/gate.h"
 #include "ops/objects.h"
 #include "ops/ops.h"
@@ -264,20 +262,9 @@ static void migration_at_each_instruction(void **state)
 	assert_true(runs > 0);
 }
 
-/* As a closer does between its two fences. */
-static void close_gates(unsigned slot)
+static uint32_t *gate_of(void *object, unsigned slot)
 {
-	struct near_stack *stack = &ops_objects.stack;
-	struct near_refcount *refcount = &ops_objects.refcount;
-
-	near__gate_close((uint32_t *)((char *)near_percpu_at(stack->p, slot) + 8));
-	near__gate_close((uint32_t *)((char *)near_percpu_at(refcount->p, slot) + 8));
-}
-
-static void open_gates(unsigned slot)
-{
-	near__gate_open((uint32_t *)((char *)near_percpu_at(ops_objects.stack.p, slot) + 8));
-	near__gate_open((uint32_t *)((char *)near_percpu_at(ops_objects.refcount.p, slot) + 8));
+	return (uint32_t *)((char *)near_percpu_at(object, slot) + 8);
 }
 
 /* Operations that close gates themselves would wait for the other closer. */
@@ -296,7 +283,9 @@ static void close_and_record(void *closer)
 {
 	struct closer *c = closer;
 
-	close_gates(c->slot);
+	/* As a closer does between its two fences. */
+	near__gate_close(gate_of(ops_objects.stack.p, c->slot));
+	near__gate_close(gate_of(ops_objects.refcount.p, c->slot));
 	c->live = live_of(c->slot);
 }
 
@@ -314,7 +303,8 @@ static unsigned closed(const struct op *op, unsigned seq, unsigned point)
 	if (!plan.reached)
 		return 0;
 	assert_true(is_same(closer.live, live_of(closer.slot)));
-	open_gates(closer.slot);
+	near__gate_open(gate_of(ops_objects.stack.p, closer.slot));
+	near__gate_open(gate_of(ops_objects.refcount.p, closer.slot));
 	assert_null(ops_conserved(&a, &none));
 	return 1;
 }
@@ -363,18 +353,7 @@ static void vfork_children_leave_slots_alone(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(signal_beside_first_operation),
-		cmocka_unit_test(progress_without_any_sequence),
-		cmocka_unit_test(handler_beside_each_instruction),
-		cmocka_unit_test(thread_beside_each_instruction),
-		cmocka_unit_test(migration_at_each_instruction),
-		cmocka_unit_test(closed_gates_turn_sequences_away),
-		cmocka_unit_test(vfork_children_leave_slots_alone),
-		cmocka_unit_test(no_sequence_was_forgotten),
-	};
-
-	near_rseq_status(&status, sizeof(status));
+	status = status_now();
 	if (!status.live || near__trap_open() <= 0 || !unit_pin(0, NULL)) {
 		puts("skipped: no sequences here");
 		return 77;
@@ -385,5 +364,8 @@ int main(void)
 		near__trap_learn_again();
 		cross_learn(library());
 	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(signal_beside_first_operation, progress_without_any_sequence,
+			  handler_beside_each_instruction, thread_beside_each_instruction,
+			  migration_at_each_instruction, closed_gates_turn_sequences_away,
+			  vfork_children_leave_slots_alone, no_sequence_was_forgotten);
 }

@@ -2,14 +2,15 @@
 /* The kernel counts its aborts (tracepoint rseq:rseq_ip_fixup, by perf); the program counts how
  * often it arrived at an abort handler. The two agree: no abort goes unseen, and none is made
  * up. */
-#include "unit.h"
-
 #include <fcntl.h>
 #include <linux/perf_event.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 
 #include <nearcpu/percpu.h>
+
+#include "live.h"
+#include "team.h"
 
 #define THREADS 6
 #define TRACING "/sys/kernel/tracing"
@@ -96,16 +97,15 @@ __attribute__((noinline)) static enum tried try_add(uint64_t *p)
 
 static struct {
 	void *p;
-	bool stop;
 	uint64_t added, aborted;
 } all;
 
-static void *add(void *unused)
+static void add(unsigned number)
 {
 	uint64_t added = 0, aborted = 0;
 
 	near_slot(); /* live from here on */
-	while (!__atomic_load_n(&all.stop, __ATOMIC_RELAXED)) {
+	while (team_continues()) {
 		enum tried tried = try_add(all.p);
 
 		if (tried == CLOSED)
@@ -119,7 +119,6 @@ static void *add(void *unused)
 	}
 	__atomic_fetch_add(&all.added, added, __ATOMIC_RELAXED);
 	__atomic_fetch_add(&all.aborted, aborted, __ATOMIC_RELAXED);
-	return unused;
 }
 
 static uint64_t sum(void)
@@ -137,33 +136,22 @@ static void on_alarm(int signal)
 {
 }
 
-static void set_alarm(int us)
-{
-	struct itimerval every = {{0, us}, {0, us}};
-
-	setitimer(ITIMER_REAL, &every, NULL);
-}
-
 /* Signals go to the threads that run, since this one blocks them. */
 static void run_threads(void)
 {
-	pthread_t threads[THREADS];
+	struct team team;
 	sigset_t alarm;
 
 	sigemptyset(&alarm);
 	sigaddset(&alarm, SIGALRM);
-	signal(SIGALRM, on_alarm);
 	ioctl(counter, PERF_EVENT_IOC_ENABLE, 0);
-	for (int i = 0; i < THREADS; i++)
-		threads[i] = unit_start(add, NULL);
+	team_start(&team, THREADS, add);
 	pthread_sigmask(SIG_BLOCK, &alarm, NULL);
-	set_alarm(100);
+	unit_timer(100, on_alarm);
 	while (__atomic_load_n(&all.aborted, __ATOMIC_RELAXED) < ENOUGH)
 		usleep(1000);
-	set_alarm(0);
-	__atomic_store_n(&all.stop, true, __ATOMIC_RELAXED);
-	for (int i = 0; i < THREADS; i++)
-		unit_join(threads[i]);
+	unit_timer(0, NULL);
+	team_stop(&team);
 	ioctl(counter, PERF_EVENT_IOC_DISABLE, 0);
 }
 
@@ -181,19 +169,12 @@ static void the_kernel_and_the_program_agree(void **state)
 	near_percpu_free(all.p);
 }
 
-int main(void)
+static const char *nothing_to_count(void)
 {
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(the_kernel_and_the_program_agree),
-	};
-	struct near_rseq_status st;
-
-	near_rseq_status(&st, sizeof(st));
 	counter = open_counter();
-	if (!st.live || counter < 0) {
-		puts(st.live ? "skipped: the kernel's count cannot be read"
-			     : "skipped: no sequences");
-		return 77;
-	}
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	if (!is_live())
+		return "no sequences";
+	return counter < 0 ? "the kernel's count cannot be read" : NULL;
 }
+
+UNIT_MAIN_UNLESS(nothing_to_count(), the_kernel_and_the_program_agree)

@@ -3,17 +3,9 @@
 #ifndef NEARCPU_TESTS_TORTURE_CASES_H
 #define NEARCPU_TESTS_TORTURE_CASES_H
 
-#include "unit.h"
-
 #include <nearcpu/torture.h>
 
-static inline bool is_live(void)
-{
-	struct near_rseq_status st;
-
-	near_rseq_status(&st, sizeof(st));
-	return st.live;
-}
+#include "live.h"
 
 /* Cross builds run their tests where nothing is live, and say so. */
 static inline void need_live(void)
@@ -27,6 +19,12 @@ static inline bool has_two_cpus(void)
 	cpu_set_t allowed;
 
 	return sched_getaffinity(0, sizeof(allowed), &allowed) == 0 && CPU_COUNT(&allowed) > 1;
+}
+
+/* near_torture, where it knows what this program knows. */
+static inline int prove(const struct near_torture *t, struct near_torture_result *r)
+{
+	return near_torture(t, sizeof(*t), r, r ? sizeof(*r) : 0);
 }
 
 /* The highest value reported, by the sequence of near_seq(7): `report_peak` gets a pointer to

@@ -2,10 +2,9 @@
 /* What abort_test would find: sequences with one fault each, and for each the check that catches
  * it. The same check passes the sound one. (One fence instead of two shows on weakly ordered CPUs
  * alone: the models and the emulator have that one.) */
-#include "unit.h"
-
 #include <nearcpu/percpu.h>
 
+#include "live.h"
 #include "torture/trap.h"
 #include "trap/mutants.h"
 
@@ -136,21 +135,13 @@ int main(void)
 		&mutant_commit_outside, &mutant_index_outside, &mutant_no_live_check,
 		&mutant_no_state_check,
 	};
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(handler_beside_each_instruction),
-		cmocka_unit_test(thread_beside_each_instruction),
-		cmocka_unit_test(migration),
-		cmocka_unit_test(closed_gate),
-		cmocka_unit_test(child_of_vfork),
-	};
-	struct near_rseq_status st;
 
-	near_rseq_status(&st, sizeof(st));
-	if (!st.live || near__trap_open() <= 0 || !unit_pin(0, NULL)) {
+	if (!is_live() || near__trap_open() <= 0 || !unit_pin(0, NULL)) {
 		puts("skipped: no sequences here");
 		return 77;
 	}
 	for (size_t i = 0; i < LENGTH(all); i++)
 		cross_learn(mutant_suite(all[i]));
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return UNIT_TESTS(handler_beside_each_instruction, thread_beside_each_instruction,
+			  migration, closed_gate, child_of_vfork);
 }

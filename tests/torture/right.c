@@ -72,7 +72,7 @@ void sequence_of_near_seq(void **state)
 	struct near_torture_result r, again;
 
 	need_live();
-	assert_int_equal(near_torture(&peak_torture, sizeof(peak_torture), &r, sizeof(r)), 0);
+	assert_int_equal(prove(&peak_torture, &r), 0);
 	print_message("%u sequence, %u boundaries, %lu runs, %lu aborts, %lu migrated\n",
 		      r.sequences, r.boundaries, r.runs, r.aborts, r.migrated);
 	assert_string_equal(r.text, "");
@@ -83,8 +83,7 @@ void sequence_of_near_seq(void **state)
 	assert_int_equal(r.most_aborts, NEAR_SEQ_TRIES);
 	assert_int_equal(r.uncommitted, 0);
 	assert_true(!has_two_cpus() || r.migrated > 0);
-	assert_int_equal(near_torture(&peak_torture, sizeof(peak_torture), &again, sizeof(again)),
-			 0);
+	assert_int_equal(prove(&peak_torture, &again), 0);
 	assert_int_equal(again.boundaries, r.boundaries);
 	assert_int_equal(again.runs, r.runs);
 }
@@ -128,7 +127,7 @@ void counter_of_the_library(void **state)
 	struct near_torture_result r;
 
 	need_live();
-	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), 0);
+	assert_int_equal(prove(&t, &r), 0);
 	assert_true(r.aborts > 0);
 }
 
@@ -185,6 +184,6 @@ void stack_of_the_library(void **state)
 	struct near_torture_result r;
 
 	need_live();
-	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), 0);
+	assert_int_equal(prove(&t, &r), 0);
 	assert_true(r.sequences >= 1);
 }

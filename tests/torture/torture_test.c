@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* near_torture: passes what is right, finds and names what is wrong (right.c, wrong.c), reports
  * what it could not try, and leaves the process as it was. */
-#include "unit.h"
+#include "cases.h"
 
 #include <sys/prctl.h>
 
 #include "../examples/sequence.h"
-#include "cases.h"
 #include "torture/names.h"
 
 /* ---- what could not be tried ---- */
@@ -28,7 +27,7 @@ static void sequence_that_is_left(void **state)
 	t.setup = high_setup;
 	t.n_rivals = 0;
 	t.slot = NULL;
-	failures = near_torture(&t, sizeof(t), &r, sizeof(r));
+	failures = prove(&t, &r);
 	if (r.uncommitted) { /* where instructions must be seen to be known */
 		assert_int_equal(failures, -ENOENT);
 		assert_int_equal(r.uncommitted, 1);
@@ -74,7 +73,7 @@ static void sequence_that_is_too_long(void **state)
 	struct near_torture_result r;
 
 	need_live();
-	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), 1);
+	assert_int_equal(prove(&t, &r), 1);
 	assert_non_null(strstr(r.text, "too many instructions"));
 }
 
@@ -88,6 +87,15 @@ static void address_without_a_name(void **state)
 	assert_string_equal(near__name_of(&none, 0x1234, &offset), "?");
 	assert_int_equal(offset, 0x234);
 	near__names_close(&none);
+}
+
+static struct near_torture with_rival(const struct near_torture_rival *rival)
+{
+	struct near_torture t = peak_torture;
+
+	t.rivals = rival;
+	t.n_rivals = 1;
+	return t;
 }
 
 static pid_t runs_in;
@@ -105,26 +113,24 @@ static void note_thread(void *arg)
 static void competing_operations_run_where_allowed(void **state)
 {
 	struct near_torture_rival other = {"noted", note_thread, &values[1], 0};
-	struct near_torture t = peak_torture;
+	struct near_torture t = with_rival(&other);
 
 	need_live();
 	runs_in = (pid_t)syscall(SYS_gettid);
-	t.rivals = &other;
-	t.n_rivals = 1;
 	t.digest = NULL;
 	in_thread = in_handler = 0;
-	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), 0);
+	assert_int_equal(prove(&t, NULL), 0);
 	assert_true(in_thread > 0);
 	assert_int_equal(in_handler, in_thread);
 	in_thread = in_handler = 0;
 	other.flags = NEAR_TORTURE_NOT_IN_HANDLER;
-	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), 0);
+	assert_int_equal(prove(&t, NULL), 0);
 	assert_true(in_thread > 0);
 	assert_int_equal(in_handler, 0);
 	in_thread = in_handler = 0;
 	other.flags = NEAR_TORTURE_CLOSES;
 	t.report = ignore; /* it closes nothing */
-	near_torture(&t, sizeof(t), NULL, 0);
+	prove(&t, NULL);
 	assert_int_equal(in_thread, 0);
 	assert_true(in_handler > 0);
 }
@@ -141,7 +147,7 @@ static void run_without_a_listener(void *unused)
 
 	t.run = forgets_one;
 	t.digest = NULL;
-	CHECK(near_torture(&t, sizeof(t), NULL, 0) > 11);
+	CHECK(prove(&t, NULL) > 11);
 }
 
 static void ten_failures_are_shown(void **state)
@@ -167,9 +173,9 @@ static void without_rseq(void **state)
 
 	if (is_live())
 		skip();
-	assert_int_equal(near_torture(&peak_torture, sizeof(peak_torture), &r, sizeof(r)), -ENOSYS);
+	assert_int_equal(prove(&peak_torture, &r), -ENOSYS);
 	assert_non_null(strstr(r.text, "no sequence is aborted here"));
-	assert_int_equal(near_torture(&peak_torture, sizeof(peak_torture), NULL, 0), -ENOSYS);
+	assert_int_equal(prove(&peak_torture, NULL), -ENOSYS);
 }
 
 static void nothing(void *arg)
@@ -182,41 +188,41 @@ static void without_a_sequence(void **state)
 	struct near_torture_result r;
 
 	need_live();
-	assert_int_equal(near_torture(&t, sizeof(t), &r, sizeof(r)), -ENOENT);
+	assert_int_equal(prove(&t, &r), -ENOENT);
 	assert_non_null(strstr(r.text, "goes through no restartable sequence"));
+}
+
+static void refuses(struct near_torture t)
+{
+	assert_int_equal(prove(&t, NULL), -EINVAL);
+}
+
+static void refuses_rival(struct near_torture_rival rival)
+{
+	refuses(with_rival(&rival));
 }
 
 static void incomplete(void **state)
 {
 	const struct near_torture_rival closer = {"close", nothing, NULL, NEAR_TORTURE_CLOSES};
-	struct near_torture_rival odd = {"odd", report_peak, &values[0], 8};
-	struct near_torture t = peak_torture;
+	const unsigned both = NEAR_TORTURE_CLOSES | NEAR_TORTURE_NOT_IN_HANDLER;
+	struct near_torture no_setup = peak_torture, no_run = peak_torture;
+	struct near_torture no_check = peak_torture, no_rivals = peak_torture;
+	struct near_torture no_slot = with_rival(&closer);
 
-	t.setup = NULL;
-	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
-	t = peak_torture;
-	t.run = NULL;
-	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
-	t = peak_torture;
-	t.check = NULL;
-	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
-	t = peak_torture;
-	t.rivals = NULL;
-	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
-	t = peak_torture;
-	t.rivals = &closer;
-	t.n_rivals = 1;
-	t.slot = NULL;
-	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
-	t = peak_torture;
-	t.rivals = &odd;
-	t.n_rivals = 1;
-	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
-	odd.flags = NEAR_TORTURE_CLOSES | NEAR_TORTURE_NOT_IN_HANDLER;
-	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
-	odd.flags = 0;
-	odd.run = NULL;
-	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), -EINVAL);
+	no_setup.setup = NULL;
+	no_run.run = NULL;
+	no_check.check = NULL;
+	no_rivals.rivals = NULL;
+	no_slot.slot = NULL;
+	refuses(no_setup);
+	refuses(no_run);
+	refuses(no_check);
+	refuses(no_rivals);
+	refuses(no_slot);
+	refuses_rival((struct near_torture_rival){"odd", report_peak, &values[0], 8});
+	refuses_rival((struct near_torture_rival){"odd", report_peak, &values[0], both});
+	refuses_rival((struct near_torture_rival){"odd", NULL, &values[0], 0});
 }
 
 /* Programs that know fewer fields, and more. Whether rseq is there does not matter. */
@@ -246,34 +252,31 @@ static void other_sizes(void **state)
 
 static void call_again(void *result)
 {
-	*(int *)result = near_torture(&peak_torture, sizeof(peak_torture), NULL, 0);
+	*(int *)result = prove(&peak_torture, NULL);
 }
 
 static void called_while_it_runs(void **state)
 {
 	int result = 0;
 	const struct near_torture_rival other = {"again", call_again, &result, 0};
-	struct near_torture t = peak_torture;
+	const struct near_torture t = with_rival(&other);
 
 	need_live();
-	t.rivals = &other;
-	t.n_rivals = 1;
-	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), 0);
+	assert_int_equal(prove(&t, NULL), 0);
 	assert_int_equal(result, -EBUSY);
 }
 
 #ifndef PR_SET_MDWE
 #define PR_SET_MDWE 65
 #endif
-#define CANNOT_FORBID 9
 
 static void with_text_that_stays(void *unused)
 {
 	struct near_torture_result r;
 
 	if (prctl(PR_SET_MDWE, 1, 0, 0, 0))
-		_exit(CANNOT_FORBID);
-	CHECK(near_torture(&peak_torture, sizeof(peak_torture), &r, sizeof(r)) == -EACCES);
+		_exit(77); /* before Linux 6.3 */
+	CHECK(prove(&peak_torture, &r) == -EACCES);
 	CHECK(strstr(r.text, "cannot be made writable"));
 	/* And nothing is left that would trap. */
 	peak_setup(NULL);
@@ -283,13 +286,8 @@ static void with_text_that_stays(void *unused)
 
 static void text_that_cannot_be_written(void **state)
 {
-	int status;
-
 	need_live();
-	status = unit_wait(unit_fork(with_text_that_stays, NULL), NULL);
-	if (status == CANNOT_FORBID)
-		skip(); /* before Linux 6.3 */
-	assert_int_equal(status, 0);
+	unit_in_child(with_text_that_stays, NULL);
 }
 
 /* ---- nothing is left behind ---- */
@@ -322,7 +320,7 @@ static void my_handler(int signal)
 
 static void process_is_as_before(void **state)
 {
-	struct sigaction mine = {.sa_handler = my_handler}, after;
+	struct sigaction after;
 	struct near_torture t = peak_torture;
 	unsigned writable = writable_text();
 	sigset_t trap, mask;
@@ -330,14 +328,12 @@ static void process_is_as_before(void **state)
 
 	need_live();
 	t.setup = setup_and_observe;
-	sigaction(SIGTRAP, &mine, NULL);
+	unit_on_signal(SIGTRAP, my_handler);
 	sigemptyset(&trap);
 	sigaddset(&trap, SIGTRAP);
 	pthread_sigmask(SIG_BLOCK, &trap, NULL);
 	sched_getaffinity(0, sizeof(cpus), &cpus);
-	errno = UNIT_ERRNO;
-	assert_int_equal(near_torture(&t, sizeof(t), NULL, 0), 0);
-	assert_int_equal(errno, UNIT_ERRNO);
+	KEEPS_ERRNO(assert_int_equal(prove(&t, NULL), 0));
 	sched_getaffinity(0, sizeof(cpus_after), &cpus_after);
 	assert_true(CPU_EQUAL(&cpus, &cpus_after));
 	sigaction(SIGTRAP, NULL, &after);
@@ -350,28 +346,8 @@ static void process_is_as_before(void **state)
 	signal(SIGTRAP, SIG_DFL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sequence_of_near_seq),
-		cmocka_unit_test(counter_of_the_library),
-		cmocka_unit_test(stack_of_the_library),
-		cmocka_unit_test(faults_are_named),
-		cmocka_unit_test(operation_that_stays_in_sequences),
-		cmocka_unit_test(sound_one_passes_the_same),
-		cmocka_unit_test(sequence_that_is_left),
-		cmocka_unit_test(sequence_that_is_too_long),
-		cmocka_unit_test(address_without_a_name),
-		cmocka_unit_test(competing_operations_run_where_allowed),
-		cmocka_unit_test(ten_failures_are_shown),
-		cmocka_unit_test(without_rseq),
-		cmocka_unit_test(without_a_sequence),
-		cmocka_unit_test(incomplete),
-		cmocka_unit_test(other_sizes),
-		cmocka_unit_test(called_while_it_runs),
-		cmocka_unit_test(text_that_cannot_be_written),
-		cmocka_unit_test(process_is_as_before),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(sequence_of_near_seq, counter_of_the_library, stack_of_the_library, faults_are_named,
+	  operation_that_stays_in_sequences, sound_one_passes_the_same, sequence_that_is_left,
+	  sequence_that_is_too_long, address_without_a_name, competing_operations_run_where_allowed,
+	  ten_failures_are_shown, without_rseq, without_a_sequence, incomplete, other_sizes,
+	  called_while_it_runs, text_that_cannot_be_written, process_is_as_before)

@@ -100,7 +100,7 @@ static int torture_mutant(const struct mutant *m, const struct near_torture_riva
 
 	world.mutant = m;
 	world.reported = 0;
-	return near_torture(&t, sizeof(t), r, sizeof(*r));
+	return prove(&t, r);
 }
 
 static const struct near_torture_rival adds[] = {{"add", mutant_run, NULL, 0}};

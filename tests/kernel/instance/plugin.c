@@ -13,30 +13,25 @@ static int open_all(struct near_counter *count, struct near_refcount *ref, struc
 	return r ? r : near_stack_init(stack);
 }
 
-static void add(struct near_counter *count, int64_t n)
-{
-	near_counter_add(count, n);
-}
+#define CALL(type, name, parameters, ...)                                                          \
+	static type name parameters                                                                \
+	{                                                                                          \
+		__VA_ARGS__;                                                                       \
+	}
 
-static int64_t read_count(struct near_counter *count)
-{
-	return near_counter_read(count);
-}
+CALL(void, add, (struct near_counter * count, int64_t n), near_counter_add(count, n))
+CALL(int64_t, read_count, (struct near_counter * count), return near_counter_read(count))
+CALL(void, get, (struct near_refcount * ref), near_refcount_get(ref))
+CALL(void, put, (struct near_refcount * ref), near_refcount_put(ref))
+CALL(void, push, (struct near_stack * s, struct near_stack_node *n), near_stack_push(s, n))
+CALL(void, unlock, (struct near_mutex * m), near_mutex_unlock(m))
 
-static void get(struct near_refcount *ref)
-{
-	near_refcount_get(ref);
-}
-
-static void put(struct near_refcount *ref)
-{
-	near_refcount_put(ref);
-}
-
-static void push(struct near_stack *stack, struct near_stack_node *node)
-{
-	near_stack_push(stack, node);
-}
+CALL(void *, self, (void), return &near__self)
+CALL(void *, dead, (void), return &near__dead)
+CALL(void *, process, (void), return &near__process)
+CALL(void *, lot, (void), return &near__lot)
+CALL(void *, owner, (void), return &near__owner)
+CALL(void *, mine, (void), return &near__lot_thread)
 
 static struct near_stack_node *pop(struct near_stack *stack)
 {
@@ -45,45 +40,10 @@ static struct near_stack_node *pop(struct near_stack *stack)
 	return node ? node : near_stack_steal(stack);
 }
 
-static void *self(void)
-{
-	return &near__self;
-}
-
-static void *dead(void)
-{
-	return &near__dead;
-}
-
-static void *process(void)
-{
-	return &near__process;
-}
-
-static void *lot(void)
-{
-	return &near__lot;
-}
-
-static void *owner(void)
-{
-	return &near__owner;
-}
-
-static void *mine(void)
-{
-	return &near__lot_thread;
-}
-
 static void lock(struct near_mutex *m)
 {
 	near_mutex_lock(m);
 	__asm__ volatile("" ::: "memory"); /* no tail call: the checker is to find this place */
-}
-
-static void unlock(struct near_mutex *m)
-{
-	near_mutex_unlock(m);
 }
 
 static unsigned registration(void)
