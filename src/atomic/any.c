@@ -179,6 +179,7 @@ INLINE void put_wide(void *p, near__wide value)
 
 void near__any_load(size_t n, const void *p, void *out, int order)
 {
+	(void)order;
 	if (n > 16) {
 		near__locked_load(n, p, out);
 		return;
@@ -229,6 +230,7 @@ void near__any_store(size_t n, void *p, const void *in, int order)
 
 void near__any_exchange(size_t n, void *p, const void *in, void *out, int order)
 {
+	(void)order;
 	if (n > 16) {
 		near__locked_exchange(n, p, in, out);
 		return;
@@ -259,6 +261,7 @@ void near__any_exchange(size_t n, void *p, const void *in, void *out, int order)
 bool near__any_compare_exchange(size_t n, void *p, void *expected, const void *in, int success,
 				int failure)
 {
+	(void)success, (void)failure;
 	if (n > 16)
 		return near__locked_compare_exchange(n, p, expected, in);
 	EXACT(n, p, COMPARE_EXACT, COMPARE_WIDE)

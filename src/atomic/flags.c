@@ -21,6 +21,7 @@ static bool set_first_byte(volatile void *p)
 	NEAR__DEFINE(bool, near__test_and_set_##n, __atomic_test_and_set_##n,                      \
 		     (volatile void *p, int order))                                                \
 	{                                                                                          \
+		(void)order;                                                                       \
 		return set_first_byte(p);                                                          \
 	}
 
@@ -42,6 +43,7 @@ NEAR__DEFINE(bool, near__flag_set, atomic_flag_test_and_set, (volatile void *fla
 NEAR__DEFINE(bool, near__flag_set_explicit, atomic_flag_test_and_set_explicit,
 	     (volatile void *flag, int order))
 {
+	(void)order;
 	return set_first_byte(flag);
 }
 
@@ -72,6 +74,7 @@ NEAR__DEFINE(void, near__thread_fence, atomic_thread_fence, (int order))
 /* A call of an unknown function is such a fence for the compiler. */
 NEAR__DEFINE(void, near__signal_fence, atomic_signal_fence, (int order))
 {
+	(void)order;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
@@ -83,7 +86,7 @@ NEAR__DEFINE(void, near__raise, __atomic_feraiseexcept, (int excepts))
 {
 	volatile float zero = 0, one = 1, big = FLT_MAX, small = FLT_MIN, result;
 
-	(void)zero, (void)one, (void)big, (void)small;
+	(void)zero, (void)one, (void)big, (void)small, (void)excepts;
 #ifdef FE_INVALID
 	if (excepts & FE_INVALID)
 		result = zero / zero;

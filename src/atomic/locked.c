@@ -140,6 +140,7 @@ INLINE bool store(size_t size, void *object, const void *in, void *unused)
 {
 	unsigned char old[NEAR__COPY_MAX];
 
+	(void)unused;
 	if (size > NEAR__COPY_MAX)
 		return perform(NEAR__WRITE, size, object, in, NULL);
 	return change(NEAR__EXCHANGE, size, object, in, old);
@@ -250,6 +251,7 @@ INLINE bool load(size_t size, void *object, const void *unused, void *out)
 {
 	const struct near__atomic_lock *l = near__lock_of_line(near__line_of(object));
 
+	(void)unused;
 	if (size > NEAR__COPY_MAX || NEAR__TSAN_HERE ||
 	    __builtin_expect(__atomic_load_n(&l->contended, __ATOMIC_RELAXED) != 0, 0) ||
 	    __builtin_expect(!copy_unlocked(l, out, object, size), 0))

@@ -13,6 +13,7 @@
 	}                                                                                          \
 	static inline void near__write_##n(volatile void *p, type value, int order)                \
 	{                                                                                          \
+		(void)order;                                                                       \
 		__atomic_store_n((type *)p, value, __ATOMIC_SEQ_CST);                              \
 	}                                                                                          \
 	static inline bool near__cas_##n(volatile void *p, void *expected, type value)             \

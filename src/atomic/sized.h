@@ -39,17 +39,20 @@
 	NEAR__DEFINE(type, near__fetch_##op##_##n, __atomic_fetch_##op##_##n,                      \
 		     (volatile void *p, type operand, int order))                                  \
 	{                                                                                          \
+		(void)order;                                                                       \
 		return __atomic_fetch_##op((type *)p, operand, __ATOMIC_SEQ_CST);                  \
 	}                                                                                          \
 	NEAR__DEFINE(type, near__##op##_fetch_##n, __atomic_##op##_fetch_##n,                      \
 		     (volatile void *p, type operand, int order))                                  \
 	{                                                                                          \
+		(void)order;                                                                       \
 		return __atomic_##op##_fetch((type *)p, operand, __ATOMIC_SEQ_CST);                \
 	}
 
 #define NEAR__NATIVE(n, type)                                                                      \
 	NEAR__DEFINE(type, near__load_##n, __atomic_load_##n, (const volatile void *p, int order)) \
 	{                                                                                          \
+		(void)order;                                                                       \
 		return __atomic_load_n((const type *)p, __ATOMIC_SEQ_CST);                         \
 	}                                                                                          \
 	NEAR__DEFINE(void, near__store_##n, __atomic_store_##n,                                    \
@@ -63,11 +66,13 @@
 	NEAR__DEFINE(type, near__exchange_##n, __atomic_exchange_##n,                              \
 		     (volatile void *p, type value, int order))                                    \
 	{                                                                                          \
+		(void)order;                                                                       \
 		return __atomic_exchange_n((type *)p, value, __ATOMIC_SEQ_CST);                    \
 	}                                                                                          \
 	NEAR__DEFINE(bool, near__compare_exchange_##n, __atomic_compare_exchange_##n,              \
 		     (volatile void *p, void *expected, type value, int success, int failure))     \
 	{                                                                                          \
+		(void)success, (void)failure;                                                      \
 		return NEAR__NATIVE_CAS((type *)p, (type *)expected, value);                       \
 	}                                                                                          \
 	NEAR__FOR_EACH_OPERATION(NEAR__NATIVE_FETCH, n, type)
@@ -80,6 +85,7 @@
 	{                                                                                          \
 		type seen = near__guess_##n(p);                                                    \
                                                                                                    \
+		(void)order;                                                                       \
 		while (!near__cas_##n(p, &seen, (type)NEAR__RESULT_##op(seen, operand)))           \
 			;                                                                          \
 		return seen;                                                                       \
@@ -97,6 +103,7 @@
 #define NEAR__LOOP(n, type)                                                                        \
 	NEAR__DEFINE(type, near__load_##n, __atomic_load_##n, (const volatile void *p, int order)) \
 	{                                                                                          \
+		(void)order;                                                                       \
 		return near__read_##n(p);                                                          \
 	}                                                                                          \
 	NEAR__DEFINE(void, near__store_##n, __atomic_store_##n,                                    \
@@ -109,6 +116,7 @@
 	{                                                                                          \
 		type seen = near__guess_##n(p);                                                    \
                                                                                                    \
+		(void)order;                                                                       \
 		while (!near__cas_##n(p, &seen, value))                                            \
 			;                                                                          \
 		return seen;                                                                       \
@@ -116,6 +124,7 @@
 	NEAR__DEFINE(bool, near__compare_exchange_##n, __atomic_compare_exchange_##n,              \
 		     (volatile void *p, void *expected, type value, int success, int failure))     \
 	{                                                                                          \
+		(void)success, (void)failure;                                                      \
 		return near__cas_##n(p, expected, value);                                          \
 	}                                                                                          \
 	NEAR__FOR_EACH_OPERATION(NEAR__LOOP_FETCH, n, type)
