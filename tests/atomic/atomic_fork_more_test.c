@@ -159,12 +159,11 @@ static void *add_after_fork(void *unused)
 
 static void fork_in_sleep(void *unused)
 {
-	struct sigaction action = {.sa_handler = fork_here, .sa_flags = SA_RESTART};
 	unsigned long seen = take(lock_of_object());
 	pthread_t thread = unit_start(add_after_fork, unused);
 
 	set_alarm();
-	sigaction(SIGUSR1, &action, NULL);
+	signal(SIGUSR1, fork_here);
 	wait_for_sleepers(1);
 	pthread_kill(thread, SIGUSR1);
 	wait_for_fork(lock_of_object(), 1);

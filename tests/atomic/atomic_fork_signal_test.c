@@ -65,12 +65,11 @@ static void *wait_as_fork(void *in_section)
 
 static void signal_while_forking(void *in_section)
 {
-	struct sigaction action = {.sa_handler = serve, .sa_flags = SA_RESTART};
 	unsigned long seen = take(last);
 	pthread_t thread;
 
 	set_alarm();
-	sigaction(SIGUSR1, &action, NULL);
+	signal(SIGUSR1, serve);
 	thread = unit_start(wait_as_fork, in_section);
 	wait_for_fork(last, 0);
 	pthread_kill(thread, SIGUSR1);
@@ -107,12 +106,11 @@ static void *wait_as_handler(void *unused)
 
 static void signal_while_waiting(void *unused)
 {
-	struct sigaction action = {.sa_handler = note, .sa_flags = SA_RESTART};
 	unsigned long seen = take(lock_of_object());
 	pthread_t thread;
 
 	set_alarm();
-	sigaction(SIGUSR1, &action, NULL);
+	signal(SIGUSR1, note);
 	thread = unit_start(wait_as_handler, unused);
 	wait_for_sleepers(1);
 	pthread_kill(thread, SIGUSR1);

@@ -101,25 +101,23 @@ static void free_middle(uintptr_t unused)
 	free(p + size / 32 * 16);
 }
 
+/* Where the heap begins that has this block. It allocates nothing. */
 static uint64_t heap_of(const char *block)
 {
+	static char maps[1 << 16];
 	unsigned long low, high;
-	char line[512];
 	uint64_t found = 0;
-	int n = 0, fd = open("/proc/self/maps", O_RDONLY);
+	size_t used = 0;
+	ssize_t n;
+	int fd = open("/proc/self/maps", O_RDONLY);
 
-	while (fd >= 0 && read(fd, line + n, 1) == 1) {
-		if (line[n] != '\n' && n < (int)sizeof(line) - 2) {
-			n++;
-			continue;
-		}
-		line[n] = '\0';
-		n = 0;
+	while ((n = read(fd, maps + used, sizeof(maps) - 1 - used)) > 0)
+		used += (size_t)n;
+	close(fd);
+	for (char *line = strtok(maps, "\n"); line; line = strtok(NULL, "\n"))
 		if (sscanf(line, "%lx-%lx", &low, &high) == 2 && low <= (uintptr_t)block &&
 		    (uintptr_t)block < high)
 			found = low;
-	}
-	close(fd);
 	return (found + 16383) & ~(uint64_t)16383;
 }
 

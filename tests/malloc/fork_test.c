@@ -130,11 +130,6 @@ static void kill_a_reference(void)
 	near_refcount_destroy(&r);
 }
 
-#define STREAM_TEST(part, use)                                                                     \
-	{                                                                                          \
-		part ": forks_while_flushing", forks_while_flushing, NULL, NULL, (void *)use       \
-	}
-
 /* ---- within a fork ---- */
 
 static void *pass(void *end)
@@ -263,9 +258,12 @@ static void a_vfork_child_that_waits_leaves_no_note(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		STREAM_TEST("malloc", allocate),
-		STREAM_TEST("core", kill_a_reference),
-		STREAM_TEST("libatomic", exchange_an_object),
+		{"malloc: forks_while_flushing", forks_while_flushing, NULL, NULL,
+		 (void *)allocate},
+		{"core: forks_while_flushing", forks_while_flushing, NULL, NULL,
+		 (void *)kill_a_reference},
+		{"libatomic: forks_while_flushing", forks_while_flushing, NULL, NULL,
+		 (void *)exchange_an_object},
 		cmocka_unit_test(a_fork_within_a_fork_leaves_locks_alone),
 		cmocka_unit_test(a_vfork_child_that_waits_leaves_no_note),
 	};

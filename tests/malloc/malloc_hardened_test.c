@@ -202,15 +202,8 @@ static unsigned char *many[MANY];
 
 static size_t resident(void)
 {
-	static unsigned char map[1 << 16];
-	size_t n = 0, size = (size_t)near__pages_used() << NEAR__PAGE_SHIFT;
-	long page = sysconf(_SC_PAGESIZE);
-
-	if (size / (size_t)page > sizeof(map) || mincore((void *)near__heap.base, size, map))
-		return 0;
-	for (size_t i = 0; i < size / (size_t)page; i++)
-		n += map[i] & 1;
-	return n * (size_t)page;
+	return resident_bytes((void *)near__heap.base, (size_t)near__pages_used()
+							       << NEAR__PAGE_SHIFT);
 }
 
 /* Allocates those that are missing, and writes to all. */

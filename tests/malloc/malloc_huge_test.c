@@ -2,6 +2,7 @@
 /* All of the heap: 16 TiB, or an eighth of the address space. Hardly any of it is touched, so it
  * takes a machine that gives more address space than it has memory; up to the last number of a
  * page, everything goes on as it did before. */
+#include "blocks.h"
 #include "use.h"
 
 #include <sys/prctl.h>
@@ -70,69 +71,29 @@ static struct chain *highest(struct chain **all, size_t size)
 /* ---- at the end of the heap ---- */
 
 #define BLOCKS 300
-static struct {
-	unsigned char *p;
-	size_t size;
-} blocks[BLOCKS];
-static uint64_t seed = 3;
 
-static void fill(unsigned i, size_t size)
-{
-	blocks[i].size = size;
-	memset(blocks[i].p, (int)i, size < 200 ? size : 200);
-	blocks[i].p[size - 1] = (unsigned char)i;
-}
-
-static void check(unsigned i, size_t size)
-{
-	for (size_t k = 0; k < size && k < 200; k++)
-		CHECK(blocks[i].p[k] == (unsigned char)i);
-}
-
-static void change(unsigned i, size_t size, unsigned what)
-{
-	unsigned char *p = blocks[i].p;
-	size_t had = blocks[i].size;
-
-	if (p && what % 2) {
-		check(i, had);
-		CHECK(p[had - 1] == (unsigned char)i);
-		free(p);
-		blocks[i].p = NULL;
-		return;
-	}
-	if (p) {
-		p = realloc(p, size);
-		CHECK(p);
-		blocks[i].p = p;
-		check(i, had < size ? had : size);
-	} else {
-		p = what % 4 ? calloc(1, size) : memalign((size_t)64 << what % 9, size);
-		CHECK(p);
-		CHECK(what % 4 == 0 || (p[0] == 0 && p[size / 2] == 0 && p[size - 1] == 0));
-		blocks[i].p = p;
-	}
-	CHECK(near__offset_of(p) + size <= near__heap.size);
-	fill(i, size);
-}
-
+/* Works on blocks with checked content in what has become free. */
 static void go_on(void)
 {
+	static struct block blocks[BLOCKS];
+	static struct shelf shelf;
+	struct holder holder = {blocks, BLOCKS, &shelf, 1, 3};
 	uint64_t top = 0;
 
 	for (unsigned n = unit_scale(20000); n-- > 0;) {
-		unsigned i = unit_random(&seed) % BLOCKS, what = unit_random(&seed) % 1000;
-		size_t size = 1 + (size_t)(unit_random(&seed) % 4000) * (what % 20 ? 1 : 500);
+		holder_step(&holder);
+		for (unsigned i = 0; i < BLOCKS; i++) {
+			uint64_t offset = blocks[i].p ? near__offset_of(blocks[i].p) : 0;
 
-		change(i, size, what / 20);
-		if (blocks[i].p && near__offset_of(blocks[i].p) > top)
-			top = near__offset_of(blocks[i].p);
+			CHECK(offset + (offset ? blocks[i].size : 0) <= near__heap.size);
+			top = offset > top ? offset : top;
+		}
 		if (n % 1000 == 0)
 			malloc_trim(0);
 	}
 	CHECK(top > near__heap.size / 2);
-	for (unsigned i = 0; i < BLOCKS; i++)
-		free(blocks[i].p);
+	holder_let_go(&holder);
+	blocks_free(&shelf.block);
 	malloc_trim(0);
 }
 

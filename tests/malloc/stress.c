@@ -19,7 +19,7 @@ struct worker {
 };
 
 static struct {
-	struct worker workers[STRESS_WORKERS], churn[CHURN];
+	struct worker workers[STRESS_WORKERS], churn[CHURN], vforks;
 	struct shelf shelves[SHELVES];
 	unsigned n_workers;
 	bool stop, slow;
@@ -59,7 +59,13 @@ static void set_up(struct worker *w, uint64_t seed)
 	w->holder = (struct holder){w->blocks, HELD, stress.shelves, SHELVES, seed};
 }
 
-static void *do_work(void *worker)
+static void work(struct worker *w, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		holder_step(&w->holder);
+}
+
+static void *work_on(void *worker)
 {
 	struct worker *w = worker;
 
@@ -105,31 +111,21 @@ static void leave_something(void)
 
 static void *short_lived(void *worker)
 {
-	struct worker *w = worker;
-
 	leave_something();
-	for (unsigned i = 0; i < steps(CHURN_STEPS); i++)
-		holder_step(&w->holder);
+	work(worker, steps(CHURN_STEPS));
 	/* What it still has stays for the next thread to free. */
 	return NULL;
 }
 
-static void *do_churn(void *unused)
+static void churn(uint64_t *unused)
 {
 	struct worker *w = stress.churn;
 
 	for (unsigned i = 0; i < CHURN; i++)
-		set_up(&w[i], 100 + i);
-	while (!stopped()) {
-		for (unsigned i = 0; i < CHURN; i++)
-			w[i].thread = unit_start(short_lived, &w[i]);
-		for (unsigned i = 0; i < CHURN; i++)
-			unit_join(w[i].thread);
-		__atomic_fetch_add(&stress.churned, CHURN, __ATOMIC_RELAXED);
-	}
+		w[i].thread = unit_start(short_lived, &w[i]);
 	for (unsigned i = 0; i < CHURN; i++)
-		holder_let_go(&w[i].holder);
-	return NULL;
+		unit_join(w[i].thread);
+	__atomic_fetch_add(&stress.churned, CHURN, __ATOMIC_RELAXED);
 }
 
 /* ---- children ---- */
@@ -156,8 +152,7 @@ static void be_forked(void *seed)
 	clear_shelves();
 	if (!UNIT_THREAD_SANITIZER) /* which allows no thread there */
 		thread = unit_start(short_lived, &beside);
-	for (unsigned i = 0; i < steps(CHILD_STEPS); i++)
-		holder_step(&alone.holder);
+	work(&alone, steps(CHILD_STEPS));
 	if (!UNIT_THREAD_SANITIZER)
 		unit_join(thread);
 	malloc_trim(0);
@@ -167,30 +162,22 @@ static void be_forked(void *seed)
 }
 
 /* unit_fork flushes stdio and has an alarm; its exit status reports a fault in the child. */
-static void *do_fork(void *unused)
+static void fork_one(uint64_t *random)
 {
-	uint64_t random = 3;
-	int signal, status;
+	int signal = 0, status = unit_wait(unit_fork(be_forked, random), &signal);
 
-	while (!stopped()) {
-		signal = 0;
-		status = unit_wait(unit_fork(be_forked, &random), &signal);
-		if (status) {
-			fprintf(stderr, "a forked child ended with %d, signal %d\n", status,
-				signal);
-			_exit(1);
-		}
-		note(&stress.forked);
-		rest(&random, 3000);
+	if (status) {
+		fprintf(stderr, "a forked child ended with %d, signal %d\n", status, signal);
+		_exit(1);
 	}
-	return unused;
+	note(&stress.forked);
+	rest(random, 3000);
 }
 
 /* In the child: this thread's blocks, in the parent's memory, without a slot. */
 static int be_vforked(struct worker *w)
 {
-	for (unsigned i = 0; i < steps(VFORK_STEPS) + 2; i++)
-		holder_step(&w->holder);
+	work(w, steps(VFORK_STEPS) + 2);
 	if (unit_random(&w->holder.random) % 4 == 0)
 		execl("/proc/self/exe", "stress", STRESS_NOTHING, (char *)NULL);
 	return 0;
@@ -206,41 +193,31 @@ __attribute__((noinline)) static pid_t start_vforked(struct worker *w)
 	return child;
 }
 
-static void *do_vfork(void *worker)
+static void vfork_one(uint64_t *random)
 {
-	struct worker *w = worker;
-	pid_t child;
+	pid_t child = start_vforked(&stress.vforks);
 
-	while (!stopped()) {
-		child = start_vforked(w);
-		CHECK(child > 0 && unit_wait(child, NULL) == 0);
-		note(&stress.vforked);
-		for (unsigned i = 0; i < steps(VFORK_STEPS); i++)
-			holder_step(&w->holder);
-		rest(&w->holder.random, 2000);
-	}
-	holder_let_go(&w->holder);
-	return NULL;
+	CHECK(child > 0 && unit_wait(child, NULL) == 0);
+	note(&stress.vforked);
+	work(&stress.vforks, steps(VFORK_STEPS));
+	rest(random, 2000);
 }
 
 /* ---- others ---- */
 
 /* Now one, now many in a row: what a drain may lose is lost within some ten nanoseconds. */
-static void *do_trim(void *unused)
+static void trim(uint64_t *random)
 {
-	uint64_t random = 4;
+	unsigned n = stress.slow || unit_random(random) % 2 ? 1 : BURST;
 
-	while (!stopped()) {
-		unsigned n = stress.slow || unit_random(&random) % 2 ? 1 : BURST;
-
-		for (unsigned i = 0; i < n && !stopped(); i++) {
-			malloc_trim(0);
-			note(&stress.trimmed);
-		}
-		rest(&random, 1500);
+	for (unsigned i = 0; i < n && !stopped(); i++) {
+		malloc_trim(0);
+		note(&stress.trimmed);
 	}
-	return unused;
+	rest(random, 1500);
 }
+
+static struct mover mover;
 
 static pid_t any_worker(uint64_t *random)
 {
@@ -249,20 +226,14 @@ static pid_t any_worker(uint64_t *random)
 	return __atomic_load_n(tid, __ATOMIC_RELAXED);
 }
 
-static void *do_move(void *unused)
+static void move_one(uint64_t *random)
 {
-	struct mover m;
-	pid_t tid;
+	pid_t tid = any_worker(random);
 
-	mover_begin(&m, 5);
-	while (!stopped()) {
-		tid = any_worker(&m.random);
-		if (mover_bind(&m, tid))
-			note(&stress.moved);
-		rest(&m.random, 300);
-		mover_release(&m, tid, 4);
-	}
-	return unused;
+	if (mover_bind(&mover, tid))
+		note(&stress.moved);
+	rest(random, 300);
+	mover_release(&mover, tid, 4);
 }
 
 /* A handler may not allocate; that it runs is what aborts sequences. Now and then it stays, so that
@@ -277,26 +248,14 @@ static void on_signal(int signal)
 	errno = saved;
 }
 
-static void catch_signals(void)
+static void signal_one(uint64_t *random)
 {
-	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
+	pid_t tid = any_worker(random);
 
-	CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
-}
-
-static void *do_signal(void *unused)
-{
-	uint64_t random = 6;
-
-	while (!stopped()) {
-		pid_t tid = any_worker(&random);
-
-		if (tid)
-			syscall(SYS_tgkill, getpid(), tid, SIGUSR1);
-		if (unit_random(&random) % 4 == 0)
-			rest(&random, 200);
-	}
-	return unused;
+	if (tid)
+		syscall(SYS_tgkill, getpid(), tid, SIGUSR1);
+	if (unit_random(random) % 4 == 0)
+		rest(random, 200);
 }
 
 /* ---- all of them ---- */
@@ -321,18 +280,36 @@ static void print_stress(void)
 		      stress.vforked, stress.trimmed);
 }
 
-static void start_workers(unsigned n, uint64_t seed)
+static void begin(unsigned n, uint64_t seed)
 {
 	memset(&stress, 0, sizeof(stress));
 	stress.slow = blocks_slow = getenv("NEAR_TEST_SLOW") || unit_emulated();
 	stress.n_workers = n;
-	catch_signals();
+	signal(SIGUSR1, on_signal);
+	mover_begin(&mover, 5);
+	set_up(&stress.vforks, seed);
+	for (unsigned i = 0; i < CHURN; i++)
+		set_up(&stress.churn[i], 100 + i);
 	for (unsigned i = 0; i < n; i++) {
-		struct worker *w = &stress.workers[i];
-
-		set_up(w, seed * 1000 + i);
-		w->thread = unit_start(do_work, w);
+		set_up(&stress.workers[i], seed * 1000 + i);
+		stress.workers[i].thread = unit_start(work_on, &stress.workers[i]);
 	}
+}
+
+/* What a thread of its own does over and over. ThreadSanitizer knows no child of vfork that does
+ * more than exec. */
+static void (*const tasks[])(uint64_t *random) = {
+	churn,    trim,       move_one,
+	fork_one, signal_one, UNIT_THREAD_SANITIZER ? signal_one : vfork_one};
+
+static void *repeat(void *arg)
+{
+	void (*const *task)(uint64_t * random) = arg;
+	uint64_t random = (uint64_t)(task - tasks);
+
+	while (!stopped())
+		(*task)(&random);
+	return NULL;
 }
 
 static void on_hang(int signal)
@@ -353,26 +330,23 @@ static void watch(unsigned ms)
 
 void stress_run(unsigned workers, unsigned ms)
 {
-	static struct worker vforker;
 	static uint64_t seed;
-	static void *(*const all[])(void *) = {do_churn, do_trim,   do_move,
-					       do_fork,  do_signal, do_vfork};
-	/* ThreadSanitizer knows no child of vfork that does more than exec. */
-	size_t n = UNIT_THREAD_SANITIZER ? 5 : LENGTH(all);
-	pthread_t threads[LENGTH(all)];
+	pthread_t threads[LENGTH(tasks)];
 
-	start_workers(workers, ++seed);
+	begin(workers, ++seed);
 	watch(ms);
-	set_up(&vforker, seed);
-	for (size_t i = 0; i < n; i++)
-		threads[i] = unit_start(all[i], all[i] == do_vfork ? &vforker : NULL);
+	for (size_t i = 0; i < LENGTH(tasks); i++)
+		threads[i] = unit_start(repeat, (void *)(uintptr_t)&tasks[i]);
 	sleep_on(ms);
 	__atomic_store_n(&stress.stop, true, __ATOMIC_RELAXED);
-	for (size_t i = 0; i < n; i++)
+	for (size_t i = 0; i < LENGTH(tasks); i++)
 		unit_join(threads[i]);
 	for (unsigned i = 0; i < workers; i++)
 		unit_join(stress.workers[i].thread);
 	alarm(0);
+	for (unsigned i = 0; i < CHURN; i++)
+		holder_let_go(&stress.churn[i].holder);
+	holder_let_go(&stress.vforks.holder);
 	clear_shelves();
 	print_stress();
 }

@@ -64,6 +64,19 @@ static inline void chain_free(struct chain *list, size_t size)
 	}
 }
 
+/* How many bytes of this memory are present; 0 if that cannot be known. */
+static inline size_t resident_bytes(void *p, size_t size)
+{
+	static unsigned char present[1 << 16];
+	size_t n = 0, page = (size_t)sysconf(_SC_PAGESIZE);
+
+	if (size / page > sizeof(present) || mincore(p, size, present))
+		return 0;
+	for (size_t i = 0; i < size / page; i++)
+		n += present[i] & 1;
+	return n * page;
+}
+
 /* The number behind `name` in a file of the kernel, `otherwise` if there is none. */
 static inline unsigned long long kernel_number(const char *path, const char *name,
 					       unsigned long long otherwise)
