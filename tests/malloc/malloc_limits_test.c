@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Memory that comes to an end: by RLIMIT_AS, which limits address space, by RLIMIT_DATA, which
- * limits what may be written to, and without overcommit. Calls return NULL and ENOMEM, what is there
- * stays, and the program goes on when there is memory again.
+ * limits what may be written to, and without overcommit. Calls return NULL and ENOMEM, blocks keep
+ * their content, and the program goes on when there is memory again.
  *
  * The limit of a memory cgroup refuses no memory: the kernel kills a process that touches more. A
  * program that uses much less than the limit must therefore live, whatever sizes it uses in turn:
