@@ -213,7 +213,9 @@ enum near_seq_result { NEAR_SEQ_FAILED, NEAR_SEQ_COMMITTED };
 #define NEAR__SEQ(...) NEAR__SEQ_FRAME(__VA_ARGS__, near_failed)
 #if NEAR__HAS_SEQ
 #define NEAR__OUT(name) , [name] "=&r"(name)
-#define NEAR__IN_PAIR(name, value) , [name] "r"((uint64_t)(value))
+#define NEAR__IN_OUT(name) , [name] "+&r"(name)
+#define NEAR__IN_PAIR(name, value) NEAR__IN_AS("r", name, (uint64_t)(value))
+#define NEAR__IN_AS(constraint, name, value) , [name] constraint(value)
 /* The label near_failed is always the last. `volatile`: gcc 12 deletes a statement without it.
  * `__inline__`: gcc must not take it for long code. */
 #define NEAR__SEQ_FRAME(thread, operations, outputs, inputs, ...)                                  \
@@ -241,7 +243,9 @@ label:                                                                          
 #else
 /* No assembly: a 32-bit CPU has fewer registers than a sequence has operands. */
 #define NEAR__OUT(name) (void)((name) = 0);
+#define NEAR__IN_OUT(name) (void)(name);
 #define NEAR__IN_PAIR(name, value) (void)(value);
+#define NEAR__IN_AS(constraint, name, value) (void)(value);
 #define NEAR__SEQ_FRAME(thread, operations, outputs, inputs, ...)                                  \
 	__extension__({                                                                            \
 		NEAR__OPERANDS outputs;                                                            \

@@ -143,9 +143,9 @@ static inline struct near__entry *near__entry_of(unsigned class)
 			NEAR_BRANCH_NOT_BELOW(rest, limit, near_failed)                            \
 			NEAR_ADD_MEM8(one, at, 8)                                                  \
 			NEAR_COMMIT8(rest, at, 0),                                                 \
-			(, [at] "+&r"(at), [w] "=&r"(w), [rest] "+&r"(rest)),                      \
-			(, [base] "r"(base), [limit] "r"(near__heap.slot_size),                    \
-			 [one] NEAR__ADDED(NEAR__ONE_TAKEN))))                                     \
+			(NEAR__IN_OUT(at) NEAR__OUT(w) NEAR__IN_OUT(rest)),                        \
+			(NEAR__IN_PAIR(base, base) NEAR__IN_PAIR(limit, near__heap.slot_size)      \
+			 NEAR__IN_AS(NEAR__ADDED, one, NEAR__ONE_TAKEN))))                         \
 			return false;                                                              \
 		*(uint64_t *)(base + w) = 0; /* no link: it is in use */                           \
 		__builtin_prefetch((void *)(base + rest), 1); /* the next link */                  \
@@ -173,9 +173,11 @@ static inline struct near__entry *near__entry_of(unsigned class)
 			NEAR_STORE8(w, p, 0)                                                       \
 			NEAR_ADD_MEM8(one, at, 8)                                                  \
 			NEAR_COMMIT8(offset, at, 0),                                               \
-			(, [at] "+&r"(at), [w] "=&r"(w)),                                          \
-			(, [p] "r"(p), [offset] "r"(offset), [key] NEAR__XORED(near__heap.key),    \
-			 [one] NEAR__ADDED((int64_t)-1), [empty] NEAR__ADDED(NEAR__EMPTY_LIST))); \
+			(NEAR__IN_OUT(at) NEAR__OUT(w)),                                           \
+			(NEAR__IN_PAIR(p, p) NEAR__IN_PAIR(offset, offset)                         \
+			 NEAR__IN_AS(NEAR__XORED, key, near__heap.key)                             \
+			 NEAR__IN_AS(NEAR__ADDED, one, (int64_t)-1)                                \
+			 NEAR__IN_AS(NEAR__ADDED, empty, NEAR__EMPTY_LIST)));                      \
 	}
 /* clang-format on */
 
