@@ -7,6 +7,7 @@
 
 #include <nearcpu/shared.h>
 
+#include "percpu/internal.h"
 #include "unit.h"
 
 static char directory[] = "/tmp/nearcpu-shared-XXXXXX";
@@ -28,7 +29,7 @@ static inline int remove_files(void **state)
 
 	while (d && (e = readdir(d))) {
 		snprintf(file, sizeof(file), "%s/%s", directory, e->d_name);
-		unlink(file);
+		remove(file);
 	}
 	if (d)
 		closedir(d);
@@ -55,22 +56,48 @@ static inline unsigned files(const char *where)
 	return n;
 }
 
+static inline int create_region(struct near_shared *s, size_t size)
+{
+	int r;
+
+	KEEPS_ERRNO(r = near_shared_create(s, size));
+	return r;
+}
+
 static inline int open_region(struct near_shared *s, const char *name, size_t size)
 {
 	int r;
 
 	memset(s, 0x5a, sizeof(*s));
-	errno = UNIT_ERRNO;
-	r = near_shared_open(s, name, size);
-	CHECK(errno == UNIT_ERRNO);
+	KEEPS_ERRNO(r = near_shared_open(s, name, size));
 	return r;
 }
 
 static inline void close_region(struct near_shared *s)
 {
-	errno = UNIT_ERRNO;
-	near_shared_close(s);
-	CHECK(errno == UNIT_ERRNO);
+	KEEPS_ERRNO(near_shared_close(s));
 }
+
+/* A region with this name can be opened; it stays open. */
+static inline struct near_shared opened(const char *name, size_t size)
+{
+	struct near_shared s;
+
+	CHECK(open_region(&s, name, size) == 0);
+	return s;
+}
+
+static inline void open_and_close(const char *name, size_t size)
+{
+	struct near_shared s = opened(name, size);
+
+	close_region(&s);
+}
+
+#define REGION_MAIN(...)                                                                           \
+	int main(void)                                                                             \
+	{                                                                                          \
+		return UNIT_GROUP(set_up, remove_files, tear_down, __VA_ARGS__);                   \
+	}
 
 #endif

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* near_shared and files: damaged and unrelated ones, a full disk, limits, signals while it is
  * made. */
-#include "unit.h"
+#include "regions.h"
 
 #include <fcntl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 
 #include "filter.h"
-#include "percpu/internal.h"
-#include "regions.h"
 
 /* ---- files that are something else ---- */
 
@@ -45,9 +43,7 @@ static void check_refused(const char *content, size_t size, int error)
 	assert_int_equal(open_region(&s, path, SIZE), -error);
 	assert_int_equal(open_region(&s, path, 0), -error);
 	fd = open(path, O_RDWR);
-	errno = UNIT_ERRNO;
-	assert_int_equal(near_shared_attach(&s, fd), -error);
-	assert_int_equal(errno, UNIT_ERRNO);
+	KEEPS_ERRNO(assert_int_equal(near_shared_attach(&s, fd), -error));
 	close(fd);
 	assert_int_equal(read_file(path, after, sizeof(after)), size);
 	assert_memory_equal(after, content, size);
@@ -57,10 +53,9 @@ static void check_refused(const char *content, size_t size, int error)
 
 static size_t good_region(char *content, size_t room)
 {
-	struct near_shared s;
+	struct near_shared s = opened(path, SIZE);
 	size_t size;
 
-	assert_int_equal(open_region(&s, path, SIZE), 0);
 	near_shared_add(&s, 0, 1);
 	close_region(&s);
 	size = read_file(path, content, room);
@@ -194,7 +189,7 @@ static int enter_user_namespace(void)
 
 static void fill_small_disk(void *unused)
 {
-	struct near_shared s;
+	struct near_shared s, other;
 	char file[128];
 
 	if ((unshare(CLONE_NEWNS) && enter_user_namespace()) ||
@@ -208,11 +203,7 @@ static void fill_small_disk(void *unused)
 	near_shared_add(&s, 0, 1);
 	CHECK(near_shared_read(&s, 0) == 1);
 	snprintf(file, sizeof(file), "%s/other", mounted);
-	{
-		struct near_shared other;
-
-		CHECK(open_region(&other, file, 100000) == -ENOSPC);
-	}
+	CHECK(open_region(&other, file, 100000) == -ENOSPC);
 	CHECK(files(mounted) == 1);
 	near_shared_add(&s, 0, 1);
 	CHECK(near_shared_read(&s, 0) == 2);
@@ -221,15 +212,9 @@ static void fill_small_disk(void *unused)
 
 static void a_full_disk_is_reported_and_nothing_left(void **state)
 {
-	int status;
-
 	snprintf(mounted, sizeof(mounted), "%s/mnt", directory);
 	assert_int_equal(mkdir(mounted, 0700), 0);
-	status = unit_wait(unit_fork(fill_small_disk, NULL), NULL);
-	rmdir(mounted);
-	if (status == 77)
-		skip(); /* mounting is not allowed here */
-	assert_int_equal(status, 0);
+	unit_in_child(fill_small_disk, NULL); /* skips where mounting is not allowed */
 }
 
 static void write_past_the_limit(void *unused)
@@ -260,9 +245,8 @@ static void signals_do_not_keep_it_from_being_made(void **state)
 	unit_timer(200, do_nothing);
 	for (unsigned i = 0; i < unit_scale(40); i++) {
 		struct near_shared s;
-		int r = near_shared_create(&s, i % 2 ? 400000 : NEAR_SHARED_MAX_SIZE);
 
-		CHECK(r == 0);
+		CHECK(near_shared_create(&s, i % 2 ? 400000 : NEAR_SHARED_MAX_SIZE) == 0);
 		close_region(&s);
 	}
 	unit_timer(0, NULL);
@@ -275,36 +259,26 @@ static void make_with_a_name(void *unused)
 
 	if (!filter_out(SYS_linkat, ENOENT))
 		_exit(77);
-	CHECK(open_region(&s, path, SIZE) == 0);
+	s = opened(path, SIZE);
 	near_shared_add(&s, 0, 4);
 	close_region(&s);
 	CHECK(files(directory) == 1);
-	CHECK(open_region(&s, path, 0) == 0);
+	s = opened(path, 0);
 	CHECK(near_shared_read(&s, 0) == 4);
 	close_region(&s);
 }
 
 static void a_region_can_be_made_by_name_too(void **state)
 {
-	int status;
-
 #ifndef SYS_link
 	skip(); /* the C library uses linkat() itself */
 #endif
 	if (unit_emulated())
 		skip();
-	status = unit_wait(unit_fork(make_with_a_name, NULL), NULL);
-	if (status != 77)
-		assert_int_equal(status, 0);
+	unit_in_child(make_with_a_name, NULL);
 }
 
-int main(void)
-{
-	return UNIT_GROUP(set_up, remove_files, tear_down,
-			  unrelated_files_are_refused_and_left_alone,
-			  damaged_regions_are_refused_and_left_alone,
-			  an_open_slot_for_nobody_is_refused, random_headers_do_no_harm,
-			  a_full_disk_is_reported_and_nothing_left,
-			  a_limit_of_file_sizes_is_reported, signals_do_not_keep_it_from_being_made,
-			  a_region_can_be_made_by_name_too);
-}
+REGION_MAIN(unrelated_files_are_refused_and_left_alone, damaged_regions_are_refused_and_left_alone,
+	    an_open_slot_for_nobody_is_refused, random_headers_do_no_harm,
+	    a_full_disk_is_reported_and_nothing_left, a_limit_of_file_sizes_is_reported,
+	    signals_do_not_keep_it_from_being_made, a_region_can_be_made_by_name_too)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* near_shared among processes: concurrent adds, resets, deaths, forks, races to make the region. */
-#include "unit.h"
+#include "regions.h"
 
 #include <sys/socket.h>
 
-#include "percpu/internal.h"
-#include "regions.h"
+#include "live.h"
+#include "team.h"
 
 /* ---- several processes ---- */
 
@@ -16,9 +16,8 @@ static unsigned adds;
 static void add_by_name(void *arg)
 {
 	unsigned number = *(unsigned *)arg;
-	struct near_shared s;
+	struct near_shared s = opened(path, 3 * 8);
 
-	CHECK(open_region(&s, path, 3 * 8) == 0);
 	for (unsigned i = 0; i < adds; i++) {
 		near_shared_add(&s, 0, 1);
 		near_shared_add(&s, 8, number);
@@ -43,7 +42,7 @@ static void processes_add_to_one_region(void **state)
 		for (unsigned i = 0; i < PROCESSES; i++)
 			assert_int_equal(unit_wait(children[i], NULL), 0);
 		assert_int_equal(files(directory), 1);
-		assert_int_equal(open_region(&s, path, 0), 0);
+		s = opened(path, 0);
 		assert_int_equal(near_shared_read(&s, 0), PROCESSES * adds);
 		assert_int_equal(near_shared_read(&s, 8),
 				 PROCESSES * (PROCESSES - 1) / 2 * (int64_t)adds);
@@ -53,29 +52,26 @@ static void processes_add_to_one_region(void **state)
 	}
 }
 
-static void *open_and_add(void *unused)
+static void open_and_add(unsigned number)
 {
-	struct near_shared s;
+	struct near_shared s = opened(path, 8);
 
-	CHECK(open_region(&s, path, 8) == 0);
 	near_shared_add(&s, 0, 1);
 	close_region(&s);
-	return NULL;
 }
 
 /* All of one process id. */
 static void threads_race_to_make_the_region(void **state)
 {
 	unsigned rounds = unit_scale(200);
-	char none[8];
 
 	for (unsigned k = 0; k < rounds; k++) {
 		struct near_shared s;
 
-		unit_run(open_and_add, none, 1, LENGTH(none));
+		team_run(8, open_and_add);
 		assert_int_equal(files(directory), 1);
-		assert_int_equal(open_region(&s, path, 8), 0);
-		assert_int_equal(near_shared_read(&s, 0), LENGTH(none));
+		s = opened(path, 8);
+		assert_int_equal(near_shared_read(&s, 0), 8);
 		close_region(&s);
 		unlink(path);
 	}
@@ -111,19 +107,16 @@ static void add_inherited(void *arg)
 /* The child of a fork goes on with the same region; so does one without rseq. */
 static void add_inherited_without_rseq(void *arg)
 {
-	near_slot();
-	near__self.state = NEAR__DEAD;
-	near__self.area = &near__dead;
+	play_dead();
 	add_inherited(arg);
 }
 
 static void resets_of_one_process_lose_no_add_of_another(void **state)
 {
-	int64_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int64_t *page = unit_map(4096, MAP_SHARED);
 	struct shares sh = {.taken = page, .stop = (bool *)(page + 1)};
 	pid_t adders[PROCESSES], resetters[2];
 
-	assert_ptr_not_equal(page, MAP_FAILED);
 	assert_int_equal(near_shared_create(&sh.region, 8), 0);
 	adds = unit_scale(100000);
 	for (unsigned i = 0; i < LENGTH(resetters); i++)
@@ -153,11 +146,10 @@ static void add_until_killed(void *arg)
 
 static void a_killed_process_loses_nothing(void **state)
 {
-	int64_t *page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int64_t *page = unit_map(4096, MAP_SHARED);
 	struct shares sh = {.taken = page};
 	unsigned rounds = unit_scale(50);
 
-	assert_ptr_not_equal(page, MAP_FAILED);
 	assert_int_equal(near_shared_create(&sh.region, 8), 0);
 	for (unsigned k = 1; k <= rounds; k++) {
 		pid_t child = unit_fork(add_until_killed, &sh);
@@ -175,20 +167,39 @@ static void a_killed_process_loses_nothing(void **state)
 	munmap(page, 4096);
 }
 
+/* One byte and a descriptor, as sendmsg and recvmsg pass them. */
+struct parcel {
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	char byte;
+	struct iovec data;
+	struct msghdr message;
+};
+
+static struct msghdr *prepare(struct parcel *p)
+{
+	p->control.header = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(int)),
+					     .cmsg_level = SOL_SOCKET,
+					     .cmsg_type = SCM_RIGHTS};
+	p->data = (struct iovec){&p->byte, 1};
+	p->message = (struct msghdr){.msg_iov = &p->data,
+				     .msg_iovlen = 1,
+				     .msg_control = &p->control,
+				     .msg_controllen = sizeof(p->control.room)};
+	return &p->message;
+}
+
 /* By a socket to a process that shares nothing else. */
 static void attach_received(void *arg)
 {
-	char control[CMSG_SPACE(sizeof(int))], byte;
-	struct iovec data = {&byte, 1};
-	struct msghdr message = {.msg_iov = &data,
-				 .msg_iovlen = 1,
-				 .msg_control = control,
-				 .msg_controllen = sizeof(control)};
 	struct near_shared s;
+	struct parcel parcel;
 	int fd;
 
-	CHECK(recvmsg(*(int *)arg, &message, 0) == 1);
-	memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof(fd));
+	CHECK(recvmsg(*(int *)arg, prepare(&parcel), 0) == 1);
+	memcpy(&fd, CMSG_DATA(&parcel.control.header), sizeof(fd));
 	CHECK(near_shared_attach(&s, fd) == 0);
 	CHECK(s.fd != fd && s.size == 16);
 	close(fd);
@@ -199,17 +210,7 @@ static void attach_received(void *arg)
 
 static void a_descriptor_can_be_passed_on(void **state)
 {
-	union {
-		struct cmsghdr header;
-		char room[CMSG_SPACE(sizeof(int))];
-	} control = {.header = {.cmsg_len = CMSG_LEN(sizeof(int)),
-				.cmsg_level = SOL_SOCKET,
-				.cmsg_type = SCM_RIGHTS}};
-	struct iovec data = {(void *)"x", 1};
-	struct msghdr message = {.msg_iov = &data,
-				 .msg_iovlen = 1,
-				 .msg_control = &control,
-				 .msg_controllen = sizeof(control.room)};
+	struct parcel parcel = {.byte = 'x'};
 	struct near_shared s;
 	int ends[2];
 	pid_t child;
@@ -218,8 +219,9 @@ static void a_descriptor_can_be_passed_on(void **state)
 	child = unit_fork(attach_received, &ends[1]);
 	assert_int_equal(near_shared_create(&s, 16), 0);
 	near_shared_add(&s, 8, 7);
-	memcpy(CMSG_DATA(&control.header), &s.fd, sizeof(int));
-	assert_int_equal(sendmsg(ends[0], &message, 0), 1);
+	prepare(&parcel);
+	memcpy(CMSG_DATA(&parcel.control.header), &s.fd, sizeof(int));
+	assert_int_equal(sendmsg(ends[0], &parcel.message, 0), 1);
 	assert_int_equal(unit_wait(child, NULL), 0);
 	assert_int_equal(near_shared_read(&s, 8), 10);
 	close_region(&s);
@@ -227,10 +229,6 @@ static void a_descriptor_can_be_passed_on(void **state)
 	close(ends[1]);
 }
 
-int main(void)
-{
-	return UNIT_GROUP(set_up, remove_files, tear_down, processes_add_to_one_region,
-			  threads_race_to_make_the_region,
-			  resets_of_one_process_lose_no_add_of_another,
-			  a_killed_process_loses_nothing, a_descriptor_can_be_passed_on);
-}
+REGION_MAIN(processes_add_to_one_region, threads_race_to_make_the_region,
+	    resets_of_one_process_lose_no_add_of_another, a_killed_process_loses_nothing,
+	    a_descriptor_can_be_passed_on)

@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* near_shared in one process: counts, sizes, errors. shared_more_test.c has damaged files, full
  * disks and several processes. */
-#include "unit.h"
+#include "regions.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
-
-#include <nearcpu/shared.h>
-
-#include "regions.h"
 
 /* ---- one process ---- */
 
 static void counts_outlive_the_processes_that_add(void **state)
 {
-	struct near_shared s, again;
+	struct near_shared s = opened(path, 4 * sizeof(int64_t)), again;
 
-	assert_int_equal(open_region(&s, path, 4 * sizeof(int64_t)), 0);
 	assert_int_equal(s.size, 4 * sizeof(int64_t));
 	assert_true(s.fd >= 0);
 	assert_int_equal(fcntl(s.fd, F_GETFD), FD_CLOEXEC);
@@ -34,7 +29,7 @@ static void counts_outlive_the_processes_that_add(void **state)
 	assert_int_equal(near_shared_read(&s, 16), INT64_MAX - 97);
 	close_region(&s);
 	assert_int_equal(files(directory), 1);
-	assert_int_equal(open_region(&again, path, 0), 0);
+	again = opened(path, 0);
 	assert_int_equal(again.size, 4 * sizeof(int64_t));
 	assert_int_equal(near_shared_read(&again, 0), -99);
 	assert_int_equal(near_shared_reset(&again, 0), -99);
@@ -42,7 +37,7 @@ static void counts_outlive_the_processes_that_add(void **state)
 	assert_int_equal(near_shared_reset(&again, 0), 0);
 	assert_int_equal(near_shared_read(&again, 24), -96);
 	close_region(&again);
-	assert_int_equal(open_region(&again, path, 4 * sizeof(int64_t)), 0);
+	again = opened(path, 4 * sizeof(int64_t));
 	assert_int_equal(near_shared_read(&again, 0), 0);
 	close_region(&again);
 }
@@ -53,9 +48,7 @@ static void every_size_has_room(void **state)
 	struct near_shared s;
 
 	for (unsigned i = 0; i < LENGTH(sizes); i++) {
-		errno = UNIT_ERRNO;
-		assert_int_equal(near_shared_create(&s, sizes[i]), 0);
-		assert_int_equal(errno, UNIT_ERRNO);
+		assert_int_equal(create_region(&s, sizes[i]), 0);
 		for (unsigned n = 0; unit_pin(n, NULL); n++) {
 			near_shared_add(&s, 0, 1);
 			near_shared_add(&s, sizes[i] - 8, 2);
@@ -88,33 +81,35 @@ static void bad_sizes_are_refused(void **state)
 
 	for (unsigned i = 0; i < LENGTH(table); i++) {
 		assert_int_equal(open_region(&s, path, table[i].size), -table[i].error);
-		errno = UNIT_ERRNO;
-		assert_int_equal(near_shared_create(&s, table[i].size), -table[i].error);
-		assert_int_equal(errno, UNIT_ERRNO);
+		assert_int_equal(create_region(&s, table[i].size), -table[i].error);
 		assert_int_equal(files(directory), 0);
 	}
 	assert_int_equal(near_shared_create(&s, 0), -EINVAL);
 	assert_int_equal(open_region(&s, path, 0), -ENOENT);
-	assert_int_equal(open_region(&s, path, 16), 0);
-	close_region(&s);
+	open_and_close(path, 16);
 	assert_int_equal(open_region(&s, path, 24), -EINVAL);
 	assert_int_equal(open_region(&s, path, 12), -EINVAL);
 	assert_int_equal(open_region(&s, path, NEAR_SHARED_MAX_SIZE * 2), -EINVAL);
-	assert_int_equal(open_region(&s, path, 16), 0);
-	close_region(&s);
+	open_and_close(path, 16);
+}
+
+static void attach_fails(int fd, int error)
+{
+	struct near_shared s;
+
+	assert_int_equal(near_shared_attach(&s, fd), error);
+	close(fd);
 }
 
 static void what_open_says_is_passed_on(void **state)
 {
-	struct near_shared s, r;
+	struct near_shared s;
 	char file[128], long_name[5000];
-	int fd;
 
 	snprintf(file, sizeof(file), "%s/none/region", directory);
 	assert_int_equal(open_region(&s, file, 8), -ENOENT);
 	snprintf(file, sizeof(file), "%s/region/below", directory);
-	assert_int_equal(open_region(&s, path, 8), 0);
-	close_region(&s);
+	open_and_close(path, 8);
 	assert_int_equal(open_region(&s, file, 8), -ENOTDIR);
 	assert_int_equal(open_region(&s, directory, 8), -EISDIR);
 	assert_int_equal(open_region(&s, "", 8), -ENOENT);
@@ -124,13 +119,9 @@ static void what_open_says_is_passed_on(void **state)
 	memcpy(long_name, "/tmp/", 5);
 	long_name[300] = '\0';
 	assert_int_equal(open_region(&s, long_name, 8), -ENAMETOOLONG);
-	assert_int_equal(near_shared_attach(&s, -1), -EBADF);
-	fd = open(path, O_RDONLY);
-	assert_int_equal(near_shared_attach(&r, fd), -EACCES);
-	close(fd);
-	fd = open("/dev/null", O_RDWR);
-	assert_int_equal(near_shared_attach(&r, fd), -EBADMSG);
-	close(fd);
+	attach_fails(-1, -EBADF);
+	attach_fails(open(path, O_RDONLY), -EACCES);
+	attach_fails(open("/dev/null", O_RDWR), -EBADMSG);
 	assert_int_equal(open_region(&s, "/dev/zero", 8), -EBADMSG);
 	assert_int_equal(files(directory), 1);
 }
@@ -138,14 +129,12 @@ static void what_open_says_is_passed_on(void **state)
 /* A name that leaves room for itself, but not for a longer one next to it. */
 static void a_long_name_is_as_good(void **state)
 {
-	struct near_shared s;
 	char file[512];
 	size_t used = (size_t)snprintf(file, sizeof(file), "%s/", directory);
 
 	memset(file + used, 'n', 255);
 	file[used + 255] = '\0';
-	assert_int_equal(open_region(&s, file, 8), 0);
-	close_region(&s);
+	open_and_close(file, 8);
 	assert_int_equal(files(directory), 1);
 }
 
@@ -178,10 +167,9 @@ static void the_path_may_be_relative_or_a_link(void **state)
 
 static void descriptors_run_out(void **state)
 {
-	struct near_shared s, more;
+	struct near_shared s = opened(path, 8), more;
 	struct rlimit limit, none;
 
-	assert_int_equal(open_region(&s, path, 8), 0);
 	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
 	none = limit;
 	none.rlim_cur = 3;
@@ -193,10 +181,6 @@ static void descriptors_run_out(void **state)
 	close_region(&s);
 }
 
-int main(void)
-{
-	return UNIT_GROUP(set_up, remove_files, tear_down, counts_outlive_the_processes_that_add,
-			  every_size_has_room, bad_sizes_are_refused, what_open_says_is_passed_on,
-			  a_long_name_is_as_good, the_path_may_be_relative_or_a_link,
-			  descriptors_run_out);
-}
+REGION_MAIN(counts_outlive_the_processes_that_add, every_size_has_room, bad_sizes_are_refused,
+	    what_open_says_is_passed_on, a_long_name_is_as_good, the_path_may_be_relative_or_a_link,
+	    descriptors_run_out)
