@@ -16,21 +16,6 @@
 static __thread uint32_t depth __attribute__((tls_model("initial-exec")));
 static bool found_held; /* in the child, which has one thread */
 
-static void lock(struct near_lock *l)
-{
-	near_lock_lock(l);
-}
-
-static void unlock(struct near_lock *l)
-{
-	near_lock_unlock(l);
-}
-
-static void reset(struct near_lock *l)
-{
-	near_lock_reset_in_child(l);
-}
-
 static void check_held(struct near_lock *l)
 {
 	found_held |= l->word != 0;
@@ -50,17 +35,17 @@ static void for_all(near__fork_step *step)
 
 static void lock_all(void)
 {
-	for_all(lock);
+	for_all(near_lock_lock);
 }
 
 static void unlock_all(void)
 {
-	for_all(unlock);
+	for_all(near_lock_unlock);
 }
 
 static void reset_all(void)
 {
-	for_all(reset);
+	for_all(near_lock_reset_in_child);
 }
 
 static void prepare(void)
