@@ -50,7 +50,6 @@ static void lock_and_try_lock_keep_what_they_find(void **state)
 		set_word(&lock, free_words[i]);
 		near_lock_lock(&lock);
 		assert_int_equal(word_of(&lock), free_words[i] + INSIDE(1) + LOCKED);
-
 		assert_false(near_lock_try_lock(&lock));
 		assert_int_equal(word_of(&lock), free_words[i] + INSIDE(1) + LOCKED);
 	}
@@ -80,36 +79,20 @@ static void unlock_promises_once_to_wake(void **state)
 
 static void every_sleeper_gets_in(void **state)
 {
-	struct near_lock lock = NEAR_LOCK_INIT;
-	struct sleeper sleepers[16];
-	int inside = 0;
-
 	for (int round = 0; round < 20; round++) {
-		near_lock_lock(&lock);
-		start_sleepers(sleepers, 16, (struct sleeper){.lock = &lock, .inside = &inside});
-		assert_int_equal(inside, round * 16);
-		near_lock_unlock(&lock);
-		join_sleepers(sleepers, 16);
-		assert_int_equal(inside, (round + 1) * 16);
-		assert_int_equal(word_of(&lock), 0);
+		start_sleepers(16);
+		wake_sleepers(16);
 	}
 }
 
 static void a_sleeper_takes_the_promise_with_the_lock(void **state)
 {
-	struct near_lock lock = NEAR_LOCK_INIT;
-	struct sleeper sleeper;
-	bool may_leave = false;
-	int inside = 0;
-
-	near_lock_lock(&lock);
-	start_sleepers(&sleeper, 1,
-		       (struct sleeper){.lock = &lock, .inside = &inside, .may_leave = &may_leave});
-	near_lock_unlock(&lock);
-	wait_for_word(&lock, INSIDE(1) | LOCKED);
-	__atomic_store_n(&may_leave, true, __ATOMIC_RELEASE);
-	join_sleepers(&sleeper, 1);
-	assert_int_equal(word_of(&lock), 0);
+	shared.stay = true;
+	start_sleepers(1);
+	near_lock_unlock(&shared.lock);
+	wait_for_word(&shared.lock, INSIDE(1) | LOCKED);
+	__atomic_store_n(&shared.stay, false, __ATOMIC_RELEASE);
+	join_sleepers(1);
 }
 
 static void signal_once(struct sleeper *sleeper)
@@ -126,41 +109,28 @@ static void signal_once(struct sleeper *sleeper)
  * the unlock that set WAKING, and the thread that then came first. */
 static void a_sleeper_renews_the_promise_before_it_sleeps(void **state)
 {
-	struct near_lock lock = NEAR_LOCK_INIT;
-	struct sleeper sleeper;
-	int inside = 0;
-
 	need_prompt_signals();
 	catch_signals(0);
-	near_lock_lock(&lock);
-	start_sleepers(&sleeper, 1, (struct sleeper){.lock = &lock, .inside = &inside});
-	__atomic_fetch_or(&lock.word, WAKING, __ATOMIC_RELAXED);
-	signal_once(&sleeper);
-	wait_for_word(&lock, INSIDE(2) | LOCKED);
-	near_lock_unlock(&lock);
-	join_sleepers(&sleeper, 1);
-	assert_int_equal(inside, 1);
+	start_sleepers(1);
+	__atomic_fetch_or(&shared.lock.word, WAKING, __ATOMIC_RELAXED);
+	signal_once(&sleepers[0]);
+	wait_for_word(&shared.lock, INSIDE(2) | LOCKED);
+	wake_sleepers(1);
 }
 
 static void signals_neither_admit_nor_lose_a_sleeper(void **state)
 {
 	static const int flags[] = {0, SA_RESTART};
-	struct near_lock lock = NEAR_LOCK_INIT;
-	struct sleeper sleepers[4];
-	int inside = 0;
 
 	need_prompt_signals();
 	for (size_t i = 0; i < LENGTH(flags); i++) {
 		catch_signals(flags[i]);
-		near_lock_lock(&lock);
-		start_sleepers(sleepers, 4, (struct sleeper){.lock = &lock, .inside = &inside});
+		start_sleepers(4);
 		for (int n = 0; n < 100; n++)
 			signal_once(&sleepers[n % 4]);
-		assert_int_equal(__atomic_load_n(&inside, __ATOMIC_ACQUIRE), 4 * i);
-		assert_int_equal(word_of(&lock), INSIDE(5) | LOCKED);
-		near_lock_unlock(&lock);
-		join_sleepers(sleepers, 4);
-		assert_int_equal(inside, 4 * (i + 1));
+		assert_int_equal(__atomic_load_n(&shared.inside, __ATOMIC_ACQUIRE), 0);
+		assert_int_equal(word_of(&shared.lock), INSIDE(5) | LOCKED);
+		wake_sleepers(4);
 	}
 }
 
@@ -170,8 +140,6 @@ static void stats_tell_how_the_lock_was_got(void **state)
 {
 	struct near_lock lock = NEAR_LOCK_INIT;
 	struct near_lock_stats stats = {0}, seen;
-	struct sleeper sleepers[3];
-	int inside = 0;
 
 	for (int i = 0; i < 5; i++) {
 		near_lock_lock_counted(&lock, &stats);
@@ -181,13 +149,10 @@ static void stats_tell_how_the_lock_was_got(void **state)
 	 * this. */
 	set_word(&lock, INSIDE(1) | WAKING);
 	near_lock_lock_counted(&lock, &stats);
-	set_word(&lock, 0);
-
-	near_lock_lock(&lock);
-	start_sleepers(sleepers, 3,
-		       (struct sleeper){.lock = &lock, .stats = &stats, .inside = &inside});
-	near_lock_unlock(&lock);
-	join_sleepers(sleepers, 3);
+	shared.stats = &stats;
+	start_sleepers(3);
+	wake_sleepers(3);
+	shared.stats = NULL;
 
 	near_lock_stats_read(&stats, &seen);
 	assert_int_equal(seen.fast, 5);
@@ -198,35 +163,13 @@ static void stats_tell_how_the_lock_was_got(void **state)
 
 /* ---- misuse ---- */
 
-static void unlock_free(void *unused)
-{
-	struct near_lock lock = NEAR_LOCK_INIT;
+static struct near_lock free_lock, waited_for = {INSIDE(2) | WAKING};
 
-	near_lock_unlock(&lock);
-}
-
-static void unlock_twice(void *unused)
-{
-	struct near_lock lock = NEAR_LOCK_INIT;
-
-	near_lock_lock(&lock);
-	near_lock_unlock(&lock);
-	near_lock_unlock(&lock);
-}
-
-static void unlock_free_with_waiters(void *unused)
-{
-	struct near_lock lock = {INSIDE(2) | WAKING};
-
-	near_lock_unlock(&lock);
-}
-
-static void reset_free(void *unused)
-{
-	struct near_lock lock = NEAR_LOCK_INIT;
-
-	near_lock_reset_in_child(&lock);
-}
+UNIT_CALLS(unlock_free, near_lock_unlock(&free_lock))
+UNIT_CALLS(unlock_twice, near_lock_lock(&free_lock), near_lock_unlock(&free_lock),
+	   near_lock_unlock(&free_lock))
+UNIT_CALLS(unlock_free_with_waiters, near_lock_unlock(&waited_for))
+UNIT_CALLS(reset_free, near_lock_reset_in_child(&free_lock))
 
 static void misuse_stops_the_program(void **state)
 {

@@ -5,47 +5,46 @@
 
 #include <ucontext.h>
 
+#include "team.h"
+
 /* ---- stress ---- */
 
-struct stress {
+static struct stress {
 	pthread_barrier_t begin;
 	struct near_lock lock;
 	struct near_lock_stats stats;
-	int threads, sections;
+	int sections;
 	bool with_signals;
 	unsigned long inside; /* guarded by lock, not atomic */
 	unsigned long tried;  /* of these, by try_lock; guarded by lock */
 	int overlaps;         /* times that another thread was inside too */
 	int occupied;
-};
+} stress;
 
-static void visit(struct stress *stress)
+static void visit(void)
 {
-	if (__atomic_exchange_n(&stress->occupied, 1, __ATOMIC_RELAXED))
-		__atomic_fetch_add(&stress->overlaps, 1, __ATOMIC_RELAXED);
-	stress->inside++;
-	__atomic_store_n(&stress->occupied, 0, __ATOMIC_RELAXED);
+	if (__atomic_exchange_n(&stress.occupied, 1, __ATOMIC_RELAXED))
+		__atomic_fetch_add(&stress.overlaps, 1, __ATOMIC_RELAXED);
+	stress.inside++;
+	__atomic_store_n(&stress.occupied, 0, __ATOMIC_RELAXED);
 }
 
-static void *enter_often(void *arg)
+static void enter_often(unsigned number)
 {
-	struct stress *stress = arg;
-
-	pthread_barrier_wait(&stress->begin);
-	for (int i = 0; i < stress->sections; i++) {
-		if (i % 4 == 3 && near_lock_try_lock(&stress->lock))
-			stress->tried++;
+	pthread_barrier_wait(&stress.begin);
+	for (int i = 0; i < stress.sections; i++) {
+		if (i % 4 == 3 && near_lock_try_lock(&stress.lock))
+			stress.tried++;
 		else
-			near_lock_lock_counted(&stress->lock, &stress->stats);
-		visit(stress);
+			near_lock_lock_counted(&stress.lock, &stress.stats);
+		visit();
 		/* A holder that is switched out, now and then, drives the others to sleep. */
 		if (i % 64 == 0)
 			sched_yield();
-		near_lock_unlock(&stress->lock);
-		if (stress->with_signals && i % 16 == 0)
+		near_lock_unlock(&stress.lock);
+		if (stress.with_signals && i % 16 == 0)
 			raise(SIGUSR1);
 	}
-	return NULL;
 }
 
 /* An emulated machine is 20 to 50 times slower. */
@@ -54,20 +53,19 @@ static int scaled(int n)
 	return getenv("NEAR_TEST_SLOW") ? n / 20 : n;
 }
 
-static void run_stress(int threads, int sections, bool with_signals)
+static void run_stress(unsigned threads, int sections, bool with_signals)
 {
-	struct stress stress = {
-		.threads = threads, .sections = sections, .with_signals = with_signals};
 	struct near_lock_stats seen;
-	pthread_t started[64];
+	struct team team;
 
+	stress = (struct stress){.sections = sections, .with_signals = with_signals};
 	assert_int_equal(pthread_barrier_init(&stress.begin, NULL, threads), 0);
-	for (int i = 0; i < threads; i++)
-		started[i] = unit_start(enter_often, &stress);
-	for (int i = 0; i < threads; i++) {
+	team_start(&team, threads, enter_often);
+	for (unsigned i = 0; i < threads; i++) {
 		near_lock_stats_read(&stress.stats, &seen);
-		unit_join(started[i]);
+		sched_yield();
 	}
+	team_join(&team);
 	pthread_barrier_destroy(&stress.begin);
 	assert_int_equal(stress.overlaps, 0);
 	assert_int_equal(stress.inside, (unsigned long)threads * sections);
@@ -99,72 +97,58 @@ struct object {
 	bool mapped;
 };
 
-struct users {
-	pthread_barrier_t barrier;
-	struct object *object;
-	int threads, rounds;
-};
+#define USERS 4
+#define ROUNDS 2000
+static pthread_barrier_t turn;
+static struct object *object; /* of this round */
 
-static struct object *new_object(int users, bool mapped)
+static struct object *new_object(bool mapped)
 {
-	struct object *object = mapped ? mmap(NULL, sizeof(*object), PROT_READ | PROT_WRITE,
-					      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-				       : malloc(sizeof(*object));
+	struct object *o = mapped ? unit_map(sizeof(*o), MAP_PRIVATE) : malloc(sizeof(*o));
 
-	if (!object || object == MAP_FAILED)
-		return NULL;
-	*object = (struct object){.users = users, .mapped = mapped};
-	return object;
+	CHECK(o);
+	*o = (struct object){.users = USERS, .mapped = mapped};
+	return o;
 }
 
-static void put_object(struct object *object)
+static void put_object(struct object *o)
 {
 	bool mapped, last;
 
-	near_lock_lock(&object->lock);
-	mapped = object->mapped;
-	last = --object->users == 0;
-	near_lock_unlock(&object->lock);
+	near_lock_lock(&o->lock);
+	mapped = o->mapped;
+	last = --o->users == 0;
+	near_lock_unlock(&o->lock);
 	if (last && mapped)
-		munmap(object, sizeof(*object));
+		munmap(o, sizeof(*o));
 	else if (last)
-		free(object);
+		free(o);
 }
 
-static void *use_and_put(void *arg)
+static void use_and_put(unsigned number)
 {
-	struct users *users = arg;
-
-	for (int round = 0; round < users->rounds; round++) {
-		pthread_barrier_wait(&users->barrier);
-		if (users->object)
-			put_object(users->object);
-		pthread_barrier_wait(&users->barrier);
+	for (int round = 0; round < ROUNDS; round++) {
+		pthread_barrier_wait(&turn);
+		put_object(object);
+		pthread_barrier_wait(&turn);
 	}
-	return NULL;
 }
 
 /* An access after the unlocking instruction is a fault in the mapped rounds and a report of
  * AddressSanitizer in the others. */
 static void the_last_user_frees_the_lock(void **state)
 {
-	struct users users = {.threads = 4, .rounds = 2000};
-	pthread_t threads[4];
-	int failed = 0;
+	struct team team;
 
-	assert_int_equal(pthread_barrier_init(&users.barrier, NULL, users.threads + 1), 0);
-	for (int i = 0; i < users.threads; i++)
-		threads[i] = unit_start(use_and_put, &users);
-	for (int round = 0; round < users.rounds; round++) {
-		users.object = new_object(users.threads, round % 2);
-		failed += !users.object;
-		pthread_barrier_wait(&users.barrier);
-		pthread_barrier_wait(&users.barrier);
+	assert_int_equal(pthread_barrier_init(&turn, NULL, USERS + 1), 0);
+	team_start(&team, USERS, use_and_put);
+	for (int round = 0; round < ROUNDS; round++) {
+		object = new_object(round % 2);
+		pthread_barrier_wait(&turn);
+		pthread_barrier_wait(&turn);
 	}
-	for (int i = 0; i < users.threads; i++)
-		unit_join(threads[i]);
-	pthread_barrier_destroy(&users.barrier);
-	assert_int_equal(failed, 0);
+	team_join(&team);
+	pthread_barrier_destroy(&turn);
 }
 
 #if defined(__x86_64__)
@@ -191,25 +175,24 @@ static void note_step(int signal, siginfo_t *info, void *context)
 	}
 }
 
+/* Sets or clears the flag that traps after each instruction. Keeps off the red zone. */
+#define CHANGE_TRAP_FLAG(change)                                                                   \
+	__asm__ volatile("leaq -128(%%rsp), %%rsp\n\t"                                             \
+			 "pushfq\n\t" change ", (%%rsp)\n\tpopfq\n\t"                              \
+			 "leaq 128(%%rsp), %%rsp" ::                                               \
+				 : "memory", "cc")
+
 static void unlock_stepwise(struct near_lock *lock)
 {
-	__asm__ volatile("leaq -128(%%rsp), %%rsp\n\t" /* keep off the red zone */
-			 "pushfq\n\torq $0x100, (%%rsp)\n\tpopfq\n\t"
-			 "leaq 128(%%rsp), %%rsp" ::
-				 : "memory", "cc");
+	CHANGE_TRAP_FLAG("orq $0x100");
 	near_lock_unlock(lock);
-	__asm__ volatile("leaq -128(%%rsp), %%rsp\n\t"
-			 "pushfq\n\tandq $~0x100, (%%rsp)\n\tpopfq\n\t"
-			 "leaq 128(%%rsp), %%rsp" ::
-				 : "memory", "cc");
+	CHANGE_TRAP_FLAG("andq $~0x100");
 }
 
 static void check_unlock_stepwise(uint64_t before, uint64_t after, int calls)
 {
-	struct near_lock *lock = mmap(NULL, sizeof(*lock), PROT_READ | PROT_WRITE,
-				      MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct near_lock *lock = unit_map(sizeof(*lock), MAP_PRIVATE);
 
-	assert_ptr_not_equal(lock, MAP_FAILED);
 	set_word(lock, before);
 	stepped.lock = lock;
 	stepped.before = before;
@@ -244,31 +227,21 @@ static void unlock_releases_with_its_last_access(void **state)
 
 /* ---- fork ---- */
 
+static void free_in_child(void *unused)
+{
+	near_lock_reset_in_child(&shared.lock);
+	CHECK(word_of(&shared.lock) == 0);
+	near_lock_lock(&shared.lock);
+	CHECK(!near_lock_try_lock(&shared.lock));
+	near_lock_unlock(&shared.lock);
+	CHECK(word_of(&shared.lock) == 0);
+}
+
 static void the_child_frees_a_lock_with_waiters(void **state)
 {
-	struct near_lock lock = NEAR_LOCK_INIT;
-	struct sleeper sleepers[4];
-	int inside = 0;
-	pid_t child;
-
-	near_lock_lock(&lock);
-	start_sleepers(sleepers, 4, (struct sleeper){.lock = &lock, .inside = &inside});
-	child = fork();
-	if (child == 0) {
-		near_lock_reset_in_child(&lock);
-		if (word_of(&lock) != 0)
-			_exit(1);
-		near_lock_lock(&lock);
-		if (near_lock_try_lock(&lock))
-			_exit(2);
-		near_lock_unlock(&lock);
-		_exit(word_of(&lock) == 0 ? 0 : 3);
-	}
-	assert_int_equal(unit_wait(child, NULL), 0);
-	near_lock_unlock(&lock);
-	join_sleepers(sleepers, 4);
-	assert_int_equal(inside, 4);
-	assert_int_equal(word_of(&lock), 0);
+	start_sleepers(4);
+	unit_in_child(free_in_child, NULL);
+	wake_sleepers(4);
 }
 
 static struct near_lock waited;
@@ -312,11 +285,11 @@ static void *hold_while_main_waits(void *main_thread)
 /* In the child the wait goes on, too. */
 static void a_waiter_may_fork_in_a_handler(void **state)
 {
-	struct sigaction action = {.sa_handler = fork_as_waiter}, old;
+	struct sigaction action = {.sa_handler = fork_as_waiter};
 	pthread_t self = pthread_self(), holder;
 
 	need_prompt_signals();
-	assert_int_equal(sigaction(SIGUSR2, &action, &old), 0);
+	assert_int_equal(sigaction(SIGUSR2, &action, NULL), 0);
 	__atomic_store_n(&handler_runs, true, __ATOMIC_RELEASE);
 	holder = unit_start(hold_while_main_waits, &self);
 	while (__atomic_load_n(&handler_runs, __ATOMIC_ACQUIRE))
@@ -327,12 +300,12 @@ static void a_waiter_may_fork_in_a_handler(void **state)
 		_exit(word_of(&waited) != 0);
 	unit_join(holder);
 	assert_int_equal(word_of(&waited), 0);
-	sigaction(SIGUSR2, &old, NULL);
+	unit_on_signal(SIGUSR2, SIG_DFL);
 }
 
 static struct near_lock fork_lock;
 static unsigned long guarded, guarded_twin;
-static bool fork_handlers_on, stop_forking;
+static bool fork_handlers_on;
 
 static void before_fork(void)
 {
@@ -352,42 +325,35 @@ static void after_fork_in_child(void)
 		near_lock_reset_in_child(&fork_lock);
 }
 
-static void *change_guarded(void *arg)
+static void change_guarded(unsigned number)
 {
-	while (!__atomic_load_n(&stop_forking, __ATOMIC_RELAXED)) {
+	while (team_continues()) {
 		near_lock_lock(&fork_lock);
 		guarded++;
 		guarded_twin++;
 		near_lock_unlock(&fork_lock);
 	}
-	return NULL;
+}
+
+static void find_it_free(void *unused)
+{
+	near_lock_lock(&fork_lock);
+	near_lock_unlock(&fork_lock);
+	CHECK(word_of(&fork_lock) == 0 && guarded == guarded_twin);
 }
 
 /* Each child finds the lock free, and what it guards as a holder left it. */
 static void fork_under_stress(void **state)
 {
-	pthread_t threads[4];
-	int failed = 0;
+	struct team team;
 
 	assert_int_equal(pthread_atfork(before_fork, after_fork_in_parent, after_fork_in_child), 0);
 	fork_handlers_on = true;
-	for (size_t i = 0; i < LENGTH(threads); i++)
-		threads[i] = unit_start(change_guarded, NULL);
-	for (int i = 0; i < 30; i++) {
-		pid_t child = fork();
-
-		if (child == 0) {
-			near_lock_lock(&fork_lock);
-			near_lock_unlock(&fork_lock);
-			_exit(word_of(&fork_lock) != 0 || guarded != guarded_twin);
-		}
-		failed += unit_wait(child, NULL) != 0;
-	}
-	__atomic_store_n(&stop_forking, true, __ATOMIC_RELAXED);
-	for (size_t i = 0; i < LENGTH(threads); i++)
-		unit_join(threads[i]);
+	team_start(&team, 4, change_guarded);
+	for (int i = 0; i < 30; i++)
+		unit_in_child(find_it_free, NULL);
+	team_stop(&team);
 	fork_handlers_on = false;
-	assert_int_equal(failed, 0);
 	assert_int_equal(word_of(&fork_lock), 0);
 }
 

@@ -29,54 +29,65 @@ static inline void wait_for_word(struct near_lock *lock, uint64_t word)
 		usleep(100);
 }
 
-struct sleeper {
-	struct near_lock *lock;
-	struct near_lock_stats *stats;
-	int *inside;     /* how many have been inside; written by the holder */
-	bool *may_leave; /* NULL, or what the holder waits for */
-	int signals;     /* written by the handler in this thread */
-	int errno_before, errno_after;
+/* The lock that the main thread holds while the others sleep. */
+static struct {
+	struct near_lock lock;
+	struct near_lock_stats *stats; /* NULL, or what the sleepers count in */
+	int inside;                    /* how many have been inside; written by the holder */
+	bool stay;                     /* until it is false the holder keeps the lock */
+} shared;
+
+static struct sleeper {
+	int signals; /* written by the handler in this thread */
+	int errno_after;
 	pthread_t thread;
-};
+} sleepers[16];
 
 static __thread struct sleeper *myself;
 
 static inline void *sleep_for_lock(void *arg)
 {
-	struct sleeper *me = arg;
-
-	myself = me;
-	errno = me->errno_before;
-	if (me->stats)
-		near_lock_lock_counted(me->lock, me->stats);
+	myself = arg;
+	errno = EXDEV;
+	if (shared.stats)
+		near_lock_lock_counted(&shared.lock, shared.stats);
 	else
-		near_lock_lock(me->lock);
-	__atomic_store_n(me->inside, *me->inside + 1, __ATOMIC_RELEASE);
-	while (me->may_leave && !__atomic_load_n(me->may_leave, __ATOMIC_ACQUIRE))
+		near_lock_lock(&shared.lock);
+	__atomic_store_n(&shared.inside, shared.inside + 1, __ATOMIC_RELEASE);
+	while (__atomic_load_n(&shared.stay, __ATOMIC_ACQUIRE))
 		usleep(100);
-	errno = errno == me->errno_before ? errno : -1;
-	near_lock_unlock(me->lock);
-	me->errno_after = errno;
+	errno = errno == EXDEV ? EXDEV : -1;
+	near_lock_unlock(&shared.lock);
+	myself->errno_after = errno;
 	return NULL;
 }
 
-/* Starts n sleepers on a lock that the caller holds; returns when all have announced themselves. */
-static inline void start_sleepers(struct sleeper *sleepers, int n, struct sleeper like)
+/* Takes the lock and starts n sleepers; returns when all have announced themselves. */
+static inline void start_sleepers(int n)
 {
-	like.errno_before = EXDEV;
-	for (int i = 0; i < n; i++) {
-		sleepers[i] = like;
+	near_lock_lock(&shared.lock);
+	shared.inside = 0;
+	for (int i = 0; i < n; i++)
 		sleepers[i].thread = unit_start(sleep_for_lock, &sleepers[i]);
-	}
-	wait_for_word(like.lock, INSIDE(n + 1) | LOCKED);
+	wait_for_word(&shared.lock, INSIDE(n + 1) | LOCKED);
+	assert_int_equal(__atomic_load_n(&shared.inside, __ATOMIC_ACQUIRE), 0);
 }
 
-static inline void join_sleepers(struct sleeper *sleepers, int n)
+static inline void join_sleepers(int n)
 {
 	for (int i = 0; i < n; i++) {
 		unit_join(sleepers[i].thread);
 		assert_int_equal(sleepers[i].errno_after, EXDEV);
 	}
+	assert_int_equal(shared.inside, n);
+	assert_int_equal(word_of(&shared.lock), 0);
+}
+
+/* Unlocks, and each of the n sleepers gets in. */
+static inline void wake_sleepers(int n)
+{
+	near_lock_unlock(&shared.lock);
+	join_sleepers(n);
 }
 
 static inline void note_signal(int signal)

@@ -165,8 +165,7 @@ static void a_word_in_memory_is_compared(void **state)
 	}
 }
 
-/* name, how it writes b to memory, offset, size, whether it adds; what is committed to *out does not
- * matter */
+/* name, how it writes b to memory (what it commits to *out does not matter), offset, size, adds */
 #define STORES(X)                                                                                  \
 	X(store1_0, NEAR_STORE1(b, mem, 0) NEAR_COMMIT8(b, out, 0), 0, 1, false)                   \
 	X(store1_255, NEAR_STORE1(b, mem, 255) NEAR_COMMIT8(b, out, 0), 255, 1, false)             \
