@@ -114,10 +114,7 @@ static int run_all_of_16(void)
 	return UNIT_TESTS(all_of_16);
 }
 
-static void test_each_implementation_of_16_bytes(void **state)
-{
-	wide_each(run_all_of_16);
-}
+UNIT_TEST(test_each_implementation_of_16_bytes, wide_each(run_all_of_16))
 
 /* NEAR_TEST_WIDE is the implementation of the CPU that the test emulates. */
 static void test_the_implementation_of_this_cpu(void **state)

@@ -75,10 +75,7 @@ static int run_loads(void)
 	return UNIT_TESTS(test_generic_loads_of_constants, test_sized_loads_of_constants);
 }
 
-static void test_loads_of_constants_each_way(void **state)
-{
-	wide_each(run_loads);
-}
+UNIT_TEST(test_loads_of_constants_each_way, wide_each(run_loads))
 
 /* ---- large objects ---- */
 
@@ -153,15 +150,8 @@ static void wrap(bool first_stores, bool second_stores)
 	}
 }
 
-static void test_loads_that_wrap_around(void **state)
-{
-	wrap(false, false);
-}
-
-static void test_stores_that_wrap_around(void **state)
-{
-	wrap(true, true);
-}
+UNIT_TEST(test_loads_that_wrap_around, wrap(false, false))
+UNIT_TEST(test_stores_that_wrap_around, wrap(true, true))
 
 static void test_a_load_and_a_store_that_wrap_around(void **state)
 {

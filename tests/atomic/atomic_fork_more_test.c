@@ -77,10 +77,7 @@ static void lock_while_forking(void *unused)
 	unit_join(thread);
 }
 
-static void handlers_may_lock_mutexes(void **state)
-{
-	unit_in_child(lock_while_forking, NULL);
-}
+UNIT_TEST(handlers_may_lock_mutexes, unit_in_child(lock_while_forking, NULL))
 
 /* ---- waiters ---- */
 
@@ -105,10 +102,7 @@ static void have_early_thread(void *unused)
 	CHECK(unit_wait(-1, NULL) == 0);
 }
 
-static void threads_of_a_child_handler_go_on(void **state)
-{
-	unit_in_child(have_early_thread, NULL);
-}
+UNIT_TEST(threads_of_a_child_handler_go_on, unit_in_child(have_early_thread, NULL))
 
 static void add_often(unsigned number)
 {

@@ -120,10 +120,7 @@ static void signal_while_waiting(void *unused)
 	CHECK(object[0] == 1 && !(first->word & 1));
 }
 
-static void waiting_handlers_are_interrupted(void **state)
-{
-	unit_in_child(signal_while_waiting, NULL);
-}
+UNIT_TEST(waiting_handlers_are_interrupted, unit_in_child(signal_while_waiting, NULL))
 
 /* ---- forks at any step of a fork's handlers ---- */
 

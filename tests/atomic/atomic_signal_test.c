@@ -219,20 +219,9 @@ static void run_signals(bool all_struck, unsigned n_jobs, unsigned n_handler_job
 	unit_in_child(run_all, NULL);
 }
 
-static void handlers_of_one_thread(void **state)
-{
-	run_signals(false, JOBS, JOBS);
-}
-
-static void handlers_of_all_threads_on_one_object(void **state)
-{
-	run_signals(true, 1, 1);
-}
-
-static void handlers_of_all_threads(void **state)
-{
-	run_signals(true, JOBS, 1);
-}
+UNIT_TEST(handlers_of_one_thread, run_signals(false, JOBS, JOBS))
+UNIT_TEST(handlers_of_all_threads_on_one_object, run_signals(true, 1, 1))
+UNIT_TEST(handlers_of_all_threads, run_signals(true, JOBS, 1))
 
 int main(void)
 {

@@ -184,10 +184,7 @@ static void fork_within(void *unused)
 	unit_join(other);
 }
 
-static void a_fork_within_a_fork_leaves_locks_alone(void **state)
-{
-	unit_in_child(fork_within, NULL);
-}
+UNIT_TEST(a_fork_within_a_fork_leaves_locks_alone, unit_in_child(fork_within, NULL))
 
 /* ---- a vfork child that is killed while it waits ---- */
 

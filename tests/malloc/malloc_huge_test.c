@@ -119,10 +119,7 @@ static void exhaust(void *unused)
 	CHECK(take_all(size, &total) && total >= size / 2);
 }
 
-static void all_of_it_can_be_had(void **state)
-{
-	unit_in_child(exhaust, NULL);
-}
+UNIT_TEST(all_of_it_can_be_had, unit_in_child(exhaust, NULL))
 
 /* What is promised: an eighth of the address space, whose end the stack shows, or so. */
 static void the_heap_is_large(void **state)

@@ -84,15 +84,8 @@ static void limited(void (*run)(void *), void *arg)
 	unit_in_child(run, arg);
 }
 
-static void address_space(void **state)
-{
-	limited(exhaust_limit, &(int){RLIMIT_AS});
-}
-
-static void memory_to_write_to(void **state)
-{
-	limited(exhaust_limit, &(int){RLIMIT_DATA});
-}
+UNIT_TEST(address_space, limited(exhaust_limit, &(int){RLIMIT_AS}))
+UNIT_TEST(memory_to_write_to, limited(exhaust_limit, &(int){RLIMIT_DATA}))
 
 static unsigned may_begin; /* threads have their stacks by then */
 
@@ -135,10 +128,7 @@ static void many_want_the_rest(void *unused)
 	free(p);
 }
 
-static void threads_that_want_the_rest(void **state)
-{
-	limited(many_want_the_rest, NULL);
-}
+UNIT_TEST(threads_that_want_the_rest, limited(many_want_the_rest, NULL))
 
 #define LITTLE "--little"
 

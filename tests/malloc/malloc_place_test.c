@@ -66,10 +66,7 @@ static void places_differ(int error)
 	assert_true(differ);
 }
 
-static void place_is_unknown(void **state)
-{
-	places_differ(0);
-}
+UNIT_TEST(place_is_unknown, places_differ(0))
 
 static void place_is_unknown_without_getrandom(void **state)
 {

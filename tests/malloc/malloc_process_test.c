@@ -53,10 +53,7 @@ static void leave(void *unused)
 	exit(9);
 }
 
-static void blocks_after_main(void **state)
-{
-	assert_int_equal(unit_wait(unit_fork(leave, NULL), NULL), 3);
-}
+UNIT_TEST(blocks_after_main, assert_int_equal(unit_wait(unit_fork(leave, NULL), NULL), 3))
 
 /* ---- threads that end ---- */
 
@@ -159,10 +156,7 @@ static void fork_often(void)
 	}
 }
 
-static void children_of_busy_processes(void **state)
-{
-	with_busy_threads(fork_often);
-}
+UNIT_TEST(children_of_busy_processes, with_busy_threads(fork_often))
 
 /* Children that have the parent's memory, and exchange this block of it for one of 1,000 bytes. */
 static char *volatile exchanged;
@@ -220,16 +214,10 @@ static void children_in_the_parents_memory(pid_t (*start)(void))
 	with_busy_threads(exchange_often);
 }
 
-static void children_of_vfork(void **state)
-{
-	children_in_the_parents_memory(start_vforked);
-}
+UNIT_TEST(children_of_vfork, children_in_the_parents_memory(start_vforked))
 
 /* They run on their parent's thread-local storage, too, where they find its registration. */
-static void children_of_clone(void **state)
-{
-	children_in_the_parents_memory(start_cloned);
-}
+UNIT_TEST(children_of_clone, children_in_the_parents_memory(start_cloned))
 
 /* ---- trim ---- */
 
@@ -247,10 +235,7 @@ static void trim_together(void)
 	team_run(3, trim_often);
 }
 
-static void several_trim(void **state)
-{
-	with_busy_threads(trim_together);
-}
+UNIT_TEST(several_trim, with_busy_threads(trim_together))
 
 UNIT_MAIN(blocks_from_before_main, blocks_after_main, blocks_of_threads_that_ended,
 	  children_of_busy_processes, children_of_vfork, children_of_clone, several_trim)

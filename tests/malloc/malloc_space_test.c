@@ -56,10 +56,7 @@ static void churn(void *unused)
 	CHECK(after.top > GRANULES / 8 * 7 && after.top <= GRANULES);
 }
 
-static void runs_never_overlap(void **state)
-{
-	unit_in_child(churn, NULL);
-}
+UNIT_TEST(runs_never_overlap, unit_in_child(churn, NULL))
 
 /* ---- nodes ---- */
 
@@ -203,10 +200,7 @@ static void exhaust_descriptors(void *unused)
 	chain_free(list, 8);
 }
 
-static void descriptors_come_to_an_end(void **state)
-{
-	unit_in_child(exhaust_descriptors, NULL);
-}
+UNIT_TEST(descriptors_come_to_an_end, unit_in_child(exhaust_descriptors, NULL))
 
 /* A number names what was handed out, up to the last one. */
 static void number_descriptors(void *unused)
@@ -225,10 +219,7 @@ static void number_descriptors(void *unused)
 	CHECK((size_t)last * NEAR__META_UNIT > near__heap.meta.size - 48);
 }
 
-static void descriptors_have_numbers(void **state)
-{
-	unit_in_child(number_descriptors, NULL);
-}
+UNIT_TEST(descriptors_have_numbers, unit_in_child(number_descriptors, NULL))
 
 int main(void)
 {

@@ -280,6 +280,13 @@ static inline void *unit_map(size_t size, int how)
 	return p;
 }
 
+/* A test of one call. */
+#define UNIT_TEST(name, ...)                                                                       \
+	static void name(void **state)                                                             \
+	{                                                                                          \
+		__VA_ARGS__;                                                                       \
+	}
+
 /* Sends SIGALRM every `us` microseconds to `handler`; 0: no more. A late one is ignored. */
 static inline void unit_timer(unsigned us, void (*handler)(int))
 {
