@@ -69,7 +69,7 @@ static inline bool near_cancel_is_set(const struct near_cancel *c)
 	return is_set;
 }
 
-/* Makes the token new. Requires that nobody uses it. */
+/* Makes the token new. Requires that no thread uses it. */
 NEAR_API void near_cancel_reset(struct near_cancel *c);
 
 #ifdef __cplusplus

@@ -47,7 +47,7 @@ struct near_counter {
 /* Returns 0 or -ENOMEM. The count is 0. */
 NEAR_API int near_counter_init(struct near_counter *c);
 
-/* At file scope, behind the definition of a counter: it is ready before main, and in constructors
+/* At file scope, after the definition of a counter: it is ready before main, and in constructors
  * that have no priority. No memory stops the program. A counter that was not made ready is not
  * detected: an add is a SIGSEGV.
  *
@@ -61,7 +61,7 @@ NEAR_API void near_counter_destroy(struct near_counter *c);
 
 NEAR_API void near__counter_add_slow(int64_t *p, int64_t n);
 
-/* p[own slot] += n commits. Harmless to repeat: nothing else is written. */
+/* p[local slot] += n commits. Harmless to repeat: nothing else is written. */
 static inline bool near__counter_try_add(int64_t *p, int64_t n)
 {
 	uint64_t at;

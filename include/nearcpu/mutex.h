@@ -189,7 +189,7 @@ NEAR_API int near_mutex_await_until(struct near_mutex *m, bool (*condition)(void
 /* Whether the calling thread holds the mutex. */
 NEAR_API bool near_mutex_is_mine(const struct near_mutex *m);
 
-/* Makes later uses stop the program. Requires that the mutex is free and nobody waits. */
+/* Makes later uses stop the program. Requires that the mutex is free and no thread waits. */
 NEAR_API void near_mutex_destroy(struct near_mutex *m) NEAR__EXCLUDES(m);
 
 #ifdef __cplusplus

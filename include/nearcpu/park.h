@@ -144,7 +144,7 @@ struct near_thr_region {
 	}
 
 /* From now on ident -1 of this process is that of the region; NULL: the process is alone again.
- * Requires that nobody sleeps on -1 in this process, and that the region stays mapped. */
+ * Requires that no thread of this process sleeps on -1, and that the region stays mapped. */
 NEAR_API void near_thr_attach(struct near_thr_region *region);
 
 #ifdef __cplusplus

@@ -104,7 +104,7 @@ NEAR_API uint32_t near_recursive_mutex_depth(const struct near_recursive_mutex *
  * program unless this thread holds m exactly once. */
 NEAR_API struct near_mutex *near_recursive_mutex_once(struct near_recursive_mutex *m);
 
-/* Makes later uses stop the program. Requires that the mutex is free and nobody waits. */
+/* Makes later uses stop the program. Requires that the mutex is free and no thread waits. */
 NEAR_API void near_recursive_mutex_destroy(struct near_recursive_mutex *m) NEAR__EXCLUDES(m);
 
 #ifdef __cplusplus

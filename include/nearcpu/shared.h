@@ -8,9 +8,9 @@
  * Cost:      add about 1 ns, no atomic instruction; read one load for each cpu that added.
  * Memory:    (2 * cpus + 2) * (64 + size) bytes, rounded up to cache lines: allocated when the
  *            region is made, so that no add fails on a full disk.
- * Safety:    add, read: any thread, signal handlers. reset: any thread. Fork: the child goes on
- *            adding to the same region. A process that is killed loses nothing it has added and
- *            blocks nobody.
+ * Safety:    add, read: any thread, signal handlers. reset: any thread. Fork: the child
+ *            continues to add to the same region. A process that is killed loses nothing that it
+ *            has added, and blocks no other.
  * Order:     relaxed, as near_counter.
  * Fallback:  a relaxed fetch_add on the copies of the region that sequences do not write, so
  *            processes with and without rseq can share it.
@@ -44,7 +44,7 @@ extern "C" {
 
 /* Private except for fd. */
 struct near_shared {
-	char *copies;    /* of slot 0; its state word comes first, the data 64 bytes behind */
+	char *copies;    /* of slot 0; its state word comes first, the data 64 bytes later */
 	uint64_t stride; /* from copy to copy */
 	void *header;
 	size_t size; /* as given when the region was made */

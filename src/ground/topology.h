@@ -18,7 +18,8 @@ unsigned near__topology_nodes(void);
  * no such CPU, or it is offline. Not for fast paths: a system call for each node up to that one. */
 int near__topology_node_of(unsigned cpu, unsigned nodes);
 
-/* The pages from `start` on, which nobody has touched yet, shall be of `node`, if it has some. */
+/* Requests that the pages from `start` on, which were not accessed yet, come from `node`, if it has
+ * free ones. */
 void near__topology_prefer(void *start, size_t size, unsigned node);
 
 #endif

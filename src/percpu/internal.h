@@ -67,8 +67,8 @@ static inline void *near__fallback(void *p)
 	return (char *)p + offset;
 }
 
-/* near_percpu_alloc for an object that is there for good, in an arena of its own: it begins behind
- * the state word, aligned to a cache line, so that slots share no page for its sake alone. */
+/* near_percpu_alloc for an object that is never freed, in an arena of its own: it begins after the
+ * state word, aligned to a cache line, so that it and the state word share a page. */
 int near__percpu_alloc_whole(void **out, size_t size);
 
 #endif

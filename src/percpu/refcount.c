@@ -146,8 +146,8 @@ void near__refcount_put_slow(struct near_refcount *r)
 }
 
 /* Closes every copy and returns the sum of what they hold. After the fence no sequence changes a
- * copy; a fallback word is taken and closed in one exchange. A copy that nobody opened yet stays
- * so: it takes the lock and finds the mode changed. */
+ * copy; a fallback word is taken and closed in one exchange. A copy that was never opened
+ * stays so: the thread that opens it takes the lock and finds the mode changed. */
 static int64_t close_copies(struct near_refcount *r)
 {
 	int64_t total = 0;
