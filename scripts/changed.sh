@@ -107,10 +107,13 @@ select_changed() {
 			[[ $area != examples ]] || targets+=(examples/all)
 		done
 		[[ $affected != *'.*'* ]] || targets=()
+	else
+		targets=(man) # the tests of headers and documents need no program
 	fi
 	text=" ${files[*]}"
 	[[ ! "$text " =~ \ (include/|docs/|man/|scripts/|dev\ |[A-Z]*\.md\ |[a-z]*/[a-z]*\.sh\ ) &&
 		$text != *" tests/headers/"* ]] || modes+=(headers)
 	[[ $text != *" models/"* ]] || modes+=(models)
-	say "dev: ${#files[@]} files differ from $1: ${affected_first:-no tests are affected}"
+	say "dev: files that differ from $1: ${#files[@]}" \
+		"${affected_first:+- tests: $affected_first}"
 }

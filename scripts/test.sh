@@ -132,7 +132,7 @@ run_command() {
 build_tests() {
 	local only=()
 	cmake --preset "$1" || return
-	if [[ $1 != dev && ${targets[*]} ]]; then
+	if [[ ${targets[*]} && ($1 != dev || -z $affected) ]]; then
 		mapfile -t only < <(ninja -C "build/$1" -t targets all | cut -d : -f 1 |
 			grep -xF -f <(printf '%s\n' "${targets[@]}"))
 		only=(--target "${only[@]}")

@@ -16,11 +16,12 @@ stub() {
 	printf '#!/bin/sh\necho "%s $*" >>"%s/calls"\n%s\n' "$1" "$dir" "${2:-}" >"$dir/bin/$1"
 	chmod +x "$dir/bin/$1"
 }
-for name in apt-get apt-cache sudo cargo cmake ctest ninja clang-format; do
+for name in apt-get apt-cache sudo cargo cmake ctest clang-format; do
 	stub "$name"
 done
 # shellcheck disable=SC2016 # of the stub
 stub dpkg-query 'for p; do echo "installed $p"; done'
+stub ninja "echo man: phony"
 export PATH=$dir/bin:$PATH
 unset DESTDIR
 
@@ -135,8 +136,11 @@ grep -q '^== models' "$dir/out" || wrong "a changed model is not checked"
 for file in README.md models/run.sh tests/lists.sh; do
 	git add . && git commit -q -m page
 	echo "$file" >>"$dir/$file"
+	: >"$dir/calls"
 	"$dir/dev" test --changed >"$dir/out" 2>&1 || true
 	grep -q '^== headers' "$dir/out" || wrong "$file is changed, and its test does not run"
+	grep -q '^cmake --build build/dev .*--target man$' "$dir/calls" ||
+		wrong "$file is changed, and programs are built"
 done
 # A file that moved affects the tests of both folders.
 git add . && git commit -q -m three
