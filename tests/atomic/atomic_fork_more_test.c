@@ -59,7 +59,7 @@ static void *add_under_mutex(void *unused)
 {
 	pthread_mutex_lock(&mutex);
 	__atomic_store_n(&owned, true, SEQ_CST);
-	wait_for(&wanted);
+	unit_await(&wanted);
 	add_one(NULL);
 	pthread_mutex_unlock(&mutex);
 	return unused;
@@ -70,7 +70,7 @@ static void lock_while_forking(void *unused)
 	pthread_t thread = unit_start(add_under_mutex, unused);
 
 	set_alarm();
-	wait_for(&owned);
+	unit_await(&owned);
 	prepare_first = lock_mutex;
 	afterwards = unlock_mutex;
 	fork_once();

@@ -73,7 +73,7 @@ static void signal_while_forking(void *in_section)
 	thread = unit_start(wait_as_fork, in_section);
 	wait_for_fork(last, 0);
 	pthread_kill(thread, SIGUSR1);
-	wait_for(&served);
+	unit_await(&served);
 	usleep(20000); /* the handler's fork, too, has to wait */
 	release(last, seen);
 	unit_join(thread);
@@ -114,7 +114,7 @@ static void signal_while_waiting(void *unused)
 	thread = unit_start(wait_as_handler, unused);
 	wait_for_sleepers(1);
 	pthread_kill(thread, SIGUSR1);
-	wait_for(&served);
+	unit_await(&served);
 	release(lock_of_object(), seen);
 	unit_join(thread);
 	CHECK(object[0] == 1 && !(first->word & 1));

@@ -102,7 +102,7 @@ static void check_sums(void)
 static const int signals[] = {SIGUSR1, SIGUSR2, SIGVTALRM};
 static struct team team;
 static struct {
-	enum { NEW, LIVES, DONE } state;
+	bool done;
 	bool struck; /* signals are sent to it */
 	uint64_t random;
 } workers[THREADS];
@@ -154,10 +154,9 @@ static void work(unsigned me)
 	pin(me);
 	if (workers[me].struck)
 		start_timers(timers);
-	__atomic_store_n(&workers[me].state, LIVES, SEQ_CST);
 	for (unsigned i = 0; i < rounds || __atomic_load_n(&handled, SEQ_CST) < ENOUGH; i++)
 		do_job(unit_random(&random) % jobs);
-	__atomic_store_n(&workers[me].state, DONE, SEQ_CST);
+	__atomic_store_n(&workers[me].done, true, SEQ_CST);
 	for (unsigned i = 0; workers[me].struck && i < LENGTH(signals); i++)
 		timer_delete(timers[i]);
 }
@@ -171,7 +170,7 @@ static void strike(void)
 	do {
 		living = 0;
 		for (unsigned t = 0; t < THREADS; t++) {
-			if (__atomic_load_n(&workers[t].state, SEQ_CST) == DONE)
+			if (__atomic_load_n(&workers[t].done, SEQ_CST))
 				continue;
 			living++;
 			if (workers[t].struck)

@@ -48,12 +48,6 @@ static inline void release(struct near__atomic_lock *l, unsigned long seen)
 		near__atomic_wake(l);
 }
 
-static inline void wait_for(const bool *flag)
-{
-	while (!__atomic_load_n(flag, SEQ_CST))
-		sched_yield();
-}
-
 /* Waits until N threads sleep, so that they do not check the lock by themselves. */
 static inline void wait_for_sleepers(uint32_t n)
 {

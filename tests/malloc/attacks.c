@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -301,7 +302,7 @@ static bool applies(const struct fault *fault)
 					: fault->commit != free_middle || size >= 32;
 }
 
-void attacks_run_all(struct attack_counts *counts, FILE *out)
+void attacks_run_all(struct attack_counts *counts)
 {
 	static const char *const results[] = {"harmless", "stopped", "crashed", "OVERLAP",
 					      "ARBITRARY"};
@@ -319,25 +320,7 @@ void attacks_run_all(struct attack_counts *counts, FILE *out)
 		counts->n[result]++;
 		counts->required += fault->required;
 		counts->required_missed += missed;
-		if (out || missed)
-			fprintf(out ? out : stderr, "%6zu %-36s %s\n", size, fault->name,
-				results[result]);
+		if (missed)
+			fprintf(stderr, "%6zu %-36s %s\n", size, fault->name, results[result]);
 	}
 }
-
-#ifdef ATTACKS_PROGRAM
-int main(int argc, char **argv)
-{
-	struct attack_counts c = {0};
-	bool all = argc > 1 && strcmp(argv[1], "--all") == 0;
-	unsigned sum = 0;
-
-	attacks_run_all(&c, all ? stdout : fopen("/dev/null", "w"));
-	for (unsigned i = 0; i < ATTACK_RESULTS; i++)
-		sum += c.n[i];
-	printf("%u attacks: %u stopped, %u crashed, %u harmless, %u overlaps, %u arbitrary\n", sum,
-	       c.n[ATTACK_STOPPED], c.n[ATTACK_CRASHED], c.n[ATTACK_HARMLESS], c.n[ATTACK_OVERLAP],
-	       c.n[ATTACK_ARBITRARY]);
-	return 0;
-}
-#endif

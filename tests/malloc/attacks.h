@@ -2,16 +2,11 @@
 /* attacks: all short sequences of malloc, free and one fault, for blocks of many sizes, each in a
  * process of its own; of the tag that programs which search for attacks on heaps enumerate (Yun,
  * Kapil, Kim: "Automatic Techniques to Systematically Discover New Heap Exploitation Primitives",
- * 2020). They know nothing of the allocator, except the mark of version 0.1.0.
- *
- * As a program, which counts what any allocator stops:
- *     cc -fno-builtin -DATTACKS_PROGRAM -pthread attacks.c -o attacks
- *     LD_PRELOAD=libnearcpu-malloc.so.0 ./attacks [--all] */
+ * 2020). They know nothing of the allocator, except the mark of version 0.1.0. */
 #ifndef NEARCPU_TESTS_ATTACKS_H
 #define NEARCPU_TESTS_ATTACKS_H
 
 #include <stdint.h>
-#include <stdio.h>
 
 /* The mark of links in version 0.1.0, the same in every process. */
 #define OLD_MARK UINT64_C(0x9d4f1b0000000001)
@@ -30,7 +25,7 @@ struct attack_counts {
 	unsigned required, required_missed; /* those that must be stopped */
 };
 
-/* `out`: a line for each attack, NULL: only for those that were missed. */
-void attacks_run_all(struct attack_counts *counts, FILE *out);
+/* Prints a line for each that must be stopped and was not. */
+void attacks_run_all(struct attack_counts *counts);
 
 #endif

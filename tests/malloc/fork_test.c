@@ -81,8 +81,7 @@ static void fork_while_flushing(void *use)
 	all.use();
 	alarm(40); /* three threads wait in a cycle */
 	holder = unit_start(hold_stream, NULL);
-	while (!__atomic_load_n(&all.holds, __ATOMIC_ACQUIRE))
-		sched_yield();
+	unit_await(&all.holds);
 	flusher = unit_start(flush_all, NULL);
 	wait_until_asleep(&all.flushes);
 	announce(&all.forks);
@@ -132,11 +131,10 @@ static void kill_a_reference(void)
 
 /* ---- within a fork ---- */
 
-static void *pass(void *end)
+static void *wait_for(void *end)
 {
-	while (!__atomic_load_n((bool *)end, __ATOMIC_ACQUIRE))
-		usleep(1000);
-	return NULL;
+	unit_await(end);
+	return end;
 }
 
 static void use_all(void *unused)
@@ -169,7 +167,7 @@ static void in_parent(void)
 static void fork_within(void *unused)
 {
 	bool end = false;
-	pthread_t other = unit_start(pass, &end);
+	pthread_t other = unit_start(wait_for, &end);
 
 	CHECK(atfork_n >= 3);
 	alarm(40);
@@ -242,8 +240,7 @@ static void a_vfork_child_that_waits_leaves_no_note(void **state)
 	if (UNIT_SANITIZED || !NEAR__HAS_SEQ)
 		skip(); /* where there are no sequences the library has no vfork of its own */
 	holder = unit_start(hold_until_it_waits, NULL);
-	while (!__atomic_load_n(&killed.held, __ATOMIC_ACQUIRE))
-		usleep(100);
+	unit_await(&killed.held);
 	child = wait_in_vfork();
 	assert_int_equal(unit_wait(child, &signal), -1);
 	assert_int_equal(signal, SIGKILL);

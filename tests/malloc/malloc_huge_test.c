@@ -112,8 +112,7 @@ static void exhaust(void *unused)
 	CHECK(total > near__heap.size / 1000 * 999 - size);
 	last = highest(&all, size);
 	CHECK(near__offset_of(last) > near__heap.size - 2 * size);
-	errno = 0;
-	CHECK(!realloc(last, 2 * size) && errno == ENOMEM);
+	CHECK_REFUSED(realloc(last, 2 * size));
 	free(last); /* the only room that there is */
 	go_on();
 	CHECK(take_all(size, &total) && total >= size / 2);

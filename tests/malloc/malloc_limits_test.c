@@ -33,12 +33,9 @@ static void allocate_in_vain(struct chain *p)
 	void *out = p;
 	struct chain *next = p->next;
 
-	errno = 0;
-	CHECK(!calloc(1, 512 * MB) && errno == ENOMEM);
-	errno = 0;
-	CHECK(!realloc(p, 512 * MB) && errno == ENOMEM);
-	errno = 0;
-	CHECK(!memalign(64 * KB, 512 * MB) && errno == ENOMEM);
+	CHECK_REFUSED(calloc(1, 512 * MB));
+	CHECK_REFUSED(realloc(p, 512 * MB));
+	CHECK_REFUSED(memalign(64 * KB, 512 * MB));
 	CHECK(posix_memalign(&out, 4096, 512 * MB) == ENOMEM && out == p);
 	CHECK(p->next == next);
 }
@@ -87,15 +84,14 @@ static void limited(void (*run)(void *), void *arg)
 UNIT_TEST(address_space, limited(exhaust_limit, &(int){RLIMIT_AS}))
 UNIT_TEST(memory_to_write_to, limited(exhaust_limit, &(int){RLIMIT_DATA}))
 
-static unsigned may_begin; /* threads have their stacks by then */
+static bool may_begin; /* threads have their stacks by then */
 
 /* At most 10 s: without memory each call empties all caches first. */
 static void take_and_free(unsigned number)
 {
 	time_t end = time(NULL) + 10;
 
-	while (!__atomic_load_n(&may_begin, __ATOMIC_ACQUIRE))
-		sched_yield();
+	unit_await(&may_begin);
 	for (unsigned round = 0; round < 200 && time(NULL) <= end; round++) {
 		void *mine[50];
 
@@ -119,7 +115,7 @@ static void many_want_the_rest(void *unused)
 	free(malloc(1));
 	team_start(&team, 4, take_and_free);
 	limit(RLIMIT_AS, 24 * MB); /* the memory of each node takes one for its tables */
-	__atomic_store_n(&may_begin, 1, __ATOMIC_RELEASE);
+	__atomic_store_n(&may_begin, true, __ATOMIC_RELEASE);
 	team_join(&team);
 	/* The caches of all slots may hold that much. */
 	malloc_trim(0);
@@ -144,7 +140,7 @@ static int live_on_little(void)
 		return 1;
 	while (n)
 		free(blocks[--n]);
-	may_begin = 1;
+	may_begin = true;
 	team_run(3, take_and_free);
 	return 0;
 }
@@ -308,8 +304,7 @@ static size_t exhaust(size_t size)
 	size_t count = chain_take_all(&list, size);
 
 	CHECK(count);
-	errno = 0;
-	CHECK(!realloc(list, 4 * GB) && errno == ENOMEM);
+	CHECK_REFUSED(realloc(list, 4 * GB));
 	chain_free(list, size);
 	return count;
 }

@@ -28,6 +28,13 @@ static inline void use_some(size_t limit)
 	}
 }
 
+/* A call that allocates returns NULL. */
+#define CHECK_REFUSED(call)                                                                        \
+	do {                                                                                       \
+		errno = 0;                                                                         \
+		CHECK(!(call) && errno == ENOMEM);                                                 \
+	} while (0)
+
 /* A list of blocks: nothing else has room for it. */
 struct chain {
 	struct chain *next;

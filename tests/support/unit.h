@@ -107,6 +107,13 @@ static inline void unit_join(pthread_t thread)
 		exit(1);
 }
 
+/* Waits until another thread, or a signal handler, sets the flag. */
+static inline void unit_await(const bool *flag)
+{
+	while (!__atomic_load_n(flag, __ATOMIC_SEQ_CST))
+		sched_yield();
+}
+
 /* Runs n threads on the elements of an array and waits for them. */
 static inline void unit_run(void *(*run)(void *), void *array, size_t size, unsigned n)
 {
