@@ -112,8 +112,8 @@ NEAR_API int near_rwlock_init(struct near_rwlock *l);
 /* The same with a policy. -EINVAL: there is no such policy; the lock is one of zeros. */
 NEAR_API int near_rwlock_init_with(struct near_rwlock *l, enum near_rwlock_policy policy);
 
-/* Frees the slots; later uses stop the program. Requires that no thread holds the lock or waits, and
- * that all calls have returned. */
+/* Frees the slots; later uses stop the program. Requires that no thread holds the lock or waits,
+ * and that all calls have returned. */
 NEAR_API void near_rwlock_destroy(struct near_rwlock *l) NEAR__EXCLUDES(l);
 
 NEAR_API void near__rwlock_read_lock_slow(struct near_rwlock *l);
