@@ -9,6 +9,7 @@
 #include <nearcpu/seq.h>
 
 #include "ground/conf.h"
+#include "team.h"
 
 /* ---- the parser ---- */
 
@@ -87,15 +88,18 @@ static const struct {
 	{"\xff\xfe,fence:off", {0, 1, 0, 0}, "unknown key \xff\xfe;"},
 };
 
+static void check_conf(struct near__conf conf, struct near__conf expected)
+{
+	assert_int_equal(conf.rseq_off, expected.rseq_off);
+	assert_int_equal(conf.fence_off, expected.fence_off);
+	assert_int_equal(conf.slot, expected.slot);
+	assert_int_equal(conf.lock_check, expected.lock_check);
+}
+
 static void each_text_has_its_settings_and_warnings(void **state)
 {
 	for (size_t i = 0; i < LENGTH(texts); i++) {
-		struct near__conf conf = parse(texts[i].text);
-
-		assert_int_equal(conf.rseq_off, texts[i].conf.rseq_off);
-		assert_int_equal(conf.fence_off, texts[i].conf.fence_off);
-		assert_int_equal(conf.slot, texts[i].conf.slot);
-		assert_int_equal(conf.lock_check, texts[i].conf.lock_check);
+		check_conf(parse(texts[i].text), texts[i].conf);
 		assert_string_equal(warned.said, texts[i].said);
 	}
 }
@@ -103,21 +107,25 @@ static void each_text_has_its_settings_and_warnings(void **state)
 /* A second parser, made differently: it finds whole items in a table. */
 static int expect_item(const char *item, struct near__conf *conf)
 {
-	static const char *const items[] = {
-		"rseq:on",  "rseq:off", "fence:on",     "fence:off",    "slot:auto",
-		"slot:cpu", "slot:cid", "lock_check:0", "lock_check:1", "lock_check:2",
+	const struct {
+		const char *item;
+		int *field, value;
+	} items[] = {
+		{"rseq:on", &conf->rseq_off, 0},
+		{"rseq:off", &conf->rseq_off, 1},
+		{"fence:on", &conf->fence_off, 0},
+		{"fence:off", &conf->fence_off, 1},
+		{"slot:auto", &conf->slot, NEAR__SLOT_AUTO},
+		{"slot:cpu", &conf->slot, NEAR__SLOT_BY_CPU},
+		{"slot:cid", &conf->slot, NEAR__SLOT_BY_CID},
+		{"lock_check:0", &conf->lock_check, 0},
+		{"lock_check:1", &conf->lock_check, 1},
+		{"lock_check:2", &conf->lock_check, 2},
 	};
-	int *const fields[] = {
-		&conf->rseq_off,   &conf->rseq_off,   &conf->fence_off, &conf->fence_off,
-		&conf->slot,       &conf->slot,       &conf->slot,      &conf->lock_check,
-		&conf->lock_check, &conf->lock_check,
-	};
-	static const int values[] = {
-		0, 1, 0, 1, NEAR__SLOT_AUTO, NEAR__SLOT_BY_CPU, NEAR__SLOT_BY_CID, 0, 1, 2};
 
 	for (size_t i = 0; i < LENGTH(items); i++) {
-		if (strcmp(item, items[i]) == 0) {
-			*fields[i] = values[i];
+		if (strcmp(item, items[i].item) == 0) {
+			*items[i].field = items[i].value;
 			return 0;
 		}
 	}
@@ -126,7 +134,7 @@ static int expect_item(const char *item, struct near__conf *conf)
 
 static void check_against_the_second_parser(const char *text)
 {
-	struct near__conf expected = {0, 0, 0, 0}, conf = parse(text);
+	struct near__conf expected = {0, 0, 0, 0};
 	char copy[256], *rest = copy, *item;
 	int warnings = 0;
 
@@ -134,10 +142,7 @@ static void check_against_the_second_parser(const char *text)
 	while ((item = strsep(&rest, ",")))
 		if (*item)
 			warnings += expect_item(item, &expected);
-	assert_int_equal(conf.rseq_off, expected.rseq_off);
-	assert_int_equal(conf.fence_off, expected.fence_off);
-	assert_int_equal(conf.slot, expected.slot);
-	assert_int_equal(conf.lock_check, expected.lock_check);
+	check_conf(parse(text), expected);
 	assert_int_equal(warned.count, warnings);
 }
 
@@ -160,12 +165,10 @@ static void append_piece(char *text, uint64_t *seed)
 static void random_texts_are_read_like_the_second_parser_does(void **state)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	char *pages =
-		mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *pages = unit_map(2 * page, MAP_PRIVATE);
 	unsigned rounds = unit_scale(100000);
 	uint64_t seed = 1;
 
-	assert_ptr_not_equal(pages, MAP_FAILED);
 	assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
 	for (unsigned i = 0; i < rounds; i++) {
 		char text[256] = "";
@@ -183,21 +186,29 @@ static void random_texts_are_read_like_the_second_parser_does(void **state)
 
 /* ---- the process ---- */
 
-static void *read_settings(void *unused)
+static void read_settings(unsigned number)
 {
 	CHECK(near_slots() > 0);
 	near_slot();
-	return NULL;
 }
 
 static void read_from_threads(void *conf)
 {
-	char nothing[8];
-
 	setenv("NEAR_CONF", conf, 1);
-	unit_run(read_settings, nothing, 1, 8);
+	team_run(8, read_settings);
 	near_slots();
 	near_cid();
+}
+
+/* What is written to standard error, with these settings. */
+static const char *warnings_of(const char *conf)
+{
+	static char text[4096];
+
+	assert_int_equal(unit_capture(read_from_threads, (void *)(uintptr_t)conf, text,
+				      sizeof(text), NULL),
+			 0);
+	return text;
 }
 
 static void each_warning_is_printed_once(void **state)
@@ -207,31 +218,25 @@ static void each_warning_is_printed_once(void **state)
 		"malloc_check:0|1, malloc_mismatch:0|1, malloc_background:0|1, "
 		"malloc_age:MILLISECONDS, malloc_cache:BYTES, malloc_stats:FILE, "
 		"heap_profile:PREFIX, heap_sample:BYTES, heap_signal:NUMBER, atomic_stats:0|1)\n";
-	char expected[2048], text[4096];
+	char expected[2048];
 
 	snprintf(expected, sizeof(expected),
 		 "nearcpu: NEAR_CONF: unknown key 'speed:11%s"
 		 "nearcpu: NEAR_CONF: bad value 'slot:none%s"
 		 "nearcpu: NEAR_CONF: bad value 'rseq%s",
 		 keys, keys, keys);
-	assert_int_equal(unit_capture(read_from_threads, (void *)"speed:11,slot:none,slot:cpu,rseq",
-				      text, sizeof(text), NULL),
-			 0);
-	assert_string_equal(text, expected);
-	assert_int_equal(
-		unit_capture(read_from_threads, (void *)"slot:cid", text, sizeof(text), NULL), 0);
-	assert_string_equal(text, "");
+	assert_string_equal(warnings_of("speed:11,slot:none,slot:cpu,rseq"), expected);
+	assert_string_equal(warnings_of("slot:cid"), "");
 }
 
 static void a_long_item_is_cut(void **state)
 {
-	char item[301], text[4096];
 	const char *quoted, *closed;
+	char item[301];
 
 	memset(item, 'a', 300);
 	item[300] = '\0';
-	assert_int_equal(unit_capture(read_from_threads, item, text, sizeof(text), NULL), 0);
-	quoted = strchr(text, '\'');
+	quoted = strchr(warnings_of(item), '\'');
 	assert_non_null(quoted);
 	closed = strchr(quoted + 1, '\'');
 	assert_non_null(closed);

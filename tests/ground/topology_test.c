@@ -10,53 +10,49 @@ static const struct {
 	const char *text;
 	int max;
 } lists[] = {
-	{"0", 0},
-	{"0\n", 0},
-	{"7", 7},
-	{"0-3\n", 3},
-	{"0-3,8\n", 8},
-	{"8,0-3\n", 8},
-	{"0,2,4,6\n", 6},
-	{"0-0\n", 0},
-	{"3-5,7-9,1\n", 9},
-	{"0-1023\n", 1023},
-	{"0-8191\n", 8191},
-	{"1048576", 1048576},
-	{"007", 7},
-	{"0-3\nignored", 3},
-	/* What is not a list. */
-	{"", -1},
-	{"\n", -1},
-	{"-", -1},
-	{",", -1},
-	{"-1", -1},
-	{",1", -1},
-	{"1,", -1},
-	{"1,\n", -1},
-	{"1-", -1},
-	{"1-\n", -1},
-	{"1,,2", -1},
-	{"1--2", -1},
-	{"1 2", -1},
-	{" 1", -1},
-	{"1-3 \n", -1},
-	{"0x3", -1},
-	{"a", -1},
-	{"0-3;8", -1},
-	{"1048577", -1},
-	{"99999999999999999999", -1},
-	{"0-4294967295", -1},
-	{"\xff", -1},
+	{"0", 0},           {"0\n", 0},          {"7", 7},           {"0-3\n", 3},
+	{"0-3,8\n", 8},     {"8,0-3\n", 8},      {"0,2,4,6\n", 6},   {"0-0\n", 0},
+	{"3-5,7-9,1\n", 9}, {"0-1023\n", 1023},  {"0-8191\n", 8191}, {"1048576", 1048576},
+	{"007", 7},         {"0-3\nignored", 3},
 };
+
+static const char *const no_lists[] = {"",
+				       "\n",
+				       "-",
+				       ",",
+				       "-1",
+				       ",1",
+				       "1,",
+				       "1,\n",
+				       "1-",
+				       "1-\n",
+				       "1,,2",
+				       "1--2",
+				       "1 2",
+				       " 1",
+				       "1-3 \n",
+				       "0x3",
+				       "a",
+				       "0-3;8",
+				       "1048577",
+				       "99999999999999999999",
+				       "0-4294967295",
+				       "\xff"};
+
+static void check_list(const char *text, int expected)
+{
+	int max = near__list_max(text);
+
+	if (max != expected)
+		fail_msg("\"%s\": %d, not %d", text, max, expected);
+}
 
 static void the_highest_number_of_a_list(void **state)
 {
-	for (size_t i = 0; i < LENGTH(lists); i++) {
-		int max = near__list_max(lists[i].text);
-
-		if (max != lists[i].max)
-			fail_msg("\"%s\": %d, not %d", lists[i].text, max, lists[i].max);
-	}
+	for (size_t i = 0; i < LENGTH(lists); i++)
+		check_list(lists[i].text, lists[i].max);
+	for (size_t i = 0; i < LENGTH(no_lists); i++)
+		check_list(no_lists[i], -1);
 }
 
 /* Any bytes give a number in range or -1. */
@@ -77,31 +73,30 @@ static void random_lists_stay_in_range(void **state)
 	}
 }
 
-static int read_list_max(const char *path, char *text, size_t size)
+static int read_list_max(const char *path)
 {
 	FILE *f = fopen(path, "r");
+	char text[4096];
+	bool found;
 
 	if (!f)
 		return -1;
-	text[0] = '\0';
-	if (!fgets(text, (int)size, f))
-		text[0] = '\0';
+	found = fgets(text, sizeof(text), f);
 	fclose(f);
-	return near__list_max(text);
+	return found ? near__list_max(text) : -1;
 }
 
 static void this_machine_is_covered(void **state)
 {
 	unsigned cpus = near__topology_cpus(), nodes = near__topology_nodes(), cpu = 0, node = 0;
-	char text[4096];
 	int max;
 
 	assert_true(cpus >= (unsigned)sysconf(_SC_NPROCESSORS_CONF));
 	assert_int_equal(near_cpus(), cpus);
-	max = read_list_max("/sys/devices/system/cpu/possible", text, sizeof(text));
+	max = read_list_max("/sys/devices/system/cpu/possible");
 	if (max >= 0)
 		assert_int_equal(cpus, max + 1);
-	max = read_list_max("/sys/devices/system/node/possible", text, sizeof(text));
+	max = read_list_max("/sys/devices/system/node/possible");
 	assert_int_equal(nodes, max >= 0 ? max + 1 : 1);
 	for (unsigned n = 0; unit_pin(n, NULL); n++) {
 		assert_int_equal(syscall(SYS_getcpu, &cpu, &node, NULL), 0);
@@ -130,17 +125,13 @@ static void memory_of_a_node_is_preferred(void **state)
 {
 	size_t size = (size_t)sysconf(_SC_PAGESIZE);
 	unsigned long nodes = 0;
-	char *pages =
-		mmap(NULL, 2 * size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *pages = unit_map(2 * size, MAP_PRIVATE);
 
-	assert_true(pages != MAP_FAILED);
 	if (policy_of(pages, &nodes) != POLICY_DEFAULT)
 		skip();
-	errno = UNIT_ERRNO;
-	near__topology_prefer(pages, size, 0);
-	near__topology_prefer(pages, size, 1023);
-	near__topology_prefer(pages, size, 1u << 20);
-	assert_int_equal(errno, UNIT_ERRNO);
+	KEEPS_ERRNO(near__topology_prefer(pages, size, 0));
+	KEEPS_ERRNO(near__topology_prefer(pages, size, 1023));
+	KEEPS_ERRNO(near__topology_prefer(pages, size, 1u << 20));
 	assert_int_equal(policy_of(pages, &nodes), POLICY_PREFERRED);
 	assert_int_equal(nodes, 1);
 	assert_int_equal(policy_of(pages + size, &nodes), POLICY_DEFAULT);
@@ -154,7 +145,6 @@ static void the_node_of_a_cpu(void **state)
 {
 	unsigned nodes = near__topology_nodes(), cpus = near__topology_cpus(), cpu, node, seen = 0;
 
-	errno = UNIT_ERRNO;
 	for (unsigned c = 0; c < cpus && c < CPU_SETSIZE; c++) {
 		cpu_set_t one;
 
@@ -168,10 +158,8 @@ static void the_node_of_a_cpu(void **state)
 		assert_int_equal(near__topology_node_of(c, node), -1);
 		seen++;
 	}
-	errno = UNIT_ERRNO;
-	assert_int_equal(near__topology_node_of(1u << 20, nodes), -1);
-	assert_int_equal(near__topology_node_of(UINT32_MAX, 1024), -1);
-	assert_int_equal(errno, UNIT_ERRNO);
+	KEEPS_ERRNO(assert_int_equal(near__topology_node_of(1u << 20, nodes), -1));
+	KEEPS_ERRNO(assert_int_equal(near__topology_node_of(UINT32_MAX, 1024), -1));
 	if (!seen)
 		skip(); /* without sysfs */
 }
