@@ -4,6 +4,7 @@
  * Each test runs in a child. */
 #include "filter.h"
 #include "live.h"
+#include "proc.h"
 #include "team.h"
 #include "use_all.h"
 
@@ -101,16 +102,7 @@ static void run_without_mprotect(void *unused)
 
 static size_t data_in_use(void)
 {
-	size_t kib = 0;
-	char line[128];
-	FILE *f = fopen("/proc/self/status", "re");
-
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "VmData: %zu", &kib) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return kib << 10;
+	return (size_t)kernel_number("/proc/self/status", "VmData:", 0) << 10;
 }
 
 /* On a busy machine threads may run one after the other for a while, in one slot. */

@@ -5,6 +5,7 @@
 
 #include <malloc.h>
 
+#include "proc.h"
 #include "unit.h"
 
 #define KB ((size_t)1 << 10)
@@ -82,22 +83,6 @@ static inline size_t resident_bytes(void *p, size_t size)
 	for (size_t i = 0; i < size / page; i++)
 		n += present[i] & 1;
 	return n * page;
-}
-
-/* The number behind `name` in a file of the kernel, `otherwise` if there is none. */
-static inline unsigned long long kernel_number(const char *path, const char *name,
-					       unsigned long long otherwise)
-{
-	unsigned long long n = otherwise;
-	char line[256];
-	FILE *f = fopen(path, "re");
-
-	while (f && fgets(line, sizeof(line), f))
-		if (strncmp(line, name, strlen(name)) == 0)
-			n = strtoull(line + strlen(name), NULL, 10);
-	if (f)
-		fclose(f);
-	return n;
 }
 
 #endif

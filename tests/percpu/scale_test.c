@@ -8,6 +8,7 @@
 #include <nearcpu/rseq.h>
 
 #include "percpu/internal.h"
+#include "proc.h"
 #include "ground/topology.h"
 
 #define PAGE 4096u
@@ -49,33 +50,16 @@ static void enter(unsigned slot)
 /* A line of /proc/self/status, in bytes. */
 static size_t status(const char *name)
 {
-	char line[256];
-	size_t length = strlen(name);
-	unsigned long long kib = 0;
-	FILE *file = fopen("/proc/self/status", "re");
-
-	CHECK(file);
-	while (fgets(line, sizeof(line), file))
-		if (strncmp(line, name, length) == 0 && line[length] == ':')
-			kib = strtoull(line + length + 1, NULL, 10);
-	fclose(file);
-	return (size_t)kib << 10;
+	return (size_t)kernel_number("/proc/self/status", name, 0) << 10;
 }
 
 /* By the pages themselves: the counts in `status` are gathered per CPU and so are late. */
 static size_t resident(void)
 {
-	char line[256];
-	unsigned long long kib = 0;
-	FILE *file = fopen("/proc/self/smaps_rollup", "re");
+	size_t kib = kernel_number("/proc/self/smaps_rollup", "Rss:", 0);
 
-	CHECK(file);
-	while (fgets(line, sizeof(line), file))
-		if (strncmp(line, "Rss:", 4) == 0)
-			kib = strtoull(line + 4, NULL, 10);
-	fclose(file);
 	CHECK(kib);
-	return (size_t)kib << 10;
+	return kib << 10;
 }
 
 static void near_to(const char *what, size_t found, size_t expected, size_t slack)
@@ -93,12 +77,12 @@ static size_t pages(size_t bytes)
 static void reserve(void)
 {
 	struct near_rseq_status st;
-	size_t before = status("VmSize"), need;
+	size_t before = status("VmSize:"), need;
 
 	CHECK(near_counter_init(&counters[0]) == 0);
 	near_rseq_status(&st, sizeof(st));
 	need = HEADER + ((size_t)near_slots() + 1 + pretended) * STRIDE;
-	near_to("address space", status("VmSize") - before, need, SLACK);
+	near_to("address space", status("VmSize:") - before, need, SLACK);
 	CHECK(st.reserved == need);
 }
 
@@ -107,14 +91,14 @@ static void fill(void *arg)
 	size_t before, tables, one_more;
 
 	pretended = *(const unsigned *)arg;
-	status("VmSize");
+	status("VmSize:");
 	resident(); /* stdio's buffers are there from now on */
 	reserve();
 	CHECK(near_slots() == pretended);
 	for (unsigned i = 1; i < COUNTERS; i++)
 		CHECK(near_counter_init(&counters[i]) == 0);
 	before = resident();
-	tables = status("VmPTE");
+	tables = status("VmPTE:");
 	for (unsigned slot = 0; slot < pretended; slot++) {
 		enter(slot);
 		for (unsigned i = 0; i < COUNTERS; i++)
@@ -123,7 +107,7 @@ static void fill(void *arg)
 	near_to("resident", resident() - before, pretended * pages(STATE_SIZE + 8 * COUNTERS),
 		SLACK);
 	/* A page of tables maps 2 MiB: two slots. */
-	near_to("page tables", status("VmPTE") - tables, pretended / 2 * PAGE, SLACK);
+	near_to("page tables", status("VmPTE:") - tables, pretended / 2 * PAGE, SLACK);
 	for (unsigned i = 0; i < COUNTERS; i++)
 		CHECK(near_counter_read(&counters[i]) == pretended);
 	/* An object of the same size is on pages that exist already. */

@@ -28,22 +28,11 @@ static void mutant_run(void *arg)
 	world.mutant->add(mutant_current());
 }
 
-static void sums(uint64_t *count, uint64_t *total)
-{
-	const struct mutant_copy *p = mutant_current();
-
-	*count = *total = 0;
-	for (unsigned s = 0; near_percpu_next(p, &s); s++) {
-		*count += ((struct mutant_copy *)near_percpu_at(p, s))->count;
-		*total += ((struct mutant_copy *)near_percpu_at(p, s))->total;
-	}
-}
-
 static const char *mutant_check(void *arg)
 {
 	uint64_t count, total;
 
-	sums(&count, &total);
+	mutant_sums(&count, &total);
 	if (world.mutant == &mutant_two_stores && total != world.added)
 		return "miscounted";
 	return count == world.added ? NULL : "miscounted";
@@ -53,7 +42,7 @@ static void read_total(void *arg)
 {
 	uint64_t count, total;
 
-	sums(&count, &total);
+	mutant_sums(&count, &total);
 	world.seen = 1 + count + (total << 32);
 }
 
@@ -61,7 +50,7 @@ static uint64_t mutant_digest(void *arg)
 {
 	uint64_t count, total;
 
-	sums(&count, &total);
+	mutant_sums(&count, &total);
 	return world.seen * 1000 + count;
 }
 

@@ -254,7 +254,7 @@ static void reset(enum ops_setup setup)
 	mutant_object();
 }
 
-static void sums(uint64_t *count, uint64_t *total)
+void mutant_sums(uint64_t *count, uint64_t *total)
 {
 	*count = *total = 0;
 	for (unsigned s = 0; near_percpu_next(object, &s); s++) {
@@ -269,7 +269,7 @@ static void describe(char *out, size_t size, const struct actor *a, const struct
 {
 	uint64_t count, total;
 
-	sums(&count, &total);
+	mutant_sums(&count, &total);
 	snprintf(out, size, "count %llu total %llu after %lld", (unsigned long long)count,
 		 (unsigned long long)total, (long long)(a->counted + b->counted));
 }
@@ -278,7 +278,7 @@ static const char *conserved(const struct actor *a, const struct actor *b)
 {
 	uint64_t expected = (uint64_t)(a->counted + b->counted), count, total;
 
-	sums(&count, &total);
+	mutant_sums(&count, &total);
 	return count == expected && (!stores_both || total == expected) ? NULL : "miscounted";
 }
 

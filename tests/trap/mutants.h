@@ -39,9 +39,11 @@ extern const struct mutant mutant_unarmed;
 extern const struct mutant mutant_unbounded, mutant_fallback_in_slot;
 
 /* mutant_object returns a new object with the gate of the thread's slot open, mutant_current the
- * most recent one, mutant_suite a suite that consists of the mutant's operation. */
+ * most recent one, mutant_sums what its slots add up to, mutant_suite a suite that consists of the
+ * mutant's operation. */
 struct mutant_copy *mutant_object(void);
 struct mutant_copy *mutant_current(void);
+void mutant_sums(uint64_t *count, uint64_t *total);
 const struct suite *mutant_suite(const struct mutant *m);
 
 #endif
