@@ -12,8 +12,8 @@
 #if NEAR__TSAN
 #define NEAR__TSAN_HERE 1
 #else
-void __tsan_acquire(void *p) __attribute__((weak));
-void __tsan_release(void *p) __attribute__((weak));
+#pragma weak __tsan_acquire
+#pragma weak __tsan_release
 #define NEAR__TSAN_HERE __builtin_expect(__tsan_acquire != NULL, 0)
 #endif
 
