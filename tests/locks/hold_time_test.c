@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* How soon mutexes are taken again, by a clock that the test moves; and what follows for the
  * unlocks. Each test has threads and mutexes of its own, as both keep what they learned. */
-#include "unit.h"
-
-#include <nearcpu/mutex.h>
+#include "mutex_waiters.h"
 
 #include "parking/timeout.h"
-#include "parking/lot.h"
 #include "locks/hold_time.h"
 
 /* As in src/locks/hold_time.c and src/locks/mutex.c. */
@@ -14,7 +11,6 @@
 #define SELDOM 64
 #define RARELY 1024
 #define UNLOCKS_BY_CAS 64
-#define PARKED 1u
 
 /* Advances with each reading, and with the sections. It is the real clock if reading_ns is -1. */
 static int64_t time_ns, reading_ns;
@@ -67,13 +63,25 @@ static struct near_mutex *a_mutex(void)
 	return &all[next];
 }
 
-static void alone(void *(*run)(void *))
+static void *run_part(void *parts)
 {
-	reading_ns = 20;
-	unit_join(unit_start(run, NULL));
+	(*(void (**)(void))parts)();
+	return NULL;
 }
 
-static void *learn(void *arg)
+/* A test whose parts each have a thread of their own. */
+#define IN_THREADS(name, ...)                                                                      \
+	static void name(void **state)                                                             \
+	{                                                                                          \
+		void (*const parts[])(void) = {__VA_ARGS__};                                       \
+                                                                                                   \
+		for (size_t i = 0; i < LENGTH(parts); i++) {                                       \
+			reading_ns = 20;                                                           \
+			unit_join(unit_start(run_part, (void *)(uintptr_t)&parts[i]));             \
+		}                                                                                  \
+	}
+
+static void learn(void)
 {
 	struct near_mutex *m = a_mutex();
 
@@ -85,15 +93,11 @@ static void *learn(void *arg)
 	CHECK(sections(m, 1000, RARELY) == 0); /* the next, as the first was not known before */
 	CHECK(section(m, 1000));
 	CHECK(!near__hold_time_is_short(m));
-	return arg;
 }
 
-static void a_section_is_timed(void **state)
-{
-	alone(learn);
-}
+IN_THREADS(a_section_is_timed, learn)
 
-static void *learn_a_limit(void *arg)
+static void learn_a_limit(void)
 {
 	struct near_mutex *m = a_mutex();
 
@@ -103,15 +107,11 @@ static void *learn_a_limit(void *arg)
 	CHECK(near__hold_time_is_short(m));
 	CHECK(section(m, 400));
 	CHECK(!near__hold_time_is_short(m));
-	return arg;
 }
 
-static void up_to_120_ns_are_quick(void **state)
-{
-	alone(learn_a_limit);
-}
+IN_THREADS(up_to_120_ns_are_quick, learn_a_limit)
 
-static void *learn_slowly(void *arg)
+static void learn_slowly(void)
 {
 	struct near_mutex *m = a_mutex();
 	unsigned longer = 0;
@@ -123,25 +123,20 @@ static void *learn_slowly(void *arg)
 	CHECK(longer == QUICK_NS - 5 + 1);
 	CHECK(sections(m, 5, SELDOM + 1) == 1); /* one is enough to bring it back */
 	CHECK(near__hold_time_is_short(m));
-	return arg;
 }
 
-static void longer_sections_lift_it_slowly(void **state)
-{
-	alone(learn_slowly);
-}
+IN_THREADS(longer_sections_lift_it_slowly, learn_slowly)
 
-static void *time_rarely(void *arg)
+static void time_rarely(void)
 {
 	struct near_mutex *longer = a_mutex();
 
 	CHECK(section(longer, 400));
 	CHECK(sections(longer, 400, RARELY) == 0);
 	CHECK(section(longer, 400));
-	return arg;
 }
 
-static void *have_a_slow_clock(void *arg)
+static void have_a_slow_clock(void)
 {
 	struct near_mutex *m = a_mutex();
 
@@ -151,16 +146,11 @@ static void *have_a_slow_clock(void *arg)
 	CHECK(sections(m, 10, RARELY) == 0);
 	CHECK(section(m, 10));
 	CHECK(sections(m, 10, RARELY) == 0);
-	return arg;
 }
 
-static void longer_ones_and_slow_clocks_are_timed_rarely(void **state)
-{
-	alone(time_rarely);
-	alone(have_a_slow_clock);
-}
+IN_THREADS(longer_ones_and_slow_clocks_are_timed_rarely, time_rarely, have_a_slow_clock)
 
-static void *be_delayed(void *arg)
+static void be_delayed(void)
 {
 	struct near_mutex *m = a_mutex();
 
@@ -170,15 +160,11 @@ static void *be_delayed(void *arg)
 	reading_ns = 0;
 	CHECK(sections(m, 0, RARELY + 1) == 1);
 	CHECK(near__hold_time_is_short(m));
-	return arg;
 }
 
-static void a_section_may_take_seconds(void **state)
-{
-	alone(be_delayed);
-}
+IN_THREADS(a_section_may_take_seconds, be_delayed)
 
-static void *end_another(void *arg)
+static void end_another(void)
 {
 	struct near_mutex *m = a_mutex(), *other = m + 1;
 
@@ -193,10 +179,9 @@ static void *end_another(void *arg)
 	near__hold_time_unlocked(m); /* nothing is timed any more */
 	near__hold_time_unlocked(m);
 	CHECK(near__lot_bucket(m)->hold_time == 7 + 1);
-	return arg;
 }
 
-static void *wait_between(void *arg)
+static void wait_between(void)
 {
 	struct near_mutex *m = a_mutex(), *other = m + 1;
 
@@ -206,44 +191,18 @@ static void *wait_between(void *arg)
 	near__hold_time_unlocked(m);
 	near__hold_time_unlocked(m);
 	CHECK(near__lot_bucket(m)->hold_time == 0);
-	return arg;
 }
 
-static void what_comes_between_does_not_count(void **state)
-{
-	alone(end_another);
-	alone(wait_between);
-}
+IN_THREADS(what_comes_between_does_not_count, end_another, wait_between)
 
 /* ---- what near_mutex makes of it ---- */
-
-static void *let_one_wait(void *arg)
-{
-	struct near_mutex *m = arg;
-
-	near_mutex_lock(m);
-	while (!(__atomic_load_n(&m->word, __ATOMIC_ACQUIRE) & PARKED))
-		usleep(100);
-	near_mutex_unlock(m);
-	return NULL;
-}
-
-static void lock_after_a_wait(struct near_mutex *m)
-{
-	pthread_t t = unit_start(let_one_wait, m);
-
-	while (!__atomic_load_n(&m->word, __ATOMIC_ACQUIRE))
-		usleep(100);
-	near_mutex_lock(m);
-	unit_join(t);
-}
 
 static unsigned unlocks_by_cas(void)
 {
 	return (unsigned)(near__owner / NEAR__EXPECTED);
 }
 
-static void *wait_for_a_slow_one(void *arg)
+static void wait_for_a_slow_one(void)
 {
 	struct near_mutex *m = a_mutex();
 
@@ -251,7 +210,7 @@ static void *wait_for_a_slow_one(void *arg)
 	near_mutex_lock(m);
 	near_mutex_unlock(m);
 	CHECK(unlocks_by_cas() == 0);
-	lock_after_a_wait(m);
+	lock_after_a_wait(m, hold_until_waited_for);
 	CHECK(unlocks_by_cas() == UNLOCKS_BY_CAS);
 	for (unsigned n = UNLOCKS_BY_CAS; n > 0; n--) {
 		CHECK(unlocks_by_cas() == n);
@@ -265,19 +224,18 @@ static void *wait_for_a_slow_one(void *arg)
 	CHECK(near__lot_bucket(m)->hold_time > 1000000);
 	near_mutex_unlock(m);
 	CHECK(unlocks_by_cas() == 0);
-	return arg;
 }
 
-static void *wait_for_a_quick_one(void *arg)
+static void wait_for_a_quick_one(void)
 {
 	struct near_mutex *m = a_mutex();
 
 	CHECK(sections(m, 1, RARELY + 2) == 2);
-	lock_after_a_wait(m);
+	lock_after_a_wait(m, hold_until_waited_for);
 	CHECK(unlocks_by_cas() == 0);
 	near_mutex_unlock(m);
 	CHECK(sections(m, 1, SELDOM - 1) == 0);
-	lock_after_a_wait(m); /* it is the turn of this one to be timed */
+	lock_after_a_wait(m, hold_until_waited_for); /* it is the turn of this one to be timed */
 	CHECK(unlocks_by_cas() == 2);
 	near_mutex_unlock(m);
 	CHECK(unlocks_by_cas() == 1);
@@ -286,14 +244,9 @@ static void *wait_for_a_quick_one(void *arg)
 	near_mutex_unlock(m);
 	CHECK(unlocks_by_cas() == 0);
 	CHECK(near__lot_bucket(m)->hold_time == 1 + 1 + 1);
-	return arg;
 }
 
-static void a_thread_that_has_waited_unlocks_by_cas(void **state)
-{
-	alone(wait_for_a_slow_one);
-	alone(wait_for_a_quick_one);
-}
+IN_THREADS(a_thread_that_has_waited_unlocks_by_cas, wait_for_a_slow_one, wait_for_a_quick_one)
 
 UNIT_MAIN(a_section_is_timed, up_to_120_ns_are_quick, longer_sections_lift_it_slowly,
 	  longer_ones_and_slow_clocks_are_timed_rarely, a_section_may_take_seconds,

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Waiting for a thread that does not exist: one line on standard error, and never by mistake. */
-#include "waits.h"
-
-#include <nearcpu/mutex.h>
-#include <nearcpu/once.h>
-#include <nearcpu/rwlock.h>
+#include "waiters.h"
 
 #include "filter.h"
 #include "locks/owner.h"
@@ -78,16 +74,10 @@ static void *call_and_end(void *unused)
 
 /* ---- threads that wait for them ---- */
 
-static void *lock(void *unused)
-{
-	near_mutex_lock(&all.m);
-	return NULL;
-}
-
-static void lock_after_it_has_ended(void *unused)
+static void lock_after_it_has_ended(void)
 {
 	run_to_its_end(lock_and_end);
-	lock(unused);
+	near_mutex_lock(&all.m);
 }
 
 /* The waiter sleeps when the holder ends. */
@@ -98,17 +88,16 @@ static void *end_while_another_waits(void *unused)
 	return NULL;
 }
 
-static void lock_before_it_ends(void *unused)
+static void lock_before_it_ends(void)
 {
 	pthread_t holder = unit_start(end_while_another_waits, NULL);
 
-	while (!__atomic_load_n(&all.m.word, __ATOMIC_RELAXED))
-		usleep(100);
-	lock(unused);
+	UNTIL(__atomic_load_n(&all.m.word, __ATOMIC_RELAXED));
+	near_mutex_lock(&all.m);
 	unit_join(holder);
 }
 
-static void lock_with_a_token(void *unused)
+static void lock_with_a_token(void)
 {
 	struct near_cancel token = NEAR_CANCEL_INIT;
 
@@ -116,49 +105,50 @@ static void lock_with_a_token(void *unused)
 	near_mutex_lock_until(&all.m, 0, NULL, &token);
 }
 
-static void lock_garbage(void *unused)
+static void lock_garbage(void)
 {
 	all.m.word = (uint32_t)GARBAGE << NEAR__OWNER_SHIFT;
 	near_mutex_lock(&all.m);
 }
 
-static void read_it(void *unused)
+static void read_it(void)
 {
 	run_to_its_end(write_and_end);
 	near_rwlock_read_lock(&all.l);
 }
 
-static void write_it(void *unused)
+static void write_it(void)
 {
 	run_to_its_end(write_and_end);
 	near_rwlock_write_lock(&all.l);
 }
 
-static void call_once(void *unused)
+static void call_once(void)
 {
-	pthread_t caller = unit_start(call_and_end, NULL);
-
-	while (!__atomic_load_n(&all.thread, __ATOMIC_ACQUIRE))
-		usleep(100);
-	(void)caller; /* never joined: the C library does not know that it has ended */
+	unit_start(call_and_end, NULL); /* never joined: the C library does not know its end */
+	UNTIL(__atomic_load_n(&all.thread, __ATOMIC_ACQUIRE));
 	near_once_call(&all.o, end_at_once, NULL);
 }
 
 #define MUTEX "near_mutex or near_rwlock: the holder, thread "
 
-static const struct {
-	void (*wait)(void *unused);
+static const struct lost_wait {
+	void (*wait)(void);
 	const char *whose;
-	const char *name;
 } waits[] = {
-	{lock_after_it_has_ended, MUTEX, "lock_after_it_has_ended"},
-	{lock_before_it_ends, MUTEX, "lock_before_it_ends"},
-	{lock_with_a_token, MUTEX, "lock_with_a_token"},
-	{lock_garbage, MUTEX, "lock_garbage"},
-	{read_it, "near_rwlock: the writer, thread ", "read_it"},
-	{write_it, MUTEX, "write_it"},
-	{call_once, "near_once_call: the caller of the function, thread ", "call_once"},
+	{lock_after_it_has_ended, MUTEX},
+	{lock_before_it_ends, MUTEX},
+	{lock_with_a_token, MUTEX},
+	{lock_garbage, MUTEX},
+	{read_it, "near_rwlock: the writer, thread "},
+	{write_it, MUTEX},
+	{call_once, "near_once_call: the caller of the function, thread "},
 };
+
+static void run_wait(void *wait)
+{
+	((const struct lost_wait *)wait)->wait();
+}
 
 /* Whether the text is the line, with any number. */
 static bool is_line(const char *text, const char *whose)
@@ -172,22 +162,26 @@ static bool is_line(const char *text, const char *whose)
 	       strncmp(text + n + strspn(text + n, "0123456789"), end, strlen(end)) == 0;
 }
 
-static void run_again(void *name)
+static void run_again(void *wait)
 {
-	execl("/proc/self/exe", "holder_test", (char *)name, (char *)NULL);
+	char number[32];
+
+	snprintf(number, sizeof(number), "%td", (const struct lost_wait *)wait - waits);
+	execl("/proc/self/exe", "holder_test", number, (char *)NULL);
 	CHECK(!"execl");
 }
 
-static void stops(void (*run)(void *), void *arg, const char *whose)
+static void stops(void (*run)(void *), const struct lost_wait *wait)
 {
 	static const char left_behind[] = "which the fork did not copy\n";
 	char text[4096];
 	int signal = 0;
 
-	assert_int_equal(unit_capture(run, arg, text, sizeof(text), &signal), -1);
+	assert_int_equal(unit_capture(run, (void *)(uintptr_t)wait, text, sizeof(text), &signal),
+			 -1);
 	text[strcspn(text, "\n") + 1] = '\0'; /* qemu-user adds a line of its own */
-	if (!is_line(text, whose) && (run == run_again || !strstr(text, left_behind)))
-		assert_string_equal(text, whose);
+	if (!is_line(text, wait->whose) && (run == run_again || !strstr(text, left_behind)))
+		assert_string_equal(text, wait->whose);
 	assert_int_equal(signal, SIGABRT);
 }
 
@@ -197,14 +191,19 @@ static bool is_given(uint32_t thread)
 	return syscall(SYS_tkill, thread, 0) == 0 || errno != ESRCH;
 }
 
+static bool can_run(const struct lost_wait *wait)
+{
+	return wait->wait != lock_garbage || !is_given(GARBAGE);
+}
+
 /* In processes that did not fork. */
 static void a_wait_for_a_thread_that_has_ended_stops(void **state)
 {
 	if (unit_emulated())
 		skip(); /* the new program would not be emulated */
 	for (size_t i = 0; i < LENGTH(waits); i++)
-		if (waits[i].wait != lock_garbage || !is_given(GARBAGE))
-			stops(run_again, (void *)(uintptr_t)waits[i].name, waits[i].whose);
+		if (can_run(&waits[i]))
+			stops(run_again, &waits[i]);
 }
 
 /* In the children of a fork, where a thread that has ended before the wait is taken for one of the
@@ -213,9 +212,8 @@ static void so_does_one_in_a_forked_child(void **state)
 {
 	begin();
 	for (size_t i = 0; i < LENGTH(waits); i++)
-		if (waits[i].wait != call_once &&
-		    (waits[i].wait != lock_garbage || !is_given(GARBAGE)))
-			stops(waits[i].wait, NULL, waits[i].whose);
+		if (waits[i].wait != call_once && can_run(&waits[i]))
+			stops(run_wait, &waits[i]);
 }
 
 /* ---- threads that do not end ---- */
@@ -225,8 +223,7 @@ static void *hold_for_long(void *unused)
 	note_thread();
 	near_mutex_lock(&all.m);
 	__atomic_store_n(&all.in, 1, __ATOMIC_RELEASE);
-	while (!__atomic_load_n(&all.release, __ATOMIC_ACQUIRE))
-		usleep(1000);
+	UNTIL(__atomic_load_n(&all.release, __ATOMIC_ACQUIRE));
 	near_mutex_unlock(&all.m);
 	return NULL;
 }
@@ -237,30 +234,28 @@ static pthread_t start_holder(void)
 
 	begin();
 	holder = unit_start(hold_for_long, NULL);
-	while (!__atomic_load_n(&all.in, __ATOMIC_ACQUIRE))
-		usleep(100);
+	UNTIL(__atomic_load_n(&all.in, __ATOMIC_ACQUIRE));
 	return holder;
 }
 
-static void *lock_and_unlock(void *unused)
+static void end_holder(pthread_t holder)
 {
-	near_mutex_lock(&all.m);
-	near_mutex_unlock(&all.m);
-	return NULL;
+	__atomic_store_n(&all.release, 1, __ATOMIC_RELEASE);
+	unit_join(holder);
 }
 
 /* Checks come after 100 and 300 ms. */
 static void a_wait_for_a_thread_that_exists_goes_on(void **state)
 {
-	pthread_t holder = start_holder(), waiter = unit_start(lock_and_unlock, NULL);
+	pthread_t holder = start_holder();
+	struct waiter w = {.kind = &wait_mutex, .on = &all.m};
 
-	wait_for_waits(&all.m, NEAR__SPACE_MUTEX, 1);
+	start_waiter(&w);
 	usleep(400000);
-	assert_int_equal(waits_on(&all.m, NEAR__SPACE_MUTEX), 1);
+	assert_int_equal(waits_of(&w), 1);
 	assert_false(near__owner_has_ended(&all.m.word));
-	__atomic_store_n(&all.release, 1, __ATOMIC_RELEASE);
-	unit_join(waiter);
-	unit_join(holder);
+	end_holder(holder);
+	expect(&w, 0);
 	assert_int_equal(all.m.word, 0);
 	assert_false(near__owner_has_ended(&all.m.word));
 }
@@ -274,27 +269,19 @@ static uint32_t word_of_one_that_has_ended(void)
 	return all.m.word;
 }
 
-static void wait_under_a_filter(void *error)
-{
-	uint32_t word = word_of_one_that_has_ended();
-
-	CHECK(near__owner_has_ended(&word));
-	if (!filter_out(SYS_tgkill, *(int *)error))
-		_exit(77);
-	CHECK(!near__owner_has_ended(&word));
-}
-
 static void a_filter_is_not_believed(void **state)
 {
-	static int errors[] = {EPERM, ENOSYS, ESRCH};
+	static const int errors[] = {EPERM, ENOSYS, ESRCH};
 
-	for (size_t i = 0; i < LENGTH(errors); i++) {
-		int status = unit_wait(unit_fork(wait_under_a_filter, &errors[i]), NULL);
+	for (size_t i = 0; i < LENGTH(errors); i++)
+		IN_CHILD() {
+			uint32_t word = word_of_one_that_has_ended();
 
-		if (status == 77)
-			skip();
-		assert_int_equal(status, 0);
-	}
+			CHECK(near__owner_has_ended(&word));
+			if (!filter_out(SYS_tgkill, errors[i]))
+				_exit(77);
+			CHECK(!near__owner_has_ended(&word));
+		}
 }
 
 /* Its threads are its parent's; getpid() is its own. */
@@ -316,8 +303,7 @@ static void a_vfork_child_waits_for_threads_of_its_parent(void **state)
 		assert_false(thinks_so);
 		assert_false(of_no_thread);
 	}
-	__atomic_store_n(&all.release, 1, __ATOMIC_RELEASE);
-	unit_join(holder);
+	end_holder(holder);
 }
 
 static int hold_in_clone(void *unused)
@@ -339,8 +325,7 @@ static void the_holder_may_be_a_clone_that_shares_memory(void **state)
 	begin();
 	child = clone(hold_in_clone, stack + sizeof(stack), CLONE_VM | SIGCHLD, NULL);
 	assert_true(child > 0);
-	while (!__atomic_load_n(&all.in, __ATOMIC_ACQUIRE))
-		usleep(100);
+	UNTIL(__atomic_load_n(&all.in, __ATOMIC_ACQUIRE));
 	has_ended = near__owner_has_ended(&all.m.word);
 	__atomic_store_n(&all.release, 1, __ATOMIC_RELEASE);
 	assert_int_equal(unit_wait(child, NULL), 0);
@@ -366,9 +351,8 @@ static void nor_is_anything_known_in_the_child_of_a_bare_clone(void **state)
 
 int main(int argc, char **argv)
 {
-	for (size_t i = 0; argc > 1 && i < LENGTH(waits); i++)
-		if (strcmp(argv[1], waits[i].name) == 0)
-			unit_run_child(waits[i].wait, NULL);
+	if (argc > 1)
+		unit_run_child(run_wait, (void *)(uintptr_t)&waits[atoi(argv[1])]);
 	return UNIT_TESTS(a_wait_for_a_thread_that_has_ended_stops, so_does_one_in_a_forked_child,
 			  a_wait_for_a_thread_that_exists_goes_on, a_filter_is_not_believed,
 			  a_vfork_child_waits_for_threads_of_its_parent,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Signal handlers post semaphores, whatever they interrupted. */
-#include "interrupts.h"
+#include "signals.h"
+#include "waiters.h"
 
 /* ---- handlers that post ---- */
 
@@ -18,10 +19,9 @@ static void post(int number)
 	errno = saved;
 }
 
-static void *take_one(void *unused)
+static struct waiter waiter_for_post(void)
 {
-	near_sem_wait(&posted);
-	return unused;
+	return (struct waiter){.kind = &wait_sem, .on = &posted};
 }
 
 /* Under the lock of a bucket. */
@@ -35,13 +35,12 @@ static bool raise_there(void *unused)
 static void handlers_post_in_other_locks_sections(void **state)
 {
 	struct near_park p = {.validate = raise_there};
-	pthread_t t;
+	struct waiter w;
 
 	on_signal(SIGUSR1, post, 0);
-	t = unit_start(take_one, NULL);
-	wait_for_waits(&posted, NEAR__SPACE_SEM, 1);
+	start_waiters(&w, 1, waiter_for_post());
 	assert_int_equal(near_park(&posted, &p), -EAGAIN);
-	unit_join(t);
+	expect(&w, 0);
 	assert_int_equal(near_sem_read(&posted), 0);
 }
 
@@ -54,28 +53,20 @@ static void post_many(int number)
 			CHECK(near_sem_post(&many[i]) == 0);
 }
 
-static void *take_of(void *s)
-{
-	near_sem_wait(s);
-	return NULL;
-}
-
 /* More than a thread can name: the i-th has two sleepers, and gets i + 1 units. */
 static void handlers_post_many_in_one_section(void **state)
 {
 	struct near_park p = {.validate = raise_there};
-	pthread_t t[2 * LENGTH(many)];
+	struct waiter w[2 * LENGTH(many)];
 
 	on_signal(SIGUSR1, post_many, 0);
-	for (size_t i = 0; i < LENGTH(t); i++)
-		t[i] = unit_start(take_of, &many[i / 2]);
 	for (size_t i = 0; i < LENGTH(many); i++)
-		wait_for_waits(&many[i], NEAR__SPACE_SEM, 2);
+		start_waiters(&w[2 * i], 2, (struct waiter){.kind = &wait_sem, .on = &many[i]});
 	assert_int_equal(near_park(&many[0], &p), -EAGAIN);
 	wait_for_waits(&many[0], NEAR__SPACE_SEM, 1);
 	assert_int_equal(near_sem_post(&many[0]), 0);
-	for (size_t i = 0; i < LENGTH(t); i++)
-		unit_join(t[i]);
+	for (size_t i = 0; i < LENGTH(w); i++)
+		expect(&w[i], 0);
 	for (size_t i = 1; i < LENGTH(many); i++)
 		assert_int_equal(near_sem_read(&many[i]), i - 1);
 	assert_int_equal(near_sem_read(&many[0]), 0);
@@ -83,7 +74,6 @@ static void handlers_post_many_in_one_section(void **state)
 
 static struct {
 	pthread_t target;
-	unsigned rounds;
 	bool is_over; /* atomic */
 } sender_state;
 
@@ -118,8 +108,7 @@ static void handlers_post_at_any_moment(void **state)
 	posts = 0;
 	sender_state.target = pthread_self();
 	sender = unit_start(send_signals, NULL);
-	sender_state.rounds = unit_scale(20000);
-	for (unsigned i = 0; i < sender_state.rounds; i++) {
+	for (unsigned i = 0; i < unit_scale(20000); i++) {
 		taken += take_some(&random);
 		if (i % 64 == 0) { /* the interrupted thread posts, too */
 			CHECK(near_sem_post(&posted) == 0);
@@ -134,23 +123,29 @@ static void handlers_post_at_any_moment(void **state)
 	assert_int_equal(waits_on(&posted, NEAR__SPACE_SEM), 0);
 }
 
-static void post_in_child(void *unused)
-{
-	raise(SIGUSR1);
-	CHECK(near_sem_try_wait(&posted));
-}
-
 /* No thread sleeps in the child, and its thread is in no section any more. */
 static void handlers_post_in_a_child(void **state)
 {
-	pthread_t t;
+	struct waiter w;
 
 	on_signal(SIGUSR1, post, 0);
-	t = unit_start(take_one, NULL);
-	wait_for_waits(&posted, NEAR__SPACE_SEM, 1);
-	unit_in_child(post_in_child, NULL);
+	start_waiters(&w, 1, waiter_for_post());
+	IN_CHILD() {
+		raise(SIGUSR1);
+		CHECK(near_sem_try_wait(&posted));
+	}
 	raise(SIGUSR1);
-	unit_join(t);
+	expect(&w, 0);
+}
+
+static void wake_one(void)
+{
+	struct waiter w;
+
+	start_waiters(&w, 1, waiter_for_post());
+	CHECK(near_sem_post(&posted) == 0);
+	unit_join(w.thread);
+	CHECK(w.result == 0);
 }
 
 /* ---- children that end in a section, on the thread's memory ---- */
@@ -178,17 +173,13 @@ static void posts_follow_a_vfork_child_that_ended_in_a_section(void **state)
 	static const char lost[NEAR__CACHE_LINE];
 	struct near_park p = {.validate = end_there};
 	const char *address = lost;
-	pthread_t t;
 
 	if (unit_emulated() || !NEAR__HAS_SEQ)
 		skip(); /* a vfork is a fork; or the library has none of its own */
 	while (near__lot_bucket(address) == near__lot_bucket(&posted))
 		address++;
 	assert_int_equal(unit_wait(start_vforked(address, &p), NULL), 0);
-	t = unit_start(take_one, NULL);
-	wait_for_waits(&posted, NEAR__SPACE_SEM, 1);
-	assert_int_equal(near_sem_post(&posted), 0);
-	unit_join(t);
+	wake_one();
 }
 
 static unsigned shared_rounds;
@@ -206,19 +197,15 @@ static int lock_in_clone(void *address)
 	return 0;
 }
 
-static void share_storage(void *unused)
+static void share_storage(void)
 {
 	static char stack[256 << 10] __attribute__((aligned(16))), here, there;
 	pid_t child = clone(lock_in_clone, stack + sizeof(stack), CLONE_VM | SIGCHLD, &there);
-	pthread_t t;
 
 	CHECK(child > 0);
 	lock_buckets(&here);
 	CHECK(unit_wait(child, NULL) == 0);
-	t = unit_start(take_one, NULL);
-	wait_for_waits(&posted, NEAR__SPACE_SEM, 1);
-	CHECK(near_sem_post(&posted) == 0);
-	unit_join(t);
+	wake_one();
 }
 
 /* Both would count their sections in one word, without atomics. */
@@ -227,7 +214,8 @@ static void posts_follow_a_clone_on_the_same_storage(void **state)
 	if (unit_emulated() || UNIT_SANITIZED || !NEAR__HAS_SEQ)
 		skip();
 	shared_rounds = unit_scale(200000);
-	unit_in_child(share_storage, NULL); /* no other test's thread is to share its storage */
+	IN_CHILD() /* no other test's thread is to share its storage */
+		share_storage();
 }
 
 int main(void)

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Signal handlers end waits that are interruptible. */
-#include "interrupts.h"
-
-#include <nearcpu/barrier.h>
-#include <nearcpu/cond.h>
-#include <nearcpu/once.h>
-#include <nearcpu/rwlock.h>
+#include "signals.h"
+#include "waiters.h"
 
 static struct near_mutex held, guard;
 static struct near_rwlock written;
@@ -14,152 +10,75 @@ static struct near_sem empty;
 static struct near_once busy;
 static struct near_barrier two = NEAR_BARRIER_INIT(2);
 
-struct wait {
-	const struct timespec *deadline;
-	struct near_cancel *cancel;
-	int (*wait)(int clock, const struct timespec *deadline, struct near_cancel *cancel);
-	int clock;
-	int result;
-	bool has_ended; /* atomic */
+static const struct waiter waits[] = {
+	{.kind = &wait_mutex, .on = &held},     {.kind = &wait_sem, .on = &empty},
+	{.kind = &wait_reader, .on = &written}, {.kind = &wait_writer, .on = &written},
+	{.kind = &wait_barrier, .on = &two},    {.kind = &wait_cond, .on = &silent, .m = &guard},
+	{.kind = &wait_await, .on = &guard},    {.kind = &wait_once, .on = &busy},
+	{.kind = &wait_park, .on = &two},
 };
 
-static int wait_mutex(int clock, const struct timespec *deadline, struct near_cancel *cancel)
+static bool has_ended; /* atomic */
+
+static void *run_wait(void *waiter)
 {
-	return near_mutex_lock_until(&held, clock, deadline, cancel);
-}
-
-static int wait_unit(int clock, const struct timespec *deadline, struct near_cancel *cancel)
-{
-	return near_sem_wait_until(&empty, clock, deadline, cancel);
-}
-
-static int wait_reader(int clock, const struct timespec *deadline, struct near_cancel *cancel)
-{
-	return near_rwlock_read_lock_until(&written, clock, deadline, cancel);
-}
-
-static int wait_writer(int clock, const struct timespec *deadline, struct near_cancel *cancel)
-{
-	return near_rwlock_write_lock_until(&written, clock, deadline, cancel);
-}
-
-static int wait_others(int clock, const struct timespec *deadline, struct near_cancel *cancel)
-{
-	return near_barrier_wait_until(&two, clock, deadline, cancel);
-}
-
-static int wait_signal(int clock, const struct timespec *deadline, struct near_cancel *cancel)
-{
-	int r;
-
-	near_mutex_lock(&guard);
-	r = near_cond_wait_until(&silent, &guard, clock, deadline, cancel);
-	near_mutex_unlock(&guard);
-	return r;
-}
-
-static bool never(void *unused)
-{
-	return false;
-}
-
-static int wait_condition(int clock, const struct timespec *deadline, struct near_cancel *cancel)
-{
-	int r;
-
-	near_mutex_lock(&guard);
-	r = near_mutex_await_until(&guard, never, NULL, clock, deadline, cancel);
-	near_mutex_unlock(&guard);
-	return r;
-}
-
-static int do_nothing(void *unused)
-{
-	return 0;
-}
-
-static int wait_once(int clock, const struct timespec *deadline, struct near_cancel *cancel)
-{
-	return near_once_call_until(&busy, do_nothing, NULL, clock, deadline, cancel);
-}
-
-static int wait_parked(int clock, const struct timespec *deadline, struct near_cancel *cancel)
-{
-	struct near_park p = {.clock = clock, .deadline = deadline, .cancel = cancel};
-
-	return near_park(&two, &p);
-}
-
-static int (*const waits[])(int, const struct timespec *, struct near_cancel *) = {
-	wait_mutex,  wait_unit,      wait_reader, wait_writer, wait_others,
-	wait_signal, wait_condition, wait_once,   wait_parked,
-};
-
-static unsigned signals; /* atomic */
-
-static void count_signal(int number)
-{
-	__atomic_fetch_add(&signals, 1, __ATOMIC_RELAXED);
-}
-
-static void *run_wait(void *arg)
-{
-	struct wait *w = arg;
-
-	errno = UNIT_ERRNO;
-	w->result = w->wait(w->clock, w->deadline, w->cancel);
-	CHECK(errno == UNIT_ERRNO);
-	__atomic_store_n(&w->has_ended, true, __ATOMIC_RELEASE);
+	run_waiter(waiter);
+	__atomic_store_n(&has_ended, true, __ATOMIC_RELEASE);
 	return NULL;
 }
 
-/* Sends signals until it has ended, n at most. */
-static void signal_wait(struct wait *w, unsigned n)
+/* Sends signals until it has ended, n at most; then cancels it, if it can be. */
+static int signal_wait(struct waiter w, unsigned n)
 {
-	pthread_t t = unit_start(run_wait, w);
+	pthread_t t;
 
-	for (unsigned i = 0; i < n && !__atomic_load_n(&w->has_ended, __ATOMIC_ACQUIRE); i++) {
+	has_ended = false;
+	t = unit_start(run_wait, &w);
+	for (unsigned i = 0; i < n && !__atomic_load_n(&has_ended, __ATOMIC_ACQUIRE); i++) {
 		pthread_kill(t, SIGUSR1);
 		usleep(1000);
 	}
-	if (w->cancel)
-		near_cancel_set(w->cancel);
+	if (w.cancel)
+		near_cancel_set(w.cancel);
 	unit_join(t);
+	return w.result;
+}
+
+static void interrupt_wait(struct waiter w)
+{
+	w.clock = NEAR_INTERRUPTIBLE;
+	catch_signals(0);
+	CHECK(signal_wait(w, UINT32_MAX) == -EINTR);
+	/* With a deadline a handler that restarts calls ends the wait, too. */
+	catch_signals(SA_RESTART);
+	for (size_t c = 0; c < LENGTH(wait_clocks); c++) {
+		struct timespec far = wait_in_ms(wait_clocks[c], 1000000);
+
+		w.clock = wait_clocks[c] | NEAR_INTERRUPTIBLE;
+		w.deadline = &far;
+		CHECK(signal_wait(w, UINT32_MAX) == -EINTR);
+	}
+}
+
+/* A wait that is not interruptible continues. Without a deadline an interruptible one does, too,
+ * after a handler that restarts calls. */
+static void do_not_interrupt_wait(struct waiter w)
+{
+	for (int restarts = 0; restarts < 2; restarts++) {
+		struct near_cancel cancel = NEAR_CANCEL_INIT;
+
+		catch_signals(restarts ? SA_RESTART : 0);
+		w.clock = restarts ? NEAR_INTERRUPTIBLE : CLOCK_MONOTONIC;
+		w.cancel = &cancel;
+		CHECK(signal_wait(w, 5) == -ECANCELED);
+	}
 }
 
 static int test_waits(void *unused)
 {
-	static const int clocks[] = {CLOCK_MONOTONIC, CLOCK_REALTIME, CLOCK_BOOTTIME};
-
 	for (size_t i = 0; i < LENGTH(waits); i++) {
-		struct near_cancel cancel = NEAR_CANCEL_INIT;
-		struct wait w = {.wait = waits[i], .clock = NEAR_INTERRUPTIBLE};
-
-		on_signal(SIGUSR1, count_signal, 0);
-		signal_wait(&w, UINT32_MAX);
-		CHECK(w.result == -EINTR);
-		/* With a deadline a handler that restarts calls ends the wait, too. */
-		for (size_t c = 0; c < LENGTH(clocks); c++) {
-			struct timespec far = wait_in_ms(clocks[c], 1000000);
-			struct wait timed = {.wait = waits[i],
-					     .clock = clocks[c] | NEAR_INTERRUPTIBLE,
-					     .deadline = &far};
-
-			on_signal(SIGUSR1, count_signal, SA_RESTART);
-			signal_wait(&timed, UINT32_MAX);
-			CHECK(timed.result == -EINTR);
-		}
-		/* A wait that is not interruptible continues. Without a deadline an interruptible
-		 * one does, too, after a handler that restarts calls. */
-		for (int restarts = 0; restarts < 2; restarts++) {
-			cancel = (struct near_cancel)NEAR_CANCEL_INIT;
-			on_signal(SIGUSR1, count_signal, restarts ? SA_RESTART : 0);
-			w = (struct wait){.wait = waits[i],
-					  .clock = restarts ? NEAR_INTERRUPTIBLE : CLOCK_MONOTONIC,
-					  .cancel = &cancel};
-			signal_wait(&w, 5);
-			CHECK(w.result == -ECANCELED);
-		}
+		interrupt_wait(waits[i]);
+		do_not_interrupt_wait(waits[i]);
 	}
 	return 0;
 }

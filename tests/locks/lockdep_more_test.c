@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The checker of lock order: its limits, forked children, what stops, settings. */
+/* The lock-order checker: its limits, reader-writer locks, children, what stops, settings. */
 #include "lockdep_scenarios.h"
 
 /* ---- limits ---- */
@@ -76,21 +76,32 @@ static void no_memory(void)
 	in_order(&b, &a);
 }
 
-static void says_once(void (*run)(void), const char *line)
+static void expect_once(const char *line)
 {
-	assert_int_equal(play(run, NULL), 0);
+	assert_int_equal(status, 0);
 	assert_int_equal(count(line), 1);
 	assert_int_equal(count("nearcpu: "), 1);
 }
 
-static void what_there_is_no_room_for_is_said_once(void **state)
+static void what_there_is_no_room_for_is_reported_once(void **state)
 {
-	says_once(many_pairs, "too many pairs of locks");
-	says_once(many_held, "a thread holds too many locks");
-	if (!UNIT_SANITIZED && !unit_emulated())
-		says_once(no_memory, "no memory to check with: locks are not checked");
-	tells(many_threads, 1);
-	tells(threads_that_end_with_locks, 0);
+	CHECKED()
+		many_pairs();
+	expect_once("too many pairs of locks");
+	CHECKED()
+		many_held();
+	expect_once("a thread holds too many locks");
+	if (!UNIT_SANITIZED && !unit_emulated()) {
+		CHECKED()
+			no_memory();
+		expect_once("no memory to check with: locks are not checked");
+	}
+	CHECKED()
+		many_threads();
+	expect_cycles(1);
+	CHECKED()
+		threads_that_end_with_locks();
+	expect_cycles(0);
 }
 
 /* ---- reader-writer locks ---- */
@@ -132,40 +143,8 @@ static void read_in_order(void)
 	near_mutex_unlock(&a);
 }
 
-static void read_after_lock(void)
+static void lock_then_read(void)
 {
-	read_in_order();
-	near_mutex_lock(&b);
-	near_rwlock_read_lock(&table);
-	near_rwlock_read_unlock(&table);
-	near_mutex_unlock(&b);
-}
-
-static void write_after_lock(void)
-{
-	read_in_order();
-	near_mutex_lock(&b);
-	near_rwlock_write_lock(&table);
-	near_rwlock_write_unlock(&table);
-	near_mutex_unlock(&b);
-}
-
-/* Readers of both, and a writer of each that waits: nobody goes on. */
-static void read_two(void)
-{
-	for (unsigned i = 0; i < 2; i++) {
-		near_rwlock_read_lock(i ? &table : &other_table);
-		near_rwlock_read_lock(i ? &other_table : &table);
-		near_rwlock_read_unlock(&table);
-		near_rwlock_read_unlock(&other_table);
-	}
-}
-
-static void reuse_table(void)
-{
-	read_in_order();
-	near_rwlock_destroy(&table);
-	memset(&table, 0, sizeof(table));
 	near_mutex_lock(&b);
 	near_rwlock_read_lock(&table);
 	near_rwlock_read_unlock(&table);
@@ -174,65 +153,75 @@ static void reuse_table(void)
 
 static void readers_and_writers_are_checked(void **state)
 {
-	tells(read_in_order, 0);
-	tells(read_after_lock, 1);
-	tells(write_after_lock, 1);
-	tells(read_two, 1);
-	tells(reuse_table, 0);
+	CHECKED()
+		read_in_order();
+	expect_cycles(0);
+	CHECKED() {
+		read_in_order();
+		lock_then_read();
+	}
+	expect_cycles(1);
+	CHECKED() {
+		read_in_order();
+		near_mutex_lock(&b);
+		near_rwlock_write_lock(&table);
+		near_rwlock_write_unlock(&table);
+		near_mutex_unlock(&b);
+	}
+	expect_cycles(1);
+	CHECKED() {
+		read_in_order();
+		near_rwlock_destroy(&table);
+		memset(&table, 0, sizeof(table));
+		lock_then_read();
+	}
+	expect_cycles(0);
+}
+
+/* Readers of both, and a writer of each that waits: nobody goes on. */
+static void two_tables_are_read_in_one_order(void **state)
+{
+	CHECKED()
+		for (unsigned i = 0; i < 2; i++) {
+			near_rwlock_read_lock(i ? &table : &other_table);
+			near_rwlock_read_lock(i ? &other_table : &table);
+			near_rwlock_read_unlock(&table);
+			near_rwlock_read_unlock(&other_table);
+		}
+	expect_cycles(1);
 }
 
 /* ---- forks, ends, settings ---- */
 
-static void fork_then(void (*run)(void))
-{
-	pid_t child = fork();
-
-	CHECK(child >= 0);
-	if (child == 0) {
-		run();
-		_exit(0);
-	}
-	CHECK(unit_wait(child, NULL) == 0);
-}
-
-static void unlock_in_child(void)
-{
-	CHECK(near_mutex_is_mine(&c));
-	CHECK(near__owner_now() >> NEAR__OWNER_SHIFT == (uint32_t)syscall(SYS_gettid));
-	near_mutex_unlock(&c);
-	in_order(&b, &a);
-}
-
-static void forking(void)
-{
-	in_order(&a, &b);
-	near_mutex_lock(&c);
-	fork_then(unlock_in_child);
-	near_mutex_unlock(&c);
-}
-
-static void begin_again(void)
-{
-	in_order(&b, &a);
-	in_order(&b, &c);
-	in_order(&c, &b);
-}
-
-/* As if another thread were in the middle of a change. */
-static void forking_in_a_change(void)
-{
-	in_order(&a, &b);
-	near_lock_lock(&near__locks.lockdep->lock);
-	near_lock_lock(&near__locks.lockdep->report_lock);
-	fork_then(begin_again);
-	near_lock_unlock(&near__locks.lockdep->report_lock);
-	near_lock_unlock(&near__locks.lockdep->lock);
-}
-
 static void children_are_checked(void **state)
 {
-	tells(forking, 1);
-	tells(forking_in_a_change, 1);
+	CHECKED() {
+		in_order(&a, &b);
+		near_mutex_lock(&c);
+		IN_CHILD() {
+			CHECK(near_mutex_is_mine(&c));
+			CHECK(near__owner_now() >> NEAR__OWNER_SHIFT ==
+			      (uint32_t)syscall(SYS_gettid));
+			near_mutex_unlock(&c);
+			in_order(&b, &a);
+		}
+		near_mutex_unlock(&c);
+	}
+	expect_cycles(1);
+	/* As if another thread were in the middle of a change. */
+	CHECKED() {
+		in_order(&a, &b);
+		near_lock_lock(&near__locks.lockdep->lock);
+		near_lock_lock(&near__locks.lockdep->report_lock);
+		IN_CHILD() {
+			in_order(&b, &a);
+			in_order(&b, &c);
+			in_order(&c, &b);
+		}
+		near_lock_unlock(&near__locks.lockdep->report_lock);
+		near_lock_unlock(&near__locks.lockdep->lock);
+	}
+	expect_cycles(1);
 }
 
 static struct near_sem one_each;
@@ -249,59 +238,51 @@ static void *embrace(void *arg)
 	return NULL;
 }
 
-static void for_ever(void)
-{
-	struct pair there = {&a, &b}, here = {&b, &a};
-
-	unit_start(embrace, &there);
-	embrace(&here);
-}
-
-static void lock_again(void)
-{
-	near_mutex_lock(&a);
-	near_mutex_lock(&a);
-}
-
 static void *unlock_there(void *m)
 {
 	near_mutex_unlock(m);
 	return NULL;
 }
 
-static void unlock_by_another(void)
+static void expect_stop(unsigned cycles, const char *line)
 {
-	near_mutex_lock(&a);
-	unit_join(unit_start(unlock_there, &a));
-}
-
-static void stops_with(void (*run)(void), unsigned circles, const char *line)
-{
-	int signal = 0;
-
-	assert_int_equal(play(run, &signal), -1);
-	assert_int_equal(signal, SIGABRT);
-	assert_int_equal(count(IN_A_CIRCLE), circles);
+	assert_int_equal(status, -1);
+	assert_int_equal(ended_by, SIGABRT);
+	assert_int_equal(count(IN_A_CYCLE), cycles);
 	assert_int_equal(count(line), 1);
 }
 
 static void programs_are_stopped_by_lock_check_2(void **state)
 {
+	struct pair there = {&a, &b}, here = {&b, &a};
+
 	conf = "lock_check:2";
-	stops_with(for_ever, 1,
-		   "nearcpu: lock order: stopped, because of NEAR_CONF=lock_check:2\n");
+	CHECKED() {
+		unit_start(embrace, &there);
+		embrace(&here);
+	}
+	expect_stop(1, "nearcpu: lock order: stopped, because of NEAR_CONF=lock_check:2\n");
 	conf = "lock_check:1";
-	stops_with(lock_again, 0,
-		   "nearcpu: near_mutex_lock: this thread holds the mutex already\n");
-	stops_with(unlock_by_another, 0,
-		   "nearcpu: near_mutex_unlock: another thread holds the mutex\n");
+	CHECKED() {
+		near_mutex_lock(&a);
+		near_mutex_lock(&a);
+	}
+	expect_stop(0, "nearcpu: near_mutex_lock: this thread holds the mutex already\n");
+	CHECKED() {
+		near_mutex_lock(&a);
+		unit_join(unit_start(unlock_there, &a));
+	}
+	expect_stop(0, "nearcpu: near_mutex_unlock: another thread holds the mutex\n");
 }
 
-static void unchecked(void)
+static void run_unchecked(void)
 {
-	in_order(&a, &b);
-	in_order(&b, &a);
-	CHECK(near__owner != NEAR__NO_OWNER && !near__lockdep_self && !near__locks.lockdep);
+	CHECKED() {
+		in_order(&a, &b);
+		in_order(&b, &a);
+		CHECK(near__owner != NEAR__NO_OWNER && !near__lockdep_self && !near__locks.lockdep);
+	}
+	assert_int_equal(status, 0);
 }
 
 static void nothing_is_checked_by_default(void **state)
@@ -310,16 +291,16 @@ static void nothing_is_checked_by_default(void **state)
 					  "lock_check:", "lock_check:x"};
 
 	conf = "lock_check:0";
-	assert_int_equal(play(unchecked, NULL), 0);
+	run_unchecked();
 	assert_string_equal(reported, "");
 	for (unsigned i = 0; i < LENGTH(bad); i++) {
 		conf = bad[i];
-		assert_int_equal(play(unchecked, NULL), 0);
-		assert_int_equal(count("nearcpu: NEAR_CONF: bad value '"), 1);
-		assert_int_equal(count("nearcpu: "), 1);
+		run_unchecked();
+		expect_once("nearcpu: NEAR_CONF: bad value '");
 	}
 	conf = "lock_check:1";
 }
 
-UNIT_MAIN(what_there_is_no_room_for_is_said_once, readers_and_writers_are_checked,
-	  children_are_checked, programs_are_stopped_by_lock_check_2, nothing_is_checked_by_default)
+UNIT_MAIN(what_there_is_no_room_for_is_reported_once, readers_and_writers_are_checked,
+	  two_tables_are_read_in_one_order, children_are_checked,
+	  programs_are_stopped_by_lock_check_2, nothing_is_checked_by_default)

@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Scenarios of the checker of lock order. Each runs in a child that reads NEAR_CONF again;
- * what it is reported is read back. */
+/* Scenarios of the lock-order checker. Each runs in a child that reads NEAR_CONF again; what the
+ * checker reports is read back. */
 #ifndef NEARCPU_TESTS_ORDERS_H
 #define NEARCPU_TESTS_ORDERS_H
 
-#include "waits.h"
-
-#include <nearcpu/cond.h>
-#include <nearcpu/mutex.h>
-#include <nearcpu/rwlock.h>
-#include <nearcpu/sem.h>
+#include "waiters.h"
 
 #include "locks/lockdep.h"
 #include "locks/owner.h"
 
-#define IN_A_CIRCLE " locks form a cycle"
+#define IN_A_CYCLE " locks form a cycle"
 
 static struct near_mutex a, b, c;
 
@@ -50,27 +45,31 @@ static inline void by_thread(struct near_mutex *first, struct near_mutex *second
 static char reported[65536];
 static const char *conf = "lock_check:1";
 
-struct scenario {
-	void (*run)(void);
-};
+static int status, ended_by; /* of the child */
 
-static inline void decide_and_run(void *arg)
+static inline int fork_checked(void)
 {
-	struct scenario *s = arg;
+	int end = unit_fork_captured();
 	const char *mode = getenv("NEAR_CONF");
 	char text[256];
 
+	if (end >= 0)
+		return end;
 	snprintf(text, sizeof(text), "%s,%s", mode ? mode : "", conf);
 	setenv("NEAR_CONF", text, 1);
-	s->run();
+	return end;
 }
 
-static inline int play(void (*run)(void), int *signal)
+static inline bool is_checked(int end)
 {
-	struct scenario s = {run};
-
-	return unit_capture(decide_and_run, &s, reported, sizeof(reported), signal);
+	if (end < 0)
+		return true;
+	status = unit_wait_captured(end, reported, sizeof(reported), &ended_by);
+	return false;
 }
+
+/* The statement that follows is checked, in a child. */
+#define CHECKED() for (int report_end = fork_checked(); is_checked(report_end); _exit(0))
 
 static inline unsigned count(const char *what)
 {
@@ -84,15 +83,13 @@ static inline unsigned count(const char *what)
 	return n;
 }
 
-static inline void tells(void (*run)(void), unsigned circles)
+static inline void expect_cycles(unsigned n)
 {
-	int status = play(run, NULL);
-
-	if (status || count(IN_A_CIRCLE) != circles)
+	if (status || count(IN_A_CYCLE) != n)
 		fputs(reported, stderr);
 	assert_int_equal(status, 0);
-	assert_int_equal(count(IN_A_CIRCLE), circles);
-	assert_int_equal(count("nearcpu: lock order: "), circles);
+	assert_int_equal(count(IN_A_CYCLE), n);
+	assert_int_equal(count("nearcpu: lock order: "), n);
 }
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The checker of lock order: what it reports, down to the functions that took the locks. */
+/* The lock-order checker: what it reports, down to the functions that took the locks. */
 #include "lockdep_scenarios.h"
 
 #include <link.h>
@@ -13,29 +13,22 @@ static struct near_cond more;
 #define PAGE ((uintptr_t)4096)
 #define ON_ITS_PAGE __attribute__((noinline, aligned(4096), section("order_pages")))
 
-ON_ITS_PAGE static void take_1(struct near_mutex *m)
-{
-	near_mutex_lock(m);
-	__asm__ volatile("" ::: "memory"); /* no tail call: it would leave no place here */
-}
-
-ON_ITS_PAGE static void take_2(struct near_mutex *m)
-{
-	near_mutex_lock(m);
-	__asm__ volatile("" ::: "memory");
-}
+/* No tail call in it: that would leave no place here. */
+#define TAKER(name)                                                                                \
+	ON_ITS_PAGE static void name(struct near_mutex *m)                                         \
+	{                                                                                          \
+		near_mutex_lock(m);                                                                \
+		__asm__ volatile("" ::: "memory");                                                 \
+	}
+TAKER(take_1)
+TAKER(take_2)
+TAKER(take_4)
 
 ON_ITS_PAGE static void take_3(struct near_mutex *m)
 {
 	struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 100000);
 
 	CHECK(near_mutex_lock_until(m, CLOCK_MONOTONIC, &soon, NULL) == 0);
-}
-
-ON_ITS_PAGE static void take_4(struct near_mutex *m)
-{
-	near_mutex_lock(m);
-	__asm__ volatile("" ::: "memory");
 }
 
 static void (*const takes[])(struct near_mutex *) = {NULL, take_1, take_2, take_3, take_4};
@@ -71,27 +64,25 @@ static unsigned next_taker(const char **at)
 
 /* ---- scenarios ---- */
 
-static void circle_of_two(void)
-{
-	take_1(&a);
-	take_2(&b);
-	near_mutex_unlock(&a);
-	near_mutex_unlock(&b);
-	take_3(&b);
-	take_4(&a);
-	near_mutex_unlock(&b);
-	near_mutex_unlock(&a);
-	by_thread(&b, &a);
-	by_thread(&a, &b);
-}
-
 static void a_cycle_of_two_is_reported_once_with_its_places(void **state)
 {
 	static const unsigned takers[] = {3, 4, 1, 2};
 	char line[256];
 	const char *at = reported;
 
-	tells(circle_of_two, 1);
+	CHECKED() {
+		take_1(&a);
+		take_2(&b);
+		near_mutex_unlock(&a);
+		near_mutex_unlock(&b);
+		take_3(&b);
+		take_4(&a);
+		near_mutex_unlock(&b);
+		near_mutex_unlock(&a);
+		by_thread(&b, &a);
+		by_thread(&a, &b);
+	}
+	expect_cycles(1);
 	assert_int_equal(count("nearcpu: lock order: 2 locks"), 1);
 	snprintf(line, sizeof(line), "holds lock %p and wants %p\n", (void *)&b, (void *)&a);
 	assert_int_equal(count(line), 1);
@@ -102,39 +93,27 @@ static void a_cycle_of_two_is_reported_once_with_its_places(void **state)
 	assert_null(strstr(at, "addr2line"));
 }
 
-static void circle_of_three(void)
-{
-	by_thread(&a, &b);
-	by_thread(&b, &c);
-	by_thread(&a, &c);
-	by_thread(&c, &a);
-	by_thread(&c, &a);
-}
-
-static void circle_behind_circle(void)
-{
-	by_thread(&a, &b);
-	by_thread(&b, &a);
-	/* Not reported again as a part of another cycle. */
-	by_thread(&a, &c);
-	by_thread(&c, &b);
-	by_thread(&b, &c);
-}
-
-static void circles_of_three_threads(void **state)
+static void cycles_of_three_threads(void **state)
 {
 	/* a, c, a is the shortest. */
-	tells(circle_of_three, 1);
+	CHECKED() {
+		by_thread(&a, &b);
+		by_thread(&b, &c);
+		by_thread(&a, &c);
+		by_thread(&c, &a);
+		by_thread(&c, &a);
+	}
+	expect_cycles(1);
 	assert_int_equal(count("2 locks"), 1);
-	tells(circle_behind_circle, 2);
-}
-
-static void long_circle(void)
-{
-	static struct near_mutex ring[NEAR__LOCKDEP_STEPS + 4];
-
-	for (unsigned i = 0; i < LENGTH(ring); i++)
-		in_order(&ring[i], &ring[(i + 1) % LENGTH(ring)]);
+	/* One cycle is not reported again as a part of another one. */
+	CHECKED() {
+		by_thread(&a, &b);
+		by_thread(&b, &a);
+		by_thread(&a, &c);
+		by_thread(&c, &b);
+		by_thread(&b, &c);
+	}
+	expect_cycles(2);
 }
 
 /* What one wants the next one holds. */
@@ -158,9 +137,14 @@ static void check_chain(unsigned steps)
 
 static void of_a_long_cycle_the_first_steps_are_reported(void **state)
 {
+	static struct near_mutex ring[NEAR__LOCKDEP_STEPS + 4];
 	char line[64];
 
-	tells(long_circle, 1);
+	CHECKED() {
+		for (unsigned i = 0; i < LENGTH(ring); i++)
+			in_order(&ring[i], &ring[(i + 1) % LENGTH(ring)]);
+	}
+	expect_cycles(1);
 	snprintf(line, sizeof(line), "%u locks", NEAR__LOCKDEP_STEPS + 4);
 	assert_int_equal(count(line), 1);
 	assert_int_equal(count("nearcpu:   thread "), NEAR__LOCKDEP_STEPS);
@@ -184,48 +168,37 @@ static void *in_one_order(void *unused)
 	return NULL;
 }
 
-static void one_order(void)
+static void what_counts_as_an_order(void **state)
 {
 	char none[4];
 
-	unit_run(in_one_order, none, 1, 4);
-}
-
-static void trying(void)
-{
-	near_mutex_lock(&a);
-	CHECK(near_mutex_try_lock(&b));
-	near_mutex_unlock(&b);
-	near_mutex_unlock(&a);
-	in_order(&b, &a);
-}
-
-static void trying_first(void)
-{
-	CHECK(near_mutex_try_lock(&a));
-	near_mutex_lock(&b);
-	near_mutex_unlock(&a);
-	near_mutex_unlock(&b);
-	in_order(&b, &a);
-}
-
-/* c is held in either case, so that nobody waits for ever: reported nevertheless. */
-static void behind_a_gate(void)
-{
-	near_mutex_lock(&c);
-	in_order(&a, &b);
-	near_mutex_unlock(&c);
-	near_mutex_lock(&c);
-	in_order(&b, &a);
-	near_mutex_unlock(&c);
-}
-
-static void what_counts_as_an_order(void **state)
-{
-	tells(one_order, 0);
-	tells(trying, 0);
-	tells(trying_first, 1);
-	tells(behind_a_gate, 1);
+	CHECKED()
+		unit_run(in_one_order, none, 1, 4);
+	expect_cycles(0);
+	CHECKED() {
+		near_mutex_lock(&a);
+		CHECK(near_mutex_try_lock(&b));
+		near_mutex_unlock(&b);
+		near_mutex_unlock(&a);
+		in_order(&b, &a);
+	}
+	expect_cycles(0);
+	CHECKED() {
+		CHECK(near_mutex_try_lock(&a));
+		near_mutex_lock(&b);
+		near_mutex_unlock(&a);
+		near_mutex_unlock(&b);
+		in_order(&b, &a);
+	}
+	expect_cycles(1);
+	/* c is held in either case, so that nobody waits for ever: reported nevertheless. */
+	CHECKED()
+		for (int i = 0; i < 2; i++) {
+			near_mutex_lock(&c);
+			in_order(i ? &b : &a, i ? &a : &b);
+			near_mutex_unlock(&c);
+		}
+	expect_cycles(1);
 }
 
 static bool is_set(void *flag)
@@ -242,16 +215,26 @@ static void *set_and_signal(void *flag)
 	return NULL;
 }
 
+static void await_flag(bool *flag)
+{
+	near_mutex_await(&a, is_set, flag);
+}
+
+static void wait_for_flag(bool *flag)
+{
+	while (!*flag)
+		near_cond_wait(&more, &a);
+}
+
 /* b is taken after a, and a after b when the wait is over. */
-static void awaiting(void)
+static void wait_holding_b(void (*wait)(bool *flag))
 {
 	bool flag = false;
 	pthread_t t;
 
-	near_mutex_lock(&a);
 	near_mutex_lock(&b);
 	t = unit_start(set_and_signal, &flag);
-	near_mutex_await(&a, is_set, &flag);
+	wait(&flag);
 	near_mutex_unlock(&b);
 	near_mutex_lock(&c);
 	near_mutex_unlock(&c);
@@ -261,31 +244,22 @@ static void awaiting(void)
 	in_order(&c, &a);
 }
 
-static void waiting_for_signals(void)
-{
-	struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 10);
-	bool flag = false;
-	pthread_t t;
-
-	near_mutex_lock(&a);
-	/* A wait does not hold what it has released: nothing to report. */
-	CHECK(near_cond_wait_until(&more, &a, CLOCK_MONOTONIC, &soon, NULL) == -ETIMEDOUT);
-	near_mutex_lock(&b);
-	t = unit_start(set_and_signal, &flag);
-	while (!flag)
-		near_cond_wait(&more, &a);
-	near_mutex_unlock(&b);
-	near_mutex_lock(&c);
-	near_mutex_unlock(&c);
-	near_mutex_unlock(&a);
-	unit_join(t);
-	in_order(&c, &a);
-}
-
 static void a_wait_takes_the_mutex_again(void **state)
 {
-	tells(awaiting, 2);
-	tells(waiting_for_signals, 2);
+	struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 10);
+
+	CHECKED() {
+		near_mutex_lock(&a);
+		wait_holding_b(await_flag);
+	}
+	expect_cycles(2);
+	CHECKED() {
+		near_mutex_lock(&a);
+		/* A wait does not hold what it has released: nothing to report. */
+		CHECK(near_cond_wait_until(&more, &a, CLOCK_MONOTONIC, &soon, NULL) == -ETIMEDOUT);
+		wait_holding_b(wait_for_flag);
+	}
+	expect_cycles(2);
 }
 
 static void destroy_both(void)
@@ -312,21 +286,21 @@ static void reuse(void)
 	in_order(&stays[1], &stays[0]);
 }
 
-/* a came before b by way of c alone. */
-static void forget_the_one_between(void)
-{
-	in_order(&a, &c);
-	in_order(&c, &b);
-	near_mutex_destroy(&c);
-	in_order(&b, &a);
-}
-
 static void destroyed_mutexes_are_forgotten(void **state)
 {
-	tells(forget_the_one_between, 0);
-	tells(reuse, 1);
+	/* a came before b by way of c alone. */
+	CHECKED() {
+		in_order(&a, &c);
+		in_order(&c, &b);
+		near_mutex_destroy(&c);
+		in_order(&b, &a);
+	}
+	expect_cycles(0);
+	CHECKED()
+		reuse();
+	expect_cycles(1);
 }
 
-UNIT_MAIN(a_cycle_of_two_is_reported_once_with_its_places, circles_of_three_threads,
+UNIT_MAIN(a_cycle_of_two_is_reported_once_with_its_places, cycles_of_three_threads,
 	  of_a_long_cycle_the_first_steps_are_reported, what_counts_as_an_order,
 	  a_wait_takes_the_mutex_again, destroyed_mutexes_are_forgotten)

@@ -14,14 +14,13 @@ static uint64_t fences(void)
 /* A thread parks, and gets the mutex. */
 static void be_waited_for(struct near_mutex *m, uint32_t bits)
 {
-	struct waiter w = {.m = m};
+	struct waiter w;
 
 	near_mutex_lock(m);
-	start_waiter(&w);
+	start_lockers(&w, 1, m, NULL);
 	assert_int_equal(word_of(m) & ~NEAR__MUTEX_OWNER, bits);
 	near_mutex_unlock(m);
-	unit_join(w.thread);
-	assert_int_equal(w.result, 0);
+	expect(&w, 0);
 }
 
 static void each_first_park_fences_where_cpus_are_few(void **state)
@@ -100,68 +99,57 @@ static struct slice_ctrl *ctrl(void)
 	return (struct slice_ctrl *)&fake.slice_ctrl;
 }
 
-struct occupied {
-	struct near_mutex m;
-	uint32_t holds;
-};
-
-static void *let_one_wait(void *arg)
+static void *hold_without_request(void *m)
 {
-	struct occupied *o = arg;
-
-	near_mutex_lock(&o->m);
-	__atomic_store_n(&o->holds, 1, __ATOMIC_RELEASE);
-	wait_for_waits(&o->m, NEAR__SPACE_MUTEX, 1);
+	near_mutex_lock(m);
+	wait_for_waits(m, NEAR__SPACE_MUTEX, 1);
 	CHECK(ctrl()->request == 0);
-	near_mutex_unlock(&o->m);
+	near_mutex_unlock(m);
 	return NULL;
 }
 
-static void lock_after_a_wait(struct occupied *o)
-{
-	pthread_t t;
+static struct near__thread real_thread;
 
-	o->holds = 0;
-	t = unit_start(let_one_wait, o);
-	while (!__atomic_load_n(&o->holds, __ATOMIC_ACQUIRE))
-		usleep(100);
-	near_mutex_lock(&o->m);
-	unit_join(t);
+static void begin_slices(void)
+{
+	set_unlock_budget(1);
+	real_thread = near__self;
+	near__slice = (struct near__slice){NEAR__SLICE_ABLE, false};
+	near__self.area = &fake;
+	near__self.state = NEAR__LIVE;
+}
+
+static void end_slices(void)
+{
+	near__self = real_thread;
+	near__slice = (struct near__slice){0};
 }
 
 static void a_lock_after_a_wait_requests_a_longer_slice(void **state)
 {
-	struct occupied outer = {.m = NEAR_MUTEX_INIT}, inner = outer;
-	struct near__thread saved = near__self;
+	struct near_mutex outer = NEAR_MUTEX_INIT, inner = NEAR_MUTEX_INIT;
 
-	set_unlock_budget(1);
-	near__slice = (struct near__slice){NEAR__SLICE_ABLE, false};
-	near__self.area = &fake;
-	near__self.state = NEAR__LIVE;
-	near_mutex_lock(&outer.m);
+	begin_slices();
+	near_mutex_lock(&outer);
 	assert_int_equal(ctrl()->request, 0);
-	near_mutex_unlock(&outer.m);
-	lock_after_a_wait(&outer);
+	near_mutex_unlock(&outer);
+	lock_after_a_wait(&outer, hold_without_request);
 	assert_int_equal(ctrl()->request, 1);
-	assert_int_equal(word_of(&outer.m), me()); /* its unlock is called nevertheless */
-	lock_after_a_wait(&inner); /* which withdraws the first, as let_one_wait sees */
+	assert_int_equal(word_of(&outer), me()); /* its unlock is called nevertheless */
+	/* This withdraws the first, as hold_without_request checks. */
+	lock_after_a_wait(&inner, hold_without_request);
 	assert_int_equal(ctrl()->request, 1);
-	near_mutex_unlock(&inner.m);
+	near_mutex_unlock(&inner);
 	assert_int_equal(ctrl()->request, 0);
-	near_mutex_unlock(&outer.m);
-	assert_int_equal(word_of(&outer.m), 0);
-	assert_int_equal(word_of(&inner.m), 0);
-	near__self = saved;
-	near__slice = (struct near__slice){0};
+	near_mutex_unlock(&outer);
+	assert_int_equal(word_of(&outer), 0);
+	assert_int_equal(word_of(&inner), 0);
+	end_slices();
 }
 
 static void what_was_granted_is_given_back(void **state)
 {
-	struct near__thread saved = near__self;
-
-	near__slice = (struct near__slice){NEAR__SLICE_ABLE, false};
-	near__self.area = &fake;
-	near__self.state = NEAR__LIVE;
+	begin_slices();
 	assert_true(near__slice_begin());
 	*ctrl() = (struct slice_ctrl){.granted = 1};
 	errno = UNIT_ERRNO;
@@ -173,8 +161,7 @@ static void what_was_granted_is_given_back(void **state)
 	near__self.state = NEAR__LIVE + 1;
 	assert_false(near__slice_begin());
 	assert_int_equal(fake.slice_ctrl, 0);
-	near__self = saved;
-	near__slice = (struct near__slice){0};
+	end_slices();
 }
 
 static void nothing_is_requested_of_a_kernel_without(void **state)

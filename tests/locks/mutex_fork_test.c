@@ -6,18 +6,10 @@
 
 static struct near_mutex misused;
 
-UNIT_CALLS(unlock_free, near_mutex_unlock(&misused))
-
-static void *unlock_it(void *unused)
+static void *unlock(void *m)
 {
-	near_mutex_unlock(&misused);
-	return unused;
-}
-
-static void unlock_of_another(void *unused)
-{
-	near_mutex_lock(&misused);
-	unit_join(unit_start(unlock_it, unused));
+	near_mutex_unlock(m);
+	return NULL;
 }
 
 static void *lock_and_unlock(void *m)
@@ -27,43 +19,66 @@ static void *lock_and_unlock(void *m)
 	return NULL;
 }
 
-static void unlock_of_another_that_locked_before(void *unused)
-{
-	unit_join(unit_start(lock_and_unlock, &misused));
-	unlock_of_another(unused);
-}
-
-UNIT_CALLS(relock, near_mutex_lock(&misused), near_mutex_lock(&misused))
-
-static void await_free(void *flag)
-{
-	near_mutex_await(&misused, is_set, flag);
-}
-
-UNIT_CALLS(destroy_held, near_mutex_lock(&misused), near_mutex_destroy(&misused))
-UNIT_CALLS(use_destroyed, near_mutex_destroy(&misused), near_mutex_lock(&misused))
-UNIT_CALLS(unlock_destroyed, near_mutex_destroy(&misused), near_mutex_unlock(&misused))
-
 static void misuse_stops_with_one_line(void **state)
 {
-	unsigned flag = 0;
+	static const char of_another[] = "near_mutex_unlock: another thread holds the mutex";
+	bool flag = false;
 
-	unit_dies(unlock_free, NULL, "near_mutex_unlock: the mutex is not held");
-	unit_dies(unlock_of_another, NULL, "near_mutex_unlock: another thread holds the mutex");
-	unit_dies(unlock_of_another_that_locked_before, NULL,
-		  "near_mutex_unlock: another thread holds the mutex");
-	unit_dies(relock, NULL, "near_mutex_lock: this thread holds the mutex already");
-	unit_dies(await_free, &flag, "near_mutex_await: this thread does not hold the mutex");
-	unit_dies(destroy_held, NULL, "near_mutex_destroy: the mutex is held, or waited for");
-	unit_dies(use_destroyed, NULL, "near_mutex: the mutex was destroyed");
-	unit_dies(unlock_destroyed, NULL, "near_mutex: the mutex was destroyed");
+	DIES("near_mutex_unlock: the mutex is not held")
+		near_mutex_unlock(&misused);
+	for (int locked_before = 0; locked_before < 2; locked_before++)
+		DIES(of_another) {
+			if (locked_before)
+				unit_join(unit_start(lock_and_unlock, &misused));
+			near_mutex_lock(&misused);
+			unit_join(unit_start(unlock, &misused));
+		}
+	DIES("near_mutex_await: this thread does not hold the mutex")
+		near_mutex_await(&misused, is_set, &flag);
+	DIES("near_mutex_lock: this thread holds the mutex already") {
+		near_mutex_lock(&misused);
+		near_mutex_lock(&misused);
+	}
+	DIES("near_mutex_destroy: the mutex is held, or waited for") {
+		near_mutex_lock(&misused);
+		near_mutex_destroy(&misused);
+	}
+}
+
+static void what_is_destroyed_stops_the_program(void **state)
+{
+	static const char line[] = "near_mutex: the mutex was destroyed";
+	static const struct timespec past = {0, 0};
+	struct near_mutex destroyed = NEAR_MUTEX_INIT;
+	struct near_cond c = NEAR_COND_INIT;
+	bool flag = false;
+
+	near_mutex_destroy(&destroyed);
+	DIES(line)
+		near_mutex_lock(&destroyed);
+	DIES(line)
+		near_mutex_try_lock(&destroyed);
+	DIES(line)
+		near_mutex_lock_until(&destroyed, CLOCK_REALTIME, &past, NULL);
+	DIES(line)
+		near_mutex_unlock(&destroyed);
+	DIES(line)
+		near_mutex_unlock_fair(&destroyed);
+	DIES(line)
+		near_mutex_destroy(&destroyed);
+	DIES("near_mutex_await: this thread does not hold the mutex")
+		near_mutex_await(&destroyed, is_set, &flag);
+	DIES("near_cond_wait: this thread does not hold the mutex")
+		near_cond_wait(&c, &destroyed);
+	assert_false(near_mutex_is_mine(&destroyed));
 }
 
 /* ---- fork ---- */
 
-static struct near_mutex forked, held_by_other = NEAR_MUTEX_INIT;
+static struct near_mutex forked;
 
-static void unlock_in_child(void *unused)
+/* The parent's WAKING is cleared in the child: else these would sleep forever. */
+static void wake_in_child(void)
 {
 	struct waiter w[4];
 	unsigned order = 0;
@@ -71,14 +86,10 @@ static void unlock_in_child(void *unused)
 	CHECK(near_mutex_is_mine(&forked));
 	near_mutex_unlock(&forked);
 	CHECK(word_of(&forked) == 0);
-	/* The parent's WAKING is cleared in the child: else these would sleep forever. */
 	for (unsigned round = 0; round < 3; round++) {
 		forked.word = round ? WAKING | PARKED : 0;
 		near_mutex_lock(&forked);
-		for (unsigned i = 0; i < 4; i++) {
-			w[i] = (struct waiter){.m = &forked, .order = &order};
-			start_waiter(&w[i]);
-		}
+		start_lockers(w, 4, &forked, &order);
 		near_mutex_unlock(&forked);
 		for (unsigned i = 0; i < 4; i++)
 			unit_join(w[i].thread);
@@ -89,17 +100,17 @@ static void unlock_in_child(void *unused)
 
 static void the_child_unlocks_what_its_thread_held(void **state)
 {
-	struct waiter w = {.m = &forked};
+	struct waiter w;
 
 	if (UNIT_THREAD_SANITIZER)
 		skip(); /* it lets no child have threads */
 	near_mutex_lock(&forked);
-	start_waiter(&w);
-	unit_in_child(unlock_in_child, NULL);
+	start_lockers(&w, 1, &forked, NULL);
+	IN_CHILD()
+		wake_in_child();
 	assert_int_equal(waiters_of(&forked), 1);
 	near_mutex_unlock(&forked);
-	unit_join(w.thread);
-	assert_int_equal(w.result, 0);
+	expect(&w, 0);
 }
 
 static void fork_again(void *levels)
@@ -124,50 +135,48 @@ static void children_of_children_unlock_it_too(void **state)
 	near_mutex_unlock(&forked);
 }
 
-static void lock_in_child(void *m)
-{
-	near_mutex_lock(m);
-}
-
 static void a_child_does_not_wait_for_a_thread_of_the_parent(void **state)
 {
-	struct played p = {.m = NEAR_MUTEX_INIT};
-	pthread_t t = start_holder(&p);
+	struct near_mutex m = NEAR_MUTEX_INIT;
+	unsigned release = 0;
+	struct waiter holder = {.kind = &wait_mutex, .on = &m, .release = &release};
 
-	unit_dies(lock_in_child, &p.m,
-		  "near_mutex_lock: the holder is a thread of the parent process, "
-		  "which the fork did not copy");
-	end_holder(&p, t);
-	near_mutex_lock(&held_by_other);
-	unit_dies(relock, NULL, "near_mutex_lock: this thread holds the mutex already");
-	near_mutex_unlock(&held_by_other);
-}
-
-static void wait_in_child(void *m)
-{
-	struct waiter w = {.m = m};
-
-	start_waiter(&w);
-	near_mutex_unlock(m);
-	unit_join(w.thread);
-	CHECK(w.result == 0);
+	holder.thread = unit_start(run_waiter, &holder);
+	UNTIL(word_of(&m));
+	DIES("near_mutex_lock: the holder is a thread of the parent process, "
+	     "which the fork did not copy")
+		near_mutex_lock(&m);
+	__atomic_store_n(&release, 1, __ATOMIC_RELEASE);
+	expect(&holder, 0);
+	assert_int_equal(word_of(&m), 0);
+	near_mutex_lock(&m);
+	DIES("near_mutex_lock: this thread holds the mutex already")
+		near_mutex_lock(&m);
+	near_mutex_unlock(&m);
 }
 
 /* The holder was copied by the fork, and has another number now. */
 static void threads_of_the_child_wait_for_the_one_that_forked(void **state)
 {
 	struct near_mutex m = NEAR_MUTEX_INIT;
+	struct waiter w;
 
 	if (UNIT_THREAD_SANITIZER)
 		skip();
 	near_mutex_lock(&m);
-	unit_in_child(wait_in_child, &m);
+	IN_CHILD() {
+		start_lockers(&w, 1, &m, NULL);
+		near_mutex_unlock(&m);
+		unit_join(w.thread);
+		CHECK(w.result == 0);
+	}
 	near_mutex_unlock(&m);
 }
 
 int main(void)
 {
 	return UNIT_GROUP(few_cpus, NULL, NULL, misuse_stops_with_one_line,
+			  what_is_destroyed_stops_the_program,
 			  the_child_unlocks_what_its_thread_held,
 			  a_child_does_not_wait_for_a_thread_of_the_parent,
 			  children_of_children_unlock_it_too,

@@ -1,43 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* near_mutex: that no kind of waiter waits for long because of another kind, or of one that was
  * woken and does not come; the names of owners over forks; stops in threads that were cancelled. */
-#include "unit.h"
+#include "mutex_waiters.h"
 
 #include <fcntl.h>
 
-#include "locks/mutex.h"
-#include "locks/slice.h"
-#include "waits.h"
-
-#define MS 1000000
-#define OTHER(n) ((uint32_t)(4000000 + (n)) << NEAR__OWNER_SHIFT)
-
-static uint32_t me(void)
-{
-	return near__owner_now();
-}
-
 /* ---- the test plays the waiters ---- */
-
-static bool is_set(void *flag)
-{
-	return *(bool *)flag;
-}
-
-static void play(struct near_mutex *m, struct near__waiter *w, unsigned owner, long waited_ns)
-{
-	struct near__bucket *b = near__lot_lock(m);
-
-	*w = (struct near__waiter){
-		.address = m,
-		.space = NEAR__SPACE_MUTEX,
-		.kind = LOCKER,
-		.owner = OTHER(owner),
-		.since = (uint64_t)(near__now(CLOCK_MONOTONIC) - waited_ns),
-	};
-	near__lot_append(b, w);
-	near__lot_unlock(b);
-}
 
 static void play_awaiter(struct near_mutex *m, struct near__waiter *w, unsigned owner, bool *flag)
 {
@@ -48,10 +16,9 @@ static void play_awaiter(struct near_mutex *m, struct near__waiter *w, unsigned 
 	w->arg = flag;
 }
 
-static bool was_handed(const struct near_mutex *m, const struct near__waiter *w)
+static bool was_handed(struct near_mutex *m, struct near__waiter *w)
 {
-	return !w->queued && w->token == HANDOFF &&
-	       owner_of(NEAR__LOAD_RELAXED(&m->word)) == w->owner;
+	return was_woken(w, HANDOFF) && owner_of(word_of(m)) == w->owner;
 }
 
 /* An unlock by the test, which takes the mutex from the thread that it was handed to. */
@@ -86,7 +53,7 @@ static void the_older_of_both_kinds_comes_first(void **state)
 	assert_true(was_handed(&m, &awaiter));
 	unlock_again(&m);
 	assert_true(was_handed(&m, &second));
-	assert_int_equal(waits_on(&m, NEAR__SPACE_MUTEX), 0);
+	assert_int_equal(waiters_of(&m), 0);
 }
 
 static void what_became_false_has_no_age(void **state)
@@ -119,10 +86,9 @@ static void the_old_do_not_wait_for_one_on_its_way(void **state)
 	do {
 		near_mutex_unlock(&m);
 		unlocks++;
-	} while (unlocks < 100 && !owner_of(NEAR__LOAD_RELAXED(&m.word)) &&
-		 near_mutex_try_lock(&m));
+	} while (unlocks < 100 && !owner_of(word_of(&m)) && near_mutex_try_lock(&m));
 	assert_true(was_handed(&m, &w));
-	assert_int_equal(NEAR__LOAD_RELAXED(&m.word), OTHER(0) | WAKING);
+	assert_int_equal(word_of(&m), OTHER(0) | WAKING);
 	assert_in_range(unlocks, 1, 32);
 }
 
@@ -191,30 +157,23 @@ static void *lock_and_unlock(void *m)
 	return NULL;
 }
 
-static void unlock_under_a_name_that_was_given_away(void *name)
-{
-	CHECK(near_mutex_is_mine(&held));
-	near__owner_drop_former(*(uint32_t *)name);
-	CHECK(!near_mutex_is_mine(&held));
-	near_mutex_unlock(&held);
-}
-
-static void use_after_a_name_was_given_away(void *name)
-{
-	near__owner_drop_former(*(uint32_t *)name);
-	CHECK(!near_mutex_is_mine(&held));
-	lock_and_unlock(&other);
-	unit_join(unit_start(lock_and_unlock, &other));
-}
-
 static void a_name_that_another_thread_got_is_its_own(void **state)
 {
 	uint32_t name = me();
 
 	near_mutex_lock(&held);
-	unit_dies(unlock_under_a_name_that_was_given_away, &name,
-		  "near_mutex_unlock: another thread holds the mutex");
-	unit_in_child(use_after_a_name_was_given_away, &name);
+	DIES("near_mutex_unlock: another thread holds the mutex") {
+		CHECK(near_mutex_is_mine(&held));
+		near__owner_drop_former(name);
+		CHECK(!near_mutex_is_mine(&held));
+		near_mutex_unlock(&held);
+	}
+	IN_CHILD() {
+		near__owner_drop_former(name);
+		CHECK(!near_mutex_is_mine(&held));
+		lock_and_unlock(&other);
+		unit_join(unit_start(lock_and_unlock, &other));
+	}
 	near_mutex_unlock(&held);
 }
 
@@ -261,8 +220,7 @@ static void meet_the_namesake(pid_t parent)
 	if (!number_threads_from(parent - 1))
 		_exit(77);
 	t = unit_start(hold_for_long, &n);
-	while (!__atomic_load_n(&n.holds, __ATOMIC_ACQUIRE))
-		usleep(100);
+	UNTIL(__atomic_load_n(&n.holds, __ATOMIC_ACQUIRE));
 	CHECK(!near_mutex_is_mine(&other));
 	near_mutex_lock(&other);
 	near_mutex_unlock(&other);
@@ -290,26 +248,19 @@ static void begin_numbers(void)
 	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
 }
 
-static void live_in_new_numbers(void *unused)
-{
-	pid_t first;
-
-	if (unshare(CLONE_NEWPID))
-		_exit(77);
-	first = fork();
-	CHECK(first >= 0);
-	if (first == 0)
-		begin_numbers();
-	_exit(unit_wait(first, NULL));
-}
-
 static void the_parents_number_comes_again(void **state)
 {
-	int status = unit_wait(unit_fork(live_in_new_numbers, NULL), NULL);
+	IN_CHILD() { /* ends with 77 if it has no right to number threads */
+		pid_t first;
 
-	if (status == 77)
-		skip(); /* no right to number threads */
-	assert_int_equal(status, 0);
+		if (unshare(CLONE_NEWPID))
+			_exit(77);
+		first = fork();
+		CHECK(first >= 0);
+		if (first == 0)
+			begin_numbers();
+		_exit(unit_wait(first, NULL));
+	}
 }
 
 /* ---- stops ---- */
@@ -321,14 +272,10 @@ static void *unlock_cancelled(void *unused)
 	return unused;
 }
 
-static void misuse_in_a_cancelled_thread(void *unused)
-{
-	unit_join(unit_start(unlock_cancelled, unused));
-}
-
 static void a_cancelled_thread_stops_all_the_same(void **state)
 {
-	unit_dies(misuse_in_a_cancelled_thread, NULL, "near_mutex_unlock: the mutex is not held");
+	DIES("near_mutex_unlock: the mutex is not held")
+		unit_join(unit_start(unlock_cancelled, NULL));
 }
 
 UNIT_MAIN(the_older_of_both_kinds_comes_first, what_became_false_has_no_age,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_mutex: its steps one by one, with waiters that the test plays itself; waits and what ends
- * them. The program is linked with --wrap=clock_gettime. */
+ * them; near_mutex_await. The program is linked with --wrap=clock_gettime. */
 #include "mutex_waiters.h"
 
 #include "clock.h"
@@ -79,72 +79,78 @@ static void threads_are_different_owners(void **state)
 
 static void an_unlock_wakes_the_first_if_young(void **state)
 {
-	struct played p = {.m = {me() | PARKED}};
+	struct near_mutex m = {me() | PARKED};
+	struct near__waiter w[2];
 
 	freeze_at(500);
-	play(&p, 0, 0);
-	play(&p, 1, 0);
-	near_mutex_unlock(&p.m);
-	assert_int_equal(word_of(&p.m), PARKED | WAKING);
-	assert_true(was_woken(&p.w[0], DESIGNATED));
+	play(&m, &w[0], 0, 0);
+	play(&m, &w[1], 1, 0);
+	near_mutex_unlock(&m);
+	assert_int_equal(word_of(&m), PARKED | WAKING);
+	assert_true(was_woken(&w[0], DESIGNATED));
 	/* Until it runs no other waiter is woken, and the bits stay as they are. */
-	near_mutex_lock(&p.m);
-	assert_int_equal(word_of(&p.m), me() | PARKED | WAKING);
-	near_mutex_unlock(&p.m);
-	assert_int_equal(word_of(&p.m), PARKED | WAKING);
-	assert_true(near_mutex_try_lock(&p.m));
-	near_mutex_unlock(&p.m);
-	assert_int_equal(word_of(&p.m), PARKED | WAKING);
-	assert_true(p.w[1].queued);
+	near_mutex_lock(&m);
+	assert_int_equal(word_of(&m), me() | PARKED | WAKING);
+	near_mutex_unlock(&m);
+	assert_int_equal(word_of(&m), PARKED | WAKING);
+	assert_true(near_mutex_try_lock(&m));
+	near_mutex_unlock(&m);
+	assert_int_equal(word_of(&m), PARKED | WAKING);
+	assert_true(w[1].queued);
 	/* The last one leaves no PARKED behind. */
-	p.m.word = me() | PARKED;
-	near_mutex_unlock(&p.m);
-	assert_int_equal(word_of(&p.m), WAKING);
-	assert_true(was_woken(&p.w[1], DESIGNATED));
+	m.word = me() | PARKED;
+	near_mutex_unlock(&m);
+	assert_int_equal(word_of(&m), WAKING);
+	assert_true(was_woken(&w[1], DESIGNATED));
 }
 
 static void an_unlock_hands_over_to_the_first_if_old(void **state)
 {
-	struct played p = {.m = {me() | PARKED}};
+	struct near_mutex m = {me() | PARKED};
+	struct near__waiter w[2];
 
 	freeze_at(500);
-	play(&p, 0, 3 * MS / 2);
-	play(&p, 1, 0);
-	near_mutex_unlock(&p.m);
-	assert_int_equal(word_of(&p.m), OTHER(0) | PARKED);
-	assert_true(was_woken(&p.w[0], HANDOFF));
-	assert_false(near_mutex_try_lock(&p.m));
-	leave_queue(&p);
+	play(&m, &w[0], 0, 3 * MS / 2);
+	play(&m, &w[1], 1, 0);
+	near_mutex_unlock(&m);
+	assert_int_equal(word_of(&m), OTHER(0) | PARKED);
+	assert_true(was_woken(&w[0], HANDOFF));
+	assert_false(near_mutex_try_lock(&m));
+	m.word = me() | PARKED;
+	near_mutex_unlock(&m);
+	assert_true(was_woken(&w[1], DESIGNATED));
 }
 
 static void the_age_that_counts_is_a_millisecond(void **state)
 {
-	struct played p = {.m = {me() | PARKED}};
+	struct near_mutex m = {me() | PARKED};
+	struct near__waiter w;
 
 	freeze_at(500);
-	play(&p, 0, 0);
+	play(&m, &w, 0, 0);
 	freeze_at(501);
-	near_mutex_unlock(&p.m);
-	assert_true(was_woken(&p.w[0], DESIGNATED));
-	p.m.word = me() | PARKED;
-	play(&p, 0, 0);
+	near_mutex_unlock(&m);
+	assert_true(was_woken(&w, DESIGNATED));
+	m.word = me() | PARKED;
+	play(&m, &w, 0, 0);
 	freeze_at(503);
-	near_mutex_unlock(&p.m);
-	assert_true(was_woken(&p.w[0], HANDOFF));
-	assert_int_equal(word_of(&p.m), OTHER(0));
+	near_mutex_unlock(&m);
+	assert_true(was_woken(&w, HANDOFF));
+	assert_int_equal(word_of(&m), OTHER(0));
 }
 
 static void a_fair_unlock_hands_over_immediately(void **state)
 {
-	struct played p = {.m = {me() | PARKED | WAKING}};
+	struct near_mutex m = {me() | PARKED | WAKING};
+	struct near__waiter w;
 
-	play(&p, 0, 0);
-	near_mutex_unlock_fair(&p.m);
-	assert_int_equal(word_of(&p.m), OTHER(0) | WAKING);
-	assert_true(was_woken(&p.w[0], HANDOFF));
-	p.m.word = me() | PARKED; /* no waiter is left */
-	near_mutex_unlock_fair(&p.m);
-	assert_int_equal(word_of(&p.m), 0);
+	play(&m, &w, 0, 0);
+	near_mutex_unlock_fair(&m);
+	assert_int_equal(word_of(&m), OTHER(0) | WAKING);
+	assert_true(was_woken(&w, HANDOFF));
+	m.word = me() | PARKED; /* no waiter is left */
+	near_mutex_unlock_fair(&m);
+	assert_int_equal(word_of(&m), 0);
 }
 
 static void an_unlock_clears_bits_without_waiters(void **state)
@@ -195,17 +201,14 @@ static void every_waiter_gets_it(void **state)
 
 	for (unsigned round = 0; round < 10; round++) {
 		near_mutex_lock(&m);
-		for (unsigned i = 0; i < 12; i++) {
-			w[i] = (struct waiter){.m = &m, .order = &order};
-			start_waiter(&w[i]);
-		}
+		start_lockers(w, 12, &m, &order);
 		assert_int_equal(order, round * 12);
 		if (round % 2)
 			near_mutex_unlock(&m);
 		else
 			near_mutex_unlock_fair(&m);
 		for (unsigned i = 0; i < 12; i++)
-			unit_join(w[i].thread);
+			expect(&w[i], 0);
 		assert_int_equal(order, (round + 1) * 12);
 		assert_int_equal(word_of(&m), 0);
 	}
@@ -219,55 +222,13 @@ static void old_waiters_get_it_in_their_order(void **state)
 	unsigned order = 0;
 
 	near_mutex_lock(&m);
-	for (unsigned i = 0; i < 6; i++) {
-		w[i] = (struct waiter){.m = &m, .order = &order};
-		start_waiter(&w[i]);
-	}
+	start_lockers(w, 6, &m, &order);
 	usleep(3000);
 	near_mutex_unlock(&m);
 	for (unsigned i = 0; i < 6; i++) {
-		unit_join(w[i].thread);
+		expect(&w[i], 0);
 		assert_int_equal(w[i].turn, i + 1);
 	}
-}
-
-static void deadlines_end_waits(void **state)
-{
-	static const struct timespec past = {0, 0}, before = {-1, 0};
-	struct played p = {.m = NEAR_MUTEX_INIT};
-	pthread_t t = start_holder(&p);
-
-	for (size_t i = 0; i < LENGTH(wait_clocks); i++) {
-		struct timespec soon = wait_in_ms(wait_clocks[i], 20);
-
-		assert_int_equal(near_mutex_lock_until(&p.m, wait_clocks[i], &soon, NULL),
-				 -ETIMEDOUT);
-		assert_true(wait_is_past(wait_clocks[i], soon));
-		assert_int_equal(near_mutex_lock_until(&p.m, wait_clocks[i], &past, NULL),
-				 -ETIMEDOUT);
-		assert_int_equal(near_mutex_lock_until(&p.m, wait_clocks[i], &before, NULL),
-				 -ETIMEDOUT);
-		assert_int_equal(waiters_of(&p.m), 0);
-	}
-	end_holder(&p, t);
-	/* A free one is taken in any case. */
-	assert_int_equal(near_mutex_lock_until(&p.m, CLOCK_REALTIME, &past, NULL), 0);
-	near_mutex_unlock(&p.m);
-}
-
-static void a_wrong_deadline_is_an_error(void **state)
-{
-	static const struct timespec wrong = {1, 1000000000}, negative = {1, -1}, right = {1, 0};
-	struct near_mutex m = NEAR_MUTEX_INIT;
-
-	assert_int_equal(near_mutex_lock_until(&m, CLOCK_MONOTONIC, &wrong, NULL), -EINVAL);
-	assert_int_equal(near_mutex_lock_until(&m, CLOCK_MONOTONIC, &negative, NULL), -EINVAL);
-	assert_int_equal(near_mutex_lock_until(&m, 4711, &right, NULL), -EINVAL);
-	assert_int_equal(near_mutex_lock_until(&m, CLOCK_PROCESS_CPUTIME_ID, &right, NULL),
-			 -EINVAL);
-	assert_int_equal(word_of(&m), 0);
-	assert_int_equal(near_mutex_lock_until(&m, 4711, NULL, NULL), 0);
-	near_mutex_unlock(&m);
 }
 
 static void a_token_ends_waits(void **state)
@@ -278,19 +239,41 @@ static void a_token_ends_waits(void **state)
 	unsigned order = 0;
 
 	near_mutex_lock(&m);
-	for (unsigned i = 0; i < 3; i++) {
-		w[i] = (struct waiter){.m = &m, .cancel = i == 1 ? NULL : &token, .order = &order};
-		start_waiter(&w[i]);
-	}
+	for (unsigned i = 0; i < 3; i++)
+		start_waiters(&w[i], 1,
+			      (struct waiter){.kind = &wait_mutex,
+					      .on = &m,
+					      .cancel = i == 1 ? NULL : &token,
+					      .order = &order});
 	near_cancel_set(&token);
-	unit_join(w[0].thread);
-	unit_join(w[2].thread);
-	assert_int_equal(w[0].result, -ECANCELED);
-	assert_int_equal(w[2].result, -ECANCELED);
+	expect(&w[0], -ECANCELED);
+	expect(&w[2], -ECANCELED);
 	assert_int_equal(waiters_of(&m), 1);
 	near_mutex_unlock(&m);
-	unit_join(w[1].thread);
+	expect(&w[1], 0);
 	assert_int_equal(w[1].turn, 1);
+	assert_int_equal(word_of(&m), 0);
+}
+
+static unsigned checks;
+
+static bool count_check(void *flag)
+{
+	checks++;
+	return is_set(flag);
+}
+
+static void await_checks_its_condition_first(void **state)
+{
+	struct near_mutex m = NEAR_MUTEX_INIT;
+	bool yes = true;
+
+	near_mutex_lock(&m);
+	checks = 0;
+	near_mutex_await(&m, count_check, &yes);
+	assert_int_equal(checks, 1);
+	assert_int_equal(word_of(&m), me());
+	near_mutex_unlock(&m);
 	assert_int_equal(word_of(&m), 0);
 }
 
@@ -308,6 +291,6 @@ int main(void)
 		an_unlock_wakes_the_first_if_young, an_unlock_hands_over_to_the_first_if_old,
 		the_age_that_counts_is_a_millisecond, a_fair_unlock_hands_over_immediately,
 		an_unlock_clears_bits_without_waiters, a_waiter_that_returns_is_queued_by_age,
-		every_waiter_gets_it, old_waiters_get_it_in_their_order, deadlines_end_waits,
-		a_wrong_deadline_is_an_error, a_token_ends_waits);
+		every_waiter_gets_it, old_waiters_get_it_in_their_order, a_token_ends_waits,
+		await_checks_its_condition_first);
 }

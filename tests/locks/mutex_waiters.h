@@ -3,20 +3,13 @@
 #ifndef NEARCPU_TESTS_MUTEX_WAITERS_H
 #define NEARCPU_TESTS_MUTEX_WAITERS_H
 
-#include "waits.h"
+#include "waiters.h"
 
-#include <nearcpu/mutex.h>
-
+#include "locks/mutex.h"
 #include "locks/state.h"
-#include "locks/owner.h"
 
-#define PARKED 1u
-#define WAKING 2u
-#define AWAITED 4u
-#define ATOMIC_UNLOCK 8u
-#define DESIGNATED 1
-#define HANDOFF 2
 #define MS 1000000
+#define OTHER(n) ((uint32_t)(4000000 + (n)) << NEAR__OWNER_SHIFT)
 
 static inline uint32_t word_of(struct near_mutex *m)
 {
@@ -33,24 +26,26 @@ static inline unsigned waiters_of(struct near_mutex *m)
 	return waits_on(m, NEAR__SPACE_MUTEX);
 }
 
-#define OTHER(n) ((uint32_t)(4000000 + (n)) << NEAR__OWNER_SHIFT)
-
-struct played {
-	struct near_mutex m;
-	struct near__waiter w[3];
-};
-
-static inline void play(struct played *p, unsigned i, long waited_ns)
+static inline bool is_set(void *flag)
 {
-	struct near__bucket *b = near__lot_lock(&p->m);
+	return *(bool *)flag;
+}
 
-	p->w[i] = (struct near__waiter){
-		.address = &p->m,
+/* ---- waiters that the test plays ---- */
+
+static inline void play(struct near_mutex *m, struct near__waiter *w, unsigned owner,
+			long waited_ns)
+{
+	struct near__bucket *b = near__lot_lock(m);
+
+	*w = (struct near__waiter){
+		.address = m,
 		.space = NEAR__SPACE_MUTEX,
-		.owner = OTHER(i),
+		.kind = LOCKER,
+		.owner = OTHER(owner),
 		.since = (uint64_t)(near__now(CLOCK_MONOTONIC) - waited_ns),
 	};
-	near__lot_append(b, &p->w[i]);
+	near__lot_append(b, w);
 	near__lot_unlock(b);
 }
 
@@ -59,80 +54,31 @@ static inline bool was_woken(struct near__waiter *w, uintptr_t token)
 	return !w->queued && w->word == NEAR__WOKEN && w->token == token;
 }
 
-static inline void leave_queue(struct played *p)
-{
-	struct near__bucket *b = near__lot_lock(&p->m);
+/* ---- threads ---- */
 
-	for (unsigned i = 0; i < 3; i++)
-		if (p->w[i].queued)
-			near__lot_take(b, &p->w[i]);
-	near__lot_unlock(b);
+/* Starts n threads that lock, each when the one before sleeps. */
+static inline void start_lockers(struct waiter *w, unsigned n, struct near_mutex *m,
+				 unsigned *order)
+{
+	start_waiters(w, n, (struct waiter){.kind = &wait_mutex, .on = m, .order = order});
 }
 
-struct waiter {
-	struct near_mutex *m;
-	struct near_cancel *cancel;
-	const struct timespec *deadline;
-	clockid_t clock;
-	int result;
-	unsigned *order, turn;
-	pthread_t thread;
-};
-
-static inline void *wait_for_mutex(void *arg)
+static inline void *hold_until_waited_for(void *m)
 {
-	struct waiter *w = arg;
-
-	errno = UNIT_ERRNO;
-	w->result = near_mutex_lock_until(w->m, w->clock, w->deadline, w->cancel);
-	if (w->result == 0) {
-		CHECK(near_mutex_is_mine(w->m));
-		if (w->order)
-			w->turn = ++*w->order;
-		near_mutex_unlock(w->m);
-	}
-	CHECK(errno == UNIT_ERRNO);
+	near_mutex_lock(m);
+	UNTIL(word_of(m) & PARKED);
+	near_mutex_unlock(m);
 	return NULL;
 }
 
-static inline void start_waiter(struct waiter *w)
+/* After a wait for a thread that runs `hold`, which locks and unlocks it. */
+static inline void lock_after_a_wait(struct near_mutex *m, void *(*hold)(void *m))
 {
-	unsigned before = waiters_of(w->m);
+	pthread_t t = unit_start(hold, m);
 
-	w->thread = unit_start(wait_for_mutex, w);
-	wait_for_waits(w->m, NEAR__SPACE_MUTEX, before + 1);
-}
-
-static inline void *hold(void *arg)
-{
-	struct played *p = arg;
-
-	near_mutex_lock(&p->m);
-	while (!__atomic_load_n(&p->w[0].token, __ATOMIC_ACQUIRE))
-		usleep(100);
-	near_mutex_unlock(&p->m);
-	return NULL;
-}
-
-static inline pthread_t start_holder(struct played *p)
-{
-	pthread_t t = unit_start(hold, p);
-
-	while (!word_of(&p->m))
-		usleep(100);
-	return t;
-}
-
-static inline void end_holder(struct played *p, pthread_t t)
-{
-	__atomic_store_n(&p->w[0].token, 1, __ATOMIC_RELEASE);
+	UNTIL(word_of(m));
+	near_mutex_lock(m);
 	unit_join(t);
-	assert_int_equal(word_of(&p->m), 0);
-}
-
-static inline bool is_set(void *flag)
-{
-	return *(unsigned *)flag != 0;
 }
 
 /* Fixtures: whatever the machine has, so that words are the same everywhere. */

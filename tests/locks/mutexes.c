@@ -2,8 +2,6 @@
 /* Scenarios with mutexes and condition variables. */
 #include "stress.h"
 
-#include <nearcpu/cond.h>
-
 /* ---- sections: a thread is alone in its section ---- */
 
 #define SECTIONS 4
@@ -14,26 +12,9 @@ static struct {
 	uint64_t count;
 } sections[SECTIONS];
 
-static void begin_sections(void)
-{
-	memset(sections, 0, sizeof(sections));
-}
-
 static bool take(struct role *r, struct near_mutex *m)
 {
-	struct limit l;
-	int result;
-
-	limit_draw(&l, r);
-	if (unit_random(&r->random) % 8 == 0)
-		return near_mutex_try_lock(m);
-	if (!l.deadline && !l.cancel) {
-		WAIT(r, m, near_mutex_lock(m));
-		return true;
-	}
-	WAIT(r, m, result = near_mutex_lock_until(m, l.clock, l.deadline, l.cancel));
-	limit_check(&l, result);
-	return result == 0;
+	return TAKE(r, m, near_mutex_try_lock, near_mutex_lock, near_mutex_lock_until);
 }
 
 static void release(struct role *r, struct near_mutex *m)
@@ -92,11 +73,10 @@ static void check_sections(const struct role *roles)
 		near_mutex_destroy(&sections[i].m);
 		count += sections[i].count;
 	}
-	CHECK(count == sum(roles, 0, scenario_sections.roles, 0));
+	CHECK(count == sum(roles, 0, roles->scenario->roles, 0));
 }
 
-const struct scenario scenario_sections = {"sections",    6,    begin_sections,
-					   step_sections, NULL, check_sections};
+SCENARIO(sections, 6, sections, NULL, NULL);
 
 /* ---- pair: two threads that interleave often, and no other that would wake a sleeper by chance
  * ----
@@ -109,11 +89,6 @@ static struct {
 	struct near_mutex m;
 	uint64_t count;
 } pair;
-
-static void begin_pair(void)
-{
-	memset(&pair, 0, sizeof(pair));
-}
 
 static void spin(uint32_t n)
 {
@@ -149,7 +124,7 @@ static void check_pair(const struct role *roles)
 	CHECK(pair.count == sum(roles, 0, 2, 0));
 }
 
-const struct scenario scenario_pair = {"pair", 2, begin_pair, step_pair, NULL, check_pair};
+SCENARIO(pair, 2, pair, NULL, NULL);
 
 /* ---- turns: each awaits its own ---- */
 
@@ -162,11 +137,6 @@ static struct {
 	bool over;
 } turns;
 
-static void begin_turns(void)
-{
-	memset(&turns, 0, sizeof(turns));
-}
-
 static bool is_my_turn(void *role)
 {
 	return turns.over || turns.turn == ((struct role *)role)->index;
@@ -174,16 +144,13 @@ static bool is_my_turn(void *role)
 
 static bool step_turns(struct role *r)
 {
-	struct limit l;
 	bool over;
 	int result;
 
-	limit_draw(&l, r);
 	WAIT(r, &turns.m, near_mutex_lock(&turns.m));
-	WAIT(r, &turns.m,
-	     result = near_mutex_await_until(&turns.m, is_my_turn, r, l.clock, l.deadline,
-					     l.cancel));
-	limit_check(&l, result);
+	result = WAIT_LIMITED(r, &turns.m,
+			      near_mutex_await_until(&turns.m, is_my_turn, r, l.clock, l.deadline,
+						     l.cancel));
 	CHECK((result == 0) == is_my_turn(r));
 	over = turns.over;
 	if (!result && !over) {
@@ -208,8 +175,7 @@ static void check_turns(const struct role *roles)
 	CHECK(turns.turn == turns.passes % PLAYERS);
 }
 
-const struct scenario scenario_turns = {"turns",    PLAYERS,   begin_turns,
-					step_turns, end_turns, check_turns};
+SCENARIO(turns, PLAYERS, turns, NULL, end_turns);
 
 /* ---- signals: as many waits end as were signalled ---- */
 
@@ -222,11 +188,6 @@ static struct {
 	uint64_t sent;
 	bool over;
 } signals;
-
-static void begin_signals(void)
-{
-	memset(&signals, 0, sizeof(signals));
-}
 
 static bool wait_for_signal(struct role *r)
 {
@@ -281,13 +242,14 @@ static void check_signals(const struct role *roles)
 	CHECK(signals.sent == sum(roles, 0, WAITERS, 0));
 }
 
-const struct scenario scenario_signals = {"signals",    WAITERS + 2, begin_signals,
-					  step_signals, end_signals, check_signals};
+SCENARIO(signals, WAITERS + 2, signals, NULL, end_signals);
 
 /* ---- queue: what goes in comes out, in order ---- */
 
 #define SLOTS 3
 #define PRODUCERS 2
+#define CONSUMERS 3
+#define LOCKER (PRODUCERS + CONSUMERS)
 
 static struct {
 	struct near_mutex m;
@@ -296,32 +258,28 @@ static struct {
 	bool over;
 } queue;
 
-static void begin_queue(void)
+static bool has_place(void *unused)
 {
-	memset(&queue, 0, sizeof(queue));
+	return queue.over || queue.in - queue.out < SLOTS;
 }
 
-static bool has_place(void)
+static bool has_item(void *unused)
 {
-	return queue.in - queue.out < SLOTS;
+	return queue.over || queue.in != queue.out;
 }
 
-static bool has_item(void)
+/* By the condition variable, or by near_mutex_await. */
+static bool wait_while_not(struct role *r, bool (*can_go_on)(void *), struct near_cond *c)
 {
-	return queue.in != queue.out;
-}
-
-static bool wait_while_not(struct role *r, bool (*can_go_on)(void), struct near_cond *c)
-{
-	while (!can_go_on() && !queue.over) {
-		struct limit l;
-		int result;
-
-		limit_draw(&l, r);
-		WAIT(r, c,
-		     result = near_cond_wait_until(c, &queue.m, l.clock, l.deadline, l.cancel));
-		limit_check(&l, result);
-	}
+	while (!can_go_on(NULL))
+		if (unit_random(&r->random) % 2)
+			WAIT_LIMITED(r, c,
+				     near_cond_wait_until(c, &queue.m, l.clock, l.deadline,
+							  l.cancel));
+		else
+			WAIT_LIMITED(r, &queue.m,
+				     near_mutex_await_until(&queue.m, can_go_on, NULL, l.clock,
+							    l.deadline, l.cancel));
 	return !queue.over;
 }
 
@@ -346,12 +304,26 @@ static void pass_item(struct role *r, bool produces)
 	r->tally[0]++;
 }
 
+/* The last role only locks. */
+static bool step_locker(struct role *r)
+{
+	bool over;
+
+	WAIT(r, &queue.m, near_mutex_lock(&queue.m));
+	over = queue.over;
+	release(r, &queue.m);
+	sched_yield();
+	return !over;
+}
+
 static bool step_queue(struct role *r)
 {
 	bool produces = r->index < PRODUCERS, early = unit_random(&r->random) % 2, goes_on;
 	struct near_cond *own = produces ? &queue.not_full : &queue.not_empty;
 	struct near_cond *other = produces ? &queue.not_empty : &queue.not_full;
 
+	if (r->index == LOCKER)
+		return step_locker(r);
 	WAIT(r, &queue.m, near_mutex_lock(&queue.m));
 	goes_on = wait_while_not(r, produces ? has_place : has_item, own);
 	if (goes_on)
@@ -376,9 +348,8 @@ static void end_queue(void)
 static void check_queue(const struct role *roles)
 {
 	CHECK(queue.in == sum(roles, 0, PRODUCERS, 0));
-	CHECK(queue.out == sum(roles, PRODUCERS, scenario_queue.roles - PRODUCERS, 0));
+	CHECK(queue.out == sum(roles, PRODUCERS, CONSUMERS, 0));
 	CHECK(queue.in - queue.out <= SLOTS);
 }
 
-const struct scenario scenario_queue = {"queue",    PRODUCERS + 3, begin_queue,
-					step_queue, end_queue,     check_queue};
+SCENARIO(queue, LOCKER + 1, queue, NULL, end_queue);

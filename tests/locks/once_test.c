@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_once and near_barrier. */
-#include "waits.h"
-
-#include <nearcpu/barrier.h>
-#include <nearcpu/once.h>
+#include "waiters.h"
 
 #include "locks/owner.h"
 
@@ -22,8 +19,7 @@ static int do_work(void *arg)
 	unsigned call = __atomic_add_fetch(&w->calls, 1, __ATOMIC_RELAXED);
 
 	__atomic_store_n(&w->begun, 1, __ATOMIC_RELEASE);
-	while (!__atomic_load_n(&w->may_end, __ATOMIC_ACQUIRE))
-		usleep(100);
+	UNTIL(__atomic_load_n(&w->may_end, __ATOMIC_ACQUIRE));
 	if (call <= w->failures)
 		return -4000 - (int)call;
 	w->done++;
@@ -96,69 +92,38 @@ static void others_wait_and_see_it(void **state)
 	}
 }
 
-static void waiting_for_it_has_a_limit(void **state)
-{
-	static const struct timespec wrong = {1, -1};
-	struct near_cancel token = NEAR_CANCEL_INIT;
-	struct work w = {0}, *arg = &w;
-	pthread_t t = unit_start(call_it, &arg);
-
-	while (!__atomic_load_n(&w.begun, __ATOMIC_ACQUIRE))
-		usleep(100);
-	for (size_t i = 0; i < LENGTH(wait_clocks); i++) {
-		struct timespec soon = wait_in_ms(wait_clocks[i], 5);
-
-		assert_int_equal(near_once_call_until(&w.once, do_work, &w, wait_clocks[i], &soon,
-						      NULL),
-				 -ETIMEDOUT);
-		assert_true(wait_is_past(wait_clocks[i], soon));
-	}
-	assert_int_equal(near_once_call_until(&w.once, do_work, &w, 0, &wrong, NULL), -EINVAL);
-	near_cancel_set(&token);
-	assert_int_equal(near_once_call_until(&w.once, do_work, &w, 0, NULL, &token), -ECANCELED);
-	__atomic_store_n(&w.may_end, 1, __ATOMIC_RELEASE);
-	unit_join(t);
-	assert_int_equal(near_once_call_until(&w.once, do_work, &w, 0, NULL, &token), 0);
-	assert_int_equal(w.calls, 1);
-}
-
 static struct near_cancel stopping;
 
-static void *wait_for_it(void *arg)
+static struct waiter waiter_of(struct work *w)
 {
-	struct work *w = arg;
-
-	CHECK(near_once_call_until(&w->once, do_work, w, 0, NULL, &stopping) == 0);
-	return NULL;
+	return (struct waiter){.kind = &wait_once, .on = &w->once, .cancel = &stopping};
 }
 
 /* It is done, and the thread that did it has not woken the others yet: by hand, as the time between
  * is short. */
 static void what_is_done_cannot_be_canceled(void **state)
 {
-	struct work w = {.once = {near__owner_now()}};
-	pthread_t t = unit_start(wait_for_it, &w);
+	struct work work = {.once = {near__owner_now()}};
+	struct waiter w = waiter_of(&work);
 
-	wait_for_waits(&w.once, NEAR__SPACE_ONCE, 1);
-	__atomic_store_n(&w.once.word, NEAR__ONCE_DONE, __ATOMIC_RELEASE);
+	start_waiter(&w);
+	__atomic_store_n(&work.once.word, NEAR__ONCE_DONE, __ATOMIC_RELEASE);
 	near_cancel_set(&stopping);
-	unit_join(t);
-	assert_int_equal(w.calls, 0);
+	expect(&w, 0);
 }
 
 /* It is done while a thread is about to enter the queue: a waiter checks again. */
 static void nobody_sleeps_after_it_is_done(void **state)
 {
-	struct work w = {.once = {near__owner_now()}};
-	struct near__bucket *b = near__lot_lock(&w.once);
-	pthread_t t = unit_start(wait_for_it, &w);
+	struct work work = {.once = {near__owner_now()}};
+	struct waiter w = waiter_of(&work);
+	struct near__bucket *b = near__lot_lock(&work.once);
 
-	while (__atomic_load_n(&w.once.word, __ATOMIC_RELAXED) == near__owner_now())
-		usleep(100);
-	__atomic_store_n(&w.once.word, NEAR__ONCE_DONE, __ATOMIC_RELEASE);
+	w.thread = unit_start(run_waiter, &w);
+	UNTIL(__atomic_load_n(&work.once.word, __ATOMIC_RELAXED) != near__owner_now());
+	__atomic_store_n(&work.once.word, NEAR__ONCE_DONE, __ATOMIC_RELEASE);
 	near__lot_unlock(b);
-	unit_join(t);
-	assert_int_equal(w.calls, 0);
+	expect(&w, 0);
 }
 
 static struct near_once recursive;
@@ -168,23 +133,10 @@ static int call_again(void *unused)
 	return near_once_call(&recursive, call_again, unused);
 }
 
-static void recurse(void *unused)
-{
-	near_once_call(&recursive, call_again, unused);
-}
-
 static void recursion_stops_with_one_line(void **state)
 {
-	unit_dies(recurse, NULL, "near_once_call: called by its own function");
-}
-
-static void call_in_child(void *arg)
-{
-	struct work *w = arg;
-
-	w->may_end = 1;
-	CHECK(near_once_call(&w->once, do_work, w) == 0);
-	CHECK(w->calls == 2 && w->done == 1);
+	DIES("near_once_call: called by its own function")
+		near_once_call(&recursive, call_again, NULL);
 }
 
 /* The fork does not copy the thread that is doing it. */
@@ -193,9 +145,12 @@ static void a_child_does_what_its_parent_had_not_finished(void **state)
 	struct work w = {0}, *arg = &w;
 	pthread_t t = unit_start(call_it, &arg);
 
-	while (!__atomic_load_n(&w.begun, __ATOMIC_ACQUIRE))
-		usleep(100);
-	unit_in_child(call_in_child, &w);
+	UNTIL(__atomic_load_n(&w.begun, __ATOMIC_ACQUIRE));
+	IN_CHILD() {
+		w.may_end = 1;
+		CHECK(near_once_call(&w.once, do_work, &w) == 0);
+		CHECK(w.calls == 2 && w.done == 1);
+	}
 	__atomic_store_n(&w.may_end, 1, __ATOMIC_RELEASE);
 	unit_join(t);
 	assert_int_equal(w.calls, 1);
@@ -224,15 +179,9 @@ static void *call_and_be_cancelled(void *unused)
 	return unused;
 }
 
-static int succeed(void *calls)
+static void *call_after_that(void *work)
 {
-	++*(unsigned *)calls;
-	return 0;
-}
-
-static void *call_after_that(void *calls)
-{
-	near_once_call(&cut.once, succeed, calls);
+	near_once_call(&cut.once, do_work, work);
 	return NULL;
 }
 
@@ -240,16 +189,15 @@ static void *call_after_that(void *calls)
 static void a_cancelled_call_has_failed(void **state)
 {
 	pthread_t t = unit_start(call_and_be_cancelled, NULL), waiter;
-	unsigned calls = 0;
+	struct work next = {.may_end = 1};
 
-	while (!__atomic_load_n(&cut.begun, __ATOMIC_ACQUIRE))
-		usleep(100);
-	waiter = unit_start(call_after_that, &calls);
+	UNTIL(__atomic_load_n(&cut.begun, __ATOMIC_ACQUIRE));
+	waiter = unit_start(call_after_that, &next);
 	wait_for_waits(&cut.once, NEAR__SPACE_ONCE, 1);
 	assert_int_equal(pthread_cancel(t), 0);
 	pthread_join(t, NULL);
 	unit_join(waiter);
-	assert_int_equal(calls, 1);
+	assert_int_equal(next.calls, 1);
 	assert_true(near_once_is_done(&cut.once));
 }
 
@@ -297,39 +245,23 @@ static void one_thread_meets_itself(void **state)
 	assert_int_equal(near_barrier_wait_until(&b, CLOCK_MONOTONIC, &past, NULL), 1);
 }
 
-static void *wait_at(void *barrier)
-{
-	return (void *)(uintptr_t)near_barrier_wait(barrier);
-}
-
 static void a_waiter_that_leaves_is_not_counted(void **state)
 {
-	static const struct timespec wrong = {1, -1};
-	struct near_cancel token = NEAR_CANCEL_INIT;
+	static const struct timespec past = {0, 0};
 	struct near_barrier b = NEAR_BARRIER_INIT(3);
-	pthread_t t = unit_start(wait_at, &b), late;
+	struct waiter w = {.kind = &wait_barrier, .on = &b}, late = w;
 
-	wait_for_waits(&b, NEAR__SPACE_BARRIER, 1);
-	for (size_t i = 0; i < LENGTH(wait_clocks); i++) {
-		struct timespec soon = wait_in_ms(wait_clocks[i], 5);
-
-		assert_int_equal(near_barrier_wait_until(&b, wait_clocks[i], &soon, NULL),
-				 -ETIMEDOUT);
-		assert_true(wait_is_past(wait_clocks[i], soon));
-	}
-	assert_int_equal(near_barrier_wait_until(&b, 0, &wrong, NULL), -EINVAL);
-	near_cancel_set(&token);
-	assert_int_equal(near_barrier_wait_until(&b, 0, NULL, &token), -ECANCELED);
+	start_waiter(&w);
+	assert_int_equal(near_barrier_wait_until(&b, CLOCK_MONOTONIC, &past, NULL), -ETIMEDOUT);
 	assert_int_equal(b.arrived, 1);
-	late = unit_start(wait_at, &b);
-	wait_for_waits(&b, NEAR__SPACE_BARRIER, 2);
-	assert_int_equal(near_barrier_wait_until(&b, 0, NULL, &token), 1);
-	unit_join(t);
-	unit_join(late);
+	start_waiter(&late);
+	assert_int_equal(near_barrier_wait_until(&b, CLOCK_MONOTONIC, &past, NULL), 1);
+	expect(&w, 0);
+	expect(&late, 0);
 }
 
 UNIT_MAIN(it_is_done_once, a_failure_is_tried_again, others_wait_and_see_it,
-	  waiting_for_it_has_a_limit, nobody_sleeps_after_it_is_done,
-	  what_is_done_cannot_be_canceled, recursion_stops_with_one_line,
-	  a_child_does_what_its_parent_had_not_finished, a_cancelled_call_has_failed,
-	  all_meet_and_one_is_last, one_thread_meets_itself, a_waiter_that_leaves_is_not_counted)
+	  nobody_sleeps_after_it_is_done, what_is_done_cannot_be_canceled,
+	  recursion_stops_with_one_line, a_child_does_what_its_parent_had_not_finished,
+	  a_cancelled_call_has_failed, all_meet_and_one_is_last, one_thread_meets_itself,
+	  a_waiter_that_leaves_is_not_counted)

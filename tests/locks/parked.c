@@ -2,9 +2,6 @@
 /* Scenarios with near_park, near_thrsleep, and forks. */
 #include "stress.h"
 
-#include <nearcpu/cond.h>
-#include <nearcpu/sem.h>
-
 /* ---- desks: waiters are called, or requeued to the other desk ---- */
 
 #define GUESTS 4
@@ -15,11 +12,6 @@ static struct {
 	/* The sums of what the callers report; atomic. */
 	uint64_t called, tokens;
 } desks;
-
-static void begin_desks(void)
-{
-	memset(&desks, 0, sizeof(desks));
-}
 
 static bool is_open(void *unused)
 {
@@ -98,8 +90,7 @@ static void check_desks(const struct role *roles)
 	CHECK(desks.tokens == sum(roles, 0, GUESTS, 1));
 }
 
-const struct scenario scenario_desks = {"desks",    GUESTS + 2, begin_desks,
-					step_desks, NULL,       check_desks};
+SCENARIO(desks, GUESTS + 2, desks, NULL, NULL);
 
 /* ---- sleepers: a unit goes round, by semaphores made of near_thrsleep ---- */
 
@@ -112,7 +103,6 @@ static uint64_t sleepers_passes; /* by the thread that has the unit */
 
 static void begin_sleepers(void)
 {
-	memset(sleepers, 0, sizeof(sleepers));
 	sleepers_passes = 0;
 	sleepers[0].units = 1;
 }
@@ -187,8 +177,7 @@ static void check_sleepers(const struct role *roles)
 	CHECK(sleepers_passes == sum(roles, 0, SLEEPERS, 0));
 }
 
-const struct scenario scenario_sleepers = {"sleepers",    SLEEPERS, begin_sleepers,
-					   step_sleepers, NULL,     check_sleepers};
+SCENARIO(sleepers, SLEEPERS, sleepers, begin_sleepers, NULL);
 
 /* ---- forks: with locks held, while others are in the middle of anything ---- */
 
@@ -197,11 +186,6 @@ static struct {
 	struct near_cond c;
 	struct near_sem s;
 } forks;
-
-static void begin_forks(void)
-{
-	memset(&forks, 0, sizeof(forks));
-}
 
 static void *meet_parent(void *unused)
 {
@@ -261,4 +245,4 @@ static void check_forks(const struct role *roles)
 	near_mutex_unlock(&forks.held);
 }
 
-const struct scenario scenario_forks = {"forks", 1, begin_forks, step_forks, NULL, check_forks};
+SCENARIO(forks, 1, forks, NULL, NULL);

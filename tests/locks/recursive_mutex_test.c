@@ -111,52 +111,38 @@ static void it_waits_for_conditions_when_held_once(void **state)
 	unit_join(t);
 }
 
-static void unlock_twice_in_child(void *unused)
-{
-	CHECK(near_recursive_mutex_depth(&all.m) == 2);
-	near_recursive_mutex_lock(&all.m);
-	CHECK(near_recursive_mutex_try_lock(&all.m));
-	for (int i = 0; i < 4; i++)
-		near_recursive_mutex_unlock(&all.m);
-	CHECK(near_recursive_mutex_depth(&all.m) == 0);
-}
-
 static void it_is_held_over_a_fork(void **state)
 {
 	near_recursive_mutex_lock(&all.m);
 	near_recursive_mutex_lock(&all.m);
-	unit_in_child(unlock_twice_in_child, NULL);
+	IN_CHILD() {
+		CHECK(near_recursive_mutex_depth(&all.m) == 2);
+		near_recursive_mutex_lock(&all.m);
+		CHECK(near_recursive_mutex_try_lock(&all.m));
+		for (int i = 0; i < 4; i++)
+			near_recursive_mutex_unlock(&all.m);
+		CHECK(near_recursive_mutex_depth(&all.m) == 0);
+	}
 	near_recursive_mutex_unlock(&all.m);
 	near_recursive_mutex_unlock(&all.m);
-}
-
-UNIT_CALLS(unlock_free, near_recursive_mutex_unlock(&all.m))
-
-static void wait_held_twice(void *unused)
-{
-	near_recursive_mutex_lock(&all.m);
-	near_recursive_mutex_lock(&all.m);
-	near_cond_wait(&all.c, near_recursive_mutex_once(&all.m));
-}
-
-UNIT_CALLS(wait_free, near_recursive_mutex_once(&all.m))
-
-static void lock_too_often(void *unused)
-{
-	near_recursive_mutex_lock(&all.m);
-	all.m.again = UINT32_MAX;
-	near_recursive_mutex_lock(&all.m);
 }
 
 static void misuse_stops_the_program(void **state)
 {
-	unit_dies(unlock_free, NULL,
-		  "near_recursive_mutex_unlock: this thread does not hold the mutex");
-	unit_dies(wait_free, NULL,
-		  "near_recursive_mutex_once: this thread does not hold the mutex");
-	unit_dies(wait_held_twice, NULL,
-		  "near_recursive_mutex_once: this thread holds the mutex more than once");
-	unit_dies(lock_too_often, NULL, "near_recursive_mutex_lock: locked 4,294,967,296 times");
+	DIES("near_recursive_mutex_unlock: this thread does not hold the mutex")
+		near_recursive_mutex_unlock(&all.m);
+	DIES("near_recursive_mutex_once: this thread does not hold the mutex")
+		near_recursive_mutex_once(&all.m);
+	DIES("near_recursive_mutex_once: this thread holds the mutex more than once") {
+		near_recursive_mutex_lock(&all.m);
+		near_recursive_mutex_lock(&all.m);
+		near_cond_wait(&all.c, near_recursive_mutex_once(&all.m));
+	}
+	DIES("near_recursive_mutex_lock: locked 4,294,967,296 times") {
+		near_recursive_mutex_lock(&all.m);
+		all.m.again = UINT32_MAX;
+		near_recursive_mutex_lock(&all.m);
+	}
 }
 
 UNIT_MAIN(levels_are_counted, others_wait_for_the_last_unlock, no_increment_is_lost,

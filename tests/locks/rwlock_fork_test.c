@@ -2,331 +2,283 @@
 /* near_rwlock in the children of fork and vfork. */
 #include "rwlocks.h"
 
-struct held {
-	struct near_rwlock l;
-	unsigned release, in;
-	bool writes;
-};
+static struct near_rwlock l;
 
-static void *hold(void *arg)
+/* ---- another thread of the parent ---- */
+
+static struct waiter holder;
+static unsigned holder_is_in, holder_release;
+
+static void start_holder(bool writes)
 {
-	struct held *h = arg;
+	holder_is_in = holder_release = 0;
+	holder = (struct waiter){.order = &holder_is_in, .release = &holder_release};
+	start(&holder, &l, writes);
+}
 
-	if (h->writes)
-		near_rwlock_write_lock(&h->l);
-	else
-		near_rwlock_read_lock(&h->l);
-	__atomic_store_n(&h->in, 1, __ATOMIC_RELEASE);
-	while (!__atomic_load_n(&h->release, __ATOMIC_ACQUIRE))
-		usleep(100);
-	if (h->writes)
-		near_rwlock_write_unlock(&h->l);
-	else
-		near_rwlock_read_unlock(&h->l);
+static void wait_for_holder(void)
+{
+	UNTIL(__atomic_load_n(&holder_is_in, __ATOMIC_ACQUIRE));
+}
+
+static void end_holder(void)
+{
+	__atomic_store_n(&holder_release, 1, __ATOMIC_RELEASE);
+	expect(&holder, 0);
+}
+
+/* ---- uses ---- */
+
+static void read_it(void)
+{
+	near_rwlock_read_lock(&l);
+	near_rwlock_read_unlock(&l);
+}
+
+static void write_it(void)
+{
+	near_rwlock_write_lock(&l);
+	near_rwlock_write_unlock(&l);
+}
+
+static void *read_and_write(void *lock)
+{
+	near_rwlock_read_lock(lock);
+	near_rwlock_read_unlock(lock);
+	near_rwlock_write_lock(lock);
+	near_rwlock_write_unlock(lock);
 	return NULL;
 }
 
-static pthread_t start_holder(struct held *h, bool writes)
+static void write_in_child(void)
 {
-	h->writes = writes;
-	h->in = h->release = 0;
-	return unit_start(hold, h);
+	IN_CHILD()
+		write_it();
 }
 
-static void wait_for_holder(struct held *h)
-{
-	while (!__atomic_load_n(&h->in, __ATOMIC_ACQUIRE))
-		usleep(100);
-}
-
-static void end_holder(struct held *h, pthread_t t)
-{
-	__atomic_store_n(&h->release, 1, __ATOMIC_RELEASE);
-	unit_join(t);
-}
-
-static void read_it(void *l)
-{
-	near_rwlock_read_lock(l);
-	near_rwlock_read_unlock(l);
-}
-
-static void write_it(void *l)
-{
-	near_rwlock_write_lock(l);
-	near_rwlock_write_unlock(l);
-}
-
-static void *run_read_and_write(void *l)
-{
-	read_it(l);
-	write_it(l);
-	return NULL;
-}
-
-static void try_to_write_and_destroy(void *l)
-{
-	read_it(l);
-	CHECK(!near_rwlock_try_write_lock(l));
-	read_it(l);
-	near_rwlock_destroy(l);
-}
-
-static const char lost_reader[] =
-	"near_rwlock_write_lock: a reader is a thread of the parent process, "
-	"which the fork did not copy";
-static const char no_writer[] =
-	"near_rwlock: the writer is a thread of the parent process, which the fork did not copy";
-
-static void write_it_beside_own_read(void *l)
-{
-	near_rwlock_read_unlock(l);
-	write_it(l);
-}
+/* ---- readers and writers of the parent ---- */
 
 static void a_child_does_not_wait_for_readers_of_the_parent(void **state)
 {
-	struct held h;
+	static const char lost_reader[] =
+		"near_rwlock_write_lock: a reader is a thread of the parent process, "
+		"which the fork did not copy";
 
-	for (unsigned i = 0; i < 2; i++) {
-		pthread_t t;
-
-		rwlock_init(&h.l, i);
-		t = start_holder(&h, false);
-		wait_for_holder(&h);
-		unit_in_child(read_it, &h.l);
-		unit_dies(write_it, &h.l, lost_reader);
-		unit_in_child(try_to_write_and_destroy, &h.l);
+	EACH_RWLOCK(&l) {
+		start_holder(false);
+		wait_for_holder();
+		IN_CHILD()
+			read_it();
+		DIES(lost_reader)
+			write_it();
+		IN_CHILD() {
+			read_it();
+			CHECK(!near_rwlock_try_write_lock(&l));
+			read_it();
+			near_rwlock_destroy(&l);
+		}
 		/* This thread reads, too: once and nested. */
-		near_rwlock_read_lock(&h.l);
-		unit_dies(write_it_beside_own_read, &h.l, lost_reader);
-		near_rwlock_read_unlock(&h.l);
-		end_holder(&h, t);
-		unit_in_child(write_it, &h.l);
-		near_rwlock_destroy(&h.l);
+		near_rwlock_read_lock(&l);
+		DIES(lost_reader) {
+			near_rwlock_read_unlock(&l);
+			write_it();
+		}
+		near_rwlock_read_unlock(&l);
+		end_holder();
+		write_in_child();
 	}
 }
 
 static void a_child_does_not_wait_for_a_writer_of_the_parent(void **state)
 {
-	struct held h;
+	static const char no_writer[] = "near_rwlock: the writer is a thread of the parent "
+					"process, which the fork did not copy";
 
-	for (unsigned i = 0; i < 2; i++) {
-		pthread_t t;
-
-		rwlock_init(&h.l, i);
-		t = start_holder(&h, true);
-		wait_for_holder(&h);
-		unit_dies(write_it, &h.l, no_writer);
-		unit_dies(read_it, &h.l, no_writer);
-		end_holder(&h, t);
-		unit_in_child(write_it, &h.l);
-		near_rwlock_destroy(&h.l);
+	EACH_RWLOCK(&l) {
+		start_holder(true);
+		wait_for_holder();
+		DIES(no_writer)
+			write_it();
+		DIES(no_writer)
+			read_it();
+		end_holder();
+		write_in_child();
 	}
 }
 
-static void fork_again(void *l)
-{
-	pid_t child = unit_fork(write_it_beside_own_read, l);
+/* ---- what the thread that forks holds ---- */
 
-	CHECK(child > 0 && unit_wait(child, NULL) == 0);
-	near_rwlock_read_lock(l);
-	near_rwlock_read_unlock(l);
-	near_rwlock_read_unlock(l);
-	CHECK(!has_readers(l));
+static void fork_again(void)
+{
+	IN_CHILD() {
+		near_rwlock_read_unlock(&l);
+		write_it();
+	}
+	read_it();
+	near_rwlock_read_unlock(&l);
+	CHECK(!has_readers(&l));
 	if (!UNIT_SANITIZED) /* their locks may be held for ever in it */
-		unit_join(unit_start(run_read_and_write, l));
-	write_it(l);
-}
-
-static void unlock_nested(void *l)
-{
-	for (int i = 0; i < 3; i++)
-		near_rwlock_read_unlock(l);
-	run_read_and_write(l);
-	read_it(l);
+		unit_join(unit_start(read_and_write, &l));
+	write_it();
 }
 
 static void the_child_unlocks_what_its_thread_read(void **state)
 {
-	struct near_rwlock l;
-
-	for (unsigned i = 0; i < 2; i++) {
-		rwlock_init(&l, i);
+	EACH_RWLOCK(&l) {
 		near_rwlock_read_lock(&l);
-		unit_in_child(fork_again, &l);
+		IN_CHILD()
+			fork_again();
 		near_rwlock_read_lock(&l);
 		near_rwlock_read_lock(&l);
-		unit_in_child(unlock_nested, &l);
-		near_rwlock_read_unlock(&l);
-		near_rwlock_read_unlock(&l);
-		near_rwlock_read_unlock(&l);
-		unit_in_child(write_it, &l);
-		near_rwlock_destroy(&l);
+		IN_CHILD() {
+			for (int i = 0; i < 3; i++)
+				near_rwlock_read_unlock(&l);
+			read_and_write(&l);
+			read_it();
+		}
+		for (int i = 0; i < 3; i++)
+			near_rwlock_read_unlock(&l);
+		write_in_child();
 	}
 }
 
-static void unlock_writing(void *l)
+static void unlock_writing(void)
 {
-	CHECK(near_rwlock_is_mine(l));
-	near_rwlock_write_unlock(l);
-	CHECK(state_of(l) == 0);
-	run_read_and_write(l);
-}
-
-static void downgrade_and_unlock(void *l)
-{
-	near_rwlock_downgrade(l);
-	near_rwlock_read_unlock(l);
-	run_read_and_write(l);
+	CHECK(near_rwlock_is_mine(&l));
+	near_rwlock_write_unlock(&l);
+	CHECK(state_of(&l) == 0);
+	read_and_write(&l);
 }
 
 static void the_child_unlocks_what_its_thread_wrote(void **state)
 {
-	struct held h;
-
-	for (unsigned i = 0; i < 2; i++) {
-		pthread_t t;
-
-		rwlock_init(&h.l, i);
-		near_rwlock_write_lock(&h.l);
-		t = start_holder(&h, false);
-		wait_for_waits(&h.l, NEAR__SPACE_RWLOCK, 1);
-		unit_in_child(unlock_writing, &h.l);
-		unit_in_child(downgrade_and_unlock, &h.l);
-		near_rwlock_write_unlock(&h.l);
-		end_holder(&h, t);
-		near_rwlock_destroy(&h.l);
+	EACH_RWLOCK(&l) {
+		near_rwlock_write_lock(&l);
+		start_holder(false);
+		wait_for_sleepers(&l, 1);
+		IN_CHILD()
+			unlock_writing();
+		IN_CHILD() {
+			near_rwlock_downgrade(&l);
+			near_rwlock_read_unlock(&l);
+			read_and_write(&l);
+		}
+		near_rwlock_write_unlock(&l);
+		end_holder();
 	}
-}
-
-static void unlock_and_write(void *l)
-{
-	near_rwlock_read_unlock(l);
-	CHECK(!(state_of(l) & ~BIASED));
-	run_read_and_write(l);
 }
 
 static void a_writer_that_only_waited_is_not_in_the_child(void **state)
 {
-	struct held h;
-
-	for (unsigned i = 0; i < 2; i++) {
-		pthread_t t;
-
-		rwlock_init(&h.l, i);
-		near_rwlock_read_lock(&h.l);
-		t = start_holder(&h, true);
-		wait_for_waits(&h.l, NEAR__SPACE_RWLOCK, 1);
-		unit_in_child(unlock_and_write, &h.l);
-		near_rwlock_read_unlock(&h.l);
-		end_holder(&h, t);
-		near_rwlock_destroy(&h.l);
+	EACH_RWLOCK(&l) {
+		near_rwlock_read_lock(&l);
+		start_holder(true);
+		wait_for_sleepers(&l, 1);
+		IN_CHILD() {
+			near_rwlock_read_unlock(&l);
+			CHECK(!(state_of(&l) & ~BIASED));
+			read_and_write(&l);
+		}
+		near_rwlock_read_unlock(&l);
+		end_holder();
 	}
 }
 
-static void *read_beside(void *l)
+static void *read_beside(void *unused)
 {
-	read_it(l);
-	CHECK(!(state_of(l) & LOST_READERS));
-	return NULL;
+	read_it();
+	CHECK(!(state_of(&l) & LOST_READERS));
+	return unused;
 }
 
 /* A lock is made where this thread of the child knew another one: it need not search again. */
-static void make_and_use(void *arg)
+static void make_and_use(bool with_slots)
 {
-	struct near_rwlock *l = arg;
-
-	for (unsigned i = 0; i < 6; i++) {
-		rwlock_init(l, i / 2 % 2);
-		near_rwlock_read_lock(l);
-		CHECK(l->forks == near__lot.forks);
-		if (!UNIT_SANITIZED)
-			unit_join(unit_start(read_beside, l));
-		near_rwlock_read_unlock(l);
-		write_it(l);
-		near_rwlock_destroy(l);
-	}
+	rwlock_init(&l, with_slots);
+	near_rwlock_read_lock(&l);
+	CHECK(l.forks == near__lot.forks);
+	if (!UNIT_SANITIZED)
+		unit_join(unit_start(read_beside, NULL));
+	near_rwlock_read_unlock(&l);
+	write_it();
+	near_rwlock_destroy(&l);
 }
 
 static void a_child_makes_locks_of_its_own(void **state)
 {
-	struct near_rwlock l;
-
-	unit_in_child(make_and_use, &l);
+	IN_CHILD()
+		for (unsigned i = 0; i < 6; i++)
+			make_and_use(i / 2 % 2);
 }
 
-static void unlock_writing_in_child(void *l)
+static void unlock_in_child_too(void)
 {
-	pid_t child = unit_fork(unlock_writing, l);
-
-	CHECK(child > 0 && unit_wait(child, NULL) == 0);
-	unlock_writing(l);
+	IN_CHILD()
+		unlock_writing();
+	unlock_writing();
 }
 
 static void a_child_of_the_child_unlocks_what_its_thread_wrote(void **state)
 {
-	struct near_rwlock l;
-
 	rwlock_init(&l, true);
 	near_rwlock_write_lock(&l);
-	unit_in_child(unlock_writing_in_child, &l);
+	IN_CHILD()
+		unlock_in_child_too();
 	near_rwlock_write_unlock(&l);
 	near_rwlock_destroy(&l);
 }
 
-/* Held beyond what is known by name: then nobody is taken for an lost_reader. */
-static void read_many(void *arg)
+/* A thread of the child waits for each lock that the thread which forked holds. */
+static void unlock_next_to_a_waiter(struct near_rwlock *held)
 {
-	struct near_rwlock *l = arg;
+	pthread_t t;
 
-	for (unsigned i = 0; i < NEAR__HOLDS + 3; i++) {
-		pthread_t t;
-
-		if (!UNIT_SANITIZED) {
-			t = unit_start(run_read_and_write, &l[i]);
-			wait_for_waits(&l[i], NEAR__SPACE_RWLOCK, 1);
-		}
-		near_rwlock_read_unlock(&l[i]);
-		if (!UNIT_SANITIZED)
-			unit_join(t);
+	if (!UNIT_SANITIZED) {
+		t = unit_start(read_and_write, held);
+		wait_for_sleepers(held, 1);
 	}
-	for (unsigned i = 0; i < NEAR__HOLDS + 3; i++)
-		run_read_and_write(&l[i]);
+	near_rwlock_read_unlock(held);
+	if (!UNIT_SANITIZED)
+		unit_join(t);
 }
 
+/* Held beyond what is known by name: then no reader is taken for a lost one. */
 static void the_child_unlocks_many_locks(void **state)
 {
-	struct near_rwlock l[NEAR__HOLDS + 3];
+	struct near_rwlock many[NEAR__HOLDS + 3];
 
-	for (unsigned i = 0; i < LENGTH(l); i++) {
-		rwlock_init(&l[i], i % 2);
-		near_rwlock_read_lock(&l[i]);
+	for (unsigned i = 0; i < LENGTH(many); i++) {
+		rwlock_init(&many[i], i % 2);
+		near_rwlock_read_lock(&many[i]);
 	}
-	unit_in_child(read_many, l);
-	for (unsigned i = 0; i < LENGTH(l); i++) {
-		near_rwlock_read_unlock(&l[i]);
-		near_rwlock_destroy(&l[i]);
+	IN_CHILD() {
+		for (unsigned i = 0; i < LENGTH(many); i++)
+			unlock_next_to_a_waiter(&many[i]);
+		for (unsigned i = 0; i < LENGTH(many); i++)
+			read_and_write(&many[i]);
+	}
+	for (unsigned i = 0; i < LENGTH(many); i++) {
+		near_rwlock_read_unlock(&many[i]);
+		near_rwlock_destroy(&many[i]);
 	}
 }
 
 static void a_vfork_child_uses_the_word(void **state)
 {
-	struct near_rwlock l;
 	pid_t child;
 
-	near_rwlock_init(&l);
-	read_it(&l);
+	rwlock_init(&l, true);
+	read_it();
 	child = vfork();
 	if (child == 0) {
-		read_it(&l);
-		write_it(&l);
-		read_it(&l);
+		read_it();
+		write_it();
+		read_it();
 		_exit(0);
 	}
 	assert_int_equal(unit_wait(child, NULL), 0);
 	assert_int_equal(state_of(&l), 0);
-	run_read_and_write(&l);
+	read_and_write(&l);
 	near_rwlock_destroy(&l);
 }
 

@@ -2,132 +2,125 @@
 /* near_rwlock: misuse stops the program; a lock may be made where another one was. */
 #include "rwlocks.h"
 
-static struct near_rwlock misused;
+static struct near_rwlock l;
 
-UNIT_CALLS(unlock_free, near_rwlock_read_unlock(&misused))
-
-static void unlock_twice(void *unused)
+static void *read_unlock(void *unused)
 {
-	near_rwlock_read_lock(&misused);
-	near_rwlock_read_unlock(&misused);
-	unlock_free(unused);
+	near_rwlock_read_unlock(&l);
+	return unused;
 }
 
-static void *run_unlock(void *unused)
+static void *write_unlock(void *unused)
 {
-	unlock_free(unused);
-	return NULL;
+	near_rwlock_write_unlock(&l);
+	return unused;
 }
 
-static void unlock_of_another(void *unused)
+static void read_it(void)
 {
-	near_rwlock_read_lock(&misused);
-	unit_join(unit_start(run_unlock, unused));
+	near_rwlock_read_lock(&l);
+	near_rwlock_read_unlock(&l);
 }
 
-UNIT_CALLS(write_unlock_free, near_rwlock_write_unlock(&misused))
-
-static void write_unlock_by_reader(void *unused)
+static void an_unlock_of_what_is_not_held_stops(void **state)
 {
-	near_rwlock_read_lock(&misused);
-	write_unlock_free(unused);
+	static const char not_reading[] =
+		"near_rwlock_read_unlock: this thread does not hold the lock for reading";
+	static const char not_writing[] =
+		"near_rwlock_write_unlock: this thread does not hold the lock for writing";
+
+	EACH_RWLOCK(&l) {
+		DIES(not_reading)
+			near_rwlock_read_unlock(&l);
+		DIES(not_reading) {
+			read_it();
+			near_rwlock_read_unlock(&l);
+		}
+		DIES(not_reading) {
+			near_rwlock_read_lock(&l);
+			unit_join(unit_start(read_unlock, NULL));
+		}
+		DIES(not_writing)
+			near_rwlock_write_unlock(&l);
+		DIES(not_writing) {
+			near_rwlock_read_lock(&l);
+			near_rwlock_write_unlock(&l);
+		}
+		DIES(not_writing) {
+			near_rwlock_write_lock(&l);
+			unit_join(unit_start(write_unlock, NULL));
+		}
+		DIES("near_rwlock_downgrade: this thread does not hold the lock for writing")
+			near_rwlock_downgrade(&l);
+	}
 }
 
-static void *run_write_unlock(void *unused)
+static void a_lock_of_what_is_held_stops(void **state)
 {
-	write_unlock_free(unused);
-	return NULL;
+	EACH_RWLOCK(&l) {
+		DIES("near_rwlock_write_lock: this thread holds the lock for reading") {
+			near_rwlock_read_lock(&l);
+			near_rwlock_write_lock(&l);
+		}
+		DIES("near_rwlock_write_lock: this thread holds the lock for reading") {
+			near_rwlock_read_lock(&l);
+			near_rwlock_write_lock_until(&l, 0, NULL, NULL);
+		}
+		DIES("near_rwlock_write_lock: this thread holds the lock already") {
+			near_rwlock_write_lock(&l);
+			near_rwlock_write_lock(&l);
+		}
+		DIES("near_rwlock_read_lock: this thread holds the lock for writing") {
+			near_rwlock_write_lock(&l);
+			near_rwlock_read_lock(&l);
+		}
+		DIES("near_rwlock_destroy: the lock is held, or waited for") {
+			near_rwlock_read_lock(&l);
+			near_rwlock_destroy(&l);
+		}
+		DIES("near_rwlock_destroy: the lock is held, or waited for") {
+			near_rwlock_write_lock(&l);
+			near_rwlock_destroy(&l);
+		}
+	}
 }
 
-static void write_unlock_of_another(void *unused)
+static void what_is_destroyed_stops_the_program(void **state)
 {
-	near_rwlock_write_lock(&misused);
-	unit_join(unit_start(run_write_unlock, unused));
-}
-
-UNIT_CALLS(downgrade_free, near_rwlock_downgrade(&misused))
-UNIT_CALLS(read_then_write, near_rwlock_read_lock(&misused), near_rwlock_write_lock(&misused))
-
-static void read_then_write_until(void *unused)
-{
-	near_rwlock_read_lock(&misused);
-	near_rwlock_write_lock_until(&misused, 0, NULL, NULL);
-}
-
-UNIT_CALLS(write_twice, near_rwlock_write_lock(&misused), near_rwlock_write_lock(&misused))
-UNIT_CALLS(write_then_read, near_rwlock_write_lock(&misused), near_rwlock_read_lock(&misused))
-UNIT_CALLS(destroy_read, near_rwlock_read_lock(&misused), near_rwlock_destroy(&misused))
-UNIT_CALLS(destroy_written, near_rwlock_write_lock(&misused), near_rwlock_destroy(&misused))
-
-static void read_destroyed(void *unused)
-{
-	near_rwlock_read_lock(&misused);
-	near_rwlock_read_unlock(&misused);
-	near_rwlock_destroy(&misused);
-	near_rwlock_read_lock(&misused);
-}
-
-static void read_destroyed_whose_slots_are_used(void *unused)
-{
+	static const char line[] = "near_rwlock: the lock was destroyed";
 	struct near_rwlock next;
 
-	near_rwlock_read_lock(&misused);
-	near_rwlock_read_unlock(&misused);
-	near_rwlock_destroy(&misused);
-	near_rwlock_init(&next);
-	near__rwlock_count_on_slot(&next, 1);
-	near_rwlock_read_lock(&misused);
-}
-
-UNIT_CALLS(write_destroyed, near_rwlock_destroy(&misused), near_rwlock_write_lock(&misused))
-UNIT_CALLS(unlock_destroyed, near_rwlock_destroy(&misused), near_rwlock_read_unlock(&misused))
-
-static const struct {
-	void (*what)(void *);
-	const char *line;
-} misuses[] = {
-	{unlock_free, "near_rwlock_read_unlock: this thread does not hold the lock for reading"},
-	{unlock_twice, "near_rwlock_read_unlock: this thread does not hold the lock for reading"},
-	{unlock_of_another,
-	 "near_rwlock_read_unlock: this thread does not hold the lock for reading"},
-	{write_unlock_free,
-	 "near_rwlock_write_unlock: this thread does not hold the lock for writing"},
-	{write_unlock_by_reader,
-	 "near_rwlock_write_unlock: this thread does not hold the lock for writing"},
-	{write_unlock_of_another,
-	 "near_rwlock_write_unlock: this thread does not hold the lock for writing"},
-	{downgrade_free, "near_rwlock_downgrade: this thread does not hold the lock for writing"},
-	{read_then_write, "near_rwlock_write_lock: this thread holds the lock for reading"},
-	{read_then_write_until, "near_rwlock_write_lock: this thread holds the lock for reading"},
-	{write_twice, "near_rwlock_write_lock: this thread holds the lock already"},
-	{write_then_read, "near_rwlock_read_lock: this thread holds the lock for writing"},
-	{destroy_read, "near_rwlock_destroy: the lock is held, or waited for"},
-	{destroy_written, "near_rwlock_destroy: the lock is held, or waited for"},
-	{read_destroyed, "near_rwlock: the lock was destroyed"},
-	{read_destroyed_whose_slots_are_used, "near_rwlock: the lock was destroyed"},
-	{write_destroyed, "near_rwlock: the lock was destroyed"},
-	{unlock_destroyed, "near_rwlock: the lock was destroyed"},
-};
-
-static void misuse_stops_with_one_line(void **state)
-{
-	for (unsigned zero = 0; zero < 2; zero++)
-		for (size_t i = 0; i < LENGTH(misuses); i++) {
-			rwlock_init(&misused, !zero);
-			unit_dies(misuses[i].what, NULL, misuses[i].line);
-			near_rwlock_destroy(&misused);
+	EACH_RWLOCK(&l) {
+		DIES(line) {
+			read_it();
+			near_rwlock_destroy(&l);
+			near_rwlock_read_lock(&l);
 		}
+		/* Its slots are those of another lock. */
+		DIES(line) {
+			read_it();
+			near_rwlock_destroy(&l);
+			near_rwlock_init(&next);
+			near__rwlock_count_on_slot(&next, 1);
+			near_rwlock_read_lock(&l);
+		}
+		DIES(line) {
+			near_rwlock_destroy(&l);
+			near_rwlock_write_lock(&l);
+		}
+		DIES(line) {
+			near_rwlock_destroy(&l);
+			near_rwlock_read_unlock(&l);
+		}
+	}
 }
 
 /* The earlier lock is forgotten, although this thread may have a record of it. */
 static void a_lock_may_be_made_where_another_one_was(void **state)
 {
-	struct near_rwlock l;
-
 	for (unsigned i = 0; i < 3; i++) {
 		near_rwlock_init(&l);
-		near_rwlock_read_lock(&l);
-		near_rwlock_read_unlock(&l);
+		read_it();
 		near_rwlock_destroy(&l);
 		l = (struct near_rwlock)NEAR_RWLOCK_INIT;
 		near_rwlock_read_lock(&l);
@@ -137,4 +130,5 @@ static void a_lock_may_be_made_where_another_one_was(void **state)
 	}
 }
 
-UNIT_MAIN(misuse_stops_with_one_line, a_lock_may_be_made_where_another_one_was)
+UNIT_MAIN(an_unlock_of_what_is_not_held_stops, a_lock_of_what_is_held_stops,
+	  what_is_destroyed_stops_the_program, a_lock_may_be_made_where_another_one_was)

@@ -10,28 +10,23 @@ static void readers_pass_a_writer_that_waits(void **state)
 {
 	static const struct timespec past = {1, 0};
 
-	for (unsigned i = 0; i < 2; i++) {
-		struct timespec late = wait_in_ms(CLOCK_MONOTONIC, LONG_MS);
-		struct reader w = {0}, r = {.clock = CLOCK_MONOTONIC, .deadline = &late},
-			      p = {.clock = CLOCK_REALTIME, .deadline = &past};
-		struct near_rwlock l;
+	struct near_rwlock l;
 
-		rwlock_init(&l, i);
+	EACH_RWLOCK(&l) {
+		struct timespec late = wait_in_ms(CLOCK_MONOTONIC, LONG_MS);
+		struct waiter w = {0}, r = {.clock = CLOCK_MONOTONIC, .deadline = &late},
+			      p = {.clock = CLOCK_REALTIME, .deadline = &past};
+
 		near_rwlock_read_lock(&l);
-		start(&w, &l, true);
-		wait_for_sleepers(&l, 1);
+		start_asleep(&w, &l, true);
 		start(&r, &l, false);
-		unit_join(r.thread);
-		assert_int_equal(r.result, 0);
+		expect(&r, 0);
 		start(&p, &l, false);
-		unit_join(p.thread);
-		assert_int_equal(p.result, 0);
+		expect(&p, 0);
 		assert_true(another_can(try_to_read, &l));
 		assert_int_equal(word_of(&l), WRITER + READER + WRITER_WAITING);
 		near_rwlock_read_unlock(&l);
-		unit_join(w.thread);
-		assert_int_equal(w.result, 0);
-		near_rwlock_destroy(&l);
+		expect(&w, 0);
 	}
 }
 
@@ -39,24 +34,21 @@ static void a_writer_that_waits_keeps_readers_out_where_writers_are_first(void *
 {
 	for (unsigned i = 0; i < 2; i++) {
 		struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 5);
-		struct reader w = {0}, t = {.clock = CLOCK_MONOTONIC, .deadline = &soon}, r = {0};
+		struct waiter w = {0}, t = {.clock = CLOCK_MONOTONIC, .deadline = &soon}, r = {0};
 		struct near_rwlock l;
 		unsigned order = 0;
 
 		rwlock_init_with(&l, i, NEAR_RWLOCK_WRITERS_FIRST);
 		near_rwlock_read_lock(&l);
 		w.order = r.order = &order;
-		start(&w, &l, true);
-		wait_for_sleepers(&l, 1);
+		start_asleep(&w, &l, true);
 		assert_false(another_can(try_to_read, &l));
 		start(&t, &l, false);
-		unit_join(t.thread);
-		assert_int_equal(t.result, -ETIMEDOUT);
-		start(&r, &l, false);
-		wait_for_sleepers(&l, 2);
+		expect(&t, -ETIMEDOUT);
+		start_asleep(&r, &l, false);
 		near_rwlock_read_unlock(&l);
-		unit_join(w.thread);
-		unit_join(r.thread);
+		expect(&w, 0);
+		expect(&r, 0);
 		assert_int_equal(w.turn, 1);
 		assert_int_equal(r.turn, 2);
 		near_rwlock_destroy(&l);

@@ -10,12 +10,11 @@ static void nested_readers_pass_a_waiting_writer(void **state)
 
 	for (unsigned i = 0; i < 4; i++) {
 		struct near_rwlock *l = &locks[i];
-		struct reader w = {0};
+		struct waiter w = {0};
 
 		rwlock_init_with(l, i % 2, i / 2);
 		near_rwlock_read_lock(l);
-		start(&w, l, true);
-		wait_for_sleepers(l, 1);
+		start_asleep(&w, l, true);
 		assert_int_equal(another_can(try_to_read, l), i / 2 == NEAR_RWLOCK_READERS_FIRST);
 		near_rwlock_read_lock(l);
 		assert_true(near_rwlock_try_read_lock(l));
@@ -23,8 +22,7 @@ static void nested_readers_pass_a_waiting_writer(void **state)
 		near_rwlock_read_unlock(l);
 		assert_int_equal(word_of(l), WRITER + READER + WRITER_WAITING);
 		near_rwlock_read_unlock(l);
-		unit_join(w.thread);
-		assert_int_equal(w.result, 0);
+		expect(&w, 0);
 		assert_int_equal(word_of(l), 0);
 		near_rwlock_destroy(l);
 	}
@@ -35,7 +33,7 @@ static void nested_readers_pass_a_waiting_writer(void **state)
 static void a_thread_reads_more_locks_than_it_knows_by_name(void **state)
 {
 	struct near_rwlock l[MANY];
-	struct reader w[MANY];
+	struct waiter w[MANY];
 
 	memset(w, 0, sizeof(w));
 	for (unsigned i = 0; i < MANY; i++) {
@@ -44,15 +42,14 @@ static void a_thread_reads_more_locks_than_it_knows_by_name(void **state)
 	}
 	assert_int_equal(near__reads.others, MANY - NEAR__HOLDS);
 	for (unsigned i = 0; i < MANY; i++) {
-		start(&w[i], &l[i], true);
-		wait_for_sleepers(&l[i], 1);
+		start_asleep(&w[i], &l[i], true);
 		near_rwlock_read_lock(&l[i]);
 	}
 	for (unsigned i = 0; i < MANY; i++) {
 		near_rwlock_read_unlock(&l[i]);
 		assert_int_equal(readers_of(word_of(&l[i])), 1);
 		near_rwlock_read_unlock(&l[i]);
-		unit_join(w[i].thread);
+		expect(&w[i], 0);
 		assert_int_equal(word_of(&l[i]), 0);
 		near_rwlock_destroy(&l[i]);
 	}
@@ -65,7 +62,7 @@ static void a_reader_that_is_not_nested_waits_in_any_case(void **state)
 	static const struct timespec past = {1, 0};
 	struct near_rwlock l[NEAR__HOLDS + 1], other;
 	unsigned release = 0;
-	struct reader w = {.release = &release};
+	struct waiter w = {.release = &release};
 
 	near_rwlock_init(&other);
 	for (unsigned i = 0; i <= NEAR__HOLDS; i++) {
@@ -79,7 +76,7 @@ static void a_reader_that_is_not_nested_waits_in_any_case(void **state)
 	assert_int_equal(near_rwlock_read_lock_until(&other, CLOCK_REALTIME, &past, NULL),
 			 -ETIMEDOUT);
 	__atomic_store_n(&release, 1, __ATOMIC_RELEASE);
-	unit_join(w.thread);
+	expect(&w, 0);
 	for (unsigned i = 0; i <= NEAR__HOLDS; i++) {
 		near_rwlock_read_unlock(&l[i]);
 		near_rwlock_destroy(&l[i]);
@@ -93,12 +90,12 @@ static void a_writer_that_leaves_lets_all_sleeping_readers_in(void **state)
 {
 	struct near_rwlock l;
 	unsigned order = 0, release = 0;
-	struct reader r[6], w = {.order = &order};
+	struct waiter r[6], w = {.order = &order};
 
 	near_rwlock_init(&l);
 	near_rwlock_write_lock(&l);
 	for (unsigned i = 0; i < 6; i++) {
-		r[i] = (struct reader){.order = &order, .release = &release};
+		r[i] = (struct waiter){.order = &order, .release = &release};
 		start(&r[i], &l, false);
 	}
 	wait_for_sleepers(&l, 6);
@@ -112,10 +109,10 @@ static void a_writer_that_leaves_lets_all_sleeping_readers_in(void **state)
 	wait_for_sleepers(&l, 1);
 	assert_int_equal(state_of(&l), WRITER + 6 * READER + WRITER_WAITING);
 	__atomic_store_n(&release, 1, __ATOMIC_RELEASE);
-	unit_join(w.thread);
+	expect(&w, 0);
 	assert_int_equal(w.turn, 7);
 	for (unsigned i = 0; i < 6; i++)
-		unit_join(r[i].thread);
+		expect(&r[i], 0);
 	assert_int_equal(state_of(&l), 0);
 	near_rwlock_destroy(&l);
 }
@@ -125,28 +122,25 @@ static void the_next_writer_waits_until_the_one_before_has_left(void **state)
 {
 	struct near_rwlock l = NEAR_RWLOCK_INIT;
 	unsigned order = 0;
-	struct reader w = {.order = &order}, r = {.order = &order};
+	struct waiter w = {.order = &order}, r = {.order = &order};
 
 	near_rwlock_write_lock(&l);
 	near_mutex_unlock(&l.writers);
-	start(&w, &l, true);
-	wait_for_sleepers(&l, 1);
+	start_asleep(&w, &l, true);
 	assert_int_equal(word_of(&l), 2 * WRITER + WRITER_WAITING);
-	start(&r, &l, false);
-	wait_for_sleepers(&l, 2);
+	start_asleep(&r, &l, false);
 	assert_int_equal(order, 0);
 	near__rwlock_leave(&l, 0);
-	unit_join(r.thread);
-	unit_join(w.thread);
+	expect(&r, 0);
+	expect(&w, 0);
 	assert_int_equal(r.turn, 1);
 	assert_int_equal(word_of(&l), 0);
 	/* The same without readers. */
 	near_rwlock_write_lock(&l);
 	near_mutex_unlock(&l.writers);
-	start(&w, &l, true);
-	wait_for_sleepers(&l, 1);
+	start_asleep(&w, &l, true);
 	near__rwlock_leave(&l, 0);
-	unit_join(w.thread);
+	expect(&w, 0);
 	assert_int_equal(w.turn, 3);
 	assert_int_equal(word_of(&l), 0);
 }
@@ -157,19 +151,17 @@ static void a_writer_that_gives_up_admits_none_before_the_previous_has_left(void
 	struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 30);
 	struct near_rwlock l = NEAR_RWLOCK_INIT;
 	unsigned order = 0;
-	struct reader w = {.clock = CLOCK_MONOTONIC, .deadline = &soon}, r = {.order = &order};
+	struct waiter w = {.clock = CLOCK_MONOTONIC, .deadline = &soon}, r = {.order = &order};
 
 	near_rwlock_write_lock(&l);
-	start(&r, &l, false);
-	wait_for_sleepers(&l, 1);
+	start_asleep(&r, &l, false);
 	near_mutex_unlock(&l.writers);
 	start(&w, &l, true);
-	unit_join(w.thread);
-	assert_int_equal(w.result, -ETIMEDOUT);
+	expect(&w, -ETIMEDOUT);
 	assert_int_equal(word_of(&l), WRITER + PARKED);
 	assert_int_equal(sleepers_of(&l), 1);
 	near__rwlock_leave(&l, 0);
-	unit_join(r.thread);
+	expect(&r, 0);
 	assert_int_equal(word_of(&l), 0);
 }
 
@@ -177,17 +169,16 @@ static void downgrade_lets_readers_in_and_no_writer(void **state)
 {
 	struct near_rwlock l;
 	unsigned order = 0;
-	struct reader w = {.order = &order}, r = {.order = &order};
+	struct waiter w = {.order = &order}, r = {.order = &order};
 
 	near_rwlock_init(&l);
 	near_rwlock_write_lock(&l);
 	start(&w, &l, true);
 	wait_for_writers(&l, 1);
-	start(&r, &l, false);
-	wait_for_sleepers(&l, 1);
+	start_asleep(&r, &l, false);
 	near_rwlock_downgrade(&l);
 	assert_false(near_rwlock_is_mine(&l));
-	unit_join(r.thread);
+	expect(&r, 0);
 	wait_for_sleepers(&l, 1);
 	assert_int_equal(r.turn, 1);
 	assert_int_equal(state_of(&l), WRITER + READER + WRITER_WAITING);
@@ -195,7 +186,7 @@ static void downgrade_lets_readers_in_and_no_writer(void **state)
 	near_rwlock_read_unlock(&l);
 	assert_int_equal(order, 1);
 	near_rwlock_read_unlock(&l);
-	unit_join(w.thread);
+	expect(&w, 0);
 	assert_int_equal(w.turn, 2);
 	near_rwlock_destroy(&l);
 }
@@ -211,7 +202,7 @@ static void wait_for_bucket(const struct near__bucket *b)
 static void no_thread_sleeps_for_one_that_has_left(void **state)
 {
 	struct near_rwlock l = NEAR_RWLOCK_INIT;
-	struct reader r = {0}, w = {0};
+	struct waiter r = {0}, w = {0};
 	struct near__bucket *b;
 
 	near_rwlock_write_lock(&l);
@@ -220,76 +211,18 @@ static void no_thread_sleeps_for_one_that_has_left(void **state)
 	wait_for_bucket(b);
 	near_rwlock_write_unlock(&l);
 	near__lot_unlock(b);
-	unit_join(r.thread);
+	expect(&r, 0);
 	near_rwlock_read_lock(&l);
 	b = near__lot_lock(&l);
 	start(&w, &l, true);
 	wait_for_bucket(b);
 	near_rwlock_read_unlock(&l);
 	near__lot_unlock(b);
-	unit_join(w.thread);
+	expect(&w, 0);
 	assert_int_equal(word_of(&l), 0);
 }
 
 /* ---- waits that end ---- */
-
-static void deadlines_end_waits(void **state)
-{
-	static const struct timespec past = {0, 0}, before = {-1, 0};
-	struct near_rwlock l;
-	unsigned release;
-
-	near_rwlock_init(&l);
-	for (unsigned i = 0; i < 2 * LENGTH(wait_clocks); i++) {
-		struct reader holder = {.release = &release}, other = {0};
-		clockid_t clock = wait_clocks[i / 2];
-		struct timespec soon = wait_in_ms(clock, 20);
-		bool writes = i % 2;
-		int (*until)(struct near_rwlock *, int, const struct timespec *,
-			     struct near_cancel *) = writes ? near_rwlock_write_lock_until
-							    : near_rwlock_read_lock_until;
-
-		release = 0;
-		start(&holder, &l, !writes);
-		while (writes ? !(readers_of(word_of(&l)) + near__rwlock_sum(&l, false))
-			      : state_of(&l) != WRITER)
-			usleep(100);
-		assert_int_equal(until(&l, clock, &soon, NULL), -ETIMEDOUT);
-		assert_true(wait_is_past(clock, soon));
-		assert_int_equal(until(&l, clock, &past, NULL), -ETIMEDOUT);
-		assert_int_equal(until(&l, clock, &before, NULL), -ETIMEDOUT);
-		assert_int_equal(sleepers_of(&l), 0);
-		assert_int_equal(writers_of(word_of(&l)), !writes);
-		assert_false(near_rwlock_is_mine(&l));
-		__atomic_store_n(&release, 1, __ATOMIC_RELEASE);
-		unit_join(holder.thread);
-		/* A free one is taken in any case. */
-		assert_int_equal(until(&l, clock, &past, NULL), 0);
-		start(&other, &l, false);
-		if (writes)
-			near_rwlock_write_unlock(&l);
-		else
-			near_rwlock_read_unlock(&l);
-		unit_join(other.thread);
-	}
-	near_rwlock_destroy(&l);
-}
-
-static void a_wrong_deadline_is_an_error(void **state)
-{
-	static const struct timespec wrong = {1, 1000000000}, negative = {1, -1}, right = {1, 0};
-	struct near_rwlock l = NEAR_RWLOCK_INIT;
-
-	assert_int_equal(near_rwlock_read_lock_until(&l, CLOCK_MONOTONIC, &wrong, NULL), -EINVAL);
-	assert_int_equal(near_rwlock_read_lock_until(&l, 4711, &right, NULL), -EINVAL);
-	assert_int_equal(near_rwlock_write_lock_until(&l, CLOCK_REALTIME, &negative, NULL),
-			 -EINVAL);
-	assert_int_equal(near_rwlock_write_lock_until(&l, 4711, &right, NULL), -EINVAL);
-	assert_int_equal(word_of(&l), 0);
-	assert_int_equal(near_rwlock_read_lock_until(&l, 4711, NULL, NULL), 0);
-	near_rwlock_read_unlock(&l);
-	assert_int_equal(word_of(&l), 0);
-}
 
 /* A writer that gives up admits the readers that it kept out. */
 static void a_token_ends_waits(void **state)
@@ -297,25 +230,21 @@ static void a_token_ends_waits(void **state)
 	struct near_cancel token = NEAR_CANCEL_INIT;
 	struct near_rwlock l;
 	unsigned order = 0;
-	struct reader w = {.cancel = &token}, r = {.order = &order}, q = {.cancel = &token};
+	struct waiter w = {.cancel = &token}, r = {.order = &order}, q = {.cancel = &token};
 
 	near_rwlock_init_with(&l, NEAR_RWLOCK_WRITERS_FIRST);
 	near_rwlock_read_lock(&l);
-	start(&w, &l, true);
-	wait_for_sleepers(&l, 1);
-	start(&r, &l, false);
-	wait_for_sleepers(&l, 2);
+	start_asleep(&w, &l, true);
+	start_asleep(&r, &l, false);
 	near_cancel_set(&token);
-	unit_join(w.thread);
-	unit_join(r.thread);
-	assert_int_equal(w.result, -ECANCELED);
+	expect(&w, -ECANCELED);
+	expect(&r, 0);
 	assert_int_equal(r.turn, 1);
 	assert_int_equal(state_of(&l), READER);
 	near_rwlock_read_unlock(&l);
 	near_rwlock_write_lock(&l);
 	start(&q, &l, false);
-	unit_join(q.thread);
-	assert_int_equal(q.result, -ECANCELED);
+	expect(&q, -ECANCELED);
 	near_rwlock_write_unlock(&l);
 	assert_int_equal(state_of(&l), 0);
 	near_rwlock_destroy(&l);
@@ -327,4 +256,4 @@ UNIT_MAIN(nested_readers_pass_a_waiting_writer, a_thread_reads_more_locks_than_i
 	  the_next_writer_waits_until_the_one_before_has_left,
 	  a_writer_that_gives_up_admits_none_before_the_previous_has_left,
 	  downgrade_lets_readers_in_and_no_writer, no_thread_sleeps_for_one_that_has_left,
-	  deadlines_end_waits, a_wrong_deadline_is_an_error, a_token_ends_waits)
+	  a_token_ends_waits)

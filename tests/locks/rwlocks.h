@@ -3,9 +3,7 @@
 #ifndef NEARCPU_TESTS_RWLOCKS_H
 #define NEARCPU_TESTS_RWLOCKS_H
 
-#include "waits.h"
-
-#include <nearcpu/rwlock.h>
+#include "waiters.h"
 
 #include "locks/rwlock.h"
 
@@ -67,44 +65,33 @@ static inline void wait_for_writers(const struct near_rwlock *l, unsigned n)
 	wait_for_waits(&l->writers, NEAR__SPACE_MUTEX, n);
 }
 
-/* A thread that locks, gives up at its deadline or token, and unlocks. */
-struct reader {
-	struct near_rwlock *l;
-	const struct timespec *deadline;
-	struct near_cancel *cancel;
-	clockid_t clock;
-	bool writes;
-	unsigned *order, turn, *release;
-	int result;
-	pthread_t thread;
-};
-
-static inline void *lock_for_a_while(void *arg)
+static inline int next_rwlock(struct near_rwlock *l, int kind)
 {
-	struct reader *r = arg;
-
-	errno = UNIT_ERRNO;
-	r->result = (r->writes ? near_rwlock_write_lock_until : near_rwlock_read_lock_until)(
-		r->l, r->clock, r->deadline, r->cancel);
-	if (r->result == 0) {
-		if (r->order)
-			r->turn = __atomic_add_fetch(r->order, 1, __ATOMIC_SEQ_CST);
-		while (r->release && !__atomic_load_n(r->release, __ATOMIC_ACQUIRE))
-			usleep(100);
-		if (r->writes)
-			near_rwlock_write_unlock(r->l);
-		else
-			near_rwlock_read_unlock(r->l);
-	}
-	CHECK(errno == UNIT_ERRNO);
-	return NULL;
+	near_rwlock_destroy(l);
+	if (kind < 2)
+		rwlock_init(l, kind);
+	return kind;
 }
 
-static inline void start(struct reader *r, struct near_rwlock *l, bool writes)
+/* The statement that follows runs with the lock made of zeros, then with one with slots. */
+#define EACH_RWLOCK(l)                                                                             \
+	for (int kind = (rwlock_init(l, false), 0); kind < 2; kind = next_rwlock(l, kind + 1))
+
+/* ---- threads that lock for a while ---- */
+
+static inline void start(struct waiter *w, struct near_rwlock *l, bool writes)
 {
-	r->l = l;
-	r->writes = writes;
-	r->thread = unit_start(lock_for_a_while, r);
+	w->on = l;
+	w->kind = writes ? &wait_writer : &wait_reader;
+	w->thread = unit_start(run_waiter, w);
+}
+
+static inline void start_asleep(struct waiter *w, struct near_rwlock *l, bool writes)
+{
+	unsigned before = sleepers_of(l);
+
+	start(w, l, writes);
+	wait_for_sleepers(l, before + 1);
 }
 
 /* Other threads, whose results say what they found. */

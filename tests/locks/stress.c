@@ -138,7 +138,9 @@ static void *cancel(void *unused)
 
 static void cast(const struct scenario *scenario, uint64_t seed)
 {
-	scenario->begin();
+	memset(scenario->state, 0, scenario->size);
+	if (scenario->begin)
+		scenario->begin();
 	for (unsigned i = 0; i < scenario->roles; i++) {
 		struct role *r = &stress.roles[stress.n_roles++];
 

@@ -8,9 +8,7 @@
 #ifndef NEARCPU_TESTS_LOCKS_STRESS_H
 #define NEARCPU_TESTS_LOCKS_STRESS_H
 
-#include "waits.h"
-
-#include <nearcpu/mutex.h>
+#include "waiters.h"
 
 #define STRESS_ROLES 64
 
@@ -34,13 +32,20 @@ struct role {
 struct scenario {
 	const char *name;
 	unsigned roles;
-	void (*begin)(void);
+	void *state; /* of this size; begins with zeros */
+	size_t size;
+	void (*begin)(void); /* NULL: that is all */
 	/* False: the scenario is over. It is called once more after stress.stop was set. */
 	bool (*step)(struct role *r);
 	void (*end)(void); /* NULL: nothing to do but to set stress.stop */
 	/* With the roles of the scenario, when all have ended. */
 	void (*check)(const struct role *roles);
 };
+
+/* Defines scenario_<name>, of step_<name> and check_<name>. */
+#define SCENARIO(name, roles, state, begin, end)                                                   \
+	const struct scenario scenario_##name = {#name, roles,       &(state), sizeof(state),      \
+						 begin, step_##name, end,      check_##name}
 
 extern const struct scenario scenario_sections, scenario_turns, scenario_signals, scenario_queue,
 	scenario_permits, scenario_ring, scenario_barriers, scenario_desks, scenario_sleepers,
@@ -102,6 +107,36 @@ void limit_draw(struct limit *l, struct role *r);
 
 /* What a wait returned that is not 0 must have its reason. */
 void limit_check(struct limit *l, int result);
+
+/* The result of a call that waits with the limit `l`. */
+#define WAIT_LIMITED(role, on, call)                                                               \
+	({                                                                                         \
+		struct limit l;                                                                    \
+		int result_;                                                                       \
+                                                                                                   \
+		limit_draw(&l, role);                                                              \
+		WAIT(role, on, result_ = (call));                                                  \
+		limit_check(&l, result_);                                                          \
+		result_;                                                                           \
+	})
+
+/* Whether it was taken by one of these: at once, or for ever waited for, or with a limit. */
+#define TAKE(role, on, try_take, take_it, take_until)                                              \
+	({                                                                                         \
+		struct limit l;                                                                    \
+		int result_ = 0;                                                                   \
+                                                                                                   \
+		limit_draw(&l, role);                                                              \
+		if (unit_random(&(role)->random) % 8 == 0)                                         \
+			result_ = !try_take(on);                                                   \
+		else if (!l.deadline && !l.cancel)                                                 \
+			WAIT(role, on, take_it(on));                                               \
+		else                                                                               \
+			WAIT(role, on, result_ = take_until(on, l.clock, l.deadline, l.cancel));   \
+		if (result_ <= 0)                                                                  \
+			limit_check(&l, result_);                                                  \
+		result_ == 0;                                                                      \
+	})
 
 static inline uint64_t sum(const struct role *roles, unsigned first, unsigned n, unsigned tally)
 {

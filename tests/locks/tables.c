@@ -2,12 +2,10 @@
 /* The scenario with reader-writer locks. */
 #include "stress.h"
 
-#include <nearcpu/rwlock.h>
-
 /* ---- tables: a reader sees no half of a change ---- */
 
-#define READERS 4
 #define WIDTH 8
+#define FEW_ROLES 6
 
 static struct table {
 	struct near_rwlock l;
@@ -17,7 +15,6 @@ static struct table {
 /* One with slots, readers first; one without, writers first. */
 static void begin_tables(void)
 {
-	memset(tables, 0, sizeof(tables));
 	CHECK(near_rwlock_init(&tables[0].l) == 0);
 	tables[1].l = (struct near_rwlock)NEAR_RWLOCK_INIT_WRITERS_FIRST;
 }
@@ -32,40 +29,16 @@ static void check_table(const struct table *t, struct role *r)
 		CHECK(t->changes[i] == changes);
 }
 
-static bool lock_for_reading(struct role *r, struct near_rwlock *l)
+static bool lock_for_reading(struct role *r, struct near_rwlock *lock)
 {
-	struct limit limit;
-	int result;
-
-	limit_draw(&limit, r);
-	if (unit_random(&r->random) % 8 == 0)
-		return near_rwlock_try_read_lock(l);
-	if (!limit.deadline && !limit.cancel) {
-		WAIT(r, l, near_rwlock_read_lock(l));
-		return true;
-	}
-	WAIT(r, l,
-	     result = near_rwlock_read_lock_until(l, limit.clock, limit.deadline, limit.cancel));
-	limit_check(&limit, result);
-	return result == 0;
+	return TAKE(r, lock, near_rwlock_try_read_lock, near_rwlock_read_lock,
+		    near_rwlock_read_lock_until);
 }
 
-static bool lock_for_writing(struct role *r, struct near_rwlock *l)
+static bool lock_for_writing(struct role *r, struct near_rwlock *lock)
 {
-	struct limit limit;
-	int result;
-
-	limit_draw(&limit, r);
-	if (unit_random(&r->random) % 8 == 0)
-		return near_rwlock_try_write_lock(l);
-	if (!limit.deadline && !limit.cancel) {
-		WAIT(r, l, near_rwlock_write_lock(l));
-		return true;
-	}
-	WAIT(r, l,
-	     result = near_rwlock_write_lock_until(l, limit.clock, limit.deadline, limit.cancel));
-	limit_check(&limit, result);
-	return result == 0;
+	return TAKE(r, lock, near_rwlock_try_write_lock, near_rwlock_write_lock,
+		    near_rwlock_write_lock_until);
 }
 
 /* Again immediately, until it counts on slots and a writer revokes that. */
@@ -78,7 +51,8 @@ static void read_table_often(struct role *r, struct table *t)
 	}
 }
 
-/* Now and then a second time, which must not wait for a writer that waits for the first. */
+/* Now and then a second time, which must not wait for a writer that waits for the first; or the
+ * other table, too. */
 static void read_table(struct role *r, struct table *t)
 {
 	if (!lock_for_reading(r, &t->l))
@@ -89,7 +63,21 @@ static void read_table(struct role *r, struct table *t)
 		check_table(t, r);
 		near_rwlock_read_unlock(&t->l);
 	}
+	if (t == &tables[0] && unit_random(&r->random) % 4 == 0) {
+		WAIT(r, &tables[1].l, near_rwlock_read_lock(&tables[1].l));
+		check_table(&tables[1], r);
+		near_rwlock_read_unlock(&tables[1].l);
+	}
 	near_rwlock_read_unlock(&t->l);
+}
+
+/* So that the bias is set and revoked often. */
+static void expect_few_reads(struct role *r, struct near_rwlock *l)
+{
+	uint32_t random = unit_random(&r->random);
+
+	if (random % 16 == 0 && __atomic_load_n(&l->rebias_after, __ATOMIC_RELAXED) > 100)
+		__atomic_store_n(&l->rebias_after, 20 + random / 16 % 16, __ATOMIC_RELAXED);
 }
 
 static void write_table(struct role *r, struct table *t)
@@ -110,13 +98,27 @@ static void write_table(struct role *r, struct table *t)
 	near_rwlock_read_unlock(&t->l);
 }
 
+static bool is_crowd(const struct role *r)
+{
+	return r->scenario->roles > FEW_ROLES;
+}
+
+/* A third of few roles. Many readers would pass a writer for ever: there each role is both. */
+static bool will_write(struct role *r)
+{
+	if (!is_crowd(r))
+		return r->index % 3 == 2;
+	return unit_random(&r->random) % 100 < (r->index % 2 ? 1 : 30);
+}
+
 static bool step_tables(struct role *r)
 {
 	struct table *t = &tables[unit_random(&r->random) % 2];
 
-	if (r->index < READERS) {
+	expect_few_reads(r, &t->l);
+	if (!will_write(r)) {
 		read_table(r, t);
-		if (unit_random(&r->random) % 64 == 0)
+		if (!is_crowd(r) && unit_random(&r->random) % 64 == 0)
 			read_table_often(r, &tables[0]);
 	} else {
 		write_table(r, t);
@@ -129,7 +131,8 @@ static bool step_tables(struct role *r)
 
 static void check_tables(const struct role *roles)
 {
-	CHECK(tables[0].changes[0] + tables[1].changes[0] == sum(roles, READERS, 2, 0));
+	CHECK(tables[0].changes[0] + tables[1].changes[0] ==
+	      sum(roles, 0, roles->scenario->roles, 0));
 	for (unsigned i = 0; i < 2; i++) {
 		CHECK(near_rwlock_try_write_lock(&tables[i].l));
 		near_rwlock_write_unlock(&tables[i].l);
@@ -137,5 +140,4 @@ static void check_tables(const struct role *roles)
 	}
 }
 
-const struct scenario scenario_tables = {"tables",    READERS + 2, begin_tables,
-					 step_tables, NULL,        check_tables};
+SCENARIO(tables, FEW_ROLES, tables, begin_tables, NULL);

@@ -2,10 +2,6 @@
 /* Scenarios with semaphores, barriers and near_once. */
 #include "stress.h"
 
-#include <nearcpu/barrier.h>
-#include <nearcpu/once.h>
-#include <nearcpu/sem.h>
-
 /* ---- permits: no more are inside than there are units ---- */
 
 #define PERMITS 2u
@@ -18,29 +14,16 @@ static struct {
 static void begin_permits(void)
 {
 	permits.s = (struct near_sem)NEAR_SEM_INIT(PERMITS);
-	permits.inside = 0;
 }
 
 static bool take(struct role *r, struct near_sem *s)
 {
-	struct limit l;
-	int result;
-
-	limit_draw(&l, r);
-	if (!l.deadline && !l.cancel) {
-		WAIT(r, s, near_sem_wait(s));
-		return true;
-	}
-	WAIT(r, s, result = near_sem_wait_until(s, l.clock, l.deadline, l.cancel));
-	limit_check(&l, result);
-	return result == 0;
+	return TAKE(r, s, near_sem_try_wait, near_sem_wait, near_sem_wait_until);
 }
 
 static bool step_permits(struct role *r)
 {
-	bool tries = unit_random(&r->random) % 8 == 0;
-
-	if (tries ? near_sem_try_wait(&permits.s) : take(r, &permits.s)) {
+	if (take(r, &permits.s)) {
 		CHECK(__atomic_add_fetch(&permits.inside, 1, __ATOMIC_RELAXED) <= PERMITS);
 		if (unit_random(&r->random) % 16 == 0)
 			sched_yield();
@@ -56,8 +39,7 @@ static void check_permits(const struct role *roles)
 	CHECK(near_sem_read(&permits.s) == PERMITS);
 }
 
-const struct scenario scenario_permits = {"permits",    5,    begin_permits,
-					  step_permits, NULL, check_permits};
+SCENARIO(permits, 5, permits, begin_permits, NULL);
 
 /* ---- ring: one unit goes round ---- */
 
@@ -70,7 +52,6 @@ static struct {
 
 static void begin_ring(void)
 {
-	memset(&ring, 0, sizeof(ring));
 	ring.s[0] = (struct near_sem)NEAR_SEM_INIT(1);
 }
 
@@ -98,7 +79,7 @@ static void check_ring(const struct role *roles)
 	CHECK(ring.passes == sum(roles, 0, RING, 0));
 }
 
-const struct scenario scenario_ring = {"ring", RING, begin_ring, step_ring, NULL, check_ring};
+SCENARIO(ring, RING, ring, begin_ring, NULL);
 
 /* ---- barriers: all threads arrive, and something is done once ---- */
 
@@ -115,7 +96,6 @@ static struct {
 
 static void begin_barriers(void)
 {
-	memset(&barriers, 0, sizeof(barriers));
 	barriers.b = (struct near_barrier)NEAR_BARRIER_INIT(GUESTS);
 }
 
@@ -123,14 +103,11 @@ static bool meet(struct role *r)
 {
 	int result;
 
-	do {
-		struct limit l;
-
-		limit_draw(&l, r);
-		WAIT(r, &barriers.b,
-		     result = near_barrier_wait_until(&barriers.b, l.clock, l.deadline, l.cancel));
-		limit_check(&l, result);
-	} while (result < 0);
+	do
+		result = WAIT_LIMITED(r, &barriers.b,
+				      near_barrier_wait_until(&barriers.b, l.clock, l.deadline,
+							      l.cancel));
+	while (result < 0);
 	return result == 1;
 }
 
@@ -188,5 +165,4 @@ static void check_barriers(const struct role *roles)
 		CHECK(roles[i].tally[0] == barriers.held);
 }
 
-const struct scenario scenario_barriers = {"barriers",    GUESTS, begin_barriers,
-					   step_barriers, NULL,   check_barriers};
+SCENARIO(barriers, GUESTS, barriers, begin_barriers, NULL);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_cancel and fork: the waits of the parent are none of the child's. What a token does to waits
  * is tested with each of them. */
-#include "waits.h"
-
-#include <nearcpu/sem.h>
+#include "waiters.h"
 
 #include "parking/cancel.h"
 
@@ -13,10 +11,9 @@
 static struct near_cancel token;
 static struct near_sem sem;
 
-static void *wait_for_token(void *unused)
+static struct waiter waiter_for_token(void)
 {
-	near_sem_wait_until(&sem, CLOCK_MONOTONIC, NULL, &token);
-	return unused;
+	return (struct waiter){.kind = &wait_sem, .on = &sem, .cancel = &token};
 }
 
 static void the_state_is_small(void **state)
@@ -39,33 +36,23 @@ static unsigned waits_in_list(void)
 	return n;
 }
 
-struct single {
-	struct near_sem sem;
-	pthread_t thread;
-};
-
-static void *wait_alone(void *single)
-{
-	CHECK(near_sem_wait_until(&((struct single *)single)->sem, 0, NULL, &token) == 0);
-	return NULL;
-}
-
 /* In whatever order: the last that came, the first, and the one between. */
 static void waits_leave_the_list(void **state)
 {
 	static const unsigned order[] = {2, 0, 1};
-	struct single s[3] = {{.thread = 0}};
+	struct near_sem sems[3] = {NEAR_SEM_INIT(0), NEAR_SEM_INIT(0), NEAR_SEM_INIT(0)};
+	struct waiter w[3];
 
 	near_cancel_reset(&token);
 	for (unsigned i = 0; i < 3; i++) {
-		s[i].thread = unit_start(wait_alone, &s[i]);
-		wait_for_waits(&s[i].sem, NEAR__SPACE_SEM, 1);
-		while (waits_in_list() != i + 1)
-			usleep(100);
+		w[i] = waiter_for_token();
+		w[i].on = &sems[i];
+		start_waiter(&w[i]);
+		UNTIL(waits_in_list() == i + 1);
 	}
 	for (unsigned i = 0; i < 3; i++) {
-		assert_int_equal(near_sem_post(&s[order[i]].sem), 0);
-		unit_join(s[order[i]].thread);
+		assert_int_equal(near_sem_post(&sems[order[i]]), 0);
+		expect(&w[order[i]], 0);
 		assert_int_equal(waits_in_list(), 2 - i);
 	}
 }
@@ -85,51 +72,35 @@ static void *set_above_zeros(void *unused)
 	return unused;
 }
 
-static void set_in_child(void *unused)
-{
-	pthread_t waits = unit_start(wait_for_token, NULL);
-
-	wait_for_waits(&sem, NEAR__SPACE_SEM, 1);
-	unit_join(unit_start(set_above_zeros, NULL));
-	unit_join(waits);
-	CHECK(near_cancel_is_set(&token));
-}
-
 /* More than are notified at a time, so that the list is traversed twice. */
 static void a_child_touches_no_waits_of_its_parent(void **state)
 {
-	pthread_t waits[20];
+	struct waiter w[20], of_child;
 
 	if (UNIT_THREAD_SANITIZER)
 		skip(); /* it allows no thread there */
 	near_cancel_reset(&token);
-	for (unsigned i = 0; i < LENGTH(waits); i++)
-		waits[i] = unit_start(wait_for_token, NULL);
-	wait_for_waits(&sem, NEAR__SPACE_SEM, LENGTH(waits));
-	unit_in_child(set_in_child, NULL);
+	start_waiters(w, LENGTH(w), waiter_for_token());
+	IN_CHILD() {
+		start_waiters(&of_child, 1, waiter_for_token());
+		unit_join(unit_start(set_above_zeros, NULL));
+		unit_join(of_child.thread);
+		CHECK(near_cancel_is_set(&token));
+	}
 	assert_false(near_cancel_is_set(&token));
-	assert_int_equal(waits_on(&sem, NEAR__SPACE_SEM), LENGTH(waits));
+	assert_int_equal(waits_of(&w[0]), LENGTH(w));
 	near_cancel_set(&token);
-	for (unsigned i = 0; i < LENGTH(waits); i++)
-		unit_join(waits[i]);
+	for (unsigned i = 0; i < LENGTH(w); i++)
+		expect(&w[i], -ECANCELED);
 }
+
+static const struct timespec past = {0, 0};
 
 static void *join_and_leave(void *stop)
 {
-	struct timespec past = {0, 0};
-
 	while (!__atomic_load_n((bool *)stop, __ATOMIC_RELAXED))
 		CHECK(near_sem_wait_until(&sem, CLOCK_MONOTONIC, &past, &token) == -ETIMEDOUT);
 	return NULL;
-}
-
-static void set_alone(void *unused)
-{
-	struct timespec past = {0, 0};
-
-	CHECK(near_sem_wait_until(&sem, CLOCK_MONOTONIC, &past, &token) == -ETIMEDOUT);
-	near_cancel_set(&token);
-	CHECK(near_sem_wait_until(&sem, CLOCK_MONOTONIC, NULL, &token) == -ECANCELED);
 }
 
 /* Forks that come while the list is being changed: the lock is free in the child. */
@@ -142,7 +113,13 @@ static void a_fork_may_come_at_any_time(void **state)
 	for (unsigned i = 0; i < LENGTH(busy); i++)
 		busy[i] = unit_start(join_and_leave, &stop);
 	for (unsigned i = 0; i < (unit_emulated() ? FORKS / 20 : FORKS); i++)
-		unit_in_child(set_alone, NULL);
+		IN_CHILD() {
+			CHECK(near_sem_wait_until(&sem, CLOCK_MONOTONIC, &past, &token) ==
+			      -ETIMEDOUT);
+			near_cancel_set(&token);
+			CHECK(near_sem_wait_until(&sem, CLOCK_MONOTONIC, NULL, &token) ==
+			      -ECANCELED);
+		}
 	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
 	for (unsigned i = 0; i < LENGTH(busy); i++)
 		unit_join(busy[i]);

@@ -1,78 +1,36 @@
 /* SPDX-License-Identifier: MIT */
-/* How waits of near_park end: deadlines, tokens, signals, forks; then a stress test in which every
- * wake-up is counted on both sides. */
+/* How waits of near_park end: deadlines, tokens, signals, forks. What deadlines do to all waits is
+ * tested in timeout_test.c. */
 #include "parked.h"
+#include "signals.h"
 
 /* ---- the ends of waits ---- */
 
-static void deadlines_end_waits(void **state)
+static void a_wait_that_ends_calls_back(void **state)
 {
-	static const struct timespec past[] = {{0, 0}, {1, 5}, {-1, 0}, {INT64_MIN, 999999999}};
-
-	for (size_t i = 0; i < LENGTH(wait_clocks); i++) {
-		struct timespec soon = wait_in_ms(wait_clocks[i], 20);
-		struct calls c = {.answer = true};
-		struct near_park p = {.clock = wait_clocks[i],
-				      .deadline = &soon,
-				      .validate = validate,
-				      .left = left,
-				      .arg = &c};
-
-		errno = UNIT_ERRNO;
-		assert_int_equal(near_park(place, &p), -ETIMEDOUT);
-		assert_true(wait_is_past(wait_clocks[i], soon));
-		for (size_t n = 0; n < LENGTH(past); n++) {
-			p.deadline = &past[n];
-			assert_int_equal(near_park(place, &p), -ETIMEDOUT);
-			assert_int_equal(c.validated, n + 2);
-			assert_int_equal(c.left, n + 2);
-		}
-		assert_int_equal(errno, UNIT_ERRNO);
-		assert_ptr_equal(c.left_on, place);
-		assert_false(c.others);
-		assert_int_equal(parked(place), 0);
-	}
-}
-
-static void a_wrong_deadline_is_an_error(void **state)
-{
-	static const struct timespec wrong[] = {{1, -1}, {1, 1000000000}, {1, INT32_MIN}};
-	static const clockid_t unknown[] = {-1, 4711, CLOCK_PROCESS_CPUTIME_ID,
-					    CLOCK_THREAD_CPUTIME_ID, CLOCK_MONOTONIC_RAW};
+	static const struct timespec past[] = {{0, 0}, {1, 5}, {-1, 0}, {INT64_MIN, 999999999}},
+				     wrong = {1, -1};
+	struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 20);
 	struct calls c = {.answer = true};
-	struct near_park p = {.validate = validate, .arg = &c};
+	struct near_park p = {.clock = CLOCK_MONOTONIC,
+			      .deadline = &wrong,
+			      .validate = validate,
+			      .left = left,
+			      .arg = &c};
 
-	for (size_t i = 0; i < LENGTH(wrong); i++) {
-		p.clock = CLOCK_MONOTONIC;
-		p.deadline = &wrong[i];
-		assert_int_equal(near_park(place, &p), -EINVAL);
-	}
-	for (size_t i = 0; i < LENGTH(unknown); i++) {
-		struct timespec zero = {0, 0};
-
-		p.clock = unknown[i];
-		p.deadline = &zero;
-		assert_int_equal(near_park(place, &p), -EINVAL);
-	}
+	errno = UNIT_ERRNO;
+	assert_int_equal(near_park(place, &p), -EINVAL);
 	assert_int_equal(c.validated, 0);
-}
-
-static void a_huge_deadline_is_far_away(void **state)
-{
-	static const struct timespec huge[] = {
-		{INT64_C(0x7000000000000000), 0}, {INT64_MAX, 999999999}, {INT64_C(9223372036), 5}};
-
-	for (size_t i = 0; i < LENGTH(wait_clocks); i++)
-		for (size_t n = 0; n < LENGTH(huge); n++) {
-			struct sleeper s = {.address = place,
-					    .park = {.clock = wait_clocks[i],
-						     .deadline = &huge[n]}};
-
-			start_sleepers(&s, 1);
-			usleep(2000);
-			assert_int_equal(near_unpark(place, 1, 9), 1);
-			expect(&s, 0, 9);
-		}
+	for (size_t n = 0; n <= LENGTH(past); n++) {
+		p.deadline = n ? &past[n - 1] : &soon;
+		assert_int_equal(near_park(place, &p), -ETIMEDOUT);
+		assert_int_equal(c.validated, n + 1);
+		assert_int_equal(c.left, n + 1);
+	}
+	assert_int_equal(errno, UNIT_ERRNO);
+	assert_ptr_equal(c.left_on, place);
+	assert_false(c.others);
+	assert_int_equal(parked(place), 0);
 }
 
 static void a_timeout_reports_its_address(void **state)
@@ -87,7 +45,8 @@ static void a_timeout_reports_its_address(void **state)
 	struct near_unparked found;
 
 	start_sleepers(&stays, 1);
-	start_sleepers(&leaves, 1);
+	leaves.thread = unit_start(sleep_there, &leaves);
+	UNTIL(parked(place) || wait_is_past(CLOCK_MONOTONIC, later));
 	assert_int_equal(near_unpark_with(place, &u, &found), 0);
 	if (found.requeued == 0)
 		print_message("the machine was too busy to move a waiter in time\n");
@@ -109,7 +68,7 @@ static void a_waiter_that_times_out_is_requeued(void **state)
 	struct near__waiter *w;
 	struct sleeper s = {.address = place, .park = {.deadline = &soon}};
 
-	while (bucket_of(to) == bucket_of(place))
+	while (near__lot_bucket(to) == near__lot_bucket(place))
 		to++;
 	s.park.clock = CLOCK_MONOTONIC;
 	do {
@@ -160,22 +119,14 @@ static void a_token_ends_all_waits(void **state)
 	assert_int_equal(parked(place), 0);
 }
 
-static int signals;
-
-static void note_signal(int signal)
-{
-	__atomic_fetch_add(&signals, 1, __ATOMIC_RELAXED);
-}
-
 static void signals_end_an_interruptible_wait(void **state)
 {
-	struct sigaction action = {.sa_handler = note_signal};
 	struct sleeper s[2] = {{.address = place, .park = {.interruptible = true}},
 			       {.address = place}};
 
 	if (UNIT_THREAD_SANITIZER)
 		skip();
-	sigaction(SIGUSR1, &action, NULL);
+	catch_signals(0);
 	start_sleepers(s, 2);
 	/* It may not be asleep yet when the first one comes. */
 	while (parked(place) == 2) {
@@ -183,14 +134,25 @@ static void signals_end_an_interruptible_wait(void **state)
 		usleep(1000);
 	}
 	expect(&s[0], -EINTR, 0);
-	for (int before = signals; signals < before + 5; usleep(1000))
-		pthread_kill(s[1].thread, SIGUSR1);
+	signal_often(s[1].thread, 5);
 	assert_int_equal(parked(place), 1);
 	assert_int_equal(near_unpark(place, 1, 6), 1);
 	expect(&s[1], 0, 6);
 }
 
 /* ---- fork ---- */
+
+static pthread_barrier_t barrier;
+
+static void *hold_bucket(void *unused)
+{
+	struct near__bucket *b = near__lot_lock(place);
+
+	pthread_barrier_wait(&barrier);
+	pthread_barrier_wait(&barrier);
+	near__lot_unlock(b);
+	return unused;
+}
 
 static void use_lot_in_child(void *unused)
 {
@@ -206,20 +168,6 @@ static void use_lot_in_child(void *unused)
 	CHECK(s.result == 0 && s.park.token == 8);
 }
 
-static struct {
-	pthread_barrier_t barrier;
-} holding;
-
-static void *hold_bucket(void *unused)
-{
-	struct near__bucket *b = near__lot_lock(place);
-
-	pthread_barrier_wait(&holding.barrier);
-	pthread_barrier_wait(&holding.barrier);
-	near__lot_unlock(b);
-	return unused;
-}
-
 static void a_child_has_an_empty_lot(void **state)
 {
 	struct sleeper s = {.address = place};
@@ -229,11 +177,11 @@ static void a_child_has_an_empty_lot(void **state)
 	if (UNIT_THREAD_SANITIZER)
 		skip(); /* it lets no child have threads */
 	start_sleepers(&s, 1);
-	pthread_barrier_init(&holding.barrier, NULL, 2);
+	pthread_barrier_init(&barrier, NULL, 2);
 	holder = unit_start(hold_bucket, NULL);
-	pthread_barrier_wait(&holding.barrier);
+	pthread_barrier_wait(&barrier);
 	child = unit_fork(use_lot_in_child, NULL);
-	pthread_barrier_wait(&holding.barrier);
+	pthread_barrier_wait(&barrier);
 	assert_true(child > 0);
 	assert_int_equal(unit_wait(child, NULL), 0);
 	unit_join(holder);
@@ -241,84 +189,6 @@ static void a_child_has_an_empty_lot(void **state)
 	expect(&s, 0, 2);
 }
 
-/* ---- stress ---- */
-
-#define PLACES 3
-
-static struct {
-	struct near_cancel token;
-	unsigned stop, parks, unparks;
-	unsigned running;
-} stress;
-
-static void *park_often(void *arg)
-{
-	uint64_t random = (uintptr_t)arg + 1;
-	unsigned woken = 0;
-
-	while (!__atomic_load_n(&stress.stop, __ATOMIC_RELAXED)) {
-		uint32_t r = unit_random(&random);
-		struct timespec soon = wait_in_ns(r % 65536);
-		struct near_park p = {.clock = CLOCK_MONOTONIC};
-		int result;
-
-		p.deadline = r & 1 << 20 ? NULL : &soon;
-		p.cancel = r & 1 << 21 ? &stress.token : NULL;
-		result = near_park(place + r % PLACES, &p);
-		CHECK(result == 0 || result == -ETIMEDOUT || result == -ECANCELED);
-		woken += result == 0;
-	}
-	__atomic_fetch_add(&stress.parks, woken, __ATOMIC_RELAXED);
-	__atomic_fetch_sub(&stress.running, 1, __ATOMIC_RELEASE);
-	return NULL;
-}
-
-static void *unpark_often(void *arg)
-{
-	uint64_t random = (uintptr_t)arg + 100;
-	unsigned woken = 0;
-
-	while (__atomic_load_n(&stress.running, __ATOMIC_ACQUIRE)) {
-		uint32_t r = unit_random(&random);
-		struct near_unpark u = {.wake = r >> 8 & 1,
-					.requeue = r >> 9 & 3,
-					.to = place + (r >> 11) % PLACES};
-		struct near_unparked found;
-
-		near_unpark_with(place + r % PLACES, &u, &found);
-		woken += (unsigned)found.woken;
-		if (r % 64 == 0)
-			near_cancel_set(&stress.token);
-	}
-	__atomic_fetch_add(&stress.unparks, woken, __ATOMIC_RELAXED);
-	return NULL;
-}
-
-/* A thread returns 0 if and only if it was woken: no wake-up is lost to a deadline. A thread
- * without a deadline is woken in the end, or the test does not end. */
-static void stress_loses_no_wake_up(void **state)
-{
-	const unsigned ms = unit_scale(1000);
-	pthread_t asleep[6], awake[2];
-
-	stress.running = LENGTH(asleep);
-	for (uintptr_t i = 0; i < LENGTH(asleep); i++)
-		asleep[i] = unit_start(park_often, (void *)i);
-	for (uintptr_t i = 0; i < LENGTH(awake); i++)
-		awake[i] = unit_start(unpark_often, (void *)i);
-	usleep(ms * 1000);
-	__atomic_store_n(&stress.stop, 1, __ATOMIC_RELAXED);
-	for (unsigned i = 0; i < LENGTH(asleep); i++)
-		unit_join(asleep[i]);
-	for (unsigned i = 0; i < LENGTH(awake); i++)
-		unit_join(awake[i]);
-	assert_true(stress.parks > 0);
-	assert_int_equal(stress.parks, stress.unparks);
-	for (unsigned i = 0; i < PLACES; i++)
-		assert_int_equal(parked(place + i), 0);
-}
-
-UNIT_MAIN(deadlines_end_waits, a_wrong_deadline_is_an_error, a_huge_deadline_is_far_away,
-	  a_timeout_reports_its_address, a_waiter_that_times_out_is_requeued,
-	  a_token_ends_all_waits, signals_end_an_interruptible_wait, a_child_has_an_empty_lot,
-	  stress_loses_no_wake_up)
+UNIT_MAIN(a_wait_that_ends_calls_back, a_timeout_reports_its_address,
+	  a_waiter_that_times_out_is_requeued, a_token_ends_all_waits,
+	  signals_end_an_interruptible_wait, a_child_has_an_empty_lot)

@@ -30,7 +30,7 @@ static void neighbours_in_a_bucket_are_independent(void **state)
 	const char *other = place + 1;
 	struct sleeper s = {.address = place};
 
-	while (bucket_of(other) != bucket_of(place))
+	while (near__lot_bucket(other) != near__lot_bucket(place))
 		other++;
 	start_sleepers(&s, 1);
 	assert_int_equal(near_unpark(other, NEAR_UNPARK_ALL, 1), 0);

@@ -24,12 +24,6 @@ static inline unsigned parked(const void *address)
 	return count;
 }
 
-static inline void wait_for_parked(const void *address, unsigned n)
-{
-	while (parked(address) != n)
-		usleep(100);
-}
-
 struct sleeper {
 	const void *address;
 	struct near_park park;
@@ -57,7 +51,7 @@ static inline void start_sleepers(struct sleeper *s, unsigned n)
 
 	for (unsigned i = 0; i < n; i++) {
 		s[i].thread = unit_start(sleep_there, &s[i]);
-		wait_for_parked(s[i].address, before + i + 1);
+		UNTIL(parked(s[i].address) == before + i + 1);
 	}
 }
 
@@ -66,14 +60,6 @@ static inline void expect(struct sleeper *s, int result, uintptr_t token)
 	unit_join(s->thread);
 	assert_int_equal(s->result, result);
 	assert_int_equal(s->park.token, token);
-}
-
-static inline struct near__bucket *bucket_of(const void *address)
-{
-	struct near__bucket *b = near__lot_lock(address);
-
-	near__lot_unlock(b);
-	return b;
 }
 
 struct calls {

@@ -3,6 +3,7 @@
 #ifndef NEARCPU_TESTS_THR_SLEEPERS_H
 #define NEARCPU_TESTS_THR_SLEEPERS_H
 
+#include "signals.h"
 #include "waits.h"
 
 #include <nearcpu/park.h>
@@ -34,6 +35,11 @@ static inline void *sleep_there(void *arg)
 	return NULL;
 }
 
+static inline void wait_unlocked(uint32_t *lock)
+{
+	UNTIL(!__atomic_load_n(lock, __ATOMIC_ACQUIRE));
+}
+
 /* Starts a sleeper with its lock held, and returns when it is in the queue and has released it. */
 static inline void start_sleeper(struct sleeper *s)
 {
@@ -41,8 +47,17 @@ static inline void start_sleeper(struct sleeper *s)
 
 	s->lock = 1;
 	s->thread = unit_start(sleep_there, s);
-	while (sleepers_on(s->ident) != before + 1 || __atomic_load_n(&s->lock, __ATOMIC_ACQUIRE))
-		usleep(100);
+	wait_unlocked(&s->lock);
+	UNTIL(sleepers_on(s->ident) == before + 1);
+}
+
+/* The same for n of one ident, one after the other. */
+static inline void start_sleepers(struct sleeper *s, unsigned n, const void *id)
+{
+	for (unsigned i = 0; i < n; i++) {
+		s[i] = (struct sleeper){.ident = id};
+		start_sleeper(&s[i]);
+	}
 }
 
 static inline void expect(struct sleeper *s, int result)
@@ -59,20 +74,6 @@ static inline int *unreadable(void)
 
 	assert_true(page != MAP_FAILED);
 	return page;
-}
-
-static int signals;
-
-static inline void note_signal(int signal)
-{
-	__atomic_fetch_add(&signals, 1, __ATOMIC_RELAXED);
-}
-
-static inline void catch_signals(int flags)
-{
-	struct sigaction action = {.sa_handler = note_signal, .sa_flags = flags};
-
-	sigaction(SIGUSR1, &action, NULL);
 }
 
 #endif

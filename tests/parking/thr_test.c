@@ -87,8 +87,7 @@ static void rule_5_the_wait_is_relative(void **state)
 	__atomic_store_n(&realtime_step, 3600, __ATOMIC_RELAXED);
 	soon = wait_in_ms(CLOCK_REALTIME, 100);
 	s.thread = unit_start(sleep_there, &s);
-	while (__atomic_load_n(&s.lock, __ATOMIC_ACQUIRE))
-		usleep(100);
+	wait_unlocked(&s.lock);
 	__atomic_store_n(&realtime_step, 0, __ATOMIC_RELAXED);
 	expect(&s, EWOULDBLOCK);
 	assert_true(wait_is_past(CLOCK_MONOTONIC, end));
@@ -131,10 +130,7 @@ static void rule_6_first_in_first_out(void **state)
 {
 	struct sleeper s[4];
 
-	for (unsigned i = 0; i < 4; i++) {
-		s[i] = (struct sleeper){.ident = ident};
-		start_sleeper(&s[i]);
-	}
+	start_sleepers(s, 4, ident);
 	for (unsigned i = 0; i < 4; i++) {
 		assert_int_equal(near_thrwakeup(ident, 1), 0);
 		expect(&s[i], 0);
@@ -163,17 +159,21 @@ static void at_abort(int signal)
 	*fault.abort = 1;
 }
 
-static void sleep_with_fault(bool wake)
+static void prepare_fault(void (*handler)(int), bool wake)
 {
-	struct sigaction action = {.sa_handler = at_abort}, old;
-
+	if (UNIT_SANITIZED || unit_emulated())
+		skip();
 	memset(&fault, 0, sizeof(fault));
 	fault.abort = unreadable();
 	fault.lock = 1;
 	fault.wake = wake;
-	sigaction(SIGSEGV, &action, &old);
+	on_signal(SIGSEGV, handler, 0);
+}
+
+static void sleep_with_fault(void)
+{
 	assert_int_equal(near_thrsleep(ident, 0, NULL, &fault.lock, fault.abort), EINTR);
-	sigaction(SIGSEGV, &old, NULL);
+	on_signal(SIGSEGV, SIG_DFL, 0);
 	assert_int_equal(fault.faults, 1);
 	munmap(fault.abort, 4096);
 }
@@ -193,7 +193,6 @@ static void at_unlock(int signal)
 
 static void rule_6_in_the_queue_at_the_store_to_the_lock(void **state)
 {
-	struct sigaction action = {.sa_handler = at_unlock}, old;
 	int abort = 1;
 
 	if (UNIT_SANITIZED || unit_emulated())
@@ -203,9 +202,9 @@ static void rule_6_in_the_queue_at_the_store_to_the_lock(void **state)
 	mprotect(unlocking.lock, 4096, PROT_READ | PROT_WRITE);
 	*unlocking.lock = 1;
 	mprotect(unlocking.lock, 4096, PROT_READ);
-	sigaction(SIGSEGV, &action, &old);
+	on_signal(SIGSEGV, at_unlock, 0);
 	assert_int_equal(near_thrsleep(ident, 0, NULL, unlocking.lock, &abort), EINTR);
-	sigaction(SIGSEGV, &old, NULL);
+	on_signal(SIGSEGV, SIG_DFL, 0);
 	assert_int_equal(unlocking.faults, 1);
 	assert_int_equal(unlocking.queued, 1);
 	assert_int_equal(*unlocking.lock, NEAR_THR_UNLOCKED);
@@ -214,9 +213,8 @@ static void rule_6_in_the_queue_at_the_store_to_the_lock(void **state)
 
 static void rule_7_abort_is_read_after_the_unlock(void **state)
 {
-	if (UNIT_SANITIZED || unit_emulated())
-		skip();
-	sleep_with_fault(false);
+	prepare_fault(at_abort, false);
+	sleep_with_fault();
 	assert_int_equal(fault.seen_lock, NEAR_THR_UNLOCKED);
 	assert_int_equal(fault.queued, 1);
 	assert_int_equal(sleepers_on(ident), 0);
@@ -225,9 +223,8 @@ static void rule_7_abort_is_read_after_the_unlock(void **state)
 /* No other thread sleeps. */
 static void rule_7_an_aborted_sleeper_passes_its_wake_up_on(void **state)
 {
-	if (UNIT_SANITIZED || unit_emulated())
-		skip();
-	sleep_with_fault(true);
+	prepare_fault(at_abort, true);
+	sleep_with_fault();
 	assert_int_equal(fault.woke, 0);
 	assert_int_equal(sleepers_on(ident), 0);
 }
@@ -259,27 +256,18 @@ static void at_abort_with_three(int signal)
 /* And no other sleeper does. */
 static void rule_7_the_next_sleeper_gets_it(void **state)
 {
-	struct sigaction action = {.sa_handler = at_abort_with_three}, old;
 	struct sleeper next = {.ident = ident, .lock = 1}, last = next;
 
-	if (UNIT_SANITIZED || unit_emulated())
-		skip();
-	memset(&fault, 0, sizeof(fault));
-	fault.abort = unreadable();
-	fault.lock = 1;
-	fault.wake = true;
-	sigaction(SIGSEGV, &action, &old);
+	prepare_fault(at_abort_with_three, true);
 	next.thread = unit_start(sleep_second, &next);
 	last.thread = unit_start(sleep_third, &last);
-	assert_int_equal(near_thrsleep(ident, 0, NULL, &fault.lock, fault.abort), EINTR);
-	sigaction(SIGSEGV, &old, NULL);
+	sleep_with_fault();
 	assert_int_equal(fault.queued, 3);
 	assert_int_equal(fault.woke, 0);
 	expect(&next, 0);
 	assert_int_equal(sleepers_on(ident), 1);
 	assert_int_equal(near_thrwakeup(ident, 1), 0);
 	expect(&last, 0);
-	munmap(fault.abort, 4096);
 }
 
 static void rule_8_woken_timed_out_interrupted(void **state)

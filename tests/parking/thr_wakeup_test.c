@@ -5,21 +5,13 @@
 
 /* ---- wakeup ---- */
 
-static struct near__bucket *bucket_of(const void *id)
-{
-	struct near__bucket *b = near__lot_lock(id);
-
-	near__lot_unlock(b);
-	return b;
-}
-
 /* Another ident whose sleepers are in the same queue. */
 static const void *neighbour(void)
 {
 	static char many[1 << 16];
 	size_t i = 0;
 
-	while (bucket_of(&many[i]) != bucket_of(ident))
+	while (near__lot_bucket(&many[i]) != near__lot_bucket(ident))
 		assert_true(++i < sizeof(many));
 	return &many[i];
 }
@@ -33,10 +25,7 @@ static void wakes_n_or_all_of_one_ident(void **state)
 	assert_int_equal(near_thrwakeup(ident, 0), ESRCH);
 	start_sleeper(&other);
 	for (size_t i = 0; i < LENGTH(all); i++) {
-		for (unsigned n = 0; n < 4; n++) {
-			s[n] = (struct sleeper){.ident = ident};
-			start_sleeper(&s[n]);
-		}
+		start_sleepers(s, 4, ident);
 		assert_int_equal(near_thrwakeup(ident, 2), 0);
 		expect(&s[0], 0);
 		expect(&s[1], 0);
@@ -50,17 +39,13 @@ static void wakes_n_or_all_of_one_ident(void **state)
 	expect(&other, 0);
 }
 
-static void wake_parents_sleeper(void *unused)
-{
-	CHECK(near_thrwakeup(ident, 0) == ESRCH);
-}
-
 static void an_ident_is_of_one_process(void **state)
 {
 	struct sleeper s = {.ident = ident};
 
 	start_sleeper(&s);
-	unit_in_child(wake_parents_sleeper, NULL);
+	IN_CHILD()
+		CHECK(near_thrwakeup(ident, 0) == ESRCH);
 	/* Nor does near_unpark find it, at the same address. */
 	assert_int_equal(near_unpark(ident, 1, 0), 0);
 	assert_int_equal(near_thrwakeup(ident, 1), 0);
@@ -106,12 +91,6 @@ static void sleep_alone(void *arg)
 	      EWOULDBLOCK);
 }
 
-static void wait_unlocked(uint32_t *lock)
-{
-	while (__atomic_load_n(lock, __ATOMIC_ACQUIRE))
-		usleep(100);
-}
-
 static void ident_minus_1_spans_those_attached(void **state)
 {
 	struct page *page = map_page();
@@ -129,23 +108,20 @@ static void ident_minus_1_spans_those_attached(void **state)
 	munmap(page, sizeof(*page));
 }
 
-static void *sleep_for_all(void *arg)
+/* It cannot be counted, as it is in no queue of this process. */
+static void start_for_all(struct sleeper *s)
 {
-	struct sleeper *s = arg;
-
-	s->ident = ALL_PROCESSES;
-	return sleep_there(s);
+	*s = (struct sleeper){.ident = ALL_PROCESSES, .lock = 1};
+	s->thread = unit_start(sleep_there, s);
+	wait_unlocked(&s->lock);
 }
 
 static void ident_minus_1_wakes_all(void **state)
 {
 	struct sleeper s[3];
 
-	for (unsigned i = 0; i < 3; i++) {
-		s[i] = (struct sleeper){.lock = 1};
-		s[i].thread = unit_start(sleep_for_all, &s[i]);
-		wait_unlocked(&s[i].lock);
-	}
+	for (unsigned i = 0; i < 3; i++)
+		start_for_all(&s[i]);
 	assert_int_equal(near_thrwakeup(ALL_PROCESSES, 1), 0);
 	for (unsigned i = 0; i < 3; i++)
 		expect(&s[i], 0);
@@ -159,14 +135,12 @@ static void wake_all(int signal)
 /* The wake-up comes first, the end of the system call by the signal after it. */
 static void ident_minus_1_woken_in_spite_of_a_signal(void **state)
 {
-	struct sigaction action = {.sa_handler = wake_all};
-	struct sleeper s = {.lock = 1};
+	struct sleeper s;
 
 	if (UNIT_THREAD_SANITIZER)
 		skip();
-	sigaction(SIGUSR1, &action, NULL);
-	s.thread = unit_start(sleep_for_all, &s);
-	wait_unlocked(&s.lock);
+	on_signal(SIGUSR1, wake_all, 0);
+	start_for_all(&s);
 	usleep(5000);
 	pthread_kill(s.thread, SIGUSR1);
 	expect(&s, 0);
@@ -183,8 +157,7 @@ static void deviation_a_restarting_signal_ends_nothing(void **state)
 		skip();
 	catch_signals(SA_RESTART);
 	start_sleeper(&s);
-	for (int before = signals; signals < before + 5; usleep(1000))
-		pthread_kill(s.thread, SIGUSR1);
+	signal_often(s.thread, 5);
 	assert_int_equal(sleepers_on(ident), 1);
 	assert_int_equal(near_thrwakeup(ident, 1), 0);
 	expect(&s, 0);

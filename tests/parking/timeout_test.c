@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Limits of waits: each call that has one, by each deadline that is no time, past, absurd, and by
  * each clock there is and some that are none. */
-#include "waits.h"
+#include "waiters.h"
 
 #include <limits.h>
-#include <nearcpu/barrier.h>
-#include <nearcpu/cond.h>
-#include <nearcpu/mutex.h>
-#include <nearcpu/once.h>
-#include <nearcpu/rwlock.h>
-#include <nearcpu/sem.h>
 
 /* ---- what is waited for, in vain ---- */
 
@@ -21,115 +15,35 @@ static struct near_barrier two = NEAR_BARRIER_INIT(2);
 static struct near_rwlock written, read_by_another;
 static bool is_busy, is_over; /* atomic */
 
-struct limit {
-	int clock;
-	const struct timespec *deadline;
-	struct near_cancel *cancel;
+static const struct waiter waits[] = {
+	{.kind = &wait_mutex, .on = &held},
+	{.kind = &wait_await, .on = &guard},
+	{.kind = &wait_cond, .on = &silent, .m = &guard},
+	{.kind = &wait_sem, .on = &empty},
+	{.kind = &wait_once, .on = &busy},
+	{.kind = &wait_barrier, .on = &two},
+	{.kind = &wait_park, .on = &two},
+	{.kind = &wait_reader, .on = &written},
+	{.kind = &wait_writer, .on = &written},
+	{.kind = &wait_writer, .on = &read_by_another},
 };
 
-static int wait_mutex(const struct limit *l)
+static unsigned sleepers(void)
 {
-	return near_mutex_lock_until(&held, l->clock, l->deadline, l->cancel);
+	unsigned n = waits_on(&written.writers, NEAR__SPACE_MUTEX) +
+		     waits_on(&read_by_another.writers, NEAR__SPACE_MUTEX);
+
+	for (size_t i = 0; i < LENGTH(waits); i++)
+		n += waits_of(&waits[i]);
+	return n;
 }
 
-static bool never(void *unused)
-{
-	return false;
-}
-
-static int wait_condition(const struct limit *l)
-{
-	int r;
-
-	near_mutex_lock(&guard);
-	r = near_mutex_await_until(&guard, never, NULL, l->clock, l->deadline, l->cancel);
-	near_mutex_unlock(&guard);
-	return r;
-}
-
-static int wait_signal(const struct limit *l)
-{
-	int r;
-
-	near_mutex_lock(&guard);
-	r = near_cond_wait_until(&silent, &guard, l->clock, l->deadline, l->cancel);
-	near_mutex_unlock(&guard);
-	return r;
-}
-
-static int wait_unit(const struct limit *l)
-{
-	return near_sem_wait_until(&empty, l->clock, l->deadline, l->cancel);
-}
+/* ---- the holder ---- */
 
 static int do_nothing(void *unused)
 {
 	return 0;
 }
-
-static int wait_once(const struct limit *l)
-{
-	return near_once_call_until(&busy, do_nothing, NULL, l->clock, l->deadline, l->cancel);
-}
-
-static int wait_others(const struct limit *l)
-{
-	return near_barrier_wait_until(&two, l->clock, l->deadline, l->cancel);
-}
-
-static int wait_parked(const struct limit *l)
-{
-	struct near_park p = {.clock = l->clock, .deadline = l->deadline, .cancel = l->cancel};
-
-	return near_park(&two, &p);
-}
-
-static int wait_reader(const struct limit *l)
-{
-	return near_rwlock_read_lock_until(&written, l->clock, l->deadline, l->cancel);
-}
-
-static int wait_writer(const struct limit *l)
-{
-	return near_rwlock_write_lock_until(&written, l->clock, l->deadline, l->cancel);
-}
-
-static int wait_for_reader(const struct limit *l)
-{
-	return near_rwlock_write_lock_until(&read_by_another, l->clock, l->deadline, l->cancel);
-}
-
-static int (*const waits[])(const struct limit *) = {
-	wait_mutex,  wait_condition, wait_signal, wait_unit,   wait_once,
-	wait_others, wait_parked,    wait_reader, wait_writer, wait_for_reader,
-};
-
-static const struct {
-	const void *address;
-	enum near__space space;
-} places[] = {
-	{&held, NEAR__SPACE_MUTEX},
-	{&guard, NEAR__SPACE_MUTEX},
-	{&silent, NEAR__SPACE_COND},
-	{&empty, NEAR__SPACE_SEM},
-	{&busy, NEAR__SPACE_ONCE},
-	{&two, NEAR__SPACE_BARRIER},
-	{&two, NEAR__SPACE_PARK},
-	{&written, NEAR__SPACE_RWLOCK},
-	{&written, NEAR__SPACE_MUTEX},
-	{&read_by_another, NEAR__SPACE_RWLOCK},
-	{&read_by_another, NEAR__SPACE_MUTEX},
-};
-
-static bool no_longer_waited_for(void)
-{
-	for (size_t i = 0; i < LENGTH(places); i++)
-		if (waits_on(places[i].address, places[i].space))
-			return false;
-	return true;
-}
-
-/* ---- the holder ---- */
 
 static int be_busy(void *unused)
 {
@@ -138,8 +52,7 @@ static int be_busy(void *unused)
 	near_rwlock_read_lock(&read_by_another);
 	near_mutex_lock(&held);
 	__atomic_store_n(&is_busy, true, __ATOMIC_RELEASE);
-	while (!__atomic_load_n(&is_over, __ATOMIC_ACQUIRE))
-		usleep(1000);
+	UNTIL(__atomic_load_n(&is_over, __ATOMIC_ACQUIRE));
 	near_mutex_unlock(&held);
 	near_rwlock_read_unlock(&read_by_another);
 	near_rwlock_write_unlock(&written);
@@ -157,8 +70,7 @@ static pthread_t holder;
 static int begin(void **state)
 {
 	holder = unit_start(hold, NULL);
-	while (!__atomic_load_n(&is_busy, __ATOMIC_ACQUIRE))
-		usleep(1000);
+	UNTIL(__atomic_load_n(&is_busy, __ATOMIC_ACQUIRE));
 	return 0;
 }
 
@@ -171,17 +83,20 @@ static int end(void **state)
 	return 0;
 }
 
-static void expect(size_t i, const struct limit *l, int expected)
+/* The i-th wait, with this limit. */
+static void ends(size_t i, int expected, int clock, const struct timespec *deadline,
+		 struct near_cancel *cancel)
 {
-	int r;
+	struct waiter w = waits[i];
 
-	errno = UNIT_ERRNO;
-	r = waits[i](l);
-	if (r != expected)
-		print_message("wait %zu, clock %d: %d\n", i, l->clock, r);
-	assert_int_equal(r, expected);
-	assert_int_equal(errno, UNIT_ERRNO);
-	assert_true(no_longer_waited_for());
+	w.clock = clock;
+	w.deadline = deadline;
+	w.cancel = cancel;
+	run_waiter(&w);
+	if (w.result != expected)
+		print_message("wait %zu, clock %d: %d\n", i, clock, w.result);
+	assert_int_equal(w.result, expected);
+	assert_int_equal(sleepers(), 0);
 	assert_int_equal(two.arrived, 0);
 }
 
@@ -210,9 +125,9 @@ static void what_is_no_limit_is_an_error(void **state)
 	for (size_t i = 0; i < LENGTH(waits); i++) {
 		for (size_t k = 0; k < LENGTH(none); k++)
 			for (size_t c = 0; c < LENGTH(wait_clocks); c++)
-				expect(i, &(struct limit){wait_clocks[c], &none[k], NULL}, -EINVAL);
+				ends(i, -EINVAL, wait_clocks[c], &none[k], NULL);
 		for (size_t c = 0; c < LENGTH(no_clocks); c++)
-			expect(i, &(struct limit){no_clocks[c], &right, NULL}, -EINVAL);
+			ends(i, -EINVAL, no_clocks[c], &right, NULL);
 	}
 }
 
@@ -227,16 +142,26 @@ static void what_is_past_ends_at_once(void **state)
 	for (size_t i = 0; i < LENGTH(waits); i++) {
 		for (size_t c = 0; c < LENGTH(wait_clocks); c++) {
 			for (size_t k = 0; k < LENGTH(past); k++)
-				expect(i, &(struct limit){wait_clocks[c], &past[k], NULL},
-				       -ETIMEDOUT);
-			expect(i, &(struct limit){wait_clocks[c], &earliest, NULL}, -ETIMEDOUT);
+				ends(i, -ETIMEDOUT, wait_clocks[c], &past[k], NULL);
+			ends(i, -ETIMEDOUT, wait_clocks[c], &earliest, NULL);
 		}
 	}
 }
 
-static void *set_soon(void *cancel)
+static void what_is_soon_ends_after_it(void **state)
 {
-	usleep(2000);
+	for (size_t i = 0; i < LENGTH(waits); i++)
+		for (size_t c = 0; c < LENGTH(wait_clocks); c++) {
+			struct timespec soon = wait_in_ms(wait_clocks[c], 10);
+
+			ends(i, -ETIMEDOUT, wait_clocks[c], &soon, NULL);
+			assert_true(wait_is_past(wait_clocks[c], soon));
+		}
+}
+
+static void *set_when_one_sleeps(void *cancel)
+{
+	UNTIL(sleepers());
 	near_cancel_set(cancel);
 	return NULL;
 }
@@ -244,12 +169,12 @@ static void *set_soon(void *cancel)
 static void expect_cancelled(size_t i, int clock, const struct timespec *deadline)
 {
 	struct near_cancel cancel = NEAR_CANCEL_INIT;
-	pthread_t t = unit_start(set_soon, &cancel);
+	pthread_t t = unit_start(set_when_one_sleeps, &cancel);
 
-	expect(i, &(struct limit){clock, deadline, &cancel}, -ECANCELED);
+	ends(i, -ECANCELED, clock, deadline, &cancel);
 	unit_join(t);
 	/* And again with a token that is set. */
-	expect(i, &(struct limit){clock, deadline, &cancel}, -ECANCELED);
+	ends(i, -ECANCELED, clock, deadline, &cancel);
 }
 
 /* Longer than any machine will run; the last ones overflow in ns, or in the kernel. */
@@ -275,81 +200,87 @@ static void without_a_deadline_the_clock_does_not_matter(void **state)
 			expect_cancelled(i, no_clocks[c], NULL);
 }
 
+/* ---- what need not be waited for ---- */
+
+static bool is_true(void *unused)
+{
+	return true;
+}
+
+static int enter_await_true(struct waiter *w)
+{
+	int r;
+
+	near_mutex_lock(w->on);
+	r = near_mutex_await_until(w->on, is_true, NULL, w->clock, w->deadline, w->cancel);
+	leave_mutex(w);
+	return r;
+}
+
+static void post(struct waiter *w)
+{
+	CHECK(near_sem_post(w->on) == 0);
+}
+
+/* Neither a deadline that is past nor a token that is set refuses what is there. */
+static void what_is_there_is_taken_in_any_case(void **state)
+{
+	static const struct timespec past = {0, 0};
+	static const struct wait_kind await_true = {0, enter_await_true, NULL},
+				      take_unit = {0, enter_sem, post};
+	static struct near_once done = {NEAR__ONCE_DONE};
+	static struct near_barrier one = NEAR_BARRIER_INIT(1);
+	static struct near_sem unit = NEAR_SEM_INIT(1);
+	static struct near_rwlock free_lock;
+	const struct waiter is_there[] = {
+		{.kind = &wait_mutex, .on = &guard},      {.kind = &await_true, .on = &guard},
+		{.kind = &take_unit, .on = &unit},        {.kind = &wait_once, .on = &done},
+		{.kind = &wait_barrier, .on = &one},      {.kind = &wait_reader, .on = &free_lock},
+		{.kind = &wait_writer, .on = &free_lock},
+	};
+	struct near_cancel cancel = NEAR_CANCEL_INIT;
+
+	assert_int_equal(near_rwlock_init(&free_lock), 0);
+	near_cancel_set(&cancel);
+	for (size_t i = 0; i < 6 * LENGTH(is_there); i++) {
+		struct waiter w = is_there[i / 6];
+
+		w.clock = i % 2 ? 4711 : wait_clocks[i % 3];
+		w.deadline = i % 2 ? NULL : &past;
+		w.cancel = i % 3 ? &cancel : NULL;
+		run_waiter(&w);
+		assert_int_equal(w.result, w.on == &one);
+	}
+	near_rwlock_destroy(&free_lock);
+}
+
 /* ---- waits in a child, for what only the parent has ---- */
-
-UNIT_CALLS(lock_in_child, near_mutex_lock(&held))
-
-static void lock_until_in_child(void *unused)
-{
-	struct timespec soon = wait_in_ms(CLOCK_MONOTONIC, 60000);
-
-	near_mutex_lock_until(&held, CLOCK_MONOTONIC, &soon, NULL);
-}
-
-static void do_in_child(void *unused)
-{
-	CHECK(near_once_call(&busy, do_nothing, NULL) == 0);
-	CHECK(near_once_is_done(&busy));
-	CHECK(!near_mutex_try_lock(&held));
-	near_mutex_lock(&guard);
-	near_mutex_unlock(&guard);
-	CHECK(near_sem_post(&empty) == 0);
-	near_sem_wait(&empty);
-}
 
 static void a_child_does_not_wait_for_ever(void **state)
 {
 	static const char line[] = "near_mutex_lock: the holder is a thread of the parent process, "
 				   "which the fork did not copy";
+	struct timespec late = wait_in_ms(CLOCK_MONOTONIC, 60000);
 
-	unit_dies(lock_in_child, NULL, line);
-	unit_dies(lock_until_in_child, NULL, line);
-	unit_in_child(do_in_child, NULL);
-}
-
-/* ---- destroyed ---- */
-
-static struct near_mutex *destroyed(void)
-{
-	static struct near_mutex m;
-
-	near_mutex_destroy(&m);
-	return &m;
-}
-
-UNIT_CALLS(lock_destroyed, near_mutex_lock(destroyed()))
-UNIT_CALLS(try_destroyed, near_mutex_try_lock(destroyed()))
-
-static void lock_destroyed_until(void *unused)
-{
-	struct timespec past = {0, 0};
-
-	near_mutex_lock_until(destroyed(), CLOCK_REALTIME, &past, NULL);
-}
-
-UNIT_CALLS(unlock_destroyed_fairly, near_mutex_unlock_fair(destroyed()))
-UNIT_CALLS(destroy_twice, near_mutex_destroy(destroyed()))
-UNIT_CALLS(await_destroyed, near_mutex_await(destroyed(), never, NULL))
-UNIT_CALLS(wait_with_destroyed, near_cond_wait(&silent, destroyed()))
-
-static void what_is_destroyed_stops_the_program(void **state)
-{
-	static const char line[] = "near_mutex: the mutex was destroyed";
-
-	unit_dies(lock_destroyed, NULL, line);
-	unit_dies(try_destroyed, NULL, line);
-	unit_dies(lock_destroyed_until, NULL, line);
-	unit_dies(unlock_destroyed_fairly, NULL, line);
-	unit_dies(destroy_twice, NULL, line);
-	unit_dies(await_destroyed, NULL, "near_mutex_await: this thread does not hold the mutex");
-	unit_dies(wait_with_destroyed, NULL, "near_cond_wait: this thread does not hold the mutex");
-	assert_false(near_mutex_is_mine(destroyed()));
+	DIES(line)
+		near_mutex_lock(&held);
+	DIES(line)
+		near_mutex_lock_until(&held, CLOCK_MONOTONIC, &late, NULL);
+	IN_CHILD() {
+		CHECK(near_once_call(&busy, do_nothing, NULL) == 0);
+		CHECK(near_once_is_done(&busy));
+		CHECK(!near_mutex_try_lock(&held));
+		near_mutex_lock(&guard);
+		near_mutex_unlock(&guard);
+		CHECK(near_sem_post(&empty) == 0);
+		near_sem_wait(&empty);
+	}
 }
 
 int main(void)
 {
 	return UNIT_GROUP(begin, NULL, end, what_is_no_limit_is_an_error, what_is_past_ends_at_once,
-			  what_is_far_away_does_not_end_early,
+			  what_is_soon_ends_after_it, what_is_far_away_does_not_end_early,
 			  without_a_deadline_the_clock_does_not_matter,
-			  a_child_does_not_wait_for_ever, what_is_destroyed_stops_the_program);
+			  what_is_there_is_taken_in_any_case, a_child_does_not_wait_for_ever);
 }

@@ -39,6 +39,13 @@
 		}                                                                                  \
 	} while (0)
 
+/* Sleeps until this holds. */
+#define UNTIL(holds)                                                                               \
+	do {                                                                                       \
+		while (!(holds))                                                                   \
+			usleep(100);                                                               \
+	} while (0)
+
 /* What no library call may change. */
 #define UNIT_ERRNO 4711
 #define KEEPS_ERRNO(...)                                                                           \
@@ -159,117 +166,7 @@ static inline void unit_unpin(void)
 	sched_setaffinity(0, sizeof(all), &all);
 }
 
-/* The exit status of a child that runs `run`, 0 if it returns. -1: killed by *signal. */
-static inline int unit_wait(pid_t child, int *signal)
-{
-	int status;
-
-	while (waitpid(child, &status, 0) < 0)
-		if (errno != EINTR)
-			return -2;
-	if (WIFEXITED(status))
-		return WEXITSTATUS(status);
-	if (signal)
-		*signal = WTERMSIG(status);
-	return -1;
-}
-
-/* In a child: runs, and ends. cmocka's handlers would go on with the tests after a fault. */
-static inline void unit_run_child(void (*run)(void *), void *arg)
-{
-	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-	struct rlimit none = {0, 0};
-
-	for (size_t i = 0; i < LENGTH(faults); i++)
-		signal(faults[i], SIG_DFL);
-	setrlimit(RLIMIT_CORE, &none);
-	signal(SIGALRM, SIG_DFL);
-	alarm(120);
-	run(arg);
-	_exit(0);
-}
-
-/* The last child of this thread. */
-static __thread pid_t unit_child;
-
-static inline pid_t unit_fork(void (*run)(void *), void *arg)
-{
-	fflush(NULL);
-	unit_child = fork();
-	if (unit_child == 0)
-		unit_run_child(run, arg);
-	return unit_child;
-}
-
-/* Memory that this process shares with its children. */
-static inline void *unit_shared(size_t size)
-{
-	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-
-	CHECK(p != MAP_FAILED);
-	return p;
-}
-
-/* Asserts that a child that runs `run` comes back with 0; skips the test if it does with 77. */
-static inline void unit_in_child(void (*run)(void *), void *arg)
-{
-	pid_t child = unit_fork(run, arg);
-	int signal = 0, status;
-
-	assert_true(child > 0);
-	status = unit_wait(child, &signal);
-	if (status == 77)
-		skip();
-	if (status)
-		fail_msg("status %d of the child, signal %d", status, signal);
-}
-
-/* Runs `run` in a child; what it writes to standard error comes back in `text`. */
-static inline int unit_capture(void (*run)(void *), void *arg, char *text, size_t size, int *signal)
-{
-	size_t used = 0;
-	ssize_t n;
-	int ends[2];
-
-	assert_int_equal(pipe(ends), 0);
-	fflush(NULL);
-	unit_child = fork();
-	if (unit_child == 0) {
-		dup2(ends[1], 2);
-		close(ends[0]);
-		close(ends[1]);
-		unit_run_child(run, arg);
-	}
-	close(ends[1]);
-	while (used < size - 1 && (n = read(ends[0], text + used, size - 1 - used)) > 0)
-		used += (size_t)n;
-	text[used] = '\0';
-	close(ends[0]);
-	assert_true(unit_child > 0);
-	return unit_wait(unit_child, signal);
-}
-
-/* Asserts that `run` stops the process by abort() after exactly this line on standard error. */
-static inline void unit_dies(void (*run)(void *), void *arg, const char *line)
-{
-	char text[4096], expected[256];
-	int signal = 0;
-
-	snprintf(expected, sizeof(expected), "nearcpu: %s\n", line);
-	assert_int_equal(unit_capture(run, arg, text, sizeof(text), &signal), -1);
-	assert_int_equal(signal, SIGABRT);
-	/* qemu-user adds a line of its own. */
-	if (strncmp(text + strcspn(text, "\n"), "\nqemu: ", 7) == 0)
-		text[strcspn(text, "\n") + 1] = '\0';
-	assert_string_equal(text, expected);
-}
-
-/* A function for unit_dies and the like, which makes these calls. */
-#define UNIT_CALLS(name, ...)                                                                      \
-	static void name(void *unused)                                                             \
-	{                                                                                          \
-		(void)(__VA_ARGS__);                                                               \
-	}
+#include "child.h" /* it uses what is above */
 
 static inline void unit_on_signal(int signal, void (*handler)(int))
 {

@@ -25,8 +25,7 @@ static inline unsigned waits_on(const void *address, enum near__space space)
 
 static inline void wait_for_waits(const void *address, enum near__space space, unsigned n)
 {
-	while (waits_on(address, space) != n)
-		usleep(100);
+	UNTIL(waits_on(address, space) == n);
 }
 
 static inline struct timespec wait_in_ms(clockid_t clock, long ms)
