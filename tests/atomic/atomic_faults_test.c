@@ -39,7 +39,6 @@ static void read_at(const unsigned char *p, size_t at, size_t n)
 	read_generic(p + READ_SIZE - n - at, n);
 }
 
-/* The whole of each size at each offset from the first byte and up to the last. */
 static void test_generic_loads_of_constants(void **state)
 {
 	static const size_t larger[] = {100, 128, 255, 256, 1000, 4096, 8000};

@@ -75,18 +75,17 @@ static void trim(void)
 	malloc_trim(0);
 }
 
-static void fork_with_a_lock_held(void *step)
-{
-	void (*run)(void);
+static void (*step)(void);
 
-	*(void **)&run = step;
+static void fork_with_a_lock_held(void *unused)
+{
 	use_both();
 	alarm(40);
 	signal(SIGUSR1, fork_in_handler);
 	armed = true;
 	fence_hook = interrupt;
 	for (unsigned i = 0; i < 50 && armed; i++)
-		run();
+		step();
 	if (armed)
 		_exit(77); /* this mode issues no fence */
 	end_as_child();
@@ -94,11 +93,15 @@ static void fork_with_a_lock_held(void *step)
 	use_both();
 }
 
-static void forks_with_a_lock_held(void **run)
+static void fork_while(void (*run)(void))
 {
 	skip_if_emulated();
-	unit_in_child(fork_with_a_lock_held, *run);
+	step = run;
+	unit_in_child(fork_with_a_lock_held, NULL);
 }
+
+UNIT_TEST(while_the_heap_grows, fork_while(grow))
+UNIT_TEST(while_slots_are_emptied, fork_while(trim))
 
 static uint64_t random_state;
 
@@ -153,13 +156,4 @@ static void handlers_at_any_moment(void **state)
 	unit_in_child(fork_often, NULL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		{"while_the_heap_grows", forks_with_a_lock_held, NULL, NULL, (void *)grow},
-		{"while_slots_are_emptied", forks_with_a_lock_held, NULL, NULL, (void *)trim},
-		cmocka_unit_test(handlers_at_any_moment),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(while_the_heap_grows, while_slots_are_emptied, handlers_at_any_moment)

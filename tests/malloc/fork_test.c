@@ -70,12 +70,11 @@ static void *flush_all(void *unused)
 
 UNIT_CALLS(end_at_once, NULL)
 
-static void fork_while_flushing(void *use)
+static void fork_while_flushing(void *unused)
 {
 	pthread_t holder, flusher;
 	pid_t child;
 
-	*(void **)&all.use = use;
 	all.stream = fopen("/dev/null", "w");
 	CHECK(all.stream);
 	all.use();
@@ -107,12 +106,13 @@ static void fork_while_flushing(void *use)
 #define HAS_LIST 0
 #endif
 
-static void forks_while_flushing(void **use)
+static void with_list_held(void (*use)(void))
 {
 	if (!HAS_LIST)
 		skip();
 	skip_if_emulated();
-	unit_in_child(fork_while_flushing, *use);
+	all.use = use;
+	unit_in_child(fork_while_flushing, NULL);
 }
 
 static void allocate(void)
@@ -128,6 +128,10 @@ static void kill_a_reference(void)
 	near_refcount_kill(&r);
 	near_refcount_destroy(&r);
 }
+
+UNIT_TEST(malloc_forks_while_flushing, with_list_held(allocate))
+UNIT_TEST(core_forks_while_flushing, with_list_held(kill_a_reference))
+UNIT_TEST(libatomic_forks_while_flushing, with_list_held(exchange_an_object))
 
 /* ---- within a fork ---- */
 
@@ -249,18 +253,5 @@ static void a_vfork_child_that_waits_leaves_no_note(void **state)
 	unit_in_child(reset_in_child, NULL);
 }
 
-int main(void)
-{
-	const struct CMUnitTest tests[] = {
-		{"malloc: forks_while_flushing", forks_while_flushing, NULL, NULL,
-		 (void *)allocate},
-		{"core: forks_while_flushing", forks_while_flushing, NULL, NULL,
-		 (void *)kill_a_reference},
-		{"libatomic: forks_while_flushing", forks_while_flushing, NULL, NULL,
-		 (void *)exchange_an_object},
-		cmocka_unit_test(a_fork_within_a_fork_leaves_locks_alone),
-		cmocka_unit_test(a_vfork_child_that_waits_leaves_no_note),
-	};
-
-	return cmocka_run_group_tests(tests, NULL, NULL);
-}
+UNIT_MAIN(malloc_forks_while_flushing, core_forks_while_flushing, libatomic_forks_while_flushing,
+	  a_fork_within_a_fork_leaves_locks_alone, a_vfork_child_that_waits_leaves_no_note)

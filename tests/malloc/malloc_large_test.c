@@ -115,7 +115,6 @@ static unsigned count_maps(void)
 	return n;
 }
 
-/* Makes n blocks, resizes all, and frees them. */
 static void make_and_move(int n, size_t size, size_t larger)
 {
 	char *blocks[24];
