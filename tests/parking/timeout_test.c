@@ -209,12 +209,7 @@ static bool is_true(void *unused)
 
 static int enter_await_true(struct waiter *w)
 {
-	int r;
-
-	near_mutex_lock(w->on);
-	r = near_mutex_await_until(w->on, is_true, NULL, w->clock, w->deadline, w->cancel);
-	leave_mutex(w);
-	return r;
+	return enter_await_of(w, is_true);
 }
 
 static void post(struct waiter *w)

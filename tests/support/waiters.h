@@ -42,15 +42,43 @@ static inline void take_turn(struct waiter *w)
 
 /* ---- kinds ---- */
 
-static inline int enter_mutex(struct waiter *w)
-{
-	return near_mutex_lock_until(w->on, w->clock, w->deadline, w->cancel);
-}
+#define ENTER(name, wait_until)                                                                    \
+	static inline int enter_##name(struct waiter *w)                                           \
+	{                                                                                          \
+		return wait_until(w->on, w->clock, w->deadline, w->cancel);                        \
+	}
+ENTER(mutex, near_mutex_lock_until)
+ENTER(reader, near_rwlock_read_lock_until)
+ENTER(writer, near_rwlock_write_lock_until)
+ENTER(sem, near_sem_wait_until)
+ENTER(barrier, near_barrier_wait_until)
 
 static inline void leave_mutex(struct waiter *w)
 {
 	CHECK(near_mutex_is_mine(w->on));
 	near_mutex_unlock(w->on);
+}
+
+static inline void leave_reader(struct waiter *w)
+{
+	near_rwlock_read_unlock(w->on);
+}
+
+static inline void leave_writer(struct waiter *w)
+{
+	CHECK(near_rwlock_is_mine(w->on));
+	near_rwlock_write_unlock(w->on);
+}
+
+/* For a condition that is true, or is not. */
+static inline int enter_await_of(struct waiter *w, bool (*condition)(void *))
+{
+	int r;
+
+	near_mutex_lock(w->on);
+	r = near_mutex_await_until(w->on, condition, NULL, w->clock, w->deadline, w->cancel);
+	leave_mutex(w);
+	return r;
 }
 
 static inline bool wait_never(void *unused)
@@ -60,38 +88,7 @@ static inline bool wait_never(void *unused)
 
 static inline int enter_await(struct waiter *w)
 {
-	int r;
-
-	near_mutex_lock(w->on);
-	r = near_mutex_await_until(w->on, wait_never, NULL, w->clock, w->deadline, w->cancel);
-	leave_mutex(w);
-	return r;
-}
-
-static inline int enter_reader(struct waiter *w)
-{
-	return near_rwlock_read_lock_until(w->on, w->clock, w->deadline, w->cancel);
-}
-
-static inline void leave_reader(struct waiter *w)
-{
-	near_rwlock_read_unlock(w->on);
-}
-
-static inline int enter_writer(struct waiter *w)
-{
-	return near_rwlock_write_lock_until(w->on, w->clock, w->deadline, w->cancel);
-}
-
-static inline void leave_writer(struct waiter *w)
-{
-	CHECK(near_rwlock_is_mine(w->on));
-	near_rwlock_write_unlock(w->on);
-}
-
-static inline int enter_sem(struct waiter *w)
-{
-	return near_sem_wait_until(w->on, w->clock, w->deadline, w->cancel);
+	return enter_await_of(w, wait_never);
 }
 
 /* It takes its turn while it has the mutex. */
@@ -116,11 +113,6 @@ static inline int never_called(void *unused)
 static inline int enter_once(struct waiter *w)
 {
 	return near_once_call_until(w->on, never_called, NULL, w->clock, w->deadline, w->cancel);
-}
-
-static inline int enter_barrier(struct waiter *w)
-{
-	return near_barrier_wait_until(w->on, w->clock, w->deadline, w->cancel);
 }
 
 static inline int enter_park(struct waiter *w)
