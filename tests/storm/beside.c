@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Threads that run concurrently with the workers: movers, closers, readers, forks. */
-#include "beside.h"
+
+#include "stress.h"
 
 #include "mover.h"
 
@@ -14,31 +15,15 @@
 #define PERIOD_NS 100000
 #define SLOW_PERIOD_NS 2000000 /* handlers of an emulated machine take longer than the other */
 #define TIMER_SIGNAL SIGUSR1
+#define REST_NS 300000
 #define CHURN_STEPS 60
 #define SLOW_CHURN_STEPS 8
 
 static __thread struct stress_thread *volatile current;
 
-static bool stopped(void)
-{
-	return __atomic_load_n(&stress.stop, __ATOMIC_RELAXED);
-}
-
-static int churn_steps(void)
-{
-	return getenv("NEAR_TEST_SLOW") ? SLOW_CHURN_STEPS : CHURN_STEPS;
-}
-
 static void note(unsigned *number)
 {
 	__atomic_fetch_add(number, 1, __ATOMIC_RELAXED);
-}
-
-static void rest(uint64_t *random)
-{
-	struct timespec t = {0, unit_random(random) % 300000};
-
-	nanosleep(&t, NULL);
 }
 
 /* ---- workers ---- */
@@ -80,7 +65,7 @@ void *stress_worker(void *self)
 	__atomic_store_n(&t->tid, (pid_t)syscall(SYS_gettid), __ATOMIC_RELAXED);
 	if (signalled)
 		timer = start_timer();
-	while (!stopped())
+	while (!stress_is_over())
 		stress_step(t);
 	if (signalled)
 		timer_delete(timer);
@@ -89,14 +74,18 @@ void *stress_worker(void *self)
 	return NULL;
 }
 
-static void *short_lived(void *self)
+static void take_some_steps(struct stress_thread *self)
 {
-	struct stress_thread *t = self;
-	int steps = churn_steps();
+	int steps = getenv("NEAR_TEST_SLOW") ? SLOW_CHURN_STEPS : CHURN_STEPS;
 
 	for (int i = 0; i < steps; i++)
-		stress_step(t);
-	stress_put_all(t);
+		stress_step(self);
+	stress_put_all(self);
+}
+
+static void *short_lived(void *self)
+{
+	take_some_steps(self);
 	return NULL;
 }
 
@@ -104,7 +93,7 @@ void *stress_churner(void *unused)
 {
 	struct stress_thread *first = &stress.threads[STRESS_WORKERS];
 
-	while (!stopped()) {
+	while (!stress_is_over()) {
 		for (unsigned i = 0; i < STRESS_CHURN; i++)
 			first[i].thread = unit_start(short_lived, &first[i]);
 		for (unsigned i = 0; i < STRESS_CHURN; i++)
@@ -120,11 +109,8 @@ void *stress_churner(void *unused)
 static int be_vforked(struct stress_thread *self)
 {
 	struct near_rseq_status st;
-	int steps = churn_steps();
 
-	for (int i = 0; i < steps; i++)
-		stress_step(self);
-	stress_put_all(self);
+	take_some_steps(self);
 	near_rseq_status(&st, sizeof(st));
 	return st.live;
 }
@@ -145,14 +131,14 @@ void *stress_vforker(void *self)
 	struct near_rseq_status before, after;
 
 	near_rseq_status(&before, sizeof(before));
-	while (!stopped()) {
+	while (!stress_is_over()) {
 		CHECK(unit_wait(start_vforked(t), NULL) == 0);
 		near_rseq_status(&after, sizeof(after));
 		CHECK(before.live == after.live);
 		note(&stress.vforked);
 		/* Not at full speed: that would use up the machine's process numbers in seconds. */
 		stress_step(t);
-		rest(&t->random);
+		stress_rest(&t->random, REST_NS);
 	}
 	stress_put_all(t);
 	return NULL;
@@ -167,10 +153,10 @@ void *stress_forker(void *unused)
 {
 	uint64_t random = 1;
 
-	while (!stopped()) {
+	while (!stress_is_over()) {
 		CHECK(unit_wait(unit_fork(be_forked, unused), NULL) == 0);
 		note(&stress.forked);
-		rest(&random);
+		stress_rest(&random, REST_NS);
 	}
 	return NULL;
 }
@@ -190,12 +176,12 @@ void *stress_mover(void *unused)
 	pid_t tid;
 
 	mover_begin(&m, 2);
-	while (!stopped()) {
+	while (!stress_is_over()) {
 		tid = any_worker(&m.random);
 		if (mover_bind(&m, tid))
 			note(&stress.moved);
 		if (unit_random(&m.random) % 4 == 0)
-			rest(&m.random);
+			stress_rest(&m.random, REST_NS);
 		mover_release(&m, tid, 8);
 	}
 	return unused;
@@ -218,7 +204,7 @@ static void kill_and_revive(uint64_t *random)
 {
 	near_refcount_get(&stress.refs);
 	near_refcount_kill(&stress.refs);
-	rest(random);
+	stress_rest(random, REST_NS);
 	near_refcount_revive(&stress.refs);
 	near_refcount_put(&stress.refs);
 	note(&stress.killed);
@@ -228,7 +214,7 @@ void *stress_closer(void *unused)
 {
 	uint64_t random = 3;
 
-	while (!stopped()) {
+	while (!stress_is_over()) {
 		switch (unit_random(&random) % 4) {
 		case 0:
 			drain();
@@ -240,7 +226,7 @@ void *stress_closer(void *unused)
 			stress.taken += near_counter_reset(&stress.reset);
 			break;
 		default:
-			rest(&random);
+			stress_rest(&random, REST_NS);
 		}
 	}
 	return unused;
@@ -253,13 +239,13 @@ void *stress_reader(void *unused)
 	int64_t before = 0, now, cached;
 	uint64_t random = 4;
 
-	while (!stopped()) {
+	while (!stress_is_over()) {
 		cached = near_counter_read_cached(&stress.count, 10000000);
 		now = near_counter_read(&stress.count);
 		CHECK(before <= now && cached <= now);
 		before = now;
 		if (unit_random(&random) % 8 == 0)
-			rest(&random);
+			stress_rest(&random, REST_NS);
 	}
 	return unused;
 }

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Processes that are killed while their threads add to a shared region. */
-#include "killed.h"
-
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
 
 #include "stress.h"
 
-#include <nearcpu/shared.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
 
 #define PROCESSES 6
 #define THREADS 2
@@ -31,11 +27,6 @@ static struct adder {
 	unsigned first;
 } adder;
 
-static uint64_t load(const uint64_t *p)
-{
-	return __atomic_load_n(p, __ATOMIC_RELAXED);
-}
-
 static void store(uint64_t *p, uint64_t value)
 {
 	__atomic_store_n(p, value, __ATOMIC_RELAXED);
@@ -44,7 +35,7 @@ static void store(uint64_t *p, uint64_t value)
 static void *add(void *number)
 {
 	struct tally *t = &adder.board->tallies[adder.first + (unsigned)(uintptr_t)number];
-	uint64_t started = load(&t->started), done = load(&t->done);
+	uint64_t started = t->started, done = t->done;
 
 	while (!__atomic_load_n(&adder.board->stop, __ATOMIC_RELAXED)) {
 		store(&t->started, ++started);
@@ -104,11 +95,11 @@ static pid_t start_adder(const int *fds, unsigned number)
 /* Sleeps, kills one, starts another in its place. */
 static void replace_one(pid_t *children, const int *fds, uint64_t *random)
 {
-	struct timespec t = {0, 1000000 + unit_random(random) % 10000000};
 	unsigned victim = unit_random(random) % PROCESSES;
 	int signal = 0;
 
-	nanosleep(&t, NULL);
+	usleep(1000);
+	stress_rest(random, 10000000);
 	kill(children[victim], SIGKILL);
 	assert_int_equal(unit_wait(children[victim], &signal), -1);
 	assert_int_equal(signal, SIGKILL);

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A count that is killed while threads get and put: released once, after everything that was done
  * before any put. */
-#include "release.h"
 
 #include "stress.h"
-
-#include <nearcpu/refcount.h>
 
 #define THREADS 4
 
@@ -73,11 +70,9 @@ static void check_round(void)
 /* Between the barriers: all have their reference; all are through; all have seen it gone. */
 static void one_round(uint64_t *random)
 {
-	struct timespec t = {0, unit_random(random) % 200000};
-
 	pthread_barrier_wait(&round_of.gate);
 	pthread_barrier_wait(&round_of.gate);
-	nanosleep(&t, NULL);
+	stress_rest(random, 200000);
 	near_refcount_kill(&round_of.refs);
 	pthread_barrier_wait(&round_of.gate);
 	pthread_barrier_wait(&round_of.gate);

@@ -4,13 +4,9 @@
  * time: it finds what nobody thought of.
  *
  *     storm_test [--minutes N]      as long as a test should take, or N minutes */
-#include "unit.h"
+#include "stress.h"
 
 #include <nearcpu/rseq.h>
-
-#include "beside.h"
-#include "killed.h"
-#include "release.h"
 
 #define FEW 3           /* workers, so that each runs most of the time, and is signalled there */
 #define PARTS 4         /* tests that share the time */

@@ -88,6 +88,19 @@ static inline uint64_t stress_now(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
+static inline bool stress_is_over(void)
+{
+	return __atomic_load_n(&stress.stop, __ATOMIC_RELAXED);
+}
+
+/* Up to `ns` nanoseconds, by chance. */
+static inline void stress_rest(uint64_t *random, unsigned ns)
+{
+	struct timespec t = {0, unit_random(random) % ns};
+
+	nanosleep(&t, NULL);
+}
+
 /* Moves *item between hands and stack. */
 bool stress_claim(struct stress_item *item, unsigned number);
 void stress_push(struct stress_item *item);
@@ -101,5 +114,32 @@ static inline struct stress_item *stress_item_of(struct near_stack_node *node)
 {
 	return (struct stress_item *)(void *)node;
 }
+
+/* ---- what runs concurrently with the workers: bodies of threads, until stress.stop is set ---- */
+
+/* Of a struct stress_thread. The first ones also get a signal every 100 us. */
+void *stress_worker(void *self);
+void *stress_churner(void *unused); /* creates and joins threads */
+void *stress_vforker(void *self);   /* children of vfork take the steps */
+void *stress_forker(void *unused);
+void *stress_mover(void *unused);  /* moves workers between CPUs */
+void *stress_closer(void *unused); /* drains, kills, revives, resets */
+void *stress_reader(void *unused);
+
+/* The handler of the timers' signal. */
+void stress_catch_signals(void);
+
+/* ---- stress tests of one structure, for that many milliseconds ---- */
+
+/* Kills and revives a count; asserts that each kill led to one release. Returns how many. */
+unsigned release_stress(unsigned ms);
+
+/* Processes add to one region, with rseq and without; one after the other is killed. Asserts that
+ * the region holds what they added. Returns how many were killed. */
+unsigned killed_stress(unsigned ms);
+
+/* What such a process runs: the program itself, started again with these arguments. */
+#define KILLED_ADDER "--add"
+int killed_adder(char **fds);
 
 #endif

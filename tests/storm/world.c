@@ -2,8 +2,6 @@
 /* The objects that all threads share, and the checks of their sums and owners at the end. */
 #include "stress.h"
 
-#include <sys/mman.h>
-
 struct stress stress;
 
 static void released(struct near_refcount *r)
@@ -35,9 +33,7 @@ void stress_begin(unsigned workers)
 	assert_int_equal(near_stack_init(&stress.stack), 0);
 	assert_int_equal(near_refcount_init(&stress.refs, released), 0);
 	assert_int_equal(near_shared_create(&stress.shared, 64), 0);
-	stress.of_children =
-		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	assert_true(stress.of_children != MAP_FAILED);
+	stress.of_children = unit_map(4096, MAP_SHARED);
 	for (unsigned i = 0; i < STRESS_ITEMS; i++)
 		stress_push(&stress.items[i]);
 	for (unsigned i = 0; i < STRESS_THREADS; i++) {
