@@ -243,16 +243,11 @@ static void a_long_item_is_cut(void **state)
 	assert_int_equal(closed - quoted - 1, 64);
 }
 
-static void warn_nobody(void *unused)
+UNIT_CHILD(without_standard_error_nothing_happens, false)
 {
 	close(2);
 	setenv("NEAR_CONF", "speed:11,rseq:off", 1);
 	CHECK(near_slots() > 0);
-}
-
-static void without_standard_error_nothing_happens(void **state)
-{
-	unit_in_child(warn_nobody, NULL);
 }
 
 struct effect {

@@ -121,17 +121,12 @@ static void handle(int signal)
 	handled++;
 }
 
-static void use_after_a_handler(void *unused)
+UNIT_CHILD(the_first_use_may_be_in_a_handler, false)
 {
 	unit_on_signal(SIGUSR1, handle);
 	raise(SIGUSR1);
 	CHECK(handled == 1);
 	use_all(unused);
-}
-
-static void the_first_use_may_be_in_a_handler(void **state)
-{
-	unit_in_child(use_after_a_handler, NULL);
 }
 
 static void *interrupt(void *arg)
@@ -146,7 +141,7 @@ static void *interrupt(void *arg)
 }
 
 /* The handler must neither hang nor see a number that changes later. */
-static void interrupt_the_decision(void *unused)
+UNIT_CHILD(a_handler_may_interrupt_the_decision, false)
 {
 	pthread_t decider, interrupter;
 
@@ -157,11 +152,6 @@ static void interrupt_the_decision(void *unused)
 	unit_join(interrupter);
 	CHECK(handled > 0);
 	use_all(unused);
-}
-
-static void a_handler_may_interrupt_the_decision(void **state)
-{
-	unit_in_child(interrupt_the_decision, NULL);
 }
 
 static void use_between_signals(void *unused)
@@ -204,7 +194,7 @@ static void threads_agree(void **state)
 }
 
 /* The thread that decides does not exist in the child. */
-static void fork_during_the_decision(void *unused)
+UNIT_CHILD(fork_may_come_during_the_decision, UNIT_THREAD_SANITIZER)
 {
 	pthread_t decider = start_decision(), ender = unit_start(end_decision_soon, NULL);
 	pid_t child = fork();
@@ -221,14 +211,7 @@ static void fork_during_the_decision(void *unused)
 	use_all(unused);
 }
 
-static void fork_may_come_during_the_decision(void **state)
-{
-	if (UNIT_THREAD_SANITIZER)
-		skip(); /* it does not like children of many threads */
-	unit_in_child(fork_during_the_decision, NULL);
-}
-
-static void vfork_first(void *unused)
+UNIT_CHILD(the_first_use_may_be_in_a_vfork_child, false)
 {
 	int status;
 	pid_t child = vfork();
@@ -240,11 +223,6 @@ static void vfork_first(void *unused)
 	}
 	CHECK(child > 0 && waitpid(child, &status, 0) == child && status == 0);
 	use_all(unused);
-}
-
-static void the_first_use_may_be_in_a_vfork_child(void **state)
-{
-	unit_in_child(vfork_first, NULL);
 }
 
 UNIT_MAIN(the_process_is_registered_before, the_first_use_may_be_any, errno_is_left_alone,

@@ -172,7 +172,8 @@ static void *park_by_one(void *copy)
 	return NULL;
 }
 
-static void lock_and_park(void *unused)
+/* A thread that sleeps by one copy is woken by another. */
+UNIT_CHILD(locks_of_all_copies_meet, false)
 {
 	open_plugins();
 	rounds = unit_scale(20000);
@@ -185,12 +186,6 @@ static void lock_and_park(void *unused)
 			usleep(100);
 		unit_join(t);
 	}
-}
-
-/* A thread that sleeps by one copy is woken by another. */
-static void locks_of_all_copies_meet(void **state)
-{
-	unit_in_child(lock_and_park, NULL);
 }
 
 /* The first copy takes one mutex before the other, the last one the other before the first. */

@@ -89,7 +89,7 @@ static void what_is_missing_is_named(void **state)
 	}
 }
 
-static void use_without_address_space(void *unused)
+UNIT_CHILD(without_address_space_the_error_is_enomem, unit_emulated() || UNIT_THREAD_SANITIZER)
 {
 	struct rlimit limit, none = {0, 0};
 	struct near_counter c;
@@ -100,13 +100,6 @@ static void use_without_address_space(void *unused)
 	KEEPS_ERRNO(CHECK(near_counter_init(&c) == -ENOMEM));
 	CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
 	use_all(unused);
-}
-
-static void without_address_space_the_error_is_enomem(void **state)
-{
-	if (unit_emulated() || UNIT_THREAD_SANITIZER)
-		skip(); /* the limit is not passed on, or hits the sanitizer first */
-	unit_in_child(use_without_address_space, NULL);
 }
 
 int main(int argc, char **argv)

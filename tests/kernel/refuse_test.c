@@ -24,6 +24,12 @@ static void released(struct near_refcount *r)
 	all.released++;
 }
 
+/* These take memory of their own, and cannot go on without. */
+static bool cannot_refuse(void)
+{
+	return unit_emulated() || UNIT_SANITIZED;
+}
+
 static void begin(void)
 {
 	CHECK(near_counter_init(&all.count) == 0);
@@ -82,7 +88,7 @@ static unsigned slots_in_use(const void *p)
 /* ---- memory ---- */
 
 /* No slot can be opened any more; the first fallback slot was open from the start. */
-static void run_without_mprotect(void *unused)
+UNIT_CHILD(no_slot_can_be_opened, cannot_refuse())
 {
 	begin();
 	if (!filter_out(SYS_mprotect, ENOMEM))
@@ -113,7 +119,7 @@ static void use_more_slots(void)
 }
 
 /* Room for the stacks of the threads, not for slots of a MiB each. */
-static void run_with_little_data(void *unused)
+UNIT_CHILD(data_is_limited, cannot_refuse())
 {
 	struct rlimit limit;
 	unsigned cpus = 0;
@@ -150,7 +156,7 @@ static unsigned fill_mappings(char **where)
 	return n < most / 2 ? n : 0;
 }
 
-static void run_without_mappings(void *unused)
+UNIT_CHILD(mappings_are_used_up, cannot_refuse())
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	struct near_counter fresh;
@@ -200,7 +206,7 @@ static void use_late(unsigned number)
 	use(number);
 }
 
-static void run_without_rseq_from_now_on(void *unused)
+UNIT_CHILD(rseq_is_filtered_late, cannot_refuse() || libc_registers())
 {
 	begin();
 	near_counter_add(&all.count, TIMES);
@@ -211,41 +217,13 @@ static void run_without_rseq_from_now_on(void *unused)
 	CHECK(list_length(near_stack_drain(&all.stack)) == 1);
 }
 
-static void refused(void (*run)(void *))
-{
-	if (unit_emulated() || UNIT_SANITIZED)
-		skip(); /* which take memory of their own, and cannot go on without */
-	unit_in_child(run, NULL);
-}
-
-static void no_slot_can_be_opened(void **state)
-{
-	refused(run_without_mprotect);
-}
-
-static void data_is_limited(void **state)
-{
-	refused(run_with_little_data);
-}
-
-static void mappings_are_used_up(void **state)
-{
-	refused(run_without_mappings);
-}
-
-static void rseq_is_filtered_late(void **state)
-{
-	if (libc_registers())
-		skip();
-	refused(run_without_rseq_from_now_on);
-}
-
 static void membarrier_is_filtered_late(void **state)
 {
-	if (unit_emulated())
+	if (!is_live() && cannot_refuse())
 		skip();
 	if (!is_live())
-		refused(run_without_fence); /* nothing is fenced where nothing is live */
+		unit_in_child(run_without_fence,
+			      NULL); /* nothing is fenced where nothing is live */
 	else
 		unit_dies(run_without_fence, NULL,
 			  "membarrier stopped working (a filter installed after start?); "

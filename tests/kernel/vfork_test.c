@@ -38,7 +38,7 @@ static inline const char *no_vfork(void)
 	return NEAR__HAS_SEQ ? NULL : "this CPU has no sequences";
 }
 
-static void vfork_without_processes(void *unused)
+UNIT_CHILD(a_failed_vfork_sets_errno, unit_emulated())
 {
 	struct rlimit one = {1, 1};
 	bool live = is_live();
@@ -53,13 +53,6 @@ static void vfork_without_processes(void *unused)
 	CHECK(child == -1 && errno == EAGAIN);
 	CHECK(near__self.state != NEAR__VFORKED);
 	CHECK(is_live() == live);
-}
-
-static void a_failed_vfork_sets_errno(void **state)
-{
-	if (unit_emulated())
-		skip();
-	unit_in_child(vfork_without_processes, NULL);
 }
 
 static void vfork_leaves_errno_and_registers(void **state)

@@ -214,8 +214,12 @@ static void a_slot_out_of_range_is_not_used(void **state)
 	release(p);
 }
 
-static void add_without_mprotect(void *p)
+/* The kernel has no memory for another mapping: the first fallback slot, open from the start,
+ * serves. */
+UNIT_CHILD(an_add_never_fails, unit_emulated())
 {
+	void *p = allocate(2000, 8);
+
 	slots_enter(99);
 	if (!filter_out(SYS_mprotect, ENOMEM))
 		return;
@@ -224,18 +228,6 @@ static void add_without_mprotect(void *p)
 	CHECK(sum(p) == 300);
 	/* A class that has no arena. */
 	KEEPS_ERRNO(CHECK(near_percpu_alloc(&p, 5000, 8) == -ENOMEM));
-}
-
-/* The kernel has no memory for another mapping: the first fallback slot, open from the start,
- * serves. */
-static void an_add_never_fails(void **state)
-{
-	int64_t *p = allocate(2000, 8);
-
-	if (unit_emulated())
-		skip();
-	unit_in_child(add_without_mprotect, p);
-	release(p);
 }
 
 /* ---- misuse ---- */

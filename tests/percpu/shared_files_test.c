@@ -217,7 +217,7 @@ static void a_full_disk_is_reported_and_nothing_left(void **state)
 	unit_in_child(fill_small_disk, NULL); /* skips where mounting is not allowed */
 }
 
-static void write_past_the_limit(void *unused)
+UNIT_CHILD(a_limit_of_file_sizes_is_reported, unit_emulated())
 {
 	struct rlimit limit = {65536, 65536};
 	struct near_shared s;
@@ -227,13 +227,6 @@ static void write_past_the_limit(void *unused)
 	CHECK(open_region(&s, path, NEAR_SHARED_MAX_SIZE) == -EFBIG);
 	CHECK(files(directory) == 0);
 	CHECK(near_shared_create(&s, NEAR_SHARED_MAX_SIZE) == -EFBIG);
-}
-
-static void a_limit_of_file_sizes_is_reported(void **state)
-{
-	if (unit_emulated())
-		skip();
-	unit_in_child(write_past_the_limit, NULL);
 }
 
 static void do_nothing(int signal)

@@ -18,7 +18,18 @@ static struct item *item_of(struct near_stack_node *node)
 	return (struct item *)((char *)node - offsetof(struct item, link));
 }
 
-static struct near_stack stack;
+static struct near_stack stack; /* a new one in each test */
+
+static int make_stack(void **state)
+{
+	return near_stack_init(&stack);
+}
+
+static int destroy_stack(void **state)
+{
+	near_stack_destroy(&stack);
+	return 0;
+}
 
 static void give(struct item *item)
 {
@@ -136,7 +147,6 @@ static void run_with(unsigned items)
 	struct team takers;
 
 	assert_non_null(item);
-	assert_int_equal(near_stack_init(&stack), 0);
 	for (unsigned i = 0; i < items; i++)
 		give_first(&item[i]);
 	team_start(&takers, 2, take_lists);
@@ -144,7 +154,6 @@ static void run_with(unsigned items)
 	team_stop(&takers);
 	assert_int_equal(drained(), items);
 	assert_null(near_stack_drain(&stack));
-	near_stack_destroy(&stack);
 	free(item);
 }
 
@@ -168,20 +177,17 @@ static void a_steal_finds_what_other_threads_left(void **state)
 	struct near_stack_node node;
 	unsigned rounds = unit_scale(2000);
 
-	assert_int_equal(near_stack_init(&stack), 0);
 	for (unsigned i = 0; i < rounds; i++) {
 		unit_join(unit_start(push_one, &node));
 		assert_ptr_equal(near_stack_steal(&stack), &node);
 		assert_null(near_stack_steal(&stack));
 	}
-	near_stack_destroy(&stack);
 }
 
 /* The library never reads a node that was popped: here it would be a fault, or of
  * AddressSanitizer. */
 static void popped_nodes_may_go(void **state)
 {
-	assert_int_equal(near_stack_init(&stack), 0);
 	for (unsigned round = 0; round < 100; round++) {
 		for (unsigned cpu = 0; unit_pin(cpu, NULL); cpu++)
 			for (unsigned i = 0; i < 10; i++)
@@ -194,7 +200,6 @@ static void popped_nodes_may_go(void **state)
 		}
 	}
 	unit_unpin();
-	near_stack_destroy(&stack);
 }
 
 /* ---- signal handlers ---- */
@@ -221,7 +226,6 @@ static void handlers_may_push(void **state)
 	unsigned rounds = unit_scale(300000);
 	struct near_stack_node *node;
 
-	assert_int_equal(near_stack_init(&stack), 0);
 	for (unsigned i = 0; i < LENGTH(items); i++)
 		give_first(&items[i]);
 	unit_timer(100, push_in_handler);
@@ -238,7 +242,6 @@ static void handlers_may_push(void **state)
 	unit_timer(0, NULL);
 	assert_true(handled_n > 0);
 	assert_int_equal(drained(), LENGTH(items) + handled_n);
-	near_stack_destroy(&stack);
 }
 
 /* ---- fork ---- */
@@ -274,7 +277,6 @@ static void children_have_lists_of_their_own(void **state)
 
 	if (UNIT_THREAD_SANITIZER)
 		skip(); /* it does not like children of many threads */
-	assert_int_equal(near_stack_init(&stack), 0);
 	for (unsigned i = 0; i < n; i++)
 		give_first(&items[i]);
 	team_start(&team, 5, work_until_stop);
@@ -282,8 +284,8 @@ static void children_have_lists_of_their_own(void **state)
 		unit_in_child(drain_in_child, &n);
 	team_stop(&team);
 	assert_int_equal(drained(), n);
-	near_stack_destroy(&stack);
 }
 
-UNIT_MAIN(no_node_is_lost_or_popped_twice, a_steal_finds_what_other_threads_left,
-	  popped_nodes_may_go, handlers_may_push, children_have_lists_of_their_own)
+UNIT_MAIN_EACH(make_stack, destroy_stack, no_node_is_lost_or_popped_twice,
+	       a_steal_finds_what_other_threads_left, popped_nodes_may_go, handlers_may_push,
+	       children_have_lists_of_their_own)

@@ -94,6 +94,17 @@ static inline void unit_in_child(void (*run)(void *), void *arg)
 		run(arg);
 }
 
+/* A test whose body, which follows, runs in a child. It is skipped where `unless` holds. */
+#define UNIT_CHILD(name, unless)                                                                   \
+	static void name##_in_child(void *unused);                                                 \
+	static void name(void **state)                                                             \
+	{                                                                                          \
+		if (unless)                                                                        \
+			skip();                                                                    \
+		unit_in_child(name##_in_child, NULL);                                              \
+	}                                                                                          \
+	static void name##_in_child(void *unused)
+
 /* Returns where to read the standard error of the new child; in the child, -1. */
 static inline int unit_fork_captured(void)
 {

@@ -270,7 +270,7 @@ static void called_while_it_runs(void **state)
 #define PR_SET_MDWE 65
 #endif
 
-static void with_text_that_stays(void *unused)
+UNIT_CHILD(text_that_cannot_be_written, !is_live())
 {
 	struct near_torture_result r;
 
@@ -282,12 +282,6 @@ static void with_text_that_stays(void *unused)
 	peak_setup(NULL);
 	report_peak(&values[0]);
 	CHECK(peak_now() == 5);
-}
-
-static void text_that_cannot_be_written(void **state)
-{
-	need_live();
-	unit_in_child(with_text_that_stays, NULL);
 }
 
 /* ---- nothing is left behind ---- */
