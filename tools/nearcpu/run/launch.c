@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 
 #include "common/clock.h"
-#include "common/spawn.h"
 
 static const int signals[] = {SIGINT,  SIGTERM, SIGHUP,   SIGQUIT, SIGUSR1, SIGUSR2,
 			      SIGTSTP, SIGCONT, SIGWINCH, SIGALRM, SIGCHLD};
@@ -34,46 +33,10 @@ int run_signal(void)
 	return interrupted;
 }
 
-#define MAX_SET 7
-
-/* The request to spawn; `set` is room for its variables. */
-static struct spawn to_spawn(const struct run_child *c, const char *set[MAX_SET])
+static int start(struct spawn *program, pid_t *pid)
 {
-	size_t n = 0;
-
-	if (c->conf && c->conf[0]) {
-		set[n++] = "NEAR_CONF";
-		set[n++] = c->conf;
-	}
-	if (c->ours) {
-		set[n++] = "LD_PRELOAD";
-		set[n++] = c->options->preload;
-	}
-	if (c->ours && c->options->search[0]) {
-		set[n++] = "LD_LIBRARY_PATH";
-		set[n++] = c->options->search;
-	}
-	set[n] = NULL;
-	/* Not c->options->path: the program may use its name. A name without a slash is searched
-	 * again. */
-	return (struct spawn){c->options->argv, set, c->apart, c->in, c->out, c->err, NULL};
-}
-
-int run_become(const struct run_child *c)
-{
-	const char *set[MAX_SET];
-	struct spawn s = to_spawn(c, set);
-
-	return spawn_become(&s);
-}
-
-static int start(const struct run_child *c, pid_t *pid)
-{
-	const char *set[MAX_SET];
-	struct spawn s = to_spawn(c, set);
-
-	s.mask = &before;
-	return spawn(&s, pid);
+	program->mask = &before;
+	return spawn(program, pid);
 }
 
 /* The next signal; SIGCHLD if sigwaitinfo fails. */
@@ -115,11 +78,11 @@ static void forward(pid_t pid, int sig, const siginfo_t *info, bool *terminal)
 		kill(pid, sig);
 }
 
-int run_with_signals(const struct run_child *child, struct run_end *end)
+int run_with_signals(struct spawn *program, struct run_end *end)
 {
 	double started = now_seconds();
 	bool stop = false, terminal = false;
-	int err = start(child, &end->pid);
+	int err = start(program, &end->pid);
 
 	if (err)
 		return err;
@@ -166,10 +129,10 @@ static int wait_apart(pid_t pid)
 	}
 }
 
-int run_apart(const struct run_child *child, struct run_end *end)
+int run_apart(struct spawn *program, struct run_end *end)
 {
 	double started = now_seconds();
-	int err = start(child, &end->pid);
+	int err = start(program, &end->pid);
 
 	if (err)
 		return err;

@@ -197,13 +197,52 @@ static int prepare(void)
 	return code ? code : output_check("run", o.output);
 }
 
+const char *const *run_settings(struct run_options *options)
+{
+	const struct {
+		const char *name, *value;
+	} all[] = {{"NEAR_CONF", options->conf},
+		   {"LD_PRELOAD", options->preload},
+		   {"LD_LIBRARY_PATH", options->search}};
+	size_t n = 0;
+
+	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+		if (all[i].value[0]) {
+			options->set[n++] = all[i].name;
+			options->set[n++] = all[i].value;
+		}
+	options->set[n] = NULL;
+	return options->set;
+}
+
+json_t *run_options_json(const struct run_options *options)
+{
+	json_t *argv = json_array(), *parts = json_array();
+
+	for (char *const *a = options->argv; *a; a++) {
+		json_t *word = json_string(*a);
+
+		json_array_append_new(argv, word ? word : json_null());
+	}
+	if (options->parts & LIBRARY_MALLOC)
+		json_array_append_new(parts, json_string("malloc"));
+	if (options->parts & LIBRARY_ATOMIC)
+		json_array_append_new(parts, json_string("atomic"));
+	return json_pack("{s:o, s:o}", "program", argv, "libraries", parts);
+}
+
+int run_cannot(const struct run_options *options, int err)
+{
+	failure("run", "cannot run '%s': %s", options->argv[0], strerror(-err));
+	return err == -ENOENT ? RUN_NOT_FOUND : RUN_CANNOT;
+}
+
 static int become(void)
 {
-	struct run_child child = {&o, o.conf, true, false, -1, -1, -1};
-	int err = run_become(&child);
+	/* Not o.path: the program may use its name. A name without a slash is searched again. */
+	const struct spawn program = {o.argv, run_settings(&o), .in = -1, .out = -1, .err = -1};
 
-	failure("run", "cannot run '%s': %s", o.argv[0], strerror(-err));
-	return err == -ENOENT ? RUN_NOT_FOUND : RUN_CANNOT;
+	return run_cannot(&o, spawn_become(&program));
 }
 
 int run_main(int argc, char **argv)

@@ -4,12 +4,11 @@
 #define NEARCPU_RUN_H
 
 #include "common/installed.h"
+#include "common/spawn.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/resource.h>
-#include <sys/types.h>
 
 /* As env(1) and shells have them. */
 enum { RUN_CANNOT = 126, RUN_NOT_FOUND = 127 };
@@ -28,7 +27,19 @@ struct run_options {
 	char path[PATH_MAX];                     /* the program */
 	char elf[PATH_MAX];                      /* it, or what interprets it; "": unknown */
 	char linker[256];                        /* the dynamic linker that loads it */
+	const char *set[7];                      /* for run_settings */
 };
+
+/* ---- main.c ---- */
+
+/* What differs in the program's environment, as pairs; it lives in *o. */
+const char *const *run_settings(struct run_options *o);
+
+/* "program": its arguments, null for one that is no UTF-8; "libraries": what is preloaded. */
+json_t *run_options_json(const struct run_options *o);
+
+/* Reports that it could not be started; returns the exit status. */
+int run_cannot(const struct run_options *o, int err);
 
 /* ---- file.c ---- */
 
@@ -56,14 +67,6 @@ bool run_lacks_atomic(const char *elf, const char *linker);
 
 /* ---- launch.c ---- */
 
-struct run_child {
-	const struct run_options *options;
-	const char *conf; /* NEAR_CONF; NULL: as it is */
-	bool ours;        /* preload the library */
-	bool apart;       /* in a process group of its own, ended with us */
-	int in, out, err; /* -1: ours */
-};
-
 struct run_end {
 	pid_t pid;
 	int status; /* as of waitpid */
@@ -75,15 +78,12 @@ struct run_end {
 void run_begin(void);
 
 /* Runs it; what signals come are its own. 0, or a negative errno: it could not be started. */
-int run_with_signals(const struct run_child *child, struct run_end *end);
+int run_with_signals(struct spawn *program, struct run_end *end);
 
 /* Runs it; a signal ends it: -EINTR, and run_signal() returns it. -ENOTTY: it wanted the
  * terminal. */
-int run_apart(const struct run_child *child, struct run_end *end);
+int run_apart(struct spawn *program, struct run_end *end);
 int run_signal(void);
-
-/* Becomes the program. Returns a negative errno if that failed. */
-int run_become(const struct run_child *child);
 
 /* Ends this process the way the program ended. */
 __attribute__((noreturn)) void run_end_as(int status);
@@ -95,13 +95,5 @@ int run_exit_code(int status);
 
 int run_stats(struct run_options *o);
 int run_compare(struct run_options *o);
-
-/* ---- table.c: what the JSON of --stats and of --compare have in common ---- */
-
-/* The program and its arguments; what is no UTF-8 becomes null. */
-json_t *run_argv_json(const struct run_options *o);
-
-/* What is preloaded: ["malloc", "atomic"], or one of them. */
-json_t *run_parts_json(const struct run_options *o);
 
 #endif

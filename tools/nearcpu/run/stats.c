@@ -190,16 +190,17 @@ static json_t *make_json(const struct run_options *o, const struct run_end *end,
 			 const struct found *f)
 {
 	const struct rusage *u = &end->usage;
-	json_t *json = json_pack("{s:o, s:o, s:i, s:f, s:f, s:f, s:I, s:I, s:I, s:o, s:O?, s:O?}",
-				 "program", run_argv_json(o), "libraries", run_parts_json(o),
-				 "exit_status", run_exit_code(end->status), "wall_s", end->wall_s,
-				 "user_s", to_seconds(u->ru_utime), "system_s",
-				 to_seconds(u->ru_stime), "peak_bytes",
-				 (json_int_t)u->ru_maxrss * 1024, "minor_faults",
-				 (json_int_t)u->ru_minflt, "major_faults", (json_int_t)u->ru_majflt,
-				 "processes", f->total ? json_integer(f->processes) : json_null(),
-				 "malloc", f->own, "all_processes", f->total);
+	json_t *json = run_options_json(o);
 
+	json_object_update_new(
+		json,
+		json_pack("{s:i, s:f, s:f, s:f, s:I, s:I, s:I, s:o, s:O?, s:O?}", "exit_status",
+			  run_exit_code(end->status), "wall_s", end->wall_s, "user_s",
+			  to_seconds(u->ru_utime), "system_s", to_seconds(u->ru_stime),
+			  "peak_bytes", (json_int_t)u->ru_maxrss * 1024, "minor_faults",
+			  (json_int_t)u->ru_minflt, "major_faults", (json_int_t)u->ru_majflt,
+			  "processes", f->total ? json_integer(f->processes) : json_null(),
+			  "malloc", f->own, "all_processes", f->total));
 	if (WIFSIGNALED(end->status))
 		json_object_set_new(json, "signal", json_integer(WTERMSIG(end->status)));
 	return json;
@@ -230,7 +231,7 @@ static int set_conf(struct run_options *o, const char *dir)
 
 int run_stats(struct run_options *o)
 {
-	struct run_child child = {o, o->conf, true, false, -1, -1, -1};
+	struct spawn program = {.argv = o->argv, .in = -1, .out = -1, .err = -1};
 	struct run_end end = {0};
 	struct found found = {0};
 	const bool with_malloc = o->parts & LIBRARY_MALLOC;
@@ -244,16 +245,15 @@ int run_stats(struct run_options *o)
 			rmdir(dir);
 		return failure("run", "NEAR_CONF is too long");
 	}
-	err = run_with_signals(&child, &end);
+	program.set = run_settings(o);
+	err = run_with_signals(&program, &end);
 	if (with_malloc)
 		collect(dir, end.pid, &found);
 	code = err ? 0 : report(o, &end, &found);
 	json_decref(found.own);
 	json_decref(found.total);
-	if (err) {
-		failure("run", "cannot run '%s': %s", o->argv[0], strerror(-err));
-		return err == -ENOENT ? RUN_NOT_FOUND : RUN_CANNOT;
-	}
+	if (err)
+		return run_cannot(o, err);
 	if (code && run_exit_code(end.status) == 0)
 		return code;
 	run_end_as(end.status);
