@@ -90,11 +90,18 @@ enum bench_kind {
 	BENCH_WAIT,
 };
 
-/* What a figure compares. */
+/* What figures and tables compare; times are of an operation, in nanoseconds. */
 enum bench_measure {
-	BENCH_COST,
+	BENCH_COST,       /* by the kind of the benchmark */
 	BENCH_UNFAIRNESS, /* most operations of a thread over the fewest */
+	BENCH_P99,
 	BENCH_P999,
+	BENCH_WALL,
+	BENCH_USER,
+	BENCH_SYSTEM,
+	BENCH_CPU,       /* user and system */
+	BENCH_CPU_MS,    /* milliseconds, of all operations */
+	BENCH_MEGABYTES, /* of all operations */
 };
 
 /* A bound that a row keeps or not, printed below the table. */

@@ -5,23 +5,23 @@
 
 #include <string.h>
 
-void suite_json_row(json_t *json, const struct table_result *t, size_t row)
+static void suite_json_row(json_t *json, const struct table_result *t, size_t row)
 {
 	const struct suite_kind *kind = suite_kind_of(t);
 	json_t *ratios = json_object();
 	struct spread ratio;
 
 	for (size_t i = 0; i < kind->measure_count; i++)
-		if (suite_ratio(t, row, kind->measures[i], &ratio))
-			json_object_set_new(ratios, suite_texts[kind->measures[i]].key,
-					    spread_json(ratio));
+		if (suite_ratio(t, row, &kind->measures[i], &ratio))
+			json_object_set_new(ratios, kind->measures[i].key, spread_json(ratio));
 	json_object_set_new(json, "ratio_to_first", ratios);
 	if (t->bench->kind == BENCH_ALLOCATOR)
 		json_object_update_new(
-			json, json_pack("{s:f, s:f, s:f}", "peak_bytes",
-					suite_value(t, row, SUITE_MEMORY).median * 1e6, "p99_ns",
-					suite_value(t, row, SUITE_P99).median, "p999_ns",
-					suite_value(t, row, SUITE_P999).median));
+			json,
+			json_pack("{s:f, s:f, s:f}", "peak_bytes",
+				  row_measure_of(t, &t->rows[row], BENCH_MEGABYTES).median * 1e6,
+				  "p99_ns", row_measure_of(t, &t->rows[row], BENCH_P99).median,
+				  "p999_ns", row_measure_of(t, &t->rows[row], BENCH_P999).median));
 }
 
 /* Of all threads: "threads" is null. */
@@ -29,14 +29,13 @@ static json_t *means_json(const struct suite *s, size_t row, unsigned threads)
 {
 	json_t *json = json_pack("{s:o, s:i}", "threads",
 				 threads ? json_integer(threads) : json_null(), "lines",
-				 (int)suite_mean(s, row, s->kind->measures[0], threads).lines);
+				 (int)suite_mean(s, row, s->kind->measures, threads).lines);
 
 	for (size_t i = 0; i < s->kind->measure_count; i++) {
-		enum suite_measure m = s->kind->measures[i];
+		const struct suite_measure *m = &s->kind->measures[i];
 		struct suite_mean mean = suite_mean(s, row, m, threads);
 
-		json_object_set_new(json, suite_texts[m].key,
-				    mean.lines ? json_real(mean.mean) : json_null());
+		json_object_set_new(json, m->key, mean.lines ? json_real(mean.mean) : json_null());
 	}
 	return json;
 }
@@ -45,7 +44,7 @@ static json_t *of_one(const struct suite *s)
 {
 	const struct table_result *first = suite_first(s);
 	unsigned threads[MAX_THREAD_COUNTS];
-	size_t n = suite_threads(s, s->kind->measures[0], threads);
+	size_t n = suite_threads(s, s->kind->measures, threads);
 	json_t *json = json_object();
 
 	for (size_t i = 0; i < first->bench->row_count; i++) {
@@ -59,7 +58,7 @@ static json_t *of_one(const struct suite *s)
 	return json;
 }
 
-void suite_json(json_t *json, const struct report *report)
+static void suite_json(json_t *json, const struct report *report)
 {
 	for (const struct suite_kind *kind = suite_kinds; kind->name; kind++) {
 		struct suite s = {kind, report};
@@ -77,7 +76,26 @@ static void add_costs(json_t *json, const struct table_result *t, const struct r
 	json_object_set_new(json, is_memory ? "bytes_each" : "cpu_ns_per_op",
 			    spread_json(row_cost(t, r)));
 	if (!is_memory)
-		json_object_set_new(json, "wall_ns_per_op", real_json(row_part_ns(r, PART_WALL)));
+		json_object_set_new(json, "wall_ns_per_op",
+				    real_json(row_measure_of(t, r, BENCH_WALL).median));
+}
+
+static void add_waits(json_t *json, const struct table_result *t, const struct row_result *r)
+{
+	const struct row_result *against = find_row(t, t->bench->against);
+
+	json_object_set_new(json, "window_ms", json_integer((json_int_t)r->iterations));
+	json_object_set_new(json, "wall_ns_per_op", spread_json(row_cost(t, r)));
+	json_object_set_new(json, "cpu_ns_per_op",
+			    json_real(row_measure_of(t, r, BENCH_CPU).median));
+	json_object_set_new(json, "fairness",
+			    json_real(1 / row_measure_of(t, r, BENCH_UNFAIRNESS).median));
+	json_object_set_new(json, "p999_ns", json_real(row_measure_of(t, r, BENCH_P999).median));
+	if (r->said[0])
+		json_object_set_new(json, "said", json_string(r->said));
+	if (against && against != r)
+		json_object_set_new(json, "throughput_ratio",
+				    spread_json(cost_ratio(t, against, r)));
 }
 
 static void add_results(json_t *json, const struct table_result *t, const struct row_result *r)
@@ -88,7 +106,7 @@ static void add_results(json_t *json, const struct table_result *t, const struct
 	for (unsigned i = 0; i < r->count; i++)
 		json_array_append_new(samples, sample_json(t, &r->samples[i]));
 	if (t->bench->kind == BENCH_WAIT)
-		wait_json_row(json, t, r);
+		add_waits(json, t, r);
 	else
 		add_costs(json, t, r);
 	if (best) {
@@ -103,9 +121,8 @@ static void add_results(json_t *json, const struct table_result *t, const struct
 
 static json_t *row_json(const struct table_result *t, const struct row_result *r)
 {
-	static const char *const roles[] = {"peer", "ours", "yardstick"};
 	json_t *json = json_pack("{s:s, s:s, s:s, s:s?, s:s?}", "name", r->row->name, "label",
-				 r->row->label, "role", roles[r->row->role], "NEAR_CONF",
+				 r->row->label, "role", role_names[r->row->role], "NEAR_CONF",
 				 r->row->conf, "GLIBC_TUNABLES", r->row->tunables);
 
 	if (r->count)

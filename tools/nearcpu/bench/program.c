@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* One run of a pattern on an allocator.
+/* One run of a program that measures rows itself: a pattern on an allocator, or threads that wait
+ * for each other.
  *
  * The dynamic linker ignores a library that it cannot preload, so the program reports the file of
  * its malloc, which is compared with the preloaded one. */
@@ -8,6 +9,7 @@
 
 #include <string.h>
 
+#define WAIT_TIMEOUT_S 120
 #define LATENCY_PART 4 /* of the work: single calls are timed in a run of their own */
 
 static const char *file_of(const char *path)
@@ -47,8 +49,8 @@ static void put_rounds(const struct table_result *t, uint64_t iterations, bool l
 		snprintf(out, size, "%u%%", t->percent / (unsigned)part);
 }
 
-static int run(const struct table_result *t, struct row_result *r, const char *const *argv,
-	       const char *preload, struct bench_sample *s)
+static int run_pattern(const struct table_result *t, struct row_result *r, const char *const *argv,
+		       const char *preload, struct bench_sample *s)
 {
 	json_t *answer;
 	int err = row_run(r, argv, preload, ROW_TIMEOUT_S, s, &answer);
@@ -95,5 +97,61 @@ int program_measure(const struct table_result *t, struct row_result *r, uint64_t
 		argv[n++] = "--heap";
 		argv[n++] = r->row->heap;
 	}
-	return run(t, r, argv, preload, s);
+	return run_pattern(t, r, argv, preload, s);
+}
+
+/* ---- threads that wait for each other ---- */
+
+static int run_window(struct table_result *t, struct row_result *r, const char *program,
+		      uint64_t window_ms, struct bench_sample *s)
+{
+	char threads[16], window[24], rate[32];
+	const char *name = r->row->program_row ? r->row->program_row : r->row->name;
+	const char *argv[10] = {program, name, threads, window};
+	json_t *answer;
+	size_t n = 4;
+	int err;
+
+	snprintf(threads, sizeof(threads), "%u", t->threads);
+	snprintf(window, sizeof(window), "%llu", (unsigned long long)window_ms);
+	for (size_t i = 0; i < 2 && t->bench->args[i]; i++)
+		argv[n++] = t->bench->args[i];
+	/* The same rate for all rows of the table: then their sections have one length. */
+	if (t->rate > 0) {
+		snprintf(rate, sizeof(rate), "%.9g", t->rate);
+		argv[n++] = "--rate";
+		argv[n++] = rate;
+	}
+	err = row_run(r, argv, NULL, WAIT_TIMEOUT_S, s, &answer);
+	if (answer)
+		t->rate = json_number_value(json_object_get(answer, "rate"));
+	json_decref(answer);
+	return err;
+}
+
+/* Keeps the lines of what the program wrote. */
+static void make_printable(char *text)
+{
+	for (; *text; text++)
+		if ((*text < ' ' || *text > '~') && *text != '\n')
+			*text = '?';
+}
+
+int wait_measure(struct table_result *t, struct row_result *r, uint64_t window_ms,
+		 struct bench_sample *s)
+{
+	char program[PATH_MAX], text[120];
+	int err;
+
+	if (find_program(t->bench->program, program)) {
+		snprintf(text, sizeof(text), "%s was not found where this command is",
+			 t->bench->program);
+		row_note(r, true, text);
+		return 0;
+	}
+	err = run_window(t, r, program, window_ms, s);
+	if (!err && !s->ops && !r->note[0])
+		row_note(r, true, "no operation ended in the window");
+	make_printable(r->said);
+	return err;
 }

@@ -82,14 +82,10 @@ struct report {
 
 /* stats.c */
 
-/* The cost of one operation: nanoseconds of CPU time, of wall time (BENCH_WAIT), or bytes. */
-double sample_cost(const struct table_result *t, const struct bench_sample *s);
-struct spread row_cost(const struct table_result *t, const struct row_result *r);
-/* The median over the repetitions of one member, for an operation. */
-enum sample_part { PART_WALL, PART_USER, PART_SYSTEM, PART_CPU };
-double row_part_ns(const struct row_result *r, enum sample_part part);
 struct spread row_measure_of(const struct table_result *t, const struct row_result *r,
 			     enum bench_measure m);
+/* Of one operation: nanoseconds of CPU time, of wall time (BENCH_WAIT), or bytes. */
+struct spread row_cost(const struct table_result *t, const struct row_result *r);
 /* Cost of a over cost of b, pair by pair: what slows the machine for a while slows both. */
 struct spread cost_ratio(const struct table_result *t, const struct row_result *a,
 			 const struct row_result *b);
@@ -112,7 +108,9 @@ bool row_loses(const struct table_result *t, const struct row_result *r);
 /* A figure of the benchmark: false if it is not about this table, or rows are missing. */
 bool figure_value(const struct table_result *t, const struct bench_figure *f, double *value);
 
-/* words.c: each fills `out` and returns it. */
+/* words.c */
+
+extern const char *const role_names[]; /* by enum bench_role */
 
 struct word say_ratio(double ratio);                     /* 1.36, 12.1, 1/8.3 */
 struct word say_rate(double per_second);                 /* 27.6 M */
@@ -136,14 +134,12 @@ void table_verdict(const struct table_result *t, char *out, size_t size);
 /* Whether it ran less than the table is about, for want of time. */
 bool row_is_scaled(const struct table_result *t, const struct row_result *r);
 
-/* columns.c */
-
 struct column {
 	unsigned tables; /* that have it */
 	const char *head;
 	int width;
 	unsigned shows;
-	enum sample_part part;
+	enum bench_measure part;
 };
 #define MAX_COLUMNS 12
 /* Which columns the table has; returns their number. */
@@ -163,14 +159,9 @@ int row_main(int argc, char **argv);
 int row_measure(const struct table_result *t, struct row_result *r, uint64_t iterations,
 		struct bench_sample *sample);
 
-/* wait.c: one run of a program for a window of `window_ms`. As row_measure. */
+/* program.c: one run of a program for a window of `window_ms`. As row_measure. */
 int wait_measure(struct table_result *t, struct row_result *r, uint64_t window_ms,
 		 struct bench_sample *s);
-/* The members of a row's JSON other than its samples. */
-void wait_json_row(json_t *json, const struct table_result *t, const struct row_result *r);
-/* A sentence about fairness and waits, or "". */
-void wait_say(struct text *text, const struct table_result *t, const struct row_result *r);
-
 void row_note(struct row_result *r, bool failed, const char *text);
 
 #define ROW_TIMEOUT_S 600
@@ -180,7 +171,7 @@ void row_note(struct row_result *r, bool failed, const char *text);
 int row_run(struct row_result *r, const char *const *argv, const char *preload, unsigned timeout_s,
 	    struct bench_sample *s, json_t **answer);
 
-/* sample.c: false if it is not a sample. */
+/* False if it is not a sample. */
 bool sample_read(const json_t *json, struct bench_sample *s);
 json_t *sample_json(const struct table_result *t, const struct bench_sample *s);
 
@@ -198,8 +189,6 @@ bool load_warning(const struct load_share *load, char *out, size_t size);
 
 /* text.c */
 void text_table(const struct table_result *t);
-void text_bold(const char *text);
-#define TEXT_WIDTH 96
 /* What columns and marks mean: above the first table. */
 void text_legend(void);
 /* Below all tables. */
@@ -219,9 +208,5 @@ int report_html(const struct report *report, char **out);
 /* An inline SVG element; *out is NULL if there is no gnuplot or nothing to draw. */
 int plot_svg(const struct table_result *t, char **out);
 extern const char html_style[];
-/* Heading, what is measured, what it shows, chart, table, figures. `svg`: the chart, or NULL. */
-void html_table(FILE *f, const struct table_result *t, size_t number, const char *svg);
-/* Text between tags or in quotes. */
-void html_text(FILE *f, const char *text);
 
 #endif

@@ -156,21 +156,6 @@ static const struct row_result *first_base(const struct table_result *t, size_t 
 	return base;
 }
 
-/* How many times the wall time of b the same work takes a; repetition by repetition. */
-static double wall_ratio(const struct row_result *a, const struct row_result *b)
-{
-	double values[MAX_REPEAT];
-	unsigned count = a->count < b->count ? a->count : b->count;
-
-	for (unsigned i = 0; i < count; i++) {
-		const struct bench_sample *x = &a->samples[i], *y = &b->samples[i];
-
-		values[i] = ((double)x->wall_ns / (double)x->ops) /
-			    ((double)y->wall_ns / (double)y->ops);
-	}
-	return spread_of(values, count).median;
-}
-
 static bool is_measured(const struct table_result *t)
 {
 	for (size_t i = 0; i < t->bench->row_count; i++)
@@ -200,7 +185,7 @@ static void put_base(struct grid *g, size_t line, const struct table_result *t,
 
 	put(g, line, "%.2f", s.median);
 	put(g, line, "%.0f %%", (s.high - s.low) / s.median * 100);
-	put(g, line, "%s", say_rate(1e9 / row_part_ns(base, PART_WALL)).text);
+	put(g, line, "%s", say_rate(1e9 / row_measure_of(t, base, BENCH_WALL).median).text);
 }
 
 static void put_line(struct grid *g, size_t line, const struct table_result *t,
@@ -217,9 +202,11 @@ static void put_line(struct grid *g, size_t line, const struct table_result *t,
 		if (!r->count)
 			put(g, line, "%s", r->failed ? "failed" : "-");
 		else if (base)
-			put(g, line, "%s", say_ratio(wall_ratio(r, base)).text);
+			put(g, line, "%s",
+			    say_ratio(measure_ratio(t, r, base, BENCH_WALL).median).text);
 		else
-			put(g, line, "%s", say_cost(BENCH_TIME, row_part_ns(r, PART_WALL)).text);
+			put(g, line, "%s",
+			    say_cost(BENCH_TIME, row_measure_of(t, r, BENCH_WALL).median).text);
 	}
 }
 

@@ -4,45 +4,37 @@
 
 #include <string.h>
 
-double sample_cost(const struct table_result *t, const struct bench_sample *s)
-{
-	if (t->bench->kind == BENCH_MEMORY)
-		return (double)s->bytes / (double)s->ops;
-	if (t->bench->kind == BENCH_WAIT)
-		return (double)s->wall_ns / (double)s->ops;
-	return (double)(s->user_ns + s->system_ns) / (double)s->ops;
-}
-
-struct spread row_cost(const struct table_result *t, const struct row_result *r)
-{
-	return row_measure_of(t, r, BENCH_COST);
-}
-
-double row_part_ns(const struct row_result *r, enum sample_part part)
-{
-	double values[MAX_REPEAT];
-
-	for (unsigned i = 0; i < r->count; i++) {
-		const struct bench_sample *s = &r->samples[i];
-		uint64_t ns = part == PART_WALL     ? s->wall_ns
-			      : part == PART_USER   ? s->user_ns
-			      : part == PART_SYSTEM ? s->system_ns
-						    : s->user_ns + s->system_ns;
-
-		values[i] = (double)ns / (double)s->ops;
-	}
-	return spread_of(values, r->count).median;
-}
-
-/* A thread that did nothing, or a wait that the clock measures as 0, counts as one. */
+/* A thread that did nothing, or a call that the clock measures as 0, counts as one. */
 static double sample_measure(const struct table_result *t, const struct bench_sample *s,
 			     enum bench_measure m)
 {
-	if (m == BENCH_UNFAIRNESS)
+	double cpu = (double)(s->user_ns + s->system_ns), ops = (double)s->ops;
+
+	switch (m) {
+	case BENCH_COST:
+		if (t->bench->kind == BENCH_MEMORY)
+			return (double)s->bytes / ops;
+		return (t->bench->kind == BENCH_WAIT ? (double)s->wall_ns : cpu) / ops;
+	case BENCH_UNFAIRNESS:
 		return (double)s->most / (s->least ? (double)s->least : 1);
-	if (m == BENCH_P999)
+	case BENCH_P99:
+		return s->p99_ns ? (double)s->p99_ns : 1;
+	case BENCH_P999:
 		return s->p999_ns ? (double)s->p999_ns : 1;
-	return sample_cost(t, s);
+	case BENCH_WALL:
+		return (double)s->wall_ns / ops;
+	case BENCH_USER:
+		return (double)s->user_ns / ops;
+	case BENCH_SYSTEM:
+		return (double)s->system_ns / ops;
+	case BENCH_CPU:
+		return cpu / ops;
+	case BENCH_CPU_MS:
+		return cpu / 1e6;
+	case BENCH_MEGABYTES:
+		return (double)s->bytes / 1e6;
+	}
+	return 0;
 }
 
 struct spread row_measure_of(const struct table_result *t, const struct row_result *r,
@@ -53,6 +45,11 @@ struct spread row_measure_of(const struct table_result *t, const struct row_resu
 	for (unsigned i = 0; i < r->count; i++)
 		values[i] = sample_measure(t, &r->samples[i], m);
 	return spread_of(values, r->count);
+}
+
+struct spread row_cost(const struct table_result *t, const struct row_result *r)
+{
+	return row_measure_of(t, r, BENCH_COST);
 }
 
 struct spread measure_ratio(const struct table_result *t, const struct row_result *a,

@@ -5,18 +5,18 @@
 #include <math.h>
 #include <string.h>
 
-const struct suite_text suite_texts[] = {
-	[SUITE_CPU] = {"CPU time, user and system", "ms", "cpu", 0},
-	[SUITE_MEMORY] = {"Memory at the peak", "MB", "memory", 1},
-	[SUITE_P99] = {"Single calls, 99 of 100 take at most", "ns", "p99", 0},
-	[SUITE_P999] = {"Single calls, 999 of 1,000 take at most", "ns", "p999", 0},
-	[SUITE_WALL] = {"Wall time of an operation", "ns", "wall", 1},
-	[SUITE_OP_P999] = {"Single operations, 999 of 1,000 take at most", "ns", "p999", 0},
-	[SUITE_UNFAIR] = {"Most served thread over least served one", "times", "unfairness", 1},
+static const struct suite_measure of_malloc[] = {
+	{BENCH_CPU_MS, "CPU time, user and system", "ms", "cpu", 0},
+	{BENCH_MEGABYTES, "Memory at the peak", "MB", "memory", 1},
+	{BENCH_P99, "Single calls, 99 of 100 take at most", "ns", "p99", 0},
+	{BENCH_P999, "Single calls, 999 of 1,000 take at most", "ns", "p999", 0},
 };
 
-static const enum suite_measure of_malloc[] = {SUITE_CPU, SUITE_MEMORY, SUITE_P99, SUITE_P999};
-static const enum suite_measure of_atomic[] = {SUITE_WALL, SUITE_OP_P999, SUITE_UNFAIR};
+static const struct suite_measure of_atomic[] = {
+	{BENCH_WALL, "Wall time of an operation", "ns", "wall", 1},
+	{BENCH_P999, "Single operations, 999 of 1,000 take at most", "ns", "p999", 0},
+	{BENCH_UNFAIRNESS, "Most served thread over least served one", "times", "unfairness", 1},
+};
 
 const struct suite_kind suite_kinds[] = {
 	{"malloc", "malloc: programs on different allocators",
@@ -87,9 +87,9 @@ struct word suite_line_name(const struct table_result *t)
 	return w;
 }
 
-bool suite_has_bounds(const struct table_result *t, enum suite_measure m)
+bool suite_has_bounds(const struct table_result *t, const struct suite_measure *m)
 {
-	return t->bench->figure_count && m == suite_kind_of(t)->measures[0];
+	return t->bench->figure_count && m == suite_kind_of(t)->measures;
 }
 
 const char *suite_bound(const struct table_result *t, double *goal)
@@ -105,41 +105,12 @@ const char *suite_bound(const struct table_result *t, double *goal)
 	return verdict;
 }
 
-/* The clock may measure a call as 0. */
-static double value(const struct bench_sample *s, enum suite_measure m)
+bool suite_shows(const struct table_result *t, const struct suite_measure *m)
 {
-	switch (m) {
-	case SUITE_CPU:
-		return (double)(s->user_ns + s->system_ns) / 1e6;
-	case SUITE_MEMORY:
-		return (double)s->bytes / 1e6;
-	case SUITE_WALL:
-		return (double)s->wall_ns / (double)s->ops;
-	case SUITE_UNFAIR:
-		return (double)s->most / (s->least ? (double)s->least : 1);
-	case SUITE_P99:
-		return s->p99_ns ? (double)s->p99_ns : 1;
-	default:
-		return s->p999_ns ? (double)s->p999_ns : 1;
-	}
+	return m->of != BENCH_UNFAIRNESS || t->threads > 1;
 }
 
-struct spread suite_value(const struct table_result *t, size_t row, enum suite_measure m)
-{
-	const struct row_result *r = &t->rows[row];
-	double values[MAX_REPEAT];
-
-	for (unsigned i = 0; i < r->count; i++)
-		values[i] = value(&r->samples[i], m);
-	return spread_of(values, r->count);
-}
-
-bool suite_shows(const struct table_result *t, enum suite_measure m)
-{
-	return m != SUITE_UNFAIR || t->threads > 1;
-}
-
-bool suite_shown(const struct suite *s, enum suite_measure m)
+bool suite_shown(const struct suite *s, const struct suite_measure *m)
 {
 	for (size_t i = 0; i < s->report->count; i++)
 		if (suite_line(s, i) && suite_shows(suite_line(s, i), m))
@@ -147,22 +118,18 @@ bool suite_shown(const struct suite *s, enum suite_measure m)
 	return false;
 }
 
-bool suite_ratio(const struct table_result *t, size_t row, enum suite_measure m,
+bool suite_ratio(const struct table_result *t, size_t row, const struct suite_measure *m,
 		 struct spread *ratio)
 {
 	const struct row_result *r = &t->rows[row], *first = &t->rows[0];
-	unsigned count = r->count < first->count ? r->count : first->count;
-	double values[MAX_REPEAT];
 
-	if (!count || !suite_shows(t, m))
+	if (!r->count || !first->count || !suite_shows(t, m))
 		return false;
-	for (unsigned i = 0; i < count; i++)
-		values[i] = value(&r->samples[i], m) / value(&first->samples[i], m);
-	*ratio = spread_of(values, count);
+	*ratio = measure_ratio(t, r, first, m->of);
 	return true;
 }
 
-struct suite_mean suite_mean(const struct suite *s, size_t row, enum suite_measure m,
+struct suite_mean suite_mean(const struct suite *s, size_t row, const struct suite_measure *m,
 			     unsigned threads)
 {
 	struct suite_mean mean = {0};
@@ -183,7 +150,7 @@ struct suite_mean suite_mean(const struct suite *s, size_t row, enum suite_measu
 	return mean;
 }
 
-static unsigned lines_with(const struct suite *s, enum suite_measure m, unsigned threads)
+static unsigned lines_with(const struct suite *s, const struct suite_measure *m, unsigned threads)
 {
 	unsigned n = 0;
 
@@ -193,7 +160,8 @@ static unsigned lines_with(const struct suite *s, enum suite_measure m, unsigned
 	return n;
 }
 
-size_t suite_threads(const struct suite *s, enum suite_measure m, unsigned out[MAX_THREAD_COUNTS])
+size_t suite_threads(const struct suite *s, const struct suite_measure *m,
+		     unsigned out[MAX_THREAD_COUNTS])
 {
 	size_t n = 0;
 
@@ -203,8 +171,8 @@ size_t suite_threads(const struct suite *s, enum suite_measure m, unsigned out[M
 	return n;
 }
 
-size_t suite_worst(const struct suite *s, size_t row, enum suite_measure m, struct suite_worst *out,
-		   size_t n)
+size_t suite_worst(const struct suite *s, size_t row, const struct suite_measure *m,
+		   struct suite_worst *out, size_t n)
 {
 	size_t found = 0;
 

@@ -6,14 +6,11 @@
 
 #include "bench/report.h"
 
-enum suite_measure {
-	SUITE_CPU,
-	SUITE_MEMORY,
-	SUITE_P99,
-	SUITE_P999,
-	SUITE_WALL,
-	SUITE_OP_P999,
-	SUITE_UNFAIR
+/* What one of its tables is about; `key` is its name in the JSON. */
+struct suite_measure {
+	enum bench_measure of;
+	const char *title, *unit, *key;
+	int decimals;
 };
 
 /* What is shown of the benchmarks of one name. */
@@ -23,7 +20,7 @@ struct suite_kind {
 	const char *text; /* of the page */
 	const char *key;  /* in the JSON */
 	int width;        /* of a line's name */
-	const enum suite_measure *measures;
+	const struct suite_measure *measures;
 	size_t measure_count;
 };
 
@@ -34,13 +31,6 @@ struct suite {
 	const struct suite_kind *kind;
 	const struct report *report;
 };
-
-/* Of each measure; `key` is its name in the JSON. */
-struct suite_text {
-	const char *title, *unit, *key;
-	int decimals;
-};
-extern const struct suite_text suite_texts[];
 
 /* Whether it is a line of some suite, and was measured. */
 bool suite_has(const struct table_result *t);
@@ -55,17 +45,15 @@ const struct suite_kind *suite_kind_of(const struct table_result *t);
 struct word suite_line_name(const struct table_result *t);
 
 /* Bounds are on the first measure. "reached" or "missed": that of this line; NULL: it has none. */
-bool suite_has_bounds(const struct table_result *t, enum suite_measure m);
+bool suite_has_bounds(const struct table_result *t, const struct suite_measure *m);
 const char *suite_bound(const struct table_result *t, double *goal);
 
-/* In the unit of the measure. */
-struct spread suite_value(const struct table_result *t, size_t row, enum suite_measure m);
 /* Whether it is shown for this line: one thread is neither fair nor unfair. */
-bool suite_shows(const struct table_result *t, enum suite_measure m);
+bool suite_shows(const struct table_result *t, const struct suite_measure *m);
 /* Whether it is shown for any line. */
-bool suite_shown(const struct suite *s, enum suite_measure m);
+bool suite_shown(const struct suite *s, const struct suite_measure *m);
 /* Row over the first one, pair by pair. False: one of them was not measured, or not this. */
-bool suite_ratio(const struct table_result *t, size_t row, enum suite_measure m,
+bool suite_ratio(const struct table_result *t, size_t row, const struct suite_measure *m,
 		 struct spread *ratio);
 
 struct suite_mean {
@@ -73,23 +61,24 @@ struct suite_mean {
 	unsigned lines, behind; /* behind: where the ratio is above 1 */
 };
 /* Of the lines with that number of threads; 0: of all. */
-struct suite_mean suite_mean(const struct suite *s, size_t row, enum suite_measure m,
+struct suite_mean suite_mean(const struct suite *s, size_t row, const struct suite_measure *m,
 			     unsigned threads);
 /* The numbers of threads that several lines have, in rising order; returns how many. */
-size_t suite_threads(const struct suite *s, enum suite_measure m, unsigned out[MAX_THREAD_COUNTS]);
+size_t suite_threads(const struct suite *s, const struct suite_measure *m,
+		     unsigned out[MAX_THREAD_COUNTS]);
 
 /* The worst `n` lines of a row, worst first; returns how many there are. */
 struct suite_worst {
 	const struct table_result *table;
 	double ratio;
 };
-size_t suite_worst(const struct suite *s, size_t row, enum suite_measure m, struct suite_worst *out,
-		   size_t n);
+size_t suite_worst(const struct suite *s, size_t row, const struct suite_measure *m,
+		   struct suite_worst *out, size_t n);
 
 /* The first of ours is behind the first row or another one in some line. */
-bool suite_loses(const struct suite *s, enum suite_measure m);
+bool suite_loses(const struct suite *s, const struct suite_measure *m);
 /* Sentences made from the figures. False: there is no such sentence. */
-bool suite_verdict(const struct suite *s, enum suite_measure m, char *out, size_t size);
+bool suite_verdict(const struct suite *s, const struct suite_measure *m, char *out, size_t size);
 
 /* Whether the part is among those of --only, if it names any. */
 bool bench_is_only(const struct bench *b, const struct bench_options *o);
@@ -97,12 +86,5 @@ bool bench_is_only(const struct bench *b, const struct bench_options *o);
 /* text.c: while it runs, a line of the first measure for each table; the rest at the end. */
 void suite_text_line(const struct table_result *t);
 void suite_text_end(const struct report *report);
-
-/* html_table.c */
-void suite_html(FILE *f, const struct report *report);
-
-/* json.c: members of a row, and of the report for each suite. */
-void suite_json_row(json_t *json, const struct table_result *t, size_t row);
-void suite_json(json_t *json, const struct report *report);
 
 #endif

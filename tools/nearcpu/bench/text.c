@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #define LABEL_WIDTH 28
+#define TEXT_WIDTH 96
 
 static bool bold(void)
 {
@@ -19,7 +20,7 @@ static bool bold(void)
 	return answer;
 }
 
-void text_bold(const char *text)
+static void text_bold(const char *text)
 {
 	printf(bold() ? "\033[1m%s\033[0m\n" : "%s\n", text);
 }
@@ -109,9 +110,9 @@ void text_end(const struct report *report)
 #define BOUND_WIDTH 15
 #define MOST_RATIO 9999 /* that is printed: a thread may have got nothing at all */
 
-static struct word say_value(double v, enum suite_measure m)
+static struct word say_value(double v, const struct suite_measure *m)
 {
-	return word("%.*f", v < 999.5 ? suite_texts[m].decimals : 0, v);
+	return word("%.*f", v < 999.5 ? m->decimals : 0, v);
 }
 
 /* A ratio, and after it the spread or as many blanks. */
@@ -129,10 +130,10 @@ static int name_width(const struct table_result *t)
 	return suite_kind_of(t)->width;
 }
 
-static void print_suite_head(const struct table_result *t, enum suite_measure m)
+static void print_suite_head(const struct table_result *t, const struct suite_measure *m)
 {
-	printf("%s; of %s in %s, of the others as ratio to it (spread)\n\n", suite_texts[m].title,
-	       t->rows[0].row->name, suite_texts[m].unit);
+	printf("%s; of %s in %s, of the others as ratio to it (spread)\n\n", m->title,
+	       t->rows[0].row->name, m->unit);
 	printf("%*s %*s", name_width(t) - 1, "threads", BASE_WIDTH, t->rows[0].row->name);
 	for (size_t i = 1; i < t->bench->row_count; i++)
 		printf("%*s", CELL_WIDTH, t->rows[i].row->name);
@@ -141,7 +142,7 @@ static void print_suite_head(const struct table_result *t, enum suite_measure m)
 	putchar('\n');
 }
 
-static void print_ratio(const struct table_result *t, size_t row, enum suite_measure m)
+static void print_ratio(const struct table_result *t, size_t row, const struct suite_measure *m)
 {
 	struct spread s;
 
@@ -162,12 +163,13 @@ static void print_bound(const struct table_result *t)
 	printf("%*s", BOUND_WIDTH, cell);
 }
 
-static void print_suite_line(const struct table_result *t, enum suite_measure m)
+static void print_suite_line(const struct table_result *t, const struct suite_measure *m)
 {
 	const char *base = t->rows[0].failed ? "failed" : "-";
 
 	printf("%-*s%*s", name_width(t), suite_line_name(t).text, BASE_WIDTH,
-	       t->rows[0].count ? say_value(suite_value(t, 0, m).median, m).text : base);
+	       t->rows[0].count ? say_value(row_measure_of(t, &t->rows[0], m->of).median, m).text
+				: base);
 	for (size_t i = 1; i < t->bench->row_count; i++)
 		print_ratio(t, i, m);
 	if (suite_has_bounds(t, m))
@@ -175,7 +177,7 @@ static void print_suite_line(const struct table_result *t, enum suite_measure m)
 	putchar('\n');
 }
 
-static void print_means(const struct suite *s, enum suite_measure m, unsigned threads)
+static void print_means(const struct suite *s, const struct suite_measure *m, unsigned threads)
 {
 	const struct table_result *t = suite_first(s);
 	char name[48] = "geometric mean";
@@ -194,7 +196,7 @@ static void print_means(const struct suite *s, enum suite_measure m, unsigned th
 	putchar('\n');
 }
 
-static void print_below(const struct suite *s, enum suite_measure m)
+static void print_below(const struct suite *s, const struct suite_measure *m)
 {
 	unsigned threads[MAX_THREAD_COUNTS];
 	size_t n = suite_threads(s, m, threads);
@@ -243,10 +245,10 @@ void suite_text_line(const struct table_result *t)
 
 	if (!begun || begun != kind) {
 		text_bold(kind->title);
-		print_suite_head(t, kind->measures[0]);
+		print_suite_head(t, &kind->measures[0]);
 	}
 	begun = kind;
-	print_suite_line(t, kind->measures[0]);
+	print_suite_line(t, &kind->measures[0]);
 }
 
 /* The lines are not wrapped. */
@@ -271,7 +273,7 @@ static void print_said(const struct suite *s)
 	}
 }
 
-static void print_all(const struct suite *s, enum suite_measure m)
+static void print_all(const struct suite *s, const struct suite_measure *m)
 {
 	print_suite_head(suite_first(s), m);
 	for (size_t i = 0; i < s->report->count; i++)
@@ -282,7 +284,7 @@ static void print_all(const struct suite *s, enum suite_measure m)
 static void end_one(const struct suite *s)
 {
 	for (size_t i = 0; i < s->kind->measure_count; i++) {
-		enum suite_measure m = s->kind->measures[i];
+		const struct suite_measure *m = &s->kind->measures[i];
 
 		if (!suite_shown(s, m))
 			continue;

@@ -82,6 +82,44 @@ static void say_ours(struct text *text, const struct table_result *t, const stru
 	say(text, ". ");
 }
 
+/* Of the others: the least of what is measured. */
+static const struct row_result *best_by(const struct table_result *t, const struct row_result *r,
+					enum bench_measure m)
+{
+	const struct row_result *best = NULL;
+
+	for (size_t i = 0; i < t->bench->row_count; i++) {
+		const struct row_result *other = &t->rows[i];
+
+		if (other->count && other->row->role == BENCH_PEER && other != r &&
+		    (!best ||
+		     row_measure_of(t, other, m).median < row_measure_of(t, best, m).median))
+			best = other;
+	}
+	return best;
+}
+
+/* A sentence about fairness and waits. */
+static void say_waits(struct text *text, const struct table_result *t, const struct row_result *r)
+{
+	const struct row_result *fair = best_by(t, r, BENCH_UNFAIRNESS),
+				*quick = best_by(t, r, BENCH_P999);
+
+	if (t->bench->kind != BENCH_WAIT || t->threads < 2)
+		return;
+	say(text, "The least served of its threads got %.2f of what the most served one got",
+	    1 / row_measure_of(t, r, BENCH_UNFAIRNESS).median);
+	if (fair)
+		say(text, " (best of the others: \"%s\", %.2f)", fair->row->label,
+		    1 / row_measure_of(t, fair, BENCH_UNFAIRNESS).median);
+	say(text, "; 999 of 1,000 waits took at most %s",
+	    say_cost(BENCH_TIME, row_measure_of(t, r, BENCH_P999).median).text);
+	if (quick)
+		say(text, " (best of the others: \"%s\", %s)", quick->row->label,
+		    say_cost(BENCH_TIME, row_measure_of(t, quick, BENCH_P999).median).text);
+	say(text, ". ");
+}
+
 static void say_off(struct text *text, const struct table_result *t, const struct row_result *r)
 {
 	const struct row_result *best = best_other(t, r);
@@ -131,7 +169,7 @@ void table_verdict(const struct table_result *t, char *out, size_t size)
 	else
 		say(&text, "No row with sequences could be measured. ");
 	if (on)
-		wait_say(&text, t, on);
+		say_waits(&text, t, on);
 	if (on && yard)
 		say_yardstick(&text, t, on, yard);
 	if (off)
@@ -156,7 +194,7 @@ static bool find_ours(const struct table_result *t, size_t *row)
 }
 
 static void say_others(struct text *text, const struct suite *s, const struct table_result *first,
-		       double mean, enum suite_measure m)
+		       double mean, const struct suite_measure *m)
 {
 	const char *before = " Lower means have ";
 	unsigned others = 0;
@@ -179,7 +217,7 @@ static void say_others(struct text *text, const struct suite *s, const struct ta
 }
 
 /* Lines in which a row of others is ahead of ours. */
-static unsigned beaten(const struct suite *s, size_t row, enum suite_measure m)
+static unsigned beaten(const struct suite *s, size_t row, const struct suite_measure *m)
 {
 	unsigned n = 0;
 
@@ -198,7 +236,7 @@ static unsigned beaten(const struct suite *s, size_t row, enum suite_measure m)
 	return n;
 }
 
-bool suite_loses(const struct suite *s, enum suite_measure m)
+bool suite_loses(const struct suite *s, const struct suite_measure *m)
 {
 	const struct table_result *first = suite_first(s);
 	size_t row;
@@ -208,7 +246,7 @@ bool suite_loses(const struct suite *s, enum suite_measure m)
 	return suite_mean(s, row, m, 0).behind || beaten(s, row, m);
 }
 
-bool suite_verdict(const struct suite *s, enum suite_measure m, char *out, size_t size)
+bool suite_verdict(const struct suite *s, const struct suite_measure *m, char *out, size_t size)
 {
 	const struct table_result *first = suite_first(s);
 	struct text text = {out, size};
