@@ -163,22 +163,21 @@ static void stats_tell_how_the_lock_was_got(void **state)
 
 /* ---- misuse ---- */
 
-static struct near_lock free_lock, waited_for = {INSIDE(2) | WAKING};
-
-UNIT_CALLS(unlock_free, near_lock_unlock(&free_lock))
-UNIT_CALLS(unlock_twice, near_lock_lock(&free_lock), near_lock_unlock(&free_lock),
-	   near_lock_unlock(&free_lock))
-UNIT_CALLS(unlock_free_with_waiters, near_lock_unlock(&waited_for))
-UNIT_CALLS(reset_free, near_lock_reset_in_child(&free_lock))
-
 static void misuse_stops_the_program(void **state)
 {
 	static const char not_held[] = "near_lock_unlock: the lock is not held";
+	struct near_lock lock = NEAR_LOCK_INIT, waited_for = {INSIDE(2) | WAKING};
 
-	unit_dies(unlock_free, NULL, not_held);
-	unit_dies(unlock_twice, NULL, not_held);
-	unit_dies(unlock_free_with_waiters, NULL, not_held);
-	unit_dies(reset_free, NULL, "near_lock_reset_in_child: the lock was not held at the fork");
+	DIES(not_held)
+		near_lock_unlock(&lock);
+	DIES(not_held)
+		near_lock_unlock(&waited_for);
+	DIES("near_lock_reset_in_child: the lock was not held at the fork")
+		near_lock_reset_in_child(&lock);
+	near_lock_lock(&lock);
+	near_lock_unlock(&lock);
+	DIES(not_held) /* unlocked twice */
+		near_lock_unlock(&lock);
 }
 
 UNIT_MAIN(zero_is_a_free_lock, lock_and_try_lock_keep_what_they_find, unlock_promises_once_to_wake,

@@ -227,20 +227,17 @@ static void unlock_releases_with_its_last_access(void **state)
 
 /* ---- fork ---- */
 
-static void free_in_child(void *unused)
-{
-	near_lock_reset_in_child(&shared.lock);
-	CHECK(word_of(&shared.lock) == 0);
-	near_lock_lock(&shared.lock);
-	CHECK(!near_lock_try_lock(&shared.lock));
-	near_lock_unlock(&shared.lock);
-	CHECK(word_of(&shared.lock) == 0);
-}
-
 static void the_child_frees_a_lock_with_waiters(void **state)
 {
 	start_sleepers(4);
-	unit_in_child(free_in_child, NULL);
+	IN_CHILD() {
+		near_lock_reset_in_child(&shared.lock);
+		CHECK(word_of(&shared.lock) == 0);
+		near_lock_lock(&shared.lock);
+		CHECK(!near_lock_try_lock(&shared.lock));
+		near_lock_unlock(&shared.lock);
+		CHECK(word_of(&shared.lock) == 0);
+	}
 	wake_sleepers(4);
 }
 
@@ -335,13 +332,6 @@ static void change_guarded(unsigned number)
 	}
 }
 
-static void find_it_free(void *unused)
-{
-	near_lock_lock(&fork_lock);
-	near_lock_unlock(&fork_lock);
-	CHECK(word_of(&fork_lock) == 0 && guarded == guarded_twin);
-}
-
 /* Each child finds the lock free, and what it guards as a holder left it. */
 static void fork_under_stress(void **state)
 {
@@ -351,7 +341,11 @@ static void fork_under_stress(void **state)
 	fork_handlers_on = true;
 	team_start(&team, 4, change_guarded);
 	for (int i = 0; i < 30; i++)
-		unit_in_child(find_it_free, NULL);
+		IN_CHILD() {
+			near_lock_lock(&fork_lock);
+			near_lock_unlock(&fork_lock);
+			CHECK(word_of(&fork_lock) == 0 && guarded == guarded_twin);
+		}
 	team_stop(&team);
 	fork_handlers_on = false;
 	assert_int_equal(word_of(&fork_lock), 0);

@@ -35,8 +35,8 @@ static void check_plugin(const char *path)
 {
 	const struct plugin *p = open_plugin(path);
 
-	assert_ptr_not_equal(p->process(), program.process());
-	assert_ptr_not_equal(p->self(), program.self());
+	assert_ptr_not_equal(p->address(PROCESS), program.address(PROCESS));
+	assert_ptr_not_equal(p->address(SELF), program.address(SELF));
 	check_thread((void *)(uintptr_t)p);
 	for (int i = 0; i < 10; i++)
 		unit_join(unit_start(check_thread, (void *)(uintptr_t)p));

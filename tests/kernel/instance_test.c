@@ -46,8 +46,8 @@ static void *check_thread(void *unused)
 
 	for (unsigned i = 0; i < COPIES; i++) {
 		CHECK(opened.copies[i]->registration() == registration);
-		CHECK(opened.copies[i]->self() == opened.copies[0]->self());
-		CHECK(opened.copies[i]->self() != (void *)0);
+		CHECK(opened.copies[i]->address(SELF) == opened.copies[0]->address(SELF));
+		CHECK(opened.copies[i]->address(SELF));
 	}
 	return NULL;
 }
@@ -55,14 +55,9 @@ static void *check_thread(void *unused)
 static void compare_addresses(void *unused)
 {
 	open_plugins();
-	for (unsigned i = 1; i < COPIES; i++) {
-		CHECK(opened.copies[i]->process() == opened.copies[0]->process());
-		CHECK(opened.copies[i]->dead() == opened.copies[0]->dead());
-		CHECK(opened.copies[i]->lot() == opened.copies[0]->lot());
-		CHECK(opened.copies[i]->owner() == opened.copies[0]->owner());
-		CHECK(opened.copies[i]->mine() == opened.copies[0]->mine());
-		CHECK(opened.copies[i]->self() == opened.copies[0]->self());
-	}
+	for (unsigned i = 1; i < COPIES; i++)
+		for (unsigned k = 0; k < PLUGIN_PARTS; k++)
+			CHECK(opened.copies[i]->address(k) == opened.copies[0]->address(k));
 	check_thread(unused);
 	for (int i = 0; i < 10; i++)
 		unit_join(unit_start(check_thread, NULL));

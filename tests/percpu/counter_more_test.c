@@ -149,23 +149,20 @@ static void handlers_may_add(void **state)
 	assert_int_equal(near_counter_read(&c), (int64_t)n + raised + in_handler);
 }
 
-static void count_in_child(void *unused)
-{
-	CHECK(near_counter_read(&c) == 10);
-	near_counter_add(&c, 5);
-	CHECK(near_counter_reset(&c) == 15);
-	near_counter_add(&c, 1);
-	CHECK(near_counter_read(&c) == 1);
-	CHECK(near_counter_read_cached(&c, 0) == 1);
-	near_counter_destroy(&c);
-	CHECK(near_counter_init(&c) == 0);
-	CHECK(near_counter_read(&c) == 0);
-}
-
 static void a_child_has_its_own_count(void **state)
 {
 	near_counter_add(&c, 10);
-	unit_in_child(count_in_child, NULL);
+	IN_CHILD() {
+		CHECK(near_counter_read(&c) == 10);
+		near_counter_add(&c, 5);
+		CHECK(near_counter_reset(&c) == 15);
+		near_counter_add(&c, 1);
+		CHECK(near_counter_read(&c) == 1);
+		CHECK(near_counter_read_cached(&c, 0) == 1);
+		near_counter_destroy(&c);
+		CHECK(near_counter_init(&c) == 0);
+		CHECK(near_counter_read(&c) == 0);
+	}
 	assert_int_equal(near_counter_read(&c), 10);
 	near_counter_add(&c, 1);
 	assert_int_equal(near_counter_read(&c), 11);

@@ -39,11 +39,10 @@ static void constructors_use_them(void **state)
 	assert_int_equal(released, 1);
 }
 
-UNIT_CALLS(run_out, near__init_early(-ENOMEM, "hits"))
-
 static void without_memory_the_program_stops(void **state)
 {
-	unit_dies(run_out, NULL, "no memory for the static object hits");
+	DIES("no memory for the static object hits")
+		near__init_early(-ENOMEM, "hits");
 }
 
 UNIT_MAIN(constructors_use_them, without_memory_the_program_stops)

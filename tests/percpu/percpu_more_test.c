@@ -239,16 +239,14 @@ static void keep_allocating(unsigned number)
 	}
 }
 
-static void *inherited, *inherited_free;
-
-static void use_in_child(void *unused)
+static void use_in_child(void *inherited, void *freed)
 {
 	void *p[200];
 
 	CHECK(sum(inherited) == 5);
 	add(inherited, 2);
 	CHECK(sum(inherited) == 7);
-	release(inherited_free);
+	release(freed);
 	for (unsigned i = 0; i < LENGTH(p); i++) {
 		p[i] = allocate(i % 50 ? 8 : 200000, 8);
 		CHECK(sum(p[i]) == 0);
@@ -260,20 +258,20 @@ static void use_in_child(void *unused)
 
 static void children_have_memory_of_their_own(void **state)
 {
+	void *inherited = allocate(8, 8), *freed = allocate(8, 8);
 	struct team team;
 
-	inherited = allocate(8, 8);
-	inherited_free = allocate(8, 8);
 	add(inherited, 5);
-	add(inherited_free, 6);
+	add(freed, 6);
 	/* ThreadSanitizer does not like children of many threads. */
 	team_start(&team, UNIT_THREAD_SANITIZER ? 0 : 3, keep_allocating);
 	for (unsigned i = 0; i < unit_scale(60); i++)
-		unit_in_child(use_in_child, NULL);
+		IN_CHILD()
+			use_in_child(inherited, freed);
 	team_stop(&team);
 	/* What the children did is not seen here. */
 	check_and_free(inherited, 5);
-	check_and_free(inherited_free, 6);
+	check_and_free(freed, 6);
 }
 
 UNIT_MAIN(only_slots_in_use_have_pages, freed_large_objects_leave_no_pages, pages_are_never_huge,

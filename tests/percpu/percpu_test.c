@@ -234,15 +234,10 @@ UNIT_CHILD(an_add_never_fails, unit_emulated())
 
 #define NOT_ALLOCATED "near_percpu_free: not an allocated object, or freed twice"
 
-static void free_it(void *p)
+static void refuses(void *p)
 {
-	near_percpu_free(p);
-}
-
-static void free_twice(void *p)
-{
-	near_percpu_free(p);
-	near_percpu_free(p);
+	DIES(NOT_ALLOCATED)
+		near_percpu_free(p);
 }
 
 static void bad_frees_stop_the_program(void **state)
@@ -252,17 +247,20 @@ static void bad_frees_stop_the_program(void **state)
 	slots_enter(1);
 	add(p, 1);
 	add(q, 1);
-	unit_dies(free_twice, p, NOT_ALLOCATED);
-	unit_dies(free_it, p + 1, NOT_ALLOCATED);
-	unit_dies(free_it, p + 8, NOT_ALLOCATED);
-	unit_dies(free_it, q - 1, NOT_ALLOCATED);
+	DIES(NOT_ALLOCATED) {
+		near_percpu_free(p);
+		near_percpu_free(p);
+	}
+	refuses(p + 1);
+	refuses(p + 8);
+	refuses(q - 1);
 	/* Never allocated, the state word, the last bytes of the slot. */
-	unit_dies(free_it, p + 48 * 1000, NOT_ALLOCATED);
-	unit_dies(free_it, (char *)((uintptr_t)p & ~NEAR__ARENA_MASK), NOT_ALLOCATED);
-	unit_dies(free_it, (char *)((uintptr_t)p | NEAR__ARENA_MASK), NOT_ALLOCATED);
+	refuses(p + 48 * 1000);
+	refuses((char *)((uintptr_t)p & ~NEAR__ARENA_MASK));
+	refuses((char *)((uintptr_t)p | NEAR__ARENA_MASK));
 	/* Another slot's copy. */
-	unit_dies(free_it, near_percpu_at(p, 1), NOT_ALLOCATED);
-	unit_dies(free_it, near_percpu_at(p, near_slots() + 1), NOT_ALLOCATED);
+	refuses(near_percpu_at(p, 1));
+	refuses(near_percpu_at(p, near_slots() + 1));
 	slots_leave();
 	release(p);
 	release(q);
@@ -276,9 +274,9 @@ static void memory_of_others_is_refused(void **state)
 
 	assert_non_null(memory);
 	memset(memory, 0, size);
-	unit_dies(free_it, memory + size / 2, NOT_ALLOCATED);
+	refuses(memory + size / 2);
 	memset(memory, 0xff, size);
-	unit_dies(free_it, memory + size / 2, NOT_ALLOCATED);
+	refuses(memory + size / 2);
 	free(memory);
 }
 

@@ -242,18 +242,6 @@ static void handlers_may_get_and_put(void **state)
 	near_refcount_destroy(&ref);
 }
 
-static void kill_in_child(void *unused)
-{
-	near_refcount_get(&ref);
-	near_refcount_kill(&ref);
-	near_refcount_put(&ref);
-	CHECK(!near_refcount_is_zero(&ref));
-	near_refcount_put(&ref);
-	CHECK(near_refcount_is_zero(&ref));
-	near_refcount_revive(&ref);
-	CHECK(near_refcount_try_get_live(&ref));
-}
-
 static void kill_until_stop(unsigned number)
 {
 	while (team_continues())
@@ -270,7 +258,16 @@ static void a_child_has_its_own_count(void **state)
 	/* ThreadSanitizer does not like children of many threads. */
 	team_start(&team, UNIT_THREAD_SANITIZER ? 0 : 3, kill_until_stop);
 	for (unsigned i = 0; i < rounds; i++)
-		unit_in_child(kill_in_child, NULL);
+		IN_CHILD() {
+			near_refcount_get(&ref);
+			near_refcount_kill(&ref);
+			near_refcount_put(&ref);
+			CHECK(!near_refcount_is_zero(&ref));
+			near_refcount_put(&ref);
+			CHECK(near_refcount_is_zero(&ref));
+			near_refcount_revive(&ref);
+			CHECK(near_refcount_try_get_live(&ref));
+		}
 	team_stop(&team);
 	near_refcount_kill(&ref);
 	assert_false(near_refcount_is_zero(&ref));
@@ -279,21 +276,17 @@ static void a_child_has_its_own_count(void **state)
 	near_refcount_destroy(&ref);
 }
 
-static void kill_without_membarrier(void *unused)
-{
-	filter_out(NEAR__SYS_MEMBARRIER, ENOSYS);
-	near_refcount_kill(&ref);
-}
-
 /* What the sequences rest on was taken away: better to stop than to count wrongly. */
 static void a_late_filter_stops_the_program(void **state)
 {
 	if (unit_emulated() || !near__process.usable)
 		skip();
 	assert_int_equal(near_refcount_init(&ref, NULL), 0);
-	unit_dies(kill_without_membarrier, NULL,
-		  "membarrier stopped working (a filter installed after start?); "
-		  "start the program with NEAR_CONF=rseq:off");
+	DIES("membarrier stopped working (a filter installed after start?); "
+	     "start the program with NEAR_CONF=rseq:off") {
+		filter_out(NEAR__SYS_MEMBARRIER, ENOSYS);
+		near_refcount_kill(&ref);
+	}
 	near_refcount_destroy(&ref);
 }
 

@@ -243,22 +243,31 @@ static void a_closer_elsewhere_does_not_block(void **state)
 
 /* ---- misuse ---- */
 
-UNIT_CALLS(put_below_zero, near_refcount_kill(&r), put(1))
-UNIT_CALLS(put_too_many_in_service, put(2), near_refcount_kill(&r))
-UNIT_CALLS(get_from_zero, near_refcount_kill(&r), get(1))
-UNIT_CALLS(kill_twice, get(1), near_refcount_kill(&r), near_refcount_kill(&r))
-UNIT_CALLS(revive_alone, near_refcount_revive(&r))
-
 static void misuse_stops_the_program(void **state)
 {
+	static const char too_many[] = "near_refcount_put: more references put than were taken";
+
 	slots_enter(11);
-	unit_dies(put_below_zero, NULL, "near_refcount_put: more references put than were taken");
-	unit_dies(put_too_many_in_service, NULL,
-		  "near_refcount_put: more references put than were taken");
-	unit_dies(get_from_zero, NULL,
-		  "near_refcount_get: the count has been zero (use near_refcount_try_get)");
-	unit_dies(kill_twice, NULL, "near_refcount_kill: already killed");
-	unit_dies(revive_alone, NULL, "near_refcount_revive: not killed");
+	DIES(too_many) {
+		near_refcount_kill(&r);
+		put(1);
+	}
+	DIES(too_many) {
+		put(2);
+		near_refcount_kill(&r);
+	}
+	DIES("near_refcount_get: the count has been zero (use near_refcount_try_get)") {
+		near_refcount_kill(&r);
+		get(1);
+	}
+	get(1);
+	near_refcount_kill(&r);
+	DIES("near_refcount_kill: already killed")
+		near_refcount_kill(&r);
+	near_refcount_revive(&r);
+	DIES("near_refcount_revive: not killed")
+		near_refcount_revive(&r);
+	put(1);
 	near_refcount_kill(&r);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Runs other operations in a signal handler at each instruction of the first operation of a
- * thread. */
+ * thread. Single steps find the instructions, a breakpoint stops at one of them. */
 #include "first.h"
 
 #include <link.h>
@@ -9,73 +9,120 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "torture/breakpoints.h"
 #include "torture/names.h"
-#include "trace.h"
+#include "torture/trap.h"
 
-#define MAX_IPS 4096
+/* Made by the linker: the program's text. */
+extern const char __executable_start[], etext[];
 
-struct visit {
+static struct {
 	const struct op *first, *in_handler;
 	struct actor a, b;
-	struct trace_at at;
-	uintptr_t *ips;
-	unsigned n;
-};
+	uintptr_t ip; /* where the handler runs */
+	bool reached;
+	unsigned unprotected; /* times that a commit was reached later without an abort */
+} visit;
 
-static void run_first(void *visit)
+/* The addresses of the program's own instructions in the order in which they come, each once. */
+static uintptr_t traced[4096];
+static unsigned n;
+static volatile bool traces;
+
+static void run_first(void)
 {
-	struct visit *v = visit;
-
-	v->first->run(&v->a);
+	visit.first->run(&visit.a);
 }
 
-static void run_in_handler(void *visit)
+static void on_trace(ucontext_t *c)
 {
-	struct visit *v = visit;
+	uintptr_t ip = near__trap_ip(c);
+	bool known = !traces || ip < (uintptr_t)__executable_start || ip >= (uintptr_t)etext;
 
-	v->in_handler->run(&v->b);
+	for (unsigned i = 0; i < n && !known; i++)
+		known = traced[i] == ip;
+	if (!known && n < sizeof(traced) / sizeof(*traced))
+		traced[n++] = ip;
+	near__trap_set_step(c, traces);
 }
 
-/* Each of these is a fresh thread: nothing of the library has run on it. */
-static void *trace_thread(void *visit)
+/* Fills `traced`; sequences are aborted where they begin. This and the next one run on a fresh
+ * thread, on which nothing of the library has run. */
+static void *trace(void *unused)
 {
-	struct visit *v = visit;
-
-	v->n = trace(v->ips, MAX_IPS, run_first, v);
-	return NULL;
+	near__trap.handle = on_trace;
+	traces = true;
+	near__trap_call_handler();
+	run_first();
+	traces = false;
+	near__trap_call_handler();
+	near__trap.handle = NULL;
+	return unused;
 }
 
-static void *visit_thread(void *visit)
+static void on_guard(ucontext_t *c)
 {
-	struct visit *v = visit;
+	unsigned seq = near__break_aborted(c);
 
-	trace_run_at(&v->at, run_first, v);
-	return NULL;
+	if (seq == near__trap.count) {
+		seq = near__break_hit(c);
+		visit.unprotected++;
+	}
+	near__break_unplant(seq);
 }
 
-static void on_thread(void *(*run)(void *), struct visit *v)
+/* From here on every known sequence is watched at its last instruction. */
+static void on_stop(ucontext_t *c)
+{
+	if (near__break_aborted(c) == near__trap.count)
+		near__break_hit(c);
+	near__break_unplant_all();
+	visit.reached = true;
+	visit.in_handler->run(&visit.b);
+	for (unsigned i = 0; i < near__trap.count; i++) {
+		const struct trap_seq *s = &near__trap.seqs[i];
+
+		if (s->points)
+			near__break_plant(i, s->point[s->points - 2]);
+	}
+	near__trap.handle = on_guard;
+}
+
+static void *visit_once(void *unused)
+{
+	visit.reached = false;
+	visit.unprotected = 0;
+	near__break_plant(near__trap.count, visit.ip);
+	near__trap.handle = on_stop;
+	run_first();
+	near__trap.handle = NULL;
+	near__break_unplant_all();
+	return unused;
+}
+
+static void on_thread(void *(*run)(void *))
 {
 	pthread_t thread;
 
 	ops_reset();
-	ops_actor(&v->a, 0);
-	ops_actor(&v->b, 1);
-	if (pthread_create(&thread, NULL, run, v)) {
+	ops_actor(&visit.a, 0);
+	ops_actor(&visit.b, 1);
+	if (pthread_create(&thread, NULL, run, NULL)) {
 		fputs("first: no thread to be had\n", stderr);
 		exit(1);
 	}
 	pthread_join(thread, NULL);
 }
 
-static unsigned judge(struct visit *v, unsigned i)
+static unsigned judge(unsigned i)
 {
-	const char *lost = ops_conserved(&v->a, &v->b);
+	const char *lost = ops_conserved(&visit.a, &visit.b);
 
-	if (!lost && !v->at.unprotected)
+	if (!lost && !visit.unprotected)
 		return 0;
 	fprintf(stderr,
 		"%s as the first of a thread, at instruction %u of %u %s in a handler: %s\n",
-		v->first->name, i, v->n, v->in_handler->name,
+		visit.first->name, i, n, visit.in_handler->name,
 		lost ? lost : "a sequence ran unprotected");
 	return 1;
 }
@@ -98,7 +145,6 @@ static bool is_of_a_sanitizer(uintptr_t ip)
 	if (!program.image)
 		dl_iterate_phdr(open_program, &program);
 	name = near__name_of(&program, ip, &offset);
-
 	return *name == '?' || strncmp(name, "_Z", 2) == 0 || strstr(name, "san") ||
 	       strstr(name, "interceptor");
 }
@@ -106,25 +152,24 @@ static bool is_of_a_sanitizer(uintptr_t ip)
 unsigned first_visit(const struct op *first, bool (*wanted)(const struct op *in_handler),
 		     unsigned long *visits)
 {
-	struct visit v = {.first = first};
 	unsigned failures = 0;
 
-	v.ips = calloc(MAX_IPS, sizeof(*v.ips));
-	on_thread(trace_thread, &v);
-	for (unsigned i = 0; i < v.n; i++)
+	visit.first = first;
+	n = 0;
+	if (NEAR__TRAP_STEPS)
+		on_thread(trace);
+	for (unsigned i = 0; i < n; i++)
 		for (unsigned b = 0; b < ops_count; b++) {
 			if (ops[b].object != first->object || !wanted(&ops[b]) ||
-			    is_of_a_sanitizer(v.ips[i]))
+			    is_of_a_sanitizer(traced[i]))
 				continue;
-			v.in_handler = &ops[b];
-			v.at = (struct trace_at){
-				.ip = v.ips[i], .on_stop = run_in_handler, .arg = &v};
-			on_thread(visit_thread, &v);
-			if (!v.at.reached)
+			visit.in_handler = &ops[b];
+			visit.ip = traced[i];
+			on_thread(visit_once);
+			if (!visit.reached)
 				break; /* the trace itself, or a path that only its aborts take */
 			++*visits;
-			failures += judge(&v, i);
+			failures += judge(i);
 		}
-	free(v.ips);
 	return failures;
 }

@@ -26,12 +26,15 @@ CALL(void, put, (struct near_refcount * ref), near_refcount_put(ref))
 CALL(void, push, (struct near_stack * s, struct near_stack_node *n), near_stack_push(s, n))
 CALL(void, unlock, (struct near_mutex * m), near_mutex_unlock(m))
 
-CALL(void *, self, (void), return &near__self)
-CALL(void *, dead, (void), return &near__dead)
-CALL(void *, process, (void), return &near__process)
-CALL(void *, lot, (void), return &near__lot)
-CALL(void *, owner, (void), return &near__owner)
-CALL(void *, mine, (void), return &near__lot_thread)
+static void *address(enum plugin_part part)
+{
+	void *const all[] = {
+		[SELF] = &near__self, [DEAD] = &near__dead,   [PROCESS] = &near__process,
+		[LOT] = &near__lot,   [OWNER] = &near__owner, [MINE] = &near__lot_thread,
+	};
+
+	return all[part];
+}
 
 static struct near_stack_node *pop(struct near_stack *stack)
 {
@@ -63,12 +66,7 @@ static const char *why(void)
 }
 
 NEAR_API const struct plugin PLUGIN = {
-	.self = self,
-	.dead = dead,
-	.process = process,
-	.lot = lot,
-	.owner = owner,
-	.mine = mine,
+	.address = address,
 	.registration = registration,
 	.why = why,
 	.open_all = open_all,

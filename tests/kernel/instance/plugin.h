@@ -9,13 +9,11 @@
 #include <nearcpu/refcount.h>
 #include <nearcpu/stack.h>
 
+/* What a process has once; the first and the last one are a thread's. */
+enum plugin_part { SELF, DEAD, PROCESS, LOT, OWNER, MINE, PLUGIN_PARTS };
+
 struct plugin {
-	void *(*self)(void); /* addresses of what a process has once */
-	void *(*dead)(void);
-	void *(*process)(void);
-	void *(*lot)(void);
-	void *(*owner)(void);
-	void *(*mine)(void);
+	void *(*address)(enum plugin_part part);
 	unsigned (*registration)(void); /* bit 0: live, bit 1: by the library */
 	const char *(*why)(void);       /* near_rseq_status's */
 	int (*open_all)(struct near_counter *c, struct near_refcount *r, struct near_stack *s);
