@@ -22,6 +22,7 @@
 #ifndef NEARCPU_FORK_H
 #define NEARCPU_FORK_H
 
+#include <nearcpu/lock.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -38,9 +39,14 @@ void near__streams_reset_in_child(void);
 void near__fork_register(uint32_t *watched, void (*prepare)(void), void (*parent)(void),
 			 void (*child)(void));
 
+/* What fork does to each lock of a part, and a function that does so in the order in which they
+ * nest. */
+typedef void near__fork_step(struct near_lock *lock);
+typedef void near__fork_visit(near__fork_step *step);
+
 /* A part's handlers; `depth` is thread-local. */
-void near__fork_prepare(uint32_t *depth, void (*lock_all)(void));
-void near__fork_in_parent(uint32_t *depth, void (*unlock_all)(void));
-void near__fork_in_child(uint32_t *depth, void (*reset_all)(void));
+void near__fork_prepare(uint32_t *depth, near__fork_visit *visit);
+void near__fork_in_parent(uint32_t *depth, near__fork_visit *visit);
+void near__fork_in_child(uint32_t *depth, near__fork_visit *visit);
 
 #endif

@@ -47,11 +47,6 @@ struct near__area *near__area_of_libc(void)
 	return (int32_t) * (volatile uint32_t *)&area->cpu_id >= 0 ? area : NULL;
 }
 
-bool near__thread_libc_registers(void)
-{
-	return near__area_of_libc() != NULL;
-}
-
 struct near__area *near__area_own(void)
 {
 	uintptr_t end = (uintptr_t)own_space + OWN_ALIGN - 1;

@@ -24,7 +24,8 @@ extern __thread long near__area_refusal __attribute__((tls_model("initial-exec")
 /* From here on this thread is not live. */
 void near__enter_dead(void);
 
-/* The destructor of threads with an own area. */
+/* The destructor of threads with an own area, and the pthread key that has it. */
 void near__at_thread_exit(void *unused);
+int near__thread_exit_key(unsigned *key);
 
 #endif

@@ -20,16 +20,17 @@ static int where_by_syscall(unsigned *cpu, unsigned *node)
 	return (int)syscall(SYS_getcpu, cpu, node, NULL);
 }
 
-#if NEAR__HAS_CPU_INSN
 static uint32_t by_insn(uint32_t source)
 {
 	switch (source) {
+#if NEAR__HAS_CPU_INSN
 	case NEAR__HINT_RDPID:
 		return near__insn_rdpid();
 	case NEAR__HINT_LSL:
 		return near__insn_lsl();
 	case NEAR__HINT_RDTSCP:
 		return near__insn_rdtscp();
+#endif
 	default:
 		return UINT32_MAX;
 	}
@@ -38,6 +39,7 @@ static uint32_t by_insn(uint32_t source)
 static bool insn_is_there(uint32_t source)
 {
 	switch (source) {
+#if NEAR__HAS_CPU_INSN
 	case NEAR__HINT_RDPID:
 		return near__insn_has_rdpid();
 	/* Valgrind cannot run lsl; it hides the vDSO, which uses lsl itself. */
@@ -45,23 +47,11 @@ static bool insn_is_there(uint32_t source)
 		return getauxval(AT_SYSINFO_EHDR) != 0;
 	case NEAR__HINT_RDTSCP:
 		return near__insn_has_rdtscp();
+#endif
 	default:
 		return false;
 	}
 }
-#else
-static uint32_t by_insn(uint32_t source)
-{
-	(void)source;
-	return UINT32_MAX;
-}
-
-static bool insn_is_there(uint32_t source)
-{
-	(void)source;
-	return false;
-}
-#endif
 
 /* The thread may migrate between the two readings: three tries. */
 static bool agrees(uint32_t source)

@@ -63,12 +63,6 @@ bool near__process_init(void);
 /* Makes this thread live if it can be. */
 bool near__thread_live(void);
 
-/* Whether the C library does it for its threads. */
-bool near__thread_libc_registers(void);
-
-/* The pthread key whose destructor ends the registrations that this library made. */
-int near__thread_exit_key(unsigned *key);
-
 /* The slot whose index this thread reads now, near_slots() if not live. It may be
  * outdated before the caller uses it. */
 uint32_t near__index_now(void);

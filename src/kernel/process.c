@@ -10,6 +10,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "area.h"
 #include "ground/fork.h"
 #include "hint.h"
 #include "internal.h"
@@ -126,34 +127,24 @@ static void choose_slots(struct near__process *p)
 
 static __thread uint32_t fork_depth __attribute__((tls_model("initial-exec")));
 
-static void lock_all(void)
+static void visit_lock(near__fork_step *step)
 {
-	near_lock_lock(&near__process.decision);
-}
-
-static void unlock_all(void)
-{
-	near_lock_unlock(&near__process.decision);
-}
-
-static void reset_all(void)
-{
-	near_lock_reset_in_child(&near__process.decision);
+	step(&near__process.decision);
 }
 
 static void fork_prepare(void)
 {
-	near__fork_prepare(&fork_depth, lock_all);
+	near__fork_prepare(&fork_depth, visit_lock);
 }
 
 static void fork_parent(void)
 {
-	near__fork_in_parent(&fork_depth, unlock_all);
+	near__fork_in_parent(&fork_depth, visit_lock);
 }
 
 static void fork_child(void)
 {
-	near__fork_in_child(&fork_depth, reset_all);
+	near__fork_in_child(&fork_depth, visit_lock);
 	__atomic_fetch_add(&near__process.forks, 1, __ATOMIC_RELAXED);
 }
 
@@ -174,7 +165,7 @@ static void decide(struct near__process *p)
 	near__dead.cpu_id = p->cpus;
 	near__dead.mm_cid = p->slots;
 	p->hint = near__hint_choose(p->cpus);
-	p->libc_registers = near__thread_libc_registers();
+	p->libc_registers = near__area_of_libc() != NULL;
 	p->has_exit_key = p->usable && !p->libc_registers &&
 			  near__thread_exit_key(&p->exit_key) == 0;
 }

@@ -120,12 +120,6 @@ static void lend_storage(struct near__thread *t, uint32_t state)
 		hook();
 }
 
-static void restore_storage(struct near__thread *t, const struct near__thread *before)
-{
-	t->area = before->area;
-	*(volatile uint32_t *)&t->state = before->state;
-}
-
 /* clone(): a child with the parent's memory (CLONE_VM) and no thread-local storage of its own
  * (CLONE_SETTLS) runs on the storage of this thread, where it finds a registration that is not its
  * own. With CLONE_VFORK this thread waits until the child is gone from its memory, as after
@@ -151,8 +145,10 @@ NEAR_API __attribute__((weak)) int clone(int (*fn)(void *), void *stack, int fla
 	if (shares)
 		lend_storage(t, flags & CLONE_VFORK ? NEAR__VFORKED : NEAR__CLONED);
 	r = libc_clone()(fn, stack, flags, arg, parent_tid, tls, child_tid);
-	if (shares && (flags & CLONE_VFORK || r < 0))
-		restore_storage(t, &before);
+	if (shares && (flags & CLONE_VFORK || r < 0)) {
+		t->area = before.area;
+		*(volatile uint32_t *)&t->state = before.state;
+	}
 	return r;
 }
 
@@ -193,12 +189,6 @@ __attribute__((constructor)) static void stay_loaded(void)
 		near__stay_loaded((const void *)(uintptr_t)stay_loaded);
 }
 
-static const char *why_live(bool own_area)
-{
-	return own_area ? "registered by this library, since the C library did not"
-			: "registered by the C library";
-}
-
 static const char *why_dead(void)
 {
 	if (!near__process.usable)
@@ -222,15 +212,20 @@ static const char *why_dead(void)
 static void status_of_registration(struct near_rseq_status *out)
 {
 	out->live = near__thread_live();
+	if (!out->live) {
+		out->why = why_dead();
+		return;
+	}
 	/* Not a comparison with near__area_own(): another copy of the library may have registered
 	 * its own. */
-	out->own_area = out->live && near__self.area != near__self.libc_area;
-	out->why = out->live ? why_live(out->own_area) : why_dead();
-	if (!out->live)
-		return;
-	out->area_size = near__area_own_size();
-	if (!out->own_area)
+	out->own_area = near__self.area != near__self.libc_area;
+	if (out->own_area) {
+		out->why = "registered by this library, since the C library did not";
+		out->area_size = near__area_own_size();
+	} else {
+		out->why = "registered by the C library";
 		out->area_size = near__area_size_of_libc();
+	}
 	/* A kernel that was built without the extension has room for it in the area all the
 	 * same. */
 	out->has_slice = out->area_size > NEAR__LEGACY_SIZE &&

@@ -13,59 +13,30 @@ static __thread uint32_t fork_depth __attribute__((tls_model("initial-exec")));
 
 /* No thread takes the lock of the process's decision while it holds one of these, nor the reverse:
  * the handlers of the two layers may run in any order. */
-static void lock_all(void)
+static void visit_locks(near__fork_step *step)
 {
-	near_lock_lock(&near__percpu.closers);
+	step(&near__percpu.closers);
 	for (int i = 0; i < NEAR__POP_LOCKS; i++)
-		near_lock_lock(&near__percpu.pops[i].lock);
+		step(&near__percpu.pops[i].lock);
 	for (int i = 0; i < NEAR__CLASSES; i++)
-		near_lock_lock(&near__percpu.classes[i].lock);
-}
-
-static void release_all(void (*release)(struct near_lock *))
-{
-	for (int i = 0; i < NEAR__CLASSES; i++)
-		release(&near__percpu.classes[i].lock);
-	for (int i = 0; i < NEAR__POP_LOCKS; i++)
-		release(&near__percpu.pops[i].lock);
-	release(&near__percpu.closers);
-}
-
-static void unlock(struct near_lock *l)
-{
-	near_lock_unlock(l);
-}
-
-static void reset(struct near_lock *l)
-{
-	near_lock_reset_in_child(l);
-}
-
-static void unlock_all(void)
-{
-	release_all(unlock);
-}
-
-static void reset_all(void)
-{
-	release_all(reset);
+		step(&near__percpu.classes[i].lock);
 }
 
 static void fork_prepare(void)
 {
-	near__fork_prepare(&fork_depth, lock_all);
+	near__fork_prepare(&fork_depth, visit_locks);
 }
 
 static void fork_parent(void)
 {
-	near__fork_in_parent(&fork_depth, unlock_all);
+	near__fork_in_parent(&fork_depth, visit_locks);
 }
 
 /* No other thread's lock is held here, and no gate is closed: prepare took `closers`, or there was
  * no other thread. */
 static void fork_child(void)
 {
-	near__fork_in_child(&fork_depth, reset_all);
+	near__fork_in_child(&fork_depth, visit_locks);
 }
 
 __attribute__((constructor)) static void watch_forks(void)

@@ -33,36 +33,21 @@ static void for_all(near__fork_step *step)
 	near__meta_fork(step);
 }
 
-static void lock_all(void)
-{
-	for_all(near_lock_lock);
-}
-
-static void unlock_all(void)
-{
-	for_all(near_lock_unlock);
-}
-
-static void reset_all(void)
-{
-	for_all(near_lock_reset_in_child);
-}
-
 static void prepare(void)
 {
-	near__fork_prepare(&depth, lock_all);
+	near__fork_prepare(&depth, for_all);
 }
 
 static void in_parent(void)
 {
-	near__fork_in_parent(&depth, unlock_all);
+	near__fork_in_parent(&depth, for_all);
 }
 
 /* The statistics take locks. If a signal handler forks, the code that it interrupted may hold one
  * of them; such a child includes its parent's counts. */
 static void in_child(void)
 {
-	near__fork_in_child(&depth, reset_all);
+	near__fork_in_child(&depth, for_all);
 	near__background_fork_child();
 	near__profile_fork_child();
 	found_held = false;

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "ground/fork.h"
 #include "percpu/internal.h"
 #include "malloc/base/classes.h"
 #include "malloc/base/os.h"
@@ -170,9 +171,6 @@ static inline uint32_t near__page_of(const void *p)
 {
 	return (uint32_t)(((uintptr_t)p - near__heap.base) >> NEAR__PAGE_SHIFT);
 }
-
-/* What fork does to each lock (api/fork.c). */
-typedef void near__fork_step(struct near_lock *lock);
 
 /* The node that this thread runs on. */
 unsigned near__node_now(void);
