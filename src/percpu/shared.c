@@ -166,6 +166,7 @@ static int with_fd(struct near_shared *s, int fd, size_t size,
 {
 	int r;
 
+	memset(s, 0, sizeof(*s));
 	if (fd < 0)
 		return -errno;
 	near__process_init();
@@ -243,10 +244,8 @@ static int make_file(struct near_shared *s, const char *path, size_t size)
 
 int near_shared_open(struct near_shared *s, const char *path, size_t size)
 {
-	int saved = errno, r;
+	int saved = errno, r = with_fd(s, open(path, O_RDWR | O_CLOEXEC), size, join);
 
-	memset(s, 0, sizeof(*s));
-	r = with_fd(s, open(path, O_RDWR | O_CLOEXEC), size, join);
 	if (r == -ENOENT && size)
 		r = make_file(s, path, size);
 	if (r == -EEXIST)
@@ -257,20 +256,16 @@ int near_shared_open(struct near_shared *s, const char *path, size_t size)
 
 int near_shared_create(struct near_shared *s, size_t size)
 {
-	int saved = errno, r;
+	int saved = errno, r = with_fd(s, memfd_create("nearcpu", MFD_CLOEXEC), size, make);
 
-	memset(s, 0, sizeof(*s));
-	r = with_fd(s, memfd_create("nearcpu", MFD_CLOEXEC), size, make);
 	errno = saved;
 	return r;
 }
 
 int near_shared_attach(struct near_shared *s, int fd)
 {
-	int saved = errno, r;
+	int saved = errno, r = with_fd(s, fcntl(fd, F_DUPFD_CLOEXEC, 0), 0, join);
 
-	memset(s, 0, sizeof(*s));
-	r = with_fd(s, fcntl(fd, F_DUPFD_CLOEXEC, 0), 0, join);
 	errno = saved;
 	return r;
 }

@@ -63,6 +63,16 @@ static node *tail_of(node *list)
 	return list;
 }
 
+/* Either may be NULL. `first` alone is walked, and only if `second` is not. */
+static node *concatenate(node *first, node *second)
+{
+	if (!first)
+		return second;
+	if (second)
+		tail_of(first)->next = second;
+	return first;
+}
+
 /* Opens the local slot for this stack. False: take the fallback. Opening a slot that this thread
  * has just left is harmless. */
 static bool open_own(const struct near_stack *s)
@@ -208,24 +218,17 @@ static node *take_batch(struct near_stack *s, unsigned *slot, unsigned end)
 		near__fence();
 	for (unsigned i = 0; i < n; i++)
 		near__gate_open(&closed[i]->gate);
-	for (unsigned i = 0; i < n; i++) {
-		if (all && lists[i])
-			tail_of(taken(lists[i]))->next = all;
-		all = lists[i] ? taken(lists[i]) : all;
-	}
+	for (unsigned i = 0; i < n; i++)
+		all = concatenate(taken(lists[i]), all);
 	return all;
 }
 
 static node *take_slots(struct near_stack *s, unsigned first, unsigned end)
 {
-	node *all = NULL, *list;
+	node *all = NULL;
 
-	while (near_percpu_next(s->p, &first) && first < end) {
-		list = take_batch(s, &first, end);
-		if (all && list)
-			tail_of(list)->next = all;
-		all = list ? list : all;
-	}
+	while (near_percpu_next(s->p, &first) && first < end)
+		all = concatenate(take_batch(s, &first, end), all);
 	return all;
 }
 
@@ -355,17 +358,12 @@ node *near_stack_pop_all(struct near_stack *s)
 
 node *near_stack_drain(struct near_stack *s)
 {
-	node *all, *list;
+	node *all;
 
 	near__gates_lock();
 	all = take_slots(s, 0, near__process.slots);
 	near__gates_unlock();
-	for (unsigned slot = near__first_fallback(); near_percpu_next(s->p, &slot); slot++) {
-		list = take_fallback_list(s, slot);
-		if (!list)
-			continue;
-		tail_of(list)->next = all;
-		all = list;
-	}
+	for (unsigned slot = near__first_fallback(); near_percpu_next(s->p, &slot); slot++)
+		all = concatenate(take_fallback_list(s, slot), all);
 	return all;
 }
