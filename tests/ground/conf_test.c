@@ -254,9 +254,8 @@ struct effect {
 	const char *conf, *why, *slot_why;
 };
 
-static void see_effect(void *arg)
+static void see_effect(const struct effect *effect)
 {
-	const struct effect *effect = arg;
 	struct near_rseq_status status;
 
 	setenv("NEAR_CONF", effect->conf, 1);
@@ -284,7 +283,8 @@ static void settings_have_their_effect(void **state)
 	};
 
 	for (size_t i = 0; i < LENGTH(effects); i++)
-		unit_in_child(see_effect, &effects[i]);
+		IN_CHILD()
+			see_effect(&effects[i]);
 }
 
 /* ---- setuid ---- */

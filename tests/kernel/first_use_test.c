@@ -86,21 +86,18 @@ CALL(alloc, void *p; CHECK(near_percpu_alloc(&p, 8, 8) == 0))
 CALL(init, struct near_counter c; CHECK(near_counter_init(&c) == 0); near_counter_add(&c, 1))
 CALL(create, struct near_shared s; CHECK(near_shared_create(&s, 8) == 0); near_shared_add(&s, 0, 1))
 
-static void call_first(void *arg)
-{
-	/* Nothing in /sys, to make the decision fail. */
-	if (!unit_emulated())
-		filter_out(SYS_openat, ENOENT);
-	KEEPS_ERRNO((*(void (**)(void))arg)());
-}
-
 static void errno_is_left_alone(void **state)
 {
 	static void (*calls[])(void) = {call_cpu,  call_cid,    call_node,  call_slot, call_slots,
 					call_cpus, call_status, call_alloc, call_init, call_create};
 
 	for (size_t i = 0; i < LENGTH(calls); i++)
-		unit_in_child(call_first, &calls[i]);
+		IN_CHILD() {
+			/* Nothing in /sys, to make the decision fail. */
+			if (!unit_emulated())
+				filter_out(SYS_openat, ENOENT);
+			KEEPS_ERRNO(calls[i]());
+		}
 }
 
 /* ---- signal handlers ---- */
@@ -154,19 +151,14 @@ UNIT_CHILD(a_handler_may_interrupt_the_decision, false)
 	use_all(unused);
 }
 
-static void use_between_signals(void *unused)
-{
-	unit_timer(50, handle);
-	use_all(unused);
-	unit_timer(0, NULL);
-}
-
 static void signals_may_come_at_any_time(void **state)
 {
-	unsigned rounds = unit_scale(60);
-
-	for (unsigned i = 0; i < rounds; i++)
-		unit_in_child(use_between_signals, NULL);
+	for (unsigned i = 0; i < unit_scale(60); i++)
+		IN_CHILD() {
+			unit_timer(50, handle);
+			use_all(NULL);
+			unit_timer(0, NULL);
+		}
 }
 
 /* ---- threads and children ---- */
@@ -180,17 +172,14 @@ static void note_slots(unsigned number)
 	near_slot();
 }
 
-static void use_from_threads(void *unused)
-{
-	team_run(THREADS, note_slots);
-	for (size_t i = 0; i < THREADS; i++)
-		CHECK(seen_slots[i] == near_slots());
-}
-
 static void threads_agree(void **state)
 {
 	for (unsigned i = 0; i < unit_scale(20); i++)
-		unit_in_child(use_from_threads, NULL);
+		IN_CHILD() {
+			team_run(THREADS, note_slots);
+			for (size_t k = 0; k < THREADS; k++)
+				CHECK(seen_slots[k] == near_slots());
+		}
 }
 
 /* The thread that decides does not exist in the child. */

@@ -40,7 +40,7 @@ static void open_plugins(void)
 
 /* ---- one of each ---- */
 
-static void *check_thread(void *unused)
+static void check_thread(unsigned number)
 {
 	unsigned registration = opened.copies[1]->registration();
 
@@ -49,38 +49,32 @@ static void *check_thread(void *unused)
 		CHECK(opened.copies[i]->address(SELF) == opened.copies[0]->address(SELF));
 		CHECK(opened.copies[i]->address(SELF));
 	}
-	return NULL;
 }
 
-static void compare_addresses(void *unused)
+static void compare_addresses(void)
 {
 	open_plugins();
 	for (unsigned i = 1; i < COPIES; i++)
 		for (unsigned k = 0; k < PLUGIN_PARTS; k++)
 			CHECK(opened.copies[i]->address(k) == opened.copies[0]->address(k));
-	check_thread(unused);
+	check_thread(0);
 	for (int i = 0; i < 10; i++)
-		unit_join(unit_start(check_thread, NULL));
-}
-
-static void compare_when_the_program_was_first(void *unused)
-{
-	program.registration();
-	compare_addresses(unused);
-}
-
-static void compare_when_a_plugin_was_first(void *unused)
-{
-	open_plugin(1);
-	opened.copies[1]->registration();
-	compare_addresses(unused);
+		team_run(1, check_thread);
 }
 
 static void a_process_has_one_of_each(void **state)
 {
-	unit_in_child(compare_addresses, NULL);
-	unit_in_child(compare_when_the_program_was_first, NULL);
-	unit_in_child(compare_when_a_plugin_was_first, NULL);
+	IN_CHILD()
+		compare_addresses();
+	IN_CHILD() {
+		program.registration();
+		compare_addresses();
+	}
+	IN_CHILD() {
+		open_plugin(1);
+		opened.copies[1]->registration();
+		compare_addresses();
+	}
 }
 
 /* ---- objects ---- */
@@ -119,11 +113,10 @@ static void use_by_turns(unsigned number)
 	}
 }
 
-static void use_objects(void *maker)
+static void use_objects(unsigned maker)
 {
 	open_plugins();
-	CHECK(opened.copies[*(unsigned *)maker]->open_all(&objects.count, &objects.ref,
-							  &objects.stack) == 0);
+	CHECK(opened.copies[maker]->open_all(&objects.count, &objects.ref, &objects.stack) == 0);
 	rounds = unit_scale(20000);
 	team_run(THREADS, use_by_turns);
 	for (unsigned i = 0; i < COPIES; i++)
@@ -136,7 +129,8 @@ static void use_objects(void *maker)
 static void objects_of_one_copy_serve_all(void **state)
 {
 	for (unsigned maker = 0; maker < COPIES; maker++)
-		unit_in_child(use_objects, &maker);
+		IN_CHILD()
+			use_objects(maker);
 }
 
 /* ---- locks ---- */
@@ -226,9 +220,8 @@ static void live_on(unsigned number)
 	sched_yield();
 }
 
-static void close_while_threads_live(void *arg)
+static void close_while_threads_live(unsigned which)
 {
-	unsigned which = *(unsigned *)arg;
 	struct team team;
 
 	sem_init(&used, 0, 0);
@@ -252,7 +245,8 @@ static void close_while_threads_live(void *arg)
 static void code_with_sequences_stays_loaded(void **state)
 {
 	for (unsigned which = 0; which < PLUGINS; which++)
-		unit_in_child(close_while_threads_live, &which);
+		IN_CHILD()
+			close_while_threads_live(which);
 }
 
 UNIT_MAIN(a_process_has_one_of_each, objects_of_one_copy_serve_all, locks_of_all_copies_meet,

@@ -134,29 +134,21 @@ static void a_threads_first_use_may_be_in_a_handler(void **state)
 	near_counter_destroy(&signalled);
 }
 
-static void check_child(void *unused)
-{
-	status_now();
-	CHECK(near_slot() < near_slots());
-	CHECK(near_counter_init(&signalled) == 0);
-	near_counter_add(&signalled, 5);
-	CHECK(near_counter_read(&signalled) == 5);
-	unit_join(unit_start(pass, &(struct passers){.count = signalled, .left = 1}));
-	CHECK(near_counter_read(&signalled) == 105);
-}
-
 static void a_forked_child_is_like_its_parent(void **state)
 {
 	bool live = is_live();
-	int status;
-	pid_t child;
 
-	unit_in_child(check_child, NULL);
-	child = fork();
-	if (child == 0)
-		_exit(is_live());
-	status = unit_wait(child, NULL);
-	assert_int_equal(status, live);
+	IN_CHILD() {
+		is_live();
+		CHECK(near_slot() < near_slots());
+		CHECK(near_counter_init(&signalled) == 0);
+		near_counter_add(&signalled, 5);
+		CHECK(near_counter_read(&signalled) == 5);
+		unit_join(unit_start(pass, &(struct passers){.count = signalled, .left = 1}));
+		CHECK(near_counter_read(&signalled) == 105);
+	}
+	IN_CHILD()
+		CHECK(is_live() == live);
 }
 
 /* Not pthread_join: ThreadSanitizer does not know the main thread as one to join. */

@@ -13,9 +13,7 @@ static void read_inside(struct actor *me)
 
 void rwlock_read(struct actor *me)
 {
-	bool got = call_try_read_lock();
-
-	if (!got)
+	if (!call_try_read_lock())
 		return;
 	read_inside(me);
 	call_read_unlock();
@@ -41,9 +39,7 @@ void rwlock_read_slow(struct actor *me)
 
 static bool write_inside(struct actor *me)
 {
-	bool got = near_rwlock_try_write_lock(&OBJ.rwlock);
-
-	if (!got)
+	if (!near_rwlock_try_write_lock(&OBJ.rwlock))
 		return false;
 	OBJ.torn |= OBJ.guarded[0] != OBJ.guarded[1];
 	OBJ.guarded[0]++;
@@ -75,19 +71,21 @@ void rwlock_write_read(struct actor *me)
 	rwlock_read(me);
 }
 
-void mutex_use(struct actor *me)
+static void use_section(struct actor *me)
 {
-	near_mutex_lock(&ops_mutex);
 	me->sections++;
 	OBJ.sections++;
 	call_unlock();
 }
 
+void mutex_use(struct actor *me)
+{
+	near_mutex_lock(&ops_mutex);
+	use_section(me);
+}
+
 void mutex_try(struct actor *me)
 {
-	if (!near_mutex_try_lock(&ops_mutex))
-		return;
-	me->sections++;
-	OBJ.sections++;
-	call_unlock();
+	if (near_mutex_try_lock(&ops_mutex))
+		use_section(me);
 }

@@ -13,9 +13,26 @@
 
 static unsigned adds;
 
-static void add_by_name(void *arg)
+/* Children that run this function, each with its number. */
+static void fork_all(pid_t *children, unsigned n, void (*run)(unsigned number))
 {
-	unsigned number = *(unsigned *)arg;
+	for (unsigned i = 0; i < n; i++) {
+		children[i] = unit_fork_here();
+		if (children[i] == 0) {
+			run(i);
+			_exit(0);
+		}
+	}
+}
+
+static void wait_for_all(const pid_t *children, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		assert_int_equal(unit_wait(children[i], NULL), 0);
+}
+
+static void add_by_name(unsigned number)
+{
 	struct near_shared s = opened(path, 3 * 8);
 
 	for (unsigned i = 0; i < adds; i++) {
@@ -29,18 +46,14 @@ static void add_by_name(void *arg)
 /* Nobody has made the region yet: they race for it, too. */
 static void processes_add_to_one_region(void **state)
 {
-	unsigned numbers[PROCESSES], rounds = unit_scale(40);
+	unsigned rounds = unit_scale(40);
 	pid_t children[PROCESSES];
 	struct near_shared s;
 
 	for (unsigned k = 0; k < rounds; k++) {
 		adds = k % 10 == 0 ? unit_scale(50000) : 10;
-		for (unsigned i = 0; i < PROCESSES; i++) {
-			numbers[i] = i;
-			children[i] = unit_fork(add_by_name, &numbers[i]);
-		}
-		for (unsigned i = 0; i < PROCESSES; i++)
-			assert_int_equal(unit_wait(children[i], NULL), 0);
+		fork_all(children, PROCESSES, add_by_name);
+		wait_for_all(children, PROCESSES);
 		assert_int_equal(files(directory), 1);
 		s = opened(path, 0);
 		assert_int_equal(near_shared_read(&s, 0), PROCESSES * adds);
@@ -77,105 +90,98 @@ static void threads_race_to_make_the_region(void **state)
 	}
 }
 
-struct shares {
-	struct near_shared region;
-	int64_t *taken; /* by resets, in shared memory */
-	bool *stop;
-};
+static struct near_shared region; /* that children inherit */
+static struct {
+	int64_t n; /* that were reset, or added */
+	bool stop;
+} * noted; /* in shared memory */
 
-static void reset_until_stop(void *arg)
+static int make_region(void)
 {
-	struct shares *sh = arg;
+	noted = unit_map(sizeof(*noted), MAP_SHARED);
+	return near_shared_create(&region, 8);
+}
 
-	while (!__atomic_load_n(sh->stop, __ATOMIC_ACQUIRE)) {
-		int64_t n = near_shared_reset(&sh->region, 0);
+static void destroy_region(void)
+{
+	close_region(&region);
+	munmap(noted, sizeof(*noted));
+}
+
+static void reset_until_stop(unsigned number)
+{
+	while (!__atomic_load_n(&noted->stop, __ATOMIC_ACQUIRE)) {
+		int64_t n = near_shared_reset(&region, 0);
 
 		CHECK(n >= 0);
-		__atomic_add_fetch(sh->taken, n, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&noted->n, n, __ATOMIC_RELAXED);
 		sched_yield();
 	}
 }
 
-static void add_inherited(void *arg)
-{
-	struct shares *sh = arg;
-
-	for (unsigned i = 0; i < adds; i++)
-		near_shared_add(&sh->region, 0, 1);
-}
-
 /* The child of a fork goes on with the same region; so does one without rseq. */
-static void add_inherited_without_rseq(void *arg)
+static void add_inherited(unsigned number)
 {
-	play_dead();
-	add_inherited(arg);
+	if (number % 3 == 0)
+		play_dead();
+	for (unsigned i = 0; i < adds; i++)
+		near_shared_add(&region, 0, 1);
 }
 
 static void resets_of_one_process_lose_no_add_of_another(void **state)
 {
-	int64_t *page = unit_map(4096, MAP_SHARED);
-	struct shares sh = {.taken = page, .stop = (bool *)(page + 1)};
 	pid_t adders[PROCESSES], resetters[2];
 
-	assert_int_equal(near_shared_create(&sh.region, 8), 0);
+	assert_int_equal(make_region(), 0);
 	adds = unit_scale(100000);
-	for (unsigned i = 0; i < LENGTH(resetters); i++)
-		resetters[i] = unit_fork(reset_until_stop, &sh);
-	for (unsigned i = 0; i < PROCESSES; i++)
-		adders[i] = unit_fork(i % 3 ? add_inherited : add_inherited_without_rseq, &sh);
-	for (unsigned i = 0; i < PROCESSES; i++)
-		assert_int_equal(unit_wait(adders[i], NULL), 0);
-	__atomic_store_n(sh.stop, true, __ATOMIC_RELEASE);
-	for (unsigned i = 0; i < LENGTH(resetters); i++)
-		assert_int_equal(unit_wait(resetters[i], NULL), 0);
-	assert_int_equal(*sh.taken + near_shared_read(&sh.region, 0), PROCESSES * (int64_t)adds);
-	close_region(&sh.region);
-	munmap(page, 4096);
+	fork_all(resetters, LENGTH(resetters), reset_until_stop);
+	fork_all(adders, PROCESSES, add_inherited);
+	wait_for_all(adders, PROCESSES);
+	__atomic_store_n(&noted->stop, true, __ATOMIC_RELEASE);
+	wait_for_all(resetters, LENGTH(resetters));
+	assert_int_equal(noted->n + near_shared_read(&region, 0), PROCESSES * (int64_t)adds);
+	destroy_region();
 }
 
-static void add_until_killed(void *arg)
+static void add_until_killed(unsigned number)
 {
-	struct shares *sh = arg;
-
 	for (;;) {
-		near_shared_add(&sh->region, 0, 1);
+		near_shared_add(&region, 0, 1);
 		/* Recorded after the add: at most one of them is not yet recorded. */
-		__atomic_add_fetch(sh->taken, 1, __ATOMIC_RELAXED);
+		__atomic_add_fetch(&noted->n, 1, __ATOMIC_RELAXED);
 	}
 }
 
 static void a_killed_process_loses_nothing(void **state)
 {
-	int64_t *page = unit_map(4096, MAP_SHARED);
-	struct shares sh = {.taken = page};
 	unsigned rounds = unit_scale(50);
 
-	assert_int_equal(near_shared_create(&sh.region, 8), 0);
+	assert_int_equal(make_region(), 0);
 	for (unsigned k = 1; k <= rounds; k++) {
-		pid_t child = unit_fork(add_until_killed, &sh);
 		int signal = 0;
+		pid_t child;
 
-		while (__atomic_load_n(page, __ATOMIC_RELAXED) < 10 * k)
+		fork_all(&child, 1, add_until_killed);
+		while (__atomic_load_n(&noted->n, __ATOMIC_RELAXED) < 10 * k)
 			usleep(100);
 		usleep(k * 10);
 		kill(child, SIGKILL);
 		assert_int_equal(unit_wait(child, &signal), -1);
 		assert_int_equal(signal, SIGKILL);
-		assert_in_range(near_shared_read(&sh.region, 0), *page, *page + k);
+		assert_in_range(near_shared_read(&region, 0), noted->n, noted->n + k);
 	}
-	close_region(&sh.region);
-	munmap(page, 4096);
+	destroy_region();
 }
 
 /* One byte and a descriptor, as sendmsg and recvmsg pass them. */
 struct parcel {
+	char byte;
+	struct iovec data;
+	struct msghdr message;
 	union {
 		struct cmsghdr header;
 		char room[CMSG_SPACE(sizeof(int))];
 	} control;
-	char byte;
-	struct iovec data;
-	struct msghdr message;
 };
 
 static struct msghdr *prepare(struct parcel *p)
