@@ -13,28 +13,24 @@ static void handler()
 	throw std::bad_alloc();
 }
 
+template <typename Request> static bool fails(Request request)
+{
+	try {
+		::operator delete(request());
+	} catch (const std::bad_alloc &) {
+		return true;
+	}
+	return false;
+}
+
 /* How many of the five are as they should be. */
 extern "C" __attribute__((visibility("default"))) int plugin_fails()
 {
-	int good = 0;
+	int good = fails([] { return ::operator new(too_much); }) +
+		   fails([] { return ::operator new(too_much, std::align_val_t(64)); });
 
-	try {
-		::operator delete(::operator new(too_much));
-	} catch (const std::bad_alloc &) {
-		good++;
-	}
-	try {
-		::operator delete(::operator new(too_much, std::align_val_t(64)));
-	} catch (const std::bad_alloc &) {
-		good++;
-	}
 	good += ::operator new(too_much, std::nothrow) == nullptr;
 	std::set_new_handler(handler);
-	try {
-		::operator delete(::operator new(too_much));
-	} catch (const std::bad_alloc &) {
-		good += calls == 1;
-	}
-	good += ::operator new(too_much, std::nothrow) == nullptr &&calls == 2;
-	return good;
+	good += fails([] { return ::operator new(too_much); }) && calls == 1;
+	return good + (::operator new(too_much, std::nothrow) == nullptr &&calls == 2);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The inline functions of the library, out of line, and what operations share. */
-#include "calls.h"
+#include "objects.h"
 
 #include <stdlib.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The operations on locks. No operation waits, so that each one completes while another one is
  * stopped. */
-#include "calls.h"
+#include "objects.h"
 
 static void read_inside(struct actor *me)
 {

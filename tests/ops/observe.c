@@ -6,8 +6,6 @@
 #include "objects.h"
 #include "locks/rwlock.h"
 
-#define OBJ ops_objects
-
 struct text {
 	char *at, *end;
 };

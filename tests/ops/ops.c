@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The table of operations. No stdio: the emulator runs all of this thousands of times. */
-#include "calls.h"
+#include "objects.h"
 
 #include <stdlib.h>
 

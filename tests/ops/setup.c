@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Makes the objects of a setup. */
-#include "calls.h"
+#include "objects.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -10,6 +10,13 @@
 #define KIB ((size_t)1 << 10)
 #define MIB ((size_t)1 << 20)
 
+/* After each test. */
+static inline int leave_slot(void **state)
+{
+	slots_leave();
+	return 0;
+}
+
 static inline void *allocate(size_t size, size_t align)
 {
 	void *p = NULL;

@@ -73,7 +73,6 @@ static void freed_large_objects_leave_no_pages(void **state)
 	assert_true(before >= (256 << 10) / page_size());
 	release(p);
 	assert_true(resident(p, near_slots() + 1 + 7) <= before - (256 << 10) / page_size());
-	slots_leave();
 }
 
 /* The VmFlags of the mapping that an address is in, from /proc/self/smaps. */
@@ -168,7 +167,6 @@ static void a_million_small_objects(void **state)
 	assert_int_equal(reserved(), before);
 	for (unsigned i = 0; i < n; i++)
 		release(p[i]);
-	slots_leave();
 	free(p);
 }
 
@@ -274,6 +272,6 @@ static void children_have_memory_of_their_own(void **state)
 	check_and_free(freed, 6);
 }
 
-UNIT_MAIN(only_slots_in_use_have_pages, freed_large_objects_leave_no_pages, pages_are_never_huge,
-	  threads_allocate_and_free_each_others, children_have_memory_of_their_own,
-	  a_million_small_objects)
+UNIT_MAIN_EACH(NULL, leave_slot, only_slots_in_use_have_pages, freed_large_objects_leave_no_pages,
+	       pages_are_never_huge, threads_allocate_and_free_each_others,
+	       children_have_memory_of_their_own, a_million_small_objects)

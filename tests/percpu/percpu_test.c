@@ -107,7 +107,6 @@ static void objects_do_not_overlap(void **state)
 		assert_true(objects[i - 1].p + objects[i - 1].size <= objects[i].p);
 	for (unsigned i = 0; i < n; i++)
 		release(objects[i].p);
-	slots_leave();
 }
 
 /* ---- slots ---- */
@@ -136,7 +135,6 @@ static void check_no_stale_content(size_t size)
 		assert_true(is_all(near_percpu_at(p, s), 0, size));
 	for (unsigned i = 0; i < n; i++)
 		release(again[i]);
-	slots_leave();
 }
 
 static void copies_are_zero(void **state)
@@ -179,7 +177,6 @@ static void slots_in_use_are_found(void **state)
 	assert_true(near_percpu_is_fallback(first + near_cpus() - 1));
 	s = UINT32_MAX;
 	assert_false(near_percpu_next(p, &s));
-	slots_leave();
 	release(p);
 }
 
@@ -194,7 +191,6 @@ static void a_fallback_copy_is_there_for_each_cpu(void **state)
 		*(int64_t *)near_percpu_fallback(p) += 1;
 	}
 	assert_int_equal(sum(p), SLOTS_CPUS);
-	slots_leave();
 	release(p);
 }
 
@@ -210,7 +206,6 @@ static void a_slot_out_of_range_is_not_used(void **state)
 	assert_int_equal(sum(p), before + 10);
 	slots_enter(UINT32_MAX);
 	assert_false(near_slot_open(p));
-	slots_leave();
 	release(p);
 }
 
@@ -261,7 +256,6 @@ static void bad_frees_stop_the_program(void **state)
 	/* Another slot's copy. */
 	refuses(near_percpu_at(p, 1));
 	refuses(near_percpu_at(p, near_slots() + 1));
-	slots_leave();
 	release(p);
 	release(q);
 }
@@ -280,7 +274,8 @@ static void memory_of_others_is_refused(void **state)
 	free(memory);
 }
 
-UNIT_MAIN(bad_requests_have_their_errors, slots_in_use_are_found, an_add_never_fails,
-	  objects_are_aligned_in_every_slot, objects_do_not_overlap, copies_are_zero,
-	  a_fallback_copy_is_there_for_each_cpu, a_slot_out_of_range_is_not_used,
-	  bad_frees_stop_the_program, memory_of_others_is_refused)
+UNIT_MAIN_EACH(NULL, leave_slot, bad_requests_have_their_errors, slots_in_use_are_found,
+	       an_add_never_fails, objects_are_aligned_in_every_slot, objects_do_not_overlap,
+	       copies_are_zero, a_fallback_copy_is_there_for_each_cpu,
+	       a_slot_out_of_range_is_not_used, bad_frees_stop_the_program,
+	       memory_of_others_is_refused)
