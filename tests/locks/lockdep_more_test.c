@@ -4,42 +4,70 @@
 
 /* ---- limits ---- */
 
-static void many_pairs(void)
+static void expect_once(const char *line)
 {
-	unsigned n = NEAR__LOCKDEP_NODES + 100;
-	struct near_mutex *all = calloc(n, sizeof(*all));
-
-	CHECK(all);
-	in_order(&a, &b);
-	for (unsigned i = 0; i < n; i++)
-		in_order(&c, &all[i]);
-	in_order(&b, &a);
-	free(all);
+	assert_int_equal(status, 0);
+	assert_int_equal(count(line), 1);
+	assert_int_equal(count("nearcpu: "), 1);
 }
 
-static void many_held(void)
+static void too_many_pairs_are_reported_once(void **state)
 {
-	struct near_mutex all[NEAR__LOCKDEP_HELD + 10];
+	CHECKED() {
+		unsigned n = NEAR__LOCKDEP_NODES + 100;
+		struct near_mutex *all = calloc(n, sizeof(*all));
 
-	memset(all, 0, sizeof(all));
-	for (unsigned i = 0; i < LENGTH(all); i++)
-		near_mutex_lock(&all[i]);
-	for (unsigned i = 0; i < LENGTH(all); i++)
-		near_mutex_unlock(&all[i]);
+		CHECK(all);
+		in_order(&a, &b);
+		for (unsigned i = 0; i < n; i++)
+			in_order(&c, &all[i]);
+		in_order(&b, &a);
+		free(all);
+	}
+	expect_once("too many pairs of locks");
 }
 
-static void *in_order_once(void *unused)
+static void too_many_held_are_reported_once(void **state)
 {
-	in_order(&a, &b);
-	return unused;
+	CHECKED() {
+		struct near_mutex all[NEAR__LOCKDEP_HELD + 10];
+
+		memset(all, 0, sizeof(all));
+		for (unsigned i = 0; i < LENGTH(all); i++)
+			near_mutex_lock(&all[i]);
+		for (unsigned i = 0; i < LENGTH(all); i++)
+			near_mutex_unlock(&all[i]);
+	}
+	expect_once("a thread holds too many locks");
 }
 
-static void many_threads(void)
+static void no_memory_is_reported_once(void **state)
 {
-	for (unsigned i = 0; i < unit_scale(5000); i++)
-		unit_join(unit_start(in_order_once, NULL));
-	CHECK(near__locks.lockdep->threads_used <= 64);
-	by_thread(&b, &a);
+	if (UNIT_SANITIZED || unit_emulated())
+		skip();
+	CHECKED() {
+		struct rlimit none = {0, 0}, before;
+
+		CHECK(near__process_init());
+		CHECK(getrlimit(RLIMIT_AS, &before) == 0);
+		none.rlim_max = before.rlim_max;
+		CHECK(setrlimit(RLIMIT_AS, &none) == 0);
+		in_order(&a, &b);
+		CHECK(setrlimit(RLIMIT_AS, &before) == 0);
+		in_order(&b, &a);
+	}
+	expect_once("no memory to check with: locks are not checked");
+}
+
+static void many_threads_need_little_memory(void **state)
+{
+	CHECKED() {
+		for (unsigned i = 0; i < unit_scale(5000); i++)
+			by_thread(&a, &b);
+		CHECK(near__locks.lockdep->threads_used <= 64);
+		by_thread(&b, &a);
+	}
+	expect_cycles(1);
 }
 
 static struct near_mutex lost;
@@ -52,55 +80,17 @@ static void *end_with_lock(void *unused)
 }
 
 /* No thread holds what they held, even if a new one has their address and their number. */
-static void threads_that_end_with_locks(void)
+static void a_thread_that_ends_holds_nothing(void **state)
 {
-	in_order(&a, &b);
-	for (unsigned i = 0; i < 100; i++)
-		unit_join(unit_start(end_with_lock, NULL));
-	for (unsigned i = 0; i < 100; i++)
-		unit_join(unit_start(in_order_once, NULL));
-	memset(&lost, 0, sizeof(lost));
-	in_order(&a, &lost);
-}
-
-static void no_memory(void)
-{
-	struct rlimit none = {0, 0}, before;
-
-	CHECK(near__process_init());
-	CHECK(getrlimit(RLIMIT_AS, &before) == 0);
-	none.rlim_max = before.rlim_max;
-	CHECK(setrlimit(RLIMIT_AS, &none) == 0);
-	in_order(&a, &b);
-	CHECK(setrlimit(RLIMIT_AS, &before) == 0);
-	in_order(&b, &a);
-}
-
-static void expect_once(const char *line)
-{
-	assert_int_equal(status, 0);
-	assert_int_equal(count(line), 1);
-	assert_int_equal(count("nearcpu: "), 1);
-}
-
-static void what_there_is_no_room_for_is_reported_once(void **state)
-{
-	CHECKED()
-		many_pairs();
-	expect_once("too many pairs of locks");
-	CHECKED()
-		many_held();
-	expect_once("a thread holds too many locks");
-	if (!UNIT_SANITIZED && !unit_emulated()) {
-		CHECKED()
-			no_memory();
-		expect_once("no memory to check with: locks are not checked");
+	CHECKED() {
+		in_order(&a, &b);
+		for (unsigned i = 0; i < 100; i++)
+			unit_join(unit_start(end_with_lock, NULL));
+		for (unsigned i = 0; i < 100; i++)
+			by_thread(&a, &b);
+		memset(&lost, 0, sizeof(lost));
+		in_order(&a, &lost);
 	}
-	CHECKED()
-		many_threads();
-	expect_cycles(1);
-	CHECKED()
-		threads_that_end_with_locks();
 	expect_cycles(0);
 }
 
@@ -301,6 +291,8 @@ static void nothing_is_checked_by_default(void **state)
 	conf = "lock_check:1";
 }
 
-UNIT_MAIN(what_there_is_no_room_for_is_reported_once, readers_and_writers_are_checked,
+UNIT_MAIN(too_many_pairs_are_reported_once, too_many_held_are_reported_once,
+	  no_memory_is_reported_once, many_threads_need_little_memory,
+	  a_thread_that_ends_holds_nothing, readers_and_writers_are_checked,
 	  two_tables_are_read_in_one_order, children_are_checked,
 	  programs_are_stopped_by_lock_check_2, nothing_is_checked_by_default)

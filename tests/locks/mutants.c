@@ -8,18 +8,15 @@
 #include "parking/lot.h"
 #include "locks/mutex.h"
 
-void __real_near__futex_wake(uint32_t *word, int n, bool shared);
-void __wrap_near__futex_wake(uint32_t *word, int n, bool shared);
-void __real_near__mutex_unlock_slow(struct near_mutex *m, bool fair);
-void __wrap_near__mutex_unlock_slow(struct near_mutex *m, bool fair);
-struct near__waiter *__real_near__mutex_admit(struct near__bucket *b, struct near_mutex *m);
-struct near__waiter *__wrap_near__mutex_admit(struct near__bucket *b, struct near_mutex *m);
-int __real_near__lot_sleep(struct near__waiter *w, const struct near__timeout *l);
-int __wrap_near__lot_sleep(struct near__waiter *w, const struct near__timeout *l);
-void __real_near__fence(void);
-void __wrap_near__fence(void);
-int __real_near_sem_post(struct near_sem *s);
-int __wrap_near_sem_post(struct near_sem *s);
+#define WRAPPED(result, name, ...)                                                                 \
+	result __real_##name(__VA_ARGS__);                                                         \
+	result __wrap_##name(__VA_ARGS__);
+WRAPPED(void, near__futex_wake, uint32_t *word, int n, bool shared)
+WRAPPED(void, near__mutex_unlock_slow, struct near_mutex *m, bool fair)
+WRAPPED(struct near__waiter *, near__mutex_admit, struct near__bucket *b, struct near_mutex *m)
+WRAPPED(int, near__lot_sleep, struct near__waiter *w, const struct near__timeout *l)
+WRAPPED(void, near__fence, void)
+WRAPPED(int, near_sem_post, struct near_sem *s)
 
 /* True once in n calls, if this fault is selected. */
 static bool happens(const char *fault, unsigned n)

@@ -59,12 +59,9 @@ extern struct stress {
 	unsigned long came, moved, signals, cancelled;
 } stress;
 
-/* Runs the scenarios for `ms` milliseconds. */
+/* Runs the scenarios for `ms` milliseconds. A wait that lasts too long is reported, and ends the
+ * program. */
 void stress_run(const struct scenario *const *scenarios, unsigned n, unsigned ms);
-
-/* A wait that lasts too long is reported, and ends the program. */
-void watch_begin(void);
-void watch_end(void);
 
 /* ---- for scenarios ---- */
 

@@ -4,14 +4,10 @@
 
 static void unparks_the_first_n(void **state)
 {
-	struct sleeper s[5] = {{.address = place},
-			       {.address = place},
-			       {.address = place},
-			       {.address = place},
-			       {.address = place}};
+	struct sleeper s[5];
 
 	assert_int_equal(near_unpark(place, 1, 7), 0);
-	start_sleepers(s, 5);
+	start_alike(s, 5, place, NULL);
 	assert_int_equal(near_unpark(place + 1, 1, 7), 0);
 	assert_int_equal(near_unpark(place, 0, 7), 0);
 	assert_int_equal(near_unpark(place, 1, 11), 1);
@@ -113,9 +109,7 @@ static void unpark_calls_back(void **state)
 				.arg = &d};
 	struct near_unparked found;
 
-	for (unsigned i = 0; i < 6; i++)
-		s[i] = (struct sleeper){.address = place, .order = &order, .park = {.mark = i + 1}};
-	start_sleepers(s, 6);
+	start_alike(s, 6, place, &order);
 	assert_int_equal(near_unpark_with(place, &u, &found), -EAGAIN);
 	assert_int_equal(d.calls, 0);
 	assert_int_equal(found.woken, 0);
@@ -148,10 +142,8 @@ static void requeue_moves_to_the_end(void **state)
 	struct near_unpark u = {.wake = 1, .requeue = 2, .to = to, .token = 1};
 	struct near_unparked found;
 
-	for (unsigned i = 0; i < 5; i++)
-		s[i] = (struct sleeper){.address = i ? place : to, .order = &order};
-	start_sleepers(s, 1);
-	start_sleepers(s + 1, 4);
+	start_alike(s, 1, to, &order);
+	start_alike(s + 1, 4, place, &order);
 	assert_int_equal(near_unpark_with(place, &u, &found), 0);
 	assert_int_equal(found.woken, 1);
 	assert_int_equal(found.requeued, 2);

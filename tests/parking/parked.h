@@ -55,6 +55,15 @@ static inline void start_sleepers(struct sleeper *s, unsigned n)
 	}
 }
 
+/* The same for sleepers that are alike but for their marks, which are 1 to n. */
+static inline void start_alike(struct sleeper *s, unsigned n, const void *address, unsigned *order)
+{
+	for (unsigned i = 0; i < n; i++)
+		s[i] = (struct sleeper){
+			.address = address, .order = order, .park = {.mark = i + 1}};
+	start_sleepers(s, n);
+}
+
 static inline void expect(struct sleeper *s, int result, uintptr_t token)
 {
 	unit_join(s->thread);

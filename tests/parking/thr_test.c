@@ -138,84 +138,65 @@ static void rule_6_first_in_first_out(void **state)
 	}
 }
 
-/* The read of `abort` faults, so that the handler sees the world as it is at that moment. */
+/* The access to a page, which is `abort` or the lock, faults once, so that the handler sees the
+ * world as it is at that moment. */
 static struct {
-	int *abort;
-	uint32_t lock;
+	int *page;
+	unsigned sleepers; /* that the handler waits for */
 	bool wake;
-	unsigned queued, faults;
-	uint32_t seen_lock;
-	int woke;
+	uint32_t lock, lock_then;
+	unsigned faults, queued;
+	int woke, left; /* what is in the page in the end */
 } fault;
 
-static void at_abort(int signal)
+static void at_fault(int signal)
 {
+	UNTIL(sleepers_on(ident) >= fault.sleepers);
 	fault.faults++;
-	fault.seen_lock = fault.lock;
+	fault.lock_then = fault.lock;
 	fault.queued = sleepers_on(ident);
 	if (fault.wake)
 		fault.woke = near_thrwakeup(ident, 1);
-	mprotect(fault.abort, 4096, PROT_READ | PROT_WRITE);
-	*fault.abort = 1;
+	mprotect(fault.page, 4096, PROT_READ | PROT_WRITE);
 }
 
-static void prepare_fault(void (*handler)(int), bool wake)
+/* The page holds a 1. */
+static void prepare_fault(int protection)
 {
 	if (UNIT_SANITIZED || unit_emulated())
 		skip();
 	memset(&fault, 0, sizeof(fault));
-	fault.abort = unreadable();
 	fault.lock = 1;
-	fault.wake = wake;
-	on_signal(SIGSEGV, handler, 0);
+	fault.page = unit_map(4096, MAP_PRIVATE);
+	*fault.page = 1;
+	mprotect(fault.page, 4096, protection);
+	on_signal(SIGSEGV, at_fault, 0);
 }
 
-static void sleep_with_fault(void)
+static void sleep_with_fault(uint32_t *lock, const int *abort)
 {
-	assert_int_equal(near_thrsleep(ident, 0, NULL, &fault.lock, fault.abort), EINTR);
+	assert_int_equal(near_thrsleep(ident, 0, NULL, lock, abort), EINTR);
 	on_signal(SIGSEGV, SIG_DFL, 0);
 	assert_int_equal(fault.faults, 1);
-	munmap(fault.abort, 4096);
-}
-
-/* The store that releases the lock faults, once. */
-static struct {
-	uint32_t *lock;
-	unsigned queued, faults;
-} unlocking;
-
-static void at_unlock(int signal)
-{
-	unlocking.faults++;
-	unlocking.queued = sleepers_on(ident);
-	mprotect(unlocking.lock, 4096, PROT_READ | PROT_WRITE);
+	fault.left = *fault.page;
+	munmap(fault.page, 4096);
 }
 
 static void rule_6_in_the_queue_at_the_store_to_the_lock(void **state)
 {
 	int abort = 1;
 
-	if (UNIT_SANITIZED || unit_emulated())
-		skip();
-	memset(&unlocking, 0, sizeof(unlocking));
-	unlocking.lock = (uint32_t *)unreadable();
-	mprotect(unlocking.lock, 4096, PROT_READ | PROT_WRITE);
-	*unlocking.lock = 1;
-	mprotect(unlocking.lock, 4096, PROT_READ);
-	on_signal(SIGSEGV, at_unlock, 0);
-	assert_int_equal(near_thrsleep(ident, 0, NULL, unlocking.lock, &abort), EINTR);
-	on_signal(SIGSEGV, SIG_DFL, 0);
-	assert_int_equal(unlocking.faults, 1);
-	assert_int_equal(unlocking.queued, 1);
-	assert_int_equal(*unlocking.lock, NEAR_THR_UNLOCKED);
-	munmap(unlocking.lock, 4096);
+	prepare_fault(PROT_READ);
+	sleep_with_fault((uint32_t *)fault.page, &abort);
+	assert_int_equal(fault.queued, 1);
+	assert_int_equal(fault.left, NEAR_THR_UNLOCKED);
 }
 
 static void rule_7_abort_is_read_after_the_unlock(void **state)
 {
-	prepare_fault(at_abort, false);
-	sleep_with_fault();
-	assert_int_equal(fault.seen_lock, NEAR_THR_UNLOCKED);
+	prepare_fault(PROT_NONE);
+	sleep_with_fault(&fault.lock, fault.page);
+	assert_int_equal(fault.lock_then, NEAR_THR_UNLOCKED);
 	assert_int_equal(fault.queued, 1);
 	assert_int_equal(sleepers_on(ident), 0);
 }
@@ -223,34 +204,23 @@ static void rule_7_abort_is_read_after_the_unlock(void **state)
 /* No other thread sleeps. */
 static void rule_7_an_aborted_sleeper_passes_its_wake_up_on(void **state)
 {
-	prepare_fault(at_abort, true);
-	sleep_with_fault();
+	prepare_fault(PROT_NONE);
+	fault.wake = true;
+	sleep_with_fault(&fault.lock, fault.page);
 	assert_int_equal(fault.woke, 0);
 	assert_int_equal(sleepers_on(ident), 0);
 }
 
-static void wait_for_sleepers(unsigned n)
-{
-	while (sleepers_on(ident) != n)
-		sched_yield();
-}
-
 static void *sleep_second(void *arg)
 {
-	wait_for_sleepers(1);
+	UNTIL(sleepers_on(ident) == 1);
 	return sleep_there(arg);
 }
 
 static void *sleep_third(void *arg)
 {
-	wait_for_sleepers(2);
+	UNTIL(sleepers_on(ident) == 2);
 	return sleep_there(arg);
-}
-
-static void at_abort_with_three(int signal)
-{
-	wait_for_sleepers(3);
-	at_abort(signal);
 }
 
 /* And no other sleeper does. */
@@ -258,10 +228,12 @@ static void rule_7_the_next_sleeper_gets_it(void **state)
 {
 	struct sleeper next = {.ident = ident, .lock = 1}, last = next;
 
-	prepare_fault(at_abort_with_three, true);
+	prepare_fault(PROT_NONE);
+	fault.sleepers = 3;
+	fault.wake = true;
 	next.thread = unit_start(sleep_second, &next);
 	last.thread = unit_start(sleep_third, &last);
-	sleep_with_fault();
+	sleep_with_fault(&fault.lock, fault.page);
 	assert_int_equal(fault.queued, 3);
 	assert_int_equal(fault.woke, 0);
 	expect(&next, 0);
