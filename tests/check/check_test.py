@@ -109,8 +109,8 @@ class Seeds(Case):
             self.expect([seeds.SOUND] + some, *options)
 
     def test_there_is_one_for_each_rule(self):
-        with open(os.path.join(ROOT, "tools", "nearcpu", "check", "rules.c")) as file:
-            rules = {line.split('"')[1] for line in file if line.startswith("\t[RULE_")}
+        with open(os.path.join(ROOT, "tools", "nearcpu", "check", "rules_list.h")) as file:
+            rules = {line.split('"')[1] for line in file if line.startswith("RULE(")}
         self.assertEqual(set().union(*(s.finds for s in seeds.SEEDS)), rules)
 
     def test_the_page_names_each_rule(self):

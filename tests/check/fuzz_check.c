@@ -8,14 +8,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static bool check_one(void *context, const char *member, const uint8_t *file, size_t size)
 {
-	struct check_reader reader = {json_array(), json_sequence};
+	json_t *sequences = json_array();
 	struct check_counts counts = {0};
 	char why[CHECK_WHY];
 
 	(void)context;
 	(void)member;
-	check_elf(file, size, &reader, &counts, why);
-	json_decref(reader.context);
+	check_elf(file, size, json_sequence, sequences, &counts, why);
+	json_decref(sequences);
 	return true;
 }
 

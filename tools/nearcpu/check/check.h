@@ -10,18 +10,14 @@ struct check_counts {
 	size_t problems[FAULT + 1]; /* by severity */
 };
 
-/* Receives the results. Each function may be NULL. */
-struct check_reader {
-	void *context;
-	/* Each sequence in turn. */
-	void (*sequence)(void *context, const struct image *image, const struct sequence *s);
-};
+/* Receives each sequence in turn. */
+typedef void check_reader(void *context, const struct sequence *s);
 
 #define CHECK_WHY 200
 
 /* Checks one ELF file in memory. Returns 0, whatever was found, or a negative errno with the reason
  * in `why`. */
-int check_elf(const uint8_t *file, size_t size, const struct check_reader *reader,
+int check_elf(const uint8_t *file, size_t size, check_reader *read_one, void *context,
 	      struct check_counts *counts, char why[CHECK_WHY]);
 
 /* Called for an ELF file, or for each member of an archive that is one. `member` is NULL or the
@@ -38,14 +34,14 @@ struct check_text {
 	bool quiet, verbose;
 	bool said_name;
 };
-void print_sequence(void *text, const struct image *image, const struct sequence *s);
+check_reader print_sequence;
 void print_counts(const struct check_text *text, const struct check_counts *counts);
 
 /* A string, if it is UTF-8; else its ASCII, with ? for the rest. Returns a json_t. */
 struct json_t *name_json(const char *name);
 
-/* `array` is a json_t: the sequences are appended. */
-void json_sequence(void *array, const struct image *image, const struct sequence *s);
+/* Appends to a json_t, an array. */
+check_reader json_sequence;
 
 const char *cpu_name(enum cpu cpu);
 

@@ -184,7 +184,7 @@ static void check_index(struct data *d)
 {
 	uint64_t commit = d->commit ? d->commit->insn->address : 0;
 
-	if (flow_saw_index(d->c->flow))
+	if (d->c->flow->saw_index)
 		return;
 	if (!d->s->area_known)
 		add_problem(d->s, RULE_INDEX_UNSEEN, 0);
@@ -202,7 +202,7 @@ static void check_outside(struct data *d)
 
 	if (d->address_outside)
 		add_problem(d->s, RULE_INDEX_OUTSIDE, a->insn->address);
-	d->value_outside &= !flow_saw_overlay(d->c->flow);
+	d->value_outside &= !d->c->flow->saw_overlay;
 	for (size_t i = 0; i < d->inside_count && d->value_outside; i++)
 		if (d->inside[i].is_load && same(d->inside[i].address, a->address))
 			d->value_outside = false;

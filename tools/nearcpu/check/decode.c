@@ -10,6 +10,27 @@
 /* Some seconds of work; Envoy, with 97 sequences in 100 MB, needs less than a hundredth. */
 #define DECODE_MOST 8000000
 
+static bool disassembler_open(struct decoder *d)
+{
+	bool is_arm = d->image->cpu == CPU_AARCH64;
+
+	errno = 0;
+	if (d->image->cpu == CPU_RISCV64)
+		return true;
+	if (cs_open(is_arm ? CS_ARCH_ARM64 : CS_ARCH_X86, is_arm ? CS_MODE_ARM : CS_MODE_64,
+		    &d->capstone) != CS_ERR_OK)
+		return false;
+	d->is_open = true;
+	if (!is_arm) {
+		cs_option(d->capstone, CS_OPT_DETAIL, CS_OPT_ON);
+		cs_option(d->capstone, CS_OPT_SYNTAX, CS_OPT_SYNTAX_INTEL);
+	}
+	d->room = cs_malloc(d->capstone);
+	if (!d->room)
+		errno = ENOMEM;
+	return d->room;
+}
+
 struct decoder *decoder_open(const struct image *image)
 {
 	struct decoder *d = calloc(1, sizeof(*d));
@@ -20,14 +41,16 @@ struct decoder *decoder_open(const struct image *image)
 	d->budget = DECODE_MOST;
 	if (disassembler_open(d))
 		return d;
-	free(d);
+	decoder_close(d);
 	return NULL;
 }
 
 void decoder_close(struct decoder *d)
 {
-	if (d)
-		disassembler_close(d);
+	if (d && d->room)
+		cs_free(d->room, 1);
+	if (d && d->is_open)
+		cs_close(&d->capstone);
 	free(d);
 }
 
@@ -60,6 +83,25 @@ unsigned decoder_step(const struct decoder *d)
 	static const unsigned step[] = {[CPU_X86_64] = 1, [CPU_AARCH64] = 4, [CPU_RISCV64] = 2};
 
 	return step[d->image->cpu];
+}
+
+void disassembled(struct insn *insn, const cs_insn *from)
+{
+	snprintf(insn->text, sizeof(insn->text), "%s%s%s", from->mnemonic,
+		 from->op_str[0] ? " " : "", from->op_str);
+}
+
+/* The text of an instruction that another decoder has decoded. */
+static void disassemble(struct decoder *d, struct insn *insn, const uint8_t *code)
+{
+	uint64_t address = insn->address;
+	size_t size = insn->size;
+
+	if (cs_disasm_iter(d->capstone, &code, &size, &address, d->room))
+		disassembled(insn, d->room);
+	else
+		snprintf(insn->text, sizeof(insn->text), ".inst 0x%02x%02x%02x%02x", code[3],
+			 code[2], code[1], code[0]);
 }
 
 static uint32_t word_at(const uint8_t *code, size_t size)

@@ -15,16 +15,10 @@ struct decoder {
 	bool is_open;
 };
 
-bool disassembler_open(struct decoder *d);
-void disassembler_close(struct decoder *d);
-
-/* Writes the text of an instruction that was decoded. */
-void disassemble(struct decoder *d, struct insn *insn, const uint8_t *code);
+/* Copies the text of an instruction that capstone knows. */
+void disassembled(struct insn *insn, const cs_insn *from);
 
 bool insn_x86_64(struct decoder *d, struct insn *insn, const uint8_t *code, size_t left,
 		 bool with_text);
-
-/* What the disassembler library does not know. False if it is not one of these. */
-bool insn_x86_64_by_hand(struct insn *insn, const uint8_t *code, size_t left);
 
 #endif

@@ -30,7 +30,7 @@ static int gave_up(char *why)
 	return -E2BIG;
 }
 
-static int check_sequences(struct checker *c, const struct check_reader *reader,
+static int check_sequences(struct checker *c, check_reader *read_one, void *context,
 			   struct check_counts *counts, char *why)
 {
 	for (size_t i = 0; i < c->descriptor_count; i++) {
@@ -41,8 +41,7 @@ static int check_sequences(struct checker *c, const struct check_reader *reader,
 			err = gave_up(why);
 		if (!err) {
 			count(counts, &s);
-			if (reader->sequence)
-				reader->sequence(reader->context, c->image, &s);
+			read_one(context, &s);
 		}
 		sequence_close(&s);
 		if (err)
@@ -51,28 +50,30 @@ static int check_sequences(struct checker *c, const struct check_reader *reader,
 	return 0;
 }
 
-static int check_image(struct image *image, const struct check_reader *reader,
+static int check_image(struct image *image, check_reader *read_one, void *context,
 		       struct check_counts *counts, char *why)
 {
 	struct checker c = {.image = image};
 	int err = -ENOMEM;
 
+	c.flow = calloc(1, sizeof(*c.flow));
 	c.decoder = decoder_open(image);
-	c.flow = c.decoder ? flow_open(c.decoder, image) : NULL;
 	if (!c.decoder && !errno) {
 		snprintf(why, CHECK_WHY, "the disassembler (capstone) does not know %s",
 			 cpu_name(image->cpu));
 		err = -ENOTSUP;
-	} else if (c.flow) {
+	} else if (c.decoder && c.flow) {
+		c.flow->decoder = c.decoder;
+		c.flow->image = image;
 		err = find_descriptors(&c);
 		if (err == -E2BIG)
 			gave_up(why);
 		if (!err)
 			err = find_branches_in(&c);
 		if (!err)
-			err = check_sequences(&c, reader, counts, why);
+			err = check_sequences(&c, read_one, context, counts, why);
 	}
-	flow_close(c.flow);
+	free(c.flow);
 	decoder_close(c.decoder);
 	free(c.descriptors);
 	free(c.ranges);
@@ -80,7 +81,7 @@ static int check_image(struct image *image, const struct check_reader *reader,
 	return err;
 }
 
-int check_elf(const uint8_t *file, size_t size, const struct check_reader *reader,
+int check_elf(const uint8_t *file, size_t size, check_reader *read_one, void *context,
 	      struct check_counts *counts, char why[CHECK_WHY])
 {
 	struct image image;
@@ -88,7 +89,7 @@ int check_elf(const uint8_t *file, size_t size, const struct check_reader *reade
 
 	if (err)
 		return err;
-	err = check_image(&image, reader, counts, why);
+	err = check_image(&image, read_one, context, counts, why);
 	if (err == -ENOMEM)
 		snprintf(why, CHECK_WHY, "not enough memory");
 	image_free(&image);

@@ -61,11 +61,7 @@ static void add_branch(struct scan *s, uint64_t from, uint64_t target)
 
 	if (s->err || !begins_at(c, from))
 		return;
-	if (!array_grow(&c->branches_in, c->branch_in_count, sizeof(*c->branches_in))) {
-		s->err = -ENOMEM;
-		return;
-	}
-	c->branches_in[c->branch_in_count++] = (struct branch_in){target, from};
+	s->err = ARRAY_ADD(c->branches_in, c->branch_in_count, (struct branch_in){target, from});
 }
 
 /* Whether an instruction at `from` goes to `target`. */

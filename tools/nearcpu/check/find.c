@@ -16,16 +16,13 @@ static int add(struct checker *c, struct descriptor d)
 
 	if (c->descriptor_count >= MOST_DESCRIPTORS)
 		return -E2BIG;
-	if (!array_grow(&c->descriptors, c->descriptor_count, sizeof(d)))
-		return -ENOMEM;
 	d.is_there = image_read(c->image, d.address, words, sizeof(words));
 	d.version = (uint32_t)words[0];
 	d.flags = (uint32_t)(words[0] >> 32);
 	d.start = words[1];
 	d.length = words[2];
 	d.abort = words[3];
-	c->descriptors[c->descriptor_count++] = d;
-	return 0;
+	return ARRAY_ADD(c->descriptors, c->descriptor_count, d);
 }
 
 static int from_sections(struct checker *c)

@@ -5,57 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Remembered at a time. What does not fit is not known, no more. */
-#define BRANCHES 64
-
 #define RISCV_GP 3
-
-struct branch {
-	uint64_t target;
-	struct value registers[REGISTERS];
-};
-
-struct flow {
-	struct decoder *decoder;
-	const struct image *image;
-	const struct flow_run *run;
-	struct value registers[REGISTERS];
-	struct branch branches[BRANCHES];
-	unsigned branch_count;
-	bool saw_index, compared_index, saw_overlay;
-	unsigned depth; /* of calls that are followed */
-	struct names names;
-};
-
-struct flow *flow_open(struct decoder *decoder, const struct image *image)
-{
-	struct flow *flow = calloc(1, sizeof(*flow));
-
-	if (flow) {
-		flow->decoder = decoder;
-		flow->image = image;
-	}
-	return flow;
-}
-
-void flow_close(struct flow *flow)
-{
-	free(flow);
-}
-
-uint8_t flow_from(const struct flow *flow, struct value value)
-{
-	return flow->names.from[value.name];
-}
 
 uint32_t flow_stack(const struct flow *flow)
 {
 	return NAME_FIRST + (uint32_t)decoder_stack(flow->decoder);
-}
-
-bool flow_saw_index(const struct flow *flow)
-{
-	return flow->saw_index;
 }
 
 bool flow_has_own(const struct flow *flow, struct value address)
@@ -63,17 +17,12 @@ bool flow_has_own(const struct flow *flow, struct value address)
 	for (unsigned r = 0; r < REGISTERS && !flow->compared_index; r++) {
 		struct value own = flow->registers[r];
 
-		if ((flow_from(flow, own) & (FROM_INDEX | FROM_DATA)) == FROM_INDEX &&
+		if ((flow->names.from[own.name] & (FROM_INDEX | FROM_DATA)) == FROM_INDEX &&
 		    flow->names.parts[own.name].a && flow->names.parts[address.name].a &&
 		    value_shares(&flow->names, own.name, address.name, flow_stack(flow)))
 			return true;
 	}
 	return false;
-}
-
-bool flow_saw_overlay(const struct flow *flow)
-{
-	return flow->saw_overlay;
 }
 
 static struct value reg(const struct flow *f, int number)

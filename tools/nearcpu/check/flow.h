@@ -41,9 +41,6 @@ struct flow;
 /* Called for each access, in the order of the code. */
 typedef void flow_visitor(void *context, struct flow *flow, const struct access *access);
 
-struct flow *flow_open(struct decoder *decoder, const struct image *image);
-void flow_close(struct flow *flow);
-
 /* Evaluates `count` instructions that follow one another. Those in [start, end) are the sequence.
  * `area` is where the thread's area is known to be, or NULL. Names are the same each time. */
 struct flow_run {
@@ -55,10 +52,32 @@ struct flow_run {
 	flow_visitor *visit;
 	void *context;
 };
-void flow_run(struct flow *flow, const struct flow_run *run);
 
-/* Where a value came from. */
-uint8_t flow_from(const struct flow *flow, struct value value);
+/* Remembered at a time. What does not fit is not known, no more. */
+#define BRANCHES 64
+
+struct branch {
+	uint64_t target;
+	struct value registers[REGISTERS];
+};
+
+struct flow {
+	/* To be set; the rest begins as zeros. */
+	struct decoder *decoder;
+	const struct image *image;
+	const struct flow_run *run;
+	struct value registers[REGISTERS];
+	struct branch branches[BRANCHES];
+	unsigned branch_count;
+	/* In the sequence, an instruction of the last run loaded the index; compared it; loaded a
+	 * word that reaches into the area from below: TCMalloc keeps a mark there, over
+	 * cpu_id_start, which the kernel wipes out whenever it has preempted the thread. */
+	bool saw_index, compared_index, saw_overlay;
+	unsigned depth; /* of calls that are followed */
+	struct names names;
+};
+
+void flow_run(struct flow *flow, const struct flow_run *run);
 
 /* The name of the stack pointer at the beginning. */
 uint32_t flow_stack(const struct flow *flow);
@@ -66,12 +85,5 @@ uint32_t flow_stack(const struct flow *flow);
 /* Whether a register holds an address like this one, made from the index inside, and nothing in the
  * sequence compared that index. */
 bool flow_has_own(const struct flow *flow, struct value address);
-
-/* True if the sequence loads a word that reaches into the area from below: TCMalloc keeps a mark
- * there, over cpu_id_start, which the kernel wipes out whenever it has preempted the thread. */
-bool flow_saw_overlay(const struct flow *flow);
-
-/* True if an instruction of the last run in the sequence loaded the index. */
-bool flow_saw_index(const struct flow *flow);
 
 #endif

@@ -39,7 +39,7 @@ int load_segment(struct load *l, const struct segment *like, uint64_t offset)
 {
 	const void *bytes = load_bytes(l, offset, like->filled);
 	struct image *image = l->image;
-	struct segment *s;
+	struct segment s = *like;
 
 	if (!bytes || like->filled > like->size || like->size > UINT64_MAX - like->address ||
 	    like->filled > l->budget) {
@@ -47,16 +47,22 @@ int load_segment(struct load *l, const struct segment *like, uint64_t offset)
 		return -EBADMSG;
 	}
 	l->budget -= like->filled;
-	if (!array_grow(&image->segments, image->segment_count, sizeof(*s)))
+	s.data = malloc(like->filled ? like->filled : 1);
+	if (!s.data)
 		return -ENOMEM;
-	s = &image->segments[image->segment_count];
-	*s = *like;
-	s->data = malloc(like->filled ? like->filled : 1);
-	if (!s->data)
-		return -ENOMEM;
-	memcpy(s->data, bytes, like->filled);
-	image->segment_count++;
-	return 0;
+	memcpy(s.data, bytes, like->filled);
+	if (!ARRAY_ADD(image->segments, image->segment_count, s))
+		return 0;
+	free(s.data);
+	return -ENOMEM;
+}
+
+bool load_header(const struct load *l, uint32_t type, GElf_Phdr *header)
+{
+	for (size_t i = 0; i < l->segment_count; i++)
+		if (gelf_getphdr(l->elf, (int)i, header) && header->p_type == type)
+			return true;
+	return false;
 }
 
 int load_sort_segments(struct load *l)

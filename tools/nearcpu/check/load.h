@@ -39,6 +39,9 @@ const char *load_section_name(const struct load *l, size_t i);
 /* Adds a segment with a copy of `filled` bytes at `offset` of the file. */
 int load_segment(struct load *l, const struct segment *like, uint64_t offset);
 
+/* The first program header of that type. */
+bool load_header(const struct load *l, uint32_t type, GElf_Phdr *header);
+
 /* Sorts the segments; -EBADMSG if two overlap. */
 int load_sort_segments(struct load *l);
 
@@ -49,5 +52,24 @@ int load_object(struct load *l);
 /* Functions and the sections that list sequences. */
 int load_symbols(struct load *l);
 int load_listed(struct load *l);
+
+/* ---- relocate.c ---- */
+
+/* A relocation of an object. Those matter that make addresses and branches, and by which code
+ * reaches descriptors and the thread's storage. */
+struct relocation {
+	uint32_t type, symbol;
+	uint64_t place;
+	uint64_t value; /* symbol + addend */
+	uint64_t slot;  /* of the symbol in a GOT */
+	/* riscv64: what the high part at `value` was made of, for the low part. */
+	uint64_t high_value, high_place;
+};
+
+/* Fills the place, if the relocation is one that matters. */
+void relocate(struct image *image, const struct relocation *r);
+
+/* riscv64: a high part, whose target is the symbol or, if *by_slot, its slot in the GOT. */
+bool relocate_is_high(uint32_t type, bool *by_slot);
 
 #endif

@@ -4,7 +4,6 @@
  * it seems to go elsewhere. */
 #include "check/array.h"
 #include "check/load.h"
-#include "check/relocate.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -41,7 +40,12 @@ static int lay_out(struct load *l)
 	for (size_t i = 0; i < l->section_count; i++) {
 		const Elf64_Shdr *s = &l->sections[i];
 		uint64_t align = s->sh_addralign;
-		struct segment segment = {0};
+		struct segment segment = {
+			.size = s->sh_size,
+			.filled = s->sh_type == SHT_NOBITS ? 0 : s->sh_size,
+			.executable = s->sh_flags & SHF_EXECINSTR,
+			.writable = s->sh_flags & SHF_WRITE,
+		};
 		int err;
 
 		l->addresses[i] = 0;
@@ -55,10 +59,6 @@ static int lay_out(struct load *l)
 		}
 		at = (at + align - 1) & ~(align - 1);
 		segment.address = at;
-		segment.size = s->sh_size;
-		segment.filled = s->sh_type == SHT_NOBITS ? 0 : s->sh_size;
-		segment.executable = s->sh_flags & SHF_EXECINSTR;
-		segment.writable = s->sh_flags & SHF_WRITE;
 		err = load_segment(l, &segment, s->sh_offset);
 		if (err)
 			return err;
@@ -117,10 +117,8 @@ static int collect_high(struct object *o, struct relocation *r)
 
 	if (!relocate_is_high(r->type, &by_slot))
 		return 0;
-	if (!array_grow(&o->high, o->high_count, sizeof(*o->high)))
-		return -ENOMEM;
-	o->high[o->high_count++] = (struct high){r->place, by_slot ? r->slot : r->value};
-	return 0;
+	return ARRAY_ADD(o->high, o->high_count,
+			 (struct high){r->place, by_slot ? r->slot : r->value});
 }
 
 static int apply(struct object *o, struct relocation *r)
@@ -183,14 +181,11 @@ static int add_tls_slot(struct object *o, uint32_t index, const Elf64_Sym *symbo
 {
 	struct image *image = o->l->image;
 	bool is_here = symbol->st_shndx != SHN_UNDEF;
-	struct tls_word *word;
 
-	if (!array_grow(&image->tls_words, image->tls_word_count, sizeof(*word)))
-		return -ENOMEM;
-	word = &image->tls_words[image->tls_word_count++];
-	*word = (struct tls_word){slot_address(o, index), (int64_t)(symbol->st_value + TLS_BIAS),
-				  is_here ? 0 : index};
-	return 0;
+	return ARRAY_ADD(image->tls_words, image->tls_word_count,
+			 (struct tls_word){slot_address(o, index),
+					   (int64_t)(symbol->st_value + TLS_BIAS),
+					   is_here ? 0 : index});
 }
 
 /* The table of addresses that a linker would make, with an entry for each symbol. */

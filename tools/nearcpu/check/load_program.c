@@ -20,17 +20,17 @@ struct dynamic {
 static int map_segments(struct load *l)
 {
 	for (size_t i = 0; i < l->segment_count; i++) {
-		struct segment s = {0};
+		struct segment s;
 		GElf_Phdr p;
 		int err;
 
 		if (!gelf_getphdr(l->elf, (int)i, &p) || p.p_type != PT_LOAD || !p.p_memsz)
 			continue;
-		s.address = p.p_vaddr;
-		s.size = p.p_memsz;
-		s.filled = p.p_filesz;
-		s.executable = p.p_flags & PF_X;
-		s.writable = p.p_flags & PF_W;
+		s = (struct segment){.address = p.p_vaddr,
+				     .size = p.p_memsz,
+				     .filled = p.p_filesz,
+				     .executable = p.p_flags & PF_X,
+				     .writable = p.p_flags & PF_W};
 		err = load_segment(l, &s, p.p_offset);
 		if (err)
 			return err;
@@ -45,29 +45,19 @@ static void read_dynamic(struct load *l, struct dynamic *d)
 {
 	GElf_Phdr p = {0};
 	Elf64_Dyn entry;
-	bool found = false;
 
-	for (size_t i = 0; i < l->segment_count && !found; i++)
-		found = gelf_getphdr(l->elf, (int)i, &p) && p.p_type == PT_DYNAMIC;
-	if (!found)
+	if (!load_header(l, PT_DYNAMIC, &p))
 		return;
 	for (uint64_t at = 0; at < p.p_memsz; at += sizeof(entry)) {
 		if (!image_read(l->image, p.p_vaddr + at, &entry, sizeof(entry)) ||
 		    entry.d_tag == DT_NULL)
 			return;
-		switch (entry.d_tag) {
-		case DT_RELA:
+		if (entry.d_tag == DT_RELA)
 			d->rela = entry.d_un.d_ptr;
-			break;
-		case DT_RELASZ:
+		else if (entry.d_tag == DT_RELASZ)
 			d->rela_size = entry.d_un.d_val;
-			break;
-		case DT_SYMTAB:
+		else if (entry.d_tag == DT_SYMTAB)
 			d->symbols = entry.d_un.d_ptr;
-			break;
-		default:
-			break;
-		}
 	}
 }
 
@@ -87,15 +77,12 @@ static int add_tls_word(struct load *l, const struct dynamic *d, const Elf64_Rel
 	struct image *image = l->image;
 	uint32_t index = ELF64_R_SYM(r->r_info);
 	uint64_t value = symbol_value(l, d, index);
-	struct tls_word *word;
 
-	if (!array_grow(&image->tls_words, image->tls_word_count, sizeof(*word)))
-		return -ENOMEM;
-	word = &image->tls_words[image->tls_word_count++];
 	/* A symbol of this file is known by its place, one of another by its number. */
-	*word = (struct tls_word){r->r_offset, (int64_t)(value + (uint64_t)r->r_addend + TLS_BIAS),
-				  value || !index ? 0 : index};
-	return 0;
+	return ARRAY_ADD(image->tls_words, image->tls_word_count,
+			 (struct tls_word){r->r_offset,
+					   (int64_t)(value + (uint64_t)r->r_addend + TLS_BIAS),
+					   value || !index ? 0 : index});
 }
 
 static int apply(struct load *l, const struct dynamic *d, const Elf64_Rela *r)

@@ -23,10 +23,8 @@ static int add_function(struct load *l, const Elf64_Sym *symbol, const char *nam
 	}
 	if (!size || size > UINT64_MAX - start || !image_is_code(image, start))
 		return 0;
-	if (!array_grow(&image->functions, image->function_count, sizeof(*image->functions)))
-		return -ENOMEM;
-	image->functions[image->function_count++] = (struct function){start, start + size, name};
-	return 0;
+	return ARRAY_ADD(image->functions, image->function_count,
+			 (struct function){start, start + size, name});
 }
 
 static const char *name_of(const char *names, size_t size, uint32_t offset)
@@ -92,10 +90,8 @@ static int add_frame(struct load *l, uint64_t start, uint64_t entry)
 
 	if (!length || !image_is_code(image, start) || !image_is_code(image, start + length - 1))
 		return 0;
-	if (!array_grow(&image->functions, image->function_count, sizeof(*image->functions)))
-		return -ENOMEM;
-	image->functions[image->function_count++] = (struct function){start, start + length, NULL};
-	return 0;
+	return ARRAY_ADD(image->functions, image->function_count,
+			 (struct function){start, start + length, NULL});
 }
 
 static int load_frames(struct load *l)
@@ -103,11 +99,9 @@ static int load_frames(struct load *l)
 	GElf_Phdr p = {0};
 	struct header h;
 	int32_t pair[2];
-	bool found = false;
 
-	for (size_t i = 0; i < l->segment_count && !found; i++)
-		found = gelf_getphdr(l->elf, (int)i, &p) && p.p_type == PT_GNU_EH_FRAME;
-	if (!found || !image_read(l->image, p.p_vaddr, &h, sizeof(h)) || h.version != 1 ||
+	if (!load_header(l, PT_GNU_EH_FRAME, &p) ||
+	    !image_read(l->image, p.p_vaddr, &h, sizeof(h)) || h.version != 1 ||
 	    h.count != COUNT_4 || h.table != PAIRS_4)
 		return 0;
 	for (uint64_t i = 0; i < h.pairs && i < l->size / sizeof(pair); i++) {
@@ -177,15 +171,14 @@ int load_listed(struct load *l)
 	for (size_t i = 1; i < l->section_count; i++) {
 		const Elf64_Shdr *s = &l->sections[i];
 		int kind = listed_kind(load_section_name(l, i), s);
-		struct range *range;
+		uint64_t start = l->addresses[i];
 
 		if (kind == LISTED_KINDS || s->sh_type != SHT_PROGBITS || !s->sh_size ||
-		    s->sh_size > UINT64_MAX - l->addresses[i])
+		    s->sh_size > UINT64_MAX - start)
 			continue;
-		if (!array_grow(&image->listed[kind], image->listed_count[kind], sizeof(*range)))
+		if (ARRAY_ADD(image->listed[kind], image->listed_count[kind],
+			      (struct range){start, start + s->sh_size}))
 			return -ENOMEM;
-		range = &image->listed[kind][image->listed_count[kind]++];
-		*range = (struct range){l->addresses[i], l->addresses[i] + s->sh_size};
 	}
 	return 0;
 }

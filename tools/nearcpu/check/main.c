@@ -106,22 +106,21 @@ static bool check_one(void *context, const char *member, const uint8_t *file, si
 	char *name = full_name(check->path, member), why[CHECK_WHY] = "";
 	struct check_text text = {name, quiet, verbose, false};
 	struct check_counts counts = {0};
-	struct check_reader reader = {&text, print_sequence};
+	json_t *sequences = as_json ? json_array() : NULL;
 	int err;
 
 	if (!name)
 		return !(check->failed = failure("check", "not enough memory"));
-	if (as_json) {
-		reader.context = json_array();
-		reader.sequence = json_sequence;
-	}
-	err = check_elf(file, size, &reader, &counts, why);
+	if (as_json)
+		err = check_elf(file, size, json_sequence, sequences, &counts, why);
+	else
+		err = check_elf(file, size, print_sequence, &text, &counts, why);
 	if (err) {
 		check->failed = check->unfit = true;
 		failure("check", "%s: %s", name, why);
 	}
 	if (as_json)
-		add_json(check, name, reader.context, &counts, why);
+		add_json(check, name, sequences, &counts, why);
 	else if (!err && (!member || counts.sequences))
 		print_counts(&text, &counts);
 	check->failed |= counts.problems[FAULT] > 0;

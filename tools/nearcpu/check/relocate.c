@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Relocations of relocatable objects, by CPU. */
-#include "check/relocate.h"
+#include "check/load.h"
 
 /* Which number fills a place: symbol + addend, changed by these. */
 enum {
@@ -38,7 +38,6 @@ struct kind {
 #define HIGH {{12, 20, 12}}
 #define LOW {{0, 12, 20}}
 #define LOW_STORE {{0, 5, 7}, {5, 7, 25}}
-/* clang-format on */
 
 static const struct kind kinds_x86_64[] = {
 	{R_X86_64_64, VALUE, 8, 0, ALL},
@@ -103,25 +102,14 @@ static const struct kind kinds_riscv64[] = {
 	{R_RISCV_TPREL_LO12_S, VALUE, 4, 0, LOW_STORE},
 	{R_RISCV_BRANCH, DISTANCE, 4, 0, {{11, 1, 7}, {1, 4, 8}, {5, 6, 25}, {12, 1, 31}}},
 	{R_RISCV_JAL, DISTANCE, 4, 0, {{12, 8, 12}, {11, 1, 20}, {1, 10, 21}, {20, 1, 31}}},
-	{R_RISCV_RVC_BRANCH,
-	 DISTANCE,
-	 2,
-	 0,
+	{R_RISCV_RVC_BRANCH, DISTANCE, 2, 0,
 	 {{5, 1, 2}, {1, 2, 3}, {6, 2, 5}, {3, 2, 10}, {8, 1, 12}}},
-	{R_RISCV_RVC_JUMP,
-	 DISTANCE,
-	 2,
-	 0,
-	 {{5, 1, 2},
-	  {1, 3, 3},
-	  {7, 1, 6},
-	  {6, 1, 7},
-	  {10, 1, 8},
-	  {8, 2, 9},
-	  {4, 1, 11},
+	{R_RISCV_RVC_JUMP, DISTANCE, 2, 0,
+	 {{5, 1, 2}, {1, 3, 3}, {7, 1, 6}, {6, 1, 7}, {10, 1, 8}, {8, 2, 9}, {4, 1, 11},
 	  {11, 1, 12}}},
 	{0, 0, 0, 0, ALL},
 };
+/* clang-format on */
 
 static uint64_t number_of(const struct kind *k, const struct relocation *r, uint64_t word)
 {

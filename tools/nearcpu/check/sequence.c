@@ -8,49 +8,28 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct problem *new_problem(struct sequence *s, enum rule rule, uint64_t address)
+void add_problem_with(struct sequence *s, enum rule rule, uint64_t address, const char *fmt, ...)
 {
-	struct problem *p;
+	struct problem *p = &s->problems[s->problem_count];
+	va_list args;
 
 	for (size_t i = 0; i < s->problem_count; i++)
 		if (s->problems[i].rule == rule && s->problems[i].address == address)
-			return NULL;
+			return;
 	if (s->problem_count == MOST_PROBLEMS) {
 		s->too_many = true;
-		return NULL;
-	}
-	p = &s->problems[s->problem_count++];
-	*p = (struct problem){rule, address, ""};
-	return p;
-}
-
-void add_problem(struct sequence *s, enum rule rule, uint64_t address)
-{
-	new_problem(s, rule, address);
-}
-
-void add_problem_with(struct sequence *s, enum rule rule, uint64_t address, const char *fmt, ...)
-{
-	struct problem *p = new_problem(s, rule, address);
-	va_list args;
-
-	if (!p)
 		return;
+	}
+	s->problem_count++;
+	*p = (struct problem){rule, address, ""};
 	va_start(args, fmt);
 	vsnprintf(p->detail, sizeof(p->detail), fmt, args); /* NOLINT: started above */
 	va_end(args);
 }
 
-int sequence_severity(const struct sequence *s)
+void add_problem(struct sequence *s, enum rule rule, uint64_t address)
 {
-	int worst = -1;
-
-	for (size_t i = 0; i < s->problem_count; i++) {
-		int severity = (int)rule_texts[s->problems[i].rule].severity;
-
-		worst = severity > worst ? severity : worst;
-	}
-	return worst;
+	add_problem_with(s, rule, address, "%s", "");
 }
 
 /* A descriptor that is not in the list, if the file has one. */

@@ -69,9 +69,6 @@ int find_branches_in(struct checker *c);
 int sequence_check(struct checker *c, const struct descriptor *descriptor, struct sequence *s);
 void sequence_close(struct sequence *s);
 
-/* The most serious of the problems, or -1. */
-int sequence_severity(const struct sequence *s);
-
 void add_problem(struct sequence *s, enum rule rule, uint64_t address);
 __attribute__((format(printf, 4, 5))) void add_problem_with(struct sequence *s, enum rule rule,
 							    uint64_t address, const char *fmt, ...);
