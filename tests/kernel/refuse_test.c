@@ -1,12 +1,101 @@
 /* SPDX-License-Identifier: MIT */
-/* A process that is refused more the longer it runs: memory, mappings, system calls. What was
- * begun continues with what there is, or the program stops with a line that gives the reason.
- * Each test runs in a child. */
+/* A process that misses or is refused something, from the start or the longer it runs: memory,
+ * mappings, system calls, files, keys. The library reports what, and works. What was begun
+ * continues with what there is, or the program stops with a line that gives the reason. Each test
+ * runs in a child; those of what is missing from the start come first, while the main process has
+ * not used the library. */
 #include "filter.h"
+#include "ground/topology.h"
 #include "live.h"
 #include "proc.h"
 #include "team.h"
 #include "use_all.h"
+
+/* ---- missing from the start ---- */
+
+static void use_with_reason(const char *why)
+{
+	struct near_rseq_status status;
+
+	unsetenv("NEAR_CONF");
+	status = status_now();
+	CHECK(!status.live && (!NEAR__HAS_SEQ || strstr(status.why, why)));
+	use_all(NULL);
+}
+
+UNIT_CHILD(use_without_rseq, unit_emulated())
+{
+	if (!filter_out(NEAR__SYS_RSEQ, ENOSYS))
+		_exit(77);
+	use_with_reason("no rseq");
+}
+
+/* As containers do it: the filter is there before the program, so that the C library cannot
+ * register its threads either. */
+UNIT_CHILD(use_where_rseq_is_denied, unit_emulated())
+{
+	if (!filter_out(NEAR__SYS_RSEQ, EPERM))
+		_exit(77);
+	unsetenv("NEAR_CONF");
+	execl("/proc/self/exe", "refuse_test", "denied", NULL);
+	CHECK(!"exec");
+}
+
+UNIT_CHILD(use_without_membarrier, unit_emulated())
+{
+	if (!filter_out(NEAR__SYS_MEMBARRIER, ENOSYS))
+		_exit(77);
+	use_with_reason("no membarrier");
+}
+
+/* The vDSO still answers; the raw system call does not. */
+UNIT_CHILD(use_without_getcpu, unit_emulated())
+{
+	if (!filter_out(SYS_getcpu, ENOSYS))
+		_exit(77);
+	use_all(unused);
+}
+
+/* A kernel list cannot be read: the size of the kernel's masks is taken. */
+UNIT_CHILD(use_without_files, unit_emulated())
+{
+	struct rlimit none = {0, 0};
+
+	CHECK(setrlimit(RLIMIT_NOFILE, &none) == 0);
+	CHECK(near_cpus() >= near__topology_cpus());
+	CHECK(near_cpus() > 0);
+	use_all(unused);
+}
+
+/* Threads that the library registers need a pthread key; without one they are not live. */
+UNIT_CHILD(use_without_keys, unit_emulated())
+{
+	struct near_rseq_status status;
+	pthread_key_t key;
+
+	while (pthread_key_create(&key, NULL) == 0)
+		;
+	status = status_now();
+	CHECK(!status.own_area);
+	if (!near__process.usable || !status.live)
+		CHECK(!strstr(status.why, "somebody else"));
+	use_all(unused);
+}
+
+UNIT_CHILD(without_address_space_the_error_is_enomem, unit_emulated() || UNIT_THREAD_SANITIZER)
+{
+	struct rlimit limit, none = {0, 0};
+	struct near_counter c;
+
+	CHECK(getrlimit(RLIMIT_AS, &limit) == 0);
+	none.rlim_max = limit.rlim_max;
+	CHECK(setrlimit(RLIMIT_AS, &none) == 0);
+	KEEPS_ERRNO(CHECK(near_counter_init(&c) == -ENOMEM));
+	CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+	use_all(unused);
+}
+
+/* ---- refused from now on ---- */
 
 #define THREADS 4
 #define TIMES 500
@@ -84,8 +173,6 @@ static unsigned slots_in_use(const void *p)
 		n++;
 	return n;
 }
-
-/* ---- memory ---- */
 
 /* No slot can be opened any more; the first fallback slot was open from the start. */
 UNIT_CHILD(no_slot_can_be_opened, cannot_refuse())
@@ -176,8 +263,6 @@ UNIT_CHILD(mappings_are_used_up, cannot_refuse())
 	use_all(NULL);
 }
 
-/* ---- system calls ---- */
-
 /* Only operations that need the fence stop the program, and say why. */
 static void run_without_fence(void *unused)
 {
@@ -230,5 +315,15 @@ static void membarrier_is_filtered_late(void **state)
 			  "start the program with NEAR_CONF=rseq:off");
 }
 
-UNIT_MAIN(no_slot_can_be_opened, data_is_limited, mappings_are_used_up, rseq_is_filtered_late,
-	  membarrier_is_filtered_late)
+int main(int argc, char **argv)
+{
+	if (argc == 2 && strcmp(argv[1], "denied") == 0) {
+		use_with_reason("filter (seccomp)");
+		return 0;
+	}
+	return UNIT_TESTS(use_without_rseq, use_where_rseq_is_denied, use_without_membarrier,
+			  use_without_getcpu, use_without_files, use_without_keys,
+			  without_address_space_the_error_is_enomem, no_slot_can_be_opened,
+			  data_is_limited, mappings_are_used_up, rseq_is_filtered_late,
+			  membarrier_is_filtered_late);
+}
