@@ -154,7 +154,7 @@ static inline bool near__cas4(uint32_t *p, uint32_t *expected, uint32_t desired)
 		return true;                                                                       \
 	}
 
-NEAR__WORD_OPERATIONS(word4, uint32_t, NEAR__NATIVE_LOAD, NEAR__NATIVE_CAS)
-NEAR__WORD_OPERATIONS(word8, uint64_t, NEAR__NATIVE_LOAD, NEAR__NATIVE_CAS)
+NEAR__WORD_OPERATIONS(word4, uint32_t, NEAR__NATIVE_LOAD, NEAR__NATIVE_CAS) /* NOLINT */
+NEAR__WORD_OPERATIONS(word8, uint64_t, NEAR__NATIVE_LOAD, NEAR__NATIVE_CAS) /* NOLINT */
 
 #endif

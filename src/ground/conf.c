@@ -41,7 +41,7 @@ static int equals(const char *text, size_t len, const char *word)
 static int read_number(const char *text, size_t len, uint64_t *out)
 {
 	static const char units[] = "kmg";
-	const char *unit = len ? memchr(units, text[len - 1], 3) : NULL;
+	const char *unit = len ? memchr(units, text[len - 1], sizeof(units) - 1) : NULL;
 	int shift = unit ? 10 * (int)(unit - units + 1) : 0;
 	uint64_t n = 0;
 

@@ -153,7 +153,7 @@ NEAR_API __attribute__((weak)) int clone(int (*fn)(void *), void *stack, int fla
 }
 
 #pragma weak _DYNAMIC
-extern ElfW(Dyn) _DYNAMIC[]; /* musl's <link.h> has no declaration */
+extern ElfW(Dyn) _DYNAMIC[]; /* NOLINT: musl's <link.h> has no declaration */
 
 /* Linked with -z nodelete, as our own shared libraries are. */
 static bool stays_by_itself(void)

@@ -41,7 +41,7 @@ static void add(uintptr_t ip)
 		if (way.out[i] == ip)
 			return;
 	if (!belongs_to_sequence(ip))
-		way.out[way.n++ % way.room] = ip;
+		way.out[way.n++ % way.room] = ip; /* NOLINT: room is not 0 */
 }
 
 static void step_on(ucontext_t *c, bool on)

@@ -100,7 +100,7 @@ static bool is_first(struct scenario *s)
  * no later run reaches. */
 static bool is_reached(struct scenario *s, unsigned point)
 {
-	return near__scenario_reaches(s, point) && near__scenario_reaches(s, point);
+	return near__scenario_reaches(s, point) && near__scenario_reaches(s, point); /* NOLINT */
 }
 
 /* A sequence that a run reaches without any abort is tried that way; the others are tried after

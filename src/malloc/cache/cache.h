@@ -92,7 +92,7 @@ struct near__thread_cache_stats {
 };
 /* The sums of the threads that have lists of their own, and of those that share some. */
 void near__thread_cache_stats(unsigned class, struct near__thread_cache_stats *own,
-			      struct near__thread_cache_stats *shared);
+			      struct near__thread_cache_stats *others);
 uint64_t near__thread_cache_count(void);
 void near__thread_cache_fork(near__fork_step *step);
 

@@ -33,7 +33,8 @@ bool near__space_init(void)
 	}
 	for (m->shift = LEAST_SHIFT; last >> m->shift >= NEAR__SEGMENTS;)
 		m->shift++;
-	number = near__meta_alloc(((last >> m->shift) + 1) * sizeof(*m->extents));
+	last >>= m->shift;
+	number = near__meta_alloc((last + 1) * sizeof(*m->extents)); /* NOLINT: pointers */
 	if (number)
 		m->extents = near__meta_at(number);
 	return number != 0;
