@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* near_once and near_barrier. */
+/* near_once and near_barrier. Many threads at a barrier are in scenarios_test.c. */
 #include "waiters.h"
 
 #include "locks/owner.h"
@@ -203,39 +203,6 @@ static void a_cancelled_call_has_failed(void **state)
 
 /* ---- barrier ---- */
 
-static struct {
-	struct near_barrier barrier;
-	unsigned rounds, last;
-	unsigned long phase[8]; /* of each thread; read by others behind the barrier */
-	unsigned next;
-} rendezvous;
-
-static void *meet(void *arg)
-{
-	unsigned me = __atomic_fetch_add(&rendezvous.next, 1, __ATOMIC_RELAXED);
-
-	for (unsigned i = 0; i < rendezvous.rounds; i++) {
-		rendezvous.phase[me] = i + 1;
-		if (near_barrier_wait(&rendezvous.barrier))
-			__atomic_fetch_add(&rendezvous.last, 1, __ATOMIC_RELAXED);
-		for (unsigned n = 0; n < LENGTH(rendezvous.phase); n++)
-			CHECK(rendezvous.phase[n] == i + 1);
-		near_barrier_wait(&rendezvous.barrier);
-	}
-	return NULL;
-}
-
-static void all_meet_and_one_is_last(void **state)
-{
-	char none[8];
-
-	rendezvous.barrier = (struct near_barrier)NEAR_BARRIER_INIT(8);
-	rendezvous.rounds = unit_scale(2000);
-	unit_run(meet, none, 1, 8);
-	assert_int_equal(rendezvous.last, rendezvous.rounds);
-	assert_int_equal(rendezvous.barrier.arrived, 0);
-}
-
 static void one_thread_meets_itself(void **state)
 {
 	struct near_barrier b = NEAR_BARRIER_INIT(1);
@@ -263,5 +230,4 @@ static void a_waiter_that_leaves_is_not_counted(void **state)
 UNIT_MAIN(it_is_done_once, a_failure_is_tried_again, others_wait_and_see_it,
 	  nobody_sleeps_after_it_is_done, what_is_done_cannot_be_canceled,
 	  recursion_stops_with_one_line, a_child_does_what_its_parent_had_not_finished,
-	  a_cancelled_call_has_failed, all_meet_and_one_is_last, one_thread_meets_itself,
-	  a_waiter_that_leaves_is_not_counted)
+	  a_cancelled_call_has_failed, one_thread_meets_itself, a_waiter_that_leaves_is_not_counted)

@@ -101,7 +101,7 @@ static struct thr_sem {
 } sleepers[SLEEPERS];
 static uint64_t sleepers_passes; /* by the thread that has the unit */
 
-static void begin_sleepers(void)
+static void begin_sleepers(unsigned roles)
 {
 	sleepers_passes = 0;
 	sleepers[0].units = 1;

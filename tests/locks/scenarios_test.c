@@ -44,6 +44,11 @@ static void a_unit_for_8_threads(void **state)
 	play(&scenario_permits, 8);
 }
 
+static void a_barrier_of_8_threads(void **state)
+{
+	play(&scenario_barriers, 8);
+}
+
 static void turns_by_await(void **state)
 {
 	play(&scenario_turns, scenario_turns.roles);
@@ -156,5 +161,5 @@ static void the_last_user_frees_right_after_unlock(void **state)
 }
 
 UNIT_MAIN(sections_of_2_to_32_threads, tables_of_3_to_32_threads, a_unit_for_8_threads,
-	  turns_by_await, a_bounded_queue_loses_no_item, no_signal_is_lost, no_unpark_is_lost,
-	  the_last_user_frees_right_after_unlock)
+	  a_barrier_of_8_threads, turns_by_await, a_bounded_queue_loses_no_item, no_signal_is_lost,
+	  no_unpark_is_lost, the_last_user_frees_right_after_unlock)

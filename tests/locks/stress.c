@@ -218,7 +218,7 @@ static void cast(const struct scenario *scenario, uint64_t seed)
 {
 	memset(scenario->state, 0, scenario->size);
 	if (scenario->begin)
-		scenario->begin();
+		scenario->begin(scenario->roles);
 	for (unsigned i = 0; i < scenario->roles; i++) {
 		struct role *r = &stress.roles[stress.n_roles++];
 

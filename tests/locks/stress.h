@@ -34,7 +34,7 @@ struct scenario {
 	unsigned roles;
 	void *state; /* of this size; begins with zeros */
 	size_t size;
-	void (*begin)(void); /* NULL: that is all */
+	void (*begin)(unsigned roles); /* NULL: that is all */
 	/* False: the scenario is over. It is called once more after stress.stop was set. */
 	bool (*step)(struct role *r);
 	void (*end)(void); /* NULL: nothing to do but to set stress.stop */
@@ -134,6 +134,11 @@ void limit_check(struct limit *l, int result);
 			limit_check(&l, result_);                                                  \
 		result_ == 0;                                                                      \
 	})
+
+static inline const struct role *first_role(const struct role *r)
+{
+	return r - r->index;
+}
 
 static inline uint64_t sum(const struct role *roles, unsigned first, unsigned n, unsigned tally)
 {

@@ -13,7 +13,7 @@ static struct table {
 } tables[2];
 
 /* One with slots, readers first; one without, writers first. */
-static void begin_tables(void)
+static void begin_tables(unsigned roles)
 {
 	CHECK(near_rwlock_init(&tables[0].l) == 0);
 	tables[1].l = (struct near_rwlock)NEAR_RWLOCK_INIT_WRITERS_FIRST;

@@ -11,7 +11,7 @@ static struct {
 	unsigned inside; /* atomic */
 } permits;
 
-static void begin_permits(void)
+static void begin_permits(unsigned roles)
 {
 	permits.s = (struct near_sem)NEAR_SEM_INIT(PERMITS);
 }
@@ -50,7 +50,7 @@ static struct {
 	uint64_t passes; /* by the thread that has the unit */
 } ring;
 
-static void begin_ring(void)
+static void begin_ring(unsigned roles)
 {
 	ring.s[0] = (struct near_sem)NEAR_SEM_INIT(1);
 }
@@ -83,7 +83,6 @@ SCENARIO(ring, RING, ring, begin_ring, NULL);
 
 /* ---- barriers: all threads arrive, and something is done once ---- */
 
-#define GUESTS 3
 #define FAILURE -EIO
 
 static struct {
@@ -94,9 +93,9 @@ static struct {
 	bool over;
 } barriers;
 
-static void begin_barriers(void)
+static void begin_barriers(unsigned roles)
 {
-	barriers.b = (struct near_barrier)NEAR_BARRIER_INIT(GUESTS);
+	barriers.b = (struct near_barrier)NEAR_BARRIER_INIT(roles);
 }
 
 static bool meet(struct role *r)
@@ -152,6 +151,8 @@ static bool step_barriers(struct role *r)
 		barriers.held++;
 		r->tally[1]++;
 	}
+	for (unsigned i = 0; i < r->scenario->roles; i++)
+		CHECK(first_role(r)[i].tally[0] == r->tally[0]);
 	meet(r);
 	r->tally[0]++;
 	return !barriers.over;
@@ -160,9 +161,9 @@ static bool step_barriers(struct role *r)
 static void check_barriers(const struct role *roles)
 {
 	CHECK(barriers.b.arrived == 0);
-	CHECK(barriers.held == sum(roles, 0, GUESTS, 1));
-	for (unsigned i = 0; i < GUESTS; i++)
+	CHECK(barriers.held == sum(roles, 0, roles->scenario->roles, 1));
+	for (unsigned i = 0; i < roles->scenario->roles; i++)
 		CHECK(roles[i].tally[0] == barriers.held);
 }
 
-SCENARIO(barriers, GUESTS, barriers, begin_barriers, NULL);
+SCENARIO(barriers, 3, barriers, begin_barriers, NULL);
