@@ -10,4 +10,7 @@
 
 __attribute__((noreturn, cold, visibility("hidden"))) void near__die(const char *what);
 
+/* Writes such a line, and returns. */
+__attribute__((cold, visibility("hidden"))) void near__warn(const char *what);
+
 #endif

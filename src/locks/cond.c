@@ -98,13 +98,6 @@ static struct near_mutex *mutex_in_use(struct near_cond *c)
 	return m;
 }
 
-/* Under both locks. */
-static void move(struct near__bucket *locked[2], struct near__waiter *w, uint64_t now)
-{
-	w->since = now; /* it waits for the mutex from now on */
-	near__lot_move(locked[0], locked[1], w, mutex_of(w), NEAR__SPACE_MUTEX);
-}
-
 /* Moves one or all of the waiters with m. False: the first waits with another mutex by now. */
 static bool wake_with(struct near_cond *c, struct near_mutex *m, bool all)
 {
@@ -120,7 +113,8 @@ static bool wake_with(struct near_cond *c, struct near_mutex *m, bool all)
 		do {
 			struct near__waiter *next = near__lot_next(w);
 
-			move(locked, w, now);
+			w->since = now; /* it waits for the mutex from now on */
+			near__lot_move(locked[0], locked[1], w, m, NEAR__SPACE_MUTEX);
 			w = next;
 		} while (w && all);
 		if (!w)

@@ -21,7 +21,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "ground/fork.h"
@@ -33,18 +32,8 @@
 
 static void warn_once(uint32_t *reported, enum near__lockdep_full what, const char *text)
 {
-	struct iovec line[] = {
-		{(void *)"nearcpu: lock order: ", 21},
-		{(void *)text, strlen(text)},
-		{(void *)"\n", 1},
-	};
-	int saved = errno;
-
-	if (__atomic_fetch_or(reported, what, __ATOMIC_RELAXED) & what)
-		return;
-	/* The system call itself: writev() is a cancellation point. */
-	syscall(SYS_writev, 2, line, 3);
-	errno = saved;
+	if (!(__atomic_fetch_or(reported, what, __ATOMIC_RELAXED) & what))
+		near__warn(text);
 }
 
 /* Acquire: pairs with the release in create. NULL: not created yet. */
@@ -65,7 +54,7 @@ static struct near__lockdep *create(void)
 	errno = saved;
 	if (new == MAP_FAILED) {
 		warn_once(&near__locks.lockdep_reported, NEAR__LOCKDEP_NO_MEMORY,
-			  "no memory to check with: locks are not checked");
+			  "lock order: no memory to check with: locks are not checked");
 		return NULL;
 	}
 	new->threads_limit = THREADS_AT_FIRST;
@@ -82,11 +71,6 @@ static void enter(struct near__lockdep *d)
 {
 	near_lock_lock(&d->lock);
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-}
-
-static void leave(struct near__lockdep *d)
-{
-	near_lock_unlock(&d->lock);
 }
 
 static struct near__lockdep_thread *find_record(struct near__lockdep *d, uint32_t owner)
@@ -144,10 +128,10 @@ static struct near__lockdep_thread *get_record(struct near__lockdep *d, uint32_t
 		__atomic_store_n(&t->owner, owner, __ATOMIC_RELAXED);
 		t->count = 0;
 	}
-	leave(d);
+	near_lock_unlock(&d->lock);
 	if (!t)
 		warn_once(&d->reported, NEAR__LOCKDEP_MANY_THREADS,
-			  "too many threads: new ones are not checked");
+			  "lock order: too many threads: new ones are not checked");
 	return t;
 }
 
@@ -174,10 +158,10 @@ static void check_pair(struct near__lockdep *d, const struct near__lockdep_step 
 
 	enter(d);
 	closes = near__lockdep_add(d, pair, &cycle, &full);
-	leave(d);
+	near_lock_unlock(&d->lock);
 	if (full)
 		warn_once(&d->reported, NEAR__LOCKDEP_MANY_PAIRS,
-			  "too many pairs of locks: new ones are not checked");
+			  "lock order: too many pairs of locks: new ones are not checked");
 	if (!closes)
 		return;
 	near__lockdep_report(d, &cycle);
@@ -207,8 +191,9 @@ void near__lockdep_push(const void *lock, const void *site)
 	if (t->count < NEAR__LOCKDEP_HELD)
 		t->held[t->count++] = (struct near__lockdep_held){lock, site};
 	else
-		warn_once(&current()->reported, NEAR__LOCKDEP_MANY_HELD,
-			  "a thread holds too many locks: its last ones are not checked");
+		warn_once(
+			&current()->reported, NEAR__LOCKDEP_MANY_HELD,
+			"lock order: a thread holds too many locks: its last ones are not checked");
 	NEAR__TSAN_RELEASE(t);
 }
 
@@ -232,7 +217,7 @@ void near__lockdep_drop(const void *lock)
 
 	enter(d);
 	near__lockdep_drop_node(d, lock);
-	leave(d);
+	near_lock_unlock(&d->lock);
 }
 
 /* In the child of a fork. */

@@ -2,44 +2,28 @@
 /* The text of a lock-order cycle. Code addresses have the form that addr2line(1) takes. */
 #define _GNU_SOURCE
 #include <errno.h>
+#include <inttypes.h>
 #include <link.h>
-#include <string.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "lockdep.h"
 #include "owner.h"
 
-static void add_bytes(struct near__lockdep *d, const char *text, size_t n)
+/* What does not fit is cut off. */
+__attribute__((format(printf, 2, 3))) static void add(struct near__lockdep *d, const char *format,
+						      ...)
 {
 	size_t left = sizeof(d->text) - d->used;
+	va_list values;
+	int n;
 
-	n = n < left ? n : left;
-	memcpy(d->text + d->used, text, n);
-	d->used += (uint32_t)n;
-}
-
-static void add(struct near__lockdep *d, const char *text)
-{
-	add_bytes(d, text, strlen(text));
-}
-
-static void add_number(struct near__lockdep *d, uintptr_t n, unsigned base)
-{
-	char digits[24];
-	size_t at = sizeof(digits);
-
-	do {
-		digits[--at] = "0123456789abcdef"[n % base];
-		n /= base;
-	} while (n);
-	add_bytes(d, digits + at, sizeof(digits) - at);
-}
-
-static void add_hex(struct near__lockdep *d, uintptr_t n)
-{
-	add(d, "0x");
-	add_number(d, n, 16);
+	va_start(values, format);
+	n = vsnprintf(d->text + d->used, left, format, values);
+	va_end(values);
+	d->used += n < 0 ? 0 : (uint32_t)((size_t)n < left ? (size_t)n : left - 1);
 }
 
 struct location {
@@ -66,7 +50,7 @@ static int find_module(struct dl_phdr_info *info, size_t size, void *arg)
 
 static void add_program(struct near__lockdep *d)
 {
-	size_t left = sizeof(d->text) - d->used;
+	size_t left = sizeof(d->text) - 1 - d->used;
 	ssize_t n = readlink("/proc/self/exe", d->text + d->used, left);
 
 	if (n > 0)
@@ -82,34 +66,21 @@ static void add_location(struct near__lockdep *d, const void *site)
 
 	dl_iterate_phdr(find_module, &p);
 	if (p.module && *p.module)
-		add(d, p.module);
+		add(d, "%s", p.module);
 	else if (p.module)
 		add_program(d);
-	add(d, p.module ? " " : "");
-	add_hex(d, p.address - p.base);
+	add(d, "%s0x%" PRIxPTR "\n", p.module ? " " : "", p.address - p.base);
 }
 
 static void add_step(struct near__lockdep *d, const struct near__lockdep_step *step, bool now)
 {
-	add(d, "nearcpu:   thread ");
-	add_number(d, step->owner >> NEAR__OWNER_SHIFT, 10);
-	add(d, now ? " holds lock " : " held lock ");
-	add_hex(d, (uintptr_t)step->held.lock);
-	add(d, now ? " and wants " : " and wanted ");
-	add_hex(d, (uintptr_t)step->wanted.lock);
-	add(d, "\nnearcpu:     held:   addr2line -e ");
+	add(d, "nearcpu:   thread %" PRIu32 " %s lock 0x%" PRIxPTR " and %s 0x%" PRIxPTR "\n",
+	    step->owner >> NEAR__OWNER_SHIFT, now ? "holds" : "held", (uintptr_t)step->held.lock,
+	    now ? "wants" : "wanted", (uintptr_t)step->wanted.lock);
+	add(d, "nearcpu:     held:   addr2line -e ");
 	add_location(d, step->held.site);
-	add(d, "\nnearcpu:     wanted: addr2line -e ");
+	add(d, "nearcpu:     wanted: addr2line -e ");
 	add_location(d, step->wanted.site);
-	add(d, "\n");
-}
-
-/* In one call, so that other threads do not write between the lines. By the system call itself, as
- * write() is a cancellation point. */
-static void flush(struct near__lockdep *d)
-{
-	syscall(SYS_write, 2, d->text, (size_t)d->used);
-	d->used = 0;
 }
 
 void near__lockdep_report(struct near__lockdep *d, const struct near__lockdep_cycle *cycle)
@@ -118,14 +89,16 @@ void near__lockdep_report(struct near__lockdep *d, const struct near__lockdep_cy
 	int saved = errno;
 
 	near_lock_lock(&d->report_lock);
-	add(d, "nearcpu: lock order: ");
-	add_number(d, cycle->length, 10);
-	add(d, " locks form a cycle, in which threads can deadlock\n");
+	add(d, "nearcpu: lock order: %u locks form a cycle, in which threads can deadlock\n",
+	    cycle->length);
 	for (unsigned i = 0; i < n; i++)
 		add_step(d, &cycle->steps[i], i == 0);
 	if (n < cycle->length)
 		add(d, "nearcpu:   and so on\n");
-	flush(d);
+	/* In one call, so that other threads do not write between the lines. By the system call
+	 * itself, as write() is a cancellation point. */
+	syscall(SYS_write, 2, d->text, (size_t)d->used);
+	d->used = 0;
 	near_lock_unlock(&d->report_lock);
 	errno = saved;
 }

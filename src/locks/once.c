@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <pthread.h>
 
+#include "ground/cas.h"
 #include "parking/lot.h"
 #include "owner.h"
 #include "ground/tsan.h"
@@ -69,7 +70,7 @@ static int sleep_until_changed(struct near_once *o, uint32_t word,
 {
 	struct near__waiter w = {.address = o, .space = NEAR__SPACE_ONCE, .check = check_caller};
 	struct near__bucket *b = near__lot_lock(o);
-	bool still = __atomic_load_n(&o->word, __ATOMIC_RELAXED) == word;
+	bool still = NEAR__LOAD_RELAXED(&o->word) == word;
 
 	if (still)
 		near__lot_append(b, &w);
@@ -91,18 +92,15 @@ static int call_or_wait(struct near_once *o, int (*function)(void *), void *arg,
 			return 0;
 		}
 		if (seen == 0 || !near__owner_exists(seen & OWNER)) {
-			if (__atomic_compare_exchange_n(&o->word, &seen, me, false,
-							__ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) {
-				NEAR__TSAN_ACQUIRE(o);
-				return call(o, function, arg);
-			}
-			continue;
+			if (!NEAR__CAS(&o->word, &seen, me, __ATOMIC_ACQUIRE))
+				continue;
+			NEAR__TSAN_ACQUIRE(o);
+			return call(o, function, arg);
 		}
 		if (near__owner_is_me(seen & OWNER))
 			near__die("near_once_call: called by its own function");
 		if (!(seen & WAITED) &&
-		    !__atomic_compare_exchange_n(&o->word, &seen, seen | WAITED, false,
-						 __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		    !NEAR__CAS(&o->word, &seen, seen | WAITED, __ATOMIC_RELAXED))
 			continue;
 		r = sleep_until_changed(o, seen | WAITED, timeout);
 		if (r)

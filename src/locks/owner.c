@@ -5,6 +5,8 @@
 #include "owner.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -29,8 +31,8 @@ void near__owner_drop_former(uint32_t owner)
 		if (__atomic_load_n(former, __ATOMIC_RELAXED) == owner)
 			__atomic_store_n(former, 0, __ATOMIC_RELAXED);
 	}
-	/* Release: pairs with the acquire in near__owner_is_former. No word contains the id as
-	 * that of the new thread before the former one is dropped. */
+	/* Release: pairs with the acquire in is_former. No word contains the id as that of the new
+	 * thread before the former one is dropped. */
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
@@ -103,9 +105,10 @@ __attribute__((constructor)) static void watch_forks(void)
 	near__fork_register(&near__locks.owner_watches_forks, NULL, NULL, forked);
 }
 
-/* Acquire: pairs with the release in near__owner_drop_former. The caller has read the word before:
- * if that names a thread which got the id later, this load finds the former id dropped. */
-bool near__owner_is_former(uint32_t owner)
+/* Whether `owner` is an id that the thread that forked had in a process before. Acquire: pairs with
+ * the release in near__owner_drop_former. The caller has read the word before: if that names a
+ * thread which got the id later, this load finds the former id dropped. */
+static bool is_former(uint32_t owner)
 {
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	for (uint32_t i = 0; i < near__locks.owner_formers; i++)
@@ -118,7 +121,7 @@ bool near__owner_is_me(uint32_t owner)
 {
 	uint32_t me = near__owner_now();
 
-	return owner == me || (me == near__locks.owner_here && near__owner_is_former(owner));
+	return owner == me || (me == near__locks.owner_here && is_former(owner));
 }
 
 /* tgkill(2) without a signal: 0 or a negative errno. errno is left alone. */
@@ -126,7 +129,7 @@ static int find(uint32_t owner)
 {
 	int saved = errno, r;
 
-	if (near__owner_is_former(owner))
+	if (is_former(owner))
 		owner = near__locks.owner_here;
 	r = syscall(SYS_tgkill, near__locks.process, owner >> NEAR__OWNER_SHIFT, 0) ? -errno : 0;
 	errno = saved;
@@ -186,27 +189,15 @@ bool near__owner_has_ended(const uint32_t *word)
 	       still_names(word, owner);
 }
 
-/* The number in decimal, in the last bytes of `room`. */
-static const char *in_decimal(uint32_t n, char room[12])
-{
-	char *at = room + 11;
-
-	*at = '\0';
-	do
-		*--at = (char)('0' + n % 10);
-	while (n /= 10);
-	return at;
-}
-
 void near__owner_check(const uint32_t *word, const char *whose)
 {
-	char line[200] = "", room[12];
 	uint32_t owner = named_by(word);
+	char line[200];
 
 	if (!near__owner_has_ended(word))
 		return;
-	strcat(line, whose);
-	strcat(line, in_decimal(owner >> NEAR__OWNER_SHIFT, room));
-	strcat(line, ", does not exist: it has ended, or the word was overwritten");
+	snprintf(line, sizeof(line),
+		 "%s%" PRIu32 ", does not exist: it has ended, or the word was overwritten", whose,
+		 owner >> NEAR__OWNER_SHIFT);
 	near__die(line);
 }

@@ -25,9 +25,6 @@ uint32_t near__owner_from_kernel(void);
  * before, it is no longer known by it. */
 void near__owner_drop_former(uint32_t owner);
 
-/* Whether `owner` is an id that the thread that forked had in a process before. */
-bool near__owner_is_former(uint32_t owner);
-
 /* Whether this thread is `owner`, or was before a fork. */
 bool near__owner_is_me(uint32_t owner);
 

@@ -110,8 +110,6 @@ enum near__nesting near__held(const struct near_rwlock *l);
 void near__held_add(const struct near_rwlock *l);
 /* False: it reads no such lock. */
 bool near__held_remove(const struct near_rwlock *l);
-/* How often the thread that forked last held the lock by its holds; `others`: without a hold. */
-uintptr_t near__held_at_fork(const struct near_rwlock *l, uintptr_t *others);
 
 /* Counts by a sequence on the local slot, and opens that if needed. False: use the word. */
 bool near__rwlock_count_on_slot(struct near_rwlock *l, int64_t n);

@@ -85,13 +85,12 @@ bool near__held_remove(const struct near_rwlock *l)
 	return true;
 }
 
-uintptr_t near__held_at_fork(const struct near_rwlock *l, uintptr_t *others)
+/* How often the thread that forked last held the lock by its holds. */
+static uintptr_t depth_at_fork(const struct near_rwlock *l)
 {
-	const struct near__reads *r = &near__read_forks.held;
-	unsigned i = find(r, l);
+	unsigned i = find(&near__read_forks.held, l);
 
-	*others = r->others;
-	return i < NEAR__HOLDS ? r->holds[i].depth : 0;
+	return i < NEAR__HOLDS ? near__read_forks.held.holds[i].depth : 0;
 }
 
 /* In the child of a fork. Without readers it writes nothing: the page stays shared. */
@@ -129,14 +128,12 @@ void near__rwlock_reset_in_child(struct near_rwlock *l)
 {
 	near__gates_lock();
 	if (l->forks != near__lot.forks) {
-		uintptr_t others, mine = near__held_at_fork(l, &others);
-		int64_t readers =
-			readers_of(NEAR__LOAD_RELAXED(&l->word)) + near__rwlock_sum(l, true);
-		uint64_t writer = writer_inside(l, NEAR__LOAD_RELAXED(&l->word), readers);
-		uint64_t word = (NEAR__LOAD_RELAXED(&l->word) & BIASED) | writer |
-				(uint64_t)readers * READER;
+		uint64_t before = NEAR__LOAD_RELAXED(&l->word);
+		int64_t readers = readers_of(before) + near__rwlock_sum(l, true);
+		uint64_t writer = writer_inside(l, before, readers);
+		uint64_t word = (before & BIASED) | writer | (uint64_t)readers * READER;
 
-		if (readers > (int64_t)mine && !others)
+		if (readers > (int64_t)depth_at_fork(l) && !near__read_forks.held.others)
 			word |= LOST_READERS;
 		if (!writer)
 			l->writers.word = 0;

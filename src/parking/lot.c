@@ -34,7 +34,15 @@
 
 #include "ground/fork.h"
 #include "ground/tsan.h"
+#include "ground/unique.h"
 #include "ground/valgrind.h"
+
+#define LOT_SIZE 66560
+_Static_assert(sizeof(struct near__lot) == LOT_SIZE, "near__lot");
+#define THREAD_SIZE 2 * __SIZEOF_POINTER__ + 8
+_Static_assert(sizeof(struct near__lot_thread) == THREAD_SIZE, "near__lot_thread");
+NEAR__UNIQUE(near__lot, LOT_SIZE);
+NEAR__UNIQUE_TLS_ZERO(near__lot_thread, THREAD_SIZE);
 
 /* Fibonacci hashing: the high bits of the product depend on all bits of the address. */
 struct near__bucket *near__lot_bucket(const void *address)
