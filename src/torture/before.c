@@ -12,7 +12,7 @@
 /* The longest instruction of a CPU that is single-stepped. */
 #define LONGEST 15
 
-static struct {
+static struct way {
 	const struct trap_seq *seq;
 	uintptr_t *out;
 	unsigned n, room; /* the last `room` of n are in out[] */
@@ -101,12 +101,7 @@ unsigned near__trap_before(unsigned seq, void (*run)(void *arg), void *arg, uint
 {
 	const struct trap_seq *s = &near__trap.seqs[seq];
 
-	way.seq = s;
-	way.out = out;
-	way.room = room;
-	way.n = way.steps = 0;
-	way.last = 0;
-	way.ended = false;
+	way = (struct way){.seq = s, .out = out, .room = room};
 	if (!s->entry)
 		return 0;
 	if (NEAR__TRAP_STEPS)

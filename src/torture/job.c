@@ -133,8 +133,6 @@ static void try_sequence(struct job *job, unsigned seq)
 
 static void try_all(struct job *job)
 {
-	struct scenario s = {.job = job, .interferer = job->t->n_rivals};
-
 	for (unsigned i = 0; i < near__trap_count(); i++) {
 		const struct trap_seq *seq = near__trap_seq(i);
 
@@ -148,7 +146,7 @@ static void try_all(struct job *job)
 			try_sequence(job, i);
 	}
 	if (job->schedules & (1u << AGAIN))
-		near__scenario_without(&s);
+		near__scenario_without(job);
 }
 
 /* ---- the job ---- */

@@ -9,7 +9,7 @@
 
 #define MOST_CPUS ((int)(8 * sizeof(((struct place *)0)->before)))
 
-static int bind_to(int cpu)
+int near__place_go(int cpu)
 {
 	cpu_set_t one[sizeof(((struct place *)0)->before) / sizeof(cpu_set_t)];
 
@@ -39,7 +39,7 @@ int near__place_enter(struct place *p)
 	if (p->home < 0 || p->home >= MOST_CPUS)
 		return -EINVAL;
 	p->away = other_than(p->home, p);
-	r = bind_to(p->home);
+	r = near__place_go(p->home);
 	if (r)
 		return r;
 	sigemptyset(&trap);
@@ -52,9 +52,4 @@ void near__place_leave(const struct place *p)
 {
 	sched_setaffinity(0, sizeof(p->before), p->before);
 	pthread_sigmask(SIG_SETMASK, &p->signals, NULL);
-}
-
-void near__place_go(int cpu)
-{
-	bind_to(cpu);
 }

@@ -16,7 +16,7 @@ struct place {
 int near__place_enter(struct place *p);
 void near__place_leave(const struct place *p);
 
-/* Moves the thread to `cpu`. */
-void near__place_go(int cpu);
+/* Moves the thread to `cpu`. Returns 0 or a negative errno. */
+int near__place_go(int cpu);
 
 #endif

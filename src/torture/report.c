@@ -23,38 +23,24 @@ static void report(const struct job *job, const char *text)
 		fputs("near_torture: and more\n", stderr);
 }
 
-static const char *name_of_interferer(const struct scenario *s)
-{
-	const struct near_torture *t = s->job->t;
-
-	return s->interferer < t->n_rivals && t->rivals[s->interferer].name
-		       ? t->rivals[s->interferer].name
-		       : "?";
-}
-
 static void put_schedule(const struct scenario *s, char *out, size_t size)
 {
 	static const char *const after[TRAP_OTHERS] = {"",
 						       ", after one abort of each other sequence",
 						       ", while all other sequences are aborted"};
-	const char *how = after[s->plan.others];
+	static const char *const during[SCHEDULES] = {
+		[ALONE] = "nothing in between",
+		[IN_HANDLER] = " in the signal handler",
+		[ON_THREAD] = " on another thread",
+		[MOVED] = "moved to another CPU",
+	};
+	const struct near_torture_rival *r = near__scenario_interferer(s);
+	const char *name = !r ? "" : r->name ? r->name : "?", *how = after[s->plan.others];
 
-	switch (s->schedule) {
-	case AGAIN:
+	if (s->schedule == AGAIN)
 		snprintf(out, size, "%u times%s", s->plan.aborts_here, how);
-		break;
-	case IN_HANDLER:
-		snprintf(out, size, "%s in the signal handler%s", name_of_interferer(s), how);
-		break;
-	case ON_THREAD:
-		snprintf(out, size, "%s on another thread%s", name_of_interferer(s), how);
-		break;
-	case MOVED:
-		snprintf(out, size, "moved to another CPU%s", how);
-		break;
-	default:
-		snprintf(out, size, "nothing in between%s", how);
-	}
+	else
+		snprintf(out, size, "%s%s%s", name, during[s->schedule], how);
 }
 
 void near__report_stop(const struct scenario *s, const char *wrong)

@@ -21,14 +21,11 @@ static bool is_last(const struct scenario *s)
 	return s->plan.point + 1 == near__trap_seq(s->plan.seq)->points;
 }
 
-static const struct near_torture_rival *interferer_of(const struct scenario *s)
-{
-	return s->interferer < s->job->t->n_rivals ? &s->job->t->rivals[s->interferer] : NULL;
-}
-
 static bool closes(const struct scenario *s)
 {
-	return interferer_of(s) && (interferer_of(s)->flags & NEAR_TORTURE_CLOSES);
+	const struct near_torture_rival *r = near__scenario_interferer(s);
+
+	return r && (r->flags & NEAR_TORTURE_CLOSES);
 }
 
 /* ---- what must not change ---- */
@@ -65,7 +62,7 @@ static bool was_kept(const struct scenario *s)
 
 static void run_interferer(struct scenario *s)
 {
-	const struct near_torture_rival *r = interferer_of(s);
+	const struct near_torture_rival *r = near__scenario_interferer(s);
 
 	if (!r)
 		return;
@@ -268,27 +265,27 @@ void near__scenario_try(struct scenario *s)
 		near__place_go(s->job->place->home);
 }
 
-void near__scenario_without(struct scenario *s)
+void near__scenario_without(struct job *job)
 {
-	const struct near_torture *t = s->job->t;
+	const struct near_torture *t = job->t;
+	struct scenario s = {.job = job, .schedule = AGAIN, .interferer = t->n_rivals};
 	const char *wrong;
 	bool kept;
 
-	s->schedule = AGAIN;
-	s->plan = (struct trap_plan){.seq = near__trap_count(),
-				     .others = TRAP_ABORT_OTHERS,
-				     .again = true,
-				     .limit = max_aborts(s)};
-	prepare(s);
-	keep(s);
-	near__trap_run(&s->plan, t->run, t->arg);
-	count(s);
-	kept = was_kept(s);
+	s.plan = (struct trap_plan){.seq = near__trap_count(),
+				    .others = TRAP_ABORT_OTHERS,
+				    .again = true,
+				    .limit = max_aborts(&s)};
+	prepare(&s);
+	keep(&s);
+	near__trap_run(&s.plan, t->run, t->arg);
+	count(&s);
+	kept = was_kept(&s);
 	wrong = t->check(t->arg);
-	if (s->plan.endless)
-		near__report_without(s, "its sequences are tried without end");
-	else if (wrong)
-		near__report_without(s, wrong);
-	else if (!kept)
-		near__report_without(s, "the fallback changed the slot that sequences write");
+	if (s.plan.endless)
+		wrong = "its sequences are tried without end";
+	else if (!wrong && !kept)
+		wrong = "the fallback changed the slot that sequences write";
+	if (wrong)
+		near__report_without(&s, wrong);
 }

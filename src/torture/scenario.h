@@ -20,6 +20,12 @@ struct scenario {
 	unsigned char kept[SCENARIO_KEPT];
 };
 
+/* NULL: none. */
+static inline const struct near_torture_rival *near__scenario_interferer(const struct scenario *s)
+{
+	return s->interferer < s->job->t->n_rivals ? &s->job->t->rivals[s->interferer] : NULL;
+}
+
 /* Whether the operation reaches that instruction of the plan's sequence. */
 bool near__scenario_reaches(struct scenario *s, unsigned point);
 
@@ -27,6 +33,6 @@ bool near__scenario_reaches(struct scenario *s, unsigned point);
 void near__scenario_try(struct scenario *s);
 
 /* Runs the operation with an abort of every attempt of every sequence. */
-void near__scenario_without(struct scenario *s);
+void near__scenario_without(struct job *job);
 
 #endif

@@ -27,8 +27,10 @@ struct trap_seq *near__trap_seq(unsigned i)
 
 /* ---- the handler of a plan ---- */
 
-static void give_up(void)
+static void check_limit(void)
 {
+	if (!plan->limit || plan->aborts_here + plan->aborts <= plan->limit)
+		return;
 	near__break_unplant_all();
 	plan->endless = true;
 }
@@ -67,38 +69,33 @@ static void on_abort_here(void)
 		return;
 	}
 	plan->aborts_here++;
-	if (!plan->again)
+	if (plan->again)
+		check_limit();
+	else
 		on_stop(true);
-	else if (plan->limit && plan->aborts_here + plan->aborts > plan->limit)
-		give_up();
 	plan->reached = plan->aborted = true;
 }
 
-static void on_abort_of_other(unsigned seq)
+static void on_abort(unsigned seq)
 {
-	plan->aborts++;
-	if (plan->others == TRAP_ABORT_ONCE)
-		near__break_unplant(seq);
-	else if (plan->limit && plan->aborts_here + plan->aborts > plan->limit)
-		give_up();
+	if (plan->before) { /* a later attempt of the plan's sequence, at its start */
+		plan->aborts_here++;
+		check_limit();
+	} else if (seq == plan->seq) {
+		on_abort_here();
+	} else {
+		plan->aborts++;
+		if (plan->others == TRAP_ABORT_ONCE)
+			near__break_unplant(seq);
+		else
+			check_limit();
+	}
 }
 
-/* Handles a stop outside of sequences. A later abort is that of the plan's sequence, at its
- * start. */
-static void on_before(ucontext_t *c)
+/* Handles a stop outside of sequences. */
+static void on_before(void)
 {
-	unsigned hit;
-
-	if (near__break_aborted(c) < near__trap.count) {
-		plan->aborts_here++;
-		if (plan->limit && plan->aborts_here > plan->limit)
-			give_up();
-		return;
-	}
-	hit = near__break_hit(c);
-	near__break_unplant(hit);
-	if (hit < near__trap.count) /* the thread is not live: it continues */
-		return;
+	near__break_unplant(near__trap.count);
 	plan->reached = true;
 	if (plan->on_stop)
 		plan->on_stop(plan->arg);
@@ -110,22 +107,20 @@ static void on_plan(ucontext_t *c)
 {
 	unsigned seq = near__break_aborted(c), hit;
 
-	if (plan->before) {
-		on_before(c);
-	} else if (seq < near__trap.count && seq == plan->seq) {
-		on_abort_here();
-	} else if (seq < near__trap.count) {
-		on_abort_of_other(seq);
+	if (seq < near__trap.count) {
+		on_abort(seq);
+		return;
+	}
+	hit = near__break_hit(c);
+	if (hit < near__trap.count) {
+		near__break_unplant(hit); /* the thread is not live: it continues */
+	} else if (plan->before) {
+		on_before();
+	} else if (plan->reached) {
+		near__break_unplant_all();
+		plan->unprotected = true;
 	} else {
-		hit = near__break_hit(c);
-		if (hit < near__trap.count) {
-			near__break_unplant(hit); /* the thread is not live: it continues */
-		} else if (plan->reached) {
-			near__break_unplant_all();
-			plan->unprotected = true;
-		} else {
-			on_stop(false);
-		}
+		on_stop(false);
 	}
 }
 
