@@ -113,7 +113,7 @@ static void apply(const struct near__settings *settings, void *out, const char *
 	warn(known ? "bad value" : "unknown key", item, len);
 }
 
-void near__conf_apply(const struct near__settings *settings, void *out, const char *text,
+static void apply_all(const struct near__settings *settings, void *out, const char *text,
 		      near__conf_warn *warn)
 {
 	while (text && *text) {
@@ -129,7 +129,7 @@ void near__conf_apply(const struct near__settings *settings, void *out, const ch
 void near__conf_parse(struct near__conf *out, const char *text, near__conf_warn *warn)
 {
 	memset(out, 0, sizeof(*out));
-	near__conf_apply(&core, out, text, warn);
+	apply_all(&core, out, text, warn);
 }
 
 /* ---- the environment ---- */
@@ -185,7 +185,7 @@ void near__conf_read_part(const struct near__settings *settings, void *out)
 {
 	if (getauxval(AT_SECURE))
 		return;
-	near__conf_apply(settings, out, environ ? find(environ) : find_on_stack(), warn_on_stderr);
+	apply_all(settings, out, environ ? find(environ) : find_on_stack(), warn_on_stderr);
 }
 
 void near__conf_read(struct near__conf *out)

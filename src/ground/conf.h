@@ -32,16 +32,9 @@ struct near__settings {
 	int own;
 };
 
-typedef void near__conf_warn(const char *what, const char *item, size_t len);
-
-/* Reads `text` (NULL: nothing set) into *out. An unknown key or a bad value is given to `warn` and
- * ignored. */
-void near__conf_apply(const struct near__settings *settings, void *out, const char *text,
-		      near__conf_warn *warn);
-
-/* The same from the environment, with a line on standard error for each warning. Nothing is read in
- * setuid programs. May run before the C library knows its environment. Not for two threads at
- * once. */
+/* Reads the environment into *out. An unknown key or a bad value is ignored, with a line on
+ * standard error. Nothing is read in setuid programs. May run before the C library knows its
+ * environment. Not for two threads at once. */
 void near__conf_read_part(const struct near__settings *settings, void *out);
 
 /* The core's part. */
@@ -55,9 +48,10 @@ struct near__conf {
 	int lock_check; /* enum near__conf_lock_check */
 };
 
-/* *out starts as zero. */
-void near__conf_parse(struct near__conf *out, const char *text, near__conf_warn *warn);
+/* Read the environment, or `text` (NULL: nothing set), with a function for the warnings. */
+typedef void near__conf_warn(const char *what, const char *item, size_t len);
 void near__conf_read(struct near__conf *out);
+void near__conf_parse(struct near__conf *out, const char *text, near__conf_warn *warn);
 
 /* The beginnings of keys that the drop-in malloc reads; the last is the drop-in libatomic's. */
 extern const char *const near__conf_prefixes[3] __attribute__((visibility("hidden")));

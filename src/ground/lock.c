@@ -66,17 +66,6 @@ static uint32_t *futex_of(struct near_lock *lock)
 	return (uint32_t *)&lock->word + (__BYTE_ORDER__ == __ORDER_BIG_ENDIAN__);
 }
 
-static bool take_after_spinning(struct near_lock *lock)
-{
-	near__pauses(NEAR__SPIN_PAUSES);
-	return near_lock_try_lock(lock);
-}
-
-static bool take_after_yielding(struct near_lock *lock)
-{
-	return NEAR__YIELD_UNTIL(near_lock_try_lock(lock));
-}
-
 /* The locks at which this thread is announced, the last one first: more than one if a signal
  * handler waits as well. */
 struct announcement {
@@ -126,15 +115,15 @@ static void take_after_sleeping(struct near_lock *lock)
 enum near__lock_path near__lock_slow(struct near_lock *lock)
 {
 	int saved_errno = errno;
-	enum near__lock_path path = NEAR__LOCK_SPUN;
+	enum near__lock_path path = NEAR__LOCK_SLEPT;
 
-	if (!take_after_spinning(lock)) {
+	near__pauses(NEAR__SPIN_PAUSES);
+	if (near_lock_try_lock(lock))
+		path = NEAR__LOCK_SPUN;
+	else if (NEAR__YIELD_UNTIL(near_lock_try_lock(lock)))
 		path = NEAR__LOCK_YIELDED;
-		if (!take_after_yielding(lock)) {
-			path = NEAR__LOCK_SLEPT;
-			take_after_sleeping(lock);
-		}
-	}
+	else
+		take_after_sleeping(lock);
 	NEAR__TSAN_ACQUIRE(lock);
 	errno = saved_errno;
 	return path;

@@ -75,8 +75,7 @@ unsigned near__hint(void);
  * before the call has committed or been aborted. */
 void near__fence(void);
 
-/* The system calls: a negative errno or what they return; errno is left alone. */
+/* The system call: a negative errno or what it returns; errno is left alone. */
 long near__syscall_rseq(void *area, uint32_t size, int flags);
-long near__membarrier(int command);
 
 #endif

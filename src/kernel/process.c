@@ -28,7 +28,8 @@
  * reports that many possible nodes has far fewer. */
 #define MAX_PAIRED_SLOTS 16384
 
-long near__membarrier(int command)
+/* A negative errno, or what the call returns; errno is left alone. */
+static long membarrier(int command)
 {
 	int saved = errno;
 	long r = syscall(NEAR__SYS_MEMBARRIER, command, 0, 0);
@@ -47,10 +48,10 @@ void near__fence(void)
 
 	if (!near__process.usable)
 		return;
-	r = near__membarrier(MEMBARRIER_RSEQ);
+	r = membarrier(MEMBARRIER_RSEQ);
 	if (r == -EPERM) { /* an exec-like change of the address space forgot the registration */
-		near__membarrier(MEMBARRIER_REGISTER_RSEQ);
-		r = near__membarrier(MEMBARRIER_RSEQ);
+		membarrier(MEMBARRIER_REGISTER_RSEQ);
+		r = membarrier(MEMBARRIER_RSEQ);
 	}
 	if (r < 0)
 		near__die("membarrier stopped working (a filter installed after start?); "
@@ -90,7 +91,7 @@ static const char *unusable(struct near__process *p)
 	if (near__syscall_rseq(NULL, 0, 0) == -ENOSYS)
 		return "the kernel has no rseq (before 4.18), "
 		       "or an emulator or a system call filter (seccomp) hides it";
-	if (!(p->membarrier & MEMBARRIER_RSEQ) || near__membarrier(MEMBARRIER_REGISTER_RSEQ) < 0)
+	if (!(p->membarrier & MEMBARRIER_RSEQ) || membarrier(MEMBARRIER_REGISTER_RSEQ) < 0)
 		return "the kernel has no membarrier for rseq (before 5.10), "
 		       "or a system call filter (seccomp) hides it";
 	return NULL;
@@ -150,7 +151,7 @@ static void fork_child(void)
 
 static void decide(struct near__process *p)
 {
-	long commands = near__membarrier(MEMBARRIER_QUERY);
+	long commands = membarrier(MEMBARRIER_QUERY);
 
 	near__conf_read(&p->conf);
 	p->cpus = near__topology_cpus();
@@ -176,7 +177,7 @@ static void decide(struct near__process *p)
 __attribute__((constructor)) static void register_early(void)
 {
 	if (NEAR__HAS_SEQ && near__is_one_thread())
-		near__membarrier(MEMBARRIER_REGISTER_RSEQ);
+		membarrier(MEMBARRIER_REGISTER_RSEQ);
 }
 
 /* Runs before the first decision: a child could otherwise wait forever for a deciding thread, which
