@@ -57,24 +57,22 @@ static unsigned hash_xor(uintptr_t p)
 	return (unsigned)((x ^ x >> 8) % 256);
 }
 
-static unsigned hash_gustedt(uintptr_t p)
+static unsigned fold(uint64_t x)
 {
-	uint64_t x = (uint64_t)(p / LINE) * 14530039u;
-
 	x ^= x >> 32;
 	x ^= x >> 16;
 	x ^= x >> 8;
 	return (unsigned)(x % 256);
 }
 
+static unsigned hash_gustedt(uintptr_t p)
+{
+	return fold((uint64_t)(p / LINE) * 14530039u);
+}
+
 static unsigned hash_fold(uintptr_t p)
 {
-	uint64_t x = p / LINE;
-
-	x ^= x >> 32;
-	x ^= x >> 16;
-	x ^= x >> 8;
-	return (unsigned)(x % 256);
+	return fold(p / LINE);
 }
 
 static unsigned hash_golden(uintptr_t p)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* nearcpu bench: measures the structures next to what programs use instead. */
 #include "bench/report.h"
-#include "bench/scale.h"
 #include "bench/suite.h"
 #include "common/child.h"
 #include "common/options.h"

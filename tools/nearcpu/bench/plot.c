@@ -14,8 +14,7 @@
 #define WIDTH 860
 #define BAR_HEIGHT 30
 #define FRAME_HEIGHT 62
-#define LOG_FROM                                                                                   \
-	12 /* longest over shortest bar: beyond this the short ones could not be compared */
+#define LOG_FROM 12 /* longest bar over shortest: beyond this short ones cannot be compared */
 #define TIMEOUT_S 30
 
 static const char *const colours[] = {
@@ -67,22 +66,21 @@ static void put_frame(FILE *f, const struct table_result *t, const struct range 
 			   : t->bench->kind == BENCH_WAIT ? "ns of wall time,"
 							  : "ns of CPU time,";
 
-	fprintf(f, "set terminal svg size %d,%u dynamic noenhanced font 'sans-serif,13'\n", WIDTH,
-		FRAME_HEIGHT + BAR_HEIGHT * range->rows);
-	fprintf(f, "unset key\nset border 0\nset style fill solid 1 noborder\n"
-		   "set lmargin 25\nset rmargin 2\nset tmargin 0.5\n");
 	fprintf(f,
+		"set terminal svg size %d,%u dynamic noenhanced font 'sans-serif,13'\n"
+		"unset key\nset border 0\nset style fill solid 1 noborder\n"
+		"set lmargin 25\nset rmargin 2\nset tmargin 0.5\n"
 		"set xtics nomirror scale 0\nunset mxtics\nset grid xtics lt 1 lc '#9aa3ad'\n"
 		"set ytics nomirror scale 0\nset yrange [%u.5:-0.5]\n",
-		range->rows - 1);
+		WIDTH, FRAME_HEIGHT + BAR_HEIGHT * range->rows, range->rows - 1);
 	if (logarithmic)
 		fprintf(f, "set logscale x\nset xrange [%g:%g]\n", range->min / 2.5,
 			range->max * 3);
 	else
 		fprintf(f, "set xrange [0:%g]\n", range->max * 1.14);
-	fprintf(f, "set xlabel '%s %s%s'\n", unit, t->bench->op,
-		logarithmic ? " (logarithmic: each line is ten times the one before)" : "");
-	fprintf(f, "low = %g\n", logarithmic ? range->min / 2.5 : 0.0);
+	fprintf(f, "set xlabel '%s %s%s'\nlow = %g\nset ytics ()\n", unit, t->bench->op,
+		logarithmic ? " (logarithmic: each line is ten times the one before)" : "",
+		logarithmic ? range->min / 2.5 : 0.0);
 }
 
 static void put_rows(FILE *f, const struct table_result *t, bool labels)
@@ -125,7 +123,6 @@ static char *script(const struct table_result *t, const struct range *range)
 	if (!f)
 		return NULL;
 	put_frame(f, t, range);
-	fprintf(f, "set ytics ()\n");
 	put_rows(f, t, true);
 	put_rows(f, t, false);
 	if (fclose(f)) {

@@ -7,7 +7,6 @@
 #include "common/child.h"
 #include "common/clock.h"
 #include "bench/report.h"
-#include "bench/scale.h"
 #include "bench/suite.h"
 
 #include <errno.h>

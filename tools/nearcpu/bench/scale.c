@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The tables of --report in Markdown: one line for each number of threads, ours in figures and the
  * others in multiples of ours. */
-#include "bench/scale.h"
+#include "bench/report.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The head of --report: the machine, as far as it explains figures. No name of the host or of a
  * user, and no path: the text is made to be published. */
-#include "bench/scale.h"
+#include "bench/report.h"
 
 #include <stdarg.h>
 #include <stdlib.h>

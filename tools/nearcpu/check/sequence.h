@@ -76,9 +76,6 @@ __attribute__((format(printf, 4, 5))) void add_problem_with(struct sequence *s, 
 /* Where the function begins or, if that is not known, the section or segment. */
 uint64_t code_begin(const struct checker *c, const struct function *f, uint64_t address);
 
-/* Fills insns. 0 or -ENOMEM. */
-int read_code(struct checker *c, struct sequence *s);
-
 /* Parts of the check. */
 void check_instructions(struct checker *c, struct sequence *s);
 int check_data(struct checker *c, struct sequence *s); /* 0 or -ENOMEM; finds what arms it */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Values as a name plus a constant, and the memo of values derived from others. */
-#include "check/values.h"
-
-#include "check/image.h"
+#include "check/flow.h"
 
 #include <string.h>
 

@@ -46,8 +46,11 @@ void machine_ascii(char *text);
 /* Ends with a NULL name. */
 extern const struct machine_part machine_parts[];
 
-/* The name of the next command whose bit is set, from *i = 0 on; NULL at the end. */
-const char *machine_membarrier(unsigned commands, unsigned *i);
+/* The commands of membarrier; ends with a NULL name. */
+extern const struct machine_command {
+	const char *name;
+	unsigned bit;
+} machine_commands[];
 
 const char *machine_slot_kind(enum near_slot_kind kind);
 

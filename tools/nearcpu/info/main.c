@@ -48,8 +48,7 @@ static void print_features(const struct near_rseq_status *st)
 
 static void print_rseq(const struct near_rseq_status *st)
 {
-	const char *name, *separator = "";
-	unsigned i = 0;
+	const char *separator = "";
 
 	printf(NAME "%s: %s\n", "rseq", st->live ? "live" : "not live", st->why);
 	if (st->live)
@@ -63,10 +62,11 @@ static void print_rseq(const struct near_rseq_status *st)
 	printf("  %-14s", "membarrier");
 	if (!st->membarrier)
 		printf("none");
-	while ((name = machine_membarrier(st->membarrier, &i))) {
-		printf("%s%s", separator, name);
-		separator = ", ";
-	}
+	for (const struct machine_command *c = machine_commands; c->name; c++)
+		if (st->membarrier & c->bit) {
+			printf("%s%s", separator, c->name);
+			separator = ", ";
+		}
 	putchar('\n');
 	printf("  %-14s%s\n", "without rseq", st->hint);
 }

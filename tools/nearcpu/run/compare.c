@@ -60,14 +60,15 @@ static int make_file(void)
 static bool same_content(int a, int b)
 {
 	struct run_file x, y;
-	bool has_x = run_map_fd(&x, a), has_y = run_map_fd(&y, b), same = has_x == has_y;
+	bool same = false;
 
-	if (has_x && has_y)
+	if (!run_map_fd(&x, a))
+		return false;
+	if (run_map_fd(&y, b)) {
 		same = x.size == y.size && memcmp(x.at, y.at, x.size) == 0;
-	if (has_x)
-		run_unmap(&x);
-	if (has_y)
 		run_unmap(&y);
+	}
+	run_unmap(&x);
 	return same;
 }
 
@@ -78,7 +79,7 @@ static int copy(int from, const char *path)
 	int code;
 
 	if (!run_map_fd(&f, from))
-		return output_write("run", path, "", 0);
+		return output_write("run", path, NULL, 0);
 	code = output_write("run", path, f.at, f.size);
 	run_unmap(&f);
 	return code;

@@ -11,8 +11,11 @@ bool run_map_fd(struct run_file *f, int fd)
 {
 	struct stat st;
 
-	if (fstat(fd, &st) || st.st_size <= 0)
+	*f = (struct run_file){"", 0};
+	if (fstat(fd, &st))
 		return false;
+	if (st.st_size <= 0)
+		return true;
 	f->size = (size_t)st.st_size;
 	f->at = mmap(NULL, f->size, PROT_READ, MAP_PRIVATE, fd, 0);
 	return f->at != MAP_FAILED;
@@ -30,5 +33,6 @@ bool run_map(struct run_file *f, const char *path)
 
 void run_unmap(const struct run_file *f)
 {
-	munmap((void *)f->at, f->size);
+	if (f->size)
+		munmap((void *)f->at, f->size);
 }

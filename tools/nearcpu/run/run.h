@@ -43,13 +43,13 @@ int run_cannot(const struct run_options *o, int err);
 
 /* ---- file.c ---- */
 
-/* A file in memory. */
+/* A file in memory. A device or a pipe counts as empty. */
 struct run_file {
 	const char *at;
 	size_t size;
 };
 
-/* False: it cannot be read, or is empty. */
+/* False: it cannot be read. */
 bool run_map(struct run_file *f, const char *path);
 bool run_map_fd(struct run_file *f, int fd);
 void run_unmap(const struct run_file *f);

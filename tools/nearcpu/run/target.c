@@ -123,20 +123,16 @@ static bool has_string(const char *library, const char *name)
 	return found;
 }
 
-/* musl's is named otherwise. */
-static bool needs_glibc(const char *library)
-{
-	return has_string(library, "libc.so.6");
-}
-
 /* 0, or refused: their C libraries must be the same. */
 static int compare_libc(struct target *t, const char *library, bool musl)
 {
-	if (musl && needs_glibc(library))
+	bool glibc = has_string(library, "libc.so.6"); /* musl's is named otherwise */
+
+	if (musl && glibc)
 		return REFUSE(t, RUN_CANNOT,
 			      "is linked with musl, the library with glibc: build the library with "
 			      "musl-gcc, and name it with --library");
-	if (!musl && !needs_glibc(library))
+	if (!musl && !glibc)
 		return REFUSE(t, RUN_CANNOT, "is linked with glibc, the library '%s' is not",
 			      library);
 	return 0;
