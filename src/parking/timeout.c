@@ -63,9 +63,8 @@ int near__timeout_set(struct near__timeout *t, clockid_t clock, const struct tim
 		clock &= CLOCKS;
 	if (!deadline)
 		return 0;
-	if (clock != CLOCK_MONOTONIC && clock != CLOCK_REALTIME && clock != CLOCK_BOOTTIME)
-		return -EINVAL;
-	if (!near__is_time(deadline))
+	if ((clock != CLOCK_MONOTONIC && clock != CLOCK_REALTIME && clock != CLOCK_BOOTTIME) ||
+	    !near__is_time(deadline))
 		return -EINVAL;
 	t->clock = clock;
 	t->deadline = near__ns_of(deadline);

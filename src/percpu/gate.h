@@ -38,12 +38,11 @@
  * - The child of a vfork is never live, so it runs no sequence. As a closer it is a thread like
  *   others: the fence is that of the address space.
  * - A vfork child that is killed while it holds the lock leaves it held, in its parent's memory,
- *   and what it closed, closed. From then on whatever takes the lock waits for ever in the parent:
- *   kill, revive, steal, drain, fork. What only tries it goes on: a pop steals no more, the rest
- *   takes the fallback. Nothing stops that. The parent learns that the child is dead, but not that
- *   it held the lock, which does not name its holder; and if it did, nothing records which part of
- *   the change was made. A robust futex would record no more. Such a child must call exec or _exit
- *   alone; one that adds or pushes takes no lock.
+ *   and what it closed, closed. From then on kill, revive, steal, drain and fork wait for ever in
+ *   the parent; a pop steals no more, and the rest takes the fallback. Nothing prevents that: the
+ *   lock does not name its holder, and nothing records which part of the change was made, nor would
+ *   a robust futex. Such a child must call exec or _exit alone; one that adds or pushes takes no
+ *   lock.
  * - A killed process takes the memory with it. Shared memory (shared.h) has no gates.
  *
  * Why plain loads and stores are enough within a slot: the next thread on a slot sees all that

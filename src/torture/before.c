@@ -68,18 +68,17 @@ static bool skip_call(ucontext_t *c, uintptr_t ip)
 static void on_way(ucontext_t *c)
 {
 	unsigned aborted = near__break_aborted(c);
+	bool arrived = aborted < near__trap.count && &near__trap.seqs[aborted] == way.seq;
 	uintptr_t ip;
 
-	if (aborted < near__trap.count && &near__trap.seqs[aborted] != way.seq)
+	if (aborted < near__trap.count && !arrived)
 		near__trap_set_ip(c, near__trap.seqs[aborted].start);
 	else if (!way.last)
 		near__break_unplant(near__break_hit(c));
 	ip = near__trap_ip(c);
-	if (aborted < near__trap.count && &near__trap.seqs[aborted] == way.seq)
+	if (arrived || ip == way.seq->start || way.ended || ++way.steps > MAX_STEPS) {
 		step_on(c, false);
-	else if (ip == way.seq->start || way.ended || ++way.steps > MAX_STEPS)
-		step_on(c, false);
-	else if (!skip_call(c, ip)) {
+	} else if (!skip_call(c, ip)) {
 		if (ip >= way.seq->entry && ip < way.seq->start)
 			add(ip);
 		step_on(c, true);

@@ -119,12 +119,13 @@ READS_ANYTHING static void add(struct finder *f, const struct descriptor *d)
 		out->seqs = s;
 	}
 	s = &out->seqs[out->count];
-	memset(s, 0, sizeof(*s));
-	s->shares = shares_abort(f, d->abort);
+	*s = (struct trap_seq){
+		.start = d->start,
+		.end = d->start + d->length,
+		.abort = d->abort,
+		.shares = shares_abort(f, d->abort),
+	};
 	out->count++;
-	s->start = d->start;
-	s->end = d->start + d->length;
-	s->abort = d->abort;
 	find_points(s);
 }
 
