@@ -15,33 +15,34 @@
 #endif
 #endif
 
-uint32_t near__is_watched;
-
 #ifdef NEAR__HAS_VALGRIND
-static void request(unsigned code, const void *object, size_t size)
-{
-	VALGRIND_DO_CLIENT_REQUEST_STMT(code, object, size, 0, 0, 0);
-}
+#define REQUEST(code, object, size) VALGRIND_DO_CLIENT_REQUEST_STMT(code, object, size, 0, 0, 0)
+#else
+#define REQUEST(code, object, size) ((void)(object), (void)(size))
+#endif
+
+uint32_t near__is_watched;
 
 void near__watched_acquire(const void *object)
 {
-	request(_VG_USERREQ__HG_USERSO_RECV_POST, object, 0);
-	request(VG_USERREQ__DRD_ANNOTATE_HAPPENS_AFTER, object, 0);
+	REQUEST(_VG_USERREQ__HG_USERSO_RECV_POST, object, 0);
+	REQUEST(VG_USERREQ__DRD_ANNOTATE_HAPPENS_AFTER, object, 0);
 }
 
 /* Both tools keep what earlier releases of the object recorded. */
 void near__watched_release(const void *object)
 {
-	request(_VG_USERREQ__HG_USERSO_SEND_PRE, object, 0);
-	request(VG_USERREQ__DRD_ANNOTATE_HAPPENS_BEFORE, object, 0);
+	REQUEST(_VG_USERREQ__HG_USERSO_SEND_PRE, object, 0);
+	REQUEST(VG_USERREQ__DRD_ANNOTATE_HAPPENS_BEFORE, object, 0);
 }
 
 void near__valgrind_ignore_range(const void *p, size_t size)
 {
-	request(_VG_USERREQ__HG_ARANGE_MAKE_UNTRACKED, p, size);
-	request(VG_USERREQ__DRD_START_SUPPRESSION, p, size);
+	REQUEST(_VG_USERREQ__HG_ARANGE_MAKE_UNTRACKED, p, size);
+	REQUEST(VG_USERREQ__DRD_START_SUPPRESSION, p, size);
 }
 
+#ifdef NEAR__HAS_VALGRIND
 /* False under memcheck, which does not track the order of threads. A tool that does not know the
  * request returns 0 or the first argument; helgrind returns the number of bytes. */
 static bool is_watched(void)
@@ -61,21 +62,5 @@ __attribute__((constructor(101))) static void detect_tool(void)
 		return;
 	near__is_watched = 1;
 	near__valgrind_ignore_range(&near__is_watched, sizeof(near__is_watched));
-}
-#else
-void near__watched_acquire(const void *object)
-{
-	(void)object;
-}
-
-void near__watched_release(const void *object)
-{
-	(void)object;
-}
-
-void near__valgrind_ignore_range(const void *p, size_t size)
-{
-	(void)p;
-	(void)size;
 }
 #endif
