@@ -191,10 +191,8 @@ void near_refcount_revive(struct near_refcount *r)
 		near__die("near_refcount_revive: not killed");
 	__atomic_fetch_add(&r->exact, BIAS + 1, __ATOMIC_ACQ_REL);
 	near__gated_reopen(r->p);
-	for (unsigned s = 0; near_percpu_next(r->p, &s); s++)
-		if (near_percpu_is_fallback(s))
-			__atomic_store_n((uint64_t *)near_percpu_at(r->p, s), NEAR__OPEN,
-					 __ATOMIC_RELEASE);
+	for (unsigned s = near__first_fallback(); near_percpu_next(r->p, &s); s++)
+		__atomic_store_n((uint64_t *)near_percpu_at(r->p, s), NEAR__OPEN, __ATOMIC_RELEASE);
 	__atomic_store_n(&r->mode, PER_CPU, __ATOMIC_RELEASE);
 	near__gates_unlock();
 }

@@ -213,7 +213,7 @@ static int write_files(const char *html)
 
 	if (o->json)
 		code |= output_json("bench", o->json, report_json(&report));
-	if (o->html)
+	if (html)
 		code |= output_write("bench", o->html, html, strlen(html));
 	return code;
 }

@@ -90,11 +90,17 @@ static void immediate(struct insn *insn, uint32_t w)
 	}
 }
 
+/* Register 31 is none: zero. */
+static int8_t register_of(unsigned number)
+{
+	return (int8_t)(number == 31 ? NO_REGISTER : (int)number);
+}
+
 static void arithmetic(struct insn *insn, uint32_t w)
 {
 	unsigned dst = field(w, 0, 5), src = field(w, 5, 5), src2 = field(w, 16, 5);
 
-	insn->dst = dst == 31 ? NO_REGISTER : (int8_t)dst;
+	insn->dst = register_of(dst);
 	insn->reads |= bit_of(src) | bit_of(src2);
 	if ((w & 0xffe0ffe0) == 0xaa0003e0) { /* MOV of 8 bytes */
 		insn->value = VALUE_COPY;
@@ -135,7 +141,7 @@ static void loads(struct insn *insn, struct insn_memory *m, uint32_t w, bool vec
 	if (vector)
 		return;
 	insn->value = VALUE_LOAD;
-	insn->dst = field(w, 0, 5) == 31 ? NO_REGISTER : (int8_t)field(w, 0, 5);
+	insn->dst = register_of(field(w, 0, 5));
 }
 
 static void stores(struct insn *insn, struct insn_memory *m, uint32_t w, bool vector)
@@ -147,7 +153,7 @@ static void stores(struct insn *insn, struct insn_memory *m, uint32_t w, bool ve
 	if (vector)
 		return;
 	insn->reads |= bit_of(reg);
-	insn->stored = reg == 31 ? NO_REGISTER : (int8_t)reg;
+	insn->stored = register_of(reg);
 	insn->stores_const = reg == 31; /* imm is 0 */
 }
 
@@ -295,5 +301,5 @@ void insn_aarch64(struct insn *insn, uint32_t word)
 	if (insn->dst != NO_REGISTER)
 		insn->writes |= (uint64_t)1 << insn->dst;
 	if (insn->writeback)
-		insn->writes |= (uint64_t)1 << insn->memory[0].base;
+		insn->writes |= (uint64_t)1 << insn->memory[0].base; /* NOLINT: it has one */
 }

@@ -201,7 +201,7 @@ static void store(struct insn *insn, uint32_t w)
 	if (field(w, 2, 1))
 		return;
 	insn->reads |= bit_of(reg);
-	insn->stored = reg ? (int8_t)reg : NO_REGISTER;
+	insn->stored = (int8_t)(reg ? (int)reg : NO_REGISTER);
 	insn->stores_const = !reg; /* imm is 0 */
 }
 

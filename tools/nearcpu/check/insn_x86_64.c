@@ -216,7 +216,7 @@ static void stack(struct insn *insn, const cs_insn *from)
 		return;
 	if (from->id == X86_INS_PUSH) {
 		insn->kind |= INSN_STORE;
-		insn->stored = is_general(op) ? (int8_t)number_of(op->reg) : NO_REGISTER;
+		insn->stored = (int8_t)(is_general(op) ? number_of(op->reg) : NO_REGISTER);
 	} else if (from->id == X86_INS_POP) {
 		m.read = true;
 		m.written = false;
