@@ -19,25 +19,20 @@
 /* The number of unlocks that use a CAS after a wait for a mutex with a longer hold time. */
 #define UNLOCKS_BY_CAS 64
 
-/* Takes the mutex if it is free; the designated waker clears WAKING. */
-static bool try_take(struct near_mutex *m, bool designated)
+static bool take_if_free(struct near_mutex *m)
 {
 	uint32_t me = near__owner_now(), seen = NEAR__LOAD_RELAXED(&m->word);
 
-	while (!owner_of(seen)) {
-		uint32_t flags = flags_of(seen);
-
-		if (NEAR__CAS(&m->word, &seen, compose(me, designated ? flags & ~WAKING : flags),
-			      __ATOMIC_ACQUIRE))
+	while (!owner_of(seen))
+		if (NEAR__CAS(&m->word, &seen, compose(me, flags_of(seen)), __ATOMIC_ACQUIRE))
 			return true;
-	}
 	check_alive(seen);
 	return false;
 }
 
 bool near__mutex_try_lock_at(struct near_mutex *m, const void *site)
 {
-	bool taken = try_take(m, false);
+	bool taken = take_if_free(m);
 
 	if (taken) {
 		NEAR__TSAN_ACQUIRE(m);
@@ -70,17 +65,25 @@ static void check_holder(struct near__waiter *w)
 	near__owner_check(&m->word, "near_mutex or near_rwlock: the holder, thread ");
 }
 
+static bool take_after_pauses(struct near_mutex *m, unsigned n)
+{
+	near__pauses(n);
+	return take_if_free(m);
+}
+
 static bool take_after_spinning(struct near_mutex *m)
 {
-	unsigned n = near__hold_time_is_short(m) ? PAUSES_IF_SHORT : FEWEST_PAUSES;
-
-	do {
-		near__pauses(n);
-		if (try_take(m, false))
+	if (near__hold_time_is_short(m))
+		return take_after_pauses(m, PAUSES_IF_SHORT);
+	for (unsigned n = FEWEST_PAUSES; n <= MOST_PAUSES; n *= 2)
+		if (take_after_pauses(m, n))
 			return true;
-		n *= 2;
-	} while (n <= MOST_PAUSES);
 	return false;
+}
+
+static bool take_after_yielding(struct near_mutex *m)
+{
+	return NEAR__YIELD_UNTIL(take_if_free(m));
 }
 
 /* Under the bucket's lock: sets PARKED in the word of an owner whose unlock will find it, and
@@ -112,6 +115,21 @@ static bool enter(struct near_mutex *m, struct near__waiter *w, bool designated,
 		near__lot_append(b, w);
 	near__lot_unlock(b);
 	return announced;
+}
+
+/* Takes the mutex if it is free; the designated waker clears WAKING. */
+static bool try_take(struct near_mutex *m, bool designated)
+{
+	uint32_t me = near__owner_now(), seen = NEAR__LOAD_RELAXED(&m->word);
+
+	while (!owner_of(seen)) {
+		uint32_t flags = flags_of(seen);
+
+		if (NEAR__CAS(&m->word, &seen, compose(me, designated ? flags & ~WAKING : flags),
+			      __ATOMIC_ACQUIRE))
+			return true;
+	}
+	return false;
 }
 
 /* Waits in the queue of lockers until this thread has the mutex, or the wait ends without. */
@@ -146,9 +164,7 @@ static int wait(struct near_mutex *m, const struct near__timeout *timeout)
 	check_owner(m);
 	w.since = (uint64_t)near__now(CLOCK_MONOTONIC);
 	w.owner = near__owner_now();
-	if (NEAR__YIELD_UNTIL(try_take(m, false)))
-		return 0;
-	return take_after_parking(m, &w, false, timeout);
+	return take_after_yielding(m) ? 0 : take_after_parking(m, &w, false, timeout);
 }
 
 /* By the owner. Relaxed: it orders nothing; every thread that changes the word checks all flags. */
@@ -186,7 +202,7 @@ static int lock_slow(struct near_mutex *m, uint32_t seen, const struct near__tim
 		near__thread_live();
 	near__lockdep_before_lock(m, site);
 	/* If the word had an owner, it is not loaded again before the pauses. */
-	if (owner_of(seen) || !try_take(m, false)) {
+	if (owner_of(seen) || !take_if_free(m)) {
 		near__slice_end(); /* which another mutex requested that this thread holds */
 		r = wait(m, timeout);
 		if (!r)
