@@ -125,7 +125,7 @@ static int apply(struct object *o, struct relocation *r)
 {
 	size_t n = array_find(o->high, o->high_count, sizeof(*o->high), r->value);
 
-	if (n && o->high[n - 1].place == r->value) {
+	if (n && o->high[n - 1].place == r->value) { /* NOLINT: n is 0 without an array */
 		r->high_place = o->high[n - 1].place;
 		r->high_value = o->high[n - 1].value;
 	}
