@@ -34,7 +34,7 @@ void near__atomic_wait(struct near__atomic_lock *l)
 {
 	int saved_errno = errno;
 
-	near__pauses(NEAR__SPIN_PAUSES);
+	near__pause_for(NEAR__SPIN_NS);
 	if (is_free(l)) {
 		near__count(&l->spun);
 	} else if (NEAR__YIELD_UNTIL(is_free(l))) {

@@ -117,7 +117,7 @@ enum near__lock_path near__lock_slow(struct near_lock *lock)
 	int saved_errno = errno;
 	enum near__lock_path path = NEAR__LOCK_SLEPT;
 
-	near__pauses(NEAR__SPIN_PAUSES);
+	near__pause_for(NEAR__SPIN_NS);
 	if (near_lock_try_lock(lock))
 		path = NEAR__LOCK_SPUN;
 	else if (NEAR__YIELD_UNTIL(near_lock_try_lock(lock)))

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* What a thread does before it sleeps: NEAR__SPIN_PAUSES pauses (near__pauses), in case the holder
- * of a lock runs; then NEAR__YIELD_UNTIL, in case the holder was preempted. Both are bounded, since
- * a waiter of higher real-time priority must give the CPU to the holder. The lock's word is not
- * loaded between the pauses, as each load takes the cache line from the threads that make progress:
- * three loads, after 2, 4 and 8 pauses, cost two fifths of the throughput of near_lock with
- * sections of 1 ns. */
+/* What a thread does before it sleeps: pauses of NEAR__SPIN_NS, in case the holder of a lock runs;
+ * then NEAR__YIELD_UNTIL, in case the holder was preempted. Both are bounded, since a waiter of
+ * higher real-time priority must give the CPU to the holder. The lock's word is not loaded between
+ * the pauses, as each load takes the cache line from the threads that make progress: three loads,
+ * after 20, 60 and 140 ns, cost two fifths of the throughput of near_lock with sections of 1 ns
+ * (AMD, Zen 4 class).
+ *
+ * A pause takes 10 ns on some CPUs, 40 on others: so waits are given as times, and the length of a
+ * pause is measured at the first one. */
 #ifndef NEARCPU_SPIN_H
 #define NEARCPU_SPIN_H
 
@@ -12,8 +15,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define NEAR__SPIN_PAUSES 16
+#define NEAR__SPIN_NS 160
 #define NEAR__SPIN_YIELDS 7
+
+/* Executes pauses (near__pauses) for about `ns`. Async-signal-safe. Only the first call in a
+ * process reads the clock. */
+void near__pause_for(unsigned ns);
 
 /* Yields until `condition`, which it evaluates after each yield, is true. Returns false if it is
  * not after NEAR__SPIN_YIELDS of them. */

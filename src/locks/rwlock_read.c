@@ -49,7 +49,7 @@ static bool try_enter(struct near_rwlock *l, enum near__nesting nesting)
 
 static bool enter_after_spinning(struct near_rwlock *l, enum near__nesting nesting)
 {
-	near__pauses(NEAR__SPIN_PAUSES);
+	near__pause_for(NEAR__SPIN_NS);
 	if (enter_by_word(l, nesting))
 		return true;
 	near__rwlock_check_writer(l, true);

@@ -29,7 +29,7 @@ static bool has_drained(struct near_rwlock *l)
 
 static bool drain_by_spinning(struct near_rwlock *l)
 {
-	near__pauses(NEAR__SPIN_PAUSES);
+	near__pause_for(NEAR__SPIN_NS);
 	return has_drained(l) || NEAR__YIELD_UNTIL(has_drained(l));
 }
 

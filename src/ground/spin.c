@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* spin: how long a pause takes. */
+#include "spin.h"
+
+#include <nearcpu/arch/arch.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "cas.h"
+
+/* Times are the shortest of SAMPLES: the thread may be preempted in one of them. Together they take
+ * 2 us where a pause takes 10 ns, and 10 us where it takes 50 ns. */
+#define SAMPLES 4
+#define SAMPLE_PAUSES 32
+
+/* In 1,024 ns; 0: not measured yet. */
+static uint32_t pauses_per_us;
+
+static int64_t now(void)
+{
+	struct timespec t = {0, 0};
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+static int64_t time_of(unsigned pauses)
+{
+	int64_t shortest = INT64_MAX;
+
+	for (unsigned i = 0; i < SAMPLES; i++) {
+		int64_t began = now(), took;
+
+		near__pauses(pauses);
+		took = now() - began;
+		shortest = took < shortest ? took : shortest;
+	}
+	return shortest;
+}
+
+/* The difference of two times: reading the clock can take longer than the pauses. */
+static uint32_t measure(void)
+{
+	int64_t took = time_of(1 + SAMPLE_PAUSES) - time_of(1);
+	uint32_t n = took > 0 ? (uint32_t)(SAMPLE_PAUSES * INT64_C(1024) / took) : 0;
+
+	return n ? n : 1;
+}
+
+/* Relaxed: threads that measure at the same time find about the same. */
+void near__pause_for(unsigned ns)
+{
+	uint32_t n = NEAR__LOAD_RELAXED(&pauses_per_us);
+
+	if (!n) {
+		n = measure();
+		__atomic_store_n(&pauses_per_us, n, __ATOMIC_RELAXED);
+	}
+	n = (uint32_t)((uint64_t)n * ns / 1024);
+	near__pauses(n ? n : 1);
+}
