@@ -113,7 +113,7 @@ static void fill_slot(const struct state *s)
 	own->entries[CLASS].list = s->closed ? NEAR__CLOSED_LIST : list_of(s->in_list);
 	own->entries[CLASS].room = s->no_room ? 0 : 5;
 	for (unsigned i = 0; i < s->transfers; i++)
-		own->transfer[CLASS][i] = list_of(1 + i % 2);
+		own->transfer[near__sizes[CLASS].row + i] = list_of(1 + i % 2);
 	own->transfers[CLASS] = s->closed ? UINT32_MAX : s->transfers + 1;
 }
 
@@ -221,7 +221,7 @@ static void close_own(void *unused)
 
 	closed[n_closed++] = list;
 	for (uint32_t i = 0; n != UINT32_MAX && i + 1 < n; i++)
-		closed[n_closed++] = own->transfer[CLASS][i];
+		closed[n_closed++] = own->transfer[near__sizes[CLASS].row + i];
 }
 
 /* ---- each block in one place ---- */
@@ -252,7 +252,7 @@ static void see_slots(void)
 		see_list(f->entries[CLASS].list);
 		for (uint32_t i = 0;
 		     f->transfers[CLASS] != UINT32_MAX && i + 1 < f->transfers[CLASS]; i++)
-			see_list(f->transfer[CLASS][i]);
+			see_list(f->transfer[near__sizes[CLASS].row + i]);
 	}
 }
 

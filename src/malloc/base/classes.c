@@ -6,7 +6,13 @@
 #define FRACTION(d) ((uint32_t)((UINT64_C(0x100000000) + (d)-1) / (d)))
 /* The casts: clang checks the range of both branches. */
 #define BATCH(size) ((uint8_t)((size) > 8192 ? 2 : (size) < 128 ? 128 : 16384 / (size)))
-#define KEPT(size) ((uint8_t)((size) > 4096 ? 0 : (size) < 1024 ? 16 : 16384 / (size)))
+#define KEPT_OF_TINY(size) (2048 / (size) > 64 ? 64 : 2048 / (size))
+#define KEPT(size)                                                                                 \
+	((uint8_t)((size) > 4096   ? 0                                                             \
+		   : (size) < 128  ? KEPT_OF_TINY(size)                                            \
+		   : (size) < 1024 ? 16                                                            \
+				   : 16384 / (size)))
+#define MOST_KEPT(size) (KEPT(size) ? KEPT(size) : NEAR__LARGE_LISTS)
 
 /* Size and pages. Spans of small blocks are all alike; others are short, with at least four
  * blocks, two above 8 KiB, and a waste of a twelfth at most, of a hundredth or so where blocks are
@@ -29,15 +35,19 @@ enum { NO_CLASS, ALL_SIZES(CLASS_OF, CLASS_OF) CLASSES_END };
 #define NO_TAG(size, pages)
 #define TAGS_OF(size, pages) TAG_##size, LAST_TAG_##size = TAG_##size + (pages)-1,
 enum { TAGS_BEFORE = NEAR__TAGS - 1, ALL_SIZES(NO_TAG, TAGS_OF) TAGS_END };
+#define LISTS_OF(size, pages) LIST_##size, LAST_LIST_##size = LIST_##size + MOST_KEPT(size) - 1,
+enum { LISTS_BEFORE = -1, ALL_SIZES(LISTS_OF, LISTS_OF) LISTS_END };
 _Static_assert(CLASSES_END == NEAR__SIZES + 1, "classes");
+_Static_assert(LISTS_END == NEAR__LISTS, "lists");
 _Static_assert(TAGS_END == NEAR__TAGS + NEAR__PARTS && TAGS_END <= 256, "tags are bytes");
 
 #define ENTRY(size, pages, tag)                                                                    \
-	{size, FRACTION(size), (pages)*PAGE / (size), pages, BATCH(size), KEPT(size), tag},
+	{size, FRACTION(size), (pages)*PAGE / (size), pages, BATCH(size), KEPT(size),              \
+	 tag,  LIST_##size},
 #define SIZE(size, pages) ENTRY(size, pages, CLASS_##size)
 #define SIZE_OF_PARTS(size, pages) ENTRY(size, pages, TAG_##size)
 
-const struct near__size near__sizes[NEAR__SIZES + 1] = {{0, 0, 0, 0, 0, 0, 0},
+const struct near__size near__sizes[NEAR__SIZES + 1] = {{0, 0, 0, 0, 0, 0, 0, 0},
 							ALL_SIZES(SIZE, SIZE_OF_PARTS)};
 
 #define PART(size, i) {FRACTION(size), (i)*PAGE, CLASS_##size},

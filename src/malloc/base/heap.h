@@ -193,6 +193,4 @@ static inline uint64_t near__batch_bytes(unsigned class)
 	return (uint64_t)near__sizes[class].size * near__sizes[class].batch;
 }
 
-#define NEAR__MOST_LISTS 16 /* of one class, in one cache */
-
 #endif

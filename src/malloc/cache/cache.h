@@ -22,8 +22,6 @@
 
 #include "malloc/base/lookup.h"
 
-#define NEAR__TRANSFER_LISTS NEAR__MOST_LISTS
-
 /* The slow paths' counts, for near_malloc_stats. */
 struct near__tally {
 	int64_t taken;           /* blocks */
@@ -44,7 +42,7 @@ struct near__cache {
 	 * were taken than put. About: a sequence that is aborted after its count adds one. */
 	int64_t deltas[NEAR__SIZES + 1];
 	struct near__tally tallies[NEAR__SIZES + 1];
-	uint64_t transfer[NEAR__SIZES + 1][NEAR__TRANSFER_LISTS];
+	uint64_t transfer[NEAR__LISTS]; /* by class, from near__sizes[class].row on */
 };
 
 /* The overflow counters: the same for threads that lost their slot before they could count. */

@@ -70,7 +70,7 @@ static void give_class(struct drain *d, unsigned class)
 	uint32_t n = d->transfers[class];
 
 	for (uint32_t i = 0; i + 1 < n; i++)
-		near__central_give(class, d->cache->transfer[class][i]);
+		near__central_give(class, d->cache->transfer[near__sizes[class].row + i]);
 	if (!near__list_is_empty(d->lists[class]))
 		near__central_give(class, d->lists[class]);
 	__atomic_store_n(&d->cache->transfers[class], 1, __ATOMIC_RELEASE);

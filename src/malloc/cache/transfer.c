@@ -14,8 +14,7 @@
 #define STEP_MS 250
 #define PIECE ((uint64_t)512 << 10) /* of quota */
 #define MOST_AT_ONCE 32             /* lists that one step gives away */
-#define LARGE_LISTS 4u              /* of each of the largest classes, at most, */
-#define LARGE_SHARE 256             /* and at most 1/256 of the heap */
+#define LARGE_SHARE 256             /* of the heap: the lists of each of the largest classes */
 
 /* ---- sequences ---- */
 
@@ -28,7 +27,7 @@ static uint32_t *transfers_of(unsigned class)
 static size_t transfer_offset(unsigned class)
 {
 	return offsetof(struct near__cache, transfer) +
-	       (class * NEAR__TRANSFER_LISTS - 1) * sizeof(uint64_t) -
+	       (near__sizes[class].row - 1) * sizeof(uint64_t) -
 	       (offsetof(struct near__cache, transfers) + class * sizeof(uint32_t));
 }
 
@@ -77,7 +76,7 @@ static enum near__tried transfer_pop(unsigned class, uint64_t *list)
 		NEAR_COMMIT4(n, at, 0),
 		NEAR_OUT(at, n, from),
 		NEAR_IN((number, transfers_of(class)), (array, transfer_offset(class)),
-			(limit, NEAR__TRANSFER_LISTS)),
+			(limit, NEAR__MOST_LISTS)),
 		NEAR__REFUSED);
 
 	*list = result == NEAR__COMMITTED ? from : NEAR__EMPTY_LIST;
@@ -153,7 +152,7 @@ static unsigned most_lists(unsigned class)
 		return near__sizes[class].lists;
 	heap = (uint64_t)near__pages_used() << NEAR__PAGE_SHIFT;
 	lists = heap / LARGE_SHARE / near__batch_bytes(class);
-	return lists < LARGE_LISTS ? (unsigned)lists : LARGE_LISTS;
+	return lists < NEAR__LARGE_LISTS ? (unsigned)lists : NEAR__LARGE_LISTS;
 }
 
 void near__transfer_put(unsigned class, uint64_t list)
@@ -238,7 +237,7 @@ static void count_again(struct near__cache *cache)
 	for (unsigned class = 1; class <= NEAR__SIZES; class ++) {
 		uint32_t n = __atomic_load_n(&cache->transfers[class], __ATOMIC_RELAXED);
 
-		if (n - 1 <= NEAR__TRANSFER_LISTS) /* neither unused nor closed */
+		if (n - 1 <= NEAR__MOST_LISTS) /* neither unused nor closed */
 			held += (n - 1) * near__batch_bytes(class);
 	}
 	__atomic_store_n(&cache->held, held, __ATOMIC_RELAXED);

@@ -15,19 +15,33 @@ struct central {
 	struct near__spans spans;
 	uint32_t waiting, fewest; /* batches; the fewest since the last step of decay */
 	uint64_t refills, spills; /* lists, so far */
-	uint64_t batches[NEAR__MOST_LISTS];
 } __attribute__((aligned(NEAR__CACHE_LINE)));
 
-/* Those of the first node are static: most machines have one node. */
-static struct central first_node[NEAR__SIZES + 1];
-static struct central *nodes[NEAR__MAX_NODES] = {first_node};
+struct node {
+	struct central classes[NEAR__SIZES + 1];
+	uint64_t batches[NEAR__LISTS]; /* by class, from near__sizes[class].row on */
+};
+
+/* The first node is static: most machines have one node. */
+static struct node first_node;
+static struct node *nodes[NEAR__MAX_NODES] = {&first_node};
+
+static struct central *central_of(unsigned node, unsigned class)
+{
+	return &nodes[node]->classes[class];
+}
+
+static uint64_t *batches_of(unsigned node, unsigned class)
+{
+	return &nodes[node]->batches[near__sizes[class].row];
+}
 
 /* ---- taking ---- */
 
 /* *node becomes its node: another one if that node has no memory left. */
 static bool add_span(unsigned *node, unsigned class)
 {
-	struct central *c = &nodes[*node][class];
+	struct central *c = central_of(*node, class);
 	uint32_t count = near__sizes[class].pages, first;
 	bool aligned = count * NEAR__PAGE == NEAR__SMALL_SPAN, zero;
 	struct near__span *s;
@@ -42,7 +56,7 @@ static bool add_span(unsigned *node, unsigned class)
 	if (first != NEAR__NONE) {
 		near__span_place(s, first);
 		*node = near__node_of(first);
-		c = &nodes[*node][class];
+		c = central_of(*node, class);
 	}
 	near_lock_lock(&c->lock);
 	if (first == NEAR__NONE) {
@@ -87,11 +101,13 @@ static uint64_t make_list(unsigned class, const struct taken *t)
 }
 
 /* Fills either *list or *t. */
-static void take(struct central *c, unsigned class, uint64_t *list, struct taken *t)
+static void take(unsigned node, unsigned class, uint64_t *list, struct taken *t)
 {
+	struct central *c = central_of(node, class);
+
 	near_lock_lock(&c->lock);
 	if (c->waiting) {
-		*list = c->batches[--c->waiting];
+		*list = batches_of(node, class)[--c->waiting];
 		if (c->waiting < c->fewest)
 			c->fewest = c->waiting;
 	} else {
@@ -111,11 +127,11 @@ uint64_t near__central_take(unsigned class)
 		return near__single_take(node, class);
 	t.n = 0;
 	do {
-		take(&nodes[node][class], class, &list, &t);
+		take(node, class, &list, &t);
 	} while (!list && !t.n && add_span(&node, class));
 	/* No memory is left, but other nodes may have blocks. */
 	for (node = 0; !list && !t.n && node < near__heap.nodes; node++)
-		take(&nodes[node][class], class, &list, &t);
+		take(node, class, &list, &t);
 	return list ? list : make_list(class, &t);
 }
 
@@ -166,8 +182,9 @@ static void give_list(struct central *c, uint64_t list)
 	}
 }
 
-static void give_to(struct central *c, unsigned class, uint64_t list)
+static void give_to(unsigned node, unsigned class, uint64_t list)
 {
+	struct central *c = central_of(node, class);
 	bool kept = false;
 
 	if (near__is_single(class)) {
@@ -177,7 +194,7 @@ static void give_to(struct central *c, unsigned class, uint64_t list)
 	near_lock_lock(&c->lock);
 	c->spills++;
 	if (c->waiting < near__sizes[class].lists) {
-		c->batches[c->waiting++] = list;
+		batches_of(node, class)[c->waiting++] = list;
 		kept = true;
 	}
 	near_lock_unlock(&c->lock);
@@ -200,14 +217,14 @@ static uint64_t sort(unsigned class, uint64_t list, unsigned kept)
 	}
 	for (unsigned i = 0; i < near__heap.nodes; i++)
 		if (i != kept && lists[i] != NEAR__EMPTY_LIST)
-			give_to(&nodes[i][class], class, lists[i]);
+			give_to(i, class, lists[i]);
 	return lists[kept];
 }
 
 void near__central_give(unsigned class, uint64_t list)
 {
 	if (NEAR__LIKELY(near__heap.nodes == 1))
-		give_to(&first_node[class], class, list);
+		give_to(0, class, list);
 	else
 		sort(class, list, NEAR__MAX_NODES);
 }
@@ -227,17 +244,18 @@ void near__refuse_freed(unsigned class, const void *p)
 /* ---- decay ---- */
 
 /* Gives the oldest batches to the spans: all, or those that no slot needed since the last step. */
-static void give_batches(struct central *c, bool all)
+static void give_batches(unsigned node, unsigned class, bool all)
 {
-	uint64_t lists[NEAR__MOST_LISTS];
+	struct central *c = central_of(node, class);
+	uint64_t lists[NEAR__MOST_LISTS], *batches = batches_of(node, class);
 	unsigned n;
 
 	near_lock_lock(&c->lock);
 	n = all ? c->waiting : c->fewest;
 	for (unsigned i = 0; i < n; i++)
-		lists[i] = c->batches[i];
+		lists[i] = batches[i];
 	for (unsigned i = n; i < c->waiting; i++)
-		c->batches[i - n] = c->batches[i];
+		batches[i - n] = batches[i];
 	c->waiting -= n;
 	c->fewest = c->waiting;
 	near_lock_unlock(&c->lock);
@@ -249,8 +267,8 @@ void near__central_decay(bool all)
 {
 	for (unsigned node = 0; node < near__heap.nodes; node++)
 		for (unsigned class = 1; class <= NEAR__SIZES; class ++)
-			if (__atomic_load_n(&nodes[node][class].waiting, __ATOMIC_RELAXED))
-				give_batches(&nodes[node][class], all);
+			if (__atomic_load_n(&central_of(node, class)->waiting, __ATOMIC_RELAXED))
+				give_batches(node, class, all);
 }
 
 /* Serialises discards, and excludes forks: a child would not have the blocks that the discarding
@@ -293,7 +311,7 @@ size_t near__central_discard(void)
 	for (unsigned node = 0; node < near__heap.nodes; node++)
 		for (unsigned class = 1; class <= NEAR__SIZES; class ++)
 			for (unsigned q = 0; q < NEAR__QUARTERS; q++)
-				all += discard_in(&nodes[node][class], q);
+				all += discard_in(central_of(node, class), q);
 	near_lock_unlock(&discarding);
 	return all;
 }
@@ -304,7 +322,7 @@ void near__central_stats(unsigned class, struct near__central_stats *out)
 	if (near__is_single(class))
 		near__single_stats(class, out);
 	for (unsigned node = 0; node < near__heap.nodes; node++) {
-		struct central *c = &nodes[node][class];
+		struct central *c = central_of(node, class);
 
 		near_lock_lock(&c->lock);
 		out->out += c->spans.out;
@@ -330,7 +348,7 @@ bool near__central_init(void)
 		if (!number)
 			return false;
 		at = (uintptr_t)near__meta_at(number) + NEAR__CACHE_LINE - 1;
-		nodes[i] = (struct central *)(at - at % NEAR__CACHE_LINE);
+		nodes[i] = (struct node *)(at - at % NEAR__CACHE_LINE);
 	}
 	return true;
 }
@@ -340,5 +358,5 @@ void near__central_fork(near__fork_step *step)
 	step(&discarding);
 	for (unsigned node = 0; node < near__heap.nodes; node++)
 		for (unsigned class = 1; class <= NEAR__SIZES; class ++)
-			step(&nodes[node][class].lock);
+			step(&central_of(node, class)->lock);
 }

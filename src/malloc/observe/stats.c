@@ -52,7 +52,7 @@ static void add_slot(struct near_malloc_class_stats *c, const struct near__cache
 	c->in_use += (count & 0xffff) + read_sum(&cache->deltas[class]);
 	add_tally(c, &cache->tallies[class]);
 	/* transfers is 1 more, for the list of the entry; or the entry is closed. */
-	sums->lists += lists <= NEAR__TRANSFER_LISTS + 1 ? lists : 0;
+	sums->lists += lists <= NEAR__MOST_LISTS + 1 ? lists : 0;
 }
 
 /* Returns the allocations of threads without a slot. */
