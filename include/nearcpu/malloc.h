@@ -10,7 +10,7 @@
  * Order:     each number of another slot is read by itself while the numbers change: sums are not a
  *            snapshot. While no other thread allocates or frees they are exact, except after an
  *            abort in the one instruction between the update of a count and the commit:
- *            `allocations` is then off by one block, `in_use` by a list of 16 KiB at most. The
+ *            `allocations` is then off by one block, `in_use` by a list of 64 KiB at most. The
  *            error is never larger than what the caches can hold.
  * Fallback:  the same numbers without rseq, from the lists that each thread then has.
  *

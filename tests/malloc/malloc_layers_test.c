@@ -267,10 +267,45 @@ static void take_each_once(unsigned class)
 /* Spans with many blocks, and blocks that are a span each. */
 static void each_block_is_taken_once(void **state)
 {
-	static const size_t sizes[] = {48, 5000, 65536};
+	static const size_t sizes[] = {48, 5000, 8192, 65536};
 
 	for (size_t i = 0; i < LENGTH(sizes); i++)
 		take_each_once(near__class_compute(sizes[i]));
+}
+
+static unsigned length_of(unsigned class, uint64_t list)
+{
+	unsigned n = 0;
+
+	while (!near__list_is_empty(list)) {
+		uint64_t one = NEAR__EMPTY_LIST;
+
+		near__list_put(&one, near__list_take(&list));
+		near__central_give(class, one);
+		n++;
+	}
+	return n;
+}
+
+/* In a large heap, which the tests before have made. */
+static void blocks_of_whole_pages_come_in_batches(void **state)
+{
+	struct near__central_stats before, after;
+	struct near__pages_stats pages, pages_after;
+
+	assert_true((size_t)near__pages_used() << NEAR__PAGE_SHIFT >= (size_t)16 << 20);
+	for (unsigned c = near__class_compute(8192); c <= NEAR__SIZES; c++) {
+		if (near__sizes[c].objects != 1)
+			continue;
+		near__pages_stats(&pages);
+		near__central_stats(c, &before);
+		assert_int_equal(length_of(c, near__central_take(c)), near__sizes[c].batch);
+		near__central_stats(c, &after);
+		near__pages_stats(&pages_after);
+		assert_int_equal(after.out, before.out);
+		assert_int_equal(after.refills, before.refills + 1);
+		assert_int_equal(pages_after.top - pages_after.free, pages.top - pages.free);
+	}
 }
 
 int main(void)
@@ -280,5 +315,6 @@ int main(void)
 			  reciprocals_divide, places_where_blocks_begin,
 			  places_where_blocks_of_parts_begin, runs_never_overlap,
 			  freed_neighbours_are_one, purged_runs_have_no_memory,
-			  purged_runs_are_zero_if_locked, each_block_is_taken_once);
+			  purged_runs_are_zero_if_locked, each_block_is_taken_once,
+			  blocks_of_whole_pages_come_in_batches);
 }

@@ -54,6 +54,11 @@ uint64_t near__central_take(unsigned class)
 	return n_central ? central[--n_central] : NEAR__EMPTY_LIST;
 }
 
+unsigned near__central_batch(unsigned class)
+{
+	return near__sizes[class].batch;
+}
+
 void near__refuse_freed(unsigned class, const void *p)
 {
 }

@@ -5,14 +5,18 @@
 #define PAGE 4096
 #define FRACTION(d) ((uint32_t)((UINT64_C(0x100000000) + (d)-1) / (d)))
 /* The casts: clang checks the range of both branches. */
-#define BATCH(size) ((uint8_t)((size) > 8192 ? 2 : (size) < 128 ? 128 : 16384 / (size)))
+#define BATCH(size)                                                                                \
+	((uint8_t)((size) > 32768   ? 2                                                            \
+		   : (size) >= 8192 ? 65536 / (size)                                               \
+		   : (size) < 128   ? 128                                                          \
+				    : 16384 / (size)))
 #define KEPT_OF_TINY(size) (2048 / (size) > 64 ? 64 : 2048 / (size))
 #define KEPT(size)                                                                                 \
 	((uint8_t)((size) > 4096   ? 0                                                             \
 		   : (size) < 128  ? KEPT_OF_TINY(size)                                            \
 		   : (size) < 1024 ? 16                                                            \
 				   : 16384 / (size)))
-#define MOST_KEPT(size) (KEPT(size) ? KEPT(size) : NEAR__LARGE_LISTS)
+#define MOST_KEPT(size) (KEPT(size) > NEAR__LARGE_LISTS ? KEPT(size) : NEAR__LARGE_LISTS)
 
 /* Size and pages. Spans of small blocks are all alike; others are short, with at least four
  * blocks, two above 8 KiB, and a waste of a twelfth at most, of a hundredth or so where blocks are

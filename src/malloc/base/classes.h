@@ -21,11 +21,11 @@ struct near__size {
 	uint32_t reciprocal; /* offset * reciprocal >> 32 is offset / size, for offsets in a span */
 	uint16_t objects;    /* in a span */
 	uint8_t pages;       /* of a span */
-	uint8_t batch;       /* blocks that move between levels together: 16 KiB, 2 to 128 */
-	/* How many lists one cache may keep. Fewer of large blocks: a refill from spans costs less
-	 * per byte, and an idle list costs more. More of tiny blocks: 128 of them are few bytes, and
-	 * what exceeds the lists returns to spans block by block, from where neighbours in a cache
-	 * line go to different CPUs. 0: transfer.c decides. */
+	uint8_t batch; /* blocks that move between levels together: 16 KiB, from 8 KiB on 64 */
+	/* How many lists one cache may keep; in a large heap up to NEAR__LARGE_LISTS. Fewer of
+	 * large blocks: a refill from spans costs less per byte, and an idle list costs more. More
+	 * of tiny blocks: 128 of them are few bytes, and what exceeds the lists returns to spans
+	 * block by block, from where neighbours in a cache line go to different CPUs. */
 	uint8_t lists;
 	uint8_t tag;  /* of its pages: the class, or that of the first of a span's parts */
 	uint16_t row; /* its first element of an array of the lists of all classes */
@@ -33,8 +33,8 @@ struct near__size {
 extern const struct near__size near__sizes[NEAR__SIZES + 1];
 
 #define NEAR__MOST_LISTS 64  /* of one class, in one cache */
-#define NEAR__LARGE_LISTS 4u /* of a class for which transfer.c decides */
-#define NEAR__LISTS 689      /* of all classes, in one cache */
+#define NEAR__LARGE_LISTS 16 /* of a class that has fewer, if the heap is large */
+#define NEAR__LISTS 986      /* of all classes, in one cache */
 
 /* The tag of a page is a class, or one of the numbers after the classes (heap.h), or a part of a
  * span, numbered from NEAR__TAGS on. */

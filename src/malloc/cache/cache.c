@@ -56,7 +56,7 @@ static enum near__tried take_list(unsigned class, uint64_t *old)
 		NEAR_COMMIT8(empty, at, 0),
 		NEAR_OUT(at, to, w, had),
 		NEAR_IN((entry, near__entry_of(class)), (empty, NEAR__EMPTY_LIST),
-			(room, near__sizes[class].batch), (delta, delta_offset(class))),
+			(room, near__central_batch(class)), (delta, delta_offset(class))),
 		NEAR__REFUSED);
 
 	if (result == NEAR__COMMITTED)

@@ -115,11 +115,17 @@ void *near__thread_cache_take(unsigned class)
 	return take(l, class);
 }
 
+/* Threads are many, and large blocks matter in each. */
+static unsigned most_blocks(unsigned class)
+{
+	return near__sizes[class].size < 8192 ? near__sizes[class].batch : 2;
+}
+
 static void *alloc_from(struct local *l, unsigned class)
 {
 	if (near__list_is_empty(l->lists[class])) {
 		l->lists[class] = near__central_take(class);
-		l->counts[class] = near__sizes[class].batch;
+		l->counts[class] = (uint8_t)most_blocks(class);
 		if (near__list_is_empty(l->lists[class]))
 			return NULL;
 		tally(&l->stats[class].missed);
@@ -138,7 +144,7 @@ bool near__thread_cache_put(unsigned class, void *p)
 {
 	struct local *l = mine;
 
-	if (!l || l == &shared || l->counts[class] == near__sizes[class].batch ||
+	if (!l || l == &shared || l->counts[class] == most_blocks(class) ||
 	    l->lists[class] < NEAR__EMPTY_LIST || l->lists[class] == near__offset_of(p))
 		return false;
 	put(l, class, p);
@@ -149,7 +155,7 @@ static void free_to(struct local *l, unsigned class, void *p)
 {
 	if (l->lists[class] == near__offset_of(p))
 		near__heap_die("double free", p);
-	if (l->counts[class] == near__sizes[class].batch && !near__list_is_empty(l->lists[class])) {
+	if (l->counts[class] == most_blocks(class) && !near__list_is_empty(l->lists[class])) {
 		near__central_give(class, l->lists[class]);
 		l->lists[class] = NEAR__EMPTY_LIST;
 		l->counts[class] = 0;

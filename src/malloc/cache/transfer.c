@@ -14,7 +14,7 @@
 #define STEP_MS 250
 #define PIECE ((uint64_t)512 << 10) /* of quota */
 #define MOST_AT_ONCE 32             /* lists that one step gives away */
-#define LARGE_SHARE 256             /* of the heap: the lists of each of the largest classes */
+#define LARGE_SHARE 128             /* of the heap: the lists of a class with large blocks */
 
 /* ---- sequences ---- */
 
@@ -142,17 +142,16 @@ static void count_held(struct near__cache *cache, int64_t bytes)
 
 /* ---- put, get ---- */
 
-/* Of the largest classes none, until the heap is so large that they matter little. The number never
- * becomes smaller, so that every list in the cache is found. */
+/* A large heap keeps more lists of large blocks than a small one, whose memory they would be; of
+ * the largest classes a small one keeps none. The number never becomes smaller, so that every list
+ * in the cache is found. */
 static unsigned most_lists(unsigned class)
 {
-	uint64_t heap, lists;
+	uint64_t heap = (uint64_t)near__pages_used() << NEAR__PAGE_SHIFT;
+	uint64_t lists = heap / LARGE_SHARE / near__batch_bytes(class);
 
-	if (near__sizes[class].lists)
-		return near__sizes[class].lists;
-	heap = (uint64_t)near__pages_used() << NEAR__PAGE_SHIFT;
-	lists = heap / LARGE_SHARE / near__batch_bytes(class);
-	return lists < NEAR__LARGE_LISTS ? (unsigned)lists : NEAR__LARGE_LISTS;
+	lists = lists < NEAR__LARGE_LISTS ? lists : NEAR__LARGE_LISTS;
+	return lists > near__sizes[class].lists ? (unsigned)lists : near__sizes[class].lists;
 }
 
 void near__transfer_put(unsigned class, uint64_t list)

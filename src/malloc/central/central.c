@@ -7,8 +7,8 @@
 #include "malloc/pages/pages.h"
 #include "malloc/central/spans.h"
 
-#define MAX_LIST 128 /* blocks in a batch, at most */
-#define AT_ONCE 32   /* blocks that are returned to spans under one lock */
+#define MAX_LIST 128                /* blocks in a batch, at most */
+#define AT_ONCE NEAR__SPANS_AT_ONCE /* blocks that are returned to spans under one lock */
 
 struct central {
 	struct near_lock lock;
@@ -117,6 +117,11 @@ static void take(unsigned node, unsigned class, uint64_t *list, struct taken *t)
 	near_lock_unlock(&c->lock);
 }
 
+unsigned near__central_batch(unsigned class)
+{
+	return near__is_single(class) ? near__single_batch(class) : near__sizes[class].batch;
+}
+
 uint64_t near__central_take(unsigned class)
 {
 	unsigned node = near__node_now();
@@ -142,8 +147,7 @@ static void free_spans(struct central *c, struct near__span **empty, unsigned n)
 {
 	if (!n)
 		return;
-	for (unsigned i = 0; i < n; i++)
-		near__span_free(empty[i]);
+	near__spans_free(empty, n);
 	near_lock_lock(&c->lock);
 	for (unsigned i = 0; i < n; i++)
 		near__spans_keep(&c->spans, empty[i]);

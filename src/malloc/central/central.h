@@ -6,6 +6,8 @@
 #include "malloc/base/heap.h"
 
 bool near__central_init(void);
+/* How many blocks a list should have: a batch; fewer of large blocks in a small heap. */
+unsigned near__central_batch(unsigned class);
 /* A list of at most a batch; an empty one: no memory. */
 uint64_t near__central_take(unsigned class);
 void near__central_give(unsigned class, uint64_t list);

@@ -227,9 +227,13 @@ struct near__span *near__spans_give(struct near__spans *all, struct near__span *
 	return came(all, s, 1);
 }
 
-void near__span_free(const struct near__span *s)
+void near__spans_free(struct near__span *const *spans, unsigned n)
 {
-	near__pages_free(s->first, near__sizes[s->class].pages, true);
+	uint32_t firsts[NEAR__SPANS_AT_ONCE];
+
+	for (unsigned i = 0; i < n; i++)
+		firsts[i] = spans[i]->first;
+	near__pages_free_runs(firsts, n, near__sizes[spans[0]->class].pages);
 }
 
 /* ---- pages of free blocks ---- */

@@ -62,8 +62,9 @@ void near__span_place(struct near__span *s, uint32_t first);
 /* Puts it into the list for its number of blocks. */
 void near__spans_add(struct near__spans *all, struct near__span *s);
 
-/* Without the lock: frees its pages. */
-void near__span_free(const struct near__span *s);
+/* Without the lock: frees the pages of spans of one class and node. */
+#define NEAR__SPANS_AT_ONCE 32
+void near__spans_free(struct near__span *const *spans, unsigned n);
 
 /* One walk at a time. The cursor begins at the first span of a quarter; near__spans_next returns
  * the span at the cursor, which goes on, NULL: none. Spans that enter a list during the walk are

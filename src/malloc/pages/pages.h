@@ -8,8 +8,12 @@
 bool near__pages_init(void);
 /* NEAR__NONE: no memory. From another node if that one has none. */
 uint32_t near__pages_alloc(unsigned node, uint32_t count, uint32_t align, bool *zero);
+/* The same for up to n runs, of this node, under one lock. Returns how many there are. */
+unsigned near__pages_alloc_runs(unsigned node, uint32_t *firsts, unsigned n, uint32_t count);
 /* `dirty`: something was written there. */
 void near__pages_free(uint32_t first, uint32_t count, bool dirty);
+/* Frees n dirty runs of `count` pages each, all of one node, under one lock. */
+void near__pages_free_runs(const uint32_t *firsts, unsigned n, uint32_t count);
 bool near__pages_grow(uint32_t first, uint32_t count, uint32_t wanted);
 /* Returns pages that were freed `decay_ms` ago to the system, up to `most` bytes. Returns how
  * many bytes these were. */
