@@ -71,7 +71,7 @@ function(near_library_interface target scope)
     "$<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>")
   target_link_libraries(${target} PRIVATE -pthread)
   if(scope STREQUAL INTERFACE AND target STREQUAL nearcpu-atomic_static)
-    target_link_options(${target} INTERFACE LINKER:--export-dynamic-symbol=near__atomic_table)
+    target_link_options(${target} INTERFACE LINKER:--export-dynamic-symbol=near__atomic_locks)
   endif()
 endfunction()
 

@@ -9,9 +9,10 @@
  * Checked: no load returns a word of one store and a word of another; with ORDER, at least one of
  * the two threads sees the other's store.
  *
- * RELEASE_WEAK releases a lock by a release store only; NO_FENCE, with MANY, has no fence after the
- * stores. Both pass here, since the take is sequentially consistent, and a load that runs then
- * finds the lock held. The unlocker's load of `waiters` needs the stronger order: atomic_lock.pml.
+ * A release store releases a lock: the take is sequentially consistent, and a load that runs after
+ * it finds the lock held. Only the unlocker's load of `waiters` needs more: atomic_lock.pml. FENCED
+ * is where waiters cannot execute a barrier for all threads: a sequentially consistent store, or
+ * with MANY a fence after the stores.
  * The broken variants:
  *   NO_RELEASE_FENCE   a store to the object may precede that of the odd word
  *   NO_ACQUIRE_FENCE   the second load of the word may precede the loads of the object
@@ -19,7 +20,7 @@
  *   FIRST_RELAXED      the first load of the word is not an acquire
  *   RELEASE_RELAXED    the store that releases the lock is not a release
  *   SHRINK             with MANY: one of the words is less after a section
- *   TAKE_ACQUIRED      with ORDER and RELEASE_WEAK: the take is no more than an acquire
+ *   TAKE_ACQUIRED      with ORDER: the take is no more than an acquire
  *   CHECK_ACQUIRED     with ORDER: nor is the first load of the word
  */
 #include "rseq.h"
@@ -73,12 +74,12 @@ struct atomic_model : rl::test_suite<atomic_model, THREADS> {
 
 			if (on("RELEASE_RELAXED"))
 				word[i]($).store(next, relaxed);
-			else if (on("MANY") || on("RELEASE_WEAK"))
-				word[i]($).store(next, release);
+			else if (on("FENCED") && !on("MANY"))
+				word[i]($).store(next, seq_cst);
 			else
-				word[i]($).exchange(next, seq_cst);
+				word[i]($).store(next, release);
 		}
-		if (on("MANY") && !on("NO_FENCE"))
+		if (on("FENCED") && on("MANY"))
 			rl::atomic_thread_fence(seq_cst, $);
 	}
 

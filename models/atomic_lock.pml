@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* A lock of libatomic (src/atomic/table.h, wait.c, locks.c) in Promela: each access to its word, to `waiters` and to
- * `waking` is one step.
+ * `waking` is one step. The store that releases a lock stays in the CPU's store buffer, which only its own thread sees,
+ * until the CPU happens to write it, the thread executes an atomic instruction or a system call, or a waiter's barrier
+ * (`fence`) runs. With FENCED, unlockers write it at once, and waiters have no barrier: where membarrier is missing.
  *
  * By default three threads take one lock SECTIONS times each. With MANY, thread 0 takes both of two locks, as an
  * operation on a large object does; thread 2 takes the second, then the first, which it holds until thread 1 has
@@ -23,6 +25,9 @@
  *   KEEP_WAKING      a waiter does not clear `waking`
  *   SLEEP_BLIND      a waiter clears `waking` and sleeps without a check
  *   CLEAR_LATE       a waiter checks the word before it clears `waking`
+ *   NO_BARRIER       waiters have no barrier either
+ *   BARRIER_FIRST    a waiter executes the barrier before it clears `waking`
+ *   BARRIER_LAST     it does after it has checked the word
  *   PASS_NOTHING     with MANY: a thread that was woken for a lock and then waits for another does not wake the next one
  */
 #define THREADS 3
@@ -54,6 +59,13 @@ bool waking[LOCKS] = true;
 bool waking[LOCKS];
 #endif
 byte asleep[THREADS] = NONE; /* on which lock's futex */
+
+/* A store to a word that other threads do not see yet; 0: none. A thread has at most one for each word, as its next
+ * atomic instruction writes it. With MANY, two may be written in any order, as on weakly ordered CPUs. */
+byte buffered[THREADS * LOCKS];
+#define BUFFER(t, l) buffered[(t) * LOCKS + (l)]
+/* As the thread itself reads it. */
+#define WORD(l) (BUFFER(_pid, l) -> BUFFER(_pid, l) : word[l])
 byte spurious = SPURIOUS;
 
 byte inside[LOCKS], newest[LOCKS];
@@ -63,11 +75,46 @@ bool over[THREADS];
 inline finish()
 {
 	atomic {
+		write_own();
 		over[_pid] = true;
 		left--;
 		assert(left > 0 || (waiters[0] == GHOSTS && word[0] % 2 == 0));
 		assert(left > 0 || (waiters[LOCKS - 1] == GHOSTS && word[LOCKS - 1] % 2 == 0))
 	}
+}
+
+/* ---- the store buffers ---- */
+
+#define WRITE(t, l) word[l] = (BUFFER(t, l) -> BUFFER(t, l) : word[l]); BUFFER(t, l) = 0
+
+/* Within an atomic instruction or a system call. */
+inline write_own()
+{
+#ifndef FENCED
+	WRITE(_pid, 0);
+#ifdef MANY
+	WRITE(_pid, 1);
+#endif
+#endif
+	skip
+}
+
+inline fence()
+{
+#if !defined(FENCED) && !defined(NO_BARRIER)
+	d_step {
+		WRITE(0, 0);
+		WRITE(1, 0);
+		WRITE(2, 0);
+#ifdef MANY
+		WRITE(0, 1);
+		WRITE(1, 1);
+		WRITE(2, 1)
+#endif
+	}
+#else
+	skip
+#endif
 }
 
 /* ---- the futex ---- */
@@ -106,7 +153,7 @@ inline futex_wake(l)
 inline wake(l)
 {
 	if
-	:: atomic { !waking[l] -> waking[l] = true }; futex_wake(l)
+	:: atomic { !waking[l] -> waking[l] = true; write_own() }; futex_wake(l)
 	:: atomic { waking[l] -> skip }
 	fi
 }
@@ -125,14 +172,15 @@ inline wake_waiters(l)
 inline try_take(l, seen)
 {
 	had = false;
-	atomic { seen = word[l] };
+	atomic { seen = WORD(l) };
 	if
 	:: seen % 2 == 1
 	:: else ->
 #ifdef PLAIN_TAKE
-		atomic { word[l] = HELD; had = true }
+		atomic { write_own(); word[l] = HELD; had = true }
 #else
 		atomic {
+			write_own();
 			if
 			:: word[l] == seen -> word[l] = HELD; had = true
 			:: else
@@ -147,6 +195,13 @@ inline enter(l)
 	atomic { inside[l]++; assert(inside[l] == 1) }
 }
 
+/* The word that releases a lock. */
+#ifdef KEEP_VERSION
+#define FREE(seen) (seen)
+#else
+#define FREE(seen) (seen + 2)
+#endif
+
 inline release(l, seen)
 {
 	inside[l]--;
@@ -157,13 +212,13 @@ inline release(l, seen)
 	atomic { had = waiters[l] > 0 };
 #endif
 	atomic {
-#ifdef KEEP_VERSION
-		word[l] = seen;
+#ifdef FENCED
+		word[l] = FREE(seen);
 #else
-		word[l] = seen + 2;
+		BUFFER(_pid, l) = FREE(seen);
 #endif
-		assert(word[l] > newest[l]);
-		newest[l] = word[l]
+		assert(FREE(seen) > newest[l]);
+		newest[l] = FREE(seen)
 	}
 #ifdef CHECK_FIRST
 	if
@@ -183,8 +238,10 @@ inline release(l, seen)
 
 inline sleep_until_free(l)
 {
-#ifndef SLEEP_UNCOUNTED
-	waiters[l]++;
+#ifdef SLEEP_UNCOUNTED
+	atomic { write_own() };
+#else
+	atomic { write_own(); waiters[l]++ };
 #endif
 	do
 	:: true ->
@@ -194,8 +251,14 @@ inline sleep_until_free(l)
 		:: else
 		fi;
 #endif
+#ifdef BARRIER_FIRST
+		fence();
+#endif
 #ifndef KEEP_WAKING
 		waking[l] = false;
+#endif
+#if !defined(BARRIER_FIRST) && !defined(BARRIER_LAST)
+		fence();
 #endif
 #ifdef SLEEP_BLIND
 		futex_wait(l);
@@ -205,6 +268,9 @@ inline sleep_until_free(l)
 		:: IS_FREE(l) -> break
 		:: else
 		fi;
+#endif
+#ifdef BARRIER_LAST
+		fence();
 #endif
 #ifndef SLEEP_BLIND
 		futex_wait(l);
@@ -230,7 +296,7 @@ inline take(l, seen)
 		:: else -> sleep_until_free(l)
 		fi;
 #ifdef TRUST_WAKE
-		atomic { seen = (word[l] % 2 == 1 -> newest[l] : word[l]); word[l] = HELD };
+		atomic { write_own(); seen = (word[l] % 2 == 1 -> newest[l] : word[l]); word[l] = HELD };
 		break
 #endif
 	od;
@@ -326,6 +392,27 @@ active [THREADS] proctype thread()
 	:: else -> break
 	od;
 	finish()
+}
+
+#endif
+
+#ifndef FENCED
+
+/* The CPUs write their buffers at any time. */
+active proctype hardware()
+{
+	do
+	:: atomic { BUFFER(0, 0) -> WRITE(0, 0) }
+	:: atomic { BUFFER(2, 0) -> WRITE(2, 0) }
+#ifndef MANY
+	:: atomic { BUFFER(1, 0) -> WRITE(1, 0) }
+#else
+	:: atomic { BUFFER(0, 1) -> WRITE(0, 1) }
+	:: atomic { BUFFER(1, 1) -> WRITE(1, 1) }
+	:: atomic { BUFFER(2, 1) -> WRITE(2, 1) }
+#endif
+	:: atomic { left == 0 -> break }
+	od
 }
 
 #endif

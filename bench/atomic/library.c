@@ -54,7 +54,7 @@ void library_take_gcc(void)
 
 	if (!file)
 		window_give_up("missing", NAME " was not found (package libatomic1)");
-	if (dlsym(file, "near__atomic_table"))
+	if (dlsym(file, "near__atomic_locks"))
 		window_give_up("missing", NAME " is this library here, not GCC's");
 	take(file);
 }

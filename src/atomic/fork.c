@@ -61,7 +61,7 @@ static void find_marked(struct near__locks *out)
 
 	out->count = 0;
 	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++) {
-		const struct near__atomic_lock *l = &near__atomic_table.locks[i];
+		const struct near__atomic_lock *l = &near__atomic_locks.locks[i];
 
 		if (near__holds(l, mine) && l->section == &mark)
 			out->list[out->count++] = (uint8_t)i;

@@ -58,7 +58,7 @@ NOINLINE bool end_rolled_back(struct near__section *s, int step, const void *in,
 	bool result;
 
 	locks.count = 1;
-	locks.list[0] = (uint8_t)(l - near__atomic_table.locks);
+	locks.list[0] = (uint8_t)(l - near__atomic_locks.locks);
 	s->in = in;
 	result = near__atomic_redo(s, step, &locks);
 	if (near__release(l, seen))

@@ -17,7 +17,7 @@ _Static_assert(NEAR__ATOMIC_LOCKS - 1 <= UINT8_MAX, "their numbers fit");
 
 static inline struct near__atomic_lock *near__nth(const struct near__locks *locks, unsigned i)
 {
-	return &near__atomic_table.locks[locks->list[i]];
+	return &near__atomic_locks.locks[locks->list[i]];
 }
 
 /* The most locks of one object. */
@@ -81,9 +81,11 @@ static inline void near__release_first(const struct near__locks *locks, unsigned
 		 * next holder. */
 		__atomic_store_n(&l->word, l->version + 2, __ATOMIC_RELEASE);
 	}
-	/* Orders the stores before the loads of `waiters`, see table.h, and this operation before
-	 * all that the thread does next. */
-	near__full_fence();
+	/* Orders the stores before the loads of `waiters`, unless waiters do: see table.h. */
+	if (near__waiters_fence())
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	else
+		near__full_fence();
 	for (unsigned i = 0; i < count; i++)
 		near__pass_on(near__nth(locks, i));
 }

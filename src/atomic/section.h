@@ -21,16 +21,16 @@
  * `step` is one store, so a handler sees it entirely or not at all. A store of more than
  * NEAR__COPY_MAX bytes has no `out` to restore the object from: the handler completes it.
  *
- * What this costs (Intel Xeon of family 6, model 167, 2 CPUs; one thread; medians of 15 interleaved
- * runs, minimum and maximum in brackets, ns of CPU time per operation):
+ * What this costs (Intel Xeon of the Granite Rapids class, 2 CPUs; one thread; medians of 7
+ * interleaved runs, minimum and maximum in brackets, ns per operation):
  *
- *                       with           without          GCC's library
- *     store, 24 bytes   15.1 (14.3-15.6)   13.7 (11.5-14.1)   14.5 (11.1-14.6)
- *     exchange, 24      14.9 (13.0-15.2)   13.7 (12.0-15.1)   15.7 (13.2-15.9)
- *     store, 64         15.4 (11.1-15.7)   13.8 (9.7-14.4)    14.3 (10.9-14.8)
- *     exchange, 64      15.3 (13.5-17.0)   13.8 (9.7-14.1)    16.3 (13.7-17.6)
+ *                       with              without            GCC's library
+ *     store, 24 bytes    9.5 (8.7-9.8)    7.6 (7.3-10.5)     15.5 (14.5-16.0)
+ *     exchange, 24       9.4 (8.8-9.5)    7.5 (7.1-7.6)      16.6 (15.1-17.1)
+ *     store, 64         10.5 (9.9-10.8)   8.5 (7.8-9.4)      16.3 (14.9-16.7)
  *
- * The two locked instructions that take and release a lock cost 12.0 ns of that on this CPU. */
+ * The locked instruction that takes a lock costs 6 ns of that. Before it, the CPU waits until all
+ * earlier stores have left its store buffer, so each store to this record counts. */
 #ifndef NEARCPU_ATOMIC_SECTION_H
 #define NEARCPU_ATOMIC_SECTION_H
 

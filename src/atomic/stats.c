@@ -69,10 +69,10 @@ __attribute__((destructor)) static void end(void)
 	int pid = (int)getpid();
 
 	if (!conf.stats ||
-	    __atomic_exchange_n(&near__atomic_table.reported, pid, __ATOMIC_RELAXED) == pid)
+	    __atomic_exchange_n(&near__atomic_locks.reported, pid, __ATOMIC_RELAXED) == pid)
 		return;
 	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++)
-		add(&sums, &near__atomic_table.locks[i]);
+		add(&sums, &near__atomic_locks.locks[i]);
 	dprintf(2,
 		"nearcpu: libatomic [%d]: 16 bytes by %s; %" PRIu64 " sections under %u of %d "
 		"locks, %" PRIu64 " under the busiest\n"

@@ -5,14 +5,14 @@
 #include "table.h"
 
 _Static_assert(sizeof(struct near__atomic_lock) == 64, "a lock in each line");
-_Static_assert(sizeof(struct near__atomic_table) == 16448, "near__atomic_table below");
+_Static_assert(sizeof(struct near__atomic_locks) == 16448, "near__atomic_locks below");
 
 /* clang-format off */
 __asm__(".pushsection .bss.near, \"aw\", %nobits\n"
 	".balign 64\n"
-	".globl near__atomic_table\n"
-	".type near__atomic_table, %gnu_unique_object\n"
-	".size near__atomic_table, 16448\n"
-	"near__atomic_table: .zero 16448\n"
+	".globl near__atomic_locks\n"
+	".type near__atomic_locks, %gnu_unique_object\n"
+	".size near__atomic_locks, 16448\n"
+	"near__atomic_locks: .zero 16448\n"
 	".popsection\n");
 /* clang-format on */

@@ -20,22 +20,26 @@
  *
  * Release and sleep: an unlocker stores an even word and loads `waiters`; if there are any and
  * `waking` is 0, it has the kernel store 1 there and wake one waiter, in one system call. A waiter
- * increments `waiters`, clears `waking`, checks the word, and sleeps if `waking` is still 0; when
- * it wakes up it repeats this from the clearing. All of these accesses are sequentially consistent,
- * so either the waiter finds the lock free, or the unlocker finds the waiter. If the unlocker wakes
- * nobody because `waking` is 1, this was before the waiter cleared it; so the waiter checks the
- * word after the unlocker stored it. A thread that tries to take the lock is no longer a waiter: if
- * it fails, it starts as above; if it then waits for another lock, it first wakes a waiter of this
- * one. models/atomic_lock.pml has this as a model.
+ * increments `waiters`, clears `waking`, executes a full barrier on the CPUs of all threads
+ * (fence.c), checks the word, and sleeps if `waking` is still 0; when it wakes up it repeats this
+ * from the clearing. A CPU may execute the unlocker's loads before its store is visible. But the
+ * barrier is either after the store: then the waiter finds the lock free; or before the loads: then
+ * the unlocker finds the waiter. If the unlocker wakes nobody because `waking` is 1, it loaded this
+ * before the waiter cleared it, so before the barrier; the store precedes the load in the program,
+ * so the waiter checks the word after the store. Without such barriers (`waiters_fence` is 0),
+ * all of these accesses are sequentially consistent, with the same effect. A thread that tries to
+ * take the lock is no longer a waiter: if it fails, it starts as above; if it then waits for
+ * another lock, it first wakes a waiter of this one. models/atomic_lock.pml has this as a model.
  *
  * Sections, and loads that hold no lock: the stores to the object follow a release fence that
  * follows the store of the odd word; the loads from it precede an acquire fence that precedes the
  * second load of the word. So a load that has read anything that a section wrote finds another
  * word. The first load of the word is an acquire; it pairs with the store that released the lock.
  *
- * Sequential consistency, also with objects that need no lock: the accesses that change a word, and
- * the first load of it, are sequentially consistent; the release of several locks ends with such a
- * fence. */
+ * Sequential consistency, also with objects that need no lock: the compare-exchanges that take the
+ * locks and the first load of the word are sequentially consistent. A section so takes effect when the
+ * last of its locks is taken: any other access to the object is before, or waits for the release.
+ * What the thread does next is after. The release need not be more than a release. */
 #ifndef NEARCPU_ATOMIC_TABLE_H
 #define NEARCPU_ATOMIC_TABLE_H
 
@@ -57,7 +61,7 @@ struct near__atomic_lock {
 	unsigned long version;
 	struct near__section *section;
 	uint32_t waiters, waking;
-	uint32_t unused; /* 0: copies of version 0.1.0 in the same process use it */
+	uint32_t unused;
 	uint32_t contended;
 	/* How threads waited for it. */
 	uint32_t spun, yielded, slept;
@@ -66,14 +70,16 @@ struct near__atomic_lock {
 	uint32_t loads, nested, retries;
 } __attribute__((aligned(64)));
 
-struct near__atomic_table {
+struct near__atomic_locks {
 	struct near__atomic_lock locks[NEAR__ATOMIC_LOCKS];
-	int reported; /* the process whose counts one copy of the library has printed */
+	int reported;      /* the process whose counts one copy of the library has printed */
+	int waiters_fence; /* fence.c */
 };
 
-/* There is one in a process (table.c). A change of its layout, or of that of struct near__section,
- * requires another name. */
-extern struct near__atomic_table near__atomic_table __attribute__((visibility("default")));
+/* There is one in a process (table.c). A change of its layout, of that of struct near__section, or
+ * of the protocol requires another name. In version 0.1.0, where waiters had no barriers, it was
+ * near__atomic_table. */
+extern struct near__atomic_locks near__atomic_locks __attribute__((visibility("default")));
 
 static inline uintptr_t near__line_of(const void *p)
 {
@@ -82,7 +88,7 @@ static inline uintptr_t near__line_of(const void *p)
 
 static inline struct near__atomic_lock *near__lock_of_line(uintptr_t line)
 {
-	return &near__atomic_table.locks[near__atomic_hash(line)];
+	return &near__atomic_locks.locks[near__atomic_hash(line)];
 }
 
 /* The word of a lock that this thread holds. The thread pointer is unique among threads, and the
@@ -144,11 +150,26 @@ static inline bool near__try_take(struct near__atomic_lock *l, unsigned long min
 /* Wakes one waiter. */
 void near__atomic_wake(struct near__atomic_lock *l);
 
+/* Whether waiters execute a barrier on the CPUs of all threads, instead of the unlockers one on
+ * their own. It changes once, from false to true. Acquire: a waiter that found it false had
+ * announced itself before that, so an unlocker that finds it true finds the waiter, too. */
+static inline bool near__waiters_fence(void)
+{
+	return __atomic_load_n(&near__atomic_locks.waiters_fence, __ATOMIC_ACQUIRE) != 0;
+}
+
 /* Releases the lock, whose free word was `seen`. Returns whether the caller must wake a waiter. */
 static inline bool near__release(struct near__atomic_lock *l, unsigned long seen)
 {
-	__atomic_exchange_n(&l->word, seen + 2, __ATOMIC_SEQ_CST);
-	return __atomic_load_n(&l->waiters, __ATOMIC_SEQ_CST) != 0;
+	if (__builtin_expect(!near__waiters_fence(), 0)) {
+		__atomic_store_n(&l->word, seen + 2, __ATOMIC_SEQ_CST);
+		return __atomic_load_n(&l->waiters, __ATOMIC_SEQ_CST) != 0;
+	}
+	/* Release: pairs with the first load of the word by loads, and with the take of the next
+	 * holder. Relaxed: the waiter's barrier orders it. */
+	__atomic_store_n(&l->word, seen + 2, __ATOMIC_RELEASE);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	return __atomic_load_n(&l->waiters, __ATOMIC_RELAXED) != 0;
 }
 
 /* Wakes one waiter, if there are any. Called after a release, and by a thread that was woken and
@@ -169,6 +190,12 @@ static inline void near__count(uint32_t *n)
 {
 	__atomic_fetch_add(n, 1, __ATOMIC_RELAXED);
 }
+
+/* ---- fence.c ---- */
+
+/* Executes a full barrier on each CPU that runs a thread of this process. Returns false if the
+ * kernel refuses, although it did not earlier. Changes errno. */
+bool near__atomic_fence(void);
 
 /* ---- wait.c ---- */
 

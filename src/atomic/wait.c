@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ground/futex.h"
@@ -12,6 +13,9 @@
 
 /* FUTEX_OP_SET 1; and wake further waiters if the word was 7, which it never is. */
 #define STORE_1 (1 << 12 | 7)
+
+/* How often a waiter checks the word where the barrier of table.h has become impossible. */
+#define POLL_NS 1000000
 
 static bool is_free(const struct near__atomic_lock *l)
 {
@@ -22,10 +26,15 @@ static void sleep_until_free(struct near__atomic_lock *l)
 {
 	__atomic_fetch_add(&l->waiters, 1, __ATOMIC_SEQ_CST);
 	for (;;) {
+		struct timespec poll = {0, POLL_NS};
+		bool fenced;
+
 		__atomic_store_n(&l->waking, 0, __ATOMIC_SEQ_CST);
+		fenced = !near__waiters_fence() || near__atomic_fence();
 		if (is_free(l))
 			break;
-		syscall(SYS_futex, &l->waking, NEAR__FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+		syscall(SYS_futex, &l->waking, NEAR__FUTEX_WAIT_PRIVATE, 0, fenced ? NULL : &poll,
+			NULL, 0);
 	}
 	__atomic_fetch_sub(&l->waiters, 1, __ATOMIC_SEQ_CST);
 }

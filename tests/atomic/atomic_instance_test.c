@@ -38,7 +38,7 @@ static void open_named(void)
 	static struct atomic_plugin named;
 	void *handle = open_one(ATOMIC_NAMED);
 
-	named.table = dlsym(handle, "near__atomic_table");
+	named.table = dlsym(handle, "near__atomic_locks");
 	*(void **)&named.load = dlsym(handle, "__atomic_load");
 	*(void **)&named.store = dlsym(handle, "__atomic_store");
 	*(void **)&named.cas = dlsym(handle, "__atomic_compare_exchange");

@@ -186,7 +186,7 @@ static unsigned long nested_operations(void)
 	unsigned long n = 0;
 
 	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++)
-		n += near__atomic_table.locks[i].nested;
+		n += near__atomic_locks.locks[i].nested;
 	return n;
 }
 

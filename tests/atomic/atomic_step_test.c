@@ -102,7 +102,7 @@ static void reset(void)
 {
 	memcpy(shared->memory, shared->before, STEPS_ARENA);
 	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++)
-		near__atomic_table.locks[i].contended = shared->crowded ? 1000 : 0;
+		near__atomic_locks.locks[i].contended = shared->crowded ? 1000 : 0;
 }
 
 /* Finds the instructions of the first operation. A run before resolves its calls. */

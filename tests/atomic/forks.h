@@ -10,8 +10,8 @@
 static uint64_t lines[4][8] __attribute__((aligned(64)));
 static uint64_t *object; /* its lock is neither the first nor the last */
 
-static struct near__atomic_lock *const first = near__atomic_table.locks;
-static struct near__atomic_lock *const last = &near__atomic_table.locks[NEAR__ATOMIC_LOCKS - 1];
+static struct near__atomic_lock *const first = near__atomic_locks.locks;
+static struct near__atomic_lock *const last = &near__atomic_locks.locks[NEAR__ATOMIC_LOCKS - 1];
 
 static inline struct near__atomic_lock *lock_of_object(void)
 {
@@ -73,7 +73,7 @@ static inline void set_alarm(void)
 static inline void check_locks(bool is_mine[NEAR__ATOMIC_LOCKS], bool alone)
 {
 	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++) {
-		unsigned long word = __atomic_load_n(&near__atomic_table.locks[i].word, SEQ_CST);
+		unsigned long word = __atomic_load_n(&near__atomic_locks.locks[i].word, SEQ_CST);
 
 		is_mine[i] = word == near__held_by_me();
 		CHECK(!alone || is_mine[i] || !(word & 1));

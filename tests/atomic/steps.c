@@ -153,7 +153,7 @@ void *steps_share(size_t size)
 bool steps_locks_are_free(void)
 {
 	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++) {
-		const struct near__atomic_lock *l = &near__atomic_table.locks[i];
+		const struct near__atomic_lock *l = &near__atomic_locks.locks[i];
 
 		if ((l->word & 1) || l->section || l->waiters)
 			return false;

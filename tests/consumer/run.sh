@@ -67,8 +67,8 @@ is_atomic() {
 	symbols=$(nm "$1")
 	shown=$(nm -D "$1" 2>/dev/null || true)
 	[[ $dynamic != *NEEDED*atomic* ]] || die "$1 needs a libatomic"
-	grep -qw near__atomic_table <<<"$symbols" || die "$1 contains another libatomic"
-	[[ -z $shown ]] || grep -qw 'u near__atomic_table' <<<"$shown" ||
+	grep -qw near__atomic_locks <<<"$symbols" || die "$1 contains another libatomic"
+	[[ -z $shown ]] || grep -qw 'u near__atomic_locks' <<<"$shown" ||
 		die "$1 keeps the locks to itself"
 }
 

@@ -6,4 +6,4 @@
 #include "atomic/table.h"
 
 __attribute__((visibility("default"))) const struct atomic_plugin PLUGIN = {
-	&near__atomic_table, call_load, call_store, call_compare_exchange};
+	&near__atomic_locks, call_load, call_store, call_compare_exchange};

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* The barrier by which a waiter spares unlockers an atomic instruction: membarrier(2), an interrupt
+ * to each CPU that runs a thread of this process. A thread executes it only when it is about to
+ * sleep. NEAR_CONF=fence:off forbids it; so do kernels before 4.14. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ground/conf.h"
+#include "table.h"
+
+#define MEMBARRIER_EXPEDITED (1 << 3)
+#define MEMBARRIER_REGISTER_EXPEDITED (1 << 4)
+
+static bool membarrier(int command)
+{
+	return syscall(NEAR__SYS_MEMBARRIER, command, 0, 0) == 0;
+}
+
+/* Something like exec may have made the kernel forget the registration. */
+bool near__atomic_fence(void)
+{
+	if (membarrier(MEMBARRIER_EXPEDITED))
+		return true;
+	return errno == EPERM && membarrier(MEMBARRIER_REGISTER_EXPEDITED) &&
+	       membarrier(MEMBARRIER_EXPEDITED);
+}
+
+struct conf {
+	int fence_off;
+};
+
+static const struct near__setting list[] = {
+	{"fence", "on", offsetof(struct conf, fence_off), 0},
+	{"fence", "off", offsetof(struct conf, fence_off), 1},
+};
+
+static const char *const prefix = "fence";
+
+static const struct near__settings settings = {
+	.list = list,
+	.count = sizeof(list) / sizeof(list[0]),
+	.prefixes = &prefix,
+	.prefix_count = 1,
+	.own = 1,
+};
+
+__attribute__((constructor)) static void begin(void)
+{
+	struct conf conf = {0};
+	int saved_errno = errno;
+
+	near__conf_read_part(&settings, &conf);
+	/* Release, after the registration: pairs with the load in near__waiters_fence. */
+	if (!conf.fence_off && membarrier(MEMBARRIER_REGISTER_EXPEDITED) && near__atomic_fence())
+		__atomic_store_n(&near__atomic_locks.waiters_fence, 1, __ATOMIC_RELEASE);
+	errno = saved_errno;
+}
