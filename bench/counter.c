@@ -27,21 +27,30 @@ static int setup_lines(struct bench_run *run)
 	return lines ? 0 : -ENOMEM;
 }
 
+static inline void add_atomic(void)
+{
+	atomic_fetch_add_explicit(&lines[sched_getcpu()].value, 1, memory_order_relaxed);
+}
+
 static void work_atomic(struct bench_thread *t)
 {
 	for (uint64_t i = 0; i < t->iterations; i++)
-		atomic_fetch_add_explicit(&lines[sched_getcpu()].value, 1, memory_order_relaxed);
+		add_atomic();
 }
 
 /* A load and a store of their own: an add of another thread in between is lost. */
+static inline void add_racy(void)
+{
+	_Atomic uint64_t *p = &lines[sched_getcpu()].value;
+
+	atomic_store_explicit(p, atomic_load_explicit(p, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
+}
+
 static void work_racy(struct bench_thread *t)
 {
-	for (uint64_t i = 0; i < t->iterations; i++) {
-		_Atomic uint64_t *p = &lines[sched_getcpu()].value;
-
-		atomic_store_explicit(p, atomic_load_explicit(p, memory_order_relaxed) + 1,
-				      memory_order_relaxed);
-	}
+	for (uint64_t i = 0; i < t->iterations; i++)
+		add_racy();
 }
 
 static const char *check_lines(struct bench_run *run)
@@ -73,6 +82,81 @@ static const char *check_near(struct bench_run *run)
 	return bench_compare((uint64_t)near_counter_read(&counter), run->done);
 }
 
+/* In turn: no add loads what the one before it stored. What an add costs, not how long it takes. */
+#define COUNTERS 8
+static struct near_counter counters[COUNTERS];
+
+static int setup_eight(struct bench_run *run)
+{
+	int r = 0;
+
+	(void)run;
+	for (unsigned i = 0; i < COUNTERS && !r; i++)
+		r = near_counter_init(&counters[i]);
+	return r;
+}
+
+static void work_eight(struct bench_thread *t)
+{
+	for (uint64_t i = 0; i < t->iterations; i++)
+		near_counter_add(&counters[i % COUNTERS], 1);
+}
+
+static const char *check_eight(struct bench_run *run)
+{
+	int64_t sum = 0;
+
+	for (unsigned i = 0; i < COUNTERS; i++)
+		sum += near_counter_read(&counters[i]);
+	return bench_compare((uint64_t)sum, run->done);
+}
+
+static uint64_t own;
+
+/* The amount is in a register: to add a constant, some CPUs keep the word in a register and take a
+ * cycle. */
+static void work_own(struct bench_thread *t)
+{
+	uint64_t amount = 1;
+
+	__asm__("" : "+r"(amount));
+	for (uint64_t i = 0; i < t->iterations; i++) {
+		own += amount;
+		BENCH_BARRIER();
+	}
+}
+
+static const char *check_own(struct bench_run *run)
+{
+	return bench_compare(own, run->done);
+}
+
+/* Twelve multiplications, each of the result of the one before: 36 cycles on today's CPUs. */
+static inline uint64_t other_work(uint64_t x)
+{
+	for (unsigned i = 0; i < 12; i++) {
+		x *= 0x9e3779b97f4a7c15;
+		__asm__("" : "+r"(x));
+	}
+	return x;
+}
+
+#define BETWEEN(name, add)                                                                         \
+	static void name(struct bench_thread *t)                                                   \
+	{                                                                                          \
+		uint64_t x = 1;                                                                    \
+                                                                                                   \
+		for (uint64_t i = 0; i < t->iterations; i++) {                                     \
+			x = other_work(x);                                                         \
+			add;                                                                       \
+		}                                                                                  \
+		BENCH_USE(x);                                                                      \
+	}
+BETWEEN(between_nothing, (void)0)
+BETWEEN(between_atomic, add_atomic())
+BETWEEN(between_racy, add_racy())
+BETWEEN(between_near, near_counter_add(&counter, 1))
+
 #define NO_RSEQ "glibc.pthread.rseq=0"
 #define LINES_ROW(how) .setup = setup_lines, .work = how, .check = check_lines
 #define NEAR_ROW .setup = setup_near, .work = work_near, .check = check_near
@@ -85,7 +169,15 @@ static const struct bench_row rows[] = {
 	{"near", "nearcpu", BENCH_OURS, .missing = bench_needs_live, NEAR_ROW},
 	{"getcpu-racy", "getcpu (vDSO) + racy add", BENCH_YARDSTICK, .tunables = NO_RSEQ,
 	 LINES_ROW(work_racy)},
+	{"eight", "nearcpu, eight in turn", BENCH_YARDSTICK, .missing = bench_needs_live,
+	 .setup = setup_eight, .work = work_eight, .check = check_eight},
+	{"own-word", "private word, any amount", BENCH_YARDSTICK, .work = work_own,
+	 .check = check_own},
 	{"sched-racy", "sched_getcpu + racy add", BENCH_YARDSTICK, LINES_ROW(work_racy)},
+};
+
+static const struct bench_figure figures[] = {
+	{"an add against the racy add by sched_getcpu", "near", "sched-racy", .goal = .75},
 };
 
 const struct bench bench_counter = {
@@ -93,10 +185,36 @@ const struct bench bench_counter = {
 	.title = "Per-CPU counter, one thread",
 	.text = "One thread adds to a counter that is kept per CPU: the comparison with which "
 		"rseq came into Linux in 2018. The racy rows use no atomic instruction and would "
-		"lose adds with more threads.",
+		"lose adds with more threads. In most rows an add waits for the one before, whose "
+		"sum it loads; not with eight counters in turn.",
 	.op = "an add",
 	.rows = rows,
 	.row_count = BENCH_COUNT(rows),
+	.figures = figures,
+	.figure_count = BENCH_COUNT(figures),
+	.threads = 1,
+	.fixed_threads = true,
+	.core = true,
+};
+
+static const struct bench_row between_rows[] = {
+	{"work", "other work alone", BENCH_YARDSTICK, .work = between_nothing},
+	{"sched-atomic", "sched_getcpu + atomic add", LINES_ROW(between_atomic)},
+	{"near", "nearcpu", BENCH_OURS, .missing = bench_needs_live, .setup = setup_near,
+	 .work = between_near, .check = check_near},
+	{"sched-racy", "sched_getcpu + racy add", BENCH_YARDSTICK, LINES_ROW(between_racy)},
+};
+
+const struct bench bench_counter_between = {
+	.name = "counter",
+	.part = "between other work",
+	.title = "Per-CPU counter, between other work",
+	.text = "One thread adds once for each ten nanoseconds or so of other work: twelve "
+		"multiplications, each of the last result. A CPU executes much of an add beside them.",
+	.op = "an add",
+	.rows = between_rows,
+	.row_count = BENCH_COUNT(between_rows),
+	.base = "work",
 	.threads = 1,
 	.fixed_threads = true,
 	.core = true,

@@ -67,8 +67,8 @@ static inline bool near__counter_try_add(int64_t *p, int64_t n)
 	uint64_t at;
 
 	return NEAR_SEQ(
-		NEAR_OFFSET(at, p)
-		NEAR_COMMIT_ADD8X(n, p, at),
+		NEAR_SLOT(at, p)
+		NEAR_COMMIT_ADD8(n, at, 0),
 		NEAR_OUT(at), NEAR_IN(NEAR_OBJECT(p), n));
 }
 

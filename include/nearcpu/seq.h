@@ -62,7 +62,6 @@
  *     NEAR_BRANCH_MEM4_NE(base, off, n, label)            compares a 4-byte word in memory with n
  *     NEAR_COMMIT{4,8}(src, base, off)  the plain commit
  *     NEAR_COMMIT_ADD8(src, base, off)  base[off] += src: load, add and commit
- *     NEAR_COMMIT_ADD8X(src, base, at)  base[at] += src, and clobbers at
  *     NEAR_COMMIT{4,8}_RELEASE(src, base)     the commit, ordered after all before it
  *     NEAR_COMMIT4_SHARED_RELEASE(src, base)  the same, to a word that all CPUs share. Needs no
  *                                       index. Sound only if each other thread that writes the
@@ -274,8 +273,8 @@ label:                                                                          
 
 #define NEAR_COMMIT4(src, base, off) NEAR_STORE4(src, base, off) NEAR__SEQ_END
 #define NEAR_COMMIT8(src, base, off) NEAR_STORE8(src, base, off) NEAR__SEQ_END
-#define NEAR_COMMIT_ADD8(src, base, off) NEAR__STORE_ADD8(src, base, off) NEAR__SEQ_END
-#define NEAR_COMMIT_ADD8X(src, base, at) NEAR__STORE_ADD8X(src, base, at) NEAR__SEQ_END
+#define NEAR_COMMIT_ADD8(src, base, off)                                                           \
+	NEAR_LOAD8(near_tmp, base, off) NEAR_ADD(near_tmp, src) NEAR_COMMIT8(near_tmp, base, off)
 #define NEAR_COMMIT4_RELEASE(src, base) NEAR__STORE4_RELEASE(src, base) NEAR__SEQ_END
 #define NEAR_COMMIT8_RELEASE(src, base) NEAR__STORE8_RELEASE(src, base) NEAR__SEQ_END
 /* The CPU's number is loaded for nearcpu-check(1) alone, which takes a sequence without an index

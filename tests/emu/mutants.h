@@ -27,10 +27,6 @@
 #undef NEAR_COMMIT8
 #define NEAR_COMMIT8(src, base, off)                                                               \
 	NEAR_STORE8(src, base, off) NEAR_STORE8(src, base, off) NEAR__SEQ_END
-#undef NEAR_COMMIT_ADD8
-#define NEAR_COMMIT_ADD8(src, base, off)                                                           \
-	NEAR__STORE_ADD8(src, base, off)                                                           \
-	NEAR_LOAD8(near_tmp, base, off) NEAR_STORE8(near_tmp, base, off) NEAR__SEQ_END
 
 /* Aborted behind the store, the sequence is run again. */
 #elif MUTANT == commit_not_last

@@ -180,9 +180,6 @@ static void a_word_in_memory_is_compared(void **state)
 	X(commit4_shared, NEAR_COMMIT4_SHARED_RELEASE(b, mem), 0, 4, false)                        \
 	X(commit_add_0, NEAR_COMMIT_ADD8(b, mem, 0), 0, 8, true)                                   \
 	X(commit_add_248, NEAR_COMMIT_ADD8(b, mem, 248), 248, 8, true)                             \
-	X(commit_add_x,                                                                            \
-	  NEAR_MOVE(v, mem) NEAR_SUB(v, mem) NEAR_ADD_CONST(v, 64) NEAR_COMMIT_ADD8X(b, mem, v),   \
-	  64, 8, true)                                                                             \
 	X(add_mem_0, NEAR_ADD_MEM8(b, mem, 0) NEAR_COMMIT8(b, out, 0), 0, 8, true)                 \
 	X(add_mem_248, NEAR_ADD_MEM8(b, mem, 248) NEAR_COMMIT8(b, out, 0), 248, 8, true)
 

@@ -53,12 +53,6 @@
 #define NEAR__STORE4_RELEASE(src, base) "stlr %w[" #src "], [%x[" #base "]]\n\t"
 #define NEAR__STORE8_RELEASE(src, base) "stlr %x[" #src "], [%x[" #base "]]\n\t"
 
-#define NEAR__STORE_ADD8(src, base, off)                                                           \
-	NEAR_LOAD8(near_tmp, base, off) NEAR_ADD(near_tmp, src) NEAR_STORE8(near_tmp, base, off)
-#define NEAR__STORE_ADD8X(src, base, index)                                                        \
-	"ldr %x[near_tmp], [%x[" #base "], %x[" #index "]]\n\t" NEAR_ADD(near_tmp, src)            \
-	"str %x[near_tmp], [%x[" #base "], %x[" #index "]]\n\t"
-
 #define NEAR__OP3(op, dst, src) NEAR__OP op " %x[" #dst "], %x[" #dst "], %x[" #src "]\n\t"
 #define NEAR_MOVE(dst, src) NEAR__OP "mov %x[" #dst "], %x[" #src "]\n\t"
 #define NEAR_ADD(dst, src) NEAR__OP3("add", dst, src)

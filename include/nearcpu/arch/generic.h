@@ -28,8 +28,6 @@
 #define NEAR_STORE8(src, base, off) ""
 #define NEAR__STORE4_RELEASE(src, base) ""
 #define NEAR__STORE8_RELEASE(src, base) ""
-#define NEAR__STORE_ADD8(src, base, off) ""
-#define NEAR__STORE_ADD8X(src, base, index) ""
 #define NEAR_MOVE(dst, src) ""
 #define NEAR_ADD(dst, src) ""
 #define NEAR_ADD_CONST(dst, n) ""

@@ -56,11 +56,6 @@
 #define NEAR__STORE4_RELEASE(src, base) "fence rw, w\n\t" NEAR_STORE4(src, base, 0)
 #define NEAR__STORE8_RELEASE(src, base) "fence rw, w\n\t" NEAR_STORE8(src, base, 0)
 
-#define NEAR__STORE_ADD8(src, base, off)                                                           \
-	NEAR_LOAD8(near_tmp, base, off) NEAR_ADD(near_tmp, src) NEAR_STORE8(near_tmp, base, off)
-#define NEAR__STORE_ADD8X(src, base, index)                                                        \
-	NEAR_ADD(index, base) NEAR__STORE_ADD8(src, index, 0)
-
 #define NEAR__OP3(op, dst, src) NEAR__OP op " %[" #dst "], %[" #dst "], %[" #src "]\n\t"
 #define NEAR_MOVE(dst, src) NEAR__OP "mv %[" #dst "], %[" #src "]\n\t"
 #define NEAR_ADD(dst, src) NEAR__OP3("add", dst, src)
