@@ -4,6 +4,7 @@
 
 #include "malloc/central/central.h"
 #include "malloc/api/fast.h"
+#include "malloc/base/conf.h"
 #include "malloc/base/lookup.h"
 #include "malloc/central/spans.h"
 
@@ -197,6 +198,53 @@ static void purged_runs_are_zero_if_locked(void **state)
 	assert_int_equal(syscall(SYS_munlock, p, size), 0);
 }
 
+#define MB_PAGES 256u
+
+static uint64_t dirty_pages(void)
+{
+	struct near__pages_stats s;
+
+	near__pages_stats(&s);
+	return s.dirty;
+}
+
+static uint32_t take_mb(uint32_t mb)
+{
+	bool zero;
+
+	return near__pages_alloc(0, mb * MB_PAGES, 1, &zero);
+}
+
+/* The pages are not written: the numbers are what is tested. */
+static void free_mb(uint32_t first, uint32_t mb)
+{
+	near__pages_free(first, mb * MB_PAGES, true);
+	near__pages_limit();
+}
+
+static void dirty_pages_are_limited(void **state)
+{
+	uint64_t decay_ms = near__malloc_conf.decay_ms;
+	uint32_t a = take_mb(100), b = take_mb(400);
+
+	near__pages_purge(0, ALL);
+	assert_int_equal(dirty_pages(), 0);
+	free_mb(a, 100); /* half of the pages in use may be free */
+	assert_int_equal(dirty_pages(), 100 * MB_PAGES);
+	near__malloc_conf.decay_ms = UINT64_MAX;
+	free_mb(b, 400);
+	assert_int_equal(dirty_pages(), 500 * MB_PAGES);
+	near__malloc_conf.decay_ms = decay_ms;
+	near__pages_limit();
+	assert_in_range(dirty_pages(), 62 * MB_PAGES, 64 * MB_PAGES);
+	/* As much is needed again: it is kept from now on. */
+	b = take_mb(500);
+	free_mb(b, 500);
+	assert_true(dirty_pages() > 400 * MB_PAGES);
+	near__pages_purge(0, ALL);
+	assert_int_equal(dirty_pages(), 0);
+}
+
 /* ---- spans ---- */
 
 #define LISTS 600
@@ -315,6 +363,6 @@ int main(void)
 			  reciprocals_divide, places_where_blocks_begin,
 			  places_where_blocks_of_parts_begin, runs_never_overlap,
 			  freed_neighbours_are_one, purged_runs_have_no_memory,
-			  purged_runs_are_zero_if_locked, each_block_is_taken_once,
-			  blocks_of_whole_pages_come_in_batches);
+			  purged_runs_are_zero_if_locked, dirty_pages_are_limited,
+			  each_block_is_taken_once, blocks_of_whole_pages_come_in_batches);
 }

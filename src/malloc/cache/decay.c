@@ -18,6 +18,7 @@ void near__decay(void)
 	uint64_t now = near__os_ms(), seen = __atomic_load_n(&due, __ATOMIC_RELAXED);
 
 	near__transfer_decay(now);
+	near__pages_limit();
 	/* One thread wins each step; nothing else is ordered by it. */
 	if (NEAR__LIKELY(now < seen) ||
 	    !__atomic_compare_exchange_n(&due, &seen, now + STEP_MS, false, __ATOMIC_RELAXED,

@@ -68,9 +68,13 @@ uint32_t near__dirty_next(uint32_t first, uint32_t end)
 	return next(first, end, 0);
 }
 
-bool near__dirty_any(uint32_t first, uint32_t count)
+uint32_t near__dirty_count(uint32_t first, uint32_t count)
 {
-	return near__dirty_next(first, first + count) < first + count;
+	uint32_t end = first + count, n = 0;
+
+	for (uint32_t g = first; g < end; g = (g | 63) + 1)
+		n += (uint32_t)__builtin_popcountll(word_of(g) & mask_of(g, end));
+	return n;
 }
 
 void near__dirty_discard(uint32_t first, uint32_t end)

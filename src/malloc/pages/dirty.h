@@ -8,7 +8,7 @@
 #include "malloc/pages/runs.h"
 
 void near__dirty_set(uint32_t first, uint32_t count, bool dirty);
-bool near__dirty_any(uint32_t first, uint32_t count);
+uint32_t near__dirty_count(uint32_t first, uint32_t count);
 
 /* The first dirty page of [first, end), else `end`. */
 uint32_t near__dirty_next(uint32_t first, uint32_t end);

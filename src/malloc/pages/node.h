@@ -15,11 +15,19 @@ struct near__pages {
 	uint32_t used;  /* pages of all extents */
 	struct near__extent *newest, *unclaimed;
 	struct near__extent first;
-	struct near__pages_stats stats;
+	uint64_t taken; /* pages that were clean when they were allocated, so far */
+	struct near__pages_stats
+		stats; /* of these, `free` and `dirty` are read without the lock; so is `taken` */
 } __attribute__((aligned(NEAR__CACHE_LINE)));
 extern struct near__pages near__pages[NEAR__MAX_NODES] __attribute__((visibility("hidden")));
 
-/* pages.c. The caller of the next three functions holds the lock of the node's pages.
+/* The caller holds the lock: one thread writes. Relaxed: a reader without it needs an estimate. */
+static inline void near__pages_add(uint64_t *sum, int64_t n)
+{
+	__atomic_store_n(sum, *sum + (uint64_t)n, __ATOMIC_RELAXED);
+}
+
+/* pages.c. The caller of the next four functions holds the lock of the node's pages.
  *
  * Makes a free run. Requires that the tags are 0. A run is dirty if one of its pages may be, since
  * `freed`. */
@@ -27,7 +35,12 @@ void near__pages_insert(struct near__pages *p, uint32_t first, uint32_t count, b
 			uint32_t freed);
 /* Its pages are in no run from then on. */
 void near__pages_remove(struct near__pages *p, uint32_t number);
+/* Makes pages that are in no run pages in use. Returns how many of them may have been written. */
+uint32_t near__pages_take(struct near__pages *p, uint32_t first, uint32_t count);
 /* Frees pages in use, and merges them with free neighbours. */
 void near__pages_free_locked(struct near__pages *p, uint32_t first, uint32_t count, bool dirty);
+
+/* purge.c */
+void near__purge_fork(near__fork_step *step);
 
 #endif

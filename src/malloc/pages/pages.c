@@ -22,6 +22,15 @@ static bool is_free(uint32_t page)
 
 /* ---- free runs ---- */
 
+uint32_t near__pages_take(struct near__pages *p, uint32_t first, uint32_t count)
+{
+	uint32_t dirty = near__dirty_count(first, count);
+
+	near__pages_add(&p->stats.dirty, -(int64_t)dirty);
+	near__page_map_mark(first, count);
+	return dirty;
+}
+
 void near__pages_insert(struct near__pages *p, uint32_t first, uint32_t count, bool dirty,
 			uint32_t freed)
 {
@@ -33,7 +42,7 @@ void near__pages_insert(struct near__pages *p, uint32_t first, uint32_t count, b
 	else
 		number = near__meta_alloc(sizeof(*r));
 	if (!number) { /* without a descriptor the run is lost */
-		near__page_map_mark(first, count);
+		near__pages_take(p, first, count);
 		return;
 	}
 	r = near__run_at(number);
@@ -42,16 +51,14 @@ void near__pages_insert(struct near__pages *p, uint32_t first, uint32_t count, b
 	r->dirty = dirty;
 	r->freed = freed;
 	near__heap.owner[first] = near__heap.owner[first + count - 1] = number;
-	p->stats.free += count;
-	p->stats.dirty += dirty ? count : 0;
+	near__pages_add(&p->stats.free, count);
 	near__runs_insert(&p->runs, number);
 	near__dirty_insert(&p->dirty, number);
 }
 
 void near__pages_remove(struct near__pages *p, uint32_t number)
 {
-	p->stats.free -= near__run_at(number)->count;
-	p->stats.dirty -= near__run_at(number)->dirty ? near__run_at(number)->count : 0;
+	near__pages_add(&p->stats.free, -(int64_t)near__run_at(number)->count);
 	near__runs_remove(&p->runs, number);
 	near__dirty_remove(&p->dirty, number);
 	near__run_at(number)->left = p->spare;
@@ -189,13 +196,21 @@ bool near__pages_init(void)
 	return near__space_init() && near__pages_alloc(0, 1, 1, &zero) == 0;
 }
 
-static uint32_t alloc_locked(struct near__pages *p, uint32_t count, uint32_t align)
+/* Returns how many are dirty. */
+static uint32_t take(struct near__pages *p, uint32_t first, uint32_t count)
+{
+	uint32_t dirty = near__pages_take(p, first, count);
+
+	near__pages_add(&p->taken, count - dirty);
+	return dirty;
+}
+
+static uint32_t alloc_locked(struct near__pages *p, uint32_t count, uint32_t align, bool *zero)
 {
 	uint32_t number = find_run(p, count, align);
 	uint32_t first = number ? from_run(p, number, count, align) : from_top(p, count, align);
 
-	if (first != NEAR__NONE)
-		near__page_map_mark(first, count);
+	*zero = first == NEAR__NONE || take(p, first, count) == 0;
 	return first;
 }
 
@@ -204,9 +219,7 @@ static uint32_t alloc_from(struct near__pages *p, uint32_t count, uint32_t align
 	uint32_t first;
 
 	near_lock_lock(&p->lock);
-	first = alloc_locked(p, count, align);
-	if (first != NEAR__NONE)
-		*zero = !near__dirty_any(first, count);
+	first = alloc_locked(p, count, align, zero);
 	near_lock_unlock(&p->lock);
 	return first;
 }
@@ -215,9 +228,10 @@ unsigned near__pages_alloc_runs(unsigned node, uint32_t *firsts, unsigned n, uin
 {
 	struct near__pages *p = &near__pages[node];
 	unsigned got = 0;
+	bool zero;
 
 	near_lock_lock(&p->lock);
-	while (got < n && (firsts[got] = alloc_locked(p, count, 1)) != NEAR__NONE)
+	while (got < n && (firsts[got] = alloc_locked(p, count, 1, &zero)) != NEAR__NONE)
 		got++;
 	near_lock_unlock(&p->lock);
 	return got;
@@ -254,6 +268,7 @@ void near__pages_free_locked(struct near__pages *p, uint32_t first, uint32_t cou
 
 	near__page_map_unmark(first, count); /* all pages: a pointer into them is not allocated */
 	near__dirty_set(first, count, dirty);
+	near__pages_add(&p->stats.dirty, dirty ? count : 0);
 	r.freed = (uint32_t)near__os_ms();
 
 	if (first > e->first && is_free(first - 1))
@@ -308,7 +323,7 @@ bool near__pages_grow(uint32_t first, uint32_t count, uint32_t wanted)
 	near_lock_lock(&p->lock);
 	grown = grow_locked(p, first + count, (uint64_t)first + wanted);
 	if (grown)
-		near__page_map_mark(first + count, wanted - count);
+		take(p, first + count, wanted - count);
 	near_lock_unlock(&p->lock);
 	return grown;
 }
@@ -335,6 +350,7 @@ bool near__pages_contain(uint64_t offset)
 
 void near__pages_fork(near__fork_step *step)
 {
+	near__purge_fork(step);
 	for (unsigned i = 0; i < near__heap.nodes; i++)
 		step(&near__pages[i].lock);
 	near__space_fork(step);

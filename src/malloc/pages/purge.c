@@ -1,33 +1,56 @@
 /* SPDX-License-Identifier: MIT */
-/* The return of free pages to the system, the oldest first. */
+/* The return of free pages to the system, the oldest first: those that are old enough, and those
+ * beyond what may be free at all. */
+#include "malloc/base/conf.h"
 #include "malloc/pages/node.h"
 
+/* How many pages may be dirty and free, however new they are: half of the pages in use, and at
+ * least this many. */
+#define LEAST_KEPT ((uint64_t)64 << 20 >> NEAR__PAGE_SHIFT)
+/* Pages that are returned beyond this number, so that not every call has to return some. */
+#define SLACK ((uint64_t)1 << 20 >> NEAR__PAGE_SHIFT)
+/* Pages that are returned under one lock. */
+#define AT_ONCE ((uint64_t)4 << 20 >> NEAR__PAGE_SHIFT)
+
+/* Held while pages are in no run, and the system takes them. It excludes forks: a child would never
+ * get these pages back. Taken before the lock of a node. */
+static struct near_lock purging;
+
+/* Whether a run can be cut in three, once its own descriptor is spare. */
+static bool can_cut(struct near__pages *p)
+{
+	uint32_t number = p->spare ? 0 : near__meta_alloc(sizeof(struct near__run));
+
+	if (number) {
+		near__run_at(number)->left = 0;
+		p->spare = number;
+	}
+	return p->spare != 0;
+}
+
 /* Cuts up to `most` pages, of which the first is dirty, out of the oldest run; none if the run is
- * in fact clean. False: no run is due. */
+ * in fact clean; all if there are no descriptors for the rest. False: no run is due. */
 static bool take_dirty(struct near__pages *p, uint64_t decay_ms, uint64_t most,
 		       struct near__run *out)
 {
-	uint32_t number, end;
+	uint32_t number = p->dirty.oldest, end;
 	struct near__run r;
 
-	near_lock_lock(&p->lock);
-	number = p->dirty.oldest;
-	if (!number || !near__run_is_due(near__run_at(number), decay_ms)) {
-		near_lock_unlock(&p->lock);
+	if (!number || !near__run_is_due(near__run_at(number), decay_ms))
 		return false;
-	}
-	r = *near__run_at(number);
+	r = *out = *near__run_at(number);
 	end = r.first + r.count;
-	out->first = near__dirty_next(r.first, end);
-	out->count = end - out->first < most ? end - out->first : (uint32_t)most;
+	if (can_cut(p)) {
+		out->first = near__dirty_next(r.first, end);
+		out->count = end - out->first < most ? end - out->first : (uint32_t)most;
+	}
 	near__pages_remove(p, number);
 	if (out->first > r.first)
 		near__pages_insert(p, r.first, out->first - r.first, false, 0);
 	if (out->first + out->count < end)
 		near__pages_insert(p, out->first + out->count, end - out->first - out->count, true,
 				   r.freed);
-	near__page_map_mark(out->first, out->count);
-	near_lock_unlock(&p->lock);
+	near__pages_take(p, out->first, out->count);
 	return true;
 }
 
@@ -41,19 +64,120 @@ static void give_back(struct near__pages *p, uint32_t first, uint32_t count)
 	near_lock_unlock(&p->lock);
 }
 
-/* No lock is held while the system takes the pages: they appear allocated to other threads. */
+/* Requires `purging`. The node's lock is not held while the system takes the pages: they appear
+ * allocated to other threads. Returns how many pages were returned; NO_RUN: none is due. */
+#define NO_RUN UINT64_MAX
+static uint64_t purge_some(struct near__pages *p, uint64_t decay_ms, uint64_t most)
+{
+	struct near__run r;
+	bool taken;
+
+	near_lock_lock(&p->lock);
+	taken = take_dirty(p, decay_ms, most, &r);
+	near_lock_unlock(&p->lock);
+	if (!taken)
+		return NO_RUN;
+	if (r.count)
+		give_back(p, r.first, r.count);
+	return r.count;
+}
+
+/* Forks need not wait for all of it. */
 size_t near__pages_purge(uint64_t decay_ms, size_t most)
 {
-	uint64_t all = most >> NEAR__PAGE_SHIFT, purged = 0;
-	struct near__run r;
+	uint64_t all = most >> NEAR__PAGE_SHIFT, purged = 0, n;
 
 	for (unsigned i = 0; i < near__heap.nodes; i++)
-		while (purged < all && take_dirty(&near__pages[i], decay_ms, all - purged, &r)) {
-			if (r.count)
-				give_back(&near__pages[i], r.first, r.count);
-			purged += r.count;
+		while (purged < all) {
+			near_lock_lock(&purging);
+			n = purge_some(&near__pages[i], decay_ms,
+				       all - purged < AT_ONCE ? all - purged : AT_ONCE);
+			near_lock_unlock(&purging);
+			if (n == NO_RUN)
+				break;
+			purged += n;
 		}
 	return (size_t)purged << NEAR__PAGE_SHIFT;
+}
+
+/* A program that frees and allocates as much again and again pays for each returned page twice.
+ * One more page is therefore kept for each page that was returned by volume, and needed again: the
+ * program pays for it once. In a process that changes, half of these are forgotten after a while.
+ * Guarded by `purging`; `kept` is read without it. */
+#define FORGOTTEN_MS 10000
+static struct {
+	uint64_t returned; /* pages by volume, not needed again so far */
+	uint64_t kept;
+	uint64_t taken; /* near__pages.taken, when it was last read */
+	uint64_t since; /* ms */
+} again;
+
+/* An estimate: the numbers change. */
+static uint64_t excess(void)
+{
+	uint64_t dirty = 0, in_use = near__pages_used(), most;
+
+	for (unsigned i = 0; i < near__heap.nodes; i++) {
+		dirty += __atomic_load_n(&near__pages[i].stats.dirty, __ATOMIC_RELAXED);
+		in_use -= __atomic_load_n(&near__pages[i].stats.free, __ATOMIC_RELAXED);
+	}
+	if (NEAR__LIKELY(dirty <= LEAST_KEPT))
+		return 0;
+	/* The sums are of different moments, and the second may be too large. */
+	most = (int64_t)in_use > 0 ? in_use / 2 : 0;
+	most = most < LEAST_KEPT ? LEAST_KEPT : most;
+	most += __atomic_load_n(&again.kept, __ATOMIC_RELAXED);
+	return dirty > most ? dirty - most : 0;
+}
+
+/* Requires `purging`. */
+static void learn(void)
+{
+	uint64_t now = near__os_ms(), taken = 0, kept = again.kept, n;
+
+	for (unsigned i = 0; i < near__heap.nodes; i++)
+		taken += __atomic_load_n(&near__pages[i].taken, __ATOMIC_RELAXED);
+	n = taken - again.taken;
+	n = n < again.returned ? n : again.returned;
+	again.taken = taken;
+	again.returned -= n;
+	kept += n;
+	if (now - again.since >= FORGOTTEN_MS) {
+		again.since = now;
+		again.returned = 0;
+		kept /= 2;
+	}
+	__atomic_store_n(&again.kept, kept, __ATOMIC_RELAXED);
+}
+
+/* Requires `purging`. Returns how many pages were returned. */
+static uint64_t return_some(uint64_t most)
+{
+	uint64_t sum = 0, n;
+
+	for (unsigned i = 0; i < near__heap.nodes; i++)
+		while (sum < most && (n = purge_some(&near__pages[i], 0, most - sum)) != NO_RUN)
+			sum += n;
+	again.returned += sum;
+	return sum;
+}
+
+/* One thread at a time: what the others find too much is the same. It returns as much as was too
+ * much at the beginning, while the others free more. */
+void near__pages_limit(void)
+{
+	uint64_t left = excess(), n = 1;
+
+	if (NEAR__LIKELY(!left) || near__malloc_conf.decay_ms == UINT64_MAX)
+		return;
+	for (left += SLACK; left && n && near_lock_try_lock(&purging); left -= n) {
+		uint64_t most = left < AT_ONCE ? left : AT_ONCE;
+
+		learn();
+		n = excess() ? return_some(most) : 0;
+		n = n < left ? n : left;
+		near_lock_unlock(&purging);
+	}
 }
 
 void near__pages_stats(struct near__pages_stats *out)
@@ -72,4 +196,9 @@ void near__pages_stats(struct near__pages_stats *out)
 					  e->owners.committed + e->dirty.committed;
 		near_lock_unlock(&p->lock);
 	}
+}
+
+void near__purge_fork(near__fork_step *step)
+{
+	step(&purging);
 }
