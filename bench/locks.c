@@ -80,6 +80,35 @@ const struct bench bench_locks_10 =
 const struct bench bench_locks_100 =
 	LOCKS("100ns", "sections of 100 ns", "100", figures_100, .thread_list = one_to_eight);
 
+static const struct bench_row sem_rows[] = {
+	ROW("sem_t", "sem_t", BENCH_PEER),
+	ROW("near-sem", "near_sem", BENCH_OURS),
+};
+
+static const struct bench_figure sem_figures[] = {
+	{"near_sem over sem_t", "near-sem", "sem_t", .goal = 1 / 0.9, .from = 2},
+	{"unfairness, near_sem over sem_t", "near-sem", "sem_t", .measure = BENCH_UNFAIRNESS,
+	 .goal = 1, .from = 2},
+};
+
+const struct bench bench_sem = {
+	.name = "sem",
+	.part = "1ns",
+	.title = "A semaphore of one unit",
+	.text = "Threads take the unit, hold it for 1 ns, add it again, and do something else for "
+		"10 ns. ",
+	.op = "a wait and post",
+	.kind = BENCH_WAIT,
+	.rows = sem_rows,
+	.row_count = BENCH_COUNT(sem_rows),
+	.figures = sem_figures,
+	.figure_count = BENCH_COUNT(sem_figures),
+	.against = "sem_t",
+	.program = "nearcpu-locks",
+	.args = {"--inside", "1"},
+	.thread_list = one_to_eight,
+};
+
 static const struct bench_row park_rows[] = {
 	ROW("one-queue", "one queue, one lock", BENCH_PEER),
 	ROW("64-queues", "64 queues, a lock each", BENCH_PEER),

@@ -18,6 +18,7 @@ extern const struct bench bench_locks_empty;
 extern const struct bench bench_locks_1;
 extern const struct bench bench_locks_10;
 extern const struct bench bench_locks_100;
+extern const struct bench bench_sem;
 extern const struct bench bench_park_0;
 extern const struct bench bench_park_256;
 extern const struct bench bench_park_1024;
@@ -51,6 +52,7 @@ const struct bench *const bench_registry[] = {
 	&bench_locks_1,
 	&bench_locks_10,
 	&bench_locks_100,
+	&bench_sem,
 	&bench_park_0,
 	&bench_park_256,
 	&bench_park_1024,

@@ -10,6 +10,7 @@
  * The broken variants:
  *   RELEASE_RELAXED  the change that adds a unit, or sets the state to done, does not release
  *   ACQUIRE_RELAXED  nor does the load of that acquire
+ *   TAKE_RELAXED     nor does the change by which a thread that would sleep takes a unit
  *   WAKE_RELAXED     the waker's last access does not release: only the semaphore's sleepers rely
  *                    on it, the others load the word again
  *   ENTER_UNASKED    a waiter enters the queue without another check of the word
@@ -25,6 +26,7 @@ struct lot {
 	rl::mutex lock;
 	rl::var<int> queued[THREADS];
 	rl::atomic<int> woken[THREADS];
+	rl::var<int> handed[THREADS]; /* the token: a unit */
 
 	void before()
 	{
@@ -49,6 +51,15 @@ struct lot {
 	void wake(int i)
 	{
 		woken[i]($).store(1, on("WAKE_RELAXED") ? relaxed : release);
+	}
+
+	/* Under the lock. */
+	bool is_empty()
+	{
+		for (int i = 0; i < THREADS; i++)
+			if (queued[i]($))
+				return false;
+		return true;
 	}
 
 	/* Under the lock: -1 if there is nobody. */
@@ -81,14 +92,14 @@ struct lot {
 struct sem_model : rl::test_suite<sem_model, THREADS> {
 	enum { SLEEPERS = 1, UNIT = 2 };
 	rl::atomic<int> word;
-	rl::var<int> number;
+	rl::var<int> number, waking;
 	lot queue;
 
 	void before()
 	{
 		queue.before();
 		word($).store(UNIT, relaxed);
-		number($) = 0;
+		number($) = waking($) = 0;
 	}
 
 	bool try_wait()
@@ -103,61 +114,78 @@ struct sem_model : rl::test_suite<sem_model, THREADS> {
 		return false;
 	}
 
-	bool announce()
+	/* False: there is no unit, and the flag is set. */
+	bool take_or_announce()
 	{
 		int seen = word($).load(relaxed);
 
-		while (seen < UNIT)
-			if (seen & SLEEPERS ||
-			    word($).compare_exchange_weak(seen, seen | SLEEPERS, relaxed, relaxed))
-				return true;
-		return false;
+		while (seen != SLEEPERS && !word($).compare_exchange_weak(
+						   seen, seen < UNIT ? SLEEPERS : seen - UNIT,
+						   on("TAKE_RELAXED") ? relaxed : acquire, relaxed))
+			;
+		return seen >= UNIT;
 	}
 
-	bool enter()
+	bool take_or_enter(bool designated)
 	{
-		bool still;
+		bool unasked = on("ENTER_UNASKED"), taken = unasked && take_or_announce();
 
 		queue.lock.lock($);
-		still = on("ENTER_UNASKED") || word($).load(relaxed) & SLEEPERS;
-		if (still)
+		if (!unasked)
+			taken = take_or_announce();
+		if (designated)
+			waking($) = 0;
+		if (!taken)
 			queue.enter();
 		queue.lock.unlock($);
-		return still;
+		return taken;
 	}
 
 	void wait()
 	{
-		while (!try_wait()) {
-			if (announce() && enter()) {
-				queue.sleep();
+		if (try_wait())
+			return;
+		for (bool designated = false; !take_or_enter(designated); designated = true) {
+			queue.sleep();
+			if (queue.handed[rl::thread_index()]($))
 				return;
-			}
 		}
 	}
 
-	void add_unit(int seen)
+	void add_unit(bool last)
 	{
-		while (!word($).compare_exchange_weak(seen, (seen & ~SLEEPERS) + UNIT,
+		int seen = word($).load(relaxed);
+
+		while (!word($).compare_exchange_weak(seen, (last ? seen & ~SLEEPERS : seen) + UNIT,
 						      on("RELEASE_RELAXED") ? relaxed : release,
 						      relaxed))
 			;
 	}
 
+	/* Any sleeper may be old. */
 	void give()
 	{
-		int sleeper, seen;
+		bool early = on("GIVE_EARLY"), hand_over = rl::rand(2), last;
+		int sleeper = -1;
 
 		queue.lock.lock($);
-		sleeper = queue.take();
-		seen = word($).load(relaxed);
-		if (sleeper < 0 && !on("GIVE_EARLY"))
-			add_unit(seen);
+		if (hand_over || !waking($) || word($).load(relaxed) >= UNIT)
+			sleeper = queue.take();
+		if (sleeper >= 0) {
+			queue.handed[sleeper]($) = hand_over;
+			if (!hand_over)
+				waking($) = 1;
+		}
+		last = queue.is_empty();
+		if (sleeper >= 0 && hand_over && last)
+			word($).fetch_and(~SLEEPERS, relaxed);
+		else if ((sleeper < 0 || !hand_over) && !early)
+			add_unit(last);
 		queue.lock.unlock($);
+		if ((sleeper < 0 || !hand_over) && early)
+			add_unit(last);
 		if (sleeper >= 0)
 			queue.wake(sleeper);
-		else if (on("GIVE_EARLY"))
-			add_unit(seen);
 	}
 
 	void post()

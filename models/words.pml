@@ -9,18 +9,24 @@
  * or wait at the barrier SECTIONS times, and again if a wait ended early. TIMEOUTS waits, in all,
  * end early.
  *
- * Checked: one thread at a time has the unit, and returns it; the function is not called
+ * Any post may find the first sleeper old, and hand its unit over.
+ *
+ * Checked: one thread at a time has the unit, and returns it; while threads are in the queue of a
+ * semaphore, as many designated wakers as units are on their way; the function is not called
  * concurrently or after it succeeded, and a thread that returns finds it done; no thread leaves a
  * barrier before all have arrived, and one of them returns that it was the last; no thread waits
  * forever; every execution ends.
  *
- * -DHANDLER: a signal handler of thread 0 posts the last of UNITS, at any step of that thread, which does not run until the handler returns. In a section of the lot it defers
- * (near__lot_defer).
+ * -DHANDLER: a signal handler of thread 0 posts the last of UNITS, at any step of that thread, which
+ * does not run until the handler returns. In a section of the lot it defers (near__lot_defer).
  *
  * The broken variants, each of which violates one argument of the sources:
  *   LEAVE_ANYWAY   a thread that leaves early does not check whether it was taken
  *   ENTER_UNASKED  a waiter enters the queue without another check of the word
  *   GIVE_EARLY     a post checks the queue, and adds its unit after it released the lock
+ *   KEEP_RECORD    a designated waker that enters the queue again does not erase the record
+ *   ERASE_LATE     or erases it after it released the lock
+ *   ONE_WAKER      a post adds a second unit, and designates no second waker
  *   ADD_BLINDLY    a post adds its unit without a check of the bit
  *   NEVER_DEFER    the handler locks the bucket even if its thread is in a section
  *   DEFER_HOLDING  a section begins when the bucket is locked, and ends before it is unlocked
@@ -43,6 +49,7 @@
 
 bool bucket;
 bool queued[THREADS], woken[THREADS];
+bool handed[THREADS]; /* the token: a unit */
 byte timeouts = TIMEOUTS, ended;
 byte arrived; /* at the barrier */
 
@@ -88,6 +95,7 @@ inline settle()
 		do
 		:: atomic { j < THREADS && queued[j] && word >= UNIT -> word = word - UNIT }
 			queued[j] = false;
+			handed[j] = true;
 			break
 		:: atomic { j < THREADS && !(queued[j] && word >= UNIT) -> j++ }
 		:: j == THREADS -> break
@@ -175,19 +183,26 @@ inline sleep()
 
 #ifdef SEM
 byte word = AT_FIRST * UNIT, inside;
+bool waking; /* the record of a designated waker */
+byte wakers; /* on their way: not in the program */
 
 #ifdef ASK_FOR_BIT
-#define MUST_SLEEP (word & SLEEPERS)
+#define MUST_SLEEP (word < UNIT || word & SLEEPERS)
 #else
-#define MUST_SLEEP (word == SLEEPERS)
+#define MUST_SLEEP (word < UNIT)
 #endif
+#ifdef ONE_WAKER
+#define DESIGNATES !waking
+#else
+#define DESIGNATES (!waking || word >= UNIT)
+#endif
+#define QUEUED (queued[0] || queued[1] || queued[2] || queued[THREADS - 1])
 
 inline add_unit()
 {
-	d_step { word = (word & ~SLEEPERS) + UNIT }
+	d_step { word = (QUEUED -> word : word & ~SLEEPERS) + UNIT }
 }
 
-/* The first of the queue, whichever that is. */
 /* With one unit, the handler has posted it before. */
 #if defined(HANDLER) && UNITS == 1
 inline take_to_give()
@@ -200,33 +215,60 @@ inline take_to_give()
 #define release_given() release_bucket()
 #endif
 
-inline give()
+/* The first of the queue, whichever that is. */
+inline take_sleeper()
 {
-	take_to_give();
 	i = THREADS;
 	if
 	:: queued[0] -> i = 0
 	:: queued[1] -> i = 1
 	:: queued[2] -> i = 2
+	:: queued[THREADS - 1] -> i = THREADS - 1
 	:: else
 	fi;
 	if
-	:: i < THREADS -> queued[i] = false; release_given(); woken[i] = true
-	:: else ->
+	:: i < THREADS -> handed[i] = true
+	:: i < THREADS && DESIGNATES -> d_step { handed[i] = false; waking = true; wakers++ }
+	:: !(i < THREADS && DESIGNATES) -> i = THREADS
+	fi;
+	if
+	:: i < THREADS -> queued[i] = false
+	:: else
+	fi
+}
+
+inline add_or_hand_over()
+{
+	if
+	:: i < THREADS && handed[i] -> d_step { word = (QUEUED -> word : word & ~SLEEPERS) }
+	:: else -> add_unit()
+	fi
+}
+
+inline give()
+{
+	take_to_give();
+	take_sleeper();
 #ifdef GIVE_EARLY
-		release_given();
-		add_unit()
+	release_given();
+	add_or_hand_over();
 #else
-		add_unit();
-		release_given()
+	add_or_hand_over();
+#ifndef HANDLER
+	assert(!QUEUED || wakers * UNIT >= (word & ~SLEEPERS));
 #endif
+	release_given();
+#endif
+	if
+	:: i < THREADS -> d_step { woken[i] = true; i = 0 }
+	:: else -> i = 0
 	fi
 }
 
 inline post()
 {
 #ifdef ADD_BLINDLY
-	add_unit()
+	d_step { word = word + UNIT }
 #else
 	atomic {
 		if
@@ -241,30 +283,78 @@ inline post()
 #endif
 }
 
-inline section()
+inline take_or_announce()
+{
+	d_step {
+		must_sleep = MUST_SLEEP;
+		if
+		:: must_sleep -> word = word | SLEEPERS
+		:: else -> word = word - UNIT
+		fi
+	}
+}
+
+inline arrive()
+{
+	if
+	:: designated -> d_step { wakers--; waking = false }
+	:: else
+	fi
+}
+
+inline take_or_enter()
+{
+#ifdef ENTER_UNASKED
+	take_or_announce();
+	take_bucket();
+#else
+	take_bucket();
+	take_or_announce();
+#endif
+#if defined(KEEP_RECORD) || defined(ERASE_LATE)
+	if
+	:: !must_sleep -> arrive()
+	:: else
+	fi;
+#else
+	arrive();
+#endif
+	if
+	:: must_sleep -> enter()
+	:: else
+	fi;
+	release_bucket();
+#ifdef ERASE_LATE
+	if
+	:: must_sleep -> take_bucket(); arrive(); release_bucket()
+	:: else
+	fi;
+#endif
+}
+
+inline wait()
 {
 	do
-	:: atomic { word >= UNIT -> word = word - UNIT }
-		in_time = true;
+	:: atomic { !designated && word >= UNIT -> word = word - UNIT; in_time = true }
 		break
-	:: atomic { word < UNIT -> word = word | SLEEPERS }
-		take_bucket();
-#ifdef ENTER_UNASKED
-		enter();
-		release_bucket();
-		sleep();
-		break
-#else
+	:: designated || word < UNIT ->
+		take_or_enter();
 		if
-		:: MUST_SLEEP ->
-			enter();
-			release_bucket();
-			sleep();
-			break
-		:: else -> release_bucket()
+		:: must_sleep -> sleep()
+		:: else -> in_time = true; break
+		fi;
+		d_step { designated = in_time && !handed[_pid]; must_sleep = false; handed[_pid] = false }
+		if
+		:: designated
+		:: else -> break
 		fi
-#endif
 	od;
+	designated = false /* fewer states */
+}
+
+inline section()
+{
+	wait();
 	if
 	:: in_time ->
 		inside++;
@@ -460,6 +550,9 @@ active [THREADS] proctype thread()
 {
 	bool in_time;
 	byte i;
+#ifdef SEM
+	bool designated, must_sleep;
+#endif
 #ifdef HANDLER
 	byte j;
 #endif
@@ -498,11 +591,8 @@ active proctype handler()
 	if
 	:: i == 0 ->
 		atomic { !bucket -> bucket = true }
-		do
-		:: i < THREADS && queued[i] -> queued[i] = false; break
-		:: i < THREADS && !queued[i] -> i++
-		:: i == THREADS -> add_unit(); break
-		od;
+		take_sleeper();
+		add_or_hand_over();
 		bucket = false;
 		if
 		:: i < THREADS -> woken[i] = true

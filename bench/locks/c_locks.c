@@ -6,7 +6,9 @@
 #include <nearcpu/lock.h>
 #include <nearcpu/mutex.h>
 #include <nearcpu/recursive_mutex.h>
+#include <nearcpu/sem.h>
 #include <pthread.h>
+#include <semaphore.h>
 
 static void no_lock(char *lock)
 {
@@ -68,6 +70,19 @@ static void init_lock(struct near_lock *l)
 	*l = (struct near_lock)NEAR_LOCK_INIT;
 }
 LOCK_ROW(row_lock, "near-lock", struct near_lock, init_lock, near_lock_lock, near_lock_unlock)
+
+/* A semaphore of one unit. */
+static void init_sem_t(sem_t *s)
+{
+	sem_init(s, 0, 1);
+}
+LOCK_ROW(row_sem_t, "sem_t", sem_t, init_sem_t, sem_wait, sem_post)
+
+static void init_sem(struct near_sem *s)
+{
+	*s = (struct near_sem)NEAR_SEM_INIT(1);
+}
+LOCK_ROW(row_sem, "near-sem", struct near_sem, init_sem, near_sem_wait, near_sem_post)
 
 #ifdef HAVE_NSYNC
 #include "../nsync_functions.h"

@@ -6,9 +6,11 @@
  * Safety:    any thread. post, try_wait and read: signal handlers too, whatever they interrupt.
  *            Nothing here allocates or is a cancellation point; errno is left alone.
  * Order:     a wait acquires what the post before it released.
- * Fairness:  first in, first out among sleepers: a post gives its unit to the first of them. A wait
- *            that finds a unit takes it, and there is none while a thread sleeps (except briefly,
- *            after a post by a handler that interrupted a slow path of this library).
+ * Fairness:  first in, first out among sleepers. A wait that finds a unit takes it, so a running
+ *            thread can come before the sleeper that a post has woken. But a post hands its unit
+ *            over to a sleeper that has waited for a millisecond, at most once per millisecond and
+ *            bucket of the parking lot: so a sleeper waits for about a millisecond for each one
+ *            before it, and for the next post.
  * Freeing:   when all waits have returned: a post does not access the semaphore after it has woken
  *            a waiter, which may free it.
  * Fork:      no thread waits in the child; it has the parent's units.
@@ -21,7 +23,7 @@
  *     ...
  *     near_sem_post(&free_slots);
  *
- * Source: Dijkstra's semaphores; the units go to sleepers directly, by the parking lot.
+ * Source: Dijkstra's semaphores; sleepers are in the parking lot, and treated as those of mutex.h.
  */
 #ifndef NEARCPU_SEM_H
 #define NEARCPU_SEM_H
@@ -46,7 +48,7 @@ struct near_sem {
 /* Takes a unit if there is one. Never waits. */
 NEAR_API bool near_sem_try_wait(struct near_sem *s);
 
-/* Takes a unit; sleeps until there is one. */
+/* Takes a unit; spins for less than a microsecond, then sleeps, until there is one. */
 NEAR_API void near_sem_wait(struct near_sem *s);
 
 /* The same, but gives up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed by
@@ -56,7 +58,8 @@ NEAR_API void near_sem_wait(struct near_sem *s);
 NEAR_API int near_sem_wait_until(struct near_sem *s, int clock, const struct timespec *deadline,
 				 struct near_cancel *cancel);
 
-/* Adds a unit, or gives it to a sleeper. 0; -EOVERFLOW: there are NEAR_SEM_MAX. */
+/* Adds a unit and wakes a sleeper, or hands the unit over to it. 0; -EOVERFLOW: there are
+ * NEAR_SEM_MAX. */
 NEAR_API int near_sem_post(struct near_sem *s);
 
 /* How many units there are at this moment. */

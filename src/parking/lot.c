@@ -37,6 +37,8 @@
 #include "ground/unique.h"
 #include "ground/valgrind.h"
 
+#define PATIENCE_NS 1000000
+
 #define LOT_SIZE 66560
 _Static_assert(sizeof(struct near__lot) == LOT_SIZE, "near__lot");
 #define THREAD_SIZE 2 * __SIZEOF_POINTER__ + 8
@@ -253,6 +255,16 @@ void near__lot_take(struct near__bucket *b, struct near__waiter *w)
 	w->queued = false;
 }
 
+bool near__lot_hands_over(struct near__bucket *b, const struct near__waiter *w)
+{
+	uint64_t now = (uint64_t)near__now(CLOCK_MONOTONIC);
+
+	if (now - w->since < PATIENCE_NS || now - b->handed_over < PATIENCE_NS)
+		return false;
+	b->handed_over = now;
+	return true;
+}
+
 void near__lot_take_into(struct near__taken *list, struct near__bucket *b, struct near__waiter *w)
 {
 	near__lot_take(b, w);
@@ -314,7 +326,7 @@ static void forget_parent(void)
 	for (unsigned i = 0; near__lot.is_used && i < NEAR__BUCKETS; i++) {
 		struct near__bucket *b = &near__lot.buckets[i];
 
-		if (b->lock.word || b->first)
+		if (b->lock.word || b->first || b->waking)
 			memset(b, 0, sizeof(*b));
 	}
 	near__lot.forks++;

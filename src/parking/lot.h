@@ -58,7 +58,9 @@ enum near__waiter_word {
 struct near__bucket {
 	struct near_lock lock __attribute__((aligned(NEAR__CACHE_LINE)));
 	struct near__waiter *first, *last;
-	uint32_t hold_time; /* of the mutexes in this bucket, see locks/hold_time.h */
+	uint32_t hold_time;   /* of the mutexes in this bucket, see locks/hold_time.h */
+	const void *waking;   /* a semaphore, see locks/sem.c */
+	uint64_t handed_over; /* when near__lot_hands_over was last true */
 };
 
 #define NEAR__BUCKET_BITS 10
@@ -124,6 +126,12 @@ void near__lot_move(struct near__bucket *from, struct near__bucket *to, struct n
 
 /* Takes a waiter out of the queue. */
 void near__lot_take(struct near__bucket *b, struct near__waiter *w);
+
+/* Whether a waker is to hand over what the waiter waits for, so that no running thread can take it:
+ * the waiter has waited for a millisecond. At most once per millisecond and bucket, since each
+ * handoff makes all others wait until one thread has been woken: if all waiters are that old, and
+ * all get theirs so, each section takes as long as a context switch. */
+bool near__lot_hands_over(struct near__bucket *b, const struct near__waiter *w);
 
 /* A list of taken waiters, linked by `next`: {.end = &list.first} is empty. */
 struct near__taken {

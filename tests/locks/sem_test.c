@@ -1,6 +1,24 @@
 /* SPDX-License-Identifier: MIT */
-/* near_sem: units and sleepers. */
+/* near_sem: units and sleepers. The program is linked with --wrap=clock_gettime. */
+#include "clock.h"
 #include "waiters.h"
+
+#define MS 1000000
+#define FROZEN_NS (1000 * INT64_C(1000000000))
+
+/* By how many ns CLOCK_MONOTONIC shows more than FROZEN_NS. A hand-over needs a millisecond. */
+static int64_t shown;
+
+static int64_t clock_of_test(clockid_t clock)
+{
+	return clock == CLOCK_MONOTONIC ? FROZEN_NS + __atomic_load_n(&shown, __ATOMIC_RELAXED)
+					: REAL_CLOCK;
+}
+
+static void advance(int64_t ns)
+{
+	__atomic_fetch_add(&shown, ns, __ATOMIC_RELAXED);
+}
 
 static void units_are_counted(void **state)
 {
@@ -23,7 +41,7 @@ static void units_are_counted(void **state)
 	assert_int_equal(near_sem_post(&s), 0);
 }
 
-static void sleepers_get_units_in_their_order(void **state)
+static void old_sleepers_get_units_in_their_order(void **state)
 {
 	struct near_sem s = NEAR_SEM_INIT(0);
 	struct waiter w[4];
@@ -31,17 +49,105 @@ static void sleepers_get_units_in_their_order(void **state)
 
 	start_waiters(w, 4, (struct waiter){.kind = &wait_sem, .on = &s, .order = &order});
 	for (unsigned i = 0; i < 4; i++) {
+		advance(MS);
 		assert_int_equal(near_sem_post(&s), 0);
-		assert_false(near_sem_try_wait(&s)); /* it was given away */
+		assert_false(near_sem_try_wait(&s)); /* it was handed over */
 		expect(&w[i], 0);
 		assert_int_equal(w[i].turn, i + 1);
 	}
+	assert_int_equal(s.word, 0);
 	assert_int_equal(near_sem_post(&s), 0);
 	assert_int_equal(near_sem_read(&s), 1);
-	assert_int_equal(s.word & 1, 0);
 }
 
-/* Between its announcement and the queue: the test plays a post that finds nobody there. */
+/* The sleeper that a post has woken may be faster: until it is not. */
+static void a_running_thread_takes_a_young_sleepers_unit(void **state)
+{
+	struct near_sem s = NEAR_SEM_INIT(0);
+	struct waiter w = {.kind = &wait_sem, .on = &s};
+	bool taken;
+
+	do {
+		start_waiter(&w);
+		assert_int_equal(near_sem_post(&s), 0);
+		taken = near_sem_try_wait(&s);
+		if (!taken)
+			expect(&w, 0);
+	} while (!taken);
+	UNTIL(waits_of(&w) == 1 && !near__lot_bucket(&s)->waking);
+	assert_int_equal(s.word, 1);
+	assert_int_equal(near_sem_post(&s), 0);
+	expect(&w, 0);
+	assert_int_equal(s.word, 0);
+}
+
+/* Whether a post handed over is recorded in the bucket. */
+static void units_are_handed_over_once_per_millisecond(void **state)
+{
+	struct near_sem s = NEAR_SEM_INIT(0);
+	struct near__bucket *b = near__lot_bucket(&s);
+	struct waiter w[3];
+	uint64_t handed_over;
+
+	start_waiters(w, 3, (struct waiter){.kind = &wait_sem, .on = &s});
+	advance(MS);
+	assert_int_equal(near_sem_post(&s), 0);
+	expect(&w[0], 0);
+	handed_over = FROZEN_NS + (uint64_t)shown;
+	assert_int_equal(b->handed_over, handed_over);
+	advance(MS - 1);
+	assert_int_equal(near_sem_post(&s), 0);
+	expect(&w[1], 0);
+	assert_int_equal(b->handed_over, handed_over);
+	advance(1);
+	assert_int_equal(near_sem_post(&s), 0);
+	expect(&w[2], 0);
+	assert_int_equal(b->handed_over, handed_over + MS);
+}
+
+/* A designated waker that the test plays does not arrive: the first post after it was designated
+ * adds a unit without another one, the second post designates the sleeper. */
+static void a_designated_waker_is_enough_for_one_unit(void **state)
+{
+	struct near_sem s = NEAR_SEM_INIT(0);
+	struct near__bucket *b = near__lot_bucket(&s);
+	struct waiter w = {.kind = &wait_sem, .on = &s};
+
+	start_waiter(&w);
+	near__lot_lock(&s);
+	b->waking = &s;
+	near__lot_unlock(b);
+	assert_int_equal(near_sem_post(&s), 0);
+	assert_int_equal(waits_of(&w), 1);
+	assert_int_equal(s.word, 3);
+	assert_int_equal(near_sem_post(&s), 0);
+	expect(&w, 0);
+	assert_int_equal(s.word, 2);
+	assert_null(b->waking);
+}
+
+static void post_to_a_sleeper(void *arg)
+{
+	struct waiter w = {.kind = &wait_sem, .on = arg};
+
+	start_waiter(&w);
+	CHECK(near_sem_post(arg) == 0);
+	unit_join(w.thread);
+}
+
+/* The thread that would be the designated waker does not exist in the child. */
+static void a_child_forgets_designated_wakers(void **state)
+{
+	struct near_sem s = NEAR_SEM_INIT(0);
+	struct near__bucket *b = near__lot_lock(&s);
+
+	b->waking = &s;
+	near__lot_unlock(b);
+	assert_int_equal(unit_wait(unit_fork(post_to_a_sleeper, &s), NULL), 0);
+	b->waking = NULL;
+}
+
+/* The unit is added while the sleeper waits for the bucket. */
 static void a_late_sleeper_takes_the_unit(void **state)
 {
 	struct near_sem s = NEAR_SEM_INIT(0);
@@ -49,12 +155,14 @@ static void a_late_sleeper_takes_the_unit(void **state)
 	struct near__bucket *b = near__lot_lock(&s);
 
 	w.thread = unit_start(run_waiter, &w);
-	UNTIL(__atomic_load_n(&s.word, __ATOMIC_ACQUIRE) == 1);
-	usleep(2000);
-	__atomic_store_n(&s.word, 2, __ATOMIC_RELEASE);
+	UNTIL(__atomic_load_n(&b->lock.word, __ATOMIC_RELAXED) >= 2 * NEAR__LOCK_ONE);
+	assert_int_equal(near_sem_post(&s), 0);
 	near__lot_unlock(b);
 	expect(&w, 0);
 	assert_int_equal(s.word, 0);
 }
 
-UNIT_MAIN(units_are_counted, sleepers_get_units_in_their_order, a_late_sleeper_takes_the_unit)
+UNIT_MAIN(units_are_counted, old_sleepers_get_units_in_their_order,
+	  a_running_thread_takes_a_young_sleepers_unit, units_are_handed_over_once_per_millisecond,
+	  a_designated_waker_is_enough_for_one_unit, a_child_forgets_designated_wakers,
+	  a_late_sleeper_takes_the_unit)

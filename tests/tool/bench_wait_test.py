@@ -19,13 +19,14 @@ PARTS = [("locks", p) for p in ("empty", "1ns", "10ns", "100ns")] + \
         [("rwlock", p) for p in ("0", "1", "10", "100")]
 ROWS = {"locks": ["pthread", "adaptive", "recursive", "nsync", "absl", "ck", "parking_lot",
                   "rust-std", "near-mutex", "near-off", "near-recursive", "near-lock", "unlocked"],
+        "sem": ["sem_t", "near-sem"],
         "park": ["one-queue", "64-queues", "futex", "near-park"],
         "rwlock": ["pthread", "pthread-writer", "nsync", "near-rwlock", "near-writers", "near-zero",
                    "near-off", "unlocked"],
         "atomic": ["gcc", "compiler-rt", "near-atomic", "mutex"]}
-PROGRAMS = {"locks": "nearcpu-locks", "park": "nearcpu-parking",
+PROGRAMS = {"locks": "nearcpu-locks", "sem": "nearcpu-locks", "park": "nearcpu-parking",
             "rwlock": "nearcpu-rwlock", "atomic": "nearcpu-atomics"}
-A_PART = {"locks": "empty", "park": "0", "rwlock": "0", "atomic": "24-load"}
+A_PART = {"locks": "empty", "sem": "1ns", "park": "0", "rwlock": "0", "atomic": "24-load"}
 OPTIONAL = {"adaptive", "pthread-writer", "nsync", "absl", "ck", "parking_lot", "rust-std"}
 SAMPLE = {"ops", "wall_ns", "user_ns", "system_ns", "fewest", "most", "p99_ns", "p999_ns",
           "longest_ns"}
