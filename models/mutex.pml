@@ -285,7 +285,7 @@ begin:
 	EXCHANGE(ME, 0, enter);
 #endif
 
-try:	/* try_take; a try of a spinner is the same */
+try:	/* take: a CAS that succeeds with a guess is a load of it and the exchange; a spinner's too */
 	load(seen);
 	do
 	:: !OWNER(seen) -> EXCHANGE(ME | TAKEN_FLAGS(seen), designated, taken_by_me)

@@ -56,6 +56,6 @@ void near__pause_for(unsigned ns)
 		n = measure();
 		__atomic_store_n(&pauses_per_us, n, __ATOMIC_RELAXED);
 	}
-	n = (uint32_t)((uint64_t)n * ns / 1024);
+	n = (uint32_t)(((uint64_t)n * ns + 512) / 1024);
 	near__pauses(n ? n : 1);
 }
