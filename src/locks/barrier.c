@@ -21,12 +21,13 @@ static int wait(struct near_barrier *barrier, const struct near__timeout *timeou
 	struct near__waiter w = {
 		.address = barrier, .space = NEAR__SPACE_BARRIER, .left = leave, .arg = barrier};
 	struct near__bucket *b = near__lot_lock(barrier);
-	struct near__waiter *taken = NULL;
+	struct near__group taken = {NULL, false};
 	bool last = barrier->arrived + 1 >= barrier->threads;
 
+	w.group = timeout->cancel ? NULL : &b->group;
 	NEAR__TSAN_RELEASE(barrier);
 	if (last)
-		taken = near__lot_take_some(b, barrier, NEAR__SPACE_BARRIER, SIZE_MAX);
+		taken = near__lot_take_group(b, barrier, NEAR__SPACE_BARRIER);
 	else
 		near__lot_append(b, &w);
 	barrier->arrived = last ? 0 : barrier->arrived + 1;
@@ -35,7 +36,7 @@ static int wait(struct near_barrier *barrier, const struct near__timeout *timeou
 	near__lot_unlock(b);
 	if (!last)
 		return near__lot_sleep(&w, timeout);
-	near__lot_wake_all(taken);
+	near__lot_wake_group(b, &taken);
 	return 1;
 }
 

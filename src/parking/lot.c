@@ -17,6 +17,10 @@
  * - A waker between the waiter's last load of its word and its FUTEX_WAIT. The waiter sets
  *   NEAR__ASLEEP by a CAS of the value that it loaded, and the kernel compares with the result. The
  *   waker's bit makes one of the two fail.
+ *   With a group, the waiter loads the count of wake-ups before its last load of the word, and
+ *   FUTEX_WAIT compares with that count. If the waker sets its bit after the load of the word, it
+ *   increments the count later still: so FUTEX_WAIT returns, or the waker's futex call finds the
+ *   sleeper.
  * - fork: only the thread that forked continues in the child, and it is not parked. The child
  *   empties all queues and frees all locks; the parent needs no lock before. The child of a bare
  *   clone() finds its parent's queues, and perhaps a lock that stays held: it must not use the lot.
@@ -30,6 +34,7 @@
 #define _GNU_SOURCE
 #include "lot.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "ground/fork.h"
@@ -317,6 +322,39 @@ void near__lot_wake_all(struct near__waiter *w)
 		near__lot_wake(w);
 		w = next;
 	}
+}
+
+struct near__group near__lot_take_group(struct near__bucket *b, const void *address, uint32_t space)
+{
+	struct near__group group = {NULL, false};
+	struct near__taken others = {.first = NULL, .end = &others.first};
+	struct near__waiter *w, *next;
+
+	for (w = near__lot_first(b, address, space); w; w = next) {
+		next = near__lot_next(w);
+		if (!w->group) {
+			near__lot_take_into(&others, b, w);
+			continue;
+		}
+		near__lot_take(b, w);
+		group.any = true;
+		NEAR__TSAN_RELEASE(&w->word);
+		/* Release: pairs with the acquire in word_of (lot_sleep.c). The word has no other
+		 * bits. From here on the waiter may be gone. */
+		__atomic_store_n(&w->word, NEAR__WOKEN, __ATOMIC_RELEASE);
+	}
+	group.others = others.first;
+	return group;
+}
+
+void near__lot_wake_group(struct near__bucket *b, const struct near__group *taken)
+{
+	near__lot_wake_all(taken->others);
+	if (!taken->any)
+		return;
+	/* Release: pairs with the acquire in group_sleep (lot_sleep.c). */
+	__atomic_fetch_add(&b->group, 1, __ATOMIC_RELEASE);
+	near__futex_wake(&b->group, INT_MAX, false);
 }
 
 /* In the child of a fork. Buckets that the process never used stay untouched: each page that is

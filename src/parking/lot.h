@@ -31,8 +31,11 @@ struct near__waiter {
 	struct near__waiter *next, *prev; /* under the lock; once taken, `next` is the waker's */
 	const void *address;              /* changes under the locks of both buckets */
 	uint32_t space;
-	uint32_t word;   /* the futex: enum near__waiter_word */
-	bool queued;     /* under the lock */
+	uint32_t word; /* the futex: enum near__waiter_word */
+	bool queued;   /* under the lock */
+	/* That of the bucket: the thread sleeps on it instead of `word`, and near__lot_wake_group
+	 * wakes it. No token may cancel the wait then. Or NULL. */
+	uint32_t *group;
 	uint64_t since;  /* CLOCK_MONOTONIC in ns */
 	uintptr_t token; /* from the waker */
 	/* Used by the owner of the space alone. */
@@ -61,6 +64,8 @@ struct near__bucket {
 	uint32_t hold_time;   /* of the mutexes in this bucket, see locks/hold_time.h */
 	const void *waking;   /* a semaphore, see locks/sem.c */
 	uint64_t handed_over; /* when near__lot_hands_over was last true */
+	uint32_t hold_time; /* of the mutexes in this bucket, see locks/hold_time.h */
+	uint32_t group;     /* how often near__lot_wake_group woke sleepers of this bucket */
 };
 
 #define NEAR__BUCKET_BITS 10
@@ -143,12 +148,25 @@ void near__lot_take_into(struct near__taken *list, struct near__bucket *b, struc
 struct near__waiter *near__lot_take_some(struct near__bucket *b, const void *address,
 					 uint32_t space, size_t n);
 
+/* Takes all waiters on the address, and already ends the waits of those with `group`, so that the
+ * waker accesses each only once. The caller then calls near__lot_wake_group. */
+struct near__group {
+	struct near__waiter *others; /* without `group` */
+	bool any;                    /* there was one with `group` */
+};
+struct near__group near__lot_take_group(struct near__bucket *b, const void *address,
+					uint32_t space);
+
 /* ---- without a lock ---- */
 
 /* Ends the wait of a waiter that was taken (NULL: none), which the caller must not access
  * afterwards; or of a list. */
 void near__lot_wake(struct near__waiter *w);
 void near__lot_wake_all(struct near__waiter *w);
+
+/* The same for all that near__lot_take_group has taken. One system call wakes those with `group`,
+ * and others with this `group`, which sleep again. */
+void near__lot_wake_group(struct near__bucket *b, const struct near__group *taken);
 
 /* Leaves the queue. False: a waker was first, and has woken the waiter by now. */
 bool near__lot_leave(struct near__waiter *w);

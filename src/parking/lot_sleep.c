@@ -11,6 +11,15 @@ static uint32_t word_of(const struct near__waiter *w)
 	return __atomic_load_n(&w->word, __ATOMIC_ACQUIRE);
 }
 
+/* One FUTEX_WAIT, with other waiters, unless this one is woken. Acquire: a waiter that finds the
+ * count from after its wake-up finds that it is woken. */
+static int group_sleep(const struct near__waiter *w, const struct near__timeout *t)
+{
+	uint32_t count = __atomic_load_n(w->group, __ATOMIC_ACQUIRE);
+
+	return word_of(w) ? 0 : near__futex_wait(w->group, count, t, false);
+}
+
 /* One FUTEX_WAIT, unless the word has changed since the caller loaded it. 0: the caller is to load
  * it again. */
 static int futex_sleep(struct near__waiter *w, uint32_t seen, const struct near__timeout *t)
@@ -18,6 +27,8 @@ static int futex_sleep(struct near__waiter *w, uint32_t seen, const struct near_
 	uint32_t asleep = seen | NEAR__ASLEEP;
 	int r;
 
+	if (w->group)
+		return group_sleep(w, t);
 	/* Relaxed: the caller loads the bits again, by acquire. */
 	if (!__atomic_compare_exchange_n(&w->word, &seen, asleep, false, __ATOMIC_RELAXED,
 					 __ATOMIC_RELAXED))

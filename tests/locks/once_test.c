@@ -227,7 +227,46 @@ static void a_waiter_that_leaves_is_not_counted(void **state)
 	expect(&late, 0);
 }
 
+/* Those without a token sleep on one futex, those with one on futexes of their own. */
+static void all_kinds_of_waiters_meet(void **state)
+{
+	static const struct timespec far = {INT64_MAX / 4, 0};
+	struct near_barrier b = NEAR_BARRIER_INIT(5);
+	struct near_cancel token = NEAR_CANCEL_INIT;
+	struct waiter w[4] = {{.kind = &wait_barrier, .on = &b},
+			      {.kind = &wait_barrier, .on = &b, .cancel = &token},
+			      {.kind = &wait_barrier, .on = &b, .deadline = &far},
+			      {.kind = &wait_barrier, .on = &b}};
+
+	for (unsigned i = 0; i < LENGTH(w); i++)
+		start_waiter(&w[i]);
+	assert_true(near_barrier_wait(&b));
+	for (unsigned i = 0; i < LENGTH(w); i++)
+		expect(&w[i], 0);
+}
+
+/* They sleep on one futex. */
+static void another_barrier_of_the_bucket_goes_on_waiting(void **state)
+{
+	static struct near_barrier b[64 * NEAR__BUCKETS];
+	struct near_barrier *other = &b[1];
+	struct waiter w = {.kind = &wait_barrier, .on = &b[0]}, v = {.kind = &wait_barrier};
+
+	while (near__lot_bucket(other) != near__lot_bucket(&b[0]))
+		assert_true(++other < &b[LENGTH(b)]);
+	b[0] = *other = (struct near_barrier)NEAR_BARRIER_INIT(2);
+	v.on = other;
+	start_waiter(&w);
+	start_waiter(&v);
+	assert_true(near_barrier_wait(&b[0]));
+	expect(&w, 0);
+	assert_int_equal(other->arrived, 1);
+	assert_true(near_barrier_wait(other));
+	expect(&v, 0);
+}
+
 UNIT_MAIN(it_is_done_once, a_failure_is_tried_again, others_wait_and_see_it,
 	  nobody_sleeps_after_it_is_done, what_is_done_cannot_be_canceled,
 	  recursion_stops_with_one_line, a_child_does_what_its_parent_had_not_finished,
-	  a_cancelled_call_has_failed, one_thread_meets_itself, a_waiter_that_leaves_is_not_counted)
+	  a_cancelled_call_has_failed, one_thread_meets_itself, a_waiter_that_leaves_is_not_counted,
+	  all_kinds_of_waiters_meet, another_barrier_of_the_bucket_goes_on_waiting)
