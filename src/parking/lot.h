@@ -62,10 +62,9 @@ struct near__bucket {
 	struct near_lock lock __attribute__((aligned(NEAR__CACHE_LINE)));
 	struct near__waiter *first, *last;
 	uint32_t hold_time;   /* of the mutexes in this bucket, see locks/hold_time.h */
+	uint32_t group;       /* how often near__lot_wake_group woke sleepers of this bucket */
 	const void *waking;   /* a semaphore, see locks/sem.c */
 	uint64_t handed_over; /* when near__lot_hands_over was last true */
-	uint32_t hold_time; /* of the mutexes in this bucket, see locks/hold_time.h */
-	uint32_t group;     /* how often near__lot_wake_group woke sleepers of this bucket */
 };
 
 #define NEAR__BUCKET_BITS 10
