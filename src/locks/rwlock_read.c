@@ -8,6 +8,39 @@
 #include "ground/tsan.h"
 #include "lockdep.h"
 
+/* ---- contention ---- */
+
+/* Threads that enter and leave by the word take its line from each other: with empty sections two
+ * of them together make a sixth of the sections that one makes alone. So a thread whose CAS failed,
+ * or that found a writer, stays away from the word for AWAY_NS, in which another thread makes some
+ * hundred sections; but only if it came at least once per SHORT_NS before. If threads come more
+ * rarely, it is worth more that their sections run in parallel.
+ *
+ * Million sections per second, empty ones of 8 threads, with 1, 10 and 100 writes in 1,000: 11, 11
+ * and 14 if no thread stays away; 30, 33, 34 with 2 us; 45, 45, 40 with 4 us (Intel Xeon, Granite
+ * Rapids class, 2 CPUs). With sections of 100 ns and more it makes no difference. */
+#define SHORT_NS 300
+#define AWAY_NS 4000
+
+/* Of this thread: when it last considered to stay away, and how often it entered since. */
+static __thread struct {
+	int64_t since;
+	uint32_t entries;
+} pace __attribute__((tls_model("initial-exec")));
+
+/* Pauses for `otherwise_ns` if it does not stay away. */
+static void stay_away(unsigned otherwise_ns)
+{
+	int64_t now = near__now(CLOCK_MONOTONIC);
+	bool is_short = now - pace.since < (int64_t)pace.entries * SHORT_NS;
+	unsigned ns = is_short ? AWAY_NS : otherwise_ns;
+
+	if (ns)
+		near__pause_for(ns);
+	pace.since = now + ns;
+	pace.entries = 0;
+}
+
 /* ---- lock ---- */
 
 /* Whether a reader enters although writers have claimed, none of which can be inside: the writer
@@ -37,6 +70,7 @@ static bool enter_by_word(struct near_rwlock *l, enum near__nesting nesting)
 			next += WORD_READ;
 		/* Acquire: pairs with the release of the writer that left. */
 	} while (!NEAR__CAS(&l->word, &seen, next, __ATOMIC_ACQUIRE));
+	pace.entries++;
 	if (rebias && word_reads_of(next) >= rebias)
 		near__rwlock_restore_bias(l);
 	return true;
@@ -49,7 +83,7 @@ static bool try_enter(struct near_rwlock *l, enum near__nesting nesting)
 
 static bool enter_after_spinning(struct near_rwlock *l, enum near__nesting nesting)
 {
-	near__pause_for(NEAR__SPIN_NS);
+	stay_away(NEAR__SPIN_NS);
 	if (enter_by_word(l, nesting))
 		return true;
 	near__rwlock_check_writer(l, true);
@@ -133,8 +167,12 @@ static bool enter_unbiased(struct near_rwlock *l)
 	    seen & (FLAGS | WRITERS) || (rebias && word_reads_of(seen) + 1 >= rebias))
 		return false;
 	/* Acquire: pairs with the release of the writer that left. */
-	if (!NEAR__CAS(&l->word, &seen, seen + READER + (rebias ? WORD_READ : 0), __ATOMIC_ACQUIRE))
+	if (!NEAR__CAS(&l->word, &seen, seen + READER + (rebias ? WORD_READ : 0),
+		       __ATOMIC_ACQUIRE)) {
+		stay_away(0);
 		return false;
+	}
+	pace.entries++;
 	near__reads.holds[0].depth++;
 	NEAR__TSAN_ACQUIRE(l);
 	return true;
@@ -142,7 +180,7 @@ static bool enter_unbiased(struct near_rwlock *l)
 
 void near__rwlock_read_lock_slow(struct near_rwlock *l)
 {
-	if (!enter_unbiased(l))
+	if (!enter_unbiased(l) && !enter_unbiased(l))
 		read_lock(l, &NEAR__NO_TIMEOUT, NEAR__SITE);
 }
 
