@@ -5,7 +5,7 @@
  * Each thread locks SECTIONS times, and stops being a user of the mutex inside its last section.
  * The last user frees the memory after its unlock: any access to the word from then on is an error.
  * TIMEOUTS waits, in all, end by a deadline or a token; such a thread starts again. Whether a
- * waiter is old enough for a handoff is left open: both are tried. With AWAIT, thread 0 waits
+ * waiter is old enough for a handoff, and the last one long enough ago, is left open: both are tried. With AWAIT, thread 0 waits
  * inside its first section until another thread's section has begun. With COND it does so by a
  * condition variable (src/locks/cond.c), and all others signal after each of their sections. With
  * MANY CPUs, the thread that fences sets ATOMIC_UNLOCK, and unlocks may clear it: after how many is

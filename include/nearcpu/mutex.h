@@ -20,10 +20,12 @@
  * Order:     lock acquires what the unlock before it released. ThreadSanitizer is informed, even if
  *            the library was built without it.
  * Fairness:  a thread that finds the mutex free takes it, even if others sleep: that makes it fast.
- *            But the next unlock hands the mutex to a thread that has waited for a millisecond;
- *            while a thread that was woken before has not run yet, one of the next 32 unlocks of
- *            each thread does so. The same holds for a thread in await, from the time when its
- *            condition was found true. near_mutex_unlock_fair always hands the mutex over. No mode
+ *            But an unlock hands the mutex to the first sleeper if that has waited for a
+ *            millisecond, at most once in half a millisecond: a wait takes at most one millisecond
+ *            for each sleeper before it, and the sections in that time. While a woken thread has
+ *            not run yet, one in 32 unlocks of each thread checks. A thread in await gets the mutex
+ *            at the first unlock that finds its condition true, after the sleepers that came before
+ *            and are due. near_mutex_unlock_fair always hands the mutex over. No mode
  *            is less fair: near_mutex(3) gives the reason.
  * Misuse:    unlock by a thread that does not hold the mutex, lock by the thread that does, use
  *            after destroy stop the program with one line on standard error; so does, in a forked
@@ -147,9 +149,9 @@ static inline bool near__mutex_unlock_by_seq(uint32_t *word, uint64_t owner)
 		NEAR_OUT(seen), NEAR_IN(word, owner, (zero, 0)));
 }
 
-/* Unlocks the mutex: hands it to a sleeper that has waited for a millisecond, else wakes one. While
- * a woken thread has not run yet, only some unlocks check for such sleepers. Requires that the
- * caller holds the mutex. */
+/* Unlocks the mutex: hands it to a sleeper that has waited for a millisecond (see Fairness), else
+ * wakes one. While a woken thread has not run yet, only some unlocks check for such sleepers.
+ * Requires that the caller holds the mutex. */
 static inline void near_mutex_unlock(struct near_mutex *m) NEAR__RELEASES(m) NEAR__UNCHECKED
 {
 	uint64_t owner = near__owner;

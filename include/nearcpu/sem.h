@@ -8,9 +8,9 @@
  * Order:     a wait acquires what the post before it released.
  * Fairness:  first in, first out among sleepers. A wait that finds a unit takes it, so a running
  *            thread can come before the sleeper that a post has woken. But a post hands its unit
- *            over to a sleeper that has waited for a millisecond, at most once per millisecond and
- *            bucket of the parking lot: so a sleeper waits for about a millisecond for each one
- *            before it, and for the next post.
+ *            over to a sleeper that has waited for a millisecond, at most once in half a
+ *            millisecond: so a sleeper waits for at most a millisecond for each one before it, and
+ *            for the next post.
  * Freeing:   when all waits have returned: a post does not access the semaphore after it has woken
  *            a waiter, which may free it.
  * Fork:      no thread waits in the child; it has the parent's units.

@@ -5,7 +5,6 @@
 #include "slice.h"
 #include "ground/tsan.h"
 
-#define PATIENCE_NS 1000000
 /* A thread searches the queue at one of this many unlocks while there is a designated waker. A
  * search costs some 100 ns, an unlock 10. */
 #define UNLOCKS_PER_SEARCH 32
@@ -44,16 +43,11 @@ static struct survey survey(struct near__bucket *b, const struct near_mutex *m, 
 	return s;
 }
 
-static bool is_old(const struct near__waiter *w)
-{
-	return (uint64_t)near__now(CLOCK_MONOTONIC) - w->since > PATIENCE_NS;
-}
-
 /* Compares the first of both kinds. A waiter for a condition waits for the mutex since the
  * condition was found true: neither kind keeps the other waiting for long. */
-static bool locker_comes_first(const struct survey *s, bool fair)
+static bool locker_comes_first(const struct near__bucket *b, const struct survey *s, bool fair)
 {
-	if (!s->locker || !(fair || is_old(s->locker)))
+	if (!s->locker || !(fair || near__lot_is_due(b, s->locker)))
 		return false;
 	return !s->awaiter || s->locker->since <= s->awaiter->true_since;
 }
@@ -74,7 +68,7 @@ static struct plan plan(struct near__bucket *b, const struct near_mutex *m, uint
 	struct survey s = survey(b, m, flags);
 	struct plan p = {NULL, HANDOFF, 0};
 
-	if (locker_comes_first(&s, fair)) {
+	if (locker_comes_first(b, &s, fair)) {
 		p.taken = s.locker;
 	} else if (s.awaiter) {
 		p.taken = s.awaiter;
@@ -105,6 +99,8 @@ static void unlock_by_queue(struct near_mutex *m, bool fair)
 	/* From here on the mutex may be freed; only its address is used. */
 	if (p.taken) {
 		p.taken->token = p.token;
+		if (p.token == HANDOFF && p.taken->kind == LOCKER && !fair)
+			near__lot_note_handover(b, p.taken);
 		near__lot_take(b, p.taken);
 	}
 	near__lot_unlock(b);

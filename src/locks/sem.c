@@ -4,7 +4,7 @@
  * A unit goes to the first thread that takes it, as long as that keeps no sleeper waiting for long:
  * a thread that runs takes it at once, a sleeper has to be woken. So a post adds its unit and wakes
  * the first sleeper, the designated waker, which then competes; or it hands its unit over to that
- * sleeper, if near__lot_hands_over.
+ * sleeper, if near__lot_is_due.
  *
  * The flag is set while threads are in the queue, or it was left by threads that gave up. A sleeper
  * sets it and enters the queue under the bucket's lock, while there is no unit. A post that finds
@@ -183,8 +183,9 @@ static struct near__waiter *take_sleeper(struct near__bucket *b, const struct ne
 
 	if (!w)
 		return NULL;
-	if ((designates || is_time_to_check()) && near__lot_hands_over(b, w)) {
+	if ((designates || is_time_to_check()) && near__lot_is_due(b, w)) {
 		w->token = HANDOFF;
+		near__lot_note_handover(b, w);
 	} else if (designates) {
 		w->token = DESIGNATED;
 		b->waking = s;

@@ -42,8 +42,6 @@
 #include "ground/unique.h"
 #include "ground/valgrind.h"
 
-#define PATIENCE_NS 1000000
-
 #define LOT_SIZE 66560
 _Static_assert(sizeof(struct near__lot) == LOT_SIZE, "near__lot");
 #define THREAD_SIZE 2 * __SIZEOF_POINTER__ + 8
@@ -248,6 +246,20 @@ void near__lot_insert(struct near__bucket *b, struct near__waiter *w)
 	later->prev = w;
 }
 
+bool near__lot_is_due(const struct near__bucket *b, const struct near__waiter *w)
+{
+	uint64_t now = (uint64_t)near__now(CLOCK_MONOTONIC);
+
+	return now - w->since > NEAR__PATIENCE_NS &&
+	       (b->handed != w->address || now - b->handed_over > NEAR__HANDOVER_NS);
+}
+
+void near__lot_note_handover(struct near__bucket *b, const struct near__waiter *w)
+{
+	b->handed = w->address;
+	b->handed_over = (uint64_t)near__now(CLOCK_MONOTONIC);
+}
+
 static void unlink_waiter(struct near__bucket *b, struct near__waiter *w)
 {
 	*(w->prev ? &w->prev->next : &b->first) = w->next;
@@ -258,16 +270,6 @@ void near__lot_take(struct near__bucket *b, struct near__waiter *w)
 {
 	unlink_waiter(b, w);
 	w->queued = false;
-}
-
-bool near__lot_hands_over(struct near__bucket *b, const struct near__waiter *w)
-{
-	uint64_t now = (uint64_t)near__now(CLOCK_MONOTONIC);
-
-	if (now - w->since < PATIENCE_NS || now - b->handed_over < PATIENCE_NS)
-		return false;
-	b->handed_over = now;
-	return true;
 }
 
 void near__lot_take_into(struct near__taken *list, struct near__bucket *b, struct near__waiter *w)

@@ -61,10 +61,13 @@ enum near__waiter_word {
 struct near__bucket {
 	struct near_lock lock __attribute__((aligned(NEAR__CACHE_LINE)));
 	struct near__waiter *first, *last;
-	uint32_t hold_time;   /* of the mutexes in this bucket, see locks/hold_time.h */
-	uint32_t group;       /* how often near__lot_wake_group woke sleepers of this bucket */
-	const void *waking;   /* a semaphore, see locks/sem.c */
-	uint64_t handed_over; /* when near__lot_hands_over was last true */
+	uint32_t hold_time; /* of the mutexes in this bucket, see locks/hold_time.h */
+	uint32_t group;     /* how often near__lot_wake_group woke sleepers of this bucket */
+	const void *waking; /* a semaphore, see locks/sem.c */
+	/* The last address that near__lot_note_handover was called for, and when (CLOCK_MONOTONIC
+	 * in ns). */
+	const void *handed;
+	uint64_t handed_over;
 };
 
 #define NEAR__BUCKET_BITS 10
@@ -131,11 +134,18 @@ void near__lot_move(struct near__bucket *from, struct near__bucket *to, struct n
 /* Takes a waiter out of the queue. */
 void near__lot_take(struct near__bucket *b, struct near__waiter *w);
 
-/* Whether a waker is to hand over what the waiter waits for, so that no running thread can take it:
- * the waiter has waited for a millisecond. At most once per millisecond and bucket, since each
- * handoff makes all others wait until one thread has been woken: if all waiters are that old, and
- * all get theirs so, each section takes as long as a context switch. */
-bool near__lot_hands_over(struct near__bucket *b, const struct near__waiter *w);
+/* Whether a waker is to hand over what `w`, the first waiter, waits for, so that no running thread
+ * can take it: the waiter has waited for PATIENCE, and the last such handover of the address was
+ * HANDOVER ago. Each handover makes all others wait until one thread has been woken: without the
+ * second rule, once all waiters are that old, each section would take as long as a context switch.
+ * With it, n waiters are served in PATIENCE and n times HANDOVER. Other addresses in the bucket
+ * delay nothing. */
+#define NEAR__PATIENCE_NS 1000000
+#define NEAR__HANDOVER_NS 500000
+bool near__lot_is_due(const struct near__bucket *b, const struct near__waiter *w);
+
+/* Called when it is handed over for that reason. */
+void near__lot_note_handover(struct near__bucket *b, const struct near__waiter *w);
 
 /* A list of taken waiters, linked by `next`: {.end = &list.first} is empty. */
 struct near__taken {

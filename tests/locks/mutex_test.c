@@ -139,6 +139,28 @@ static void the_age_that_counts_is_a_millisecond(void **state)
 	assert_int_equal(word_of(&m), OTHER(0));
 }
 
+static void a_handover_keeps_off_the_next(void **state)
+{
+	struct near_mutex m = {me() | PARKED};
+	struct near__waiter w[4];
+
+	freeze_at(500);
+	for (unsigned i = 0; i < 4; i++)
+		play(&m, &w[i], i, 3 * MS);
+	near_mutex_unlock(&m);
+	assert_true(was_woken(&w[0], HANDOFF));
+	m.word = me() | PARKED;
+	near_mutex_unlock(&m);
+	assert_true(was_woken(&w[1], DESIGNATED));
+	m.word = me() | PARKED;
+	near_mutex_unlock_fair(&m);
+	assert_true(was_woken(&w[2], HANDOFF));
+	freeze_at(501);
+	m.word = me() | PARKED;
+	near_mutex_unlock(&m);
+	assert_true(was_woken(&w[3], HANDOFF));
+}
+
 static void a_fair_unlock_hands_over_immediately(void **state)
 {
 	struct near_mutex m = {me() | PARKED | WAKING};
@@ -286,11 +308,13 @@ static int thaw(void **state)
 int main(void)
 {
 	set_unlock_budget(1);
-	return UNIT_GROUP(
-		NULL, thaw, NULL, zero_is_a_free_mutex, threads_are_different_owners,
-		an_unlock_wakes_the_first_if_young, an_unlock_hands_over_to_the_first_if_old,
-		the_age_that_counts_is_a_millisecond, a_fair_unlock_hands_over_immediately,
-		an_unlock_clears_bits_without_waiters, a_waiter_that_returns_is_queued_by_age,
-		every_waiter_gets_it, old_waiters_get_it_in_their_order, a_token_ends_waits,
-		await_checks_its_condition_first);
+	return UNIT_GROUP(NULL, thaw, NULL, zero_is_a_free_mutex, threads_are_different_owners,
+			  an_unlock_wakes_the_first_if_young,
+			  an_unlock_hands_over_to_the_first_if_old,
+			  the_age_that_counts_is_a_millisecond, a_handover_keeps_off_the_next,
+			  a_fair_unlock_hands_over_immediately,
+			  an_unlock_clears_bits_without_waiters,
+			  a_waiter_that_returns_is_queued_by_age, every_waiter_gets_it,
+			  old_waiters_get_it_in_their_order, a_token_ends_waits,
+			  await_checks_its_condition_first);
 }

@@ -49,7 +49,7 @@ static void old_sleepers_get_units_in_their_order(void **state)
 
 	start_waiters(w, 4, (struct waiter){.kind = &wait_sem, .on = &s, .order = &order});
 	for (unsigned i = 0; i < 4; i++) {
-		advance(MS);
+		advance(MS + 1);
 		assert_int_equal(near_sem_post(&s), 0);
 		assert_false(near_sem_try_wait(&s)); /* it was handed over */
 		expect(&w[i], 0);
@@ -82,7 +82,7 @@ static void a_running_thread_takes_a_young_sleepers_unit(void **state)
 }
 
 /* Whether a post handed over is recorded in the bucket. */
-static void units_are_handed_over_once_per_millisecond(void **state)
+static void units_are_handed_over_at_intervals(void **state)
 {
 	struct near_sem s = NEAR_SEM_INIT(0);
 	struct near__bucket *b = near__lot_bucket(&s);
@@ -90,19 +90,19 @@ static void units_are_handed_over_once_per_millisecond(void **state)
 	uint64_t handed_over;
 
 	start_waiters(w, 3, (struct waiter){.kind = &wait_sem, .on = &s});
-	advance(MS);
+	advance(MS + 1);
 	assert_int_equal(near_sem_post(&s), 0);
 	expect(&w[0], 0);
 	handed_over = FROZEN_NS + (uint64_t)shown;
 	assert_int_equal(b->handed_over, handed_over);
-	advance(MS - 1);
+	advance(NEAR__HANDOVER_NS);
 	assert_int_equal(near_sem_post(&s), 0);
 	expect(&w[1], 0);
 	assert_int_equal(b->handed_over, handed_over);
 	advance(1);
 	assert_int_equal(near_sem_post(&s), 0);
 	expect(&w[2], 0);
-	assert_int_equal(b->handed_over, handed_over + MS);
+	assert_int_equal(b->handed_over, handed_over + NEAR__HANDOVER_NS + 1);
 }
 
 /* A designated waker that the test plays does not arrive: the first post after it was designated
@@ -163,6 +163,6 @@ static void a_late_sleeper_takes_the_unit(void **state)
 }
 
 UNIT_MAIN(units_are_counted, old_sleepers_get_units_in_their_order,
-	  a_running_thread_takes_a_young_sleepers_unit, units_are_handed_over_once_per_millisecond,
+	  a_running_thread_takes_a_young_sleepers_unit, units_are_handed_over_at_intervals,
 	  a_designated_waker_is_enough_for_one_unit, a_child_forgets_designated_wakers,
 	  a_late_sleeper_takes_the_unit)
