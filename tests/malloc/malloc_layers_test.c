@@ -256,7 +256,7 @@ static size_t take_lists(unsigned class)
 	size_t n = 0;
 
 	for (unsigned i = 0; i < LISTS; i++) {
-		uint64_t list = near__central_take(class);
+		uint64_t list = near__central_take(class, near__sizes[class].batch);
 
 		assert_false(near__list_is_empty(list));
 		while (!near__list_is_empty(list))
@@ -347,7 +347,7 @@ static void blocks_of_whole_pages_come_in_batches(void **state)
 			continue;
 		near__pages_stats(&pages);
 		near__central_stats(c, &before);
-		assert_int_equal(length_of(c, near__central_take(c)), near__sizes[c].batch);
+		assert_int_equal(length_of(c, near__central_take(c, 128)), near__sizes[c].batch);
 		near__central_stats(c, &after);
 		near__pages_stats(&pages_after);
 		assert_int_equal(after.out, before.out);

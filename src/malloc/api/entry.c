@@ -6,19 +6,27 @@
 #include <string.h>
 
 #include "malloc/api/fast.h"
+#include "malloc/cache/thread_cache.h"
 #include "malloc/observe/hooks.h"
 #include "malloc/pages/pages.h"
 
-__attribute__((noinline)) void *near__alloc_slow(size_t n, const void *caller)
+static __attribute__((noinline)) void *alloc_slower(size_t n, const void *caller)
 {
 	bool zero = false;
 	void *p;
 
 	if (n < near__heap.slot_limit && near__pop_by_slot(near__entry_of(near__class_of(n)), &p))
 		return p;
+	return near__heap_ready() ? near__hooked_alloc(1, n, caller, &zero) : near__no_memory();
+}
+
+__attribute__((noinline)) void *near__alloc_slow(size_t n, const void *caller)
+{
+	void *p;
+
 	if (n < near__heap.local_limit && (p = near__thread_cache_take(near__class_of(n))))
 		return p;
-	return near__heap_ready() ? near__hooked_alloc(1, n, caller, &zero) : near__no_memory();
+	return alloc_slower(n, caller);
 }
 
 static bool free_to_thread_cache(void *p)

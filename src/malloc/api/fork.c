@@ -49,6 +49,7 @@ static void in_child(void)
 {
 	near__fork_in_child(&depth, for_all);
 	near__background_fork_child();
+	near__thread_cache_fork_child();
 	near__profile_fork_child();
 	found_held = false;
 	for_all(check_held);

@@ -10,6 +10,7 @@
 
 #include "malloc/base/conf.h"
 #include "malloc/cache/cache.h"
+#include "malloc/cache/shard.h"
 #include "malloc/central/central.h"
 #include "malloc/pages/pages.h"
 
@@ -63,6 +64,7 @@ static void *run(void *unused)
 	for (;;) {
 		nanosleep(&period, NULL);
 		check_slots(near__os_ms());
+		near__shards_decay(near__os_ms());
 		near__central_decay(false);
 		near__pages_purge(near__malloc_conf.decay_ms, SIZE_MAX);
 	}

@@ -75,6 +75,8 @@ void near__transfer_put(unsigned class, uint64_t list);
 uint64_t near__transfer_get(unsigned class);
 /* Gives away half of the lists that this slot's transfer cache did not need since the last step. */
 void near__transfer_decay(uint64_t now);
+/* How many lists of a class a transfer cache may have. */
+unsigned near__transfer_most(unsigned class);
 /* After another slot was emptied: returns its quota. */
 void near__transfer_emptied(struct near__cache *cache);
 
@@ -82,23 +84,22 @@ void near__transfer_emptied(struct near__cache *cache);
 void near__thread_cache_init(void);
 void *near__thread_cache_alloc(unsigned class);
 void near__thread_cache_free(unsigned class, void *p);
-/* The same from the thread's own list alone. NULL, false: that is not enough. */
-void *near__thread_cache_take(unsigned class);
-bool near__thread_cache_put(unsigned class, void *p);
+/* Gives the lists of this thread away, and the shared ones. */
+void near__thread_cache_empty(void);
 struct near__thread_cache_stats {
-	uint64_t taken, missed, freed; /* blocks, so far */
+	uint64_t taken, missed; /* blocks, so far */
+	int64_t in_use;         /* more blocks were taken than freed; here, not in all */
 };
 /* The sums of the threads that have lists of their own, and of those that share some. */
 void near__thread_cache_stats(unsigned class, struct near__thread_cache_stats *own,
 			      struct near__thread_cache_stats *others);
 uint64_t near__thread_cache_count(void);
 void near__thread_cache_fork(near__fork_step *step);
+void near__thread_cache_fork_child(void);
 
 /* drain.c: move what slots have to the central lists. They issue fences. */
 void near__drain_slot(unsigned slot);
 void near__drain_all(void);
-/* Moves the content of all caches to the spans. */
-void near__reclaim(void);
 struct near__drains {
 	uint64_t slots, fences; /* so far */
 };
@@ -107,6 +108,8 @@ void near__drain_fork(near__fork_step *step);
 
 /* decay.c: called once per slow path, without locks. */
 void near__decay(void);
+/* Moves the content of all caches to the spans, except for the lists of other threads. */
+void near__reclaim(void);
 
 /* The outcome of a sequence, as near_seq_result. REFUSED: a branch went to that label. */
 enum near__tried { NEAR__ABORTED, NEAR__COMMITTED, NEAR__REFUSED };

@@ -5,6 +5,7 @@
 #include "malloc/base/conf.h"
 #include "malloc/cache/background.h"
 #include "malloc/cache/cache.h"
+#include "malloc/cache/shard.h"
 #include "malloc/central/central.h"
 #include "malloc/pages/pages.h"
 
@@ -18,6 +19,7 @@ void near__decay(void)
 	uint64_t now = near__os_ms(), seen = __atomic_load_n(&due, __ATOMIC_RELAXED);
 
 	near__transfer_decay(now);
+	near__shards_decay(now);
 	near__pages_limit();
 	/* One thread wins each step; nothing else is ordered by it. */
 	if (NEAR__LIKELY(now < seen) ||
@@ -27,4 +29,12 @@ void near__decay(void)
 	near__central_decay(false);
 	near__pages_purge(near__malloc_conf.decay_ms, MOST);
 	near__background_start();
+}
+
+void near__reclaim(void)
+{
+	near__drain_all();
+	near__thread_cache_empty();
+	near__shards_empty();
+	near__central_decay(true);
 }

@@ -109,9 +109,3 @@ void near__drain_all(void)
 	for (unsigned s = 0; near__cache_next(&s); s++)
 		near__drain_slot(s);
 }
-
-void near__reclaim(void)
-{
-	near__drain_all();
-	near__central_decay(true);
-}

@@ -1,50 +1,94 @@
 /* SPDX-License-Identifier: MIT */
 /* The thread cache: for threads that have no slot.
  *
- * In a process without sequences each thread has lists of its own, which it gives back when it
- * ends. In a process with sequences, few threads use it, and for a short time: the child of a
- * vfork, or a thread whose registration has ended. These share lists under a lock. */
+ * In a process without sequences each thread has a list of each class. An empty one is exchanged
+ * for a list of the CPU's shard (shard.c), a full one goes there. The thread gives its lists back
+ * when it ends.
+ *
+ * A list begins short, and may become twice as long each time that it is empty or full, up to a
+ * batch. Other threads cannot take what a thread has while it waits: so that many threads that wait
+ * do not hold much, lists are also the shorter the more threads there are. The lists of a class
+ * together have about 1/SHARE of the setting malloc_cache, or LEAST_BYTES for each thread. A thread
+ * applies its limit when a list is empty or full.
+ *
+ * In a process with sequences, few threads are here, and for a short time: the child of a vfork, or
+ * a thread whose registration has ended. These share lists under a lock. */
 #define _GNU_SOURCE
 #include <pthread.h>
 
+#include "malloc/base/conf.h"
 #include "malloc/cache/cache.h"
+#include "malloc/cache/shard.h"
+#include "malloc/cache/thread_cache.h"
 #include "malloc/central/central.h"
 
-struct local {
-	uint64_t lists[NEAR__SIZES + 1];
-	uint8_t counts[NEAR__SIZES + 1]; /* blocks that came since the list was empty */
-	uint32_t number, next;
-	uint32_t chain; /* the next of all */
-	struct near__thread_cache_stats stats[NEAR__SIZES + 1];
-};
+#define SHARE 128
+#define LEAST_BYTES 256
+#define FIRST_BYTES 1024 /* of a list at first, besides one block */
 
-static __thread struct local *mine __attribute__((tls_model("initial-exec")));
-static struct local shared; /* also for threads that end */
-static uint32_t spare;      /* those of threads that have ended */
-static uint32_t chain;      /* all but `shared`; only grows */
-static uint64_t threads;    /* threads that have one */
+__thread struct near__local *near__local;
+static __thread bool shares __attribute__((tls_model("initial-exec")));
+static struct near__local shared; /* also for threads that end */
+static uint32_t spare;            /* those of threads that have ended */
+static uint32_t chain;            /* all but `shared`; only grows */
+static uint64_t threads;          /* threads that have one */
 static struct near_lock lock;
 static pthread_key_t key;
 static bool has_key;
 
-static void give_lists(struct local *l)
+/* ---- a thread's lists ---- */
+
+/* Blocks that a thread's list may have; 0: a thread keeps none. Relaxed: the number of threads is
+ * a hint. */
+static unsigned most_blocks(unsigned class)
+{
+	uint64_t n = __atomic_load_n(&threads, __ATOMIC_RELAXED);
+	uint64_t bytes = near__malloc_conf.cache / SHARE / (n ? n : 1);
+	unsigned batch = near__central_batch(class);
+
+	n = (bytes < LEAST_BYTES ? LEAST_BYTES : bytes) / near__sizes[class].size;
+	return n < batch ? (unsigned)n : batch;
+}
+
+/* A list was empty or full. */
+static unsigned grow_limit(struct near__local *l, unsigned class)
+{
+	unsigned limit = l->limits[class] * 2u, most = most_blocks(class);
+
+	if (!limit)
+		limit = 1 + FIRST_BYTES / near__sizes[class].size;
+	return l->limits[class] = (uint8_t)(limit < most ? limit : most);
+}
+
+static void set_room(struct near__local *l, unsigned class, unsigned room)
+{
+	struct near__local_list *e = &l->lists[class];
+
+	__atomic_store_n(&l->deltas[class], l->deltas[class] + e->room - (int64_t)room,
+			 __ATOMIC_RELAXED);
+	near__local_count(e, (uint64_t)room - e->room);
+}
+
+static void give_lists(struct near__local *l)
 {
 	for (unsigned c = 1; c <= NEAR__SIZES; c++) {
-		uint64_t list = l->lists[c];
+		uint64_t list = l->lists[c].list;
 
-		l->lists[c] = 0;
-		l->counts[c] = 0;
-		if (!near__list_is_empty(list))
-			near__central_give(c, list);
+		if (near__list_is_empty(list))
+			continue;
+		l->lists[c].list = NEAR__EMPTY_LIST;
+		set_room(l, c, 0);
+		near__shard_give(c, list, true);
 	}
 }
 
 /* Later destructors of this thread use the shared lists. */
 static void at_thread_exit(void *local)
 {
-	struct local *l = local;
+	struct near__local *l = local;
 
-	mine = &shared;
+	near__local = NULL;
+	shares = true;
 	give_lists(l);
 	near_lock_lock(&lock);
 	l->next = spare;
@@ -54,7 +98,7 @@ static void at_thread_exit(void *local)
 }
 
 /* Release: a reader that finds it finds its content. */
-static void enter_chain(struct local *l, uint32_t number)
+static void enter_chain(struct near__local *l, uint32_t number)
 {
 	l->number = number;
 	l->chain = __atomic_load_n(&chain, __ATOMIC_RELAXED);
@@ -63,132 +107,143 @@ static void enter_chain(struct local *l, uint32_t number)
 		;
 }
 
-/* pthread_setspecific may allocate: it then uses the shared lists. */
-static struct local *start(void)
+static uint32_t take_spare(void)
 {
-	struct local *l;
 	uint32_t number;
 
-	mine = &shared;
-	if (!has_key)
-		return mine;
 	near_lock_lock(&lock);
 	number = spare;
 	if (number)
-		spare = ((struct local *)near__meta_at(number))->next;
+		spare = ((struct near__local *)near__meta_at(number))->next;
 	near_lock_unlock(&lock);
 	if (!number) {
-		number = near__meta_alloc(sizeof(*l));
+		number = near__meta_alloc(sizeof(struct near__local));
 		if (number)
 			enter_chain(near__meta_at(number), number);
 	}
+	return number;
+}
+
+/* pthread_setspecific may allocate: it then uses the shared lists. Without lists of its own the
+ * thread stays with these. */
+static void start(void)
+{
+	uint32_t number;
+
+	shares = true;
+	number = has_key ? take_spare() : 0;
 	if (!number)
-		return mine;
+		return;
 	__atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED);
-	l = near__meta_at(number);
-	if (pthread_setspecific(key, l)) {
-		at_thread_exit(l);
-		return mine;
+	if (pthread_setspecific(key, near__meta_at(number))) {
+		at_thread_exit(near__meta_at(number));
+		return;
 	}
-	return mine = l;
+	shares = false;
+	near__local = near__meta_at(number);
 }
 
-/* Other threads only read it: no atomic addition is needed. */
-static void tally(uint64_t *count)
-{
-	__atomic_store_n(count, *count + 1, __ATOMIC_RELAXED);
-}
+/* ---- slow paths ---- */
 
-static void *take(struct local *l, unsigned class)
+static void *alloc_from(struct near__local *l, unsigned class)
 {
-	l->counts[class] -= l->counts[class] != 0;
-	tally(&l->stats[class].taken);
-	return near__list_take(&l->lists[class]);
-}
+	struct near__local_list *e = &l->lists[class];
+	unsigned limit;
+	void *p;
 
-void *near__thread_cache_take(unsigned class)
-{
-	struct local *l = mine;
-
-	if (!l || l == &shared || near__list_is_empty(l->lists[class]))
+	if (!near__list_is_empty(e->list))
+		return near__local_take(e);
+	limit = grow_limit(l, class);
+	e->list = near__shard_take(class, limit ? limit : 1);
+	set_room(l, class, 0);
+	if (near__list_is_empty(e->list))
 		return NULL;
-	return take(l, class);
+	__atomic_store_n(&l->missed[class], l->missed[class] + 1, __ATOMIC_RELAXED);
+	p = near__local_take(e);
+	if (!limit) /* the block leaves no room */
+		set_room(l, class, 0);
+	return p;
 }
 
-/* Threads are many, and large blocks matter in each. */
-static unsigned most_blocks(unsigned class)
+/* The list is full, or the class was not used yet. */
+static void make_room(struct near__local *l, unsigned class, unsigned limit)
 {
-	return near__sizes[class].size < 8192 ? near__sizes[class].batch : 2;
+	uint64_t list = l->lists[class].list;
+
+	l->lists[class].list = NEAR__EMPTY_LIST;
+	set_room(l, class, limit);
+	near__shard_give(class, list, limit < near__sizes[class].batch);
 }
 
-static void *alloc_from(struct local *l, unsigned class)
+/* Of a class of which the thread keeps none. */
+static void give_one(struct near__local *l, unsigned class, void *p)
 {
-	if (near__list_is_empty(l->lists[class])) {
-		l->lists[class] = near__central_take(class);
-		l->counts[class] = (uint8_t)most_blocks(class);
-		if (near__list_is_empty(l->lists[class]))
-			return NULL;
-		tally(&l->stats[class].missed);
-	}
-	return take(l, class);
+	uint64_t list = NEAR__EMPTY_LIST;
+
+	near__list_put(&list, p);
+	__atomic_store_n(&l->deltas[class], l->deltas[class] - 1, __ATOMIC_RELAXED);
+	near__shard_give(class, list, true);
 }
 
-static void put(struct local *l, unsigned class, void *p)
+static void free_to(struct near__local *l, unsigned class, void *p)
 {
-	near__list_put(&l->lists[class], p);
-	tally(&l->stats[class].freed);
-	l->counts[class]++;
-}
+	struct near__local_list *e = &l->lists[class];
 
-bool near__thread_cache_put(unsigned class, void *p)
-{
-	struct local *l = mine;
-
-	if (!l || l == &shared || l->counts[class] == most_blocks(class) ||
-	    l->lists[class] < NEAR__EMPTY_LIST || l->lists[class] == near__offset_of(p))
-		return false;
-	put(l, class, p);
-	return true;
-}
-
-static void free_to(struct local *l, unsigned class, void *p)
-{
-	if (l->lists[class] == near__offset_of(p))
+	if (e->list == near__offset_of(p))
 		near__heap_die("double free", p);
-	if (l->counts[class] == most_blocks(class) && !near__list_is_empty(l->lists[class])) {
-		near__central_give(class, l->lists[class]);
-		l->lists[class] = NEAR__EMPTY_LIST;
-		l->counts[class] = 0;
+	if (!e->room) {
+		unsigned limit = grow_limit(l, class);
+
+		make_room(l, class, limit);
 		near__refuse_freed(class, p); /* the list that left may have contained it */
+		if (!limit) {
+			give_one(l, class, p);
+			return;
+		}
 	}
-	if (near__list_is_empty(l->lists[class]))
-		l->lists[class] = NEAR__EMPTY_LIST;
-	put(l, class, p);
+	near__local_put(e, p);
+}
+
+/* The thread's own lists, or the shared ones, with their lock. */
+static struct near__local *lists_begin(void)
+{
+	if (NEAR__UNLIKELY(!near__local) && !shares)
+		start();
+	if (NEAR__LIKELY(near__local != NULL))
+		return near__local;
+	near_lock_lock(&lock);
+	return &shared;
+}
+
+static void lists_end(const struct near__local *l)
+{
+	if (NEAR__UNLIKELY(l == &shared))
+		near_lock_unlock(&lock);
 }
 
 void *near__thread_cache_alloc(unsigned class)
 {
-	struct local *l = mine ? mine : start();
-	void *p;
+	struct near__local *l = lists_begin();
+	void *p = alloc_from(l, class);
 
-	if (NEAR__LIKELY(l != &shared))
-		return alloc_from(l, class);
-	near_lock_lock(&lock);
-	p = alloc_from(l, class);
-	near_lock_unlock(&lock);
+	lists_end(l);
 	return p;
 }
 
 void near__thread_cache_free(unsigned class, void *p)
 {
-	struct local *l = mine ? mine : start();
+	struct near__local *l = lists_begin();
 
-	if (NEAR__LIKELY(l != &shared)) {
-		free_to(l, class, p);
-		return;
-	}
-	near_lock_lock(&lock);
 	free_to(l, class, p);
+	lists_end(l);
+}
+
+void near__thread_cache_empty(void)
+{
+	if (near__local)
+		give_lists(near__local);
+	near_lock_lock(&lock);
+	give_lists(&shared);
 	near_lock_unlock(&lock);
 }
 
@@ -198,12 +253,15 @@ void near__thread_cache_init(void)
 		has_key = pthread_key_create(&key, at_thread_exit) == 0;
 }
 
-static void add_stats(struct near__thread_cache_stats *sum,
-		      const struct near__thread_cache_stats *of)
+static void add_stats(struct near__thread_cache_stats *sum, const struct near__local *l,
+		      unsigned class)
 {
-	sum->taken += __atomic_load_n(&of->taken, __ATOMIC_RELAXED);
-	sum->missed += __atomic_load_n(&of->missed, __ATOMIC_RELAXED);
-	sum->freed += __atomic_load_n(&of->freed, __ATOMIC_RELAXED);
+	uint64_t count = __atomic_load_n(&l->lists[class].count, __ATOMIC_RELAXED);
+	uint64_t taken = count >> NEAR__LOCAL_SHIFT, room = count & (NEAR__LOCAL_TAKEN - 1);
+
+	sum->taken += taken;
+	sum->missed += __atomic_load_n(&l->missed[class], __ATOMIC_RELAXED);
+	sum->in_use += (int64_t)room + __atomic_load_n(&l->deltas[class], __ATOMIC_RELAXED);
 }
 
 void near__thread_cache_stats(unsigned class, struct near__thread_cache_stats *own,
@@ -212,11 +270,11 @@ void near__thread_cache_stats(unsigned class, struct near__thread_cache_stats *o
 	uint32_t number = __atomic_load_n(&chain, __ATOMIC_ACQUIRE);
 
 	*own = *others = (struct near__thread_cache_stats){0, 0, 0};
-	add_stats(others, &shared.stats[class]);
+	add_stats(others, &shared, class);
 	while (number) {
-		const struct local *l = near__meta_at(number);
+		const struct near__local *l = near__meta_at(number);
 
-		add_stats(own, &l->stats[class]);
+		add_stats(own, l, class);
 		number = l->chain;
 	}
 }
@@ -229,4 +287,10 @@ uint64_t near__thread_cache_count(void)
 void near__thread_cache_fork(near__fork_step *step)
 {
 	step(&lock);
+	near__shards_fork(step);
+}
+
+void near__thread_cache_fork_child(void)
+{
+	threads = near__local != NULL;
 }

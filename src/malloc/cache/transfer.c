@@ -145,7 +145,7 @@ static void count_held(struct near__cache *cache, int64_t bytes)
 /* A large heap keeps more lists of large blocks than a small one, whose memory they would be; of
  * the largest classes a small one keeps none. The number never becomes smaller, so that every list
  * in the cache is found. */
-static unsigned most_lists(unsigned class)
+unsigned near__transfer_most(unsigned class)
 {
 	uint64_t heap = (uint64_t)near__pages_used() << NEAR__PAGE_SHIFT;
 	uint64_t lists = heap / LARGE_SHARE / near__batch_bytes(class);
@@ -157,7 +157,7 @@ static unsigned most_lists(unsigned class)
 void near__transfer_put(unsigned class, uint64_t list)
 {
 	struct near__cache *cache = near__cache_now();
-	unsigned most = most_lists(class);
+	unsigned most = near__transfer_most(class);
 	bool may = cache && most && may_hold(cache, near__batch_bytes(class));
 
 	list = near__central_send_home(class, list);
@@ -204,8 +204,8 @@ uint64_t near__transfer_get(unsigned class)
 {
 	uint64_t list;
 
-	if (!most_lists(class) || !pop(class, &list))
-		return near__central_take(class);
+	if (!near__transfer_most(class) || !pop(class, &list))
+		return near__central_take(class, near__sizes[class].batch);
 	note_taken(class);
 	near__tally(&near__tally_of(class)->refills, &near__overflow[class].refills);
 	return list;

@@ -101,7 +101,7 @@ static uint64_t make_list(unsigned class, const struct taken *t)
 }
 
 /* Fills either *list or *t. */
-static void take(unsigned node, unsigned class, uint64_t *list, struct taken *t)
+static void take(unsigned node, unsigned class, unsigned most, uint64_t *list, struct taken *t)
 {
 	struct central *c = central_of(node, class);
 
@@ -111,7 +111,7 @@ static void take(unsigned node, unsigned class, uint64_t *list, struct taken *t)
 		if (c->waiting < c->fewest)
 			c->fewest = c->waiting;
 	} else {
-		t->n = near__spans_take(&c->spans, t->blocks, near__sizes[class].batch, &t->fresh);
+		t->n = near__spans_take(&c->spans, t->blocks, most, &t->fresh);
 	}
 	c->refills += *list || t->n;
 	near_lock_unlock(&c->lock);
@@ -122,21 +122,21 @@ unsigned near__central_batch(unsigned class)
 	return near__is_single(class) ? near__single_batch(class) : near__sizes[class].batch;
 }
 
-uint64_t near__central_take(unsigned class)
+uint64_t near__central_take(unsigned class, unsigned most)
 {
 	unsigned node = near__node_now();
 	struct taken t;
 	uint64_t list = 0;
 
 	if (near__is_single(class))
-		return near__single_take(node, class);
+		return near__single_take(node, class, most);
 	t.n = 0;
 	do {
-		take(node, class, &list, &t);
+		take(node, class, most, &list, &t);
 	} while (!list && !t.n && add_span(&node, class));
 	/* No memory is left, but other nodes may have blocks. */
 	for (node = 0; !list && !t.n && node < near__heap.nodes; node++)
-		take(node, class, &list, &t);
+		take(node, class, most, &list, &t);
 	return list ? list : make_list(class, &t);
 }
 

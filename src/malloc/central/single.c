@@ -34,11 +34,12 @@ unsigned near__single_batch(unsigned class)
 }
 
 /* From another node, if that one has no memory left. */
-static unsigned take_runs(unsigned node, unsigned class, uint32_t *firsts)
+static unsigned take_runs(unsigned node, unsigned class, unsigned most, uint32_t *firsts)
 {
 	unsigned wanted = share(class), n;
 	bool zero;
 
+	wanted = wanted < most ? wanted : most;
 	n = near__pages_alloc_runs(node, firsts, wanted ? wanted : 1, near__sizes[class].pages);
 	if (n)
 		return n;
@@ -46,11 +47,11 @@ static unsigned take_runs(unsigned node, unsigned class, uint32_t *firsts)
 	return firsts[0] != NEAR__NONE;
 }
 
-uint64_t near__single_take(unsigned node, unsigned class)
+uint64_t near__single_take(unsigned node, unsigned class, unsigned most)
 {
 	uint32_t firsts[AT_ONCE];
 	uint64_t list = NEAR__EMPTY_LIST;
-	unsigned n = take_runs(node, class, firsts);
+	unsigned n = take_runs(node, class, most, firsts);
 
 	if (!n)
 		return list;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "malloc/cache/cache.h"
+#include "malloc/cache/shard.h"
 #include "malloc/pages/pages.h"
 #include "malloc/central/central.h"
 #include "malloc/observe/stats.h"
@@ -59,11 +60,15 @@ static void add_slot(struct near_malloc_class_stats *c, const struct near__cache
 static uint64_t add_local(struct near_malloc_class_stats *c, unsigned class)
 {
 	struct near__thread_cache_stats own, shared;
+	uint64_t refills, spills;
 
 	near__thread_cache_stats(class, &own, &shared);
+	near__shards_stats(class, &refills, &spills);
+	c->refills += refills;
+	c->spills += spills;
 	c->fast += own.taken - own.missed;
 	c->allocations += own.taken + shared.taken;
-	c->in_use += own.taken - own.freed + shared.taken - shared.freed;
+	c->in_use += (uint64_t)(own.in_use + shared.in_use);
 	return own.taken + shared.taken;
 }
 
