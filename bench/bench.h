@@ -145,7 +145,7 @@ struct bench {
 /* Ends with NULL. */
 extern const struct bench *const bench_registry[];
 
-#define BENCH_MALLOC_PATTERNS 16 /* of the suite */
+#define BENCH_MALLOC_PATTERNS 18 /* of the suite */
 extern const struct bench bench_malloc[BENCH_MALLOC_PATTERNS];
 #define BENCH_ATOMIC_CASES 84
 extern const struct bench bench_atomic[BENCH_ATOMIC_CASES];

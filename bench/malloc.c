@@ -68,6 +68,10 @@ static const struct bench_figure freed_figures[] = {
 	{"ours with the background thread", "near-thread", .goal = 20e6},
 };
 
+static const struct bench_figure freed_threads_figures[] = {
+	{"ours", "near", .goal = 25e6},
+};
+
 const struct bench bench_malloc_startup = {
 	.name = "malloc",
 	.part = "startup",
@@ -103,8 +107,51 @@ const struct bench bench_malloc_freed = {
 	.fixed_threads = true,
 };
 
+#define IDLE_THREADS(word, what, how, list)                                                        \
+	{                                                                                          \
+		.name = "malloc", .part = word, .pattern = word, .title = what,                    \
+		.text = "1,000 threads start together; each writes 64 blocks of each of ten "      \
+			"sizes, 16 to 8192 bytes, and frees them. " how,                           \
+		.op = "in the end", .kind = BENCH_MEMORY, .rows = startup_rows,                    \
+		.row_count = BENCH_COUNT(startup_rows), .iterations = 3000, .threads = 1000,       \
+		.fixed_threads = true, .figures = list, .figure_count = BENCH_COUNT(list),         \
+	}
+
+static const struct bench_figure waiting_figures[] = {
+	{"ours", "near", .goal = 45e6},
+	{"ours without rseq", "near-off", .goal = 70e6},
+};
+static const struct bench_figure ended_figures[] = {
+	{"ours", "near", .goal = 20e6},
+};
+
+const struct bench bench_malloc_waiting = IDLE_THREADS(
+	"waiting", "malloc: memory of 1,000 threads that wait",
+	"Then they wait; three seconds later the resident memory is measured. ", waiting_figures);
+const struct bench bench_malloc_ended = IDLE_THREADS(
+	"ended", "malloc: memory after 1,000 threads ended",
+	"Then they end; three seconds later the resident memory is measured. ", ended_figures);
+
+const struct bench bench_malloc_freed_threads = {
+	.name = "malloc",
+	.part = "freed-threads",
+	.title = "malloc: memory after two threads freed 300 MB of small blocks",
+	.text = "Two threads write and free 150 MB each, as above. ",
+	.op = "in the end",
+	.kind = BENCH_MEMORY,
+	.rows = freed_rows,
+	.row_count = BENCH_COUNT(freed_rows),
+	.figures = freed_threads_figures,
+	.figure_count = BENCH_COUNT(freed_threads_figures),
+	.pattern = "freed",
+	.iterations = 150,
+	.threads = 2,
+	.fixed_threads = true,
+};
+
 static const struct bench_row suite_rows[] = {GLIBC, OURS, PEERS};
-static const unsigned few_to_many[] = {1, 2, 8, 32, 0}, several[] = {2, 8, 32, 0};
+static const unsigned few_to_many[] = {1, 2, 8, 32, 0}, several[] = {2, 8, 32, 0},
+		      two_eight[] = {2, 8, 0};
 
 #define PATTERN(word, what, ...)                                                                   \
 	{                                                                                          \
@@ -131,4 +178,7 @@ const struct bench bench_malloc[BENCH_MALLOC_PATTERNS] = {
 	PATTERN("compiler", "trees of nodes, passes, names", .threads = 1, .fixed_threads = true),
 	PATTERN("interpreter", "strings, boxes, dictionaries", .threads = 1, .fixed_threads = true),
 	PATTERN("cache", "a key-value server", THREADS),
+	PATTERN("flood", "1,000 blocks of 8 to 64 bytes, freed together", .thread_list = two_eight),
+	PATTERN("flood-many", "100,000 blocks of 8 to 64 bytes, freed together",
+		.thread_list = two_eight),
 };

@@ -29,6 +29,9 @@ extern const struct bench bench_rwlock_100;
 extern const struct bench bench_malloc_table;
 extern const struct bench bench_malloc_startup;
 extern const struct bench bench_malloc_freed;
+extern const struct bench bench_malloc_freed_threads;
+extern const struct bench bench_malloc_waiting;
+extern const struct bench bench_malloc_ended;
 
 #define FOUR_OF(b, i) &(b)[i], &(b)[(i) + 1], &(b)[(i) + 2], &(b)[(i) + 3]
 #define FOUR_PATTERNS(i) FOUR_OF(bench_malloc, i)
@@ -74,13 +77,18 @@ const struct bench *const bench_registry[] = {
 	&bench_malloc_table,
 	&bench_malloc_startup,
 	&bench_malloc_freed,
+	&bench_malloc_freed_threads,
+	&bench_malloc_waiting,
+	&bench_malloc_ended,
 	FOUR_PATTERNS(0),
 	FOUR_PATTERNS(4),
 	FOUR_PATTERNS(8),
 	FOUR_PATTERNS(12),
+	&bench_malloc[16],
+	&bench_malloc[17],
 	NULL,
 };
 /* clang-format on */
 
-_Static_assert(BENCH_MALLOC_PATTERNS == 16, "each pattern is named above");
+_Static_assert(BENCH_MALLOC_PATTERNS == 18, "each pattern is named above");
 _Static_assert(BENCH_ATOMIC_CASES == 84, "so is each case");

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* churn: threads that live for a hundred blocks and leave some behind; idle: a thousand threads
- * that touched a few sizes and then wait. */
+ * that touched a few sizes and then wait. waiting, ended: what is resident when a thousand threads,
+ * which began together, have freed all they had, and wait; and after they ended. */
 #include "pattern.h"
 
 #define BLOCKS 100
@@ -70,5 +71,45 @@ static void idle(struct worker *w)
 	}
 }
 
+#define FIRST_SIZE 16
+#define LARGEST_SIZE 8192
+#define HELD 64 /* of each size, together */
+
+static void hold_and_free(struct worker *w)
+{
+	void *block[HELD];
+
+	meet(w);
+	for (size_t n = FIRST_SIZE; n <= LARGEST_SIZE; n *= 2) {
+		for (unsigned i = 0; i < HELD; i++)
+			block[i] = block_new(w, n);
+		for (unsigned i = 0; i < HELD; i++)
+			block_free(w, block[i]);
+	}
+}
+
+/* A round is a millisecond. The first thread measures. */
+static void waiting(struct worker *w)
+{
+	hold_and_free(w);
+	meet(w);
+	if (w->index == 0) {
+		pause_ms(w->rounds);
+		note_resident(w->run);
+	}
+	meet(w);
+}
+
+static void ended(struct worker *w)
+{
+	hold_and_free(w);
+	if (w->index == 0)
+		w->run->pause_ms = w->rounds;
+}
+
 const struct pattern pattern_churn = {.name = "churn", .rounds = 12000, .work = churn};
 const struct pattern pattern_idle = {.name = "idle", .rounds = 24000, .work = idle};
+const struct pattern pattern_waiting = {
+	.name = "waiting", .rounds = 3000000, .at_end = true, .work = waiting};
+const struct pattern pattern_ended = {
+	.name = "ended", .rounds = 3000000, .at_end = true, .work = ended};

@@ -3,8 +3,6 @@
  * resident at the end counts, not the peak. */
 #include "pattern.h"
 
-#include <time.h>
-
 #define MEGABYTE 1000000
 #define MS_EACH 10 /* of sleep, for each megabyte */
 
@@ -21,8 +19,6 @@ struct link {
 static void freed(struct worker *w)
 {
 	struct link *odd = NULL, *even = NULL, *l;
-	struct timespec pause = {(time_t)(w->rounds * MS_EACH / 1000),
-				 (long)(w->rounds * MS_EACH % 1000) * 1000000};
 
 	for (uint64_t bytes = 0, n; bytes < w->rounds * MEGABYTE; bytes += n) {
 		n = random_between(w, 16, 256);
@@ -37,7 +33,7 @@ static void freed(struct worker *w)
 			odd = l->next;
 			w_free(w, l);
 		}
-	nanosleep(&pause, NULL);
+	pause_ms(w->run->rounds * MS_EACH);
 }
 
 const struct pattern pattern_startup = {

@@ -19,10 +19,12 @@
 #define EVERY 32
 
 static const struct pattern *const patterns[] = {
-	&pattern_loop,  &pattern_exchange, &pattern_larson, &pattern_small,    &pattern_far,
-	&pattern_mixed, &pattern_grow,     &pattern_zeroed, &pattern_large,    &pattern_fragment,
-	&pattern_burst, &pattern_churn,    &pattern_idle,   &pattern_compiler, &pattern_interpreter,
-	&pattern_cache, &pattern_startup,  &pattern_freed,
+	&pattern_loop,    &pattern_exchange,   &pattern_larson,      &pattern_small,
+	&pattern_far,     &pattern_mixed,      &pattern_grow,        &pattern_zeroed,
+	&pattern_large,   &pattern_fragment,   &pattern_burst,       &pattern_churn,
+	&pattern_idle,    &pattern_compiler,   &pattern_interpreter, &pattern_cache,
+	&pattern_flood,   &pattern_flood_many, &pattern_startup,     &pattern_freed,
+	&pattern_waiting, &pattern_ended,
 };
 
 void die(const char *what)
@@ -51,6 +53,26 @@ static uint64_t resident(const char *key)
 	text[n > 0 ? n : 0] = 0;
 	at = strstr(text, key);
 	return at ? strtoull(at + strlen(key), NULL, 10) * 1024 : 0;
+}
+
+void pause_ms(uint64_t ms)
+{
+	const struct timespec pause = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
+
+	nanosleep(&pause, NULL);
+}
+
+void note_resident(struct run *run)
+{
+	run->resident = resident("VmRSS:");
+}
+
+static uint64_t result_bytes(const struct pattern *p, const struct run *run)
+{
+	if (run->resident)
+		return run->resident;
+	pause_ms(run->pause_ms);
+	return resident(p->at_end ? "VmRSS:" : "VmHWM:");
 }
 
 struct start {
@@ -155,7 +177,7 @@ static void print(const struct pattern *p, struct run *run, const struct worker 
 {
 	unsigned count = run->threads + 1;
 	struct rusage usage;
-	uint64_t bytes = resident(p->at_end ? "VmRSS:" : "VmHWM:"), calls = 0;
+	uint64_t bytes = result_bytes(p, run), calls = 0;
 	double system, all;
 
 	getrusage(RUSAGE_SELF, &usage);
@@ -226,6 +248,7 @@ int main(int argc, char **argv)
 	workers = calloc(run.threads + 1, sizeof(*workers));
 	if (!workers)
 		die("no memory");
+	run.resident = run.pause_ms = 0;
 	run.every = p->every ? p->every : EVERY;
 	workers_init(workers, &run, latency);
 	if (p->setup)

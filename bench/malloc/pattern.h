@@ -46,6 +46,8 @@ struct run {
 	const struct heap *heap;
 	unsigned every; /* one call in `every` is timed */
 	pthread_barrier_t barrier;
+	uint64_t resident; /* the result of a pattern of memory at the end; 0: not measured yet */
+	uint64_t pause_ms; /* before that is measured */
 };
 
 struct pattern {
@@ -60,7 +62,8 @@ struct pattern {
 extern const struct pattern pattern_loop, pattern_exchange, pattern_larson, pattern_small,
 	pattern_far, pattern_mixed, pattern_grow, pattern_zeroed, pattern_large, pattern_fragment,
 	pattern_burst, pattern_churn, pattern_idle, pattern_compiler, pattern_interpreter,
-	pattern_cache, pattern_startup, pattern_freed;
+	pattern_cache, pattern_flood, pattern_flood_many, pattern_startup, pattern_freed,
+	pattern_waiting, pattern_ended;
 
 /* heaps.c: NULL: no such heap. */
 const struct heap *heap_find(const char *name);
@@ -71,6 +74,11 @@ const struct heap *heap_find(const char *name);
  * again before they free it: otherwise a thread with little to do has ended before the next one
  * begins, and the peak depends on the scheduler. */
 void meet(struct worker *w);
+
+void pause_ms(uint64_t ms);
+
+/* What is resident now is the result, of a pattern of the memory at the end. */
+void note_resident(struct run *run);
 
 /* A thread that ends before its caller goes on. */
 void worker_run(struct worker *w, void (*work)(struct worker *w));

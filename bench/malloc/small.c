@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* small: many small blocks that live for a few dozen others; far: thousands live
- * together, more than any cache in front of a heap holds, and are then freed in another order. */
+ * together, more than any cache in front of a heap holds, and are then freed in another order;
+ * flood: tiny blocks, of which each thread allocates many and then frees all, the first one first:
+ * a thousand, or a hundred thousand. */
 #include "pattern.h"
 
 #define NEAR_BLOCKS 64
@@ -51,5 +53,55 @@ static void far(struct worker *w)
 	w_free(w, block);
 }
 
+struct tiny {
+	struct tiny *next;
+};
+
+static void fill_and_empty(struct worker *w, uint64_t n, bool first)
+{
+	struct tiny *list = NULL, **end = &list;
+
+	for (uint64_t i = 0; i < n; i++) {
+		size_t size = random_between(w, sizeof(struct tiny), 64);
+		struct tiny *t = w_malloc(w, size);
+
+		touch((char *)t, 0, size);
+		*end = t;
+		end = &t->next;
+	}
+	*end = NULL;
+	if (first)
+		meet(w);
+	while (list) {
+		struct tiny *t = list;
+
+		list = t->next;
+		w_free(w, t);
+	}
+}
+
+static void flood_of(struct worker *w, uint64_t live)
+{
+	for (bool first = true; w->rounds; first = false) {
+		uint64_t n = w->rounds < live ? w->rounds : live;
+
+		fill_and_empty(w, n, first);
+		w->rounds -= n;
+	}
+}
+
+static void flood(struct worker *w)
+{
+	flood_of(w, 1000);
+}
+
+static void flood_many(struct worker *w)
+{
+	flood_of(w, 100000);
+}
+
 const struct pattern pattern_small = {.name = "small", .rounds = 24000000, .work = small};
 const struct pattern pattern_far = {.name = "far", .rounds = 7000000, .work = far};
+const struct pattern pattern_flood = {.name = "flood", .rounds = 12000000, .work = flood};
+const struct pattern pattern_flood_many = {
+	.name = "flood-many", .rounds = 6400000, .work = flood_many};

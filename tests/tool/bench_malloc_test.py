@@ -19,7 +19,9 @@ import terminal
 
 PATTERNS = ""
 SUITE = ["loop", "exchange", "larson", "small", "far", "mixed", "grow", "zeroed", "large",
-         "fragment", "burst", "churn", "idle", "compiler", "interpreter", "cache"]
+         "fragment", "burst", "churn", "idle", "compiler", "interpreter", "cache", "flood",
+         "flood-many"]
+AT_REST = ["startup", "freed", "freed-threads", "waiting", "ended"]
 OTHERS = {"jemalloc", "tcmalloc", "mimalloc"}
 ALLOCATORS = ["glibc", "near", "near-off", "jemalloc", "tcmalloc", "mimalloc"]
 MEASURES = {"cpu": lambda s: s["user_ns"] + s["system_ns"], "memory": lambda s: s["peak_bytes"],
@@ -63,7 +65,7 @@ class Case(command.Case):
 
 class Patterns(Case):
     def test_every_pattern_under_every_allocator(self):
-        report = self.report("--threads", "1,3", "--iterations", "20", "--repeat", "1")
+        report = self.report("--threads", "1,3", "--iterations", "10", "--repeat", "1")
         seen = []
         for table in report["tables"]:
             seen.append((table["part"], table["threads"]))
@@ -72,8 +74,9 @@ class Patterns(Case):
                     self.assertNotIn("failed", row)
                     if "missing" in row:
                         self.assertIn(row["name"], OTHERS)
-        alone = {"idle": [1000], "compiler": [1], "interpreter": [1], "startup": [1], "freed": [1]}
-        self.assertEqual(seen, [(p, n) for p in ["tutorial", "startup", "freed", *SUITE]
+        alone = {"idle": [1000], "compiler": [1], "interpreter": [1], "startup": [1], "freed": [1],
+                 "freed-threads": [2], "waiting": [1000], "ended": [1000]}
+        self.assertEqual(seen, [(p, n) for p in ["tutorial", *AT_REST, *SUITE]
                                 for n in alone.get(p, [1, 3])])
 
     def test_each_allocator_gets_the_same_work(self):
@@ -187,7 +190,7 @@ class Trouble(Case):
 
     def test_list(self):
         result = run("--list", "malloc")
-        for name in ["tutorial", "startup", "freed", *SUITE]:
+        for name in ["tutorial", *AT_REST, *SUITE]:
             self.assertRegex(result.stdout, rf"(?m)^malloc +{name} +\w")
         self.assertIn("near-off", result.stdout)
 
