@@ -11,7 +11,7 @@
  *            one atomic instruction each. Write lock and unlock: two atomic instructions each. A
  *            write lock that finds the slots open makes one membarrier, and the thread that opens
  *            them again another: they interrupt all CPUs that run this process. That happens at
- *            most once in thousands of reads, more on a machine with more CPUs or slower fences.
+ *            most once in hundreds of reads: after as many as have cost the time of the two calls.
  * Memory:    32 bytes, and 16 per slot in use, allocated by near_rwlock_init. Zero is a valid lock
  *            without slots: readers use the word. In addition, 72 bytes per thread.
  * Safety:    any thread; not in signal handlers. No lock or unlock allocates or is a cancellation
