@@ -14,6 +14,10 @@
  *            error is never larger than what the caches can hold.
  * Fallback:  the same numbers without rseq, from the lists that each thread then has.
  *
+ * `free_dirty` and `cached` of an idle process become 0 within two seconds if it has several
+ * threads, or with NEAR_CONF=malloc_background:1. Otherwise they stay; `free_dirty` is at most
+ * 64 MiB or half of `in_use`. See BACKGROUND THREAD in near_malloc(3).
+ *
  * Concurrent with: everything.
  *
  *     struct near_malloc_stats s;

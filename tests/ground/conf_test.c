@@ -215,7 +215,7 @@ static void each_warning_is_printed_once(void **state)
 {
 	static const char keys[] =
 		"' ignored (keys: rseq:on|off, slot:auto|cpu|cid, fence:on|off, lock_check:0|1|2, "
-		"malloc_check:0|1, malloc_mismatch:0|1, malloc_background:0|1, "
+		"malloc_check:0|1, malloc_mismatch:0|1, malloc_background:0|1|auto, "
 		"malloc_age:MILLISECONDS, malloc_cache:BYTES, malloc_stats:FILE, "
 		"heap_profile:PREFIX, heap_sample:BYTES, heap_signal:NUMBER, atomic_stats:0|1)\n";
 	char expected[2048];

@@ -2,6 +2,10 @@
 /* The transfer cache of a slot: its quota, the decay of idle lists, the background thread. */
 #include "unit.h"
 
+#include <errno.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
 #include "malloc/api/fast.h"
 #include "malloc/cache/background.h"
 #include "malloc/base/conf.h"
@@ -90,15 +94,54 @@ static void an_idle_slot_is_emptied_in_the_background(void **state)
 	begin();
 	fill();
 	near__malloc_conf.decay_ms = 1;
-	near__malloc_conf.background = 1;
+	near__malloc_conf.background = NEAR__BACKGROUND_ON;
 	near__background_start();
 	while (cached())
 		usleep(10000);
+	near__background_end();
+}
+
+static unsigned threads(void)
+{
+	struct stat s;
+
+	assert_return_code(stat("/proc/self/task", &s), errno);
+	return (unsigned)s.st_nlink - 2;
+}
+
+/* The child would start it for its parent, whose thread-local storage it uses. */
+static void a_vfork_child_starts_no_thread(void **state)
+{
+	unsigned before;
+	pid_t child;
+
+	if (unit_emulated())
+		skip(); /* vfork is fork there, and the emulator has threads */
+	near__background_end();
+	near__malloc_conf.background = NEAR__BACKGROUND_OFF;
+	before = threads();
+	child = vfork();
+	if (child == 0) {
+		near__malloc_conf.background = NEAR__BACKGROUND_ON;
+		free(malloc(100000));
+		free(malloc(SIZE));
+		near__background_start();
+		near__malloc_conf.background = NEAR__BACKGROUND_OFF;
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	assert_int_equal(threads(), before);
+	near__malloc_conf.background = NEAR__BACKGROUND_ON;
+	near__background_start();
+	assert_int_equal(threads(), before + 1);
+	near__background_end();
+	assert_int_equal(threads(), before);
 }
 
 int main(void)
 {
 	unit_pin(0, NULL); /* the test checks one slot */
 	return UNIT_TESTS(without_quota_nothing_is_held, idle_lists_go_step_by_step,
-			  an_idle_slot_is_emptied_in_the_background);
+			  an_idle_slot_is_emptied_in_the_background,
+			  a_vfork_child_starts_no_thread);
 }

@@ -5,10 +5,13 @@
 
 #include "ground/conf.h"
 
+/* Whether a thread gives memory back while the process is idle. AUTO: if it has several threads. */
+enum near__conf_background { NEAR__BACKGROUND_OFF, NEAR__BACKGROUND_ON, NEAR__BACKGROUND_AUTO };
+
 struct near__malloc_conf {
 	int check;            /* canaries, filling, quarantine; -1: with valgrind or ASan */
 	int mismatch;         /* the check mode compares malloc, new and new[] with the frees */
-	int background;       /* a thread gives memory back while the process is idle */
+	int background;       /* enum near__conf_background */
 	uint64_t decay_ms;    /* of free memory, before it is given back */
 	uint64_t cache;       /* bytes in the transfer caches of all slots, at most */
 	uint64_t heap_sample; /* bytes between two samples of the heap profile */

@@ -1,24 +1,56 @@
 /* SPDX-License-Identifier: MIT */
-/* The background thread: the decay of an idle process. */
+/* The background thread: the decay of an idle process.
+ *
+ * It works every quarter of a second. Once nothing is left to give back it sleeps for seconds, or
+ * until a thread takes a slow path. That thread checks one word, without a fence: if it misses the
+ * sleeper, the memory waits until the sleep ends. */
 #define _GNU_SOURCE
 #include "malloc/cache/background.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
+#include "ground/futex.h"
+#include "ground/self.h"
 #include "malloc/base/conf.h"
 #include "malloc/cache/cache.h"
 #include "malloc/cache/shard.h"
 #include "malloc/central/central.h"
 #include "malloc/pages/pages.h"
 
+/* 64 bits of time need another system call where a long has 32. */
+#ifdef SYS_futex_time64
+#define SYS_FUTEX (sizeof(time_t) > sizeof(long) ? SYS_futex_time64 : SYS_futex)
+#else
+#define SYS_FUTEX SYS_futex
+#endif
+
 #define PERIOD_MS 250
+#define LONG_MS 8000
+/* Periods without anything to give back: shards give half of their lists at a time, and what one
+ * period gives to the central lists, the next gives to spans. */
+#define QUIET_PERIODS 8
 #define STACK ((size_t)128 << 10)
 
-static bool may_start;   /* constructors run: threads can be created */
-static uint32_t started; /* a word: an atomic byte needs libatomic on riscv64 */
+/* What the word is. STOPS: the thread ends as soon as it can. */
+enum { WORKS, SLEEPS, STOPS };
+enum { NONE, STARTS, RUNS, ENDS };
+
+static bool may_start; /* constructors run: threads can be created */
+static bool is_child;  /* of a fork: it has no thread that nobody requested */
+static uint32_t state; /* a word: an atomic byte needs libatomic on riscv64 */
+static uint32_t word;  /* a futex */
+static pthread_t thread;
+static pid_t thread_id; /* written by the thread, read after its end */
+static pthread_key_t main_key;
+static bool has_key;
 
 /* ---- the thread ---- */
 
@@ -32,8 +64,9 @@ static uint64_t taken_from(const struct near__cache *cache)
 }
 
 /* A slot whose counts did not change for the decay time is idle, and is emptied. This interrupts
- * the CPUs that run the process, but only once: the counts must change before the next time. */
-static void check_slot(struct near__cache *cache, unsigned slot, uint64_t now)
+ * the CPUs that run the process, but only once: the counts must change before the next time.
+ * Returns whether the slot was empty already. */
+static bool check_slot(struct near__cache *cache, unsigned slot, uint64_t now)
 {
 	uint64_t seen = taken_from(cache);
 
@@ -41,34 +74,97 @@ static void check_slot(struct near__cache *cache, unsigned slot, uint64_t now)
 		cache->seen = seen;
 		cache->seen_at = now;
 		cache->drained = false;
-	} else if (!cache->drained && now - cache->seen_at >= near__malloc_conf.decay_ms) {
+	} else if (cache->drained) {
+		return true;
+	} else if (now - cache->seen_at >= near__malloc_conf.decay_ms) {
 		near__drain_slot(slot);
 		cache->drained = true;
 	}
+	return false;
 }
 
-static void check_slots(uint64_t now)
+static bool check_slots(uint64_t now)
 {
+	bool empty = true;
+
 	for (unsigned s = 0; near__cache_next(&s); s++) {
 		struct near__cache *cache = near_percpu_at(near__heap.caches, s);
 
 		if (__atomic_load_n(&cache->due, __ATOMIC_RELAXED))
-			check_slot(cache, s, now);
+			empty &= check_slot(cache, s, now);
 	}
+	return empty;
+}
+
+/* Returns whether there was nothing to do, now or later. */
+static bool give_back(void)
+{
+	struct near__pages_stats pages;
+	bool empty = check_slots(near__os_ms());
+
+	near__shards_decay(near__os_ms());
+	near__central_decay(false);
+	near__pages_purge(near__malloc_conf.decay_ms, SIZE_MAX);
+	near__pages_stats(&pages);
+	return empty && !pages.dirty;
+}
+
+/* The word is `now` meanwhile. Relaxed: it orders nothing. Returns false if the thread has to end:
+ * it is told to, or the system does not let it sleep. */
+static bool sleep_for(long ms, uint32_t now)
+{
+	const struct timespec time = {ms / 1000, ms % 1000 * 1000000L};
+	uint32_t works = WORKS, sleeps = SLEEPS;
+
+	if (now == SLEEPS)
+		__atomic_compare_exchange_n(&word, &works, SLEEPS, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
+	if (syscall(SYS_FUTEX, &word, NEAR__FUTEX_WAIT_PRIVATE, now, &time, NULL, 0) &&
+	    errno != ETIMEDOUT && errno != EAGAIN && errno != EINTR)
+		return false;
+	__atomic_compare_exchange_n(&word, &sleeps, WORKS, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+	return __atomic_load_n(&word, __ATOMIC_RELAXED) != STOPS;
 }
 
 static void *run(void *unused)
 {
-	const struct timespec period = {0, PERIOD_MS * 1000000L};
+	unsigned quiet = 0;
+	bool goes_on = true;
 
-	for (;;) {
-		nanosleep(&period, NULL);
-		check_slots(near__os_ms());
-		near__shards_decay(near__os_ms());
-		near__central_decay(false);
-		near__pages_purge(near__malloc_conf.decay_ms, SIZE_MAX);
+	thread_id = (pid_t)syscall(SYS_gettid);
+	prctl(PR_SET_NAME, "near-malloc");
+	while (goes_on) {
+		if (quiet < QUIET_PERIODS)
+			goes_on = sleep_for(PERIOD_MS, WORKS);
+		else
+			goes_on = sleep_for(LONG_MS, SLEEPS);
+		quiet = !goes_on || give_back() ? quiet + 1 : 0;
 	}
 	return unused;
+}
+
+static void set_word(uint32_t value)
+{
+	int saved = errno;
+
+	__atomic_store_n(&word, value, __ATOMIC_RELAXED);
+	syscall(SYS_FUTEX, &word, NEAR__FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	errno = saved;
+}
+
+void near__background_wake(void)
+{
+	uint32_t sleeps = SLEEPS;
+
+	if (NEAR__UNLIKELY(__atomic_load_n(&word, __ATOMIC_RELAXED) == SLEEPS) &&
+	    __atomic_compare_exchange_n(&word, &sleeps, WORKS, false, __ATOMIC_RELAXED,
+					__ATOMIC_RELAXED)) {
+		int saved = errno;
+
+		syscall(SYS_FUTEX, &word, NEAR__FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+		errno = saved;
+	}
 }
 
 /* ---- start ---- */
@@ -78,12 +174,10 @@ static bool create(void)
 {
 	sigset_t all, saved;
 	pthread_attr_t attr;
-	pthread_t thread;
 	int failed;
 
 	if (pthread_attr_init(&attr))
 		return false;
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, STACK);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &saved);
@@ -93,22 +187,75 @@ static bool create(void)
 	return !failed;
 }
 
+/* One thread starts it; pthread_create allocates, and calls this again. A vfork child shares the
+ * memory of its parent, but no thread of it. Release: pairs with the acquire of the thread that
+ * ends it. */
+static void start(void)
+{
+	uint32_t none = NONE;
+	int saved = errno;
+
+	if (near__storage_is_own() &&
+	    __atomic_compare_exchange_n(&state, &none, STARTS, false, __ATOMIC_RELAXED,
+					__ATOMIC_RELAXED))
+		__atomic_store_n(&state, create() ? RUNS : NONE, __ATOMIC_RELEASE);
+	errno = saved;
+}
+
 void near__background_start(void)
 {
-	uint32_t no = 0;
+	if (NEAR__UNLIKELY(near__malloc_conf.background == NEAR__BACKGROUND_ON) && may_start)
+		start();
+}
 
-	if (NEAR__LIKELY(!near__malloc_conf.background) || !may_start)
+/* The first thread ends by pthread_exit, or is cancelled. The process must end with the last thread
+ * of the program. */
+static void at_main_exit(void *unused)
+{
+	(void)unused;
+	set_word(STOPS);
+}
+
+void near__background_start_automatically(void)
+{
+	if (!__atomic_load_n(&near__heap.ready, __ATOMIC_ACQUIRE) || is_child ||
+	    near__malloc_conf.background != NEAR__BACKGROUND_AUTO ||
+	    near__malloc_conf.decay_ms == UINT64_MAX || syscall(SYS_gettid) != getpid())
 		return;
-	/* One thread starts it; pthread_create allocates, and calls this again. */
-	if (__atomic_compare_exchange_n(&started, &no, 1, false, __ATOMIC_RELAXED,
-					__ATOMIC_RELAXED) &&
-	    !create())
-		__atomic_store_n(&started, 0, __ATOMIC_RELAXED);
+	if (!has_key)
+		has_key = pthread_key_create(&main_key, at_main_exit) == 0;
+	if (has_key && pthread_setspecific(main_key, &main_key) == 0)
+		start();
+}
+
+/* ---- end ---- */
+
+/* The kernel counts the thread for a moment after the join. */
+void near__background_end(void)
+{
+	uint32_t runs = RUNS;
+	int saved = errno, cancel;
+
+	if (!near__storage_is_own() ||
+	    !__atomic_compare_exchange_n(&state, &runs, ENDS, false, __ATOMIC_ACQUIRE,
+					 __ATOMIC_RELAXED))
+		return;
+	set_word(STOPS);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
+	pthread_join(thread, NULL);
+	pthread_setcancelstate(cancel, NULL);
+	while (syscall(SYS_tgkill, getpid(), thread_id, 0) == 0)
+		sched_yield();
+	set_word(WORKS);
+	__atomic_store_n(&state, NONE, __ATOMIC_RELEASE);
+	errno = saved;
 }
 
 void near__background_fork_child(void)
 {
-	started = 0;
+	is_child = true;
+	state = NONE;
+	word = WORKS;
 }
 
 void near__background_allow(void)

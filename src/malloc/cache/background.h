@@ -1,12 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/* background: a thread that gives memory back while the process does nothing, if NEAR_CONF has
- * malloc_background:1. */
+/* background: a thread that gives memory back while the process does nothing. NEAR_CONF has
+ *
+ *   malloc_background:auto  in processes with several threads, from the first pthread_create on
+ *   malloc_background:1     in all processes
+ *   malloc_background:0     never
+ *
+ * pthread_create must not be called from within malloc or free at any time, as the C library calls
+ * these while it holds locks that pthread_create takes. With `auto` the thread is therefore started
+ * by the program's own call of pthread_create (api/threads.c). */
 #ifndef NEARCPU_MALLOC_BACKGROUND_H
 #define NEARCPU_MALLOC_BACKGROUND_H
 
-/* Starts it, unless it runs, or is off, or constructors have not run yet. Requires that no lock is
- * held. */
+/* malloc_background:1: starts it, unless it runs, or constructors have not run yet. Requires that
+ * no lock is held. */
 void near__background_start(void);
+
+/* malloc_background:auto: starts it, unless it runs, or the process is the child of a fork, or the
+ * caller is not the process's first thread. */
+void near__background_start_automatically(void);
+
+/* Ends it, and waits until the process does not have it any more. Requires that no lock is held. */
+void near__background_end(void);
+
+/* Called once per slow path: there may be something to give back. */
+void near__background_wake(void);
 
 /* Constructors run: it may start from now on. */
 void near__background_allow(void);

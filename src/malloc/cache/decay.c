@@ -21,6 +21,7 @@ void near__decay(void)
 	near__transfer_decay(now);
 	near__shards_decay(now);
 	near__pages_limit();
+	near__background_wake();
 	/* One thread wins each step; nothing else is ordered by it. */
 	if (NEAR__LIKELY(now < seen) ||
 	    !__atomic_compare_exchange_n(&due, &seen, now + STEP_MS, false, __ATOMIC_RELAXED,
@@ -28,7 +29,6 @@ void near__decay(void)
 		return;
 	near__central_decay(false);
 	near__pages_purge(near__malloc_conf.decay_ms, MOST);
-	near__background_start();
 }
 
 void near__reclaim(void)

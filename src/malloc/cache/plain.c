@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "malloc/base/lookup.h"
+#include "malloc/cache/background.h"
 #include "malloc/cache/cache.h"
 #include "malloc/pages/pages.h"
 
@@ -32,8 +33,8 @@ static unsigned aligned_class(size_t align, size_t n)
 	return class <= NEAR__SIZES ? class : 0;
 }
 
-/* A thread that has no slot, although others have, must not decay: it may be the child of a vfork,
- * and the decay may start a thread. */
+/* free must not start a thread: the C library frees stacks while it holds the lock of their list.
+ */
 static void *alloc_class(unsigned class)
 {
 	void *p;
@@ -42,8 +43,10 @@ static void *alloc_class(unsigned class)
 		p = near__thread_cache_alloc(class);
 	else if (!near__cache_alloc(class, &p))
 		return near__thread_cache_alloc(class);
-	if (p)
+	if (p) {
 		near__decay();
+		near__background_start();
+	}
 	return p;
 }
 

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+/* Programs with and without the background thread; background_test.py runs them. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHECK(x)                                                                                   \
+	do {                                                                                       \
+		if (!(x)) {                                                                        \
+			printf("%s:%d: %s is false\n", __FILE__, __LINE__, #x);                    \
+			exit(1);                                                                   \
+		}                                                                                  \
+	} while (0)
+
+#define BLOCKS 40000
+#define SIZE 1000
+
+static unsigned threads(void)
+{
+	struct stat s;
+
+	CHECK(stat("/proc/self/task", &s) == 0);
+	return s.st_nlink - 2;
+}
+
+static long resident(void)
+{
+	long all, resident;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	CHECK(f && fscanf(f, "%ld %ld", &all, &resident) == 2);
+	fclose(f);
+	return resident * sysconf(_SC_PAGESIZE);
+}
+
+static void *work(void *arg)
+{
+	void **block = malloc(BLOCKS * sizeof(*block));
+
+	for (int i = 0; i < BLOCKS; i++)
+		block[i] = memset(malloc(SIZE), 1, SIZE);
+	for (int i = 0; i < BLOCKS; i++)
+		free(block[i]);
+	free(block);
+	return NULL;
+}
+
+static void run_thread(void)
+{
+	pthread_t t;
+
+	CHECK(pthread_create(&t, NULL, work, NULL) == 0);
+	CHECK(pthread_join(t, NULL) == 0);
+	/* The kernel counts it for a moment. */
+}
+
+static void wait_for_threads(unsigned n)
+{
+	while (threads() != n)
+		usleep(1000);
+}
+
+/* Without a deadline: the time limit of the test applies. */
+static void idle(void)
+{
+	run_thread();
+	CHECK(resident() > BLOCKS * SIZE / 2);
+	while (resident() > BLOCKS * SIZE / 2)
+		usleep(10000);
+}
+
+static void single(void)
+{
+	work(NULL);
+	CHECK(threads() == 1);
+}
+
+static void none(void)
+{
+	run_thread();
+	wait_for_threads(1);
+}
+
+static void child(void)
+{
+	int status;
+
+	run_thread();
+	wait_for_threads(2);
+	if (fork() == 0) {
+		CHECK(threads() == 1);
+		run_thread();
+		wait_for_threads(1);
+		exit(0);
+	}
+	CHECK(wait(&status) > 0 && status == 0);
+}
+
+static void single_again(void)
+{
+	run_thread();
+	wait_for_threads(2);
+	CHECK(setns(-1, 0) == -1 && errno == EBADF);
+	CHECK(threads() == 1);
+	run_thread();
+	wait_for_threads(2);
+	CHECK(unshare(CLONE_THREAD) == 0); /* EINVAL in a process with several threads */
+	CHECK(threads() == 1);
+	run_thread();
+	wait_for_threads(2);
+}
+
+static void *last(void *main_thread)
+{
+	pthread_join(*(pthread_t *)main_thread, NULL);
+	run_thread();
+	return NULL;
+}
+
+/* The process ends with its last thread. */
+static void without_main(void)
+{
+	static pthread_t self;
+	pthread_t t;
+
+	self = pthread_self();
+	CHECK(pthread_create(&t, NULL, last, &self) == 0);
+	pthread_exit(NULL);
+}
+
+/* Only the background thread could take it. */
+static void signals(void)
+{
+	sigset_t set;
+
+	run_thread();
+	wait_for_threads(2);
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	kill(getpid(), SIGUSR1); /* ends the process if it is not blocked */
+	usleep(10000);
+	sigpending(&set);
+	CHECK(sigismember(&set, SIGUSR1));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} cases[] = {{"idle", idle},
+		     {"single", single},
+		     {"none", none},
+		     {"child", child},
+		     {"signals", signals},
+		     {"single_again", single_again},
+		     {"without_main", without_main}};
+
+	for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (strcmp(cases[i].name, argv[1]) == 0) {
+			cases[i].run();
+			return 0;
+		}
+	return 2;
+}

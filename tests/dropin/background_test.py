@@ -1,0 +1,51 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""The thread that gives memory back, in programs with several threads.
+
+usage: background_test.py PROGRAM LIBRARY
+
+PROGRAM is background.c, LIBRARY the drop-in malloc.
+"""
+import os
+import subprocess
+import sys
+import unittest
+
+PROGRAM = LIBRARY = ""
+
+
+class Background(unittest.TestCase):
+    def check(self, case, setting=""):
+        conf = ",".join(filter(None, (os.environ.get("NEAR_CONF", ""), setting)))
+        environment = dict(os.environ, LD_PRELOAD=LIBRARY, NEAR_CONF=conf)
+        result = subprocess.run([PROGRAM, case], env=environment, capture_output=True, text=True,
+                                timeout=50)
+        self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
+
+    def test_idle_memory_is_given_back(self):
+        self.check("idle")
+
+    def test_a_single_thread_stays_alone(self):
+        self.check("single")
+
+    def test_it_can_be_switched_off(self):
+        self.check("none", "malloc_background:0")
+
+    def test_a_child_of_fork_has_none(self):
+        self.check("child")
+
+    def test_it_takes_no_signals(self):
+        self.check("signals", "malloc_background:auto")
+
+    def test_it_ends_for_what_requires_one_thread(self):
+        self.check("single_again")
+
+    def test_the_process_ends_with_its_last_thread(self):
+        self.check("without_main")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
+    PROGRAM, LIBRARY = sys.argv[1:]
+    unittest.main(argv=sys.argv[:1])
