@@ -8,7 +8,8 @@
  * waiter is old enough for a handoff, and the last one long enough ago, is left open: both are tried. With AWAIT, thread 0 waits
  * inside its first section until another thread's section has begun. With COND it does so by a
  * condition variable (src/locks/cond.c), and all others signal after each of their sections. With
- * MANY CPUs, the thread that fences sets ATOMIC_UNLOCK, and unlocks may clear it: after how many is
+ * BROADCAST, the waiter that was moved so may at any time be taken from the mutex's queue and woken, by another waiter
+ * of the same broadcast. With MANY CPUs, the thread that fences sets ATOMIC_UNLOCK, and unlocks may clear it: after how many is
  * left open. An unlock that uses a CAS without need is equivalent to one whose sequence is not
  * interrupted.
  *
@@ -32,6 +33,7 @@
  *   SIGNAL_UNFENCED a signal sets PARKED without a fence
  *   FAST_ALWAYS    the fast unlock ignores ATOMIC_UNLOCK
  *   CLEAR_BLINDLY  an unlock by CAS that clears ATOMIC_UNLOCK ignores the other bits
+ *   TAKE_UNLOCKED  with BROADCAST: the other waiter takes it without the bucket's lock
  *   MOVE_BLINDLY   a signal moves a waiter to the mutex and sets PARKED, though the mutex may be free
  */
 #ifndef THREADS
@@ -55,6 +57,7 @@
 
 #define DESIGNATED 1
 #define HANDOFF 2
+#define WOKEN 3
 #define NOBODY 255
 
 #ifdef HARM_ONLY
@@ -72,6 +75,7 @@ byte token[4];    /* the waker's token; the waiter waits for it */
 bool waiting[4];
 byte timeouts = TIMEOUTS;
 
+bool moved; /* it was moved to the queue of the mutex, and has not woken up yet */
 bool cond_waits;  /* thread 0 is in the queue of the condition variable; one lock stands for both */
 
 byte users = THREADS, inside, begun;
@@ -336,7 +340,7 @@ announced:
 
 sleep:	/* near__lot_sleep, of lockers and awaiters */
 	if
-	:: atomic { token[_pid] != 0 -> waiting[_pid] = false }
+	:: atomic { token[_pid] != 0 -> waiting[_pid] = false; moved = moved && _pid != 0 }
 	:: atomic { timeouts > 0 && token[_pid] == 0 -> timeouts--; over = true }
 		lock_bucket();
 		atomic {
@@ -346,7 +350,7 @@ sleep:	/* near__lot_sleep, of lockers and awaiters */
 #ifdef COND
 			:: cond_waits && _pid == 0 -> cond_waits = false; waiting[_pid] = false
 #endif
-			:: queued < locker -> waiting[_pid] = false
+			:: queued < locker -> waiting[_pid] = false; moved = moved && _pid != 0
 			:: else -> over = false
 			fi;
 			locker = 0
@@ -357,7 +361,7 @@ sleep:	/* near__lot_sleep, of lockers and awaiters */
 		unlock_bucket();
 		if
 		:: over
-		:: !over -> atomic { token[_pid] != 0 -> waiting[_pid] = false }
+		:: !over -> atomic { token[_pid] != 0 -> waiting[_pid] = false; moved = moved && _pid != 0 }
 		fi
 	fi;
 	if
@@ -543,7 +547,7 @@ signal:	/* near__cond_wake, and near__mutex_admit */
 	lock_bucket();
 	atomic {
 		if
-		:: cond_waits -> cond_waits = false; append(0)
+		:: cond_waits -> cond_waits = false; moved = true; append(0)
 		:: else -> outcome = NOBODY
 		fi
 	}
@@ -598,3 +602,29 @@ admitted:
 end:	skip
 #endif
 }
+
+#ifdef BROADCAST
+/* wake_others in src/locks/cond.c */
+active proctype other()
+{
+	byte i, before;
+	bool took;
+
+	if
+#ifdef TAKE_UNLOCKED
+	:: atomic { moved -> before = queued };
+#else
+	:: atomic { moved && !bucket -> bucket = true; before = queued };
+#endif
+		atomic { take(0); took = before > queued };
+#ifndef TAKE_UNLOCKED
+		unlock_bucket();
+#endif
+		if
+		:: took -> atomic { assert(waiting[0]); token[0] = WOKEN }
+		:: else
+		fi
+	:: gone
+	fi
+}
+#endif

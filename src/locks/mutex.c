@@ -255,8 +255,8 @@ int near_mutex_lock_until(struct near_mutex *m, int clock, const struct timespec
 
 void near__mutex_lock_woken(struct near_mutex *m, struct near__waiter *w)
 {
-	if (w->token == DESIGNATED)
-		take_after_parking(m, w, true, &NEAR__NO_TIMEOUT);
+	if (w->token != HANDOFF)
+		take_after_parking(m, w, w->token == DESIGNATED, &NEAR__NO_TIMEOUT);
 	NEAR__TSAN_ACQUIRE(m);
 }
 

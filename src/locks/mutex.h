@@ -95,8 +95,9 @@ uint32_t near__mutex_first_flags(uint32_t flags);
  * aborts that owner's sequence. False: the sequence had committed its 0, so that PARKED is lost. */
 bool near__mutex_fence_owner(const struct near_mutex *m);
 
-/* Called by a waiter that was put into the queue so, and was woken: returns when it holds the
- * mutex. The caller calls the lock-order checker. */
+/* Called by a waiter that was put into the queue so, and was woken by an unlock, or by a thread
+ * that has taken it from the queue without a token: returns when it holds the mutex. The caller
+ * calls the lock-order checker. */
 void near__mutex_lock_woken(struct near_mutex *m, struct near__waiter *w);
 
 static inline uint32_t forks(void)

@@ -40,6 +40,7 @@ struct near__waiter {
 	uintptr_t token; /* from the waker */
 	/* Used by the owner of the space alone. */
 	uint32_t kind, owner;
+	bool broadcast; /* under the lock, while it is in the queue */
 	uintptr_t mark;
 	bool (*condition)(void *arg);
 	uint64_t true_since; /* when `condition` was first true without a break; 0: it is not */
