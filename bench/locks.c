@@ -155,6 +155,30 @@ static const struct bench_figure rwlock_figures[] = {
 	{"near_rwlock, read lock and unlock", "near-rwlock", .goal = 3, .from = 1, .to = 1},
 };
 
+#define RWLOCK_FIGURES(goal_2, goal_8)                                                             \
+	{                                                                                          \
+		{"near_rwlock over pthread_rwlock",                                                \
+		 "near-rwlock",                                                                    \
+		 "pthread",                                                                        \
+		 .goal = 1 / (goal_2),                                                             \
+		 .from = 2,                                                                        \
+		 .to = 2},                                                                         \
+			{"near_rwlock over pthread_rwlock",                                        \
+			 "near-rwlock",                                                            \
+			 "pthread",                                                                \
+			 .goal = 1 / (goal_8),                                                     \
+			 .from = 8,                                                                \
+			 .to = 8},                                                                 \
+		{                                                                                  \
+			"unfairness, near_rwlock over pthread_rwlock", "near-rwlock", "pthread",   \
+				.measure = BENCH_UNFAIRNESS, .goal = 1, .from = 8, .to = 8         \
+		}                                                                                  \
+	}
+
+static const struct bench_figure rwlock_figures_1[] = RWLOCK_FIGURES(1.2, 1.2);
+static const struct bench_figure rwlock_figures_10[] = RWLOCK_FIGURES(1.2, .9);
+static const struct bench_figure rwlock_figures_100[] = RWLOCK_FIGURES(1.2, .9);
+
 #define RWLOCK(word, what, bounds, n, ...)                                                         \
 	{                                                                                          \
 		.name = "rwlock", .part = word, .title = "Readers" what,                           \
@@ -168,8 +192,11 @@ static const struct bench_figure rwlock_figures[] = {
 const struct bench bench_rwlock_0 = RWLOCK("0", " only", rwlock_figures, "0",
 					   .figure_count = BENCH_COUNT(rwlock_figures),
 					   .core = true);
-const struct bench bench_rwlock_1 = RWLOCK("1", ", one write in 1,000", NULL, "1", .core = false);
-const struct bench bench_rwlock_10 =
-	RWLOCK("10", ", 10 writes in 1,000", NULL, "10", .core = false);
+#define RWLOCK_WRITES(word, what, bounds)                                                          \
+	RWLOCK(word, what, bounds, word, .figure_count = BENCH_COUNT(bounds),                      \
+	       .thread_list = one_to_eight)
+
+const struct bench bench_rwlock_1 = RWLOCK_WRITES("1", ", one write in 1,000", rwlock_figures_1);
+const struct bench bench_rwlock_10 = RWLOCK_WRITES("10", ", 10 writes in 1,000", rwlock_figures_10);
 const struct bench bench_rwlock_100 =
-	RWLOCK("100", ", 100 writes in 1,000", NULL, "100", .core = false);
+	RWLOCK_WRITES("100", ", 100 writes in 1,000", rwlock_figures_100);
