@@ -26,13 +26,13 @@ static int wait(struct near_barrier *barrier, const struct near__timeout *timeou
 
 	w.group = timeout->cancel ? NULL : &b->group;
 	NEAR__TSAN_RELEASE(barrier);
-	if (last)
+	if (last) {
+		NEAR__TSAN_ACQUIRE(barrier); /* before the others go */
 		taken = near__lot_take_group(b, barrier, NEAR__SPACE_BARRIER);
-	else
+	} else {
 		near__lot_append(b, &w);
+	}
 	barrier->arrived = last ? 0 : barrier->arrived + 1;
-	if (last) /* before the others go */
-		NEAR__TSAN_ACQUIRE(barrier);
 	near__lot_unlock(b);
 	if (!last)
 		return near__lot_sleep(&w, timeout);
