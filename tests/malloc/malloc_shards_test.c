@@ -162,7 +162,7 @@ static void check_child(void *unused)
 static void waiting_threads_hold_little(void **state)
 {
 	uint64_t cache = near__malloc_conf.cache;
-	size_t each = ((size_t)4 << 20) / 128 / WAITING;
+	size_t each = ((size_t)4 << 20) / 64 / WAITING;
 	struct team t;
 
 	near__malloc_conf.cache = (uint64_t)4 << 20;

@@ -22,9 +22,9 @@
 #include "malloc/cache/thread_cache.h"
 #include "malloc/central/central.h"
 
-#define SHARE 128
+#define SHARE 64
 #define LEAST_BYTES 256
-#define FIRST_BYTES 1024 /* of a list at first, besides one block */
+#define FIRST_BYTES 2048 /* of a list at first, besides one block */
 
 __thread struct near__local *near__local;
 static __thread bool shares __attribute__((tls_model("initial-exec")));
