@@ -109,6 +109,47 @@ const struct bench bench_sem = {
 	.thread_list = one_to_eight,
 };
 
+static const struct bench_row barrier_rows[] = {
+	ROW("pthread_barrier", "pthread_barrier", BENCH_PEER),
+	ROW("near-barrier", "near_barrier", BENCH_OURS),
+};
+
+static const struct bench_row cond_rows[] = {
+	ROW("pthread_cond", "pthread_cond", BENCH_PEER),
+	ROW("near-cond", "near_cond", BENCH_OURS),
+};
+
+static const struct bench_figure barrier_figures[] = {
+	{"near_barrier over pthread_barrier", "near-barrier", "pthread_barrier", .goal = 1 / .95},
+};
+
+static const struct bench_figure cond_figures[] = {
+	{"near_cond over pthread_cond", "near-cond", "pthread_cond", .goal = 1 / .95},
+};
+
+#define GROUP(what, which, heading, sentence, all, bounds, whose, ...)                             \
+	{                                                                                          \
+		.name = what, .part = which, .title = heading, .text = sentence, .op = "a wait",   \
+		.kind = BENCH_WAIT, .rows = all, .row_count = BENCH_COUNT(all), .figures = bounds, \
+		.figure_count = BENCH_COUNT(bounds), .against = whose, .program = "nearcpu-locks", \
+		.args = {"--case", which}, .thread_list = (const unsigned[])                       \
+		{                                                                                  \
+			__VA_ARGS__, 0                                                             \
+		}                                                                                  \
+	}
+#define BARRIER(which, heading)                                                                    \
+	GROUP("barrier", which, "A barrier" heading, "Threads meet over and over. ", barrier_rows, \
+	      barrier_figures, "pthread_barrier", 8, 32)
+#define BROADCAST(which, heading)                                                                  \
+	GROUP("broadcast", which, "A condition variable" heading,                                  \
+	      "A thread wakes all others, over and over, when all have woken up. ", cond_rows,     \
+	      cond_figures, "pthread_cond", 9, 33)
+
+const struct bench bench_barrier_free = BARRIER("free", "");
+const struct bench bench_barrier_pinned = BARRIER("pinned", ", each thread bound to a CPU");
+const struct bench bench_broadcast_free = BROADCAST("free", "");
+const struct bench bench_broadcast_pinned = BROADCAST("pinned", ", each thread bound to a CPU");
+
 static const struct bench_row park_rows[] = {
 	ROW("one-queue", "one queue, one lock", BENCH_PEER),
 	ROW("64-queues", "64 queues, a lock each", BENCH_PEER),

@@ -19,6 +19,10 @@ extern const struct bench bench_locks_1;
 extern const struct bench bench_locks_10;
 extern const struct bench bench_locks_100;
 extern const struct bench bench_sem;
+extern const struct bench bench_barrier_free;
+extern const struct bench bench_barrier_pinned;
+extern const struct bench bench_broadcast_free;
+extern const struct bench bench_broadcast_pinned;
 extern const struct bench bench_park_0;
 extern const struct bench bench_park_256;
 extern const struct bench bench_park_1024;
@@ -56,6 +60,10 @@ const struct bench *const bench_registry[] = {
 	&bench_locks_10,
 	&bench_locks_100,
 	&bench_sem,
+	&bench_barrier_free,
+	&bench_barrier_pinned,
+	&bench_broadcast_free,
+	&bench_broadcast_pinned,
 	&bench_park_0,
 	&bench_park_256,
 	&bench_park_1024,

@@ -17,16 +17,21 @@ import command
 PARTS = [("locks", p) for p in ("empty", "1ns", "10ns", "100ns")] + \
         [("park", p) for p in ("0", "256", "1024")] + \
         [("rwlock", p) for p in ("0", "1", "10", "100")]
+GROUP_PARTS = [(name, p) for name in ("barrier", "broadcast") for p in ("free", "pinned")]
 ROWS = {"locks": ["pthread", "adaptive", "recursive", "nsync", "absl", "ck", "parking_lot",
                   "rust-std", "near-mutex", "near-off", "near-recursive", "near-lock", "unlocked"],
         "sem": ["sem_t", "near-sem"],
+        "barrier": ["pthread_barrier", "near-barrier"],
+        "broadcast": ["pthread_cond", "near-cond"],
         "park": ["one-queue", "64-queues", "futex", "near-park"],
         "rwlock": ["pthread", "pthread-writer", "nsync", "near-rwlock", "near-writers", "near-zero",
                    "near-off", "unlocked"],
         "atomic": ["gcc", "compiler-rt", "near-atomic", "mutex"]}
-PROGRAMS = {"locks": "nearcpu-locks", "sem": "nearcpu-locks", "park": "nearcpu-parking",
+PROGRAMS = {"locks": "nearcpu-locks", "sem": "nearcpu-locks",
+            "barrier": "nearcpu-locks", "broadcast": "nearcpu-locks", "park": "nearcpu-parking",
             "rwlock": "nearcpu-rwlock", "atomic": "nearcpu-atomics"}
-A_PART = {"locks": "empty", "sem": "1ns", "park": "0", "rwlock": "0", "atomic": "24-load"}
+A_PART = {"locks": "empty", "sem": "1ns", "barrier": "free", "broadcast": "free",
+          "park": "0", "rwlock": "0", "atomic": "24-load"}
 OPTIONAL = {"adaptive", "pthread-writer", "nsync", "absl", "ck", "parking_lot", "rust-std"}
 SAMPLE = {"ops", "wall_ns", "user_ns", "system_ns", "fewest", "most", "p99_ns", "p999_ns",
           "longest_ns"}
@@ -59,6 +64,15 @@ class Case(command.Case):
 
 
 class Tables(Case):
+    def test_groups_of_threads(self):
+        report = self.report("barrier", "broadcast", "--threads", "3", *FEW)
+        self.assertEqual([(t["benchmark"], t["part"]) for t in report["tables"]], GROUP_PARTS)
+        for table in report["tables"]:
+            self.assertEqual([r["name"] for r in table["rows"]], ROWS[table["benchmark"]])
+            for row in table["rows"]:
+                self.assertNotIn("failed", row)
+                self.check_row(row)
+
     def test_every_row(self):
         report = self.report("locks", "park", "rwlock", "--threads", "3", *FEW)
         self.assertEqual([(t["benchmark"], t["part"]) for t in report["tables"]], PARTS)
@@ -110,7 +124,7 @@ class Tables(Case):
     def test_default_threads(self):
         result = run("--list", *PROGRAMS)
         self.assertEqual(result.returncode, 0)
-        for name, part in PARTS:
+        for name, part in PARTS + GROUP_PARTS:
             self.assertRegex(result.stdout, rf"(?m)^{name} +{part} +\w")
         for row in sum(ROWS.values(), []):
             self.assertRegex(result.stdout, rf"(?m)^    {row} +\w")
