@@ -159,6 +159,38 @@ static void lists_that_move(void **state)
 	assert_true(after.spills + after.central_spills > before.spills + before.central_spills);
 }
 
+static uint64_t moves_of(size_t size)
+{
+	struct near_malloc_class_stats c = stats_of(size);
+
+	return c.refills + c.spills + c.central_refills + c.central_spills;
+}
+
+/* At each number of free blocks a few are taken and freed in turn. */
+static void a_list_does_not_come_and_go(void **state)
+{
+	struct near_rseq_status rseq;
+	uint64_t before;
+
+	near_rseq_status(&rseq, sizeof(rseq));
+	if (!rseq.live)
+		skip();
+	take_blocks(MANY, 64);
+	before = moves_of(64);
+	for (unsigned n = MANY; n-- > 4;) {
+		free(blocks[n]);
+		for (unsigned i = 0; i < 40; i++) {
+			free(blocks[n - 1]);
+			free(blocks[n - 2]);
+			blocks[n - 2] = malloc(64);
+			blocks[n - 1] = malloc(64);
+		}
+	}
+	free_blocks(0, 4);
+	print_message("%lu moves\n", (unsigned long)(moves_of(64) - before));
+	assert_true(moves_of(64) - before < 150);
+}
+
 static void large_blocks(void **state)
 {
 	struct near_malloc_stats before = stats(), s;
@@ -245,6 +277,6 @@ int main(void)
 	free_blocks(0, 1);
 
 	return UNIT_TESTS(any_size_of_the_struct, every_block_is_counted, nothing_here_allocates,
-			  all_is_the_sum_of_the_classes, hits, lists_that_move, large_blocks,
-			  other_threads, trim);
+			  all_is_the_sum_of_the_classes, hits, lists_that_move,
+			  a_list_does_not_come_and_go, large_blocks, other_threads, trim);
 }

@@ -54,9 +54,11 @@ uint64_t near__central_take(unsigned class, unsigned most)
 	return n_central ? central[--n_central] : NEAR__EMPTY_LIST;
 }
 
+#define SHORT_BATCH 4u /* so that each list is cut in the middle */
+
 unsigned near__central_batch(unsigned class)
 {
-	return near__sizes[class].batch;
+	return SHORT_BATCH;
 }
 
 void near__refuse_freed(unsigned class, const void *p)
@@ -98,7 +100,7 @@ static uint64_t list_of(unsigned n)
 /* The content of this slot at the beginning. */
 struct state {
 	unsigned in_list, transfers, lists_in_central;
-	bool unused, no_room, closed;
+	bool unused, no_room, longer, spilled, closed;
 };
 
 static struct near__cache *own_cache(void)
@@ -117,6 +119,8 @@ static void fill_slot(const struct state *s)
 	own->quota = (uint64_t)1 << 30;
 	own->entries[CLASS].list = s->closed ? NEAR__CLOSED_LIST : list_of(s->in_list);
 	own->entries[CLASS].room = s->no_room ? 0 : 5;
+	own->longer[CLASS] = s->longer;
+	own->spilled[CLASS] = s->spilled;
 	for (unsigned i = 0; i < s->transfers; i++)
 		own->transfer[near__sizes[CLASS].row + i] = list_of(1 + i % 2);
 	own->transfers[CLASS] = s->closed ? UINT32_MAX : s->transfers + 1;
@@ -346,6 +350,13 @@ TORTURE(no_room_in_the_list, give, {.in_list = 5, .transfers = 2, .no_room = tru
 TORTURE(no_room_in_the_transfer_cache, give,
 	{.in_list = 2, .transfers = near__sizes[CLASS].lists, .no_room = true}, 2)
 
+/* take_list, fill with what is kept, transfer_push, push */
+TORTURE(no_room_in_a_longer_list, give,
+	{.in_list = 6, .transfers = 2, .no_room = true, .longer = true}, 4)
+TORTURE(no_room_in_a_longer_list_that_is_short, give,
+	{.in_list = 1, .transfers = 2, .no_room = true, .longer = true}, 3)
+TORTURE(list_of_the_transfer_cache_after_a_spill, take, {.transfers = 4, .spilled = true}, 2)
+
 static void fresh_slot(void **state)
 {
 	torture(&(struct scenario){take, {.lists_in_central = 2, .unused = true}, 1});
@@ -369,4 +380,6 @@ static void closed_entry(void **state)
 
 UNIT_MAIN(block_of_the_list, last_block_of_the_list, list_of_the_transfer_cache,
 	  list_of_the_central_lists, room_in_the_list, no_room_in_the_list,
-	  no_room_in_the_transfer_cache, fresh_slot, closed_entry)
+	  no_room_in_the_transfer_cache, no_room_in_a_longer_list,
+	  no_room_in_a_longer_list_that_is_short, list_of_the_transfer_cache_after_a_spill,
+	  fresh_slot, closed_entry)

@@ -106,14 +106,22 @@ static inline uint64_t near__link(uint64_t next, uint64_t offset)
 	return next ^ offset ^ near__heap.key;
 }
 
+/* What follows the block at this offset, which is in a list. */
+static inline uint64_t near__list_next(uint64_t offset)
+{
+	uint64_t *p = (uint64_t *)(near__heap.base + offset), next = near__link(*p, offset);
+
+	if (NEAR__UNLIKELY(next >= near__heap.size))
+		near__heap_die("write to a freed block, or freed twice", p);
+	return next;
+}
+
 /* Takes the first block off *list, which is not empty. Clears its link: a block in use has none. */
 static inline void *near__list_take(uint64_t *list)
 {
-	uint64_t *p = (uint64_t *)(near__heap.base + *list), rest = near__link(*p, *list);
+	uint64_t *p = (uint64_t *)(near__heap.base + *list);
 
-	if (NEAR__UNLIKELY(rest >= near__heap.size))
-		near__heap_die("write to a freed block, or freed twice", p);
-	*list = rest;
+	*list = near__list_next(*list);
 	*p = 0;
 	return p;
 }

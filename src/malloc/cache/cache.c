@@ -64,10 +64,8 @@ static enum near__tried take_list(unsigned class, uint64_t *old)
 	return result;
 }
 
-static void put_list(unsigned class, uint64_t list)
+static void put_list(unsigned class, uint64_t list, uint64_t room)
 {
-	uint64_t room = 1; /* as if it were a whole batch */
-
 	if (near__list_is_empty(list))
 		return;
 	for (int i = 0; i < NEAR_SEQ_TRIES; i++) {
@@ -83,9 +81,32 @@ static void put_list(unsigned class, uint64_t list)
 
 /* ---- slow paths ---- */
 
+/* Stores a hint, and returns the one before. */
+static bool note(bool *hint, bool now)
+{
+	bool before = __atomic_load_n(hint, __ATOMIC_RELAXED);
+
+	if (before != now)
+		__atomic_store_n(hint, now, __ATOMIC_RELAXED);
+	return before;
+}
+
 static bool may_try(void)
 {
 	return near__self.state <= NEAR__THREAD_LIVE;
+}
+
+/* How many more blocks a list may get that has just been fetched: as many as are taken, as if it
+ * were a whole batch. If the slot has just given a list away, half a batch more: otherwise the
+ * second of two frees sends away what the second of two allocations fetches again. */
+static uint64_t room_of_fetched(unsigned class)
+{
+	struct near__cache *cache = near__cache_now();
+	bool longer = cache && note(&cache->spilled[class], false);
+
+	if (cache)
+		note(&cache->longer[class], longer);
+	return longer ? near__central_batch(class) / 2 + 1 : 1;
 }
 
 /* *list becomes a list of blocks that the caller owns: that of this slot, of which a pop was
@@ -107,19 +128,50 @@ static enum near__tried find_list(unsigned class, uint64_t *list)
 bool near__cache_alloc(unsigned class, void **p)
 {
 	uint64_t list;
+	enum near__tried tried = find_list(class, &list);
 
 	*p = NULL;
-	if (find_list(class, &list) == NEAR__ABORTED)
+	if (tried == NEAR__ABORTED)
 		return false;
 	if (near__list_is_empty(list))
 		return true;
 	*p = near__list_take(&list);
 	near__tally(&near__tally_of(class)->taken, &near__overflow[class].taken);
-	put_list(class, list);
+	put_list(class, list, tried == NEAR__REFUSED ? room_of_fetched(class) : 1);
 	return true;
 }
 
-/* The whole list goes to the transfer cache. */
+/* Returns a list of the first n blocks of *list, fewer if it has no more, and leaves the others.
+ * Their links were stored last, and are probably still in the CPU's cache. */
+static uint64_t cut(uint64_t *list, unsigned n)
+{
+	uint64_t head = *list, at = head, next = head;
+
+	while (n-- && !near__list_is_empty(next)) {
+		at = next;
+		next = near__list_next(at);
+	}
+	*(uint64_t *)(near__heap.base + at) = near__link(NEAR__EMPTY_LIST, at);
+	*list = next;
+	return head;
+}
+
+/* Of a list that became longer than a batch, the slot keeps half a batch: the next allocations find
+ * blocks, and the next frees find room. */
+static void spill(unsigned class, uint64_t list)
+{
+	struct near__cache *cache = near__cache_now();
+	unsigned half = near__central_batch(class) / 2;
+
+	if (cache && note(&cache->longer[class], false))
+		put_list(class, cut(&list, half), half);
+	if (cache)
+		note(&cache->spilled[class], true);
+	if (!near__list_is_empty(list))
+		near__transfer_put(class, list);
+}
+
+/* The whole list goes to the transfer cache, or most of it. */
 static bool make_room(unsigned class, const void *p)
 {
 	uint64_t list;
@@ -128,7 +180,7 @@ static bool make_room(unsigned class, const void *p)
 	if (tried == NEAR__COMMITTED && list == near__offset_of(p))
 		near__heap_die("double free", p);
 	if (tried == NEAR__COMMITTED)
-		near__transfer_put(class, list);
+		spill(class, list);
 	return tried != NEAR__ABORTED || near__cache_open(class);
 }
 

@@ -34,10 +34,13 @@ struct near__cache {
 	struct near__entry entries[NEAR__TAGS];
 	uint32_t transfers[NEAR__SIZES + 1]; /* valid lists, plus 1; 0: not in use yet */
 	uint32_t fewest[NEAR__SIZES + 1];    /* since the slot's last step of decay; about */
-	uint64_t due;                        /* time of the next step, ms; 0: slot not in use */
-	uint64_t held, quota;                /* bytes in the transfer cache, about; its share */
-	uint64_t seen, seen_at;              /* background.c's: the counts when they last changed */
-	bool drained;                        /* and that the slot was emptied since */
+	/* The last list that moved was one that left the slot; the list of the entry may become
+	 * half a batch longer than a batch. About. */
+	bool spilled[NEAR__SIZES + 1], longer[NEAR__SIZES + 1];
+	uint64_t due;           /* time of the next step, ms; 0: slot not in use */
+	uint64_t held, quota;   /* bytes in the transfer cache, about; its share */
+	uint64_t seen, seen_at; /* background.c's: the counts when they last changed */
+	bool drained;           /* and that the slot was emptied since */
 	/* The sum of what each store of the room took off it: room + deltas is how many more blocks
 	 * were taken than put. About: a sequence that is aborted after its count adds one. */
 	int64_t deltas[NEAR__SIZES + 1];

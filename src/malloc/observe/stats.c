@@ -92,7 +92,7 @@ static void add_central(struct near_malloc_class_stats *c, const struct near__ce
  * */
 static void bound(struct near_malloc_class_stats *c, unsigned class, uint64_t out, uint64_t lists)
 {
-	uint64_t most = (lists + 1) * (near__sizes[class].batch + 1);
+	uint64_t batch = near__sizes[class].batch, most = (lists + 1) * (batch + batch / 2 + 1);
 	int64_t least = out > most ? (int64_t)(out - most) : 0, in_use = (int64_t)c->in_use;
 
 	if (in_use < least)
