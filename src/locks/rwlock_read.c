@@ -180,8 +180,11 @@ static bool enter_unbiased(struct near_rwlock *l)
 
 void near__rwlock_read_lock_slow(struct near_rwlock *l)
 {
-	if (!enter_unbiased(l) && !enter_unbiased(l))
-		read_lock(l, &NEAR__NO_TIMEOUT, NEAR__SITE);
+	/* The second try is for a thread that has stayed away. */
+	for (int i = 0; i < 2; i++)
+		if (enter_unbiased(l))
+			return;
+	read_lock(l, &NEAR__NO_TIMEOUT, NEAR__SITE);
 }
 
 int near_rwlock_read_lock_until(struct near_rwlock *l, int clock, const struct timespec *deadline,
