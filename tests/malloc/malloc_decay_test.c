@@ -10,6 +10,7 @@
 #include "malloc/cache/background.h"
 #include "malloc/base/conf.h"
 #include "malloc/cache/cache.h"
+#include "malloc/pages/pages.h"
 
 #define SIZE 64
 #define BLOCKS 4096 /* 32 lists */
@@ -60,6 +61,24 @@ static void fill(void)
 {
 	take_and_free();
 	assert_true(cached() > 0);
+}
+
+/* Also across sizes: a block of each class that stayed in a cache would make the heap grow. */
+static void a_small_heap_keeps_no_idle_large_blocks(void **state)
+{
+	uint32_t before;
+
+	begin();
+	before = near__pages_used();
+	assert_true(before <= 256);
+	for (unsigned c = NEAR__FIRST_LARGE; c <= NEAR__SIZES; c++) {
+		void *p = malloc(near__sizes[c].size), *q = malloc(near__sizes[c].size);
+
+		free(p);
+		free(q);
+	}
+	/* Two of the largest, and a part of the heap that fits none of them. */
+	assert_true(near__pages_used() - before <= 4 * near__sizes[NEAR__SIZES].pages);
 }
 
 static void without_quota_nothing_is_held(void **state)
@@ -141,7 +160,7 @@ static void a_vfork_child_starts_no_thread(void **state)
 int main(void)
 {
 	unit_pin(0, NULL); /* the test checks one slot */
-	return UNIT_TESTS(without_quota_nothing_is_held, idle_lists_go_step_by_step,
-			  an_idle_slot_is_emptied_in_the_background,
+	return UNIT_TESTS(a_small_heap_keeps_no_idle_large_blocks, without_quota_nothing_is_held,
+			  idle_lists_go_step_by_step, an_idle_slot_is_emptied_in_the_background,
 			  a_vfork_child_starts_no_thread);
 }

@@ -32,6 +32,7 @@ struct near__size {
 };
 extern const struct near__size near__sizes[NEAR__SIZES + 1];
 
+#define NEAR__FIRST_LARGE 36 /* the class of 8 KiB */
 #define NEAR__MOST_LISTS 64  /* of one class, in one cache */
 #define NEAR__LARGE_LISTS 16 /* of a class that has fewer, if the heap is large */
 #define NEAR__LISTS 986      /* of all classes, in one cache */

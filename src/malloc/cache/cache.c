@@ -197,3 +197,15 @@ bool near__cache_free(unsigned class, void *p)
 			near__refuse_freed(class, p); /* the list that left may have contained it */
 	return false;
 }
+
+void near__cache_give_large(void)
+{
+	const struct near__cache *own = near__cache_now(); /* a hint */
+
+	for (unsigned class = NEAR__FIRST_LARGE; own && class <= NEAR__SIZES; class ++) {
+		uint64_t list = __atomic_load_n(&own->entries[class].list, __ATOMIC_RELAXED);
+
+		if (!near__list_is_empty(list) && take_list(class, &list) == NEAR__COMMITTED)
+			near__central_give(class, list);
+	}
+}

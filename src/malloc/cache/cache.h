@@ -71,6 +71,8 @@ bool near__cache_next(unsigned *slot);
 /* cache.c: false: this thread has no slot. *p NULL: no memory. */
 bool near__cache_alloc(unsigned class, void **p);
 bool near__cache_free(unsigned class, void *p);
+/* Gives away the lists of large blocks that this slot has. */
+void near__cache_give_large(void);
 
 /* transfer.c: puts a list into this slot's transfer cache, or the central lists; takes one from
  * there. An empty list: no memory. */

@@ -10,6 +10,8 @@
 #include "malloc/cache/cache.h"
 #include "malloc/pages/pages.h"
 
+#define SMALL_HEAP ((4u << 20) >> NEAR__PAGE_SHIFT) /* pages */
+
 void *near__no_memory(void)
 {
 	errno = ENOMEM;
@@ -50,12 +52,26 @@ static void *alloc_class(unsigned class)
 	return p;
 }
 
+/* Idle blocks of 8 KiB and more, of which a slot keeps two for each class, are a large part of a
+ * small heap. They return to the pages before others make it grow, which is seldom. */
+static void before_growth(unsigned class, size_t n)
+{
+	size_t pages = class ? near__sizes[class].pages : (n + NEAR__PAGE - 1) / NEAR__PAGE;
+
+	if (NEAR__LIKELY(near__pages_used() > SMALL_HEAP) || pages > SMALL_HEAP ||
+	    !near__heap.caches || (class && class < NEAR__FIRST_LARGE))
+		return;
+	if (!near__pages_fit(near__node_now(), (uint32_t)pages))
+		near__cache_give_large();
+}
+
 static void *try_alloc(size_t align, size_t n, bool *zero)
 {
 	unsigned class = aligned_class(align, n);
 	void *p;
 
 	*zero = false;
+	before_growth(class, n);
 	p = class ? alloc_class(class) : near__large_alloc(n ? n : 1, align, zero);
 	return p ? p : near__no_memory();
 }

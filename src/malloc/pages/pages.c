@@ -224,6 +224,17 @@ static uint32_t alloc_from(struct near__pages *p, uint32_t count, uint32_t align
 	return first;
 }
 
+bool near__pages_fit(unsigned node, uint32_t count)
+{
+	struct near__pages *p = &near__pages[node];
+	bool fits;
+
+	near_lock_lock(&p->lock);
+	fits = near__runs_find(&p->runs, count) != 0;
+	near_lock_unlock(&p->lock);
+	return fits;
+}
+
 unsigned near__pages_alloc_runs(unsigned node, uint32_t *firsts, unsigned n, uint32_t count)
 {
 	struct near__pages *p = &near__pages[node];
