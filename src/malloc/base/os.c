@@ -128,6 +128,22 @@ void near__os_discard(void *p, size_t size)
 	errno = saved;
 }
 
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* Since Linux 5.14. */
+void near__os_populate(void *p, size_t size)
+{
+	static bool cannot;
+	int saved = errno;
+
+	if (!__atomic_load_n(&cannot, __ATOMIC_RELAXED) && madvise(p, size, MADV_POPULATE_WRITE) &&
+	    errno == EINVAL)
+		__atomic_store_n(&cannot, true, __ATOMIC_RELAXED);
+	errno = saved;
+}
+
 /* The kernel may unmap `to` and then fail: before 6.17 if `from` spans several mappings, as it does
  * after earlier moves; or without memory. No other code maps there (see find_gap). */
 enum near__moved near__os_move(void *to, void *from, size_t size)

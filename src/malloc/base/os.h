@@ -30,6 +30,9 @@ bool near__range_commit(struct near__range *r, size_t size);
 /* Returns the pages to the system, unless they are locked; they are zero from then on. */
 void near__os_discard(void *p, size_t size);
 
+/* Gets the pages by one system call instead of a page fault for each, if the system can. */
+void near__os_populate(void *p, size_t size);
+
 /* Moves pages to another address. Requires that it is committed, and zero. The old pages are zero
  * then. LOST: the move failed, and the mapping at `to` is gone. */
 enum near__moved { NEAR__MOVED, NEAR__NOT_MOVED, NEAR__MOVE_LOST };

@@ -10,6 +10,9 @@
 #define MAX_LIST 128                /* blocks in a batch, at most */
 #define AT_ONCE NEAR__SPANS_AT_ONCE /* blocks that are returned to spans under one lock */
 
+#define POPULATED 512             /* size of blocks whose spans get their pages at once, at most */
+#define POPULATED_FROM (1u << 11) /* pages of the heap, at least */
+
 struct central {
 	struct near_lock lock;
 	struct near__spans spans;
@@ -38,6 +41,14 @@ static uint64_t *batches_of(unsigned node, unsigned class)
 
 /* ---- taking ---- */
 
+/* Lists link their blocks, so that those of small blocks write to all pages of a span soon: one
+ * system call costs less than a page fault for each. A small heap keeps its pages. */
+static void populate(uint32_t first, unsigned class)
+{
+	if (near__sizes[class].size <= POPULATED && near__pages_used() >= POPULATED_FROM)
+		near__os_populate(near__page_at(first), NEAR__SMALL_SPAN);
+}
+
 /* *node becomes its node: another one if that node has no memory left. */
 static bool add_span(unsigned *node, unsigned class)
 {
@@ -54,6 +65,8 @@ static bool add_span(unsigned *node, unsigned class)
 		return false;
 	first = near__pages_alloc(*node, count, aligned ? count : 1, &zero);
 	if (first != NEAR__NONE) {
+		if (zero && aligned)
+			populate(first, class);
 		near__span_place(s, first);
 		*node = near__node_of(first);
 		c = central_of(*node, class);
