@@ -18,8 +18,9 @@
  * away leaves the cache lines to a thread that makes progress. With pauses of 640, 1,280 and 2,560
  * ns (Intel Xeon, Granite Rapids class, 2 CPUs; medians of 11 runs): two threads that add to one
  * object 24.7, 17.4, 14.0 ns per operation (GCC's library 66); a list with four threads 39, 29, 23
- * ns (44 to 89); the slowest of 1,000 list operations 4.6, 7.2, 9.2 us (23 to 37). On an AMD EPYC with 2 CPUs, two threads that add to one
- * object took 1.6 times as long with 160 ns as with 640. */
+ * ns (44 to 89); the slowest of 1,000 list operations 4.6, 7.2, 9.2 us (23 to 37). On an AMD EPYC
+ * with 2 CPUs, two threads that add to one object took 1.6 times as long with 160 ns as with 640.
+ */
 #define ROUNDS 4
 #define ROUND_NS 1280
 
