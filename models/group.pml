@@ -7,13 +7,14 @@
  * threads wait again.
  *
  * Checked: no thread is in a later round than a thread that has not arrived in this one; no waker accesses a waiter after
- * its lifetime; no thread sleeps for ever.
+ * its lifetime, nor the barrier after a wait of the last round has returned; no thread sleeps for ever.
  *
  * The broken variants:
  *   COUNT_LATE     a waiter loads the count after its word
  *   COUNT_FIRST    a waker increments the count before it ends the waits
  *   NO_COUNT       it does not increment the count
  *   TAKE_UNLOCKED  it ends the waits without the lock
+ *   RESET_LATE     it ends the waits before it resets the barrier's count
  */
 #define THREADS 3
 #ifndef ROUNDS
@@ -23,7 +24,7 @@
 #define TIMEOUTS 1
 #endif
 
-bool lock;
+bool lock, gone; /* gone: the memory of the barrier */
 byte count, arrived;
 bool alive[THREADS], queued[THREADS], woken[THREADS], in_kernel[THREADS];
 byte came[THREADS], timeouts = TIMEOUTS; /* came: how often the thread has arrived */
@@ -46,6 +47,11 @@ inline take(other)
 	:: took -> atomic { assert(alive[other]); woken[other] = true; took = false }
 	:: else
 	fi
+}
+
+inline reset()
+{
+	atomic { assert(!gone); arrived = 0 }
 }
 
 inline take_all()
@@ -93,7 +99,10 @@ again:
 	take_lock();
 	if
 	:: arrived == THREADS - 1 ->
-		atomic { arrived = 0; came[_pid]++ };
+		came[_pid]++;
+#ifndef RESET_LATE
+		reset();
+#endif
 #ifdef COUNT_FIRST
 		count++;
 		wake_group();
@@ -102,6 +111,9 @@ again:
 		lock = false;
 #endif
 		take_all();
+#ifdef RESET_LATE
+		reset();
+#endif
 #ifndef TAKE_UNLOCKED
 		lock = false;
 #endif
@@ -138,6 +150,6 @@ met:
 	assert(came[0] >= came[_pid] && came[1] >= came[_pid] && came[2] >= came[_pid]);
 	if
 	:: came[_pid] < ROUNDS -> goto again
-	:: else
+	:: else -> gone = true
 	fi
 }

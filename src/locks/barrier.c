@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_barrier: a count of the threads that have arrived, which the lock of the barrier's bucket
- * guards, and a queue there. The last thread to arrive empties both in one section, so that the
- * next round can begin. */
+ * guards, and a queue there. The last thread to arrive resets the count, then empties the queue, in
+ * one section, so that the next round can begin. */
 #include <nearcpu/barrier.h>
 
 #include "parking/lot.h"
@@ -16,6 +16,15 @@ static void leave(struct near__waiter *w, bool others)
 	barrier->arrived--;
 }
 
+/* Under the lock, by the last thread: begins the next round. A waiter whose wait ends may free the
+ * barrier, so taking the first one is the last access. */
+static struct near__group end_round(struct near__bucket *b, struct near_barrier *barrier)
+{
+	barrier->arrived = 0;
+	NEAR__TSAN_ACQUIRE(barrier);
+	return near__lot_take_group(b, barrier, NEAR__SPACE_BARRIER);
+}
+
 static int wait(struct near_barrier *barrier, const struct near__timeout *timeout)
 {
 	struct near__waiter w = {
@@ -27,12 +36,11 @@ static int wait(struct near_barrier *barrier, const struct near__timeout *timeou
 	w.group = timeout->cancel ? NULL : &b->group;
 	NEAR__TSAN_RELEASE(barrier);
 	if (last) {
-		NEAR__TSAN_ACQUIRE(barrier); /* before the others go */
-		taken = near__lot_take_group(b, barrier, NEAR__SPACE_BARRIER);
+		taken = end_round(b, barrier);
 	} else {
 		near__lot_append(b, &w);
+		barrier->arrived++;
 	}
-	barrier->arrived = last ? 0 : barrier->arrived + 1;
 	near__lot_unlock(b);
 	if (!last)
 		return near__lot_sleep(&w, timeout);

@@ -265,8 +265,29 @@ static void another_barrier_of_the_bucket_goes_on_waiting(void **state)
 	expect(&v, 0);
 }
 
+/* A waiter that is awake returns as soon as its word is set, and may free the barrier. Here the
+ * word of a waiter is the memory of the barrier's count. */
+static void the_last_thread_takes_waiters_last(void **state)
+{
+	struct near__waiter w = {.space = NEAR__SPACE_BARRIER};
+	struct near_barrier *b = (struct near_barrier *)(void *)&w.space;
+	struct near__bucket *bucket = near__lot_lock(b);
+
+	_Static_assert(offsetof(struct near__waiter, word) - offsetof(struct near__waiter, space) ==
+			       offsetof(struct near_barrier, arrived),
+		       "they overlap");
+	w.address = b;
+	w.group = &bucket->group;
+	near__lot_append(bucket, &w);
+	w.word = NEAR__SPACE_BARRIER - 1;
+	near__lot_unlock(bucket);
+	assert_true(near_barrier_wait(b));
+	assert_int_equal(w.word, NEAR__WOKEN);
+}
+
 UNIT_MAIN(it_is_done_once, a_failure_is_tried_again, others_wait_and_see_it,
 	  nobody_sleeps_after_it_is_done, what_is_done_cannot_be_canceled,
 	  recursion_stops_with_one_line, a_child_does_what_its_parent_had_not_finished,
 	  a_cancelled_call_has_failed, one_thread_meets_itself, a_waiter_that_leaves_is_not_counted,
-	  all_kinds_of_waiters_meet, another_barrier_of_the_bucket_goes_on_waiting)
+	  all_kinds_of_waiters_meet, another_barrier_of_the_bucket_goes_on_waiting,
+	  the_last_thread_takes_waiters_last)
