@@ -56,7 +56,7 @@ static void *alloc_class(unsigned class)
  * small heap. They return to the pages before others make it grow, which is seldom. */
 static void before_growth(unsigned class, size_t n)
 {
-	size_t pages = class ? near__sizes[class].pages : (n + NEAR__PAGE - 1) / NEAR__PAGE;
+	size_t pages = class ? near__sizes[class].pages : n / NEAR__PAGE + 1;
 
 	if (NEAR__LIKELY(near__pages_used() > SMALL_HEAP) || pages > SMALL_HEAP ||
 	    !near__heap.caches || (class && class < NEAR__FIRST_LARGE))
