@@ -4,10 +4,12 @@
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,6 +23,9 @@
 
 #define BLOCKS 40000
 #define SIZE 1000
+
+/* More than a small stack has. */
+static __thread char storage[(size_t)256 << 10];
 
 static unsigned threads(void)
 {
@@ -49,6 +54,7 @@ static void *work(void *arg)
 	for (int i = 0; i < BLOCKS; i++)
 		free(block[i]);
 	free(block);
+	memset(storage, 1, sizeof(storage));
 	return NULL;
 }
 
@@ -101,6 +107,19 @@ static void child(void)
 		exit(0);
 	}
 	CHECK(wait(&status) > 0 && status == 0);
+}
+
+/* Without the fork handlers. */
+static void copy(void)
+{
+	int status;
+
+	run_thread();
+	wait_for_threads(2);
+	if (syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) == 0)
+		_exit(unshare(CLONE_THREAD));
+	CHECK(wait(&status) > 0 && status == 0);
+	wait_for_threads(2);
 }
 
 static void single_again(void)
@@ -160,6 +179,7 @@ int main(int argc, char **argv)
 		     {"single", single},
 		     {"none", none},
 		     {"child", child},
+		     {"copy", copy},
 		     {"signals", signals},
 		     {"single_again", single_again},
 		     {"without_main", without_main}};

@@ -34,6 +34,9 @@ class Background(unittest.TestCase):
     def test_a_child_of_fork_has_none(self):
         self.check("child")
 
+    def test_a_copy_of_the_process_has_none(self):
+        self.check("copy")
+
     def test_it_takes_no_signals(self):
         self.check("signals", "malloc_background:auto")
 
@@ -42,6 +45,9 @@ class Background(unittest.TestCase):
 
     def test_the_process_ends_with_its_last_thread(self):
         self.check("without_main")
+
+    def test_the_process_ends_without_the_one_it_always_has(self):
+        self.check("without_main", "malloc_background:1")
 
 
 if __name__ == "__main__":

@@ -37,19 +37,19 @@
 /* Periods without anything to give back: shards give half of their lists at a time, and what one
  * period gives to the central lists, the next gives to spans. */
 #define QUIET_PERIODS 8
-#define STACK ((size_t)128 << 10)
 
 /* What the word is. STOPS: the thread ends as soon as it can. */
 enum { WORKS, SLEEPS, STOPS };
 enum { NONE, STARTS, RUNS, ENDS };
 
-static bool may_start; /* constructors run: threads can be created */
+static bool may_start; /* from the constructors to the end of the first thread */
 static bool is_child;  /* of a fork: it has no thread that nobody requested */
 static uint32_t state; /* a word: an atomic byte needs libatomic on riscv64 */
 static uint32_t word;  /* a futex */
 static pthread_t thread;
 static pid_t thread_id; /* written by the thread, read after its end */
-static pthread_key_t main_key;
+static pid_t process;   /* that has it: not a child that was made without the fork handlers */
+static pthread_key_t first_key; /* of the first thread alone */
 static bool has_key;
 
 /* ---- the thread ---- */
@@ -100,8 +100,11 @@ static bool check_slots(uint64_t now)
 static bool give_back(void)
 {
 	struct near__pages_stats pages;
-	bool empty = check_slots(near__os_ms());
+	bool empty;
 
+	if (near__malloc_conf.decay_ms == UINT64_MAX) /* M_TRIM_THRESHOLD */
+		return true;
+	empty = check_slots(near__os_ms());
 	near__shards_decay(near__os_ms());
 	near__central_decay(false);
 	near__pages_purge(near__malloc_conf.decay_ms, SIZE_MAX);
@@ -169,21 +172,42 @@ void near__background_wake(void)
 
 /* ---- start ---- */
 
-/* It blocks all signals, so that the program's handlers run in the program's threads. */
+/* The first thread ends by pthread_exit, or is cancelled. The process must end with the last thread
+ * of the program. */
+static void at_first_exit(void *unused)
+{
+	(void)unused;
+	__atomic_store_n(&may_start, false, __ATOMIC_RELAXED);
+	set_word(STOPS);
+}
+
+static bool is_first_thread(void)
+{
+	return syscall(SYS_gettid) == getpid();
+}
+
+static bool watch_first_thread(void)
+{
+	if (!has_key)
+		has_key = pthread_key_create(&first_key, at_first_exit) == 0;
+	return has_key && pthread_setspecific(first_key, &first_key) == 0;
+}
+
+/* It blocks all signals, so that the program's handlers run in the program's threads. Its stack has
+ * the default size: glibc places thread-local storage there, which may need any part of a small
+ * one. */
 static bool create(void)
 {
 	sigset_t all, saved;
-	pthread_attr_t attr;
 	int failed;
 
-	if (pthread_attr_init(&attr))
+	if (is_first_thread() && !watch_first_thread())
 		return false;
-	pthread_attr_setstacksize(&attr, STACK);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &saved);
-	failed = pthread_create(&thread, &attr, run, NULL);
+	failed = pthread_create(&thread, NULL, run, NULL);
 	pthread_sigmask(SIG_SETMASK, &saved, NULL);
-	pthread_attr_destroy(&attr);
+	__atomic_store_n(&process, getpid(), __ATOMIC_RELAXED); /* others read it for equality */
 	return !failed;
 }
 
@@ -204,27 +228,16 @@ static void start(void)
 
 void near__background_start(void)
 {
-	if (NEAR__UNLIKELY(near__malloc_conf.background == NEAR__BACKGROUND_ON) && may_start)
+	if (NEAR__UNLIKELY(near__malloc_conf.background == NEAR__BACKGROUND_ON) &&
+	    __atomic_load_n(&may_start, __ATOMIC_RELAXED))
 		start();
-}
-
-/* The first thread ends by pthread_exit, or is cancelled. The process must end with the last thread
- * of the program. */
-static void at_main_exit(void *unused)
-{
-	(void)unused;
-	set_word(STOPS);
 }
 
 void near__background_start_automatically(void)
 {
-	if (!__atomic_load_n(&near__heap.ready, __ATOMIC_ACQUIRE) || is_child ||
-	    near__malloc_conf.background != NEAR__BACKGROUND_AUTO ||
-	    near__malloc_conf.decay_ms == UINT64_MAX || syscall(SYS_gettid) != getpid())
-		return;
-	if (!has_key)
-		has_key = pthread_key_create(&main_key, at_main_exit) == 0;
-	if (has_key && pthread_setspecific(main_key, &main_key) == 0)
+	if (__atomic_load_n(&near__heap.ready, __ATOMIC_ACQUIRE) && !is_child &&
+	    near__malloc_conf.background == NEAR__BACKGROUND_AUTO &&
+	    near__malloc_conf.decay_ms != UINT64_MAX && is_first_thread())
 		start();
 }
 
@@ -236,7 +249,7 @@ void near__background_end(void)
 	uint32_t runs = RUNS;
 	int saved = errno, cancel;
 
-	if (!near__storage_is_own() ||
+	if (!near__storage_is_own() || __atomic_load_n(&process, __ATOMIC_RELAXED) != getpid() ||
 	    !__atomic_compare_exchange_n(&state, &runs, ENDS, false, __ATOMIC_ACQUIRE,
 					 __ATOMIC_RELAXED))
 		return;
@@ -260,5 +273,5 @@ void near__background_fork_child(void)
 
 void near__background_allow(void)
 {
-	may_start = true;
+	__atomic_store_n(&may_start, true, __ATOMIC_RELAXED);
 }
