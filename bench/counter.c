@@ -210,7 +210,8 @@ const struct bench bench_counter_between = {
 	.part = "between other work",
 	.title = "Per-CPU counter, between other work",
 	.text = "One thread adds once for each ten nanoseconds or so of other work: twelve "
-		"multiplications, each of the last result. A CPU executes much of an add beside them.",
+		"multiplications, each of the last result. A CPU executes much of an add "
+		"beside them.",
 	.op = "an add",
 	.rows = between_rows,
 	.row_count = BENCH_COUNT(between_rows),

@@ -66,8 +66,8 @@
 #define NEAR__STORE8_RELEASE(src, base) NEAR_STORE8(src, base, 0)
 
 #define NEAR_MOVE(dst, src) NEAR__OP "movq %q[" #src "], %q[" #dst "]\n\t"
-/* lea, not add: in a loop of sequences Intel's cores since Golden Cove then forward a stored word to
- * the load of it in one cycle. Otherwise it takes 7 (measured on Granite Rapids). */
+/* lea, not add: in a loop of sequences Intel's cores since Golden Cove then forward a stored word
+ * to the load of it in one cycle. Otherwise it takes 7 (measured on Granite Rapids). */
 #define NEAR_ADD(dst, src) NEAR__OP "leaq (%q[" #dst "], %q[" #src "]), %q[" #dst "]\n\t"
 #define NEAR_ADD_CONST(dst, n) NEAR__OP NEAR__RANGE(n, -255, 255) "addq $" #n ", %q[" #dst "]\n\t"
 #define NEAR_SUB(dst, src) NEAR__OP "subq %q[" #src "], %q[" #dst "]\n\t"
