@@ -9,7 +9,8 @@
  * or wait at the barrier SECTIONS times, and again if a wait ended early. TIMEOUTS waits, in all,
  * end early.
  *
- * Any post may find the first sleeper old, and hand its unit over.
+ * Any post may find the first sleeper old, and hand its unit over. A wait that ends early takes a unit
+ * that is there.
  *
  * Checked: one thread at a time has the unit, and returns it; while threads are in the queue of a
  * semaphore, as many designated wakers as units are on their way; the function is not called
@@ -349,6 +350,10 @@ inline wait()
 		:: else -> break
 		fi
 	od;
+	if
+	:: atomic { !in_time && word >= UNIT -> word = word - UNIT; in_time = true }
+	:: in_time || word < UNIT
+	fi;
 	designated = false /* fewer states */
 }
 

@@ -26,6 +26,9 @@
  * So if designated wakers find no unit, running threads have taken them all, and their posts find
  * the flag.
  *
+ * A sleeper that gives up leaves the queue, and then takes a unit if there is one, as a running
+ * thread does: the designated waker may be delayed for longer than the wait.
+ *
  * A signal handler may post, whatever it interrupted. If that was a section of the lot (lot.c), the
  * handler adds its unit and designates no sleeper. When the interrupted thread leaves its section,
  * it searches the queue, and gives the unit to the first sleeper if no thread has taken it. A
@@ -110,7 +113,7 @@ static int take_after_sleeping(struct near_sem *s, struct near__waiter *w,
 			break;
 		designated = true;
 	}
-	return r;
+	return r && near_sem_try_wait(s) ? 0 : r;
 }
 
 static int wait_slow(struct near_sem *s, const struct near__timeout *timeout)

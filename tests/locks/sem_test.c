@@ -126,6 +126,25 @@ static void a_designated_waker_is_enough_for_one_unit(void **state)
 	assert_null(b->waking);
 }
 
+/* The designated waker, which the test plays, may be delayed for as long as others wait. */
+static void a_sleeper_that_gives_up_takes_a_unit_that_is_there(void **state)
+{
+	struct near_sem s = NEAR_SEM_INIT(0);
+	struct near_cancel token = NEAR_CANCEL_INIT;
+	struct waiter w = {.kind = &wait_sem, .on = &s, .cancel = &token};
+	struct near__bucket *b = near__lot_bucket(&s);
+
+	start_waiter(&w);
+	near__lot_lock(&s);
+	b->waking = &s;
+	near__lot_unlock(b);
+	assert_int_equal(near_sem_post(&s), 0);
+	near_cancel_set(&token);
+	expect(&w, 0);
+	assert_int_equal(near_sem_read(&s), 0);
+	b->waking = NULL;
+}
+
 static void post_to_a_sleeper(void *arg)
 {
 	struct waiter w = {.kind = &wait_sem, .on = arg};
@@ -164,5 +183,6 @@ static void a_late_sleeper_takes_the_unit(void **state)
 
 UNIT_MAIN(units_are_counted, old_sleepers_get_units_in_their_order,
 	  a_running_thread_takes_a_young_sleepers_unit, units_are_handed_over_at_intervals,
-	  a_designated_waker_is_enough_for_one_unit, a_child_forgets_designated_wakers,
+	  a_designated_waker_is_enough_for_one_unit,
+	  a_sleeper_that_gives_up_takes_a_unit_that_is_there, a_child_forgets_designated_wakers,
 	  a_late_sleeper_takes_the_unit)
