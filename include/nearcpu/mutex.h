@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* near_mutex: a 4-byte mutex with deadlines, cancellation and bounded waiting.
  *
- * Cost:      lock without contention: one atomic instruction; unlock: a sequence (seq.h) without an
+ * Cost:      lock without contention: one atomic instruction, or, in a process with one thread
+ *            (glibc 2.32 and later), a sequence; unlock: a sequence (seq.h) without an
  *            atomic instruction, if the thread is live and has not waited recently (for a mutex
  *            with a long hold time), else one atomic instruction. A waiter spins (the duration
  *            depends on the mutex's hold-time estimate), yields a few times, then parks (park.h).
@@ -66,6 +67,17 @@
 #include <nearcpu/seq.h>
 #include <time.h>
 
+/* glibc 2.32 and later say whether the process has one thread. ThreadSanitizer understands the CAS
+ * alone. */
+#define NEAR__LOCKS_BY_SEQ 0
+#if defined __has_include && NEAR__HAS_SEQ && !NEAR__TSAN
+#if __has_include(<sys/single_threaded.h>)
+#include <sys/single_threaded.h>
+#undef NEAR__LOCKS_BY_SEQ
+#define NEAR__LOCKS_BY_SEQ 1
+#endif
+#endif
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -97,6 +109,25 @@ NEAR_API void near__mutex_unlock_slow(struct near_mutex *m, bool fair);
 /* After an expected unlock; the mutex may be gone. */
 NEAR_API void near__mutex_unlocked(const struct near_mutex *m);
 
+#if NEAR__LOCKS_BY_SEQ
+/* if (__libc_single_threaded == 1 && *word == 0) *word = owner; the store commits. No other thread
+ * can change the word: this one would have to start it in between, in a signal handler, which
+ * aborts the sequence. */
+static inline bool near__mutex_lock_by_seq(uint32_t *word, uint64_t owner)
+{
+	uint64_t seen, not_alone;
+
+	return NEAR__SEQ((NEAR_SEQ_IN_AREA),
+		NEAR_LOAD1(not_alone, alone, 0)
+		NEAR_ADD_CONST(not_alone, -1)
+		NEAR_LOAD4(seen, word, 0)
+		NEAR_OR(seen, not_alone)
+		NEAR_BRANCH_NONZERO(seen, near_failed)
+		NEAR_COMMIT4_SHARED_RELEASE(owner, word),
+		NEAR_OUT(seen, not_alone), NEAR_IN(word, owner, (alone, &__libc_single_threaded)));
+}
+#endif
+
 /* Returns 0 if it took the mutex; else the content of the word, or NEAR__NO_OWNER. Acquire: pairs
  * with the release in the unlock that stored the 0. Strong, so that a failure means that the word
  * was not 0. */
@@ -115,8 +146,17 @@ static inline uint32_t near__mutex_fast(struct near_mutex *m)
 /* Takes the mutex; sleeps if necessary. */
 static inline void near_mutex_lock(struct near_mutex *m) NEAR__ACQUIRES(m) NEAR__UNCHECKED
 {
-	uint32_t seen = near__mutex_fast(m);
+	uint32_t seen;
 
+#if NEAR__LOCKS_BY_SEQ
+	uint32_t owner = NEAR__LOW_HALF(near__owner);
+
+	/* The sequence decides; the load is for speed where there are several threads. */
+	if (__atomic_load_n(&__libc_single_threaded, __ATOMIC_RELAXED) && owner != NEAR__NO_OWNER &&
+	    near__self.state == NEAR__LIVE && near__mutex_lock_by_seq(&m->word, owner))
+		return;
+#endif
+	seen = near__mutex_fast(m);
 	if (__builtin_expect(seen != 0, 0))
 		near__mutex_lock_slow(m, seen);
 }

@@ -120,6 +120,17 @@ static void lend_storage(struct near__thread *t, uint32_t state)
 		hook();
 }
 
+extern char __libc_single_threaded __attribute__((weak));
+
+/* Before clone() starts a thread that the C library does not know: near_mutex_lock must not take
+ * this one for the only thread. */
+static void note_thread(void)
+{
+	/* Relaxed: clone() orders it before all that the child does. */
+	if (&__libc_single_threaded)
+		__atomic_store_n(&__libc_single_threaded, 0, __ATOMIC_RELAXED);
+}
+
 /* clone(): a child with the parent's memory (CLONE_VM) and no thread-local storage of its own
  * (CLONE_SETTLS) runs on the storage of this thread, where it finds a registration that is not its
  * own. With CLONE_VFORK this thread waits until the child is gone from its memory, as after
@@ -142,6 +153,8 @@ NEAR_API __attribute__((weak)) int clone(int (*fn)(void *), void *stack, int fla
 	tls = va_arg(rest, void *);
 	child_tid = va_arg(rest, void *);
 	va_end(rest);
+	if (flags & CLONE_VM && !(flags & CLONE_VFORK))
+		note_thread();
 	if (shares)
 		lend_storage(t, flags & CLONE_VFORK ? NEAR__VFORKED : NEAR__CLONED);
 	r = libc_clone()(fn, stack, flags, arg, parent_tid, tls, child_tid);

@@ -34,6 +34,14 @@
  * If the word had other flags before, the owner took the mutex with them, or they were fenced: no
  * sequence can be in progress. A thread that is not live unlocks by CAS.
  *
+ * In a process with one thread, lock is a sequence, too (near__mutex_lock_by_seq), which loads the
+ * word and stores the owner without an atomic instruction. It loads glibc's __libc_single_threaded
+ * first, which a thread clears before it starts another one: pthread_create does, and our clone().
+ * If a signal handler starts a thread in the middle of the sequence, the signal has aborted that.
+ * The word is the same in all cases, so that any unlock matches any lock, and waiters of a thread
+ * that was started inside a section find the owner. Not covered: threads that a program starts by
+ * the system call itself.
+ *
  * An unlock accesses the mutex for the last time with the CAS, or the sequence's store, that
  * releases it. The slow path still has the bucket's lock then, and a taken waiter, but neither is
  * in the mutex: the memory can be freed as soon as its last user's unlock has returned.

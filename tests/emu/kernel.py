@@ -95,7 +95,7 @@ class Kernel(Files):
         self.tasks = []
         # Address ranges that sequences, their closers and fallbacks change.
         word = image.symbols.get("ops_mutex")
-        self.arenas, self.regions = [], [(word, word + 4)] if word else []
+        self.arenas, self.regions = [], [(word, word + 12)] if word else []
         self.aborted = set()  # instruction pointers at which a sequence was aborted
         self.output = b""
         self.fences = 0

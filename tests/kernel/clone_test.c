@@ -140,6 +140,24 @@ static void a_clone_that_fails_changes_nothing(void **state)
 	assert_int_equal(is_live(), live);
 }
 
+/* By near_mutex_lock, which must not be a sequence any more. */
+static void a_thread_that_libc_does_not_know_is_noticed(void **state)
+{
+#if NEAR__LOCKS_BY_SEQ && defined __GLIBC__
+	char before = __libc_single_threaded;
+
+	__libc_single_threaded = 1;
+	fails(return_arg, NULL, SIGCHLD);
+	fails(return_arg, NULL, LIKE_VFORK | SIGCHLD);
+	assert_true(__libc_single_threaded);
+	fails(return_arg, NULL, CLONE_VM | SIGCHLD);
+	assert_false(__libc_single_threaded);
+	__libc_single_threaded = before;
+#else
+	skip();
+#endif
+}
+
 static void ends_with(pid_t child, int status)
 {
 	assert_true(child > 0);
@@ -231,6 +249,8 @@ int main(void)
 	return UNIT_GROUP(set_up, NULL, tear_down, a_child_is_never_live_and_its_parent_is_again,
 			  a_new_thread_may_begin_with_a_child, a_child_writes_fallback_slots_only,
 			  a_child_may_have_a_child, a_thread_that_shares_its_storage_is_not_live,
-			  a_clone_that_fails_changes_nothing, the_result_of_fn_is_the_status,
-			  the_last_arguments_are_passed_on, raw_children_may_execute_programs);
+			  a_clone_that_fails_changes_nothing,
+			  a_thread_that_libc_does_not_know_is_noticed,
+			  the_result_of_fn_is_the_status, the_last_arguments_are_passed_on,
+			  raw_children_may_execute_programs);
 }

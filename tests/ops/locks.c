@@ -3,6 +3,10 @@
  * stopped. */
 #include "objects.h"
 
+#include <stdlib.h>
+
+#include "locks/mutex.h"
+
 static void read_inside(struct actor *me)
 {
 	int64_t first = OBJ.guarded[0];
@@ -75,17 +79,42 @@ static void use_section(struct actor *me)
 {
 	me->sections++;
 	OBJ.sections++;
-	call_unlock();
+	call_unlock(ops_mutex);
 }
 
 void mutex_use(struct actor *me)
 {
-	near_mutex_lock(&ops_mutex);
+	call_lock(ops_mutex);
 	use_section(me);
 }
 
 void mutex_try(struct actor *me)
 {
-	if (near_mutex_try_lock(&ops_mutex))
+	if (near_mutex_try_lock(ops_mutex))
 		use_section(me);
+}
+
+static void use_alone(struct near_mutex *m)
+{
+#if NEAR__LOCKS_BY_SEQ
+	__atomic_store_n(&__libc_single_threaded, 1, __ATOMIC_RELAXED);
+	call_lock(m);
+	__atomic_store_n(&__libc_single_threaded, 0, __ATOMIC_RELAXED);
+#else
+	call_lock(m);
+#endif
+	if (!near_mutex_is_mine(m))
+		abort();
+	call_unlock(m);
+}
+
+/* What near_mutex_lock does in a process with one thread: so each actor has its own mutex. Once it
+ * is free, once it has a flag that a waiter left. */
+void mutex_alone(struct actor *me)
+{
+	struct near_mutex *m = &ops_mutex[1 + me->id];
+
+	use_alone(m);
+	m->word = PARKED;
+	use_alone(m);
 }

@@ -31,14 +31,15 @@ struct ops_objects {
 	volatile int64_t guarded[2]; /* by it: equal, but inside of a writer */
 	bool torn;                   /* a reader found them different */
 	struct near_stack_node nodes[OPS_NODES];
-	int64_t sections; /* guarded by ops_mutex */
+	int64_t sections; /* guarded by ops_mutex[0] */
 	int64_t bias;     /* what refcount.exact holds besides the count */
 	unsigned released;
 	enum ops_setup setup;
 	bool made;
 };
 extern struct ops_objects ops_objects;
-extern struct near_mutex ops_mutex; /* by this name the emulator knows it */
+/* One for both actors, and one of each. By this name the emulator knows them. */
+extern struct near_mutex ops_mutex[3];
 
 #define OBJ ops_objects
 
@@ -51,7 +52,8 @@ void call_get(void);
 void call_put(void);
 bool call_try_get(void);
 bool call_try_get_live(void);
-void call_unlock(void);
+void call_lock(struct near_mutex *m);
+void call_unlock(struct near_mutex *m);
 void call_raise_to(struct actor *me, uint64_t n);
 bool call_try_read_lock(void);
 void call_read_unlock(void);
@@ -72,5 +74,6 @@ void rwlock_downgrade(struct actor *me);
 void rwlock_write_read(struct actor *me);
 void mutex_use(struct actor *me);
 void mutex_try(struct actor *me);
+void mutex_alone(struct actor *me);
 
 #endif

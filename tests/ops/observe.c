@@ -208,6 +208,11 @@ static uint64_t highest(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+static bool is_held(const struct near_mutex *m)
+{
+	return m->word & NEAR__MUTEX_OWNER;
+}
+
 const char *ops_conserved(const struct actor *a, const struct actor *b)
 {
 	const char *stack = stack_conserved(a, b), *rwlock = rwlock_conserved(a, b);
@@ -219,7 +224,8 @@ const char *ops_conserved(const struct actor *a, const struct actor *b)
 		return "an add to the shared region is lost or was counted twice";
 	if (peak() != highest(OPS_FIRST_COUNT, highest(a->peak, b->peak)))
 		return "the highest value is lost";
-	if (OBJ.sections != a->sections + b->sections || ops_mutex.word & NEAR__MUTEX_OWNER)
+	if (OBJ.sections != a->sections + b->sections || is_held(ops_mutex) ||
+	    is_held(&ops_mutex[1]) || is_held(&ops_mutex[2]))
 		return "a section of the mutex is lost, or it is still held";
 	if (rwlock)
 		return rwlock;

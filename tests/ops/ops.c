@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 struct ops_objects ops_objects;
-struct near_mutex ops_mutex;
+struct near_mutex ops_mutex[3];
 
 void ops_actor(struct actor *a, unsigned id)
 {
@@ -189,5 +189,6 @@ const struct op ops[] = {
 	OP(mutex_use_fallback, OPS_MUTEX,
 	   OPS_COMPOSITE | OPS_FENCES | OPS_WAITS | OPS_NOT_LIVE | OPS_TWIN),
 	OP(mutex_try, OPS_MUTEX, OPS_COMPOSITE | OPS_TWIN),
+	OP(mutex_alone, OPS_MUTEX, OPS_COMPOSITE),
 };
 const unsigned ops_count = sizeof(ops) / sizeof(*ops);

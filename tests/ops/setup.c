@@ -52,7 +52,8 @@ static void create(void)
 	OBJ.bias = OBJ.refcount.exact - 1;
 	OBJ.made = true;
 	OBJ.released = 0;
-	ops_mutex = (struct near_mutex)NEAR_MUTEX_INIT;
+	for (unsigned i = 0; i < 3; i++)
+		ops_mutex[i] = (struct near_mutex)NEAR_MUTEX_INIT;
 	OBJ.sections = 0;
 }
 
