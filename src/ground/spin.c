@@ -38,12 +38,15 @@ static int64_t time_of(unsigned pauses)
 	return shortest;
 }
 
-/* The difference of two times: reading the clock can take longer than the pauses. */
+/* The difference of two times: reading the clock can take longer than the pauses. If it takes much
+ * longer, it also varies by more than they take; an eighth of the whole is then the least. */
 static uint32_t measure(void)
 {
-	int64_t took = time_of(1 + SAMPLE_PAUSES) - time_of(1);
-	uint32_t n = took > 0 ? (uint32_t)(SAMPLE_PAUSES * INT64_C(1024) / took) : 0;
+	int64_t whole = time_of(1 + SAMPLE_PAUSES), took = whole - time_of(1);
+	uint32_t n;
 
+	took = took < whole / 8 ? whole / 8 : took;
+	n = took > 0 ? (uint32_t)(SAMPLE_PAUSES * INT64_C(1024) / took) : 0;
 	return n ? n : 1;
 }
 
