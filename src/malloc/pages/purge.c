@@ -101,13 +101,15 @@ size_t near__pages_purge(uint64_t decay_ms, size_t most)
 }
 
 /* A program that frees and allocates as much again and again pays for each returned page twice.
- * One more page is therefore kept for each page that was returned by volume, and needed again: the
- * program pays for it once. In a process that changes, half of these are forgotten after a while.
+ * For each page that was returned by volume, and needed again, MORE_KEPT more pages may therefore
+ * be free: the program pays for few of its pages, and once. In a process that changes, half of
+ * these are forgotten after a while.
  * Guarded by `purging`; `kept` is read without it. */
+#define MORE_KEPT 8
 #define FORGOTTEN_MS 10000
 static struct {
 	uint64_t returned; /* pages by volume, not needed again so far */
-	uint64_t kept;
+	uint64_t kept;     /* at most as many as the heap has */
 	uint64_t taken; /* near__pages.taken, when it was last read */
 	uint64_t since; /* ms */
 } again;
@@ -133,7 +135,7 @@ static uint64_t excess(void)
 /* Requires `purging`. */
 static void learn(void)
 {
-	uint64_t now = near__os_ms(), taken = 0, kept = again.kept, n;
+	uint64_t now = near__os_ms(), taken = 0, kept = again.kept, all = near__pages_used(), n;
 
 	for (unsigned i = 0; i < near__heap.nodes; i++)
 		taken += __atomic_load_n(&near__pages[i].taken, __ATOMIC_RELAXED);
@@ -141,7 +143,8 @@ static void learn(void)
 	n = n < again.returned ? n : again.returned;
 	again.taken = taken;
 	again.returned -= n;
-	kept += n;
+	kept += n * MORE_KEPT;
+	kept = kept < all ? kept : all;
 	if (now - again.since >= FORGOTTEN_MS) {
 		again.since = now;
 		again.returned = 0;
