@@ -116,6 +116,32 @@ static void idle_lists_leave(void **state)
 	assert_int_equal(spills(), given + 9);
 }
 
+static void stay_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu < 0 ? 0 : cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
+/* The thread that decays may be on a CPU whose shard is not in use. */
+static void idle_lists_leave_other_shards(void **state)
+{
+	uint64_t now = near__os_ms() + 10000, given;
+	int cpu = sched_getcpu();
+
+	near__shard_give(CLASS, list_of(BATCH), false);
+	near__shard_give(CLASS, list_of(BATCH), false);
+	given = spills();
+	stay_on(!cpu);
+	near__shards_decay(now);
+	near__shards_decay(now + 1000);
+	stay_on(cpu);
+	assert_int_equal(spills(), given + 1);
+	near__shards_empty();
+}
+
 static void a_shard_has_a_quota(void **state)
 {
 	uint64_t cache = near__malloc_conf.cache, given = spills();
@@ -182,24 +208,13 @@ static void waiting_threads_hold_little(void **state)
 	near__malloc_conf.cache = cache;
 }
 
-/* The shard is that of the CPU. */
-static void stay_on_this_cpu(void)
-{
-	cpu_set_t set;
-	int cpu = sched_getcpu();
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu < 0 ? 0 : cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set);
-}
-
 int main(void)
 {
 	free(malloc(1));
 	if (near__heap.caches)
 		return 77;
-	stay_on_this_cpu();
+	stay_on(sched_getcpu()); /* the shard is that of the CPU */
 	/* The others leave blocks behind that are in no cache and not in use. */
 	return UNIT_TESTS(waiting_threads_hold_little, lists_stay_in_the_shard, parts_of_lists,
-			  short_lists_are_joined, idle_lists_leave, a_shard_has_a_quota);
+			  short_lists_are_joined, idle_lists_leave, idle_lists_leave_other_shards, a_shard_has_a_quota);
 }

@@ -19,7 +19,6 @@ void near__decay(void)
 	uint64_t now = near__os_ms(), seen = __atomic_load_n(&due, __ATOMIC_RELAXED);
 
 	near__transfer_decay(now);
-	near__shards_decay(now);
 	near__pages_limit();
 	near__background_wake();
 	/* One thread wins each step; nothing else is ordered by it. */
@@ -27,6 +26,7 @@ void near__decay(void)
 	    !__atomic_compare_exchange_n(&due, &seen, now + STEP_MS, false, __ATOMIC_RELAXED,
 					 __ATOMIC_RELAXED))
 		return;
+	near__shards_decay(now);
 	near__central_decay(false);
 	near__pages_purge(near__malloc_conf.decay_ms, MOST);
 }

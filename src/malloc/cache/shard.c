@@ -233,11 +233,6 @@ static bool is_due(struct home *h, uint64_t now)
 
 void near__shards_decay(uint64_t now)
 {
-	struct home *own = home_now();
-
-	if (near__heap.caches || !is_due(own, now))
-		return;
-	give_oldest(own, false);
 	for (unsigned i = 0; i < shard_count(); i++)
 		if (is_due(&homes[i], now))
 			give_oldest(&homes[i], false);
