@@ -2,6 +2,8 @@
 /* The caches of a process without sequences: the shards of the CPUs, and what threads keep. */
 #include "stats.h"
 
+#include <string.h>
+
 #include "child.h"
 #include "malloc/base/conf.h"
 #include "malloc/cache/cache.h"
@@ -94,6 +96,27 @@ static void short_lists_are_joined(void **state)
 	near__shard_give(CLASS, list_of(BATCH - 9), true);
 	assert_int_equal(length_of(near__shard_take(CLASS, BATCH)), BATCH - 9);
 	assert_int_equal(length_of(near__shard_take(CLASS, BATCH)), 10);
+}
+
+static void damage(void *unused)
+{
+	uint64_t list = list_of(3);
+
+	near__shard_give(CLASS, list_of(5), true);
+	*(uint64_t *)(near__heap.base + near__list_next(list)) = 1;
+	near__shard_give(CLASS, list, true);
+	length_of(near__shard_take(CLASS, 2));
+	length_of(near__shard_take(CLASS, BATCH));
+}
+
+static void damaged_links_stay(void **state)
+{
+	char text[256];
+	int signal = 0;
+
+	assert_int_equal(unit_capture(damage, NULL, text, sizeof(text), &signal), -1);
+	assert_int_equal(signal, SIGABRT);
+	assert_non_null(strstr(text, "write to a freed block"));
 }
 
 /* Half of those that a step finds unused since the step before. */
@@ -216,5 +239,6 @@ int main(void)
 	stay_on(sched_getcpu()); /* the shard is that of the CPU */
 	/* The others leave blocks behind that are in no cache and not in use. */
 	return UNIT_TESTS(waiting_threads_hold_little, lists_stay_in_the_shard, parts_of_lists,
-			  short_lists_are_joined, idle_lists_leave, idle_lists_leave_other_shards, a_shard_has_a_quota);
+			  short_lists_are_joined, damaged_links_stay, idle_lists_leave,
+			  idle_lists_leave_other_shards, a_shard_has_a_quota);
 }

@@ -46,9 +46,14 @@ static struct home *home_now(void)
 
 /* ---- short lists ---- */
 
+static bool is_block(uint64_t offset)
+{
+	return !near__list_is_empty(offset) && offset < near__heap.size;
+}
+
 /* The offset of the block after *n blocks of the list, which has at least one; *last becomes the
- * one before it. *n becomes what is left of it if the list ends earlier. A damaged link is an end,
- * too: it is reported when its block is taken. */
+ * one before it. *n becomes what is left of it if the list ends earlier. The walk ends at a damaged
+ * link, which is returned. It stays as it is, and is reported when its block is taken. */
 static uint64_t after(uint64_t list, unsigned *n, uint64_t *last)
 {
 	uint64_t next;
@@ -57,8 +62,8 @@ static uint64_t after(uint64_t list, unsigned *n, uint64_t *last)
 		*last = list;
 		next = near__link(*(uint64_t *)(near__heap.base + list), list);
 		list = next;
-	} while (--*n && next < near__heap.size && !near__list_is_empty(next));
-	return next < near__heap.size ? next : NEAR__EMPTY_LIST;
+	} while (--*n && is_block(next));
+	return next;
 }
 
 static void set_link(uint64_t block, uint64_t next)
@@ -92,12 +97,12 @@ static uint64_t take_locked(struct shard *s, unsigned class, unsigned most)
 	list = *last_list(s, class);
 	k->refills++;
 	rest = most < k->last ? after(list, &n, &last) : NEAR__EMPTY_LIST;
-	if (near__list_is_empty(rest)) {
-		pop_last(s, k, class);
-	} else {
+	if (is_block(rest)) {
 		set_link(last, NEAR__EMPTY_LIST);
 		*last_list(s, class) = rest;
 		k->last = (uint16_t)(k->last - most);
+	} else {
+		pop_last(s, k, class);
 	}
 	return list;
 }
@@ -160,7 +165,7 @@ uint64_t near__shard_take(unsigned class, unsigned most)
 	if (near__list_is_empty(list) || most >= near__sizes[class].batch)
 		return list;
 	rest = after(list, &most, &last);
-	if (!near__list_is_empty(rest)) {
+	if (is_block(rest)) {
 		set_link(last, NEAR__EMPTY_LIST);
 		near__shard_give(class, rest, true);
 	}
