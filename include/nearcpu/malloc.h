@@ -14,9 +14,9 @@
  *            error is never larger than what the caches can hold.
  * Fallback:  the same numbers without rseq, from the lists that each thread then has.
  *
- * `free_dirty` and `cached` of an idle process become 0 within two seconds if it has several
- * threads, or with NEAR_CONF=malloc_background:1. Otherwise they stay; `free_dirty` is at most
- * 64 MiB or half of `in_use`. See BACKGROUND THREAD in near_malloc(3).
+ * `free_dirty` and `cached` of an idle process become 0 within three seconds if the library's
+ * thread runs (BACKGROUND THREAD in near_malloc(3)), but without rseq the lists of threads that
+ * wait stay in `cached`. Otherwise they stay; `free_dirty` has the limit that near_malloc(3) gives.
  *
  * Concurrent with: everything.
  *

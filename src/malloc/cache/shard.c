@@ -197,7 +197,7 @@ void near__shard_give(unsigned class, uint64_t list, bool is_short)
 
 /* ---- decay ---- */
 
-/* Takes the lists that were given first: all, or half of those that were not needed. */
+/* Takes the lists that were given first: all, or half of those that were not needed, rounded up. */
 static unsigned take_oldest(struct home *h, unsigned class, bool all, uint64_t *lists)
 {
 	uint64_t *row = &h->shard->lists[near__sizes[class].row];
@@ -205,7 +205,7 @@ static unsigned take_oldest(struct home *h, unsigned class, bool all, uint64_t *
 	unsigned n;
 
 	near_lock_lock(&h->lock);
-	n = all ? k->lists : k->fewest / 2u;
+	n = all ? k->lists : (k->fewest + 1u) / 2;
 	for (unsigned i = 0; i < k->lists; i++)
 		(i < n ? lists : row - n)[i] = row[i];
 	k->lists = k->fewest = (uint16_t)(k->lists - n);
