@@ -27,15 +27,10 @@ static int setup_lines(struct bench_run *run)
 	return lines ? 0 : -ENOMEM;
 }
 
-static inline void add_atomic(void)
-{
-	atomic_fetch_add_explicit(&lines[sched_getcpu()].value, 1, memory_order_relaxed);
-}
-
 static void work_atomic(struct bench_thread *t)
 {
 	for (uint64_t i = 0; i < t->iterations; i++)
-		add_atomic();
+		atomic_fetch_add_explicit(&lines[sched_getcpu()].value, 1, memory_order_relaxed);
 }
 
 /* A load and a store of their own: an add of another thread in between is lost. */
@@ -153,7 +148,6 @@ static inline uint64_t other_work(uint64_t x)
 		BENCH_USE(x);                                                                      \
 	}
 BETWEEN(between_nothing, (void)0)
-BETWEEN(between_atomic, add_atomic())
 BETWEEN(between_racy, add_racy())
 BETWEEN(between_near, near_counter_add(&counter, 1))
 
@@ -169,10 +163,6 @@ static const struct bench_row rows[] = {
 	{"near", "nearcpu", BENCH_OURS, .missing = bench_needs_live, NEAR_ROW},
 	{"getcpu-racy", "getcpu (vDSO) + racy add", BENCH_YARDSTICK, .tunables = NO_RSEQ,
 	 LINES_ROW(work_racy)},
-	{"eight", "nearcpu, eight in turn", BENCH_YARDSTICK, .missing = bench_needs_live,
-	 .setup = setup_eight, .work = work_eight, .check = check_eight},
-	{"own-word", "private word, any amount", BENCH_YARDSTICK, .work = work_own,
-	 .check = check_own},
 	{"sched-racy", "sched_getcpu + racy add", BENCH_YARDSTICK, LINES_ROW(work_racy)},
 };
 
@@ -185,8 +175,7 @@ const struct bench bench_counter = {
 	.title = "Per-CPU counter, one thread",
 	.text = "One thread adds to a counter that is kept per CPU: the comparison with which "
 		"rseq came into Linux in 2018. The racy rows use no atomic instruction and would "
-		"lose adds with more threads. In most rows an add waits for the one before, whose "
-		"sum it loads; not with eight counters in turn.",
+		"lose adds with more threads.",
 	.op = "an add",
 	.rows = rows,
 	.row_count = BENCH_COUNT(rows),
@@ -197,25 +186,29 @@ const struct bench bench_counter = {
 	.core = true,
 };
 
-static const struct bench_row between_rows[] = {
+static const struct bench_row turn_rows[] = {
+	{"own-word", "private word, any amount", BENCH_YARDSTICK, .work = work_own,
+	 .check = check_own},
+	{"one", "the same counter", BENCH_OURS, .missing = bench_needs_live, NEAR_ROW},
+	{"eight", "eight counters in turn", BENCH_OURS, .missing = bench_needs_live,
+	 .setup = setup_eight, .work = work_eight, .check = check_eight},
 	{"work", "other work alone", BENCH_YARDSTICK, .work = between_nothing},
-	{"sched-atomic", "sched_getcpu + atomic add", LINES_ROW(between_atomic)},
-	{"near", "nearcpu", BENCH_OURS, .missing = bench_needs_live, .setup = setup_near,
-	 .work = between_near, .check = check_near},
-	{"sched-racy", "sched_getcpu + racy add", BENCH_YARDSTICK, LINES_ROW(between_racy)},
+	{"work-near", "a counter, and other work", BENCH_OURS, .missing = bench_needs_live,
+	 .setup = setup_near, .work = between_near, .check = check_near},
+	{"work-racy", "a racy add, and other work", BENCH_YARDSTICK, LINES_ROW(between_racy)},
 };
 
-const struct bench bench_counter_between = {
+const struct bench bench_counter_turn = {
 	.name = "counter",
-	.part = "between other work",
-	.title = "Per-CPU counter, between other work",
-	.text = "One thread adds once for each ten nanoseconds or so of other work: twelve "
-		"multiplications, each of the last result. A CPU executes much of an add "
-		"beside them.",
+	.part = "in turn",
+	.title = "Per-CPU counter, latency and throughput",
+	.text = "One thread adds to the same counter again and again, so that each add waits for "
+		"the sum of the one before; to eight counters in turn; or once for each ten "
+		"nanoseconds or so of other work: twelve multiplications, each of the last result.",
 	.op = "an add",
-	.rows = between_rows,
-	.row_count = BENCH_COUNT(between_rows),
-	.base = "work",
+	.rows = turn_rows,
+	.row_count = BENCH_COUNT(turn_rows),
+	.apart = true,
 	.threads = 1,
 	.fixed_threads = true,
 	.core = true,

@@ -7,7 +7,7 @@ extern const struct bench bench_list;
 extern const struct bench bench_refcount;
 extern const struct bench bench_cpuid;
 extern const struct bench bench_counter;
-extern const struct bench bench_counter_between;
+extern const struct bench bench_counter_turn;
 extern const struct bench bench_calls;
 extern const struct bench bench_across;
 extern const struct bench bench_memory;
@@ -48,7 +48,7 @@ const struct bench *const bench_registry[] = {
 	&bench_refcount,
 	&bench_cpuid,
 	&bench_counter,
-	&bench_counter_between,
+	&bench_counter_turn,
 	&bench_calls,
 	&bench_across,
 	&bench_memory,

@@ -20,9 +20,9 @@
 #define NEAR__UNIQUE(name, size)                                                                   \
 	NEAR__UNIQUE_(name, ".bss.near, \"aw\", %nobits", "64", size,                              \
 		      ".zero " NEAR__TEXT(size) "\n")
-/* Thread-local memory of `size` bytes that starts with `content`. */
+/* Thread-local memory of `size` bytes that starts with `content`; 32 bytes are on one line. */
 #define NEAR__UNIQUE_TLS(name, size, content)                                                      \
-	NEAR__UNIQUE_(name, ".tdata.near, \"awT\", %progbits", "8", size, content)
+	NEAR__UNIQUE_(name, ".tdata.near, \"awT\", %progbits", "32", size, content)
 #define NEAR__UNIQUE_TLS_ZERO(name, size)                                                          \
 	NEAR__UNIQUE_(name, ".tbss.near, \"awT\", %nobits", "8", size,                             \
 		      ".zero " NEAR__TEXT(size) "\n")

@@ -113,7 +113,7 @@ static void choose_slots(struct near__process *p)
 	}
 	p->slot_kind = NEAR_SLOT_CID;
 	p->index_mode = 0;
-	p->slot_why = "one node: memory follows the number of threads that run at once";
+	p->slot_why = "one node: memory follows the number of threads that run together";
 	if (p->conf.slot == NEAR__SLOT_BY_CID) {
 		p->slot_why = "chosen by NEAR_CONF=slot:cid";
 	} else if (p->nodes > 1 && p->nodes * p->cpus > MAX_PAIRED_SLOTS) {

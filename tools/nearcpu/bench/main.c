@@ -72,6 +72,7 @@ static int list(void)
 			printf("%-12s %s\n", b->name, b->title);
 		if (o->name_count && !(next && next->rows == b->rows))
 			list_rows(b);
+		flush_stdout(); /* which knows the reason if it fails, as a later one does not */
 	}
 	return EXIT_DONE;
 }
