@@ -102,6 +102,42 @@ static void a_broadcast_ends_all(void **state)
 	}
 }
 
+/* In the mutex's queue: those that no thread has woken since the broadcast. */
+static unsigned unwoken(void)
+{
+	struct near__bucket *b = near__lot_lock(&m);
+	struct near__waiter *w = near__lot_first(b, &m, NEAR__SPACE_MUTEX);
+	unsigned n = 0;
+
+	for (; w; w = near__lot_next(w))
+		n += w->broadcast;
+	near__lot_unlock(b);
+	return n;
+}
+
+/* While the mutex is held, so that each enters the queue again. */
+static void one_that_is_woken_wakes_others(void **state)
+{
+	struct waiter w[8];
+	struct near__bucket *b;
+	struct near__waiter *first;
+
+	start_waiters(w, 8, waiter());
+	near_mutex_lock(&m);
+	near_cond_broadcast(&c);
+	assert_int_equal(unwoken(), 8);
+	b = near__lot_lock(&m);
+	first = near__lot_first(b, &m, NEAR__SPACE_MUTEX);
+	near__lot_take(b, first);
+	near__lot_unlock(b);
+	near__lot_wake(first);
+	UNTIL(locking() == 8 && unwoken() == 0);
+	near_mutex_unlock(&m);
+	for (unsigned i = 0; i < 8; i++)
+		expect(&w[i], 0);
+	assert_int_equal(locking(), 0);
+}
+
 /* A waiter that was signalled returns 0, whatever else happens before it has the mutex. */
 static void a_signal_comes_before_a_later_deadline(void **state)
 {
@@ -135,5 +171,5 @@ static void misuse_stops_with_one_line(void **state)
 }
 
 UNIT_MAIN_EACH(begin, NULL, a_signal_ends_the_first_wait, a_signalled_waiter_is_young,
-	       a_broadcast_ends_all, a_signal_comes_before_a_later_deadline,
-	       misuse_stops_with_one_line)
+	       a_broadcast_ends_all, one_that_is_woken_wakes_others,
+	       a_signal_comes_before_a_later_deadline, misuse_stops_with_one_line)
