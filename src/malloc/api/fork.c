@@ -29,6 +29,7 @@ static void for_all(near__fork_step *step)
 	near__drain_fork(step);
 	near__thread_cache_fork(step);
 	near__central_fork(step);
+	near__purge_fork(step);
 	near__pages_fork(step);
 	near__meta_fork(step);
 }

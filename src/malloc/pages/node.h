@@ -40,7 +40,4 @@ uint32_t near__pages_take(struct near__pages *p, uint32_t first, uint32_t count)
 /* Frees pages in use, and merges them with free neighbours. */
 void near__pages_free_locked(struct near__pages *p, uint32_t first, uint32_t count, bool dirty);
 
-/* purge.c */
-void near__purge_fork(near__fork_step *step);
-
 #endif

@@ -361,7 +361,6 @@ bool near__pages_contain(uint64_t offset)
 
 void near__pages_fork(near__fork_step *step)
 {
-	near__purge_fork(step);
 	for (unsigned i = 0; i < near__heap.nodes; i++)
 		step(&near__pages[i].lock);
 	near__space_fork(step);

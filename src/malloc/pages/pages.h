@@ -33,6 +33,7 @@ uint32_t near__pages_used(void);
 /* Whether there can be a block at this offset: only then may the page map be read. */
 bool near__pages_contain(uint64_t offset);
 void near__pages_fork(near__fork_step *step);
+void near__purge_fork(near__fork_step *step); /* purge.c; before the pages */
 
 /* space.c: the node of a page in use. */
 unsigned near__node_of(uint32_t page);

@@ -110,8 +110,8 @@ size_t near__pages_purge(uint64_t decay_ms, size_t most)
 static struct {
 	uint64_t returned; /* pages by volume, not needed again so far */
 	uint64_t kept;     /* at most as many as the heap has */
-	uint64_t taken; /* near__pages.taken, when it was last read */
-	uint64_t since; /* ms */
+	uint64_t taken;    /* near__pages.taken, when it was last read */
+	uint64_t since;    /* ms */
 } again;
 
 /* An estimate: the numbers change. */
