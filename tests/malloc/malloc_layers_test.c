@@ -219,7 +219,7 @@ static uint32_t take_mb(uint32_t mb)
 static void free_mb(uint32_t first, uint32_t mb)
 {
 	near__pages_free(first, mb * MB_PAGES, true);
-	near__pages_limit();
+	near__pages_limit(near__os_ms());
 }
 
 static void dirty_pages_are_limited(void **state)
@@ -235,7 +235,7 @@ static void dirty_pages_are_limited(void **state)
 	free_mb(b, 400);
 	assert_int_equal(dirty_pages(), 500 * MB_PAGES);
 	near__malloc_conf.decay_ms = decay_ms;
-	near__pages_limit();
+	near__pages_limit(near__os_ms());
 	assert_in_range(dirty_pages(), 62 * MB_PAGES, 64 * MB_PAGES);
 	/* A part is needed again: several times as much is kept from now on. */
 	near__pages_purge(0, ALL);
@@ -243,6 +243,9 @@ static void dirty_pages_are_limited(void **state)
 	free_mb(c, 100);
 	free_mb(a, 30);
 	assert_int_equal(dirty_pages(), 130 * MB_PAGES);
+	/* It is forgotten by then. Some of the pages that are returned were clean. */
+	near__pages_limit(near__os_ms() + 200000);
+	assert_in_range(dirty_pages(), 62 * MB_PAGES, 80 * MB_PAGES);
 	near__pages_purge(0, ALL);
 	assert_int_equal(dirty_pages(), 0);
 }

@@ -19,7 +19,7 @@ void near__decay(void)
 	uint64_t now = near__os_ms(), seen = __atomic_load_n(&due, __ATOMIC_RELAXED);
 
 	near__transfer_decay(now);
-	near__pages_limit();
+	near__pages_limit(now);
 	near__background_wake();
 	/* One thread wins each step; nothing else is ordered by it. */
 	if (NEAR__LIKELY(now < seen) ||

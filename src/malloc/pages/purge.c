@@ -103,19 +103,28 @@ size_t near__pages_purge(uint64_t decay_ms, size_t most)
 /* A program that frees and allocates as much again and again pays for each returned page twice.
  * For each page that was returned by volume, and needed again, MORE_KEPT more pages may therefore
  * be free: the program pays for few of its pages, and once. In a process that changes, half of
- * these are forgotten after a while.
- * Guarded by `purging`; `kept` is read without it. */
+ * these are forgotten in each period. Guarded by `purging`; `kept` and `since` are read without
+ * it. */
 #define MORE_KEPT 8
 #define FORGOTTEN_MS 10000
 static struct {
 	uint64_t returned; /* pages by volume, not needed again so far */
 	uint64_t kept;     /* at most as many as the heap has */
 	uint64_t taken;    /* near__pages.taken, when it was last read */
-	uint64_t since;    /* ms */
+	uint64_t since;    /* when half was last forgotten, ms */
 } again;
 
-/* An estimate: the numbers change. */
-static uint64_t excess(void)
+/* Since half was last forgotten: another thread may have done that after this one's `now`. */
+static uint64_t periods(uint64_t now)
+{
+	int64_t ms = (int64_t)(now - __atomic_load_n(&again.since, __ATOMIC_RELAXED));
+
+	return ms < FORGOTTEN_MS ? 0 : (uint64_t)ms / FORGOTTEN_MS;
+}
+
+/* An estimate: the numbers change. Once a period has passed, `kept` is too large, and counts only
+ * after learn() has halved it. */
+static uint64_t excess(uint64_t now)
 {
 	uint64_t dirty = 0, in_use = near__pages_used(), most;
 
@@ -128,14 +137,16 @@ static uint64_t excess(void)
 	/* The sums are of different moments, and the second may be too large. */
 	most = (int64_t)in_use > 0 ? in_use / 2 : 0;
 	most = most < LEAST_KEPT ? LEAST_KEPT : most;
-	most += __atomic_load_n(&again.kept, __ATOMIC_RELAXED);
+	if (dirty > most && !periods(now))
+		most += __atomic_load_n(&again.kept, __ATOMIC_RELAXED);
 	return dirty > most ? dirty - most : 0;
 }
 
 /* Requires `purging`. */
-static void learn(void)
+static void learn(uint64_t now)
 {
-	uint64_t now = near__os_ms(), taken = 0, kept = again.kept, all = near__pages_used(), n;
+	uint64_t passed = periods(now), taken = 0, all = near__pages_used(), n;
+	uint64_t kept = passed < 64 ? again.kept >> passed : 0;
 
 	for (unsigned i = 0; i < near__heap.nodes; i++)
 		taken += __atomic_load_n(&near__pages[i].taken, __ATOMIC_RELAXED);
@@ -144,13 +155,11 @@ static void learn(void)
 	again.taken = taken;
 	again.returned -= n;
 	kept += n * MORE_KEPT;
-	kept = kept < all ? kept : all;
-	if (now - again.since >= FORGOTTEN_MS) {
-		again.since = now;
+	__atomic_store_n(&again.kept, kept < all ? kept : all, __ATOMIC_RELAXED);
+	if (passed) {
+		__atomic_store_n(&again.since, now, __ATOMIC_RELAXED);
 		again.returned = 0;
-		kept /= 2;
 	}
-	__atomic_store_n(&again.kept, kept, __ATOMIC_RELAXED);
 }
 
 /* Requires `purging`. Returns how many pages were returned. */
@@ -167,17 +176,17 @@ static uint64_t return_some(uint64_t most)
 
 /* One thread at a time: what the others find too much is the same. It returns as much as was too
  * much at the beginning, while the others free more. */
-void near__pages_limit(void)
+void near__pages_limit(uint64_t now)
 {
-	uint64_t left = excess(), n = 1;
+	uint64_t left = excess(now), n = 1;
 
 	if (NEAR__LIKELY(!left) || near__malloc_conf.decay_ms == UINT64_MAX)
 		return;
 	for (left += SLACK; left && n && near_lock_try_lock(&purging); left -= n) {
 		uint64_t most = left < AT_ONCE ? left : AT_ONCE;
 
-		learn();
-		n = excess() ? return_some(most) : 0;
+		learn(now);
+		n = excess(now) ? return_some(most) : 0;
 		n = n < left ? n : left;
 		near_lock_unlock(&purging);
 	}
