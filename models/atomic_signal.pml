@@ -4,8 +4,9 @@
  * There are three objects of two words: X under locks 0 and 1, Y under lock 2, Z under lock 1. Each operation exchanges
  * an object's value for a value of its own, one bit, word by word. Thread 0 operates on X; a handler, which operates on X
  * or Z, may interrupt it at any step, and with AGAIN a second one on OTHER. Another thread, without a handler, operates on
- * OTHER, by default Z. If OTHER is Y, it has a handler, which operates on Y, too; the handler of thread 0 then operates on
- * X or Y, and waits for that thread. Each access to a lock, a section or a word of an object is a step of its own, except
+ * OTHER, by default Z. If OTHER is Y, it copies the old value before it publishes its section (`change` in locked.c), and
+ * it has a handler, which operates on Y, too, or with AGAIN two; the handler of thread 0 then operates on X or Y, and waits
+ * for that thread. Each access to a lock, a section or a word of an object is a step of its own, except
  * those that a handler makes to a section that it interrupted: it has blocked signals, and holds the section's locks.
  *
  * A wait is one step, which is possible when the lock is free: atomic_lock.pml shows that a waiter is woken. An operation
@@ -27,6 +28,11 @@
  *   WRITE_LATE        ... after the first word is written
  *   WRITE_NEVER       the step never is WRITE
  *   PUBLISH_LATE      the section is published after the old value is read
+ * With OTHER=Y:
+ *   NO_CHANGED        a handler that finds no open section does not set `changed`
+ *   CHANGED_EARLY     the operation checks `changed` before it publishes its section, not after
+ *   CHANGED_IGNORED   a handler restores the object from a copy from before another handler
+ *   CLEAR_EARLY       `changed` is cleared before the section with the old copy is unpublished
  */
 #define LOCKS 3
 #define X 0
@@ -40,12 +46,14 @@
 #define DONE 0
 #define EXCHANGE 1
 #define WRITE 2
+#define COPIED 3
 
 #define FREE 9
 
 byte holder[LOCKS] = FREE;
 byte section[LOCKS] = FREE; /* the thread whose section the lock shows */
 byte a[3], b[3];            /* the objects' words */
+bool changed;               /* of lock 2: a handler found no open section */
 
 /* The sections of the threads 0 and 1; thread i operates on object i. */
 byte step[2], kept[2], old_a[2], old_b[2];
@@ -56,7 +64,9 @@ bool interrupted[3]; /* that of thread 2 is not used */
 bool begun[2], ended[2]; /* in between, a handler may interrupt the thread */
 
 byte given[3], returned[3];
-#if OTHER == Y || defined(AGAIN)
+#if OTHER == Y && defined(AGAIN)
+byte left = 5;
+#elif OTHER == Y || defined(AGAIN)
 byte left = 4; /* operations that have not finished */
 #else
 byte left = 3;
@@ -194,15 +204,53 @@ progress:
 }
 
 #if OTHER == Y
+/* The values of objects are copied before. */
+inline write_copied(in)
+{
+	STEP(a[me] = in; assert(!seen[me]));
+	STEP(b[me] = in; assert(!seen[me]))
+}
+
+#ifdef CLEAR_EARLY
+#define UNPUBLISH_COPY() STEP(changed = false); STEP(section[2] = FREE)
+#else
+#define UNPUBLISH_COPY() STEP(section[2] = FREE); STEP(changed = false)
+#endif
+
+/* end_changed: releases the lock, and begins again as run_under. */
+inline begin_again(in)
+{
+	UNPUBLISH_COPY();
+	STEP(holder[2] = FREE);
+	STEP(step[me] = DONE);
+	STEP_IF(holder[2] == FREE, holder[2] = me);
+	STEP(section[2] = me);
+	STEP(step[me] = EXCHANGE);
+	run_section(in)
+}
+
+#ifdef CHANGED_EARLY
+#define PUBLISH_COPY() skip
+#define PUBLISH_COPY_LATE() STEP(section[2] = me)
+#else
+#define PUBLISH_COPY() STEP(section[2] = me)
+#define PUBLISH_COPY_LATE() skip
+#endif
+
 /* One lock: change. */
 active proctype on_one()
 {
 	byte me = 1;
 
-	STEP(step[me] = EXCHANGE);
+	STEP(step[me] = COPIED);
 	STEP_IF(holder[2] == FREE, holder[2] = me; begun[me] = true);
-	STEP(section[2] = me);
-	run_section(2);
+	STEP(old_a[me] = a[me]);
+	STEP(old_b[me] = b[me]);
+	PUBLISH_COPY();
+	if
+	:: STEP_IF(changed, skip); begin_again(2)
+	:: STEP_IF(!changed, skip); PUBLISH_COPY_LATE(); write_copied(2)
+	fi;
 	SET_DONE();
 	if
 	:: STEP_IF(rolled_back[me], skip); redo(2)
@@ -259,7 +307,22 @@ progress:
 /* A section that a lock shows whose holder this operation is. */
 #define SHOWS_OWN(l) (HAS(LOCKS_OF(o), l) && section[l] == me)
 #define SHOWS_OTHER(l) (HAS(LOCKS_OF(o), l) && section[l] != me && section[l] != FREE)
-#define IS_OPEN (me < 2 && (SHOWS_OWN(0) || SHOWS_OWN(1) || SHOWS_OWN(2)) && (step[me] != DONE || rolled_back[me]))
+
+#ifdef CHANGED_IGNORED
+#define IS_STALE false
+#else
+#define IS_STALE (step[me] == COPIED && changed) /* the thread has not written, and begins again */
+#endif
+
+#define IS_OPEN (me < 2 && (SHOWS_OWN(0) || SHOWS_OWN(1) || SHOWS_OWN(2)) && \
+		 (step[me] != DONE || rolled_back[me]) && !IS_STALE)
+
+#ifdef NO_CHANGED
+#define CHANGES false
+#else
+#define CHANGES HAS(LOCKS_OF(o), 2)
+#endif
+#define HAS_OLD(me) (step[me] == WRITE || step[me] == COPIED)
 
 #ifdef ROLL_BACK_AGAIN
 #define IS_ROLLED_BACK false
@@ -278,12 +341,12 @@ inline make_whole()
 		a[me] = (IS_ROLLED_BACK -> kept[me] : 1 << me);
 		b[me] = a[me];
 #else
-		a[me] = (IS_ROLLED_BACK -> kept[me] : (step[me] == WRITE -> old_a[me] : a[me]));
-		b[me] = (IS_ROLLED_BACK -> kept[me] : (step[me] == WRITE -> old_b[me] : b[me]));
+		a[me] = (IS_ROLLED_BACK -> kept[me] : (HAS_OLD(me) -> old_a[me] : a[me]));
+		b[me] = (IS_ROLLED_BACK -> kept[me] : (HAS_OLD(me) -> old_b[me] : b[me]));
 #endif
 		assert(a[me] == b[me]);
 		rolled_back[me] = true
-	:: else
+	:: else -> changed = changed || CHANGES
 	fi
 }
 
@@ -340,7 +403,10 @@ init {
 	atomic {
 		run operation(0, 4);
 #if OTHER == Y
-		run operation(1, 8)
+		run operation(1, 8);
+#ifdef AGAIN
+		run operation(1, 32)
+#endif
 #else
 		run operation(2, 16);
 #ifdef AGAIN

@@ -9,7 +9,8 @@
  * What may run concurrently:
  *   - the interrupted code is stopped, at any instruction of its section: it and the handler are
  *     one thread. Before `section` is published and after it is unpublished the object is whole,
- *     and the interrupted code does not write to it; the handler changes it as any holder does.
+ *     and the interrupted code does not write to it, but may have copied it; the handler changes it
+ *     as any holder does, and sets `changed`.
  *   - a handler that this one interrupted is stopped in the same way, with sections under locks of
  *     its own. Two sections of one thread never share a lock: an operation that finds a lock held
  *     by its own thread is done here, and publishes no section.
@@ -51,7 +52,7 @@ static void roll_back(struct near__section *s)
 	make_room(s);
 	saved = s->kept + s->size;
 	s->found_step = s->step;
-	if (s->found_step == NEAR__WRITE)
+	if (s->found_step == NEAR__WRITE || s->found_step == NEAR__COPIED)
 		near__copy(s->object, s->out ? s->out : s->in, s->size);
 	else if (s->found_step == NEAR__COMPARE)
 		near__copy(saved, s->out, s->size);
@@ -97,17 +98,28 @@ bool near__atomic_redo(struct near__section *s, int step, const struct near__loc
 
 /* ---- the handler's operation ---- */
 
+/* Whether the section's old content may be from before another handler. It then has not changed the
+ * object. */
+static bool is_stale(const struct near__section *s, const struct near__atomic_lock *l)
+{
+	return s->step == NEAR__COPIED && l->changed;
+}
+
 /* A list of the open sections under these locks, which this thread holds. A lock that it took just
- * now has none. */
+ * now has none. Sets `changed` of the locks that have none: the interrupted code may be about to
+ * publish one. */
 static struct near__section *sections_at(const struct near__locks *locks)
 {
 	struct near__section *all = NULL;
 
 	for (unsigned i = 0; i < locks->count; i++) {
-		struct near__section *s = near__nth(locks, i)->section, *known = all;
+		struct near__atomic_lock *l = near__nth(locks, i);
+		struct near__section *s = l->section, *known = all;
 
-		if (!near__is_open(s))
+		if (!near__is_open(s) || is_stale(s, l)) {
+			l->changed = 1;
 			continue;
+		}
 		while (known && known != s)
 			known = known->next;
 		if (known)

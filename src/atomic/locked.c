@@ -66,13 +66,36 @@ NOINLINE bool end_rolled_back(struct near__section *s, int step, const void *in,
 	return result;
 }
 
+/* A handler may have changed the object after its content was copied. The section is withdrawn
+ * before `changed` is cleared: section.h. */
+NOINLINE bool begin_again(const struct near__section *s, const void *in,
+			  struct near__atomic_lock *l, unsigned long seen)
+{
+	near__publish_one(l, NULL);
+	*(volatile uint32_t *)&l->changed = 0;
+	l->retries++;
+	NEAR__BARRIER();
+	if (near__release(l, seen))
+		near__atomic_wake(l);
+	return perform(NEAR__EXCHANGE, s->size, s->object, in, s->out);
+}
+
 NOINLINE bool end_waited_for(struct near__atomic_lock *l, bool result)
 {
 	near__atomic_wake(l);
 	return result;
 }
 
-/* Returns as near__section_run. */
+INLINE bool was_changed(const struct near__atomic_lock *l)
+{
+	bool changed = *(const volatile uint32_t *)&l->changed != 0;
+
+	NEAR__BARRIER();
+	return __builtin_expect(changed, 0);
+}
+
+/* An exchange copies the old content before it publishes its section. Returns as
+ * near__section_run. */
 INLINE bool change(int step, size_t size, void *object, const void *in, void *out)
 {
 	struct near__atomic_lock *l = near__lock_of_line(near__line_of(object));
@@ -83,13 +106,19 @@ INLINE bool change(int step, size_t size, void *object, const void *in, void *ou
 
 	if (size > NEAR__COPY_MAX || __builtin_expect(mode == NEAR__TRACED, 0))
 		return perform(step, size, object, in, out);
-	near__section_begin(&s, step, size, object, out);
+	near__section_begin(&s, step == NEAR__EXCHANGE ? NEAR__COPIED : step, size, object, out);
 	if (__builtin_expect(!(mode == NEAR__ALONE ? near__try_take_alone(l, mine, &seen)
 						   : near__try_take(l, mine, &seen)),
 			     0))
 		return perform(step, size, object, in, out);
+	NEAR__BARRIER();
+	if (step == NEAR__EXCHANGE)
+		near__copy(out, object, size);
 	near__publish_one(l, &s);
-	result = near__section_run(&s, step, size, object, in, out);
+	if (step == NEAR__EXCHANGE && was_changed(l))
+		return begin_again(&s, in, l, seen);
+	result = near__section_run(&s, step == NEAR__EXCHANGE ? NEAR__COPIED : step, size, object,
+				   in, out);
 	near__set_step(&s, NEAR__DONE); /* complete, unless it was rolled back */
 	if (was_rolled_back(&s))
 		return end_rolled_back(&s, step, in, l, seen);

@@ -13,6 +13,8 @@
  *   version   the even word, while a thread holds several locks.
  *   section   what the holder is about to do, for a signal handler that interrupts it (section.h).
  *             NULL while the lock is free, was just taken, or is about to be released.
+ *   changed   1 after a handler of the holder found no open section here (section.h). A later
+ *             holder may find it, too, and then clears it.
  *   waiters   how many threads sleep, or are about to.
  *   waking    the futex that they sleep on: 1 from the moment when one of them is woken until one
  *             of them checks the word again.
@@ -61,7 +63,7 @@ struct near__atomic_lock {
 	unsigned long version;
 	struct near__section *section;
 	uint32_t waiters, waking;
-	uint32_t unused;
+	uint32_t changed;
 	uint32_t contended;
 	/* How threads waited for it. */
 	uint32_t spun, yielded, slept;

@@ -22,6 +22,9 @@ enum variant {
 	VARIANTS
 };
 
+/* Instructions from one handler to the next. */
+#define TWICE_WITHIN 15u
+
 static const enum operation_kind kinds[VARIANTS] = {
 	OP_LOAD, OP_STORE, OP_EXCHANGE, OP_CAS, OP_CAS, OP_CAS, OP_FETCH_ADD, OP_FETCH_NAND,
 };
@@ -191,6 +194,7 @@ static void begin(unsigned depth)
 	if (!shared->alone)
 		unit_start(idle, NULL);
 	shared->steps.depth = depth;
+	shared->steps.again = 0;
 }
 
 static void interrupt_each(void *arg)
@@ -272,6 +276,38 @@ static void handlers_in_handlers(void **state)
 	}
 }
 
+/* Two handlers, one after the other, both within the operation or its repetition. */
+static void interrupt_twice(void *unused)
+{
+	static const struct place place = {0, 24, false};
+
+	begin(3);
+	shared->crowded = false;
+	for (unsigned a = STORE; a <= EXCHANGE; a++) {
+		fill(&shared->planned[0], &place, a, 1);
+		fill(&shared->planned[1], &place, EXCHANGE, 2);
+		fill(&shared->planned[2], &place, EXCHANGE, 3);
+		shared->steps.again = 0;
+		trace();
+		for (unsigned i = 0; i < shared->trace.n * TWICE_WITHIN; i++) {
+			shared->steps.at[0] = 1 + i / TWICE_WITHIN;
+			shared->steps.again = 1 + i % TWICE_WITHIN;
+			run();
+		}
+	}
+}
+
+static void handlers_after_handlers(void **state)
+{
+	for (int alone = 0; alone < 2; alone++) {
+		shared->mode = near__wide_best();
+		shared->alone = alone;
+		shared->runs = 0;
+		in_child(interrupt_twice, NULL);
+		printf("twice: %lu runs\n", shared->runs);
+	}
+}
+
 /* ---- what is left alone ---- */
 
 #define GONE 0x5a
@@ -346,5 +382,6 @@ static void nothing_is_written_late(void **state)
 int main(void)
 {
 	shared = steps_share(sizeof(*shared));
-	return UNIT_TESTS(at_each_instruction, handlers_in_handlers, nothing_is_written_late);
+	return UNIT_TESTS(at_each_instruction, handlers_in_handlers, handlers_after_handlers,
+			  nothing_is_written_late);
 }

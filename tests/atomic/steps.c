@@ -55,8 +55,24 @@ static void run_to_break(struct steps *steps)
 	}
 	set_break(steps, true);
 	operation_run(&steps->ops[0], memory);
+	__atomic_store_n(&steps->left, 0, __ATOMIC_RELAXED);
 	if (!steps->met[0])
 		set_break(steps, false);
+}
+
+/* A single step after the second operation: runs the third one if it is time. */
+static void run_again(struct steps *steps, ucontext_t *context)
+{
+	if (steps->left > 1)
+		steps->left--;
+	if (steps->left > 1 || (steps->left && sigismember(&context->uc_sigmask, SIGUSR1)))
+		return;
+	near__trap_set_step(context, false);
+	if (!steps->left)
+		return;
+	steps->left = 0;
+	steps->met[1] = true;
+	operation_run(&steps->ops[2], memory);
 }
 
 /* ---- single steps ---- */
@@ -106,7 +122,7 @@ static void run_level(struct steps *steps)
 	steps->counts[level] = 0;
 	if (steps->record)
 		run_by_steps(steps, level);
-	else if (level + 1 == steps->depth)
+	else if (level + 1 == steps->depth || (level == 1 && steps->again))
 		operation_run(&steps->ops[level], memory);
 	else if (level == 0 && steps->trace)
 		run_to_break(steps);
@@ -119,6 +135,10 @@ static void on_trap(int signal, siginfo_t *info, void *context)
 	struct steps *steps = self;
 	unsigned level = steps->level;
 
+	if (level == 0 && steps->again && steps->met[0]) {
+		run_again(steps, context);
+		return;
+	}
 	if (level == 0 && steps->trace ? !is_met(steps, context) : !is_step(steps, level, context))
 		return;
 	steps->met[level] = true;
@@ -127,6 +147,10 @@ static void on_trap(int signal, siginfo_t *info, void *context)
 	steps->level = level + 1;
 	run_level(steps);
 	steps->level = level;
+	if (level == 0 && steps->again) {
+		steps->left = steps->again + 1;
+		near__trap_set_step(context, true);
+	}
 	if (level == 0 && steps->behind)
 		steps->behind(steps);
 }

@@ -32,10 +32,14 @@ struct steps {
 	/* If not NULL: that of the first operation, which a breakpoint then interrupts. Only for
 	 * one thread, since breakpoints stop all. */
 	const struct steps_trace *trace;
+	/* If not 0: the third operation does not interrupt the second, but the first one again, so
+	 * many instructions later; where signals are blocked, after that. Needs a trace. */
+	unsigned again;
 	unsigned level; /* of the operation that is interrupted */
 	/* private */
 	struct steps_trace *record;
 	unsigned char broken[8]; /* what the breakpoint took the place of */
+	unsigned left; /* instructions until the third operation, 0: it does not run any more */
 	unsigned counts[STEPS_DEPTH];
 	bool begun[STEPS_DEPTH], ended[STEPS_DEPTH];
 };
