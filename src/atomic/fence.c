@@ -53,8 +53,8 @@ __attribute__((constructor)) static void begin(void)
 	int saved_errno = errno;
 
 	near__conf_read_part(&settings, &conf);
-	/* Release, after the registration: pairs with the load in near__waiters_fence. */
+	/* After the registration. Pairs with the load in near__waiters_fence. */
 	if (!conf.fence_off && membarrier(MEMBARRIER_REGISTER_EXPEDITED) && near__atomic_fence())
-		__atomic_store_n(&near__atomic_locks.waiters_fence, 1, __ATOMIC_RELEASE);
+		__atomic_store_n(&near__atomic_locks.waiters_fence, 1, __ATOMIC_SEQ_CST);
 	errno = saved_errno;
 }

@@ -153,11 +153,12 @@ static inline bool near__try_take(struct near__atomic_lock *l, unsigned long min
 void near__atomic_wake(struct near__atomic_lock *l);
 
 /* Whether waiters execute a barrier on the CPUs of all threads, instead of the unlockers one on
- * their own. It changes once, from false to true. Acquire: a waiter that found it false had
- * announced itself before that, so an unlocker that finds it true finds the waiter, too. */
+ * their own. It changes once, from false to true. Sequentially consistent: a waiter that found
+ * it false had announced itself before that, so an unlocker that finds it true finds the waiter,
+ * too. */
 static inline bool near__waiters_fence(void)
 {
-	return __atomic_load_n(&near__atomic_locks.waiters_fence, __ATOMIC_ACQUIRE) != 0;
+	return __atomic_load_n(&near__atomic_locks.waiters_fence, __ATOMIC_SEQ_CST) != 0;
 }
 
 /* Releases the lock, whose free word was `seen`. Returns whether the caller must wake a waiter. */
