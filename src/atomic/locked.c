@@ -270,10 +270,15 @@ static bool load_unlocked(const struct near__section *s, const struct near__lock
 
 /* Writers that contend for an object are fast as long as one keeps its cache line for several
  * operations. A load takes the line away, and the next change of its own thread then fails. So once
- * a writer had to wait, the next loads take the lock as well, and wait as writers do. */
-static bool is_contended(const struct near__locks *locks)
+ * a writer had to wait, the next loads take the lock as well, and wait as writers do; but not those
+ * of the last thread that did, which has the line. */
+NOINLINE bool load_contended(size_t size, void *object, void *out)
 {
-	return __atomic_load_n(&near__nth(locks, 0)->contended, __ATOMIC_RELAXED) != 0;
+	struct near__atomic_lock *l = near__lock_of_line(near__line_of(object));
+
+	if (!near__is_contended(l) && copy_unlocked(l, out, object, size))
+		return true;
+	return perform(NEAR__LOAD, size, object, NULL, out);
 }
 
 INLINE bool load(size_t size, void *object, const void *unused, void *out)
@@ -281,9 +286,11 @@ INLINE bool load(size_t size, void *object, const void *unused, void *out)
 	const struct near__atomic_lock *l = near__lock_of_line(near__line_of(object));
 
 	(void)unused;
-	if (size > NEAR__COPY_MAX || NEAR__TSAN_HERE ||
-	    __builtin_expect(__atomic_load_n(&l->contended, __ATOMIC_RELAXED) != 0, 0) ||
-	    __builtin_expect(!copy_unlocked(l, out, object, size), 0))
+	if (size > NEAR__COPY_MAX || NEAR__TSAN_HERE)
+		return perform(NEAR__LOAD, size, object, NULL, out);
+	if (__builtin_expect(__atomic_load_n(&l->contended, __ATOMIC_RELAXED) != 0, 0))
+		return load_contended(size, object, out);
+	if (__builtin_expect(!copy_unlocked(l, out, object, size), 0))
 		return perform(NEAR__LOAD, size, object, NULL, out);
 	return true;
 }
@@ -301,7 +308,7 @@ static void count_load(struct near__atomic_lock *l)
 {
 	l->loads++;
 	if (l->contended)
-		__atomic_store_n(&l->contended, l->contended - 1, __ATOMIC_RELAXED);
+		near__set_contended(l, (l->contended & NEAR__CONTENDED_MOST) - 1);
 }
 
 bool near__atomic_perform(struct near__section *s)
@@ -310,7 +317,8 @@ bool near__atomic_perform(struct near__section *s)
 	bool result;
 
 	near__locks_of(&locks, s->object, s->size);
-	if (s->step == NEAR__LOAD && !is_contended(&locks) && load_unlocked(s, &locks))
+	if (s->step == NEAR__LOAD && !near__is_contended(near__nth(&locks, 0)) &&
+	    load_unlocked(s, &locks))
 		return true;
 	if (!near__take_all(&locks, near__held_by_me(), s->step != NEAR__LOAD))
 		return near__atomic_nested(s, &locks);

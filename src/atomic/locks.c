@@ -11,18 +11,18 @@
 
 #include "ground/spin.h"
 
-/* How many loads take a lock after a writer found it held. */
-#define CONTENDED_LOADS 64
+/* How many loads take a lock after a writer found it held. Loads of the last thread that waited, or
+ * that took the lock for a load, neither take it nor count. */
+#define CONTENDED_LOADS 7
 
 /* Rounds in which a waiter pauses and then tries again. The pauses are long, as a waiter that stays
- * away leaves the cache lines to a thread that makes progress. With pauses of 640, 1,280 and 2,560
- * ns (Intel Xeon, Granite Rapids class, 2 CPUs; medians of 11 runs): two threads that add to one
- * object 24.7, 17.4, 14.0 ns per operation (GCC's library 66); a list with four threads 39, 29, 23
- * ns (44 to 89); the slowest of 1,000 list operations 4.6, 7.2, 9.2 us (23 to 37). On an AMD EPYC
- * with 2 CPUs, two threads that add to one object took 1.6 times as long with 160 ns as with 640.
- */
+ * away leaves the cache lines to a thread that makes progress. With pauses of 1,280, 1,920 and
+ * 2,560 ns (Intel Xeon, Granite Rapids class, 2 CPUs; medians of 9 runs): a list with four threads
+ * 24.5, 22.7, 21.8 ns per operation (GCC's library 49 to 72); the slowest of 1,000 operations 5.1,
+ * 6.7, 9.2 us (25 to 41). On an AMD EPYC with 2 CPUs, two threads that add to one object took 1.6
+ * times as long with 160 ns as with 640. */
 #define ROUNDS 4
-#define ROUND_NS 1280
+#define ROUND_NS 1920
 
 /* A fork yields the CPU this many times before it releases all that it has taken. */
 #define PATIENCE 300
@@ -69,9 +69,6 @@ bool near__take_from(const struct near__locks *locks, unsigned long mine, bool w
 {
 	struct near__atomic_lock *waited = NULL;
 
-	if (writes)
-		__atomic_store_n(&near__nth(locks, 0)->contended, CONTENDED_LOADS,
-				 __ATOMIC_RELAXED);
 	for (; i < locks->count; i++) {
 		struct near__atomic_lock *l = near__nth(locks, i);
 		bool own = near__holds(l, mine);
@@ -87,6 +84,8 @@ bool near__take_from(const struct near__locks *locks, unsigned long mine, bool w
 		wait_next(l, &waited);
 		i = -1U;
 	}
+	if (writes)
+		near__set_contended(near__nth(locks, 0), CONTENDED_LOADS);
 	return true;
 }
 

@@ -18,7 +18,7 @@
  *   waiters   how many threads sleep, or are about to.
  *   waking    the futex that they sleep on: 1 from the moment when one of them is woken until one
  *             of them checks the word again.
- *   contended how many of the next loads take the lock, too (locked.c).
+ *   contended how many of the next loads take the lock, too, and which thread's do not (locked.c).
  *
  * Release and sleep: an unlocker stores an even word and loads `waiters`; if there are any and
  * `waking` is 0, it has the kernel store 1 there and wake one waiter, in one system call. A waiter
@@ -192,6 +192,27 @@ static inline void near__release_alone(struct near__atomic_lock *l, unsigned lon
 static inline void near__count(uint32_t *n)
 {
 	__atomic_fetch_add(n, 1, __ATOMIC_RELAXED);
+}
+
+/* The part of `contended` that is the number of loads. The rest is a part of the thread pointer of
+ * the thread whose loads do not take the lock. Two threads may have the same part: it is a hint. */
+#define NEAR__CONTENDED_MOST 127U
+
+/* Makes the next loads take the lock, except those of this thread, which holds the lock. */
+static inline void near__set_contended(struct near__atomic_lock *l, unsigned loads)
+{
+	uint32_t me = (uint32_t)near__held_by_me() & ~NEAR__CONTENDED_MOST;
+
+	/* Relaxed: a hint. */
+	__atomic_store_n(&l->contended, loads ? me | loads : 0, __ATOMIC_RELAXED);
+}
+
+/* Whether a load of this thread takes the lock. */
+static inline bool near__is_contended(const struct near__atomic_lock *l)
+{
+	uint32_t seen = __atomic_load_n(&l->contended, __ATOMIC_RELAXED);
+
+	return seen && (seen ^ (uint32_t)near__held_by_me()) > NEAR__CONTENDED_MOST;
 }
 
 /* ---- fence.c ---- */
