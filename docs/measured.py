@@ -12,19 +12,18 @@ import re
 import subprocess
 import sys
 
-# What a report is about, and the names of its benchmarks; none: the core set.
-REPORTS = [
-    ("The structures", []),
-    ("Scheduling, locks and parking", ["sched", "locks", "park", "rwlock"]),
-    ("libatomic", ["atomic"]),
-    ("malloc", ["malloc"]),
-]
+# The benchmarks of which there is no report, by title.
+TABLES = {
+    "Scheduling": ["sched"],
+    "Locks": ["locks", "barrier", "broadcast", "sem", "park", "rwlock"],
+    "libatomic": ["atomic"],
+    "malloc": ["malloc"],
+}
 
 
-def report(tool, names):
-    print("nearcpu bench --report", *names, file=sys.stderr, flush=True)
-    done = subprocess.run([tool, "bench", *names, "--report"], stdout=subprocess.PIPE, text=True,
-                          check=False)
+def bench(tool, *args):
+    print("nearcpu bench", *args, file=sys.stderr, flush=True)
+    done = subprocess.run([tool, "bench", *args], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(done.returncode)
     return done.stdout.strip("\n")
@@ -37,12 +36,12 @@ def machine(text):
 
 
 def main(tool, folder):
-    reports = [(title, report(tool, names)) for title, names in REPORTS]
-    model, cpus = machine(reports[0][1])
+    report = bench(tool, "--report")
+    model, cpus = machine(report)
     path = pathlib.Path(folder, re.sub(r"\W+", "-", f"{model} {cpus}".lower()) + ".md")
-    text = f"# Measured on {model}, {cpus} CPUs\n"
-    for title, body in reports:
-        text += f"\n## {title}\n\n{body}\n"
+    text = f"# Measured on {model}, {cpus} CPUs\n\n## The structures\n\n{report}\n"
+    for title, names in TABLES.items():
+        text += f"\n## {title}\n\n```\n{bench(tool, *names)}\n```\n"
     path.write_text(text, encoding="utf-8")
     print(path, file=sys.stderr)
 

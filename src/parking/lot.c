@@ -341,9 +341,9 @@ struct near__group near__lot_take_group(struct near__bucket *b, const void *addr
 		near__lot_take(b, w);
 		group.any = true;
 		NEAR__TSAN_RELEASE(&w->word);
-		/* Release: pairs with the acquire in word_of (lot_sleep.c). The word has no other
-		 * bits. From here on the waiter may be gone. */
-		__atomic_store_n(&w->word, NEAR__WOKEN, __ATOMIC_RELEASE);
+		/* Release: pairs with the acquire in word_of (lot_sleep.c). From here on the waiter
+		 * may be gone. Not a store: helgrind reports those. */
+		__atomic_fetch_or(&w->word, NEAR__WOKEN, __ATOMIC_RELEASE);
 	}
 	group.others = others.first;
 	return group;

@@ -7,9 +7,10 @@
 #define near__pause_for pause_for_of_test /* the library has its own */
 #include "ground/spin.c"
 
-/* How far the clock moves between two readings: with pauses in between, and with hardly any. */
-static int64_t with_pauses, without, shown;
-static unsigned readings;
+/* How far the clock moves between two readings: with pauses in between, and with hardly any.
+ * Volatile: the C library's clock_gettime is declared to access no variable of this file. */
+static volatile int64_t with_pauses, without, shown;
+static volatile unsigned readings;
 
 static int64_t clock_of_test(clockid_t clock)
 {
