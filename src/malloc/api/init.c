@@ -110,6 +110,7 @@ static bool begin(struct near__heap *h)
 	near__cache_init();
 	near__profile_init();
 	near__check_init();
+	near__background_init();
 	if (!place(h) || !near__central_init())
 		return false;
 	/* The fast paths order nothing. A thread that loads a limit other than 0 does so after this

@@ -49,6 +49,7 @@ static uint32_t word;  /* a futex */
 static pthread_t thread;
 static pid_t thread_id; /* written by the thread, read after its end */
 static pid_t process;   /* that has it: not a child that was made without the fork handlers */
+static pid_t own;       /* may start it: not such a child, nor one of vfork */
 static pthread_key_t first_key; /* of the first thread alone */
 static bool has_key;
 
@@ -219,7 +220,8 @@ static void start(void)
 	uint32_t none = NONE;
 	int saved = errno;
 
-	if (near__storage_is_own() &&
+	if (near__storage_is_own() && __atomic_load_n(&state, __ATOMIC_RELAXED) == NONE &&
+	    getpid() == own &&
 	    __atomic_compare_exchange_n(&state, &none, STARTS, false, __ATOMIC_RELAXED,
 					__ATOMIC_RELAXED))
 		__atomic_store_n(&state, create() ? RUNS : NONE, __ATOMIC_RELEASE);
@@ -267,8 +269,14 @@ void near__background_end(void)
 void near__background_fork_child(void)
 {
 	is_child = true;
+	own = getpid();
 	state = NONE;
 	word = WORKS;
+}
+
+void near__background_init(void)
+{
+	own = getpid();
 }
 
 void near__background_allow(void)

@@ -11,6 +11,9 @@
 #ifndef NEARCPU_MALLOC_BACKGROUND_H
 #define NEARCPU_MALLOC_BACKGROUND_H
 
+/* Once, when the heap begins: this process may start it. */
+void near__background_init(void);
+
 /* malloc_background:1: starts it, unless it runs, or constructors have not run yet. Requires that
  * no lock is held. */
 void near__background_start(void);
