@@ -229,7 +229,7 @@ slowest() {
 		{ cat "$LOGS/$mode"-{main,storm,long}.xml 2>/dev/null || true; } |
 			sed -n 's/.*<testcase name="\([^"]*\)".* time="\([0-9.]*\)".*/\2 \1/p' |
 			sed "s/ / $mode /"
-	done | sort -rn | head -n 10 | awk '{ printf "%8.1f s  %-10s %s\n", $1, $2, $3 }'
+	done | sort -rn | awk 'NR <= 10 { printf "%8.1f s  %-10s %s\n", $1, $2, $3 }'
 }
 
 list_modes() {

@@ -234,7 +234,6 @@ static void print_list(const struct table_result *t)
 	else
 		scale_item("**%s**: CPU time, %u thread:%s; widest spread %.0f %%", t->bench->name,
 			   t->threads, out, widest * 100);
-	putchar('\n');
 }
 
 static void print_bench(const struct report *report, size_t first, size_t count)
@@ -315,22 +314,35 @@ static void print_notes(const struct report *report)
 	}
 }
 
-void scale_print(const struct report *report, const char *why)
+static bool is_list(const struct bench *b)
+{
+	return b->kind == BENCH_MEMORY || (b->apart && b->fixed_threads);
+}
+
+/* Of one of the two forms, in their order. */
+static void print_benches(const struct report *report, bool lists)
 {
 	size_t count;
 
-	scale_print_head(report, why);
 	for (size_t i = 0; i < report->count; i += count) {
 		const struct table_result *t = &report->tables[i];
 		size_t shown = 0;
 
 		for (count = 0; i + count < report->count && t[count].bench == t->bench; count++)
 			shown += is_measured(&t[count]);
-		if (shown && (t->bench->kind == BENCH_MEMORY ||
-			      (t->bench->apart && t->bench->fixed_threads)))
+		if (!shown || is_list(t->bench) != lists)
+			continue;
+		if (lists)
 			print_list(t);
-		else if (shown)
+		else
 			print_bench(report, i, count);
 	}
+}
+
+void scale_print(const struct report *report, const char *why)
+{
+	scale_print_head(report, why);
+	print_benches(report, false);
+	print_benches(report, true);
 	print_notes(report);
 }
