@@ -33,7 +33,7 @@ int near__list_max(const char *text)
 
 static int read_list_max(const char *path)
 {
-	char text[4096];
+	char text[512];
 	long n;
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 
@@ -53,7 +53,7 @@ static int read_list_max(const char *path)
  * possible CPU, rounded up to words. */
 static unsigned cpus_from_mask(void)
 {
-	unsigned long mask[1024];
+	unsigned long mask[256];
 	long bytes = syscall(SYS_sched_getaffinity, 0, sizeof(mask), mask);
 
 	return bytes > 0 ? (unsigned)bytes * 8 : 1024;
