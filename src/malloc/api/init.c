@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Initialises the heap at the first call of any function, which may be before constructors. */
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ground/die.h"
+#include "ground/tsan.h"
 #include "malloc/api/fast.h"
 #include "malloc/base/conf.h"
 #include "malloc/cache/background.h"
@@ -122,11 +127,23 @@ static bool begin(struct near__heap *h)
 	return true;
 }
 
+/* ThreadSanitizer's malloc serves the program, unless this library comes before it. It then calls
+ * malloc before its own functions, in the place of the C library's, work; abort calls some. */
+static void refuse_tsan(void)
+{
+	if (NEAR__TSAN || !NEAR__TSAN_HERE)
+		return;
+	near__warn("libnearcpu-malloc cannot be the malloc of a program with ThreadSanitizer; "
+		   "if it is preloaded, preload libtsan.so before it");
+	syscall(SYS_exit_group, 1);
+}
+
 bool near__heap_begin(void)
 {
 	struct near__heap *h = &near__heap;
 	bool first = false;
 
+	refuse_tsan();
 	if (!near__tool_ready())
 		return false;
 	near_lock_lock(&lock);
@@ -143,9 +160,10 @@ bool near__heap_begin(void)
 	return h->ready;
 }
 
+/* The heap of a program that has another malloc, as a sanitizer's, does not begin. */
 __attribute__((constructor)) static void allow_threads(void)
 {
 	near__background_allow();
-	if (near__heap_ready())
+	if (__atomic_load_n(&near__heap.ready, __ATOMIC_ACQUIRE))
 		near__background_start();
 }
