@@ -14,9 +14,10 @@
  *            error is never larger than what the caches can hold.
  * Fallback:  the same numbers without rseq, from the lists that each thread then has.
  *
- * `free_dirty` and `cached` of an idle process become 0 within three seconds if the library's
- * thread runs (BACKGROUND THREAD in near_malloc(3)), but without rseq the lists of threads that
- * wait stay in `cached`. Otherwise they stay; `free_dirty` has the limit that near_malloc(3) gives.
+ * `free_dirty` and `cached` of an idle process become 0 if the library's thread runs (BACKGROUND
+ * THREAD in near_malloc(3)): within three seconds of the last call that took a slow path, or eleven
+ * of any other. But without rseq the lists of threads that wait stay in `cached`. Where the thread
+ * does not run, both stay; `free_dirty` has the limit that near_malloc(3) gives.
  *
  * Concurrent with: everything.
  *

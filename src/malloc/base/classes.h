@@ -21,7 +21,8 @@ struct near__size {
 	uint32_t reciprocal; /* offset * reciprocal >> 32 is offset / size, for offsets in a span */
 	uint16_t objects;    /* in a span */
 	uint8_t pages;       /* of a span */
-	uint8_t batch; /* blocks that move between levels together: 16 KiB, from 8 KiB on 64 */
+	/* Blocks that move between levels together: 16 KiB; of blocks of 8 KiB and more, 64 KiB. */
+	uint8_t batch;
 	/* How many lists one cache may keep; in a large heap up to NEAR__LARGE_LISTS. Fewer of
 	 * large blocks: a refill from spans costs less per byte, and an idle list costs more. More
 	 * of tiny blocks: 128 of them are few bytes, and what exceeds the lists returns to spans

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* The background thread: the decay of an idle process.
  *
- * It works every quarter of a second. Once nothing is left to give back it sleeps for seconds, or
+ * It works every quarter of a second. Once nothing is left to give back it sleeps for LONG_MS, or
  * until a thread takes a slow path. That thread checks one word, without a fence: if it misses the
- * sleeper, the memory waits until the sleep ends. */
+ * sleeper, the memory waits until the sleep ends. So does what other threads free without a slow
+ * path. */
 #define _GNU_SOURCE
 #include "malloc/cache/background.h"
 
@@ -43,7 +44,7 @@ enum { WORKS, SLEEPS, STOPS };
 enum { NONE, STARTS, RUNS, ENDS };
 
 static bool may_start; /* from the constructors to the end of the first thread */
-static bool is_child;  /* of a fork: it has no thread that nobody requested */
+static bool is_child;  /* of a fork: `auto` starts no thread in it */
 static uint32_t state; /* a word: an atomic byte needs libatomic on riscv64 */
 static uint32_t word;  /* a futex */
 static pthread_t thread;
@@ -113,8 +114,8 @@ static bool give_back(void)
 	return empty && !pages.dirty;
 }
 
-/* The word is `now` meanwhile. Relaxed: it orders nothing. Returns false if the thread has to end:
- * it is told to, or the system does not let it sleep. */
+/* Sleeps for `ms`, or as long as the word is `now`. Relaxed: it orders nothing. Returns false if
+ * the thread has to end: the word is STOPS, or the system does not let it sleep. */
 static bool sleep_for(long ms, uint32_t now)
 {
 	const struct timespec time = {ms / 1000, ms % 1000 * 1000000L};

@@ -5,9 +5,8 @@
  *   malloc_background:1     in all processes
  *   malloc_background:0     never
  *
- * pthread_create must not be called from within malloc or free at any time, as the C library calls
- * these while it holds locks that pthread_create takes. With `auto` the thread is therefore started
- * by the program's own call of pthread_create (api/threads.c). */
+ * The C library calls malloc and free while it holds locks that pthread_create takes. So with
+ * `auto` it is the program's own call of pthread_create that starts the thread (api/threads.c). */
 #ifndef NEARCPU_MALLOC_BACKGROUND_H
 #define NEARCPU_MALLOC_BACKGROUND_H
 
