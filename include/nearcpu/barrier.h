@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* near_barrier: a point where threads wait for each other.
  *
- * Cost:      the lock of a bucket for each wait; a futex call for each thread that sleeps, and for
- *            each that is woken.
+ * Cost:      the lock of a bucket for each wait; a futex call for each thread that sleeps; one that
+ *            wakes all of these, and one more for each that waits with a token.
  * Memory:    8 bytes.
  * Safety:    any thread; not in signal handlers. Nothing here allocates or is a cancellation point;
  *            errno is left alone.

@@ -67,8 +67,8 @@
 #include <nearcpu/seq.h>
 #include <time.h>
 
-/* glibc 2.32 and later say whether the process has one thread. ThreadSanitizer understands the CAS
- * alone. */
+/* glibc 2.32 and later have __libc_single_threaded. ThreadSanitizer does not understand sequences,
+ * but it does the CAS. */
 #define NEAR__LOCKS_BY_SEQ 0
 #if defined __has_include && NEAR__HAS_SEQ && !NEAR__TSAN
 #if __has_include(<sys/single_threaded.h>)

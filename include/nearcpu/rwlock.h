@@ -13,7 +13,7 @@
  *            them again another: they interrupt all CPUs that run this process. That happens at
  *            most once in hundreds of reads: after as many as have cost the time of the two calls.
  * Memory:    32 bytes, and 16 per slot in use, allocated by near_rwlock_init. Zero is a valid lock
- *            without slots: readers use the word. In addition, 72 bytes per thread.
+ *            without slots: readers use the word. In addition, 88 bytes per thread.
  * Safety:    any thread; not in signal handlers. No lock or unlock allocates or is a cancellation
  *            point; errno is left alone.
  * Order:     a read lock acquires what the write unlock before it released, a write lock what all

@@ -11,10 +11,10 @@
  * - A signal while the mutex is free, so that no unlock would search its queue. near__mutex_admit
  *   then designates one of the moved waiters, which wakes immediately and whose unlock searches the
  *   queue for the others.
- * - A waiter that an unlock or an admission takes, and that another waiter of the same broadcast
- *   wakes. Both take it under the lock of the mutex's bucket, so only one does. Without the waiter
- *   PARKED may be set for nothing, which costs one unlock a search. If the thread that wakes the
- *   others is slow, unlocks go on taking one after the other.
+ * - An unlock or an admission takes a waiter, and so does another waiter of the same broadcast.
+ *   Both take it under the lock of the mutex's bucket, so only one succeeds. PARKED may stay set
+ *   without a waiter, which costs one unlock a search. If the thread that wakes others is slow,
+ *   unlocks still take one after the other.
  * - The flag of the condition variable changes under the bucket's lock, so it is not cleared while
  *   a thread waits. A signal that loads it without the lock is ordered after the wait by the
  *   mutex. */
@@ -24,11 +24,11 @@
 
 #include "mutex.h"
 
-/* A thread that a broadcast has woken first wakes so many others. If an unlock woke one after the
- * other, each would take the time that a CPU needs to leave its idle state. Microseconds per
- * broadcast to 32 pinned waiters with 0, 2, 4, 8, 64 (Intel Xeon, Granite Rapids class, 2 CPUs):
- * 464, 209, 200, 215, 234; pthread_cond 201. Few, so that a thread soon has the mutex, and several
- * CPUs share the work. */
+/* How many others a thread wakes that a broadcast has woken, before it locks the mutex. If only
+ * unlocks woke threads, one after the other, each wake-up would take the time that a CPU needs to
+ * leave its idle state. Microseconds per broadcast to 32 pinned waiters with 0, 2, 4, 8, 64 (Intel
+ * Xeon, Granite Rapids class, 2 CPUs): 464, 209, 200, 215, 234; pthread_cond 201. The number is
+ * small, so that a thread soon has the mutex, and several CPUs share the work. */
 #define EACH_WAKES 4
 
 static struct near_mutex *mutex_of(const struct near__waiter *w)

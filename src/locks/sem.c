@@ -2,9 +2,9 @@
 /* near_sem: units, and a flag for sleepers.
  *
  * A unit goes to the first thread that takes it, as long as that keeps no sleeper waiting for long:
- * a thread that runs takes it at once, a sleeper has to be woken. So a post adds its unit and wakes
- * the first sleeper, the designated waker, which then competes; or it hands its unit over to that
- * sleeper, if near__lot_is_due.
+ * a thread that runs takes it immediately, a sleeper has to be woken. So a post adds its unit and
+ * wakes the first sleeper, the designated waker, which then competes. Or, if near__lot_is_due, it
+ * hands its unit over to that sleeper.
  *
  * The flag is set while threads are in the queue, or it was left by threads that gave up. A sleeper
  * sets it and enters the queue under the bucket's lock, while there is no unit. A post that finds
@@ -16,9 +16,9 @@
  *
  *   - There are no units when a thread enters the queue.
  *   - A post that adds a unit designates the first sleeper; except that one designated waker is
- *     enough for the first unit. The bucket records that one is on its way (`waking`): the last one
- *     that was designated, until any designated waker of the semaphore arrives. Two semaphores of a
- *     bucket overwrite each other's record: then a post wakes a sleeper too many.
+ *     enough for the first unit. The bucket records that there is one (`waking`): the last one that
+ *     was designated, until any designated waker of the semaphore takes the lock. Two semaphores of
+ *     a bucket overwrite each other's record: then a post wakes a sleeper too many.
  *   - A designated waker takes the lock, erases the record, and takes a unit; or there is none, and
  *     it enters the queue again, sorted by its age. It does not give up before: a deadline that has
  *     passed ends its next sleep.
@@ -167,8 +167,8 @@ static struct near__waiter *settle(struct near__bucket *b, const void *s)
 	return taken.first;
 }
 
-/* While a designated waker is on its way, a thread compares the age of the first sleeper at one of
- * this many posts: the waker may take long to run. */
+/* While there is a designated waker, a thread checks the age of the first sleeper at one of this
+ * many posts: the waker may take long to run. */
 #define POSTS_PER_CHECK 32
 
 static bool is_time_to_check(void)

@@ -251,13 +251,13 @@ bool near__lot_is_due(const struct near__bucket *b, const struct near__waiter *w
 	uint64_t now = (uint64_t)near__now(CLOCK_MONOTONIC);
 
 	return now - w->since > NEAR__PATIENCE_NS &&
-	       (b->handed != w->address || now - b->handed_over > NEAR__HANDOVER_NS);
+	       (b->handoff_of != w->address || now - b->handoff_at > NEAR__HANDOVER_NS);
 }
 
 void near__lot_note_handover(struct near__bucket *b, const struct near__waiter *w)
 {
-	b->handed = w->address;
-	b->handed_over = (uint64_t)near__now(CLOCK_MONOTONIC);
+	b->handoff_of = w->address;
+	b->handoff_at = (uint64_t)near__now(CLOCK_MONOTONIC);
 }
 
 static void unlink_waiter(struct near__bucket *b, struct near__waiter *w)

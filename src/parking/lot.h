@@ -67,8 +67,8 @@ struct near__bucket {
 	const void *waking; /* a semaphore, see locks/sem.c */
 	/* The last address that near__lot_note_handover was called for, and when (CLOCK_MONOTONIC
 	 * in ns). */
-	const void *handed;
-	uint64_t handed_over;
+	const void *handoff_of;
+	uint64_t handoff_at;
 };
 
 #define NEAR__BUCKET_BITS 10
@@ -145,7 +145,7 @@ void near__lot_take(struct near__bucket *b, struct near__waiter *w);
 #define NEAR__HANDOVER_NS 500000
 bool near__lot_is_due(const struct near__bucket *b, const struct near__waiter *w);
 
-/* Called when it is handed over for that reason. */
+/* Called by a waker that hands it over for that reason. */
 void near__lot_note_handover(struct near__bucket *b, const struct near__waiter *w);
 
 /* A list of taken waiters, linked by `next`: {.end = &list.first} is empty. */

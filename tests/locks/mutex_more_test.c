@@ -70,7 +70,7 @@ static void what_became_false_has_no_age(void **state)
 	assert_true(was_handed(&m, &second));
 	assert_false(awaiter.true_since);
 	flag = true;
-	near__lot_bucket(&m)->handed = NULL; /* as if it were long ago */
+	near__lot_bucket(&m)->handoff_of = NULL; /* as if it were long ago */
 	unlock_again(&m);
 	assert_true(was_handed(&m, &third));
 	unlock_again(&m);

@@ -45,7 +45,7 @@ static inline void play(struct near_mutex *m, struct near__waiter *w, unsigned o
 		.owner = OTHER(owner),
 		.since = (uint64_t)(near__now(CLOCK_MONOTONIC) - waited_ns),
 	};
-	b->handed = NULL; /* no handover was before */
+	b->handoff_of = NULL; /* no handover was before */
 	near__lot_append(b, w);
 	near__lot_unlock(b);
 }

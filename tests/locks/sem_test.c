@@ -94,15 +94,15 @@ static void units_are_handed_over_at_intervals(void **state)
 	assert_int_equal(near_sem_post(&s), 0);
 	expect(&w[0], 0);
 	handed_over = FROZEN_NS + (uint64_t)shown;
-	assert_int_equal(b->handed_over, handed_over);
+	assert_int_equal(b->handoff_at, handed_over);
 	advance(NEAR__HANDOVER_NS);
 	assert_int_equal(near_sem_post(&s), 0);
 	expect(&w[1], 0);
-	assert_int_equal(b->handed_over, handed_over);
+	assert_int_equal(b->handoff_at, handed_over);
 	advance(1);
 	assert_int_equal(near_sem_post(&s), 0);
 	expect(&w[2], 0);
-	assert_int_equal(b->handed_over, handed_over + NEAR__HANDOVER_NS + 1);
+	assert_int_equal(b->handoff_at, handed_over + NEAR__HANDOVER_NS + 1);
 }
 
 /* A designated waker that the test plays does not arrive: the first post after it was designated
