@@ -217,7 +217,7 @@ inline write_copied(in)
 #define UNPUBLISH_COPY() STEP(section[2] = FREE); STEP(changed = false)
 #endif
 
-/* end_changed: releases the lock, and begins again as run_under. */
+/* begin_again: releases the lock; then run_under. */
 inline begin_again(in)
 {
 	UNPUBLISH_COPY();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The barrier by which a waiter spares unlockers an atomic instruction: membarrier(2), an interrupt
  * to each CPU that runs a thread of this process. A thread executes it only when it is about to
- * sleep. NEAR_CONF=fence:off forbids it; so do kernels before 4.14. */
+ * sleep. NEAR_CONF=fence:off forbids it; kernels before 4.14 do not have it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@ static bool membarrier(int command)
 	return syscall(NEAR__SYS_MEMBARRIER, command, 0, 0) == 0;
 }
 
-/* Something like exec may have made the kernel forget the registration. */
+/* As in near__fence, the kernel may have forgotten the registration. */
 bool near__atomic_fence(void)
 {
 	if (membarrier(MEMBARRIER_EXPEDITED))

@@ -94,31 +94,31 @@ INLINE bool was_changed(const struct near__atomic_lock *l)
 	return __builtin_expect(changed, 0);
 }
 
-/* An exchange copies the old content before it publishes its section. Returns as
- * near__section_run. */
+/* An exchange copies the old content before it publishes its section, which so begins with the step
+ * COPIED. Returns as near__section_run. */
 INLINE bool change(int step, size_t size, void *object, const void *in, void *out)
 {
 	struct near__atomic_lock *l = near__lock_of_line(near__line_of(object));
 	unsigned long mine = near__held_by_me(), seen;
+	bool copies = step == NEAR__EXCHANGE, result;
+	int first = copies ? NEAR__COPIED : step;
 	char mode = *near__atomic_mode;
 	struct near__section s;
-	bool result;
 
 	if (size > NEAR__COPY_MAX || __builtin_expect(mode == NEAR__TRACED, 0))
 		return perform(step, size, object, in, out);
-	near__section_begin(&s, step == NEAR__EXCHANGE ? NEAR__COPIED : step, size, object, out);
+	near__section_begin(&s, first, size, object, out);
 	if (__builtin_expect(!(mode == NEAR__ALONE ? near__try_take_alone(l, mine, &seen)
 						   : near__try_take(l, mine, &seen)),
 			     0))
 		return perform(step, size, object, in, out);
 	NEAR__BARRIER();
-	if (step == NEAR__EXCHANGE)
+	if (copies)
 		near__copy(out, object, size);
 	near__publish_one(l, &s);
-	if (step == NEAR__EXCHANGE && was_changed(l))
+	if (copies && was_changed(l))
 		return begin_again(&s, in, l, seen);
-	result = near__section_run(&s, step == NEAR__EXCHANGE ? NEAR__COPIED : step, size, object,
-				   in, out);
+	result = near__section_run(&s, first, size, object, in, out);
 	near__set_step(&s, NEAR__DONE); /* complete, unless it was rolled back */
 	if (was_rolled_back(&s))
 		return end_rolled_back(&s, step, in, l, seen);
@@ -270,8 +270,8 @@ static bool load_unlocked(const struct near__section *s, const struct near__lock
 
 /* Writers that contend for an object are fast as long as one keeps its cache line for several
  * operations. A load takes the line away, and the next change of its own thread then fails. So once
- * a writer had to wait, the next loads take the lock as well, and wait as writers do; but not those
- * of the last thread that did, which has the line. */
+ * a writer had to wait, the next loads take the lock as well, and wait as writers do; except those
+ * of the last thread that waited, or loaded in this way: it has the line. */
 NOINLINE bool load_contended(size_t size, void *object, void *out)
 {
 	struct near__atomic_lock *l = near__lock_of_line(near__line_of(object));

@@ -39,7 +39,7 @@
  * word. The first load of the word is an acquire; it pairs with the store that released the lock.
  *
  * Sequential consistency, also with objects that need no lock: the compare-exchanges that take the
- * locks and the first load of the word are sequentially consistent. A section so takes effect when
+ * locks and the first load of the word are sequentially consistent. So a section takes effect when
  * the last of its locks is taken: any other access to the object is before, or waits for the
  * release. What the thread does next is after. The release need not be more than a release. */
 #ifndef NEARCPU_ATOMIC_TABLE_H

@@ -4,7 +4,6 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "ground/futex.h"
@@ -26,14 +25,14 @@ static void sleep_until_free(struct near__atomic_lock *l)
 {
 	__atomic_fetch_add(&l->waiters, 1, __ATOMIC_SEQ_CST);
 	for (;;) {
-		struct timespec poll = {0, POLL_NS};
+		static const long poll[] = {0, POLL_NS}; /* the call's own timespec */
 		bool fenced;
 
 		__atomic_store_n(&l->waking, 0, __ATOMIC_SEQ_CST);
 		fenced = !near__waiters_fence() || near__atomic_fence();
 		if (is_free(l))
 			break;
-		syscall(SYS_futex, &l->waking, NEAR__FUTEX_WAIT_PRIVATE, 0, fenced ? NULL : &poll,
+		syscall(SYS_futex, &l->waking, NEAR__FUTEX_WAIT_PRIVATE, 0, fenced ? NULL : poll,
 			NULL, 0);
 	}
 	__atomic_fetch_sub(&l->waiters, 1, __ATOMIC_SEQ_CST);
