@@ -14,14 +14,6 @@
 
 #define MATCH_ANY UINT32_MAX
 
-/* Where time_t is 64 bits wide and long is not, the old call does not take the C library's
- * timespec. */
-#ifdef SYS_futex_time64
-#define SYS_FUTEX (sizeof(time_t) > sizeof(long) ? SYS_futex_time64 : SYS_futex)
-#else
-#define SYS_FUTEX SYS_futex
-#endif
-
 /* The futex does not support CLOCK_BOOTTIME, and the clocks that it supports stop or jump when the
  * machine is suspended. So a waiter reads the clock at this interval, and returns at most this late
  * after the machine has resumed. */
@@ -75,7 +67,7 @@ int near__timeout_set(struct near__timeout *t, clockid_t clock, const struct tim
 static int futex(uint32_t *word, int op, uint32_t value, const struct timespec *until)
 {
 	int saved = errno;
-	long r = syscall(SYS_FUTEX, word, op, value, until, NULL, MATCH_ANY);
+	long r = syscall(NEAR__SYS_FUTEX, word, op, value, until, NULL, MATCH_ANY);
 
 	r = r < 0 ? -errno : r;
 	errno = saved;

@@ -26,13 +26,6 @@
 #include "malloc/central/central.h"
 #include "malloc/pages/pages.h"
 
-/* 64 bits of time need another system call where a long has 32. */
-#ifdef SYS_futex_time64
-#define SYS_FUTEX (sizeof(time_t) > sizeof(long) ? SYS_futex_time64 : SYS_futex)
-#else
-#define SYS_FUTEX SYS_futex
-#endif
-
 #define PERIOD_MS 250
 #define LONG_MS 8000
 /* Periods without anything to give back: shards give half of their lists at a time, and what one
@@ -124,7 +117,7 @@ static bool sleep_for(long ms, uint32_t now)
 	if (now == SLEEPS)
 		__atomic_compare_exchange_n(&word, &works, SLEEPS, false, __ATOMIC_RELAXED,
 					    __ATOMIC_RELAXED);
-	if (syscall(SYS_FUTEX, &word, NEAR__FUTEX_WAIT_PRIVATE, now, &time, NULL, 0) &&
+	if (syscall(NEAR__SYS_FUTEX, &word, NEAR__FUTEX_WAIT_PRIVATE, now, &time, NULL, 0) &&
 	    errno != ETIMEDOUT && errno != EAGAIN && errno != EINTR)
 		return false;
 	__atomic_compare_exchange_n(&word, &sleeps, WORKS, false, __ATOMIC_RELAXED,
@@ -154,7 +147,7 @@ static void set_word(uint32_t value)
 	int saved = errno;
 
 	__atomic_store_n(&word, value, __ATOMIC_RELAXED);
-	syscall(SYS_FUTEX, &word, NEAR__FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	syscall(NEAR__SYS_FUTEX, &word, NEAR__FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 	errno = saved;
 }
 
@@ -167,7 +160,7 @@ void near__background_wake(void)
 					__ATOMIC_RELAXED)) {
 		int saved = errno;
 
-		syscall(SYS_FUTEX, &word, NEAR__FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+		syscall(NEAR__SYS_FUTEX, &word, NEAR__FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 		errno = saved;
 	}
 }
