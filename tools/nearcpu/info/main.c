@@ -78,8 +78,6 @@ static void print_parts(const struct machine *m)
 		printf("%s%s%s", p == machine_parts ? "" : ", ", p->built_in ? "" : "no ", p->name);
 	printf("\n" NAME "%s\n", "malloc library",
 	       m->malloc_library[0] ? m->malloc_library : "not found: nearcpu run needs it");
-	printf(NAME "%s\n", "idle memory",
-	       "given back by a thread, if a program has several; NEAR_CONF=malloc_background:0|1");
 	printf(NAME "%s\n", "atomic library",
 	       m->atomic_library[0] ? m->atomic_library
 				    : "not found: nearcpu run --atomic needs it");
