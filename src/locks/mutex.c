@@ -124,13 +124,13 @@ static bool announce(struct near_mutex *m, bool designated)
 	return flags || near__mutex_fence_owner(m);
 }
 
-/* Enters the queue; `again`: sorted by its age. */
-static bool enter(struct near_mutex *m, struct near__waiter *w, bool designated, bool again)
+/* Enters the queue; sorted by its age if it was in one before, as its word is then not 0. */
+static bool enter(struct near_mutex *m, struct near__waiter *w, bool designated)
 {
 	struct near__bucket *b = near__lot_lock(m);
 	bool announced = announce(m, designated);
 
-	if (announced && again)
+	if (announced && NEAR__LOAD_RELAXED(&w->word))
 		near__lot_insert(b, w);
 	else if (announced)
 		near__lot_append(b, w);
@@ -143,17 +143,15 @@ static int take_after_parking(struct near_mutex *m, struct near__waiter *w, bool
 			      const struct near__timeout *timeout)
 {
 	uint32_t seen = NEAR__LOAD_RELAXED(&m->word);
-	bool again = false;
 	int r = 0;
 
 	for (;;) {
-		again |= designated;
 		if (take(m, &seen, designated) || (designated && near__hold_time_is_short(m) &&
 						   take_after_spinning(m, seen, true)))
 			return 0;
 		if (r)
 			return r;
-		if (!enter(m, w, designated, again))
+		if (!enter(m, w, designated))
 			continue;
 		r = near__lot_sleep(w, timeout);
 		if (!r && w->token == HANDOFF)

@@ -115,10 +115,22 @@ static unsigned unwoken(void)
 	return n;
 }
 
-/* While the mutex is held, so that each enters the queue again. */
+/* Those that a broadcast has moved have the mutex as their argument. */
+static const struct near__waiter *last_in_queue(void)
+{
+	struct near__bucket *b = near__lot_lock(&m);
+	struct near__waiter *w = near__lot_first(b, &m, NEAR__SPACE_MUTEX), *last = w;
+
+	for (; w; w = near__lot_next(w))
+		last = w;
+	near__lot_unlock(b);
+	return last;
+}
+
+/* While the mutex is held, so that each enters the queue again, in front of a younger thread. */
 static void one_that_is_woken_wakes_others(void **state)
 {
-	struct waiter w[8];
+	struct waiter w[8], young = {.kind = &wait_mutex, .on = &m};
 	struct near__bucket *b;
 	struct near__waiter *first;
 
@@ -126,15 +138,18 @@ static void one_that_is_woken_wakes_others(void **state)
 	near_mutex_lock(&m);
 	near_cond_broadcast(&c);
 	assert_int_equal(unwoken(), 8);
+	start_waiter(&young);
 	b = near__lot_lock(&m);
 	first = near__lot_first(b, &m, NEAR__SPACE_MUTEX);
 	near__lot_take(b, first);
 	near__lot_unlock(b);
 	near__lot_wake(first);
-	UNTIL(locking() == 8 && unwoken() == 0);
+	UNTIL(locking() == 9 && unwoken() == 0);
+	assert_null(last_in_queue()->arg);
 	near_mutex_unlock(&m);
 	for (unsigned i = 0; i < 8; i++)
 		expect(&w[i], 0);
+	expect(&young, 0);
 	assert_int_equal(locking(), 0);
 }
 
