@@ -169,7 +169,8 @@ static inline bool near__release(struct near__atomic_lock *l, unsigned long seen
 		return __atomic_load_n(&l->waiters, __ATOMIC_SEQ_CST) != 0;
 	}
 	/* Release: pairs with the first load of the word by loads, and with the take of the next
-	 * holder. Relaxed: the waiter's barrier orders it. */
+	 * holder. The load of `waiters` is relaxed: the waiter's barrier orders it after the
+	 * store. */
 	__atomic_store_n(&l->word, seen + 2, __ATOMIC_RELEASE);
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	return __atomic_load_n(&l->waiters, __ATOMIC_RELAXED) != 0;

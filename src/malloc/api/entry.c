@@ -10,6 +10,7 @@
 #include "malloc/observe/hooks.h"
 #include "malloc/pages/pages.h"
 
+/* Not inlined: what a thread takes from its own lists then needs no stack frame. */
 static __attribute__((noinline)) void *alloc_slower(size_t n, const void *caller)
 {
 	bool zero = false;
@@ -51,7 +52,7 @@ static __attribute__((noinline)) void *malloc_slow(size_t n)
 	return near__alloc_slow(n, NEAR__CALLER);
 }
 
-/* Their speed does not depend on what is linked in front of them. */
+/* Aligned, so that their speed does not depend on what is linked in front of them. */
 #define ALIGNED __attribute__((aligned(NEAR__CACHE_LINE)))
 
 NEAR__ENTRY ALIGNED void *malloc(size_t n)

@@ -5,8 +5,8 @@
 
 #include "malloc/base/heap.h"
 
-/* A list of at most `most` blocks, 1 or more, and at most a batch; from this CPU's shard, else from
- * the central lists. An empty one: no memory. */
+/* A list of at most `most` blocks, and at most a batch; from this CPU's shard, else from the
+ * central lists. An empty one: no memory. Requires `most` > 0. */
 uint64_t near__shard_take(unsigned class, unsigned most);
 /* Gives a list away. is_short: it may be much shorter than a batch, and is joined with others. */
 void near__shard_give(unsigned class, uint64_t list, bool is_short);

@@ -10,8 +10,10 @@
 #define MAX_LIST 128                /* blocks in a batch, at most */
 #define AT_ONCE NEAR__SPANS_AT_ONCE /* blocks that are returned to spans under one lock */
 
-#define POPULATED 512             /* size of blocks whose spans get their pages at once, at most */
-#define POPULATED_FROM (1u << 11) /* pages of the heap, at least */
+/* Spans of blocks of at most POPULATED bytes are populated, in a heap of at least POPULATED_FROM
+ * pages. */
+#define POPULATED 512
+#define POPULATED_FROM (1u << 11)
 
 struct central {
 	struct near_lock lock;
@@ -41,8 +43,8 @@ static uint64_t *batches_of(unsigned node, unsigned class)
 
 /* ---- taking ---- */
 
-/* Lists link their blocks, so that those of small blocks write to all pages of a span soon: one
- * system call costs less than a page fault for each. A small heap keeps its pages. */
+/* The links of small blocks soon write to all pages of a span: one system call costs less than a
+ * page fault for each. In a small heap, pages that stay unused would count more. */
 static void populate(uint32_t first, unsigned class)
 {
 	if (near__sizes[class].size <= POPULATED && near__pages_used() >= POPULATED_FROM)

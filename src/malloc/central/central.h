@@ -8,8 +8,7 @@
 bool near__central_init(void);
 /* How many blocks a list should have: a batch; fewer of large blocks in a small heap. */
 unsigned near__central_batch(unsigned class);
-/* A list of at most a batch, which is `most`, unless it was given away so; an empty one: no
- * memory. */
+/* A list of at most `most` blocks, or a batch that was given away. An empty one: no memory. */
 uint64_t near__central_take(unsigned class, unsigned most);
 void near__central_give(unsigned class, uint64_t list);
 /* Gives away the blocks of other nodes than this one; returns the others. */

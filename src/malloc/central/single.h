@@ -11,8 +11,8 @@ static inline bool near__is_single(unsigned class)
 }
 
 unsigned near__single_batch(unsigned class);
-/* A list of at most a batch and of `most` blocks, of one in a small heap; an empty one: no
- * memory. */
+/* A list of at most `most` blocks, and at most a batch; in a small heap of one block. An empty one:
+ * no memory. */
 uint64_t near__single_take(unsigned node, unsigned class, unsigned most);
 void near__single_give(unsigned class, uint64_t list);
 void near__single_stats(unsigned class, struct near__central_stats *out);

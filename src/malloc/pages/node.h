@@ -16,8 +16,8 @@ struct near__pages {
 	struct near__extent *newest, *unclaimed;
 	struct near__extent first;
 	uint64_t taken; /* pages that were clean when they were allocated, so far */
-	struct near__pages_stats
-		stats; /* of these, `free` and `dirty` are read without the lock; so is `taken` */
+	/* `free` and `dirty` of these are read without the lock; so is `taken`. */
+	struct near__pages_stats stats;
 } __attribute__((aligned(NEAR__CACHE_LINE)));
 extern struct near__pages near__pages[NEAR__MAX_NODES] __attribute__((visibility("hidden")));
 

@@ -20,7 +20,8 @@ bool near__pages_grow(uint32_t first, uint32_t count, uint32_t wanted);
 /* Returns pages that were freed `decay_ms` ago to the system, up to `most` bytes. Returns how
  * many bytes these were. */
 size_t near__pages_purge(uint64_t decay_ms, size_t most);
-/* The same of what is too much now, ms: see purge.c. Called once per slow path, without locks. */
+/* Returns free pages beyond a limit (purge.c) to the system. `now` is in ms. Called once per slow
+ * path, without locks. */
 void near__pages_limit(uint64_t now);
 struct near__pages_stats {
 	uint64_t top, free, dirty; /* pages; dirty: free ones that may have been written */
