@@ -41,8 +41,8 @@ static void pin(unsigned n)
 
 static uint64_t last_round __attribute__((aligned(LINE)));
 
-/* The first thread sets `last_round` before it arrives in that round, and cannot change it after:
- * the others load it when they have met in the same round. */
+/* The first thread sets `last_round` before it arrives in that round, and does not change it
+ * afterwards: the others load it after the barrier of the same round. */
 #define BARRIER_LOOP(name, type, wait, NOTE)                                                       \
 	static void name(struct window_thread *t)                                                  \
 	{                                                                                          \

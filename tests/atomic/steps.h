@@ -32,8 +32,9 @@ struct steps {
 	/* If not NULL: that of the first operation, which a breakpoint then interrupts. Only for
 	 * one thread, since breakpoints stop all. */
 	const struct steps_trace *trace;
-	/* If not 0: the third operation does not interrupt the second, but the first one again, so
-	 * many instructions later; where signals are blocked, after that. Needs a trace. */
+	/* If not 0: the third operation does not interrupt the second, but the first one again,
+	 * this number of instructions later; where signals are blocked, after that. Needs a
+	 * trace. */
 	unsigned again;
 	unsigned level; /* of the operation that is interrupted */
 	/* private */
