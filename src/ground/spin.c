@@ -2,6 +2,7 @@
 /* spin: how long a pause takes. */
 #include "spin.h"
 
+#include <errno.h>
 #include <nearcpu/arch/arch.h>
 #include <stdint.h>
 #include <time.h>
@@ -13,14 +14,16 @@
 #define SAMPLES 4
 #define SAMPLE_PAUSES 32
 
-/* In 1,024 ns; 0: not measured yet. */
+/* The number of pauses in 1,024 ns; 0: not measured yet. */
 static uint32_t pauses_per_us;
 
 static int64_t now(void)
 {
 	struct timespec t = {0, 0};
+	int saved = errno;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
+	clock_gettime(CLOCK_MONOTONIC, &t); /* a filter of system calls can make it fail */
+	errno = saved;
 	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
