@@ -216,35 +216,35 @@ static uint32_t take_mb(uint32_t mb)
 }
 
 /* The pages are not written: the numbers are what is tested. */
-static void free_mb(uint32_t first, uint32_t mb)
+static void free_mb(uint32_t first, uint32_t mb, uint64_t now)
 {
 	near__pages_free(first, mb * MB_PAGES, true);
-	near__pages_limit(near__os_ms());
+	near__pages_limit(now);
 }
 
 static void dirty_pages_are_limited(void **state)
 {
-	uint64_t decay_ms = near__malloc_conf.decay_ms;
+	uint64_t decay_ms = near__malloc_conf.decay_ms, now = near__os_ms();
 	uint32_t a = take_mb(100), b = take_mb(400), c = take_mb(100);
 
 	near__pages_purge(0, ALL);
 	assert_int_equal(dirty_pages(), 0);
-	free_mb(a, 100); /* half of the pages in use may be free */
+	free_mb(a, 100, now); /* half of the pages in use may be free */
 	assert_int_equal(dirty_pages(), 100 * MB_PAGES);
 	near__malloc_conf.decay_ms = UINT64_MAX;
-	free_mb(b, 400);
+	free_mb(b, 400, now);
 	assert_int_equal(dirty_pages(), 500 * MB_PAGES);
 	near__malloc_conf.decay_ms = decay_ms;
-	near__pages_limit(near__os_ms());
+	near__pages_limit(now);
 	assert_in_range(dirty_pages(), 62 * MB_PAGES, 64 * MB_PAGES);
 	/* A part is needed again: several times as much is kept from now on. */
 	near__pages_purge(0, ALL);
 	a = take_mb(30);
-	free_mb(c, 100);
-	free_mb(a, 30);
+	free_mb(c, 100, now);
+	free_mb(a, 30, now);
 	assert_int_equal(dirty_pages(), 130 * MB_PAGES);
 	/* It is forgotten by then. Some of the pages that are returned were clean. */
-	near__pages_limit(near__os_ms() + 200000);
+	near__pages_limit(now + 200000);
 	assert_in_range(dirty_pages(), 62 * MB_PAGES, 80 * MB_PAGES);
 	near__pages_purge(0, ALL);
 	assert_int_equal(dirty_pages(), 0);
