@@ -14,8 +14,8 @@
  * makes progress: many sections if the hold time is short (hold_time.h), else about one. If it is
  * short, the next tries follow soon: a failed try has fetched the line, which the owner's unlock
  * fetches back in any case. Each of these pauses is longer than the one before, since pauses of one
- * length can fall into step with the owner, so that all tries fail: then, with sections of 30 ns
- * and 8 threads, one of 1,000 waits took 260 us, and now 1.5 us (Intel Xeon, Granite Rapids
+ * length can fall into step with the owner, so that all tries fail: one of 1,000 waits then took
+ * 260 us instead of 1.5 us, with sections of 30 ns and 8 threads (Intel Xeon, Granite Rapids
  * class). */
 #define FIRST_PAUSE_IF_SHORT_NS 1000
 #define LONGER_IF_SHORT_NS 12
@@ -84,6 +84,7 @@ static bool take(struct near_mutex *m, uint32_t *seen, bool designated)
 		flags = flags_of(*seen);
 		if (designated)
 			flags &= ~WAKING;
+		/* Acquire: pairs with the release of the unlock. */
 		if (NEAR__CAS(&m->word, seen, compose(me, flags), __ATOMIC_ACQUIRE))
 			return true;
 	} while (!owner_of(*seen));
