@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* locks, rwlock, park: threads that wait for each other, on ours and on what programs use instead.
+/* locks, sem, barrier, broadcast, park, rwlock: threads that wait for each other, on ours and on
+ * what programs use instead.
  * The programs named here, in locks/, define what a row does. */
 #include "bench.h"
 

@@ -5,7 +5,8 @@
  * A waiter is on the stack of the thread that waits. It is in a queue, or a waker has taken it and
  * then wakes it; the lock of the bucket decides which. A waker that takes a waiter must call
  * near__lot_wake for it, after it has released the lock. The waiter's thread does not return before
- * that: so the waker may access the waiter until the call, and not afterwards. */
+ * that: so the waker may access the waiter until the call, and not afterwards. Waiters of a group
+ * may return as soon as near__lot_take_group has taken them. */
 #ifndef NEARCPU_LOT_H
 #define NEARCPU_LOT_H
 
@@ -33,8 +34,8 @@ struct near__waiter {
 	uint32_t space;
 	uint32_t word; /* the futex: enum near__waiter_word */
 	bool queued;   /* under the lock */
-	/* That of the bucket: the thread sleeps on it instead of `word`, and near__lot_wake_group
-	 * wakes it. No token may cancel the wait then. Or NULL. */
+	/* That of the bucket: the thread sleeps on it, and near__lot_wake_group wakes it. Requires
+	 * that no token can cancel the wait. NULL: the thread sleeps on `word`. */
 	uint32_t *group;
 	uint64_t since;  /* CLOCK_MONOTONIC in ns */
 	uintptr_t token; /* from the waker */
