@@ -13,15 +13,10 @@
 /* A waiter leaves the cache line alone before its first try, so that the thread that has the line
  * makes progress: many sections if the hold time is short (hold_time.h), else about one. If it is
  * short, the next tries follow soon: a failed try has fetched the line, which the owner's unlock
- * fetches back in any case. Each of these pauses is longer than the one before, since pauses of one
- * length can fall into step with the owner, so that all tries fail: one of 1,000 waits then took
- * 260 us instead of 1.5 us, with sections of 30 ns and 8 threads (Intel Xeon, Granite Rapids
- * class). */
+ * fetches back in any case. */
 #define FIRST_PAUSE_IF_SHORT_NS 1000
-#define LONGER_IF_SHORT_NS 12
 #define FIRST_PAUSE_NS 100
 #define NEXT_PAUSE_NS 75
-#define TRIES 12
 
 /* The number of unlocks that use a CAS after a wait for a mutex with a longer hold time. */
 #define UNLOCKS_BY_CAS 64
@@ -97,11 +92,11 @@ static bool take_after_spinning(struct near_mutex *m, uint32_t seen, bool design
 	bool is_short = near__hold_time_is_short(m);
 	unsigned ns = is_short ? FIRST_PAUSE_IF_SHORT_NS : FIRST_PAUSE_NS;
 
-	for (unsigned i = 1; i <= TRIES; i++) {
+	for (unsigned i = 1; i <= NEAR__SPIN_TRIES; i++) {
 		near__pause_for(ns);
 		if (take(m, &seen, designated))
 			return true;
-		ns = is_short ? i * LONGER_IF_SHORT_NS : NEXT_PAUSE_NS;
+		ns = is_short ? i * NEAR__SPIN_LONGER_NS : NEXT_PAUSE_NS;
 	}
 	check_alive(seen);
 	return false;

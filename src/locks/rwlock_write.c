@@ -29,8 +29,7 @@ static bool has_drained(struct near_rwlock *l)
 
 static bool drain_by_spinning(struct near_rwlock *l)
 {
-	near__pause_for(NEAR__SPIN_NS);
-	return has_drained(l) || NEAR__YIELD_UNTIL(has_drained(l));
+	return NEAR__SPIN_UNTIL(has_drained(l)) || NEAR__YIELD_UNTIL(has_drained(l));
 }
 
 /* Enters the queue if a thread is still inside, which wakes this one as it leaves. */
