@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,6 +96,33 @@ STEP void allocate(int times, size_t n)
 		do_malloc(n);
 }
 
+/* The block is the last of a span, whose other free blocks are more than a list has; each page has
+ * a block in use. It is freed again while it is in the span, and is in use when the span becomes
+ * empty. */
+STEP void free_in_span(void)
+{
+	static char *blocks[1024];
+	const size_t n = sizeof(blocks) / sizeof(*blocks), span = 16384, page = 4096;
+	uintptr_t first;
+	char *p;
+
+	for (size_t i = 0; i < n; i++)
+		blocks[i] = do_malloc(40);
+	p = blocks[n / 2];
+	first = (uintptr_t)p / span * span;
+	for (size_t i = 0; i < n; i++)
+		if ((uintptr_t)blocks[i] / span == first / span && blocks[i] > p)
+			p = blocks[i];
+	for (size_t i = 0; i < n; i++)
+		if ((uintptr_t)blocks[i] - first < span - page && (uintptr_t)blocks[i] % page > 64)
+			do_free(blocks[i]);
+	do_free(about(p));
+	malloc_trim(0);
+	do_malloc(40); /* the cache begins again */
+	do_free(p);
+	allocate((int)n, 40);
+}
+
 static void *free_inside(void *p)
 {
 	do_free((char *)p + 1024);
@@ -137,6 +165,7 @@ STEP void allocate_until_found(void)
 CASE(double_free, do_free(freed(make(40))))
 /* Found when the block comes round for the second time, as the link of one in use is gone. */
 CASE(double_free_cycle, free_around_another(make(40)), allocate(4, 40))
+CASE(double_free_in_span, free_in_span())
 CASE(double_free_large, do_free(freed(make(100000))))
 CASE(wild, do_free(about((char *)0x123450)))
 CASE(on_stack, free_on_stack())
@@ -176,10 +205,10 @@ CASE(delete_array_of_new, _ZdaPv(make_by(_Znwm, 100)))
 CASE(realloc_of_new, do_realloc(make_by(_Znwm, 100), 200))
 CASE(wrong_delete_size, _ZdlPvm(make_by(_Znwm, 100), 104))
 
-CASES_MAIN(double_free, double_free_cycle, double_free_large, wild, on_stack, beyond, interior,
-	   interior_medium, interior_aligned, size_inside, interior_large, interior_far,
-	   link_written, double_free_later, underrun, overrun, overrun_large, overrun_aligned,
-	   underrun_aligned, overrun_realloc, header, use_after_free, use_after_free_late,
-	   realloc_after_free, size_after_free, inside, wrong_size, wrong_sdallocx, free_of_new,
-	   free_of_new_array, delete_of_malloc, delete_of_new_array, delete_array_of_new,
-	   realloc_of_new, wrong_delete_size, valid)
+CASES_MAIN(double_free, double_free_cycle, double_free_in_span, double_free_large, wild, on_stack,
+	   beyond, interior, interior_medium, interior_aligned, size_inside, interior_large,
+	   interior_far, link_written, double_free_later, underrun, overrun, overrun_large,
+	   overrun_aligned, underrun_aligned, overrun_realloc, header, use_after_free,
+	   use_after_free_late, realloc_after_free, size_after_free, inside, wrong_size,
+	   wrong_sdallocx, free_of_new, free_of_new_array, delete_of_malloc, delete_of_new_array,
+	   delete_array_of_new, realloc_of_new, wrong_delete_size, valid)

@@ -19,6 +19,7 @@ PROGRAM = PRELOAD = ""
 CASES = {
     "double_free": ("double free", "double free"),
     "double_free_cycle": ("freed twice", "double free"),
+    "double_free_in_span": ("freed twice", "double free"),
     "double_free_large": ("not allocated", "double free"),
     "wild": ("not from here", "not from here"),
     "on_stack": ("not from here", "not from here"),

@@ -116,6 +116,12 @@ static inline uint64_t near__list_next(uint64_t offset)
 	return next;
 }
 
+/* The first word of a block that is in its span: neither a link nor what a program writes. */
+static inline uint64_t near__span_mark(const void *p)
+{
+	return ~near__link(0, near__offset_of(p));
+}
+
 /* Takes the first block off *list, which is not empty. Clears its link: a block in use has none. */
 static inline void *near__list_take(uint64_t *list)
 {

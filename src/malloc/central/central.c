@@ -90,14 +90,18 @@ struct taken {
 	char *blocks[MAX_LIST];
 };
 
-/* The first word of a block is cleared before it returns to its span. If it is not 0, the program
+/* The first word of a block is marked before it returns to its span. If it has no mark, the program
  * has written to the block since, or has freed it twice: it is then in another list, too, or in
- * use. */
+ * use. A page that was returned to the system meanwhile has 0. */
 static void put_taken(uint64_t *list, const struct taken *t, unsigned i)
 {
-	if (NEAR__UNLIKELY(i >= t->fresh && *(uint64_t *)t->blocks[i]))
-		near__heap_die("write to a freed block, or freed twice", t->blocks[i]);
-	near__list_put(list, t->blocks[i]);
+	void *p = t->blocks[i];
+	uint64_t word = *(uint64_t *)p;
+
+	if (NEAR__UNLIKELY(i >= t->fresh && word != near__span_mark(p)) &&
+	    (word || !__atomic_load_n(&near__span_of(p)->discarded, __ATOMIC_RELAXED)))
+		near__heap_die("write to a freed block, or freed twice", p);
+	near__list_put(list, p);
 }
 
 /* In the order of their addresses, but the first block differs from class to class: spans begin at
@@ -193,6 +197,7 @@ static void give_list(struct central *c, uint64_t list)
 
 	while (!near__list_is_empty(list)) {
 		blocks[n] = near__list_take(&list);
+		*(uint64_t *)blocks[n] = near__span_mark(blocks[n]);
 		spans[n] = near__span_of(blocks[n]);
 		if (++n == AT_ONCE || near__list_is_empty(list)) {
 			give_blocks(c, blocks, spans, n);

@@ -278,7 +278,7 @@ static bool covers(const struct near__held *held, unsigned class, size_t offset)
 	return first < end;
 }
 
-size_t near__span_discard(const struct near__span *s, const struct near__held *held)
+size_t near__span_discard(struct near__span *s, const struct near__held *held)
 {
 	size_t size = (size_t)near__sizes[s->class].pages << NEAR__PAGE_SHIFT, all = 0;
 	char *p = near__page_at(s->first);
@@ -289,6 +289,7 @@ size_t near__span_discard(const struct near__span *s, const struct near__held *h
 			continue;
 		while (to < size && covers(held, s->class, to))
 			to += NEAR__PAGE;
+		__atomic_store_n(&s->discarded, true, __ATOMIC_RELAXED); /* see spans.h */
 		near__os_discard(p + from, to - from);
 		all += to - from;
 	}

@@ -16,6 +16,9 @@ struct near__span {
 	uint16_t carved; /* blocks that ever left */
 	uint8_t class;
 	uint8_t quarter; /* the list that it is in, NEAR__QUARTERS: none */
+	/* Pages of blocks in the span were returned to the system. A thread that takes such a block
+	 * has the lock after the thread that returned them. */
+	bool discarded;
 	uint64_t bits[];
 };
 
@@ -86,7 +89,7 @@ void near__span_hold(struct near__spans *all, struct near__span *s, struct near_
 
 /* Without the lock: returns pages to the system that have no other blocks than these. Returns how
  * many bytes. */
-size_t near__span_discard(const struct near__span *s, const struct near__held *held);
+size_t near__span_discard(struct near__span *s, const struct near__held *held);
 
 /* Returns the blocks; the result is that of near__spans_give. */
 struct near__span *near__span_release(struct near__spans *all, struct near__span *s,
