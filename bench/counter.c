@@ -77,7 +77,8 @@ static const char *check_near(struct bench_run *run)
 	return bench_compare((uint64_t)near_counter_read(&counter), run->done);
 }
 
-/* In turn: no add loads what the one before it stored. What an add costs, not how long it takes. */
+/* Several counters in turn: no add waits for what the one before it stored. The row shows what an
+ * add costs, not how long it takes. */
 #define COUNTERS 8
 static struct near_counter counters[COUNTERS];
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""The drop-in malloc beside a sanitizer, which has a malloc of its own.
+"""The drop-in malloc in programs with a sanitizer, which has a malloc of its own.
 
 usage: sanitized_test.py PROGRAM LIBRARY
 

@@ -17,7 +17,7 @@ static struct {
 	uint64_t refills, spills; /* lists */
 } sums[NEAR__SIZES + 1];
 
-/* As many as are a small part of the heap. */
+/* How many blocks are a small part of the heap. */
 static unsigned share(unsigned class)
 {
 	uint64_t heap = (uint64_t)near__pages_used() << NEAR__PAGE_SHIFT;

@@ -319,7 +319,7 @@ static bool is_list(const struct bench *b)
 	return b->kind == BENCH_MEMORY || (b->apart && b->fixed_threads);
 }
 
-/* Of one of the two forms, in their order. */
+/* Prints all tables, or all lists, in the order of the report. */
 static void print_benches(const struct report *report, bool lists)
 {
 	size_t count;
