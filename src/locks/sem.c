@@ -54,7 +54,7 @@
 /* Longer than NEAR__SPIN_NS: with 600 ns instead of 160, two threads took a unit 1.4 times as often
  * to hold it for 1 ns, and 1.2 times to hold it for 100 ns (Intel Xeon, Granite Rapids class, 2
  * CPUs). */
-#define SPIN_NS 600
+#define FIRST_PAUSE_NS 600
 
 /* What a waker passes to a sleeper. */
 #define DESIGNATED 1
@@ -121,8 +121,8 @@ static int wait_slow(struct near_sem *s, const struct near__timeout *timeout)
 	struct near__waiter w = {.address = s, .space = NEAR__SPACE_SEM};
 	int r = 0;
 
-	near__pause_for(SPIN_NS);
-	if (near_sem_try_wait(s))
+	near__pause_for(FIRST_PAUSE_NS);
+	if (near_sem_try_wait(s) || NEAR__SPIN_UNTIL(near_sem_try_wait(s)))
 		return 0;
 	w.since = (uint64_t)near__now(CLOCK_MONOTONIC);
 	if (!NEAR__YIELD_UNTIL(near_sem_try_wait(s)))
