@@ -23,9 +23,12 @@
 
 #define BLOCKS 40000
 #define SIZE 1000
+#define LARGE 5000
 
 /* More than a small stack has. */
 static __thread char storage[(size_t)256 << 10];
+
+static void *much[BLOCKS];
 
 static unsigned threads(void)
 {
@@ -109,6 +112,30 @@ static void child(void)
 	CHECK(wait(&status) > 0 && status == 0);
 }
 
+static void *work_much(void *unused)
+{
+	for (int i = 0; i < BLOCKS; i++)
+		much[i] = memset(malloc(LARGE), 1, LARGE);
+	for (int i = 0; i < BLOCKS; i++)
+		free(much[i]);
+	return unused;
+}
+
+/* A child of fork with several threads, as a daemon, keeps what the limit allows: 64 MiB. */
+static void daemon_child(void)
+{
+	pthread_t t;
+	int status;
+
+	if (fork() == 0) {
+		CHECK(pthread_create(&t, NULL, work_much, NULL) == 0);
+		CHECK(pthread_join(t, NULL) == 0);
+		CHECK(resident() < BLOCKS * LARGE / 2);
+		exit(0);
+	}
+	CHECK(wait(&status) > 0 && status == 0);
+}
+
 /* Without the fork handlers. */
 static void copy(void)
 {
@@ -180,6 +207,7 @@ int main(int argc, char **argv)
 		     {"none", none},
 		     {"child", child},
 		     {"copy", copy},
+		     {"daemon", daemon_child},
 		     {"signals", signals},
 		     {"single_again", single_again},
 		     {"without_main", without_main}};

@@ -34,6 +34,9 @@ class Background(unittest.TestCase):
     def test_a_child_of_fork_has_none(self):
         self.check("child")
 
+    def test_a_child_of_fork_with_threads_gives_most_back(self):
+        self.check("daemon")
+
     def test_a_copy_of_the_process_has_none(self):
         self.check("copy")
 
