@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* near_lock: an 8-byte lock for very short critical sections.
  *
- * Cost:      lock and unlock without contention: one atomic instruction each. A waiter spins for 16
- *            pauses, yields up to seven times, then sleeps in a futex. An unlock makes a system
+ * Cost:      lock and unlock without contention: one atomic instruction each. A waiter spins for
+ *            160 ns, yields up to seven times, then sleeps in a futex. An unlock makes a system
  *            call only when a thread sleeps and no woken thread still has to try the lock.
  * Memory:    8 bytes. Zero is a free lock: static and calloc'ed locks need no call, and
  *            constructors of any priority may use them. There is nothing to destroy.

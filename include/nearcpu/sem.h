@@ -49,7 +49,7 @@ struct near_sem {
 /* Takes a unit if there is one. Never waits. */
 NEAR_API bool near_sem_try_wait(struct near_sem *s);
 
-/* Takes a unit; spins for less than a microsecond, then sleeps, until there is one. */
+/* Takes a unit; spins for less than two microseconds, yields, then sleeps, until there is one. */
 NEAR_API void near_sem_wait(struct near_sem *s);
 
 /* The same, but gives up: -ETIMEDOUT when the deadline (absolute; NULL: none) has passed by

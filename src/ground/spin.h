@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What a thread does before it sleeps: pauses of NEAR__SPIN_NS, in case the holder of a lock runs;
- * then NEAR__YIELD_UNTIL, in case the holder was preempted. Both are bounded, since a waiter of
- * higher real-time priority must give the CPU to the holder. The lock's word is not loaded between
- * the pauses, as each load takes the cache line from the threads that make progress: three loads,
+/* What a thread does before it sleeps: it pauses, in case the holder of a lock runs; then
+ * NEAR__YIELD_UNTIL, in case the holder was preempted. Both are bounded, since a waiter of higher
+ * real-time priority must give the CPU to the holder. The lock's word is not loaded during the
+ * first pause, as each load takes the cache line from the threads that make progress: three loads,
  * after 20, 60 and 140 ns, cost two fifths of the throughput of near_lock with sections of 1 ns
- * (AMD, Zen 4 class).
+ * (AMD, Zen 4 class). Some locks then load the word often, by NEAR__SPIN_UNTIL.
  *
  * A pause takes 10 ns on some CPUs, 40 on others: so waits are given as times, and the length of a
  * pause is measured at the first one. */
@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define NEAR__SPIN_NS 160
+#define NEAR__SPIN_NS 160 /* the first pause of most locks */
 #define NEAR__SPIN_YIELDS 7
 
 /* Executes pauses (near__pauses) for about `ns`. Async-signal-safe. Only the first call in a
