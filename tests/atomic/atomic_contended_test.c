@@ -59,7 +59,6 @@ int main(void)
 		puts("skipped: with ThreadSanitizer, all loads take the lock");
 		return 77;
 	}
-	set_alarm();
 	find_object();
 	return UNIT_TESTS(loads_take_the_lock_in_turn, loads_after_a_wait_take_the_lock);
 }

@@ -158,7 +158,7 @@ static void cross(void *unused)
 	uint64_t random = shared->scenario;
 	struct team team;
 
-	alarm(40);
+	alarm(100);
 	steps_open();
 	pthread_barrier_init(&barrier, NULL, shared->threads + 1);
 	team_start(&team, shared->threads, live);

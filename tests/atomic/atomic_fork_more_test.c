@@ -69,7 +69,6 @@ static void lock_while_forking(void *unused)
 {
 	pthread_t thread = unit_start(add_under_mutex, unused);
 
-	set_alarm();
 	unit_await(&owned);
 	prepare_first = lock_mutex;
 	afterwards = unlock_mutex;
@@ -94,7 +93,6 @@ static void have_early_thread(void *unused)
 {
 	in_child_first = start_early;
 	if (fork() == 0) {
-		set_alarm();
 		unit_join(early);
 		CHECK(object[0] == 1);
 		_exit(0);
@@ -122,7 +120,6 @@ static void have_waiter(void *unused)
 	child = fork();
 	release(l, seen);
 	if (child == 0) {
-		set_alarm();
 		team_run(3, add_often);
 		CHECK(l->waiters == 1 && object[0] == 3 * unit_scale(10000));
 		_exit(0);
@@ -137,8 +134,6 @@ static pid_t forked = -1;
 static void fork_here(int signal)
 {
 	forked = fork();
-	if (forked == 0)
-		set_alarm();
 }
 
 static void *add_after_fork(void *unused)
@@ -156,7 +151,6 @@ static void fork_in_sleep(void *unused)
 	unsigned long seen = take(lock_of_object());
 	pthread_t thread = unit_start(add_after_fork, unused);
 
-	set_alarm();
 	signal(SIGUSR1, fork_here);
 	wait_for_sleepers(1);
 	pthread_kill(thread, SIGUSR1);

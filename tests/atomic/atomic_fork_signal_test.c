@@ -68,7 +68,6 @@ static void signal_while_forking(void *in_section)
 	unsigned long seen = take(last);
 	pthread_t thread;
 
-	set_alarm();
 	signal(SIGUSR1, serve);
 	thread = unit_start(wait_as_fork, in_section);
 	wait_for_fork(last, 0);
@@ -109,7 +108,6 @@ static void signal_while_waiting(void *unused)
 	unsigned long seen = take(lock_of_object());
 	pthread_t thread;
 
-	set_alarm();
 	signal(SIGUSR1, note);
 	thread = unit_start(wait_as_handler, unused);
 	wait_for_sleepers(1);
@@ -160,7 +158,6 @@ static void fork_within_fork(void *unused)
 	struct sigaction action = {.sa_sigaction = on_trap, .sa_flags = SA_SIGINFO};
 	pthread_t thread = unit_start(add_always, unused);
 
-	set_alarm();
 	sigaction(SIGTRAP, &action, NULL);
 	fork_within(atfork[library].prepare, 97);
 	fork_within(atfork[library].parent, 53);

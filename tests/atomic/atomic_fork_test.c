@@ -75,7 +75,6 @@ static void use_in_child(pid_t child, unsigned levels)
 {
 	CHECK(child >= 0);
 	if (child == 0) {
-		alarm(unit_emulated() ? 60 : 10);
 		use_all();
 		if (levels)
 			use_in_child(fork(), levels - 1);
@@ -232,7 +231,6 @@ static void fork_everywhere(void *unused)
 	static struct operation planned[2] = {{.kind = OP_EXCHANGE, .at = 64, .size = 24},
 					      {.kind = OP_STORE, .at = 64, .size = 24}};
 
-	alarm(30);
 	steps_open();
 	memset(planned[0].value, 1, 24);
 	memset(planned[1].value, 2, 24);

@@ -194,7 +194,6 @@ static void run_all(void *unused)
 {
 	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_NODEFER | SA_RESTART};
 
-	alarm(unit_slow() ? 100 : 30);
 	for (unsigned i = 0; i < LENGTH(signals); i++)
 		sigaction(signals[i], &action, NULL);
 	team_start(&team, THREADS, work);

@@ -65,11 +65,6 @@ static inline void wait_for_fork(const struct near__atomic_lock *held, uint32_t 
 		sched_yield();
 }
 
-static inline void set_alarm(void)
-{
-	alarm(unit_slow() ? 100 : 20);
-}
-
 static inline void check_locks(bool is_mine[NEAR__ATOMIC_LOCKS], bool alone)
 {
 	for (unsigned i = 0; i < NEAR__ATOMIC_LOCKS; i++) {
@@ -93,7 +88,6 @@ static inline void fork_once(void)
 	check_locks(after, child == 0);
 	CHECK(memcmp(before, after, sizeof(before)) == 0);
 	if (child == 0) {
-		set_alarm();
 		add_one(NULL);
 		_exit(0);
 	}

@@ -189,7 +189,6 @@ UNIT_CHILD(fork_may_come_during_the_decision, UNIT_THREAD_SANITIZER)
 	pid_t child = fork();
 
 	if (child == 0) {
-		alarm(10);
 		decision.hold = false;
 		use_all(unused);
 		_exit(0);

@@ -323,7 +323,6 @@ static void posts_follow_a_clone_on_the_same_storage(void **state)
 
 int main(void)
 {
-	end_hangs();
 	return UNIT_TESTS(handlers_end_interruptible_waits, unknown_flags_are_no_clock,
 			  handlers_post_in_other_locks_sections, handlers_post_many_in_one_section,
 			  handlers_post_at_any_moment, handlers_post_in_a_child,

@@ -18,7 +18,6 @@ static void fork_in_handler(int signal)
 	CHECK(child >= 0);
 	if (child == 0) {
 		is_child = true;
-		alarm(40);
 	} else {
 		CHECK(unit_wait(child, NULL) == 7);
 		forks++;
@@ -80,7 +79,6 @@ static void (*step)(void);
 static void fork_with_a_lock_held(void *unused)
 {
 	use_both();
-	alarm(40);
 	signal(SIGUSR1, fork_in_handler);
 	armed = true;
 	fence_hook = interrupt;

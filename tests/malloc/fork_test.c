@@ -78,7 +78,6 @@ static void fork_while_flushing(void *unused)
 	all.stream = fopen("/dev/null", "w");
 	CHECK(all.stream);
 	all.use();
-	alarm(40); /* three threads wait in a cycle */
 	holder = unit_start(hold_stream, NULL);
 	unit_await(&all.holds);
 	flusher = unit_start(flush_all, NULL);
@@ -174,7 +173,6 @@ static void fork_within(void *unused)
 	pthread_t other = unit_start(wait_for, &end);
 
 	CHECK(atfork_n >= 3);
-	alarm(40);
 	prepare();
 	prepare();
 	in_parent();

@@ -1,22 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Signals that tests send. A test that hangs is ended by an alarm. */
+/* Signals that tests send. */
 #ifndef NEARCPU_TESTS_SIGNALS_H
 #define NEARCPU_TESTS_SIGNALS_H
 
 #include "unit.h"
-
-#define HANGS_AFTER_S 50
 
 static inline void on_signal(int number, void (*handler)(int), int flags)
 {
 	struct sigaction action = {.sa_handler = handler, .sa_flags = flags};
 
 	CHECK(sigaction(number, &action, NULL) == 0);
-}
-
-static inline void end_hangs(void)
-{
-	alarm(unit_emulated() ? 4 * HANGS_AFTER_S : HANGS_AFTER_S);
 }
 
 static unsigned caught; /* atomic */
