@@ -13,11 +13,11 @@
 /* A waiter leaves the cache line alone before its first try, so that the thread that has the line
  * makes progress: many sections if the hold time is short (hold_time.h), else about one. If it is
  * short, the next tries follow soon: a failed try has fetched the line, which the owner's unlock
- * fetches back in any case. Else each try is again preceded by time for a section. All pauses get
- * longer (spin.h). */
+ * fetches back in any case. If it is longer, each pause leaves time for another section. Each pause
+ * after the first is longer than the one before (spin.h). */
 #define FIRST_PAUSE_IF_SHORT_NS 1000
-#define FIRST_PAUSE_NS 100
-#define TRIES 7 /* in 950 ns */
+#define FIRST_PAUSE_IF_LONGER_NS 100
+#define TRIES_IF_LONGER 7 /* in 950 ns */
 
 /* The number of unlocks that use a CAS after a wait for a mutex with a longer hold time. */
 #define UNLOCKS_BY_CAS 64
@@ -91,9 +91,9 @@ static bool take(struct near_mutex *m, uint32_t *seen, bool designated)
 static bool take_after_spinning(struct near_mutex *m, uint32_t seen, bool designated)
 {
 	bool is_short = near__hold_time_is_short(m);
-	unsigned tries = is_short ? NEAR__SPIN_TRIES : TRIES;
-	unsigned least = is_short ? 0 : FIRST_PAUSE_NS;
-	unsigned ns = is_short ? FIRST_PAUSE_IF_SHORT_NS : FIRST_PAUSE_NS;
+	unsigned tries = is_short ? NEAR__SPIN_TRIES : TRIES_IF_LONGER;
+	unsigned least = is_short ? 0 : FIRST_PAUSE_IF_LONGER_NS;
+	unsigned ns = is_short ? FIRST_PAUSE_IF_SHORT_NS : FIRST_PAUSE_IF_LONGER_NS;
 
 	for (unsigned i = 1; i <= tries; i++) {
 		near__pause_for(ns);
