@@ -2,17 +2,18 @@
 /* near_malloc: statistics of the drop-in allocator. The allocator itself has the names of the C
  * library's; see near_malloc(3).
  *
- * Cost:      one pass over the slots in use, and a lock for each class, held for a copy of five
- *            numbers. It costs allocations nothing: they count in words of their own slot.
+ * Cost:      one pass over the slots in use and, for each class, a system call
+ *            (process_vm_readv) and locks, held for a copy of a few numbers. It costs allocations
+ *            nothing: only those that find no block in the list of their slot are counted.
  * Memory:    none; nothing here allocates. JSON goes out in pieces of at most 512 bytes.
  * Safety:    any thread; not in signal handlers. Fork: the child continues with its parent's
  *            counts. No operation interrupts other CPUs.
  * Order:     each number of another slot is read by itself while the numbers change: sums are not a
- *            snapshot. While no other thread allocates or frees they are exact, except after an
- *            abort in the one instruction between the update of a count and the commit:
- *            `allocations` is then off by one block, `in_use` by a list of 64 KiB at most. The
- *            error is never larger than what the caches can hold.
- * Fallback:  the same numbers without rseq, from the lists that each thread then has.
+ *            snapshot. While no other thread allocates, frees or moves lists they are exact.
+ *            Otherwise a list that moves may be counted twice, or as in use: the error is a few
+ *            lists for each thread that runs, and does not last.
+ * Fallback:  the same numbers without rseq, from the lists that each thread then has. If a filter
+ *            forbids the system call, the blocks in the current lists of slots count as in use.
  *
  * `free_dirty` and `cached` of an idle process become 0 if the library's thread runs (BACKGROUND
  * THREAD in near_malloc(3)): within three seconds of the last call that took a slow path, or eleven
@@ -42,9 +43,7 @@ extern "C" {
 /* Later versions add fields at the end. */
 struct near_malloc_stats {
 	/* Since the start of the process. */
-	uint64_t allocations;       /* of small blocks, up to 64 KiB */
-	uint64_t hits;              /* of these: from what the slot or the thread had */
-	uint64_t fast;              /* of these: in a few instructions, without a call */
+	uint64_t misses;            /* of allocations up to 64 KiB: in no list of slot or thread */
 	uint64_t slotless;          /* of these: by threads without a slot */
 	uint64_t large_allocations; /* of blocks above that */
 	uint64_t refills,
@@ -73,9 +72,8 @@ struct near_malloc_stats {
 
 /* Of one class of small blocks. */
 struct near_malloc_class_stats {
-	uint64_t size;        /* of a block */
-	uint64_t allocations; /* since the start, as above */
-	uint64_t hits, fast;
+	uint64_t size;   /* of a block */
+	uint64_t misses; /* since the start, as above */
 	uint64_t refills, spills, central_refills, central_spills;
 	uint64_t in_use;  /* blocks, now */
 	uint64_t cached;  /* blocks, now */

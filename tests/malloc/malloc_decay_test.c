@@ -122,6 +122,27 @@ static void an_idle_slot_is_emptied_in_the_background(void **state)
 	near__background_end();
 }
 
+/* An emptied slot that nobody uses is not emptied again, which would interrupt CPUs forever. */
+static void an_idle_slot_is_emptied_once(void **state)
+{
+	uint64_t drained;
+
+	begin();
+	fill();
+	near__malloc_conf.decay_ms = 1;
+	near__malloc_conf.background = NEAR__BACKGROUND_ON;
+	drained = near__drains.slots;
+	near__background_start();
+	while (__atomic_load_n(&near__drains.slots, __ATOMIC_RELAXED) == drained)
+		usleep(10000);
+	do {
+		drained = __atomic_load_n(&near__drains.slots, __ATOMIC_RELAXED);
+		usleep(600000); /* two periods */
+	} while (__atomic_load_n(&near__drains.slots, __ATOMIC_RELAXED) != drained);
+	assert_int_equal(cached(), 0);
+	near__background_end();
+}
+
 static unsigned threads(void)
 {
 	struct stat s;
@@ -164,5 +185,5 @@ int main(void)
 	unit_pin(0, NULL); /* the test checks one slot */
 	return UNIT_TESTS(a_small_heap_keeps_no_idle_large_blocks, without_quota_nothing_is_held,
 			  idle_lists_go_step_by_step, an_idle_slot_is_emptied_in_the_background,
-			  a_vfork_child_starts_no_thread);
+			  an_idle_slot_is_emptied_once, a_vfork_child_starts_no_thread);
 }

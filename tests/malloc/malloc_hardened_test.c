@@ -14,12 +14,23 @@
 static const uint64_t offsets[] = {0,          8,          16,           4096,
 				   0xfffffff8, 1ull << 43, 0xabcdef1230, (1ull << 44) - 8};
 
+/* near__link, but there is no block to read a length from. */
+static uint64_t link_to(uint64_t list, uint64_t rest)
+{
+	return (list ^ rest ^ near__heap.key) << 8 | 255;
+}
+
+static bool leads_to_a_block(uint64_t list, uint64_t word)
+{
+	return near__unlink(list, word) >> NEAR__OFFSET_BITS == 0;
+}
+
 static bool decodes(uint64_t word)
 {
 	bool any = false;
 
 	for (unsigned i = 0; i < LENGTH(offsets); i++)
-		any |= near__link(word, offsets[i]) >> NEAR__OFFSET_BITS == 0;
+		any |= leads_to_a_block(offsets[i], word);
 	return any;
 }
 
@@ -54,7 +65,7 @@ static void what_programs_write_is_no_link(void **state)
 		near__heap.key = keys[i];
 		n += words_that_decode();
 		for (unsigned k = 0; k < LENGTH(offsets); k++)
-			broken += near__link(near__link(offsets[i], offsets[k]), offsets[k]) !=
+			broken += near__unlink(offsets[k], link_to(offsets[k], offsets[i])) !=
 				  offsets[i];
 	}
 	near__heap.key = key;
@@ -152,6 +163,25 @@ static void links_cannot_be_forged(void **state)
 	assert_int_equal(unit_capture(forge, NULL, text, sizeof(text), &signal), -1);
 	assert_int_equal(signal, SIGABRT);
 	assert_non_null(strstr(text, "write to a freed block"));
+}
+
+/* The first byte of a freed block is the length of a list. */
+static void a_wrong_length_leads_to_no_other_block(void **state)
+{
+	static unsigned char *volatile blocks[1000];
+
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < LENGTH(blocks); i++) {
+			blocks[i] = malloc(100);
+			memset(blocks[i], (int)(i % 251), 100);
+		}
+		for (unsigned i = 0; i < LENGTH(blocks); i++) {
+			for (unsigned k = 0; k < 100; k++)
+				assert_int_equal(blocks[i][k], i % 251);
+			free(blocks[i]);
+			blocks[i][0] = 0;
+		}
+	}
 }
 
 /* ---- where blocks begin ---- */
@@ -259,6 +289,6 @@ int main(int argc, char **argv)
 	free(malloc(1)); /* the heap begins */
 	return UNIT_TESTS(what_programs_write_is_no_link, the_key_is_new_in_each_process,
 			  a_link_belongs_to_its_block, a_child_keeps_the_key,
-			  links_cannot_be_forged, pages_of_free_blocks_go_back, only_blocks_begin,
-			  attacks_of_all_kinds);
+			  links_cannot_be_forged, a_wrong_length_leads_to_no_other_block,
+			  pages_of_free_blocks_go_back, only_blocks_begin, attacks_of_all_kinds);
 }

@@ -103,7 +103,7 @@ static void damage(void *unused)
 	uint64_t list = list_of(3);
 
 	near__shard_give(CLASS, list_of(5), true);
-	*(uint64_t *)(near__heap.base + near__list_next(list)) = 1;
+	*near__list_block(near__list_rest(list)) = 1;
 	near__shard_give(CLASS, list, true);
 	length_of(near__shard_take(CLASS, 2));
 	length_of(near__shard_take(CLASS, BATCH));

@@ -3,14 +3,17 @@
 #include "stats.h"
 
 #include <nearcpu/rseq.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
 
+#include "malloc/base/conf.h"
+#include "malloc/base/os.h"
 #include "team.h"
 
 #define MANY 600
 #define HELD 20
-#define TRIES 5
 
-static void *volatile blocks[MANY + HELD + TRIES]; /* volatile: compilers remove unused calls */
+static void *volatile blocks[MANY + HELD]; /* volatile: compilers remove unused calls */
 
 static void take_blocks(unsigned n, size_t size)
 {
@@ -37,12 +40,12 @@ static void any_size_of_the_struct(void **state)
 	assert_int_equal(near_malloc_stats(&s, sizeof(s)), 0);
 	memset(larger, 0xff, sizeof(larger));
 	assert_int_equal(near_malloc_stats(larger, sizeof(larger)), 0);
-	assert_int_equal(larger[0].allocations, s.allocations);
-	assert_int_equal(larger[1].allocations, 0);
+	assert_int_equal(larger[0].misses, s.misses);
+	assert_int_equal(larger[1].misses, 0);
 	assert_int_equal(larger[1].metadata, 0);
-	s.hits = 4711;
+	s.slotless = 4711;
 	assert_int_equal(near_malloc_stats(&s, sizeof(first)), 0);
-	assert_int_equal(s.hits, 4711);
+	assert_int_equal(s.slotless, 4711);
 	assert_int_equal(near_malloc_class_stats(&c, sizeof(c), (unsigned)s.classes), -ENOENT);
 	assert_int_equal(near_malloc_class_stats(&c, sizeof(c), (unsigned)s.classes - 1), 0);
 	assert_int_equal(c.size, 65536);
@@ -50,15 +53,11 @@ static void any_size_of_the_struct(void **state)
 	assert_int_equal(c.size, 8);
 }
 
-/* A sequence that is aborted just before its commit counts twice: the test then tries again.
- * Earlier errors stay; blocks that are held keep the sum away from its bounds, which apply when
- * lists are empty, too: each time another number of blocks. */
-static bool counts_of(size_t size, unsigned held)
+static void counts_of(size_t size)
 {
 	struct near_malloc_class_stats before, full, half, after;
-	bool exact;
 
-	take_blocks(MANY + held, size);
+	take_blocks(MANY + HELD, size);
 	free_blocks(0, MANY);
 	before = stats_of(size);
 	take_blocks(MANY, size);
@@ -67,32 +66,26 @@ static bool counts_of(size_t size, unsigned held)
 	half = stats_of(size);
 	free_blocks(0, MANY / 2);
 	after = stats_of(size);
-	exact = full.allocations == before.allocations + MANY &&
-		after.allocations == full.allocations && full.in_use == before.in_use + MANY &&
-		half.in_use == before.in_use + MANY / 2 && after.in_use == before.in_use;
-	free_blocks(MANY, MANY + held);
-	return exact;
+	assert_int_equal(full.in_use, before.in_use + MANY);
+	assert_int_equal(half.in_use, before.in_use + MANY / 2);
+	assert_int_equal(after.in_use, before.in_use);
+	assert_int_equal(after.misses, full.misses); /* a free is none */
+	free_blocks(MANY, MANY + HELD);
 }
 
 static void every_block_is_counted(void **state)
 {
 	struct near_malloc_class_stats c;
 
-	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++) {
-		bool exact = false;
-
-		for (unsigned i = 0; i < TRIES && !exact; i++)
-			exact = counts_of((size_t)c.size, HELD + i);
-		if (!exact)
-			fail_msg("blocks of %u bytes are miscounted", (unsigned)c.size);
-	}
+	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++)
+		counts_of((size_t)c.size);
 }
 
 static void nothing_here_allocates(void **state)
 {
 	struct near_malloc_stats before = stats(), after = stats();
 
-	assert_int_equal(before.allocations, after.allocations);
+	assert_int_equal(before.misses, after.misses);
 	assert_int_equal(before.large_allocations, after.large_allocations);
 	assert_int_equal(before.in_use, after.in_use);
 }
@@ -101,12 +94,12 @@ static void all_is_the_sum_of_the_classes(void **state)
 {
 	struct near_malloc_stats s;
 	struct near_malloc_class_stats c;
-	uint64_t allocations = 0, in_use = 0, cached = 0, spans = 0, blocks_of_class;
+	uint64_t misses = 0, in_use = 0, cached = 0, spans = 0, blocks_of_class;
 
 	take_blocks(MANY, 100);
 	s = stats();
 	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++) {
-		allocations += c.allocations;
+		misses += c.misses;
 		in_use += c.in_use * c.size;
 		cached += c.cached * c.size;
 		spans += c.span_bytes;
@@ -115,7 +108,7 @@ static void all_is_the_sum_of_the_classes(void **state)
 		assert_true(c.span_bytes == 0 || blocks_of_class * c.size > c.span_bytes / 16 * 14);
 	}
 	free_blocks(0, MANY);
-	assert_int_equal(s.allocations, allocations);
+	assert_int_equal(s.misses, misses);
 	assert_int_equal(s.in_use, in_use + s.large);
 	assert_int_equal(s.cached, cached);
 	assert_int_equal(s.central, spans - in_use - cached);
@@ -124,8 +117,9 @@ static void all_is_the_sum_of_the_classes(void **state)
 	assert_true(s.resident >= s.in_use && s.resident <= s.committed + s.metadata);
 }
 
-/* A block that goes from the program to the cache and back is a hit each time. */
-static void hits(void **state)
+/* A block that goes from the program to the cache and back is no miss, except after the thread has
+ * moved to another slot, or was interrupted. */
+static void misses(void **state)
 {
 	struct near_malloc_class_stats before, after;
 
@@ -137,12 +131,7 @@ static void hits(void **state)
 			free(p);
 		}
 		after = stats_of(size);
-		assert_true(after.allocations - before.allocations >= 10000);
-		assert_true(after.hits - before.hits >= 9900);
-		assert_true(after.hits <= after.allocations);
-		assert_true(after.fast <= after.hits);
-		if (size == 200)
-			assert_true(after.fast - before.fast >= 9900);
+		assert_true(after.misses - before.misses <= 100);
 	}
 }
 
@@ -230,21 +219,17 @@ static void churn(unsigned number)
 	memcpy(kept[number], mine, sizeof(mine));
 }
 
-/* Aborts may count a few blocks too much or too little. */
 static void other_threads(void **state)
 {
 	struct near_malloc_class_stats before = stats_of(300), after;
-	uint64_t taken;
 
 	team_run(LENGTH(kept), churn);
 	after = stats_of(300);
-	taken = after.allocations - before.allocations;
-	assert_true(taken >= 15990 && taken <= 16500);
-	assert_true(after.in_use - before.in_use >= 790 && after.in_use - before.in_use <= 850);
+	assert_true(after.in_use >= before.in_use + 800 && after.in_use <= before.in_use + 850);
 	for (unsigned i = 0; i < 8 * 100; i++)
 		free(kept[i / 100][i % 100]);
 	after = stats_of(300);
-	assert_true(after.in_use - before.in_use + 10 <= 60);
+	assert_true(after.in_use >= before.in_use && after.in_use <= before.in_use + 50);
 }
 
 static void trim(void **state)
@@ -260,8 +245,7 @@ static void trim(void **state)
 	after = stats();
 	assert_true(after.given_back > before.given_back);
 	assert_true(after.give_backs > before.give_backs);
-	/* What aborts counted wrong shows less where no list is left that might hold it. */
-	assert_true(after.in_use <= before.in_use && before.in_use - after.in_use < 200000);
+	assert_int_equal(after.in_use, before.in_use);
 	assert_int_equal(after.free_dirty, 0);
 	assert_int_equal(after.cached, 0);
 	if (!rseq.live)
@@ -270,13 +254,112 @@ static void trim(void **state)
 	assert_true(after.fences > before.fences);
 }
 
+/* ---- what the library reads of other threads' lists ---- */
+
+ssize_t __real_process_vm_readv(pid_t, const struct iovec *, unsigned long, const struct iovec *,
+				unsigned long, unsigned long);
+ssize_t __wrap_process_vm_readv(pid_t, const struct iovec *, unsigned long, const struct iovec *,
+				unsigned long, unsigned long);
+
+static void (*before_reading)(void);
+static int forbidden; /* errno */
+
+/* Between the load of the lists and that of their blocks. */
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *to, unsigned long n_to,
+				const struct iovec *from, unsigned long n_from, unsigned long flags)
+{
+	void (*run)(void) = before_reading;
+
+	before_reading = NULL;
+	if (run)
+		run();
+	errno = forbidden;
+	return forbidden ? -1 : __real_process_vm_readv(pid, to, n_to, from, n_from, flags);
+}
+
+static void words_that_cannot_be_read_are_left_out(void **state)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *p = mmap(NULL, 8 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	uint64_t *from[8], to[8] = {0};
+
+	for (unsigned i = 0; i < 8; i++) {
+		from[i] = (uint64_t *)(p + (i + 1) * page - 8);
+		*from[i] = i + 1;
+		/* 1, 3 and 4, 7 */
+		if (i % 3 == 1 || i == 3)
+			assert_return_code(mprotect(p + i * page, page, PROT_NONE), errno);
+	}
+	errno = 4711;
+	near__os_peek(to, from, 8);
+	assert_int_equal(errno, 4711);
+	if (!to[0] && unit_emulated())
+		skip(); /* qemu-user does not know the call */
+	for (unsigned i = 0; i < 8; i++)
+		assert_int_equal(to[i], i % 3 == 1 || i == 3 ? 0 : i + 1);
+	munmap(p, 8 * page);
+}
+
+static char *guarded;
+
+static void take_and_guard(void)
+{
+	guarded = malloc(64 * KB);
+	CHECK(guarded && mprotect(guarded, 64 * KB, PROT_NONE) == 0);
+}
+
+static void a_program_protects_its_block_at_any_time(void **state)
+{
+	struct near_malloc_class_stats c;
+	struct near_rseq_status rseq;
+	char *volatile p;
+
+	near_rseq_status(&rseq, sizeof(rseq));
+	if (!rseq.live)
+		skip();
+	/* Again if the thread was moved to another slot. */
+	do {
+		p = malloc(64 * KB);
+		free(p);
+		before_reading = take_and_guard;
+		c = stats_of(64 * KB);
+		assert_null(before_reading);
+		assert_return_code(mprotect(guarded, 64 * KB, PROT_READ | PROT_WRITE), errno);
+		free(guarded);
+	} while (guarded != p);
+	assert_int_equal(c.in_use + c.cached, stats_of(64 * KB).in_use + stats_of(64 * KB).cached);
+	assert_true(c.in_use > 0);
+}
+
+/* Blocks in lists of slots then count as in use. */
+static void without_the_system_call(void **state)
+{
+	struct near_malloc_class_stats all, c;
+	static const int errors[] = {EPERM, ENOSYS};
+
+	take_blocks(MANY, 64);
+	free_blocks(0, MANY);
+	all = stats_of(64);
+	for (unsigned i = 0; i < LENGTH(errors); i++) {
+		forbidden = errors[i];
+		c = stats_of(64);
+		forbidden = 0;
+		assert_int_equal(c.in_use + c.cached, all.in_use + all.cached);
+		assert_true(c.in_use >= all.in_use);
+	}
+}
+
 int main(void)
 {
 	/* A small heap does not use all classes. */
 	take_blocks(1, MB);
 	free_blocks(0, 1);
+	/* Lists that the background thread moves would count as in use. */
+	near__malloc_conf.background = NEAR__BACKGROUND_OFF;
 
 	return UNIT_TESTS(any_size_of_the_struct, every_block_is_counted, nothing_here_allocates,
-			  all_is_the_sum_of_the_classes, hits, lists_that_move,
-			  a_list_does_not_come_and_go, large_blocks, other_threads, trim);
+			  all_is_the_sum_of_the_classes, misses, lists_that_move,
+			  a_list_does_not_come_and_go, large_blocks, other_threads, trim,
+			  words_that_cannot_be_read_are_left_out,
+			  a_program_protects_its_block_at_any_time, without_the_system_call);
 }

@@ -100,7 +100,7 @@ static uint64_t list_of(unsigned n)
 /* The content of this slot at the beginning. */
 struct state {
 	unsigned in_list, transfers, lists_in_central;
-	bool unused, no_room, longer, spilled, closed;
+	bool unused, full, low_limit, spilled, closed; /* low_limit: 1, whatever the list has */
 };
 
 static struct near__cache *own_cache(void)
@@ -118,11 +118,10 @@ static void fill_slot(const struct state *s)
 	own = own_cache();
 	own->quota = (uint64_t)1 << 30;
 	own->entries[CLASS].list = s->closed ? NEAR__CLOSED_LIST : list_of(s->in_list);
-	own->entries[CLASS].room = s->no_room ? 0 : 5;
-	own->longer[CLASS] = s->longer;
+	own->entries[CLASS].limit = s->low_limit ? 1 : (uint8_t)(s->in_list + (s->full ? 0 : 5));
 	own->spilled[CLASS] = s->spilled;
 	for (unsigned i = 0; i < s->transfers; i++)
-		own->transfer[near__sizes[CLASS].row + i] = list_of(1 + i % 2);
+		own->transfer[near__sizes[CLASS].row + i] = near__list_waiting(list_of(1 + i % 2));
 	own->transfers[CLASS] = s->closed ? UINT32_MAX : s->transfers + 1;
 }
 
@@ -140,7 +139,7 @@ static void setup(void *state)
 		abort();
 	near__heap = (struct near__heap){.base = (uintptr_t)heap,
 					 .cid_size = HEAP,
-					 .slot_size = HEAP,
+					 .list_limit = HEAP,
 					 .size = HEAP,
 					 .key = NEAR__KEY(UINT64_C(0x3b8e27c15f90ad46)),
 					 .caches = caches};
@@ -230,12 +229,13 @@ static void close_own(void *unused)
 
 	closed[n_closed++] = list;
 	for (uint32_t i = 0; n != UINT32_MAX && i + 1 < n; i++)
-		closed[n_closed++] = own->transfer[near__sizes[CLASS].row + i];
+		closed[n_closed++] = near__waiting_list(own->transfer[near__sizes[CLASS].row + i]);
 }
 
 /* ---- each block in one place ---- */
 
 static unsigned found[BLOCKS];
+static bool right_lengths;
 
 static void see(const void *p)
 {
@@ -244,13 +244,23 @@ static void see(const void *p)
 	found[at % 64 == 0 && at / 64 < BLOCKS ? at / 64 : 0]++;
 }
 
-/* A list without an end contains a block twice. */
-static void see_list(uint64_t list)
+/* A list without an end contains a block twice. Returns the number of blocks. */
+static unsigned see_list(uint64_t list)
 {
-	for (unsigned left = BLOCKS + 1; left && !near__list_is_empty(list); left--) {
-		see(heap + list);
-		list = near__link(*(uint64_t *)(heap + list), list);
+	uint64_t first = list;
+	unsigned n = 0;
+
+	for (; n <= BLOCKS && !near__list_is_empty(list); n++) {
+		see(near__list_block(list));
+		list = near__unlink(list, *near__list_block(list));
 	}
+	right_lengths &= near__list_is_empty(first) || near__list_length(first) == n;
+	return n;
+}
+
+static void see_waiting(uint64_t word)
+{
+	right_lengths &= near__waiting_length(word) == see_list(near__waiting_list(word));
 }
 
 static void see_slots(void)
@@ -261,13 +271,14 @@ static void see_slots(void)
 		see_list(f->entries[CLASS].list);
 		for (uint32_t i = 0;
 		     f->transfers[CLASS] != UINT32_MAX && i + 1 < f->transfers[CLASS]; i++)
-			see_list(f->transfer[near__sizes[CLASS].row + i]);
+			see_waiting(f->transfer[near__sizes[CLASS].row + i]);
 	}
 }
 
 static const char *check(void *unused)
 {
 	memset(found, 0, sizeof(found));
+	right_lengths = true;
 	see_slots();
 	see_list(local);
 	for (unsigned i = 0; i < n_central; i++)
@@ -279,7 +290,7 @@ static const char *check(void *unused)
 	for (unsigned i = 0; i < BLOCKS; i++)
 		if (found[i] != 1)
 			return found[i] ? "a block is in two places" : "a block is lost";
-	return NULL;
+	return right_lengths ? NULL : "a list has another length than its links say";
 }
 
 static const void *slot(void *unused, size_t *size)
@@ -346,15 +357,14 @@ TORTURE(list_of_the_central_lists, take, {.lists_in_central = 3}, 1)
 /* push */
 TORTURE(room_in_the_list, by_cid() ? give_by_cid : give, {.in_list = 2, .transfers = 1}, 1)
 /* take_list, transfer_push, push */
-TORTURE(no_room_in_the_list, give, {.in_list = 5, .transfers = 2, .no_room = true}, 3)
+TORTURE(no_room_in_the_list, give, {.in_list = 4, .transfers = 2, .full = true}, 3)
 TORTURE(no_room_in_the_transfer_cache, give,
-	{.in_list = 2, .transfers = near__sizes[CLASS].lists, .no_room = true}, 2)
+	{.in_list = 2, .transfers = near__sizes[CLASS].lists, .full = true}, 2)
 
 /* take_list, fill with what is kept, transfer_push, push */
-TORTURE(no_room_in_a_longer_list, give,
-	{.in_list = 6, .transfers = 2, .no_room = true, .longer = true}, 4)
-TORTURE(no_room_in_a_longer_list_that_is_short, give,
-	{.in_list = 1, .transfers = 2, .no_room = true, .longer = true}, 3)
+TORTURE(no_room_in_a_longer_list, give, {.in_list = 6, .transfers = 2, .full = true}, 4)
+/* Of which another thread lowered the limit. */
+TORTURE(more_than_the_limit_in_the_list, give, {.in_list = 3, .transfers = 2, .low_limit = true}, 3)
 TORTURE(list_of_the_transfer_cache_after_a_spill, take, {.transfers = 4, .spilled = true}, 2)
 
 static void fresh_slot(void **state)
@@ -380,6 +390,5 @@ static void closed_entry(void **state)
 
 UNIT_MAIN(block_of_the_list, last_block_of_the_list, list_of_the_transfer_cache,
 	  list_of_the_central_lists, room_in_the_list, no_room_in_the_list,
-	  no_room_in_the_transfer_cache, no_room_in_a_longer_list,
-	  no_room_in_a_longer_list_that_is_short, list_of_the_transfer_cache_after_a_spill,
-	  fresh_slot, closed_entry)
+	  no_room_in_the_transfer_cache, no_room_in_a_longer_list, more_than_the_limit_in_the_list,
+	  list_of_the_transfer_cache_after_a_spill, fresh_slot, closed_entry)

@@ -190,19 +190,20 @@ class Stats(Case):
         self.assertGreater(report["peak_bytes"], 1500000)
         self.assertGreater(report["minor_faults"], 100)
         own, total = report["malloc"], report["all_processes"]
-        self.assertEqual(own["allocations"], total["allocations"])
-        self.assertEqual(own["allocations"], sum(c["allocations"] for c in own["by_class"]))
+        self.assertEqual(own["misses"], total["misses"])
+        self.assertEqual(own["misses"], sum(c["misses"] for c in own["by_class"]))
         self.assertEqual(len(own["by_class"]), own["classes"])
         sizes = {c["size"]: c for c in total["by_class"]}
-        self.assertGreaterEqual(sizes[384]["allocations"], 5000)
-        self.assertGreater(sizes[384]["hits"], 4000)
+        # 5,000 blocks come in lists of at most 42.
+        self.assertGreaterEqual(sizes[384]["misses"], 5000 // 42)
+        self.assertLess(sizes[384]["misses"], 2000)
 
     def test_all_processes(self):
         script = f"'{PYTHON}' -c '{self.KEEP}'; '{PYTHON}' -c '{self.KEEP}'; exit 3"
         report = self.stats("sh", "-c", script, code=3, env={"PYTHONMALLOC": "malloc"})
         self.assertEqual(report["exit_status"], 3)
         self.assertGreaterEqual(report["processes"], 2)
-        self.assertGreater(report["all_processes"]["allocations"], 10000)
+        self.assertGreater(report["all_processes"]["misses"], 2 * 5000 // 42)
 
     def test_text(self):
         os.mkdir(self.path("tmp"))

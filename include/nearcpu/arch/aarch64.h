@@ -64,10 +64,16 @@
 	NEAR_LOAD8(near_tmp, base, off)                                                            \
 	NEAR_ADD(near_tmp, src)                                                                    \
 	NEAR_STORE8(near_tmp, base, off)
+#define NEAR__XORED "r"
+#define NEAR__COMPARED "r"
+#define NEAR__LOAD1X(dst, base, index)                                                             \
+	NEAR__OP "ldrb %w[" #dst "], [%x[" #base "], %x[" #index "]]\n\t"
+#define NEAR__BRANCH_NOT_BELOW_MEM1(a, base, off, label)                                           \
+	NEAR_LOAD1(near_tmp, base, off)                                                            \
+	NEAR_BRANCH_NOT_BELOW(a, near_tmp, label)
 #define NEAR_SUB(dst, src) NEAR__OP3("sub", dst, src)
 #define NEAR_AND(dst, src) NEAR__OP3("and", dst, src)
 #define NEAR_OR(dst, src) NEAR__OP3("orr", dst, src)
-#define NEAR__XORED "r"
 #define NEAR_XOR(dst, src) NEAR__OP3("eor", dst, src)
 #define NEAR_MUL(dst, src) NEAR__OP3("mul", dst, src)
 #define NEAR_SHIFT_LEFT(dst, n)                                                                    \

@@ -73,7 +73,6 @@
 #define NEAR_SUB(dst, src) NEAR__OP "subq %q[" #src "], %q[" #dst "]\n\t"
 #define NEAR_AND(dst, src) NEAR__OP "andq %q[" #src "], %q[" #dst "]\n\t"
 #define NEAR_OR(dst, src) NEAR__OP "orq %q[" #src "], %q[" #dst "]\n\t"
-#define NEAR__XORED "m" /* what NEAR_XOR takes, too */
 #define NEAR_XOR(dst, src) NEAR__OP "xorq %q[" #src "], %q[" #dst "]\n\t"
 #define NEAR_MUL(dst, src) NEAR__OP "imulq %q[" #src "], %q[" #dst "]\n\t"
 #define NEAR_SHIFT_LEFT(dst, n) NEAR__OP NEAR__RANGE(n, 0, 63) "shlq $" #n ", %q[" #dst "]\n\t"
@@ -82,6 +81,15 @@
 #define NEAR__ADDED "er"    /* what NEAR_ADD_MEM8 adds */
 #define NEAR_ADD_MEM8(src, base, off)                                                              \
 	NEAR__OP "addq %q[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
+#define NEAR__XORED "m" /* what NEAR_XOR takes, too */
+#define NEAR__COMPARED "er" /* what a register is compared with: a constant, too */
+/* For lists of blocks (src/malloc/): dst = the byte base[index]; if a, which is below 256, is not
+ * below the byte at base[off]. */
+#define NEAR__LOAD1X(dst, base, index)                                                             \
+	NEAR__OP "movzbl (%q[" #base "], %q[" #index "]), %k[" #dst "]\n\t"
+#define NEAR__BRANCH_NOT_BELOW_MEM1(a, base, off, label)                                           \
+	NEAR__OP "cmpb " NEAR__MEM(base, off) ", %b[" #a "]" NEAR__END(off)                        \
+	"jae %l[" #label "]\n\t"
 
 #define NEAR__BRANCH_IF(cond, a, b, label)                                                         \
 	NEAR__OP "cmpq %q[" #b "], %q[" #a "]\n\t"                                                 \

@@ -74,12 +74,12 @@ static void put_classes(struct near__out *o)
 {
 	struct near_malloc_class_stats c;
 
-	near__out_print(o, "Classes:\n      size  allocations         hits       in use"
+	near__out_print(o, "Classes:\n      size       misses       in use"
 			   "       cached      central\n");
 	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++)
-		if (c.allocations || c.spans)
-			near__out_print(o, "%10lu%13lu%13lu%13lu%13lu%13lu\n", c.size,
-					c.allocations, c.hits, c.in_use, c.cached, c.central);
+		if (c.misses || c.spans)
+			near__out_print(o, "%10lu%13lu%13lu%13lu%13lu\n", c.size, c.misses,
+					c.in_use, c.cached, c.central);
 }
 
 /* The first lines are those of glibc. */

@@ -35,7 +35,7 @@ void near__heap_set_limits(size_t end)
 	size_t all = h->nodes > 1 ? h->size : end, size = sequences ? all : 0;
 	bool fast = sequences && h->hooks == NEAR__UNHOOKED;
 
-	__atomic_store_n(&h->slot_size, size, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->list_limit, size, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->slot_limit, fast ? NEAR__SMALL_MAX + 1 : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->cid_size, by_cid ? size : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->local_size, lists ? all : 0, __ATOMIC_RELAXED);

@@ -39,12 +39,12 @@ _Static_assert(NEAR__PAGE == (size_t)1 << NEAR__PAGE_SHIFT, "pages");
  * takes the slow path. */
 struct near__heap {
 	uintptr_t base;
-	size_t cid_size;   /* blocks at offsets below are freed by sequences indexed by the cid, */
-	size_t slot_size;  /* at those below by sequences indexed by any slot */
-	size_t cid_limit;  /* sizes below are allocated by sequences indexed by the cid, */
-	size_t slot_limit; /* those below by sequences indexed by any slot */
-	uint64_t key;      /* of links, see below */
-	size_t local_size; /* the same for thread caches, in processes without sequences */
+	size_t cid_size;     /* blocks at offsets below are freed by sequences indexed by the cid */
+	size_t cid_limit;    /* sizes below are allocated by sequences indexed by the cid, */
+	size_t slot_limit;   /* those below by sequences indexed by any slot */
+	uint64_t key;        /* of links, see below */
+	uint64_t list_limit; /* sequences take blocks off lists whose words are below */
+	size_t local_size;   /* the same for thread caches, in processes without sequences */
 	size_t local_limit;
 	uint8_t *page_map;
 	uint32_t *owner;
@@ -66,20 +66,32 @@ void near__heap_publish(size_t end, size_t used);
 /* The same at the end of initialisation, and when the hooks change. */
 void near__heap_set_limits(size_t end);
 
-/* A list of free blocks is the offset of its first block in the heap. A block's link is the offset
- * of the next one, XOR the block's own offset, XOR near__heap.key: a random number, so that an
- * attacker cannot forge a link without having read one.
+/* A list of free blocks is the offset of its first block in the heap. A block's link is
  *
- * A word is a link if it decodes to less than the heap's size, 2^NEAR__OFFSET_BITS at most. Bits 63
- * and 62 of the key are 1 and 0, and those of offsets 0. No word whose bits 63 and 62 differ from 1
- * and 0 is a link, whatever the other bits of the key are: 0, integers of up to 62 bits, positive
- * or negative, addresses of programs, text. Caches rely on this: the words at offsets below a page
- * are 0. A child of fork keeps the key, as it keeps the lists. */
+ *     next block's offset ^ own offset ^ near__heap.key, 56 bits | length of the list, 8 bits
+ *
+ * The key is a random number, so that an attacker cannot forge a link without having read one. The
+ * length is of the list that begins with the block. The word at the offset of an empty list is 0,
+ * which is its length. A program that writes to the lowest byte of a freed block changes a length:
+ * a list then has more blocks than it should, or leaves its slot too early.
+ *
+ * A word is a link if its upper 56 bits decode to less than the heap's size, 2^NEAR__OFFSET_BITS at
+ * most. Bits 63 and 62 of links are 1 and 0. No word whose bits 63 and 62 differ from 1 and 0 is a
+ * link, whatever the other bits of the key are: 0, integers of up to 62 bits, positive or negative,
+ * addresses of programs, text. Caches rely on this: the words at offsets below a page are 0. A
+ * child of fork keeps the key, as it keeps the lists.
+ *
+ * Lists that are cut or joined without a pass over their blocks (cache/shard.c) keep the lengths
+ * that are in their links. Only lists in the caches of slots need right ones.
+ *
+ * A list that waits in an array has its length in the upper 16 bits of its word, too: who counts
+ * such lists reads no block. */
 #define NEAR__OFFSET_BITS 44
-#define NEAR__KEY(random) (((random) | UINT64_C(1) << 63) & ~(UINT64_C(1) << 62))
+#define NEAR__KEY(random) ((((random) | UINT64_C(1) << 63) & ~(UINT64_C(1) << 62)) >> 8)
 #define NEAR__UNUSED_LIST ((uint64_t)0) /* of a slot that is not in use yet */
 #define NEAR__CLOSED_LIST ((uint64_t)8)
 #define NEAR__EMPTY_LIST ((uint64_t)16)
+#define NEAR__WAITING_SHIFT 48
 
 static inline bool near__list_is_empty(uint64_t list)
 {
@@ -100,44 +112,76 @@ struct near__origin {
 __attribute__((noreturn, cold)) void near__heap_die_block(const char *what, const void *p,
 							  const struct near__origin *block);
 
-/* The link of the block at `offset` to the next one; and from such a link to the next one. */
-static inline uint64_t near__link(uint64_t next, uint64_t offset)
+/* Of a list that no other thread takes blocks off. */
+static inline unsigned near__list_length(uint64_t list)
 {
-	return next ^ offset ^ near__heap.key;
+	return *(uint8_t *)(near__heap.base + list);
 }
 
-/* What follows the block at this offset, which is in a list. */
-static inline uint64_t near__list_next(uint64_t offset)
+/* The word of such a list in an array; and from such a word to the list, and to its length. */
+static inline uint64_t near__list_waiting(uint64_t list)
 {
-	uint64_t *p = (uint64_t *)(near__heap.base + offset), next = near__link(*p, offset);
+	return list | (uint64_t)near__list_length(list) << NEAR__WAITING_SHIFT;
+}
 
-	if (NEAR__UNLIKELY(next >= near__heap.size))
+static inline uint64_t near__waiting_list(uint64_t word)
+{
+	return word & (((uint64_t)1 << NEAR__WAITING_SHIFT) - 1);
+}
+
+static inline unsigned near__waiting_length(uint64_t word)
+{
+	return (unsigned)(word >> NEAR__WAITING_SHIFT);
+}
+
+/* The link of the first block of `list`, if `rest` follows it; and from such a link to `rest`. */
+static inline uint64_t near__link(uint64_t list, uint64_t rest)
+{
+	return (list ^ rest ^ near__heap.key) << 8 | (uint8_t)(near__list_length(rest) + 1);
+}
+
+static inline uint64_t near__unlink(uint64_t list, uint64_t link)
+{
+	return link >> 8 ^ list ^ near__heap.key;
+}
+
+static inline uint64_t *near__list_block(uint64_t list)
+{
+	return (uint64_t *)(near__heap.base + list);
+}
+
+/* The list of the blocks after the first one. */
+static inline uint64_t near__list_rest(uint64_t list)
+{
+	uint64_t *p = near__list_block(list), rest = near__unlink(list, *p);
+
+	if (NEAR__UNLIKELY(rest >= near__heap.size))
 		near__heap_die("write to a freed block, or freed twice", p);
-	return next;
+	return rest;
 }
 
 /* The first word of a block that is in its span: neither a link nor what a program writes. */
 static inline uint64_t near__span_mark(const void *p)
 {
-	return ~near__link(0, near__offset_of(p));
+	return ~((near__offset_of(p) ^ near__heap.key) << 8);
 }
 
 /* Takes the first block off *list, which is not empty. Clears its link: a block in use has none. */
 static inline void *near__list_take(uint64_t *list)
 {
-	uint64_t *p = (uint64_t *)(near__heap.base + *list);
+	uint64_t *p = near__list_block(*list);
 
-	*list = near__list_next(*list);
+	*list = near__list_rest(*list);
 	*p = 0;
 	return p;
 }
 
 static inline void near__list_put(uint64_t *list, void *p)
 {
-	uint64_t offset = near__offset_of(p);
+	uint64_t all = near__offset_of(p);
 
-	*(uint64_t *)p = near__link(*list, offset);
-	*list = offset;
+	*(uint64_t *)p = near__link(all, *list);
+	*list = all;
 }
 
 /* Whether a block begins at this offset, in a page with this tag, which is no part of a span. */

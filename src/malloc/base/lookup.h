@@ -5,20 +5,13 @@
 
 #include "malloc/base/heap.h"
 
-/* A class in the cache of a slot: a list of free blocks, and two numbers in `count`. These change
- * before the commit, and change once more for each sequence that is aborted between the two. The
- * low two bytes are the room, about how many more blocks the list may get; the others count the
- * blocks that were taken. */
+/* A class in the cache of a slot: a list of free blocks, and how many blocks it may have. The limit
+ * is a hint: slow paths store it outside of sequences, and may have left the slot by then. */
 struct near__entry {
 	uint64_t list;
-	union {
-		uint64_t count;
-		uint16_t room;
-	};
+	uint8_t limit;
 };
-_Static_assert(offsetof(struct near__entry, count) == 8, "the sequences");
-#define NEAR__TAKEN_SHIFT 16
-#define NEAR__ONE_TAKEN (((uint64_t)1 << NEAR__TAKEN_SHIFT) + 1) /* which makes room, too */
+_Static_assert(offsetof(struct near__entry, limit) == 8, "the sequences");
 
 /* Where the entry of the class of (n + 7) / 8 is in a slot's cache. */
 extern uint16_t near__entry_offsets[NEAR__TABLE_MAX / 8 + 1] __attribute__((visibility("hidden")));

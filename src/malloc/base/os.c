@@ -8,6 +8,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "ground/topology.h"
@@ -163,6 +164,25 @@ enum near__moved near__os_move(void *to, void *from, size_t size)
 	}
 	errno = saved;
 	return moved;
+}
+
+/* The call ends at the first word that cannot be read, and returns the size of those before. */
+void near__os_peek(uint64_t *to, uint64_t *const *from, unsigned n)
+{
+	struct iovec there[NEAR__PEEKED];
+	int saved = errno;
+
+	for (unsigned i = 0; i < n; i++)
+		there[i] = (struct iovec){from[i], sizeof(*to)};
+	for (unsigned i = 0; i < n; i++) {
+		struct iovec here = {to + i, (n - i) * sizeof(*to)};
+		ssize_t got = process_vm_readv(getpid(), &here, 1, there + i, n - i, 0);
+
+		if (got < 0 && errno != EFAULT)
+			break;
+		i += got > 0 ? (unsigned)((size_t)got / sizeof(*to)) : 0;
+	}
+	errno = saved;
 }
 
 uint64_t near__os_ms(void)

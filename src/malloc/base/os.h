@@ -38,6 +38,11 @@ void near__os_populate(void *p, size_t size);
 enum near__moved { NEAR__MOVED, NEAR__NOT_MOVED, NEAR__MOVE_LOST };
 enum near__moved near__os_move(void *to, void *from, size_t size);
 
+/* Copies the words at these addresses, by a system call: where a load would be a fault, the word in
+ * `to` stays as it is. So do all words if the system forbids the call. */
+#define NEAR__PEEKED 64u /* words, at most */
+void near__os_peek(uint64_t *to, uint64_t *const *from, unsigned n);
+
 /* Monotonic, a few ms coarse. */
 uint64_t near__os_ms(void);
 

@@ -49,33 +49,40 @@ static bool has_key;
 
 /* ---- the thread ---- */
 
-static uint64_t taken_from(const struct near__cache *cache)
+/* A hash of all lists (FNV-1a, by words). Returns whether there are any; a class that is closed, or
+ * not in use yet, has none. */
+static bool hash_lists(const struct near__cache *cache, uint64_t *hash)
 {
-	uint64_t sum = 0;
+	bool any = false;
 
-	for (unsigned class = 1; class <= NEAR__SIZES; class ++)
-		sum += __atomic_load_n(&cache->entries[class].count, __ATOMIC_RELAXED);
-	return sum;
+	*hash = UINT64_C(0xcbf29ce484222325);
+	for (unsigned class = 1; class <= NEAR__SIZES; class ++) {
+		uint64_t list = __atomic_load_n(&cache->entries[class].list, __ATOMIC_RELAXED);
+		uint32_t lists = __atomic_load_n(&cache->transfers[class], __ATOMIC_RELAXED);
+
+		any |= !near__list_is_empty(list) || lists - 2 < NEAR__MOST_LISTS;
+		*hash = (*hash ^ list) * UINT64_C(0x100000001b3);
+	}
+	return any;
 }
 
-/* A slot whose counts did not change for the decay time is idle, and is emptied. This interrupts
- * the CPUs that run the process, but only once: the counts must change before the next time.
+/* A slot whose lists were the same at each check of the decay time is idle, and is emptied. This
+ * interrupts the CPUs that run the process, but only once: an empty slot is left alone. A busy slot
+ * may have had the same lists at each check, such as one that allocates and frees a single block
+ * over and over. It loses its lists then, once in the decay time, which costs a refill.
  * Returns whether the slot was empty already. */
 static bool check_slot(struct near__cache *cache, unsigned slot, uint64_t now)
 {
-	uint64_t seen = taken_from(cache);
+	uint64_t seen;
+	bool any = hash_lists(cache, &seen);
 
 	if (seen != cache->seen) {
 		cache->seen = seen;
 		cache->seen_at = now;
-		cache->drained = false;
-	} else if (cache->drained) {
-		return true;
-	} else if (now - cache->seen_at >= near__malloc_conf.decay_ms) {
+	} else if (any && now - cache->seen_at >= near__malloc_conf.decay_ms) {
 		near__drain_slot(slot);
-		cache->drained = true;
 	}
-	return false;
+	return !any;
 }
 
 static bool check_slots(uint64_t now)

@@ -7,56 +7,34 @@
 
 /* ---- sequences ---- */
 
-/* The distance from an entry to its delta. */
-static size_t delta_offset(unsigned class)
+/* if (entry.list == empty) entry.list = list commits. */
+static enum near__tried fill(unsigned class, uint64_t list)
 {
-	return offsetof(struct near__cache, deltas) + class * sizeof(int64_t) -
-	       class * sizeof(struct near__entry);
-}
-
-/* if (entry.list == empty) delta += entry.room - room, entry.room = room, entry.list = list
- * commits. */
-static enum near__tried fill(unsigned class, uint64_t list, uint64_t room)
-{
-	uint64_t at, to, w;
+	uint64_t at, w;
 
 	return NEAR_SEQ(
 		NEAR_SLOT_UNCHECKED(at, entry)
 		NEAR_LOAD8(w, at, 0)
 		NEAR_BRANCH_NE(w, empty, NEAR__REFUSED)
-		NEAR_MOVE(to, at)
-		NEAR_ADD(to, delta)
-		NEAR_LOAD2(w, at, 8)
-		NEAR_SUB(w, room)
-		NEAR_ADD_MEM8(w, to, 0)
-		NEAR_STORE2(room, at, 8)
 		NEAR_COMMIT8(list, at, 0),
-		NEAR_OUT(at, to, w),
-		NEAR_IN((entry, near__entry_of(class)), list, room, (empty, NEAR__EMPTY_LIST),
-			(delta, delta_offset(class))),
+		NEAR_OUT(at, w),
+		NEAR_IN((entry, near__entry_of(class)), list, (empty, NEAR__EMPTY_LIST)),
 		NEAR__REFUSED);
 }
 
-/* old = entry.list; delta += entry.room - room, entry.room = room, that of an empty list,
- * entry.list = empty commits, if there is anything. */
+/* old = entry.list; entry.list = empty commits, if there is anything. */
 static enum near__tried take_list(unsigned class, uint64_t *old)
 {
-	uint64_t at, to, w, had;
-	int result = NEAR_SEQ(
+	uint64_t at, w;
+	int result =
+		NEAR_SEQ(
 		NEAR_SLOT_UNCHECKED(at, entry)
 		NEAR_LOAD8(w, at, 0)
 		NEAR_BRANCH_BELOW(w, empty, near_failed)
-		NEAR_MOVE(to, at)
-		NEAR_ADD(to, delta)
-		NEAR_LOAD2(had, at, 8)
-		NEAR_SUB(had, room)
-		NEAR_ADD_MEM8(had, to, 0)
-		NEAR_STORE2(room, at, 8)
 		NEAR_BRANCH_EQ(w, empty, NEAR__REFUSED)
 		NEAR_COMMIT8(empty, at, 0),
-		NEAR_OUT(at, to, w, had),
-		NEAR_IN((entry, near__entry_of(class)), (empty, NEAR__EMPTY_LIST),
-			(room, near__central_batch(class)), (delta, delta_offset(class))),
+		NEAR_OUT(at, w),
+		NEAR_IN((entry, near__entry_of(class)), (empty, NEAR__EMPTY_LIST)),
 		NEAR__REFUSED);
 
 	if (result == NEAR__COMMITTED)
@@ -64,12 +42,12 @@ static enum near__tried take_list(unsigned class, uint64_t *old)
 	return result;
 }
 
-static void put_list(unsigned class, uint64_t list, uint64_t room)
+static void put_list(unsigned class, uint64_t list)
 {
 	if (near__list_is_empty(list))
 		return;
 	for (int i = 0; i < NEAR_SEQ_TRIES; i++) {
-		enum near__tried tried = fill(class, list, room);
+		enum near__tried tried = fill(class, list);
 
 		if (tried == NEAR__COMMITTED)
 			return;
@@ -96,17 +74,22 @@ static bool may_try(void)
 	return near__self.state <= NEAR__THREAD_LIVE;
 }
 
-/* How many more blocks a list may get that has just been fetched: as many as are taken, as if it
- * were a whole batch. If the slot has just given a list away, half a batch more: otherwise the
+/* The list of an entry may have a batch, and half of one more if `longer`. */
+static void set_limit(struct near__cache *cache, unsigned class, bool longer)
+{
+	unsigned batch = near__central_batch(class), limit = batch + (longer ? batch / 2 : 0);
+
+	if (cache && __atomic_load_n(&cache->entries[class].limit, __ATOMIC_RELAXED) != limit)
+		__atomic_store_n(&cache->entries[class].limit, (uint8_t)limit, __ATOMIC_RELAXED);
+}
+
+/* If the slot has just given a list away, the one that was fetched may become longer: otherwise the
  * second of two frees sends away what the second of two allocations fetches again. */
-static uint64_t room_of_fetched(unsigned class)
+static void note_fetched(unsigned class)
 {
 	struct near__cache *cache = near__cache_now();
-	bool longer = cache && note(&cache->spilled[class], false);
 
-	if (cache)
-		note(&cache->longer[class], longer);
-	return longer ? near__central_batch(class) / 2 + 1 : 1;
+	set_limit(cache, class, cache && note(&cache->spilled[class], false));
 }
 
 /* *list becomes a list of blocks that the caller owns: that of this slot, of which a pop was
@@ -137,22 +120,24 @@ bool near__cache_alloc(unsigned class, void **p)
 		return true;
 	*p = near__list_take(&list);
 	near__tally(&near__tally_of(class)->taken, &near__overflow[class].taken);
-	put_list(class, list, tried == NEAR__REFUSED ? room_of_fetched(class) : 1);
+	if (tried == NEAR__REFUSED)
+		note_fetched(class);
+	put_list(class, list);
 	return true;
 }
 
-/* Returns a list of the first n blocks of *list, fewer if it has no more, and leaves the others.
- * Their links were stored last, and are probably still in the CPU's cache. */
+/* Returns a list of the first n blocks of *list, 1 or more, and leaves the others. Their links were
+ * stored last, and are probably still in the CPU's cache. They get new lengths. */
 static uint64_t cut(uint64_t *list, unsigned n)
 {
-	uint64_t head = *list, at = head, next = head;
+	uint64_t head = *list, at = head;
 
-	while (n-- && !near__list_is_empty(next)) {
-		at = next;
-		next = near__list_next(at);
+	for (; n; n--) {
+		at = *list;
+		*list = near__list_rest(at);
+		*(uint8_t *)near__list_block(at) = (uint8_t)n;
 	}
-	*(uint64_t *)(near__heap.base + at) = near__link(NEAR__EMPTY_LIST, at);
-	*list = next;
+	*near__list_block(at) = near__link(at, NEAR__EMPTY_LIST);
 	return head;
 }
 
@@ -161,10 +146,11 @@ static uint64_t cut(uint64_t *list, unsigned n)
 static void spill(unsigned class, uint64_t list)
 {
 	struct near__cache *cache = near__cache_now();
-	unsigned half = near__central_batch(class) / 2;
+	unsigned batch = near__central_batch(class);
 
-	if (cache && note(&cache->longer[class], false))
-		put_list(class, cut(&list, half), half);
+	if (batch > 1 && near__list_length(list) > batch)
+		put_list(class, cut(&list, batch / 2));
+	set_limit(cache, class, false);
 	if (cache)
 		note(&cache->spilled[class], true);
 	if (!near__list_is_empty(list))

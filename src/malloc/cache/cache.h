@@ -8,11 +8,11 @@
  *
  * Another thread of the same slot, a signal handler and a migration abort a sequence that they
  * interrupt. A thread that is not live, such as the child of a vfork, has the slot that is never
- * open, in which all words are 0. So does a slot that is not in use yet: 0 is a list without a
- * block to take, and without room.
+ * open, in which all words are 0. So does a slot that is not in use yet: 0 is a list that no
+ * sequence changes.
  *
  * A thread that empties another slot (drain.c) exchanges the list's word for NEAR__CLOSED_LIST,
- * which has no block and no room either, and issues a fence. A sequence that had loaded the word
+ * which no sequence changes either, and issues a fence. A sequence that had loaded the word
  * before the exchange may commit until the fence. The word is then not the one that the closer
  * stored, and the closer takes the new word in the same way. After the fence no thread holds the
  * old word. Opening needs no fence, since it is one store: a sequence sees the word before or after
@@ -34,16 +34,10 @@ struct near__cache {
 	struct near__entry entries[NEAR__TAGS];
 	uint32_t transfers[NEAR__SIZES + 1]; /* valid lists, plus 1; 0: not in use yet */
 	uint32_t fewest[NEAR__SIZES + 1];    /* since the slot's last step of decay; about */
-	/* The last list that moved was one that left the slot; the list of the entry may become
-	 * half a batch longer than a batch. About. */
-	bool spilled[NEAR__SIZES + 1], longer[NEAR__SIZES + 1];
-	uint64_t due;           /* time of the next step, ms; 0: slot not in use */
-	uint64_t held, quota;   /* bytes in the transfer cache, about; its share */
-	uint64_t seen, seen_at; /* background.c's: the counts when they last changed */
-	bool drained;           /* and that the slot was emptied since */
-	/* The sum of what each store of the room took off it: room + deltas is how many more blocks
-	 * were taken than put. About: a sequence that is aborted after its count adds one. */
-	int64_t deltas[NEAR__SIZES + 1];
+	bool spilled[NEAR__SIZES + 1];       /* the last list that moved left the slot; about */
+	uint64_t due;                        /* time of the next step, ms; 0: slot not in use */
+	uint64_t held, quota;                /* bytes in the transfer cache, about; its share */
+	uint64_t seen, seen_at;              /* background.c's: the lists when they last changed */
 	struct near__tally tallies[NEAR__SIZES + 1];
 	uint64_t transfer[NEAR__LISTS]; /* by class, from near__sizes[class].row on */
 };
@@ -94,6 +88,7 @@ void near__thread_cache_empty(void);
 struct near__thread_cache_stats {
 	uint64_t taken, missed; /* blocks, so far */
 	int64_t in_use;         /* more blocks were taken than freed; here, not in all */
+	uint64_t cached;        /* blocks, now: of the shared lists alone */
 };
 /* The sums of the threads that have lists of their own, and of those that share some. */
 void near__thread_cache_stats(unsigned class, struct near__thread_cache_stats *own,
@@ -131,27 +126,28 @@ static inline struct near__entry *near__entry_of(unsigned class)
 
 /* clang-format off */
 
-/* w = entry.list; rest = its first block's link, decoded; entry.list = rest commits, if that is an
- * offset. The key and the block's offset are combined while the link is being loaded.
- * Reading the block is sound: no other thread takes it off this list while the sequence runs.
+/* w = entry.list; own = its first block; rest = that block's link, decoded; entry.list = rest
+ * commits, if that is a list in the heap. The key and w are combined while the link is loaded.
+ * Reading the block is sound: no other thread takes it off this list while the sequence runs; a
+ * drain reads what it took after its fence.
  * False: aborted, or there was no block. */
 #define NEAR__DEFINE_POP(name, AT, IN)                                                             \
 	static inline bool name(struct near__entry *at, void **block)                              \
 	{                                                                                          \
 		uintptr_t base = near__heap.base;                                                  \
-		uint64_t rest = near__heap.key, w;                                                 \
+		uint64_t own = near__heap.key, rest, w;                                            \
                                                                                                    \
 		if (!NEAR__SEQ((IN),                                                               \
 			AT(at, w)                                                                  \
 			NEAR_LOAD8(w, at, 0)                                                       \
-			NEAR_XOR(rest, w)                                                          \
-			NEAR_XOR_LOAD8X(rest, base, w)                                             \
+			NEAR_LOAD8X(rest, base, w)                                                 \
+			NEAR_XOR(own, w)                                                           \
+			NEAR_SHIFT_RIGHT(rest, 8)                                                  \
+			NEAR_XOR(rest, own)                                                        \
 			NEAR_BRANCH_NOT_BELOW(rest, limit, near_failed)                            \
-			NEAR_ADD_MEM8(one, at, 8)                                                  \
 			NEAR_COMMIT8(rest, at, 0),                                                 \
-			(NEAR__IN_OUT(at) NEAR__OUT(w) NEAR__IN_OUT(rest)),                        \
-			(NEAR__IN_PAIR(base, base) NEAR__IN_PAIR(limit, near__heap.slot_size)      \
-			 NEAR__IN_AS(NEAR__ADDED, one, NEAR__ONE_TAKEN))))                         \
+			(NEAR__IN_OUT(at) NEAR__OUT(w) NEAR__OUT(rest) NEAR__IN_OUT(own)),         \
+			(NEAR__IN_PAIR(base, base) NEAR__IN_PAIR(limit, near__heap.list_limit))))  \
 			return false;                                                              \
 		*(uint64_t *)(base + w) = 0; /* no link: it is in use */                           \
 		__builtin_prefetch((void *)(base + rest), 1); /* the next link */                  \
@@ -159,31 +155,33 @@ static inline struct near__entry *near__entry_of(unsigned class)
 		return true;                                                                       \
 	}
 
-/* p's link = entry.list, encoded; entry.list = p commits. Only the caller has p until then, so
- * that storing the link again is harmless.
- * False: aborted, or there is no room or no open list, or p is the first block already. */
+/* w = entry.list; n = its length, in the link of its first block; p's link = w, encoded, and n + 1;
+ * entry.list = p commits. n + 1 fits a byte, as the limit does. What is committed waits for no
+ * load. Only the caller has p until then, so that storing the link again is harmless. Reading the
+ * first block is sound, as above.
+ * False: aborted, or the list is full, closed or not in use yet; or p is its first block. */
 #define NEAR__DEFINE_PUSH(name, AT, IN)                                                            \
 	static inline bool name(struct near__entry *at, void *p, uint64_t offset)                  \
 	{                                                                                          \
-		uint64_t w;                                                                        \
+		uint64_t w, n;                                                                     \
                                                                                                    \
 		return NEAR__SEQ((IN),                                                             \
 			AT(at, w)                                                                  \
-			NEAR_LOAD2(w, at, 8)                                                       \
-			NEAR_BRANCH_ZERO(w, near_failed)                                           \
 			NEAR_LOAD8(w, at, 0)                                                       \
 			NEAR_BRANCH_EQ(w, offset, near_failed)                                     \
 			NEAR_BRANCH_BELOW(w, empty, near_failed)                                   \
-			NEAR_XOR(w, offset)                                                        \
-			NEAR_XOR(w, key)                                                           \
+			NEAR__LOAD1X(n, base, w)                                                   \
+			NEAR__BRANCH_NOT_BELOW_MEM1(n, at, 8, near_failed)                         \
+			NEAR_SHIFT_LEFT(w, 8)                                                      \
+			NEAR_XOR(w, own)                                                           \
+			NEAR_ADD(w, n)                                                             \
 			NEAR_STORE8(w, p, 0)                                                       \
-			NEAR_ADD_MEM8(one, at, 8)                                                  \
 			NEAR_COMMIT8(offset, at, 0),                                               \
-			(NEAR__IN_OUT(at) NEAR__OUT(w)),                                           \
+			(NEAR__IN_OUT(at) NEAR__OUT(w) NEAR__OUT(n)),                              \
 			(NEAR__IN_PAIR(p, p) NEAR__IN_PAIR(offset, offset)                         \
-			 NEAR__IN_AS(NEAR__XORED, key, near__heap.key)                             \
-			 NEAR__IN_AS(NEAR__ADDED, one, (int64_t)-1)                                \
-			 NEAR__IN_AS(NEAR__ADDED, empty, NEAR__EMPTY_LIST)));                      \
+			 NEAR__IN_PAIR(own, (near__heap.key ^ offset) << 8 | 1)                    \
+			 NEAR__IN_PAIR(base, near__heap.base)                                      \
+			 NEAR__IN_AS(NEAR__COMPARED, empty, NEAR__EMPTY_LIST)));                   \
 	}
 /* clang-format on */
 

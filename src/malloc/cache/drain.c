@@ -67,10 +67,11 @@ static void close_all(struct drain *d)
 static void give_class(struct drain *d, unsigned class)
 {
 	struct near__entry *e = &d->cache->entries[class];
+	const uint64_t *row = &d->cache->transfer[near__sizes[class].row];
 	uint32_t n = d->transfers[class];
 
 	for (uint32_t i = 0; i + 1 < n; i++)
-		near__central_give(class, d->cache->transfer[near__sizes[class].row + i]);
+		near__central_give(class, near__waiting_list(row[i]));
 	if (!near__list_is_empty(d->lists[class]))
 		near__central_give(class, d->lists[class]);
 	__atomic_store_n(&d->cache->transfers[class], 1, __ATOMIC_RELEASE);

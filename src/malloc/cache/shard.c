@@ -60,7 +60,7 @@ static uint64_t after(uint64_t list, unsigned *n, uint64_t *last)
 
 	do {
 		*last = list;
-		next = near__link(*(uint64_t *)(near__heap.base + list), list);
+		next = near__unlink(list, *near__list_block(list));
 		list = next;
 	} while (--*n && is_block(next));
 	return next;
@@ -68,7 +68,7 @@ static uint64_t after(uint64_t list, unsigned *n, uint64_t *last)
 
 static void set_link(uint64_t block, uint64_t next)
 {
-	*(uint64_t *)(near__heap.base + block) = near__link(next, block);
+	*near__list_block(block) = near__link(block, next);
 }
 
 /* ---- with the lock ---- */

@@ -3,6 +3,7 @@
 #include <nearcpu/counter.h>
 
 #include "malloc/cache/cache.h"
+#include "malloc/central/central.h"
 
 struct near__tally near__overflow[NEAR__SIZES + 1];
 
@@ -37,6 +38,8 @@ static void begin(struct near__cache *own, unsigned class)
 				    __ATOMIC_RELAXED);
 	__atomic_compare_exchange_n(&own->transfers[class], &none, 1, false, __ATOMIC_RELEASE,
 				    __ATOMIC_RELAXED);
+	__atomic_store_n(&own->entries[class].limit, (uint8_t)near__central_batch(class),
+			 __ATOMIC_RELAXED);
 	__atomic_compare_exchange_n(&own->entries[class].list, &unused, NEAR__EMPTY_LIST, false,
 				    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
 }

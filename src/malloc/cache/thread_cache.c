@@ -269,8 +269,11 @@ void near__thread_cache_stats(unsigned class, struct near__thread_cache_stats *o
 {
 	uint32_t number = __atomic_load_n(&chain, __ATOMIC_ACQUIRE);
 
-	*own = *others = (struct near__thread_cache_stats){0, 0, 0};
+	*own = *others = (struct near__thread_cache_stats){0};
+	near_lock_lock(&lock);
 	add_stats(others, &shared, class);
+	others->cached = near__list_length(shared.lists[class].list);
+	near_lock_unlock(&lock);
 	while (number) {
 		const struct near__local *l = near__meta_at(number);
 

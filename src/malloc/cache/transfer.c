@@ -31,10 +31,10 @@ static size_t transfer_offset(unsigned class)
 	       (offsetof(struct near__cache, transfers) + class * sizeof(uint32_t));
 }
 
-/* n = transfers; transfer[n - 1] = list; transfers = n + 1 commits. No thread reads transfer[n - 1]
+/* n = transfers; transfer[n - 1] = word; transfers = n + 1 commits. No thread reads transfer[n - 1]
  * before the commit. 0 and the number of a closed cache are beyond all limits once 1 is taken
  * off. */
-static enum near__tried transfer_push(unsigned class, uint64_t list, uint64_t limit)
+static enum near__tried transfer_push(unsigned class, uint64_t word, uint64_t limit)
 {
 	uint64_t at, n, to;
 
@@ -48,11 +48,11 @@ static enum near__tried transfer_push(unsigned class, uint64_t list, uint64_t li
 		NEAR_SHIFT_LEFT(to, 3)
 		NEAR_ADD(to, array)
 		NEAR_ADD(to, at)
-		NEAR_STORE8(list, to, 0)
+		NEAR_STORE8(word, to, 0)
 		NEAR_ADD_CONST(n, 1)
 		NEAR_COMMIT4(n, at, 0),
 		NEAR_OUT(at, n, to),
-		NEAR_IN((number, transfers_of(class)), list, limit,
+		NEAR_IN((number, transfers_of(class)), word, limit,
 			(array, transfer_offset(class))),
 		NEAR__REFUSED);
 }
@@ -79,7 +79,7 @@ static enum near__tried transfer_pop(unsigned class, uint64_t *list)
 			(limit, NEAR__MOST_LISTS)),
 		NEAR__REFUSED);
 
-	*list = result == NEAR__COMMITTED ? from : NEAR__EMPTY_LIST;
+	*list = result == NEAR__COMMITTED ? near__waiting_list(from) : NEAR__EMPTY_LIST;
 	return result;
 }
 
@@ -164,7 +164,7 @@ void near__transfer_put(unsigned class, uint64_t list)
 	if (near__list_is_empty(list))
 		return;
 	for (int i = 0; may && i < NEAR_SEQ_TRIES; i++) {
-		enum near__tried tried = transfer_push(class, list, most);
+		enum near__tried tried = transfer_push(class, near__list_waiting(list), most);
 
 		if (tried == NEAR__COMMITTED) {
 			count_held(cache, (int64_t)near__batch_bytes(class));

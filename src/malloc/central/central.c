@@ -126,7 +126,7 @@ static void take(unsigned node, unsigned class, unsigned most, uint64_t *list, s
 
 	near_lock_lock(&c->lock);
 	if (c->waiting) {
-		*list = batches_of(node, class)[--c->waiting];
+		*list = near__waiting_list(batches_of(node, class)[--c->waiting]);
 		if (c->waiting < c->fewest)
 			c->fewest = c->waiting;
 	} else {
@@ -209,16 +209,18 @@ static void give_list(struct central *c, uint64_t list)
 static void give_to(unsigned node, unsigned class, uint64_t list)
 {
 	struct central *c = central_of(node, class);
+	uint64_t word;
 	bool kept = false;
 
 	if (near__is_single(class)) {
 		near__single_give(class, list);
 		return;
 	}
+	word = near__list_waiting(list);
 	near_lock_lock(&c->lock);
 	c->spills++;
 	if (c->waiting < near__sizes[class].lists) {
-		batches_of(node, class)[c->waiting++] = list;
+		batches_of(node, class)[c->waiting++] = word;
 		kept = true;
 	}
 	near_lock_unlock(&c->lock);
@@ -284,7 +286,7 @@ static void give_batches(unsigned node, unsigned class, bool all)
 	c->fewest = c->waiting;
 	near_lock_unlock(&c->lock);
 	for (unsigned i = 0; i < n; i++)
-		give_list(c, lists[i]);
+		give_list(c, near__waiting_list(lists[i]));
 }
 
 void near__central_decay(bool all)
@@ -354,7 +356,8 @@ void near__central_stats(unsigned class, struct near__central_stats *out)
 		out->carved += c->spans.carved;
 		out->refills += c->refills;
 		out->spills += c->spills;
-		out->waiting += c->waiting;
+		for (unsigned i = 0; i < c->waiting; i++)
+			out->waiting += near__waiting_length(batches_of(node, class)[i]);
 		near_lock_unlock(&c->lock);
 	}
 }

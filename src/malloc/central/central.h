@@ -24,7 +24,7 @@ struct near__central_stats {
 	uint64_t out;             /* blocks that are in no span */
 	uint64_t spans, carved;   /* carved: blocks of these that were ever used */
 	uint64_t refills, spills; /* lists, so far */
-	uint64_t waiting;         /* lists, now */
+	uint64_t waiting;         /* blocks in batches, now */
 };
 void near__central_stats(unsigned class, struct near__central_stats *out);
 void near__central_fork(near__fork_step *step);

@@ -2,10 +2,10 @@
 /* Statistics: sums of the counts of each level.
  *
  * The words of other slots are loaded while their owners change them, each separately and relaxed:
- * a sum is no snapshot. It is exact while nothing runs, except for sequences that were aborted
- * between a count and their commit. No list of blocks is walked: the blocks of the slots are those
- * that left the spans and that the program does not have. Errors by aborts accumulate while a
- * program runs, but are bounded by the number of blocks that the lists can have. */
+ * a sum is no snapshot. It is exact while nothing runs. No list of blocks is walked: a waiting list
+ * has its length in its word, and the list of an entry in the link of its first block. The blocks
+ * that the program has are those that left the spans, without those in the lists; without
+ * sequences, those that threads took and did not free. */
 #include <errno.h>
 #include <nearcpu/malloc.h>
 #include <string.h>
@@ -26,34 +26,80 @@ static uint64_t read_sum(const int64_t *sum)
 	return (uint64_t)__atomic_load_n(sum, __ATOMIC_RELAXED);
 }
 
+static uint64_t less(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
 struct sums {
 	uint64_t slotless, carved; /* carved: bytes */
-	uint64_t lists;            /* of the class, at most */
 };
 
 static void add_tally(struct near_malloc_class_stats *c, const struct near__tally *t)
 {
-	uint64_t taken = read_sum(&t->taken);
-
-	c->allocations += taken;
-	c->in_use += taken;
+	c->misses += read_sum(&t->taken);
 	c->refills += read_sum(&t->refills);
 	c->spills += read_sum(&t->spills);
 }
 
-/* room + delta: how many more blocks the fast paths took than they put. */
-static void add_slot(struct near_malloc_class_stats *c, const struct near__cache *cache,
-		     unsigned class, struct sums *sums)
+/* The lists of the entries of one class. */
+struct entries {
+	unsigned class, n;
+	uint64_t lists[NEAR__PEEKED];
+};
+
+/* A block may have left its list by now, and be the program's, which may have made it unreadable:
+ * hence no loads. Its word is then no link, and the list counts as empty. */
+static uint64_t lengths_of(struct entries *e)
+{
+	const struct near__size *z = &near__sizes[e->class];
+	uint64_t *blocks[NEAR__PEEKED], links[NEAR__PEEKED] = {0}, sum = 0;
+
+	for (unsigned i = 0; i < e->n; i++)
+		blocks[i] = near__list_block(e->lists[i]);
+	near__os_peek(links, blocks, e->n);
+	for (unsigned i = 0; i < e->n; i++)
+		if (near__unlink(e->lists[i], links[i]) < near__heap.size &&
+		    (uint8_t)links[i] <= z->batch + z->batch / 2)
+			sum += (uint8_t)links[i];
+	e->n = 0;
+	return sum;
+}
+
+static void add_entry(struct near_malloc_class_stats *c, struct entries *e, uint64_t list)
+{
+	if (near__list_is_empty(list))
+		return;
+	e->lists[e->n++] = list;
+	if (e->n == NEAR__PEEKED)
+		c->cached += lengths_of(e);
+}
+
+/* No sequence has more lists than fit: the entry is closed then. */
+static uint64_t waiting_in(const struct near__cache *cache, unsigned class)
 {
 	uint32_t lists = __atomic_load_n(&cache->transfers[class], __ATOMIC_RELAXED);
-	uint64_t count = read_word(&cache->entries[class].count), fast = count >> NEAR__TAKEN_SHIFT;
+	const uint64_t *row = &cache->transfer[near__sizes[class].row];
+	uint64_t sum = 0;
 
-	c->fast += fast;
-	c->allocations += fast;
-	c->in_use += (count & 0xffff) + read_sum(&cache->deltas[class]);
-	add_tally(c, &cache->tallies[class]);
-	/* transfers is 1 more, for the list of the entry; or the entry is closed. */
-	sums->lists += lists <= NEAR__MOST_LISTS + 1 ? lists : 0;
+	for (uint32_t i = 0; lists <= NEAR__MOST_LISTS + 1 && i + 1 < lists; i++)
+		sum += near__waiting_length(read_word(&row[i]));
+	return sum;
+}
+
+static void add_slots(struct near_malloc_class_stats *c, unsigned class)
+{
+	struct entries e = {.class = class};
+
+	for (unsigned s = 0; near__cache_next(&s); s++) {
+		const struct near__cache *cache = near_percpu_at(near__heap.caches, s);
+
+		add_entry(c, &e, read_word(&cache->entries[class].list));
+		c->cached += waiting_in(cache, class);
+		add_tally(c, &cache->tallies[class]);
+	}
+	if (e.n)
+		c->cached += lengths_of(&e);
 }
 
 /* Returns the allocations of threads without a slot. */
@@ -66,8 +112,8 @@ static uint64_t add_local(struct near_malloc_class_stats *c, unsigned class)
 	near__shards_stats(class, &refills, &spills);
 	c->refills += refills;
 	c->spills += spills;
-	c->fast += own.taken - own.missed;
-	c->allocations += own.taken + shared.taken;
+	c->misses += own.missed + shared.missed;
+	c->cached += shared.cached;
 	c->in_use += (uint64_t)(own.in_use + shared.in_use);
 	return own.taken + shared.taken;
 }
@@ -78,27 +124,15 @@ static void add_central(struct near_malloc_class_stats *c, const struct near__ce
 	const struct near__size *z = &near__sizes[class];
 	uint64_t blocks = from->spans * z->objects;
 
-	/* Each list from there answered one allocation. */
-	c->hits = c->allocations > from->refills ? c->allocations - from->refills : 0;
 	c->central_refills = from->refills;
 	c->central_spills = from->spills;
 	c->spans = from->spans;
 	c->span_bytes = from->spans * z->pages * NEAR__PAGE;
-	c->central = blocks > from->out ? blocks - from->out : 0;
-	c->cached = from->out > c->in_use ? from->out - c->in_use : 0;
-}
-
-/* lists: those of blocks that are out but not in use, except for the shared one of thread_cache.c.
- * */
-static void bound(struct near_malloc_class_stats *c, unsigned class, uint64_t out, uint64_t lists)
-{
-	uint64_t batch = near__sizes[class].batch, most = (lists + 1) * (batch + batch / 2 + 1);
-	int64_t least = out > most ? (int64_t)(out - most) : 0, in_use = (int64_t)c->in_use;
-
-	if (in_use < least)
-		c->in_use = (uint64_t)least;
-	else if (in_use > (int64_t)out)
-		c->in_use = out;
+	c->central = less(blocks, from->out);
+	/* A list that moves in the meantime may be counted twice. */
+	if (near__heap.caches)
+		c->in_use = less(from->out, c->cached + from->waiting);
+	c->cached = less(from->out, c->in_use);
 }
 
 static void read_class(struct near_malloc_class_stats *c, unsigned class, struct sums *sums)
@@ -107,23 +141,17 @@ static void read_class(struct near_malloc_class_stats *c, unsigned class, struct
 
 	memset(c, 0, sizeof(*c));
 	c->size = near__sizes[class].size;
-	sums->lists = 0;
-	for (unsigned s = 0; near__cache_next(&s); s++)
-		add_slot(c, near_percpu_at(near__heap.caches, s), class, sums);
+	add_slots(c, class);
 	add_tally(c, &near__overflow[class]);
 	sums->slotless += add_local(c, class);
 	near__central_stats(class, &central);
-	if (near__heap.caches)
-		bound(c, class, central.out, sums->lists + central.waiting);
 	add_central(c, &central, class);
 	sums->carved += central.carved * c->size;
 }
 
 static void add_class(struct near_malloc_stats *s, const struct near_malloc_class_stats *c)
 {
-	s->allocations += c->allocations;
-	s->hits += c->hits;
-	s->fast += c->fast;
+	s->misses += c->misses;
 	s->refills += c->refills;
 	s->spills += c->spills;
 	s->central_refills += c->central_refills;
@@ -170,7 +198,7 @@ static void read_pages(struct near_malloc_stats *s, uint64_t carved)
 static void read_all(struct near_malloc_stats *s)
 {
 	struct near_malloc_class_stats c;
-	struct sums sums = {0, 0, 0};
+	struct sums sums = {0, 0};
 
 	memset(s, 0, sizeof(*s));
 	s->classes = NEAR__SIZES;
@@ -212,7 +240,7 @@ int near_malloc_stats(struct near_malloc_stats *out, size_t size)
 int near_malloc_class_stats(struct near_malloc_class_stats *out, size_t size, unsigned n)
 {
 	struct near_malloc_class_stats all;
-	struct sums ignored = {0, 0, 0};
+	struct sums ignored = {0, 0};
 
 	if (n >= NEAR__SIZES)
 		return -ENOENT;

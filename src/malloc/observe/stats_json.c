@@ -16,15 +16,15 @@ struct field {
 #define CLASS(f) {#f, offsetof(struct near_malloc_class_stats, f)}
 
 static const struct field all_fields[] = {
-	ALL(allocations), ALL(hits), ALL(fast), ALL(slotless), ALL(large_allocations), ALL(refills),
-	ALL(spills), ALL(central_refills), ALL(central_spills), ALL(drains), ALL(fences),
-	ALL(given_back), ALL(give_backs), ALL(classes), ALL(slots), ALL(threads), ALL(large_blocks),
+	ALL(misses), ALL(slotless), ALL(large_allocations), ALL(refills), ALL(spills),
+	ALL(central_refills), ALL(central_spills), ALL(drains), ALL(fences), ALL(given_back),
+	 ALL(give_backs), ALL(classes), ALL(slots), ALL(threads), ALL(large_blocks),
 	ALL(reserved), ALL(committed), ALL(resident), ALL(in_use), ALL(large), ALL(cached),
 	ALL(central), ALL(free_dirty), ALL(free_clean), ALL(metadata),
 };
 
 static const struct field class_fields[] = {
-	CLASS(size), CLASS(allocations), CLASS(hits), CLASS(fast), CLASS(refills), CLASS(spills),
+	CLASS(size), CLASS(misses), CLASS(refills), CLASS(spills),
 	CLASS(central_refills), CLASS(central_spills), CLASS(in_use), CLASS(cached),
 	CLASS(central), CLASS(spans), CLASS(span_bytes),
 };

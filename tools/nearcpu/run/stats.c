@@ -45,7 +45,7 @@ static void add_number(json_t *to, const json_t *from, const char *name)
 
 static void add_class(json_t *classes, const json_t *from)
 {
-	static const char *const names[] = {"allocations", "hits", "fast", "in_use"};
+	static const char *const names[] = {"misses", "in_use"};
 	json_int_t size = json_integer_value(json_object_get(from, "size"));
 	json_t *class = NULL;
 	size_t i;
@@ -63,10 +63,9 @@ static void add_class(json_t *classes, const json_t *from)
 
 static void add_process(struct found *f, json_t *process, bool own)
 {
-	static const char *const names[] = {"allocations",       "hits",           "fast",
-					    "large_allocations", "refills",        "spills",
-					    "central_refills",   "central_spills", "given_back",
-					    "give_backs"};
+	static const char *const names[] = {"misses",     "large_allocations", "refills",
+					    "spills",     "central_refills",   "central_spills",
+					    "given_back", "give_backs"};
 	json_t *class;
 	size_t i;
 
@@ -124,15 +123,14 @@ static void print_classes(const json_t *total)
 	const json_t *class;
 	size_t i;
 
-	fprintf(stderr, "  %8s %15s %9s %12s\n", "bytes", "allocations", "hits", "at the end");
+	fprintf(stderr, "  %8s %15s %15s\n", "bytes", "cache misses", "at the end");
 	json_array_foreach(json_object_get(total, "by_class"), i, class)
 	{
-		uint64_t n = number(class, "allocations");
+		uint64_t n = number(class, "misses");
 
 		if (n)
-			fprintf(stderr, "  %8llu %15llu %7.1f %% %12llu\n",
+			fprintf(stderr, "  %8llu %15llu %15llu\n",
 				(unsigned long long)number(class, "size"), (unsigned long long)n,
-				100. * (double)number(class, "hits") / (double)n,
 				(unsigned long long)number(class, "in_use"));
 	}
 }
@@ -151,16 +149,14 @@ static void print_memory(const json_t *own, bool alone)
 
 static void print_found(const struct found *f, bool with_malloc)
 {
-	uint64_t n = number(f->total, "allocations");
-
 	if (!f->own && with_malloc)
 		fprintf(stderr,
 			"nearcpu run: the program left no statistics: it was killed, ended by "
 			"_exit, or allocated nothing\n");
 	if (!f->processes)
 		return;
-	fprintf(stderr, "allocations   %llu small, %.1f %% from the cache of a slot; %llu large",
-		(unsigned long long)n, n ? 100. * (double)number(f->total, "hits") / (double)n : 0,
+	fprintf(stderr, "allocations   %llu small ones missed the cache of a slot; %llu large",
+		(unsigned long long)number(f->total, "misses"),
 		(unsigned long long)number(f->total, "large_allocations"));
 	if (f->processes > 1)
 		fprintf(stderr, "; in %u processes", f->processes);
