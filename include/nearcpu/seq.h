@@ -51,9 +51,7 @@
  *     NEAR_INDEX_CID(dst)               the concurrency id; near_slots() where not live
  *     NEAR_LOAD{1,2,4,8}(dst, base, off)      dst = base[off]
  *     NEAR_LOAD8X(dst, base, index)     dst = base[index]
- *     NEAR_XOR_LOAD8X(dst, base, index) dst ^= base[index]
  *     NEAR_STORE{1,2,4,8}(src, base, off)     base[off] = src, to memory private to the caller
- *     NEAR_ADD_MEM8(src, base, off)     base[off] += src, of a count that aborts may make inexact
  *     NEAR_COPY{2,4}(dst, do, src, so, t)     copies 2 or 4 words of 8 bytes by register t
  *     NEAR_{MOVE,ADD,SUB,AND,OR,XOR,MUL}(dst, src)
  *     NEAR_ADD_CONST(dst, n)  NEAR_SHIFT_{LEFT,RIGHT}(dst, n)

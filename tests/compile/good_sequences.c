@@ -7,7 +7,6 @@ SEQUENCE(second, GOOD)
 SEQUENCE(last_offset, NEAR_SLOT(at, p) NEAR_LOAD1(v, at, 255) NEAR_COMMIT8(v, at, 248))
 SEQUENCE(by_cpu, NEAR_INDEX_CPU(at) NEAR_MOVE(v, p) NEAR_COMMIT4(at, p, 0))
 SEQUENCE(by_cid, NEAR_INDEX_CID(at) NEAR_LOAD8X(v, p, at) NEAR_COMMIT8(v, p, 0))
-SEQUENCE(counted, NEAR_SLOT(at, p) NEAR_ADD_MEM8(n, at, 248) NEAR_COMMIT8(n, at, 0))
 SEQUENCE(released, NEAR_SLOT(at, p) NEAR_COMMIT8_RELEASE(n, at))
 SEQUENCE(shared,
 	 NEAR_LOAD4(v, p, 0) NEAR_BRANCH_NE(v, n, near_failed) NEAR_COMMIT4_SHARED_RELEASE(at, p))

@@ -95,7 +95,7 @@ static void operations_on_registers(void **state)
 	static const uint64_t values[] = {
 		0, 1, 2, 255, 0x7fffffff, 0x80000000, 0xffffffff, 0x100000000,
 		0x7fffffffffffffff, 0x8000000000000000, 0xfffffffffffffffe, 0xffffffffffffffff,
-		0x0123456789abcdef};
+		0x0123456789abcdef, 0xfedc000000000001, 0x10101, 0x8000000000000100};
 	/* clang-format on */
 
 	for (unsigned o = 0; o < LENGTH(rows); o++) {
@@ -146,25 +146,6 @@ static void loads_clear_the_rest(void **state)
 	}
 }
 
-static void a_word_in_memory_is_compared(void **state)
-{
-	static const uint32_t words[] = {0,   1,          2,          254,        255,
-					 256, 0x101,      0x80000001, 0xffffffff, 0xffffff01,
-					 511, 0x7fffffff, 0x800000ff};
-	uint32_t memory[64] __attribute__((aligned(8)));
-
-	for (unsigned i = 0; i < LENGTH(words); i++) {
-		uint64_t out = 0;
-
-		memset(memory, 0xff, sizeof(memory));
-		memory[0] = memory[63] = words[i];
-		UNTIL_DONE(mem4_ne_0(&out, memory));
-		assert_int_equal(out, words[i] == 1 ? (uintptr_t)memory : TAKEN);
-		UNTIL_DONE(mem4_ne_252(&out, memory));
-		assert_int_equal(out, words[i] == 255 ? (uintptr_t)memory : TAKEN);
-	}
-}
-
 /* name, how it writes b to memory (what it commits to *out does not matter), offset, size, adds */
 #define STORES(X)                                                                                  \
 	X(store1_0, NEAR_STORE1(b, mem, 0) NEAR_COMMIT8(b, out, 0), 0, 1, false)                   \
@@ -179,9 +160,7 @@ static void a_word_in_memory_is_compared(void **state)
 	X(commit8_release, NEAR_COMMIT8_RELEASE(b, mem), 0, 8, false)                              \
 	X(commit4_shared, NEAR_COMMIT4_SHARED_RELEASE(b, mem), 0, 4, false)                        \
 	X(commit_add_0, NEAR_COMMIT_ADD8(b, mem, 0), 0, 8, true)                                   \
-	X(commit_add_248, NEAR_COMMIT_ADD8(b, mem, 248), 248, 8, true)                             \
-	X(add_mem_0, NEAR_ADD_MEM8(b, mem, 0) NEAR_COMMIT8(b, out, 0), 0, 8, true)                 \
-	X(add_mem_248, NEAR_ADD_MEM8(b, mem, 248) NEAR_COMMIT8(b, out, 0), 248, 8, true)
+	X(commit_add_248, NEAR_COMMIT_ADD8(b, mem, 248), 248, 8, true)
 
 #define STORE(name, operation, ...)                                                                \
 	static bool name(uint64_t *out, void *mem, uint64_t b)                                     \
@@ -215,10 +194,35 @@ static void stores_and_commits_write_what_they_should(void **state)
 	}
 }
 
-/* Any distance, on either side, and base and index are alike. */
+STORE(mem1_255, NEAR__BRANCH_NOT_BELOW_MEM1(b, mem, 255, BRANCHED) NEAR_COMMIT8(b, out, 0))
+
+static void a_word_in_memory_is_compared(void **state)
+{
+	static const uint32_t words[] = {0,   1,          2,          254,        255,
+					 256, 0x101,      0x80000001, 0xffffffff, 0xffffff01,
+					 511, 0x7fffffff, 0x800000ff};
+	uint32_t memory[64] __attribute__((aligned(8)));
+
+	for (unsigned i = 0; i < LENGTH(words); i++) {
+		uint64_t out = 0;
+
+		memset(memory, 0xff, sizeof(memory));
+		memory[0] = memory[63] = words[i];
+		UNTIL_DONE(mem4_ne_0(&out, memory));
+		assert_int_equal(out, words[i] == 1 ? (uintptr_t)memory : TAKEN);
+		UNTIL_DONE(mem4_ne_252(&out, memory));
+		assert_int_equal(out, words[i] == 255 ? (uintptr_t)memory : TAKEN);
+		for (uint64_t a = 0; a < 256; a++) {
+			UNTIL_DONE(mem1_255(&out, memory, a));
+			assert_int_equal(out, a >= words[i] >> 24 ? TAKEN : a);
+		}
+	}
+}
+
+/* Any distance, on either side, and the base and the index of a word are alike. */
 STORE(load_x, NEAR_LOAD8X(v, mem, b) NEAR_COMMIT8(v, out, 0))
 STORE(load_x_swapped, NEAR_LOAD8X(v, b, mem) NEAR_COMMIT8(v, out, 0))
-STORE(load_xor, NEAR_MOVE(v, b) NEAR_XOR_LOAD8X(v, mem, b) NEAR_COMMIT8(v, out, 0))
+STORE(load1_x, NEAR__LOAD1X(v, mem, b) NEAR_COMMIT8(v, out, 0))
 static void a_word_is_loaded_from_an_index(void **state)
 {
 	static const int64_t indexes[] = {0, 8, 16, 2040, -8, -2040, 1, 13};
@@ -235,8 +239,8 @@ static void a_word_is_loaded_from_an_index(void **state)
 		assert_int_equal(out, expected);
 		UNTIL_DONE(load_x_swapped(&out, base, (uint64_t)indexes[i]));
 		assert_int_equal(out, expected);
-		UNTIL_DONE(load_xor(&out, base, (uint64_t)indexes[i]));
-		assert_int_equal(out, (uint64_t)indexes[i] ^ expected);
+		UNTIL_DONE(load1_x(&out, base, (uint64_t)indexes[i]));
+		assert_int_equal(out, base[indexes[i]]);
 	}
 }
 

@@ -45,7 +45,6 @@
 #define NEAR_LOAD8(dst, base, off) NEAR__OP "ldr %x[" #dst "]" NEAR__MEM(base, off)
 #define NEAR_LOAD8X(dst, base, index)                                                              \
 	NEAR__OP "ldr %x[" #dst "], [%x[" #base "], %x[" #index "]]\n\t"
-#define NEAR_XOR_LOAD8X(dst, base, index) NEAR_LOAD8X(near_tmp, base, index) NEAR_XOR(dst, near_tmp)
 #define NEAR_STORE1(src, base, off) NEAR__OP "strb %w[" #src "]" NEAR__MEM(base, off)
 #define NEAR_STORE2(src, base, off) NEAR__OP "strh %w[" #src "]" NEAR__MEM(base, off)
 #define NEAR_STORE4(src, base, off) NEAR__OP "str %w[" #src "]" NEAR__MEM(base, off)
@@ -59,12 +58,6 @@
 /* add of a negative number is assembled as sub. */
 #define NEAR_ADD_CONST(dst, n)                                                                     \
 	NEAR__OP NEAR__RANGE(n, -255, 255) "add %x[" #dst "], %x[" #dst "], #" #n "\n\t"
-#define NEAR__ADDED "r"
-#define NEAR_ADD_MEM8(src, base, off)                                                              \
-	NEAR_LOAD8(near_tmp, base, off)                                                            \
-	NEAR_ADD(near_tmp, src)                                                                    \
-	NEAR_STORE8(near_tmp, base, off)
-#define NEAR__XORED "r"
 #define NEAR__COMPARED "r"
 #define NEAR__LOAD1X(dst, base, index)                                                             \
 	NEAR__OP "ldrb %w[" #dst "], [%x[" #base "], %x[" #index "]]\n\t"

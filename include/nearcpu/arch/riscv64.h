@@ -48,7 +48,6 @@
 #define NEAR_LOAD8(dst, base, off) NEAR__OP "ld" NEAR__MEM(dst, base, off)
 #define NEAR_LOAD8X(dst, base, index)                                                              \
 	"add %[near_tmp], %[" #base "], %[" #index "]\n\t" NEAR_LOAD8(dst, near_tmp, 0)
-#define NEAR_XOR_LOAD8X(dst, base, index) NEAR_LOAD8X(near_tmp, base, index) NEAR_XOR(dst, near_tmp)
 #define NEAR_STORE1(src, base, off) NEAR__OP "sb" NEAR__MEM(src, base, off)
 #define NEAR_STORE2(src, base, off) NEAR__OP "sh" NEAR__MEM(src, base, off)
 #define NEAR_STORE4(src, base, off) NEAR__OP "sw" NEAR__MEM(src, base, off)
@@ -61,12 +60,6 @@
 #define NEAR_ADD(dst, src) NEAR__OP3("add", dst, src)
 #define NEAR_ADD_CONST(dst, n)                                                                     \
 	NEAR__OP NEAR__RANGE(n, -255, 255) "addi %[" #dst "], %[" #dst "], " #n "\n\t"
-#define NEAR__ADDED "r"
-#define NEAR_ADD_MEM8(src, base, off)                                                              \
-	NEAR_LOAD8(near_tmp, base, off)                                                            \
-	NEAR_ADD(near_tmp, src)                                                                    \
-	NEAR_STORE8(near_tmp, base, off)
-#define NEAR__XORED "r"
 #define NEAR__COMPARED "r"
 #define NEAR__LOAD1X(dst, base, index)                                                             \
 	"add %[near_tmp], %[" #base "], %[" #index "]\n\t" NEAR_LOAD1(dst, near_tmp, 0)

@@ -51,8 +51,6 @@
 	NEAR__OP "movq " NEAR__MEM(base, off) ", %q[" #dst "]" NEAR__END(off)
 #define NEAR_LOAD8X(dst, base, index)                                                              \
 	NEAR__OP "movq (%q[" #base "], %q[" #index "]), %q[" #dst "]\n\t"
-#define NEAR_XOR_LOAD8X(dst, base, index)                                                          \
-	NEAR__OP "xorq (%q[" #base "], %q[" #index "]), %q[" #dst "]\n\t"
 #define NEAR_STORE1(src, base, off)                                                                \
 	NEAR__OP "movb %b[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
 #define NEAR_STORE2(src, base, off)                                                                \
@@ -78,10 +76,6 @@
 #define NEAR_SHIFT_LEFT(dst, n) NEAR__OP NEAR__RANGE(n, 0, 63) "shlq $" #n ", %q[" #dst "]\n\t"
 #define NEAR_SHIFT_RIGHT(dst, n) NEAR__OP NEAR__RANGE(n, 0, 63) "shrq $" #n ", %q[" #dst "]\n\t"
 
-#define NEAR__ADDED "er"    /* what NEAR_ADD_MEM8 adds */
-#define NEAR_ADD_MEM8(src, base, off)                                                              \
-	NEAR__OP "addq %q[" #src "], " NEAR__MEM(base, off) NEAR__END(off)
-#define NEAR__XORED "m" /* what NEAR_XOR takes, too */
 #define NEAR__COMPARED "er" /* what a register is compared with: a constant, too */
 /* For lists of blocks (src/malloc/): dst = the byte base[index]; if a, which is below 256, is not
  * below the byte at base[off]. */
