@@ -177,11 +177,13 @@ NEAR_API int near_mutex_lock_until(struct near_mutex *m, int clock, const struct
 
 /* if (*word == owner) *word = 0; the store commits. The word is the same for all CPUs: a thread
  * that sets bits in it concurrently fences sequences before it relies on them (src/locks/mutex.h).
- * Requires that the thread is live. Release: pairs with the acquire of the next lock. */
+ * Requires that the thread is live. Release: pairs with the acquire of the next lock. If a waiter
+ * has fetched the cache line, the load would fetch it for reading, and the store again. */
 static inline bool near__mutex_unlock_by_seq(uint32_t *word, uint64_t owner)
 {
 	uint64_t seen;
 
+	near__prefetch_for_write(word);
 	return NEAR__SEQ((NEAR_SEQ_IN_AREA),
 		NEAR_LOAD4(seen, word, 0)
 		NEAR_BRANCH_NE(seen, owner, near_failed)

@@ -15,7 +15,7 @@
  * short, the next tries follow soon: a failed try has fetched the line, which the owner's unlock
  * fetches back in any case. If it is longer, each pause leaves time for another section. Each pause
  * after the first is longer than the one before (spin.h). */
-#define FIRST_PAUSE_IF_SHORT_NS 1000
+#define FIRST_PAUSE_IF_SHORT_NS 1100
 #define FIRST_PAUSE_IF_LONGER_NS 100
 #define TRIES_IF_LONGER 7 /* in 950 ns */
 

@@ -98,6 +98,11 @@ static inline void *near__thread_pointer(void)
 	return __builtin_thread_pointer();
 }
 
+static inline void near__prefetch_for_write(const void *p)
+{
+	__builtin_prefetch(p, 1);
+}
+
 /* Executes n pauses. The isb: nothing that follows is executed speculatively before (x86_64.h). */
 static inline void near__pauses(unsigned n)
 {

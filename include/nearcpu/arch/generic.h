@@ -54,6 +54,11 @@ static inline void *near__thread_pointer(void)
 	return (void *)0;
 }
 
+static inline void near__prefetch_for_write(const void *p)
+{
+	__builtin_prefetch(p, 1);
+}
+
 static inline void near__pauses(unsigned n)
 {
 	(void)n;

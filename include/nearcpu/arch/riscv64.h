@@ -112,6 +112,11 @@ static inline uint32_t near__low_half(uint64_t value)
 }
 #define NEAR__LOW_HALF(value) near__low_half(value)
 
+static inline void near__prefetch_for_write(const void *p)
+{
+	__builtin_prefetch(p, 1);
+}
+
 /* Executes n pauses; they are hints. */
 static inline void near__pauses(unsigned n)
 {
