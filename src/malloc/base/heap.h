@@ -17,6 +17,7 @@
 #include "ground/fork.h"
 #include "percpu/internal.h"
 #include "malloc/base/classes.h"
+#include "malloc/base/lock.h"
 #include "malloc/base/os.h"
 
 #define NEAR__PAGE_SHIFT 12

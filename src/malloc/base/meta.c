@@ -11,7 +11,7 @@ uint32_t near__meta_alloc(size_t size)
 	uint32_t number = 0;
 
 	size = (size + NEAR__META_UNIT - 1) & ~(NEAR__META_UNIT - 1);
-	near_lock_lock(&lock);
+	near__heap_lock(&lock);
 	if (near__range_commit(&near__heap.meta, used + size)) {
 		used += size;
 		number = (uint32_t)(used / NEAR__META_UNIT);
@@ -25,7 +25,7 @@ bool near__meta_keep(size_t size)
 	bool kept;
 
 	size = size < near__heap.meta.size ? size : near__heap.meta.size;
-	near_lock_lock(&lock);
+	near__heap_lock(&lock);
 	kept = near__range_commit(&near__heap.meta, size);
 	near_lock_unlock(&lock);
 	return kept;
@@ -35,7 +35,7 @@ size_t near__meta_used(void)
 {
 	size_t bytes;
 
-	near_lock_lock(&lock);
+	near__heap_lock(&lock);
 	bytes = used;
 	near_lock_unlock(&lock);
 	return bytes;

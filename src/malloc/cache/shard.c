@@ -155,7 +155,7 @@ uint64_t near__shard_take(unsigned class, unsigned most)
 
 	if (near__heap.caches)
 		return near__central_take(class, most);
-	near_lock_lock(&h->lock);
+	near__heap_lock(&h->lock);
 	if (h->shard)
 		list = take_locked(h->shard, class, most);
 	near_lock_unlock(&h->lock);
@@ -188,7 +188,7 @@ void near__shard_give(unsigned class, uint64_t list, bool is_short)
 	}
 	if (is_short && near__list_is_empty(after(list, &left, &last)))
 		n -= left;
-	near_lock_lock(&h->lock);
+	near__heap_lock(&h->lock);
 	kept = begin(h) && give_locked(h->shard, class, list, n, last);
 	near_lock_unlock(&h->lock);
 	if (!kept)
@@ -204,7 +204,7 @@ static unsigned take_oldest(struct home *h, unsigned class, bool all, uint64_t *
 	struct stack *k = &h->shard->stacks[class];
 	unsigned n;
 
-	near_lock_lock(&h->lock);
+	near__heap_lock(&h->lock);
 	n = all ? k->lists : (k->fewest + 1u) / 2;
 	for (unsigned i = 0; i < k->lists; i++)
 		(i < n ? lists : row - n)[i] = row[i];
@@ -254,7 +254,7 @@ void near__shards_stats(unsigned class, uint64_t *refills, uint64_t *spills)
 {
 	*refills = *spills = 0;
 	for (unsigned i = 0; i < shard_count(); i++) {
-		near_lock_lock(&homes[i].lock);
+		near__heap_lock(&homes[i].lock);
 		if (homes[i].shard) {
 			*refills += homes[i].shard->stacks[class].refills;
 			*spills += homes[i].shard->stacks[class].spills;

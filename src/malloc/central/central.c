@@ -59,7 +59,7 @@ static bool add_span(unsigned *node, unsigned class)
 	bool aligned = count * NEAR__PAGE == NEAR__SMALL_SPAN, zero;
 	struct near__span *s;
 
-	near_lock_lock(&c->lock);
+	near__heap_lock(&c->lock);
 	s = near__spans_spare(&c->spans);
 	near_lock_unlock(&c->lock);
 	s = near__span_begin(s, class);
@@ -73,7 +73,7 @@ static bool add_span(unsigned *node, unsigned class)
 		*node = near__node_of(first);
 		c = central_of(*node, class);
 	}
-	near_lock_lock(&c->lock);
+	near__heap_lock(&c->lock);
 	if (first == NEAR__NONE) {
 		near__spans_keep(&c->spans, s);
 	} else {
@@ -124,7 +124,7 @@ static void take(unsigned node, unsigned class, unsigned most, uint64_t *list, s
 {
 	struct central *c = central_of(node, class);
 
-	near_lock_lock(&c->lock);
+	near__heap_lock(&c->lock);
 	if (c->waiting) {
 		*list = near__waiting_list(batches_of(node, class)[--c->waiting]);
 		if (c->waiting < c->fewest)
@@ -167,7 +167,7 @@ static void free_spans(struct central *c, struct near__span **empty, unsigned n)
 	if (!n)
 		return;
 	near__spans_free(empty, n);
-	near_lock_lock(&c->lock);
+	near__heap_lock(&c->lock);
 	for (unsigned i = 0; i < n; i++)
 		near__spans_keep(&c->spans, empty[i]);
 	near_lock_unlock(&c->lock);
@@ -178,7 +178,7 @@ static void give_blocks(struct central *c, char **blocks, struct near__span **sp
 	struct near__span *empty[AT_ONCE], *s;
 	unsigned empties = 0;
 
-	near_lock_lock(&c->lock);
+	near__heap_lock(&c->lock);
 	for (unsigned i = 0; i < n; i++) {
 		s = near__spans_give(&c->spans, spans[i], blocks[i]);
 		if (s)
@@ -217,7 +217,7 @@ static void give_to(unsigned node, unsigned class, uint64_t list)
 		return;
 	}
 	word = near__list_waiting(list);
-	near_lock_lock(&c->lock);
+	near__heap_lock(&c->lock);
 	c->spills++;
 	if (c->waiting < near__sizes[class].lists) {
 		batches_of(node, class)[c->waiting++] = word;
@@ -276,7 +276,7 @@ static void give_batches(unsigned node, unsigned class, bool all)
 	uint64_t lists[NEAR__MOST_LISTS], *batches = batches_of(node, class);
 	unsigned n;
 
-	near_lock_lock(&c->lock);
+	near__heap_lock(&c->lock);
 	n = all ? c->waiting : c->fewest;
 	for (unsigned i = 0; i < n; i++)
 		lists[i] = batches[i];
@@ -309,7 +309,7 @@ static size_t discard_in(struct central *c, unsigned quarter)
 	struct near__span *s, *empty;
 	size_t all = 0;
 
-	near_lock_lock(&c->lock);
+	near__heap_lock(&c->lock);
 	near__spans_begin(&c->spans, quarter);
 	while ((s = near__spans_next(&c->spans))) {
 		if (!s->here)
@@ -317,12 +317,12 @@ static size_t discard_in(struct central *c, unsigned quarter)
 		near__span_hold(&c->spans, s, &held);
 		near_lock_unlock(&c->lock);
 		all += near__span_discard(s, &held);
-		near_lock_lock(&c->lock);
+		near__heap_lock(&c->lock);
 		empty = near__span_release(&c->spans, s, &held);
 		if (empty) {
 			near_lock_unlock(&c->lock);
 			free_spans(c, &empty, 1);
-			near_lock_lock(&c->lock);
+			near__heap_lock(&c->lock);
 		}
 	}
 	near_lock_unlock(&c->lock);
@@ -350,7 +350,7 @@ void near__central_stats(unsigned class, struct near__central_stats *out)
 	for (unsigned node = 0; node < near__heap.nodes; node++) {
 		struct central *c = central_of(node, class);
 
-		near_lock_lock(&c->lock);
+		near__heap_lock(&c->lock);
 		out->out += c->spans.out;
 		out->spans += c->spans.count;
 		out->carved += c->spans.carved;

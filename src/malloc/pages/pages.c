@@ -218,7 +218,7 @@ static uint32_t alloc_from(struct near__pages *p, uint32_t count, uint32_t align
 {
 	uint32_t first;
 
-	near_lock_lock(&p->lock);
+	near__heap_lock(&p->lock);
 	first = alloc_locked(p, count, align, zero);
 	near_lock_unlock(&p->lock);
 	return first;
@@ -229,7 +229,7 @@ bool near__pages_fit(unsigned node, uint32_t count)
 	struct near__pages *p = &near__pages[node];
 	bool fits;
 
-	near_lock_lock(&p->lock);
+	near__heap_lock(&p->lock);
 	fits = near__runs_find(&p->runs, count) != 0;
 	near_lock_unlock(&p->lock);
 	return fits;
@@ -241,7 +241,7 @@ unsigned near__pages_alloc_runs(unsigned node, uint32_t *firsts, unsigned n, uin
 	unsigned got = 0;
 	bool zero;
 
-	near_lock_lock(&p->lock);
+	near__heap_lock(&p->lock);
 	while (got < n && (firsts[got] = alloc_locked(p, count, 1, &zero)) != NEAR__NONE)
 		got++;
 	near_lock_unlock(&p->lock);
@@ -293,7 +293,7 @@ void near__pages_free(uint32_t first, uint32_t count, bool dirty)
 {
 	struct near__pages *p = pages_of(first);
 
-	near_lock_lock(&p->lock);
+	near__heap_lock(&p->lock);
 	near__pages_free_locked(p, first, count, dirty);
 	near_lock_unlock(&p->lock);
 }
@@ -302,7 +302,7 @@ void near__pages_free_runs(const uint32_t *firsts, unsigned n, uint32_t count)
 {
 	struct near__pages *p = pages_of(firsts[0]);
 
-	near_lock_lock(&p->lock);
+	near__heap_lock(&p->lock);
 	for (unsigned i = 0; i < n; i++)
 		near__pages_free_locked(p, firsts[i], count, true);
 	near_lock_unlock(&p->lock);
@@ -331,7 +331,7 @@ bool near__pages_grow(uint32_t first, uint32_t count, uint32_t wanted)
 	struct near__pages *p = pages_of(first);
 	bool grown;
 
-	near_lock_lock(&p->lock);
+	near__heap_lock(&p->lock);
 	grown = grow_locked(p, first + count, (uint64_t)first + wanted);
 	if (grown)
 		take(p, first + count, wanted - count);

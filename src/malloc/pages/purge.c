@@ -57,7 +57,7 @@ static bool take_dirty(struct near__pages *p, uint64_t decay_ms, uint64_t most,
 static void give_back(struct near__pages *p, uint32_t first, uint32_t count)
 {
 	near__dirty_discard(first, first + count);
-	near_lock_lock(&p->lock);
+	near__heap_lock(&p->lock);
 	near__pages_free_locked(p, first, count, false);
 	p->stats.purged += count;
 	p->stats.purges++;
@@ -72,7 +72,7 @@ static uint64_t purge_some(struct near__pages *p, uint64_t decay_ms, uint64_t mo
 	struct near__run r;
 	bool taken;
 
-	near_lock_lock(&p->lock);
+	near__heap_lock(&p->lock);
 	taken = take_dirty(p, decay_ms, most, &r);
 	near_lock_unlock(&p->lock);
 	if (!taken)
@@ -198,7 +198,7 @@ void near__pages_stats(struct near__pages_stats *out)
 	for (unsigned i = 0; i < near__heap.nodes; i++) {
 		struct near__pages *p = &near__pages[i];
 
-		near_lock_lock(&p->lock);
+		near__heap_lock(&p->lock);
 		out->free += p->stats.free;
 		out->dirty += p->stats.dirty;
 		out->purged += p->stats.purged;

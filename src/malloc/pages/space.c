@@ -85,7 +85,7 @@ bool near__extent_claim(struct near__extent *e, unsigned node, uint64_t count)
 {
 	bool fits;
 
-	near_lock_lock(&lock);
+	near__heap_lock(&lock);
 	fits = count <= heap_end() - claimed;
 	if (fits) {
 		begin(e, node);
@@ -101,7 +101,7 @@ bool near__extent_reach(struct near__extent *e, uint64_t end)
 
 	if (end <= e->end)
 		return true;
-	near_lock_lock(&lock);
+	near__heap_lock(&lock);
 	fits = e->end == claimed && end <= heap_end();
 	if (fits)
 		extend(e, end);
