@@ -179,8 +179,10 @@ static void give_blocks(struct central *c, char **blocks, struct near__span **sp
 	unsigned empties = 0;
 
 	near__heap_lock(&c->lock);
-	for (unsigned i = 0; i < n; i++) {
-		s = near__spans_give(&c->spans, spans[i], blocks[i]);
+	for (unsigned i = 0, end; i < n; i = end) {
+		for (end = i + 1; end < n && spans[end] == spans[i];)
+			end++;
+		s = near__spans_give(&c->spans, spans[i], blocks + i, end - i);
 		if (s)
 			empty[empties++] = s;
 	}

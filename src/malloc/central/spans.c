@@ -89,14 +89,15 @@ static unsigned take_from(struct near__span *s, char **blocks, unsigned wanted)
 {
 	unsigned n = 0;
 
-	for (unsigned w = 0; s->here && n < wanted; w++)
-		while (s->bits[w] && n < wanted) {
-			unsigned bit = (unsigned)__builtin_ctzll(s->bits[w]);
+	wanted = wanted < s->here ? wanted : s->here;
+	for (unsigned w = 0; n < wanted; w++) {
+		uint64_t left = s->bits[w];
 
-			blocks[n++] = block_at(s, w * 64 + bit);
-			set_bits(s, w, s->bits[w] & (s->bits[w] - 1));
-			s->here--;
-		}
+		for (; left && n < wanted; left &= left - 1)
+			blocks[n++] = block_at(s, w * 64 + (unsigned)__builtin_ctzll(left));
+		set_bits(s, w, left);
+	}
+	s->here = (uint16_t)(s->here - n);
 	return n;
 }
 
@@ -216,15 +217,18 @@ static struct near__span *came(struct near__spans *all, struct near__span *s, un
 	return s;
 }
 
-struct near__span *near__spans_give(struct near__spans *all, struct near__span *s, char *p)
+struct near__span *near__spans_give(struct near__spans *all, struct near__span *s,
+				    char *const *blocks, unsigned n)
 {
-	unsigned i = index_of(s, p);
-	uint64_t bit = (uint64_t)1 << i % 64;
+	for (unsigned b = 0; b < n; b++) {
+		unsigned i = index_of(s, blocks[b]);
+		uint64_t bit = (uint64_t)1 << i % 64;
 
-	if (s->bits[i / 64] & bit)
-		near__heap_die("double free", p);
-	set_bits(s, i / 64, s->bits[i / 64] | bit);
-	return came(all, s, 1);
+		if (s->bits[i / 64] & bit)
+			near__heap_die("double free", blocks[b]);
+		set_bits(s, i / 64, s->bits[i / 64] | bit);
+	}
+	return came(all, s, n);
 }
 
 void near__spans_free(struct near__span *const *spans, unsigned n)

@@ -48,9 +48,10 @@ bool near__span_has(const void *p);
  * blocks. */
 unsigned near__spans_take(struct near__spans *all, char **blocks, unsigned wanted, unsigned *fresh);
 
-/* Returns the block. If all blocks of the span are in it then, the span leaves all lists, and is
- * returned: for near__spans_free without the lock, then near__spans_keep. */
-struct near__span *near__spans_give(struct near__spans *all, struct near__span *s, char *p);
+/* Returns n blocks of the span. If all blocks of the span are in it then, the span leaves all
+ * lists, and is returned: for near__spans_free without the lock, then near__spans_keep. */
+struct near__span *near__spans_give(struct near__spans *all, struct near__span *s,
+				    char *const *blocks, unsigned n);
 
 /* Takes an unused descriptor, NULL: there is none; keeps one. */
 struct near__span *near__spans_spare(struct near__spans *all);
