@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* In a large heap a new span of small blocks has its pages from the beginning. */
+/* In a large heap a new span of small blocks has its pages from the beginning; blocks that are a
+ * large part of a page are not written by malloc. */
 #include "malloc/base/lookup.h"
 #include "malloc/central/central.h"
 #include "malloc/pages/pages.h"
@@ -53,8 +54,30 @@ static void only_in_a_large_heap(void **state)
 	free(p);
 }
 
+#define BLOCKS 64
+
+static void a_new_block_of_a_page_is_not_touched(void **state)
+{
+	void *blocks[BLOCKS];
+	size_t resident = 0;
+
+	if (!near__heap.caches)
+		skip();
+	near__pages_purge(0, SIZE_MAX);
+	for (unsigned i = 0; i < BLOCKS; i++) {
+		blocks[i] = malloc(NEAR__PAGE);
+		assert_non_null(blocks[i]);
+	}
+	for (unsigned i = 0; i < BLOCKS; i++)
+		resident += resident_bytes(blocks[i], NEAR__PAGE);
+	/* Some may come from spans or lists that exist already. */
+	assert_true(resident < BLOCKS / 2 * NEAR__PAGE);
+	for (unsigned i = 0; i < BLOCKS; i++)
+		free(blocks[i]);
+}
+
 int main(void)
 {
 	free(malloc(1)); /* the heap begins */
-	return UNIT_TESTS(only_in_a_large_heap);
+	return UNIT_TESTS(only_in_a_large_heap, a_new_block_of_a_page_is_not_touched);
 }

@@ -49,7 +49,7 @@ void near__central_give(unsigned class, uint64_t list)
 	central[n_central++] = list;
 }
 
-uint64_t near__central_take(unsigned class, unsigned most)
+uint64_t near__central_fetch(unsigned class, unsigned most, void **untouched)
 {
 	return n_central ? central[--n_central] : NEAR__EMPTY_LIST;
 }
@@ -170,7 +170,7 @@ OUT_OF_LINE void *take_block(void)
 	if (near__pop_by_slot(near__entry_of(CLASS), &p) || near__cache_alloc(CLASS, &p))
 		return p;
 	if (near__list_is_empty(local))
-		local = near__central_take(CLASS, 1);
+		local = near__central_fetch(CLASS, 1, NULL);
 	return near__list_is_empty(local) ? NULL : near__list_take(&local);
 }
 

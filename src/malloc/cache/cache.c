@@ -93,8 +93,9 @@ static void note_fetched(unsigned class)
 }
 
 /* *list becomes a list of blocks that the caller owns: that of this slot, of which a pop was
- * aborted or found the first block damaged; or one from the transfer cache or the central lists. */
-static enum near__tried find_list(unsigned class, uint64_t *list)
+ * aborted or found the first block damaged; or one from the transfer cache or the central lists; or
+ * empty, and *untouched a block from there. */
+static enum near__tried find_list(unsigned class, uint64_t *list, void **untouched)
 {
 	enum near__tried tried = NEAR__ABORTED;
 
@@ -104,21 +105,23 @@ static enum near__tried find_list(unsigned class, uint64_t *list)
 			break;
 	}
 	if (tried == NEAR__REFUSED)
-		*list = near__transfer_get(class);
+		*list = near__transfer_get(class, untouched);
 	return tried;
 }
 
 bool near__cache_alloc(unsigned class, void **p)
 {
 	uint64_t list;
-	enum near__tried tried = find_list(class, &list);
+	enum near__tried tried;
 
 	*p = NULL;
+	tried = find_list(class, &list, p);
 	if (tried == NEAR__ABORTED)
 		return false;
-	if (near__list_is_empty(list))
+	if (!*p && near__list_is_empty(list))
 		return true;
-	*p = near__list_take(&list);
+	if (!*p)
+		*p = near__list_take(&list);
 	near__tally(&near__tally_of(class)->taken, &near__overflow[class].taken);
 	if (tried == NEAR__REFUSED)
 		note_fetched(class);

@@ -69,9 +69,9 @@ bool near__cache_free(unsigned class, void *p);
 void near__cache_give_large(void);
 
 /* transfer.c: puts a list into this slot's transfer cache, or the central lists; takes one from
- * there. An empty list: no memory. */
+ * there, or an untouched block (near__central_fetch). An empty list, and none: no memory. */
 void near__transfer_put(unsigned class, uint64_t list);
-uint64_t near__transfer_get(unsigned class);
+uint64_t near__transfer_get(unsigned class, void **untouched);
 /* Gives away half of the lists that this slot's transfer cache did not need since the last step. */
 void near__transfer_decay(uint64_t now);
 /* How many lists of a class a transfer cache may have. */

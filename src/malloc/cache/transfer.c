@@ -200,12 +200,12 @@ static void note_taken(unsigned class)
 		__atomic_store_n(&cache->fewest[class], left, __ATOMIC_RELAXED);
 }
 
-uint64_t near__transfer_get(unsigned class)
+uint64_t near__transfer_get(unsigned class, void **untouched)
 {
 	uint64_t list;
 
 	if (!near__transfer_most(class) || !pop(class, &list))
-		return near__central_take(class, near__sizes[class].batch);
+		return near__central_fetch(class, near__sizes[class].batch, untouched);
 	note_taken(class);
 	near__tally(&near__tally_of(class)->refills, &near__overflow[class].refills);
 	return list;

@@ -70,6 +70,7 @@ static bool add_span(unsigned *node, unsigned class)
 		if (zero && aligned)
 			populate(first, class);
 		near__span_place(s, first);
+		s->untouched = zero;
 		*node = near__node_of(first);
 		c = central_of(*node, class);
 	}
@@ -141,7 +142,7 @@ unsigned near__central_batch(unsigned class)
 	return near__is_single(class) ? near__single_batch(class) : near__sizes[class].batch;
 }
 
-uint64_t near__central_take(unsigned class, unsigned most)
+uint64_t near__central_fetch(unsigned class, unsigned most, void **untouched)
 {
 	unsigned node = near__node_now();
 	struct taken t;
@@ -156,7 +157,22 @@ uint64_t near__central_take(unsigned class, unsigned most)
 	/* No memory is left, but other nodes may have blocks. */
 	for (node = 0; !list && !t.n && node < near__heap.nodes; node++)
 		take(node, class, most, &list, &t);
-	return list ? list : make_list(class, &t);
+	if (list)
+		return list;
+	if (t.n != 1 || !t.fresh || !near__span_of(t.blocks[0])->untouched)
+		return make_list(class, &t);
+	*untouched = t.blocks[0];
+	return NEAR__EMPTY_LIST;
+}
+
+uint64_t near__central_take(unsigned class, unsigned most)
+{
+	void *untouched = NULL;
+	uint64_t list = near__central_fetch(class, most, &untouched);
+
+	if (untouched)
+		near__list_put(&list, untouched);
+	return list;
 }
 
 /* ---- giving ---- */

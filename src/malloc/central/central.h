@@ -10,6 +10,8 @@ bool near__central_init(void);
 unsigned near__central_batch(unsigned class);
 /* A list of at most `most` blocks, or a batch that was given away. An empty one: no memory. */
 uint64_t near__central_take(unsigned class, unsigned most);
+/* The same; or, with an empty list, a block that nobody has written to, and that has no link. */
+uint64_t near__central_fetch(unsigned class, unsigned most, void **untouched);
 void near__central_give(unsigned class, uint64_t list);
 /* Gives away the blocks of other nodes than this one; returns the others. */
 uint64_t near__central_send_home(unsigned class, uint64_t list);

@@ -101,6 +101,11 @@ static unsigned take_from(struct near__span *s, char **blocks, unsigned wanted)
 	return n;
 }
 
+static unsigned most_to_carve(const struct near__span *s, unsigned wanted)
+{
+	return s->untouched && near__sizes[s->class].size >= NEAR__ALONE ? 1 : wanted;
+}
+
 /* Carves only if no other block is there. */
 unsigned near__spans_take(struct near__spans *all, char **blocks, unsigned wanted, unsigned *fresh)
 {
@@ -115,7 +120,7 @@ unsigned near__spans_take(struct near__spans *all, char **blocks, unsigned wante
 			if (!got && n)
 				return n;
 			if (!got) {
-				got = *fresh = carve(s, blocks, wanted);
+				got = *fresh = carve(s, blocks, most_to_carve(s, wanted));
 				all->carved += got;
 			}
 			n += got;

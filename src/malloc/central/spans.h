@@ -16,6 +16,7 @@ struct near__span {
 	uint16_t carved; /* blocks that ever left */
 	uint8_t class;
 	uint8_t quarter; /* the list that it is in, NEAR__QUARTERS: none */
+	bool untouched;  /* its pages were, when it began: so are blocks that never left */
 	/* Pages of blocks in the span were returned to the system. A thread that takes such a block
 	 * has the lock after the thread that returned them. */
 	bool discarded;
@@ -45,7 +46,9 @@ void *near__span_block(const void *p);
 bool near__span_has(const void *p);
 
 /* Takes up to `wanted` blocks, of which the first `fresh` were never used. 0: there is no span with
- * blocks. */
+ * blocks. A link in a block of this size or more is the first write to a page as often as not, and
+ * malloc would take the page fault: such blocks leave an untouched span one at a time. */
+#define NEAR__ALONE 1024
 unsigned near__spans_take(struct near__spans *all, char **blocks, unsigned wanted, unsigned *fresh);
 
 /* Returns n blocks of the span. If all blocks of the span are in it then, the span leaves all
