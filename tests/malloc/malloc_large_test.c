@@ -47,6 +47,20 @@ static char *resize(char *p, size_t had, size_t size, char text)
 	return q;
 }
 
+/* Free pages that a block does not fit into are returned, as the process would grow otherwise.
+ * The first test: there are no others. */
+static void new_pages_replace_free_ones(void **state)
+{
+	char *volatile first = make(16 * MB, 1);
+	char *between = make(MB, 2), *larger;
+
+	free(first);
+	larger = make(24 * MB, 3);
+	assert_true(resident_bytes(first, 16 * MB) < MB);
+	free(between);
+	free(larger);
+}
+
 static void grows_in_place_where_it_can(void **state)
 {
 	char *a = make(3 * MB, 1), *b = make(3 * MB, 2), *c = make(3 * MB, 3), *grown;
@@ -153,5 +167,5 @@ static void alignment_is_obeyed(void **state)
 		}
 }
 
-UNIT_MAIN(grows_in_place_where_it_can, shrinks_in_place, zero_is_zero, moves_what_moves_have_left,
-	  alignment_is_obeyed)
+UNIT_MAIN(new_pages_replace_free_ones, grows_in_place_where_it_can, shrinks_in_place, zero_is_zero,
+	  moves_what_moves_have_left, alignment_is_obeyed)

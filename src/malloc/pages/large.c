@@ -9,6 +9,8 @@ struct near__large_stats near__large_stats;
 /* Moving at least this many pages costs less than copying their content. */
 #define MOVE_PAGES 128u
 #define MOST_MOVED 16384u
+/* A block of at least this many new pages replaces free ones that were written. */
+#define REPLACED 256u
 /* The memory in front of an aligned block is committed, too. */
 #define LARGEST_ALIGN ((size_t)1 << 36)
 
@@ -47,6 +49,8 @@ void *near__large_alloc(size_t size, size_t align, bool *zero)
 	first = near__pages_alloc(near__node_now(), pages, step, zero);
 	if (first == NEAR__NONE)
 		return NULL;
+	if (*zero && pages >= REPLACED)
+		near__pages_replace(pages);
 	count(&near__large_stats.taken, 1);
 	count(&near__large_stats.pages, pages);
 	return make(first, pages);

@@ -23,6 +23,8 @@ size_t near__pages_purge(uint64_t decay_ms, size_t most);
 /* Returns free pages beyond a limit (purge.c) to the system. `now` is in ms. Called once per slow
  * path, without locks. */
 void near__pages_limit(uint64_t now);
+/* Returns up to `count` of them, whatever their age, because as many new ones were allocated. */
+void near__pages_replace(uint64_t count);
 struct near__pages_stats {
 	uint64_t top, free, dirty; /* pages; dirty: free ones that may have been written */
 	uint64_t purged, purges;   /* pages, and times, so far */

@@ -122,18 +122,26 @@ static uint64_t periods(uint64_t now)
 	return ms < FORGOTTEN_MS ? 0 : (uint64_t)ms / FORGOTTEN_MS;
 }
 
+/* An estimate: the numbers change. */
+static uint64_t count_dirty(void)
+{
+	uint64_t dirty = 0;
+
+	for (unsigned i = 0; i < near__heap.nodes; i++)
+		dirty += __atomic_load_n(&near__pages[i].stats.dirty, __ATOMIC_RELAXED);
+	return dirty;
+}
+
 /* An estimate: the numbers change. Once a period has passed, `kept` is too large, and counts only
  * after learn() has halved it. */
 static uint64_t excess(uint64_t now)
 {
-	uint64_t dirty = 0, in_use = near__pages_used(), most;
+	uint64_t dirty = count_dirty(), in_use = near__pages_used(), most;
 
-	for (unsigned i = 0; i < near__heap.nodes; i++) {
-		dirty += __atomic_load_n(&near__pages[i].stats.dirty, __ATOMIC_RELAXED);
-		in_use -= __atomic_load_n(&near__pages[i].stats.free, __ATOMIC_RELAXED);
-	}
 	if (NEAR__LIKELY(dirty <= LEAST_KEPT))
 		return 0;
+	for (unsigned i = 0; i < near__heap.nodes; i++)
+		in_use -= __atomic_load_n(&near__pages[i].stats.free, __ATOMIC_RELAXED);
 	/* The sums are of different moments, and the second may be too large. */
 	most = (int64_t)in_use > 0 ? in_use / 2 : 0;
 	most = most < LEAST_KEPT ? LEAST_KEPT : most;
@@ -188,6 +196,25 @@ void near__pages_limit(uint64_t now)
 		learn(now);
 		n = excess(now) ? return_some(most) : 0;
 		n = n < left ? n : left;
+		near_lock_unlock(&purging);
+	}
+}
+
+/* The process would grow by the new pages, although it does not need those that are free: large
+ * ones that no block of this size fits into. Those that are needed again stay. */
+void near__pages_replace(uint64_t count)
+{
+	uint64_t n = 1, dirty;
+
+	if (near__malloc_conf.decay_ms == UINT64_MAX)
+		return;
+	while (count && n && near_lock_try_lock(&purging)) {
+		learn(near__os_ms());
+		dirty = count_dirty();
+		n = dirty > again.kept ? dirty - again.kept : 0;
+		n = n < count ? n : count;
+		n = n ? return_some(n < AT_ONCE ? n : AT_ONCE) : 0;
+		count -= n < count ? n : count;
 		near_lock_unlock(&purging);
 	}
 }
