@@ -6,6 +6,8 @@
 #include "malloc/pages/pages.h"
 #include "use.h"
 
+#include <sys/resource.h>
+
 #define POPULATE_WRITE 23 /* MADV_POPULATE_WRITE, since Linux 5.14 */
 
 static bool system_populates(void)
@@ -54,6 +56,30 @@ static void only_in_a_large_heap(void **state)
 	free(p);
 }
 
+#define PAGES 256
+
+static long page_faults(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return usage.ru_minflt;
+}
+
+static void a_new_page_is_one_page_fault(void **state)
+{
+	unsigned class = near__class_compute(256);
+	long before;
+
+	if (unit_emulated())
+		skip(); /* of the emulator's faults */
+	near__pages_purge(0, SIZE_MAX);
+	before = page_faults();
+	for (unsigned blocks = 0; blocks < PAGES * NEAR__PAGE / 256; blocks += 16)
+		assert_false(near__list_is_empty(near__central_take(class, 16)));
+	assert_true(page_faults() - before < PAGES * 3 / 2);
+}
+
 #define BLOCKS 64
 
 static void a_new_block_of_a_page_is_not_touched(void **state)
@@ -79,5 +105,6 @@ static void a_new_block_of_a_page_is_not_touched(void **state)
 int main(void)
 {
 	free(malloc(1)); /* the heap begins */
-	return UNIT_TESTS(only_in_a_large_heap, a_new_block_of_a_page_is_not_touched);
+	return UNIT_TESTS(a_new_page_is_one_page_fault, only_in_a_large_heap,
+			  a_new_block_of_a_page_is_not_touched);
 }

@@ -94,13 +94,21 @@ struct taken {
 /* The first word of a block is marked before it returns to its span. If it has no mark, the program
  * has written to the block since, or has freed it twice: it is then in another list, too, or in
  * use. A page that was returned to the system meanwhile has 0. */
+static bool is_intact(const void *p)
+{
+	uint64_t word = *(const uint64_t *)p;
+
+	return NEAR__LIKELY(word == near__span_mark(p)) ||
+	       (!word && __atomic_load_n(&near__span_of(p)->discarded, __ATOMIC_RELAXED));
+}
+
+/* A block that was never used is not loaded: the page fault would map a page of zeros, and the link
+ * would be a second fault. */
 static void put_taken(uint64_t *list, const struct taken *t, unsigned i)
 {
 	void *p = t->blocks[i];
-	uint64_t word = *(uint64_t *)p;
 
-	if (NEAR__UNLIKELY(i >= t->fresh && word != near__span_mark(p)) &&
-	    (word || !__atomic_load_n(&near__span_of(p)->discarded, __ATOMIC_RELAXED)))
+	if (i >= t->fresh && NEAR__UNLIKELY(!is_intact(p)))
 		near__heap_die("write to a freed block, or freed twice", p);
 	near__list_put(list, p);
 }
