@@ -6,8 +6,8 @@
 #include "malloc/central/central.h"
 #include "malloc/pages/pages.h"
 #include "malloc/central/spans.h"
+#include "malloc/central/taken.h"
 
-#define MAX_LIST 128                /* blocks in a batch, at most */
 #define AT_ONCE NEAR__SPANS_AT_ONCE /* blocks that are returned to spans under one lock */
 
 /* Spans of blocks of at most POPULATED bytes are populated, in a heap of at least POPULATED_FROM
@@ -85,51 +85,9 @@ static bool add_span(unsigned *node, unsigned class)
 	return first != NEAR__NONE;
 }
 
-/* Blocks from spans. */
-struct taken {
-	unsigned n, fresh; /* fresh: how many, from the first on, were never used */
-	char *blocks[MAX_LIST];
-};
-
-/* The first word of a block is marked before it returns to its span. If it has no mark, the program
- * has written to the block since, or has freed it twice: it is then in another list, too, or in
- * use. A page that was returned to the system meanwhile has 0. */
-static bool is_intact(const void *p)
-{
-	uint64_t word = *(const uint64_t *)p;
-
-	return NEAR__LIKELY(word == near__span_mark(p)) ||
-	       (!word && __atomic_load_n(&near__span_of(p)->discarded, __ATOMIC_RELAXED));
-}
-
-/* A block that was never used is not loaded: the page fault would map a page of zeros, and the link
- * would be a second fault. */
-static void put_taken(uint64_t *list, const struct taken *t, unsigned i)
-{
-	void *p = t->blocks[i];
-
-	if (i >= t->fresh && NEAR__UNLIKELY(!is_intact(p)))
-		near__heap_die("write to a freed block, or freed twice", p);
-	near__list_put(list, p);
-}
-
-/* In the order of their addresses, but the first block differs from class to class: spans begin at
- * pages, and the first blocks of all classes would share a few lines of the CPU's cache (a loop
- * over 19 classes took a sixth longer). */
-static uint64_t make_list(unsigned class, const struct taken *t)
-{
-	unsigned first = t->n * (class * 23 % 64) / 64;
-	uint64_t list = NEAR__EMPTY_LIST;
-
-	for (unsigned i = first; i-- > 0;)
-		put_taken(&list, t, i);
-	for (unsigned i = t->n; i-- > first;)
-		put_taken(&list, t, i);
-	return list;
-}
-
 /* Fills either *list or *t. */
-static void take(unsigned node, unsigned class, unsigned most, uint64_t *list, struct taken *t)
+static void take(unsigned node, unsigned class, unsigned most, uint64_t *list,
+		 struct near__taken *t)
 {
 	struct central *c = central_of(node, class);
 
@@ -153,7 +111,7 @@ unsigned near__central_batch(unsigned class)
 uint64_t near__central_fetch(unsigned class, unsigned most, void **untouched)
 {
 	unsigned node = near__node_now();
-	struct taken t;
+	struct near__taken t;
 	uint64_t list = 0;
 
 	if (near__is_single(class))
@@ -168,7 +126,7 @@ uint64_t near__central_fetch(unsigned class, unsigned most, void **untouched)
 	if (list)
 		return list;
 	if (t.n != 1 || !t.fresh || !near__span_of(t.blocks[0])->untouched)
-		return make_list(class, &t);
+		return near__taken_list(class, &t);
 	*untouched = t.blocks[0];
 	return NEAR__EMPTY_LIST;
 }
