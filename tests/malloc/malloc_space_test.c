@@ -177,10 +177,10 @@ static void ask_too_much(void **state)
 static void exhaust_descriptors(void *unused)
 {
 	struct chain *list = NULL, *others = NULL;
-	size_t n = chain_take_all(&list, 8), limit = near__heap.meta.size;
+	size_t n = chain_take_all(&list, 8), limit = near__heap.meta.size / 3 * 2;
 
 	CHECK(n > limit / 288 * 1024 && near__pages_used() < GRANULES / 2);
-	CHECK(near__meta_used() <= limit && near__meta_used() > limit - 1024);
+	CHECK(near__meta_used() > limit - 1024);
 	CHECK(near__meta_alloc(limit) == 0 && near__meta_alloc(4096) == 0);
 	CHECK(!near__meta_alloc(1024));
 	/* What needs none goes on. */
@@ -193,7 +193,9 @@ static void exhaust_descriptors(void *unused)
 	chain_free(others, 0);
 	malloc_trim(0);
 	list = NULL;
-	CHECK(chain_take_all(&list, 8) >= n / 2);
+	/* Runs of free pages have descriptors of their own: no page was lost, in whatever order the
+	 * spans became empty. */
+	CHECK(chain_take_all(&list, 8) >= n / 10 * 9);
 	chain_free(list, 8);
 }
 
@@ -205,7 +207,7 @@ static void number_descriptors(void *unused)
 	char *end = near__heap.meta.base, *before = end, *p;
 	uint32_t number, last = 0;
 
-	while ((number = near__meta_alloc(40))) {
+	while ((number = near__meta_alloc_run(40))) {
 		p = near__meta_at(number);
 		CHECK(number > last && p + 48 <= before && p >= end - near__heap.meta.size);
 		CHECK(*(uint64_t *)p == 0);

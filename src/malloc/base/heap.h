@@ -238,6 +238,8 @@ unsigned near__node_now(void);
  * no memory, or more than the numbers can name. */
 #define NEAR__META_UNIT ((size_t)16)
 uint32_t near__meta_alloc(size_t size);
+/* For runs of free pages: from the third that they have for themselves, too. */
+uint32_t near__meta_alloc_run(size_t size);
 size_t near__meta_used(void);
 /* Makes sure that this size can be allocated later, or all that there can be. */
 bool near__meta_keep(size_t size);

@@ -6,18 +6,31 @@
 static struct near_lock lock;
 static size_t used;
 
-uint32_t near__meta_alloc(size_t size)
+/* The last third is for runs of free pages. Between two spans there is one run at most, and its
+ * descriptor is half as large as those of the two: when spans get no more descriptors, their pages
+ * can still be freed in any order. */
+static uint32_t alloc_below(size_t limit, size_t size)
 {
 	uint32_t number = 0;
 
 	size = (size + NEAR__META_UNIT - 1) & ~(NEAR__META_UNIT - 1);
 	near__heap_lock(&lock);
-	if (near__range_commit(&near__heap.meta, used + size)) {
+	if (used + size <= limit && near__range_commit(&near__heap.meta, used + size)) {
 		used += size;
 		number = (uint32_t)(used / NEAR__META_UNIT);
 	}
 	near_lock_unlock(&lock);
 	return number;
+}
+
+uint32_t near__meta_alloc(size_t size)
+{
+	return alloc_below(near__heap.meta.size / 3 * 2, size);
+}
+
+uint32_t near__meta_alloc_run(size_t size)
+{
+	return alloc_below(near__heap.meta.size, size);
 }
 
 bool near__meta_keep(size_t size)

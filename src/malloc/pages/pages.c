@@ -40,7 +40,7 @@ void near__pages_insert(struct near__pages *p, uint32_t first, uint32_t count, b
 	if (number)
 		p->spare = near__run_at(number)->left;
 	else
-		number = near__meta_alloc(sizeof(*r));
+		number = near__meta_alloc_run(sizeof(*r));
 	if (!number) { /* without a descriptor the run is lost */
 		near__pages_take(p, first, count);
 		return;

@@ -19,7 +19,7 @@ static struct near_lock purging;
 /* Whether a run can be cut in three, once its own descriptor is spare. */
 static bool can_cut(struct near__pages *p)
 {
-	uint32_t number = p->spare ? 0 : near__meta_alloc(sizeof(struct near__run));
+	uint32_t number = p->spare ? 0 : near__meta_alloc_run(sizeof(struct near__run));
 
 	if (number) {
 		near__run_at(number)->left = 0;
