@@ -26,7 +26,7 @@ def bench(tool, *args):
     done = subprocess.run([tool, "bench", *args], stdout=subprocess.PIPE, text=True, check=False)
     if done.returncode:
         sys.exit(done.returncode)
-    return done.stdout.strip("\n")
+    return re.sub(r" +$", "", done.stdout, flags=re.MULTILINE).strip("\n")
 
 
 def machine(text):
