@@ -42,14 +42,18 @@ void near__heap_die(const char *what, const void *p)
 	abort();
 }
 
-void near__central_give(unsigned class, uint64_t list)
+/* Interferers run between any two instructions of a function that contains a sequence: what changes
+ * the variables above must not be inlined there. */
+#define OUT_OF_LINE __attribute__((noinline))
+
+OUT_OF_LINE void near__central_give(unsigned class, uint64_t list)
 {
 	if (n_central == LISTS)
 		abort();
 	central[n_central++] = list;
 }
 
-uint64_t near__central_fetch(unsigned class, unsigned most, void **untouched)
+OUT_OF_LINE uint64_t near__central_fetch(unsigned class, unsigned most, void **untouched)
 {
 	return n_central ? central[--n_central] : NEAR__EMPTY_LIST;
 }
@@ -159,36 +163,42 @@ static void keep(void *p)
 		held[n_held++] = p;
 }
 
-/* Out of line, apart from the changes of `held`: interferers run between any two instructions of
- * the function that contains a sequence. */
-#define OUT_OF_LINE __attribute__((noinline)) static
-
-OUT_OF_LINE void *take_block(void)
+OUT_OF_LINE static void *take_local(void)
 {
-	void *p;
-
-	if (near__pop_by_slot(near__entry_of(CLASS), &p) || near__cache_alloc(CLASS, &p))
-		return p;
 	if (near__list_is_empty(local))
 		local = near__central_fetch(CLASS, 1, NULL);
 	return near__list_is_empty(local) ? NULL : near__list_take(&local);
 }
 
-OUT_OF_LINE void give_block(void *p)
+OUT_OF_LINE static void give_local(void *p)
+{
+	near__list_put(&local, p);
+}
+
+OUT_OF_LINE static void *take_block(void)
+{
+	void *p;
+
+	if (near__pop_by_slot(near__entry_of(CLASS), &p) || near__cache_alloc(CLASS, &p))
+		return p;
+	return take_local();
+}
+
+OUT_OF_LINE static void give_block(void *p)
 {
 	if (!near__push_by_slot(near__entry_of(CLASS), p, near__offset_of(p)) &&
 	    !near__cache_free(CLASS, p))
-		near__list_put(&local, p);
+		give_local(p);
 }
 
-OUT_OF_LINE void *take_block_by_cid(void)
+OUT_OF_LINE static void *take_block_by_cid(void)
 {
 	void *p;
 
 	return near__pop_by_cid(near__entry_of(CLASS), &p) ? p : take_block();
 }
 
-OUT_OF_LINE void give_block_by_cid(void *p)
+OUT_OF_LINE static void give_block_by_cid(void *p)
 {
 	if (!near__push_by_cid(near__entry_of(CLASS), p, near__offset_of(p)))
 		give_block(p);
