@@ -115,7 +115,7 @@ static inline void *near__thread_pointer(void)
 }
 
 /* Fetches the cache line for writing. CPUs without the instruction do nothing, but compilers use it
- * only if told that the CPU has it. */
+ * only where its options say that the CPU has it. */
 static inline void near__prefetch_for_write(const void *p)
 {
 	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));

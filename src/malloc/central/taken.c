@@ -6,7 +6,7 @@
 
 /* The first word of a block is marked before it returns to its span. If it has no mark, the program
  * has written to the block since, or has freed it twice: it is then in another list, too, or in
- * use. A page that was returned to the system meanwhile has 0. */
+ * use. In a page that was returned to the system since then, the word is 0. */
 static bool is_intact(const void *p)
 {
 	uint64_t word = *(const uint64_t *)p;
