@@ -5,6 +5,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "malloc/base/heap.h"
+
 struct text {
 	char text[32768];
 	size_t used;
@@ -108,8 +110,22 @@ static void use_and_exit(void *n)
 	exit(0);
 }
 
+static bool is_zero(void)
+{
+	struct near_malloc_stats s;
+	struct near_malloc_class_stats c;
+
+	for (unsigned n = 0; near_malloc_class_stats(&c, sizeof(c), n) == 0; n++)
+		if (!c.size || c.misses || c.in_use || c.cached || c.spans)
+			return false;
+	return near_malloc_stats(&s, sizeof(s)) == 0 && s.classes && !s.misses && !s.metadata &&
+	       !near__heap.ready;
+}
+
 static int child(const char *what)
 {
+	if (strcmp(what, "nothing") == 0)
+		return !is_zero();
 	lost = malloc(1);
 	if (chdir("/")) /* the file is in the directory of the first allocation */
 		return 1;
@@ -126,6 +142,11 @@ static int child(const char *what)
 	if (strcmp(what, "_exit") == 0)
 		_exit(0);
 	return 0;
+}
+
+static void before_the_first_allocation(void **state)
+{
+	run_child("nothing", "malloc_background:0");
 }
 
 static const char *read_text(const char *path)
@@ -348,9 +369,9 @@ int main(int argc, char **argv)
 	if (argc == 3 && strcmp(argv[1], "child") == 0)
 		return child(argv[2]);
 #if defined(__GLIBC__)
-	return UNIT_TESTS(json, at_exit, the_file_is_safe, mallinfos, info, printed,
-			  printing_is_no_cancellation_point, options);
+	return UNIT_TESTS(json, before_the_first_allocation, at_exit, the_file_is_safe, mallinfos,
+			  info, printed, printing_is_no_cancellation_point, options);
 #else
-	return UNIT_TESTS(json, at_exit, the_file_is_safe);
+	return UNIT_TESTS(json, before_the_first_allocation, at_exit, the_file_is_safe);
 #endif
 }

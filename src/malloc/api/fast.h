@@ -16,9 +16,7 @@ bool near__heap_begin(void);
 
 static inline bool near__heap_ready(void)
 {
-	/* Pairs with the release in near__heap_begin. */
-	return NEAR__LIKELY(__atomic_load_n(&near__heap.ready, __ATOMIC_ACQUIRE)) ||
-	       near__heap_begin();
+	return NEAR__LIKELY(near__heap_has_begun()) || near__heap_begin();
 }
 
 /* entry.c: the slow paths. They set errno. */

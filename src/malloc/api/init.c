@@ -160,10 +160,9 @@ bool near__heap_begin(void)
 	return h->ready;
 }
 
-/* The heap of a program that has another malloc, as a sanitizer's, does not begin. */
 __attribute__((constructor)) static void allow_threads(void)
 {
 	near__background_allow();
-	if (__atomic_load_n(&near__heap.ready, __ATOMIC_ACQUIRE))
+	if (near__heap_has_begun())
 		near__background_start();
 }

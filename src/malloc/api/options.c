@@ -47,7 +47,7 @@ NEAR__ENTRY int malloc_trim(size_t pad)
 	size_t discarded;
 
 	(void)pad;
-	if (!__atomic_load_n(&near__heap.ready, __ATOMIC_ACQUIRE)) /* as near__heap_ready */
+	if (!near__heap_has_begun())
 		return 0;
 	near__reclaim();
 	discarded = near__central_discard();

@@ -60,6 +60,13 @@ struct near__heap {
 extern struct near__heap near__heap __attribute__((visibility("hidden")));
 enum near__hooks { NEAR__UNHOOKED, NEAR__CHECKED, NEAR__PROFILED, NEAR__PERTURBED };
 
+/* It begins with the first allocation, and never where another malloc serves the program. Acquire:
+ * pairs with the release in near__heap_begin. */
+static inline bool near__heap_has_begun(void)
+{
+	return __atomic_load_n(&near__heap.ready, __ATOMIC_ACQUIRE);
+}
+
 /* Blocks may be below the offset `end` from now on; `used` bytes of the heap were ever used. The
  * caller holds the lock of a node's pages. A process whose slots are indexed by the cid has one
  * such lock. */

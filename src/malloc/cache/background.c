@@ -238,7 +238,7 @@ void near__background_start(void)
 
 void near__background_start_automatically(void)
 {
-	if (__atomic_load_n(&near__heap.ready, __ATOMIC_ACQUIRE) && !is_child &&
+	if (near__heap_has_begun() && !is_child &&
 	    near__malloc_conf.background == NEAR__BACKGROUND_AUTO &&
 	    near__malloc_conf.decay_ms != UINT64_MAX && is_first_thread())
 		start();

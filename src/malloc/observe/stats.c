@@ -141,6 +141,8 @@ static void read_class(struct near_malloc_class_stats *c, unsigned class, struct
 
 	memset(c, 0, sizeof(*c));
 	c->size = near__sizes[class].size;
+	if (!near__heap_has_begun())
+		return;
 	add_slots(c, class);
 	add_tally(c, &near__overflow[class]);
 	sums->slotless += add_local(c, class);
@@ -202,7 +204,7 @@ static void read_all(struct near_malloc_stats *s)
 
 	memset(s, 0, sizeof(*s));
 	s->classes = NEAR__SIZES;
-	if (!__atomic_load_n(&near__heap.ready, __ATOMIC_ACQUIRE)) /* as near__heap_ready */
+	if (!near__heap_has_begun())
 		return;
 	for (unsigned class = 1; class <= NEAR__SIZES; class ++) {
 		read_class(&c, class, &sums);
