@@ -268,20 +268,17 @@ static unsigned see_list(uint64_t list)
 	return n;
 }
 
-static void see_waiting(uint64_t word)
-{
-	right_lengths &= near__waiting_length(word) == see_list(near__waiting_list(word));
-}
-
 static void see_slots(void)
 {
 	for (unsigned s = 0; near__cache_next(&s); s++) {
 		const struct near__cache *f = near_percpu_at(near__heap.caches, s);
+		const uint64_t *row = &f->transfer[near__sizes[CLASS].row];
+		uint32_t n = f->transfers[CLASS];
 
 		see_list(f->entries[CLASS].list);
-		for (uint32_t i = 0;
-		     f->transfers[CLASS] != UINT32_MAX && i + 1 < f->transfers[CLASS]; i++)
-			see_waiting(f->transfer[near__sizes[CLASS].row + i]);
+		for (uint32_t i = 0; n != UINT32_MAX && i + 1 < n; i++)
+			right_lengths &= near__waiting_length(row[i]) ==
+					 see_list(near__waiting_list(row[i]));
 	}
 }
 
@@ -370,7 +367,6 @@ TORTURE(room_in_the_list, by_cid() ? give_by_cid : give, {.in_list = 2, .transfe
 TORTURE(no_room_in_the_list, give, {.in_list = 4, .transfers = 2, .full = true}, 3)
 TORTURE(no_room_in_the_transfer_cache, give,
 	{.in_list = 2, .transfers = near__sizes[CLASS].lists, .full = true}, 2)
-
 /* take_list, fill with what is kept, transfer_push, push */
 TORTURE(no_room_in_a_longer_list, give, {.in_list = 6, .transfers = 2, .full = true}, 4)
 /* Of which another thread lowered the limit. */
