@@ -36,14 +36,14 @@
 enum { WORKS, SLEEPS, STOPS };
 enum { NONE, STARTS, RUNS, ENDS };
 
+/* The words that threads share are accessed relaxed, except for `state`: each is used by itself. */
 static bool may_start; /* from the constructors to the end of the first thread */
 static bool is_child;  /* of a fork: `auto` starts no thread in it */
 static uint32_t state; /* a word: an atomic byte needs libatomic on riscv64 */
 static uint32_t word;  /* a futex */
 static pthread_t thread;
 static pid_t thread_id; /* written by the thread, read after its end */
-static pid_t process;   /* that has it: not a child that was made without the fork handlers */
-static pid_t own;       /* may start it: not such a child, nor one of vfork */
+static pid_t own; /* the process that may start and end it: no child without the fork handlers */
 static pthread_key_t first_key; /* of the first thread alone */
 static bool has_key;
 
@@ -149,13 +149,18 @@ static void *run(void *unused)
 	return unused;
 }
 
-static void set_word(uint32_t value)
+static void wake(void)
 {
 	int saved = errno;
 
-	__atomic_store_n(&word, value, __ATOMIC_RELAXED);
 	syscall(NEAR__SYS_FUTEX, &word, NEAR__FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 	errno = saved;
+}
+
+static void set_word(uint32_t value)
+{
+	__atomic_store_n(&word, value, __ATOMIC_RELAXED);
+	wake();
 }
 
 void near__background_wake(void)
@@ -164,12 +169,8 @@ void near__background_wake(void)
 
 	if (NEAR__UNLIKELY(__atomic_load_n(&word, __ATOMIC_RELAXED) == SLEEPS) &&
 	    __atomic_compare_exchange_n(&word, &sleeps, WORKS, false, __ATOMIC_RELAXED,
-					__ATOMIC_RELAXED)) {
-		int saved = errno;
-
-		syscall(NEAR__SYS_FUTEX, &word, NEAR__FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-		errno = saved;
-	}
+					__ATOMIC_RELAXED))
+		wake();
 }
 
 /* ---- start ---- */
@@ -209,20 +210,23 @@ static bool create(void)
 	pthread_sigmask(SIG_SETMASK, &all, &saved);
 	failed = pthread_create(&thread, NULL, run, NULL);
 	pthread_sigmask(SIG_SETMASK, &saved, NULL);
-	__atomic_store_n(&process, getpid(), __ATOMIC_RELAXED); /* others read it for equality */
 	return !failed;
 }
 
-/* One thread starts it; pthread_create allocates, and calls this again. A vfork child shares the
- * memory of its parent, but no thread of it. Release: pairs with the acquire of the thread that
- * ends it. */
+/* A vfork child shares the memory of its parent, but no thread of it. */
+static bool is_own_process(void)
+{
+	return near__storage_is_own() && __atomic_load_n(&own, __ATOMIC_RELAXED) == getpid();
+}
+
+/* One thread starts it; pthread_create allocates, and calls this again. Release: pairs with the
+ * acquire of the thread that ends it. */
 static void start(void)
 {
 	uint32_t none = NONE;
 	int saved = errno;
 
-	if (near__storage_is_own() && __atomic_load_n(&state, __ATOMIC_RELAXED) == NONE &&
-	    getpid() == own &&
+	if (__atomic_load_n(&state, __ATOMIC_RELAXED) == NONE && is_own_process() &&
 	    __atomic_compare_exchange_n(&state, &none, STARTS, false, __ATOMIC_RELAXED,
 					__ATOMIC_RELAXED))
 		__atomic_store_n(&state, create() ? RUNS : NONE, __ATOMIC_RELEASE);
@@ -252,9 +256,8 @@ void near__background_end(void)
 	uint32_t runs = RUNS;
 	int saved = errno, cancel;
 
-	if (!near__storage_is_own() || __atomic_load_n(&process, __ATOMIC_RELAXED) != getpid() ||
-	    !__atomic_compare_exchange_n(&state, &runs, ENDS, false, __ATOMIC_ACQUIRE,
-					 __ATOMIC_RELAXED))
+	if (!is_own_process() || !__atomic_compare_exchange_n(&state, &runs, ENDS, false,
+							      __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return;
 	set_word(STOPS);
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel);
@@ -277,7 +280,7 @@ void near__background_fork_child(void)
 
 void near__background_init(void)
 {
-	own = getpid();
+	__atomic_store_n(&own, getpid(), __ATOMIC_RELAXED);
 }
 
 void near__background_allow(void)
