@@ -51,9 +51,9 @@
 #define SLEEPERS 1u
 #define UNIT 2u
 
-/* Longer than NEAR__SPIN_NS: with 600 ns instead of 160, two threads took a unit 1.4 times as often
- * to hold it for 1 ns, and 1.2 times to hold it for 100 ns (Intel Xeon, Granite Rapids class, 2
- * CPUs). */
+/* Longer than NEAR__SPIN_NS: with 600 ns instead of 160, two threads took a unit 2.0 times as often
+ * to hold it for 1 ns, and 1.14 times to hold it for 100 ns; eight threads 1.9 times for 1 ns
+ * (Intel Xeon, Granite Rapids class, 2 CPUs). */
 #define FIRST_PAUSE_NS 600
 
 /* What a waker passes to a sleeper. */
