@@ -114,8 +114,9 @@ static inline void *near__thread_pointer(void)
 	return tp;
 }
 
-/* Fetches the cache line for writing. CPUs without the instruction do nothing. Compilers use it only
- * where their options say that the CPU has it: hence not __builtin_prefetch. */
+/* Fetches the cache line for writing. CPUs without the instruction do nothing. Not
+ * __builtin_prefetch: compilers use the instruction only where their options say that the CPU has
+ * it. */
 static inline void near__prefetch_for_write(const void *p)
 {
 	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
