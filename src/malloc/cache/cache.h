@@ -126,8 +126,8 @@ static inline struct near__entry *near__entry_of(unsigned class)
 
 /* clang-format off */
 
-/* w = entry.list; own = its first block; rest = that block's link, decoded; entry.list = rest
- * commits, if that is a list in the heap. The key and w are combined while the link is loaded.
+/* w = entry.list; own = key ^ w; rest = (the link of its first block) >> 8 ^ own, the decoded link;
+ * entry.list = rest commits, if that is a list in the heap. `own` is made while the link is loaded.
  * Reading the block is sound: no other thread takes it off this list while the sequence runs; a
  * drain reads what it took after its fence.
  * False: aborted, or there was no block. */

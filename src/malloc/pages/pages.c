@@ -196,7 +196,7 @@ bool near__pages_init(void)
 	return near__space_init() && near__pages_alloc(0, 1, 1, &zero) == 0;
 }
 
-/* Returns how many are dirty. */
+/* near__pages_take for an allocation: `taken` counts the pages that were clean. */
 static uint32_t take(struct near__pages *p, uint32_t first, uint32_t count)
 {
 	uint32_t dirty = near__pages_take(p, first, count);
