@@ -113,6 +113,7 @@ struct bench_figure {
 	enum bench_measure measure;
 	double goal;       /* at most */
 	unsigned from, to; /* number of threads that it is about; 0: any */
+	const char *less;  /* a row whose cost is taken off that of `row` first, or NULL */
 };
 
 struct bench {
@@ -159,6 +160,11 @@ unsigned bench_allowed_cpu(unsigned i);
 
 /* Binds the calling thread to one CPU. */
 int bench_pin(unsigned cpu);
+
+/* How much resident memory grows from before `init`, until each thread, on a CPU of its own, has
+ * called `add` for each of run->iterations objects, several times. */
+int bench_grow(struct bench_run *run, struct bench_sample *out, int (*init)(void),
+	       void (*add)(uint64_t i));
 
 /* `n` zeroed objects of `size` bytes; aligned to BENCH_LINE. NULL without memory. */
 void *bench_alloc(size_t n, size_t size);

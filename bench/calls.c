@@ -68,6 +68,15 @@ static void work_add(struct bench_thread *t)
 		near_counter_add(&counter, 1);
 }
 
+/* libnearcpu-ffi's function of the same name, as other languages call it. */
+void called_counter_add(struct near_counter *c, int64_t n) __asm__("near_counter_add");
+
+static void work_called(struct bench_thread *t)
+{
+	for (uint64_t i = 0; i < t->iterations; i++)
+		called_counter_add(&counter, 1);
+}
+
 static const char *check_add(struct bench_run *run)
 {
 	return bench_compare((uint64_t)near_counter_read(&counter), run->done);
@@ -175,6 +184,7 @@ static const char *check_lock(struct bench_run *run)
 static const struct bench_row rows[] = {
 	{"cpu", "near_cpu", BENCH_OURS, .work = work_cpu},
 	{"add", "near_counter_add", BENCH_OURS, ROW(add, setup_counter, add)},
+	{"called", "near_counter_add, called", BENCH_OURS, ROW(called, setup_counter, add)},
 	{"read", "near_counter_read", BENCH_OURS, ROW(read, setup_counted, found)},
 	{"cached", "near_counter_read_cached", BENCH_OURS, ROW(cached, setup_counted, found)},
 	{"reset", "near_counter_reset", BENCH_OURS, ROW(reset, setup_counted, reset)},

@@ -31,10 +31,10 @@ static const struct bench_row lock_rows[] = {
 };
 
 /* Times an acquisition; of throughput these are the inverse. */
-#define OVER_PTHREAD(threads, goal)                                                                \
+#define OVER_PTHREAD(threads, at_most)                                                             \
 	{                                                                                          \
-		"near_mutex over pthread_mutex", "near-mutex", "pthread", false, BENCH_COST, goal, \
-			threads, threads                                                           \
+		"near_mutex over pthread_mutex", "near-mutex", "pthread",                          \
+			.goal = at_most, .from = threads, .to = threads                            \
 	}
 #define OVER_RUST                                                                                  \
 	{"near_mutex over parking_lot", "near-mutex", "parking_lot", .goal = 1},                   \

@@ -5,12 +5,20 @@
 extern const struct bench bench_hitcounter;
 extern const struct bench bench_list;
 extern const struct bench bench_refcount;
+extern const struct bench bench_histogram;
+extern const struct bench bench_pool;
+extern const struct bench bench_pool_passed;
+extern const struct bench bench_pool_flow;
+extern const struct bench bench_pool_server;
+extern const struct bench bench_pool_server_p99;
 extern const struct bench bench_cpuid;
 extern const struct bench bench_counter;
 extern const struct bench bench_counter_turn;
 extern const struct bench bench_calls;
 extern const struct bench bench_across;
 extern const struct bench bench_memory;
+extern const struct bench bench_memory_histogram;
+extern const struct bench bench_memory_pool;
 extern const struct bench bench_sched_processes;
 extern const struct bench bench_sched_threads;
 extern const struct bench bench_sched_pipe;
@@ -30,6 +38,9 @@ extern const struct bench bench_rwlock_0;
 extern const struct bench bench_rwlock_1;
 extern const struct bench bench_rwlock_10;
 extern const struct bench bench_rwlock_100;
+extern const struct bench bench_memory_queue;
+extern const struct bench bench_queue_try;
+extern const struct bench bench_queue_wait;
 extern const struct bench bench_malloc_table;
 extern const struct bench bench_malloc_startup;
 extern const struct bench bench_malloc_freed;
@@ -46,12 +57,21 @@ const struct bench *const bench_registry[] = {
 	&bench_hitcounter,
 	&bench_list,
 	&bench_refcount,
+	&bench_histogram,
+	&bench_pool,
+	&bench_pool_passed,
+	&bench_pool_flow,
+	&bench_pool_server,
+	&bench_pool_server_p99,
 	&bench_cpuid,
 	&bench_counter,
 	&bench_counter_turn,
 	&bench_calls,
 	&bench_across,
 	&bench_memory,
+	&bench_memory_histogram,
+	&bench_memory_pool,
+	&bench_memory_queue,
 	&bench_sched_processes,
 	&bench_sched_threads,
 	&bench_sched_pipe,
@@ -71,6 +91,8 @@ const struct bench *const bench_registry[] = {
 	&bench_rwlock_1,
 	&bench_rwlock_10,
 	&bench_rwlock_100,
+	&bench_queue_try,
+	&bench_queue_wait,
 	EIGHT_CASES(0),
 	EIGHT_CASES(8),
 	EIGHT_CASES(16),

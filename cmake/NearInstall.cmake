@@ -5,7 +5,7 @@
 include(CMakePackageConfigHelpers)
 
 set(near_libraries "")
-foreach(target nearcpu nearcpu-atomic nearcpu-malloc nearcpu-torture)
+foreach(target nearcpu nearcpu-alloc nearcpu-atomic nearcpu-ffi nearcpu-malloc nearcpu-torture)
   foreach(form ${target} ${target}_static)
     if(TARGET ${form})
       list(APPEND near_libraries ${form})
@@ -55,7 +55,7 @@ foreach(kind LIB INCLUDE)
     set(near_pc_${kind} "\${prefix}/${CMAKE_INSTALL_${kind}DIR}")
   endif()
 endforeach()
-foreach(name nearcpu nearcpu-atomic nearcpu-malloc nearcpu-torture)
+foreach(name nearcpu nearcpu-alloc nearcpu-atomic nearcpu-ffi nearcpu-malloc nearcpu-torture)
   configure_file("${PROJECT_SOURCE_DIR}/packaging/${name}.pc.in"
     "${PROJECT_BINARY_DIR}/packaging/${name}.pc" @ONLY)
   install(FILES "${PROJECT_BINARY_DIR}/packaging/${name}.pc" DESTINATION ${near_pc_dir})

@@ -14,6 +14,7 @@ import sys
 
 # The benchmarks of which there is no report, by title.
 TABLES = {
+    "Histograms, pools and queues": ["histogram", "pool", "queue", "memory"],
     "Scheduling": ["sched"],
     "Locks": ["locks", "barrier", "broadcast", "sem", "park", "rwlock"],
     "libatomic": ["atomic"],

@@ -44,5 +44,6 @@ shows() {
 }
 shows near_seq.7 sequence.h
 shows near_torture.3 torture.c
+shows near_abi.7 rust/src/near_abi.rs
 echo "$compiled compiled"
 [ $compiled -ge 7 ]

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* How the allocator drains another slot (src/malloc/cache/drain.c) in Promela: exchange the list
+/* How a thread takes the list of another slot (src/cache/close.c) in Promela: exchange the list
  * for a closed one, fence, and check that it is still closed.
  *
  * Two threads of one slot pop blocks off its list and push them back by sequences; a closer takes

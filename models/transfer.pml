@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A slot's list and its transfer cache (src/malloc/cache/cache.h, transfer.c) while another thread
- * drains the slot (drain.c), from the slot's first use on, in Promela. drain.pml has the list
+/* A slot's list and its transfer cache (src/cache/cache.h, bin.c) while another thread drains the
+ * slot (close.c), from the slot's first use on, in Promela. drain.pml has the list
  * alone, in more detail.
  *
  * Two threads of one slot begin with a block each. They push and pop it, put the whole list into

@@ -81,22 +81,24 @@ cmd_docs() {
 	say "dev: API pages in build/docs/html/index.html, man pages in build/release/man"
 }
 
-# Built beforehand, so that what goes wrong costs but the rows of Rust's locks.
-build_rust_locks() {
-	local log=$LOGS/bench-rust.log
+# Built beforehand, so that what goes wrong costs but the rows of Rust.
+build_rust_rows() {
+	local log=$LOGS/bench-rust.log crate
 	mkdir -p "$LOGS"
 	: >"$log"
 	if ! command -v cargo >/dev/null && may_install; then
 		apt_install "${RUST_PACKAGES[@]}" >"$log" 2>&1 || true
 	fi
 	if ! command -v cargo >/dev/null; then
-		say "dev: without the locks of Rust: no cargo (package ${RUST_PACKAGES[*]})"
+		say "dev: without the rows of Rust: no cargo (package ${RUST_PACKAGES[*]})"
 		return 1
 	fi
-	cargo build --release --locked --jobs "$JOBS" \
-		--manifest-path bench/locks/rust/Cargo.toml \
-		--target-dir build/release/bench/locks/rust >"$log" 2>&1 ||
-		{ say "dev: without the locks of Rust: see ${log#"$ROOT"/}" && return 1; }
+	for crate in locks/rust histogram_rust; do
+		cargo build --release --locked --jobs "$JOBS" \
+			--manifest-path "bench/$crate/Cargo.toml" \
+			--target-dir "build/release/bench/$crate" >>"$log" 2>&1 ||
+			{ say "dev: without the rows of Rust: see ${log#"$ROOT"/}" && return 1; }
+	done
 }
 
 # The report goes to build/bench unless the arguments name another place or request no run.
@@ -109,7 +111,7 @@ cmd_bench() {
 	done
 	ensure_packages bench
 	mkdir -p build/bench
-	build_rust_locks && rust=ON
+	build_rust_rows && rust=ON
 	build_quietly release -DNEAR_BENCH_RUST="$rust"
 	cd "$CALLER" || exit
 	"$ROOT/build/release/bin/nearcpu" bench "$@" "${report[@]}"

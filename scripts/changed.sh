@@ -8,8 +8,9 @@
 # leaves out clang, other CPUs and C libraries, valgrind, and the tests whose turn it is not.
 
 # The libraries that tests open or link by name.
-LIBRARIES=(nearcpu nearcpu-malloc nearcpu-malloc_static nearcpu-torture nearcpu-atomic
-	nearcpu-atomic_static near_libatomic near_libatomic_static)
+LIBRARIES=(nearcpu nearcpu-alloc nearcpu-alloc_static nearcpu-ffi nearcpu-ffi_static nearcpu-malloc
+	nearcpu-malloc_static nearcpu-torture nearcpu-atomic nearcpu-atomic_static near_libatomic
+	near_libatomic_static)
 
 # changed_files REVISION: what differs from it, and what git does not know yet. A file that moved is
 # listed at both places, since it affects the tests of both folders.

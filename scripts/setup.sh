@@ -4,7 +4,7 @@
 
 # To build the library, the command and its man pages.
 BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libelf-dev libcapstone-dev
-	scdoc)
+	zlib1g-dev scdoc)
 # To test: harnesses, compilers, emulators, checkers of programs, models and sources.
 TEST_PACKAGES=(g++ git gnuplot-nox libcmocka-dev libgtest-dev clang libclang-rt-dev valgrind
 	libc6-dbg gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross
@@ -13,11 +13,11 @@ TEST_PACKAGES=(g++ git gnuplot-nox libcmocka-dev libgtest-dev clang libclang-rt-
 	doxygen clang-format clang-tidy shellcheck codespell)
 # Comparison libraries of the benchmarks, which report those that are missing.
 BENCH_PACKAGES=(g++ gnuplot-nox)
-OPTIONAL_BENCH_PACKAGES=(libnsync-dev libck-dev libabsl-dev linux-perf libjemalloc2
-	libtcmalloc-minimal4 libmimalloc2.0)
+OPTIONAL_BENCH_PACKAGES=(libnsync-dev libck-dev libabsl-dev libboost-dev libconcurrentqueue-dev
+	liburcu-dev linux-perf libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0)
 # Programs that are linked with libatomic, 36 MB: the test of the drop-in runs those that it finds.
 OPTIONAL_TEST_PACKAGES=(iitii mmmulti libjavascriptcoregtk-4.0-bin)
-# For the locks of Rust. It is large: ./dev bench alone installs it.
+# For the rows of Rust. It is large: ./dev bench alone installs it.
 # shellcheck disable=SC2034
 RUST_PACKAGES=(cargo)
 

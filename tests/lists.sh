@@ -6,11 +6,12 @@
 set -euo pipefail
 cd "${1:-$(dirname "${BASH_SOURCE[0]}")/..}"
 
-# What the headers declare or define outside of comments: near_x( behind a type, not near__x.
+# What the headers and libnearcpu-ffi declare or define outside of comments: near_x( behind a type,
+# not near__x.
 public_functions() {
-	cat include/nearcpu/*.h | tr '\n' ' ' | sed 's|/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/| |g' |
-		tr ';{}' '\n' |
-		grep -oE '(NEAR_API|static inline) [a-z0-9_ ]*[ *]near_[a-z0-9][a-z0-9_]*\(' |
+	cat include/nearcpu/*.h src/ffi/ffi.c | tr '\n' ' ' |
+		sed 's|/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/| |g' | tr ';{}' '\n' |
+		grep -oE '(NEAR_(API|INLINE)|static inline) [a-z0-9_ ]*[ *]near_[a-z0-9]\w*\(' |
 		sed -E 's/.*[ *](near_[a-z0-9_]*)[(]$/\1/' | sort -u
 }
 
@@ -40,7 +41,7 @@ called_in_pages() {
 
 functions=$(public_functions)
 report "is in no test" < <(comm -23 <(echo "$functions") \
-	<(words_of tests/*/*_test.c tests/*/*.h tests/cxx/*.cc))
+	<(words_of tests/*/*_test.c tests/*/*.h tests/cxx/*.cc tests/ffi/*.c))
 report "is in no man page" < <(comm -23 <(echo "$functions") <(words_of man/*.scd))
 report "is in a man page, but in no header" < <(comm -13 <(echo "$functions") <(called_in_pages))
 

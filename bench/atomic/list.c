@@ -106,12 +106,12 @@ INLINE void loop(struct window_thread *t, enum kind kind, bool timed)
 
 		insert(&me, kind);
 		if (timed) {
-			window_note(t, began);
+			window_note(began);
 			began = window_ns();
 		}
 		take_away(&me, kind);
 		if (timed)
-			window_note(t, began);
+			window_note(began);
 	}
 	list.members[t->index] = me;
 	t->done = me.operations;

@@ -94,7 +94,7 @@ INLINE void loop(struct window_thread *t, void (*step)(STEP_ARGS), enum kind kin
 
 		step(&me, &room, kind, size);
 		if (timed)
-			window_note(t, began);
+			window_note(began);
 	}
 	workers[t->index] = me;
 	t->done = me.done;

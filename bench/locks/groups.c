@@ -58,7 +58,7 @@ static uint64_t last_round __attribute__((aligned(LINE)));
 				__atomic_store_n(&last_round, round, __ATOMIC_RELAXED);            \
 			wait(barrier);                                                             \
 			if (NOTE)                                                                  \
-				window_note(t, began);                                             \
+				window_note(began);                                                \
 		} while (__atomic_load_n(&last_round, __ATOMIC_RELAXED) > round);                  \
 		t->done = round;                                                                   \
 	}
@@ -136,7 +136,7 @@ static struct {
 				wait(&row##_of.next, &row##_of.mutex);                             \
 			round = sent.round;                                                        \
 			if (timed)                                                                 \
-				window_note(t, began);                                             \
+				window_note(began);                                                \
 			if (++sent.received == t->window->threads - 1)                             \
 				signal(&row##_of.all);                                             \
 		}                                                                                  \

@@ -13,6 +13,7 @@
 #define _GNU_SOURCE
 #include "window.h"
 
+#include <nearcpu/histogram.h>
 #include <getopt.h>
 #include <limits.h>
 #include <pthread.h>
@@ -42,7 +43,8 @@ struct totals {
 	uint64_t ops, counted, least, most, wall_ns, user_ns, system_ns;
 };
 
-static struct totals totals; /* of the window that runs */
+static struct totals totals;        /* of the window that runs */
+static struct near_histogram waits; /* in ns; of the second one */
 
 /* On standard output, where the command reads it. */
 void window_give_up(const char *what, const char *why)
@@ -239,21 +241,22 @@ static void run_window(void (*work)(struct window_thread *t))
 	add_up();
 }
 
-/* `of_million` of a million waits take at most this. A bucket counts as its upper end. */
-static uint64_t percentile(uint64_t of_million)
+void window_record(uint64_t ns)
 {
-	uint64_t total = 0, seen = 0;
+	near_histogram_record(&waits, ns);
+}
 
-	for (unsigned i = 0; i < request.threads; i++)
-		for (unsigned b = 0; b < BUCKETS; b++)
-			total += threads[i].waits[b];
-	for (unsigned b = 0; b < BUCKETS; b++) {
-		for (unsigned i = 0; i < request.threads; i++)
-			seen += threads[i].waits[b];
-		if (seen * 1000000 >= of_million * total)
-			return b < 16 ? b : ((9 + b % 8) * (UINT64_C(1) << (b / 8 - 1))) - 1;
-	}
-	return 0;
+static void print_waits(void)
+{
+	struct near_snapshot s;
+
+	if (near_histogram_read(&waits, &s))
+		window_give_up("error", "not enough memory");
+	printf(",\"p99_ns\":%llu,\"p999_ns\":%llu,\"longest_ns\":%llu}\n",
+	       (unsigned long long)near_snapshot_percentile(&s, 99).high,
+	       (unsigned long long)near_snapshot_percentile(&s, 99.9).high,
+	       (unsigned long long)near_snapshot_max(&s).high);
+	near_snapshot_free(&s);
 }
 
 static void print_totals(const struct totals *t)
@@ -355,7 +358,7 @@ int main(int argc, char **argv)
 		window_give_up("error", "this row has no waiting threads");
 	window.threads = request.threads;
 	threads = aligned_alloc(LINE, (request.threads + request.stand_by) * sizeof(*threads));
-	if (!threads)
+	if (!threads || near_histogram_init(&waits, NULL))
 		window_give_up("error", "not enough memory");
 	if (request.rate <= 0)
 		request.rate = calibrate();
@@ -364,8 +367,6 @@ int main(int argc, char **argv)
 	first = totals;
 	run_window(request.row->timed);
 	print_totals(&first);
-	printf(",\"p99_ns\":%llu,\"p999_ns\":%llu,\"longest_ns\":%llu}\n",
-	       (unsigned long long)percentile(990000), (unsigned long long)percentile(999000),
-	       (unsigned long long)percentile(1000000));
+	print_waits();
 	return fflush(stdout) ? 1 : 0;
 }

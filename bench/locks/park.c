@@ -181,7 +181,7 @@ static uint32_t *partner_of(const struct window_thread *t)
 
 #define PARK_ROW(row, label, sleep, wake)                                                          \
 	PARK_LOOP(row##_work, sleep, wake, (void)0, (void)0)                                       \
-	PARK_LOOP(row##_timed, sleep, wake, uint64_t began = window_ns(), window_note(t, began))   \
+	PARK_LOOP(row##_timed, sleep, wake, uint64_t began = window_ns(), window_note(began))      \
 	static void row##_stand_by(struct window_thread *t)                                        \
 	{                                                                                          \
 		while (load(&words[t->index].value) == 0)                                          \

@@ -69,7 +69,7 @@ static void count_write(struct window *w)
 
 #define RW_ROW(label, type, prefix, is_unlocked)                                                   \
 	RW_LOOP(prefix##_work, type, prefix, (void)0, (void)0)                                     \
-	RW_LOOP(prefix##_timed, type, prefix, uint64_t began = window_ns(), window_note(t, began)) \
+	RW_LOOP(prefix##_timed, type, prefix, uint64_t began = window_ns(), window_note(began))    \
 	static void prefix##_init(struct window *w)                                                \
 	{                                                                                          \
 		type *lock = (type *)w->lock;                                                      \

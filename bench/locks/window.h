@@ -25,9 +25,9 @@
 extern "C" {
 #endif
 
+#define WINDOW_API __attribute__((visibility("default"))) /* for rows in modules */
 #define LINE 128 /* two lines of 64: the neighbour is prefetched with it */
 #define LOCK_BYTES 128
-#define BUCKETS 512 /* eight for each power of two */
 
 /* The lock and what it guards: a line each. The rest is read alone while threads run. */
 struct window {
@@ -44,8 +44,7 @@ struct window_thread {
 	struct window *window;
 	uint32_t index;
 	uint64_t done;
-	uint64_t counted;        /* how often it added one to window->count */
-	uint64_t waits[BUCKETS]; /* by how long they took, in ns */
+	uint64_t counted; /* how often it added one to window->count */
 } __attribute__((aligned(LINE)));
 
 struct window_row {
@@ -69,11 +68,11 @@ struct window_row {
 extern const struct window_row *const window_rows[];
 
 /* Ends the program; `what`: "missing" or "error". */
-void window_give_up(const char *what, const char *why) __attribute__((noreturn));
+WINDOW_API void window_give_up(const char *what, const char *why) __attribute__((noreturn));
 
 /* A multiplication each, so that a section has few enough for the CPU to foresee the last. One loop
  * for all rows, as a loop's place in memory can double its time. */
-void window_rounds(uint32_t rounds);
+WINDOW_API void window_rounds(uint32_t rounds);
 
 static inline void window_spin(uint32_t rounds)
 {
@@ -94,17 +93,14 @@ static inline uint64_t window_ns(void)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static inline unsigned window_bucket(uint64_t ns)
-{
-	unsigned power = 63 - (unsigned)__builtin_clzll(ns | 8);
-
-	return (power - 3) * 8 + (unsigned)(ns >> (power - 3));
-}
+/* Records how long a wait took: in a near_histogram. A function, as rows of other languages and in
+ * modules call it. */
+WINDOW_API void window_record(uint64_t ns);
 
 /* A wait that began then is over. */
-static inline void window_note(struct window_thread *t, uint64_t began)
+static inline void window_note(uint64_t began)
 {
-	t->waits[window_bucket(window_ns() - began)]++;
+	window_record(window_ns() - began);
 }
 
 #define LOCK_LOOP(name, type, take, unlock, BEFORE, AFTER)                                         \
@@ -133,7 +129,7 @@ static inline void window_note(struct window_thread *t, uint64_t began)
 #define ROW_OF_LOCK(row, label, type, setup, take, unlock, is_unlocked)                            \
 	LOCK_LOOP(row##_work, type, take, unlock, (void)0, (void)0)                                \
 	LOCK_LOOP(row##_timed, type, take, unlock, uint64_t began = window_ns(),                   \
-		  window_note(t, began))                                                           \
+		  window_note(began))                                                              \
 	static void row##_init(struct window *w)                                                   \
 	{                                                                                          \
 		type *lock = (type *)w->lock;                                                      \

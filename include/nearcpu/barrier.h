@@ -42,6 +42,13 @@ struct near_barrier {
 #define NEAR_BARRIER_INIT(threads) { (threads), 0 }
 /* clang-format on */
 
+/* The same for memory that no initialiser reaches. Requires that no thread uses the barrier. */
+NEAR_INLINE void near_barrier_init(struct near_barrier *b, uint32_t threads)
+{
+	b->threads = threads;
+	b->arrived = 0;
+}
+
 /* Waits until as many threads have come as the barrier is for. True in the last of them. */
 NEAR_API bool near_barrier_wait(struct near_barrier *b);
 

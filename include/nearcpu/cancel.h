@@ -59,7 +59,7 @@ struct near_cancel {
  * first. */
 NEAR_API void near_cancel_set(struct near_cancel *c);
 
-static inline bool near_cancel_is_set(const struct near_cancel *c)
+NEAR_INLINE bool near_cancel_is_set(const struct near_cancel *c)
 {
 	/* Acquire: pairs with the release in set. */
 	bool is_set = __atomic_load_n(&c->is_set, __ATOMIC_ACQUIRE);

@@ -69,14 +69,14 @@ static inline bool near__cond_is_waited_for(const struct near_cond *c)
 
 /* Ends the first wait. The caller has held the mutex since it changed what is waited for, or holds
  * it. */
-static inline void near_cond_signal(struct near_cond *c)
+NEAR_INLINE void near_cond_signal(struct near_cond *c)
 {
 	if (near__cond_is_waited_for(c))
 		near__cond_wake(c, false);
 }
 
 /* Ends all waits. */
-static inline void near_cond_broadcast(struct near_cond *c)
+NEAR_INLINE void near_cond_broadcast(struct near_cond *c)
 {
 	if (near__cond_is_waited_for(c))
 		near__cond_wake(c, true);

@@ -73,7 +73,7 @@ static inline bool near__counter_try_add(int64_t *p, int64_t n)
 }
 
 /* Adds n, which may be negative. Sums wrap. */
-static inline void near_counter_add(struct near_counter *c, int64_t n)
+NEAR_INLINE void near_counter_add(struct near_counter *c, int64_t n)
 {
 	if (__builtin_expect(!near__counter_try_add(c->p, n), 0))
 		near__counter_add_slow(c->p, n);

@@ -45,15 +45,12 @@
 #ifndef NEARCPU_LOCK_H
 #define NEARCPU_LOCK_H
 
+#include <nearcpu/api.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
-#endif
-
-#ifndef NEAR_API
-#define NEAR_API __attribute__((visibility("default")))
 #endif
 
 /* For clang's -Wthread-safety: each lock of this library is a capability, and each function is
@@ -162,7 +159,7 @@ static inline bool near__lock_fast(struct near_lock *lock)
 }
 
 /* Takes the lock; sleeps if need be. Requires that the caller does not hold it. */
-static inline void near_lock_lock(struct near_lock *lock) NEAR__ACQUIRES(lock) NEAR__UNCHECKED
+NEAR_INLINE void near_lock_lock(struct near_lock *lock) NEAR__ACQUIRES(lock) NEAR__UNCHECKED
 {
 	if (__builtin_expect(!near__lock_fast(lock), 0))
 		near__lock_slow(lock);
@@ -170,7 +167,7 @@ static inline void near_lock_lock(struct near_lock *lock) NEAR__ACQUIRES(lock) N
 }
 
 /* Takes the lock if it is free, even if threads sleep. Returns whether it did. Never waits. */
-static inline bool near_lock_try_lock(struct near_lock *lock)
+NEAR_INLINE bool near_lock_try_lock(struct near_lock *lock)
 	NEAR__ACQUIRES_IF(true, lock) NEAR__UNCHECKED
 {
 	/* Relaxed: the value is only the expected value of the CAS. */
@@ -188,7 +185,7 @@ static inline bool near_lock_try_lock(struct near_lock *lock)
 
 /* Releases the lock; wakes a sleeper unless a woken one still has to try the lock. Requires that
  * the caller holds it. */
-static inline void near_lock_unlock(struct near_lock *lock) NEAR__RELEASES(lock) NEAR__UNCHECKED
+NEAR_INLINE void near_lock_unlock(struct near_lock *lock) NEAR__RELEASES(lock) NEAR__UNCHECKED
 {
 	uint64_t alone = NEAR__LOCK_ALONE;
 
@@ -201,7 +198,7 @@ static inline void near_lock_unlock(struct near_lock *lock) NEAR__RELEASES(lock)
 }
 
 /* As near_lock_lock, and counts in stats how the lock was got. Both forms mix freely. */
-static inline void near_lock_lock_counted(struct near_lock *lock, struct near_lock_stats *stats)
+NEAR_INLINE void near_lock_lock_counted(struct near_lock *lock, struct near_lock_stats *stats)
 	NEAR__ACQUIRES(lock) NEAR__UNCHECKED
 {
 	enum near__lock_path path = NEAR__LOCK_FAST;

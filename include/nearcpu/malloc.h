@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* near_malloc: statistics of the drop-in allocator. The allocator itself has the names of the C
- * library's; see near_malloc(3).
+/* near_malloc: an allocator on per-CPU caches, and its statistics; see near_malloc(3).
  *
- * Cost:      one pass over the slots in use and, for each class, a system call
- *            (process_vm_readv) and locks, held for a copy of a few numbers. It costs allocations
- *            nothing: only those that find no block in the list of their slot are counted.
- * Memory:    none; nothing here allocates. JSON goes out in pieces of at most 512 bytes.
- * Safety:    any thread; not in signal handlers. Fork: the child continues with its parent's
- *            counts. No operation interrupts other CPUs.
+ * libnearcpu-malloc has it under the names of the C library, in whose place it comes.
+ * libnearcpu-alloc has it under names of its own: near_malloc() ... are declared here. They leave
+ * the program's malloc alone. Each library has its statistics.
+ *
+ * Cost:      near_malloc and near_free about 2 ns each. Statistics: one pass over the slots in use
+ *            and, for each class, a system call (process_vm_readv) and locks, held for a copy of a
+ *            few numbers. They cost allocations nothing: only those that find no block in the list
+ *            of their slot are counted.
+ * Memory:    near_malloc(3). The statistics take none; JSON goes out in pieces of at most 512
+ *            bytes.
+ * Safety:    any thread; not in signal handlers. Fork: the child has its copy of the heap, and
+ *            continues with its parent's counts. Reading statistics interrupts no other CPUs.
  * Order:     each number of another slot is read by itself while the numbers change: sums are not a
  *            snapshot. While no other thread allocates, frees or moves lists they are exact.
  *            Otherwise a list that moves may be counted twice, or as in use: the error is a few
@@ -39,6 +44,36 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* ---- libnearcpu-alloc ---- */
+
+/* A program may define malloc as a macro. */
+#define NEAR__ALLOCATES(...)                                                                       \
+	__attribute__((__malloc__, warn_unused_result, alloc_size(__VA_ARGS__)))
+
+/* A block of at least `size` bytes, aligned to 16 bytes (8, if size is at most 8). NULL, with errno
+ * ENOMEM: no memory. */
+NEAR_API void *near_malloc(size_t size) NEAR__ALLOCATES(1);
+
+/* The same for n * size bytes, which are zero. */
+NEAR_API void *near_calloc(size_t n, size_t size) NEAR__ALLOCATES(1, 2);
+
+/* The same, aligned to `align`. NULL, with errno EINVAL: align is no power of two. */
+NEAR_API void *near_aligned_alloc(size_t align, size_t size) NEAR__ALLOCATES(2);
+
+/* Makes the block larger or smaller, and moves it if it must; near_malloc(size) if p is NULL. If
+ * `size` is 0, frees p and returns NULL. NULL, with errno ENOMEM: p is as it was. */
+NEAR_API void *near_realloc(void *p, size_t size)
+	__attribute__((warn_unused_result, alloc_size(2)));
+
+/* Frees a block of these functions; NULL is ignored. Freeing what is no such block stops the
+ * program, with one line on standard error. */
+NEAR_API void near_free(void *p);
+
+/* The bytes of the block that the program may use; 0: p is NULL. */
+NEAR_API size_t near_usable_size(const void *p);
+
+/* ---- statistics ---- */
 
 /* Later versions add fields at the end. */
 struct near_malloc_stats {

@@ -144,7 +144,7 @@ static inline uint32_t near__mutex_fast(struct near_mutex *m)
 }
 
 /* Takes the mutex; sleeps if necessary. */
-static inline void near_mutex_lock(struct near_mutex *m) NEAR__ACQUIRES(m) NEAR__UNCHECKED
+NEAR_INLINE void near_mutex_lock(struct near_mutex *m) NEAR__ACQUIRES(m) NEAR__UNCHECKED
 {
 	uint32_t seen;
 
@@ -162,7 +162,7 @@ static inline void near_mutex_lock(struct near_mutex *m) NEAR__ACQUIRES(m) NEAR_
 }
 
 /* Takes the mutex if it is free, even if threads sleep. Returns whether it did. Never waits. */
-static inline bool near_mutex_try_lock(struct near_mutex *m)
+NEAR_INLINE bool near_mutex_try_lock(struct near_mutex *m)
 	NEAR__ACQUIRES_IF(true, m) NEAR__UNCHECKED
 {
 	return __builtin_expect(!near__mutex_fast(m), 1) || near__mutex_try_lock_slow(m);
@@ -194,7 +194,7 @@ static inline bool near__mutex_unlock_by_seq(uint32_t *word, uint64_t owner)
 /* Unlocks the mutex: hands it to a sleeper that has waited for a millisecond (see Fairness), else
  * wakes one. While a woken thread has not run yet, only some unlocks check for such sleepers.
  * Requires that the caller holds the mutex. */
-static inline void near_mutex_unlock(struct near_mutex *m) NEAR__RELEASES(m) NEAR__UNCHECKED
+NEAR_INLINE void near_mutex_unlock(struct near_mutex *m) NEAR__RELEASES(m) NEAR__UNCHECKED
 {
 	uint64_t owner = near__owner;
 	uint32_t word = NEAR__LOW_HALF(owner);

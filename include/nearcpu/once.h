@@ -44,7 +44,7 @@ struct near_once {
 #define NEAR__ONCE_DONE 1u
 
 /* Acquire: pairs with the release by the thread that ran the function. */
-static inline bool near_once_is_done(const struct near_once *o)
+NEAR_INLINE bool near_once_is_done(const struct near_once *o)
 {
 	bool is_done = __atomic_load_n(&o->word, __ATOMIC_ACQUIRE) & NEAR__ONCE_DONE;
 
@@ -57,7 +57,7 @@ NEAR_API int near__once_call_slow(struct near_once *o, int (*function)(void *arg
 
 /* Calls the function unless it is done; waits while another thread does it. 0: it is done. Else
  * what the function returned to this thread. */
-static inline int near_once_call(struct near_once *o, int (*function)(void *arg), void *arg)
+NEAR_INLINE int near_once_call(struct near_once *o, int (*function)(void *arg), void *arg)
 {
 	/* Acquire: as above. Under valgrind the word has another bit as well. */
 	if (__builtin_expect(__atomic_load_n(&o->word, __ATOMIC_ACQUIRE) == NEAR__ONCE_DONE, 1))

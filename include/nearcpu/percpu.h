@@ -76,7 +76,7 @@ NEAR_API void near_percpu_free(void *p);
 NEAR_API bool near_percpu_next(const void *p, unsigned *slot);
 
 /* The copy of slot `slot`. */
-static inline void *near_percpu_at(const void *p, unsigned slot)
+NEAR_INLINE void *near_percpu_at(const void *p, unsigned slot)
 {
 	return (char *)(uintptr_t)p + ((uintptr_t)slot << NEAR_STRIDE_SHIFT);
 }

@@ -60,7 +60,7 @@ NEAR_API bool near__recursive_try_lock_slow(struct near_recursive_mutex *m);
 NEAR_API void near__recursive_unlock_slow(struct near_recursive_mutex *m);
 
 /* Takes the mutex, also if this thread holds it; sleeps if need be. */
-static inline void near_recursive_mutex_lock(struct near_recursive_mutex *m)
+NEAR_INLINE void near_recursive_mutex_lock(struct near_recursive_mutex *m)
 	NEAR__ACQUIRES(m) NEAR__UNCHECKED
 {
 	if (near__recursive_is_held(m) && m->again != UINT32_MAX)
@@ -70,7 +70,7 @@ static inline void near_recursive_mutex_lock(struct near_recursive_mutex *m)
 }
 
 /* Takes the mutex if it is free or this thread's, and returns whether it did. Never waits. */
-static inline bool near_recursive_mutex_try_lock(struct near_recursive_mutex *m)
+NEAR_INLINE bool near_recursive_mutex_try_lock(struct near_recursive_mutex *m)
 	NEAR__ACQUIRES_IF(true, m) NEAR__UNCHECKED
 {
 	if (near__recursive_is_held(m) && m->again != UINT32_MAX) {
@@ -86,7 +86,7 @@ NEAR_API int near_recursive_mutex_lock_until(struct near_recursive_mutex *m, int
 					     struct near_cancel *cancel) NEAR__ACQUIRES_IF(0, m);
 
 /* Ends one lock of this thread; the mutex is free after as many as there were locks. */
-static inline void near_recursive_mutex_unlock(struct near_recursive_mutex *m)
+NEAR_INLINE void near_recursive_mutex_unlock(struct near_recursive_mutex *m)
 	NEAR__RELEASES(m) NEAR__UNCHECKED
 {
 	if (__builtin_expect(!near__recursive_is_held(m), 0))

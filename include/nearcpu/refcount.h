@@ -64,28 +64,28 @@ NEAR_API bool near__refcount_try_get_slow(struct near_refcount *r, bool live);
 NEAR_API void near__refcount_put_slow(struct near_refcount *r);
 
 /* Takes a reference. Requires that another one is held until this returns. */
-static inline void near_refcount_get(struct near_refcount *r)
+NEAR_INLINE void near_refcount_get(struct near_refcount *r)
 {
 	if (__builtin_expect(!near__add_behind_gate(r->p, 1), 0))
 		near__refcount_get_slow(r);
 }
 
 /* Takes a reference unless the count has reached zero. */
-static inline bool near_refcount_try_get(struct near_refcount *r)
+NEAR_INLINE bool near_refcount_try_get(struct near_refcount *r)
 {
 	return __builtin_expect(near__add_behind_gate(r->p, 1), 1) ||
 	       near__refcount_try_get_slow(r, false);
 }
 
 /* Takes a reference unless kill was called. */
-static inline bool near_refcount_try_get_live(struct near_refcount *r)
+NEAR_INLINE bool near_refcount_try_get_live(struct near_refcount *r)
 {
 	return __builtin_expect(near__add_behind_gate(r->p, 1), 1) ||
 	       near__refcount_try_get_slow(r, true);
 }
 
 /* Drops a reference. After kill, dropping the last one runs the release callback. */
-static inline void near_refcount_put(struct near_refcount *r)
+NEAR_INLINE void near_refcount_put(struct near_refcount *r)
 {
 	NEAR__TSAN_RELEASE(r);
 	if (__builtin_expect(!near__add_behind_gate(r->p, -1), 0))

@@ -26,6 +26,7 @@
 #ifndef NEARCPU_RSEQ_H
 #define NEARCPU_RSEQ_H
 
+#include <nearcpu/api.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -33,8 +34,6 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
-
-#define NEAR_API __attribute__((visibility("default")))
 
 /* The kernel's struct rseq as far as it is used. The library writes rseq_cs and, in slice_ctrl, the
  * request for a slice extension (src/locks/slice.h): a kernel since 7.0.10 kills a process that
@@ -76,7 +75,7 @@ extern NEAR_API __thread struct near__thread near__self __attribute__((tls_model
 NEAR_API unsigned near__cpu_slow(void);
 
 /* The CPU this thread runs on. */
-static inline unsigned near_cpu(void)
+NEAR_INLINE unsigned near_cpu(void)
 {
 	if (__builtin_expect(near__self.state == NEAR__LIVE, 1))
 		return *(volatile uint32_t *)&near__self.area->cpu_id;

@@ -136,7 +136,7 @@ static inline bool near__rwlock_read_fast(struct near_rwlock *l)
 }
 
 /* Locks for reading; sleeps if need be. */
-static inline void near_rwlock_read_lock(struct near_rwlock *l)
+NEAR_INLINE void near_rwlock_read_lock(struct near_rwlock *l)
 	NEAR__ACQUIRES_SHARED(l) NEAR__UNCHECKED
 {
 	if (__builtin_expect(!near__rwlock_read_fast(l), 0))
@@ -144,7 +144,7 @@ static inline void near_rwlock_read_lock(struct near_rwlock *l)
 }
 
 /* Locks for reading unless a writer holds the lock. Returns whether it did. Never waits. */
-static inline bool near_rwlock_try_read_lock(struct near_rwlock *l)
+NEAR_INLINE bool near_rwlock_try_read_lock(struct near_rwlock *l)
 	NEAR__ACQUIRES_SHARED_IF(true, l) NEAR__UNCHECKED
 {
 	return __builtin_expect(near__rwlock_read_fast(l), 1) || near__rwlock_try_read_lock_slow(l);
@@ -159,7 +159,7 @@ NEAR_API int near_rwlock_read_lock_until(struct near_rwlock *l, int clock,
 					 struct near_cancel *cancel) NEAR__ACQUIRES_SHARED_IF(0, l);
 
 /* Ends a read lock of this thread. */
-static inline void near_rwlock_read_unlock(struct near_rwlock *l)
+NEAR_INLINE void near_rwlock_read_unlock(struct near_rwlock *l)
 	NEAR__RELEASES_SHARED(l) NEAR__UNCHECKED
 {
 	void *copies = l->copies;

@@ -46,6 +46,12 @@ struct near_sem {
 #define NEAR_SEM_INIT(units) { (uint32_t)(units) << 1 }
 /* clang-format on */
 
+/* The same for memory that no initialiser reaches. Requires that no thread uses the semaphore. */
+NEAR_INLINE void near_sem_init(struct near_sem *s, uint32_t units)
+{
+	s->word = units << 1;
+}
+
 /* Takes a unit if there is one. Never waits. */
 NEAR_API bool near_sem_try_wait(struct near_sem *s);
 
@@ -64,7 +70,7 @@ NEAR_API int near_sem_wait_until(struct near_sem *s, int clock, const struct tim
 NEAR_API int near_sem_post(struct near_sem *s);
 
 /* How many units there are at this moment. */
-static inline uint32_t near_sem_read(const struct near_sem *s)
+NEAR_INLINE uint32_t near_sem_read(const struct near_sem *s)
 {
 	return __atomic_load_n(&s->word, __ATOMIC_RELAXED) >> 1;
 }

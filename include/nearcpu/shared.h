@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-/* near_shared: per-CPU data in memory that several processes share.
+/* near_shared: counters in memory that several processes share.
  *
- * A region holds one copy of `size` bytes per cpu, and as many fallback copies, in a file or a
- * memfd. Processes that map it add to it concurrently; what they added outlives each of them,
- * killed or not. The processes agree on what is at which offset: a struct of int64_t, usually.
+ * An array of 64-bit counters with one copy per CPU, in a region of its own or as an object of a
+ * region that has others (near_region(3)). Processes that map it add to it concurrently; what they
+ * added outlives each of them, killed or not.
  *
  * Cost:      add about 1 ns, no atomic instruction; read one load for each cpu that added.
- * Memory:    (2 * cpus + 2) * (64 + size) bytes, rounded up to cache lines: allocated when the
- *            region is made, so that no add fails on a full disk.
+ * Memory:    `size` bytes for each CPU that added, and twice as many more, rounded up to 128; a
+ *            region of its own besides half a KiB and 20 bytes per possible CPU. If there is no
+ *            room for the copy of another CPU (a full disk), that CPU adds to a copy that exists.
  * Safety:    add, read: any thread, signal handlers. reset: any thread. Fork: the child
  *            continues to add to the same region. A process that is killed loses nothing that it
  *            has added, and blocks no other.
@@ -20,11 +21,11 @@
  *            read     yes   yes   yes    no
  *            reset    yes   yes   yes    no
  *
- *     struct near_shared region;
- *     if (near_shared_open(&region, "/dev/shm/hits", 4 * sizeof(int64_t)) == 0) {
- *             near_shared_add(&region, 0, 1);          // the counter at offset 0
- *             int64_t n = near_shared_read(&region, 0);
- *             near_shared_close(&region);
+ *     struct near_shared hits;
+ *     if (near_shared_open(&hits, "/dev/shm/hits", 4 * sizeof(int64_t)) == 0) {
+ *             near_shared_add(&hits, 0, 1);          // the counter at offset 0
+ *             int64_t n = near_shared_read(&hits, 0);
+ *             near_shared_close(&hits);
  *     }
  *
  * Source: per-CPU statistics as kernels keep them, between processes. The slot is the cpu:
@@ -34,7 +35,7 @@
 #ifndef NEARCPU_SHARED_H
 #define NEARCPU_SHARED_H
 
-#include <nearcpu/seq.h>
+#include <nearcpu/region.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -42,13 +43,13 @@ extern "C" {
 
 #define NEAR_SHARED_MAX_SIZE ((size_t)1 << 20)
 
-/* Private except for fd. */
+/* Private except for size and fd. */
 struct near_shared {
-	char *copies;    /* of slot 0; its state word comes first, the data 64 bytes later */
-	uint64_t stride; /* from copy to copy */
-	void *header;
-	size_t size; /* as given when the region was made */
+	int64_t *bases; /* in the common copy: what each counter's resets took away */
+	size_t size;
 	int fd;      /* to hand to other processes; closed by near_shared_close */
+	bool is_own; /* the region */
+	struct near_region region;
 };
 
 /* Opens the region in file `path`, or makes it if there is none. size 0: whatever size it has.
@@ -64,31 +65,23 @@ NEAR_API int near_shared_create(struct near_shared *s, size_t size);
 /* Attaches to the region in an open file, which is duplicated. Errors as near_shared_open. */
 NEAR_API int near_shared_attach(struct near_shared *s, int fd);
 
-/* Unmaps it. The region lives on in its file. */
+/* Counters that are an object of region `r`, which stays open as long as they are used: finds them
+ * by their name and labels, or adds them. Errors as near_region_define. */
+NEAR_API int near_shared_define(struct near_shared *s, struct near_region *r, const char *name,
+				const char *labels, size_t size);
+
+/* Counters that are object `o` of region `r`, as near_region_object found it.
+ * Returns 0; -EINVAL: it is no object of counters. */
+NEAR_API int near_shared_use(struct near_shared *s, const struct near_region *r,
+			     const struct near_region_object *o);
+
+/* Unmaps a region of its own, which lives on in its file. */
 NEAR_API void near_shared_close(struct near_shared *s);
 
-NEAR_API void near__shared_add_slow(struct near_shared *s, size_t offset, int64_t n);
-
-/* at[0] += n; the store of the sum commits. The slot is the cpu. */
-static inline bool near__shared_try_add(struct near_shared *s, size_t offset, int64_t n)
-{
-	uint64_t at;
-
-	return NEAR_SEQ(
-		NEAR_INDEX_CPU(at)
-		NEAR_MUL(at, stride)
-		NEAR_ADD(at, copies)
-		NEAR_BRANCH_MEM4_NE(at, 0, 1, near_failed)
-		NEAR_ADD(at, offset)
-		NEAR_COMMIT_ADD8(n, at, 64),
-		NEAR_OUT(at), NEAR_IN((copies, s->copies), (stride, s->stride), offset, n));
-}
-
 /* Adds n to the counter at `offset`. Requires a multiple of 8 below the size. */
-static inline void near_shared_add(struct near_shared *s, size_t offset, int64_t n)
+NEAR_INLINE void near_shared_add(struct near_shared *s, size_t offset, int64_t n)
 {
-	if (__builtin_expect(!near__shared_try_add(s, offset, n), 0))
-		near__shared_add_slow(s, offset, n);
+	near__region_add(&s->region, (char *)s->bases + offset, n);
 }
 
 /* The count of the counter at `offset`. */

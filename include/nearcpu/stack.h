@@ -133,7 +133,7 @@ static inline int near__stack_try_pop_all(void *p, struct near_stack_node **list
 }
 
 /* Pushes a node that is on no stack. */
-static inline void near_stack_push(struct near_stack *s, struct near_stack_node *node)
+NEAR_INLINE void near_stack_push(struct near_stack *s, struct near_stack_node *node)
 {
 	NEAR__TSAN_RELEASE(node);
 	if (__builtin_expect(!near__stack_try_push(s->p, node, node), 0))
@@ -141,8 +141,8 @@ static inline void near_stack_push(struct near_stack *s, struct near_stack_node 
 }
 
 /* Pushes a chain first ... last, linked by next, in one step; pops return first first. */
-static inline void near_stack_push_chain(struct near_stack *s, struct near_stack_node *first,
-					 struct near_stack_node *last)
+NEAR_INLINE void near_stack_push_chain(struct near_stack *s, struct near_stack_node *first,
+				       struct near_stack_node *last)
 {
 	for (struct near_stack_node *n = first, *next; NEAR__TSAN && n != last; n = next) {
 		next = n->next;
@@ -155,7 +155,7 @@ static inline void near_stack_push_chain(struct near_stack *s, struct near_stack
 
 /* Pops a node. NULL: the local slot and the fallback lists are empty, and so was the slot that this
  * pop could take, or none was due. */
-static inline struct near_stack_node *near_stack_pop(struct near_stack *s)
+NEAR_INLINE struct near_stack_node *near_stack_pop(struct near_stack *s)
 {
 	struct near_stack_node *node;
 

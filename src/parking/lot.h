@@ -26,6 +26,7 @@ enum near__space {
 	NEAR__SPACE_ONCE,
 	NEAR__SPACE_BARRIER,
 	NEAR__SPACE_RWLOCK,
+	NEAR__SPACE_QUEUE,
 };
 
 struct near__waiter {

@@ -15,9 +15,12 @@ static __thread uint32_t fork_depth __attribute__((tls_model("initial-exec")));
  * the handlers of the two layers may run in any order. */
 static void visit_locks(near__fork_step *step)
 {
+	step(&near__percpu.directory);
 	step(&near__percpu.closers);
 	for (int i = 0; i < NEAR__POP_LOCKS; i++)
 		step(&near__percpu.pops[i].lock);
+	for (int i = 0; i < NEAR__POOL_LOCKS; i++)
+		step(&near__percpu.pools[i].lock);
 	for (int i = 0; i < NEAR__CLASSES; i++)
 		step(&near__percpu.classes[i].lock);
 }

@@ -24,12 +24,16 @@ struct near__pop_lock {
 	struct near_lock lock __attribute__((aligned(NEAR__CACHE_LINE)));
 };
 
+#define NEAR__POOL_LOCKS 16 /* of pools, by address: a pool has one */
+
 /* One for each process. A fork holds all its locks, see fork.c. */
 struct near__percpu {
 	uint32_t watches_forks;   /* a copy of the library has its handlers in place */
 	struct near_lock closers; /* held from the first close of a gate to the last open */
 	struct near__class classes[NEAR__CLASSES];
 	struct near__pop_lock pops[NEAR__POP_LOCKS];
+	struct near__pop_lock pools[NEAR__POOL_LOCKS];
+	struct near_lock directory; /* held to add an object to a region */
 };
 extern NEAR_API struct near__percpu near__percpu;
 

@@ -35,6 +35,9 @@ skip() {
 	exit 77
 }
 
+# clang also warns of every atomic object that needs a library.
+warnings=(-Wall -Wextra -Werror -Wno-atomic-alignment)
+
 # links COMMAND...: whether a compiler with its options makes a program at all.
 links() {
 	"$@" -O2 -x c - -o "$STAGE/links" <<<'int main(void) { return 0; }'
@@ -55,6 +58,8 @@ check_programs() {
 
 	run_all "$dir"/c*_nearcpu "$dir"/c*_nearcpu_static "$dir"/c_torture \
 		"$dir"/c_torture_static "$dir"/c_atomic "$dir"/c_atomic_static
+	[[ ! -e $dir/c_ffi ]] || run_all "$dir"/c_ffi "$dir"/c_ffi_static "$dir"/c_alloc \
+		"$dir"/c_alloc_static
 	is_atomic "$dir"/c_atomic_static
 }
 
@@ -88,7 +93,7 @@ compile() {
 	[[ $program = *_archive* ]] && flags=("${flags[@]/%-lnearcpu/-l:libnearcpu.a}") &&
 		flags=("${flags[@]/%-lnearcpu-torture/-l:libnearcpu-torture.a}") &&
 		flags=("${flags[@]/%-lnearcpu-atomic/-l:libnearcpu-atomic.a}")
-	"$CC" -Wall -Wextra -Werror "$file" -o "$program" "${flags[@]}"
+	"$CC" "${warnings[@]}" "$file" -o "$program" "${flags[@]}"
 }
 
 # pkgconfig HOW FLAG...: the programs, with what pkg-config prints and FLAGs.
@@ -125,8 +130,9 @@ hardened() {
 	grep -q "SONAME.*\\[lib$1\\.so\\.0\\]" <<<"$dynamic" || die "wrong SONAME"
 	grep -q 'FLAGS_1.*NOW.*NODELETE' <<<"$dynamic" || die "not -z now -z nodelete"
 	readelf -lW "$library" | grep -q GNU_RELRO || die "not linked with -z relro"
-	if grep NEEDED <<<"$dynamic" | grep -vE '\[(libc|ld-linux[^]]*)\.so\.[0-9]+\]'; then
-		die "$library needs more than libc"
+	if grep NEEDED <<<"$dynamic" |
+		grep -vE '\[(libc|ld-linux[^]]*|libnearcpu)\.so\.[0-9]+\]'; then
+		die "$library needs more than libc and libnearcpu"
 	fi
 }
 
@@ -141,6 +147,8 @@ symbols() {
 	hardened nearcpu
 	hardened nearcpu-torture
 	hardened nearcpu-atomic
+	hardened nearcpu-alloc
+	hardened nearcpu-ffi
 	[[ $(exported_by nearcpu-torture) = near_torture@@NEARCPU_TORTURE_0.1 ]] ||
 		die "libnearcpu-torture exports something else"
 	exported=$(exported_by nearcpu)
@@ -159,7 +167,7 @@ libatomic() {
 	local program=$STAGE/libatomic${1:-} dir dynamic linker listed
 
 	dir=$(pkg-config --variable=libatomicdir nearcpu-atomic)
-	"$CC" -Wall -Wextra -Werror "$here/atomic.c" -o "$program" "$@" -L"$dir" -latomic
+	"$CC" "${warnings[@]}" "$here/atomic.c" -o "$program" "$@" -L"$dir" -latomic
 	if [[ $# -gt 0 ]]; then
 		is_atomic "$program"
 		run_all "$program"
@@ -185,7 +193,7 @@ libatomic() {
 flags() {
 	local flag flags symbol exported
 
-	for packages in nearcpu nearcpu-malloc nearcpu-torture; do
+	for packages in nearcpu nearcpu-alloc nearcpu-ffi nearcpu-malloc nearcpu-torture; do
 		read -ra flags <<<"$(pkg-config --cflags --libs "$packages") \
 			$(pkg-config --static --libs "$packages")"
 		for flag in "${flags[@]}"; do

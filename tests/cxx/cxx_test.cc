@@ -3,13 +3,19 @@
 #include "sum.h"
 
 #include <nearcpu/counter.h>
+#include <nearcpu/fifo.h>
+#include <nearcpu/histogram.h>
 #include <nearcpu/lock.h>
+#include <nearcpu/pool.h>
+#include <nearcpu/queue.h>
 #include <nearcpu/recursive_mutex.h>
 #include <nearcpu/refcount.h>
 #include <nearcpu/rseq.h>
 #include <nearcpu/rwlock.h>
 #include <nearcpu/shared.h>
 #include <nearcpu/stack.h>
+#include <atomic>
+#include <cerrno>
 #include <gtest/gtest.h>
 #include <thread>
 #include <vector>
@@ -145,6 +151,55 @@ TEST(Cxx, Stack)
 	near_stack_destroy(&stack);
 }
 
+TEST(Cxx, Pool)
+{
+	const near_pool_options options = {sizeof(long), 0, nullptr, nullptr, nullptr, 100, 0, 0};
+	near_pool pool;
+
+	ASSERT_EQ(near_pool_init(&pool, &options), 0);
+	inThreads([&] {
+		auto *n = static_cast<long *>(near_pool_get(&pool));
+
+		*n = kRounds;
+		near_pool_put(&pool, n);
+	});
+	EXPECT_GT(near_pool_drain(&pool), 0u);
+	near_pool_destroy(&pool);
+}
+
+template <typename Queue, typename Put, typename Get> void putAndGet(Queue *queue, Put put, Get get)
+{
+	std::atomic<long> sum{0};
+	int element = 0;
+
+	inThreads([&] {
+		void *out = nullptr;
+
+		EXPECT_EQ(put(queue, &element), 0);
+		EXPECT_EQ(get(queue, &out), 0);
+		sum += out == &element;
+	});
+	EXPECT_EQ(sum, kThreads * kRounds);
+}
+
+TEST(Cxx, Queues)
+{
+	near_queue queue;
+	near_fifo fifo;
+	void *none[1];
+
+	ASSERT_EQ(near_queue_init(&queue, 8), 0);
+	ASSERT_EQ(near_fifo_init(&fifo, 8), 0);
+	putAndGet(&queue, near_queue_put, near_queue_get);
+	putAndGet(&fifo, near_fifo_put, near_fifo_get);
+	EXPECT_EQ(near_queue_try_put(&queue, nullptr), 0);
+	near_queue_close(&queue);
+	EXPECT_EQ(near_queue_try_get_many(&queue, none, 1), 1);
+	EXPECT_EQ(near_queue_try_get(&queue, none), -EPIPE);
+	near_queue_destroy(&queue);
+	near_fifo_destroy(&fifo);
+}
+
 int released;
 
 TEST(Cxx, Refcount)
@@ -184,6 +239,20 @@ TEST(Cxx, Shared)
 	inThreads([&] { near_shared_add(&region, 8, 2); });
 	EXPECT_EQ(near_shared_read(&region, 8), 2 * kThreads * kRounds);
 	near_shared_close(&region);
+}
+
+TEST(Cxx, Histogram)
+{
+	near_histogram histogram;
+	near_snapshot snapshot;
+
+	ASSERT_EQ(near_histogram_init(&histogram, nullptr), 0);
+	inThreads([&] { near_histogram_record(&histogram, 1000); });
+	ASSERT_EQ(near_histogram_reset(&histogram, &snapshot), 0);
+	EXPECT_EQ(snapshot.count, uint64_t{kThreads} * kRounds);
+	EXPECT_EQ(near_snapshot_percentile(&snapshot, 50).high, 1007u);
+	near_snapshot_free(&snapshot);
+	near_histogram_destroy(&histogram);
 }
 
 } // namespace

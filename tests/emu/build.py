@@ -14,8 +14,9 @@ START_IP = 8  # in struct rseq_cs
 
 def core():
     """The sources of the core library."""
-    folders = ("ground", "kernel", "percpu", "parking", "locks")
-    return [path for folder in folders for path in (ROOT / "src" / folder).glob("*.c")]
+    folders = ("ground", "kernel", "percpu", "parking", "locks", "queue")
+    found = [path for folder in folders for path in (ROOT / "src" / folder).glob("*.c")]
+    return [*found, ROOT / "src/cache/array.c", ROOT / "src/cache/close.c"]
 
 
 def _sources():

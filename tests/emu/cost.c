@@ -4,6 +4,7 @@
  * what a call costs: it is subtracted. */
 #define _GNU_SOURCE
 #include <nearcpu/counter.h>
+#include <nearcpu/histogram.h>
 #include <nearcpu/lock.h>
 #include <nearcpu/refcount.h>
 #include <nearcpu/shared.h>
@@ -21,6 +22,7 @@
 #define CPUS 1024
 #define LINE 64
 #define MINUTE 60000000000u
+#define VALUE 100000
 
 struct item {
 	struct near_stack_node node;
@@ -29,6 +31,7 @@ struct item {
 /* Each on lines of its own, as objects are that belong to different users. */
 struct objects {
 	struct near_counter counter __attribute__((aligned(LINE)));
+	struct near_histogram histogram __attribute__((aligned(LINE)));
 	struct near_stack stack __attribute__((aligned(LINE)));
 	struct near_refcount refcount __attribute__((aligned(LINE)));
 	struct near_shared shared __attribute__((aligned(LINE)));
@@ -65,18 +68,20 @@ OP emu_return(void)
 OP cost_make(struct objects *o)
 {
 	must(near_counter_init(&o->counter));
+	must(near_histogram_init(&o->histogram, NULL));
 	must(near_stack_init(&o->stack));
 	must(near_refcount_init(&o->refcount, NULL));
 	must(near_shared_create(&o->shared, 64));
 	must(near_percpu_alloc(&o->percpu, sizeof(uint64_t), sizeof(uint64_t)));
-	cost_shared_copies = (uintptr_t)o->shared.copies;
-	cost_shared_stride = o->shared.stride;
+	cost_shared_copies = (uintptr_t)o->shared.region.copies;
+	cost_shared_stride = o->shared.region.stride;
 }
 
 /* Opens the slot of this CPU in every object; contents stay as they were, the stack empty. */
 OP cost_enter(struct objects *o)
 {
 	near_counter_add(&o->counter, 1);
+	near_histogram_record(&o->histogram, VALUE);
 	near_stack_push(&o->stack, &o->items[0].node);
 	if (!near_stack_pop(&o->stack))
 		abort();
@@ -104,6 +109,7 @@ COST(counter_add, near_counter_add(&o->counter, 1))
 COST(counter_read, near_counter_read(&o->counter))
 COST(counter_read_cached, near_counter_read_cached(&o->counter, MINUTE))
 COST(counter_reset, near_counter_reset(&o->counter))
+COST(histogram_record, near_histogram_record(&o->histogram, VALUE))
 COST(stack_push, near_stack_push(&o->stack, &o->items[1].node))
 COST(stack_pop, near_stack_pop(&o->stack))
 COST(stack_pop_all, near_stack_pop_all(&o->stack))

@@ -31,6 +31,8 @@ OPERATIONS = (
     ("counter: read_cached, too old", "counter_read_cached",
      lambda n: [("counter_read_cached", 0), ("counter_reset", 0)]),
     ("counter: reset", "counter_reset"),
+    ("histogram: record", "histogram_record"),
+    ("histogram: first record in a slot", "histogram_record", lambda n: (), lambda n: n),
     ("stack: push", "stack_push"),
     ("stack: pop", "stack_pop", lambda n: [("put_in", 0, 0)]),
     ("stack: pop_all", "stack_pop_all", lambda n: [("put_in", 0, 0)]),

@@ -12,7 +12,7 @@ from machine import STACK_SIZE, STACK_TOP, Machine
 from memory import READ, WRITE, Memory
 from scenario import HEADER, MIB
 
-LINE = 64
+LINE, WORD = 64, 8
 CLOCK = "clock_gettime"  # which the vDSO answers without the kernel
 NEAR_TP = 4096  # the thread's variables and its rseq area stand within this many bytes of it
 
@@ -39,9 +39,9 @@ class Summary:
 
 
 class RoomyMemory(Memory):
-    """For two arenas of a thousand slots. Protections inside a mapping are not modelled: each
+    """For three arenas of a thousand slots. Protections inside a mapping are not modelled: each
     would be a region of the emulator."""
-    SIZE = 5 << 30
+    SIZE = 7 << 30
 
     def reserve(self, start, size, protection):
         Memory.protect(self, start, size, READ | WRITE)
@@ -125,7 +125,7 @@ class Meter:
         self.kernel.system_call = lambda task: self._count_call(cost, task)
         self.machine.on_code = lambda pc, size: self._count(cost, pc, size)
         self.machine.on_access = lambda is_write, address, size: (
-            (cost.writes if is_write else cost.reads).add(address // LINE * LINE))
+            (cost.writes if is_write else cost.reads).add(self._line(address)))
         fences = self.kernel.fences
         self.call(function, cpu)
         cost.fences = self.kernel.fences - fences
@@ -144,6 +144,15 @@ class Meter:
             cost.calls[name] += 1
         return self._handled(task)
 
+    def _line(self, address):
+        """The line of an address. Variables of the program begin at one each, and what has no
+        name, as a constant or an entry of the GOT, has one for each word: which of them share a
+        line depends on the sizes of others."""
+        if address >= self.image.end:
+            return address // LINE * LINE
+        start, _ = self.image.variable_at(address) or (address // WORD * WORD, WORD)
+        return start + (address - start) // LINE * LINE
+
     # Whose line it is.
 
     def summary(self, cost, empty):
@@ -155,6 +164,8 @@ class Meter:
                        calls=sum(n for name, n in cost.calls.items() if name != CLOCK))
 
     def _is_own(self, line):
+        if line < self.image.end:
+            return False
         if STACK_TOP - STACK_SIZE <= line < STACK_TOP or abs(line - self.task.tp) < NEAR_TP:
             return True
         stride = self._u64("cost_shared_stride")

@@ -4,6 +4,7 @@
 import struct
 
 ENOENT, EBADF, EINVAL = 2, 9, 22
+F_GETFL, O_RDWR = 3, 2
 RELEASE = b"6.18.0"
 
 
@@ -21,6 +22,8 @@ class Files:
 
     def sys_openat(self, _task, _directory, path, *_):
         path = self.memory.text(path)
+        if path.startswith("/proc/self/fd/") and int(path[14:]) in self.process.files:
+            return self._open(path, b"")
         return self._open(path, self.files[path]) if path in self.files else -ENOENT
 
     def sys_memfd_create(self, *_):
@@ -28,6 +31,13 @@ class Files:
 
     def sys_fallocate(self, _task, fd, *_):
         return 0 if fd in self.process.files else -EBADF
+
+    sys_ftruncate = sys_fallocate
+
+    def sys_fcntl(self, _task, fd, command, *_):
+        if fd not in self.process.files:
+            return -EBADF
+        return O_RDWR if command == F_GETFL else 0
 
     def sys_read(self, _task, fd, address, size, *_):
         file = self.process.files.get(fd)
@@ -70,7 +80,7 @@ class Files:
     def _nothing(self, *_):
         return 0
 
-    sys_set_robust_list = sys_rt_sigprocmask = sys_rt_sigaction = _nothing
+    sys_prctl = sys_set_robust_list = sys_rt_sigprocmask = sys_rt_sigaction = _nothing
 
     def _not_there(self, *_):
         return -ENOENT

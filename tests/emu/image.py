@@ -26,6 +26,13 @@ class Sequence:
         return f"{self.name} at {self.start:#x}"
 
 
+def _range_at(places, address):
+    """Of (start, size), sorted, the range that contains the address."""
+    i = bisect.bisect(places, (address, 1 << 62)) - 1
+    start, size = places[i]
+    return (start, start + size) if i >= 0 and address < start + size else None
+
+
 class Image:
     def __init__(self, path, cpu, addr2line):
         self.path = path
@@ -49,18 +56,23 @@ class Image:
 
     def _read_symbols(self, elf):
         self.symbols = {}
-        functions = []
+        functions, variables = set(), set()
         for symbol in elf.get_section_by_name(".symtab").iter_symbols():
             self.symbols.setdefault(symbol.name, symbol["st_value"])
-            if symbol["st_info"]["type"] == "STT_FUNC" and symbol["st_size"]:
-                functions.append((symbol["st_value"], symbol["st_size"]))
-        self.functions = sorted(set(functions))
+            kind, place = symbol["st_info"]["type"], (symbol["st_value"], symbol["st_size"])
+            if kind == "STT_FUNC" and symbol["st_size"]:
+                functions.add(place)
+            if kind == "STT_OBJECT" and symbol["st_size"]:
+                variables.add(place)
+        self.functions, self.variables = sorted(functions), sorted(variables)
 
     def function_at(self, address):
         """The range of the function that contains the address."""
-        i = bisect.bisect(self.functions, (address, 1 << 62)) - 1
-        start, size = self.functions[i]
-        return (start, start + size) if i >= 0 and address < start + size else None
+        return _range_at(self.functions, address)
+
+    def variable_at(self, address):
+        """The range of the variable that contains the address."""
+        return _range_at(self.variables, address)
 
     def bytes_at(self, address, size):
         for start, data, _, _ in self.segments:

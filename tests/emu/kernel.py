@@ -94,8 +94,8 @@ class Kernel(Files):
         self.first_brk = self.process.brk
         self.tasks = []
         # Address ranges that sequences, their closers and fallbacks change.
-        word = image.symbols.get("ops_mutex")
-        self.arenas, self.regions = [], [(word, word + 12)] if word else []
+        words = ((image.symbols.get("ops_mutex"), 12), (image.symbols.get("ops_fifo"), 64))
+        self.arenas, self.regions = [], [(word, word + size) for word, size in words if word]
         self.aborted = set()  # instruction pointers at which a sequence was aborted
         self.output = b""
         self.fences = 0

@@ -11,7 +11,7 @@ from machine import ELSEWHERE, HERE, Machine
 
 SIGNAL_SAFE, FENCES, NOT_LIVE, TWIN, WAITS = 1, 2, 32, 64, 128  # flags in ops.h
 OP = struct.Struct("<QQII")
-MAX_OPS = 64
+MAX_OPS = 128
 SETUPS = ("open", "fallback", "empty", "killed")
 COUNTER, STACK, REFCOUNT, SHARED, EXAMPLE, MUTEX = range(6)
 MIB = 1 << 20

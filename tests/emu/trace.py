@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from kernel import Killed
 from scenario import HEADER, MIB, Scenario
 
+CELLS = 2  # of ops_cells
+
 
 @dataclass
 class Instruction:
@@ -100,8 +102,15 @@ class Tracer:
         if shared:
             self.knowledge.events.add(self._pc)
         if self._now:
-            self._now.writes |= shared and is_write
+            self._now.writes |= shared and is_write and not self._is_cell(address)
             self._now.reads |= shared and not is_write
+
+    def _is_cell(self, address):
+        """Of a queue's ring or an array: what is stored there before the commit nobody reads."""
+        symbol = self.image.symbols["ops_cells"]
+        u64 = self._machine.memory.u64
+        cells = range(symbol, symbol + CELLS * 16, 16)
+        return any((address - u64(c)) % MIB < u64(c + 8) for c in cells)
 
     def _is_per_cpu(self, address):
         kernel = self._machine.kernel

@@ -54,7 +54,7 @@ check_scripts() {
 
 check_spelling() {
 	files '*.c' '*.h' '*.cc' '*.md' '*.scd' '*.sh' '*.py' '*.txt' '*.cmake' '*.in' dev .ci/run |
-		xargs -r codespell --ignore-words-list=ist,nd,mis,creat,fo
+		xargs -r codespell --ignore-words-list=ist,nd,mis,creat,fo,crate
 }
 
 check_licence() {

@@ -34,7 +34,7 @@ static void units_are_counted(void **state)
 	assert_int_equal(near_sem_wait_until(&s, 4711, NULL, NULL), 0);
 	assert_int_equal(near_sem_read(&zero), 0);
 	assert_false(near_sem_try_wait(&zero));
-	s = (struct near_sem)NEAR_SEM_INIT(NEAR_SEM_MAX);
+	near_sem_init(&s, NEAR_SEM_MAX);
 	assert_int_equal(near_sem_read(&s), NEAR_SEM_MAX);
 	assert_int_equal(near_sem_post(&s), -EOVERFLOW);
 	near_sem_wait(&s);

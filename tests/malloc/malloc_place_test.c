@@ -75,9 +75,20 @@ static void place_is_unknown_without_getrandom(void **state)
 	places_differ(EAGAIN);
 }
 
+/* Two heaps of a process: neither grows into the other's part. */
+static void parts_do_not_overlap(void **state)
+{
+	for (unsigned i = 0; i < 20; i++) {
+		uintptr_t high = (uintptr_t)near__os_find_gap(SPACE << i / 2);
+		uintptr_t low = (uintptr_t)near__os_find_lower_gap(SPACE << i / 2);
+
+		assert_true(!high || !low || low + (SPACE << i / 2) <= high);
+	}
+}
+
 int main(void)
 {
 	seen = unit_shared(CHILDREN * sizeof(*seen));
 	return UNIT_TESTS(hash_is_siphash, numbers_differ, place_is_unknown,
-			  place_is_unknown_without_getrandom);
+			  place_is_unknown_without_getrandom, parts_do_not_overlap);
 }

@@ -15,6 +15,8 @@
 
 CALL(void, call_add, (int64_t n), near_counter_add(&OBJ.counter, n))
 CALL(void, call_add_shared, (int64_t n), near_shared_add(&OBJ.shared, OPS_SHARED_OFFSET, n))
+CALL(void, call_record, (struct near_histogram * h, uint64_t value, uint64_t n),
+     near_histogram_record_n(h, value, n))
 CALL(void, call_push, (struct near_stack_node * node), near_stack_push(&OBJ.stack, node))
 CALL(void, call_push_chain, (struct near_stack_node * first, struct near_stack_node *last),
      near_stack_push_chain(&OBJ.stack, first, last))
@@ -25,6 +27,7 @@ CALL(bool, call_try_get, (void), return near_refcount_try_get(&OBJ.refcount))
 CALL(bool, call_try_get_live, (void), return near_refcount_try_get_live(&OBJ.refcount))
 CALL(void, call_lock, (struct near_mutex * m), near_mutex_lock(m))
 CALL(void, call_unlock, (struct near_mutex * m), near_mutex_unlock(m))
+CALL(int, call_queue_put, (void *element), return near_queue_try_put(&OBJ.queue, element))
 CALL(bool, call_try_read_lock, (void), return near_rwlock_try_read_lock(&OBJ.rwlock))
 CALL(void, call_read_unlock, (void), near_rwlock_read_unlock(&OBJ.rwlock))
 

@@ -4,8 +4,12 @@
 #ifndef NEARCPU_TESTS_OBJECTS_H
 #define NEARCPU_TESTS_OBJECTS_H
 
+#include <nearcpu/blocks.h>
 #include <nearcpu/counter.h>
+#include <nearcpu/fifo.h>
+#include <nearcpu/histogram.h>
 #include <nearcpu/mutex.h>
+#include <nearcpu/queue.h>
 #include <nearcpu/refcount.h>
 #include <nearcpu/rwlock.h>
 #include <nearcpu/shared.h>
@@ -15,21 +19,46 @@
 
 #define OPS_FIRST_COUNT 100
 #define OPS_SHARED_OFFSET 8
+#define OPS_VALUE 2       /* recorded in histograms of values up to 3, with a bucket each, */
+#define OPS_GREAT_VALUE 9 /* and of greater ones */
 #define OPS_FIRST_NODES 3
 #define OPS_OWN_REFS 2
 #define OPS_FIRST_REFS (1 + 2 * OPS_OWN_REFS) /* the owner's, and each actor's own */
 #define OPS_OWN_NODES 4
-#define OPS_NODES (OPS_FIRST_NODES + 2 * OPS_OWN_NODES)
+#define OPS_QUEUED 2 /* nodes that the queue begins with, which has room for one more */
+#define OPS_FIRST_QUEUED (OPS_FIRST_NODES + 2 * OPS_OWN_NODES)
+#define OPS_FIRST_MOVED (OPS_FIRST_QUEUED + OPS_QUEUED)
+#define OPS_MOVED 16             /* nodes that an array begins with */
+#define OPS_BLOCKS_NODES 2       /* the last: in a list of blocks, and in that array */
+#define OPS_LIST 2               /* the limit of a list: one node more */
+#define OPS_ROOM (OPS_MOVED + 2) /* of an array: one node more */
+#define OPS_NODES (OPS_FIRST_MOVED + OPS_MOVED + OPS_BLOCKS_NODES)
+
+/* A slot of what blocks.c operates on. */
+struct ops_blocks {
+	struct near__entry entry;
+	struct near__array array;
+	uint64_t words[OPS_ROOM];
+	uint64_t was; /* the array's position, if it was closed */
+};
 
 struct ops_objects {
 	struct near_counter counter;
 	struct near_stack stack;
 	struct near_refcount refcount;
-	struct near_shared shared, untouched; /* the second is what the first is made from */
-	uint64_t *peak;                       /* of the example */
+	struct near_shared shared, untouched;    /* the second is what the first is made from */
+	struct near_histogram histogram, summed; /* the second has an exact sum */
+	/* In a region, likewise; what the region is made from. */
+	struct near_histogram regional, regional_summed;
+	struct near_region region, untouched_region;
+	uint64_t *peak; /* of the example */
 	struct near_rwlock rwlock;
+	struct near_queue queue;
 	volatile int64_t guarded[2]; /* by it: equal, but inside of a writer */
 	bool torn;                   /* a reader found them different */
+	struct ops_blocks *blocks;
+	bool moved_stay;   /* the setup has no slot: these nodes are in no list */
+	uint64_t zeros[4]; /* in front of the nodes: the base of lists of blocks */
 	struct near_stack_node nodes[OPS_NODES];
 	int64_t sections; /* guarded by ops_mutex[0] */
 	int64_t bias;     /* what refcount.exact holds besides the count */
@@ -40,11 +69,20 @@ struct ops_objects {
 extern struct ops_objects ops_objects;
 /* One for both actors, and one of each. By this name the emulator knows them. */
 extern struct near_mutex ops_mutex[3];
+extern struct near_fifo ops_fifo;
+/* Memory of the first slot where a sequence stores what nobody reads before its commit: the cells
+ * of the queue, an array of blocks. By this name, too. */
+#define OPS_CELLS 2
+struct ops_cells {
+	uint64_t at, bytes;
+};
+extern struct ops_cells ops_cells[OPS_CELLS];
 
 #define OBJ ops_objects
 
 void call_add(int64_t n);
 void call_add_shared(int64_t n);
+void call_record(struct near_histogram *h, uint64_t value, uint64_t n);
 void call_push(struct near_stack_node *node);
 void call_push_chain(struct near_stack_node *first, struct near_stack_node *last);
 struct near_stack_node *call_pop(void);
@@ -57,13 +95,34 @@ void call_unlock(struct near_mutex *m);
 void call_raise_to(struct actor *me, uint64_t n);
 bool call_try_read_lock(void);
 void call_read_unlock(void);
+int call_queue_put(void *element);
 
 /* Adds a result to the actor's. */
 void result(struct actor *me, const void *value);
 void number(struct actor *me, int64_t value);
 
+/* A node of the actor that was not pushed yet; and a node that an operation took. */
+struct near_stack_node *own_node(struct actor *me);
+void node_result(struct actor *me, const struct near_stack_node *node);
+
 /* Runs an operation as a thread that is not live, by the words that vfork's assembly sets. */
 void not_live(void (*run)(struct actor *me), struct actor *me);
+
+/* The operations of blocks.c, and what the objects need. */
+void block_push(struct actor *me);
+void block_push_by_cid(struct actor *me);
+void block_pop(struct actor *me);
+void block_pop_by_cid(struct actor *me);
+void block_push_again(struct actor *me);
+void array_push(struct actor *me);
+void array_pop(struct actor *me);
+void array_take16(struct actor *me);
+void array_put16(struct actor *me);
+void array_close(struct actor *me);
+void blocks_enter(void);
+void blocks_fill(void);
+/* False: a node is there twice, or what is there is none. */
+bool blocks_mark(unsigned char *seen);
 
 /* The operations of locks.c. */
 void rwlock_read(struct actor *me);

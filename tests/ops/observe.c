@@ -5,6 +5,7 @@
 #include "percpu/internal.h"
 #include "objects.h"
 #include "locks/rwlock.h"
+#include "queue/queue.h"
 
 struct text {
 	char *at, *end;
@@ -71,6 +72,24 @@ static int64_t refs(void)
 	return total;
 }
 
+/* Of all histograms: how many values, or the sum of those whose sum is known. */
+static int64_t recorded(bool sum)
+{
+	const struct near_histogram *all[] = {&OBJ.histogram, &OBJ.summed, &OBJ.regional,
+					      &OBJ.regional_summed};
+	int64_t total = 0;
+
+	for (unsigned i = 0; i < 4; i++) {
+		struct near_snapshot s;
+
+		if (near_histogram_read(all[i], &s))
+			return -1;
+		total += (int64_t)(sum ? s.exact_sum : s.count);
+		near_snapshot_free(&s);
+	}
+	return total;
+}
+
 static const struct near_stack_node *list_of(unsigned slot)
 {
 	return *(struct near_stack_node **)near_percpu_at(OBJ.stack.p, slot);
@@ -92,6 +111,28 @@ static void put_stack(struct text *t)
 	}
 }
 
+/* Calls see(element) for each in the rings. False: it returned false. */
+static bool each_queued(bool (*see)(void *arg, unsigned slot, const void *element), void *arg)
+{
+	const struct near_queue *q = &OBJ.queue;
+
+	for (unsigned s = 0; near_percpu_next(q->p, &s); s++) {
+		const struct ring *r = ring_of(q, s);
+
+		for (uint64_t i = r->head; i != r->tail; i++)
+			if (i - r->head > q->mask || !see(arg, s, r->cells[i & q->mask]))
+				return false;
+	}
+	return true;
+}
+
+static bool put_queued(void *t, unsigned slot, const void *element)
+{
+	put_field(t, " ", slot);
+	put_field(t, ":", node_id(element));
+	return true;
+}
+
 static void put_results(struct text *t, const char *name, const struct actor *a)
 {
 	put(t, name);
@@ -111,12 +152,16 @@ void ops_describe(char *out, size_t size, const struct actor *a, const struct ac
 
 	put_field(&t, "counter ", near_counter_read(&OBJ.counter));
 	put_field(&t, " shared ", near_shared_read(&OBJ.shared, OPS_SHARED_OFFSET));
+	put_field(&t, " recorded ", recorded(false));
+	put_field(&t, " summed ", recorded(true));
 	put_field(&t, " peak ", (int64_t)peak());
 	put_field(&t, " refs ", refs());
 	put_field(&t, " killed ", OBJ.refcount.mode);
 	put_field(&t, " released ", OBJ.released);
 	put_field(&t, " sections ", OBJ.sections);
 	put_stack(&t);
+	put(&t, " queue");
+	each_queued(put_queued, &t);
 	put_results(&t, "; A", a);
 	put_results(&t, "; B", b);
 	*t.at = '\0';
@@ -141,6 +186,12 @@ static bool mark_lists(unsigned char *seen)
 			if (node_id(n) < 0 || seen[node_id(n)]++)
 				return false;
 	return true;
+}
+
+static bool mark_queued(void *seen, unsigned slot, const void *element)
+{
+	(void)slot;
+	return node_id(element) >= 0 && !((unsigned char *)seen)[node_id(element)]++;
 }
 
 static bool mark_results(unsigned char *seen, const struct actor *a)
@@ -168,11 +219,12 @@ static const char *stack_conserved(const struct actor *a, const struct actor *b)
 		seen[i]++;
 	mark_unused(seen, a);
 	mark_unused(seen, b);
-	if (!mark_lists(seen) || !mark_results(seen, a) || !mark_results(seen, b))
-		return "a node of the stack is in two places, or no node";
+	if (!mark_lists(seen) || !each_queued(mark_queued, seen) || !blocks_mark(seen) ||
+	    !mark_results(seen, a) || !mark_results(seen, b))
+		return "a node is in two places of stack, queue and blocks, or no node";
 	for (unsigned i = 0; i < OPS_NODES; i++)
 		if (!seen[i])
-			return "a node of the stack is lost";
+			return "a node of the stack or the queue is lost";
 	return NULL;
 }
 
@@ -213,9 +265,19 @@ static bool is_held(const struct near_mutex *m)
 	return m->word & NEAR__MUTEX_OWNER;
 }
 
+static const char *histograms_conserved(const struct actor *a, const struct actor *b)
+{
+	if (recorded(false) != 4 * OPS_FIRST_COUNT + a->recorded + b->recorded)
+		return "a value of a histogram is lost or was counted twice";
+	if (recorded(true) != 2 * OPS_VALUE * OPS_FIRST_COUNT + a->summed + b->summed)
+		return "a value is missing from a histogram's sum, or is in it twice";
+	return NULL;
+}
+
 const char *ops_conserved(const struct actor *a, const struct actor *b)
 {
 	const char *stack = stack_conserved(a, b), *rwlock = rwlock_conserved(a, b);
+	const char *histograms = histograms_conserved(a, b);
 
 	if (near_counter_read(&OBJ.counter) != OPS_FIRST_COUNT + a->counted + b->counted)
 		return "an add to the counter is lost or was counted twice";
@@ -227,7 +289,11 @@ const char *ops_conserved(const struct actor *a, const struct actor *b)
 	if (OBJ.sections != a->sections + b->sections || is_held(ops_mutex) ||
 	    is_held(&ops_mutex[1]) || is_held(&ops_mutex[2]))
 		return "a section of the mutex is lost, or it is still held";
+	if (histograms)
+		return histograms;
 	if (rwlock)
 		return rwlock;
+	if (ops_fifo.count)
+		return "an element of the fifo is left behind";
 	return stack ? stack : refs_conserved(a, b);
 }

@@ -6,13 +6,15 @@
 
 struct ops_objects ops_objects;
 struct near_mutex ops_mutex[3];
+struct near_fifo ops_fifo;
+struct ops_cells ops_cells[OPS_CELLS];
 
 void ops_actor(struct actor *a, unsigned id)
 {
 	*a = (struct actor){.id = id};
 }
 
-static struct near_stack_node *own_node(struct actor *me)
+struct near_stack_node *own_node(struct actor *me)
 {
 	if (me->pushed == OPS_OWN_NODES)
 		abort();
@@ -27,7 +29,7 @@ static void list_result(struct actor *me, const struct near_stack_node *list)
 	result(me, NULL);
 }
 
-static void node_result(struct actor *me, const struct near_stack_node *node)
+void node_result(struct actor *me, const struct near_stack_node *node)
 {
 	result(me, node);
 	me->got += node != NULL;
@@ -38,6 +40,8 @@ static void node_result(struct actor *me, const struct near_stack_node *node)
 	{                                                                                          \
 		__VA_ARGS__;                                                                       \
 	}
+
+#define SHARED_COUNTER OBJ.shared.bases[OPS_SHARED_OFFSET / sizeof(int64_t)]
 
 /* Records the change of a total in the actor, and makes it. */
 #define ADDS(name, total, n, call) OPERATION(name, me->total += (n); call)
@@ -51,7 +55,7 @@ ADDS(refcount_kill, refs, -1, near_refcount_kill(&OBJ.refcount))
 ADDS(refcount_revive, refs, 1, near_refcount_revive(&OBJ.refcount))
 /* The slow paths without a failure before them: each comes with a sequence of its own. */
 ADDS(counter_add_slow, counted, 11, near__counter_add_slow(OBJ.counter.p, 11))
-ADDS(shared_add_slow, shared, 13, near__shared_add_slow(&OBJ.shared, OPS_SHARED_OFFSET, 13))
+ADDS(shared_add_slow, shared, 13, near__region_add_slow(&OBJ.shared.region, &SHARED_COUNTER, 13))
 ADDS(refcount_get_slow, refs, 1, near__refcount_get_slow(&OBJ.refcount))
 ADDS(refcount_put_slow, refs, -1, near__refcount_put_slow(&OBJ.refcount))
 
@@ -63,6 +67,31 @@ RESETS(counter_reset, counted, near_counter_reset(&OBJ.counter))
 RESETS(shared_reset, shared, near_shared_reset(&OBJ.shared, OPS_SHARED_OFFSET))
 OPERATION(counter_read, number(me, near_counter_read(&OBJ.counter)))
 OPERATION(shared_read, number(me, near_shared_read(&OBJ.shared, OPS_SHARED_OFFSET)))
+
+#define RECORDS(name, histogram, value, n, sums)                                                   \
+	OPERATION(name, me->recorded += (n); me->summed += (sums) * (value) * (n);                 \
+		  call_record(&OBJ.histogram, value, n))
+
+RECORDS(histogram_record, histogram, OPS_VALUE, 3, 0)
+RECORDS(histogram_record_great, histogram, OPS_GREAT_VALUE, 5, 0)
+RECORDS(histogram_record_sum, summed, OPS_VALUE, 7, 1)
+RECORDS(regional_record, regional, OPS_VALUE, 9, 0)
+RECORDS(regional_record_sum, regional_summed, OPS_VALUE, 11, 1)
+
+static void reset_histogram(struct actor *me, struct near_histogram *h)
+{
+	struct near_snapshot s;
+
+	if (near_histogram_reset(h, &s))
+		abort();
+	me->recorded -= (int64_t)s.count;
+	me->summed -= (int64_t)s.exact_sum;
+	number(me, (int64_t)s.count);
+	near_snapshot_free(&s);
+}
+
+OPERATION(histogram_reset, reset_histogram(me, &OBJ.summed))
+OPERATION(regional_reset, reset_histogram(me, &OBJ.regional))
 
 #define TRIES(name, call) OPERATION(name, bool got = call; me->refs += got; number(me, got))
 
@@ -105,6 +134,61 @@ static void stack_pop_push(struct actor *me)
 		call_push(second);
 }
 
+/* An element that the queue refuses is still the actor's. */
+static void queue_put(struct actor *me)
+{
+	int r = call_queue_put(own_node(me));
+
+	me->pushed -= r != 0;
+	number(me, r);
+}
+
+static void queue_put_slow(struct actor *me)
+{
+	int r = near__queue_try_put_slow(&OBJ.queue, own_node(me));
+
+	me->pushed -= r != 0;
+	number(me, r);
+}
+
+static void queue_get(struct actor *me)
+{
+	void *element;
+	int r = near_queue_try_get(&OBJ.queue, &element);
+
+	if (r)
+		number(me, r);
+	else
+		node_result(me, element);
+}
+
+static void queue_get_many(struct actor *me)
+{
+	void *elements[OPS_NODES];
+	long n = near_queue_try_get_many(&OBJ.queue, elements, OPS_NODES);
+
+	for (long i = 0; i < n; i++)
+		node_result(me, elements[i]);
+	if (n < 0)
+		number(me, n);
+}
+
+/* What it gets is its own element or the other actor's. */
+static void fifo_use(struct actor *me)
+{
+	void *element = NULL;
+
+	if (near_fifo_try_put(&ops_fifo, me) || near_fifo_try_get(&ops_fifo, &element) || !element)
+		abort();
+}
+
+OPERATION(queue_put_get, queue_put(me); queue_get(me))
+OPERATION(queue_count, number(me, (int64_t)near_queue_count(&OBJ.queue)))
+/* Of two elements there is room for one. */
+OPERATION(queue_put_twice, queue_put(me); queue_put(me))
+OPERATION(queue_close, near_queue_close(&OBJ.queue))
+OPERATION(queue_close_put, queue_close(me); queue_put(me))
+
 static void refcount_put_own(struct actor *me)
 {
 	for (int i = 0; i < OPS_OWN_REFS; i++)
@@ -127,10 +211,15 @@ NOT_LIVE(stack_steal)
 NOT_LIVE(refcount_get)
 NOT_LIVE(refcount_put)
 NOT_LIVE(shared_add)
+NOT_LIVE(histogram_record)
+NOT_LIVE(regional_record)
 NOT_LIVE(example_raise)
 NOT_LIVE(rwlock_read)
 NOT_LIVE(rwlock_write_read)
 NOT_LIVE(mutex_use)
+NOT_LIVE(queue_put)
+NOT_LIVE(queue_get)
+NOT_LIVE(queue_close)
 
 /* clang-format off */
 #define OP(name, object, flags) {#name, name, object, flags}
@@ -190,5 +279,38 @@ const struct op ops[] = {
 	   OPS_COMPOSITE | OPS_FENCES | OPS_WAITS | OPS_NOT_LIVE | OPS_TWIN),
 	OP(mutex_try, OPS_MUTEX, OPS_COMPOSITE | OPS_TWIN),
 	OP(mutex_alone, OPS_MUTEX, OPS_COMPOSITE),
+	OP(histogram_record, OPS_HISTOGRAM, OPS_SIGNAL_SAFE),
+	OP(histogram_record_great, OPS_HISTOGRAM, OPS_SIGNAL_SAFE | OPS_TWIN),
+	OP(histogram_record_sum, OPS_HISTOGRAM, OPS_SIGNAL_SAFE | OPS_COMPOSITE),
+	OP(histogram_record_fallback, OPS_HISTOGRAM, OPS_SIGNAL_SAFE | OPS_NOT_LIVE | OPS_TWIN),
+	OP(histogram_reset, OPS_HISTOGRAM, OPS_COMPOSITE),
+	OP(regional_record, OPS_HISTOGRAM, OPS_SIGNAL_SAFE),
+	OP(regional_record_sum, OPS_HISTOGRAM, OPS_SIGNAL_SAFE | OPS_COMPOSITE | OPS_TWIN),
+	OP(regional_record_fallback, OPS_HISTOGRAM, OPS_SIGNAL_SAFE | OPS_NOT_LIVE | OPS_TWIN),
+	OP(regional_reset, OPS_HISTOGRAM, OPS_COMPOSITE),
+	OP(fifo_use, OPS_FIFO, OPS_COMPOSITE | OPS_FENCES | OPS_WAITS),
+	OP(queue_put, OPS_QUEUE, OPS_WAITS),
+	OP(queue_put_slow, OPS_QUEUE, OPS_WAITS | OPS_TWIN),
+	OP(queue_put_fallback, OPS_QUEUE, OPS_WAITS | OPS_NOT_LIVE),
+	OP(queue_get, OPS_QUEUE, 0),
+	OP(queue_get_fallback, OPS_QUEUE, OPS_NOT_LIVE | OPS_TWIN),
+	OP(queue_get_many, OPS_QUEUE, 0),
+	OP(queue_put_get, OPS_QUEUE, OPS_WAITS | OPS_COMPOSITE),
+	OP(queue_put_twice, OPS_QUEUE, OPS_WAITS | OPS_COMPOSITE),
+	OP(queue_count, OPS_QUEUE, 0),
+	OP(queue_close, OPS_QUEUE, OPS_WAITS | OPS_FENCES | OPS_COMPOSITE),
+	OP(queue_close_put, OPS_QUEUE, OPS_WAITS | OPS_FENCES | OPS_COMPOSITE | OPS_TWIN),
+	OP(queue_close_fallback, OPS_QUEUE,
+	   OPS_WAITS | OPS_FENCES | OPS_COMPOSITE | OPS_NOT_LIVE | OPS_TWIN),
+	OP(block_push, OPS_BLOCKS, OPS_SIGNAL_SAFE),
+	OP(block_push_by_cid, OPS_BLOCKS, OPS_SIGNAL_SAFE | OPS_TWIN),
+	OP(block_pop, OPS_BLOCKS, OPS_SIGNAL_SAFE),
+	OP(block_pop_by_cid, OPS_BLOCKS, OPS_SIGNAL_SAFE | OPS_TWIN),
+	OP(block_push_again, OPS_BLOCKS, OPS_COMPOSITE | OPS_TWIN | OPS_STOPPED_INSIDE),
+	OP(array_push, OPS_ARRAY, OPS_SIGNAL_SAFE),
+	OP(array_pop, OPS_ARRAY, OPS_SIGNAL_SAFE),
+	OP(array_take16, OPS_ARRAY, OPS_SIGNAL_SAFE),
+	OP(array_put16, OPS_ARRAY, OPS_SIGNAL_SAFE | OPS_COMPOSITE | OPS_TWIN),
+	OP(array_close, OPS_ARRAY, OPS_FENCES | OPS_COMPOSITE),
 };
 const unsigned ops_count = sizeof(ops) / sizeof(*ops);

@@ -13,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define OPS_RESULTS 12
+#define OPS_RESULTS 40
 
 /* One for each logical thread: what its operations returned, and what they are known to have
  * done. */
@@ -24,8 +24,9 @@ struct actor {
 	unsigned pushed; /* of its own nodes */
 	unsigned got;    /* nodes that it took off */
 	int64_t counted, shared, refs, sections;
-	uint64_t peak;   /* the highest that it reported */
-	int64_t written; /* times that it held the lock for writing */
+	int64_t recorded, summed; /* values, and their sum where a histogram has it */
+	uint64_t peak;            /* the highest that it reported */
+	int64_t written;          /* times that it held the lock for writing */
 };
 
 void ops_actor(struct actor *a, unsigned id);
@@ -37,7 +38,12 @@ enum ops_object {
 	OPS_SHARED,
 	OPS_EXAMPLE,
 	OPS_RWLOCK,
-	OPS_MUTEX
+	OPS_MUTEX,
+	OPS_HISTOGRAM,
+	OPS_QUEUE,
+	OPS_FIFO,
+	OPS_BLOCKS,
+	OPS_ARRAY
 };
 
 #define OPS_SIGNAL_SAFE 1u /* may run in a signal handler over any operation */
@@ -47,6 +53,7 @@ enum ops_object {
 #define OPS_COMPOSITE 16u /* several steps: only conservation can be checked */
 #define OPS_TWIN 64u      /* equivalent to an earlier operation when combined with another one */
 #define OPS_WAITS 128u /* for A, if both use the same object: A must continue before B has ended */
+#define OPS_STOPPED_INSIDE 256u /* only where nothing stops it but inside of a sequence */
 #define OPS_NOT_LIVE 32u /* the thread is not live during it; nor is a signal handler on it */
 
 struct op {

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "percpu/internal.h"
+#include "queue/queue.h"
 
 static void destroy(void)
 {
@@ -15,7 +16,12 @@ static void destroy(void)
 	near_stack_destroy(&OBJ.stack);
 	near_refcount_destroy(&OBJ.refcount);
 	near_percpu_free(OBJ.peak);
+	near_percpu_free(OBJ.blocks);
 	near_rwlock_destroy(&OBJ.rwlock);
+	near_histogram_destroy(&OBJ.histogram);
+	near_histogram_destroy(&OBJ.summed);
+	near_queue_destroy(&OBJ.queue);
+	near_fifo_destroy(&ops_fifo);
 }
 
 static void released(struct near_refcount *r)
@@ -23,33 +29,82 @@ static void released(struct near_refcount *r)
 	OBJ.released++;
 }
 
-/* To make a file and map it takes longer than all else here: what a region holds when it is new is
- * copied from one that nobody touches. */
+/* Opens the slot of this CPU, where the thread has one. False: there is no memory. */
+static bool open_slot(const struct near_region *r)
+{
+	return near__region_open_cpu(r) || !near__thread_live();
+}
+
+/* To make a file and map it takes longer than all else here, and to allocate the blocks of a slot
+ * longer than most: what a region holds when it is new, but for the slot of this thread, is copied
+ * from one that nobody changes. */
 static bool fresh_shared(void)
 {
 	struct near_shared *s = &OBJ.shared, *untouched = &OBJ.untouched;
-	size_t slots = 2 * near_cpus() + 1;
 
-	if (!OBJ.made && (near_shared_create(s, 64) || near_shared_create(untouched, 64)))
+	if (!OBJ.made && (near_shared_create(s, 64) || near_shared_create(untouched, 64) ||
+			  !open_slot(&untouched->region)))
 		return false;
-	memcpy(s->header, untouched->header,
-	       (size_t)(s->copies - (char *)s->header) + slots * s->stride);
+	memcpy(s->region.header, untouched->region.header, s->region.total);
 	return true;
+}
+
+static const struct near_histogram_options small = {.precision = 1, .max = 3};
+static const struct near_histogram_options with_sum = {.precision = 1, .max = 3, .exact_sum = true};
+
+static int define_histograms(struct near_region *r)
+{
+	int err = near_region_create(
+		r, &(struct near_region_options){.size = 256, .objects = 2, .once = 8});
+
+	if (!err)
+		err = near_histogram_define(&OBJ.regional, r, "regional", NULL, &small);
+	if (!err)
+		err = near_histogram_define(&OBJ.regional_summed, r, "summed", NULL, &with_sum);
+	return err;
+}
+
+/* As fresh_shared. */
+static bool fresh_histograms(void)
+{
+	struct near_region *r = &OBJ.region, *untouched = &OBJ.untouched_region;
+
+	if (!OBJ.made &&
+	    (define_histograms(untouched) || define_histograms(r) || !open_slot(untouched)))
+		return false;
+	memcpy(r->header, untouched->header, r->total);
+	return !near_histogram_init(&OBJ.histogram, &small) &&
+	       !near_histogram_init(&OBJ.summed, &with_sum);
+}
+
+static void record_in_each(uint64_t n)
+{
+	call_record(&OBJ.histogram, OPS_VALUE, n);
+	call_record(&OBJ.summed, OPS_VALUE, n);
+	call_record(&OBJ.regional, OPS_VALUE, n);
+	call_record(&OBJ.regional_summed, OPS_VALUE, n);
 }
 
 static void create(void)
 {
-	void *peak;
+	void *peak, *blocks;
 
 	if (near_percpu_alloc(&peak, sizeof(*OBJ.peak), sizeof(*OBJ.peak)) ||
+	    near_percpu_alloc(&blocks, sizeof(*OBJ.blocks), sizeof(uint64_t)) ||
 	    near_counter_init(&OBJ.counter) || near_stack_init(&OBJ.stack) ||
 	    near_refcount_init(&OBJ.refcount, released) || near_rwlock_init(&OBJ.rwlock) ||
-	    !fresh_shared())
+	    near_queue_init(&OBJ.queue, OPS_QUEUED + 1) || near_fifo_init(&ops_fifo, 2) ||
+	    !fresh_shared() || !fresh_histograms())
 		abort();
 	OBJ.guarded[0] = OBJ.guarded[1] = OPS_FIRST_COUNT;
 	OBJ.torn = false;
 	OBJ.peak = peak;
+	OBJ.blocks = blocks;
 	OBJ.bias = OBJ.refcount.exact - 1;
+	ops_cells[0].at = (uintptr_t)((struct ring *)OBJ.queue.p)->cells;
+	ops_cells[0].bytes = (OBJ.queue.mask + 1) * sizeof(void *);
+	ops_cells[1].at = (uintptr_t)OBJ.blocks->words;
+	ops_cells[1].bytes = sizeof(OBJ.blocks->words);
 	OBJ.made = true;
 	OBJ.released = 0;
 	for (unsigned i = 0; i < 3; i++)
@@ -63,11 +118,15 @@ static void fill(struct actor *unused)
 
 	call_add(OPS_FIRST_COUNT);
 	call_add_shared(OPS_FIRST_COUNT);
+	record_in_each(OPS_FIRST_COUNT);
 	call_raise_to(&nobody, OPS_FIRST_COUNT);
 	for (unsigned i = 1; i < OPS_FIRST_REFS; i++)
 		call_get();
 	for (unsigned i = 0; i < OPS_FIRST_NODES && OBJ.setup != OPS_EMPTY; i++)
 		call_push(&OBJ.nodes[i]);
+	for (unsigned i = 0; i < OPS_QUEUED; i++)
+		call_queue_put(&OBJ.nodes[OPS_FIRST_QUEUED + i]);
+	blocks_fill();
 }
 
 void ops_enter(void)
@@ -79,6 +138,7 @@ void ops_enter(void)
 		return;
 	call_add(0);
 	call_add_shared(0);
+	record_in_each(0);
 	call_raise_to(&nobody, 1);
 	if (!call_try_read_lock())
 		abort();
@@ -90,6 +150,7 @@ void ops_enter(void)
 	call_push(&node);
 	if (call_pop() != &node)
 		abort();
+	blocks_enter();
 }
 
 void ops_reset_to(enum ops_setup setup)
@@ -123,13 +184,19 @@ bool ops_pair_is_valid(enum ops_setup setup, const struct op *a, const struct op
 
 bool ops_pair_does_not_wait(enum ops_setup setup, const struct op *a, const struct op *b)
 {
+	if ((a->flags | b->flags) & OPS_STOPPED_INSIDE)
+		return false;
 	return ops_pair_is_valid(setup, a, b) && !(a->object == b->object && b->flags & OPS_WAITS);
 }
 
-/* If the slot's list is empty, a pop takes other lists and puts them elsewhere. */
+/* If the slot's list is empty, a pop takes other lists and puts them elsewhere. From which of two
+ * rings a get takes depends on the gets of its thread before. An array is closed only
+ * once it is in use. */
 bool ops_is_one_step(enum ops_setup setup, const struct op *a)
 {
 	if (a->flags & OPS_COMPOSITE)
 		return false;
+	if (a->object == OPS_QUEUE || a->object == OPS_ARRAY)
+		return setup != OPS_FALLBACK;
 	return a->object != OPS_STACK || setup == OPS_OPEN || setup == OPS_KILLED;
 }

@@ -94,6 +94,38 @@ static inline void open_and_close(const char *name, size_t size)
 	close_region(&s);
 }
 
+static inline struct near_region_object counter_named(const char *name, const char *labels)
+{
+	return (struct near_region_object){
+		.name = name, .labels = labels, .kind = NEAR_REGION_COUNTERS, .size = 8};
+}
+
+static inline struct near_region opened_region(const struct near_region_options *options)
+{
+	struct near_region r;
+
+	memset(&r, 0x5a, sizeof(r));
+	int err;
+
+	KEEPS_ERRNO(err = near_region_open(&r, path, options));
+	if (err)
+		fprintf(stderr, "%d %s\n", err, r.why);
+	CHECK(!err);
+	CHECK(!r.why);
+	return r;
+}
+
+static inline int define(struct near_region *r, struct near_region_object *o)
+{
+	int err;
+
+	KEEPS_ERRNO(err = near_region_define(r, o));
+	CHECK(!err == !r->why);
+	return err;
+}
+
+static const struct near_region_options defaults = {0};
+
 #define REGION_MAIN(...)                                                                           \
 	int main(void)                                                                             \
 	{                                                                                          \

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_shared and files: damaged and unrelated ones, a full disk, limits, signals while it is
  * made. */
+#include "percpu/region.h"
 #include "regions.h"
 
 #include <fcntl.h>
@@ -78,54 +79,62 @@ static void damaged_regions_are_refused_and_left_alone(void **state)
 {
 	static char good[1 << 20], bad[1 << 20];
 	size_t size = good_region(good, sizeof(good));
-	/* By 8 bytes: magic, size, stride, total, (cpus, pad), used. */
-	static const struct {
+	/* By 8 bytes: magic, (version, cpus), size, stride, total, (objects, pad). */
+	const uint64_t cpus = near_cpus();
+	const struct {
 		unsigned word;
 		uint64_t value;
 		int error;
 	} damage[] = {
 		{0, 0, EBADMSG},
-		{1, 0, EBADMSG},
-		{1, 12, EBADMSG},
-		{1, SIZE + 8, EBADMSG},
-		{1, UINT64_MAX, EBADMSG},
-		{1, UINT64_MAX - 7, EBADMSG},
+		{1, cpus << 32, EPROTO},
+		{1, cpus << 32 | 2, EPROTO},
+		{1, 1, EXDEV},
+		{1, (cpus + 1) << 32 | 1, EXDEV},
 		{2, 0, EBADMSG},
-		{2, 64, EBADMSG},
+		{2, 12, EBADMSG},
+		{2, SIZE * 4, EBADMSG},
+		{2, UINT64_MAX, EBADMSG},
+		{2, UINT64_MAX - 7, EBADMSG},
 		{3, 0, EBADMSG},
-		{3, 1 << 30, EBADMSG},
-		{4, 0, EXDEV},
-		{4, 1000000, EXDEV},
-		{5, UINT64_MAX, EBADMSG},
-		{5, UINT64_C(1) << 63, EBADMSG},
+		{3, 64, EBADMSG},
+		{4, 0, EBADMSG},
+		{4, 1 << 30, EBADMSG},
+		{5, 0, EBADMSG},
+		{5, 0xffffffff, EBADMSG},
 	};
 
 	for (size_t cut = 0; cut < size; cut += cut < 64 ? 1 : 977)
 		check_refused(good, cut, EBADMSG);
 	for (unsigned i = 0; i < LENGTH(damage); i++) {
-		if (damage[i].word == 5 && near_cpus() > 31)
-			continue; /* the bits may be there */
 		memcpy(bad, good, size);
 		memcpy(bad + damage[i].word * 8, &damage[i].value, 8);
 		check_refused(bad, size, damage[i].error);
 	}
 }
 
-/* An open slot for threads that are not live would let them write without protection. */
-static void an_open_slot_for_nobody_is_refused(void **state)
+/* An open slot for threads that are not live would let them write without protection, and one that
+ * is elsewhere would let all write what is no copy. */
+static void wrong_slots_are_refused(void **state)
 {
 	static char content[1 << 20];
 	size_t size = good_region(content, sizeof(content));
 	struct near_shared s;
-	size_t at;
-	uint32_t open_state = NEAR__OPEN;
+	uint64_t *slots, *nobody, copy;
 
 	assert_int_equal(near_shared_create(&s, SIZE), 0);
-	at = (size_t)(s.copies - (char *)s.header) + near_cpus() * s.stride;
-	close_region(&s);
-	assert_true(at + 4 < size);
-	memcpy(content + at, &open_state, sizeof(open_state));
+	slots = (uint64_t *)(content + ((char *)s.region.slots - (char *)s.region.header));
+	copy = (uint64_t)(s.region.copies - s.region.common);
+	nobody = &slots[near_cpus()];
+	assert_in_range((char *)nobody - content, REGION_DIRECTORY, size);
+	*nobody = copy + near_cpus() * s.region.stride;
 	check_refused(content, size, EBADMSG);
+	*nobody = 0;
+	for (unsigned i = 0; i < 3; i++) {
+		slots[0] = copy + (const uint64_t[]){8, UINT64_MAX, s.region.stride}[i];
+		check_refused(content, size, EBADMSG);
+	}
+	close_region(&s);
 }
 
 /* Any bytes in the header: an error or a region that works. */
@@ -151,7 +160,7 @@ static void random_headers_do_no_harm(void **state)
 			near_shared_read(&s, SIZE - 8);
 			close_region(&s);
 		} else {
-			assert_true(r == -EBADMSG || r == -EXDEV);
+			assert_true(r == -EBADMSG || r == -EXDEV || r == -EPROTO);
 		}
 		unlink(path);
 	}
@@ -187,6 +196,81 @@ static int enter_user_namespace(void)
 	return 0;
 }
 
+static void fill_disk(const char *file)
+{
+	static const char block[4096];
+	int fd = open(file, O_WRONLY | O_CREAT | O_EXCL, 0600);
+
+	CHECK(fd >= 0);
+	while (write(fd, block, sizeof(block)) > 0)
+		;
+	CHECK(errno == ENOSPC);
+	close(fd);
+}
+
+static int64_t add_on_each_cpu(struct near_shared *s)
+{
+	unsigned n = 0;
+
+	for (; unit_pin(n, NULL); n++)
+		near_shared_add(s, 49992, 1);
+	unit_unpin();
+	return n;
+}
+
+/* The copies of CPUs that find no room are missing, not their adds; who attaches later tries again.
+ */
+static void add_on_a_full_disk(struct near_shared *s)
+{
+	char file[128];
+	struct near_shared again;
+	int64_t n;
+
+	snprintf(file, sizeof(file), "%s/rest", mounted);
+	fill_disk(file);
+	n = add_on_each_cpu(s);
+	n += add_on_each_cpu(s);
+	CHECK(near_shared_read(s, 49992) == n);
+	unlink(file);
+	CHECK(near_shared_attach(&again, s->fd) == 0);
+	n += add_on_each_cpu(&again);
+	CHECK(near_shared_read(s, 49992) == n);
+	CHECK(near_shared_reset(&again, 49992) == n);
+	CHECK(near_shared_read(s, 49992) == 0);
+	close_region(&again);
+}
+
+/* No object without its blocks; a snapshot needs none. */
+static void define_on_a_full_disk(const char *file)
+{
+	uint32_t sparse = NEAR_REGION_ONCE | NEAR_REGION_SPARSE;
+	struct near_region_object a = {.name = "a", .kind = 256, .flags = NEAR_REGION_ONCE},
+				  b = {.name = "b", .kind = 256, .flags = sparse}, found;
+	struct near_region r, view;
+	char rest[128];
+	int fd;
+
+	a.size = b.size = 16384;
+	CHECK(near_region_open(&r, file, &(struct near_region_options){.size = 8}) == 0);
+	snprintf(rest, sizeof(rest), "%s/rest", mounted);
+	fill_disk(rest);
+	CHECK(near_region_define(&r, &a) == -ENOSPC);
+	CHECK(near_region_define(&r, &b) == 0);
+	CHECK(near_region_allocate(&r, &b, 0, 8192) == -ENOSPC);
+	fd = open(file, O_RDONLY);
+	CHECK(near_region_attach(&view, fd) == 0);
+	CHECK(near_region_allocate(&view, &b, 0, 8192) == 0);
+	CHECK(*near_region_once(&view, b.offset) == 0);
+	near_region_close(&view);
+	unlink(rest);
+	CHECK(near_region_define(&r, &a) == 0);
+	CHECK(near_region_allocate(&r, &b, 0, 8192) == 0);
+	*near_region_once(&r, b.offset) = 1;
+	CHECK(near_region_object(&r, 1, &found) == 0 && near_region_object(&r, 2, &found) != 0);
+	near_region_close(&r);
+	close(fd);
+}
+
 static void fill_small_disk(void *unused)
 {
 	struct near_shared s, other;
@@ -203,11 +287,16 @@ static void fill_small_disk(void *unused)
 	near_shared_add(&s, 0, 1);
 	CHECK(near_shared_read(&s, 0) == 1);
 	snprintf(file, sizeof(file), "%s/other", mounted);
-	CHECK(open_region(&other, file, 100000) == -ENOSPC);
+	CHECK(open_region(&other, file, 200000) == -ENOSPC);
 	CHECK(files(mounted) == 1);
 	near_shared_add(&s, 0, 1);
 	CHECK(near_shared_read(&s, 0) == 2);
 	close_region(&s);
+	CHECK(open_region(&other, file, 50000) == 0);
+	add_on_a_full_disk(&other);
+	close_region(&other);
+	unlink(file);
+	define_on_a_full_disk(file);
 }
 
 static void a_full_disk_is_reported_and_nothing_left(void **state)
@@ -272,6 +361,6 @@ static void a_region_can_be_made_by_name_too(void **state)
 }
 
 REGION_MAIN(unrelated_files_are_refused_and_left_alone, damaged_regions_are_refused_and_left_alone,
-	    an_open_slot_for_nobody_is_refused, random_headers_do_no_harm,
+	    wrong_slots_are_refused, random_headers_do_no_harm,
 	    a_full_disk_is_reported_and_nothing_left, a_limit_of_file_sizes_is_reported,
 	    signals_do_not_keep_it_from_being_made, a_region_can_be_made_by_name_too)

@@ -210,6 +210,16 @@ static void kill_and_revive(uint64_t *random)
 	note(&stress.killed);
 }
 
+static void reset_histogram(void)
+{
+	struct near_snapshot s;
+
+	CHECK(near_histogram_reset(&stress.histogram, &s) == 0);
+	stress.taken_values += s.count;
+	stress.taken_sum += s.exact_sum;
+	near_snapshot_free(&s);
+}
+
 void *stress_closer(void *unused)
 {
 	uint64_t random = 3;
@@ -224,6 +234,7 @@ void *stress_closer(void *unused)
 			break;
 		case 2:
 			stress.taken += near_counter_reset(&stress.reset);
+			reset_histogram();
 			break;
 		default:
 			stress_rest(&random, REST_NS);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Processes that are killed while their threads add to a shared region. */
+/* Processes that are killed while their threads add to a counter and record in a histogram, both in
+ * one region. */
 
 #include "stress.h"
 
@@ -9,9 +10,10 @@
 #define PROCESSES 6
 #define THREADS 2
 #define OFFSET 16
+#define VALUE 10
 
 /* Of one thread, in memory that outlives its process. A process is killed before, inside or
- * after at most one add. Its successor goes on with the same numbers. */
+ * after at most one add and one record. Its successor goes on with the same numbers. */
 struct tally {
 	uint64_t started, done;
 };
@@ -22,7 +24,9 @@ struct board {
 };
 
 static struct adder {
-	struct near_shared region;
+	struct near_region region;
+	struct near_shared count;
+	struct near_histogram values;
 	struct board *board;
 	unsigned first;
 } adder;
@@ -39,10 +43,19 @@ static void *add(void *number)
 
 	while (!__atomic_load_n(&adder.board->stop, __ATOMIC_RELAXED)) {
 		store(&t->started, ++started);
-		near_shared_add(&adder.region, OFFSET, 1);
+		near_shared_add(&adder.count, OFFSET, 1);
+		near_histogram_record(&adder.values, VALUE);
 		store(&t->done, ++done);
 	}
 	return NULL;
+}
+
+static int define(struct adder *a)
+{
+	struct near_histogram_options options = {.max = 100, .exact_sum = true};
+	int err = near_shared_define(&a->count, &a->region, "adds", NULL, 64);
+
+	return err ? err : near_histogram_define(&a->values, &a->region, "values", NULL, &options);
 }
 
 static struct board *map_board(int fd)
@@ -59,7 +72,8 @@ int killed_adder(char **args)
 
 	/* A test that is killed leaves no process behind that adds forever. */
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	CHECK(near_shared_attach(&adder.region, atoi(args[0])) == 0);
+	CHECK(near_region_attach(&adder.region, atoi(args[0])) == 0);
+	CHECK(define(&adder) == 0);
 	adder.board = map_board(atoi(args[1]));
 	adder.first = (unsigned)atoi(args[2]) * THREADS;
 	thread = unit_start(add, (void *)1);
@@ -106,7 +120,23 @@ static void replace_one(pid_t *children, const int *fds, uint64_t *random)
 	children[victim] = start_adder(fds, victim);
 }
 
-static void check_total(const struct board *board, int64_t total, unsigned killed)
+/* What the resets returned, and what is left. */
+struct totals {
+	uint64_t adds, values, sum;
+};
+
+static void take_all(struct adder *a, struct totals *t)
+{
+	struct near_snapshot s;
+
+	t->adds += (uint64_t)near_shared_reset(&a->count, OFFSET);
+	assert_int_equal(near_histogram_reset(&a->values, &s), 0);
+	t->values += s.count;
+	t->sum += s.exact_sum;
+	near_snapshot_free(&s);
+}
+
+static void check_totals(const struct board *board, const struct totals *t, unsigned killed)
 {
 	uint64_t least = 0, most = 0;
 
@@ -114,25 +144,29 @@ static void check_total(const struct board *board, int64_t total, unsigned kille
 		least += board->tallies[i].done;
 		most += board->tallies[i].started;
 	}
-	print_message("%llu to %llu added, %lld counted\n", (unsigned long long)least,
-		      (unsigned long long)most, (long long)total);
+	print_message("%llu to %llu added, %llu counted\n", (unsigned long long)least,
+		      (unsigned long long)most, (unsigned long long)t->adds);
 	assert_true(most - least <= (uint64_t)killed * THREADS);
-	assert_true(least <= (uint64_t)total && (uint64_t)total <= most);
+	assert_true(least <= t->adds && t->adds <= most);
+	assert_true(least <= t->values && t->values <= t->adds);
+	assert_true(t->sum % VALUE == 0);
+	assert_true(least * VALUE <= t->sum && t->sum <= t->values * VALUE);
 }
 
 unsigned killed_stress(unsigned ms)
 {
 	uint64_t end = stress_now() + ms;
 	pid_t children[PROCESSES];
-	struct near_shared region;
+	struct totals totals = {0};
 	struct board *board;
+	struct adder own;
 	uint64_t random = 6;
 	unsigned killed = 0;
-	int64_t taken = 0;
 	int fds[2];
 
-	assert_int_equal(near_shared_create(&region, 64), 0);
-	fds[0] = fcntl(region.fd, F_DUPFD, 100);
+	assert_int_equal(near_region_create(&own.region, &(struct near_region_options){0}), 0);
+	assert_int_equal(define(&own), 0);
+	fds[0] = fcntl(own.region.fd, F_DUPFD, 100);
 	fds[1] = memfd_create("board", 0);
 	assert_true(fds[0] >= 0 && fds[1] >= 0);
 	assert_int_equal(ftruncate(fds[1], sizeof(*board)), 0);
@@ -141,13 +175,14 @@ unsigned killed_stress(unsigned ms)
 		children[i] = start_adder(fds, i);
 	for (; killed == 0 || stress_now() < end; killed++) {
 		replace_one(children, fds, &random);
-		taken += near_shared_reset(&region, OFFSET);
+		take_all(&own, &totals);
 	}
 	__atomic_store_n(&board->stop, true, __ATOMIC_RELAXED);
 	for (unsigned i = 0; i < PROCESSES; i++)
 		assert_int_equal(unit_wait(children[i], NULL), 0);
-	check_total(board, taken + near_shared_read(&region, OFFSET), killed);
-	near_shared_close(&region);
+	take_all(&own, &totals);
+	check_totals(board, &totals, killed);
+	near_region_close(&own.region);
 	munmap(board, sizeof(*board));
 	close(fds[0]);
 	close(fds[1]);

@@ -25,6 +25,12 @@ static void add_shared(struct stress_thread *self)
 	stress_tally(self)->shared += 3;
 }
 
+static void record(struct stress_thread *self)
+{
+	near_histogram_record(&stress.histogram, STRESS_VALUE);
+	stress_tally(self)->recorded++;
+}
+
 /* Puts a popped node into an empty hand, or pushes it again. */
 static void take(struct stress_thread *self, struct near_stack_node *node)
 {
@@ -149,8 +155,9 @@ static void read_all(struct stress_thread *self)
 void stress_step(struct stress_thread *self)
 {
 	static void (*const steps[])(struct stress_thread *) = {
-		count, count, add, add_shared, pop, pop,   push,    push,     push_chain,
-		steal, get,   put, put,        put, fresh, try_get, read_all, pop_all,
+		count, count, add,        add_shared, record,  pop, pop,
+		push,  push,  push_chain, steal,      get,     put, put,
+		put,   fresh, try_get,    read_all,   pop_all,
 	};
 
 	steps[unit_random(&self->random) % LENGTH(steps)](self);
@@ -181,6 +188,8 @@ void stress_signal(struct stress_thread *self)
 	t->handler_added -= 3;
 	near_shared_add(&stress.shared, 8, 1);
 	t->handler_shared++;
+	near_histogram_record(&stress.histogram, STRESS_VALUE);
+	t->handler_recorded++;
 	near_refcount_get(&stress.refs);
 	near_refcount_put(&stress.refs);
 	self->signals++;

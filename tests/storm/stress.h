@@ -5,6 +5,7 @@
 #define NEARCPU_TESTS_STORM_STRESS_H
 
 #include <nearcpu/counter.h>
+#include <nearcpu/histogram.h>
 #include <nearcpu/refcount.h>
 #include <nearcpu/shared.h>
 #include <nearcpu/stack.h>
@@ -18,6 +19,7 @@
 #define STRESS_VFORKERS 2
 #define STRESS_THREADS (STRESS_WORKERS + STRESS_CHURN + STRESS_VFORKERS)
 #define STRESS_ITEMS 512
+#define STRESS_VALUE 1000
 #define STRESS_HANDS 4 /* items that a thread may keep */
 
 /* A node is on the stack, or a thread's: `owner` is 0 or that thread's number plus one. It is set
@@ -35,6 +37,7 @@ struct stress_tally {
 	volatile uint64_t handler_started, handler_done;
 	volatile int64_t added, handler_added; /* to `reset` */
 	volatile int64_t shared, handler_shared;
+	volatile uint64_t recorded, handler_recorded; /* values of STRESS_VALUE */
 	volatile uint64_t wrong; /* what must not be: a node popped twice, a count that is off */
 };
 
@@ -54,10 +57,12 @@ extern struct stress {
 	struct near_stack stack;
 	struct near_refcount refs;
 	struct near_shared shared;
+	struct near_histogram histogram; /* with the exact sum */
 	struct stress_item items[STRESS_ITEMS];
 	struct stress_tally tallies[STRESS_THREADS];
 	struct stress_thread threads[STRESS_THREADS];
-	int64_t taken;        /* by resets */
+	int64_t taken;                    /* by resets */
+	uint64_t taken_values, taken_sum; /* of the histogram */
 	int64_t *of_children; /* what forked children added to `shared`; shared with them */
 	unsigned released;
 	unsigned churned, forked, vforked, moved, drained, killed;

@@ -23,6 +23,8 @@ bool stress_claim(struct stress_item *item, unsigned number)
 					   __ATOMIC_RELAXED);
 }
 
+static const struct near_histogram_options with_sum = {.exact_sum = true};
+
 void stress_begin(unsigned workers)
 {
 	memset(&stress, 0, sizeof(stress));
@@ -33,6 +35,7 @@ void stress_begin(unsigned workers)
 	assert_int_equal(near_stack_init(&stress.stack), 0);
 	assert_int_equal(near_refcount_init(&stress.refs, released), 0);
 	assert_int_equal(near_shared_create(&stress.shared, 64), 0);
+	assert_int_equal(near_histogram_init(&stress.histogram, &with_sum), 0);
 	stress.of_children = unit_map(4096, MAP_SHARED);
 	for (unsigned i = 0; i < STRESS_ITEMS; i++)
 		stress_push(&stress.items[i]);
@@ -61,6 +64,19 @@ static void check_sums(void)
 	assert_int_equal(near_shared_read(&stress.shared, 8), shared);
 }
 
+static void check_values(void)
+{
+	struct near_snapshot s;
+	uint64_t recorded = 0;
+
+	for (unsigned i = 0; i < STRESS_THREADS; i++)
+		recorded += stress.tallies[i].recorded + stress.tallies[i].handler_recorded;
+	assert_int_equal(near_histogram_read(&stress.histogram, &s), 0);
+	assert_int_equal(stress.taken_values + s.count, recorded);
+	assert_int_equal(stress.taken_sum + s.exact_sum, recorded * STRESS_VALUE);
+	near_snapshot_free(&s);
+}
+
 static void check_items(void)
 {
 	struct near_stack_node *list = near_stack_drain(&stress.stack);
@@ -85,6 +101,7 @@ static void check_refs(void)
 void stress_end(void)
 {
 	check_sums();
+	check_values();
 	check_items();
 	check_refs();
 	near_counter_destroy(&stress.count);
@@ -93,6 +110,7 @@ void stress_end(void)
 	near_stack_destroy(&stress.stack);
 	near_refcount_destroy(&stress.refs);
 	near_shared_close(&stress.shared);
+	near_histogram_destroy(&stress.histogram);
 	munmap(stress.of_children, 4096);
 }
 

@@ -8,12 +8,12 @@
 #include <string.h>
 
 /* The number behind `name` in a file of the kernel, `otherwise` if there is none. */
-static inline unsigned long long kernel_number(const char *path, const char *name,
+static inline unsigned long long kernel_number(const char *file, const char *name,
 					       unsigned long long otherwise)
 {
 	unsigned long long n = otherwise;
 	char line[256];
-	FILE *f = fopen(path, "re");
+	FILE *f = fopen(file, "re");
 
 	while (f && fgets(line, sizeof(line), f))
 		if (strncmp(line, name, strlen(name)) == 0)

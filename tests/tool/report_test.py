@@ -79,7 +79,7 @@ class Report(command.Case):
         for name, lines in text.tables.items():
             self.assertEqual([line["threads"] for line in lines],
                              ["1"] if name == "counter" else ["1", "2", "3"])
-        self.assertRegex(" ".join(text.lines), r"\*\*memory\*\*: of each of 2,000 counters, 2 "
+        self.assertRegex(" ".join(text.lines), r"\*\*memory\*\*: of a counter, one of 2,000, 2 "
                                                r"threads:\s.*atomic \d+\.?\d* bytes")
         self.assertRegex(" ".join(text.lines), r"\*\*calls\*\*: CPU time, 1 thread: cpu \d.* "
                                                r"lock \d")

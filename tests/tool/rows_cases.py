@@ -25,8 +25,10 @@ class Rows(Case):
     def test_every_row(self):
         report = self.bench(*FAST, "--threads", "1,3", *FEW)
         names = [(t["benchmark"], t["threads"]) for t in report["tables"]]
-        # counter has two parts, with one thread each.
-        expected = [(n, c) for n in FAST for c in ([1, 1] if n == "counter" else [1, 3])]
+        # counter has two parts, with one thread each; memory has one for each structure.
+        parts = len({t["title"] for t in report["tables"] if t["benchmark"] == "memory"})
+        threads = {"counter": [1, 1], "memory": [1, 3] * parts}
+        expected = [(n, c) for n in FAST for c in threads.get(n, [1, 3])]
         self.assertEqual(names, expected)
         for table, row in self.rows(report):
             with self.subTest(table=table["benchmark"], row=row["name"]):
@@ -53,6 +55,17 @@ class Rows(Case):
         report = self.bench("refcount", "--threads", "1", *FEW, env={"NEAR_CONF": "rseq:off"})
         rows = {row["name"]: row for _, row in self.rows(report)}
         self.assertIn(why_off(), rows["near"]["missing"])
+
+    def test_a_figure_may_take_off_a_row(self):
+        report = self.bench("histogram", "--threads", "1", "--iterations", "20000",
+                            "--repeat", "1")
+        table, = report["tables"]
+        cost = {r["name"]: sum(r["samples"][0][k] for k in ("user_ns", "system_ns"))
+                for r in table["rows"] if "samples" in r}
+        for figure in table["figures"]:
+            self.assertEqual(figure["less"], "bucket")
+            self.assertAlmostEqual(figure["value"], (cost[figure["row"]] - cost["bucket"]) /
+                                   cost[figure["against"]], places=9)
 
     def test_figures_are_of_their_rows(self):
         report = self.bench("hitcounter", "--threads", "2", "--iterations", "20000",

@@ -16,6 +16,14 @@
  * thread takes its own word for it. */
 enum mode { BY_CID, BY_CPU, BY_NODE, MODES };
 
+/* A handler runs any operation, also one that allocates: what it interrupts is a sequence, not
+ * malloc. */
+const char *__tsan_default_options(void);
+const char *__tsan_default_options(void)
+{
+	return "report_signal_unsafe=0";
+}
+
 static enum mode mode;
 static struct near_rseq_status status;
 
@@ -117,6 +125,14 @@ static unsigned missing_points(const struct trap_seq *s)
 	return missing;
 }
 
+/* Sequences for processes whose slots are numbered by the cid alone. */
+static bool runs_elsewhere(const char *function)
+{
+	size_t length = strlen(function);
+
+	return !choose_mode(BY_CID) && length > 7 && strcmp(function + length - 7, "_by_cid") == 0;
+}
+
 /* Where the length of an instruction can be decoded, its boundaries are known even on paths that
  * this process cannot take. */
 static void no_sequence_was_forgotten(void **state)
@@ -127,7 +143,7 @@ static void no_sequence_was_forgotten(void **state)
 	for (unsigned i = 0; i < near__trap_count(); i++) {
 		const struct trap_seq *s = near__trap_seq(i);
 
-		if (is_of_the_test(s->function))
+		if (is_of_the_test(s->function) || runs_elsewhere(s->function))
 			continue;
 		if (!s->points)
 			print_error("%s: never seen to commit\n", s->function);
@@ -186,7 +202,7 @@ static void signal_beside_first_operation(void **state)
 
 /* What one slot holds. */
 struct live {
-	int64_t counter, shared, refs;
+	int64_t counter, shared, refs, recorded, regional;
 	const void *head;
 };
 
@@ -195,8 +211,10 @@ static struct live live_of(unsigned slot)
 	const struct ops_objects *o = &ops_objects;
 	struct live l = {
 		.counter = *(int64_t *)near_percpu_at(o->counter.p, slot),
-		.shared = *(int64_t *)(o->shared.copies + slot * o->shared.stride + 64 + 8),
+		.shared = *(int64_t *)near_region_at(&o->shared.region, slot, 8),
 		.refs = *(int64_t *)near_percpu_at(o->refcount.p, slot),
+		.recorded = ((int64_t *)near_percpu_at(o->histogram.p, slot))[OPS_VALUE],
+		.regional = ((int64_t *)near_region_at(&o->region, slot, 0))[OPS_VALUE],
 		.head = *(void **)near_percpu_at(o->stack.p, slot),
 	};
 

@@ -40,6 +40,7 @@ uint64_t peak_now(void);
 void sequence_of_near_seq(void **state);
 void counter_of_the_library(void **state);
 void stack_of_the_library(void **state);
+void queue_of_the_library(void **state);
 
 /* wrong.c */
 void faults_are_named(void **state);

@@ -3,6 +3,7 @@
 #include "cases.h"
 
 #include <nearcpu/counter.h>
+#include <nearcpu/queue.h>
 #include <nearcpu/stack.h>
 
 #include "../../examples/sequence.h"
@@ -186,4 +187,62 @@ void stack_of_the_library(void **state)
 	need_live();
 	assert_int_equal(prove(&t, &r), 0);
 	assert_true(r.sequences >= 1);
+}
+
+/* Of three elements two are there at first, and there is room for three. */
+static struct near_queue queue;
+static uintptr_t numbers[] = {1, 2, 3, 4}, got;
+static unsigned queued; /* the sum of those that were put, less those that were got */
+
+static void queue_put(void *number)
+{
+	uintptr_t n = *(uintptr_t *)number;
+
+	if (near_queue_try_put(&queue, (void *)n) == 0)
+		queued += 1u << n;
+}
+
+static void queue_get(void *to)
+{
+	void *element;
+
+	*(uintptr_t *)to = near_queue_try_get(&queue, &element) ? 0 : (uintptr_t)element;
+	queued -= *(uintptr_t *)to ? 1u << *(uintptr_t *)to : 0;
+}
+
+static void queue_setup(void *arg)
+{
+	if (near_queue_init(&queue, 3))
+		abort();
+	queued = 0;
+	queue_put(&numbers[0]);
+	queue_put(&numbers[1]);
+}
+
+static const char *queue_check(void *arg)
+{
+	while (queue_get(&got), got)
+		;
+	near_queue_destroy(&queue);
+	return queued ? "an element is lost, or there twice" : NULL;
+}
+
+void queue_of_the_library(void **state)
+{
+	static const struct near_torture_rival rivals[] = {{"get", queue_get, &got, 0},
+							   {"put", queue_put, &numbers[3], 0}};
+	static const struct near_torture t = {
+		.setup = queue_setup,
+		.run = queue_put,
+		.rivals = rivals,
+		.n_rivals = LENGTH(rivals),
+		.check = queue_check,
+		.arg = &numbers[2],
+	};
+	struct near_torture_result r;
+
+	need_live();
+	assert_int_equal(prove(&t, &r), 0);
+	assert_true(r.sequences >= 1);
+	assert_true(r.aborts > 0);
 }

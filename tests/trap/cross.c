@@ -9,7 +9,7 @@
 
 #include "torture/job.h"
 
-#define MAX_OPS 64
+#define MAX_OPS 128
 
 struct pairing;
 
@@ -87,16 +87,28 @@ static void report(void *pairing, const char *failure)
 	fprintf(stderr, "setup %d, %s: %s\n  %s\n", (int)m->setup, m->a->name, failure, text);
 }
 
+/* Of equivalent operations on another object one is enough. */
+static bool is_partner(const struct pairing *m, const struct op *b)
+{
+	if (!m->c->suite->pair_is_valid(m->setup, m->a, b))
+		return false;
+	return m->a->object == b->object ||
+	       (m->c->all_pairs && m->setup == 0 && !(b->flags & OPS_TWIN));
+}
+
 static void add_partners(struct pairing *m)
 {
 	const struct suite *suite = m->c->suite;
 
-	for (unsigned b = 0; b < suite->count && m->n < MAX_OPS; b++) {
+	for (unsigned b = 0; b < suite->count; b++) {
 		const struct op *op = &suite->ops[b];
 
-		if (!suite->pair_is_valid(m->setup, m->a, op) ||
-		    (m->a->object != op->object && !(m->c->all_pairs && m->setup == 0)))
+		if (!is_partner(m, op))
 			continue;
+		if (m->n == MAX_OPS) {
+			fputs("cross: MAX_OPS is too small\n", stderr);
+			exit(1);
+		}
 		m->ops[m->n] = (struct partner){m, op};
 		m->rivals[m->n] = (struct near_torture_rival){op->name, run_b, &m->ops[m->n], 0};
 		m->n++;

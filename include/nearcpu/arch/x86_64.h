@@ -77,7 +77,7 @@
 #define NEAR_SHIFT_RIGHT(dst, n) NEAR__OP NEAR__RANGE(n, 0, 63) "shrq $" #n ", %q[" #dst "]\n\t"
 
 #define NEAR__COMPARED "er" /* what a register is compared with: a constant, too */
-/* For lists of blocks (src/malloc/): dst = the byte base[index]; if a, which is below 256, is not
+/* For lists of blocks (blocks.h): dst = the byte base[index]; if a, which is below 256, is not
  * below the byte at base[off]. */
 #define NEAR__LOAD1X(dst, base, index)                                                             \
 	NEAR__OP "movzbl (%q[" #base "], %q[" #index "]), %k[" #dst "]\n\t"

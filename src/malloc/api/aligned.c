@@ -6,22 +6,10 @@
 #include <stdlib.h>
 
 #include "malloc/api/fast.h"
-#include "malloc/observe/hooks.h"
 
 static bool is_power_of_two(size_t n)
 {
 	return n && !(n & (n - 1));
-}
-
-void *near__alloc_aligned(size_t align, size_t n, const void *caller)
-{
-	bool zero = false;
-
-	if (align <= 8 || (align == 16 && n > 8))
-		return near__alloc(n, caller);
-	if (!near__heap_ready())
-		return near__no_memory();
-	return near__hooked_alloc(align, n, caller, &zero);
 }
 
 /* Stores ENOMEM in errno as well, like glibc. */

@@ -3,7 +3,10 @@
 #ifndef NEARCPU_MALLOC_FAST_H
 #define NEARCPU_MALLOC_FAST_H
 
+#include <string.h>
+
 #include "malloc/cache/cache.h"
+#include "malloc/observe/hooks.h"
 
 /* An entry point: a symbol of the drop-in, hence visible. */
 #define NEAR__ENTRY __attribute__((visibility("default")))
@@ -19,9 +22,14 @@ static inline bool near__heap_ready(void)
 	return NEAR__LIKELY(near__heap_has_begun()) || near__heap_begin();
 }
 
-/* entry.c: the slow paths. They set errno. */
+/* replaces.c: this library takes the place of the C library's malloc. */
+extern const char near__replaces_malloc __attribute__((visibility("hidden")));
+
+/* slow.c. They set errno. */
 void *near__alloc_slow(size_t n, const void *caller);
 void near__free_slow(void *p);
+void *near__alloc_aligned(size_t align, size_t n, const void *caller);
+void *near__resize(void *p, size_t n, const void *caller);
 
 /* False: take the slow path. */
 static inline bool near__alloc_fast(size_t n, void **p)
@@ -56,10 +64,26 @@ static inline void near__free(void *p)
 		near__free_slow(p);
 }
 
+static inline void *near__alloc_zeroed(size_t n, size_t size, const void *caller)
+{
+	size_t bytes;
+	bool zero = false;
+	void *p;
+
+	if (__builtin_mul_overflow(n, size, &bytes))
+		return near__no_memory();
+	if (bytes > NEAR__SMALL_MAX && near__heap_ready()) {
+		zero = true;
+		p = near__hooked_alloc(1, bytes, caller, &zero);
+	} else {
+		p = near__alloc(bytes, caller);
+	}
+	if (p && !zero)
+		memset(p, 0, bytes);
+	return p;
+}
+
 /* fork.c: registers the fork handlers. */
 void near__fork_watch(void);
-
-/* aligned.c */
-void *near__alloc_aligned(size_t align, size_t n, const void *caller);
 
 #endif

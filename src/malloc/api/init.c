@@ -14,12 +14,15 @@
 #include "malloc/pages/pages.h"
 #include "malloc/base/tools.h"
 
+/* In libnearcpu-malloc alone. */
+#pragma weak near__replaces_malloc
+
 static struct near_lock lock;
 
-/* ThreadSanitizer leaves little of the address space. */
 #ifndef NEAR__LARGEST_HEAP
-#define NEAR__LARGEST_HEAP ((size_t)1 << (NEAR__TSAN ? 38 : 44))
+#define NEAR__LARGEST_HEAP ((size_t)1 << 44)
 #endif
+#define LARGEST_WITH_TSAN ((size_t)1 << 38) /* it leaves little of the address space */
 #define SMALLEST_HEAP ((size_t)1 << 24)
 /* The numbers of descriptors have 32 bits. */
 #ifndef NEAR__LARGEST_META
@@ -59,7 +62,9 @@ static struct sizes sizes_for(size_t heap)
 /* The largest heap that fits. */
 static char *find_place(char *find(size_t size), struct sizes *s)
 {
-	for (size_t heap = NEAR__LARGEST_HEAP; heap >= SMALLEST_HEAP; heap /= 2) {
+	size_t largest = NEAR__TSAN_HERE ? LARGEST_WITH_TSAN : NEAR__LARGEST_HEAP;
+
+	for (size_t heap = largest; heap >= SMALLEST_HEAP; heap /= 2) {
 		size_t size;
 		char *p;
 
@@ -75,7 +80,8 @@ static char *find_place(char *find(size_t size), struct sizes *s)
 static bool place(struct near__heap *h)
 {
 	struct sizes s;
-	char *p = find_place(near__os_find_gap, &s);
+	bool is_first = &near__replaces_malloc != NULL;
+	char *p = find_place(is_first ? near__os_find_gap : near__os_find_lower_gap, &s);
 	size_t most = (size_t)NEAR__MAX_PAGES << NEAR__PAGE_SHIFT;
 	uintptr_t blocks;
 
@@ -106,7 +112,7 @@ static unsigned node_count(void)
 static bool begin(struct near__heap *h)
 {
 	near__malloc_conf_read();
-	near__stats_begin();
+	near__stats_begin(&near__replaces_malloc ? "" : ".alloc");
 	if (!near__process_init())
 		return false;
 	h->nodes = node_count();
@@ -115,6 +121,7 @@ static bool begin(struct near__heap *h)
 	near__cache_init();
 	near__profile_init();
 	near__check_init();
+	near__ordered_init();
 	near__background_init();
 	if (!place(h) || !near__central_init())
 		return false;
@@ -131,7 +138,7 @@ static bool begin(struct near__heap *h)
  * malloc before its own functions, in the place of the C library's, work; abort calls some. */
 static void refuse_tsan(void)
 {
-	if (NEAR__TSAN || !NEAR__TSAN_HERE)
+	if (NEAR__TSAN || !NEAR__TSAN_HERE || !&near__replaces_malloc)
 		return;
 	near__warn("libnearcpu-malloc cannot be the malloc of a program with ThreadSanitizer; "
 		   "if it is preloaded, preload libtsan.so before it");

@@ -30,7 +30,7 @@ void near__heap_set_limits(size_t end)
 {
 	struct near__heap *h = &near__heap;
 	bool by_cid = near__process.index_mode == 0;
-	bool sequences = h->caches && h->hooks != NEAR__CHECKED && h->hooks != NEAR__PERTURBED;
+	bool sequences = h->caches && (h->hooks == NEAR__UNHOOKED || h->hooks == NEAR__PROFILED);
 	bool lists = !h->caches && h->hooks == NEAR__UNHOOKED;
 	size_t all = h->nodes > 1 ? h->size : end, size = sequences ? all : 0;
 	bool fast = sequences && h->hooks == NEAR__UNHOOKED;

@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "cache/list.h"
 #include "ground/fork.h"
 #include "percpu/internal.h"
 #include "malloc/base/classes.h"
@@ -43,7 +44,7 @@ struct near__heap {
 	size_t cid_size;     /* blocks at offsets below are freed by sequences indexed by the cid */
 	size_t cid_limit;    /* sizes below are allocated by sequences indexed by the cid, */
 	size_t slot_limit;   /* those below by sequences indexed by any slot */
-	uint64_t key;        /* of links, see below */
+	uint64_t key;        /* of links, cache/list.h */
 	uint64_t list_limit; /* sequences take blocks off lists whose words are below */
 	size_t local_size;   /* the same for thread caches, in processes without sequences */
 	size_t local_limit;
@@ -58,7 +59,7 @@ struct near__heap {
 	struct near__range meta;
 };
 extern struct near__heap near__heap __attribute__((visibility("hidden")));
-enum near__hooks { NEAR__UNHOOKED, NEAR__CHECKED, NEAR__PROFILED, NEAR__PERTURBED };
+enum near__hooks { NEAR__UNHOOKED, NEAR__CHECKED, NEAR__PROFILED, NEAR__PERTURBED, NEAR__ORDERED };
 
 /* It begins with the first allocation, and never where another malloc serves the program. Acquire:
  * pairs with the release in near__heap_begin. */
@@ -74,38 +75,6 @@ void near__heap_publish(size_t end, size_t used);
 /* The same at the end of initialisation, and when the hooks change. */
 void near__heap_set_limits(size_t end);
 
-/* A list of free blocks is the offset of its first block in the heap. A block's link is
- *
- *     next block's offset ^ own offset ^ near__heap.key, 56 bits | length of the list, 8 bits
- *
- * The key is a random number, so that an attacker cannot forge a link without having read one. The
- * length is of the list that begins with the block. The word at the offset of an empty list is 0,
- * which is its length. A program that writes to the lowest byte of a freed block changes a length:
- * a list then has more blocks than it should, or leaves its slot too early.
- *
- * A word is a link if its upper 56 bits decode to less than the heap's size, 2^NEAR__OFFSET_BITS at
- * most. Bits 63 and 62 of links are 1 and 0. No word whose bits 63 and 62 differ from 1 and 0 is a
- * link, whatever the other bits of the key are: 0, integers of up to 62 bits, positive or negative,
- * addresses of programs, text. Caches rely on this: the words at offsets below a page are 0. A
- * child of fork keeps the key, as it keeps the lists.
- *
- * Lists that are cut or joined without a pass over their blocks (cache/shard.c) keep the lengths
- * that are in their links. Only lists in the caches of slots need right ones.
- *
- * A list that waits in an array has its length in the upper 16 bits of its word, too: who counts
- * such lists reads no block. */
-#define NEAR__OFFSET_BITS 44
-#define NEAR__KEY(random) ((((random) | UINT64_C(1) << 63) & ~(UINT64_C(1) << 62)) >> 8)
-#define NEAR__UNUSED_LIST ((uint64_t)0) /* of a slot that is not in use yet */
-#define NEAR__CLOSED_LIST ((uint64_t)8)
-#define NEAR__EMPTY_LIST ((uint64_t)16)
-#define NEAR__WAITING_SHIFT 48
-
-static inline bool near__list_is_empty(uint64_t list)
-{
-	return list <= NEAR__EMPTY_LIST;
-}
-
 static inline uint64_t near__offset_of(const void *p)
 {
 	return (uintptr_t)p - near__heap.base;
@@ -120,52 +89,41 @@ struct near__origin {
 __attribute__((noreturn, cold)) void near__heap_die_block(const char *what, const void *p,
 							  const struct near__origin *block);
 
-/* Of a list that no other thread takes blocks off. */
+/* Lists of free blocks, which cache/list.h describes, are in the heap. */
+static inline struct near__space near__heap_space(void)
+{
+	return (struct near__space){near__heap.base, near__heap.key, near__heap.size,
+				    near__heap_die};
+}
+
 static inline unsigned near__list_length(uint64_t list)
 {
-	return *(uint8_t *)(near__heap.base + list);
+	return near__space_length(near__heap_space(), list);
 }
 
-/* The word of such a list in an array; and from such a word to the list, and to its length. */
 static inline uint64_t near__list_waiting(uint64_t list)
 {
-	return list | (uint64_t)near__list_length(list) << NEAR__WAITING_SHIFT;
+	return near__space_waiting(near__heap_space(), list);
 }
 
-static inline uint64_t near__waiting_list(uint64_t word)
-{
-	return word & (((uint64_t)1 << NEAR__WAITING_SHIFT) - 1);
-}
-
-static inline unsigned near__waiting_length(uint64_t word)
-{
-	return (unsigned)(word >> NEAR__WAITING_SHIFT);
-}
-
-/* The link of the first block of `list`, if `rest` follows it; and from such a link to `rest`. */
 static inline uint64_t near__link(uint64_t list, uint64_t rest)
 {
-	return (list ^ rest ^ near__heap.key) << 8 | (uint8_t)(near__list_length(rest) + 1);
+	return near__space_link(near__heap_space(), list, rest);
 }
 
 static inline uint64_t near__unlink(uint64_t list, uint64_t link)
 {
-	return link >> 8 ^ list ^ near__heap.key;
+	return near__space_unlink(near__heap_space(), list, link);
 }
 
 static inline uint64_t *near__list_block(uint64_t list)
 {
-	return (uint64_t *)(near__heap.base + list);
+	return near__space_block(near__heap_space(), list);
 }
 
-/* The list of the blocks after the first one. */
 static inline uint64_t near__list_rest(uint64_t list)
 {
-	uint64_t *p = near__list_block(list), rest = near__unlink(list, *p);
-
-	if (NEAR__UNLIKELY(rest >= near__heap.size))
-		near__heap_die("write to a freed block, or freed twice", p);
-	return rest;
+	return near__space_rest(near__heap_space(), list);
 }
 
 /* The first word of a block that is in its span: neither a link nor what a program writes. */
@@ -174,22 +132,14 @@ static inline uint64_t near__span_mark(const void *p)
 	return ~((near__offset_of(p) ^ near__heap.key) << 8);
 }
 
-/* Takes the first block off *list, which is not empty. Clears its link: a block in use has none. */
 static inline void *near__list_take(uint64_t *list)
 {
-	uint64_t *p = near__list_block(*list);
-
-	*list = near__list_rest(*list);
-	*p = 0;
-	return p;
+	return near__space_take(near__heap_space(), list);
 }
 
 static inline void near__list_put(uint64_t *list, void *p)
 {
-	uint64_t all = near__offset_of(p);
-
-	*(uint64_t *)p = near__link(all, *list);
-	*list = all;
+	near__space_put(near__heap_space(), list, p);
 }
 
 /* Whether a block begins at this offset, in a page with this tag, which is no part of a span. */

@@ -5,14 +5,6 @@
 
 #include "malloc/base/heap.h"
 
-/* A class in the cache of a slot: a list of free blocks, and how many blocks it may have. The limit
- * is a hint: slow paths store it outside of sequences, and may have left the slot by then. */
-struct near__entry {
-	uint64_t list;
-	uint8_t limit;
-};
-_Static_assert(offsetof(struct near__entry, limit) == 8, "the sequences");
-
 /* Where the entry of the class of (n + 7) / 8 is in a slot's cache. */
 extern uint16_t near__entry_offsets[NEAR__TABLE_MAX / 8 + 1] __attribute__((visibility("hidden")));
 
@@ -22,11 +14,15 @@ static inline struct near__entry *near__entry_for(size_t n)
 				      near__entry_offsets[(n + 7) >> 3]);
 }
 
-/* The class that blocks of n bytes are allocated from now. */
+/* The class that blocks of n bytes are allocated from now. Relaxed: an older one is as good. Before
+ * the heap begins it is 0, of which no list has a block that the thread can take: begin() in
+ * api/init.c orders the table before those. */
 static inline unsigned near__class_of(size_t n)
 {
-	return n <= NEAR__TABLE_MAX ? near__entry_offsets[(n + 7) >> 3] / sizeof(struct near__entry)
-				    : near__class_compute(n);
+	if (n > NEAR__TABLE_MAX)
+		return near__class_compute(n);
+	return __atomic_load_n(&near__entry_offsets[(n + 7) >> 3], __ATOMIC_RELAXED) /
+	       sizeof(struct near__entry);
 }
 
 void near__lookup_begin(void);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "ground/topology.h"
+#include "ground/tsan.h"
 #include "malloc/base/tools.h"
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -44,15 +45,14 @@ static bool map_at(char *p, size_t size, int protection, int flags)
 	return at == p;
 }
 
-/* From a quarter of the address space, whose end is near the stack, to five eighths; of these at
- * most half, so that the address stays secret. */
-char *near__os_find_gap(size_t size)
+/* At a random place within `room` bytes, of which it takes at most half, so that the address stays
+ * secret. ThreadSanitizer allows only addresses that the kernel chooses. */
+static char *find_gap(size_t size, uint64_t from, uint64_t room)
 {
-	uint64_t end = (uint64_t)__builtin_frame_address(0), from = end / 4, pages;
+	uint64_t pages = (room - size) / NEAR__PAGE;
 
-	if (size > end / 16 * 3 || NEAR__TSAN)
+	if (size > room / 2 || NEAR__TSAN_HERE)
 		return NULL;
-	pages = (end / 8 * 3 - size) / NEAR__PAGE;
 	for (unsigned i = 0; i < PLACES; i++) {
 		uint64_t at = from + near__os_random() % pages * NEAR__PAGE;
 		char *p = (char *)(at & ~(NEAR__PAGE - 1));
@@ -62,6 +62,22 @@ char *near__os_find_gap(size_t size)
 			return p;
 	}
 	return NULL;
+}
+
+/* From a quarter of the address space, whose end is near the stack, to five eighths. */
+char *near__os_find_gap(size_t size)
+{
+	uint64_t end = (uint64_t)__builtin_frame_address(0);
+
+	return find_gap(size, end / 4, end / 8 * 3);
+}
+
+/* Below that, and above AddressSanitizer's shadow memory, which ends behind an eighth. */
+char *near__os_find_lower_gap(size_t size)
+{
+	uint64_t end = (uint64_t)__builtin_frame_address(0);
+
+	return find_gap(size, end / 32 * 5, end / 32 * 3);
 }
 
 char *near__os_reserve(size_t size)

@@ -20,6 +20,8 @@ struct near__range {
 /* `size` bytes of address space for ranges, at a random address in a part in which the kernel maps
  * nothing by itself. NULL: there is no such gap. */
 char *near__os_find_gap(size_t size);
+/* The same in a part that never overlaps with the former: for a second heap. */
+char *near__os_find_lower_gap(size_t size);
 /* The same if that fails: reserved, at an address that the kernel chooses. All ranges are in the
  * space that was returned last. */
 char *near__os_reserve(size_t size);

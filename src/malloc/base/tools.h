@@ -13,11 +13,6 @@
 #ifndef NEAR__ASAN
 #define NEAR__ASAN 0
 #endif
-/* NEAR__TSAN: the program has ThreadSanitizer, which allows memory only at addresses that the
- * kernel chooses. */
-#ifndef NEAR__TSAN
-#define NEAR__TSAN 0
-#endif
 
 #if NEAR__ASAN
 #include <sanitizer/asan_interface.h>

@@ -5,41 +5,18 @@
 
 #include "malloc/central/central.h"
 
-/* ---- sequences ---- */
-
-/* if (entry.list == empty) entry.list = list commits. */
 static enum near__tried fill(unsigned class, uint64_t list)
 {
-	uint64_t at, w;
+	struct near__bin b = near__bin_of(class);
 
-	return NEAR_SEQ(
-		NEAR_SLOT_UNCHECKED(at, entry)
-		NEAR_LOAD8(w, at, 0)
-		NEAR_BRANCH_NE(w, empty, NEAR__REFUSED)
-		NEAR_COMMIT8(list, at, 0),
-		NEAR_OUT(at, w),
-		NEAR_IN((entry, near__entry_of(class)), list, (empty, NEAR__EMPTY_LIST)),
-		NEAR__REFUSED);
+	return near__bin_fill(&b, list);
 }
 
-/* old = entry.list; entry.list = empty commits, if there is anything. */
-static enum near__tried take_list(unsigned class, uint64_t *old)
+static enum near__tried take_list(unsigned class, uint64_t *list)
 {
-	uint64_t at, w;
-	int result =
-		NEAR_SEQ(
-		NEAR_SLOT_UNCHECKED(at, entry)
-		NEAR_LOAD8(w, at, 0)
-		NEAR_BRANCH_BELOW(w, empty, near_failed)
-		NEAR_BRANCH_EQ(w, empty, NEAR__REFUSED)
-		NEAR_COMMIT8(empty, at, 0),
-		NEAR_OUT(at, w),
-		NEAR_IN((entry, near__entry_of(class)), (empty, NEAR__EMPTY_LIST)),
-		NEAR__REFUSED);
+	struct near__bin b = near__bin_of(class);
 
-	if (result == NEAR__COMMITTED)
-		*old = w;
-	return result;
+	return near__bin_take(&b, list);
 }
 
 static void put_list(unsigned class, uint64_t list)
@@ -129,21 +106,6 @@ bool near__cache_alloc(unsigned class, void **p)
 	return true;
 }
 
-/* Returns a list of the first n blocks of *list, 1 or more, and leaves the others. Their links were
- * stored last, and are probably still in the CPU's cache. They get new lengths. */
-static uint64_t cut(uint64_t *list, unsigned n)
-{
-	uint64_t head = *list, at = head;
-
-	for (; n; n--) {
-		at = *list;
-		*list = near__list_rest(at);
-		*(uint8_t *)near__list_block(at) = (uint8_t)n;
-	}
-	*near__list_block(at) = near__link(at, NEAR__EMPTY_LIST);
-	return head;
-}
-
 /* Of a list that became longer than a batch, the slot keeps half a batch: the next allocations find
  * blocks, and the next frees find room. */
 static void spill(unsigned class, uint64_t list)
@@ -152,7 +114,7 @@ static void spill(unsigned class, uint64_t list)
 	unsigned batch = near__central_batch(class);
 
 	if (batch > 1 && near__list_length(list) > batch)
-		put_list(class, cut(&list, batch / 2));
+		put_list(class, near__space_cut(near__heap_space(), &list, batch / 2));
 	set_limit(cache, class, false);
 	if (cache)
 		note(&cache->spilled[class], true);

@@ -1,25 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* cache: the per-CPU cache, and the sequences that change it.
- *
- * The copy of a slot has for each class a list of free blocks in one word (base/heap.h), and a
- * transfer cache: an array of full lists, and how many of its elements are valid. Each operation
- * commits by one store: to the list's word, or to the number of valid lists. Nothing reads the
- * elements beyond that number.
- *
- * Another thread of the same slot, a signal handler and a migration abort a sequence that they
- * interrupt. A thread that is not live, such as the child of a vfork, has the slot that is never
- * open, in which all words are 0. So does a slot that is not in use yet: 0 is a list that no
- * sequence changes.
- *
- * A thread that empties another slot (drain.c) exchanges the list's word for NEAR__CLOSED_LIST,
- * which no sequence changes either, and issues a fence. A sequence that had loaded the word
- * before the exchange may commit until the fence. The word is then not the one that the closer
- * stored, and the closer takes the new word in the same way. After the fence no thread holds the
- * old word. Opening needs no fence, since it is one store: a sequence sees the word before or after
- * it. */
+/* cache: the per-CPU cache of the allocator: for each class a bin (src/cache/cache.h), and numbers
+ * about it. */
 #ifndef NEARCPU_MALLOC_CACHE_H
 #define NEARCPU_MALLOC_CACHE_H
 
+#include "cache/cache.h"
 #include "malloc/base/lookup.h"
 
 /* The slow paths' counts, for near_malloc_stats. */
@@ -111,83 +96,41 @@ void near__decay(void);
 /* Moves the content of all caches to the spans, except for the lists of other threads. */
 void near__reclaim(void);
 
-/* The outcome of a sequence, as near_seq_result. REFUSED: a branch went to that label. */
-enum near__tried { NEAR__ABORTED, NEAR__COMMITTED, NEAR__REFUSED };
-
 /* The entry of a class, in the copy that all addresses are computed from. */
 static inline struct near__entry *near__entry_of(unsigned class)
 {
 	return &near__heap.caches->entries[class];
 }
 
-/* at, an entry, becomes that of this thread's slot. */
-#define NEAR__AT_CID(at, w) NEAR_INDEX_CID(w) NEAR_SHIFT_LEFT(w, 20) NEAR_ADD(at, w)
-#define NEAR__AT_SLOT(at, w) NEAR_OFFSET_UNCHECKED(w) NEAR_ADD(at, w)
+static inline struct near__bin near__bin_of(unsigned class)
+{
+	size_t number = offsetof(struct near__cache, transfers) + class * sizeof(uint32_t);
 
-/* clang-format off */
+	return (struct near__bin){near__entry_of(class), &near__heap.caches->transfers[class],
+				  offsetof(struct near__cache, transfer) +
+					  (near__sizes[class].row - 1) * sizeof(uint64_t) - number};
+}
 
-/* w = entry.list; own = key ^ w; rest = (the link of its first block) >> 8 ^ own, the decoded link;
- * entry.list = rest commits, if that is a list in the heap. `own` is made while the link is loaded.
- * Reading the block is sound: no other thread takes it off this list while the sequence runs; a
- * drain reads what it took after its fence.
- * False: aborted, or there was no block. */
-#define NEAR__DEFINE_POP(name, AT, IN)                                                             \
-	static inline bool name(struct near__entry *at, void **block)                              \
-	{                                                                                          \
-		uintptr_t base = near__heap.base;                                                  \
-		uint64_t own = near__heap.key, rest, w;                                            \
-                                                                                                   \
-		if (!NEAR__SEQ((IN),                                                               \
-			AT(at, w)                                                                  \
-			NEAR_LOAD8(w, at, 0)                                                       \
-			NEAR_LOAD8X(rest, base, w)                                                 \
-			NEAR_XOR(own, w)                                                           \
-			NEAR_SHIFT_RIGHT(rest, 8)                                                  \
-			NEAR_XOR(rest, own)                                                        \
-			NEAR_BRANCH_NOT_BELOW(rest, limit, near_failed)                            \
-			NEAR_COMMIT8(rest, at, 0),                                                 \
-			(NEAR__IN_OUT(at) NEAR__OUT(w) NEAR__OUT(rest) NEAR__IN_OUT(own)),         \
-			(NEAR__IN_PAIR(base, base) NEAR__IN_PAIR(limit, near__heap.list_limit))))  \
-			return false;                                                              \
-		*(uint64_t *)(base + w) = 0; /* no link: it is in use */                           \
-		__builtin_prefetch((void *)(base + rest), 1); /* the next link */                  \
-		*block = (void *)(base + w);                                                       \
-		return true;                                                                       \
-	}
+/* The fast paths; slots are indexed by the cid, or in any way. */
+static inline bool near__pop_by_cid(struct near__entry *at, void **block)
+{
+	return near__block_pop_by_cid(at, near__heap.base, near__heap.key, near__heap.list_limit,
+				      block);
+}
 
-/* w = entry.list; n = its length, in the link of its first block; p's link = w, encoded, and n + 1;
- * entry.list = p commits. n + 1 fits a byte, as the limit does. What is committed waits for no
- * load. Only the caller has p until then, so that storing the link again is harmless. Reading the
- * first block is sound, as above.
- * False: aborted, or the list is full, closed or not in use yet; or p is its first block. */
-#define NEAR__DEFINE_PUSH(name, AT, IN)                                                            \
-	static inline bool name(struct near__entry *at, void *p, uint64_t offset)                  \
-	{                                                                                          \
-		uint64_t w, n;                                                                     \
-                                                                                                   \
-		return NEAR__SEQ((IN),                                                             \
-			AT(at, w)                                                                  \
-			NEAR_LOAD8(w, at, 0)                                                       \
-			NEAR_BRANCH_EQ(w, offset, near_failed)                                     \
-			NEAR_BRANCH_BELOW(w, empty, near_failed)                                   \
-			NEAR__LOAD1X(n, base, w)                                                   \
-			NEAR__BRANCH_NOT_BELOW_MEM1(n, at, 8, near_failed)                         \
-			NEAR_SHIFT_LEFT(w, 8)                                                      \
-			NEAR_XOR(w, own)                                                           \
-			NEAR_ADD(w, n)                                                             \
-			NEAR_STORE8(w, p, 0)                                                       \
-			NEAR_COMMIT8(offset, at, 0),                                               \
-			(NEAR__IN_OUT(at) NEAR__OUT(w) NEAR__OUT(n)),                              \
-			(NEAR__IN_PAIR(p, p) NEAR__IN_PAIR(offset, offset)                         \
-			 NEAR__IN_PAIR(own, (near__heap.key ^ offset) << 8 | 1)                    \
-			 NEAR__IN_PAIR(base, near__heap.base)                                      \
-			 NEAR__IN_AS(NEAR__COMPARED, empty, NEAR__EMPTY_LIST)));                   \
-	}
-/* clang-format on */
+static inline bool near__pop_by_slot(struct near__entry *at, void **block)
+{
+	return near__block_pop(at, near__heap.base, near__heap.key, near__heap.list_limit, block);
+}
 
-NEAR__DEFINE_POP(near__pop_by_cid, NEAR__AT_CID, NEAR_SEQ_IN_AREA)
-NEAR__DEFINE_POP(near__pop_by_slot, NEAR__AT_SLOT, NEAR_SEQ_IN)
-NEAR__DEFINE_PUSH(near__push_by_cid, NEAR__AT_CID, NEAR_SEQ_IN_AREA)
-NEAR__DEFINE_PUSH(near__push_by_slot, NEAR__AT_SLOT, NEAR_SEQ_IN)
+static inline bool near__push_by_cid(struct near__entry *at, void *p, uint64_t offset)
+{
+	return near__block_push_by_cid(at, near__heap.base, near__heap.key, p, offset);
+}
+
+static inline bool near__push_by_slot(struct near__entry *at, void *p, uint64_t offset)
+{
+	return near__block_push(at, near__heap.base, near__heap.key, p, offset);
+}
 
 #endif

@@ -27,21 +27,14 @@ struct near__cache *near__cache_now(void)
 	return __atomic_load_n(&cache->due, __ATOMIC_RELAXED) ? cache : NULL;
 }
 
-/* No sequence changes a word that is 0, so that any thread may begin it. The transfer cache comes
- * first: drain.c loads the list. */
 static void begin(struct near__cache *own, unsigned class)
 {
-	uint32_t none = 0;
-	uint64_t unused = NEAR__UNUSED_LIST, never = 0;
+	uint64_t never = 0;
 
 	__atomic_compare_exchange_n(&own->due, &never, 1, false, __ATOMIC_RELAXED,
 				    __ATOMIC_RELAXED);
-	__atomic_compare_exchange_n(&own->transfers[class], &none, 1, false, __ATOMIC_RELEASE,
-				    __ATOMIC_RELAXED);
-	__atomic_store_n(&own->entries[class].limit, (uint8_t)near__central_batch(class),
-			 __ATOMIC_RELAXED);
-	__atomic_compare_exchange_n(&own->entries[class].list, &unused, NEAR__EMPTY_LIST, false,
-				    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	near__bin_begin(&own->entries[class], &own->transfers[class],
+			(uint8_t)near__central_batch(class));
 }
 
 bool near__cache_open(unsigned class)

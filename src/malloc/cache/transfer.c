@@ -16,87 +16,31 @@
 #define MOST_AT_ONCE 32             /* lists that one step gives away */
 #define LARGE_SHARE 128             /* of the heap: the lists of a class with large blocks */
 
-/* ---- sequences ---- */
-
-static uint32_t *transfers_of(unsigned class)
+static enum near__tried push(unsigned class, uint64_t list, unsigned most)
 {
-	return &near__heap.caches->transfers[class];
+	struct near__bin b = near__bin_of(class);
+
+	return near__bin_push_list(&b, near__list_waiting(list), most);
 }
 
-/* The distance from a class's number of lists to its list -1. */
-static size_t transfer_offset(unsigned class)
+static enum near__tried pop_once(unsigned class, uint64_t *list)
 {
-	return offsetof(struct near__cache, transfer) +
-	       (near__sizes[class].row - 1) * sizeof(uint64_t) -
-	       (offsetof(struct near__cache, transfers) + class * sizeof(uint32_t));
-}
+	struct near__bin b = near__bin_of(class);
+	uint64_t word = NEAR__EMPTY_LIST;
+	enum near__tried tried = near__bin_pop_list(&b, &word, NEAR__MOST_LISTS);
 
-/* n = transfers; transfer[n - 1] = word; transfers = n + 1 commits. No thread reads transfer[n - 1]
- * before the commit. 0 and the number of a closed cache are beyond all limits once 1 is taken
- * off. */
-static enum near__tried transfer_push(unsigned class, uint64_t word, uint64_t limit)
-{
-	uint64_t at, n, to;
-
-	return NEAR_SEQ(
-		NEAR_SLOT_UNCHECKED(at, number)
-		NEAR_LOAD4(n, at, 0)
-		NEAR_MOVE(to, n)
-		NEAR_ADD_CONST(to, -1)
-		NEAR_BRANCH_NOT_BELOW(to, limit, NEAR__REFUSED)
-		NEAR_MOVE(to, n)
-		NEAR_SHIFT_LEFT(to, 3)
-		NEAR_ADD(to, array)
-		NEAR_ADD(to, at)
-		NEAR_STORE8(word, to, 0)
-		NEAR_ADD_CONST(n, 1)
-		NEAR_COMMIT4(n, at, 0),
-		NEAR_OUT(at, n, to),
-		NEAR_IN((number, transfers_of(class)), word, limit,
-			(array, transfer_offset(class))),
-		NEAR__REFUSED);
-}
-
-/* n = transfers; list = transfer[n - 2]; transfers = n - 1 commits. */
-static enum near__tried transfer_pop(unsigned class, uint64_t *list)
-{
-	uint64_t at, n, from;
-	int result = NEAR_SEQ(
-		NEAR_SLOT_UNCHECKED(at, number)
-		NEAR_LOAD4(n, at, 0)
-		NEAR_ADD_CONST(n, -1)
-		NEAR_MOVE(from, n)
-		NEAR_ADD_CONST(from, -1)
-		NEAR_BRANCH_NOT_BELOW(from, limit, NEAR__REFUSED)
-		NEAR_MOVE(from, n)
-		NEAR_SHIFT_LEFT(from, 3)
-		NEAR_ADD(from, array)
-		NEAR_ADD(from, at)
-		NEAR_LOAD8(from, from, 0)
-		NEAR_COMMIT4(n, at, 0),
-		NEAR_OUT(at, n, from),
-		NEAR_IN((number, transfers_of(class)), (array, transfer_offset(class)),
-			(limit, NEAR__MOST_LISTS)),
-		NEAR__REFUSED);
-
-	*list = result == NEAR__COMMITTED ? near__waiting_list(from) : NEAR__EMPTY_LIST;
-	return result;
+	*list = near__waiting_list(word);
+	return tried;
 }
 
 /* ---- quotas ---- */
 
 static uint64_t quota_taken; /* by all slots */
 
-/* Relaxed: the sum is an upper limit alone, and orders nothing. */
 static bool take_quota(struct near__cache *cache)
 {
-	uint64_t all = __atomic_load_n(&quota_taken, __ATOMIC_RELAXED);
-
-	do {
-		if (all + PIECE > near__malloc_conf.cache)
-			return false;
-	} while (!__atomic_compare_exchange_n(&quota_taken, &all, all + PIECE, true,
-					      __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+	if (!near__quota_take(&quota_taken, near__malloc_conf.cache, PIECE))
+		return false;
 	__atomic_fetch_add(&cache->quota, PIECE, __ATOMIC_RELAXED);
 	return true;
 }
@@ -120,7 +64,7 @@ static void give_quota_back(struct near__cache *cache)
 	while (quota > held + 2 * PIECE)
 		if (__atomic_compare_exchange_n(&cache->quota, &quota, quota - PIECE, true,
 						__ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
-			__atomic_fetch_sub(&quota_taken, PIECE, __ATOMIC_RELAXED);
+			near__quota_return(&quota_taken, PIECE);
 			quota -= PIECE;
 		}
 }
@@ -164,7 +108,7 @@ void near__transfer_put(unsigned class, uint64_t list)
 	if (near__list_is_empty(list))
 		return;
 	for (int i = 0; may && i < NEAR_SEQ_TRIES; i++) {
-		enum near__tried tried = transfer_push(class, near__list_waiting(list), most);
+		enum near__tried tried = push(class, list, most);
 
 		if (tried == NEAR__COMMITTED) {
 			count_held(cache, (int64_t)near__batch_bytes(class));
@@ -182,7 +126,7 @@ static bool pop(unsigned class, uint64_t *list)
 	enum near__tried tried = NEAR__ABORTED;
 
 	for (int i = 0; tried == NEAR__ABORTED && i < NEAR_SEQ_TRIES; i++)
-		tried = transfer_pop(class, list);
+		tried = pop_once(class, list);
 	return tried == NEAR__COMMITTED;
 }
 

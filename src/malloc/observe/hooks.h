@@ -6,6 +6,8 @@
  *                     AddressSanitizer
  *     NEAR__PROFILED  allocations, and frees of sampled blocks. profile.c
  *     NEAR__PERTURBED all calls: mallopt's M_PERTURB. perturb.c
+ *     NEAR__ORDERED   all calls: reports to ThreadSanitizer that a free comes before the
+ *                     allocations after it. ordered.c
  *
  * `caller` is the address that the program's call returns to. */
 #ifndef NEARCPU_MALLOC_HOOKS_H
@@ -42,6 +44,12 @@ void *near__perturbed_alloc(size_t align, size_t n, bool *zero);
 void near__perturbed_free(void *p);
 void near__perturb(int byte);
 
+/* In a program with ThreadSanitizer, if this library was built without it. */
+void near__ordered_init(void);
+void *near__ordered_alloc(size_t align, size_t n, bool *zero);
+void *near__ordered_realloc(void *p, size_t n);
+void near__ordered_free(void *p);
+
 static inline void *near__hooked_alloc(size_t align, size_t n, const void *caller, bool *zero)
 {
 	switch (near__heap.hooks) {
@@ -51,6 +59,8 @@ static inline void *near__hooked_alloc(size_t align, size_t n, const void *calle
 		return near__profile_alloc(align, n, caller, zero);
 	case NEAR__PERTURBED:
 		return near__perturbed_alloc(align, n, zero);
+	case NEAR__ORDERED:
+		return near__ordered_alloc(align, n, zero);
 	default:
 		return near__plain_alloc(align, n, zero);
 	}
@@ -68,6 +78,9 @@ static inline void near__hooked_free(void *p, const void *caller)
 	case NEAR__PERTURBED:
 		near__perturbed_free(p);
 		break;
+	case NEAR__ORDERED:
+		near__ordered_free(p);
+		break;
 	default:
 		near__plain_free(p);
 	}
@@ -75,6 +88,8 @@ static inline void near__hooked_free(void *p, const void *caller)
 
 static inline void *near__hooked_realloc(void *p, size_t n, const void *caller)
 {
+	if (near__heap.hooks == NEAR__ORDERED)
+		return near__ordered_realloc(p, n);
 	return near__heap.hooks == NEAR__CHECKED ? near__check_realloc(p, n, caller)
 						 : near__profile_realloc(p, n, caller);
 }

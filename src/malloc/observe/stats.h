@@ -18,7 +18,7 @@ int near__stats_json_since(const struct near__stats_base *base, struct near__out
 
 /* stats_exit.c: in the child of a fork counts begin here. */
 void near__stats_fork_child(void);
-/* Copies the name of the file for the statistics at the end. */
-void near__stats_begin(void);
+/* Copies the name of the file for the statistics at the end, and appends `suffix`. */
+void near__stats_begin(const char *suffix);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* NEAR_CONF=malloc_stats:FILE: statistics at the end of the process, as JSON. A process that ends
- * by _exit or by a signal writes none. */
+ * by _exit or by a signal writes none. A process may have two heaps (api/own.c): that of
+ * near_malloc has a file of its own. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <limits.h>
@@ -19,7 +20,7 @@ static pid_t owner;
 static struct near__stats_base at_fork;
 static bool forked;
 
-void near__stats_begin(void)
+void near__stats_begin(const char *suffix)
 {
 	const struct near__conf_text *c = &near__malloc_conf.stats;
 	size_t used = 0;
@@ -33,9 +34,10 @@ void near__stats_begin(void)
 		if (used)
 			wanted[used - 1] = '/';
 	}
-	if (!c->len || c->len >= sizeof(wanted) - used)
+	if (!c->len || c->len + strlen(suffix) >= sizeof(wanted) - used)
 		return;
 	memcpy(wanted + used, c->text, c->len);
+	strcpy(wanted + used + c->len, suffix);
 	owner = getpid();
 }
 

@@ -134,8 +134,8 @@ static json_t *row_json(const struct table_result *t, const struct row_result *r
 
 static json_t *figure_json(const struct bench_figure *f, double value)
 {
-	return json_pack("{s:s, s:s, s:s?, s:s, s:o, s:f, s:b}", "text", f->text, "row", f->row,
-			 "against", f->against, "is",
+	return json_pack("{s:s, s:s, s:s?, s:s?, s:s, s:o, s:f, s:b}", "text", f->text, "row",
+			 f->row, "less", f->less, "against", f->against, "is",
 			 !f->against     ? "cost"
 			 : f->difference ? "difference"
 					 : "ratio",

@@ -43,13 +43,14 @@ static const struct budget whole = {145, 170}, quick = {13, 17}, scale = {100, 1
 /* A table that the user named. */
 #define NAMED_S 60
 
+/* A report without names has the core set's parts of the benchmarks that it chose. */
 static bool is_selected(const struct bench *b, const struct bench_options *o)
 {
 	if (!bench_is_only(b, o))
 		return false;
 	for (size_t i = 0; i < o->name_count; i++)
 		if (strcmp(o->names[i], b->name) == 0)
-			return true;
+			return o->names_given || b->core || !b->part;
 	return !o->name_count && b->core;
 }
 

@@ -229,7 +229,7 @@ static void print_list(const struct table_result *t)
 			widest = (s.high - s.low) / s.median;
 	}
 	if (bytes)
-		scale_item("**%s**: of each of %s counters, %u threads:%s", t->bench->name,
+		scale_item("**%s**: of %s, one of %s, %u threads:%s", t->bench->name, t->bench->op,
 			   say_count(t->iterations).text, t->threads, out);
 	else
 		scale_item("**%s**: CPU time, %u thread:%s; widest spread %.0f %%", t->bench->name,

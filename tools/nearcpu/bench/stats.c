@@ -173,7 +173,9 @@ bool figure_value(const struct table_result *t, const struct bench_figure *f, do
 	const struct row_result *row = find_row(t, f->row);
 	const struct row_result *against = f->against ? find_row(t, f->against) : NULL;
 
-	if (!row || (f->against && !against))
+	const struct row_result *less = f->less ? find_row(t, f->less) : NULL;
+
+	if (!row || (f->against && !against) || (f->less && !less))
 		return false;
 	if ((f->from && t->threads < f->from) || (f->to && t->threads > f->to))
 		return false;
@@ -181,6 +183,9 @@ bool figure_value(const struct table_result *t, const struct bench_figure *f, do
 		*value = row_cost(t, row).median;
 	else if (f->difference)
 		*value = row_cost(t, row).median - row_cost(t, against).median;
+	else if (less)
+		*value = (row_cost(t, row).median - row_cost(t, less).median) /
+			 row_cost(t, against).median;
 	else
 		*value = measure_ratio(t, row, against, f->measure).median;
 	return true;

@@ -139,7 +139,9 @@ void table_conditions(const struct table_result *t, char *out, size_t size)
 	if (t->bench->kind == BENCH_MEMORY && t->bench->pattern)
 		n = snprintf(out, size, "resident memory of a process");
 	else if (t->bench->kind == BENCH_MEMORY)
-		n = snprintf(out, size, "%s counters", say_count(t->iterations).text);
+		/* "a counter" without its article */
+		n = snprintf(out, size, "%s%ss", say_count(t->iterations).text,
+			     strchr(t->bench->op, ' '));
 	else if (t->bench->kind == BENCH_WAIT)
 		n = snprintf(out, size, "windows of %s ms; ratio: throughput to that of \"%s\"",
 			     say_count(t->iterations).text, against_label(t->bench));

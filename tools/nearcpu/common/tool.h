@@ -42,5 +42,6 @@ void tool_restore_signals(void);
 int info_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
 int run_main(int argc, char **argv);
+int stats_main(int argc, char **argv);
 
 #endif

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
 const LINE: usize = 128;
-const BUCKETS: usize = 512;
 
 #[repr(C, align(128))]
 struct Lock([u8; LINE]);
@@ -33,11 +32,11 @@ pub struct Thread {
     index: u32,
     done: u64,
     counted: u64,
-    waits: [u64; BUCKETS],
 }
 
 extern "C" {
     fn window_rounds(rounds: u32);
+    fn window_record(ns: u64);
 }
 
 #[inline(always)]
@@ -45,11 +44,6 @@ fn spin(rounds: u32) {
     if rounds != 0 {
         unsafe { window_rounds(rounds) };
     }
-}
-
-fn bucket(ns: u64) -> usize {
-    let power = 63 - (ns | 8).leading_zeros() as u64;
-    ((power - 3) * 8 + (ns >> (power - 3))) as usize
 }
 
 #[inline(always)]
@@ -60,7 +54,7 @@ unsafe fn run<const TIMED: bool>(t: *mut Thread, mut section: impl FnMut(*mut Wi
         let began = TIMED.then(Instant::now);
         section(w, &mut || {
             if let Some(began) = began {
-                (*t).waits[bucket(began.elapsed().as_nanos() as u64)] += 1;
+                window_record(began.elapsed().as_nanos() as u64);
             }
         });
         spin((*w).outside);

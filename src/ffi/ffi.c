@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/* libnearcpu-ffi: the inline functions of the public headers as functions, for callers that cannot
+ * include C headers: other languages, dlsym. near_abi(7) has the rest of what they need.
+ * tests/ffi/exports_test.py compares what is here with the headers.
+ */
+#define NEAR_INLINE NEAR_API
+#include <nearcpu/barrier.h>
+#include <nearcpu/cancel.h>
+#include <nearcpu/cond.h>
+#include <nearcpu/counter.h>
+#include <nearcpu/fifo.h>
+#include <nearcpu/histogram.h>
+#include <nearcpu/lock.h>
+#include <nearcpu/mutex.h>
+#include <nearcpu/once.h>
+#include <nearcpu/park.h>
+#include <nearcpu/percpu.h>
+#include <nearcpu/pool.h>
+#include <nearcpu/queue.h>
+#include <nearcpu/recursive_mutex.h>
+#include <nearcpu/refcount.h>
+#include <nearcpu/region.h>
+#include <nearcpu/rwlock.h>
+#include <nearcpu/sem.h>
+#include <nearcpu/shared.h>
+#include <nearcpu/stack.h>
+#include <string.h>
+
+/* clang-format off */
+#define TYPE(name) { #name, sizeof(struct near_##name) }
+/* clang-format on */
+
+static const struct {
+	const char *name;
+	size_t size;
+} types[] = {
+	TYPE(barrier),
+	TYPE(cancel),
+	TYPE(cond),
+	TYPE(counter),
+	TYPE(fifo),
+	TYPE(histogram),
+	TYPE(histogram_options),
+	TYPE(lock),
+	TYPE(lock_stats),
+	TYPE(mutex),
+	TYPE(once),
+	TYPE(park),
+	TYPE(pool),
+	TYPE(pool_options),
+	TYPE(pool_status),
+	TYPE(queue),
+	TYPE(range),
+	TYPE(recursive_mutex),
+	TYPE(refcount),
+	TYPE(region),
+	TYPE(region_object),
+	TYPE(region_options),
+	TYPE(region_status),
+	TYPE(rseq_status),
+	TYPE(rwlock),
+	TYPE(sem),
+	TYPE(shared),
+	TYPE(snapshot),
+	TYPE(stack),
+	TYPE(stack_node),
+	TYPE(thr_region),
+	TYPE(unpark),
+	TYPE(unparked),
+};
+
+/* Bytes of `struct near_<type>`, for callers that allocate it, aligned to 8 bytes; 0: there is no
+ * such type. */
+NEAR_API size_t near_ffi_size(const char *type);
+
+size_t near_ffi_size(const char *type)
+{
+	for (size_t i = 0; i < sizeof(types) / sizeof(types[0]); i++)
+		if (strcmp(types[i].name, type) == 0)
+			return types[i].size;
+	return 0;
+}

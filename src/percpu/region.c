@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/* near_region: its layout, how it is made and joined, and how slots open. */
+#define _GNU_SOURCE
+#include "percpu/region.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define DEFAULT_SIZE ((size_t)64 << 10)
+#define DEFAULT_OBJECTS 64
+
+/* The kernel may copy an entry that is being published in any order. */
+#define SNAPSHOT_TRIES 3
+
+/* Others may make and remove the file all the time. A symbolic link to nothing stays one. */
+#define OPEN_TRIES 8
+
+static int refuse(struct near_region *r, int error, const char *why)
+{
+	r->why = why;
+	return error;
+}
+
+/* ---- making and joining ---- */
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static struct near__region_header header_of(const struct near_region_options *o)
+{
+	struct near__region_header h = {
+		.magic = REGION_MAGIC,
+		.version = REGION_VERSION,
+		.cpus = near__process.cpus,
+		.size = o->size ? o->size : DEFAULT_SIZE,
+		.once = o->once ? o->once : DEFAULT_SIZE,
+		.objects = o->objects ? o->objects : DEFAULT_OBJECTS,
+		.created_ns = now_ns(),
+		.creator = (uint64_t)getpid(),
+	};
+
+	prctl(PR_GET_NAME, h.program);
+	return h;
+}
+
+static bool is_too_large(const struct near__region_header *h)
+{
+	return h->size > NEAR_REGION_MAX_SIZE || h->once > NEAR_REGION_MAX_ONCE ||
+	       h->objects > NEAR_REGION_MAX_OBJECTS;
+}
+
+static int make(struct near_region *r, int fd, const struct near_region_options *o)
+{
+	struct near__region_header h = header_of(o);
+	size_t blocks;
+	unsigned first;
+	int err;
+
+	if ((h.size | h.once) % sizeof(int64_t))
+		return refuse(r, -EINVAL, "the sizes of a region are multiples of 8");
+	if (is_too_large(&h))
+		return refuse(r, -E2BIG,
+			      "a region has at most 256 MiB for each CPU, 1 TiB that exist once, "
+			      "and 65,536 objects");
+	blocks = near__region_lay_out(&h).copies;
+	if (ftruncate(fd, (off_t)h.total))
+		return -errno;
+	err = near__region_map(r, fd, &h);
+	if (err)
+		return err;
+	err = near__region_write_whole(r, fd);
+	if (err == 0)
+		err = near__region_provide(r, fd, 0, blocks);
+	first = near__region_first_fallback(h.cpus);
+	if (err == 0)
+		err = near__region_provide_slot(r, fd, first);
+	if (err == 0) {
+		*r->header = h;
+		near__region_open_provided(r, first);
+	}
+	if (err == 0 && o->first)
+		err = near__region_add_first(r, fd, o->first);
+	if (err)
+		near__region_unmap(r);
+	return err;
+}
+
+static const char truncated[] = "the file of the region was truncated";
+
+static bool is_damaged(const struct near__region_header *h)
+{
+	struct near__region_header right = *h;
+
+	if (h->size == 0 || h->objects == 0 || (h->size | h->once) % sizeof(int64_t) ||
+	    is_too_large(h))
+		return true;
+	near__region_lay_out(&right);
+	return h->stride != right.stride || h->total != right.total;
+}
+
+/* Reads it, or says why this is not the header of a region that this process can use. By pread: a
+ * file that is too short would fault. */
+static int read_header(struct near_region *r, int fd, struct near__region_header *h)
+{
+	ssize_t size = pread(fd, h, sizeof(*h), 0);
+	struct stat st;
+
+	if (size < 0 && errno != ESPIPE)
+		return -errno;
+	if (size != (ssize_t)sizeof(*h) || h->magic != REGION_MAGIC)
+		return refuse(r, -EBADMSG, "the file is no region");
+	if (h->version != REGION_VERSION)
+		return refuse(r, -EPROTO, "another version of the library made the region");
+	if (h->cpus != near__process.cpus)
+		return refuse(r, -EXDEV,
+			      "the region was made on a machine with another number of possible "
+			      "CPUs");
+	if (is_damaged(h))
+		return refuse(r, -EBADMSG, "the header of the region is damaged");
+	if (fstat(fd, &st) || (uint64_t)st.st_size < h->total)
+		return refuse(r, -EBADMSG, truncated);
+	return 0;
+}
+
+/* All that other processes may have done is checked before this one uses it. A snapshot keeps the
+ * header that was checked, whatever the file has by now. Slots are last: their check changes the
+ * file. */
+static int check(struct near_region *r, int fd, const struct near__region_header *h, size_t blocks)
+{
+	int err = near__region_provide(r, fd, 0, blocks);
+
+	if (r->read_only)
+		*r->header = *h;
+	if (err == 0)
+		err = near__region_check_directory(r, fd);
+	if (err == 0)
+		err = near__region_check_slots(r, fd);
+	return err == -ENODATA ? refuse(r, -EBADMSG, truncated) : err;
+}
+
+static int join(struct near_region *r, int fd, const struct near_region_options *unused)
+{
+	struct near__region_header h;
+	int err = read_header(r, fd, &h), tries = SNAPSHOT_TRIES;
+
+	(void)unused;
+	if (err == 0)
+		err = near__region_map(r, fd, &h);
+	if (err)
+		return err;
+	do
+		err = check(r, fd, &h, near__region_lay_out(&h).copies);
+	while (err == -EBADMSG && r->read_only && --tries);
+	if (err)
+		near__region_unmap(r);
+	return err;
+}
+
+/* Takes `fd` over. */
+static int with_fd(struct near_region *r, int fd, const struct near_region_options *o,
+		   int (*step)(struct near_region *, int, const struct near_region_options *))
+{
+	int err = fd < 0 ? -errno : 0;
+
+	memset(r, 0, sizeof(*r));
+	r->fd = -1;
+	if (err == 0) {
+		near__process_init();
+		near__thread_live();
+		err = step(r, fd, o);
+		if (err)
+			close(fd);
+	}
+	return err;
+}
+
+/* ---- opening ---- */
+
+static int finish(struct near_region *r, struct region_caller c, int err)
+{
+	if (err && !r->why)
+		r->why = strerror(-err);
+	return near__region_leave(c, err);
+}
+
+/* What allocates once and for all cannot shrink below it, whatever another holder does. */
+static void seal(int fd)
+{
+	fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL);
+}
+
+/* A file without a name, of which `name` is where the process has it; or one whose name differs
+ * from those of other threads by the time, and from those of other processes, most likely even of
+ * those on other machines with the same file system. */
+static int new_file(char *name, size_t size, const char *path, bool is_named)
+{
+	const char *slash = strrchr(path, '/');
+	int folder = slash ? (int)(slash - path + 1) : 0, fd;
+	struct timespec t;
+
+	if (!is_named) {
+		snprintf(name, size, "%.*s.", folder, path);
+		fd = open(name, O_RDWR | O_TMPFILE | O_CLOEXEC, 0666);
+		if (fd >= 0)
+			snprintf(name, size, "/proc/self/fd/%d", fd);
+		return fd;
+	}
+	do {
+		clock_gettime(CLOCK_REALTIME, &t);
+		snprintf(name, size, "%.*s.nearcpu-%d-%lx", folder, path, (int)getpid(),
+			 (unsigned long)t.tv_nsec);
+		fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+	} while (fd < 0 && errno == EEXIST);
+	return fd;
+}
+
+/* The file gets its name when the region in it is whole: no process ever sees a part of one. Not
+ * every file system has files without a name, and not every container /proc.
+ * -EEXIST: another process was faster. */
+static int make_file(struct near_region *r, const char *path, const struct near_region_options *o)
+{
+	char name[PATH_MAX + 64];
+	int err = -ENOENT;
+
+	for (int i = 0; i < 2 && (err == -EOPNOTSUPP || err == -EISDIR || err == -ENOENT); i++) {
+		err = with_fd(r, new_file(name, sizeof(name), path, i), o, make);
+		if (err == 0 && (i ? link(name, path)
+				   : linkat(AT_FDCWD, name, AT_FDCWD, path, AT_SYMLINK_FOLLOW))) {
+			err = -errno;
+			near_region_close(r);
+		}
+		if (i)
+			unlink(name);
+	}
+	return err;
+}
+
+int near_region_open(struct near_region *r, const char *path, const struct near_region_options *o)
+{
+	struct region_caller c = near__region_enter();
+	int err = -EEXIST;
+
+	for (int i = 0; i < OPEN_TRIES && err == -EEXIST; i++) {
+		err = with_fd(r, open(path, O_RDWR | O_CLOEXEC), NULL, join);
+		if (err == -ENOENT && o)
+			err = make_file(r, path, o);
+	}
+	return finish(r, c, err);
+}
+
+int near_region_create(struct near_region *r, const struct near_region_options *o)
+{
+	static const struct near_region_options defaults;
+	struct region_caller c = near__region_enter();
+	int fd = memfd_create("nearcpu", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int err = with_fd(r, fd, o ? o : &defaults, make);
+
+	if (err == 0)
+		seal(r->fd);
+	return finish(r, c, err);
+}
+
+int near_region_attach(struct near_region *r, int fd)
+{
+	struct region_caller c = near__region_enter();
+
+	return finish(r, c, with_fd(r, fcntl(fd, F_DUPFD_CLOEXEC, 0), NULL, join));
+}

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* near_region: where its parts are, their blocks, and how it is mapped. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "percpu/region.h"
+
+#define PAGE ((size_t)4096)
+#define PIECE ((size_t)128 << 10) /* of the file, allocated or read by one call */
+#define ROUND_UP(n, to) (((n) + (to)-1) / (to) * (to))
+
+struct region_layout near__region_lay_out(struct near__region_header *h)
+{
+	unsigned slots = near__region_slots(h->cpus);
+	size_t bitmap = near__region_words(h->cpus) * sizeof(uint64_t);
+	struct region_layout l;
+
+	h->stride = ROUND_UP(h->size, h->size < PAGE ? 2 * NEAR__CACHE_LINE : PAGE);
+	l.slots = REGION_DIRECTORY + h->objects * sizeof(struct region_entry);
+	l.used = l.slots + slots * sizeof(uint64_t);
+	l.full = l.used + bitmap;
+	l.common = ROUND_UP(l.full + bitmap, h->stride < PAGE ? 2 * NEAR__CACHE_LINE : PAGE);
+	l.copies = l.common + h->stride;
+	l.once = ROUND_UP(l.copies + slots * h->stride, PAGE);
+	h->total = l.once + h->once;
+	return l;
+}
+
+/* In pieces: before Linux 6.11 tmpfs undoes a whole call when a signal comes, and signals may come
+ * more often than the call takes. Not posix_fallocate: where the file system cannot, glibc's
+ * writes zeros over what another process may have changed. */
+static int allocate(int fd, size_t at, size_t end)
+{
+	while (at < end) {
+		size_t piece = end - at < PIECE ? end - at : PIECE;
+
+		if (fallocate(fd, 0, (off_t)at, (off_t)piece) == 0)
+			at += piece;
+		else if (errno != EINTR)
+			return -errno;
+	}
+	return 0;
+}
+
+int near__region_map(struct near_region *r, int fd, struct near__region_header *h)
+{
+	bool read_only = (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
+	int flags = read_only ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
+	struct region_layout l = near__region_lay_out(h);
+	char *m = mmap(NULL, h->total, PROT_READ | PROT_WRITE, flags, read_only ? -1 : fd, 0);
+
+	if (m == MAP_FAILED)
+		return -errno;
+	r->read_only = read_only;
+	r->header = (struct near__region_header *)m;
+	r->slots = (uint64_t *)(m + l.slots);
+	r->common = m + l.common;
+	r->copies = m + l.copies;
+	r->once = m + l.once;
+	r->stride = h->stride;
+	r->total = h->total;
+	r->size = h->size;
+	r->fd = fd;
+	return 0;
+}
+
+void near__region_unmap(struct near_region *r)
+{
+	munmap(r->header, r->total);
+	*r = (struct near_region){.fd = -1, .why = r->why};
+}
+
+void near_region_close(struct near_region *r)
+{
+	struct region_caller c = near__region_enter();
+	int fd = r->fd;
+
+	near__region_unmap(r);
+	near__region_leave(c, close(fd));
+}
+
+/* Holes are zeros already: a file that others made may have terabytes of them. The last byte is
+ * read in any case: the file has it. */
+static int read_whole(int fd, char *to, size_t at, size_t end)
+{
+	while (at < end) {
+		off_t data = lseek(fd, (off_t)at, SEEK_DATA);
+		ssize_t n;
+
+		if (data >= 0 || errno == ENXIO)
+			at = data >= 0 && (size_t)data < end ? (size_t)data : end - 1;
+		n = pread(fd, to + at, end - at < PIECE ? end - at : PIECE, (off_t)at);
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n == 0)
+			return -ENODATA;
+		at += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+int near__region_write_whole(const struct near_region *r, int fd)
+{
+	static const char zeros[PAGE];
+
+	if (fallocate(fd, 0, 0, PAGE) == 0 || errno != EOPNOTSUPP)
+		return 0;
+	for (size_t at = 0; at < r->total;) {
+		size_t left = r->total - at;
+		ssize_t n = pwrite(fd, zeros, left < PAGE ? left : PAGE, (off_t)at);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		at += n > 0 ? (size_t)n : 0;
+	}
+	return 0;
+}
+
+int near__region_provide(const struct near_region *r, int fd, size_t at, size_t end)
+{
+	int err = r->read_only ? read_whole(fd, (char *)r->header, at, end) : allocate(fd, at, end);
+
+	return err == -EOPNOTSUPP ? 0 : err;
+}
+
+int near__region_provide_slot(const struct near_region *r, int fd, unsigned slot)
+{
+	size_t at = near_region_file_offset(r, near_region_at(r, slot, 0));
+
+	return near__region_provide(r, fd, at, at + r->stride);
+}
+
+int near__region_provide_once(const struct near_region *r, int fd, uint64_t offset, uint64_t size)
+{
+	size_t at = near_region_file_offset(r, near_region_once(r, offset));
+
+	return near__region_provide(r, fd, at, at + size);
+}
+
+int near_region_allocate(const struct near_region *r, const struct near_region_object *o,
+			 uint64_t from, uint64_t size)
+{
+	struct region_caller c = near__region_enter();
+	int err = -EINVAL;
+
+	if (o->flags & NEAR_REGION_SPARSE && from <= o->size && size <= o->size - from)
+		err = near__region_provide_once(r, r->fd, o->offset + from, size);
+	return near__region_leave(c, err);
+}
+
+int near_region_reopen(const struct near_region *r)
+{
+	struct region_caller c = near__region_enter();
+	char name[32];
+	int fd;
+
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", r->fd);
+	fd = open(name, O_RDWR | O_CLOEXEC);
+	return near__region_leave(c, fd < 0 ? -errno : fd);
+}

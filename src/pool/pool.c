@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* The slow paths of near_pool. pool/pool.h has the rules. */
+#include <nearcpu/pool.h>
+
+#include <errno.h>
+
+#include "pool/pool.h"
+
+/* ---- this thread's slot ---- */
+
+/* Makes this thread's slot ready for try number i. NULL: it has none, or the slot is closed, or
+ * there were tries enough. No sequence changes a position that is 0, so that any thread may begin
+ * it; `end` is constant from then on. Without rseq: the array of this CPU. */
+static struct near__pool_slot *open_own(struct near__pool *p, int i)
+{
+	uint64_t was = NEAR__UNUSED_LIST;
+	struct near__pool_slot *own;
+	uint32_t slot;
+
+	if (!p->room || i == NEAR_SEQ_TRIES)
+		return NULL;
+	slot = near__slot_open(p->slots);
+	if (slot == NEAR__NO_SLOT)
+		return near__process.usable ? NULL : near__fallback(p->slots);
+	own = near__pool_slot(p, slot);
+	__atomic_store_n(&own->array.end, NEAR__EMPTY_LIST + p->room * sizeof(uint64_t),
+			 __ATOMIC_RELAXED);
+	if (__atomic_compare_exchange_n(&own->array.position, &was, NEAR__EMPTY_LIST, false,
+					__ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		return own;
+	return was == NEAR__CLOSED_LIST ? NULL : own;
+}
+
+static uint32_t count_of(const struct near__pool_slot *s)
+{
+	return near__pool_count(__atomic_load_n(&s->array.position, __ATOMIC_RELAXED));
+}
+
+/* Without rseq: each step is under a lock, one of those that a fork holds. False: the lock is held,
+ * or the array is full or empty. */
+static bool step_locked(struct near__pool *p, uint64_t *word, bool push)
+{
+	struct near__pool_slot *own = near__fallback(p->slots);
+	struct near_lock *lock = near__pool_lock_of(p, own);
+	uint32_t n;
+	bool can;
+
+	if (!near_lock_try_lock(lock))
+		return false;
+	n = count_of(own);
+	can = push ? n < p->room : n > 0;
+	if (can && push)
+		own->objects[n++] = *word;
+	else if (can)
+		*word = own->objects[--n];
+	__atomic_store_n(&own->array.position, NEAR__EMPTY_LIST + n * sizeof(uint64_t),
+			 __ATOMIC_RELAXED);
+	near_lock_unlock(lock);
+	return can;
+}
+
+static bool push(struct near__pool *p, uint64_t word)
+{
+	return near__process.usable ? near__array_push(&p->slots->array, word)
+				    : step_locked(p, &word, true);
+}
+
+static bool pop(struct near__pool *p, uint64_t *word)
+{
+	return near__process.usable ? near__array_pop(&p->slots->array, word)
+				    : step_locked(p, word, false);
+}
+
+/* Takes up to a batch of the slot's objects, in steps of sixteen if it has sixteen. */
+static unsigned take_some(struct near__pool *p, uint64_t *objects)
+{
+	unsigned n = 0, batch = p->options.batch;
+
+	while (n + NEAR__ARRAY_MOVED <= batch &&
+	       near__array_take16(&p->slots->array, objects + n) == NEAR__COMMITTED)
+		n += NEAR__ARRAY_MOVED;
+	if (n)
+		return n;
+	while (n < batch && pop(p, &objects[n]))
+		n++;
+	return n;
+}
+
+/* Puts n objects into the slot, the last ones first, and those for which it has no room into the
+ * center. */
+static void put_some(struct near__pool *p, uint64_t *objects, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		NEAR__TSAN_RELEASE((void *)(uintptr_t)objects[i]);
+	while (n >= NEAR__ARRAY_MOVED &&
+	       near__array_put16(&p->slots->array, objects + n - NEAR__ARRAY_MOVED) ==
+		       NEAR__COMMITTED)
+		n -= NEAR__ARRAY_MOVED;
+	while (n && push(p, objects[n - 1]))
+		n--;
+	if (n)
+		near__pool_give(p, objects, n);
+}
+
+/* ---- get ---- */
+
+/* Stores 1 object or more, at most a batch and one: of the slot, of the center, or new ones. 0:
+ * *error is why, or there is none without waiting. */
+static unsigned find(struct near__pool *p, uint64_t *objects, bool wait, int *error)
+{
+	struct near__pool_slot *own;
+	unsigned n;
+
+	*error = 0;
+	for (int i = 0; (own = open_own(p, i)); i++)
+		if (pop(p, objects))
+			return 1;
+		else if (count_of(own) == 0)
+			break;
+	n = near__pool_fetch(p, objects, own ? p->options.batch + 1 : 1, wait, error);
+	if (n || *error != ENOMEM)
+		return n;
+	near__pool_gather(p);
+	return near__pool_fetch(p, objects, 1, wait, error);
+}
+
+static void *used(const struct near__pool *p, uint64_t object)
+{
+	if (p->check)
+		__atomic_store_n(near__pool_in_use(p, object), 1, __ATOMIC_RELAXED);
+	return (void *)(uintptr_t)object;
+}
+
+static void *get(struct near__pool *p, bool wait, int *error)
+{
+	uint64_t objects[NEAR_POOL_MAX_BATCH + 1];
+	unsigned n = find(p, objects, wait, error);
+
+	if (!n)
+		return NULL;
+	put_some(p, objects, n - 1);
+	return used(p, objects[n - 1]);
+}
+
+void *near__pool_get_slow(struct near_pool *pool)
+{
+	int saved = errno, error;
+	void *object = get(pool->rest, true, &error);
+
+	errno = object ? saved : error;
+	return object;
+}
+
+void *near__pool_try_get_slow(struct near_pool *pool)
+{
+	int saved = errno, unused;
+	void *object = get(pool->rest, false, &unused);
+
+	errno = saved;
+	return object;
+}
+
+size_t near_pool_get_many(struct near_pool *pool, void **objects, size_t n)
+{
+	uint64_t some[NEAR__ARRAY_MOVED];
+	size_t got = 0;
+
+	while (got < n) {
+		if (n - got < NEAR__ARRAY_MOVED ||
+		    near__array_take16(pool->array, some) != NEAR__COMMITTED) {
+			objects[got] = near_pool_get(pool);
+			if (!objects[got++])
+				return got - 1;
+			continue;
+		}
+		for (unsigned i = 0; i < NEAR__ARRAY_MOVED; i++) {
+			objects[got] = (void *)(uintptr_t)some[i];
+			NEAR__TSAN_ACQUIRE(objects[got++]);
+		}
+	}
+	return got;
+}
+
+/* ---- put ---- */
+
+/* With pool_check the exchange makes one thread of several the one that puts the object. */
+static void check(const struct near__pool *p, uint64_t object)
+{
+	if (!near__pool_has(p, object))
+		near__die("near_pool_put: not an object of this pool");
+	if (p->check && !__atomic_exchange_n(near__pool_in_use(p, object), 0, __ATOMIC_RELAXED))
+		near__die("near_pool_put: the object is idle already");
+}
+
+static void put(struct near__pool *p, uint64_t object)
+{
+	uint64_t objects[NEAR_POOL_MAX_BATCH];
+	struct near__pool_slot *own;
+
+	for (int i = 0; (own = open_own(p, i)); i++) {
+		if (push(p, object))
+			return;
+		if (count_of(own) == p->room) /* else the push was aborted */
+			near__pool_give(p, objects, take_some(p, objects));
+	}
+	near__pool_give(p, &object, 1);
+}
+
+void near__pool_put_slow(struct near_pool *pool, void *object)
+{
+	int saved = errno;
+
+	if (!object)
+		return;
+	check(pool->rest, (uintptr_t)object);
+	put(pool->rest, (uintptr_t)object);
+	errno = saved;
+}
+
+void near_pool_put_many(struct near_pool *pool, void *const *objects, size_t n)
+{
+	struct near__pool *p = pool->rest;
+	uint64_t some[NEAR__ARRAY_MOVED];
+
+	for (; n >= NEAR__ARRAY_MOVED && !p->check; n -= NEAR__ARRAY_MOVED) {
+		for (unsigned i = 0; i < NEAR__ARRAY_MOVED; i++) {
+			some[i] = (uintptr_t)objects[i];
+			NEAR__TSAN_RELEASE(objects[i]);
+			check(p, some[i]);
+		}
+		if (near__array_put16(&p->slots->array, some) != NEAR__COMMITTED)
+			break;
+		objects += NEAR__ARRAY_MOVED;
+	}
+	for (; n; n--)
+		near_pool_put(pool, *objects++);
+}

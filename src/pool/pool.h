@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* pool: what the files of this folder share.
+ *
+ * An idle object is in one place: in the array of a slot, in the center, or on the lock-free list
+ * `returned`. Each slot has room for a fixed part of the cap, and the center for the rest, so that
+ * idle objects never exceed the cap, wherever they flow, and nothing has to count them. A thread
+ * without a slot, or whose slot is closed, uses the center; in a process without rseq each CPU has
+ * a fallback slot, which is used under a lock.
+ *
+ * What needs the pool's lock and must not wait for it (put, in a signal handler that interrupted
+ * the holder) goes on `returned` instead: objects, which exceed the cap there for a moment, and the
+ * memory of objects that were destructed. A thread pushes by CAS and takes all by an exchange, so
+ * that a head which left and came back does no harm. A thread that has pushed tries the lock again,
+ * and one that releases it loads the list again: one of the two moves what was pushed
+ * (models/pool.pml, pool.cc). The lock is one of a few that pools share: after a holder that came
+ * from another pool, or from near_pool_status, what was pushed waits for the next slow call.
+ *
+ * Constructors and destructors are called without a lock. */
+#ifndef NEARCPU_POOL_INTERNAL_H
+#define NEARCPU_POOL_INTERNAL_H
+
+#include <nearcpu/pool.h>
+
+#include "cache/cache.h"
+#include "percpu/internal.h"
+
+/* The copy of a slot, or of a CPU without rseq: of these there are as many at most. */
+struct near__pool_slot {
+	struct near__array array;
+	uint64_t objects[]; /* near__pool.room */
+};
+_Static_assert(offsetof(struct near__pool_slot, objects) == NEAR__EMPTY_LIST, "the sequences");
+
+/* Objects of a slot, by its position. */
+static inline uint32_t near__pool_count(uint64_t position)
+{
+	return position > NEAR__EMPTY_LIST ? (uint32_t)(position - NEAR__EMPTY_LIST) / 8 : 0;
+}
+
+struct near__pool_chunk {
+	uint64_t raw;    /* list of memory without an object; 0: empty */
+	uint32_t carved; /* what follows was never used since the chunk was empty */
+	uint32_t live;   /* objects */
+	uint32_t next;   /* of the chunks that have room */
+};
+#define NEAR__NO_CHUNK UINT32_MAX
+
+struct near__pool {
+	struct near__pool_slot *slots;    /* percpu */
+	struct near_pool_options options; /* with the defaults filled in */
+	uint32_t room;                    /* objects that a slot can have; 0: no slot is used */
+	size_t center;                    /* objects that the center can have, 1 or more */
+	bool check;                       /* NEAR_CONF=pool_check:1 */
+	struct near_lock *lock;
+	/* Constant, see chunks.c. */
+	uintptr_t base;
+	size_t mapped, stride;
+	uint32_t per_chunk, chunks;
+	unsigned chunk_shift;
+	struct near__pool_chunk *chunk;
+	uint64_t *idle; /* the objects of the center */
+
+	uint64_t returned __attribute__((aligned(NEAR__CACHE_LINE))); /* a list; 0: empty */
+	uint64_t constructed, destructed;
+	/* Under the lock. */
+	uint64_t count __attribute__((aligned(NEAR__CACHE_LINE))); /* objects of the center */
+	uint32_t first_room;                                       /* chunk that has room */
+	uint32_t top;                                              /* chunks from here on are new */
+	uint64_t used;                                             /* chunks with objects */
+	uint64_t live;                                             /* objects */
+};
+
+static inline struct near__pool_slot *near__pool_slot(const struct near__pool *p, unsigned slot)
+{
+	return near_percpu_at(p->slots, slot);
+}
+
+/* The lock of the array of a CPU. */
+static inline struct near_lock *near__pool_lock_of(const struct near__pool *p,
+						   const struct near__pool_slot *s)
+{
+	size_t slot = (size_t)((const char *)s - (const char *)p->slots) >> NEAR_STRIDE_SHIFT;
+
+	return &near__percpu.pops[slot % NEAR__POP_LOCKS].lock;
+}
+
+/* A word of `returned` is the address of an object, or with this bit that of its memory alone. */
+#define NEAR__POOL_RAW UINT64_C(1)
+
+/* chunks.c: memory. take, give: with the pool's lock.
+ * take: stores the memory of up to `want` objects, and returns of how many. */
+unsigned near__pool_raw_take(struct near__pool *p, uint64_t *objects, unsigned want);
+void near__pool_raw_give(struct near__pool *p, uint64_t object);
+/* Whether there is an object at this address, in use or idle. */
+bool near__pool_has(const struct near__pool *p, uint64_t object);
+/* What follows the objects of a chunk, and takes no memory before it is used: the link of an object
+ * that is on a list, also by its word of `returned`; with pool_check, whether it is in use. */
+uint64_t *near__pool_link(const struct near__pool *p, uint64_t object);
+uint8_t *near__pool_in_use(const struct near__pool *p, uint64_t object);
+/* Sizes and address space, for a pool whose first fields are set. 0 or negative errno. */
+int near__pool_map(struct near__pool **out, struct near__pool *begun);
+void near__pool_unmap(struct near__pool *p);
+
+/* center.c.
+ * give: gives n objects to the center, and destructs what exceeds it. Does not wait. May change
+ * what is in `objects`. */
+void near__pool_give(struct near__pool *p, uint64_t *objects, unsigned n);
+/* Stores up to `want` objects of the center, or new ones. Returns how many. 0: *error is why, or,
+ * without `wait`, the lock is held, or the center is empty. */
+unsigned near__pool_fetch(struct near__pool *p, uint64_t *objects, unsigned want, bool wait,
+			  int *error);
+/* Moves what the slots have to the center. */
+void near__pool_gather(struct near__pool *p);
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* near_queue: how sleepers are woken, and when puts stop to fence; src/queue/queue.h has the
+ * argument. */
+#include "queue.h"
+
+bool near__queue_wake(uint32_t *flags, uint32_t flag, size_t n)
+{
+	struct near__bucket *b = near__lot_lock(flags);
+	struct near__waiter *taken = near__lot_take_some(b, flags, NEAR__SPACE_QUEUE, n);
+	bool others = near__lot_first(b, flags, NEAR__SPACE_QUEUE);
+
+	/* Relaxed: the lock of the bucket orders what sets and clears a flag. */
+	if (!others && __atomic_load_n(flags, __ATOMIC_RELAXED) & flag)
+		__atomic_fetch_and(flags, ~flag, __ATOMIC_RELAXED);
+	near__lot_unlock(b);
+	near__lot_wake_all(taken);
+	return others;
+}
+
+/* Puts of this thread that fenced, one after the other, and found no sleeper. */
+static __thread uint32_t fenced_puts __attribute__((tls_model("initial-exec")));
+
+/* Puts no longer fence. Not while the thread that set FENCES has not set FENCED. */
+static void end_fences(struct near_queue *q)
+{
+	uint32_t seen = __atomic_load_n(&q->state, __ATOMIC_RELAXED);
+
+	fenced_puts = 0;
+	while (near__process.usable && seen & FENCED &&
+	       !__atomic_compare_exchange_n(&q->state, &seen, seen & ~(FENCES | FENCED), true,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
+void near__queue_notify(struct near_queue *q, size_t n)
+{
+	uint32_t seen = __atomic_load_n(&q->state, __ATOMIC_RELAXED);
+
+	if (!n || !(seen & (GETTERS | FENCES)))
+		return;
+	if (seen & FENCES) {
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		seen = __atomic_load_n(&q->state, __ATOMIC_RELAXED);
+	}
+	if (seen & GETTERS) {
+		fenced_puts = 0;
+		near__queue_wake(&q->state, GETTERS, n);
+	} else if (++fenced_puts >= __atomic_load_n(&q->fence_puts, __ATOMIC_RELAXED)) {
+		end_fences(q);
+	}
+}

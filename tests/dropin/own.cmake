@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT
+# libnearcpu-alloc, which replaces no malloc: linked, opened, static, from C++, with sanitizers.
+include(CheckLanguage)
+
+# near_add_own(name source library...): a program own_<name>.
+function(near_add_own name source)
+  add_executable(own_${name} ${source})
+  near_target_defaults(own_${name})
+  target_compile_options(own_${name} PRIVATE -O1 -fno-builtin)
+  target_link_libraries(own_${name} PRIVATE ${ARGN} -pthread ${CMAKE_DL_LIBS})
+endfunction()
+
+# near_run_own(name kind)
+function(near_run_own name kind)
+  near_register_test(own_${name} plain 60 plain "${NEAR_PYTHON}"
+    "${CMAKE_CURRENT_SOURCE_DIR}/own_test.py" ${kind} $<TARGET_FILE:own_${name}>
+    $<TARGET_FILE:nearcpu-alloc> $<TARGET_FILE:nearcpu-malloc>)
+endfunction()
+
+near_add_own(linked own.c nearcpu-alloc)
+near_run_own(linked linked)
+near_add_own(opened own.c)
+target_compile_definitions(own_opened PRIVATE BY_DLOPEN)
+target_include_directories(own_opened PRIVATE "${PROJECT_SOURCE_DIR}/include")
+near_run_own(opened opened)
+check_language(CXX)
+if(CMAKE_CXX_COMPILER)
+  enable_language(CXX)
+  configure_file(own.c "${CMAKE_CURRENT_BINARY_DIR}/own.cc" COPYONLY)
+  near_add_own(cxx "${CMAKE_CURRENT_BINARY_DIR}/own.cc" nearcpu-alloc)
+  near_run_own(cxx linked)
+endif()
+
+near_add_own(static own.c nearcpu-alloc_static -static)
+near_register_test(own_static plain 60 plain $<TARGET_FILE:own_static>)
+near_add_own(static_both own.c nearcpu-malloc_static nearcpu-alloc_static -static)
+near_register_test(own_static_both plain 60 plain $<TARGET_FILE:own_static_both> both)
+near_add_own(archive_both own.c nearcpu-malloc_static nearcpu-alloc_static)
+near_register_test(own_archive_both plain 60 plain $<TARGET_FILE:own_archive_both> both)
+set(CMAKE_REQUIRED_FLAGS "-static-pie -fPIE")
+check_c_source_compiles("int main(void) { return 0; }" NEAR_HAVE_STATIC_PIE)
+unset(CMAKE_REQUIRED_FLAGS)
+if(NEAR_HAVE_STATIC_PIE)
+  near_add_own(static_pie own.c nearcpu-alloc_static -static-pie)
+  target_compile_options(own_static_pie PRIVATE -fPIE)
+  near_register_test(own_static_pie plain 60 plain $<TARGET_FILE:own_static_pie>)
+endif()
+
+foreach(sanitizer IN ITEMS thread address)
+  if(NEAR_HAVE_SANITIZER_${sanitizer})
+    near_add_own(${sanitizer} own.c nearcpu-alloc)
+    target_compile_options(own_${sanitizer} PRIVATE -fsanitize=${sanitizer})
+    target_link_options(own_${sanitizer} PRIVATE -fsanitize=${sanitizer})
+    near_run_own(${sanitizer} ${sanitizer})
+  endif()
+endforeach()

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/* near_histogram: buckets, maxima, percentiles, merges, text. */
+#include <nearcpu/histogram.h>
+
+#include <stdlib.h>
+
+#include "histograms.h"
+
+/* ---- buckets ---- */
+
+static void check_value(const struct near_snapshot *s, uint64_t v)
+{
+	uint64_t i = near__histogram_bucket(v, s->precision, (uint64_t)1 << s->precision);
+	struct near_range r;
+
+	assert_true(i < s->buckets);
+	r = near_snapshot_bucket(s, (unsigned)i);
+	assert_in_range(v, r.low, r.high);
+	assert_true((r.high - r.low) <= r.low >> s->precision);
+}
+
+/* They follow each other from 0 to the maximum, and none is wider than promised. */
+static void buckets_are_complete(void **state)
+{
+	for (unsigned precision = 1; precision <= 9; precision++) {
+		struct near_histogram h = made((struct near_histogram_options){precision, 0, 0});
+		struct near_snapshot s = taken(&h);
+		uint64_t next = 0, seed = precision;
+
+		for (unsigned i = 0; i < s.buckets; i++) {
+			struct near_range r = near_snapshot_bucket(&s, i);
+
+			assert_int_equal(r.low, next);
+			assert_true(r.high >= r.low);
+			check_value(&s, r.low);
+			check_value(&s, r.high);
+			next = r.high + 1;
+		}
+		assert_int_equal(next, 0); /* after the greatest number */
+		for (unsigned i = 0; i < 10000; i++)
+			check_value(&s, any_number(&seed) >> i % 64);
+		near_snapshot_free(&s);
+		near_histogram_destroy(&h);
+	}
+}
+
+/* ---- the maximum ---- */
+
+static void greater_values_have_a_bucket(void **state)
+{
+	static const uint64_t maxima[] = {1, 2, 63, 64, 1000, 1 << 20, UINT64_MAX / 2};
+
+	for (unsigned i = 0; i < LENGTH(maxima); i++) {
+		struct near_histogram h = made((struct near_histogram_options){.max = maxima[i]});
+		struct near_snapshot s;
+
+		near_histogram_record(&h, maxima[i]);
+		s = taken(&h);
+		assert_true(s.max >= maxima[i] && s.max - maxima[i] <= maxima[i] >> s.precision);
+		assert_int_equal(near_snapshot_max(&s).high, s.max);
+		near_histogram_record(&h, s.max);
+		near_histogram_record(&h, s.max + 1);
+		near_histogram_record(&h, (uint64_t)-1); /* a negative number */
+		near_snapshot_free(&s);
+		s = taken(&h);
+		assert_int_equal(s.count, 4);
+		assert_int_equal(s.counts[s.buckets - 1], 2);
+		assert_int_equal(near_snapshot_percentile(&s, 50).high, s.max);
+		assert_int_equal(near_snapshot_max(&s).low, s.max + 1);
+		assert_true(near_snapshot_max(&s).high == UINT64_MAX);
+		assert_true(s.sum + s.sum_error >= 0x1p64 && s.sum - s.sum_error <= 4. * s.max);
+		near_snapshot_free(&s);
+		near_histogram_destroy(&h);
+	}
+}
+
+static void zero_and_the_greatest_number_are_values(void **state)
+{
+	for (unsigned sum = 0; sum < 2; sum++) {
+		struct near_histogram h = made((struct near_histogram_options){.exact_sum = sum});
+		struct near_snapshot s;
+
+		near_histogram_record(&h, 0);
+		near_histogram_record(&h, UINT64_MAX);
+		near_histogram_record(&h, UINT64_MAX - 1);
+		s = taken(&h);
+		assert_int_equal(s.counts[0], 1);
+		assert_int_equal(s.counts[s.buckets - 1], 2);
+		assert_int_equal(near_snapshot_min(&s).high, 0);
+		assert_true(near_snapshot_max(&s).high == UINT64_MAX);
+		assert_true(!sum || s.exact_sum == UINT64_MAX - 2); /* modulo 2^64 */
+		near_snapshot_free(&s);
+		near_histogram_destroy(&h);
+	}
+}
+
+static void bad_options_are_refused(void **state)
+{
+	struct near_histogram h;
+	struct near_histogram_options o = {.precision = 11};
+
+	assert_int_equal(near_histogram_init(&h, &o), -EINVAL);
+	o.precision = 10;
+	assert_int_equal(near_histogram_init(&h, &o), -E2BIG);
+	o.max = 1 << 20;
+	assert_int_equal(near_histogram_init(&h, &o), 0);
+	near_histogram_destroy(&h);
+}
+
+/* ---- percentiles and merges ---- */
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Values that have a bucket each: the rank is known. */
+static void percentiles_have_the_stated_rank(void **state)
+{
+	static const struct {
+		double percent;
+		uint64_t value;
+	} cases[] = {{0, 1},        {.1, 1},     {.15, 2},    {50, 500},
+		     {50.01, 501},  {90, 900},   {99.9, 999}, {99.91, 1000},
+		     {99.99, 1000}, {100, 1000}, {33.3, 333}};
+	struct near_histogram h = made((struct near_histogram_options){.precision = 9});
+	struct near_snapshot s;
+
+	for (uint64_t v = 1; v <= 1000; v++)
+		near_histogram_record(&h, v);
+	s = taken(&h);
+	for (unsigned i = 0; i < LENGTH(cases); i++)
+		assert_int_equal(near_snapshot_percentile(&s, cases[i].percent).high,
+				 cases[i].value);
+	near_snapshot_free(&s);
+	near_histogram_destroy(&h);
+}
+
+/* A double has 53 bits. */
+static void an_exact_sum_has_all_its_bits(void **state)
+{
+	struct near_histogram h = made((struct near_histogram_options){.exact_sum = true});
+	struct near_snapshot s;
+	char json[400];
+
+	near_histogram_record(&h, ((uint64_t)1 << 60) + 1);
+	near_histogram_record(&h, 2);
+	s = taken(&h);
+	assert_true(s.has_exact_sum);
+	assert_int_equal(s.exact_sum, ((uint64_t)1 << 60) + 3);
+	near_snapshot_json(&s, json, sizeof(json));
+	assert_non_null(strstr(json, "\"sum\":1152921504606846979,\"sum_error\":0,"));
+	near_snapshot_free(&s);
+	near_histogram_destroy(&h);
+}
+
+/* Above 2^53 counts the rank is rounded, except that of 100 percent. */
+static void the_last_of_many_values_is_found(void **state)
+{
+	struct near_histogram h = made((struct near_histogram_options){0});
+	struct near_snapshot s;
+
+	near_histogram_record_n(&h, 1, ((uint64_t)1 << 60) - 2);
+	near_histogram_record(&h, 5);
+	s = taken(&h);
+	assert_int_equal(near_snapshot_percentile(&s, 100).high, 5);
+	assert_int_equal(near_snapshot_percentile(&s, 99.99).high, 1);
+	near_snapshot_free(&s);
+	near_histogram_record_n(&h, 1, -((uint64_t)1 << 60));
+	s = taken(&h);
+	assert_true(s.count == UINT64_MAX);
+	assert_int_equal(near_snapshot_percentile(&s, 100).high, 5);
+	assert_int_equal(near_snapshot_percentile(&s, 100. - 1e-13).high, 1);
+	near_snapshot_free(&s);
+	near_histogram_destroy(&h);
+}
+
+#define VALUES 20000
+
+/* The true percentile is in the bucket that is returned. */
+static void percentiles_are_those_of_the_values(void **state)
+{
+	static const double percents[] = {-1, 0, 0.001, 1, 10, 50, 90, 99, 99.9, 99.99, 100, 101};
+	static uint64_t values[VALUES];
+	struct near_histogram h = made((struct near_histogram_options){.exact_sum = true}), d;
+	struct near_snapshot s, derived;
+	uint64_t seed = 3, sum = 0;
+
+	d = made((struct near_histogram_options){0});
+	for (unsigned i = 0; i < VALUES; i++) {
+		values[i] = any_number(&seed) >> (24 + unit_random(&seed) % 40);
+		near_histogram_record(&h, values[i]);
+		near_histogram_record(&d, values[i]);
+		sum += values[i];
+	}
+	qsort(values, VALUES, sizeof(values[0]), compare);
+	s = taken(&h);
+	derived = taken(&d);
+	assert_int_equal(s.count, VALUES);
+	assert_true(s.sum == (double)sum && s.sum_error == 0);
+	assert_true(derived.sum - derived.sum_error <= s.sum &&
+		    s.sum <= derived.sum + derived.sum_error);
+	assert_true(derived.sum_error <= s.sum / 32);
+	for (unsigned i = 0; i < LENGTH(percents); i++) {
+		struct near_range r = near_snapshot_percentile(&s, percents[i]);
+		double rank = percents[i] / 100 * VALUES;
+		unsigned at = rank <= 1        ? 0
+			      : rank >= VALUES ? VALUES - 1
+					       : (unsigned)(rank + .999999) - 1;
+
+		assert_in_range(values[at], r.low, r.high);
+	}
+	assert_in_range(values[0], near_snapshot_min(&s).low, near_snapshot_min(&s).high);
+	assert_in_range(values[VALUES - 1], near_snapshot_max(&s).low, near_snapshot_max(&s).high);
+	near_snapshot_free(&derived);
+	near_snapshot_free(&s);
+	near_histogram_destroy(&d);
+	near_histogram_destroy(&h);
+}
+
+static void an_empty_histogram_has_no_values(void **state)
+{
+	struct near_histogram h = made((struct near_histogram_options){0});
+	struct near_snapshot s = taken(&h);
+	char text[256];
+
+	assert_int_equal(s.count, 0);
+	assert_int_equal(near_snapshot_percentile(&s, 50).high, 0);
+	assert_int_equal(near_snapshot_min(&s).low, 0);
+	assert_int_equal(near_snapshot_max(&s).high, 0);
+	assert_true(near_snapshot_text(&s, text, sizeof(text)) > 0);
+	assert_string_equal(text, "count 0  mean 0.0  min 0  p50 0  p90 0  p99 0  p99.9 0  "
+				  "p99.99 0  max 0");
+	near_snapshot_free(&s);
+	near_histogram_destroy(&h);
+}
+
+static void a_merge_adds(void **state)
+{
+	struct near_histogram fine = made((struct near_histogram_options){.precision = 8}),
+			      coarse = made((struct near_histogram_options){.precision = 3});
+	struct near_snapshot a, b, both;
+	uint64_t seed = 9;
+
+	for (unsigned i = 0; i < 5000; i++) {
+		uint64_t v = any_number(&seed) >> i % 64;
+
+		near_histogram_record(i % 2 ? &fine : &coarse, v);
+	}
+	a = taken(&fine);
+	b = taken(&coarse);
+	assert_int_equal(near_snapshot_merge(&a, &b), -EINVAL);
+	assert_int_equal(near_snapshot_merge(&b, &a), 0);
+	assert_int_equal(b.count, 5000);
+	seed = 9;
+	near_histogram_destroy(&coarse);
+	coarse = made((struct near_histogram_options){.precision = 3});
+	for (unsigned i = 0; i < 5000; i++)
+		near_histogram_record(&coarse, any_number(&seed) >> i % 64);
+	both = taken(&coarse);
+	assert_memory_equal(b.counts, both.counts, b.buckets * sizeof(*b.counts));
+	near_snapshot_free(&a);
+	near_snapshot_free(&b);
+	near_snapshot_free(&both);
+	near_histogram_destroy(&fine);
+	near_histogram_destroy(&coarse);
+}
+
+static void a_merge_keeps_what_is_above_the_maximum(void **state)
+{
+	struct near_histogram low = made((struct near_histogram_options){.max = 100}),
+			      high = made((struct near_histogram_options){.max = 1000});
+	struct near_snapshot a, b;
+
+	near_histogram_record(&low, 50);
+	near_histogram_record(&high, 50);
+	near_histogram_record(&high, 500);
+	near_histogram_record(&high, 5000);
+	a = taken(&low);
+	b = taken(&high);
+	assert_int_equal(near_snapshot_merge(&b, &a), 0);
+	assert_int_equal(near_snapshot_merge(&a, &b), 0);
+	assert_int_equal(a.count, 5);
+	assert_int_equal(a.counts[a.buckets - 1], 2);
+	assert_int_equal(near_snapshot_percentile(&a, 60).high, 50);
+	assert_int_equal(near_snapshot_merge(&b, &a), -EINVAL);
+	assert_int_equal(b.count, 4);
+	near_snapshot_free(&a);
+	near_snapshot_free(&b);
+	near_histogram_destroy(&low);
+	near_histogram_destroy(&high);
+}
+
+static void text_and_json_have_their_form(void **state)
+{
+	struct near_histogram h = made((struct near_histogram_options){.exact_sum = true});
+	struct near_snapshot s;
+	char text[512], cut[8];
+	int length;
+
+	near_histogram_record_n(&h, 10, 99);
+	near_histogram_record(&h, 1000);
+	s = taken(&h);
+	length = near_snapshot_text(&s, text, sizeof(text));
+	assert_int_equal(length, strlen(text));
+	assert_string_equal(text, "count 100  mean 19.9  min 10  p50 10  p90 10  p99 10  "
+				  "p99.9 1007  p99.99 1007  max 1007");
+	assert_int_equal(near_snapshot_text(&s, cut, sizeof(cut)), length);
+	assert_string_equal(cut, "count 1");
+	length = near_snapshot_json(&s, text, sizeof(text));
+	assert_int_equal(length, strlen(text));
+	assert_string_equal(text, "{\"count\":100,\"sum\":1990,\"sum_error\":0,\"precision\":5,"
+				  "\"min\":10,\"p50\":10,\"p90\":10,\"p99\":10,\"p99.9\":1007,"
+				  "\"p99.99\":1007,\"max\":1007,\"buckets\":[[10,10,99],"
+				  "[992,1007,1]]}");
+	near_snapshot_free(&s);
+	near_histogram_destroy(&h);
+}
+
+int main(void)
+{
+	return UNIT_TESTS(buckets_are_complete, greater_values_have_a_bucket,
+			  zero_and_the_greatest_number_are_values, bad_options_are_refused,
+			  percentiles_have_the_stated_rank, the_last_of_many_values_is_found,
+			  an_exact_sum_has_all_its_bits, percentiles_are_those_of_the_values,
+			  an_empty_histogram_has_no_values, a_merge_adds,
+			  a_merge_keeps_what_is_above_the_maximum, text_and_json_have_their_form);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* usage: region_seed FILE
+ *
+ * Makes a small region that has one of everything. */
+#include <nearcpu/histogram.h>
+#include <nearcpu/shared.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static struct near_region region;
+
+static void must(int error)
+{
+	if (error) {
+		fprintf(stderr, "region_seed: %s\n", region.why ? region.why : "error");
+		exit(1);
+	}
+}
+
+static void add(const char *name, const char *labels, size_t counters, int64_t n)
+{
+	struct near_shared s;
+
+	must(near_shared_define(&s, &region, name, labels, counters * sizeof(int64_t)));
+	for (size_t i = 0; i < counters; i++)
+		near_shared_add(&s, i * sizeof(int64_t), n + (int64_t)i);
+}
+
+static void record(const char *name, const char *labels, bool exact_sum)
+{
+	struct near_histogram_options options = {
+		.precision = 2, .max = 1000, .exact_sum = exact_sum};
+	struct near_histogram h;
+
+	must(near_histogram_define(&h, &region, name, labels, &options));
+	for (uint64_t i = 0; i < 100; i++)
+		near_histogram_record(&h, i);
+}
+
+static void define(const char *name, uint64_t size, uint32_t flags)
+{
+	struct near_region_object o = {
+		.name = name, .kind = NEAR_REGION_PRIVATE, .flags = flags, .size = size};
+
+	must(near_region_define(&region, &o));
+}
+
+int main(int argc, char **argv)
+{
+	struct near_region_options options = {.size = 2048, .once = 8192, .objects = 16};
+
+	if (argc != 2)
+		return 2;
+	must(near_region_open(&region, argv[1], &options));
+	add("requests", "code=\"500\"", 1, 3);
+	record("latency", "path=\"/b\"", true);
+	add("requests", "code=\"200\",path=\"a \\\"b\\\" \\\\ \\n \xc3\xa9\"", 1, 1000);
+	record("latency", "path=\"/a\"", false);
+	add("many", NULL, 3, -1);
+	define("bytes", 16, 0);
+	define("table", 64, NEAR_REGION_ONCE);
+	define("rings", 4096, NEAR_REGION_ONCE | NEAR_REGION_SPARSE);
+	near_region_close(&region);
+	return 0;
+}

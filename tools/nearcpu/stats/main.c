@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* nearcpu stats: what a region holds, without knowing the program that made it. */
+
+#include "common/options.h"
+#include "common/output.h"
+#include "stats/convert.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static bool as_json, as_prometheus, as_native, as_otlp, as_hdr;
+
+static const struct option_row rows[] = {
+	{"json", .help = "as JSON", .flag = &as_json},
+	{"prometheus", .help = "in Prometheus' text format", .flag = &as_prometheus},
+	{"prometheus-native", .help = "in Prometheus' protocol buffers, with native histograms",
+	 .flag = &as_native},
+	{"otlp", .help = "as OpenTelemetry's JSON, for a collector's /v1/metrics",
+	 .flag = &as_otlp},
+	{"hdr", .help = "the histograms, as a log of HdrHistogram", .flag = &as_hdr},
+	{.name = NULL},
+};
+
+static const struct option_table table = {
+	.sub = "stats",
+	.rows = rows,
+	.width = 22,
+	.head = "usage: nearcpu stats [OPTION...] FILE\n\n"
+		"Lists what the region in FILE holds (near_region(3)): its counters and their\n"
+		"values, while the programs that share it go on, or after they have ended. A\n"
+		"region without a name is /proc/PID/fd/N of a process that uses it.\n\n",
+	.tail = "\nExit status: 0 done, 1 no region or damaged, 2 wrong usage.\n",
+};
+
+/* ---- reading ---- */
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct near_region_object *left = a, *right = b;
+	int order = strcmp(left->name, right->name);
+
+	return order ? order : strcmp(left->labels, right->labels);
+}
+
+static bool read_objects(struct content *c)
+{
+	struct near_region *r = &c->region;
+
+	c->objects = calloc(c->status.objects, sizeof(*c->objects));
+	while (c->objects && c->count < c->status.objects &&
+	       near_region_object(r, c->count, &c->objects[c->count]) == 0)
+		c->count++;
+	if (c->objects)
+		qsort(c->objects, c->count, sizeof(*c->objects), compare_names);
+	return c->objects;
+}
+
+/* What a user can do about it. */
+static const char *advice(int error)
+{
+	switch (error) {
+	case -EBADMSG:
+		return "; a region is a file that programs make by near_region(3)";
+	case -EPROTO:
+		return "; use the nearcpu command of that version";
+	case -EXDEV:
+		return "; read it on that machine";
+	default:
+		return "";
+	}
+}
+
+/* The name of the program, as the header has it, goes to a terminal. */
+static void clean(char *name)
+{
+	for (; *name; name++)
+		if (*name < ' ' || *name > '~')
+			*name = '?';
+}
+
+static int read_region(struct content *c)
+{
+	/* A pipe would wait for its writer. */
+	int fd = open(c->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), err;
+
+	if (fd < 0)
+		return failure("stats", "cannot open '%s': %s", c->path, strerror(errno));
+	err = near_region_attach(&c->region, fd);
+	close(fd);
+	if (err)
+		return failure("stats", "'%s': %s%s", c->path, c->region.why, advice(err));
+	near_region_status(&c->region, &c->status, sizeof(c->status));
+	clean(c->status.program);
+	return read_objects(c) ? EXIT_DONE : failure("stats", "not enough memory");
+}
+
+static int print(struct content *c)
+{
+	json_t *json = as_json ? region_json(c) : as_otlp ? region_otlp(c) : NULL;
+
+	if (as_hdr)
+		return print_hdr(c);
+	if (json)
+		return output_json("stats", "-", json);
+	if (as_json || as_otlp || (as_native && !print_native(c)))
+		return failure("stats", "not enough memory");
+	if (as_prometheus)
+		print_prometheus(c);
+	else if (!as_native)
+		print_text(c);
+	return EXIT_DONE;
+}
+
+int stats_main(int argc, char **argv)
+{
+	struct content c = {0};
+	int code;
+
+	as_json = as_prometheus = as_native = as_otlp = as_hdr = false; /* of an earlier call */
+	code = parse_options(&table, argc, argv);
+	if (code != OPTIONS_DONE)
+		return code;
+	if (optind + 1 != argc)
+		return usage_error("stats", optind < argc ? "one file at a time" : "no file given");
+	if (as_json + as_prometheus + as_native + as_otlp + as_hdr > 1)
+		return usage_error("stats", "one form at a time");
+	c.path = argv[optind];
+	code = read_region(&c);
+	if (code == EXIT_DONE) {
+		code = finish_stdout("stats", print(&c));
+		if (code == EXIT_DONE && c.damaged)
+			code = failure("stats", "'%s': %u damaged histograms", c.path, c.damaged);
+	}
+	if (c.region.header)
+		near_region_close(&c.region);
+	free(c.objects);
+	return code;
+}

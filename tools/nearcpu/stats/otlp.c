@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* OpenTelemetry's protocol in JSON: what a collector takes by HTTP at /v1/metrics. Integers of 64
+ * bits are strings there. */
+#include "stats/convert.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define CUMULATIVE 2
+#define MOST_SCALE 20
+
+static json_t *integer(uint64_t value)
+{
+	return json_sprintf("%" PRIu64, value);
+}
+
+static json_t *attribute(const char *name, const char *value)
+{
+	return json_pack("{s:s, s:{s:s}}", "key", name, "value", "stringValue", value);
+}
+
+static json_t *attributes_of(const struct near_region_object *o, const char *index)
+{
+	json_t *all = json_array();
+	const char *rest = o->labels;
+	struct label label;
+
+	while ((rest = next_label(rest, &label)))
+		json_array_append_new(all, attribute(label.name, label.value));
+	if (index)
+		json_array_append_new(all, attribute("index", index));
+	return all;
+}
+
+/* Since the region was made, or since a reset that the receiver recognizes by smaller counts. */
+static json_t *point(const struct content *c, json_t *attributes)
+{
+	return json_pack("{s:o, s:o, s:o}", "attributes", attributes, "startTimeUnixNano",
+			 integer(c->status.created_ns), "timeUnixNano", integer(stats_now_ns()));
+}
+
+static void add_counters(struct content *c, const struct near_region_object *o, json_t *points)
+{
+	for (size_t i = 0; i < counters_of(o); i++) {
+		char index[24];
+		json_t *p;
+
+		snprintf(index, sizeof(index), "%zu", i);
+		p = point(c, attributes_of(o, counters_of(o) > 1 ? index : NULL));
+		json_object_set_new(p, "asInt", json_sprintf("%" PRId64, counter_value(c, o, i)));
+		json_array_append_new(points, p);
+	}
+}
+
+static json_t *counts_of(const struct exponential *e)
+{
+	json_t *counts = json_array();
+
+	for (unsigned i = 0; i < e->length; i++)
+		json_array_append_new(counts, integer(e->counts[i]));
+	return json_pack("{s:i, s:o}", "offset", e->first, "bucketCounts", counts);
+}
+
+static void add_histogram(struct content *c, const struct near_region_object *o, json_t *points,
+			  struct loss *loss)
+{
+	struct near_snapshot s;
+	struct exponential e;
+	json_t *p, *rest;
+
+	if (!read_histogram(c, o, &s))
+		return;
+	if (make_exponential(&s, MOST_SCALE, &e)) {
+		p = point(c, attributes_of(o, NULL));
+		rest = json_pack("{s:o, s:f, s:i, s:o, s:f, s:o}", "count", integer(s.count), "sum",
+				 s.sum, "scale", (int)e.scale, "zeroCount", integer(e.zeros),
+				 "zeroThreshold", 0., "positive", counts_of(&e));
+		if (s.count)
+			json_object_update_new(rest,
+					       json_pack("{s:f, s:f}", "min",
+							 (double)near_snapshot_min(&s).low, "max",
+							 (double)near_snapshot_max(&s).high));
+		json_object_update_new(p, rest);
+		json_array_append_new(points, p);
+		add_loss(loss, &s, e.error);
+		free(e.counts);
+	}
+	near_snapshot_free(&s);
+}
+
+/* Of the objects from *i on that have one name. */
+static json_t *metric(struct content *c, unsigned *i)
+{
+	const struct near_region_object *first = &c->objects[*i];
+	bool is_histogram = first->kind == NEAR_REGION_HISTOGRAM;
+	json_t *points = json_array(), *data;
+	struct loss loss = {0};
+	char description[200] = "";
+
+	for (; *i < c->count && strcmp(c->objects[*i].name, first->name) == 0; ++*i)
+		if (is_histogram)
+			add_histogram(c, &c->objects[*i], points, &loss);
+		else
+			add_counters(c, &c->objects[*i], points);
+	data = json_pack("{s:i, s:o}", "aggregationTemporality", CUMULATIVE, "dataPoints", points);
+	if (is_histogram)
+		say_loss(&loss, description, sizeof(description));
+	else
+		json_object_set_new(data, "isMonotonic", json_false());
+	return json_pack("{s:s, s:s, s:o}", "name", first->name, "description", description,
+			 is_histogram ? "exponentialHistogram" : "sum", data);
+}
+
+static bool has_values(const struct near_region_object *o)
+{
+	return o->kind == NEAR_REGION_HISTOGRAM || counters_of(o);
+}
+
+json_t *region_otlp(struct content *c)
+{
+	json_t *metrics = json_array(), *scope, *resource;
+	char pid[24];
+
+	for (unsigned i = 0; i < c->count;)
+		if (has_values(&c->objects[i]))
+			json_array_append_new(metrics, metric(c, &i));
+		else
+			i++;
+	snprintf(pid, sizeof(pid), "%" PRIu64, c->status.creator);
+	scope = json_pack("{s:{s:s, s:s}, s:o}", "scope", "name", "nearcpu", "version",
+			  NEARCPU_VERSION, "metrics", metrics);
+	resource = json_pack("[o, {s:s, s:{s:s}}]", attribute("service.name", c->status.program),
+			     "key", "process.pid", "value", "intValue", pid);
+	return json_pack("{s:[{s:{s:o}, s:[o]}]}", "resourceMetrics", "resource", "attributes",
+			 resource, "scopeMetrics", scope);
+}

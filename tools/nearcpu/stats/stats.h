@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/* stats: what nearcpu stats read, and the forms that it prints. */
+#ifndef NEARCPU_TOOL_STATS_H
+#define NEARCPU_TOOL_STATS_H
+
+#include <nearcpu/histogram.h>
+#include <nearcpu/shared.h>
+
+#include "common/tool.h"
+
+#include <jansson.h>
+
+struct content {
+	const char *path;
+	struct near_region region;
+	struct near_region_object *objects; /* in the order of their names */
+	unsigned count;
+	struct near_region_status status;
+	unsigned damaged; /* histograms that are not what the directory has about them */
+};
+
+/* Of an object of counters: how many, and the value of one. */
+size_t counters_of(const struct near_region_object *o);
+int64_t counter_value(struct content *c, const struct near_region_object *o, size_t i);
+
+/* Of an object that is a histogram; false: it is damaged, which is counted, or there is no
+ * memory. */
+bool read_histogram(struct content *c, const struct near_region_object *o, struct near_snapshot *s);
+
+/* name{labels}, and another label if `more` is not NULL. */
+void print_name(const struct near_region_object *o, const char *suffix, const char *more,
+		const char *value);
+
+void print_text(struct content *c);
+void print_prometheus(struct content *c);
+
+/* NULL without memory. */
+json_t *region_json(struct content *c);
+
+#endif
