@@ -104,7 +104,8 @@ def sums_by_site(profile):
 
 
 def find_pprof():
-    """Google's, as a program of its own or Go's; the one in Perl has no such option."""
+    """Google's, as a program of its own or Go's; the one in Perl has no such option. Go compiles
+    its at the first use on a machine, which takes minutes where other tests run."""
     for command in (["pprof"], ["go", "tool", "pprof"]):
         if shutil.which(command[0]):
             result = subprocess.run([*command, "-help"], capture_output=True, timeout=300,
