@@ -78,6 +78,7 @@ class Archive:
         self.release = own_release()
         self.qemu_suite = QEMU_SUITES.get(self.release, self.release)
         self.indices = None
+        self.incomplete = ""  # why a list could not be fetched
 
     def _run(self, *command, capture=False, cwd=None):
         environment = dict(os.environ, APT_CONFIG=str(self.root / "apt.conf"), LC_ALL="C.UTF-8",
@@ -157,14 +158,23 @@ class Archive:
             return
         self.say("fetching the lists of packages")
         self._write_configuration()
-        self._run("apt-get", "update", "--error-on=any")
+        try:
+            self._run("apt-get", "update", "--error-on=any")
+        except Problem as problem:
+            self.incomplete = str(problem)
+            self.say(self.incomplete)
         self.indices = self._run("apt-get", "indextargets", "--format",
                                  "$(CODENAME) $(ARCHITECTURE) $(FILENAME)",
                                  "Created-By: Packages", capture=True).splitlines()
+        if self.incomplete and not self.indices:
+            raise Problem(self.incomplete)
 
     def packages(self, suite, architecture, prefix):
         """The stanzas of the packages whose names begin with `prefix`, by their names."""
         found = {}
+        if self.incomplete and not any(line.startswith(f"{suite} {architecture} ")
+                                       for line in self.indices):
+            raise Missing(f"no list of {suite} for {architecture} could be fetched")
         for line in self.indices:
             codename, arch, path = line.split(" ", 2)
             if codename != suite or arch != architecture:

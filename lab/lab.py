@@ -36,7 +36,8 @@ def options(arguments):
         prog="./dev lab", description="Runs the tests in virtual machines: other architectures, "
         "other kernels, many CPUs, NUMA. Also: ./dev lab models, ./dev lab stress.",
         epilog="Kernels and QEMU come from Debian's archive and stay in $NEAR_LAB_CACHE "
-        "(~/.cache/nearcpu-lab). Exit status: 0 all green, 1 not, 2 wrong usage.")
+        "(~/.cache/nearcpu-lab). Exit status: 0 all green, 1 not, 2 wrong usage, "
+        "3 all green that ran, but the archive does not have a kernel.")
     parser.add_argument("what", nargs="?", choices=("list", "quick"),
                         help="list: like --list; quick: like --quick")
     parser.add_argument("--only", action="append", default=[], metavar="WORD",
@@ -183,7 +184,7 @@ def work(selected):
     laboratory.screen.say(f"the report is {page}")
     if laboratory.interrupted:
         raise KeyboardInterrupt
-    return 1 if report.failed() else 0
+    return 1 if report.failed() else 3 if report.incomplete() else 0
 
 
 def main():

@@ -50,8 +50,12 @@ class Report:
         return sum(cell.state in states for cell in self.results.values())
 
     def failed(self):
-        """Whether anything is red or missing."""
-        return self.count(RED, MISSING) > 0
+        """Whether anything is red."""
+        return self.count(RED) > 0
+
+    def incomplete(self):
+        """Whether anything did not run that should."""
+        return self.count(MISSING) > 0
 
     def _head(self, column):
         arch, kernel = column
