@@ -44,7 +44,7 @@ static struct near__conf parse(const char *text)
 
 static const struct {
 	const char *text;
-	struct near__conf conf; /* rseq_off, fence_off, slot, lock_check, pool_check */
+	struct near__conf conf; /* rseq_off, fence_off, slot, lock_check, pool_check, rcu_check */
 	const char *said;
 } texts[] = {
 	{NULL, {0, 0, 0, 0, 0}, ""},
@@ -88,6 +88,7 @@ static const struct {
 	{"pool_check:1", {0, 0, 0, 0, 1}, ""},
 	{"pool_check:1,pool_check:0", {0, 0, 0, 0, 0}, ""},
 	{"pool_check:2", {0, 0, 0, 0, 0}, "bad value pool_check:2;"},
+	{"rcu_check:1", {0, 0, 0, 0, 0, 1}, ""},
 	{"\xff\xfe,fence:off", {0, 1, 0, 0, 0}, "unknown key \xff\xfe;"},
 };
 
@@ -98,6 +99,7 @@ static void check_conf(struct near__conf conf, struct near__conf expected)
 	assert_int_equal(conf.slot, expected.slot);
 	assert_int_equal(conf.lock_check, expected.lock_check);
 	assert_int_equal(conf.pool_check, expected.pool_check);
+	assert_int_equal(conf.rcu_check, expected.rcu_check);
 }
 
 static void each_text_has_its_settings_and_warnings(void **state)
@@ -219,7 +221,7 @@ static void each_warning_is_printed_once(void **state)
 {
 	static const char keys[] =
 		"' ignored (keys: rseq:on|off, slot:auto|cpu|cid, fence:on|off, lock_check:0|1|2, "
-		"pool_check:0|1, "
+		"pool_check:0|1, rcu_check:0|1, "
 		"malloc_check:0|1, malloc_mismatch:0|1, malloc_background:0|1|auto, "
 		"malloc_age:MILLISECONDS, malloc_cache:BYTES, malloc_stats:FILE, "
 		"heap_profile:PREFIX, heap_sample:BYTES, heap_signal:NUMBER, atomic_stats:0|1)\n";

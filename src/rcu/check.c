@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT */
+/* NEAR_CONF=rcu_check:1: sections of near_rcu_enter are recorded.
+ *
+ * Inline readers then find a slot that is not open, and make a call: near_rcu.arena is memory
+ * that is zero for ever. The token is the address of the record. */
+#include "rcu.h"
+
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define RECORDS 10000
+
+struct near__rcu_record {
+	uint64_t token; /* of the section */
+	const struct near_rcu *domain; /* NULL: free */
+	const void *site;
+	uint32_t tid;
+};
+
+static uint32_t this_thread(void)
+{
+	return (uint32_t)syscall(SYS_gettid);
+}
+
+/* As large as the slots, and aligned as they are. Called with near__rcu.lock. */
+uint64_t near__rcu_never_open(void)
+{
+	size_t stride = (size_t)1 << NEAR_STRIDE_SHIFT,
+	       size = (near__process.slots + 2) * stride;
+	void *p;
+
+	if (near__rcu.never_open)
+		return near__rcu.never_open;
+	p = mmap(NULL, sizeof(struct near__rcu_record) * RECORDS, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (p == MAP_FAILED)
+		return 0;
+	near__rcu.records = p;
+	p = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (p == MAP_FAILED)
+		return 0;
+	near__rcu.never_open = ((uintptr_t)p + stride - 1) & ~(stride - 1);
+	return near__rcu.never_open;
+}
+
+/* Without a free record the section is not recorded. */
+uint64_t near__rcu_record(struct near_rcu *d, uint64_t token, const void *site)
+{
+	uint32_t tid = this_thread();
+
+	for (unsigned i = 0; i < RECORDS; i++) {
+		struct near__rcu_record *r = &near__rcu.records[(tid + i) % RECORDS];
+		const struct near_rcu *none = NULL;
+
+		if (!__atomic_load_n(&r->domain, __ATOMIC_RELAXED) &&
+		    __atomic_compare_exchange_n(&r->domain, &none, d, false, __ATOMIC_ACQUIRE,
+						__ATOMIC_RELAXED)) {
+			r->token = token;
+			r->site = site;
+			__atomic_store_n(&r->tid, tid, __ATOMIC_RELAXED);
+			return (uintptr_t)r | 1;
+		}
+	}
+	return token;
+}
+
+static bool is_record(uint64_t token)
+{
+	return token - (uintptr_t)near__rcu.records < RECORDS * sizeof(struct near__rcu_record);
+}
+
+uint64_t near__rcu_unrecord(struct near_rcu *d, uint64_t token)
+{
+	struct near__rcu_record *r = (struct near__rcu_record *)(uintptr_t)(token - 1);
+
+	if (!is_record(token))
+		return token;
+	if (__atomic_load_n(&r->domain, __ATOMIC_RELAXED) != d)
+		near__die("near_rcu_exit: this section has ended before, or is one of another "
+			  "domain");
+	token = r->token;
+	__atomic_store_n(&r->tid, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&r->domain, NULL, __ATOMIC_RELEASE);
+	return token;
+}
+
+static void say(const struct near__rcu_record *r, const char *what, bool stop)
+{
+	char line[200];
+
+	snprintf(line, sizeof(line), "%s: thread %u is in a section, begun by %p", what, r->tid,
+		 r->site);
+	if (stop)
+		near__die(line);
+	near__warn(line);
+}
+
+/* d: NULL for all domains. tid: 0 for all threads. */
+static void find(const struct near_rcu *d, uint32_t tid, const char *what, bool stop)
+{
+	for (unsigned i = 0; near__rcu.records && i < RECORDS; i++) {
+		const struct near__rcu_record *r = &near__rcu.records[i];
+		const struct near_rcu *domain = __atomic_load_n(&r->domain, __ATOMIC_ACQUIRE);
+
+		if (domain && (!d || domain == d) &&
+		    (!tid || __atomic_load_n(&r->tid, __ATOMIC_RELAXED) == tid))
+			say(r, what, stop);
+	}
+}
+
+void near__rcu_check_records(const struct near_rcu *d, const char *what)
+{
+	if (near__rcu_checks())
+		find(d, this_thread(), what, true);
+}
+
+void near__rcu_report_records(const struct near_rcu *d)
+{
+	find(d, 0, "near_rcu: a grace period waits", false);
+}
+
+void near__rcu_drop_records(void)
+{
+	for (unsigned i = 0; near__rcu.records && i < RECORDS; i++)
+		near__rcu.records[i].domain = NULL;
+}

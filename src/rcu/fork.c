@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* near_rcu: fork.
+ *
+ * Nothing that waits for readers is locked: the thread that forks may be in a section. The child's
+ * handler makes every domain one without readers, by counting out whoever is counted in, and then
+ * counts in the sections of read_lock of its only thread again.
+ *
+ * Its signal handlers may read meanwhile. They end their sections before the handler here
+ * continues; sums that differ are computed again. */
+#include "rcu.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+__thread uint32_t near__rcu_forks __attribute__((tls_model("initial-exec")));
+
+static void visit_locks(near__fork_step *step)
+{
+	step(&near__rcu.lock);
+	step(&near__rcu.lists);
+}
+
+static void fork_prepare(void)
+{
+	near__fork_prepare(&near__rcu_forks, visit_locks);
+}
+
+static void fork_parent(void)
+{
+	near__fork_in_parent(&near__rcu_forks, visit_locks);
+}
+
+/* Sections that were counted in by sequences and not counted out. */
+static uint64_t inside(const struct near_rcu *d, unsigned i)
+{
+	uint64_t n = 0;
+
+	for (unsigned s = 0; near_percpu_next(d->slots, &s); s++) {
+		struct near__rcu_slot *slot = near__rcu_slot(d, s);
+
+		if (!near_percpu_is_fallback(s))
+			n += __atomic_load_n(&slot->in[i], __ATOMIC_RELAXED);
+		n -= __atomic_load_n(&slot->out[i], __ATOMIC_RELAXED);
+	}
+	return n;
+}
+
+static void drop_readers(struct near_rcu *d)
+{
+	struct near__rcu_slot *fallback = near__fallback(d->slots);
+
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t n = inside(d, i);
+
+		while (n != inside(d, i))
+			n = inside(d, i);
+		if (n)
+			__atomic_fetch_add(&fallback->out[i], n, __ATOMIC_RELAXED);
+		for (unsigned s = 0; near_percpu_next(d->slots, &s); s++)
+			if (near_percpu_is_fallback(s))
+				__atomic_store_n(&near__rcu_slot(d, s)->in[i], 0, __ATOMIC_RELAXED);
+	}
+}
+
+/* The worker is lost, or has itself forked, in a callback. What it was executing, the parent
+ * executes. */
+static void reset_worker(struct near_rcu *d)
+{
+	if (near__rcu_self.works_for == d)
+		return;
+	if (d->executing && d->executing != d->running) {
+		d->ran = d->next_ran;
+		d->ran_bytes = d->next_ran_bytes;
+	}
+	d->executing = NULL;
+	d->asked = NEAR__RCU_NOTHING;
+	d->call_wakes = NEAR__RCU_EACH_CALL;
+	d->worker = NEAR__RCU_ABSENT;
+	d->batches_begun = d->batches_done;
+}
+
+static void reset(struct near_rcu *d)
+{
+	struct near__rcu_section *own = &near__rcu_self.sections[d->number % NEAR__RCU_NUMBERS];
+
+	drop_readers(d);
+	if (d->number < NEAR__RCU_NUMBERS && own->depth)
+		own->token = near__rcu_count_in(d);
+	d->begun = d->done;
+	d->drives = 0;
+	d->waiters = 0;
+	d->batch_waiters = 0;
+	d->sleeps = 0;
+	reset_worker(d);
+}
+
+static void fork_child(void)
+{
+	if (near__rcu_self.numbers)
+		near__rcu_self.tid = (uint32_t)syscall(SYS_gettid);
+	if (near__rcu_forks) {
+		near__rcu_drop_threads();
+		near__rcu_drop_records();
+		for (struct near_rcu *d = near__rcu.domains; d; d = d->next)
+			reset(d);
+	}
+	near__fork_in_child(&near__rcu_forks, visit_locks);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	near__fork_register(&near__rcu.watches_forks, fork_prepare, fork_parent, fork_child);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* near_rcu: the slow paths of readers; src/rcu/rcu.h has the argument. */
+#include "rcu.h"
+
+#include <unistd.h>
+
+#include "ground/tsan.h"
+#include "ground/futex.h"
+
+/* An operation must have the memory of the slot open before it counts there. */
+#define TRY_ON_SLOT(d, sequence)                                                                   \
+	({                                                                                         \
+		bool near__done = false;                                                           \
+                                                                                                   \
+		for (int i = 0; i < NEAR_SEQ_TRIES && !near__done &&                               \
+				near__slot_open((d)->slots) != NEAR__NO_SLOT;                      \
+		     i++)                                                                          \
+			near__done = (sequence);                                                   \
+		near__done;                                                                        \
+	})
+
+static void count_down(struct near_rcu *d, uint64_t *word)
+{
+	/* Sequentially consistent: the load of `sleeps` that follows stays behind. A release: pairs
+	 * with the acquire of the driver. */
+	if (__atomic_fetch_sub(word, 1, __ATOMIC_SEQ_CST) == 0)
+		near__die("near_rcu_exit: more sections have ended than begun");
+	if (__atomic_load_n(&d->sleeps, __ATOMIC_SEQ_CST))
+		near__rcu_wake(d);
+}
+
+static uint64_t count_in_by_word(struct near_rcu *d)
+{
+	struct near__rcu_slot *s = near__fallback(d->slots);
+
+	for (;;) {
+		uint64_t phase = __atomic_load_n(&d->phase, __ATOMIC_SEQ_CST);
+		uint64_t *word = &s->in[near__rcu_index(d, phase)];
+
+		__atomic_fetch_add(word, 1, __ATOMIC_SEQ_CST);
+		if (__atomic_load_n(&d->phase, __ATOMIC_SEQ_CST) == phase)
+			return (uintptr_t)word | 1;
+		count_down(d, word);
+	}
+}
+
+uint64_t near__rcu_count_in(struct near_rcu *d)
+{
+	uint64_t phase;
+
+	if (TRY_ON_SLOT(d, near__rcu_try_enter(d, near__rcu_arena(d), &phase)))
+		return phase;
+	return count_in_by_word(d);
+}
+
+void near__rcu_count_out(struct near_rcu *d, uint64_t token)
+{
+	struct near__rcu_slot *s;
+
+	if (token & 1) {
+		count_down(d, (uint64_t *)(uintptr_t)(token - 1));
+		return;
+	}
+	if (!TRY_ON_SLOT(d, near__rcu_try_exit(token, near__rcu_arena(d)))) {
+		s = near__fallback(d->slots);
+		__atomic_fetch_add(&s->out[near__rcu_index(d, token)], 1, __ATOMIC_SEQ_CST);
+	}
+	if (__atomic_load_n(&d->sleeps, __ATOMIC_SEQ_CST))
+		near__rcu_wake(d);
+}
+
+uint64_t near__rcu_enter_slow(struct near_rcu *d)
+{
+	uint64_t token = near__rcu_count_in(d);
+
+	return near__rcu_checks() ? near__rcu_record(d, token, __builtin_return_address(0)) : token;
+}
+
+void near__rcu_exit_slow(struct near_rcu *d, uint64_t at)
+{
+	NEAR__WATCHED_RELEASE(&d->done);
+	near__rcu_count_out(d, near__rcu_checks() ? near__rcu_unrecord(d, at) : at);
+}
+
+/* Of those that find the word set, one wakes. */
+void near__rcu_wake(struct near_rcu *d)
+{
+	if (__atomic_exchange_n(&d->sleeps, 0, __ATOMIC_SEQ_CST))
+		near__rcu_wake_all(&d->sleeps);
+}
+
+uint64_t near__rcu_readers(const struct near_rcu *d)
+{
+	uint64_t in = 0, out = 0;
+
+	for (unsigned s = 0; near_percpu_next(d->slots, &s); s++) {
+		const struct near__rcu_slot *slot = near__rcu_slot(d, s);
+
+		for (int i = 0; i < 2; i++) {
+			out += __atomic_load_n(&slot->out[i], __ATOMIC_RELAXED);
+			in += __atomic_load_n(&slot->in[i], __ATOMIC_RELAXED);
+		}
+	}
+	return (int64_t)(in - out) > 0 ? in - out : 0;
+}
