@@ -111,7 +111,7 @@ struct near_rcu {
 	uint64_t ran, ran_bytes, next_ran, next_ran_bytes;
 	uint64_t batches_begun, batches_done;
 	uint32_t batches_low, batch_waiters; /* the futex of those who wait for one */
-	uint32_t asked, worker;
+	uint32_t request, worker;
 	uintptr_t thread;
 };
 
@@ -221,7 +221,7 @@ NEAR_API void near_rcu_synchronize(struct near_rcu *d);
 NEAR_API void near_rcu_synchronize_lazy(struct near_rcu *d);
 
 /* Polling. Returns the number of the first grace period that waits for the sections that have
- * begun, and asks the worker to begin it. */
+ * begun, and requests that the worker begins it. */
 NEAR_API uint64_t near_rcu_poll_start(struct near_rcu *d);
 
 /* Whether that grace period has ended. A load. */

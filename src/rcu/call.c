@@ -57,7 +57,7 @@ void near_rcu_call(struct near_rcu *d, struct near_rcu_head *head,
 {
 	push(d, head, function, bytes);
 	if (NEAR__UNLIKELY(__atomic_load_n(&d->call_wakes, __ATOMIC_SEQ_CST)))
-		near__rcu_ask(d, NEAR__RCU_SOON);
+		near__rcu_request(d, NEAR__RCU_SOON);
 }
 
 void near_rcu_call_lazy(struct near_rcu *d, struct near_rcu_head *head,
@@ -65,7 +65,7 @@ void near_rcu_call_lazy(struct near_rcu *d, struct near_rcu_head *head,
 {
 	push(d, head, function, bytes);
 	if (__atomic_load_n(&d->call_wakes, __ATOMIC_SEQ_CST) == NEAR__RCU_EACH_CALL)
-		near__rcu_ask(d, NEAR__RCU_LAZILY);
+		near__rcu_request(d, NEAR__RCU_LAZILY);
 }
 
 /* ---- waiting for callbacks ---- */
@@ -83,7 +83,7 @@ static void wait_for_batch(struct near_rcu *d)
 		seen = __atomic_load_n(&d->batches_low, __ATOMIC_SEQ_CST);
 		if (__atomic_load_n(&d->batches_done, __ATOMIC_ACQUIRE) >= batch)
 			break;
-		if (near__rcu_ask(d, NEAR__RCU_NOW))
+		if (near__rcu_request(d, NEAR__RCU_NOW))
 			near__rcu_work_here(d);
 		else
 			near__rcu_sleep(&d->batches_low, seen, NEAR__FOREVER);
@@ -115,6 +115,6 @@ void near_rcu_call_bounded(struct near_rcu *d, struct near_rcu_head *head,
 	if (near__rcu_self.bounded++ % CALLS_PER_CHECK || near__rcu_self.works_for == d)
 		return;
 	near__rcu_check_outside(d, "near_rcu_call_bounded");
-	while (pending_bytes(d) > max_bytes)
+	if (pending_bytes(d) > max_bytes)
 		wait_for_batch(d);
 }

@@ -13,7 +13,7 @@
 #define RECORDS 10000
 
 struct near__rcu_record {
-	uint64_t token; /* of the section */
+	uint64_t token;                /* of the section */
 	const struct near_rcu *domain; /* NULL: free */
 	const void *site;
 	uint32_t tid;
@@ -27,8 +27,7 @@ static uint32_t this_thread(void)
 /* As large as the slots, and aligned as they are. Called with near__rcu.lock. */
 uint64_t near__rcu_never_open(void)
 {
-	size_t stride = (size_t)1 << NEAR_STRIDE_SHIFT,
-	       size = (near__process.slots + 2) * stride;
+	size_t stride = (size_t)1 << NEAR_STRIDE_SHIFT, size = (near__process.slots + 2) * stride;
 	void *p;
 
 	if (near__rcu.never_open)

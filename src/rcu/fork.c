@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rcu: fork.
  *
- * Nothing that waits for readers is locked: the thread that forks may be in a section. The child's
- * handler makes every domain one without readers, by counting out whoever is counted in, and then
+ * No lock is held while a thread waits for readers: the thread that forks may be in a section. The child's
+ * handler makes every domain one without readers, by counting out all that is counted in, and then
  * counts in the sections of read_lock of its only thread again.
  *
- * Its signal handlers may read meanwhile. They end their sections before the handler here
+ * Its signal handlers may read at the same time. They end their sections before the handler here
  * continues; sums that differ are computed again. */
 #include "rcu.h"
 
@@ -73,7 +73,7 @@ static void reset_worker(struct near_rcu *d)
 		d->ran_bytes = d->next_ran_bytes;
 	}
 	d->executing = NULL;
-	d->asked = NEAR__RCU_NOTHING;
+	d->request = NEAR__RCU_NOTHING;
 	d->call_wakes = NEAR__RCU_EACH_CALL;
 	d->worker = NEAR__RCU_ABSENT;
 	d->batches_begun = d->batches_done;

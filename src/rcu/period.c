@@ -48,8 +48,7 @@ static uint64_t counted_in(const struct near_rcu *d, unsigned phase)
 
 	for (unsigned s = 0; near_percpu_next(d->slots, &s); s++)
 		if (!near_percpu_is_fallback(s))
-			in += __atomic_load_n(&near__rcu_slot(d, s)->in[phase],
-					      __ATOMIC_RELAXED);
+			in += __atomic_load_n(&near__rcu_slot(d, s)->in[phase], __ATOMIC_RELAXED);
 	return in;
 }
 
@@ -103,11 +102,11 @@ static void drive(struct near_rcu *d)
 	if (!is_drained(d, old, in) && !NEAR__SPIN_UNTIL(is_drained(d, old, in)) &&
 	    !NEAR__YIELD_UNTIL(is_drained(d, old, in)))
 		sleep_until_drained(d, old, in);
-	/* Release: whoever finds it has waited, too. */
+	/* Release: a thread that finds it has waited, too. */
 	__atomic_store_n(&d->done, period, __ATOMIC_RELEASE);
 }
 
-/* ---- those who wait ---- */
+/* ---- threads that wait ---- */
 
 uint64_t near__rcu_next_period(const struct near_rcu *d)
 {
@@ -134,7 +133,7 @@ static bool try_drive(struct near_rcu *d, uint64_t period)
 		return false;
 	if (!near_rcu_poll(d, period))
 		drive(d);
-	/* Sequentially consistent: whoever counts itself after the load of `waiters` loads the new
+	/* Sequentially consistent: a thread that counts itself after the load of `waiters` loads the new
 	 * `turns`, or finds that nobody drives. */
 	__atomic_fetch_add(&d->turns, 1, __ATOMIC_SEQ_CST);
 	__atomic_store_n(&d->drives, 0, __ATOMIC_SEQ_CST);
@@ -181,7 +180,7 @@ void near_rcu_synchronize_lazy(struct near_rcu *d)
 		seen = __atomic_load_n(&d->turns, __ATOMIC_SEQ_CST);
 		if (near_rcu_poll(d, period))
 			break;
-		if (d == near__rcu_self.works_for || near__rcu_ask(d, NEAR__RCU_LAZILY))
+		if (d == near__rcu_self.works_for || near__rcu_request(d, NEAR__RCU_LAZILY))
 			near__rcu_wait(d, period);
 		else
 			near__rcu_sleep(&d->turns, seen, NEAR__FOREVER);
@@ -193,6 +192,6 @@ uint64_t near_rcu_poll_start(struct near_rcu *d)
 {
 	uint64_t period = near__rcu_next_period(d);
 
-	near__rcu_ask(d, NEAR__RCU_SOON);
+	near__rcu_request(d, NEAR__RCU_SOON);
 	return period;
 }

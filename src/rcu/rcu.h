@@ -3,7 +3,7 @@
  *
  * Each slot has a word per phase that counts sections in, and one that counts them out; neither is
  * ever cleared. `phase` is the address of the word that counts out, in slot 0. A grace period
- *     begins     begun + 1: whoever publishes after this waits for the next grace period
+ *     begins     begun + 1: a thread that publishes after this waits for the next grace period
  *     fences     the first fence
  *     flips      the phase
  *     fences     the second fence
@@ -20,7 +20,7 @@
  *   fence loads the new phase. So the sum of the old phase cannot grow any more: it is computed
  *   once. A slot that opens after the sum has no section of the old phase.
  * - A reader on a weakly ordered CPU that loads the pointer ahead of the phase, finds the old
- *   version, and then loads the new phase. The first fence came between publication and flip: it
+ *   version, and then loads the new phase. The first fence is between publication and flip: it
  *   interrupted the reader before the sequence committed, and the reader loaded both again; or it
  *   came before the reader loaded the pointer, and the reader found the new version.
  * - Counting out. The commit is a release, the sum's loads acquire: what the section accessed is
@@ -39,12 +39,12 @@
  * - The sleep. The driver stores `sleeps`, fences, and computes the sum once more before it sleeps.
  *   A reader loads `sleeps` after its commit: either the fence came after the commit, and the sum
  *   has it, or the load came after the fence, and the reader wakes the driver.
- * - Those who wait for the same grace period, or for the next. The number that they wait for is
+ * - Threads that wait for the same grace period, or for the next. The number that they wait for is
  *   begun + 1, loaded behind a sequentially consistent fence: if the load does not find a grace
  *   period that is about to fence, that one's first fence comes after the publication. They sleep
  *   on `turns`, which changes before the driver gives up its part: none sleeps while nobody drives.
  * - Signal handlers read; they are sequences and atomics as above. read_lock is in section.c.
- * - fork, see fork.c: nothing is locked by whoever waits for readers.
+ * - fork, see fork.c: a thread that waits for readers holds no lock.
  * - A killed thread ends the process. A vfork child that is killed in a section leaves it counted.
  *
  * Callbacks: each slot has two lists, of which the word `batch` names the one that calls push to, by
@@ -85,7 +85,7 @@ struct near__rcu_section {
 
 struct near__rcu_thread {
 	struct near__rcu_thread *next; /* of those that have registered */
-	uint32_t numbers;              /* NEAR__RCU_NUMBERS once this thread has registered, else 0 */
+	uint32_t numbers; /* NEAR__RCU_NUMBERS once this thread has registered, else 0 */
 	uint32_t tid;
 	const struct near_rcu *works_for; /* in a domain's worker */
 	uint32_t bounded;                 /* calls of near_rcu_call_bounded */
@@ -102,9 +102,9 @@ struct near__rcu {
 	union {
 		struct {
 			uint32_t watches_forks;
-			uint32_t used_numbers;   /* bits */
-			struct near_lock lock;   /* of all below */
-			struct near_lock lists;  /* held by a worker while it moves callbacks */
+			uint32_t used_numbers;  /* bits */
+			struct near_lock lock;  /* of all below */
+			struct near_lock lists; /* held by a worker while it moves callbacks */
 			struct near_rcu *domains;
 			struct near__rcu_thread *threads;
 			uint32_t exit_key, has_exit_key;
@@ -161,7 +161,7 @@ void near__rcu_drop_records(void);
 void near__rcu_with_lock(void (*change)(void *arg), void *arg);
 /* Stops the program if this thread is in a section; `what`: the function that must not be called. */
 void near__rcu_check_outside(const struct near_rcu *d, const char *what);
-/* Says who is in a section. */
+/* Reports the threads that are in a section. */
 void near__rcu_report(const struct near_rcu *d);
 /* In a forked child. */
 void near__rcu_drop_threads(void);
@@ -186,8 +186,8 @@ extern __thread uint32_t near__rcu_forks
 
 /* ---- worker.c ---- */
 
-/* How soon a batch begins; the greatest that was asked counts. */
-enum near__rcu_asked {
+/* How soon a batch is to begin; the soonest counts. */
+enum near__rcu_request {
 	NEAR__RCU_NOTHING,
 	NEAR__RCU_LAZILY,
 	NEAR__RCU_SOON,
@@ -200,7 +200,7 @@ enum near__rcu_call_wakes { NEAR__RCU_NO_CALL, NEAR__RCU_NOT_LAZY, NEAR__RCU_EAC
 enum near__rcu_worker { NEAR__RCU_ABSENT, NEAR__RCU_STARTS, NEAR__RCU_RUNS };
 
 /* 0; -EAGAIN: there is no worker, nor can there be one. */
-int near__rcu_ask(struct near_rcu *d, enum near__rcu_asked how);
+int near__rcu_request(struct near_rcu *d, enum near__rcu_request how);
 bool near__rcu_has_calls(const struct near_rcu *d);
 /* Runs a batch in this thread if there is no worker. */
 void near__rcu_work_here(struct near_rcu *d);

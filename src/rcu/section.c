@@ -196,7 +196,8 @@ static void report(void *domain)
 		    __atomic_load_n(&t->sections[d->number].depth, __ATOMIC_RELAXED)) {
 			snprintf(line, sizeof(line),
 				 "near_rcu: a grace period waits for thread %u, in a section begun "
-				 "by %p", t->tid, t->sections[d->number].site);
+				 "by %p",
+				 t->tid, t->sections[d->number].site);
 			near__warn(line);
 			found = true;
 		}

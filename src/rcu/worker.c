@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rcu: the thread that runs the callbacks of a domain; src/rcu/rcu.h has the argument.
  *
- * A batch is what was pushed until a flip of `batch`. `asked` says how soon the next one begins; it
- * only rises until the worker takes it. */
+ * A batch is what was pushed until a flip of `batch`. `request` is how soon the next one is to
+ * begin; it only rises until the worker takes it. */
 #include "rcu.h"
 
 #include <errno.h>
@@ -33,7 +33,7 @@ static void take_pushed(struct near_rcu *d)
 	near_lock_unlock(&near__rcu.lists);
 }
 
-/* A child that is forked meanwhile completes what was begun, whichever of the stores it finds, see
+/* A child that is forked in the middle completes what was begun, whichever of the stores it finds, see
  * fork.c. */
 static void run(struct near_rcu *d)
 {
@@ -96,29 +96,29 @@ bool near__rcu_has_calls(const struct near_rcu *d)
 
 /* ---- the worker ---- */
 
-static uint32_t asked(const struct near_rcu *d)
+static uint32_t requested(const struct near_rcu *d)
 {
-	return __atomic_load_n(&d->asked, __ATOMIC_SEQ_CST);
+	return __atomic_load_n(&d->request, __ATOMIC_SEQ_CST);
 }
 
-/* Sleeps until more is asked for than `how`, or until `end`. */
-static void sleep_while(struct near_rcu *d, enum near__rcu_asked how, int64_t end)
+/* Sleeps until more than `how` is requested, or until `end`. */
+static void sleep_while(struct near_rcu *d, enum near__rcu_request how, int64_t end)
 {
 	int64_t left;
 
-	while (asked(d) <= how && (left = end - near__now(CLOCK_MONOTONIC)) > 0)
-		near__rcu_sleep(&d->asked, asked(d), left);
+	while (requested(d) <= how && (left = end - near__now(CLOCK_MONOTONIC)) > 0)
+		near__rcu_sleep(&d->request, requested(d), left);
 }
 
-static void sleep_until_asked(struct near_rcu *d)
+static void sleep_until_requested(struct near_rcu *d)
 {
 	__atomic_store_n(&d->call_wakes, NEAR__RCU_EACH_CALL, __ATOMIC_SEQ_CST);
 	near__fence();
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 	if (near__rcu_has_calls(d))
 		return;
-	while (!asked(d))
-		near__rcu_sleep(&d->asked, NEAR__RCU_NOTHING, NEAR__FOREVER);
+	while (!requested(d))
+		near__rcu_sleep(&d->request, NEAR__RCU_NOTHING, NEAR__FOREVER);
 }
 
 /* `since`: when the batch before this one began. */
@@ -126,9 +126,9 @@ static void wait_to_begin(struct near_rcu *d, int64_t since)
 {
 	int64_t interval = (int64_t)d->interval_us * 1000;
 
-	if (!asked(d))
-		sleep_until_asked(d);
-	if (asked(d) == NEAR__RCU_LAZILY) {
+	if (!requested(d))
+		sleep_until_requested(d);
+	if (requested(d) == NEAR__RCU_LAZILY) {
 		__atomic_store_n(&d->call_wakes, NEAR__RCU_NOT_LAZY, __ATOMIC_SEQ_CST);
 		sleep_while(d, NEAR__RCU_LAZILY,
 			    near__now(CLOCK_MONOTONIC) + (int64_t)d->lazy_interval_us * 1000);
@@ -144,13 +144,12 @@ static void *work(void *domain)
 
 	prctl(PR_SET_NAME, "near_rcu");
 	near__rcu_self.works_for = d;
-	while (wait_to_begin(d, began),
-	       __atomic_exchange_n(&d->asked, NEAR__RCU_NOTHING, __ATOMIC_SEQ_CST) !=
-		       NEAR__RCU_STOP) {
+	while (wait_to_begin(d, began), __atomic_exchange_n(&d->request, NEAR__RCU_NOTHING,
+							    __ATOMIC_SEQ_CST) != NEAR__RCU_STOP) {
 		began = near__now(CLOCK_MONOTONIC);
 		run_batch(d);
 		if (near__rcu_has_calls(d))
-			near__rcu_ask(d, NEAR__RCU_SOON);
+			near__rcu_request(d, NEAR__RCU_SOON);
 	}
 	return NULL;
 }
@@ -186,7 +185,7 @@ int near_rcu_start(struct near_rcu *d)
 	__atomic_store_n(&d->worker, r ? NEAR__RCU_ABSENT : NEAR__RCU_RUNS, __ATOMIC_RELEASE);
 	if (!r)
 		return 0;
-	/* Those who found that it starts sleep. */
+	/* Threads that found it starting sleep. */
 	__atomic_fetch_add(&d->batches_low, 1, __ATOMIC_SEQ_CST);
 	near__rcu_wake_all(&d->batches_low);
 	__atomic_fetch_add(&d->turns, 1, __ATOMIC_SEQ_CST);
@@ -194,17 +193,17 @@ int near_rcu_start(struct near_rcu *d)
 	return -EAGAIN;
 }
 
-int near__rcu_ask(struct near_rcu *d, enum near__rcu_asked how)
+int near__rcu_request(struct near_rcu *d, enum near__rcu_request how)
 {
-	uint32_t was = asked(d);
+	uint32_t was = requested(d);
 
-	while (was < how && !__atomic_compare_exchange_n(&d->asked, &was, how, true,
+	while (was < how && !__atomic_compare_exchange_n(&d->request, &was, how, true,
 							 __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		;
 	if (__atomic_load_n(&d->worker, __ATOMIC_ACQUIRE) == NEAR__RCU_ABSENT)
 		return near_rcu_start(d);
 	if (was < how)
-		near__rcu_wake_all(&d->asked);
+		near__rcu_wake_all(&d->request);
 	return 0;
 }
 
@@ -223,7 +222,7 @@ void near__rcu_stop_worker(struct near_rcu *d)
 {
 	if (d->worker != NEAR__RCU_RUNS)
 		return;
-	near__rcu_ask(d, NEAR__RCU_STOP);
+	near__rcu_request(d, NEAR__RCU_STOP);
 	pthread_join((pthread_t)d->thread, NULL);
 	d->worker = NEAR__RCU_ABSENT;
 }
