@@ -35,11 +35,11 @@
  *            all readers then make calls, and 10,000 sections are recorded at a time.
  * Fork:      sections of the parent's other threads do not exist in the child; one of read_lock of
  *            the thread that forks does. A token must not span the fork. Callbacks that were
- *            pending are pending in the child, too; the child's first call, barrier or near_rcu_start
- *            starts a thread for them. A child of a bare clone() without these handlers keeps the
- *            sections of its parent's threads, and so never ends a grace period if there were any.
- *            A vfork child that is killed within a section, or while it waits for readers, blocks
- *            its parent's grace periods for ever.
+ *            pending are pending in the child, too; the child's first call, barrier or
+ *            near_rcu_start starts a thread for them. A child of a bare clone() without these
+ *            handlers keeps the sections of its parent's threads, and so never ends a grace period
+ *            if there were any. A vfork child that is killed within a section, or while it waits
+ *            for readers, blocks its parent's grace periods for ever.
  * Fallback:  two atomic instructions each for enter and exit, on a copy by CPU. With fence:off all
  *            readers use it; grace periods then interrupt no CPU and make no system call unless
  *            they have to sleep.
@@ -121,8 +121,8 @@ struct near_rcu_options {
 	uint32_t lazy_interval_us; /* the same for lazy calls; 100,000 */
 };
 
-/* Where a section is counted: the phase, or, with the lowest bit set, the address of something else.
- * Pass it to the exit of the same section, once. */
+/* Where a section is counted: the phase, or, with the lowest bit set, the address of something
+ * else. Pass it to the exit of the same section, once. */
 typedef struct near_rcu_token {
 	uint64_t at;
 } near_rcu_token;

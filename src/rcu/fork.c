@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rcu: fork.
  *
- * No lock is held while a thread waits for readers: the thread that forks may be in a section. The child's
- * handler makes every domain one without readers, by counting out all that is counted in, and then
- * counts in the sections of read_lock of its only thread again.
+ * No lock is held while a thread waits for readers: the thread that forks may be in a section. The
+ * child's handler makes every domain one without readers, by counting out all that is counted in,
+ * and then counts in the sections of read_lock of its only thread again.
  *
  * Its signal handlers may read at the same time. They end their sections before the handler here
  * continues; sums that differ are computed again. */

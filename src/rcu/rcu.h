@@ -28,12 +28,12 @@
  *   small, and is computed again.
  * - A reader that has counted in by a sequence and cannot count out by one (in a vfork child, after
  *   16 aborts): it adds to the word of a fallback slot, by an atomic, which is part of the sum.
- * - A reader without sequences. It loads the phase, adds to the word of its fallback slot, and loads
- *   the phase again: if the grace period has not seen it there, it sees the flip here, takes back
- *   what it added, and tries again. All four accesses are sequentially consistent. That the phase
- *   may have been flipped twice does no harm: what counts is that it is the current one after the
- *   add. The reader subtracts from the same word, whose address is the token: so a word that is 0
- *   has no reader.
+ * - A reader without sequences. It loads the phase, adds to the word of its fallback slot, and
+ *   loads the phase again: if the grace period has not seen it there, it sees the flip here, takes
+ *   back what it added, and tries again. All four accesses are sequentially consistent. That the
+ *   phase may have been flipped twice does no harm: what counts is that it is the current one after
+ *   the add. The reader subtracts from the same word, whose address is the token: so a word that is
+ *   0 has no reader.
  * - A process without rseq: near__fence does nothing there, so that a sequentially consistent fence
  *   is added.
  * - The sleep. The driver stores `sleeps`, fences, and computes the sum once more before it sleeps.
@@ -47,14 +47,14 @@
  * - fork, see fork.c: a thread that waits for readers holds no lock.
  * - A killed thread ends the process. A vfork child that is killed in a section leaves it counted.
  *
- * Callbacks: each slot has two lists, of which the word `batch` names the one that calls push to, by
- * a sequence that loads `batch` inside. The worker flips `batch`, then waits for a grace period: its
- * first fence aborts pushes to the old lists. From then on these belong to the worker until its next
- * flip; and what was pushed to them was published before that fence. A thread without a slot pushes
- * by CAS to one list of the domain, which the worker takes before the grace period, by an exchange;
- * a head that left and came back does no harm to a push.
- * Before the worker sleeps it stores `call_wakes`, fences and searches the lists. A call loads
- * `call_wakes` after its push: as with `sleeps`. */
+ * Callbacks: each slot has two lists, of which the word `batch` names the one that calls push to,
+ * by a sequence that loads `batch` inside. The worker flips `batch`, then waits for a grace period:
+ * its first fence aborts pushes to the old lists. From then on these belong to the worker until its
+ * next flip; and what was pushed to them was published before that fence. A thread without a slot
+ * pushes by CAS to one list of the domain, which the worker takes before the grace period, by an
+ * exchange; a head that left and came back does no harm to a push. Before the worker sleeps it
+ * stores `call_wakes`, fences and searches the lists. A call loads `call_wakes` after its push: as
+ * with `sleeps`. */
 #ifndef NEARCPU_RCU_INTERNAL_H
 #define NEARCPU_RCU_INTERNAL_H
 
@@ -85,7 +85,7 @@ struct near__rcu_section {
 
 struct near__rcu_thread {
 	struct near__rcu_thread *next; /* of those that have registered */
-	uint32_t numbers; /* NEAR__RCU_NUMBERS once this thread has registered, else 0 */
+	uint32_t numbers; /* 0 until this thread has registered, then NEAR__RCU_NUMBERS */
 	uint32_t tid;
 	const struct near_rcu *works_for; /* in a domain's worker */
 	uint32_t bounded;                 /* calls of near_rcu_call_bounded */
@@ -159,7 +159,8 @@ void near__rcu_drop_records(void);
 
 /* Calls change(arg) with near__rcu.lock. */
 void near__rcu_with_lock(void (*change)(void *arg), void *arg);
-/* Stops the program if this thread is in a section; `what`: the function that must not be called. */
+/* Stops the program if this thread is in a section; `what`: the function that must not be
+ * called. */
 void near__rcu_check_outside(const struct near_rcu *d, const char *what);
 /* Reports the threads that are in a section. */
 void near__rcu_report(const struct near_rcu *d);

@@ -33,8 +33,8 @@ static void take_pushed(struct near_rcu *d)
 	near_lock_unlock(&near__rcu.lists);
 }
 
-/* A child that is forked in the middle completes what was begun, whichever of the stores it finds, see
- * fork.c. */
+/* A child that is forked in the middle completes what was begun, whichever of the stores it finds,
+ * see fork.c. */
 static void run(struct near_rcu *d)
 {
 	struct near_rcu_head *head;
