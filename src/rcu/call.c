@@ -115,6 +115,7 @@ void near_rcu_call_bounded(struct near_rcu *d, struct near_rcu_head *head,
 	if (near__rcu_self.bounded++ % CALLS_PER_CHECK || near__rcu_self.works_for == d)
 		return;
 	near__rcu_check_outside(d, "near_rcu_call_bounded");
+	/* Once: what was pending has then run. A callback may call again. */
 	if (pending_bytes(d) > max_bytes)
 		wait_for_batch(d);
 }

@@ -103,8 +103,8 @@ void near_rcu_destroy(struct near_rcu *d)
 	near__rcu_check_outside(d, "near_rcu_destroy");
 	if (near__rcu_self.works_for == d)
 		near__die("near_rcu_destroy: called by a callback of the domain");
-	/* A callback may call: until none is pending. */
-	while (near__rcu_has_calls(d))
+	/* A callback may call: until none is pending, nor runs. */
+	while (!near__rcu_is_idle(d))
 		near_rcu_barrier(d);
 	near__rcu_stop_worker(d);
 	near__rcu_with_lock(drop, d);

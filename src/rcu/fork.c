@@ -62,6 +62,38 @@ static void drop_readers(struct near_rcu *d)
 	}
 }
 
+/* Appends a list to those that were pushed without a slot, as one batch takes all of them. */
+static void push_list(struct near_rcu *d, struct near_rcu_head *list)
+{
+	struct near_rcu_head *last = list, *first = __atomic_load_n(&d->pushed, __ATOMIC_RELAXED);
+
+	if (!list)
+		return;
+	while (last->next)
+		last = last->next;
+	do
+		last->next = first;
+	while (!__atomic_compare_exchange_n(&d->pushed, &first, list, true, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED));
+}
+
+/* What the worker had begun: what it took, and the lists that it was about to take. Handlers
+ * push to the other lists. */
+static void push_again(struct near_rcu *d)
+{
+	push_list(d, d->running);
+	push_list(d, d->taken);
+	d->running = d->taken = NULL;
+	for (unsigned s = 0; near_percpu_next(d->slots, &s); s++) {
+		uint64_t *list = &near__rcu_slot(d, s)->calls[!d->batch];
+
+		if (near_percpu_is_fallback(s))
+			continue;
+		push_list(d, (struct near_rcu_head *)(uintptr_t)*list);
+		*list = 0;
+	}
+}
+
 /* The worker is lost, or has itself forked, in a callback. What it was executing, the parent
  * executes. */
 static void reset_worker(struct near_rcu *d)
@@ -73,6 +105,7 @@ static void reset_worker(struct near_rcu *d)
 		d->ran_bytes = d->next_ran_bytes;
 	}
 	d->executing = NULL;
+	push_again(d);
 	d->request = NEAR__RCU_NOTHING;
 	d->call_wakes = NEAR__RCU_EACH_CALL;
 	d->worker = NEAR__RCU_ABSENT;
@@ -88,8 +121,7 @@ static void reset(struct near_rcu *d)
 		own->token = near__rcu_count_in(d);
 	d->begun = d->done;
 	d->drives = 0;
-	d->waiters = 0;
-	d->batch_waiters = 0;
+	/* `waiters` and `batch_waiters` stay: a handler may fork in a thread that is one. */
 	d->sleeps = 0;
 	reset_worker(d);
 }

@@ -102,6 +102,8 @@ static void drive(struct near_rcu *d)
 	if (!is_drained(d, old, in) && !NEAR__SPIN_UNTIL(is_drained(d, old, in)) &&
 	    !NEAR__YIELD_UNTIL(is_drained(d, old, in)))
 		sleep_until_drained(d, old, in);
+	/* Again: a handler may have forked, and this is the child. */
+	__atomic_store_n(&d->begun, period, __ATOMIC_SEQ_CST);
 	/* Release: a thread that finds it has waited, too. */
 	__atomic_store_n(&d->done, period, __ATOMIC_RELEASE);
 }
@@ -133,10 +135,11 @@ static bool try_drive(struct near_rcu *d, uint64_t period)
 		return false;
 	if (!near_rcu_poll(d, period))
 		drive(d);
-	/* Sequentially consistent: a thread that counts itself after the load of `waiters` loads the new
-	 * `turns`, or finds that nobody drives. */
-	__atomic_fetch_add(&d->turns, 1, __ATOMIC_SEQ_CST);
+	/* In this order: a thread that has loaded `turns` and then finds that this one drives is
+	 * woken, or `turns` changes before it sleeps. Sequentially consistent: one that counts
+	 * itself after the load of `waiters` finds that no thread drives. */
 	__atomic_store_n(&d->drives, 0, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&d->turns, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&d->waiters, __ATOMIC_SEQ_CST))
 		near__rcu_wake_all(&d->turns);
 	return true;

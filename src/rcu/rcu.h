@@ -42,7 +42,8 @@
  * - Threads that wait for the same grace period, or for the next. The number that they wait for is
  *   begun + 1, loaded behind a sequentially consistent fence: if the load does not find a grace
  *   period that is about to fence, that one's first fence comes after the publication. They sleep
- *   on `turns`, which changes before the driver gives up its part: none sleeps while nobody drives.
+ *   on `turns`, which changes after the driver has given up its part: none sleeps while no thread
+ *   drives.
  * - Signal handlers read; they are sequences and atomics as above. read_lock is in section.c.
  * - fork, see fork.c: a thread that waits for readers holds no lock.
  * - A killed thread ends the process. A vfork child that is killed in a section leaves it counted.
@@ -203,6 +204,8 @@ enum near__rcu_worker { NEAR__RCU_ABSENT, NEAR__RCU_STARTS, NEAR__RCU_RUNS };
 /* 0; -EAGAIN: there is no worker, nor can there be one. */
 int near__rcu_request(struct near_rcu *d, enum near__rcu_request how);
 bool near__rcu_has_calls(const struct near_rcu *d);
+/* Whether no callback is pending or runs. Requires that no thread calls. */
+bool near__rcu_is_idle(const struct near_rcu *d);
 /* Runs a batch in this thread if there is no worker. */
 void near__rcu_work_here(struct near_rcu *d);
 void near__rcu_stop_worker(struct near_rcu *d);
