@@ -14,14 +14,14 @@ static bool try_push(struct near_rcu *d, uint64_t *p, struct near_rcu_head *head
 
 	return NEAR_SEQ(
 		NEAR_SLOT(at, p)
-		NEAR_LOAD8(batch, d, 32)
+		NEAR_LOAD8(batch, d, 24)
 		NEAR_ADD(at, batch)
 		NEAR_LOAD8(first, at, 0)
 		NEAR_STORE8(first, head, 0)
 		NEAR_COMMIT8(head, at, 0),
 		NEAR_OUT(at, batch, first), NEAR_IN(NEAR_OBJECT(p), d, head));
 }
-_Static_assert(offsetof(struct near_rcu, batch) == 32, "try_push");
+_Static_assert(offsetof(struct near_rcu, batch) == 24, "try_push");
 _Static_assert(offsetof(struct near_rcu_head, next) == 0, "try_push");
 
 /* Sequentially consistent: the load of `call_wakes` that follows stays behind. */

@@ -12,9 +12,9 @@
 _Static_assert(sizeof(struct near__rcu) == RCU_SIZE, "near__rcu");
 NEAR__UNIQUE(near__rcu, RCU_SIZE);
 #if __SIZEOF_POINTER__ == 8
-#define RCU_SELF_SIZE 224
+#define RCU_SELF_SIZE 248
 #else
-#define RCU_SELF_SIZE 152
+#define RCU_SELF_SIZE 168
 #endif
 _Static_assert(sizeof(struct near__rcu_thread) == RCU_SELF_SIZE, "near__rcu_self");
 NEAR__UNIQUE_TLS_ZERO(near__rcu_self, RCU_SELF_SIZE);
@@ -31,7 +31,6 @@ static int allocate(struct near_rcu *d)
 	if (r)
 		return r;
 	d->slots = p;
-	d->arena = near__rcu_arena(d);
 	d->phase = (uintptr_t)&d->slots->out[0];
 	d->calls = d->slots->calls;
 	r = near_counter_init(&d->called);
@@ -54,7 +53,7 @@ static void add(void *domain)
 {
 	struct near_rcu *d = domain;
 
-	if (near__rcu_checks() && !(d->arena = near__rcu_never_open()))
+	if (near__rcu_checks() && !near__rcu_has_records())
 		return;
 	d->next = near__rcu.domains;
 	near__rcu.domains = d;
@@ -67,14 +66,14 @@ int near_rcu_init_with(struct near_rcu *d, const struct near_rcu_options *o)
 	if (o && (o->interval_us > LONGEST_US || o->lazy_interval_us > LONGEST_US))
 		return -EINVAL;
 	memset(d, 0, sizeof(*d));
-	d->number = NEAR__RCU_NUMBERS;
+	d->section = NEAR__RCU_NO_SECTION;
 	d->call_wakes = NEAR__RCU_EACH_CALL;
 	d->interval_us = o && o->interval_us ? o->interval_us : INTERVAL_US;
 	d->lazy_interval_us = o && o->lazy_interval_us ? o->lazy_interval_us : LAZY_INTERVAL_US;
 	r = allocate(d);
 	if (!r) {
 		near__rcu_with_lock(add, d);
-		r = d->arena ? 0 : -ENOMEM;
+		r = near__rcu_checks() && !near__rcu.records ? -ENOMEM : 0;
 	}
 	if (r)
 		release(d);

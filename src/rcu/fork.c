@@ -30,7 +30,7 @@ static void fork_parent(void)
 	near__fork_in_parent(&near__rcu_forks, visit_locks);
 }
 
-/* Sections that were counted in by sequences and not counted out. */
+/* Sections that were counted in and not counted out. */
 static uint64_t inside(const struct near_rcu *d, unsigned i)
 {
 	uint64_t n = 0;
@@ -38,9 +38,8 @@ static uint64_t inside(const struct near_rcu *d, unsigned i)
 	for (unsigned s = 0; near_percpu_next(d->slots, &s); s++) {
 		struct near__rcu_slot *slot = near__rcu_slot(d, s);
 
-		if (!near_percpu_is_fallback(s))
-			n += __atomic_load_n(&slot->in[i], __ATOMIC_RELAXED);
-		n -= __atomic_load_n(&slot->out[i], __ATOMIC_RELAXED);
+		n += near__rcu_count(&slot->in[i], __ATOMIC_RELAXED);
+		n -= near__rcu_count(&slot->out[i], __ATOMIC_RELAXED);
 	}
 	return n;
 }
@@ -56,9 +55,6 @@ static void drop_readers(struct near_rcu *d)
 			n = inside(d, i);
 		if (n)
 			__atomic_fetch_add(&fallback->out[i], n, __ATOMIC_RELAXED);
-		for (unsigned s = 0; near_percpu_next(d->slots, &s); s++)
-			if (near_percpu_is_fallback(s))
-				__atomic_store_n(&near__rcu_slot(d, s)->in[i], 0, __ATOMIC_RELAXED);
 	}
 }
 
@@ -114,10 +110,10 @@ static void reset_worker(struct near_rcu *d)
 
 static void reset(struct near_rcu *d)
 {
-	struct near__rcu_section *own = &near__rcu_self.sections[d->number % NEAR__RCU_NUMBERS];
+	struct near__rcu_section *own = near__rcu_section(d, &near__rcu_self);
 
 	drop_readers(d);
-	if (d->number < NEAR__RCU_NUMBERS && own->depth)
+	if (own->depth)
 		own->token = near__rcu_count_in(d);
 	d->begun = d->done;
 	d->drives = 0;
@@ -128,7 +124,7 @@ static void reset(struct near_rcu *d)
 
 static void fork_child(void)
 {
-	if (near__rcu_self.numbers)
+	if (near__rcu_self.known)
 		near__rcu_self.tid = (uint32_t)syscall(SYS_gettid);
 	if (near__rcu_forks) {
 		near__rcu_drop_threads();

@@ -48,11 +48,11 @@ static uint64_t counted_in(const struct near_rcu *d, unsigned phase)
 
 	for (unsigned s = 0; near_percpu_next(d->slots, &s); s++)
 		if (!near_percpu_is_fallback(s))
-			in += __atomic_load_n(&near__rcu_slot(d, s)->in[phase], __ATOMIC_RELAXED);
+			in += near__rcu_count(&near__rcu_slot(d, s)->in[phase], __ATOMIC_RELAXED);
 	return in;
 }
 
-/* Acquire: pairs with the release of a reader that counts out. */
+/* `in`: of sequences. Acquire: pairs with the release of a reader that counts out. */
 static bool is_drained(const struct near_rcu *d, unsigned phase, uint64_t in)
 {
 	uint64_t out = 0;
@@ -60,10 +60,9 @@ static bool is_drained(const struct near_rcu *d, unsigned phase, uint64_t in)
 	for (unsigned s = 0; near_percpu_next(d->slots, &s); s++) {
 		const struct near__rcu_slot *slot = near__rcu_slot(d, s);
 
-		if (near_percpu_is_fallback(s) &&
-		    __atomic_load_n(&slot->in[phase], __ATOMIC_SEQ_CST))
-			return false;
-		out += __atomic_load_n(&slot->out[phase], __ATOMIC_ACQUIRE);
+		if (near_percpu_is_fallback(s))
+			in += __atomic_load_n(&slot->in[phase], __ATOMIC_SEQ_CST);
+		out += near__rcu_count(&slot->out[phase], __ATOMIC_ACQUIRE);
 	}
 	if ((int64_t)(in - out) < 0)
 		near__die("near_rcu_exit: more sections have ended than begun");

@@ -8,7 +8,7 @@
  *     flips      the phase
  *     fences     the second fence
  *     adds up    the sections that were counted in by sequences in the old phase
- *     waits      until as many were counted out, and no fallback copy has a reader in the old phase
+ *     waits      until as many were counted out as by these and on fallback slots were counted in
  *     ends       done = begun
  * One thread at a time drives a grace period, so when it begins there is no reader in the phase
  * that it flips to.
@@ -26,14 +26,16 @@
  * - Counting out. The commit is a release, the sum's loads acquire: what the section accessed is
  *   done when the sum has it. It may be on a slot that opens during the sum: then the sum is too
  *   small, and is computed again.
- * - A reader that has counted in by a sequence and cannot count out by one (in a vfork child, after
- *   16 aborts): it adds to the word of a fallback slot, by an atomic, which is part of the sum.
- * - A reader without sequences. It loads the phase, adds to the word of its fallback slot, and
- *   loads the phase again: if the grace period has not seen it there, it sees the flip here, takes
- *   back what it added, and tries again. All four accesses are sequentially consistent. That the
- *   phase may have been flipped twice does no harm: what counts is that it is the current one after
- *   the add. The reader subtracts from the same word, whose address is the token: so a word that is
- *   0 has no reader.
+ * - A reader that cannot count out by a sequence (without rseq, in a vfork child, after 16 aborts):
+ *   it adds to the word of a fallback slot, by an atomic, which is part of the sum. How it was
+ *   counted in does not matter.
+ * - A reader that cannot count in by a sequence. It loads the phase, adds to the word of its
+ *   fallback slot, and loads the phase again: if the grace period has not seen it there, it sees the
+ *   flip here, takes back what it added, and tries again. All four accesses are sequentially
+ *   consistent. That the phase may have been flipped twice does no harm: what counts is that it is
+ *   the current one after the add. So after the flip these words have all sections of the old phase,
+ *   and now and then one more, which is about to be taken back: they are loaded anew with each sum
+ *   of those that ended. If both are equal, no section is left.
  * - A process without rseq: near__fence does nothing there, so that a sequentially consistent fence
  *   is added.
  * - The sleep. The driver stores `sleeps`, fences, and computes the sum once more before it sleeps.
@@ -64,16 +66,18 @@
 #include "ground/fork.h"
 #include "percpu/internal.h"
 
-/* The copy of a slot. */
+/* The copy of a slot. Words that sequences count by have the bit NEAR__RCU_OPEN since the slot was
+ * opened: so a sequence that loads 0 has found a slot that is not open, and needs no other word. */
+#define NEAR__RCU_OPEN ((uint64_t)1 << 63)
 struct near__rcu_slot {
-	uint64_t out[2];   /* of a fallback slot: readers that counted in by a sequence */
-	uint64_t in[2];    /* of a fallback slot: readers now, up and down */
+	uint64_t out[2];   /* sections that have ended here, wherever they began */
+	uint64_t in[2];    /* sections that have begun here */
 	uint64_t calls[2]; /* lists of near_rcu_head; not of a fallback slot */
 	uint64_t unused[2];
 };
 _Static_assert(offsetof(struct near__rcu_slot, in) == 16 && sizeof(struct near__rcu_slot) == 64,
 	       "near__rcu_try_enter");
-_Static_assert(offsetof(struct near_rcu, phase) == 8, "near__rcu_try_enter");
+_Static_assert(offsetof(struct near_rcu, phase) == 0, "near__rcu_try_enter");
 
 #define NEAR__RCU_NUMBERS 8 /* domains that read_lock can be used with */
 
@@ -86,15 +90,28 @@ struct near__rcu_section {
 
 struct near__rcu_thread {
 	struct near__rcu_thread *next; /* of those that have registered */
-	uint32_t numbers; /* 0 until this thread has registered, then NEAR__RCU_NUMBERS */
+	uint32_t known;                /* NEAR__RCU_NO_SECTION once this one has, else 0 */
 	uint32_t tid;
 	const struct near_rcu *works_for; /* in a domain's worker */
 	uint32_t bounded;                 /* calls of near_rcu_call_bounded */
 	uint32_t exits;                   /* calls of the key's destructor */
-	struct near__rcu_section sections[NEAR__RCU_NUMBERS];
+	/* The last is of all domains that have none, and never begun. */
+	struct near__rcu_section sections[NEAR__RCU_NUMBERS + 1];
 };
 extern NEAR_API __thread struct near__rcu_thread near__rcu_self
 	__attribute__((tls_model("initial-exec")));
+
+/* near_rcu.section: the bytes from a struct near__rcu_thread to its section of the domain. */
+#define NEAR__RCU_SECTION(number)                                                                  \
+	((uint32_t)(offsetof(struct near__rcu_thread, sections) +                                  \
+		    (number) * sizeof(struct near__rcu_section)))
+#define NEAR__RCU_NO_SECTION NEAR__RCU_SECTION(NEAR__RCU_NUMBERS)
+
+static inline struct near__rcu_section *near__rcu_section(const struct near_rcu *d,
+							  const struct near__rcu_thread *t)
+{
+	return (struct near__rcu_section *)((uintptr_t)t + d->section);
+}
 
 struct near__rcu_record;
 
@@ -110,7 +127,7 @@ struct near__rcu {
 			struct near__rcu_thread *threads;
 			uint32_t exit_key, has_exit_key;
 			struct near__rcu_record *records; /* with rcu_check:1 */
-			uint64_t never_open;              /* memory of the same, see check.c */
+			uint64_t unopened;                /* memory of the same, see check.c */
 		};
 		char room[256]; /* for later fields */
 	};
@@ -122,16 +139,16 @@ static inline struct near__rcu_slot *near__rcu_slot(const struct near_rcu *d, un
 	return near_percpu_at(d->slots, slot);
 }
 
+/* What a word has counted. */
+static inline uint64_t near__rcu_count(const uint64_t *word, int order)
+{
+	return __atomic_load_n(word, order) & ~NEAR__RCU_OPEN;
+}
+
 /* 0 or 1: which words are those of this phase. */
 static inline unsigned near__rcu_index(const struct near_rcu *d, uint64_t phase)
 {
 	return phase != (uintptr_t)&d->slots->out[0];
-}
-
-/* near_rcu.arena is another one with rcu_check:1. */
-static inline uint64_t near__rcu_arena(const struct near_rcu *d)
-{
-	return (uintptr_t)d->slots & ~NEAR__ARENA_MASK;
 }
 
 /* ---- read.c ---- */
@@ -146,8 +163,8 @@ static inline bool near__rcu_checks(void)
 {
 	return NEAR__UNLIKELY(near__process.conf.rcu_check);
 }
-/* What inline readers use as an arena; 0: no memory. */
-uint64_t near__rcu_never_open(void);
+/* Whether there is memory for records. */
+bool near__rcu_has_records(void);
 uint64_t near__rcu_record(struct near_rcu *d, uint64_t token, const void *site);
 /* Returns the token that was recorded. */
 uint64_t near__rcu_unrecord(struct near_rcu *d, uint64_t token);
