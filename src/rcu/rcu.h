@@ -8,7 +8,7 @@
  *     flips      the phase
  *     fences     the second fence
  *     adds up    the sections that were counted in by sequences in the old phase
- *     waits      until as many were counted out as by these and on fallback slots were counted in
+ *     waits      until as many were counted out as these and those of fallback slots
  *     ends       done = begun
  * One thread at a time drives a grace period, so when it begins there is no reader in the phase
  * that it flips to.
@@ -30,12 +30,12 @@
  *   it adds to the word of a fallback slot, by an atomic, which is part of the sum. How it was
  *   counted in does not matter.
  * - A reader that cannot count in by a sequence. It loads the phase, adds to the word of its
- *   fallback slot, and loads the phase again: if the grace period has not seen it there, it sees the
- *   flip here, takes back what it added, and tries again. All four accesses are sequentially
+ *   fallback slot, and loads the phase again: if the grace period has not seen it there, it sees
+ *   the flip here, takes back what it added, and tries again. All four accesses are sequentially
  *   consistent. That the phase may have been flipped twice does no harm: what counts is that it is
- *   the current one after the add. So after the flip these words have all sections of the old phase,
- *   and now and then one more, which is about to be taken back: they are loaded anew with each sum
- *   of those that ended. If both are equal, no section is left.
+ *   the current one after the add. So after the flip these words have all sections of the old
+ *   phase, and now and then one more, which is about to be taken back: they are loaded anew with
+ *   each sum of those that ended. If both are equal, no section is left.
  * - A process without rseq: near__fence does nothing there, so that a sequentially consistent fence
  *   is added.
  * - The sleep. The driver stores `sleeps`, fences, and computes the sum once more before it sleeps.
