@@ -85,20 +85,20 @@ struct near_rcu_head {
  * grace periods of another. */
 struct near_rcu {
 	/* Loaded by readers; changed by grace periods. */
-	uint64_t phase __attribute__((aligned(64))); /* the address of a word, in slot 0 */
-	uint32_t sleeps;                             /* a grace period waits for a reader */
+	uint64_t phase;   /* the address of a word, in slot 0 */
+	uint32_t sleeps;  /* a grace period waits for a reader */
+	uint32_t section; /* of read_lock: where in what a thread remembers */
 	/* Loaded by calls. */
-	uint32_t call_wakes; /* whether a call wakes the worker */
 	uint64_t *calls;     /* percpu: the lists */
 	uint64_t batch;      /* 0 or 8: which list */
-	struct near_counter called, called_bytes;
+	uint32_t call_wakes; /* whether a call wakes the worker */
 
+	uint32_t interval_us, lazy_interval_us;
 	struct near__rcu_slot *slots; /* percpu */
 	struct near_rcu *next;        /* of the process's domains */
-	uint32_t section;             /* of read_lock: where in what a thread remembers */
-	uint32_t interval_us, lazy_interval_us;
+	struct near_counter called, called_bytes;
 	/* Grace periods. */
-	uint64_t begun __attribute__((aligned(64)));
+	uint64_t begun;
 	uint64_t done;
 	uint32_t drives;  /* a thread drives a grace period */
 	uint32_t turns;   /* how often one did: the futex of those who wait for one, */
@@ -160,7 +160,8 @@ static inline bool near__rcu_try_enter(struct near_rcu *d, uint64_t *phase_out)
 		NEAR_COMMIT8(near_tmp, at, 16),
 		NEAR_OUT(at, phase), NEAR_IN(d, one));
 
-	*phase_out = phase;
+	if (committed)
+		*phase_out = phase;
 	return committed;
 }
 

@@ -17,6 +17,7 @@
 #include <nearcpu/percpu.h>
 #include <nearcpu/pool.h>
 #include <nearcpu/queue.h>
+#include <nearcpu/rcu.h>
 #include <nearcpu/recursive_mutex.h>
 #include <nearcpu/refcount.h>
 #include <nearcpu/region.h>
@@ -51,6 +52,11 @@ static const struct {
 	TYPE(pool_status),
 	TYPE(queue),
 	TYPE(range),
+	TYPE(rcu),
+	TYPE(rcu_head),
+	TYPE(rcu_options),
+	TYPE(rcu_stats),
+	TYPE(rcu_token),
 	TYPE(recursive_mutex),
 	TYPE(refcount),
 	TYPE(region),

@@ -78,6 +78,8 @@ struct near__rcu_slot {
 _Static_assert(offsetof(struct near__rcu_slot, in) == 16 && sizeof(struct near__rcu_slot) == 64,
 	       "near__rcu_try_enter");
 _Static_assert(offsetof(struct near_rcu, phase) == 0, "near__rcu_try_enter");
+_Static_assert(offsetof(struct near_rcu, begun) - offsetof(struct near_rcu, call_wakes) >= 64,
+	       "grace periods must not write to a cache line that readers load");
 
 #define NEAR__RCU_NUMBERS 8 /* domains that read_lock can be used with */
 
