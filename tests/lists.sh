@@ -13,7 +13,7 @@ public_functions() {
 		sed 's|/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/| |g' | tr ';{}' '\n' |
 		grep -oE '(NEAR_(API|INLINE)|static inline) [a-z0-9_ ]*[ *]near_[a-z0-9]\w*\(' |
 		sed -E 's/.*[ *](near_[a-z0-9_]*)[(]$/\1/' |
-		sort -u - <(sed -nE 's/^#define (near_[a-z0-9][a-z0-9_]*)[(].*/\1/p' include/nearcpu/*.h)
+		sort -u - <(sed -nE 's/^#define (near_[a-z0-9]\w*)[(].*/\1/p' include/nearcpu/*.h)
 }
 
 words_of() {
