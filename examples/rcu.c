@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A configuration that one thread replaces while others use it. They take no lock; an old version is
- * freed when nobody can use it any more. */
+/* A configuration that one thread replaces while others use it. They take no lock; an old version
+ * is freed when nobody can use it any more. */
 #include <nearcpu/rcu.h>
 
 #include <pthread.h>

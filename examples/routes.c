@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* usage: routes [MS]
  *
- * A router: one thread looks up the next hops of packets, another replaces the whole table over and
- * over, as a routing protocol does after a change. Look-ups take no lock and do not wait. Each half
- * of the run takes MS milliseconds (50); on standard error is what 999 of 1,000 look-ups take at
+ * A router: one thread queries the next hops of packets, another replaces the whole table over and
+ * over, as a routing protocol does after a change. Queries take no lock and do not wait. Each half
+ * of the run takes MS milliseconds (50); on standard error is what 999 of 1,000 queries take at
  * most, with the clock, before and while the table is replaced. */
 #include <nearcpu/histogram.h>
 #include <nearcpu/rcu.h>
@@ -63,7 +63,7 @@ static void add(struct table *t, uint32_t address, unsigned length, uint32_t hop
 		}
 }
 
-static uint32_t look_up(const struct table *t, uint32_t address)
+static uint32_t find_hop(const struct table *t, uint32_t address)
 {
 	const struct node *n = &t->nodes[0];
 	uint32_t hop = 0;
@@ -78,7 +78,7 @@ static uint32_t look_up(const struct table *t, uint32_t address)
 	}
 }
 
-/* The version is each route's hop, so that a look-up in freed memory is noticed. */
+/* The version is each route's hop, so that a query in freed memory is noticed. */
 static struct table *make_table(uint32_t version)
 {
 	struct table *t = (struct table *)calloc(1, sizeof(*t));
@@ -119,7 +119,7 @@ static void *forward(void *arg)
 		near_rcu_token t = near_rcu_enter(&domain);
 		const struct table *table = near_rcu_dereference(current);
 
-		wrong += look_up(table, address) != table->version;
+		wrong += find_hop(table, address) != table->version;
 		near_rcu_exit(&domain, t);
 		near_histogram_record(__atomic_load_n(&replaced, __ATOMIC_RELAXED) ? &during
 										   : &before,
@@ -143,7 +143,7 @@ static void report(const char *when, struct near_histogram *h)
 
 	if (near_histogram_read(h, &s))
 		abort();
-	fprintf(stderr, "%s: %llu look-ups, p99.9 %llu ns\n", when, (unsigned long long)s.count,
+	fprintf(stderr, "%s: %llu queries, p99.9 %llu ns\n", when, (unsigned long long)s.count,
 		(unsigned long long)near_snapshot_percentile(&s, 99.9).high);
 	near_snapshot_free(&s);
 }
@@ -172,7 +172,7 @@ int main(int argc, char **argv)
 	report("before", &before);
 	report("during", &during);
 	fprintf(stderr, "%u tables\n", version);
-	printf("%ld wrong look-ups\n", wrong);
+	printf("%ld wrong queries\n", wrong);
 	near_rcu_destroy(&domain);
 	free_table(&current->head);
 	near_histogram_destroy(&before);
