@@ -193,7 +193,7 @@ NEAR_INLINE near_rcu_token near_rcu_enter(struct near_rcu *d)
 /* Ends a section. May wake a thread that waits for it. */
 NEAR_INLINE void near_rcu_exit(struct near_rcu *d, near_rcu_token t)
 {
-	NEAR__TSAN_RELEASE(&d->done);
+	NEAR__TSAN_RELEASE(&d->slots); /* no atomic store to it makes ThreadSanitizer forget */
 	if (__builtin_expect(!near__rcu_try_exit(t.at), 0))
 		near__rcu_exit_slow(d, t.at);
 	/* After the commit: the fence of the thread that set it orders the two. */

@@ -42,7 +42,7 @@ static void push(struct near_rcu *d, struct near_rcu_head *head,
 	head->bytes = bytes;
 	near_counter_add(&d->called, 1);
 	near_counter_add(&d->called_bytes, (int64_t)bytes);
-	NEAR__TSAN_RELEASE(&d->batch);
+	NEAR__TSAN_RELEASE(&d->calls);
 	for (int i = 0; i < NEAR_SEQ_TRIES; i++) {
 		if (try_push(d, d->slots->calls, head))
 			return;

@@ -119,7 +119,7 @@ bool near_rcu_poll(const struct near_rcu *d, uint64_t period)
 {
 	if (__atomic_load_n(&d->done, __ATOMIC_ACQUIRE) < period)
 		return false;
-	NEAR__TSAN_ACQUIRE(&d->done);
+	NEAR__TSAN_ACQUIRE(&d->slots);
 	return true;
 }
 

@@ -91,7 +91,7 @@ uint64_t near__rcu_enter_slow(struct near_rcu *d)
 
 void near__rcu_exit_slow(struct near_rcu *d, uint64_t at)
 {
-	NEAR__WATCHED_RELEASE(&d->done);
+	NEAR__WATCHED_RELEASE(&d->slots);
 	near__rcu_count_out(d, near__rcu_checks() ? near__rcu_unrecord(d, at) : at);
 }
 

@@ -178,7 +178,7 @@ static __attribute__((noinline)) void unlock_watched(struct near_rcu *d)
 	struct near__rcu_section *s = near__rcu_section(d, &near__rcu_self);
 	uint64_t token = s->token;
 
-	NEAR__TSAN_RELEASE(&d->done);
+	NEAR__TSAN_RELEASE(&d->slots);
 	s->depth = 0;
 	BARRIER;
 	near__rcu_count_out(d, token);

@@ -68,7 +68,7 @@ static void run_batch(struct near_rcu *d)
 	__atomic_store_n(&d->batch, 8 - old, __ATOMIC_SEQ_CST);
 	take_pushed(d);
 	near__rcu_wait(d, near__rcu_next_period(d));
-	NEAR__TSAN_ACQUIRE(&d->batch);
+	NEAR__TSAN_ACQUIRE(&d->calls);
 	near_lock_lock(&near__rcu.lists);
 	d->running = d->taken;
 	d->taken = NULL;
