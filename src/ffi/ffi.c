@@ -18,6 +18,8 @@
 #include <nearcpu/pool.h>
 #include <nearcpu/queue.h>
 #include <nearcpu/rcu.h>
+#include <nearcpu/rcu_list.h>
+#include <nearcpu/rcu_map.h>
 #include <nearcpu/recursive_mutex.h>
 #include <nearcpu/refcount.h>
 #include <nearcpu/region.h>
@@ -54,6 +56,12 @@ static const struct {
 	TYPE(range),
 	TYPE(rcu),
 	TYPE(rcu_head),
+	TYPE(rcu_list),
+	TYPE(rcu_list_node),
+	TYPE(rcu_map),
+	TYPE(rcu_map_entry),
+	TYPE(rcu_map_iterator),
+	TYPE(rcu_map_status),
 	TYPE(rcu_options),
 	TYPE(rcu_stats),
 	TYPE(rcu_token),

@@ -130,6 +130,9 @@ struct near__rcu {
 			uint32_t exit_key, has_exit_key;
 			struct near__rcu_record *records; /* with rcu_check:1 */
 			uint64_t unopened;                /* memory of the same, see check.c */
+			struct near_lock maps_lock;       /* of `maps`; taken before all others */
+			struct near_rcu_map *maps;
+			uint32_t watches_map_forks;
 		};
 		char room[256]; /* for later fields */
 	};
@@ -200,6 +203,8 @@ void near__rcu_wake_all(uint32_t *low);
 #define NEAR__FOREVER INT64_MAX
 
 /* ---- fork.c ---- */
+
+void near__rcu_watch_forks(void);
 
 /* Not 0: this thread forks, and holds the locks. */
 extern __thread uint32_t near__rcu_forks
