@@ -10,7 +10,7 @@
  *            expected constant time with a hash function that spreads its keys. A change takes a
  *            lock, two atomic instructions. One in some thousands allocates a table.
  * Memory:    8 bytes for each entry, in its object; 16 to 32 bytes of table for each entry, in
- *            buckets of 64 bytes; the old table, too, while it is resized. The map itself has 152
+ *            buckets of 64 bytes; the old table, too, while it is resized. The map itself has 144
  *            bytes, 64 for each of 8 to 64 locks (four for each CPU), and at least as many buckets.
  * Safety:    find, lookup, iteration: within a section; any thread, signal handlers. All else: any
  *            thread, within a section or not, not signal handlers. errno is left alone; nothing is
