@@ -101,6 +101,8 @@ static void drive(struct near_rcu *d)
 	if (!is_drained(d, old, in) && !NEAR__SPIN_UNTIL(is_drained(d, old, in)) &&
 	    !NEAR__YIELD_UNTIL(is_drained(d, old, in)))
 		sleep_until_drained(d, old, in);
+	/* Not by `done`: what is stored to an atomic replaces what was released there. */
+	NEAR__TSAN_ACQUIRE(&d->slots);
 	/* Again: a handler may have forked, and this is the child. */
 	__atomic_store_n(&d->begun, period, __ATOMIC_SEQ_CST);
 	/* Release: a thread that finds it has waited, too. */

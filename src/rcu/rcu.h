@@ -112,7 +112,9 @@ extern NEAR_API __thread struct near__rcu_thread near__rcu_self
 static inline struct near__rcu_section *near__rcu_section(const struct near_rcu *d,
 							  const struct near__rcu_thread *t)
 {
-	return (struct near__rcu_section *)((uintptr_t)t + d->section);
+	/* Relaxed: it changes once, to what all threads are to find. */
+	return (struct near__rcu_section *)((uintptr_t)t +
+					    __atomic_load_n(&d->section, __ATOMIC_RELAXED));
 }
 
 struct near__rcu_record;

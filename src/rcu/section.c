@@ -106,7 +106,7 @@ static void add_number(void *domain)
 	if (n == NEAR__RCU_NUMBERS)
 		near__die("near_rcu_read_lock: of more than eight domains; use near_rcu_enter");
 	near__rcu.used_numbers |= 1u << n;
-	d->section = NEAR__RCU_SECTION(n);
+	__atomic_store_n(&d->section, NEAR__RCU_SECTION(n), __ATOMIC_RELAXED);
 }
 
 void near__rcu_drop_number(struct near_rcu *d)
@@ -120,7 +120,7 @@ static void add(struct near_rcu *d)
 {
 	if (!near__rcu_self.known && near__storage_is_own())
 		near__rcu_with_lock(add_thread, &near__rcu_self);
-	if (d->section == NEAR__RCU_NO_SECTION)
+	if (__atomic_load_n(&d->section, __ATOMIC_RELAXED) == NEAR__RCU_NO_SECTION)
 		near__rcu_with_lock(add_number, d);
 }
 
@@ -156,7 +156,7 @@ void near_rcu_read_lock(struct near_rcu *d)
 	const void *site = __builtin_return_address(0);
 	uint64_t token;
 
-	if (NEAR__UNLIKELY(d->section >= near__rcu_self.known))
+	if (NEAR__UNLIKELY(__atomic_load_n(&d->section, __ATOMIC_RELAXED) >= near__rcu_self.known))
 		lock_slow(d, site);
 	else if (s->depth)
 		s->depth++;

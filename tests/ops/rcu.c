@@ -152,7 +152,8 @@ static uint64_t sum(bool in)
 	for (unsigned s = 0; near_percpu_next(R.domain.slots, &s); s++) {
 		const struct near__rcu_slot *slot = near__rcu_slot(&R.domain, s);
 
-		n += in ? slot->in[0] + slot->in[1] : slot->out[0] + slot->out[1];
+		for (unsigned i = 0; i < 2; i++)
+			n += near__rcu_count(in ? &slot->in[i] : &slot->out[i], __ATOMIC_RELAXED);
 	}
 	return n;
 }

@@ -19,7 +19,6 @@ static int make(void **state)
 
 static int destroy(void **state)
 {
-	fence_hook = NULL;
 	assert_int_equal(rcu_now(&d).readers, 0);
 	KEEPS_ERRNO(near_rcu_destroy(&other));
 	KEEPS_ERRNO(near_rcu_destroy(&d));
