@@ -141,7 +141,7 @@ NEAR_API void near_rcu_destroy(struct near_rcu *d);
 
 /* ---- readers ---- */
 
-NEAR_API uint64_t near__rcu_enter_slow(struct near_rcu *d) __attribute__((cold));
+NEAR_API uint64_t near__rcu_enter_slow(struct near_rcu *d);
 NEAR_API void near__rcu_exit_slow(struct near_rcu *d, uint64_t at) __attribute__((cold));
 NEAR_API void near__rcu_wake(struct near_rcu *d) __attribute__((cold));
 
@@ -149,16 +149,16 @@ NEAR_API void near__rcu_wake(struct near_rcu *d) __attribute__((cold));
  * that is not open. A fence after the phase was changed aborts it, unless it has committed. */
 static inline bool near__rcu_try_enter(struct near_rcu *d, uint64_t *phase_out)
 {
-	uint64_t at, phase, one = 1;
+	uint64_t at, phase;
 	bool committed = NEAR_SEQ(
 		NEAR_OFFSET_UNCHECKED(at)
 		NEAR_LOAD8(phase, d, 0)
 		NEAR_ADD(at, phase)
 		NEAR_LOAD8(near_tmp, at, 16)
 		NEAR_BRANCH_ZERO(near_tmp, near_failed)
-		NEAR_ADD(near_tmp, one)
+		NEAR_ADD_CONST(near_tmp, 1)
 		NEAR_COMMIT8(near_tmp, at, 16),
-		NEAR_OUT(at, phase), NEAR_IN(d, one));
+		NEAR_OUT(at, phase), NEAR_IN(d));
 
 	if (committed)
 		*phase_out = phase;
@@ -169,15 +169,15 @@ static inline bool near__rcu_try_enter(struct near_rcu *d, uint64_t *phase_out)
  * src/rcu/period.c. */
 static inline bool near__rcu_try_exit(uint64_t phase)
 {
-	uint64_t at, one = 1;
+	uint64_t at;
 
 	return NEAR_SEQ(
 		NEAR_SLOT_UNCHECKED(at, phase)
 		NEAR_LOAD8(near_tmp, at, 0)
 		NEAR_BRANCH_ZERO(near_tmp, near_failed)
-		NEAR_ADD(near_tmp, one)
+		NEAR_ADD_CONST(near_tmp, 1)
 		NEAR_COMMIT8_RELEASE(near_tmp, at),
-		NEAR_OUT(at), NEAR_IN(phase, one));
+		NEAR_OUT(at), NEAR_IN(phase));
 }
 
 /* Begins a section. Never waits. */
