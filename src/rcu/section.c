@@ -225,6 +225,13 @@ void near__rcu_check_outside(const struct near_rcu *d, const char *what)
 
 /* ---- a reader that delays a grace period ---- */
 
+/* Of another thread, which may change it now. */
+static __attribute__((noinline, no_sanitize("thread"))) struct near__rcu_section
+section_of(const struct near_rcu *d, const struct near__rcu_thread *t)
+{
+	return *(const volatile struct near__rcu_section *)near__rcu_section(d, t);
+}
+
 static void report(void *domain)
 {
 	const struct near_rcu *d = domain;
@@ -232,11 +239,11 @@ static void report(void *domain)
 	bool found = false;
 
 	for (const struct near__rcu_thread *t = near__rcu.threads; t; t = t->next)
-		if (__atomic_load_n(&near__rcu_section(d, t)->depth, __ATOMIC_RELAXED)) {
+		if (section_of(d, t).depth) {
 			snprintf(line, sizeof(line),
 				 "near_rcu: a grace period waits for thread %u, in a section begun "
 				 "by %p",
-				 t->tid, near__rcu_section(d, t)->site);
+				 t->tid, section_of(d, t).site);
 			near__warn(line);
 			found = true;
 		}
