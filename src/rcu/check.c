@@ -57,7 +57,7 @@ uint64_t near__rcu_record(struct near_rcu *d, uint64_t token, const void *site)
 		    __atomic_compare_exchange_n(&r->domain, &none, d, false, __ATOMIC_ACQUIRE,
 						__ATOMIC_RELAXED)) {
 			r->token = token;
-			r->site = site;
+			__atomic_store_n(&r->site, site, __ATOMIC_RELAXED);
 			__atomic_store_n(&r->tid, tid, __ATOMIC_RELAXED);
 			return near__rcu.unopened + (uint64_t)(r - near__rcu.records);
 		}
@@ -90,8 +90,9 @@ static void say(const struct near__rcu_record *r, const char *what, bool stop)
 {
 	char line[200];
 
-	snprintf(line, sizeof(line), "%s: thread %u is in a section, begun by %p", what, r->tid,
-		 r->site);
+	snprintf(line, sizeof(line), "%s: thread %u is in a section, begun by %p", what,
+		 __atomic_load_n(&r->tid, __ATOMIC_RELAXED),
+		 __atomic_load_n(&r->site, __ATOMIC_RELAXED));
 	if (stop)
 		near__die(line);
 	near__warn(line);

@@ -320,8 +320,8 @@ const struct op ops[] = {
 	OP(rcu_read_fallback, OPS_RCU, OPS_SIGNAL_SAFE | OPS_COMPOSITE | OPS_NOT_LIVE),
 	OP(rcu_leave_fallback, OPS_RCU, OPS_COMPOSITE | OPS_TWIN),
 	OP(rcu_synchronize, OPS_RCU, OPS_COMPOSITE | OPS_FENCES | OPS_WAITS),
-	OP(rcu_call, OPS_RCU, OPS_SIGNAL_SAFE),
-	OP(rcu_call_fallback, OPS_RCU, OPS_SIGNAL_SAFE | OPS_NOT_LIVE),
-	OP(rcu_batch, OPS_RCU, OPS_COMPOSITE | OPS_FENCES | OPS_WAITS),
+	OP(rcu_call, OPS_CALLBACKS, OPS_SIGNAL_SAFE),
+	OP(rcu_call_fallback, OPS_CALLBACKS, OPS_SIGNAL_SAFE | OPS_NOT_LIVE),
+	OP(rcu_batch, OPS_CALLBACKS, OPS_COMPOSITE | OPS_FENCES | OPS_WAITS),
 };
 const unsigned ops_count = sizeof(ops) / sizeof(*ops);

@@ -45,7 +45,8 @@ enum ops_object {
 	OPS_FIFO,
 	OPS_BLOCKS,
 	OPS_ARRAY,
-	OPS_RCU
+	OPS_RCU,
+	OPS_CALLBACKS
 };
 
 #define OPS_SIGNAL_SAFE 1u /* may run in a signal handler over any operation */
