@@ -184,11 +184,18 @@ bool ops_pair_is_valid(enum ops_setup setup, const struct op *a, const struct op
 	return !(either & (setup == OPS_KILLED ? OPS_KILLS : OPS_REVIVES));
 }
 
+/* Callbacks wait for the sections of the same domain. */
+static bool is_waited_for(const struct op *a, const struct op *b)
+{
+	return b->flags & OPS_WAITS && (a->object == b->object ||
+					(a->object == OPS_RCU && b->object == OPS_CALLBACKS));
+}
+
 bool ops_pair_does_not_wait(enum ops_setup setup, const struct op *a, const struct op *b)
 {
 	if ((a->flags | b->flags) & OPS_STOPPED_INSIDE)
 		return false;
-	return ops_pair_is_valid(setup, a, b) && !(a->object == b->object && b->flags & OPS_WAITS);
+	return ops_pair_is_valid(setup, a, b) && !is_waited_for(a, b);
 }
 
 /* If the slot's list is empty, a pop takes other lists and puts them elsewhere. From which of two
