@@ -187,8 +187,8 @@ bool ops_pair_is_valid(enum ops_setup setup, const struct op *a, const struct op
 /* Callbacks wait for the sections of the same domain. */
 static bool is_waited_for(const struct op *a, const struct op *b)
 {
-	return b->flags & OPS_WAITS && (a->object == b->object ||
-					(a->object == OPS_RCU && b->object == OPS_CALLBACKS));
+	return b->flags & OPS_WAITS &&
+	       (a->object == b->object || (a->object == OPS_RCU && b->object == OPS_CALLBACKS));
 }
 
 bool ops_pair_does_not_wait(enum ops_setup setup, const struct op *a, const struct op *b)

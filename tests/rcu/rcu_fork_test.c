@@ -344,7 +344,7 @@ static void fork_in_handler(int signal)
 /* Within sections, and in the middle of a grace period. */
 static void handlers_fork(void **state)
 {
-	if (UNIT_SANITIZED)
+	if (UNIT_SANITIZED || unit_emulated())
 		skip();
 	unit_timer(unit_slow() ? 50000 : 3000, fork_in_handler);
 	while (handled < unit_scale(40)) {
