@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* near_rcu (src/rcu/rcu.h) with C11's orderings: two grace periods, readers that are in two
- * sections each, a driver that sleeps; and callbacks. rcu.pml has more threads, signal handlers and fork.
+/* near_rcu (src/rcu/rcu.h) with C11's orderings: two grace periods, readers that are in two sections
+ * each, a driver that sleeps; and callbacks. rcu.pml has more threads, signal handlers and fork.
  *
  * The updater publishes a version, waits for a grace period, and writes to the one before, which is
  * plain memory, as is what a version contains. By default the readers use sequences; with PORTABLE
- * no thread has rseq, and near__fence does nothing. CALLS: a thread calls twice, and the worker runs
+ * no thread has rseq, and near__fence does nothing. CALLS: a thread calls twice; the worker runs
  * the callbacks and sleeps.
  *
  * Checked: no race for a version, or for what is called; not more sections end than begin; each

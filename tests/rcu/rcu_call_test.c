@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* near_rcu's callbacks: when and where they run, and what waits for them. The program is linked with
- * --wrap=pthread_create. */
+/* near_rcu's callbacks: when and where they run, and what waits for them. The program is linked
+ * with --wrap=pthread_create. */
 #define RCU_NO_THREADS
 #include "rcus.h"
 
@@ -264,6 +264,21 @@ static void barriers_of_many_threads(void **state)
 	assert_all_ran(MANY);
 }
 
+static void statistics(void **state)
+{
+	struct near_rcu_stats s[2];
+
+	KEEPS_ERRNO(assert_int_equal(near_rcu_stats(&d, &s[0], 0), -EINVAL));
+	near_rcu_synchronize(&d);
+	memset(s, 0x5a, sizeof(s));
+	assert_int_equal(near_rcu_stats(&d, &s[0], sizeof(uint64_t)), 0);
+	assert_int_equal(s[0].periods, 1);
+	assert_int_equal(s[0].slept, UINT64_C(0x5a5a5a5a5a5a5a5a));
+	assert_int_equal(near_rcu_stats(&d, &s[0], sizeof(s)), 0);
+	assert_int_equal(s[0].pending_calls, 0);
+	assert_int_equal(s[1].periods, 0); /* of a later version */
+}
+
 /* ---- signal handlers ---- */
 
 static unsigned handled;
@@ -298,4 +313,4 @@ UNIT_MAIN_EACH(make, destroy, a_callback_runs_after_a_grace_period, without_a_ba
 	       a_barrier_does_not_wait_for_intervals, many_calls_of_two_threads, callbacks_call,
 	       destroy_waits_for_callbacks_that_call, callbacks_wait_for_grace_periods,
 	       a_bound_is_kept, a_callback_does_not_wait, callbacks_wait_for_a_thread,
-	       a_barrier_runs_them_itself, barriers_of_many_threads, handlers_call)
+	       a_barrier_runs_them_itself, barriers_of_many_threads, statistics, handlers_call)

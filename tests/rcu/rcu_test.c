@@ -322,21 +322,6 @@ static void with_and_without_a_slot(void **state)
 
 /* ---- what there is besides ---- */
 
-static void statistics(void **state)
-{
-	struct near_rcu_stats s[2];
-
-	KEEPS_ERRNO(assert_int_equal(near_rcu_stats(&d, &s[0], 0), -EINVAL));
-	near_rcu_synchronize(&d);
-	memset(s, 0x5a, sizeof(s));
-	assert_int_equal(near_rcu_stats(&d, &s[0], sizeof(uint64_t)), 0);
-	assert_int_equal(s[0].periods, 1);
-	assert_int_equal(s[0].slept, UINT64_C(0x5a5a5a5a5a5a5a5a));
-	assert_int_equal(near_rcu_stats(&d, &s[0], sizeof(s)), 0);
-	assert_int_equal(s[0].pending_calls, 0);
-	assert_int_equal(s[1].periods, 0); /* of a later version */
-}
-
 static void options(void **state)
 {
 	struct near_rcu_options o = {.interval_us = UINT32_C(3600000001)};
@@ -410,4 +395,4 @@ UNIT_MAIN_EACH(make, destroy, sections_that_have_ended_delay_nobody,
 	       a_section_after_the_flip_delays_nobody, a_section_before_the_flip_delays,
 	       a_grace_period_fences_twice, waiters_share_a_grace_period, many_wait_often, polled,
 	       lazy_waiters_share_a_grace_period, lazily_without_a_thread, with_and_without_a_slot,
-	       statistics, options, before_main, many_domains)
+	       options, before_main, many_domains)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* near_rcu's functions that contain sequences, aborted at each instruction while signal handlers and
- * other threads read, call and end grace periods: what read_lock remembers of a thread, too. */
+/* near_rcu's functions that contain sequences, aborted at each instruction while signal handlers
+ * and other threads read, call and end grace periods: what read_lock remembers of a thread, too. */
 #include "rcus.h"
 
 #include <nearcpu/torture.h>
