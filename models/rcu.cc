@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* near_rcu (src/rcu/rcu.h) with C11's orderings: two grace periods, readers that are in two sections
+/* near_rcu (src/rcu/rcu.h) with C11's orderings: two grace periods, readers in two sections
  * each, a driver that sleeps; and callbacks. rcu.pml has more threads, signal handlers and fork.
  *
  * The updater publishes a version, waits for a grace period, and writes to the one before, which is
