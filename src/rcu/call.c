@@ -119,3 +119,32 @@ void near_rcu_call_bounded(struct near_rcu *d, struct near_rcu_head *head,
 	if (pending_bytes(d) > max_bytes)
 		wait_for_batch(d);
 }
+
+/* ---- grace periods that the worker begins ---- */
+
+void near_rcu_synchronize_lazy(struct near_rcu *d)
+{
+	uint64_t period = near__rcu_next_period(d);
+	uint32_t seen;
+
+	near__rcu_check_outside(d, "near_rcu_synchronize_lazy");
+	__atomic_fetch_add(&d->waiters, 1, __ATOMIC_SEQ_CST);
+	for (;;) {
+		seen = __atomic_load_n(&d->turns, __ATOMIC_SEQ_CST);
+		if (near_rcu_poll(d, period))
+			break;
+		if (d == near__rcu_self.works_for || near__rcu_request(d, NEAR__RCU_LAZILY))
+			near__rcu_wait(d, period);
+		else
+			near__rcu_sleep(&d->turns, seen, NEAR__FOREVER);
+	}
+	__atomic_fetch_sub(&d->waiters, 1, __ATOMIC_RELAXED);
+}
+
+uint64_t near_rcu_poll_start(struct near_rcu *d)
+{
+	uint64_t period = near__rcu_next_period(d);
+
+	near__rcu_request(d, NEAR__RCU_SOON);
+	return period;
+}

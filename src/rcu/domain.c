@@ -5,20 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "ground/unique.h"
-#include "ground/valgrind.h"
-
-#define RCU_SIZE 256
-_Static_assert(sizeof(struct near__rcu) == RCU_SIZE, "near__rcu");
-NEAR__UNIQUE(near__rcu, RCU_SIZE);
-#if __SIZEOF_POINTER__ == 8
-#define RCU_SELF_SIZE 248
-#else
-#define RCU_SELF_SIZE 168
-#endif
-_Static_assert(sizeof(struct near__rcu_thread) == RCU_SELF_SIZE, "near__rcu_self");
-NEAR__UNIQUE_TLS_ZERO(near__rcu_self, RCU_SELF_SIZE);
-
 #define INTERVAL_US 1000
 #define LAZY_INTERVAL_US 100000
 #define LONGEST_US 3600000000u
@@ -128,9 +114,4 @@ int near_rcu_stats(const struct near_rcu *d, struct near_rcu_stats *out, size_t 
 	memset(out, 0, size);
 	memcpy(out, &s, size < sizeof(s) ? size : sizeof(s));
 	return 0;
-}
-
-NEAR__BEFORE_PROGRAM static void ignore_races(void)
-{
-	near__valgrind_ignore(&near__rcu, sizeof(near__rcu));
 }

@@ -12,8 +12,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-__thread uint32_t near__rcu_forks __attribute__((tls_model("initial-exec")));
-
 static void visit_locks(near__fork_step *step)
 {
 	step(&near__rcu.lock);

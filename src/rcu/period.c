@@ -13,26 +13,6 @@
 
 #define REPORT_AFTER_NS INT64_C(10000000000)
 
-/* ---- sleep ---- */
-
-void near__rcu_sleep(uint32_t *low, uint32_t seen, int64_t ns)
-{
-	struct timespec t = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
-	int saved = errno;
-
-	syscall(SYS_futex, low, NEAR__FUTEX_WAIT_PRIVATE, seen, ns == NEAR__FOREVER ? NULL : &t,
-		NULL, 0);
-	errno = saved;
-}
-
-void near__rcu_wake_all(uint32_t *low)
-{
-	int saved = errno;
-
-	syscall(SYS_futex, low, NEAR__FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
-	errno = saved;
-}
-
 static void fence(void)
 {
 	near__fence();
@@ -171,31 +151,4 @@ void near_rcu_synchronize(struct near_rcu *d)
 {
 	near__rcu_check_outside(d, "near_rcu_synchronize");
 	near__rcu_wait(d, near__rcu_next_period(d));
-}
-
-void near_rcu_synchronize_lazy(struct near_rcu *d)
-{
-	uint64_t period = near__rcu_next_period(d);
-	uint32_t seen;
-
-	near__rcu_check_outside(d, "near_rcu_synchronize_lazy");
-	__atomic_fetch_add(&d->waiters, 1, __ATOMIC_SEQ_CST);
-	for (;;) {
-		seen = __atomic_load_n(&d->turns, __ATOMIC_SEQ_CST);
-		if (near_rcu_poll(d, period))
-			break;
-		if (d == near__rcu_self.works_for || near__rcu_request(d, NEAR__RCU_LAZILY))
-			near__rcu_wait(d, period);
-		else
-			near__rcu_sleep(&d->turns, seen, NEAR__FOREVER);
-	}
-	__atomic_fetch_sub(&d->waiters, 1, __ATOMIC_RELAXED);
-}
-
-uint64_t near_rcu_poll_start(struct near_rcu *d)
-{
-	uint64_t period = near__rcu_next_period(d);
-
-	near__rcu_request(d, NEAR__RCU_SOON);
-	return period;
 }

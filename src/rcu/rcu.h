@@ -158,6 +158,18 @@ static inline unsigned near__rcu_index(const struct near_rcu *d, uint64_t phase)
 	return phase != (uintptr_t)&d->slots->out[0];
 }
 
+/* ---- state.c ---- */
+
+void near__rcu_watch_forks(void);
+
+/* Not 0: this thread forks, and holds the locks. */
+extern __thread uint32_t near__rcu_forks
+	__attribute__((tls_model("initial-exec"), visibility("hidden")));
+/* Sleeps while *low is `seen`; *waiters was counted up before `seen` was loaded. */
+void near__rcu_sleep(uint32_t *low, uint32_t seen, int64_t ns);
+void near__rcu_wake_all(uint32_t *low);
+#define NEAR__FOREVER INT64_MAX
+
 /* ---- read.c ---- */
 
 uint64_t near__rcu_count_in(struct near_rcu *d);
@@ -199,18 +211,6 @@ void near__rcu_drop_number(struct near_rcu *d);
 uint64_t near__rcu_next_period(const struct near_rcu *d);
 /* Waits for it. */
 void near__rcu_wait(struct near_rcu *d, uint64_t period);
-/* Sleeps while *low is `seen`; *waiters was counted up before `seen` was loaded. */
-void near__rcu_sleep(uint32_t *low, uint32_t seen, int64_t ns);
-void near__rcu_wake_all(uint32_t *low);
-#define NEAR__FOREVER INT64_MAX
-
-/* ---- fork.c ---- */
-
-void near__rcu_watch_forks(void);
-
-/* Not 0: this thread forks, and holds the locks. */
-extern __thread uint32_t near__rcu_forks
-	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* ---- worker.c ---- */
 
