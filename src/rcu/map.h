@@ -85,6 +85,12 @@ static inline struct near__rcu_map_table *near__rcu_map_current(const struct nea
 	return near__rcu_map_table(__atomic_load_n(&m->table, __ATOMIC_RELAXED));
 }
 
+/* Of near_rcu_map.table. */
+static inline uintptr_t near__rcu_map_word(const struct near__rcu_map_table *t)
+{
+	return (uintptr_t)(t + 1) + (64 - t->bits);
+}
+
 /* ---- map_bucket.c: with the stripe's lock ---- */
 
 /* Where the hash's entries are now, and in which table. */
@@ -116,7 +122,6 @@ void near__rcu_map_free_spares(struct near__rcu_map_bucket *spares);
 /* NULL without memory. */
 struct near__rcu_map_table *near__rcu_map_allocate(uint32_t bits);
 void near__rcu_map_free(struct near__rcu_map_table *t);
-uintptr_t near__rcu_map_word(const struct near__rcu_map_table *t);
 /* How many bits of the hash a table for that number of entries has; 0: absurd. */
 uint32_t near__rcu_map_bits(const struct near_rcu_map *m, size_t entries);
 /* A sum of the stripes, not of one moment. */

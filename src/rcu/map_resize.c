@@ -10,11 +10,6 @@
 
 /* ---- tables ---- */
 
-uintptr_t near__rcu_map_word(const struct near__rcu_map_table *t)
-{
-	return (uintptr_t)(t + 1) + (64 - t->bits);
-}
-
 /* calloc: large ones are pages that are not touched yet. */
 struct near__rcu_map_table *near__rcu_map_allocate(uint32_t bits)
 {
