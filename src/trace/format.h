@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* format: a trace file, as src/trace writes it and nearcpu-trace(1) reads it. All numbers are in the
+/* format: a trace file, as src/trace writes and nearcpu-trace(1) reads it. All numbers are in the
  * machine's byte order; the files of other byte orders are refused by the region's magic number.
  *
  * A trace file is a region (region.h) whose copies are not used. Its directory has, each once:
@@ -14,12 +14,12 @@
  * its blocks were allocated before. It has a header in the last 128 bytes of its first page, and
  * from the second page on `ring_size` bytes of data, a power of two of sub-buffers.
  *
- * Positions count bytes since the ring was made; byte p is at p % ring_size. Records never cross the
- * end of a sub-buffer. A record begins with its head, which is not 0; where a head of 0 is, the rest
- * of the sub-buffer is unused. What is before `position` is whole. In a ring that overwrites, the
- * oldest record that can be read is the first of the sub-buffer after that of position - ring_size;
- * of a process that runs the same holds for the position that is loaded after the data was copied
- * and membarrier(GLOBAL_EXPEDITED) was called.
+ * Positions count bytes since the ring was made; byte p is at p % ring_size. Records never cross
+ * the end of a sub-buffer. A record begins with its head, which is not 0; where a head of 0 is,
+ * the rest of the sub-buffer is unused. What is before `position` is whole. In a ring that
+ * overwrites, the oldest record that can be read is the first of the sub-buffer after that of
+ * position - ring_size; of a process that runs the same holds for the position that is loaded
+ * after the data was copied and membarrier(GLOBAL_EXPEDITED) was called.
  *
  * After kill -9, at any instruction, a ring is whole up to its position: the store of the position
  * commits a record. A file that was cut off has rings whose end is missing. */
@@ -52,7 +52,10 @@ enum near__trace_clock {
 enum near__trace_mode {
 	NEAR__TRACE_OVERWRITE,      /* a flight recorder: the newest records stay */
 	NEAR__TRACE_STOP_WHEN_FULL, /* the oldest records stay */
-	NEAR__TRACE_STREAM,         /* a reader takes whole sub-buffers; as above while it is late */
+	/* A thread of the process takes whole sub-buffers; as above while it is late. The file has
+	 * what is from `read` of its rings on, and the files next to it, numbered from 1, have what
+	 * is before; those are as NEAR__TRACE_STOP_WHEN_FULL. */
+	NEAR__TRACE_STREAM,
 };
 
 /* The counter and the clocks at one moment. The rate of the counter follows from two of them. */
@@ -69,16 +72,20 @@ struct near__trace_session {
 	uint32_t slot_kind; /* enum near_slot_kind */
 	uint32_t unstable;  /* 1: the kernel does not use the counter as its clock */
 	uint32_t ended;     /* 1: the process stopped tracing and closed the file */
+	uint32_t fences;    /* 1: the process has registered for membarrier(GLOBAL_EXPEDITED) */
+	uint32_t on_disk;   /* 1: the file is not in a memory file system */
 	uint64_t ring_size, ring_stride;
 	uint64_t pid, parent; /* in the process's pid namespace */
 	uint64_t number;      /* of the process's sessions, or of the rotated files, from 1 */
 	struct near__trace_moment begin;
-	/* Stored again now and then, and at the end: the second copy first, then `latest_count` + 1,
-	 * then the first copy. The copy latest_count % 2 is whole. */
+	/* Stored again now and then, and at the end: the copy (latest_count + 1) % 2, then
+	 * `latest_count` + 1, a release. The copy latest_count % 2 is whole. */
 	struct near__trace_moment latest[2];
 	uint64_t latest_count;
 	uint64_t points_bytes; /* of trace:points that are whole: a store publishes a record */
-	uint64_t used[];       /* bits of rings; (slots + cpus + 63) / 64 words */
+	uint64_t discarded;  /* records for which there was no ring; atomic. See also the rings' */
+	uint64_t chains_cut; /* payloads whose rest found no room; atomic */
+	uint64_t used[];     /* bits of rings; (slots + cpus + 63) / 64 words */
 };
 
 /* A tracepoint. Its fields are those of a text: "u32 code;string path;enum color{red=1,blue=2} c".
@@ -93,36 +100,36 @@ struct near__trace_point_record {
 };
 
 struct near__trace_ring {
-	/* Bytes written; the store commits a record. Written by the slot's sequences alone, or under
+	/* Bytes written; the store commits a record. Written by the slot's sequences, or under
 	 * the ring's lock. */
 	uint64_t position __attribute__((aligned(64)));
 	uint64_t mask;      /* ring_size - 1 */
 	uint64_t discarded; /* records that found no room; atomic */
-	uint64_t chains_cut; /* payloads whose rest found no room; atomic */
-	uint64_t unused[4];
-	uint64_t read __attribute__((aligned(64))); /* NEAR__TRACE_STREAM: what the reader has taken */
+	uint64_t unused[5];
+	uint64_t read
+		__attribute__((aligned(64))); /* NEAR__TRACE_STREAM: what the reader has taken */
 	uint64_t reader_unused[7];
 };
 _Static_assert(sizeof(struct near__trace_ring) == 128, "the begin of a ring");
 
-/* A record: the head, the time, and `words` - 2 words of payload. */
-#define NEAR__TRACE_TID_BITS 22   /* from bit 0 */
-#define NEAR__TRACE_CPU_SHIFT 22  /* 14 bits */
-#define NEAR__TRACE_ID_SHIFT 36   /* 16 bits: the tracepoint */
-#define NEAR__TRACE_WORDS_SHIFT 52 /* 6 bits: of the record, 2 to 34 */
+/* A record: the head, the time, and `words` - 2 words of payload, one of zeros without fields. */
+#define NEAR__TRACE_TID_BITS 22    /* from bit 0 */
+#define NEAR__TRACE_CPU_SHIFT 22   /* 14 bits */
+#define NEAR__TRACE_ID_SHIFT 36    /* 16 bits: the tracepoint */
+#define NEAR__TRACE_WORDS_SHIFT 52 /* 6 bits: of the record, 3 to 34 */
 #define NEAR__TRACE_FLAGS_SHIFT 58 /* 6 bits */
 #define NEAR__TRACE_MAX_WORDS 34   /* 256 bytes of payload */
 
 enum near__trace_flags {
-	NEAR__TRACE_CUT = 1, /* the last string or array of the payload was cut */
+	NEAR__TRACE_CUT = 1, /* strings or arrays of the payload were cut, the last ones */
 	/* The payload is a part of a longer one. Its first word has the serial number of the chain
 	 * among those of the thread (32 bits), the number of this part (16), and, of part 0 only,
-	 * that of all parts (16). The payloads after it, joined, are the payload of the event, whose
+	 * that of all parts (16). The payloads after it, joined, are that of the event, whose
 	 * time, CPU and id are those of part 0. */
 	NEAR__TRACE_PART = 2,
 };
 
-/* A payload: the fields in their order, packed, without padding; then zeros up to 8 bytes. A string,
+/* A payload: the fields in their order, packed, without padding; zeros up to 8 bytes. A string,
  * an array and bytes begin with a 16-bit length, of elements, or with NEAR__TRACE_LONG and then a
  * 32-bit length. A string has no terminating 0. Booleans have one byte, pointers 8, an enum 4.
  *
@@ -133,8 +140,8 @@ enum near__trace_flags {
 /* Orders from another process. It holds a lock on the first byte of this object (an open file
  * description's), writes the text, adds one to `request` and wakes its futex, which is not private.
  * The traced process's thread carries the order out, writes the answer, stores `request` to `done`
- * and wakes that. Orders: "enable PATTERN [LEVEL]", "disable PATTERN", "snapshot FILE", "flush". The
- * answer is empty, or an error message. */
+ * and wakes that. Orders: "enable PATTERN [LEVEL]", "disable PATTERN", "snapshot FILE", "flush".
+ * The answer is empty, or an error message. */
 #define NEAR__TRACE_CONTROL_NAME "trace:control"
 #define NEAR__TRACE_CONTROL_KIND 304
 struct near__trace_control {
