@@ -20,7 +20,7 @@
 
 /* ---- names ---- */
 
-static bool is_folder(const char *path)
+bool near__trace_is_folder(const char *path)
 {
 	struct stat st;
 
@@ -41,12 +41,11 @@ static void program_name(char *name)
  * on a number is added, but to a file that the program names. False: there are no more names. */
 static bool make_path(char *path, const char *given, bool is_first, unsigned try)
 {
-	bool folder = is_folder(given);
 	char name[16], number[16] = "";
 
 	if (try > 1)
 		snprintf(number, sizeof(number), "-%u", try);
-	if (folder) {
+	if (near__trace.is_folder) {
 		program_name(name);
 		return snprintf(path, PATH_MAX, "%s/%s-%d%s.trace", given, name, (int)getpid(),
 				number) < PATH_MAX;

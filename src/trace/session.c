@@ -165,6 +165,7 @@ static int start(const struct near_trace_options *o)
 	near__trace.options = *o;
 	snprintf(near__trace.path, sizeof(near__trace.path), "%s", o->path ? o->path : "/dev/shm");
 	near__trace.options.path = near__trace.path;
+	near__trace.is_folder = near__trace_is_folder(near__trace.path);
 	near__trace.options.enable = NULL;
 	if (!o->clock)
 		near__trace.options.clock = near_clock() ? NEAR_TRACE_COUNTER

@@ -84,6 +84,7 @@ struct near__trace {
 	uint32_t *alive;                 /* after the table: 0 in a child of a bare clone */
 	uint32_t watches_forks, is_ready;
 	uint32_t is_child;  /* whose session's file is not made yet */
+	uint32_t is_folder; /* options.path, when the session began */
 	uint32_t is_ending; /* near_trace_stop has begun */
 	uint32_t number;    /* of sessions of the process */
 	uint32_t points_known, rules_known;
@@ -158,6 +159,7 @@ bool near__trace_write(struct near_trace_point *p, const uint64_t *words, unsign
 /* Makes the file and what belongs to it; with near__trace.lock. 0 or an error. */
 int near__trace_open(struct near__trace_run **out, const struct near_trace_options *o);
 void near__trace_close(struct near__trace_run *t);
+bool near__trace_is_folder(const char *path);
 /* The child's session; NULL: it cannot be made now. Called by events. */
 struct near__trace_run *near__trace_resume(void);
 /* Lets go of the parent's session in the child. */
