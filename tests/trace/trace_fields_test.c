@@ -39,6 +39,7 @@ static void collect(const struct trace_record *r, void *arg)
 	const char *name = traces_name(g->file, r->id), *from = r->payload;
 	size_t size = r->words * 8;
 
+	CHECK(name);
 	snprintf(g->name, sizeof(g->name), "%s", name);
 	snprintf(g->fields, sizeof(g->fields), "%s", name + strlen(name) + 1);
 	if (r->flags & NEAR__TRACE_PART) {
