@@ -65,7 +65,7 @@ struct near_trace_point {
 	const char *name, *fields, *place;
 	const int32_t *values; /* of the labels in `fields` */
 	struct near_trace_point *next;
-	uint64_t unused;
+	uint64_t session; /* that has it in its file */
 };
 
 struct near__trace_thread {
@@ -243,7 +243,8 @@ struct near_trace_options {
 	size_t ring_size;      /* of each slot; a power of two, 256 KiB or more; default 1 MiB */
 	uint64_t max_bytes;    /* of the file: slots that would exceed it discard; default none */
 	/* With NEAR_TRACE_STREAM: files of this size, of which this many stay; 64 MiB, 4. */
-	uint64_t file_size;
+	const char *stream; /* the folder of these files; default: that of the session's file */
+	uint64_t file_size; /* 256 KiB or more */
 	unsigned files;
 };
 

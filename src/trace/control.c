@@ -17,6 +17,7 @@
 
 #define FIRST_INTERVAL_MS 250
 #define LONGEST_INTERVAL_MS 16000
+#define STREAM_INTERVAL_MS 100
 
 /* Not private: orders come from other processes. */
 static void futex(uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
@@ -45,7 +46,7 @@ static int carry_out(const char *order)
 	if (strncmp(order, "snapshot ", 9) == 0)
 		return near_trace_snapshot(order + 9);
 	if (strcmp(order, "flush") == 0)
-		return 0;
+		return 0; /* the thread streams before each order */
 	return near__trace_fail(-EINVAL, "there is no such order");
 }
 
@@ -69,24 +70,43 @@ static void obey(struct near__trace_control *c, uint32_t request)
 
 /* ---- the thread ---- */
 
+static void sleep_ms(struct near__trace_control *c, uint32_t request, long ms)
+{
+	struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
+
+	futex(&c->request, FUTEX_WAIT, request, &pause);
+}
+
+static long now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (long)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
 static void *work(void *arg)
 {
 	struct near__trace_run *t = arg;
 	struct near__trace_control *c = t->control;
-	long interval = FIRST_INTERVAL_MS;
+	long interval = FIRST_INTERVAL_MS, calibrated = now_ms();
+	bool streams = t->mode == NEAR_TRACE_STREAM;
 
 	prctl(PR_SET_NAME, "near_trace");
 	while (!__atomic_load_n(&t->ends, __ATOMIC_ACQUIRE)) {
 		uint32_t request = __atomic_load_n(&c->request, __ATOMIC_ACQUIRE);
-		struct timespec pause = {interval / 1000, interval % 1000 * 1000000};
 
+		if (streams)
+			near__trace_stream(t, false);
 		if (request != __atomic_load_n(&c->done, __ATOMIC_RELAXED) &&
-		    !__atomic_load_n(&t->ends, __ATOMIC_RELAXED)) {
+		    !__atomic_load_n(&t->ends, __ATOMIC_RELAXED))
 			obey(c, request);
+		else
+			sleep_ms(c, request, streams ? STREAM_INTERVAL_MS : interval);
+		if (now_ms() - calibrated < interval)
 			continue;
-		}
-		futex(&c->request, FUTEX_WAIT, request, &pause);
 		near__trace_store_moment(t->session);
+		calibrated = now_ms();
 		if (interval < LONGEST_INTERVAL_MS)
 			interval *= 2;
 	}

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 #define DEFAULT_RING ((uint64_t)1 << 20)
-#define POINTS ((uint64_t)32 << 20)
 #define PAGE ((uint64_t)4096)
 #define NAME_TRIES 1000
 
@@ -62,30 +61,34 @@ static uint64_t round_up(uint64_t n)
 	return (n + PAGE - 1) & ~(PAGE - 1);
 }
 
-static void define_objects(struct near__trace_run *t)
+uint64_t near__trace_define(struct near_region_object *objects, uint64_t rings,
+			    uint64_t ring_stride)
 {
-	uint64_t rings = t->slots + t->cpus;
+	static const struct near_region_object all[4] = {
+		[NEAR__AT_SESSION] = {.name = NEAR__TRACE_SESSION_NAME,
+				      .kind = NEAR__TRACE_SESSION_KIND,
+				      .flags = NEAR_REGION_ONCE},
+		[NEAR__AT_POINTS] = {.name = NEAR__TRACE_POINTS_NAME,
+				     .kind = NEAR__TRACE_POINTS_KIND,
+				     .flags = NEAR_REGION_ONCE | NEAR_REGION_SPARSE,
+				     .size = NEAR__TRACE_POINTS_SIZE},
+		[NEAR__AT_RINGS] = {.name = NEAR__TRACE_RINGS_NAME,
+				    .kind = NEAR__TRACE_RINGS_KIND,
+				    .flags = NEAR_REGION_ONCE | NEAR_REGION_SPARSE},
+		[NEAR__AT_CONTROL] = {.name = NEAR__TRACE_CONTROL_NAME,
+				      .kind = NEAR__TRACE_CONTROL_KIND,
+				      .flags = NEAR_REGION_ONCE,
+				      .size = sizeof(struct near__trace_control)},
+	};
+	uint64_t total = 0;
 
-	t->objects[NEAR__AT_SESSION] = (struct near_region_object){
-		.name = NEAR__TRACE_SESSION_NAME,
-		.kind = NEAR__TRACE_SESSION_KIND,
-		.flags = NEAR_REGION_ONCE,
-		.size = sizeof(struct near__trace_session) + (rings + 63) / 64 * sizeof(uint64_t)};
-	t->objects[NEAR__AT_POINTS] =
-		(struct near_region_object){.name = NEAR__TRACE_POINTS_NAME,
-					    .kind = NEAR__TRACE_POINTS_KIND,
-					    .flags = NEAR_REGION_ONCE | NEAR_REGION_SPARSE,
-					    .size = t->points_size};
-	t->objects[NEAR__AT_RINGS] =
-		(struct near_region_object){.name = NEAR__TRACE_RINGS_NAME,
-					    .kind = NEAR__TRACE_RINGS_KIND,
-					    .flags = NEAR_REGION_ONCE | NEAR_REGION_SPARSE,
-					    .size = rings * t->ring_stride};
-	t->objects[NEAR__AT_CONTROL] =
-		(struct near_region_object){.name = NEAR__TRACE_CONTROL_NAME,
-					    .kind = NEAR__TRACE_CONTROL_KIND,
-					    .flags = NEAR_REGION_ONCE,
-					    .size = sizeof(struct near__trace_control)};
+	memcpy(objects, all, sizeof(all));
+	objects[NEAR__AT_SESSION].size =
+		sizeof(struct near__trace_session) + (rings + 63) / 64 * sizeof(uint64_t);
+	objects[NEAR__AT_RINGS].size = rings * ring_stride;
+	for (unsigned i = 0; i < 4; i++)
+		total += round_up(objects[i].size);
+	return total;
 }
 
 /* Another process that has the same number in its namespace may make the same file: the one that
@@ -107,9 +110,7 @@ static int make_file(struct near__trace_run *t, const char *given, bool is_first
 		.size = 8, .objects = 8, .first = t->objects, .firsts = 4};
 	int err = -EEXIST;
 
-	define_objects(t);
-	for (unsigned i = 0; i < 4; i++)
-		options.once += round_up(t->objects[i].size);
+	options.once = near__trace_define(t->objects, t->slots + t->cpus, t->ring_stride);
 	for (unsigned try = 1; try < NAME_TRIES && err == -EEXIST; try++) {
 		if (!make_path(t->path, given, is_first, try))
 			break;
@@ -134,7 +135,7 @@ static bool is_on_disk(int fd)
 }
 
 /* The version last, a release: a reader that finds it finds the rest. */
-static void fill(struct near__trace_run *t, uint64_t parent)
+static bool fill(struct near__trace_run *t, uint64_t parent)
 {
 	static const uint32_t clocks[] = {NEAR__TRACE_COUNTER, NEAR__TRACE_MONOTONIC,
 					  NEAR__TRACE_OWN, NEAR__TRACE_NO_CLOCK};
@@ -160,8 +161,10 @@ static void fill(struct near__trace_run *t, uint64_t parent)
 	s->number = ++near__trace.number;
 	near__trace_read_moment(&s->begin);
 	s->latest[0] = s->begin;
-	near__trace_write_points(t, near__trace.first);
+	if (!near__trace_write_points(t, near__trace.first))
+		return false;
 	__atomic_store_n(&s->version, NEAR__TRACE_VERSION, __ATOMIC_RELEASE);
+	return true;
 }
 
 /* ---- sessions ---- */
@@ -184,15 +187,21 @@ int near__trace_open(struct near__trace_run **out, const struct near_trace_optio
 	t->clock = o->clock;
 	t->ring_size = o->ring_size ? o->ring_size : DEFAULT_RING;
 	t->ring_stride = t->ring_size + NEAR__TRACE_PAGE;
-	t->points_size = POINTS;
+	t->stream.file_size = o->file_size ? o->file_size : (uint64_t)64 << 20;
+	t->stream.files = o->files ? o->files : 4;
+	snprintf(t->stream.folder, PATH_MAX, "%s", near__trace.stream);
 	t->most_rings = o->max_bytes ? o->max_bytes / t->ring_stride : slots + cpus;
 	t->row = (uint64_t *)(uintptr_t)near__trace_table + (t->clock - 1) * (slots + 1);
-	err = make_file(t, o->path ? o->path : "/dev/shm", !near__trace.is_child);
+	err = make_file(t, o->path, !near__trace.is_child);
+	if (!err && !fill(t, near__trace.is_child ? near__trace.parent : 0)) {
+		unlink(t->path);
+		near_region_close(&t->region);
+		err = near__trace_fail(-ENOSPC, "the file system is full");
+	}
 	if (err) {
 		munmap(t, size);
 		return err;
 	}
-	fill(t, near__trace.is_child ? near__trace.parent : 0);
 	*out = t;
 	return 0;
 }
@@ -201,6 +210,8 @@ void near__trace_close(struct near__trace_run *t)
 {
 	near__trace_store_moment(t->session);
 	__atomic_store_n(&t->session->ended, 1, __ATOMIC_RELEASE);
+	if (t->mode == NEAR_TRACE_STREAM && near__trace_stream(t, true))
+		unlink(t->path);
 	near_region_close(&t->region);
 	munmap(t, t->size);
 }

@@ -46,6 +46,7 @@ int near__trace_set_rules(const char *patterns, int level)
 	return err;
 }
 
+/* Only what the file has. */
 static bool is_on(const struct near_trace_point *p)
 {
 	uint32_t level = p->level & ~(uint32_t)NEAR_TRACE_CUT;
@@ -57,7 +58,7 @@ static bool is_on(const struct near_trace_point *p)
 		if (fnmatch(r->pattern, p->name, 0) == 0)
 			on = level <= r->level;
 	}
-	return on && p->head >> NEAR__TRACE_ID_SHIFT & MOST;
+	return on && p->session == near__trace.number;
 }
 
 /* Release: pairs with the acquire in near__trace_word. */
@@ -121,7 +122,7 @@ static bool write_point(struct near__trace_run *t, const struct near_trace_point
 	uint64_t size = (sizeof(*r) + name + fields + strlen(p->place) + 1 + 7) & ~UINT64_C(7);
 	uint64_t end = (at + size + STEP - 1) / STEP * STEP;
 
-	if (at + size > t->points_size ||
+	if (at + size > NEAR__TRACE_POINTS_SIZE ||
 	    near_region_allocate(&t->region, &t->objects[NEAR__AT_POINTS], at, end - at))
 		return false;
 	r->size = (uint32_t)size;
@@ -137,11 +138,16 @@ static bool write_point(struct near__trace_run *t, const struct near_trace_point
 	return true;
 }
 
-void near__trace_write_points(struct near__trace_run *t, struct near_trace_point *from)
+bool near__trace_write_points(struct near__trace_run *t, struct near_trace_point *from)
 {
-	for (struct near_trace_point *p = from; p; p = p->next)
-		if (p->head >> NEAR__TRACE_ID_SHIFT & MOST && !write_point(t, p))
-			p->head &= ~((uint64_t)MOST << NEAR__TRACE_ID_SHIFT);
+	for (struct near_trace_point *p = from; p; p = p->next) {
+		if (!(p->head >> NEAR__TRACE_ID_SHIFT & MOST))
+			continue;
+		if (!write_point(t, p))
+			return false;
+		p->session = t->session->number;
+	}
+	return true;
 }
 
 void near__trace_register(struct near_trace_point *p)

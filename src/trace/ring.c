@@ -4,10 +4,15 @@
 #include "trace/trace.h"
 
 #include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "kernel/hint.h"
 
+#define ROUNDS 4
 #define REFUSALS_PER_TRY 1024 /* on a full disk */
 
 uint64_t near__trace_now(uint32_t clock)
@@ -107,8 +112,12 @@ bool near__trace_has_room(struct near__trace_run *t, struct near__trace_ring *r,
 
 void near__trace_switched(struct near__trace_run *t)
 {
-	if (t->mode == NEAR_TRACE_STREAM)
-		__atomic_fetch_add(&t->switches, 1, __ATOMIC_RELAXED);
+	int saved = errno;
+
+	if (t->mode == NEAR_TRACE_STREAM) {
+		syscall(SYS_futex, &t->control->request, FUTEX_WAKE, 1, NULL, NULL, 0);
+		errno = saved;
+	}
 }
 
 /* ---- fallback rings ---- */
@@ -156,12 +165,16 @@ static enum near__trace_result write_to(struct near__trace_run *t, unsigned i,
 	return result;
 }
 
+/* A thread that was preempted with a lock gets some chances to release it. A signal handler on that
+ * thread has no use of them. */
 bool near__trace_write_fallback(struct near__trace_run *t, const struct near__trace_event *e)
 {
 	uint32_t cpu = near_cpu(), first = near__hint();
 	enum near__trace_result result;
 
-	for (unsigned i = 0; i < t->cpus; i++) {
+	for (unsigned i = 0; i < t->cpus * ROUNDS; i++) {
+		if (i && i % t->cpus == 0)
+			sched_yield();
 		result = write_to(t, (first + i) % t->cpus, e, cpu);
 		if (result != NEAR__TRACE_NO_RING)
 			return result == NEAR__TRACE_WRITTEN;

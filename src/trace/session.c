@@ -15,7 +15,7 @@
 #include "ground/valgrind.h"
 #include "percpu/region.h"
 
-#define TRACE_SIZE 16384
+#define TRACE_SIZE 20480
 _Static_assert(sizeof(struct near__trace) <= TRACE_SIZE, "near__trace");
 NEAR__UNIQUE(near__trace, TRACE_SIZE);
 #define TABLE_SIZE 8
@@ -129,6 +129,10 @@ static int check(const struct near_trace_options *o)
 		return near__trace_fail(-EINVAL, "a clock of the program needs `now`");
 	if (o->clock == NEAR_TRACE_COUNTER && !near_clock())
 		return near__trace_fail(-EINVAL, "this CPU has no counter");
+	if (o->file_size && o->file_size < LEAST_RING)
+		return near__trace_fail(-EINVAL, "file_size is 256 KiB or more");
+	if (o->stream && !near__trace_is_folder(o->stream))
+		return near__trace_fail(-ENOTDIR, "there is no folder `stream`");
 	if (o->path && strlen(o->path) >= sizeof(near__trace.path))
 		return near__trace_fail(-ENAMETOOLONG, "the path is too long");
 	return 0;
@@ -167,6 +171,7 @@ static int start(const struct near_trace_options *o)
 	near__trace.options.path = near__trace.path;
 	near__trace.is_folder = near__trace_is_folder(near__trace.path);
 	near__trace.options.enable = NULL;
+	snprintf(near__trace.stream, sizeof(near__trace.stream), "%s", o->stream ? o->stream : "");
 	if (!o->clock)
 		near__trace.options.clock = near_clock() ? NEAR_TRACE_COUNTER
 							 : NEAR_TRACE_MONOTONIC;

@@ -36,6 +36,7 @@
 #define NEAR__TRACE_CLOCKS 4 /* rows of the table: enum near_trace_clock - 1 */
 #define NEAR__TRACE_RULES 32
 #define NEAR__TRACE_PATTERN 96
+#define NEAR__TRACE_POINTS_SIZE ((uint64_t)32 << 20)
 #define NEAR__TRACE_RINGS_AT 128 /* before the data: the header of a ring */
 
 enum near__trace_object { NEAR__AT_SESSION, NEAR__AT_POINTS, NEAR__AT_RINGS, NEAR__AT_CONTROL };
@@ -47,6 +48,24 @@ struct near__trace_local {
 	struct near_lock lock;         /* of a fallback ring */
 };
 
+/* Another file, to which rings are copied. */
+struct near__trace_copy {
+	struct near_region region;
+	struct near_region_object objects[4];
+	struct near__trace_session *session; /* NULL: no file */
+	char *points, *rings;
+	uint64_t ring_size, ring_stride;
+};
+
+/* The files of NEAR_TRACE_STREAM; by the thread alone. */
+struct near__trace_stream {
+	struct near__trace_copy file;
+	uint64_t number, bytes; /* of the file */
+	uint64_t file_size;
+	unsigned files;
+	char folder[PATH_MAX]; /* "": next to the session's */
+};
+
 /* A session. In memory of its own. */
 struct near__trace_run {
 	struct near_region region;
@@ -55,17 +74,16 @@ struct near__trace_run {
 	struct near__trace_control *control;
 	char *points, *rings;
 	uint64_t *row; /* of the table, of this session's clock */
-	uint64_t ring_size, ring_stride, points_size;
+	uint64_t ring_size, ring_stride;
 	uint32_t mode, clock;
 	uint32_t slots, cpus;
 	uint64_t most_rings; /* by max_bytes */
 	uint64_t used;       /* rings; atomic */
 	uint32_t refused;    /* openings since one failed; atomic */
-	uint32_t switches;   /* of sub-buffers; the futex of the thread; atomic */
 	bool has_thread, ends;
 	uintptr_t thread;
 	size_t size; /* of this memory */
-	struct near__trace_stream *stream;
+	struct near__trace_stream stream;
 	char path[PATH_MAX];
 	struct near__trace_local local[];
 };
@@ -91,7 +109,7 @@ struct near__trace {
 	uint64_t parent;
 	struct near_trace_point *first, **last;
 	struct near_trace_options options; /* of the session, for children */
-	char path[PATH_MAX], last_path[PATH_MAX];
+	char path[PATH_MAX], last_path[PATH_MAX], stream[PATH_MAX];
 	struct near__trace_rule rules[NEAR__TRACE_RULES];
 };
 extern NEAR_API struct near__trace near__trace;
@@ -131,7 +149,8 @@ bool near__trace_open_local(struct near__trace_run *t);
 /* Whether the sub-buffer at `next` may be written: else counts a discarded record. */
 bool near__trace_has_room(struct near__trace_run *t, struct near__trace_ring *r, uint64_t next);
 
-/* After a switch: wakes the thread that streams. */
+/* After a switch: wakes the thread that streams. One that does not sleep yet is woken by the next
+ * switch, or its deadline. */
 void near__trace_switched(struct near__trace_run *t);
 
 /* In a ring under a lock, or nowhere. False: the record is discarded. */
@@ -168,12 +187,33 @@ void near__trace_detach(struct near__trace_run *t);
 /* Of this thread; `why` is a constant string. Returns `error`. */
 int near__trace_fail(int error, const char *why);
 
+/* The objects of a file with `rings` rings. Returns the bytes of all. */
+uint64_t near__trace_define(struct near_region_object *objects, uint64_t rings,
+			    uint64_t ring_stride);
+
+/* ---- copies (copy.c, snapshot.c, stream.c) ---- */
+
+/* Makes file `path`, with rings of this size, and what the session and its tracepoints are. */
+int near__trace_copy_open(struct near__trace_copy *c, const char *path,
+			  const struct near__trace_run *t, uint64_t ring_size, uint32_t mode);
+/* `t` may have more tracepoints by now. False: no room. */
+bool near__trace_copy_points(struct near__trace_copy *c, const struct near__trace_run *t);
+void near__trace_copy_close(struct near__trace_copy *c);
+/* Allocates the blocks of ring i from byte `from` of its data on, and the header's. NULL: no
+ * room. */
+struct near__trace_ring *near__trace_copy_ring(struct near__trace_copy *c, unsigned i,
+					       uint64_t from, uint64_t size);
+
+/* Moves whole sub-buffers to the files; at the end of the session all that is left. False: the disk
+ * is full. */
+bool near__trace_stream(struct near__trace_run *t, bool all);
+
 /* ---- tracepoints (points.c); with near__trace.lock ---- */
 
 int near__trace_set_rules(const char *patterns, int level);
 int near__trace_add_rule(const char *pattern, size_t length, int level);
-/* Writes those that the file does not have yet. */
-void near__trace_write_points(struct near__trace_run *t, struct near_trace_point *from);
+/* Writes those from `from` on. False: no room. */
+bool near__trace_write_points(struct near__trace_run *t, struct near_trace_point *from);
 /* Sets `enabled` of all by the rules; 0: all off. Returns how many are on. */
 int near__trace_apply(uint32_t clock);
 /* How many match. */
