@@ -117,9 +117,10 @@ static void put(struct record e, const void *payload, size_t size)
 {
 	struct near__trace_ring *r = ring(e.ring);
 	char *data = rings + e.ring * session->ring_stride + NEAR__TRACE_PAGE;
-	uint64_t words = 2 + (size + 7) / 8, low = r->position % NEAR__TRACE_SUB_SIZE, *out;
+	uint64_t words = size ? 2 + (size + 7) / 8 : 3, low = r->position % NEAR__TRACE_SUB_SIZE,
+		 *out;
 
-	if (low + words * 8 > NEAR__TRACE_SUB_SIZE) {
+	if (low + words * 8 >= NEAR__TRACE_SUB_SIZE) {
 		uint64_t next = r->position - low + NEAR__TRACE_SUB_SIZE;
 
 		if (session->mode != NEAR__TRACE_OVERWRITE && next >= session->ring_size) {
@@ -194,13 +195,13 @@ static void types_event(struct record e)
 
 static void basic(void)
 {
-	add_point(1, 6, "app:types",
+	add_point(1, 4, "app:types",
 		  "bool b;u8 a8;u16 a16;u32 a32;u64 a64;i8 s8;i16 s16;i32 s32;i64 s64;x64 hex;"
 		  "f32 f;f64 string;ptr p;enum color{red=1,blue=-2} c;string text;bytes raw;"
 		  "array_u32 numbers;array_f64 halves;string empty");
-	add_point(2, 4, "app:begin", "u32 job");
-	add_point(3, 7, "app:end", "u32 job;i32 result");
-	add_point(7, 7, "app:nothing", "");
+	add_point(2, 2, "app:begin", "u32 job");
+	add_point(3, 5, "app:end", "u32 job;i32 result");
+	add_point(7, 5, "app:nothing", "");
 	types_event((struct record){.ring = 0, .id = 1, .tid = 100, .cpu = 1, .ns = 1000});
 	for (uint32_t i = 0; i < 10; i++) {
 		uint32_t job[2] = {i, (uint32_t)-1};

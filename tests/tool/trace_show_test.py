@@ -70,7 +70,7 @@ class Show(TraceCase):
                 (("--cpu", "1-3,7"), lambda w: w[2] == "1"), (("--tid", "102"),
                                                               lambda w: w[4] == "102"),
                 (("--level", "warning"), lambda w: w[5] == "app:begin"),
-                (("--level", "6"), lambda w: w[5] in ("app:begin", "app:types"))):
+                (("--level", "4"), lambda w: w[5] in ("app:begin", "app:types"))):
             if wanted:
                 self.assertEqual(self.events(*option, path),
                                  [line for line in all_events if wanted(line.split())], option)

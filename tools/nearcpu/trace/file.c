@@ -199,6 +199,8 @@ static const char *read_region(struct trace_file *f, const struct near__region_h
 	if (s->ring_stride * (s->slots + s->cpus) > f->rings_size)
 		return "the trace's session is damaged";
 	f->ring_count = s->slots + s->cpus;
+	f->loss.discarded = s->discarded;
+	f->loss.chains_cut = s->chains_cut;
 	return f->size < h->total ? "the file was truncated" : NULL;
 }
 

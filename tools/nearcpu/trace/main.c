@@ -57,11 +57,12 @@ static int take_cpus(const struct option_row *row, const char *value)
 	return 0;
 }
 
-static const char *const levels[] = {"emerg", "alert", "crit", "err", "warning", "notice", "info"};
+static const char *const levels[] = {"none", "error", "warning", "notice",
+				     "info", "debug", "verbose"};
 
 const char *trace_level_name(unsigned level)
 {
-	return level < sizeof(levels) / sizeof(*levels) ? levels[level] : "debug";
+	return level < sizeof(levels) / sizeof(*levels) ? levels[level] : "unknown";
 }
 
 static int take_level(const struct option_row *row, const char *value)
@@ -75,10 +76,7 @@ static int take_level(const struct option_row *row, const char *value)
 			filter.level = i;
 			return 0;
 		}
-	filter.level = UINT32_MAX;
-	return strcmp(value, "debug") == 0
-		       ? 0
-		       : usage_error("trace", "--level takes a name or a number, such as warning");
+	return usage_error("trace", "--level takes a name or a number, such as warning");
 }
 
 static const struct option_row rows[] = {

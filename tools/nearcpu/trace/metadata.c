@@ -22,6 +22,9 @@ static const char stream[] = "typealias integer { size = 64; align = 8; signed =
 			     "\tevent.header := struct { uint32_t id; clock_t timestamp; };\n"
 			     "\tevent.context := struct { uint32_t _vpid; uint32_t _vtid; };\n};\n";
 
+/* LTTng's, which viewers have names for, of those of near_trace. */
+static const unsigned levels[] = {3, 3, 4, 5, 6, 11, 14};
+
 static void print_trace(FILE *out, const unsigned char u[16])
 {
 	fprintf(out,
@@ -101,8 +104,8 @@ static void print_point(FILE *out, const struct trace_point *p)
 		return;
 	fprintf(out, "\nevent {\n\tid = %u;\n\tname = \"%s\";\n\tstream_id = 0;\n", p->index,
 		p->name);
-	if (p->level < 15)
-		fprintf(out, "\tloglevel = %u;\n", p->level);
+	if (p->level < sizeof(levels) / sizeof(*levels))
+		fprintf(out, "\tloglevel = %u;\n", levels[p->level]);
 	fputs("\tfields := struct {\n", out);
 	for (unsigned i = 0; i < p->field_count; i++)
 		print_field(out, &p->fields[i]);

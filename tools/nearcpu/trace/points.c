@@ -218,7 +218,26 @@ uint64_t trace_read_points(struct trace_file *f, uint64_t size)
 			at += n;
 	}
 	free(data);
+	f->points_at += at;
+	f->points_size -= at;
 	return at;
+}
+
+/* Those that the program has added since. */
+static void read_more_points(struct trace_file *f)
+{
+	uint64_t before = f->session.points_bytes, now = before;
+
+	if (!f->used_at || f->session.ended)
+		return;
+	trace_read(f, &now,
+		   f->used_at - sizeof(f->session) +
+			   offsetof(struct near__trace_session, points_bytes),
+		   sizeof(now));
+	if (now <= before || now - before > f->points_size)
+		return;
+	f->session.points_bytes = now;
+	trace_read_points(f, now - before);
 }
 
 struct trace_point *trace_unknown_point(struct trace_file *f, unsigned id)
@@ -226,6 +245,9 @@ struct trace_point *trace_unknown_point(struct trace_file *f, unsigned id)
 	struct trace_point *p = f->points[id];
 	char name[32];
 
+	if (!p)
+		read_more_points(f);
+	p = f->points[id];
 	if (p)
 		return p;
 	snprintf(name, sizeof(name), "unknown:id_%u", id);

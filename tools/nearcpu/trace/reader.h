@@ -159,8 +159,9 @@ bool trace_session_is_whole(const struct near__trace_session *s);
 /* Finds session, tracepoints and rings of a file whose begin is damaged. */
 void trace_scan(struct trace_file *f);
 
-/* Copies the tracepoints from points_at; how many bytes are whole. */
+/* Copies the tracepoints from points_at on, which moves behind them; how many bytes are whole. */
 uint64_t trace_read_points(struct trace_file *f, uint64_t size);
+/* A new one, or one that the program has added since. */
 struct trace_point *trace_unknown_point(struct trace_file *f, unsigned id);
 void trace_free_points(struct trace_file *f);
 

@@ -10,6 +10,7 @@
 
 #define SUB NEAR__TRACE_SUB_SIZE
 #define HEADER_AT (NEAR__TRACE_PAGE - sizeof(struct near__trace_ring))
+#define LEAST_WORDS 3
 #define MOST_BYTES (NEAR__TRACE_MAX_WORDS * sizeof(uint64_t))
 
 static unsigned part_of(uint64_t head, unsigned shift, unsigned bits)
@@ -39,7 +40,6 @@ bool trace_ring_open(struct trace_ring *r, struct trace_file *f, unsigned index)
 	if (!h.position && !h.discarded)
 		return false;
 	f->loss.discarded += h.discarded;
-	f->loss.chains_cut += h.chains_cut;
 	r->size = f->ring_at ? h.mask + 1 : f->session.ring_size;
 	r->data_at = at + NEAR__TRACE_PAGE;
 	r->end = h.position & ~UINT64_C(7);
@@ -49,6 +49,9 @@ bool trace_ring_open(struct trace_ring *r, struct trace_file *f, unsigned index)
 		r->next = (r->end / SUB - subs + 1) * SUB;
 		f->loss.overwritten += r->next;
 	}
+	/* What is before that is in other files. */
+	if (f->session.mode == NEAR__TRACE_STREAM && h.read > r->next && h.read <= r->end)
+		r->next = h.read & ~(SUB - 1);
 	/* The data are read after the position: pairs with the release of the ring's commit. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	r->buffer = malloc(SUB);
@@ -106,9 +109,9 @@ static uint32_t record_size(const struct trace_ring *r, uint32_t at)
 	unsigned words = part_of(head, NEAR__TRACE_WORDS_SHIFT, 6);
 	unsigned flags = part_of(head, NEAR__TRACE_FLAGS_SHIFT, 6);
 
-	if (words < 2 || words > NEAR__TRACE_MAX_WORDS || words * 8 > r->limit - at ||
+	if (words < LEAST_WORDS || words > NEAR__TRACE_MAX_WORDS || words * 8 > r->limit - at ||
 	    flags > (NEAR__TRACE_CUT | NEAR__TRACE_PART) ||
-	    (flags & NEAR__TRACE_PART && words < 3) || !part_of(head, NEAR__TRACE_ID_SHIFT, 16))
+	    !part_of(head, NEAR__TRACE_ID_SHIFT, 16))
 		return 0;
 	if (word(r, at + 8) < r->file->least || word(r, at + 8) > r->file->most)
 		return 0;
@@ -118,7 +121,7 @@ static uint32_t record_size(const struct trace_ring *r, uint32_t at)
 /* The head of 0 that ends a sub-buffer, since no record needs more room than what is left. */
 static bool is_end_mark(const struct trace_ring *r, uint32_t at)
 {
-	return word(r, at) == 0 && r->limit - at < MOST_BYTES && r->limit == SUB;
+	return word(r, at) == 0 && r->limit - at <= MOST_BYTES && r->limit == SUB;
 }
 
 /* After damage: a record of a known tracepoint, and another one or the end behind it. */

@@ -28,7 +28,6 @@ static void try_points(struct trace_file *f, const char *page, uint64_t at)
 		trace_free_points(f);
 		f->points = other.points;
 		f->point_count = other.point_count;
-		f->points_at = at;
 	} else {
 		trace_free_points(&other);
 	}

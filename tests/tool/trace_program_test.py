@@ -1,0 +1,119 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""nearcpu trace on a program that traces: while it runs, after it was killed or has ended.
+
+usage: trace_program_test.py NEARCPU TRACE_PROGRAM [TEST...]
+"""
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import command
+from command import Case, run
+
+PROGRAM = ""
+OVERWRITE, STOP = "0", "1"
+TEXT = 'text="' + "x" * 699 + '"'
+
+
+class Program(Case):
+    def setUp(self):
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        scratch = tempfile.TemporaryDirectory(dir=memory)
+        self.addCleanup(scratch.cleanup)
+        self.dir = scratch.name
+        self.file = os.path.join(self.dir, "trace")
+
+    def program(self, *arguments):
+        return subprocess.Popen([PROGRAM, self.file, *map(str, arguments)], text=True,
+                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def trace(self, *arguments):
+        result = run("trace", *arguments, self.file)
+        self.expect(result, 0)
+        return result.stdout
+
+    def check(self, text, first=None):
+        """The events of each thread are in their order, without a gap but at the begin."""
+        last, count = {}, 0
+        time = 0.
+        for line in text.splitlines():
+            if line[0] == "#":
+                continue
+            words = line.split()
+            self.assertGreaterEqual(float(words[0]), time)
+            time = float(words[0])
+            count += 1
+            thread = words[6]
+            if words[5] == "test:handler":
+                continue
+            n = int(words[7][2:])
+            self.assertEqual(words[5] == "test:text", n % 10 == 0)
+            if n % 10 == 0:
+                self.assertEqual(words[8], TEXT)
+            # A text may have lost its begin where its ring was overwritten.
+            if thread in last:
+                self.assertIn(n - last[thread], (1, 2) if n % 10 == 1 else (1,))
+            elif first is not None:
+                self.assertEqual(n, first)
+            last[thread] = n
+        return last, count
+
+    def test_ended(self):
+        self.program(STOP, 2000).communicate()
+        text = self.trace("show")
+        last, count = self.check(text, 0)
+        self.assertEqual(last, {"thread=1": 1999, "thread=2": 1999})
+        self.assertEqual(count, 2 * (2000 + 32))
+        self.assertIn("ended", self.trace("list"))
+        if not shutil.which("babeltrace2"):
+            self.skipTest("no babeltrace2")
+        self.trace("export", "--ctf", os.path.join(self.dir, "ctf"))
+        result = subprocess.run(["babeltrace2", os.path.join(self.dir, "ctf")], text=True,
+                                capture_output=True, check=True)
+        self.assertEqual(result.stderr, "")
+        self.assertEqual(len(result.stdout.splitlines()), count)
+
+    def test_overwritten(self):
+        self.program(OVERWRITE, 50000).communicate()
+        last, _ = self.check(self.trace("show"))
+        self.assertEqual(set(last.values()), {49999})
+
+    def test_killed(self):
+        for _ in range(5):
+            with self.program(OVERWRITE, 3000, "wait") as program:
+                self.assertEqual(program.stdout.readline(), "traced\n")
+                program.stdin.write("g")
+                program.stdin.flush()
+                program.kill()
+            last, _ = self.check(self.trace("show"))
+            self.assertGreater(len(last), 0)
+            text = self.trace("recover")
+            self.assertIn("\n0 bytes are damaged\n", text)
+            self.assertIn("killed", self.trace("list"))
+            os.unlink(self.file)
+
+    def test_running(self):
+        """Events that are overwritten while they are read are dropped, and counted."""
+        with self.program(OVERWRITE, 3000, "wait") as program:
+            self.assertEqual(program.stdout.readline(), "traced\n")
+            last, count = self.check(self.trace("show"), 0)
+            self.assertEqual(set(last.values()), {2999})
+            self.assertIn("running", self.trace("list"))
+            program.stdin.write("g")
+            program.stdin.flush()
+            for _ in range(5):
+                text = self.trace("recover")
+                self.assertIn("\n0 bytes are damaged\n", text)
+                self.assertIn("\n0 events were dropped", text)
+            program.send_signal(signal.SIGKILL)
+        self.assertGreater(count, 0)
+
+
+if __name__ == "__main__":
+    PROGRAM = os.path.abspath(sys.argv.pop(2))
+    command.main()
