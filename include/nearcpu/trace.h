@@ -169,7 +169,7 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 #define NEAR__TRACE_POINT_NONE(provider, event, level)                                             \
 	static const int32_t near__trace_values_##provider##_##event[] = {0};                      \
 	NEAR__TRACE_DEFINE(provider##_##event, #provider ":" #event, level, "")                    \
-	static inline void near_trace_##provider##_##event(void)                                   \
+	__attribute__((unused)) static inline void near_trace_##provider##_##event(void)           \
 	{                                                                                          \
 		if (NEAR__TRACE_IS_ON(provider##_##event))                                         \
 			near__trace_word(&near__trace_point_##provider##_##event, 0);              \
@@ -181,7 +181,7 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 		NEAR__TRACE_EACH(NEAR__TRACE_VALUES, NEAR__TRACE_NOTHING, __VA_ARGS__) 0};         \
 	NEAR__TRACE_DEFINE(provider##_##event, #provider ":" #event, level,                        \
 			   NEAR__TRACE_EACH(NEAR__TRACE_TEXT, NEAR__TRACE_SEMICOLON, __VA_ARGS__)) \
-	static inline void near__trace_on_##provider##_##event(                                    \
+	__attribute__((unused)) static inline void near__trace_on_##provider##_##event(            \
 		NEAR__TRACE_EACH(NEAR__TRACE_PARAM, NEAR__TRACE_COMMA, __VA_ARGS__))               \
 	{                                                                                          \
 		NEAR__TRACE_WRITE(                                                                 \
@@ -189,7 +189,7 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 			(0 NEAR__TRACE_EACH(NEAR__TRACE_SIZE, NEAR__TRACE_NOTHING, __VA_ARGS__)),  \
 			__VA_ARGS__)                                                               \
 	}                                                                                          \
-	static inline void near_trace_##provider##_##event(                                        \
+	__attribute__((unused)) static inline void near_trace_##provider##_##event(                \
 		NEAR__TRACE_EACH(NEAR__TRACE_PARAM, NEAR__TRACE_COMMA, __VA_ARGS__))               \
 	{                                                                                          \
 		if (NEAR__TRACE_IS_ON(provider##_##event))                                         \

@@ -54,8 +54,8 @@ enum near__trace_mode {
 	NEAR__TRACE_STOP_WHEN_FULL, /* the oldest records stay */
 	/* A thread of the process takes whole sub-buffers; as above while it is late. The file has
 	 * what is from `read` of its rings on, and other files, FILE.1 and so on, have what is
-	 * before. They are as NEAR__TRACE_STOP_WHEN_FULL; their rings' `read` is the position in the
-	 * ring of the session's file up to which they have the records. */
+	 * before. They are as NEAR__TRACE_STOP_WHEN_FULL; in their rings, `read` is the position in
+	 * the ring of the session's file up to which they have the records. */
 	NEAR__TRACE_STREAM,
 };
 

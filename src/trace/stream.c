@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* near_trace: NEAR_TRACE_STREAM. Whole sub-buffers move from the rings to files, of which the oldest
- * are removed. While the disk is full they stay, and events that find their ring full are
+/* near_trace: NEAR_TRACE_STREAM. Whole sub-buffers move from the rings to files, of which the
+ * oldest are removed. While the disk is full they stay, and events that find their ring full are
  * discarded, and counted. */
 #include "trace/trace.h"
 

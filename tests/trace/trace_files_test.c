@@ -8,7 +8,6 @@
 #include "traces.h"
 
 NEAR_TRACEPOINT(test, number, NEAR_TRACE_INFO, (u64, value));
-NEAR_TRACEPOINT(test, text, NEAR_TRACE_INFO, (u64, value), (string, text));
 
 #define START(...) traces_start((struct near_trace_options){__VA_ARGS__})
 
