@@ -16,7 +16,7 @@ import command
 from command import Case, run
 
 PROGRAM = ""
-OVERWRITE, STOP = "0", "1"
+OVERWRITE, STOP, STREAM = "0", "1", "2"
 TEXT = 'text="' + "x" * 699 + '"'
 
 
@@ -38,7 +38,8 @@ class Program(Case):
         return result.stdout
 
     def check(self, text, first=None):
-        """The events of each thread are in their order, without a gap but at the begin."""
+        """The events of each thread are in their order; from the first on, if there is one,
+        without a gap. Of those that are overwritten another ring may have the older ones."""
         last, count = {}, 0
         time = 0.
         for line in text.splitlines():
@@ -55,11 +56,9 @@ class Program(Case):
             self.assertEqual(words[5] == "test:text", n % 10 == 0)
             if n % 10 == 0:
                 self.assertEqual(words[8], TEXT)
-            # A text may have lost its begin where its ring was overwritten.
-            if thread in last:
-                self.assertIn(n - last[thread], (1, 2) if n % 10 == 1 else (1,))
-            elif first is not None:
-                self.assertEqual(n, first)
+            if first is not None:
+                self.assertEqual(n, last.get(thread, first - 1) + 1)
+            self.assertGreater(n, last.get(thread, -1))
             last[thread] = n
         return last, count
 
@@ -82,6 +81,14 @@ class Program(Case):
         self.program(OVERWRITE, 50000).communicate()
         last, _ = self.check(self.trace("show"))
         self.assertEqual(set(last.values()), {49999})
+
+    def test_stream(self):
+        self.file = os.path.join(self.dir, "folder")
+        os.mkdir(self.file)
+        self.program(STREAM, 300).communicate()
+        last, count = self.check(self.trace("show"), 0)
+        self.assertEqual(last, {"thread=1": 299, "thread=2": 299})
+        self.assertEqual(count, 2 * (300 + 5))
 
     def test_killed(self):
         for _ in range(5):

@@ -112,7 +112,7 @@ static struct trace_held *find_chain(struct trace *t, const struct trace_event *
 	struct trace_held *h = t->open_chains ? t->first : NULL;
 
 	while (h && (h->have == h->parts || h->serial != serial || h->event.tid != e->tid ||
-		     h->event.file != e->file))
+		     h->event.file->owner != e->file->owner))
 		h = h->next;
 	return h;
 }
@@ -240,7 +240,7 @@ static void event_of(const struct trace_ring *r, struct trace_event *e)
 
 	*e = (struct trace_event){
 		.file = r->file,
-		.point = r->file->points[id],
+		.point = r->file->owner->points[id],
 		.ns = r->ns,
 		.cpu = (uint32_t)(head >> NEAR__TRACE_CPU_SHIFT & 0x3fff),
 		.tid = (uint32_t)(head & 0x3fffff),

@@ -114,6 +114,63 @@ static void number_points(struct trace *t)
 
 /* ---- all ---- */
 
+static bool is_same_session(const struct trace_file *a, const struct trace_file *b)
+{
+	return !a->loss.no_session && !b->loss.no_session && a->session.pid == b->session.pid &&
+	       a->session.begin.monotonic_ns == b->session.begin.monotonic_ns &&
+	       a->session.begin.counter == b->session.begin.counter;
+}
+
+/* Tracepoints that the owner has are freed. */
+static void give_points(struct trace_file *from, struct trace_file *to)
+{
+	for (unsigned id = 0; id < MOST_IDS; id++)
+		if (!to->points[id]) {
+			to->points[id] = from->points[id];
+			from->points[id] = NULL;
+		}
+	trace_free_points(from);
+	trace_read_points(from, 0);
+}
+
+static bool find_owners(struct trace *t)
+{
+	bool done = true;
+
+	for (unsigned i = 0; i < t->file_count && done; i++) {
+		struct trace_file *f = &t->files[i], *o = t->files;
+		unsigned count = f->point_count;
+
+		while (o != f && (o->owner != o || !is_same_session(o, f)))
+			o++;
+		f->owner = o;
+		if (o != f)
+			give_points(f, o);
+		f->point_count = count;
+		done = f->points;
+	}
+	return done;
+}
+
+static void open_rings_of(struct trace *t, struct trace_file *f)
+{
+	for (unsigned k = 0; k < f->ring_count; k++)
+		t->ring_count += trace_ring_open(&t->rings[t->ring_count], f, k);
+}
+
+/* What a stream has moved to other files by now, which are opened after it, is not read twice. */
+static void skip_moved(struct trace *t)
+{
+	for (struct trace_ring *r = t->rings; r < t->rings + t->ring_count; r++) {
+		if (r->file->session.mode != NEAR__TRACE_STREAM)
+			continue;
+		trace_ring_skip(r, r->read);
+		for (struct trace_ring *o = t->rings; o < t->rings + t->ring_count; o++)
+			if (o->file->owner == r->file->owner && o->index == r->index)
+				trace_ring_skip(r, o->read);
+	}
+}
+
 static int open_rings(struct trace *t)
 {
 	uint64_t count = 0;
@@ -131,8 +188,12 @@ static int open_rings(struct trace *t)
 	if (!t->rings)
 		return failure("trace", "not enough memory");
 	for (unsigned i = 0; i < t->file_count; i++)
-		for (unsigned k = 0; k < t->files[i].ring_count; k++)
-			t->ring_count += trace_ring_open(&t->rings[t->ring_count], &t->files[i], k);
+		if (t->files[i].session.mode == NEAR__TRACE_STREAM)
+			open_rings_of(t, &t->files[i]);
+	for (unsigned i = 0; i < t->file_count; i++)
+		if (t->files[i].session.mode != NEAR__TRACE_STREAM)
+			open_rings_of(t, &t->files[i]);
+	skip_moved(t);
 	return trace_begin(t) ? EXIT_DONE : failure("trace", "not enough memory");
 }
 
@@ -147,6 +208,8 @@ int trace_open(struct trace *t, char **paths, const struct trace_filter *filter,
 			code = add_folder(t, *paths, recover);
 		else
 			code = add_file(t, *paths, recover);
+	if (code == EXIT_DONE && !find_owners(t))
+		code = failure("trace", "not enough memory");
 	if (code == EXIT_DONE) {
 		number_points(t);
 		code = open_rings(t);

@@ -76,8 +76,10 @@ struct trace_file {
 	/* Offsets in the file; sizes. */
 	uint64_t used_at, points_at, points_size, rings_at, rings_size, control_at;
 	struct trace_point **points; /* by id */
-	unsigned point_count;        /* of those that the file has */
-	uint64_t *ring_at;           /* of each ring that a scan found; NULL: by rings_at */
+	/* The first file of the same session, such as of a stream: it has the tracepoints of all. */
+	struct trace_file *owner;
+	unsigned point_count; /* of those that the file has */
+	uint64_t *ring_at;    /* of each ring that a scan found; NULL: by rings_at */
 	unsigned ring_count;
 	/* ns = base_ns + (counter - base) * rate / 2^48 */
 	uint64_t base, base_ns, rate;
@@ -91,7 +93,9 @@ struct trace_ring {
 	unsigned index;
 	uint64_t at, data_at; /* in the file: its header, its data */
 	uint64_t size, end;   /* end: the position when it was opened */
+	uint64_t read;        /* of a stream: the position up to which other files have it */
 	uint64_t next;        /* position after what the buffer has */
+	bool is_last;         /* the buffer ends where its sub-buffer does */
 	char *buffer;
 	uint32_t begin, limit;  /* of the buffer: the record, the end */
 	const uint64_t *record; /* in the buffer */
@@ -169,6 +173,9 @@ void trace_free_points(struct trace_file *f);
 
 /* False: it was never used, or is no ring. */
 bool trace_ring_open(struct trace_ring *r, struct trace_file *f, unsigned index);
+
+/* What is before that position is not returned. */
+void trace_ring_skip(struct trace_ring *r, uint64_t position);
 
 /* The next record; false: there are no more, or no memory. */
 bool trace_ring_next(struct trace_ring *r);

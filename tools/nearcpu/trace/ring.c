@@ -47,15 +47,20 @@ bool trace_ring_open(struct trace_ring *r, struct trace_file *f, unsigned index)
 	subs = r->size / SUB;
 	if (r->end / SUB >= subs) {
 		r->next = (r->end / SUB - subs + 1) * SUB;
-		f->loss.overwritten += r->next;
+		if (f->session.mode != NEAR__TRACE_STREAM)
+			f->loss.overwritten += r->next;
 	}
-	/* What is before that is in other files. */
-	if (f->session.mode == NEAR__TRACE_STREAM && h.read > r->next && h.read <= r->end)
-		r->next = h.read & ~(SUB - 1);
+	r->read = h.read & ~UINT64_C(7);
 	/* The data are read after the position: pairs with the release of the ring's commit. */
 	__atomic_thread_fence(__ATOMIC_ACQUIRE);
 	r->buffer = malloc(SUB);
 	return r->buffer;
+}
+
+void trace_ring_skip(struct trace_ring *r, uint64_t position)
+{
+	if (position > r->next && position <= r->end)
+		r->next = position;
 }
 
 /* Whether the writer has come to the sub-buffer that begins at `position` again. The barrier in its
@@ -77,7 +82,10 @@ static bool fill(struct trace_ring *r)
 {
 	while (r->next < r->end) {
 		uint64_t begin = r->next, left = r->end - begin;
-		size_t size = left < SUB ? left : SUB, n;
+		size_t size = SUB - begin % SUB, n;
+
+		if (left < size)
+			size = left;
 
 		n = trace_read(r->file, r->buffer, r->data_at + begin % r->size, size);
 		r->next += size;
@@ -88,6 +96,7 @@ static bool fill(struct trace_ring *r)
 		r->file->loss.missing += size - n;
 		r->begin = 0;
 		r->limit = (uint32_t)(n & ~(size_t)7);
+		r->is_last = n == size && r->next % SUB == 0;
 		if (r->limit)
 			return true;
 	}
@@ -121,7 +130,13 @@ static uint32_t record_size(const struct trace_ring *r, uint32_t at)
 /* The head of 0 that ends a sub-buffer, since no record needs more room than what is left. */
 static bool is_end_mark(const struct trace_ring *r, uint32_t at)
 {
-	return word(r, at) == 0 && r->limit - at <= MOST_BYTES && r->limit == SUB;
+	return word(r, at) == 0 && r->limit - at <= MOST_BYTES && r->is_last;
+}
+
+/* A snapshot has such a head where it dropped what was overwritten; all zeros are damage. */
+static bool is_dropped(const struct trace_ring *r, uint32_t at)
+{
+	return at == 0 && word(r, at) == 0 && r->limit >= 16 && word(r, 8);
 }
 
 /* After damage: a record of a known tracepoint, and another one or the end behind it. */
@@ -129,7 +144,7 @@ static bool is_plausible(const struct trace_ring *r, uint32_t at)
 {
 	uint32_t size = record_size(r, at), next = at + size;
 
-	return size && r->file->points[part_of(word(r, at), NEAR__TRACE_ID_SHIFT, 16)] &&
+	return size && r->file->owner->points[part_of(word(r, at), NEAR__TRACE_ID_SHIFT, 16)] &&
 	       (next == r->limit || is_end_mark(r, next) || record_size(r, next));
 }
 
@@ -169,7 +184,9 @@ bool trace_ring_next(struct trace_ring *r)
 		size = r->limit - r->begin >= 16 ? record_size(r, r->begin) : 0;
 		if (size)
 			return take_record(r, size);
-		if (is_end_mark(r, r->begin))
+		if (is_dropped(r, r->begin))
+			r->file->loss.overtaken += r->limit;
+		if (is_dropped(r, r->begin) || is_end_mark(r, r->begin))
 			r->begin = r->limit;
 		else
 			skip_damage(r);
