@@ -117,6 +117,39 @@ static void sessions_follow_each_other(void **state)
 	assert_int_equal(traces_files(), 8);
 }
 
+/* Unmapped rings would fault. */
+static bool done;
+
+static void *trace_until_done(void *arg)
+{
+	while (!__atomic_load_n(&done, __ATOMIC_RELAXED)) {
+		numbers(1, 100);
+		near_trace_test_tick();
+	}
+	return NULL;
+}
+
+static void sessions_end_while_threads_trace(void **state)
+{
+	pthread_t threads[3];
+
+	done = false;
+	for (unsigned i = 0; i < LENGTH(threads); i++)
+		threads[i] = unit_start(trace_until_done, NULL);
+	for (unsigned i = 0; i < unit_scale(60); i++) {
+		char path[400];
+
+		START(.ring_size = 256 << 10, .clock = (enum near_trace_clock)(i % 3));
+		snprintf(path, sizeof(path), "%s", near_trace_path());
+		usleep(300);
+		assert_int_equal(near_trace_stop(), 0);
+		unlink(path);
+	}
+	__atomic_store_n(&done, true, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < LENGTH(threads); i++)
+		unit_join(threads[i]);
+}
+
 /* ---- clocks ---- */
 
 static uint64_t own_time;
@@ -258,7 +291,8 @@ int main(void)
 	return UNIT_TESTS_IN(
 		((struct unit_fixtures){NULL, traces_make_folder, traces_remove_folder, NULL}),
 		events_are_in_the_file, the_newest_events_stay, the_oldest_events_stay,
-		sessions_follow_each_other, times_are_those_of_the_clock,
-		patterns_and_levels_choose, tracepoints_are_switched_while_it_runs,
-		bad_options_are_refused, there_is_one_session);
+		sessions_follow_each_other, sessions_end_while_threads_trace,
+		times_are_those_of_the_clock, patterns_and_levels_choose,
+		tracepoints_are_switched_while_it_runs, bad_options_are_refused,
+		there_is_one_session);
 }
