@@ -5,6 +5,7 @@
 usage: trace_program_test.py NEARCPU TRACE_PROGRAM [TEST...]
 """
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -89,6 +90,39 @@ class Program(Case):
         last, count = self.check(self.trace("show"), 0)
         self.assertEqual(last, {"thread=1": 299, "thread=2": 299})
         self.assertEqual(count, 2 * (300 + 5))
+
+    def test_orders(self):
+        new = os.path.join(self.dir, "new")
+        with self.program(STOP, 30, "wait") as program:
+            self.assertEqual(program.stdout.readline(), "traced\n")
+            self.trace("snapshot", new)
+            # Times differ: the rate of the counter is known better by and by.
+            copied, events = (re.findall(r" cpu .*", run("trace", "show", file).stdout)
+                              for file in (new, self.file))
+            self.assertEqual(copied, events)
+            self.assertEqual(len(events), 2 * (30 + 1))
+            self.expect(run("trace", "snapshot", new, self.file), 1, "exists already")
+            self.trace("disable", "*")
+            self.trace("enable", "--level", "warning", "test:*")
+            program.stdin.write("n")
+            self.expect(run("trace", "enable", "a b", self.file), 2, "no pattern")
+            self.expect(run("trace", "enable", "*"), 2, "no file")
+            self.expect(run("trace", "snapshot"), 2, "no new file")
+            program.communicate()
+        self.expect(run("trace", "enable", "*", self.file), 1, "does not trace any more")
+
+    def test_switched(self):
+        with self.program(STOP, 30, "wait") as program:
+            self.assertEqual(program.stdout.readline(), "traced\n")
+            self.trace("disable", "*")
+            self.trace("enable", "--level", "warning", "test:*")
+            program.stdin.write("g")
+            program.stdin.flush()
+            while "thread=3" not in self.trace("show"):
+                pass
+            program.kill()
+        names = {line.split()[5] for line in self.trace("show").splitlines() if "thread=3" in line}
+        self.assertEqual(names, {"test:text"})
 
     def test_killed(self):
         for _ in range(5):

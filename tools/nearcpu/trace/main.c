@@ -15,7 +15,7 @@
 
 static struct trace_filter filter;
 static const char *ctf, *chrome, *csv, *between, *by;
-static bool filtered;
+static char order[1024];
 
 static int take_seconds(const struct option_row *row, const char *value)
 {
@@ -26,7 +26,6 @@ static int take_seconds(const struct option_row *row, const char *value)
 	char seconds[16];
 	uint64_t s, ns;
 
-	filtered = true;
 	if (whole >= sizeof(seconds) || n > 9 || (dot && !n))
 		return usage_error("trace", "--%s takes seconds, such as 1.25", row->name);
 	memcpy(seconds, value, whole);
@@ -41,7 +40,6 @@ static int take_seconds(const struct option_row *row, const char *value)
 
 static int take_tid(const struct option_row *row, const char *value)
 {
-	filtered = true;
 	return parse_number(value, 1, UINT32_MAX, &filter.tid)
 		       ? 0
 		       : usage_error("trace", "--%s takes a thread id", row->name);
@@ -50,7 +48,6 @@ static int take_tid(const struct option_row *row, const char *value)
 static int take_cpus(const struct option_row *row, const char *value)
 {
 	(void)row;
-	filtered = true;
 	filter.cpus = value;
 	if (!*value || strspn(value, "0123456789,-") != strlen(value))
 		return usage_error("trace", "--cpu takes a list, such as 0-3,8");
@@ -68,7 +65,6 @@ const char *trace_level_name(unsigned level)
 static int take_level(const struct option_row *row, const char *value)
 {
 	(void)row;
-	filtered = true;
 	if (parse_number(value, 0, UINT32_MAX, &filter.level))
 		return 0;
 	for (size_t i = 0; i < sizeof(levels) / sizeof(*levels); i++)
@@ -107,14 +103,20 @@ static const struct option_table table = {
 		"       nearcpu trace list FILE|FOLDER...\n"
 		"       nearcpu trace stat [--between FIRST,LAST [--by FIELD]] FILE...\n"
 		"       nearcpu trace export --ctf FOLDER|--chrome FILE|--csv FILE FILE...\n"
-		"       nearcpu trace recover [--ctf ...] FILE...\n\n"
+		"       nearcpu trace recover [--ctf ...] FILE...\n"
+		"       nearcpu trace enable [--level LEVEL] PATTERN FILE...\n"
+		"       nearcpu trace disable PATTERN FILE...\n"
+		"       nearcpu trace snapshot NEWFILE FILE\n\n"
 		"Reads the files of near_trace(3), while their programs run, or after they have\n"
 		"ended or were killed. A folder stands for the trace files in it.\n\n"
 		"  show     the events as text\n"
 		"  list     sessions and tracepoints\n"
 		"  stat     counts and latencies\n"
 		"  export   the events for other programs\n"
-		"  recover  the same of a damaged file, and a report on what is lost\n\n",
+		"  recover  the same of a damaged file, and a report on what is lost\n"
+		"  enable, disable\n"
+		"           switch tracepoints of a running program on, and off\n"
+		"  snapshot makes a running program copy its rings to a new file\n\n",
 	.tail = "\nExit status: 0 done, 1 no trace or damaged, 2 wrong usage.\n",
 };
 
@@ -173,12 +175,24 @@ static int recover(struct trace *t)
 	return EXIT_DONE;
 }
 
-static const struct {
+static int give_order(struct trace *t)
+{
+	return trace_order(t, order);
+}
+
+static const struct subcommand {
 	const char *name;
 	int (*main)(struct trace *t);
+	const char *argument; /* before the files, of an order */
 } subcommands[] = {
-	{"show", show},     {"list", list},       {"stat", stat_events},
-	{"export", export}, {"recover", recover},
+	{"show", show, NULL},
+	{"list", list, NULL},
+	{"stat", stat_events, NULL},
+	{"export", export, NULL},
+	{"recover", recover, NULL},
+	{"enable", give_order, "pattern"},
+	{"disable", give_order, "pattern"},
+	{"snapshot", give_order, "new file"},
 };
 
 static int check_options(const char *sub)
@@ -199,8 +213,9 @@ static int check_options(const char *sub)
 	return EXIT_DONE;
 }
 
-static int run(int (*main)(struct trace *t), char **paths, bool is_recovery)
+static int run(const struct subcommand *sub, char **paths)
 {
+	bool is_recovery = sub->main == recover;
 	struct trace_loss loss;
 	struct trace t;
 	int code;
@@ -209,15 +224,33 @@ static int run(int (*main)(struct trace *t), char **paths, bool is_recovery)
 	code = trace_open(&t, paths, &filter, is_recovery);
 	if (code)
 		return code;
-	code = finish_stdout("trace", main(&t));
+	code = finish_stdout("trace", sub->main(&t));
 	loss = trace_total_loss(&t);
-	if (code == EXIT_DONE && !is_recovery && trace_is_damaged(&loss))
+	if (code == EXIT_DONE && !sub->argument && !is_recovery && trace_is_damaged(&loss))
 		code = failure("trace",
 			       "'%s': parts of it are damaged; 'nearcpu trace recover' "
 			       "reports them",
 			       paths[0]);
 	trace_close(&t);
 	return code;
+}
+
+static int run_words(const struct subcommand *sub, int count, char **words)
+{
+	int code = EXIT_DONE;
+
+	if (sub->argument && count < 1)
+		return usage_error("trace", "no %s given", sub->argument);
+	if (count < (sub->argument ? 2 : 1))
+		return usage_error("trace", "no file given");
+	if (sub->argument)
+		code = trace_make_order(order, sizeof(order), sub->name, words[0],
+					strcmp(sub->name, "enable") == 0 ? filter.level
+									 : UINT32_MAX);
+	if (sub->argument && strcmp(sub->name, "snapshot") == 0 && count > 2)
+		code = usage_error("trace", "a snapshot is of one file");
+	filter.level = sub->argument ? UINT32_MAX : filter.level;
+	return code ? code : run(sub, words + (sub->argument != NULL));
 }
 
 int trace_main(int argc, char **argv)
@@ -227,7 +260,6 @@ int trace_main(int argc, char **argv)
 
 	filter = (struct trace_filter){.to = UINT64_MAX, .level = UINT32_MAX};
 	ctf = chrome = csv = between = by = NULL; /* of an earlier call */
-	filtered = false;
 	if (argc < 2 || argv[1][0] == '-') {
 		code = parse_options(&table, argc, argv);
 		return code == OPTIONS_DONE ? usage_error("trace", "no subcommand given") : code;
@@ -239,9 +271,5 @@ int trace_main(int argc, char **argv)
 	code = parse_options(&table, argc - 1, argv + 1);
 	if (code == OPTIONS_DONE)
 		code = check_options(argv[1]);
-	if (code)
-		return code;
-	if (optind + 1 >= argc)
-		return usage_error("trace", "no file given");
-	return run(subcommands[i].main, argv + 1 + optind, strcmp(argv[1], "recover") == 0);
+	return code ? code : run_words(&subcommands[i], argc - 1 - optind, argv + 1 + optind);
 }

@@ -76,7 +76,7 @@ struct trace_file {
 	/* Offsets in the file; sizes. */
 	uint64_t used_at, points_at, points_size, rings_at, rings_size, control_at;
 	struct trace_point **points; /* by id */
-	/* The first file of the same session, such as of a stream: it has the tracepoints of all. */
+	/* The first file of the session, as of a stream: it has the tracepoints of all. */
 	struct trace_file *owner;
 	unsigned point_count; /* of those that the file has */
 	uint64_t *ring_at;    /* of each ring that a scan found; NULL: by rings_at */
