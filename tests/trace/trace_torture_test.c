@@ -116,6 +116,7 @@ static const char *see(const uint64_t *w, uint64_t *n, uint64_t *total)
 static const char *check_ring(struct near__trace_ring *r, uint64_t at, uint64_t *n, uint64_t *total)
 {
 	const char *wrong = NULL;
+	uint64_t time = 0;
 
 	while (!wrong && at < r->position) {
 		const uint64_t *w = near__trace_word_at(r, at);
@@ -124,7 +125,8 @@ static const char *check_ring(struct near__trace_ring *r, uint64_t at, uint64_t 
 			at = (at | (NEAR__TRACE_SUB_SIZE - 1)) + 1;
 			continue;
 		}
-		wrong = see(w, n, total);
+		wrong = w[1] < time ? "a time steps back" : see(w, n, total);
+		time = w[1];
 		at += (*w >> NEAR__TRACE_WORDS_SHIFT & 63) * 8;
 	}
 	return wrong ? wrong : at == r->position ? NULL : "a position is within a record";
