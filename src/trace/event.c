@@ -93,13 +93,33 @@ DEFINE(8)
 DEFINE(16)
 DEFINE(32)
 
-static bool try_without_clock(const uint64_t *row, const struct near__trace_event *e)
+/* As near__trace_try, with a time of 0. */
+static bool try_without_clock(const uint64_t *row, uint64_t head, uint64_t word)
 {
-	const uint64_t *words = e->words;
-	uint64_t ring, next, at, low, time;
+	uint64_t ring, next, at, low, zero = 0;
 
-	return NEAR_SEQ(EVENT(ROOM1, NO_CHECKS, TIME_GIVEN, COPY1),
-			NEAR_OUT(time, ring, next, at, low), NEAR_IN(row, e, words));
+	return NEAR_SEQ(
+		NEAR_INDEX(ring)
+		NEAR_SHIFT_LEFT(ring, 3)
+		NEAR_LOAD8X(ring, row, ring)
+		NEAR_BRANCH_ZERO(ring, near_failed)
+		NEAR_LOAD8(next, ring, 0)
+		NEAR_LOAD2(low, ring, 0)
+		NEAR_LOAD8(at, ring, 8)
+		NEAR_AND(at, next)
+		NEAR_ADD(at, ring)
+		NEAR_ADD_CONST(low, 24)
+		NEAR_SHIFT_RIGHT(low, 16)
+		NEAR_BRANCH_NONZERO(low, near_failed)
+		NEAR_ADD_CONST(next, 24)
+		NEAR_INDEX_CPU(low)
+		NEAR_SHIFT_LEFT(low, 22)
+		NEAR_OR(low, head)
+		NEAR_STORE8(low, at, 128)
+		NEAR_STORE8(zero, at, 136)
+		NEAR_STORE8(word, at, 144)
+		NEAR_COMMIT8_RELEASE(next, ring),
+		NEAR_OUT(ring, next, at, low), NEAR_IN(row, head, word, zero));
 }
 
 /* The local ring and its position, at one moment: e->ring = row[slot], e->position = its position,
@@ -271,14 +291,17 @@ bool near__trace_write(struct near_trace_point *p, const uint64_t *words, unsign
 	e.is_rest = is_rest;
 	if (clock == NEAR_TRACE_COUNTER && c->clock(row_of(clock), &e))
 		return true;
-	if (clock == NEAR_TRACE_NO_CLOCK && n == 1 && try_without_clock(row_of(clock), &e))
-		return true;
 	return write_slowly(clock, c, &e);
 }
 
 void near__trace_one(struct near_trace_point *p, uint64_t word)
 {
-	near__trace_write(p, &word, 1, 0, false);
+	uint32_t clock = __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE);
+	uint32_t tid = near__trace_self.tid;
+
+	if (clock != NEAR_TRACE_NO_CLOCK || !tid ||
+	    !try_without_clock(row_of(clock), p->head | tid, word))
+		near__trace_write(p, &word, 1, 0, false);
 }
 
 /* A size class is copied as a whole. */

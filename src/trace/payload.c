@@ -120,8 +120,30 @@ static void write_chain(struct near_trace_point *p, struct source *s, size_t byt
 	}
 }
 
-void near__trace_pieces(struct near_trace_point *p, const struct near__trace_piece *pieces,
-			unsigned n)
+/* The common case. Returns the bytes; more than RECORD: it does not fit. */
+static size_t gather(char *to, const struct near__trace_piece *pieces, unsigned n)
+{
+	size_t at = 0;
+
+	for (unsigned i = 0; i < n; i++) {
+		size_t size = pieces[i].size, element = pieces[i].element;
+		uint16_t length = (uint16_t)(element <= 1 ? size : size / element);
+
+		if (size > RECORD || at + size + sizeof(length) > RECORD)
+			return RECORD + 1;
+		if (element) {
+			memcpy(to + at, &length, sizeof(length));
+			at += sizeof(length);
+		}
+		memcpy(to + at, pieces[i].data, size);
+		at += size;
+	}
+	return at;
+}
+
+/* Some that would fit are not gathered. */
+__attribute__((noinline)) static void
+write_slowly(struct near_trace_point *p, const struct near__trace_piece *pieces, unsigned n)
 {
 	struct source s = {.pieces = pieces, .n = n < MOST_PIECES ? n : MOST_PIECES};
 	uint64_t words[RECORD / 8], flags = 0;
@@ -138,6 +160,20 @@ void near__trace_pieces(struct near_trace_point *p, const struct near__trace_pie
 		write_chain(p, &s, bytes, flags);
 		return;
 	}
-	n = take_words(&s, words, RECORD);
-	near__trace_write(p, words, n ? n : 1, flags, false);
+	near__trace_write(p, words, take_words(&s, words, RECORD), flags, false);
+}
+
+void near__trace_pieces(struct near_trace_point *p, const struct near__trace_piece *pieces,
+			unsigned n)
+{
+	uint64_t words[RECORD / 8];
+	size_t bytes = gather((char *)words, pieces, n);
+
+	if (bytes > RECORD) {
+		write_slowly(p, pieces, n);
+		return;
+	}
+	n = (unsigned)((bytes + 7) / 8);
+	memset((char *)words + bytes, 0, -bytes % sizeof(uint64_t));
+	near__trace_write(p, words, n, 0, false);
 }

@@ -15,7 +15,7 @@
  *   load `current` within them. It is cleared first; after a grace period no slow path opens
  *   a ring.
  *
- * Then the file is unmapped.
+ * Then the file is unmapped. models/trace.pml has this, models/trace.cc a reader.
  *
  * The child of fork finds `current` cleared by its handler, and makes a file at its first event. A
  * slow path that the fork interrupted, by a signal handler, goes on in the child: it finds private
