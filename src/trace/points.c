@@ -164,4 +164,5 @@ void near__trace_register(struct near_trace_point *p)
 		set(p, near__trace.current->clock);
 	}
 	near_lock_unlock(&near__trace.lock);
+	near__trace_start_by_conf();
 }

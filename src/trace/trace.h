@@ -106,6 +106,7 @@ struct near__trace {
 	uint32_t is_ending; /* near_trace_stop has begun */
 	uint32_t number;    /* of sessions of the process */
 	uint32_t points_known, rules_known;
+	uint32_t has_read_conf; /* a session of NEAR_CONF has begun, if there is one */
 	uint64_t parent;
 	struct near_trace_point *first, **last;
 	struct near_trace_options options; /* of the session, for children */
@@ -113,6 +114,9 @@ struct near__trace {
 	struct near__trace_rule rules[NEAR__TRACE_RULES];
 };
 extern NEAR_API struct near__trace near__trace;
+
+/* Starts the session that NEAR_CONF wants, if this has not been done. */
+void near__trace_start_by_conf(void);
 
 /* ---- rings (ring.c) ---- */
 

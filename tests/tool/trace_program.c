@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* usage: trace_program FILE MODE EVENTS [wait]
  *
- * Two threads, and a signal handler of each, trace EVENTS events; then it ends, or waits for a line
- * and goes on until it is killed. */
+ * FILE is - if a session has begun before. Two threads, and a signal handler of each, trace EVENTS
+ * events; then it ends, or waits for a line and goes on until it is killed. */
 #include <nearcpu/trace.h>
 
 #include <pthread.h>
@@ -53,7 +53,7 @@ int main(int argc, char **argv)
 	events = strtoul(argv[3], NULL, 10);
 	memset(text, 'x', sizeof(text) - 1);
 	signal(SIGUSR1, on_signal);
-	if (near_trace_start(&options)) {
+	if (strcmp(argv[1], "-") != 0 && near_trace_start(&options)) {
 		fprintf(stderr, "trace_program: %s\n", near_trace_error());
 		return 1;
 	}

@@ -124,6 +124,30 @@ class Program(Case):
         names = {line.split()[5] for line in self.trace("show").splitlines() if "thread=3" in line}
         self.assertEqual(names, {"test:text"})
 
+    def record(self, *arguments):
+        return run("trace", "record", *arguments, stdin=subprocess.DEVNULL)
+
+    def test_record(self):
+        self.file = os.path.join(self.dir, "folder")
+        result = self.record("--output", self.file, "--mode", "stop", "--name", "test:t*,*:handler",
+                             "--ring", "512k", "--level", "info", PROGRAM, "none", "0", "30")
+        self.assertEqual(result.stderr.splitlines()[0],
+                         f"nearcpu trace: the events are in {self.file}")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("traces already", result.stderr)
+        text = self.trace("list")
+        for words in ("stops when full", "ended", "each 512 KiB"):
+            self.assertIn(words, text)
+        result = self.record("--output", self.file, "--", PROGRAM, "-", "0", "30")
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(len(self.trace("list").splitlines()), 2)
+        names = [line.split()[7] for line in self.trace("show").splitlines() if line[0] != "#"]
+        self.assertEqual(names.count("test:count"), 2 * 27)
+        self.assertEqual(self.record("--output", self.file, "no_such_program").returncode, 127)
+        for arguments in (["--mode", "x", "true"], ["--level", "x", "true"], [],
+                          ["--ring", "x", "true"], ["--output", "a,b", "true"]):
+            self.assertEqual(self.record(*arguments).returncode, 2)
+
     def test_killed(self):
         for _ in range(5):
             with self.program(OVERWRITE, 3000, "wait") as program:

@@ -106,7 +106,8 @@ static const struct option_table table = {
 		"       nearcpu trace recover [--ctf ...] FILE...\n"
 		"       nearcpu trace enable [--level LEVEL] PATTERN FILE...\n"
 		"       nearcpu trace disable PATTERN FILE...\n"
-		"       nearcpu trace snapshot NEWFILE FILE\n\n"
+		"       nearcpu trace snapshot NEWFILE FILE\n"
+		"       nearcpu trace record [--help|OPTION...] [--] PROGRAM [ARGUMENT...]\n\n"
 		"Reads the files of near_trace(3), while their programs run, or after they have\n"
 		"ended or were killed. A folder stands for the trace files in it.\n\n"
 		"  show     the events as text\n"
@@ -116,7 +117,8 @@ static const struct option_table table = {
 		"  recover  the same of a damaged file, and a report on what is lost\n"
 		"  enable, disable\n"
 		"           switch tracepoints of a running program on, and off\n"
-		"  snapshot makes a running program copy its rings to a new file\n\n",
+		"  snapshot makes a running program copy its rings to a new file\n"
+		"  record   runs a program with its tracepoints switched on\n\n",
 	.tail = "\nExit status: 0 done, 1 no trace or damaged, 2 wrong usage.\n",
 };
 
@@ -264,6 +266,8 @@ int trace_main(int argc, char **argv)
 		code = parse_options(&table, argc, argv);
 		return code == OPTIONS_DONE ? usage_error("trace", "no subcommand given") : code;
 	}
+	if (strcmp(argv[1], "record") == 0)
+		return trace_record(argc - 1, argv + 1);
 	while (i < n && strcmp(argv[1], subcommands[i].name) != 0)
 		i++;
 	if (i == n)

@@ -45,6 +45,8 @@ int trace_list(struct trace *t, bool with_points);
 /* `pair`: two names, separated by a comma; `key`: a field, or NULL. */
 int trace_stat(struct trace *t, const char *pair, const char *key);
 
+int trace_record(int argc, char **argv);
+
 /* To the programs of all files that trace. */
 int trace_order(const struct trace *t, const char *order);
 int trace_make_order(char *order, size_t size, const char *verb, const char *what, uint64_t level);
