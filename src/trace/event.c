@@ -17,7 +17,7 @@ _Static_assert(sizeof(struct near__trace_thread) == 16, "near__trace_self");
 /* Appends a record of e->size bytes; of its payload copies a whole size class, which needs `room`
  * bytes. As near__trace_try in nearcpu/trace.h:
  *
- *     ring = row[slot]; next = ring->position;                 fails if there is no ring, no room
+ *     ring = row[slot]; next = ring->position;      fails without a ring, or room before ring->end
  *     at = the word at `next`;                                 `checks` may fail, too
  *     at[0] = e->head | cpu; at[1] = the time; at[2...] = the payload
  *     ring->position = next + e->size                          the commit */
@@ -27,17 +27,20 @@ _Static_assert(sizeof(struct near__trace_thread) == 16, "near__trace_self");
 	NEAR_LOAD8X(ring, row, ring)                                                               \
 	NEAR_BRANCH_ZERO(ring, near_failed)                                                        \
 	NEAR_LOAD8(next, ring, 0)                                                                  \
-	NEAR_LOAD2(low, ring, 0)                                                                   \
 	NEAR_LOAD8(at, ring, 8)                                                                    \
 	NEAR_AND(at, next)                                                                         \
 	NEAR_ADD(at, ring)                                                                         \
-	ROOM NEAR_SHIFT_RIGHT(low, 16) NEAR_BRANCH_NONZERO(low, near_failed) CHECKS NEAR_LOAD8(    \
-		low, e, 8) NEAR_ADD(next, low) NEAR_INDEX_CPU(low) NEAR_SHIFT_LEFT(low, 22)        \
-		NEAR_LOAD8(time, e, 0) NEAR_OR(low, time) NEAR_STORE8(low, at, 128) TIME           \
-		NEAR_STORE8(time, at, 136) NEAR_ADD_CONST(at, 144) COPY                            \
-		NEAR_COMMIT8_RELEASE(next, ring)
+	CHECKS                                                                                     \
+	NEAR_MOVE(low, next)                                                                       \
+	ROOM NEAR_LOAD8(time, ring, 24) NEAR_BRANCH_NOT_BELOW(low, time, near_failed)              \
+		NEAR_LOAD8(low, e, 8) NEAR_ADD(next, low) NEAR_INDEX_CPU(low)                      \
+			NEAR_SHIFT_LEFT(low, 22) NEAR_LOAD8(time, e, 0) NEAR_OR(low, time)         \
+				NEAR_STORE8(low, at, 128) TIME                                     \
+				NEAR_STORE8(time, at, 136) NEAR_ADD_CONST(at, 144) COPY            \
+				NEAR_COMMIT8_RELEASE(next, ring)
 _Static_assert(NEAR__TRACE_CPU_SHIFT == 22 && NEAR__TRACE_RINGS_AT == 128 &&
 		       offsetof(struct near__trace_ring, mask) == 8 &&
+		       offsetof(struct near__trace_ring, end) == 24 &&
 		       offsetof(struct near__trace_event, size) == 8,
 	       "the numbers in EVENT and near__trace_try");
 
@@ -104,14 +107,12 @@ static bool try_without_clock(const uint64_t *row, uint64_t head, uint64_t word)
 		NEAR_LOAD8X(ring, row, ring)
 		NEAR_BRANCH_ZERO(ring, near_failed)
 		NEAR_LOAD8(next, ring, 0)
-		NEAR_LOAD2(low, ring, 0)
 		NEAR_LOAD8(at, ring, 8)
 		NEAR_AND(at, next)
 		NEAR_ADD(at, ring)
-		NEAR_ADD_CONST(low, 24)
-		NEAR_SHIFT_RIGHT(low, 16)
-		NEAR_BRANCH_NONZERO(low, near_failed)
 		NEAR_ADD_CONST(next, 24)
+		NEAR_LOAD8(low, ring, 24)
+		NEAR_BRANCH_NOT_BELOW(next, low, near_failed)
 		NEAR_INDEX_CPU(low)
 		NEAR_SHIFT_LEFT(low, 22)
 		NEAR_OR(low, head)
@@ -162,6 +163,25 @@ static bool try_switch(const uint64_t *row, const struct near__trace_event *e, u
 		NEAR_OUT(ring, at, t), NEAR_IN(row, e, next, zero));
 }
 
+/* ring->end = the end of the sub-buffer of e->position, which commits. Fails if the position is
+ * another one by then: `end` never is after the end of the position's sub-buffer. */
+static bool try_set_end(const uint64_t *row, const struct near__trace_event *e, uint64_t end)
+{
+	uint64_t ring, t, position;
+
+	return NEAR_SEQ(
+		NEAR_INDEX(ring)
+		NEAR_SHIFT_LEFT(ring, 3)
+		NEAR_LOAD8X(ring, row, ring)
+		NEAR_LOAD8(t, e, 16)
+		NEAR_BRANCH_NE(ring, t, near_failed)
+		NEAR_LOAD8(position, ring, 0)
+		NEAR_LOAD8(t, e, 24)
+		NEAR_BRANCH_NE(position, t, near_failed)
+		NEAR_COMMIT8(end, ring, 24),
+		NEAR_OUT(ring, t, position), NEAR_IN(row, e, end));
+}
+
 static const struct class
 {
 	bool (*clock)(const uint64_t *row, const struct near__trace_event *e);
@@ -186,32 +206,42 @@ static const uint64_t *row_of(uint32_t clock)
 	return table + (clock - 1) * (near__process.slots + 1);
 }
 
-/* ---- failed sequences ---- */
-
-static bool try_once(struct near__trace_run *t, const struct class *c, struct near__trace_event *e)
+/* Loads nothing of a ring but in sequences. */
+static bool try_once(uint32_t clock, const struct class *c, struct near__trace_event *e)
 {
-	if (t->clock == NEAR_TRACE_COUNTER)
-		return c->clock(t->row, e);
-	if (!try_peek(t->row, e))
+	const uint64_t *row = row_of(clock);
+
+	if (clock == NEAR_TRACE_COUNTER)
+		return c->clock(row, e);
+	if (!try_peek(row, e))
 		return false;
-	e->time = near__trace_now(t->clock);
-	return c->given(t->row, e);
+	e->time = near__trace_now(clock);
+	return c->given(row, e);
 }
 
-/* What is to be done about it. NEAR__TRACE_WRITTEN: nothing, try again. */
+/* ---- failed sequences ---- */
+
+/* What is to be done about it. NEAR__TRACE_WRITTEN: try again. */
 static enum near__trace_result mend(struct near__trace_run *t, struct near__trace_event *e)
 {
+	struct near__trace_ring *r;
 	uint64_t next;
 
 	if (!try_peek(t->row, e))
 		return near__trace_open_local(t) ? NEAR__TRACE_WRITTEN : NEAR__TRACE_NO_RING;
-	if (e->position % NEAR__TRACE_SUB_SIZE + e->room < NEAR__TRACE_SUB_SIZE)
-		return NEAR__TRACE_WRITTEN;
+	r = (struct near__trace_ring *)(uintptr_t)e->ring;
 	next = (e->position | (NEAR__TRACE_SUB_SIZE - 1)) + 1;
-	if (!near__trace_has_room(t, (struct near__trace_ring *)(uintptr_t)e->ring, next))
-		return NEAR__TRACE_FULL;
-	if (try_switch(t->row, e, next))
+	if (e->position + e->room >= next) {
+		if (!near__trace_has_room(t, r, next))
+			return NEAR__TRACE_FULL;
+		if (!try_switch(t->row, e, next))
+			return NEAR__TRACE_WRITTEN;
 		near__trace_switched(t);
+		e->position = next;
+		next += NEAR__TRACE_SUB_SIZE;
+	}
+	if (__atomic_load_n(&r->end, __ATOMIC_RELAXED) != next)
+		try_set_end(t->row, e, next);
 	return NEAR__TRACE_WRITTEN;
 }
 
@@ -219,7 +249,7 @@ static enum near__trace_result mend(struct near__trace_run *t, struct near__trac
 static bool write_in(struct near__trace_run *t, const struct class *c, struct near__trace_event *e)
 {
 	for (int i = 0; i < NEAR_SEQ_TRIES; i++) {
-		if (try_once(t, c, e))
+		if (try_once(t->clock, c, e))
 			return true;
 		switch (mend(t, e)) {
 		case NEAR__TRACE_FULL:
@@ -289,9 +319,7 @@ bool near__trace_write(struct near_trace_point *p, const uint64_t *words, unsign
 	e.room = c->room;
 	e.time = 0;
 	e.is_rest = is_rest;
-	if (clock == NEAR_TRACE_COUNTER && c->clock(row_of(clock), &e))
-		return true;
-	return write_slowly(clock, c, &e);
+	return try_once(clock, c, &e) || write_slowly(clock, c, &e);
 }
 
 void near__trace_one(struct near_trace_point *p, uint64_t word)

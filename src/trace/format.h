@@ -106,7 +106,8 @@ struct near__trace_ring {
 	uint64_t position __attribute__((aligned(64)));
 	uint64_t mask;      /* ring_size - 1 */
 	uint64_t discarded; /* records that found no room; atomic */
-	uint64_t unused[5];
+	uint64_t end;       /* for sequences: of the position's sub-buffer, or an earlier one */
+	uint64_t unused[4];
 	uint64_t read
 		__attribute__((aligned(64))); /* NEAR__TRACE_STREAM: what the reader has taken */
 	uint64_t reader_unused[7];

@@ -59,6 +59,7 @@ static struct near__trace_ring *provide(struct near__trace_run *t, unsigned i)
 	}
 	__atomic_store_n(&t->refused, 0, __ATOMIC_RELAXED);
 	r->mask = t->ring_size - 1;
+	r->end = NEAR__TRACE_SUB_SIZE;
 	/* Release: a reader that finds the bit finds the ring. */
 	__atomic_fetch_or(&t->session->used[i / 64], UINT64_C(1) << i % 64, __ATOMIC_RELEASE);
 	return r;

@@ -37,8 +37,10 @@ static void setup(void *arg)
 	t = near__trace.current;
 	for (unsigned i = 0; i < t->slots + t->cpus && i < LENGTH(begins); i++) {
 		begins[i] = t->local[i].ring ? s->position : 0;
-		if (t->local[i].ring)
-			t->local[i].ring->position = s->position;
+		if (!t->local[i].ring)
+			continue;
+		t->local[i].ring->position = s->position;
+		t->local[i].ring->end = (s->position | (NEAR__TRACE_SUB_SIZE - 1)) + 1;
 	}
 	events = sum = serial = 0;
 }
