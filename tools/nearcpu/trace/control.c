@@ -115,7 +115,7 @@ static int order_one(const struct trace_file *f, const char *order)
 	struct connection c = {.file = f, .fd = -1, .map = MAP_FAILED};
 	int code = open_control(&c);
 
-	if (!code)
+	if (!code && c.control)
 		code = give_order(&c, order);
 	if (c.map != MAP_FAILED)
 		munmap(c.map, c.size);

@@ -108,7 +108,7 @@ static void number_points(struct trace *t)
 {
 	for (unsigned i = 0; i < t->file_count; i++)
 		for (unsigned id = 0; id < MOST_IDS; id++)
-			if (t->files[i].points[id])
+			if (t->files[i].points && t->files[i].points[id])
 				trace_number(t, t->files[i].points[id]);
 }
 
@@ -162,7 +162,7 @@ static void open_rings_of(struct trace *t, struct trace_file *f)
 static void skip_moved(struct trace *t)
 {
 	for (struct trace_ring *r = t->rings; r < t->rings + t->ring_count; r++) {
-		if (r->file->session.mode != NEAR__TRACE_STREAM)
+		if (!r->file || r->file->session.mode != NEAR__TRACE_STREAM)
 			continue;
 		trace_ring_skip(r, r->read);
 		for (struct trace_ring *o = t->rings; o < t->rings + t->ring_count; o++)

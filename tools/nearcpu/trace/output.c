@@ -22,7 +22,8 @@ static int cannot_write(const char *path, int err)
 int trace_output_open(struct trace_output *o, const char *path)
 {
 	struct stat st;
-	int fd = -1;
+	mode_t mask;
+	int fd;
 
 	*o = (struct trace_output){.path = path};
 	if (output_is_stdout(path)) {
@@ -42,9 +43,9 @@ int trace_output_open(struct trace_output *o, const char *path)
 	if (!o->file)
 		return cannot_write(path, errno);
 	setvbuf(o->file, NULL, _IOFBF, 1 << 16);
-	fd = umask(0);
-	umask((mode_t)fd);
-	fchmod(fileno(o->file), 0666 & ~(mode_t)fd);
+	mask = umask(0);
+	umask(mask);
+	fchmod(fd, 0666 & ~mask);
 	return EXIT_DONE;
 }
 

@@ -211,7 +211,7 @@ uint64_t trace_read_points(struct trace_file *f, uint64_t size)
 	uint32_t n;
 
 	if (!f->points)
-		f->points = calloc(MOST_POINTS, sizeof(*f->points));
+		f->points = calloc(MOST_POINTS, sizeof(struct trace_point *));
 	if (data && f->points) {
 		size = trace_read(f, data, f->points_at, size);
 		while ((n = add_record(f, data + at, size - at)))

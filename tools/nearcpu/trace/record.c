@@ -92,7 +92,8 @@ static bool make_conf(char **conf, const char *folder)
 		return false;
 	if (names)
 		for (char *c = strstr(*conf, ",trace_enable:") + 1; *c; c++)
-			*c = *c == ',' ? '+' : *c;
+			if (*c == ',')
+				*c = '+';
 	return true;
 }
 

@@ -116,7 +116,7 @@ static void print_bars(const struct near_snapshot *s)
 		if (counts[i])
 			printf("%20" PRIu64 " ns  %12" PRIu64 "  %.*s\n",
 			       i ? UINT64_C(1) << (i - 1) : 0, counts[i],
-			       (int)(counts[i] * 40. / (double)most),
+			       (int)((double)counts[i] * 40 / (double)most),
 			       "########################################");
 }
 
@@ -160,9 +160,11 @@ static int begin_latency(struct latency *l, const char *pair, const char *field)
 	l->last = comma + 1;
 	l->field = field;
 	l->open = calloc(ENTRIES, sizeof(*l->open));
-	if (!l->open || near_histogram_init(&l->histogram, NULL))
-		return failure("trace", "not enough memory");
-	return EXIT_DONE;
+	if (l->open && near_histogram_init(&l->histogram, NULL) == 0)
+		return EXIT_DONE;
+	free(l->open);
+	l->open = NULL;
+	return failure("trace", "not enough memory");
 }
 
 int trace_stat(struct trace *t, const char *pair, const char *key)
@@ -175,7 +177,7 @@ int trace_stat(struct trace *t, const char *pair, const char *key)
 	while (!code && !trace_must_stop(stdout) && trace_next(t, &e)) {
 		first = events++ ? first : e.ns;
 		last = e.ns;
-		if (pair)
+		if (l.open)
 			take(&l, &e);
 	}
 	code = code ? code : trace_interrupted();
@@ -184,7 +186,7 @@ int trace_stat(struct trace *t, const char *pair, const char *key)
 		trace_print_seconds(stdout, last - first);
 		puts(" s");
 		print_counts(t);
-		code = pair ? print_latency(&l) : EXIT_DONE;
+		code = l.open ? print_latency(&l) : EXIT_DONE;
 	}
 	if (l.open)
 		near_histogram_destroy(&l.histogram);
