@@ -66,6 +66,7 @@ struct near_trace_point {
 	const int32_t *values; /* of the labels in `fields` */
 	struct near_trace_point *next;
 	uint64_t session; /* that has it in its file */
+	uint32_t *probe;  /* NULL, or a copy of `enabled` in a lower layer of the library */
 };
 
 struct near__trace_thread {
@@ -153,7 +154,8 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 								   ":" NEAR__TRACE_LINE(__LINE__), \
 								   near__trace_values_##name,      \
 								   NULL,                           \
-								   0};                             \
+								   0,                              \
+								   NULL};                          \
 	__attribute__((constructor)) static void near__trace_register_##name(void)                 \
 	{                                                                                          \
 		near__trace_register(&near__trace_point_##name);                                   \

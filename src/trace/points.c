@@ -67,6 +67,8 @@ static int set(struct near_trace_point *p, uint32_t clock)
 	bool on = clock && is_on(p);
 
 	__atomic_store_n(&p->enabled, on ? clock : 0, __ATOMIC_RELEASE);
+	if (p->probe)
+		__atomic_store_n(p->probe, on, __ATOMIC_RELEASE);
 	return on;
 }
 

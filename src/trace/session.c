@@ -110,6 +110,7 @@ static int get_ready(void)
 	near__fork_register(&near__trace.watches_forks, fork_prepare, fork_parent, fork_child);
 	if (near__process.usable)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+	near__trace_connect_probes();
 	near__trace.is_ready = 1;
 	return 0;
 }

@@ -223,6 +223,9 @@ int near__trace_apply(uint32_t clock);
 /* How many match. */
 int near__trace_matches(const char *pattern);
 
+/* Before tracepoints are switched on (probes.c). */
+void near__trace_connect_probes(void);
+
 /* ---- clocks (clock.c) ---- */
 
 void near__trace_read_moment(struct near__trace_moment *m);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: events of all sizes, start and stop, modes, clocks, errors. */
+#include <nearcpu/mutex.h>
+#include <nearcpu/rcu.h>
+
 #include "traces.h"
 
 #define START(...) traces_start((struct near_trace_options){__VA_ARGS__})
@@ -241,6 +244,60 @@ static void tracepoints_are_switched_while_it_runs(void **state)
 	assert_false(near__trace_point_test_number.enabled);
 }
 
+/* ---- the library's own ---- */
+
+static void count_names(const struct trace_record *r, void *arg)
+{
+	++((unsigned *)arg)[r->id];
+}
+
+static unsigned times_seen(const struct trace_file *f, const unsigned *counts, const char *name)
+{
+	unsigned n = 0;
+
+	for (unsigned id = 1; id < 100; id++)
+		if (traces_name(f, id) && strcmp(traces_name(f, id), name) == 0)
+			n += counts[id];
+	return n;
+}
+
+static struct near_mutex mutex;
+
+static void *lock_it(void *arg)
+{
+	near_mutex_lock(&mutex);
+	near_mutex_unlock(&mutex);
+	return NULL;
+}
+
+static void the_library_has_tracepoints(void **state)
+{
+	unsigned counts[65536] = {0};
+	struct trace_file f;
+	struct near_rcu rcu;
+	pthread_t thread;
+
+	assert_int_equal(near_rcu_init(&rcu), 0);
+	START(.enable = "near_*", .level = NEAR_TRACE_VERBOSE);
+	near_rcu_synchronize(&rcu);
+	near_mutex_lock(&mutex);
+	thread = unit_start(lock_it, NULL);
+	usleep(20000);
+	near_mutex_unlock(&mutex);
+	unit_join(thread);
+	f = traces_stop();
+	near_rcu_synchronize(&rcu);
+	near_rcu_destroy(&rcu);
+	traces_read(&f, count_names, counts);
+	assert_int_equal(times_seen(&f, counts, "near_rcu:begin"), 1);
+	assert_int_equal(times_seen(&f, counts, "near_rcu:end"), 1);
+	assert_int_equal(times_seen(&f, counts, "near_mutex:wait"), 1);
+	assert_int_equal(times_seen(&f, counts, "near_mutex:locked"), 1);
+	assert_int_equal(times_seen(&f, counts, "near_park:sleep"),
+			 times_seen(&f, counts, "near_park:woken"));
+	traces_close(&f);
+}
+
 /* ---- errors ---- */
 
 static void bad_options_are_refused(void **state)
@@ -293,6 +350,6 @@ int main(void)
 		events_are_in_the_file, the_newest_events_stay, the_oldest_events_stay,
 		sessions_follow_each_other, sessions_end_while_threads_trace,
 		times_are_those_of_the_clock, patterns_and_levels_choose,
-		tracepoints_are_switched_while_it_runs, bad_options_are_refused,
-		there_is_one_session);
+		tracepoints_are_switched_while_it_runs, the_library_has_tracepoints,
+		bad_options_are_refused, there_is_one_session);
 }
