@@ -9,6 +9,7 @@
 
 #include "ground/unique.h"
 
+NEAR__UNIQUE(near__trace_table, 8);
 NEAR__UNIQUE_TLS_ZERO(near__trace_self, 16);
 _Static_assert(sizeof(struct near__trace_thread) == 16, "near__trace_self");
 

@@ -18,8 +18,6 @@
 #define TRACE_SIZE 20480
 _Static_assert(sizeof(struct near__trace) <= TRACE_SIZE, "near__trace");
 NEAR__UNIQUE(near__trace, TRACE_SIZE);
-#define TABLE_SIZE 8
-NEAR__UNIQUE(near__trace_table, TABLE_SIZE);
 
 #define LEAST_RING (NEAR__TRACE_SUB_SIZE * NEAR__TRACE_LEAST_SUBS)
 #define MOST_RING ((size_t)1 << 30)
