@@ -58,8 +58,9 @@ static struct near__trace_ring *provide(struct near__trace_run *t, unsigned i)
 		return NULL;
 	}
 	__atomic_store_n(&t->refused, 0, __ATOMIC_RELAXED);
-	r->mask = t->ring_size - 1;
-	r->end = NEAR__TRACE_SUB_SIZE;
+	/* Atomic for ThreadSanitizer, which does not see that a sequence loads the ring's address. */
+	__atomic_store_n(&r->mask, t->ring_size - 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&r->end, NEAR__TRACE_SUB_SIZE, __ATOMIC_RELAXED);
 	/* Release: a reader that finds the bit finds the ring. */
 	__atomic_fetch_or(&t->session->used[i / 64], UINT64_C(1) << i % 64, __ATOMIC_RELEASE);
 	return r;

@@ -68,11 +68,11 @@ static int copy_rings(struct near__trace_copy *c, const struct near__trace_run *
 	unsigned n = t->slots + t->cpus;
 
 	for (unsigned i = 0; i < n; i++)
-		if (t->session->used[i / 64] >> i % 64 & 1 && !copy_ring(c, t, i))
+		if (near__trace_is_used(t->session, i) && !copy_ring(c, t, i))
 			return near__trace_fail(-ENOSPC, "the file system is full");
 	fence();
 	for (unsigned i = 0; i < n; i++)
-		if (c->session->used[i / 64] >> i % 64 & 1)
+		if (near__trace_is_used(c->session, i))
 			drop_overwritten(c, t, i);
 	c->session->discarded = t->session->discarded;
 	c->session->chains_cut = t->session->chains_cut;

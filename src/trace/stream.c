@@ -65,7 +65,7 @@ static bool move(struct near__trace_run *t, unsigned i, uint64_t end)
 		return false;
 	to = (struct near__trace_ring *)(c->rings + i * c->ring_stride + NEAR__TRACE_PAGE -
 					 NEAR__TRACE_RINGS_AT);
-	at = c->session->used[i / 64] >> i % 64 & 1 ? to->position : 0;
+	at = near__trace_is_used(c->session, i) ? to->position : 0;
 	if (!near__trace_copy_ring(c, i, at, SUB))
 		return false;
 	memcpy(near__trace_word_at(to, at), near__trace_word_at(r, from), end - from);
@@ -98,7 +98,7 @@ static uint64_t discarded(const struct near__trace_run *t)
 	uint64_t n = t->session->discarded;
 
 	for (unsigned i = 0; i < t->slots + t->cpus; i++)
-		if (t->session->used[i / 64] >> i % 64 & 1)
+		if (near__trace_is_used(t->session, i))
 			n += near__trace_ring_at(t, i)->discarded;
 	return n;
 }
@@ -108,7 +108,7 @@ bool near__trace_stream(struct near__trace_run *t, bool all)
 	bool moved = true;
 
 	for (unsigned i = 0; i < t->slots + t->cpus; i++)
-		if (t->session->used[i / 64] >> i % 64 & 1)
+		if (near__trace_is_used(t->session, i))
 			moved &= move_ring(t, i, all);
 	if (all && t->stream.file.session) {
 		t->stream.file.session->discarded = discarded(t);

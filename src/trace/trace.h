@@ -142,6 +142,12 @@ static inline struct near__trace_ring *near__trace_ring_at(const struct near__tr
 					   NEAR__TRACE_RINGS_AT);
 }
 
+/* Acquire: pairs with the release when the ring was made. */
+static inline bool near__trace_is_used(const struct near__trace_session *s, unsigned i)
+{
+	return __atomic_load_n(&s->used[i / 64], __ATOMIC_ACQUIRE) >> i % 64 & 1;
+}
+
 static inline uint64_t *near__trace_word_at(struct near__trace_ring *r, uint64_t position)
 {
 	return (uint64_t *)((char *)r + NEAR__TRACE_RINGS_AT + (position & r->mask));
