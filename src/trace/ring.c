@@ -58,7 +58,7 @@ static struct near__trace_ring *provide(struct near__trace_run *t, unsigned i)
 		return NULL;
 	}
 	__atomic_store_n(&t->refused, 0, __ATOMIC_RELAXED);
-	/* Atomic for ThreadSanitizer, which does not see that a sequence loads the ring's address. */
+	/* Atomic for ThreadSanitizer, which does not see how a sequence finds the ring. */
 	__atomic_store_n(&r->mask, t->ring_size - 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&r->end, NEAR__TRACE_SUB_SIZE, __ATOMIC_RELAXED);
 	/* Release: a reader that finds the bit finds the ring. */
