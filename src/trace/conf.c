@@ -63,7 +63,8 @@ void near__trace_start_by_conf(void)
 	copy(path, sizeof(path), conf.path);
 	copy(enable, sizeof(enable), conf.enable);
 	for (char *c = enable; *c; c++)
-		*c = *c == '+' ? ',' : *c;
+		if (*c == '+')
+			*c = ',';
 	o.enable = *enable ? enable : NULL;
 	o.mode = (enum near_trace_mode)conf.mode;
 	o.level = (enum near_trace_level)conf.level;

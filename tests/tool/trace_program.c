@@ -44,6 +44,7 @@ static void *trace(void *arg)
 int main(int argc, char **argv)
 {
 	struct near_trace_options options = {.ring_size = 1 << 20};
+	struct sigaction action = {.sa_handler = on_signal};
 	pthread_t threads[2];
 
 	if (argc < 4)
@@ -52,7 +53,7 @@ int main(int argc, char **argv)
 	options.mode = (enum near_trace_mode)atoi(argv[2]);
 	events = strtoul(argv[3], NULL, 10);
 	memset(text, 'x', sizeof(text) - 1);
-	signal(SIGUSR1, on_signal);
+	sigaction(SIGUSR1, &action, NULL);
 	if (strcmp(argv[1], "-") != 0 && near_trace_start(&options)) {
 		fprintf(stderr, "trace_program: %s\n", near_trace_error());
 		return 1;

@@ -21,6 +21,14 @@ OVERWRITE, STOP, STREAM = "0", "1", "2"
 TEXT = 'text="' + "x" * 699 + '"'
 
 
+class Killed(subprocess.Popen):
+    """A process that does not outlive its block, whatever fails in that."""
+
+    def __exit__(self, *args):
+        self.kill()
+        super().__exit__(*args)
+
+
 class Program(Case):
     def setUp(self):
         memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
@@ -30,8 +38,8 @@ class Program(Case):
         self.file = os.path.join(self.dir, "trace")
 
     def program(self, *arguments):
-        return subprocess.Popen([PROGRAM, self.file, *map(str, arguments)], text=True,
-                                stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        return Killed([PROGRAM, self.file, *map(str, arguments)], text=True,
+                      stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
     def trace(self, *arguments):
         result = run("trace", *arguments, self.file)
@@ -118,8 +126,9 @@ class Program(Case):
             self.trace("enable", "--level", "warning", "test:*")
             program.stdin.write("g")
             program.stdin.flush()
-            while "thread=3" not in self.trace("show"):
-                pass
+            for _ in range(200):
+                if "thread=3" in self.trace("show"):
+                    break
             program.kill()
         names = {line.split()[5] for line in self.trace("show").splitlines() if "thread=3" in line}
         self.assertEqual(names, {"test:text"})
