@@ -278,7 +278,7 @@ static bool write_slowly(uint32_t clock, const struct class *c, struct near__tra
 	token = near_rcu_enter(&near__trace.rcu);
 	t = near_rcu_dereference(near__trace.current);
 	if (!t && __atomic_load_n(&near__trace.is_child, __ATOMIC_RELAXED))
-		t = near__trace_resume();
+		t = near__trace.resume();
 	if (t && t->clock == clock)
 		written = write_in(t, c, e);
 	if (t && !written && e->is_rest)

@@ -206,16 +206,6 @@ int near__trace_open(struct near__trace_run **out, const struct near_trace_optio
 	return 0;
 }
 
-void near__trace_close(struct near__trace_run *t)
-{
-	near__trace_store_moment(t->session);
-	__atomic_store_n(&t->session->ended, 1, __ATOMIC_RELEASE);
-	if (t->mode == NEAR_TRACE_STREAM && near__trace_stream(t, true))
-		unlink(t->path);
-	near_region_close(&t->region);
-	munmap(t, t->size);
-}
-
 /* What a slow path that the fork has interrupted writes goes to private memory. Without one the
  * address space is given back. */
 void near__trace_detach(struct near__trace_run *t)

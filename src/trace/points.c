@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "percpu/region.h"
+
 #define STEP (UINT64_C(64) << 10) /* in which the blocks of trace:points are allocated */
 #define MOST 65535
 
@@ -152,7 +154,7 @@ bool near__trace_write_points(struct near__trace_run *t, struct near_trace_point
 	return true;
 }
 
-void near__trace_register(struct near_trace_point *p)
+void near__trace_add_point(struct near_trace_point *p)
 {
 	near_lock_lock(&near__trace.lock);
 	if (near__trace.points_known < MOST)
@@ -166,5 +168,38 @@ void near__trace_register(struct near_trace_point *p)
 		set(p, near__trace.current->clock);
 	}
 	near_lock_unlock(&near__trace.lock);
-	near__trace_start_by_conf();
+}
+
+/* ---- switching ---- */
+
+static int change(const char *pattern, int level)
+{
+	struct region_caller c = near__region_enter();
+	int n;
+
+	near__trace_fail(0, NULL);
+	near_lock_lock(&near__trace.lock);
+	n = near__trace_matches(pattern);
+	if (near__trace.current || near__trace.is_child) {
+		int err = near__trace_add_rule(pattern, strlen(pattern), level);
+
+		if (err)
+			n = err;
+		else
+			near__trace_apply(near__trace.options.clock);
+		if (near__trace.current)
+			near__trace.start_thread(near__trace.current);
+	}
+	near_lock_unlock(&near__trace.lock);
+	return near__region_leave(c, n);
+}
+
+int near_trace_enable(const char *pattern, int level)
+{
+	return change(pattern, level ? level : NEAR_TRACE_DEBUG);
+}
+
+int near_trace_disable(const char *pattern)
+{
+	return change(pattern, 0);
 }

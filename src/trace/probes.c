@@ -1,8 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* near_trace: the tracepoints of this library's own layers. They are verbose: off by default. */
+/* near_trace: tracepoints are registered; and those of this library's own layers. They are verbose:
+ * off by default. */
 #include "trace/trace.h"
 
 #include "ground/probe.h"
+
+void near__trace_register(struct near_trace_point *p)
+{
+	near__trace_add_point(p);
+	near__trace_start_by_conf();
+}
 
 NEAR_TRACEPOINT(near_park, sleep, NEAR_TRACE_VERBOSE, (ptr, waiter));
 NEAR_TRACEPOINT(near_park, woken, NEAR_TRACE_VERBOSE, (ptr, waiter), (i32, error));
@@ -51,10 +58,15 @@ static const struct {
 				 near_trace_near_malloc_discard},
 };
 
-void near__trace_connect_probes(void)
+/* A session may have begun before, with the first tracepoint. */
+__attribute__((constructor)) static void connect(void)
 {
+	near_lock_lock(&near__trace.lock);
 	for (unsigned i = 0; i < NEAR__PROBES; i++) {
 		near__probes[i].hit = probes[i].hit;
 		probes[i].point->probe = &near__probes[i].enabled;
 	}
+	if (near__trace.current)
+		near__trace_apply(near__trace.current->clock);
+	near_lock_unlock(&near__trace.lock);
 }

@@ -11,31 +11,12 @@
 #include <unistd.h>
 
 #include "ground/fork.h"
-#include "ground/unique.h"
-#include "ground/valgrind.h"
 #include "percpu/region.h"
-
-#define TRACE_SIZE 20480
-_Static_assert(sizeof(struct near__trace) <= TRACE_SIZE, "near__trace");
-NEAR__UNIQUE(near__trace, TRACE_SIZE);
 
 #define LEAST_RING (NEAR__TRACE_SUB_SIZE * NEAR__TRACE_LEAST_SUBS)
 #define MOST_RING ((size_t)1 << 30)
 
-static __thread const char *why __attribute__((tls_model("initial-exec")));
 static __thread uint32_t forks __attribute__((tls_model("initial-exec")));
-
-int near__trace_fail(int error, const char *reason)
-{
-	if (near__storage_is_own())
-		why = reason;
-	return error;
-}
-
-const char *near_trace_error(void)
-{
-	return why;
-}
 
 /* ---- fork ---- */
 
@@ -74,6 +55,42 @@ static void fork_child(void)
 	near__fork_in_child(&forks, visit_locks);
 }
 
+/* ---- begin ---- */
+
+/* With the lock, and near__trace.options. The session is published before tracepoints are
+ * switched on; what they load is ordered by their acquire. */
+static int begin(void)
+{
+	struct near_trace_options *o = &near__trace.options;
+	struct near__trace_run *t;
+	int err = near__trace_open(&t, o);
+
+	if (err)
+		return err;
+	near__trace.now = o->now;
+	strcpy(near__trace.last_path, t->path);
+	near_rcu_assign(near__trace.current, t);
+	near__trace_apply(t->clock);
+	return 0;
+}
+
+/* If the file cannot be made, the child does not trace. */
+static struct near__trace_run *resume(void)
+{
+	struct region_caller c = near__region_enter();
+	struct near__trace_run *t = NULL;
+
+	if (near_lock_try_lock(&near__trace.lock)) {
+		if (near__trace.is_child && begin())
+			near__trace_apply(0);
+		near__trace.is_child = 0;
+		t = near__trace.current;
+		near_lock_unlock(&near__trace.lock);
+	}
+	near__region_leave(c, 0);
+	return t;
+}
+
 /* ---- what is made once ---- */
 
 static int make_table(void)
@@ -108,7 +125,8 @@ static int get_ready(void)
 	near__fork_register(&near__trace.watches_forks, fork_prepare, fork_parent, fork_child);
 	if (near__process.usable)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
-	near__trace_connect_probes();
+	near__trace.resume = resume;
+	near__trace.start_thread = near__trace_start_thread;
 	near__trace.is_ready = 1;
 	return 0;
 }
@@ -134,23 +152,6 @@ static int check(const struct near_trace_options *o)
 		return near__trace_fail(-ENOTDIR, "there is no folder `stream`");
 	if (o->path && strlen(o->path) >= sizeof(near__trace.path))
 		return near__trace_fail(-ENAMETOOLONG, "the path is too long");
-	return 0;
-}
-
-/* With the lock, and near__trace.options. The session is published before tracepoints are
- * switched on; what they load is ordered by their acquire. */
-static int begin(void)
-{
-	struct near_trace_options *o = &near__trace.options;
-	struct near__trace_run *t;
-	int err = near__trace_open(&t, o);
-
-	if (err)
-		return err;
-	near__trace.now = o->now;
-	strcpy(near__trace.last_path, t->path);
-	near_rcu_assign(near__trace.current, t);
-	near__trace_apply(t->clock);
 	return 0;
 }
 
@@ -196,24 +197,17 @@ int near_trace_start(const struct near_trace_options *options)
 	return near__region_leave(c, err);
 }
 
-/* If the file cannot be made, the child does not trace. */
-struct near__trace_run *near__trace_resume(void)
-{
-	struct region_caller c = near__region_enter();
-	struct near__trace_run *t = NULL;
-
-	if (near_lock_try_lock(&near__trace.lock)) {
-		if (near__trace.is_child && begin())
-			near__trace_apply(0);
-		near__trace.is_child = 0;
-		t = near__trace.current;
-		near_lock_unlock(&near__trace.lock);
-	}
-	near__region_leave(c, 0);
-	return t;
-}
-
 /* ---- stop ---- */
+
+static void close_file(struct near__trace_run *t)
+{
+	near__trace_store_moment(t->session);
+	__atomic_store_n(&t->session->ended, 1, __ATOMIC_RELEASE);
+	if (t->mode == NEAR_TRACE_STREAM && near__trace_stream(t, true))
+		unlink(t->path);
+	near_region_close(&t->region);
+	munmap(t, t->size);
+}
 
 /* With the lock. */
 static void end(struct near__trace_run *t)
@@ -224,7 +218,7 @@ static void end(struct near__trace_run *t)
 	for (unsigned i = 0; i < t->slots; i++)
 		__atomic_store_n(&t->row[i], 0, __ATOMIC_RELAXED);
 	near__fence();
-	near__trace_close(t);
+	close_file(t);
 }
 
 int near_trace_stop(void)
@@ -253,39 +247,7 @@ int near_trace_stop(void)
 	return near__region_leave(c, err);
 }
 
-/* ---- patterns, statistics ---- */
-
-static int change(const char *pattern, int level)
-{
-	struct region_caller c = near__region_enter();
-	int n;
-
-	near__trace_fail(0, NULL);
-	near_lock_lock(&near__trace.lock);
-	n = near__trace_matches(pattern);
-	if (near__trace.current || near__trace.is_child) {
-		int err = near__trace_add_rule(pattern, strlen(pattern), level);
-
-		if (err)
-			n = err;
-		else
-			near__trace_apply(near__trace.options.clock);
-		if (near__trace.current)
-			near__trace_start_thread(near__trace.current);
-	}
-	near_lock_unlock(&near__trace.lock);
-	return near__region_leave(c, n);
-}
-
-int near_trace_enable(const char *pattern, int level)
-{
-	return change(pattern, level ? level : NEAR_TRACE_DEBUG);
-}
-
-int near_trace_disable(const char *pattern)
-{
-	return change(pattern, 0);
-}
+/* ---- statistics ---- */
 
 const char *near_trace_path(void)
 {
@@ -327,9 +289,4 @@ int near_trace_stats(struct near_trace_stats *out, size_t size)
 	memset(out, 0, size);
 	memcpy(out, &s, size < sizeof(s) ? size : sizeof(s));
 	return err;
-}
-
-NEAR__BEFORE_PROGRAM static void ignore_races(void)
-{
-	near__valgrind_ignore(&near__trace, sizeof(near__trace));
 }

@@ -99,7 +99,10 @@ struct near__trace {
 	struct near_lock lock;           /* of all below; no event takes it, but by a try */
 	struct near__trace_run *current; /* read by events in sections of `rcu` */
 	uint64_t (*now)(void);           /* of the session, with NEAR_TRACE_OWN */
-	uint32_t *alive;                 /* after the table: 0 in a child of a bare clone */
+	/* The child's session, by an event; NULL: it cannot be made now. */
+	struct near__trace_run *(*resume)(void);
+	int (*start_thread)(struct near__trace_run *t);
+	uint32_t *alive; /* after the table: 0 in a child of a bare clone */
 	uint32_t watches_forks, is_ready;
 	uint32_t is_child;  /* whose session's file is not made yet */
 	uint32_t is_folder; /* options.path, when the session began */
@@ -187,10 +190,7 @@ bool near__trace_write(struct near_trace_point *p, const uint64_t *words, unsign
 
 /* Makes the file and what belongs to it; with near__trace.lock. 0 or an error. */
 int near__trace_open(struct near__trace_run **out, const struct near_trace_options *o);
-void near__trace_close(struct near__trace_run *t);
 bool near__trace_is_folder(const char *path);
-/* The child's session; NULL: it cannot be made now. Called by events. */
-struct near__trace_run *near__trace_resume(void);
 /* Lets go of the parent's session in the child. */
 void near__trace_detach(struct near__trace_run *t);
 
@@ -220,6 +220,8 @@ bool near__trace_stream(struct near__trace_run *t, bool all);
 
 /* ---- tracepoints (points.c); with near__trace.lock ---- */
 
+/* One that a constructor registers; takes the lock. */
+void near__trace_add_point(struct near_trace_point *p);
 int near__trace_set_rules(const char *patterns, int level);
 int near__trace_add_rule(const char *pattern, size_t length, int level);
 /* Writes those from `from` on. False: no room. */
@@ -228,9 +230,6 @@ bool near__trace_write_points(struct near__trace_run *t, struct near_trace_point
 int near__trace_apply(uint32_t clock);
 /* How many match. */
 int near__trace_matches(const char *pattern);
-
-/* Before tracepoints are switched on (probes.c). */
-void near__trace_connect_probes(void);
 
 /* ---- clocks (clock.c) ---- */
 
