@@ -135,7 +135,8 @@ static size_t gather(char *to, const struct near__trace_piece *pieces, unsigned 
 			memcpy(to + at, &length, sizeof(length));
 			at += sizeof(length);
 		}
-		memcpy(to + at, pieces[i].data, size);
+		if (size)
+			memcpy(to + at, pieces[i].data, size);
 		at += size;
 	}
 	return at;
