@@ -56,6 +56,7 @@ int near_rcu_init_with(struct near_rcu *d, const struct near_rcu_options *o)
 	d->call_wakes = NEAR__RCU_EACH_CALL;
 	d->interval_us = o && o->interval_us ? o->interval_us : INTERVAL_US;
 	d->lazy_interval_us = o && o->lazy_interval_us ? o->lazy_interval_us : LAZY_INTERVAL_US;
+	near__rcu_watch_forks();
 	r = allocate(d);
 	if (!r) {
 		near__rcu_with_lock(add, d);

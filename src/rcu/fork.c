@@ -133,7 +133,8 @@ static void fork_child(void)
 	near__fork_in_child(&near__rcu_forks, visit_locks);
 }
 
-__attribute__((constructor)) void near__rcu_watch_forks(void)
+/* Called by near_rcu_init: a constructor alone would not be part of a static program. */
+void near__rcu_watch_forks(void)
 {
 	near__fork_register(&near__rcu.watches_forks, fork_prepare, fork_parent, fork_child);
 }
