@@ -158,10 +158,12 @@ static void update_all(unsigned me)
 	uint64_t random = seed + 100 + me;
 
 	for (unsigned i = 0; i < rounds && (!until || now() < until); i++) {
-		struct version *v = fresh(me, &random), *old;
+		/* Each has pointers of its own. */
+		struct version *
+			*slot = &slots[unit_random(&random) % (SLOTS / UPDATERS) * UPDATERS + me],
+		       *v = fresh(me, &random), *old = *slot;
 
-		old = __atomic_exchange_n(&slots[unit_random(&random) % SLOTS], v,
-					  __ATOMIC_ACQ_REL);
+		near_rcu_assign(*slot, v);
 		if (old)
 			retire(old, &random);
 		move(&random);
