@@ -34,12 +34,14 @@
  *            line names its thread and its caller. NEAR_CONF=rcu_check:1 finds the same for tokens:
  *            all readers then make calls, and 10,000 sections are recorded at a time.
  * Fork:      sections of the parent's other threads do not exist in the child; one of read_lock of
- *            the thread that forks does. A token must not span the fork. Callbacks that were
- *            pending are pending in the child, too; the child's first call, barrier or
- *            near_rcu_start starts a thread for them. A child of a bare clone() without these
- *            handlers keeps the sections of its parent's threads, and so never ends a grace period
- *            if there were any. A vfork child that is killed within a section, or while it waits
- *            for readers, blocks its parent's grace periods for ever.
+ *            the thread that forks does. A token must not span the fork, and the child of a signal
+ *            handler that forks must not return from the handler, as it may have interrupted the
+ *            begin or the end of a section. Callbacks that were pending are pending in the child,
+ *            too; the child's first call, barrier or near_rcu_start starts a thread for them. A
+ *            child of a bare clone() without these handlers keeps the sections of its parent's
+ *            threads, and so never ends a grace period if there were any. A vfork child that is
+ *            killed within a section, or while it waits for readers, blocks its parent's grace
+ *            periods for ever.
  * Fallback:  an atomic instruction each for enter and exit, on a copy by CPU. With fence:off all
  *            readers use it; grace periods then interrupt no CPU and make no system call unless
  *            they have to sleep.
@@ -251,7 +253,7 @@ NEAR_API void near_rcu_call_lazy(struct near_rcu *d, struct near_rcu_head *head,
 				 void (*function)(struct near_rcu_head *head), size_t bytes);
 
 /* The same; then, if more than max_bytes are pending, waits until callbacks have run, unless a
- * callback calls it. Each thread checks this at its first call and at every 32nd, so that 31 calls
+ * callback calls it. Each thread checks this at its first call and at every 31st, so that 30 calls
  * of each thread can be pending beyond. Not within a section. */
 NEAR_API void near_rcu_call_bounded(struct near_rcu *d, struct near_rcu_head *head,
 				    void (*function)(struct near_rcu_head *head), size_t bytes,
