@@ -20,7 +20,7 @@
  *            4 ns. call: a sequence, two counter adds. A grace period interrupts all CPUs that run
  *            this process twice (membarrier), and reads 64 bytes per slot in use; callers at the
  *            same time share one.
- * Memory:    the domain, 64 bytes per slot in use, and after the first call a thread. 228 bytes per
+ * Memory:    the domain, 64 bytes per slot in use, and after the first call a thread. 252 bytes per
  *            thread.
  * Safety:    enter, exit, read_lock, read_unlock, dereference, poll: any thread, signal handlers.
  *            call: the same, if near_rcu_start was called before in this process. All else: any
@@ -34,13 +34,15 @@
  *            line names its thread and its caller. NEAR_CONF=rcu_check:1 finds the same for tokens:
  *            all readers then make calls, and 10,000 sections are recorded at a time.
  * Fork:      sections of the parent's other threads do not exist in the child; one of read_lock of
- *            the thread that forks does. A token must not span the fork. Callbacks that were
- *            pending are pending in the child, too; the child's first call, barrier or
- *            near_rcu_start starts a thread for them. A child of a bare clone() without these
- *            handlers keeps the sections of its parent's threads, and so never ends a grace period
- *            if there were any. A vfork child that is killed within a section, or while it waits
- *            for readers, blocks its parent's grace periods for ever.
- * Fallback:  two atomic instructions each for enter and exit, on a copy by CPU. With fence:off all
+ *            the thread that forks does. A token must not span the fork, and the child of a signal
+ *            handler that forks must not return from the handler, as it may have interrupted the
+ *            begin or the end of a section. Callbacks that were pending are pending in the child,
+ *            too; the child's first call, barrier or near_rcu_start starts a thread for them. A
+ *            child of a bare clone() without these handlers keeps the sections of its parent's
+ *            threads, and so never ends a grace period if there were any. A vfork child that is
+ *            killed within a section, or while it waits for readers, blocks its parent's grace
+ *            periods for ever.
+ * Fallback:  an atomic instruction each for enter and exit, on a copy by CPU. With fence:off all
  *            readers use it; grace periods then interrupt no CPU and make no system call unless
  *            they have to sleep.
  *
@@ -85,21 +87,20 @@ struct near_rcu_head {
  * grace periods of another. */
 struct near_rcu {
 	/* Loaded by readers; changed by grace periods. */
-	uint64_t arena __attribute__((aligned(64))); /* of the slots' state words */
-	uint64_t phase;                              /* the address of a word, in slot 0 */
-	uint32_t sleeps;                             /* a grace period waits for a reader */
+	uint64_t phase;   /* the address of a word, in slot 0 */
+	uint32_t sleeps;  /* a grace period waits for a reader */
+	uint32_t section; /* of read_lock: where in what a thread remembers */
 	/* Loaded by calls. */
-	uint32_t call_wakes; /* whether a call wakes the worker */
 	uint64_t *calls;     /* percpu: the lists */
 	uint64_t batch;      /* 0 or 8: which list */
-	struct near_counter called, called_bytes;
+	uint32_t call_wakes; /* whether a call wakes the worker */
 
+	uint32_t interval_us, lazy_interval_us;
 	struct near__rcu_slot *slots; /* percpu */
 	struct near_rcu *next;        /* of the process's domains */
-	uint32_t number;              /* of read_lock; NEAR__RCU_NUMBERS: none yet */
-	uint32_t interval_us, lazy_interval_us;
+	struct near_counter called, called_bytes;
 	/* Grace periods. */
-	uint64_t begun __attribute__((aligned(64)));
+	uint64_t begun;
 	uint64_t done;
 	uint32_t drives;  /* a thread drives a grace period */
 	uint32_t turns;   /* how often one did: the futex of those who wait for one, */
@@ -121,8 +122,8 @@ struct near_rcu_options {
 	uint32_t lazy_interval_us; /* the same for lazy calls; 100,000 */
 };
 
-/* Where a section is counted: the phase, or, with the lowest bit set, the address of something
- * else. Pass it to the exit of the same section, once. */
+/* The phase in which a section is counted; with rcu_check:1 its record. Pass it to the exit of the
+ * same section, once. */
 typedef struct near_rcu_token {
 	uint64_t at;
 } near_rcu_token;
@@ -143,36 +144,42 @@ NEAR_API void near_rcu_destroy(struct near_rcu *d);
 /* ---- readers ---- */
 
 NEAR_API uint64_t near__rcu_enter_slow(struct near_rcu *d);
-NEAR_API void near__rcu_exit_slow(struct near_rcu *d, uint64_t at);
-NEAR_API void near__rcu_wake(struct near_rcu *d);
+NEAR_API void near__rcu_exit_slow(struct near_rcu *d, uint64_t at) __attribute__((cold));
+NEAR_API void near__rcu_wake(struct near_rcu *d) __attribute__((cold));
 
-/* Counts in: loads the phase, and adding one to its second word commits. Harmless to repeat. A
- * fence after the phase was changed aborts it, unless it has committed. */
-static inline bool near__rcu_try_enter(struct near_rcu *d, uint64_t arena, uint64_t *phase_out)
+/* Counts in: loads the phase, and storing one more in its word 2 commits. A word of 0 is of a slot
+ * that is not open. A fence after the phase was changed aborts it, unless it has committed. */
+static inline bool near__rcu_try_enter(struct near_rcu *d, uint64_t *phase_out)
 {
-	uint64_t at, phase, one = 1;
+	uint64_t at, phase;
 	bool committed = NEAR_SEQ(
-		NEAR_OFFSET(at, d)
-		NEAR_LOAD8(phase, d, 8)
+		NEAR_OFFSET_UNCHECKED(at)
+		NEAR_LOAD8(phase, d, 0)
 		NEAR_ADD(at, phase)
-		NEAR_COMMIT_ADD8(one, at, 16),
-		NEAR_OUT(at, phase), NEAR_IN(d, (d_arena, arena), one));
+		NEAR_LOAD8(near_tmp, at, 16)
+		NEAR_BRANCH_ZERO(near_tmp, near_failed)
+		NEAR_ADD_CONST(near_tmp, 1)
+		NEAR_COMMIT8(near_tmp, at, 16),
+		NEAR_OUT(at, phase), NEAR_IN(d));
 
-	*phase_out = phase;
+	if (committed)
+		*phase_out = phase;
 	return committed;
 }
 
-/* Counts out: adding one to the phase's first word commits, a release: pairs with the acquire in
+/* Counts out: storing one more in the phase's word 0 commits, a release: pairs with the acquire in
  * src/rcu/period.c. */
-static inline bool near__rcu_try_exit(uint64_t phase, uint64_t arena)
+static inline bool near__rcu_try_exit(uint64_t phase)
 {
-	uint64_t at, one = 1;
+	uint64_t at;
 
 	return NEAR_SEQ(
-		NEAR_OFFSET(at, phase)
-		NEAR_ADD(at, phase)
-		NEAR_COMMIT_ADD8_RELEASE(one, at),
-		NEAR_OUT(at), NEAR_IN(phase, (phase_arena, arena), one));
+		NEAR_SLOT_UNCHECKED(at, phase)
+		NEAR_LOAD8(near_tmp, at, 0)
+		NEAR_BRANCH_ZERO(near_tmp, near_failed)
+		NEAR_ADD_CONST(near_tmp, 1)
+		NEAR_COMMIT8_RELEASE(near_tmp, at),
+		NEAR_OUT(at), NEAR_IN(phase));
 }
 
 /* Begins a section. Never waits. */
@@ -180,7 +187,7 @@ NEAR_INLINE near_rcu_token near_rcu_enter(struct near_rcu *d)
 {
 	near_rcu_token t;
 
-	if (__builtin_expect(!near__rcu_try_enter(d, d->arena, &t.at), 0))
+	if (__builtin_expect(!near__rcu_try_enter(d, &t.at), 0))
 		t.at = near__rcu_enter_slow(d);
 	return t;
 }
@@ -188,8 +195,8 @@ NEAR_INLINE near_rcu_token near_rcu_enter(struct near_rcu *d)
 /* Ends a section. May wake a thread that waits for it. */
 NEAR_INLINE void near_rcu_exit(struct near_rcu *d, near_rcu_token t)
 {
-	NEAR__TSAN_RELEASE(&d->done);
-	if (__builtin_expect(t.at & 1 || !near__rcu_try_exit(t.at, d->arena), 0))
+	NEAR__TSAN_RELEASE(&d->slots); /* no atomic store to it makes ThreadSanitizer forget */
+	if (__builtin_expect(!near__rcu_try_exit(t.at), 0))
 		near__rcu_exit_slow(d, t.at);
 	/* After the commit: the fence of the thread that set it orders the two. */
 	else if (__builtin_expect(__atomic_load_n(&d->sleeps, __ATOMIC_RELAXED), 0))
@@ -246,7 +253,7 @@ NEAR_API void near_rcu_call_lazy(struct near_rcu *d, struct near_rcu_head *head,
 				 void (*function)(struct near_rcu_head *head), size_t bytes);
 
 /* The same; then, if more than max_bytes are pending, waits until callbacks have run, unless a
- * callback calls it. Each thread checks this at its first call and at every 32nd, so that 31 calls
+ * callback calls it. Each thread checks this at its first call and at every 31st, so that 30 calls
  * of each thread can be pending beyond. Not within a section. */
 NEAR_API void near_rcu_call_bounded(struct near_rcu *d, struct near_rcu_head *head,
 				    void (*function)(struct near_rcu_head *head), size_t bytes,

@@ -4,7 +4,8 @@
 
 #include "ground/tsan.h"
 
-#define CALLS_PER_CHECK 32 /* near_rcu_call_bounded */
+/* near_rcu_call_bounded. Odd, so that a thread that calls in two domains in turn checks both. */
+#define CALLS_PER_CHECK 31
 
 /* Pushes on the slot's list of this batch: stores the link into the head, then the list, which
  * commits. A fence after the batch was changed aborts it, unless it has committed. */
@@ -14,14 +15,14 @@ static bool try_push(struct near_rcu *d, uint64_t *p, struct near_rcu_head *head
 
 	return NEAR_SEQ(
 		NEAR_SLOT(at, p)
-		NEAR_LOAD8(batch, d, 32)
+		NEAR_LOAD8(batch, d, 24)
 		NEAR_ADD(at, batch)
 		NEAR_LOAD8(first, at, 0)
 		NEAR_STORE8(first, head, 0)
 		NEAR_COMMIT8(head, at, 0),
 		NEAR_OUT(at, batch, first), NEAR_IN(NEAR_OBJECT(p), d, head));
 }
-_Static_assert(offsetof(struct near_rcu, batch) == 32, "try_push");
+_Static_assert(offsetof(struct near_rcu, batch) == 24, "try_push");
 _Static_assert(offsetof(struct near_rcu_head, next) == 0, "try_push");
 
 /* Sequentially consistent: the load of `call_wakes` that follows stays behind. */
@@ -42,7 +43,7 @@ static void push(struct near_rcu *d, struct near_rcu_head *head,
 	head->bytes = bytes;
 	near_counter_add(&d->called, 1);
 	near_counter_add(&d->called_bytes, (int64_t)bytes);
-	NEAR__TSAN_RELEASE(&d->batch);
+	NEAR__TSAN_RELEASE(&d->calls);
 	for (int i = 0; i < NEAR_SEQ_TRIES; i++) {
 		if (try_push(d, d->slots->calls, head))
 			return;
@@ -115,6 +116,36 @@ void near_rcu_call_bounded(struct near_rcu *d, struct near_rcu_head *head,
 	if (near__rcu_self.bounded++ % CALLS_PER_CHECK || near__rcu_self.works_for == d)
 		return;
 	near__rcu_check_outside(d, "near_rcu_call_bounded");
+	/* Once: what was pending has then run. A callback may call again. */
 	if (pending_bytes(d) > max_bytes)
 		wait_for_batch(d);
+}
+
+/* ---- grace periods that the worker begins ---- */
+
+void near_rcu_synchronize_lazy(struct near_rcu *d)
+{
+	uint64_t period = near__rcu_next_period(d);
+	uint32_t seen;
+
+	near__rcu_check_outside(d, "near_rcu_synchronize_lazy");
+	__atomic_fetch_add(&d->waiters, 1, __ATOMIC_SEQ_CST);
+	for (;;) {
+		seen = __atomic_load_n(&d->turns, __ATOMIC_SEQ_CST);
+		if (near_rcu_poll(d, period))
+			break;
+		if (d == near__rcu_self.works_for || near__rcu_request(d, NEAR__RCU_LAZILY))
+			near__rcu_wait(d, period);
+		else
+			near__rcu_sleep(&d->turns, seen, NEAR__FOREVER);
+	}
+	__atomic_fetch_sub(&d->waiters, 1, __ATOMIC_RELAXED);
+}
+
+uint64_t near_rcu_poll_start(struct near_rcu *d)
+{
+	uint64_t period = near__rcu_next_period(d);
+
+	near__rcu_request(d, NEAR__RCU_SOON);
+	return period;
 }

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* NEAR_CONF=rcu_check:1: sections of near_rcu_enter are recorded.
  *
- * Inline readers then find a slot that is not open, and make a call: near_rcu.arena is memory
- * that is zero for ever. The token is the address of the record. */
+ * Inline readers then find no slot that is open, and make a call, which counts on a fallback slot:
+ * near__rcu_count_in opens none. The token of a record is an address in memory that is zero on all
+ * slots, so that the sequence of near_rcu_exit fails. */
 #include "rcu.h"
 
 #include <stdio.h>
@@ -24,24 +25,23 @@ static uint32_t this_thread(void)
 	return (uint32_t)syscall(SYS_gettid);
 }
 
-/* As large as the slots, and aligned as they are. Called with near__rcu.lock. */
-uint64_t near__rcu_never_open(void)
+static void *map(size_t size, int protection)
 {
-	size_t stride = (size_t)1 << NEAR_STRIDE_SHIFT, size = (near__process.slots + 2) * stride;
-	void *p;
+	void *p = mmap(NULL, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (near__rcu.never_open)
-		return near__rcu.never_open;
-	p = mmap(NULL, sizeof(struct near__rcu_record) * RECORDS, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (p == MAP_FAILED)
-		return 0;
-	near__rcu.records = p;
-	p = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (p == MAP_FAILED)
-		return 0;
-	near__rcu.never_open = ((uintptr_t)p + stride - 1) & ~(stride - 1);
-	return near__rcu.never_open;
+	return p == MAP_FAILED ? NULL : p;
+}
+
+/* Called with near__rcu.lock. */
+bool near__rcu_has_records(void)
+{
+	if (!near__rcu.unopened)
+		near__rcu.unopened = (uintptr_t)map(
+			(size_t)(near__process.slots + 2) << NEAR_STRIDE_SHIFT, PROT_READ);
+	if (!near__rcu.records && near__rcu.unopened)
+		near__rcu.records =
+			map(sizeof(struct near__rcu_record) * RECORDS, PROT_READ | PROT_WRITE);
+	return near__rcu.records;
 }
 
 /* Without a free record the section is not recorded. */
@@ -57,9 +57,9 @@ uint64_t near__rcu_record(struct near_rcu *d, uint64_t token, const void *site)
 		    __atomic_compare_exchange_n(&r->domain, &none, d, false, __ATOMIC_ACQUIRE,
 						__ATOMIC_RELAXED)) {
 			r->token = token;
-			r->site = site;
+			__atomic_store_n(&r->site, site, __ATOMIC_RELAXED);
 			__atomic_store_n(&r->tid, tid, __ATOMIC_RELAXED);
-			return (uintptr_t)r | 1;
+			return near__rcu.unopened + (uint64_t)(r - near__rcu.records);
 		}
 	}
 	return token;
@@ -67,15 +67,16 @@ uint64_t near__rcu_record(struct near_rcu *d, uint64_t token, const void *site)
 
 static bool is_record(uint64_t token)
 {
-	return token - (uintptr_t)near__rcu.records < RECORDS * sizeof(struct near__rcu_record);
+	return token - near__rcu.unopened < RECORDS;
 }
 
 uint64_t near__rcu_unrecord(struct near_rcu *d, uint64_t token)
 {
-	struct near__rcu_record *r = (struct near__rcu_record *)(uintptr_t)(token - 1);
+	struct near__rcu_record *r;
 
 	if (!is_record(token))
 		return token;
+	r = &near__rcu.records[token - near__rcu.unopened];
 	if (__atomic_load_n(&r->domain, __ATOMIC_RELAXED) != d)
 		near__die("near_rcu_exit: this section has ended before, or is one of another "
 			  "domain");
@@ -89,8 +90,9 @@ static void say(const struct near__rcu_record *r, const char *what, bool stop)
 {
 	char line[200];
 
-	snprintf(line, sizeof(line), "%s: thread %u is in a section, begun by %p", what, r->tid,
-		 r->site);
+	snprintf(line, sizeof(line), "%s: thread %u is in a section, begun by %p", what,
+		 __atomic_load_n(&r->tid, __ATOMIC_RELAXED),
+		 __atomic_load_n(&r->site, __ATOMIC_RELAXED));
 	if (stop)
 		near__die(line);
 	near__warn(line);

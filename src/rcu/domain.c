@@ -5,20 +5,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "ground/unique.h"
-#include "ground/valgrind.h"
-
-#define RCU_SIZE 256
-_Static_assert(sizeof(struct near__rcu) == RCU_SIZE, "near__rcu");
-NEAR__UNIQUE(near__rcu, RCU_SIZE);
-#if __SIZEOF_POINTER__ == 8
-#define RCU_SELF_SIZE 224
-#else
-#define RCU_SELF_SIZE 152
-#endif
-_Static_assert(sizeof(struct near__rcu_thread) == RCU_SELF_SIZE, "near__rcu_self");
-NEAR__UNIQUE_TLS_ZERO(near__rcu_self, RCU_SELF_SIZE);
-
 #define INTERVAL_US 1000
 #define LAZY_INTERVAL_US 100000
 #define LONGEST_US 3600000000u
@@ -31,7 +17,6 @@ static int allocate(struct near_rcu *d)
 	if (r)
 		return r;
 	d->slots = p;
-	d->arena = near__rcu_arena(d);
 	d->phase = (uintptr_t)&d->slots->out[0];
 	d->calls = d->slots->calls;
 	r = near_counter_init(&d->called);
@@ -54,7 +39,7 @@ static void add(void *domain)
 {
 	struct near_rcu *d = domain;
 
-	if (near__rcu_checks() && !(d->arena = near__rcu_never_open()))
+	if (near__rcu_checks() && !near__rcu_has_records())
 		return;
 	d->next = near__rcu.domains;
 	near__rcu.domains = d;
@@ -67,14 +52,15 @@ int near_rcu_init_with(struct near_rcu *d, const struct near_rcu_options *o)
 	if (o && (o->interval_us > LONGEST_US || o->lazy_interval_us > LONGEST_US))
 		return -EINVAL;
 	memset(d, 0, sizeof(*d));
-	d->number = NEAR__RCU_NUMBERS;
+	d->section = NEAR__RCU_NO_SECTION;
 	d->call_wakes = NEAR__RCU_EACH_CALL;
 	d->interval_us = o && o->interval_us ? o->interval_us : INTERVAL_US;
 	d->lazy_interval_us = o && o->lazy_interval_us ? o->lazy_interval_us : LAZY_INTERVAL_US;
+	near__rcu_watch_forks();
 	r = allocate(d);
 	if (!r) {
 		near__rcu_with_lock(add, d);
-		r = d->arena ? 0 : -ENOMEM;
+		r = near__rcu_checks() && !near__rcu.records ? -ENOMEM : 0;
 	}
 	if (r)
 		release(d);
@@ -103,8 +89,8 @@ void near_rcu_destroy(struct near_rcu *d)
 	near__rcu_check_outside(d, "near_rcu_destroy");
 	if (near__rcu_self.works_for == d)
 		near__die("near_rcu_destroy: called by a callback of the domain");
-	/* A callback may call: until none is pending. */
-	while (near__rcu_has_calls(d))
+	/* A callback may call: until none is pending, nor runs. */
+	while (!near__rcu_is_idle(d))
 		near_rcu_barrier(d);
 	near__rcu_stop_worker(d);
 	near__rcu_with_lock(drop, d);
@@ -129,9 +115,4 @@ int near_rcu_stats(const struct near_rcu *d, struct near_rcu_stats *out, size_t 
 	memset(out, 0, size);
 	memcpy(out, &s, size < sizeof(s) ? size : sizeof(s));
 	return 0;
-}
-
-NEAR__BEFORE_PROGRAM static void ignore_races(void)
-{
-	near__valgrind_ignore(&near__rcu, sizeof(near__rcu));
 }

@@ -12,8 +12,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-__thread uint32_t near__rcu_forks __attribute__((tls_model("initial-exec")));
-
 static void visit_locks(near__fork_step *step)
 {
 	step(&near__rcu.lock);
@@ -30,7 +28,7 @@ static void fork_parent(void)
 	near__fork_in_parent(&near__rcu_forks, visit_locks);
 }
 
-/* Sections that were counted in by sequences and not counted out. */
+/* Sections that were counted in and not counted out. */
 static uint64_t inside(const struct near_rcu *d, unsigned i)
 {
 	uint64_t n = 0;
@@ -38,9 +36,8 @@ static uint64_t inside(const struct near_rcu *d, unsigned i)
 	for (unsigned s = 0; near_percpu_next(d->slots, &s); s++) {
 		struct near__rcu_slot *slot = near__rcu_slot(d, s);
 
-		if (!near_percpu_is_fallback(s))
-			n += __atomic_load_n(&slot->in[i], __ATOMIC_RELAXED);
-		n -= __atomic_load_n(&slot->out[i], __ATOMIC_RELAXED);
+		n += near__rcu_count(&slot->in[i], __ATOMIC_RELAXED);
+		n -= near__rcu_count(&slot->out[i], __ATOMIC_RELAXED);
 	}
 	return n;
 }
@@ -56,9 +53,38 @@ static void drop_readers(struct near_rcu *d)
 			n = inside(d, i);
 		if (n)
 			__atomic_fetch_add(&fallback->out[i], n, __ATOMIC_RELAXED);
-		for (unsigned s = 0; near_percpu_next(d->slots, &s); s++)
-			if (near_percpu_is_fallback(s))
-				__atomic_store_n(&near__rcu_slot(d, s)->in[i], 0, __ATOMIC_RELAXED);
+	}
+}
+
+/* Appends a list to those that were pushed without a slot, as one batch takes all of them. */
+static void push_list(struct near_rcu *d, struct near_rcu_head *list)
+{
+	struct near_rcu_head *last = list, *first = __atomic_load_n(&d->pushed, __ATOMIC_RELAXED);
+
+	if (!list)
+		return;
+	while (last->next)
+		last = last->next;
+	do
+		last->next = first;
+	while (!__atomic_compare_exchange_n(&d->pushed, &first, list, true, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED));
+}
+
+/* What the worker had begun: what it took, and the lists that it was about to take. Handlers
+ * push to the other lists. */
+static void push_again(struct near_rcu *d)
+{
+	push_list(d, d->running);
+	push_list(d, d->taken);
+	d->running = d->taken = NULL;
+	for (unsigned s = 0; near_percpu_next(d->slots, &s); s++) {
+		uint64_t *list = &near__rcu_slot(d, s)->calls[!d->batch];
+
+		if (near_percpu_is_fallback(s))
+			continue;
+		push_list(d, (struct near_rcu_head *)(uintptr_t)*list);
+		*list = 0;
 	}
 }
 
@@ -73,6 +99,7 @@ static void reset_worker(struct near_rcu *d)
 		d->ran_bytes = d->next_ran_bytes;
 	}
 	d->executing = NULL;
+	push_again(d);
 	d->request = NEAR__RCU_NOTHING;
 	d->call_wakes = NEAR__RCU_EACH_CALL;
 	d->worker = NEAR__RCU_ABSENT;
@@ -81,22 +108,21 @@ static void reset_worker(struct near_rcu *d)
 
 static void reset(struct near_rcu *d)
 {
-	struct near__rcu_section *own = &near__rcu_self.sections[d->number % NEAR__RCU_NUMBERS];
+	struct near__rcu_section *own = near__rcu_section(d, &near__rcu_self);
 
 	drop_readers(d);
-	if (d->number < NEAR__RCU_NUMBERS && own->depth)
+	if (own->depth)
 		own->token = near__rcu_count_in(d);
 	d->begun = d->done;
 	d->drives = 0;
-	d->waiters = 0;
-	d->batch_waiters = 0;
+	/* `waiters` and `batch_waiters` stay: a handler may fork in a thread that is one. */
 	d->sleeps = 0;
 	reset_worker(d);
 }
 
 static void fork_child(void)
 {
-	if (near__rcu_self.numbers)
+	if (near__rcu_self.known)
 		near__rcu_self.tid = (uint32_t)syscall(SYS_gettid);
 	if (near__rcu_forks) {
 		near__rcu_drop_threads();
@@ -107,7 +133,8 @@ static void fork_child(void)
 	near__fork_in_child(&near__rcu_forks, visit_locks);
 }
 
-__attribute__((constructor)) static void watch_forks(void)
+/* Called by near_rcu_init: a constructor alone would not be part of a static program. */
+void near__rcu_watch_forks(void)
 {
 	near__fork_register(&near__rcu.watches_forks, fork_prepare, fork_parent, fork_child);
 }

@@ -14,26 +14,6 @@
 
 #define REPORT_AFTER_NS INT64_C(10000000000)
 
-/* ---- sleep ---- */
-
-void near__rcu_sleep(uint32_t *low, uint32_t seen, int64_t ns)
-{
-	struct timespec t = {(time_t)(ns / 1000000000), (long)(ns % 1000000000)};
-	int saved = errno;
-
-	syscall(SYS_futex, low, NEAR__FUTEX_WAIT_PRIVATE, seen, ns == NEAR__FOREVER ? NULL : &t,
-		NULL, 0);
-	errno = saved;
-}
-
-void near__rcu_wake_all(uint32_t *low)
-{
-	int saved = errno;
-
-	syscall(SYS_futex, low, NEAR__FUTEX_WAKE_PRIVATE, INT32_MAX, NULL, NULL, 0);
-	errno = saved;
-}
-
 static void fence(void)
 {
 	near__fence();
@@ -49,11 +29,11 @@ static uint64_t counted_in(const struct near_rcu *d, unsigned phase)
 
 	for (unsigned s = 0; near_percpu_next(d->slots, &s); s++)
 		if (!near_percpu_is_fallback(s))
-			in += __atomic_load_n(&near__rcu_slot(d, s)->in[phase], __ATOMIC_RELAXED);
+			in += near__rcu_count(&near__rcu_slot(d, s)->in[phase], __ATOMIC_RELAXED);
 	return in;
 }
 
-/* Acquire: pairs with the release of a reader that counts out. */
+/* `in`: of sequences. Acquire: pairs with the release of a reader that counts out. */
 static bool is_drained(const struct near_rcu *d, unsigned phase, uint64_t in)
 {
 	uint64_t out = 0;
@@ -61,10 +41,9 @@ static bool is_drained(const struct near_rcu *d, unsigned phase, uint64_t in)
 	for (unsigned s = 0; near_percpu_next(d->slots, &s); s++) {
 		const struct near__rcu_slot *slot = near__rcu_slot(d, s);
 
-		if (near_percpu_is_fallback(s) &&
-		    __atomic_load_n(&slot->in[phase], __ATOMIC_SEQ_CST))
-			return false;
-		out += __atomic_load_n(&slot->out[phase], __ATOMIC_ACQUIRE);
+		if (near_percpu_is_fallback(s))
+			in += __atomic_load_n(&slot->in[phase], __ATOMIC_SEQ_CST);
+		out += near__rcu_count(&slot->out[phase], __ATOMIC_ACQUIRE);
 	}
 	if ((int64_t)(in - out) < 0)
 		near__die("near_rcu_exit: more sections have ended than begun");
@@ -104,6 +83,10 @@ static void drive(struct near_rcu *d)
 	if (!is_drained(d, old, in) && !NEAR__SPIN_UNTIL(is_drained(d, old, in)) &&
 	    !NEAR__YIELD_UNTIL(is_drained(d, old, in)))
 		sleep_until_drained(d, old, in);
+	/* Not by `done`: what is stored to an atomic replaces what was released there. */
+	NEAR__TSAN_ACQUIRE(&d->slots);
+	/* Again: a handler may have forked, and this is the child. */
+	__atomic_store_n(&d->begun, period, __ATOMIC_SEQ_CST);
 	/* Release: a thread that finds it has waited, too. */
 	__atomic_store_n(&d->done, period, __ATOMIC_RELEASE);
 	near__probe(NEAR__PROBE_PERIOD_END, d, period);
@@ -121,7 +104,7 @@ bool near_rcu_poll(const struct near_rcu *d, uint64_t period)
 {
 	if (__atomic_load_n(&d->done, __ATOMIC_ACQUIRE) < period)
 		return false;
-	NEAR__TSAN_ACQUIRE(&d->done);
+	NEAR__TSAN_ACQUIRE(&d->slots);
 	return true;
 }
 
@@ -136,10 +119,11 @@ static bool try_drive(struct near_rcu *d, uint64_t period)
 		return false;
 	if (!near_rcu_poll(d, period))
 		drive(d);
-	/* Sequentially consistent: a thread that counts itself after the load of `waiters` loads the new
-	 * `turns`, or finds that nobody drives. */
-	__atomic_fetch_add(&d->turns, 1, __ATOMIC_SEQ_CST);
+	/* In this order: a thread that has loaded `turns` and then finds that this one drives is
+	 * woken, or `turns` changes before it sleeps. Sequentially consistent: one that counts
+	 * itself after the load of `waiters` finds that no thread drives. */
 	__atomic_store_n(&d->drives, 0, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&d->turns, 1, __ATOMIC_SEQ_CST);
 	if (__atomic_load_n(&d->waiters, __ATOMIC_SEQ_CST))
 		near__rcu_wake_all(&d->turns);
 	return true;
@@ -170,31 +154,4 @@ void near_rcu_synchronize(struct near_rcu *d)
 {
 	near__rcu_check_outside(d, "near_rcu_synchronize");
 	near__rcu_wait(d, near__rcu_next_period(d));
-}
-
-void near_rcu_synchronize_lazy(struct near_rcu *d)
-{
-	uint64_t period = near__rcu_next_period(d);
-	uint32_t seen;
-
-	near__rcu_check_outside(d, "near_rcu_synchronize_lazy");
-	__atomic_fetch_add(&d->waiters, 1, __ATOMIC_SEQ_CST);
-	for (;;) {
-		seen = __atomic_load_n(&d->turns, __ATOMIC_SEQ_CST);
-		if (near_rcu_poll(d, period))
-			break;
-		if (d == near__rcu_self.works_for || near__rcu_request(d, NEAR__RCU_LAZILY))
-			near__rcu_wait(d, period);
-		else
-			near__rcu_sleep(&d->turns, seen, NEAR__FOREVER);
-	}
-	__atomic_fetch_sub(&d->waiters, 1, __ATOMIC_RELAXED);
-}
-
-uint64_t near_rcu_poll_start(struct near_rcu *d)
-{
-	uint64_t period = near__rcu_next_period(d);
-
-	near__rcu_request(d, NEAR__RCU_SOON);
-	return period;
 }

@@ -7,29 +7,44 @@
 #include "ground/tsan.h"
 #include "ground/futex.h"
 
-/* An operation must have the memory of the slot open before it counts there. */
+/* Release: a sequence that finds the word open may write to the slot, and the sums have its bit. */
+static void open_word(uint64_t *word)
+{
+	uint64_t unopened = 0;
+
+	__atomic_compare_exchange_n(word, &unopened, NEAR__RCU_OPEN, false, __ATOMIC_RELEASE,
+				    __ATOMIC_RELAXED);
+}
+
+/* Opens the local slot, unless this thread must not use it. With rcu_check:1 none is opened: all
+ * readers make calls. */
+static bool open_slot(struct near_rcu *d)
+{
+	uint32_t slot = near__rcu_checks() ? NEAR__NO_SLOT : near__slot_open(d->slots);
+
+	for (int i = 0; i < 2 && slot != NEAR__NO_SLOT; i++) {
+		open_word(&near__rcu_slot(d, slot)->in[i]);
+		open_word(&near__rcu_slot(d, slot)->out[i]);
+	}
+	return slot != NEAR__NO_SLOT;
+}
+
 #define TRY_ON_SLOT(d, sequence)                                                                   \
 	({                                                                                         \
 		bool near__done = false;                                                           \
                                                                                                    \
-		for (int i = 0; i < NEAR_SEQ_TRIES && !near__done &&                               \
-				near__slot_open((d)->slots) != NEAR__NO_SLOT;                      \
-		     i++)                                                                          \
+		for (int i = 0; i < NEAR_SEQ_TRIES && !near__done && open_slot(d); i++)            \
 			near__done = (sequence);                                                   \
 		near__done;                                                                        \
 	})
 
-static void count_down(struct near_rcu *d, uint64_t *word)
+static void wake_if_asleep(struct near_rcu *d)
 {
-	/* Sequentially consistent: the load of `sleeps` that follows stays behind. A release: pairs
-	 * with the acquire of the driver. */
-	if (__atomic_fetch_sub(word, 1, __ATOMIC_SEQ_CST) == 0)
-		near__die("near_rcu_exit: more sections have ended than begun");
 	if (__atomic_load_n(&d->sleeps, __ATOMIC_SEQ_CST))
 		near__rcu_wake(d);
 }
 
-static uint64_t count_in_by_word(struct near_rcu *d)
+static uint64_t count_in_by_atomic(struct near_rcu *d)
 {
 	struct near__rcu_slot *s = near__fallback(d->slots);
 
@@ -39,8 +54,9 @@ static uint64_t count_in_by_word(struct near_rcu *d)
 
 		__atomic_fetch_add(word, 1, __ATOMIC_SEQ_CST);
 		if (__atomic_load_n(&d->phase, __ATOMIC_SEQ_CST) == phase)
-			return (uintptr_t)word | 1;
-		count_down(d, word);
+			return phase;
+		__atomic_fetch_sub(word, 1, __ATOMIC_SEQ_CST);
+		wake_if_asleep(d);
 	}
 }
 
@@ -48,25 +64,22 @@ uint64_t near__rcu_count_in(struct near_rcu *d)
 {
 	uint64_t phase;
 
-	if (TRY_ON_SLOT(d, near__rcu_try_enter(d, near__rcu_arena(d), &phase)))
+	if (TRY_ON_SLOT(d, near__rcu_try_enter(d, &phase)))
 		return phase;
-	return count_in_by_word(d);
+	return count_in_by_atomic(d);
 }
 
 void near__rcu_count_out(struct near_rcu *d, uint64_t token)
 {
 	struct near__rcu_slot *s;
 
-	if (token & 1) {
-		count_down(d, (uint64_t *)(uintptr_t)(token - 1));
-		return;
-	}
-	if (!TRY_ON_SLOT(d, near__rcu_try_exit(token, near__rcu_arena(d)))) {
+	if (!TRY_ON_SLOT(d, near__rcu_try_exit(token))) {
 		s = near__fallback(d->slots);
+		/* Sequentially consistent: the load of `sleeps` stays behind. A release: pairs with
+		 * the acquire of the driver. */
 		__atomic_fetch_add(&s->out[near__rcu_index(d, token)], 1, __ATOMIC_SEQ_CST);
 	}
-	if (__atomic_load_n(&d->sleeps, __ATOMIC_SEQ_CST))
-		near__rcu_wake(d);
+	wake_if_asleep(d);
 }
 
 uint64_t near__rcu_enter_slow(struct near_rcu *d)
@@ -78,7 +91,7 @@ uint64_t near__rcu_enter_slow(struct near_rcu *d)
 
 void near__rcu_exit_slow(struct near_rcu *d, uint64_t at)
 {
-	NEAR__WATCHED_RELEASE(&d->done);
+	NEAR__WATCHED_RELEASE(&d->slots);
 	near__rcu_count_out(d, near__rcu_checks() ? near__rcu_unrecord(d, at) : at);
 }
 
@@ -97,8 +110,8 @@ uint64_t near__rcu_readers(const struct near_rcu *d)
 		const struct near__rcu_slot *slot = near__rcu_slot(d, s);
 
 		for (int i = 0; i < 2; i++) {
-			out += __atomic_load_n(&slot->out[i], __ATOMIC_RELAXED);
-			in += __atomic_load_n(&slot->in[i], __ATOMIC_RELAXED);
+			out += near__rcu_count(&slot->out[i], __ATOMIC_RELAXED);
+			in += near__rcu_count(&slot->in[i], __ATOMIC_RELAXED);
 		}
 	}
 	return (int64_t)(in - out) > 0 ? in - out : 0;

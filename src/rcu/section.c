@@ -71,7 +71,7 @@ static void leave(void *thread)
 	}
 	check_exit(t);
 	near__rcu_with_lock(remove_thread, t);
-	t->numbers = 0;
+	t->known = 0;
 	t->exits = 0;
 }
 
@@ -80,7 +80,7 @@ static void add_thread(void *thread)
 	struct near__rcu_thread *t = thread;
 	pthread_key_t key;
 
-	if (t->numbers)
+	if (t->known)
 		return; /* by a handler */
 	if (!near__rcu.has_exit_key && pthread_key_create(&key, leave) == 0) {
 		near__rcu.exit_key = key;
@@ -91,7 +91,7 @@ static void add_thread(void *thread)
 		pthread_setspecific(near__rcu.exit_key, t);
 	t->next = near__rcu.threads;
 	near__rcu.threads = t;
-	t->numbers = NEAR__RCU_NUMBERS;
+	t->known = NEAR__RCU_NO_SECTION;
 }
 
 static void add_number(void *domain)
@@ -99,76 +99,116 @@ static void add_number(void *domain)
 	struct near_rcu *d = domain;
 	unsigned n = 0;
 
-	if (d->number < NEAR__RCU_NUMBERS)
+	if (d->section != NEAR__RCU_NO_SECTION)
 		return;
 	while (near__rcu.used_numbers >> n & 1)
 		n++;
 	if (n == NEAR__RCU_NUMBERS)
 		near__die("near_rcu_read_lock: of more than eight domains; use near_rcu_enter");
 	near__rcu.used_numbers |= 1u << n;
-	d->number = n;
+	__atomic_store_n(&d->section, NEAR__RCU_SECTION(n), __ATOMIC_RELAXED);
 }
 
 void near__rcu_drop_number(struct near_rcu *d)
 {
-	if (d->number < NEAR__RCU_NUMBERS)
-		near__rcu.used_numbers &= ~(1u << d->number);
+	for (unsigned n = 0; n < NEAR__RCU_NUMBERS; n++)
+		if (d->section == NEAR__RCU_SECTION(n))
+			near__rcu.used_numbers &= ~(1u << n);
 }
 
-static __attribute__((noinline)) void add(struct near_rcu *d)
+static void add(struct near_rcu *d)
 {
-	if (!near__rcu_self.numbers && near__storage_is_own())
+	if (!near__rcu_self.known && near__storage_is_own())
 		near__rcu_with_lock(add_thread, &near__rcu_self);
-	if (d->number >= NEAR__RCU_NUMBERS)
+	if (__atomic_load_n(&d->section, __ATOMIC_RELAXED) == NEAR__RCU_NO_SECTION)
 		near__rcu_with_lock(add_number, d);
 }
 
 /* ---- sections ---- */
 
-void near_rcu_read_lock(struct near_rcu *d)
-{
-	struct near__rcu_section *s;
-	uint64_t token;
+/* The functions below make calls only where they return what these return: so they save no
+ * registers. */
 
-	if (NEAR__UNLIKELY(d->number >= near__rcu_self.numbers))
-		add(d);
-	s = &near__rcu_self.sections[d->number];
-	if (s->depth) {
-		s->depth++;
-		return;
-	}
-	if (!near__rcu_try_enter(d, near__rcu_arena(d), &token))
-		token = near__rcu_count_in(d);
+static void begin(struct near__rcu_section *s, uint64_t token, const void *site)
+{
 	BARRIER;
 	s->depth = 1;
 	BARRIER;
 	s->token = token;
-	s->site = __builtin_return_address(0);
+	s->site = site;
 }
 
-void near_rcu_read_unlock(struct near_rcu *d)
+static __attribute__((noinline)) void lock_slow(struct near_rcu *d, const void *site)
 {
-	struct near__rcu_section *s = &near__rcu_self.sections[d->number & (NEAR__RCU_NUMBERS - 1)];
+	struct near__rcu_section *s;
+
+	add(d);
+	s = near__rcu_section(d, &near__rcu_self);
+	if (s->depth)
+		s->depth++;
+	else
+		begin(s, near__rcu_count_in(d), site);
+}
+
+void near_rcu_read_lock(struct near_rcu *d)
+{
+	struct near__rcu_section *s = near__rcu_section(d, &near__rcu_self);
+	const void *site = __builtin_return_address(0);
+	uint64_t token;
+
+	if (NEAR__UNLIKELY(__atomic_load_n(&d->section, __ATOMIC_RELAXED) >= near__rcu_self.known))
+		lock_slow(d, site);
+	else if (s->depth)
+		s->depth++;
+	else if (NEAR__UNLIKELY(!near__rcu_try_enter(d, &token)))
+		lock_slow(d, site);
+	else
+		begin(s, token, site);
+}
+
+static __attribute__((noinline)) void unlock_nested(struct near__rcu_section *s)
+{
+	if (!s->depth)
+		near__die("near_rcu_read_unlock: this thread is in no section of the domain");
+	s->depth--;
+}
+
+static __attribute__((noinline)) void unlock_watched(struct near_rcu *d)
+{
+	struct near__rcu_section *s = near__rcu_section(d, &near__rcu_self);
 	uint64_t token = s->token;
 
-	if (NEAR__UNLIKELY(d->number >= NEAR__RCU_NUMBERS || !s->depth))
-		near__die("near_rcu_read_unlock: this thread is in no section of the domain");
-	if (s->depth > 1) {
-		s->depth--;
-		return;
-	}
-	NEAR__TSAN_RELEASE(&d->done);
+	NEAR__TSAN_RELEASE(&d->slots);
 	s->depth = 0;
 	BARRIER;
-	if (token & 1 || !near__rcu_try_exit(token, near__rcu_arena(d)))
-		near__rcu_count_out(d, token);
+	near__rcu_count_out(d, token);
+}
+
+/* A domain that has no section yet finds one that was never begun. */
+void near_rcu_read_unlock(struct near_rcu *d)
+{
+	struct near__rcu_section *s = near__rcu_section(d, &near__rcu_self);
+	uint64_t token = s->token;
+
+	if (NEAR__UNLIKELY(s->depth != 1)) {
+		unlock_nested(s);
+		return;
+	}
+	if (NEAR__TSAN_HERE) {
+		unlock_watched(d);
+		return;
+	}
+	s->depth = 0;
+	BARRIER;
+	if (NEAR__UNLIKELY(!near__rcu_try_exit(token)))
+		near__rcu_exit_slow(d, token);
 	else if (NEAR__UNLIKELY(__atomic_load_n(&d->sleeps, __ATOMIC_RELAXED)))
 		near__rcu_wake(d);
 }
 
 bool near_rcu_is_reading(const struct near_rcu *d)
 {
-	return d->number < NEAR__RCU_NUMBERS && near__rcu_self.sections[d->number].depth;
+	return near__rcu_section(d, &near__rcu_self)->depth;
 }
 
 void near__rcu_check_outside(const struct near_rcu *d, const char *what)
@@ -177,13 +217,20 @@ void near__rcu_check_outside(const struct near_rcu *d, const char *what)
 
 	if (near_rcu_is_reading(d)) {
 		snprintf(line, sizeof(line), "%s: within a section of this domain, begun by %p",
-			 what, near__rcu_self.sections[d->number].site);
+			 what, near__rcu_section(d, &near__rcu_self)->site);
 		near__die(line);
 	}
 	near__rcu_check_records(d, what);
 }
 
 /* ---- a reader that delays a grace period ---- */
+
+/* Of another thread, which may change it now. */
+static __attribute__((noinline, no_sanitize("thread"))) struct near__rcu_section
+section_of(const struct near_rcu *d, const struct near__rcu_thread *t)
+{
+	return *(const volatile struct near__rcu_section *)near__rcu_section(d, t);
+}
 
 static void report(void *domain)
 {
@@ -192,12 +239,11 @@ static void report(void *domain)
 	bool found = false;
 
 	for (const struct near__rcu_thread *t = near__rcu.threads; t; t = t->next)
-		if (d->number < NEAR__RCU_NUMBERS &&
-		    __atomic_load_n(&t->sections[d->number].depth, __ATOMIC_RELAXED)) {
+		if (section_of(d, t).depth) {
 			snprintf(line, sizeof(line),
 				 "near_rcu: a grace period waits for thread %u, in a section begun "
 				 "by %p",
-				 t->tid, t->sections[d->number].site);
+				 t->tid, section_of(d, t).site);
 			near__warn(line);
 			found = true;
 		}
@@ -214,6 +260,6 @@ void near__rcu_report(const struct near_rcu *d)
 
 void near__rcu_drop_threads(void)
 {
-	near__rcu.threads = near__rcu_self.numbers ? &near__rcu_self : NULL;
+	near__rcu.threads = near__rcu_self.known ? &near__rcu_self : NULL;
 	near__rcu_self.next = NULL;
 }

@@ -68,9 +68,11 @@ static void run_batch(struct near_rcu *d)
 	__atomic_store_n(&d->batch, 8 - old, __ATOMIC_SEQ_CST);
 	take_pushed(d);
 	near__rcu_wait(d, near__rcu_next_period(d));
-	NEAR__TSAN_ACQUIRE(&d->batch);
+	NEAR__TSAN_ACQUIRE(&d->calls);
+	near_lock_lock(&near__rcu.lists);
 	d->running = d->taken;
 	d->taken = NULL;
+	near_lock_unlock(&near__rcu.lists);
 	run(d);
 	for (unsigned s = 0; near_percpu_next(d->slots, &s);) {
 		take(d, &near__rcu_slot(d, s)->calls[old / 8]);
@@ -92,6 +94,16 @@ bool near__rcu_has_calls(const struct near_rcu *d)
 			return true;
 	}
 	return false;
+}
+
+/* No batch in progress and none needed. No batch begins between the loads, so no callback calls. */
+bool near__rcu_is_idle(const struct near_rcu *d)
+{
+	uint64_t done = __atomic_load_n(&d->batches_done, __ATOMIC_ACQUIRE);
+
+	return __atomic_load_n(&d->batches_begun, __ATOMIC_SEQ_CST) == done &&
+	       !near__rcu_has_calls(d) &&
+	       __atomic_load_n(&d->batches_begun, __ATOMIC_SEQ_CST) == done;
 }
 
 /* ---- the worker ---- */
@@ -173,6 +185,16 @@ static int create(struct near_rcu *d)
 	return r;
 }
 
+/* There is no worker after all: wakes threads that slept because it was starting. */
+static void end_start(struct near_rcu *d)
+{
+	__atomic_store_n(&d->worker, NEAR__RCU_ABSENT, __ATOMIC_SEQ_CST);
+	__atomic_fetch_add(&d->batches_low, 1, __ATOMIC_SEQ_CST);
+	near__rcu_wake_all(&d->batches_low);
+	__atomic_fetch_add(&d->turns, 1, __ATOMIC_SEQ_CST);
+	near__rcu_wake_all(&d->turns);
+}
+
 int near_rcu_start(struct near_rcu *d)
 {
 	uint32_t absent = NEAR__RCU_ABSENT;
@@ -182,15 +204,12 @@ int near_rcu_start(struct near_rcu *d)
 					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return 0;
 	r = create(d);
-	__atomic_store_n(&d->worker, r ? NEAR__RCU_ABSENT : NEAR__RCU_RUNS, __ATOMIC_RELEASE);
-	if (!r)
-		return 0;
-	/* Threads that found it starting sleep. */
-	__atomic_fetch_add(&d->batches_low, 1, __ATOMIC_SEQ_CST);
-	near__rcu_wake_all(&d->batches_low);
-	__atomic_fetch_add(&d->turns, 1, __ATOMIC_SEQ_CST);
-	near__rcu_wake_all(&d->turns);
-	return -EAGAIN;
+	if (r) {
+		end_start(d);
+		return -EAGAIN;
+	}
+	__atomic_store_n(&d->worker, NEAR__RCU_RUNS, __ATOMIC_RELEASE);
+	return 0;
 }
 
 int near__rcu_request(struct near_rcu *d, enum near__rcu_request how)
@@ -209,13 +228,16 @@ int near__rcu_request(struct near_rcu *d, enum near__rcu_request how)
 
 void near__rcu_work_here(struct near_rcu *d)
 {
+	const struct near_rcu *works_for = near__rcu_self.works_for;
 	uint32_t absent = NEAR__RCU_ABSENT;
 
 	if (!__atomic_compare_exchange_n(&d->worker, &absent, NEAR__RCU_STARTS, false,
 					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return;
+	near__rcu_self.works_for = d;
 	run_batch(d);
-	__atomic_store_n(&d->worker, NEAR__RCU_ABSENT, __ATOMIC_RELEASE);
+	near__rcu_self.works_for = works_for;
+	end_start(d);
 }
 
 void near__rcu_stop_worker(struct near_rcu *d)
