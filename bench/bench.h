@@ -150,6 +150,8 @@ extern const struct bench *const bench_registry[];
 
 #define BENCH_MALLOC_PATTERNS 18 /* of the suite */
 extern const struct bench bench_malloc[BENCH_MALLOC_PATTERNS];
+#define BENCH_MAP_PARTS 6
+extern const struct bench bench_map[BENCH_MAP_PARTS];
 #define BENCH_ATOMIC_CASES 84
 extern const struct bench bench_atomic[BENCH_ATOMIC_CASES];
 

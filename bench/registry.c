@@ -109,6 +109,9 @@ const struct bench *const bench_registry[] = {
 	&bench_rcu_sync_2000,
 	&bench_rcu_call,
 	&bench_rcu_memory,
+	FOUR_OF(bench_map, 0),
+	&bench_map[4],
+	&bench_map[5],
 	EIGHT_CASES(0),
 	EIGHT_CASES(8),
 	EIGHT_CASES(16),
@@ -137,4 +140,5 @@ const struct bench *const bench_registry[] = {
 /* clang-format on */
 
 _Static_assert(BENCH_MALLOC_PATTERNS == 18, "each pattern is named above");
+_Static_assert(BENCH_MAP_PARTS == 6, "each part is");
 _Static_assert(BENCH_ATOMIC_CASES == 84, "so is each case");

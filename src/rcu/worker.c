@@ -21,7 +21,8 @@ static void take(struct near_rcu *d, uint64_t *list)
 {
 	near_lock_lock(&near__rcu.lists);
 	d->running = (struct near_rcu_head *)(uintptr_t)*list;
-	*list = 0;
+	/* Relaxed: others only load whether it is empty. */
+	__atomic_store_n(list, 0, __ATOMIC_RELAXED);
 	near_lock_unlock(&near__rcu.lists);
 }
 
