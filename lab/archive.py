@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 
-from problem import Missing, Problem
+from problem import Missing, Problem, Unfetched
 import sources
 
 # Which packages of which suite the laboratory searches. {own} is this machine's release.
@@ -78,7 +78,7 @@ class Archive:
         self.release = own_release()
         self.qemu_suite = QEMU_SUITES.get(self.release, self.release)
         self.indices = None
-        self.incomplete = ""  # why a list could not be fetched
+        self.unfetched = set()  # (suite, architecture) whose list the mirror has only in part
 
     def _run(self, *command, capture=False, cwd=None):
         environment = dict(os.environ, APT_CONFIG=str(self.root / "apt.conf"), LC_ALL="C.UTF-8",
@@ -122,7 +122,8 @@ class Archive:
         if self.qemu_suite not in known:
             entries.append((mirror, [self.qemu_suite], [native]))
         for suite, architectures in SUITES.items():
-            wanted = [a for a in architectures if suite != self.release or a != native]
+            wanted = [a for a in architectures if (suite != self.release or a != native) and
+                      (suite, a) not in self.unfetched]
             if wanted:
                 entries.append((mirror, [suite], wanted))
         return entries
@@ -157,24 +158,33 @@ class Archive:
         if self.indices is not None:
             return
         self.say("fetching the lists of packages")
+        while not self._update():
+            pass
+        self.indices = self._run("apt-get", "indextargets", "--format",
+                                 "$(CODENAME) $(ARCHITECTURE) $(FILENAME)",
+                                 "Created-By: Packages", capture=True).splitlines()
+
+    def _update(self):
+        """False: the mirror is being updated and has another list than its index names. It is left
+        out: apt would refuse those of the whole suite."""
         self._write_configuration()
         try:
             self._run("apt-get", "update", "--error-on=any")
         except Problem as problem:
-            self.incomplete = str(problem)
-            self.say(self.incomplete)
-        self.indices = self._run("apt-get", "indextargets", "--format",
-                                 "$(CODENAME) $(ARCHITECTURE) $(FILENAME)",
-                                 "Created-By: Packages", capture=True).splitlines()
-        if self.incomplete and not self.indices:
-            raise Problem(self.incomplete)
+            found = re.search(r"/dists/([\w-]+)/main/binary-(\w+)/.*Mirror sync in progress",
+                              str(problem))
+            if not found or found.groups() in self.unfetched or found[2] == self.native:
+                raise
+            self.unfetched.add(found.groups())
+            self.say(f"the mirror is being updated: no list of {found[1]} for {found[2]}")
+            return False
+        return True
 
     def packages(self, suite, architecture, prefix):
         """The stanzas of the packages whose names begin with `prefix`, by their names."""
         found = {}
-        if self.incomplete and not any(line.startswith(f"{suite} {architecture} ")
-                                       for line in self.indices):
-            raise Missing(f"no list of {suite} for {architecture} could be fetched")
+        if (suite, architecture) in self.unfetched:
+            raise Unfetched(f"the mirror is being updated: no list of {suite} for {architecture}")
         for line in self.indices:
             codename, arch, path = line.split(" ", 2)
             if codename != suite or arch != architecture:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import re
 
 GREEN, RED, SKIPPED, MISSING = "ok", "FAILED", "skipped", "not available"
+UNFETCHED = "not fetched"  # the archive has it, but not at this moment
 SKIP_STATUS = 77
 # What a failed check, or cmocka's stand-in, writes.
 COMPLAINT = re.compile(r"error: |\.c:\d+: |FAILED|nearcpu: ")

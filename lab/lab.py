@@ -37,7 +37,7 @@ def options(arguments):
         "other kernels, many CPUs, NUMA. Also: ./dev lab models, ./dev lab stress.",
         epilog="Kernels and QEMU come from Debian's archive and stay in $NEAR_LAB_CACHE "
         "(~/.cache/nearcpu-lab). Exit status: 0 all green, 1 not, 2 wrong usage, "
-        "3 all green that ran, but the archive does not have a kernel.")
+        "3 all green that ran, but the archive is being updated and lacks a kernel.")
     parser.add_argument("what", nargs="?", choices=("list", "quick"),
                         help="list: like --list; quick: like --quick")
     parser.add_argument("--only", action="append", default=[], metavar="WORD",
@@ -117,7 +117,7 @@ class Laboratory:
                 try:
                     self.kernels[key] = kernels.get(*key)
                 except Missing as problem:
-                    self.missing[key] = str(problem)
+                    self.missing[key] = problem
                     self.screen.say(f"{boot.arch} {boot.kernel} is not available: {problem}")
             if self._archive:
                 self._archive.tidy()

@@ -202,9 +202,12 @@ class Results(unittest.TestCase):
         self.assertIn("| 1 of 2 FAILED |", page.markdown())
         self.assertIn("FAILED: name on x86_64 6.1 many: why", page.text())
         self.assertNotIn("INTERRUPTED", page.text())
-        results["x86_64", "6.1", "many", "name"] = cells.Cell(cells.MISSING, "why")
-        page = report.Report(results, {}, tests, "10", 60)
-        self.assertTrue(page.incomplete() and not page.failed())
+        for state, failed in (cells.MISSING, True), (cells.UNFETCHED, False):
+            results["x86_64", "6.1", "many", "name"] = cells.Cell(state, "why")
+            page = report.Report(results, {}, tests, "10", 60)
+            self.assertEqual((page.failed(), page.incomplete()), (failed, not failed))
+        results["x86_64", "6.1", "numa", "name"] = cells.Cell(cells.UNFETCHED, "why")
+        self.assertTrue(report.Report(results, {}, tests, "10", 60).failed())
         page = report.Report(results, {}, tests, "10", 60, planned=7)
         self.assertIn("INTERRUPTED after 2 of 7 machines", page.markdown())
 

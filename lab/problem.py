@@ -8,3 +8,7 @@ class Problem(Exception):
 
 class Missing(Problem):
     """The archive does not have it."""
+
+
+class Unfetched(Missing):
+    """The archive's own index contradicts the list that would name it."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """The tables: as text, and as Markdown for the README."""
 
-from cells import GREEN, MISSING, RED, SKIPPED, Cell
+from cells import GREEN, MISSING, RED, SKIPPED, UNFETCHED, Cell
+from problem import Unfetched
 from kernels import ARCHITECTURES, KERNELS, known_gap
 from machines import MACHINES
 
@@ -15,7 +16,7 @@ def _columns(results):
 
 def _together(cells):
     """One word for what a test came to on several machines."""
-    red = sum(cell.state in (RED, MISSING) for cell in cells)
+    red = sum(cell.state in (RED, MISSING, UNFETCHED) for cell in cells)
     if not cells:
         return "-"
     if red:
@@ -50,12 +51,12 @@ class Report:
         return sum(cell.state in states for cell in self.results.values())
 
     def failed(self):
-        """Whether anything is red."""
-        return self.count(RED) > 0
+        """Whether anything is red or missing, or nothing is green."""
+        return self.count(RED, MISSING) > 0 or not self.count(GREEN)
 
     def incomplete(self):
-        """Whether anything did not run that should."""
-        return self.count(MISSING) > 0
+        """Whether anything did not run because the archive was being updated."""
+        return self.count(UNFETCHED) > 0
 
     def _head(self, column):
         arch, kernel = column
@@ -89,7 +90,7 @@ class Report:
         remarks = {}
         for (arch, kernel, machine, test), cell in sorted(self.results.items()):
             where = f"{test} on {arch} {kernel} {machine}"
-            if cell.state in (RED, MISSING):
+            if cell.state in (RED, MISSING, UNFETCHED):
                 remarks[f"{cell.state}: {where}: {cell.reason}"] = None
             if cell.again:
                 remarks[f"started twice: {arch} {kernel} {machine}: {cell.again}"] = None
@@ -111,7 +112,7 @@ class Report:
         if self.planned:
             boots = f"INTERRUPTED after {boots} of {self.planned}"
         return (f"{self.count(GREEN)} ok, {self.count(RED)} failed, {self.count(SKIPPED)} "
-                f"skipped, {self.count(MISSING)} not available; {boots} machines, QEMU "
+                f"skipped, {self.count(MISSING, UNFETCHED)} not available; {boots} machines, QEMU "
                 f"{self.emulator}, {self.seconds / 60:.0f} minutes")
 
     @staticmethod
@@ -144,7 +145,8 @@ class Report:
         return "\n".join(self._pages(self._markdown_table, "- ")) + "\n"
 
 
-def not_available(results, boot, reason):
+def not_available(results, boot, problem):
     """A boot whose kernel is not to be had."""
+    state = UNFETCHED if isinstance(problem, Unfetched) else MISSING
     for test in boot.tests:
-        results[boot.arch, boot.kernel, boot.machine, test.name] = Cell(MISSING, reason)
+        results[boot.arch, boot.kernel, boot.machine, test.name] = Cell(state, str(problem))
