@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Threads record how long their requests took; a report each period tells how long they were. */
+/* Threads record how long their requests took; each period a report shows how long they were. */
 #include <nearcpu/histogram.h>
 
 #include <pthread.h>

@@ -31,12 +31,12 @@
  *   then wakes one sleeper for each element. A sleeper is woken only by that, so while one sleeps
  *   there are at least as many woken threads that have not got yet as elements: each of those takes
  *   one, or finds the queue empty at one moment.
- * - Membarriers are dear where getters sleep often. FENCES makes each put fence between the two,
- *   and then load `state` again. The getter that sets it makes a membarrier after that, and then
- *   sets FENCED. From then on each put that the membarrier did not order itself finds FENCES; so a
- *   getter that finds FENCED as it sets GETTERS needs a fence alone. Only FENCED allows to clear
- *   both. A put that loads `state` after they were cleared finds GETTERS, which was set before. In
- *   a process without membarrier they are always set.
+ * - Membarriers are expensive where getters sleep often. FENCES makes each put fence between the
+ *   two, and then load `state` again. The getter that sets it makes a membarrier after that, and
+ *   then sets FENCED. From then on each put that the membarrier did not order itself finds FENCES;
+ *   so a getter that finds FENCED as it sets GETTERS needs a fence alone. Only FENCED allows to
+ *   clear both. A put that loads `state` after they were cleared finds GETTERS, which was set
+ *   before. In a process without membarrier they are always set.
  * - A putter that goes to sleep, and a get. It enters the parking lot at its ring, sets the ring's
  *   `putters`, and checks whether the ring is still full. The get moves the head, then loads
  *   `putters`. All four are sequentially consistent: one of the two finds the other. A get wakes
