@@ -14,7 +14,7 @@
  *
  * A benchmark with a pattern has no functions: its rows are runs of a program of plain C, see
  * malloc/pattern.h. One with a program has none either: its rows are those of the program, see
- * locks/window.h.
+ * locks/window.h. A row of BENCH_WAIT that gives `run` finds its window, in ms, in run->iterations.
  *
  * To add a benchmark: one file here, one line in registry.c.
  */
@@ -141,6 +141,8 @@ struct bench {
 	/* It is a line of the table of all that have its name, as ratios to the first row. */
 	bool together;
 	unsigned window_ms; /* BENCH_WAIT: how long a measurement is; 0: as they all are */
+	/* BENCH_WAIT: one thread waits, or nobody does: p99 is shown, and not how fair it was. */
+	bool latency;
 };
 
 /* Ends with NULL. */
@@ -148,6 +150,8 @@ extern const struct bench *const bench_registry[];
 
 #define BENCH_MALLOC_PATTERNS 18 /* of the suite */
 extern const struct bench bench_malloc[BENCH_MALLOC_PATTERNS];
+#define BENCH_MAP_PARTS 6
+extern const struct bench bench_map[BENCH_MAP_PARTS];
 #define BENCH_ATOMIC_CASES 84
 extern const struct bench bench_atomic[BENCH_ATOMIC_CASES];
 

@@ -38,7 +38,15 @@ extern const struct bench bench_rwlock_0;
 extern const struct bench bench_rwlock_1;
 extern const struct bench bench_rwlock_10;
 extern const struct bench bench_rwlock_100;
+extern const struct bench bench_rcu_read;
+extern const struct bench bench_rcu_sync_0;
+extern const struct bench bench_rcu_sync_busy;
+extern const struct bench bench_rcu_sync_100;
+extern const struct bench bench_rcu_sync_2000;
+extern const struct bench bench_rcu_call;
+extern const struct bench bench_rcu_memory;
 extern const struct bench bench_memory_queue;
+extern const struct bench bench_memory_rcu;
 extern const struct bench bench_queue_try;
 extern const struct bench bench_queue_wait;
 extern const struct bench bench_malloc_table;
@@ -72,6 +80,7 @@ const struct bench *const bench_registry[] = {
 	&bench_memory_histogram,
 	&bench_memory_pool,
 	&bench_memory_queue,
+	&bench_memory_rcu,
 	&bench_sched_processes,
 	&bench_sched_threads,
 	&bench_sched_pipe,
@@ -93,6 +102,16 @@ const struct bench *const bench_registry[] = {
 	&bench_rwlock_100,
 	&bench_queue_try,
 	&bench_queue_wait,
+	&bench_rcu_read,
+	&bench_rcu_sync_0,
+	&bench_rcu_sync_busy,
+	&bench_rcu_sync_100,
+	&bench_rcu_sync_2000,
+	&bench_rcu_call,
+	&bench_rcu_memory,
+	FOUR_OF(bench_map, 0),
+	&bench_map[4],
+	&bench_map[5],
 	EIGHT_CASES(0),
 	EIGHT_CASES(8),
 	EIGHT_CASES(16),
@@ -121,4 +140,5 @@ const struct bench *const bench_registry[] = {
 /* clang-format on */
 
 _Static_assert(BENCH_MALLOC_PATTERNS == 18, "each pattern is named above");
+_Static_assert(BENCH_MAP_PARTS == 6, "each part is");
 _Static_assert(BENCH_ATOMIC_CASES == 84, "so is each case");

@@ -93,7 +93,7 @@ build_rust_rows() {
 		say "dev: without the rows of Rust: no cargo (package ${RUST_PACKAGES[*]})"
 		return 1
 	fi
-	for crate in locks/rust histogram_rust; do
+	for crate in locks/rust histogram_rust rcu/rust; do
 		cargo build --release --locked --jobs "$JOBS" \
 			--manifest-path "bench/$crate/Cargo.toml" \
 			--target-dir "build/release/bench/$crate" >>"$log" 2>&1 ||

@@ -7,12 +7,13 @@ set -euo pipefail
 cd "${1:-$(dirname "${BASH_SOURCE[0]}")/..}"
 
 # What the headers and libnearcpu-ffi declare or define outside of comments: near_x( behind a type,
-# not near__x.
+# not near__x, and macros of that form.
 public_functions() {
 	cat include/nearcpu/*.h src/ffi/ffi.c | tr '\n' ' ' |
 		sed 's|/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/| |g' | tr ';{}' '\n' |
 		grep -oE '(NEAR_(API|INLINE)|static inline) [a-z0-9_ ]*[ *]near_[a-z0-9]\w*\(' |
-		sed -E 's/.*[ *](near_[a-z0-9_]*)[(]$/\1/' | sort -u
+		sed -E 's/.*[ *](near_[a-z0-9_]*)[(]$/\1/' |
+		sort -u - <(sed -nE 's/^#define (near_[a-z0-9]\w*)[(].*/\1/p' include/nearcpu/*.h)
 }
 
 words_of() {

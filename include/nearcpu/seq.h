@@ -61,6 +61,7 @@
  *     NEAR_COMMIT{4,8}(src, base, off)  the plain commit
  *     NEAR_COMMIT_ADD8(src, base, off)  base[off] += src: load, add and commit
  *     NEAR_COMMIT{4,8}_RELEASE(src, base)     the commit, ordered after all before it
+ *     NEAR_COMMIT_ADD8_RELEASE(src, base)     base[0] += src, committed so
  *     NEAR_COMMIT4_SHARED_RELEASE(src, base)  the same, to a word that all CPUs share. Needs no
  *                                       index. Sound only if each other thread that writes the
  *                                       word fences sequences before it relies on what it wrote.
@@ -275,6 +276,8 @@ label:                                                                          
 	NEAR_LOAD8(near_tmp, base, off) NEAR_ADD(near_tmp, src) NEAR_COMMIT8(near_tmp, base, off)
 #define NEAR_COMMIT4_RELEASE(src, base) NEAR__STORE4_RELEASE(src, base) NEAR__SEQ_END
 #define NEAR_COMMIT8_RELEASE(src, base) NEAR__STORE8_RELEASE(src, base) NEAR__SEQ_END
+#define NEAR_COMMIT_ADD8_RELEASE(src, base)                                                        \
+	NEAR_LOAD8(near_tmp, base, 0) NEAR_ADD(near_tmp, src) NEAR_COMMIT8_RELEASE(near_tmp, base)
 /* The CPU's number is loaded for nearcpu-check(1) alone, which takes a sequence without an index
  * for a mistake. */
 #define NEAR_COMMIT4_SHARED_RELEASE(src, base)                                                     \

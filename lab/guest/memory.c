@@ -8,10 +8,11 @@
 
 #include "../../bench/bench.h"
 
-extern const struct bench bench_memory_histogram, bench_memory_pool, bench_memory_queue;
+extern const struct bench bench_memory_histogram, bench_memory_pool, bench_memory_queue,
+	bench_memory_rcu;
 
 static const struct bench *const benches[] = {&bench_memory_histogram, &bench_memory_pool,
-					      &bench_memory_queue};
+					      &bench_memory_queue, &bench_memory_rcu};
 
 static void measure(const struct bench *b, const struct bench_row *row)
 {

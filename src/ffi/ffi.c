@@ -17,6 +17,9 @@
 #include <nearcpu/percpu.h>
 #include <nearcpu/pool.h>
 #include <nearcpu/queue.h>
+#include <nearcpu/rcu.h>
+#include <nearcpu/rcu_list.h>
+#include <nearcpu/rcu_map.h>
 #include <nearcpu/recursive_mutex.h>
 #include <nearcpu/refcount.h>
 #include <nearcpu/region.h>
@@ -51,6 +54,17 @@ static const struct {
 	TYPE(pool_status),
 	TYPE(queue),
 	TYPE(range),
+	TYPE(rcu),
+	TYPE(rcu_head),
+	TYPE(rcu_list),
+	TYPE(rcu_list_node),
+	TYPE(rcu_map),
+	TYPE(rcu_map_entry),
+	TYPE(rcu_map_iterator),
+	TYPE(rcu_map_status),
+	TYPE(rcu_options),
+	TYPE(rcu_stats),
+	TYPE(rcu_token),
 	TYPE(recursive_mutex),
 	TYPE(refcount),
 	TYPE(region),

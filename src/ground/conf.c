@@ -23,6 +23,8 @@ static const struct near__setting core_list[] = {
 	{"lock_check", "2", FIELD(lock_check), NEAR__LOCK_CHECK_STOPS},
 	{"pool_check", "0", FIELD(pool_check), 0},
 	{"pool_check", "1", FIELD(pool_check), 1},
+	{"rcu_check", "0", FIELD(rcu_check), 0},
+	{"rcu_check", "1", FIELD(rcu_check), 1},
 };
 
 const char *const near__conf_prefixes[3] = {"malloc_", "heap_", "atomic_"};
@@ -143,7 +145,7 @@ static void warn_on_stderr(const char *what, const char *item, size_t len)
 	static const char head[] = "nearcpu: NEAR_CONF: ";
 	static const char keys[] =
 		"' ignored (keys: rseq:on|off, slot:auto|cpu|cid, fence:on|off, lock_check:0|1|2, "
-		"pool_check:0|1, malloc_check:0|1, malloc_mismatch:0|1, "
+		"pool_check:0|1, rcu_check:0|1, malloc_check:0|1, malloc_mismatch:0|1, "
 		"malloc_background:0|1|auto, "
 		"malloc_age:MILLISECONDS, malloc_cache:BYTES, malloc_stats:FILE, "
 		"heap_profile:PREFIX, heap_sample:BYTES, heap_signal:NUMBER, atomic_stats:0|1)\n";

@@ -47,6 +47,7 @@ struct near__conf {
 	int slot;       /* enum near__conf_slot */
 	int lock_check; /* enum near__conf_lock_check */
 	int pool_check;
+	int rcu_check;
 };
 
 /* Read the environment, or `text` (NULL: nothing set), with a function for the warnings. */

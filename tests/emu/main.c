@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The program that the emulator runs: threads that wait to be called by it. Its C library starts
  * and registers them as it would anywhere; the kernel they talk to is kernel.py. */
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,14 @@ void *realloc(void *p, size_t size)
 	void *new = malloc(size);
 
 	return p && new ? memmove(new, p, size) : new;
+}
+
+int posix_memalign(void **out, size_t align, size_t size)
+{
+	char *p = malloc(size + align);
+
+	*out = p ? p + (align - (uintptr_t)p % align) : NULL;
+	return p ? 0 : ENOMEM;
 }
 
 void free(void *p)

@@ -110,7 +110,11 @@ class Tracer:
         symbol = self.image.symbols["ops_cells"]
         u64 = self._machine.memory.u64
         cells = range(symbol, symbol + CELLS * 16, 16)
-        return any((address - u64(c)) % MIB < u64(c + 8) for c in cells)
+        return any((address - u64(c)) % MIB < u64(c + 8) and self._same_arena(address, u64(c))
+                   for c in cells)
+
+    def _same_arena(self, address, other):
+        return any(a <= address < b and a <= other < b for a, b in self._machine.kernel.arenas)
 
     def _is_per_cpu(self, address):
         kernel = self._machine.kernel

@@ -21,6 +21,8 @@ INCLUDE = SHARED = STATIC = CORE = CORE_STATIC = ""
 COMPILER = []
 OTHER_LIBRARIES = ("malloc.h", "torture.h")
 OWN = {"near_ffi_size"}
+# Of pointers of any type: an acquire load and a release store, which other languages have.
+GENERIC = {"near_rcu_assign", "near_rcu_dereference"}
 # Their static initialisers are more than zeros: each has a function that does the same.
 INITIALISED_BY = {"NEAR_BARRIER_INIT": "near_barrier_init", "NEAR_SEM_INIT": "near_sem_init",
                   "NEAR_RWLOCK_INIT_WRITERS_FIRST": "near_rwlock_init_with"}
@@ -128,7 +130,7 @@ class Exports(unittest.TestCase):
 
     def test_no_macro_stands_for_a_function(self):
         macros = compiled(text_of_headers(), "-E", "-dM")
-        self.assertEqual(re.findall(r"^#define (near_[a-z]\w*)", macros, re.M), [])
+        self.assertEqual(set(re.findall(r"^#define (near_[a-z]\w*)", macros, re.M)), GENERIC)
 
     def test_each_type_has_its_size(self):
         lib = ctypes.CDLL(SHARED)

@@ -44,51 +44,52 @@ static struct near__conf parse(const char *text)
 
 static const struct {
 	const char *text;
-	struct near__conf conf; /* rseq_off, fence_off, slot, lock_check, pool_check */
+	struct near__conf conf; /* rseq_off, fence_off, slot, lock_check, pool_check, rcu_check */
 	const char *said;
 } texts[] = {
-	{NULL, {0, 0, 0, 0, 0}, ""},
-	{"", {0, 0, 0, 0, 0}, ""},
-	{"rseq:on", {0, 0, 0, 0, 0}, ""},
-	{"rseq:off", {1, 0, 0, 0, 0}, ""},
-	{"fence:on", {0, 0, 0, 0, 0}, ""},
-	{"fence:off", {0, 1, 0, 0, 0}, ""},
-	{"slot:auto", {0, 0, NEAR__SLOT_AUTO, 0, 0}, ""},
-	{"slot:cpu", {0, 0, NEAR__SLOT_BY_CPU, 0, 0}, ""},
-	{"slot:cid", {0, 0, NEAR__SLOT_BY_CID, 0, 0}, ""},
-	{"rseq:off,fence:off,slot:cid", {1, 1, NEAR__SLOT_BY_CID, 0, 0}, ""},
-	{"slot:cpu,slot:auto,rseq:off,rseq:on", {0, 0, NEAR__SLOT_AUTO, 0, 0}, ""},
-	{",,rseq:off,,,slot:cpu,,", {1, 0, NEAR__SLOT_BY_CPU, 0, 0}, ""},
-	{",", {0, 0, 0, 0, 0}, ""},
-	{"speed:fast", {0, 0, 0, 0, 0}, "unknown key speed:fast;"},
-	{"speed:fast,rseq:off", {1, 0, 0, 0, 0}, "unknown key speed:fast;"},
-	{"rseq:off,speed", {1, 0, 0, 0, 0}, "unknown key speed;"},
-	{"rseq", {0, 0, 0, 0, 0}, "bad value rseq;"},
-	{"rseq:", {0, 0, 0, 0, 0}, "bad value rseq:;"},
-	{"rseq:of", {0, 0, 0, 0, 0}, "bad value rseq:of;"},
-	{"rseq:offf", {0, 0, 0, 0, 0}, "bad value rseq:offf;"},
-	{"rseq:OFF", {0, 0, 0, 0, 0}, "bad value rseq:OFF;"},
-	{"rseq:off ", {0, 0, 0, 0, 0}, "bad value rseq:off ;"},
-	{"rseq=off", {0, 0, 0, 0, 0}, "unknown key rseq=off;"},
-	{"rseq:off:on", {0, 0, 0, 0, 0}, "bad value rseq:off:on;"},
-	{"rseq:cpu,slot:off", {0, 0, 0, 0, 0}, "bad value rseq:cpu;bad value slot:off;"},
-	{"rse:off", {0, 0, 0, 0, 0}, "unknown key rse:off;"},
-	{"rseqq:off", {0, 0, 0, 0, 0}, "unknown key rseqq:off;"},
-	{" rseq:off", {0, 0, 0, 0, 0}, "unknown key  rseq:off;"},
-	{":off", {0, 0, 0, 0, 0}, "unknown key :off;"},
-	{":", {0, 0, 0, 0, 0}, "unknown key :;"},
-	{"slot:cpu;rseq:off", {0, 0, 0, 0, 0}, "bad value slot:cpu;rseq:off;"},
-	{"lock_check:0", {0, 0, 0, NEAR__LOCK_CHECK_OFF, 0}, ""},
-	{"lock_check:1", {0, 0, 0, NEAR__LOCK_CHECK_TELLS, 0}, ""},
-	{"lock_check:2,rseq:off", {1, 0, 0, NEAR__LOCK_CHECK_STOPS, 0}, ""},
-	{"lock_check:3", {0, 0, 0, 0, 0}, "bad value lock_check:3;"},
-	{"lock_check:on", {0, 0, 0, 0, 0}, "bad value lock_check:on;"},
-	{"lock_check:", {0, 0, 0, 0, 0}, "bad value lock_check:;"},
-	{"lock_check:1,lock_check", {0, 0, 0, 1, 0}, "bad value lock_check;"},
-	{"pool_check:1", {0, 0, 0, 0, 1}, ""},
-	{"pool_check:1,pool_check:0", {0, 0, 0, 0, 0}, ""},
-	{"pool_check:2", {0, 0, 0, 0, 0}, "bad value pool_check:2;"},
-	{"\xff\xfe,fence:off", {0, 1, 0, 0, 0}, "unknown key \xff\xfe;"},
+	{NULL, {0, 0, 0, 0, 0, 0}, ""},
+	{"", {0, 0, 0, 0, 0, 0}, ""},
+	{"rseq:on", {0, 0, 0, 0, 0, 0}, ""},
+	{"rseq:off", {1, 0, 0, 0, 0, 0}, ""},
+	{"fence:on", {0, 0, 0, 0, 0, 0}, ""},
+	{"fence:off", {0, 1, 0, 0, 0, 0}, ""},
+	{"slot:auto", {0, 0, NEAR__SLOT_AUTO, 0, 0, 0}, ""},
+	{"slot:cpu", {0, 0, NEAR__SLOT_BY_CPU, 0, 0, 0}, ""},
+	{"slot:cid", {0, 0, NEAR__SLOT_BY_CID, 0, 0, 0}, ""},
+	{"rseq:off,fence:off,slot:cid", {1, 1, NEAR__SLOT_BY_CID, 0, 0, 0}, ""},
+	{"slot:cpu,slot:auto,rseq:off,rseq:on", {0, 0, NEAR__SLOT_AUTO, 0, 0, 0}, ""},
+	{",,rseq:off,,,slot:cpu,,", {1, 0, NEAR__SLOT_BY_CPU, 0, 0, 0}, ""},
+	{",", {0, 0, 0, 0, 0, 0}, ""},
+	{"speed:fast", {0, 0, 0, 0, 0, 0}, "unknown key speed:fast;"},
+	{"speed:fast,rseq:off", {1, 0, 0, 0, 0, 0}, "unknown key speed:fast;"},
+	{"rseq:off,speed", {1, 0, 0, 0, 0, 0}, "unknown key speed;"},
+	{"rseq", {0, 0, 0, 0, 0, 0}, "bad value rseq;"},
+	{"rseq:", {0, 0, 0, 0, 0, 0}, "bad value rseq:;"},
+	{"rseq:of", {0, 0, 0, 0, 0, 0}, "bad value rseq:of;"},
+	{"rseq:offf", {0, 0, 0, 0, 0, 0}, "bad value rseq:offf;"},
+	{"rseq:OFF", {0, 0, 0, 0, 0, 0}, "bad value rseq:OFF;"},
+	{"rseq:off ", {0, 0, 0, 0, 0, 0}, "bad value rseq:off ;"},
+	{"rseq=off", {0, 0, 0, 0, 0, 0}, "unknown key rseq=off;"},
+	{"rseq:off:on", {0, 0, 0, 0, 0, 0}, "bad value rseq:off:on;"},
+	{"rseq:cpu,slot:off", {0, 0, 0, 0, 0, 0}, "bad value rseq:cpu;bad value slot:off;"},
+	{"rse:off", {0, 0, 0, 0, 0, 0}, "unknown key rse:off;"},
+	{"rseqq:off", {0, 0, 0, 0, 0, 0}, "unknown key rseqq:off;"},
+	{" rseq:off", {0, 0, 0, 0, 0, 0}, "unknown key  rseq:off;"},
+	{":off", {0, 0, 0, 0, 0, 0}, "unknown key :off;"},
+	{":", {0, 0, 0, 0, 0, 0}, "unknown key :;"},
+	{"slot:cpu;rseq:off", {0, 0, 0, 0, 0, 0}, "bad value slot:cpu;rseq:off;"},
+	{"lock_check:0", {0, 0, 0, NEAR__LOCK_CHECK_OFF, 0, 0}, ""},
+	{"lock_check:1", {0, 0, 0, NEAR__LOCK_CHECK_TELLS, 0, 0}, ""},
+	{"lock_check:2,rseq:off", {1, 0, 0, NEAR__LOCK_CHECK_STOPS, 0, 0}, ""},
+	{"lock_check:3", {0, 0, 0, 0, 0, 0}, "bad value lock_check:3;"},
+	{"lock_check:on", {0, 0, 0, 0, 0, 0}, "bad value lock_check:on;"},
+	{"lock_check:", {0, 0, 0, 0, 0, 0}, "bad value lock_check:;"},
+	{"lock_check:1,lock_check", {0, 0, 0, 1, 0, 0}, "bad value lock_check;"},
+	{"pool_check:1", {0, 0, 0, 0, 1, 0}, ""},
+	{"pool_check:1,pool_check:0", {0, 0, 0, 0, 0, 0}, ""},
+	{"pool_check:2", {0, 0, 0, 0, 0, 0}, "bad value pool_check:2;"},
+	{"rcu_check:1", {0, 0, 0, 0, 0, 1}, ""},
+	{"\xff\xfe,fence:off", {0, 1, 0, 0, 0, 0}, "unknown key \xff\xfe;"},
 };
 
 static void check_conf(struct near__conf conf, struct near__conf expected)
@@ -98,6 +99,7 @@ static void check_conf(struct near__conf conf, struct near__conf expected)
 	assert_int_equal(conf.slot, expected.slot);
 	assert_int_equal(conf.lock_check, expected.lock_check);
 	assert_int_equal(conf.pool_check, expected.pool_check);
+	assert_int_equal(conf.rcu_check, expected.rcu_check);
 }
 
 static void each_text_has_its_settings_and_warnings(void **state)
@@ -138,7 +140,7 @@ static int expect_item(const char *item, struct near__conf *conf)
 
 static void check_against_the_second_parser(const char *text)
 {
-	struct near__conf expected = {0, 0, 0, 0, 0};
+	struct near__conf expected = {0, 0, 0, 0, 0, 0};
 	char copy[256], *rest = copy, *item;
 	int warnings = 0;
 
@@ -219,7 +221,7 @@ static void each_warning_is_printed_once(void **state)
 {
 	static const char keys[] =
 		"' ignored (keys: rseq:on|off, slot:auto|cpu|cid, fence:on|off, lock_check:0|1|2, "
-		"pool_check:0|1, "
+		"pool_check:0|1, rcu_check:0|1, "
 		"malloc_check:0|1, malloc_mismatch:0|1, malloc_background:0|1|auto, "
 		"malloc_age:MILLISECONDS, malloc_cache:BYTES, malloc_stats:FILE, "
 		"heap_profile:PREFIX, heap_sample:BYTES, heap_signal:NUMBER, atomic_stats:0|1)\n";

@@ -7,7 +7,7 @@ set -euo pipefail
 
 source=$1 architecture=$2
 shift 2
-headers=(counter percpu rseq seq)
+headers=(counter percpu rcu rseq seq)
 
 # Lines of a literal block: an expression, its value, and for some the architecture.
 constants=$(awk '/^# / { here = $2 == "CONSTANTS" }

@@ -10,6 +10,7 @@
 #include <nearcpu/histogram.h>
 #include <nearcpu/mutex.h>
 #include <nearcpu/queue.h>
+#include <nearcpu/rcu.h>
 #include <nearcpu/refcount.h>
 #include <nearcpu/rwlock.h>
 #include <nearcpu/shared.h>
@@ -42,6 +43,19 @@ struct ops_blocks {
 	uint64_t was; /* the array's position, if it was closed */
 };
 
+#define OPS_CALLS 2 /* of each actor */
+
+/* What rcu.c operates on. */
+struct ops_rcu {
+	struct near_rcu domain;
+	unsigned version; /* 0 in the beginning, then 1 and that of the actor's number */
+	bool freed[3];
+	bool failed;
+	near_rcu_token left_open[2];
+	struct near_rcu_head heads[2 * OPS_CALLS];
+	unsigned char ran[2 * OPS_CALLS];
+};
+
 struct ops_objects {
 	struct near_counter counter;
 	struct near_stack stack;
@@ -54,6 +68,7 @@ struct ops_objects {
 	uint64_t *peak; /* of the example */
 	struct near_rwlock rwlock;
 	struct near_queue queue;
+	struct ops_rcu rcu;
 	volatile int64_t guarded[2]; /* by it: equal, but inside of a writer */
 	bool torn;                   /* a reader found them different */
 	struct ops_blocks *blocks;
@@ -123,6 +138,21 @@ void blocks_enter(void);
 void blocks_fill(void);
 /* False: a node is there twice, or what is there is none. */
 bool blocks_mark(unsigned char *seen);
+
+/* The operations of rcu.c, and what the objects need. */
+void rcu_read(struct actor *me);
+void rcu_read_slow(struct actor *me);
+void rcu_read_nested(struct actor *me);
+void rcu_leave_fallback(struct actor *me);
+void rcu_synchronize(struct actor *me);
+void rcu_call(struct actor *me);
+void rcu_batch(struct actor *me);
+bool rcu_create(void);
+void rcu_enter_slots(void);
+void rcu_destroy(void);
+const char *rcu_conserved(const struct actor *a, const struct actor *b);
+/* Which callbacks are in a list: a bit for each. */
+uint64_t rcu_pending(void);
 
 /* The operations of locks.c. */
 void rwlock_read(struct actor *me);

@@ -159,6 +159,7 @@ void ops_describe(char *out, size_t size, const struct actor *a, const struct ac
 	put_field(&t, " killed ", OBJ.refcount.mode);
 	put_field(&t, " released ", OBJ.released);
 	put_field(&t, " sections ", OBJ.sections);
+	put_field(&t, " calls ", (int64_t)rcu_pending());
 	put_stack(&t);
 	put(&t, " queue");
 	each_queued(put_queued, &t);
@@ -277,7 +278,7 @@ static const char *histograms_conserved(const struct actor *a, const struct acto
 const char *ops_conserved(const struct actor *a, const struct actor *b)
 {
 	const char *stack = stack_conserved(a, b), *rwlock = rwlock_conserved(a, b);
-	const char *histograms = histograms_conserved(a, b);
+	const char *histograms = histograms_conserved(a, b), *rcu = rcu_conserved(a, b);
 
 	if (near_counter_read(&OBJ.counter) != OPS_FIRST_COUNT + a->counted + b->counted)
 		return "an add to the counter is lost or was counted twice";
@@ -293,6 +294,8 @@ const char *ops_conserved(const struct actor *a, const struct actor *b)
 		return histograms;
 	if (rwlock)
 		return rwlock;
+	if (rcu)
+		return rcu;
 	if (ops_fifo.count)
 		return "an element of the fifo is left behind";
 	return stack ? stack : refs_conserved(a, b);

@@ -220,6 +220,8 @@ NOT_LIVE(mutex_use)
 NOT_LIVE(queue_put)
 NOT_LIVE(queue_get)
 NOT_LIVE(queue_close)
+NOT_LIVE(rcu_read)
+NOT_LIVE(rcu_call)
 
 /* clang-format off */
 #define OP(name, object, flags) {#name, name, object, flags}
@@ -312,5 +314,14 @@ const struct op ops[] = {
 	OP(array_take16, OPS_ARRAY, OPS_SIGNAL_SAFE),
 	OP(array_put16, OPS_ARRAY, OPS_SIGNAL_SAFE | OPS_COMPOSITE | OPS_TWIN),
 	OP(array_close, OPS_ARRAY, OPS_FENCES | OPS_COMPOSITE),
+	OP(rcu_read, OPS_RCU, OPS_SIGNAL_SAFE | OPS_COMPOSITE),
+	OP(rcu_read_slow, OPS_RCU, OPS_SIGNAL_SAFE | OPS_COMPOSITE | OPS_TWIN),
+	OP(rcu_read_nested, OPS_RCU, OPS_COMPOSITE | OPS_TWIN),
+	OP(rcu_read_fallback, OPS_RCU, OPS_SIGNAL_SAFE | OPS_COMPOSITE | OPS_NOT_LIVE),
+	OP(rcu_leave_fallback, OPS_RCU, OPS_COMPOSITE | OPS_TWIN),
+	OP(rcu_synchronize, OPS_RCU, OPS_COMPOSITE | OPS_FENCES | OPS_WAITS),
+	OP(rcu_call, OPS_CALLBACKS, OPS_SIGNAL_SAFE),
+	OP(rcu_call_fallback, OPS_CALLBACKS, OPS_SIGNAL_SAFE | OPS_NOT_LIVE),
+	OP(rcu_batch, OPS_CALLBACKS, OPS_COMPOSITE | OPS_FENCES | OPS_WAITS),
 };
 const unsigned ops_count = sizeof(ops) / sizeof(*ops);

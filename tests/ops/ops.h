@@ -27,6 +27,7 @@ struct actor {
 	int64_t recorded, summed; /* values, and their sum where a histogram has it */
 	uint64_t peak;            /* the highest that it reported */
 	int64_t written;          /* times that it held the lock for writing */
+	unsigned called;          /* calls of near_rcu_call */
 };
 
 void ops_actor(struct actor *a, unsigned id);
@@ -43,7 +44,9 @@ enum ops_object {
 	OPS_QUEUE,
 	OPS_FIFO,
 	OPS_BLOCKS,
-	OPS_ARRAY
+	OPS_ARRAY,
+	OPS_RCU,
+	OPS_CALLBACKS
 };
 
 #define OPS_SIGNAL_SAFE 1u /* may run in a signal handler over any operation */

@@ -22,6 +22,7 @@ static void destroy(void)
 	near_histogram_destroy(&OBJ.summed);
 	near_queue_destroy(&OBJ.queue);
 	near_fifo_destroy(&ops_fifo);
+	rcu_destroy();
 }
 
 static void released(struct near_refcount *r)
@@ -94,7 +95,7 @@ static void create(void)
 	    near_counter_init(&OBJ.counter) || near_stack_init(&OBJ.stack) ||
 	    near_refcount_init(&OBJ.refcount, released) || near_rwlock_init(&OBJ.rwlock) ||
 	    near_queue_init(&OBJ.queue, OPS_QUEUED + 1) || near_fifo_init(&ops_fifo, 2) ||
-	    !fresh_shared() || !fresh_histograms())
+	    !rcu_create() || !fresh_shared() || !fresh_histograms())
 		abort();
 	OBJ.guarded[0] = OBJ.guarded[1] = OPS_FIRST_COUNT;
 	OBJ.torn = false;
@@ -151,6 +152,7 @@ void ops_enter(void)
 	if (call_pop() != &node)
 		abort();
 	blocks_enter();
+	rcu_enter_slots();
 }
 
 void ops_reset_to(enum ops_setup setup)
@@ -182,11 +184,18 @@ bool ops_pair_is_valid(enum ops_setup setup, const struct op *a, const struct op
 	return !(either & (setup == OPS_KILLED ? OPS_KILLS : OPS_REVIVES));
 }
 
+/* Callbacks wait for the sections of the same domain. */
+static bool is_waited_for(const struct op *a, const struct op *b)
+{
+	return b->flags & OPS_WAITS &&
+	       (a->object == b->object || (a->object == OPS_RCU && b->object == OPS_CALLBACKS));
+}
+
 bool ops_pair_does_not_wait(enum ops_setup setup, const struct op *a, const struct op *b)
 {
 	if ((a->flags | b->flags) & OPS_STOPPED_INSIDE)
 		return false;
-	return ops_pair_is_valid(setup, a, b) && !(a->object == b->object && b->flags & OPS_WAITS);
+	return ops_pair_is_valid(setup, a, b) && !is_waited_for(a, b);
 }
 
 /* If the slot's list is empty, a pop takes other lists and puts them elsewhere. From which of two

@@ -11,9 +11,8 @@ void __wrap_near__fence(void);
 
 void __wrap_near__fence(void)
 {
-	void (*hook)(void) = fence_hook;
+	void (*hook)(void) = __atomic_exchange_n(&fence_hook, NULL, __ATOMIC_ACQ_REL);
 
-	fence_hook = NULL;
 	if (hook)
 		hook();
 	__atomic_add_fetch(&fences, 1, __ATOMIC_RELAXED);

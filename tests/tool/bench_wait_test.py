@@ -28,11 +28,13 @@ ROWS = {"locks": ["pthread", "adaptive", "recursive", "nsync", "absl", "ck", "pa
         "rwlock": ["pthread", "pthread-writer", "nsync", "near-rwlock", "near-writers", "near-zero",
                    "near-off", "unlocked"],
         "atomic": ["gcc", "compiler-rt", "near-atomic", "mutex"],
-        "queue": ["ck", "boost", "moodycamel", "urcu", "near", "near-off", "near-fifo"]}
+        "queue": ["ck", "boost", "moodycamel", "urcu", "near", "near-off", "near-fifo"],
+        "map": ["urcu", "ck", "mutex", "near-rwlock", "near", "near-off"]}
 WAITING_QUEUES = ["pthread-wait", "moodycamel-wait", "near-wait", "near-wait-off", "near-fifo-wait"]
 PROGRAMS = {"locks": "nearcpu-locks", "sem": "nearcpu-locks",
             "barrier": "nearcpu-locks", "broadcast": "nearcpu-locks", "park": "nearcpu-parking",
-            "rwlock": "nearcpu-rwlock", "atomic": "nearcpu-atomics", "queue": "nearcpu-queues"}
+            "rwlock": "nearcpu-rwlock", "atomic": "nearcpu-atomics", "queue": "nearcpu-queues",
+            "map": "nearcpu-maps"}
 A_PART = {"locks": "empty", "sem": "1ns", "barrier": "free", "broadcast": "free",
           "park": "0", "rwlock": "0", "atomic": "24-load", "queue": "try"}
 OPTIONAL = {"adaptive", "pthread-writer", "nsync", "absl", "ck", "parking_lot", "rust-std",
@@ -92,6 +94,19 @@ class Tables(Case):
                         self.assertEqual(set(s), SAMPLE)
                         self.assertGreater(s["ops"], 0)
                         self.assertLessEqual(s["p999_ns"], s["longest_ns"])
+
+    def test_maps(self):
+        report = self.report("map", "--threads", "2", "--only", "uniform-0,zipf-100", *FEW)
+        self.assertEqual([t["part"] for t in report["tables"]], ["uniform-0", "zipf-100"])
+        for table in report["tables"]:
+            self.assertEqual([r["name"] for r in table["rows"]], ROWS["map"])
+            for row in table["rows"]:
+                with self.subTest(row=row["name"]):
+                    self.assertNotIn("failed", row)
+                    if "missing" in row:
+                        self.assertIn(row["name"], OPTIONAL)
+                    for s in row.get("samples", ()):
+                        self.assertGreater(s["ops"], 0)
 
     def test_every_row(self):
         report = self.report("locks", "park", "rwlock", "--threads", "3", *FEW)

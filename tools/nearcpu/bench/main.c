@@ -147,7 +147,7 @@ static const struct option_row rows[] = {
 	 .help = "operations of each thread (chosen by the benchmark)"},
 	{"repeat", "N", .take = take_repeat,
 	 .help = "repetitions (7; with --quick 5; 5 and 3 of malloc's patterns,\n"
-		 "atomic, barrier, broadcast, locks, park, queue, rwlock and sem)"},
+		 "atomic, barrier, broadcast, locks, map, park, queue, rwlock and sem)"},
 	{"only", "PART,...", .string = &report.options.only,
 	 .help = "of benchmarks that have parts: only these, see --list"},
 	{"json", "FILE", .string = &report.options.json,

@@ -55,9 +55,11 @@ static json_t *measure_here(const struct bench_row *row, struct bench_run *run)
 		return json_pack("{s:s}", "error", strerror(-err));
 	if (run->wrong)
 		return json_pack("{s:s}", "error", run->wrong);
-	return json_pack("{s:I, s:I, s:I, s:I, s:I}", "ops", (json_int_t)s.ops, "wall_ns",
-			 (json_int_t)s.wall_ns, "user_ns", (json_int_t)s.user_ns, "system_ns",
-			 (json_int_t)s.system_ns, "bytes", (json_int_t)s.bytes);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "ops", (json_int_t)s.ops,
+			 "wall_ns", (json_int_t)s.wall_ns, "user_ns", (json_int_t)s.user_ns,
+			 "system_ns", (json_int_t)s.system_ns, "bytes", (json_int_t)s.bytes,
+			 "p99_ns", (json_int_t)s.p99_ns, "p999_ns", (json_int_t)s.p999_ns,
+			 "longest_ns", (json_int_t)s.longest_ns);
 }
 
 int row_main(int argc, char **argv)

@@ -105,7 +105,7 @@ static void say_waits(struct text *text, const struct table_result *t, const str
 	const struct row_result *fair = best_by(t, r, BENCH_UNFAIRNESS),
 				*quick = best_by(t, r, BENCH_P999);
 
-	if (t->bench->kind != BENCH_WAIT || t->threads < 2)
+	if (t->bench->kind != BENCH_WAIT || t->bench->latency || t->threads < 2)
 		return;
 	say(text, "The least served of its threads got %.2f of what the most served one got",
 	    1 / row_measure_of(t, r, BENCH_UNFAIRNESS).median);

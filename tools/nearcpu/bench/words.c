@@ -189,28 +189,30 @@ enum shows {
 	SHOWS_THROUGHPUT, /* in proportion to that of the row that the table names */
 	SHOWS_SPREAD,
 	SHOWS_FAIRNESS,
+	SHOWS_P99,
 	SHOWS_P999,
 };
 
-enum { TIME = 1, MEMORY = 2, OBJECTS = 4, WAIT = 8, BASE = 16, ANY = 31 };
+enum { TIME = 1, MEMORY = 2, OBJECTS = 4, WAIT = 8, BASE = 16, LATENCY = 32, ANY = 63 };
 
 /* In their order, and for which tables. */
 static const struct column all[] = {
 	{MEMORY, "MB in all", 12, SHOWS_MEGABYTES, BENCH_COST},
 	{OBJECTS, "bytes each", 12, SHOWS_COST, BENCH_COST},
-	{WAIT, "wall/op", 10, SHOWS_TIME, BENCH_WALL},
+	{WAIT | LATENCY, "wall/op", 10, SHOWS_TIME, BENCH_WALL},
 	{TIME, "wall ms", 8, SHOWS_MS, BENCH_WALL},
-	{TIME | WAIT, "wall op/s", 10, SHOWS_RATE, BENCH_WALL},
-	{WAIT, "CPU/op", 10, SHOWS_TIME, BENCH_CPU},
+	{TIME | WAIT | LATENCY, "wall op/s", 10, SHOWS_RATE, BENCH_WALL},
+	{WAIT | LATENCY, "CPU/op", 10, SHOWS_TIME, BENCH_CPU},
 	{TIME, "user ms", 8, SHOWS_MS, BENCH_USER},
 	{TIME, "sys ms", 7, SHOWS_MS, BENCH_SYSTEM},
 	{TIME, "CPU op/s", 9, SHOWS_RATE, BENCH_CPU},
 	{TIME, "ns/op", 8, SHOWS_COST, BENCH_COST},
 	{BASE, "above", 7, SHOWS_ABOVE_BASE, BENCH_COST},
 	{TIME | MEMORY, "ratio", 7, SHOWS_RATIO, BENCH_COST},
-	{WAIT, "ratio", 8, SHOWS_THROUGHPUT, BENCH_COST},
+	{WAIT | LATENCY, "ratio", 8, SHOWS_THROUGHPUT, BENCH_COST},
 	{ANY, "spread", 8, SHOWS_SPREAD, BENCH_COST},
 	{WAIT, "fairness", 10, SHOWS_FAIRNESS, BENCH_COST},
+	{LATENCY, "p99", 10, SHOWS_P99, BENCH_COST},
 	{WAIT, "p99.9 wait", 12, SHOWS_P999, BENCH_COST},
 };
 
@@ -257,6 +259,10 @@ struct word column_cell(const struct column *c, const struct table_result *t,
 		if (t->threads == 1)
 			return word("-");
 		return word("%.2f", 1 / row_measure_of(t, r, BENCH_UNFAIRNESS).median);
+	case SHOWS_P99:
+		return r->samples[0].p99_ns
+			       ? say_cost(BENCH_TIME, row_measure_of(t, r, BENCH_P99).median)
+			       : word("-");
 	case SHOWS_P999:
 		return say_cost(BENCH_TIME, row_measure_of(t, r, BENCH_P999).median);
 	default:
@@ -267,7 +273,7 @@ struct word column_cell(const struct column *c, const struct table_result *t,
 size_t table_columns(const struct table_result *t, const struct column *out[MAX_COLUMNS])
 {
 	const struct bench *b = t->bench;
-	unsigned table = b->kind == BENCH_WAIT ? WAIT : TIME;
+	unsigned table = b->latency ? LATENCY : b->kind == BENCH_WAIT ? WAIT : TIME;
 	size_t n = 0;
 
 	if (b->kind == BENCH_MEMORY)

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* near_rcu: callbacks are pushed, and waited for; src/rcu/rcu.h has the argument. */
+#include "rcu.h"
+
+#include "ground/tsan.h"
+
+/* near_rcu_call_bounded. Odd, so that a thread that calls in two domains in turn checks both. */
+#define CALLS_PER_CHECK 31
+
+/* Pushes on the slot's list of this batch: stores the link into the head, then the list, which
+ * commits. A fence after the batch was changed aborts it, unless it has committed. */
+static bool try_push(struct near_rcu *d, uint64_t *p, struct near_rcu_head *head)
+{
+	uint64_t at, batch, first;
+
+	return NEAR_SEQ(
+		NEAR_SLOT(at, p)
+		NEAR_LOAD8(batch, d, 24)
+		NEAR_ADD(at, batch)
+		NEAR_LOAD8(first, at, 0)
+		NEAR_STORE8(first, head, 0)
+		NEAR_COMMIT8(head, at, 0),
+		NEAR_OUT(at, batch, first), NEAR_IN(NEAR_OBJECT(p), d, head));
+}
+_Static_assert(offsetof(struct near_rcu, batch) == 24, "try_push");
+_Static_assert(offsetof(struct near_rcu_head, next) == 0, "try_push");
+
+/* Sequentially consistent: the load of `call_wakes` that follows stays behind. */
+static void push_by_cas(struct near_rcu *d, struct near_rcu_head *head)
+{
+	struct near_rcu_head *first = __atomic_load_n(&d->pushed, __ATOMIC_RELAXED);
+
+	do
+		head->next = first;
+	while (!__atomic_compare_exchange_n(&d->pushed, &first, head, true, __ATOMIC_SEQ_CST,
+					    __ATOMIC_RELAXED));
+}
+
+static void push(struct near_rcu *d, struct near_rcu_head *head,
+		 void (*function)(struct near_rcu_head *head), size_t bytes)
+{
+	head->function = function;
+	head->bytes = bytes;
+	near_counter_add(&d->called, 1);
+	near_counter_add(&d->called_bytes, (int64_t)bytes);
+	NEAR__TSAN_RELEASE(&d->calls);
+	for (int i = 0; i < NEAR_SEQ_TRIES; i++) {
+		if (try_push(d, d->slots->calls, head))
+			return;
+		if (near__slot_open(d->slots) == NEAR__NO_SLOT)
+			break;
+	}
+	push_by_cas(d, head);
+}
+
+void near_rcu_call(struct near_rcu *d, struct near_rcu_head *head,
+		   void (*function)(struct near_rcu_head *head), size_t bytes)
+{
+	push(d, head, function, bytes);
+	if (NEAR__UNLIKELY(__atomic_load_n(&d->call_wakes, __ATOMIC_SEQ_CST)))
+		near__rcu_request(d, NEAR__RCU_SOON);
+}
+
+void near_rcu_call_lazy(struct near_rcu *d, struct near_rcu_head *head,
+			void (*function)(struct near_rcu_head *head), size_t bytes)
+{
+	push(d, head, function, bytes);
+	if (__atomic_load_n(&d->call_wakes, __ATOMIC_SEQ_CST) == NEAR__RCU_EACH_CALL)
+		near__rcu_request(d, NEAR__RCU_LAZILY);
+}
+
+/* ---- waiting for callbacks ---- */
+
+/* Waits until a batch has ended that begins after this. */
+static void wait_for_batch(struct near_rcu *d)
+{
+	uint64_t batch;
+	uint32_t seen;
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	batch = __atomic_load_n(&d->batches_begun, __ATOMIC_SEQ_CST) + 1;
+	__atomic_fetch_add(&d->batch_waiters, 1, __ATOMIC_SEQ_CST);
+	for (;;) {
+		seen = __atomic_load_n(&d->batches_low, __ATOMIC_SEQ_CST);
+		if (__atomic_load_n(&d->batches_done, __ATOMIC_ACQUIRE) >= batch)
+			break;
+		if (near__rcu_request(d, NEAR__RCU_NOW))
+			near__rcu_work_here(d);
+		else
+			near__rcu_sleep(&d->batches_low, seen, NEAR__FOREVER);
+	}
+	__atomic_fetch_sub(&d->batch_waiters, 1, __ATOMIC_RELAXED);
+	NEAR__TSAN_ACQUIRE(&d->batches_done);
+}
+
+void near_rcu_barrier(struct near_rcu *d)
+{
+	near__rcu_check_outside(d, "near_rcu_barrier");
+	if (near__rcu_self.works_for == d)
+		near__die("near_rcu_barrier: called by a callback of the domain");
+	wait_for_batch(d);
+}
+
+static uint64_t pending_bytes(const struct near_rcu *d)
+{
+	uint64_t ran = __atomic_load_n(&d->ran_bytes, __ATOMIC_ACQUIRE);
+
+	return (uint64_t)near_counter_read(&d->called_bytes) - ran;
+}
+
+void near_rcu_call_bounded(struct near_rcu *d, struct near_rcu_head *head,
+			   void (*function)(struct near_rcu_head *head), size_t bytes,
+			   size_t max_bytes)
+{
+	near_rcu_call(d, head, function, bytes);
+	if (near__rcu_self.bounded++ % CALLS_PER_CHECK || near__rcu_self.works_for == d)
+		return;
+	near__rcu_check_outside(d, "near_rcu_call_bounded");
+	/* Once: what was pending has then run. A callback may call again. */
+	if (pending_bytes(d) > max_bytes)
+		wait_for_batch(d);
+}
+
+/* ---- grace periods that the worker begins ---- */
+
+void near_rcu_synchronize_lazy(struct near_rcu *d)
+{
+	uint64_t period = near__rcu_next_period(d);
+	uint32_t seen;
+
+	near__rcu_check_outside(d, "near_rcu_synchronize_lazy");
+	__atomic_fetch_add(&d->waiters, 1, __ATOMIC_SEQ_CST);
+	for (;;) {
+		seen = __atomic_load_n(&d->turns, __ATOMIC_SEQ_CST);
+		if (near_rcu_poll(d, period))
+			break;
+		if (d == near__rcu_self.works_for || near__rcu_request(d, NEAR__RCU_LAZILY))
+			near__rcu_wait(d, period);
+		else
+			near__rcu_sleep(&d->turns, seen, NEAR__FOREVER);
+	}
+	__atomic_fetch_sub(&d->waiters, 1, __ATOMIC_RELAXED);
+}
+
+uint64_t near_rcu_poll_start(struct near_rcu *d)
+{
+	uint64_t period = near__rcu_next_period(d);
+
+	near__rcu_request(d, NEAR__RCU_SOON);
+	return period;
+}

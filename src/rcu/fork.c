@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT */
+/* near_rcu: fork.
+ *
+ * No lock is held while a thread waits for readers: the thread that forks may be in a section. The
+ * child's handler makes every domain one without readers, by counting out all that is counted in,
+ * and then counts in the sections of read_lock of its only thread again.
+ *
+ * Its signal handlers may read at the same time. They end their sections before the handler here
+ * continues; sums that differ are computed again. */
+#include "rcu.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void visit_locks(near__fork_step *step)
+{
+	step(&near__rcu.lock);
+	step(&near__rcu.lists);
+}
+
+static void fork_prepare(void)
+{
+	near__fork_prepare(&near__rcu_forks, visit_locks);
+}
+
+static void fork_parent(void)
+{
+	near__fork_in_parent(&near__rcu_forks, visit_locks);
+}
+
+/* Sections that were counted in and not counted out. */
+static uint64_t inside(const struct near_rcu *d, unsigned i)
+{
+	uint64_t n = 0;
+
+	for (unsigned s = 0; near_percpu_next(d->slots, &s); s++) {
+		struct near__rcu_slot *slot = near__rcu_slot(d, s);
+
+		n += near__rcu_count(&slot->in[i], __ATOMIC_RELAXED);
+		n -= near__rcu_count(&slot->out[i], __ATOMIC_RELAXED);
+	}
+	return n;
+}
+
+static void drop_readers(struct near_rcu *d)
+{
+	struct near__rcu_slot *fallback = near__fallback(d->slots);
+
+	for (unsigned i = 0; i < 2; i++) {
+		uint64_t n = inside(d, i);
+
+		while (n != inside(d, i))
+			n = inside(d, i);
+		if (n)
+			__atomic_fetch_add(&fallback->out[i], n, __ATOMIC_RELAXED);
+	}
+}
+
+/* Appends a list to those that were pushed without a slot, as one batch takes all of them. */
+static void push_list(struct near_rcu *d, struct near_rcu_head *list)
+{
+	struct near_rcu_head *last = list, *first = __atomic_load_n(&d->pushed, __ATOMIC_RELAXED);
+
+	if (!list)
+		return;
+	while (last->next)
+		last = last->next;
+	do
+		last->next = first;
+	while (!__atomic_compare_exchange_n(&d->pushed, &first, list, true, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED));
+}
+
+/* What the worker had begun: what it took, and the lists that it was about to take. Handlers
+ * push to the other lists. */
+static void push_again(struct near_rcu *d)
+{
+	push_list(d, d->running);
+	push_list(d, d->taken);
+	d->running = d->taken = NULL;
+	for (unsigned s = 0; near_percpu_next(d->slots, &s); s++) {
+		uint64_t *list = &near__rcu_slot(d, s)->calls[!d->batch];
+
+		if (near_percpu_is_fallback(s))
+			continue;
+		push_list(d, (struct near_rcu_head *)(uintptr_t)*list);
+		*list = 0;
+	}
+}
+
+/* The worker is lost, or has itself forked, in a callback. What it was executing, the parent
+ * executes. */
+static void reset_worker(struct near_rcu *d)
+{
+	if (near__rcu_self.works_for == d)
+		return;
+	if (d->executing && d->executing != d->running) {
+		d->ran = d->next_ran;
+		d->ran_bytes = d->next_ran_bytes;
+	}
+	d->executing = NULL;
+	push_again(d);
+	d->request = NEAR__RCU_NOTHING;
+	d->call_wakes = NEAR__RCU_EACH_CALL;
+	d->worker = NEAR__RCU_ABSENT;
+	d->batches_begun = d->batches_done;
+}
+
+static void reset(struct near_rcu *d)
+{
+	struct near__rcu_section *own = near__rcu_section(d, &near__rcu_self);
+
+	drop_readers(d);
+	if (own->depth)
+		own->token = near__rcu_count_in(d);
+	d->begun = d->done;
+	d->drives = 0;
+	/* `waiters` and `batch_waiters` stay: a handler may fork in a thread that is one. */
+	d->sleeps = 0;
+	reset_worker(d);
+}
+
+static void fork_child(void)
+{
+	if (near__rcu_self.known)
+		near__rcu_self.tid = (uint32_t)syscall(SYS_gettid);
+	if (near__rcu_forks) {
+		near__rcu_drop_threads();
+		near__rcu_drop_records();
+		for (struct near_rcu *d = near__rcu.domains; d; d = d->next)
+			reset(d);
+	}
+	near__fork_in_child(&near__rcu_forks, visit_locks);
+}
+
+/* Called by near_rcu_init: a constructor alone would not be part of a static program. */
+void near__rcu_watch_forks(void)
+{
+	near__fork_register(&near__rcu.watches_forks, fork_prepare, fork_parent, fork_child);
+}

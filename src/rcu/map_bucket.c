@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* near_rcu_map: buckets, as their stripe's lock lets one thread change them; src/rcu/map.h has the
+ * argument. */
+#include "map.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define MOVED NEAR__RCU_MAP_MOVED
+#define SLOTS NEAR__RCU_MAP_SLOTS
+
+static unsigned shift_of(uintptr_t table)
+{
+	return table & 63;
+}
+
+struct near__rcu_map_bucket *near__rcu_map_find_bucket(const struct near_rcu_map *m, uint64_t mixed,
+						       struct near__rcu_map_table **t)
+{
+	/* Relaxed, all three: the lock orders them. */
+	uintptr_t table = __atomic_load_n(&m->table, __ATOMIC_RELAXED);
+	struct near__rcu_map_bucket *b = near__rcu_map_bucket(table, mixed);
+
+	if (__atomic_load_n(&b->control, __ATOMIC_RELAXED) & MOVED) {
+		table = __atomic_load_n(&near__rcu_map_table(table)->next, __ATOMIC_RELAXED);
+		b = near__rcu_map_bucket(table, mixed);
+	}
+	*t = near__rcu_map_table(table);
+	return b;
+}
+
+/* Release: pairs with the acquire of lookups, which then find the slot. */
+static void set_control(struct near__rcu_map_bucket *b, uint64_t control)
+{
+	__atomic_store_n(&b->control, control, __ATOMIC_RELEASE);
+}
+
+void near__rcu_map_clear(struct near__rcu_map_bucket *b, unsigned slot)
+{
+	set_control(b, b->control & ~((uint64_t)0xff << 8 * slot));
+	/* Relaxed: nothing follows. Lookups that loaded the tag before find either. */
+	__atomic_store_n(&b->slots[slot], NULL, __ATOMIC_RELAXED);
+}
+
+static int free_slot(const struct near__rcu_map_bucket *b)
+{
+	for (int i = 0; i < SLOTS; i++)
+		if (!(b->control >> 8 * i & 0xff))
+			return i;
+	return -1;
+}
+
+bool near__rcu_map_add(struct near__rcu_map_table *t, struct near_rcu_map_entry *e, uint64_t mixed,
+		       struct near__rcu_map_bucket **spares)
+{
+	struct near__rcu_map_bucket *b = near__rcu_map_bucket(near__rcu_map_word(t), mixed);
+	struct near__rcu_map_bucket *first = *spares;
+	int slot;
+
+	while ((slot = free_slot(b)) < 0 && b->more)
+		b = b->more;
+	if (slot < 0) {
+		if (!first)
+			return false;
+		*spares = first->more;
+		first->more = NULL;
+		first->slots[0] = e;
+		first->control = near__rcu_map_tag(mixed);
+		__atomic_fetch_add(&t->chained, 1, __ATOMIC_RELAXED); /* other stripes do, too */
+		near_rcu_assign(b->more, first);
+		return true;
+	}
+	near_rcu_assign(b->slots[slot], e);
+	set_control(b, b->control | near__rcu_map_tag(mixed) << 8 * slot);
+	return true;
+}
+
+/* ---- moving ---- */
+
+/* Entries of a chain; *room: its free slots. */
+static size_t count(const struct near__rcu_map_bucket *b, size_t *room)
+{
+	size_t n = 0;
+
+	for (*room = 0; b; b = b->more)
+		for (int i = 0; i < SLOTS; i++)
+			*(b->slots[i] ? &n : room) += 1;
+	return n;
+}
+
+/* At most. What goes to several empty buckets, none of which needs the first six: (n - 1) / 6. */
+static size_t spares_for(const struct near__rcu_map_bucket *b, uintptr_t to, uint64_t mixed,
+			 bool grows)
+{
+	size_t room, n = count(b, &room);
+
+	if (grows)
+		return n ? (n - 1) / SLOTS : 0;
+	count(near__rcu_map_bucket(to, mixed), &room);
+	return n > room ? (n - room + SLOTS - 1) / SLOTS : 0;
+}
+
+size_t near__rcu_map_move(struct near__rcu_map_table *t, uint64_t index,
+			  struct near__rcu_map_bucket **spares)
+{
+	uintptr_t from = near__rcu_map_word(t), to = t->next;
+	uint64_t mixed = index << shift_of(from);
+	struct near__rcu_map_bucket *first = near__rcu_map_bucket(from, mixed);
+	struct near__rcu_map_table *next = near__rcu_map_table(to);
+	size_t need = spares_for(first, to, mixed, next->bits > t->bits), have = 0;
+
+	for (const struct near__rcu_map_bucket *s = *spares; s && have < need; s = s->more)
+		have++;
+	if (have < need)
+		return need;
+	for (const struct near__rcu_map_bucket *b = first; b; b = b->more)
+		for (int i = 0; i < SLOTS; i++) {
+			struct near_rcu_map_entry *e = b->slots[i];
+
+			if (!e)
+				continue;
+			mixed = near__rcu_map_mix(e->hash);
+			near__rcu_map_add(next, e, mixed, spares);
+		}
+	/* Publishes the copies, and `next`. */
+	set_control(first, first->control | MOVED);
+	return 0;
+}
+
+/* ---- memory ---- */
+
+void *near__rcu_map_lines(size_t bytes)
+{
+	int saved = errno, r;
+	void *p;
+
+	r = posix_memalign(&p, 64, bytes);
+	near__rcu_map_set_errno(saved);
+	return r ? NULL : memset(p, 0, bytes);
+}
+
+int near__rcu_map_get_spares(struct near__rcu_map_bucket **spares, size_t n)
+{
+	for (const struct near__rcu_map_bucket *s = *spares; s && n; s = s->more)
+		n--;
+	for (; n; n--) {
+		struct near__rcu_map_bucket *b = near__rcu_map_lines(sizeof(*b));
+
+		if (!b)
+			return -ENOMEM;
+		b->more = *spares;
+		*spares = b;
+	}
+	return 0;
+}
+
+void near__rcu_map_free_spares(struct near__rcu_map_bucket *b)
+{
+	while (b) {
+		struct near__rcu_map_bucket *more = b->more;
+
+		free(b);
+		b = more;
+	}
+}

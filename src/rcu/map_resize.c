@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/* near_rcu_map: tables, and how entries move from one to the next; src/rcu/map.h has the argument.
+ */
+#include "map.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#define MOST_BITS (sizeof(void *) == 8 ? 40u : 24u) /* of a table */
+
+/* ---- tables ---- */
+
+/* calloc: large ones are pages that are not touched yet. */
+struct near__rcu_map_table *near__rcu_map_allocate(uint32_t bits)
+{
+	size_t bytes = sizeof(struct near__rcu_map_bucket) << bits;
+	struct near__rcu_map_table *t;
+	int saved = errno;
+	void *memory = calloc(1, bytes + 2 * sizeof(*t));
+
+	near__rcu_map_set_errno(saved);
+	if (!memory)
+		return NULL;
+	t = (void *)(((uintptr_t)memory + sizeof(*t) - 1) & -(uintptr_t)64);
+	t->memory = memory;
+	t->bits = bits;
+	return t;
+}
+
+void near__rcu_map_free(struct near__rcu_map_table *t)
+{
+	struct near__rcu_map_bucket *b = (void *)(t + 1), *end = b + ((uint64_t)1 << t->bits);
+
+	if (t->chained)
+		for (; b < end; b++)
+			near__rcu_map_free_spares(b->more);
+	free(t->memory);
+}
+
+static void free_by_call(struct near_rcu_head *head)
+{
+	near__rcu_map_free((void *)((char *)head - offsetof(struct near__rcu_map_table, head)));
+}
+
+uint32_t near__rcu_map_bits(const struct near_rcu_map *m, size_t entries)
+{
+	uint32_t bits = m->stripe_bits;
+
+	if (!entries)
+		return 0;
+	while (bits <= MOST_BITS && (uint64_t)NEAR__RCU_MAP_FIT << bits < entries)
+		bits++;
+	return bits <= MOST_BITS ? bits : 0;
+}
+
+uint64_t near__rcu_map_sum(const struct near_rcu_map *m)
+{
+	uint64_t n = 0;
+
+	for (unsigned i = 0; i < near__rcu_map_stripes(m); i++)
+		n += __atomic_load_n(&m->stripes[i].count, __ATOMIC_RELAXED);
+	return n;
+}
+
+/* ---- the steps of a resize ---- */
+
+/* From a table of `from` bits, unless another thread was first. 0 or -ENOMEM. */
+static int begin(struct near_rcu_map *m, uint32_t from, uint32_t bits)
+{
+	struct near__rcu_map_table *t, *next;
+
+	/* Relaxed: one thread allocates; all else is under the lock. */
+	if (__atomic_exchange_n(&m->starts, 1, __ATOMIC_RELAXED))
+		return 0;
+	next = near__rcu_map_allocate(bits);
+	if (next) {
+		near_lock_lock(&m->resizing);
+		t = near__rcu_map_current(m);
+		if (t->bits == from && !t->next) {
+			__atomic_store_n(&m->helped, 0, __ATOMIC_RELAXED);
+			/* Release: pairs with the acquires of threads that move buckets. */
+			__atomic_store_n(&t->next, near__rcu_map_word(next), __ATOMIC_RELEASE);
+			t = NULL;
+		}
+		near_lock_unlock(&m->resizing);
+		if (t)
+			near__rcu_map_free(next);
+	}
+	__atomic_store_n(&m->starts, 0, __ATOMIC_RELAXED);
+	return next ? 0 : -ENOMEM;
+}
+
+/* Hands over what was retired, by this thread or by one that a child lacks. */
+static void retire(struct near_rcu_map *m)
+{
+	struct near__rcu_map_table *t = __atomic_exchange_n(&m->retired, NULL, __ATOMIC_ACQ_REL);
+
+	while (t) {
+		struct near__rcu_map_table *next = t->retired;
+
+		near_rcu_call(m->rcu, &t->head, free_by_call,
+			      (sizeof(struct near__rcu_map_bucket) << t->bits) + sizeof(*t));
+		t = next;
+	}
+}
+
+/* With `resizing`. False: a stripe has buckets left. */
+static bool has_moved(struct near_rcu_map *m, const struct near__rcu_map_table *t)
+{
+	for (unsigned i = 0; i < near__rcu_map_stripes(m); i++) {
+		uint64_t moved;
+
+		near_lock_lock(&m->stripes[i].lock);
+		moved = m->stripes[i].moved;
+		near_lock_unlock(&m->stripes[i].lock);
+		if (moved < (uint64_t)1 << (t->bits - m->stripe_bits)) {
+			__atomic_store_n(&m->helped, i, __ATOMIC_RELAXED);
+			return false;
+		}
+	}
+	return true;
+}
+
+static void end(struct near_rcu_map *m)
+{
+	struct near__rcu_map_table *t;
+
+	near_lock_lock(&m->resizing);
+	t = near__rcu_map_current(m);
+	if (t->next && has_moved(m, t)) {
+		near_rcu_assign(m->table, t->next);
+		for (unsigned i = 0; i < near__rcu_map_stripes(m); i++) {
+			near_lock_lock(&m->stripes[i].lock);
+			m->stripes[i].moved = 0;
+			near_lock_unlock(&m->stripes[i].lock);
+		}
+		t->retired = m->retired;
+		__atomic_store_n(&m->retired, t, __ATOMIC_RELEASE);
+	}
+	near_lock_unlock(&m->resizing);
+	retire(m);
+}
+
+/* With the stripe's lock. Sets *more if it has buckets left; returns how many spares it lacks. */
+static size_t move_some(struct near_rcu_map *m, unsigned stripe, bool *more,
+			struct near__rcu_map_bucket **spares)
+{
+	struct near__rcu_map_stripe *s = &m->stripes[stripe];
+	struct near__rcu_map_table *t = near__rcu_map_current(m);
+	uint64_t buckets = (uint64_t)1 << (t->bits - m->stripe_bits);
+	size_t missing = 0;
+
+	*more = false;
+	/* Acquire: pairs with the release in begin. */
+	if (!__atomic_load_n(&t->next, __ATOMIC_ACQUIRE))
+		return 0;
+	for (int i = 0; i < NEAR__RCU_MAP_STEP && s->moved < buckets && !missing; i++) {
+		missing = near__rcu_map_move(t, stripe * buckets + s->moved, spares);
+		s->moved += !missing;
+	}
+	*more = s->moved < buckets;
+	return missing;
+}
+
+/* Moves some buckets of a stripe. Returns 1 if it has more, 0, or -ENOMEM. */
+static int move_step(struct near_rcu_map *m, unsigned stripe, bool waits)
+{
+	struct near__rcu_map_stripe *s = &m->stripes[stripe];
+	struct near__rcu_map_bucket *spares = NULL;
+	size_t missing;
+	bool more;
+	int r;
+
+	do {
+		if (waits)
+			near_lock_lock(&s->lock);
+		else if (!near_lock_try_lock(&s->lock))
+			return 1;
+		missing = move_some(m, stripe, &more, &spares);
+		near_lock_unlock(&s->lock);
+		r = missing ? near__rcu_map_get_spares(&spares, missing) : more;
+	} while (missing && !r);
+	near__rcu_map_free_spares(spares);
+	return r;
+}
+
+static void help(struct near_rcu_map *m)
+{
+	/* Relaxed: a hint; `end` checks all stripes. */
+	unsigned i = __atomic_load_n(&m->helped, __ATOMIC_RELAXED);
+
+	if (i < near__rcu_map_stripes(m)) {
+		if (move_step(m, i, false))
+			return;
+		__atomic_store_n(&m->helped, ++i, __ATOMIC_RELAXED);
+	}
+	if (i >= near__rcu_map_stripes(m))
+		end(m);
+}
+
+/* ---- by itself ---- */
+
+void near__rcu_map_react(struct near_rcu_map *m, enum near__rcu_map_need need)
+{
+	uint64_t n;
+	uint32_t bits;
+
+	if (need == NEAR__RCU_MAP_NOTHING)
+		return;
+	if (need == NEAR__RCU_MAP_HELP) {
+		help(m);
+		return;
+	}
+	/* Relaxed: `begin` compares. */
+	bits = 64 - (uint32_t)(__atomic_load_n(&m->table, __ATOMIC_RELAXED) & 63);
+	n = near__rcu_map_sum(m);
+	/* One stripe may have more or less than the others. Without memory all stays as it is. */
+	if (need == NEAR__RCU_MAP_GROW && n > (uint64_t)NEAR__RCU_MAP_FIT << bits)
+		begin(m, bits, bits + 1);
+	if (need == NEAR__RCU_MAP_SHRINK && n < (uint64_t)1 << bits >> 1 &&
+	    bits > __atomic_load_n(&m->floor_bits, __ATOMIC_RELAXED))
+		begin(m, bits, bits - 1);
+}
+
+/* ---- on request ---- */
+
+static int move_all(struct near_rcu_map *m)
+{
+	int r;
+
+	for (unsigned i = 0; i < near__rcu_map_stripes(m); i++) {
+		while ((r = move_step(m, i, true)) > 0)
+			;
+		if (r < 0)
+			return r;
+	}
+	end(m);
+	return 0;
+}
+
+int near_rcu_map_resize(struct near_rcu_map *m, size_t entries)
+{
+	uint32_t floor = near__rcu_map_bits(m, entries), bits, wanted;
+	bool resizing;
+	int r;
+
+	if (!floor)
+		return -EINVAL;
+	__atomic_store_n(&m->floor_bits, floor, __ATOMIC_RELAXED);
+	for (;;) {
+		near_lock_lock(&m->resizing);
+		bits = near__rcu_map_current(m)->bits;
+		resizing = near__rcu_map_current(m)->next;
+		near_lock_unlock(&m->resizing);
+		wanted = near__rcu_map_bits(m, near__rcu_map_sum(m) + 1);
+		wanted = wanted > floor ? wanted : floor;
+		if (!resizing && bits == wanted)
+			return 0;
+		r = resizing ? move_all(m) : begin(m, bits, wanted);
+		if (r)
+			return r;
+		if (__atomic_load_n(&m->starts, __ATOMIC_RELAXED))
+			sched_yield(); /* another thread allocates */
+	}
+}

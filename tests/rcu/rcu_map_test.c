@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: MIT */
+/* near_rcu_map, step by step: changes, keys of any hash, resizing, iteration at each step of it, no
+ * memory at each allocation, fork within a resize. */
+#include "map_fixture.h"
+
+static void changes(void **state)
+{
+	uint64_t one = 1;
+	struct item *a = item_make(1), *b = item_make(1);
+	struct near_rcu_map_entry *e;
+
+	assert_null(find_key(1));
+	assert_int_equal(near_rcu_map_replace(&map, &a->entry, &one, &e), -ENOENT);
+	assert_null(near_rcu_map_remove_key(&map, &one));
+	assert_int_equal(near_rcu_map_insert_unique(&map, &a->entry, &one, &e), 0);
+	assert_ptr_equal(find_key(1), a);
+	assert_int_equal(near_rcu_map_insert_unique(&map, &b->entry, &one, &e), -EEXIST);
+	assert_ptr_equal(e, &a->entry);
+	assert_int_equal(near_rcu_map_replace(&map, &b->entry, &one, &e), 0);
+	assert_ptr_equal(e, &a->entry);
+	assert_ptr_equal(find_key(1), b);
+	assert_int_equal(near_rcu_map_put(&map, &a->entry, &one, &e), 0);
+	assert_ptr_equal(e, &b->entry);
+	assert_int_equal(near_rcu_map_remove(&map, &b->entry), -ENOENT);
+	assert_int_equal(near_rcu_map_remove(&map, &a->entry), 0);
+	assert_int_equal(near_rcu_map_remove(&map, &a->entry), -ENOENT);
+	assert_int_equal(near_rcu_map_put(&map, &a->entry, &one, &e), 0);
+	assert_null(e);
+	assert_int_equal(near_rcu_map_insert(&map, &b->entry, &one), 0);
+	assert_int_equal(near_rcu_map_count(&map), 2);
+	near_rcu_call(&rcu, &item_of(near_rcu_map_remove_key(&map, &one))->rcu, item_free, 1);
+	assert_non_null(find_key(1));
+}
+
+static void grows_and_shrinks(void **state)
+{
+	uint64_t buckets = status().buckets, n = 100 * buckets;
+
+	insert(0, n);
+	assert_true(status().buckets * NEAR__RCU_MAP_FULL >= n / 2);
+	assert_int_equal(status().entries, n);
+	expect(0, n);
+	remove_keys(0, n);
+	assert_true(status().buckets <= 4 * buckets);
+	expect(0, 0);
+	insert(0, 10);
+	assert_int_equal(near_rcu_map_resize(&map, SMALL), 0);
+	assert_int_equal(status().buckets, buckets);
+	assert_false(status().resizing);
+	expect(0, 10);
+}
+
+static void resizes_on_request(void **state)
+{
+	static const size_t sizes[] = {5000, 1, 100000, 7, 1000};
+	uint64_t least = status().buckets;
+
+	insert(0, 500);
+	for (size_t i = 0; i < LENGTH(sizes); i++) {
+		assert_int_equal(near_rcu_map_resize(&map, sizes[i]), 0);
+		assert_true(status().buckets * NEAR__RCU_MAP_FIT >= sizes[i]);
+		assert_true(status().buckets <= sizes[i] + 500 + least);
+		assert_false(status().resizing);
+		expect(0, 500);
+	}
+	/* It does not shrink below. */
+	assert_int_equal(near_rcu_map_resize(&map, 100000), 0);
+	remove_keys(0, 500);
+	assert_false(status().resizing);
+	assert_true(status().buckets * NEAR__RCU_MAP_FIT >= 100000);
+}
+
+static void wrong_sizes(void **state)
+{
+	struct near_rcu_map other;
+	struct near_rcu_map_status s;
+
+	assert_int_equal(near_rcu_map_init(&other, &rcu, 0, item_hash, item_is), -EINVAL);
+	assert_int_equal(near_rcu_map_init(&other, &rcu, SIZE_MAX, item_hash, item_is), -EINVAL);
+	assert_int_equal(near_rcu_map_resize(&map, 0), -EINVAL);
+	assert_int_equal(near_rcu_map_resize(&map, SIZE_MAX / 2), -EINVAL);
+	assert_int_equal(near_rcu_map_status(&map, &s, 0), -EINVAL);
+	insert(0, 10);
+	expect(0, 10);
+}
+
+/* All in one chain, in one bucket after another, by the high bits alone. */
+static void any_hash_will_do(void **state)
+{
+	static const struct {
+		uint64_t mask, factor;
+	} hashes[] = {{UINT64_MAX, 0}, {3, 1}, {UINT64_MAX, (uint64_t)1 << 52}, {UINT64_MAX, 4096}};
+
+	for (size_t i = 0; i < LENGTH(hashes); i++) {
+		hash_mask = hashes[i].mask;
+		hash_factor = hashes[i].factor;
+		insert(0, 300);
+		expect(0, 300);
+		assert_int_equal(near_rcu_map_resize(&map, 2000), 0);
+		expect(0, 300);
+		assert_int_equal(near_rcu_map_resize(&map, SMALL), 0);
+		expect(0, 300);
+		remove_keys(0, 150);
+		expect(150, 300);
+		remove_keys(150, 300);
+	}
+}
+
+/* ---- within a resize ---- */
+
+/* Begins one and makes no step of it; a change makes one. */
+static void begin_resize(size_t entries)
+{
+	struct near__rcu_map_table *t = near__rcu_map_current(&map);
+	struct near__rcu_map_table *next =
+		near__rcu_map_allocate(near__rcu_map_bits(&map, entries));
+
+	CHECK(next && !t->next);
+	map.helped = 0;
+	t->next = near__rcu_map_word(next);
+}
+
+static void check_each_step(uint64_t n, size_t entries)
+{
+	unsigned steps = 0;
+	struct near_rcu_map_iterator i;
+	struct near_rcu_map_entry *e;
+	near_rcu_token t = near_rcu_enter(&rcu);
+	uint64_t seen = 0;
+
+	begin_resize(entries);
+	near_rcu_map_begin(&map, &i);
+	for (; status().resizing; steps++) {
+		uint64_t key = n + steps;
+		struct item *extra = item_make(key);
+
+		CHECK(near_rcu_map_insert(&map, &extra->entry, &key) == 0);
+		CHECK(find_key(key) == extra);
+		CHECK(near_rcu_map_remove(&map, &extra->entry) == 0);
+		near_rcu_call(&rcu, &extra->rcu, item_free, sizeof(*extra));
+		expect(0, n);
+		/* One that goes on while buckets move under it. */
+		e = near_rcu_map_next(&i);
+		seen += e && item_of(e)->key < n;
+	}
+	while ((e = near_rcu_map_next(&i)))
+		seen++;
+	assert_int_equal(seen, n);
+	near_rcu_exit(&rcu, t);
+	assert_true(steps > 2);
+}
+
+static void all_is_found_at_each_step_of_a_resize(void **state)
+{
+	uint64_t n = 8 * status().buckets;
+
+	near_rcu_map_resize(&map, 2 * n);
+	insert(0, n);
+	check_each_step(n, 8 * n);
+	check_each_step(n, 4 * n);
+	check_each_step(n, n);
+	check_each_step(n, 3 * n);
+}
+
+static void no_memory(void **state)
+{
+	uint64_t least = status().buckets, full = least * NEAR__RCU_MAP_SLOTS, key;
+	int failed = 0;
+
+	/* It cannot grow, then has no room either. */
+	allocations_left = 0;
+	for (key = 0; key < 2 * full; key++) {
+		struct item *i = item_make(key);
+		int r;
+
+		KEEPS_ERRNO(r = near_rcu_map_insert(&map, &i->entry, &key));
+		if (!r)
+			continue;
+		assert_int_equal(r, -ENOMEM);
+		free(i);
+		failed++;
+		assert_null(find_key(key));
+	}
+	assert_true(failed >= (int)full);
+	assert_int_equal(near_rcu_map_count(&map), 2 * full - failed);
+	assert_int_equal(status().buckets, least);
+	assert_int_equal(near_rcu_map_resize(&map, 100000), -ENOMEM);
+	allocations_left = -1;
+	for (key = 0; key < 2 * full; key++) {
+		struct item *i = item_make(key);
+
+		if (near_rcu_map_insert_unique(&map, &i->entry, &key, NULL))
+			free(i);
+	}
+	expect(0, 2 * full);
+}
+
+/* A resize whose chains have no memory stops, and goes on. */
+static void resize_with_little_memory(size_t entries)
+{
+	long allowed = 0;
+	int r;
+
+	do {
+		allocations_left = allowed++;
+		KEEPS_ERRNO(r = near_rcu_map_resize(&map, entries));
+		allocations_left = -1;
+		expect(0, 400);
+		assert_true(r == 0 || r == -ENOMEM);
+	} while (r);
+	assert_true(allowed > 5);
+}
+
+static void no_memory_within_a_resize(void **state)
+{
+	hash_mask = 7;
+	insert(0, 400);
+	resize_with_little_memory(10000);
+	resize_with_little_memory(SMALL);
+	insert(400, 500);
+	expect(0, 500);
+}
+
+static void no_memory_for_a_map(void **state)
+{
+	struct near_rcu_map other;
+	int r = -ENOMEM;
+
+	for (int allowed = 0; r; allowed++) {
+		allocations_left = allowed;
+		KEEPS_ERRNO(r = near_rcu_map_init(&other, &rcu, SMALL, item_hash, item_is));
+		assert_true(r == 0 || (r == -ENOMEM && allowed < 2));
+	}
+	near_rcu_map_destroy(&other);
+}
+
+/* ---- fork ---- */
+
+static void continue_in_child(void *arg)
+{
+	expect(0, 300);
+	insert(300, 2000);
+	expect(0, 2000);
+	CHECK(near_rcu_map_resize(&map, 20000) == 0);
+	remove_keys(0, 2000);
+	expect(0, 0);
+	near_rcu_barrier(&rcu);
+}
+
+static void fork_within_a_resize(void **state)
+{
+	insert(0, 300);
+	begin_resize(5000);
+	insert(300, 301);
+	remove_keys(300, 301);
+	assert_true(status().resizing);
+	if (!UNIT_THREAD_SANITIZER) /* it allows no threads in a child */
+		assert_int_equal(unit_wait(unit_fork(continue_in_child, NULL), NULL), 0);
+	continue_in_child(NULL);
+}
+
+/* By the fixture. */
+static void destroy_within_a_resize(void **state)
+{
+	hash_factor = 0;
+	insert(0, 300);
+	assert_int_equal(near_rcu_map_resize(&map, 5000), 0);
+	begin_resize(100);
+}
+
+static void destroy_again(void *arg)
+{
+	near_rcu_map_destroy(&map);
+	map.table = near__rcu_map_word(near__rcu_map_allocate(3));
+	near_rcu_map_destroy(&map);
+}
+
+static void misuse_stops_the_program(void **state)
+{
+	unit_dies(destroy_again, NULL, "near_rcu_map_destroy: no map, or destroyed before");
+}
+
+UNIT_MAIN_EACH(make, destroy, changes, grows_and_shrinks, resizes_on_request, wrong_sizes,
+	       any_hash_will_do, all_is_found_at_each_step_of_a_resize, no_memory,
+	       no_memory_within_a_resize, no_memory_for_a_map, fork_within_a_resize,
+	       destroy_within_a_resize, misuse_stops_the_program)
