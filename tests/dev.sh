@@ -86,6 +86,25 @@ for purpose in test bench all ''; do
 done
 ! "$dir/dev" setup nothing >/dev/null 2>&1 || wrong "./dev setup nothing passes"
 
+# The rows of Rust are built as far as cargo builds them; without them the benchmarks run.
+mkdir -p "$dir/build/release/bin" "$dir"/bench/{locks/rust,histogram_rust,rcu/rust,map/rust}
+cp "$dir/bin/ninja" "$dir/build/release/bin/nearcpu"
+# benches CARGO RUST PAPAYA: what ./dev bench configures if cargo does this.
+benches() {
+	stub cargo "$1"
+	: >"$dir/calls"
+	"$dir/dev" bench --list >"$dir/out" 2>&1 </dev/null || wrong "./dev bench: $(<"$dir/out")"
+	grep -q "^cmake .*-DNEAR_BENCH_RUST=$2 -DNEAR_BENCH_PAPAYA=$3$" "$dir/calls" ||
+		wrong "./dev bench, cargo: $1: $(cat "$dir/calls" "$dir/out")"
+}
+benches true ON ON
+! grep -q without "$dir/out" || wrong "./dev bench: $(<"$dir/out")"
+benches "case \$PWD in */map/*) false ;; esac" ON OFF
+grep -q "without the row of papaya" "$dir/out" || wrong "no word on papaya: $(<"$dir/out")"
+benches false OFF OFF
+grep -q "without the rows of Rust" "$dir/out" || wrong "no word on Rust: $(<"$dir/out")"
+stub cargo
+
 # runs PATTERN ARGUMENT...: ./dev test calls ctest so. The one here runs nothing, which fails.
 runs() {
 	local pattern=$1 status=0

@@ -29,7 +29,7 @@ ROWS = {"locks": ["pthread", "adaptive", "recursive", "nsync", "absl", "ck", "pa
                    "near-off", "unlocked"],
         "atomic": ["gcc", "compiler-rt", "near-atomic", "mutex"],
         "queue": ["ck", "boost", "moodycamel", "urcu", "near", "near-off", "near-fifo"],
-        "map": ["urcu", "ck", "mutex", "near-rwlock", "near", "near-off"]}
+        "map": ["urcu", "ck", "papaya", "mutex", "near-rwlock", "near", "near-off"]}
 WAITING_QUEUES = ["pthread-wait", "moodycamel-wait", "near-wait", "near-wait-off", "near-fifo-wait"]
 PROGRAMS = {"locks": "nearcpu-locks", "sem": "nearcpu-locks",
             "barrier": "nearcpu-locks", "broadcast": "nearcpu-locks", "park": "nearcpu-parking",
@@ -39,7 +39,7 @@ A_PART = {"locks": "empty", "sem": "1ns", "barrier": "free", "broadcast": "free"
           "park": "0", "rwlock": "0", "atomic": "24-load", "queue": "try",
           "map": "uniform-0"}
 OPTIONAL = {"adaptive", "pthread-writer", "nsync", "absl", "ck", "parking_lot", "rust-std",
-            "boost", "moodycamel", "urcu", "moodycamel-wait"}
+            "boost", "moodycamel", "urcu", "papaya", "moodycamel-wait"}
 SAMPLE = {"ops", "wall_ns", "user_ns", "system_ns", "fewest", "most", "p99_ns", "p999_ns",
           "longest_ns"}
 FEW = ["--quick", "--repeat", "1"]
