@@ -81,14 +81,16 @@ cmd_docs() {
 	say "dev: API pages in build/docs/html/index.html, man pages in build/release/man"
 }
 
-# build_crate CRATE [VARIABLE=VALUE...]: as CMake does it. Cargo reads the settings of the directory
-# that it runs in.
+# build_crate NAME: as CMake does it. Cargo reads the settings of the directory that it runs in.
 build_crate() {
-	(cd "bench/$1" && env "${@:2}" cargo build --release --locked --jobs "$JOBS" \
-		--target-dir "$ROOT/build/release/bench/$1") >>"$LOGS/bench-rust.log" 2>&1
+	local dir=$1/rust variables=()
+	[[ $1 != histogram ]] || dir=histogram_rust
+	[[ $1 != map ]] || variables=(RUSTC_BOOTSTRAP=1)
+	(cd "bench/$dir" && env "${variables[@]}" cargo build --release --locked --jobs "$JOBS" \
+		--target-dir "$ROOT/build/release/bench/$dir") >>"$LOGS/bench-rust.log" 2>&1
 }
 
-# Built beforehand, so that what goes wrong costs but the rows of Rust. Sets rust and papaya.
+# Built beforehand, so that a crate that goes wrong costs but its rows. Adds to `crates`.
 build_rust_rows() {
 	local log=$LOGS/bench-rust.log name
 	mkdir -p "$LOGS"
@@ -102,22 +104,20 @@ build_rust_rows() {
 		say "dev: without the rows of Rust: no cargo (package ${RUST_PACKAGES[0]})"
 		return
 	fi
-	for name in locks/rust histogram_rust rcu/rust; do
-		build_crate "$name" ||
-			{ say "dev: without the rows of Rust: see ${log#"$ROOT"/}" && return; }
+	for name in locks histogram rcu map; do
+		if build_crate "$name"; then
+			crates+=("$name")
+		else
+			say "dev: without the rows of Rust of nearcpu bench $name: see" \
+				"${log#"$ROOT"/} (those of rcu and map need rustc 1.72," \
+				"package ${RUST_PACKAGES[0]})"
+		fi
 	done
-	rust=ON
-	if build_crate map/rust RUSTC_BOOTSTRAP=1; then
-		papaya=ON
-	else
-		say "dev: without the row of papaya, which needs rustc 1.72 (package" \
-			"${RUST_PACKAGES[0]}): see ${log#"$ROOT"/}"
-	fi
 }
 
 # The report goes to build/bench unless the arguments name another place or request no run.
 cmd_bench() {
-	local argument rust=OFF papaya=OFF report=("--html" "$ROOT/build/bench/report.html")
+	local argument crates=() report=("--html" "$ROOT/build/bench/report.html")
 	for argument in "$@"; do
 		case $argument in
 		--html | --html=* | --list | --help | -h) report=() ;;
@@ -126,7 +126,8 @@ cmd_bench() {
 	ensure_packages bench
 	mkdir -p build/bench
 	build_rust_rows
-	build_quietly release -DNEAR_BENCH_RUST="$rust" -DNEAR_BENCH_PAPAYA="$papaya"
+	build_quietly release -DNEAR_BENCH_RUST=ON \
+		-DNEAR_BENCH_CRATES="$(IFS=';' && echo "${crates[*]}")"
 	cd "$CALLER" || exit
 	"$ROOT/build/release/bin/nearcpu" bench "$@" "${report[@]}"
 	((${#report[@]} == 0)) || say "dev: the report is in build/bench/report.html"
