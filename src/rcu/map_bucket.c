@@ -29,7 +29,7 @@ struct near__rcu_map_bucket *near__rcu_map_find_bucket(const struct near_rcu_map
 	return b;
 }
 
-/* Release: pairs with the acquire of lookups, which then find the slot. */
+/* Release: pairs with the acquire of lookups, which then find what was stored before. */
 static void set_control(struct near__rcu_map_bucket *b, uint64_t control)
 {
 	__atomic_store_n(&b->control, control, __ATOMIC_RELEASE);
@@ -37,9 +37,9 @@ static void set_control(struct near__rcu_map_bucket *b, uint64_t control)
 
 void near__rcu_map_clear(struct near__rcu_map_bucket *b, unsigned slot)
 {
-	set_control(b, b->control & ~((uint64_t)0xff << 8 * slot));
-	/* Relaxed: nothing follows. Lookups that loaded the tag before find either. */
+	/* Relaxed: publishes nothing. */
 	__atomic_store_n(&b->slots[slot], NULL, __ATOMIC_RELAXED);
+	set_control(b, b->control & ~((uint64_t)0xff << 8 * slot));
 }
 
 static int free_slot(const struct near__rcu_map_bucket *b)
@@ -70,8 +70,9 @@ bool near__rcu_map_add(struct near__rcu_map_table *t, struct near_rcu_map_entry 
 		near_rcu_assign(b->more, first);
 		return true;
 	}
-	near_rcu_assign(b->slots[slot], e);
+	/* The tag first: who finds the entry by a former tag of the slot is to find it again. */
 	set_control(b, b->control | near__rcu_map_tag(mixed) << 8 * slot);
+	near_rcu_assign(b->slots[slot], e);
 	return true;
 }
 

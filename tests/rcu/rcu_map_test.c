@@ -108,18 +108,6 @@ static void any_hash_will_do(void **state)
 
 /* ---- within a resize ---- */
 
-/* Begins one and makes no step of it; a change makes one. */
-static void begin_resize(size_t entries)
-{
-	struct near__rcu_map_table *t = near__rcu_map_current(&map);
-	struct near__rcu_map_table *next =
-		near__rcu_map_allocate(near__rcu_map_bits(&map, entries));
-
-	CHECK(next && !t->next);
-	map.helped = 0;
-	t->next = near__rcu_map_word(next);
-}
-
 static void check_each_step(uint64_t n, size_t entries)
 {
 	unsigned steps = 0;
@@ -160,6 +148,17 @@ static void all_is_found_at_each_step_of_a_resize(void **state)
 	check_each_step(n, 4 * n);
 	check_each_step(n, n);
 	check_each_step(n, 3 * n);
+}
+
+/* One thread that allocates a table, and does not run, delays nobody else. */
+static void resizes_while_another_thread_allocates(void **state)
+{
+	map.starts = 1;
+	insert(0, 500);
+	assert_int_equal(near_rcu_map_resize(&map, 5000), 0);
+	assert_true(status().buckets * NEAR__RCU_MAP_FIT >= 5000);
+	map.starts = 0;
+	expect(0, 500);
 }
 
 static void no_memory(void **state)
@@ -281,6 +280,7 @@ static void misuse_stops_the_program(void **state)
 }
 
 UNIT_MAIN_EACH(make, destroy, changes, grows_and_shrinks, resizes_on_request, wrong_sizes,
-	       any_hash_will_do, all_is_found_at_each_step_of_a_resize, no_memory,
-	       no_memory_within_a_resize, no_memory_for_a_map, fork_within_a_resize,
-	       destroy_within_a_resize, misuse_stops_the_program)
+	       any_hash_will_do, all_is_found_at_each_step_of_a_resize,
+	       resizes_while_another_thread_allocates, no_memory, no_memory_within_a_resize,
+	       no_memory_for_a_map, fork_within_a_resize, destroy_within_a_resize,
+	       misuse_stops_the_program)
