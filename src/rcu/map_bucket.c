@@ -50,10 +50,12 @@ static int free_slot(const struct near__rcu_map_bucket *b)
 	return -1;
 }
 
-bool near__rcu_map_add(struct near__rcu_map_table *t, struct near_rcu_map_entry *e, uint64_t mixed,
-		       struct near__rcu_map_bucket **spares)
+/* In the first free slot of b and what follows it. Returns the bucket, or NULL without spares. */
+static struct near__rcu_map_bucket *add_from(struct near__rcu_map_bucket *b,
+					     struct near__rcu_map_table *t,
+					     struct near_rcu_map_entry *e, uint64_t mixed,
+					     struct near__rcu_map_bucket **spares)
 {
-	struct near__rcu_map_bucket *b = near__rcu_map_bucket(near__rcu_map_word(t), mixed);
 	struct near__rcu_map_bucket *first = *spares;
 	int slot;
 
@@ -61,19 +63,25 @@ bool near__rcu_map_add(struct near__rcu_map_table *t, struct near_rcu_map_entry 
 		b = b->more;
 	if (slot < 0) {
 		if (!first)
-			return false;
+			return NULL;
 		*spares = first->more;
 		first->more = NULL;
 		first->slots[0] = e;
 		first->control = near__rcu_map_tag(mixed);
 		__atomic_fetch_add(&t->chained, 1, __ATOMIC_RELAXED); /* other stripes do, too */
 		near_rcu_assign(b->more, first);
-		return true;
+		return first;
 	}
 	/* The tag first: who finds the entry by a former tag of the slot is to find it again. */
 	set_control(b, b->control | near__rcu_map_tag(mixed) << 8 * slot);
 	near_rcu_assign(b->slots[slot], e);
-	return true;
+	return b;
+}
+
+bool near__rcu_map_add(struct near__rcu_map_table *t, struct near_rcu_map_entry *e, uint64_t mixed,
+		       struct near__rcu_map_bucket **spares)
+{
+	return add_from(near__rcu_map_bucket(near__rcu_map_word(t), mixed), t, e, mixed, spares);
 }
 
 /* ---- moving ---- */
@@ -108,6 +116,7 @@ size_t near__rcu_map_move(struct near__rcu_map_table *t, uint64_t index,
 	uint64_t mixed = index << shift_of(from);
 	struct near__rcu_map_bucket *first = near__rcu_map_bucket(from, mixed);
 	struct near__rcu_map_table *next = near__rcu_map_table(to);
+	struct near__rcu_map_bucket *head = NULL, *at = NULL;
 	size_t need = spares_for(first, to, mixed, next->bits > t->bits), have = 0;
 
 	for (const struct near__rcu_map_bucket *s = *spares; s && have < need; s = s->more)
@@ -121,7 +130,10 @@ size_t near__rcu_map_move(struct near__rcu_map_table *t, uint64_t index,
 			if (!e)
 				continue;
 			mixed = near__rcu_map_mix(e->hash);
-			near__rcu_map_add(next, e, mixed, spares);
+			/* A long chain is not searched again for each of its entries. */
+			if (near__rcu_map_bucket(to, mixed) != head)
+				head = at = near__rcu_map_bucket(to, mixed);
+			at = add_from(at, next, e, mixed, spares);
 		}
 	/* Publishes the copies, and `next`. */
 	set_control(first, first->control | MOVED);

@@ -214,7 +214,8 @@ void near__rcu_map_react(struct near_rcu_map *m, enum near__rcu_map_need need)
 	n = near__rcu_map_sum(m);
 	wanted = bits;
 	/* One stripe may have more or less than the others. */
-	if (need == NEAR__RCU_MAP_GROW && n > (uint64_t)NEAR__RCU_MAP_FIT << bits)
+	if (need == NEAR__RCU_MAP_GROW && n > (uint64_t)NEAR__RCU_MAP_FIT << bits &&
+	    bits < MOST_BITS)
 		wanted++;
 	if (need == NEAR__RCU_MAP_SHRINK && n < (uint64_t)1 << bits >> 1 &&
 	    bits > __atomic_load_n(&m->floor_bits, __ATOMIC_RELAXED))

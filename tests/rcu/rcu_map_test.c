@@ -74,11 +74,21 @@ static void wrong_sizes(void **state)
 {
 	struct near_rcu_map other;
 	struct near_rcu_map_status s;
+	uint32_t bits = map.stripe_bits;
+	size_t most = (size_t)NEAR__RCU_MAP_FIT << bits;
 
 	assert_int_equal(near_rcu_map_init(&other, &rcu, 0, item_hash, item_is), -EINVAL);
 	assert_int_equal(near_rcu_map_init(&other, &rcu, SIZE_MAX, item_hash, item_is), -EINVAL);
 	assert_int_equal(near_rcu_map_resize(&map, 0), -EINVAL);
 	assert_int_equal(near_rcu_map_resize(&map, SIZE_MAX / 2), -EINVAL);
+	assert_int_equal(near__rcu_map_bits(&map, 1), map.stripe_bits);
+	while (near__rcu_map_bits(&map, most) == bits) {
+		assert_int_equal(near__rcu_map_bits(&map, most + 1), bits + 1 <= 40 ? bits + 1 : 0);
+		most *= 2;
+		bits++;
+	}
+	assert_int_equal(bits, 41);
+	assert_int_equal(near__rcu_map_bits(&map, most), 0);
 	assert_int_equal(near_rcu_map_status(&map, &s, 0), -EINVAL);
 	insert(0, 10);
 	expect(0, 10);
@@ -220,6 +230,30 @@ static void no_memory_within_a_resize(void **state)
 	expect(0, 500);
 }
 
+/* What changes move by themselves stays where it is. */
+static void no_memory_for_a_change_that_helps(void **state)
+{
+	hash_mask = 7;
+	insert(0, 400);
+	near_rcu_map_resize(&map, SMALL);
+	begin_resize(10000);
+	allocations_left = 0;
+	for (unsigned n = 0; n < 100; n++) {
+		struct near_rcu_map_entry *e = NULL;
+		uint64_t key = n;
+
+		KEEPS_ERRNO(e = near_rcu_map_remove_key(&map, &key));
+		assert_non_null(e);
+		KEEPS_ERRNO(CHECK(near_rcu_map_insert(&map, e, &key) == 0));
+	}
+	assert_true(status().resizing);
+	allocations_left = -1;
+	for (expect(0, 400); status().resizing; expect(0, 400)) {
+		remove_keys(399, 400);
+		insert(399, 400);
+	}
+}
+
 static void no_memory_for_a_map(void **state)
 {
 	struct near_rcu_map other;
@@ -282,5 +316,5 @@ static void misuse_stops_the_program(void **state)
 UNIT_MAIN_EACH(make, destroy, changes, grows_and_shrinks, resizes_on_request, wrong_sizes,
 	       any_hash_will_do, all_is_found_at_each_step_of_a_resize,
 	       resizes_while_another_thread_allocates, no_memory, no_memory_within_a_resize,
-	       no_memory_for_a_map, fork_within_a_resize, destroy_within_a_resize,
-	       misuse_stops_the_program)
+	       no_memory_for_a_change_that_helps, no_memory_for_a_map, fork_within_a_resize,
+	       destroy_within_a_resize, misuse_stops_the_program)
