@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rcu_map under load: threads search, insert, replace and remove the keys of one map, iterate,
  * resize and fork. Keys that nobody removes are always found, once; versions of a key never go
- * back; what is found is not freed. With NEAR_STRESS_SECONDS it starts again for so long. */
+ * back; what is found is not freed. With NEAR_STRESS_SECONDS, again and again. */
 #include "map_items.h"
 #include "team.h"
 
