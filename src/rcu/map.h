@@ -51,8 +51,8 @@
 
 /* Entries for each bucket, on average: above the first number the table doubles, below 1/2 it is
  * halved. A table that is made for a number of entries has at most the second for each. */
-#define NEAR__RCU_MAP_FULL 4
-#define NEAR__RCU_MAP_FIT 3
+#define NEAR__RCU_MAP_FULL 5
+#define NEAR__RCU_MAP_FIT 4
 
 #define NEAR__RCU_MAP_STEP 8 /* buckets that a change moves */
 
