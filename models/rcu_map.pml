@@ -6,8 +6,8 @@
  * the first has one. A bucket has two slots, and one in its chain. All tags are equal. There is one
  * stripe. Entries FIRST and SECOND, of the two hashes, are in the map for ever. CHANGERS threads
  * make CHANGES changes each of a third key, whose hash is 0 and which has an entry at first.
- * READERS threads look up LOOKUPS times; ITERATORS iterate. RESIZERS make RESIZES resizes. A grace
- * period ends as soon as it may.
+ * READERS threads look up LOOKUPS times, the third key or else the second, and the first;
+ * ITERATORS iterate. RESIZERS make RESIZES resizes. A grace period ends as soon as it may.
  *
  * Checked: lookups find what is there for ever; those of the third key, by all threads, agree with
  * one order of its changes, in which none is lost; an iteration finds each lasting entry once;
@@ -152,13 +152,6 @@ inline find_slot()
 	:: s < 3 ->
 		atomic {
 			TOUCH(t);
-			if
-			:: s == 2 -> c = control[BUCKET(t, HASH(key))] /* of the chain */
-			:: else
-			fi
-		};
-		atomic {
-			TOUCH(t);
 			e = (c & (1 << s) -> slot[3 * BUCKET(t, HASH(key)) + s] : 0);
 			s++
 		};
@@ -166,7 +159,10 @@ inline find_slot()
 			USE(e);
 			if
 			:: e && KEY(e) == key -> break
-			:: else -> e = 0
+			:: else ->
+				e = 0;
+				/* The chain has a control word of its own. */
+				c = (s == 2 -> control[BUCKET(t, HASH(key))] : c)
 			fi
 		}
 	:: else -> break
@@ -197,9 +193,10 @@ proctype reader(byte me)
 		atomic {
 			if
 			:: key = FIRST
-			:: key = SECOND
 #if CHANGERS > 0
 			:: key = THIRD
+#else
+			:: key = SECOND
 #endif
 			fi;
 			low = known;
