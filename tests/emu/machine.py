@@ -122,6 +122,8 @@ class Machine:
             if self.run(task) != "parked":
                 raise Killed("the program did not start")
             started += 1
+        # What no call sets and all threads have in common, as the global pointer of RISC-V.
+        self._watched.emulator.context_restore(self._quiet.emulator.context_save())
 
     def freeze(self):
         """Makes what is now what revert() comes back to. All tasks must be waiting."""
