@@ -193,8 +193,8 @@ NEAR_API int near_rcu_map_init(struct near_rcu_map *m, struct near_rcu *rcu, siz
  * it. The domain must be destroyed later. */
 NEAR_API void near_rcu_map_destroy(struct near_rcu_map *m);
 
-/* Changes. `key` is that of e, which must not be in the map. They return 0, or -ENOMEM, which changes
- * nothing. */
+/* Changes. `key` is that of e, which must not be in the map. They return 0, or -ENOMEM, which
+ * changes nothing. */
 
 /* Inserts e, even if the key is there. */
 NEAR_API int near_rcu_map_insert(struct near_rcu_map *m, struct near_rcu_map_entry *e,
