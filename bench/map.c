@@ -15,6 +15,7 @@ static const struct bench_row rows[] = {
 	 .role = BENCH_PEER,
 	 .tunables = "glibc.rtld.optional_static_tls=4096"},
 	ROW("ck", "ck_ht, ck_epoch", BENCH_PEER),
+	ROW("papaya", "papaya, Rust", BENCH_PEER),
 	ROW("mutex", "chains, pthread_mutex", BENCH_PEER),
 	ROW("near-rwlock", "chains, near_rwlock", BENCH_PEER),
 	ROW("near", "near_rcu_map", BENCH_OURS),
@@ -33,6 +34,7 @@ static const struct bench_row rows[] = {
 static const struct bench_figure figures[] = {
 	OVER("urcu", "rculfhash"),
 	OVER("ck", "ck_ht"),
+	OVER("papaya", "papaya"),
 	OVER("mutex", "a mutexed table"),
 	OVER("near-rwlock", "a table under near_rwlock"),
 };

@@ -86,7 +86,7 @@ static const char *choose_crate(const char *name, const char *function)
 	void *module = load("nearcpu-rcu-rust.so");
 
 	if (!module)
-		return "not installed: ./dev bench has it (package cargo)";
+		return "not installed: ./dev bench has it (package cargo-web, rustc 1.72 or newer)";
 	impl.name = name;
 	*(void **)&impl.read = dlsym(module, function);
 	rcu_impl = &impl;

@@ -81,29 +81,43 @@ cmd_docs() {
 	say "dev: API pages in build/docs/html/index.html, man pages in build/release/man"
 }
 
-# Built beforehand, so that what goes wrong costs but the rows of Rust.
+# build_crate NAME: as CMake does it. Cargo reads the settings of the directory that it runs in.
+build_crate() {
+	local dir=$1/rust variables=()
+	[[ $1 != histogram ]] || dir=histogram_rust
+	[[ $1 != map ]] || variables=(RUSTC_BOOTSTRAP=1)
+	(cd "bench/$dir" && env "${variables[@]}" cargo build --release --locked --jobs "$JOBS" \
+		--target-dir "$ROOT/build/release/bench/$dir") >>"$LOGS/bench-rust.log" 2>&1
+}
+
+# Built beforehand, so that a crate that goes wrong costs but its rows. Adds to `crates`.
 build_rust_rows() {
-	local log=$LOGS/bench-rust.log crate
+	local log=$LOGS/bench-rust.log name
 	mkdir -p "$LOGS"
 	: >"$log"
-	if ! command -v cargo >/dev/null && may_install; then
-		apt_install "${RUST_PACKAGES[@]}" >"$log" 2>&1 || true
-	fi
+	for name in "${RUST_PACKAGES[@]}"; do
+		if ! command -v cargo >/dev/null && may_install; then
+			apt_install --no-remove "$name" >>"$log" 2>&1 || true
+		fi
+	done
 	if ! command -v cargo >/dev/null; then
-		say "dev: without the rows of Rust: no cargo (package ${RUST_PACKAGES[*]})"
-		return 1
+		say "dev: without the rows of Rust: no cargo (package ${RUST_PACKAGES[0]})"
+		return
 	fi
-	for crate in locks/rust histogram_rust rcu/rust; do
-		cargo build --release --locked --jobs "$JOBS" \
-			--manifest-path "bench/$crate/Cargo.toml" \
-			--target-dir "build/release/bench/$crate" >>"$log" 2>&1 ||
-			{ say "dev: without the rows of Rust: see ${log#"$ROOT"/}" && return 1; }
+	for name in locks histogram rcu map; do
+		if build_crate "$name"; then
+			crates+=("$name")
+		else
+			say "dev: without the rows of Rust of nearcpu bench $name: see" \
+				"${log#"$ROOT"/} (those of rcu and map need rustc 1.72," \
+				"package ${RUST_PACKAGES[0]})"
+		fi
 	done
 }
 
 # The report goes to build/bench unless the arguments name another place or request no run.
 cmd_bench() {
-	local argument rust=OFF report=("--html" "$ROOT/build/bench/report.html")
+	local argument crates=() report=("--html" "$ROOT/build/bench/report.html")
 	for argument in "$@"; do
 		case $argument in
 		--html | --html=* | --list | --help | -h) report=() ;;
@@ -111,8 +125,9 @@ cmd_bench() {
 	done
 	ensure_packages bench
 	mkdir -p build/bench
-	build_rust_rows && rust=ON
-	build_quietly release -DNEAR_BENCH_RUST="$rust"
+	build_rust_rows
+	build_quietly release -DNEAR_BENCH_RUST=ON \
+		-DNEAR_BENCH_CRATES="$(IFS=';' && echo "${crates[*]}")"
 	cd "$CALLER" || exit
 	"$ROOT/build/release/bin/nearcpu" bench "$@" "${report[@]}"
 	((${#report[@]} == 0)) || say "dev: the report is in build/bench/report.html"

@@ -86,6 +86,25 @@ for purpose in test bench all ''; do
 done
 ! "$dir/dev" setup nothing >/dev/null 2>&1 || wrong "./dev setup nothing passes"
 
+# Of the rows of Rust those that cargo builds are part of the benchmarks.
+mkdir -p "$dir/build/release/bin" "$dir"/bench/{locks/rust,histogram_rust,rcu/rust,map/rust}
+printf '#!/bin/sh\n' >"$dir/build/release/bin/nearcpu"
+chmod +x "$dir/build/release/bin/nearcpu"
+# benches CARGO CRATES: what ./dev bench configures if cargo does this.
+benches() {
+	stub cargo "$1"
+	: >"$dir/calls"
+	"$dir/dev" bench --list >"$dir/out" 2>&1 </dev/null || wrong "./dev bench: $(<"$dir/out")"
+	grep -q "^cmake .*-DNEAR_BENCH_CRATES=$2$" "$dir/calls" ||
+		wrong "./dev bench, cargo: $1: $(cat "$dir/calls" "$dir/out")"
+}
+benches true "locks;histogram;rcu;map"
+[[ ! -s $dir/out ]] || wrong "./dev bench: $(<"$dir/out")"
+benches "case \$PWD in */map/*) false ;; esac" "locks;histogram;rcu"
+[[ $(<"$dir/out") = *"without "*" bench map:"* ]] || wrong "no word on map: $(<"$dir/out")"
+benches false ""
+stub cargo
+
 # runs PATTERN ARGUMENT...: ./dev test calls ctest so. The one here runs nothing, which fails.
 runs() {
 	local pattern=$1 status=0

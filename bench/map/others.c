@@ -51,6 +51,7 @@ static void loaded_timed(struct window_thread *t)
 
 MODULE_ROW(urcu, "not installed: ./dev bench has it (package liburcu-dev)")
 MODULE_ROW(ck, "not installed: ./dev bench has it (package libck-dev)")
+MODULE_ROW(papaya, "not installed: ./dev bench has it (package cargo-web, rustc 1.72 or newer)")
 
-const struct window_row *const window_rows[] = {&row_urcu,   &row_ck,   &row_mutex,
-						&row_rwlock, &row_near, 0};
+const struct window_row *const window_rows[] = {
+	&row_urcu, &row_ck, &row_papaya, &row_mutex, &row_rwlock, &row_near, 0};

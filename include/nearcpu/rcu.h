@@ -20,7 +20,7 @@
  *            4 ns. call: a sequence, two counter adds. A grace period interrupts all CPUs that run
  *            this process twice (membarrier), and reads 64 bytes per slot in use; callers at the
  *            same time share one.
- * Memory:    the domain, 64 bytes per slot in use, and after the first call a thread. 252 bytes per
+ * Memory:    the domain, 64 bytes per slot in use, and after the first call a thread. 256 bytes per
  *            thread.
  * Safety:    enter, exit, read_lock, read_unlock, dereference, poll: any thread, signal handlers.
  *            call: the same, if near_rcu_start was called before in this process. All else: any

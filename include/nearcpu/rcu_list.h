@@ -130,10 +130,13 @@ NEAR_INLINE void near_rcu_list_insert_last(struct near_rcu_list *l, struct near_
 NEAR_INLINE void near_rcu_list_replace(struct near_rcu_list *l, struct near_rcu_list_node *old,
 				       struct near_rcu_list_node *n)
 {
-	if (__builtin_expect(old->prev == old, 0))
+	struct near_rcu_list_node *prev = old->prev;
+
+	if (__builtin_expect(prev == old, 0))
 		near__rcu_list_misused();
-	near__rcu_list_link(l, old->prev, n, old->next);
+	/* Ahead of the link: n may be `old`, which stays then. */
 	old->prev = old;
+	near__rcu_list_link(l, prev, n, old->next);
 }
 
 /* Takes n out. Its memory belongs to readers until a grace period has ended. */

@@ -91,7 +91,7 @@ struct near_rcu_map {
 	char apart[64];
 	struct near_lock resizing;
 	uint32_t helped; /* stripes that have moved, about */
-	uint32_t starts; /* a thread allocates a table */
+	uint32_t starts; /* a thread allocates a table, by itself */
 	struct near__rcu_map_table *retired;
 };
 
@@ -152,8 +152,8 @@ NEAR_INLINE struct near_rcu_map_entry *near_rcu_map_find(const struct near_rcu_m
 	uintptr_t table = near_rcu_dereference(m->table);
 	const struct near__rcu_map_bucket *b;
 
-	/* Acquires pair with the releases of writers: what a control word says is in the slots, or
-	 * was. */
+	/* Acquires pair with the releases of writers: what has no tag is not in the map, what has
+	 * one may be. */
 	while (b = near__rcu_map_bucket(table, mixed),
 	       control = __atomic_load_n(&b->control, __ATOMIC_ACQUIRE),
 	       __builtin_expect((control & NEAR__RCU_MAP_MOVED) != 0, 0))
@@ -176,7 +176,8 @@ NEAR_INLINE struct near_rcu_map_entry *near_rcu_map_find(const struct near_rcu_m
 	}
 }
 
-/* The entry of the key, or NULL; of several one of them. It may be used until the section ends. */
+/* The entry of the key, or NULL; of several one of them, or NULL if that is removed meanwhile. It
+ * may be used until the section ends. */
 NEAR_INLINE struct near_rcu_map_entry *near_rcu_map_lookup(const struct near_rcu_map *m,
 							   const void *key)
 {
@@ -192,7 +193,8 @@ NEAR_API int near_rcu_map_init(struct near_rcu_map *m, struct near_rcu *rcu, siz
  * it. The domain must be destroyed later. */
 NEAR_API void near_rcu_map_destroy(struct near_rcu_map *m);
 
-/* Changes. `key` is that of e. They return 0, or -ENOMEM, which changes nothing. */
+/* Changes. `key` is that of e, which must not be in the map. They return 0, or -ENOMEM, which
+ * changes nothing. */
 
 /* Inserts e, even if the key is there. */
 NEAR_API int near_rcu_map_insert(struct near_rcu_map *m, struct near_rcu_map_entry *e,

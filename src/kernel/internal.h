@@ -33,13 +33,13 @@ struct near__process {
 	uint32_t watches_forks;    /* a copy of the library has its handlers in place */
 	struct near_lock decision; /* held to decide */
 	bool usable;               /* sequences and membarrier both work here */
-	const char *why;           /* why not usable */
 	struct near__conf conf;
 	unsigned cpus, nodes;
 	unsigned slots;      /* live slots; the number of the slot that is never open */
 	uint32_t index_mode; /* near__thread.index_mode of live threads */
 	enum near_slot_kind slot_kind;
 	const char *slot_why;
+	const char *why; /* why not usable */
 	bool has_cid, has_node;
 	unsigned feature_size, feature_align, membarrier;
 	unsigned exit_key; /* pthread key of threads that this library registered */
@@ -51,6 +51,8 @@ struct near__process {
 	 * thread begin to share its storage. */
 	void (*storage_is_shared)(void);
 };
+/* What slow paths load is in the first 64 bytes. */
+_Static_assert(offsetof(struct near__process, slot_why) <= 64, "near__process");
 extern NEAR_API struct near__process near__process;
 
 /* Whether the program contains a copy of the library of its own, which it does not export. */

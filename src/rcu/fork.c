@@ -20,12 +20,12 @@ static void visit_locks(near__fork_step *step)
 
 static void fork_prepare(void)
 {
-	near__fork_prepare(&near__rcu_forks, visit_locks);
+	near__fork_prepare(&near__rcu_self.forks, visit_locks);
 }
 
 static void fork_parent(void)
 {
-	near__fork_in_parent(&near__rcu_forks, visit_locks);
+	near__fork_in_parent(&near__rcu_self.forks, visit_locks);
 }
 
 /* Sections that were counted in and not counted out. */
@@ -124,13 +124,13 @@ static void fork_child(void)
 {
 	if (near__rcu_self.known)
 		near__rcu_self.tid = (uint32_t)syscall(SYS_gettid);
-	if (near__rcu_forks) {
+	if (near__rcu_self.forks) {
 		near__rcu_drop_threads();
 		near__rcu_drop_records();
 		for (struct near_rcu *d = near__rcu.domains; d; d = d->next)
 			reset(d);
 	}
-	near__fork_in_child(&near__rcu_forks, visit_locks);
+	near__fork_in_child(&near__rcu_self.forks, visit_locks);
 }
 
 /* Called by near_rcu_init: a constructor alone would not be part of a static program. */

@@ -11,13 +11,14 @@
  * near_rcu_call. Each stripe's `moved` is how many of its buckets have; changes move some more of
  * one stripe. One resize at a time, and `next` of the new table is set after the old one retired.
  *
- * What can run concurrently, and what orders it:
+ * What can run concurrently, and what orders it (models/rcu_map.pml, models/rcu_map.cc):
  *
- * - A lookup and an insertion. The slot is stored, a release, then the tag, a release. A lookup
- *   that loads the tag finds the slot or, if the slot was reused since, another entry or NULL: it
- *   compares the whole hash and the key.
- * - A lookup and a removal, of tag and slot. The lookup has the entry, as if it had been first, or
- *   has not. The caller of the removal waits for a grace period, as for anything it unpublished.
+ * - A lookup and an insertion. The tag is stored, a release, then the slot, a release, from which
+ *   on the entry is in the map. A lookup that loads the tag finds the entry, NULL or, if the slot
+ *   was reused since, another entry: it compares the whole hash and the key. It may find the entry
+ *   by a tag that the slot had before; that lookups after it do, too, is why the tag comes first.
+ * - A lookup and a removal, of slot and then of tag: the reverse. The caller of the removal waits
+ *   for a grace period, as for anything it unpublished.
  * - A lookup and a replacement: one store of the slot; the tag stays. The old entry's hash stays,
  *   too, until a grace period has ended: a lookup may have the entry, and not yet its hash.
  * - A lookup and a move. It loads MOVED before the slots. If the bucket had not moved then, what it
@@ -31,6 +32,7 @@
  *   the new one then takes the lock of each stripe once, before it retires the old one: a change
  *   loads the table with the lock, and forgets it.
  * - Two that begin or end a resize: the lock `resizing`, which is taken before those of stripes.
+ *   Retired tables are handed over without it, by whoever takes the list.
  * - An iteration. It keeps the first hash that it has not passed, and of a bucket returns the
  *   entries from that hash to the last that this bucket and those it moved from are for: of two
  *   buckets that move to one, one may not have moved yet.
@@ -49,8 +51,8 @@
 
 /* Entries for each bucket, on average: above the first number the table doubles, below 1/2 it is
  * halved. A table that is made for a number of entries has at most the second for each. */
-#define NEAR__RCU_MAP_FULL 4
-#define NEAR__RCU_MAP_FIT 3
+#define NEAR__RCU_MAP_FULL 5
+#define NEAR__RCU_MAP_FIT 4
 
 #define NEAR__RCU_MAP_STEP 8 /* buckets that a change moves */
 

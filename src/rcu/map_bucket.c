@@ -29,7 +29,7 @@ struct near__rcu_map_bucket *near__rcu_map_find_bucket(const struct near_rcu_map
 	return b;
 }
 
-/* Release: pairs with the acquire of lookups, which then find the slot. */
+/* Release: pairs with the acquire of lookups, which then find what was stored before. */
 static void set_control(struct near__rcu_map_bucket *b, uint64_t control)
 {
 	__atomic_store_n(&b->control, control, __ATOMIC_RELEASE);
@@ -37,9 +37,9 @@ static void set_control(struct near__rcu_map_bucket *b, uint64_t control)
 
 void near__rcu_map_clear(struct near__rcu_map_bucket *b, unsigned slot)
 {
-	set_control(b, b->control & ~((uint64_t)0xff << 8 * slot));
-	/* Relaxed: nothing follows. Lookups that loaded the tag before find either. */
+	/* Relaxed: publishes nothing. */
 	__atomic_store_n(&b->slots[slot], NULL, __ATOMIC_RELAXED);
+	set_control(b, b->control & ~((uint64_t)0xff << 8 * slot));
 }
 
 static int free_slot(const struct near__rcu_map_bucket *b)
@@ -50,10 +50,12 @@ static int free_slot(const struct near__rcu_map_bucket *b)
 	return -1;
 }
 
-bool near__rcu_map_add(struct near__rcu_map_table *t, struct near_rcu_map_entry *e, uint64_t mixed,
-		       struct near__rcu_map_bucket **spares)
+/* In the first free slot of b and what follows it. Returns the bucket, or NULL without spares. */
+static struct near__rcu_map_bucket *add_from(struct near__rcu_map_bucket *b,
+					     struct near__rcu_map_table *t,
+					     struct near_rcu_map_entry *e, uint64_t mixed,
+					     struct near__rcu_map_bucket **spares)
 {
-	struct near__rcu_map_bucket *b = near__rcu_map_bucket(near__rcu_map_word(t), mixed);
 	struct near__rcu_map_bucket *first = *spares;
 	int slot;
 
@@ -61,18 +63,25 @@ bool near__rcu_map_add(struct near__rcu_map_table *t, struct near_rcu_map_entry 
 		b = b->more;
 	if (slot < 0) {
 		if (!first)
-			return false;
+			return NULL;
 		*spares = first->more;
 		first->more = NULL;
 		first->slots[0] = e;
 		first->control = near__rcu_map_tag(mixed);
 		__atomic_fetch_add(&t->chained, 1, __ATOMIC_RELAXED); /* other stripes do, too */
 		near_rcu_assign(b->more, first);
-		return true;
+		return first;
 	}
-	near_rcu_assign(b->slots[slot], e);
+	/* The tag first: who finds the entry by a former tag of the slot is to find it again. */
 	set_control(b, b->control | near__rcu_map_tag(mixed) << 8 * slot);
-	return true;
+	near_rcu_assign(b->slots[slot], e);
+	return b;
+}
+
+bool near__rcu_map_add(struct near__rcu_map_table *t, struct near_rcu_map_entry *e, uint64_t mixed,
+		       struct near__rcu_map_bucket **spares)
+{
+	return add_from(near__rcu_map_bucket(near__rcu_map_word(t), mixed), t, e, mixed, spares);
 }
 
 /* ---- moving ---- */
@@ -107,6 +116,7 @@ size_t near__rcu_map_move(struct near__rcu_map_table *t, uint64_t index,
 	uint64_t mixed = index << shift_of(from);
 	struct near__rcu_map_bucket *first = near__rcu_map_bucket(from, mixed);
 	struct near__rcu_map_table *next = near__rcu_map_table(to);
+	struct near__rcu_map_bucket *head = NULL, *at = NULL;
 	size_t need = spares_for(first, to, mixed, next->bits > t->bits), have = 0;
 
 	for (const struct near__rcu_map_bucket *s = *spares; s && have < need; s = s->more)
@@ -120,7 +130,10 @@ size_t near__rcu_map_move(struct near__rcu_map_table *t, uint64_t index,
 			if (!e)
 				continue;
 			mixed = near__rcu_map_mix(e->hash);
-			near__rcu_map_add(next, e, mixed, spares);
+			/* A long chain is not searched again for each of its entries. */
+			if (near__rcu_map_bucket(to, mixed) != head)
+				head = at = near__rcu_map_bucket(to, mixed);
+			at = add_from(at, next, e, mixed, spares);
 		}
 	/* Publishes the copies, and `next`. */
 	set_control(first, first->control | MOVED);

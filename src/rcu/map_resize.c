@@ -3,7 +3,6 @@
  */
 #include "map.h"
 
-#include <sched.h>
 #include <stdlib.h>
 
 #define MOST_BITS (sizeof(void *) == 8 ? 40u : 24u) /* of a table */
@@ -67,27 +66,22 @@ uint64_t near__rcu_map_sum(const struct near_rcu_map *m)
 /* From a table of `from` bits, unless another thread was first. 0 or -ENOMEM. */
 static int begin(struct near_rcu_map *m, uint32_t from, uint32_t bits)
 {
-	struct near__rcu_map_table *t, *next;
+	struct near__rcu_map_table *t, *next = near__rcu_map_allocate(bits);
 
-	/* Relaxed: one thread allocates; all else is under the lock. */
-	if (__atomic_exchange_n(&m->starts, 1, __ATOMIC_RELAXED))
-		return 0;
-	next = near__rcu_map_allocate(bits);
-	if (next) {
-		near_lock_lock(&m->resizing);
-		t = near__rcu_map_current(m);
-		if (t->bits == from && !t->next) {
-			__atomic_store_n(&m->helped, 0, __ATOMIC_RELAXED);
-			/* Release: pairs with the acquires of threads that move buckets. */
-			__atomic_store_n(&t->next, near__rcu_map_word(next), __ATOMIC_RELEASE);
-			t = NULL;
-		}
-		near_lock_unlock(&m->resizing);
-		if (t)
-			near__rcu_map_free(next);
+	if (!next)
+		return -ENOMEM;
+	near_lock_lock(&m->resizing);
+	t = near__rcu_map_current(m);
+	if (t->bits == from && !t->next) {
+		__atomic_store_n(&m->helped, 0, __ATOMIC_RELAXED);
+		/* Release: pairs with the acquires of threads that move buckets. */
+		__atomic_store_n(&t->next, near__rcu_map_word(next), __ATOMIC_RELEASE);
+		next = NULL;
 	}
-	__atomic_store_n(&m->starts, 0, __ATOMIC_RELAXED);
-	return next ? 0 : -ENOMEM;
+	near_lock_unlock(&m->resizing);
+	if (next)
+		near__rcu_map_free(next);
+	return 0;
 }
 
 /* Hands over what was retired, by this thread or by one that a child lacks. */
@@ -134,8 +128,12 @@ static void end(struct near_rcu_map *m)
 			m->stripes[i].moved = 0;
 			near_lock_unlock(&m->stripes[i].lock);
 		}
-		t->retired = m->retired;
-		__atomic_store_n(&m->retired, t, __ATOMIC_RELEASE);
+		t->retired = __atomic_load_n(&m->retired, __ATOMIC_RELAXED);
+		/* Not a store: another thread may take the list, without the lock. Release:
+		 * pairs with its acquire. */
+		while (!__atomic_compare_exchange_n(&m->retired, &t->retired, t, true,
+						    __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			;
 	}
 	near_lock_unlock(&m->resizing);
 	retire(m);
@@ -203,7 +201,7 @@ static void help(struct near_rcu_map *m)
 void near__rcu_map_react(struct near_rcu_map *m, enum near__rcu_map_need need)
 {
 	uint64_t n;
-	uint32_t bits;
+	uint32_t bits, wanted;
 
 	if (need == NEAR__RCU_MAP_NOTHING)
 		return;
@@ -214,12 +212,19 @@ void near__rcu_map_react(struct near_rcu_map *m, enum near__rcu_map_need need)
 	/* Relaxed: `begin` compares. */
 	bits = 64 - (uint32_t)(__atomic_load_n(&m->table, __ATOMIC_RELAXED) & 63);
 	n = near__rcu_map_sum(m);
-	/* One stripe may have more or less than the others. Without memory all stays as it is. */
-	if (need == NEAR__RCU_MAP_GROW && n > (uint64_t)NEAR__RCU_MAP_FIT << bits)
-		begin(m, bits, bits + 1);
+	wanted = bits;
+	/* One stripe may have more or less than the others. */
+	if (need == NEAR__RCU_MAP_GROW && n > (uint64_t)NEAR__RCU_MAP_FIT << bits &&
+	    bits < MOST_BITS)
+		wanted++;
 	if (need == NEAR__RCU_MAP_SHRINK && n < (uint64_t)1 << bits >> 1 &&
 	    bits > __atomic_load_n(&m->floor_bits, __ATOMIC_RELAXED))
-		begin(m, bits, bits - 1);
+		wanted--;
+	/* Relaxed: a hint, that one thread allocates. Without memory all stays as it is. */
+	if (wanted == bits || __atomic_exchange_n(&m->starts, 1, __ATOMIC_RELAXED))
+		return;
+	begin(m, bits, wanted);
+	__atomic_store_n(&m->starts, 0, __ATOMIC_RELAXED);
 }
 
 /* ---- on request ---- */
@@ -259,7 +264,5 @@ int near_rcu_map_resize(struct near_rcu_map *m, size_t entries)
 		r = resizing ? move_all(m) : begin(m, bits, wanted);
 		if (r)
 			return r;
-		if (__atomic_load_n(&m->starts, __ATOMIC_RELAXED))
-			sched_yield(); /* another thread allocates */
 	}
 }

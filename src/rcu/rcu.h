@@ -97,6 +97,8 @@ struct near__rcu_thread {
 	const struct near_rcu *works_for; /* in a domain's worker */
 	uint32_t bounded;                 /* calls of near_rcu_call_bounded */
 	uint32_t exits;                   /* calls of the key's destructor */
+	uint32_t forks;                   /* not 0: it forks, and holds the locks */
+	uint32_t unused;
 	/* The last is of all domains that have none, and never begun. */
 	struct near__rcu_section sections[NEAR__RCU_NUMBERS + 1];
 };
@@ -162,9 +164,6 @@ static inline unsigned near__rcu_index(const struct near_rcu *d, uint64_t phase)
 
 void near__rcu_watch_forks(void);
 
-/* Not 0: this thread forks, and holds the locks. */
-extern __thread uint32_t near__rcu_forks
-	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 /* Sleeps while *low is `seen`; *waiters was counted up before `seen` was loaded. */
 void near__rcu_sleep(uint32_t *low, uint32_t seen, int64_t ns);
 void near__rcu_wake_all(uint32_t *low);

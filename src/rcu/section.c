@@ -38,7 +38,7 @@ void near__rcu_with_lock(void (*change)(void *arg), void *arg)
 {
 	sigset_t all, old;
 
-	if (near__rcu_forks) {
+	if (near__rcu_self.forks) {
 		change(arg);
 		return;
 	}

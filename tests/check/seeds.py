@@ -81,10 +81,10 @@ class Seed:
                                ret=cpu.ret(), nop=cpu.nop()).replace("\n\n", "\n") + "\n"
 
 
-def other_function(body):
+def other_function(body, name="other_function"):
     """A function of its own, behind the one with the sequence."""
-    return lambda c: (".text\n.type other_function, %function\nother_function:\n" + body(c) +
-                      "\n" + c.ret() + "\n.size other_function, . - other_function")
+    return lambda c: (f".text\n.type {name}, %function\n{name}:\n" + body(c) +
+                      f"\n{c.ret()}\n.size {name}, . - {name}")
 
 
 def cached_pointer(c):
@@ -118,6 +118,9 @@ ALSO_SOUND = [
         "index": lambda c: c.load4("v", "area", 24) + "\n" + c.copy("slot", "other")}),
     Seed("retries", set(), {
         "arm": lambda c: "again:\n" + PARTS["arm"](c), "handler": lambda c: c.jump("again")}),
+    Seed("exit-to-the-cold-part", set(), {
+        "leave": lambda c: c.if_zero("v", "_start.cold"),
+        "more": other_function(lambda c: c.nop(), "_start.cold")}),
     Seed("private-store", set(), {
         "early": lambda c: c.store8("v", "other", 8)}),
     Seed("value-compared", set(), {

@@ -7,7 +7,7 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 
 ROOT = Path(__file__).resolve().parents[2]
-FLAGS = ("-std=gnu11", "-O2", "-g", "-static", "-fno-pie", "-no-pie", "-pthread",
+FLAGS = ("-std=gnu11", "-O2", "-g1", "-static", "-fno-pie", "-no-pie", "-pthread",
          "-Iinclude", "-Isrc", "-Itests/ops")
 START_IP = 8  # in struct rseq_cs
 

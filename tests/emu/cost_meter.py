@@ -139,7 +139,7 @@ class Meter:
         return False
 
     def _count_call(self, cost, task):
-        name = self.image.cpu.calls.get(self.machine.system_call_of(task))
+        name = self.image.cpu.calls.get(task.call)
         if name:  # not our own "returned"
             cost.calls[name] += 1
         return self._handled(task)

@@ -200,13 +200,13 @@ class Case:
         """`orders`: for the two orders of complete operations, the places of A and B; None if only
         conservation can be checked."""
         self.explorer.runs[kind] += 1
-        text, problem = self.scenario.outcome()
+        text, problem = self.scenario.outcome(describe=bool(orders))
         if not problem and orders:
             wanted = [self._order(first, *places) for first, places in zip("AB", orders)]
             if text not in wanted:
                 problem = "neither order of the two gives this, but\n    " + "\n    ".join(wanted)
         if problem:
-            self.fail(kind, f"{problem}\n  It is\n    {text}")
+            self.fail(kind, f"{problem}\n  It is\n    {text or self.scenario.outcome()[0]}")
 
     def fail(self, kind, what):
         where = " and ".join(self.explorer.describe(pc) for pc in self.at)

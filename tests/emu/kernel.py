@@ -55,12 +55,14 @@ class Task:
     tp: int = 0
     home: int = 0  # the stack pointer while it waits for calls
     registers: object = None  # saved while it does not run; None: it begins with what is named here
+    is_new: bool = False  # of the registers those that are named here are not its own yet
     arguments: tuple = ()
     place: Place = Place(0, 0, 0)
     area: int = 0  # registered struct rseq, or 0
     may_register: bool = True
     waits_on: int = 0  # a futex
-    pending: bool = False  # stopped before the effect of a system call
+    call: int = 0  # number of the system call that it makes
+    pending: bool = False  # stopped before the effect of it
     result: int = None  # of a system call that another task ended
     child: "Task" = None  # of a vfork: this task waits for it
     held_back: int = 0  # address at which a hook stopped it
@@ -100,6 +102,9 @@ class Kernel(Files):
         self.output = b""
         self.fences = 0
         self._handlers = {n: getattr(self, "sys_" + name) for n, name in self.cpu.calls.items()}
+        # Of each, how many arguments it names: to read a register costs more than most handlers.
+        self._arity = {n: max(handler.__func__.__code__.co_argcount - 2, 0)
+                       for n, handler in self._handlers.items()}
         self.files = {"/sys/devices/system/cpu/possible": b"0-1\n",
                       "/sys/devices/system/node/possible": b"0-1\n" if nodes > 1 else b"0\n"}
 
@@ -164,12 +169,12 @@ class Kernel(Files):
     # System calls. A handler returns the result, or None if the task does not go on by itself.
 
     def is_fence(self, task):
-        return (self.cpu.calls.get(self.machine.system_call_of(task)) == "membarrier" and
-                self.machine.system_call_arguments(task)[0] == MEMBARRIER_RSEQ)
+        return (self.cpu.calls.get(task.call) == "membarrier" and
+                self.machine.system_call_arguments(task, 1)[0] == MEMBARRIER_RSEQ)
 
     def system_call(self, task):
         """Returns None if the task goes on, or why it does not."""
-        number = self.machine.system_call_of(task)
+        number = task.call
         if number == EMU_PARK:
             return "parked"
         self.check_ids(task)
@@ -180,7 +185,7 @@ class Kernel(Files):
         handler = self._handlers.get(number)
         if not handler:
             raise Killed(f"SIGSYS: the model has no system call {number}")
-        result = handler(task, *self.machine.system_call_arguments(task))
+        result = handler(task, *self.machine.system_call_arguments(task, self._arity[number]))
         if result is not None:
             self.machine.end_system_call(task, result)
             return None
@@ -226,7 +231,7 @@ class Kernel(Files):
         child.registers = self.machine.copy_registers(task)
         child.place = task.place
         child.tp, child.pc, child.sp = task.tp, task.pc, task.sp
-        child.result = 0
+        child.result, child.is_new = 0, True
         return child
 
     def sys_vfork(self, task, *_):

@@ -12,6 +12,7 @@ import time
 import unicorn
 
 import cpu as cpus
+from engine import Engine
 from kernel import FEATURE_SIZE, Kernel, Killed, Place
 from memory import EXECUTE, READ, WRITE, Memory, round_up
 
@@ -57,9 +58,9 @@ class Machine:
         self.image = image
         self.cpu = image.cpu
         self.nodes = nodes
-        self.emulator = unicorn.Uc(self.cpu.uc_arch, self.cpu.uc_mode)
-        cpus.prepare(self.emulator, self.cpu)
-        self.memory = self.MEMORY(self.emulator)
+        self.memory = self.MEMORY()
+        self._quiet, self._watched = Engine(self.cpu, self.memory), Engine(self.cpu, self.memory)
+        self._use(self._quiet)
         self.kernel = Kernel(self, image, nodes)
         self.on_code = None  # (address, size) -> true to stop before this instruction
         self.on_access = None  # (is_write, address, size), before it takes place
@@ -71,8 +72,9 @@ class Machine:
         self._error = None
         self._loaded = None
         self._snapshot = None
-        cpus.hook_system_calls(self.emulator, self.cpu, self._on_system_call)
-        self.emulator.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._on_bad_access)
+        for engine in (self._quiet, self._watched):
+            cpus.hook_system_calls(engine.emulator, self.cpu, self._on_system_call)
+            engine.emulator.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._on_bad_access)
         self._load(environment)
 
     def place(self, place):
@@ -120,6 +122,8 @@ class Machine:
             if self.run(task) != "parked":
                 raise Killed("the program did not start")
             started += 1
+        # What no call sets and all threads have in common, as the global pointer of RISC-V.
+        self._watched.emulator.context_restore(self._quiet.emulator.context_save())
 
     def freeze(self):
         """Makes what is now what revert() comes back to. All tasks must be waiting."""
@@ -144,21 +148,22 @@ class Machine:
         self.on_code = self.on_fence = self.on_access = None
 
     def close(self):
-        self.emulator = None
+        self.emulator = self._engine = self._quiet = self._watched = None
         self.memory.close()
 
     # Hooks.
 
     def hook_code(self, start, end):
         """Makes the machine call on_code() before each instruction in [start, end)."""
-        self.emulator.hook_add(unicorn.UC_HOOK_CODE, self._on_code, None, start, end - 1)
+        self._watched.emulator.hook_add(unicorn.UC_HOOK_CODE, self._on_code, None, start, end - 1)
 
     def hook_accesses(self):
         """Makes the machine call on_access(is_write, address, size) before each memory access."""
         def access(_uc, kind, address, size, _value, _data):
             if self.on_access:
                 self.on_access(kind == unicorn.UC_MEM_WRITE, address, size)
-        self.emulator.hook_add(unicorn.UC_HOOK_MEM_READ | unicorn.UC_HOOK_MEM_WRITE, access)
+        kinds = unicorn.UC_HOOK_MEM_READ | unicorn.UC_HOOK_MEM_WRITE
+        self._watched.emulator.hook_add(kinds, access)
 
     def _on_code(self, _uc, address, size, _data):
         if self.on_code is None or self._held:
@@ -186,7 +191,7 @@ class Machine:
         self._error = f"SIGSEGV: {names.get(kind, 'jump to')} {address:#x}"
         return False
 
-    # Registers. The emulator has one set; `_loaded` is the task that they belong to.
+    # Registers. An emulator has one set; `_loaded` is the task that they belong to.
 
     def copy_registers(self, task):
         self._enter(task)
@@ -196,13 +201,9 @@ class Machine:
     def set_thread_pointer(self, value):
         self.emulator.reg_write(self.cpu.tp, value)
 
-    def system_call_of(self, task):
+    def system_call_arguments(self, task, count):
         self._enter(task)
-        return self.emulator.reg_read(self.cpu.number)
-
-    def system_call_arguments(self, task):
-        self._enter(task)
-        return [self.emulator.reg_read(r) for r in self.cpu.syscall_arguments]
+        return [self.emulator.reg_read(r) for r in self.cpu.syscall_arguments[:count]]
 
     def end_system_call(self, task, result):
         self._enter(task)
@@ -219,8 +220,10 @@ class Machine:
                 self.emulator.reg_write(register, value)
             if self.cpu.link is not None:
                 self.emulator.reg_write(self.cpu.link, self.image.symbols["emu_return"])
-        self.emulator.reg_write(self.cpu.sp, task.sp)
-        self.emulator.reg_write(self.cpu.tp, task.tp)
+        if task.registers is None or task.is_new:
+            self.emulator.reg_write(self.cpu.sp, task.sp)
+            self.emulator.reg_write(self.cpu.tp, task.tp)
+            task.is_new = False
         self._loaded = task
 
     def _leave(self, task):
@@ -256,6 +259,7 @@ class Machine:
 
     def run(self, task):
         """Runs until the task is "parked", has "returned", is "blocked", or is "held" by a hook."""
+        self._use(self._watched if self.on_code or self.on_access else self._quiet)
         while True:
             active = task.active()
             if active.waits_on:
@@ -289,7 +293,12 @@ class Machine:
         task.pending = bool(self.on_fence and self.kernel.is_fence(task) and self.on_fence())
         return not task.pending
 
+    def _use(self, engine):
+        """Only between runs: no registers are loaded then."""
+        self._engine, self.emulator = engine, engine.emulator
+
     def _execute(self, task):
+        self._engine.map()
         self._trap = self._error = None
         self._held = False
         self._skip = task.held_back if task.pc == task.held_back else 0
@@ -307,4 +316,5 @@ class Machine:
             return False
         if not self._trap:
             raise Killed(f"{self._error or 'endless loop'} at {task.pc:#x}")
+        task.call = self.emulator.reg_read(self.cpu.number)
         return True

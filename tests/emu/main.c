@@ -87,12 +87,13 @@ __attribute__((used)) void emu_op_in_vfork(struct actor *me, unsigned op)
 	}
 }
 
-/* What is to be seen, and what is wrong with it, or "". */
-__attribute__((used)) void emu_observe(void)
+/* What is wrong, or "", and, if wanted, what can be observed. */
+__attribute__((used)) void emu_observe(bool describe)
 {
 	const char *problem = ops_conserved(&emu_actors[0], &emu_actors[1]);
 
-	ops_describe(emu_text, sizeof(emu_text), &emu_actors[0], &emu_actors[1]);
+	if (describe)
+		ops_describe(emu_text, sizeof(emu_text), &emu_actors[0], &emu_actors[1]);
 	strcpy(emu_problem, problem ? problem : "");
 }
 

@@ -29,46 +29,44 @@ def round_up(n, to=PAGE):
 class Memory:
     SIZE = 256 << 20  # of the guest's address space
 
-    def __init__(self, emulator):
-        self._emulator = emulator
+    def __init__(self):
         self._file = os.memfd_create("emulated")
         os.ftruncate(self._file, self.SIZE)
-        self._host = None
+        self.host = None
         self._map(_SHARED)
-        self.view = memoryview((ctypes.c_ubyte * self.SIZE).from_address(self._host)).cast("B")
-        self._areas = []  # (start, end, protection), sorted, without gaps of our own making
-        self._frozen = None
+        self.view = memoryview((ctypes.c_ubyte * self.SIZE).from_address(self.host)).cast("B")
+        # (start, end, protection), sorted, without gaps of our own making; a change makes another
+        # tuple. A machine's engines map them.
+        self.areas = self._frozen = ()
 
     def _map(self, kind):
         # Not reserved: what is touched is little, but the whole may be more than there is.
-        kind |= _NORESERVE | (_FIXED if self._host else 0)
-        host = _libc.mmap(self._host, self.SIZE, _PROT_RW, kind, self._file, 0)
+        kind |= _NORESERVE | (_FIXED if self.host else 0)
+        host = _libc.mmap(self.host, self.SIZE, _PROT_RW, kind, self._file, 0)
         if host in (None, ctypes.c_void_p(-1).value):
             raise OSError(ctypes.get_errno(), "mmap of the emulated memory")
-        self._host = host
+        self.host = host
 
     def close(self):
         self.view.release()
-        _libc.munmap(self._host, self.SIZE)
+        _libc.munmap(self.host, self.SIZE)
         os.close(self._file)
 
     def freeze(self):
         self._map(_PRIVATE)
-        self._frozen = list(self._areas)
+        self._frozen = self.areas
 
     def revert(self):
-        _libc.madvise(self._host, self.SIZE, _DONTNEED)
-        if self._areas != self._frozen:
-            self._become(self._frozen)
+        _libc.madvise(self.host, self.SIZE, _DONTNEED)
+        self.areas = self._frozen
 
-    # Protection. Regions of the emulator are replaced as wholes: splitting one would copy it. To
-    # change the protection of a whole one costs little.
+    # Protection.
 
     def protect(self, start, size, protection):
         """Maps or changes [start, start + size); protection None unmaps it."""
         end = start + round_up(size)
         areas = []
-        for a, b, p in self._areas:
+        for a, b, p in self.areas:
             if b <= start or a >= end:
                 areas.append((a, b, p))
             else:
@@ -76,18 +74,7 @@ class Memory:
                 areas += [(end, b, p)] if b > end else []
         if protection is not None:
             areas.append((start, end, protection))
-        self._become(sorted(areas))
-
-    def _become(self, areas):
-        new, old = ({(a, b): p for a, b, p in x} for x in (areas, self._areas))
-        for a, b in old.keys() - new.keys():
-            self._emulator.mem_unmap(a, b - a)
-        for (a, b), p in new.items():
-            if (a, b) not in old:
-                self._emulator.mem_map_ptr(a, b - a, p, ctypes.c_void_p(self._host + a))
-            elif p != old[a, b]:
-                self._emulator.mem_protect(a, b - a, p)
-        self._areas = list(areas)
+        self.areas = tuple(sorted(areas))
 
     def reserve(self, start, size, protection):
         """Maps it in parts that end where slots do."""
@@ -99,7 +86,7 @@ class Memory:
 
     def is_mapped(self, start, size):
         """True if every byte lies in an area."""
-        for a, b, _ in self._areas:
+        for a, b, _ in self.areas:
             if a <= start < b:
                 if start + size <= b:
                     return True
@@ -125,7 +112,7 @@ class Memory:
         self.view[address:address + 8] = value.to_bytes(8, "little")
 
     def clear(self, address, size):
-        ctypes.memset(self._host + address, 0, size)
+        ctypes.memset(self.host + address, 0, size)
 
     def text(self, address):
         end = address

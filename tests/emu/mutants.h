@@ -27,6 +27,9 @@
 #undef NEAR_COMMIT8
 #define NEAR_COMMIT8(src, base, off)                                                               \
 	NEAR_STORE8(src, base, off) NEAR_STORE8(src, base, off) NEAR__SEQ_END
+#undef NEAR_COMMIT8_RELEASE
+#define NEAR_COMMIT8_RELEASE(src, base)                                                            \
+	NEAR_STORE8(src, base, 0) NEAR__STORE8_RELEASE(src, base) NEAR__SEQ_END
 
 /* Aborted behind the store, the sequence is run again. */
 #elif MUTANT == commit_not_last

@@ -120,9 +120,9 @@ class Scenario:
             self.kernel.move(task.active(), place)
         return aborted
 
-    def outcome(self):
-        """(what is to be seen, what is wrong with it)"""
-        self._call(self.main, "emu_observe")
+    def outcome(self, describe=True):
+        """(what can be observed, or "" if that is not wanted; what is wrong, or "")"""
+        self._call(self.main, "emu_observe", int(describe))
         text = self.machine.memory.text
         return text(self.image.symbols["emu_text"]), text(self.image.symbols["emu_problem"])
 

@@ -47,7 +47,7 @@ struct ops_blocks {
 
 /* What rcu.c operates on. */
 struct ops_rcu {
-	struct near_rcu domain;
+	struct near_rcu domain, other;
 	unsigned version; /* 0 in the beginning, then 1 and that of the actor's number */
 	bool freed[3];
 	bool failed;
@@ -149,6 +149,7 @@ void rcu_call(struct actor *me);
 void rcu_batch(struct actor *me);
 bool rcu_create(void);
 void rcu_enter_slots(void);
+void rcu_enter_closed(void);
 void rcu_destroy(void);
 const char *rcu_conserved(const struct actor *a, const struct actor *b);
 /* Which callbacks are in a list: a bit for each. */

@@ -72,22 +72,27 @@ static int64_t refs(void)
 	return total;
 }
 
-/* Of all histograms: how many values, or the sum of those whose sum is known. */
-static int64_t recorded(bool sum)
+struct recorded {
+	int64_t count, sum;
+};
+
+/* Of all histograms: how many values, and the sum of those whose sum is known. */
+static struct recorded recorded(void)
 {
 	const struct near_histogram *all[] = {&OBJ.histogram, &OBJ.summed, &OBJ.regional,
 					      &OBJ.regional_summed};
-	int64_t total = 0;
+	struct recorded r = {0};
 
 	for (unsigned i = 0; i < 4; i++) {
 		struct near_snapshot s;
 
 		if (near_histogram_read(all[i], &s))
-			return -1;
-		total += (int64_t)(sum ? s.exact_sum : s.count);
+			return (struct recorded){-1, -1};
+		r.count += (int64_t)s.count;
+		r.sum += (int64_t)s.exact_sum;
 		near_snapshot_free(&s);
 	}
-	return total;
+	return r;
 }
 
 static const struct near_stack_node *list_of(unsigned slot)
@@ -149,11 +154,12 @@ static void put_results(struct text *t, const char *name, const struct actor *a)
 void ops_describe(char *out, size_t size, const struct actor *a, const struct actor *b)
 {
 	struct text t = {out, out + size - 1};
+	struct recorded r = recorded();
 
 	put_field(&t, "counter ", near_counter_read(&OBJ.counter));
 	put_field(&t, " shared ", near_shared_read(&OBJ.shared, OPS_SHARED_OFFSET));
-	put_field(&t, " recorded ", recorded(false));
-	put_field(&t, " summed ", recorded(true));
+	put_field(&t, " recorded ", r.count);
+	put_field(&t, " summed ", r.sum);
 	put_field(&t, " peak ", (int64_t)peak());
 	put_field(&t, " refs ", refs());
 	put_field(&t, " killed ", OBJ.refcount.mode);
@@ -268,9 +274,11 @@ static bool is_held(const struct near_mutex *m)
 
 static const char *histograms_conserved(const struct actor *a, const struct actor *b)
 {
-	if (recorded(false) != 4 * OPS_FIRST_COUNT + a->recorded + b->recorded)
+	struct recorded r = recorded();
+
+	if (r.count != 4 * OPS_FIRST_COUNT + a->recorded + b->recorded)
 		return "a value of a histogram is lost or was counted twice";
-	if (recorded(true) != 2 * OPS_VALUE * OPS_FIRST_COUNT + a->summed + b->summed)
+	if (r.sum != 2 * OPS_VALUE * OPS_FIRST_COUNT + a->summed + b->summed)
 		return "a value is missing from a histogram's sum, or is in it twice";
 	return NULL;
 }

@@ -135,8 +135,10 @@ void ops_enter(void)
 	struct near_stack_node node;
 	struct actor nobody = {0};
 
-	if (OBJ.setup == OPS_FALLBACK)
+	if (OBJ.setup == OPS_FALLBACK) {
+		rcu_enter_closed();
 		return;
+	}
 	call_add(0);
 	call_add_shared(0);
 	record_in_each(0);

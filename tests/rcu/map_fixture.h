@@ -95,7 +95,7 @@ static void insert(uint64_t from, uint64_t to)
 	}
 }
 
-static void remove_keys(uint64_t from, uint64_t to)
+static inline void remove_keys(uint64_t from, uint64_t to)
 {
 	for (; from < to; from++) {
 		struct near_rcu_map_entry *e;
@@ -107,7 +107,7 @@ static void remove_keys(uint64_t from, uint64_t to)
 }
 
 /* Exactly these keys are there. */
-static void expect(uint64_t from, uint64_t to)
+static inline void expect(uint64_t from, uint64_t to)
 {
 	struct near_rcu_map_iterator i;
 	struct near_rcu_map_entry *e;
@@ -138,6 +138,18 @@ static struct near_rcu_map_status status(void)
 	memset(&s, 0x5a, sizeof(s));
 	KEEPS_ERRNO(CHECK(near_rcu_map_status(&map, &s, sizeof(s)) == 0));
 	return s;
+}
+
+/* Begins a resize and makes no step of it; a change makes one. */
+static inline void begin_resize(size_t entries)
+{
+	struct near__rcu_map_table *t = near__rcu_map_current(&map);
+	struct near__rcu_map_table *next =
+		near__rcu_map_allocate(near__rcu_map_bits(&map, entries));
+
+	CHECK(next && !t->next);
+	map.helped = 0;
+	t->next = near__rcu_map_word(next);
 }
 
 #endif

@@ -88,6 +88,9 @@ static void replaces(void **state)
 	near_rcu_list_replace(&list, &nodes[1], &nodes[2]);
 	near_rcu_list_replace(&list, &nodes[3], &nodes[4]);
 	expect("204");
+	near_rcu_list_replace(&list, &nodes[0], &nodes[0]);
+	near_rcu_list_remove(&list, &nodes[0]);
+	expect("24");
 }
 
 static void a_reader_continues_from_a_removed_node(void **state)

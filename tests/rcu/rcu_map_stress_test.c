@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_rcu_map under load: threads search, insert, replace and remove the keys of one map, iterate,
  * resize and fork. Keys that nobody removes are always found, once; versions of a key never go
- * back; what is found is not freed. */
+ * back; what is found is not freed. With NEAR_STRESS_SECONDS, again and again. */
 #include "map_items.h"
 #include "team.h"
 
@@ -131,7 +131,7 @@ static void check_child(void *arg)
 	CHECK(near_rcu_map_count(&map) >= KEYS / 2);
 }
 
-static void run(void **state)
+static void run_once(void)
 {
 	assert_int_equal(near_rcu_init(&rcu), 0);
 	assert_int_equal(near_rcu_map_init(&map, &rcu, 10, item_hash, item_is), 0);
@@ -157,6 +157,16 @@ static void run(void **state)
 	assert_int_equal(near_rcu_map_count(&map), 0);
 	near_rcu_map_destroy(&map);
 	near_rcu_destroy(&rcu);
+}
+
+static void run(void **state)
+{
+	const char *seconds = getenv("NEAR_STRESS_SECONDS");
+	time_t end = time(NULL) + (seconds ? atoi(seconds) : 0);
+
+	do
+		run_once();
+	while (time(NULL) < end);
 }
 
 UNIT_MAIN(run)

@@ -74,11 +74,21 @@ static void wrong_sizes(void **state)
 {
 	struct near_rcu_map other;
 	struct near_rcu_map_status s;
+	uint32_t bits = map.stripe_bits;
+	size_t most = (size_t)NEAR__RCU_MAP_FIT << bits;
 
 	assert_int_equal(near_rcu_map_init(&other, &rcu, 0, item_hash, item_is), -EINVAL);
 	assert_int_equal(near_rcu_map_init(&other, &rcu, SIZE_MAX, item_hash, item_is), -EINVAL);
 	assert_int_equal(near_rcu_map_resize(&map, 0), -EINVAL);
 	assert_int_equal(near_rcu_map_resize(&map, SIZE_MAX / 2), -EINVAL);
+	assert_int_equal(near__rcu_map_bits(&map, 1), map.stripe_bits);
+	while (near__rcu_map_bits(&map, most) == bits) {
+		assert_int_equal(near__rcu_map_bits(&map, most + 1), bits + 1 <= 40 ? bits + 1 : 0);
+		most *= 2;
+		bits++;
+	}
+	assert_int_equal(bits, 41);
+	assert_int_equal(near__rcu_map_bits(&map, most), 0);
 	assert_int_equal(near_rcu_map_status(&map, &s, 0), -EINVAL);
 	insert(0, 10);
 	expect(0, 10);
@@ -107,18 +117,6 @@ static void any_hash_will_do(void **state)
 }
 
 /* ---- within a resize ---- */
-
-/* Begins one and makes no step of it; a change makes one. */
-static void begin_resize(size_t entries)
-{
-	struct near__rcu_map_table *t = near__rcu_map_current(&map);
-	struct near__rcu_map_table *next =
-		near__rcu_map_allocate(near__rcu_map_bits(&map, entries));
-
-	CHECK(next && !t->next);
-	map.helped = 0;
-	t->next = near__rcu_map_word(next);
-}
 
 static void check_each_step(uint64_t n, size_t entries)
 {
@@ -160,6 +158,17 @@ static void all_is_found_at_each_step_of_a_resize(void **state)
 	check_each_step(n, 4 * n);
 	check_each_step(n, n);
 	check_each_step(n, 3 * n);
+}
+
+/* One thread that allocates a table, and does not run, delays nobody else. */
+static void resizes_while_another_thread_allocates(void **state)
+{
+	map.starts = 1;
+	insert(0, 500);
+	assert_int_equal(near_rcu_map_resize(&map, 5000), 0);
+	assert_true(status().buckets * NEAR__RCU_MAP_FIT >= 5000);
+	map.starts = 0;
+	expect(0, 500);
 }
 
 static void no_memory(void **state)
@@ -219,6 +228,30 @@ static void no_memory_within_a_resize(void **state)
 	resize_with_little_memory(SMALL);
 	insert(400, 500);
 	expect(0, 500);
+}
+
+/* What changes move by themselves stays where it is. */
+static void no_memory_for_a_change_that_helps(void **state)
+{
+	hash_mask = 7;
+	insert(0, 400);
+	near_rcu_map_resize(&map, SMALL);
+	begin_resize(10000);
+	allocations_left = 0;
+	for (unsigned n = 0; n < 100; n++) {
+		struct near_rcu_map_entry *e = NULL;
+		uint64_t key = n;
+
+		KEEPS_ERRNO(e = near_rcu_map_remove_key(&map, &key));
+		assert_non_null(e);
+		KEEPS_ERRNO(CHECK(near_rcu_map_insert(&map, e, &key) == 0));
+	}
+	assert_true(status().resizing);
+	allocations_left = -1;
+	for (expect(0, 400); status().resizing; expect(0, 400)) {
+		remove_keys(399, 400);
+		insert(399, 400);
+	}
 }
 
 static void no_memory_for_a_map(void **state)
@@ -281,6 +314,7 @@ static void misuse_stops_the_program(void **state)
 }
 
 UNIT_MAIN_EACH(make, destroy, changes, grows_and_shrinks, resizes_on_request, wrong_sizes,
-	       any_hash_will_do, all_is_found_at_each_step_of_a_resize, no_memory,
-	       no_memory_within_a_resize, no_memory_for_a_map, fork_within_a_resize,
+	       any_hash_will_do, all_is_found_at_each_step_of_a_resize,
+	       resizes_while_another_thread_allocates, no_memory, no_memory_within_a_resize,
+	       no_memory_for_a_change_that_helps, no_memory_for_a_map, fork_within_a_resize,
 	       destroy_within_a_resize, misuse_stops_the_program)

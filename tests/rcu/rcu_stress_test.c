@@ -2,7 +2,8 @@
 /* near_rcu under load: readers of all kinds check versions that updaters poison after a grace
  * period, by synchronize, polling, callbacks, bounded and lazy ones; with signal handlers that read
  * and call, stalls, threads that move between CPUs and threads that begin and end, and forks.
- * --seconds is how long the program runs, on any machine. */
+ * --seconds, or NEAR_STRESS_SECONDS, is how long the program runs, on any machine; without either
+ * it makes a fixed number of rounds. */
 #include "rcus.h"
 
 #include "team.h"
@@ -33,6 +34,16 @@ static time_t now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return t.tv_sec;
+}
+
+/* 0: a number of rounds instead. */
+static unsigned stress_seconds(int argc, char **argv)
+{
+	const char *text = argc == 3 && strcmp(argv[1], "--seconds") == 0
+				   ? argv[2]
+				   : getenv("NEAR_STRESS_SECONDS");
+
+	return text ? (unsigned)atoi(text) : 0;
 }
 
 static void move(uint64_t *random)
@@ -242,7 +253,7 @@ int main(int argc, char **argv)
 {
 	const struct near_rcu_options o = {.interval_us = 100, .lazy_interval_us = 2000};
 
-	seconds = argc == 3 && strcmp(argv[1], "--seconds") == 0 ? atoi(argv[2]) : 0;
+	seconds = stress_seconds(argc, argv);
 	rounds = seconds ? UINT32_MAX : unit_scale(4000);
 	until = seconds ? now() + seconds : 0;
 	seed = seconds ? (uint64_t)getpid() << 20 : 1;

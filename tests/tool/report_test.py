@@ -41,7 +41,7 @@ def number(text):
     """Of a ratio, a share or a cost: 1/8.30, 3 %, 12.0 ns."""
     if text.startswith("1/"):
         return 1 / float(text[2:])
-    return float(text.split()[0])
+    return float(text.split()[0].lstrip(">"))
 
 
 class Text:

@@ -117,6 +117,8 @@ struct word say_rate(double per_second);                 /* 27.6 M */
 struct word say_cost(enum bench_kind kind, double cost); /* 0.81 ns, 16.0 bytes */
 struct word say_count(uint64_t n);                       /* 10,000,000 */
 struct word say_ms(double ns);
+/* 1.2 %, 259 %, >9999 %: at most seven columns. `decimals`: of less than ten percent. */
+struct word say_spread(struct spread s, int decimals);
 /* All operations that the times shown are for. */
 double table_ops(const struct table_result *t, const struct row_result *r);
 /* "hitcounter, 2 threads" */

@@ -184,7 +184,7 @@ static void put_base(struct grid *g, size_t line, const struct table_result *t,
 	struct spread s = row_cost(t, base);
 
 	put(g, line, "%.2f", s.median);
-	put(g, line, "%.0f %%", (s.high - s.low) / s.median * 100);
+	put(g, line, "%s", say_spread(s, 0).text);
 	put(g, line, "%s", say_rate(1e9 / row_measure_of(t, base, BENCH_WALL).median).text);
 }
 

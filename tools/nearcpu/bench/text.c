@@ -115,13 +115,13 @@ static struct word say_value(double v, const struct suite_measure *m)
 	return word("%.*f", v < 999.5 ? m->decimals : 0, v);
 }
 
-/* A ratio, and after it the spread or as many blanks. */
+/* A ratio, three digits of it, and after it the spread or as many blanks. */
 static void print_cell(double ratio, const char *spread)
 {
 	struct word cell = word("over %d", MOST_RATIO);
 
 	if (ratio < MOST_RATIO)
-		cell = word("%.*f%7s", ratio < 99.5 ? 2 : 0, ratio, spread);
+		cell = word("%.*f%7s", ratio < 9.995 ? 2 : ratio < 99.95 ? 1 : 0, ratio, spread);
 	printf("%*s", CELL_WIDTH, cell.text);
 }
 
@@ -147,7 +147,7 @@ static void print_ratio(const struct table_result *t, size_t row, const struct s
 	struct spread s;
 
 	if (suite_ratio(t, row, m, &s))
-		print_cell(s.median, word(" %4.0f %%", (s.high - s.low) / s.median * 100).text);
+		print_cell(s.median, word(" %s", say_spread(s, 0).text).text);
 	else
 		printf("%*s", CELL_WIDTH, t->rows[row].failed ? "failed" : "-");
 }

@@ -60,6 +60,17 @@ struct word say_count(uint64_t n)
 	return w;
 }
 
+struct word say_spread(struct spread s, int decimals)
+{
+	double percent = (s.high - s.low) / s.median * 100;
+
+	if (!(s.median > 0))
+		return word("-");
+	if (!(percent < 9999.5))
+		return word(">9999 %%");
+	return word("%.*f %%", percent < 9.95 ? decimals : 0, percent);
+}
+
 struct word say_ms(double ns)
 {
 	return word("%.*f", ns < 99.95e6 ? 1 : 0, ns / 1e6);
@@ -216,6 +227,11 @@ static const struct column all[] = {
 	{WAIT, "p99.9 wait", 12, SHOWS_P999, BENCH_COST},
 };
 
+static struct word say_throughput(double ratio)
+{
+	return ratio < 9999.5 ? word("%.*f", ratio < 999.5 ? 2 : 0, ratio) : word(">9999");
+}
+
 /* Of columns that compare the row with another. */
 static struct word compared(enum shows shows, const struct table_result *t,
 			    const struct row_result *r)
@@ -230,7 +246,7 @@ static struct word compared(enum shows shows, const struct table_result *t,
 	if (shows == SHOWS_RATIO)
 		return say_ratio(cost_ratio(t, other, r).median);
 	if (shows == SHOWS_THROUGHPUT)
-		return word("%.2f", cost_ratio(t, other, r).median);
+		return say_throughput(cost_ratio(t, other, r).median);
 	return word("%.2f", row_cost(t, r).median - row_cost(t, other).median);
 }
 
@@ -238,8 +254,7 @@ struct word column_cell(const struct column *c, const struct table_result *t,
 			const struct row_result *r)
 {
 	struct spread s = row_cost(t, r);
-	double ns = row_measure_of(t, r, c->part).median,
-	       percent = (s.high - s.low) / s.median * 100;
+	double ns = row_measure_of(t, r, c->part).median;
 	double objects = t->bench->pattern ? 1 : (double)t->iterations;
 
 	switch (c->shows) {
@@ -254,7 +269,7 @@ struct word column_cell(const struct column *c, const struct table_result *t,
 	case SHOWS_MEGABYTES:
 		return word("%.1f", s.median * objects / 1e6);
 	case SHOWS_SPREAD:
-		return word("%.*f %%", percent < 9.95 ? 1 : 0, percent);
+		return say_spread(s, 1);
 	case SHOWS_FAIRNESS:
 		if (t->threads == 1)
 			return word("-");

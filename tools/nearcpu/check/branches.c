@@ -3,6 +3,8 @@
 #include "check/array.h"
 #include "check/sequence.h"
 
+#include <string.h>
+
 void check_instructions(struct checker *c, struct sequence *s)
 {
 	static const struct {
@@ -55,6 +57,21 @@ static bool is_boundary(const struct sequence *s, uint64_t address)
 	return n && insns[n - 1].address == address;
 }
 
+/* Compilers move what is rarely run from `f` to `f.cold` or `f.cold.1`. */
+static bool is_part(const struct function *whole, const struct function *f)
+{
+	static const char suffix[] = ".cold";
+	size_t length;
+
+	if (f == whole)
+		return true;
+	if (!f || !f->name || !whole->name)
+		return false;
+	length = strlen(whole->name);
+	return strncmp(f->name, whole->name, length) == 0 &&
+	       strncmp(f->name + length, suffix, strlen(suffix)) == 0;
+}
+
 static void check_exit(struct checker *c, struct sequence *s, const struct insn *insn)
 {
 	bool any = false;
@@ -69,7 +86,7 @@ static void check_exit(struct checker *c, struct sequence *s, const struct insn 
 		return;
 	if (!exits_listed(c, s->start, insn->target, &any) && any && insn->target != s->end)
 		add_problem(s, RULE_EXIT_UNLISTED, insn->address);
-	if (s->function && image_function(c->image, insn->target) != s->function &&
+	if (s->function && !is_part(s->function, image_function(c->image, insn->target)) &&
 	    (insn->target < s->function->start || insn->target >= s->function->end))
 		add_problem(s, RULE_EXIT_FAR, insn->address);
 }
