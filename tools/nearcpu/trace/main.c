@@ -14,7 +14,7 @@
 #include "common/tool.h"
 
 static struct trace_filter filter;
-static const char *ctf, *chrome, *csv, *between, *by;
+static const char *ctf, *chrome, *csv, *html, *between, *by;
 static char order[1024];
 
 static int take_seconds(const struct option_row *row, const char *value)
@@ -85,9 +85,11 @@ static const struct option_row rows[] = {
 	{"tid", "N", .take = take_tid, .help = "only events of this thread"},
 	{"level", "LEVEL", .take = take_level, .help = "only events at least that important"},
 	{"between", "FIRST,LAST", .string = &between,
-	 .help = "stat: the time from an event to another one"},
+	 .help = "stat, --html: the time from an event to another\none"},
 	{"by", "FIELD", .string = &by,
-	 .help = "stat: the field that the two have in common (the\nthread)"},
+	 .help = "the field that the two have in common (the thread)"},
+	{"html", "FILE", .string = &html,
+	 .help = "show, recover: a page for a browser; - is standard\noutput"},
 	{"ctf", "FOLDER", .string = &ctf, .help = "export: Common Trace Format 1.8"},
 	{"chrome", "FILE", .string = &chrome, .help = "export: JSON that web viewers open"},
 	{"csv", "FILE", .string = &csv,
@@ -99,7 +101,7 @@ static const struct option_table table = {
 	.sub = "trace",
 	.rows = rows,
 	.width = 23,
-	.head = "usage: nearcpu trace show [OPTION...] FILE...\n"
+	.head = "usage: nearcpu trace show [--html FILE] [OPTION...] FILE...\n"
 		"       nearcpu trace list FILE|FOLDER...\n"
 		"       nearcpu trace stat [--between FIRST,LAST [--by FIELD]] FILE...\n"
 		"       nearcpu trace export --ctf FOLDER|--chrome FILE|--csv FILE FILE...\n"
@@ -124,9 +126,14 @@ static const struct option_table table = {
 
 /* ---- subcommands ---- */
 
+static int write_page(struct trace *t)
+{
+	return trace_html(t, &(struct trace_page){html, between, by});
+}
+
 static int show(struct trace *t)
 {
-	return trace_show(t);
+	return html ? write_page(t) : trace_show(t);
 }
 
 static int list(struct trace *t)
@@ -142,7 +149,7 @@ static int stat_events(struct trace *t)
 static void print_losses(const struct trace *t)
 {
 	struct trace_loss loss = trace_total_loss(t);
-	const char *to = chrome ? chrome : csv;
+	const char *to = chrome ? chrome : csv ? csv : html;
 
 	/* Not into the exported file. */
 	if (!to || !output_is_stdout(to))
@@ -151,7 +158,10 @@ static void print_losses(const struct trace *t)
 
 static int export(struct trace *t)
 {
-	int code = ctf ? trace_ctf(t, ctf) : chrome ? trace_chrome(t, chrome) : trace_csv(t, csv);
+	int code = ctf      ? trace_ctf(t, ctf)
+		   : chrome ? trace_chrome(t, chrome)
+		   : csv    ? trace_csv(t, csv)
+			    : write_page(t);
 
 	if (!code)
 		print_losses(t);
@@ -164,7 +174,7 @@ static int recover(struct trace *t)
 	uint64_t events = 0;
 	struct trace_loss loss;
 
-	if (ctf || chrome || csv)
+	if (ctf || chrome || csv || html)
 		return export(t);
 	while (!trace_must_stop(stdout) && trace_next(t, &e))
 		events++;
@@ -200,16 +210,18 @@ static const struct subcommand {
 static int check_options(const char *sub)
 {
 	int forms = (ctf != NULL) + (chrome != NULL) + (csv != NULL);
-	bool exports = strcmp(sub, "export") == 0;
+	bool exports = strcmp(sub, "export") == 0, recovers = strcmp(sub, "recover") == 0;
 
-	if (forms && !exports && strcmp(sub, "recover") != 0)
+	if (forms && !exports && !recovers)
 		return usage_error("trace", "--ctf, --chrome and --csv go with export or recover");
-	if (forms > 1)
+	if (html && !recovers && strcmp(sub, "show") != 0)
+		return usage_error("trace", "--html goes with show or recover");
+	if (forms + (html != NULL) > 1)
 		return usage_error("trace", "one form at a time");
 	if (exports && !forms)
 		return usage_error("trace", "export needs --ctf, --chrome or --csv");
-	if ((between || by) && strcmp(sub, "stat") != 0)
-		return usage_error("trace", "--between and --by go with stat");
+	if ((between || by) && !html && strcmp(sub, "stat") != 0)
+		return usage_error("trace", "--between and --by go with stat or --html");
 	if (by && !between)
 		return usage_error("trace", "--by goes with --between");
 	return EXIT_DONE;
@@ -261,7 +273,7 @@ int trace_main(int argc, char **argv)
 	int code;
 
 	filter = (struct trace_filter){.to = UINT64_MAX, .level = UINT32_MAX};
-	ctf = chrome = csv = between = by = NULL; /* of an earlier call */
+	ctf = chrome = csv = html = between = by = NULL; /* of an earlier call */
 	if (argc < 2 || argv[1][0] == '-') {
 		code = parse_options(&table, argc, argv);
 		return code == OPTIONS_DONE ? usage_error("trace", "no subcommand given") : code;

@@ -38,6 +38,17 @@ int trace_csv(struct trace *t, const char *path);
 int trace_chrome(struct trace *t, const char *path);
 int trace_ctf(struct trace *t, const char *folder);
 
+/* A page for a browser; `between` and `by`: the latencies that it shows first, as of trace_stat. */
+struct trace_page {
+	const char *path, *between, *by;
+};
+int trace_html(struct trace *t, const struct trace_page *page);
+
+/* Its parts, strings, which the build makes of files. */
+extern const unsigned char trace_page_begin[];
+extern const unsigned char trace_page_data[], trace_page_view[], trace_page_charts[];
+extern const unsigned char trace_page_uplot[], trace_page_uplot_css[], trace_page_uplot_licence[];
+
 /* The text of a CTF trace's metadata: of the file `out`. */
 void trace_ctf_metadata(FILE *out, const struct trace *t, const unsigned char uuid[16]);
 
