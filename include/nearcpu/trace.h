@@ -78,11 +78,12 @@ struct near__trace_thread {
 extern NEAR_API __thread struct near__trace_thread near__trace_self
 	__attribute__((tls_model("initial-exec")));
 
-/* Of each clock and slot: the address of its ring, or 0. See src/trace/trace.h. */
+/* Of each slot and clock: the address of its ring, or 0. See src/trace/trace.h. */
 extern NEAR_API const uint64_t *near__trace_table;
 
 NEAR_API void near__trace_register(struct near_trace_point *p);
-/* An event with a payload of one word; of `size` bytes, where words[] is filled up with zeros. */
+/* An event with a payload of one word; of `size` bytes, where the last word is filled up with zeros,
+ * and words[] has the size class's number. */
 NEAR_API void near__trace_one(struct near_trace_point *p, uint64_t word);
 NEAR_API void near__trace_words(struct near_trace_point *p, const uint64_t *words, size_t size);
 NEAR_API void near__trace_pieces(struct near_trace_point *p, const struct near__trace_piece *pieces,
@@ -99,7 +100,7 @@ static inline bool near__trace_try(uint64_t head, uint64_t word)
 
 	return NEAR_SEQ(
 		NEAR_INDEX(ring)
-		NEAR_SHIFT_LEFT(ring, 3)
+		NEAR_SHIFT_LEFT(ring, 5)
 		NEAR_LOAD8X(ring, table, ring)
 		NEAR_BRANCH_ZERO(ring, near_failed)
 		NEAR_LOAD8(next, ring, 0)
@@ -198,6 +199,9 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 	}                                                                                          \
 	struct near_trace_point
 
+/* Words of the sequence that copies `size` bytes. */
+#define NEAR__TRACE_CLASS(size)                                                                    \
+	((size) <= 16 ? 2 : (size) <= 32 ? 4 : (size) <= 64 ? 8 : (size) <= 128 ? 16 : 32)
 /* One of three: a word, words, or pieces with variable lengths. The size is constant. */
 #define NEAR__TRACE_WRITE(point, size, ...)                                                        \
 	if (size <= 8) {                                                                           \
@@ -207,10 +211,10 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 		(void)near__shift;                                                                 \
 		near__trace_word(point, near__bits);                                               \
 	} else if (size <= 256) {                                                                  \
-		uint64_t near__words[size <= 256 ? size / 8 + 1 : 1];                              \
+		uint64_t near__words[NEAR__TRACE_CLASS(size)];                                     \
 		char *near__put = (char *)near__words;                                             \
 		NEAR__TRACE_EACH(NEAR__TRACE_LOCAL, NEAR__TRACE_NOTHING, __VA_ARGS__)              \
-		near__words[sizeof(near__words) / 8 - 1] = 0;                                      \
+		near__words[size <= 256 ? (size - 1) / 8 : 0] = 0;                                 \
 		NEAR__TRACE_EACH(NEAR__TRACE_PUT, NEAR__TRACE_NOTHING, __VA_ARGS__)                \
 		(void)near__put;                                                                   \
 		near__trace_words(point, near__words, size);                                       \

@@ -18,13 +18,13 @@ _Static_assert(sizeof(struct near__trace_thread) == 16, "near__trace_self");
 /* Appends a record of e->size bytes; of its payload copies a whole size class, which needs `room`
  * bytes. As near__trace_try in nearcpu/trace.h:
  *
- *     ring = row[slot]; next = ring->position;      fails without a ring, or room before ring->end
+ *     ring = row[slot * 4]; next = ring->position;      fails without a ring, or room before ring->end
  *     at = the word at `next`;                                 `checks` may fail, too
  *     at[0] = e->head | cpu; at[1] = the time; at[2...] = the payload
  *     ring->position = next + e->size                          the commit */
 #define EVENT(ROOM, CHECKS, TIME, COPY)                                                            \
 	NEAR_INDEX(ring)                                                                           \
-	NEAR_SHIFT_LEFT(ring, 3)                                                                   \
+	NEAR_SHIFT_LEFT(ring, 5)                                                                   \
 	NEAR_LOAD8X(ring, row, ring)                                                               \
 	NEAR_BRANCH_ZERO(ring, near_failed)                                                        \
 	NEAR_LOAD8(next, ring, 0)                                                                  \
@@ -39,7 +39,8 @@ _Static_assert(sizeof(struct near__trace_thread) == 16, "near__trace_self");
 				NEAR_STORE8(low, at, 128) TIME                                     \
 				NEAR_STORE8(time, at, 136) NEAR_ADD_CONST(at, 144) COPY            \
 				NEAR_COMMIT8_RELEASE(next, ring)
-_Static_assert(NEAR__TRACE_CPU_SHIFT == 22 && NEAR__TRACE_RINGS_AT == 128 &&
+_Static_assert(NEAR__TRACE_CPU_SHIFT == 22 && NEAR__TRACE_CLOCKS * sizeof(uint64_t) == 1 << 5 &&
+		       NEAR__TRACE_RINGS_AT == 128 &&
 		       offsetof(struct near__trace_ring, mask) == 8 &&
 		       offsetof(struct near__trace_ring, end) == 24 &&
 		       offsetof(struct near__trace_event, size) == 8,
@@ -100,11 +101,11 @@ DEFINE(32)
 /* As near__trace_try, with a time of 0. */
 static bool try_without_clock(const uint64_t *row, uint64_t head, uint64_t word)
 {
-	uint64_t ring, next, at, low, zero = 0;
+	uint64_t ring, next, at, low;
 
 	return NEAR_SEQ(
 		NEAR_INDEX(ring)
-		NEAR_SHIFT_LEFT(ring, 3)
+		NEAR_SHIFT_LEFT(ring, 5)
 		NEAR_LOAD8X(ring, row, ring)
 		NEAR_BRANCH_ZERO(ring, near_failed)
 		NEAR_LOAD8(next, ring, 0)
@@ -118,13 +119,14 @@ static bool try_without_clock(const uint64_t *row, uint64_t head, uint64_t word)
 		NEAR_SHIFT_LEFT(low, 22)
 		NEAR_OR(low, head)
 		NEAR_STORE8(low, at, 128)
-		NEAR_STORE8(zero, at, 136)
+		NEAR_XOR(low, low)
+		NEAR_STORE8(low, at, 136)
 		NEAR_STORE8(word, at, 144)
 		NEAR_COMMIT8_RELEASE(next, ring),
-		NEAR_OUT(ring, next, at, low), NEAR_IN(row, head, word, zero));
+		NEAR_OUT(ring, next, at, low), NEAR_IN(row, head, word));
 }
 
-/* The local ring and its position, at one moment: e->ring = row[slot], e->position = its position,
+/* The local ring and its position, at one moment: e->ring = row[slot * 4], e->position = its position,
  * which commits. */
 static bool try_peek(const uint64_t *row, struct near__trace_event *e)
 {
@@ -132,7 +134,7 @@ static bool try_peek(const uint64_t *row, struct near__trace_event *e)
 
 	return NEAR_SEQ(
 		NEAR_INDEX(ring)
-		NEAR_SHIFT_LEFT(ring, 3)
+		NEAR_SHIFT_LEFT(ring, 5)
 		NEAR_LOAD8X(ring, row, ring)
 		NEAR_BRANCH_ZERO(ring, near_failed)
 		NEAR_LOAD8(next, ring, 0)
@@ -149,7 +151,7 @@ static bool try_switch(const uint64_t *row, const struct near__trace_event *e, u
 
 	return NEAR_SEQ(
 		NEAR_INDEX(ring)
-		NEAR_SHIFT_LEFT(ring, 3)
+		NEAR_SHIFT_LEFT(ring, 5)
 		NEAR_LOAD8X(ring, row, ring)
 		NEAR_LOAD8(t, e, 16)
 		NEAR_BRANCH_NE(ring, t, near_failed)
@@ -172,7 +174,7 @@ static bool try_set_end(const uint64_t *row, const struct near__trace_event *e, 
 
 	return NEAR_SEQ(
 		NEAR_INDEX(ring)
-		NEAR_SHIFT_LEFT(ring, 3)
+		NEAR_SHIFT_LEFT(ring, 5)
 		NEAR_LOAD8X(ring, row, ring)
 		NEAR_LOAD8(t, e, 16)
 		NEAR_BRANCH_NE(ring, t, near_failed)
@@ -204,7 +206,7 @@ static const uint64_t *row_of(uint32_t clock)
 {
 	const uint64_t *table = __atomic_load_n(&near__trace_table, __ATOMIC_RELAXED);
 
-	return table + (clock - 1) * (near__process.slots + 1);
+	return table + (clock - 1);
 }
 
 /* Loads nothing of a ring but in sequences. */
@@ -303,6 +305,19 @@ static uint32_t this_thread(void)
 	return tid;
 }
 
+/* What is left to do if the sequence with the counter failed, or the clock is another one. */
+__attribute__((noinline)) static bool write_otherwise(uint32_t clock, const struct class *c,
+						      struct near__trace_event *e, bool is_rest)
+{
+	e->n = (unsigned)(e->size / sizeof(uint64_t)) - 2;
+	e->room = c->room;
+	e->time = 0;
+	e->is_rest = is_rest;
+	if (clock != NEAR_TRACE_COUNTER && try_once(clock, c, e))
+		return true;
+	return write_slowly(clock, c, e);
+}
+
 bool near__trace_write(struct near_trace_point *p, const uint64_t *words, unsigned n,
 		       uint64_t flags, bool is_rest)
 {
@@ -316,11 +331,14 @@ bool near__trace_write(struct near_trace_point *p, const uint64_t *words, unsign
 		 (uint64_t)(n + 2) << NEAR__TRACE_WORDS_SHIFT | flags << NEAR__TRACE_FLAGS_SHIFT;
 	e.size = (n + 2) * sizeof(uint64_t);
 	e.words = words;
-	e.n = n;
-	e.room = c->room;
-	e.time = 0;
-	e.is_rest = is_rest;
-	return try_once(clock, c, &e) || write_slowly(clock, c, &e);
+	return (clock == NEAR_TRACE_COUNTER && c->clock(row_of(NEAR_TRACE_COUNTER), &e)) ||
+	       write_otherwise(clock, c, &e, is_rest);
+}
+
+/* Apart: near__trace_one has no stack frame for the word. */
+__attribute__((noinline)) static void write_word(struct near_trace_point *p, uint64_t word)
+{
+	near__trace_write(p, &word, 1, 0, false);
 }
 
 void near__trace_one(struct near_trace_point *p, uint64_t word)
@@ -329,19 +347,11 @@ void near__trace_one(struct near_trace_point *p, uint64_t word)
 	uint32_t tid = near__trace_self.tid;
 
 	if (clock != NEAR_TRACE_NO_CLOCK || !tid ||
-	    !try_without_clock(row_of(clock), p->head | tid, word))
-		near__trace_write(p, &word, 1, 0, false);
+	    !try_without_clock(row_of(NEAR_TRACE_NO_CLOCK), p->head | tid, word))
+		write_word(p, word);
 }
 
-/* A size class is copied as a whole. */
 void near__trace_words(struct near_trace_point *p, const uint64_t *words, size_t size)
 {
-	unsigned n = (unsigned)((size + 7) / 8);
-	uint64_t buffer[32];
-
-	if (n & (n - 1)) {
-		memcpy(buffer, words, n * sizeof(uint64_t));
-		words = buffer;
-	}
-	near__trace_write(p, words, n, 0, false);
+	near__trace_write(p, words, (unsigned)((size + 7) / 8), 0, false);
 }

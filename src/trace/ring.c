@@ -87,7 +87,8 @@ bool near__trace_open_local(struct near__trace_run *t)
 		r = provide(t, slot);
 		if (r && !l->ring) {
 			/* Release: the sequence that loads the address finds the mask. */
-			__atomic_store_n(&t->row[slot], (uintptr_t)r, __ATOMIC_RELEASE);
+			__atomic_store_n(&t->row[slot * NEAR__TRACE_CLOCKS], (uintptr_t)r,
+					 __ATOMIC_RELEASE);
 			__atomic_store_n(&l->ring, r, __ATOMIC_RELEASE);
 		}
 		__atomic_store_n(&l->opening, 0, __ATOMIC_RELEASE);
