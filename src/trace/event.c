@@ -18,24 +18,26 @@ _Static_assert(sizeof(struct near__trace_thread) == 16, "near__trace_self");
 /* Appends a record of e->size bytes; of its payload copies a whole size class, which needs `room`
  * bytes. As near__trace_try in nearcpu/trace.h:
  *
- *     ring = row[slot * 4]; next = ring->position;      fails without a ring, or room before ring->end
- *     at = the word at `next`;                                 `checks` may fail, too
- *     at[0] = e->head | cpu; at[1] = the time; at[2...] = the payload
+ *     ring = row[slot * 4];                                    fails without a ring
+ *     time = the counter, if it is the clock; next = ring->position;
+ *     `checks` may fail; and fails without room before ring->end
+ *     at = the word at `next`; at[0] = e->head | cpu; at[1] = time; at[2...] = the payload
  *     ring->position = next + e->size                          the commit */
-#define EVENT(ROOM, CHECKS, TIME, COPY)                                                            \
+#define EVENT(ROOM, CLOCK, CHECKS, TIME, COPY)                                                     \
 	NEAR_INDEX(ring)                                                                           \
 	NEAR_SHIFT_LEFT(ring, 5)                                                                   \
 	NEAR_LOAD8X(ring, row, ring)                                                               \
 	NEAR_BRANCH_ZERO(ring, near_failed)                                                        \
+	CLOCK                                                                                      \
 	NEAR_LOAD8(next, ring, 0)                                                                  \
 	NEAR_LOAD8(at, ring, 8)                                                                    \
 	NEAR_AND(at, next)                                                                         \
 	NEAR_ADD(at, ring)                                                                         \
 	CHECKS                                                                                     \
 	NEAR_MOVE(low, next)                                                                       \
-	ROOM NEAR_LOAD8(time, ring, 24) NEAR_BRANCH_NOT_BELOW(low, time, near_failed)              \
+	ROOM NEAR_LOAD8(t, ring, 24) NEAR_BRANCH_NOT_BELOW(low, t, near_failed)                    \
 		NEAR_LOAD8(low, e, 8) NEAR_ADD(next, low) NEAR_INDEX_CPU(low)                      \
-			NEAR_SHIFT_LEFT(low, 22) NEAR_LOAD8(time, e, 0) NEAR_OR(low, time)         \
+			NEAR_SHIFT_LEFT(low, 22) NEAR_LOAD8(t, e, 0) NEAR_OR(low, t)               \
 				NEAR_STORE8(low, at, 128) TIME                                     \
 				NEAR_STORE8(time, at, 136) NEAR_ADD_CONST(at, 144) COPY            \
 				NEAR_COMMIT8_RELEASE(next, ring)
@@ -46,12 +48,12 @@ _Static_assert(NEAR__TRACE_CPU_SHIFT == 22 && NEAR__TRACE_CLOCKS * sizeof(uint64
 		       offsetof(struct near__trace_event, size) == 8,
 	       "the numbers in EVENT and near__trace_try");
 
-#define NO_CHECKS
+#define NOTHING
 #define SAME_POSITION                                                                              \
-	NEAR_LOAD8(time, e, 16)                                                                    \
-	NEAR_BRANCH_NE(ring, time, near_failed)                                                    \
-	NEAR_LOAD8(time, e, 24)                                                                    \
-	NEAR_BRANCH_NE(next, time, near_failed)
+	NEAR_LOAD8(t, e, 16)                                                                       \
+	NEAR_BRANCH_NE(ring, t, near_failed)                                                       \
+	NEAR_LOAD8(t, e, 24)                                                                       \
+	NEAR_BRANCH_NE(next, t, near_failed)
 #define TIME_GIVEN NEAR_LOAD8(time, e, 32)
 _Static_assert(offsetof(struct near__trace_event, ring) == 16 &&
 		       offsetof(struct near__trace_event, position) == 24 &&
@@ -73,22 +75,22 @@ _Static_assert(offsetof(struct near__trace_event, ring) == 16 &&
 #define ROOM16 NEAR_ADD_CONST(low, 144)
 #define ROOM32 NEAR_ADD_CONST(low, 136) NEAR_ADD_CONST(low, 136)
 
-#define OUTPUTS ring, next, at, low
+#define OUTPUTS ring, next, at, low, t
 #define DEFINE(n)                                                                                  \
 	static bool try_clock_##n(const uint64_t *row, const struct near__trace_event *e)          \
 	{                                                                                          \
 		const uint64_t *words = e->words;                                                  \
-		uint64_t ring, next, at, low, time;                                                \
+		uint64_t ring, next, at, low, t, time;                                             \
                                                                                                    \
-		return NEAR_SEQ(EVENT(ROOM##n, NO_CHECKS, NEAR_CLOCK(time), COPY##n),              \
+		return NEAR_SEQ(EVENT(ROOM##n, NEAR_CLOCK(time), NOTHING, NOTHING, COPY##n),       \
 				NEAR_OUT_CLOCK(time, OUTPUTS), NEAR_IN(row, e, words));      \
 	}                                                                                          \
 	static bool try_given_##n(const uint64_t *row, const struct near__trace_event *e)          \
 	{                                                                                          \
 		const uint64_t *words = e->words;                                                  \
-		uint64_t ring, next, at, low, time;                                                \
+		uint64_t ring, next, at, low, t, time;                                             \
                                                                                                    \
-		return NEAR_SEQ(EVENT(ROOM##n, SAME_POSITION, TIME_GIVEN, COPY##n),                \
+		return NEAR_SEQ(EVENT(ROOM##n, NOTHING, SAME_POSITION, TIME_GIVEN, COPY##n),       \
 				NEAR_OUT(time, OUTPUTS), NEAR_IN(row, e, words));            \
 	}
 DEFINE(1)
