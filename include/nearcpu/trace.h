@@ -82,8 +82,8 @@ extern NEAR_API __thread struct near__trace_thread near__trace_self
 extern NEAR_API const uint64_t *near__trace_table;
 
 NEAR_API void near__trace_register(struct near_trace_point *p);
-/* An event with a payload of one word; of `size` bytes, where the last word is filled up with zeros,
- * and words[] has the size class's number. */
+/* An event with a payload of one word; of `size` bytes, where the last word is filled up with
+ * zeros, and words[] has as many as the size class. */
 NEAR_API void near__trace_one(struct near_trace_point *p, uint64_t word);
 NEAR_API void near__trace_words(struct near_trace_point *p, const uint64_t *words, size_t size);
 NEAR_API void near__trace_pieces(struct near_trace_point *p, const struct near__trace_piece *pieces,

@@ -128,8 +128,8 @@ static bool try_without_clock(const uint64_t *row, uint64_t head, uint64_t word)
 		NEAR_OUT(ring, next, at, low), NEAR_IN(row, head, word));
 }
 
-/* The local ring and its position, at one moment: e->ring = row[slot * 4], e->position = its position,
- * which commits. */
+/* The local ring and its position, at one moment: e->ring = row[slot * 4], e->position = its
+ * position, which commits. */
 static bool try_peek(const uint64_t *row, struct near__trace_event *e)
 {
 	uint64_t ring, next;
