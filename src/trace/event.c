@@ -297,44 +297,43 @@ static bool write_slowly(uint32_t clock, const struct class *c, struct near__tra
 
 static uint32_t this_thread(void)
 {
-	uint32_t tid = near__trace_self.tid;
+	uint32_t tid = (uint32_t)syscall(SYS_gettid);
 
-	if (tid && near__storage_is_own())
-		return tid;
-	tid = (uint32_t)syscall(SYS_gettid);
 	if (near__storage_is_own())
 		near__trace_self.tid = tid;
 	return tid;
 }
 
-/* What is left to do if the sequence with the counter failed, or the clock is another one. */
+/* What is left to do if the common case was none. */
 __attribute__((noinline)) static bool write_otherwise(uint32_t clock, const struct class *c,
 						      struct near__trace_event *e, bool is_rest)
 {
+	if (!(e->head & ((UINT64_C(1) << NEAR__TRACE_TID_BITS) - 1)))
+		e->head |= this_thread();
 	e->n = (unsigned)(e->size / sizeof(uint64_t)) - 2;
 	e->room = c->room;
 	e->time = 0;
 	e->is_rest = is_rest;
-	if (clock != NEAR_TRACE_COUNTER && try_once(clock, c, e))
-		return true;
-	return write_slowly(clock, c, e);
+	return try_once(clock, c, e) || write_slowly(clock, c, e);
 }
 
 bool near__trace_write(struct near_trace_point *p, const uint64_t *words, unsigned n,
 		       uint64_t flags, bool is_rest)
 {
 	uint32_t clock = __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE);
+	uint32_t tid = near__storage_is_own() ? near__trace_self.tid : 0;
 	const struct class *c = class_of(n);
 	struct near__trace_event e;
 
 	if (!clock)
 		return true;
-	e.head = (p->head & ((UINT64_C(1) << NEAR__TRACE_WORDS_SHIFT) - 1)) | this_thread() |
+	e.head = (p->head & ((UINT64_C(1) << NEAR__TRACE_WORDS_SHIFT) - 1)) | tid |
 		 (uint64_t)(n + 2) << NEAR__TRACE_WORDS_SHIFT | flags << NEAR__TRACE_FLAGS_SHIFT;
 	e.size = (n + 2) * sizeof(uint64_t);
 	e.words = words;
-	return (clock == NEAR_TRACE_COUNTER && c->clock(row_of(NEAR_TRACE_COUNTER), &e)) ||
-	       write_otherwise(clock, c, &e, is_rest);
+	if (clock == NEAR_TRACE_COUNTER && tid && c->clock(row_of(NEAR_TRACE_COUNTER), &e))
+		return true;
+	return write_otherwise(clock, c, &e, is_rest);
 }
 
 /* Apart: near__trace_one has no stack frame for the word. */
