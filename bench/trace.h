@@ -79,6 +79,8 @@ const char *trace_choose_fprintf(void);
  * and a daemon that lives as long as the process's parent, if there is none. Why that cannot be, or
  * NULL. */
 const char *trace_lttng_begin(bool with_thread);
+/* Ends the session that an earlier row has left, if there is one. */
+void trace_lttng_end(void);
 
 /* They end with NULL. */
 extern const struct trace_impl *const trace_ours[], *const trace_others[];

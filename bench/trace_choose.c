@@ -80,9 +80,10 @@ const char *trace_choose_lttng_counter(void)
 	return load_lttng("lttng-counter", false);
 }
 
-/* With no daemon of its own; it does not wait for one. */
+/* It does not wait for a daemon. */
 const char *trace_choose_lttng_disabled(void)
 {
+	trace_lttng_end();
 	setenv("LTTNG_UST_REGISTER_TIMEOUT", "0", 1);
 	return load("nearcpu-trace-lttng.so", "lttng-disabled", NO_LTTNG);
 }

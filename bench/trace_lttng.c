@@ -156,17 +156,29 @@ static const char *make_session(bool with_thread)
 	return RUN("lttng", "start", session) ? "lttng start failed" : NULL;
 }
 
-const char *trace_lttng_begin(bool with_thread)
+static void make_names(pid_t command)
 {
-	pid_t command = getppid();
-
 	snprintf(home, sizeof(home), "/tmp/nearcpu-lttng-%ld", (long)command);
 	snprintf(session, sizeof(session), "nearcpu-bench-%ld", (long)command);
 	snprintf(output, sizeof(output), "--output=%s/traces", home);
 	setenv("LTTNG_HOME", home, 1);
+}
+
+const char *trace_lttng_begin(bool with_thread)
+{
+	pid_t command = getppid();
+
+	make_names(command);
 	if (RUN("lttng", "--version") || RUN("lttng-sessiond", "--version"))
 		return "not installed: ./dev bench has it (package lttng-tools)";
 	if (!begin_guard(command) || !is_own(home))
 		return "lttng-sessiond did not start";
 	return make_session(with_thread);
+}
+
+void trace_lttng_end(void)
+{
+	make_names(getppid());
+	if (is_own(home))
+		RUN("lttng", "--no-sessiond", "destroy", session);
 }

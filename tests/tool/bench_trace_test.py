@@ -85,9 +85,10 @@ class Rows(Case):
     def test_lttng(self):
         if not shutil.which("lttng-sessiond") or not shutil.which("lttng"):
             self.skipTest("no lttng-tools")
-        rows = self.report("--only", "counter", "--threads", "1", *FEW)["counter"]
-        for name, row in rows.items():
-            self.check(row, name)
+        tables = self.report("--only", "counter,disabled", "--threads", "1", *FEW)
+        for rows in tables.values():
+            for name, row in rows.items():
+                self.check(row, name)
 
     def test_list(self):
         text = command.run("bench", "--list", "trace").stdout
