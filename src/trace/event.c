@@ -212,7 +212,7 @@ static const uint64_t *row_of(uint32_t clock)
 }
 
 /* Loads nothing of a ring but in sequences. */
-static bool try_once(uint32_t clock, const struct class *c, struct near__trace_event *e)
+static inline bool try_once(uint32_t clock, const struct class *c, struct near__trace_event *e)
 {
 	const uint64_t *row = row_of(clock);
 
@@ -220,7 +220,7 @@ static bool try_once(uint32_t clock, const struct class *c, struct near__trace_e
 		return c->clock(row, e);
 	if (!try_peek(row, e))
 		return false;
-	e->time = near__trace_now(clock);
+	e->time = clock == NEAR_TRACE_MONOTONIC ? near__trace_monotonic() : near__trace_now(clock);
 	return c->given(row, e);
 }
 
@@ -336,9 +336,20 @@ bool near__trace_write(struct near_trace_point *p, const uint64_t *words, unsign
 	return write_otherwise(clock, c, &e, is_rest);
 }
 
-/* Apart: near__trace_one has no stack frame for the word. */
+/* The common case of CLOCK_MONOTONIC first. Apart: near__trace_one has no stack frame for the word. */
 __attribute__((noinline)) static void write_word(struct near_trace_point *p, uint64_t word)
 {
+	uint32_t clock = __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE);
+	uint32_t tid = near__storage_is_own() ? near__trace_self.tid : 0;
+	struct near__trace_event e;
+
+	if (clock == NEAR_TRACE_MONOTONIC && tid) {
+		e.head = p->head | tid;
+		e.size = 3 * sizeof(uint64_t);
+		e.words = &word;
+		if (try_once(NEAR_TRACE_MONOTONIC, &classes[0], &e))
+			return;
+	}
 	near__trace_write(p, &word, 1, 0, false);
 }
 

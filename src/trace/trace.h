@@ -29,6 +29,7 @@
 #include <nearcpu/trace.h>
 
 #include <limits.h>
+#include <time.h>
 
 #include "kernel/internal.h"
 #include "trace/format.h"
@@ -170,6 +171,14 @@ void near__trace_switched(struct near__trace_run *t);
 bool near__trace_write_fallback(struct near__trace_run *t, const struct near__trace_event *e);
 
 uint64_t near__trace_now(uint32_t clock);
+
+static inline uint64_t near__trace_monotonic(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
 
 /* The words that concurrent readers load: relaxed, since the position is a release. */
 static inline void near__trace_copy(uint64_t *to, const uint64_t *from, size_t n)
