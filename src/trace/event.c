@@ -336,7 +336,8 @@ bool near__trace_write(struct near_trace_point *p, const uint64_t *words, unsign
 	return write_otherwise(clock, c, &e, is_rest);
 }
 
-/* The common case of CLOCK_MONOTONIC first. Apart: near__trace_one has no stack frame for the word. */
+/* The common case of CLOCK_MONOTONIC first. Apart: near__trace_one has no stack frame for the
+ * word. */
 __attribute__((noinline)) static void write_word(struct near_trace_point *p, uint64_t word)
 {
 	uint32_t clock = __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE);
