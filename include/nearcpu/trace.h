@@ -5,8 +5,8 @@
  * it reads the CPU's counter, stores a record into the slot's ring and commits it. The file can be
  * read while the program runs, and after it was killed at any instruction: nearcpu-trace(1).
  *
- * Cost:      a tracepoint that is off .3 ns: a load and a branch; an event 2 to 3 ns and the clock,
- *            which is most of it (10 ns on some CPUs).
+ * Cost:      a tracepoint that is off .3 ns: a load and a branch; an event 2 to 3 ns and the
+ *            counter, which is most of it (10 ns on some CPUs); with CLOCK_MONOTONIC 9 ns and that.
  * Memory:    a ring per slot in use, of the size that the session has; a file of 64 KiB.
  * Safety:    events: any thread, signal handlers, constructors, forked children, with no set-up of
  *            the thread. Start, stop, enable: any thread, not in signal handlers. errno is left
