@@ -15,6 +15,8 @@ TEST_PACKAGES=(g++ git gnuplot-nox libcmocka-dev libgtest-dev clang libclang-rt-
 BENCH_PACKAGES=(g++ gnuplot-nox)
 OPTIONAL_BENCH_PACKAGES=(libnsync-dev libck-dev libabsl-dev libboost-dev libconcurrentqueue-dev
 	liburcu-dev linux-perf libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0)
+# For the rows of bench trace. One has a daemon: ./dev bench alone installs them.
+TRACER_PACKAGES=(liblttng-ust-dev lttng-tools libspdlog-dev)
 # Programs that are linked with libatomic, 36 MB: the test of the drop-in runs those that it finds.
 OPTIONAL_TEST_PACKAGES=(iitii mmmulti libjavascriptcoregtk-4.0-bin)
 # A browser, 400 MB, for the page of nearcpu trace.
@@ -32,7 +34,10 @@ packages_for() {
 	fmt) wanted=(clang-format git) ;;
 	lint) wanted+=("${TEST_PACKAGES[@]}") ;;
 	docs) wanted+=(doxygen) ;;
-	bench) wanted+=("${BENCH_PACKAGES[@]}") optional=("${OPTIONAL_BENCH_PACKAGES[@]}") ;;
+	bench)
+		wanted+=("${BENCH_PACKAGES[@]}")
+		optional=("${OPTIONAL_BENCH_PACKAGES[@]}" "${TRACER_PACKAGES[@]}")
+		;;
 	test | all)
 		wanted+=("${TEST_PACKAGES[@]}")
 		optional=("${OPTIONAL_BENCH_PACKAGES[@]}" "${OPTIONAL_TEST_PACKAGES[@]}")

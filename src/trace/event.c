@@ -18,39 +18,42 @@ _Static_assert(sizeof(struct near__trace_thread) == 16, "near__trace_self");
 /* Appends a record of e->size bytes; of its payload copies a whole size class, which needs `room`
  * bytes. As near__trace_try in nearcpu/trace.h:
  *
- *     ring = row[slot]; next = ring->position;      fails without a ring, or room before ring->end
- *     at = the word at `next`;                                 `checks` may fail, too
- *     at[0] = e->head | cpu; at[1] = the time; at[2...] = the payload
+ *     ring = row[slot * 4];                                    fails without a ring
+ *     time = the counter, if it is the clock; next = ring->position;
+ *     `checks` may fail; and fails without room before ring->end
+ *     at = the word at `next`; at[0] = e->head | cpu; at[1] = time; at[2...] = the payload
  *     ring->position = next + e->size                          the commit */
-#define EVENT(ROOM, CHECKS, TIME, COPY)                                                            \
+#define EVENT(ROOM, CLOCK, CHECKS, TIME, COPY)                                                     \
 	NEAR_INDEX(ring)                                                                           \
-	NEAR_SHIFT_LEFT(ring, 3)                                                                   \
+	NEAR_SHIFT_LEFT(ring, 5)                                                                   \
 	NEAR_LOAD8X(ring, row, ring)                                                               \
 	NEAR_BRANCH_ZERO(ring, near_failed)                                                        \
+	CLOCK                                                                                      \
 	NEAR_LOAD8(next, ring, 0)                                                                  \
 	NEAR_LOAD8(at, ring, 8)                                                                    \
 	NEAR_AND(at, next)                                                                         \
 	NEAR_ADD(at, ring)                                                                         \
 	CHECKS                                                                                     \
 	NEAR_MOVE(low, next)                                                                       \
-	ROOM NEAR_LOAD8(time, ring, 24) NEAR_BRANCH_NOT_BELOW(low, time, near_failed)              \
+	ROOM NEAR_LOAD8(t, ring, 24) NEAR_BRANCH_NOT_BELOW(low, t, near_failed)                    \
 		NEAR_LOAD8(low, e, 8) NEAR_ADD(next, low) NEAR_INDEX_CPU(low)                      \
-			NEAR_SHIFT_LEFT(low, 22) NEAR_LOAD8(time, e, 0) NEAR_OR(low, time)         \
+			NEAR_SHIFT_LEFT(low, 22) NEAR_LOAD8(t, e, 0) NEAR_OR(low, t)               \
 				NEAR_STORE8(low, at, 128) TIME                                     \
 				NEAR_STORE8(time, at, 136) NEAR_ADD_CONST(at, 144) COPY            \
 				NEAR_COMMIT8_RELEASE(next, ring)
-_Static_assert(NEAR__TRACE_CPU_SHIFT == 22 && NEAR__TRACE_RINGS_AT == 128 &&
+_Static_assert(NEAR__TRACE_CPU_SHIFT == 22 && NEAR__TRACE_CLOCKS * sizeof(uint64_t) == 1 << 5 &&
+		       NEAR__TRACE_RINGS_AT == 128 &&
 		       offsetof(struct near__trace_ring, mask) == 8 &&
 		       offsetof(struct near__trace_ring, end) == 24 &&
 		       offsetof(struct near__trace_event, size) == 8,
 	       "the numbers in EVENT and near__trace_try");
 
-#define NO_CHECKS
+#define NOTHING
 #define SAME_POSITION                                                                              \
-	NEAR_LOAD8(time, e, 16)                                                                    \
-	NEAR_BRANCH_NE(ring, time, near_failed)                                                    \
-	NEAR_LOAD8(time, e, 24)                                                                    \
-	NEAR_BRANCH_NE(next, time, near_failed)
+	NEAR_LOAD8(t, e, 16)                                                                       \
+	NEAR_BRANCH_NE(ring, t, near_failed)                                                       \
+	NEAR_LOAD8(t, e, 24)                                                                       \
+	NEAR_BRANCH_NE(next, t, near_failed)
 #define TIME_GIVEN NEAR_LOAD8(time, e, 32)
 _Static_assert(offsetof(struct near__trace_event, ring) == 16 &&
 		       offsetof(struct near__trace_event, position) == 24 &&
@@ -72,22 +75,22 @@ _Static_assert(offsetof(struct near__trace_event, ring) == 16 &&
 #define ROOM16 NEAR_ADD_CONST(low, 144)
 #define ROOM32 NEAR_ADD_CONST(low, 136) NEAR_ADD_CONST(low, 136)
 
-#define OUTPUTS ring, next, at, low
+#define OUTPUTS ring, next, at, low, t
 #define DEFINE(n)                                                                                  \
 	static bool try_clock_##n(const uint64_t *row, const struct near__trace_event *e)          \
 	{                                                                                          \
 		const uint64_t *words = e->words;                                                  \
-		uint64_t ring, next, at, low, time;                                                \
+		uint64_t ring, next, at, low, t, time;                                             \
                                                                                                    \
-		return NEAR_SEQ(EVENT(ROOM##n, NO_CHECKS, NEAR_CLOCK(time), COPY##n),              \
+		return NEAR_SEQ(EVENT(ROOM##n, NEAR_CLOCK(time), NOTHING, NOTHING, COPY##n),       \
 				NEAR_OUT_CLOCK(time, OUTPUTS), NEAR_IN(row, e, words));      \
 	}                                                                                          \
 	static bool try_given_##n(const uint64_t *row, const struct near__trace_event *e)          \
 	{                                                                                          \
 		const uint64_t *words = e->words;                                                  \
-		uint64_t ring, next, at, low, time;                                                \
+		uint64_t ring, next, at, low, t, time;                                             \
                                                                                                    \
-		return NEAR_SEQ(EVENT(ROOM##n, SAME_POSITION, TIME_GIVEN, COPY##n),                \
+		return NEAR_SEQ(EVENT(ROOM##n, NOTHING, SAME_POSITION, TIME_GIVEN, COPY##n),       \
 				NEAR_OUT(time, OUTPUTS), NEAR_IN(row, e, words));            \
 	}
 DEFINE(1)
@@ -100,11 +103,11 @@ DEFINE(32)
 /* As near__trace_try, with a time of 0. */
 static bool try_without_clock(const uint64_t *row, uint64_t head, uint64_t word)
 {
-	uint64_t ring, next, at, low, zero = 0;
+	uint64_t ring, next, at, low;
 
 	return NEAR_SEQ(
 		NEAR_INDEX(ring)
-		NEAR_SHIFT_LEFT(ring, 3)
+		NEAR_SHIFT_LEFT(ring, 5)
 		NEAR_LOAD8X(ring, row, ring)
 		NEAR_BRANCH_ZERO(ring, near_failed)
 		NEAR_LOAD8(next, ring, 0)
@@ -118,21 +121,22 @@ static bool try_without_clock(const uint64_t *row, uint64_t head, uint64_t word)
 		NEAR_SHIFT_LEFT(low, 22)
 		NEAR_OR(low, head)
 		NEAR_STORE8(low, at, 128)
-		NEAR_STORE8(zero, at, 136)
+		NEAR_XOR(low, low)
+		NEAR_STORE8(low, at, 136)
 		NEAR_STORE8(word, at, 144)
 		NEAR_COMMIT8_RELEASE(next, ring),
-		NEAR_OUT(ring, next, at, low), NEAR_IN(row, head, word, zero));
+		NEAR_OUT(ring, next, at, low), NEAR_IN(row, head, word));
 }
 
-/* The local ring and its position, at one moment: e->ring = row[slot], e->position = its position,
- * which commits. */
+/* The local ring and its position, at one moment: e->ring = row[slot * 4], e->position = its
+ * position, which commits. */
 static bool try_peek(const uint64_t *row, struct near__trace_event *e)
 {
 	uint64_t ring, next;
 
 	return NEAR_SEQ(
 		NEAR_INDEX(ring)
-		NEAR_SHIFT_LEFT(ring, 3)
+		NEAR_SHIFT_LEFT(ring, 5)
 		NEAR_LOAD8X(ring, row, ring)
 		NEAR_BRANCH_ZERO(ring, near_failed)
 		NEAR_LOAD8(next, ring, 0)
@@ -149,7 +153,7 @@ static bool try_switch(const uint64_t *row, const struct near__trace_event *e, u
 
 	return NEAR_SEQ(
 		NEAR_INDEX(ring)
-		NEAR_SHIFT_LEFT(ring, 3)
+		NEAR_SHIFT_LEFT(ring, 5)
 		NEAR_LOAD8X(ring, row, ring)
 		NEAR_LOAD8(t, e, 16)
 		NEAR_BRANCH_NE(ring, t, near_failed)
@@ -172,7 +176,7 @@ static bool try_set_end(const uint64_t *row, const struct near__trace_event *e, 
 
 	return NEAR_SEQ(
 		NEAR_INDEX(ring)
-		NEAR_SHIFT_LEFT(ring, 3)
+		NEAR_SHIFT_LEFT(ring, 5)
 		NEAR_LOAD8X(ring, row, ring)
 		NEAR_LOAD8(t, e, 16)
 		NEAR_BRANCH_NE(ring, t, near_failed)
@@ -204,11 +208,11 @@ static const uint64_t *row_of(uint32_t clock)
 {
 	const uint64_t *table = __atomic_load_n(&near__trace_table, __ATOMIC_RELAXED);
 
-	return table + (clock - 1) * (near__process.slots + 1);
+	return table + (clock - 1);
 }
 
 /* Loads nothing of a ring but in sequences. */
-static bool try_once(uint32_t clock, const struct class *c, struct near__trace_event *e)
+static inline bool try_once(uint32_t clock, const struct class *c, struct near__trace_event *e)
 {
 	const uint64_t *row = row_of(clock);
 
@@ -216,7 +220,7 @@ static bool try_once(uint32_t clock, const struct class *c, struct near__trace_e
 		return c->clock(row, e);
 	if (!try_peek(row, e))
 		return false;
-	e->time = near__trace_now(clock);
+	e->time = clock == NEAR_TRACE_MONOTONIC ? near__trace_monotonic() : near__trace_now(clock);
 	return c->given(row, e);
 }
 
@@ -293,34 +297,61 @@ static bool write_slowly(uint32_t clock, const struct class *c, struct near__tra
 
 static uint32_t this_thread(void)
 {
-	uint32_t tid = near__trace_self.tid;
+	uint32_t tid = (uint32_t)syscall(SYS_gettid);
 
-	if (tid && near__storage_is_own())
-		return tid;
-	tid = (uint32_t)syscall(SYS_gettid);
 	if (near__storage_is_own())
 		near__trace_self.tid = tid;
 	return tid;
+}
+
+/* What is left to do if the common case was none. */
+__attribute__((noinline)) static bool write_otherwise(uint32_t clock, const struct class *c,
+						      struct near__trace_event *e, bool is_rest)
+{
+	if (!(e->head & ((UINT64_C(1) << NEAR__TRACE_TID_BITS) - 1)))
+		e->head |= this_thread();
+	e->n = (unsigned)(e->size / sizeof(uint64_t)) - 2;
+	e->room = c->room;
+	e->time = 0;
+	e->is_rest = is_rest;
+	return try_once(clock, c, e) || write_slowly(clock, c, e);
 }
 
 bool near__trace_write(struct near_trace_point *p, const uint64_t *words, unsigned n,
 		       uint64_t flags, bool is_rest)
 {
 	uint32_t clock = __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE);
+	uint32_t tid = near__storage_is_own() ? near__trace_self.tid : 0;
 	const struct class *c = class_of(n);
 	struct near__trace_event e;
 
 	if (!clock)
 		return true;
-	e.head = (p->head & ((UINT64_C(1) << NEAR__TRACE_WORDS_SHIFT) - 1)) | this_thread() |
+	e.head = (p->head & ((UINT64_C(1) << NEAR__TRACE_WORDS_SHIFT) - 1)) | tid |
 		 (uint64_t)(n + 2) << NEAR__TRACE_WORDS_SHIFT | flags << NEAR__TRACE_FLAGS_SHIFT;
 	e.size = (n + 2) * sizeof(uint64_t);
 	e.words = words;
-	e.n = n;
-	e.room = c->room;
-	e.time = 0;
-	e.is_rest = is_rest;
-	return try_once(clock, c, &e) || write_slowly(clock, c, &e);
+	if (clock == NEAR_TRACE_COUNTER && tid && c->clock(row_of(NEAR_TRACE_COUNTER), &e))
+		return true;
+	return write_otherwise(clock, c, &e, is_rest);
+}
+
+/* The common case of CLOCK_MONOTONIC first. Apart: near__trace_one has no stack frame for the
+ * word. */
+__attribute__((noinline)) static void write_word(struct near_trace_point *p, uint64_t word)
+{
+	uint32_t clock = __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE);
+	uint32_t tid = near__storage_is_own() ? near__trace_self.tid : 0;
+	struct near__trace_event e;
+
+	if (clock == NEAR_TRACE_MONOTONIC && tid) {
+		e.head = p->head | tid;
+		e.size = 3 * sizeof(uint64_t);
+		e.words = &word;
+		if (try_once(NEAR_TRACE_MONOTONIC, &classes[0], &e))
+			return;
+	}
+	near__trace_write(p, &word, 1, 0, false);
 }
 
 void near__trace_one(struct near_trace_point *p, uint64_t word)
@@ -329,19 +360,11 @@ void near__trace_one(struct near_trace_point *p, uint64_t word)
 	uint32_t tid = near__trace_self.tid;
 
 	if (clock != NEAR_TRACE_NO_CLOCK || !tid ||
-	    !try_without_clock(row_of(clock), p->head | tid, word))
-		near__trace_write(p, &word, 1, 0, false);
+	    !try_without_clock(row_of(NEAR_TRACE_NO_CLOCK), p->head | tid, word))
+		write_word(p, word);
 }
 
-/* A size class is copied as a whole. */
 void near__trace_words(struct near_trace_point *p, const uint64_t *words, size_t size)
 {
-	unsigned n = (unsigned)((size + 7) / 8);
-	uint64_t buffer[32];
-
-	if (n & (n - 1)) {
-		memcpy(buffer, words, n * sizeof(uint64_t));
-		words = buffer;
-	}
-	near__trace_write(p, words, n, 0, false);
+	near__trace_write(p, words, (unsigned)((size + 7) / 8), 0, false);
 }

@@ -191,7 +191,7 @@ int near__trace_open(struct near__trace_run **out, const struct near_trace_optio
 	t->stream.files = o->files ? o->files : 4;
 	snprintf(t->stream.folder, PATH_MAX, "%s", near__trace.stream);
 	t->most_rings = o->max_bytes ? o->max_bytes / t->ring_stride : slots + cpus;
-	t->row = (uint64_t *)(uintptr_t)near__trace_table + (t->clock - 1) * (slots + 1);
+	t->row = (uint64_t *)(uintptr_t)near__trace_table + (t->clock - 1);
 	err = make_file(t, o->path, !near__trace.is_child);
 	if (!err && !fill(t, near__trace.is_child ? near__trace.parent : 0)) {
 		unlink(t->path);

@@ -18,14 +18,12 @@
 uint64_t near__trace_now(uint32_t clock)
 {
 	uint64_t (*now)(void);
-	struct timespec ts;
 
 	switch (clock) {
 	case NEAR_TRACE_COUNTER:
 		return near_clock();
 	case NEAR_TRACE_MONOTONIC:
-		clock_gettime(CLOCK_MONOTONIC, &ts);
-		return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+		return near__trace_monotonic();
 	case NEAR_TRACE_OWN:
 		now = __atomic_load_n(&near__trace.now, __ATOMIC_RELAXED);
 		return now ? now() : 0;
@@ -87,7 +85,8 @@ bool near__trace_open_local(struct near__trace_run *t)
 		r = provide(t, slot);
 		if (r && !l->ring) {
 			/* Release: the sequence that loads the address finds the mask. */
-			__atomic_store_n(&t->row[slot], (uintptr_t)r, __ATOMIC_RELEASE);
+			__atomic_store_n(&t->row[slot * NEAR__TRACE_CLOCKS], (uintptr_t)r,
+					 __ATOMIC_RELEASE);
 			__atomic_store_n(&l->ring, r, __ATOMIC_RELEASE);
 		}
 		__atomic_store_n(&l->opening, 0, __ATOMIC_RELEASE);

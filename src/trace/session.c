@@ -216,7 +216,7 @@ static void end(struct near__trace_run *t)
 	__atomic_store_n(&near__trace.current, NULL, __ATOMIC_RELEASE);
 	near_rcu_synchronize(&near__trace.rcu);
 	for (unsigned i = 0; i < t->slots; i++)
-		__atomic_store_n(&t->row[i], 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&t->row[i * NEAR__TRACE_CLOCKS], 0, __ATOMIC_RELAXED);
 	near__fence();
 	close_file(t);
 }

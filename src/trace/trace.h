@@ -2,7 +2,7 @@
 /* trace: what the files of the tracer share. format.h has the file, nearcpu/trace.h the sequence of
  * an event.
  *
- * A session has a file, and for each slot the address of a ring in it, or 0, in a table: one row
+ * A session has a file, and for each slot the address of a ring in it, or 0, in a table: one word
  * for each kind of clock, of which the session fills one, so that an event never writes the time of
  * another clock. The table is private memory that is never freed, and that a child of a bare
  * clone() finds zeroed (MADV_WIPEONFORK): such a child writes nothing to its parent's rings.
@@ -29,11 +29,12 @@
 #include <nearcpu/trace.h>
 
 #include <limits.h>
+#include <time.h>
 
 #include "kernel/internal.h"
 #include "trace/format.h"
 
-#define NEAR__TRACE_CLOCKS 4 /* rows of the table: enum near_trace_clock - 1 */
+#define NEAR__TRACE_CLOCKS 4 /* words of the table for a slot: enum near_trace_clock - 1 */
 #define NEAR__TRACE_RULES 32
 #define NEAR__TRACE_PATTERN 96
 #define NEAR__TRACE_POINTS_SIZE ((uint64_t)32 << 20)
@@ -73,7 +74,7 @@ struct near__trace_run {
 	struct near__trace_session *session;
 	struct near__trace_control *control;
 	char *points, *rings;
-	uint64_t *row; /* of the table, of this session's clock */
+	uint64_t *row; /* the table, from the word of this session's clock on */
 	uint64_t ring_size, ring_stride;
 	uint32_t mode, clock;
 	uint32_t slots, cpus;
@@ -170,6 +171,14 @@ void near__trace_switched(struct near__trace_run *t);
 bool near__trace_write_fallback(struct near__trace_run *t, const struct near__trace_event *e);
 
 uint64_t near__trace_now(uint32_t clock);
+
+static inline uint64_t near__trace_monotonic(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
 
 /* The words that concurrent readers load: relaxed, since the position is a release. */
 static inline void near__trace_copy(uint64_t *to, const uint64_t *from, size_t n)
