@@ -54,8 +54,9 @@ enum near__trace_mode {
 	NEAR__TRACE_STOP_WHEN_FULL, /* the oldest records stay */
 	/* A thread of the process takes whole sub-buffers; as above while it is late. The file has
 	 * what is from `read` of its rings on, and other files, FILE.1 and so on, have what is
-	 * before. They are as NEAR__TRACE_STOP_WHEN_FULL; in their rings, `read` is the position in
-	 * the ring of the session's file up to which they have the records. */
+	 * before. They are as NEAR__TRACE_STOP_WHEN_FULL; in their rings, `read` is where they
+	 * begin in the ring of the session's file, so that they have the records up to
+	 * `read` + `position`, whatever `read` of that ring is. */
 	NEAR__TRACE_STREAM,
 };
 
@@ -108,8 +109,8 @@ struct near__trace_ring {
 	uint64_t discarded; /* records that found no room; atomic */
 	uint64_t end;       /* for sequences: of the position's sub-buffer, or an earlier one */
 	uint64_t unused[4];
-	uint64_t read
-		__attribute__((aligned(64))); /* NEAR__TRACE_STREAM: what the reader has taken */
+	/* NEAR__TRACE_STREAM: what the reader has taken; of its files, where they begin. */
+	uint64_t read __attribute__((aligned(64)));
 	uint64_t reader_unused[7];
 };
 _Static_assert(sizeof(struct near__trace_ring) == 128, "the begin of a ring");

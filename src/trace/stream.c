@@ -70,7 +70,9 @@ static bool move(struct near__trace_run *t, unsigned i, uint64_t end)
 		return false;
 	memcpy(near__trace_word_at(to, at), near__trace_word_at(r, from), end - from);
 	t->stream.bytes += SUB;
-	to->read = end;
+	to->read = from - at;
+	/* The store after which readers skip this sub-buffer in the session's ring: a process that
+	 * is killed before the next one has it in both files. */
 	__atomic_store_n(&to->position, at + (end - from), __ATOMIC_RELEASE);
 	/* Release: pairs with the acquire in near__trace_has_room. */
 	__atomic_store_n(&r->read, end, __ATOMIC_RELEASE);

@@ -75,6 +75,13 @@ class Damage(TraceCase):
         self.change(0, self.content[:8][::-1])
         self.refused("other byte order")
 
+    def test_not_made(self):
+        self.change(self.session, bytes(4))
+        self.refused("not made yet")
+        self.refused("no trace files", file=os.path.dirname(self.file))
+        self.make("u", "basic")
+        self.expect(run("trace", "show", os.path.dirname(self.file)), 0)
+
     def test_whole(self):
         text = self.recover()
         self.assertEqual(self.whole(text), 22)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* near_trace: children of fork, vfork and clone; forks in signal handlers; kill -9. */
+/* near_trace: children of fork, vfork and clone; forks in signal handlers. */
 #include "traces.h"
 
 NEAR_TRACEPOINT(test, number, NEAR_TRACE_INFO, (u64, value));
@@ -252,53 +252,6 @@ static void handlers_fork_at_any_moment(void **state)
 	assert_int_equal(s.sum, s.n);
 }
 
-/* ---- kill ---- */
-
-static void next_in_order(const struct trace_record *r, void *arg)
-{
-	uint64_t *next = arg, value = r->head[2];
-
-	CHECK(!*next || *next == value);
-	*next = value + 1;
-}
-
-/* One thread: every event before the last is there, in order, up to the one before the kill. */
-static void a_killed_process_leaves_whole_rings(void **state)
-{
-	uint64_t *count = unit_shared(sizeof(*count)), random = 1;
-
-	for (unsigned i = 0; i < unit_scale(30); i++) {
-		struct trace_file f;
-		char path[400];
-		uint64_t next = 0;
-		pid_t child;
-
-		*count = 0;
-		snprintf(path, sizeof(path), "%s/%u", traces_folder, i);
-		child = unit_fork_here();
-		if (child == 0) {
-			unit_pin(0, NULL);
-			START(.path = path, .ring_size = 256 << 10);
-			for (uint64_t n = 1;; n++) {
-				near_trace_test_number(n);
-				__atomic_store_n(count, n, __ATOMIC_RELAXED);
-			}
-		}
-		while (!__atomic_load_n(count, __ATOMIC_RELAXED))
-			usleep(10);
-		usleep(unit_random(&random) % 2000);
-		kill(child, SIGKILL);
-		assert_int_equal(unit_wait(child, NULL), -1);
-		f = traces_open(path);
-		if (traces_rings(&f) == 1) {
-			assert_true(traces_read(&f, next_in_order, &next) > 0);
-			assert_true(next == *count + 1 || next == *count + 2);
-		}
-		assert_int_equal(f.session->ended, 0);
-		traces_close(&f);
-	}
-}
-
 int main(void)
 {
 	return UNIT_TESTS_IN(
@@ -306,5 +259,5 @@ int main(void)
 		a_child_has_a_file_of_its_own, children_that_trace_nothing_make_no_file,
 		a_named_file_gets_numbers, grandchildren, a_folder_that_vanishes,
 		a_bare_clone_writes_nothing, a_vfork_child_traces, handlers_trace_at_any_moment,
-		handlers_fork_at_any_moment, a_killed_process_leaves_whole_rings);
+		handlers_fork_at_any_moment);
 }

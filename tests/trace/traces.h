@@ -96,6 +96,10 @@ static inline bool traces_try_open(struct trace_file *f, const char *path)
 	CHECK(near_region_object(&f->region, 2, &f->rings) == 0);
 	CHECK(strcmp(session.name, NEAR__TRACE_SESSION_NAME) == 0);
 	f->session = (struct near__trace_session *)near_region_once(&f->region, session.offset);
+	if (!f->session->version) { /* its process was killed while it made the file */
+		near_region_close(&f->region);
+		return false;
+	}
 	CHECK(f->session->version == NEAR__TRACE_VERSION);
 	f->count = f->session->slots + f->session->cpus;
 	return true;

@@ -33,25 +33,29 @@ static int add_file(struct trace *t, const char *path, bool recover)
 	return code;
 }
 
-/* Other files may be in a folder, such as those of other programs in /dev/shm. */
+/* Other files may be in a folder, such as those of other programs in /dev/shm; and files whose
+ * processes were killed before they had made them. */
 static bool may_be_trace(const char *path)
 {
 	struct trace_file f = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
-	uint64_t magic = 0;
-	struct region_entry e;
+	struct near__region_header h = {.magic = 0};
+	struct region_entry e = {.kind = 0};
+	uint32_t version = 0;
 	bool found = false;
 
 	if (f.fd < 0)
 		return false;
-	trace_read(&f, &magic, 0, sizeof(magic));
-	for (uint64_t at = REGION_DIRECTORY; magic == REGION_MAGIC && !found; at += sizeof(e)) {
+	trace_read(&f, &h, 0, sizeof(h));
+	for (uint64_t at = REGION_DIRECTORY; h.magic == REGION_MAGIC && !found; at += sizeof(e)) {
 		if (trace_read(&f, &e, at, sizeof(e)) != sizeof(e) || !e.kind)
 			break;
 		found = e.kind == NEAR__TRACE_SESSION_KIND &&
 			strcmp(e.name, NEAR__TRACE_SESSION_NAME) == 0;
 	}
+	if (found)
+		trace_read(&f, &version, h.total - h.once + e.offset, sizeof(version));
 	close(f.fd);
-	return found;
+	return version;
 }
 
 static int compare_names(const struct dirent **a, const struct dirent **b)
@@ -158,16 +162,20 @@ static void open_rings_of(struct trace *t, struct trace_file *f)
 		t->ring_count += trace_ring_open(&t->rings[t->ring_count], f, k);
 }
 
+static uint64_t moved_by(const struct trace_ring *r)
+{
+	return r->file->session.mode == NEAR__TRACE_STREAM ? r->read : r->read + r->end;
+}
+
 /* What a stream has moved to other files by now, which are opened after it, is not read twice. */
 static void skip_moved(struct trace *t)
 {
 	for (struct trace_ring *r = t->rings; r < t->rings + t->ring_count; r++) {
 		if (!r->file || r->file->session.mode != NEAR__TRACE_STREAM)
 			continue;
-		trace_ring_skip(r, r->read);
 		for (struct trace_ring *o = t->rings; o < t->rings + t->ring_count; o++)
 			if (o->file->owner == r->file->owner && o->index == r->index)
-				trace_ring_skip(r, o->read);
+				trace_ring_skip(r, moved_by(o));
 	}
 }
 

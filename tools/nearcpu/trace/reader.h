@@ -93,9 +93,9 @@ struct trace_ring {
 	unsigned index;
 	uint64_t at, data_at; /* in the file: its header, its data */
 	uint64_t size, end;   /* end: the position when it was opened */
-	uint64_t read;        /* of a stream: the position up to which other files have it */
-	uint64_t next;        /* position after what the buffer has */
-	bool is_last;         /* the buffer ends where its sub-buffer does */
+	uint64_t read; /* of a stream: up to where other files have it, or where one begins */
+	uint64_t next; /* position after what the buffer has */
+	bool is_last;  /* the buffer ends where its sub-buffer does */
 	char *buffer;
 	uint32_t begin, limit;  /* of the buffer: the record, the end */
 	const uint64_t *record; /* in the buffer */

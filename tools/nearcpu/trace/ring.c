@@ -57,8 +57,12 @@ bool trace_ring_open(struct trace_ring *r, struct trace_file *f, unsigned index)
 	return r->buffer;
 }
 
+/* What a stream has moved since the ring was opened may be behind its end. If it is more than the
+ * ring's size, all is overwritten, or the file is damaged. */
 void trace_ring_skip(struct trace_ring *r, uint64_t position)
 {
+	if (position > r->end && position - r->end <= r->size)
+		position = r->end;
 	if (position > r->next && position <= r->end)
 		r->next = position;
 }
