@@ -312,12 +312,13 @@ static uint64_t missing(unsigned writer, uint64_t since, uint64_t done)
 	return count;
 }
 
-/* Of the event in progress a part may be there, and another one counted as discarded. */
+/* Of the event in progress a part may be there, and another one counted as discarded. A snapshot
+ * counts the payloads that are cut after it has counted what the rings discard. */
 static void check_events(const uint64_t *done)
 {
 	const struct trace_file *f = &found.files[found.count - 1];
-	uint64_t cut = f->session->chains_cut, n = 0, lost = traces_discarded(f),
-		 since = read_rings();
+	uint64_t cut = found.is_snapshot ? 0 : f->session->chains_cut, n = 0;
+	uint64_t lost = traces_discarded(f), since = read_rings();
 
 	for (unsigned i = 0; i < WRITERS; i++)
 		n += missing(i, since, done[i]);
