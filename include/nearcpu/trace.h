@@ -56,17 +56,28 @@ enum near_trace_level {
 
 /* ---- tracepoints ---- */
 
+/* Private. A condition on a field. */
+struct near__trace_filter {
+	uint32_t changes; /* of the words below: odd while they change */
+	uint32_t code;    /* the field and the comparison */
+	uint64_t operand;
+};
+
+/* In `enabled`: events are recorded if the filter's condition is true. */
+#define NEAR__TRACE_FILTERED 8
+
 /* Private. Static, one for each NEAR_TRACEPOINT, in a list of the process from its constructor
  * on. */
 struct near_trace_point {
-	uint32_t enabled; /* 0, or enum near_trace_clock: that of the session */
+	uint32_t enabled; /* 0, or enum near_trace_clock: that of the session; see above, too */
 	uint32_t level;
 	uint64_t head; /* of a record with one word of payload, without thread and CPU */
 	const char *name, *fields, *place;
 	const int32_t *values; /* of the labels in `fields` */
 	struct near_trace_point *next;
 	uint64_t session; /* that has it in its file */
-	uint32_t *probe;  /* NULL, or a copy of `enabled` in a lower layer of the library */
+	uint32_t *probe;  /* NULL, or whether it is on for a lower layer of the library */
+	struct near__trace_filter filter;
 };
 
 struct near__trace_thread {
@@ -158,7 +169,8 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 								   near__trace_values_##name,      \
 								   NULL,                           \
 								   0,                              \
-								   NULL};                          \
+								   NULL,                           \
+								   {0, 0, 0}};                     \
 	__attribute__((constructor)) static void near__trace_register_##name(void)                 \
 	{                                                                                          \
 		near__trace_register(&near__trace_point_##name);                                   \
@@ -272,6 +284,11 @@ NEAR_API const char *near_trace_path(void);
  * now. Without a session they stay off. */
 NEAR_API int near_trace_enable(const char *pattern, int level);
 NEAR_API int near_trace_disable(const char *pattern);
+
+/* The same for events of which a field has such a value: "size>4096", "color==RED". The condition
+ * is a field, one of == != < <= > >=, and a number or a label. A tracepoint without that field, or
+ * where it is no number, does not match. -EINVAL: it is no condition, too. */
+NEAR_API int near_trace_enable_if(const char *pattern, int level, const char *condition);
 
 /* Copies what the rings have to a new file, while events go on. Errors as near_region_open. */
 NEAR_API int near_trace_snapshot(const char *file);

@@ -27,22 +27,26 @@ static void futex(uint32_t *word, int operation, uint32_t value, const struct ti
 
 /* ---- orders ---- */
 
-static int enable(const char *order, bool on)
+/* "enable PATTERN [LEVEL [CONDITION]]" */
+static int enable(const char *order)
 {
 	char pattern[NEAR__TRACE_PATTERN] = "";
-	int level = NEAR_TRACE_DEBUG;
+	int level = NEAR_TRACE_DEBUG, condition = 0, n;
 
-	if (sscanf(order, "%*s %95s %d", pattern, &level) < 1)
+	if (sscanf(order, "%*s %95s %d %n", pattern, &level, &condition) < 1)
 		return near__trace_fail(-EINVAL, "the order has no pattern");
-	return on ? near_trace_enable(pattern, level) : near_trace_disable(pattern);
+	if (*order == 'd')
+		return near_trace_disable(pattern);
+	if (!condition || !order[condition])
+		return near_trace_enable(pattern, level);
+	n = near_trace_enable_if(pattern, level, order + condition);
+	return n ? n : near__trace_fail(-ENOENT, "no tracepoint of that name has such a field");
 }
 
 static int carry_out(const char *order)
 {
-	if (strncmp(order, "enable ", 7) == 0)
-		return enable(order, true);
-	if (strncmp(order, "disable ", 8) == 0)
-		return enable(order, false);
+	if (strncmp(order, "enable ", 7) == 0 || strncmp(order, "disable ", 8) == 0)
+		return enable(order);
 	if (strncmp(order, "snapshot ", 9) == 0)
 		return near_trace_snapshot(order + 9);
 	if (strcmp(order, "flush") == 0)

@@ -320,7 +320,7 @@ __attribute__((noinline)) static bool write_otherwise(uint32_t clock, const stru
 bool near__trace_write(struct near_trace_point *p, const uint64_t *words, unsigned n,
 		       uint64_t flags, bool is_rest)
 {
-	uint32_t clock = __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE);
+	uint32_t clock = __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE) & ~NEAR__TRACE_FILTERED;
 	uint32_t tid = near__storage_is_own() ? near__trace_self.tid : 0;
 	const struct class *c = class_of(n);
 	struct near__trace_event e;
@@ -351,7 +351,8 @@ __attribute__((noinline)) static void write_word(struct near_trace_point *p, uin
 		if (try_once(NEAR_TRACE_MONOTONIC, &classes[0], &e))
 			return;
 	}
-	near__trace_write(p, &word, 1, 0, false);
+	if (!(clock & NEAR__TRACE_FILTERED) || near__trace_passes(p, &word, NULL))
+		near__trace_write(p, &word, 1, 0, false);
 }
 
 void near__trace_one(struct near_trace_point *p, uint64_t word)
@@ -366,5 +367,6 @@ void near__trace_one(struct near_trace_point *p, uint64_t word)
 
 void near__trace_words(struct near_trace_point *p, const uint64_t *words, size_t size)
 {
-	near__trace_write(p, words, (unsigned)((size + 7) / 8), 0, false);
+	if (!near__trace_is_filtered(p) || near__trace_passes(p, words, NULL))
+		near__trace_write(p, words, (unsigned)((size + 7) / 8), 0, false);
 }

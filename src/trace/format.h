@@ -143,7 +143,8 @@ enum near__trace_flags {
 /* Orders from another process. It holds a lock on the first byte of this object (an open file
  * description's), writes the text, adds one to `request` and wakes its futex, which is not private.
  * The traced process's thread carries the order out, writes the answer, stores `request` to `done`
- * and wakes that. Orders: "enable PATTERN [LEVEL]", "disable PATTERN", "snapshot FILE", "flush".
+ * and wakes that. Orders: "enable PATTERN [LEVEL
+ * [CONDITION]]", "disable PATTERN", "snapshot FILE", "flush".
  * The answer is empty, or an error message. */
 #define NEAR__TRACE_CONTROL_NAME "trace:control"
 #define NEAR__TRACE_CONTROL_KIND 304

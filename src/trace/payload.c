@@ -168,8 +168,11 @@ void near__trace_pieces(struct near_trace_point *p, const struct near__trace_pie
 			unsigned n)
 {
 	uint64_t words[RECORD / 8];
-	size_t bytes = gather((char *)words, pieces, n);
+	size_t bytes;
 
+	if (near__trace_is_filtered(p) && !near__trace_passes(p, NULL, pieces))
+		return;
+	bytes = gather((char *)words, pieces, n);
 	if (bytes > RECORD) {
 		write_slowly(p, pieces, n);
 		return;

@@ -15,7 +15,7 @@
 /* ---- rules ---- */
 
 /* Later rules decide. */
-int near__trace_add_rule(const char *pattern, size_t length, int level)
+int near__trace_add_rule(const char *pattern, size_t length, int level, const char *condition)
 {
 	struct near__trace_rule *r = &near__trace.rules[near__trace.rules_known];
 
@@ -23,12 +23,16 @@ int near__trace_add_rule(const char *pattern, size_t length, int level)
 		return near__trace_fail(-EINVAL, "a pattern has 1 to 95 characters");
 	if (level < 0 || level > NEAR_TRACE_VERBOSE)
 		return near__trace_fail(-EINVAL, "there is no such level");
-	if (length == 1 && *pattern == '*')
+	if (*condition &&
+	    (strlen(condition) >= NEAR__TRACE_CONDITION || !near__trace_is_condition(condition)))
+		return near__trace_fail(-EINVAL, "a condition is such as size>4096");
+	if (length == 1 && *pattern == '*' && !*condition)
 		near__trace.rules_known = 0, r = near__trace.rules;
 	if (near__trace.rules_known == NEAR__TRACE_RULES)
 		return near__trace_fail(-E2BIG, "there are 32 patterns since the last `*`");
 	memcpy(r->pattern, pattern, length);
 	r->pattern[length] = 0;
+	strcpy(r->condition, condition);
 	r->level = (uint32_t)level;
 	near__trace.rules_known++;
 	return 0;
@@ -42,36 +46,48 @@ int near__trace_set_rules(const char *patterns, int level)
 	while (!err && patterns) {
 		size_t length = strcspn(patterns, ",");
 
-		err = near__trace_add_rule(patterns, length, level);
+		err = near__trace_add_rule(patterns, length, level, "");
 		patterns = patterns[length] ? patterns + length + 1 : NULL;
 	}
 	return err;
 }
 
-/* Only what the file has. */
-static bool is_on(const struct near_trace_point *p)
+static bool matches(const struct near_trace_point *p, const char *pattern, const char *condition,
+		    struct near__trace_filter *f)
+{
+	return fnmatch(pattern, p->name, 0) == 0 &&
+	       (!*condition || near__trace_compile(f, p, condition));
+}
+
+/* `enabled`: the last rule that matches decides. Only what the file has. */
+static uint32_t state_of(const struct near_trace_point *p, uint32_t clock,
+			 struct near__trace_filter *f)
 {
 	uint32_t level = p->level & ~(uint32_t)NEAR_TRACE_CUT;
-	bool on = false;
 
-	for (unsigned i = 0; i < near__trace.rules_known; i++) {
+	for (unsigned i = near__trace.rules_known; i-- > 0 && p->session == near__trace.number;) {
 		const struct near__trace_rule *r = &near__trace.rules[i];
 
-		if (fnmatch(r->pattern, p->name, 0) == 0)
-			on = level <= r->level;
+		if (matches(p, r->pattern, r->condition, f))
+			return level > r->level
+				       ? 0
+				       : clock | (*r->condition ? NEAR__TRACE_FILTERED : 0);
 	}
-	return on && p->session == near__trace.number;
+	return 0;
 }
 
 /* Release: pairs with the acquire in near__trace_word. */
 static int set(struct near_trace_point *p, uint32_t clock)
 {
-	bool on = clock && is_on(p);
+	struct near__trace_filter f = {0};
+	uint32_t enabled = clock ? state_of(p, clock, &f) : 0;
 
-	__atomic_store_n(&p->enabled, on ? clock : 0, __ATOMIC_RELEASE);
+	if (enabled & NEAR__TRACE_FILTERED)
+		near__trace_set_filter(p, &f);
+	__atomic_store_n(&p->enabled, enabled, __ATOMIC_RELEASE);
 	if (p->probe)
-		__atomic_store_n(p->probe, on, __ATOMIC_RELEASE);
-	return on;
+		__atomic_store_n(p->probe, enabled != 0, __ATOMIC_RELEASE);
+	return enabled != 0;
 }
 
 int near__trace_apply(uint32_t clock)
@@ -83,12 +99,13 @@ int near__trace_apply(uint32_t clock)
 	return n;
 }
 
-int near__trace_matches(const char *pattern)
+static int count_matches(const char *pattern, const char *condition)
 {
+	struct near__trace_filter f;
 	int n = 0;
 
 	for (struct near_trace_point *p = near__trace.first; p; p = p->next)
-		n += fnmatch(pattern, p->name, 0) == 0;
+		n += matches(p, pattern, condition, &f);
 	return n;
 }
 
@@ -172,16 +189,16 @@ void near__trace_add_point(struct near_trace_point *p)
 
 /* ---- switching ---- */
 
-static int change(const char *pattern, int level)
+static int change(const char *pattern, int level, const char *condition)
 {
 	struct region_caller c = near__region_enter();
 	int n;
 
 	near__trace_fail(0, NULL);
 	near_lock_lock(&near__trace.lock);
-	n = near__trace_matches(pattern);
+	n = count_matches(pattern, condition);
 	if (near__trace.current || near__trace.is_child) {
-		int err = near__trace_add_rule(pattern, strlen(pattern), level);
+		int err = near__trace_add_rule(pattern, strlen(pattern), level, condition);
 
 		if (err)
 			n = err;
@@ -196,10 +213,15 @@ static int change(const char *pattern, int level)
 
 int near_trace_enable(const char *pattern, int level)
 {
-	return change(pattern, level ? level : NEAR_TRACE_DEBUG);
+	return change(pattern, level ? level : NEAR_TRACE_DEBUG, "");
+}
+
+int near_trace_enable_if(const char *pattern, int level, const char *condition)
+{
+	return change(pattern, level ? level : NEAR_TRACE_DEBUG, *condition ? condition : "?");
 }
 
 int near_trace_disable(const char *pattern)
 {
-	return change(pattern, 0);
+	return change(pattern, 0, "");
 }

@@ -37,6 +37,7 @@
 #define NEAR__TRACE_CLOCKS 4 /* words of the table for a slot: enum near_trace_clock - 1 */
 #define NEAR__TRACE_RULES 32
 #define NEAR__TRACE_PATTERN 96
+#define NEAR__TRACE_CONDITION 96
 #define NEAR__TRACE_POINTS_SIZE ((uint64_t)32 << 20)
 #define NEAR__TRACE_RINGS_AT 128 /* before the data: the header of a ring */
 
@@ -91,7 +92,8 @@ struct near__trace_run {
 
 struct near__trace_rule {
 	char pattern[NEAR__TRACE_PATTERN];
-	uint32_t level; /* 0: off */
+	char condition[NEAR__TRACE_CONDITION]; /* "": none */
+	uint32_t level;                        /* 0: off */
 };
 
 /* One for each process. */
@@ -232,13 +234,31 @@ bool near__trace_stream(struct near__trace_run *t, bool all);
 /* One that a constructor registers; takes the lock. */
 void near__trace_add_point(struct near_trace_point *p);
 int near__trace_set_rules(const char *patterns, int level);
-int near__trace_add_rule(const char *pattern, size_t length, int level);
+int near__trace_add_rule(const char *pattern, size_t length, int level, const char *condition);
 /* Writes those from `from` on. False: no room. */
 bool near__trace_write_points(struct near__trace_run *t, struct near_trace_point *from);
 /* Sets `enabled` of all by the rules; 0: all off. Returns how many are on. */
 int near__trace_apply(uint32_t clock);
-/* How many match. */
-int near__trace_matches(const char *pattern);
+
+/* ---- conditions (filter.c) ---- */
+
+bool near__trace_is_condition(const char *text);
+/* The filter of this tracepoint; false: it has no such field, or the value is not of its type. */
+bool near__trace_compile(struct near__trace_filter *out, const struct near_trace_point *p,
+			 const char *text);
+/* Before the tracepoint is switched on; with near__trace.lock. */
+void near__trace_set_filter(struct near_trace_point *p, const struct near__trace_filter *f);
+/* Relaxed: near__trace_write loads it again. Another filter, or none, is no less right. */
+static inline bool near__trace_is_filtered(const struct near_trace_point *p)
+{
+	uint32_t enabled = __atomic_load_n(&p->enabled, __ATOMIC_RELAXED);
+
+	return NEAR__UNLIKELY(enabled & NEAR__TRACE_FILTERED);
+}
+/* Of an event with this payload, without lengths, or these pieces. While the filter changes: true.
+ */
+bool near__trace_passes(const struct near_trace_point *p, const void *payload,
+			const struct near__trace_piece *pieces);
 
 /* ---- clocks (clock.c) ---- */
 

@@ -133,6 +133,25 @@ class Program(Case):
         names = {line.split()[5] for line in self.trace("show").splitlines() if "thread=3" in line}
         self.assertEqual(names, {"test:text"})
 
+    def test_condition(self):
+        with self.program(STOP, 30, "wait") as program:
+            self.assertEqual(program.stdout.readline(), "traced\n")
+            self.trace("disable", "*")
+            self.trace("enable", "--if", "n >= 50", "test:*")
+            for condition, words in (("n", "a condition is"), ("none>1", "has such a field")):
+                result = run("trace", "enable", "--if", condition, "test:*", self.file)
+                self.expect(result, 1, words)
+            self.expect(run("trace", "show", "--if", "n>1", self.file), 2, "goes with enable")
+            program.stdin.write("g")
+            program.stdin.flush()
+            for _ in range(200):
+                if "thread=3" in self.trace("show"):
+                    break
+            program.kill()
+        numbers = [int(line.split()[7][2:]) for line in self.trace("show").splitlines()
+                   if "thread=3" in line]
+        self.assertEqual(numbers[:20], list(range(50, 50 + len(numbers[:20]))))
+
     def record(self, *arguments):
         return run("trace", "record", *arguments, stdin=subprocess.DEVNULL)
 

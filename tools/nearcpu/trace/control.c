@@ -19,6 +19,7 @@
 #include "common/tool.h"
 
 #define PATIENCE 5. /* seconds, for an answer */
+#define DEFAULT_LEVEL 5
 
 struct connection {
 	const struct trace_file *file;
@@ -141,7 +142,8 @@ int trace_order(const struct trace *t, const char *order)
 }
 
 /* The program may have another working directory. */
-int trace_make_order(char *order, size_t size, const char *verb, const char *what, uint64_t level)
+int trace_make_order(char *order, size_t size, const char *verb, const char *what, uint64_t level,
+		     const char *condition)
 {
 	char folder[PATH_MAX] = "";
 	bool is_file = strcmp(verb, "snapshot") == 0;
@@ -151,7 +153,11 @@ int trace_make_order(char *order, size_t size, const char *verb, const char *wha
 		return failure("trace", "there is no working directory: %s", strerror(errno));
 	if (*folder)
 		strcat(folder, "/");
-	if (is_file || level == UINT32_MAX)
+	if (condition)
+		n = snprintf(order, size, "%s %s %llu %s", verb, what,
+			     (unsigned long long)(level == UINT32_MAX ? DEFAULT_LEVEL : level),
+			     condition);
+	else if (is_file || level == UINT32_MAX)
 		n = snprintf(order, size, "%s %s%s", verb, folder, what);
 	else
 		n = snprintf(order, size, "%s %s %llu", verb, what, (unsigned long long)level);

@@ -14,7 +14,7 @@
 #include "common/tool.h"
 
 static struct trace_filter filter;
-static const char *ctf, *chrome, *csv, *html, *between, *by;
+static const char *ctf, *chrome, *csv, *html, *between, *by, *condition;
 static char order[1024];
 
 static int take_seconds(const struct option_row *row, const char *value)
@@ -84,6 +84,8 @@ static const struct option_row rows[] = {
 	{"cpu", "LIST", .take = take_cpus, .help = "only events on these CPUs: 0-3,8"},
 	{"tid", "N", .take = take_tid, .help = "only events of this thread"},
 	{"level", "LEVEL", .take = take_level, .help = "only events at least that important"},
+	{"if", "CONDITION", .string = &condition,
+	 .help = "enable: only events with such a value: size>4096"},
 	{"between", "FIRST,LAST", .string = &between,
 	 .help = "stat, --html: the time from an event to another\none"},
 	{"by", "FIELD", .string = &by,
@@ -106,7 +108,7 @@ static const struct option_table table = {
 		"       nearcpu trace stat [--between FIRST,LAST [--by FIELD]] FILE...\n"
 		"       nearcpu trace export --ctf FOLDER|--chrome FILE|--csv FILE FILE...\n"
 		"       nearcpu trace recover [--ctf ...] FILE...\n"
-		"       nearcpu trace enable [--level LEVEL] PATTERN FILE...\n"
+		"       nearcpu trace enable [--level LEVEL] [--if CONDITION] PATTERN FILE...\n"
 		"       nearcpu trace disable PATTERN FILE...\n"
 		"       nearcpu trace snapshot NEWFILE FILE\n"
 		"       nearcpu trace record [--help|OPTION...] [--] PROGRAM [ARGUMENT...]\n\n"
@@ -222,6 +224,8 @@ static int check_options(const char *sub)
 		return usage_error("trace", "export needs --ctf, --chrome or --csv");
 	if ((between || by) && !html && strcmp(sub, "stat") != 0)
 		return usage_error("trace", "--between and --by go with stat or --html");
+	if (condition && strcmp(sub, "enable") != 0)
+		return usage_error("trace", "--if goes with enable");
 	if (by && !between)
 		return usage_error("trace", "--by goes with --between");
 	return EXIT_DONE;
@@ -258,9 +262,9 @@ static int run_words(const struct subcommand *sub, int count, char **words)
 	if (count < (sub->argument ? 2 : 1))
 		return usage_error("trace", "no file given");
 	if (sub->argument)
-		code = trace_make_order(order, sizeof(order), sub->name, words[0],
-					strcmp(sub->name, "enable") == 0 ? filter.level
-									 : UINT32_MAX);
+		code = trace_make_order(
+			order, sizeof(order), sub->name, words[0],
+			strcmp(sub->name, "enable") == 0 ? filter.level : UINT32_MAX, condition);
 	if (sub->argument && strcmp(sub->name, "snapshot") == 0 && count > 2)
 		code = usage_error("trace", "a snapshot is of one file");
 	filter.level = sub->argument ? UINT32_MAX : filter.level;
@@ -273,7 +277,7 @@ int trace_main(int argc, char **argv)
 	int code;
 
 	filter = (struct trace_filter){.to = UINT64_MAX, .level = UINT32_MAX};
-	ctf = chrome = csv = html = between = by = NULL; /* of an earlier call */
+	ctf = chrome = csv = html = between = by = condition = NULL; /* of an earlier call */
 	if (argc < 2 || argv[1][0] == '-') {
 		code = parse_options(&table, argc, argv);
 		return code == OPTIONS_DONE ? usage_error("trace", "no subcommand given") : code;

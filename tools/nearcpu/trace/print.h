@@ -60,7 +60,8 @@ int trace_record(int argc, char **argv);
 
 /* To the programs of all files that trace. */
 int trace_order(const struct trace *t, const char *order);
-int trace_make_order(char *order, size_t size, const char *verb, const char *what, uint64_t level);
+int trace_make_order(char *order, size_t size, const char *verb, const char *what, uint64_t level,
+		     const char *condition);
 
 /* Lines that begin with `head`; all: zeros, too. */
 void trace_print_loss(FILE *out, const struct trace_loss *l, const char *head, bool all);
