@@ -85,6 +85,7 @@ static time_t now(void)
 
 static void kill_some(struct progress *progress, unsigned kind, uint64_t *seed)
 {
+	unsigned longest = UNIT_SANITIZED || unit_slow() ? 20000 : 1500;
 	pid_t children[AT_ONCE];
 
 	memset(progress, 0, AT_ONCE * sizeof(*progress));
@@ -94,7 +95,7 @@ static void kill_some(struct progress *progress, unsigned kind, uint64_t *seed)
 			write_until_killed(&progress[i], kind);
 	}
 	for (unsigned i = 0; i < AT_ONCE; i++) {
-		usleep(unit_random(seed) % 1500);
+		usleep(unit_random(seed) % longest);
 		kill(children[i], SIGKILL);
 		assert_int_equal(unit_wait(children[i], NULL), -1);
 	}

@@ -105,6 +105,8 @@ enum { OVERWRITE, STOP, STREAM, STREAM_AND_REMOVE, KINDS };
 
 static void start(unsigned kind)
 {
+	unit_pin(0, NULL); /* the first call, before there are threads */
+	unit_unpin();
 	traces_start((struct near_trace_options){
 		.mode = (enum near_trace_mode)(kind < KINDS - 1 ? kind : STREAM),
 		.ring_size = 256 << 10,
