@@ -155,6 +155,38 @@ static void sessions_end_while_threads_trace(void **state)
 		unit_join(threads[i]);
 }
 
+/* ---- rings ---- */
+
+static void *trace_some(void *arg)
+{
+	for (unsigned i = 0; i < 50; i++) {
+		numbers(1, 20);
+		sched_yield();
+	}
+	return NULL;
+}
+
+/* No more than concurrency ids: those of the threads of the process. */
+static void rings_follow_the_concurrency(void **state)
+{
+	struct near_rseq_status status;
+	struct trace_file f;
+	unsigned rings = 0;
+	char threads[4];
+
+	near_rseq_status(&status, sizeof(status));
+	START(0);
+	unit_run(trace_some, threads, 1, LENGTH(threads));
+	f = traces_stop();
+	for (unsigned i = 0; i < f.session->slots; i++)
+		rings += traces_ring(&f, i) != NULL;
+	print_message("4 threads, %u possible CPUs, %u slots: rings of %u slots\n", near_cpus(),
+		      f.session->slots, rings);
+	if (status.slot_kind == NEAR_SLOT_CID)
+		assert_in_range(rings, 0, LENGTH(threads) + 2);
+	traces_close(&f);
+}
+
 /* ---- clocks ---- */
 
 static uint64_t own_time;
@@ -351,7 +383,7 @@ int main(void)
 		((struct unit_fixtures){NULL, traces_make_folder, traces_remove_folder, NULL}),
 		events_are_in_the_file, the_newest_events_stay, the_oldest_events_stay,
 		sessions_follow_each_other, sessions_end_while_threads_trace,
-		times_are_those_of_the_clock, patterns_and_levels_choose,
-		tracepoints_are_switched_while_it_runs, the_library_has_tracepoints,
-		bad_options_are_refused, there_is_one_session);
+		rings_follow_the_concurrency, times_are_those_of_the_clock,
+		patterns_and_levels_choose, tracepoints_are_switched_while_it_runs,
+		the_library_has_tracepoints, bad_options_are_refused, there_is_one_session);
 }
