@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "percpu/region.h"
+
 static char *at_once(const struct near__trace_copy *c, enum near__trace_object i)
 {
 	return near_region_once(&c->region, c->objects[i].offset);
@@ -32,6 +34,9 @@ static bool fill(struct near__trace_copy *c, const struct near__trace_run *t, ui
 {
 	struct near__trace_session *s = c->session;
 
+	/* Not the name of the thread that streams. */
+	memcpy(c->region.header->program, t->region.header->program,
+	       sizeof(c->region.header->program));
 	s->mode = mode;
 	s->clock = t->session->clock;
 	s->slots = t->slots;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: the file of a session is made, and closed. */
+#define _GNU_SOURCE
 #include "trace/trace.h"
 
 #include <errno.h>
@@ -13,9 +14,12 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "percpu/region.h"
+
 #define DEFAULT_RING ((uint64_t)1 << 20)
 #define PAGE ((uint64_t)4096)
 #define NAME_TRIES 1000
+#define PROGRAM ((int)sizeof(((struct near__region_header *)0)->program))
 
 /* ---- names ---- */
 
@@ -26,10 +30,15 @@ bool near__trace_is_folder(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-/* Letters, digits, `-`, `_` and `.` of the program's name. */
+/* Letters, digits, `-`, `_` and `.` of the program's name, which is not that of a thread. */
 static void program_name(char *name)
 {
-	prctl(PR_GET_NAME, name);
+	const char *program = program_invocation_short_name;
+
+	if (program && *program)
+		snprintf(name, PROGRAM, "%.*s", PROGRAM - 1, program);
+	else
+		prctl(PR_GET_NAME, name);
 	for (char *c = name; *c; c++)
 		if (!((*c >= '0' && *c <= '9') || (*c >= 'a' && *c <= 'z') ||
 		      (*c >= 'A' && *c <= 'Z') || *c == '-' || *c == '.'))
@@ -40,7 +49,7 @@ static void program_name(char *name)
  * on a number is added, but to a file that the program names. False: there are no more names. */
 static bool make_path(char *path, const char *given, bool is_first, unsigned try)
 {
-	char name[16], number[16] = "";
+	char name[PROGRAM], number[16] = "";
 
 	if (try > 1)
 		snprintf(number, sizeof(number), "-%u", try);
@@ -147,6 +156,7 @@ static bool fill(struct near__trace_run *t, uint64_t parent)
 	t->rings = near_region_once(&t->region, t->objects[NEAR__AT_RINGS].offset);
 	t->control = (struct near__trace_control *)near_region_once(
 		&t->region, t->objects[NEAR__AT_CONTROL].offset);
+	program_name(t->region.header->program);
 	s->mode = t->mode;
 	s->clock = clocks[t->clock - 1];
 	s->slots = t->slots;

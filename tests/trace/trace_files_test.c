@@ -2,9 +2,11 @@
 /* near_trace: full disks, no permission, bounds, snapshots, streams, orders of other processes. */
 #include <linux/futex.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include "live.h"
+#include "percpu/region.h"
 #include "traces.h"
 
 NEAR_TRACEPOINT(test, number, NEAR_TRACE_INFO, (u64, value));
@@ -299,6 +301,34 @@ static void streams_go_to_a_folder(void **state)
 	assert_int_equal(rmdir(folder), 0);
 }
 
+static void *start_in_thread(void *unused)
+{
+	prctl(PR_SET_NAME, "other");
+	START(.mode = NEAR_TRACE_STREAM);
+	numbers(0, 100);
+	return NULL;
+}
+
+/* No name of a thread. */
+static void files_have_the_name_of_the_program(void **state)
+{
+	char path[400], snapshot[400];
+	struct trace_file f;
+
+	unit_join(unit_start(start_in_thread, NULL));
+	snprintf(path, sizeof(path), "%s.1", near_trace_path());
+	assert_non_null(strstr(path, "/trace_files_tes-"));
+	snprintf(snapshot, sizeof(snapshot), "%s/snapshot", traces_folder);
+	assert_int_equal(near_trace_snapshot(snapshot), 0);
+	assert_int_equal(near_trace_stop(), 0);
+	f = traces_open(path);
+	assert_string_equal(f.region.header->program, "trace_files_tes");
+	traces_close(&f);
+	f = traces_open(snapshot);
+	assert_string_equal(f.region.header->program, "trace_files_tes");
+	traces_close(&f);
+}
+
 /* ---- orders ---- */
 
 static const char *order(const char *text)
@@ -358,5 +388,5 @@ int main(void)
 		a_full_disk_discards, a_folder_without_permission_is_reported, bytes_are_bounded,
 		threads_that_are_not_live, snapshots_are_whole, a_snapshot_has_what_the_rings_have,
 		streams_lose_nothing, streams_are_bounded, streams_go_to_a_folder,
-		orders_are_carried_out);
+		files_have_the_name_of_the_program, orders_are_carried_out);
 }
