@@ -146,7 +146,8 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 
 /* NEAR_TRACEPOINT(provider, event, level, fields...), at file scope: defines
  * near_trace_<provider>_<event>(), whose parameters are the fields, up to 32 of them
- * (trace_fields.h). Both names are letters, digits and `_`. */
+ * (trace_fields.h). Both names are letters, digits and `_`. With NEAR_TRACE_USDT defined before
+ * this header is included, it has a USDT probe, too. */
 #define NEAR_TRACEPOINT(...)                                                                       \
 	NEAR__TRACE_CAT(NEAR__TRACE_POINT_, NEAR__TRACE_FORM(__VA_ARGS__))(__VA_ARGS__)
 /* clang-format off */
@@ -186,6 +187,7 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 	NEAR__TRACE_DEFINE(provider##_##event, #provider ":" #event, level, "")                    \
 	__attribute__((unused)) static inline void near_trace_##provider##_##event(void)           \
 	{                                                                                          \
+		NEAR__TRACE_PROBE(provider, event);                                                \
 		if (NEAR__TRACE_IS_ON(provider##_##event))                                         \
 			near__trace_word(&near__trace_point_##provider##_##event, 0);              \
 	}                                                                                          \
@@ -207,6 +209,9 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 	__attribute__((unused)) static inline void near_trace_##provider##_##event(                \
 		NEAR__TRACE_EACH(NEAR__TRACE_PARAM, NEAR__TRACE_COMMA, __VA_ARGS__))               \
 	{                                                                                          \
+		NEAR__TRACE_PROBE(provider, event,                                                 \
+				  NEAR__TRACE_EACH(NEAR__TRACE_PASS, NEAR__TRACE_COMMA,            \
+						   __VA_ARGS__));                                  \
 		if (NEAR__TRACE_IS_ON(provider##_##event))                                         \
 			near__trace_on_##provider##_##event(NEAR__TRACE_EACH(                      \
 				NEAR__TRACE_PASS, NEAR__TRACE_COMMA, __VA_ARGS__));                \

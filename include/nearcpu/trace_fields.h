@@ -31,6 +31,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#ifdef NEAR_TRACE_USDT
+#include <sys/sdt.h> /* of systemtap-sdt-dev */
+#endif
 
 #ifdef __cplusplus
 extern "C" {
@@ -314,6 +317,48 @@ struct near__trace_piece {
 #define NEAR__TRACE_PIECE_ARRAY(stored, text, name)                                                \
 	{name, name##_count * sizeof(*name), sizeof(*name)},
 #define NEAR__TRACE_PIECE_ENUM(stored, text, name, tag, ...) NEAR__TRACE_PIECE_FIXED(name)
+
+/* ---- probes ---- */
+
+/* With NEAR_TRACE_USDT: a nop with a note, where perf(1), bpftrace(8) and others attach to
+ * PROVIDER:EVENT, whether the tracepoint is on or not. Its arguments are those of the function, the
+ * first 12. */
+#ifdef NEAR_TRACE_USDT
+#define NEAR__TRACE_PROBE(...) NEAR__TRACE_PROBE_(NEAR__TRACE_ARGUMENTS(__VA_ARGS__), __VA_ARGS__)
+#define NEAR__TRACE_PROBE_(n, ...) NEAR__TRACE_PROBE_N(n, __VA_ARGS__)
+#define NEAR__TRACE_PROBE_N(n, ...) NEAR__TRACE_CAT(NEAR__TRACE_PROBE_, n)(__VA_ARGS__)
+#define NEAR__TRACE_PROBE_MANY(p, e, a, b, c, d, f, g, h, i, j, k, l, m, ...)                      \
+	STAP_PROBE12(p, e, a, b, c, d, f, g, h, i, j, k, l, m)
+#define NEAR__TRACE_PROBE_0(p, e) STAP_PROBE(p, e)
+#define NEAR__TRACE_PROBE_1 STAP_PROBE1
+#define NEAR__TRACE_PROBE_2 STAP_PROBE2
+#define NEAR__TRACE_PROBE_3 STAP_PROBE3
+#define NEAR__TRACE_PROBE_4 STAP_PROBE4
+#define NEAR__TRACE_PROBE_5 STAP_PROBE5
+#define NEAR__TRACE_PROBE_6 STAP_PROBE6
+#define NEAR__TRACE_PROBE_7 STAP_PROBE7
+#define NEAR__TRACE_PROBE_8 STAP_PROBE8
+#define NEAR__TRACE_PROBE_9 STAP_PROBE9
+#define NEAR__TRACE_PROBE_10 STAP_PROBE10
+#define NEAR__TRACE_PROBE_11 STAP_PROBE11
+#define NEAR__TRACE_PROBE_12 STAP_PROBE12
+/* Without provider and event: 0 to 12, or MANY, up to 64. */
+/* clang-format off */
+#define NEAR__TRACE_ARGUMENTS(...) NEAR__TRACE_ARGUMENTS_(__VA_ARGS__, MANY, MANY, \
+	MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, \
+	MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, \
+	MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, \
+	MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, \
+	1, 0, 0)
+#define NEAR__TRACE_ARGUMENTS_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, \
+	a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, \
+	a30, a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, a41, a42, a43, a44, a45, a46, \
+	a47, a48, a49, a50, a51, a52, a53, a54, a55, a56, a57, a58, a59, a60, a61, a62, a63, \
+	a64, a65, a66, n, ...) n
+/* clang-format on */
+#else
+#define NEAR__TRACE_PROBE(...) (void)0
+#endif
 
 #ifdef __cplusplus
 }
