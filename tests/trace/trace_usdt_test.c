@@ -20,7 +20,7 @@ __attribute__((noinline)) static void call_all(uint64_t n)
 	near_trace_usdt_none();
 	near_trace_usdt_one(n);
 	near_trace_usdt_some((int16_t)n, (double)n, RED, "d", "e", 1, true);
-	near_trace_usdt_many(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "k", 11, 12, 13);
+	near_trace_usdt_many(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, "k", 1, 12, 13);
 }
 
 /* ---- notes ---- */
@@ -112,6 +112,8 @@ static void each_call_runs_the_probe(void **state)
 	unsigned char *at;
 	uintptr_t base = 0;
 
+	if (UNIT_THREAD_SANITIZER)
+		skip(); /* it calls the handler later */
 	dl_iterate_phdr(first_object, &base);
 	at = (unsigned char *)(base + note_of("one").location);
 	assert_int_equal(*at, 0x90);
