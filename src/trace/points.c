@@ -216,6 +216,7 @@ int near_trace_enable(const char *pattern, int level)
 	return change(pattern, level ? level : NEAR_TRACE_DEBUG, "");
 }
 
+/* "?" is no condition. */
 int near_trace_enable_if(const char *pattern, int level, const char *condition)
 {
 	return change(pattern, level ? level : NEAR_TRACE_DEBUG, *condition ? condition : "?");

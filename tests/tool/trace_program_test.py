@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,8 @@ from command import Case, run
 
 PROGRAM = ""
 OVERWRITE, STOP, STREAM = "0", "1", "2"
+RING_MASK = struct.pack("<Q", (1 << 20) - 1)
+SUB_BUFFER = 65536
 TEXT = 'text="' + "x" * 699 + '"'
 
 
@@ -98,6 +101,39 @@ class Program(Case):
         last, count = self.check(self.trace("show"), 0)
         self.assertEqual(last, {"thread=1": 299, "thread=2": 299})
         self.assertEqual(count, 2 * (300 + 5))
+
+    def session_file(self):
+        name, = (name for name in os.listdir(self.file) if name.endswith(".trace"))
+        return os.path.join(self.file, name)
+
+    def move_back(self):
+        """In each ring of the session that has moved a sub-buffer to a stream's file: the last one
+        counts as not moved. Returns how many there are."""
+        count = 0
+        with open(self.session_file(), "r+b") as file:
+            data = file.read()
+            at = data.find(RING_MASK)
+            while at >= 0:
+                read, = struct.unpack_from("<Q", data, at + 56)
+                if 0 < read < 1 << 32:
+                    file.seek(at + 56)
+                    file.write(struct.pack("<Q", read - SUB_BUFFER))
+                    count += 1
+                at = data.find(RING_MASK, at + 8)
+        return count
+
+    def test_stream_killed(self):
+        """As if it was killed after a sub-buffer was moved, and before it was counted as moved."""
+        self.file = os.path.join(self.dir, "folder")
+        os.mkdir(self.file)
+        with self.program(STREAM, 3000, "wait") as program:
+            self.assertEqual(program.stdout.readline(), "traced\n")
+            run("trace", "disable", "none", self.session_file())
+            program.kill()
+        events = re.findall(r" cpu .*", self.trace("show"))
+        self.assertEqual(len(events), 2 * (3000 + 47))
+        self.assertGreater(self.move_back(), 0)
+        self.assertEqual(re.findall(r" cpu .*", self.trace("show")), events)
 
     def test_orders(self):
         new = os.path.join(self.dir, "new")

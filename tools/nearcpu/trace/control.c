@@ -18,8 +18,8 @@
 #include "common/clock.h"
 #include "common/tool.h"
 
-#define PATIENCE 5. /* seconds, for an answer */
-#define DEFAULT_LEVEL 5
+#define PATIENCE 5.     /* seconds, for an answer */
+#define DEFAULT_LEVEL 5 /* NEAR_TRACE_DEBUG */
 
 struct connection {
 	const struct trace_file *file;
