@@ -12,7 +12,7 @@
 #define AT_ONCE 2u /* processes */
 
 static unsigned kills;
-static time_t until; /* by CLOCK_MONOTONIC, if not 0 */
+static uint64_t until; /* in us of CLOCK_MONOTONIC, if not 0 */
 static struct {
 	uint64_t processes, files, events, discarded;
 } totals;
@@ -75,17 +75,33 @@ static void check_process(pid_t pid, const struct progress *p, unsigned kind)
 		traces_close(&found.files[i]);
 }
 
-static time_t now(void)
+static uint64_t now_us(void)
 {
 	struct timespec t;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec;
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
 }
 
-static void kill_some(struct progress *progress, unsigned kind, uint64_t *seed)
+/* Microseconds until a new process traces; at most what it takes where nothing else runs. */
+static unsigned time_to_start(struct progress *p)
 {
-	unsigned longest = UNIT_SANITIZED || unit_slow() ? 20000 : 1500;
+	uint64_t most = unit_slow() ? 2000000 : UNIT_SANITIZED ? 10000 : 500;
+	uint64_t begin = now_us(), time;
+	pid_t child = unit_fork_here();
+
+	if (child == 0)
+		write_until_killed(p, OVERWRITE);
+	UNTIL(__atomic_load_n(&p->started, __ATOMIC_ACQUIRE));
+	time = now_us() - begin;
+	kill(child, SIGKILL);
+	assert_int_equal(unit_wait(child, NULL), -1);
+	traces_each_file(traces_unlink, NULL);
+	return (unsigned)(time < most ? time : most);
+}
+
+static void kill_some(struct progress *progress, unsigned kind, unsigned longest, uint64_t *seed)
+{
 	pid_t children[AT_ONCE];
 
 	memset(progress, 0, AT_ONCE * sizeof(*progress));
@@ -107,10 +123,11 @@ static void kill_some(struct progress *progress, unsigned kind, uint64_t *seed)
 static void killed_processes_leave_whole_files(void **state)
 {
 	struct progress *progress = unit_shared(AT_ONCE * sizeof(*progress));
+	unsigned longest = 500 + 2 * time_to_start(progress);
 	uint64_t seed = (uint64_t)getpid();
 
-	for (unsigned k = 0; k < kills && !(until && now() >= until); k += AT_ONCE)
-		kill_some(progress, k / AT_ONCE % KINDS, &seed);
+	for (unsigned k = 0; k < kills && !(until && now_us() >= until); k += AT_ONCE)
+		kill_some(progress, k / AT_ONCE % KINDS, longest, &seed);
 	munmap(progress, AT_ONCE * sizeof(*progress));
 	print_message("%" PRIu64 " processes had made %" PRIu64 " files with %" PRIu64
 		      " events, %" PRIu64 " were discarded\n",
@@ -184,7 +201,7 @@ static void snapshots_of_writers_are_whole(void **state)
 int main(int argc, char **argv)
 {
 	kills = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : unit_scale(252);
-	until = argc > 2 ? now() + atoi(argv[2]) : 0;
+	until = argc > 2 ? now_us() + strtoul(argv[2], NULL, 10) * 1000000 : 0;
 	command = argc > 3 ? argv[3] : NULL;
 	return UNIT_TESTS_IN(
 		((struct unit_fixtures){NULL, traces_make_folder, traces_remove_folder, NULL}),
