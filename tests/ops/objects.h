@@ -47,7 +47,7 @@ struct ops_blocks {
 
 /* What rcu.c operates on. */
 struct ops_rcu {
-	struct near_rcu domain, other;
+	struct near_rcu domain;
 	unsigned version; /* 0 in the beginning, then 1 and that of the actor's number */
 	bool freed[3];
 	bool failed;

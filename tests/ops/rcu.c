@@ -98,7 +98,7 @@ void rcu_batch(struct actor *me)
 
 /* ---- what the objects need ---- */
 
-static void read_nothing(struct actor *unused)
+static void read_nothing(void)
 {
 	near_rcu_read_lock(&R.domain);
 	near_rcu_read_unlock(&R.domain);
@@ -107,16 +107,18 @@ static void read_nothing(struct actor *unused)
 void rcu_enter_slots(void)
 {
 	leave(enter());
-	read_nothing(NULL);
+	read_nothing();
 }
 
-/* The thread and the domain get what near_rcu_read_lock needs, but the slot stays closed: another
- * domain's is opened. */
+/* The thread and the domain get what near_rcu_read_lock needs, and as with rcu_check:1 no slot is
+ * opened: neither the domain's nor, of what the slot has in common, that of other objects. */
 void rcu_enter_closed(void)
 {
-	near_rcu_read_lock(&R.other);
-	near_rcu_read_unlock(&R.other);
-	not_live(read_nothing, NULL);
+	int check = near__process.conf.rcu_check;
+
+	near__process.conf.rcu_check = 1;
+	read_nothing();
+	near__process.conf.rcu_check = check;
 }
 
 /* No callback is due any more. */
@@ -126,13 +128,12 @@ void rcu_destroy(void)
 	for (unsigned s = 0; near_percpu_next(R.domain.slots, &s); s++)
 		memset(near__rcu_slot(&R.domain, s)->calls, 0, 2 * sizeof(uint64_t));
 	near_rcu_destroy(&R.domain);
-	near_rcu_destroy(&R.other);
 }
 
 bool rcu_create(void)
 {
 	memset(&R, 0, sizeof(R));
-	if (near_rcu_init(&R.domain) || near_rcu_init(&R.other))
+	if (near_rcu_init(&R.domain))
 		return false;
 	R.domain.call_wakes = NEAR__RCU_NO_CALL;
 	return true;
