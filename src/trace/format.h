@@ -30,7 +30,9 @@
 #include <stdint.h>
 
 #define NEAR__TRACE_VERSION 1
+#ifndef NEAR__TRACE_SUB_SHIFT    /* tests have smaller ones */
 #define NEAR__TRACE_SUB_SHIFT 16 /* sub-buffers of 64 KiB */
+#endif
 #define NEAR__TRACE_SUB_SIZE (UINT64_C(1) << NEAR__TRACE_SUB_SHIFT)
 #define NEAR__TRACE_LEAST_SUBS 4
 #define NEAR__TRACE_PAGE 4096 /* from the begin of a ring to its data */

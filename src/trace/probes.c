@@ -20,10 +20,11 @@ NEAR_TRACEPOINT(near_rcu, end, NEAR_TRACE_VERBOSE, (ptr, domain), (u64, period))
 NEAR_TRACEPOINT(near_malloc, extend, NEAR_TRACE_VERBOSE, (ptr, extent), (u64, pages));
 NEAR_TRACEPOINT(near_malloc, discard, NEAR_TRACE_VERBOSE, (ptr, pages), (u64, bytes));
 
+/* The inline function would be a copy of the sequence, in what is no fast path. */
 static void sleeps(const void *waiter, uint64_t unused)
 {
 	(void)unused;
-	near_trace_near_park_sleep(waiter);
+	near__trace_one(&near__trace_point_near_park_sleep, (uintptr_t)waiter);
 }
 
 static void woken(const void *waiter, uint64_t error)
@@ -34,7 +35,7 @@ static void woken(const void *waiter, uint64_t error)
 static void waits(const void *mutex, uint64_t unused)
 {
 	(void)unused;
-	near_trace_near_mutex_wait(mutex);
+	near__trace_one(&near__trace_point_near_mutex_wait, (uintptr_t)mutex);
 }
 
 static void locked(const void *mutex, uint64_t error)

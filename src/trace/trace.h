@@ -38,7 +38,9 @@
 #define NEAR__TRACE_RULES 32
 #define NEAR__TRACE_PATTERN 96
 #define NEAR__TRACE_CONDITION 96
+#ifndef NEAR__TRACE_POINTS_SIZE /* tests have less */
 #define NEAR__TRACE_POINTS_SIZE ((uint64_t)32 << 20)
+#endif
 #define NEAR__TRACE_RINGS_AT 128 /* before the data: the header of a ring */
 
 enum near__trace_object { NEAR__AT_SESSION, NEAR__AT_POINTS, NEAR__AT_RINGS, NEAR__AT_CONTROL };
