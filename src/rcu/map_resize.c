@@ -170,10 +170,11 @@ static int move_step(struct near_rcu_map *m, unsigned stripe, bool waits)
 	int r;
 
 	do {
+		r = 1;
 		if (waits)
 			near_lock_lock(&s->lock);
 		else if (!near_lock_try_lock(&s->lock))
-			return 1;
+			break;
 		missing = move_some(m, stripe, &more, &spares);
 		near_lock_unlock(&s->lock);
 		r = missing ? near__rcu_map_get_spares(&spares, missing) : more;
