@@ -73,7 +73,7 @@ static uint64_t count(const struct near_region *r, const struct near__trace_sess
 	uint64_t n = 0;
 
 	for (uint64_t i = 0; i < s->slots + s->cpus; i++)
-		if (s->used[i / 64] >> i % 64 & 1)
+		if (near__trace_used(s)[i / 64] >> i % 64 & 1)
 			n += records((const void *)(header + i * s->ring_stride),
 				     i < s->slots ? record_room : record_size);
 	return n;

@@ -152,10 +152,14 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 	NEAR__TRACE_CAT(NEAR__TRACE_POINT_, NEAR__TRACE_FORM(__VA_ARGS__))(__VA_ARGS__)
 /* clang-format off */
 #define NEAR__TRACE_FORM(...)                                                                      \
-	NEAR__TRACE_COUNT_(__VA_ARGS__, SOME, SOME, SOME, SOME, SOME, SOME, SOME, SOME, SOME,      \
-			   SOME, SOME, SOME, SOME, SOME, SOME, SOME, SOME, SOME, SOME, SOME, SOME, \
-			   SOME, SOME, SOME, SOME, SOME, SOME, SOME, SOME, SOME, SOME, SOME, NONE, \
-			   TOO_SHORT, TOO_SHORT, 0)
+	NEAR__TRACE_COUNT_(__VA_ARGS__, near__some, near__some, near__some, near__some,            \
+			   near__some, near__some, near__some, near__some, near__some,             \
+			   near__some, near__some, near__some, near__some, near__some,             \
+			   near__some, near__some, near__some, near__some, near__some,             \
+			   near__some, near__some, near__some, near__some, near__some,             \
+			   near__some, near__some, near__some, near__some, near__some,             \
+			   near__some, near__some, near__some, near__none, near__too_short,        \
+			   near__too_short, 0)
 /* clang-format on */
 
 /* The point and its constructor. The declaration at the end of each takes the semicolon. */
@@ -182,7 +186,7 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 	__builtin_expect(                                                                          \
 		__atomic_load_n(&near__trace_point_##name.enabled, __ATOMIC_RELAXED) != 0, 0)
 
-#define NEAR__TRACE_POINT_NONE(provider, event, level)                                             \
+#define NEAR__TRACE_POINT_near__none(provider, event, level)                                       \
 	static const int32_t near__trace_values_##provider##_##event[] = {0};                      \
 	NEAR__TRACE_DEFINE(provider##_##event, #provider ":" #event, level, "")                    \
 	__attribute__((unused)) static inline void near_trace_##provider##_##event(void)           \
@@ -193,7 +197,7 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 	}                                                                                          \
 	struct near_trace_point
 
-#define NEAR__TRACE_POINT_SOME(provider, event, level, ...)                                        \
+#define NEAR__TRACE_POINT_near__some(provider, event, level, ...)                                  \
 	static const int32_t near__trace_values_##provider##_##event[] = {                         \
 		NEAR__TRACE_EACH(NEAR__TRACE_VALUES, NEAR__TRACE_NOTHING, __VA_ARGS__) 0};         \
 	NEAR__TRACE_DEFINE(provider##_##event, #provider ":" #event, level,                        \

@@ -132,104 +132,105 @@ extern "C" {
 /* ---- types ---- */
 
 /* A kind, the type that is stored, and the name in the file. */
-#define NEAR__TRACE_T_bool NUMBER, uint8_t, "bool "
-#define NEAR__TRACE_T__Bool NUMBER, uint8_t, "bool "
-#define NEAR__TRACE_T_u8 NUMBER, uint8_t, "u8 "
-#define NEAR__TRACE_T_u16 NUMBER, uint16_t, "u16 "
-#define NEAR__TRACE_T_u32 NUMBER, uint32_t, "u32 "
-#define NEAR__TRACE_T_u64 NUMBER, uint64_t, "u64 "
-#define NEAR__TRACE_T_i8 NUMBER, int8_t, "i8 "
-#define NEAR__TRACE_T_i16 NUMBER, int16_t, "i16 "
-#define NEAR__TRACE_T_i32 NUMBER, int32_t, "i32 "
-#define NEAR__TRACE_T_i64 NUMBER, int64_t, "i64 "
-#define NEAR__TRACE_T_x8 NUMBER, uint8_t, "x8 "
-#define NEAR__TRACE_T_x16 NUMBER, uint16_t, "x16 "
-#define NEAR__TRACE_T_x32 NUMBER, uint32_t, "x32 "
-#define NEAR__TRACE_T_x64 NUMBER, uint64_t, "x64 "
-#define NEAR__TRACE_T_f32 REAL, float, "f32 "
-#define NEAR__TRACE_T_f64 REAL, double, "f64 "
-#define NEAR__TRACE_T_ptr POINTER, uint64_t, "ptr "
-#define NEAR__TRACE_T_string STRING, char, "string "
-#define NEAR__TRACE_T_bytes BYTES, char, "bytes "
-#define NEAR__TRACE_T_enum ENUM, int32_t, "enum "
-#define NEAR__TRACE_T_array_u8 ARRAY, uint8_t, "array_u8 "
-#define NEAR__TRACE_T_array_u16 ARRAY, uint16_t, "array_u16 "
-#define NEAR__TRACE_T_array_u32 ARRAY, uint32_t, "array_u32 "
-#define NEAR__TRACE_T_array_u64 ARRAY, uint64_t, "array_u64 "
-#define NEAR__TRACE_T_array_i8 ARRAY, int8_t, "array_i8 "
-#define NEAR__TRACE_T_array_i16 ARRAY, int16_t, "array_i16 "
-#define NEAR__TRACE_T_array_i32 ARRAY, int32_t, "array_i32 "
-#define NEAR__TRACE_T_array_i64 ARRAY, int64_t, "array_i64 "
-#define NEAR__TRACE_T_array_x8 ARRAY, uint8_t, "array_x8 "
-#define NEAR__TRACE_T_array_x16 ARRAY, uint16_t, "array_x16 "
-#define NEAR__TRACE_T_array_x32 ARRAY, uint32_t, "array_x32 "
-#define NEAR__TRACE_T_array_x64 ARRAY, uint64_t, "array_x64 "
-#define NEAR__TRACE_T_array_f32 ARRAY, float, "array_f32 "
-#define NEAR__TRACE_T_array_f64 ARRAY, double, "array_f64 "
+#define NEAR__TRACE_T_bool near__number, uint8_t, "bool "
+#define NEAR__TRACE_T__Bool near__number, uint8_t, "bool "
+#define NEAR__TRACE_T_u8 near__number, uint8_t, "u8 "
+#define NEAR__TRACE_T_u16 near__number, uint16_t, "u16 "
+#define NEAR__TRACE_T_u32 near__number, uint32_t, "u32 "
+#define NEAR__TRACE_T_u64 near__number, uint64_t, "u64 "
+#define NEAR__TRACE_T_i8 near__number, int8_t, "i8 "
+#define NEAR__TRACE_T_i16 near__number, int16_t, "i16 "
+#define NEAR__TRACE_T_i32 near__number, int32_t, "i32 "
+#define NEAR__TRACE_T_i64 near__number, int64_t, "i64 "
+#define NEAR__TRACE_T_x8 near__number, uint8_t, "x8 "
+#define NEAR__TRACE_T_x16 near__number, uint16_t, "x16 "
+#define NEAR__TRACE_T_x32 near__number, uint32_t, "x32 "
+#define NEAR__TRACE_T_x64 near__number, uint64_t, "x64 "
+#define NEAR__TRACE_T_f32 near__real, float, "f32 "
+#define NEAR__TRACE_T_f64 near__real, double, "f64 "
+#define NEAR__TRACE_T_ptr near__pointer, uint64_t, "ptr "
+#define NEAR__TRACE_T_string near__string, char, "string "
+#define NEAR__TRACE_T_bytes near__bytes, char, "bytes "
+#define NEAR__TRACE_T_enum near__enum, int32_t, "enum "
+#define NEAR__TRACE_T_array_u8 near__array, uint8_t, "array_u8 "
+#define NEAR__TRACE_T_array_u16 near__array, uint16_t, "array_u16 "
+#define NEAR__TRACE_T_array_u32 near__array, uint32_t, "array_u32 "
+#define NEAR__TRACE_T_array_u64 near__array, uint64_t, "array_u64 "
+#define NEAR__TRACE_T_array_i8 near__array, int8_t, "array_i8 "
+#define NEAR__TRACE_T_array_i16 near__array, int16_t, "array_i16 "
+#define NEAR__TRACE_T_array_i32 near__array, int32_t, "array_i32 "
+#define NEAR__TRACE_T_array_i64 near__array, int64_t, "array_i64 "
+#define NEAR__TRACE_T_array_x8 near__array, uint8_t, "array_x8 "
+#define NEAR__TRACE_T_array_x16 near__array, uint16_t, "array_x16 "
+#define NEAR__TRACE_T_array_x32 near__array, uint32_t, "array_x32 "
+#define NEAR__TRACE_T_array_x64 near__array, uint64_t, "array_x64 "
+#define NEAR__TRACE_T_array_f32 near__array, float, "array_f32 "
+#define NEAR__TRACE_T_array_f64 near__array, double, "array_f64 "
 
-/* op##_KIND(stored, text, name, ...) of a field. */
+/* op##_##kind(stored, text, name, ...) of a field. Kinds are no words that a program may have made
+ * macros: its scanner has a NUMBER and a STRING. */
 #define NEAR__TRACE_OF(op, type, ...)                                                              \
 	NEAR__TRACE_CALL(op, NEAR__TRACE_CAT(NEAR__TRACE_T_, type), __VA_ARGS__)
 #define NEAR__TRACE_CALL(...) NEAR__TRACE_CALL_(__VA_ARGS__)
-#define NEAR__TRACE_CALL_(op, kind, ...) NEAR__TRACE_##op##_##kind(__VA_ARGS__)
+#define NEAR__TRACE_CALL_(op, kind, ...) op##_##kind(__VA_ARGS__)
 
 /* The parameters. */
-#define NEAR__TRACE_PARAM(...) NEAR__TRACE_OF(PARAM, __VA_ARGS__)
-#define NEAR__TRACE_PARAM_NUMBER(stored, text, name) stored name
-#define NEAR__TRACE_PARAM_REAL(stored, text, name) stored name
-#define NEAR__TRACE_PARAM_POINTER(stored, text, name) const void *name
-#define NEAR__TRACE_PARAM_STRING(stored, text, name) const char *name
-#define NEAR__TRACE_PARAM_BYTES(stored, text, name) const void *name, size_t name##_size
-#define NEAR__TRACE_PARAM_ARRAY(stored, text, name) const stored *name, size_t name##_count
-#define NEAR__TRACE_PARAM_ENUM(stored, text, name, tag, ...) enum tag name
+#define NEAR__TRACE_PARAM(...) NEAR__TRACE_OF(NEAR__TRACE_PARAM, __VA_ARGS__)
+#define NEAR__TRACE_PARAM_near__number(stored, text, name) stored name
+#define NEAR__TRACE_PARAM_near__real(stored, text, name) stored name
+#define NEAR__TRACE_PARAM_near__pointer(stored, text, name) const void *name
+#define NEAR__TRACE_PARAM_near__string(stored, text, name) const char *name
+#define NEAR__TRACE_PARAM_near__bytes(stored, text, name) const void *name, size_t name##_size
+#define NEAR__TRACE_PARAM_near__array(stored, text, name) const stored *name, size_t name##_count
+#define NEAR__TRACE_PARAM_near__enum(stored, text, name, tag, ...) enum tag name
 
 /* The arguments, for a call with the same parameters. */
-#define NEAR__TRACE_PASS(...) NEAR__TRACE_OF(PASS, __VA_ARGS__)
-#define NEAR__TRACE_PASS_NUMBER(stored, text, name) name
-#define NEAR__TRACE_PASS_REAL(stored, text, name) name
-#define NEAR__TRACE_PASS_POINTER(stored, text, name) name
-#define NEAR__TRACE_PASS_STRING(stored, text, name) name
-#define NEAR__TRACE_PASS_BYTES(stored, text, name) name, name##_size
-#define NEAR__TRACE_PASS_ARRAY(stored, text, name) name, name##_count
-#define NEAR__TRACE_PASS_ENUM(stored, text, name, tag, ...) name
+#define NEAR__TRACE_PASS(...) NEAR__TRACE_OF(NEAR__TRACE_PASS, __VA_ARGS__)
+#define NEAR__TRACE_PASS_near__number(stored, text, name) name
+#define NEAR__TRACE_PASS_near__real(stored, text, name) name
+#define NEAR__TRACE_PASS_near__pointer(stored, text, name) name
+#define NEAR__TRACE_PASS_near__string(stored, text, name) name
+#define NEAR__TRACE_PASS_near__bytes(stored, text, name) name, name##_size
+#define NEAR__TRACE_PASS_near__array(stored, text, name) name, name##_count
+#define NEAR__TRACE_PASS_near__enum(stored, text, name, tag, ...) name
 
 /* The text: each label is followed by `%`, for which its value is put in when the tracepoint is
  * registered. */
-#define NEAR__TRACE_TEXT(...) NEAR__TRACE_OF(TEXT, __VA_ARGS__)
-#define NEAR__TRACE_TEXT_NUMBER(stored, text, name) text #name
-#define NEAR__TRACE_TEXT_REAL(stored, text, name) text #name
-#define NEAR__TRACE_TEXT_POINTER(stored, text, name) text #name
-#define NEAR__TRACE_TEXT_STRING(stored, text, name) text #name
-#define NEAR__TRACE_TEXT_BYTES(stored, text, name) text #name
-#define NEAR__TRACE_TEXT_ARRAY(stored, text, name) text #name
-#define NEAR__TRACE_TEXT_ENUM(stored, text, name, tag, ...)                                        \
+#define NEAR__TRACE_TEXT(...) NEAR__TRACE_OF(NEAR__TRACE_TEXT, __VA_ARGS__)
+#define NEAR__TRACE_TEXT_near__number(stored, text, name) text #name
+#define NEAR__TRACE_TEXT_near__real(stored, text, name) text #name
+#define NEAR__TRACE_TEXT_near__pointer(stored, text, name) text #name
+#define NEAR__TRACE_TEXT_near__string(stored, text, name) text #name
+#define NEAR__TRACE_TEXT_near__bytes(stored, text, name) text #name
+#define NEAR__TRACE_TEXT_near__array(stored, text, name) text #name
+#define NEAR__TRACE_TEXT_near__enum(stored, text, name, tag, ...)                                  \
 	text #tag "{" NEAR__TRACE_LABELS(NEAR__TRACE_LABEL, NEAR__TRACE_COMMA_TEXT,                \
 					 __VA_ARGS__) "} " #name
 #define NEAR__TRACE_LABEL(label) #label "=%"
 #define NEAR__TRACE_COMMA_TEXT() ","
 
 /* The values of all labels. */
-#define NEAR__TRACE_VALUES(...) NEAR__TRACE_OF(VALUES, __VA_ARGS__)
-#define NEAR__TRACE_VALUES_NUMBER(stored, text, name)
-#define NEAR__TRACE_VALUES_REAL(stored, text, name)
-#define NEAR__TRACE_VALUES_POINTER(stored, text, name)
-#define NEAR__TRACE_VALUES_STRING(stored, text, name)
-#define NEAR__TRACE_VALUES_BYTES(stored, text, name)
-#define NEAR__TRACE_VALUES_ARRAY(stored, text, name)
-#define NEAR__TRACE_VALUES_ENUM(stored, text, name, tag, ...)                                      \
+#define NEAR__TRACE_VALUES(...) NEAR__TRACE_OF(NEAR__TRACE_VALUES, __VA_ARGS__)
+#define NEAR__TRACE_VALUES_near__number(stored, text, name)
+#define NEAR__TRACE_VALUES_near__real(stored, text, name)
+#define NEAR__TRACE_VALUES_near__pointer(stored, text, name)
+#define NEAR__TRACE_VALUES_near__string(stored, text, name)
+#define NEAR__TRACE_VALUES_near__bytes(stored, text, name)
+#define NEAR__TRACE_VALUES_near__array(stored, text, name)
+#define NEAR__TRACE_VALUES_near__enum(stored, text, name, tag, ...)                                \
 	NEAR__TRACE_LABELS(NEAR__TRACE_VALUE, NEAR__TRACE_NOTHING, __VA_ARGS__)
 #define NEAR__TRACE_VALUE(label) (int32_t)(label),
 
 /* Bytes of the payload; more than any record for what has no fixed size. */
 #define NEAR__TRACE_VARIABLE ((size_t)1 << 20)
-#define NEAR__TRACE_SIZE(...) NEAR__TRACE_OF(SIZE, __VA_ARGS__)
-#define NEAR__TRACE_SIZE_NUMBER(stored, text, name) +sizeof(stored)
-#define NEAR__TRACE_SIZE_REAL(stored, text, name) +sizeof(stored)
-#define NEAR__TRACE_SIZE_POINTER(stored, text, name) +sizeof(stored)
-#define NEAR__TRACE_SIZE_STRING(stored, text, name) +NEAR__TRACE_VARIABLE
-#define NEAR__TRACE_SIZE_BYTES(stored, text, name) +NEAR__TRACE_VARIABLE
-#define NEAR__TRACE_SIZE_ARRAY(stored, text, name) +NEAR__TRACE_VARIABLE
-#define NEAR__TRACE_SIZE_ENUM(stored, text, name, tag, ...) +sizeof(stored)
+#define NEAR__TRACE_SIZE(...) NEAR__TRACE_OF(NEAR__TRACE_SIZE, __VA_ARGS__)
+#define NEAR__TRACE_SIZE_near__number(stored, text, name) +sizeof(stored)
+#define NEAR__TRACE_SIZE_near__real(stored, text, name) +sizeof(stored)
+#define NEAR__TRACE_SIZE_near__pointer(stored, text, name) +sizeof(stored)
+#define NEAR__TRACE_SIZE_near__string(stored, text, name) +NEAR__TRACE_VARIABLE
+#define NEAR__TRACE_SIZE_near__bytes(stored, text, name) +NEAR__TRACE_VARIABLE
+#define NEAR__TRACE_SIZE_near__array(stored, text, name) +NEAR__TRACE_VARIABLE
+#define NEAR__TRACE_SIZE_near__enum(stored, text, name, tag, ...) +sizeof(stored)
 
 /* ---- payloads ---- */
 
@@ -251,17 +252,17 @@ static inline uint64_t near__trace_bits_double(double v)
 
 /* Of fields that have 8 bytes or less together: near__bits |= the field's, at near__shift. In
  * registers: a load of 8 bytes that were stored in parts would wait for the stores. */
-#define NEAR__TRACE_BITS(...) NEAR__TRACE_OF(BITS, __VA_ARGS__)
-#define NEAR__TRACE_BITS_NUMBER(stored, text, name)                                                \
+#define NEAR__TRACE_BITS(...) NEAR__TRACE_OF(NEAR__TRACE_BITS, __VA_ARGS__)
+#define NEAR__TRACE_BITS_near__number(stored, text, name)                                          \
 	NEAR__TRACE_ADD_BITS((uint64_t)(name) & (UINT64_MAX >> (64 - 8 * sizeof(stored))), stored)
-#define NEAR__TRACE_BITS_REAL(stored, text, name)                                                  \
+#define NEAR__TRACE_BITS_near__real(stored, text, name)                                            \
 	NEAR__TRACE_ADD_BITS(NEAR__TRACE_CAT(near__trace_bits_, stored)(name), stored)
-#define NEAR__TRACE_BITS_POINTER(stored, text, name)                                               \
+#define NEAR__TRACE_BITS_near__pointer(stored, text, name)                                         \
 	NEAR__TRACE_ADD_BITS((uint64_t)(uintptr_t)(name), stored)
-#define NEAR__TRACE_BITS_STRING(stored, text, name)
-#define NEAR__TRACE_BITS_BYTES(stored, text, name)
-#define NEAR__TRACE_BITS_ARRAY(stored, text, name)
-#define NEAR__TRACE_BITS_ENUM(stored, text, name, tag, ...)                                        \
+#define NEAR__TRACE_BITS_near__string(stored, text, name)
+#define NEAR__TRACE_BITS_near__bytes(stored, text, name)
+#define NEAR__TRACE_BITS_near__array(stored, text, name)
+#define NEAR__TRACE_BITS_near__enum(stored, text, name, tag, ...)                                  \
 	NEAR__TRACE_ADD_BITS((uint64_t)(uint32_t)(name), stored)
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define NEAR__TRACE_ADD_BITS(value, stored)                                                        \
@@ -282,41 +283,43 @@ struct near__trace_piece {
 };
 
 /* What a piece of the field points to. */
-#define NEAR__TRACE_LOCAL(...) NEAR__TRACE_OF(LOCAL, __VA_ARGS__)
-#define NEAR__TRACE_LOCAL_NUMBER(stored, text, name) const stored near__at_##name = (stored)name;
-#define NEAR__TRACE_LOCAL_REAL(stored, text, name) const stored near__at_##name = name;
-#define NEAR__TRACE_LOCAL_POINTER(stored, text, name)                                              \
+#define NEAR__TRACE_LOCAL(...) NEAR__TRACE_OF(NEAR__TRACE_LOCAL, __VA_ARGS__)
+#define NEAR__TRACE_LOCAL_near__number(stored, text, name)                                         \
+	const stored near__at_##name = (stored)name;
+#define NEAR__TRACE_LOCAL_near__real(stored, text, name) const stored near__at_##name = name;
+#define NEAR__TRACE_LOCAL_near__pointer(stored, text, name)                                        \
 	const stored near__at_##name = (uint64_t)(uintptr_t)name;
-#define NEAR__TRACE_LOCAL_STRING(stored, text, name)                                               \
+#define NEAR__TRACE_LOCAL_near__string(stored, text, name)                                         \
 	__attribute__((unused)) const char *const near__at_##name = name ? name : "(null)";
-#define NEAR__TRACE_LOCAL_BYTES(stored, text, name)
-#define NEAR__TRACE_LOCAL_ARRAY(stored, text, name)
-#define NEAR__TRACE_LOCAL_ENUM(stored, text, name, tag, ...)                                       \
+#define NEAR__TRACE_LOCAL_near__bytes(stored, text, name)
+#define NEAR__TRACE_LOCAL_near__array(stored, text, name)
+#define NEAR__TRACE_LOCAL_near__enum(stored, text, name, tag, ...)                                 \
 	const stored near__at_##name = (stored)name;
 
 /* Appends the field to what is at near__put. */
-#define NEAR__TRACE_PUT(...) NEAR__TRACE_OF(PUT, __VA_ARGS__)
+#define NEAR__TRACE_PUT(...) NEAR__TRACE_OF(NEAR__TRACE_PUT, __VA_ARGS__)
 #define NEAR__TRACE_PUT_FIXED(name)                                                                \
 	memcpy(near__put, &near__at_##name, sizeof(near__at_##name));                              \
 	near__put += sizeof(near__at_##name);
-#define NEAR__TRACE_PUT_NUMBER(stored, text, name) NEAR__TRACE_PUT_FIXED(name)
-#define NEAR__TRACE_PUT_REAL(stored, text, name) NEAR__TRACE_PUT_FIXED(name)
-#define NEAR__TRACE_PUT_POINTER(stored, text, name) NEAR__TRACE_PUT_FIXED(name)
-#define NEAR__TRACE_PUT_STRING(stored, text, name)
-#define NEAR__TRACE_PUT_BYTES(stored, text, name)
-#define NEAR__TRACE_PUT_ARRAY(stored, text, name)
-#define NEAR__TRACE_PUT_ENUM(stored, text, name, tag, ...) NEAR__TRACE_PUT_FIXED(name)
+#define NEAR__TRACE_PUT_near__number(stored, text, name) NEAR__TRACE_PUT_FIXED(name)
+#define NEAR__TRACE_PUT_near__real(stored, text, name) NEAR__TRACE_PUT_FIXED(name)
+#define NEAR__TRACE_PUT_near__pointer(stored, text, name) NEAR__TRACE_PUT_FIXED(name)
+#define NEAR__TRACE_PUT_near__string(stored, text, name)
+#define NEAR__TRACE_PUT_near__bytes(stored, text, name)
+#define NEAR__TRACE_PUT_near__array(stored, text, name)
+#define NEAR__TRACE_PUT_near__enum(stored, text, name, tag, ...) NEAR__TRACE_PUT_FIXED(name)
 
-#define NEAR__TRACE_PIECE(...) NEAR__TRACE_OF(PIECE, __VA_ARGS__)
+#define NEAR__TRACE_PIECE(...) NEAR__TRACE_OF(NEAR__TRACE_PIECE, __VA_ARGS__)
 #define NEAR__TRACE_PIECE_FIXED(name) {&near__at_##name, sizeof(near__at_##name), 0},
-#define NEAR__TRACE_PIECE_NUMBER(stored, text, name) NEAR__TRACE_PIECE_FIXED(name)
-#define NEAR__TRACE_PIECE_REAL(stored, text, name) NEAR__TRACE_PIECE_FIXED(name)
-#define NEAR__TRACE_PIECE_POINTER(stored, text, name) NEAR__TRACE_PIECE_FIXED(name)
-#define NEAR__TRACE_PIECE_STRING(stored, text, name) {near__at_##name, strlen(near__at_##name), 1},
-#define NEAR__TRACE_PIECE_BYTES(stored, text, name) {name, name##_size, 1},
-#define NEAR__TRACE_PIECE_ARRAY(stored, text, name)                                                \
+#define NEAR__TRACE_PIECE_near__number(stored, text, name) NEAR__TRACE_PIECE_FIXED(name)
+#define NEAR__TRACE_PIECE_near__real(stored, text, name) NEAR__TRACE_PIECE_FIXED(name)
+#define NEAR__TRACE_PIECE_near__pointer(stored, text, name) NEAR__TRACE_PIECE_FIXED(name)
+#define NEAR__TRACE_PIECE_near__string(stored, text, name)                                         \
+	{near__at_##name, strlen(near__at_##name), 1},
+#define NEAR__TRACE_PIECE_near__bytes(stored, text, name) {name, name##_size, 1},
+#define NEAR__TRACE_PIECE_near__array(stored, text, name)                                          \
 	{name, name##_count * sizeof(*name), sizeof(*name)},
-#define NEAR__TRACE_PIECE_ENUM(stored, text, name, tag, ...) NEAR__TRACE_PIECE_FIXED(name)
+#define NEAR__TRACE_PIECE_near__enum(stored, text, name, tag, ...) NEAR__TRACE_PIECE_FIXED(name)
 
 /* ---- probes ---- */
 
@@ -327,7 +330,7 @@ struct near__trace_piece {
 #define NEAR__TRACE_PROBE(...) NEAR__TRACE_PROBE_(NEAR__TRACE_ARGUMENTS(__VA_ARGS__), __VA_ARGS__)
 #define NEAR__TRACE_PROBE_(n, ...) NEAR__TRACE_PROBE_N(n, __VA_ARGS__)
 #define NEAR__TRACE_PROBE_N(n, ...) NEAR__TRACE_CAT(NEAR__TRACE_PROBE_, n)(__VA_ARGS__)
-#define NEAR__TRACE_PROBE_MANY(p, e, a, b, c, d, f, g, h, i, j, k, l, m, ...)                      \
+#define NEAR__TRACE_PROBE_near__many(p, e, a, b, c, d, f, g, h, i, j, k, l, m, ...)                \
 	STAP_PROBE12(p, e, a, b, c, d, f, g, h, i, j, k, l, m)
 #define NEAR__TRACE_PROBE_0(p, e) STAP_PROBE(p, e)
 #define NEAR__TRACE_PROBE_1 STAP_PROBE1
@@ -342,14 +345,17 @@ struct near__trace_piece {
 #define NEAR__TRACE_PROBE_10 STAP_PROBE10
 #define NEAR__TRACE_PROBE_11 STAP_PROBE11
 #define NEAR__TRACE_PROBE_12 STAP_PROBE12
-/* Without provider and event: 0 to 12, or MANY, up to 64. */
+/* Without provider and event: 0 to 12, or near__many, up to 64. */
 /* clang-format off */
-#define NEAR__TRACE_ARGUMENTS(...) NEAR__TRACE_ARGUMENTS_(__VA_ARGS__, MANY, MANY, \
-	MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, \
-	MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, \
-	MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, \
-	MANY, MANY, MANY, MANY, MANY, MANY, MANY, MANY, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, \
-	1, 0, 0)
+#define NEAR__TRACE_ARGUMENTS(...) NEAR__TRACE_ARGUMENTS_(__VA_ARGS__, near__many, near__many, \
+	near__many, near__many, near__many, near__many, near__many, near__many, near__many, \
+	near__many, near__many, near__many, near__many, near__many, near__many, near__many, \
+	near__many, near__many, near__many, near__many, near__many, near__many, near__many, \
+	near__many, near__many, near__many, near__many, near__many, near__many, near__many, \
+	near__many, near__many, near__many, near__many, near__many, near__many, near__many, \
+	near__many, near__many, near__many, near__many, near__many, near__many, near__many, \
+	near__many, near__many, near__many, near__many, near__many, near__many, near__many, \
+	near__many, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0)
 #define NEAR__TRACE_ARGUMENTS_(a1, a2, a3, a4, a5, a6, a7, a8, a9, a10, a11, a12, \
 	a13, a14, a15, a16, a17, a18, a19, a20, a21, a22, a23, a24, a25, a26, a27, a28, a29, \
 	a30, a31, a32, a33, a34, a35, a36, a37, a38, a39, a40, a41, a42, a43, a44, a45, a46, \

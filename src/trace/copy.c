@@ -100,6 +100,7 @@ struct near__trace_ring *near__trace_copy_ring(struct near__trace_copy *c, unsig
 	    near_region_allocate(&c->region, o, at + NEAR__TRACE_PAGE + from, size))
 		return NULL;
 	r->mask = c->ring_size - 1;
-	__atomic_fetch_or(&c->session->used[i / 64], UINT64_C(1) << i % 64, __ATOMIC_RELEASE);
+	__atomic_fetch_or(&near__trace_used(c->session)[i / 64], UINT64_C(1) << i % 64,
+			  __ATOMIC_RELEASE);
 	return r;
 }

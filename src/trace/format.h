@@ -89,8 +89,14 @@ struct near__trace_session {
 	uint64_t points_bytes; /* of trace:points that are whole: a store publishes a record */
 	uint64_t discarded;  /* records for which there was no ring; atomic. See also the rings' */
 	uint64_t chains_cut; /* payloads whose rest found no room; atomic */
-	uint64_t used[];     /* bits of rings; (slots + cpus + 63) / 64 words */
+	/* Here follow the words of near__trace_used(). */
 };
+
+/* A bit for each ring that has been opened: (slots + cpus + 63) / 64 words. */
+static inline uint64_t *near__trace_used(const struct near__trace_session *s)
+{
+	return (uint64_t *)(uintptr_t)(s + 1);
+}
 
 /* A tracepoint. Its fields are those of a text: "u32 code;string path;enum color{red=1,blue=2} c".
  * Names are letters, digits and `_`. */

@@ -60,7 +60,8 @@ static struct near__trace_ring *provide(struct near__trace_run *t, unsigned i)
 	__atomic_store_n(&r->mask, t->ring_size - 1, __ATOMIC_RELAXED);
 	__atomic_store_n(&r->end, NEAR__TRACE_SUB_SIZE, __ATOMIC_RELAXED);
 	/* Release: a reader that finds the bit finds the ring. */
-	__atomic_fetch_or(&t->session->used[i / 64], UINT64_C(1) << i % 64, __ATOMIC_RELEASE);
+	__atomic_fetch_or(&near__trace_used(t->session)[i / 64], UINT64_C(1) << i % 64,
+			  __ATOMIC_RELEASE);
 	return r;
 }
 

@@ -74,8 +74,8 @@ static int copy_rings(struct near__trace_copy *c, const struct near__trace_run *
 	for (unsigned i = 0; i < n; i++)
 		if (near__trace_is_used(c->session, i))
 			drop_overwritten(c, t, i);
-	c->session->discarded = t->session->discarded;
-	c->session->chains_cut = t->session->chains_cut;
+	c->session->discarded = __atomic_load_n(&t->session->discarded, __ATOMIC_RELAXED);
+	c->session->chains_cut = __atomic_load_n(&t->session->chains_cut, __ATOMIC_RELAXED);
 	return 0;
 }
 

@@ -97,11 +97,12 @@ static bool move_ring(struct near__trace_run *t, unsigned i, bool all)
 
 static uint64_t discarded(const struct near__trace_run *t)
 {
-	uint64_t n = t->session->discarded;
+	uint64_t n = __atomic_load_n(&t->session->discarded, __ATOMIC_RELAXED);
 
 	for (unsigned i = 0; i < t->slots + t->cpus; i++)
 		if (near__trace_is_used(t->session, i))
-			n += near__trace_ring_at(t, i)->discarded;
+			n += __atomic_load_n(&near__trace_ring_at(t, i)->discarded,
+					     __ATOMIC_RELAXED);
 	return n;
 }
 

@@ -153,7 +153,7 @@ static inline struct near__trace_ring *near__trace_ring_at(const struct near__tr
 /* Acquire: pairs with the release when the ring was made. */
 static inline bool near__trace_is_used(const struct near__trace_session *s, unsigned i)
 {
-	return __atomic_load_n(&s->used[i / 64], __ATOMIC_ACQUIRE) >> i % 64 & 1;
+	return __atomic_load_n(&near__trace_used(s)[i / 64], __ATOMIC_ACQUIRE) >> i % 64 & 1;
 }
 
 static inline uint64_t *near__trace_word_at(struct near__trace_ring *r, uint64_t position)

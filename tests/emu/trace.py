@@ -139,6 +139,8 @@ def broken_rules(image, knowledge):
         for pc in pcs[:-1]:
             if knowledge.instructions[pc].writes:
                 problems.append(f"{sequence}: the store at {pc:#x} is visible before the commit")
-        if not knowledge.instructions[pcs[-1]].stores:
+        last = knowledge.instructions[pcs[-1]]
+        changes = any(knowledge.instructions[pc].writes for pc in pcs)
+        if not (last.writes if changes else last.stores):
             problems.append(f"{sequence}: the last instruction is not the commit")
     return problems

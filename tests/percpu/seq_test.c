@@ -111,32 +111,6 @@ static void operations_on_registers(void **state)
 	}
 }
 
-/* ---- the clock ---- */
-
-static bool seq_clock(uint64_t *out)
-{
-	uint64_t at, time;
-
-	return NEAR_SEQ(
-		NEAR_INDEX(at)
-		NEAR_CLOCK(time)
-		NEAR_COMMIT8(time, out, 0),
-		NEAR_OUT_CLOCK(time, at), NEAR_IN(out));
-}
-
-/* Not exactly: CPUs' counters may differ. */
-static void the_clock_is_that_of_c(void **state)
-{
-	uint64_t first = 0, second = 0, distance;
-
-	UNTIL_DONE(seq_clock(&first));
-	distance = near_clock() - first;
-	CHECK(first != 0 && distance + (UINT64_C(1) << 40) < UINT64_C(1) << 41);
-	for (int i = 0; i < 1000 && second <= first; i++)
-		UNTIL_DONE(seq_clock(&second));
-	CHECK(second > first);
-}
-
 /* ---- memory ---- */
 
 #define DEFINE_LOAD(name, operation)                                                               \
@@ -406,10 +380,9 @@ static void a_new_thread_has_the_slot_that_is_never_open(void **state)
 
 int main(void)
 {
-	return UNIT_GROUP(set_up, NULL, NULL, operations_on_registers, the_clock_is_that_of_c,
-			  loads_clear_the_rest, a_word_in_memory_is_compared,
-			  stores_and_commits_write_what_they_should, a_word_is_loaded_from_an_index,
-			  words_are_copied, the_index_is_the_slot,
+	return UNIT_GROUP(set_up, NULL, NULL, operations_on_registers, loads_clear_the_rest,
+			  a_word_in_memory_is_compared, stores_and_commits_write_what_they_should,
+			  a_word_is_loaded_from_an_index, words_are_copied, the_index_is_the_slot,
 			  the_index_may_be_made_of_node_and_cid,
 			  a_slot_that_is_not_open_turns_sequences_away,
 			  a_new_thread_has_the_slot_that_is_never_open);

@@ -99,11 +99,11 @@ static struct near__trace_ring *ring(unsigned i)
 	char *at = rings + i * session->ring_stride;
 	struct near__trace_ring *r = (void *)(at + HEADER_AT);
 
-	if (!(session->used[0] >> i & 1)) {
+	if (!(*near__trace_used(session) >> i & 1)) {
 		must(near_region_allocate(&region, &ring_object, i * session->ring_stride,
 					  session->ring_stride));
 		r->mask = session->ring_size - 1;
-		session->used[0] |= UINT64_C(1) << i;
+		*near__trace_used(session) |= UINT64_C(1) << i;
 	}
 	return r;
 }

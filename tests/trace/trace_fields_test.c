@@ -2,6 +2,23 @@
 /* near_trace: the fields of tracepoints, as they are in the file: types, strings, chains, cuts. */
 #include "traces.h"
 
+/* Words that a program may have made macros. */
+#define NUMBER 1
+#define REAL 2
+#define STRING 3
+#define BYTES 4
+#define ARRAY 5
+#define POINTER 6
+#define ENUM 7
+#define TEXT 8
+#define PARAM 9
+#define VALUES 10
+#define SIZE 11
+#define PUT 12
+#define SOME 13
+#define NONE 14
+#define MANY 15
+
 enum color { RED = 1, GREEN, BLUE = -7 };
 
 NEAR_TRACEPOINT(f, none, NEAR_TRACE_INFO);

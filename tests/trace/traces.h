@@ -123,7 +123,7 @@ static inline void traces_close(struct trace_file *f)
 
 static inline struct near__trace_ring *traces_ring(const struct trace_file *f, unsigned i)
 {
-	if (!(f->session->used[i / 64] >> i % 64 & 1))
+	if (!(near__trace_used(f->session)[i / 64] >> i % 64 & 1))
 		return NULL;
 	return (struct near__trace_ring *)(near_region_once(&f->region, f->rings.offset) +
 					   i * f->session->ring_stride + NEAR__TRACE_PAGE - 128);
