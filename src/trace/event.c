@@ -317,8 +317,9 @@ __attribute__((noinline)) static bool write_otherwise(uint32_t clock, const stru
 	return try_once(clock, c, e) || write_slowly(clock, c, e);
 }
 
-bool near__trace_write(struct near_trace_point *p, const uint64_t *words, unsigned n,
-		       uint64_t flags, bool is_rest)
+/* Apart, also in clang's code: one copy of its sequences. */
+__attribute__((noinline)) bool near__trace_write(struct near_trace_point *p, const uint64_t *words,
+						 unsigned n, uint64_t flags, bool is_rest)
 {
 	uint32_t clock = __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE) & ~NEAR__TRACE_FILTERED;
 	uint32_t tid = near__storage_is_own() ? near__trace_self.tid : 0;

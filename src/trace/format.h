@@ -89,10 +89,9 @@ struct near__trace_session {
 	uint64_t points_bytes; /* of trace:points that are whole: a store publishes a record */
 	uint64_t discarded;  /* records for which there was no ring; atomic. See also the rings' */
 	uint64_t chains_cut; /* payloads whose rest found no room; atomic */
-	/* Here follow the words of near__trace_used(). */
 };
 
-/* A bit for each ring that has been opened: (slots + cpus + 63) / 64 words. */
+/* The words after it: a bit for each ring that has been opened, (slots + cpus + 63) / 64 words. */
 static inline uint64_t *near__trace_used(const struct near__trace_session *s)
 {
 	return (uint64_t *)(uintptr_t)(s + 1);

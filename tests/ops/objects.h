@@ -177,7 +177,10 @@ uint64_t rcu_pending(void);
 
 /* The operations of trace.c, and what the objects need. */
 void trace_event(struct actor *me);
-void trace_sizes(struct actor *me);
+void trace_pair(struct actor *me);
+void trace_text(struct actor *me);
+void trace_eight(struct actor *me);
+void trace_sixteen(struct actor *me);
 void trace_chain(struct actor *me);
 void trace_restart(struct actor *me);
 void trace_snapshot(struct actor *me);

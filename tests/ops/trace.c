@@ -50,7 +50,13 @@ void trace_event(struct actor *me)
 	call_event(repeated(next_byte(me)));
 }
 
-static void trace_text(struct actor *me)
+/* Of a size class each. */
+void trace_pair(struct actor *me)
+{
+	write_words(me, 2);
+}
+
+void trace_text(struct actor *me)
 {
 	char text[TEXT + 1] = "";
 
@@ -58,19 +64,19 @@ static void trace_text(struct actor *me)
 	near_trace_ops_text(text);
 }
 
+void trace_eight(struct actor *me)
+{
+	write_words(me, 8);
+}
+
+void trace_sixteen(struct actor *me)
+{
+	write_words(me, 16);
+}
+
 uint64_t trace_text_id(void)
 {
 	return near__trace_point_ops_text.head >> NEAR__TRACE_ID_SHIFT & 65535;
-}
-
-/* Of each size class but the longest. */
-void trace_sizes(struct actor *me)
-{
-	write_words(me, 1);
-	write_words(me, 2);
-	trace_text(me);
-	write_words(me, 8);
-	write_words(me, 16);
 }
 
 /* Two records, of which the second one is in the next sub-buffer. */
@@ -133,24 +139,49 @@ static struct near__trace_run *make_session(struct ops_session *s)
 	return s->run;
 }
 
-/* As if it were new, but for the blocks. */
-static void rewind_session(struct ops_session *s, enum near_trace_clock clock)
+/* As if no ring had been opened; the file has their blocks. */
+static void close_rings(struct near__trace_run *t)
 {
-	struct near__trace_run *t = s->run;
 	unsigned n = t->slots + t->cpus;
 
-	for (unsigned i = 0; i < t->slots; i++)
-		t->row[i * NEAR__TRACE_CLOCKS] = 0;
 	for (unsigned i = 0; i < n; i++) {
 		if (near__trace_is_used(t->session, i))
 			memset(trace_ring_at(t->rings, i), 0, sizeof(struct near__trace_ring));
 		t->local[i] = (struct near__trace_local){.ring = NULL};
 	}
 	memset(near__trace_used(t->session), 0, (n + 63) / 64 * sizeof(uint64_t));
+	t->used = 0;
+}
+
+static void empty_rings(struct near__trace_run *t)
+{
+	for (unsigned i = 0; i < t->slots + t->cpus; i++) {
+		struct near__trace_ring *r = t->local[i].ring;
+
+		if (!r)
+			continue;
+		r->position = 0;
+		r->end = NEAR__TRACE_SUB_SIZE;
+		if (i < t->slots)
+			t->row[i * NEAR__TRACE_CLOCKS] = (uintptr_t)r;
+	}
+}
+
+/* As if it were new; or with the rings that it has: to allocate them in each run takes long. */
+static void rewind_session(struct ops_session *s, enum near_trace_clock clock, bool keeps_rings)
+{
+	struct near__trace_run *t = s->run;
+
+	for (unsigned i = 0; i < t->slots; i++)
+		t->row[i * NEAR__TRACE_CLOCKS] = 0;
+	if (!keeps_rings)
+		close_rings(t);
 	t->session->discarded = t->session->chains_cut = 0;
-	t->used = t->refused = 0;
+	t->refused = 0;
 	t->clock = clock;
 	t->row = (uint64_t *)(uintptr_t)near__trace_table + (clock - 1);
+	if (keeps_rings)
+		empty_rings(t);
 }
 
 /* What is made once: by a session of its own, which has a thread where one can be made. */
@@ -192,7 +223,8 @@ void trace_create(enum ops_setup setup)
 	if (!near__trace.is_ready)
 		get_ready();
 	near__trace.current = NULL;
-	for (unsigned i = 0; i < OPS_SESSIONS; i++) {
+	/* The first one last: they have one table of rings. */
+	for (unsigned i = OPS_SESSIONS; i-- > 0;) {
 		struct ops_session *s = &T.sessions[i];
 
 		if (s->run && i + 1 < T.begun) { /* it was ended */
@@ -201,7 +233,7 @@ void trace_create(enum ops_setup setup)
 		}
 		if (!s->run)
 			make_session(s);
-		rewind_session(s, clock_of(setup));
+		rewind_session(s, clock_of(setup), i == 0 && setup == OPS_OPEN);
 	}
 	fill_cells(T.sessions[0].run);
 	T.begun = 0;

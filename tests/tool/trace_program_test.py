@@ -92,7 +92,8 @@ class Program(Case):
     def test_overwritten(self):
         self.program(OVERWRITE, 50000).communicate()
         last, _ = self.check(self.trace("show"))
-        self.assertEqual(set(last.values()), {49999})
+        # Of the thread that ends last; the other's may be in a ring that this one overwrote.
+        self.assertIn(49999, last.values())
 
     def test_stream(self):
         self.file = os.path.join(self.dir, "folder")
@@ -122,6 +123,10 @@ class Program(Case):
                 at = data.find(RING_MASK, at + 8)
         return count
 
+    def sorted_events(self):
+        """Those of the same time in one order, whatever their files'."""
+        return sorted(re.findall(r".* cpu .*", self.trace("show")))
+
     def test_stream_killed(self):
         """As if it was killed after a sub-buffer was moved, and before it was counted as moved."""
         self.file = os.path.join(self.dir, "folder")
@@ -130,10 +135,10 @@ class Program(Case):
             self.assertEqual(program.stdout.readline(), "traced\n")
             run("trace", "disable", "none", self.session_file())
             program.kill()
-        events = re.findall(r" cpu .*", self.trace("show"))
+        events = self.sorted_events()
         self.assertEqual(len(events), 2 * (3000 + 47))
         self.assertGreater(self.move_back(), 0)
-        self.assertEqual(re.findall(r" cpu .*", self.trace("show")), events)
+        self.assertEqual(self.sorted_events(), events)
 
     def test_orders(self):
         new = os.path.join(self.dir, "new")
@@ -141,7 +146,7 @@ class Program(Case):
             self.assertEqual(program.stdout.readline(), "traced\n")
             self.trace("snapshot", new)
             # Times differ: the rate of the counter is known better by and by.
-            copied, events = (re.findall(r" cpu .*", run("trace", "show", file).stdout)
+            copied, events = (sorted(re.findall(r" cpu .*", run("trace", "show", file).stdout))
                               for file in (new, self.file))
             self.assertEqual(copied, events)
             self.assertEqual(len(events), 2 * (30 + 1))

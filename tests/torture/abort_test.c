@@ -152,9 +152,8 @@ static void no_sequence_was_forgotten(void **state)
 	assert_int_equal(forgotten, 0);
 }
 
-/* Some twenty sequences to an operation, each tried NEAR_SEQ_TRIES times: the longest one writes
- * five events. */
-#define MOST_ABORTS (24 * NEAR_SEQ_TRIES)
+/* Several sequences to an operation, each tried NEAR_SEQ_TRIES times. */
+#define MOST_ABORTS (16 * NEAR_SEQ_TRIES)
 
 /* An operation that is aborted at every attempt completes by the fallback. */
 static void progress_without_any_sequence(void **state)
