@@ -70,6 +70,8 @@ struct ops_session {
 struct ops_trace {
 	struct ops_session sessions[OPS_SESSIONS];
 	unsigned begun;
+	enum ops_setup setup; /* that the sessions are made for */
+	bool is_used;         /* by an operation, since then */
 	const char *failed;
 };
 

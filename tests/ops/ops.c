@@ -331,7 +331,8 @@ const struct op ops[] = {
 	OP(trace_eight, OPS_TRACE, OPS_SIGNAL_SAFE | OPS_COMPOSITE | OPS_TWIN | OPS_LONG),
 	OP(trace_sixteen, OPS_TRACE, OPS_SIGNAL_SAFE | OPS_COMPOSITE | OPS_TWIN | OPS_LONG),
 	OP(trace_chain, OPS_TRACE, OPS_SIGNAL_SAFE | OPS_COMPOSITE | OPS_LONG),
-	OP(trace_restart, OPS_TRACE, OPS_COMPOSITE | OPS_FENCES | OPS_WAITS),
-	OP(trace_snapshot, OPS_TRACE, OPS_COMPOSITE | OPS_LONG),
+	OP(trace_restart, OPS_TRACE,
+	   OPS_COMPOSITE | OPS_FENCES | OPS_WAITS | OPS_TWIN | OPS_NO_SEQUENCE),
+	OP(trace_snapshot, OPS_TRACE, OPS_COMPOSITE | OPS_LONG | OPS_TWIN | OPS_NO_SEQUENCE),
 };
 const unsigned ops_count = sizeof(ops) / sizeof(*ops);

@@ -63,6 +63,7 @@ enum ops_object {
 /* Long, or in nothing but its length different from another one: only with itself, or as the one
  * that runs as a whole while another one is stopped. */
 #define OPS_LONG 512u
+#define OPS_NO_SEQUENCE 1024u /* nothing to abort in it */
 #define OPS_NOT_LIVE 32u /* the thread is not live during it; nor is a signal handler on it */
 
 struct op {

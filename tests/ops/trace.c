@@ -24,6 +24,7 @@ static unsigned char next_byte(struct actor *me)
 {
 	if (me->events == OPS_EVENTS)
 		abort();
+	T.is_used = true;
 	return (unsigned char)(NONE + 1 + me->id * OPS_EVENTS + me->events++);
 }
 
@@ -113,6 +114,7 @@ static void publish(void)
 /* One that another actor is ending is left to it. */
 void trace_restart(struct actor *me)
 {
+	T.is_used = true;
 	if (near_trace_stop())
 		return;
 	near_lock_lock(&near__trace.lock);
@@ -218,8 +220,13 @@ static void fill_cells(const struct near__trace_run *t)
 	}
 }
 
+/* Sessions that no operation used stay as they are: it takes long to make them. */
 void trace_create(enum ops_setup setup)
 {
+	if (T.begun && T.setup == setup && !T.is_used)
+		return;
+	T.setup = setup;
+	T.is_used = false;
 	if (!near__trace.is_ready)
 		get_ready();
 	near__trace.current = NULL;
@@ -241,11 +248,22 @@ void trace_create(enum ops_setup setup)
 	publish();
 }
 
+static bool has_entered(const struct near__trace_run *t)
+{
+	const struct near__trace_ring *r = t->local[near_slot()].ring;
+
+	return r && r->position == FIRST;
+}
+
 /* The thread is known, and the ring of its slot open. */
 void trace_enter(void)
 {
+	static _Thread_local bool is_known;
 	struct near__trace_run *t = near__trace.current;
 
+	if (is_known && has_entered(t))
+		return;
+	is_known = true;
 	call_event(repeated(NONE));
 	for (unsigned i = 0; i < t->slots; i++) {
 		struct near__trace_ring *r = t->local[i].ring;
@@ -279,6 +297,7 @@ void trace_snapshot(struct actor *me)
 {
 	char path[OPS_PATH];
 
+	T.is_used = true;
 	make_path(path, me->id ? "b" : "a");
 	if (near_trace_snapshot(path))
 		return; /* there is no session now */

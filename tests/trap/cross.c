@@ -87,13 +87,14 @@ static void report(void *pairing, const char *failure)
 	fprintf(stderr, "setup %d, %s: %s\n  %s\n", (int)m->setup, m->a->name, failure, text);
 }
 
-/* Of equivalent operations on another object one is enough. */
+/* Of equivalent operations on another object one is enough, and for a long one none. */
 static bool is_partner(const struct pairing *m, const struct op *b)
 {
 	if (!m->c->suite->pair_is_valid(m->setup, m->a, b))
 		return false;
 	return m->a->object == b->object ||
-	       (m->c->all_pairs && m->setup == 0 && !(b->flags & OPS_TWIN));
+	       (m->c->all_pairs && m->setup == 0 && !(b->flags & OPS_TWIN) &&
+		!(m->a->flags & OPS_LONG));
 }
 
 static void add_partners(struct pairing *m)
@@ -150,6 +151,8 @@ static void run_pairs(struct pairing *m)
 /* Whether A may run in this setup. */
 static bool is_possible(const struct suite *suite, enum ops_setup setup, const struct op *a)
 {
+	if (a->flags & OPS_NO_SEQUENCE)
+		return false;
 	return suite->pair_is_valid(setup, a, a) || suite->pair_is_valid(setup, a, &suite->ops[0]);
 }
 
