@@ -64,7 +64,7 @@ enum ops_object {
  * that runs as a whole while another one is stopped. */
 #define OPS_LONG 512u
 #define OPS_NO_SEQUENCE 1024u /* nothing to abort in it */
-#define OPS_NOT_LIVE 32u /* the thread is not live during it; nor is a signal handler on it */
+#define OPS_NOT_LIVE 32u      /* the thread is not live during it; nor is a signal handler on it */
 
 struct op {
 	const char *name;

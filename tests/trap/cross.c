@@ -100,9 +100,8 @@ static bool is_partner(const struct pairing *m, const struct op *b)
 {
 	if (!m->c->suite->pair_is_valid(m->setup, m->a, b))
 		return false;
-	return m->a->object == b->object ||
-	       (m->c->all_pairs && m->setup == 0 && !(b->flags & OPS_TWIN) &&
-		!(m->a->flags & OPS_LONG));
+	return m->a->object == b->object || (m->c->all_pairs && m->setup == 0 &&
+					     !(b->flags & OPS_TWIN) && !(m->a->flags & OPS_LONG));
 }
 
 static void add_partners(struct pairing *m)
