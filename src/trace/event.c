@@ -75,6 +75,7 @@ _Static_assert(offsetof(struct near__trace_event, ring) == 16 &&
 #define ROOM16 NEAR_ADD_CONST(low, 144)
 #define ROOM32 NEAR_ADD_CONST(low, 136) NEAR_ADD_CONST(low, 136)
 
+/* A given time costs more than a call: there is one copy of these. */
 #define OUTPUTS ring, next, at, low, t
 #define DEFINE(n)                                                                                  \
 	static bool try_clock_##n(const uint64_t *row, const struct near__trace_event *e)          \
@@ -85,7 +86,8 @@ _Static_assert(offsetof(struct near__trace_event, ring) == 16 &&
 		return NEAR_SEQ(EVENT(ROOM##n, NEAR_CLOCK(time), NOTHING, NOTHING, COPY##n),       \
 				NEAR_OUT_CLOCK(time, OUTPUTS), NEAR_IN(row, e, words));      \
 	}                                                                                          \
-	static bool try_given_##n(const uint64_t *row, const struct near__trace_event *e)          \
+	__attribute__((noinline)) static bool try_given_##n(const uint64_t *row,                   \
+							    const struct near__trace_event *e)     \
 	{                                                                                          \
 		const uint64_t *words = e->words;                                                  \
 		uint64_t ring, next, at, low, t, time;                                             \
