@@ -152,6 +152,8 @@ extern const struct bench *const bench_registry[];
 extern const struct bench bench_malloc[BENCH_MALLOC_PATTERNS];
 #define BENCH_MAP_PARTS 6
 extern const struct bench bench_map[BENCH_MAP_PARTS];
+#define BENCH_TRACE_PARTS 7
+extern const struct bench bench_trace[BENCH_TRACE_PARTS];
 #define BENCH_ATOMIC_CASES 84
 extern const struct bench bench_atomic[BENCH_ATOMIC_CASES];
 

@@ -45,6 +45,7 @@ extern const struct bench bench_rcu_sync_100;
 extern const struct bench bench_rcu_sync_2000;
 extern const struct bench bench_rcu_call;
 extern const struct bench bench_rcu_memory;
+extern const struct bench bench_trace_latency;
 extern const struct bench bench_memory_queue;
 extern const struct bench bench_memory_rcu;
 extern const struct bench bench_queue_try;
@@ -112,6 +113,11 @@ const struct bench *const bench_registry[] = {
 	FOUR_OF(bench_map, 0),
 	&bench_map[4],
 	&bench_map[5],
+	FOUR_OF(bench_trace, 0),
+	&bench_trace[4],
+	&bench_trace[5],
+	&bench_trace[6],
+	&bench_trace_latency,
 	EIGHT_CASES(0),
 	EIGHT_CASES(8),
 	EIGHT_CASES(16),
@@ -140,5 +146,5 @@ const struct bench *const bench_registry[] = {
 /* clang-format on */
 
 _Static_assert(BENCH_MALLOC_PATTERNS == 18, "each pattern is named above");
-_Static_assert(BENCH_MAP_PARTS == 6, "each part is");
+_Static_assert(BENCH_MAP_PARTS == 6 && BENCH_TRACE_PARTS == 7, "each part is");
 _Static_assert(BENCH_ATOMIC_CASES == 84, "so is each case");

@@ -10,13 +10,18 @@ TEST_PACKAGES=(g++ git gnuplot-nox libcmocka-dev libgtest-dev clang libclang-rt-
 	libc6-dbg gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross
 	gcc-riscv64-linux-gnu g++-riscv64-linux-gnu libc6-dev-riscv64-cross
 	qemu-user-static musl-tools python3 python3-pyelftools python3-unicorn spin relacy-dev
-	doxygen clang-format clang-tidy shellcheck codespell)
+	doxygen clang-format clang-tidy shellcheck codespell babeltrace2 python3-bt2
+	systemtap-sdt-dev)
 # Comparison libraries of the benchmarks, which report those that are missing.
 BENCH_PACKAGES=(g++ gnuplot-nox)
 OPTIONAL_BENCH_PACKAGES=(libnsync-dev libck-dev libabsl-dev libboost-dev libconcurrentqueue-dev
 	liburcu-dev linux-perf libjemalloc2 libtcmalloc-minimal4 libmimalloc2.0)
+# For the rows of bench trace. One has a daemon: ./dev bench alone installs them.
+TRACER_PACKAGES=(liblttng-ust-dev lttng-tools libspdlog-dev)
 # Programs that are linked with libatomic, 36 MB: the test of the drop-in runs those that it finds.
 OPTIONAL_TEST_PACKAGES=(iitii mmmulti libjavascriptcoregtk-4.0-bin)
+# A browser, 400 MB, for the page of nearcpu trace.
+OPTIONAL_TEST_PACKAGES+=(chromium)
 # For the rows of Rust, where there is no cargo: the first that can be installed. Debian 12's cargo
 # is too old for papaya. They are large: ./dev bench alone installs one.
 # shellcheck disable=SC2034
@@ -30,7 +35,10 @@ packages_for() {
 	fmt) wanted=(clang-format git) ;;
 	lint) wanted+=("${TEST_PACKAGES[@]}") ;;
 	docs) wanted+=(doxygen) ;;
-	bench) wanted+=("${BENCH_PACKAGES[@]}") optional=("${OPTIONAL_BENCH_PACKAGES[@]}") ;;
+	bench)
+		wanted+=("${BENCH_PACKAGES[@]}")
+		optional=("${OPTIONAL_BENCH_PACKAGES[@]}" "${TRACER_PACKAGES[@]}")
+		;;
 	test | all)
 		wanted+=("${TEST_PACKAGES[@]}")
 		optional=("${OPTIONAL_BENCH_PACKAGES[@]}" "${OPTIONAL_TEST_PACKAGES[@]}")

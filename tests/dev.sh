@@ -143,7 +143,7 @@ printf '%s\n' bin build calls out >"$dir/.gitignore"
 git init -q && git add . && git commit -q -m one
 "$dir/dev" test --changed 2>&1 | grep -q "nothing differs" || wrong "an unchanged tree is tested"
 echo >>"$dir/src/locks/mutex.c"
-runs "in_locks|.*in_tool|in_torture)" --changed --turn 0
+runs "in_locks|.*in_tool|in_torture|in_trace)" --changed --turn 0
 runs "build/tsan .*-L ^(in_locks)" --changed --turn 0
 ! grep -qE "in_percpu|in_emu|build/(clang|musl)" "$dir/calls" || wrong "too much: $(<"$dir/calls")"
 git commit -q -a -m two

@@ -37,7 +37,12 @@ called_in_pages() {
 		while read -r name; do
 			# near_seq(7) is a page.
 			[[ -f man/$name.3.scd || -f man/$name.7.scd ]] || echo "$name"
-		done
+		done | grep -vxF "$(defined_by_tracepoints)"
+}
+
+# Of the examples in pages.
+defined_by_tracepoints() {
+	sed -nE 's/^NEAR_TRACEPOINT\((\w+), (\w+),.*/near_trace_\1_\2/p' man/*.scd
 }
 
 functions=$(public_functions)

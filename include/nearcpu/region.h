@@ -90,6 +90,7 @@ struct near_region_options {
 	unsigned objects; /* that the directory can have; default 64 */
 	/* That the region has before others can see it; NULL: none. */
 	struct near_region_object *first;
+	unsigned firsts; /* how many are at `first`; 0: one */
 };
 
 /* Opens the region in file `path`. If there is none: makes it with these options, or returns

@@ -58,6 +58,8 @@
  *     NEAR_BRANCH_{EQ,NE,BELOW,NOT_BELOW}(a, b, label)    unsigned compares
  *     NEAR_BRANCH_{ZERO,NONZERO}(a, label)
  *     NEAR_BRANCH_MEM4_NE(base, off, n, label)            compares a 4-byte word in memory with n
+ *     NEAR_CLOCK(time)                  time = the CPU's counter, near_clock(); once, and `time`
+ *                                       is an output by NEAR_OUT_CLOCK(time, ...)
  *     NEAR_COMMIT{4,8}(src, base, off)  the plain commit
  *     NEAR_COMMIT_ADD8(src, base, off)  base[off] += src: load, add and commit
  *     NEAR_COMMIT{4,8}_RELEASE(src, base)     the commit, ordered after all before it
@@ -197,6 +199,7 @@ __attribute__((constructor)) static void near__stay_here(void)
 /* Lists of operands, in parentheses; each operand begins with a comma. NEAR__IN_TWO is called if
  * the item is a pair, so that two items are counted, not one. */
 #define NEAR_OUT(...) (NEAR__EACH(NEAR__OUT, __VA_ARGS__))
+#define NEAR_OUT_CLOCK(time, ...) (NEAR__CLOCK_OUT(time) NEAR__EACH(NEAR__OUT, __VA_ARGS__))
 #define NEAR_IN(...) (NEAR__EACH(NEAR__IN, __VA_ARGS__))
 #define NEAR__IN(item) NEAR__PASTE(NEAR__IN_, NEAR__COUNT(NEAR__IN_TWO item))(item)
 #define NEAR__IN_TWO(name, value) 0, 0
@@ -204,6 +207,13 @@ __attribute__((constructor)) static void near__stay_here(void)
 #define NEAR__IN_2(pair) NEAR__IN_PAIR pair
 #define NEAR__OPERANDS(...) __VA_ARGS__
 #define NEAR_OBJECT(p) p, (p##_arena, (uintptr_t)(p) & ~NEAR__ARENA_MASK)
+
+/* The CPU's counter: x86_64's time stamp counter, aarch64's virtual counter, riscv64's time. Its
+ * rate is the machine's. It may be read before what precedes it. 0 where there is none. */
+NEAR_INLINE uint64_t near_clock(void)
+{
+	return near__clock();
+}
 
 enum near_seq_result { NEAR_SEQ_FAILED, NEAR_SEQ_COMMITTED };
 
@@ -221,6 +231,7 @@ enum near_seq_result { NEAR_SEQ_FAILED, NEAR_SEQ_COMMITTED };
 		__label__ __VA_ARGS__;                                                             \
 		enum { near_failed = NEAR_SEQ_FAILED };                                            \
 		uint64_t near__tmp;                                                                \
+		__attribute__((unused)) uint64_t near__high; /* of NEAR_CLOCK */                   \
 		int near__result;                                                                  \
 		__asm__ volatile __inline__ goto(NEAR_SEQ_BEGIN operations                         \
 						 : NEAR_SEQ_OUT(near__tmp) NEAR__OPERANDS outputs  \

@@ -27,6 +27,7 @@
 #include <nearcpu/sem.h>
 #include <nearcpu/shared.h>
 #include <nearcpu/stack.h>
+#include <nearcpu/trace.h>
 #include <string.h>
 
 /* clang-format off */
@@ -79,6 +80,9 @@ static const struct {
 	TYPE(stack),
 	TYPE(stack_node),
 	TYPE(thr_region),
+	TYPE(trace_options),
+	TYPE(trace_point),
+	TYPE(trace_stats),
 	TYPE(unpark),
 	TYPE(unparked),
 };

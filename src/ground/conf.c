@@ -27,7 +27,7 @@ static const struct near__setting core_list[] = {
 	{"rcu_check", "1", FIELD(rcu_check), 1},
 };
 
-const char *const near__conf_prefixes[3] = {"malloc_", "heap_", "atomic_"};
+const char *const near__conf_prefixes[4] = {"malloc_", "heap_", "atomic_", "trace"};
 
 static const struct near__settings core = {
 	.list = core_list,
@@ -148,7 +148,9 @@ static void warn_on_stderr(const char *what, const char *item, size_t len)
 		"pool_check:0|1, rcu_check:0|1, malloc_check:0|1, malloc_mismatch:0|1, "
 		"malloc_background:0|1|auto, "
 		"malloc_age:MILLISECONDS, malloc_cache:BYTES, malloc_stats:FILE, "
-		"heap_profile:PREFIX, heap_sample:BYTES, heap_signal:NUMBER, atomic_stats:0|1)\n";
+		"heap_profile:PREFIX, heap_sample:BYTES, heap_signal:NUMBER, atomic_stats:0|1, "
+		"trace:PATH, trace_mode:overwrite|stop|stream, trace_ring:BYTES, "
+		"trace_level:error|warning|notice|info|debug|verbose, trace_enable:PATTERN+...)\n";
 	struct iovec parts[] = {
 		{(void *)head, sizeof(head) - 1},
 		{(void *)what, strlen(what)},

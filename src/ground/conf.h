@@ -55,9 +55,11 @@ typedef void near__conf_warn(const char *what, const char *item, size_t len);
 void near__conf_read(struct near__conf *out);
 void near__conf_parse(struct near__conf *out, const char *text, near__conf_warn *warn);
 
-/* The beginnings of keys that the drop-in malloc reads; the last is the drop-in libatomic's. */
-extern const char *const near__conf_prefixes[3] __attribute__((visibility("hidden")));
+/* The beginnings of keys that the drop-in malloc reads; then the drop-in libatomic's, and those of
+ * near_trace. */
+extern const char *const near__conf_prefixes[4] __attribute__((visibility("hidden")));
 #define NEAR__CONF_MALLOC_PREFIXES 2
 #define near__conf_atomic_prefixes (&near__conf_prefixes[NEAR__CONF_MALLOC_PREFIXES])
+#define near__conf_trace_prefixes (&near__conf_prefixes[NEAR__CONF_MALLOC_PREFIXES + 1])
 
 #endif

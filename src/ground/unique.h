@@ -4,7 +4,8 @@
  * opened (glibc; others unite global scopes only), and never unload it. C has no word for it, and
  * clang refuses to change a binding afterwards: hence assembly. Each layer defines its own state,
  * so that a static program has the state of the layers that it uses. Sizes and contents are numbers
- * that the assembler knows: assert that they are those of the type. */
+ * that the assembler knows: assert that they are those of the type. A file defines one zeroed
+ * object: aarch64's assembler confuses the addresses of two. */
 #ifndef NEARCPU_UNIQUE_H
 #define NEARCPU_UNIQUE_H
 

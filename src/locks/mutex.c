@@ -5,6 +5,7 @@
 #include "mutex_at.h"
 #include "hold_time.h"
 #include "slice.h"
+#include "ground/probe.h"
 #include "ground/spin.h"
 #include "ground/tsan.h"
 
@@ -213,7 +214,9 @@ static int lock_slow(struct near_mutex *m, uint32_t seen, const struct near__tim
 	/* If the word had an owner, it is not loaded again before the pauses. */
 	if (owner_of(seen) || !take_if_free(m)) {
 		near__slice_end(); /* which another mutex requested that this thread holds */
+		near__probe(NEAR__PROBE_WAIT, m, 0);
 		r = wait(m, seen, timeout);
+		near__probe(NEAR__PROBE_LOCKED, m, (uint64_t)r);
 		if (!r)
 			note_wait(m);
 	}

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "lot.h"
+#include "ground/probe.h"
 #include "ground/tsan.h"
 
 /* Acquire: pairs with the release in near__lot_wake. */
@@ -116,8 +117,10 @@ int near__lot_sleep(struct near__waiter *w, const struct near__timeout *t)
 	struct near__cancel_wait wait;
 	int r = t->cancel ? near__cancel_join(t->cancel, &wait, &w->word) : 0;
 
+	near__probe(NEAR__PROBE_SLEEP, w, 0);
 	if (!r)
 		r = sleep_until_woken(w, t);
+	near__probe(NEAR__PROBE_WOKEN, w, (uint64_t)r);
 	if (t->cancel)
 		near__cancel_leave(t->cancel, &wait);
 	if (r && near__lot_leave(w))

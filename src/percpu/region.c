@@ -91,8 +91,8 @@ static int make(struct near_region *r, int fd, const struct near_region_options 
 		*r->header = h;
 		near__region_open_provided(r, first);
 	}
-	if (err == 0 && o->first)
-		err = near__region_add_first(r, fd, o->first);
+	for (unsigned i = 0; err == 0 && o->first && i < (o->firsts ? o->firsts : 1); i++)
+		err = near__region_add_first(r, fd, &o->first[i]);
 	if (err)
 		near__region_unmap(r);
 	return err;

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "ground/futex.h"
+#include "ground/probe.h"
 #include "ground/spin.h"
 #include "ground/tsan.h"
 #include "parking/timeout.h"
@@ -73,6 +74,7 @@ static void drive(struct near_rcu *d)
 	uint64_t period = d->begun + 1, in;
 	unsigned old = near__rcu_index(d, d->phase);
 
+	near__probe(NEAR__PROBE_PERIOD, d, period);
 	__atomic_store_n(&d->begun, period, __ATOMIC_SEQ_CST);
 	fence();
 	__atomic_store_n(&d->phase, (uintptr_t)&d->slots->out[!old], __ATOMIC_SEQ_CST);
@@ -87,6 +89,7 @@ static void drive(struct near_rcu *d)
 	__atomic_store_n(&d->begun, period, __ATOMIC_SEQ_CST);
 	/* Release: a thread that finds it has waited, too. */
 	__atomic_store_n(&d->done, period, __ATOMIC_RELEASE);
+	near__probe(NEAR__PROBE_PERIOD_END, d, period);
 }
 
 /* ---- threads that wait ---- */

@@ -136,7 +136,7 @@ static void try_all(struct job *job)
 	for (unsigned i = 0; i < near__trap_count(); i++) {
 		const struct trap_seq *seq = near__trap_seq(i);
 
-		if (!seq->reached)
+		if (job->may_run ? !job->may_run(job->t->arg, i) : !seq->reached)
 			continue;
 		if (seq->too_long)
 			near__report_sequence(job, seq, "too many instructions to be tried");
@@ -156,7 +156,7 @@ static int verdict(const struct job *job)
 {
 	bool watched = false;
 
-	if (job->learnt || job->out->aborts || job->out->failures)
+	if (job->may_run || job->out->aborts || job->out->failures)
 		return 0;
 	for (unsigned i = 0; i < near__trap_count(); i++)
 		watched |= near__trap_seq(i)->watched;
@@ -180,7 +180,7 @@ static int run_in_place(struct job *job)
 
 	if (r)
 		return r;
-	if (!job->learnt)
+	if (!job->may_run)
 		r = learn(job);
 	if (r == 0) {
 		try_all(job);

@@ -27,8 +27,10 @@ struct orders {
 struct job {
 	const struct near_torture *t;
 	unsigned schedules; /* a bit mask: 1u << ALONE ... */
-	bool learnt;        /* the sequences' instructions are known */
-	bool before;        /* also stop between a function's entry and its sequence */
+	/* If the sequences' instructions are known: whether the operation may run this one. Each
+	 * that it does not run takes some runs to see that. */
+	bool (*may_run)(void *arg, unsigned seq);
+	bool before; /* also stop between a function's entry and its sequence */
 	/* An operation that is aborted in its first sequence must take effect after the competing
 	 * one. Not set where the operation decides something before that sequence. */
 	bool strict;

@@ -147,6 +147,12 @@ void near__trap_learn_again(void)
 		near__trap.breakpoints[i].learnt = false;
 }
 
+void near__trap_forget_reached(void)
+{
+	for (unsigned i = 0; i < near__trap.count; i++)
+		near__trap.seqs[i].reached = false;
+}
+
 unsigned near__trap_learn(enum trap_others others, void (*run)(void *arg), void *arg)
 {
 	unsigned known = 0;

@@ -97,6 +97,9 @@ unsigned near__trap_learn(enum trap_others others, void (*run)(void *arg), void 
  * new boundaries: for sequences that take another path in another mode. */
 void near__trap_learn_again(void);
 
+/* What near__trap_learn sets as reached after this call was reached after it. */
+void near__trap_forget_reached(void);
+
 /* Calls once(arg), which learns and returns the measure of what is known, until nothing is new. */
 void near__trap_learn_all(unsigned (*once)(void *arg), void *arg);
 

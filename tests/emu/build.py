@@ -7,8 +7,10 @@ from pathlib import Path
 from elftools.elf.elffile import ELFFile
 
 ROOT = Path(__file__).resolve().parents[2]
+# Trace files, whose rings are to be full after a few events.
+SMALL = ("-DNEAR__TRACE_SUB_SHIFT=9", "-DNEAR__TRACE_POINTS_SIZE=65536")
 FLAGS = ("-std=gnu11", "-O2", "-g1", "-static", "-fno-pie", "-no-pie", "-pthread",
-         "-Iinclude", "-Isrc", "-Itests/ops")
+         "-Iinclude", "-Isrc", "-Itests/ops", *SMALL)
 START_IP = 8  # in struct rseq_cs
 
 
@@ -21,7 +23,8 @@ def core():
 
 
 def _sources():
-    found = [*core(), *ROOT.glob("tests/ops/*.c"), ROOT / "tests/emu/main.c"]
+    found = [*core(), *ROOT.glob("src/trace/*.c"), *ROOT.glob("tests/ops/*.c"),
+             ROOT / "tests/emu/main.c"]
     return sorted(str(path.relative_to(ROOT)) for path in found)
 
 

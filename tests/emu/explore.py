@@ -4,7 +4,7 @@
 from collections import Counter
 from dataclasses import dataclass
 
-from scenario import WAITS
+from scenario import NOT_LIVE, WAITS
 
 
 class Enough(Exception):
@@ -190,6 +190,10 @@ class Case:
         if self.explorer.harassed and self.task_a.started:
             self._run_a(nowhere)
         self.scenario.finish(self.task_a, self.task_b)
+
+    def is_live(self):
+        """Whether A runs sequences that the kernel watches."""
+        return self.way is THREAD and not self.a.flags & NOT_LIVE
 
     def has_sequences(self, op):
         return op in self.explorer.knowledge.with_sequences

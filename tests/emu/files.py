@@ -2,32 +2,69 @@
 """System calls of the model of the kernel: files, and what the C library calls at its start."""
 
 import struct
+from dataclasses import dataclass
 
-ENOENT, EBADF, EINVAL = 2, 9, 22
+ENOENT, EBADF, EINVAL, ENOSYS = 2, 9, 22, 38
+O_TMPFILE = 0x400000
 F_GETFL, O_RDWR = 3, 2
 RELEASE = b"6.18.0"
+
+
+@dataclass
+class MemoryFile:
+    at: int = 0  # where it was mapped first
+
+
+@dataclass
+class OpenFile:
+    content: bytes = b""
+    position: int = 0
+    memory: MemoryFile = None  # in place of `content`
 
 
 class Files:
     """The part of Kernel for files, and for the start of a process."""
 
-    # Files: those of sysfs that say what machine this is, and memory files.
+    # Files: those of sysfs that say what machine this is, and memory files, which may have names.
 
-    def _open(self, name, content):
+    def _open(self, file):
         fd = 3
         while fd in self.process.files:
             fd += 1
-        self.process.files[fd] = [name, 0, content]
+        self.process.files[fd] = file
         return fd
 
-    def sys_openat(self, _task, _directory, path, *_):
+    def _memory_file(self, path):
+        """The one with this name, or None."""
+        number = path.removeprefix("/proc/self/fd/")
+        if number != path and int(number) in self.process.files:
+            return self.process.files[int(number)].memory
+        return self.process.named.get(path)
+
+    def sys_openat(self, _task, _directory, path, flags, *_):
         path = self.memory.text(path)
-        if path.startswith("/proc/self/fd/") and int(path[14:]) in self.process.files:
-            return self._open(path, b"")
-        return self._open(path, self.files[path]) if path in self.files else -ENOENT
+        if flags & O_TMPFILE:
+            return self.sys_memfd_create()
+        if path in self.files:
+            return self._open(OpenFile(self.files[path]))
+        memory = self._memory_file(path)
+        return self._open(OpenFile(memory=memory)) if memory else -ENOENT
+
+    def sys_linkat(self, _task, _directory, old, _new_directory, new, *_):
+        self.process.named[self.memory.text(new)] = self._memory_file(self.memory.text(old))
+        return 0
+
+    def sys_unlinkat(self, _task, _directory, path, *_):
+        return 0 if self.process.named.pop(self.memory.text(path), None) else -ENOENT
+
+    def sys_unlink(self, task, path, *_):
+        return self.sys_unlinkat(task, 0, path)
+
+    def sys_faccessat2(self, _task, _directory, path, *_):
+        return 0 if self.memory.text(path) in self.process.named else -ENOENT
 
     def sys_memfd_create(self, *_):
-        return self._open("memfd", b"")
+        return self._open(OpenFile(memory=MemoryFile()))
 
     def sys_fallocate(self, _task, fd, *_):
         return 0 if fd in self.process.files else -EBADF
@@ -43,13 +80,16 @@ class Files:
         file = self.process.files.get(fd)
         if not file:
             return -EBADF
-        data = file[2][file[1]:file[1] + size]
-        file[1] += len(data)
+        data = file.content[file.position:file.position + size]
+        file.position += len(data)
         self.memory.write(address, data)
         return len(data)
 
     def sys_close(self, _task, fd, *_):
         return 0 if self.process.files.pop(fd, None) else -EBADF
+
+    def sys_fstatfs(self, *_):
+        return -ENOSYS
 
     # What the C library queries when it starts.
 
@@ -85,4 +125,4 @@ class Files:
     def _not_there(self, *_):
         return -ENOENT
 
-    sys_readlink = sys_readlinkat = _not_there
+    sys_readlink = sys_readlinkat = sys_newfstatat = _not_there

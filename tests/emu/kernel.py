@@ -7,6 +7,7 @@ that writes the fields which are the kernel's (as since 7.0.10), or makes a syst
 sequence (as kernels with CONFIG_DEBUG_RSEQ do)."""
 
 import struct
+from copy import copy
 from dataclasses import dataclass, field
 
 from files import Files
@@ -79,11 +80,12 @@ class Process:
     next_map: int = FIRST_MMAP
     next_tid: int = FIRST_TID
     membarrier_registered: bool = False
-    files: dict = field(default_factory=dict)  # fd -> [name, position, size]
+    files: dict = field(default_factory=dict)  # fd -> OpenFile
+    named: dict = field(default_factory=dict)  # path -> MemoryFile
 
     def copy(self):
         return Process(self.brk, self.next_map, self.next_tid, self.membarrier_registered,
-                       {fd: list(f) for fd, f in self.files.items()})
+                       {fd: copy(f) for fd, f in self.files.items()}, dict(self.named))
 
 
 class Kernel(Files):
@@ -98,6 +100,7 @@ class Kernel(Files):
         # Address ranges that sequences, their closers and fallbacks change.
         words = ((image.symbols.get("ops_mutex"), 12), (image.symbols.get("ops_fifo"), 64))
         self.arenas, self.regions = [], [(word, word + size) for word, size in words if word]
+        self.is_booted = False  # no thread can be made any more
         self.aborted = set()  # instruction pointers at which a sequence was aborted
         self.output = b""
         self.fences = 0
@@ -242,6 +245,8 @@ class Kernel(Files):
     def sys_clone(self, task, flags, stack, parent_tid, a3, a4, *_):
         if flags & CLONE_VFORK:
             return self.sys_vfork(task)
+        if self.is_booted:
+            return -EAGAIN
         tls, child_tid = (a4, a3) if self.cpu.name == "x86_64" else (a3, a4)
         child = self._fork_task(task)
         child.sp = stack
@@ -336,18 +341,28 @@ class Kernel(Files):
         fd &= 0xFFFFFFFF
         if address or flags & 0x10:
             raise Killed("SIGSYS: the model has no mmap at a given address")
-        if flags & 0x20 == 0 and fd not in self.process.files:
+        anonymous = flags & 0x20
+        if not anonymous and fd not in self.process.files:
             return -EBADF
-        address = self.process.next_map
-        self.process.next_map += round_up(size) + PAGE
+        file = None if anonymous else self.process.files[fd].memory
+        address = self._free_place_of(file)
+        if not address:
+            address = self.process.next_map
+            self.process.next_map += round_up(size) + PAGE
         if self.process.next_map > len(self.memory.view):
             return -ENOMEM
         self.memory.reserve(address, size, self._protection(prot))
-        if prot == 1:
-            self.arenas.append((address, address + size))
-        elif flags & 0x20 == 0:
+        if file and not file.at:
+            file.at = address
             self.regions.append((address, address + size))
+        elif anonymous and prot == 1:
+            self.arenas.append((address, address + size))
         return address
+
+    def _free_place_of(self, file):
+        """A file is mapped at the same place again: there its content is. 0: at another place, with
+        zeros, if it is there already."""
+        return file.at if file and file.at and not self.memory.is_mapped(file.at, PAGE) else 0
 
     def sys_munmap(self, _task, address, size, *_):
         self.memory.protect(address, size, None)

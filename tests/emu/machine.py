@@ -89,7 +89,7 @@ class Machine:
             protection = (READ if flags & 4 else 0) | (WRITE if flags & 2 else 0)
             protection |= EXECUTE if flags & 1 else 0
             self.memory.protect(start, round_up(address + size) - start, protection)
-            self.memory.write(address, data)
+            self.memory.write(address, cpus.with_clock(self.cpu, data) if flags & 1 else data)
         self.memory.protect(STACK_TOP - STACK_SIZE, STACK_SIZE, READ | WRITE)
         self.main = self.kernel.new_task()
         self.main.pc = self.image.entry
@@ -122,6 +122,7 @@ class Machine:
             if self.run(task) != "parked":
                 raise Killed("the program did not start")
             started += 1
+        self.kernel.is_booted = True
         # What no call sets and all threads have in common, as the global pointer of RISC-V.
         self._watched.emulator.context_restore(self._quiet.emulator.context_save())
 

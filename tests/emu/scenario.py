@@ -9,11 +9,12 @@ from dataclasses import dataclass
 
 from machine import ELSEWHERE, HERE, Machine
 
-SIGNAL_SAFE, FENCES, NOT_LIVE, TWIN, WAITS = 1, 2, 32, 64, 128  # flags in ops.h
+SIGNAL_SAFE, FENCES, NOT_LIVE, TWIN, WAITS, LONG = 1, 2, 32, 64, 128, 512  # flags in ops.h
 OP = struct.Struct("<QQII")
 MAX_OPS = 128
 SETUPS = ("open", "fallback", "empty", "killed")
 COUNTER, STACK, REFCOUNT, SHARED, EXAMPLE, MUTEX = range(6)
+TRACE = 14
 MIB = 1 << 20
 HEADER = 64 << 10  # of an arena; its first slot is aligned to a MiB (src/percpu/percpu.c)
 

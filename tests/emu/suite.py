@@ -6,12 +6,12 @@ import contextlib
 import schedules
 from explore import REFUSED_THREAD, THREAD, VFORK_CHILD, Case, Enough, Explorer
 from kernel import Killed
-from scenario import (BY_CID, BY_CPU, BY_NODE, FENCES, NOT_LIVE, REFCOUNT, REFUSED, SIGNAL_SAFE,
-                   STACK, TWIN, Deadlock, Scenario, read_ops)
+from scenario import (BY_CID, BY_CPU, BY_NODE, FENCES, LONG, NOT_LIVE, REFCOUNT, REFUSED,
+                   SIGNAL_SAFE, STACK, TRACE, TWIN, Deadlock, Scenario, read_ops)
 from trace import Knowledge, Tracer, broken_rules
 
 OPEN, FALLBACK, EMPTY, KILLED = range(4)
-ONLY = {EMPTY: STACK, KILLED: REFCOUNT}  # what is different in these setups
+ONLY = {EMPTY: (STACK, TRACE), KILLED: (REFCOUNT, TRACE)}  # what is different in these setups
 
 
 class Suite:
@@ -54,11 +54,11 @@ class Suite:
 
     def _pairs(self, scenario):
         for a in self.ops:
-            if scenario.setup in ONLY and a.object != ONLY[scenario.setup]:
+            if scenario.setup in ONLY and a.object not in ONLY[scenario.setup]:
                 continue
             for b in self.ops:
                 if (a.object == b.object and scenario.is_valid(a, b)
-                        and (a is b or not b.flags & TWIN)):
+                        and (a is b or not (b.flags & TWIN or a.flags & LONG))):
                     yield a, b
 
     @contextlib.contextmanager
@@ -93,7 +93,7 @@ class Suite:
 
     def _meet(self, scenario, a, b):
         case = self._case(scenario, a, b)
-        if not schedules.preempted(case, scenario.here):
+        if not schedules.preempted(case, scenario.here) or (a.flags | b.flags) & LONG:
             return
         if b.flags & SIGNAL_SAFE:
             schedules.signalled(case)
@@ -109,11 +109,13 @@ class Suite:
 
     def _meet_in_c(self, scenario, a, b):
         """The slow paths and the closers against each other."""
+        if a.object == TRACE and (scenario.setup != OPEN or a.flags & FENCES):
+            return  # they take longer than others
         if b.flags & (FENCES | NOT_LIVE) and a.flags & (FENCES | NOT_LIVE | TWIN):
             schedules.crossed(self._case(scenario, a, b))
 
     def _meet_itself(self, scenario, a, b):
-        if a is b:
+        if a is b and not a.flags & LONG:
             case = self._case(scenario, a, b)
             schedules.preempted(case, scenario.here)
             if scenario.setup == OPEN:
@@ -131,7 +133,7 @@ class Suite:
             machine.hook_accesses()
         with self._scenario(BY_CID, OPEN, hook) as scenario:
             for a, b in self._pairs(scenario):
-                if b.flags & FENCES:
+                if b.flags & FENCES and a.object != TRACE:  # its loads depend on each other
                     schedules.stale(self._case(scenario, a, b))
 
     # Coverage.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from kernel import Killed
 from scenario import HEADER, MIB, Scenario
 
-CELLS = 2  # of ops_cells
+CELLS = 7  # of ops_cells
 
 
 @dataclass
@@ -16,6 +16,7 @@ class Instruction:
     sequence: object
     reads: bool = False  # per-CPU data
     writes: bool = False
+    stores: bool = False  # anywhere
 
 
 @dataclass
@@ -102,24 +103,28 @@ class Tracer:
         if shared:
             self.knowledge.events.add(self._pc)
         if self._now:
+            self._now.stores |= is_write
             self._now.writes |= shared and is_write and not self._is_cell(address)
             self._now.reads |= shared and not is_write
 
     def _is_cell(self, address):
-        """Of a queue's ring or an array: what is stored there before the commit nobody reads."""
+        """Of a queue's or the tracer's ring, or an array: what is stored there before the commit
+        nobody reads."""
         symbol = self.image.symbols["ops_cells"]
         u64 = self._machine.memory.u64
         cells = range(symbol, symbol + CELLS * 16, 16)
-        return any((address - u64(c)) % MIB < u64(c + 8) and self._same_arena(address, u64(c))
-                   for c in cells)
+        return any(self._distance(address, u64(c)) < u64(c + 8) for c in cells)
 
-    def _same_arena(self, address, other):
-        return any(a <= address < b and a <= other < b for a, b in self._machine.kernel.arenas)
+    def _distance(self, address, begin):
+        """Of arenas, from that slot's `begin`."""
+        if any(a <= address < b and a <= begin < b for a, b in self._machine.kernel.arenas):
+            return (address - begin) % MIB
+        return address - begin if address >= begin else MIB
 
     def _is_per_cpu(self, address):
         kernel = self._machine.kernel
         if any(a <= address < b for a, b in kernel.regions):
-            return True
+            return not self._is_cell(address)
         return address % MIB < MIB - HEADER and any(a <= address < b for a, b in kernel.arenas)
 
 
@@ -134,6 +139,8 @@ def broken_rules(image, knowledge):
         for pc in pcs[:-1]:
             if knowledge.instructions[pc].writes:
                 problems.append(f"{sequence}: the store at {pc:#x} is visible before the commit")
-        if not knowledge.instructions[pcs[-1]].writes:
+        last = knowledge.instructions[pcs[-1]]
+        changes = any(knowledge.instructions[pc].writes for pc in pcs)
+        if not (last.writes if changes else last.stores):
             problems.append(f"{sequence}: the last instruction is not the commit")
     return problems

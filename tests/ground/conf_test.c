@@ -224,7 +224,9 @@ static void each_warning_is_printed_once(void **state)
 		"pool_check:0|1, rcu_check:0|1, "
 		"malloc_check:0|1, malloc_mismatch:0|1, malloc_background:0|1|auto, "
 		"malloc_age:MILLISECONDS, malloc_cache:BYTES, malloc_stats:FILE, "
-		"heap_profile:PREFIX, heap_sample:BYTES, heap_signal:NUMBER, atomic_stats:0|1)\n";
+		"heap_profile:PREFIX, heap_sample:BYTES, heap_signal:NUMBER, atomic_stats:0|1, "
+		"trace:PATH, trace_mode:overwrite|stop|stream, trace_ring:BYTES, "
+		"trace_level:error|warning|notice|info|debug|verbose, trace_enable:PATTERN+...)\n";
 	char expected[2048];
 
 	snprintf(expected, sizeof(expected),

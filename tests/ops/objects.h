@@ -56,6 +56,25 @@ struct ops_rcu {
 	unsigned char ran[2 * OPS_CALLS];
 };
 
+#define OPS_EVENTS 8   /* of each actor */
+#define OPS_SESSIONS 3 /* one, and what each actor may begin */
+#define OPS_PATH 64
+
+struct ops_session {
+	struct near__trace_run *run; /* unmapped when it has ended */
+	int file;
+	size_t size, rings, used; /* of the file; where these are in it */
+};
+
+/* What trace.c operates on. */
+struct ops_trace {
+	struct ops_session sessions[OPS_SESSIONS];
+	unsigned begun;
+	enum ops_setup setup; /* that the sessions are made for */
+	bool is_used;         /* by an operation, since then */
+	const char *failed;
+};
+
 struct ops_objects {
 	struct near_counter counter;
 	struct near_stack stack;
@@ -69,6 +88,7 @@ struct ops_objects {
 	struct near_rwlock rwlock;
 	struct near_queue queue;
 	struct ops_rcu rcu;
+	struct ops_trace trace;
 	volatile int64_t guarded[2]; /* by it: equal, but inside of a writer */
 	bool torn;                   /* a reader found them different */
 	struct ops_blocks *blocks;
@@ -86,8 +106,10 @@ extern struct ops_objects ops_objects;
 extern struct near_mutex ops_mutex[3];
 extern struct near_fifo ops_fifo;
 /* Memory of the first slot where a sequence stores what nobody reads before its commit: the cells
- * of the queue, an array of blocks. By this name, too. */
-#define OPS_CELLS 2
+ * of the queue, an array of blocks; and of the tracer's file all
+ * but the headers of rings. By this name, too. */
+#define OPS_CELLS 7
+#define OPS_TRACE_CELLS 2 /* from here on: of the tracer */
 struct ops_cells {
 	uint64_t at, bytes;
 };
@@ -154,6 +176,21 @@ void rcu_destroy(void);
 const char *rcu_conserved(const struct actor *a, const struct actor *b);
 /* Which callbacks are in a list: a bit for each. */
 uint64_t rcu_pending(void);
+
+/* The operations of trace.c, and what the objects need. */
+void trace_event(struct actor *me);
+void trace_pair(struct actor *me);
+void trace_text(struct actor *me);
+void trace_eight(struct actor *me);
+void trace_sixteen(struct actor *me);
+void trace_chain(struct actor *me);
+void trace_restart(struct actor *me);
+void trace_snapshot(struct actor *me);
+void trace_create(enum ops_setup setup);
+void trace_enter(void);
+const char *trace_conserved(const struct actor *a, const struct actor *b);
+/* The events in the rings, each with the ring's number. */
+void trace_list(char *out, unsigned size, const struct actor *a, const struct actor *b);
 
 /* The operations of locks.c. */
 void rwlock_read(struct actor *me);

@@ -155,6 +155,7 @@ void ops_describe(char *out, size_t size, const struct actor *a, const struct ac
 {
 	struct text t = {out, out + size - 1};
 	struct recorded r = recorded();
+	char events[64];
 
 	put_field(&t, "counter ", near_counter_read(&OBJ.counter));
 	put_field(&t, " shared ", near_shared_read(&OBJ.shared, OPS_SHARED_OFFSET));
@@ -169,6 +170,9 @@ void ops_describe(char *out, size_t size, const struct actor *a, const struct ac
 	put_stack(&t);
 	put(&t, " queue");
 	each_queued(put_queued, &t);
+	trace_list(events, sizeof(events), a, b);
+	put(&t, " trace ");
+	put(&t, events);
 	put_results(&t, "; A", a);
 	put_results(&t, "; B", b);
 	*t.at = '\0';
@@ -287,6 +291,7 @@ const char *ops_conserved(const struct actor *a, const struct actor *b)
 {
 	const char *stack = stack_conserved(a, b), *rwlock = rwlock_conserved(a, b);
 	const char *histograms = histograms_conserved(a, b), *rcu = rcu_conserved(a, b);
+	const char *trace = trace_conserved(a, b);
 
 	if (near_counter_read(&OBJ.counter) != OPS_FIRST_COUNT + a->counted + b->counted)
 		return "an add to the counter is lost or was counted twice";
@@ -304,6 +309,8 @@ const char *ops_conserved(const struct actor *a, const struct actor *b)
 		return rwlock;
 	if (rcu)
 		return rcu;
+	if (trace)
+		return trace;
 	if (ops_fifo.count)
 		return "an element of the fifo is left behind";
 	return stack ? stack : refs_conserved(a, b);

@@ -222,6 +222,7 @@ NOT_LIVE(queue_get)
 NOT_LIVE(queue_close)
 NOT_LIVE(rcu_read)
 NOT_LIVE(rcu_call)
+NOT_LIVE(trace_event)
 
 /* clang-format off */
 #define OP(name, object, flags) {#name, name, object, flags}
@@ -323,5 +324,15 @@ const struct op ops[] = {
 	OP(rcu_call, OPS_CALLBACKS, OPS_SIGNAL_SAFE),
 	OP(rcu_call_fallback, OPS_CALLBACKS, OPS_SIGNAL_SAFE | OPS_NOT_LIVE),
 	OP(rcu_batch, OPS_CALLBACKS, OPS_COMPOSITE | OPS_FENCES | OPS_WAITS),
+	OP(trace_event, OPS_TRACE, OPS_SIGNAL_SAFE),
+	OP(trace_event_fallback, OPS_TRACE, OPS_SIGNAL_SAFE | OPS_NOT_LIVE),
+	OP(trace_pair, OPS_TRACE, OPS_SIGNAL_SAFE | OPS_COMPOSITE | OPS_TWIN | OPS_LONG),
+	OP(trace_text, OPS_TRACE, OPS_SIGNAL_SAFE | OPS_COMPOSITE | OPS_TWIN | OPS_LONG),
+	OP(trace_eight, OPS_TRACE, OPS_SIGNAL_SAFE | OPS_COMPOSITE | OPS_TWIN | OPS_LONG),
+	OP(trace_sixteen, OPS_TRACE, OPS_SIGNAL_SAFE | OPS_COMPOSITE | OPS_TWIN | OPS_LONG),
+	OP(trace_chain, OPS_TRACE, OPS_SIGNAL_SAFE | OPS_COMPOSITE | OPS_LONG),
+	OP(trace_restart, OPS_TRACE,
+	   OPS_COMPOSITE | OPS_FENCES | OPS_WAITS | OPS_TWIN | OPS_NO_SEQUENCE),
+	OP(trace_snapshot, OPS_TRACE, OPS_COMPOSITE | OPS_LONG | OPS_TWIN | OPS_NO_SEQUENCE),
 };
 const unsigned ops_count = sizeof(ops) / sizeof(*ops);

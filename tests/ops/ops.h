@@ -28,6 +28,8 @@ struct actor {
 	uint64_t peak;            /* the highest that it reported */
 	int64_t written;          /* times that it held the lock for writing */
 	unsigned called;          /* calls of near_rcu_call */
+	unsigned events, chains;  /* of the tracer; a bit for each event that is a chain */
+	unsigned restarts;        /* sessions that it ended, and began */
 };
 
 void ops_actor(struct actor *a, unsigned id);
@@ -46,7 +48,8 @@ enum ops_object {
 	OPS_BLOCKS,
 	OPS_ARRAY,
 	OPS_RCU,
-	OPS_CALLBACKS
+	OPS_CALLBACKS,
+	OPS_TRACE
 };
 
 #define OPS_SIGNAL_SAFE 1u /* may run in a signal handler over any operation */
@@ -57,7 +60,11 @@ enum ops_object {
 #define OPS_TWIN 64u      /* equivalent to an earlier operation when combined with another one */
 #define OPS_WAITS 128u /* for A, if both use the same object: A must continue before B has ended */
 #define OPS_STOPPED_INSIDE 256u /* only where nothing stops it but inside of a sequence */
-#define OPS_NOT_LIVE 32u /* the thread is not live during it; nor is a signal handler on it */
+/* Long, or in nothing but its length different from another one: only with itself, or as the one
+ * that runs as a whole while another one is stopped. */
+#define OPS_LONG 512u
+#define OPS_NO_SEQUENCE 1024u /* nothing to abort in it */
+#define OPS_NOT_LIVE 32u      /* the thread is not live during it; nor is a signal handler on it */
 
 struct op {
 	const char *name;

@@ -155,6 +155,7 @@ void ops_enter(void)
 		abort();
 	blocks_enter();
 	rcu_enter_slots();
+	trace_enter();
 }
 
 void ops_reset_to(enum ops_setup setup)
@@ -169,6 +170,7 @@ void ops_reset_to(enum ops_setup setup)
 		fill(NULL);
 	if (setup == OPS_KILLED)
 		near_refcount_kill(&OBJ.refcount);
+	trace_create(setup);
 	ops_enter();
 }
 
@@ -177,10 +179,25 @@ void ops_reset(void)
 	ops_reset_to(OPS_OPEN);
 }
 
+/* In two setups the session has another clock, which few operations need. */
+static bool trace_pair_is_valid(enum ops_setup setup, const struct op *a, const struct op *b)
+{
+	if (setup == OPS_FALLBACK)
+		return !(a->flags & OPS_LONG) && b->flags & (OPS_SIGNAL_SAFE | OPS_FENCES);
+	if (setup == OPS_EMPTY)
+		return a == b && a->flags & OPS_SIGNAL_SAFE && !(a->flags & OPS_NOT_LIVE);
+	if (setup == OPS_KILLED)
+		return a == b && a->flags & OPS_SIGNAL_SAFE &&
+		       !(a->flags & (OPS_NOT_LIVE | OPS_LONG));
+	return true;
+}
+
 bool ops_pair_is_valid(enum ops_setup setup, const struct op *a, const struct op *b)
 {
 	unsigned either = a->flags | b->flags, both = a->flags & b->flags;
 
+	if (a->object == OPS_TRACE && b->object == OPS_TRACE && !trace_pair_is_valid(setup, a, b))
+		return false;
 	if (both & (OPS_KILLS | OPS_REVIVES))
 		return false;
 	return !(either & (setup == OPS_KILLED ? OPS_KILLS : OPS_REVIVES));
@@ -202,12 +219,14 @@ bool ops_pair_does_not_wait(enum ops_setup setup, const struct op *a, const stru
 
 /* If the slot's list is empty, a pop takes other lists and puts them elsewhere. From which of two
  * rings a get takes depends on the gets of its thread before. An array is closed only
- * once it is in use. */
+ * once it is in use. An event whose clock is read outside of its sequence has two. */
 bool ops_is_one_step(enum ops_setup setup, const struct op *a)
 {
 	if (a->flags & OPS_COMPOSITE)
 		return false;
 	if (a->object == OPS_QUEUE || a->object == OPS_ARRAY)
 		return setup != OPS_FALLBACK;
+	if (a->object == OPS_TRACE)
+		return setup == OPS_OPEN || setup == OPS_KILLED;
 	return a->object != OPS_STACK || setup == OPS_OPEN || setup == OPS_KILLED;
 }

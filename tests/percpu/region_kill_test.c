@@ -141,6 +141,7 @@ static void every_instruction_leaves_it_whole(void **state)
 
 #define WRITERS 3
 #define PER_FILE 25
+#define NAMES 1000 /* of each writer at most: a test that is stopped for long has room for all */
 
 /* Of each writer, in memory of this process: what it was about to do, and what it has done. */
 struct progress {
@@ -152,7 +153,7 @@ static struct progress *progress;
 static unsigned kills;
 static time_t until; /* by CLOCK_MONOTONIC, if not 0 */
 
-static const struct near_region_options wide = {.size = 300000, .objects = 4000};
+static const struct near_region_options wide = {.size = 300000, .objects = (WRITERS + 1) * NAMES};
 
 /* The size makes the opening of a slot take a while. */
 static void write_until_killed(unsigned number)
@@ -166,8 +167,9 @@ static void write_until_killed(unsigned number)
 	CHECK(near_shared_define(&s, &r, "adds", labels, 8) == 0);
 	CHECK(near_histogram_define(&h, &r, "values", labels, NULL) == 0);
 	for (unsigned i = 0;; i++) {
-		if (i % 50 == 0) {
+		if (i % 50 == 0)
 			unit_pin(i / 50 % 2, NULL);
+		if (i % 50 == 0 && p->names < NAMES) {
 			snprintf(name, sizeof(name), "n%u_%u", number, (unsigned)p->names);
 			CHECK(near_shared_define(&one, &r, name, labels, 8) == 0);
 			near_shared_add(&one, 0, 1);

@@ -36,8 +36,7 @@ PROGRAMS = {"locks": "nearcpu-locks", "sem": "nearcpu-locks",
             "rwlock": "nearcpu-rwlock", "atomic": "nearcpu-atomics", "queue": "nearcpu-queues",
             "map": "nearcpu-maps"}
 A_PART = {"locks": "empty", "sem": "1ns", "barrier": "free", "broadcast": "free",
-          "park": "0", "rwlock": "0", "atomic": "24-load", "queue": "try",
-          "map": "uniform-0"}
+          "park": "0", "rwlock": "0", "atomic": "24-load", "queue": "try", "map": "uniform-0"}
 OPTIONAL = {"adaptive", "pthread-writer", "nsync", "absl", "ck", "parking_lot", "rust-std",
             "boost", "moodycamel", "urcu", "papaya", "moodycamel-wait"}
 SAMPLE = {"ops", "wall_ns", "user_ns", "system_ns", "fewest", "most", "p99_ns", "p999_ns",

@@ -178,7 +178,7 @@ static void progress_without_any_sequence(void **state)
 
 static bool is_for_handlers(const struct op *op)
 {
-	return (op->flags & OPS_SIGNAL_SAFE) && !(op->flags & OPS_NOT_LIVE);
+	return (op->flags & OPS_SIGNAL_SAFE) && !(op->flags & (OPS_NOT_LIVE | OPS_LONG));
 }
 
 static void signal_beside_first_operation(void **state)

@@ -76,6 +76,14 @@ static bool is_live(void)
 	return near__self.state == NEAR__LIVE;
 }
 
+/* By the sequences' numbers: a bit for each object with an operation that runs it. */
+static unsigned *objects_of;
+
+static bool may_run(void *pairing, unsigned seq)
+{
+	return objects_of[seq] >> ((struct pairing *)pairing)->a->object & 1;
+}
+
 static void report(void *pairing, const char *failure)
 {
 	struct pairing *m = pairing;
@@ -87,13 +95,13 @@ static void report(void *pairing, const char *failure)
 	fprintf(stderr, "setup %d, %s: %s\n  %s\n", (int)m->setup, m->a->name, failure, text);
 }
 
-/* Of equivalent operations on another object one is enough. */
+/* Of equivalent operations on another object one is enough, and for a long one none. */
 static bool is_partner(const struct pairing *m, const struct op *b)
 {
 	if (!m->c->suite->pair_is_valid(m->setup, m->a, b))
 		return false;
-	return m->a->object == b->object ||
-	       (m->c->all_pairs && m->setup == 0 && !(b->flags & OPS_TWIN));
+	return m->a->object == b->object || (m->c->all_pairs && m->setup == 0 &&
+					     !(b->flags & OPS_TWIN) && !(m->a->flags & OPS_LONG));
 }
 
 static void add_partners(struct pairing *m)
@@ -130,7 +138,7 @@ static void run_pairs(struct pairing *m)
 	struct job job = {
 		.t = &t,
 		.schedules = 1u << (m->c->interferer == INTERFERER_THREAD ? ON_THREAD : IN_HANDLER),
-		.learnt = true,
+		.may_run = may_run,
 		.strict = true,
 		.is_live = is_live,
 		.enter = enter,
@@ -150,6 +158,8 @@ static void run_pairs(struct pairing *m)
 /* Whether A may run in this setup. */
 static bool is_possible(const struct suite *suite, enum ops_setup setup, const struct op *a)
 {
+	if (a->flags & OPS_NO_SEQUENCE)
+		return false;
 	return suite->pair_is_valid(setup, a, a) || suite->pair_is_valid(setup, a, &suite->ops[0]);
 }
 
@@ -167,6 +177,16 @@ void cross_run(struct cross *c)
 		}
 }
 
+static void learn_op(enum trap_others others, struct pairing *m)
+{
+	reset(m);
+	near__trap_forget_reached();
+	near__trap_learn(others, run_a, m);
+	for (unsigned i = 0; i < near__trap_count(); i++)
+		if (near__trap_seq(i)->reached)
+			objects_of[i] |= 1u << m->a->object;
+}
+
 static unsigned learn_once(void *arg)
 {
 	struct cross *c = arg;
@@ -180,11 +200,11 @@ static unsigned learn_once(void *arg)
 						    .setup = (enum ops_setup)setup,
 						    .a = &suite->ops[a]};
 
-				if (!suite->pair_is_valid(m.setup, m.a, &suite->ops[0]))
-					continue;
-				reset(&m);
-				known = near__trap_learn((enum trap_others)others, run_a, &m);
+				if (suite->pair_is_valid(m.setup, m.a, &suite->ops[0]))
+					learn_op((enum trap_others)others, &m);
 			}
+	for (unsigned i = 0; i < near__trap_count(); i++)
+		known += near__trap_seq(i)->points + (unsigned)__builtin_popcount(objects_of[i]);
 	return known;
 }
 
@@ -192,5 +212,11 @@ void cross_learn(const struct suite *suite)
 {
 	struct cross c = {.suite = suite};
 
+	if (!objects_of)
+		objects_of = calloc(near__trap_count(), sizeof(*objects_of));
+	if (!objects_of) {
+		fputs("cross: out of memory\n", stderr);
+		exit(1);
+	}
 	near__trap_learn_all(learn_once, &c);
 }

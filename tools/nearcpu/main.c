@@ -27,7 +27,7 @@ static const struct subcommand {
 	int (*main)(int argc, char **argv);
 } subcommands[] = {
 	{"info", info_main},   {"bench", bench_main}, {"run", run_main},
-	{"check", check_main}, {"stats", stats_main},
+	{"check", check_main}, {"stats", stats_main}, {"trace", trace_main},
 };
 
 static const struct option_row no_rows[] = {{.name = NULL}};
@@ -41,7 +41,8 @@ static const struct option_table table = {
 		"  bench    measure the structures next to what programs use instead\n"
 		"  run      run a program on the library's malloc or libatomic, or compare\n"
 		"  check    verify the restartable sequences in programs and libraries\n"
-		"  stats    list what a region that programs share holds\n\n",
+		"  stats    list what a region that programs share holds\n"
+		"  trace    show, export and recover the events that programs traced\n\n",
 	.tail = "\n'nearcpu SUBCOMMAND --help' prints the options of a subcommand.\n"
 		"Exit status: 0 done, 1 failed, 2 wrong usage.\n",
 };

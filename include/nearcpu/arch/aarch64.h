@@ -58,6 +58,9 @@
 /* add of a negative number is assembled as sub. */
 #define NEAR_ADD_CONST(dst, n)                                                                     \
 	NEAR__OP NEAR__RANGE(n, -255, 255) "add %x[" #dst "], %x[" #dst "], #" #n "\n\t"
+/* The virtual counter, which may be read before what precedes it. */
+#define NEAR_CLOCK(time) NEAR__OP "mrs %x[" #time "], cntvct_el0\n\t"
+#define NEAR__CLOCK_OUT(time) NEAR__OUT(time)
 #define NEAR__COMPARED "r"
 #define NEAR__LOAD1X(dst, base, index)                                                             \
 	NEAR__OP "ldrb %w[" #dst "], [%x[" #base "], %x[" #index "]]\n\t"
@@ -92,6 +95,14 @@
 #define NEAR_BRANCH_MEM4X_NE(base, index, n, label)                                               \
 	NEAR__OP NEAR__RANGE(n, 1, 255)                                                            \
 	"ldr %w[near_tmp], [%x[" #base "], %x[" #index "]]\n\t" NEAR__BRANCH_TMP_NE(n, label)
+
+static inline uint64_t near__clock(void)
+{
+	uint64_t time;
+
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(time));
+	return time;
+}
 
 static inline void *near__thread_pointer(void)
 {

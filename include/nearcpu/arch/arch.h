@@ -4,6 +4,8 @@
 #ifndef NEARCPU_ARCH_ARCH_H
 #define NEARCPU_ARCH_ARCH_H
 
+#include <stdint.h>
+
 #if defined(NEAR_ARCH_GENERIC)
 #include <nearcpu/arch/generic.h>
 #elif defined(__x86_64__) && defined(__LP64__)

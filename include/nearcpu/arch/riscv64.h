@@ -60,6 +60,9 @@
 #define NEAR_ADD(dst, src) NEAR__OP3("add", dst, src)
 #define NEAR_ADD_CONST(dst, n)                                                                     \
 	NEAR__OP NEAR__RANGE(n, -255, 255) "addi %[" #dst "], %[" #dst "], " #n "\n\t"
+/* The time counter. */
+#define NEAR_CLOCK(time) NEAR__OP "rdtime %[" #time "]\n\t"
+#define NEAR__CLOCK_OUT(time) NEAR__OUT(time)
 #define NEAR__COMPARED "r"
 #define NEAR__LOAD1X(dst, base, index)                                                             \
 	"add %[near_tmp], %[" #base "], %[" #index "]\n\t" NEAR_LOAD1(dst, near_tmp, 0)
@@ -95,6 +98,14 @@
 #define NEAR_BRANCH_MEM4X_NE(base, index, n, label)                                               \
 	NEAR__RANGE(n, 1, 255) "add %[near_tmp], %[" #base "], %[" #index "]\n\t"                  \
 	"lw %[near_tmp], 0(%[near_tmp])\n\t" NEAR__BRANCH_TMP_NE(n, label)
+
+static inline uint64_t near__clock(void)
+{
+	uint64_t time;
+
+	__asm__ volatile("rdtime %0" : "=r"(time));
+	return time;
+}
 
 static inline void *near__thread_pointer(void)
 {

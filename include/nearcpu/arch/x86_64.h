@@ -76,6 +76,13 @@
 #define NEAR_SHIFT_LEFT(dst, n) NEAR__OP NEAR__RANGE(n, 0, 63) "shlq $" #n ", %q[" #dst "]\n\t"
 #define NEAR_SHIFT_RIGHT(dst, n) NEAR__OP NEAR__RANGE(n, 0, 63) "shrq $" #n ", %q[" #dst "]\n\t"
 
+/* The time stamp counter, which may be read before what precedes it. */
+#define NEAR_CLOCK(time)                                                                           \
+	NEAR__OP "rdtsc\n\t"                                                                       \
+		 "shlq $32, %%rdx\n\t"                                                             \
+		 "orq %%rdx, %q[" #time "]\n\t"
+#define NEAR__CLOCK_OUT(time) , [time] "=&a"(time), [near_high] "=&d"(near__high)
+
 #define NEAR__COMPARED "er" /* what a register is compared with: a constant, too */
 /* For lists of blocks (blocks.h): dst = the byte base[index]; if a, which is below 256, is not
  * below the byte at base[off]. */
@@ -105,6 +112,14 @@
 	NEAR__OP NEAR__RANGE(n, 1, 255) "movl (%q[" #base "], %q[" #index "]), %k[near_tmp]\n\t"   \
 	"cmpl $" #n ", %k[near_tmp]\n\t"                                                          \
 	"jne %l[" #label "]\n\t"
+
+static inline uint64_t near__clock(void)
+{
+	uint64_t low, high;
+
+	__asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+	return high << 32 | low;
+}
 
 static inline void *near__thread_pointer(void)
 {

@@ -11,6 +11,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "ground/probe.h"
 #include "ground/topology.h"
 #include "ground/tsan.h"
 #include "malloc/base/tools.h"
@@ -140,6 +141,7 @@ void near__os_discard(void *p, size_t size)
 	int saved = errno;
 
 	/* Locked pages (mlock, mlockall) stay, as the program requested. */
+	near__probe(NEAR__PROBE_DISCARD, p, size);
 	if (madvise(p, size, MADV_DONTNEED))
 		memset(p, 0, size);
 	errno = saved;

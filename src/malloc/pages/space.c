@@ -2,6 +2,8 @@
 /* Segments and extents. */
 #include "malloc/pages/space.h"
 
+#include "ground/probe.h"
+
 /* The most segments. With 128 MiB or more each, the tables of a segment are whole pages; the
  * smallest is 4096 bytes of `dirty`. */
 #ifndef NEAR__SEGMENTS
@@ -113,6 +115,7 @@ bool near__extent_commit(struct near__extent *e, uint32_t top)
 {
 	size_t n = top - e->first;
 
+	near__probe(NEAR__PROBE_EXTEND, e, n);
 	/* With little address space blocks could take all of it. Free runs need descriptors when
 	 * blocks are cut to other sizes: about 64 bytes per page. */
 	return near__meta_keep((n << NEAR__PAGE_SHIFT) / 64) && near__range_commit(&e->map, n) &&

@@ -43,5 +43,6 @@ int info_main(int argc, char **argv);
 int bench_main(int argc, char **argv);
 int run_main(int argc, char **argv);
 int stats_main(int argc, char **argv);
+int trace_main(int argc, char **argv);
 
 #endif

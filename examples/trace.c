@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* usage: trace [FOLDER]
+ *
+ * A shop traces its orders from several threads. It is killed in the middle, and the file is
+ * there: nearcpu trace show FILE. */
+#include <nearcpu/trace.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define THREADS 3
+#define ORDERS 10000
+
+enum state { OPEN, PAID, SENT };
+
+NEAR_TRACEPOINT(shop, order, NEAR_TRACE_INFO, (u32, id), (string, customer), (f64, total));
+NEAR_TRACEPOINT(shop, change, NEAR_TRACE_INFO, (u32, id), (enum, state, state, OPEN, PAID, SENT));
+NEAR_TRACEPOINT(shop, detail, NEAR_TRACE_VERBOSE, (u32, id));
+
+static void *sell(void *first)
+{
+	uint32_t from = *(uint32_t *)first;
+
+	for (uint32_t id = from; id < from + ORDERS; id++) {
+		near_trace_shop_order(id, "alice", 9.99);
+		near_trace_shop_detail(id); /* is off: of no importance */
+		near_trace_shop_change(id, PAID);
+	}
+	return NULL;
+}
+
+static void run_shop(const char *folder)
+{
+	uint32_t first[THREADS];
+	pthread_t threads[THREADS];
+	struct near_trace_stats stats;
+	static struct near_trace_options options; /* 0: the defaults */
+
+	options.path = folder;
+	options.ring_size = (size_t)4 << 20;
+	if (near_trace_start(&options)) {
+		fprintf(stderr, "trace: %s\n", near_trace_error());
+		exit(1);
+	}
+	for (unsigned i = 0; i < THREADS; i++) {
+		first[i] = i * ORDERS;
+		pthread_create(&threads[i], NULL, sell, &first[i]);
+	}
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	near_trace_message(NEAR_TRACE_NOTICE, "%d orders", THREADS * ORDERS);
+	near_trace_stats(&stats, sizeof(stats));
+	puts(stats.rings ? "the shop traces its orders" : "there is no ring");
+	if (stats.discarded > THREADS * ORDERS / 100) /* the rings are too small */
+		printf("%llu events discarded\n", (unsigned long long)stats.discarded);
+	if (!folder)
+		unlink(near_trace_path());
+	fflush(stdout);
+	raise(SIGKILL);
+}
+
+int main(int argc, char **argv)
+{
+	pid_t child = fork();
+	int status;
+
+	if (child == 0)
+		run_shop(argc > 1 ? argv[1] : NULL);
+	waitpid(child, &status, 0);
+	printf("the shop was killed by signal %d\n", WTERMSIG(status));
+	return 0;
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* near_trace: a session that NEAR_CONF starts with the first tracepoint, as `nearcpu trace record`
+ * sets it. It ends with the process. */
+#define _GNU_SOURCE
+#include "trace/trace.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ground/conf.h"
+
+struct trace_conf {
+	struct near__conf_text path, enable;
+	int mode, level;
+	uint64_t ring;
+};
+
+#define FIELD(f) offsetof(struct trace_conf, f)
+
+static const struct near__setting list[] = {
+	{"trace", NEAR__CONF_TEXT, FIELD(path), 0},
+	{"trace_enable", NEAR__CONF_TEXT, FIELD(enable), 0},
+	{"trace_ring", NEAR__CONF_NUMBER, FIELD(ring), 0},
+	{"trace_mode", "overwrite", FIELD(mode), NEAR_TRACE_OVERWRITE},
+	{"trace_mode", "stop", FIELD(mode), NEAR_TRACE_STOP_WHEN_FULL},
+	{"trace_mode", "stream", FIELD(mode), NEAR_TRACE_STREAM},
+	{"trace_level", "error", FIELD(level), NEAR_TRACE_ERROR},
+	{"trace_level", "warning", FIELD(level), NEAR_TRACE_WARNING},
+	{"trace_level", "notice", FIELD(level), NEAR_TRACE_NOTICE},
+	{"trace_level", "info", FIELD(level), NEAR_TRACE_INFO},
+	{"trace_level", "debug", FIELD(level), NEAR_TRACE_DEBUG},
+	{"trace_level", "verbose", FIELD(level), NEAR_TRACE_VERBOSE},
+};
+
+static const struct near__settings settings = {
+	.list = list,
+	.count = sizeof(list) / sizeof(list[0]),
+	.prefixes = near__conf_trace_prefixes,
+	.prefix_count = 1,
+	.own = 1,
+};
+
+static bool started;
+
+/* Patterns are separated by `+`, as NEAR_CONF has commas. */
+static void copy(char *to, size_t size, struct near__conf_text from)
+{
+	snprintf(to, size, "%.*s", (int)from.len, from.len ? from.text : "");
+}
+
+void near__trace_start_by_conf(void)
+{
+	struct trace_conf conf = {.ring = 0};
+	char path[PATH_MAX], enable[NEAR__TRACE_PATTERN * 8];
+	struct near_trace_options o = {.path = path};
+
+	/* One copy of the library, once. */
+	if (__atomic_exchange_n(&near__trace.has_read_conf, 1, __ATOMIC_RELAXED))
+		return;
+	near__conf_read_part(&settings, &conf);
+	if (!conf.path.len)
+		return;
+	copy(path, sizeof(path), conf.path);
+	copy(enable, sizeof(enable), conf.enable);
+	for (char *c = enable; *c; c++)
+		if (*c == '+')
+			*c = ',';
+	o.enable = *enable ? enable : NULL;
+	o.mode = (enum near_trace_mode)conf.mode;
+	o.level = (enum near_trace_level)conf.level;
+	o.ring_size = conf.ring;
+	if (near_trace_start(&o))
+		dprintf(2, "nearcpu: NEAR_CONF: cannot trace to '%s': %s\n", path,
+			near_trace_error());
+	else
+		started = true;
+}
+
+__attribute__((destructor)) static void stop(void)
+{
+	if (started)
+		near_trace_stop();
+}

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+/* near_trace: the session's thread. It calibrates the clock, carries out the orders of other
+ * processes, and streams. */
+#include "trace/trace.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FIRST_INTERVAL_MS 250
+#define LONGEST_INTERVAL_MS 16000
+#define STREAM_INTERVAL_MS 100
+
+/* Not private: orders come from other processes. */
+static void futex(uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
+{
+	syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
+}
+
+/* ---- orders ---- */
+
+/* "enable PATTERN [LEVEL [CONDITION]]" */
+static int enable(const char *order)
+{
+	char pattern[NEAR__TRACE_PATTERN] = "";
+	int level = NEAR_TRACE_DEBUG, condition = 0, n;
+
+	if (sscanf(order, "%*s %95s %d %n", pattern, &level, &condition) < 1)
+		return near__trace_fail(-EINVAL, "the order has no pattern");
+	if (*order == 'd')
+		return near_trace_disable(pattern);
+	if (!condition || !order[condition])
+		return near_trace_enable(pattern, level);
+	n = near_trace_enable_if(pattern, level, order + condition);
+	return n ? n : near__trace_fail(-ENOENT, "no tracepoint of that name has such a field");
+}
+
+static int carry_out(const char *order)
+{
+	if (strncmp(order, "enable ", 7) == 0 || strncmp(order, "disable ", 8) == 0)
+		return enable(order);
+	if (strncmp(order, "snapshot ", 9) == 0)
+		return near_trace_snapshot(order + 9);
+	if (strcmp(order, "flush") == 0)
+		return 0; /* the thread streams before each order */
+	return near__trace_fail(-EINVAL, "there is no such order");
+}
+
+/* The order is copied: another process can write it at any time. */
+static void obey(struct near__trace_control *c, uint32_t request)
+{
+	char order[sizeof(c->order)];
+	const char *answer = "";
+	int err;
+
+	memcpy(order, c->order, sizeof(order));
+	order[sizeof(order) - 1] = 0;
+	err = carry_out(order);
+	if (err < 0)
+		answer = near_trace_error() ? near_trace_error() : strerror(-err);
+	snprintf(c->answer, sizeof(c->answer), "%s", answer);
+	/* Release: pairs with the acquire of the process that waits. */
+	__atomic_store_n(&c->done, request, __ATOMIC_RELEASE);
+	futex(&c->done, FUTEX_WAKE, INT_MAX, NULL);
+}
+
+/* ---- the thread ---- */
+
+static void sleep_ms(struct near__trace_control *c, uint32_t request, long ms)
+{
+	struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
+
+	futex(&c->request, FUTEX_WAIT, request, &pause);
+}
+
+static long now_ms(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (long)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+static void *work(void *arg)
+{
+	struct near__trace_run *t = arg;
+	struct near__trace_control *c = t->control;
+	long interval = FIRST_INTERVAL_MS, calibrated = now_ms();
+	bool streams = t->mode == NEAR_TRACE_STREAM;
+
+	prctl(PR_SET_NAME, "near_trace");
+	while (!__atomic_load_n(&t->ends, __ATOMIC_ACQUIRE)) {
+		uint32_t request = __atomic_load_n(&c->request, __ATOMIC_ACQUIRE);
+
+		if (streams)
+			near__trace_stream(t, false);
+		if (request != __atomic_load_n(&c->done, __ATOMIC_RELAXED) &&
+		    !__atomic_load_n(&t->ends, __ATOMIC_RELAXED))
+			obey(c, request);
+		else
+			sleep_ms(c, request, streams ? STREAM_INTERVAL_MS : interval);
+		if (now_ms() - calibrated < interval)
+			continue;
+		near__trace_store_moment(t->session);
+		calibrated = now_ms();
+		if (interval < LONGEST_INTERVAL_MS)
+			interval *= 2;
+	}
+	return NULL;
+}
+
+/* With near__trace.lock, and signals blocked in the new thread. */
+int near__trace_start_thread(struct near__trace_run *t)
+{
+	sigset_t all, old;
+	pthread_t thread;
+	int r;
+
+	if (t->has_thread)
+		return 0;
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	r = pthread_create(&thread, NULL, work, t);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (!r) {
+		t->thread = (uintptr_t)thread;
+		t->has_thread = true;
+	}
+	return 0;
+}
+
+/* The thread that finds the request finds `ends`, too. */
+void near__trace_end_thread(struct near__trace_run *t)
+{
+	if (!t->has_thread)
+		return;
+	__atomic_store_n(&t->ends, true, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&t->control->request, 1, __ATOMIC_RELEASE);
+	futex(&t->control->request, FUTEX_WAKE, INT_MAX, NULL);
+	pthread_join((pthread_t)t->thread, NULL);
+}

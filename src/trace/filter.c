@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: MIT */
+/* near_trace: conditions on a field, which decide for each event whether it is recorded. */
+#include "trace/trace.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BLANKS " \t"
+#define MOST_VALUE 48
+
+enum kind { UNSIGNED, SIGNED, REAL };
+enum { EQUAL, NOT_EQUAL, NOT_ABOVE, NOT_BELOW, BELOW, ABOVE };
+
+/* struct near__trace_filter.code */
+#define SIZE_OF(code) ((code)&15) /* bytes of the field, 1 to 8 */
+#define KIND_OF(code) ((code) >> 4 & 3)
+#define TEST_OF(code) ((code) >> 6 & 7)
+#define FIELD_OF(code) ((code) >> 9 & 31)
+#define OFFSET_OF(code) ((code) >> 14 & 255) /* in a payload without lengths */
+
+/* ---- texts ---- */
+
+/* "size > 4096" */
+struct condition {
+	const char *name;
+	size_t name_length;
+	unsigned test;
+	char value[MOST_VALUE];
+};
+
+static bool parse(const char *text, struct condition *c)
+{
+	static const char tests[][3] = {"==", "!=", "<=", ">=", "<", ">"};
+	size_t n;
+
+	c->name = text + strspn(text, BLANKS);
+	c->name_length = strcspn(c->name, BLANKS "=!<>");
+	text = c->name + c->name_length;
+	text += strspn(text, BLANKS);
+	for (c->test = 0; c->test <= ABOVE; c->test++)
+		if (strncmp(text, tests[c->test], strlen(tests[c->test])) == 0)
+			break;
+	if (!c->name_length || c->test > ABOVE)
+		return false;
+	text += strlen(tests[c->test]);
+	text += strspn(text, BLANKS);
+	n = strcspn(text, BLANKS);
+	if (!n || n >= sizeof(c->value) || text[n + strspn(text + n, BLANKS)])
+		return false;
+	memcpy(c->value, text, n);
+	c->value[n] = 0;
+	return true;
+}
+
+/* False: its size depends on the event. */
+static bool type_of(const char *text, unsigned *size, enum kind *kind)
+{
+	static const struct {
+		char name[6];
+		unsigned char size, kind;
+	} types[] = {
+		{"bool ", 1, UNSIGNED}, {"u8 ", 1, UNSIGNED},  {"u16 ", 2, UNSIGNED},
+		{"u32 ", 4, UNSIGNED},  {"u64 ", 8, UNSIGNED}, {"x8 ", 1, UNSIGNED},
+		{"x16 ", 2, UNSIGNED},  {"x32 ", 4, UNSIGNED}, {"x64 ", 8, UNSIGNED},
+		{"ptr ", 8, UNSIGNED},  {"i8 ", 1, SIGNED},    {"i16 ", 2, SIGNED},
+		{"i32 ", 4, SIGNED},    {"i64 ", 8, SIGNED},   {"enum ", 4, SIGNED},
+		{"f32 ", 4, REAL},      {"f64 ", 8, REAL},
+	};
+
+	for (unsigned i = 0; i < sizeof(types) / sizeof(*types); i++)
+		if (strncmp(text, types[i].name, strlen(types[i].name)) == 0) {
+			*size = types[i].size;
+			*kind = (enum kind)types[i].kind;
+			return true;
+		}
+	return false;
+}
+
+/* Of "enum color{RED=%,BLUE=%} c": the label's value is the next but as many as precede it. */
+static bool find_label(const char *text, const char *end, const int32_t *values, const char *label,
+		       uint64_t *out)
+{
+	size_t n = strlen(label);
+	const char *at = memchr(text, '{', (size_t)(end - text));
+
+	while (at && at < end && *at != '}') {
+		at++;
+		if (strncmp(at, label, n) == 0 && at[n] == '=') {
+			*out = (uint64_t)(int64_t)*values;
+			return true;
+		}
+		at += strcspn(at, ",}");
+		values++;
+	}
+	return false;
+}
+
+static bool number(const char *text, enum kind kind, uint64_t *out)
+{
+	int saved = errno;
+	bool done;
+	char *end;
+	double real;
+
+	errno = 0;
+	switch (kind) {
+	case UNSIGNED:
+		*out = strtoull(*text == '-' ? "-" : text, &end, 0);
+		break;
+	case SIGNED:
+		*out = (uint64_t)strtoll(text, &end, 0);
+		break;
+	default:
+		real = strtod(text, &end);
+		memcpy(out, &real, sizeof(*out));
+	}
+	done = !errno && !*end;
+	errno = saved;
+	return done;
+}
+
+/* ---- conditions ---- */
+
+bool near__trace_is_condition(const char *text)
+{
+	struct condition c;
+
+	return parse(text, &c);
+}
+
+bool near__trace_compile(struct near__trace_filter *out, const struct near_trace_point *p,
+			 const char *text)
+{
+	const int32_t *values = p->values;
+	unsigned offset = 0, field = 0, size = 0;
+	enum kind kind = UNSIGNED;
+	struct condition c;
+
+	if (!parse(text, &c))
+		return false;
+	for (const char *at = p->fields, *end; *at; at = *end ? end + 1 : end, field++) {
+		bool is_number = type_of(at, &size, &kind);
+		const char *name = end = at + strcspn(at, ";");
+
+		while (name[-1] != ' ')
+			name--;
+		if ((size_t)(end - name) == c.name_length &&
+		    memcmp(name, c.name, c.name_length) == 0) {
+			out->code = size | (uint32_t)kind << 4 | c.test << 6 | field << 9 |
+				    (offset & 255) << 14;
+			return is_number && (find_label(at, end, values, c.value, &out->operand) ||
+					     number(c.value, kind, &out->operand));
+		}
+		for (const char *s = at; s < end; s++)
+			values += *s == '%';
+		offset += is_number ? size : 0;
+	}
+	return false;
+}
+
+/* A release for each word, an acquire for each load: a reader that loads a new word finds another
+ * number of changes afterwards, or found an odd one before. */
+void near__trace_set_filter(struct near_trace_point *p, const struct near__trace_filter *f)
+{
+	struct near__trace_filter *to = &p->filter;
+
+	if (to->changes && to->code == f->code && to->operand == f->operand)
+		return;
+	__atomic_store_n(&to->changes, to->changes + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&to->code, f->code, __ATOMIC_RELEASE);
+	__atomic_store_n(&to->operand, f->operand, __ATOMIC_RELEASE);
+	__atomic_store_n(&to->changes, to->changes + 1, __ATOMIC_RELEASE);
+}
+
+/* ---- events ---- */
+
+static uint64_t load(const char *at, unsigned size, unsigned kind)
+{
+	uint64_t n;
+	uint32_t n4;
+	uint16_t n2;
+	float f;
+	double d;
+
+	switch (size) {
+	case 1:
+		return kind == SIGNED ? (uint64_t)(signed char)*at : (unsigned char)*at;
+	case 2:
+		memcpy(&n2, at, sizeof(n2));
+		return kind == SIGNED ? (uint64_t)(int16_t)n2 : n2;
+	case 4:
+		memcpy(&n4, at, sizeof(n4));
+		memcpy(&f, at, sizeof(f));
+		d = f;
+		memcpy(&n, &d, sizeof(n));
+		return kind == REAL ? n : kind == SIGNED ? (uint64_t)(int32_t)n4 : n4;
+	default:
+		memcpy(&n, at, sizeof(n));
+		return n;
+	}
+}
+
+/* Nothing but `!=` is true of what is no number. */
+static bool test(unsigned which, bool below, bool above, bool equal)
+{
+	switch (which) {
+	case EQUAL:
+		return equal;
+	case NOT_EQUAL:
+		return !equal;
+	case NOT_ABOVE:
+		return below || equal;
+	case NOT_BELOW:
+		return above || equal;
+	case BELOW:
+		return below;
+	default:
+		return above;
+	}
+}
+
+static bool compare(unsigned which, unsigned kind, uint64_t a, uint64_t b)
+{
+	double x, y;
+
+	memcpy(&x, &a, sizeof(x));
+	memcpy(&y, &b, sizeof(y));
+	switch (kind) {
+	case UNSIGNED:
+		return test(which, a<b, a> b, a == b);
+	case SIGNED:
+		return test(which, (int64_t)a<(int64_t)b, (int64_t)a>(int64_t) b, a == b);
+	default:
+		return test(which, x<y, x> y, x == y);
+	}
+}
+
+bool near__trace_passes(const struct near_trace_point *p, const void *payload,
+			const struct near__trace_piece *pieces)
+{
+	const struct near__trace_filter *f = &p->filter;
+	uint32_t changes = __atomic_load_n(&f->changes, __ATOMIC_ACQUIRE);
+	uint32_t code = __atomic_load_n(&f->code, __ATOMIC_ACQUIRE);
+	uint64_t operand = __atomic_load_n(&f->operand, __ATOMIC_ACQUIRE);
+	const char *at = pieces ? (const char *)pieces[FIELD_OF(code)].data
+				: (const char *)payload + OFFSET_OF(code);
+
+	/* While it changes the event is recorded: a handler may have interrupted the change. */
+	if (changes % 2 || changes != __atomic_load_n(&f->changes, __ATOMIC_RELAXED))
+		return true;
+	return compare(TEST_OF(code), KIND_OF(code), load(at, SIZE_OF(code), KIND_OF(code)),
+		       operand);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* near_trace: tracepoints, and by which patterns they are on. */
+#include "trace/trace.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "percpu/region.h"
+
+#define STEP (UINT64_C(64) << 10) /* in which the blocks of trace:points are allocated */
+#define MOST 65535
+
+/* ---- rules ---- */
+
+/* Later rules decide. */
+int near__trace_add_rule(const char *pattern, size_t length, int level, const char *condition)
+{
+	struct near__trace_rule *r = &near__trace.rules[near__trace.rules_known];
+
+	if (length == 0 || length >= NEAR__TRACE_PATTERN)
+		return near__trace_fail(-EINVAL, "a pattern has 1 to 95 characters");
+	if (level < 0 || level > NEAR_TRACE_VERBOSE)
+		return near__trace_fail(-EINVAL, "there is no such level");
+	if (*condition &&
+	    (strlen(condition) >= NEAR__TRACE_CONDITION || !near__trace_is_condition(condition)))
+		return near__trace_fail(-EINVAL, "a condition is such as size>4096");
+	if (length == 1 && *pattern == '*' && !*condition)
+		near__trace.rules_known = 0, r = near__trace.rules;
+	if (near__trace.rules_known == NEAR__TRACE_RULES)
+		return near__trace_fail(-E2BIG, "there are 32 patterns since the last `*`");
+	memcpy(r->pattern, pattern, length);
+	r->pattern[length] = 0;
+	strcpy(r->condition, condition);
+	r->level = (uint32_t)level;
+	near__trace.rules_known++;
+	return 0;
+}
+
+int near__trace_set_rules(const char *patterns, int level)
+{
+	int err = 0;
+
+	near__trace.rules_known = 0;
+	while (!err && patterns) {
+		size_t length = strcspn(patterns, ",");
+
+		err = near__trace_add_rule(patterns, length, level, "");
+		patterns = patterns[length] ? patterns + length + 1 : NULL;
+	}
+	return err;
+}
+
+static bool matches(const struct near_trace_point *p, const char *pattern, const char *condition,
+		    struct near__trace_filter *f)
+{
+	return fnmatch(pattern, p->name, 0) == 0 &&
+	       (!*condition || near__trace_compile(f, p, condition));
+}
+
+/* `enabled`: the last rule that matches decides. Only what the file has. */
+static uint32_t state_of(const struct near_trace_point *p, uint32_t clock,
+			 struct near__trace_filter *f)
+{
+	uint32_t level = p->level & ~(uint32_t)NEAR_TRACE_CUT;
+
+	for (unsigned i = near__trace.rules_known; i-- > 0 && p->session == near__trace.number;) {
+		const struct near__trace_rule *r = &near__trace.rules[i];
+
+		if (matches(p, r->pattern, r->condition, f))
+			return level > r->level
+				       ? 0
+				       : clock | (*r->condition ? NEAR__TRACE_FILTERED : 0);
+	}
+	return 0;
+}
+
+/* Release: pairs with the acquire in near__trace_word. */
+static int set(struct near_trace_point *p, uint32_t clock)
+{
+	struct near__trace_filter f = {0};
+	uint32_t enabled = clock ? state_of(p, clock, &f) : 0;
+
+	if (enabled & NEAR__TRACE_FILTERED)
+		near__trace_set_filter(p, &f);
+	__atomic_store_n(&p->enabled, enabled, __ATOMIC_RELEASE);
+	if (p->probe)
+		__atomic_store_n(p->probe, enabled != 0, __ATOMIC_RELEASE);
+	return enabled != 0;
+}
+
+int near__trace_apply(uint32_t clock)
+{
+	int n = 0;
+
+	for (struct near_trace_point *p = near__trace.first; p; p = p->next)
+		n += set(p, clock);
+	return n;
+}
+
+static int count_matches(const char *pattern, const char *condition)
+{
+	struct near__trace_filter f;
+	int n = 0;
+
+	for (struct near_trace_point *p = near__trace.first; p; p = p->next)
+		n += matches(p, pattern, condition, &f);
+	return n;
+}
+
+/* ---- records ---- */
+
+/* The text of the fields, with the values of labels. Returns its length; to == NULL: only that. */
+static size_t put_fields(char *to, const struct near_trace_point *p)
+{
+	const int32_t *value = p->values;
+	size_t n = 0;
+	char text[16];
+
+	for (const char *s = p->fields; *s; s++) {
+		size_t length = 1;
+
+		if (*s == '%')
+			length = (size_t)snprintf(text, sizeof(text), "%d", (int)*value++);
+		else
+			*text = *s;
+		if (to)
+			memcpy(to + n, text, length);
+		n += length;
+	}
+	if (to)
+		to[n] = 0;
+	return n + 1;
+}
+
+/* False: no room. The store of points_bytes, a release, publishes the record. */
+static bool write_point(struct near__trace_run *t, const struct near_trace_point *p)
+{
+	size_t name = strlen(p->name) + 1, fields = put_fields(NULL, p);
+	uint64_t at = t->session->points_bytes;
+	struct near__trace_point_record *r = (struct near__trace_point_record *)(t->points + at);
+	uint64_t size = (sizeof(*r) + name + fields + strlen(p->place) + 1 + 7) & ~UINT64_C(7);
+	uint64_t end = (at + size + STEP - 1) / STEP * STEP;
+
+	if (at + size > NEAR__TRACE_POINTS_SIZE ||
+	    near_region_allocate(&t->region, &t->objects[NEAR__AT_POINTS], at, end - at))
+		return false;
+	r->size = (uint32_t)size;
+	r->id = (uint32_t)(p->head >> NEAR__TRACE_ID_SHIFT & MOST);
+	r->level = p->level & ~(uint32_t)NEAR_TRACE_CUT;
+	r->name_size = (uint32_t)name;
+	r->fields_size = (uint32_t)fields;
+	r->flags = p->level & NEAR_TRACE_CUT ? NEAR__TRACE_CUT : 0;
+	memcpy(r->texts, p->name, name);
+	put_fields(r->texts + name, p);
+	strcpy(r->texts + name + fields, p->place);
+	__atomic_store_n(&t->session->points_bytes, at + size, __ATOMIC_RELEASE);
+	return true;
+}
+
+bool near__trace_write_points(struct near__trace_run *t, struct near_trace_point *from)
+{
+	for (struct near_trace_point *p = from; p; p = p->next) {
+		if (!(p->head >> NEAR__TRACE_ID_SHIFT & MOST))
+			continue;
+		if (!write_point(t, p))
+			return false;
+		p->session = t->session->number;
+	}
+	return true;
+}
+
+void near__trace_add_point(struct near_trace_point *p)
+{
+	near_lock_lock(&near__trace.lock);
+	if (near__trace.points_known < MOST)
+		p->head |= (uint64_t)++near__trace.points_known << NEAR__TRACE_ID_SHIFT;
+	if (!near__trace.last)
+		near__trace.last = &near__trace.first;
+	*near__trace.last = p;
+	near__trace.last = &p->next;
+	if (near__trace.current) {
+		near__trace_write_points(near__trace.current, p);
+		set(p, near__trace.current->clock);
+	}
+	near_lock_unlock(&near__trace.lock);
+}
+
+/* ---- switching ---- */
+
+static int change(const char *pattern, int level, const char *condition)
+{
+	struct region_caller c = near__region_enter();
+	int n;
+
+	near__trace_fail(0, NULL);
+	near_lock_lock(&near__trace.lock);
+	n = count_matches(pattern, condition);
+	if (near__trace.current || near__trace.is_child) {
+		int err = near__trace_add_rule(pattern, strlen(pattern), level, condition);
+
+		if (err)
+			n = err;
+		else
+			near__trace_apply(near__trace.options.clock);
+		if (near__trace.current)
+			near__trace.start_thread(near__trace.current);
+	}
+	near_lock_unlock(&near__trace.lock);
+	return near__region_leave(c, n);
+}
+
+int near_trace_enable(const char *pattern, int level)
+{
+	return change(pattern, level ? level : NEAR_TRACE_DEBUG, "");
+}
+
+/* "?" is no condition. */
+int near_trace_enable_if(const char *pattern, int level, const char *condition)
+{
+	return change(pattern, level ? level : NEAR_TRACE_DEBUG, *condition ? condition : "?");
+}
+
+int near_trace_disable(const char *pattern)
+{
+	return change(pattern, 0, "");
+}

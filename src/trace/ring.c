@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: MIT */
+/* near_trace: rings are opened, sub-buffers switched, and the rings of threads that cannot run
+ * sequences written. All of it in sections of near__trace.rcu. */
+#include "trace/trace.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "kernel/hint.h"
+
+#define ROUNDS 4
+#define REFUSALS_PER_TRY 1024 /* on a full disk */
+
+uint64_t near__trace_now(uint32_t clock)
+{
+	uint64_t (*now)(void);
+
+	switch (clock) {
+	case NEAR_TRACE_COUNTER:
+		return near_clock();
+	case NEAR_TRACE_MONOTONIC:
+		return near__trace_monotonic();
+	case NEAR_TRACE_OWN:
+		now = __atomic_load_n(&near__trace.now, __ATOMIC_RELAXED);
+		return now ? now() : 0;
+	default:
+		return 0;
+	}
+}
+
+static void count(uint64_t *discarded)
+{
+	__atomic_fetch_add(discarded, 1, __ATOMIC_RELAXED);
+}
+
+/* ---- opening ---- */
+
+/* Allocates the blocks of ring i and makes it ready. NULL: no room. After that only one in
+ * REFUSALS_PER_TRY calls tries again. */
+static struct near__trace_ring *provide(struct near__trace_run *t, unsigned i)
+{
+	struct near__trace_ring *r = near__trace_ring_at(t, i);
+	uint32_t refused = __atomic_load_n(&t->refused, __ATOMIC_RELAXED);
+
+	if (refused && __atomic_add_fetch(&t->refused, 1, __ATOMIC_RELAXED) % REFUSALS_PER_TRY)
+		return NULL;
+	if (__atomic_fetch_add(&t->used, 1, __ATOMIC_RELAXED) >= t->most_rings ||
+	    near_region_allocate(&t->region, &t->objects[NEAR__AT_RINGS], i * t->ring_stride,
+				 t->ring_stride)) {
+		__atomic_fetch_sub(&t->used, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_or(&t->refused, 1, __ATOMIC_RELAXED);
+		return NULL;
+	}
+	__atomic_store_n(&t->refused, 0, __ATOMIC_RELAXED);
+	/* Atomic for ThreadSanitizer, which does not see how a sequence finds the ring. */
+	__atomic_store_n(&r->mask, t->ring_size - 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&r->end, NEAR__TRACE_SUB_SIZE, __ATOMIC_RELAXED);
+	/* Release: a reader that finds the bit finds the ring. */
+	__atomic_fetch_or(&near__trace_used(t->session)[i / 64], UINT64_C(1) << i % 64,
+			  __ATOMIC_RELEASE);
+	return r;
+}
+
+/* Of a slot one thread opens the ring; those that find it doing so, and its signal handlers, use
+ * fallback rings meanwhile. */
+bool near__trace_open_local(struct near__trace_run *t)
+{
+	struct near__trace_local *l;
+	struct near__trace_ring *r;
+	uint32_t slot, no = 0;
+
+	if (near__self.state > NEAR__THREAD_LIVE || !near__thread_live())
+		return false;
+	slot = near__index_now();
+	if (slot >= t->slots)
+		return false;
+	l = &t->local[slot];
+	if (!__atomic_load_n(&l->ring, __ATOMIC_ACQUIRE)) {
+		if (!__atomic_compare_exchange_n(&l->opening, &no, 1, false, __ATOMIC_ACQUIRE,
+						 __ATOMIC_RELAXED))
+			return false;
+		r = provide(t, slot);
+		if (r && !l->ring) {
+			/* Release: the sequence that loads the address finds the mask. */
+			__atomic_store_n(&t->row[slot * NEAR__TRACE_CLOCKS], (uintptr_t)r,
+					 __ATOMIC_RELEASE);
+			__atomic_store_n(&l->ring, r, __ATOMIC_RELEASE);
+		}
+		__atomic_store_n(&l->opening, 0, __ATOMIC_RELEASE);
+	}
+	return __atomic_load_n(&l->ring, __ATOMIC_RELAXED) != NULL;
+}
+
+/* ---- sub-buffers ---- */
+
+bool near__trace_has_room(struct near__trace_run *t, struct near__trace_ring *r, uint64_t next)
+{
+	uint64_t from = 0;
+
+	if (t->mode == NEAR_TRACE_OVERWRITE)
+		return true;
+	/* Acquire: what the reader has read is written after it. */
+	if (t->mode == NEAR_TRACE_STREAM)
+		from = __atomic_load_n(&r->read, __ATOMIC_ACQUIRE);
+	if (next - from < t->ring_size)
+		return true;
+	count(&r->discarded);
+	return false;
+}
+
+void near__trace_switched(struct near__trace_run *t)
+{
+	int saved = errno;
+
+	if (t->mode == NEAR_TRACE_STREAM) {
+		syscall(SYS_futex, &t->control->request, FUTEX_WAKE, 1, NULL, NULL, 0);
+		errno = saved;
+	}
+}
+
+/* ---- fallback rings ---- */
+
+/* With its lock. The release of a position is not followed by an earlier store of the next
+ * record: the compiler keeps the order, and a reader's membarrier the CPU's. */
+static enum near__trace_result append(struct near__trace_run *t, struct near__trace_ring *r,
+				      const struct near__trace_event *e, uint32_t cpu)
+{
+	uint64_t position = r->position, next, *at;
+
+	if (position % NEAR__TRACE_SUB_SIZE + e->size >= NEAR__TRACE_SUB_SIZE) {
+		next = (position | (NEAR__TRACE_SUB_SIZE - 1)) + 1;
+		if (!near__trace_has_room(t, r, next))
+			return NEAR__TRACE_FULL;
+		__atomic_store_n(near__trace_word_at(r, position), 0, __ATOMIC_RELAXED);
+		__atomic_store_n(&r->position, next, __ATOMIC_RELEASE);
+		__atomic_signal_fence(__ATOMIC_SEQ_CST);
+		near__trace_switched(t);
+		position = next;
+	}
+	at = near__trace_word_at(r, position);
+	__atomic_store_n(&at[0], e->head | (uint64_t)cpu << NEAR__TRACE_CPU_SHIFT,
+			 __ATOMIC_RELAXED);
+	__atomic_store_n(&at[1], near__trace_now(t->clock), __ATOMIC_RELAXED);
+	near__trace_copy(at + 2, e->words, e->n);
+	__atomic_store_n(&r->position, position + e->size, __ATOMIC_RELEASE);
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	return NEAR__TRACE_WRITTEN;
+}
+
+static enum near__trace_result write_to(struct near__trace_run *t, unsigned i,
+					const struct near__trace_event *e, uint32_t cpu)
+{
+	struct near__trace_local *l = &t->local[t->slots + i];
+	enum near__trace_result result = NEAR__TRACE_NO_RING;
+
+	if (!near_lock_try_lock(&l->lock))
+		return NEAR__TRACE_NO_RING;
+	if (!l->ring)
+		l->ring = provide(t, t->slots + i);
+	if (l->ring)
+		result = append(t, l->ring, e, cpu);
+	near_lock_unlock(&l->lock);
+	return result;
+}
+
+/* A thread that was preempted with a lock gets some chances to release it. A signal handler on that
+ * thread has no use of them. */
+bool near__trace_write_fallback(struct near__trace_run *t, const struct near__trace_event *e)
+{
+	uint32_t cpu = near_cpu(), first = near__hint();
+	enum near__trace_result result;
+
+	for (unsigned i = 0; i < t->cpus * ROUNDS; i++) {
+		if (i && i % t->cpus == 0)
+			sched_yield();
+		result = write_to(t, (first + i) % t->cpus, e, cpu);
+		if (result != NEAR__TRACE_NO_RING)
+			return result == NEAR__TRACE_WRITTEN;
+	}
+	count(&t->session->discarded);
+	return false;
+}

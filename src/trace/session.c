@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/* near_trace: sessions begin and end; trace.h has the argument. */
+#include "trace/trace.h"
+
+#include <errno.h>
+#include <linux/membarrier.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "ground/fork.h"
+#include "percpu/region.h"
+
+#define LEAST_RING (NEAR__TRACE_SUB_SIZE * NEAR__TRACE_LEAST_SUBS)
+#define MOST_RING ((size_t)1 << 30)
+
+static __thread uint32_t forks __attribute__((tls_model("initial-exec")));
+
+/* ---- fork ---- */
+
+static void visit_locks(near__fork_step *step)
+{
+	step(&near__trace.lock);
+}
+
+static void fork_prepare(void)
+{
+	near__fork_prepare(&forks, visit_locks);
+}
+
+static void fork_parent(void)
+{
+	near__fork_in_parent(&forks, visit_locks);
+}
+
+/* The child's file is made by its first event: most children call exec. */
+static void fork_child(void)
+{
+	struct near__trace_run *t = near__trace.current;
+
+	near__trace_self.tid = 0;
+	if (t) {
+		near__trace.current = NULL;
+		near__trace.is_child = !near__trace.is_ending;
+		near__trace.parent = t->session->pid;
+		memset((void *)(uintptr_t)near__trace_table, 0,
+		       (size_t)((char *)near__trace.alive - (const char *)near__trace_table));
+		near__trace_detach(t);
+	}
+	near__trace.is_ending = 0;
+	if (near__trace.alive)
+		*near__trace.alive = 1;
+	near__fork_in_child(&forks, visit_locks);
+}
+
+/* ---- begin ---- */
+
+/* With the lock, and near__trace.options. The session is published before tracepoints are
+ * switched on; what they load is ordered by their acquire. */
+static int begin(void)
+{
+	struct near_trace_options *o = &near__trace.options;
+	struct near__trace_run *t;
+	int err = near__trace_open(&t, o);
+
+	if (err)
+		return err;
+	near__trace.now = o->now;
+	strcpy(near__trace.last_path, t->path);
+	near_rcu_assign(near__trace.current, t);
+	near__trace_apply(t->clock);
+	return 0;
+}
+
+/* If the file cannot be made, the child does not trace. */
+static struct near__trace_run *resume(void)
+{
+	struct region_caller c = near__region_enter();
+	struct near__trace_run *t = NULL;
+
+	if (near_lock_try_lock(&near__trace.lock)) {
+		if (near__trace.is_child && begin())
+			near__trace_apply(0);
+		near__trace.is_child = 0;
+		t = near__trace.current;
+		near_lock_unlock(&near__trace.lock);
+	}
+	near__region_leave(c, 0);
+	return t;
+}
+
+/* ---- what is made once ---- */
+
+static int make_table(void)
+{
+	size_t words = NEAR__TRACE_CLOCKS * (near_slots() + 1);
+	size_t size = words * sizeof(uint64_t) + sizeof(uint64_t);
+	uint64_t *table =
+		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (table == MAP_FAILED)
+		return near__trace_fail(-errno, "no memory");
+	madvise(table, size, MADV_WIPEONFORK);
+	near__trace.alive = (uint32_t *)(table + words);
+	*near__trace.alive = 1;
+	__atomic_store_n(&near__trace_table, table, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* The handlers are registered after those of the layers below: the child's run after theirs. */
+static int get_ready(void)
+{
+	int err;
+
+	if (near__trace.is_ready)
+		return 0;
+	near_slots();
+	err = near__trace_table ? 0 : make_table();
+	if (!err)
+		err = near_rcu_init(&near__trace.rcu);
+	if (err)
+		return near__trace_fail(err, "no memory");
+	near__fork_register(&near__trace.watches_forks, fork_prepare, fork_parent, fork_child);
+	if (near__process.usable)
+		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
+	near__trace.resume = resume;
+	near__trace.start_thread = near__trace_start_thread;
+	near__trace.is_ready = 1;
+	return 0;
+}
+
+/* ---- start ---- */
+
+static int check(const struct near_trace_options *o)
+{
+	if (o->ring_size && (o->ring_size < LEAST_RING || o->ring_size > MOST_RING ||
+			     o->ring_size & (o->ring_size - 1)))
+		return near__trace_fail(-EINVAL, "ring_size is a power of two of 256 KiB to 1 GiB");
+	if (o->max_bytes && o->max_bytes < (o->ring_size ? o->ring_size : (size_t)1 << 20) + 4096)
+		return near__trace_fail(-EINVAL, "max_bytes is too small for a ring");
+	if ((unsigned)o->mode > NEAR_TRACE_STREAM || (unsigned)o->clock > NEAR_TRACE_NO_CLOCK)
+		return near__trace_fail(-EINVAL, "there is no such mode or clock");
+	if (o->clock == NEAR_TRACE_OWN && !o->now)
+		return near__trace_fail(-EINVAL, "a clock of the program needs `now`");
+	if (o->clock == NEAR_TRACE_COUNTER && !near_clock())
+		return near__trace_fail(-EINVAL, "this CPU has no counter");
+	if (o->file_size && o->file_size < LEAST_RING)
+		return near__trace_fail(-EINVAL, "file_size is 256 KiB or more");
+	if (o->stream && !near__trace_is_folder(o->stream))
+		return near__trace_fail(-ENOTDIR, "there is no folder `stream`");
+	if (o->path && strlen(o->path) >= sizeof(near__trace.path))
+		return near__trace_fail(-ENAMETOOLONG, "the path is too long");
+	return 0;
+}
+
+static int start(const struct near_trace_options *o)
+{
+	int err = check(o);
+
+	if (!err)
+		err = get_ready();
+	if (!err)
+		err = near__trace_set_rules(o->enable ? o->enable : "*",
+					    o->level ? o->level : NEAR_TRACE_DEBUG);
+	if (err)
+		return err;
+	near__trace.options = *o;
+	snprintf(near__trace.path, sizeof(near__trace.path), "%s", o->path ? o->path : "/dev/shm");
+	near__trace.options.path = near__trace.path;
+	near__trace.is_folder = near__trace_is_folder(near__trace.path);
+	near__trace.options.enable = NULL;
+	snprintf(near__trace.stream, sizeof(near__trace.stream), "%s", o->stream ? o->stream : "");
+	if (!o->clock)
+		near__trace.options.clock = near_clock() ? NEAR_TRACE_COUNTER
+							 : NEAR_TRACE_MONOTONIC;
+	err = begin();
+	if (!err)
+		err = near__trace_start_thread(near__trace.current);
+	return err;
+}
+
+int near_trace_start(const struct near_trace_options *options)
+{
+	static const struct near_trace_options defaults;
+	struct region_caller c = near__region_enter();
+	int err;
+
+	near__trace_fail(0, NULL);
+	near_lock_lock(&near__trace.lock);
+	if (near__trace.current || near__trace.is_child || near__trace.is_ending)
+		err = near__trace_fail(-EALREADY, "the process traces already");
+	else
+		err = start(options ? options : &defaults);
+	near_lock_unlock(&near__trace.lock);
+	return near__region_leave(c, err);
+}
+
+/* ---- stop ---- */
+
+static void close_file(struct near__trace_run *t)
+{
+	near__trace_store_moment(t->session);
+	__atomic_store_n(&t->session->ended, 1, __ATOMIC_RELEASE);
+	if (t->mode == NEAR_TRACE_STREAM && near__trace_stream(t, true))
+		unlink(t->path);
+	near_region_close(&t->region);
+	munmap(t, t->size);
+}
+
+/* With the lock. */
+static void end(struct near__trace_run *t)
+{
+	near__trace_apply(0);
+	__atomic_store_n(&near__trace.current, NULL, __ATOMIC_RELEASE);
+	near_rcu_synchronize(&near__trace.rcu);
+	for (unsigned i = 0; i < t->slots; i++)
+		__atomic_store_n(&t->row[i * NEAR__TRACE_CLOCKS], 0, __ATOMIC_RELAXED);
+	near__fence();
+	close_file(t);
+}
+
+int near_trace_stop(void)
+{
+	struct region_caller c = near__region_enter();
+	struct near__trace_run *t;
+	int err = 0;
+
+	near_lock_lock(&near__trace.lock);
+	t = near__trace.current;
+	if (near__trace.is_ending || (!t && !near__trace.is_child)) {
+		err = -ENOENT;
+	} else if (!t) {
+		near__trace_apply(0);
+		near__trace.is_child = 0;
+	} else {
+		/* The thread may wait for the lock. */
+		near__trace.is_ending = 1;
+		near_lock_unlock(&near__trace.lock);
+		near__trace_end_thread(t);
+		near_lock_lock(&near__trace.lock);
+		end(t);
+		near__trace.is_ending = 0;
+	}
+	near_lock_unlock(&near__trace.lock);
+	return near__region_leave(c, err);
+}
+
+/* ---- statistics ---- */
+
+const char *near_trace_path(void)
+{
+	return near__trace.current ? near__trace.last_path : NULL;
+}
+
+static void count(struct near_trace_stats *out, struct near__trace_run *t)
+{
+	out->discarded = __atomic_load_n(&t->session->discarded, __ATOMIC_RELAXED);
+	out->chains_cut = __atomic_load_n(&t->session->chains_cut, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < t->slots + t->cpus; i++) {
+		struct near__trace_ring *r = near__trace_ring_at(t, i);
+
+		if (!__atomic_load_n(&t->local[i].ring, __ATOMIC_ACQUIRE))
+			continue;
+		out->rings++;
+		out->bytes += t->ring_stride;
+		out->discarded += __atomic_load_n(&r->discarded, __ATOMIC_RELAXED);
+	}
+	for (struct near_trace_point *p = near__trace.first; p; p = p->next) {
+		out->points++;
+		out->enabled += __atomic_load_n(&p->enabled, __ATOMIC_RELAXED) != 0;
+	}
+}
+
+int near_trace_stats(struct near_trace_stats *out, size_t size)
+{
+	struct near_trace_stats s = {0};
+	int err = -ENOENT;
+
+	if (!size)
+		return -EINVAL;
+	near_lock_lock(&near__trace.lock);
+	if (near__trace.current) {
+		count(&s, near__trace.current);
+		err = 0;
+	}
+	near_lock_unlock(&near__trace.lock);
+	memset(out, 0, size);
+	memcpy(out, &s, size < sizeof(s) ? size : sizeof(s));
+	return err;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* near_trace: the state of the process, and what the last call of a thread failed for. */
+#include "trace/trace.h"
+
+#include "ground/unique.h"
+#include "ground/valgrind.h"
+
+#define TRACE_SIZE 20480
+_Static_assert(sizeof(struct near__trace) <= TRACE_SIZE, "near__trace");
+NEAR__UNIQUE(near__trace, TRACE_SIZE);
+
+static __thread const char *why __attribute__((tls_model("initial-exec")));
+
+int near__trace_fail(int error, const char *reason)
+{
+	if (near__storage_is_own())
+		why = reason;
+	return error;
+}
+
+const char *near_trace_error(void)
+{
+	return why;
+}
+
+NEAR__BEFORE_PROGRAM static void ignore_races(void)
+{
+	near__valgrind_ignore(&near__trace, sizeof(near__trace));
+}

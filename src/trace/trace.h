@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/* trace: what the files of the tracer share. format.h has the file, nearcpu/trace.h the sequence of
+ * an event.
+ *
+ * A session has a file, and for each slot the address of a ring in it, or 0, in a table: one word
+ * for each kind of clock, of which the session fills one, so that an event never writes the time of
+ * another clock. The table is private memory that is never freed, and that a child of a bare
+ * clone() finds zeroed (MADV_WIPEONFORK): such a child writes nothing to its parent's rings.
+ *
+ * What can run concurrently with the end of a session, and what stops it:
+ *
+ * - A sequence that has loaded the address of a ring: the table is cleared, then near__fence()
+ *   aborts it, unless it has committed.
+ * - C code: slow paths, and writers of fallback rings. They are sections of near__trace.rcu, and
+ *   load `current` within them. It is cleared first; after a grace period no slow path opens
+ *   a ring.
+ *
+ * Then the file is unmapped. models/trace.pml has this, models/trace.cc a reader.
+ *
+ * The child of fork finds `current` cleared by its handler, and makes a file at its first event. A
+ * slow path that the fork interrupted, by a signal handler, goes on in the child: it finds private
+ * memory where the file was mapped. */
+#ifndef NEARCPU_TRACE_TRACE_H
+#define NEARCPU_TRACE_TRACE_H
+
+#include <nearcpu/lock.h>
+#include <nearcpu/rcu.h>
+#include <nearcpu/region.h>
+#include <nearcpu/trace.h>
+
+#include <limits.h>
+#include <time.h>
+
+#include "kernel/internal.h"
+#include "trace/format.h"
+
+#define NEAR__TRACE_CLOCKS 4 /* words of the table for a slot: enum near_trace_clock - 1 */
+#define NEAR__TRACE_RULES 32
+#define NEAR__TRACE_PATTERN 96
+#define NEAR__TRACE_CONDITION 96
+#ifndef NEAR__TRACE_POINTS_SIZE /* tests have less */
+#define NEAR__TRACE_POINTS_SIZE ((uint64_t)32 << 20)
+#endif
+#define NEAR__TRACE_RINGS_AT 128 /* before the data: the header of a ring */
+
+enum near__trace_object { NEAR__AT_SESSION, NEAR__AT_POINTS, NEAR__AT_RINGS, NEAR__AT_CONTROL };
+
+/* A ring, as its writers know it. */
+struct near__trace_local {
+	struct near__trace_ring *ring; /* NULL: not opened; a store, a release, publishes it */
+	uint32_t opening;              /* of a slot's: a thread makes it ready */
+	struct near_lock lock;         /* of a fallback ring */
+};
+
+/* Another file, to which rings are copied. */
+struct near__trace_copy {
+	struct near_region region;
+	struct near_region_object objects[4];
+	struct near__trace_session *session; /* NULL: no file */
+	char *points, *rings;
+	uint64_t ring_size, ring_stride;
+};
+
+/* The files of NEAR_TRACE_STREAM; by the thread alone. */
+struct near__trace_stream {
+	struct near__trace_copy file;
+	uint64_t number, bytes; /* of the file */
+	uint64_t file_size;
+	unsigned files;
+	char folder[PATH_MAX]; /* "": next to the session's */
+};
+
+/* A session. In memory of its own. */
+struct near__trace_run {
+	struct near_region region;
+	struct near_region_object objects[4];
+	struct near__trace_session *session;
+	struct near__trace_control *control;
+	char *points, *rings;
+	uint64_t *row; /* the table, from the word of this session's clock on */
+	uint64_t ring_size, ring_stride;
+	uint32_t mode, clock;
+	uint32_t slots, cpus;
+	uint64_t most_rings; /* by max_bytes */
+	uint64_t used;       /* rings; atomic */
+	uint32_t refused;    /* openings since one failed; atomic */
+	bool has_thread, ends;
+	uintptr_t thread;
+	size_t size; /* of this memory */
+	struct near__trace_stream stream;
+	char path[PATH_MAX];
+	struct near__trace_local local[];
+};
+
+struct near__trace_rule {
+	char pattern[NEAR__TRACE_PATTERN];
+	char condition[NEAR__TRACE_CONDITION]; /* "": none */
+	uint32_t level;                        /* 0: off */
+};
+
+/* One for each process. */
+struct near__trace {
+	struct near_rcu rcu __attribute__((aligned(64)));
+	struct near_lock lock;           /* of all below; no event takes it, but by a try */
+	struct near__trace_run *current; /* read by events in sections of `rcu` */
+	uint64_t (*now)(void);           /* of the session, with NEAR_TRACE_OWN */
+	/* The child's session, by an event; NULL: it cannot be made now. */
+	struct near__trace_run *(*resume)(void);
+	int (*start_thread)(struct near__trace_run *t);
+	uint32_t *alive; /* after the table: 0 in a child of a bare clone */
+	uint32_t watches_forks, is_ready;
+	uint32_t is_child;  /* whose session's file is not made yet */
+	uint32_t is_folder; /* options.path, when the session began */
+	uint32_t is_ending; /* near_trace_stop has begun */
+	uint32_t number;    /* of sessions of the process */
+	uint32_t points_known, rules_known;
+	uint32_t has_read_conf; /* a session of NEAR_CONF has begun, if there is one */
+	uint64_t parent;
+	struct near_trace_point *first, **last;
+	struct near_trace_options options; /* of the session, for children */
+	char path[PATH_MAX], last_path[PATH_MAX], stream[PATH_MAX];
+	struct near__trace_rule rules[NEAR__TRACE_RULES];
+};
+extern NEAR_API struct near__trace near__trace;
+
+/* Starts the session that NEAR_CONF wants, if this has not been done. */
+void near__trace_start_by_conf(void);
+
+/* ---- rings (ring.c) ---- */
+
+enum near__trace_result { NEAR__TRACE_WRITTEN, NEAR__TRACE_FULL, NEAR__TRACE_NO_RING };
+
+/* What an event is made of. */
+struct near__trace_event {
+	uint64_t head; /* with the thread; the sequence adds the CPU */
+	uint64_t size; /* of the record in bytes */
+	/* With a clock that is read before the sequence: it fails if the ring is another one by
+	 * then, or has another position. */
+	uint64_t ring, position, time;
+	const uint64_t *words; /* of payload */
+	unsigned n;
+	uint64_t room; /* that the sequence wants: of its size class, and for an end mark */
+	bool is_rest;  /* of a chain */
+};
+
+static inline struct near__trace_ring *near__trace_ring_at(const struct near__trace_run *t,
+							   unsigned i)
+{
+	return (struct near__trace_ring *)(t->rings + i * t->ring_stride + NEAR__TRACE_PAGE -
+					   NEAR__TRACE_RINGS_AT);
+}
+
+/* Acquire: pairs with the release when the ring was made. */
+static inline bool near__trace_is_used(const struct near__trace_session *s, unsigned i)
+{
+	return __atomic_load_n(&near__trace_used(s)[i / 64], __ATOMIC_ACQUIRE) >> i % 64 & 1;
+}
+
+static inline uint64_t *near__trace_word_at(struct near__trace_ring *r, uint64_t position)
+{
+	return (uint64_t *)((char *)r + NEAR__TRACE_RINGS_AT + (position & r->mask));
+}
+
+/* Opens the ring of the local slot. False: the caller uses a fallback ring. */
+bool near__trace_open_local(struct near__trace_run *t);
+
+/* Whether the sub-buffer at `next` may be written: else counts a discarded record. */
+bool near__trace_has_room(struct near__trace_run *t, struct near__trace_ring *r, uint64_t next);
+
+/* After a switch: wakes the thread that streams. One that does not sleep yet is woken by the next
+ * switch, or its deadline. */
+void near__trace_switched(struct near__trace_run *t);
+
+/* In a ring under a lock, or nowhere. False: the record is discarded. */
+bool near__trace_write_fallback(struct near__trace_run *t, const struct near__trace_event *e);
+
+uint64_t near__trace_now(uint32_t clock);
+
+static inline uint64_t near__trace_monotonic(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+}
+
+/* The words that concurrent readers load: relaxed, since the position is a release. */
+static inline void near__trace_copy(uint64_t *to, const uint64_t *from, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		__atomic_store_n(&to[i], __atomic_load_n(&from[i], __ATOMIC_RELAXED),
+				 __ATOMIC_RELAXED);
+}
+
+/* ---- events (event.c) ---- */
+
+/* A record of n words of payload, 1 to 32; words[] has those of its size class. False: it is
+ * discarded, and counted. */
+bool near__trace_write(struct near_trace_point *p, const uint64_t *words, unsigned n,
+		       uint64_t flags, bool is_rest);
+
+/* ---- sessions ---- */
+
+/* Makes the file and what belongs to it; with near__trace.lock. 0 or an error. */
+int near__trace_open(struct near__trace_run **out, const struct near_trace_options *o);
+bool near__trace_is_folder(const char *path);
+/* Lets go of the parent's session in the child. */
+void near__trace_detach(struct near__trace_run *t);
+
+/* Of this thread; `why` is a constant string. Returns `error`. */
+int near__trace_fail(int error, const char *why);
+
+/* The objects of a file with `rings` rings. Returns the bytes of all. */
+uint64_t near__trace_define(struct near_region_object *objects, uint64_t rings,
+			    uint64_t ring_stride);
+
+/* ---- copies (copy.c, snapshot.c, stream.c) ---- */
+
+/* Makes file `path`, with rings of this size, and what the session and its tracepoints are. */
+int near__trace_copy_open(struct near__trace_copy *c, const char *path,
+			  const struct near__trace_run *t, uint64_t ring_size, uint32_t mode);
+/* `t` may have more tracepoints by now. False: no room. */
+bool near__trace_copy_points(struct near__trace_copy *c, const struct near__trace_run *t);
+void near__trace_copy_close(struct near__trace_copy *c);
+/* Allocates the blocks of ring i from byte `from` of its data on, and the header's. NULL: no
+ * room. */
+struct near__trace_ring *near__trace_copy_ring(struct near__trace_copy *c, unsigned i,
+					       uint64_t from, uint64_t size);
+
+/* Moves whole sub-buffers to the files; at the end of the session all that is left. False: the disk
+ * is full. */
+bool near__trace_stream(struct near__trace_run *t, bool all);
+
+/* ---- tracepoints (points.c); with near__trace.lock ---- */
+
+/* One that a constructor registers; takes the lock. */
+void near__trace_add_point(struct near_trace_point *p);
+int near__trace_set_rules(const char *patterns, int level);
+int near__trace_add_rule(const char *pattern, size_t length, int level, const char *condition);
+/* Writes those from `from` on. False: no room. */
+bool near__trace_write_points(struct near__trace_run *t, struct near_trace_point *from);
+/* Sets `enabled` of all by the rules; 0: all off. Returns how many are on. */
+int near__trace_apply(uint32_t clock);
+
+/* ---- conditions (filter.c) ---- */
+
+bool near__trace_is_condition(const char *text);
+/* The filter of this tracepoint; false: it has no such field, or the value is not of its type. */
+bool near__trace_compile(struct near__trace_filter *out, const struct near_trace_point *p,
+			 const char *text);
+/* Before the tracepoint is switched on; with near__trace.lock. */
+void near__trace_set_filter(struct near_trace_point *p, const struct near__trace_filter *f);
+/* Relaxed: near__trace_write loads it again. Another filter, or none, is no less right. */
+static inline bool near__trace_is_filtered(const struct near_trace_point *p)
+{
+	uint32_t enabled = __atomic_load_n(&p->enabled, __ATOMIC_RELAXED);
+
+	return NEAR__UNLIKELY(enabled & NEAR__TRACE_FILTERED);
+}
+/* Of an event with this payload, without lengths, or these pieces. While the filter changes: true.
+ */
+bool near__trace_passes(const struct near_trace_point *p, const void *payload,
+			const struct near__trace_piece *pieces);
+
+/* ---- clocks (clock.c) ---- */
+
+void near__trace_read_moment(struct near__trace_moment *m);
+void near__trace_store_moment(struct near__trace_session *s);
+bool near__trace_is_unstable(void);
+
+/* ---- the thread (control.c) ---- */
+
+int near__trace_start_thread(struct near__trace_run *t);
+void near__trace_end_thread(struct near__trace_run *t);
+
+#endif

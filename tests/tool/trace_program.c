@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* usage: trace_program FILE MODE EVENTS [wait]
+ *
+ * FILE is - if a session has begun before. Two threads, and a signal handler of each, trace EVENTS
+ * events; then it ends, or waits for a line and goes on until it is killed. */
+#include <nearcpu/trace.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+NEAR_TRACEPOINT(test, count, NEAR_TRACE_INFO, (u32, thread), (u32, n));
+NEAR_TRACEPOINT(test, text, NEAR_TRACE_WARNING, (u32, thread), (u32, n), (string, text));
+NEAR_TRACEPOINT(test, handler, NEAR_TRACE_DEBUG, (u32, thread));
+
+static unsigned long events;
+static char text[700];
+static __thread uint32_t self;
+
+static void on_signal(int sig)
+{
+	(void)sig;
+	near_trace_test_handler(self);
+}
+
+/* Each tenth event has a payload of several records. */
+static void *trace(void *arg)
+{
+	self = (uint32_t)(uintptr_t)arg;
+	for (uint32_t n = 0; n < events; n++) {
+		if (n % 10 == 0)
+			near_trace_test_text(self, n, text);
+		else
+			near_trace_test_count(self, n);
+		if (n % 64 == 0)
+			raise(SIGUSR1);
+	}
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	struct near_trace_options options = {.ring_size = 1 << 20};
+	struct sigaction action = {.sa_handler = on_signal};
+	pthread_t threads[2];
+
+	if (argc < 4)
+		return 2;
+	options.path = argv[1];
+	options.mode = (enum near_trace_mode)atoi(argv[2]);
+	events = strtoul(argv[3], NULL, 10);
+	memset(text, 'x', sizeof(text) - 1);
+	sigaction(SIGUSR1, &action, NULL);
+	if (strcmp(argv[1], "-") != 0 && near_trace_start(&options)) {
+		fprintf(stderr, "trace_program: %s\n", near_trace_error());
+		return 1;
+	}
+	for (uintptr_t i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, trace, (void *)(i + 1));
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	if (argc > 4) {
+		puts("traced");
+		fflush(stdout);
+		events = UINT32_MAX;
+		if (getchar() == 'g')
+			trace((void *)3);
+	}
+	near_trace_stop();
+	return 0;
+}

@@ -1,0 +1,253 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""nearcpu trace on a program that traces: while it runs, after it was killed or has ended.
+
+usage: trace_program_test.py NEARCPU TRACE_PROGRAM [TEST...]
+"""
+import os
+import re
+import shutil
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import command
+from command import Case, run
+
+PROGRAM = ""
+OVERWRITE, STOP, STREAM = "0", "1", "2"
+RING_MASK = struct.pack("<Q", (1 << 20) - 1)
+SUB_BUFFER = 65536
+TEXT = 'text="' + "x" * 699 + '"'
+
+
+class Killed(subprocess.Popen):
+    """A process that does not outlive its block, whatever fails in that."""
+
+    def __exit__(self, *args):
+        self.kill()
+        super().__exit__(*args)
+
+
+class Program(Case):
+    def setUp(self):
+        memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+        scratch = tempfile.TemporaryDirectory(dir=memory)
+        self.addCleanup(scratch.cleanup)
+        self.dir = scratch.name
+        self.file = os.path.join(self.dir, "trace")
+
+    def program(self, *arguments):
+        return Killed([PROGRAM, self.file, *map(str, arguments)], text=True,
+                      stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def trace(self, *arguments):
+        result = run("trace", *arguments, self.file)
+        self.expect(result, 0)
+        return result.stdout
+
+    def check(self, text, first=None):
+        """The events of each thread are in their order; from the first on, if there is one,
+        without a gap. Of those that are overwritten another ring may have the older ones."""
+        last, count = {}, 0
+        time = 0.
+        for line in text.splitlines():
+            if line[0] == "#":
+                continue
+            words = line.split()
+            self.assertGreaterEqual(float(words[0]), time)
+            time = float(words[0])
+            count += 1
+            thread = words[6]
+            if words[5] == "test:handler":
+                continue
+            n = int(words[7][2:])
+            self.assertEqual(words[5] == "test:text", n % 10 == 0)
+            if n % 10 == 0:
+                self.assertEqual(words[8], TEXT)
+            if first is not None:
+                self.assertEqual(n, last.get(thread, first - 1) + 1)
+            self.assertGreater(n, last.get(thread, -1))
+            last[thread] = n
+        return last, count
+
+    def test_ended(self):
+        self.program(STOP, 2000).communicate()
+        text = self.trace("show")
+        last, count = self.check(text, 0)
+        self.assertEqual(last, {"thread=1": 1999, "thread=2": 1999})
+        self.assertEqual(count, 2 * (2000 + 32))
+        self.assertIn("ended", self.trace("list"))
+        if not shutil.which("babeltrace2"):
+            self.skipTest("no babeltrace2")
+        self.trace("export", "--ctf", os.path.join(self.dir, "ctf"))
+        result = subprocess.run(["babeltrace2", os.path.join(self.dir, "ctf")], text=True,
+                                capture_output=True, check=True)
+        self.assertEqual(result.stderr, "")
+        self.assertEqual(len(result.stdout.splitlines()), count)
+
+    def test_overwritten(self):
+        self.program(OVERWRITE, 50000).communicate()
+        last, _ = self.check(self.trace("show"))
+        # Of the thread that ends last; the other's may be in a ring that this one overwrote.
+        self.assertIn(49999, last.values())
+
+    def test_stream(self):
+        self.file = os.path.join(self.dir, "folder")
+        os.mkdir(self.file)
+        self.program(STREAM, 300).communicate()
+        last, count = self.check(self.trace("show"), 0)
+        self.assertEqual(last, {"thread=1": 299, "thread=2": 299})
+        self.assertEqual(count, 2 * (300 + 5))
+
+    def session_file(self):
+        name, = (name for name in os.listdir(self.file) if name.endswith(".trace"))
+        return os.path.join(self.file, name)
+
+    def move_back(self):
+        """In each ring of the session that has moved a sub-buffer to a stream's file: the last one
+        counts as not moved. Returns how many there are."""
+        count = 0
+        with open(self.session_file(), "r+b") as file:
+            data = file.read()
+            at = data.find(RING_MASK)
+            while at >= 0:
+                read, = struct.unpack_from("<Q", data, at + 56)
+                if 0 < read < 1 << 32:
+                    file.seek(at + 56)
+                    file.write(struct.pack("<Q", read - SUB_BUFFER))
+                    count += 1
+                at = data.find(RING_MASK, at + 8)
+        return count
+
+    def sorted_events(self):
+        """Without times, which differ: the rate of the counter is known better by and by."""
+        return sorted(re.findall(r" cpu .*", self.trace("show")))
+
+    def test_stream_killed(self):
+        """As if it was killed after a sub-buffer was moved, and before it was counted as moved."""
+        self.file = os.path.join(self.dir, "folder")
+        os.mkdir(self.file)
+        with self.program(STREAM, 3000, "wait") as program:
+            self.assertEqual(program.stdout.readline(), "traced\n")
+            run("trace", "disable", "none", self.session_file())
+            program.kill()
+        events = self.sorted_events()
+        self.assertEqual(len(events), 2 * (3000 + 47))
+        self.assertGreater(self.move_back(), 0)
+        self.assertEqual(self.sorted_events(), events)
+
+    def test_orders(self):
+        new = os.path.join(self.dir, "new")
+        with self.program(STOP, 30, "wait") as program:
+            self.assertEqual(program.stdout.readline(), "traced\n")
+            self.trace("snapshot", new)
+            # Times differ: the rate of the counter is known better by and by.
+            copied, events = (sorted(re.findall(r" cpu .*", run("trace", "show", file).stdout))
+                              for file in (new, self.file))
+            self.assertEqual(copied, events)
+            self.assertEqual(len(events), 2 * (30 + 1))
+            self.expect(run("trace", "snapshot", new, self.file), 1, "exists already")
+            self.trace("disable", "*")
+            self.trace("enable", "--level", "warning", "test:*")
+            program.stdin.write("n")
+            self.expect(run("trace", "enable", "a b", self.file), 2, "no pattern")
+            self.expect(run("trace", "enable", "*"), 2, "no file")
+            self.expect(run("trace", "snapshot"), 2, "no new file")
+            program.communicate()
+        self.expect(run("trace", "enable", "*", self.file), 1, "does not trace any more")
+
+    def test_switched(self):
+        with self.program(STOP, 30, "wait") as program:
+            self.assertEqual(program.stdout.readline(), "traced\n")
+            self.trace("disable", "*")
+            self.trace("enable", "--level", "warning", "test:*")
+            program.stdin.write("g")
+            program.stdin.flush()
+            for _ in range(200):
+                if "thread=3" in self.trace("show"):
+                    break
+            program.kill()
+        names = {line.split()[5] for line in self.trace("show").splitlines() if "thread=3" in line}
+        self.assertEqual(names, {"test:text"})
+
+    def test_condition(self):
+        with self.program(STOP, 30, "wait") as program:
+            self.assertEqual(program.stdout.readline(), "traced\n")
+            self.trace("disable", "*")
+            self.trace("enable", "--if", "n >= 50", "test:*")
+            for condition, words in (("n", "a condition is"), ("none>1", "has such a field")):
+                result = run("trace", "enable", "--if", condition, "test:*", self.file)
+                self.expect(result, 1, words)
+            self.expect(run("trace", "show", "--if", "n>1", self.file), 2, "goes with enable")
+            program.stdin.write("g")
+            program.stdin.flush()
+            for _ in range(200):
+                if "thread=3" in self.trace("show"):
+                    break
+            program.kill()
+        numbers = [int(line.split()[7][2:]) for line in self.trace("show").splitlines()
+                   if "thread=3" in line]
+        self.assertEqual(numbers[:20], list(range(50, 50 + len(numbers[:20]))))
+
+    def record(self, *arguments):
+        return run("trace", "record", *arguments, stdin=subprocess.DEVNULL)
+
+    def test_record(self):
+        self.file = os.path.join(self.dir, "folder")
+        result = self.record("--output", self.file, "--mode", "stop", "--name", "test:t*,*:handler",
+                             "--ring", "512k", "--level", "info", PROGRAM, "none", "0", "30")
+        self.assertEqual(result.stderr.splitlines()[0],
+                         f"nearcpu trace: the events are in {self.file}")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("traces already", result.stderr)
+        text = self.trace("list")
+        for words in ("stops when full", "ended", "each 512 KiB"):
+            self.assertIn(words, text)
+        result = self.record("--output", self.file, "--", PROGRAM, "-", "0", "30")
+        self.assertEqual(result.returncode, 0)
+        self.assertEqual(len(self.trace("list").splitlines()), 2)
+        names = [line.split()[7] for line in self.trace("show").splitlines() if line[0] != "#"]
+        self.assertEqual(names.count("test:count"), 2 * 27)
+        self.assertEqual(self.record("--output", self.file, "no_such_program").returncode, 127)
+        for arguments in (["--mode", "x", "true"], ["--level", "x", "true"], [],
+                          ["--ring", "x", "true"], ["--output", "a,b", "true"]):
+            self.assertEqual(self.record(*arguments).returncode, 2)
+
+    def test_killed(self):
+        for _ in range(5):
+            with self.program(OVERWRITE, 3000, "wait") as program:
+                self.assertEqual(program.stdout.readline(), "traced\n")
+                program.stdin.write("g")
+                program.stdin.flush()
+                program.kill()
+            last, _ = self.check(self.trace("show"))
+            self.assertGreater(len(last), 0)
+            text = self.trace("recover")
+            self.assertIn("\n0 bytes are damaged\n", text)
+            self.assertIn("killed", self.trace("list"))
+            os.unlink(self.file)
+
+    def test_running(self):
+        """Events that are overwritten while they are read are dropped, and counted."""
+        with self.program(OVERWRITE, 3000, "wait") as program:
+            self.assertEqual(program.stdout.readline(), "traced\n")
+            last, count = self.check(self.trace("show"), 0)
+            self.assertEqual(set(last.values()), {2999})
+            self.assertIn("running", self.trace("list"))
+            program.stdin.write("g")
+            program.stdin.flush()
+            for _ in range(5):
+                text = self.trace("recover")
+                self.assertIn("\n0 bytes are damaged\n", text)
+                self.assertIn("\n0 events were dropped", text)
+            program.send_signal(signal.SIGKILL)
+        self.assertGreater(count, 0)
+
+
+if __name__ == "__main__":
+    PROGRAM = os.path.abspath(sys.argv.pop(2))
+    command.main()

@@ -1,0 +1,188 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""nearcpu trace show, list and stat, on files that trace_file makes.
+
+usage: trace_show_test.py NEARCPU TRACE_FILE [TEST...]
+"""
+import os
+import re
+import subprocess
+import sys
+import unittest
+
+import command
+from command import ScratchCase, run
+
+MAKER = ""
+LONG = "".join(chr(ord("a") + i % 26) for i in range(598))
+
+
+class TraceCase(ScratchCase):
+    def make(self, name, *arguments):
+        path = self.path(name)
+        subprocess.run([MAKER, path, *map(str, arguments)], check=True)
+        return path
+
+    def trace(self, *arguments):
+        result = run("trace", *arguments)
+        self.expect(result, 0)
+        return result.stdout
+
+    def events(self, *arguments):
+        """The lines of show that are events."""
+        return [line for line in self.trace("show", *arguments).splitlines()
+                if not line.startswith("#")]
+
+
+class Show(TraceCase):
+    def test_types(self):
+        first, *rest = self.events(self.make("t", "basic"))
+        self.assertEqual(first, (
+            "0.000001000 cpu 1 tid 100 app:types b=true a8=255 a16=65535 a32=4294967295 "
+            "a64=18446744073709551615 s8=-1 s16=-300 s32=-70000 s64=-9223372036854775808 "
+            "hex=0xdeadbeef f=1.5 string=-2.25 p=0x1000 c=blue "
+            r'text="a \"b\"\\,\né\xff" raw="01fe" numbers=[1,2,4000000000] halves=[0.5,-1.25] '
+            'empty=""'))
+        self.assertEqual(rest[0], "0.001000000 cpu 0 tid 101 app:begin job=0")
+        self.assertEqual(rest[1], "0.001001000 cpu 0 tid 101 app:end job=0 result=-1")
+        self.assertIn("0.002000000 cpu 0 tid 102 app:nothing", rest)
+        self.assertEqual(len(rest), 21)
+        times = [float(line.split()[0]) for line in rest]
+        self.assertEqual(times, sorted(times))
+
+    def test_clocks(self):
+        counter = self.events(self.make("counter", "basic"))
+        self.assertEqual(self.events(self.make("monotonic", "basic", 0, 256, 0, 2)), counter)
+        self.assertEqual(self.events(self.make("own", "basic", 0, 256, 0, 3)), counter)
+        none = self.events(self.make("none", "basic", 0, 256, 0, 0))
+        self.assertEqual({line.split()[0] for line in none}, {"0.000000000"})
+        self.assertEqual(sorted(line.split(" ", 1)[1] for line in none),
+                         sorted(line.split(" ", 1)[1] for line in counter))
+
+    def test_filters(self):
+        path = self.make("t", "basic")
+        all_events = self.events(path)
+        for option, wanted in (
+                (("--name", "app:be*"), lambda w: w[5] == "app:begin"),
+                (("--name", "app:t*,*:end"), lambda w: w[5] in ("app:types", "app:end")),
+                (("--from", ".002"), None), (("--from", "0.002"), lambda w: float(w[0]) >= .002),
+                (("--to", "0.003003"), lambda w: float(w[0]) <= .003003),
+                (("--cpu", "1-3,7"), lambda w: w[2] == "1"), (("--tid", "102"),
+                                                              lambda w: w[4] == "102"),
+                (("--level", "warning"), lambda w: w[5] == "app:begin"),
+                (("--level", "4"), lambda w: w[5] in ("app:begin", "app:types"))):
+            if wanted:
+                self.assertEqual(self.events(*option, path),
+                                 [line for line in all_events if wanted(line.split())], option)
+            else:
+                self.expect(run("trace", "show", *option, path), 2, option[0])
+
+    def test_chains(self):
+        text = self.trace("show", self.make("t", "chains"))
+        lines = text.splitlines()
+        found = [line.split() for line in lines if "app:long" in line]
+        self.assertEqual([(w[0], w[4]) for w in found],
+                         [("0.000010000", "100"), ("0.000020000", "101"), ("0.000030000", "100"),
+                          ("0.000060000", "101")])
+        self.assertEqual([w[6] for w in found], [f'text="{LONG}"'] * 3 + [f'text="{LONG}"...'])
+        self.assertEqual(sum("app:one" in line for line in lines), 12)
+        times = [line.split()[0] for line in lines if line[0] != "#"]
+        self.assertEqual(times, sorted(times))
+        self.assertEqual(lines[-1],
+                         "# 2 events of several records were lost with one of their parts")
+
+    def numbers(self, path):
+        return [int(line.rsplit("=")[-1]) for line in self.events(path)]
+
+    def test_overwritten(self):
+        path = self.make("t", "many", 50000)
+        numbers = self.numbers(path)
+        self.assertEqual(numbers, sorted(set(numbers)))
+        # Of each ring three sub-buffers at least: 2730 events of 24 bytes each.
+        by_ring = [[n for n in numbers if n % 7 % 2 == ring] for ring in (0, 1)]
+        for ring, most in ((0, 49998), (1, 49999)):
+            self.assertTrue(3 * 2730 <= len(by_ring[ring]) <= 4 * 2730)
+            self.assertGreaterEqual(by_ring[ring][-1], most - 5)
+            self.assertEqual(by_ring[ring], [n for n in range(by_ring[ring][0], 50000)
+                                             if n % 7 % 2 == ring])
+        self.assertIn("bytes of older events were overwritten", self.trace("show", path))
+
+    def test_stopped(self):
+        path = self.make("t", "many", 50000, 256, 1)
+        numbers = self.numbers(path)
+        self.assertEqual(numbers[:10], list(range(10)))
+        self.assertEqual(len(numbers), 2 * 4 * 2730)
+        self.assertIn(f"\n# {50000 - len(numbers)} events were discarded",
+                      self.trace("show", path))
+
+    def test_folder(self):
+        os.mkdir(self.path("d"))
+        for name in ("d/t10", "d/t9"):
+            self.make(name, "basic")
+        for name in ("other", "empty"):
+            self.write(f"d/{name}", b"nothing" if name == "other" else b"")
+        one = self.events(self.path("d/t9"))
+        both = self.events(self.path("d"))
+        self.assertEqual(len(both), 2 * len(one))
+        self.assertEqual(sorted(both)[::2], sorted(both)[1::2])
+        self.assertIn(" pid 4242 ", both[0])
+        lines = self.trace("list", self.path("d")).splitlines()
+        self.assertEqual([line.rsplit("/")[-1] for line in lines], ["t9", "t10"])
+        for line in lines:
+            self.assertRegex(line, r"^2023-11-1\d .* ended +4242  trace_file +4 tracepoints ")
+
+    def test_list(self):
+        text = self.trace("list", self.make("t", "basic"))
+        for words in ("trace_file, process 4242, ended", "overwrites the oldest",
+                      "2000.000000 MHz", "3 of 2 slots and 2 fallbacks, each 256 KiB",
+                      "warning  app:begin(u32 job)  file.c:12"):
+            self.assertIn(words, text)
+
+    def test_stat(self):
+        path = self.make("t", "basic")
+        text = self.trace("stat", "--between", "app:begin,app:end", "--by", "job", path)
+        counts = dict(reversed(line.split()) for line in text.splitlines()[1:5])
+        self.assertEqual(counts, {"app:types": "1", "app:begin": "10", "app:end": "10",
+                                  "app:nothing": "1"})
+        self.assertIn("by job; 0 without the other one", text)
+        self.assertRegex(text, r"\ncount 10  mean 55\d\d")
+        self.assertEqual(sum(map(int, re.findall(r" ns +(\d+)  #", text))), 10)
+        # Every second one ends on another thread.
+        text = self.trace("stat", "--between", "app:begin,app:end", path)
+        self.assertIn("by thread; 10 without the other one\ncount 5 ", text)
+
+    def test_usage(self):
+        path = self.make("t", "basic")
+        for arguments, word in (([], "no subcommand"), (["look", path], "look"),
+                                (["show"], "no file"), (["export", path], "--ctf"),
+                                (["show", "--csv", "-", path], "export"),
+                                (["export", "--csv", "-", "--ctf", "x", path], "one form"),
+                                (["stat", "--between", "a", path], "FIRST,LAST"),
+                                (["stat", "--by", "a", path], "--between"),
+                                (["show", "--between", "a,b", path], "stat"),
+                                (["show", "--cpu", "x", path], "--cpu"),
+                                (["show", "--tid", "0", path], "--tid"),
+                                (["show", "--level", "x", path], "--level"),
+                                (["show", "--from", "1.", path], "--from"),
+                                (["show", "--to", "1.0000000001", path], "--to")):
+            self.expect(run("trace", *arguments), 2, word)
+        result = run("trace", "--help")
+        self.expect(result, 0)
+        self.assertEqual(run("trace", "show", "--help").stdout, result.stdout)
+        for word in ("usage: nearcpu trace", "--ctf", "recover", "Exit"):
+            self.assertIn(word, result.stdout)
+        self.assertIn("  trace ", run("--help").stdout)
+
+    def test_head(self):
+        path = self.make("t", "many", 100000, 4096)
+        with subprocess.Popen([command.TOOL, "trace", "show", path], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as show:
+            self.assertEqual(show.stdout.readline()[0], "#")
+            show.stdout.close()
+            self.assertEqual(show.wait(), 1)
+            self.assertIn("standard output was closed", show.stderr.read())
+
+
+if __name__ == "__main__":
+    MAKER = sys.argv.pop(2)
+    command.main()

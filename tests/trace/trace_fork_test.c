@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+/* near_trace: children of fork, vfork and clone; forks in signal handlers. */
+#include "traces.h"
+
+NEAR_TRACEPOINT(test, number, NEAR_TRACE_INFO, (u64, value));
+NEAR_TRACEPOINT(test, text, NEAR_TRACE_INFO, (u64, value), (string, text));
+
+#define START(...) traces_start((struct near_trace_options){__VA_ARGS__})
+
+/* ---- all files of the folder ---- */
+
+struct sums {
+	uint64_t n, sum;
+	pid_t pid; /* 0: of all files; else of this one's alone */
+	unsigned files;
+};
+
+static void add(const struct trace_record *r, void *arg)
+{
+	struct sums *s = arg;
+
+	s->n++;
+	s->sum += r->head[2];
+}
+
+static void add_file(const char *path, void *arg)
+{
+	struct trace_file f = traces_open(path);
+	struct sums *s = arg;
+
+	if (!s->pid || f.session->pid == (uint64_t)s->pid) {
+		traces_read(&f, add, s);
+		s->files++;
+	}
+	traces_close(&f);
+}
+
+static struct sums sums_of(pid_t pid)
+{
+	struct sums s = {.pid = pid};
+
+	traces_each_file(add_file, &s);
+	return s;
+}
+
+/* ---- fork ---- */
+
+static void a_child_has_a_file_of_its_own(void **state)
+{
+	struct sums s;
+	pid_t child;
+
+	START(0);
+	near_trace_test_number(1);
+	child = unit_fork_here();
+	if (child == 0) {
+		CHECK(!near_trace_path());
+		near_trace_test_number(20);
+		near_trace_test_number(20);
+		CHECK(near_trace_path());
+		CHECK(near_trace_stop() == 0);
+		_exit(0);
+	}
+	near_trace_test_number(300);
+	assert_int_equal(unit_wait(child, NULL), 0);
+	near_trace_test_number(300);
+	assert_int_equal(near_trace_stop(), 0);
+	s = sums_of(child);
+	assert_int_equal(s.files, 1);
+	assert_int_equal(s.sum, 40);
+	s = sums_of(getpid());
+	assert_int_equal(s.files, 1);
+	assert_int_equal(s.sum, 601);
+}
+
+static void children_that_trace_nothing_make_no_file(void **state)
+{
+	START(0);
+	IN_CHILD() {
+		CHECK(near_trace_start(NULL) == -EALREADY);
+		CHECK(near_trace_enable("test:*", 0) == 2);
+	}
+	IN_CHILD() {
+		CHECK(near_trace_stop() == 0);
+		near_trace_test_number(1);
+		CHECK(near_trace_stop() == -ENOENT);
+	}
+	assert_int_equal(traces_files(), 1);
+}
+
+static void a_named_file_gets_numbers(void **state)
+{
+	char path[400], child[420];
+
+	snprintf(path, sizeof(path), "%s/log", traces_folder);
+	START(.path = path);
+	IN_CHILD() {
+		near_trace_test_number(1);
+		snprintf(child, sizeof(child), "%s-%d", path, (int)getpid());
+		CHECK(strcmp(near_trace_path(), child) == 0);
+	}
+	assert_string_equal(near_trace_path(), path);
+}
+
+static void grandchildren(void **state)
+{
+	struct sums s;
+
+	START(.clock = NEAR_TRACE_MONOTONIC);
+	for (uint64_t i = 1; i < 32; i *= 2) {
+		pid_t child = unit_fork_here();
+
+		if (child) {
+			if (i > 1)
+				_exit(unit_wait(child, NULL));
+			assert_int_equal(unit_wait(child, NULL), 0);
+			break;
+		}
+		near_trace_test_number(i);
+		if (i == 16)
+			_exit(0);
+	}
+	assert_int_equal(near_trace_stop(), 0);
+	s = sums_of(0);
+	assert_int_equal(s.files, 6);
+	assert_int_equal(s.sum, 31);
+}
+
+/* The folder is away when the child traces. */
+static void a_folder_that_vanishes(void **state)
+{
+	char path[400], folder[400];
+
+	START(0);
+	snprintf(path, sizeof(path), "%s", near_trace_path());
+	near_trace_test_number(1);
+	unlink(path);
+	snprintf(folder, sizeof(folder), "%s.away", traces_folder);
+	assert_int_equal(rename(traces_folder, folder), 0);
+	near_trace_test_number(1);
+	IN_CHILD() {
+		KEEPS_ERRNO(near_trace_test_number(1));
+		CHECK(!near_trace_path() && !near__trace_point_test_number.enabled);
+	}
+	assert_int_equal(rename(folder, traces_folder), 0);
+	assert_int_equal(near_trace_stop(), 0);
+}
+
+/* ---- other children ---- */
+
+/* It has no handlers, but must not write to its parent's rings. */
+static void a_bare_clone_writes_nothing(void **state)
+{
+	struct sums s;
+	long child;
+
+	if (unit_emulated())
+		skip(); /* MADV_WIPEONFORK does nothing there */
+	START(0);
+	near_trace_test_number(1);
+	child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (child == 0) {
+		for (int i = 0; i < 1000; i++)
+			near_trace_test_text(1, "child");
+		near_trace_test_number(1);
+		_exit(0);
+	}
+	assert_int_equal(unit_wait((pid_t)child, NULL), 0);
+	assert_int_equal(near_trace_stop(), 0);
+	s = sums_of(0);
+	assert_int_equal(s.n, 1);
+}
+
+static void a_vfork_child_traces(void **state)
+{
+	struct sums s;
+	pid_t child;
+
+	START(0);
+	near_trace_test_number(1);
+	child = vfork();
+	if (child == 0) {
+		near_trace_test_number(20);
+		_exit(0);
+	}
+	near_trace_test_number(300);
+	assert_int_equal(unit_wait(child, NULL), 0);
+	assert_int_equal(near_trace_stop(), 0);
+	s = sums_of(getpid());
+	assert_int_equal(s.sum, 321);
+}
+
+/* ---- signal handlers ---- */
+
+static volatile sig_atomic_t handled;
+static volatile bool forks;
+
+static void trace_in_handler(int signal)
+{
+	near_trace_test_text(1, "a signal handler");
+	near_trace_test_number(1);
+	if (forks && handled % 8 == 0 && unit_fork_here() == 0) {
+		near_trace_test_number(1);
+		_exit(0);
+	}
+	handled++;
+}
+
+/* With rings that come into use all the time. */
+static void handlers_trace_at_any_moment(void **state)
+{
+	uint64_t n = 0;
+	struct sums s;
+
+	handled = 0;
+	forks = false;
+	START(.ring_size = 16 << 20, .mode = NEAR_TRACE_STOP_WHEN_FULL);
+	unit_timer(100, trace_in_handler);
+	while (handled < (int)unit_scale(1000)) {
+		near_trace_test_number(1);
+		near_trace_test_text(1, "not in a handler");
+		n += 2;
+		if (n >= 400000)
+			usleep(10);
+	}
+	unit_timer(0, NULL);
+	assert_int_equal(near_trace_stop(), 0);
+	s = sums_of(0);
+	assert_int_equal(s.n, n + 2 * (uint64_t)handled);
+	assert_int_equal(s.sum, s.n);
+}
+
+/* The handler's child goes on with what the handler interrupted in a copy of the process. */
+static void handlers_fork_at_any_moment(void **state)
+{
+	struct sums s;
+
+	handled = 0;
+	forks = true;
+	START(.clock = NEAR_TRACE_MONOTONIC);
+	unit_timer(unit_slow() ? 20000 : 1000, trace_in_handler);
+	while (handled < 64) {
+		near_trace_test_number(1);
+		near_trace_test_text(1, "not in a handler");
+	}
+	unit_timer(0, NULL);
+	while (wait(NULL) > 0 || errno == EINTR)
+		;
+	assert_int_equal(near_trace_stop(), 0);
+	s = sums_of(0);
+	assert_int_equal(s.files, 1 + (handled + 7) / 8);
+	assert_int_equal(s.sum, s.n);
+}
+
+int main(void)
+{
+	return UNIT_TESTS_IN(
+		((struct unit_fixtures){NULL, traces_make_folder, traces_remove_folder, NULL}),
+		a_child_has_a_file_of_its_own, children_that_trace_nothing_make_no_file,
+		a_named_file_gets_numbers, grandchildren, a_folder_that_vanishes,
+		a_bare_clone_writes_nothing, a_vfork_child_traces, handlers_trace_at_any_moment,
+		handlers_fork_at_any_moment);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* nearcpu trace enable, disable and snapshot: orders to a process that traces, by trace:control of
+ * its file (src/trace/format.h). */
+#include "trace/print.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/child.h"
+#include "common/clock.h"
+#include "common/tool.h"
+
+#define PATIENCE 5.     /* seconds, for an answer */
+#define DEFAULT_LEVEL 5 /* NEAR_TRACE_DEBUG */
+
+struct connection {
+	const struct trace_file *file;
+	int fd;
+	void *map;
+	size_t size;
+	struct near__trace_control *control;
+	double until;
+};
+
+static int no_answer(const struct connection *c)
+{
+	return failure("trace", "'%s': process %llu does not answer: was it killed?", c->file->path,
+		       (unsigned long long)c->file->session.pid);
+}
+
+/* The lock of an order; the kernel releases it when this process ends. */
+static int lock(struct connection *c)
+{
+	struct flock byte = {.l_type = F_WRLCK,
+			     .l_whence = SEEK_SET,
+			     .l_start = (off_t)c->file->control_at,
+			     .l_len = 1};
+	const struct timespec pause = {.tv_nsec = 1000000};
+
+	while (fcntl(c->fd, F_OFD_SETLK, &byte)) {
+		if (errno != EAGAIN && errno != EACCES && errno != EINTR)
+			return failure("trace", "cannot lock '%s': %s", c->file->path,
+				       strerror(errno));
+		if (now_seconds() > c->until || child_interrupted())
+			return failure("trace", "'%s' is locked by another command", c->file->path);
+		nanosleep(&pause, NULL);
+	}
+	return EXIT_DONE;
+}
+
+static int open_control(struct connection *c)
+{
+	const struct trace_file *f = c->file;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE), from = f->control_at & ~(page - 1);
+
+	if (f->session.ended)
+		return failure("trace", "'%s': process %llu does not trace any more", f->path,
+			       (unsigned long long)f->session.pid);
+	if (!f->control_at || f->control_at + sizeof(*c->control) > f->size)
+		return failure("trace", "'%s' takes no orders", f->path);
+	c->fd = open(f->path, O_RDWR | O_CLOEXEC);
+	if (c->fd < 0)
+		return failure("trace", "cannot write to '%s': %s", f->path, strerror(errno));
+	c->size = f->control_at - from + sizeof(*c->control);
+	c->map = mmap(NULL, c->size, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd, (off_t)from);
+	if (c->map == MAP_FAILED)
+		return failure("trace", "cannot map '%s': %s", f->path, strerror(errno));
+	c->control = (void *)((char *)c->map + (f->control_at - from));
+	c->until = now_seconds() + PATIENCE;
+	return lock(c);
+}
+
+/* Waits until the program has carried out all orders. */
+static bool wait_until_done(const struct connection *c)
+{
+	const struct timespec pause = {.tv_nsec = 100000000};
+	uint32_t done, request = __atomic_load_n(&c->control->request, __ATOMIC_RELAXED);
+
+	/* Acquire: pairs with the release that follows the answer. */
+	while ((done = __atomic_load_n(&c->control->done, __ATOMIC_ACQUIRE)) != request) {
+		if (now_seconds() > c->until || child_interrupted())
+			return false;
+		syscall(SYS_futex, &c->control->done, FUTEX_WAIT, done, &pause, NULL, 0);
+	}
+	return true;
+}
+
+/* An order that was given up may still be in progress: its text is left alone until then. */
+static int give_order(struct connection *c, const char *order)
+{
+	char answer[sizeof(c->control->answer)];
+
+	if (!wait_until_done(c))
+		return no_answer(c);
+	memcpy(c->control->order, order, strlen(order) + 1);
+	/* Release: pairs with the acquire of the program's thread. */
+	__atomic_fetch_add(&c->control->request, 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &c->control->request, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	if (!wait_until_done(c))
+		return no_answer(c);
+	memcpy(answer, c->control->answer, sizeof(answer));
+	answer[sizeof(answer) - 1] = 0;
+	return *answer ? failure("trace", "'%s': %s", c->file->path, answer) : EXIT_DONE;
+}
+
+static int order_one(const struct trace_file *f, const char *order)
+{
+	struct connection c = {.file = f, .fd = -1, .map = MAP_FAILED};
+	int code = open_control(&c);
+
+	if (!code && c.control)
+		code = give_order(&c, order);
+	if (c.map != MAP_FAILED)
+		munmap(c.map, c.size);
+	if (c.fd >= 0)
+		close(c.fd);
+	return code;
+}
+
+/* Of several files those whose programs have ended are left out. */
+int trace_order(const struct trace *t, const char *order)
+{
+	unsigned given = 0;
+	int code = EXIT_DONE, one;
+
+	for (unsigned i = 0; i < t->file_count; i++) {
+		if (t->file_count > 1 && t->files[i].session.ended)
+			continue;
+		one = order_one(&t->files[i], order);
+		code = one ? one : code;
+		given++;
+	}
+	return given ? code : failure("trace", "none of these programs traces any more");
+}
+
+/* The program may have another working directory. */
+int trace_make_order(char *order, size_t size, const char *verb, const char *what, uint64_t level,
+		     const char *condition)
+{
+	char folder[PATH_MAX] = "";
+	bool is_file = strcmp(verb, "snapshot") == 0;
+	int n;
+
+	if (is_file && *what != '/' && !getcwd(folder, sizeof(folder) - 1))
+		return failure("trace", "there is no working directory: %s", strerror(errno));
+	if (*folder)
+		strcat(folder, "/");
+	if (condition)
+		n = snprintf(order, size, "%s %s %llu %s", verb, what,
+			     (unsigned long long)(level == UINT32_MAX ? DEFAULT_LEVEL : level),
+			     condition);
+	else if (is_file || level == UINT32_MAX)
+		n = snprintf(order, size, "%s %s%s", verb, folder, what);
+	else
+		n = snprintf(order, size, "%s %s %llu", verb, what, (unsigned long long)level);
+	if (n < 0 || (size_t)n >= size || (!is_file && strpbrk(what, " \t\n")))
+		return usage_error("trace", "'%s' is no pattern or name for '%s'", what, verb);
+	return EXIT_DONE;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+/* A trace as CTF 1.8: a folder with a stream for each CPU. Packets are made in memory, and appended
+ * to the stream's file, which is open no longer than that: there may be thousands of CPUs. */
+#include "trace/print.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/tool.h"
+
+#define MOST_CPUS 16384
+#define PACKET ((size_t)64 << 10) /* then it is written */
+#define MAGIC 0xC1FC1FC1
+
+struct packet_head {
+	uint32_t magic;
+	unsigned char uuid[16];
+	uint32_t stream_id;
+	uint64_t begin, end, content, size, number, discarded;
+	uint32_t cpu;
+} __attribute__((packed));
+
+struct event_head {
+	uint32_t id;
+	uint64_t ns;
+	uint32_t pid, tid;
+} __attribute__((packed));
+
+struct stream {
+	struct packet_head head; /* of the packet that is made */
+	char *data;
+	size_t size, room;
+};
+
+struct ctf {
+	const char *folder;
+	int fd;
+	bool made; /* the folder */
+	unsigned char uuid[16];
+	struct stream *streams[MOST_CPUS];
+	uint64_t events;
+	unsigned count; /* of streams */
+	int err;
+};
+
+/* ---- packets ---- */
+
+static int append(struct ctf *c, const char *name, const char *data, size_t size)
+{
+	int fd = openat(c->fd, name, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+	int err = fd < 0 ? -errno : 0;
+
+	while (!err && size) {
+		ssize_t n = write(fd, data, size);
+
+		if (n < 0 && errno != EINTR)
+			err = -errno;
+		else if (n < 0 && trace_must_stop(stdout))
+			break;
+		data += n > 0 ? n : 0;
+		size -= n > 0 ? (size_t)n : 0;
+	}
+	if (fd >= 0 && close(fd) && !err)
+		err = -errno;
+	return err;
+}
+
+static void name_stream(char name[32], uint32_t cpu)
+{
+	snprintf(name, 32, "stream_%u", cpu);
+}
+
+static void write_packet(struct ctf *c, struct stream *s)
+{
+	char name[32];
+
+	s->head.content = s->head.size = s->size * 8;
+	memcpy(s->data, &s->head, sizeof(s->head));
+	name_stream(name, s->head.cpu);
+	if (!c->err)
+		c->err = append(c, name, s->data, s->size);
+	s->head.number++;
+	s->head.begin = s->head.end;
+	s->size = sizeof(s->head);
+}
+
+/* ---- events ---- */
+
+static bool make_room(struct stream *s, size_t size)
+{
+	size_t room = s->size + size + PACKET;
+	char *grown;
+
+	if (s->room >= s->size + size)
+		return true;
+	grown = realloc(s->data, room);
+	if (!grown)
+		return false;
+	s->data = grown;
+	s->room = room;
+	return true;
+}
+
+static struct stream *stream_of(struct ctf *c, const struct trace_event *e)
+{
+	struct stream *s = c->streams[e->cpu];
+
+	if (s)
+		return s;
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return NULL;
+	s->head = (struct packet_head){.magic = MAGIC, .begin = e->ns, .cpu = e->cpu};
+	memcpy(s->head.uuid, c->uuid, sizeof(c->uuid));
+	s->size = sizeof(s->head);
+	c->count++;
+	return c->streams[e->cpu] = s;
+}
+
+/* Strings end with 0 there, and lengths have 32 bits. */
+static char *put_field(char *out, const struct trace_field *f, const struct trace_value *v)
+{
+	size_t size = (size_t)v->count * f->size;
+
+	if (f->kind == TRACE_STRING) {
+		size = strnlen(v->data, v->count);
+		memcpy(out, v->data, size);
+		out[size] = 0;
+		return out + size + 1;
+	}
+	if (f->counted) {
+		memcpy(out, &v->count, sizeof(v->count));
+		out += sizeof(v->count);
+	}
+	memcpy(out, v->data, size);
+	return out + size;
+}
+
+static void put_payload(struct stream *s, const struct trace_event *e)
+{
+	const struct trace_point *p = e->point;
+	const char *at = e->payload;
+	char *out = s->data + s->size;
+	struct trace_value v;
+
+	if (p->fixed_size != UINT32_MAX) {
+		memcpy(out, at, p->fixed_size);
+		s->size += p->fixed_size;
+		return;
+	}
+	for (unsigned i = 0; i < p->field_count; i++)
+		if (trace_take(&p->fields[i], &at, trace_end(e), &v))
+			out = put_field(out, &p->fields[i], &v);
+	s->size = (size_t)(out - s->data);
+}
+
+static void put_event(struct ctf *c, const struct trace_event *e)
+{
+	struct stream *s = stream_of(c, e);
+	struct event_head head = {e->point->index, e->ns, (uint32_t)e->file->session.pid, e->tid};
+
+	if (!s || !make_room(s, sizeof(head) + e->size + 4 * (size_t)e->point->field_count)) {
+		c->err = -ENOMEM;
+		return;
+	}
+	memcpy(s->data + s->size, &head, sizeof(head));
+	s->size += sizeof(head);
+	put_payload(s, e);
+	s->head.end = e->ns;
+	c->events++;
+	if (s->size >= PACKET)
+		write_packet(c, s);
+}
+
+/* A ring's events that found no room are counted where its last event was. */
+static void end_streams(struct ctf *c, const struct trace *t)
+{
+	for (unsigned i = 0; i < t->ring_count; i++) {
+		const struct trace_ring *r = &t->rings[i];
+		struct stream *s = c->streams[r->last_cpu];
+
+		if (!s || !r->discarded)
+			continue;
+		/* A reader counts from the first packet on. */
+		if (s->head.number == 0)
+			write_packet(c, s);
+		s->head.discarded += r->discarded;
+	}
+	for (unsigned i = 0; i < MOST_CPUS; i++)
+		if (c->streams[i] && (c->streams[i]->size > sizeof(struct packet_head) ||
+				      c->streams[i]->head.discarded))
+			write_packet(c, c->streams[i]);
+}
+
+/* ---- the folder ---- */
+
+static int open_folder(struct ctf *c)
+{
+	c->made = mkdir(c->folder, 0777) == 0;
+	if (!c->made && errno != EEXIST)
+		return failure("trace", "cannot make '%s': %s", c->folder, strerror(errno));
+	c->fd = open(c->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (c->fd < 0)
+		return failure("trace", "cannot open '%s': %s", c->folder, strerror(errno));
+	if (!c->made && faccessat(c->fd, "metadata", F_OK, 0) == 0)
+		return failure("trace", "'%s' has a trace already: remove it first", c->folder);
+	return EXIT_DONE;
+}
+
+static void remove_all(struct ctf *c)
+{
+	char name[32];
+
+	for (unsigned i = 0; i < MOST_CPUS; i++)
+		if (c->streams[i]) {
+			name_stream(name, i);
+			unlinkat(c->fd, name, 0);
+		}
+	unlinkat(c->fd, "metadata", 0);
+	if (c->made)
+		rmdir(c->folder);
+}
+
+static int write_metadata(struct ctf *c, const struct trace *t)
+{
+	char *text = NULL;
+	size_t size = 0;
+	FILE *memory = open_memstream(&text, &size);
+	int err = -ENOMEM;
+
+	if (memory) {
+		trace_ctf_metadata(memory, t, c->uuid);
+		err = fclose(memory) ? -ENOMEM : append(c, "metadata", text, size);
+	}
+	free(text);
+	return err;
+}
+
+/* The same for the same trace. */
+static void make_uuid(struct ctf *c, const struct trace *t)
+{
+	uint64_t words[2] = {UINT64_C(0x9e3779b97f4a7c15), t->file_count};
+
+	for (unsigned i = 0; i < t->file_count; i++) {
+		const struct near__trace_session *s = &t->files[i].session;
+
+		words[0] =
+			(words[0] ^ s->begin.realtime_ns ^ s->pid) * UINT64_C(0xd1342543de82ef95);
+		words[1] = (words[1] ^ s->begin.counter ^ s->number) * UINT64_C(0xaf251af3b0f025b5);
+	}
+	memcpy(c->uuid, words, sizeof(c->uuid));
+}
+
+static int write_all(struct ctf *c, struct trace *t)
+{
+	struct trace_event e;
+	int code = open_folder(c);
+
+	if (code)
+		return code;
+	make_uuid(c, t);
+	while (!c->err && !trace_must_stop(stdout) && trace_next(t, &e))
+		put_event(c, &e);
+	end_streams(c, t);
+	if (!c->err)
+		c->err = write_metadata(c, t);
+	code = trace_interrupted();
+	if (!code && c->err)
+		code = failure("trace", "cannot write to '%s': %s", c->folder, strerror(-c->err));
+	if (code)
+		remove_all(c);
+	else
+		printf("%llu events in %u streams\n", (unsigned long long)c->events, c->count);
+	return code;
+}
+
+int trace_ctf(struct trace *t, const char *folder)
+{
+	struct ctf *c = calloc(1, sizeof(*c));
+	int code;
+
+	if (!c)
+		return failure("trace", "not enough memory");
+	c->folder = folder;
+	c->fd = -1;
+	code = write_all(c, t);
+	for (unsigned i = 0; i < MOST_CPUS; i++)
+		if (c->streams[i]) {
+			free(c->streams[i]->data);
+			free(c->streams[i]);
+		}
+	if (c->fd >= 0)
+		close(c->fd);
+	free(c);
+	return code;
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+/* nearcpu trace: what trace files have. */
+#include "trace/print.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/child.h"
+#include "common/options.h"
+#include "common/output.h"
+#include "common/tool.h"
+
+static struct trace_filter filter;
+static const char *ctf, *chrome, *csv, *html, *between, *by, *condition;
+static char order[1024];
+
+static int take_seconds(const struct option_row *row, const char *value)
+{
+	uint64_t *to = strcmp(row->name, "from") == 0 ? &filter.from : &filter.to;
+	char digits[10] = "000000000";
+	const char *dot = strchr(value, '.');
+	size_t n = dot ? strlen(dot + 1) : 0, whole = dot ? (size_t)(dot - value) : strlen(value);
+	char seconds[16];
+	uint64_t s, ns;
+
+	if (whole >= sizeof(seconds) || n > 9 || (dot && !n))
+		return usage_error("trace", "--%s takes seconds, such as 1.25", row->name);
+	memcpy(seconds, value, whole);
+	seconds[whole] = 0;
+	if (dot)
+		memcpy(digits, dot + 1, n);
+	if (!parse_number(seconds, 0, 10000000000, &s) || !parse_number(digits, 0, 999999999, &ns))
+		return usage_error("trace", "--%s takes seconds, such as 1.25", row->name);
+	*to = s * 1000000000 + ns;
+	return 0;
+}
+
+static int take_tid(const struct option_row *row, const char *value)
+{
+	return parse_number(value, 1, UINT32_MAX, &filter.tid)
+		       ? 0
+		       : usage_error("trace", "--%s takes a thread id", row->name);
+}
+
+static int take_cpus(const struct option_row *row, const char *value)
+{
+	(void)row;
+	filter.cpus = value;
+	if (!*value || strspn(value, "0123456789,-") != strlen(value))
+		return usage_error("trace", "--cpu takes a list, such as 0-3,8");
+	return 0;
+}
+
+static const char *const levels[] = {"none", "error", "warning", "notice",
+				     "info", "debug", "verbose"};
+
+const char *trace_level_name(unsigned level)
+{
+	return level < sizeof(levels) / sizeof(*levels) ? levels[level] : "unknown";
+}
+
+static int take_level(const struct option_row *row, const char *value)
+{
+	(void)row;
+	if (parse_number(value, 0, UINT32_MAX, &filter.level))
+		return 0;
+	for (size_t i = 0; i < sizeof(levels) / sizeof(*levels); i++)
+		if (strcmp(value, levels[i]) == 0) {
+			filter.level = i;
+			return 0;
+		}
+	return usage_error("trace", "--level takes a name or a number, such as warning");
+}
+
+static const struct option_row rows[] = {
+	{"name", "PATTERN,...", .string = &filter.names,
+	 .help = "only tracepoints with such a name: shop:*"},
+	{"from", "SECONDS", .take = take_seconds,
+	 .help = "only events from then on, as show has it"},
+	{"to", "SECONDS", .take = take_seconds, .help = "only events until then"},
+	{"cpu", "LIST", .take = take_cpus, .help = "only events on these CPUs: 0-3,8"},
+	{"tid", "N", .take = take_tid, .help = "only events of this thread"},
+	{"level", "LEVEL", .take = take_level, .help = "only events at least that important"},
+	{"if", "CONDITION", .string = &condition,
+	 .help = "enable: only events with such a value: size>4096"},
+	{"between", "FIRST,LAST", .string = &between,
+	 .help = "stat, --html: the time from an event to another\none"},
+	{"by", "FIELD", .string = &by,
+	 .help = "the field that the two have in common (the thread)"},
+	{"html", "FILE", .string = &html,
+	 .help = "show, recover: a page for a browser; - is standard\noutput"},
+	{"ctf", "FOLDER", .string = &ctf, .help = "export: Common Trace Format 1.8"},
+	{"chrome", "FILE", .string = &chrome, .help = "export: JSON that web viewers open"},
+	{"csv", "FILE", .string = &csv,
+	 .help = "export: a line for each event; - is standard\noutput"},
+	{.name = NULL},
+};
+
+static const struct option_table table = {
+	.sub = "trace",
+	.rows = rows,
+	.width = 23,
+	.head = "usage: nearcpu trace show [--html FILE] [OPTION...] FILE...\n"
+		"       nearcpu trace list FILE|FOLDER...\n"
+		"       nearcpu trace stat [--between FIRST,LAST [--by FIELD]] FILE...\n"
+		"       nearcpu trace export --ctf FOLDER|--chrome FILE|--csv FILE FILE...\n"
+		"       nearcpu trace recover [--ctf ...] FILE...\n"
+		"       nearcpu trace enable [--level LEVEL] [--if CONDITION] PATTERN FILE...\n"
+		"       nearcpu trace disable PATTERN FILE...\n"
+		"       nearcpu trace snapshot NEWFILE FILE\n"
+		"       nearcpu trace record [--help|OPTION...] [--] PROGRAM [ARGUMENT...]\n\n"
+		"Reads the files of near_trace(3), while their programs run, or after they have\n"
+		"ended or were killed. A folder stands for the trace files in it.\n\n"
+		"  show     the events as text\n"
+		"  list     sessions and tracepoints\n"
+		"  stat     counts and latencies\n"
+		"  export   the events for other programs\n"
+		"  recover  the same of a damaged file, and a report on what is lost\n"
+		"  enable, disable\n"
+		"           switch tracepoints of a running program on, and off\n"
+		"  snapshot makes a running program copy its rings to a new file\n"
+		"  record   runs a program with its tracepoints switched on\n\n",
+	.tail = "\nExit status: 0 done, 1 no trace or damaged, 2 wrong usage.\n",
+};
+
+/* ---- subcommands ---- */
+
+static int write_page(struct trace *t)
+{
+	return trace_html(t, &(struct trace_page){html, between, by});
+}
+
+static int show(struct trace *t)
+{
+	return html ? write_page(t) : trace_show(t);
+}
+
+static int list(struct trace *t)
+{
+	return trace_list(t, t->file_count == 1);
+}
+
+static int stat_events(struct trace *t)
+{
+	return trace_stat(t, between, by);
+}
+
+static void print_losses(const struct trace *t)
+{
+	struct trace_loss loss = trace_total_loss(t);
+	const char *to = chrome ? chrome : csv ? csv : html;
+
+	/* Not into the exported file. */
+	if (!to || !output_is_stdout(to))
+		trace_print_loss(stdout, &loss, "", false);
+}
+
+static int export(struct trace *t)
+{
+	int code = ctf      ? trace_ctf(t, ctf)
+		   : chrome ? trace_chrome(t, chrome)
+		   : csv    ? trace_csv(t, csv)
+			    : write_page(t);
+
+	if (!code)
+		print_losses(t);
+	return code;
+}
+
+static int recover(struct trace *t)
+{
+	struct trace_event e;
+	uint64_t events = 0;
+	struct trace_loss loss;
+
+	if (ctf || chrome || csv || html)
+		return export(t);
+	while (!trace_must_stop(stdout) && trace_next(t, &e))
+		events++;
+	if (trace_interrupted())
+		return 128 + child_interrupted();
+	printf("%" PRIu64 " events are whole, of %u tracepoints, in %u rings\n", events, t->points,
+	       t->ring_count);
+	loss = trace_total_loss(t);
+	trace_print_loss(stdout, &loss, "", true);
+	return EXIT_DONE;
+}
+
+static int give_order(struct trace *t)
+{
+	return trace_order(t, order);
+}
+
+static const struct subcommand {
+	const char *name;
+	int (*main)(struct trace *t);
+	const char *argument; /* before the files, of an order */
+} subcommands[] = {
+	{"show", show, NULL},
+	{"list", list, NULL},
+	{"stat", stat_events, NULL},
+	{"export", export, NULL},
+	{"recover", recover, NULL},
+	{"enable", give_order, "pattern"},
+	{"disable", give_order, "pattern"},
+	{"snapshot", give_order, "new file"},
+};
+
+static int check_options(const char *sub)
+{
+	int forms = (ctf != NULL) + (chrome != NULL) + (csv != NULL);
+	bool exports = strcmp(sub, "export") == 0, recovers = strcmp(sub, "recover") == 0;
+
+	if (forms && !exports && !recovers)
+		return usage_error("trace", "--ctf, --chrome and --csv go with export or recover");
+	if (html && !recovers && strcmp(sub, "show") != 0)
+		return usage_error("trace", "--html goes with show or recover");
+	if (forms + (html != NULL) > 1)
+		return usage_error("trace", "one form at a time");
+	if (exports && !forms)
+		return usage_error("trace", "export needs --ctf, --chrome or --csv");
+	if ((between || by) && !html && strcmp(sub, "stat") != 0)
+		return usage_error("trace", "--between and --by go with stat or --html");
+	if (condition && strcmp(sub, "enable") != 0)
+		return usage_error("trace", "--if goes with enable");
+	if (by && !between)
+		return usage_error("trace", "--by goes with --between");
+	return EXIT_DONE;
+}
+
+static int run(const struct subcommand *sub, char **paths)
+{
+	bool is_recovery = sub->main == recover;
+	struct trace_loss loss;
+	struct trace t;
+	int code;
+
+	child_catch_signals();
+	code = trace_open(&t, paths, &filter, is_recovery);
+	if (code)
+		return code;
+	code = finish_stdout("trace", sub->main(&t));
+	loss = trace_total_loss(&t);
+	if (code == EXIT_DONE && !sub->argument && !is_recovery && trace_is_damaged(&loss))
+		code = failure("trace",
+			       "'%s': parts of it are damaged; 'nearcpu trace recover' "
+			       "reports them",
+			       paths[0]);
+	trace_close(&t);
+	return code;
+}
+
+static int run_words(const struct subcommand *sub, int count, char **words)
+{
+	int code = EXIT_DONE;
+
+	if (sub->argument && count < 1)
+		return usage_error("trace", "no %s given", sub->argument);
+	if (count < (sub->argument ? 2 : 1))
+		return usage_error("trace", "no file given");
+	if (sub->argument)
+		code = trace_make_order(
+			order, sizeof(order), sub->name, words[0],
+			strcmp(sub->name, "enable") == 0 ? filter.level : UINT32_MAX, condition);
+	if (sub->argument && strcmp(sub->name, "snapshot") == 0 && count > 2)
+		code = usage_error("trace", "a snapshot is of one file");
+	filter.level = sub->argument ? UINT32_MAX : filter.level;
+	return code ? code : run(sub, words + (sub->argument != NULL));
+}
+
+int trace_main(int argc, char **argv)
+{
+	size_t i = 0, n = sizeof(subcommands) / sizeof(*subcommands);
+	int code;
+
+	filter = (struct trace_filter){.to = UINT64_MAX, .level = UINT32_MAX};
+	ctf = chrome = csv = html = between = by = condition = NULL; /* of an earlier call */
+	if (argc < 2 || argv[1][0] == '-') {
+		code = parse_options(&table, argc, argv);
+		return code == OPTIONS_DONE ? usage_error("trace", "no subcommand given") : code;
+	}
+	if (strcmp(argv[1], "record") == 0)
+		return trace_record(argc - 1, argv + 1);
+	while (i < n && strcmp(argv[1], subcommands[i].name) != 0)
+		i++;
+	if (i == n)
+		return usage_error("trace", "unknown subcommand '%s'", argv[1]);
+	code = parse_options(&table, argc - 1, argv + 1);
+	if (code == OPTIONS_DONE)
+		code = check_options(argv[1]);
+	return code ? code : run_words(&subcommands[i], argc - 1 - optind, argv + 1 + optind);
+}

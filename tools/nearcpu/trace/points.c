@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/* Tracepoints: their records, and their fields from the text. */
+#include "trace/reader.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_POINTS 65536
+#define LEAST_RECORD sizeof(struct near__trace_point_record)
+
+static const struct type {
+	const char *name;
+	enum trace_kind kind;
+	unsigned size;
+} types[] = {
+	{"bool", TRACE_BOOL, 1},    {"u8", TRACE_UNSIGNED, 1},   {"u16", TRACE_UNSIGNED, 2},
+	{"u32", TRACE_UNSIGNED, 4}, {"u64", TRACE_UNSIGNED, 8},  {"i8", TRACE_SIGNED, 1},
+	{"i16", TRACE_SIGNED, 2},   {"i32", TRACE_SIGNED, 4},    {"i64", TRACE_SIGNED, 8},
+	{"x8", TRACE_HEX, 1},       {"x16", TRACE_HEX, 2},       {"x32", TRACE_HEX, 4},
+	{"x64", TRACE_HEX, 8},      {"f32", TRACE_FLOAT, 4},     {"f64", TRACE_FLOAT, 8},
+	{"ptr", TRACE_HEX, 8},      {"string", TRACE_STRING, 1}, {"bytes", TRACE_BYTES, 1},
+};
+
+/* ---- texts ---- */
+
+static bool is_name(const char *s, const char *more)
+{
+	for (; *s; s++)
+		if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_",
+			    *s) &&
+		    !strchr(more, *s))
+			return false;
+	return true;
+}
+
+/* Cuts *text at `separator`, and returns the part before it. */
+static char *cut(char **text, char separator)
+{
+	char *begin = *text, *end = begin ? strchr(begin, separator) : NULL;
+
+	*text = end ? end + 1 : NULL;
+	if (end)
+		*end = 0;
+	return begin;
+}
+
+/* "red=1,blue=2" */
+static bool parse_labels(struct trace_field *f, char *text)
+{
+	size_t most = 1;
+
+	for (const char *s = text; *s; s++)
+		most += *s == ',';
+	f->labels = calloc(most, sizeof(*f->labels));
+	if (!f->labels)
+		return false;
+	while (text && *text) {
+		char *value = cut(&text, ','), *name = cut(&value, '='), *end;
+		struct trace_label *l = &f->labels[f->label_count];
+
+		if (!value || !*name || !is_name(name, ""))
+			return false;
+		l->name = name;
+		l->value = strtoll(value, &end, 0);
+		if (*end || end == value || l->value != (int32_t)l->value)
+			return false;
+		f->label_count++;
+	}
+	return true;
+}
+
+static bool parse_type(struct trace_field *f, const char *name)
+{
+	f->counted = strncmp(name, "array_", 6) == 0;
+	name += f->counted ? 6 : 0;
+	for (size_t i = 0; i < sizeof(types) / sizeof(*types); i++)
+		if (strcmp(name, types[i].name) == 0) {
+			bool has_length = types[i].kind >= TRACE_STRING;
+
+			if (f->counted && has_length)
+				return false;
+			f->kind = types[i].kind;
+			f->size = types[i].size;
+			f->counted |= has_length;
+			return true;
+		}
+	return false;
+}
+
+/* "u32 code", "enum color{red=1,blue=2} c" */
+static bool parse_field(struct trace_field *f, char *text)
+{
+	char *labels = NULL;
+
+	if (strncmp(text, "enum ", 5) == 0) {
+		cut(&text, '{');
+		labels = cut(&text, '}');
+		if (!labels || !text || *text++ != ' ')
+			return false;
+		f->kind = TRACE_ENUM;
+		f->size = sizeof(int32_t);
+		if (!parse_labels(f, labels))
+			return false;
+	} else if (!parse_type(f, cut(&text, ' ')) || !text) {
+		return false;
+	}
+	f->name = text;
+	return *text && is_name(text, "");
+}
+
+static bool parse_fields(struct trace_point *p, char *text)
+{
+	size_t most = *text != 0;
+
+	for (const char *s = text; *s; s++)
+		most += *s == ';';
+	p->fields = most ? calloc(most, sizeof(*p->fields)) : NULL;
+	if (most && !p->fields)
+		return false;
+	while (text && *text) {
+		struct trace_field *f = &p->fields[p->field_count++];
+
+		if (!parse_field(f, cut(&text, ';')))
+			return false;
+		if (f->counted)
+			p->fixed_size = UINT32_MAX;
+		else if (p->fixed_size != UINT32_MAX)
+			p->fixed_size += f->size;
+	}
+	return true;
+}
+
+static void free_point(struct trace_point *p)
+{
+	for (unsigned i = 0; p && i < p->field_count; i++)
+		free(p->fields[i].labels);
+	if (p) {
+		free(p->fields);
+		free(p->texts);
+	}
+	free(p);
+}
+
+/* NULL: damaged, or no memory. */
+static struct trace_point *new_point(unsigned id, unsigned level, const char *name,
+				     const char *fields, const char *place)
+{
+	struct trace_point *p = calloc(1, sizeof(*p));
+	size_t n = strlen(name) + 1, f = strlen(fields) + 1, l = strlen(place) + 1;
+
+	if (!p)
+		return NULL;
+	p->id = id;
+	p->index = UINT32_MAX;
+	p->level = level;
+	p->texts = malloc(n + 2 * f + l);
+	if (p->texts) {
+		p->name = memcpy(p->texts, name, n);
+		p->fields_text = memcpy(p->texts + n, fields, f);
+		p->place = memcpy(p->texts + n + f, place, l);
+		memcpy(p->texts + n + f + l, fields, f);
+		if (is_name(name, ":") && parse_fields(p, p->texts + n + f + l))
+			return p;
+	}
+	free_point(p);
+	return NULL;
+}
+
+/* ---- records ---- */
+
+static bool is_text(const char *text, uint64_t size)
+{
+	return size && memchr(text, 0, size) == text + size - 1;
+}
+
+/* Its size; 0: it is damaged, or none. */
+static uint32_t add_record(struct trace_file *f, const char *data, uint64_t size)
+{
+	struct near__trace_point_record r;
+	const char *texts = data + LEAST_RECORD;
+	uint64_t rest, texts_size;
+	struct trace_point *p;
+
+	if (size < LEAST_RECORD)
+		return 0;
+	memcpy(&r, data, sizeof(r));
+	if (r.size < LEAST_RECORD || r.size > size || r.size % 8 || !r.id || r.id >= MOST_POINTS ||
+	    f->points[r.id])
+		return 0;
+	texts_size = r.size - LEAST_RECORD;
+	if (r.name_size > texts_size || r.fields_size > texts_size - r.name_size)
+		return 0;
+	rest = texts_size - r.name_size - r.fields_size;
+	if (!is_text(texts, r.name_size) || !is_text(texts + r.name_size, r.fields_size) ||
+	    !memchr(texts + r.name_size + r.fields_size, 0, rest))
+		return 0;
+	p = new_point(r.id, r.level, texts, texts + r.name_size,
+		      texts + r.name_size + r.fields_size);
+	if (!p)
+		return 0;
+	f->points[r.id] = p;
+	f->point_count++;
+	return r.size;
+}
+
+uint64_t trace_read_points(struct trace_file *f, uint64_t size)
+{
+	char *data = size ? malloc(size) : NULL;
+	uint64_t at = 0;
+	uint32_t n;
+
+	if (!f->points)
+		f->points = calloc(MOST_POINTS, sizeof(struct trace_point *));
+	if (data && f->points) {
+		size = trace_read(f, data, f->points_at, size);
+		while ((n = add_record(f, data + at, size - at)))
+			at += n;
+	}
+	free(data);
+	f->points_at += at;
+	f->points_size -= at;
+	return at;
+}
+
+/* Those that the program has added since. */
+static void read_more_points(struct trace_file *f)
+{
+	uint64_t before = f->session.points_bytes, now = before;
+
+	if (!f->used_at || f->session.ended)
+		return;
+	trace_read(f, &now,
+		   f->used_at - sizeof(f->session) +
+			   offsetof(struct near__trace_session, points_bytes),
+		   sizeof(now));
+	if (now <= before || now - before > f->points_size)
+		return;
+	f->session.points_bytes = now;
+	trace_read_points(f, now - before);
+}
+
+struct trace_point *trace_unknown_point(struct trace_file *f, unsigned id)
+{
+	struct trace_point *p = f->points[id];
+	char name[32];
+
+	if (!p)
+		read_more_points(f);
+	p = f->points[id];
+	if (p)
+		return p;
+	snprintf(name, sizeof(name), "unknown:id_%u", id);
+	p = new_point(id, 0, name, "array_x64 words", "");
+	if (p)
+		p->unknown = true;
+	return f->points[id] = p;
+}
+
+void trace_free_points(struct trace_file *f)
+{
+	for (unsigned id = 0; f->points && id < MOST_POINTS; id++)
+		free_point(f->points[id]);
+	free(f->points);
+	f->points = NULL;
+	f->point_count = 0;
+}
+
+/* ---- payloads ---- */
+
+bool trace_take(const struct trace_field *f, const char **at, const char *end,
+		struct trace_value *v)
+{
+	uint64_t left = (uint64_t)(end - *at), n = 1, head = 0;
+	uint16_t length;
+
+	if (f->counted) {
+		if (left < sizeof(length))
+			return false;
+		memcpy(&length, *at, sizeof(length));
+		n = length;
+		head = sizeof(length);
+		if (length == NEAR__TRACE_LONG) {
+			if (left < head + sizeof(v->count))
+				return false;
+			memcpy(&v->count, *at + head, sizeof(v->count));
+			n = v->count;
+			head += sizeof(v->count);
+		}
+	}
+	if (n * f->size > left - head)
+		return false;
+	v->data = *at + head;
+	v->count = (uint32_t)n;
+	*at += head + n * f->size;
+	return true;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* nearcpu trace record: a program whose tracepoints are on from the first one, by NEAR_CONF. */
+#include "trace/print.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/options.h"
+#include "common/spawn.h"
+#include "common/tool.h"
+
+static const char *output, *mode, *ring, *level, *names;
+
+static const struct option_row rows[] = {
+	{"output", "FOLDER", .string = &output,
+	 .help = "where each process makes its file (one in /dev/shm)"},
+	{"mode", "MODE", .string = &mode,
+	 .help = "overwrite: the newest events stay; stop: the oldest;\n"
+		 "stream: they move to further files (overwrite)"},
+	{"ring", "BYTES", .string = &ring, .help = "of each ring: 256k to 1g (1m)"},
+	{"level", "LEVEL", .string = &level, .help = "events at least that important (debug)"},
+	{"name", "PATTERN,...", .string = &names, .help = "only tracepoints with such a name"},
+	{.name = NULL},
+};
+
+static const struct option_table table = {
+	.sub = "trace",
+	.rows = rows,
+	.width = 22,
+	.stops = true,
+	.head = "usage: nearcpu trace record [OPTION...] [--] PROGRAM [ARGUMENT...]\n\n"
+		"Runs a program that has tracepoints of near_trace(3), with these switched on.\n\n",
+	.tail = "\nExit status: that of the program; 126 if it cannot be run, 127 if it was not "
+		"found.\n",
+};
+
+static bool is_one_of(const char *word, const char *const *words)
+{
+	for (; *words; words++)
+		if (strcmp(word, *words) == 0)
+			return true;
+	return false;
+}
+
+static int check(void)
+{
+	static const char *const modes[] = {"overwrite", "stop", "stream", NULL};
+	static const char *const levels[] = {"error", "warning", "notice", "info",
+					     "debug", "verbose", NULL};
+	size_t digits = ring ? strspn(ring, "0123456789") : 1;
+
+	if (mode && !is_one_of(mode, modes))
+		return usage_error("trace", "--mode takes overwrite, stop or stream");
+	if (level && !is_one_of(level, levels))
+		return usage_error("trace", "--level takes a name, such as warning");
+	if (!digits || (ring && ring[digits] && (!strchr("kmg", ring[digits]) || ring[digits + 1])))
+		return usage_error("trace", "--ring takes a number, such as 4m");
+	if (output && strchr(output, ','))
+		return usage_error("trace", "--output takes no name with a comma");
+	return EXIT_DONE;
+}
+
+/* Programs may have other working directories. */
+static char *make_folder(void)
+{
+	char new[] = "/dev/shm/nearcpu-XXXXXX";
+	char *path;
+
+	if (!output)
+		path = mkdtemp(new) ? strdup(new) : NULL;
+	else if (mkdir(output, 0777) && errno != EEXIST)
+		path = NULL;
+	else
+		path = realpath(output, NULL);
+	if (!path)
+		failure("trace", "cannot make '%s': %s", output ? output : new, strerror(errno));
+	return path;
+}
+
+static bool make_conf(char **conf, const char *folder)
+{
+	const char *had = getenv("NEAR_CONF");
+
+	if (asprintf(conf, "%s%strace:%s%s%s%s%s%s%s%s%s", had ? had : "", had && *had ? "," : "",
+		     folder, mode ? ",trace_mode:" : "", mode ? mode : "",
+		     ring ? ",trace_ring:" : "", ring ? ring : "", level ? ",trace_level:" : "",
+		     level ? level : "", names ? ",trace_enable:" : "", names ? names : "") < 0)
+		return false;
+	if (names)
+		for (char *c = strstr(*conf, ",trace_enable:") + 1; *c; c++)
+			if (*c == ',')
+				*c = '+';
+	return true;
+}
+
+int trace_record(int argc, char **argv)
+{
+	char *conf = NULL, *folder;
+	const char *set[] = {"NEAR_CONF", NULL, NULL};
+	int code, err;
+
+	output = mode = ring = level = names = NULL;
+	code = parse_options(&table, argc, argv);
+	if (code != OPTIONS_DONE)
+		return code;
+	code = check();
+	if (code)
+		return code;
+	if (optind >= argc)
+		return usage_error("trace", "no program given");
+	folder = make_folder();
+	if (!folder)
+		return EXIT_FAILED;
+	err = -ENOMEM;
+	if (make_conf(&conf, folder)) {
+		const struct spawn program = {argv + optind, set, .in = -1, .out = -1, .err = -1};
+
+		set[1] = conf;
+		fprintf(stderr, "nearcpu trace: the events are in %s\n", folder);
+		err = spawn_become(&program);
+	}
+	failure("trace", "cannot run '%s': %s", argv[optind], strerror(-err));
+	if (!output)
+		rmdir(folder);
+	free(folder);
+	free(conf);
+	return err == -ENOENT ? 127 : 126;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* nearcpu trace stat: counts, and the latencies between two events. */
+#include "trace/print.h"
+
+#include <inttypes.h>
+#include <nearcpu/histogram.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/tool.h"
+
+#define ENTRIES 65536u
+#define PROBES 16u
+
+/* Begun and not ended, by key. Of more than ENTRIES or so the earlier ones are forgotten. */
+struct begun {
+	uint64_t key, ns;
+	bool used;
+};
+
+struct latency {
+	char *first, *last; /* the names of the events */
+	const char *field;  /* that begin and end have in common; NULL: the thread */
+	struct begun *open;
+	struct near_histogram histogram;
+	uint64_t unmatched;
+};
+
+static uint64_t mix(uint64_t key)
+{
+	key = (key ^ key >> 31) * UINT64_C(0x9e3779b97f4a7c15);
+	return key ^ key >> 29;
+}
+
+static uint64_t hash(const struct trace_value *v, size_t size)
+{
+	uint64_t sum = size;
+
+	for (size_t i = 0; i < size; i++)
+		sum = mix(sum ^ (unsigned char)v->data[i]);
+	return sum;
+}
+
+/* False: the event does not have the field. */
+static bool key_of(const struct latency *l, const struct trace_event *e, uint64_t *key)
+{
+	const char *at = e->payload;
+	struct trace_value v;
+
+	*key = mix(e->file->session.pid) + (l->field ? 0 : e->tid);
+	for (unsigned i = 0; l->field && i < e->point->field_count; i++) {
+		const struct trace_field *f = &e->point->fields[i];
+
+		if (!trace_take(f, &at, trace_end(e), &v))
+			return false;
+		if (strcmp(f->name, l->field) == 0) {
+			*key += hash(&v, (size_t)v.count * f->size);
+			return true;
+		}
+	}
+	return !l->field;
+}
+
+/* The entry of the key, or a free one, or NULL. */
+static struct begun *find(struct latency *l, uint64_t key, bool may_add)
+{
+	struct begun *chosen = NULL;
+
+	for (unsigned i = 0; i < PROBES; i++) {
+		struct begun *b = &l->open[(mix(key) + i) % ENTRIES];
+
+		if (b->used && b->key == key)
+			return b;
+		if (may_add && (!chosen || (chosen->used && (!b->used || b->ns < chosen->ns))))
+			chosen = b;
+	}
+	return chosen;
+}
+
+static void take(struct latency *l, const struct trace_event *e)
+{
+	bool is_first = strcmp(e->point->name, l->first) == 0;
+	bool is_last = strcmp(e->point->name, l->last) == 0;
+	struct begun *b;
+	uint64_t key;
+
+	if ((!is_first && !is_last) || !key_of(l, e, &key))
+		return;
+	b = find(l, key, false);
+	if (is_last && b) {
+		near_histogram_record(&l->histogram, e->ns - b->ns);
+		b->used = false;
+	} else if (!is_first) {
+		l->unmatched++;
+	}
+	if (is_first) {
+		b = find(l, key, true);
+		l->unmatched += b->used;
+		*b = (struct begun){key, e->ns, true};
+	}
+}
+
+/* A bar for each power of two. */
+static void print_bars(const struct near_snapshot *s)
+{
+	uint64_t counts[65] = {0}, most = 1;
+
+	for (unsigned i = 0; i < s->buckets; i++) {
+		uint64_t low = near_snapshot_bucket(s, i).low;
+
+		counts[low ? 64 - __builtin_clzll(low) : 0] += s->counts[i];
+	}
+	for (unsigned i = 0; i < 65; i++)
+		most = counts[i] > most ? counts[i] : most;
+	for (unsigned i = 0; i < 65; i++)
+		if (counts[i])
+			printf("%20" PRIu64 " ns  %12" PRIu64 "  %.*s\n",
+			       i ? UINT64_C(1) << (i - 1) : 0, counts[i],
+			       (int)((double)counts[i] * 40 / (double)most),
+			       "########################################");
+}
+
+static int print_latency(struct latency *l)
+{
+	struct near_snapshot s;
+	char line[400];
+
+	for (unsigned i = 0; i < ENTRIES; i++)
+		l->unmatched += l->open[i].used;
+	if (near_histogram_read(&l->histogram, &s))
+		return failure("trace", "not enough memory");
+	near_snapshot_text(&s, line, sizeof(line));
+	printf("\n%s to %s, in ns, by %s; %" PRIu64 " without the other one\n%s\n", l->first,
+	       l->last, l->field ? l->field : "thread", l->unmatched, line);
+	print_bars(&s);
+	near_snapshot_free(&s);
+	return EXIT_DONE;
+}
+
+static void print_counts(const struct trace *t)
+{
+	for (unsigned i = 0; i < t->file_count; i++)
+		for (unsigned id = 0; id < 65536; id++) {
+			const struct trace_point *p = t->files[i].points[id];
+
+			if (p && p->selected && (p->count || !p->unknown))
+				printf("%14" PRIu64 "  %s\n", p->count, p->name);
+		}
+}
+
+static int begin_latency(struct latency *l, const char *pair, const char *field)
+{
+	char *comma;
+
+	l->first = strdup(pair);
+	comma = l->first ? strchr(l->first, ',') : NULL;
+	if (!comma || comma == l->first || !comma[1])
+		return usage_error("trace", "--between takes two names: FIRST,LAST");
+	*comma = 0;
+	l->last = comma + 1;
+	l->field = field;
+	l->open = calloc(ENTRIES, sizeof(*l->open));
+	if (l->open && near_histogram_init(&l->histogram, NULL) == 0)
+		return EXIT_DONE;
+	free(l->open);
+	l->open = NULL;
+	return failure("trace", "not enough memory");
+}
+
+int trace_stat(struct trace *t, const char *pair, const char *key)
+{
+	uint64_t events = 0, first = 0, last = 0;
+	struct latency l = {0};
+	struct trace_event e;
+	int code = pair ? begin_latency(&l, pair, key) : EXIT_DONE;
+
+	while (!code && !trace_must_stop(stdout) && trace_next(t, &e)) {
+		first = events++ ? first : e.ns;
+		last = e.ns;
+		if (l.open)
+			take(&l, &e);
+	}
+	code = code ? code : trace_interrupted();
+	if (!code) {
+		printf("%14" PRIu64 "  events in ", events);
+		trace_print_seconds(stdout, last - first);
+		puts(" s");
+		print_counts(t);
+		code = l.open ? print_latency(&l) : EXIT_DONE;
+	}
+	if (l.open)
+		near_histogram_destroy(&l.histogram);
+	free(l.open);
+	free(l.first);
+	return code;
+}

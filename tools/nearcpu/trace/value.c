@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* Values of fields, as text and as JSON. */
+#include "trace/print.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#define EXACT (UINT64_C(1) << 53) /* integers that every reader of JSON knows exactly */
+
+/* Bytes of the character of UTF-8 there; 0: it is none. */
+static unsigned character(const char *s, size_t size)
+{
+	const unsigned char *c = (const unsigned char *)s;
+	unsigned more = c[0] < 0x80 ? 0 : c[0] < 0xe0 ? 1 : c[0] < 0xf0 ? 2 : 3;
+	uint32_t point = more ? c[0] & (0x3fu >> more) : c[0];
+
+	if ((c[0] >= 0x80 && c[0] < 0xc2) || c[0] > 0xf4 || more >= size)
+		return 0;
+	for (unsigned i = 1; i <= more; i++) {
+		if (c[i] >> 6 != 2)
+			return 0;
+		point = point << 6 | (c[i] & 0x3fu);
+	}
+	if ((more == 2 && point < 0x800) || (more == 3 && point < 0x10000) || point > 0x10ffff ||
+	    point >> 11 == 0x1b)
+		return 0;
+	return more + 1;
+}
+
+/* What a terminal or a JSON reader must not see as it is. */
+static void print_escaped(FILE *out, unsigned char c, bool is_json)
+{
+	static const char controls[] = "\b\f\n\r\t\"\\", letters[] = "bfnrt\"\\";
+	const char *at = c ? strchr(controls, c) : NULL;
+
+	if (at)
+		fprintf(out, "\\%c", letters[at - controls]);
+	else if (!is_json)
+		fprintf(out, "\\x%02x", c);
+	else if (c < 0x80)
+		fprintf(out, "\\u%04x", c);
+	else
+		fputs("\\ufffd", out);
+}
+
+void trace_print_string(FILE *out, const char *s, size_t size, enum trace_style style)
+{
+	putc_unlocked('"', out);
+	while (size) {
+		unsigned n = character(s, size);
+		unsigned char c = (unsigned char)*s;
+
+		/* Controls are also those after 0x7f, of which UTF-8 has two bytes. */
+		if (n == 0 || c < ' ' || c == 0x7f || c == '"' || c == '\\' ||
+		    (n == 2 && c == 0xc2 && (unsigned char)s[1] < 0xa0)) {
+			print_escaped(out, c, style == TRACE_AS_JSON);
+			n = n == 2 && style == TRACE_AS_JSON ? 2 : 1;
+		} else {
+			fwrite(s, 1, n, out);
+		}
+		s += n;
+		size -= n;
+	}
+	putc_unlocked('"', out);
+}
+
+static uint64_t load_unsigned(const char *at, unsigned size)
+{
+	uint8_t b;
+	uint16_t h;
+	uint32_t w;
+	uint64_t d;
+
+	switch (size) {
+	case 1:
+		return memcpy(&b, at, size), b;
+	case 2:
+		return memcpy(&h, at, size), h;
+	case 4:
+		return memcpy(&w, at, size), w;
+	default:
+		return memcpy(&d, at, size), d;
+	}
+}
+
+static int64_t load_signed(const char *at, unsigned size)
+{
+	unsigned unused = 64 - 8 * size;
+
+	return (int64_t)(load_unsigned(at, size) << unused) >> unused;
+}
+
+static void print_float(FILE *out, const struct trace_field *f, const char *at, bool is_json)
+{
+	double value;
+	float small;
+
+	if (f->size == sizeof(small)) {
+		memcpy(&small, at, sizeof(small));
+		value = (double)small;
+	} else {
+		memcpy(&value, at, sizeof(value));
+	}
+	if (isfinite(value))
+		fprintf(out, "%.*g", f->size == sizeof(small) ? 9 : 17, value);
+	else
+		fprintf(out, is_json ? "\"%f\"" : "%f", value);
+}
+
+static void print_enum(FILE *out, const struct trace_field *f, const char *at, bool is_json)
+{
+	int64_t value = load_signed(at, f->size);
+
+	for (unsigned i = 0; i < f->label_count; i++)
+		if (f->labels[i].value == value && is_json) {
+			trace_print_string(out, f->labels[i].name, strlen(f->labels[i].name),
+					   TRACE_AS_JSON);
+			return;
+		} else if (f->labels[i].value == value) {
+			fputs(f->labels[i].name, out);
+			return;
+		}
+	fprintf(out, "%" PRId64, value);
+}
+
+static void print_one(FILE *out, const struct trace_field *f, const char *at, bool is_json)
+{
+	uint64_t value = load_unsigned(at, f->size);
+	int64_t number = load_signed(at, f->size);
+	const char *quote = "";
+
+	switch (f->kind) {
+	case TRACE_BOOL:
+		fputs(value ? "true" : "false", out);
+		break;
+	case TRACE_FLOAT:
+		print_float(out, f, at, is_json);
+		break;
+	case TRACE_ENUM:
+		print_enum(out, f, at, is_json);
+		break;
+	case TRACE_HEX:
+		fprintf(out, is_json ? "\"0x%" PRIx64 "\"" : "0x%" PRIx64, value);
+		break;
+	case TRACE_SIGNED:
+		quote = is_json && (number > (int64_t)EXACT || number < -(int64_t)EXACT) ? "\""
+											 : "";
+		fprintf(out, "%s%" PRId64 "%s", quote, number, quote);
+		break;
+	default:
+		quote = is_json && value > EXACT ? "\"" : "";
+		fprintf(out, "%s%" PRIu64 "%s", quote, value, quote);
+	}
+}
+
+void trace_print_value(FILE *out, const struct trace_field *f, const struct trace_value *v,
+		       enum trace_style style)
+{
+	bool is_json = style == TRACE_AS_JSON;
+
+	if (f->kind == TRACE_STRING) {
+		trace_print_string(out, v->data, v->count, style);
+	} else if (f->kind == TRACE_BYTES) {
+		putc_unlocked('"', out);
+		for (uint32_t i = 0; i < v->count; i++)
+			fprintf(out, "%02x", (unsigned char)v->data[i]);
+		putc_unlocked('"', out);
+	} else if (!f->counted) {
+		print_one(out, f, v->data, is_json);
+	} else {
+		putc_unlocked('[', out);
+		for (uint32_t i = 0; i < v->count; i++) {
+			if (i)
+				putc_unlocked(',', out);
+			print_one(out, f, v->data + (size_t)i * f->size, is_json);
+		}
+		putc_unlocked(']', out);
+	}
+}
+
+void trace_print_seconds(FILE *out, uint64_t ns)
+{
+	fprintf(out, "%" PRIu64 ".%09u", ns / 1000000000, (unsigned)(ns % 1000000000));
+}
