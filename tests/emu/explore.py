@@ -51,11 +51,11 @@ class Explorer:
                 machine.hook_code(pc, pc + 1)
 
     def uncovered(self):
-        """Boundaries at which no sequence was ever aborted."""
-        pcs = set()
+        """Boundaries at which no sequence was ever aborted: also those behind a gap, where nothing
+        was executed yet."""
+        pcs = set(self.knowledge.instructions)
         for sequence in self.image.sequences:
-            known, gap = self.knowledge.boundaries(sequence)
-            pcs.update(known)
+            _, gap = self.knowledge.boundaries(sequence)
             if gap is not None:
                 pcs.add(gap)
         return pcs - self.aborted
@@ -105,6 +105,8 @@ class Explorer:
         def on_code(pc, size):
             sequence = self.inside.get(pc)
             if sequence and pc < sequence.end:
+                if pc not in self.knowledge.instructions:
+                    self.harassed.add(pc)
                 self.knowledge.learn(pc, size, sequence)
             return pc in self.harassed or other(pc, size)
         return on_code

@@ -108,6 +108,21 @@ def moved(case):
     return each("moved", case, play)
 
 
+def between(case):
+    """A is preempted outside of sequences, B runs on the same slot, and A goes on there: what it is
+    about to rely on has changed."""
+    def play(n):
+        case.begin()
+        if not case.stop_a(case.explorer.outside(n)):
+            return False
+        case.preempt_a()
+        case.all_of_b(case.scenario.here)
+        case.finish()
+        case.check("between")
+        return True
+    return each("between", case, play)
+
+
 def pairs_of_places(kind, case, play_to):
     """Plays play_to(n, event) for all n and, for each, all events. It returns None: there is no
     n-th place in A; False: B came to its end before the event."""

@@ -52,14 +52,18 @@ class Suite:
         if idle:
             raise Enough
 
-    def _pairs(self, scenario):
+    def _valid_pairs(self, scenario):
         for a in self.ops:
             if scenario.setup in ONLY and a.object not in ONLY[scenario.setup]:
                 continue
             for b in self.ops:
-                if (a.object == b.object and scenario.is_valid(a, b)
-                        and (a is b or not (b.flags & TWIN or a.flags & LONG))):
+                if a.object == b.object and scenario.is_valid(a, b):
                     yield a, b
+
+    def _pairs(self, scenario):
+        for a, b in self._valid_pairs(scenario):
+            if a is b or not (b.flags & TWIN or a.flags & LONG):
+                yield a, b
 
     @contextlib.contextmanager
     def _scenario(self, mode, setup, hook=None):
@@ -151,17 +155,20 @@ class Suite:
         self.explorer.harassed = None
 
     def _harass(self, scenario):
-        for a, b in self._pairs(scenario):
-            begun = self.knowledge.begun.get(a, ())
-            if not any(self.explorer.inside[pc] in begun for pc in self.explorer.harassed):
-                continue
+        for a, b in self._valid_pairs(scenario):
             case = self._case(scenario, a, b)
-            schedules.preempted(case, scenario.here)
-            if a is b:
-                schedules.moved(case)
-            if b.flags & FENCES:
-                schedules.concurrent(case)
-            self.explorer.harassed &= self.explorer.uncovered()
+            for schedule, is_useful in ((lambda: schedules.preempted(case, scenario.here), True),
+                                        (lambda: schedules.moved(case), a is b),
+                                        (lambda: schedules.concurrent(case), b.flags & FENCES),
+                                        (lambda: schedules.between(case), b.flags & FENCES)):
+                if is_useful and self._is_left(a):
+                    schedule()
+                    self.explorer.harassed &= self.explorer.uncovered()
+
+    def _is_left(self, a):
+        """Whether A comes to a sequence that has harassed boundaries."""
+        begun = self.knowledge.begun.get(a, ())
+        return any(self.explorer.inside[pc] in begun for pc in self.explorer.harassed)
 
     def _check_coverage(self):
         never = sorted(self.explorer.uncovered())

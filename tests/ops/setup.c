@@ -179,16 +179,15 @@ void ops_reset(void)
 	ops_reset_to(OPS_OPEN);
 }
 
-/* In two setups the session has another clock, which few operations need. */
+/* In two setups the session has another clock, which few operations need. A time that is read
+ * before the sequence may belong to a session that has ended by then. */
 static bool trace_pair_is_valid(enum ops_setup setup, const struct op *a, const struct op *b)
 {
 	if (setup == OPS_FALLBACK)
 		return !(a->flags & OPS_LONG) && b->flags & (OPS_SIGNAL_SAFE | OPS_FENCES);
-	if (setup == OPS_EMPTY)
-		return a == b && a->flags & OPS_SIGNAL_SAFE && !(a->flags & OPS_NOT_LIVE);
-	if (setup == OPS_KILLED)
-		return a == b && a->flags & OPS_SIGNAL_SAFE &&
-		       !(a->flags & (OPS_NOT_LIVE | OPS_LONG));
+	if (setup == OPS_EMPTY || setup == OPS_KILLED)
+		return (a == b || b->flags & OPS_FENCES) && a->flags & OPS_SIGNAL_SAFE &&
+		       !(a->flags & OPS_NOT_LIVE) && !(setup == OPS_KILLED && a->flags & OPS_LONG);
 	return true;
 }
 

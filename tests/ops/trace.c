@@ -250,9 +250,10 @@ void trace_create(enum ops_setup setup)
 
 static bool has_entered(const struct near__trace_run *t)
 {
-	const struct near__trace_ring *r = t->local[near_slot()].ring;
+	unsigned slot = near_slot();
+	const struct near__trace_ring *r = t->local[slot].ring;
 
-	return r && r->position == FIRST;
+	return r && r->position == trace_begin(slot);
 }
 
 /* The thread is known, and the ring of its slot open. */
@@ -270,7 +271,7 @@ void trace_enter(void)
 
 		if (!r)
 			continue;
-		r->position = FIRST;
+		r->position = trace_begin(i);
 		r->end = RING_SIZE;
 	}
 }

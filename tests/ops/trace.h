@@ -12,6 +12,8 @@
 /* Where open rings begin: a chain ends this sub-buffer, and the next one is at the ring's begin. In
  * the emulator a sub-buffer has 512 bytes. */
 #define FIRST (RING_SIZE - 512)
+/* No record has room after it in this sub-buffer. */
+#define LAST (RING_SIZE - 24)
 #define LONG 32 /* words of the longest record */
 #define TEXT 21
 #define NONE 0x40 /* the byte of events that are no actor's */
@@ -20,6 +22,12 @@ static inline struct near__trace_ring *trace_ring_at(char *rings, unsigned i)
 {
 	return (struct near__trace_ring *)(rings + i * (RING_SIZE + NEAR__TRACE_PAGE) +
 					   NEAR__TRACE_PAGE - NEAR__TRACE_RINGS_AT);
+}
+
+/* Where the open ring of a slot begins: some are full, as each sequence has to find that too. */
+static inline uint64_t trace_begin(unsigned slot)
+{
+	return slot % 2 ? LAST : FIRST;
 }
 
 /* Of the tracepoint with a text. */

@@ -30,7 +30,7 @@ static bool read_ring(struct near__trace_ring *r, unsigned i, const struct reade
 	uint64_t at = oldest(r->position), end = r->position, last = 0;
 
 	if (end >= FIRST && at < FIRST)
-		at = FIRST;
+		at = trace_begin(i);
 	while (at < end) {
 		const uint64_t *w = near__trace_word_at(r, at);
 		unsigned words = words_of(*w);

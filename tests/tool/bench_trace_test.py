@@ -121,7 +121,7 @@ class Daemon(Case):
         try:
             with open(f"/proc/{self.daemon()}/stat", encoding="ascii") as file:
                 return file.read().split()[2] != "Z"
-        except FileNotFoundError:
+        except (FileNotFoundError, ProcessLookupError):  # the latter: it ended after the open
             return False
 
     def check_end(self, tool):
