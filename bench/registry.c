@@ -21,6 +21,8 @@ extern const struct bench bench_memory_histogram;
 extern const struct bench bench_memory_pool;
 extern const struct bench bench_sched_processes;
 extern const struct bench bench_sched_threads;
+extern const struct bench bench_sched_two;
+extern const struct bench bench_sched_ten;
 extern const struct bench bench_sched_pipe;
 extern const struct bench bench_locks_empty;
 extern const struct bench bench_locks_1;
@@ -84,6 +86,8 @@ const struct bench *const bench_registry[] = {
 	&bench_memory_rcu,
 	&bench_sched_processes,
 	&bench_sched_threads,
+	&bench_sched_two,
+	&bench_sched_ten,
 	&bench_sched_pipe,
 	&bench_locks_empty,
 	&bench_locks_1,

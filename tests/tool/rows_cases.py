@@ -93,7 +93,7 @@ class Rows(Case):
         result = run("bench", "sched", "--iterations", "2", "--repeat", "1",
                      env={"PATH": "/nonexistent"})
         self.expect(result, 0)
-        self.assertEqual(result.stdout.count("not measured: perf is not installed"), 6)
+        self.assertEqual(result.stdout.count("not measured: perf is not installed"), 10)
         report = self.bench("sched", "--iterations", "2", "--repeat", "1")
         for _, row in self.rows(report):
             self.assertNotIn("failed", row)
