@@ -20,7 +20,7 @@ OPTIONAL_BENCH_PACKAGES=(libnsync-dev libck-dev libabsl-dev libboost-dev libconc
 TRACER_PACKAGES=(liblttng-ust-dev lttng-tools libspdlog-dev)
 # Programs that are linked with libatomic, 36 MB: the test of the drop-in runs those that it finds.
 OPTIONAL_TEST_PACKAGES=(iitii mmmulti libjavascriptcoregtk-4.0-bin)
-# A browser, 400 MB, for the page of nearcpu trace.
+# A browser, 400 MB, for the pages of nearcpu trace and ids.
 OPTIONAL_TEST_PACKAGES+=(chromium)
 # For the rows of Rust, where there is no cargo: the first that can be installed. Debian 12's cargo
 # is too old for papaya. They are large: ./dev bench alone installs one.

@@ -26,8 +26,8 @@ static const struct subcommand {
 	const char *name;
 	int (*main)(int argc, char **argv);
 } subcommands[] = {
-	{"info", info_main},   {"bench", bench_main}, {"run", run_main},
-	{"check", check_main}, {"stats", stats_main}, {"trace", trace_main},
+	{"info", info_main},   {"bench", bench_main}, {"run", run_main}, {"check", check_main},
+	{"stats", stats_main}, {"trace", trace_main}, {"ids", ids_main},
 };
 
 static const struct option_row no_rows[] = {{.name = NULL}};
@@ -42,7 +42,8 @@ static const struct option_table table = {
 		"  run      run a program on the library's malloc or libatomic, or compare\n"
 		"  check    verify the restartable sequences in programs and libraries\n"
 		"  stats    list what a region that programs share holds\n"
-		"  trace    show, export and recover the events that programs traced\n\n",
+		"  trace    show, export and recover the events that programs traced\n"
+		"  ids      show the concurrency ids, CPUs and nodes that a program used\n\n",
 	.tail = "\n'nearcpu SUBCOMMAND --help' prints the options of a subcommand.\n"
 		"Exit status: 0 done, 1 failed, 2 wrong usage.\n",
 };

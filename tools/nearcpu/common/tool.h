@@ -44,5 +44,6 @@ int bench_main(int argc, char **argv);
 int run_main(int argc, char **argv);
 int stats_main(int argc, char **argv);
 int trace_main(int argc, char **argv);
+int ids_main(int argc, char **argv);
 
 #endif

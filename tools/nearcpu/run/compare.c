@@ -158,7 +158,7 @@ static int run_with(struct comparison *s, enum side side, unsigned run, struct s
 
 	if (err)
 		return explain(s, err);
-	if (run_exit_code(end.status))
+	if (launch_exit_code(end.status))
 		return fail(s, side, run, &end, program->err);
 	compare_output(s, side, program->out);
 	if (run)

@@ -234,7 +234,7 @@ json_t *run_options_json(const struct run_options *options)
 int run_cannot(const struct run_options *options, int err)
 {
 	failure("run", "cannot run '%s': %s", options->argv[0], strerror(-err));
-	return err == -ENOENT ? RUN_NOT_FOUND : RUN_CANNOT;
+	return err == -ENOENT ? LAUNCH_NOT_FOUND : LAUNCH_CANNOT;
 }
 
 static int become(void)
@@ -262,6 +262,6 @@ int run_main(int argc, char **argv)
 		return code;
 	if (!o.stats && !o.compare)
 		return become();
-	run_begin();
+	launch_begin();
 	return o.stats ? run_stats(&o) : run_compare(&o);
 }

@@ -4,14 +4,12 @@
 #define NEARCPU_RUN_H
 
 #include "common/installed.h"
+#include "common/launch.h"
 #include "common/spawn.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
-
-/* As env(1) and shells have them. */
-enum { RUN_CANNOT = 126, RUN_NOT_FOUND = 127 };
 
 struct run_options {
 	char *const *argv; /* the program and its arguments */
@@ -74,8 +72,7 @@ struct run_end {
 	double wall_s;
 };
 
-/* Signals of ours wait from now on, for the two below. */
-void run_begin(void);
+/* These need launch_begin before. */
 
 /* Runs it; what signals come are its own. 0, or a negative errno: it could not be started. */
 int run_with_signals(struct spawn *program, struct run_end *end);
@@ -84,12 +81,6 @@ int run_with_signals(struct spawn *program, struct run_end *end);
  * terminal. */
 int run_apart(struct spawn *program, struct run_end *end);
 int run_signal(void);
-
-/* Ends this process the way the program ended. */
-__attribute__((noreturn)) void run_end_as(int status);
-
-/* The exit status that a shell would show. */
-int run_exit_code(int status);
 
 /* ---- stats.c, compare.c: the subcommand's exit status ---- */
 

@@ -191,7 +191,7 @@ static json_t *make_json(const struct run_options *o, const struct run_end *end,
 	json_object_update_new(
 		json,
 		json_pack("{s:i, s:f, s:f, s:f, s:I, s:I, s:I, s:o, s:O?, s:O?}", "exit_status",
-			  run_exit_code(end->status), "wall_s", end->wall_s, "user_s",
+			  launch_exit_code(end->status), "wall_s", end->wall_s, "user_s",
 			  to_seconds(u->ru_utime), "system_s", to_seconds(u->ru_stime),
 			  "peak_bytes", (json_int_t)u->ru_maxrss * 1024, "minor_faults",
 			  (json_int_t)u->ru_minflt, "major_faults", (json_int_t)u->ru_majflt,
@@ -250,7 +250,7 @@ int run_stats(struct run_options *o)
 	json_decref(found.total);
 	if (err)
 		return run_cannot(o, err);
-	if (code && run_exit_code(end.status) == 0)
+	if (code && launch_exit_code(end.status) == 0)
 		return code;
-	run_end_as(end.status);
+	launch_end_as(end.status);
 }

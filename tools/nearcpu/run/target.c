@@ -8,10 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "common/text.h"
@@ -40,15 +37,15 @@ static int find(struct target *t, const char *name, char path[PATH_MAX])
 	if (!strchr(name, '/')) {
 		err = *name ? find_in_path(name, path) : -ENOENT;
 		if (err == -ENOENT)
-			return REFUSE(t, RUN_NOT_FOUND, "was not found in PATH");
+			return REFUSE(t, LAUNCH_NOT_FOUND, "was not found in PATH");
 	} else {
 		err = snprintf(path, PATH_MAX, "%s", name) < PATH_MAX ? file_can_run(path)
 								      : -ENAMETOOLONG;
 	}
 	if (err == -ENOENT || err == -ENOTDIR)
-		return REFUSE(t, RUN_NOT_FOUND, "does not exist");
+		return REFUSE(t, LAUNCH_NOT_FOUND, "does not exist");
 	if (err)
-		return REFUSE(t, RUN_CANNOT, "cannot be run: %s", strerror(-err));
+		return REFUSE(t, LAUNCH_CANNOT, "cannot be run: %s", strerror(-err));
 	return 0;
 }
 
@@ -129,11 +126,11 @@ static int compare_libc(struct target *t, const char *library, bool musl)
 	bool glibc = has_string(library, "libc.so.6"); /* musl's is named otherwise */
 
 	if (musl && glibc)
-		return REFUSE(t, RUN_CANNOT,
+		return REFUSE(t, LAUNCH_CANNOT,
 			      "is linked with musl, the library with glibc: build the library with "
 			      "musl-gcc, and name it with --library");
 	if (!musl && !glibc)
-		return REFUSE(t, RUN_CANNOT, "is linked with glibc, the library '%s' is not",
+		return REFUSE(t, LAUNCH_CANNOT, "is linked with glibc, the library '%s' is not",
 			      library);
 	return 0;
 }
@@ -145,10 +142,11 @@ static int compare_machine(struct target *t, const char *library, const Elf64_Eh
 	Elf64_Ehdr mine;
 
 	if (read_head(library, head) < (ssize_t)sizeof(mine) || memcmp(head, ELFMAG, SELFMAG) != 0)
-		return REFUSE(t, RUN_CANNOT, "cannot be run with '%s': it is no library", library);
+		return REFUSE(t, LAUNCH_CANNOT, "cannot be run with '%s': it is no library",
+			      library);
 	memcpy(&mine, head, sizeof(mine));
 	if (memcmp(its->e_ident, mine.e_ident, EI_VERSION) != 0 || its->e_machine != mine.e_machine)
-		return REFUSE(t, RUN_CANNOT,
+		return REFUSE(t, LAUNCH_CANNOT,
 			      "is for %s with %u bits, the library for %s with %u: build the "
 			      "library for that",
 			      machine_name(its->e_machine),
@@ -169,7 +167,7 @@ static int set_search(struct target *t)
 			 had && *had ? ":" : "", had ? had : "");
 
 	if (n < 0 || (size_t)n >= sizeof(o->search))
-		return REFUSE(t, RUN_CANNOT, "cannot be run: LD_LIBRARY_PATH is too long");
+		return REFUSE(t, LAUNCH_CANNOT, "cannot be run: LD_LIBRARY_PATH is too long");
 	return 0;
 }
 
@@ -179,10 +177,10 @@ static int refuse_static(struct target *t)
 	const struct run_options *o = t->options;
 
 	if (!(o->parts & LIBRARY_ATOMIC))
-		return REFUSE(t, RUN_CANNOT,
+		return REFUSE(t, LAUNCH_CANNOT,
 			      "is static: nothing can be preloaded; link it with "
 			      "libnearcpu-malloc.a");
-	return REFUSE(t, RUN_CANNOT,
+	return REFUSE(t, LAUNCH_CANNOT,
 		      "is static: nothing can be preloaded; link it with %sthe libatomic.a "
 		      "next to '%s'",
 		      o->parts & LIBRARY_MALLOC ? "libnearcpu-malloc.a and " : "", o->atomic);
@@ -192,7 +190,7 @@ static int refuse_rights(struct target *t, const char *rights)
 {
 	const unsigned parts = t->options->parts;
 
-	return REFUSE(t, RUN_CANNOT,
+	return REFUSE(t, LAUNCH_CANNOT,
 		      "gets more rights than you have (%s): nothing can be preloaded; %s%s%s",
 		      rights, parts & LIBRARY_MALLOC ? "link it with libnearcpu-malloc" : "",
 		      parts == LIBRARY_BOTH ? ", and " : "",
@@ -216,10 +214,10 @@ static int check_elf(struct target *t, const char *path, const char *head, ssize
 	if (code)
 		return code;
 	if (*o->atomic && !has_string(o->atomic, "LIBATOMIC_1.0"))
-		return REFUSE(t, RUN_CANNOT, "cannot be run with '%s': it is no libatomic",
+		return REFUSE(t, LAUNCH_CANNOT, "cannot be run with '%s': it is no libatomic",
 			      o->atomic);
 	if (*o->malloc && has_string(o->malloc, "LIBATOMIC_1.0"))
-		return REFUSE(t, RUN_CANNOT,
+		return REFUSE(t, LAUNCH_CANNOT,
 			      "cannot be run with '%s': it is a libatomic; give --atomic",
 			      o->malloc);
 	snprintf(o->elf, sizeof(o->elf), "%s", path);
@@ -234,26 +232,6 @@ static int check_elf(struct target *t, const char *path, const char *head, ssize
 	if (!code && musl && *o->atomic)
 		code = set_search(t);
 	return code;
-}
-
-/* ---- what it may ---- */
-
-/* Why the dynamic linker ignores LD_PRELOAD; NULL: it does not. */
-static const char *rights(const char *path)
-{
-	struct statvfs fs;
-	struct stat st;
-
-	if (stat(path, &st) || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ||
-	    (statvfs(path, &fs) == 0 && fs.f_flag & ST_NOSUID))
-		return NULL;
-	if (st.st_mode & S_ISUID && st.st_uid != getuid())
-		return "setuid";
-	if ((st.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) && st.st_gid != getgid())
-		return "setgid";
-	if (getuid() != 0 && getxattr(path, "security.capability", NULL, 0) > 0)
-		return "capabilities";
-	return NULL;
 }
 
 /* ---- all of it ---- */
@@ -273,7 +251,7 @@ static int check_script(struct target *t, const char *path, char *line, int dept
 	its.name = name;
 	err = file_can_run(interpreter);
 	if (err)
-		return REFUSE(&its, err == -ENOENT ? RUN_NOT_FOUND : RUN_CANNOT,
+		return REFUSE(&its, err == -ENOENT ? LAUNCH_NOT_FOUND : LAUNCH_CANNOT,
 			      "cannot be run: %s", strerror(-err));
 	return depth < MAX_DEPTH ? check_file(&its, interpreter, depth + 1) : 0;
 }
@@ -281,7 +259,7 @@ static int check_script(struct target *t, const char *path, char *line, int dept
 static int check_file(struct target *t, const char *path, int depth)
 {
 	char head[HEAD_SIZE + 1], shell[] = "/bin/sh";
-	const char *why = rights(path);
+	const char *why = launch_rights(path);
 	ssize_t n = read_head(path, head);
 
 	if (n >= 2 && memcmp(head, "#!", 2) == 0) { /* its own rights count for nothing */

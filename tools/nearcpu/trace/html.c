@@ -11,52 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/page.h"
 #include "common/tool.h"
 
 /* ---- the events ---- */
-
-struct stream {
-	FILE *file;
-	size_t count;
-	unsigned char bytes[3 * 8192];
-};
-
-/* The base64 of the bytes; only the last ones need not be a multiple of three. */
-static void flush(struct stream *s)
-{
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	char text[sizeof(s->bytes) / 3 * 4], *out = text;
-
-	for (size_t i = 0; i < s->count; i += 3, out += 4) {
-		size_t left = s->count - i;
-		uint32_t bits = (uint32_t)s->bytes[i] << 16;
-
-		bits |= left > 1 ? (uint32_t)s->bytes[i + 1] << 8 : 0;
-		bits |= left > 2 ? s->bytes[i + 2] : 0;
-		out[0] = digits[bits >> 18];
-		out[1] = digits[bits >> 12 & 63];
-		out[2] = left > 1 ? digits[bits >> 6 & 63] : '=';
-		out[3] = left > 2 ? digits[bits & 63] : '=';
-	}
-	fwrite(text, 1, (size_t)(out - text), s->file);
-	putc_unlocked('\n', s->file);
-	s->count = 0;
-}
-
-static void put_byte(struct stream *s, unsigned char byte)
-{
-	s->bytes[s->count++] = byte;
-	if (s->count == sizeof(s->bytes))
-		flush(s);
-}
-
-static void put_number(struct stream *s, uint64_t n)
-{
-	for (; n >= 0x80; n >>= 7)
-		put_byte(s, (unsigned char)(n | 0x80));
-	put_byte(s, (unsigned char)n);
-}
 
 /* Without the zeros behind the fields. */
 static uint32_t payload_size(const struct trace_event *e)
@@ -70,23 +28,23 @@ static uint32_t payload_size(const struct trace_event *e)
 	return (uint32_t)(at - e->payload);
 }
 
-static void put_event(struct stream *s, const struct trace_event *e, uint64_t elapsed)
+static void put_event(struct page_stream *s, const struct trace_event *e, uint64_t elapsed)
 {
 	uint32_t size = payload_size(e);
 
-	put_number(s, elapsed);
-	put_number(s, (uint64_t)e->point->index << 1 | ((e->flags & NEAR__TRACE_CUT) != 0));
-	put_number(s, e->cpu);
-	put_number(s, e->tid);
-	put_number(s, size);
+	page_put_number(s, elapsed);
+	page_put_number(s, (uint64_t)e->point->index << 1 | ((e->flags & NEAR__TRACE_CUT) != 0));
+	page_put_number(s, e->cpu);
+	page_put_number(s, e->tid);
+	page_put_number(s, size);
 	for (uint32_t i = 0; i < size; i++)
-		put_byte(s, (unsigned char)e->payload[i]);
+		page_put_byte(s, (unsigned char)e->payload[i]);
 }
 
 /* Returns their number. They are in the order of their times. */
 static uint64_t put_events(FILE *file, struct trace *t)
 {
-	struct stream s = {.file = file};
+	struct page_stream s = {.file = file};
 	uint64_t last = t->begin, events = 0;
 	struct trace_event e;
 
@@ -95,7 +53,7 @@ static uint64_t put_events(FILE *file, struct trace *t)
 		last = e.ns > last ? e.ns : last;
 		events++;
 	}
-	flush(&s);
+	page_flush(&s);
 	return events;
 }
 
@@ -201,7 +159,6 @@ static void put_description(FILE *out, const struct trace *t, uint64_t events,
 	fputs("}", out);
 }
 
-/* No text of a trace may end the script: JSON has "<" in strings alone. */
 static int put_json(FILE *out, const struct trace *t, uint64_t events,
 		    const struct trace_page *page)
 {
@@ -215,21 +172,13 @@ static int put_json(FILE *out, const struct trace *t, uint64_t events,
 		failed = ferror(json);
 		failed |= fclose(json) != 0;
 	}
-	for (size_t i = 0; !failed && i < size; i++)
-		if (text[i] == '<')
-			fputs("\\u003c", out);
-		else
-			putc_unlocked(text[i], out);
+	if (!failed)
+		page_put_json(out, text, size);
 	free(text);
 	return failed ? failure("trace", "not enough memory") : EXIT_DONE;
 }
 
 /* ---- the page ---- */
-
-static void put_part(FILE *out, const char *before, const unsigned char *part)
-{
-	fprintf(out, "%s%s", before, (const char *)part);
-}
 
 int trace_html(struct trace *t, const struct trace_page *page)
 {
@@ -239,17 +188,17 @@ int trace_html(struct trace *t, const struct trace_page *page)
 
 	if (code)
 		return trace_output_close(&o, code);
-	put_part(o.file, "", trace_page_begin);
-	put_part(o.file, "<style>\n", trace_page_uplot_css);
+	page_put_part(o.file, "", trace_page_begin);
+	page_put_part(o.file, "<style>\n", trace_page_uplot_css);
 	fputs("\n</style>\n<script id=\"events\" type=\"text/plain\">\n", o.file);
 	events = put_events(o.file, t);
 	fputs("</script>\n<script id=\"description\" type=\"application/json\">\n", o.file);
 	code = put_json(o.file, t, events, page);
-	put_part(o.file, "\n</script>\n<!--\n", trace_page_uplot_licence);
-	put_part(o.file, "\n-->\n<script>\n", trace_page_uplot);
-	put_part(o.file, "\n</script>\n<script>\n", trace_page_data);
-	put_part(o.file, "</script>\n<script>\n", trace_page_view);
-	put_part(o.file, "</script>\n<script>\n", trace_page_charts);
+	page_put_part(o.file, "\n</script>\n<!--\n", trace_page_uplot_licence);
+	page_put_part(o.file, "\n-->\n<script>\n", trace_page_uplot);
+	page_put_part(o.file, "\n</script>\n<script>\n", trace_page_data);
+	page_put_part(o.file, "</script>\n<script>\n", trace_page_view);
+	page_put_part(o.file, "</script>\n<script>\n", trace_page_charts);
 	fputs("</script>\n</body></html>\n", o.file);
 	return trace_output_close(&o, code ? code : trace_interrupted());
 }
