@@ -107,8 +107,14 @@ static inline int near__region_leave(struct region_caller c, int result)
 int near__region_map(struct near_region *r, int fd, struct near__region_header *h);
 void near__region_unmap(struct near_region *r);
 
+/* Whether r->fd still is the region's file. Programs close descriptors that they have not opened,
+ * as daemons do; the number may then be that of another file, which must neither change nor be
+ * closed. */
+bool near__region_has_file(const struct near_region *r);
+
 /* Make a part of the file, a slot's copy, or objects that exist once accessible: allocate the
- * blocks, or read them into the snapshot. -ENODATA: the file is too short. */
+ * blocks, or read them into the snapshot; fd -1: there is no descriptor any more. -ENODATA: the
+ * file is too short. */
 int near__region_provide(const struct near_region *r, int fd, size_t at, size_t end);
 int near__region_provide_slot(const struct near_region *r, int fd, unsigned slot);
 int near__region_provide_once(const struct near_region *r, int fd, uint64_t offset, uint64_t size);

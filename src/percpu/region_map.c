@@ -6,12 +6,16 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "percpu/region.h"
 
 #define PAGE ((size_t)4096)
 #define PIECE ((size_t)128 << 10) /* of the file, allocated or read by one call */
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
 #define ROUND_UP(n, to) (((n) + (to)-1) / (to) * (to))
 
 struct region_layout near__region_lay_out(struct near__region_header *h)
@@ -47,6 +51,28 @@ static int allocate(int fd, size_t at, size_t end)
 	return 0;
 }
 
+/* Without the descriptor: a page that is written to has blocks. */
+static int populate(const struct near_region *r, size_t at, size_t end)
+{
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *from = (char *)r->header + at / page * page;
+
+	if (madvise(from, (size_t)((char *)r->header + end - from), MADV_POPULATE_WRITE) == 0)
+		return 0;
+	return errno == EFAULT ? -ENOSPC : -errno;
+}
+
+/* What `program` precedes is constant; `program` is not, in a trace file. */
+bool near__region_has_file(const struct near_region *r)
+{
+	struct near__region_header h;
+	struct stat st;
+
+	return fstat(r->fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size == r->total &&
+	       pread(r->fd, &h, sizeof(h), 0) == (ssize_t)sizeof(h) &&
+	       memcmp(&h, r->header, offsetof(struct near__region_header, program)) == 0;
+}
+
 int near__region_map(struct near_region *r, int fd, struct near__region_header *h)
 {
 	bool read_only = (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
@@ -78,10 +104,10 @@ void near__region_unmap(struct near_region *r)
 void near_region_close(struct near_region *r)
 {
 	struct region_caller c = near__region_enter();
-	int fd = r->fd;
+	int fd = near__region_has_file(r) ? r->fd : -1;
 
 	near__region_unmap(r);
-	near__region_leave(c, close(fd));
+	near__region_leave(c, fd < 0 ? 0 : close(fd));
 }
 
 /* Holes are zeros already: a file that others made may have terabytes of them. The last byte is
@@ -123,7 +149,9 @@ int near__region_write_whole(const struct near_region *r, int fd)
 
 int near__region_provide(const struct near_region *r, int fd, size_t at, size_t end)
 {
-	int err = r->read_only ? read_whole(fd, (char *)r->header, at, end) : allocate(fd, at, end);
+	int err = r->read_only ? read_whole(fd, (char *)r->header, at, end)
+		  : fd < 0     ? populate(r, at, end)
+			       : allocate(fd, at, end);
 
 	return err == -EOPNOTSUPP ? 0 : err;
 }
@@ -149,7 +177,8 @@ int near_region_allocate(const struct near_region *r, const struct near_region_o
 	int err = -EINVAL;
 
 	if (o->flags & NEAR_REGION_SPARSE && from <= o->size && size <= o->size - from)
-		err = near__region_provide_once(r, r->fd, o->offset + from, size);
+		err = near__region_provide_once(r, near__region_has_file(r) ? r->fd : -1,
+						o->offset + from, size);
 	return near__region_leave(c, err);
 }
 
@@ -159,6 +188,8 @@ int near_region_reopen(const struct near_region *r)
 	char name[32];
 	int fd;
 
+	if (!near__region_has_file(r))
+		return near__region_leave(c, -EBADF);
 	snprintf(name, sizeof(name), "/proc/self/fd/%d", r->fd);
 	fd = open(name, O_RDWR | O_CLOEXEC);
 	return near__region_leave(c, fd < 0 ? -errno : fd);

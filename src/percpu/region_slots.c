@@ -54,7 +54,8 @@ static bool open_slot(const struct near_region *r, unsigned slot)
 	if (has(full_of(r), slot))
 		return false;
 	c = near__region_enter();
-	err = near__region_leave(c, near__region_provide_slot(r, r->fd, slot));
+	err = near__region_provide_slot(r, near__region_has_file(r) ? r->fd : -1, slot);
+	err = near__region_leave(c, err);
 	if (err)
 		set(full_of(r), slot);
 	else

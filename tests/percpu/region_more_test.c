@@ -272,7 +272,45 @@ static void it_needs_no_fallocate(void **state)
 	unit_in_child(use_without_fallocate, NULL);
 }
 
+/* ---- programs that do not know of it ---- */
+
+/* The number of the descriptor is that of another file, as in daemons that have closed all. */
+static void other_files_are_left_alone(void **state)
+{
+	static const struct near_region_options options = {.once = 1 << 20};
+	struct near_region_object o = {.name = "once",
+				       .kind = NEAR_REGION_PRIVATE,
+				       .flags = NEAR_REGION_ONCE | NEAR_REGION_SPARSE,
+				       .size = 1 << 20};
+	struct near_region r = opened_region(&options);
+	struct near_shared s;
+	struct stat st;
+	int fd = r.fd, other = memfd_create("other", 0), err;
+
+	assert_int_equal(define(&r, &o), 0);
+	assert_int_equal(near_shared_define(&s, &r, "x", NULL, 8), 0);
+	assert_int_equal(dup2(other, fd), fd);
+	near_shared_add(&s, 0, 3);
+	assert_int_equal(near_shared_read(&s, 0), 3);
+	KEEPS_ERRNO(err = near_region_allocate(&r, &o, 4096, 10000));
+	if (err == 0)
+		memset(near_region_once(&r, o.offset + 4096), 1, 10000);
+	else
+		assert_int_equal(err, -EINVAL); /* before Linux 5.14 */
+	assert_int_equal(near_region_reopen(&r), -EBADF);
+	assert_int_equal(fstat(other, &st), 0);
+	assert_int_equal(st.st_size, 0);
+	KEEPS_ERRNO(near_region_close(&r));
+	assert_int_equal(fcntl(fd, F_GETFD), 0);
+	close(fd);
+	close(other);
+	r = opened_region(NULL);
+	fd = r.fd;
+	near_region_close(&r);
+	assert_int_equal(fcntl(fd, F_GETFD), -1);
+}
+
 REGION_MAIN(threads_define_the_same_objects, they_make_it_while_others_remove_it,
 	    nobody_waits_for_the_dead, children_do_not_inherit_the_lock,
 	    nothing_is_a_cancellation_point, processes_in_other_namespaces_share_it,
-	    it_needs_no_fallocate)
+	    it_needs_no_fallocate, other_files_are_left_alone)
