@@ -97,8 +97,9 @@ struct near_region_options {
  * -ENOENT if `options` is NULL. A region that exists keeps the size that it has.
  * Returns 0; -EINVAL: a size that is no multiple of 8; -E2BIG: above a maximum; -EBADMSG: the file
  * is something else, or damaged; -EPROTO: of another version; -EXDEV: made on a machine with
- * another number of possible CPUs; -ENOSPC: no room for its first blocks; and what open(2), mmap(2)
- * return. A file that could not be made whole is removed; one that is refused is left alone. */
+ * another number of possible CPUs; -ENOSPC: no room for its first blocks; -EFBIG: larger than
+ * RLIMIT_FSIZE; and what open(2), mmap(2) return. A file that could not be made whole is removed;
+ * one that is refused is left alone. */
 NEAR_API int near_region_open(struct near_region *r, const char *path,
 			      const struct near_region_options *options);
 

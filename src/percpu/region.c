@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -62,6 +63,15 @@ static bool is_too_large(const struct near__region_header *h)
 	       h->objects > NEAR_REGION_MAX_OBJECTS;
 }
 
+/* ftruncate(2) would send a signal that ends the program. */
+static bool exceeds_limit(uint64_t size)
+{
+	struct rlimit most;
+
+	return getrlimit(RLIMIT_FSIZE, &most) == 0 && most.rlim_cur != RLIM_INFINITY &&
+	       size > most.rlim_cur;
+}
+
 static int make(struct near_region *r, int fd, const struct near_region_options *o)
 {
 	struct near__region_header h = header_of(o);
@@ -76,6 +86,10 @@ static int make(struct near_region *r, int fd, const struct near_region_options 
 			      "a region has at most 256 MiB for each CPU, 1 TiB that exist once, "
 			      "and 65,536 objects");
 	blocks = near__region_lay_out(&h).copies;
+	if (exceeds_limit(h.total))
+		return refuse(r, -EFBIG,
+			      "the region is larger than a file of this process can be "
+			      "(RLIMIT_FSIZE)");
 	if (ftruncate(fd, (off_t)h.total))
 		return -errno;
 	err = near__region_map(r, fd, &h);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "filter.h"
@@ -310,7 +311,24 @@ static void other_files_are_left_alone(void **state)
 	assert_int_equal(fcntl(fd, F_GETFD), -1);
 }
 
+static void exceed_the_limit(void *unused)
+{
+	static const struct rlimit most = {1 << 20, 1 << 20};
+	static const struct near_region_options options = {.once = 2 << 20};
+	struct near_region r;
+
+	CHECK(setrlimit(RLIMIT_FSIZE, &most) == 0);
+	CHECK(near_region_open(&r, path, &options) == -EFBIG && r.why);
+	CHECK(near_region_create(&r, &options) == -EFBIG);
+}
+
+static void a_limit_is_an_error_and_no_signal(void **state)
+{
+	unit_in_child(exceed_the_limit, NULL);
+	assert_int_equal(files(directory), 0);
+}
+
 REGION_MAIN(threads_define_the_same_objects, they_make_it_while_others_remove_it,
 	    nobody_waits_for_the_dead, children_do_not_inherit_the_lock,
 	    nothing_is_a_cancellation_point, processes_in_other_namespaces_share_it,
-	    it_needs_no_fallocate, other_files_are_left_alone)
+	    it_needs_no_fallocate, other_files_are_left_alone, a_limit_is_an_error_and_no_signal)
