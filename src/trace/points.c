@@ -180,7 +180,7 @@ void near__trace_add_point(struct near_trace_point *p)
 		near__trace.last = &near__trace.first;
 	*near__trace.last = p;
 	near__trace.last = &p->next;
-	if (near__trace.current) {
+	if (near__trace.current && near__trace_is_own()) {
 		near__trace_write_points(near__trace.current, p);
 		set(p, near__trace.current->clock);
 	}

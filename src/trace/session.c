@@ -227,6 +227,8 @@ int near_trace_stop(void)
 	struct near__trace_run *t;
 	int err = 0;
 
+	if (!near__trace_is_own())
+		return near__region_leave(c, -ENOENT);
 	near_lock_lock(&near__trace.lock);
 	t = near__trace.current;
 	if (near__trace.is_ending || (!t && !near__trace.is_child)) {

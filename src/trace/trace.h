@@ -123,6 +123,12 @@ struct near__trace {
 };
 extern NEAR_API struct near__trace near__trace;
 
+/* False in a child of a bare clone(): the session is its parent's, and so is the thread. */
+static inline bool near__trace_is_own(void)
+{
+	return !near__trace.alive || __atomic_load_n(near__trace.alive, __ATOMIC_RELAXED);
+}
+
 /* Starts the session that NEAR_CONF wants, if this has not been done. */
 void near__trace_start_by_conf(void);
 

@@ -171,6 +171,27 @@ static void a_bare_clone_writes_nothing(void **state)
 	assert_int_equal(s.n, 1);
 }
 
+/* As its destructors do after a session of NEAR_CONF. It has no thread that could be joined. */
+static void a_bare_clone_stops_nothing(void **state)
+{
+	struct trace_file f;
+	long child;
+
+	if (unit_emulated())
+		skip();
+	START(.mode = NEAR_TRACE_STREAM);
+	near_trace_test_number(1);
+	child = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (child == 0) {
+		alarm(20);
+		_exit(near_trace_stop() != -ENOENT);
+	}
+	assert_int_equal(unit_wait((pid_t)child, NULL), 0);
+	f = traces_open(near_trace_path());
+	assert_int_equal(f.session->ended, 0);
+	traces_close(&f);
+}
+
 static void a_vfork_child_traces(void **state)
 {
 	struct sums s;
@@ -258,6 +279,6 @@ int main(void)
 		((struct unit_fixtures){NULL, traces_make_folder, traces_remove_folder, NULL}),
 		a_child_has_a_file_of_its_own, children_that_trace_nothing_make_no_file,
 		a_named_file_gets_numbers, grandchildren, a_folder_that_vanishes,
-		a_bare_clone_writes_nothing, a_vfork_child_traces, handlers_trace_at_any_moment,
-		handlers_fork_at_any_moment);
+		a_bare_clone_writes_nothing, a_bare_clone_stops_nothing, a_vfork_child_traces,
+		handlers_trace_at_any_moment, handlers_fork_at_any_moment);
 }
