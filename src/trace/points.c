@@ -14,10 +14,25 @@
 
 /* ---- rules ---- */
 
+/* Those of the same pattern that a new rule leaves without effect. */
+static void remove_rules(const char *pattern, size_t length, const char *condition)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < near__trace.rules_known; i++) {
+		const struct near__trace_rule *r = &near__trace.rules[i];
+
+		if (strlen(r->pattern) != length || memcmp(r->pattern, pattern, length) != 0 ||
+		    (*condition && strcmp(r->condition, condition) != 0))
+			near__trace.rules[n++] = *r;
+	}
+	near__trace.rules_known = n;
+}
+
 /* Later rules decide. */
 int near__trace_add_rule(const char *pattern, size_t length, int level, const char *condition)
 {
-	struct near__trace_rule *r = &near__trace.rules[near__trace.rules_known];
+	struct near__trace_rule *r;
 
 	if (length == 0 || length >= NEAR__TRACE_PATTERN)
 		return near__trace_fail(-EINVAL, "a pattern has 1 to 95 characters");
@@ -27,9 +42,11 @@ int near__trace_add_rule(const char *pattern, size_t length, int level, const ch
 	    (strlen(condition) >= NEAR__TRACE_CONDITION || !near__trace_is_condition(condition)))
 		return near__trace_fail(-EINVAL, "a condition is such as size>4096");
 	if (length == 1 && *pattern == '*' && !*condition)
-		near__trace.rules_known = 0, r = near__trace.rules;
+		near__trace.rules_known = 0;
+	remove_rules(pattern, length, condition);
 	if (near__trace.rules_known == NEAR__TRACE_RULES)
 		return near__trace_fail(-E2BIG, "there are 32 patterns since the last `*`");
+	r = &near__trace.rules[near__trace.rules_known];
 	memcpy(r->pattern, pattern, length);
 	r->pattern[length] = 0;
 	strcpy(r->condition, condition);

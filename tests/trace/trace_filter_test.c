@@ -100,6 +100,28 @@ static void conditions_and_patterns(void **state)
 	assert_int_equal(events_of(traces_stop()), 202 + 102 + 200);
 }
 
+/* As often as the program likes; other patterns than the last 32 are too many. */
+static void tracepoints_are_switched_many_times(void **state)
+{
+	char pattern[20];
+
+	START(.enable = "none");
+	for (unsigned i = 0; i < 100; i++) {
+		assert_int_equal(near_trace_enable("test:one", 0), 1);
+		assert_int_equal(near_trace_disable("test:one"), 1);
+		assert_int_equal(near_trace_enable_if("test:one", 0, "size>97"), 1);
+		assert_int_equal(near_trace_enable_if("test:*", 0, "size<5"), 1);
+	}
+	trace_all();
+	assert_int_equal(near_trace_disable("test:*"), 3);
+	for (int i = 0; i < 40; i++) {
+		snprintf(pattern, sizeof(pattern), "other:%d", i);
+		assert_int_equal(near_trace_enable(pattern, 0), i < 28 ? 0 : -E2BIG);
+	}
+	trace_all();
+	assert_int_equal(events_of(traces_stop()), 5);
+}
+
 /* All records of a chain, or none. */
 static void long_payloads(void **state)
 {
@@ -176,6 +198,7 @@ int main(void)
 {
 	return UNIT_TESTS_IN(
 		((struct unit_fixtures){NULL, traces_make_folder, traces_remove_folder, NULL}),
-		conditions_choose, other_texts_are_refused, conditions_and_patterns, long_payloads,
-		children_have_the_condition, no_event_is_lost_by_a_change);
+		conditions_choose, other_texts_are_refused, conditions_and_patterns,
+		tracepoints_are_switched_many_times, long_payloads, children_have_the_condition,
+		no_event_is_lost_by_a_change);
 }
