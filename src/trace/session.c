@@ -50,12 +50,23 @@ static void fork_child(void)
 		near__trace_detach(t);
 	}
 	near__trace.is_ending = 0;
+	near__trace.missed = 0;
 	if (near__trace.alive)
 		*near__trace.alive = 1;
 	near__fork_in_child(&forks, visit_locks);
 }
 
 /* ---- begin ---- */
+
+/* An event adds to `missed`, then loads `current`; this follows the store of `current`. In the one
+ * order of sequentially consistent accesses, one of the two finds what the other has stored. */
+static void count_missed(struct near__trace_run *t)
+{
+	uint64_t n = __atomic_exchange_n(&near__trace.missed, 0, __ATOMIC_SEQ_CST);
+
+	if (n)
+		__atomic_fetch_add(&t->session->discarded, n, __ATOMIC_RELAXED);
+}
 
 /* With the lock, and near__trace.options. The session is published before tracepoints are
  * switched on; what they load is ordered by their acquire. */
@@ -69,16 +80,18 @@ static int begin(void)
 		return err;
 	near__trace.now = o->now;
 	strcpy(near__trace.last_path, t->path);
-	near_rcu_assign(near__trace.current, t);
+	__atomic_store_n(&near__trace.current, t, __ATOMIC_SEQ_CST);
+	count_missed(t);
 	near__trace_apply(t->clock);
 	return 0;
 }
 
-/* If the file cannot be made, the child does not trace. */
+/* If the file cannot be made, the child does not trace. An event that another thread, or what a
+ * handler has interrupted, makes it for is discarded, and counted. */
 static struct near__trace_run *resume(void)
 {
 	struct region_caller c = near__region_enter();
-	struct near__trace_run *t = NULL;
+	struct near__trace_run *t = NULL, *made;
 
 	if (near_lock_try_lock(&near__trace.lock)) {
 		if (near__trace.is_child && begin())
@@ -86,6 +99,11 @@ static struct near__trace_run *resume(void)
 		near__trace.is_child = 0;
 		t = near__trace.current;
 		near_lock_unlock(&near__trace.lock);
+	} else {
+		__atomic_fetch_add(&near__trace.missed, 1, __ATOMIC_SEQ_CST);
+		made = __atomic_load_n(&near__trace.current, __ATOMIC_SEQ_CST);
+		if (made)
+			count_missed(made);
 	}
 	near__region_leave(c, 0);
 	return t;

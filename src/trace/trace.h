@@ -114,6 +114,7 @@ struct near__trace {
 	uint32_t is_ending; /* near_trace_stop has begun */
 	uint32_t number;    /* of sessions of the process */
 	uint32_t points_known, rules_known;
+	uint64_t missed;        /* events of the child while an event makes its file; atomic */
 	uint32_t has_read_conf; /* a session of NEAR_CONF has begun, if there is one */
 	uint64_t parent;
 	struct near_trace_point *first, **last;

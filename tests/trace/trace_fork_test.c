@@ -126,6 +126,47 @@ static void grandchildren(void **state)
 	assert_int_equal(s.sum, 31);
 }
 
+/* One of them makes the file; what the others write before it is there is counted. */
+static bool begins;
+
+static void *begin_to_trace(void *unused)
+{
+	while (!__atomic_load_n(&begins, __ATOMIC_RELAXED))
+		;
+	for (unsigned i = 0; i < 100; i++)
+		near_trace_test_number(1);
+	return NULL;
+}
+
+static void trace_in_threads(void)
+{
+	pthread_t threads[2];
+	struct trace_file f;
+	struct sums s = {0};
+
+	for (unsigned i = 0; i < LENGTH(threads); i++)
+		threads[i] = unit_start(begin_to_trace, NULL);
+	usleep(500);
+	__atomic_store_n(&begins, true, __ATOMIC_RELAXED);
+	for (unsigned i = 0; i < LENGTH(threads); i++)
+		unit_join(threads[i]);
+	f = traces_stop();
+	traces_read(&f, add, &s);
+	CHECK(s.n + traces_discarded(&f) == 100 * LENGTH(threads));
+	traces_close(&f);
+}
+
+static void threads_of_a_child_begin_together(void **state)
+{
+	if (NEAR__TSAN)
+		skip(); /* it refuses new threads there */
+	START(.mode = NEAR_TRACE_STOP_WHEN_FULL);
+	for (unsigned i = 0; i < unit_scale(20); i++)
+		IN_CHILD() {
+			trace_in_threads();
+		}
+}
+
 /* The folder is away when the child traces. */
 static void a_folder_that_vanishes(void **state)
 {
@@ -278,7 +319,7 @@ int main(void)
 	return UNIT_TESTS_IN(
 		((struct unit_fixtures){NULL, traces_make_folder, traces_remove_folder, NULL}),
 		a_child_has_a_file_of_its_own, children_that_trace_nothing_make_no_file,
-		a_named_file_gets_numbers, grandchildren, a_folder_that_vanishes,
-		a_bare_clone_writes_nothing, a_bare_clone_stops_nothing, a_vfork_child_traces,
-		handlers_trace_at_any_moment, handlers_fork_at_any_moment);
+		a_named_file_gets_numbers, grandchildren, threads_of_a_child_begin_together,
+		a_folder_that_vanishes, a_bare_clone_writes_nothing, a_bare_clone_stops_nothing,
+		a_vfork_child_traces, handlers_trace_at_any_moment, handlers_fork_at_any_moment);
 }
