@@ -223,12 +223,16 @@ void near__trace_detach(struct near__trace_run *t)
 	void *at = t->region.header;
 	size_t total = t->region.total;
 
+	if (t->stream.file.session)
+		near_region_close(&t->stream.file.region);
 	if (!near__trace_self.inside) {
 		near_region_close(&t->region);
 		munmap(t, t->size);
 		return;
 	}
-	close(t->region.fd);
+	if (near__region_has_file(&t->region))
+		close(t->region.fd);
+	t->region.fd = -1;
 	if (mmap(at, total, PROT_READ | PROT_WRITE,
 		 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0) == MAP_FAILED)
 		near__die("near_trace: no memory in a child of fork");

@@ -23,6 +23,7 @@ static __thread uint32_t forks __attribute__((tls_model("initial-exec")));
 static void visit_locks(near__fork_step *step)
 {
 	step(&near__trace.lock);
+	step(&near__trace.streaming);
 }
 
 static void fork_prepare(void)

@@ -33,14 +33,12 @@ static bool make_name(char *path, const struct near__trace_run *t, uint64_t numb
 	return n < PATH_MAX;
 }
 
-/* Makes the next file if there is none, or it is full. */
-static bool has_file(struct near__trace_run *t)
+/* With near__trace.streaming. */
+static bool make_next(struct near__trace_run *t)
 {
 	struct near__trace_stream *s = &t->stream;
 	char path[PATH_MAX];
 
-	if (s->file.session && s->bytes + SUB <= s->file_size)
-		return true;
 	if (s->file.session)
 		near__trace_copy_close(&s->file);
 	if (s->number >= s->files && make_name(path, t, s->number + 1 - s->files))
@@ -52,6 +50,20 @@ static bool has_file(struct near__trace_run *t)
 	s->file.session->number = ++s->number;
 	s->bytes = 0;
 	return true;
+}
+
+/* Makes the next file if there is none, or it is full. */
+static bool has_file(struct near__trace_run *t)
+{
+	struct near__trace_stream *s = &t->stream;
+	bool made;
+
+	if (s->file.session && s->bytes + SUB <= s->file_size)
+		return true;
+	near_lock_lock(&near__trace.streaming);
+	made = make_next(t);
+	near_lock_unlock(&near__trace.streaming);
+	return made;
 }
 
 /* Moves what is from `read` on, up to `end`, in one sub-buffer of ring i. */
@@ -115,7 +127,9 @@ bool near__trace_stream(struct near__trace_run *t, bool all)
 			moved &= move_ring(t, i, all);
 	if (all && t->stream.file.session) {
 		t->stream.file.session->discarded = discarded(t);
+		near_lock_lock(&near__trace.streaming);
 		near__trace_copy_close(&t->stream.file);
+		near_lock_unlock(&near__trace.streaming);
 	}
 	return moved;
 }

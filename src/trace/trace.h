@@ -61,7 +61,7 @@ struct near__trace_copy {
 	uint64_t ring_size, ring_stride;
 };
 
-/* The files of NEAR_TRACE_STREAM; by the thread alone. */
+/* The files of NEAR_TRACE_STREAM; by the thread alone, and the child's handler of fork. */
 struct near__trace_stream {
 	struct near__trace_copy file;
 	uint64_t number, bytes; /* of the file */
@@ -102,6 +102,7 @@ struct near__trace_rule {
 struct near__trace {
 	struct near_rcu rcu __attribute__((aligned(64)));
 	struct near_lock lock;           /* of all below; no event takes it, but by a try */
+	struct near_lock streaming;      /* of the file of a stream, while it becomes another one */
 	struct near__trace_run *current; /* read by events in sections of `rcu` */
 	uint64_t (*now)(void);           /* of the session, with NEAR_TRACE_OWN */
 	/* The child's session, by an event; NULL: it cannot be made now. */

@@ -126,6 +126,41 @@ static void grandchildren(void **state)
 	assert_int_equal(s.sum, 31);
 }
 
+/* Descriptors and mappings. */
+static unsigned files_in(const char *folder)
+{
+	FILE *maps = fopen("/proc/self/maps", "re");
+	char name[40], at[400];
+	unsigned n = 0;
+
+	while (maps && fgets(at, sizeof(at), maps))
+		n += strstr(at, folder) != NULL;
+	if (maps)
+		fclose(maps);
+	for (int fd = 0; fd < 100; fd++) {
+		ssize_t length;
+
+		snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+		length = readlink(name, at, sizeof(at) - 1);
+		at[length > 0 ? length : 0] = 0;
+		n += strstr(at, folder) != NULL;
+	}
+	return n;
+}
+
+/* Nor do they keep the blocks of files that a stream removes. */
+static void children_have_no_files_of_the_parent(void **state)
+{
+	START(.mode = NEAR_TRACE_STREAM);
+	for (unsigned i = 0; i < 10000; i++)
+		near_trace_test_number(1);
+	UNTIL(traces_files() > 1);
+	assert_true(files_in(traces_folder) >= 2);
+	IN_CHILD() {
+		CHECK(files_in(traces_folder) == 0);
+	}
+}
+
 /* One of them makes the file; what the others write before it is there is counted. */
 static bool begins;
 
@@ -319,7 +354,8 @@ int main(void)
 	return UNIT_TESTS_IN(
 		((struct unit_fixtures){NULL, traces_make_folder, traces_remove_folder, NULL}),
 		a_child_has_a_file_of_its_own, children_that_trace_nothing_make_no_file,
-		a_named_file_gets_numbers, grandchildren, threads_of_a_child_begin_together,
-		a_folder_that_vanishes, a_bare_clone_writes_nothing, a_bare_clone_stops_nothing,
-		a_vfork_child_traces, handlers_trace_at_any_moment, handlers_fork_at_any_moment);
+		children_have_no_files_of_the_parent, a_named_file_gets_numbers, grandchildren,
+		threads_of_a_child_begin_together, a_folder_that_vanishes,
+		a_bare_clone_writes_nothing, a_bare_clone_stops_nothing, a_vfork_child_traces,
+		handlers_trace_at_any_moment, handlers_fork_at_any_moment);
 }
