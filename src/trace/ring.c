@@ -65,6 +65,23 @@ static struct near__trace_ring *provide(struct near__trace_run *t, unsigned i)
 	return r;
 }
 
+/* A handler may have forked since the ring was provided: then it is private memory, and the table
+ * is that of the child's session. The word is taken back, too, if the handler forks before the
+ * store. */
+static void publish(struct near__trace_run *t, struct near__trace_ring *r, uint32_t slot)
+{
+	uint64_t *word = &t->row[slot * NEAR__TRACE_CLOCKS], is = 0, no_ring = 0;
+
+	/* Release: the sequence that loads the address finds the mask. */
+	__atomic_compare_exchange_n(word, &is, (uintptr_t)r, false, __ATOMIC_RELEASE,
+				    __ATOMIC_RELAXED);
+	is = (uintptr_t)r;
+	if (__atomic_load_n(&near__trace.current, __ATOMIC_RELAXED) != t)
+		__atomic_compare_exchange_n(word, &is, no_ring, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
+	__atomic_store_n(&t->local[slot].ring, r, __ATOMIC_RELEASE);
+}
+
 /* Of a slot one thread opens the ring; those that find it doing so, and its signal handlers, use
  * fallback rings meanwhile. */
 bool near__trace_open_local(struct near__trace_run *t)
@@ -84,12 +101,8 @@ bool near__trace_open_local(struct near__trace_run *t)
 						 __ATOMIC_RELAXED))
 			return false;
 		r = provide(t, slot);
-		if (r && !l->ring) {
-			/* Release: the sequence that loads the address finds the mask. */
-			__atomic_store_n(&t->row[slot * NEAR__TRACE_CLOCKS], (uintptr_t)r,
-					 __ATOMIC_RELEASE);
-			__atomic_store_n(&l->ring, r, __ATOMIC_RELEASE);
-		}
+		if (r && !l->ring)
+			publish(t, r, slot);
 		__atomic_store_n(&l->opening, 0, __ATOMIC_RELEASE);
 	}
 	return __atomic_load_n(&l->ring, __ATOMIC_RELAXED) != NULL;

@@ -349,6 +349,41 @@ static void handlers_fork_at_any_moment(void **state)
 	assert_int_equal(s.sum, s.n);
 }
 
+static volatile sig_atomic_t is_child;
+
+static void fork_in_handler(int signal)
+{
+	if (handled++ == 0 && unit_fork_here() == 0) {
+		is_child = 1;
+		near_trace_test_number(1);
+	}
+}
+
+/* The handler's child opens a ring of its own, then goes on with the opening of its parent's. */
+static void handlers_fork_while_a_ring_opens(void **state)
+{
+	for (unsigned i = 0; i < unit_scale(20); i++) {
+		struct trace_file f;
+		struct sums s = {0};
+
+		handled = 0;
+		START(.ring_size = 4 << 20);
+		unit_timer(100 + i % 10 * 100, fork_in_handler);
+		near_trace_test_number(1);
+		UNTIL(handled);
+		unit_timer(0, NULL);
+		for (unsigned n = 0; n < 100; n++)
+			near_trace_test_number(1);
+		f = traces_stop();
+		traces_read(&f, add, &s);
+		CHECK(s.n + traces_discarded(&f) >= 101);
+		traces_close(&f);
+		if (is_child)
+			_exit(0);
+		assert_int_equal(unit_wait(-1, NULL), 0);
+	}
+}
+
 int main(void)
 {
 	return UNIT_TESTS_IN(
@@ -357,5 +392,6 @@ int main(void)
 		children_have_no_files_of_the_parent, a_named_file_gets_numbers, grandchildren,
 		threads_of_a_child_begin_together, a_folder_that_vanishes,
 		a_bare_clone_writes_nothing, a_bare_clone_stops_nothing, a_vfork_child_traces,
-		handlers_trace_at_any_moment, handlers_fork_at_any_moment);
+		handlers_trace_at_any_moment, handlers_fork_at_any_moment,
+		handlers_fork_while_a_ring_opens);
 }
