@@ -221,7 +221,7 @@ static int change(const char *pattern, int level, const char *condition)
 			n = err;
 		else
 			near__trace_apply(near__trace.options.clock);
-		if (near__trace.current)
+		if (near__trace.current && !near__trace.is_ending)
 			near__trace.start_thread(near__trace.current);
 	}
 	near_lock_unlock(&near__trace.lock);
