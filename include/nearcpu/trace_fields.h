@@ -28,6 +28,7 @@
 #define NEARCPU_TRACE_FIELDS_H
 
 #include <nearcpu/api.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -132,8 +133,8 @@ extern "C" {
 /* ---- types ---- */
 
 /* A kind, the type that is stored, and the name in the file. */
-#define NEAR__TRACE_T_bool near__number, uint8_t, "bool "
-#define NEAR__TRACE_T__Bool near__number, uint8_t, "bool "
+#define NEAR__TRACE_T_bool near__number, bool, "bool "
+#define NEAR__TRACE_T__Bool near__number, bool, "bool "
 #define NEAR__TRACE_T_u8 near__number, uint8_t, "u8 "
 #define NEAR__TRACE_T_u16 near__number, uint16_t, "u16 "
 #define NEAR__TRACE_T_u32 near__number, uint32_t, "u32 "

@@ -118,7 +118,9 @@ static const char *at;
 
 static void numbers_are_packed(void **state)
 {
-	EVENT(near_trace_f_small(200, -3, true, -70000));
+	volatile unsigned flags = 0x100; /* not 0 as a byte */
+
+	EVENT(near_trace_f_small(200, -3, flags, -70000));
 	assert_string_equal(got.name, "f:small");
 	assert_string_equal(got.fields, "u8 a;i16 b;bool c;i32 d");
 	NEXT(uint8_t, 200);
