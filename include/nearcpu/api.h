@@ -15,6 +15,14 @@ extern "C" {
 #define NEAR_INLINE static inline
 #endif
 
+/* A declaration that takes the semicolon after a macro. It declares nothing: a macro may be used in
+ * a C++ namespace, several times. */
+#ifdef __cplusplus
+#define NEAR__SEMICOLON static_assert(true, "")
+#else
+#define NEAR__SEMICOLON _Static_assert(1, "")
+#endif
+
 /* Of these headers. near_abi(7) says which versions work together. */
 #define NEAR_VERSION_MAJOR 0
 #define NEAR_VERSION_MINOR 1

@@ -46,11 +46,6 @@ extern "C" {
 /* For NEAR_COUNTER_EARLY and its kind: a constructor that calls an init, and stops the program with
  * one line if there is no memory. Its priority is the first that programs may have. */
 NEAR_API void near__init_early(int r, const char *name);
-#ifdef __cplusplus
-#define NEAR__SEMICOLON static_assert(true, "")
-#else
-#define NEAR__SEMICOLON _Static_assert(1, "")
-#endif
 #define NEAR__EARLY(name, init)                                                                    \
 	__attribute__((constructor(101))) static void near__early_##name(void)                     \
 	{                                                                                          \

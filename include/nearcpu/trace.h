@@ -162,7 +162,7 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 			   near__too_short, 0)
 /* clang-format on */
 
-/* The point and its constructor. The declaration at the end of each takes the semicolon. */
+/* The point and its constructor. */
 #define NEAR__TRACE_DEFINE(name, text, level, fields)                                              \
 	static struct near_trace_point near__trace_point_##name = {0,                              \
 								   (uint32_t)(level),              \
@@ -195,7 +195,7 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 		if (NEAR__TRACE_IS_ON(provider##_##event))                                         \
 			near__trace_word(&near__trace_point_##provider##_##event, 0);              \
 	}                                                                                          \
-	struct near_trace_point
+	NEAR__SEMICOLON
 
 #define NEAR__TRACE_POINT_near__some(provider, event, level, ...)                                  \
 	static const int32_t near__trace_values_##provider##_##event[] = {                         \
@@ -220,7 +220,7 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 			near__trace_on_##provider##_##event(NEAR__TRACE_EACH(                      \
 				NEAR__TRACE_PASS, NEAR__TRACE_COMMA, __VA_ARGS__));                \
 	}                                                                                          \
-	struct near_trace_point
+	NEAR__SEMICOLON
 
 /* Words of the sequence that copies `size` bytes. */
 #define NEAR__TRACE_CLASS(size)                                                                    \

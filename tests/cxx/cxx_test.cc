@@ -14,10 +14,13 @@
 #include <nearcpu/rwlock.h>
 #include <nearcpu/shared.h>
 #include <nearcpu/stack.h>
+#include <nearcpu/trace.h>
 #include <atomic>
 #include <cerrno>
 #include <gtest/gtest.h>
+#include <string>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 namespace
@@ -253,6 +256,37 @@ TEST(Cxx, Histogram)
 	EXPECT_EQ(near_snapshot_percentile(&snapshot, 50).high, 1007u);
 	near_snapshot_free(&snapshot);
 	near_histogram_destroy(&histogram);
+}
+
+enum color { RED, BLUE };
+
+NEAR_TRACEPOINT(cxx, none, NEAR_TRACE_INFO);
+NEAR_TRACEPOINT(cxx, small, NEAR_TRACE_INFO, (u8, a), (i16, b), (bool, c), (enum, d, color, RED));
+NEAR_TRACEPOINT(cxx, words, NEAR_TRACE_INFO, (u64, a), (f64, b), (ptr, c), (f32, d));
+NEAR_TRACEPOINT(cxx, text, NEAR_TRACE_INFO | NEAR_TRACE_CUT, (string, a), (bytes, b),
+		(array_i64, c), (enum, d, color, RED, BLUE));
+
+TEST(Cxx, Trace)
+{
+	const std::string file = "/dev/shm/nearcpu-cxx-" + std::to_string(getpid());
+	const int64_t numbers[] = {1, 2};
+	near_trace_options options{};
+	struct near_trace_stats stats;
+
+	options.path = file.c_str();
+	options.enable = "cxx:*";
+	ASSERT_EQ(near_trace_start(&options), 0) << near_trace_error();
+	inThreads([&] {
+		near_trace_cxx_none();
+		near_trace_cxx_small(1, -2, true, RED);
+		near_trace_cxx_words(1, 2.5, &file, 3.5f);
+		near_trace_cxx_text(file.c_str(), nullptr, 0, numbers, 2, BLUE);
+	});
+	EXPECT_EQ(near_trace_stats(&stats, sizeof(stats)), 0);
+	EXPECT_EQ(stats.enabled, 4u);
+	EXPECT_GE(stats.rings, 1u);
+	EXPECT_EQ(near_trace_stop(), 0);
+	EXPECT_EQ(unlink(file.c_str()), 0);
 }
 
 } // namespace
