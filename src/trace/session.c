@@ -169,9 +169,17 @@ static int check(const struct near_trace_options *o)
 		return near__trace_fail(-EINVAL, "file_size is 256 KiB or more");
 	if (o->stream && !near__trace_is_folder(o->stream))
 		return near__trace_fail(-ENOTDIR, "there is no folder `stream`");
-	if (o->path && strlen(o->path) >= sizeof(near__trace.path))
-		return near__trace_fail(-ENAMETOOLONG, "the path is too long");
 	return 0;
+}
+
+/* The program, or the child, may have another working directory when the next file is made. */
+static bool make_absolute(char *to, const char *path)
+{
+	char here[PATH_MAX] = "";
+
+	if (*path && *path != '/' && !getcwd(here, sizeof(here)))
+		*here = 0;
+	return snprintf(to, PATH_MAX, "%s%s%s", here, *here ? "/" : "", path) < PATH_MAX;
 }
 
 static int start(const struct near_trace_options *o)
@@ -186,11 +194,12 @@ static int start(const struct near_trace_options *o)
 	if (err)
 		return err;
 	near__trace.options = *o;
-	snprintf(near__trace.path, sizeof(near__trace.path), "%s", o->path ? o->path : "/dev/shm");
+	if (!make_absolute(near__trace.path, o->path ? o->path : "/dev/shm") ||
+	    !make_absolute(near__trace.stream, o->stream ? o->stream : ""))
+		return near__trace_fail(-ENAMETOOLONG, "the path is too long");
 	near__trace.options.path = near__trace.path;
 	near__trace.is_folder = near__trace_is_folder(near__trace.path);
 	near__trace.options.enable = NULL;
-	snprintf(near__trace.stream, sizeof(near__trace.stream), "%s", o->stream ? o->stream : "");
 	if (!o->clock)
 		near__trace.options.clock = near_clock() ? NEAR_TRACE_COUNTER
 							 : NEAR_TRACE_MONOTONIC;

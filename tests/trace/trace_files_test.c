@@ -279,6 +279,7 @@ static void streams_are_bounded(void **state)
 	assert_true(seen_n > 10000 && seen_n < n);
 }
 
+/* A relative path is that of the working directory at the start. */
 static void streams_go_to_a_folder(void **state)
 {
 	char folder[100], path[400], file[440];
@@ -286,8 +287,10 @@ static void streams_go_to_a_folder(void **state)
 
 	snprintf(folder, sizeof(folder), "%s/stream", traces_folder);
 	assert_int_equal(mkdir(folder, 0700), 0);
-	START(.mode = NEAR_TRACE_STREAM, .stream = folder);
+	assert_int_equal(chdir(traces_folder), 0);
+	START(.mode = NEAR_TRACE_STREAM, .path = ".", .stream = "stream");
 	snprintf(path, sizeof(path), "%s", near_trace_path());
+	assert_int_equal(chdir("/"), 0);
 	numbers(0, 100);
 	assert_int_equal(near_trace_stop(), 0);
 	assert_int_not_equal(access(path, F_OK), 0);
