@@ -231,7 +231,7 @@ static void close_file(struct near__trace_run *t)
 {
 	near__trace_store_moment(t->session);
 	__atomic_store_n(&t->session->ended, 1, __ATOMIC_RELEASE);
-	if (t->mode == NEAR_TRACE_STREAM && near__trace_stream(t, true))
+	if (t->mode == NEAR_TRACE_STREAM && near__trace_stream(t, true) && t->stream.number)
 		unlink(t->path);
 	near_region_close(&t->region);
 	munmap(t, t->size);
