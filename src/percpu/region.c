@@ -30,6 +30,21 @@ static int refuse(struct near_region *r, int error, const char *why)
 	return error;
 }
 
+/* No standard stream that is closed: what the program writes to its number would be in the region.
+ */
+static int above_standard(int fd)
+{
+	int higher;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	higher = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	close(fd);
+	if (higher < 0)
+		errno = EMFILE; /* EINVAL, if no number that high is allowed */
+	return higher;
+}
+
 /* ---- making and joining ---- */
 
 static uint64_t now_ns(void)
@@ -227,7 +242,7 @@ static int new_file(char *name, size_t size, const char *path, bool is_named)
 
 	if (!is_named) {
 		snprintf(name, size, "%.*s.", folder, path);
-		fd = open(name, O_RDWR | O_TMPFILE | O_CLOEXEC, 0666);
+		fd = above_standard(open(name, O_RDWR | O_TMPFILE | O_CLOEXEC, 0666));
 		if (fd >= 0)
 			snprintf(name, size, "/proc/self/fd/%d", fd);
 		return fd;
@@ -238,7 +253,7 @@ static int new_file(char *name, size_t size, const char *path, bool is_named)
 			 (unsigned long)t.tv_nsec);
 		fd = open(name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	} while (fd < 0 && errno == EEXIST);
-	return fd;
+	return above_standard(fd);
 }
 
 /* The file gets its name when the region in it is whole: no process ever sees a part of one. Not
@@ -268,7 +283,7 @@ int near_region_open(struct near_region *r, const char *path, const struct near_
 	int err = -EEXIST;
 
 	for (int i = 0; i < OPEN_TRIES && err == -EEXIST; i++) {
-		err = with_fd(r, open(path, O_RDWR | O_CLOEXEC), NULL, join);
+		err = with_fd(r, above_standard(open(path, O_RDWR | O_CLOEXEC)), NULL, join);
 		if (err == -ENOENT && o)
 			err = make_file(r, path, o);
 	}
@@ -279,7 +294,7 @@ int near_region_create(struct near_region *r, const struct near_region_options *
 {
 	static const struct near_region_options defaults;
 	struct region_caller c = near__region_enter();
-	int fd = memfd_create("nearcpu", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	int fd = above_standard(memfd_create("nearcpu", MFD_CLOEXEC | MFD_ALLOW_SEALING));
 	int err = with_fd(r, fd, o ? o : &defaults, make);
 
 	if (err == 0)
@@ -291,5 +306,5 @@ int near_region_attach(struct near_region *r, int fd)
 {
 	struct region_caller c = near__region_enter();
 
-	return finish(r, c, with_fd(r, fcntl(fd, F_DUPFD_CLOEXEC, 0), NULL, join));
+	return finish(r, c, with_fd(r, above_standard(fcntl(fd, F_DUPFD_CLOEXEC, 0)), NULL, join));
 }

@@ -311,6 +311,32 @@ static void other_files_are_left_alone(void **state)
 	assert_int_equal(fcntl(fd, F_GETFD), -1);
 }
 
+/* Its standard streams stay closed. */
+static void use_without_streams(void *unused)
+{
+	struct near_region r, again;
+
+	for (int fd = 0; fd < 3; fd++)
+		close(fd);
+	if (near_region_open(&r, path, &defaults) || near_region_open(&again, path, NULL))
+		_exit(1);
+	near_region_close(&again);
+	if (near_region_attach(&again, r.fd) || r.fd < 3 || again.fd < 3)
+		_exit(2);
+	near_region_close(&again);
+	if (near_region_create(&again, NULL) || again.fd < 3)
+		_exit(3);
+	for (int fd = 0; fd < 3; fd++)
+		if (fcntl(fd, F_GETFD) != -1)
+			_exit(4);
+	_exit(0);
+}
+
+static void it_is_no_standard_stream(void **state)
+{
+	unit_in_child(use_without_streams, NULL);
+}
+
 static void exceed_the_limit(void *unused)
 {
 	static const struct rlimit most = {1 << 20, 1 << 20};
@@ -331,4 +357,5 @@ static void a_limit_is_an_error_and_no_signal(void **state)
 REGION_MAIN(threads_define_the_same_objects, they_make_it_while_others_remove_it,
 	    nobody_waits_for_the_dead, children_do_not_inherit_the_lock,
 	    nothing_is_a_cancellation_point, processes_in_other_namespaces_share_it,
-	    it_needs_no_fallocate, other_files_are_left_alone, a_limit_is_an_error_and_no_signal)
+	    it_needs_no_fallocate, other_files_are_left_alone, it_is_no_standard_stream,
+	    a_limit_is_an_error_and_no_signal)
