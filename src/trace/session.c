@@ -152,6 +152,17 @@ static int get_ready(void)
 
 /* ---- start ---- */
 
+/* The file has address space for rings that have all of it, one for each slot. */
+static bool is_too_large(uint64_t file_size)
+{
+	struct near_region_object objects[4];
+
+	return file_size > NEAR_REGION_MAX_ONCE ||
+	       near__trace_define(objects, near_slots() + near_cpus(),
+				  near__trace_stream_ring(file_size) + NEAR__TRACE_PAGE) >
+		       NEAR_REGION_MAX_ONCE;
+}
+
 static int check(const struct near_trace_options *o)
 {
 	if (o->ring_size && (o->ring_size < LEAST_RING || o->ring_size > MOST_RING ||
@@ -167,6 +178,8 @@ static int check(const struct near_trace_options *o)
 		return near__trace_fail(-EINVAL, "this CPU has no counter");
 	if (o->file_size && o->file_size < LEAST_RING)
 		return near__trace_fail(-EINVAL, "file_size is 256 KiB or more");
+	if (is_too_large(o->file_size))
+		return near__trace_fail(-EINVAL, "file_size is too large for so many CPUs");
 	if (o->stream && !near__trace_is_folder(o->stream))
 		return near__trace_fail(-ENOTDIR, "there is no folder `stream`");
 	return 0;

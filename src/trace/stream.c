@@ -10,12 +10,11 @@
 
 #define SUB NEAR__TRACE_SUB_SIZE
 
-/* Larger than n: the rings of a file that is full are not. */
-static uint64_t power_of_two(uint64_t n)
+uint64_t near__trace_stream_ring(uint64_t file_size)
 {
 	uint64_t p = SUB * NEAR__TRACE_LEAST_SUBS;
 
-	while (p <= n)
+	while (p <= file_size)
 		p *= 2;
 	return p;
 }
@@ -44,7 +43,7 @@ static bool make_next(struct near__trace_run *t)
 	if (s->number >= s->files && make_name(path, t, s->number + 1 - s->files))
 		unlink(path);
 	if (!make_name(path, t, s->number + 1) ||
-	    near__trace_copy_open(&s->file, path, t, power_of_two(s->file_size),
+	    near__trace_copy_open(&s->file, path, t, near__trace_stream_ring(s->file_size),
 				  NEAR_TRACE_STOP_WHEN_FULL))
 		return false;
 	s->file.session->number = ++s->number;

@@ -235,6 +235,10 @@ void near__trace_copy_close(struct near__trace_copy *c);
 struct near__trace_ring *near__trace_copy_ring(struct near__trace_copy *c, unsigned i,
 					       uint64_t from, uint64_t size);
 
+/* The size of the rings of a file of up to NEAR_REGION_MAX_ONCE. It is larger: the rings of a file
+ * that is full are not. */
+uint64_t near__trace_stream_ring(uint64_t file_size);
+
 /* Moves whole sub-buffers to the files; at the end of the session all that is left. False: the disk
  * is full. */
 bool near__trace_stream(struct near__trace_run *t, bool all);

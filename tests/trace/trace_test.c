@@ -340,6 +340,8 @@ static void bad_options_are_refused(void **state)
 		{.ring_size = 128 << 10},
 		{.ring_size = 300 << 10},
 		{.max_bytes = 4096},
+		{.mode = NEAR_TRACE_STREAM, .file_size = (uint64_t)1 << 39},
+		{.file_size = UINT64_MAX},
 		{.mode = 7},
 		{.clock = NEAR_TRACE_OWN},
 		{.clock = 9},
