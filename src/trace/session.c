@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: sessions begin and end; trace.h has the argument. */
+#define _GNU_SOURCE
 #include "trace/trace.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/membarrier.h>
 #include <stdio.h>
 #include <string.h>
@@ -182,6 +184,8 @@ static int check(const struct near_trace_options *o)
 		return near__trace_fail(-EINVAL, "file_size is too large for so many CPUs");
 	if (o->stream && !near__trace_is_folder(o->stream))
 		return near__trace_fail(-ENOTDIR, "there is no folder `stream`");
+	if (o->stream && faccessat(AT_FDCWD, o->stream, W_OK | X_OK, AT_EACCESS))
+		return near__trace_fail(-errno, "no file can be made in the folder `stream`");
 	return 0;
 }
 

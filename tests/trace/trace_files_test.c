@@ -116,6 +116,8 @@ static void without_permission(void *unused)
 		_exit(77);
 	CHECK(near_trace_start(&o) == -EACCES);
 	CHECK(strcmp(near_trace_error(), strerror(EACCES)) == 0);
+	o = (struct near_trace_options){.mode = NEAR_TRACE_STREAM, .stream = traces_folder};
+	CHECK(near_trace_start(&o) == -EACCES && near_trace_error());
 	numbers(0, 10);
 }
 
