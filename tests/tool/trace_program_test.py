@@ -140,6 +140,30 @@ class Program(Case):
         self.assertGreater(self.move_back(), 0)
         self.assertEqual(self.sorted_events(), events)
 
+    def times(self):
+        return {event: float(time) for time, event in
+                re.findall(r"^([0-9.]+) cpu (.* n=.*)", self.trace("show"), re.M)}
+
+    def test_stream_rates(self):
+        """The rate of the counter is that of the file which knows it best. With two rates the
+        records of a long payload that are in both files would have another order."""
+        self.file = os.path.join(self.dir, "folder")
+        os.mkdir(self.file)
+        with self.program(STREAM, 3000, "wait") as program:
+            self.assertEqual(program.stdout.readline(), "traced\n")
+            run("trace", "disable", "none", self.session_file())
+            program.kill()
+        times = self.times()
+        with open(self.session_file() + ".1", "r+b") as file:
+            at = file.read(1 << 20).find(struct.pack("<QQ", 1 << 27, (1 << 27) + 4096)) + 40
+            file.seek(at)
+            begin, *latest = struct.unpack("<12Q", file.read(96))[1::4]
+            for i, time in enumerate(latest):
+                file.seek(at + 32 * (i + 1) + 8)
+                file.write(struct.pack("<Q", max(time, time + (time - begin) // 8)))
+        for event, time in self.times().items():
+            self.assertAlmostEqual(time, times[event], delta=time / 50)
+
     def test_orders(self):
         new = os.path.join(self.dir, "new")
         with self.program(STOP, 30, "wait") as program:

@@ -106,6 +106,7 @@ void trace_set_clock(struct trace_file *f)
 		return;
 	f->loss.no_rate = false;
 	f->rate = (uint64_t)rate;
+	f->measured = m.counter - b->counter;
 	set_bounds(f, b->counter, m.counter, f->rate);
 }
 

@@ -156,6 +156,25 @@ static bool find_owners(struct trace *t)
 	return done;
 }
 
+/* The files of a session have one rate, the one that is known best: with several, records of one
+ * moment that are in several files would change their order, and the parts of payloads, too. */
+static void share_rates(struct trace *t)
+{
+	for (unsigned i = 0; i < 2 * t->file_count; i++) {
+		struct trace_file *f = &t->files[i % t->file_count];
+		struct trace_file *to = i < t->file_count ? f->owner : f;
+		const struct trace_file *from = i < t->file_count ? f : f->owner;
+
+		if (from->measured <= to->measured)
+			continue;
+		to->rate = from->rate;
+		to->measured = from->measured;
+		to->least = from->least;
+		to->most = from->most;
+		to->loss.no_rate = false;
+	}
+}
+
 static void open_rings_of(struct trace *t, struct trace_file *f)
 {
 	for (unsigned k = 0; k < f->ring_count; k++)
@@ -219,6 +238,7 @@ int trace_open(struct trace *t, char **paths, const struct trace_filter *filter,
 	if (code == EXIT_DONE && !find_owners(t))
 		code = failure("trace", "not enough memory");
 	if (code == EXIT_DONE) {
+		share_rates(t);
 		number_points(t);
 		code = open_rings(t);
 	}

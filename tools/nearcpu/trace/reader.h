@@ -83,6 +83,7 @@ struct trace_file {
 	unsigned ring_count;
 	/* ns = base_ns + (counter - base) * rate / 2^48 */
 	uint64_t base, base_ns, rate;
+	uint64_t measured;    /* ticks of the counter from which the rate follows; 0: not known */
 	uint64_t least, most; /* times outside of these are damage */
 	int64_t realtime;     /* CLOCK_REALTIME less CLOCK_MONOTONIC */
 	struct trace_loss loss;
