@@ -150,6 +150,7 @@ static void warn_on_stderr(const char *what, const char *item, size_t len)
 		"malloc_age:MILLISECONDS, malloc_cache:BYTES, malloc_stats:FILE, "
 		"heap_profile:PREFIX, heap_sample:BYTES, heap_signal:NUMBER, atomic_stats:0|1, "
 		"trace:PATH, trace_mode:overwrite|stop|stream, trace_ring:BYTES, "
+		"trace_max:BYTES, trace_file:BYTES, trace_files:NUMBER, "
 		"trace_level:error|warning|notice|info|debug|verbose, trace_enable:PATTERN+...)\n";
 	struct iovec parts[] = {
 		{(void *)head, sizeof(head) - 1},

@@ -12,7 +12,7 @@
 struct trace_conf {
 	struct near__conf_text path, enable;
 	int mode, level;
-	uint64_t ring;
+	uint64_t ring, max, file, files;
 };
 
 #define FIELD(f) offsetof(struct trace_conf, f)
@@ -21,6 +21,9 @@ static const struct near__setting list[] = {
 	{"trace", NEAR__CONF_TEXT, FIELD(path), 0},
 	{"trace_enable", NEAR__CONF_TEXT, FIELD(enable), 0},
 	{"trace_ring", NEAR__CONF_NUMBER, FIELD(ring), 0},
+	{"trace_max", NEAR__CONF_NUMBER, FIELD(max), 0},
+	{"trace_file", NEAR__CONF_NUMBER, FIELD(file), 0},
+	{"trace_files", NEAR__CONF_NUMBER, FIELD(files), 0},
 	{"trace_mode", "overwrite", FIELD(mode), NEAR_TRACE_OVERWRITE},
 	{"trace_mode", "stop", FIELD(mode), NEAR_TRACE_STOP_WHEN_FULL},
 	{"trace_mode", "stream", FIELD(mode), NEAR_TRACE_STREAM},
@@ -69,6 +72,9 @@ void near__trace_start_by_conf(void)
 	o.mode = (enum near_trace_mode)conf.mode;
 	o.level = (enum near_trace_level)conf.level;
 	o.ring_size = conf.ring;
+	o.max_bytes = conf.max;
+	o.file_size = conf.file;
+	o.files = (unsigned)conf.files;
 	if (near_trace_start(&o))
 		dprintf(2, "nearcpu: NEAR_CONF: cannot trace to '%s': %s\n", path,
 			near_trace_error());

@@ -226,6 +226,7 @@ static void each_warning_is_printed_once(void **state)
 		"malloc_age:MILLISECONDS, malloc_cache:BYTES, malloc_stats:FILE, "
 		"heap_profile:PREFIX, heap_sample:BYTES, heap_signal:NUMBER, atomic_stats:0|1, "
 		"trace:PATH, trace_mode:overwrite|stop|stream, trace_ring:BYTES, "
+		"trace_max:BYTES, trace_file:BYTES, trace_files:NUMBER, "
 		"trace_level:error|warning|notice|info|debug|verbose, trace_enable:PATTERN+...)\n";
 	char expected[2048];
 

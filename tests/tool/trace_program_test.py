@@ -238,8 +238,27 @@ class Program(Case):
         self.assertEqual(names.count("test:count"), 2 * 27)
         self.assertEqual(self.record("--output", self.file, "no_such_program").returncode, 127)
         for arguments in (["--mode", "x", "true"], ["--level", "x", "true"], [],
-                          ["--ring", "x", "true"], ["--output", "a,b", "true"]):
+                          ["--ring", "x", "true"], ["--output", "a,b", "true"],
+                          ["--max", "1t", "true"], ["--files", "2", "true"],
+                          ["--mode", "stream", "--file-size", "-1", "true"]):
             self.assertEqual(self.record(*arguments).returncode, 2)
+
+    def test_record_with_bounds(self):
+        self.file = os.path.join(self.dir, "stream")
+        self.record("--output", self.file, "--mode", "stream", "--file-size", "256k", "--files",
+                    "2", "--max", "2m", "--", PROGRAM, "-", "0", "40000")
+        files = [os.path.join(self.file, name) for name in os.listdir(self.file)]
+        self.assertEqual(len(files), 2)
+        for file in files: # what the header, the tracepoints and the rings' heads take, besides
+            self.assertLess(os.stat(file).st_blocks * 512, 512 << 10)
+        self.file = os.path.join(self.dir, "small")
+        result = self.record("--output", self.file, "--max", "1m", "--", PROGRAM, "-", "0", "30")
+        self.assertIn("max_bytes is too small for a ring", result.stderr)
+        self.record("--output", self.file, "--ring", "256k", "--max", "300k", "--mode", "stop",
+                    "--", PROGRAM, "-", "0", "40000")
+        file, = os.listdir(self.file)
+        blocks = os.stat(os.path.join(self.file, file)).st_blocks
+        self.assertLess(blocks * 512, 600 << 10)
 
     def test_killed(self):
         for _ in range(5):

@@ -13,7 +13,7 @@
 #include "common/spawn.h"
 #include "common/tool.h"
 
-static const char *output, *mode, *ring, *level, *names;
+static const char *output, *mode, *ring, *max, *file, *files, *level, *names;
 
 static const struct option_row rows[] = {
 	{"output", "FOLDER", .string = &output,
@@ -22,6 +22,9 @@ static const struct option_row rows[] = {
 	 .help = "overwrite: the newest events stay; stop: the oldest;\n"
 		 "stream: they move to further files (overwrite)"},
 	{"ring", "BYTES", .string = &ring, .help = "of each ring: 256k to 1g (1m)"},
+	{"max", "BYTES", .string = &max, .help = "of all rings of a process (no bound)"},
+	{"file-size", "BYTES", .string = &file, .help = "of a further file of a stream (64m)"},
+	{"files", "N", .string = &files, .help = "how many of these stay (4)"},
 	{"level", "LEVEL", .string = &level, .help = "events at least that important (debug)"},
 	{"name", "PATTERN,...", .string = &names, .help = "only tracepoints with such a name"},
 	{.name = NULL},
@@ -46,19 +49,42 @@ static bool is_one_of(const char *word, const char *const *words)
 	return false;
 }
 
+/* As NEAR_CONF takes it. */
+static bool is_size(const char *s)
+{
+	size_t digits = strspn(s, "0123456789");
+
+	return digits && (!s[digits] || (strchr("kmg", s[digits]) && !s[digits + 1]));
+}
+
+static const struct setting {
+	const char *key, *const *value, *option;
+	bool is_size;
+} settings[] = {
+	{",trace_mode:", &mode, "--mode", false},    {",trace_ring:", &ring, "--ring", true},
+	{",trace_max:", &max, "--max", true},        {",trace_file:", &file, "--file-size", true},
+	{",trace_files:", &files, "--files", true},  {",trace_level:", &level, "--level", false},
+	{",trace_enable:", &names, "--name", false},
+};
+#define SETTINGS (sizeof(settings) / sizeof(*settings))
+
 static int check(void)
 {
 	static const char *const modes[] = {"overwrite", "stop", "stream", NULL};
 	static const char *const levels[] = {"error", "warning", "notice", "info",
 					     "debug", "verbose", NULL};
-	size_t digits = ring ? strspn(ring, "0123456789") : 1;
 
 	if (mode && !is_one_of(mode, modes))
 		return usage_error("trace", "--mode takes overwrite, stop or stream");
+	if ((file || files) && (!mode || strcmp(mode, "stream") != 0))
+		return usage_error("trace", "--file-size and --files need --mode stream");
 	if (level && !is_one_of(level, levels))
 		return usage_error("trace", "--level takes a name, such as warning");
-	if (!digits || (ring && ring[digits] && (!strchr("kmg", ring[digits]) || ring[digits + 1])))
-		return usage_error("trace", "--ring takes a number, such as 4m");
+	for (unsigned i = 0; i < SETTINGS; i++)
+		if (settings[i].is_size && *settings[i].value && !is_size(*settings[i].value))
+			return usage_error("trace", "%s takes a number, such as %s",
+					   settings[i].option,
+					   settings[i].value == &files ? "8" : "4m");
 	if (output && strchr(output, ','))
 		return usage_error("trace", "--output takes no name with a comma");
 	return EXIT_DONE;
@@ -81,20 +107,32 @@ static char *make_folder(void)
 	return path;
 }
 
-static bool make_conf(char **conf, const char *folder)
+/* Patterns are separated by `+` there. */
+static void write_conf(FILE *to, const char *folder)
 {
 	const char *had = getenv("NEAR_CONF");
 
-	if (asprintf(conf, "%s%strace:%s%s%s%s%s%s%s%s%s", had ? had : "", had && *had ? "," : "",
-		     folder, mode ? ",trace_mode:" : "", mode ? mode : "",
-		     ring ? ",trace_ring:" : "", ring ? ring : "", level ? ",trace_level:" : "",
-		     level ? level : "", names ? ",trace_enable:" : "", names ? names : "") < 0)
+	fprintf(to, "%s%strace:%s", had ? had : "", had && *had ? "," : "", folder);
+	for (unsigned i = 0; i < SETTINGS; i++) {
+		const char *value = *settings[i].value;
+
+		if (!value)
+			continue;
+		fputs(settings[i].key, to);
+		for (; *value; value++)
+			fputc(*value == ',' ? '+' : *value, to);
+	}
+}
+
+static bool make_conf(char **conf, const char *folder)
+{
+	size_t size;
+	FILE *to = open_memstream(conf, &size);
+
+	if (!to)
 		return false;
-	if (names)
-		for (char *c = strstr(*conf, ",trace_enable:") + 1; *c; c++)
-			if (*c == ',')
-				*c = '+';
-	return true;
+	write_conf(to, folder);
+	return fclose(to) == 0;
 }
 
 int trace_record(int argc, char **argv)
@@ -103,7 +141,7 @@ int trace_record(int argc, char **argv)
 	const char *set[] = {"NEAR_CONF", NULL, NULL};
 	int code, err;
 
-	output = mode = ring = level = names = NULL;
+	output = mode = ring = max = file = files = level = names = NULL;
 	code = parse_options(&table, argc, argv);
 	if (code != OPTIONS_DONE)
 		return code;
