@@ -65,6 +65,7 @@ class Damage(TraceCase):
         if os.geteuid():
             os.chmod(self.file, 0)
             self.refused("Permission denied")
+            self.refused("no trace files", "may not be read", file=self.dir)
 
     def test_versions(self):
         self.change(self.session, b"\2")

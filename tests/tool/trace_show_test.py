@@ -6,6 +6,7 @@ usage: trace_show_test.py NEARCPU TRACE_FILE [TEST...]
 """
 import os
 import re
+import resource
 import subprocess
 import sys
 import unittest
@@ -130,6 +131,21 @@ class Show(TraceCase):
         self.assertEqual([line.rsplit("/")[-1] for line in lines], ["t9", "t10"])
         for line in lines:
             self.assertRegex(line, r"^2023-11-1\d .* ended +4242  trace_file +4 tracepoints ")
+
+    def test_folder_of_many_files(self):
+        """All are read if the limit of open files can be raised; or none."""
+        os.mkdir(self.path("d"))
+        first = self.make("d/0", "many", 1)
+        for i in range(1, 60):
+            os.link(first, self.path(f"d/{i}"))
+
+        def limit(hard):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (32, hard))
+        result = run("trace", "stat", self.path("d"), preexec_fn=lambda: limit(128))
+        self.expect(result, 0)
+        self.assertEqual(result.stdout.split()[0], "60")
+        result = run("trace", "stat", self.path("d"), preexec_fn=lambda: limit(32))
+        self.expect(result, 1, "cannot open", "Too many open files")
 
     def test_list(self):
         text = self.trace("list", self.make("t", "basic"))

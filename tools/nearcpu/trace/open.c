@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -34,8 +35,8 @@ static int add_file(struct trace *t, const char *path, bool recover)
 }
 
 /* Other files may be in a folder, such as those of other programs in /dev/shm; and files whose
- * processes were killed before they had made them. */
-static bool may_be_trace(const char *path)
+ * processes were killed before they had made them. *err is set if it cannot be opened. */
+static bool may_be_trace(const char *path, int *err)
 {
 	struct trace_file f = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
 	struct near__region_header h = {.magic = 0};
@@ -43,8 +44,10 @@ static bool may_be_trace(const char *path)
 	uint32_t version = 0;
 	bool found = false;
 
-	if (f.fd < 0)
+	if (f.fd < 0) {
+		*err = errno;
 		return false;
+	}
 	trace_read(&f, &h, 0, sizeof(h));
 	for (uint64_t at = REGION_DIRECTORY; h.magic == REGION_MAGIC && !found; at += sizeof(e)) {
 		if (trace_read(&f, &e, at, sizeof(e)) != sizeof(e) || !e.kind)
@@ -58,6 +61,17 @@ static bool may_be_trace(const char *path)
 	return version;
 }
 
+/* All files of a folder are open at the same time. */
+static void allow_files(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur == files.rlim_max)
+		return;
+	files.rlim_cur = files.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &files);
+}
+
 static int compare_names(const struct dirent **a, const struct dirent **b)
 {
 	return strverscmp((*a)->d_name, (*b)->d_name);
@@ -68,21 +82,28 @@ static int add_folder(struct trace *t, const char *folder, bool recover)
 	struct dirent **names;
 	int n = scandir(folder, &names, NULL, compare_names), code = EXIT_DONE;
 	unsigned before = t->file_count;
+	bool denied = false;
 
 	if (n < 0)
 		return failure("trace", "cannot read '%s': %s", folder, strerror(errno));
 	for (int i = 0; i < n; i++) {
 		char *path = NULL;
+		int err = 0;
 
 		if (code == EXIT_DONE && names[i]->d_type != DT_DIR &&
-		    asprintf(&path, "%s/%s", folder, names[i]->d_name) > 0 && may_be_trace(path))
+		    asprintf(&path, "%s/%s", folder, names[i]->d_name) > 0 &&
+		    may_be_trace(path, &err))
 			code = add_file(t, path, recover);
+		if (err == EMFILE || err == ENFILE || err == ENOMEM)
+			code = failure("trace", "cannot open '%s': %s", path, strerror(err));
+		denied |= err == EACCES;
 		free(path);
 		free(names[i]);
 	}
 	free(names);
 	if (code == EXIT_DONE && t->file_count == before)
-		code = failure("trace", "'%s': no trace files are in this folder", folder);
+		code = failure("trace", "'%s': no trace files are in this folder%s", folder,
+			       denied ? "; some of its files may not be read" : "");
 	return code;
 }
 
@@ -230,6 +251,7 @@ int trace_open(struct trace *t, char **paths, const struct trace_filter *filter,
 	int code = EXIT_DONE;
 
 	*t = (struct trace){.filter = filter};
+	allow_files();
 	for (; *paths && code == EXIT_DONE; paths++)
 		if (stat(*paths, &st) == 0 && S_ISDIR(st.st_mode))
 			code = add_folder(t, *paths, recover);
