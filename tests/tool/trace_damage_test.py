@@ -162,6 +162,17 @@ class Damage(TraceCase):
             self.change(self.ring + PAGE - 128, struct.pack("<Q", position))
             self.recover()
 
+    def test_warnings(self):
+        clock = "the kernel does not use the counter as its clock"
+        for at, words in ((24, clock), (36, "on a disk")):
+            self.assertNotIn("warning", self.trace("show", self.file))
+            self.change(self.session + at, b"\1")
+            for sub in ("show", "recover"):
+                self.assertRegex(self.trace(sub, self.file), rf"\n(# )?warning: {words}")
+            self.change(self.session + at, b"\0")
+        self.change(self.session + 36, b"\1")
+        self.assertRegex(self.trace("list", self.file), r"\nwarning +on a disk")
+
     def test_fuzzed(self):
         pages = len(self.content) // PAGE + 1
         seed = struct.pack("<I", pages)

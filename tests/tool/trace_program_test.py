@@ -260,6 +260,13 @@ class Program(Case):
         blocks = os.stat(os.path.join(self.file, file)).st_blocks
         self.assertLess(blocks * 512, 600 << 10)
 
+    def test_record_to_a_disk(self):
+        folder = self.folder()
+        kind = subprocess.run(["stat", "-f", "-c", "%T", folder], capture_output=True, text=True,
+                              check=True).stdout
+        result = self.record("--output", folder, "true")
+        self.assertEqual("on a disk" in result.stderr, kind not in ("tmpfs\n", "ramfs\n"))
+
     def test_killed(self):
         for _ in range(5):
             with self.program(OVERWRITE, 3000, "wait") as program:

@@ -88,6 +88,8 @@ void trace_set_clock(struct trace_file *f)
 	f->most = UINT64_MAX;
 	if (f->loss.no_session)
 		return;
+	f->loss.on_disk = s->on_disk;
+	f->loss.unstable = s->unstable;
 	f->realtime = s->clock == NEAR__TRACE_OWN || s->clock == NEAR__TRACE_NO_CLOCK
 			      ? 0
 			      : (int64_t)(b->realtime_ns - b->monotonic_ns);

@@ -41,6 +41,15 @@ void trace_print_loss(FILE *out, const struct trace_loss *l, const char *head, b
 	if (l->no_rate)
 		fprintf(out, "%sthe rate of the counter is not known: its ticks are shown as ns\n",
 			head);
+	if (l->unstable)
+		fprintf(out,
+			"%swarning: the kernel does not use the counter as its clock: times may be "
+			"wrong\n",
+			head);
+	if (l->on_disk)
+		fprintf(out,
+			"%swarning: on a disk, whose writing back may have delayed the program\n",
+			head);
 }
 
 /* ---- sessions ---- */
@@ -101,6 +110,9 @@ static void print_session(const struct trace *t, const struct trace_file *f)
 	       s->unstable ? ", which the kernel does not use as its clock: unstable" : "");
 	if (s->clock == NEAR__TRACE_COUNTER && !f->loss.no_rate)
 		printf("%-14s%.6f MHz\n", "counter", 1e3 * 0x1p48 / (double)f->rate);
+	if (f->loss.on_disk)
+		printf("%-14s%s\n", "warning",
+		       "on a disk, whose writing back may delay the program");
 	printf("%-14s%u of %u slots and %u fallbacks, each %" PRIu64 " KiB\n%-14s%" PRIu64
 	       " events\n\n",
 	       "rings", rings_of(t, f), s->slots, s->cpus, s->ring_size / 1024, "discarded",

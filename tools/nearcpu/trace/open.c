@@ -300,6 +300,8 @@ struct trace_loss trace_total_loss(const struct trace *t)
 		sum.no_header |= l->no_header;
 		sum.no_session |= l->no_session;
 		sum.no_rate |= l->no_rate;
+		sum.on_disk |= l->on_disk;
+		sum.unstable |= l->unstable;
 	}
 	return sum;
 }

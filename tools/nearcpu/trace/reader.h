@@ -65,6 +65,7 @@ struct trace_loss {
 	uint64_t raised;                /* times that stepped back */
 	uint64_t points;                /* damaged tracepoints: 1, as the rest is lost with it */
 	bool no_header, no_session, no_rate;
+	bool on_disk, unstable; /* warnings: see the session */
 };
 
 struct trace_file {

@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <linux/magic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/options.h"
@@ -135,6 +137,16 @@ static bool make_conf(char **conf, const char *folder)
 	return fclose(to) == 0;
 }
 
+static void announce(const char *folder)
+{
+	struct statfs fs;
+
+	fprintf(stderr, "nearcpu trace: the events are in %s\n", folder);
+	if (statfs(folder, &fs) == 0 && fs.f_type != TMPFS_MAGIC && fs.f_type != RAMFS_MAGIC)
+		fprintf(stderr, "nearcpu trace: warning: this is on a disk, whose writing back may "
+				"delay the program\n");
+}
+
 int trace_record(int argc, char **argv)
 {
 	char *conf = NULL, *folder;
@@ -158,7 +170,7 @@ int trace_record(int argc, char **argv)
 		const struct spawn program = {argv + optind, set, .in = -1, .out = -1, .err = -1};
 
 		set[1] = conf;
-		fprintf(stderr, "nearcpu trace: the events are in %s\n", folder);
+		announce(folder);
 		err = spawn_become(&program);
 	}
 	failure("trace", "cannot run '%s': %s", argv[optind], strerror(-err));
