@@ -164,6 +164,13 @@ class Program(Case):
         for event, time in self.times().items():
             self.assertAlmostEqual(time, times[event], delta=time / 50)
 
+    def wait_for_signals(self, pid):
+        """Until a command catches SIGINT."""
+        mask = 0
+        while not mask >> signal.SIGINT - 1 & 1:
+            with open(f"/proc/{pid}/status", encoding="ascii") as file:
+                mask = int(re.search(r"SigCgt:\s*(\S+)", file.read())[1], 16)
+
     def test_orders(self):
         new = os.path.join(self.dir, "new")
         with self.program(STOP, 30, "wait") as program:
@@ -174,7 +181,17 @@ class Program(Case):
                               for file in (new, self.file))
             self.assertEqual(copied, events)
             self.assertEqual(len(events), 2 * (30 + 1))
-            self.expect(run("trace", "snapshot", new, self.file), 1, "exists already")
+            self.expect(run("trace", "snapshot", new, self.file), 1, new, "exists already")
+            self.expect(run("trace", "snapshot", "x", self.file, self.file), 2, "of one file")
+            self.expect(run("trace", "snapshot", "x", self.dir), 2, "of one file")
+            program.send_signal(signal.SIGSTOP)
+            with subprocess.Popen([command.TOOL, "trace", "enable", "*", self.file],
+                                  stderr=subprocess.PIPE, text=True) as enable:
+                self.wait_for_signals(enable.pid)
+                enable.send_signal(signal.SIGINT)
+                self.assertIn("interrupted", enable.stderr.read())
+                self.assertEqual(enable.wait(), 130)
+            program.send_signal(signal.SIGCONT)
             self.trace("disable", "*")
             self.trace("enable", "--level", "warning", "test:*")
             program.stdin.write("n")

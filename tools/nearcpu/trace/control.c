@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,7 +20,10 @@
 #include "common/tool.h"
 
 #define PATIENCE 5.     /* seconds, for an answer */
+#define LITTLE .5       /* if there is no such process: it may be in another pid namespace */
 #define DEFAULT_LEVEL 5 /* NEAR_TRACE_DEBUG */
+
+static const char snapshot[] = "snapshot ";
 
 struct connection {
 	const struct trace_file *file;
@@ -30,10 +34,20 @@ struct connection {
 	double until;
 };
 
+static bool is_there(const struct trace_file *f)
+{
+	return f->session.pid && f->session.pid <= INT_MAX &&
+	       (kill((pid_t)f->session.pid, 0) == 0 || errno == EPERM);
+}
+
 static int no_answer(const struct connection *c)
 {
-	return failure("trace", "'%s': process %llu does not answer: was it killed?", c->file->path,
-		       (unsigned long long)c->file->session.pid);
+	if (child_interrupted())
+		return trace_interrupted();
+	return failure("trace", "'%s': process %llu does not answer%s", c->file->path,
+		       (unsigned long long)c->file->session.pid,
+		       is_there(c->file) ? "; a child of fork does after near_trace_enable(3)"
+					 : ": was it killed?");
 }
 
 /* The lock of an order; the kernel releases it when this process ends. */
@@ -49,7 +63,9 @@ static int lock(struct connection *c)
 		if (errno != EAGAIN && errno != EACCES && errno != EINTR)
 			return failure("trace", "cannot lock '%s': %s", c->file->path,
 				       strerror(errno));
-		if (now_seconds() > c->until || child_interrupted())
+		if (child_interrupted())
+			return trace_interrupted();
+		if (now_seconds() > c->until)
 			return failure("trace", "'%s' is locked by another command", c->file->path);
 		nanosleep(&pause, NULL);
 	}
@@ -74,7 +90,7 @@ static int open_control(struct connection *c)
 	if (c->map == MAP_FAILED)
 		return failure("trace", "cannot map '%s': %s", f->path, strerror(errno));
 	c->control = (void *)((char *)c->map + (f->control_at - from));
-	c->until = now_seconds() + PATIENCE;
+	c->until = now_seconds() + (is_there(f) ? PATIENCE : LITTLE);
 	return lock(c);
 }
 
@@ -108,6 +124,9 @@ static int give_order(struct connection *c, const char *order)
 		return no_answer(c);
 	memcpy(answer, c->control->answer, sizeof(answer));
 	answer[sizeof(answer) - 1] = 0;
+	if (*answer && strncmp(order, snapshot, sizeof(snapshot) - 1) == 0)
+		return failure("trace", "cannot make '%s': %s", order + sizeof(snapshot) - 1,
+			       answer);
 	return *answer ? failure("trace", "'%s': %s", c->file->path, answer) : EXIT_DONE;
 }
 
@@ -131,6 +150,8 @@ int trace_order(const struct trace *t, const char *order)
 	unsigned given = 0;
 	int code = EXIT_DONE, one;
 
+	if (t->file_count > 1 && strncmp(order, snapshot, sizeof(snapshot) - 1) == 0)
+		return usage_error("trace", "a snapshot is of one file");
 	for (unsigned i = 0; i < t->file_count; i++) {
 		if (t->file_count > 1 && t->files[i].session.ended)
 			continue;

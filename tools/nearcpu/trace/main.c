@@ -265,8 +265,6 @@ static int run_words(const struct subcommand *sub, int count, char **words)
 		code = trace_make_order(
 			order, sizeof(order), sub->name, words[0],
 			strcmp(sub->name, "enable") == 0 ? filter.level : UINT32_MAX, condition);
-	if (sub->argument && strcmp(sub->name, "snapshot") == 0 && count > 2)
-		code = usage_error("trace", "a snapshot is of one file");
 	filter.level = sub->argument ? UINT32_MAX : filter.level;
 	return code ? code : run(sub, words + (sub->argument != NULL));
 }
