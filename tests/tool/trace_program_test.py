@@ -234,8 +234,8 @@ class Program(Case):
                    if "thread=3" in line]
         self.assertEqual(numbers[:20], list(range(50, 50 + len(numbers[:20]))))
 
-    def record(self, *arguments):
-        return run("trace", "record", *arguments, stdin=subprocess.DEVNULL)
+    def record(self, *arguments, **more):
+        return run("trace", "record", *arguments, stdin=subprocess.DEVNULL, **more)
 
     def test_record(self):
         self.file = os.path.join(self.dir, "folder")
@@ -253,6 +253,10 @@ class Program(Case):
         self.assertEqual(len(self.trace("list").splitlines()), 2)
         names = [line.split()[7] for line in self.trace("show").splitlines() if line[0] != "#"]
         self.assertEqual(names.count("test:count"), 2 * 27)
+        result = self.record("--output", self.file, "--name", "a,b", "env",
+                             env={"NEAR_CONF": "slot:cpu,trace_enable:x"})
+        self.assertIn(f"NEAR_CONF=slot:cpu,trace_enable:x,trace:{self.file},trace_enable:a+b\n",
+                      result.stdout)
         self.assertEqual(self.record("--output", self.file, "no_such_program").returncode, 127)
         for arguments in (["--mode", "x", "true"], ["--level", "x", "true"], [],
                           ["--ring", "x", "true"], ["--output", "a,b", "true"],

@@ -176,7 +176,11 @@ class Show(TraceCase):
                                 (["stat", "--between", "a", path], "FIRST,LAST"),
                                 (["stat", "--by", "a", path], "--between"),
                                 (["show", "--between", "a,b", path], "stat"),
-                                (["show", "--cpu", "x", path], "--cpu"),
+                                *((["show", "--cpu", list, path], "--cpu")
+                                  for list in ("x", "", ",", "1,", "0-", "-1", "3-1", "1-2-3")),
+                                (["snapshot", "--tid", "3", "x", path], "no filter"),
+                                (["enable", "--from", "1", "*", path], "no filter"),
+                                (["disable", "--level", "info", "*", path], "goes with enable"),
                                 (["show", "--tid", "0", path], "--tid"),
                                 (["show", "--level", "x", path], "--level"),
                                 (["show", "--from", "1.", path], "--from"),

@@ -45,13 +45,28 @@ static int take_tid(const struct option_row *row, const char *value)
 		       : usage_error("trace", "--%s takes a thread id", row->name);
 }
 
+static bool is_cpu_list(const char *list)
+{
+	char *end;
+
+	for (;; list = end + 1) {
+		unsigned long first = strtoul(list, &end, 10);
+
+		if (*list < '0' || *list > '9')
+			return false;
+		if (*end == '-' && end[1] >= '0' && end[1] <= '9' &&
+		    strtoul(end + 1, &end, 10) < first)
+			return false;
+		if (*end != ',')
+			return !*end;
+	}
+}
+
 static int take_cpus(const struct option_row *row, const char *value)
 {
 	(void)row;
 	filter.cpus = value;
-	if (!*value || strspn(value, "0123456789,-") != strlen(value))
-		return usage_error("trace", "--cpu takes a list, such as 0-3,8");
-	return 0;
+	return is_cpu_list(value) ? 0 : usage_error("trace", "--cpu takes a list, such as 0-3,8");
 }
 
 static const char *const levels[] = {"none", "error", "warning", "notice",
@@ -213,6 +228,8 @@ static int check_options(const char *sub)
 {
 	int forms = (ctf != NULL) + (chrome != NULL) + (csv != NULL);
 	bool exports = strcmp(sub, "export") == 0, recovers = strcmp(sub, "recover") == 0;
+	bool orders = strcmp(sub, "enable") == 0 || strcmp(sub, "disable") == 0 ||
+		      strcmp(sub, "snapshot") == 0;
 
 	if (forms && !exports && !recovers)
 		return usage_error("trace", "--ctf, --chrome and --csv go with export or recover");
@@ -226,6 +243,11 @@ static int check_options(const char *sub)
 		return usage_error("trace", "--between and --by go with stat or --html");
 	if (condition && strcmp(sub, "enable") != 0)
 		return usage_error("trace", "--if goes with enable");
+	if (orders &&
+	    (filter.names || filter.cpus || filter.tid || filter.from || filter.to != UINT64_MAX))
+		return usage_error("trace", "%s takes no filter", sub);
+	if (orders && filter.level != UINT32_MAX && strcmp(sub, "enable") != 0)
+		return usage_error("trace", "--level goes with enable");
 	if (by && !between)
 		return usage_error("trace", "--by goes with --between");
 	return EXIT_DONE;
