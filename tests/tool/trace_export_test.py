@@ -142,6 +142,23 @@ class Export(TraceCase):
         self.assertEqual((rows[2]["event"], rows[2]["job"], rows[2]["result"], rows[2]["b"]),
                          ("app:end", "0", "-1", ""))
 
+    def test_fields_that_are_named_as_columns(self):
+        path = self.make("t", "large", 0, 1024)
+        wanted = {"field.cpu": 11, "field.time": 12, "field.pid": 13, "field.tid": 14,
+                  "field.event": 15}
+        text = self.trace("export", "--chrome", "-", "--name", "app:common", path)
+        args = json.loads(text, object_pairs_hook=self.unique)["traceEvents"][1]["args"]
+        self.assertEqual(args, {"cpu": 1, **wanted})
+        text = self.trace("export", "--csv", "-", "--name", "app:common", path)
+        row, = csv.DictReader(io.StringIO(text))
+        self.assertEqual(row, {"time": "0.000002000", "cpu": "1", "pid": "4242", "tid": "100",
+                               "event": "app:common", **{k: str(v) for k, v in wanted.items()}})
+        self.assertEqual(len(self.check_ctf(path)), 3)
+
+    def unique(self, pairs):
+        self.assertEqual(len(dict(pairs)), len(pairs))
+        return dict(pairs)
+
     # ---- outputs that fail ----
 
     def failing(self, *arguments, **more):

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* usage: trace_file FILE basic|chains|many [N [RING_KIB [MODE [CLOCK]]]]
+/* usage: trace_file FILE basic|chains|large|many [N [RING_KIB [MODE [CLOCK]]]]
  *
  * Makes a trace file by its format alone, whose events trace_test.py knows. The counter has two
  * ticks per ns. */
@@ -263,6 +263,30 @@ static void chains(void)
 	}
 }
 
+/* A string of 300,000 bytes; fields whose names all events have, too. */
+static void large(void)
+{
+	static char data[6 + 300000];
+	const size_t most = 248;
+	struct record e = {.tid = 100, .cpu = 1};
+
+	add_point(1, 6, "app:begin", "string key");
+	add_point(2, 6, "app:end", "string key");
+	add_point(3, 6, "app:common", "u32 cpu;u32 time;u32 pid;u32 tid;u32 event");
+	data[0] = data[1] = (char)0xff; /* NEAR__TRACE_LONG */
+	memcpy(data + 2, &(uint32_t){sizeof(data) - 6}, 4);
+	memset(data + 6, 'k', sizeof(data) - 6);
+	for (uint32_t i = 0; i < 2; i++) {
+		e.id = i + 1;
+		e.ns = 1000 * (i + UINT64_C(1));
+		for (size_t at = 0, n = 0; at < sizeof(data); at += most)
+			part(e, i, (unsigned)n++, at ? 0 : (sizeof(data) + most - 1) / most,
+			     data + at, sizeof(data) - at < most ? sizeof(data) - at : most);
+	}
+	e.id = 3;
+	put(e, (uint32_t[]){11, 12, 13, 14, 15}, 20);
+}
+
 static void many(uint32_t n)
 {
 	add_point(1, 6, "app:tick", "u32 n");
@@ -290,6 +314,8 @@ int main(int argc, char **argv)
 		basic();
 	else if (strcmp(argv[2], "chains") == 0)
 		chains();
+	else if (strcmp(argv[2], "large") == 0)
+		large();
 	else
 		many((uint32_t)number(argc, argv, 3, 1000));
 	near_region_close(&region);

@@ -9,6 +9,17 @@
 
 #include "common/tool.h"
 
+/* Names of what every event has; a field with such a name gets another one. */
+static const char *const common[] = {"time", "cpu", "pid", "tid", "event", NULL};
+
+static const char *prefix_of(const char *field)
+{
+	for (const char *const *name = common; *name; name++)
+		if (strcmp(*name, field) == 0)
+			return "field.";
+	return "";
+}
+
 static uint64_t since_begin(const struct trace *t, const struct trace_event *e)
 {
 	return e->ns > t->begin ? e->ns - t->begin : 0;
@@ -151,9 +162,10 @@ int trace_csv(struct trace *t, const char *path)
 
 	if (!code) {
 		find_columns(&c, t);
-		fputs("time,cpu,pid,tid,event", o.file);
+		for (unsigned i = 0; common[i]; i++)
+			fprintf(o.file, i ? ",%s" : "%s", common[i]);
 		for (unsigned i = 0; i < c.count; i++)
-			fprintf(o.file, ",%s", c.names[i]);
+			fprintf(o.file, ",%s%s", prefix_of(c.names[i]), c.names[i]);
 		putc_unlocked('\n', o.file);
 		while (!trace_must_stop(o.file) && trace_next(t, &e))
 			print_row(o.file, &c, t, &e);
@@ -180,10 +192,12 @@ static void print_chrome(FILE *out, const struct trace *t, const struct trace_ev
 	fprintf(out, ",\"pid\":%" PRIu64 ",\"tid\":%u,\"args\":{\"cpu\":%u", e->file->session.pid,
 		e->tid, e->cpu);
 	for (unsigned i = 0; i < e->point->field_count; i++) {
-		if (!trace_take(&e->point->fields[i], &at, trace_end(e), &v))
+		const struct trace_field *f = &e->point->fields[i];
+
+		if (!trace_take(f, &at, trace_end(e), &v))
 			break;
-		fprintf(out, ",\"%s\":", e->point->fields[i].name);
-		trace_print_value(out, &e->point->fields[i], &v, TRACE_AS_JSON);
+		fprintf(out, ",\"%s%s\":", prefix_of(f->name), f->name);
+		trace_print_value(out, f, &v, TRACE_AS_JSON);
 	}
 	fputs("}}", out);
 }
