@@ -208,6 +208,10 @@ class Page(TraceCase):
         self.browser.value("element('within').click(); set_window(1.5e6, 3.5e6)")
         self.assertTrue(self.browser.text("latency").startswith("count 1 "))
 
+    def test_latencies_by_long_keys(self):
+        self.page(self.make("t", "large", 0, 1024), *PAIR, "--by", "key")
+        self.assertTrue(self.browser.text("latency").startswith("count 1   mean 1 µs"))
+
     def test_damaged(self):
         path = self.make("t", "basic")
         with open(path, "r+b") as file:

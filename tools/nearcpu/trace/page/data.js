@@ -75,6 +75,7 @@ function decode_events() {
 
 /* ---- texts, as `nearcpu trace show` prints them ---- */
 
+const latin = new TextDecoder('latin1'); /* a character for each byte, another one */
 const utf8 = new TextDecoder('utf-8', {fatal: true, ignoreBOM: true});
 const hex = (byte) => byte.toString(16).padStart(2, '0');
 const letters = {8: 'b', 12: 'f', 10: 'n', 13: 'r', 9: 't', 34: '"', 92: '\\'};
@@ -261,7 +262,7 @@ function key_of(i, field) {
 		if (end - at === 4) /* the most frequent kind, fast */
 			key = process * 2 ** 32 + view.getUint32(at, true);
 		else
-			key = process + ' ' + String.fromCharCode.apply(null, bytes.subarray(at, end));
+			key = process + ' ' + latin.decode(bytes.subarray(at, end));
 	});
 	return key;
 }
