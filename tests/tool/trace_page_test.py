@@ -65,6 +65,12 @@ class Page(TraceCase):
         found = re.match(r"([\d.]+) to ([\d.]+) s .*: (\d+) events?$", self.browser.text("shown"))
         return found[1], found[2], int(found[3])
 
+    def check_counts(self, path):
+        counts = self.browser.value("[...element('points').rows].map((row) => "
+                                    "row.cells[0].textContent + row.cells[2].textContent)")
+        stat = self.trace("stat", path).splitlines()[1:]
+        self.assertEqual(sorted(counts), sorted("".join(line.split()) for line in stat))
+
     def search(self, words):
         self.browser.value(f"element('query').value = {json.dumps(words)}; start_search()")
         return self.browser.text("found")
@@ -82,10 +88,7 @@ class Page(TraceCase):
             self.assertRegex(self.browser.text("count"), rf"^{len(events)} events in .* s, "
                              rf"{len(cpus)} CPUs?, {len(threads)} threads")
             self.assertEqual(self.shown()[2], len(events))
-            counts = self.browser.value("[...element('points').rows].map((row) => "
-                                        "row.cells[0].textContent + row.cells[2].textContent)")
-            stat = self.trace("stat", path).splitlines()[1:]
-            self.assertEqual(sorted(counts), sorted("".join(line.split()) for line in stat))
+            self.check_counts(path)
             losses = [line[2:] for line in self.trace("show", path).splitlines()[1:]
                       if line[0] == "#"]
             self.assertEqual(self.browser.text("losses").splitlines(), losses)
@@ -143,6 +146,11 @@ class Page(TraceCase):
         self.assertEqual(self.search("pid 4243 tid 101"), f"{wanted} of {len(events)} events")
         self.assertIn("4243/101", self.rows()[0])
         stat = self.trace("stat", *PAIR, folder)
+        self.check_counts(folder)
+        counts = [line.split() for line in stat.splitlines()[1:5]]
+        self.assertEqual(counts, [["2", "app:types"], ["20", "app:begin"], ["20", "app:end"],
+                                  ["2", "app:nothing"]])
+        self.assertEqual(self.browser.value("new Set(points.map((p) => p.hue)).size"), 4)
         count = re.search(r"\ncount (\d+) ", stat)[1]
         self.assertTrue(self.browser.text("latency").startswith(f"count {count} "))
 

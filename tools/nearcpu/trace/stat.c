@@ -137,15 +137,49 @@ static int print_latency(struct latency *l)
 	return EXIT_DONE;
 }
 
-static void print_counts(const struct trace *t)
+static int by_name(const void *a, const void *b)
 {
+	const struct trace_point *p = *(struct trace_point *const *)a;
+	const struct trace_point *q = *(struct trace_point *const *)b;
+	int order = strcmp(p->name, q->name);
+
+	return order ? order : (p->index > q->index) - (p->index < q->index);
+}
+
+static int by_index(const void *a, const void *b)
+{
+	const struct trace_point *p = *(struct trace_point *const *)a;
+	const struct trace_point *q = *(struct trace_point *const *)b;
+
+	return (p->index > q->index) - (p->index < q->index);
+}
+
+/* Tracepoints with the same name, such as those of several processes, are one. */
+static int print_counts(const struct trace *t)
+{
+	struct trace_point **all = calloc(t->points + 1, sizeof(*all));
+	unsigned n = 0, names = 0;
+
+	if (!all)
+		return failure("trace", "not enough memory");
 	for (unsigned i = 0; i < t->file_count; i++)
 		for (unsigned id = 0; id < 65536; id++) {
-			const struct trace_point *p = t->files[i].points[id];
+			struct trace_point *p = t->files[i].points[id];
 
 			if (p && p->selected && (p->count || !p->unknown))
-				printf("%14" PRIu64 "  %s\n", p->count, p->name);
+				all[n++] = p;
 		}
+	qsort(all, n, sizeof(*all), by_name);
+	for (unsigned i = 0; i < n; i++)
+		if (names && strcmp(all[names - 1]->name, all[i]->name) == 0)
+			all[names - 1]->count += all[i]->count;
+		else
+			all[names++] = all[i];
+	qsort(all, names, sizeof(*all), by_index);
+	for (unsigned i = 0; i < names; i++)
+		printf("%14" PRIu64 "  %s\n", all[i]->count, all[i]->name);
+	free(all);
+	return EXIT_DONE;
 }
 
 static int begin_latency(struct latency *l, const char *pair, const char *field)
@@ -185,8 +219,8 @@ int trace_stat(struct trace *t, const char *pair, const char *key)
 		printf("%14" PRIu64 "  events in ", events);
 		trace_print_seconds(stdout, last - first);
 		puts(" s");
-		print_counts(t);
-		code = l.open ? print_latency(&l) : EXIT_DONE;
+		code = print_counts(t);
+		code = !code && l.open ? print_latency(&l) : code;
 	}
 	if (l.open)
 		near_histogram_destroy(&l.histogram);

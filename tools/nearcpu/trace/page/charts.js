@@ -176,6 +176,15 @@ function show_histogram({buckets}) {
 
 const plural = (n, what) => `${n} ${what}${n === 1 ? '' : 's'}`;
 
+/* Those with the same name, such as those of several processes, are one. */
+function tracepoints() {
+	const by_name = new Map();
+
+	for (const p of points.filter((p) => p))
+		by_name.set(p.name, {...p, count: p.count + (by_name.get(p.name)?.count || 0)});
+	return [...by_name.values()].sort((a, b) => b.count - a.count);
+}
+
 function describe() {
 	const programs = [...new Set(meta.files.map((f) => f.program))].join(', ');
 	const table = element('points'), length = count ? time[count - 1] - time[0] : 0;
@@ -190,7 +199,7 @@ function describe() {
 		`${plural(lanes.length - threads.length, 'CPU')}, ` +
 		`${plural(threads.length, 'thread')}. nearcpu ${meta.version}`, {id: 'count'});
 	element('losses').textContent = meta.losses.trim();
-	for (const p of points.filter((p) => p).sort((a, b) => b.count - a.count)) {
+	for (const p of tracepoints()) {
 		const row = add_row(table, [p.count, p.level, ''], () => {
 			element('query').value = p.name;
 			start_search();

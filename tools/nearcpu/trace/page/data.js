@@ -11,13 +11,14 @@ const cpu = new Uint16Array(count);
 const thread = new Uint32Array(count);
 const payload = new Uint32Array(count); /* where it begins in `bytes` */
 const points = [], threads = [], processes = [...new Set(meta.files.map((f) => f.pid))];
+const names = new Map([...new Set(meta.points.map((p) => p.name))].map((name, i) => [name, i]));
 let bytes, view;
 
 for (const p of meta.points) {
 	const file = meta.files[p.file];
 
 	points[p.index] = {...p, pid: file.pid, process: processes.indexOf(file.pid),
-		program: file.program, hue: p.index * 137.508 % 360};
+		program: file.program, hue: names.get(p.name) * 137.508 % 360};
 	for (const f of p.fields) {
 		const type = {f: 'Float', i: 'Int', e: 'Int'}[f.kind] || 'Uint';
 
