@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* usage: trace_file FILE basic|chains|large|many [N [RING_KIB [MODE [CLOCK]]]]
+/* usage: trace_file FILE basic|chains|large|floats|many [N [RING_KIB [MODE [CLOCK]]]]
  *
  * Makes a trace file by its format alone, whose events trace_test.py knows. The counter has two
  * ticks per ns. */
 #include <nearcpu/region.h>
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -287,6 +288,20 @@ static void large(void)
 	put(e, (uint32_t[]){11, 12, 13, 14, 15}, 20);
 }
 
+static void floats(void)
+{
+	static const double doubles[] = {0,        -0.,    9.99, .1,   1. / 3,   1e15,
+					 1e16,     1e22,   1e-4, 1e-5, 100.,     1e100,
+					 1e17 / 3, 5e-324, NAN,  -NAN, HUGE_VAL, -HUGE_VAL};
+	static const float singles[] = {0, 9.99f, .1f, 1.f / 3, 1e6f, 1234567, 1 << 24, 1e-5f};
+
+	add_point(1, 6, "app:floats", "array_f64 doubles;array_f32 singles");
+	packed_size = 0;
+	pack_counted(doubles, sizeof(doubles) / sizeof(*doubles), sizeof(*doubles));
+	pack_counted(singles, sizeof(singles) / sizeof(*singles), sizeof(*singles));
+	put((struct record){.id = 1, .tid = 100}, packed, packed_size);
+}
+
 static void many(uint32_t n)
 {
 	add_point(1, 6, "app:tick", "u32 n");
@@ -316,6 +331,8 @@ int main(int argc, char **argv)
 		chains();
 	else if (strcmp(argv[2], "large") == 0)
 		large();
+	else if (strcmp(argv[2], "floats") == 0)
+		floats();
 	else
 		many((uint32_t)number(argc, argv, 3, 1000));
 	near_region_close(&region);

@@ -101,6 +101,11 @@ class Page(TraceCase):
             self.assertIn("Copyright (c) 2022 Leon Sorokin", text)
             self.assertNotRegex(text, r"""(src|href)\s*=\s*["']?http""")
 
+    def test_floats(self):
+        path = self.make("t", "floats")
+        self.page(path)
+        self.assertEqual(self.rows(), self.events(path))
+
     def test_filters(self):
         path = self.make("t", "basic")
         for option in (("--name", "app:t*,*:end"), ("--tid", "102"), ("--from", "0.002")):

@@ -51,6 +51,12 @@ class Show(TraceCase):
         times = [float(line.split()[0]) for line in rest]
         self.assertEqual(times, sorted(times))
 
+    def test_floats(self):
+        event, = self.events(self.make("t", "floats"))
+        self.assertIn("doubles=[0,-0,9.99,0.1,0.3333333333333333,1e+15,1e+16,", event)
+        self.assertIn(",nan,nan,inf,-inf] ", event)
+        self.assertIn("singles=[0,9.99,0.1,0.33333334,1e+06,1234567,16777216,", event)
+
     def test_clocks(self):
         counter = self.events(self.make("counter", "basic"))
         self.assertEqual(self.events(self.make("monotonic", "basic", 0, 256, 0, 2)), counter)

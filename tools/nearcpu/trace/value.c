@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define EXACT (UINT64_C(1) << 53) /* integers that every reader of JSON knows exactly */
@@ -91,21 +92,33 @@ static int64_t load_signed(const char *at, unsigned size)
 	return (int64_t)(load_unsigned(at, size) << unused) >> unused;
 }
 
+/* The fewest digits from which the same number is read, as the page has it. */
 static void print_float(FILE *out, const struct trace_field *f, const char *at, bool is_json)
 {
+	bool is_small = f->size == sizeof(float);
+	int digits = is_small ? 6 : 15, most = is_small ? 9 : 17;
 	double value;
 	float small;
+	char text[40];
 
-	if (f->size == sizeof(small)) {
+	if (is_small) {
 		memcpy(&small, at, sizeof(small));
 		value = (double)small;
 	} else {
 		memcpy(&value, at, sizeof(value));
 	}
-	if (isfinite(value))
-		fprintf(out, "%.*g", f->size == sizeof(small) ? 9 : 17, value);
-	else
-		fprintf(out, is_json ? "\"%f\"" : "%f", value);
+	if (!isfinite(value)) {
+		fprintf(out, is_json ? "\"%s\"" : "%s",
+			isnan(value) ? "nan"
+			: value < 0  ? "-inf"
+				     : "inf");
+		return;
+	}
+	do
+		snprintf(text, sizeof(text), "%.*g", digits, value);
+	while (digits++ < most &&
+	       (is_small ? (double)strtof(text, NULL) : strtod(text, NULL)) != value);
+	fputs(text, out);
 }
 
 static void print_enum(FILE *out, const struct trace_field *f, const char *at, bool is_json)

@@ -111,6 +111,18 @@ function quote(s) {
 	return text + '"';
 }
 
+/* As %g with as few digits as show takes. */
+function float(v, digits, most, round) {
+	while (digits < most && round(Number(v.toPrecision(digits))) !== v)
+		digits++;
+	const [head, power] = v.toExponential(digits - 1).split('e'), n = Number(power);
+	const sign = Object.is(v, -0) ? '-' : '', trim = (s) => s.replace(/\.?0+$/, '');
+
+	if (n >= -4 && n < digits)
+		return sign + (n === digits - 1 ? v.toFixed(0) : trim(v.toFixed(digits - 1 - n)));
+	return trim(head) + 'e' + power[0] + power.slice(1).padStart(2, '0');
+}
+
 function one(f, at) {
 	const v = view[f.get](at, meta.little);
 
@@ -119,7 +131,7 @@ function one(f, at) {
 	case 'x': return '0x' + v.toString(16);
 	case 'e': return (f.labels.find((l) => l[0] === v) || [0, String(v)])[1];
 	case 'f': return Number.isNaN(v) ? 'nan' : !Number.isFinite(v) ? (v < 0 ? '-inf' : 'inf') :
-		String(f.size === 4 ? Number(v.toPrecision(9)) : v);
+		f.size === 4 ? float(v, 6, 9, Math.fround) : float(v, 15, 17, Number);
 	default: return String(v);
 	}
 }
