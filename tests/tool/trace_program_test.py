@@ -185,6 +185,7 @@ class Program(Case):
             self.expect(run("trace", "snapshot", "x", self.file, self.file), 2, "of one file")
             self.expect(run("trace", "snapshot", "x", self.dir), 2, "of one file")
             program.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, program.pid, os.WSTOPPED)
             with subprocess.Popen([command.TOOL, "trace", "enable", "*", self.file],
                                   stderr=subprocess.PIPE, text=True) as enable:
                 self.wait_for_signals(enable.pid)
