@@ -129,6 +129,8 @@ _Static_assert(sizeof(struct near__trace_ring) == 128, "the begin of a ring");
 #define NEAR__TRACE_WORDS_SHIFT 52 /* 6 bits: of the record, 3 to 34 */
 #define NEAR__TRACE_FLAGS_SHIFT 58 /* 6 bits */
 #define NEAR__TRACE_MAX_WORDS 34   /* 256 bytes of payload */
+/* At the begin of a sub-buffer, of a snapshot: it was overwritten while it was copied. */
+#define NEAR__TRACE_DROPPED ((UINT64_C(1) << NEAR__TRACE_WORDS_SHIFT) - 1)
 
 enum near__trace_flags {
 	NEAR__TRACE_CUT = 1, /* strings or arrays of the payload were cut, the last ones */

@@ -11,6 +11,7 @@
 #include "percpu/region.h"
 
 #define SUB NEAR__TRACE_SUB_SIZE
+#define TRIES 8
 
 /* The sub-buffer after that of position - ring_size. */
 static uint64_t oldest(uint64_t position, uint64_t size)
@@ -18,8 +19,9 @@ static uint64_t oldest(uint64_t position, uint64_t size)
 	return position < size ? 0 : ((position - size) / SUB + 1) * SUB;
 }
 
-/* The position last: a reader that finds it finds the data. */
-static bool copy_ring(struct near__trace_copy *c, const struct near__trace_run *t, unsigned i)
+/* The position of a full ring is loaded when there is room for the copy. NULL: the disk is full. */
+static struct near__trace_ring *copy_words(struct near__trace_copy *c,
+					   const struct near__trace_run *t, unsigned i)
 {
 	struct near__trace_ring *r = near__trace_ring_at(t, i), *to;
 	/* Acquire: pairs with the commits. */
@@ -27,31 +29,15 @@ static bool copy_ring(struct near__trace_copy *c, const struct near__trace_run *
 
 	to = near__trace_copy_ring(c, i, 0, end < t->ring_size ? end | 7 : t->ring_size);
 	if (!to)
-		return false;
+		return NULL;
+	if (end >= t->ring_size)
+		end = __atomic_load_n(&r->position, __ATOMIC_ACQUIRE);
 	for (uint64_t p = oldest(end, t->ring_size); p < end; p += sizeof(uint64_t))
 		near__trace_copy(near__trace_word_at(to, p), near__trace_word_at(r, p), 1);
 	to->read = __atomic_load_n(&r->read, __ATOMIC_RELAXED);
 	to->discarded = __atomic_load_n(&r->discarded, __ATOMIC_RELAXED);
 	to->position = end;
-	return true;
-}
-
-/* What may have been overwritten during the copy becomes empty. The fence is between: the position
- * that is loaded after it is at least that of the newest data that was copied. */
-static void drop_overwritten(struct near__trace_copy *c, const struct near__trace_run *t,
-			     unsigned i)
-{
-	struct near__trace_ring *r = near__trace_ring_at(t, i), *to;
-	uint64_t now = __atomic_load_n(&r->position, __ATOMIC_ACQUIRE), from;
-
-	to = (struct near__trace_ring *)(c->rings + i * c->ring_stride + NEAR__TRACE_PAGE -
-					 NEAR__TRACE_RINGS_AT);
-	from = oldest(now, t->ring_size);
-	if (from >= to->position)
-		to->position = 0;
-	for (uint64_t p = oldest(to->position, t->ring_size); p < from && p < to->position;
-	     p += SUB)
-		*near__trace_word_at(to, p) = 0;
+	return to;
 }
 
 /* Without the right to interrupt other CPUs, the slow one. */
@@ -63,6 +49,29 @@ static void fence(void)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_GLOBAL, 0, 0);
 }
 
+/* What may have been overwritten during the copy is dropped. The fence is between: the position
+ * that is loaded after it is at least that of the newest data that was copied. If most is dropped,
+ * because this thread did not run for a while, the ring is copied again. */
+static bool copy_ring(struct near__trace_copy *c, const struct near__trace_run *t, unsigned i)
+{
+	struct near__trace_ring *r = near__trace_ring_at(t, i), *to;
+	uint64_t begin, from, end;
+	unsigned tries = 0;
+
+	do {
+		to = copy_words(c, t, i);
+		if (!to)
+			return false;
+		fence();
+		end = to->position;
+		begin = oldest(end, t->ring_size);
+		from = oldest(__atomic_load_n(&r->position, __ATOMIC_ACQUIRE), t->ring_size);
+	} while (from > begin + (end - begin) / 2 && ++tries < TRIES);
+	for (uint64_t p = begin; p < from && p < end; p += SUB)
+		*near__trace_word_at(to, p) = NEAR__TRACE_DROPPED;
+	return true;
+}
+
 static int copy_rings(struct near__trace_copy *c, const struct near__trace_run *t)
 {
 	unsigned n = t->slots + t->cpus;
@@ -70,10 +79,6 @@ static int copy_rings(struct near__trace_copy *c, const struct near__trace_run *
 	for (unsigned i = 0; i < n; i++)
 		if (near__trace_is_used(t->session, i) && !copy_ring(c, t, i))
 			return near__trace_fail(-ENOSPC, "the file system is full");
-	fence();
-	for (unsigned i = 0; i < n; i++)
-		if (near__trace_is_used(c->session, i))
-			drop_overwritten(c, t, i);
 	c->session->discarded = __atomic_load_n(&t->session->discarded, __ATOMIC_RELAXED);
 	c->session->chains_cut = __atomic_load_n(&t->session->chains_cut, __ATOMIC_RELAXED);
 	return 0;

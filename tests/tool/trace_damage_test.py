@@ -140,6 +140,18 @@ class Damage(TraceCase):
         self.change(second + 8, b"\xff" * 8)  # its time
         self.assertEqual(self.whole(self.recover()), 21)
 
+    def test_dropped(self):
+        """What a snapshot dropped, as it was overwritten, is no damage; also without a clock."""
+        for clock in (1, 0):
+            self.file = self.make(f"snapshot-{clock}", "many", 20, 256, 0, clock)
+            with open(self.file, "rb") as file:
+                self.content = file.read()
+            at = self.find_ring() + PAGE
+            self.change(at, struct.pack("<Q", (1 << 52) - 1))
+            text = self.trace("show", self.file)
+            self.assertEqual(sum(line[0] != "#" for line in text.splitlines()), 9)
+            self.assertIn(f"\n# {11 * 24} bytes were overwritten while they were read", text)
+
     def test_payload(self):
         at = self.content.index(b"a \"b\"\\,") - 2
         self.change(at, b"\xf0\xff")

@@ -170,8 +170,10 @@ static inline uint64_t traces_read_ring(const struct trace_file *f, unsigned i, 
 		const uint64_t *w = (const uint64_t *)(data + from % size);
 		struct trace_record r = {.head = w, .ring = i};
 
-		if (!*w) {
+		if (!*w || *w == NEAR__TRACE_DROPPED) {
 			from = (from | (NEAR__TRACE_SUB_SIZE - 1)) + 1;
+			if (*w && from > end)
+				from = end;
 			continue;
 		}
 		r.words = (unsigned)(*w >> NEAR__TRACE_WORDS_SHIFT & 63) - 2;

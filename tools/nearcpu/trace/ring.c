@@ -137,10 +137,9 @@ static bool is_end_mark(const struct trace_ring *r, uint32_t at)
 	return word(r, at) == 0 && r->limit - at <= MOST_BYTES && r->is_last;
 }
 
-/* A snapshot has such a head where it dropped what was overwritten; all zeros are damage. */
 static bool is_dropped(const struct trace_ring *r, uint32_t at)
 {
-	return at == 0 && word(r, at) == 0 && r->limit >= 16 && word(r, 8);
+	return at == 0 && word(r, at) == NEAR__TRACE_DROPPED;
 }
 
 /* After damage: a record of a known tracepoint, and another one or the end behind it. */
