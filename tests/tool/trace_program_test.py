@@ -133,7 +133,7 @@ class Program(Case):
         os.mkdir(self.file)
         with self.program(STREAM, 3000, "wait") as program:
             self.assertEqual(program.stdout.readline(), "traced\n")
-            run("trace", "disable", "none", self.session_file())
+            self.expect(run("trace", "disable", "none", self.file), 0)
             program.kill()
         events = self.sorted_events()
         self.assertEqual(len(events), 2 * (3000 + 47))

@@ -144,7 +144,16 @@ static int order_one(const struct trace_file *f, const char *order)
 	return code;
 }
 
-/* Of several files those whose programs have ended are left out. */
+/* Whether it has what a stream has moved from another one of these files. */
+static bool is_moved(const struct trace *t, const struct trace_file *f)
+{
+	for (unsigned i = 0; i < t->file_count; i++)
+		if (t->files[i].owner == f->owner && t->files[i].session.mode == NEAR__TRACE_STREAM)
+			return f->session.mode != NEAR__TRACE_STREAM;
+	return false;
+}
+
+/* Of several files those whose programs have ended are left out, and those that take no orders. */
 int trace_order(const struct trace *t, const char *order)
 {
 	unsigned given = 0;
@@ -153,7 +162,7 @@ int trace_order(const struct trace *t, const char *order)
 	if (t->file_count > 1 && strncmp(order, snapshot, sizeof(snapshot) - 1) == 0)
 		return usage_error("trace", "a snapshot is of one file");
 	for (unsigned i = 0; i < t->file_count; i++) {
-		if (t->file_count > 1 && t->files[i].session.ended)
+		if (t->file_count > 1 && (t->files[i].session.ended || is_moved(t, &t->files[i])))
 			continue;
 		one = order_one(&t->files[i], order);
 		code = one ? one : code;
