@@ -24,7 +24,7 @@ struct near__pop_lock {
 	struct near_lock lock __attribute__((aligned(NEAR__CACHE_LINE)));
 };
 
-#define NEAR__POOL_LOCKS 16 /* of pools, by address: a pool has one */
+#define NEAR__POOL_LOCKS 16 /* of pools and id spaces, by address: each has one */
 
 /* One for each process. A fork holds all its locks, see fork.c. */
 struct near__percpu {
@@ -36,6 +36,15 @@ struct near__percpu {
 	struct near_lock directory; /* held to add an object to a region */
 };
 extern NEAR_API struct near__percpu near__percpu;
+
+/* The lock of a pool or id space at that page. An odd multiplier spreads the pages. */
+static inline struct near_lock *near__percpu_lock(const void *p)
+{
+	uint64_t hash = (uintptr_t)p / 4096 * UINT64_C(0x9e3779b97f4a7c15);
+
+	return &near__percpu.pools[hash >> 60].lock;
+}
+_Static_assert(NEAR__POOL_LOCKS == 16, "the highest 4 bits");
 
 /* The slot after the one that is never open. */
 static inline unsigned near__first_fallback(void)

@@ -49,15 +49,6 @@ static void complete(struct near__pool *p)
 		o->batch = room > LEAST_ROOM ? (unsigned)room / LEAST_ROOM : 1;
 }
 
-/* An odd multiplier spreads the pages at which pools begin. */
-static struct near_lock *lock_of(const void *p)
-{
-	uint64_t hash = (uintptr_t)p / 4096 * UINT64_C(0x9e3779b97f4a7c15);
-
-	return &near__percpu.pools[hash >> 60].lock;
-}
-_Static_assert(NEAR__POOL_LOCKS == 16, "the highest 4 bits");
-
 int near_pool_init(struct near_pool *pool, const struct near_pool_options *options)
 {
 	struct near__pool begun = {.options = *options}, *p;
@@ -79,7 +70,7 @@ int near_pool_init(struct near_pool *pool, const struct near_pool_options *optio
 	if (r) {
 		near_percpu_free(slots);
 	} else {
-		p->lock = lock_of(p);
+		p->lock = near__percpu_lock(p);
 		pool->array = &p->slots->array;
 		pool->base = p->base;
 		pool->size = p->check ? 0 : (size_t)p->chunks << p->chunk_shift;

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: MIT */
+/* Seats: which processes share a space, and which of them have ended. idspace/shared.h has the
+ * protocol. */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "idspace/shared.h"
+#include "ground/unique.h"
+
+#define SEATS_SIZE 64
+_Static_assert(sizeof(struct near__seats) <= SEATS_SIZE, "near__seats");
+NEAR__UNIQUE(near__seats, SEATS_SIZE);
+
+static __thread uint32_t forks __attribute__((tls_model("initial-exec")));
+
+/* ---- fork ---- */
+
+static void visit_locks(near__fork_step *step)
+{
+	step(&near__seats.lock);
+}
+
+static void fork_prepare(void)
+{
+	near__fork_prepare(&forks, visit_locks);
+}
+
+static void fork_parent(void)
+{
+	near__fork_in_parent(&forks, visit_locks);
+}
+
+static void fork_child(void)
+{
+	for (struct near_shared_ids *s = near__seats.open; s; s = s->next) {
+		if (s->fd >= 0)
+			close(s->fd);
+		s->fd = -1;
+		s->seat = 0;
+	}
+	near__fork_in_child(&forks, visit_locks);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	near__fork_register(&near__seats.watches_forks, fork_prepare, fork_parent, fork_child);
+}
+
+/* ---- locks ---- */
+
+/* Of the seat's byte. False: a living process has it. */
+static bool set_lock(const struct near_shared_ids *s, unsigned seat, short type)
+{
+	struct flock lock = {
+		.l_type = type,
+		.l_whence = SEEK_SET,
+		.l_start = (off_t)near_region_file_offset(s->region, &s->words[seat]),
+		.l_len = 1,
+	};
+
+	return fcntl(s->fd, F_OFD_SETLK, &lock) == 0;
+}
+
+/* A descriptor that the program closed may be another file by now, on which all locks are free. */
+static void check_descriptor(const struct near_shared_ids *s)
+{
+	struct stat now;
+
+	if (fstat(s->fd, &now) || (uint64_t)now.st_ino != s->inode ||
+	    (uint64_t)now.st_dev != s->device)
+		near__die(
+			"near_shared_ids: the program has closed the descriptor that has its seat");
+}
+
+static bool is_own(const struct near_shared_ids *s, unsigned seat)
+{
+	return s->seat == (uint64_t)(seat + 1) << SEAT_SHIFT;
+}
+
+/* With the lock on the seat, whose process ended. Release, both: pair with the acquire of the thread
+ * that takes the id, and of the one that takes the seat. */
+static void take_back(struct near_shared_ids *s, unsigned seat)
+{
+	uint64_t n = 0;
+
+	for (uint64_t id = 0; id < s->ids; id++) {
+		uint64_t *owner = &s->owners[id].owner;
+
+		if (__atomic_load_n(owner, __ATOMIC_RELAXED) >> SEAT_SHIFT != seat + 1)
+			continue;
+		__atomic_store_n(owner, LEFT, __ATOMIC_RELEASE);
+		n++;
+	}
+	shared_count(s, EXITS, n);
+	__atomic_store_n(&s->words[seat], 0, __ATOMIC_RELEASE);
+}
+
+void near__seats_search(struct near_shared_ids *s)
+{
+	int saved = errno;
+
+	if (!s->seat)
+		return;
+	check_descriptor(s);
+	for (unsigned i = 0; i < s->seats; i++) {
+		if (!__atomic_load_n(&s->words[i], __ATOMIC_ACQUIRE) || is_own(s, i) ||
+		    !set_lock(s, i, F_WRLCK))
+			continue;
+		/* Again: its process may have left it by itself in between. */
+		if (__atomic_load_n(&s->words[i], __ATOMIC_ACQUIRE))
+			take_back(s, i);
+		set_lock(s, i, F_UNLCK);
+	}
+	errno = saved;
+}
+
+/* ---- the own seat ---- */
+
+static int open_again(struct near_shared_ids *s)
+{
+	struct stat file;
+	int fd = near_region_reopen(s->region);
+
+	if (fd < 0) {
+		s->why = "the region's file cannot be opened again (is /proc mounted?)";
+		return fd;
+	}
+	if (fstat(fd, &file)) {
+		close(fd);
+		return -EBADF;
+	}
+	s->fd = fd;
+	s->inode = (uint64_t)file.st_ino;
+	s->device = (uint64_t)file.st_dev;
+	return 0;
+}
+
+static bool take_first_free(struct near_shared_ids *s)
+{
+	for (unsigned i = 0; i < s->seats; i++) {
+		if (!set_lock(s, i, F_WRLCK))
+			continue;
+		if (__atomic_load_n(&s->words[i], __ATOMIC_ACQUIRE))
+			take_back(s, i);
+		__atomic_store_n(&s->words[i], (uint64_t)getpid(), __ATOMIC_RELAXED);
+		s->seat = (uint64_t)(i + 1) << SEAT_SHIFT;
+		return true;
+	}
+	return false;
+}
+
+int near__seat_take(struct near_shared_ids *s)
+{
+	int saved = errno, err = 0;
+
+	if (s->seat)
+		return 0;
+	err = open_again(s);
+	if (!err && !take_first_free(s)) {
+		close(s->fd);
+		s->fd = -1;
+		s->why = "each seat has a process that lives; make the space with more seats";
+		err = -EUSERS;
+	}
+	errno = saved;
+	return err;
+}
+
+void near__seat_leave(struct near_shared_ids *s)
+{
+	int saved = errno;
+
+	if (s->seat)
+		take_back(s, (unsigned)(s->seat >> SEAT_SHIFT) - 1);
+	if (s->fd >= 0)
+		close(s->fd);
+	s->fd = -1;
+	s->seat = 0;
+	errno = saved;
+}
