@@ -90,9 +90,10 @@ struct near__id {
 	const struct near_worker *owner;
 	uint64_t node;
 	uint64_t hits;   /* how often it was acquired from a cache, */
-	uint64_t handed; /* and handed over */
+	uint64_t handed; /* handed over, */
+	uint64_t taken;  /* and acquired otherwise */
 	uint64_t seen;   /* `hits` when unused caches were searched for */
-	uint64_t pad[3];
+	uint64_t pad[2];
 };
 
 /* Returns 0; -E2BIG: above a maximum; -ENOMEM: no memory or address space. `options` may be NULL. */
@@ -143,6 +144,16 @@ static inline int near__idspace_try_release(void *p, uint64_t id1, uint64_t node
 		NEAR_OUT(at, t), NEAR_IN(p, id1, node), NEAR__OTHER_NODE, NEAR__CACHE_FULL);
 }
 
+/* Of a counter that the worker with the id alone changes, and others read: relaxed, as they take it
+ * for statistics and hints. */
+static inline uint64_t near__id_count(uint64_t *counter)
+{
+	uint64_t n = *counter + 1;
+
+	__atomic_store_n(counter, n, __ATOMIC_RELAXED);
+	return n;
+}
+
 static inline struct near__id *near__idspace_block(const struct near_idspace *s, uint64_t id)
 {
 	return (struct near__id *)(s->blocks + id * s->stride);
@@ -176,7 +187,7 @@ NEAR_INLINE int near_idspace_acquire(struct near_idspace *s, struct near_worker 
 	NEAR__TSAN_ACQUIRE(block);
 	block->owner = w;
 	w->id1 = (uint32_t)id1;
-	if (__builtin_expect(++block->hits % NEAR__IDS_TRIM == 0, 0))
+	if (__builtin_expect(near__id_count(&block->hits) % NEAR__IDS_TRIM == 0, 0))
 		return near__idspace_renew(s, w);
 	return (int)id1 - 1;
 }
@@ -212,7 +223,7 @@ NEAR_INLINE int near_idspace_hand_over(struct near_idspace *s, struct near_worke
 	from->id1 = 0;
 	to->id1 = (uint32_t)id + 1;
 	block->owner = to;
-	block->handed++;
+	near__id_count(&block->handed);
 	return (int)id;
 }
 

@@ -19,8 +19,8 @@
  * Safety:    any thread, not in signal handlers. A process may be killed at any moment. Fork: the
  *            child takes a seat of its own at its first acquire; what workers had at the fork,
  *            their parent's have: clear them in the child. A program that closes descriptors which
- *            it does not know closes its seat: it is stopped at the next search. A child of a bare
- *            clone(2) that does not exec keeps the seat of its parent.
+ *            it does not know closes its seat: it is stopped at the next search or close. A child of
+ *            a bare clone(2) that does not exec keeps the seat of its parent.
  * Order:     release, and the end of a killed process, happen before the acquire that returns the
  *            id.
  * Errors:    as near_idspace; open: an error, and s->why.
@@ -71,9 +71,10 @@ struct near_shared_ids_options {
 struct near__shared_id {
 	uint64_t owner; /* 0: none; 1: none, and the last one was killed; else seat and worker */
 	uint64_t node1; /* the node to which it belongs, plus 1 */
-	uint64_t hits, handed;
-	uint64_t seen; /* `hits` when unused caches were searched for */
-	uint64_t pad[3];
+	uint64_t hits, handed; /* how often it was acquired from a cache, and handed over */
+	uint64_t taken;        /* acquired otherwise */
+	uint64_t seen;         /* `hits` when unused caches were searched for */
+	uint64_t pad[2];
 };
 
 /* Private, except for `why`. Must not be copied or moved. */
@@ -95,7 +96,7 @@ struct near_shared_ids {
 	struct near_region_object object;
 	size_t mapped;
 	struct near_shared_ids *next; /* of the process */
-	const char *why; /* of the last open or acquire: a sentence if it failed, or NULL */
+	const char *why; /* of the last open or acquire that failed: a sentence; NULL: none did */
 };
 
 /* Opens the space `name` of a region, which must stay open as long as this is used. If there is
@@ -117,11 +118,18 @@ NEAR_API void near__shared_ids_uncache(struct near_shared_ids *s, unsigned id);
 NEAR_API void near__shared_ids_misuse(const struct near_shared_ids *s, const struct near_worker *w,
 				      const char *call) __attribute__((noreturn, cold));
 
-/* What names the worker as the owner of an id. */
+/* Relaxed: another thread may take the seat, which orders nothing. */
+static inline uint64_t near__shared_ids_seat(const struct near_shared_ids *s)
+{
+	return __atomic_load_n(&s->seat, __ATOMIC_RELAXED);
+}
+
+/* What names the worker as the owner of an id. Its address without the tag that a CPU may ignore in
+ * the highest bits of pointers. */
 static inline uint64_t near__shared_ids_tag(const struct near_shared_ids *s,
 					    const struct near_worker *w)
 {
-	return s->seat | (uintptr_t)w;
+	return near__shared_ids_seat(s) | ((uint64_t)(uintptr_t)w << 16 >> 16);
 }
 
 /* The local CPU's cache: the id that was used last there plus 1, or 0. Any thread may store to it at
@@ -142,7 +150,8 @@ static inline uint64_t near__shared_ids_try(struct near_shared_ids *s, struct ne
 {
 	uint64_t id1 = __atomic_load_n(near__shared_ids_cache(s), __ATOMIC_RELAXED), none = 0;
 
-	if (id1 - 1 >= s->ids || !near__shared_ids_is_ready(s, id1 - 1) || !s->seat ||
+	if (id1 - 1 >= s->ids || !near__shared_ids_is_ready(s, id1 - 1) ||
+	    !near__shared_ids_seat(s) ||
 	    !__atomic_compare_exchange_n(&s->owners[id1 - 1].owner, &none,
 					 near__shared_ids_tag(s, w), false, __ATOMIC_ACQUIRE,
 					 __ATOMIC_RELAXED))
@@ -162,7 +171,7 @@ NEAR_INLINE int near_shared_ids_acquire(struct near_shared_ids *s, struct near_w
 	id1 = near__shared_ids_try(s, w);
 	if (__builtin_expect(!id1, 0))
 		return near__shared_ids_acquire_slow(s, w);
-	if (__builtin_expect(++s->owners[id1 - 1].hits % NEAR__IDS_TRIM == 0, 0))
+	if (__builtin_expect(near__id_count(&s->owners[id1 - 1].hits) % NEAR__IDS_TRIM == 0, 0))
 		return near__shared_ids_renew(s, w);
 	return (int)id1 - 1;
 }
@@ -178,7 +187,7 @@ NEAR_INLINE void near_shared_ids_release(struct near_shared_ids *s, struct near_
 					     near__shared_ids_tag(s, w),
 			     0))
 		near__shared_ids_misuse(s, w, "near_shared_ids_release");
-	w->id1 = 0;
+	*w = (struct near_worker){0, 0};
 	if (__builtin_expect(__atomic_load_n(near__shared_ids_cache(s), __ATOMIC_RELAXED) == id + 1,
 			     1))
 		__atomic_store_n(&s->owners[id].owner, 0, __ATOMIC_RELEASE);
@@ -200,9 +209,9 @@ NEAR_INLINE int near_shared_ids_hand_over(struct near_shared_ids *s, struct near
 	if (__builtin_expect(to->id1 != 0, 0))
 		near__shared_ids_misuse(s, to, "near_shared_ids_hand_over");
 	*to = *from;
-	from->id1 = 0;
+	*from = (struct near_worker){0, 0};
 	__atomic_store_n(&s->owners[id].owner, near__shared_ids_tag(s, to), __ATOMIC_RELAXED);
-	s->owners[id].handed++;
+	near__id_count(&s->owners[id].handed);
 	return (int)id;
 }
 

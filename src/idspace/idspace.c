@@ -114,7 +114,7 @@ static void put(struct near_idspace *s, int id, uint64_t *count)
 }
 
 /* `id` may be an error. */
-static int give(struct near_idspace *s, struct near_worker *w, int id, unsigned hits)
+static int give(struct near_idspace *s, struct near_worker *w, int id, bool is_hit)
 {
 	struct near__id *block;
 	int err = id < 0 ? id : near__idspace_make_ready(s, (unsigned)id);
@@ -128,8 +128,7 @@ static int give(struct near_idspace *s, struct near_worker *w, int id, unsigned 
 	NEAR__TSAN_ACQUIRE(block);
 	block->owner = w;
 	w->id1 = (uint32_t)id + 1;
-	block->hits += hits;
-	if (hits && block->hits % NEAR__IDS_TRIM == 0)
+	if (near__id_count(is_hit ? &block->hits : &block->taken) % NEAR__IDS_TRIM == 0)
 		return near__idspace_renew(s, w);
 	return id;
 }
@@ -157,14 +156,14 @@ int near__idspace_renew(struct near_idspace *s, struct near_worker *w)
 	if (!has_lower)
 		return id;
 	w->id1 = 0;
-	return give(s, w, id, 0);
+	return give(s, w, id, false);
 }
 
 static int acquire_fallback(struct near_idspace *s, struct near_worker *w, struct fallback f)
 {
 	uint64_t id1 = near__idspace_take_cached(f.slot);
 
-	return id1 ? give(s, w, (int)id1 - 1, 1) : give(s, w, take_uncached(s, f.node), 0);
+	return id1 ? give(s, w, (int)id1 - 1, true) : give(s, w, take_uncached(s, f.node), false);
 }
 
 int near__idspace_acquire_slow(struct near_idspace *s, struct near_worker *w)
@@ -176,9 +175,9 @@ int near__idspace_acquire_slow(struct near_idspace *s, struct near_worker *w)
 		int result = near__idspace_try_acquire(s->slots, &id1);
 
 		if (result == NEAR_SEQ_COMMITTED)
-			return give(s, w, (int)id1 - 1, 1);
+			return give(s, w, (int)id1 - 1, true);
 		if (result == NEAR__NO_ID)
-			return give(s, w, take_uncached(s, node_of_slot(s, slot)), 0);
+			return give(s, w, take_uncached(s, node_of_slot(s, slot)), false);
 	}
 	return acquire_fallback(s, w, local_fallback(s));
 }

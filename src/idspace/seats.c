@@ -4,6 +4,7 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,10 +12,20 @@
 #include "ground/unique.h"
 
 #define SEATS_SIZE 64
+#define TRIES 100 /* to take a seat */
 _Static_assert(sizeof(struct near__seats) <= SEATS_SIZE, "near__seats");
 NEAR__UNIQUE(near__seats, SEATS_SIZE);
 
 static __thread uint32_t forks __attribute__((tls_model("initial-exec")));
+
+/* False: there is no descriptor, or the program has closed it, and it may be another file by now. */
+static bool is_same_file(const struct near_shared_ids *s)
+{
+	struct stat now;
+
+	return s->fd >= 0 && fstat(s->fd, &now) == 0 && (uint64_t)now.st_ino == s->inode &&
+	       (uint64_t)now.st_dev == s->device;
+}
 
 /* ---- fork ---- */
 
@@ -36,10 +47,10 @@ static void fork_parent(void)
 static void fork_child(void)
 {
 	for (struct near_shared_ids *s = near__seats.open; s; s = s->next) {
-		if (s->fd >= 0)
+		if (is_same_file(s))
 			close(s->fd);
 		s->fd = -1;
-		s->seat = 0;
+		__atomic_store_n(&s->seat, 0, __ATOMIC_RELAXED);
 	}
 	near__fork_in_child(&forks, visit_locks);
 }
@@ -64,13 +75,14 @@ static bool set_lock(const struct near_shared_ids *s, unsigned seat, short type)
 	return fcntl(s->fd, F_OFD_SETLK, &lock) == 0;
 }
 
-/* A descriptor that the program closed may be another file by now, on which all locks are free. */
-static void check_descriptor(const struct near_shared_ids *s)
+/* A program that closed the descriptor has lost the lock. If it has the region's file by the same
+ * number again, the lock is its own again, unless another process has found the seat without it. */
+static void check_seat(const struct near_shared_ids *s)
 {
-	struct stat now;
+	unsigned seat = (unsigned)(s->seat >> SEAT_SHIFT) - 1;
 
-	if (fstat(s->fd, &now) || (uint64_t)now.st_ino != s->inode ||
-	    (uint64_t)now.st_dev != s->device)
+	if (!is_same_file(s) || !set_lock(s, seat, F_WRLCK) ||
+	    !__atomic_load_n(&s->words[seat], __ATOMIC_ACQUIRE))
 		near__die(
 			"near_shared_ids: the program has closed the descriptor that has its seat");
 }
@@ -92,6 +104,7 @@ static void take_back(struct near_shared_ids *s, unsigned seat)
 		if (__atomic_load_n(owner, __ATOMIC_RELAXED) >> SEAT_SHIFT != seat + 1)
 			continue;
 		__atomic_store_n(owner, LEFT, __ATOMIC_RELEASE);
+		shared_clear_bit(s, id);
 		n++;
 	}
 	shared_count(s, EXITS, n);
@@ -104,7 +117,7 @@ void near__seats_search(struct near_shared_ids *s)
 
 	if (!s->seat)
 		return;
-	check_descriptor(s);
+	check_seat(s);
 	for (unsigned i = 0; i < s->seats; i++) {
 		if (!__atomic_load_n(&s->words[i], __ATOMIC_ACQUIRE) || is_own(s, i) ||
 		    !set_lock(s, i, F_WRLCK))
@@ -124,13 +137,12 @@ static int open_again(struct near_shared_ids *s)
 	struct stat file;
 	int fd = near_region_reopen(s->region);
 
-	if (fd < 0) {
-		s->why = "the region's file cannot be opened again (is /proc mounted?)";
-		return fd;
-	}
+	if (fd < 0)
+		return shared_fail(s, fd,
+				   "the region's file cannot be opened again (is /proc mounted?)");
 	if (fstat(fd, &file)) {
 		close(fd);
-		return -EBADF;
+		return shared_fail(s, -EBADF, "the region's file has no status");
 	}
 	s->fd = fd;
 	s->inode = (uint64_t)file.st_ino;
@@ -146,24 +158,36 @@ static bool take_first_free(struct near_shared_ids *s)
 		if (__atomic_load_n(&s->words[i], __ATOMIC_ACQUIRE))
 			take_back(s, i);
 		__atomic_store_n(&s->words[i], (uint64_t)getpid(), __ATOMIC_RELAXED);
-		s->seat = (uint64_t)(i + 1) << SEAT_SHIFT;
+		__atomic_store_n(&s->seat, (uint64_t)(i + 1) << SEAT_SHIFT, __ATOMIC_RELAXED);
 		return true;
+	}
+	return false;
+}
+
+/* A process that takes back the ids of another one has the lock on its seat meanwhile. */
+static bool take_free(struct near_shared_ids *s)
+{
+	for (unsigned i = 0; i < TRIES; i++) {
+		if (take_first_free(s))
+			return true;
+		sched_yield();
 	}
 	return false;
 }
 
 int near__seat_take(struct near_shared_ids *s)
 {
-	int saved = errno, err = 0;
+	int saved = errno, err;
 
 	if (s->seat)
 		return 0;
 	err = open_again(s);
-	if (!err && !take_first_free(s)) {
+	if (!err && !take_free(s)) {
 		close(s->fd);
 		s->fd = -1;
-		s->why = "each seat has a process that lives; make the space with more seats";
-		err = -EUSERS;
+		err = shared_fail(
+			s, -EUSERS,
+			"each seat has a process that lives; make the space with more seats");
 	}
 	errno = saved;
 	return err;
@@ -173,10 +197,11 @@ void near__seat_leave(struct near_shared_ids *s)
 {
 	int saved = errno;
 
-	if (s->seat)
+	if (s->seat) {
+		check_seat(s);
 		take_back(s, (unsigned)(s->seat >> SEAT_SHIFT) - 1);
-	if (s->fd >= 0)
 		close(s->fd);
+	}
 	s->fd = -1;
 	s->seat = 0;
 	errno = saved;

@@ -28,11 +28,6 @@ static void set_bit(const struct near_shared_ids *s, unsigned id)
 	__atomic_fetch_or(&s->bitmap[id / 64], UINT64_C(1) << id % 64, __ATOMIC_RELAXED);
 }
 
-static void clear_bit(const struct near_shared_ids *s, unsigned id)
-{
-	__atomic_fetch_and(&s->bitmap[id / 64], ~(UINT64_C(1) << id % 64), __ATOMIC_RELAXED);
-}
-
 /* ---- owner words ---- */
 
 /* Acquire: pairs with the release of the owner before, or of the thread that took the id back. */
@@ -54,6 +49,12 @@ static bool try_own(struct near_shared_ids *s, struct near_worker *w, unsigned i
 static void disown(struct near_shared_ids *s, unsigned id, bool is_left)
 {
 	__atomic_store_n(&line_of(s, id)->owner, is_left ? LEFT : 0, __ATOMIC_RELEASE);
+}
+
+static void give_up(struct near_shared_ids *s, unsigned id, bool is_left)
+{
+	disown(s, id, is_left);
+	shared_clear_bit(s, id);
 }
 
 /* ---- which id ---- */
@@ -119,9 +120,7 @@ static int take_or_search(struct near_shared_ids *s, struct near_worker *w)
 	near__seats_search(s);
 	near_lock_unlock(&near__seats.lock);
 	id = take(s, w);
-	if (id < 0)
-		s->why = "all ids are in use";
-	return id;
+	return id < 0 ? shared_fail(s, id, "all ids are in use") : id;
 }
 
 /* ---- acquire ---- */
@@ -136,10 +135,9 @@ static int make_ready(struct near_shared_ids *s, unsigned id)
 	if (s->stride)
 		err = near_region_allocate(s->region, &s->object, id * s->stride, s->stride);
 	if (err)
-		s->why = "there is no room for the data of another id";
-	else
-		__atomic_fetch_or(&s->ready[id / 64], UINT64_C(1) << id % 64, __ATOMIC_RELAXED);
-	return err;
+		return shared_fail(s, err, "there is no room for the data of another id");
+	__atomic_fetch_or(&s->ready[id / 64], UINT64_C(1) << id % 64, __ATOMIC_RELAXED);
+	return 0;
 }
 
 /* Of the worker that has taken it. */
@@ -148,14 +146,16 @@ static int give(struct near_shared_ids *s, struct near_worker *w, unsigned id)
 	int err = make_ready(s, id);
 
 	if (err) {
-		disown(s, id, near_worker_must_repair(w));
-		clear_bit(s, id);
+		give_up(s, id, near_worker_must_repair(w));
+		*w = (struct near_worker){0, 0};
 		return err;
 	}
 	shared_count(s, ALLOCATIONS, 1);
 	if (line_of(s, id)->node1 != local_node1(s))
 		shared_count(s, FOREIGN, 1);
 	w->id1 = id + 1;
+	if (near__id_count(&line_of(s, id)->taken) % NEAR__IDS_TRIM == 0)
+		return near__shared_ids_renew(s, w);
 	return (int)id;
 }
 
@@ -163,7 +163,7 @@ static int ensure_seat(struct near_shared_ids *s)
 {
 	int err = 0;
 
-	if (s->seat)
+	if (near__shared_ids_seat(s))
 		return 0;
 	near_lock_lock(&near__seats.lock);
 	err = near__seat_take(s);
@@ -180,7 +180,8 @@ static int take_cached(struct near_shared_ids *s, struct near_worker *w)
 
 	if (id1 - 1 < s->ids && make_ready(s, (unsigned)id1 - 1) == 0 &&
 	    near__shared_ids_try(s, w)) {
-		line_of(s, w->id1 - 1)->hits++;
+		if (near__id_count(&line_of(s, w->id1 - 1)->hits) % NEAR__IDS_TRIM == 0)
+			return near__shared_ids_renew(s, w);
 		return near_worker_id(w);
 	}
 	__atomic_store_n(cache, 0, __ATOMIC_RELAXED);
@@ -214,7 +215,7 @@ void near__shared_ids_uncache(struct near_shared_ids *s, unsigned id)
 		__atomic_store_n(cache, id + 1, __ATOMIC_RELAXED);
 		return;
 	}
-	clear_bit(s, id);
+	shared_clear_bit(s, id);
 	shared_count(s, EVICTIONS, 1);
 }
 
@@ -249,7 +250,7 @@ static void search_unused(struct near_shared_ids *s)
 
 			if (!is_unused(line_of(s, id)))
 				continue;
-			clear_bit(s, id);
+			shared_clear_bit(s, id);
 			n++;
 		}
 	}
@@ -271,12 +272,15 @@ int near__shared_ids_renew(struct near_shared_ids *s, struct near_worker *w)
 	near_lock_unlock(&near__seats.lock);
 	search_unused(s);
 	lower = take_below(s, w, id, node1, OWN_NODE, true);
-	if (lower < 0)
-		return (int)id;
-	disown(s, id, must_repair);
-	clear_bit(s, id);
-	w->id1 = 0;
-	return give(s, w, (unsigned)lower);
+	if (lower >= 0 && make_ready(s, (unsigned)lower) == 0) {
+		give_up(s, id, must_repair);
+		return give(s, w, (unsigned)lower);
+	}
+	if (lower >= 0) {
+		give_up(s, (unsigned)lower, near_worker_must_repair(w));
+		w->must_repair = must_repair;
+	}
+	return (int)id;
 }
 
 void near__shared_ids_misuse(const struct near_shared_ids *s, const struct near_worker *w,

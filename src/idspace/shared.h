@@ -48,6 +48,13 @@ struct near__seats {
 };
 extern NEAR_API struct near__seats near__seats;
 
+/* Relaxed: threads fail concurrently. */
+static inline int shared_fail(struct near_shared_ids *s, int err, const char *why)
+{
+	__atomic_store_n(&s->why, why, __ATOMIC_RELAXED);
+	return err;
+}
+
 static inline void shared_count(const struct near_shared_ids *s, enum shared_count which,
 				uint64_t n)
 {
@@ -55,12 +62,19 @@ static inline void shared_count(const struct near_shared_ids *s, enum shared_cou
 	__atomic_fetch_add(&s->counts[which], n, __ATOMIC_RELAXED);
 }
 
+/* Of the bitmap. Relaxed: a hint. */
+static inline void shared_clear_bit(const struct near_shared_ids *s, uint64_t id)
+{
+	__atomic_fetch_and(&s->bitmap[id / 64], ~(UINT64_C(1) << id % 64), __ATOMIC_RELAXED);
+}
+
 /* seats.c. With near__seats.lock. */
 
 /* Takes a seat, if there is none yet. Returns 0, or an error and s->why. */
 int near__seat_take(struct near_shared_ids *s);
 
-/* Takes back the ids of processes that ended. */
+/* Takes back the ids of processes that ended. Stops the program if the seat is not its own any
+ * more; so does near__seat_leave. */
 void near__seats_search(struct near_shared_ids *s);
 
 /* Gives the seat back. */

@@ -39,12 +39,6 @@ static struct near_region_object object_of(const char *name, const uint64_t abou
 }
 _Static_assert(sizeof(struct near__shared_id) == LINE, "part of the format");
 
-static int fail(struct near_shared_ids *s, int err, const char *why)
-{
-	s->why = why;
-	return err;
-}
-
 /* The object by that name. -ENOENT: there is none. */
 static int find(struct near_shared_ids *s, const char *name, uint64_t about[4])
 {
@@ -55,17 +49,17 @@ static int find(struct near_shared_ids *s, const char *name, uint64_t about[4])
 		if (strcmp(o.name, name) == 0)
 			break;
 	if (err == -EBADMSG)
-		return fail(s, err, "the directory of the region is damaged");
+		return shared_fail(s, err, "the directory of the region is damaged");
 	if (err)
-		return fail(s, err, "the region has no id space by this name");
+		return shared_fail(s, err, "the region has no id space by this name");
 	if (o.kind != NEAR_REGION_PRIVATE || o.flags != NEAR_REGION_ONCE)
-		return fail(s, -EEXIST, "the region has something else by this name");
+		return shared_fail(s, -EEXIST, "the region has something else by this name");
 	if (o.about[3] != VERSION)
-		return fail(s, -EPROTO, "the id space is of another version of the library");
+		return shared_fail(s, -EPROTO, "the id space is of another version of the library");
 	if (!o.about[0] || o.about[0] > NEAR_IDSPACE_MAX_IDS || !o.about[1] ||
 	    o.about[1] > NEAR_SHARED_IDS_MAX_SEATS || o.about[2] > NEAR_IDSPACE_MAX_SIZE ||
 	    o.size != object_of(name, o.about).size)
-		return fail(s, -EBADMSG, "the id space is damaged");
+		return shared_fail(s, -EBADMSG, "the id space is damaged");
 	memcpy(about, o.about, sizeof(o.about));
 	return 0;
 }
@@ -79,7 +73,7 @@ static int choose(struct near_shared_ids *s, const struct near_shared_ids_option
 	about[3] = VERSION;
 	if (about[0] > NEAR_IDSPACE_MAX_IDS || about[1] > NEAR_SHARED_IDS_MAX_SEATS ||
 	    about[2] > NEAR_IDSPACE_MAX_SIZE)
-		return fail(s, -E2BIG, "more ids, seats or bytes than there can be");
+		return shared_fail(s, -E2BIG, "more ids, seats or bytes than there can be");
 	return 0;
 }
 
@@ -87,7 +81,7 @@ static int define(struct near_shared_ids *s, struct near_region_object *o)
 {
 	int err = near_region_define(s->region, o);
 
-	return err ? fail(s, err, s->region->why) : 0;
+	return err ? shared_fail(s, err, s->region->why) : 0;
 }
 
 static void use_object(struct near_shared_ids *s, const struct near_region_object *o)
@@ -132,7 +126,7 @@ static int map_ready(struct near_shared_ids *s)
 	s->mapped = round_up(s->ids / 8 + sizeof(uint64_t), PAGE);
 	p = mmap(NULL, s->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
-		return fail(s, -ENOMEM, "no memory");
+		return shared_fail(s, -ENOMEM, "no memory");
 	s->ready = p;
 	return 0;
 }
@@ -155,7 +149,7 @@ static int open_space(struct near_shared_ids *s, const char *name,
 		      const struct near_shared_ids_options *options)
 {
 	uint64_t about[4] = {0};
-	int err = s->region->read_only ? fail(s, -EROFS, "the region is a snapshot")
+	int err = s->region->read_only ? shared_fail(s, -EROFS, "the region is a snapshot")
 				       : find(s, name, about);
 
 	if (err == -ENOENT && options)
