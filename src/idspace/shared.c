@@ -274,6 +274,7 @@ int near__shared_ids_renew(struct near_shared_ids *s, struct near_worker *w)
 	lower = take_below(s, w, id, node1, OWN_NODE, true);
 	if (lower >= 0 && make_ready(s, (unsigned)lower) == 0) {
 		give_up(s, id, must_repair);
+		empty_caches(s); /* else the next acquire takes the old one again */
 		return give(s, w, (unsigned)lower);
 	}
 	if (lower >= 0) {

@@ -68,19 +68,19 @@ static void a_single_worker_keeps_its_id(void **state)
 static void a_child_has_a_copy(void **state)
 {
 	assert_int_equal(ids_acquire(&space, &w[0]), 0);
-	assert_int_equal(ids_acquire(&space, &w[1]), 1);
+	assert_in_range(ids_acquire(&space, &w[1]), 1, IDS - 1);
 	*data_of(0) = 17;
 	ids_release(&space, &w[1]);
 	IN_CHILD() {
 		CHECK(near_worker_id(&w[0]) == 0 && *data_of(0) == 17);
 		*data_of(0) = 18;
-		CHECK(ids_acquire(&space, &w[1]) == 1);
+		CHECK(ids_acquire(&space, &w[1]) > 0);
 		ids_release(&space, &w[0]);
-		CHECK(ids_acquire(&space, &w[2]) == 0);
+		CHECK(ids_acquire(&space, &w[2]) >= 0);
 		CHECK(acquire_all(&w[3]) == IDS - 2);
 	}
 	assert_int_equal(*data_of(0), 17);
-	assert_int_equal(ids_acquire(&space, &w[1]), 1);
+	assert_in_range(ids_acquire(&space, &w[1]), 1, IDS - 1);
 	ids_release(&space, &w[0]);
 	ids_release(&space, &w[1]);
 	assert_int_equal(acquire_all(w), IDS);
