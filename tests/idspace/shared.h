@@ -28,7 +28,7 @@ struct shared_view {
 
 static inline void shared_attach(struct shared_view *v, struct near_shared_ids_options options)
 {
-	v->region = opened_region(&(struct near_region_options){.once = 4 << 20});
+	v->region = opened_region(&(struct near_region_options){.size = 8, .once = 128 << 10});
 	CHECK(shared_open(&v->ids, &v->region, NAME, &options) == 0);
 }
 

@@ -1,5 +1,413 @@
-#include "unit.h"
+/* SPDX-License-Identifier: MIT */
+/* near_shared_ids: bad input, no seat, no room, closed descriptors, pid namespaces. */
+#include "shared.h"
+
+#include <fcntl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "percpu/region.h"
+
+static const struct near_shared_ids_options few = {.ids = 4, .seats = 2};
+
+static struct near_region region;
+static struct near_shared_ids ids;
+static struct near_worker w[8];
+
+static int make_region(void **state)
+{
+	memset(w, 0, sizeof(w));
+	region = opened_region(&(struct near_region_options){.once = 4 << 20});
+	return 0;
+}
+
+static int remove_region(void **state)
+{
+	near_region_close(&region);
+	return remove_files(state);
+}
+
+/* `why` may be NULL: what the region has. */
+static void fails(const char *name, const struct near_shared_ids_options *options, int err,
+		  const char *why)
+{
+	assert_int_equal(shared_open(&ids, &region, name, options), err);
+	assert_string_equal(ids.why, why ? why : region.why);
+	KEEPS_ERRNO(near_shared_ids_close(&ids)); /* of one that is not open: nothing */
+}
+
+static void options_have_maxima(void **state)
+{
+	const char *why = "more ids, seats or bytes than there can be";
+
+	fails(NAME, NULL, -ENOENT, "the region has no id space by this name");
+	fails(NAME, &(struct near_shared_ids_options){.ids = NEAR_IDSPACE_MAX_IDS + 1}, -E2BIG,
+	      why);
+	fails(NAME, &(struct near_shared_ids_options){.seats = NEAR_SHARED_IDS_MAX_SEATS + 1},
+	      -E2BIG, why);
+	fails(NAME, &(struct near_shared_ids_options){.size = NEAR_IDSPACE_MAX_SIZE + 1}, -E2BIG,
+	      why);
+	assert_int_equal(near_region_object(&region, 0, &(struct near_region_object){0}), -ENOENT);
+}
+
+static void the_default_numbers(void **state)
+{
+	assert_int_equal(shared_open(&ids, &region, NAME, &(struct near_shared_ids_options){0}), 0);
+	assert_int_equal(shared_stats(&ids).ids, 1024);
+	assert_int_equal(shared_stats(&ids).seats, 256);
+	near_shared_ids_close(&ids);
+	assert_int_equal(shared_open(&ids, &region, NAME, NULL), 0);
+	near_shared_ids_close(&ids);
+}
+
+static void what_the_region_refuses(void **state)
+{
+	const char *long_name = "a234567890123456789012345678901234567890123456789012345678901";
+
+	fails("no name", &few, -EINVAL, NULL);
+	fails(NAME, &(struct near_shared_ids_options){.ids = 65535}, -ENOSPC, NULL);
+	fails(long_name, &(struct near_shared_ids_options){.ids = 4, .size = 8}, -EINVAL, NULL);
+}
+
+static void an_object_of_another_kind(void **state)
+{
+	struct near_region_object o = counter_named(NAME, NULL);
+
+	assert_int_equal(define(&region, &o), 0);
+	fails(NAME, &few, -EEXIST, "the region has something else by this name");
+	fails(NAME, NULL, -EEXIST, "the region has something else by this name");
+}
+
+/* As a later version would make it, or one that something has written over. */
+static void refused(struct near_region_object o, int err, const char *why)
+{
+	o.name = NAME;
+	o.kind = NEAR_REGION_PRIVATE;
+	o.flags = NEAR_REGION_ONCE;
+	assert_int_equal(define(&region, &o), 0);
+	fails(NAME, &few, err, why);
+	near_region_close(&region);
+	remove_files(NULL);
+	make_region(NULL);
+}
+
+static void another_version_or_damaged(void **state)
+{
+	const char *damaged = "the id space is damaged";
+
+	refused((struct near_region_object){.size = 64, .about = {4, 2, 0, 2}}, -EPROTO,
+		"the id space is of another version of the library");
+	refused((struct near_region_object){.size = 64, .about = {4, 2, 0, 1}}, -EBADMSG, damaged);
+	refused((struct near_region_object){.size = 64, .about = {0, 2, 0, 1}}, -EBADMSG, damaged);
+	refused((struct near_region_object){.size = 64, .about = {4, 0, 0, 1}}, -EBADMSG, damaged);
+	refused((struct near_region_object){.size = 64, .about = {65536, 2, 0, 1}}, -EBADMSG,
+		damaged);
+	refused((struct near_region_object){.size = 64, .about = {4, 4097, 0, 1}}, -EBADMSG,
+		damaged);
+	refused((struct near_region_object){.size = 64, .about = {4, 4, UINT64_MAX, 1}}, -EBADMSG,
+		damaged);
+}
+
+static void a_damaged_directory(void **state)
+{
+	assert_int_equal(shared_open(&ids, &region, NAME, &few), 0);
+	near_shared_ids_close(&ids);
+	memset((char *)region.header + REGION_DIRECTORY, 0xff, 64);
+	fails(NAME, &few, -EBADMSG, "the directory of the region is damaged");
+	fails("other", NULL, -EBADMSG, "the directory of the region is damaged");
+}
+
+/* Whatever the hints are, and what names no seat that there is, no id is given out twice. */
+static void damaged_hints_do_no_harm(void **state)
+{
+	assert_int_equal(shared_open(&ids, &region, NAME, &few), 0);
+	for (unsigned byte = 0; byte < 256; byte += 51) {
+		memset(ids.bitmap, (int)byte, 8);
+		for (unsigned i = 0; i < near_cpus(); i++)
+			memset(&ids.caches[i * 8], (int)byte, 8);
+		for (unsigned i = 0; i < 4; i++)
+			ids.owners[i].node1 = ids.owners[i].hits = ids.owners[i].seen = byte;
+		assert_int_equal(shared_all(&ids), 0);
+	}
+	for (uint64_t id1 = 0; id1 < 7; id1++) {
+		for (unsigned i = 0; i < near_cpus(); i++)
+			ids.caches[i * 8] = id1;
+		assert_int_equal(shared_all(&ids), 0);
+	}
+	near_shared_ids_close(&ids);
+}
+
+static void a_snapshot_has_no_workers(void **state)
+{
+	struct near_region writable = region;
+	int fd;
+
+	assert_int_equal(shared_open(&ids, &region, NAME, &few), 0);
+	near_shared_ids_close(&ids);
+	fd = open(path, O_RDONLY);
+	assert_true(fd >= 0);
+	assert_int_equal(near_region_attach(&region, fd), 0);
+	fails(NAME, &few, -EROFS, "the region is a snapshot");
+	near_region_close(&region);
+	close(fd);
+	region = writable;
+}
+
+static void each_seat_is_taken(void **state)
+{
+	const char *why = "each seat has a process that lives; make the space with more seats";
+	struct near_shared_ids one, two;
+	struct near_region same = opened_region(NULL);
+
+	assert_int_equal(shared_open(&one, &region, NAME, &few), 0);
+	assert_int_equal(shared_open(&two, &same, NAME, NULL), 0);
+	fails(NAME, NULL, -EUSERS, why);
+	/* In a child it is the first acquire that needs a seat. */
+	IN_CHILD() {
+		CHECK(shared_acquire(&one, &w[0]) == -EUSERS);
+		CHECK(strcmp(one.why, why) == 0);
+	}
+	near_shared_ids_close(&two);
+	IN_CHILD() {
+		CHECK(shared_acquire(&one, &w[0]) == 0);
+	}
+	assert_int_equal(shared_open(&two, &same, NAME, NULL), 0);
+	assert_int_equal(shared_all(&two), 1);
+	near_shared_ids_close(&two);
+	near_shared_ids_close(&one);
+	near_region_close(&same);
+}
+
+static void misuse_stops_the_program(void **state)
+{
+	struct near_worker copy;
+
+	assert_int_equal(shared_open(&ids, &region, NAME, &few), 0);
+	assert_int_equal(shared_acquire(&ids, &w[0]), 0);
+	assert_int_equal(shared_acquire(&ids, &w[1]), 1);
+	copy = w[1];
+	/* In the child it is a copy. */
+	DIES("near_shared_ids_acquire: id 1 is not this worker's")
+		near_shared_ids_acquire(&ids, &w[1]);
+	DIES("near_shared_ids_release: the worker has no id")
+		near_shared_ids_release(&ids, &w[2]);
+	DIES("near_shared_ids_release: id 1 is not this worker's")
+		near_shared_ids_release(&ids, &copy);
+	DIES("near_shared_ids_hand_over: the worker has no id")
+		near_shared_ids_hand_over(&ids, &w[2], &w[3]);
+	DIES("near_shared_ids_hand_over: id 1 is not this worker's")
+		near_shared_ids_hand_over(&ids, &copy, &w[3]);
+	copy.id1 = 100;
+	DIES("near_shared_ids_release: id 99 is not this worker's")
+		near_shared_ids_release(&ids, &copy);
+	near_shared_ids_close(&ids);
+}
+
+static void an_id_is_enough(void **state)
+{
+	assert_int_equal(shared_open(&ids, &region, NAME, &few), 0);
+	DIES("near_shared_ids_hand_over: the worker has id 1 already") {
+		shared_acquire(&ids, &w[0]);
+		shared_acquire(&ids, &w[1]);
+		near_shared_ids_hand_over(&ids, &w[0], &w[1]);
+	}
+	DIES("near_shared_ids_acquire: the worker has id 0 already") {
+		shared_acquire(&ids, &w[0]);
+		near_shared_ids_acquire(&ids, &w[0]);
+	}
+	assert_int_equal(shared_all(&ids), 3); /* those of the children */
+	near_shared_ids_close(&ids);
+}
+
+/* ---- descriptors ---- */
+
+static void open_here(void)
+{
+	CHECK(shared_open(&ids, &region, NAME, &few) == 0);
+}
+
+static void use_all_ids(void)
+{
+	for (unsigned i = 0; i < 5; i++)
+		near_shared_ids_acquire(&ids, &w[i]);
+}
+
+static void close_and_search(void *unused)
+{
+	open_here();
+	closefrom(3);
+	use_all_ids();
+}
+
+static void close_and_leave(void *unused)
+{
+	open_here();
+	close(ids.fd);
+	near_shared_ids_close(&ids);
+}
+
+static void another_file(void *unused)
+{
+	open_here();
+	CHECK(dup2(open("/dev/null", O_RDWR), ids.fd) == ids.fd);
+	use_all_ids();
+}
+
+/* The same file again, but another process has found the seat without its lock. */
+static void another_description(void *unused)
+{
+	struct near_shared_ids next;
+	struct near_worker theirs = {0};
+
+	open_here();
+	CHECK(near_shared_ids_acquire(&ids, &w[0]) == 0);
+	CHECK(dup2(region.fd, ids.fd) == ids.fd);
+	CHECK(shared_open(&next, &region, NAME, NULL) == 0);
+	CHECK(near_shared_ids_acquire(&next, &theirs) == 0);
+	near_shared_ids_close(&ids);
+}
+
+static void a_closed_descriptor_stops_the_program(void **state)
+{
+	const char *line =
+		"near_shared_ids: the program has closed the descriptor that has its seat";
+
+	unit_dies(close_and_search, NULL, line);
+	unit_dies(close_and_leave, NULL, line);
+	unit_dies(another_file, NULL, line);
+	unit_dies(another_description, NULL, line);
+	open_here();
+	shared_all(&ids);
+	assert_int_equal(shared_all(&ids), 0);
+	near_shared_ids_close(&ids);
+}
+
+/* The fork handler closes no file of the program. */
+static void a_child_keeps_other_files(void **state)
+{
+	int null = open("/dev/null", O_RDWR);
+
+	assert_int_equal(shared_open(&ids, &region, NAME, &few), 0);
+	IN_CHILD() {
+		int number = ids.fd;
+
+		CHECK(fcntl(number, F_GETFD) < 0);
+		CHECK(shared_acquire(&ids, &w[0]) == 0);
+		CHECK(dup2(null, ids.fd) == ids.fd);
+		number = ids.fd;
+		if (fork() == 0)
+			_exit(fcntl(number, F_GETFD) < 0);
+		CHECK(unit_wait(-1, NULL) == 0);
+	}
+	close(null);
+	near_shared_ids_close(&ids);
+}
+
+/* ---- no room ---- */
+
+static bool fill(const char *file)
+{
+	int fd = open(file, O_WRONLY | O_CREAT, 0600);
+	char page[4096] = {1};
+
+	while (fd >= 0 && write(fd, page, sizeof(page)) == sizeof(page))
+		;
+	close(fd);
+	return fd >= 0 && errno == ENOSPC;
+}
+
+static void lack_room(void)
+{
+	const struct near_shared_ids_options o = {.ids = 16, .seats = 2, .size = 8 << 20};
+	struct near_region r;
+
+	CHECK(near_region_open(&r, "disk/region",
+			       &(struct near_region_options){.once = 256 << 20}) == 0);
+	CHECK(shared_open(&ids, &r, NAME, &o) == 0);
+	CHECK(shared_acquire(&ids, &w[0]) == 0);
+	memset(near_shared_ids_data(&ids, 0), 'x', 8 << 20);
+	CHECK(fill("disk/full"));
+	for (int i = 0; i < 3; i++) {
+		CHECK(shared_acquire(&ids, &w[1]) == -ENOSPC);
+		CHECK(strcmp(ids.why, "there is no room for the data of another id") == 0);
+		CHECK(!near_worker_must_repair(&w[1]));
+	}
+	/* What there is goes on to be used, whatever is searched for. */
+	shared_release(&ids, &w[0]);
+	for (uint64_t i = 0; i < 3 * NEAR__IDS_TRIM; i++) {
+		CHECK(near_shared_ids_acquire(&ids, &w[0]) == 0);
+		near_shared_ids_release(&ids, &w[0]);
+	}
+	CHECK(((char *)near_shared_ids_data(&ids, 0))[(8 << 20) - 1] == 'x');
+	CHECK(unlink("disk/full") == 0);
+	CHECK(shared_acquire(&ids, &w[0]) == 0);
+	CHECK(shared_acquire(&ids, &w[1]) == 1);
+	CHECK(shared_stats(&ids).used == 2);
+	shared_release(&ids, &w[0]);
+	shared_release(&ids, &w[1]);
+	near_shared_ids_close(&ids);
+	near_region_close(&r);
+}
+
+static void a_full_disk(void **state)
+{
+	IN_CHILD() {
+		if (chdir(directory) || mkdir("disk", 0700) || unshare(CLONE_NEWNS) ||
+		    mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		    mount("none", "disk", "tmpfs", 0, "size=24m"))
+			_exit(77);
+		lack_room();
+		umount("disk");
+	}
+}
+
+/* ---- pid namespaces ---- */
+
+/* In a namespace of its own, where it has number 1. */
+static void be_killed_elsewhere(int end)
+{
+	CHECK(getpid() == 1);
+	CHECK(shared_acquire(&ids, &w[1]) == 1);
+	CHECK(write(end, "", 1) == 1);
+	for (;;)
+		pause();
+}
+
+static void seats_need_no_pid(void **state)
+{
+	int ends[2];
+	char byte;
+
+	assert_int_equal(pipe(ends), 0);
+	IN_CHILD() {
+		pid_t child;
+
+		open_here();
+		CHECK(shared_acquire(&ids, &w[2]) == 0);
+		if (unshare(CLONE_NEWPID))
+			_exit(77);
+		child = fork();
+		if (child == 0)
+			be_killed_elsewhere(ends[1]);
+		CHECK(read(ends[0], &byte, 1) == 1);
+		CHECK(shared_stats(&ids).used == 2);
+		shared_kill(child);
+		shared_release(&ids, &w[2]);
+		CHECK(shared_all(&ids) == 2);
+	}
+	close(ends[0]);
+	close(ends[1]);
+}
+
 int main(void)
 {
-	return 0;
+	struct unit_fixtures f = {set_up, make_region, remove_region, tear_down};
+
+	return UNIT_TESTS_IN(f, options_have_maxima, the_default_numbers, what_the_region_refuses,
+			     an_object_of_another_kind, another_version_or_damaged,
+			     a_damaged_directory, damaged_hints_do_no_harm,
+			     a_snapshot_has_no_workers, each_seat_is_taken,
+			     misuse_stops_the_program, an_id_is_enough,
+			     a_closed_descriptor_stops_the_program, a_child_keeps_other_files,
+			     a_full_disk, seats_need_no_pid);
 }
