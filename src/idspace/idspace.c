@@ -27,9 +27,9 @@ static unsigned node_of_slot(const struct near_idspace *s, unsigned slot)
 	return node < 0 ? 0 : (unsigned)node;
 }
 
-/* Opens the local slot. A thread that has just left it does no harm: what it stores is constant. A
+/* A thread that has just left the slot does no harm: what it stores is constant. A
  * sequence that finds the gate open ahead of the node takes the id for that of another node. */
-static bool open_own(const struct near_idspace *s, uint32_t *slot)
+bool near__idspace_open(const struct near_idspace *s, uint32_t *slot)
 {
 	struct near__id_slot *c;
 
@@ -171,7 +171,7 @@ int near__idspace_acquire_slow(struct near_idspace *s, struct near_worker *w)
 	uint64_t id1;
 	uint32_t slot;
 
-	for (int i = 0; i < NEAR_SEQ_TRIES && open_own(s, &slot); i++) {
+	for (int i = 0; i < NEAR_SEQ_TRIES && near__idspace_open(s, &slot); i++) {
 		int result = near__idspace_try_acquire(s->slots, &id1);
 
 		if (result == NEAR_SEQ_COMMITTED)
@@ -197,7 +197,7 @@ void near__idspace_release_slow(struct near_idspace *s, unsigned id)
 	uint64_t node = near__idspace_block(s, id)->node;
 	uint32_t slot;
 
-	for (int i = 0; i < NEAR_SEQ_TRIES && open_own(s, &slot); i++) {
+	for (int i = 0; i < NEAR_SEQ_TRIES && near__idspace_open(s, &slot); i++) {
 		int result = near__idspace_try_release(s->slots, id + 1, node);
 
 		if (result == NEAR_SEQ_COMMITTED)

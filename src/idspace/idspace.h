@@ -95,6 +95,9 @@ bool near__idspace_cache(struct near__id_slot *c, uint64_t id1);
 bool near__idspace_next(const struct near_idspace *s, unsigned *slot);
 struct near__id_slot *near__idspace_slot(const struct near_idspace *s, unsigned slot);
 
+/* Opens the local slot, whose number is in *slot then. False: there is none. */
+bool near__idspace_open(const struct near_idspace *s, uint32_t *slot);
+
 /* Makes the block of an id accessible that the caller has. Returns 0 or -ENOMEM. */
 int near__idspace_make_ready(struct near_idspace *s, unsigned id);
 

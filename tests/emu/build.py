@@ -23,7 +23,8 @@ def core():
 
 
 def _sources():
-    found = [*core(), *ROOT.glob("src/trace/*.c"), *ROOT.glob("tests/ops/*.c"),
+    ids = [ROOT / f"src/idspace/{name}.c" for name in ("bitmap", "caches", "idspace", "init")]
+    found = [*core(), *ids, *ROOT.glob("src/trace/*.c"), *ROOT.glob("tests/ops/*.c"),
              ROOT / "tests/emu/main.c"]
     return sorted(str(path.relative_to(ROOT)) for path in found)
 

@@ -355,7 +355,7 @@ class Kernel(Files):
         if file and not file.at:
             file.at = address
             self.regions.append((address, address + size))
-        elif anonymous and prot == 1:
+        elif anonymous and prot == 1 and size >= 1 << 20:
             self.arenas.append((address, address + size))
         return address
 

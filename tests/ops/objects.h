@@ -8,6 +8,7 @@
 #include <nearcpu/counter.h>
 #include <nearcpu/fifo.h>
 #include <nearcpu/histogram.h>
+#include <nearcpu/idspace.h>
 #include <nearcpu/mutex.h>
 #include <nearcpu/queue.h>
 #include <nearcpu/rcu.h>
@@ -56,6 +57,15 @@ struct ops_rcu {
 	unsigned char ran[2 * OPS_CALLS];
 };
 
+#define OPS_IDS_COUNT 8
+#define OPS_IDS_WORKERS 4 /* of each actor */
+
+/* What idspace.c operates on. */
+struct ops_ids {
+	struct near_idspace space;
+	struct near_worker workers[2][OPS_IDS_WORKERS];
+};
+
 #define OPS_EVENTS 8   /* of each actor */
 #define OPS_SESSIONS 3 /* one, and what each actor may begin */
 #define OPS_PATH 64
@@ -89,6 +99,7 @@ struct ops_objects {
 	struct near_queue queue;
 	struct ops_rcu rcu;
 	struct ops_trace trace;
+	struct ops_ids ids;
 	volatile int64_t guarded[2]; /* by it: equal, but inside of a writer */
 	bool torn;                   /* a reader found them different */
 	struct ops_blocks *blocks;
@@ -191,6 +202,23 @@ void trace_enter(void);
 const char *trace_conserved(const struct actor *a, const struct actor *b);
 /* The events in the rings, each with the ring's number. */
 void trace_list(char *out, unsigned size, const struct actor *a, const struct actor *b);
+
+/* The operations of idspace.c, and what the objects need. */
+void ids_acquire(struct actor *me);
+void ids_acquire_slow(struct actor *me);
+void ids_acquire_two(struct actor *me);
+void ids_release(struct actor *me);
+void ids_release_foreign(struct actor *me);
+void ids_exchange(struct actor *me);
+void ids_hand_over(struct actor *me);
+void ids_drain(struct actor *me);
+void ids_create(void);
+void ids_fill(void);
+void ids_enter(void);
+/* False: an id is in two places, or lost. */
+bool ids_conserved(void);
+/* Where each id is. */
+uint64_t ids_places(void);
 
 /* The operations of locks.c. */
 void rwlock_read(struct actor *me);

@@ -167,6 +167,7 @@ void ops_describe(char *out, size_t size, const struct actor *a, const struct ac
 	put_field(&t, " released ", OBJ.released);
 	put_field(&t, " sections ", OBJ.sections);
 	put_field(&t, " calls ", (int64_t)rcu_pending());
+	put_field(&t, " ids ", (int64_t)ids_places());
 	put_stack(&t);
 	put(&t, " queue");
 	each_queued(put_queued, &t);
@@ -311,6 +312,8 @@ const char *ops_conserved(const struct actor *a, const struct actor *b)
 		return rcu;
 	if (trace)
 		return trace;
+	if (!ids_conserved())
+		return "an id is lost, or in two places";
 	if (ops_fifo.count)
 		return "an element of the fifo is left behind";
 	return stack ? stack : refs_conserved(a, b);

@@ -223,6 +223,8 @@ NOT_LIVE(queue_close)
 NOT_LIVE(rcu_read)
 NOT_LIVE(rcu_call)
 NOT_LIVE(trace_event)
+NOT_LIVE(ids_acquire)
+NOT_LIVE(ids_release)
 
 /* clang-format off */
 #define OP(name, object, flags) {#name, name, object, flags}
@@ -334,5 +336,15 @@ const struct op ops[] = {
 	OP(trace_restart, OPS_TRACE,
 	   OPS_COMPOSITE | OPS_FENCES | OPS_WAITS | OPS_TWIN | OPS_NO_SEQUENCE),
 	OP(trace_snapshot, OPS_TRACE, OPS_COMPOSITE | OPS_LONG | OPS_TWIN | OPS_NO_SEQUENCE),
+	OP(ids_acquire, OPS_IDS, 0),
+	OP(ids_acquire_slow, OPS_IDS, OPS_TWIN),
+	OP(ids_acquire_two, OPS_IDS, OPS_COMPOSITE | OPS_TWIN),
+	OP(ids_acquire_fallback, OPS_IDS, OPS_NOT_LIVE),
+	OP(ids_release, OPS_IDS, 0),
+	OP(ids_release_foreign, OPS_IDS, OPS_TWIN),
+	OP(ids_release_fallback, OPS_IDS, OPS_NOT_LIVE | OPS_TWIN),
+	OP(ids_exchange, OPS_IDS, OPS_COMPOSITE | OPS_TWIN),
+	OP(ids_hand_over, OPS_IDS, OPS_TWIN | OPS_NO_SEQUENCE),
+	OP(ids_drain, OPS_IDS, OPS_FENCES | OPS_COMPOSITE),
 };
 const unsigned ops_count = sizeof(ops) / sizeof(*ops);

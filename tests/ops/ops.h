@@ -49,7 +49,8 @@ enum ops_object {
 	OPS_ARRAY,
 	OPS_RCU,
 	OPS_CALLBACKS,
-	OPS_TRACE
+	OPS_TRACE,
+	OPS_IDS
 };
 
 #define OPS_SIGNAL_SAFE 1u /* may run in a signal handler over any operation */

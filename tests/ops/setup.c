@@ -97,6 +97,7 @@ static void create(void)
 	    near_queue_init(&OBJ.queue, OPS_QUEUED + 1) || near_fifo_init(&ops_fifo, 2) ||
 	    !rcu_create() || !fresh_shared() || !fresh_histograms())
 		abort();
+	ids_create();
 	OBJ.guarded[0] = OBJ.guarded[1] = OPS_FIRST_COUNT;
 	OBJ.torn = false;
 	OBJ.peak = peak;
@@ -128,6 +129,7 @@ static void fill(struct actor *unused)
 	for (unsigned i = 0; i < OPS_QUEUED; i++)
 		call_queue_put(&OBJ.nodes[OPS_FIRST_QUEUED + i]);
 	blocks_fill();
+	ids_fill();
 }
 
 void ops_enter(void)
@@ -155,6 +157,7 @@ void ops_enter(void)
 		abort();
 	blocks_enter();
 	rcu_enter_slots();
+	ids_enter();
 	trace_enter();
 }
 
@@ -223,7 +226,7 @@ bool ops_is_one_step(enum ops_setup setup, const struct op *a)
 {
 	if (a->flags & OPS_COMPOSITE)
 		return false;
-	if (a->object == OPS_QUEUE || a->object == OPS_ARRAY)
+	if (a->object == OPS_QUEUE || a->object == OPS_ARRAY || a->object == OPS_IDS)
 		return setup != OPS_FALLBACK;
 	if (a->object == OPS_TRACE)
 		return setup == OPS_OPEN || setup == OPS_KILLED;
