@@ -156,7 +156,8 @@ static inline uint64_t near__shared_ids_try(struct near_shared_ids *s, struct ne
 					 near__shared_ids_tag(s, w), false, __ATOMIC_ACQUIRE,
 					 __ATOMIC_RELAXED))
 		return 0;
-	*w = (struct near_worker){(uint32_t)id1, 0};
+	w->id1 = (uint32_t)id1;
+	w->must_repair = 0;
 	return id1;
 }
 
@@ -187,7 +188,8 @@ NEAR_INLINE void near_shared_ids_release(struct near_shared_ids *s, struct near_
 					     near__shared_ids_tag(s, w),
 			     0))
 		near__shared_ids_misuse(s, w, "near_shared_ids_release");
-	*w = (struct near_worker){0, 0};
+	w->id1 = 0;
+	w->must_repair = 0;
 	if (__builtin_expect(__atomic_load_n(near__shared_ids_cache(s), __ATOMIC_RELAXED) == id + 1,
 			     1))
 		__atomic_store_n(&s->owners[id].owner, 0, __ATOMIC_RELEASE);
@@ -209,7 +211,8 @@ NEAR_INLINE int near_shared_ids_hand_over(struct near_shared_ids *s, struct near
 	if (__builtin_expect(to->id1 != 0, 0))
 		near__shared_ids_misuse(s, to, "near_shared_ids_hand_over");
 	*to = *from;
-	*from = (struct near_worker){0, 0};
+	from->id1 = 0;
+	from->must_repair = 0;
 	__atomic_store_n(&s->owners[id].owner, near__shared_ids_tag(s, to), __ATOMIC_RELAXED);
 	near__id_count(&s->owners[id].handed);
 	return (int)id;

@@ -10,6 +10,7 @@
 #include <nearcpu/counter.h>
 #include <nearcpu/fifo.h>
 #include <nearcpu/histogram.h>
+#include <nearcpu/idspace.h>
 #include <nearcpu/lock.h>
 #include <nearcpu/mutex.h>
 #include <nearcpu/once.h>
@@ -26,6 +27,7 @@
 #include <nearcpu/rwlock.h>
 #include <nearcpu/sem.h>
 #include <nearcpu/shared.h>
+#include <nearcpu/shared_ids.h>
 #include <nearcpu/stack.h>
 #include <nearcpu/trace.h>
 #include <string.h>
@@ -45,6 +47,9 @@ static const struct {
 	TYPE(fifo),
 	TYPE(histogram),
 	TYPE(histogram_options),
+	TYPE(idspace),
+	TYPE(idspace_options),
+	TYPE(idspace_stats),
 	TYPE(lock),
 	TYPE(lock_stats),
 	TYPE(mutex),
@@ -76,6 +81,9 @@ static const struct {
 	TYPE(rwlock),
 	TYPE(sem),
 	TYPE(shared),
+	TYPE(shared_ids),
+	TYPE(shared_ids_options),
+	TYPE(shared_ids_stats),
 	TYPE(snapshot),
 	TYPE(stack),
 	TYPE(stack_node),
@@ -85,6 +93,7 @@ static const struct {
 	TYPE(trace_stats),
 	TYPE(unpark),
 	TYPE(unparked),
+	TYPE(worker),
 };
 
 /* Bytes of `struct near_<type>`, for callers that allocate it, aligned to 8 bytes; 0: there is no
