@@ -11,6 +11,9 @@ extern const struct bench bench_pool_passed;
 extern const struct bench bench_pool_flow;
 extern const struct bench bench_pool_server;
 extern const struct bench bench_pool_server_p99;
+extern const struct bench bench_idspace;
+extern const struct bench bench_idspace_shared;
+extern const struct bench bench_idspace_passed;
 extern const struct bench bench_cpuid;
 extern const struct bench bench_counter;
 extern const struct bench bench_counter_turn;
@@ -74,6 +77,9 @@ const struct bench *const bench_registry[] = {
 	&bench_pool_flow,
 	&bench_pool_server,
 	&bench_pool_server_p99,
+	&bench_idspace,
+	&bench_idspace_shared,
+	&bench_idspace_passed,
 	&bench_cpuid,
 	&bench_counter,
 	&bench_counter_turn,

@@ -14,7 +14,7 @@ WHY_OFF = "NEAR_CONF=rseq:off"
 NO_SEQUENCES = "this CPU has no sequences"
 
 # Benchmarks whose rows run for as long as --iterations, and how many repetitions are enough.
-FAST = ["hitcounter", "list", "refcount", "cpuid", "counter", "memory"]
+FAST = ["hitcounter", "list", "refcount", "idspace", "cpuid", "counter", "memory"]
 FEW = ["--iterations", "2000", "--repeat", "2"]
 
 

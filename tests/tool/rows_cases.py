@@ -27,7 +27,7 @@ class Rows(Case):
         names = [(t["benchmark"], t["threads"]) for t in report["tables"]]
         # counter has two parts, with one thread each; memory has one for each structure.
         parts = len({t["title"] for t in report["tables"] if t["benchmark"] == "memory"})
-        threads = {"counter": [1, 1], "memory": [1, 3] * parts}
+        threads = {"counter": [1, 1], "idspace": [1, 3] * 3, "memory": [1, 3] * parts}
         expected = [(n, c) for n in FAST for c in threads.get(n, [1, 3])]
         self.assertEqual(names, expected)
         for table, row in self.rows(report):
