@@ -11,7 +11,7 @@
  * An acquire that finds no free id, and one in 16,384 acquires of an id, searches for seats whose
  * process has ended, and takes back the ids of these.
  *
- * Cost:      acquire and release together about one atomic instruction and 2 ns; hand_over 1 ns. If
+ * Cost:      acquire and release together about one atomic instruction and 2 ns; hand_over 2 ns. If
  *            the CPU's cache has no id that is free: a search of a bitmap. The search for ended
  *            processes: a system call for each seat in use.
  * Memory:    of the region: 64 bytes per id and per possible CPU, 8 per seat, and `size` bytes of
@@ -43,9 +43,9 @@
  *     }
  *
  * Source: the last open question of the talk that idspace.h names (ids per container), and robust
- * futexes. No restartable sequence protects what another process must be able to take back: no fence
- * aborts the sequences of another process. So a word per id names its owner, and is changed by
- * compare-exchange; bitmap and caches are hints, checked against it.
+ * futexes. No restartable sequence protects what another process must be able to take back: no
+ * fence aborts the sequences of another process. So a word per id names its owner, and is changed
+ * by compare-exchange; bitmap and caches are hints, checked against it.
  */
 #ifndef NEARCPU_SHARED_IDS_H
 #define NEARCPU_SHARED_IDS_H
@@ -132,8 +132,8 @@ static inline uint64_t near__shared_ids_tag(const struct near_shared_ids *s,
 	return near__shared_ids_seat(s) | ((uint64_t)(uintptr_t)w << 16 >> 16);
 }
 
-/* The local CPU's cache: the id that was used last there plus 1, or 0. Any thread may store to it at
- * any time. */
+/* The local CPU's cache: the id that was used last there plus 1, or 0. Any thread may store to it
+ * at any time. */
 static inline uint64_t *near__shared_ids_cache(const struct near_shared_ids *s)
 {
 	return &s->caches[(uint64_t)near_cpu() * 8];
