@@ -302,7 +302,7 @@ BITMAP(mutex)
 SPACE(near)
 SPACE(shared)
 
-/* A word that says which worker runs: the least that a hand-over can do. */
+/* A word that names the worker that runs: the least that a hand-over can do. */
 static void pass_on_plain(struct bench_thread *t)
 {
 	int ids[2] = {1, 0};

@@ -5,6 +5,7 @@
 #include <nearcpu/counter.h>
 #include <nearcpu/fifo.h>
 #include <nearcpu/histogram.h>
+#include <nearcpu/idspace.h>
 #include <nearcpu/lock.h>
 #include <nearcpu/pool.h>
 #include <nearcpu/queue.h>
@@ -13,6 +14,7 @@
 #include <nearcpu/rseq.h>
 #include <nearcpu/rwlock.h>
 #include <nearcpu/shared.h>
+#include <nearcpu/shared_ids.h>
 #include <nearcpu/stack.h>
 #include <nearcpu/trace.h>
 #include <atomic>
@@ -204,6 +206,52 @@ TEST(Cxx, Queues)
 }
 
 int released;
+
+TEST(Cxx, Ids)
+{
+	const near_idspace_options options = {64, 4096};
+	near_idspace ids;
+	struct near_idspace_stats stats; // also the name of a function
+	void *p = nullptr;
+	long sum = 0;
+
+	ASSERT_EQ(near_idspace_init(&ids, &options), 0);
+	ASSERT_EQ(near_idspace_alloc(&ids, &p, sizeof(long), sizeof(long)), 0);
+	inThreads([&] {
+		near_worker first{}, second{};
+		int id = near_idspace_acquire(&ids, &first);
+
+		ASSERT_GE(id, 0);
+		EXPECT_EQ(near_idspace_hand_over(&ids, &first, &second), id);
+		++*static_cast<long *>(near_idspace_at(&ids, p, near_worker_id(&second)));
+		near_idspace_release(&ids, &second);
+	});
+	ASSERT_EQ(near_idspace_stats(&ids, &stats, sizeof(stats)), 0);
+	for (unsigned id = 0; id < stats.highest; id++)
+		sum += *static_cast<long *>(near_idspace_at(&ids, p, static_cast<int>(id)));
+	EXPECT_EQ(sum, kThreads * kRounds);
+	EXPECT_EQ(stats.used, stats.cached);
+	near_idspace_destroy(&ids);
+}
+
+TEST(Cxx, SharedIds)
+{
+	const near_shared_ids_options options = {64, 4, sizeof(long)};
+	near_region region;
+	near_shared_ids ids;
+	near_worker worker{};
+
+	ASSERT_EQ(near_region_create(&region, nullptr), 0);
+	EXPECT_EQ(near_shared_ids_open(&ids, &region, "ids", nullptr), -ENOENT);
+	EXPECT_NE(ids.why, nullptr);
+	ASSERT_EQ(near_shared_ids_open(&ids, &region, "ids", &options), 0) << ids.why;
+	EXPECT_EQ(near_shared_ids_acquire(&ids, &worker), 0);
+	EXPECT_FALSE(near_worker_must_repair(&worker));
+	EXPECT_EQ(*static_cast<long *>(near_shared_ids_data(&ids, 0)), 0);
+	near_shared_ids_release(&ids, &worker);
+	near_shared_ids_close(&ids);
+	near_region_close(&region);
+}
 
 TEST(Cxx, Refcount)
 {
