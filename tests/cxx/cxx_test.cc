@@ -236,7 +236,7 @@ TEST(Cxx, Ids)
 
 TEST(Cxx, SharedIds)
 {
-	const near_shared_ids_options options = {64, 4, sizeof(long)};
+	const near_shared_ids_options options = {8, 4, sizeof(long)};
 	near_region region;
 	near_shared_ids ids;
 	near_worker worker{};
