@@ -257,6 +257,14 @@ static void fork_and_pause(void *pid)
 	*(pid_t *)pid = shared_start(pause_only, NULL);
 }
 
+/* Until there are none, and each search has been made. */
+static void take_all(void)
+{
+	while (shared_acquire(&v.ids, &w[0]) >= 0)
+		w[0] = (struct near_worker){0}; /* it stays in use, by the same name */
+}
+
+/* A program that was just started closes the descriptor some moments later. */
 static void killed_before_its_child(void (*run)(void *), unsigned used_by_both, unsigned by_one)
 {
 	pid_t *grandchild = unit_shared(sizeof(*grandchild));
@@ -264,8 +272,7 @@ static void killed_before_its_child(void (*run)(void *), unsigned used_by_both, 
 
 	assert_int_equal(shared_stats(&v.ids).used, used_by_both);
 	shared_kill(child);
-	while (shared_acquire(&v.ids, &w[0]) >= 0)
-		w[0] = (struct near_worker){0}; /* it stays in use, by the same name */
+	UNTIL((take_all(), shared_stats(&v.ids).exits >= used_by_both - by_one));
 	assert_int_equal(shared_stats(&v.ids).exits, used_by_both - by_one);
 	kill(*grandchild, SIGKILL); /* not our child */
 	UNTIL(shared_acquire(&v.ids, &w[1]) >= 0 || by_one == 0);
