@@ -339,7 +339,7 @@ const struct op ops[] = {
 	OP(ids_acquire, OPS_IDS, 0),
 	OP(ids_acquire_slow, OPS_IDS, OPS_TWIN),
 	OP(ids_acquire_two, OPS_IDS, OPS_COMPOSITE | OPS_TWIN),
-	OP(ids_acquire_fallback, OPS_IDS, OPS_NOT_LIVE),
+	OP(ids_acquire_fallback, OPS_IDS, OPS_NOT_LIVE | OPS_TWIN),
 	OP(ids_release, OPS_IDS, 0),
 	OP(ids_release_foreign, OPS_IDS, OPS_TWIN),
 	OP(ids_release_fallback, OPS_IDS, OPS_NOT_LIVE | OPS_TWIN),
