@@ -89,10 +89,10 @@ struct near_idspace {
 struct near__id {
 	const struct near_worker *owner;
 	uint64_t node;
-	uint64_t hits;   /* how often it was acquired from a cache, */
-	uint64_t handed; /* handed over, */
-	uint64_t taken;  /* and acquired otherwise */
-	uint64_t seen;   /* `hits` when unused caches were searched for */
+	uint64_t hits;      /* how often it was acquired from a cache, */
+	uint64_t transfers; /* handed over, */
+	uint64_t taken;     /* and acquired otherwise */
+	uint64_t seen;      /* `hits` when unused caches were searched for */
 	uint64_t pad[2];
 };
 
@@ -224,7 +224,7 @@ NEAR_INLINE int near_idspace_hand_over(struct near_idspace *s, struct near_worke
 	from->id1 = 0;
 	to->id1 = (uint32_t)id + 1;
 	block->owner = to;
-	near__id_count(&block->handed);
+	near__id_count(&block->transfers);
 	return (int)id;
 }
 

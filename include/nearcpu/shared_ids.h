@@ -19,8 +19,8 @@
  * Safety:    any thread, not in signal handlers. A process may be killed at any moment. Fork: the
  *            child takes a seat of its own at its first acquire; what workers had at the fork,
  *            their parent's have: clear them in the child. A program that closes descriptors which
- *            it does not know closes its seat: it is stopped at the next search or close. A child of
- *            a bare clone(2) that does not exec keeps the seat of its parent.
+ *            it does not know closes its seat: it is stopped at the next search or close. A child
+ *            of a bare clone(2) that does not exec keeps the seat of its parent.
  * Order:     release, and the end of a killed process, happen before the acquire that returns the
  *            id.
  * Errors:    as near_idspace; open: an error, and s->why.
@@ -71,9 +71,9 @@ struct near_shared_ids_options {
 struct near__shared_id {
 	uint64_t owner; /* 0: none; 1: none, and the last one was killed; else seat and worker */
 	uint64_t node1; /* the node to which it belongs, plus 1 */
-	uint64_t hits, handed; /* how often it was acquired from a cache, and handed over */
-	uint64_t taken;        /* acquired otherwise */
-	uint64_t seen;         /* `hits` when unused caches were searched for */
+	uint64_t hits, transfers; /* how often it was acquired from a cache, and handed over */
+	uint64_t taken;           /* acquired otherwise */
+	uint64_t seen;            /* `hits` when unused caches were searched for */
 	uint64_t pad[2];
 };
 
@@ -214,7 +214,7 @@ NEAR_INLINE int near_shared_ids_hand_over(struct near_shared_ids *s, struct near
 	from->id1 = 0;
 	from->must_repair = 0;
 	__atomic_store_n(&s->owners[id].owner, near__shared_ids_tag(s, to), __ATOMIC_RELAXED);
-	near__id_count(&s->owners[id].handed);
+	near__id_count(&s->owners[id].transfers);
 	return (int)id;
 }
 

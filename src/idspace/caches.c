@@ -40,8 +40,8 @@ static bool is_fallback(const struct near_idspace *s, unsigned slot)
 	return s->rest->simulated || near_percpu_is_fallback(slot);
 }
 
-/* Whether the id in the slot's cache is to be taken: all are, or none of its workers has acquired it
- * since the search before. What is loaded here may change until the gate is closed. */
+/* Whether the id in the slot's cache is to be taken: all are, or none of its workers has acquired
+ * it since the search before. What is loaded here may change until the gate is closed. */
 static bool is_wanted(const struct near_idspace *s, const struct near__id_slot *c, bool unused_only)
 {
 	uint64_t id1 = __atomic_load_n(&c->word, __ATOMIC_RELAXED), hits;

@@ -15,9 +15,9 @@
  * taken out of a cache is private to the thread that took it until it is in the bitmap, under the
  * lock, or has a worker. models/idspace.pml checks it.
  *
- * Nodes. A slot's node is constant: that of its CPU, or the one that is part of its number. An id is
- * tied to the node of the thread that acquires it first. A release on a slot of another node gives
- * the id to the bitmap, so each cache has ids of its own node alone. */
+ * Nodes. A slot's node is constant: that of its CPU, or the one that is part of its number. An id
+ * is tied to the node of the thread that acquires it first. A release on a slot of another node
+ * gives the id to the bitmap, so each cache has ids of its own node alone. */
 #ifndef NEARCPU_IDSPACE_INTERNAL_H
 #define NEARCPU_IDSPACE_INTERNAL_H
 

@@ -185,7 +185,7 @@ int near_idspace_stats(struct near_idspace *s, struct near_idspace_stats *out, s
 		if (!is_ready(s, id))
 			continue;
 		known.hits += __atomic_load_n(&block->hits, __ATOMIC_RELAXED);
-		known.transfers += __atomic_load_n(&block->handed, __ATOMIC_RELAXED);
+		known.transfers += __atomic_load_n(&block->transfers, __ATOMIC_RELAXED);
 	}
 	for (unsigned i = 0; near__idspace_next(s, &i); i++)
 		known.cached +=

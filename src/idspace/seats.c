@@ -18,7 +18,7 @@ NEAR__UNIQUE(near__seats, SEATS_SIZE);
 
 static __thread uint32_t forks __attribute__((tls_model("initial-exec")));
 
-/* False: there is no descriptor, or the program has closed it, and it may be another file by now. */
+/* False: there is no descriptor, or the program has closed it, so that it may be another file. */
 static bool is_same_file(const struct near_shared_ids *s)
 {
 	struct stat now;
@@ -92,8 +92,8 @@ static bool is_own(const struct near_shared_ids *s, unsigned seat)
 	return s->seat == (uint64_t)(seat + 1) << SEAT_SHIFT;
 }
 
-/* With the lock on the seat, whose process ended. Release, both: pair with the acquire of the thread
- * that takes the id, and of the one that takes the seat. */
+/* With the lock on the seat, whose process ended. Release, both: pair with the acquire of the
+ * thread that takes the id, and of the one that takes the seat. */
 static void take_back(struct near_shared_ids *s, unsigned seat)
 {
 	uint64_t n = 0;
@@ -130,7 +130,7 @@ void near__seats_search(struct near_shared_ids *s)
 	errno = saved;
 }
 
-/* ---- the own seat ---- */
+/* ---- the seat of this process ---- */
 
 static int open_again(struct near_shared_ids *s)
 {
@@ -164,7 +164,7 @@ static bool take_first_free(struct near_shared_ids *s)
 	return false;
 }
 
-/* A process that takes back the ids of another one has the lock on its seat meanwhile. */
+/* While a process takes back the ids of another one, it has the lock on its seat. */
 static bool take_free(struct near_shared_ids *s)
 {
 	for (unsigned i = 0; i < TRIES; i++) {

@@ -69,8 +69,8 @@ static bool is_wanted(const struct near_shared_ids *s, unsigned id, unsigned nod
 	return wanted == ANY_NODE || of == (wanted == OWN_NODE ? node1 : 0);
 }
 
-/* The lowest id below `end` that is free by the bitmap; or by its owner word, which finds those that
- * are cached, or that a killed process left. -EAGAIN: there is none. */
+/* The lowest id below `end` that is free by the bitmap; or by its owner word, which finds those
+ * that are cached, or that a killed process left. -EAGAIN: there is none. */
 static int take_below(struct near_shared_ids *s, struct near_worker *w, unsigned end,
 		      unsigned node1, enum wanted wanted, bool by_bitmap)
 {

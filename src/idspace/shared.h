@@ -4,21 +4,21 @@
  * The object in the region: counts | a word per seat | bitmap | a line per CPU | a line per id.
  *
  * The owner word of an id is the truth: 0 or LEFT, or the seat and the worker that have it. A
- * compare-exchange from one of the first two to the last takes the id; its owner stores 0. All else
- * is a hint: a bit of the bitmap may be clear though the id is in use, and is set by the next thread
- * that fails to take it; it may be set though the id is free and in no cache, and is found by the
- * search through all owner words. So a process that is killed between any two stores leaves nothing
- * that must be mended but owner words with its seat.
+ * compare-exchange from one of the first two to the last takes the id; its owner stores 0. All
+ * else is a hint: a bit of the bitmap may be clear though the id is in use, and is set by the
+ * next thread that fails to take it; it may be set though the id is free and in no cache, and is
+ * found by the search through all owner words. So a process that is killed between any two stores
+ * leaves nothing that must be mended except for owner words with its seat.
  *
  * Seats. The lock on a seat's byte is of the description of s->fd, which this process opened for
- * itself: the kernel releases it when the last thread that has the descriptor has ended, and none of
- * them stores anything from then on. The seat's word is not 0 from before the first id is taken
+ * itself: the kernel releases it when the last thread that has the descriptor has ended, and none
+ * of them stores anything from then on. The seat's word is not 0 from before the first id is taken
  * until after the last one was taken back. A thread that gets the lock on the byte of such a seat
  * has found a process that ended: it stores LEFT to the owner words with that seat, then 0 to the
- * seat's word, and only then releases the lock, or has the seat for its own process. If it is killed
- * on the way, the next one does the same again.
+ * seat's word, and only then releases the lock, or has the seat for its own process. If it is
+ * killed before that, the next one does the same again.
  *
- * Who may be between which two instructions, and what stops it:
+ * Which thread may be between which two instructions, and what stops it:
  * - Another process that takes back the same seat, or takes it: has not got the lock.
  * - Another thread of this process, whose locks are of the same description: near__seats.lock.
  * - A thread that takes an id which is being taken back: its compare-exchange expects 0 or LEFT.

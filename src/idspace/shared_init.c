@@ -220,7 +220,7 @@ int near_shared_ids_stats(const struct near_shared_ids *s, struct near_shared_id
 
 		known.used += __atomic_load_n(&line->owner, __ATOMIC_RELAXED) > LEFT;
 		known.hits += __atomic_load_n(&line->hits, __ATOMIC_RELAXED);
-		known.transfers += __atomic_load_n(&line->handed, __ATOMIC_RELAXED);
+		known.transfers += __atomic_load_n(&line->transfers, __ATOMIC_RELAXED);
 	}
 	memset(out, 0, size);
 	memcpy(out, &known, size < sizeof(known) ? size : sizeof(known));

@@ -20,7 +20,7 @@ static struct near_idspace space;
 static struct datum *data;
 static pid_t tids[THREADS];
 static uint64_t acquired[THREADS];
-static unsigned drains; /* one in so many steps */
+static unsigned drains; /* one in this number of steps */
 
 static struct datum *datum_of(int id)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* near_shared_ids: bad input, no seat, no room, closed descriptors, pid namespaces. */
+/* near_shared_ids: bad input, misuse, no room. */
 #include "shared.h"
 
 #include <fcntl.h>
@@ -153,31 +153,6 @@ static void a_snapshot_has_no_workers(void **state)
 	region = writable;
 }
 
-static void each_seat_is_taken(void **state)
-{
-	const char *why = "each seat has a process that lives; make the space with more seats";
-	struct near_shared_ids one, two;
-	struct near_region same = opened_region(NULL);
-
-	assert_int_equal(shared_open(&one, &region, NAME, &few), 0);
-	assert_int_equal(shared_open(&two, &same, NAME, NULL), 0);
-	fails(NAME, NULL, -EUSERS, why);
-	/* In a child it is the first acquire that needs a seat. */
-	IN_CHILD() {
-		CHECK(shared_acquire(&one, &w[0]) == -EUSERS);
-		CHECK(strcmp(one.why, why) == 0);
-	}
-	near_shared_ids_close(&two);
-	IN_CHILD() {
-		CHECK(shared_acquire(&one, &w[0]) == 0);
-	}
-	assert_int_equal(shared_open(&two, &same, NAME, NULL), 0);
-	assert_int_equal(shared_all(&two), 1);
-	near_shared_ids_close(&two);
-	near_shared_ids_close(&one);
-	near_region_close(&same);
-}
-
 static void misuse_stops_the_program(void **state)
 {
 	struct near_worker copy;
@@ -216,90 +191,6 @@ static void an_id_is_enough(void **state)
 		near_shared_ids_acquire(&ids, &w[0]);
 	}
 	assert_int_equal(shared_all(&ids), 3); /* those of the children */
-	near_shared_ids_close(&ids);
-}
-
-/* ---- descriptors ---- */
-
-static void open_here(void)
-{
-	CHECK(shared_open(&ids, &region, NAME, &few) == 0);
-}
-
-static void use_all_ids(void)
-{
-	for (unsigned i = 0; i < 5; i++)
-		near_shared_ids_acquire(&ids, &w[i]);
-}
-
-static void close_and_search(void *unused)
-{
-	open_here();
-	closefrom(3);
-	use_all_ids();
-}
-
-static void close_and_leave(void *unused)
-{
-	open_here();
-	close(ids.fd);
-	near_shared_ids_close(&ids);
-}
-
-static void another_file(void *unused)
-{
-	open_here();
-	CHECK(dup2(open("/dev/null", O_RDWR), ids.fd) == ids.fd);
-	use_all_ids();
-}
-
-/* The same file again, but another process has found the seat without its lock. */
-static void another_description(void *unused)
-{
-	struct near_shared_ids next;
-	struct near_worker theirs = {0};
-
-	open_here();
-	CHECK(near_shared_ids_acquire(&ids, &w[0]) == 0);
-	CHECK(dup2(region.fd, ids.fd) == ids.fd);
-	CHECK(shared_open(&next, &region, NAME, NULL) == 0);
-	CHECK(near_shared_ids_acquire(&next, &theirs) == 0);
-	near_shared_ids_close(&ids);
-}
-
-static void a_closed_descriptor_stops_the_program(void **state)
-{
-	const char *line =
-		"near_shared_ids: the program has closed the descriptor that has its seat";
-
-	unit_dies(close_and_search, NULL, line);
-	unit_dies(close_and_leave, NULL, line);
-	unit_dies(another_file, NULL, line);
-	unit_dies(another_description, NULL, line);
-	open_here();
-	shared_all(&ids);
-	assert_int_equal(shared_all(&ids), 0);
-	near_shared_ids_close(&ids);
-}
-
-/* The fork handler closes no file of the program. */
-static void a_child_keeps_other_files(void **state)
-{
-	int null = open("/dev/null", O_RDWR);
-
-	assert_int_equal(shared_open(&ids, &region, NAME, &few), 0);
-	IN_CHILD() {
-		int number = ids.fd;
-
-		CHECK(fcntl(number, F_GETFD) < 0);
-		CHECK(shared_acquire(&ids, &w[0]) == 0);
-		CHECK(dup2(null, ids.fd) == ids.fd);
-		number = ids.fd;
-		if (fork() == 0)
-			_exit(fcntl(number, F_GETFD) < 0);
-		CHECK(unit_wait(-1, NULL) == 0);
-	}
-	close(null);
 	near_shared_ids_close(&ids);
 }
 
@@ -361,44 +252,6 @@ static void a_full_disk(void **state)
 	}
 }
 
-/* ---- pid namespaces ---- */
-
-/* In a namespace of its own, where it has number 1. */
-static void be_killed_elsewhere(int end)
-{
-	CHECK(getpid() == 1);
-	CHECK(shared_acquire(&ids, &w[1]) == 1);
-	CHECK(write(end, "", 1) == 1);
-	for (;;)
-		pause();
-}
-
-static void seats_need_no_pid(void **state)
-{
-	int ends[2];
-	char byte;
-
-	assert_int_equal(pipe(ends), 0);
-	IN_CHILD() {
-		pid_t child;
-
-		open_here();
-		CHECK(shared_acquire(&ids, &w[2]) == 0);
-		if (unshare(CLONE_NEWPID))
-			_exit(77);
-		child = fork();
-		if (child == 0)
-			be_killed_elsewhere(ends[1]);
-		CHECK(read(ends[0], &byte, 1) == 1);
-		CHECK(shared_stats(&ids).used == 2);
-		shared_kill(child);
-		shared_release(&ids, &w[2]);
-		CHECK(shared_all(&ids) == 2);
-	}
-	close(ends[0]);
-	close(ends[1]);
-}
-
 int main(void)
 {
 	struct unit_fixtures f = {set_up, make_region, remove_region, tear_down};
@@ -406,8 +259,6 @@ int main(void)
 	return UNIT_TESTS_IN(f, options_have_maxima, the_default_numbers, what_the_region_refuses,
 			     an_object_of_another_kind, another_version_or_damaged,
 			     a_damaged_directory, damaged_hints_do_no_harm,
-			     a_snapshot_has_no_workers, each_seat_is_taken,
-			     misuse_stops_the_program, an_id_is_enough,
-			     a_closed_descriptor_stops_the_program, a_child_keeps_other_files,
-			     a_full_disk, seats_need_no_pid);
+			     a_snapshot_has_no_workers, misuse_stops_the_program, an_id_is_enough,
+			     a_full_disk);
 }
