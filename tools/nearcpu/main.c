@@ -27,7 +27,7 @@ static const struct subcommand {
 	int (*main)(int argc, char **argv);
 } subcommands[] = {
 	{"info", info_main},   {"bench", bench_main}, {"run", run_main}, {"check", check_main},
-	{"stats", stats_main}, {"trace", trace_main}, {"ids", ids_main},
+	{"stats", stats_main}, {"trace", trace_main}, {"ids", ids_main}, {"sim", sim_main},
 };
 
 static const struct option_row no_rows[] = {{.name = NULL}};
@@ -43,7 +43,8 @@ static const struct option_table table = {
 		"  check    verify the restartable sequences in programs and libraries\n"
 		"  stats    list what a region that programs share holds\n"
 		"  trace    show, export and recover the events that programs traced\n"
-		"  ids      show the concurrency ids, CPUs and nodes that a program used\n\n",
+		"  ids      show the concurrency ids, CPUs and nodes that a program used\n"
+		"  sim      simulate policies of concurrency ids, and compare with the kernel\n\n",
 	.tail = "\n'nearcpu SUBCOMMAND --help' prints the options of a subcommand.\n"
 		"Exit status: 0 done, 1 failed, 2 wrong usage.\n",
 };

@@ -45,5 +45,6 @@ int run_main(int argc, char **argv);
 int stats_main(int argc, char **argv);
 int trace_main(int argc, char **argv);
 int ids_main(int argc, char **argv);
+int sim_main(int argc, char **argv);
 
 #endif
