@@ -20,8 +20,8 @@ FIGURES = {"policy": str, "switches": int, "switches_to_threads": int, "profile_
            "bytes": dict, "migrations": int, "node_migrations": int, "ms": float, "wait_us": float,
            "work_per_ms": float, "violations": int}
 LOADS = ["processes", "threads", "two", "ten", "pipe", "server", "servers"]
-POLICIES = ["2022", "2022-single", "2022-transfer", "2022-cache", "2022-all", "6.4", "6.13",
-            "6.19"]
+POLICIES = ["2022", "2022-single", "2022-trans", "2022-cache", "2022-all", "6.4", "6.13",
+            "6.19", "idspace"]
 
 
 class Sim(Case):

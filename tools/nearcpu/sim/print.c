@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define LABEL 26
-#define COLUMN 9
+#define LABEL 25
+#define COLUMN 8
 
 static void put_label(const char *label)
 {

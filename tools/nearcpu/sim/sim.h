@@ -11,6 +11,7 @@
 #include "sim/events.h"
 #include "sim/heap.h"
 
+#include <nearcpu/idspace.h>
 #include <stddef.h>
 
 #define SIM_NODES 64
@@ -88,6 +89,7 @@ struct sim_task {
 	bool owns;
 	unsigned cid;
 	int last_cid;
+	struct near_worker worker;
 	struct sim_task *mm_next, *mm_prev;
 	struct heap_node queued, timer;
 	bool (*go)(struct sim *s, struct sim_task *t); /* its step once all tasks are made */
@@ -249,6 +251,6 @@ bool sim_policy(unsigned i, struct sim_policy *out);
 bool sim_find_policy(const char *name, struct sim_policy *out);
 
 enum { SIM_NO_SINGLE = 1, SIM_NO_TRANSFER = 2, SIM_NO_CACHE = 4, SIM_LOCAL = 8 };
-extern const struct sim_policy sim_policy_2022, sim_policy_64, sim_policy_619;
+extern const struct sim_policy sim_policy_2022, sim_policy_64, sim_policy_619, sim_policy_idspace;
 
 #endif
