@@ -61,8 +61,8 @@ extern "C" {
 
 /* Of a new space; 0: the default. */
 struct near_shared_ids_options {
-	unsigned ids;   /* 1 to NEAR_IDSPACE_MAX_IDS; default 1024 */
-	unsigned seats; /* processes, 1 to NEAR_SHARED_IDS_MAX_SEATS; default 256 */
+	unsigned ids;   /* 1 to NEAR_IDSPACE_MAX_IDS; default 256 */
+	unsigned seats; /* processes, 1 to NEAR_SHARED_IDS_MAX_SEATS; default 64 */
 	size_t size;    /* bytes of data per id; default 0 */
 };
 

@@ -9,8 +9,8 @@
 #include "idspace/shared.h"
 
 #define VERSION 1
-#define DEFAULT_IDS 1024
-#define DEFAULT_SEATS 256
+#define DEFAULT_IDS 256
+#define DEFAULT_SEATS 64
 #define PAGE ((size_t)4096)
 
 static size_t round_up(size_t n, size_t to)
@@ -95,27 +95,37 @@ static void use_object(struct near_shared_ids *s, const struct near_region_objec
 	s->owners = (struct near__shared_id *)(s->caches + near_cpus() * LINE / sizeof(uint64_t));
 }
 
-/* The object above, and one of the data. */
-static int define_all(struct near_shared_ids *s, const char *name, const uint64_t about[4])
+/* Before the other one, as it is what a region is most often too small for: the name has no space
+ * then. */
+static int define_data(struct near_shared_ids *s, const char *name, const uint64_t about[4])
 {
-	char part[NEAR_REGION_NAME + 8];
-	struct near_region_object o = object_of(name, about);
-	int err = define(s, &o);
+	char part[NEAR_REGION_NAME];
+	int err, n = snprintf(part, sizeof(part), "%s:data", name);
 
-	if (err)
-		return err;
-	use_object(s, &o);
+	if ((size_t)n >= sizeof(part))
+		return shared_fail(s, -EINVAL, "the name is too long");
 	s->stride = round_up(about[2], PAGE);
 	if (!s->stride)
 		return 0;
-	snprintf(part, sizeof(part), "%s:data", name);
 	s->object = (struct near_region_object){.name = part,
 						.kind = NEAR_REGION_PRIVATE,
 						.flags = NEAR_REGION_ONCE | NEAR_REGION_SPARSE,
-						.size = s->ids * s->stride};
+						.size = about[0] * s->stride};
 	err = define(s, &s->object);
 	s->object.name = NULL;
 	s->data = near_region_once(s->region, s->object.offset);
+	return err;
+}
+
+static int define_all(struct near_shared_ids *s, const char *name, const uint64_t about[4])
+{
+	struct near_region_object o = object_of(name, about);
+	int err = define_data(s, name, about);
+
+	if (!err)
+		err = define(s, &o);
+	if (!err)
+		use_object(s, &o);
 	return err;
 }
 

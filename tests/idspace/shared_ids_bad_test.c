@@ -53,8 +53,8 @@ static void options_have_maxima(void **state)
 static void the_default_numbers(void **state)
 {
 	assert_int_equal(shared_open(&ids, &region, NAME, &(struct near_shared_ids_options){0}), 0);
-	assert_int_equal(shared_stats(&ids).ids, 1024);
-	assert_int_equal(shared_stats(&ids).seats, 256);
+	assert_int_equal(shared_stats(&ids).ids, 256);
+	assert_int_equal(shared_stats(&ids).seats, 64);
 	near_shared_ids_close(&ids);
 	assert_int_equal(shared_open(&ids, &region, NAME, NULL), 0);
 	near_shared_ids_close(&ids);
@@ -66,7 +66,12 @@ static void what_the_region_refuses(void **state)
 
 	fails("no name", &few, -EINVAL, NULL);
 	fails(NAME, &(struct near_shared_ids_options){.ids = 65535}, -ENOSPC, NULL);
-	fails(long_name, &(struct near_shared_ids_options){.ids = 4, .size = 8}, -EINVAL, NULL);
+	fails(long_name, &(struct near_shared_ids_options){.ids = 4, .size = 8}, -EINVAL,
+	      "the name is too long");
+	/* A name that had no room is as if it had not been tried. */
+	fails("again", &(struct near_shared_ids_options){.ids = 4, .size = 1 << 24}, -ENOSPC, NULL);
+	assert_int_equal(shared_open(&ids, &region, "again", &few), 0);
+	near_shared_ids_close(&ids);
 }
 
 static void an_object_of_another_kind(void **state)
