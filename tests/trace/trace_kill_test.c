@@ -137,6 +137,8 @@ static void killed_processes_leave_whole_files(void **state)
 
 /* ---- snapshots ---- */
 
+#define RINGS 64
+
 static struct progress progress_now(void)
 {
 	struct progress p = {.started = 1};
@@ -149,8 +151,9 @@ static struct progress progress_now(void)
 	return p;
 }
 
-/* What was written before is in it, and nothing that was written after. */
-static void check_snapshot(const char *path)
+/* What was written before is in it, and nothing that was written after. Rings of which nothing
+ * could be copied are there, too: positions[] has those of the snapshot before. */
+static void check_snapshot(const char *path, uint64_t positions[RINGS])
 {
 	struct progress before = progress_now(), after;
 
@@ -160,11 +163,18 @@ static void check_snapshot(const char *path)
 	found.files[0] = traces_open(path);
 	found.count = 1;
 	check_events(before.done);
+	for (unsigned i = 0; i < found.files[0].count && i < RINGS; i++)
+		if (traces_ring(&found.files[0], i)) {
+			assert_true(traces_ring(&found.files[0], i)->position >= positions[i]);
+			positions[i] = traces_ring(&found.files[0], i)->position;
+		}
 	traces_close(&found.files[0]);
 	unlink(path);
 }
+
 static void snapshots_are_whole(unsigned kind)
 {
+	uint64_t positions[RINGS] = {0};
 	pthread_t threads[2];
 	char path[100];
 
@@ -176,7 +186,7 @@ static void snapshots_are_whole(unsigned kind)
 	threads[1] = unit_start(write_in_thread, NULL);
 	for (unsigned i = 0; i < unit_scale(8); i++) {
 		usleep(200);
-		check_snapshot(path);
+		check_snapshot(path, positions);
 	}
 	__atomic_store_n(&ends, true, __ATOMIC_RELAXED);
 	unit_join(threads[0]);
