@@ -91,8 +91,10 @@ static inline void __attribute__((format(printf, 1, 2))) print_error(const char 
 	mini_assert(memcmp(a, b, n), "%s and %s are equal in memory", #a, #b)
 #define assert_in_range(v, low, high)                                                              \
 	do {                                                                                       \
-		mini_assert_compare(v, >=, low);                                                   \
-		mini_assert_compare(v, <=, high);                                                  \
+		long long mini_value = (long long)(v); /* once: it may be a call */                \
+                                                                                                   \
+		mini_assert_compare(mini_value, >=, low);                                          \
+		mini_assert_compare(mini_value, <=, high);                                         \
 	} while (0)
 #define assert_return_code(rc, error)                                                              \
 	mini_assert((long long)(rc) >= 0, "%s is %lld: %s", #rc, (long long)(rc), strerror(error))

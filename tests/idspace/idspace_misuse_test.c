@@ -28,6 +28,9 @@ static void misuse_stops_the_program(void **state)
 	near_idspace_release(&space, &w[1]);
 	DIES("near_idspace_release: id 1 is not this worker's")
 		near_idspace_release(&space, &copy);
+	w[1] = copy;
+	DIES("near_idspace_release: id 1 is not this worker's")
+		near_idspace_release(&space, &w[1]);
 	near_idspace_destroy(&space);
 }
 

@@ -270,11 +270,16 @@ UNIT_CHILD(no_memory_for_an_id_is_reported, UNIT_SANITIZED || unit_emulated())
 static void peak(void)
 {
 	have_threads();
-	for (unsigned i = 0; i < WORKERS; i++)
-		acquire_on(i, i, (int)i);
-	for (unsigned i = 0; i < WORKERS; i++)
-		release_on(i, WORKERS - 1 - i);
+	for (unsigned round = 0; round < 3; round++) {
+		for (unsigned i = 0; i < WORKERS; i++) {
+			slots_enter(i);
+			assert_in_range(ids_acquire(&space, &w[i]), 0, WORKERS - 1);
+		}
+		for (unsigned i = 0; i < WORKERS; i++)
+			release_on(i, WORKERS - 1 - i);
+	}
 	assert_int_equal(ids_stats(&space).used, WORKERS);
+	assert_int_equal(ids_stats(&space).hits, 2 * WORKERS);
 }
 
 static void shrinks(unsigned acquires_on, unsigned releases_on)
@@ -295,6 +300,10 @@ static void shrinks(unsigned acquires_on, unsigned releases_on)
 static void caches_shrink_after_a_peak(void **state)
 {
 	shrinks(0, 0);
+}
+
+static void caches_shrink_to_a_high_slot(void **state)
+{
 	shrinks(63, 63);
 }
 
@@ -375,5 +384,5 @@ UNIT_MAIN_EACH(make_space, destroy_space, options_have_maxima, no_address_space_
 	       more_workers_than_ids, what_other_slots_cache_is_taken_last, hand_over_moves_the_id,
 	       drain_empties_the_caches, alloc_checks_its_arguments, data_stay_with_the_id,
 	       no_memory_for_an_id_is_reported, caches_shrink_after_a_peak,
-	       caches_shrink_where_ids_wander, what_is_used_stays_cached, stats_of_any_size,
-	       each_way_is_counted)
+	       caches_shrink_to_a_high_slot, caches_shrink_where_ids_wander,
+	       what_is_used_stays_cached, stats_of_any_size, each_way_is_counted)

@@ -23,6 +23,29 @@ static int remove_region(void **state)
 	return remove_files(state);
 }
 
+static void take_one(void *unused)
+{
+	CHECK(shared_acquire(&ids, &w[0]) >= 0);
+}
+
+/* After a search the next process may take it. */
+static void a_dead_seat_is_free_again(void **state)
+{
+	struct near_region same = opened_region(NULL);
+	struct near_shared_ids next;
+
+	assert_int_equal(shared_open(&ids, &region, NAME, &few), 0);
+	for (unsigned i = 0; i < 3; i++) {
+		shared_kill(shared_start(take_one, NULL));
+		assert_int_equal(__builtin_popcountll(shared_all(&ids)), 1);
+		assert_int_equal(shared_stats(&ids).taken, 1);
+		assert_int_equal(shared_open(&next, &same, NAME, NULL), 0);
+		near_shared_ids_close(&next);
+	}
+	near_shared_ids_close(&ids);
+	near_region_close(&same);
+}
+
 static void each_seat_is_taken(void **state)
 {
 	const char *why = "each seat has a process that lives; make the space with more seats";
@@ -66,7 +89,8 @@ static void use_all_ids(void)
 static void close_and_search(void *unused)
 {
 	open_here();
-	closefrom(3);
+	for (int fd = 3; fd < 100; fd++)
+		close(fd);
 	use_all_ids();
 }
 
@@ -176,6 +200,7 @@ int main(void)
 {
 	struct unit_fixtures f = {set_up, make_region, remove_region, tear_down};
 
-	return UNIT_TESTS_IN(f, each_seat_is_taken, a_closed_descriptor_stops_the_program,
-			     a_child_keeps_other_files, seats_need_no_pid);
+	return UNIT_TESTS_IN(f, a_dead_seat_is_free_again, each_seat_is_taken,
+			     a_closed_descriptor_stops_the_program, a_child_keeps_other_files,
+			     seats_need_no_pid);
 }

@@ -119,7 +119,7 @@ static void two_views_have_two_seats(void **state)
 	strcpy(near_shared_ids_data(&v.ids, 4), "four");
 	shared_release(&v.ids, &w[4]);
 	assert_int_equal(shared_acquire(&other.ids, &theirs[1]), 4);
-	assert_string_equal(near_shared_ids_data(&other.ids, 4), "four");
+	assert_string_equal((char *)near_shared_ids_data(&other.ids, 4), "four");
 	shared_detach(&other);
 	/* Those of the other view are to be repaired. */
 	for (unsigned i = 0; i < IDS; i += 2)
