@@ -31,25 +31,25 @@ class Cpu:
 # Only what the program may use: any other number is an error, so that the model stays complete.
 GENERIC_CALLS = {
     25: "fcntl", 35: "unlinkat", 37: "linkat", 44: "fstatfs", 46: "ftruncate", 47: "fallocate",
-    56: "openat", 57: "close", 63: "read", 64: "write", 66: "writev", 78: "readlinkat",
-    79: "newfstatat", 93: "exit", 94: "exit_group",
-    96: "set_tid_address", 98: "futex", 99: "set_robust_list", 113: "clock_gettime",
-    114: "clock_getres", 124: "sched_yield", 131: "tgkill", 134: "rt_sigaction",
-    135: "rt_sigprocmask", 160: "uname", 167: "prctl", 168: "getcpu", 172: "getpid", 178: "gettid",
-    214: "brk", 215: "munmap", 220: "clone", 222: "mmap", 226: "mprotect", 233: "madvise",
-    236: "get_mempolicy", 261: "prlimit64", 278: "getrandom", 279: "memfd_create",
-    283: "membarrier", 293: "rseq", 435: "clone3", 439: "faccessat2",
+    56: "openat", 57: "close", 63: "read", 64: "write", 66: "writev", 67: "pread64",
+    78: "readlinkat", 79: "newfstatat", 93: "exit", 94: "exit_group", 96: "set_tid_address",
+    98: "futex", 99: "set_robust_list", 113: "clock_gettime", 114: "clock_getres",
+    124: "sched_yield", 131: "tgkill", 134: "rt_sigaction", 135: "rt_sigprocmask", 160: "uname",
+    167: "prctl", 168: "getcpu", 172: "getpid", 178: "gettid", 214: "brk", 215: "munmap",
+    220: "clone", 222: "mmap", 226: "mprotect", 233: "madvise", 236: "get_mempolicy",
+    261: "prlimit64", 278: "getrandom", 279: "memfd_create", 283: "membarrier", 293: "rseq",
+    435: "clone3", 439: "faccessat2",
 }
 X86_CALLS = {
     0: "read", 1: "write", 3: "close", 9: "mmap", 10: "mprotect", 11: "munmap", 12: "brk",
-    13: "rt_sigaction", 14: "rt_sigprocmask", 20: "writev", 24: "sched_yield", 28: "madvise",
-    39: "getpid", 56: "clone", 58: "vfork", 60: "exit", 63: "uname", 72: "fcntl", 77: "ftruncate",
-    87: "unlink", 89: "readlink", 138: "fstatfs", 157: "prctl", 158: "arch_prctl",
-    186: "gettid", 202: "futex", 218: "set_tid_address", 228: "clock_gettime",
+    13: "rt_sigaction", 14: "rt_sigprocmask", 17: "pread64", 20: "writev", 24: "sched_yield",
+    28: "madvise", 39: "getpid", 56: "clone", 58: "vfork", 60: "exit", 63: "uname", 72: "fcntl",
+    77: "ftruncate", 87: "unlink", 89: "readlink", 138: "fstatfs", 157: "prctl",
+    158: "arch_prctl", 186: "gettid", 202: "futex", 218: "set_tid_address", 228: "clock_gettime",
     229: "clock_getres", 231: "exit_group", 234: "tgkill", 239: "get_mempolicy", 257: "openat",
-    262: "newfstatat", 265: "linkat", 273: "set_robust_list", 285: "fallocate",
-    302: "prlimit64", 309: "getcpu", 318: "getrandom", 319: "memfd_create", 324: "membarrier",
-    334: "rseq", 435: "clone3", 439: "faccessat2",
+    262: "newfstatat", 265: "linkat", 273: "set_robust_list", 285: "fallocate", 302: "prlimit64",
+    309: "getcpu", 318: "getrandom", 319: "memfd_create", 324: "membarrier", 334: "rseq",
+    435: "clone3", 439: "faccessat2",
 }
 
 X86_64 = Cpu(

@@ -7,12 +7,16 @@ from dataclasses import dataclass
 ENOENT, EBADF, EINVAL, ENOSYS = 2, 9, 22, 38
 O_TMPFILE = 0x400000
 F_GETFL, O_RDWR = 3, 2
+AT_EMPTY_PATH = 0x1000
+S_IFREG = 0o100000
+RLIMIT_STACK = 3
 RELEASE = b"6.18.0"
 
 
 @dataclass
 class MemoryFile:
     at: int = 0  # where it was mapped first
+    size: int = 0
 
 
 @dataclass
@@ -69,7 +73,25 @@ class Files:
     def sys_fallocate(self, _task, fd, *_):
         return 0 if fd in self.process.files else -EBADF
 
-    sys_ftruncate = sys_fallocate
+    def sys_ftruncate(self, _task, fd, size, *_):
+        self.process.files[fd].memory.size = size
+        return 0
+
+    def sys_newfstatat(self, _task, fd, _path, address, flags, *_):
+        """fstat(2) of a memory file; other files are not there."""
+        file = self.process.files.get(fd)
+        if not flags & AT_EMPTY_PATH or not file or not file.memory:
+            return -ENOENT
+        status = bytearray(128)
+        struct.pack_into("<I", status, 24 if self.cpu.name == "x86_64" else 16, S_IFREG | 0o600)
+        struct.pack_into("<Q", status, 48, file.memory.size)
+        self.memory.write(address, bytes(status))
+        return 0
+
+    def sys_pread64(self, _task, fd, address, size, offset, *_):
+        at = self.process.files[fd].memory.at + offset
+        self.memory.write(address, bytes(self.memory.view[at:at + size]))
+        return size
 
     def sys_fcntl(self, _task, fd, command, *_):
         if fd not in self.process.files:
@@ -109,9 +131,10 @@ class Files:
         self.memory.write(address, bytes(i * 37 & 255 for i in range(size)))
         return size
 
-    def sys_prlimit64(self, _task, _pid, _resource, _new, old, *_):
+    def sys_prlimit64(self, _task, _pid, resource, _new, old, *_):
         if old:
-            self.memory.write(old, struct.pack("<QQ", 8 << 20, 1 << 63))
+            limit = 8 << 20 if resource == RLIMIT_STACK else (1 << 64) - 1
+            self.memory.write(old, struct.pack("<QQ", limit, (1 << 64) - 1))
         return 0
 
     def sys_set_tid_address(self, task, *_):
@@ -125,4 +148,4 @@ class Files:
     def _not_there(self, *_):
         return -ENOENT
 
-    sys_readlink = sys_readlinkat = sys_newfstatat = _not_there
+    sys_readlink = sys_readlinkat = _not_there
