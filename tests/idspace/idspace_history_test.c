@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* near_idspace: random histories on one node. The program is linked with
- * --wrap=near__topology_cpus and near__is_one_thread. */
+ * --wrap=near__topology_cpus, near__topology_nodes and near__is_one_thread. */
 #include "histories.h"
+
+#include "one_node.h"
 
 #define STEPS unit_scale(20000)
 

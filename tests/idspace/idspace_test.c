@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* near_idspace, call by call. The program is linked with --wrap=near__topology_cpus, near__fence
- * and near__is_one_thread. */
+ * near__is_one_thread and near__topology_nodes. */
 #include "ids.h"
 
 #include "fences.h"
+#include "one_node.h"
 #include "single.h"
 #include "slots.h"
 

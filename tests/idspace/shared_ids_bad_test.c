@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_shared_ids: bad input, misuse, no room. */
+#include "one_node.h"
 #include "shared.h"
 
 #include <fcntl.h>

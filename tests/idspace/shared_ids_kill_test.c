@@ -322,7 +322,7 @@ static bool time_is_over(void)
 /* All ids are there, and what they counted. */
 static void check_all(void)
 {
-	struct near_worker w[MANY] = {0};
+	struct near_worker w[MANY] = {0}, one_more = {0};
 	uint64_t total = 0, begun = 0, done = 0;
 	unsigned seen = 0;
 
@@ -338,6 +338,8 @@ static void check_all(void)
 		check_datum(&view.ids, &w[i]);
 		total += datum_of(&view.ids, id)->a;
 	}
+	/* Also the seats of processes that had no id when they were killed are searched for. */
+	assert_int_equal(shared_acquire(&view.ids, &one_more), -EAGAIN);
 	for (unsigned i = 0; i < MANY; i++)
 		end_datum(&w[i]);
 	for (unsigned i = 0; i < PROCESSES * THREADS; i++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_shared_ids: seats. There is none left; its descriptor is closed; pid namespaces. */
+#include "one_node.h"
 #include "shared.h"
 
 #include <fcntl.h>
