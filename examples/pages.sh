@@ -1,31 +1,57 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: pages.sh SOURCE-DIRECTORY LIBRARY-DIRECTORY COMPILER [OPTION...]
-# Compiles what the man pages show as C, and links what has a main. The example of near_seq(7) must
-# be examples/sequence.h, that of near_torture(3) examples/torture.c.
+# Of the man pages as groff prints them: compiles what they show as C, and links what has a main. The
+# example of near_seq(7) must be examples/sequence.h, that of near_torture(3) examples/torture.c, that
+# of near_abi(7) the Rust example's. scdoc takes backslashes out of literal blocks and asterisks out of
+# text unless they are escaped, so each block is also compared with its source.
 set -eu
 source=$1 libraries=$2
 shift 2
+command -v groff >/dev/null || { echo "skipped: there is no groff" && exit 77; }
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
 
-# blocks PAGE: each literal block of the page becomes a file.
+# blocks KIND NAME: each literal block of the input becomes the file NAME.number.KIND. In printed
+# pages, marks enclose a block.
 blocks() {
-	awk -v name="$scratch/$(basename "$1" .scd)" '
-		/^```/ { inside = !inside; number += inside; next }
-		inside { print >(name "." number ".c") }' "$1"
+	awk -v kind="$1" -v name="$2" '
+		/^ *(```|@@begin)/ && !inside { inside = 1; number++; next }
+		/^ *(```|@@end)/ { inside = 0; next }
+		inside { print >(name "." number "." kind) }'
 }
+
+# printed PAGE: in lines that are not broken; blocks have their marks.
+printed() {
+	awk '{ print }
+		/^\.nf/ { block = 1 }
+		block && /^\.RS/ { print "@@begin"; block = 0 }' "$1" |
+		sed 's/^\.fi/@@end\n.fi/' | GROFF_NO_SGR=1 groff -man -Tutf8 -P-cbou -rLL=999n
+}
+
+wrong=0
+for page in "$source"/man/*.scd; do
+	name=$(basename "$page" .scd)
+	blocks source "$scratch/$name" <"$page"
+	printed "$libraries/man/$name" | blocks c "$scratch/$name"
+	awk '/^```/ { inside = !inside } !inside && / \* / { print FILENAME ":" FNR ": " $0; bad = 1 }
+		END { exit bad }' "$page" || wrong=1
+done
+for block in "$scratch"/*.source; do
+	sed 's/\\\\/\\/g' "$block" | diff -wB - "${block%.source}.c" || {
+		printf '%s: printed in another way; in a literal block write \\\\ for \\\n' "${block##*/}"
+		wrong=1
+	}
+done
+[ $wrong = 0 ]
 
 # clang would warn of each atomic that libatomic is for.
 set -- "$@" -std=c11 -Wall -Wextra -Wno-unused-function -Wno-atomic-alignment -pedantic -Werror \
 	-I"$source/include" -I"$source/examples"
 compiled=0
-for page in "$source"/man/*.scd; do
-	blocks "$page"
-done
 for block in "$scratch"/*.c; do
-	grep -q '^#include' "$block" || continue
-	if grep -q '^int main' "$block"; then
+	grep -q '^ *#include' "$block" || continue
+	if grep -q '^ *int main' "$block"; then
 		"$@" -o "$scratch/out" "$block" "$libraries/libnearcpu-torture.a" \
 			"$libraries/libnearcpu-malloc.a" "$libraries/libnearcpu.a" -pthread
 	else
@@ -35,10 +61,11 @@ for block in "$scratch"/*.c; do
 done
 # shows PAGE EXAMPLE: a block of the page is the example without its licence line.
 shows() {
+	sed 1d "$source/examples/$2" >"$scratch/example"
 	for block in "$scratch/$1".*.c; do
-		! sed 1d "$source/examples/$2" | cmp -s - "$block" || return 0
+		! diff -wBq "$scratch/example" "$block" >/dev/null || return 0
 	done
-	sed 1d "$source/examples/$2" | diff - "$scratch/$1.1.c" >&2 || true
+	diff -wB "$scratch/example" "$scratch/$1.1.c" >&2 || true
 	echo "$1 does not show examples/$2" >&2
 	exit 1
 }
