@@ -57,16 +57,24 @@ keys_in_tables() {
 		sed -nE 's/^\t\{"([a-z_]+)", "?([a-z0-9]*|NEAR__CONF_[A-Z]+)"?, .*/\1:\2/p' |
 		sed 's/NEAR__CONF_.*//' | sort -u
 }
-keys_in_warnings() {
-	tr -d '"\n\t' <src/ground/conf.c | grep -oE "ignored \(keys: [^)]*" |
-		sed 's/.*keys: //; s/, /\n/g' | awk -F '[:|]' '
+keys_in_command() {
+	sed -nE 's/^\t\{"([a-z_]+)", "([^"]*)"\},/\1|\2/p' tools/nearcpu/run/settings.c |
+		awk -F '|' '{ for (i = 2; i <= NF; i++) print $1 ":" ($i ~ /[A-Z]/ ? "" : $i) }' |
+		sort -u
+}
+keys_in_page() {
+	sed -n '/^# ENVIRONMENT/,/^# DEBUGGERS/p' man/nearcpu.7.scd | grep -v '^\*NEAR_CONF' | tr -d '*' |
+		grep -oE '\b[a-z_]+:[A-Za-z0-9|]+( \| [a-z_]+:[a-z0-9]+)*' |
+		sed -E 's/ \| [a-z_]+:/|/g' | awk -F '[:|]' '
 			{ for (i = 2; i <= NF; i++) print $1 ":" ($i ~ /[A-Z]/ ? "" : $i) }' |
 		sort -u
 }
-report "is a setting, and not in the list of src/ground/conf.c" < <(comm -23 <(keys_in_tables) \
-	<(keys_in_warnings))
-report "is in the list of src/ground/conf.c, and no setting" < <(comm -13 <(keys_in_tables) \
-	<(keys_in_warnings))
+report "is a setting, and not in tools/nearcpu/run/settings.c" < <(comm -23 <(keys_in_tables) \
+	<(keys_in_command))
+report "is in tools/nearcpu/run/settings.c, and no setting" < <(comm -13 <(keys_in_tables) \
+	<(keys_in_command))
+report "is a setting, and not in nearcpu(7)" < <(comm -23 <(keys_in_tables) <(keys_in_page))
+report "is in nearcpu(7), and no setting" < <(comm -13 <(keys_in_tables) <(keys_in_page))
 (($(keys_in_tables | wc -l) >= 20)) || report "settings found" <<<"too few"
 
 count=$(wc -l <<<"$functions")

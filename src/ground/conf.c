@@ -103,7 +103,7 @@ static void apply(const struct near__settings *settings, void *out, const char *
 	size_t key_len = colon ? (size_t)(colon - item) : len;
 	int known = 0;
 
-	if (is_others(settings, item, key_len))
+	if (*item == NEAR__CONF_COMMENT || is_others(settings, item, key_len))
 		return;
 	for (size_t i = 0; i < settings->count; i++) {
 		const struct near__setting *s = &settings->list[i];
@@ -138,30 +138,32 @@ void near__conf_parse(struct near__conf *out, const char *text, near__conf_warn 
 
 /* ---- the environment ---- */
 
-/* Those of all parts, since a key that is unknown belongs to none. tests/lists.sh compares them
- * with the tables. One writev, so that lines of several processes do not mix. */
+/* An item that was reported is commented out in the environment that the kernel passed, which the
+ * program's children inherit: one message per tree of processes, not one per process. That memory is
+ * writable; a string that the program itself set may not be. */
+static void comment_out(const char *item)
+{
+	uintptr_t begin = getauxval(AT_RANDOM), end = getauxval(AT_EXECFN);
+
+	if ((uintptr_t)item > begin && (uintptr_t)item < end)
+		*(char *)(uintptr_t)item = NEAR__CONF_COMMENT;
+}
+
+/* One writev, so that lines of several processes do not mix. */
 static void warn_on_stderr(const char *what, const char *item, size_t len)
 {
 	static const char head[] = "nearcpu: NEAR_CONF: ";
-	static const char keys[] =
-		"' ignored (keys: rseq:on|off, slot:auto|cpu|cid, fence:on|off, lock_check:0|1|2, "
-		"pool_check:0|1, rcu_check:0|1, malloc_check:0|1, malloc_mismatch:0|1, "
-		"malloc_background:0|1|auto, "
-		"malloc_age:MILLISECONDS, malloc_cache:BYTES, malloc_stats:FILE, "
-		"heap_profile:PREFIX, heap_sample:BYTES, heap_signal:NUMBER, atomic_stats:0|1, "
-		"trace:PATH, trace_mode:overwrite|stop|stream, trace_ring:BYTES, "
-		"trace_max:BYTES, trace_file:BYTES, trace_files:NUMBER, "
-		"trace_level:error|warning|notice|info|debug|verbose, trace_enable:PATTERN+...)\n";
+	static const char tail[] = "' ignored; nearcpu(7) lists the settings\n";
 	struct iovec parts[] = {
 		{(void *)head, sizeof(head) - 1},
 		{(void *)what, strlen(what)},
 		{(void *)" '", 2},
 		{(void *)item, len > 64 ? 64 : len},
-		{(void *)keys, sizeof(keys) - 1},
+		{(void *)tail, sizeof(tail) - 1},
 	};
 
-	if (writev(2, parts, sizeof(parts) / sizeof(parts[0])) < 0)
-		return; /* no standard error: nowhere to report to */
+	if (writev(2, parts, sizeof(parts) / sizeof(parts[0])) > 0)
+		comment_out(item);
 }
 
 static const char *find(char *const *environment)

@@ -11,6 +11,9 @@
 #define NEAR__CONF_NUMBER ((const char *)1)
 #define NEAR__CONF_TEXT ((const char *)2)
 
+/* An item that begins so is ignored. */
+#define NEAR__CONF_COMMENT '#'
+
 struct near__conf_text {
 	const char *text; /* in the environment */
 	size_t len;
@@ -33,7 +36,7 @@ struct near__settings {
 };
 
 /* Reads the environment into *out. An unknown key or a bad value is ignored, with a line on
- * standard error. Nothing is read in setuid programs. May run before the C library knows its
+ * standard error, which the process's children do not repeat. Nothing is read in setuid programs. May run before the C library knows its
  * environment. Not for two threads at once. */
 void near__conf_read_part(const struct near__settings *settings, void *out);
 

@@ -86,6 +86,13 @@ class Refused(Case):
                 (["--compare", "--repeat", "0", "true"], "--repeat takes"),
                 (["--compare", "--repeat", "x", "true"], "--repeat takes"),
                 (["--conf", "x:" + "1" * 5000, "true"], "too long"),
+                (["--conf", "foo:bar", "true"], "no setting 'foo'"),
+                (["--conf", "rseq", "true"], "'rseq' is not rseq:on|off"),
+                (["--conf", "slot:cpu,slot:cp", "true"], "is not slot:auto|cpu|cid"),
+                (["--conf", "malloc_age:x", "true"], "is not malloc_age:MILLISECONDS"),
+                (["--conf", "heap_sample:99999999999999999999k", "true"], "heap_sample:BYTES"),
+                (["--conf", "trace:", "true"], "is not trace:PATH"),
+                (["--heap-profile", "a,b", "true"], "has a comma"),
         ]:
             with self.subTest(args=args):
                 self.refused(run(*args), 2, words)
@@ -173,6 +180,23 @@ class Refused(Case):
         self.assertEqual(result.stdout.strip(), library)
 
 
+    def test_one_warning_for_all_processes(self):
+        result = run("sh", "-c", f"for i in 1 2 3; do {PYTHON} -c 1; done; echo $NEAR_CONF",
+                     env={"NEAR_CONF": "foo:bar,malloc_age:x,slot:cpu"})
+        self.assertEqual(sorted(line.split("'")[1] for line in result.stderr.splitlines()),
+                         ["foo:bar", "malloc_age:x"], result.stderr)
+        self.assertTrue(result.stdout.endswith(",slot:cpu\n"), result.stdout)
+
+    def test_help_for_a_reader_that_leaves(self):
+        for args in (["--help"], ["--version"], ["run", "--help"], ["trace", "--help"],
+                     ["bench", "--list"], ["sim", "--list"]):
+            read, write = os.pipe()
+            os.close(read)
+            result = command.run(*args, stdout=write)
+            os.close(write)
+            self.assertEqual((result.returncode, result.stderr), (0, ""), args)
+
+
 class Stats(Case):
     KEEP = "x = [bytes(300) for i in range(5000)]"
 
@@ -220,7 +244,22 @@ class Stats(Case):
         self.assertEqual((report["signal"], report["exit_status"]), (9, 137))
         self.assertIsNone(report["malloc"])
         result = run("--stats", "sh", "-c", "kill -9 $$")
-        self.assertIn("left no statistics", result.stderr)
+        self.assertIn("left no statistics: it was killed", result.stderr)
+
+    def test_why_there_are_none(self):
+        source = self.write("own.c", b"""
+            #include <stddef.h>
+            static _Alignas(16) char room[1 << 20];
+            static size_t used;
+            void *malloc(size_t n) { used += (n + 15) & ~(size_t)15; return room + used - n; }
+            void free(void *p) { (void)p; }
+            int main(void) { return malloc(10) == NULL; }""")
+        program = self.path("own")
+        subprocess.run([os.environ["CC"], "-fno-builtin", "-o", program, source], check=True)
+        result = run("--stats", program)
+        self.assertIn("a malloc of its own", result.stderr)
+        result = run("--stats", PYTHON, "-c", "import os; os._exit(0)")
+        self.assertIn("it ended by _exit", result.stderr)
 
     def test_where_it_cannot_write(self):
         self.refused(run("--stats", "--json", "/nonexistent/x", "echo"), 1, "/nonexistent/x")

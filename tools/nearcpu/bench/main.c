@@ -303,7 +303,7 @@ int bench_main(int argc, char **argv)
 		return row_main(argc - 2, argv + 2);
 	code = read_options(argc, argv);
 	if (code == OPTIONS_DONE)
-		code = want_list ? finish_stdout("bench", list()) : run();
+		code = want_list ? finish_help("bench", list()) : run();
 	report_free(&report);
 	return code;
 }

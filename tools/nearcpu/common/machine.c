@@ -155,6 +155,9 @@ void machine_read(struct machine *m)
 	char path[PATH_MAX];
 
 	memset(m, 0, sizeof(*m));
+	/* First: the library comments out bad settings when it reads them. */
+	m->conf = printable(m->conf_text, sizeof(m->conf_text), "NEAR_CONF");
+	m->tunables = printable(m->tunables_text, sizeof(m->tunables_text), "GLIBC_TUNABLES");
 	uname(&m->kernel);
 	snprintf(m->libc, sizeof(m->libc), "glibc %s", gnu_get_libc_version());
 	read_processor(m->processor, sizeof(m->processor));
@@ -171,8 +174,6 @@ void machine_read(struct machine *m)
 		m->atomic_library[0] = 0;
 	m->has_perf = find_in_path("perf", path) == 0;
 	m->has_gnuplot = find_in_path("gnuplot", path) == 0;
-	m->conf = printable(m->conf_text, sizeof(m->conf_text), "NEAR_CONF");
-	m->tunables = printable(m->tunables_text, sizeof(m->tunables_text), "GLIBC_TUNABLES");
 }
 
 const struct machine_command machine_commands[] = {

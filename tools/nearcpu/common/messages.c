@@ -95,3 +95,8 @@ int finish_stdout(const char *sub, int code)
 		failure(sub, "cannot write to standard output: %s", strerror(stdout_error));
 	return code ? code : EXIT_FAILED;
 }
+
+int finish_help(const char *sub, int code)
+{
+	return !flush_stdout() && stdout_error == EPIPE ? code : finish_stdout(sub, code);
+}

@@ -38,13 +38,13 @@ static int print_help(const struct option_table *table)
 	print_rows(table->rows, table->width);
 	print_rows(common_rows, table->width);
 	fputs(table->tail, stdout);
-	return finish_stdout(table->sub, EXIT_DONE);
+	return finish_help(table->sub, EXIT_DONE);
 }
 
 static int print_version(const char *sub)
 {
 	printf("nearcpu %s\nLicence: MIT.\n", NEARCPU_VERSION);
-	return finish_stdout(sub, EXIT_DONE);
+	return finish_help(sub, EXIT_DONE);
 }
 
 /* What getopt_long stopped at. */

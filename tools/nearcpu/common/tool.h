@@ -32,6 +32,9 @@ bool flush_stdout(void);
  * failure with a message. */
 int finish_stdout(const char *sub, int code);
 
+/* The same for a help text or a list of what there is: a reader such as head may leave early. */
+int finish_help(const char *sub, int code);
+
 /* At the start of a program: a closed pipe, or a file that grows too large, becomes an error of the
  * write instead of a signal; children can be waited for. */
 void tool_begin(void);

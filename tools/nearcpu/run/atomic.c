@@ -3,18 +3,12 @@
  * libraries that the dynamic linker would load with it. */
 #include "run/run.h"
 
-#include <elf.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/child.h"
 
 #define LIST_SECONDS 10
-
-static bool in_file(const struct run_file *f, uint64_t offset, uint64_t size)
-{
-	return offset <= f->size && size <= f->size - offset;
-}
 
 /* What libatomic has. It is named where it is missing: a static copy is not. */
 static bool is_atomic(const char *name, size_t room)
@@ -29,52 +23,15 @@ static bool is_atomic(const char *name, size_t room)
 	return false;
 }
 
-static bool lacks_in(const struct run_file *f, const Elf64_Shdr *symbols, const Elf64_Shdr *names)
+static bool is_missing_atomic(const Elf64_Sym *s, const char *name, size_t room)
 {
-	for (uint64_t i = 0; i < symbols->sh_size / sizeof(Elf64_Sym); i++) {
-		Elf64_Sym s;
-
-		memcpy(&s, f->at + symbols->sh_offset + i * sizeof(s), sizeof(s));
-		if (s.st_shndx == SHN_UNDEF && s.st_name && s.st_name < names->sh_size &&
-		    is_atomic(f->at + names->sh_offset + s.st_name, names->sh_size - s.st_name))
-			return false;
-	}
-	return true;
+	return s->st_shndx == SHN_UNDEF && is_atomic(name, room);
 }
 
 /* False where it is not known. */
-static bool lacks(const struct run_file *f)
-{
-	Elf64_Ehdr e;
-	Elf64_Shdr s, names;
-
-	if (f->size < sizeof(e))
-		return false;
-	memcpy(&e, f->at, sizeof(e));
-	if (memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 || e.e_ident[EI_CLASS] != ELFCLASS64 ||
-	    e.e_shentsize != sizeof(s) || !in_file(f, e.e_shoff, e.e_shnum * sizeof(s)))
-		return false;
-	for (unsigned i = 0; i < e.e_shnum; i++) {
-		memcpy(&s, f->at + e.e_shoff + i * sizeof(s), sizeof(s));
-		if (s.sh_type != SHT_DYNSYM || s.sh_link >= e.e_shnum)
-			continue;
-		memcpy(&names, f->at + e.e_shoff + s.sh_link * sizeof(s), sizeof(s));
-		return in_file(f, s.sh_offset, s.sh_size) &&
-		       in_file(f, names.sh_offset, names.sh_size) && lacks_in(f, &s, &names);
-	}
-	return false;
-}
-
 static bool file_lacks(const char *path)
 {
-	struct run_file f;
-	bool answer;
-
-	if (!run_map(&f, path))
-		return false;
-	answer = lacks(&f);
-	run_unmap(&f);
-	return answer;
+	return run_has_symbol(path, SHT_DYNSYM, is_missing_atomic) == 0;
 }
 
 /* A line of its: "\tlibx.so.1 => /lib/libx.so.1 (0x...)", or a path alone, or "linux-vdso.so.1". */

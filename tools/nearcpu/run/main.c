@@ -27,9 +27,20 @@ static int add_conf(const char *key, const char *value)
 	return 0;
 }
 
+/* A setting ends at a comma. */
 static int take_setting(const struct option_row *row, const char *value)
 {
+	if (value && strchr(value, ','))
+		return usage_error("run", "--%s cannot take '%s': it has a comma", row->name,
+				   value);
 	return add_conf(row->data, value ? value : "");
+}
+
+static int take_conf(const struct option_row *row, const char *value)
+{
+	int code = add_conf(row->data, value);
+
+	return code ? code : run_check_settings(value);
 }
 
 /* A setting of the malloc alone. */
@@ -71,7 +82,7 @@ static const struct option_row rows[] = {
 	 .help = "a thread returns memory while the program is idle"},
 	{"heap-profile", "PREFIX", .take = take_malloc_setting,
 	 .data = "heap_profile:", .help = "samples allocations, for pprof"},
-	{"conf", "KEY:VALUE,...", .take = take_setting, .data = "",
+	{"conf", "KEY:VALUE,...", .take = take_conf, .data = "",
 	 .help = "any setting of NEAR_CONF"},
 	{"library", "FILE", .string = &o.library, .help = "the library to preload"},
 	{.name = NULL},

@@ -7,6 +7,7 @@
 #include "common/launch.h"
 #include "common/spawn.h"
 
+#include <elf.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -39,6 +40,11 @@ json_t *run_options_json(const struct run_options *o);
 /* Reports that it could not be started; returns the exit status. */
 int run_cannot(const struct run_options *o, int err);
 
+/* ---- settings.c ---- */
+
+/* Whether all of `conf` are settings of our libraries: 0; else the exit status, after a message. */
+int run_check_settings(const char *conf);
+
 /* ---- file.c ---- */
 
 /* A file in memory. A device or a pipe counts as empty. */
@@ -51,6 +57,18 @@ struct run_file {
 bool run_map(struct run_file *f, const char *path);
 bool run_map_fd(struct run_file *f, int fd);
 void run_unmap(const struct run_file *f);
+
+/* ---- symbols.c ---- */
+
+/* `room`: the bytes from the name to the end of the names, one of which may lack its final zero. */
+typedef bool run_symbol_test(const Elf64_Sym *symbol, const char *name, size_t room);
+
+/* Whether a symbol of the file's table of this type (SHT_DYNSYM, SHT_SYMTAB) passes the test; -1: it
+ * is not known. */
+int run_has_symbol(const char *path, unsigned type, run_symbol_test *test);
+
+/* Whether the program defines malloc itself, as far as its symbols tell. */
+bool run_has_malloc(const char *elf);
 
 /* ---- target.c ---- */
 

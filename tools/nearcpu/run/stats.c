@@ -147,12 +147,20 @@ static void print_memory(const json_t *own, bool alone)
 	fprintf(stderr, " of memory, at most%s\n", alone ? "" : " (the program itself)");
 }
 
-static void print_found(const struct found *f, bool with_malloc)
+static const char *why_none(const struct run_options *o, int status)
 {
-	if (!f->own && with_malloc)
-		fprintf(stderr,
-			"nearcpu run: the program left no statistics: it was killed, ended by "
-			"_exit, or allocated nothing\n");
+	if (WIFSIGNALED(status))
+		return "it was killed";
+	if (*o->elf && run_has_malloc(o->elf))
+		return "it has a malloc of its own, and uses that";
+	return "it ended by _exit, or allocated nothing";
+}
+
+static void print_found(const struct run_options *o, int status, const struct found *f)
+{
+	if (!f->own && o->parts & LIBRARY_MALLOC)
+		fprintf(stderr, "nearcpu run: the program left no statistics: %s\n",
+			why_none(o, status));
 	if (!f->processes)
 		return;
 	fprintf(stderr, "allocations   %llu small ones missed the cache of a slot; %llu large",
@@ -177,7 +185,7 @@ static void print(const struct run_options *o, const struct run_end *end, const 
 		to_seconds(u->ru_utime), to_seconds(u->ru_stime));
 	fprintf(stderr, "peak memory   %.1f MiB, %ld page faults, %ld of them from disk\n",
 		(double)u->ru_maxrss / 1024, u->ru_minflt + u->ru_majflt, u->ru_majflt);
-	print_found(f, o->parts & LIBRARY_MALLOC);
+	print_found(o, end->status, f);
 }
 
 /* ---- JSON ---- */

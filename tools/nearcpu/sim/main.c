@@ -335,8 +335,10 @@ int sim_main(int argc, char **argv)
 		return usage_error("sim", "unexpected argument '%s'", argv[optind]);
 	if (seconds && !kernel)
 		return usage_error("sim", "--seconds is for --kernel");
-	if (list || kernel)
-		return finish_stdout("sim", list ? print_list() : compare());
+	if (list)
+		return finish_help("sim", print_list());
+	if (kernel)
+		return finish_stdout("sim", compare());
 	r = calloc(1, sizeof(*r));
 	if (!r)
 		return failure("sim", "not enough memory");
