@@ -143,8 +143,8 @@ class Forms(Case):
         self.region = os.path.join(self.folder(), "region")
         subprocess.run([MAKER, self.region], check=True)
 
-    def stats(self, form, **more):
-        result = run("stats", form, self.region, **more)
+    def stats(self, *form, **more):
+        result = run("stats", *form, self.region, **more)
         self.assertEqual(result.returncode, 0, result.stderr)
         return result.stdout
 
@@ -184,11 +184,22 @@ class Forms(Case):
                                 'Tag=latency_ns{op="put"}', "Tag=sizes"])
         self.assertIn("498 above the maximum", lines[6])
 
+    def test_fewer_buckets(self):
+        for most in (5, 12, 160):
+            self.check_otlp(most, "--buckets", str(most))
+            self.check_native(most, "--buckets", str(most))
+        for arguments in (["--otlp", "--buckets", "4"], ["--otlp", "--buckets", "x"],
+                          ["--json", "--buckets", "9"]):
+            self.expect(run("stats", *arguments, self.region), 2, "--buckets")
+
     def test_otlp(self):
-        resource, = json.loads(self.stats("--otlp"))["resourceMetrics"]
+        self.assertLess(self.check_otlp(65536), 1 / 32)
+
+    def check_otlp(self, most, *options):
+        """Returns the error that it states."""
+        resource, = json.loads(self.stats("--otlp", *options))["resourceMetrics"]
         latency, requests, sizes = resource["scopeMetrics"][0]["metrics"]
         error = stated_error(latency["description"])
-        self.assertLess(error, 1 / 32)
         for point in latency["exponentialHistogram"]["dataPoints"]:
             attributes = {a["key"]: a["value"]["stringValue"] for a in point["attributes"]}
             name = attributes["op"]
@@ -196,6 +207,7 @@ class Forms(Case):
             base, offset = 2**(2**-point["scale"]), point["positive"]["offset"]
             buckets = [(base**(offset + i), base**(offset + i + 1), int(count))
                        for i, count in enumerate(point["positive"]["bucketCounts"])]
+            self.assertLessEqual(len(buckets), most)
             self.check(name, [(0, 0, int(point["zeroCount"])), *buckets], error)
             self.assertEqual(int(point["count"]), len(VALUES[name]))
             self.assertEqual(point["min"], 0)
@@ -203,9 +215,14 @@ class Forms(Case):
         self.assertEqual([(p["asInt"], p["attributes"][0]["value"]["stringValue"])
                           for p in requests["sum"]["dataPoints"]], [("500", "0"), ("500", "1")])
         self.assertEqual(sizes["exponentialHistogram"]["dataPoints"][0]["count"], "0")
+        return error
 
     def test_prometheus_native(self):
-        latency, requests, sizes = delimited(self.stats("--prometheus-native", text=False))
+        self.check_native(65536)
+
+    def check_native(self, most, *options):
+        latency, requests, sizes = delimited(self.stats("--prometheus-native", *options,
+                                                        text=False))
         self.assertEqual([one_of(f, 1) for f in (latency, requests, sizes)],
                          [b"latency_ns", b"requests", b"sizes"])
         self.assertEqual([one_of(f, 3) for f in (latency, requests, sizes)], [4, 0, 4])
@@ -217,7 +234,9 @@ class Forms(Case):
             self.assertEqual(labels, LABELS if labels["op"] == "get" else {"op": "put"})
             histogram = list(fields(one_of(metric, 7)))
             self.assertEqual(one_of(histogram, 1), len(VALUES[labels["op"]]))
-            self.check(labels["op"], native_buckets(histogram), error)
+            buckets = list(native_buckets(histogram))
+            self.assertLessEqual(len(buckets) - 1, most)
+            self.check(labels["op"], buckets, error)
         self.assertEqual(one_of(histogram, 2), 999000)
         self.assertEqual(len(all_of(requests, 4)), 2)
         empty = list(fields(one_of(list(fields(one_of(sizes, 4))), 7)))

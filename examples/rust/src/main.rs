@@ -3,6 +3,7 @@
 //! argument "bench": what both cost.
 mod near_abi;
 
+use std::cell::UnsafeCell;
 use std::ffi::{c_char, c_int, c_void};
 use std::hint::black_box;
 use std::time::Instant;
@@ -15,20 +16,25 @@ extern "C" {
     fn near_counter_destroy(counter: *mut c_void);
 }
 
-/// Its words are on the heap, where they stay: Rust moves values, and threads use their address.
-struct Counter(Box<[u64]>);
+/// Its words are on the heap, where they stay: Rust moves values, and threads use their address. C
+/// code changes them through shared references, which only an `UnsafeCell` allows.
+struct Counter(Box<[UnsafeCell<u64>]>);
+
+// SAFETY: the library's functions may be called by all threads, except for init and destroy, which
+// `new` and `drop` call.
+unsafe impl Sync for Counter {}
 
 impl Counter {
     fn new() -> Self {
         let size = unsafe { near_ffi_size(c"counter".as_ptr()) };
-        let counter = Counter(vec![0; size.div_ceil(8)].into());
+        let counter = Counter((0..size.div_ceil(8)).map(|_| UnsafeCell::new(0)).collect());
 
         assert_eq!(unsafe { near_counter_init(counter.address()) }, 0);
         counter
     }
 
     fn address(&self) -> *mut c_void {
-        self.0.as_ptr() as *mut c_void
+        UnsafeCell::raw_get(self.0.as_ptr()).cast()
     }
 
     fn add(&self, n: i64) {
@@ -37,7 +43,8 @@ impl Counter {
 
     #[inline(always)]
     fn add_inlined(&self, n: i64) {
-        unsafe { near_abi::counter_add(self.0[0] as near_abi::Object, n) }
+        // The first word is constant from init on.
+        unsafe { near_abi::counter_add(*self.0[0].get() as near_abi::Object, n) }
     }
 
     fn read(&self) -> i64 {

@@ -39,14 +39,14 @@ const char *next_label(const char *labels, struct label *out)
 
 /* Of a value above 0. The logarithm of a power of two is exact; other bounds are no integers, nor
  * so near to one that rounding could matter before 2^53. */
-static int number_of(double value, unsigned scale)
+static int number_of(double value, int scale)
 {
-	return (int)ceil(ldexp(log2(value), (int)scale)) - 1;
+	return (int)ceil(ldexp(log2(value), scale)) - 1;
 }
 
-static double bound_of(int number, unsigned scale)
+static double bound_of(int number, int scale)
 {
-	return exp2(ldexp(number, -(int)scale));
+	return exp2(ldexp(number, -scale));
 }
 
 /* What stands for a bucket: its middle; but the least of what is above the maximum. */
@@ -58,7 +58,7 @@ static double value_of(const struct near_snapshot *s, unsigned i)
 }
 
 /* By how much the ends of log-linear bucket i exceed those of the exponential one. */
-static double error_of(const struct near_snapshot *s, unsigned i, int number, unsigned scale)
+static double error_of(const struct near_snapshot *s, unsigned i, int number, int scale)
 {
 	struct near_range r = near_snapshot_bucket(s, i);
 	double below = bound_of(number, scale) / (double)r.low - 1;
@@ -69,13 +69,11 @@ static double error_of(const struct near_snapshot *s, unsigned i, int number, un
 	return fmax(0, fmax(below, above));
 }
 
-bool make_exponential(const struct near_snapshot *s, unsigned most, struct exponential *e)
+/* With e->scale; the room at e->counts is enough and zero. */
+static void fill(const struct near_snapshot *s, struct exponential *e)
 {
-	*e = (struct exponential){.scale = s->precision < most ? s->precision : most};
-	e->counts = calloc(((size_t)64 << e->scale) + 1, sizeof(*e->counts));
-	if (!e->counts)
-		return false;
-	e->zeros = s->counts[0];
+	e->length = 0;
+	e->error = 0;
 	for (unsigned i = 1; i < s->buckets; i++) {
 		int number;
 
@@ -87,6 +85,25 @@ bool make_exponential(const struct near_snapshot *s, unsigned most, struct expon
 		e->counts[number - e->first] += s->counts[i];
 		e->length = (unsigned)(number - e->first) + 1;
 		e->error = fmax(e->error, error_of(s, i, number, e->scale));
+	}
+}
+
+bool make_exponential(const struct near_snapshot *s, int most, unsigned buckets,
+		      struct exponential *e)
+{
+	size_t room;
+
+	*e = (struct exponential){.scale = (int)s->precision < most ? (int)s->precision : most};
+	room = ((size_t)64 << e->scale) + 1;
+	e->counts = calloc(room, sizeof(*e->counts));
+	if (!e->counts)
+		return false;
+	e->zeros = s->counts[0];
+	fill(s, e);
+	while (e->length > buckets && e->scale > LEAST_SCALE) {
+		memset(e->counts, 0, room * sizeof(*e->counts));
+		e->scale--;
+		fill(s, e);
 	}
 	return true;
 }

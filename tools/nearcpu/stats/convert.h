@@ -15,7 +15,7 @@ const char *next_label(const char *labels, struct label *out);
 /* Exponential buckets: each power of two is divided into 2^scale, whose bounds are powers of one
  * number. Bucket i has what is above 2^(i / 2^scale), up to and with 2^((i + 1) / 2^scale). */
 struct exponential {
-	unsigned scale;
+	int scale;
 	int first; /* number of the first bucket below */
 	unsigned length;
 	uint64_t *counts;
@@ -26,9 +26,13 @@ struct exponential {
 	double error;
 };
 
-/* With the scale that is the precision, `most` at most. The caller frees e->counts. False: no
- * memory. */
-bool make_exponential(const struct near_snapshot *s, unsigned most, struct exponential *e);
+/* Prometheus' least. There are five buckets with it. */
+#define LEAST_SCALE (-4)
+
+/* With the scale that is the precision, `most` at most, or a smaller one where that has more than
+ * `buckets`, 5 at least. The caller frees e->counts. False: no memory. */
+bool make_exponential(const struct near_snapshot *s, int most, unsigned buckets,
+		      struct exponential *e);
 
 /* What the conversion of some histograms lost; all 0 at first. */
 struct loss {

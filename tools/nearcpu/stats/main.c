@@ -8,11 +8,24 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 static bool as_json, as_prometheus, as_native, as_otlp, as_hdr;
+static unsigned buckets; /* 0: all */
+
+static int take_buckets(const struct option_row *row, const char *value)
+{
+	uint64_t n;
+
+	(void)row;
+	if (!parse_number(value, 5, 65536, &n))
+		return usage_error("stats", "--buckets takes a number from 5 to 65536");
+	buckets = (unsigned)n;
+	return 0;
+}
 
 static const struct option_row rows[] = {
 	{"json", .help = "as JSON", .flag = &as_json},
@@ -21,6 +34,8 @@ static const struct option_row rows[] = {
 	 .flag = &as_native},
 	{"otlp", .help = "as OpenTelemetry's JSON, for a collector's /v1/metrics",
 	 .flag = &as_otlp},
+	{"buckets", "N", .take = take_buckets,
+	 .help = "at most N buckets in native and OpenTelemetry's histograms"},
 	{"hdr", .help = "the histograms, as a log of HdrHistogram", .flag = &as_hdr},
 	{.name = NULL},
 };
@@ -121,6 +136,7 @@ int stats_main(int argc, char **argv)
 	int code;
 
 	as_json = as_prometheus = as_native = as_otlp = as_hdr = false; /* of an earlier call */
+	buckets = 0;
 	code = parse_options(&table, argc, argv);
 	if (code != OPTIONS_DONE)
 		return code;
@@ -128,6 +144,9 @@ int stats_main(int argc, char **argv)
 		return usage_error("stats", optind < argc ? "one file at a time" : "no file given");
 	if (as_json + as_prometheus + as_native + as_otlp + as_hdr > 1)
 		return usage_error("stats", "one form at a time");
+	if (buckets && !as_native && !as_otlp)
+		return usage_error("stats", "--buckets goes with --prometheus-native and --otlp");
+	c.buckets = buckets ? buckets : UINT_MAX;
 	c.path = argv[optind];
 	code = read_region(&c);
 	if (code == EXIT_DONE) {

@@ -230,7 +230,7 @@ static bool put_histogram_metric(FILE *f, struct content *c, const struct near_r
 
 	if (!read_histogram(c, o, &s))
 		return c->damaged > 0; /* the rest is printed */
-	if (make_exponential(&s, MOST_SCALE, &e)) {
+	if (make_exponential(&s, MOST_SCALE, c->buckets, &e)) {
 		if (begin(&m)) {
 			done = put_labels(m.file, o) && put_histogram(m.file, &s, &e);
 			put_message(f, FAMILY_METRIC, &m);

@@ -71,10 +71,10 @@ static void add_histogram(struct content *c, const struct near_region_object *o,
 
 	if (!read_histogram(c, o, &s))
 		return;
-	if (make_exponential(&s, MOST_SCALE, &e)) {
+	if (make_exponential(&s, MOST_SCALE, c->buckets, &e)) {
 		p = point(c, attributes_of(o, NULL));
 		rest = json_pack("{s:o, s:f, s:i, s:o, s:f, s:o}", "count", integer(s.count), "sum",
-				 s.sum, "scale", (int)e.scale, "zeroCount", integer(e.zeros),
+				 s.sum, "scale", e.scale, "zeroCount", integer(e.zeros),
 				 "zeroThreshold", 0., "positive", counts_of(&e));
 		if (s.count)
 			json_object_update_new(rest,

@@ -16,6 +16,7 @@ struct content {
 	struct near_region_object *objects; /* in the order of their names */
 	unsigned count;
 	struct near_region_status status;
+	unsigned buckets; /* of an exponential histogram, at most */
 	unsigned damaged; /* histograms that are not what the directory has about them */
 };
 
