@@ -21,7 +21,9 @@ function(near_target_defaults target)
     C_VISIBILITY_PRESET hidden)
   target_compile_options(${target} PRIVATE -Wall -Wextra -Wpointer-arith -Wwrite-strings
     "$<$<COMPILE_LANGUAGE:C>:-Wstrict-prototypes;-Wshadow>"
-    "$<$<BOOL:${NEAR_WERROR}>:-Werror>" ${near_folder_options})
+    "$<$<BOOL:${NEAR_WERROR}>:-Werror>" ${near_folder_options}
+    # No directory of the build is in the binaries, nor in the places of tracepoints.
+    "-ffile-prefix-map=${PROJECT_SOURCE_DIR}/=" "-ffile-prefix-map=${PROJECT_BINARY_DIR}=build")
   if(near_sanitizers)
     target_compile_options(${target} PRIVATE -fsanitize=${near_sanitizers}
       -fno-sanitize-recover=all -fno-omit-frame-pointer)

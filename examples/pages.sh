@@ -1,10 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # usage: pages.sh SOURCE-DIRECTORY LIBRARY-DIRECTORY COMPILER [OPTION...]
-# Of the man pages as groff prints them: compiles what they show as C, and links what has a main. The
-# example of near_seq(7) must be examples/sequence.h, that of near_torture(3) examples/torture.c, that
-# of near_abi(7) the Rust example's. scdoc takes backslashes out of literal blocks and asterisks out of
-# text unless they are escaped, so each block is also compared with its source.
+# Of the man pages as groff prints them: compiles what they show as C, and links what has a main.
+# The example of near_seq(7) must be examples/sequence.h, that of near_torture(3)
+# examples/torture.c, that of near_abi(7) the Rust example's. scdoc takes backslashes out of literal
+# blocks and asterisks out of text unless they are escaped, so each block is also compared with its
+# source.
 set -eu
 source=$1 libraries=$2
 shift 2
@@ -34,12 +35,13 @@ for page in "$source"/man/*.scd; do
 	name=$(basename "$page" .scd)
 	blocks source "$scratch/$name" <"$page"
 	printed "$libraries/man/$name" | blocks c "$scratch/$name"
-	awk '/^```/ { inside = !inside } !inside && / \* / { print FILENAME ":" FNR ": " $0; bad = 1 }
+	awk '/^```/ { inside = !inside }
+		!inside && / \* / { print FILENAME ":" FNR ": " $0; bad = 1 }
 		END { exit bad }' "$page" || wrong=1
 done
 for block in "$scratch"/*.source; do
 	sed 's/\\\\/\\/g' "$block" | diff -wB - "${block%.source}.c" || {
-		printf '%s: printed in another way; in a literal block write \\\\ for \\\n' "${block##*/}"
+		printf '%s: in a literal block \\ is written \\\\\n' "${block##*/}"
 		wrong=1
 	}
 done

@@ -9,8 +9,8 @@ BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libelf
 TEST_PACKAGES=(g++ git gnuplot-nox libcmocka-dev libgtest-dev clang libclang-rt-dev valgrind
 	libc6-dbg gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross
 	gcc-riscv64-linux-gnu g++-riscv64-linux-gnu libc6-dev-riscv64-cross
-	qemu-user-static musl-tools python3 python3-pyelftools python3-unicorn spin relacy-dev groff-base
-	doxygen clang-format clang-tidy shellcheck codespell babeltrace2 python3-bt2
+	qemu-user-static musl-tools python3 python3-pyelftools python3-unicorn spin relacy-dev
+	doxygen groff-base clang-format clang-tidy shellcheck codespell babeltrace2 python3-bt2
 	systemtap-sdt-dev)
 # Comparison libraries of the benchmarks, which report those that are missing.
 BENCH_PACKAGES=(g++ gnuplot-nox)

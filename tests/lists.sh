@@ -63,7 +63,8 @@ keys_in_command() {
 		sort -u
 }
 keys_in_page() {
-	sed -n '/^# ENVIRONMENT/,/^# DEBUGGERS/p' man/nearcpu.7.scd | grep -v '^\*NEAR_CONF' | tr -d '*' |
+	sed -n '/^# ENVIRONMENT/,/^# DEBUGGERS/p' man/nearcpu.7.scd |
+		grep -v '^\*NEAR_CONF' | tr -d '*' |
 		grep -oE '\b[a-z_]+:[A-Za-z0-9|]+( \| [a-z_]+:[a-z0-9]+)*' |
 		sed -E 's/ \| [a-z_]+:/|/g' | awk -F '[:|]' '
 			{ for (i = 2; i <= NF; i++) print $1 ":" ($i ~ /[A-Z]/ ? "" : $i) }' |

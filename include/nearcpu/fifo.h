@@ -2,7 +2,7 @@
 /* near_fifo: a bounded queue between threads with one order for all elements.
  *
  * What is put first is taken first, whichever threads and CPUs put and take. All of them share one
- * lock for that: where the order is not needed, near_queue is faster with each thread more.
+ * lock for that: where the order is not needed, near_queue is faster on some CPUs (docs/pools.md).
  *
  * Cost:      put and get 10 ns each without contention: a near_mutex, and a load for sleepers. From
  *            two threads on, what a contended near_mutex costs. A batch takes the lock once. To

@@ -139,8 +139,8 @@ void near__conf_parse(struct near__conf *out, const char *text, near__conf_warn 
 /* ---- the environment ---- */
 
 /* An item that was reported is commented out in the environment that the kernel passed, which the
- * program's children inherit: one message per tree of processes, not one per process. That memory is
- * writable; a string that the program itself set may not be. */
+ * program's children inherit: one message per tree of processes, not one per process. That memory
+ * is writable; a string that the program itself set may not be. */
 static void comment_out(const char *item)
 {
 	uintptr_t begin = getauxval(AT_RANDOM), end = getauxval(AT_EXECFN);

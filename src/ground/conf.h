@@ -36,8 +36,8 @@ struct near__settings {
 };
 
 /* Reads the environment into *out. An unknown key or a bad value is ignored, with a line on
- * standard error, which the process's children do not repeat. Nothing is read in setuid programs. May run before the C library knows its
- * environment. Not for two threads at once. */
+ * standard error, which the process's children do not repeat. Nothing is read in setuid programs.
+ * May run before the C library knows its environment. Not for two threads at once. */
 void near__conf_read_part(const struct near__settings *settings, void *out);
 
 /* The core's part. */

@@ -22,7 +22,7 @@ install_prefix() {
 	rm -rf "$STAGE/prefix" "$prefix"
 	"$CMAKE" --install "$BUILD" --prefix "$STAGE/prefix"
 	mv "$STAGE/prefix" "$prefix"
-	if grep -rIl -e "$STAGE/prefix" -e "$SOURCE" "$prefix"; then
+	if grep -rl -e "$STAGE/prefix" -e "$SOURCE" "$prefix"; then
 		die "these files name the directory they were made in"
 	fi
 	[[ -s $prefix/$LIBDIR/libnearcpu.a && -s $prefix/include/nearcpu/rseq.h &&

@@ -175,6 +175,15 @@ class Files(ScratchCase):
                 os.close(writer)
                 self.expect(result, 1, "standard output was closed")
 
+    def test_help_for_a_reader_that_leaves(self):
+        for args in (["--help"], ["--version"], ["run", "--help"], ["trace", "--help"],
+                     ["bench", "--list"], ["sim", "--list"]):
+            reader, writer = os.pipe()
+            os.close(reader)
+            result = run(*args, stdout=writer)
+            os.close(writer)
+            self.expect(result, 0)
+
     def test_files_are_finished_without_a_reader(self):
         reader, writer = os.pipe()
         os.close(reader)

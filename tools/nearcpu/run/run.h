@@ -63,8 +63,8 @@ void run_unmap(const struct run_file *f);
 /* `room`: the bytes from the name to the end of the names, one of which may lack its final zero. */
 typedef bool run_symbol_test(const Elf64_Sym *symbol, const char *name, size_t room);
 
-/* Whether a symbol of the file's table of this type (SHT_DYNSYM, SHT_SYMTAB) passes the test; -1: it
- * is not known. */
+/* Whether a symbol of the file's table of this type (SHT_DYNSYM, SHT_SYMTAB) passes the test; -1:
+ * it is not known. */
 int run_has_symbol(const char *path, unsigned type, run_symbol_test *test);
 
 /* Whether the program defines malloc itself, as far as its symbols tell. */

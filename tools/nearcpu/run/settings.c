@@ -9,8 +9,8 @@
 #include "common/text.h"
 #include "common/tool.h"
 
-/* What NEAR_CONF takes: words with bars between them, or in capitals what the value is. tests/lists.sh
- * compares these with the libraries' tables. */
+/* What NEAR_CONF takes: words with bars between them, or in capitals what the value is.
+ * tests/lists.sh compares these with the libraries' tables. */
 static const struct setting {
 	const char *key, *values;
 } settings[] = {
