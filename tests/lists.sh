@@ -51,6 +51,11 @@ report "is in no test" < <(comm -23 <(echo "$functions") \
 report "is in no man page" < <(comm -23 <(echo "$functions") <(words_of man/*.scd))
 report "is in a man page, but in no header" < <(comm -13 <(echo "$functions") <(called_in_pages))
 
+# Each page with a wait says what a handler that interrupts it must not do.
+report "has a wait, and does not mention siglongjmp" < <(
+	grep -lE '^\*[a-z ]*near_.*(_until|sleep|synchronize|[a-z]_lock)\(' man/near_*.3.scd |
+		grep -v near_cancel | xargs grep -L siglongjmp)
+
 # As `key:value` or, where any number or text will do, `key:`.
 keys_in_tables() {
 	find src \( -name conf.c -o -name stats.c \) -exec cat {} + |

@@ -45,16 +45,20 @@ struct near__lockdep_node {
 	const void *lock; /* NULL: destroyed */
 	uint32_t next;    /* of the same hash; or of the free list */
 	uint32_t out;     /* the first edge from here */
-	uint32_t seen;    /* the last search that found it, */
-	uint32_t via;     /* and by which edge */
+	/* By paths of one thread's edges alone, [0], and by others, [1]: */
+	uint32_t seen[2]; /* the last search that found it, */
+	uint32_t via[2];  /* by which edge, and from which of the two: edge * 2 + 1 is from [1] */
 };
+
+/* Of an edge that several threads made. No thread has this id. */
+#define NEAR__LOCKDEP_SEVERAL 0u
 
 struct near__lockdep_edge {
 	uint32_t from, to;
 	uint32_t next_out, next; /* from the same node; of the same hash */
 	const void *from_site, *to_site;
-	uint32_t owner;
-	bool closes; /* a cycle, which was reported: no search follows this edge */
+	uint32_t owner; /* the thread that made it, or NEAR__LOCKDEP_SEVERAL */
+	bool closes;    /* a cycle, which was reported: no search follows this edge */
 };
 
 /* The process has one, in a mapping of its own; indices begin at 1. */
@@ -66,7 +70,7 @@ struct near__lockdep {
 	struct near__lockdep_node nodes[NEAR__LOCKDEP_NODES];
 	struct near__lockdep_edge edges[NEAR__LOCKDEP_EDGES];
 	uint32_t node_heads[NEAR__LOCKDEP_NODES / 4], edge_heads[NEAR__LOCKDEP_EDGES / 4];
-	uint32_t queue[NEAR__LOCKDEP_NODES];
+	uint32_t queue[2 * NEAR__LOCKDEP_NODES];
 	struct near_lock report_lock; /* guards `text` and `used` */
 	uint32_t used;
 	char text[8192];
@@ -88,6 +92,7 @@ struct near__lockdep_step {
 };
 
 struct near__lockdep_cycle {
+	bool alone;      /* one thread made all of it, which cannot deadlock with itself */
 	unsigned length; /* may be more than NEAR__LOCKDEP_STEPS */
 	struct near__lockdep_step steps[NEAR__LOCKDEP_STEPS];
 };
@@ -135,8 +140,8 @@ static inline void near__lockdep_destroyed(const void *lock)
 
 /* ---- lockdep_graph.c; requires `lock` ---- */
 
-/* Adds the pair, unless it is known, or there is no room: then *full is set. True: the pair is new
- * and closes *cycle. */
+/* Adds the pair, or the thread to a known one; *full is set if there is no room. True: that closes
+ * *cycle, which was not reported yet. */
 bool near__lockdep_add(struct near__lockdep *d, const struct near__lockdep_step *pair,
 		       struct near__lockdep_cycle *cycle, bool *full);
 void near__lockdep_drop_node(struct near__lockdep *d, const void *lock);

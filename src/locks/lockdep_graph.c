@@ -52,13 +52,14 @@ static uint32_t make_node(struct near__lockdep *d, const void *lock)
 	return n;
 }
 
-static struct near__lockdep_edge *find_edge(struct near__lockdep *d, uint32_t from, uint32_t to)
+/* 0: there is none. */
+static uint32_t find_edge(struct near__lockdep *d, uint32_t from, uint32_t to)
 {
 	uint32_t e = *edge_head(d, from, to);
 
 	while (e && (d->edges[e].from != from || d->edges[e].to != to))
 		e = d->edges[e].next;
-	return e ? &d->edges[e] : NULL;
+	return e;
 }
 
 static void link_edge(struct near__lockdep *d, uint32_t e)
@@ -122,28 +123,59 @@ static bool make_room(struct near__lockdep *d)
 	return has_room(d);
 }
 
-/* Whether a path leads from one node to the other; `via` of each of its nodes is the edge to that
- * node. Breadth first, so that the cycle is the shortest. */
-static bool find_path(struct near__lockdep *d, uint32_t from, uint32_t to)
+/* Follows the edges of a node that the search reached by `by`. */
+static uint32_t follow(struct near__lockdep *d, uint32_t node, uint32_t by, uint32_t owner,
+		       uint32_t last)
+{
+	for (uint32_t e = d->nodes[node].out; e; e = d->edges[e].next_out) {
+		struct near__lockdep_node *next = &d->nodes[d->edges[e].to];
+		uint32_t on = by | (d->edges[e].owner != owner);
+
+		if (d->edges[e].closes || !next->lock || next->seen[on] == d->searches)
+			continue;
+		next->seen[on] = d->searches;
+		next->via[on] = e * 2 + by;
+		d->queue[last++] = d->edges[e].to * 2 + on;
+	}
+	return last;
+}
+
+/* Whether the path to [1] of a node, which may begin with [0] of others, has a node twice: then it
+ * is no cycle but two that share a node, and the search goes by the shorter path to [0]. */
+static bool is_crossed(struct near__lockdep *d, uint32_t from, uint32_t to)
+{
+	uint32_t n = to, on = 1, mark = ++d->searches;
+
+	while (d->nodes[n].seen[0] != mark) {
+		uint32_t via = d->nodes[n].via[on];
+
+		d->nodes[n].seen[0] = mark;
+		if (n == from && !on)
+			return false;
+		n = d->edges[via / 2].from;
+		on = via % 2;
+	}
+	return true;
+}
+
+/* Whether a path leads from one node to the other: 1 if not all of its edges were made by this
+ * thread alone, 0 if they were, -1: there is none. Breadth first: the cycle is the shortest. */
+static int find_path(struct near__lockdep *d, uint32_t from, uint32_t to, uint32_t owner)
 {
 	uint32_t first = 0, last = 0, search = ++d->searches;
+	bool alone; /* before is_crossed marks nodes */
 
-	d->nodes[from].seen = search;
-	d->queue[last++] = from;
-	while (first < last && d->nodes[to].seen != search) {
-		uint32_t e = d->nodes[d->queue[first++]].out;
+	d->nodes[from].seen[0] = search;
+	d->queue[last++] = from * 2;
+	while (first < last && d->nodes[to].seen[1] != search) {
+		uint32_t state = d->queue[first++];
 
-		for (; e; e = d->edges[e].next_out) {
-			struct near__lockdep_node *next = &d->nodes[d->edges[e].to];
-
-			if (d->edges[e].closes || !next->lock || next->seen == search)
-				continue;
-			next->seen = search;
-			next->via = e;
-			d->queue[last++] = d->edges[e].to;
-		}
+		last = follow(d, state / 2, state % 2, owner, last);
 	}
-	return d->nodes[to].seen == search;
+	alone = d->nodes[to].seen[0] == search;
+	if (d->nodes[to].seen[1] == search && !is_crossed(d, from, to))
+		return 1;
+	return alone ? 0 : -1;
 }
 
 static void copy_step(const struct near__lockdep *d, struct near__lockdep_step *step, uint32_t e)
@@ -155,38 +187,42 @@ static void copy_step(const struct near__lockdep *d, struct near__lockdep_step *
 	step->owner = edge->owner;
 }
 
-/* The new edge, then the path from its end to its beginning, without its last steps if there are
- * too many. */
-static void copy_cycle(const struct near__lockdep *d, struct near__lockdep_cycle *cycle, uint32_t e)
+/* The edge, then the path from its end to its beginning, without its last steps if there are too
+ * many. */
+static void copy_cycle(const struct near__lockdep *d, struct near__lockdep_cycle *cycle, uint32_t e,
+		       uint32_t on)
 {
-	uint32_t begin = d->edges[e].to, end = d->edges[e].from, n = end, at;
+	uint32_t begin = d->edges[e].to, end = d->edges[e].from, n = end, at = on;
 
-	for (cycle->length = 1; n != begin; n = d->edges[d->nodes[n].via].from)
-		cycle->length++;
+	for (cycle->length = 1; n != begin; cycle->length++) {
+		uint32_t via = d->nodes[n].via[at];
+
+		n = d->edges[via / 2].from;
+		at = via % 2;
+	}
 	copy_step(d, &cycle->steps[0], e);
 	for (at = cycle->length - 1, n = end; n != begin; n = d->edges[e].from, at--) {
-		e = d->nodes[n].via;
+		e = d->nodes[n].via[on] / 2;
+		on = d->nodes[n].via[on] % 2;
 		if (at < NEAR__LOCKDEP_STEPS)
 			copy_step(d, &cycle->steps[at], e);
 	}
 }
 
-bool near__lockdep_add(struct near__lockdep *d, const struct near__lockdep_step *pair,
-		       struct near__lockdep_cycle *cycle, bool *full)
+/* 0: no room. */
+static uint32_t make_edge(struct near__lockdep *d, const struct near__lockdep_step *pair)
 {
-	uint32_t from = find_node(d, pair->held.lock), to = find_node(d, pair->wanted.lock), e;
+	uint32_t from, to, e;
 
-	if (from && to && find_edge(d, from, to))
-		return false;
-	*full = !make_room(d);
-	if (*full)
-		return false;
-	/* With room for both, neither node has moved. */
+	if (!make_room(d))
+		return 0;
+	/* With room for both, neither node moves. */
+	from = find_node(d, pair->held.lock);
+	to = find_node(d, pair->wanted.lock);
 	from = from ? from : make_node(d, pair->held.lock);
 	to = to ? to : make_node(d, pair->wanted.lock);
-	*full = !from || !to;
-	if (*full)
-		return false;
+	if (!from || !to)
+		return 0;
 	e = ++d->edges_used;
 	d->edges[e] = (struct near__lockdep_edge){
 		.from = from,
@@ -194,10 +230,38 @@ bool near__lockdep_add(struct near__lockdep *d, const struct near__lockdep_step 
 		.from_site = pair->held.site,
 		.to_site = pair->wanted.site,
 		.owner = pair->owner,
-		.closes = find_path(d, to, from),
 	};
 	link_edge(d, e);
-	if (d->edges[e].closes)
-		copy_cycle(d, cycle, e);
-	return d->edges[e].closes;
+	return e;
+}
+
+/* A cycle by one thread is no deadlock. It becomes one when another thread makes any of its edges:
+ * so a known edge is searched from once more when a second thread makes it. */
+bool near__lockdep_add(struct near__lockdep *d, const struct near__lockdep_step *pair,
+		       struct near__lockdep_cycle *cycle, bool *full)
+{
+	uint32_t from = find_node(d, pair->held.lock), to = find_node(d, pair->wanted.lock);
+	uint32_t e = from && to ? find_edge(d, from, to) : 0;
+	struct near__lockdep_edge *edge = &d->edges[e];
+	int path;
+
+	if (e && (edge->owner == pair->owner || edge->owner == NEAR__LOCKDEP_SEVERAL))
+		return false;
+	if (e) {
+		edge->owner = NEAR__LOCKDEP_SEVERAL;
+	} else {
+		e = make_edge(d, pair);
+		edge = &d->edges[e];
+		*full = !e;
+	}
+	if (!e || edge->closes)
+		return false;
+	path = find_path(d, edge->to, edge->from, edge->owner);
+	if (path < 0)
+		return false;
+	cycle->alone = !path && edge->owner != NEAR__LOCKDEP_SEVERAL;
+	edge->closes = !cycle->alone;
+	copy_cycle(d, cycle, e, (uint32_t)path);
+	cycle->steps[0] = *pair;
+	return true;
 }

@@ -74,9 +74,12 @@ static void add_location(struct near__lockdep *d, const void *site)
 
 static void add_step(struct near__lockdep *d, const struct near__lockdep_step *step, bool now)
 {
-	add(d, "nearcpu:   thread %" PRIu32 " %s lock 0x%" PRIxPTR " and %s 0x%" PRIxPTR "\n",
-	    step->owner >> NEAR__OWNER_SHIFT, now ? "holds" : "held", (uintptr_t)step->held.lock,
-	    now ? "wants" : "wanted", (uintptr_t)step->wanted.lock);
+	if (step->owner == NEAR__LOCKDEP_SEVERAL)
+		add(d, "nearcpu:   several threads");
+	else
+		add(d, "nearcpu:   thread %" PRIu32, step->owner >> NEAR__OWNER_SHIFT);
+	add(d, " %s lock 0x%" PRIxPTR " and %s 0x%" PRIxPTR "\n", now ? "holds" : "held",
+	    (uintptr_t)step->held.lock, now ? "wants" : "wanted", (uintptr_t)step->wanted.lock);
 	add(d, "nearcpu:     held:   addr2line -e ");
 	add_location(d, step->held.site);
 	add(d, "nearcpu:     wanted: addr2line -e ");
@@ -89,12 +92,15 @@ void near__lockdep_report(struct near__lockdep *d, const struct near__lockdep_cy
 	int saved = errno;
 
 	near_lock_lock(&d->report_lock);
-	add(d, "nearcpu: lock order: %u locks form a cycle, in which threads can deadlock\n",
-	    cycle->length);
+	add(d, "nearcpu: lock order: %u locks form a cycle%s\n", cycle->length,
+	    cycle->alone ? " by one thread; two would deadlock"
+			 : ", in which threads can deadlock");
 	for (unsigned i = 0; i < n; i++)
 		add_step(d, &cycle->steps[i], i == 0);
 	if (n < cycle->length)
 		add(d, "nearcpu:   and so on\n");
+	add(d,
+	    "nearcpu:   (unless memory of one was freed and used for another without a destroy)\n");
 	/* In one call, so that other threads do not write between the lines. By the system call
 	 * itself, as write() is a cancellation point. */
 	syscall(SYS_write, 2, d->text, (size_t)d->used);

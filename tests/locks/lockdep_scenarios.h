@@ -40,6 +40,15 @@ static inline void by_thread(struct near_mutex *first, struct near_mutex *second
 	unit_join(unit_start(in_order_there, &p));
 }
 
+static inline void *in_both_orders(void *arg)
+{
+	const struct pair *p = arg;
+
+	in_order(p->first, p->second);
+	in_order(p->second, p->first);
+	return NULL;
+}
+
 /* ---- what is reported ---- */
 
 static char reported[65536];
@@ -82,6 +91,9 @@ static inline unsigned count(const char *what)
 	}
 	return n;
 }
+
+#define BY_ONE_THREAD " locks form a cycle by one thread; two would deadlock\n"
+#define IN_DEADLOCK " locks form a cycle, in which threads can deadlock\n"
 
 static inline void expect_cycles(unsigned n)
 {

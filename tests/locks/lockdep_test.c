@@ -64,6 +64,15 @@ static unsigned next_taker(const char **at)
 
 /* ---- scenarios ---- */
 
+static void *take_the_other_order(void *unused)
+{
+	take_3(&b);
+	take_4(&a);
+	near_mutex_unlock(&b);
+	near_mutex_unlock(&a);
+	return NULL;
+}
+
 static void a_cycle_of_two_is_reported_once_with_its_places(void **state)
 {
 	static const unsigned takers[] = {3, 4, 1, 2};
@@ -75,10 +84,7 @@ static void a_cycle_of_two_is_reported_once_with_its_places(void **state)
 		take_2(&b);
 		near_mutex_unlock(&a);
 		near_mutex_unlock(&b);
-		take_3(&b);
-		take_4(&a);
-		near_mutex_unlock(&b);
-		near_mutex_unlock(&a);
+		unit_join(unit_start(take_the_other_order, NULL));
 		by_thread(&b, &a);
 		by_thread(&a, &b);
 	}
@@ -114,6 +120,61 @@ static void cycles_of_three_threads(void **state)
 		by_thread(&b, &c);
 	}
 	expect_cycles(2);
+}
+
+static void hand_over_hand(void)
+{
+	near_mutex_lock(&a);
+	near_mutex_lock(&b);
+	near_mutex_unlock(&a);
+	near_mutex_lock(&a);
+	near_mutex_unlock(&a);
+	near_mutex_unlock(&b);
+}
+
+static void one_thread_does_not_deadlock(void **state)
+{
+	struct pair others = {&b, &c};
+
+	conf = "lock_check:2"; /* does not stop the program */
+	CHECKED() {
+		hand_over_hand();
+		hand_over_hand();
+	}
+	expect_cycles(1);
+	assert_int_equal(count(BY_ONE_THREAD), 1);
+	conf = "lock_check:1";
+	/* Another thread on any of the edges makes it a deadlock. */
+	for (unsigned first = 0; first < 2; first++) {
+		CHECKED() {
+			hand_over_hand();
+			by_thread(first ? &a : &b, first ? &b : &a);
+			by_thread(first ? &b : &a, first ? &a : &b);
+		}
+		expect_cycles(2);
+		assert_int_equal(count(BY_ONE_THREAD), 1);
+		assert_int_equal(count(IN_DEADLOCK), 1);
+	}
+	/* Two cycles that share b. */
+	CHECKED() {
+		unit_join(unit_start(in_both_orders, &others));
+		in_order(&b, &a);
+		in_order(&a, &b);
+	}
+	expect_cycles(2);
+	assert_int_equal(count(BY_ONE_THREAD), 2);
+}
+
+static void a_longer_cycle_of_several_threads_is_found(void **state)
+{
+	CHECKED() {
+		in_order(&b, &a);
+		by_thread(&b, &c);
+		by_thread(&c, &a);
+		in_order(&a, &b); /* the shorter one is by one thread */
+	}
+	expect_cycles(1);
+	assert_int_equal(count("3" IN_DEADLOCK), 1);
 }
 
 /* What one wants the next one holds. */
@@ -302,5 +363,6 @@ static void destroyed_mutexes_are_forgotten(void **state)
 }
 
 UNIT_MAIN(a_cycle_of_two_is_reported_once_with_its_places, cycles_of_three_threads,
+	  one_thread_does_not_deadlock, a_longer_cycle_of_several_threads_is_found,
 	  of_a_long_cycle_the_first_steps_are_reported, what_counts_as_an_order,
 	  a_wait_takes_the_mutex_again, destroyed_mutexes_are_forgotten)
