@@ -24,6 +24,7 @@ static struct near_lock lock;
 #endif
 #define LARGEST_WITH_TSAN ((size_t)1 << 38) /* it leaves little of the address space */
 #define SMALLEST_HEAP ((size_t)1 << 24)
+#define PLACES 4 /* that are tried */
 /* The numbers of descriptors have 32 bits. */
 #ifndef NEAR__LARGEST_META
 #define NEAR__LARGEST_META ((size_t)UINT32_MAX * NEAR__META_UNIT & ~(NEAR__PAGE - 1))
@@ -77,26 +78,38 @@ static char *find_place(char *find(size_t size), struct sizes *s)
 	return NULL;
 }
 
-static bool place(struct near__heap *h)
+static bool lay_out(struct near__heap *h, char *p, const struct sizes *s)
 {
-	struct sizes s;
-	bool is_first = &near__replaces_malloc != NULL;
-	char *p = find_place(is_first ? near__os_find_gap : near__os_find_lower_gap, &s);
 	size_t most = (size_t)NEAR__MAX_PAGES << NEAR__PAGE_SHIFT;
 	uintptr_t blocks;
 
-	if (!p)
-		p = find_place(near__os_reserve, &s);
-	if (!p)
-		return false;
-	h->dirty = (uint64_t *)(p + s.dirty);
+	h->dirty = (uint64_t *)(p + s->dirty);
 	h->page_map = (uint8_t *)h->dirty;
-	h->owner = (uint32_t *)(h->page_map + s.map);
-	blocks = (uintptr_t)h->owner + s.owners + s.meta + NEAR__PAGE;
+	h->owner = (uint32_t *)(h->page_map + s->map);
+	blocks = (uintptr_t)h->owner + s->owners + s->meta + NEAR__PAGE;
 	h->base = (blocks + NEAR__SMALL_SPAN - 1) & ~(NEAR__SMALL_SPAN - 1);
-	h->size = s.blocks < most ? s.blocks : most;
-	h->meta = (struct near__range){(char *)h->base - NEAR__PAGE, s.meta, 0, -1, true};
+	h->size = s->blocks < most ? s->blocks : most;
+	h->highest = 0;
+	near__meta_begin((char *)h->base - NEAR__PAGE, s->meta);
 	return near__pages_init();
+}
+
+/* Other code may have mapped what the heap begins with: then it begins at another place. */
+static bool place(struct near__heap *h)
+{
+	bool is_first = &near__replaces_malloc != NULL;
+	struct sizes s;
+	char *p;
+
+	for (unsigned i = 0; i < PLACES; i++) {
+		p = find_place(is_first ? near__os_find_gap : near__os_find_lower_gap, &s);
+		if (!p)
+			break;
+		if (lay_out(h, p, &s))
+			return true;
+	}
+	p = find_place(near__os_reserve, &s);
+	return p && lay_out(h, p, &s);
 }
 
 /* Slots by concurrency id alone belong to no node. */
@@ -130,7 +143,7 @@ static bool begin(struct near__heap *h)
 	 * thread uses only its own lists, which it has after an acquire of `ready`. */
 	if (h->caches)
 		near__fence();
-	near__heap_set_limits((size_t)near__pages_used() << NEAR__PAGE_SHIFT);
+	near__heap_set_limits();
 	return true;
 }
 

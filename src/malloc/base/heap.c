@@ -18,7 +18,9 @@ unsigned near__node_now(void)
 }
 
 /* A process whose slots are indexed by the cid has one node, and one lock over this; with several
- * nodes there are gaps below the end, and the limit is the whole heap.
+ * nodes the order of the ends is unknown, and the limit is the whole heap. Below it there are gaps,
+ * also with one node, where other code has mapped pages: the fast paths load the tag of a block
+ * alone, and no block is in a gap.
  *
  * The fast paths load these words plainly while they change here: a data race in C, which does no
  * harm. Each word is aligned, and a fast path compares it once, with one of the values that were
@@ -26,12 +28,13 @@ unsigned near__node_now(void)
  * does not rely on the stores before it: it loads only the tag of a block that it has, and so has
  * synchronised with the thread that allocated the block. A limit from before a hook was set leaves
  * the call without the hook, as if it had come earlier. api/init.c has the first end. */
-void near__heap_set_limits(size_t end)
+void near__heap_set_limits(void)
 {
 	struct near__heap *h = &near__heap;
 	bool by_cid = near__process.index_mode == 0;
 	bool sequences = h->caches && (h->hooks == NEAR__UNHOOKED || h->hooks == NEAR__PROFILED);
 	bool lists = !h->caches && h->hooks == NEAR__UNHOOKED;
+	size_t end = __atomic_load_n(&h->highest, __ATOMIC_RELAXED); /* an old one is too low */
 	size_t all = h->nodes > 1 ? h->size : end, size = sequences ? all : 0;
 	bool fast = sequences && h->hooks == NEAR__UNHOOKED;
 
@@ -45,7 +48,10 @@ void near__heap_set_limits(size_t end)
 
 void near__heap_publish(size_t end, size_t used)
 {
+	/* Relaxed: with one node the caller's lock orders it, with several nothing uses it. */
+	if (end > __atomic_load_n(&near__heap.highest, __ATOMIC_RELAXED))
+		__atomic_store_n(&near__heap.highest, end, __ATOMIC_RELAXED);
 	if (near__heap.ready)
-		near__heap_set_limits(end);
+		near__heap_set_limits();
 	near__lookup_grown(used);
 }

@@ -5,7 +5,8 @@
  * Tables in front of it grow with it: the page map, a byte per page; `owner`, a number per page;
  * `dirty`, a bit per page; `meta`, descriptors. `dirty` and `meta` grow downwards, from where the
  * page map and the blocks begin: the parts that a small heap uses are close together, and need few
- * page tables (api/init.c). */
+ * page tables (api/init.c). Other code may map pages in all these parts; the heap passes over them:
+ * pages/space.h, meta.c. */
 #ifndef NEARCPU_MALLOC_HEAP_H
 #define NEARCPU_MALLOC_HEAP_H
 
@@ -57,6 +58,7 @@ struct near__heap {
 	bool ready;
 	uint8_t hooks; /* enum near__hooks */
 	struct near__range meta;
+	size_t highest; /* the highest end that was published, if there is one node */
 };
 extern struct near__heap near__heap __attribute__((visibility("hidden")));
 enum near__hooks { NEAR__UNHOOKED, NEAR__CHECKED, NEAR__PROFILED, NEAR__PERTURBED, NEAR__ORDERED };
@@ -72,8 +74,8 @@ static inline bool near__heap_has_begun(void)
  * caller holds the lock of a node's pages. A process whose slots are indexed by the cid has one
  * such lock. */
 void near__heap_publish(size_t end, size_t used);
-/* The same at the end of initialisation, and when the hooks change. */
-void near__heap_set_limits(size_t end);
+/* Sets the limits of the fast paths: at the end of initialisation, and when the hooks change. */
+void near__heap_set_limits(void);
 
 static inline uint64_t near__offset_of(const void *p)
 {
@@ -194,10 +196,12 @@ unsigned near__node_now(void);
 /* meta.c: descriptors, which are zero and never given back to the system; by number, in units. 0:
  * no memory, or more than the numbers can name. */
 #define NEAR__META_UNIT ((size_t)16)
+void near__meta_begin(char *base, size_t size);
 uint32_t near__meta_alloc(size_t size);
 /* For runs of free pages: from the third that they have for themselves, too. */
 uint32_t near__meta_alloc_run(size_t size);
 size_t near__meta_used(void);
+size_t near__meta_committed(void);
 /* Makes sure that this size can be allocated later, or all that there can be. */
 bool near__meta_keep(size_t size);
 void near__meta_fork(near__fork_step *step);

@@ -4,6 +4,7 @@
 #include "malloc/base/os.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
@@ -32,18 +33,23 @@
 
 /* The heap grows into a part of the address space in which the kernel maps nothing by itself:
  * programs are at two thirds, mappings grow from the top, brk's heap from a program's end or the
- * bottom. Nothing needs to be reserved, and RLIMIT_AS counts only the memory that is used. */
+ * bottom. Nothing needs to be reserved, and RLIMIT_AS counts only the memory that is used. Programs
+ * that choose addresses themselves, such as V8, may map there: the heap passes over their mappings
+ * (pages/space.h, meta.c). */
 static bool reserved; /* without access instead, where that part is not available */
 
-static bool map_at(char *p, size_t size, int protection, int flags)
+static enum near__commit map_at(char *p, size_t size, int protection)
 {
-	int saved = errno;
-	void *at = mmap(p, size, protection, PRIVATE | MAP_FIXED_NOREPLACE | flags, -1, 0);
+	int saved = errno, error;
+	void *at = mmap(p, size, protection, PRIVATE | MAP_FIXED_NOREPLACE, -1, 0);
 
-	errno = saved;
+	error = errno;
 	if (at != MAP_FAILED && at != p) /* a kernel before 4.17 takes it for a hint */
 		munmap(at, size);
-	return at == p;
+	errno = saved;
+	if (at == MAP_FAILED)
+		return error == EEXIST ? NEAR__OCCUPIED : NEAR__NO_MEMORY;
+	return at == p ? NEAR__USABLE : NEAR__OCCUPIED;
 }
 
 /* At a random place within `room` bytes, of which it takes at most half, so that the address stays
@@ -59,7 +65,7 @@ static char *find_gap(size_t size, uint64_t from, uint64_t room)
 		char *p = (char *)(at & ~(NEAR__PAGE - 1));
 
 		/* The last page stays mapped. That it could be mapped shows that there is room. */
-		if (map_at(p + size - NEAR__PAGE, NEAR__PAGE, PROT_NONE, 0))
+		if (map_at(p + size - NEAR__PAGE, NEAR__PAGE, PROT_NONE) == NEAR__USABLE)
 			return p;
 	}
 	return NULL;
@@ -91,49 +97,90 @@ char *near__os_reserve(size_t size)
 	return reserved ? p : NULL;
 }
 
+static size_t whole_pages(size_t size)
+{
+	return (size + NEAR__PAGE - 1) & ~(NEAR__PAGE - 1);
+}
+
 /* Steps grow with the range: an eighth of its size, 256 KiB to 16 MiB. */
 static size_t next_step(const struct near__range *r, size_t size)
 {
-	size_t step = r->committed / 8, want;
+	size_t step = r->committed / 8, want, most = whole_pages(r->size);
 
 	step = step < ((size_t)256 << 10) ? (size_t)256 << 10 : step;
 	step = step > ((size_t)16 << 20) ? (size_t)16 << 20 : step;
-	want = r->committed + step > size ? r->committed + step : size;
-	want = (want + NEAR__PAGE - 1) & ~(NEAR__PAGE - 1);
-	return want < r->size ? want : r->size;
+	want = whole_pages(r->committed + step > size ? r->committed + step : size);
+	return want < most ? want : most;
 }
 
-static bool make_usable(char *p, size_t size)
+static enum near__commit make_usable(char *p, size_t size)
 {
 	int saved = errno, failed;
 
 	if (!reserved)
-		return map_at(p, size, RW, 0);
+		return map_at(p, size, RW);
 	failed = mprotect(p, size, RW);
 	errno = saved;
-	return !failed;
+	return failed ? NEAR__NO_MEMORY : NEAR__USABLE;
 }
 
-static bool commit_to(struct near__range *r, size_t end)
+static enum near__commit commit_to(struct near__range *r, size_t end)
 {
 	char *p = r->down ? r->base - end : r->base + r->committed;
+	enum near__commit result = make_usable(p, end - r->committed);
 
-	if (!make_usable(p, end - r->committed))
-		return false;
+	if (result != NEAR__USABLE)
+		return result;
 	if (r->node >= 0)
 		near__topology_prefer(p, end - r->committed, (unsigned)r->node);
 	r->committed = end;
-	return true;
+	return result;
 }
 
-bool near__range_commit(struct near__range *r, size_t size)
+/* In front of another mapping the steps become shorter: halves of what is beyond `size`. Where a
+ * piece begins, one call finds out whether there is room. */
+enum near__commit near__range_commit(struct near__range *r, size_t size)
 {
+	size_t least = whole_pages(size), end = next_step(r, size);
+	enum near__commit result;
+
 	if (size <= r->committed)
-		return true;
+		return NEAR__USABLE;
 	if (size > r->size)
-		return false;
-	return commit_to(r, next_step(r, size)) ||
-	       commit_to(r, (size + NEAR__PAGE - 1) & ~(NEAR__PAGE - 1));
+		return NEAR__NO_MEMORY;
+	while ((result = commit_to(r, end)) != NEAR__USABLE && end > least) {
+		if (result == NEAR__NO_MEMORY)
+			end = least;
+		else if (r->committed == r->piece)
+			return result;
+		else
+			end = least + ((end - least) / 2 & ~(NEAR__PAGE - 1));
+	}
+	return result;
+}
+
+/* The lengths that are tried are powers of two: each bit of the distance is found by one call. */
+void near__range_fill(struct near__range *r, size_t size)
+{
+	size_t end = whole_pages(size < r->size ? size : r->size), step = NEAR__PAGE;
+
+	while (r->committed + step < end)
+		step *= 2;
+	for (; step >= NEAR__PAGE; step /= 2)
+		if (r->committed + step <= end)
+			commit_to(r, r->committed + step);
+}
+
+void near__range_cut(struct near__range *r, size_t committed)
+{
+	size_t size = r->committed - committed;
+	char *p = r->down ? r->base - r->committed : r->base + committed;
+	int saved = errno;
+
+	r->committed = committed;
+	if (size && (reserved ? mprotect(p, size, PROT_NONE) : munmap(p, size)))
+		r->committed += size;
+	errno = saved;
 }
 
 void near__os_discard(void *p, size_t size)
@@ -163,10 +210,20 @@ void near__os_populate(void *p, size_t size)
 	errno = saved;
 }
 
+/* Whether the word can be read, and is this one: futex compares them before it would wait. */
+static bool is_word(uint32_t *p, uint32_t word)
+{
+	struct timespec now = {0, 0};
+
+	return syscall(SYS_futex, p, FUTEX_WAIT_PRIVATE, word, &now, NULL, 0) && errno == ETIMEDOUT;
+}
+
 /* The kernel may unmap `to` and then fail: before 6.17 if `from` spans several mappings, as it does
- * after earlier moves; or without memory. No other code maps there (see find_gap). */
+ * after earlier moves; or without memory. Other code may map there, before it is mapped again here.
+ * A word at `to`, which no new mapping has, shows whether it was unmapped. */
 enum near__moved near__os_move(void *to, void *from, size_t size)
 {
+	uint32_t *first = to, mark = (uint32_t)((uintptr_t)to / NEAR__PAGE) | 1u << 31;
 	int saved = errno;
 	enum near__moved moved = NEAR__MOVED;
 	void *at;
@@ -174,12 +231,12 @@ enum near__moved near__os_move(void *to, void *from, size_t size)
 	/* qemu-user, which has no vDSO, treats the pages at `from` as unmapped afterwards. */
 	if (!getauxval(AT_SYSINFO_EHDR))
 		return NEAR__NOT_MOVED;
+	*first = mark;
 	at = mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
-	if (at == MAP_FAILED) {
-		at = mmap(to, size, RW, PRIVATE | MAP_FIXED_NOREPLACE, -1, 0);
-		/* EEXIST: the kernel failed before it unmapped `to`. */
-		moved = at == to || errno == EEXIST ? NEAR__NOT_MOVED : NEAR__MOVE_LOST;
-	}
+	if (at == MAP_FAILED)
+		moved = is_word(first, mark) || map_at(to, size, RW) == NEAR__USABLE
+				? NEAR__NOT_MOVED
+				: NEAR__MOVE_LOST;
 	errno = saved;
 	return moved;
 }

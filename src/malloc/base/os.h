@@ -13,12 +13,14 @@
 struct near__range {
 	char *base;
 	size_t size, committed;
-	int node;  /* the preferred node of its memory, -1: any */
-	bool down; /* it ends at the base, and grows downwards */
+	size_t piece; /* committed without a gap from here on */
+	int node;     /* the preferred node of its memory, -1: any */
+	bool down;    /* it ends at the base, and grows downwards */
 };
 
 /* `size` bytes of address space for ranges, at a random address in a part in which the kernel maps
- * nothing by itself. NULL: there is no such gap. */
+ * nothing by itself. Other code may map there at addresses of its choice. NULL: there is no such
+ * gap. */
 char *near__os_find_gap(size_t size);
 /* The same in a part that never overlaps with the former: for a second heap. */
 char *near__os_find_lower_gap(size_t size);
@@ -26,8 +28,15 @@ char *near__os_find_lower_gap(size_t size);
  * space that was returned last. */
 char *near__os_reserve(size_t size);
 
-/* Makes the first `size` bytes usable; new ones are zero. False: no memory. */
-bool near__range_commit(struct near__range *r, size_t size);
+/* Makes the first `size` bytes usable; new ones are zero. OCCUPIED: other code has mapped a part of
+ * them, or a part of the first step of a piece. */
+enum near__commit { NEAR__USABLE, NEAR__NO_MEMORY, NEAR__OCCUPIED };
+enum near__commit near__range_commit(struct near__range *r, size_t size);
+/* Makes as many of them usable as there are in front of the first page that other code has mapped.
+ */
+void near__range_fill(struct near__range *r, size_t size);
+/* Returns the address space beyond `committed`, which nothing was written to. */
+void near__range_cut(struct near__range *r, size_t committed);
 
 /* Returns the pages to the system, unless they are locked; they are zero from then on. */
 void near__os_discard(void *p, size_t size);
@@ -36,7 +45,8 @@ void near__os_discard(void *p, size_t size);
 void near__os_populate(void *p, size_t size);
 
 /* Moves pages to another address. Requires that it is committed, and zero. The old pages are zero
- * then. LOST: the move failed, and the mapping at `to` is gone. */
+ * then. NOT_MOVED: the first word at `to` may have changed. LOST: the move failed, and the pages at
+ * `to` are not mapped, or other code's. */
 enum near__moved { NEAR__MOVED, NEAR__NOT_MOVED, NEAR__MOVE_LOST };
 enum near__moved near__os_move(void *to, void *from, size_t size);
 

@@ -36,5 +36,5 @@ void near__perturb(int byte)
 		return;
 	perturb_byte = (uint8_t)byte;
 	near__heap.hooks = byte ? NEAR__PERTURBED : NEAR__UNHOOKED;
-	near__heap_set_limits((size_t)near__pages_used() << NEAR__PAGE_SHIFT);
+	near__heap_set_limits();
 }

@@ -191,8 +191,7 @@ static void read_pages(struct near_malloc_stats *s, uint64_t carved)
 	s->given_back = pages.purged * NEAR__PAGE;
 	s->give_backs = pages.purges;
 	s->reserved = near__heap.size;
-	s->committed =
-		pages.committed + __atomic_load_n(&near__heap.meta.committed, __ATOMIC_RELAXED);
+	s->committed = pages.committed + near__meta_committed();
 	read_space(s, pages.top);
 	s->resident = carved + s->large + s->free_dirty + s->metadata;
 }

@@ -86,21 +86,27 @@ static bool is_worth_moving(uint32_t pages)
 	return pages >= MOVE_PAGES && pages >= near__pages_used() / MOST_MOVED;
 }
 
+/* A block that is lost leaves a hole, and the content is copied to another one. */
 static void *move(void *p, uint32_t had, uint32_t wanted)
 {
 	size_t size = (size_t)had << NEAR__PAGE_SHIFT;
-	enum near__moved moved = NEAR__NOT_MOVED;
-	bool zero;
-	uint32_t first = near__pages_alloc(near__node_now(), wanted, 1, &zero);
+	bool by_pages = is_worth_moving(had), zero;
+	enum near__moved moved;
+	uint32_t first;
 	void *q;
 
-	if (first == NEAR__NONE)
-		return NULL;
-	q = make(first, wanted);
-	if (is_worth_moving(had))
-		moved = near__os_move(q, p, size);
-	if (moved == NEAR__MOVE_LOST) /* the pages stay in use for ever */
-		return NULL;
+	do {
+		first = near__pages_alloc(near__node_now(), wanted, 1, &zero);
+		if (first == NEAR__NONE)
+			return NULL;
+		q = make(first, wanted);
+		moved = by_pages ? near__os_move(q, p, size) : NEAR__NOT_MOVED;
+		by_pages = false;
+		if (moved == NEAR__MOVE_LOST) {
+			near__pages_free(first + had, wanted - had, false);
+			near__pages_lose(first, had);
+		}
+	} while (moved == NEAR__MOVE_LOST);
 	if (moved == NEAR__NOT_MOVED)
 		memcpy(q, p, size);
 	near__pages_free(near__page_of(p), had, moved == NEAR__NOT_MOVED);

@@ -12,7 +12,7 @@ struct near__pages {
 	struct near__runs runs;
 	struct near__dirty_list dirty;
 	uint32_t spare; /* descriptors that are not in use, by `left` */
-	uint32_t used;  /* pages of all extents */
+	uint32_t used;  /* pages of all extents, without holes */
 	struct near__extent *newest, *unclaimed;
 	struct near__extent first;
 	uint64_t taken; /* pages that were clean when they were allocated, so far */

@@ -65,17 +65,9 @@ void near__pages_remove(struct near__pages *p, uint32_t number)
 	p->spare = number;
 }
 
-/* Addresses are aligned, not numbers. */
-static uint64_t align_up(uint32_t page, uint32_t align)
-{
-	uint64_t base = near__heap.base >> NEAR__PAGE_SHIFT;
-
-	return ((base + page + align - 1) & ~(uint64_t)(align - 1)) - base;
-}
-
 static bool holds(const struct near__run *r, uint32_t count, uint32_t align)
 {
-	return align_up(r->first, align) + count <= r->first + r->count;
+	return near__align_page(r->first, align) + count <= r->first + r->count;
 }
 
 /* 0: none. */
@@ -92,7 +84,7 @@ static uint32_t find_run(const struct near__pages *p, uint32_t count, uint32_t a
 static uint32_t from_run(struct near__pages *p, uint32_t number, uint32_t count, uint32_t align)
 {
 	struct near__run r = *near__run_at(number);
-	uint32_t first = (uint32_t)align_up(r.first, align);
+	uint32_t first = (uint32_t)near__align_page(r.first, align);
 
 	near__pages_remove(p, number);
 	if (first > r.first)
@@ -124,29 +116,57 @@ static uint32_t last_run(const struct near__extent *e)
 /* The begin of a block at the top, which uses that run. */
 static uint64_t start_of(const struct near__extent *e, uint32_t last, uint32_t align)
 {
-	return align_up(last ? near__run_at(last)->first : e->top, align);
+	return near__align_page(last ? near__run_at(last)->first : e->top, align);
 }
 
-/* The newest extent with room at its end, else a new one. */
-static struct near__extent *find_extent(struct near__pages *p, uint32_t count, uint32_t align)
+/* Makes it usable for a block at its top. */
+static enum near__commit reach(struct near__extent *e, uint32_t count, uint32_t align)
 {
-	struct near__extent *e = p->newest;
+	uint64_t end = start_of(e, last_run(e), align) + count;
 
-	while (e && !near__extent_reach(e, start_of(e, last_run(e), align) + count))
-		e = e->older;
-	if (e)
-		return e;
+	return near__extent_commit(e, end > e->top ? end : e->top);
+}
+
+/* The extent has ended. If the pages that are left are few, they become a free run. */
+static void use_rest(struct near__pages *p, struct near__extent *e)
+{
+	uint32_t top = e->top, end = near__extent_fill(e);
+
+	if (end == top)
+		return;
+	raise_top(p, e, end);
+	near__pages_free_locked(p, top, end - top, false);
+}
+
+static struct near__extent *new_extent(struct near__pages *p, uint32_t count, uint32_t align)
+{
+	struct near__extent *e;
+
 	if (!p->unclaimed) {
 		uint32_t number = p->newest ? near__meta_alloc(sizeof(*e)) : 0;
 
 		p->unclaimed = number ? near__meta_at(number) : p->newest ? NULL : &p->first;
 	}
 	e = p->unclaimed;
-	if (!e || !near__extent_claim(e, (unsigned)(p - near__pages), (uint64_t)count + align - 1))
+	if (!e || near__extent_claim(e, (unsigned)(p - near__pages), count, align) != NEAR__USABLE)
 		return NULL;
+	if (p->newest)
+		use_rest(p, p->newest);
 	p->unclaimed = NULL;
 	e->older = p->newest;
 	return p->newest = e;
+}
+
+/* The newest extent with room at its end, else a new one. */
+static struct near__extent *find_extent(struct near__pages *p, uint32_t count, uint32_t align)
+{
+	for (struct near__extent *e = p->newest; e; e = e->older) {
+		enum near__commit result = reach(e, count, align);
+
+		if (result != NEAR__OCCUPIED)
+			return result == NEAR__USABLE ? e : NULL;
+	}
+	return new_extent(p, count, align);
 }
 
 static uint32_t from_top(struct near__pages *p, uint32_t count, uint32_t align)
@@ -163,8 +183,6 @@ static uint32_t from_top(struct near__pages *p, uint32_t count, uint32_t align)
 	start = last ? r.first : e->top;
 	first = (uint32_t)start_of(e, last, align);
 	end = first + count;
-	if (!near__extent_commit(e, end > e->top ? end : e->top))
-		return NEAR__NONE;
 	if (last)
 		near__pages_remove(p, last);
 	if (first > start)
@@ -178,7 +196,7 @@ static uint32_t from_top(struct near__pages *p, uint32_t count, uint32_t align)
 static bool grow_at_top(struct near__pages *p, struct near__extent *e, uint32_t number,
 			uint64_t end)
 {
-	if (!near__extent_reach(e, end) || !near__extent_commit(e, (uint32_t)end))
+	if (near__extent_commit(e, end) != NEAR__USABLE)
 		return false;
 	if (number)
 		near__pages_remove(p, number);
@@ -192,6 +210,7 @@ bool near__pages_init(void)
 {
 	bool zero;
 
+	near__pages[0] = (struct near__pages){0};
 	/* Page 0 is never used: lists without a block point to it. */
 	return near__space_init() && near__pages_alloc(0, 1, 1, &zero) == 0;
 }
@@ -337,6 +356,17 @@ bool near__pages_grow(uint32_t first, uint32_t count, uint32_t wanted)
 		take(p, first + count, wanted - count);
 	near_lock_unlock(&p->lock);
 	return grown;
+}
+
+/* The caller finds no block there from then on. */
+void near__pages_lose(uint32_t first, uint32_t count)
+{
+	struct near__pages *p = pages_of(first);
+
+	near__heap_lock(&p->lock);
+	near__set_tag(first, NEAR__REST);
+	__atomic_store_n(&p->used, p->used - count, __ATOMIC_RELAXED);
+	near_lock_unlock(&p->lock);
 }
 
 uint32_t near__pages_used(void)

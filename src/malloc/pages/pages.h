@@ -16,6 +16,8 @@ bool near__pages_fit(unsigned node, uint32_t count);
 void near__pages_free(uint32_t first, uint32_t count, bool dirty);
 /* Frees n dirty runs of `count` pages each, all of one node, under one lock. */
 void near__pages_free_runs(const uint32_t *firsts, unsigned n, uint32_t count);
+/* Pages in use become a hole, as other code has mapped a part of them. Nothing counts them then. */
+void near__pages_lose(uint32_t first, uint32_t count);
 bool near__pages_grow(uint32_t first, uint32_t count, uint32_t wanted);
 /* Returns pages that were freed `decay_ms` ago to the system, up to `most` bytes. Returns how
  * many bytes these were. */
