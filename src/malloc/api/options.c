@@ -51,5 +51,7 @@ NEAR__ENTRY int malloc_trim(size_t pad)
 		return 0;
 	near__reclaim();
 	discarded = near__central_discard();
-	return near__pages_purge(0, SIZE_MAX) + discarded > 0;
+	discarded += near__pages_purge(0, SIZE_MAX);
+	near__pages_purge_clean();
+	return discarded > 0;
 }

@@ -38,6 +38,17 @@
  * (pages/space.h, meta.c). */
 static bool reserved; /* without access instead, where that part is not available */
 
+/* The process's functions of these names are this library's own (api/marks.c). */
+static int sys_madvise(void *p, size_t size, int advice)
+{
+	return (int)syscall(SYS_madvise, p, size, advice);
+}
+
+static int sys_mprotect(void *p, size_t size, int protection)
+{
+	return (int)syscall(SYS_mprotect, p, size, protection);
+}
+
 static enum near__commit map_at(char *p, size_t size, int protection)
 {
 	int saved = errno, error;
@@ -119,7 +130,7 @@ static enum near__commit make_usable(char *p, size_t size)
 
 	if (!reserved)
 		return map_at(p, size, RW);
-	failed = mprotect(p, size, RW);
+	failed = sys_mprotect(p, size, RW);
 	errno = saved;
 	return failed ? NEAR__NO_MEMORY : NEAR__USABLE;
 }
@@ -178,7 +189,7 @@ void near__range_cut(struct near__range *r, size_t committed)
 	int saved = errno;
 
 	r->committed = committed;
-	if (size && (reserved ? mprotect(p, size, PROT_NONE) : munmap(p, size)))
+	if (size && (reserved ? sys_mprotect(p, size, PROT_NONE) : munmap(p, size)))
 		r->committed += size;
 	errno = saved;
 }
@@ -189,9 +200,23 @@ void near__os_discard(void *p, size_t size)
 
 	/* Locked pages (mlock, mlockall) stay, as the program requested. */
 	near__probe(NEAR__PROBE_DISCARD, p, size);
-	if (madvise(p, size, MADV_DONTNEED))
+	if (sys_madvise(p, size, MADV_DONTNEED))
 		memset(p, 0, size);
 	errno = saved;
+}
+
+/* With the flags of the mapping around it, so that both become one again. */
+bool near__os_renew(void *p, size_t size, int node)
+{
+	int saved = errno;
+	void *at = mmap(p, size, RW, PRIVATE | MAP_FIXED | (reserved ? MAP_NORESERVE : 0), -1, 0);
+
+	errno = saved;
+	if (at == MAP_FAILED)
+		return false;
+	if (node >= 0)
+		near__topology_prefer(p, size, (unsigned)node);
+	return true;
 }
 
 #ifndef MADV_POPULATE_WRITE
@@ -204,8 +229,8 @@ void near__os_populate(void *p, size_t size)
 	static bool cannot;
 	int saved = errno;
 
-	if (!__atomic_load_n(&cannot, __ATOMIC_RELAXED) && madvise(p, size, MADV_POPULATE_WRITE) &&
-	    errno == EINVAL)
+	if (!__atomic_load_n(&cannot, __ATOMIC_RELAXED) &&
+	    sys_madvise(p, size, MADV_POPULATE_WRITE) && errno == EINVAL)
 		__atomic_store_n(&cannot, true, __ATOMIC_RELAXED);
 	errno = saved;
 }

@@ -38,6 +38,23 @@ void near__range_fill(struct near__range *r, size_t size);
 /* Returns the address space beyond `committed`, which nothing was written to. */
 void near__range_cut(struct near__range *r, size_t committed);
 
+/* os_pages.c.
+ *
+ * Memory that can be read, and is zero; NULL: none. Parts of it are made writable before they are
+ * used; false: no memory. */
+void *near__os_reserve_zeros(size_t size);
+bool near__os_use_zeros(void *p, size_t size);
+void near__os_release(void *p, size_t size);
+/* Whether the page is in memory. */
+bool near__os_is_resident(const void *p);
+/* Whether the kernel makes huge pages of areas that are partly in use, and so makes pages resident
+ * again that were returned. */
+bool near__os_huge_pages_come(void);
+void near__os_no_huge_pages(void *p, size_t size);
+/* Maps committed pages afresh: they are zero, and have no attributes but this node's policy (-1:
+ * none). False: they could not be mapped, and are as they were. */
+bool near__os_renew(void *p, size_t size, int node);
+
 /* Returns the pages to the system, unless they are locked; they are zero from then on. */
 void near__os_discard(void *p, size_t size);
 

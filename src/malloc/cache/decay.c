@@ -11,6 +11,7 @@
 
 #define STEP_MS 250
 #define MOST ((size_t)32 << 20) /* bytes that one call gives back */
+#define MOST_AREAS 256          /* of 2 MiB that one call examines */
 
 static uint64_t due;
 
@@ -29,6 +30,8 @@ void near__decay(void)
 	near__shards_decay(now);
 	near__central_decay(false);
 	near__pages_purge(near__malloc_conf.decay_ms, MOST);
+	if (near__os_huge_pages_come())
+		near__pages_purge_areas(MOST_AREAS);
 }
 
 void near__reclaim(void)

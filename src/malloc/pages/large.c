@@ -2,6 +2,7 @@
 /* Large blocks: whole pages, whose number is in `owner` of the first. */
 #include <string.h>
 
+#include "malloc/pages/marks.h"
 #include "malloc/pages/pages.h"
 
 struct near__large_stats near__large_stats;
@@ -100,6 +101,8 @@ static void *move(void *p, uint32_t had, uint32_t wanted)
 		if (first == NEAR__NONE)
 			return NULL;
 		q = make(first, wanted);
+		if (by_pages)
+			near__marks_moved(near__page_of(p), first, had);
 		moved = by_pages ? near__os_move(q, p, size) : NEAR__NOT_MOVED;
 		by_pages = false;
 		if (moved == NEAR__MOVE_LOST) {

@@ -5,6 +5,7 @@
  * dirty runs are returned to the system. Each node has its own runs. */
 #include <string.h>
 
+#include "malloc/pages/marks.h"
 #include "malloc/pages/node.h"
 
 struct near__pages near__pages[NEAR__MAX_NODES];
@@ -312,6 +313,10 @@ void near__pages_free(uint32_t first, uint32_t count, bool dirty)
 {
 	struct near__pages *p = pages_of(first);
 
+	if (!near__marks_clear(first, count)) { /* they stay in use for ever */
+		near__set_tag(first, NEAR__REST);
+		return;
+	}
 	near__heap_lock(&p->lock);
 	near__pages_free_locked(p, first, count, dirty);
 	near_lock_unlock(&p->lock);
@@ -320,7 +325,12 @@ void near__pages_free(uint32_t first, uint32_t count, bool dirty)
 void near__pages_free_runs(const uint32_t *firsts, unsigned n, uint32_t count)
 {
 	struct near__pages *p = pages_of(firsts[0]);
+	bool kept = __atomic_load_n(&near__marks, __ATOMIC_RELAXED);
 
+	for (unsigned i = 0; i < n && kept; i++)
+		near__pages_free(firsts[i], count, true);
+	if (kept)
+		return;
 	near__heap_lock(&p->lock);
 	for (unsigned i = 0; i < n; i++)
 		near__pages_free_locked(p, firsts[i], count, true);
@@ -376,17 +386,6 @@ uint32_t near__pages_used(void)
 	for (unsigned i = 0; i < near__heap.nodes; i++)
 		used += __atomic_load_n(&near__pages[i].used, __ATOMIC_RELAXED);
 	return used;
-}
-
-bool near__pages_contain(uint64_t offset)
-{
-	uint64_t page = offset >> NEAR__PAGE_SHIFT;
-	const struct near__extent *e;
-
-	if (offset >= near__heap.size)
-		return false;
-	e = near__extent_of((uint32_t)page);
-	return e && page < __atomic_load_n(&e->top, __ATOMIC_ACQUIRE);
 }
 
 void near__pages_fork(near__fork_step *step)

@@ -22,6 +22,11 @@ bool near__pages_grow(uint32_t first, uint32_t count, uint32_t wanted);
 /* Returns pages that were freed `decay_ms` ago to the system, up to `most` bytes. Returns how
  * many bytes these were. */
 size_t near__pages_purge(uint64_t decay_ms, size_t most);
+/* Returns pages that are free, and were returned before, once more: the kernel may have made them
+ * resident again. All; or those of up to `areas` areas of 2 MiB that are in use in part, and to
+ * continue with at the next call. */
+void near__pages_purge_clean(void);
+void near__pages_purge_areas(unsigned areas);
 /* Returns free pages beyond a limit (purge.c) to the system. `now` is in ms. Called once per slow
  * path, without locks. */
 void near__pages_limit(uint64_t now);

@@ -3,6 +3,7 @@
  * beyond what may be free at all. */
 #include "malloc/base/conf.h"
 #include "malloc/pages/node.h"
+#include "malloc/pages/purge.h"
 
 /* How many pages may be dirty and free, however new they are: half of the pages in use, and at
  * least this many. */
@@ -14,7 +15,7 @@
 
 /* Held while pages are in no run, and the system takes them. It excludes forks: a child would never
  * get these pages back. Taken before the lock of a node. */
-static struct near_lock purging;
+struct near_lock near__purging;
 
 /* Whether a run can be cut in three, once its own descriptor is spare. */
 static bool can_cut(struct near__pages *p)
@@ -64,7 +65,7 @@ static void give_back(struct near__pages *p, uint32_t first, uint32_t count)
 	near_lock_unlock(&p->lock);
 }
 
-/* Requires `purging`. The node's lock is not held while the system takes the pages: they appear
+/* Requires near__purging. The node's lock is not held while the system takes the pages: they appear
  * allocated to other threads. Returns how many pages were returned; NO_RUN: none is due. */
 #define NO_RUN UINT64_MAX
 static uint64_t purge_some(struct near__pages *p, uint64_t decay_ms, uint64_t most)
@@ -89,10 +90,10 @@ size_t near__pages_purge(uint64_t decay_ms, size_t most)
 
 	for (unsigned i = 0; i < near__heap.nodes; i++)
 		while (purged < all) {
-			near_lock_lock(&purging);
+			near_lock_lock(&near__purging);
 			n = purge_some(&near__pages[i], decay_ms,
 				       all - purged < AT_ONCE ? all - purged : AT_ONCE);
-			near_lock_unlock(&purging);
+			near_lock_unlock(&near__purging);
 			if (n == NO_RUN)
 				break;
 			purged += n;
@@ -103,7 +104,7 @@ size_t near__pages_purge(uint64_t decay_ms, size_t most)
 /* A program that frees and allocates as much again and again pays for each returned page twice.
  * For each page that was returned by volume, and needed again, MORE_KEPT more pages may therefore
  * be free: the program pays for few of its pages, and once. In a process that changes, half of
- * these are forgotten in each period. Guarded by `purging`; `kept` and `since` are read without
+ * these are forgotten in each period. Guarded by near__purging; `kept` and `since` are read without
  * it. */
 #define MORE_KEPT 8
 #define FORGOTTEN_MS 10000
@@ -150,7 +151,7 @@ static uint64_t excess(uint64_t now)
 	return dirty > most ? dirty - most : 0;
 }
 
-/* Requires `purging`. */
+/* Requires near__purging. */
 static void learn(uint64_t now)
 {
 	uint64_t passed = periods(now), taken = 0, all = near__pages_used(), n;
@@ -170,7 +171,7 @@ static void learn(uint64_t now)
 	}
 }
 
-/* Requires `purging`. Returns how many pages were returned. */
+/* Requires near__purging. Returns how many pages were returned. */
 static uint64_t return_some(uint64_t most)
 {
 	uint64_t sum = 0, n;
@@ -190,13 +191,13 @@ void near__pages_limit(uint64_t now)
 
 	if (NEAR__LIKELY(!left) || near__malloc_conf.decay_ms == UINT64_MAX)
 		return;
-	for (left += SLACK; left && n && near_lock_try_lock(&purging); left -= n) {
+	for (left += SLACK; left && n && near_lock_try_lock(&near__purging); left -= n) {
 		uint64_t most = left < AT_ONCE ? left : AT_ONCE;
 
 		learn(now);
 		n = excess(now) ? return_some(most) : 0;
 		n = n < left ? n : left;
-		near_lock_unlock(&purging);
+		near_lock_unlock(&near__purging);
 	}
 }
 
@@ -208,14 +209,14 @@ void near__pages_replace(uint64_t count)
 
 	if (near__malloc_conf.decay_ms == UINT64_MAX)
 		return;
-	while (count && n && near_lock_try_lock(&purging)) {
+	while (count && n && near_lock_try_lock(&near__purging)) {
 		learn(near__os_ms());
 		dirty = count_dirty();
 		n = dirty > again.kept ? dirty - again.kept : 0;
 		n = n < count ? n : count;
 		n = n ? return_some(n < AT_ONCE ? n : AT_ONCE) : 0;
 		count -= n < count ? n : count;
-		near_lock_unlock(&purging);
+		near_lock_unlock(&near__purging);
 	}
 }
 
@@ -239,5 +240,5 @@ void near__pages_stats(struct near__pages_stats *out)
 
 void near__purge_fork(near__fork_step *step)
 {
-	step(&purging);
+	step(&near__purging);
 }

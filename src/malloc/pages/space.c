@@ -59,6 +59,17 @@ unsigned near__node_of(uint32_t page)
 	return near__extent_of(page)->node;
 }
 
+bool near__pages_contain(uint64_t offset)
+{
+	uint64_t page = offset >> NEAR__PAGE_SHIFT;
+	const struct near__extent *e;
+
+	if (offset >= near__heap.size)
+		return false;
+	e = near__extent_of((uint32_t)page);
+	return e && page < __atomic_load_n(&e->top, __ATOMIC_ACQUIRE);
+}
+
 /* ---- segments; the caller holds the lock ---- */
 
 /* The end of the segments that have the pages below `end`. */

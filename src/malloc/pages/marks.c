@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* The bits of pages with marks. They are set by any thread, in signal handlers, too (a collector
+ * calls mprotect in one): each by an atomic or, without a lock. They are read and cleared by the
+ * thread that frees the pages, when no block is there. */
+#include "malloc/pages/marks.h"
+
+#include "malloc/base/os.h"
+#include "malloc/pages/space.h"
+
+uint64_t *near__marks;
+
+static uint64_t *word_of(uint64_t *bits, uint32_t page)
+{
+	return &bits[page / 64];
+}
+
+/* The bits of [page, end) in the word of `page`. */
+static uint64_t mask_of(uint32_t page, uint32_t end)
+{
+	uint64_t mask = ~(uint64_t)0 << page % 64;
+
+	return end - (page & ~63u) < 64 ? mask & ~(~(uint64_t)0 << end % 64) : mask;
+}
+
+/* Readable, and zero: nothing is charged for it. Release: pairs with the address dependency of all
+ * loads. */
+static uint64_t *create(void)
+{
+	size_t size = (near__heap.size >> NEAR__PAGE_SHIFT) / 8 + sizeof(uint64_t);
+	uint64_t *bits = __atomic_load_n(&near__marks, __ATOMIC_ACQUIRE), *new;
+
+	if (bits)
+		return bits;
+	new = near__os_reserve_zeros(size);
+	if (!new)
+		return NULL;
+	if (__atomic_compare_exchange_n(&near__marks, &bits, new, false, __ATOMIC_ACQ_REL,
+					__ATOMIC_ACQUIRE))
+		return new;
+	near__os_release(new, size);
+	return bits;
+}
+
+static void set(uint32_t first, uint32_t end)
+{
+	uint64_t *bits = create();
+	size_t words = (end - 1) / 64 - first / 64 + 1;
+
+	if (!bits || !near__os_use_zeros(word_of(bits, first), words * sizeof(*bits)))
+		return;
+	/* Relaxed: what frees the block is ordered after the call that marks it. */
+	for (uint32_t page = first; page < end; page = (page | 63) + 1)
+		__atomic_fetch_or(word_of(bits, page), mask_of(page, end), __ATOMIC_RELAXED);
+}
+
+void near__marks_set(const void *p, size_t size)
+{
+	uintptr_t begin = (uintptr_t)p, end, base, limit;
+
+	if (!near__heap_has_begun() || __builtin_add_overflow(begin, size, &end) ||
+	    !near__pages_contain(near__offset_of(p)))
+		return;
+	base = near__heap.base;
+	limit = base + near__heap.size;
+	end = end > limit ? limit : end;
+	if (begin < end)
+		set((uint32_t)((begin - base) >> NEAR__PAGE_SHIFT),
+		    (uint32_t)((end - base + NEAR__PAGE - 1) >> NEAR__PAGE_SHIFT));
+}
+
+/* The first page of [page, end) whose bit is set, with `flip` all ones: is clear. */
+static uint32_t next(uint32_t page, uint32_t end, uint64_t flip)
+{
+	for (; page < end; page = (page | 63) + 1) {
+		uint64_t word = __atomic_load_n(word_of(near__marks, page), __ATOMIC_RELAXED);
+
+		word = (word ^ flip) & mask_of(page, end);
+		if (word)
+			return (page & ~63u) + (uint32_t)__builtin_ctzll(word);
+	}
+	return end;
+}
+
+bool near__marks_clear_slow(uint32_t first, uint32_t count)
+{
+	uint32_t end = first + count, stop;
+	bool done = true;
+
+	for (first = next(first, end, 0); first < end; first = next(stop, end, 0)) {
+		stop = next(first, end, ~(uint64_t)0);
+		if (!near__os_renew(near__page_at(first),
+				    (size_t)(stop - first) << NEAR__PAGE_SHIFT,
+				    near__extent_of(first)->blocks.node)) {
+			done = false;
+			continue;
+		}
+		for (uint32_t page = first; page < stop; page = (page | 63) + 1)
+			__atomic_fetch_and(word_of(near__marks, page), ~mask_of(page, stop),
+					   __ATOMIC_RELAXED);
+	}
+	return done;
+}
+
+void near__marks_moved(uint32_t from, uint32_t to, uint32_t count)
+{
+	if (__atomic_load_n(&near__marks, __ATOMIC_RELAXED) &&
+	    next(from, from + count, 0) < from + count)
+		set(to, to + count);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* marks: what a program's madvise, mprotect and mlock leave on the pages of its blocks. They would
+ * stay when the block is freed, and apply to the next block at that address: a forked child would
+ * lack its pages (MADV_DONTFORK), or a store would be a fault. Such pages are recorded here, a bit
+ * for each, and mapped afresh when they become free. While no page has a mark, that costs the
+ * return of pages one load. */
+#ifndef NEARCPU_MALLOC_MARKS_H
+#define NEARCPU_MALLOC_MARKS_H
+
+#include "malloc/base/heap.h"
+
+/* By page, zero where nothing is recorded; NULL: nothing is. It appears once, before its first bit
+ * is set: relaxed loads suffice, as the thread that frees a block comes after those that marked
+ * it. */
+extern uint64_t *near__marks __attribute__((visibility("hidden")));
+
+/* Before a call that leaves marks; on other memory than the heap it does nothing.
+ * Async-signal-safe, as the calls are. Without memory for the bits nothing is recorded. */
+void near__marks_set(const void *p, size_t size);
+
+/* Requires that the pages are in no block. False: some could not be mapped afresh (a process can
+ * have 65,530 mappings), and must not be used again. */
+bool near__marks_clear_slow(uint32_t first, uint32_t count);
+
+/* Pages of a block moved to `to` with their marks (mremap). */
+void near__marks_moved(uint32_t from, uint32_t to, uint32_t count);
+
+static inline bool near__marks_clear(uint32_t first, uint32_t count)
+{
+	return NEAR__LIKELY(!__atomic_load_n(&near__marks, __ATOMIC_RELAXED)) ||
+	       near__marks_clear_slow(first, count);
+}
+
+#endif

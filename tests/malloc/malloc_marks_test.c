@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: MIT */
+/* What a program's madvise, mprotect and mlock leave on a block does not apply to the blocks that
+ * are made of its pages later; and pages that come back after they were returned are returned
+ * again. */
+#define _GNU_SOURCE
+#include "use.h"
+
+#include <sys/mman.h>
+
+#include "malloc/base/os.h"
+#include "malloc/pages/pages.h"
+
+#define PAGE NEAR__PAGE
+#define SIZE (512 * PAGE)
+
+enum mark { DONT_FORK, WIPE_ON_FORK, DONT_DUMP, NO_ACCESS, READ_ONLY, LOCKED, MARKS };
+
+static int leave(char *p, size_t size, enum mark mark)
+{
+	switch (mark) {
+	case DONT_FORK:
+		return madvise(p, size, MADV_DONTFORK);
+	case WIPE_ON_FORK:
+		return madvise(p, size, 18 /* MADV_WIPEONFORK */);
+	case DONT_DUMP:
+		return madvise(p, size, MADV_DONTDUMP);
+	case NO_ACCESS:
+		return mprotect(p, size, PROT_NONE);
+	case READ_ONLY:
+		return mprotect(p, size, PROT_READ);
+	default:
+		return mlock(p, size);
+	}
+}
+
+static unsigned mappings(void)
+{
+	FILE *f = fopen("/proc/self/maps", "re");
+	unsigned n = 0;
+	int c;
+
+	CHECK(f);
+	while ((c = getc(f)) != EOF)
+		n += c == '\n';
+	fclose(f);
+	return n;
+}
+
+static char *make(size_t size)
+{
+	char *p = aligned_alloc(PAGE, size);
+
+	CHECK(p);
+	return memset(p, 1, size);
+}
+
+/* Blocks of which at least one has the pages of the old one can be written, and a child has what is
+ * in them. */
+static void use_again(const char *old, size_t size)
+{
+	char *blocks[8];
+	bool found = false;
+
+	for (unsigned i = 0; i < LENGTH(blocks); i++) {
+		blocks[i] = make(size);
+		found |= blocks[i] < old + size && old < blocks[i] + size;
+	}
+	CHECK(found);
+	IN_CHILD()
+		for (unsigned i = 0; i < LENGTH(blocks); i++)
+			for (size_t at = 0; at < size; at += PAGE)
+				CHECK(blocks[i][at]++ == 1);
+	for (unsigned i = 0; i < LENGTH(blocks); i++)
+		free(blocks[i]);
+}
+
+static void marks_end_with_the_block(void **state)
+{
+	char *first = make(SIZE);
+
+	leave(first, PAGE, NO_ACCESS); /* makes the table */
+	free(first);
+	for (enum mark mark = 0; mark < MARKS; mark++) {
+		/* Of all of the block, of its last page, of one in the middle. */
+		static const size_t ranges[][2] = {
+			{0, SIZE}, {SIZE - PAGE, PAGE}, {SIZE / 2, PAGE}};
+
+		for (unsigned i = 0; i < LENGTH(ranges); i++) {
+			char *volatile p = make(SIZE);
+			unsigned before = mappings();
+
+			if (leave(p + ranges[i][0], ranges[i][1], mark)) {
+				free(p); /* an emulator, a limit of locked memory */
+				continue;
+			}
+			free(p);
+			use_again(p, SIZE);
+			assert_true(mappings() <= before);
+		}
+	}
+	assert_int_equal(kernel_number("/proc/self/status", "VmLck:", 0), 0);
+}
+
+/* A block that grows takes its pages with it, and their marks. */
+static void marks_move_with_the_pages(void **state)
+{
+	char *volatile p = make(SIZE), *volatile next = make(SIZE), *volatile q;
+
+	if (madvise(p, SIZE, MADV_DONTFORK))
+		skip();
+	q = realloc(p, 8 * SIZE);
+	assert_non_null(q);
+	assert_int_equal(q[SIZE - 1], 1);
+	free(q);
+	use_again(q, SIZE);
+	use_again(p, SIZE);
+	free(next);
+}
+
+/* Small blocks: when their span is free, which no other block of their size is in. */
+static void marks_end_with_the_span(void **state)
+{
+	static char *blocks[200];
+	size_t small = 10 * PAGE;
+
+	for (unsigned i = 0; i < LENGTH(blocks); i++)
+		blocks[i] = make(small);
+	for (unsigned i = 0; i < LENGTH(blocks); i++)
+		if (madvise(blocks[i], small, MADV_DONTFORK))
+			skip();
+	for (unsigned i = 0; i < LENGTH(blocks); i++)
+		free(blocks[i]);
+	malloc_trim(0);
+	for (unsigned i = 0; i < LENGTH(blocks); i++)
+		blocks[i] = make(small);
+	IN_CHILD()
+		for (unsigned i = 0; i < LENGTH(blocks); i++)
+			CHECK(blocks[i][0]++ == 1);
+	for (unsigned i = 0; i < LENGTH(blocks); i++)
+		free(blocks[i]);
+}
+
+static void other_memory_is_left_alone(void **state)
+{
+	char *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	assert_true(p != MAP_FAILED);
+	p[PAGE] = 5;
+	assert_int_equal(mprotect(p, PAGE, PROT_NONE), 0);
+	assert_int_equal(mprotect(p, PAGE, PROT_READ | PROT_WRITE), 0);
+	assert_int_equal(p[PAGE], 5);
+	munmap(p, 4 * PAGE);
+	errno = 0;
+	assert_int_equal(mprotect(p + 1, PAGE, PROT_READ), -1);
+	assert_int_equal(errno, EINVAL);
+	errno = 0;
+	assert_int_equal(madvise(p, PAGE, 12345), -1);
+	assert_int_equal(errno, EINVAL);
+}
+
+/* ---- pages that come back ---- */
+
+/* Returned pages between two blocks, of an area of 2 MiB. What khugepaged would do: they are
+ * resident again, and the allocator does not know. */
+static char *make_resident(char **before, char **after)
+{
+	char *p = NULL, *volatile between;
+
+	*before = make(SIZE);
+	between = make(SIZE);
+	*after = make(SIZE);
+	if (between == *before + SIZE && *after == between + SIZE)
+		p = between;
+	free(between);
+	malloc_trim(0);
+	if (!p || resident_bytes(p, SIZE))
+		return NULL;
+	for (size_t at = 0; at < SIZE; at += PAGE)
+		((volatile char *)p)[at] = 0;
+	CHECK(resident_bytes(p, SIZE) == SIZE);
+	return p;
+}
+
+static void trim_returns_what_came_back(void **state)
+{
+	char *before, *after, *p = make_resident(&before, &after);
+
+	if (!p)
+		skip();
+	malloc_trim(0);
+	assert_int_equal(resident_bytes(p, SIZE), 0);
+	assert_int_equal(before[SIZE - 1] + after[0], 2);
+	free(before);
+	free(after);
+}
+
+static void the_decay_returns_what_came_back(void **state)
+{
+	char *before, *after, *p = make_resident(&before, &after);
+
+	if (!p)
+		skip();
+	/* As often as the areas of the heap need, and once more: the first call may be one that
+	 * finds their end. */
+	for (uint32_t pages = 0; pages < 2 * near__pages_used() + 4096; pages += 64 * 512)
+		near__pages_purge_areas(64);
+	near__pages_purge_areas(64);
+	assert_int_equal(resident_bytes(p, SIZE), 0);
+	free(before);
+	free(after);
+}
+
+UNIT_MAIN(marks_end_with_the_block, marks_move_with_the_pages, marks_end_with_the_span,
+	  other_memory_is_left_alone, trim_returns_what_came_back, the_decay_returns_what_came_back)
