@@ -133,8 +133,9 @@ static void fork_child(void)
 	near__fork_in_child(&near__rcu_self.forks, visit_locks);
 }
 
-/* Called by near_rcu_init: a constructor alone would not be part of a static program. */
-void near__rcu_watch_forks(void)
+/* A constructor, before there are threads; near_rcu_init calls it, too, so that it is part of a
+ * static program. */
+__attribute__((constructor)) void near__rcu_watch_forks(void)
 {
 	near__fork_register(&near__rcu.watches_forks, fork_prepare, fork_parent, fork_child);
 }

@@ -14,6 +14,7 @@
 
 #include "ground/fork.h"
 #include "percpu/region.h"
+#include "rcu/rcu.h"
 
 #define LEAST_RING (NEAR__TRACE_SUB_SIZE * NEAR__TRACE_LEAST_SUBS)
 #define MOST_RING ((size_t)1 << 30)
@@ -130,7 +131,6 @@ static int make_table(void)
 	return 0;
 }
 
-/* The handlers are registered after those of the layers below: the child's run after theirs. */
 static int get_ready(void)
 {
 	int err;
@@ -143,7 +143,6 @@ static int get_ready(void)
 		err = near_rcu_init(&near__trace.rcu);
 	if (err)
 		return near__trace_fail(err, "no memory");
-	near__fork_register(&near__trace.watches_forks, fork_prepare, fork_parent, fork_child);
 	if (near__process.usable)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 	near__trace.resume = resume;
@@ -226,6 +225,14 @@ static int start(const struct near_trace_options *o)
 	return err;
 }
 
+/* Before the lock is taken: a child would find it held by a thread that it does not have. After the
+ * handlers of the layers below: the child's run after theirs. */
+static void watch_forks(void)
+{
+	near__rcu_watch_forks();
+	near__fork_register(&near__trace.watches_forks, fork_prepare, fork_parent, fork_child);
+}
+
 int near_trace_start(const struct near_trace_options *options)
 {
 	static const struct near_trace_options defaults;
@@ -233,6 +240,7 @@ int near_trace_start(const struct near_trace_options *options)
 	int err;
 
 	near__trace_fail(0, NULL);
+	watch_forks();
 	near_lock_lock(&near__trace.lock);
 	if (near__trace.current || near__trace.is_child || near__trace.is_ending)
 		err = near__trace_fail(-EALREADY, "the process traces already");

@@ -16,6 +16,7 @@
 
 /* init.c: false: no memory, or the initialisation itself is calling. */
 bool near__heap_begin(void);
+void near__heap_begin_fork(near__fork_step *step);
 
 static inline bool near__heap_ready(void)
 {
@@ -83,7 +84,7 @@ static inline void *near__alloc_zeroed(size_t n, size_t size, const void *caller
 	return p;
 }
 
-/* fork.c: registers the fork handlers. */
+/* fork.c: registers the fork handlers, once. */
 void near__fork_watch(void);
 
 #endif

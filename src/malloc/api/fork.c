@@ -2,10 +2,8 @@
 /* The fork handlers: all locks are held while the process is copied, so that the data that they
  * guard is consistent in the child; ground/fork.h has the exceptions. The caches of the slots need
  * none: a sequence that fork interrupts has committed or has not. */
-#define _GNU_SOURCE
-#include <pthread.h>
-
 #include "ground/fork.h"
+#include "malloc/api/fast.h"
 #include "malloc/cache/background.h"
 #include "malloc/cache/cache.h"
 #include "malloc/central/central.h"
@@ -21,9 +19,12 @@ static void check_held(struct near_lock *l)
 	found_held |= l->word != 0;
 }
 
-/* In the order in which they nest. */
-static void for_all(near__fork_step *step)
+/* In the order in which they nest. Nothing if the heap has not begun: its locks are not in use, and
+ * some do not exist yet. */
+static void for_begun(near__fork_step *step)
 {
+	if (!near__heap_has_begun())
+		return;
 	near__check_fork(step);
 	near__profile_fork(step);
 	near__drain_fork(step);
@@ -34,31 +35,52 @@ static void for_all(near__fork_step *step)
 	near__meta_fork(step);
 }
 
+/* The lock of near__heap_begin is taken first and released last: a heap does not begin in between,
+ * so that the same locks are released. */
+static void for_all_down(near__fork_step *step)
+{
+	near__heap_begin_fork(step);
+	for_begun(step);
+}
+
+static void for_all_up(near__fork_step *step)
+{
+	for_begun(step);
+	near__heap_begin_fork(step);
+}
+
 static void prepare(void)
 {
-	near__fork_prepare(&depth, for_all);
+	near__fork_prepare(&depth, for_all_down);
 }
 
 static void in_parent(void)
 {
-	near__fork_in_parent(&depth, for_all);
+	near__fork_in_parent(&depth, for_all_up);
 }
 
 /* The statistics take locks. If a signal handler forks, the code that it interrupted may hold one
  * of them; such a child includes its parent's counts. */
 static void in_child(void)
 {
-	near__fork_in_child(&depth, for_all);
+	near__fork_in_child(&depth, for_all_up);
+	if (!near__heap_has_begun())
+		return;
 	near__background_fork_child();
 	near__thread_cache_fork_child();
 	near__profile_fork_child();
 	found_held = false;
-	for_all(check_held);
+	for_all_up(check_held);
 	if (!found_held)
 		near__stats_fork_child();
 }
 
-void near__fork_watch(void)
+/* A constructor, so that handlers that the program registers, which may allocate, run while these
+ * hold no lock: later in a child, and before these prepare. An allocation in an earlier constructor
+ * registers them. */
+__attribute__((constructor)) void near__fork_watch(void)
 {
-	pthread_atfork(prepare, in_parent, in_child);
+	static uint32_t watched;
+
+	near__fork_register(&watched, prepare, in_parent, in_child);
 }

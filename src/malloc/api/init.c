@@ -126,8 +126,6 @@ static bool begin(struct near__heap *h)
 {
 	near__malloc_conf_read();
 	near__stats_begin(&near__replaces_malloc ? "" : ".alloc");
-	if (!near__process_init())
-		return false;
 	h->nodes = node_count();
 	h->key = NEAR__KEY(near__os_random());
 	near__lookup_begin();
@@ -138,6 +136,7 @@ static bool begin(struct near__heap *h)
 	near__background_init();
 	if (!place(h) || !near__central_init())
 		return false;
+	near__thread_cache_init();
 	/* The fast paths order nothing. A thread that loads a limit other than 0 does so after this
 	 * fence on its CPU, and therefore also finds the other words stored. Without sequences a
 	 * thread uses only its own lists, which it has after an acquire of `ready`. */
@@ -158,26 +157,30 @@ static void refuse_tsan(void)
 	syscall(SYS_exit_group, 1);
 }
 
+/* The fork handlers are registered first, so that a child never finds the lock held by a thread
+ * that it does not have. That may allocate, which begins the heap within this call. The lock is
+ * taken after the process's decision: the handlers of the core may run before these, and then hold
+ * that lock while these wait for this one. */
 bool near__heap_begin(void)
 {
 	struct near__heap *h = &near__heap;
-	bool first = false;
 
 	refuse_tsan();
 	if (!near__tool_ready())
 		return false;
+	near__fork_watch();
+	if (!near__process_init())
+		return false;
 	near_lock_lock(&lock);
-	if (!h->ready && begin(h)) {
-		first = true;
+	if (!h->ready && begin(h))
 		__atomic_store_n(&h->ready, true, __ATOMIC_RELEASE);
-	}
 	near_lock_unlock(&lock);
-	/* These may allocate: musl's pthread_atfork must find the thread's own lists. */
-	if (first) {
-		near__thread_cache_init();
-		near__fork_watch();
-	}
 	return h->ready;
+}
+
+void near__heap_begin_fork(near__fork_step *step)
+{
+	step(&lock);
 }
 
 __attribute__((constructor)) static void allow_threads(void)

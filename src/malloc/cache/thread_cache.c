@@ -131,7 +131,7 @@ static void start(void)
 	uint32_t number;
 
 	shares = true;
-	number = __atomic_load_n(&has_key, __ATOMIC_ACQUIRE) ? take_spare() : 0;
+	number = has_key ? take_spare() : 0;
 	if (!number)
 		return;
 	__atomic_fetch_add(&threads, 1, __ATOMIC_RELAXED);
@@ -247,12 +247,11 @@ void near__thread_cache_empty(void)
 	near_lock_unlock(&lock);
 }
 
-/* Other threads may allocate already. Release: one that finds has_key finds the key. */
+/* Before the heap is ready: threads find the key after an acquire of that. */
 void near__thread_cache_init(void)
 {
 	if (!near__heap.caches) /* a program has few keys */
-		__atomic_store_n(&has_key, pthread_key_create(&key, at_thread_exit) == 0,
-				 __ATOMIC_RELEASE);
+		has_key = pthread_key_create(&key, at_thread_exit) == 0;
 }
 
 static void add_stats(struct near__thread_cache_stats *sum, const struct near__local *l,
