@@ -64,3 +64,10 @@ NEAR__ENTRY void *pvalloc(size_t n)
 	return near__alloc_aligned(NEAR__PAGE, (n + NEAR__PAGE - 1) & ~(NEAR__PAGE - 1),
 				   NEAR__CALLER);
 }
+
+NEAR__ALIAS(aligned_alloc, near__own_aligned_alloc, visibility("hidden"));
+#ifdef __GLIBC__
+NEAR__ALIAS(memalign, __libc_memalign, weak, visibility("default"));
+NEAR__ALIAS(valloc, __libc_valloc, weak, visibility("default"));
+NEAR__ALIAS(pvalloc, __libc_pvalloc, weak, visibility("default"));
+#endif

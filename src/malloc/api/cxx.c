@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "malloc/api/fast.h"
+#include "malloc/api/other.h"
 #include "malloc/observe/hooks.h"
 
 /* Defines an operator, also under a second name that stays when the program replaces the first.
@@ -75,6 +76,24 @@ __attribute__((noreturn)) static void throw_bad_alloc(size_t n, const void *call
 			     &(struct near__origin){n, caller, NULL});
 }
 
+/* As the C++ library does it, by public names, if the program has replaced malloc: a size of 0 is
+ * 1, and that of an aligned block a multiple of the alignment. */
+static void *alloc_public(size_t align, size_t n)
+{
+	size_t size = n ? n : 1;
+
+	if (align == 1)
+		return malloc(size);
+	size = (size + align - 1) & ~(align - 1);
+	return size >= n ? aligned_alloc(align, size) : near__no_memory();
+}
+
+static void *obtain(size_t align, size_t n, const void *caller)
+{
+	return NEAR__UNLIKELY(near__malloc_is_replaced()) ? alloc_public(align, n)
+							  : near__alloc_aligned(align, n, caller);
+}
+
 /* Retries until there is memory or no handler: then throws std::bad_alloc. */
 __attribute__((cold)) static void *new_failed(size_t align, size_t n, const void *caller)
 {
@@ -86,20 +105,12 @@ __attribute__((cold)) static void *new_failed(size_t align, size_t n, const void
 		if (!h)
 			throw_bad_alloc(n, caller);
 		h();
-		p = near__alloc_aligned(align, n, caller);
+		p = obtain(align, n, caller);
 	}
 	return p;
 }
 
-#pragma weak dladdr
 #pragma weak dlsym
-
-static bool same_object(const void *a, const void *b)
-{
-	Dl_info x, y;
-
-	return dladdr(a, &x) && dladdr(b, &y) && x.dli_fbase == y.dli_fbase;
-}
 
 /* The C++ library's own nothrow new. It calls ours, which calls the handler, and catches what the
  * handler throws, which C cannot. NULL if the program contains the C++ library, which then has our
@@ -111,8 +122,8 @@ static void *theirs(const char *name, const void *ours, const void *caller)
 
 	if (!get)
 		return find(caller, name);
-	found = dlsym && dladdr ? dlsym(RTLD_NEXT, name) : NULL;
-	return found && found != ours && same_object(get, found) ? found : NULL;
+	found = dlsym ? dlsym(RTLD_NEXT, name) : NULL;
+	return found && found != ours && near__same_object(get, found) ? found : NULL;
 }
 
 /* False: there is none. */
@@ -155,7 +166,7 @@ static void *try_without_catch(size_t align, size_t n, const void *caller)
 
 	while (!p && (h = current_handler(caller))) {
 		h();
-		p = near__alloc_aligned(align, n, caller);
+		p = obtain(align, n, caller);
 	}
 	return p;
 }
@@ -183,14 +194,14 @@ static void *made(void *p, enum near__maker maker)
 
 static __attribute__((noinline)) void *new_slow(size_t align, size_t n, enum near__maker maker)
 {
-	void *p = near__alloc_aligned(align, n, NEAR__CALLER);
+	void *p = obtain(align, n, NEAR__CALLER);
 
 	return made(NEAR__LIKELY(p != NULL) ? p : new_failed(align, n, NEAR__CALLER), maker);
 }
 
 static __attribute__((noinline)) void *nothrow_slow(size_t align, size_t n, enum near__maker maker)
 {
-	void *p = near__alloc_aligned(align, n, NEAR__CALLER);
+	void *p = obtain(align, n, NEAR__CALLER);
 
 	return made(NEAR__LIKELY(p != NULL) ? p : new_nothrow_failed(align, n, NEAR__CALLER),
 		    maker);
@@ -200,7 +211,7 @@ OPERATOR(void *, _Znwm, size_t n)
 {
 	void *p;
 
-	return near__alloc_fast(n, &p) ? p : new_slow(1, n, NEAR__BY_NEW);
+	return near__alloc_below(near__heap.new_limit, n, &p) ? p : new_slow(1, n, NEAR__BY_NEW);
 }
 
 OPERATOR(void *, _Znam, size_t n)
@@ -209,7 +220,8 @@ OPERATOR(void *, _Znam, size_t n)
 
 	if (REPLACED(_Znwm))
 		return _Znwm(n);
-	return near__alloc_fast(n, &p) ? p : new_slow(1, n, NEAR__BY_NEW_ARRAY);
+	return near__alloc_below(near__heap.new_limit, n, &p) ? p
+							      : new_slow(1, n, NEAR__BY_NEW_ARRAY);
 }
 
 OPERATOR(void *, _ZnwmSt11align_val_t, size_t n, size_t align)
@@ -230,7 +242,8 @@ OPERATOR(void *, _ZnwmRKSt9nothrow_t, size_t n, const void *nothrow UNUSED)
 
 	if (REPLACED(_Znwm))
 		return nothrow_theirs(1, n, false);
-	return near__alloc_fast(n, &p) ? p : nothrow_slow(1, n, NEAR__BY_NEW);
+	return near__alloc_below(near__heap.new_limit, n, &p) ? p
+							      : nothrow_slow(1, n, NEAR__BY_NEW);
 }
 
 OPERATOR(void *, _ZnamRKSt9nothrow_t, size_t n, const void *nothrow UNUSED)
@@ -239,7 +252,9 @@ OPERATOR(void *, _ZnamRKSt9nothrow_t, size_t n, const void *nothrow UNUSED)
 
 	if (REPLACED(_Znam) || REPLACED(_Znwm))
 		return nothrow_theirs(1, n, true);
-	return near__alloc_fast(n, &p) ? p : nothrow_slow(1, n, NEAR__BY_NEW_ARRAY);
+	return near__alloc_below(near__heap.new_limit, n, &p)
+		       ? p
+		       : nothrow_slow(1, n, NEAR__BY_NEW_ARRAY);
 }
 
 OPERATOR(void *, _ZnwmSt11align_val_tRKSt9nothrow_t, size_t n, size_t align,
@@ -260,18 +275,41 @@ OPERATOR(void *, _ZnamSt11align_val_tRKSt9nothrow_t, size_t n, size_t align,
 
 /* ---- delete ---- */
 
-static __attribute__((noinline)) void delete_slow(void *p, size_t n, enum near__maker maker)
+static void delete_own(void *p, size_t n, enum near__maker maker, const void *caller)
 {
-	if (NEAR__UNLIKELY(near__heap.hooks == NEAR__CHECKED) && p)
-		near__check_free(p, n, all_are_ours() ? maker : NEAR__BY_MALLOC, NEAR__CALLER);
+	if (NEAR__UNLIKELY(near__heap.hooks == NEAR__CHECKED) && near__is_own(p))
+		near__check_free(p, n, all_are_ours() ? maker : NEAR__BY_MALLOC, caller);
 	else
 		near__free_slow(p);
 }
 
+static __attribute__((noinline)) void delete_slow(void *p, size_t n, enum near__maker maker)
+{
+	if (NEAR__UNLIKELY(near__malloc_is_replaced()))
+		free(p);
+	else
+		delete_own(p, n, maker, NEAR__CALLER);
+}
+
 static inline void delete_as(void *p, size_t n, enum near__maker maker)
 {
-	if (!near__free_fast(p))
+	if (!near__free_below(near__heap.new_size, p))
 		delete_slow(p, n, maker);
+}
+
+/* Of a block from aligned_alloc. If that is ours, a program's own free would not know the block. */
+static __attribute__((noinline)) void delete_aligned_slow(void *p, size_t n, enum near__maker maker)
+{
+	if (NEAR__UNLIKELY(near__malloc_is_replaced() && near__aligned_alloc_is_replaced()))
+		free(p);
+	else
+		delete_own(p, n, maker, NEAR__CALLER);
+}
+
+static inline void delete_aligned_as(void *p, size_t n, enum near__maker maker)
+{
+	if (!near__free_below(near__heap.new_size, p))
+		delete_aligned_slow(p, n, maker);
 }
 
 /* These do not check whether they are replaced: a program's own operator may call them. */
@@ -290,7 +328,7 @@ OPERATOR(void, _ZdaPv, void *p)
 
 OPERATOR(void, _ZdlPvSt11align_val_t, void *p, size_t align UNUSED)
 {
-	delete_as(p, NEAR__ANY_SIZE, NEAR__BY_NEW);
+	delete_aligned_as(p, NEAR__ANY_SIZE, NEAR__BY_NEW);
 }
 
 OPERATOR(void, _ZdaPvSt11align_val_t, void *p, size_t align)
@@ -298,7 +336,7 @@ OPERATOR(void, _ZdaPvSt11align_val_t, void *p, size_t align)
 	if (REPLACED(_ZdlPvSt11align_val_t))
 		_ZdlPvSt11align_val_t(p, align);
 	else
-		delete_as(p, NEAR__ANY_SIZE, NEAR__BY_NEW_ARRAY);
+		delete_aligned_as(p, NEAR__ANY_SIZE, NEAR__BY_NEW_ARRAY);
 }
 
 /* Calls the program's operator, if it has replaced this one. */
@@ -324,14 +362,14 @@ static inline void delete_array(void *p, size_t n)
 static inline void delete_aligned(void *p, size_t n, size_t align)
 {
 	DELEGATE(_ZdlPvSt11align_val_t, p, align)
-	delete_as(p, n, NEAR__BY_NEW);
+	delete_aligned_as(p, n, NEAR__BY_NEW);
 }
 
 static inline void delete_aligned_array(void *p, size_t n, size_t align)
 {
 	DELEGATE(_ZdaPvSt11align_val_t, p, align)
 	DELEGATE(_ZdlPvSt11align_val_t, p, align)
-	delete_as(p, n, NEAR__BY_NEW_ARRAY);
+	delete_aligned_as(p, n, NEAR__BY_NEW_ARRAY);
 }
 
 #define NOTHROW const void *nothrow UNUSED
@@ -350,11 +388,11 @@ OPERATOR(void, _ZdaPvSt11align_val_tRKSt9nothrow_t, void *p, size_t align, NOTHR
 { delete_aligned_array(p, NEAR__ANY_SIZE, align); }
 /* clang-format on */
 
-/* The operators without an alignment. Without all of them, a block from one of the program's may
- * reach one of ours: glibc and libstdc++ accept that, and so the checks must. */
+/* The operators without an alignment, and malloc. Without all of them, a block from one of the
+ * program's may reach one of ours: glibc and libstdc++ accept that, and so the checks must. */
 static bool all_are_ours(void)
 {
-	return !(REPLACED(_Znwm) || REPLACED(_Znam) || REPLACED(_ZnwmRKSt9nothrow_t) ||
-		 REPLACED(_ZnamRKSt9nothrow_t) || REPLACED(_ZdlPv) || REPLACED(_ZdaPv) ||
-		 REPLACED(_ZdlPvm) || REPLACED(_ZdaPvm));
+	return !(near__malloc_is_replaced() || REPLACED(_Znwm) || REPLACED(_Znam) ||
+		 REPLACED(_ZnwmRKSt9nothrow_t) || REPLACED(_ZnamRKSt9nothrow_t) ||
+		 REPLACED(_ZdlPv) || REPLACED(_ZdaPv) || REPLACED(_ZdlPvm) || REPLACED(_ZdaPvm));
 }

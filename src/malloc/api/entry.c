@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* malloc, free, calloc, realloc: glibc's semantics. own.c has the same under names of its own. */
+/* malloc, free, calloc, realloc: glibc's semantics. own.c has the same under names of its own. No
+ * function here calls another one of these by its public name: see other.h. */
 #define _GNU_SOURCE
 #include <malloc.h>
 #include <stdlib.h>
@@ -37,16 +38,15 @@ NEAR__ENTRY void *realloc(void *p, size_t n)
 	return near__resize(p, n, NEAR__CALLER);
 }
 
-NEAR__ENTRY void *reallocarray(void *p, size_t n, size_t size)
-{
-	size_t bytes;
+/* For other.c: what the public names are as long as the program has not replaced them. */
+NEAR__ALIAS(malloc, near__own_malloc, visibility("hidden"));
+NEAR__ALIAS(realloc, near__own_realloc, visibility("hidden"));
+NEAR__ALIAS(free, near__own_free, visibility("hidden"));
 
-	if (__builtin_mul_overflow(n, size, &bytes))
-		return near__no_memory();
-	return near__resize(p, bytes, NEAR__CALLER);
-}
-
-NEAR__ENTRY size_t malloc_usable_size(void *p)
-{
-	return p ? near__hooked_size(p) : 0;
-}
+/* Names of glibc for the same functions. Weak: a static program may contain glibc's. */
+#ifdef __GLIBC__
+NEAR__ALIAS(malloc, __libc_malloc, weak, visibility("default"));
+NEAR__ALIAS(free, __libc_free, weak, visibility("default"));
+NEAR__ALIAS(calloc, __libc_calloc, weak, visibility("default"));
+NEAR__ALIAS(realloc, __libc_realloc, weak, visibility("default"));
+#endif

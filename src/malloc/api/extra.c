@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* C23's free_sized, an old function of C libraries, and functions of other allocators. They call
- * free itself, since valgrind replaces it. */
+/* reallocarray, C23's free_sized, an old function of C libraries, and functions of other
+ * allocators. They call the public realloc and free, which the program, or valgrind, may have
+ * replaced. */
 #include <stdlib.h>
 
 #include "malloc/api/fast.h"
-#include "malloc/pages/pages.h"
 #include "malloc/observe/hooks.h"
 #include "malloc/base/lookup.h"
 
@@ -15,15 +15,23 @@ NEAR__ENTRY size_t nallocx(size_t n, int flags);
 NEAR__ENTRY void sdallocx(void *p, size_t n, int flags);
 NEAR__ENTRY size_t malloc_good_size(size_t n);
 
+NEAR__ENTRY void *reallocarray(void *p, size_t n, size_t size)
+{
+	size_t bytes;
+
+	if (__builtin_mul_overflow(n, size, &bytes))
+		return near__no_memory();
+	return realloc(p, bytes);
+}
+
 NEAR__ENTRY void cfree(void *p)
 {
 	free(p);
 }
 
-/* Under valgrind p may be a block of valgrind's own malloc. */
 static bool is_checked(const void *p)
 {
-	return p && near__heap.hooks == NEAR__CHECKED && near__pages_contain(near__offset_of(p));
+	return near__heap.hooks == NEAR__CHECKED && near__is_own(p);
 }
 
 /* n is the requested size: C23. */

@@ -7,9 +7,22 @@
 
 #include "malloc/cache/cache.h"
 #include "malloc/observe/hooks.h"
+#include "malloc/pages/pages.h"
 
 /* An entry point: a symbol of the drop-in, hence visible. */
 #define NEAR__ENTRY __attribute__((visibility("default")))
+/* A second name of an entry point, in the same file. gcc compares the two's attributes. */
+#if defined(__has_attribute)
+#if __has_attribute(copy)
+#define NEAR__LIKE(name) , copy(name)
+#endif
+#endif
+#ifndef NEAR__LIKE
+#define NEAR__LIKE(name)
+#endif
+#define NEAR__ALIAS(name, second, ...)                                                             \
+	extern __typeof__(name) second __attribute__((alias(#name), __VA_ARGS__ NEAR__LIKE(name)))
+
 /* The address that the call of the entry point returns to; also in a function that the entry point
  * calls last. */
 #define NEAR__CALLER __builtin_return_address(0)
@@ -32,11 +45,15 @@ void near__free_slow(void *p);
 void *near__alloc_aligned(size_t align, size_t n, const void *caller);
 void *near__resize(void *p, size_t n, const void *caller);
 
-/* False: take the slow path. */
+/* False: take the slow path. `limit` is a word of near__heap. */
+static inline bool near__alloc_below(size_t limit, size_t n, void **p)
+{
+	return NEAR__LIKELY(n < limit) && NEAR__LIKELY(near__pop_by_cid(near__entry_for(n), p));
+}
+
 static inline bool near__alloc_fast(size_t n, void **p)
 {
-	return NEAR__LIKELY(n < near__heap.cid_limit) &&
-	       NEAR__LIKELY(near__pop_by_cid(near__entry_for(n), p));
+	return near__alloc_below(near__heap.cid_limit, n, p);
 }
 
 static inline void *near__alloc(size_t n, const void *caller)
@@ -46,17 +63,21 @@ static inline void *near__alloc(size_t n, const void *caller)
 	return near__alloc_fast(n, &p) ? p : near__alloc_slow(n, caller);
 }
 
-/* False: take the slow path. */
-static inline bool near__free_fast(void *p)
+static inline bool near__free_below(size_t size, void *p)
 {
 	uint64_t offset = near__offset_of(p);
 	unsigned tag, class;
 
-	if (NEAR__UNLIKELY(offset >= near__heap.cid_size))
+	if (NEAR__UNLIKELY(offset >= size))
 		return false;
 	tag = near__heap.page_map[offset >> NEAR__PAGE_SHIFT];
 	return NEAR__LIKELY(near__begins(tag, offset, &class)) &&
 	       NEAR__LIKELY(near__push_by_cid(near__entry_of(class), p, offset));
+}
+
+static inline bool near__free_fast(void *p)
+{
+	return near__free_below(near__heap.cid_size, p);
 }
 
 static inline void near__free(void *p)
@@ -82,6 +103,12 @@ static inline void *near__alloc_zeroed(size_t n, size_t size, const void *caller
 	if (p && !zero)
 		memset(p, 0, bytes);
 	return p;
+}
+
+/* NULL is not, nor is a block of another allocator, such as valgrind's. */
+static inline bool near__is_own(const void *p)
+{
+	return p && near__pages_contain(near__offset_of(p));
 }
 
 /* fork.c: registers the fork handlers, once. */

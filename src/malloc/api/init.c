@@ -6,6 +6,7 @@
 #include "ground/die.h"
 #include "ground/tsan.h"
 #include "malloc/api/fast.h"
+#include "malloc/api/other.h"
 #include "malloc/base/conf.h"
 #include "malloc/cache/background.h"
 #include "malloc/central/central.h"
@@ -16,6 +17,7 @@
 
 /* In libnearcpu-malloc alone. */
 #pragma weak near__replaces_malloc
+#pragma weak near__malloc_is_replaced
 
 static struct near_lock lock;
 
@@ -127,6 +129,7 @@ static bool begin(struct near__heap *h)
 	near__malloc_conf_read();
 	near__stats_begin(&near__replaces_malloc ? "" : ".alloc");
 	h->nodes = node_count();
+	h->replaced = near__malloc_is_replaced && near__malloc_is_replaced();
 	h->key = NEAR__KEY(near__os_random());
 	near__lookup_begin();
 	near__cache_init();

@@ -4,9 +4,13 @@
 #include <string.h>
 
 #include "malloc/api/fast.h"
+#include "malloc/api/other.h"
 #include "malloc/cache/thread_cache.h"
 #include "malloc/observe/hooks.h"
-#include "malloc/pages/pages.h"
+
+/* In libnearcpu-malloc alone. */
+#pragma weak near__free_other
+#pragma weak near__resize_other
 
 /* Not inlined: what a thread takes from its own lists then needs no stack frame. */
 static __attribute__((noinline)) void *alloc_slower(size_t n, const void *caller)
@@ -41,8 +45,11 @@ static bool free_to_thread_cache(void *p)
 
 __attribute__((noinline)) void near__free_slow(void *p)
 {
-	if (p && !free_to_thread_cache(p))
-		near__hooked_free(p, NEAR__CALLER);
+	if (!p || free_to_thread_cache(p))
+		return;
+	if (NEAR__UNLIKELY(!near__is_own(p)) && near__free_other && near__free_other(p))
+		return;
+	near__hooked_free(p, NEAR__CALLER);
 }
 
 void *near__alloc_aligned(size_t align, size_t n, const void *caller)
@@ -78,6 +85,8 @@ void *near__resize(void *p, size_t n, const void *caller)
 		near__free(p);
 		return NULL;
 	}
+	if (NEAR__UNLIKELY(!near__is_own(p)) && near__resize_other && near__resize_other(&p, n))
+		return p;
 	if (NEAR__UNLIKELY(near__heap.hooks) && near__heap.hooks != NEAR__PERTURBED)
 		return near__hooked_realloc(p, n, caller);
 	had = near__hooked_size(p);

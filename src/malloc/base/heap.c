@@ -37,13 +37,17 @@ void near__heap_set_limits(void)
 	size_t end = __atomic_load_n(&h->highest, __ATOMIC_RELAXED); /* an old one is too low */
 	size_t all = h->nodes > 1 ? h->size : end, size = sequences ? all : 0;
 	bool fast = sequences && h->hooks == NEAR__UNHOOKED;
+	size_t cid_size = by_cid ? size : 0;
+	size_t cid_limit = by_cid && fast ? NEAR__TABLE_MAX + 1 : 0;
 
 	__atomic_store_n(&h->list_limit, size, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->slot_limit, fast ? NEAR__SMALL_MAX + 1 : 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&h->cid_size, by_cid ? size : 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->cid_size, cid_size, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->local_size, lists ? all : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->local_limit, lists ? NEAR__SMALL_MAX + 1 : 0, __ATOMIC_RELAXED);
-	__atomic_store_n(&h->cid_limit, by_cid && fast ? NEAR__TABLE_MAX + 1 : 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->cid_limit, cid_limit, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->new_size, h->replaced ? 0 : cid_size, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->new_limit, h->replaced ? 0 : cid_limit, __ATOMIC_RELAXED);
 }
 
 void near__heap_publish(size_t end, size_t used)

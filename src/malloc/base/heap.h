@@ -54,8 +54,11 @@ struct near__heap {
 	uint64_t *dirty;            /* its end: the first word is dirty[-1] */
 	struct near__cache *caches; /* per-CPU: one for each slot */
 	size_t size;                /* of the address space for blocks */
+	size_t new_size; /* as cid_size and cid_limit, for the operators of C++; 0 if the program */
+	size_t new_limit; /* has replaced malloc (api/other.h) */
 	unsigned nodes;
 	bool ready;
+	bool replaced;
 	uint8_t hooks; /* enum near__hooks */
 	struct near__range meta;
 	size_t highest; /* the highest end that was published, if there is one node */
