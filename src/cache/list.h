@@ -19,7 +19,8 @@ struct near__space {
 	uintptr_t base;
 	uint64_t key;
 	uint64_t size; /* offsets are below */
-	/* A link does not decode: a block was written to, or freed, while it was free. */
+	/* A link does not decode: a block was written to, or freed, while it was free. If this
+	 * returns, the list ends there. */
 	void (*damaged)(const char *what, const void *block);
 };
 
@@ -72,17 +73,24 @@ static inline uint64_t near__space_rest(struct near__space s, uint64_t list)
 {
 	uint64_t *p = near__space_block(s, list), rest = near__space_unlink(s, list, *p);
 
-	if (NEAR__UNLIKELY(rest >= s.size))
-		s.damaged("write to a freed block, or freed twice", p);
-	return rest;
+	if (NEAR__LIKELY(rest < s.size))
+		return rest;
+	s.damaged("write to a freed block, or freed twice", p);
+	return NEAR__EMPTY_LIST;
 }
 
-/* Takes the first block off *list, which is not empty. Clears its link: a block in use has none. */
+/* Takes the first block off *list, which is not empty. Clears its link: a block in use has none.
+ * The rest of a damaged list is dropped before that is reported: what runs then does not find it
+ * again. */
 static inline void *near__space_take(struct near__space s, uint64_t *list)
 {
-	uint64_t *p = near__space_block(s, *list);
+	uint64_t *p = near__space_block(s, *list), all = *list;
 
-	*list = near__space_rest(s, *list);
+	*list = near__space_unlink(s, all, *p);
+	if (NEAR__UNLIKELY(*list >= s.size)) {
+		*list = NEAR__EMPTY_LIST;
+		near__space_rest(s, all);
+	}
 	*p = 0;
 	return p;
 }

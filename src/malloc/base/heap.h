@@ -85,7 +85,8 @@ static inline uint64_t near__offset_of(const void *p)
 	return (uintptr_t)p - near__heap.base;
 }
 
-/* die.c: print one line that names the block, then abort. */
+/* die.c: print one line that names the block, then abort. The caller holds no lock: a handler of
+ * SIGABRT may allocate, and fork. */
 __attribute__((noreturn, cold)) void near__heap_die(const char *what, const void *p);
 struct near__origin {
 	size_t size;
@@ -94,11 +95,23 @@ struct near__origin {
 __attribute__((noreturn, cold)) void near__heap_die_block(const char *what, const void *p,
 							  const struct near__origin *block);
 
+/* The same for code that may be called with a lock: between the two calls the thread only records
+ * the first misuse, and goes on without the block or the rest of the list. The second call is made
+ * without the lock, and reports it. */
+struct near__deferred {
+	const char *what;
+	const void *p;
+	struct near__deferred *outer;
+};
+void near__defer_begin(struct near__deferred *d);
+void near__defer_end(const struct near__deferred *d);
+__attribute__((cold)) void near__heap_misuse(const char *what, const void *p);
+
 /* Lists of free blocks, which cache/list.h describes, are in the heap. */
 static inline struct near__space near__heap_space(void)
 {
 	return (struct near__space){near__heap.base, near__heap.key, near__heap.size,
-				    near__heap_die};
+				    near__heap_misuse};
 }
 
 static inline unsigned near__list_length(uint64_t list)

@@ -25,8 +25,10 @@ void near__drain_slot(unsigned slot)
 	struct near__cache *cache = near_percpu_at(near__heap.caches, slot);
 	struct near__closing taken[NEAR__SIZES];
 	uint8_t classes[NEAR__SIZES];
+	struct near__deferred misuse;
 	unsigned n = 0;
 
+	near__defer_begin(&misuse);
 	near_lock_lock(&lock);
 	for (unsigned c = 1; c <= NEAR__SIZES; c++)
 		if (__atomic_load_n(&cache->entries[c].list, __ATOMIC_RELAXED)) {
@@ -40,6 +42,7 @@ void near__drain_slot(unsigned slot)
 	near__transfer_emptied(cache);
 	__atomic_fetch_add(&near__drains.slots, 1, __ATOMIC_RELAXED);
 	near_lock_unlock(&lock);
+	near__defer_end(&misuse);
 }
 
 void near__drain_fork(near__fork_step *step)

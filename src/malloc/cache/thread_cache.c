@@ -190,7 +190,7 @@ static void free_to(struct near__local *l, unsigned class, void *p)
 	struct near__local_list *e = &l->lists[class];
 
 	if (e->list == near__offset_of(p))
-		near__heap_die("double free", p);
+		near__heap_misuse("double free", p);
 	if (!e->room) {
 		unsigned limit = grow_limit(l, class);
 
@@ -205,46 +205,55 @@ static void free_to(struct near__local *l, unsigned class, void *p)
 }
 
 /* The thread's own lists, or the shared ones, with their lock. */
-static struct near__local *lists_begin(void)
+static struct near__local *lists_begin(struct near__deferred *misuse)
 {
 	if (NEAR__UNLIKELY(!near__local) && !shares)
 		start();
 	if (NEAR__LIKELY(near__local != NULL))
 		return near__local;
+	near__defer_begin(misuse);
 	near_lock_lock(&lock);
 	return &shared;
 }
 
-static void lists_end(const struct near__local *l)
+static void lists_end(const struct near__local *l, const struct near__deferred *misuse)
 {
-	if (NEAR__UNLIKELY(l == &shared))
-		near_lock_unlock(&lock);
+	if (NEAR__LIKELY(l != &shared))
+		return;
+	near_lock_unlock(&lock);
+	near__defer_end(misuse);
 }
 
 void *near__thread_cache_alloc(unsigned class)
 {
-	struct near__local *l = lists_begin();
+	struct near__deferred misuse;
+	struct near__local *l = lists_begin(&misuse);
 	void *p = alloc_from(l, class);
 
-	lists_end(l);
+	lists_end(l, &misuse);
 	return p;
 }
 
 void near__thread_cache_free(unsigned class, void *p)
 {
-	struct near__local *l = lists_begin();
+	struct near__deferred misuse;
+	struct near__local *l = lists_begin(&misuse);
 
 	free_to(l, class, p);
-	lists_end(l);
+	lists_end(l, &misuse);
 }
 
 void near__thread_cache_empty(void)
 {
+	struct near__deferred misuse;
+
 	if (near__local)
 		give_lists(near__local);
+	near__defer_begin(&misuse);
 	near_lock_lock(&lock);
 	give_lists(&shared);
 	near_lock_unlock(&lock);
+	near__defer_end(&misuse);
 }
 
 /* Before the heap is ready: threads find the key after an acquire of that. */

@@ -158,8 +158,10 @@ static void free_spans(struct central *c, struct near__span **empty, unsigned n)
 static void give_blocks(struct central *c, char **blocks, struct near__span **spans, unsigned n)
 {
 	struct near__span *empty[AT_ONCE], *s;
+	struct near__deferred misuse;
 	unsigned empties = 0;
 
+	near__defer_begin(&misuse);
 	near__heap_lock(&c->lock);
 	for (unsigned i = 0, end; i < n; i = end) {
 		for (end = i + 1; end < n && spans[end] == spans[i];)
@@ -170,6 +172,7 @@ static void give_blocks(struct central *c, char **blocks, struct near__span **sp
 	}
 	near_lock_unlock(&c->lock);
 	free_spans(c, empty, empties);
+	near__defer_end(&misuse);
 }
 
 /* Returns the blocks to their spans. */
@@ -248,7 +251,7 @@ void near__refuse_freed(unsigned class, const void *p)
 {
 	if (near__class_of_tag(near__heap.page_map[near__page_of(p)]) != class ||
 	    (!near__is_single(class) && near__span_has(p)))
-		near__heap_die("double free", p);
+		near__heap_misuse("double free", p);
 }
 
 /* ---- decay ---- */

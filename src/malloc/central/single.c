@@ -64,16 +64,17 @@ uint64_t near__single_take(unsigned node, unsigned class, unsigned most)
 	return list;
 }
 
-/* Anything but the beginning of a block of the class stops the program. */
-static uint32_t page_of(const void *p, unsigned class)
+/* Anything but the beginning of a block of the class is misuse. */
+static bool find_page(const void *p, unsigned class, uint32_t *first)
 {
-	uint32_t first = near__page_of(p);
-
-	if (p != near__page_at(first))
-		near__heap_die("free of a pointer into a block", p);
-	if (near__heap.page_map[first] != class)
-		near__heap_die("double free", p);
-	return first;
+	*first = near__page_of(p);
+	if (p != near__page_at(*first))
+		near__heap_misuse("free of a pointer into a block", p);
+	else if (near__heap.page_map[*first] != class)
+		near__heap_misuse("double free", p);
+	else
+		return true;
+	return false;
 }
 
 void near__single_give(unsigned class, uint64_t list)
@@ -85,7 +86,7 @@ void near__single_give(unsigned class, uint64_t list)
 		unsigned n = 0;
 
 		while (!near__list_is_empty(list) && n < AT_ONCE)
-			firsts[n++] = page_of(near__list_take(&list), class);
+			n += find_page(near__list_take(&list), class, &firsts[n]);
 		near__pages_free_runs(firsts, n, near__sizes[class].pages);
 		__atomic_fetch_add(&sums[class].given, n, __ATOMIC_RELEASE);
 	}

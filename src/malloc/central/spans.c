@@ -197,14 +197,22 @@ bool near__span_has(const void *p)
 	return __atomic_load_n(&s->bits[i / 64], __ATOMIC_RELAXED) >> i % 64 & 1;
 }
 
-/* Which block of the span p is. Anything else stops the program. */
-static unsigned index_of(const struct near__span *s, const char *p)
+/* Returns whether p is a block of the span that is not in it. Anything else is misuse. */
+static bool give(struct near__span *s, const char *p)
 {
 	unsigned i = index_around(s, p);
+	uint64_t bit = (uint64_t)1 << i % 64;
 
-	if (block_at(s, i) != p || i >= s->carved)
-		near__heap_die("free of a pointer into a block", p);
-	return i;
+	if (block_at(s, i) != p || i >= s->carved) {
+		near__heap_misuse("free of a pointer into a block", p);
+		return false;
+	}
+	if (s->bits[i / 64] & bit) {
+		near__heap_misuse("double free", p);
+		return false;
+	}
+	set_bits(s, i / 64, s->bits[i / 64] | bit);
+	return true;
 }
 
 /* `n` blocks have returned to the span. */
@@ -225,15 +233,11 @@ static struct near__span *came(struct near__spans *all, struct near__span *s, un
 struct near__span *near__spans_give(struct near__spans *all, struct near__span *s,
 				    char *const *blocks, unsigned n)
 {
-	for (unsigned b = 0; b < n; b++) {
-		unsigned i = index_of(s, blocks[b]);
-		uint64_t bit = (uint64_t)1 << i % 64;
+	unsigned came_back = 0;
 
-		if (s->bits[i / 64] & bit)
-			near__heap_die("double free", blocks[b]);
-		set_bits(s, i / 64, s->bits[i / 64] | bit);
-	}
-	return came(all, s, n);
+	for (unsigned b = 0; b < n; b++)
+		came_back += give(s, blocks[b]);
+	return NEAR__LIKELY(came_back) ? came(all, s, came_back) : NULL;
 }
 
 void near__spans_free(struct near__span *const *spans, unsigned n)

@@ -22,7 +22,7 @@ static void put_taken(uint64_t *list, const struct near__taken *t, unsigned i)
 	void *p = t->blocks[i];
 
 	if (i >= t->fresh && NEAR__UNLIKELY(!is_intact(p)))
-		near__heap_die("write to a freed block, or freed twice", p);
+		near__heap_misuse("write to a freed block, or freed twice", p);
 	near__list_put(list, p);
 }
 
