@@ -41,8 +41,10 @@ static void enter(struct near_cond *c, struct near__waiter *w)
 	struct near__bucket *b = near__lot_lock(c);
 	struct near__waiter *first = near__lot_first(b, c, NEAR__SPACE_COND);
 
-	if (first && mutex_of(first) != mutex_of(w))
+	if (first && mutex_of(first) != mutex_of(w)) {
+		near__lot_unlock(b);
 		near__die("near_cond_wait: others wait with another mutex");
+	}
 	near__lot_append(b, w);
 	__atomic_store_n(&c->waited_for, 1, __ATOMIC_RELAXED);
 	near__lot_unlock(b);

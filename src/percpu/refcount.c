@@ -169,13 +169,20 @@ static int64_t close_copies(struct near_refcount *r)
 	return total;
 }
 
+/* Without the lock: a handler of SIGABRT may fork. */
+__attribute__((noreturn, cold)) static void stop(const char *what)
+{
+	near__gates_unlock();
+	near__die(what);
+}
+
 void near_refcount_kill(struct near_refcount *r)
 {
 	int64_t total;
 
 	near__gates_lock();
 	if (r->mode != PER_CPU)
-		near__die("near_refcount_kill: already killed");
+		stop("near_refcount_kill: already killed");
 	__atomic_store_n(&r->mode, KILLED, __ATOMIC_RELEASE);
 	total = close_copies(r);
 	near__gates_unlock();
@@ -188,7 +195,7 @@ void near_refcount_revive(struct near_refcount *r)
 {
 	near__gates_lock();
 	if (r->mode != KILLED)
-		near__die("near_refcount_revive: not killed");
+		stop("near_refcount_revive: not killed");
 	__atomic_fetch_add(&r->exact, BIAS + 1, __ATOMIC_ACQ_REL);
 	near__gated_reopen(r->p);
 	for (unsigned s = near__first_fallback(); near_percpu_next(r->p, &s); s++)

@@ -72,20 +72,25 @@ int near_rcu_init(struct near_rcu *d)
 	return near_rcu_init_with(d, NULL);
 }
 
+/* *domain becomes NULL if it is none. */
 static void drop(void *domain)
 {
-	struct near_rcu *d = domain, **at = &near__rcu.domains;
+	struct near_rcu *d = *(struct near_rcu **)domain, **at = &near__rcu.domains;
 
 	while (*at && *at != d)
 		at = &(*at)->next;
-	if (!*at)
-		near__die("near_rcu_destroy: no domain, or destroyed before");
+	if (!*at) {
+		*(struct near_rcu **)domain = NULL;
+		return;
+	}
 	*at = d->next;
 	near__rcu_drop_number(d);
 }
 
 void near_rcu_destroy(struct near_rcu *d)
 {
+	struct near_rcu *dropped = d;
+
 	near__rcu_check_outside(d, "near_rcu_destroy");
 	if (near__rcu_self.works_for == d)
 		near__die("near_rcu_destroy: called by a callback of the domain");
@@ -93,7 +98,9 @@ void near_rcu_destroy(struct near_rcu *d)
 	while (!near__rcu_is_idle(d))
 		near_rcu_barrier(d);
 	near__rcu_stop_worker(d);
-	near__rcu_with_lock(drop, d);
+	near__rcu_with_lock(drop, &dropped);
+	if (!dropped) /* without the lock: a handler of SIGABRT may fork */
+		near__die("near_rcu_destroy: no domain, or destroyed before");
 	release(d);
 	memset(d, 0, sizeof(*d));
 }

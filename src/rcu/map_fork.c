@@ -58,33 +58,37 @@ __attribute__((constructor)) static void watch_forks(void)
 }
 
 /* With signals blocked: a handler that forks takes the lock, too. */
-static void with_lock(void (*change)(struct near_rcu_map *m), struct near_rcu_map *m)
+static bool with_lock(bool (*change)(struct near_rcu_map *m), struct near_rcu_map *m)
 {
 	sigset_t all, old;
+	bool changed;
 
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	near_lock_lock(&near__rcu.maps_lock);
-	change(m);
+	changed = change(m);
 	near_lock_unlock(&near__rcu.maps_lock);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	return changed;
 }
 
-static void add(struct near_rcu_map *m)
+static bool add(struct near_rcu_map *m)
 {
 	m->next = near__rcu.maps;
 	near__rcu.maps = m;
+	return true;
 }
 
-static void drop(struct near_rcu_map *m)
+static bool drop(struct near_rcu_map *m)
 {
 	struct near_rcu_map **at = &near__rcu.maps;
 
 	while (*at && *at != m)
 		at = &(*at)->next;
 	if (!*at)
-		near__die("near_rcu_map_destroy: no map, or destroyed before");
+		return false;
 	*at = m->next;
+	return true;
 }
 
 void near__rcu_map_register(struct near_rcu_map *m)
@@ -94,5 +98,6 @@ void near__rcu_map_register(struct near_rcu_map *m)
 
 void near__rcu_map_unregister(struct near_rcu_map *m)
 {
-	with_lock(drop, m);
+	if (!with_lock(drop, m)) /* without the lock: a handler of SIGABRT may fork */
+		near__die("near_rcu_map_destroy: no map, or destroyed before");
 }

@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: MIT */
+/* Handlers of SIGABRT that fork, and use the structure whose misuse stopped the program: no lock of
+ * the library is held. */
+#include "unit.h"
+
+#include <nearcpu/cond.h>
+#include <nearcpu/mutex.h>
+#include <nearcpu/rcu.h>
+#include <nearcpu/refcount.h>
+
+#include "child.h"
+
+#define HANDLED 42
+
+static void (*use)(void);
+
+static void handle(int number)
+{
+	pid_t child;
+
+	signal(number, SIG_DFL);
+	use();
+	child = fork();
+	if (child == 0) {
+		alarm(20);
+		use();
+		_exit(0);
+	}
+	_exit(unit_wait(child, NULL) == 0 ? HANDLED : 1);
+}
+
+static void *wait_for(void *end)
+{
+	unit_await(end);
+	return end;
+}
+
+/* A second thread makes fork take all locks. */
+static void run_misuse(void *misuse)
+{
+	static bool never;
+
+	alarm(20);
+	signal(SIGABRT, handle);
+	unit_start(wait_for, &never);
+	((void (*)(void))misuse)();
+}
+
+static void stops(void (*misuse)(void), void (*afterwards)(void))
+{
+	char text[200];
+
+	use = afterwards;
+	assert_int_equal(unit_capture(run_misuse, (void *)misuse, text, sizeof(text), NULL),
+			 HANDLED);
+}
+
+/* ---- reference counts ---- */
+
+static void use_refcount(void)
+{
+	struct near_refcount r;
+
+	CHECK(near_refcount_init(&r, NULL) == 0);
+	near_refcount_kill(&r);
+	near_refcount_destroy(&r);
+}
+
+static void kill_twice(void)
+{
+	struct near_refcount r;
+
+	CHECK(near_refcount_init(&r, NULL) == 0);
+	near_refcount_kill(&r);
+	near_refcount_kill(&r);
+}
+
+static void revive_at_once(void)
+{
+	struct near_refcount r;
+
+	CHECK(near_refcount_init(&r, NULL) == 0);
+	near_refcount_revive(&r);
+}
+
+UNIT_TEST(a_second_kill, stops(kill_twice, use_refcount))
+UNIT_TEST(revival_of_what_lives, stops(revive_at_once, use_refcount))
+
+/* ---- condition variables ---- */
+
+static struct near_cond cond;
+static struct near_mutex first, second;
+static bool waits; /* under `first` */
+
+static void *wait_with_first(void *unused)
+{
+	near_mutex_lock(&first);
+	waits = true;
+	near_cond_wait(&cond, &first);
+	return unused;
+}
+
+static void signal_cond(void)
+{
+	near_cond_broadcast(&cond);
+}
+
+static void wait_with_second(void)
+{
+	bool ready = false;
+
+	unit_start(wait_with_first, NULL);
+	while (!ready) {
+		near_mutex_lock(&first);
+		ready = waits;
+		near_mutex_unlock(&first);
+	}
+	near_mutex_lock(&second);
+	near_cond_wait(&cond, &second);
+}
+
+UNIT_TEST(a_wait_with_another_mutex, stops(wait_with_second, signal_cond))
+
+/* ---- RCU ---- */
+
+static void use_rcu(void)
+{
+	struct near_rcu d;
+
+	CHECK(near_rcu_init(&d) == 0);
+	near_rcu_synchronize(&d);
+	near_rcu_destroy(&d);
+}
+
+/* A copy: the library does not know it by its address. */
+static void destroy_a_copy(void)
+{
+	static struct near_rcu d, copy;
+
+	CHECK(near_rcu_init(&d) == 0);
+	copy = d;
+	near_rcu_destroy(&copy);
+}
+
+UNIT_TEST(destruction_of_no_domain, stops(destroy_a_copy, use_rcu))
+
+UNIT_MAIN(a_second_kill, revival_of_what_lives, a_wait_with_another_mutex, destruction_of_no_domain)
