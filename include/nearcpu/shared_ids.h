@@ -15,7 +15,7 @@
  *            the CPU's cache has no id that is free: a search of a bitmap. The search for ended
  *            processes: a system call for each seat in use.
  * Memory:    of the region: 64 bytes per id and per possible CPU, 8 per seat, and `size` bytes of
- *            each id that was in use, on pages of their own.
+ *            each id that was in use, rounded up to 4 KiB.
  * Safety:    any thread, not in signal handlers. A process may be killed at any moment. Fork: the
  *            child takes a seat of its own at its first acquire; what workers had at the fork,
  *            their parent's have: clear them in the child. A program that closes descriptors which
@@ -218,7 +218,7 @@ NEAR_INLINE int near_shared_ids_hand_over(struct near_shared_ids *s, struct near
 	return (int)id;
 }
 
-/* The data of an id: `size` bytes, on pages of their own; all zero at first. */
+/* The data of an id: `size` bytes at a multiple of 4,096; all zero at first. */
 NEAR_INLINE void *near_shared_ids_data(const struct near_shared_ids *s, int id)
 {
 	return s->data + (uint64_t)id * s->stride;

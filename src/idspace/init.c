@@ -7,11 +7,12 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "ground/page.h"
 #include "idspace/idspace.h"
 
 #define DEFAULT_IDS 4096
 #define DEFAULT_SIZE ((64u << 10) - sizeof(struct near__id))
-#define PAGE ((size_t)4096)
+#define MAX_ALIGN ((size_t)4096) /* of data */
 
 static size_t round_up(size_t n, size_t to)
 {
@@ -31,7 +32,7 @@ static void *map(size_t size, int protection)
 static struct near__idspace *make_rest(unsigned ids, unsigned nodes)
 {
 	size_t ready = round_up(ids, 64) / 8, begin = round_up(sizeof(struct near__idspace), 64);
-	size_t size = round_up(begin + ready + near__ids_bytes(ids, nodes), PAGE);
+	size_t size = begin + ready + near__ids_bytes(ids, nodes);
 	struct near__idspace *r = map(size, PROT_READ | PROT_WRITE);
 
 	if (!r)
@@ -53,7 +54,8 @@ static int make(struct near_idspace *s, const struct near_idspace_options *optio
 	if (ids > NEAR_IDSPACE_MAX_IDS || size > NEAR_IDSPACE_MAX_SIZE)
 		return -E2BIG;
 	s->ids = ids;
-	s->stride = round_up(size + sizeof(struct near__id), PAGE);
+	/* Blocks become writable one by one, so that each has pages of its own. */
+	s->stride = round_up(size + sizeof(struct near__id), near__page_size());
 	s->rest = make_rest(ids, nodes);
 	if (!s->rest)
 		return -ENOMEM;
@@ -142,7 +144,7 @@ int near_idspace_alloc(struct near_idspace *s, void **out, size_t size, size_t a
 	size_t at;
 	bool fits;
 
-	if (!size || !align || align & (align - 1) || align > PAGE)
+	if (!size || !align || align & (align - 1) || align > MAX_ALIGN)
 		return -EINVAL;
 	near_lock_lock(r->lock);
 	at = round_up(r->allocated, align);

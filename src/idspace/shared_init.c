@@ -7,11 +7,11 @@
 #include <sys/mman.h>
 
 #include "idspace/shared.h"
+#include "percpu/region.h"
 
 #define VERSION 1
 #define DEFAULT_IDS 256
 #define DEFAULT_SEATS 64
-#define PAGE ((size_t)4096)
 
 static size_t round_up(size_t n, size_t to)
 {
@@ -104,7 +104,7 @@ static int define_data(struct near_shared_ids *s, const char *name, const uint64
 
 	if ((size_t)n >= sizeof(part))
 		return shared_fail(s, -EINVAL, "the name is too long");
-	s->stride = round_up(about[2], PAGE);
+	s->stride = round_up(about[2], REGION_PAGE);
 	if (!s->stride)
 		return 0;
 	s->object = (struct near_region_object){.name = part,
@@ -133,7 +133,7 @@ static int map_ready(struct near_shared_ids *s)
 {
 	void *p;
 
-	s->mapped = round_up(s->ids / 8 + sizeof(uint64_t), PAGE);
+	s->mapped = s->ids / 8 + sizeof(uint64_t);
 	p = mmap(NULL, s->mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (p == MAP_FAILED)
 		return shared_fail(s, -ENOMEM, "no memory");

@@ -22,12 +22,13 @@
 
 #include "kernel/hint.h"
 #include "internal.h"
+#include "ground/page.h"
 #include "ground/topology.h"
 
 #define STRIDE ((size_t)1 << NEAR_STRIDE_SHIFT)
-#define HEADER ((size_t)64 << 10)
-#define STATE_SIZE 64        /* kept free of objects: the state word's cache line */
-#define ZAP_SIZE (64u << 10) /* a copy of this size is given back to the kernel, not cleared */
+#define HEADER ((size_t)64 << 10) /* a multiple of any system's page */
+#define STATE_SIZE 64             /* kept free of objects: the state word's cache line */
+#define ZAP_SIZE (64u << 10)      /* a copy of this size is given back to the kernel, not cleared */
 #define NOTHING UINT32_MAX
 #define MARK UINT64_C(0x6e656172617265ff)
 
@@ -278,12 +279,14 @@ int near_percpu_alloc(void **out, size_t size, size_t align)
 	return 0;
 }
 
-/* Leaves pages alone that were never written. */
+/* Leaves pages alone that were never written. madvise(2) rounds the size up to pages: of 64 KiB,
+ * those of a copy of 96 KiB have a part of its neighbour, too. */
 static void clear_copy(void *copy, size_t size)
 {
 	uint64_t *word = copy;
 
-	if (size >= ZAP_SIZE && madvise(copy, size, MADV_DONTNEED) == 0)
+	if (size >= ZAP_SIZE && size % near__page_size() == 0 &&
+	    madvise(copy, size, MADV_DONTNEED) == 0)
 		return;
 	for (size_t i = 0; i < size / sizeof(*word); i++)
 		if (word[i])

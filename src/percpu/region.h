@@ -44,6 +44,10 @@ struct near__region_header {
 
 #define REGION_DIRECTORY 256 /* where it begins */
 
+/* What is large begins at multiples of it, on all machines: where the system's pages are larger,
+ * neighbours share one, which costs placement and nothing else. */
+#define REGION_PAGE ((size_t)4096)
+
 /* An entry of the directory, in the order of offsets, those of copies and those of objects that
  * exist once. `kind` is 0 until the entry is whole: its
  * store, a release, publishes it. */

@@ -11,7 +11,6 @@
 #include "percpu/region.h"
 
 #define ALIGNMENT 64 /* of an object, from that many bytes on */
-#define PAGE 4096
 
 _Static_assert(sizeof(struct near__region_header) <= REGION_DIRECTORY &&
 		       sizeof(struct region_entry) == 256,
@@ -297,12 +296,12 @@ static int find(struct near_region *r, struct near_region_object *o, unsigned *i
 	return -ENOENT;
 }
 
-/* Large objects that exist once have pages of their own: blocks are allocated by page. */
+/* Large objects that exist once do not share pages with others: blocks are allocated by page. */
 static uint64_t alignment(const struct near_region_object *o)
 {
 	if (o->size < ALIGNMENT)
 		return sizeof(int64_t);
-	return is_once(o->flags) && o->size >= PAGE ? PAGE : ALIGNMENT;
+	return is_once(o->flags) && o->size >= REGION_PAGE ? REGION_PAGE : ALIGNMENT;
 }
 
 /* What it adds is whole before others see it, but the caller excludes others that add. */

@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "ground/page.h"
 #include "percpu/region.h"
 
-#define PAGE ((size_t)4096)
 #define PIECE ((size_t)128 << 10) /* of the file, allocated or read by one call */
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
@@ -24,13 +24,14 @@ struct region_layout near__region_lay_out(struct near__region_header *h)
 	size_t bitmap = near__region_words(h->cpus) * sizeof(uint64_t);
 	struct region_layout l;
 
-	h->stride = ROUND_UP(h->size, h->size < PAGE ? 2 * NEAR__CACHE_LINE : PAGE);
+	h->stride = ROUND_UP(h->size, h->size < REGION_PAGE ? 2 * NEAR__CACHE_LINE : REGION_PAGE);
 	l.slots = REGION_DIRECTORY + h->objects * sizeof(struct region_entry);
 	l.used = l.slots + slots * sizeof(uint64_t);
 	l.full = l.used + bitmap;
-	l.common = ROUND_UP(l.full + bitmap, h->stride < PAGE ? 2 * NEAR__CACHE_LINE : PAGE);
+	l.common = ROUND_UP(l.full + bitmap,
+			    h->stride < REGION_PAGE ? 2 * NEAR__CACHE_LINE : REGION_PAGE);
 	l.copies = l.common + h->stride;
-	l.once = ROUND_UP(l.copies + slots * h->stride, PAGE);
+	l.once = ROUND_UP(l.copies + slots * h->stride, REGION_PAGE);
 	h->total = l.once + h->once;
 	return l;
 }
@@ -54,8 +55,7 @@ static int allocate(int fd, size_t at, size_t end)
 /* Without the descriptor: a page that is written to has blocks. */
 static int populate(const struct near_region *r, size_t at, size_t end)
 {
-	size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	char *from = (char *)r->header + at / page * page;
+	char *from = (char *)r->header + (at & ~(near__page_size() - 1));
 
 	if (madvise(from, (size_t)((char *)r->header + end - from), MADV_POPULATE_WRITE) == 0)
 		return 0;
@@ -132,13 +132,13 @@ static int read_whole(int fd, char *to, size_t at, size_t end)
 
 int near__region_write_whole(const struct near_region *r, int fd)
 {
-	static const char zeros[PAGE];
+	static const char zeros[REGION_PAGE];
 
-	if (fallocate(fd, 0, 0, PAGE) == 0 || errno != EOPNOTSUPP)
+	if (fallocate(fd, 0, 0, REGION_PAGE) == 0 || errno != EOPNOTSUPP)
 		return 0;
 	for (size_t at = 0; at < r->total;) {
 		size_t left = r->total - at;
-		ssize_t n = pwrite(fd, zeros, left < PAGE ? left : PAGE, (off_t)at);
+		ssize_t n = pwrite(fd, zeros, left < REGION_PAGE ? left : REGION_PAGE, (off_t)at);
 
 		if (n < 0 && errno != EINTR)
 			return -errno;

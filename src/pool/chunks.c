@@ -13,8 +13,7 @@
 
 #include "pool/pool.h"
 
-#define LEAST_SHIFT 16 /* of a chunk */
-#define PAGE ((size_t)4096)
+#define LEAST_SHIFT 16 /* of a chunk: a multiple of any system's page */
 #if __SIZEOF_POINTER__ == 8
 #define MOST_BYTES ((uint64_t)16 << 30)
 #define MOST_OFFSET ((uint64_t)1 << 44)
@@ -173,7 +172,7 @@ static uint64_t wanted_chunks(const struct near__pool *p)
 static bool reserve(struct near__pool *p, uint64_t chunks)
 {
 	size_t objects = (size_t)(chunks << p->chunk_shift), most = chunks * p->per_chunk;
-	size_t table = round_up(sizeof(*p) + chunks * sizeof(*p->chunk), PAGE);
+	size_t table = round_up(sizeof(*p) + chunks * sizeof(*p->chunk), NEAR__CACHE_LINE);
 	size_t idle = (p->center < most ? p->center : most) * sizeof(*p->idle);
 	char *m;
 

@@ -17,7 +17,6 @@
 #include "percpu/region.h"
 
 #define DEFAULT_RING ((uint64_t)1 << 20)
-#define PAGE ((uint64_t)4096)
 #define NAME_TRIES 1000
 #define PROGRAM ((int)sizeof(((struct near__region_header *)0)->program))
 
@@ -67,7 +66,7 @@ static bool make_path(char *path, const char *given, bool is_first, unsigned try
 
 static uint64_t round_up(uint64_t n)
 {
-	return (n + PAGE - 1) & ~(PAGE - 1);
+	return (n + REGION_PAGE - 1) & ~((uint64_t)REGION_PAGE - 1);
 }
 
 uint64_t near__trace_define(struct near_region_object *objects, uint64_t rings,

@@ -11,8 +11,8 @@
  *
  * Rings 0 to slots - 1 are those of slots and written by sequences; the ones after them, as many as
  * there are possible CPUs, are written under locks. A ring is in use if its bit in `used` is set:
- * its blocks were allocated before. It has a header in the last 128 bytes of its first page, and
- * from the second page on `ring_size` bytes of data, a power of two of sub-buffers.
+ * its blocks were allocated before. It has a header in the last 128 bytes of its first 4,096, and
+ * from there on `ring_size` bytes of data, a power of two of sub-buffers.
  *
  * Positions count bytes since the ring was made; byte p is at p % ring_size. Records never cross
  * the end of a sub-buffer. A record begins with its head, which is not 0; where a head of 0 is,
@@ -35,7 +35,7 @@
 #endif
 #define NEAR__TRACE_SUB_SIZE (UINT64_C(1) << NEAR__TRACE_SUB_SHIFT)
 #define NEAR__TRACE_LEAST_SUBS 4
-#define NEAR__TRACE_PAGE 4096 /* from the begin of a ring to its data */
+#define NEAR__TRACE_PAGE 4096 /* from the begin of a ring to its data; of all machines */
 
 #define NEAR__TRACE_SESSION_NAME "trace:session"
 #define NEAR__TRACE_POINTS_NAME "trace:points"

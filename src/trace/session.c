@@ -169,7 +169,8 @@ static int check(const struct near_trace_options *o)
 	if (o->ring_size && (o->ring_size < LEAST_RING || o->ring_size > MOST_RING ||
 			     o->ring_size & (o->ring_size - 1)))
 		return near__trace_fail(-EINVAL, "ring_size is a power of two of 256 KiB to 1 GiB");
-	if (o->max_bytes && o->max_bytes < (o->ring_size ? o->ring_size : (size_t)1 << 20) + 4096)
+	if (o->max_bytes &&
+	    o->max_bytes < (o->ring_size ? o->ring_size : (size_t)1 << 20) + NEAR__TRACE_PAGE)
 		return near__trace_fail(-EINVAL, "max_bytes is too small for a ring");
 	if ((unsigned)o->mode > NEAR_TRACE_STREAM || (unsigned)o->clock > NEAR_TRACE_NO_CLOCK)
 		return near__trace_fail(-EINVAL, "there is no such mode or clock");

@@ -202,6 +202,7 @@ static void drain_empties_the_caches(void **state)
 
 static void alloc_checks_its_arguments(void **state)
 {
+	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	void *p = &space;
 
 	make(4, 256);
@@ -209,9 +210,9 @@ static void alloc_checks_its_arguments(void **state)
 	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, &p, 8, 0), -EINVAL));
 	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, &p, 8, 24), -EINVAL));
 	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, &p, 8, 8192), -EINVAL));
-	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, &p, 4096, 1), -ENOMEM));
+	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, &p, page, 1), -ENOMEM));
 	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, &p, SIZE_MAX, 1), -ENOMEM));
-	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, &p, 8, 4096), -ENOMEM));
+	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, &p, page - 63, 64), -ENOMEM));
 	assert_ptr_equal(p, &space);
 	KEEPS_ERRNO(assert_int_equal(near_idspace_alloc(&space, &p, 256, 1), 0));
 }

@@ -246,26 +246,28 @@ static void define_on_a_full_disk(const char *file)
 	uint32_t sparse = NEAR_REGION_ONCE | NEAR_REGION_SPARSE;
 	struct near_region_object a = {.name = "a", .kind = 256, .flags = NEAR_REGION_ONCE},
 				  b = {.name = "b", .kind = 256, .flags = sparse}, found;
+	const struct near_region_options options = {.size = 8, .once = 1 << 20};
+	size_t page = (size_t)sysconf(_SC_PAGESIZE); /* the first may have blocks by a neighbour */
 	struct near_region r, view;
 	char rest[128];
 	int fd;
 
-	a.size = b.size = 16384;
-	CHECK(near_region_open(&r, file, &(struct near_region_options){.size = 8}) == 0);
+	a.size = b.size = 4 * page;
+	CHECK(near_region_open(&r, file, &options) == 0);
 	snprintf(rest, sizeof(rest), "%s/rest", mounted);
 	fill_disk(rest);
 	CHECK(near_region_define(&r, &a) == -ENOSPC);
 	CHECK(near_region_define(&r, &b) == 0);
-	CHECK(near_region_allocate(&r, &b, 0, 8192) == -ENOSPC);
+	CHECK(near_region_allocate(&r, &b, page, 2 * page) == -ENOSPC);
 	fd = open(file, O_RDONLY);
 	CHECK(near_region_attach(&view, fd) == 0);
-	CHECK(near_region_allocate(&view, &b, 0, 8192) == 0);
-	CHECK(*near_region_once(&view, b.offset) == 0);
+	CHECK(near_region_allocate(&view, &b, page, 2 * page) == 0);
+	CHECK(*near_region_once(&view, b.offset + page) == 0);
 	near_region_close(&view);
 	unlink(rest);
 	CHECK(near_region_define(&r, &a) == 0);
-	CHECK(near_region_allocate(&r, &b, 0, 8192) == 0);
-	*near_region_once(&r, b.offset) = 1;
+	CHECK(near_region_allocate(&r, &b, page, 2 * page) == 0);
+	*near_region_once(&r, b.offset + page) = 1;
 	CHECK(near_region_object(&r, 1, &found) == 0 && near_region_object(&r, 2, &found) != 0);
 	near_region_close(&r);
 	close(fd);
@@ -273,12 +275,14 @@ static void define_on_a_full_disk(const char *file)
 
 static void fill_small_disk(void *unused)
 {
+	size_t least = (size_t)16 * (size_t)sysconf(_SC_PAGESIZE); /* files take whole pages */
 	struct near_shared s, other;
-	char file[128];
+	char file[128], size[32];
 
+	snprintf(size, sizeof(size), "size=%zu", least > 262144 ? least : 262144);
 	if ((unshare(CLONE_NEWNS) && enter_user_namespace()) ||
 	    mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) ||
-	    mount("tmpfs", mounted, "tmpfs", 0, "size=256k"))
+	    mount("tmpfs", mounted, "tmpfs", 0, size))
 		_exit(77);
 	snprintf(file, sizeof(file), "%s/region", mounted);
 	CHECK(open_region(&s, file, NEAR_SHARED_MAX_SIZE) == -ENOSPC);
@@ -287,7 +291,7 @@ static void fill_small_disk(void *unused)
 	near_shared_add(&s, 0, 1);
 	CHECK(near_shared_read(&s, 0) == 1);
 	snprintf(file, sizeof(file), "%s/other", mounted);
-	CHECK(open_region(&other, file, 200000) == -ENOSPC);
+	CHECK(open_region(&other, file, 500000) == -ENOSPC);
 	CHECK(files(mounted) == 1);
 	near_shared_add(&s, 0, 1);
 	CHECK(near_shared_read(&s, 0) == 2);
