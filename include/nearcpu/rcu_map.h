@@ -224,7 +224,7 @@ NEAR_API struct near_rcu_map_entry *near_rcu_map_remove_key(struct near_rcu_map 
 
 /* Makes the table one for so many entries, and for those that it has; as with near_rcu_map_init it
  * does not shrink by itself below. Completes a resize that others began. -EINVAL, -ENOMEM as
- * there; all entries are still in the map. */
+ * there: all entries are still in the map, and an earlier number remains in force. */
 NEAR_API int near_rcu_map_resize(struct near_rcu_map *m, size_t entries);
 
 /* How many entries there are, at one moment: stops all changes for it. */

@@ -63,8 +63,9 @@ uint64_t near__rcu_map_sum(const struct near_rcu_map *m)
 
 /* ---- the steps of a resize ---- */
 
-/* From a table of `from` bits, unless another thread was first. 0 or -ENOMEM. */
-static int begin(struct near_rcu_map *m, uint32_t from, uint32_t bits)
+/* From a table of `from` bits, unless another thread was first, or requested what no table is to
+ * shrink below by itself. 0 or -ENOMEM. */
+static int begin(struct near_rcu_map *m, uint32_t from, uint32_t bits, bool by_itself)
 {
 	struct near__rcu_map_table *t, *next = near__rcu_map_allocate(bits);
 
@@ -72,7 +73,7 @@ static int begin(struct near_rcu_map *m, uint32_t from, uint32_t bits)
 		return -ENOMEM;
 	near_lock_lock(&m->resizing);
 	t = near__rcu_map_current(m);
-	if (t->bits == from && !t->next) {
+	if (t->bits == from && !t->next && !(by_itself && bits < m->floor_bits)) {
 		__atomic_store_n(&m->helped, 0, __ATOMIC_RELAXED);
 		/* Release: pairs with the acquires of threads that move buckets. */
 		__atomic_store_n(&t->next, near__rcu_map_word(next), __ATOMIC_RELEASE);
@@ -224,7 +225,7 @@ void near__rcu_map_react(struct near_rcu_map *m, enum near__rcu_map_need need)
 	/* Relaxed: a hint, that one thread allocates. Without memory all stays as it is. */
 	if (wanted == bits || __atomic_exchange_n(&m->starts, 1, __ATOMIC_RELAXED))
 		return;
-	begin(m, bits, wanted);
+	begin(m, bits, wanted, true);
 	__atomic_store_n(&m->starts, 0, __ATOMIC_RELAXED);
 }
 
@@ -244,26 +245,27 @@ static int move_all(struct near_rcu_map *m)
 	return 0;
 }
 
+/* The number is stored with `resizing`, once a table for it is there: a call that fails leaves the
+ * earlier one, and nobody begins to shrink that table after the call has ended. */
 int near_rcu_map_resize(struct near_rcu_map *m, size_t entries)
 {
 	uint32_t floor = near__rcu_map_bits(m, entries), bits, wanted;
-	bool resizing;
-	int r;
+	int r = floor ? 0 : -EINVAL;
+	bool resizing, done = false;
 
-	if (!floor)
-		return -EINVAL;
-	__atomic_store_n(&m->floor_bits, floor, __ATOMIC_RELAXED);
-	for (;;) {
+	while (!r && !done) {
+		wanted = near__rcu_map_bits(m, near__rcu_map_sum(m) + 1);
+		wanted = wanted > floor ? wanted : floor;
 		near_lock_lock(&m->resizing);
 		bits = near__rcu_map_current(m)->bits;
 		resizing = near__rcu_map_current(m)->next;
+		done = !resizing && bits == wanted;
+		/* Relaxed: others load it as a hint, or with the lock. */
+		if (done)
+			__atomic_store_n(&m->floor_bits, floor, __ATOMIC_RELAXED);
 		near_lock_unlock(&m->resizing);
-		wanted = near__rcu_map_bits(m, near__rcu_map_sum(m) + 1);
-		wanted = wanted > floor ? wanted : floor;
-		if (!resizing && bits == wanted)
-			return 0;
-		r = resizing ? move_all(m) : begin(m, bits, wanted);
-		if (r)
-			return r;
+		if (!done)
+			r = resizing ? move_all(m) : begin(m, bits, wanted, false);
 	}
+	return r;
 }

@@ -204,6 +204,19 @@ static void no_memory(void **state)
 	expect(0, 2 * full);
 }
 
+/* The table shrinks by itself to what was requested before. */
+static void a_resize_that_fails_changes_nothing(void **state)
+{
+	uint64_t least = status().buckets;
+
+	allocations_left = 0;
+	KEEPS_ERRNO(assert_int_equal(near_rcu_map_resize(&map, 100000), -ENOMEM));
+	allocations_left = -1;
+	insert(0, 100 * least);
+	remove_keys(0, 100 * least);
+	assert_true(status().buckets <= 4 * least);
+}
+
 /* A resize whose chains have no memory stops, and goes on. */
 static void resize_with_little_memory(size_t entries)
 {
@@ -315,6 +328,7 @@ static void misuse_stops_the_program(void **state)
 
 UNIT_MAIN_EACH(make, destroy, changes, grows_and_shrinks, resizes_on_request, wrong_sizes,
 	       any_hash_will_do, all_is_found_at_each_step_of_a_resize,
-	       resizes_while_another_thread_allocates, no_memory, no_memory_within_a_resize,
+	       resizes_while_another_thread_allocates, no_memory,
+	       a_resize_that_fails_changes_nothing, no_memory_within_a_resize,
 	       no_memory_for_a_change_that_helps, no_memory_for_a_map, fork_within_a_resize,
 	       destroy_within_a_resize, misuse_stops_the_program)
