@@ -12,7 +12,8 @@
  * Fallback:  as many shared lists as CPUs; push by CAS, pop with a lock.
  *
  * A stack holds what each CPU frees and allocates; it is not a way to hand objects to other
- * threads: pop may return NULL while other slots hold nodes. steal searches them all.
+ * threads: pop may return NULL while other slots hold nodes. steal searches them all, but no list
+ * that another thread's steal or pop is moving meanwhile.
  *
  * Concurrent with:   push  pop  pop_all  steal  drain  destroy
  *            each     yes  yes    yes     yes    yes     no
@@ -170,11 +171,12 @@ NEAR_INLINE struct near_stack_node *near_stack_pop(struct near_stack *s)
  * NULL if both are empty. */
 NEAR_API struct near_stack_node *near_stack_pop_all(struct near_stack *s);
 
-/* Pops a node, taking other slots' lists if it must. NULL: at some moment during the call each list
- * was empty. */
+/* Pops a node, taking other slots' lists if it must. NULL: it found each list empty, at a moment of
+ * its own. The stack need not be: what another thread's steal or pop has taken from a slot is in no
+ * list until it is shared out. This does not wait for it: that thread may not run for long. */
 NEAR_API struct near_stack_node *near_stack_steal(struct near_stack *s);
 
-/* Takes the lists of all slots: linked by next, NULL if all are empty. */
+/* Takes the lists of all slots, as steal finds them: linked by next, NULL if all are empty. */
 NEAR_API struct near_stack_node *near_stack_drain(struct near_stack *s);
 
 #ifdef __cplusplus
