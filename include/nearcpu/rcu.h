@@ -30,9 +30,10 @@
  *            for it. ThreadSanitizer sees both.
  * Misuse:    stops the program with one line on standard error: read_unlock without read_lock, a
  *            wait for readers within a section of read_lock, a thread that ends within one, more
- *            exits than enters. If a section of read_lock delays a grace period for ten seconds, a
- *            line names its thread and its caller. NEAR_CONF=rcu_check:1 finds the same for tokens:
- *            all readers then make calls, and 10,000 sections are recorded at a time.
+ *            exits than enters. If sections delay a grace period for ten seconds, lines name the
+ *            thread and the caller of those of read_lock, and say whether there are tokens. With
+ *            NEAR_CONF=rcu_check:1 the same is found for tokens: all readers then make calls, and
+ *            10,000 sections are recorded at a time.
  * Fork:      sections of the parent's other threads do not exist in the child; one of read_lock of
  *            the thread that forks does. A token must not span the fork, and the child of a signal
  *            handler that forks must not return from the handler, as it may have interrupted the
@@ -243,8 +244,9 @@ NEAR_API void near_rcu_wait(struct near_rcu *d, uint64_t period);
 NEAR_API int near_rcu_start(struct near_rcu *d);
 
 /* Calls function(head) after a grace period, in the domain's thread, in no particular order, with
- * signals blocked. Never waits; allowed in sections and in callbacks. `bytes`: what the callback
- * will free, for the statistics and for near_rcu_call_bounded. */
+ * signals blocked. Never waits; allowed in sections and in callbacks. The object may be freed
+ * before this returns, unless it is called in a section. `bytes`: what the callback will free, for
+ * the statistics and for near_rcu_call_bounded. */
 NEAR_API void near_rcu_call(struct near_rcu *d, struct near_rcu_head *head,
 			    void (*function)(struct near_rcu_head *head), size_t bytes);
 
@@ -254,7 +256,8 @@ NEAR_API void near_rcu_call_lazy(struct near_rcu *d, struct near_rcu_head *head,
 
 /* The same; then, if more than max_bytes are pending, waits until callbacks have run, unless a
  * callback calls it. Each thread checks this at its first call and at every 31st, so that 30 calls
- * of each thread can be pending beyond. Not within a section. */
+ * of each thread can be pending beyond. Not within a section: callbacks wait for that, so that both
+ * would wait for ever. */
 NEAR_API void near_rcu_call_bounded(struct near_rcu *d, struct near_rcu_head *head,
 				    void (*function)(struct near_rcu_head *head), size_t bytes,
 				    size_t max_bytes);

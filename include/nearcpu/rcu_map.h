@@ -194,7 +194,9 @@ NEAR_API int near_rcu_map_init(struct near_rcu_map *m, struct near_rcu *rcu, siz
 NEAR_API void near_rcu_map_destroy(struct near_rcu_map *m);
 
 /* Changes. `key` is that of e, which must not be in the map. They return 0, or -ENOMEM, which
- * changes nothing. */
+ * changes nothing. From then on other threads find e, may remove it, and free it after a grace
+ * period, which may be before the call returns: read e afterwards only within a section that began
+ * before the call. What is replaced or removed is the caller's. */
 
 /* Inserts e, even if the key is there. */
 NEAR_API int near_rcu_map_insert(struct near_rcu_map *m, struct near_rcu_map_entry *e,

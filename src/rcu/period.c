@@ -33,8 +33,9 @@ static uint64_t counted_in(const struct near_rcu *d, unsigned phase)
 	return in;
 }
 
-/* `in`: of sequences. Acquire: pairs with the release of a reader that counts out. */
-static bool is_drained(const struct near_rcu *d, unsigned phase, uint64_t in)
+/* The sections of the phase that go on; `in`: of sequences. Acquire: pairs with the release of a
+ * reader that counts out. */
+static uint64_t left(const struct near_rcu *d, unsigned phase, uint64_t in)
 {
 	uint64_t out = 0;
 
@@ -47,7 +48,12 @@ static bool is_drained(const struct near_rcu *d, unsigned phase, uint64_t in)
 	}
 	if ((int64_t)(in - out) < 0)
 		near__die("near_rcu_exit: more sections have ended than begun");
-	return in == out;
+	return in - out;
+}
+
+static bool is_drained(const struct near_rcu *d, unsigned phase, uint64_t in)
+{
+	return left(d, phase, in) == 0;
 }
 
 static void sleep_until_drained(struct near_rcu *d, unsigned phase, uint64_t in)
@@ -62,7 +68,7 @@ static void sleep_until_drained(struct near_rcu *d, unsigned phase, uint64_t in)
 			break;
 		near__rcu_sleep(&d->sleeps, 1, report);
 		if (near__now(CLOCK_MONOTONIC) - began >= report) {
-			near__rcu_report(d);
+			near__rcu_report(d, phase, left(d, phase, in));
 			report *= 2;
 		}
 	}

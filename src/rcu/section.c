@@ -232,29 +232,38 @@ section_of(const struct near_rcu *d, const struct near__rcu_thread *t)
 	return *(const volatile struct near__rcu_section *)near__rcu_section(d, t);
 }
 
-static void report(void *domain)
-{
-	const struct near_rcu *d = domain;
-	char line[160];
-	bool found = false;
+struct delay {
+	const struct near_rcu *d;
+	uint64_t phase; /* as tokens have it */
+	uint64_t left;  /* sections of it; those of tokens, once those of threads are subtracted */
+};
 
-	for (const struct near__rcu_thread *t = near__rcu.threads; t; t = t->next)
-		if (section_of(d, t).depth) {
-			snprintf(line, sizeof(line),
-				 "near_rcu: a grace period waits for thread %u, in a section begun "
-				 "by %p",
-				 t->tid, section_of(d, t).site);
-			near__warn(line);
-			found = true;
-		}
-	if (!found && !near__rcu_checks())
+static void report(void *delay)
+{
+	struct delay *w = delay;
+	char line[160];
+
+	for (const struct near__rcu_thread *t = near__rcu.threads; t; t = t->next) {
+		struct near__rcu_section s = section_of(w->d, t);
+
+		if (!s.depth || s.token != w->phase)
+			continue;
+		snprintf(line, sizeof(line),
+			 "near_rcu: a grace period waits for thread %u, in a section begun by %p",
+			 t->tid, s.site);
+		near__warn(line);
+		w->left -= w->left > 0;
+	}
+	if (w->left && !near__rcu_checks())
 		near__warn("near_rcu: a grace period waits for a section of near_rcu_enter; "
 			   "NEAR_CONF=rcu_check:1 finds its caller");
 }
 
-void near__rcu_report(const struct near_rcu *d)
+void near__rcu_report(const struct near_rcu *d, unsigned phase, uint64_t sections)
 {
-	near__rcu_with_lock(report, (void *)(uintptr_t)d);
+	struct delay w = {d, (uintptr_t)&d->slots->out[phase], sections};
+
+	near__rcu_with_lock(report, &w);
 	near__rcu_report_records(d);
 }
 

@@ -1,22 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* near_rcu: misuse stops the program, and a reader that delays a grace period is reported. The
- * program is linked with --wrap=near__now. */
+/* near_rcu: misuse stops the program. */
 #include "rcus.h"
 
-#include "ground/futex.h"
-#include "parking/timeout.h"
-
 static struct near_rcu d, other;
-
-/* The clock, which the test moves. */
-static int64_t ahead_ns;
-int64_t __real_near__now(clockid_t clock);
-int64_t __wrap_near__now(clockid_t clock);
-
-int64_t __wrap_near__now(clockid_t clock)
-{
-	return __real_near__now(clock) + __atomic_load_n(&ahead_ns, __ATOMIC_RELAXED);
-}
 
 static int make(void **state)
 {
@@ -311,74 +297,7 @@ UNIT_CHILD(many_checked_sections, false)
 	near_rcu_destroy(&d);
 }
 
-/* ---- a reader that delays a grace period ---- */
-
-/* Until the driver has reported, if it does, after 10 s. */
-static void delay(bool wrapper)
-{
-	struct rcu_reader r;
-	pthread_t waits;
-
-	rcu_reader_start(&r, &d, wrapper);
-	waits = unit_start(rcu_synchronize_run, &d);
-	UNTIL(rcu_slept(&d));
-	usleep(1000);
-	__atomic_store_n(&ahead_ns, INT64_C(10100000000), __ATOMIC_RELAXED);
-	for (unsigned i = 0; i < 20; i++, usleep(500))
-		near__rcu_wake_all(&d.sleeps);
-	rcu_reader_end(&r);
-	unit_join(waits);
-	_exit(0);
-}
-
-static void delay_by_wrapper(void *unused)
-{
-	delay(true);
-}
-
-static void delay_by_token(void *unused)
-{
-	delay(false);
-}
-
-static void delay_by_checked_token(void *unused)
-{
-	check_tokens();
-	delay(false);
-}
-
-static void reports(void (*run)(void *), const char *format, int words)
-{
-	char text[4096];
-	unsigned tid = 0;
-	void *site = NULL;
-
-	if (unit_capture(run, NULL, text, sizeof(text), NULL))
-		fail_msg("%s", text);
-	assert_int_equal(sscanf(text, format, &tid, &site), words);
-	if (words)
-		assert_non_null(site);
-	else
-		assert_string_equal(text, format);
-	/* Once; the next one comes later. */
-	assert_ptr_equal(strchr(text, '\n'), text + strlen(text) - 1);
-}
-
-static void a_delay_is_reported(void **state)
-{
-	reports(delay_by_wrapper,
-		"nearcpu: near_rcu: a grace period waits for thread %u, in a section begun by %p",
-		2);
-	reports(delay_by_token,
-		"nearcpu: near_rcu: a grace period waits for a section of near_rcu_enter; "
-		"NEAR_CONF=rcu_check:1 finds its caller\n",
-		0);
-	reports(delay_by_checked_token,
-		"nearcpu: near_rcu: a grace period waits: thread %u is in a section, begun by %p",
-		2);
-}
-
 UNIT_MAIN_EACH(make, destroy, an_unlock_without_a_lock, a_wait_within_a_section,
 	       a_thread_that_ends_within_a_section, a_section_that_ends_twice, the_ninth_domain,
 	       destroyed_twice, callbacks_that_wait_for_callbacks, checked_tokens, checked_sections,
-	       many_checked_sections, a_delay_is_reported)
+	       many_checked_sections)
