@@ -12,11 +12,14 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "riscv64": "riscv64"}
 # The small kernels for virtual machines, where there are such.
 META = {"x86_64": "linux-image-cloud-amd64", "aarch64": "linux-image-cloud-arm64",
         "riscv64": "linux-image-riscv64"}
-# Name, suite, what its version begins with, and what is known to be missing, with the reason.
+META_16K = {"aarch64": "linux-image-arm64-16k"}
+# Name, packages, suite, what its version begins with, and what is known to be missing, with the
+# reason. No suite has a kernel with pages of 64 KiB.
 KERNELS = {
-    "6.1": ("bookworm", "6.1.", {"riscv64": "Debian 12 has no riscv64"}),
-    "6.12": ("trixie", "6.12.", {}),
-    "newest": ("sid", "", {}),
+    "6.1": (META, "bookworm", "6.1.", {"riscv64": "Debian 12 has no riscv64"}),
+    "6.12": (META, "trixie", "6.12.", {}),
+    "6.12-16k": (META_16K, "trixie", "6.12.", {}),
+    "newest": (META, "sid", "", {}),
 }
 
 
@@ -31,7 +34,7 @@ class Kernel:
 
 def known_gap(arch, name):
     """Why there is no such kernel, or None."""
-    return KERNELS[name][2].get(arch)
+    return KERNELS[name][3].get(arch)
 
 
 def _needs(fields, prefixes):
@@ -72,10 +75,10 @@ class Kernels:
         cached = self._cached(arch, name)
         if cached and not self.refresh:
             return cached
-        suite, begins, _ = KERNELS[name]
+        meta, suite, begins, _ = KERNELS[name]
         archive = self.archive()
         debian = ARCHITECTURES[arch]
-        package = find_package(archive.packages(suite, debian, "linux-"), META[arch])
+        package = find_package(archive.packages(suite, debian, "linux-"), meta[arch])
         version = package["Version"]
         if not version.startswith(begins):
             raise Missing(f"Debian's {suite} has {version} instead of {begins}x")

@@ -43,7 +43,7 @@ def options(arguments):
     parser.add_argument("--only", action="append", default=[], metavar="WORD",
                         help="an architecture, kernel, machine or test; may be repeated")
     parser.add_argument("--quick", action="store_true",
-                        help="five machines and the tests that find most")
+                        help="six machines and the tests that find most")
     parser.add_argument("--list", action="store_true", help="say what there is, and end")
     parser.add_argument("--update", action="store_true",
                         help="search for newer kernels and a newer QEMU")
@@ -64,7 +64,7 @@ def print_list(tests):
     """Everything that --only takes, and what it selects."""
     print("architectures:", *ARCHITECTURES)
     print("\nkernels:")
-    for name, (suite, _, _) in KERNELS.items():
+    for name, (_, suite, _, _) in KERNELS.items():
         gaps = [f"not for {arch}: {known_gap(arch, name)}" for arch in ARCHITECTURES
                 if known_gap(arch, name)]
         print("  " + "; ".join([f"{name:12}from Debian's {suite}", *gaps]))
@@ -74,9 +74,9 @@ def print_list(tests):
               f"kernels {', '.join(machine.kernels)})")
     print("\ntests:")
     for test in tests:
-        quick = " (quick)" if test.quick else ""
+        machines = [machine + " (quick)" * (machine in test.quick) for machine in test.machines]
         print(f"  {test.name:18}{' '.join(test.settings + test.command)}; "
-              f"on {', '.join(test.machines)}{quick}")
+              f"on {', '.join(machines)}")
     print("\nbesides: ./dev lab models, ./dev lab stress [--minutes N]")
 
 

@@ -101,16 +101,16 @@ class Sources(unittest.TestCase):
 class Table(unittest.TestCase):
     def test_a_line(self):
         test, = table.parse("# comment\n\n" + LINE, MACHINES)
-        self.assertEqual(test, table.Test("name", True, ("numa", "many"), 60, ("A=1", "B=2"),
-                                          ("prog", "@", "/other")))
+        self.assertEqual(test, table.Test("name", ("numa", "many"), ("numa", "many"), 60,
+                                          ("A=1", "B=2"), ("prog", "@", "/other")))
         self.assertEqual(test.programs(), ["prog", "other"])
         self.assertEqual(test.plan("6.1"),
                          "run\tname\t60\tA=1\tB=2\t--\t/prog\t6.1\t/other")
 
     def test_faults_are_reported_with_their_line(self):
         for bad in ("name yes numa 60 -", "Name yes numa 60 - p", "n maybe numa 60 - p",
-                    "n yes moon 60 - p", "n yes numa 0 - p", "n yes numa 6x - p",
-                    "n yes numa 60 A p", LINE.strip()):
+                    "n many numa 60 - p", "n yes moon 60 - p", "n yes numa 0 - p",
+                    "n yes numa 6x - p", "n yes numa 60 A p", LINE.strip()):
             with self.assertRaisesRegex(Problem, "lab/list, line 2: "):
                 table.parse(LINE + bad + "\n", MACHINES)
 
@@ -133,6 +133,21 @@ class Plan(unittest.TestCase):
             plan.make(self.tests, ["vax"], False)
         with self.assertRaises(plan.Unknown):
             plan.make(self.tests, ["riscv64", "6.1"], False)
+
+    def test_quick_on_some_machines(self):
+        tests = table.parse(LINE + "other numa numa,many 60 - prog\n", MACHINES)
+        self.assertEqual([test.quick for test in tests], [("numa", "many"), ("numa",)])
+        for quick, names in (True, {"name"}), (False, {"name", "other"}):
+            with mock.patch.object(plan, "QUICK", (("x86_64", "newest", "many"),)):
+                boots = plan.make(tests, ["x86_64", "newest", "many"], quick)
+            self.assertEqual([{test.name for test in boot.tests} for boot in boots], [names])
+
+    def test_a_machine_with_another_cpu(self):
+        emulator = mock.Mock(**{"program.return_value": "qemu", "firmware.return_value": []})
+        kernel = kernels.Kernel("aarch64", "6.12", "6.12.1", Path("image"))
+        for name, cpu in ("pages16k", "neoverse-n1"), ("numa", "cortex-a72"):
+            words = MACHINES[name].command(emulator, kernel, Path("initrd"))
+            self.assertEqual(words[words.index("-cpu") + 1], cpu)
 
     def test_packages_lead_to_the_image(self):
         packages = {
@@ -210,6 +225,14 @@ class Results(unittest.TestCase):
         self.assertTrue(report.Report(results, {}, tests, "10", 60).failed())
         page = report.Report(results, {}, tests, "10", 60, planned=7)
         self.assertIn("INTERRUPTED after 2 of 7 machines", page.markdown())
+
+    def test_kernels_of_one_version_differ_in_the_report(self):
+        tests = table.parse(LINE, MACHINES)
+        names = "6.12", "6.12-16k"
+        results = {("aarch64", name, "numa", "name"): cells.Cell(cells.GREEN) for name in names}
+        page = report.Report(results, {("aarch64", name): "6.12.9-1" for name in names}, tests,
+                             "10", 60)
+        self.assertIn("| test | aarch64 6.12.9 | aarch64 6.12.9 16k |", page.markdown())
 
 
 class Boot(unittest.TestCase):

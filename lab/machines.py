@@ -26,8 +26,8 @@ class Machine:
     """A machine. `online`: it begins with 2 CPUs, then these come. `small`: CPUs and `online` where
     only 8 can be had. `seconds`: until init must have spoken, on a busy host. `fine`: interrupts
     arrive between any two instructions; else QEMU lets them in only where a jump ends a block, so
-    that hardly any sequence is ever aborted by chance. `kernels`: only these; before 6.3 slots are
-    indexed by cpu, so that there is less to test."""
+    that hardly any sequence is ever aborted by chance. `cpu`: another one than its board's.
+    `kernels`: only these; before 6.3 slots are indexed by cpu, so that there is less to test."""
     name: str
     text: str
     cpus: int = 8
@@ -40,6 +40,7 @@ class Machine:
     kernels: tuple = ("6.1", "6.12", "newest")
     seconds: int = 150
     fine: bool = False
+    cpu: str = ""
 
     def on(self, arch):
         """The machine as it is on an architecture."""
@@ -67,7 +68,9 @@ class Machine:
 
     def command(self, emulator, kernel, initrd):
         """What starts it; the console is standard output."""
-        board = BOARDS[kernel.arch]
+        board = list(BOARDS[kernel.arch])
+        if self.cpu:
+            board[board.index("-cpu") + 1] = self.cpu
         if self.cpus > MOST_IN_PARALLEL and not self.online:
             board = [word.replace("thread=multi", "thread=single") for word in board]
         if self.fine:
@@ -88,6 +91,9 @@ MACHINES = {machine.name: machine for machine in (
             kernels=("6.12", "newest")),
     Machine("fine", "2 CPUs on 2 nodes, interrupts between any two instructions", cpus=2, nodes=2,
             fine=True, architectures=("aarch64",), kernels=("newest",), seconds=300),
+    # The CPU of the board has no pages of 16 KiB.
+    Machine("pages16k", "4 CPUs on 2 nodes, pages of 16 KiB", cpus=4, nodes=2, cpu="neoverse-n1",
+            architectures=("aarch64",), kernels=("6.12-16k",)),
     Machine("sparse", "2 CPUs and then 33 and 63 of 64 (riscv64: 5 and 7 of 8), 4 nodes",
             cpus=64, online=(33, 63), small=(8, (5, 7)), seconds=180),
     Machine("sparse128", "2 CPUs and then 127 of 128, 8 nodes", cpus=128, nodes=8, memory=2048,

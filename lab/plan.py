@@ -7,9 +7,10 @@ from kernels import ARCHITECTURES, KERNELS, known_gap
 from machines import MACHINES
 from problem import Problem
 
-# For continuous integration: each architecture, the oldest and the newest kernel.
+# For continuous integration: each architecture, the oldest and the newest kernel, larger pages.
 QUICK = (("x86_64", "newest", "numa"), ("aarch64", "newest", "numa"),
-         ("riscv64", "6.12", "numa"), ("x86_64", "6.1", "numa"), ("aarch64", "6.12", "sparse"))
+         ("riscv64", "6.12", "numa"), ("x86_64", "6.1", "numa"), ("aarch64", "6.12", "sparse"),
+         ("aarch64", "6.12-16k", "pages16k"))
 
 
 class Unknown(Problem):
@@ -70,7 +71,8 @@ def make(tests, words, quick):
                 if not wanted or not _is_possible(arch, kernel, machine):
                     continue
                 mine = tuple(test for test in tests if machine in test.machines and
-                             selection.has("test", test.name) and (test.quick or not quick))
+                             selection.has("test", test.name) and
+                             (machine in test.quick or not quick))
                 if mine:
                     boots.append(Boot(arch, kernel, machine, mine))
     if not boots:

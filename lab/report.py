@@ -61,7 +61,8 @@ class Report:
     def _head(self, column):
         arch, kernel = column
         version = self.versions.get(column, kernel)
-        return f"{arch} {version.split('-')[0]}"
+        _, _, flavour = kernel.partition("-")
+        return " ".join(word for word in (arch, version.split("-")[0], flavour) if word)
 
     def _rows(self):
         """The table of tests: its head and its rows."""

@@ -9,9 +9,9 @@ from problem import Problem
 
 @dataclass(frozen=True)
 class Test:
-    """A line of the list."""
+    """A line of the list. `quick`: the machines where the quick subset runs it."""
     name: str
-    quick: bool
+    quick: tuple
     machines: tuple
     seconds: int
     settings: tuple
@@ -37,8 +37,10 @@ def _parse_line(line, known_machines):
     machines = tuple(machines.split(","))
     if not re.fullmatch(r"[a-z0-9-]+", name):
         raise ValueError(f"'{name}' is no name of small letters, digits and hyphens")
-    if quick not in ("yes", "-"):
-        raise ValueError(f"quick is '{quick}' instead of yes or -")
+    quick = {"yes": machines, "-": ()}.get(quick, tuple(quick.split(",")))
+    for machine in quick:
+        if machine not in machines:
+            raise ValueError(f"quick is '{machine}' instead of yes, - or some of its machines")
     for machine in machines:
         if machine not in known_machines:
             raise ValueError(f"there is no machine '{machine}'")
@@ -47,7 +49,7 @@ def _parse_line(line, known_machines):
     settings = () if settings == "-" else tuple(settings.split(";"))
     if not all("=" in setting for setting in settings):
         raise ValueError("a setting is NAME=VALUE")
-    return Test(name, quick == "yes", machines, int(seconds), settings, tuple(command))
+    return Test(name, quick, machines, int(seconds), settings, tuple(command))
 
 
 def parse(text, known_machines):

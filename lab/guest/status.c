@@ -71,10 +71,18 @@ static void expect_features(const char *kernel)
 		return;
 	}
 	expect_cid();
-	if (strcmp(kernel, "6.12") == 0)
+	if (strncmp(kernel, "6.12", 4) == 0)
 		LAB_CHECK(st.feature_size == 28 && !st.has_slice && st.area_size == LEGACY_SIZE);
 	else
 		expect_slice();
+}
+
+/* 6.12-16k: the kernel's pages. */
+static void expect_pages(const char *kernel)
+{
+	const char *flavour = strchr(kernel, '-');
+
+	LAB_CHECK(sysconf(_SC_PAGESIZE) == (flavour ? atol(flavour + 1) : 4) << 10);
 }
 
 static void expect_numbers(void)
@@ -117,6 +125,7 @@ int main(int argc, char **argv)
 	near_rseq_status(&st, sizeof(st));
 	print_status(argv[1]);
 	expect_topology();
+	expect_pages(argv[1]);
 	expect_features(argv[1]);
 	expect_numbers();
 	return 0;
