@@ -146,8 +146,9 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 
 /* NEAR_TRACEPOINT(provider, event, level, fields...), at file scope: defines
  * near_trace_<provider>_<event>(), whose parameters are the fields, up to 32 of them
- * (trace_fields.h). Both names are letters, digits and `_`. With NEAR_TRACE_USDT defined before
- * this header is included, it has a USDT probe, too. */
+ * (trace_fields.h). All names are letters, digits and `_`: others are refused when the tracepoint
+ * is compiled, or registered. With NEAR_TRACE_USDT defined before this header is included, it has a
+ * USDT probe, too. */
 #define NEAR_TRACEPOINT(...)                                                                       \
 	NEAR__TRACE_CAT(NEAR__TRACE_POINT_, NEAR__TRACE_FORM(__VA_ARGS__))(__VA_ARGS__)
 /* clang-format off */
@@ -162,8 +163,26 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 			   near__too_short, 0)
 /* clang-format on */
 
+/* Names are those of C without `$` and without letters beyond ASCII, which have more bytes than
+ * characters. Where no constant expression finds a `$`, the registration refuses it. */
+#if defined(__clang__) && !defined(__cplusplus)
+#define NEAR__TRACE_HAS_DOLLAR(text) false
+#else
+#define NEAR__TRACE_HAS_DOLLAR(text) (__builtin_strchr(text, '$') != NULL)
+#endif
+#ifdef __cplusplus
+#define NEAR__TRACE_ASSERT static_assert
+#else
+#define NEAR__TRACE_ASSERT _Static_assert
+#endif
+#define NEAR__TRACE_CHECK(text)                                                                    \
+	NEAR__TRACE_ASSERT(sizeof(U"" text) == sizeof(U"") * sizeof(text) &&                       \
+				   !NEAR__TRACE_HAS_DOLLAR(text),                                  \
+			   "nearcpu: names of tracepoints and fields are letters, digits and _");
+
 /* The point and its constructor. */
 #define NEAR__TRACE_DEFINE(name, text, level, fields)                                              \
+	NEAR__TRACE_CHECK(text ";" fields)                                                         \
 	static struct near_trace_point near__trace_point_##name = {0,                              \
 								   (uint32_t)(level),              \
 								   UINT64_C(3) << 52,              \

@@ -188,8 +188,39 @@ bool near__trace_write_points(struct near__trace_run *t, struct near_trace_point
 	return true;
 }
 
+/* What the reader takes for the name and the fields. C++'s labels may have `::`. */
+static bool is_readable(const struct near_trace_point *p)
+{
+	static const char name[] = "abcdefghijklmnopqrstuvwxyz"
+				   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+	size_t provider = strspn(p->name, name);
+	const char *event = p->name + provider + (p->name[provider] == ':');
+	const char *s = p->fields;
+
+	while (*s && (strchr(name, *s) || strchr(":{}=%,; ", *s)))
+		s++;
+	return provider && event > p->name + provider && *event && !event[strspn(event, name)] &&
+	       !*s;
+}
+
+/* It stays off, and no file has it. */
+static void refuse(const struct near_trace_point *p)
+{
+	int saved = errno;
+
+	dprintf(2,
+		"nearcpu: tracepoint '%s' (%s) is off: names of tracepoints and fields are letters, "
+		"digits and _\n",
+		p->name, p->place);
+	errno = saved;
+}
+
 void near__trace_add_point(struct near_trace_point *p)
 {
+	if (!is_readable(p)) {
+		refuse(p);
+		return;
+	}
 	near_lock_lock(&near__trace.lock);
 	if (near__trace.points_known < MOST)
 		p->head |= (uint64_t)++near__trace.points_known << NEAR__TRACE_ID_SHIFT;

@@ -123,7 +123,23 @@ class Damage(TraceCase):
         self.refused("tracepoints is damaged")
         text = self.recover()
         self.assertEqual(self.whole(text), 22)
-        self.assertIn("\n21 events are of tracepoints that the file does not have", text)
+        self.assertIn("\n10 events are of tracepoints that the file does not have", text)
+        self.assertIn("the list of tracepoints is damaged", text)
+
+    def test_odd_names(self):
+        """Tracepoints that no reader takes cost no other one."""
+        self.file = self.make("odd", "odd")
+        for sub in ("show", "list", "stat", "recover"):
+            result = run("trace", sub, self.file)
+            self.assertEqual(result.returncode, 0 if sub == "recover" else 1, sub)
+            for name, number in (("shop:café", 1), ("shop:order", 2)):
+                self.assertIn(f'tracepoint "{name}" has a name or fields that cannot be read; its '
+                              f'events are of unknown:id_{number}\n', result.stderr)
+            if sub == "show":
+                for words in ("shop:sale kind=shop::NEW\n", "unknown:id_1 words=[0x1]\n",
+                              "\n# 2 tracepoints have names or fields that cannot be read"):
+                    self.assertIn(words, result.stdout)
+        self.assertEqual(self.whole(result.stdout), 3)
 
     def test_records(self):
         """What is between a damaged head and the next record is lost, and no more."""

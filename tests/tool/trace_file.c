@@ -302,6 +302,16 @@ static void floats(void)
 	put((struct record){.id = 1, .tid = 100}, packed, packed_size);
 }
 
+/* Two tracepoints whose name or field no reader takes, and one that follows them. */
+static void odd(void)
+{
+	add_point(1, 6, "shop:caf\xc3\xa9", "u32 id");
+	add_point(2, 6, "shop:order", "u32 a$b");
+	add_point(3, 6, "shop:sale", "enum shop::kind{shop::NEW=1} kind");
+	for (uint32_t i = 1; i <= 3; i++)
+		put((struct record){.id = i, .tid = 100, .ns = i}, &(uint32_t){1}, 4);
+}
+
 static void many(uint32_t n)
 {
 	add_point(1, 6, "app:tick", "u32 n");
@@ -333,6 +343,8 @@ int main(int argc, char **argv)
 		large();
 	else if (strcmp(argv[2], "floats") == 0)
 		floats();
+	else if (strcmp(argv[2], "odd") == 0)
+		odd();
 	else
 		many((uint32_t)number(argc, argv, 3, 1000));
 	near_region_close(&region);

@@ -264,6 +264,7 @@ int trace_file_open(struct trace_file *f, const char *path, bool recover)
 
 	/* A pipe would wait for its writer. */
 	*f = (struct trace_file){.path = strdup(path),
+				 .recovers = recover,
 				 .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
 	if (f->fd < 0) {
 		free(f->path);

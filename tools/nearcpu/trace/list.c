@@ -26,6 +26,7 @@ void trace_print_loss(FILE *out, const struct trace_loss *l, const char *head, b
 		{l->missing, "bytes are missing, as the file was truncated"},
 		{l->rings, "rings are missing, as the file was truncated"},
 		{l->payloads, "events were dropped: their payloads are damaged"},
+		{l->points_unread, "tracepoints have names or fields that cannot be read"},
 		{l->unknown, "events are of tracepoints that the file does not have"},
 	};
 

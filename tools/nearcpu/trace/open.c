@@ -297,6 +297,7 @@ struct trace_loss trace_total_loss(const struct trace *t)
 		sum.unknown += l->unknown;
 		sum.raised += l->raised;
 		sum.points += l->points;
+		sum.points_unread += l->points_unread;
 		sum.no_header |= l->no_header;
 		sum.no_session |= l->no_session;
 		sum.no_rate |= l->no_rate;
@@ -309,5 +310,5 @@ struct trace_loss trace_total_loss(const struct trace *t)
 bool trace_is_damaged(const struct trace_loss *l)
 {
 	return l->damaged || l->missing || l->rings || l->payloads || l->points || l->unknown ||
-	       l->no_header || l->no_session;
+	       l->points_unread || l->no_header || l->no_session;
 }

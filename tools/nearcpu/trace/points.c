@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Tracepoints: their records, and their fields from the text. */
-#include "trace/reader.h"
+#include "trace/print.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,8 @@ static bool parse_labels(struct trace_field *f, char *text)
 		char *value = cut(&text, ','), *name = cut(&value, '='), *end;
 		struct trace_label *l = &f->labels[f->label_count];
 
-		if (!value || !*name || !is_name(name, ""))
+		/* C++'s labels may have `::`. */
+		if (!value || !*name || !is_name(name, ":"))
 			return false;
 		l->name = name;
 		l->value = strtoll(value, &end, 0);
@@ -174,53 +175,79 @@ static bool is_text(const char *text, uint64_t size)
 	return size && memchr(text, 0, size) == text + size - 1;
 }
 
-/* Its size; 0: it is damaged, or none. */
-static uint32_t add_record(struct trace_file *f, const char *data, uint64_t size)
+/* Whether it is one whose sizes can be. */
+static bool is_record(const struct trace_file *f, const struct near__trace_point_record *r,
+		      const char *texts, uint64_t size)
+{
+	uint64_t texts_size = r->size - LEAST_RECORD, rest;
+
+	if (r->size < LEAST_RECORD || r->size > size || r->size % 8 || !r->id ||
+	    r->id >= MOST_POINTS || f->points[r->id] || r->name_size > texts_size ||
+	    r->fields_size > texts_size - r->name_size)
+		return false;
+	rest = texts_size - r->name_size - r->fields_size;
+	return is_text(texts, r->name_size) && is_text(texts + r->name_size, r->fields_size) &&
+	       memchr(texts + r->name_size + r->fields_size, 0, rest);
+}
+
+/* Its events are shown as words. */
+static void pass_over(struct trace_file *f, unsigned id, const char *name)
+{
+	f->loss.points_unread++;
+	if (f->is_guess)
+		return;
+	fprintf(stderr, "nearcpu trace: '%s': tracepoint ", f->path);
+	trace_print_string(stderr, name, strlen(name), TRACE_AS_TEXT);
+	fprintf(stderr,
+		" has a name or fields that cannot be read; its events are of unknown:id_%u\n", id);
+}
+
+/* Its size; 0: it is damaged, or none. One whose texts cannot be read is passed over, but after
+ * damage it is none. */
+static uint32_t add_record(struct trace_file *f, const char *data, uint64_t size, bool was_damaged)
 {
 	struct near__trace_point_record r;
 	const char *texts = data + LEAST_RECORD;
-	uint64_t rest, texts_size;
 	struct trace_point *p;
 
 	if (size < LEAST_RECORD)
 		return 0;
 	memcpy(&r, data, sizeof(r));
-	if (r.size < LEAST_RECORD || r.size > size || r.size % 8 || !r.id || r.id >= MOST_POINTS ||
-	    f->points[r.id])
-		return 0;
-	texts_size = r.size - LEAST_RECORD;
-	if (r.name_size > texts_size || r.fields_size > texts_size - r.name_size)
-		return 0;
-	rest = texts_size - r.name_size - r.fields_size;
-	if (!is_text(texts, r.name_size) || !is_text(texts + r.name_size, r.fields_size) ||
-	    !memchr(texts + r.name_size + r.fields_size, 0, rest))
+	if (!is_record(f, &r, texts, size))
 		return 0;
 	p = new_point(r.id, r.level, texts, texts + r.name_size,
 		      texts + r.name_size + r.fields_size);
-	if (!p)
+	if (!p && was_damaged)
 		return 0;
+	if (!p)
+		pass_over(f, r.id, texts);
 	f->points[r.id] = p;
-	f->point_count++;
+	f->point_count += p != NULL;
 	return r.size;
 }
 
 uint64_t trace_read_points(struct trace_file *f, uint64_t size)
 {
 	char *data = size ? malloc(size) : NULL;
-	uint64_t at = 0;
+	uint64_t at = 0, damaged = 0;
 	uint32_t n;
 
 	if (!f->points)
 		f->points = calloc(MOST_POINTS, sizeof(struct trace_point *));
 	if (data && f->points) {
 		size = trace_read(f, data, f->points_at, size);
-		while ((n = add_record(f, data + at, size - at)))
-			at += n;
+		while (at < size) {
+			n = add_record(f, data + at, size - at, damaged);
+			if (!n && !f->recovers)
+				break;
+			damaged += n ? 0 : 8;
+			at += n ? n : 8;
+		}
 	}
 	free(data);
 	f->points_at += at;
 	f->points_size -= at;
-	return at;
+	return at - damaged;
 }
 
 /* Those that the program has added since. */

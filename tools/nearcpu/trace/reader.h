@@ -63,7 +63,8 @@ struct trace_loss {
 	uint64_t chains;                /* payloads of which parts are missing */
 	uint64_t unknown;               /* events of tracepoints that the file does not have */
 	uint64_t raised;                /* times that stepped back */
-	uint64_t points;                /* damaged tracepoints: 1, as the rest is lost with it */
+	uint64_t points;                /* 1: the list of tracepoints has damaged parts */
+	uint64_t points_unread;         /* tracepoints whose names or fields make no sense */
 	bool no_header, no_session, no_rate;
 	bool on_disk, unstable; /* warnings: see the session */
 };
@@ -82,6 +83,8 @@ struct trace_file {
 	unsigned point_count; /* of those that the file has */
 	uint64_t *ring_at;    /* of each ring that a scan found; NULL: by rings_at */
 	unsigned ring_count;
+	bool recovers; /* what follows damage is searched for */
+	bool is_guess; /* by a scan: this may be no list of tracepoints */
 	/* ns = base_ns + (counter - base) * rate / 2^48 */
 	uint64_t base, base_ns, rate;
 	uint64_t measured;    /* ticks of the counter from which the rate follows; 0: not known */
@@ -165,7 +168,8 @@ bool trace_session_is_whole(const struct near__trace_session *s);
 /* Finds session, tracepoints and rings of a file whose begin is damaged. */
 void trace_scan(struct trace_file *f);
 
-/* Copies the tracepoints from points_at on, which moves behind them; how many bytes are whole. */
+/* Copies the tracepoints from points_at on, which moves behind them; how many bytes are whole. A
+ * tracepoint that makes no sense is passed over, with a message. */
 uint64_t trace_read_points(struct trace_file *f, uint64_t size);
 /* A new one, or one that the program has added since. */
 struct trace_point *trace_unknown_point(struct trace_file *f, unsigned id);

@@ -22,12 +22,16 @@ static void try_points(struct trace_file *f, const char *page, uint64_t at)
 		return;
 	other.points = NULL;
 	other.point_count = 0;
+	other.recovers = false;
+	other.is_guess = true;
+	other.loss.points_unread = 0;
 	other.points_at = at;
 	trace_read_points(&other, UINT64_C(1) << 20);
 	if (other.point_count > f->point_count) {
 		trace_free_points(f);
 		f->points = other.points;
 		f->point_count = other.point_count;
+		f->loss.points_unread = other.loss.points_unread;
 	} else {
 		trace_free_points(&other);
 	}
