@@ -65,6 +65,8 @@ struct near__trace_filter {
 
 /* In `enabled`: events are recorded if the filter's condition is true. */
 #define NEAR__TRACE_FILTERED 8
+/* Not registered yet: a session that begins later counts its events as discarded. */
+#define NEAR__TRACE_EARLY 16
 
 /* Private. Static, one for each NEAR_TRACEPOINT, in a list of the process from its constructor
  * on. */
@@ -180,10 +182,10 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 				   !NEAR__TRACE_HAS_DOLLAR(text),                                  \
 			   "nearcpu: names of tracepoints and fields are letters, digits and _");
 
-/* The point and its constructor. */
+/* The point and its constructor, which runs before those without a priority and those of C++. */
 #define NEAR__TRACE_DEFINE(name, text, level, fields)                                              \
 	NEAR__TRACE_CHECK(text ";" fields)                                                         \
-	static struct near_trace_point near__trace_point_##name = {0,                              \
+	static struct near_trace_point near__trace_point_##name = {NEAR__TRACE_EARLY,              \
 								   (uint32_t)(level),              \
 								   UINT64_C(3) << 52,              \
 								   text,                           \
@@ -195,7 +197,7 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 								   0,                              \
 								   NULL,                           \
 								   {0, 0, 0}};                     \
-	__attribute__((constructor)) static void near__trace_register_##name(void)                 \
+	__attribute__((constructor(103))) static void near__trace_register_##name(void)            \
 	{                                                                                          \
 		near__trace_register(&near__trace_point_##name);                                   \
 	}

@@ -51,35 +51,43 @@ static void copy(char *to, size_t size, struct near__conf_text from)
 	snprintf(to, size, "%.*s", (int)from.len, from.len ? from.text : "");
 }
 
-void near__trace_start_by_conf(void)
+static void start_session(const struct trace_conf *conf)
 {
-	struct trace_conf conf = {.ring = 0};
 	char path[PATH_MAX], enable[NEAR__TRACE_PATTERN * 8];
 	struct near_trace_options o = {.path = path};
 
-	/* One copy of the library, once. */
-	if (__atomic_exchange_n(&near__trace.has_read_conf, 1, __ATOMIC_RELAXED))
-		return;
-	near__conf_read_part(&settings, &conf);
-	if (!conf.path.len)
-		return;
-	copy(path, sizeof(path), conf.path);
-	copy(enable, sizeof(enable), conf.enable);
+	copy(path, sizeof(path), conf->path);
+	copy(enable, sizeof(enable), conf->enable);
 	for (char *c = enable; *c; c++)
 		if (*c == '+')
 			*c = ',';
 	o.enable = *enable ? enable : NULL;
-	o.mode = (enum near_trace_mode)conf.mode;
-	o.level = (enum near_trace_level)conf.level;
-	o.ring_size = conf.ring;
-	o.max_bytes = conf.max;
-	o.file_size = conf.file;
-	o.files = (unsigned)conf.files;
+	o.mode = (enum near_trace_mode)conf->mode;
+	o.level = (enum near_trace_level)conf->level;
+	o.ring_size = conf->ring;
+	o.max_bytes = conf->max;
+	o.file_size = conf->file;
+	o.files = (unsigned)conf->files;
 	if (near_trace_start(&o))
 		dprintf(2, "nearcpu: NEAR_CONF: cannot trace to '%s': %s\n", path,
 			near_trace_error());
 	else
 		started = true;
+}
+
+void near__trace_start_by_conf(void)
+{
+	struct trace_conf conf = {.ring = 0};
+	uint32_t no = 0;
+
+	/* One copy of the library, once. */
+	if (!__atomic_compare_exchange_n(&near__trace.has_read_conf, &no, NEAR__TRACE_READS_CONF,
+					 false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		return;
+	near__conf_read_part(&settings, &conf);
+	if (conf.path.len)
+		start_session(&conf);
+	__atomic_store_n(&near__trace.has_read_conf, 1, __ATOMIC_RELAXED);
 }
 
 __attribute__((destructor)) static void stop(void)

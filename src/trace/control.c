@@ -63,7 +63,7 @@ static void obey(struct near__trace_control *c, uint32_t request)
 
 	memcpy(order, c->order, sizeof(order));
 	order[sizeof(order) - 1] = 0;
-	err = carry_out(order);
+	err = near__trace_claim(c, request) ? carry_out(order) : 0;
 	if (err < 0)
 		answer = near_trace_error() ? near_trace_error() : strerror(-err);
 	snprintf(c->answer, sizeof(c->answer), "%s", answer);

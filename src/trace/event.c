@@ -319,6 +319,13 @@ __attribute__((noinline)) static bool write_otherwise(uint32_t clock, const stru
 	return try_once(clock, c, e) || write_slowly(clock, c, e);
 }
 
+/* The next session, or the registration, counts it. */
+static void count_early(uint32_t enabled)
+{
+	if (enabled & NEAR__TRACE_EARLY)
+		__atomic_fetch_add(&near__trace.missed, 1, __ATOMIC_SEQ_CST);
+}
+
 /* Apart, also in clang's code: one copy of its sequences. */
 __attribute__((noinline)) bool near__trace_write(struct near_trace_point *p, const uint64_t *words,
 						 unsigned n, uint64_t flags, bool is_rest)
@@ -328,8 +335,10 @@ __attribute__((noinline)) bool near__trace_write(struct near_trace_point *p, con
 	const struct class *c = class_of(n);
 	struct near__trace_event e;
 
-	if (!clock)
+	if (clock - 1 >= NEAR_TRACE_NO_CLOCK) {
+		count_early(clock);
 		return true;
+	}
 	e.head = (p->head & ((UINT64_C(1) << NEAR__TRACE_WORDS_SHIFT) - 1)) | tid |
 		 (uint64_t)(n + 2) << NEAR__TRACE_WORDS_SHIFT | flags << NEAR__TRACE_FLAGS_SHIFT;
 	e.size = (n + 2) * sizeof(uint64_t);

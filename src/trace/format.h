@@ -154,12 +154,20 @@ enum near__trace_flags {
  * The traced process's thread carries the order out, writes the answer, stores `request` to `done`
  * and wakes that. Orders: "enable PATTERN [LEVEL
  * [CONDITION]]", "disable PATTERN", "snapshot FILE", "flush".
- * The answer is empty, or an error message. */
+ * The answer is empty, or an error message. Whichever of the two stores `request` to `claimed`
+ * first decides: the thread, to carry the order out; or the other process, which gives it up. */
 #define NEAR__TRACE_CONTROL_NAME "trace:control"
 #define NEAR__TRACE_CONTROL_KIND 304
 struct near__trace_control {
 	uint32_t request, done;
 	char order[1024], answer[1024]; /* with their terminating 0 */
+	uint32_t claimed, unused;
 };
+
+/* False: the other one has. */
+static inline _Bool near__trace_claim(struct near__trace_control *c, uint32_t request)
+{
+	return __atomic_exchange_n(&c->claimed, request, __ATOMIC_ACQ_REL) != request;
+}
 
 #endif

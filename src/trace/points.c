@@ -218,6 +218,7 @@ static void refuse(const struct near_trace_point *p)
 void near__trace_add_point(struct near_trace_point *p)
 {
 	if (!is_readable(p)) {
+		__atomic_store_n(&p->enabled, 0, __ATOMIC_RELAXED);
 		refuse(p);
 		return;
 	}
@@ -228,7 +229,9 @@ void near__trace_add_point(struct near_trace_point *p)
 		near__trace.last = &near__trace.first;
 	*near__trace.last = p;
 	near__trace.last = &p->next;
+	set(p, 0);
 	if (near__trace.current && near__trace_is_own()) {
+		near__trace_count_missed(near__trace.current);
 		near__trace_write_points(near__trace.current, p);
 		set(p, near__trace.current->clock);
 	}

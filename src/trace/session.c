@@ -62,9 +62,9 @@ static void fork_child(void)
 
 /* ---- begin ---- */
 
-/* An event adds to `missed`, then loads `current`; this follows the store of `current`. In the one
- * order of sequentially consistent accesses, one of the two finds what the other has stored. */
-static void count_missed(struct near__trace_run *t)
+/* Of an event in a child, which adds to `missed`, then loads `current`; this follows the store of
+ * `current`. In the one order of sequentially consistent accesses, one of the two finds what the other has stored. */
+void near__trace_count_missed(struct near__trace_run *t)
 {
 	uint64_t n = __atomic_exchange_n(&near__trace.missed, 0, __ATOMIC_SEQ_CST);
 
@@ -85,7 +85,7 @@ static int begin(void)
 	near__trace.now = o->now;
 	strcpy(near__trace.last_path, t->path);
 	__atomic_store_n(&near__trace.current, t, __ATOMIC_SEQ_CST);
-	count_missed(t);
+	near__trace_count_missed(t);
 	near__trace_apply(t->clock);
 	return 0;
 }
@@ -107,7 +107,7 @@ static struct near__trace_run *resume(void)
 		__atomic_fetch_add(&near__trace.missed, 1, __ATOMIC_SEQ_CST);
 		made = __atomic_load_n(&near__trace.current, __ATOMIC_SEQ_CST);
 		if (made)
-			count_missed(made);
+			near__trace_count_missed(made);
 	}
 	near__region_leave(c, 0);
 	return t;
@@ -210,6 +210,9 @@ static int start(const struct near_trace_options *o)
 					    o->level ? o->level : NEAR_TRACE_DEBUG);
 	if (err)
 		return err;
+	/* Events of tracepoints that were not registered yet: of the session of NEAR_CONF alone. */
+	if (near__trace.has_read_conf != NEAR__TRACE_READS_CONF)
+		__atomic_store_n(&near__trace.missed, 0, __ATOMIC_RELAXED);
 	near__trace.options = *o;
 	if (!make_absolute(near__trace.path, o->path ? o->path : "/dev/shm") ||
 	    !make_absolute(near__trace.stream, o->stream ? o->stream : ""))

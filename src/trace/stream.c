@@ -125,7 +125,12 @@ bool near__trace_stream(struct near__trace_run *t, bool all)
 		if (near__trace_is_used(t->session, i))
 			moved &= move_ring(t, i, all);
 	if (all && t->stream.file.session) {
-		t->stream.file.session->discarded = discarded(t);
+		/* Else the session's file stays, which counts them. */
+		if (moved) {
+			t->stream.file.session->discarded = discarded(t);
+			t->stream.file.session->chains_cut =
+				__atomic_load_n(&t->session->chains_cut, __ATOMIC_RELAXED);
+		}
 		near_lock_lock(&near__trace.streaming);
 		near__trace_copy_close(&t->stream.file);
 		near_lock_unlock(&near__trace.streaming);

@@ -41,6 +41,7 @@
 #ifndef NEAR__TRACE_POINTS_SIZE /* tests have less */
 #define NEAR__TRACE_POINTS_SIZE ((uint64_t)32 << 20)
 #endif
+#define NEAR__TRACE_READS_CONF 2 /* has_read_conf while that session begins */
 #define NEAR__TRACE_RINGS_AT 128 /* before the data: the header of a ring */
 
 enum near__trace_object { NEAR__AT_SESSION, NEAR__AT_POINTS, NEAR__AT_RINGS, NEAR__AT_CONTROL };
@@ -115,8 +116,8 @@ struct near__trace {
 	uint32_t is_ending; /* near_trace_stop has begun */
 	uint32_t number;    /* of sessions of the process */
 	uint32_t points_known, rules_known;
-	uint64_t missed;        /* events of the child while an event makes its file; atomic */
-	uint32_t has_read_conf; /* a session of NEAR_CONF has begun, if there is one */
+	uint64_t missed; /* events before the session's file, or a tracepoint, was there; atomic */
+	uint32_t has_read_conf; /* 1: a session of NEAR_CONF has begun, if there is one */
 	uint64_t parent;
 	struct near_trace_point *first, **last;
 	struct near_trace_options options; /* of the session, for children */
@@ -212,6 +213,8 @@ bool near__trace_write(struct near_trace_point *p, const uint64_t *words, unsign
 /* Makes the file and what belongs to it; with near__trace.lock. 0 or an error. */
 int near__trace_open(struct near__trace_run **out, const struct near_trace_options *o);
 bool near__trace_is_folder(const char *path);
+/* Adds near__trace.missed to what the session has discarded. */
+void near__trace_count_missed(struct near__trace_run *t);
 /* Lets go of the parent's session in the child. */
 void near__trace_detach(struct near__trace_run *t);
 

@@ -117,6 +117,23 @@ class Damage(TraceCase):
         self.assertEqual(self.whole(text), 22)
         self.assertIn("times are not in seconds", text)
 
+    def test_date(self):
+        """Of three moments one is damaged: the date is that of the others."""
+        begin = self.content.index(struct.pack("<QQQ", 10 ** 6, 5 * 10 ** 9, 17 * 10 ** 17))
+        self.assertIn("2023-11-1", self.trace("show", self.file).splitlines()[0])
+        for damage in (0, (1 << 64) - 1, 8 * 10 ** 18, 1 << 62):
+            if damage == 1 << 62: # a date, but the two later moments agree on another one
+                self.change(begin + 64, self.content[begin + 32:begin + 64])
+            self.change(begin + 16, struct.pack("<Q", damage))
+            text = self.trace("show", self.file)
+            self.assertIn("2023-11-1", text.splitlines()[0])
+            self.assertIn("\n# the date of the session is damaged", text)
+        self.change(begin + 16, struct.pack("<Q", 17 * 10 ** 17))
+        self.change(begin + 48, struct.pack("<Q", 1 << 62))
+        text = self.trace("show", self.file)
+        self.assertIn("2023-11-1", text.splitlines()[0])
+        self.assertNotIn("date", text)
+
     def test_points(self):
         points = self.content.index(b"app:begin") - 24
         self.change(points, b"\xff" * 8)

@@ -82,6 +82,12 @@ class Export(TraceCase):
     def test_ctf_of_chains(self):
         self.assertEqual(sum(LONG in line for line in self.check_ctf(self.make("t", "chains"))), 4)
 
+    def test_ctf_of_similar_names(self):
+        """Lengths are fields, too, and readers take underscores away."""
+        line, = self.check_ctf(self.make("t", "lengths"))
+        for words in ("[0] = 0x61", "data_length = 1", " x__ = 5", "id = 8", "[1] = 8"):
+            self.assertIn(words, line)
+
     def test_ctf_of_discarded_events(self):
         path = self.make("t", "many", 50000, 256, 1)
         self.check_ctf(path, warnings=True)

@@ -312,6 +312,26 @@ static void odd(void)
 		put((struct record){.id = i, .tid = 100, .ns = i}, &(uint32_t){1}, 4);
 }
 
+/* Fields whose names are those that CTF's lengths might have, or differ by an underscore. */
+static void lengths(void)
+{
+	static const uint32_t numbers[] = {7, 8, 9};
+
+	add_point(1, 6, "net:packet",
+		  "bytes data;u32 data_length;u32 _data_length;array_u32 x;u32 _x;u32 __x;u32 x__;"
+		  "u32 x_;u32 event;array_u32 _x_length;u32 id");
+	packed_size = 0;
+	pack_counted("abc", 3, 1);
+	PACK(uint32_t, 1);
+	PACK(uint32_t, 2);
+	pack_counted(numbers, 2, sizeof(*numbers));
+	for (uint32_t i = 3; i < 8; i++)
+		PACK(uint32_t, i);
+	pack_counted(numbers, 3, sizeof(*numbers));
+	PACK(uint32_t, 8);
+	put((struct record){.id = 1, .tid = 100, .ns = 1}, packed, packed_size);
+}
+
 static void many(uint32_t n)
 {
 	add_point(1, 6, "app:tick", "u32 n");
@@ -345,6 +365,8 @@ int main(int argc, char **argv)
 		floats();
 	else if (strcmp(argv[2], "odd") == 0)
 		odd();
+	else if (strcmp(argv[2], "lengths") == 0)
+		lengths();
 	else
 		many((uint32_t)number(argc, argv, 3, 1000));
 	near_region_close(&region);

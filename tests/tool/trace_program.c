@@ -16,6 +16,21 @@ NEAR_TRACEPOINT(test, count, NEAR_TRACE_INFO, (u32, thread), (u32, n));
 NEAR_TRACEPOINT(test, text, NEAR_TRACE_WARNING, (u32, thread), (u32, n), (string, text));
 NEAR_TRACEPOINT(test, handler, NEAR_TRACE_DEBUG, (u32, thread));
 
+NEAR_TRACEPOINT(test, early, NEAR_TRACE_INFO, (u32, n));
+
+/* One before the tracepoints are registered, one before most constructors run. */
+__attribute__((constructor(101))) static void trace_too_early(void)
+{
+	if (getenv("TRACE_EARLY"))
+		near_trace_test_early(1);
+}
+
+__attribute__((constructor(200))) static void trace_early(void)
+{
+	if (getenv("TRACE_EARLY"))
+		near_trace_test_early(2);
+}
+
 static unsigned long events;
 static char text[700];
 static __thread uint32_t self;

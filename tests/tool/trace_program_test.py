@@ -103,6 +103,27 @@ class Program(Case):
         self.assertEqual(last, {"thread=1": 299, "thread=2": 299})
         self.assertEqual(count, 2 * (300 + 5))
 
+    def test_stream_on_a_full_disk(self):
+        """What is discarded counts once, by the session's file or by the last one of the stream."""
+        folder = os.path.join(self.dir, "mnt")
+        os.mkdir(folder)
+        script = ("mount -t tmpfs -o size=1500k none $1 && $2 $1 2 40000 && "
+                  "$3 trace show $1 > $1.txt; $3 trace recover --ctf $1.ctf $1")
+        result = subprocess.run(["unshare", "-rm", "sh", "-c", script, "sh", folder, PROGRAM,
+                                 command.TOOL], capture_output=True, text=True, check=False)
+        if "unshare" in result.stderr or "mount" in result.stderr:
+            self.skipTest(result.stderr)
+        with open(folder + ".txt", encoding="utf-8") as file:
+            text = file.read()
+        found = re.search(r"\n# (\d+) events were discarded", text)
+        count = sum(" cpu " in line for line in text.splitlines())
+        lost = int(found[1]) if found else 0
+        cut = re.search(r"\n# (\d+) long payloads were cut", text)
+        self.assertGreater(lost, 0)
+        # A payload of which a part was discarded is no event, and may be several of those.
+        self.assertLessEqual(lost + count, 2 * (40000 + 625) + 2 * 4000)
+        self.assertGreaterEqual(lost + count + (int(cut[1]) if cut else 0), 2 * (40000 + 625))
+
     def session_file(self):
         name, = (name for name in os.listdir(self.file) if name.endswith(".trace"))
         return os.path.join(self.file, name)
@@ -202,6 +223,26 @@ class Program(Case):
             program.communicate()
         self.expect(run("trace", "enable", "*", self.file), 1, "does not trace any more")
 
+    def test_order_given_up(self):
+        """It is not carried out when the program comes to it."""
+        new = os.path.join(self.dir, "new")
+        with self.program(STOP, 30, "wait") as program:
+            self.assertEqual(program.stdout.readline(), "traced\n")
+            program.send_signal(signal.SIGSTOP)
+            os.waitid(os.P_PID, program.pid, os.WSTOPPED)
+            with subprocess.Popen([command.TOOL, "trace", "snapshot", new, self.file],
+                                  stderr=subprocess.PIPE, text=True) as snapshot:
+                given = False
+                while not given:
+                    with open(self.file, "rb") as file:
+                        given = b"snapshot " + new.encode() in file.read()
+                snapshot.send_signal(signal.SIGINT)
+                self.assertEqual(snapshot.wait(), 130)
+                snapshot.stderr.close()
+            program.send_signal(signal.SIGCONT)
+            self.trace("disable", "*")
+            self.assertFalse(os.path.exists(new))
+
     def test_switched(self):
         with self.program(STOP, 30, "wait") as program:
             self.assertEqual(program.stdout.readline(), "traced\n")
@@ -243,7 +284,7 @@ class Program(Case):
         result = self.record("--output", self.file, "--mode", "stop", "--name", "test:t*,*:handler",
                              "--ring", "512k", "--level", "info", PROGRAM, "none", "0", "30")
         self.assertEqual(result.stderr.splitlines()[0],
-                         f"nearcpu trace: the events are in {self.file}")
+                         f"nearcpu trace: the events go to {self.file}")
         self.assertEqual(result.returncode, 1)
         self.assertIn("traces already", result.stderr)
         text = self.trace("list")
@@ -264,6 +305,28 @@ class Program(Case):
                           ["--max", "1t", "true"], ["--files", "2", "true"],
                           ["--mode", "stream", "--file-size", "-1", "true"]):
             self.assertEqual(self.record(*arguments).returncode, 2)
+
+    def test_record_of_early_events(self):
+        """Those of constructors are recorded or, before the tracepoint is registered, counted."""
+        self.file = os.path.join(self.dir, "folder")
+        self.record("--output", self.file, "--name", "test:early", "--", PROGRAM, "-", "0", "1",
+                    env={"TRACE_EARLY": "1"})
+        text = self.trace("show")
+        self.assertEqual(re.findall(r"test:early n=(\d+)", text), ["2"])
+        self.assertIn("\n# 1 events were discarded", text)
+        with Killed([PROGRAM, os.path.join(self.dir, "trace"), "0", "1"],
+                    env={**os.environ, "TRACE_EARLY": "1"}) as program:
+            program.wait()
+        self.file = os.path.join(self.dir, "trace")
+        self.assertNotIn("discarded", self.trace("show"))
+
+    def test_record_without_tracepoints(self):
+        result = self.record("--", "sh", "-c", "exit 3")
+        self.assertEqual(result.returncode, 3)
+        first, second = result.stderr.splitlines()
+        self.assertIn("no tracepoints", second)
+        self.assertFalse(os.path.exists(first.split()[-1]))
+        self.assertEqual(self.record("--", "sh", "-c", "kill -9 $$").returncode, 137)
 
     def test_record_with_bounds(self):
         self.file = os.path.join(self.dir, "stream")

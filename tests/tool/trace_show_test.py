@@ -169,6 +169,21 @@ class Show(TraceCase):
         self.assertIn("by job; 0 without the other one", text)
         self.assertRegex(text, r"\ncount 10  mean 55\d\d")
         self.assertEqual(sum(map(int, re.findall(r" ns +(\d+)  #", text))), 10)
+        # Exact: not the edges of a histogram's buckets.
+        self.assertIn("\ncount 10  mean 5500.0  min 1000  p50 5000  p90 9000  p99 10000  "
+                      "p99.9 10000  max 10000\n", text)
+        for pair, by, words in (("app:begin,app:stop", "job", "no tracepoint 'app:stop'"),
+                                ("begin,app:end", "job", "no tracepoint 'begin'"),
+                                ("app:begin,app:end", "result", "'app:begin' has no field")):
+            for options in (("stat",), ("show", "--html", self.path("page"))):
+                self.expect(run("trace", *options, "--between", pair, "--by", by, path), 1, words)
+        self.assertFalse(os.path.exists(self.path("page")))
+        # Tracepoints without events follow.
+        text = self.trace("stat", "--tid", "102", path)
+        self.assertEqual([line.split() for line in text.splitlines()[1:]],
+                         [["5", "app:end"], ["1", "app:nothing"], ["0", "app:types"],
+                          ["0", "app:begin"]])
+        text = self.trace("stat", "--between", "app:begin,app:end", path)
         # Every second one ends on another thread.
         text = self.trace("stat", "--between", "app:begin,app:end", path)
         self.assertIn("by thread; 10 without the other one\ncount 5 ", text)

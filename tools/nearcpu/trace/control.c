@@ -109,19 +109,29 @@ static bool wait_until_done(const struct connection *c)
 	return true;
 }
 
-/* An order that was given up may still be in progress: its text is left alone until then. */
+/* The program does not carry it out later, unless it has begun. */
+static int give_up(struct connection *c, uint32_t request)
+{
+	if (near__trace_claim(c->control, request) || child_interrupted())
+		return no_answer(c);
+	return failure("trace", "'%s': process %llu has not finished yet; it goes on",
+		       c->file->path, (unsigned long long)c->file->session.pid);
+}
+
+/* The text of an order that was given up is left alone until the program has seen it. */
 static int give_order(struct connection *c, const char *order)
 {
 	char answer[sizeof(c->control->answer)];
+	uint32_t request;
 
 	if (!wait_until_done(c))
 		return no_answer(c);
 	memcpy(c->control->order, order, strlen(order) + 1);
 	/* Release: pairs with the acquire of the program's thread. */
-	__atomic_fetch_add(&c->control->request, 1, __ATOMIC_RELEASE);
+	request = __atomic_add_fetch(&c->control->request, 1, __ATOMIC_RELEASE);
 	syscall(SYS_futex, &c->control->request, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
 	if (!wait_until_done(c))
-		return no_answer(c);
+		return give_up(c, request);
 	memcpy(answer, c->control->answer, sizeof(answer));
 	answer[sizeof(answer) - 1] = 0;
 	if (*answer && strncmp(order, snapshot, sizeof(snapshot) - 1) == 0)

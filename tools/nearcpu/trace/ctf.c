@@ -176,20 +176,42 @@ static void put_event(struct ctf *c, const struct trace_event *e)
 		write_packet(c, s);
 }
 
-/* A ring's events that found no room are counted where its last event was. */
+static void add_discarded(struct ctf *c, struct stream *s, uint64_t n)
+{
+	if (!n)
+		return;
+	/* A reader counts from the first packet on. */
+	if (s->head.number == 0)
+		write_packet(c, s);
+	s->head.discarded += n;
+}
+
+static struct stream *first_stream(const struct ctf *c)
+{
+	unsigned i = 0;
+
+	while (i < MOST_CPUS - 1 && !c->streams[i])
+		i++;
+	return c->streams[i];
+}
+
+/* A ring's events that found no room are counted where its last event was; those for which there
+ * was no ring, and those of rings without events, in the first stream. */
 static void end_streams(struct ctf *c, const struct trace *t)
 {
+	uint64_t rest = trace_total_loss(t).discarded;
+
 	for (unsigned i = 0; i < t->ring_count; i++) {
 		const struct trace_ring *r = &t->rings[i];
 		struct stream *s = c->streams[r->last_cpu];
 
-		if (!s || !r->discarded)
+		if (!s)
 			continue;
-		/* A reader counts from the first packet on. */
-		if (s->head.number == 0)
-			write_packet(c, s);
-		s->head.discarded += r->discarded;
+		add_discarded(c, s, r->discarded);
+		rest -= r->discarded;
 	}
+	if (first_stream(c))
+		add_discarded(c, first_stream(c), rest);
 	for (unsigned i = 0; i < MOST_CPUS; i++)
 		if (c->streams[i] && (c->streams[i]->size > sizeof(struct packet_head) ||
 				      c->streams[i]->head.discarded))

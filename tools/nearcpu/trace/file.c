@@ -16,6 +16,8 @@
 #include "percpu/region.h"
 
 #define SECOND UINT64_C(1000000000)
+#define DAY (86400 * SECOND)
+#define LAST_YEAR 230 /* after 1970 */
 #define RATE_SHIFT 48
 #define MOST_RINGS 65536
 
@@ -68,6 +70,36 @@ static struct near__trace_moment last_moment(const struct near__trace_session *s
 	return drift < (int64_t)SECOND && drift > -(int64_t)SECOND ? now : s->begin;
 }
 
+/* The time since 1970 is not less than that since the machine was started, and ends somewhere. */
+static bool is_date(const struct near__trace_moment *m)
+{
+	return m->monotonic_ns && m->realtime_ns >= m->monotonic_ns &&
+	       m->realtime_ns < LAST_YEAR * 366 * DAY;
+}
+
+static bool agree(const struct near__trace_moment *a, const struct near__trace_moment *b)
+{
+	int64_t step =
+		(int64_t)(a->realtime_ns - a->monotonic_ns - b->realtime_ns + b->monotonic_ns);
+
+	return is_date(a) && is_date(b) && step < (int64_t)DAY && step > -(int64_t)DAY;
+}
+
+/* The begin of the session is one of three moments, of which one may be damaged: then the two
+ * others agree, unless one of them is not stored yet. */
+static int64_t find_date(struct trace_file *f)
+{
+	struct near__trace_session *s = &f->session;
+	struct near__trace_moment *b = &s->begin, *l = s->latest, *from = b;
+
+	if (!agree(b, &l[0]) && !agree(b, &l[1]))
+		from = is_date(&l[0]) && (agree(&l[0], &l[1]) || !is_date(b)) ? &l[0] : b;
+	f->loss.no_date = from != b || !is_date(b);
+	if (f->loss.no_date)
+		b->realtime_ns = is_date(from) ? from->realtime_ns : 0;
+	return is_date(from) ? (int64_t)(from->realtime_ns - from->monotonic_ns) : 0;
+}
+
 static void set_bounds(struct trace_file *f, uint64_t begin, uint64_t end, uint64_t rate)
 {
 	unsigned __int128 second = ((unsigned __int128)SECOND << RATE_SHIFT) / rate;
@@ -90,9 +122,9 @@ void trace_set_clock(struct trace_file *f)
 		return;
 	f->loss.on_disk = s->on_disk;
 	f->loss.unstable = s->unstable;
-	f->realtime = s->clock == NEAR__TRACE_OWN || s->clock == NEAR__TRACE_NO_CLOCK
-			      ? 0
-			      : (int64_t)(b->realtime_ns - b->monotonic_ns);
+	f->realtime = find_date(f);
+	if (s->clock == NEAR__TRACE_OWN || s->clock == NEAR__TRACE_NO_CLOCK)
+		f->realtime = 0;
 	if (s->clock == NEAR__TRACE_MONOTONIC)
 		set_bounds(f, b->monotonic_ns, m.monotonic_ns, f->rate);
 	if (s->clock != NEAR__TRACE_COUNTER)

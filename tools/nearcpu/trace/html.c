@@ -184,8 +184,11 @@ int trace_html(struct trace *t, const struct trace_page *page)
 {
 	struct trace_output o;
 	uint64_t events;
-	int code = trace_output_open(&o, page->path);
+	int code = page->between ? trace_check_pair(t, page->between, page->by) : EXIT_DONE;
 
+	if (code)
+		return code;
+	code = trace_output_open(&o, page->path);
 	if (code)
 		return trace_output_close(&o, code);
 	page_put_part(o.file, "", trace_page_begin);

@@ -42,6 +42,8 @@ void trace_print_loss(FILE *out, const struct trace_loss *l, const char *head, b
 	if (l->no_rate)
 		fprintf(out, "%sthe rate of the counter is not known: its ticks are shown as ns\n",
 			head);
+	if (l->no_date)
+		fprintf(out, "%sthe date of the session is damaged\n", head);
 	if (l->unstable)
 		fprintf(out,
 			"%swarning: the kernel does not use the counter as its clock: times may be "

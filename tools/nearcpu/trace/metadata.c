@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* The metadata of a CTF trace. Readers take one underscore away from the names of fields: with it,
- * no name is a word of the language. */
+ * no name is a word of the language. They refuse two names that differ by an underscore before
+ * them, so that one of these gets a number. */
 #include "trace/print.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char types[] =
@@ -84,18 +86,71 @@ static void print_type(FILE *out, const struct trace_field *f)
 			f->kind == TRACE_HEX || f->kind == TRACE_BYTES ? 16 : 10);
 }
 
-static void print_field(FILE *out, const struct trace_field *f)
-{
-	bool is_sequence = f->counted && f->kind != TRACE_STRING;
+/* ---- names ---- */
 
-	if (is_sequence)
-		fprintf(out, "\t\tuint32_t __%s_length;\n", f->name);
-	fputs("\t\t", out);
-	print_type(out, f);
-	fprintf(out, " _%s", f->name);
-	if (is_sequence)
-		fprintf(out, "[__%s_length]", f->name);
-	fputs(";\n", out);
+static bool is_taken(char *const *names, unsigned n, const char *name)
+{
+	name += strspn(name, "_");
+	for (unsigned i = 0; i < n; i++)
+		if (names[i] && strcmp(names[i] + strspn(names[i], "_"), name) == 0)
+			return true;
+	return false;
+}
+
+/* names[n] = the first of HEAD NAME TAIL, HEAD NAME TAIL_2 and so on that is none of the first
+ * n. */
+static bool add_name(char **names, unsigned n, const char *head, const char *name, const char *tail)
+{
+	bool done = asprintf(&names[n], "%s%s%s", head, name, tail) >= 0;
+
+	for (unsigned i = 2; done && is_taken(names, n, names[n]); i++) {
+		free(names[n]);
+		done = asprintf(&names[n], "%s%s%s_%u", head, name, tail, i) >= 0;
+	}
+	if (!done)
+		names[n] = NULL;
+	return done;
+}
+
+static bool is_sequence(const struct trace_field *f)
+{
+	return f->counted && f->kind != TRACE_STRING;
+}
+
+/* Those of the fields, then those of the lengths of sequences: a field keeps its name. */
+static bool make_names(char **names, const struct trace_point *p)
+{
+	unsigned n = p->field_count;
+
+	for (unsigned i = 0; i < n; i++)
+		if (!add_name(names, i, "_", p->fields[i].name, ""))
+			return false;
+	for (unsigned i = 0; i < n; i++)
+		if (is_sequence(&p->fields[i]) &&
+		    !add_name(names, n + i, "__", p->fields[i].name, "_length"))
+			return false;
+	return true;
+}
+
+static void print_fields(FILE *out, const struct trace_point *p)
+{
+	unsigned n = p->field_count;
+	char **names = calloc(2 * (size_t)n + 1, sizeof(*names));
+	bool made = names && make_names(names, p);
+
+	for (unsigned i = 0; made && i < n; i++) {
+		if (names[n + i])
+			fprintf(out, "\t\tuint32_t %s;\n", names[n + i]);
+		fputs("\t\t", out);
+		print_type(out, &p->fields[i]);
+		fprintf(out, " %s", names[i]);
+		if (names[n + i])
+			fprintf(out, "[%s]", names[n + i]);
+		fputs(";\n", out);
+	}
+	for (unsigned i = 0; names && i < 2 * n; i++)
+		free(names[i]);
+	free(names);
 }
 
 static void print_point(FILE *out, const struct trace_point *p)
@@ -107,8 +162,7 @@ static void print_point(FILE *out, const struct trace_point *p)
 	if (p->level < sizeof(levels) / sizeof(*levels))
 		fprintf(out, "\tloglevel = %u;\n", levels[p->level]);
 	fputs("\tfields := struct {\n", out);
-	for (unsigned i = 0; i < p->field_count; i++)
-		print_field(out, &p->fields[i]);
+	print_fields(out, p);
 	fputs("\t};\n};\n", out);
 }
 

@@ -177,6 +177,25 @@ static bool find_owners(struct trace *t)
 	return done;
 }
 
+static bool has_session_file(const struct trace *t, const struct trace_file *f)
+{
+	for (unsigned i = 0; i < t->file_count; i++)
+		if (t->files[i].owner == f->owner && t->files[i].session.mode == NEAR__TRACE_STREAM)
+			return true;
+	return false;
+}
+
+/* The last file of a stream counts what the session's file did, which may still be there. */
+static void count_once(struct trace *t)
+{
+	for (unsigned i = 0; i < t->file_count; i++) {
+		struct trace_file *f = &t->files[i];
+
+		if (f->session.mode != NEAR__TRACE_STREAM && has_session_file(t, f))
+			f->loss.discarded = f->loss.chains_cut = 0;
+	}
+}
+
 /* The files of a session have one rate, the one that is known best: with several, records of one
  * moment that are in several files would change their order, and the parts of payloads, too. */
 static void share_rates(struct trace *t)
@@ -260,6 +279,7 @@ int trace_open(struct trace *t, char **paths, const struct trace_filter *filter,
 	if (code == EXIT_DONE && !find_owners(t))
 		code = failure("trace", "not enough memory");
 	if (code == EXIT_DONE) {
+		count_once(t);
 		share_rates(t);
 		number_points(t);
 		code = open_rings(t);
@@ -301,6 +321,7 @@ struct trace_loss trace_total_loss(const struct trace *t)
 		sum.no_header |= l->no_header;
 		sum.no_session |= l->no_session;
 		sum.no_rate |= l->no_rate;
+		sum.no_date |= l->no_date;
 		sum.on_disk |= l->on_disk;
 		sum.unstable |= l->unstable;
 	}

@@ -55,6 +55,8 @@ void trace_ctf_metadata(FILE *out, const struct trace *t, const unsigned char uu
 int trace_list(struct trace *t, bool with_points);
 /* `pair`: two names, separated by a comma; `key`: a field, or NULL. */
 int trace_stat(struct trace *t, const char *pair, const char *key);
+/* That these tracepoints exist and have the field. */
+int trace_check_pair(const struct trace *t, const char *pair, const char *key);
 
 int trace_record(int argc, char **argv);
 

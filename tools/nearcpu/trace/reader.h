@@ -65,7 +65,7 @@ struct trace_loss {
 	uint64_t raised;                /* times that stepped back */
 	uint64_t points;                /* 1: the list of tracepoints has damaged parts */
 	uint64_t points_unread;         /* tracepoints whose names or fields make no sense */
-	bool no_header, no_session, no_rate;
+	bool no_header, no_session, no_rate, no_date;
 	bool on_disk, unstable; /* warnings: see the session */
 };
 

@@ -2,13 +2,16 @@
 /* nearcpu trace record: a program whose tracepoints are on from the first one, by NEAR_CONF. */
 #include "trace/print.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <getopt.h>
 #include <linux/magic.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/options.h"
@@ -137,11 +140,69 @@ static bool make_conf(char **conf, const char *folder)
 	return fclose(to) == 0;
 }
 
+static bool is_empty(const char *folder)
+{
+	DIR *d = opendir(folder);
+	unsigned n = 0;
+
+	while (d && n <= 2 && readdir(d))
+		n++; /* `.` and `..`, too */
+	if (d)
+		closedir(d);
+	return d && n <= 2;
+}
+
+/* As a shell does: the terminal's signals are the program's. Others are passed on. */
+static volatile sig_atomic_t recorded;
+
+static void pass_on(int signal)
+{
+	kill((pid_t)recorded, signal);
+}
+
+static void leave_signals_to(pid_t pid)
+{
+	const struct sigaction ignored = {.sa_handler = SIG_IGN};
+	const struct sigaction passed = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
+
+	recorded = pid;
+	sigaction(SIGINT, &ignored, NULL);
+	sigaction(SIGQUIT, &ignored, NULL);
+	sigaction(SIGTERM, &passed, NULL);
+	sigaction(SIGHUP, &passed, NULL);
+	sigaction(SIGUSR1, &passed, NULL);
+	sigaction(SIGUSR2, &passed, NULL);
+}
+
+/* The program's status, or its signal. */
+static int wait_for(pid_t pid)
+{
+	int status = 0;
+
+	leave_signals_to(pid);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (!WIFSIGNALED(status))
+		return WEXITSTATUS(status);
+	return 128 + WTERMSIG(status);
+}
+
+/* A folder that this command has made goes with the message. */
+static void report(const char *folder)
+{
+	if (!is_empty(folder))
+		return;
+	fprintf(stderr, "nearcpu trace: no process made a trace: the program has no tracepoints of "
+			"near_trace(3)\n");
+	if (!output)
+		rmdir(folder);
+}
+
 static void announce(const char *folder)
 {
 	struct statfs fs;
 
-	fprintf(stderr, "nearcpu trace: the events are in %s\n", folder);
+	fprintf(stderr, "nearcpu trace: the events go to %s\n", folder);
 	if (statfs(folder, &fs) == 0 && fs.f_type != TMPFS_MAGIC && fs.f_type != RAMFS_MAGIC)
 		fprintf(stderr, "nearcpu trace: warning: this is on a disk, whose writing back may "
 				"delay the program\n");
@@ -152,6 +213,7 @@ int trace_record(int argc, char **argv)
 	char *conf = NULL, *folder;
 	const char *set[] = {"NEAR_CONF", NULL, NULL};
 	int code, err;
+	pid_t pid;
 
 	output = mode = ring = max = file = files = level = names = NULL;
 	code = parse_options(&table, argc, argv);
@@ -171,12 +233,18 @@ int trace_record(int argc, char **argv)
 
 		set[1] = conf;
 		announce(folder);
-		err = spawn_become(&program);
+		err = spawn(&program, &pid);
 	}
-	failure("trace", "cannot run '%s': %s", argv[optind], strerror(-err));
-	if (!output)
-		rmdir(folder);
+	if (!err) {
+		code = wait_for(pid);
+		report(folder);
+	} else {
+		code = err == -ENOENT ? 127 : 126;
+		failure("trace", "cannot run '%s': %s", argv[optind], strerror(-err));
+		if (!output)
+			rmdir(folder);
+	}
 	free(folder);
 	free(conf);
-	return err == -ENOENT ? 127 : 126;
+	return code;
 }

@@ -11,6 +11,7 @@
 
 #define ENTRIES 65536u
 #define PROBES 16u
+#define MOST_EXACT (UINT64_C(4) << 20) /* latencies that are kept */
 
 /* Begun and not ended, by key. Of more than ENTRIES or so the earlier ones are forgotten. */
 struct begun {
@@ -22,7 +23,9 @@ struct latency {
 	char *first, *last; /* the names of the events */
 	const char *field;  /* that begin and end have in common; NULL: the thread */
 	struct begun *open;
-	struct near_histogram histogram;
+	struct near_histogram histogram; /* of all, for the bars */
+	uint64_t *exact;                 /* of the first MOST_EXACT */
+	uint64_t room, count, sum;
 	uint64_t unmatched;
 };
 
@@ -77,6 +80,26 @@ static struct begun *find(struct latency *l, uint64_t key, bool may_add)
 	return chosen;
 }
 
+/* Without memory they are those of the histogram. */
+static void record(struct latency *l, uint64_t ns)
+{
+	uint64_t room = l->room ? 2 * l->room : 1024;
+	uint64_t *grown;
+
+	near_histogram_record(&l->histogram, ns);
+	if (l->count == l->room && room <= MOST_EXACT) {
+		grown = realloc(l->exact, room * sizeof(*grown));
+		if (grown) {
+			l->exact = grown;
+			l->room = room;
+		}
+	}
+	if (l->count < l->room)
+		l->exact[l->count] = ns;
+	l->sum += ns;
+	l->count++;
+}
+
 static void take(struct latency *l, const struct trace_event *e)
 {
 	bool is_first = strcmp(e->point->name, l->first) == 0;
@@ -88,7 +111,7 @@ static void take(struct latency *l, const struct trace_event *e)
 		return;
 	b = find(l, key, false);
 	if (is_last && b) {
-		near_histogram_record(&l->histogram, e->ns - b->ns);
+		record(l, e->ns - b->ns);
 		b->used = false;
 	} else if (!is_first) {
 		l->unmatched++;
@@ -120,18 +143,53 @@ static void print_bars(const struct near_snapshot *s)
 			       "########################################");
 }
 
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static uint64_t rank(const struct latency *l, double percent)
+{
+	double exact = percent / 100 * (double)l->count;
+	uint64_t n = (uint64_t)exact;
+
+	n += (double)n < exact;
+	return l->exact[n ? n - 1 : 0];
+}
+
+/* As the page has them; those of a histogram are marked. */
+static void print_figures(struct latency *l, const struct near_snapshot *s)
+{
+	static const double percents[] = {50, 90, 99, 99.9};
+	bool is_exact = l->count && l->count <= l->room;
+	char line[400];
+
+	if (!is_exact) {
+		near_snapshot_text(s, line, sizeof(line));
+		printf("%s%s\n", line, l->count ? "  (to 2 %: too many to be kept)" : "");
+		return;
+	}
+	qsort(l->exact, l->count, sizeof(*l->exact), by_value);
+	printf("count %" PRIu64 "  mean %.1f  min %" PRIu64, l->count,
+	       (double)l->sum / (double)l->count, l->exact[0]);
+	for (unsigned i = 0; i < sizeof(percents) / sizeof(*percents); i++)
+		printf("  p%g %" PRIu64, percents[i], rank(l, percents[i]));
+	printf("  max %" PRIu64 "\n", l->exact[l->count - 1]);
+}
+
 static int print_latency(struct latency *l)
 {
 	struct near_snapshot s;
-	char line[400];
 
 	for (unsigned i = 0; i < ENTRIES; i++)
 		l->unmatched += l->open[i].used;
 	if (near_histogram_read(&l->histogram, &s))
 		return failure("trace", "not enough memory");
-	near_snapshot_text(&s, line, sizeof(line));
-	printf("\n%s to %s, in ns, by %s; %" PRIu64 " without the other one\n%s\n", l->first,
-	       l->last, l->field ? l->field : "thread", l->unmatched, line);
+	printf("\n%s to %s, in ns, by %s; %" PRIu64 " without the other one\n", l->first, l->last,
+	       l->field ? l->field : "thread", l->unmatched);
+	print_figures(l, &s);
 	print_bars(&s);
 	near_snapshot_free(&s);
 	return EXIT_DONE;
@@ -146,11 +204,14 @@ static int by_name(const void *a, const void *b)
 	return order ? order : (p->index > q->index) - (p->index < q->index);
 }
 
+/* Those with events first. */
 static int by_index(const void *a, const void *b)
 {
 	const struct trace_point *p = *(struct trace_point *const *)a;
 	const struct trace_point *q = *(struct trace_point *const *)b;
 
+	if (!p->count != !q->count)
+		return p->count ? -1 : 1;
 	return (p->index > q->index) - (p->index < q->index);
 }
 
@@ -182,16 +243,60 @@ static int print_counts(const struct trace *t)
 	return EXIT_DONE;
 }
 
-static int begin_latency(struct latency *l, const char *pair, const char *field)
+static bool has_field(const struct trace_point *p, const char *field)
 {
-	char *comma;
+	for (unsigned i = 0; field && i < p->field_count; i++)
+		if (strcmp(p->fields[i].name, field) == 0)
+			return true;
+	return !field;
+}
 
+static int check_name(const struct trace *t, const char *name, const char *field)
+{
+	bool found = false;
+
+	for (unsigned i = 0; i < t->file_count; i++)
+		for (unsigned id = 0; id < 65536; id++) {
+			const struct trace_point *p = t->files[i].points[id];
+
+			if (!p || strcmp(p->name, name) != 0)
+				continue;
+			found = true;
+			if (has_field(p, field))
+				return EXIT_DONE;
+		}
+	return found ? failure("trace", "'%s' has no field '%s'", name, field)
+		     : failure("trace", "there is no tracepoint '%s'", name);
+}
+
+int trace_check_pair(const struct trace *t, const char *pair, const char *field)
+{
+	char *first = strdup(pair), *comma = first ? strchr(first, ',') : NULL;
+	int code;
+
+	if (!comma || comma == first || !comma[1]) {
+		code = usage_error("trace", "--between takes two names: FIRST,LAST");
+	} else {
+		*comma = 0;
+		code = check_name(t, first, field);
+		code = code ? code : check_name(t, comma + 1, field);
+	}
+	free(first);
+	return code;
+}
+
+static int begin_latency(struct latency *l, const struct trace *t, const char *pair,
+			 const char *field)
+{
+	int code = trace_check_pair(t, pair, field);
+
+	if (code)
+		return code;
 	l->first = strdup(pair);
-	comma = l->first ? strchr(l->first, ',') : NULL;
-	if (!comma || comma == l->first || !comma[1])
-		return usage_error("trace", "--between takes two names: FIRST,LAST");
-	*comma = 0;
-	l->last = comma + 1;
+	if (!l->first)
+		return failure("trace", "not enough memory");
+	l->last = strchr(l->first, ',') + 1;
+	l->first[l->last - l->first - 1] = 0;
 	l->field = field;
 	l->open = calloc(ENTRIES, sizeof(*l->open));
 	if (l->open && near_histogram_init(&l->histogram, NULL) == 0)
@@ -206,7 +311,7 @@ int trace_stat(struct trace *t, const char *pair, const char *key)
 	uint64_t events = 0, first = 0, last = 0;
 	struct latency l = {0};
 	struct trace_event e;
-	int code = pair ? begin_latency(&l, pair, key) : EXIT_DONE;
+	int code = pair ? begin_latency(&l, t, pair, key) : EXIT_DONE;
 
 	while (!code && !trace_must_stop(stdout) && trace_next(t, &e)) {
 		first = events++ ? first : e.ns;
@@ -225,6 +330,7 @@ int trace_stat(struct trace *t, const char *pair, const char *key)
 	if (l.open)
 		near_histogram_destroy(&l.histogram);
 	free(l.open);
+	free(l.exact);
 	free(l.first);
 	return code;
 }
