@@ -65,7 +65,7 @@ NEAR_INLINE bool near_cancel_is_set(const struct near_cancel *c)
 	bool is_set = __atomic_load_n(&c->is_set, __ATOMIC_ACQUIRE);
 
 	if (is_set)
-		NEAR__WATCHED_ACQUIRE(c);
+		NEAR__WATCHED_ACQUIRE(&c->is_set);
 	return is_set;
 }
 

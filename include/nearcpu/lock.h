@@ -45,7 +45,7 @@
 #ifndef NEARCPU_LOCK_H
 #define NEARCPU_LOCK_H
 
-#include <nearcpu/api.h>
+#include <nearcpu/tsan.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -88,27 +88,6 @@ extern "C" {
 #endif
 #ifndef NEAR__REENTRANT
 #define NEAR__REENTRANT
-#endif
-
-/* valgrind's helgrind and DRD do not understand the ordering of atomic instructions, so it is
- * reported to them. The library always does. The inline functions here, near_once_is_done and
- * near_cancel_is_set do only in code that is compiled with -DNEAR_VALGRIND=1. See near_mutex(3). */
-#ifndef NEAR_VALGRIND
-#define NEAR_VALGRIND 0
-#endif
-/* Not 0 if the program runs under helgrind or DRD, and the library was built with valgrind's
- * headers. */
-extern NEAR_API uint32_t near__is_watched;
-NEAR_API void near__watched_acquire(const void *object);
-NEAR_API void near__watched_release(const void *object);
-#if NEAR_VALGRIND
-#define NEAR__WATCHED_ACQUIRE(p)                                                                   \
-	(__builtin_expect(near__is_watched != 0, 0) ? near__watched_acquire(p) : (void)0)
-#define NEAR__WATCHED_RELEASE(p)                                                                   \
-	(__builtin_expect(near__is_watched != 0, 0) ? near__watched_release(p) : (void)0)
-#else
-#define NEAR__WATCHED_ACQUIRE(p) ((void)(p))
-#define NEAR__WATCHED_RELEASE(p) ((void)(p))
 #endif
 
 /* Private. The high 32 bits count the holder and the waiters that have registered. The low 32 bits

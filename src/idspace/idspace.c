@@ -9,7 +9,6 @@
 #include "idspace/idspace.h"
 #include "ground/fork.h"
 #include "ground/topology.h"
-#include "ground/tsan.h"
 
 /* ---- the slot of a live thread ---- */
 

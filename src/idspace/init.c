@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "ground/page.h"
+#include "ground/roots.h"
 #include "idspace/idspace.h"
 
 #define DEFAULT_IDS 4096
@@ -63,6 +64,7 @@ static int make(struct near_idspace *s, const struct near_idspace_options *optio
 	s->blocks = map(ids * s->stride, PROT_READ);
 	if (s->blocks) {
 		madvise(s->blocks, ids * s->stride, MADV_NOHUGEPAGE); /* as much as is used */
+		near__root_begin(s->blocks, ids * s->stride);
 		return 0;
 	}
 	near_idspace_destroy(s);
@@ -104,8 +106,10 @@ void near_idspace_destroy(struct near_idspace *s)
 
 	if (s->slots)
 		near_percpu_free(s->slots);
-	if (s->blocks)
+	if (s->blocks) {
+		near__root_end(s->blocks, s->ids * s->stride);
 		munmap(s->blocks, s->ids * s->stride);
+	}
 	if (s->rest)
 		munmap(s->rest, s->rest->mapped);
 	memset(s, 0, sizeof(*s));

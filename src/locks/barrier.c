@@ -5,7 +5,6 @@
 #include <nearcpu/barrier.h>
 
 #include "parking/lot.h"
-#include "ground/tsan.h"
 
 /* Under the lock. */
 static void leave(struct near__waiter *w, bool others)

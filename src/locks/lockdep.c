@@ -24,7 +24,6 @@
 #include <unistd.h>
 
 #include "ground/fork.h"
-#include "ground/tsan.h"
 #include "owner.h"
 
 #define THREADS_AT_FIRST 64

@@ -7,7 +7,6 @@
 #include "slice.h"
 #include "ground/probe.h"
 #include "ground/spin.h"
-#include "ground/tsan.h"
 
 #include <errno.h>
 

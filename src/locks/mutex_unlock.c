@@ -3,7 +3,6 @@
 #include "mutex.h"
 #include "hold_time.h"
 #include "slice.h"
-#include "ground/tsan.h"
 
 /* A thread searches the queue at one of this many unlocks while there is a designated waker. A
  * search costs some 100 ns, an unlock 10. */

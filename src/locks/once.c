@@ -18,7 +18,6 @@
 #include "ground/cas.h"
 #include "parking/lot.h"
 #include "owner.h"
-#include "ground/tsan.h"
 
 #define DONE NEAR__ONCE_DONE
 /* With DONE, under valgrind: makes the inline path fail, which reports nothing to the tools. */

@@ -5,7 +5,6 @@
 #include <errno.h>
 
 #include "ground/spin.h"
-#include "ground/tsan.h"
 #include "lockdep.h"
 
 /* ---- contention ---- */

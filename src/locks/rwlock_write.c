@@ -4,7 +4,6 @@
 #include "lockdep.h"
 #include "rwlock.h"
 #include "ground/spin.h"
-#include "ground/tsan.h"
 
 #include <errno.h>
 

@@ -46,7 +46,6 @@
 #include "ground/cas.h"
 #include "parking/lot.h"
 #include "ground/spin.h"
-#include "ground/tsan.h"
 
 #define SLEEPERS 1u
 #define UNIT 2u

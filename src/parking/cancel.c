@@ -59,7 +59,7 @@ void near_cancel_set(struct near_cancel *c)
 	do {
 		struct near__bucket *b = lock_list(c);
 
-		NEAR__WATCHED_RELEASE(c);
+		NEAR__TSAN_RELEASE(&c->is_set);
 		/* Release: pairs with the acquire in near_cancel_is_set. Not a store, for which
 		 * valgrind's tools would report a race with that load. */
 		__atomic_exchange_n(&c->is_set, 1, __ATOMIC_RELEASE);

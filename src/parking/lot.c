@@ -38,7 +38,6 @@
 #include <string.h>
 
 #include "ground/fork.h"
-#include "ground/tsan.h"
 #include "ground/unique.h"
 #include "ground/valgrind.h"
 

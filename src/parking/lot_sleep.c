@@ -4,7 +4,6 @@
 
 #include "lot.h"
 #include "ground/probe.h"
-#include "ground/tsan.h"
 
 /* Acquire: pairs with the release in near__lot_wake. */
 static uint32_t word_of(const struct near__waiter *w)

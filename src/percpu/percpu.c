@@ -23,6 +23,7 @@
 #include "kernel/hint.h"
 #include "internal.h"
 #include "ground/page.h"
+#include "ground/roots.h"
 #include "ground/topology.h"
 
 #define STRIDE ((size_t)1 << NEAR_STRIDE_SHIFT)
@@ -179,6 +180,7 @@ static int create_arena(struct near__arena **out, unsigned class)
 		return -ENOMEM;
 	}
 	__atomic_fetch_add(&near__process.reserved, need, __ATOMIC_RELAXED);
+	near__root_begin(a, need); /* arenas are never unmapped */
 	*out = a;
 	return 0;
 }

@@ -12,7 +12,6 @@
 
 #include "gate.h"
 #include "internal.h"
-#include "ground/tsan.h"
 
 #define BIAS ((int64_t)1 << 62)
 

@@ -25,6 +25,7 @@ static void push_returned(struct near__pool *p, const uint64_t *words, unsigned 
 		NEAR__TSAN_ACQUIRE((void *)(uintptr_t)(words[i] & ~NEAR__POOL_RAW));
 	for (unsigned i = 0; i + 1 < n; i++)
 		*near__pool_link(p, words[i]) = words[i + 1];
+	NEAR__TSAN_RELEASE(&p->returned);
 	do
 		*near__pool_link(p, words[n - 1]) = head;
 	while (!__atomic_compare_exchange_n(&p->returned, &head, words[0], true, __ATOMIC_RELEASE,
@@ -67,6 +68,7 @@ static uint64_t collect(struct near__pool *p)
 
 	if (__atomic_load_n(&p->returned, __ATOMIC_RELAXED))
 		word = __atomic_exchange_n(&p->returned, 0, __ATOMIC_ACQUIRE);
+	NEAR__TSAN_ACQUIRE(&p->returned);
 	for (; word; word = next) {
 		next = *near__pool_link(p, word);
 		if (word & NEAR__POOL_RAW) {

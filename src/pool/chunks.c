@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "ground/roots.h"
 #include "pool/pool.h"
 
 #define LEAST_SHIFT 16 /* of a chunk: a multiple of any system's page */
@@ -206,10 +207,12 @@ int near__pool_map(struct near__pool **out, struct near__pool *begun)
 	*out = (struct near__pool *)address_of(begun, begun->chunks);
 	begun->chunk = (struct near__pool_chunk *)(*out + 1);
 	**out = *begun;
+	near__root_begin((void *)begun->base, begun->mapped);
 	return 0;
 }
 
 void near__pool_unmap(struct near__pool *p)
 {
+	near__root_end((void *)p->base, p->mapped);
 	munmap((void *)p->base, p->mapped);
 }

@@ -6,7 +6,6 @@
 #include <limits.h>
 
 #include "calls.h"
-#include "ground/tsan.h"
 
 /* One get in this many begins with another slot than its own and the last. Which ones: a multiple
  * of the golden ratio decides, so that no queue is left out, in whichever rhythm a thread gets from

@@ -6,8 +6,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "ground/tsan.h"
-
 #define FIRST_FENCE_PUTS 1000 /* until a membarrier was measured */
 
 int near_queue_init(struct near_queue *q, size_t capacity)

@@ -2,8 +2,6 @@
 /* near_rcu: callbacks are pushed, and waited for; src/rcu/rcu.h has the argument. */
 #include "rcu.h"
 
-#include "ground/tsan.h"
-
 /* near_rcu_call_bounded. Odd, so that a thread that calls in two domains in turn checks both. */
 #define CALLS_PER_CHECK 31
 

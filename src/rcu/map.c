@@ -77,7 +77,7 @@ static int change(struct near_rcu_map *m, struct near__rcu_map_stripe *s, struct
 	if (!at.bucket && c->mode == REPLACE)
 		return -ENOENT;
 	if (at.bucket) {
-		near_rcu_assign(at.bucket->slots[at.slot], c->e);
+		near__rcu_map_publish(at.bucket->slots[at.slot], c->e);
 		return 0;
 	}
 	near__rcu_map_find_bucket(m, c->mixed, &t);

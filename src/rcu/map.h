@@ -87,6 +87,10 @@ static inline struct near__rcu_map_table *near__rcu_map_current(const struct nea
 	return near__rcu_map_table(__atomic_load_n(&m->table, __ATOMIC_RELAXED));
 }
 
+/* near_rcu_assign for what lookups load inline: in a program with ThreadSanitizer they acquire the
+ * address that they load, and only this notifies it of the release. */
+#define near__rcu_map_publish(p, v) (NEAR__TSAN_RELEASE(&(p)), near_rcu_assign(p, v))
+
 /* Of near_rcu_map.table. */
 static inline uintptr_t near__rcu_map_word(const struct near__rcu_map_table *t)
 {

@@ -32,6 +32,7 @@ struct near__rcu_map_bucket *near__rcu_map_find_bucket(const struct near_rcu_map
 /* Release: pairs with the acquire of lookups, which then find what was stored before. */
 static void set_control(struct near__rcu_map_bucket *b, uint64_t control)
 {
+	NEAR__TSAN_RELEASE(&b->control);
 	__atomic_store_n(&b->control, control, __ATOMIC_RELEASE);
 }
 
@@ -69,12 +70,12 @@ static struct near__rcu_map_bucket *add_from(struct near__rcu_map_bucket *b,
 		first->slots[0] = e;
 		first->control = near__rcu_map_tag(mixed);
 		__atomic_fetch_add(&t->chained, 1, __ATOMIC_RELAXED); /* other stripes do, too */
-		near_rcu_assign(b->more, first);
+		near__rcu_map_publish(b->more, first);
 		return first;
 	}
 	/* The tag first: who finds the entry by a former tag of the slot is to find it again. */
 	set_control(b, b->control | near__rcu_map_tag(mixed) << 8 * slot);
-	near_rcu_assign(b->slots[slot], e);
+	near__rcu_map_publish(b->slots[slot], e);
 	return b;
 }
 

@@ -153,6 +153,7 @@ struct near_rcu_map_entry *near_rcu_map_next(struct near_rcu_map_iterator *i)
 		e = near_rcu_dereference(i->bucket->slots[i->slot++]);
 		if (!e)
 			continue;
+		NEAR__TSAN_ACQUIRE(&i->bucket->slots[i->slot - 1]);
 		mixed = near__rcu_map_mix(e->hash);
 		if (mixed - i->first <= i->last - i->first)
 			return e;

@@ -75,8 +75,8 @@ static int begin(struct near_rcu_map *m, uint32_t from, uint32_t bits, bool by_i
 	t = near__rcu_map_current(m);
 	if (t->bits == from && !t->next && !(by_itself && bits < m->floor_bits)) {
 		__atomic_store_n(&m->helped, 0, __ATOMIC_RELAXED);
-		/* Release: pairs with the acquires of threads that move buckets. */
-		__atomic_store_n(&t->next, near__rcu_map_word(next), __ATOMIC_RELEASE);
+		/* Pairs with the acquires of threads that move buckets. */
+		near__rcu_map_publish(t->next, near__rcu_map_word(next));
 		next = NULL;
 	}
 	near_lock_unlock(&m->resizing);
@@ -123,7 +123,7 @@ static void end(struct near_rcu_map *m)
 	near_lock_lock(&m->resizing);
 	t = near__rcu_map_current(m);
 	if (t->next && has_moved(m, t)) {
-		near_rcu_assign(m->table, t->next);
+		near__rcu_map_publish(m->table, t->next);
 		for (unsigned i = 0; i < near__rcu_map_stripes(m); i++) {
 			near_lock_lock(&m->stripes[i].lock);
 			m->stripes[i].moved = 0;

@@ -9,7 +9,6 @@
 #include "ground/futex.h"
 #include "ground/probe.h"
 #include "ground/spin.h"
-#include "ground/tsan.h"
 #include "parking/timeout.h"
 
 #define REPORT_AFTER_NS INT64_C(10000000000)

@@ -4,7 +4,6 @@
 
 #include <unistd.h>
 
-#include "ground/tsan.h"
 #include "ground/futex.h"
 
 /* Release: a sequence that finds the word open may write to the slot, and the sums have its bit. */

@@ -10,7 +10,6 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
-#include "ground/tsan.h"
 #include "parking/timeout.h"
 
 /* ---- a batch ---- */

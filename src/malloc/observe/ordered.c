@@ -19,13 +19,13 @@ void *near__ordered_alloc(size_t align, size_t n, bool *zero)
 {
 	void *p = near__plain_alloc(align, n, zero);
 
-	near__report_acquire(&near__heap);
+	NEAR__TSAN_ACQUIRE(&near__heap);
 	return p;
 }
 
 void near__ordered_free(void *p)
 {
-	near__report_release(&near__heap);
+	NEAR__TSAN_RELEASE(&near__heap);
 	near__plain_free(p);
 }
 

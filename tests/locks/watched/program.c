@@ -57,7 +57,7 @@ static int fill(void *unused)
 static bool is_closed(void *unused)
 {
 	(void)unused;
-	return !door;
+	return !__atomic_load_n(&door, __ATOMIC_RELAXED);
 }
 
 static bool is_there(void *unused)
