@@ -28,6 +28,8 @@ foreach(form near_libatomic near_libatomic_static)
 endforeach()
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/" DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   FILES_MATCHING PATTERN "*.h")
+install(FILES "${PROJECT_SOURCE_DIR}/packaging/valgrind.supp"
+  DESTINATION "${CMAKE_INSTALL_DATADIR}/nearcpu")
 
 set(near_cmake_dir "${CMAKE_INSTALL_LIBDIR}/cmake/nearcpu")
 install(EXPORT nearcpuTargets NAMESPACE nearcpu:: DESTINATION ${near_cmake_dir})

@@ -214,10 +214,25 @@ NEAR_API bool near_rcu_is_reading(const struct near_rcu *d);
 
 /* Loads a pointer that near_rcu_assign stores, once. What it points to is as the updater left it
  * before. */
-#define near_rcu_dereference(p) __atomic_load_n(&(p), __ATOMIC_CONSUME)
+#define near_rcu_dereference(p) NEAR__RCU_LOADED(p, __atomic_load_n(&(p), __ATOMIC_CONSUME))
 
 /* Publishes v, a pointer, in p. */
-#define near_rcu_assign(p, v) __atomic_store_n(&(p), v, __ATOMIC_RELEASE)
+#define near_rcu_assign(p, v) (NEAR__RCU_STORES(p), __atomic_store_n(&(p), v, __ATOMIC_RELEASE))
+
+/* For valgrind's tools, see near_mutex(3). What the library itself loads it annotates once. */
+#if NEAR_VALGRIND && !defined(NEAR__LIBRARY)
+#define NEAR__RCU_STORES(p) (NEAR__WATCHED_WORD(&(p)), NEAR__WATCHED_RELEASE(&(p)))
+#define NEAR__RCU_LOADED(p, load)                                                                  \
+	__extension__({                                                                            \
+		__typeof__(p) near__loaded = (NEAR__WATCHED_WORD(&(p)), load);                     \
+                                                                                                   \
+		NEAR__WATCHED_ACQUIRE(&(p));                                                       \
+		near__loaded;                                                                      \
+	})
+#else
+#define NEAR__RCU_STORES(p) ((void)0)
+#define NEAR__RCU_LOADED(p, load) load
+#endif
 
 /* ---- updaters ---- */
 

@@ -40,6 +40,7 @@ void __tsan_release(void *p);
 extern NEAR_API uint32_t near__is_watched;
 NEAR_API void near__watched_acquire(const void *object);
 NEAR_API void near__watched_release(const void *object);
+NEAR_API void near__watched_word(const void *word);
 
 /* Where ThreadSanitizer sees what orders the threads, but valgrind's tools do not. */
 #if NEAR_VALGRIND
@@ -51,6 +52,9 @@ NEAR_API void near__watched_release(const void *object);
 #define NEAR__WATCHED_ACQUIRE(p) ((void)(p))
 #define NEAR__WATCHED_RELEASE(p) ((void)(p))
 #endif
+/* A pointer that is accessed by atomics alone from here on. */
+#define NEAR__WATCHED_WORD(p)                                                                      \
+	(__builtin_expect(near__is_watched != 0, 0) ? near__watched_word(p) : (void)0)
 
 /* Where neither does. */
 #if NEAR__TSAN

@@ -50,6 +50,11 @@ void near__valgrind_ignore_range(const void *p, size_t size)
 	REQUEST(VG_USERREQ__DRD_START_SUPPRESSION, p, size);
 }
 
+void near__watched_word(const void *word)
+{
+	near__valgrind_ignore_range(word, sizeof(void *));
+}
+
 #ifdef NEAR__HAS_VALGRIND
 /* False under memcheck, which does not track the order of threads. A tool that does not know the
  * request returns 0 or the first argument; helgrind returns the number of bytes. */

@@ -190,6 +190,7 @@ __attribute__((constructor)) static void watch_forks(void)
 NEAR__BEFORE_PROGRAM static void ignore_races(void)
 {
 	near__valgrind_ignore(&near__process, sizeof(near__process));
+	near__valgrind_ignore(&near__dead, sizeof(near__dead)); /* all that are not live share it */
 }
 
 bool near__process_init(void)

@@ -25,6 +25,7 @@
 #include "ground/page.h"
 #include "ground/roots.h"
 #include "ground/topology.h"
+#include "ground/valgrind.h"
 
 #define STRIDE ((size_t)1 << NEAR_STRIDE_SHIFT)
 #define HEADER ((size_t)64 << 10) /* a multiple of any system's page */
@@ -181,6 +182,7 @@ static int create_arena(struct near__arena **out, unsigned class)
 	}
 	__atomic_fetch_add(&near__process.reserved, need, __ATOMIC_RELAXED);
 	near__root_begin(a, need); /* arenas are never unmapped */
+	near__valgrind_ignore(a, need);
 	*out = a;
 	return 0;
 }

@@ -25,11 +25,11 @@ static void push_returned(struct near__pool *p, const uint64_t *words, unsigned 
 		NEAR__TSAN_ACQUIRE((void *)(uintptr_t)(words[i] & ~NEAR__POOL_RAW));
 	for (unsigned i = 0; i + 1 < n; i++)
 		*near__pool_link(p, words[i]) = words[i + 1];
-	NEAR__TSAN_RELEASE(&p->returned);
-	do
+	do {
 		*near__pool_link(p, words[n - 1]) = head;
-	while (!__atomic_compare_exchange_n(&p->returned, &head, words[0], true, __ATOMIC_RELEASE,
-					    __ATOMIC_RELAXED));
+		NEAR__TSAN_RELEASE(&p->returned);
+	} while (!__atomic_compare_exchange_n(&p->returned, &head, words[0], true, __ATOMIC_RELEASE,
+					      __ATOMIC_RELAXED));
 }
 
 /* The fence: a thread that has pushed then loads the lock's word, one that has released the lock

@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 
 #include "ground/roots.h"
+#include "ground/valgrind.h"
 #include "pool/pool.h"
 
 #define LEAST_SHIFT 16 /* of a chunk: a multiple of any system's page */
@@ -187,6 +188,7 @@ static bool reserve(struct near__pool *p, uint64_t chunks)
 		munmap(m, p->mapped);
 		return false;
 	}
+	near__valgrind_ignore(m + objects, table);
 	p->base = (uintptr_t)m;
 	p->idle = (uint64_t *)(m + objects + table);
 	return true;

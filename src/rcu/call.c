@@ -28,10 +28,11 @@ static void push_by_cas(struct near_rcu *d, struct near_rcu_head *head)
 {
 	struct near_rcu_head *first = __atomic_load_n(&d->pushed, __ATOMIC_RELAXED);
 
-	do
+	do {
 		head->next = first;
-	while (!__atomic_compare_exchange_n(&d->pushed, &first, head, true, __ATOMIC_SEQ_CST,
-					    __ATOMIC_RELAXED));
+		NEAR__TSAN_RELEASE(&d->calls); /* the link, too */
+	} while (!__atomic_compare_exchange_n(&d->pushed, &first, head, true, __ATOMIC_SEQ_CST,
+					      __ATOMIC_RELAXED));
 }
 
 static void push(struct near_rcu *d, struct near_rcu_head *head,

@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "ground/valgrind.h"
+
 #define INTERVAL_US 1000
 #define LAZY_INTERVAL_US 100000
 #define LONGEST_US 3600000000u
@@ -56,6 +58,7 @@ int near_rcu_init_with(struct near_rcu *d, const struct near_rcu_options *o)
 	d->call_wakes = NEAR__RCU_EACH_CALL;
 	d->interval_us = o && o->interval_us ? o->interval_us : INTERVAL_US;
 	d->lazy_interval_us = o && o->lazy_interval_us ? o->lazy_interval_us : LAZY_INTERVAL_US;
+	near__valgrind_ignore(d, sizeof(*d));
 	near__rcu_watch_forks();
 	r = allocate(d);
 	if (!r) {

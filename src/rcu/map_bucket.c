@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ground/valgrind.h"
+
 #define MOVED NEAR__RCU_MAP_MOVED
 #define SLOTS NEAR__RCU_MAP_SLOTS
 
@@ -150,7 +152,10 @@ void *near__rcu_map_lines(size_t bytes)
 
 	r = posix_memalign(&p, 64, bytes);
 	near__rcu_map_set_errno(saved);
-	return r ? NULL : memset(p, 0, bytes);
+	if (r)
+		return NULL;
+	near__valgrind_ignore(p, bytes);
+	return memset(p, 0, bytes);
 }
 
 int near__rcu_map_get_spares(struct near__rcu_map_bucket **spares, size_t n)

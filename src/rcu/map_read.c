@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ground/valgrind.h"
+
 #define LEAST_STRIPE_BITS 3
 #define MOST_STRIPE_BITS 6
 
@@ -31,6 +33,7 @@ int near_rcu_map_init(struct near_rcu_map *m, struct near_rcu *rcu, size_t entri
 	int r;
 
 	memset(m, 0, sizeof(*m));
+	near__valgrind_ignore(m, sizeof(*m));
 	m->hash = hash;
 	m->equal = equal;
 	m->rcu = rcu;

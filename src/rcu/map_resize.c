@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 
+#include "ground/valgrind.h"
+
 #define MOST_BITS (sizeof(void *) == 8 ? 40u : 24u) /* of a table */
 
 /* ---- tables ---- */
@@ -21,6 +23,7 @@ struct near__rcu_map_table *near__rcu_map_allocate(uint32_t bits)
 	if (!memory)
 		return NULL;
 	t = (void *)(((uintptr_t)memory + sizeof(*t) - 1) & -(uintptr_t)64);
+	near__valgrind_ignore(t, bytes + sizeof(*t));
 	t->memory = memory;
 	t->bits = bits;
 	return t;

@@ -2,6 +2,7 @@
 /* usage: handover [race]
  * Objects pass through each structure from thread to thread. Built with ThreadSanitizer, which is
  * to report nothing; and with the argument one race, which it is to report. */
+#include <nearcpu/cancel.h>
 #include <nearcpu/fifo.h>
 #include <nearcpu/idspace.h>
 #include <nearcpu/lock.h>
@@ -41,7 +42,7 @@ static struct near_refcount references;
 static struct near_lock lock;
 static struct object *shared;
 static long *of_id, by_lock, unguarded;
-static uint32_t done; /* atomic */
+static struct near_cancel done;
 
 static void require(bool holds)
 {
@@ -156,7 +157,7 @@ static void *read_all(void *unused)
 {
 	struct near_worker w = {0};
 
-	while (!__atomic_load_n(&done, __ATOMIC_ACQUIRE)) {
+	while (!near_cancel_is_set(&done)) {
 		read_sections();
 		take_all();
 		use_shared(&w);
@@ -286,7 +287,7 @@ int main(int count, char **unused)
 	}
 	if (count == 1)
 		write_all();
-	__atomic_store_n(&done, 1, __ATOMIC_RELEASE);
+	near_cancel_set(&done);
 	near_refcount_kill(&references);
 	for (int i = 0; i < READERS; i++)
 		pthread_join(t[i], NULL);
