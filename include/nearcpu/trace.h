@@ -175,7 +175,7 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 #ifdef __cplusplus
 #define NEAR__TRACE_ASSERT static_assert
 #else
-#define NEAR__TRACE_ASSERT _Static_assert
+#define NEAR__TRACE_ASSERT __extension__ _Static_assert
 #endif
 #define NEAR__TRACE_CHECK(text)                                                                    \
 	NEAR__TRACE_ASSERT(sizeof(U"" text) == sizeof(U"") * sizeof(text) &&                       \
