@@ -175,7 +175,8 @@ size_t near_pool_get_many(struct near_pool *pool, void **objects, size_t n)
 		}
 		for (unsigned i = 0; i < NEAR__ARRAY_MOVED; i++) {
 			objects[got] = (void *)(uintptr_t)some[i];
-			NEAR__TSAN_ACQUIRE(objects[got++]);
+			NEAR__TSAN_ACQUIRE(objects[got]);
+			got++;
 		}
 	}
 	return got;
