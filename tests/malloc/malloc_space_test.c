@@ -5,8 +5,14 @@
  * */
 #include "runs.h"
 
+#include <sys/mman.h>
+
 #include "ground/topology.h"
 #include "kernel/hint.h"
+
+#ifndef MAP_FIXED_NOREPLACE
+#define MAP_FIXED_NOREPLACE 0x100000
+#endif
 
 #define NODES 3u
 #define SEGMENT (UINT32_C(1) << 15)
@@ -57,6 +63,69 @@ static void churn(void *unused)
 }
 
 UNIT_TEST(runs_never_overlap, unit_in_child(churn, NULL))
+
+#define OTHERS 0x5a /* what other code writes */
+
+static char *map_page(void *p)
+{
+	uintptr_t at = (uintptr_t)p & ~(NEAR__PAGE - 1);
+	char *page = mmap((void *)at, NEAR__PAGE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+
+	if (page == MAP_FAILED || page != (char *)at)
+		return NULL;
+	return memset(page, OTHERS, NEAR__PAGE);
+}
+
+/* At a random place among blocks, or in a table that describes them. NULL: it is occupied. */
+static char *map_somewhere(void)
+{
+	const struct near__heap *h = &near__heap;
+	uint32_t page = unit_random(&seed) % GRANULES;
+	char *places[] = {near__page_at(page), (char *)(h->page_map + page),
+			  (char *)(h->owner + page), (char *)(h->dirty - page / 64) - 1,
+			  h->meta.base - 1 - unit_random(&seed) % h->meta.size};
+
+	return map_page(places[unit_random(&seed) % LENGTH(places)]);
+}
+
+/* Other code maps and unmaps pages in between. */
+static void churn_among_others(void *number)
+{
+	static char *pages[16];
+
+	seed = *(uint64_t *)number;
+	for (unsigned i = 0; i < LENGTH(pages); i++) {
+		pages[i] = map_somewhere();
+		runs_churn(unit_scale(300), NODES, 2000);
+		if (pages[i] && i % 4 == 0) {
+			munmap(pages[i], NEAR__PAGE);
+			pages[i] = NULL;
+		}
+	}
+	for (unsigned i = 0; i < LENGTH(pages); i++)
+		for (size_t n = 0; pages[i] && n < NEAR__PAGE; n++)
+			CHECK(pages[i][n] == OTHERS);
+}
+
+static void runs_pass_over_others(void **state)
+{
+	for (uint64_t i = 1; i <= 20; i++)
+		unit_in_child(churn_among_others, &i);
+}
+
+/* What a run that has no room had committed is given back: others find room there. */
+static void leave_room(void *unused)
+{
+	struct run small, large;
+
+	CHECK(map_page(near__page_at(SEGMENT + SEGMENT / 2)));
+	CHECK(run_take(&large, 0, SEGMENT / 4 * 7, 1) && large.first >= 2 * SEGMENT);
+	CHECK(run_take(&small, 1, 1000, 1));
+	CHECK(small.first >= SEGMENT && small.first < SEGMENT + SEGMENT / 2);
+}
+
+UNIT_TEST(runs_leave_room, unit_in_child(leave_room, NULL))
 
 /* ---- nodes ---- */
 
@@ -229,5 +298,6 @@ int main(void)
 		return 1;
 	}
 	return UNIT_TESTS(nodes_share_the_heap, a_block_is_larger_than_a_share, runs_never_overlap,
-			  ask_too_much, descriptors_come_to_an_end, descriptors_have_numbers);
+			  runs_pass_over_others, runs_leave_room, ask_too_much,
+			  descriptors_come_to_an_end, descriptors_have_numbers);
 }
