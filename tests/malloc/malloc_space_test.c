@@ -127,6 +127,26 @@ static void leave_room(void *unused)
 
 UNIT_TEST(runs_leave_room, unit_in_child(leave_room, NULL))
 
+/* Clean pages that are resident again are found beyond segments that no node has claimed. */
+static void return_what_came_back(void *unused)
+{
+	struct run large;
+	char *p;
+
+	CHECK(map_page(near__page_at(SEGMENT + SEGMENT / 2)));
+	CHECK(run_take(&large, 0, SEGMENT / 4 * 7, 1) && large.first >= 2 * SEGMENT);
+	CHECK(!near__extent_of(SEGMENT));
+	p = near__page_at(large.first);
+	run_drop(&large);
+	near__pages_purge(0, ALL);
+	memset(p, 0, MB); /* as the system does */
+	CHECK(resident_bytes(p, MB) == MB || unit_emulated());
+	near__pages_purge_clean();
+	CHECK(resident_bytes(p, MB) == 0);
+}
+
+UNIT_TEST(clean_pages_are_found, unit_in_child(return_what_came_back, NULL))
+
 /* ---- nodes ---- */
 
 /* Each gets its own memory, until no node has any. */
@@ -298,6 +318,6 @@ int main(void)
 		return 1;
 	}
 	return UNIT_TESTS(nodes_share_the_heap, a_block_is_larger_than_a_share, runs_never_overlap,
-			  runs_pass_over_others, runs_leave_room, ask_too_much,
-			  descriptors_come_to_an_end, descriptors_have_numbers);
+			  runs_pass_over_others, runs_leave_room, clean_pages_are_found,
+			  ask_too_much, descriptors_come_to_an_end, descriptors_have_numbers);
 }

@@ -61,8 +61,8 @@ static uint64_t return_run(const struct near__extent *e, uint32_t page)
 	return (uint64_t)r.first + r.count;
 }
 
-/* The extent of the first used page from *page on; NULL: there are no more. Segments are claimed
- * from the first on. */
+/* The extent of the first used page from *page on; NULL: there are no more. Unclaimed segments may
+ * be in between: large blocks pass over those that other code has mapped a part of. */
 static const struct near__extent *find_used(uint64_t *page)
 {
 	uint64_t segment = (uint64_t)1 << near__extent_map.shift;
@@ -70,9 +70,7 @@ static const struct near__extent *find_used(uint64_t *page)
 	while (*page < near__heap.size >> NEAR__PAGE_SHIFT) {
 		const struct near__extent *e = near__extent_of((uint32_t)*page);
 
-		if (!e)
-			break;
-		if (*page >= e->first && *page < __atomic_load_n(&e->top, __ATOMIC_ACQUIRE))
+		if (e && *page >= e->first && *page < __atomic_load_n(&e->top, __ATOMIC_ACQUIRE))
 			return e;
 		*page = (*page | (segment - 1)) + 1;
 	}
