@@ -126,7 +126,8 @@ static void runs_never_overlap(void **state)
 
 	near__pages_purge(0, ALL);
 	near__pages_stats(&after);
-	assert_int_equal(after.dirty, 0);
+	/* At the two ends of what is free a page of the system may be in use as well. */
+	assert_in_range(after.dirty, 0, 2 * (near__system_page() - 1));
 }
 
 /* Neighbours that are freed, in any order, are one run again. */
@@ -152,11 +153,12 @@ static void purged_runs_have_no_memory(void **state)
 {
 	struct run r = {.count = 256};
 	size_t size = r.count * NEAR__PAGE;
+	uint32_t align = near__system_page();
 	bool zero;
 
 	if (unit_emulated())
 		skip(); /* the emulator has its own idea of what is present */
-	r.first = near__pages_alloc(0, r.count, 1, &zero);
+	r.first = near__pages_alloc(0, r.count, align, &zero);
 	memset(near__page_at(r.first), 1, size);
 	assert_int_equal(resident_bytes(near__page_at(r.first), size), size);
 	near__pages_free(r.first, r.count, true);
@@ -164,7 +166,7 @@ static void purged_runs_have_no_memory(void **state)
 	assert_int_equal(resident_bytes(near__page_at(r.first), size), size);
 	assert_true(near__pages_purge(0, ALL) >= size);
 	assert_int_equal(resident_bytes(near__page_at(r.first), size), 0);
-	r.first = near__pages_alloc(0, r.count, 1, &zero);
+	r.first = near__pages_alloc(0, r.count, align, &zero);
 	assert_true(zero);
 	run_check_zero(&r);
 	near__pages_free(r.first, r.count, false);
@@ -173,13 +175,13 @@ static void purged_runs_have_no_memory(void **state)
 /* The pages stay, but are cleared: calloc relies on it. */
 static void purged_runs_are_zero_if_locked(void **state)
 {
-	struct run r = {.count = 8};
+	struct run r = {.count = 8 * near__system_page()};
 	size_t size = r.count * NEAR__PAGE;
 	bool zero;
 	void *p;
 
 	near__pages_purge(0, ALL);
-	r.first = near__pages_alloc(0, r.count, 1, &zero);
+	r.first = near__pages_alloc(0, r.count, near__system_page(), &zero);
 	p = near__page_at(r.first);
 	/* A sanitizer's mlock does nothing. */
 	if (syscall(SYS_mlock, p, size)) {
@@ -190,7 +192,7 @@ static void purged_runs_are_zero_if_locked(void **state)
 	memset(p, 1, size);
 	near__pages_free(r.first, r.count, true);
 	assert_true(near__pages_purge(0, ALL) >= size);
-	r.first = near__pages_alloc(0, r.count, 1, &zero);
+	r.first = near__pages_alloc(0, r.count, near__system_page(), &zero);
 	assert_ptr_equal(near__page_at(r.first), p);
 	if (zero)
 		run_check_zero(&r);
@@ -208,11 +210,12 @@ static uint64_t dirty_pages(void)
 	return s.dirty;
 }
 
+/* Of whole pages of the system. */
 static uint32_t take_mb(uint32_t mb)
 {
 	bool zero;
 
-	return near__pages_alloc(0, mb * MB_PAGES, 1, &zero);
+	return near__pages_alloc(0, mb * MB_PAGES, near__system_page(), &zero);
 }
 
 /* The pages are not written: the numbers are what is tested. */
@@ -224,16 +227,17 @@ static void free_mb(uint32_t first, uint32_t mb, uint64_t now)
 
 static void dirty_pages_are_limited(void **state)
 {
-	uint64_t decay_ms = near__malloc_conf.decay_ms, now = near__os_ms();
+	uint64_t decay_ms = near__malloc_conf.decay_ms, now = near__os_ms(), least;
 	uint32_t a = take_mb(100), b = take_mb(400), c = take_mb(100);
 
 	near__pages_purge(0, ALL);
-	assert_int_equal(dirty_pages(), 0);
+	least = dirty_pages(); /* what shares pages of the system with blocks */
+	assert_in_range(least, 0, 2 * (near__system_page() - 1));
 	free_mb(a, 100, now); /* half of the pages in use may be free */
-	assert_int_equal(dirty_pages(), 100 * MB_PAGES);
+	assert_int_equal(dirty_pages() - least, 100 * MB_PAGES);
 	near__malloc_conf.decay_ms = UINT64_MAX;
 	free_mb(b, 400, now);
-	assert_int_equal(dirty_pages(), 500 * MB_PAGES);
+	assert_int_equal(dirty_pages() - least, 500 * MB_PAGES);
 	near__malloc_conf.decay_ms = decay_ms;
 	near__pages_limit(now);
 	assert_in_range(dirty_pages(), 62 * MB_PAGES, 64 * MB_PAGES);
@@ -242,12 +246,12 @@ static void dirty_pages_are_limited(void **state)
 	a = take_mb(30);
 	free_mb(c, 100, now);
 	free_mb(a, 30, now);
-	assert_int_equal(dirty_pages(), 130 * MB_PAGES);
+	assert_int_equal(dirty_pages() - least, 130 * MB_PAGES);
 	/* It is forgotten by then. Some of the pages that are returned were clean. */
 	near__pages_limit(now + 200000);
 	assert_in_range(dirty_pages(), 62 * MB_PAGES, 80 * MB_PAGES);
 	near__pages_purge(0, ALL);
-	assert_int_equal(dirty_pages(), 0);
+	assert_int_equal(dirty_pages(), least);
 }
 
 /* ---- spans ---- */

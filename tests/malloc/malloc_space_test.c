@@ -311,6 +311,10 @@ UNIT_TEST(descriptors_have_numbers, unit_in_child(number_descriptors, NULL))
 
 int main(void)
 {
+	if (near__page_size() != NEAR__PAGE) {
+		puts("segments are larger where the system's pages are");
+		return 77;
+	}
 	free(malloc(1)); /* the heap begins */
 	if (near__heap.nodes != NODES || near__heap.size != bytes(GRANULES)) {
 		fprintf(stderr, "%u nodes, %zu bytes of heap: not what is tested here\n",

@@ -1,16 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /* A system whose pages have pages_size bytes, no fewer than this one's, for what is linked with
- * --wrap of these calls: addresses are multiples of it or refused, sizes are
- * rounded up to it. */
+ * --wrap of these calls: addresses are multiples of it or refused, sizes are rounded up to it. A
+ * program that allocates before main defines PAGES_SIZE. */
 #ifndef NEARCPU_TESTS_PAGES_H
 #define NEARCPU_TESTS_PAGES_H
 
 #include <errno.h>
+#include <stdarg.h>
 #include <stdint.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-static size_t pages_size;
+#ifndef PAGES_SIZE
+#define PAGES_SIZE 0
+#endif
+static size_t pages_size = PAGES_SIZE;
 
 long __real_sysconf(int name);
 void *__real_mmap(void *at, size_t size, int protection, int flags, int fd, off_t offset);
@@ -71,5 +76,37 @@ int __wrap_madvise(void *at, size_t size, int advice)
 {
 	return pages_refuse((uintptr_t)at) ? -1 : __real_madvise(at, pages_round(size), advice);
 }
+
+#if PAGES_SIZE
+long __real_syscall(long number, ...);
+
+/* madvise and mprotect of the malloc. */
+long __wrap_syscall(long number, ...)
+{
+	long a[6];
+	va_list args;
+
+	va_start(args, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(args, long);
+	va_end(args);
+	if (number == SYS_madvise || number == SYS_mprotect || number == SYS_mincore) {
+		if (pages_refuse((uint64_t)a[0]))
+			return -1;
+		a[1] = (long)(number == SYS_mincore ? (size_t)a[1] : pages_round((size_t)a[1]));
+	}
+	return __real_syscall(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+void *__real_mremap(void *from, size_t size, size_t new_size, int flags, ...);
+
+/* With MREMAP_FIXED, as all callers. */
+void *__wrap_mremap(void *from, size_t size, size_t new_size, int flags, void *to)
+{
+	if (pages_refuse((uintptr_t)from) || pages_refuse((uintptr_t)to))
+		return MAP_FAILED;
+	return __real_mremap(from, pages_round(size), pages_round(new_size), flags, to);
+}
+#endif
 
 #endif

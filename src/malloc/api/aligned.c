@@ -54,15 +54,16 @@ NEAR__ENTRY void *aligned_alloc(size_t align, size_t n)
 
 NEAR__ENTRY void *valloc(size_t n)
 {
-	return near__alloc_aligned(NEAR__PAGE, n, NEAR__CALLER);
+	return near__alloc_aligned(near__page_size(), n, NEAR__CALLER);
 }
 
 NEAR__ENTRY void *pvalloc(size_t n)
 {
-	if (n > SIZE_MAX - NEAR__PAGE)
+	size_t page = near__page_size();
+
+	if (n > SIZE_MAX - page)
 		return near__no_memory();
-	return near__alloc_aligned(NEAR__PAGE, (n + NEAR__PAGE - 1) & ~(NEAR__PAGE - 1),
-				   NEAR__CALLER);
+	return near__alloc_aligned(page, (n + page - 1) & ~(page - 1), NEAR__CALLER);
 }
 
 NEAR__ALIAS(aligned_alloc, near__own_aligned_alloc, visibility("hidden"));

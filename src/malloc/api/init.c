@@ -29,15 +29,14 @@ static struct near_lock lock;
 #define PLACES 4 /* that are tried */
 /* The numbers of descriptors have 32 bits. */
 #ifndef NEAR__LARGEST_META
-#define NEAR__LARGEST_META ((size_t)UINT32_MAX * NEAR__META_UNIT & ~(NEAR__PAGE - 1))
+#define NEAR__LARGEST_META ((size_t)UINT32_MAX * NEAR__META_UNIT & ~(size_t)0xffff)
 #endif
 _Static_assert(NEAR__LARGEST_HEAP >> NEAR__PAGE_SHIFT <= (size_t)NEAR__MAX_PAGES + 64,
 	       "page numbers");
 _Static_assert(NEAR__LARGEST_HEAP <= (size_t)1 << NEAR__OFFSET_BITS, "what a link can hold");
 _Static_assert(NEAR__LARGEST_META / NEAR__META_UNIT <= UINT32_MAX, "descriptors have numbers");
 
-/* The parts of the heap's address space, in this order. All sizes are whole pages, as the heap's is
- * a power of two:
+/* The parts of the heap's address space, in this order. All begin at pages of the system:
  *
  *     dirty, downwards | page map | owner | meta, downwards | a page | blocks | a page
  *
@@ -46,13 +45,24 @@ struct sizes {
 	size_t dirty, map, owners, meta, blocks;
 };
 
+static size_t whole_pages(size_t size)
+{
+	return (size + near__page_size() - 1) & ~(near__page_size() - 1);
+}
+
+/* Of the blocks' begin: spans and the system's pages. */
+static size_t alignment(void)
+{
+	return near__page_size() > NEAR__SMALL_SPAN ? near__page_size() : NEAR__SMALL_SPAN;
+}
+
 static struct sizes sizes_for(size_t heap)
 {
 	size_t pages = heap >> NEAR__PAGE_SHIFT;
 	struct sizes s = {
-		.dirty = (pages / 8 + NEAR__PAGE - 1) & ~(NEAR__PAGE - 1),
-		.map = pages,
-		.owners = pages * sizeof(uint32_t),
+		.dirty = whole_pages(pages / 8),
+		.map = whole_pages(pages),
+		.owners = whole_pages(pages * sizeof(uint32_t)),
 		.meta = heap / 8,
 		.blocks = heap,
 	};
@@ -73,7 +83,7 @@ static char *find_place(char *find(size_t size), struct sizes *s)
 
 		*s = sizes_for(heap);
 		size = s->dirty + s->map + s->owners + s->meta + s->blocks;
-		p = find(size + NEAR__SMALL_SPAN + 2 * NEAR__PAGE);
+		p = find(size + alignment() + 2 * near__page_size());
 		if (p)
 			return p;
 	}
@@ -88,11 +98,11 @@ static bool lay_out(struct near__heap *h, char *p, const struct sizes *s)
 	h->dirty = (uint64_t *)(p + s->dirty);
 	h->page_map = (uint8_t *)h->dirty;
 	h->owner = (uint32_t *)(h->page_map + s->map);
-	blocks = (uintptr_t)h->owner + s->owners + s->meta + NEAR__PAGE;
-	h->base = (blocks + NEAR__SMALL_SPAN - 1) & ~(NEAR__SMALL_SPAN - 1);
+	blocks = (uintptr_t)h->owner + s->owners + s->meta + near__page_size();
+	h->base = (blocks + alignment() - 1) & ~(alignment() - 1);
 	h->size = s->blocks < most ? s->blocks : most;
 	h->highest = 0;
-	near__meta_begin((char *)h->base - NEAR__PAGE, s->meta);
+	near__meta_begin((char *)h->base - near__page_size(), s->meta);
 	return near__pages_init();
 }
 

@@ -17,6 +17,7 @@
 
 #include "cache/list.h"
 #include "ground/fork.h"
+#include "ground/page.h"
 #include "percpu/internal.h"
 #include "malloc/base/classes.h"
 #include "malloc/base/lock.h"
@@ -194,6 +195,13 @@ static inline unsigned near__class_of_tag(unsigned tag)
 static inline void near__set_tag(uint32_t page, uint8_t tag)
 {
 	__atomic_store_n(&near__heap.page_map[page], tag, __ATOMIC_RELAXED);
+}
+
+/* Of the heap in one of the system's pages: 1, or a power of two. The heap's base is a multiple of
+ * both, so that the pages of a number which is a multiple of this begin at one of the system's. */
+static inline uint32_t near__system_page(void)
+{
+	return (uint32_t)(near__page_size() >> NEAR__PAGE_SHIFT);
 }
 
 static inline void *near__page_at(uint32_t page)

@@ -20,12 +20,12 @@ static bool commit_next(size_t size, size_t limit)
 {
 	struct near__range *m = &near__heap.meta;
 
-	for (size_t step = NEAR__PAGE; used + size <= limit; step *= 2) {
+	for (size_t step = near__page_size(); used + size <= limit; step *= 2) {
 		enum near__commit result = near__range_commit(m, used + size);
 
 		if (result != NEAR__OCCUPIED)
 			return result == NEAR__USABLE;
-		step = m->committed + step + size <= limit ? step : NEAR__PAGE;
+		step = m->committed + step + size <= limit ? step : near__page_size();
 		holes += step;
 		used = m->piece = m->committed += step;
 		refused = 0;

@@ -12,6 +12,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "ground/page.h"
 #include "ground/probe.h"
 #include "ground/topology.h"
 #include "ground/tsan.h"
@@ -67,16 +68,16 @@ static enum near__commit map_at(char *p, size_t size, int protection)
  * secret. ThreadSanitizer allows only addresses that the kernel chooses. */
 static char *find_gap(size_t size, uint64_t from, uint64_t room)
 {
-	uint64_t pages = (room - size) / NEAR__PAGE;
+	uint64_t page = near__page_size(), pages = (room - size) / page;
 
 	if (size > room / 2 || NEAR__TSAN_HERE)
 		return NULL;
 	for (unsigned i = 0; i < PLACES; i++) {
-		uint64_t at = from + near__os_random() % pages * NEAR__PAGE;
-		char *p = (char *)(at & ~(NEAR__PAGE - 1));
+		uint64_t at = from + near__os_random() % pages * page;
+		char *p = (char *)(at & ~(page - 1));
 
 		/* The last page stays mapped. That it could be mapped shows that there is room. */
-		if (map_at(p + size - NEAR__PAGE, NEAR__PAGE, PROT_NONE) == NEAR__USABLE)
+		if (map_at(p + size - page, page, PROT_NONE) == NEAR__USABLE)
 			return p;
 	}
 	return NULL;
@@ -110,7 +111,7 @@ char *near__os_reserve(size_t size)
 
 static size_t whole_pages(size_t size)
 {
-	return (size + NEAR__PAGE - 1) & ~(NEAR__PAGE - 1);
+	return (size + near__page_size() - 1) & ~(near__page_size() - 1);
 }
 
 /* Steps grow with the range: an eighth of its size, 256 KiB to 16 MiB. */
@@ -152,7 +153,7 @@ static enum near__commit commit_to(struct near__range *r, size_t end)
  * piece begins, one call finds out whether there is room. */
 enum near__commit near__range_commit(struct near__range *r, size_t size)
 {
-	size_t least = whole_pages(size), end = next_step(r, size);
+	size_t page = near__page_size(), least = whole_pages(size), end = next_step(r, size);
 	enum near__commit result;
 
 	if (size <= r->committed)
@@ -165,7 +166,7 @@ enum near__commit near__range_commit(struct near__range *r, size_t size)
 		else if (r->committed == r->piece)
 			return result;
 		else
-			end = least + ((end - least) / 2 & ~(NEAR__PAGE - 1));
+			end = least + ((end - least) / 2 & ~(page - 1));
 	}
 	return result;
 }
@@ -173,11 +174,12 @@ enum near__commit near__range_commit(struct near__range *r, size_t size)
 /* The lengths that are tried are powers of two: each bit of the distance is found by one call. */
 void near__range_fill(struct near__range *r, size_t size)
 {
-	size_t end = whole_pages(size < r->size ? size : r->size), step = NEAR__PAGE;
+	size_t end = whole_pages(size < r->size ? size : r->size), page = near__page_size(),
+	       step = page;
 
 	while (r->committed + step < end)
 		step *= 2;
-	for (; step >= NEAR__PAGE; step /= 2)
+	for (; step >= page; step /= 2)
 		if (r->committed + step <= end)
 			commit_to(r, r->committed + step);
 }
@@ -194,14 +196,21 @@ void near__range_cut(struct near__range *r, size_t committed)
 	errno = saved;
 }
 
+/* madvise(2) refuses an address that is not a page's, and rounds the size up: other blocks are in
+ * the rest of the first and the last page. */
 void near__os_discard(void *p, size_t size)
 {
+	size_t page = near__page_size(), before = -(uintptr_t)p & (page - 1), whole;
 	int saved = errno;
 
+	before = before < size ? before : size;
+	whole = (size - before) & ~(page - 1);
+	memset(p, 0, before);
 	/* Locked pages (mlock, mlockall) stay, as the program requested. */
 	near__probe(NEAR__PROBE_DISCARD, p, size);
-	if (sys_madvise(p, size, MADV_DONTNEED))
-		memset(p, 0, size);
+	if (whole && sys_madvise((char *)p + before, whole, MADV_DONTNEED))
+		memset((char *)p + before, 0, whole);
+	memset((char *)p + before + whole, 0, size - before - whole);
 	errno = saved;
 }
 
@@ -227,10 +236,11 @@ bool near__os_renew(void *p, size_t size, int node)
 void near__os_populate(void *p, size_t size)
 {
 	static bool cannot;
+	size_t before = (uintptr_t)p & (near__page_size() - 1);
 	int saved = errno;
 
 	if (!__atomic_load_n(&cannot, __ATOMIC_RELAXED) &&
-	    sys_madvise(p, size, MADV_POPULATE_WRITE) && errno == EINVAL)
+	    sys_madvise((char *)p - before, size + before, MADV_POPULATE_WRITE) && errno == EINVAL)
 		__atomic_store_n(&cannot, true, __ATOMIC_RELAXED);
 	errno = saved;
 }

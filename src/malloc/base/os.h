@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The heap's unit, on all systems; the system's page is near__page_size(). Ranges are committed,
+ * returned and moved by whole pages of the system. */
 #define NEAR__PAGE ((size_t)4096)
 
 /* Memory that is committed from the base on, as far as it is used. */
@@ -55,15 +57,17 @@ void near__os_no_huge_pages(void *p, size_t size);
  * none). False: they could not be mapped, and are as they were. */
 bool near__os_renew(void *p, size_t size, int node);
 
-/* Returns the pages to the system, unless they are locked; they are zero from then on. */
+/* Returns the memory to the system, in whole pages that are not locked; it is zero from then
+ * on. */
 void near__os_discard(void *p, size_t size);
 
-/* Gets the pages by one system call instead of a page fault for each, if the system can. */
+/* Gets the system's pages in which it is by one system call instead of a page fault for each, if
+ * the system can. */
 void near__os_populate(void *p, size_t size);
 
-/* Moves pages to another address. Requires that it is committed, and zero. The old pages are zero
- * then. NOT_MOVED: the first word at `to` may have changed. LOST: the move failed, and the pages at
- * `to` are not mapped, or other code's. */
+/* Moves whole pages of the system to another address. Requires that it is committed, and zero. The
+ * old pages are zero then. NOT_MOVED: the first word at `to` may have changed. LOST: the move
+ * failed, and the pages at `to` are not mapped, or other code's. */
 enum near__moved { NEAR__MOVED, NEAR__NOT_MOVED, NEAR__MOVE_LOST };
 enum near__moved near__os_move(void *to, void *from, size_t size);
 

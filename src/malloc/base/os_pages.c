@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ground/page.h"
 #include "ground/topology.h"
 #include "malloc/base/os.h"
 
@@ -23,8 +24,7 @@ void *near__os_reserve_zeros(size_t size)
 
 bool near__os_use_zeros(void *p, size_t size)
 {
-	uintptr_t first = (uintptr_t)p & ~(NEAR__PAGE - 1);
-	uintptr_t end = ((uintptr_t)p + size + NEAR__PAGE - 1) & ~(NEAR__PAGE - 1);
+	uintptr_t first = (uintptr_t)p & ~(near__page_size() - 1), end = (uintptr_t)p + size;
 	int saved = errno;
 	long failed = syscall(SYS_mprotect, first, end - first, PROT_READ | PROT_WRITE);
 
@@ -44,7 +44,8 @@ bool near__os_is_resident(const void *p)
 {
 	unsigned char there = 0;
 	int saved = errno;
-	long failed = syscall(SYS_mincore, (uintptr_t)p & ~(NEAR__PAGE - 1), NEAR__PAGE, &there);
+	uintptr_t page = (uintptr_t)p & ~(near__page_size() - 1);
+	long failed = syscall(SYS_mincore, page, near__page_size(), &there);
 
 	errno = saved;
 	return !failed && there & 1;

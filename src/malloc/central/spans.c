@@ -278,11 +278,12 @@ void near__span_hold(struct near__spans *all, struct near__span *s, struct near_
 	near__spans_add(all, s);
 }
 
-/* Blocks that were never carved are not held: they may be carved concurrently. */
+/* A page of the system at that offset. Blocks that were never carved are not held: they may be
+ * carved concurrently. */
 static bool covers(const struct near__held *held, unsigned class, size_t offset)
 {
 	unsigned first = (unsigned)(offset / near__sizes[class].size);
-	unsigned end = (unsigned)((offset + NEAR__PAGE - 1) / near__sizes[class].size) + 1;
+	unsigned end = (unsigned)((offset + near__page_size() - 1) / near__sizes[class].size) + 1;
 
 	end = end < near__sizes[class].objects ? end : near__sizes[class].objects;
 	for (unsigned i = first; i < end; i++)
@@ -294,14 +295,15 @@ static bool covers(const struct near__held *held, unsigned class, size_t offset)
 size_t near__span_discard(struct near__span *s, const struct near__held *held)
 {
 	size_t size = (size_t)near__sizes[s->class].pages << NEAR__PAGE_SHIFT, all = 0;
+	size_t page = near__page_size();
 	char *p = near__page_at(s->first);
 
-	for (size_t from = 0, to; from < size; from = to) {
-		to = from + NEAR__PAGE;
+	for (size_t from = -(uintptr_t)p & (page - 1), to; from + page <= size; from = to) {
+		to = from + page;
 		if (!covers(held, s->class, from))
 			continue;
-		while (to < size && covers(held, s->class, to))
-			to += NEAR__PAGE;
+		while (to + page <= size && covers(held, s->class, to))
+			to += page;
 		__atomic_store_n(&s->discarded, true, __ATOMIC_RELAXED); /* see spans.h */
 		near__os_discard(p + from, to - from);
 		all += to - from;

@@ -77,13 +77,17 @@ uint32_t near__dirty_count(uint32_t first, uint32_t count)
 	return n;
 }
 
-void near__dirty_discard(uint32_t first, uint32_t end)
+/* Clean pages that are in one of the system's with a dirty one go with it. */
+void near__dirty_discard(uint32_t begin, uint32_t end)
 {
-	while ((first = near__dirty_next(first, end)) < end) {
-		uint32_t stop = next(first, end, ~(uint64_t)0);
+	uint32_t unit = near__system_page(), first = begin, stop;
 
+	for (; (first = near__dirty_next(first, end)) < end; first = stop) {
+		stop = (next(first, end, ~(uint64_t)0) + unit - 1) & ~(unit - 1);
+		stop = stop < end ? stop : end;
+		first &= ~(unit - 1);
+		first = first > begin ? first : begin;
 		near__os_discard(near__page_at(first), (size_t)(stop - first) << NEAR__PAGE_SHIFT);
-		first = stop;
 	}
 }
 

@@ -44,6 +44,9 @@ void *near__large_alloc(size_t size, size_t align, bool *zero)
 
 	if (!pages || !step)
 		return NULL;
+	/* So that it can be moved. */
+	if (pages >= MOVE_PAGES && step < near__system_page())
+		step = near__system_page();
 	/* Refused even if the heap has such an address: the result must not depend on chance. */
 	if (align > LARGEST_ALIGN || (size_t)pages + step > near__heap.size >> NEAR__PAGE_SHIFT)
 		return NULL;
@@ -87,32 +90,46 @@ static bool is_worth_moving(uint32_t pages)
 	return pages >= MOVE_PAGES && pages >= near__pages_used() / MOST_MOVED;
 }
 
-/* A block that is lost leaves a hole, and the content is copied to another one. */
+/* `whole` pages of a block move to another one of `wanted`. A block that is lost leaves a hole. */
+static enum near__moved move_whole(uint32_t from, uint32_t to, uint32_t whole, uint32_t wanted)
+{
+	size_t size = (size_t)whole << NEAR__PAGE_SHIFT;
+	enum near__moved moved;
+
+	near__marks_moved(from, to, whole);
+	moved = near__os_move(near__page_at(to), near__page_at(from), size);
+	if (moved == NEAR__MOVE_LOST) {
+		near__pages_free(to + whole, wanted - whole, false);
+		near__pages_lose(to, whole);
+	}
+	return moved;
+}
+
+/* Whole pages of the system are moved, the rest is copied; all of it if the move failed. */
 static void *move(void *p, uint32_t had, uint32_t wanted)
 {
-	size_t size = (size_t)had << NEAR__PAGE_SHIFT;
-	bool by_pages = is_worth_moving(had), zero;
+	uint32_t unit = near__system_page(), begin = near__page_of(p), whole = 0, first;
 	enum near__moved moved;
-	uint32_t first;
-	void *q;
+	size_t copied;
+	bool zero;
+	char *q;
 
+	if (is_worth_moving(had) && begin % unit == 0)
+		whole = had & ~(unit - 1);
 	do {
-		first = near__pages_alloc(near__node_now(), wanted, 1, &zero);
+		first = near__pages_alloc(near__node_now(), wanted, whole ? unit : 1, &zero);
 		if (first == NEAR__NONE)
 			return NULL;
 		q = make(first, wanted);
-		if (by_pages)
-			near__marks_moved(near__page_of(p), first, had);
-		moved = by_pages ? near__os_move(q, p, size) : NEAR__NOT_MOVED;
-		by_pages = false;
-		if (moved == NEAR__MOVE_LOST) {
-			near__pages_free(first + had, wanted - had, false);
-			near__pages_lose(first, had);
-		}
+		moved = whole ? move_whole(begin, first, whole, wanted) : NEAR__NOT_MOVED;
+		whole = moved == NEAR__MOVED ? whole : 0;
 	} while (moved == NEAR__MOVE_LOST);
-	if (moved == NEAR__NOT_MOVED)
-		memcpy(q, p, size);
-	near__pages_free(near__page_of(p), had, moved == NEAR__NOT_MOVED);
+	copied = (size_t)whole << NEAR__PAGE_SHIFT;
+	memcpy(q + copied, (char *)p + copied, ((size_t)had << NEAR__PAGE_SHIFT) - copied);
+	if (whole)
+		near__pages_free(begin, whole, false);
+	if (whole < had)
+		near__pages_free(begin + whole, had - whole, true);
 	count(&near__large_stats.pages, (int64_t)wanted - had);
 	return q;
 }

@@ -53,6 +53,12 @@ static void set(uint32_t first, uint32_t end)
 		__atomic_fetch_or(word_of(bits, page), mask_of(page, end), __ATOMIC_RELAXED);
 }
 
+/* The first page of the system's page at that offset. */
+static uint32_t unit_of(uint64_t offset)
+{
+	return (uint32_t)((offset & ~(near__page_size() - 1)) >> NEAR__PAGE_SHIFT);
+}
+
 void near__marks_set(const void *p, size_t size)
 {
 	uintptr_t begin = (uintptr_t)p, end, base, limit;
@@ -64,8 +70,7 @@ void near__marks_set(const void *p, size_t size)
 	limit = base + near__heap.size;
 	end = end > limit ? limit : end;
 	if (begin < end)
-		set((uint32_t)((begin - base) >> NEAR__PAGE_SHIFT),
-		    (uint32_t)((end - base + NEAR__PAGE - 1) >> NEAR__PAGE_SHIFT));
+		set(unit_of(begin - base), unit_of(end - base + near__page_size() - 1));
 }
 
 /* The first page of [page, end) whose bit is set, with `flip` all ones: is clear. */
@@ -81,6 +86,24 @@ static uint32_t next(uint32_t page, uint32_t end, uint64_t flip)
 	return end;
 }
 
+/* A page of the system that other blocks share keeps its marks. */
+static bool renew(uint32_t first, uint32_t end)
+{
+	uint32_t unit = near__system_page();
+
+	first = (first + unit - 1) & ~(unit - 1);
+	end &= ~(unit - 1);
+	if (first >= end)
+		return true;
+	if (!near__os_renew(near__page_at(first), (size_t)(end - first) << NEAR__PAGE_SHIFT,
+			    near__extent_of(first)->blocks.node))
+		return false;
+	for (uint32_t page = first; page < end; page = (page | 63) + 1)
+		__atomic_fetch_and(word_of(near__marks, page), ~mask_of(page, end),
+				   __ATOMIC_RELAXED);
+	return true;
+}
+
 bool near__marks_clear_slow(uint32_t first, uint32_t count)
 {
 	uint32_t end = first + count, stop;
@@ -88,15 +111,7 @@ bool near__marks_clear_slow(uint32_t first, uint32_t count)
 
 	for (first = next(first, end, 0); first < end; first = next(stop, end, 0)) {
 		stop = next(first, end, ~(uint64_t)0);
-		if (!near__os_renew(near__page_at(first),
-				    (size_t)(stop - first) << NEAR__PAGE_SHIFT,
-				    near__extent_of(first)->blocks.node)) {
-			done = false;
-			continue;
-		}
-		for (uint32_t page = first; page < stop; page = (page | 63) + 1)
-			__atomic_fetch_and(word_of(near__marks, page), ~mask_of(page, stop),
-					   __ATOMIC_RELAXED);
+		done = renew(first, stop) && done;
 	}
 	return done;
 }

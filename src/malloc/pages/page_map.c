@@ -22,15 +22,10 @@ void near__page_map_mark_long(uint32_t first, uint32_t count)
 
 void near__page_map_unmark_long(uint32_t first, uint32_t count)
 {
-	char *from = (char *)near__heap.page_map + first, *to = from + count;
-	char *page = (char *)(((uintptr_t)from + NEAR__PAGE - 1) & ~(NEAR__PAGE - 1));
-	size_t whole = (size_t)(to - page) & ~(NEAR__PAGE - 1);
+	uint8_t *tags = near__heap.page_map + first;
 
-	if (count < CLEARED) {
-		memset(from, 0, count);
-		return;
-	}
-	memset(from, 0, (size_t)(page - from));
-	near__os_discard(page, whole);
-	memset(page + whole, 0, (size_t)(to - page) - whole);
+	if (count < CLEARED)
+		memset(tags, 0, count);
+	else
+		near__os_discard(tags, count);
 }

@@ -29,8 +29,28 @@ static bool can_cut(struct near__pages *p)
 	return p->spare != 0;
 }
 
-/* Cuts up to `most` pages, of which the first is dirty, out of the oldest run; none if the run is
- * in fact clean; all if there are no descriptors for the rest. False: no run is due. */
+/* Up to `most` pages of the run from a dirty one on, by whole pages of the system. None if it is in
+ * fact clean, or if what is dirty shares pages of the system with blocks: its bits stay set, and it
+ * goes when one of its neighbours is freed. */
+static void choose_dirty(const struct near__run *r, uint64_t most, struct near__run *out)
+{
+	uint32_t unit = near__system_page(), end = r->first + r->count;
+	uint32_t from = (r->first + unit - 1) & ~(unit - 1), to = end & ~(unit - 1);
+
+	out->first = end;
+	out->count = 0;
+	if (from >= to)
+		return;
+	from = near__dirty_next(from, to) & ~(unit - 1);
+	most = most < unit ? unit : most & ~((uint64_t)unit - 1);
+	if (from < to) {
+		out->first = from;
+		out->count = to - from < most ? to - from : (uint32_t)most;
+	}
+}
+
+/* Cuts such pages out of the oldest run; all of it if there are no descriptors for the rest. False:
+ * no run is due. */
 static bool take_dirty(struct near__pages *p, uint64_t decay_ms, uint64_t most,
 		       struct near__run *out)
 {
@@ -41,10 +61,8 @@ static bool take_dirty(struct near__pages *p, uint64_t decay_ms, uint64_t most,
 		return false;
 	r = *out = *near__run_at(number);
 	end = r.first + r.count;
-	if (can_cut(p)) {
-		out->first = near__dirty_next(r.first, end);
-		out->count = end - out->first < most ? end - out->first : (uint32_t)most;
-	}
+	if (can_cut(p))
+		choose_dirty(&r, most, out);
 	near__pages_remove(p, number);
 	if (out->first > r.first)
 		near__pages_insert(p, r.first, out->first - r.first, false, 0);

@@ -122,7 +122,9 @@ void near__pages_purge_areas(unsigned areas)
 {
 	const struct near__extent *e;
 
-	if (near__malloc_conf.decay_ms == UINT64_MAX || !near_lock_try_lock(&near__purging))
+	/* With larger pages of the system, areas have 32 or 512 MiB. */
+	if (near__malloc_conf.decay_ms == UINT64_MAX || near__system_page() > 1 ||
+	    !near_lock_try_lock(&near__purging))
 		return;
 	for (; areas && (e = find_used(&cursor)); areas--) {
 		uint64_t page = cursor, end = near__align_page((uint32_t)page + 1, AREA);

@@ -4,8 +4,8 @@
 
 #include "ground/probe.h"
 
-/* The most segments. With 128 MiB or more each, the tables of a segment are whole pages; the
- * smallest is 4096 bytes of `dirty`. */
+/* The most segments. With 128 MiB or more each, the tables of a segment are whole pages of 4 KiB;
+ * the smallest is 4096 bytes of `dirty`. With larger pages of the system they are larger. */
 #ifndef NEAR__SEGMENTS
 #define NEAR__SEGMENTS 1024u
 #endif
@@ -41,10 +41,11 @@ bool near__space_init(void)
 	uint64_t last = heap_end() - 1;
 	uint32_t number;
 
+	m->shift = LEAST_SHIFT + (unsigned)__builtin_ctz(near__system_page());
 	unclaimed = 0;
-	if (last >> LEAST_SHIFT < 2 * near__heap.nodes)
+	if (last >> m->shift < 2 * near__heap.nodes)
 		near__heap.nodes = 1;
-	for (m->shift = LEAST_SHIFT; last >> m->shift >= NEAR__SEGMENTS;)
+	while (last >> m->shift >= NEAR__SEGMENTS)
 		m->shift++;
 	last >>= m->shift;
 	number = near__meta_alloc((last + 1) * sizeof(*m->extents) + /* NOLINT: pointers */
