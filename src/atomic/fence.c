@@ -29,21 +29,23 @@ bool near__atomic_fence(void)
 }
 
 struct conf {
-	int fence_off;
+	int fence_off, few_calls;
 };
 
 static const struct near__setting list[] = {
 	{"fence", "on", offsetof(struct conf, fence_off), 0},
 	{"fence", "off", offsetof(struct conf, fence_off), 1},
+	{"calls", "all", offsetof(struct conf, few_calls), 0},
+	{"calls", "few", offsetof(struct conf, few_calls), 1},
 };
 
-static const char *const prefix = "fence";
+static const char *const prefixes[] = {"fence", "calls"};
 
 static const struct near__settings settings = {
 	.list = list,
 	.count = sizeof(list) / sizeof(list[0]),
-	.prefixes = &prefix,
-	.prefix_count = 1,
+	.prefixes = prefixes,
+	.prefix_count = sizeof(prefixes) / sizeof(prefixes[0]),
 	.own = 1,
 };
 
@@ -54,7 +56,8 @@ __attribute__((constructor)) static void begin(void)
 
 	near__conf_read_part(&settings, &conf);
 	/* After the registration. Pairs with the load in near__waiters_fence. */
-	if (!conf.fence_off && membarrier(MEMBARRIER_REGISTER_EXPEDITED) && near__atomic_fence())
+	if (!conf.fence_off && !conf.few_calls && membarrier(MEMBARRIER_REGISTER_EXPEDITED) &&
+	    near__atomic_fence())
 		__atomic_store_n(&near__atomic_locks.waiters_fence, 1, __ATOMIC_SEQ_CST);
 	errno = saved_errno;
 }

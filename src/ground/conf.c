@@ -15,6 +15,8 @@ static const struct near__setting core_list[] = {
 	{"rseq", "off", FIELD(rseq_off), 1},
 	{"fence", "on", FIELD(fence_off), 0},
 	{"fence", "off", FIELD(fence_off), 1},
+	{"calls", "all", FIELD(few_calls), 0},
+	{"calls", "few", FIELD(few_calls), 1},
 	{"slot", "auto", FIELD(slot), NEAR__SLOT_AUTO},
 	{"slot", "cpu", FIELD(slot), NEAR__SLOT_BY_CPU},
 	{"slot", "cid", FIELD(slot), NEAR__SLOT_BY_CID},

@@ -51,6 +51,7 @@ struct near__conf {
 	int lock_check; /* enum near__conf_lock_check */
 	int pool_check;
 	int rcu_check;
+	int few_calls; /* system calls: none that a filter might not expect */
 };
 
 /* Read the environment, or `text` (NULL: nothing set), with a function for the warnings. */

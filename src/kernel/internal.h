@@ -29,17 +29,17 @@ enum near__hint_source {
 /* The process: decided once, by the first thread that needs it, then constant except for the fields
  * marked. */
 struct near__process {
-	uint32_t decided;          /* 1: what follows is constant */
-	uint32_t watches_forks;    /* a copy of the library has its handlers in place */
-	struct near_lock decision; /* held to decide */
-	bool usable;               /* sequences and membarrier both work here */
+	uint32_t decided;       /* 1: what follows is constant */
+	uint32_t watches_forks; /* a copy of the library has its handlers in place */
+	bool usable;            /* sequences and membarrier both work here */
 	struct near__conf conf;
 	unsigned cpus, nodes;
 	unsigned slots;      /* live slots; the number of the slot that is never open */
 	uint32_t index_mode; /* near__thread.index_mode of live threads */
 	enum near_slot_kind slot_kind;
 	const char *slot_why;
-	const char *why; /* why not usable */
+	const char *why;           /* why not usable */
+	struct near_lock decision; /* held to decide */
 	bool has_cid, has_node;
 	unsigned feature_size, feature_align, membarrier;
 	unsigned exit_key; /* pthread key of threads that this library registered */

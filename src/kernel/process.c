@@ -81,6 +81,8 @@ static const char *unusable(struct near__process *p)
 		return "this CPU has no sequences in this version";
 	if (p->conf.rseq_off)
 		return "switched off by NEAR_CONF=rseq:off";
+	if (p->conf.few_calls)
+		return "membarrier is forbidden by NEAR_CONF=calls:few";
 	if (p->conf.fence_off)
 		return "interrupts to other CPUs are forbidden by NEAR_CONF=fence:off";
 	if (near__program_hides_copy())
@@ -155,7 +157,7 @@ static void decide(struct near__process *p)
 
 	near__conf_read(&p->conf);
 	p->cpus = near__topology_cpus();
-	p->nodes = near__topology_nodes();
+	p->nodes = p->conf.few_calls ? 1 : near__topology_nodes(); /* no mbind */
 	p->membarrier = commands > 0 ? (unsigned)commands : 0;
 	p->feature_size = (unsigned)getauxval(AUXV_RSEQ_FEATURE_SIZE);
 	p->feature_align = (unsigned)getauxval(AUXV_RSEQ_ALIGN);

@@ -77,6 +77,7 @@ static void the_setting_decides(void **state)
 	if (unit_emulated())
 		skip();
 	assert_int_equal(unit_wait(unit_fork(run_with, (void *)"NEAR_CONF=fence:off"), NULL), 0);
+	assert_int_equal(unit_wait(unit_fork(run_with, (void *)"NEAR_CONF=calls:few"), NULL), 0);
 	assert_int_equal(unit_wait(unit_fork(run_with, (void *)"NEAR_CONF=fence:on"), NULL),
 			 kernel_can());
 }

@@ -44,52 +44,55 @@ static struct near__conf parse(const char *text)
 
 static const struct {
 	const char *text;
-	struct near__conf conf; /* rseq_off, fence_off, slot, lock_check, pool_check, rcu_check */
+	/* rseq_off, fence_off, slot, lock_check, pool_check, rcu_check, few_calls */
+	struct near__conf conf;
 	const char *said;
 } texts[] = {
-	{NULL, {0, 0, 0, 0, 0, 0}, ""},
-	{"", {0, 0, 0, 0, 0, 0}, ""},
-	{"rseq:on", {0, 0, 0, 0, 0, 0}, ""},
-	{"rseq:off", {1, 0, 0, 0, 0, 0}, ""},
-	{"fence:on", {0, 0, 0, 0, 0, 0}, ""},
-	{"fence:off", {0, 1, 0, 0, 0, 0}, ""},
-	{"slot:auto", {0, 0, NEAR__SLOT_AUTO, 0, 0, 0}, ""},
-	{"slot:cpu", {0, 0, NEAR__SLOT_BY_CPU, 0, 0, 0}, ""},
-	{"slot:cid", {0, 0, NEAR__SLOT_BY_CID, 0, 0, 0}, ""},
-	{"rseq:off,fence:off,slot:cid", {1, 1, NEAR__SLOT_BY_CID, 0, 0, 0}, ""},
-	{"slot:cpu,slot:auto,rseq:off,rseq:on", {0, 0, NEAR__SLOT_AUTO, 0, 0, 0}, ""},
-	{",,rseq:off,,,slot:cpu,,", {1, 0, NEAR__SLOT_BY_CPU, 0, 0, 0}, ""},
-	{",", {0, 0, 0, 0, 0, 0}, ""},
-	{"speed:fast", {0, 0, 0, 0, 0, 0}, "unknown key speed:fast;"},
-	{"speed:fast,rseq:off", {1, 0, 0, 0, 0, 0}, "unknown key speed:fast;"},
-	{"rseq:off,speed", {1, 0, 0, 0, 0, 0}, "unknown key speed;"},
-	{"rseq", {0, 0, 0, 0, 0, 0}, "bad value rseq;"},
-	{"rseq:", {0, 0, 0, 0, 0, 0}, "bad value rseq:;"},
-	{"rseq:of", {0, 0, 0, 0, 0, 0}, "bad value rseq:of;"},
-	{"rseq:offf", {0, 0, 0, 0, 0, 0}, "bad value rseq:offf;"},
-	{"rseq:OFF", {0, 0, 0, 0, 0, 0}, "bad value rseq:OFF;"},
-	{"rseq:off ", {0, 0, 0, 0, 0, 0}, "bad value rseq:off ;"},
-	{"rseq=off", {0, 0, 0, 0, 0, 0}, "unknown key rseq=off;"},
-	{"rseq:off:on", {0, 0, 0, 0, 0, 0}, "bad value rseq:off:on;"},
-	{"rseq:cpu,slot:off", {0, 0, 0, 0, 0, 0}, "bad value rseq:cpu;bad value slot:off;"},
-	{"rse:off", {0, 0, 0, 0, 0, 0}, "unknown key rse:off;"},
-	{"rseqq:off", {0, 0, 0, 0, 0, 0}, "unknown key rseqq:off;"},
-	{" rseq:off", {0, 0, 0, 0, 0, 0}, "unknown key  rseq:off;"},
-	{":off", {0, 0, 0, 0, 0, 0}, "unknown key :off;"},
-	{":", {0, 0, 0, 0, 0, 0}, "unknown key :;"},
-	{"slot:cpu;rseq:off", {0, 0, 0, 0, 0, 0}, "bad value slot:cpu;rseq:off;"},
-	{"lock_check:0", {0, 0, 0, NEAR__LOCK_CHECK_OFF, 0, 0}, ""},
-	{"lock_check:1", {0, 0, 0, NEAR__LOCK_CHECK_TELLS, 0, 0}, ""},
-	{"lock_check:2,rseq:off", {1, 0, 0, NEAR__LOCK_CHECK_STOPS, 0, 0}, ""},
-	{"lock_check:3", {0, 0, 0, 0, 0, 0}, "bad value lock_check:3;"},
-	{"lock_check:on", {0, 0, 0, 0, 0, 0}, "bad value lock_check:on;"},
-	{"lock_check:", {0, 0, 0, 0, 0, 0}, "bad value lock_check:;"},
-	{"lock_check:1,lock_check", {0, 0, 0, 1, 0, 0}, "bad value lock_check;"},
-	{"pool_check:1", {0, 0, 0, 0, 1, 0}, ""},
-	{"pool_check:1,pool_check:0", {0, 0, 0, 0, 0, 0}, ""},
-	{"pool_check:2", {0, 0, 0, 0, 0, 0}, "bad value pool_check:2;"},
-	{"rcu_check:1", {0, 0, 0, 0, 0, 1}, ""},
-	{"\xff\xfe,fence:off", {0, 1, 0, 0, 0, 0}, "unknown key \xff\xfe;"},
+	{NULL, {0, 0, 0, 0, 0, 0, 0}, ""},
+	{"", {0, 0, 0, 0, 0, 0, 0}, ""},
+	{"rseq:on", {0, 0, 0, 0, 0, 0, 0}, ""},
+	{"rseq:off", {1, 0, 0, 0, 0, 0, 0}, ""},
+	{"fence:on", {0, 0, 0, 0, 0, 0, 0}, ""},
+	{"fence:off", {0, 1, 0, 0, 0, 0, 0}, ""},
+	{"calls:all", {0, 0, 0, 0, 0, 0, 0}, ""},
+	{"calls:few", {0, 0, 0, 0, 0, 0, 1}, ""},
+	{"slot:auto", {0, 0, NEAR__SLOT_AUTO, 0, 0, 0, 0}, ""},
+	{"slot:cpu", {0, 0, NEAR__SLOT_BY_CPU, 0, 0, 0, 0}, ""},
+	{"slot:cid", {0, 0, NEAR__SLOT_BY_CID, 0, 0, 0, 0}, ""},
+	{"rseq:off,fence:off,slot:cid", {1, 1, NEAR__SLOT_BY_CID, 0, 0, 0, 0}, ""},
+	{"slot:cpu,slot:auto,rseq:off,rseq:on", {0, 0, NEAR__SLOT_AUTO, 0, 0, 0, 0}, ""},
+	{",,rseq:off,,,slot:cpu,,", {1, 0, NEAR__SLOT_BY_CPU, 0, 0, 0, 0}, ""},
+	{",", {0, 0, 0, 0, 0, 0, 0}, ""},
+	{"speed:fast", {0, 0, 0, 0, 0, 0, 0}, "unknown key speed:fast;"},
+	{"speed:fast,rseq:off", {1, 0, 0, 0, 0, 0, 0}, "unknown key speed:fast;"},
+	{"rseq:off,speed", {1, 0, 0, 0, 0, 0, 0}, "unknown key speed;"},
+	{"rseq", {0, 0, 0, 0, 0, 0, 0}, "bad value rseq;"},
+	{"rseq:", {0, 0, 0, 0, 0, 0, 0}, "bad value rseq:;"},
+	{"rseq:of", {0, 0, 0, 0, 0, 0, 0}, "bad value rseq:of;"},
+	{"rseq:offf", {0, 0, 0, 0, 0, 0, 0}, "bad value rseq:offf;"},
+	{"rseq:OFF", {0, 0, 0, 0, 0, 0, 0}, "bad value rseq:OFF;"},
+	{"rseq:off ", {0, 0, 0, 0, 0, 0, 0}, "bad value rseq:off ;"},
+	{"rseq=off", {0, 0, 0, 0, 0, 0, 0}, "unknown key rseq=off;"},
+	{"rseq:off:on", {0, 0, 0, 0, 0, 0, 0}, "bad value rseq:off:on;"},
+	{"rseq:cpu,slot:off", {0, 0, 0, 0, 0, 0, 0}, "bad value rseq:cpu;bad value slot:off;"},
+	{"rse:off", {0, 0, 0, 0, 0, 0, 0}, "unknown key rse:off;"},
+	{"rseqq:off", {0, 0, 0, 0, 0, 0, 0}, "unknown key rseqq:off;"},
+	{" rseq:off", {0, 0, 0, 0, 0, 0, 0}, "unknown key  rseq:off;"},
+	{":off", {0, 0, 0, 0, 0, 0, 0}, "unknown key :off;"},
+	{":", {0, 0, 0, 0, 0, 0, 0}, "unknown key :;"},
+	{"slot:cpu;rseq:off", {0, 0, 0, 0, 0, 0, 0}, "bad value slot:cpu;rseq:off;"},
+	{"lock_check:0", {0, 0, 0, NEAR__LOCK_CHECK_OFF, 0, 0, 0}, ""},
+	{"lock_check:1", {0, 0, 0, NEAR__LOCK_CHECK_TELLS, 0, 0, 0}, ""},
+	{"lock_check:2,rseq:off", {1, 0, 0, NEAR__LOCK_CHECK_STOPS, 0, 0, 0}, ""},
+	{"lock_check:3", {0, 0, 0, 0, 0, 0, 0}, "bad value lock_check:3;"},
+	{"lock_check:on", {0, 0, 0, 0, 0, 0, 0}, "bad value lock_check:on;"},
+	{"lock_check:", {0, 0, 0, 0, 0, 0, 0}, "bad value lock_check:;"},
+	{"lock_check:1,lock_check", {0, 0, 0, 1, 0, 0, 0}, "bad value lock_check;"},
+	{"pool_check:1", {0, 0, 0, 0, 1, 0, 0}, ""},
+	{"pool_check:1,pool_check:0", {0, 0, 0, 0, 0, 0, 0}, ""},
+	{"pool_check:2", {0, 0, 0, 0, 0, 0, 0}, "bad value pool_check:2;"},
+	{"rcu_check:1", {0, 0, 0, 0, 0, 1, 0}, ""},
+	{"\xff\xfe,fence:off", {0, 1, 0, 0, 0, 0, 0}, "unknown key \xff\xfe;"},
 };
 
 static void check_conf(struct near__conf conf, struct near__conf expected)
@@ -100,6 +103,7 @@ static void check_conf(struct near__conf conf, struct near__conf expected)
 	assert_int_equal(conf.lock_check, expected.lock_check);
 	assert_int_equal(conf.pool_check, expected.pool_check);
 	assert_int_equal(conf.rcu_check, expected.rcu_check);
+	assert_int_equal(conf.few_calls, expected.few_calls);
 }
 
 static void each_text_has_its_settings_and_warnings(void **state)
@@ -121,6 +125,8 @@ static int expect_item(const char *item, struct near__conf *conf)
 		{"rseq:off", &conf->rseq_off, 1},
 		{"fence:on", &conf->fence_off, 0},
 		{"fence:off", &conf->fence_off, 1},
+		{"calls:all", &conf->few_calls, 0},
+		{"calls:few", &conf->few_calls, 1},
 		{"slot:auto", &conf->slot, NEAR__SLOT_AUTO},
 		{"slot:cpu", &conf->slot, NEAR__SLOT_BY_CPU},
 		{"slot:cid", &conf->slot, NEAR__SLOT_BY_CID},
@@ -142,7 +148,7 @@ static int expect_item(const char *item, struct near__conf *conf)
 
 static void check_against_the_second_parser(const char *text)
 {
-	struct near__conf expected = {0, 0, 0, 0, 0, 0};
+	struct near__conf expected = {0};
 	char copy[256], *rest = copy, *item;
 	int warnings = 0;
 
@@ -158,7 +164,8 @@ static void append_piece(char *text, uint64_t *seed)
 {
 	static const char *const pieces[] = {"rseq", "fence", "slot",       ":",   ":",   ",",
 					     ",",    "on",    "off",        "cpu", "cid", "auto",
-					     "x",    " ",     "lock_check", "1",   "2",   "#"};
+					     "x",    " ",     "lock_check", "1",   "2",   "calls",
+					     "few",  "all",   "#"};
 	size_t used = strlen(text);
 
 	if (unit_random(seed) % 8) {
@@ -282,6 +289,7 @@ static void settings_have_their_effect(void **state)
 	static struct effect effects[] = {
 		{"rseq:off", "NEAR_CONF=rseq:off", NULL},
 		{"fence:off", "NEAR_CONF=fence:off", NULL},
+		{"calls:few", "NEAR_CONF=calls:few", NULL},
 		{"slot:cpu", NULL, "NEAR_CONF=slot:cpu"},
 		{"slot:cid", NULL, "NEAR_CONF=slot:cid"},
 		{"slot:cpu,rseq:off", "NEAR_CONF=rseq:off", NULL},

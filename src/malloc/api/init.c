@@ -137,6 +137,8 @@ static unsigned node_count(void)
 static bool begin(struct near__heap *h)
 {
 	near__malloc_conf_read();
+	if (near__process.conf.few_calls)
+		near__malloc_conf.background = NEAR__BACKGROUND_OFF;
 	near__stats_begin(&near__replaces_malloc ? "" : ".alloc");
 	h->nodes = node_count();
 	h->replaced = near__malloc_is_replaced && near__malloc_is_replaced();

@@ -16,6 +16,7 @@
 #include "ground/probe.h"
 #include "ground/topology.h"
 #include "ground/tsan.h"
+#include "kernel/internal.h"
 #include "malloc/base/tools.h"
 
 #ifndef MAP_FIXED_NOREPLACE
@@ -232,13 +233,16 @@ bool near__os_renew(void *p, size_t size, int node)
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Since Linux 5.14. */
+/* Since Linux 5.14. A filter that allows other advice may end the process at this one, whatever it
+ * has allowed before: hence a setting. */
 void near__os_populate(void *p, size_t size)
 {
 	static bool cannot;
 	size_t before = (uintptr_t)p & (near__page_size() - 1);
 	int saved = errno;
 
+	if (near__process.conf.few_calls)
+		return;
 	if (!__atomic_load_n(&cannot, __ATOMIC_RELAXED) &&
 	    sys_madvise((char *)p - before, size + before, MADV_POPULATE_WRITE) && errno == EINVAL)
 		__atomic_store_n(&cannot, true, __ATOMIC_RELAXED);
@@ -264,7 +268,7 @@ enum near__moved near__os_move(void *to, void *from, size_t size)
 	void *at;
 
 	/* qemu-user, which has no vDSO, treats the pages at `from` as unmapped afterwards. */
-	if (!getauxval(AT_SYSINFO_EHDR))
+	if (near__process.conf.few_calls || !getauxval(AT_SYSINFO_EHDR))
 		return NEAR__NOT_MOVED;
 	*first = mark;
 	at = mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
@@ -282,6 +286,8 @@ void near__os_peek(uint64_t *to, uint64_t *const *from, unsigned n)
 	struct iovec there[NEAR__PEEKED];
 	int saved = errno;
 
+	if (near__process.conf.few_calls)
+		return;
 	for (unsigned i = 0; i < n; i++)
 		there[i] = (struct iovec){from[i], sizeof(*to)};
 	for (unsigned i = 0; i < n; i++) {

@@ -11,6 +11,7 @@
 
 #include "ground/page.h"
 #include "ground/topology.h"
+#include "kernel/internal.h"
 #include "malloc/base/os.h"
 
 void *near__os_reserve_zeros(size_t size)
@@ -67,7 +68,7 @@ bool near__os_huge_pages_come(void)
 	int answer = __atomic_load_n(&known, __ATOMIC_RELAXED), saved = errno, fd;
 	char text[64] = "";
 
-	if (answer)
+	if (answer || near__process.conf.few_calls)
 		return answer == 2;
 	fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0 && syscall(SYS_read, fd, text, sizeof(text) - 1) < 0)

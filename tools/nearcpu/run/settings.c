@@ -17,6 +17,7 @@ static const struct setting {
 	{"rseq", "on|off"},
 	{"slot", "auto|cpu|cid"},
 	{"fence", "on|off"},
+	{"calls", "all|few"},
 	{"lock_check", "0|1|2"},
 	{"pool_check", "0|1"},
 	{"rcu_check", "0|1"},
