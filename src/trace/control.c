@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: the session's thread. It calibrates the clock, carries out the orders of other
- * processes, and streams. */
+ * processes, makes sub-buffers ready before they are needed, and streams. */
 #include "trace/trace.h"
 
 #include <errno.h>
@@ -100,6 +100,7 @@ static void *work(void *arg)
 	while (!__atomic_load_n(&t->ends, __ATOMIC_ACQUIRE)) {
 		uint32_t request = __atomic_load_n(&c->request, __ATOMIC_ACQUIRE);
 
+		near__trace_ahead(t);
 		if (streams)
 			near__trace_stream(t, false);
 		if (request != __atomic_load_n(&c->done, __ATOMIC_RELAXED) &&
@@ -132,7 +133,7 @@ int near__trace_start_thread(struct near__trace_run *t)
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!r) {
 		t->thread = (uintptr_t)thread;
-		t->has_thread = true;
+		__atomic_store_n(&t->has_thread, true, __ATOMIC_RELAXED);
 	}
 	return 0;
 }

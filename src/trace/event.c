@@ -239,11 +239,11 @@ static enum near__trace_result mend(struct near__trace_run *t, struct near__trac
 	r = (struct near__trace_ring *)(uintptr_t)e->ring;
 	next = (e->position | (NEAR__TRACE_SUB_SIZE - 1)) + 1;
 	if (e->position + e->room >= next) {
-		if (!near__trace_has_room(t, r, next))
+		if (!near__trace_has_room(t, r, &next))
 			return NEAR__TRACE_FULL;
 		if (!try_switch(t->row, e, next))
 			return NEAR__TRACE_WRITTEN;
-		near__trace_switched(t);
+		near__trace_switched(t, near__trace_index_of(t, r));
 		e->position = next;
 		next += NEAR__TRACE_SUB_SIZE;
 	}

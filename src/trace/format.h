@@ -11,15 +11,17 @@
  *
  * Rings 0 to slots - 1 are those of slots and written by sequences; the ones after them, as many as
  * there are possible CPUs, are written under locks. A ring is in use if its bit in `used` is set:
- * its blocks were allocated before. It has a header in the last 128 bytes of its first 4,096, and
- * from there on `ring_size` bytes of data, a power of two of sub-buffers.
+ * the blocks of its header and its first sub-buffer were allocated before, those of others when
+ * they are needed. It has a header in the last 128 bytes of its first 4,096, and from there on
+ * `ring_size` bytes of data, a power of two of sub-buffers.
  *
  * Positions count bytes since the ring was made; byte p is at p % ring_size. Records never cross
  * the end of a sub-buffer. A record begins with its head, which is not 0; where a head of 0 is,
- * the rest of the sub-buffer is unused. What is before `position` is whole. In a ring that
- * overwrites, the oldest record that can be read is the first of the sub-buffer after that of
- * position - ring_size; of a process that runs the same holds for the position that is loaded
- * after the data was copied and membarrier(GLOBAL_EXPEDITED) was called.
+ * the rest of the sub-buffer is unused. On a full disk whole sub-buffers are skipped, which then
+ * have zeros. What is before `position` is whole. In a ring that overwrites, the oldest record that
+ * can be read is the first of the sub-buffer after that of position - ring_size; of a process that
+ * runs the same holds for the position that is loaded after the data was copied and
+ * membarrier(GLOBAL_EXPEDITED) was called.
  *
  * After kill -9, at any instruction, a ring is whole up to its position: the store of the position
  * commits a record. A file that was cut off has rings whose end is missing. */
@@ -69,6 +71,12 @@ struct near__trace_moment {
 	uint64_t uncertainty_ns; /* of the counter against the clocks */
 };
 
+enum near__trace_session_flags {
+	NEAR__TRACE_FENCES = 1,    /* the process has registered for membarrier(GLOBAL_EXPEDITED) */
+	NEAR__TRACE_WAS_FULL = 2,  /* the file system: a ring could not be opened, or grow */
+	NEAR__TRACE_WAS_BOUND = 4, /* a ring could not be opened, as max_bytes were reached */
+};
+
 struct near__trace_session {
 	uint32_t version; /* stored last when the session is made */
 	uint32_t mode, clock;
@@ -76,7 +84,7 @@ struct near__trace_session {
 	uint32_t slot_kind; /* enum near_slot_kind */
 	uint32_t unstable;  /* 1: the kernel does not use the counter as its clock */
 	uint32_t ended;     /* 1: the process stopped tracing and closed the file */
-	uint32_t fences;    /* 1: the process has registered for membarrier(GLOBAL_EXPEDITED) */
+	uint32_t flags;     /* enum near__trace_session_flags; atomic */
 	uint32_t on_disk;   /* 1: the file is not in a memory file system */
 	uint64_t ring_size, ring_stride;
 	uint64_t pid, parent; /* in the process's pid namespace */

@@ -192,7 +192,8 @@ bool near__trace_write_points(struct near__trace_run *t, struct near_trace_point
 static bool is_readable(const struct near_trace_point *p)
 {
 	static const char name[] = "abcdefghijklmnopqrstuvwxyz"
-				   "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_";
+				   "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				   "0123456789_";
 	size_t provider = strspn(p->name, name);
 	const char *event = p->name + provider + (p->name[provider] == ':');
 	const char *s = p->fields;
@@ -209,8 +210,8 @@ static void refuse(const struct near_trace_point *p)
 	int saved = errno;
 
 	dprintf(2,
-		"nearcpu: tracepoint '%s' (%s) is off: names of tracepoints and fields are letters, "
-		"digits and _\n",
+		"nearcpu: tracepoint '%s' (%s) is off: names of tracepoints and fields are "
+		"letters, digits and _\n",
 		p->name, p->place);
 	errno = saved;
 }

@@ -13,7 +13,6 @@
 #include "kernel/hint.h"
 
 #define ROUNDS 4
-#define REFUSALS_PER_TRY 1024 /* on a full disk */
 
 uint64_t near__trace_now(uint32_t clock)
 {
@@ -39,32 +38,6 @@ static void count(uint64_t *discarded)
 
 /* ---- opening ---- */
 
-/* Allocates the blocks of ring i and makes it ready. NULL: no room. After that only one in
- * REFUSALS_PER_TRY calls tries again. */
-static struct near__trace_ring *provide(struct near__trace_run *t, unsigned i)
-{
-	struct near__trace_ring *r = near__trace_ring_at(t, i);
-	uint32_t refused = __atomic_load_n(&t->refused, __ATOMIC_RELAXED);
-
-	if (refused && __atomic_add_fetch(&t->refused, 1, __ATOMIC_RELAXED) % REFUSALS_PER_TRY)
-		return NULL;
-	if (__atomic_fetch_add(&t->used, 1, __ATOMIC_RELAXED) >= t->most_rings ||
-	    near_region_allocate(&t->region, &t->objects[NEAR__AT_RINGS], i * t->ring_stride,
-				 t->ring_stride)) {
-		__atomic_fetch_sub(&t->used, 1, __ATOMIC_RELAXED);
-		__atomic_fetch_or(&t->refused, 1, __ATOMIC_RELAXED);
-		return NULL;
-	}
-	__atomic_store_n(&t->refused, 0, __ATOMIC_RELAXED);
-	/* Atomic for ThreadSanitizer, which does not see how a sequence finds the ring. */
-	__atomic_store_n(&r->mask, t->ring_size - 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&r->end, NEAR__TRACE_SUB_SIZE, __ATOMIC_RELAXED);
-	/* Release: a reader that finds the bit finds the ring. */
-	__atomic_fetch_or(&near__trace_used(t->session)[i / 64], UINT64_C(1) << i % 64,
-			  __ATOMIC_RELEASE);
-	return r;
-}
-
 /* A handler may have forked since the ring was provided: then it is private memory, and the table
  * is that of the child's session. The word is taken back, too, if the handler forks before the
  * store. */
@@ -82,13 +55,12 @@ static void publish(struct near__trace_run *t, struct near__trace_ring *r, uint3
 	__atomic_store_n(&t->local[slot].ring, r, __ATOMIC_RELEASE);
 }
 
-/* Of a slot one thread opens the ring; those that find it doing so, and its signal handlers, use
- * fallback rings meanwhile. */
+/* Several threads of a slot may open the ring at the same time; each goes on with it. */
 bool near__trace_open_local(struct near__trace_run *t)
 {
 	struct near__trace_local *l;
 	struct near__trace_ring *r;
-	uint32_t slot, no = 0;
+	uint32_t slot;
 
 	if (near__self.state > NEAR__THREAD_LIVE || !near__thread_live())
 		return false;
@@ -97,20 +69,20 @@ bool near__trace_open_local(struct near__trace_run *t)
 		return false;
 	l = &t->local[slot];
 	if (!__atomic_load_n(&l->ring, __ATOMIC_ACQUIRE)) {
-		if (!__atomic_compare_exchange_n(&l->opening, &no, 1, false, __ATOMIC_ACQUIRE,
-						 __ATOMIC_RELAXED))
-			return false;
-		r = provide(t, slot);
-		if (r && !l->ring)
+		r = near__trace_provide(t, slot);
+		if (r)
 			publish(t, r, slot);
-		__atomic_store_n(&l->opening, 0, __ATOMIC_RELEASE);
+		if (r)
+			near__trace_switched(t, slot);
 	}
 	return __atomic_load_n(&l->ring, __ATOMIC_RELAXED) != NULL;
 }
 
 /* ---- sub-buffers ---- */
 
-bool near__trace_has_room(struct near__trace_run *t, struct near__trace_ring *r, uint64_t next)
+/* Whether no reader needs what is there. */
+static bool is_free(const struct near__trace_run *t, const struct near__trace_ring *r,
+		    uint64_t next)
 {
 	uint64_t from = 0;
 
@@ -119,17 +91,32 @@ bool near__trace_has_room(struct near__trace_run *t, struct near__trace_ring *r,
 	/* Acquire: what the reader has read is written after it. */
 	if (t->mode == NEAR_TRACE_STREAM)
 		from = __atomic_load_n(&r->read, __ATOMIC_ACQUIRE);
-	if (next - from < t->ring_size)
-		return true;
+	return next - from < t->ring_size;
+}
+
+/* On a full disk a ring that may overwrite goes on with the sub-buffers that it has. */
+bool near__trace_has_room(struct near__trace_run *t, struct near__trace_ring *r, uint64_t *next)
+{
+	uint64_t mask = t->ring_size - 1;
+	uint32_t sub = (uint32_t)((*next & mask) / NEAR__TRACE_SUB_SIZE);
+
+	if (is_free(t, r, *next)) {
+		if (near__trace_make_ready(t, near__trace_index_of(t, r), sub))
+			return true;
+		*next = (*next | mask) + 1;
+		if (is_free(t, r, *next))
+			return true;
+	}
 	count(&r->discarded);
 	return false;
 }
 
-void near__trace_switched(struct near__trace_run *t)
+void near__trace_switched(struct near__trace_run *t, unsigned i)
 {
 	int saved = errno;
 
-	if (t->mode == NEAR_TRACE_STREAM) {
+	if (__atomic_load_n(&t->has_thread, __ATOMIC_RELAXED) &&
+	    (t->mode == NEAR_TRACE_STREAM || near__trace_wants_more(t, i))) {
 		syscall(SYS_futex, &t->control->request, FUTEX_WAKE, 1, NULL, NULL, 0);
 		errno = saved;
 	}
@@ -146,12 +133,12 @@ static enum near__trace_result append(struct near__trace_run *t, struct near__tr
 
 	if (position % NEAR__TRACE_SUB_SIZE + e->size >= NEAR__TRACE_SUB_SIZE) {
 		next = (position | (NEAR__TRACE_SUB_SIZE - 1)) + 1;
-		if (!near__trace_has_room(t, r, next))
+		if (!near__trace_has_room(t, r, &next))
 			return NEAR__TRACE_FULL;
 		__atomic_store_n(near__trace_word_at(r, position), 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&r->position, next, __ATOMIC_RELEASE);
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
-		near__trace_switched(t);
+		near__trace_switched(t, near__trace_index_of(t, r));
 		position = next;
 	}
 	at = near__trace_word_at(r, position);
@@ -164,18 +151,35 @@ static enum near__trace_result append(struct near__trace_run *t, struct near__tr
 	return NEAR__TRACE_WRITTEN;
 }
 
+/* Without the lock: the ring is opened, and has a sub-buffer ahead once half of one is used. */
+static struct near__trace_ring *prepare(struct near__trace_run *t, unsigned i)
+{
+	struct near__trace_local *l = &t->local[i];
+	struct near__trace_ring *r = __atomic_load_n(&l->ring, __ATOMIC_ACQUIRE);
+	uint64_t ahead;
+
+	if (!r) {
+		r = near__trace_provide(t, i);
+		if (r)
+			__atomic_store_n(&l->ring, r, __ATOMIC_RELEASE);
+		return r;
+	}
+	ahead = __atomic_load_n(&r->position, __ATOMIC_RELAXED) + NEAR__TRACE_SUB_SIZE / 2;
+	near__trace_make_ready(t, i,
+			       (uint32_t)((ahead & (t->ring_size - 1)) / NEAR__TRACE_SUB_SIZE));
+	return r;
+}
+
 static enum near__trace_result write_to(struct near__trace_run *t, unsigned i,
 					const struct near__trace_event *e, uint32_t cpu)
 {
 	struct near__trace_local *l = &t->local[t->slots + i];
-	enum near__trace_result result = NEAR__TRACE_NO_RING;
+	struct near__trace_ring *r = prepare(t, t->slots + i);
+	enum near__trace_result result;
 
-	if (!near_lock_try_lock(&l->lock))
+	if (!r || !near_lock_try_lock(&l->lock))
 		return NEAR__TRACE_NO_RING;
-	if (!l->ring)
-		l->ring = provide(t, t->slots + i);
-	if (l->ring)
-		result = append(t, l->ring, e, cpu);
+	result = append(t, r, e, cpu);
 	near_lock_unlock(&l->lock);
 	return result;
 }

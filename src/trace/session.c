@@ -62,8 +62,9 @@ static void fork_child(void)
 
 /* ---- begin ---- */
 
-/* Of an event in a child, which adds to `missed`, then loads `current`; this follows the store of
- * `current`. In the one order of sequentially consistent accesses, one of the two finds what the other has stored. */
+/* An event in a child adds to `missed`, then loads `current`; this follows the store of `current`.
+ * In the one order of sequentially consistent accesses, one of the two finds what the other has
+ * stored. */
 void near__trace_count_missed(struct near__trace_run *t)
 {
 	uint64_t n = __atomic_exchange_n(&near__trace.missed, 0, __ATOMIC_SEQ_CST);
@@ -323,7 +324,7 @@ static void count(struct near_trace_stats *out, struct near__trace_run *t)
 		if (!__atomic_load_n(&t->local[i].ring, __ATOMIC_ACQUIRE))
 			continue;
 		out->rings++;
-		out->bytes += t->ring_stride;
+		out->bytes += NEAR__TRACE_PAGE + near__trace_ready(t, i) * NEAR__TRACE_SUB_SIZE;
 		out->discarded += __atomic_load_n(&r->discarded, __ATOMIC_RELAXED);
 	}
 	for (struct near_trace_point *p = near__trace.first; p; p = p->next) {

@@ -19,6 +19,16 @@ static uint64_t oldest(uint64_t position, uint64_t size)
 	return position < size ? 0 : ((position - size) / SUB + 1) * SUB;
 }
 
+/* One that is not ready has no memory to be loaded. */
+static void copy_sub(struct near__trace_ring *to, struct near__trace_ring *from, uint64_t p,
+		     uint64_t end)
+{
+	uint64_t next = (p | (SUB - 1)) + 1;
+
+	for (end = next < end ? next : end; p < end; p += sizeof(uint64_t))
+		near__trace_copy(near__trace_word_at(to, p), near__trace_word_at(from, p), 1);
+}
+
 /* The position of a full ring is loaded when there is room for the copy. NULL: the disk is full. */
 static struct near__trace_ring *copy_words(struct near__trace_copy *c,
 					   const struct near__trace_run *t, unsigned i)
@@ -32,8 +42,9 @@ static struct near__trace_ring *copy_words(struct near__trace_copy *c,
 		return NULL;
 	if (end >= t->ring_size)
 		end = __atomic_load_n(&r->position, __ATOMIC_ACQUIRE);
-	for (uint64_t p = oldest(end, t->ring_size); p < end; p += sizeof(uint64_t))
-		near__trace_copy(near__trace_word_at(to, p), near__trace_word_at(r, p), 1);
+	for (uint64_t p = oldest(end, t->ring_size); p < end; p = (p | (SUB - 1)) + 1)
+		if ((p & (t->ring_size - 1)) / SUB < near__trace_ready(t, i))
+			copy_sub(to, r, p, end);
 	to->read = __atomic_load_n(&r->read, __ATOMIC_RELAXED);
 	to->discarded = __atomic_load_n(&r->discarded, __ATOMIC_RELAXED);
 	to->position = end;
@@ -80,6 +91,7 @@ static int copy_rings(struct near__trace_copy *c, const struct near__trace_run *
 		if (near__trace_is_used(t->session, i) && !copy_ring(c, t, i))
 			return near__trace_fail(-ENOSPC, "the file system is full");
 	c->session->discarded = __atomic_load_n(&t->session->discarded, __ATOMIC_RELAXED);
+	c->session->flags = __atomic_load_n(&t->session->flags, __ATOMIC_RELAXED);
 	c->session->chains_cut = __atomic_load_n(&t->session->chains_cut, __ATOMIC_RELAXED);
 	return 0;
 }

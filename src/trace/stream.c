@@ -79,7 +79,9 @@ static bool move(struct near__trace_run *t, unsigned i, uint64_t end)
 	at = near__trace_is_used(c->session, i) ? to->position : 0;
 	if (!near__trace_copy_ring(c, i, at, SUB))
 		return false;
-	memcpy(near__trace_word_at(to, at), near__trace_word_at(r, from), end - from);
+	/* By words: a thread may still touch the pages of the ring. */
+	near__trace_copy(near__trace_word_at(to, at), near__trace_word_at(r, from),
+			 (end - from) / sizeof(uint64_t));
 	t->stream.bytes += SUB;
 	to->read = from - at;
 	/* The store after which readers skip this sub-buffer in the session's ring: a process that
@@ -88,6 +90,15 @@ static bool move(struct near__trace_run *t, unsigned i, uint64_t end)
 	/* Release: pairs with the acquire in near__trace_has_room. */
 	__atomic_store_n(&r->read, end, __ATOMIC_RELEASE);
 	return true;
+}
+
+/* A sub-buffer that the writer has left out, on a full disk. It may have become ready since. */
+static bool is_skipped(const struct near__trace_run *t, unsigned i, uint64_t position)
+{
+	const uint64_t *first = near__trace_word_at(near__trace_ring_at(t, i), position);
+
+	return near__trace_ready(t, i) <= (position & (t->ring_size - 1)) / SUB ||
+	       (position % SUB == 0 && !__atomic_load_n(first, __ATOMIC_RELAXED));
 }
 
 static bool move_ring(struct near__trace_run *t, unsigned i, bool all)
@@ -100,7 +111,10 @@ static bool move_ring(struct near__trace_run *t, unsigned i, bool all)
 		next = (r->read / SUB + 1) * SUB;
 		if (next > position && !all)
 			break;
-		if (!move(t, i, next < position ? next : position))
+		if (is_skipped(t, i, r->read))
+			/* Release: as that of move. */
+			__atomic_store_n(&r->read, next, __ATOMIC_RELEASE);
+		else if (!move(t, i, next < position ? next : position))
 			return false;
 	}
 	return true;
@@ -124,10 +138,13 @@ bool near__trace_stream(struct near__trace_run *t, bool all)
 	for (unsigned i = 0; i < t->slots + t->cpus; i++)
 		if (near__trace_is_used(t->session, i))
 			moved &= move_ring(t, i, all);
+	if (!moved)
+		__atomic_fetch_or(&t->session->flags, NEAR__TRACE_WAS_FULL, __ATOMIC_RELAXED);
 	if (all && t->stream.file.session) {
 		/* Else the session's file stays, which counts them. */
 		if (moved) {
 			t->stream.file.session->discarded = discarded(t);
+			t->stream.file.session->flags = t->session->flags;
 			t->stream.file.session->chains_cut =
 				__atomic_load_n(&t->session->chains_cut, __ATOMIC_RELAXED);
 		}

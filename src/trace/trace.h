@@ -49,7 +49,8 @@ enum near__trace_object { NEAR__AT_SESSION, NEAR__AT_POINTS, NEAR__AT_RINGS, NEA
 /* A ring, as its writers know it. */
 struct near__trace_local {
 	struct near__trace_ring *ring; /* NULL: not opened; a store, a release, publishes it */
-	uint32_t opening;              /* of a slot's: a thread makes it ready */
+	uint32_t claim;                /* with max_bytes: whether the session may have it; atomic */
+	uint32_t ready;                /* sub-buffers from its begin on (grow.c); atomic */
 	struct near_lock lock;         /* of a fallback ring */
 };
 
@@ -83,8 +84,8 @@ struct near__trace_run {
 	uint32_t mode, clock;
 	uint32_t slots, cpus;
 	uint64_t most_rings; /* by max_bytes */
-	uint64_t used;       /* rings; atomic */
-	uint32_t refused;    /* openings since one failed; atomic */
+	uint64_t used;       /* rings, with max_bytes; atomic */
+	uint32_t refused;    /* sub-buffers since there was no room for one; atomic */
 	bool has_thread, ends;
 	uintptr_t thread;
 	size_t size; /* of this memory */
@@ -167,18 +168,46 @@ static inline bool near__trace_is_used(const struct near__trace_session *s, unsi
 
 static inline uint64_t *near__trace_word_at(struct near__trace_ring *r, uint64_t position)
 {
-	return (uint64_t *)((char *)r + NEAR__TRACE_RINGS_AT + (position & r->mask));
+	/* Relaxed: the ring's address came by an acquire. Another thread may set it to the same. */
+	uint64_t mask = __atomic_load_n(&r->mask, __ATOMIC_RELAXED);
+
+	return (uint64_t *)((char *)r + NEAR__TRACE_RINGS_AT + (position & mask));
+}
+
+static inline unsigned near__trace_index_of(const struct near__trace_run *t,
+					    const struct near__trace_ring *r)
+{
+	return (unsigned)((uint64_t)((const char *)r - t->rings) / t->ring_stride);
 }
 
 /* Opens the ring of the local slot. False: the caller uses a fallback ring. */
 bool near__trace_open_local(struct near__trace_run *t);
 
-/* Whether the sub-buffer at `next` may be written: else counts a discarded record. */
-bool near__trace_has_room(struct near__trace_run *t, struct near__trace_ring *r, uint64_t next);
+/* Whether the sub-buffer at *next may be written: else counts a discarded record. On a full disk
+ * *next becomes the begin of the ring's next lap, if the oldest records are not to stay. */
+bool near__trace_has_room(struct near__trace_run *t, struct near__trace_ring *r, uint64_t *next);
 
-/* After a switch: wakes the thread that streams. One that does not sleep yet is woken by the next
- * switch, or its deadline. */
-void near__trace_switched(struct near__trace_run *t);
+/* After a switch: wakes the thread, if it streams or has to make sub-buffers ready. One that does
+ * not sleep yet is woken by the next switch, or its deadline. */
+void near__trace_switched(struct near__trace_run *t, unsigned i);
+
+/* ---- the memory of rings (grow.c) ---- */
+
+/* Acquire: pairs with the release of the thread that made the last one ready. */
+static inline uint32_t near__trace_ready(const struct near__trace_run *t, unsigned i)
+{
+	return __atomic_load_n(&t->local[i].ready, __ATOMIC_ACQUIRE);
+}
+
+/* Makes the first sub-buffers of ring i ready, up to number `sub`. False: the disk is full. */
+bool near__trace_make_ready(struct near__trace_run *t, unsigned i, uint32_t sub);
+
+/* Makes ring i ready for its first records. NULL: no room. */
+struct near__trace_ring *near__trace_provide(struct near__trace_run *t, unsigned i);
+
+/* By the session's thread: makes ready what will be written next; whether it has to soon. */
+void near__trace_ahead(struct near__trace_run *t);
+bool near__trace_wants_more(const struct near__trace_run *t, unsigned i);
 
 /* In a ring under a lock, or nowhere. False: the record is discarded. */
 bool near__trace_write_fallback(struct near__trace_run *t, const struct near__trace_event *e);

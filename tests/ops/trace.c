@@ -271,6 +271,7 @@ void trace_enter(void)
 
 		if (!r)
 			continue;
+		near__trace_make_ready(t, i, NEAR__TRACE_LEAST_SUBS - 1);
 		r->position = trace_begin(i);
 		r->end = RING_SIZE;
 	}

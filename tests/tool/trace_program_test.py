@@ -103,26 +103,35 @@ class Program(Case):
         self.assertEqual(last, {"thread=1": 299, "thread=2": 299})
         self.assertEqual(count, 2 * (300 + 5))
 
-    def test_stream_on_a_full_disk(self):
-        """What is discarded counts once, by the session's file or by the last one of the stream."""
-        folder = os.path.join(self.dir, "mnt")
+    def on_a_full_disk(self, mode):
+        """What show prints of a trace on a small disk, and its exit status."""
+        folder = os.path.join(self.dir, "mnt" + mode)
         os.mkdir(folder)
-        script = ("mount -t tmpfs -o size=1500k none $1 && $2 $1 2 40000 && "
-                  "$3 trace show $1 > $1.txt; $3 trace recover --ctf $1.ctf $1")
-        result = subprocess.run(["unshare", "-rm", "sh", "-c", script, "sh", folder, PROGRAM,
+        script = "mount -t tmpfs -o size=700k none $1 && $2 $1 $3 40000 && $4 trace show $1"
+        result = subprocess.run(["unshare", "-rm", "sh", "-c", script, "sh", folder, PROGRAM, mode,
                                  command.TOOL], capture_output=True, text=True, check=False)
         if "unshare" in result.stderr or "mount" in result.stderr:
             self.skipTest(result.stderr)
-        with open(folder + ".txt", encoding="utf-8") as file:
-            text = file.read()
-        found = re.search(r"\n# (\d+) events were discarded", text)
+        self.assertEqual(result.returncode, 0, result.stderr)
+        self.assertTrue("\n# the file system was full" in result.stdout)
+        return result.stdout, [sum(map(int, re.findall(rf"\n# (\d+) {what}", result.stdout)))
+                               for what in ("events were discarded", "long payloads were cut")]
+
+    def test_stream_on_a_full_disk(self):
+        """What is discarded counts once, by the session's file or by the last one of the stream."""
+        text, (lost, cut) = self.on_a_full_disk(STREAM)
         count = sum(" cpu " in line for line in text.splitlines())
-        lost = int(found[1]) if found else 0
-        cut = re.search(r"\n# (\d+) long payloads were cut", text)
         self.assertGreater(lost, 0)
         # A payload of which a part was discarded is no event, and may be several of those.
         self.assertLessEqual(lost + count, 2 * (40000 + 625) + 2 * 4000)
-        self.assertGreaterEqual(lost + count + (int(cut[1]) if cut else 0), 2 * (40000 + 625))
+        self.assertGreaterEqual(lost + count + cut, 2 * (40000 + 625))
+
+    def test_overwritten_on_a_full_disk(self):
+        """A ring that cannot grow overwrites what it has."""
+        text, (lost, _) = self.on_a_full_disk(OVERWRITE)
+        self.assertEqual(lost, 0)
+        last, _ = self.check(text)
+        self.assertIn(39999, last.values())
 
     def session_file(self):
         name, = (name for name in os.listdir(self.file) if name.endswith(".trace"))

@@ -1,111 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* near_trace: full disks, no permission, bounds, snapshots, streams, orders of other processes. */
+/* near_trace: no permission, bounds, snapshots, streams, orders of other processes. */
 #include <linux/futex.h>
-#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
 #include "live.h"
 #include "percpu/region.h"
-#include "traces.h"
-
-NEAR_TRACEPOINT(test, number, NEAR_TRACE_INFO, (u64, value));
-
-#define START(...) traces_start((struct near_trace_options){__VA_ARGS__})
-
-static void numbers(uint64_t from, uint64_t n)
-{
-	for (uint64_t i = from; i < from + n; i++)
-		near_trace_test_number(i);
-}
-
-/* Which numbers were seen, and how often. */
-#define MOST 400000
-static unsigned char seen[MOST];
-static uint64_t seen_n, twice;
-
-static void see(const struct trace_record *r, void *arg)
-{
-	uint64_t value = r->head[2];
-
-	CHECK(value < MOST);
-	twice += seen[value];
-	seen_n += !seen[value];
-	seen[value] = 1;
-}
-
-static void forget(void)
-{
-	memset(seen, 0, sizeof(seen));
-	seen_n = twice = 0;
-}
-
-static uint64_t lost;
-
-static void see_file(const char *path, void *arg)
-{
-	struct trace_file f = traces_open(path);
-
-	traces_read(&f, see, NULL);
-	lost += f.session->discarded;
-	traces_close(&f);
-}
-
-static void see_all(void)
-{
-	forget();
-	lost = 0;
-	traces_each_file(see_file, NULL);
-}
-
-/* ---- full disks ---- */
-
-/* Mounts a small one in the folder, in a namespace of this child. */
-static void mount_small(char *path, size_t size, const char *options)
-{
-	snprintf(path, size, "%s/mnt", traces_folder);
-	if (unshare(CLONE_NEWNS) || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) ||
-	    mount("tmpfs", path, "tmpfs", 0, options))
-		_exit(77);
-}
-
-static void trace_on_a_full_disk(void *unused)
-{
-	struct near_trace_stats stats;
-	char path[100];
-
-	mount_small(path, sizeof(path), "size=700k");
-	START(.path = path);
-	KEEPS_ERRNO(numbers(0, 5000));
-	CHECK(near_trace_stats(&stats, sizeof(stats)) == 0);
-	CHECK(stats.rings == 0 && stats.discarded == 5000);
-	CHECK(near_trace_snapshot("/dev/shm/none/x") < 0 && near_trace_error());
-	CHECK(near_trace_stop() == 0);
-}
-
-static void start_on_a_full_disk(void *unused)
-{
-	struct near_trace_options o = {0};
-	char path[100];
-
-	mount_small(path, sizeof(path), "size=16k");
-	o.path = path;
-	CHECK(near_trace_start(&o) == -ENOSPC && near_trace_error());
-	numbers(0, 10);
-	CHECK(rmdir(path) && errno == EBUSY);
-}
-
-/* As many rings as there is room for; the others' events go to them by the fallback. */
-static void a_full_disk_discards(void **state)
-{
-	char path[100];
-
-	snprintf(path, sizeof(path), "%s/mnt", traces_folder);
-	assert_int_equal(mkdir(path, 0700), 0);
-	unit_in_child(trace_on_a_full_disk, NULL);
-	unit_in_child(start_on_a_full_disk, NULL);
-	assert_int_equal(rmdir(path), 0);
-}
+#include "numbers.h"
 
 static void without_permission(void *unused)
 {
@@ -393,7 +294,7 @@ int main(void)
 {
 	return UNIT_TESTS_IN(
 		((struct unit_fixtures){NULL, traces_make_folder, traces_remove_folder, NULL}),
-		a_full_disk_discards, a_folder_without_permission_is_reported, bytes_are_bounded,
+		a_folder_without_permission_is_reported, bytes_are_bounded,
 		threads_that_are_not_live, snapshots_are_whole, a_snapshot_has_what_the_rings_have,
 		streams_lose_nothing, streams_are_bounded, streams_go_to_a_folder,
 		files_have_the_name_of_the_program, orders_are_carried_out);

@@ -10,6 +10,21 @@
 
 /* ---- losses ---- */
 
+static void print_damage(FILE *out, const struct trace_loss *l, const char *head)
+{
+	if (l->no_header)
+		fprintf(out, "%sthe header of the file is damaged\n", head);
+	if (l->no_session)
+		fprintf(out, "%sthe session is damaged: times are not in seconds\n", head);
+	if (l->points)
+		fprintf(out, "%sthe list of tracepoints is damaged\n", head);
+	if (l->no_rate)
+		fprintf(out, "%sthe rate of the counter is not known: its ticks are shown as ns\n",
+			head);
+	if (l->no_date)
+		fprintf(out, "%sthe date of the session is damaged\n", head);
+}
+
 void trace_print_loss(FILE *out, const struct trace_loss *l, const char *head, bool all)
 {
 	const struct {
@@ -33,17 +48,13 @@ void trace_print_loss(FILE *out, const struct trace_loss *l, const char *head, b
 	for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++)
 		if (rows[i].n || all)
 			fprintf(out, "%s%" PRIu64 " %s\n", head, rows[i].n, rows[i].what);
-	if (l->no_header)
-		fprintf(out, "%sthe header of the file is damaged\n", head);
-	if (l->no_session)
-		fprintf(out, "%sthe session is damaged: times are not in seconds\n", head);
-	if (l->points)
-		fprintf(out, "%sthe list of tracepoints is damaged\n", head);
-	if (l->no_rate)
-		fprintf(out, "%sthe rate of the counter is not known: its ticks are shown as ns\n",
+	if (l->was_full)
+		fprintf(out, "%sthe file system was full: rings could not be opened, or grow\n",
 			head);
-	if (l->no_date)
-		fprintf(out, "%sthe date of the session is damaged\n", head);
+	if (l->was_bound)
+		fprintf(out, "%sthe bound of all rings was reached: some could not be opened\n",
+			head);
+	print_damage(out, l, head);
 	if (l->unstable)
 		fprintf(out,
 			"%swarning: the kernel does not use the counter as its clock: times may be "

@@ -322,6 +322,8 @@ struct trace_loss trace_total_loss(const struct trace *t)
 		sum.no_session |= l->no_session;
 		sum.no_rate |= l->no_rate;
 		sum.no_date |= l->no_date;
+		sum.was_full |= l->was_full;
+		sum.was_bound |= l->was_bound;
 		sum.on_disk |= l->on_disk;
 		sum.unstable |= l->unstable;
 	}

@@ -137,6 +137,13 @@ static bool is_end_mark(const struct trace_ring *r, uint32_t at)
 	return word(r, at) == 0 && r->limit - at <= MOST_BYTES && r->is_last;
 }
 
+/* One that the writer has left out, on a full disk. */
+static bool is_skipped(const struct trace_ring *r, uint32_t at)
+{
+	return at == 0 && r->is_last && r->limit == SUB && !word(r, 0) &&
+	       memcmp(r->buffer, r->buffer + 8, SUB - 8) == 0;
+}
+
 static bool is_dropped(const struct trace_ring *r, uint32_t at)
 {
 	return at == 0 && word(r, at) == NEAR__TRACE_DROPPED;
@@ -189,7 +196,7 @@ bool trace_ring_next(struct trace_ring *r)
 			return take_record(r, size);
 		if (is_dropped(r, r->begin))
 			r->file->loss.overtaken += r->limit;
-		if (is_dropped(r, r->begin) || is_end_mark(r, r->begin))
+		if (is_dropped(r, r->begin) || is_end_mark(r, r->begin) || is_skipped(r, r->begin))
 			r->begin = r->limit;
 		else
 			skip_damage(r);

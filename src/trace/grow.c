@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* near_trace: rings get their memory, a sub-buffer at a time.
+ *
+ * A sub-buffer is ready if its blocks are allocated and its pages are mapped. Any number of threads
+ * make the same one ready at the same time, and signal handlers that have interrupted one: no
+ * thread waits for another one, since each step may be repeated at any time:
+ *
+ * - Blocks are allocated where there are none.
+ * - Each page is touched by a compare-exchange of 0 to 0, at a word that a sequence may have
+ *   written by then: whatever is there stays. Not by a fetch_or of 0, which compilers make a load.
+ * - The header's words are stored where they are 0: a thread that was the first may have moved
+ *   `end` on by then.
+ * - `ready` is raised by a compare-exchange, a release. A writer loads it, an acquire, before it
+ *   enters the sub-buffer.
+ *
+ * The session's thread makes sub-buffers ready before they are needed. models/trace.cc has the
+ * touch, concurrently with a writer and a reader. */
+#include "trace/trace.h"
+
+#define LEAST_PAGE 4096
+#define AHEAD 16u              /* sub-buffers: 1 MiB */
+#define REFUSALS_PER_TRY 1024u /* on a full disk */
+#define SUB NEAR__TRACE_SUB_SIZE
+
+enum { UNCLAIMED, CLAIMING, CLAIMED }; /* near__trace_local.claim */
+
+static void set_flag(struct near__trace_run *t, uint32_t flag)
+{
+	if (!(__atomic_load_n(&t->session->flags, __ATOMIC_RELAXED) & flag))
+		__atomic_fetch_or(&t->session->flags, flag, __ATOMIC_RELAXED);
+}
+
+/* ---- sub-buffers ---- */
+
+static void touch(char *at, const char *end)
+{
+	for (; at < end; at += LEAST_PAGE) {
+		uint64_t zero = 0;
+
+		__atomic_compare_exchange_n((uint64_t *)at, &zero, 0, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
+	}
+}
+
+/* The first one with the ring's header. False: no room. After that only one in REFUSALS_PER_TRY
+ * calls tries again. */
+static bool provide(struct near__trace_run *t, unsigned i, uint32_t sub)
+{
+	uint64_t from = i * t->ring_stride + (sub ? NEAR__TRACE_PAGE + sub * SUB : 0);
+	uint64_t size = sub ? SUB : NEAR__TRACE_PAGE + SUB;
+	uint32_t refused = __atomic_load_n(&t->refused, __ATOMIC_RELAXED);
+
+	if (refused && __atomic_add_fetch(&t->refused, 1, __ATOMIC_RELAXED) % REFUSALS_PER_TRY)
+		return false;
+	if (near_region_allocate(&t->region, &t->objects[NEAR__AT_RINGS], from, size)) {
+		__atomic_fetch_or(&t->refused, 1, __ATOMIC_RELAXED);
+		set_flag(t, NEAR__TRACE_WAS_FULL);
+		return false;
+	}
+	if (refused)
+		__atomic_store_n(&t->refused, 0, __ATOMIC_RELAXED);
+	touch(t->rings + from, t->rings + from + size);
+	__atomic_compare_exchange_n(&t->local[i].ready, &sub, sub + 1, false, __ATOMIC_RELEASE,
+				    __ATOMIC_RELAXED);
+	return true;
+}
+
+bool near__trace_make_ready(struct near__trace_run *t, unsigned i, uint32_t sub)
+{
+	uint32_t ready;
+
+	while ((ready = near__trace_ready(t, i)) <= sub)
+		if (!provide(t, i, ready))
+			return false;
+	return true;
+}
+
+/* ---- rings ---- */
+
+/* Whether the session may have this ring: by max_bytes. One that another thread is claiming, or
+ * what this handler has interrupted, cannot be had now. */
+static bool claim(struct near__trace_run *t, unsigned i)
+{
+	uint32_t *state = &t->local[i].claim, is = UNCLAIMED;
+	bool granted;
+
+	if (t->most_rings >= t->slots + t->cpus)
+		return true;
+	if (!__atomic_compare_exchange_n(state, &is, CLAIMING, false, __ATOMIC_RELAXED,
+					 __ATOMIC_RELAXED))
+		return is == CLAIMED;
+	granted = __atomic_fetch_add(&t->used, 1, __ATOMIC_RELAXED) < t->most_rings;
+	if (!granted) {
+		__atomic_fetch_sub(&t->used, 1, __ATOMIC_RELAXED);
+		set_flag(t, NEAR__TRACE_WAS_BOUND);
+	}
+	__atomic_store_n(state, granted ? CLAIMED : UNCLAIMED, __ATOMIC_RELAXED);
+	return granted;
+}
+
+/* The thread that finds it set publishes the ring, too: the acquire pairs with the release of the
+ * one that set it. */
+static void set_once(uint64_t *word, uint64_t value)
+{
+	uint64_t none = 0;
+
+	if (__atomic_load_n(word, __ATOMIC_ACQUIRE))
+		return;
+	__atomic_compare_exchange_n(word, &none, value, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE);
+}
+
+struct near__trace_ring *near__trace_provide(struct near__trace_run *t, unsigned i)
+{
+	struct near__trace_ring *r = near__trace_ring_at(t, i);
+
+	if (!claim(t, i) || !near__trace_make_ready(t, i, 0))
+		return NULL;
+	set_once(&r->mask, t->ring_size - 1);
+	set_once(&r->end, SUB);
+	/* Release: a reader that finds the bit finds the ring. */
+	__atomic_fetch_or(&near__trace_used(t->session)[i / 64], UINT64_C(1) << i % 64,
+			  __ATOMIC_RELEASE);
+	return r;
+}
+
+/* ---- ahead ---- */
+
+/* How many should be ready. */
+static uint64_t wanted(const struct near__trace_run *t, unsigned i, uint32_t ahead)
+{
+	uint64_t position = __atomic_load_n(&near__trace_ring_at(t, i)->position, __ATOMIC_RELAXED);
+	uint64_t n = position / SUB + 1 + ahead, all = t->ring_size / SUB;
+
+	return n < all ? n : all;
+}
+
+bool near__trace_wants_more(const struct near__trace_run *t, unsigned i)
+{
+	return near__trace_ready(t, i) < wanted(t, i, AHEAD / 2);
+}
+
+void near__trace_ahead(struct near__trace_run *t)
+{
+	for (unsigned i = 0; i < t->slots + t->cpus; i++)
+		while (near__trace_is_used(t->session, i) &&
+		       near__trace_ready(t, i) < wanted(t, i, AHEAD) &&
+		       !__atomic_load_n(&t->ends, __ATOMIC_RELAXED))
+			if (!provide(t, i, near__trace_ready(t, i)))
+				break;
+}
