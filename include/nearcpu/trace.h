@@ -15,8 +15,8 @@
  * Order:     the records of a ring are in the order of their times, by the counter.
  * Fork:      the child's first event makes a file of its own, with the parent's options. Until the
  *            child calls near_trace_enable or near_trace_disable it has no thread for the orders of
- *            other processes, nor for NEAR_TRACE_STREAM. Events of a child of a bare clone() are
- *            dropped.
+ *            other processes, nor for NEAR_TRACE_STREAM: see CHILDREN in nearcpu-trace(1). Events
+ *            of a child of a bare clone() are dropped.
  * Fallback:  a ring for each CPU, under a lock that no event waits for: one that finds it held uses
  *            the next CPU's.
  *

@@ -11,7 +11,7 @@
 
 struct trace_conf {
 	struct near__conf_text path, enable;
-	int mode, level;
+	int mode, level, children;
 	uint64_t ring, max, file, files;
 };
 
@@ -27,6 +27,7 @@ static const struct near__setting list[] = {
 	{"trace_mode", "overwrite", FIELD(mode), NEAR_TRACE_OVERWRITE},
 	{"trace_mode", "stop", FIELD(mode), NEAR_TRACE_STOP_WHEN_FULL},
 	{"trace_mode", "stream", FIELD(mode), NEAR_TRACE_STREAM},
+	{"trace_children", "thread", FIELD(children), 1},
 	{"trace_level", "error", FIELD(level), NEAR_TRACE_ERROR},
 	{"trace_level", "warning", FIELD(level), NEAR_TRACE_WARNING},
 	{"trace_level", "notice", FIELD(level), NEAR_TRACE_NOTICE},
@@ -85,6 +86,7 @@ void near__trace_start_by_conf(void)
 					 false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		return;
 	near__conf_read_part(&settings, &conf);
+	near__trace.serves_children = (uint32_t)conf.children;
 	if (conf.path.len)
 		start_session(&conf);
 	__atomic_store_n(&near__trace.has_read_conf, 1, __ATOMIC_RELAXED);

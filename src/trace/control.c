@@ -134,6 +134,8 @@ int near__trace_start_thread(struct near__trace_run *t)
 	if (!r) {
 		t->thread = (uintptr_t)thread;
 		__atomic_store_n(&t->has_thread, true, __ATOMIC_RELAXED);
+		__atomic_fetch_and(&t->session->flags, ~(uint32_t)NEAR__TRACE_NO_THREAD,
+				   __ATOMIC_RELAXED);
 	}
 	return 0;
 }

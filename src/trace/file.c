@@ -162,7 +162,7 @@ static bool fill(struct near__trace_run *t, uint64_t parent)
 	s->cpus = t->cpus;
 	s->slot_kind = status.slot_kind;
 	s->unstable = t->clock == NEAR_TRACE_COUNTER && near__trace_is_unstable();
-	s->flags = near__process.usable ? NEAR__TRACE_FENCES : 0;
+	s->flags = NEAR__TRACE_NO_THREAD | (near__process.usable ? NEAR__TRACE_FENCES : 0);
 	s->on_disk = is_on_disk(t->region.fd);
 	s->ring_size = t->ring_size;
 	s->ring_stride = t->ring_stride;

@@ -75,6 +75,7 @@ enum near__trace_session_flags {
 	NEAR__TRACE_FENCES = 1,    /* the process has registered for membarrier(GLOBAL_EXPEDITED) */
 	NEAR__TRACE_WAS_FULL = 2,  /* the file system: a ring could not be opened, or grow */
 	NEAR__TRACE_WAS_BOUND = 4, /* a ring could not be opened, as max_bytes were reached */
+	NEAR__TRACE_NO_THREAD = 8, /* no thread carries out orders, as in a child of fork */
 };
 
 struct near__trace_session {

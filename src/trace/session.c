@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "ground/fork.h"
+#include "ground/tsan.h"
 #include "percpu/region.h"
 #include "rcu/rcu.h"
 
@@ -20,45 +21,6 @@
 #define MOST_RING ((size_t)1 << 30)
 
 static __thread uint32_t forks __attribute__((tls_model("initial-exec")));
-
-/* ---- fork ---- */
-
-static void visit_locks(near__fork_step *step)
-{
-	step(&near__trace.lock);
-	step(&near__trace.streaming);
-}
-
-static void fork_prepare(void)
-{
-	near__fork_prepare(&forks, visit_locks);
-}
-
-static void fork_parent(void)
-{
-	near__fork_in_parent(&forks, visit_locks);
-}
-
-/* The child's file is made by its first event: most children call exec. */
-static void fork_child(void)
-{
-	struct near__trace_run *t = near__trace.current;
-
-	near__trace_self.tid = 0;
-	if (t) {
-		near__trace.current = NULL;
-		near__trace.is_child = !near__trace.is_ending;
-		near__trace.parent = t->session->pid;
-		memset((void *)(uintptr_t)near__trace_table, 0,
-		       (size_t)((char *)near__trace.alive - (const char *)near__trace_table));
-		near__trace_detach(t);
-	}
-	near__trace.is_ending = 0;
-	near__trace.missed = 0;
-	if (near__trace.alive)
-		*near__trace.alive = 1;
-	near__fork_in_child(&forks, visit_locks);
-}
 
 /* ---- begin ---- */
 
@@ -112,6 +74,63 @@ static struct near__trace_run *resume(void)
 	}
 	near__region_leave(c, 0);
 	return t;
+}
+
+/* ---- fork ---- */
+
+static void visit_locks(near__fork_step *step)
+{
+	step(&near__trace.lock);
+	step(&near__trace.streaming);
+}
+
+static void fork_prepare(void)
+{
+	near__fork_prepare(&forks, visit_locks);
+}
+
+static void fork_parent(void)
+{
+	near__fork_in_parent(&forks, visit_locks);
+}
+
+/* With trace_children:thread of NEAR_CONF. */
+static void serve_child(void)
+{
+	struct region_caller c = near__region_enter();
+
+	near_lock_lock(&near__trace.lock);
+	if (begin())
+		near__trace_apply(0);
+	else
+		near__trace_start_thread(near__trace.current);
+	near__trace.is_child = 0;
+	near_lock_unlock(&near__trace.lock);
+	near__region_leave(c, 0);
+}
+
+/* Else the child's file is made by its first event: most children call exec. */
+static void fork_child(void)
+{
+	struct near__trace_run *t = near__trace.current;
+
+	near__trace_self.tid = 0;
+	if (t) {
+		near__trace.current = NULL;
+		near__trace.is_child = !near__trace.is_ending;
+		near__trace.parent = t->session->pid;
+		memset((void *)(uintptr_t)near__trace_table, 0,
+		       (size_t)((char *)near__trace.alive - (const char *)near__trace_table));
+		near__trace_detach(t);
+	}
+	near__trace.is_ending = 0;
+	near__trace.missed = 0;
+	if (near__trace.alive)
+		*near__trace.alive = 1;
+	near__fork_in_child(&forks, visit_locks);
+	/* ThreadSanitizer ends a child that makes a thread. */
+	if (near__trace.is_child && near__trace.serves_children && !NEAR__TSAN_HERE)
+		serve_child();
 }
 
 /* ---- what is made once ---- */

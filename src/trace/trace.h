@@ -118,7 +118,8 @@ struct near__trace {
 	uint32_t number;    /* of sessions of the process */
 	uint32_t points_known, rules_known;
 	uint64_t missed; /* events before the session's file, or a tracepoint, was there; atomic */
-	uint32_t has_read_conf; /* 1: a session of NEAR_CONF has begun, if there is one */
+	uint32_t has_read_conf;   /* 1: a session of NEAR_CONF has begun, if there is one */
+	uint32_t serves_children; /* a child of fork begins its session, with a thread, at once */
 	uint64_t parent;
 	struct near_trace_point *first, **last;
 	struct near_trace_options options; /* of the session, for children */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* usage: trace_program FILE MODE EVENTS [wait]
+/* usage: trace_program FILE MODE EVENTS [wait|child]
  *
  * FILE is - if a session has begun before. Two threads, and a signal handler of each, trace EVENTS
- * events; then it ends, or waits for a line and goes on until it is killed. */
+ * events; then it ends, or waits for a line and goes on until it is killed. With "child" a child of
+ * fork does all that, as in a daemon. */
 #include <nearcpu/trace.h>
 
 #include <pthread.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 NEAR_TRACEPOINT(test, count, NEAR_TRACE_INFO, (u32, thread), (u32, n));
@@ -73,6 +75,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "trace_program: %s\n", near_trace_error());
 		return 1;
 	}
+	if (argc > 4 && strcmp(argv[4], "child") == 0 && fork())
+		return wait(NULL) < 0;
 	for (uintptr_t i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, trace, (void *)(i + 1));
 	for (int i = 0; i < 2; i++)

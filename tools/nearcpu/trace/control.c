@@ -19,8 +19,10 @@
 #include "common/clock.h"
 #include "common/tool.h"
 
-#define PATIENCE 5.     /* seconds, for an answer */
-#define LITTLE .5       /* if there is no such process: it may be in another pid namespace */
+#define PATIENCE 5. /* seconds, for an answer */
+/* If there is no such process: it may be in another pid namespace. Or it has no thread: it may be
+ * about to begin. */
+#define LITTLE .5
 #define DEFAULT_LEVEL 5 /* NEAR_TRACE_DEBUG */
 
 static const char snapshot[] = "snapshot ";
@@ -40,14 +42,21 @@ static bool is_there(const struct trace_file *f)
 	       (kill((pid_t)f->session.pid, 0) == 0 || errno == EPERM);
 }
 
+static bool has_thread(const struct trace_file *f)
+{
+	return !(f->session.flags & NEAR__TRACE_NO_THREAD);
+}
+
 static int no_answer(const struct connection *c)
 {
 	if (child_interrupted())
 		return trace_interrupted();
 	return failure("trace", "'%s': process %llu does not answer%s", c->file->path,
 		       (unsigned long long)c->file->session.pid,
-		       is_there(c->file) ? "; a child of fork does after near_trace_enable(3)"
-					 : ": was it killed?");
+		       !is_there(c->file)    ? ": was it killed?"
+		       : has_thread(c->file) ? ""
+					     : ": as a child of fork it has no thread for "
+					       "orders; see CHILDREN in nearcpu-trace(1)");
 }
 
 /* The lock of an order; the kernel releases it when this process ends. */
@@ -90,7 +99,7 @@ static int open_control(struct connection *c)
 	if (c->map == MAP_FAILED)
 		return failure("trace", "cannot map '%s': %s", f->path, strerror(errno));
 	c->control = (void *)((char *)c->map + (f->control_at - from));
-	c->until = now_seconds() + (is_there(f) ? PATIENCE : LITTLE);
+	c->until = now_seconds() + (is_there(f) && has_thread(f) ? PATIENCE : LITTLE);
 	return lock(c);
 }
 
@@ -143,7 +152,12 @@ static int give_order(struct connection *c, const char *order)
 static int order_one(const struct trace_file *f, const char *order)
 {
 	struct connection c = {.file = f, .fd = -1, .map = MAP_FAILED};
-	int code = open_control(&c);
+	int code;
+
+	if (!has_thread(f) && !f->session.ended && is_there(f) &&
+	    strncmp(order, snapshot, sizeof(snapshot) - 1) == 0)
+		return trace_copy(f, order + sizeof(snapshot) - 1);
+	code = open_control(&c);
 
 	if (!code && c.control)
 		code = give_order(&c, order);

@@ -60,6 +60,9 @@ int trace_check_pair(const struct trace *t, const char *pair, const char *key);
 
 int trace_record(int argc, char **argv);
 
+/* A snapshot of a process that cannot make it. */
+int trace_copy(const struct trace_file *f, const char *path);
+
 /* To the programs of all files that trace. */
 int trace_order(const struct trace *t, const char *order);
 int trace_make_order(char *order, size_t size, const char *verb, const char *what, uint64_t level,

@@ -19,6 +19,7 @@
 #include "common/tool.h"
 
 static const char *output, *mode, *ring, *max, *file, *files, *level, *names;
+static bool children;
 
 static const struct option_row rows[] = {
 	{"output", "FOLDER", .string = &output,
@@ -32,6 +33,8 @@ static const struct option_row rows[] = {
 	{"files", "N", .string = &files, .help = "how many of these stay (4)"},
 	{"level", "LEVEL", .string = &level, .help = "events at least that important (debug)"},
 	{"name", "PATTERN,...", .string = &names, .help = "only tracepoints with such a name"},
+	{"children", .flag = &children,
+	 .help = "children of fork have a thread: they stream, and take\norders"},
 	{.name = NULL},
 };
 
@@ -127,6 +130,8 @@ static void write_conf(FILE *to, const char *folder)
 		for (; *value; value++)
 			fputc(*value == ',' ? '+' : *value, to);
 	}
+	if (children)
+		fputs(",trace_children:thread", to);
 }
 
 static bool make_conf(char **conf, const char *folder)
@@ -216,6 +221,7 @@ int trace_record(int argc, char **argv)
 	pid_t pid;
 
 	output = mode = ring = max = file = files = level = names = NULL;
+	children = false;
 	code = parse_options(&table, argc, argv);
 	if (code != OPTIONS_DONE)
 		return code;
