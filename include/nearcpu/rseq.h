@@ -3,7 +3,9 @@
  *
  * A thread is live when the kernel watches its sequences: its C library registered it (glibc 2.35
  * and later) or, on its first slow path, this library did. All else takes the portable path, which
- * is always correct. near_rseq_status() reports which of the two it is, and why.
+ * is always correct. near_rseq_status() reports which of the two it is, and why. If another part of
+ * the program takes the registration away, the thread's sequences do not commit from then on, and
+ * the thread is not live any more, for good.
  *
  * Cost:      near_cpu, near_cid, near_slot about 0.3 ns where live; else that of the cheapest
  *            source the machine has (see `hint`), up to a system call.
@@ -55,6 +57,11 @@ struct near__area {
  * covers liveness too. The slot is area->mm_cid if `index_mode` is 0, the common case; area->cpu_id
  * if it is 1; else area->mm_cid + area->node_id * index_mode.
  *
+ * When an area is unregistered, the kernel stores -1 to cpu_id, and 0 to the other ids: those of a
+ * slot that other threads use. So a sequence fails if cpu_id is negative. A thread unregisters only
+ * its own area, by a system call, and a signal handler that does so has aborted the sequence that
+ * it interrupted: no sequence is between that load and its commit.
+ *
  * Volatile in the declaration, not by a cast where they are read: gcc takes a cast for an access by
  * pointer, which its -fsanitize=null tests by the flags of the addition that makes the address; the
  * linker replaces that addition by one that sets none. */
@@ -77,8 +84,12 @@ NEAR_API unsigned near__cpu_slow(void);
 /* The CPU this thread runs on. */
 NEAR_INLINE unsigned near_cpu(void)
 {
-	if (__builtin_expect(near__self.state == NEAR__LIVE, 1))
-		return *(volatile uint32_t *)&near__self.area->cpu_id;
+	if (__builtin_expect(near__self.state == NEAR__LIVE, 1)) {
+		uint32_t cpu = *(volatile uint32_t *)&near__self.area->cpu_id;
+
+		if (__builtin_expect((int32_t)cpu >= 0, 1))
+			return cpu;
+	}
 	return near__cpu_slow();
 }
 

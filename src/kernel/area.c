@@ -37,14 +37,22 @@ long near__syscall_rseq(void *area, uint32_t size, int flags)
 	return r;
 }
 
+__thread long near__area_refusal;
+
 struct near__area *near__area_of_libc(void)
 {
 	struct near__area *area;
+	int32_t cpu;
 
 	if (!NEAR__HAS_SEQ || !&__rseq_size || !&__rseq_offset || __rseq_size == 0)
 		return NULL;
 	area = (struct near__area *)((char *)near__thread_pointer() + __rseq_offset);
-	return (int32_t) * (volatile uint32_t *)&area->cpu_id >= 0 ? area : NULL;
+	cpu = near__area_cpu(area);
+	if (cpu >= 0)
+		return area;
+	/* The C library stores -2 if the kernel refuses. */
+	near__area_refusal = cpu == -1 ? NEAR__AREA_TAKEN : -EPERM;
+	return NULL;
 }
 
 struct near__area *near__area_own(void)
@@ -63,8 +71,6 @@ uint32_t near__area_own_size(void)
 		return NEAR__LEGACY_SIZE;
 	return p->feature_size;
 }
-
-__thread long near__area_refusal;
 
 /* A handler that interrupted the first call may have registered already: EBUSY is as good as 0. */
 bool near__area_register(void)

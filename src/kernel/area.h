@@ -16,9 +16,19 @@ uint32_t near__area_size_of_libc(void);
 struct near__area *near__area_own(void);
 uint32_t near__area_own_size(void);
 
-/* Registers this thread's own area. Returns false if the kernel refused; near__area_refusal is its
- * result of the last try. */
+/* Of an area, registered or not. Volatile: it changes whenever the thread migrates. Negative: the
+ * kernel does not write it. */
+static inline int32_t near__area_cpu(const struct near__area *area)
+{
+	return (int32_t) * (const volatile uint32_t *)&area->cpu_id;
+}
+
+/* Registers this thread's own area. Returns false if the kernel refused. */
 bool near__area_register(void);
+
+/* Why this thread has no area: what the kernel returned for the last try, or 1: another part of the
+ * program has taken the registration away. */
+#define NEAR__AREA_TAKEN 1
 extern __thread long near__area_refusal __attribute__((tls_model("initial-exec")));
 
 /* From here on this thread is not live. */

@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "area.h"
 #include "internal.h"
 
 /* How often a costly source is used before it is queried again. */
@@ -113,13 +114,13 @@ static uint32_t hash_of_tid(void)
 unsigned near__hint(void)
 {
 	struct near__thread *t = &near__self;
+	/* In the child of a vfork the C library's area is the parent's: good enough for a hint. */
+	const struct near__area *area = t->state == NEAR__THREAD_LIVE ? t->area : t->libc_area;
+	int32_t cpu = area ? near__area_cpu(area) : -1;
 	uint32_t cpus = near__process.cpus, v;
 
-	if (t->state == NEAR__THREAD_LIVE) {
-		v = *(volatile uint32_t *)&t->area->cpu_id;
-	} else if (t->libc_area) {
-		/* In the child of a vfork it is the parent's: good enough for a hint. */
-		v = *(volatile const uint32_t *)&t->libc_area->cpu_id;
+	if (NEAR__LIKELY(cpu >= 0)) {
+		v = (uint32_t)cpu;
 	} else if (near__process.hint <= NEAR__HINT_RDTSCP) {
 		v = by_insn(near__process.hint) & 0xfff;
 	} else {

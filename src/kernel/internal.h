@@ -62,7 +62,7 @@ bool near__program_hides_copy(void);
  * allocator that uses this library). */
 bool near__process_init(void);
 
-/* Makes this thread live if it can be. */
+/* Makes this thread live if it can be. False for good if its registration was taken away. */
 bool near__thread_live(void);
 
 /* The slot whose index this thread reads now, near_slots() if not live. It may be

@@ -2,6 +2,7 @@
 /* Where am I: the answers of near_cpu() and its kin on every path. */
 #include <nearcpu/rseq.h>
 
+#include "area.h"
 #include "hint.h"
 #include "internal.h"
 
@@ -17,7 +18,8 @@ unsigned near__cpu_slow(void)
 
 	if (near__thread_live())
 		return load(&near__self.area->cpu_id);
-	if (near__self.state == NEAR__DEAD && near__self.libc_area)
+	if (near__self.state == NEAR__DEAD && near__self.libc_area &&
+	    near__area_cpu(near__self.libc_area) >= 0)
 		return load(&near__self.libc_area->cpu_id);
 	near__where(&cpu, &node);
 	return cpu;

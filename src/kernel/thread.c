@@ -63,17 +63,25 @@ bool near__thread_live(void)
 {
 	if (near__self.state == NEAR__NEW && near__process_init())
 		start_thread();
-	return near__self.state == NEAR__THREAD_LIVE;
+	if (near__self.state != NEAR__THREAD_LIVE)
+		return false;
+	if (NEAR__LIKELY(near__area_cpu(near__self.area) >= 0))
+		return true;
+	near__area_refusal = NEAR__AREA_TAKEN;
+	near__enter_dead();
+	return false;
 }
 
-/* What NEAR_INDEX of the architecture computes. */
+/* What NEAR_INDEX of the architecture computes; near_slots() where that fails. */
 uint32_t near__index_now(void)
 {
 	const volatile struct near__area *area = near__self.area;
-	uint32_t index_mode = near__self.index_mode;
+	uint32_t index_mode = near__self.index_mode, cpu = area->cpu_id;
 
+	if ((int32_t)cpu < 0)
+		return near__process.slots;
 	if (index_mode == 1)
-		return area->cpu_id;
+		return cpu;
 	return area->mm_cid + area->node_id * index_mode;
 }
 
@@ -211,6 +219,9 @@ static const char *why_dead(void)
 	if (near__self.state == NEAR__CLONED)
 		return "a child of clone(CLONE_VM) got no thread-local storage of its own, "
 		       "and shares this thread's";
+	if (near__area_refusal == NEAR__AREA_TAKEN)
+		return "another part of the program took this thread's registration away "
+		       "(another allocator or runtime?)";
 	if (!near__process.has_exit_key && !near__process.libc_registers)
 		return "no pthread key was left, which would end the registration at thread exit";
 	if (near__area_refusal == -EINVAL)

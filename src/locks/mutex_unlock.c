@@ -249,6 +249,7 @@ void near__mutex_unlock_slow(struct near_mutex *m, bool fair)
 	uint32_t seen = NEAR__LOAD_RELAXED(&m->word);
 
 	spend_budget();
+	near__thread_live(); /* whether the next unlocks need to try a sequence */
 	check_alive(seen);
 	if (!owner_of(seen))
 		near__die("near_mutex_unlock: the mutex is not held");

@@ -36,7 +36,7 @@ _Static_assert(sizeof(struct near__trace_thread) == 16, "near__trace_self");
 	CHECKS                                                                                     \
 	NEAR_MOVE(low, next)                                                                       \
 	ROOM NEAR_LOAD8(t, ring, 24) NEAR_BRANCH_NOT_BELOW(low, t, near_failed)                    \
-		NEAR_LOAD8(low, e, 8) NEAR_ADD(next, low) NEAR_INDEX_CPU(low)                      \
+		NEAR_LOAD8(low, e, 8) NEAR_ADD(next, low) NEAR__INDEX_CPU_TOO(low)                 \
 			NEAR_SHIFT_LEFT(low, 22) NEAR_LOAD8(t, e, 0) NEAR_OR(low, t)               \
 				NEAR_STORE8(low, at, 128) TIME                                     \
 				NEAR_STORE8(time, at, 136) NEAR_ADD_CONST(at, 144) COPY            \
@@ -119,7 +119,7 @@ static bool try_without_clock(const uint64_t *row, uint64_t head, uint64_t word)
 		NEAR_ADD_CONST(next, 24)
 		NEAR_LOAD8(low, ring, 24)
 		NEAR_BRANCH_NOT_BELOW(next, low, near_failed)
-		NEAR_INDEX_CPU(low)
+		NEAR__INDEX_CPU_TOO(low)
 		NEAR_SHIFT_LEFT(low, 22)
 		NEAR_OR(low, head)
 		NEAR_STORE8(low, at, 128)

@@ -25,8 +25,9 @@ PARTS = 6
 
 # What --faults puts in: on the first CPU all of them, on the others those that depend on how the
 # CPU's header spells its operations.
-FAULTS = ("two_stores", "commit_not_last", "index_outside", "no_live_check", "no_state_check",
-          "no_gate_check", "passes_closed_gate", "no_first_fence", "no_second_fence", "forgotten")
+FAULTS = ("two_stores", "commit_not_last", "index_outside", "no_live_check",
+          "no_registration_check", "no_state_check", "no_gate_check", "passes_closed_gate",
+          "no_first_fence", "no_second_fence", "forgotten")
 FAULTS_OF_A_HEADER = ("two_stores", "commit_not_last", "no_live_check", "passes_closed_gate")
 
 

@@ -36,6 +36,7 @@ class Explorer:
         # A sequence's end is a boundary too: there, nothing may be undone any more.
         self.inside = {pc: s for s in image.sequences for pc in range(s.start, s.end + 1)}
         self.aborted = set()
+        self.unwatched = set()  # boundaries that only threads come to which are not registered
         self.harassed = None  # addresses; A is aborted besides, once, where it comes to one
         self.failures = []
         self.runs = Counter()
@@ -58,16 +59,21 @@ class Explorer:
             _, gap = self.knowledge.boundaries(sequence)
             if gap is not None:
                 pcs.add(gap)
-        return pcs - self.aborted
+        return pcs - self.aborted - self.unwatched
 
     # Where to stop: functions for Machine.on_code and on_fence. n counts from 0.
 
-    def at_boundary(self, n):
+    def at_boundary(self, n, watched=True):
+        """`watched`: the thread is registered."""
         def on_code(pc, size):
             nonlocal n
             sequence = self.inside.get(pc)
             if not sequence:
                 return False
+            if watched:
+                self.unwatched.discard(pc)
+            elif pc not in self.knowledge.instructions:
+                self.unwatched.add(pc)
             if pc < sequence.end:
                 self.knowledge.learn(pc, size, sequence)
             n -= 1
@@ -167,6 +173,12 @@ class Case:
             harassed.discard(pc)
             self.scenario.switch(self.task_a)
         return why
+
+    def take_a(self):
+        """Another part of the program ends the registration of A's thread: by a signal handler,
+        which aborts a sequence."""
+        self.scenario.switch(self.task_a)
+        self.scenario.kernel.unregister(self.task_a)
 
     def preempt_a(self, place=None):
         aborted = self.scenario.switch(self.task_a)

@@ -194,12 +194,16 @@ class Kernel(Files):
             return None
         return "blocked" if task.waits_on else "switched"
 
+    def unregister(self, task):
+        """From here on nothing aborts the thread's sequences."""
+        self.memory.write(task.area, struct.pack("<IIQIII", 0, UNREGISTERED, 0, 0, 0, 0))
+        task.area = 0
+
     def sys_rseq(self, task, area, size, flags, signature, *_):
         if flags == 1:
             if not area or task.area != area:
                 return -EINVAL
-            self.memory.write(area, struct.pack("<IIQIII", 0, UNREGISTERED, 0, 0, 0, 0))
-            task.area = 0
+            self.unregister(task)
             return 0
         if flags or not task.may_register:
             return -EINVAL

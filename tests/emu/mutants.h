@@ -21,6 +21,7 @@
 #define no_second_fence 8
 #define passes_closed_gate 9
 #define forgotten 10
+#define no_registration_check 11
 
 /* What was stored stays when the sequence is aborted before its commit. */
 #if MUTANT == two_stores
@@ -55,6 +56,13 @@
 #elif MUTANT == no_live_check
 #undef NEAR__VFORK_ASM
 #define NEAR__VFORK_ASM ""
+
+/* A thread whose registration was taken away goes on in the slot that cid 0 has. */
+#elif MUTANT == no_registration_check
+#undef NEAR_INDEX
+#define NEAR_INDEX(dst) NEAR__MARK_INDEX NEAR_LOAD4(dst, near_area, 24)
+#undef NEAR_INDEX_CID
+#define NEAR_INDEX_CID(dst) NEAR_INDEX(dst)
 
 #elif MUTANT == no_state_check
 #undef NEAR_BRANCH_MEM4X_NE

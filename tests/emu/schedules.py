@@ -71,6 +71,36 @@ def signalled(case):
     return each("signalled", case, play)
 
 
+def taken(case):
+    """At a boundary, A's thread loses its registration; B runs on the same slot before it goes on.
+    """
+    def play(n):
+        case.begin()
+        if not case.stop_a(case.explorer.at_boundary(n)):
+            return False
+        case.take_a()
+        case.all_of_b(case.scenario.here)
+        case.finish()
+        case.check("taken")
+        return True
+    return each("taken", case, play)
+
+
+def unwatched(case):
+    """A's thread has lost its registration before. B runs at a boundary, on the slot that the ids
+    which the kernel left behind name: nothing aborts A."""
+    def play(n):
+        case.begin()
+        case.take_a()
+        if not case.stop_a(case.explorer.at_boundary(n, watched=False)):
+            return False
+        case.all_of_b(case.scenario.here)
+        case.finish()
+        case.check("unwatched")
+        return True
+    return each("unwatched", case, play)
+
+
 def twice(case):
     """A is aborted at its first boundary; B comes at a boundary of what it does then."""
     orders = both_here(case)

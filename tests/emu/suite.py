@@ -105,9 +105,11 @@ class Suite:
             schedules.preempted(case, scenario.elsewhere)
             schedules.twice(case)
             schedules.preempted(self._case(scenario, a, b, VFORK_CHILD), scenario.here)
+            schedules.unwatched(case)
         if a is b:
             schedules.moved(case)
             schedules.harried(case)
+            schedules.taken(case)
         if scenario.setup == OPEN or b.flags & FENCES:
             schedules.concurrent(case)
 
@@ -125,6 +127,7 @@ class Suite:
             if scenario.setup == OPEN:
                 schedules.preempted(case, scenario.elsewhere)
                 schedules.moved(case)
+                schedules.unwatched(case)
 
     def _meet_refused(self, scenario, a, b):
         schedules.preempted(self._case(scenario, a, b, REFUSED_THREAD), scenario.here)

@@ -33,12 +33,13 @@ unsafe fn try_add(p: Object, n: i64) -> bool {
         "leaq 73b(%rip), {t}",
         "movq {t}, 8({area})", // rseq_cs
         "71:",
-        "movl 24({area}), {t:e}", // slot = mm_cid
-        "testl {mode:e}, {mode:e}",
-        "jz 75f",
         "movl 4({area}), {t:e}", // slot = cpu_id
+        "testl {t:e}, {t:e}",
+        "js {failed}", // no longer registered
         "cmpl $1, {mode:e}",
         "je 75f",
+        "movl 24({area}), {t:e}", // slot = mm_cid
+        "jb 75f",
         "movl {mode:e}, {t:e}", // slot = mm_cid + node_id * mode
         "imull 20({area}), {t:e}",
         "addl 24({area}), {t:e}",

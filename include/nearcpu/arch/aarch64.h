@@ -25,18 +25,22 @@
 	"b %l[near_failed]\n\t"                                                                    \
 	".previous\n\t"
 
+/* One comparison tells by cpu (equal), by cid (below) and by node and cid. */
 #define NEAR__INDEX(dst)                                                                           \
-	"ldr %w[" #dst "], [%x[near_area], #24]\n\t"                                               \
-	"cbz %w[near_index_mode], 75f\n\t"                                                         \
-	"ldr %w[" #dst "], [%x[near_area], #4]\n\t"                                                \
+	NEAR__INDEX_CPU(dst)                                                                       \
 	"cmp %w[near_index_mode], #1\n\t"                                                          \
 	"b.eq 75f\n\t"                                                                             \
 	"ldr %w[" #dst "], [%x[near_area], #24]\n\t"                                               \
+	"b.lo 75f\n\t"                                                                             \
 	"ldr %w[near_tmp], [%x[near_area], #20]\n\t"                                               \
 	"madd %w[" #dst "], %w[near_tmp], %w[near_index_mode], %w[" #dst "]\n"                     \
 	"75:\n\t"
-#define NEAR__INDEX_CID(dst) "ldr %w[" #dst "], [%x[near_area], #24]\n\t"
-#define NEAR__INDEX_CPU(dst) "ldr %w[" #dst "], [%x[near_area], #4]\n\t"
+#define NEAR__INDEX_CID(dst) NEAR__INDEX_CPU(dst) "ldr %w[" #dst "], [%x[near_area], #24]\n\t"
+/* Not tbnz, which reaches 32 KiB only. */
+#define NEAR__INDEX_CPU(dst)                                                                       \
+	"ldr %w[" #dst "], [%x[near_area], #4]\n\t"                                                \
+	"cmp %w[" #dst "], #0\n\t"                                                                 \
+	"b.lt %l[near_failed]\n\t"
 
 #define NEAR__MEM(base, off) ", [%x[" #base "], #" #off "]\n\t" NEAR__MARK_OFFSET(off)
 #define NEAR_LOAD1(dst, base, off) NEAR__OP "ldrb %w[" #dst "]" NEAR__MEM(base, off)

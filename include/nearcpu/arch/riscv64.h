@@ -27,18 +27,23 @@
 	".previous\n\t"
 
 #define NEAR__INDEX(dst)                                                                           \
-	"lwu %[" #dst "], 24(%[near_area])\n\t"                                                    \
-	"beqz %[near_index_mode], 75f\n\t"                                                         \
-	"lwu %[" #dst "], 4(%[near_area])\n\t"                                                     \
+	NEAR__INDEX_CPU(dst)                                                                       \
 	"addi %[near_tmp], %[near_index_mode], -1\n\t"                                             \
 	"beqz %[near_tmp], 75f\n\t"                                                                \
+	"lwu %[" #dst "], 24(%[near_area])\n\t"                                                    \
+	"beqz %[near_index_mode], 75f\n\t"                                                         \
 	"lwu %[" #dst "], 20(%[near_area])\n\t"                                                    \
 	"mul %[" #dst "], %[" #dst "], %[near_index_mode]\n\t"                                     \
 	"lwu %[near_tmp], 24(%[near_area])\n\t"                                                    \
 	"add %[" #dst "], %[" #dst "], %[near_tmp]\n"                                              \
 	"75:\n\t"
-#define NEAR__INDEX_CID(dst) "lwu %[" #dst "], 24(%[near_area])\n\t"
-#define NEAR__INDEX_CPU(dst) "lwu %[" #dst "], 4(%[near_area])\n\t"
+#define NEAR__INDEX_CID(dst) NEAR__INDEX_CPU(dst) "lwu %[" #dst "], 24(%[near_area])\n\t"
+/* The branch jumps over a far one, as those below. */
+#define NEAR__INDEX_CPU(dst)                                                                       \
+	"lw %[" #dst "], 4(%[near_area])\n\t"                                                      \
+	"bgez %[" #dst "], 75f\n\t"                                                                \
+	"j %l[near_failed]\n"                                                                      \
+	"75:\n\t"
 
 #define NEAR__MEM(reg, base, off)                                                                  \
 	" %[" #reg "], " #off "(%[" #base "])\n\t" NEAR__MARK_OFFSET(off)

@@ -25,19 +25,22 @@
 	"jmp %l[near_failed]\n\t"                                                                  \
 	".popsection\n\t"
 
+/* One comparison tells by cpu (equal), by cid (below) and by node and cid: mov sets no flags. */
 #define NEAR__INDEX(dst)                                                                           \
-	"movl 24(%q[near_area]), %k[" #dst "]\n\t"                                                 \
-	"testl %k[near_index_mode], %k[near_index_mode]\n\t"                                       \
-	"jz 75f\n\t"                                                                               \
-	"movl 4(%q[near_area]), %k[" #dst "]\n\t"                                                  \
+	NEAR__INDEX_CPU(dst)                                                                       \
 	"cmpl $1, %k[near_index_mode]\n\t"                                                         \
 	"je 75f\n\t"                                                                               \
+	"movl 24(%q[near_area]), %k[" #dst "]\n\t"                                                 \
+	"jb 75f\n\t"                                                                               \
 	"movl %k[near_index_mode], %k[" #dst "]\n\t"                                               \
 	"imull 20(%q[near_area]), %k[" #dst "]\n\t"                                                \
 	"addl 24(%q[near_area]), %k[" #dst "]\n"                                                   \
 	"75:\n\t"
-#define NEAR__INDEX_CID(dst) "movl 24(%q[near_area]), %k[" #dst "]\n\t"
-#define NEAR__INDEX_CPU(dst) "movl 4(%q[near_area]), %k[" #dst "]\n\t"
+#define NEAR__INDEX_CID(dst) NEAR__INDEX_CPU(dst) "movl 24(%q[near_area]), %k[" #dst "]\n\t"
+#define NEAR__INDEX_CPU(dst)                                                                       \
+	"movl 4(%q[near_area]), %k[" #dst "]\n\t"                                                  \
+	"testl %k[" #dst "], %k[" #dst "]\n\t"                                                     \
+	"js %l[near_failed]\n\t"
 
 #define NEAR__MEM(base, off) #off "(%q[" #base "])"
 #define NEAR__END(off) "\n\t" NEAR__MARK_OFFSET(off)

@@ -101,6 +101,8 @@ static struct value loaded(struct flow *f, const struct insn *insn, struct value
 		value = value_new(&f->names, from);
 	if (m)
 		m->value = value;
+	if (is_area(f, at, size) && from & FROM_INDEX && f->bare_count < BARE)
+		f->bare[f->bare_count++] = value.name;
 	return value;
 }
 
@@ -251,6 +253,33 @@ static uint64_t call_target(const struct flow *f, const struct insn *insn)
 	return to.name == NAME_CONST ? (uint64_t)to.plus + (uint64_t)insn->imm : 0;
 }
 
+static bool is_bare(const struct flow *f, uint32_t name)
+{
+	for (unsigned i = 0; i < f->bare_count; i++)
+		if (f->bare[i] == name)
+			return true;
+	return false;
+}
+
+/* Compares the index as it was loaded with a constant: whether its sign says that the thread is
+ * registered, not whether it is still the one that was read before. */
+static bool tests_sign(const struct flow *f, const struct insn *insn)
+{
+	uint64_t operands = insn->reads;
+	uint32_t name = NAME_CONST;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < insn->memory_count; i++)
+		for (int k = 0; k < 2; k++) {
+			int r = k ? insn->memory[i].index : insn->memory[i].base;
+
+			operands &= r == NO_REGISTER ? ~UINT64_C(0) : ~(UINT64_C(1) << r);
+		}
+	for (; operands; operands &= operands - 1, n++)
+		name = f->registers[__builtin_ctzll(operands)].name;
+	return insn->memory_count ? n == 0 : n == 1 && is_bare(f, name);
+}
+
 static void step(struct flow *f, const struct insn *insn)
 {
 	uint8_t from = 0;
@@ -269,7 +298,8 @@ static void step(struct flow *f, const struct insn *insn)
 		f->saw_index |= is_inside(f, insn);
 	}
 	if (is_inside(f, insn) && (from & (FROM_INDEX | FROM_DATA)) == FROM_INDEX &&
-	    (insn->kind & INSN_BRANCH || (!insn->writes && !(insn->kind & INSN_STORE))))
+	    (insn->kind & INSN_BRANCH || (!insn->writes && !(insn->kind & INSN_STORE))) &&
+	    !tests_sign(f, insn))
 		f->compared_index = true;
 	value = insn->dst != NO_REGISTER ? result(f, insn, got) : got;
 	for (uint64_t left = insn->writes; left; left &= left - 1)
@@ -312,7 +342,7 @@ static void begin(struct flow *f, const struct flow_run *run)
 {
 	f->run = run;
 	names_begin(&f->names, NAME_FIRST + REGISTERS);
-	f->branch_count = 0;
+	f->branch_count = f->bare_count = 0;
 	f->saw_index = f->compared_index = f->saw_overlay = false;
 	for (unsigned r = 0; r < REGISTERS; r++)
 		f->registers[r] = (struct value){NAME_FIRST + r, 0};

@@ -117,6 +117,7 @@ struct flow_run {
 
 /* Remembered at a time. What does not fit is not known, no more. */
 #define BRANCHES 64
+#define BARE 8
 
 struct branch {
 	uint64_t target;
@@ -135,6 +136,9 @@ struct flow {
 	 * word that reaches into the area from below: TCMalloc keeps a mark there, over
 	 * cpu_id_start, which the kernel wipes out whenever it has preempted the thread. */
 	bool saw_index, compared_index, saw_overlay;
+	/* Names of what was loaded from the area inside: an index as it is. */
+	uint32_t bare[BARE];
+	unsigned bare_count;
 	unsigned depth; /* of calls that are followed */
 	struct names names;
 };
