@@ -8,7 +8,9 @@
  * kernel abort the sequence, runs competing operations, continues the operation, and calls the
  * check. After the commit there must be no abort, and the store must be visible. Competing
  * operations also run at each instruction between the entry of the function that contains the
- * sequence and the sequence: a sequence must not commit a value that was read there.
+ * sequence and the sequence: a sequence must not commit a value that was read there. At last it
+ * takes the registration away, before the operation and at each instruction: from then on no
+ * sequence may commit.
  *
  * Cost:      about 20 us per run that is checked. An operation with two competing ones that is
  *            stopped at 12 instructions of a sequence and at 20 before it takes 184 runs, 4 ms.
@@ -61,7 +63,8 @@ struct near_torture_rival {
 #define NEAR_TORTURE_NOT_BEFORE 4u
 
 /* All functions get `arg` (competing operations their own), and all except competing operations run
- * on the calling thread. digest and slot must not change anything. */
+ * on the calling thread; in the last runs, run is called on threads that end after it. digest and
+ * slot must not change anything. */
 struct near_torture {
 	/* Brings everything to the state before the operation. Called before each run. */
 	void (*setup)(void *arg);
@@ -99,7 +102,8 @@ struct near_torture_result {
 	unsigned long migrated; /* of these: runs that continued on another CPU */
 	unsigned most_aborts;   /* in a row, before run completed without the sequence */
 	unsigned failures;
-	char text[512]; /* the first failure, or why there is a negative result; else "" */
+	char text[512];      /* the first failure, or why there is a negative result; else "" */
+	unsigned long taken; /* runs in which the thread lost its registration */
 };
 
 /* Tries everything in *t, of which the caller knows `size` bytes; what it does not know is 0. Fills

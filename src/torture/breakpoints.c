@@ -56,6 +56,16 @@ void near__break_plant_starts(bool (*wanted)(unsigned i))
 			near__break_plant(i, near__trap.seqs[i].start);
 }
 
+void near__break_plant_commits(void)
+{
+	for (unsigned i = 0; i < near__trap.count; i++) {
+		const struct trap_seq *s = &near__trap.seqs[i];
+
+		if (s->points > 1)
+			near__break_plant(i, s->point[s->points - 2]);
+	}
+}
+
 void near__break_die(const char *why)
 {
 	static const char prefix[] = "nearcpu: torture: ";

@@ -29,6 +29,9 @@ void near__break_unplant_all(void);
 /* Plants one at the start of each sequence that is wanted. */
 void near__break_plant_starts(bool (*wanted)(unsigned i));
 
+/* Plants one at the last instruction of each sequence whose instructions are known. */
+void near__break_plant_commits(void);
+
 /* Returns the breakpoint that the thread hit without an abort, and sets the instruction pointer to
  * its address. Stops the program if no breakpoint caused this SIGTRAP. */
 unsigned near__break_hit(ucontext_t *c);

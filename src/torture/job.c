@@ -10,6 +10,7 @@
 #include "report.h"
 #include "interferer.h"
 #include "scenario.h"
+#include "taken.h"
 
 /* The instructions before a sequence that are tried: the nearest. */
 #define MOST_BEFORE 256
@@ -60,7 +61,7 @@ static void try_point(struct scenario *s, unsigned schedules)
 	for (int schedule = 0; schedule < SCHEDULES; schedule++) {
 		s->schedule = (enum schedule)schedule;
 		s->interferer = s->job->t->n_rivals;
-		if (!(s->job->schedules & schedules & (1u << schedule)) ||
+		if (!(s->job->schedules & schedules & (1u << schedule)) || schedule == TAKEN ||
 		    (schedule == MOVED && s->job->place->away < 0))
 			continue;
 		if (schedule == IN_HANDLER || schedule == ON_THREAD)
@@ -188,6 +189,8 @@ static int run_in_place(struct job *job)
 	}
 	if (thread)
 		near__interferer_end();
+	if (r == 0 && job->schedules & (1u << TAKEN))
+		r = near__taken_try_all(job);
 	return r;
 }
 

@@ -14,6 +14,7 @@ enum schedule {
 	IN_HANDLER, /* a competing operation in the signal handler, on the operation's thread */
 	ON_THREAD,  /* one on another thread on the same CPU; the handler waits for it */
 	MOVED,      /* the thread moves to another CPU */
+	TAKEN,      /* the thread's registration ends; see taken.c */
 	SCHEDULES
 };
 #define EVERY_SCHEDULE ((1u << SCHEDULES) - 1)

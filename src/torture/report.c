@@ -33,6 +33,7 @@ static void put_schedule(const struct scenario *s, char *out, size_t size)
 		[IN_HANDLER] = " in the signal handler",
 		[ON_THREAD] = " on another thread",
 		[MOVED] = "moved to another CPU",
+		[TAKEN] = "the thread's registration taken away",
 	};
 	const struct near_torture_rival *r = near__scenario_interferer(s);
 	const char *name = !r ? "" : r->name ? r->name : "?", *how = after[s->plan.others];
@@ -69,6 +70,15 @@ void near__report_without(const struct scenario *s, const char *wrong)
 
 	snprintf(text, sizeof(text), "all sequences aborted at each try, %u times: %s",
 		 s->plan.aborts, wrong);
+	report(s->job, text);
+}
+
+void near__report_taken(const struct scenario *s, const char *wrong)
+{
+	char text[sizeof(s->job->out->text)];
+
+	snprintf(text, sizeof(text), "the thread's registration taken away before: a sequence %s",
+		 wrong);
 	report(s->job, text);
 }
 

@@ -9,6 +9,7 @@
 void near__report_stop(const struct scenario *s, const char *wrong);
 
 /* The same where all sequences were aborted. */
+void near__report_taken(const struct scenario *s, const char *wrong);
 void near__report_without(const struct scenario *s, const char *wrong);
 
 /* Reports a sequence that cannot be tried. */

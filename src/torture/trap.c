@@ -49,15 +49,24 @@ static void watch_commit(void)
 		near__break_plant(near__trap.count, s->point[s->points - 2]);
 }
 
+static void unregister(void)
+{
+	plan->on_stop(plan->arg);
+	plan->reached = true;
+	near__break_plant_commits();
+}
+
 static void on_stop(bool aborted)
 {
 	near__break_unplant_all();
 	plan->reached = true;
 	plan->aborted = aborted;
 	near__trap.seqs[plan->seq].trapped[plan->point]++;
-	if (plan->on_stop)
+	if (plan->unregisters)
+		unregister();
+	else if (plan->on_stop)
 		plan->on_stop(plan->arg);
-	if (!aborted)
+	if (!aborted && !plan->unregisters)
 		watch_commit();
 }
 
@@ -112,7 +121,10 @@ static void on_plan(ucontext_t *c)
 		return;
 	}
 	hit = near__break_hit(c);
-	if (hit < near__trap.count) {
+	if (plan->unregisters && plan->reached) { /* at a commit */
+		near__break_unplant_all();
+		plan->unprotected = true;
+	} else if (hit < near__trap.count) {
 		near__break_unplant(hit); /* the thread is not live: it continues */
 	} else if (plan->before) {
 		on_before();
@@ -207,6 +219,8 @@ void near__trap_run(struct trap_plan *p, void (*run)(void *arg), void *arg)
 		near__break_plant(near__trap.count, p->before);
 	else if (p->seq < near__trap.count)
 		near__break_plant(near__trap.count, near__trap.seqs[p->seq].point[p->point]);
+	else if (p->unregisters)
+		unregister();
 	near__trap.handle = on_plan;
 	run(arg);
 	near__trap.handle = NULL;

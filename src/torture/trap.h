@@ -70,10 +70,13 @@ struct trap_plan {
 	unsigned limit; /* aborts after which the breakpoints are removed; 0: no limit */
 	void (*on_stop)(void *arg); /* runs in the signal handler, the first time */
 	void *arg;
+	/* on_stop ends the thread's registration; if `seq` is nowhere, before run starts. */
+	bool unregisters;
 	/* What happened. */
 	bool reached;         /* the breakpoint was reached */
 	bool aborted;         /* the kernel aborted the sequence there */
-	bool unprotected;     /* it did not, and the sequence reached its last instruction */
+	bool unprotected;     /* it did not, and the sequence reached its last instruction; or one
+				 did after the registration had ended */
 	bool endless;         /* there were more aborts than `limit` */
 	unsigned aborts;      /* of other sequences */
 	unsigned aborts_here; /* at the plan's point */

@@ -3,6 +3,7 @@
  * other operation runs on the same slot. tests/trap does it; tests/ops has the operations. */
 #include <nearcpu/percpu.h>
 
+#include "abort.h"
 #include "live.h"
 #include "percpu/gate.h"
 #include "ops/objects.h"
@@ -10,11 +11,6 @@
 #include "torture/trap.h"
 #include "trap/cross.h"
 #include "trap/first.h"
-
-/* The index modes, as near__self.index_mode names them: by cid, by cpu, and by node and cid,
- * which on node 0 is the cid again. One process can try all three, one after the other, since each
- * thread takes its own word for it. */
-enum mode { BY_CID, BY_CPU, BY_NODE, MODES };
 
 /* A handler runs any operation, also one that allocates: what it interrupts is a sequence, not
  * malloc. */
@@ -28,7 +24,7 @@ static enum mode mode;
 static struct near_rseq_status status;
 
 /* A process with NEAR_CONF=slot:cpu tests how a thread becomes live in it. */
-static bool choose_mode(int which)
+bool choose_mode(int which)
 {
 	mode = (enum mode)which;
 	return mode == BY_CPU || (status.has_cid && status.slot_kind != NEAR_SLOT_CPU);
@@ -40,7 +36,7 @@ static void enter_mode(void)
 	near__self.index_mode = mode == BY_CID ? 0 : mode == BY_CPU ? 1 : 1000;
 }
 
-static void reset(enum ops_setup setup)
+void reset(enum ops_setup setup)
 {
 	enter_mode();
 	ops_reset_to(setup);
@@ -387,5 +383,6 @@ int main(void)
 	return UNIT_TESTS(signal_beside_first_operation, progress_without_any_sequence,
 			  handler_beside_each_instruction, thread_beside_each_instruction,
 			  migration_at_each_instruction, closed_gates_turn_sequences_away,
-			  vfork_children_leave_slots_alone, no_sequence_was_forgotten);
+			  registration_taken_at_each_instruction, vfork_children_leave_slots_alone,
+			  no_sequence_was_forgotten);
 }

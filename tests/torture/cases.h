@@ -44,6 +44,7 @@ void queue_of_the_library(void **state);
 
 /* wrong.c */
 void faults_are_named(void **state);
+void registration_that_is_taken_away(void **state);
 void operation_that_stays_in_sequences(void **state);
 void sound_one_passes_the_same(void **state);
 

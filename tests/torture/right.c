@@ -84,6 +84,7 @@ void sequence_of_near_seq(void **state)
 	assert_int_equal(r.most_aborts, NEAR_SEQ_TRIES);
 	assert_int_equal(r.uncommitted, 0);
 	assert_true(!has_two_cpus() || r.migrated > 0);
+	assert_true(r.taken >= r.boundaries - 1 || status_now().own_area);
 	assert_int_equal(prove(&peak_torture, &again), 0);
 	assert_int_equal(again.boundaries, r.boundaries);
 	assert_int_equal(again.runs, r.runs);

@@ -341,8 +341,8 @@ static void process_is_as_before(void **state)
 }
 
 UNIT_MAIN(sequence_of_near_seq, counter_of_the_library, stack_of_the_library, queue_of_the_library,
-	  faults_are_named, operation_that_stays_in_sequences, sound_one_passes_the_same,
-	  sequence_that_is_left, sequence_that_is_too_long, address_without_a_name,
-	  competing_operations_run_where_allowed, ten_failures_are_shown, without_rseq,
-	  without_a_sequence, incomplete, other_sizes, called_while_it_runs,
+	  faults_are_named, registration_that_is_taken_away, operation_that_stays_in_sequences,
+	  sound_one_passes_the_same, sequence_that_is_left, sequence_that_is_too_long,
+	  address_without_a_name, competing_operations_run_where_allowed, ten_failures_are_shown,
+	  without_rseq, without_a_sequence, incomplete, other_sizes, called_while_it_runs,
 	  text_that_cannot_be_written, process_is_as_before)

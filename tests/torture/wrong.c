@@ -136,6 +136,34 @@ void faults_are_named(void **state)
 	}
 }
 
+static void add_by_cpu(void *arg)
+{
+	near_slot();
+	near__self.index_mode = 1;
+	mutant_run(arg);
+}
+
+/* Slot 0 is open, and this thread is on its CPU. */
+void registration_that_is_taken_away(void **state)
+{
+	struct near_torture t = {.setup = mutant_setup, .run = add_by_cpu, .check = mutant_check};
+	struct near_torture_result r;
+
+	need_live();
+	if (status_now().own_area || !unit_pin(0, NULL))
+		skip();
+	world.mutant = &mutant_sound;
+	assert_int_equal(prove(&t, &r), 0);
+	assert_true(r.taken > 0);
+	world.mutant = &mutant_unregistered;
+	world.words = "taken away before: a sequence went on to its commit unprotected";
+	world.reported = 0;
+	t.report = listen;
+	assert_true(prove(&t, &r) > 0);
+	assert_true(world.reported > 0);
+	unit_unpin();
+}
+
 /* The same fault as above, with a competing operation that consists of sequences. */
 void operation_that_stays_in_sequences(void **state)
 {

@@ -35,6 +35,8 @@ extern const struct mutant mutant_no_state_check;
 extern const struct mutant mutant_early_store;
 /* Found since the kernel does not abort it: */
 extern const struct mutant mutant_unarmed;
+/* Found where the thread's registration was taken away: */
+extern const struct mutant mutant_unregistered;
 /* Found by aborting them again and again: */
 extern const struct mutant mutant_unbounded, mutant_fallback_in_slot;
 

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/* What the files of abort_test share. */
+#ifndef NEARCPU_TESTS_TORTURE_ABORT_H
+#define NEARCPU_TESTS_TORTURE_ABORT_H
+
+#include "ops/ops.h"
+
+/* The index modes, as near__self.index_mode names them: by cid, by cpu, and by node and cid,
+ * which on node 0 is the cid again. One process can try all three, one after the other, since each
+ * thread takes its own word for it. */
+enum mode { BY_CID, BY_CPU, BY_NODE, MODES };
+
+/* False: this process cannot be in that mode. */
+bool choose_mode(int which);
+
+/* Fresh objects, in the mode that was chosen. */
+void reset(enum ops_setup setup);
+
+/* abort_taken.c */
+void registration_taken_at_each_instruction(void **state);
+
+#endif
