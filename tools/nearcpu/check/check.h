@@ -35,6 +35,7 @@ struct check_text {
 	bool said_name;
 };
 check_reader print_sequence;
+check_reader print_range;
 void print_counts(const struct check_text *text, const struct check_counts *counts);
 
 /* A string, if it is UTF-8; else its ASCII, with ? for the rest. Returns a json_t. */

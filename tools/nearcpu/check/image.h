@@ -16,6 +16,7 @@ struct segment {
 	uint64_t address, size; /* as in memory */
 	uint8_t *data;          /* a copy of `filled` bytes; the rest is zero */
 	uint64_t filled;
+	uint64_t offset; /* of its first byte in the file */
 	bool executable, writable;
 };
 

@@ -47,6 +47,7 @@ int load_segment(struct load *l, const struct segment *like, uint64_t offset)
 		return -EBADMSG;
 	}
 	l->budget -= like->filled;
+	s.offset = offset;
 	s.data = malloc(like->filled ? like->filled : 1);
 	if (!s.data)
 		return -ENOMEM;

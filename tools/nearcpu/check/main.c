@@ -22,7 +22,7 @@ struct check {
 	bool unfit;
 };
 
-static bool as_json, quiet, verbose;
+static bool as_json, quiet, verbose, ranges;
 
 static const struct option_row rows[] = {
 	{"quiet", .letter = 'q', .flag = &quiet,
@@ -30,6 +30,8 @@ static const struct option_row rows[] = {
 	{"verbose", .letter = 'v', .flag = &verbose,
 	 .help = "print the correct sequences, too, and notes"},
 	{"json", .flag = &as_json, .help = "as JSON"},
+	{"ranges", .flag = &ranges,
+	 .help = "print only where the sequences are: start, end, offset in the file"},
 	{.name = NULL},
 };
 
@@ -114,16 +116,17 @@ static bool check_one(void *context, const char *member, const uint8_t *file, si
 	if (as_json)
 		err = check_elf(file, size, json_sequence, sequences, &counts, why);
 	else
-		err = check_elf(file, size, print_sequence, &text, &counts, why);
+		err = check_elf(file, size, ranges ? print_range : print_sequence, &text, &counts,
+				why);
 	if (err) {
 		check->failed = check->unfit = true;
 		failure("check", "%s: %s", name, why);
 	}
 	if (as_json)
 		add_json(check, name, sequences, &counts, why);
-	else if (!err && (!member || counts.sequences))
+	else if (!err && !ranges && (!member || counts.sequences))
 		print_counts(&text, &counts);
-	check->failed |= counts.problems[FAULT] > 0;
+	check->failed |= counts.problems[FAULT] > 0 && !ranges;
 	check->sequences += counts.sequences;
 	free(name);
 	return flush_stdout();
@@ -152,7 +155,7 @@ static void check_file(struct check *check, const char *path)
 	if (!file || check_split(file, size, check_one, check, why))
 		refuse(check, why);
 	else if (size > 7 && memcmp(file, "!<arch>", 7) == 0 && !check->sequences && !as_json &&
-		 !quiet && !check->unfit)
+		 !quiet && !ranges && !check->unfit)
 		printf("%s: no sequences found\n", path);
 	free(file);
 }
@@ -184,5 +187,7 @@ int main(int argc, char **argv)
 		return usage_error("check", "no file given");
 	if (quiet && verbose)
 		return usage_error("check", "--quiet and --verbose exclude each other");
+	if (ranges && (quiet || verbose || as_json))
+		return usage_error("check", "--ranges excludes --quiet, --verbose and --json");
 	return run(&check, argv + optind);
 }

@@ -64,7 +64,7 @@ static const char *how_found(const struct descriptor *d)
 static void print_name(const char *name)
 {
 	for (; *name; name++)
-		putchar(*name >= ' ' && *name <= '~' ? *name : '?');
+		putchar(*name > ' ' && *name <= '~' ? *name : '?');
 }
 
 static void print_title(const struct sequence *s)
@@ -103,6 +103,23 @@ void print_sequence(void *context, const struct sequence *s)
 	if (s->too_many)
 		printf("    and more\n");
 	putchar('\n');
+}
+
+/* For tools that place probes. The name of the file comes last, as it may hold spaces. */
+void print_range(void *context, const struct sequence *s)
+{
+	const struct check_text *text = context;
+
+	if (s->start == s->end)
+		return; /* not in the file, or no code */
+	printf("0x%" PRIx64 " 0x%" PRIx64 " 0x%" PRIx64 " ", s->start, s->end, s->offset);
+	if (s->function && s->function->name) {
+		print_name(s->function->name);
+		printf("+0x%" PRIx64, s->start - s->function->start);
+	} else {
+		putchar('?');
+	}
+	printf(" %s\n", text->name);
 }
 
 static void print_count(size_t n, const char *what, bool more)
@@ -199,6 +216,8 @@ void json_sequence(void *array, const struct sequence *s)
 				"abort", address_json(d->abort), "problems", problems_json(s),
 				"code", code_json(s));
 
+	if (s->start != s->end)
+		json_object_set_new(one, "offset", address_json(s->offset));
 	if (s->function && s->function->name) {
 		json_object_set_new(one, "function", name_json(s->function->name));
 		json_object_set_new(one, "function_offset",

@@ -214,6 +214,13 @@ static int by_place(const void *a, const void *b)
 	return (int)x->rule - (int)y->rule;
 }
 
+static uint64_t offset_of(const struct image *image, uint64_t address)
+{
+	const struct segment *segment = image_segment(image, address);
+
+	return segment ? segment->offset + (address - segment->address) : 0;
+}
+
 int sequence_check(struct checker *c, const struct descriptor *descriptor, struct sequence *s)
 {
 	int err;
@@ -229,6 +236,7 @@ int sequence_check(struct checker *c, const struct descriptor *descriptor, struc
 	if (!check_range(c, s))
 		return 0;
 	s->end = descriptor->start + descriptor->length;
+	s->offset = offset_of(c->image, s->start);
 	s->function = image_function(c->image, s->start);
 	err = read_code(c, s);
 	if (err)

@@ -28,6 +28,7 @@ struct problem {
 struct sequence {
 	const struct descriptor *descriptor;
 	uint64_t start, end;
+	uint64_t offset; /* of the start in the file */
 	const struct function *function;
 	struct insn *insns;       /* from somewhere before the start to the end */
 	size_t insn_count, first; /* first: the index of the one at the start */
