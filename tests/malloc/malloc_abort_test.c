@@ -8,6 +8,8 @@
 
 #include "child.h"
 
+int malloc_trim(size_t pad); /* musl does not declare it */
+
 #define BLOCKS 20000
 #define HANDLED 42
 

@@ -10,6 +10,8 @@
 #include "child.h"
 #include "filter.h"
 
+int malloc_trim(size_t pad); /* musl does not declare it */
+
 #define THREADS 2
 #define BLOCKS 30000
 #define MB ((size_t)1 << 20)

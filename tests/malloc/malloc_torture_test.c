@@ -11,6 +11,8 @@
 #include "malloc/base/conf.h"
 
 #include "malloc/base/classes.c"
+#include "malloc/base/die.c"
+#include "malloc/base/out.c"
 #include "malloc/cache/cache.c"
 #include "malloc/cache/drain.c"
 #include "malloc/cache/slot.c"
@@ -35,12 +37,6 @@ static unsigned n_central, n_closed;
 static uint64_t local;
 static void *held[BLOCKS];
 static unsigned n_held;
-
-void near__heap_die(const char *what, const void *p)
-{
-	fprintf(stderr, "%s: %p\n", what, p);
-	abort();
-}
 
 /* Interferers run between any two instructions of a function that contains a sequence: what changes
  * the variables above must not be inlined there. */

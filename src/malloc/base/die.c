@@ -14,16 +14,16 @@
  * waits before it reports what it found, which is often the same. Not for ever: the handler may
  * return to the program by siglongjmp. A system call, as nanosleep() is a cancellation point. */
 #define WAIT_MS 10000
-#define STEP_MS 10
+#define POLL_MS 10
 
 static void wait_for_other(void)
 {
 	static uint64_t reporter; /* the process, whose child has the word, too; and the thread */
-	const struct timespec step = {0, STEP_MS * 1000000L};
+	const struct timespec step = {0, POLL_MS * 1000000L};
 	uint64_t pid = (uint64_t)getpid() << 32, own = pid | (uint32_t)syscall(SYS_gettid);
 	uint64_t seen = __atomic_load_n(&reporter, __ATOMIC_RELAXED); /* it orders nothing */
 
-	for (int ms = 0; ms < WAIT_MS && seen != own; ms += STEP_MS) {
+	for (int ms = 0; ms < WAIT_MS && seen != own; ms += POLL_MS) {
 		if (seen >> 32 != pid >> 32) {
 			if (__atomic_compare_exchange_n(&reporter, &seen, own, false,
 							__ATOMIC_RELAXED, __ATOMIC_RELAXED))
