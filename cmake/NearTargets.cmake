@@ -86,10 +86,9 @@ endfunction()
 function(near_add_export)
   set(flags "")
   add_library(nearcpu_export INTERFACE)
-  foreach(symbol near__self near__dead near__process near__percpu near__lot near__lot_thread
-          near__locks near__owner near__owner_checked near__lockdep_self near__reads
-          near__read_forks near__rcu near__rcu_self near__probes near__trace near__seats
-          near__trace_self near__trace_table)
+  foreach(symbol near__self near__more near__no_block near__blocks near__dead near__process
+          near__percpu near__lot near__locks near__read_forks near__rcu near__probes near__trace
+          near__seats near__trace_table)
     target_link_options(nearcpu_export INTERFACE LINKER:--export-dynamic-symbol=${symbol})
     string(APPEND flags " -Wl,--export-dynamic-symbol=${symbol}")
   endforeach()

@@ -91,12 +91,11 @@ struct NEAR__CAPABILITY("mutex") near_mutex {
 #define NEAR_MUTEX_INIT { 0 }
 /* clang-format on */
 
-/* The low half is the number by which a word names this thread as the holder, or NEAR__NO_OWNER,
- * which no word contains, before the thread has a number. The upper half is the unlock budget: how
- * many of the next unlocks use a CAS and notify the library. It is set after waits, when other
- * threads probably poll the word at the unlock: a sequence would then fetch the cache line twice,
- * once to read it and once to write. */
-extern NEAR_API __thread uint64_t near__owner __attribute__((tls_model("initial-exec")));
+/* Of near__more.owner: the low half is the number by which a word names this thread as the holder,
+ * or NEAR__NO_OWNER, which no word contains, before the thread has a number. The upper half is the
+ * unlock budget: how many of the next unlocks use a CAS and notify the library. It is set after
+ * waits, when other threads probably poll the word at the unlock: a sequence would then fetch the
+ * cache line twice, once to read it and once to write. */
 #define NEAR__NO_OWNER 16u
 #define NEAR__EXPECTED ((uint64_t)1 << 32)
 #define NEAR__MUTEX_OWNER 0xfffffc00u
@@ -133,7 +132,7 @@ static inline bool near__mutex_lock_by_seq(uint32_t *word, uint64_t owner)
  * was not 0. */
 static inline uint32_t near__mutex_fast(struct near_mutex *m)
 {
-	uint32_t owner = (uint32_t)near__owner, seen = 0;
+	uint32_t owner = (uint32_t)near__more.owner, seen = 0;
 
 	if (owner == NEAR__NO_OWNER)
 		return owner;
@@ -149,7 +148,7 @@ NEAR_INLINE void near_mutex_lock(struct near_mutex *m) NEAR__ACQUIRES(m) NEAR__U
 	uint32_t seen;
 
 #if NEAR__LOCKS_BY_SEQ
-	uint32_t owner = NEAR__LOW_HALF(near__owner);
+	uint32_t owner = NEAR__LOW_HALF(near__more.owner);
 
 	/* The sequence decides; the load is for speed where there are several threads. */
 	if (__atomic_load_n(&__libc_single_threaded, __ATOMIC_RELAXED) && owner != NEAR__NO_OWNER &&
@@ -196,7 +195,7 @@ static inline bool near__mutex_unlock_by_seq(uint32_t *word, uint64_t owner)
  * Requires that the caller holds the mutex. */
 NEAR_INLINE void near_mutex_unlock(struct near_mutex *m) NEAR__RELEASES(m) NEAR__UNCHECKED
 {
-	uint64_t owner = near__owner;
+	uint64_t owner = near__more.owner;
 	uint32_t word = NEAR__LOW_HALF(owner);
 	bool done;
 

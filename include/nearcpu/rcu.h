@@ -20,8 +20,7 @@
  *            instruction; read_lock and unlock 2 to 4 ns. call: a sequence, two counter adds. A
  *            grace period interrupts all CPUs that run this process twice (membarrier), and reads
  *            64 bytes per slot in use; callers at the same time share one.
- * Memory:    the domain, 64 bytes per slot in use, and after the first call a thread. 256 bytes per
- *            thread.
+ * Memory:    the domain, 64 bytes per slot in use, and after the first call a thread.
  * Safety:    enter, exit, read_lock, read_unlock, dereference, poll: any thread, signal handlers.
  *            call: the same, if near_rcu_start was called before in this process. All else: any
  *            thread, not signal handlers. errno is left alone; nothing is a cancellation point.
@@ -33,7 +32,8 @@
  *            exits than enters. If sections delay a grace period for ten seconds, lines name the
  *            thread and the caller of those of read_lock, and say whether there are tokens. With
  *            NEAR_CONF=rcu_check:1 the same is found for tokens: all readers then make calls, and
- *            10,000 sections are recorded at a time.
+ *            10,000 sections are recorded at a time. A thread that finds
+ *            no memory for the record of its first read_lock stops the program.
  * Fork:      sections of the parent's other threads do not exist in the child; one of read_lock of
  *            the thread that forks does. A token must not span the fork, and the child of a signal
  *            handler that forks must not return from the handler, as it may have interrupted the
@@ -115,6 +115,7 @@ struct near_rcu {
 	uint32_t batches_low, batch_waiters; /* the futex of those who wait for one */
 	uint32_t request, worker;
 	uintptr_t thread;
+	uintptr_t works_in; /* the address of near__self of the thread that runs callbacks, or 0 */
 };
 
 /* Zero fields mean the default. */

@@ -50,7 +50,7 @@ static inline bool near__recursive_is_held(const struct near_recursive_mutex *m)
 {
 	uint32_t word = __atomic_load_n(&m->mutex.word, __ATOMIC_RELAXED) & NEAR__MUTEX_OWNER;
 
-	return word && word == NEAR__LOW_HALF(near__owner);
+	return word && word == NEAR__LOW_HALF(near__more.owner);
 }
 
 /* What the inline paths leave: a thread without a number; or else one that has to wait, or to

@@ -9,7 +9,8 @@
  *
  * Cost:      near_cpu, near_cid, near_slot about 0.3 ns where live; else that of the cheapest
  *            source the machine has (see `hint`), up to a system call.
- * Memory:    352 bytes of thread-local storage.
+ * Memory:    32 bytes of thread-local storage, 64 with locks or tracepoints; a thread that takes a
+ *            slow path gets 640 bytes more, which another thread may have when it has ended.
  * Safety:    any thread, signal handlers, forked children, children of vfork() and of
  *            clone(CLONE_VM | CLONE_VFORK) (which are never live; the library's own vfork() and
  *            clone() see to that, so they must come before the C library's: link the library, do
@@ -69,13 +70,32 @@ struct near__thread {
 	struct near__area *volatile area;
 	volatile uint32_t index_mode; /* 0: cid, 1: cpu, else the number of cids of a node */
 	uint32_t state;               /* enum near__thread_state in src/ground/self.h */
-	uint32_t uses;                /* of `hint` since it was queried */
-	uint32_t hint;
+	/* The rest of the thread's state, see src/ground/block.h; zeros that nothing writes to
+	 * before the thread has one. Never NULL. */
+	struct near__block *block;
 	/* Registered by the C library; also in a process that takes the portable path, where it
 	 * still has the cpu. */
 	const struct near__area *libc_area;
 };
 extern NEAR_API __thread struct near__thread near__self __attribute__((tls_model("initial-exec")));
+
+/* What the inline code of locks and tracepoints needs to know of its thread. Apart, so that static
+ * programs without these do not have it. */
+struct near__thread_more {
+	uint64_t owner; /* see mutex.h */
+	/* The first of the locks that this thread holds for reading, see rwlock.h. */
+	struct near__hold {
+		uintptr_t lock; /* its address; while `depth` is 0, of the last one that was here */
+		uint32_t depth;
+		uint32_t others; /* of the first hold: locks that found no room */
+	} reads;
+	uint32_t tid; /* for tracepoints; 0: not known yet */
+	/* See src/parking/lot.c. */
+	uint16_t lot_depth;
+	uint8_t lot_defers, lot_defers_all;
+};
+extern NEAR_API __thread struct near__thread_more near__more
+	__attribute__((tls_model("initial-exec")));
 
 #define NEAR__LIVE 1u
 

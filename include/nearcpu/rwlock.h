@@ -13,7 +13,7 @@
  *            them again another: they interrupt all CPUs that run this process. That happens at
  *            most once in hundreds of reads: after as many as have cost the time of the two calls.
  * Memory:    32 bytes, and 16 per slot in use, allocated by near_rwlock_init. Zero is a valid lock
- *            without slots: readers use the word. In addition, 88 bytes per thread.
+ *            without slots: readers use the word.
  * Safety:    any thread; not in signal handlers. No lock or unlock allocates or is a cancellation
  *            point; errno is left alone.
  * Order:     a read lock acquires what the write unlock before it released, a write lock what all
@@ -94,16 +94,8 @@ enum near_rwlock_policy {
 	{ NEAR_MUTEX_INIT, 0, 0, 0, 0, NEAR_RWLOCK_WRITERS_FIRST }
 /* clang-format on */
 
-/* What this thread reads. */
+/* How many locks a thread records by address. near__more.reads is the first. */
 #define NEAR__HOLDS 4
-struct near__reads {
-	struct {
-		uintptr_t lock; /* its address; while `depth` is 0, of the last one that was here */
-		uintptr_t depth;
-	} holds[NEAR__HOLDS];
-	uintptr_t others; /* locks that found no room */
-};
-extern NEAR_API __thread struct near__reads near__reads __attribute__((tls_model("initial-exec")));
 
 /* Makes a free lock, readers first, whose readers count on slots, where the process can have them.
  * 0; -ENOMEM: it is a lock without slots, as valid as one of zeros. */
@@ -127,10 +119,9 @@ static inline bool near__rwlock_read_fast(struct near_rwlock *l)
 {
 	void *copies = l->copies;
 
-	if (near__reads.holds[0].lock != (uintptr_t)l || !copies ||
-	    !near__add_behind_gate(copies, 1))
+	if (near__more.reads.lock != (uintptr_t)l || !copies || !near__add_behind_gate(copies, 1))
 		return false;
-	near__reads.holds[0].depth++;
+	near__more.reads.depth++;
 	NEAR__TSAN_ACQUIRE(l);
 	return true;
 }
@@ -165,11 +156,10 @@ NEAR_INLINE void near_rwlock_read_unlock(struct near_rwlock *l)
 	void *copies = l->copies;
 
 	NEAR__TSAN_RELEASE(l);
-	if (__builtin_expect(near__reads.holds[0].lock == (uintptr_t)l &&
-				     near__reads.holds[0].depth && copies &&
-				     near__add_behind_gate(copies, -1),
+	if (__builtin_expect(near__more.reads.lock == (uintptr_t)l && near__more.reads.depth &&
+				     copies && near__add_behind_gate(copies, -1),
 			     1))
-		near__reads.holds[0].depth--;
+		near__more.reads.depth--;
 	else
 		near__rwlock_read_unlock_slow(l);
 }

@@ -83,15 +83,6 @@ struct near_trace_point {
 	struct near__trace_filter filter;
 };
 
-struct near__trace_thread {
-	uint32_t tid;    /* 0: not known yet */
-	uint32_t chain;  /* the last chain's serial number; atomic for signal handlers */
-	uint32_t inside; /* slow paths that the thread is in, one within the other */
-	uint32_t unused;
-};
-extern NEAR_API __thread struct near__trace_thread near__trace_self
-	__attribute__((tls_model("initial-exec")));
-
 /* Of each slot and clock: the address of its ring, or 0. See src/trace/trace.h. */
 extern NEAR_API const uint64_t *near__trace_table;
 
@@ -141,7 +132,7 @@ static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
 {
 	/* Acquire: pairs with the store that switched it on; the table is loaded after it. */
 	uint32_t clock = __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE);
-	uint32_t tid = near__trace_self.tid;
+	uint32_t tid = near__more.tid;
 
 	if (__builtin_expect(clock != 1 || !tid || !near__trace_try(p->head | tid, word), 0))
 		near__trace_one(p, word);

@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <signal.h>
 
+#include "self.h"
+
 void near__fork_register(uint32_t *watched, void (*prepare)(void), void (*parent)(void),
 			 void (*child)(void))
 {
@@ -23,14 +25,26 @@ static void block_signals(sigset_t *old)
 	pthread_sigmask(SIG_SETMASK, &all, old);
 }
 
+/* Relaxed: only this thread stores its own address, and the locks order all else. */
+bool near__fork_is_mine(const struct near__fork_turn *t)
+{
+	return __atomic_load_n(&t->thread, __ATOMIC_RELAXED) == (uintptr_t)&near__self;
+}
+
+static void set_turn(struct near__fork_turn *t, uint32_t depth)
+{
+	t->depth = depth;
+	__atomic_store_n(&t->thread, depth ? (uintptr_t)&near__self : 0, __ATOMIC_RELAXED);
+}
+
 /* Signals are not blocked while it waits for the list: that may take as long as the next line of
  * input takes. */
-void near__fork_prepare(uint32_t *depth, near__fork_visit *visit)
+void near__fork_prepare(struct near__fork_turn *t, near__fork_visit *visit)
 {
 	sigset_t old;
 
-	if (*depth) {
-		++*depth;
+	if (near__fork_is_mine(t)) {
+		t->depth++;
 		return;
 	}
 	if (near__is_one_thread())
@@ -38,34 +52,36 @@ void near__fork_prepare(uint32_t *depth, near__fork_visit *visit)
 	near__streams_lock();
 	block_signals(&old);
 	visit(near_lock_lock);
-	*depth = 1;
+	set_turn(t, 1);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 }
 
 /* Returns whether it released the locks. */
-static bool finish(uint32_t *depth, near__fork_visit *visit, near__fork_step *release)
+static bool finish(struct near__fork_turn *t, near__fork_visit *visit, near__fork_step *release)
 {
 	sigset_t old;
 
-	if (*depth != 1) {
-		*depth -= *depth != 0;
+	if (!near__fork_is_mine(t))
+		return false;
+	if (t->depth > 1) {
+		t->depth--;
 		return false;
 	}
 	block_signals(&old);
+	set_turn(t, 0);
 	visit(release);
-	*depth = 0;
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return true;
 }
 
-void near__fork_in_parent(uint32_t *depth, near__fork_visit *visit)
+void near__fork_in_parent(struct near__fork_turn *t, near__fork_visit *visit)
 {
-	if (finish(depth, visit, near_lock_unlock))
+	if (finish(t, visit, near_lock_unlock))
 		near__streams_unlock();
 }
 
-void near__fork_in_child(uint32_t *depth, near__fork_visit *visit)
+void near__fork_in_child(struct near__fork_turn *t, near__fork_visit *visit)
 {
-	if (finish(depth, visit, near_lock_reset_in_child))
+	if (finish(t, visit, near_lock_reset_in_child))
 		near__streams_reset_in_child();
 }

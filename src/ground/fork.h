@@ -16,7 +16,7 @@
  * handler returns, in the parent and in the child. No other thread can be in the middle of a
  * change: nothing is locked, and nothing is reset in the child. glibc does the same.
  *
- * A fork within a fork, by a signal handler: `depth` of the thread is not 0 from when it holds all
+ * A fork within a fork, by a signal handler: the part records the thread from when that holds all
  * locks of the part until it releases the first, with signals blocked at both ends. The inner fork
  * leaves them to the outer one, in the parent and in the child. */
 #ifndef NEARCPU_FORK_H
@@ -44,9 +44,16 @@ void near__fork_register(uint32_t *watched, void (*prepare)(void), void (*parent
 typedef void near__fork_step(struct near_lock *lock);
 typedef void near__fork_visit(near__fork_step *step);
 
-/* A part's handlers; `depth` is thread-local. */
-void near__fork_prepare(uint32_t *depth, near__fork_visit *visit);
-void near__fork_in_parent(uint32_t *depth, near__fork_visit *visit);
-void near__fork_in_child(uint32_t *depth, near__fork_visit *visit);
+/* Which thread holds the locks of a part, in order to fork. Zero: none. */
+struct near__fork_turn {
+	uintptr_t thread; /* the address of its near__self; the same in the child */
+	uint32_t depth;   /* forks within each other, of that thread */
+};
+bool near__fork_is_mine(const struct near__fork_turn *t);
+
+/* A part's handlers. */
+void near__fork_prepare(struct near__fork_turn *t, near__fork_visit *visit);
+void near__fork_in_parent(struct near__fork_turn *t, near__fork_visit *visit);
+void near__fork_in_child(struct near__fork_turn *t, near__fork_visit *visit);
 
 #endif

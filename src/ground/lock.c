@@ -41,12 +41,14 @@
  * models/lock.pml is this file as a model.
  */
 #include <errno.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include <nearcpu/arch/arch.h>
 #include <nearcpu/lock.h>
 
+#include "block.h"
 #include "cas.h"
 #include "compiler.h"
 #include "die.h"
@@ -72,26 +74,28 @@ struct announcement {
 	const struct near_lock *lock;
 	struct announcement *outer;
 };
-static __thread struct announcement *announcements __attribute__((tls_model("initial-exec")));
+struct announcements {
+	struct announcement *volatile last;
+};
+NEAR__BLOCK_PART(announcements, struct announcements, lock);
 
 /* Volatile: a signal handler that forks, and the child's handler, read them in this thread. */
-static void announce(struct announcement *now)
+static void announce(struct announcements *a, struct announcement *now)
 {
-	*(struct announcement *volatile *)&announcements = now;
+	a->last = now;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 }
 
 /* The note exists from before the announcement until the lock is taken: in a child, a count that is
  * one too high makes its unlocks call FUTEX_WAKE, and one too low would become negative. A vfork
  * child makes no note: if it were killed here, the note would still point to its stack. */
-static void take_after_sleeping(struct near_lock *lock)
+static void take_after_sleeping(struct near_lock *lock, struct announcements *mine)
 {
-	struct announcement now = {lock, announcements};
-	bool noted = near__storage_is_own();
+	struct announcement now = {lock, mine ? mine->last : NULL};
 	uint64_t seen;
 
-	if (noted)
-		announce(&now);
+	if (mine)
+		announce(mine, &now);
 	/* Relaxed: it orders nothing but itself, among the other changes of this word. */
 	seen = __atomic_add_fetch(&lock->word, ONE, __ATOMIC_RELAXED);
 	for (;;) {
@@ -108,8 +112,21 @@ static void take_after_sleeping(struct near_lock *lock)
 			NULL, 0);
 		seen = NEAR__LOAD_RELAXED(&lock->word);
 	}
-	if (noted)
-		announce(now.outer);
+	if (mine)
+		announce(mine, now.outer);
+}
+
+/* A thread that has no memory for a note does not announce itself. */
+static void take_otherwise(struct near_lock *lock)
+{
+	bool noted = near__storage_is_own();
+	struct announcements *mine = noted ? announcements_own() : NULL;
+
+	if (!noted || mine)
+		take_after_sleeping(lock, mine);
+	else
+		while (!near_lock_try_lock(lock))
+			sched_yield();
 }
 
 enum near__lock_path near__lock_slow(struct near_lock *lock)
@@ -123,7 +140,7 @@ enum near__lock_path near__lock_slow(struct near_lock *lock)
 	else if (NEAR__YIELD_UNTIL(near_lock_try_lock(lock)))
 		path = NEAR__LOCK_YIELDED;
 	else
-		take_after_sleeping(lock);
+		take_otherwise(lock);
 	NEAR__TSAN_ACQUIRE(lock);
 	errno = saved_errno;
 	return path;
@@ -185,7 +202,7 @@ void near_lock_reset_in_child(struct near_lock *lock)
 
 	if (!(NEAR__LOAD_RELAXED(&lock->word) & LOCKED))
 		near__die("near_lock_reset_in_child: the lock was not held at the fork");
-	for (const struct announcement *a = announcements; a; a = a->outer)
+	for (const struct announcement *a = announcements_peek()->last; a; a = a->outer)
 		free += a->lock == lock ? ONE : 0;
 	/* Relaxed: the child has one thread, and whatever starts another orders this before it. */
 	__atomic_store_n(&lock->word, free, __ATOMIC_RELAXED);

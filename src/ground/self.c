@@ -5,11 +5,11 @@
 #include "unique.h"
 
 _Static_assert(sizeof(struct near__area) == 32, "near__dead");
-_Static_assert(sizeof(struct near__thread) == 2 * sizeof(void *) + 16, "near__self");
+_Static_assert(sizeof(struct near__thread) == 3 * sizeof(void *) + 8, "near__self");
 
-/* A new thread is not live: `area` is near__dead, the rest is 0. */
-#define SELF_SIZE 2 * __SIZEOF_POINTER__ + 16
+/* A new thread is not live: `area` is near__dead, `block` near__no_block, the rest is 0. */
+#define SELF_SIZE 3 * __SIZEOF_POINTER__ + 8
 NEAR__UNIQUE(near__dead, 32);
 NEAR__UNIQUE_TLS(near__self, SELF_SIZE,
-		 NEAR__UNIQUE_POINTER
-		 "near__dead\n.zero 16 + " NEAR__TEXT(__SIZEOF_POINTER__) "\n");
+		 NEAR__UNIQUE_POINTER "near__dead\n.zero 8\n" NEAR__UNIQUE_POINTER
+				      "near__no_block\n.zero " NEAR__TEXT(__SIZEOF_POINTER__) "\n");

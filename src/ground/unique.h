@@ -5,7 +5,8 @@
  * clang refuses to change a binding afterwards: hence assembly. Each layer defines its own state,
  * so that a static program has the state of the layers that it uses. Sizes and contents are numbers
  * that the assembler knows: assert that they are those of the type. A file defines one zeroed
- * object: aarch64's assembler confuses the addresses of two. */
+ * object: aarch64's assembler confuses the addresses of two. Thread-local memory is scarce, see
+ * block.h: what inline code does not use belongs there. */
 #ifndef NEARCPU_UNIQUE_H
 #define NEARCPU_UNIQUE_H
 
@@ -21,12 +22,13 @@
 #define NEAR__UNIQUE(name, size)                                                                   \
 	NEAR__UNIQUE_(name, ".bss.near, \"aw\", %nobits", "64", size,                              \
 		      ".zero " NEAR__TEXT(size) "\n")
+/* The same, which cannot be written to. */
+#define NEAR__UNIQUE_ZERO_CONST(name, size)                                                        \
+	NEAR__UNIQUE_(name, ".rodata.near, \"a\", %progbits", "64", size,                          \
+		      ".zero " NEAR__TEXT(size) "\n")
 /* Thread-local memory of `size` bytes that starts with `content`; 32 bytes are on one line. */
 #define NEAR__UNIQUE_TLS(name, size, content)                                                      \
 	NEAR__UNIQUE_(name, ".tdata.near, \"awT\", %progbits", "32", size, content)
-#define NEAR__UNIQUE_TLS_ZERO(name, size)                                                          \
-	NEAR__UNIQUE_(name, ".tbss.near, \"awT\", %nobits", "8", size,                             \
-		      ".zero " NEAR__TEXT(size) "\n")
 #define NEAR__UNIQUE_(name, section, align, size, content)                                         \
 	__asm__(".pushsection " section "\n"                                                       \
 		".balign " align "\n"                                                              \

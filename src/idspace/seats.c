@@ -16,7 +16,7 @@
 _Static_assert(sizeof(struct near__seats) <= SEATS_SIZE, "near__seats");
 NEAR__UNIQUE(near__seats, SEATS_SIZE);
 
-static __thread uint32_t forks __attribute__((tls_model("initial-exec")));
+static struct near__fork_turn turn;
 
 /* False: there is no descriptor, or the program has closed it, so that it may be another file. */
 static bool is_same_file(const struct near_shared_ids *s)
@@ -36,12 +36,12 @@ static void visit_locks(near__fork_step *step)
 
 static void fork_prepare(void)
 {
-	near__fork_prepare(&forks, visit_locks);
+	near__fork_prepare(&turn, visit_locks);
 }
 
 static void fork_parent(void)
 {
-	near__fork_in_parent(&forks, visit_locks);
+	near__fork_in_parent(&turn, visit_locks);
 }
 
 static void fork_child(void)
@@ -52,7 +52,7 @@ static void fork_child(void)
 		s->fd = -1;
 		__atomic_store_n(&s->seat, 0, __ATOMIC_RELAXED);
 	}
-	near__fork_in_child(&forks, visit_locks);
+	near__fork_in_child(&turn, visit_locks);
 }
 
 __attribute__((constructor)) static void watch_forks(void)

@@ -4,7 +4,6 @@
 #include "area.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stddef.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -16,16 +15,20 @@ extern const ptrdiff_t __rseq_offset __attribute__((weak));
 extern const unsigned __rseq_size __attribute__((weak));
 
 /* The area that this library registers if the C library did not. As large and as aligned as the
- * kernel may require (AT_RSEQ_FEATURE_SIZE, AT_RSEQ_ALIGN). Aligned by hand: objects whose storage
- * requires more than the C library's own does cannot be opened by dlopen(). */
+ * kernel may require (AT_RSEQ_FEATURE_SIZE, AT_RSEQ_ALIGN). In the thread's block, which no other
+ * thread takes before this one has ended: so it need not be unregistered, whatever the C library
+ * does with the thread's storage, and destructors of thread-specific data may still use it. */
 #define OWN_SIZE 64
 #define OWN_ALIGN 64
 #define REGISTER 0
-#define UNREGISTER 1
-static __thread char own_space[OWN_SIZE + OWN_ALIGN] __attribute__((tls_model("initial-exec")));
+struct own {
+	char area[OWN_SIZE] __attribute__((aligned(OWN_ALIGN)));
+};
+NEAR__BLOCK_PART(own, struct own, own_area);
 
-/* Where a thread that is not live stores its rseq_cs, so that such threads share no cache line. */
-static __thread struct near__area dead __attribute__((tls_model("initial-exec")));
+/* Where a thread that is not live stores its rseq_cs, so that such threads share no cache line;
+ * near__dead without a block. */
+NEAR__BLOCK_PART(dead, struct near__area, dead_area);
 
 long near__syscall_rseq(void *area, uint32_t size, int flags)
 {
@@ -37,7 +40,13 @@ long near__syscall_rseq(void *area, uint32_t size, int flags)
 	return r;
 }
 
-__thread long near__area_refusal;
+void near__area_refuse(int32_t why)
+{
+	struct near__kernel_thread *t = near__kernel_thread_own();
+
+	if (t)
+		t->refusal = why;
+}
 
 struct near__area *near__area_of_libc(void)
 {
@@ -51,15 +60,8 @@ struct near__area *near__area_of_libc(void)
 	if (cpu >= 0)
 		return area;
 	/* The C library stores -2 if the kernel refuses. */
-	near__area_refusal = cpu == -1 ? NEAR__AREA_TAKEN : -EPERM;
+	near__area_refuse(cpu == -1 ? NEAR__AREA_TAKEN : -EPERM);
 	return NULL;
-}
-
-struct near__area *near__area_own(void)
-{
-	uintptr_t end = (uintptr_t)own_space + OWN_ALIGN - 1;
-
-	return (struct near__area *)(end & ~(uintptr_t)(OWN_ALIGN - 1));
 }
 
 uint32_t near__area_own_size(void)
@@ -73,10 +75,15 @@ uint32_t near__area_own_size(void)
 }
 
 /* A handler that interrupted the first call may have registered already: EBUSY is as good as 0. */
-bool near__area_register(void)
+struct near__area *near__area_register(void)
 {
-	near__area_refusal = near__syscall_rseq(near__area_own(), near__area_own_size(), REGISTER);
-	return near__area_refusal == 0 || near__area_refusal == -EBUSY;
+	struct near__kernel_thread *t = near__kernel_thread_own();
+	void *area = own_own();
+
+	if (!t || !area)
+		return NULL;
+	t->refusal = (int32_t)near__syscall_rseq(area, near__area_own_size(), REGISTER);
+	return t->refusal == 0 || t->refusal == -EBUSY ? area : NULL;
 }
 
 /* The C library registers 32 bytes at least, whatever it makes known. */
@@ -88,28 +95,12 @@ uint32_t near__area_size_of_libc(void)
 void near__enter_dead(void)
 {
 	struct near__thread *t = &near__self;
+	struct near__area *area = dead_own();
 
-	dead.cpu_id = near__dead.cpu_id;
-	dead.mm_cid = near__dead.mm_cid;
+	if (area) {
+		area->cpu_id = near__dead.cpu_id;
+		area->mm_cid = near__dead.mm_cid;
+	}
 	*(volatile uint32_t *)&t->state = NEAR__DEAD;
-	t->area = &dead;
-}
-
-/* A C library that frees a thread's storage while the thread still runs (musl, detached threads)
- * must not leave it to the kernel. Later destructors may call us again: the thread stays dead for
- * good. */
-void near__at_thread_exit(void *unused)
-{
-	(void)unused;
-	near__enter_dead();
-	near__syscall_rseq(near__area_own(), near__area_own_size(), UNREGISTER);
-}
-
-int near__thread_exit_key(unsigned *key)
-{
-	pthread_key_t k;
-	int r = pthread_key_create(&k, near__at_thread_exit);
-
-	*key = (unsigned)k;
-	return -r;
+	t->area = area ? area : &near__dead;
 }

@@ -6,6 +6,8 @@
 
 #include <nearcpu/rseq.h>
 
+#include "ground/block.h"
+
 #define NEAR__LEGACY_SIZE 32            /* every kernel accepts it */
 #define NEAR__SLICE_AVAILABLE (1u << 4) /* of near__area.flags, which the kernel sets */
 
@@ -13,7 +15,9 @@
 struct near__area *near__area_of_libc(void);
 uint32_t near__area_size_of_libc(void);
 
-struct near__area *near__area_own(void);
+/* Registers an area of this library for this thread, and returns it. NULL: there is no memory, or
+ * the kernel refused. */
+struct near__area *near__area_register(void);
 uint32_t near__area_own_size(void);
 
 /* Of an area, registered or not. Volatile: it changes whenever the thread migrates. Negative: the
@@ -23,19 +27,20 @@ static inline int32_t near__area_cpu(const struct near__area *area)
 	return (int32_t) * (const volatile uint32_t *)&area->cpu_id;
 }
 
-/* Registers this thread's own area. Returns false if the kernel refused. */
-bool near__area_register(void);
-
-/* Why this thread has no area: what the kernel returned for the last try, or 1: another part of the
- * program has taken the registration away. */
+/* What this layer stores in a thread's block. */
+struct near__kernel_thread {
+	uint32_t uses; /* of `hint` since it was queried */
+	uint32_t hint;
+	int32_t refusal; /* why it has no area: what the kernel returned, or this: */
+};
+/* Another part of the program has taken the registration away. */
 #define NEAR__AREA_TAKEN 1
-extern __thread long near__area_refusal __attribute__((tls_model("initial-exec")));
+NEAR__BLOCK_PART(near__kernel_thread, struct near__kernel_thread, kernel);
+
+/* Stores why this thread has no area, if there is memory. */
+void near__area_refuse(int32_t why);
 
 /* From here on this thread is not live. */
 void near__enter_dead(void);
-
-/* The destructor of threads with an own area, and the pthread key that has it. */
-void near__at_thread_exit(void *unused);
-int near__thread_exit_key(unsigned *key);
 
 #endif

@@ -111,6 +111,18 @@ static uint32_t hash_of_tid(void)
 	return (uint32_t)syscall(SYS_gettid) * 2654435769u >> 8;
 }
 
+/* Without a block it is queried each time. */
+static uint32_t costly(void)
+{
+	struct near__kernel_thread here = {0}, *t = near__kernel_thread_own();
+
+	t = t ? t : &here;
+	if (t->uses++ % USES == 0)
+		t->hint = near__process.hint == NEAR__HINT_GETCPU ? (uint32_t)sched_getcpu()
+								  : hash_of_tid();
+	return t->hint;
+}
+
 unsigned near__hint(void)
 {
 	struct near__thread *t = &near__self;
@@ -124,10 +136,7 @@ unsigned near__hint(void)
 	} else if (near__process.hint <= NEAR__HINT_RDTSCP) {
 		v = by_insn(near__process.hint) & 0xfff;
 	} else {
-		if (t->uses++ % USES == 0)
-			t->hint = near__process.hint == NEAR__HINT_GETCPU ? (uint32_t)sched_getcpu()
-									  : hash_of_tid();
-		v = t->hint;
+		v = costly();
 	}
 	return NEAR__LIKELY(v < cpus) ? v : v % cpus;
 }

@@ -42,14 +42,14 @@ struct near__process {
 	struct near_lock decision; /* held to decide */
 	bool has_cid, has_node;
 	unsigned feature_size, feature_align, membarrier;
-	unsigned exit_key; /* pthread key of threads that this library registered */
-	bool has_exit_key, libc_registers;
+	bool libc_registers;
 	uint32_t hint;     /* enum near__hint_source */
 	uint64_t reserved; /* bytes of address space; changes */
 	uint32_t forks;    /* between this process and the one that decided; changes */
 	/* Atomic. Set by the locks before a thread has an id. Called when a child of clone and this
 	 * thread begin to share its storage. */
 	void (*storage_is_shared)(void);
+	uintptr_t decider; /* the address of near__self of the thread that decides, or 0 */
 };
 /* What slow paths load is in the first 64 bytes. */
 _Static_assert(offsetof(struct near__process, slot_why) <= 64, "near__process");

@@ -128,7 +128,7 @@ static void choose_slots(struct near__process *p)
 	}
 }
 
-static __thread uint32_t fork_depth __attribute__((tls_model("initial-exec")));
+static struct near__fork_turn turn;
 
 static void visit_lock(near__fork_step *step)
 {
@@ -137,17 +137,18 @@ static void visit_lock(near__fork_step *step)
 
 static void fork_prepare(void)
 {
-	near__fork_prepare(&fork_depth, visit_lock);
+	near__fork_prepare(&turn, visit_lock);
 }
 
 static void fork_parent(void)
 {
-	near__fork_in_parent(&fork_depth, visit_lock);
+	near__fork_in_parent(&turn, visit_lock);
 }
 
 static void fork_child(void)
 {
-	near__fork_in_child(&fork_depth, visit_lock);
+	near__blocks_fork_child();
+	near__fork_in_child(&turn, visit_lock);
 	__atomic_fetch_add(&near__process.forks, 1, __ATOMIC_RELAXED);
 }
 
@@ -169,8 +170,6 @@ static void decide(struct near__process *p)
 	near__dead.mm_cid = p->slots;
 	p->hint = near__hint_choose(p->cpus);
 	p->libc_registers = near__area_of_libc() != NULL;
-	p->has_exit_key = p->usable && !p->libc_registers &&
-			  near__thread_exit_key(&p->exit_key) == 0;
 }
 
 /* With one thread a registration takes a microsecond and interrupts no CPU; with several it takes
@@ -186,6 +185,7 @@ __attribute__((constructor)) static void register_early(void)
  * it does not have. One of several copies of the library in a process registers the handlers. */
 __attribute__((constructor)) static void watch_forks(void)
 {
+	near__blocks_begin();
 	near__fork_register(&near__process.watches_forks, fork_prepare, fork_parent, fork_child);
 }
 
@@ -197,7 +197,6 @@ NEAR__BEFORE_PROGRAM static void ignore_races(void)
 
 bool near__process_init(void)
 {
-	static __thread bool deciding __attribute__((tls_model("initial-exec")));
 	struct near__process *p = &near__process;
 	int saved = errno;
 	sigset_t all, old;
@@ -205,16 +204,17 @@ bool near__process_init(void)
 	/* Pairs with the release below: a thread that sees it decided sees all that was decided. */
 	if (NEAR__LIKELY(__atomic_load_n(&p->decided, __ATOMIC_ACQUIRE)))
 		return true;
-	if (deciding)
+	/* Relaxed: only this thread stores its own address. */
+	if (__atomic_load_n(&p->decider, __ATOMIC_RELAXED) == (uintptr_t)&near__self)
 		return false;
 	/* A signal handler could find the state incomplete, or wait for its own thread. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	near_lock_lock(&p->decision);
 	if (!__atomic_load_n(&p->decided, __ATOMIC_RELAXED)) {
-		deciding = true;
+		__atomic_store_n(&p->decider, (uintptr_t)&near__self, __ATOMIC_RELAXED);
 		decide(p);
-		deciding = false;
+		__atomic_store_n(&p->decider, 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&p->decided, 1, __ATOMIC_RELEASE);
 	}
 	near_lock_unlock(&p->decision);

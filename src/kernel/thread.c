@@ -4,7 +4,6 @@
 #include <dlfcn.h>
 #include <link.h>
 #include <errno.h>
-#include <pthread.h>
 #include <sched.h>
 #include <spawn.h>
 #include <stdarg.h>
@@ -50,12 +49,12 @@ static void start_thread(void)
 		near__enter_dead();
 	} else if (area) {
 		enter_live(area);
-	} else if (near__process.has_exit_key && near__area_register()) {
-		enter_live(near__area_own());
-		if (pthread_setspecific((pthread_key_t)near__process.exit_key, near__area_own()))
-			near__at_thread_exit(NULL);
 	} else {
-		near__enter_dead();
+		area = near__area_register();
+		if (area)
+			enter_live(area);
+		else
+			near__enter_dead();
 	}
 }
 
@@ -67,7 +66,7 @@ bool near__thread_live(void)
 		return false;
 	if (NEAR__LIKELY(near__area_cpu(near__self.area) >= 0))
 		return true;
-	near__area_refusal = NEAR__AREA_TAKEN;
+	near__area_refuse(NEAR__AREA_TAKEN);
 	near__enter_dead();
 	return false;
 }
@@ -219,18 +218,16 @@ static const char *why_dead(void)
 	if (near__self.state == NEAR__CLONED)
 		return "a child of clone(CLONE_VM) got no thread-local storage of its own, "
 		       "and shares this thread's";
-	if (near__area_refusal == NEAR__AREA_TAKEN)
+	if (near__kernel_thread_peek()->refusal == NEAR__AREA_TAKEN)
 		return "another part of the program took this thread's registration away "
 		       "(another allocator or runtime?)";
-	if (!near__process.has_exit_key && !near__process.libc_registers)
-		return "no pthread key was left, which would end the registration at thread exit";
-	if (near__area_refusal == -EINVAL)
+	if (near__kernel_thread_peek()->refusal == -EINVAL)
 		return "another library holds this thread's registration "
 		       "(another allocator or runtime?)";
-	if (near__area_refusal)
+	if (near__kernel_thread_peek()->refusal)
 		return "rseq was denied to this thread, "
 		       "perhaps by a system call filter (seccomp) of a container or sandbox";
-	return "the thread is about to end";
+	return "there was no memory for the thread's area";
 }
 
 static void status_of_registration(struct near_rseq_status *out)
@@ -240,8 +237,6 @@ static void status_of_registration(struct near_rseq_status *out)
 		out->why = why_dead();
 		return;
 	}
-	/* Not a comparison with near__area_own(): another copy of the library may have registered
-	 * its own. */
 	out->own_area = near__self.area != near__self.libc_area;
 	if (out->own_area) {
 		out->why = "registered by this library, since the C library did not";

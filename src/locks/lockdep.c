@@ -137,17 +137,18 @@ static struct near__lockdep_thread *get_record(struct near__lockdep *d, uint32_t
 bool near__lockdep_begin(void)
 {
 	uint32_t owner = near__owner_now();
+	struct near__locks_thread *mine = near__locks_thread_peek();
 	struct near__lockdep *d;
 
 	/* Where near__owner_now stored no id, the settings are not known yet, or this is a child of
 	 * vfork or clone, whose id must not get into its parent's storage. */
-	if (!near__owner_checked || !near__storage_is_own() || !near__process.conf.lock_check)
+	if (!mine->owner_checked || !near__storage_is_own() || !near__process.conf.lock_check)
 		return false;
 	d = create();
-	near__lockdep_self = d ? get_record(d, owner) : NULL;
-	if (!near__lockdep_self)
+	mine->lockdep = d ? get_record(d, owner) : NULL;
+	if (!mine->lockdep)
 		near__owner_uncheck();
-	return near__lockdep_self;
+	return mine->lockdep;
 }
 
 static void check_pair(struct near__lockdep *d, const struct near__lockdep_step *pair)
@@ -170,7 +171,7 @@ static void check_pair(struct near__lockdep *d, const struct near__lockdep_step 
 
 void near__lockdep_check(const void *lock, const void *site)
 {
-	struct near__lockdep_thread *t = near__lockdep_self;
+	struct near__lockdep_thread *t = near__locks_thread_peek()->lockdep;
 	struct near__lockdep_step pair = {.wanted = {lock, site}, .owner = near__owner_now()};
 
 	for (uint32_t i = 0; i < t->count; i++)
@@ -185,7 +186,7 @@ void near__lockdep_check(const void *lock, const void *site)
 
 void near__lockdep_push(const void *lock, const void *site)
 {
-	struct near__lockdep_thread *t = near__lockdep_self;
+	struct near__lockdep_thread *t = near__locks_thread_peek()->lockdep;
 
 	if (t->count < NEAR__LOCKDEP_HELD)
 		t->held[t->count++] = (struct near__lockdep_held){lock, site};
@@ -198,7 +199,7 @@ void near__lockdep_push(const void *lock, const void *site)
 
 void near__lockdep_pop(const void *lock)
 {
-	struct near__lockdep_thread *t = near__lockdep_self;
+	struct near__lockdep_thread *t = near__locks_thread_peek()->lockdep;
 	uint32_t i = t->count;
 
 	while (i && t->held[i - 1].lock != lock)
@@ -234,8 +235,8 @@ static void forked(void)
 	memset(&d->lock, 0, sizeof(d->lock));
 	memset(&d->report_lock, 0, sizeof(d->report_lock));
 	d->used = 0;
-	if (near__lockdep_self)
-		near__lockdep_self->owner = near__owner_from_kernel();
+	if (near__locks_thread_peek()->lockdep)
+		near__locks_thread_peek()->lockdep->owner = near__owner_from_kernel();
 }
 
 __attribute__((constructor)) static void watch_forks(void)

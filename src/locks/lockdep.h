@@ -5,9 +5,9 @@
  * pairs form a graph; a pair that closes a cycle is reported before the thread waits, whether or
  * not it would have to wait this time.
  *
- * A checked thread has NEAR__NO_OWNER in near__owner, so that near_mutex's inline paths fail for it
- * and every lock and unlock reaches the slow paths, which call the functions below. While the
- * checker is off, it costs the slow paths one comparison, and the inline paths nothing.
+ * A checked thread has NEAR__NO_OWNER in near__more.owner, so that near_mutex's inline paths fail
+ * for it and every lock and unlock reaches the slow paths, which call the functions below. While
+ * the checker is off, it costs the slow paths one comparison, and the inline paths nothing.
  *
  * A lock that can wait calls before_lock, then, when it has the lock, locked. One that cannot wait
  * (try_lock) calls locked alone: it makes no pair as the later lock, but does as the earlier one. A
@@ -103,8 +103,8 @@ bool near__lockdep_begin(void);
 
 static inline bool near__lockdep_is_on(void)
 {
-	return NEAR__UNLIKELY(near__owner == NEAR__NO_OWNER) &&
-	       (near__lockdep_self || near__lockdep_begin());
+	return NEAR__UNLIKELY(near__more.owner == NEAR__NO_OWNER) &&
+	       (near__locks_thread_peek()->lockdep || near__lockdep_begin());
 }
 
 void near__lockdep_check(const void *lock, const void *site);

@@ -196,8 +196,8 @@ static void note_wait(const struct near_mutex *m)
 		budget = 1;
 	if (!near__hold_time_is_short(m))
 		budget = UNLOCKS_BY_CAS;
-	if (near__owner != NEAR__NO_OWNER) /* else the library sees all unlocks */
-		near__owner = (uint32_t)near__owner | budget * NEAR__EXPECTED;
+	if (near__more.owner != NEAR__NO_OWNER) /* else the library sees all unlocks */
+		near__more.owner = (uint32_t)near__more.owner | budget * NEAR__EXPECTED;
 }
 
 static int lock_slow(struct near_mutex *m, uint32_t seen, const struct near__timeout *timeout,

@@ -129,15 +129,17 @@ uint32_t near__mutex_first_flags(uint32_t flags)
 	return !flags && unlocks_per_fence() > 1 ? ATOMIC_UNLOCK : 0;
 }
 
-/* Called at an unlock with ATOMIC_UNLOCK alone: whether the flag is cleared. */
+/* Called at an unlock with ATOMIC_UNLOCK alone: whether the flag is cleared. A thread without a
+ * block leaves that to others. */
 static bool has_paid_for_fence(void)
 {
-	static __thread uint32_t unlocks __attribute__((tls_model("initial-exec")));
+	struct near__locks_thread *mine = near__locks_thread_own();
 
-	if (++unlocks < unlocks_per_fence())
+	if (mine && ++mine->atomic_unlocks < unlocks_per_fence())
 		return false;
-	unlocks = 0;
-	return true;
+	if (mine)
+		mine->atomic_unlocks = 0;
+	return mine;
 }
 
 bool near__mutex_fence_owner(const struct near_mutex *m)
@@ -199,12 +201,13 @@ struct near__waiter *near__mutex_admit(struct near__bucket *b, struct near_mutex
 	return taken;
 }
 
-/* With a designated waker: it may take long to run, and the other waiters grow old. */
+/* With a designated waker: it may take long to run, and the other waiters grow old. A thread
+ * without a block searches at each. */
 static bool is_time_to_search(void)
 {
-	static __thread uint32_t unlocks __attribute__((tls_model("initial-exec")));
+	struct near__locks_thread *mine = near__locks_thread_own();
 
-	return ++unlocks % UNLOCKS_PER_SEARCH == 0;
+	return !mine || ++mine->unlocks % UNLOCKS_PER_SEARCH == 0;
 }
 
 static bool must_search_queue(uint32_t flags, bool fair)
@@ -233,8 +236,8 @@ static void unlock(struct near_mutex *m, uint32_t seen, bool fair)
 
 static void spend_budget(void)
 {
-	if (near__owner >= NEAR__EXPECTED)
-		near__owner -= NEAR__EXPECTED;
+	if (near__more.owner >= NEAR__EXPECTED)
+		near__more.owner -= NEAR__EXPECTED;
 }
 
 void near__mutex_unlocked(const struct near_mutex *m)

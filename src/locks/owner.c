@@ -36,51 +36,62 @@ void near__owner_drop_former(uint32_t owner)
 	__atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
+/* The id of a thread whose locks and unlocks the library must see, or 0. */
+static uint32_t checked(void)
+{
+	return near__locks_thread_peek()->owner_checked;
+}
+
 /* Called by clone() in a thread that from now on shares its storage with a child: each of the two
  * needs its own id. */
 static void forget_id(void)
 {
-	near__owner = NEAR__NO_OWNER;
-	near__owner_checked = 0;
+	near__more.owner = NEAR__NO_OWNER;
+	if (checked())
+		near__locks_thread_peek()->owner_checked = 0;
 }
 
 /* Nothing is stored in the child of a vfork or a clone, whose storage is its parent's, nor while
- * the process decides, when the settings are not known yet. */
+ * the process decides, when the settings are not known yet; nor without memory for it. */
 static uint32_t assign(void)
 {
 	uint32_t owner = near__owner_from_kernel();
+	struct near__locks_thread *t;
 
 	if (!near__process_init() || !near__storage_is_own())
 		return owner;
 	near__owner_drop_former(owner);
 	/* Relaxed: clone() loads it in this thread, and all threads store the same. */
 	__atomic_store_n(&near__process.storage_is_shared, forget_id, __ATOMIC_RELAXED);
-	if (near__process.conf.lock_check || near__is_watched)
-		near__owner_checked = owner;
-	else
-		near__owner = owner;
+	if (!near__process.conf.lock_check && !near__is_watched) {
+		near__more.owner = owner;
+		return owner;
+	}
+	t = near__locks_thread_own();
+	if (t)
+		t->owner_checked = owner;
 	return owner;
 }
 
 uint32_t near__owner_now(void)
 {
-	if (near__owner != NEAR__NO_OWNER)
-		return (uint32_t)near__owner;
-	return near__owner_checked ? near__owner_checked : assign();
+	if (near__more.owner != NEAR__NO_OWNER)
+		return (uint32_t)near__more.owner;
+	return checked() ? checked() : assign();
 }
 
 void near__owner_uncheck(void)
 {
-	if (near__is_watched || !near__owner_checked)
+	if (near__is_watched || !checked())
 		return;
-	near__owner = near__owner_checked;
-	near__owner_checked = 0;
+	near__more.owner = checked();
+	near__locks_thread_peek()->owner_checked = 0;
 }
 
 /* In the child of a fork. */
 static void forked(void)
 {
-	uint32_t mine = near__owner_checked ? near__owner_checked : (uint32_t)near__owner;
+	uint32_t mine = checked() ? checked() : (uint32_t)near__more.owner;
 	uint32_t *former = near__locks.owner_former, *n = &near__locks.owner_formers;
 
 	near__locks.process = (uint32_t)syscall(SYS_getpid);
@@ -92,10 +103,10 @@ static void forked(void)
 		memmove(former, former + 1, --*n * sizeof(*former));
 	former[(*n)++] = mine;
 	near__locks.owner_here = near__owner_from_kernel();
-	if (near__owner_checked)
-		near__owner_checked = near__locks.owner_here;
+	if (checked())
+		near__locks_thread_peek()->owner_checked = near__locks.owner_here;
 	else
-		near__owner = near__locks.owner_here;
+		near__more.owner = near__locks.owner_here;
 }
 
 __attribute__((constructor)) static void watch_forks(void)

@@ -10,9 +10,10 @@
 
 #define NEAR__OWNER_SHIFT 10
 
-/* The id of this thread, as words contain it. The first call stores it in near__owner; or in
- * near__owner_checked, if the library must see every lock and unlock of the thread (lock_check,
- * valgrind): near__owner stays NEAR__NO_OWNER then, so that the inline paths fail. */
+/* The id of this thread, as words contain it. The first call stores it in near__more.owner; or in
+ * `owner_checked` (state.h), if the library must see every lock and unlock of the thread
+ * (lock_check, valgrind): near__more.owner stays NEAR__NO_OWNER then, so that the inline paths
+ * fail. */
 uint32_t near__owner_now(void);
 
 /* Lets this thread, which is not checked after all, use the inline paths. */

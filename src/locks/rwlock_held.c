@@ -8,6 +8,7 @@
 #include "percpu/gate.h"
 #include "lockdep.h"
 #include "rwlock.h"
+#include "state.h"
 
 /* In a hold: makes the inline paths fail, which compare it with the lock's address. Set if the
  * thread has forked and this process has not checked the lock yet; or if the lock-order checker is
@@ -17,13 +18,9 @@
 /* Of the process: the holds of the thread that forked last. */
 struct near__read_forks {
 	uint32_t watches, pad;
-	struct near__reads held;
+	struct near__hold held[NEAR__HOLDS];
 };
 extern NEAR_API struct near__read_forks near__read_forks;
-
-#define READS_SIZE 72
-_Static_assert(sizeof(struct near__reads) <= READS_SIZE, "near__reads");
-NEAR__UNIQUE_TLS_ZERO(near__reads, READS_SIZE);
 
 #define READ_FORKS_SIZE 128
 _Static_assert(sizeof(struct near__read_forks) <= READ_FORKS_SIZE, "near__read_forks");
@@ -34,78 +31,94 @@ static uintptr_t key_of(const struct near_rwlock *l)
 	return (uintptr_t)l | (near__lockdep_is_on() ? MARK : 0);
 }
 
-static unsigned find(const struct near__reads *r, const struct near_rwlock *l)
+/* Those of this thread. Without a block the others are zeros, which must not be written to. */
+static struct near__hold *hold(unsigned i)
 {
-	unsigned i = 0;
+	return i ? &near__locks_thread_peek()->holds[i - 1] : &near__more.reads;
+}
 
-	while (i < NEAR__HOLDS &&
-	       (!r->holds[i].depth || (r->holds[i].lock & ~MARK) != (uintptr_t)l))
-		i++;
-	return i;
+static bool is_of(const struct near__hold *h, const struct near_rwlock *l)
+{
+	return h->depth && (h->lock & ~MARK) == (uintptr_t)l;
+}
+
+/* NULL: no hold has the lock. */
+static struct near__hold *find(const struct near_rwlock *l)
+{
+	for (unsigned i = 0; i < NEAR__HOLDS; i++)
+		if (is_of(hold(i), l))
+			return hold(i);
+	return NULL;
+}
+
+/* NULL: none is free, or the thread has no block and uses the first. */
+static struct near__hold *find_free(void)
+{
+	for (unsigned i = 0; i < NEAR__HOLDS && (!i || near__block()); i++)
+		if (!hold(i)->depth)
+			return hold(i);
+	return NULL;
 }
 
 enum near__nesting near__held(const struct near_rwlock *l)
 {
-	if (find(&near__reads, l) < NEAR__HOLDS)
+	if (find(l))
 		return NESTED;
-	return near__reads.others ? MAYBE_NESTED : NOT_NESTED;
+	return near__more.reads.others ? MAYBE_NESTED : NOT_NESTED;
 }
 
 /* Uses the first free hold: the fast path checks only the first of all. */
 void near__held_add(const struct near_rwlock *l)
 {
-	struct near__reads *r = &near__reads;
-	unsigned i = find(r, l);
+	struct near__hold *h = find(l);
 
-	if (i == NEAR__HOLDS)
-		for (i = 0; i < NEAR__HOLDS && r->holds[i].depth;)
-			i++;
-	if (i == NEAR__HOLDS) {
-		r->others++;
+	if (!h)
+		h = find_free();
+	if (!h) {
+		near__more.reads.others++;
 		return;
 	}
-	r->holds[i].lock = key_of(l);
-	r->holds[i].depth++;
+	h->lock = key_of(l);
+	h->depth++;
 }
 
 bool near__held_remove(const struct near_rwlock *l)
 {
-	struct near__reads *r = &near__reads;
-	unsigned i = find(r, l);
-	bool found = i < NEAR__HOLDS;
+	struct near__hold *h = find(l);
 
-	if (!found && !r->others)
+	if (!h && !near__more.reads.others)
 		return false;
-	if (found) {
-		r->holds[i].lock = key_of(l);
-		r->holds[i].depth--;
+	if (h) {
+		h->lock = key_of(l);
+		h->depth--;
 	} else {
-		r->others--;
+		near__more.reads.others--;
 	}
 	return true;
 }
 
 /* How often the thread that forked last held the lock by its holds. */
-static uintptr_t depth_at_fork(const struct near_rwlock *l)
+static uint32_t depth_at_fork(const struct near_rwlock *l)
 {
-	unsigned i = find(&near__read_forks.held, l);
-
-	return i < NEAR__HOLDS ? near__read_forks.held.holds[i].depth : 0;
+	for (unsigned i = 0; i < NEAR__HOLDS; i++)
+		if (is_of(&near__read_forks.held[i], l))
+			return near__read_forks.held[i].depth;
+	return 0;
 }
 
 /* In the child of a fork. Without readers it writes nothing: the page stays shared. */
 static void remember(void)
 {
-	struct near__reads *r = &near__reads;
-	bool reads = r->others || near__read_forks.held.others;
+	struct near__hold *before = near__read_forks.held;
+	bool reads = near__more.reads.others || before[0].others;
 
 	for (unsigned i = 0; i < NEAR__HOLDS; i++) {
-		reads |= r->holds[i].depth || near__read_forks.held.holds[i].depth;
-		if (r->holds[i].lock)
-			r->holds[i].lock |= MARK;
+		reads |= hold(i)->depth || before[i].depth;
+		if (hold(i)->lock)
+			hold(i)->lock |= MARK;
 	}
-	if (reads)
-		near__read_forks.held = *r;
+	for (unsigned i = 0; reads && i < NEAR__HOLDS; i++)
+		before[i] = *hold(i);
 }
 
 __attribute__((constructor)) static void watch_forks(void)
@@ -133,7 +146,7 @@ void near__rwlock_reset_in_child(struct near_rwlock *l)
 		uint64_t writer = writer_inside(l, before, readers);
 		uint64_t word = (before & BIASED) | writer | (uint64_t)readers * READER;
 
-		if (readers > (int64_t)depth_at_fork(l) && !near__read_forks.held.others)
+		if (readers > (int64_t)depth_at_fork(l) && !near__read_forks.held[0].others)
 			word |= LOST_READERS;
 		if (!writer)
 			l->writers.word = 0;

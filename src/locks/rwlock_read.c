@@ -6,6 +6,7 @@
 
 #include "ground/spin.h"
 #include "lockdep.h"
+#include "state.h"
 
 /* ---- contention ---- */
 
@@ -22,23 +23,26 @@
 #define SHORT_NS 300
 #define AWAY_NS 6000
 
-/* Of this thread: when stay_away last returned, and how often the thread has entered since. */
-static __thread struct {
-	int64_t since;
-	uint32_t entries;
-} recent __attribute__((tls_model("initial-exec")));
-
 /* Pauses for `otherwise_ns` if it does not stay away. */
 static void stay_away(unsigned otherwise_ns)
 {
+	struct near__locks_thread none = {0};
+	struct near__recent *recent = &near__locks_thread_or(&none)->recent;
 	int64_t now = near__now(CLOCK_MONOTONIC);
-	bool is_short = now - recent.since < (int64_t)recent.entries * SHORT_NS;
+	bool is_short = now - recent->since < (int64_t)recent->entries * SHORT_NS;
 	unsigned ns = is_short ? AWAY_NS : otherwise_ns;
 
 	if (ns)
 		near__pause_for(ns);
-	recent.since = now + ns;
-	recent.entries = 0;
+	recent->since = now + ns;
+	recent->entries = 0;
+}
+
+static void count_entry(void)
+{
+	struct near__locks_thread none = {0};
+
+	near__locks_thread_or(&none)->recent.entries++;
 }
 
 /* ---- lock ---- */
@@ -70,7 +74,7 @@ static bool enter_by_word(struct near_rwlock *l, enum near__nesting nesting)
 			next += WORD_READ;
 		/* Acquire: pairs with the release of the writer that left. */
 	} while (!NEAR__CAS(&l->word, &seen, next, __ATOMIC_ACQUIRE));
-	recent.entries++;
+	count_entry();
 	if (rebias && word_reads_of(next) >= rebias)
 		near__rwlock_restore_bias(l);
 	return true;
@@ -164,7 +168,7 @@ static bool enter_unbiased(struct near_rwlock *l)
 	uint64_t seen = NEAR__LOAD_RELAXED(&l->word),
 		 rebias = __atomic_load_n(&l->rebias_after, __ATOMIC_RELAXED);
 
-	if (near__reads.holds[0].lock != (uintptr_t)l || !near__rwlock_is_current(l) ||
+	if (near__more.reads.lock != (uintptr_t)l || !near__rwlock_is_current(l) ||
 	    seen & (FLAGS | WRITERS) || (rebias && word_reads_of(seen) + 1 >= rebias))
 		return false;
 	/* Acquire: pairs with the release of the writer that left. */
@@ -173,8 +177,8 @@ static bool enter_unbiased(struct near_rwlock *l)
 		stay_away(0);
 		return false;
 	}
-	recent.entries++;
-	near__reads.holds[0].depth++;
+	count_entry();
+	near__more.reads.depth++;
 	NEAR__TSAN_ACQUIRE(l);
 	return true;
 }
@@ -240,9 +244,9 @@ void near__rwlock_read_unlock_slow(struct near_rwlock *l)
 	uint64_t seen = NEAR__LOAD_RELAXED(&l->word);
 
 	NEAR__WATCHED_RELEASE(l); /* the inline path has notified ThreadSanitizer */
-	if (near__reads.holds[0].lock == (uintptr_t)l && near__reads.holds[0].depth &&
-	    !(seen & FLAGS) && NEAR__CAS(&l->word, &seen, seen - READER, __ATOMIC_RELEASE))
-		near__reads.holds[0].depth--;
+	if (near__more.reads.lock == (uintptr_t)l && near__more.reads.depth && !(seen & FLAGS) &&
+	    NEAR__CAS(&l->word, &seen, seen - READER, __ATOMIC_RELEASE))
+		near__more.reads.depth--;
 	else
 		read_unlock(l);
 }

@@ -46,6 +46,7 @@
 #include "ground/cas.h"
 #include "parking/lot.h"
 #include "ground/spin.h"
+#include "state.h"
 
 #define SLEEPERS 1u
 #define UNIT 2u
@@ -172,9 +173,9 @@ static struct near__waiter *settle(struct near__bucket *b, const void *s)
 
 static bool is_time_to_check(void)
 {
-	static __thread uint32_t posts __attribute__((tls_model("initial-exec")));
+	struct near__locks_thread *mine = near__locks_thread_own();
 
-	return ++posts % POSTS_PER_CHECK == 0;
+	return !mine || ++mine->posts % POSTS_PER_CHECK == 0;
 }
 
 /* Takes the sleeper that the post wakes out of the queue; NULL: none. */

@@ -16,8 +16,6 @@
 #define SLICE_ENABLE 1
 #define SYS_RSEQ_SLICE_YIELD 471
 
-__thread struct near__slice near__slice __attribute__((tls_model("initial-exec")));
-
 /* The kernel's layout of near__area.slice_ctrl. */
 struct slice_ctrl {
 	uint8_t request, granted;
@@ -48,10 +46,15 @@ static bool is_able(void)
 
 bool near__slice_begin(void)
 {
-	struct near__slice *s = &near__slice;
+	struct near__locks_thread *mine;
+	struct near__slice *s;
 
 	if (near__self.state != NEAR__LIVE)
 		return false;
+	mine = near__locks_thread_own();
+	if (!mine)
+		return false;
+	s = &mine->slice;
 	if (s->state == NEAR__SLICE_UNKNOWN)
 		s->state = is_able() ? NEAR__SLICE_ABLE : NEAR__SLICE_UNABLE;
 	if (s->state != NEAR__SLICE_ABLE)
@@ -68,7 +71,7 @@ bool near__slice_end_requested(void)
 
 	if (near__self.state != NEAR__LIVE)
 		return false;
-	near__slice.requested = false;
+	near__locks_thread_peek()->slice.requested = false;
 	ctrl()->request = 0;
 	granted = ctrl()->granted;
 	if (granted)

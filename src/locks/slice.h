@@ -13,14 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum near__slice_state { NEAR__SLICE_UNKNOWN, NEAR__SLICE_ABLE, NEAR__SLICE_UNABLE };
+#include "state.h"
 
-/* Of this thread. */
-struct near__slice {
-	uint8_t state;     /* enum near__slice_state */
-	uint8_t requested; /* and not ended yet */
-};
-extern __thread struct near__slice near__slice __attribute__((tls_model("initial-exec")));
+enum near__slice_state { NEAR__SLICE_UNKNOWN, NEAR__SLICE_ABLE, NEAR__SLICE_UNABLE };
 
 /* Requests an extension. False: this thread cannot. */
 bool near__slice_begin(void);
@@ -31,7 +26,7 @@ bool near__slice_end_requested(void);
 /* Called after the section, or before the thread waits. */
 static inline void near__slice_end(void)
 {
-	if (near__slice.requested)
+	if (near__locks_thread_peek()->slice.requested)
 		near__slice_end_requested();
 }
 

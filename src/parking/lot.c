@@ -37,16 +37,23 @@
 #include <limits.h>
 #include <string.h>
 
+#include "ground/block.h"
 #include "ground/fork.h"
 #include "ground/unique.h"
 #include "ground/valgrind.h"
 
 #define LOT_SIZE 66560
 _Static_assert(sizeof(struct near__lot) == LOT_SIZE, "near__lot");
-#define THREAD_SIZE 2 * __SIZEOF_POINTER__ + 8
-_Static_assert(sizeof(struct near__lot_thread) == THREAD_SIZE, "near__lot_thread");
 NEAR__UNIQUE(near__lot, LOT_SIZE);
-NEAR__UNIQUE_TLS_ZERO(near__lot_thread, THREAD_SIZE);
+
+/* A signal handler decides by near__more.lot_depth (buckets that the thread has locked or waits
+ * for; a fork counts as one) whether it may lock a bucket. What it could not do it records in
+ * lot_defers, together with the address; or with lot_defers_all, if there are several addresses, or
+ * the thread has no block. */
+struct lot_thread {
+	const void *deferred; /* NULL: none */
+};
+NEAR__BLOCK_PART(lot_thread, struct lot_thread, lot);
 
 /* Fibonacci hashing: the high bits of the product depend on all bits of the address. */
 struct near__bucket *near__lot_bucket(const void *address)
@@ -72,7 +79,7 @@ static void note_use(void)
  * clone for good: a handler may have made the clone within a section, whose end is not counted. */
 static bool is_in_section(void)
 {
-	return near__self.state != NEAR__CLONED && *(volatile uint32_t *)&near__lot_thread.depth;
+	return near__self.state != NEAR__CLONED && *(volatile uint16_t *)&near__more.lot_depth;
 }
 
 /* A section begins before its thread locks a bucket, or waits for one. Volatile is enough, as
@@ -81,7 +88,7 @@ static bool is_in_section(void)
  * use one storage. */
 static void enter_section(void)
 {
-	volatile uint32_t *depth = &near__lot_thread.depth;
+	volatile uint16_t *depth = &near__more.lot_depth;
 
 	if (near__storage_is_own())
 		*depth = *depth + 1;
@@ -90,7 +97,7 @@ static void enter_section(void)
 
 static bool has_left_section(void)
 {
-	volatile uint32_t *depth = &near__lot_thread.depth;
+	volatile uint16_t *depth = &near__more.lot_depth;
 
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	if (near__storage_is_own())
@@ -105,7 +112,7 @@ static void settle_one(struct near__bucket *b, const void *address)
 
 	enter_section();
 	near_lock_lock(&b->lock);
-	taken = near__lot_thread.settle(b, address);
+	taken = __atomic_load_n(&near__lot.settle, __ATOMIC_RELAXED)(b, address);
 	near_lock_unlock(&b->lock);
 	has_left_section();
 	near__lot_wake_all(taken);
@@ -115,12 +122,14 @@ static void settle_one(struct near__bucket *b, const void *address)
  * iteration finds. */
 static __attribute__((noinline)) void settle(void)
 {
-	struct near__lot_thread *mine = &near__lot_thread;
-	const void *address;
-
-	while ((address = __atomic_exchange_n(&mine->deferred, NULL, __ATOMIC_RELAXED))) {
-		if (!__atomic_exchange_n(&mine->many, 0, __ATOMIC_RELAXED)) {
-			settle_one(near__lot_bucket(address), address);
+	while (__atomic_exchange_n(&near__more.lot_defers, 0, __ATOMIC_RELAXED)) {
+		struct lot_thread *mine = lot_thread_peek();
+		const void *address = mine->deferred ? __atomic_exchange_n(&mine->deferred, NULL,
+									   __ATOMIC_RELAXED)
+						     : NULL;
+		if (!__atomic_exchange_n(&near__more.lot_defers_all, 0, __ATOMIC_RELAXED)) {
+			if (address)
+				settle_one(near__lot_bucket(address), address);
 			continue;
 		}
 		for (unsigned i = 0; i < NEAR__BUCKETS; i++)
@@ -130,9 +139,9 @@ static __attribute__((noinline)) void settle(void)
 
 static void leave_section(void)
 {
-	const void *volatile *deferred = &near__lot_thread.deferred;
+	volatile uint8_t *defers = &near__more.lot_defers;
 
-	if (has_left_section() && NEAR__UNLIKELY(*deferred != NULL))
+	if (has_left_section() && NEAR__UNLIKELY(*defers))
 		settle();
 }
 
@@ -140,16 +149,19 @@ static void leave_section(void)
  * section. */
 bool near__lot_defer(const void *address, near__lot_deferred *how)
 {
-	struct near__lot_thread *mine = &near__lot_thread;
+	struct lot_thread *mine;
 	const void *other = NULL;
 
 	if (!is_in_section())
 		return false;
-	__atomic_store_n(&mine->settle, how, __ATOMIC_RELAXED);
-	if (!__atomic_compare_exchange_n(&mine->deferred, &other, address, false, __ATOMIC_RELAXED,
-					 __ATOMIC_RELAXED) &&
-	    other != address)
-		__atomic_store_n(&mine->many, 1, __ATOMIC_RELAXED);
+	/* Relaxed: all threads store the same. */
+	__atomic_store_n(&near__lot.settle, how, __ATOMIC_RELAXED);
+	mine = lot_thread_own();
+	if (!mine || (!__atomic_compare_exchange_n(&mine->deferred, &other, address, false,
+						   __ATOMIC_RELAXED, __ATOMIC_RELAXED) &&
+		      other != address))
+		__atomic_store_n(&near__more.lot_defers_all, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&near__more.lot_defers, 1, __ATOMIC_RELAXED);
 	return true;
 }
 

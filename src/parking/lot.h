@@ -76,6 +76,10 @@ struct near__bucket {
 #define NEAR__BUCKET_BITS 10
 #define NEAR__BUCKETS (1u << NEAR__BUCKET_BITS)
 
+/* Called under the lock. Takes the waiters on the address (NULL: all of the caller's space) that
+ * can be woken by now. They are linked by `next`. */
+typedef struct near__waiter *near__lot_deferred(struct near__bucket *b, const void *address);
+
 /* The process has one, and zero is valid. */
 struct near__lot {
 	union {
@@ -84,27 +88,13 @@ struct near__lot {
 			uint32_t is_used;       /* some bucket was locked */
 			uint32_t forks;         /* between this process and the first */
 			struct near_thr_region alone, *region;
+			near__lot_deferred *settle; /* the same for all threads */
 		};
 		char room[1024]; /* for later fields */
 	};
 	struct near__bucket buckets[NEAR__BUCKETS];
 };
 extern NEAR_API struct near__lot near__lot;
-
-/* Called under the lock. Takes the waiters on the address (NULL: all of the caller's space) that
- * can be woken by now. They are linked by `next`. */
-typedef struct near__waiter *near__lot_deferred(struct near__bucket *b, const void *address);
-
-/* Of this thread. A signal handler reads it to decide whether it may lock a bucket, and records
- * there what it could not do. */
-struct near__lot_thread {
-	uint32_t depth;       /* buckets that it has locked or waits for; a fork counts as one */
-	uint32_t many;        /* several addresses are deferred, */
-	const void *deferred; /* or this one; NULL: none */
-	near__lot_deferred *settle;
-};
-extern NEAR_API __thread struct near__lot_thread near__lot_thread
-	__attribute__((tls_model("initial-exec")));
 
 struct near__bucket *near__lot_bucket(const void *address);
 

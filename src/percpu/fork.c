@@ -9,7 +9,7 @@
 _Static_assert(sizeof(struct near__percpu) <= PERCPU_SIZE, "near__percpu");
 NEAR__UNIQUE(near__percpu, PERCPU_SIZE);
 
-static __thread uint32_t fork_depth __attribute__((tls_model("initial-exec")));
+static struct near__fork_turn turn;
 
 /* No thread takes the lock of the process's decision while it holds one of these, nor the reverse:
  * the handlers of the two layers may run in any order. */
@@ -27,19 +27,19 @@ static void visit_locks(near__fork_step *step)
 
 static void fork_prepare(void)
 {
-	near__fork_prepare(&fork_depth, visit_locks);
+	near__fork_prepare(&turn, visit_locks);
 }
 
 static void fork_parent(void)
 {
-	near__fork_in_parent(&fork_depth, visit_locks);
+	near__fork_in_parent(&turn, visit_locks);
 }
 
 /* No other thread's lock is held here, and no gate is closed: prepare took `closers`, or there was
  * no other thread. */
 static void fork_child(void)
 {
-	near__fork_in_child(&fork_depth, visit_locks);
+	near__fork_in_child(&turn, visit_locks);
 }
 
 __attribute__((constructor)) static void watch_forks(void)

@@ -13,11 +13,6 @@
 #define TURN 32
 #define GOLDEN_RATIO 0x9e3779b9u /* its fraction, of 2^32 */
 
-/* Of this thread, for all queues: where it found an element last. A hint. */
-static __thread struct {
-	uint32_t slot, turn;
-} last __attribute__((tls_model("initial-exec")));
-
 /* Takes up to n elements of one ring. 0: it was empty when *tail was loaded. If `out` is NULL, it
  * takes none and returns 1. */
 static size_t take_from(const struct near_queue *q, unsigned slot, void **out, size_t n,
@@ -53,20 +48,23 @@ static size_t take_from(const struct near_queue *q, unsigned slot, void **out, s
 	return k;
 }
 
-/* All slots in use, from one on and around. 0: each was empty as it was visited. */
-static size_t scan(const struct near_queue *q, unsigned from, void **out, size_t n, uint64_t *tails)
+/* All slots in use, from one on and around; *from is then the one that had elements. 0: each was
+ * empty as it was visited. */
+static size_t scan(const struct near_queue *q, unsigned *from, void **out, size_t n,
+		   uint64_t *tails)
 {
 	uint64_t tail = 0;
+	unsigned first = *from;
 
 	*tails = 0;
 	for (int pass = 0; pass < 2; pass++) {
-		unsigned end = pass ? from : UINT_MAX;
+		unsigned end = pass ? first : UINT_MAX;
 
-		for (unsigned s = pass ? 0 : from; near_percpu_next(q->p, &s) && s < end; s++) {
+		for (unsigned s = pass ? 0 : first; near_percpu_next(q->p, &s) && s < end; s++) {
 			size_t k = take_from(q, s, out, n, &tail);
 
 			if (k) {
-				last.slot = s;
+				*from = s;
 				return k;
 			}
 			*tails += tail;
@@ -88,18 +86,24 @@ static uint64_t sum_of_tails(const struct near_queue *q)
 /* 0: all rings were empty at one moment, and *tails is the sum of their tails. */
 static size_t take(struct near_queue *q, void **out, size_t n, uint64_t *tails)
 {
-	unsigned own = near__thread_live() ? near__index_now() : last.slot, from = last.slot;
+	struct near__queue_thread none = {0}, *mine = near__queue_thread_own();
+	unsigned own, from;
 	size_t k;
 
-	last.turn += GOLDEN_RATIO;
-	if (last.turn < UINT32_MAX / TURN)
+	mine = mine ? mine : &none;
+	from = mine->slot; /* where it found an element last; a hint */
+	own = near__thread_live() ? near__index_now() : from;
+	mine->turn += GOLDEN_RATIO;
+	if (mine->turn < UINT32_MAX / TURN)
 		from++;
 	else if (own < near__process.slots && (k = take_from(q, own, out, n, tails)))
 		return k;
 	do {
-		k = scan(q, from, out, n, tails);
-		if (k)
+		k = scan(q, &from, out, n, tails);
+		if (k) {
+			mine->slot = from;
 			return k;
+		}
 	} while (sum_of_tails(q) != *tails);
 	return 0;
 }

@@ -60,6 +60,7 @@
 
 #include <nearcpu/queue.h>
 
+#include "ground/block.h"
 #include "parking/lot.h"
 #include "percpu/internal.h"
 
@@ -71,6 +72,13 @@
 
 /* Of ring.putters. */
 #define PUTTERS 1u /* sleep, or did */
+
+/* Of a thread, for all queues. Without a block it remembers nothing. */
+struct near__queue_thread {
+	uint32_t slot, turn;  /* get.c */
+	uint32_t fenced_puts; /* one after the other that found no sleeper */
+};
+NEAR__BLOCK_PART(near__queue_thread, struct near__queue_thread, queue);
 
 struct ring {
 	uint64_t tail;

@@ -17,15 +17,11 @@ bool near__queue_wake(uint32_t *flags, uint32_t flag, size_t n)
 	return others;
 }
 
-/* Puts of this thread that fenced, one after the other, and found no sleeper. */
-static __thread uint32_t fenced_puts __attribute__((tls_model("initial-exec")));
-
 /* Puts no longer fence. Not while the thread that set FENCES has not set FENCED. */
 static void end_fences(struct near_queue *q)
 {
 	uint32_t seen = __atomic_load_n(&q->state, __ATOMIC_RELAXED);
 
-	fenced_puts = 0;
 	while (near__process.usable && seen & FENCED &&
 	       !__atomic_compare_exchange_n(&q->state, &seen, seen & ~(FENCES | FENCED), true,
 					    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
@@ -34,6 +30,7 @@ static void end_fences(struct near_queue *q)
 
 void near__queue_notify(struct near_queue *q, size_t n)
 {
+	struct near__queue_thread none = {0}, *mine;
 	uint32_t seen = __atomic_load_n(&q->state, __ATOMIC_RELAXED);
 
 	if (!n || !(seen & (GETTERS | FENCES)))
@@ -42,10 +39,13 @@ void near__queue_notify(struct near_queue *q, size_t n)
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 		seen = __atomic_load_n(&q->state, __ATOMIC_RELAXED);
 	}
+	mine = near__queue_thread_own();
+	mine = mine ? mine : &none;
 	if (seen & GETTERS) {
-		fenced_puts = 0;
+		mine->fenced_puts = 0;
 		near__queue_wake(&q->state, GETTERS, n);
-	} else if (++fenced_puts >= __atomic_load_n(&q->fence_puts, __ATOMIC_RELAXED)) {
+	} else if (++mine->fenced_puts >= __atomic_load_n(&q->fence_puts, __ATOMIC_RELAXED)) {
+		mine->fenced_puts = 0;
 		end_fences(q);
 	}
 }

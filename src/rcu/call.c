@@ -95,7 +95,7 @@ static void wait_for_batch(struct near_rcu *d)
 void near_rcu_barrier(struct near_rcu *d)
 {
 	near__rcu_check_outside(d, "near_rcu_barrier");
-	if (near__rcu_self.works_for == d)
+	if (near__rcu_works_for(d))
 		near__die("near_rcu_barrier: called by a callback of the domain");
 	wait_for_batch(d);
 }
@@ -111,8 +111,11 @@ void near_rcu_call_bounded(struct near_rcu *d, struct near_rcu_head *head,
 			   void (*function)(struct near_rcu_head *head), size_t bytes,
 			   size_t max_bytes)
 {
+	struct near__rcu_thread *mine = near__rcu_thread_own();
+
 	near_rcu_call(d, head, function, bytes);
-	if (near__rcu_self.bounded++ % CALLS_PER_CHECK || near__rcu_self.works_for == d)
+	/* Without a block each call checks. */
+	if ((mine && mine->bounded++ % CALLS_PER_CHECK) || near__rcu_works_for(d))
 		return;
 	near__rcu_check_outside(d, "near_rcu_call_bounded");
 	/* Once: what was pending has then run. A callback may call again. */
@@ -133,7 +136,7 @@ void near_rcu_synchronize_lazy(struct near_rcu *d)
 		seen = __atomic_load_n(&d->turns, __ATOMIC_SEQ_CST);
 		if (near_rcu_poll(d, period))
 			break;
-		if (d == near__rcu_self.works_for || near__rcu_request(d, NEAR__RCU_LAZILY))
+		if (near__rcu_works_for(d) || near__rcu_request(d, NEAR__RCU_LAZILY))
 			near__rcu_wait(d, period);
 		else
 			near__rcu_sleep(&d->turns, seen, NEAR__FOREVER);

@@ -95,7 +95,7 @@ void near_rcu_destroy(struct near_rcu *d)
 	struct near_rcu *dropped = d;
 
 	near__rcu_check_outside(d, "near_rcu_destroy");
-	if (near__rcu_self.works_for == d)
+	if (near__rcu_works_for(d))
 		near__die("near_rcu_destroy: called by a callback of the domain");
 	/* A callback may call: until none is pending, nor runs. */
 	while (!near__rcu_is_idle(d))

@@ -20,12 +20,12 @@ static void visit_locks(near__fork_step *step)
 
 static void fork_prepare(void)
 {
-	near__fork_prepare(&near__rcu_self.forks, visit_locks);
+	near__fork_prepare(&near__rcu.turn, visit_locks);
 }
 
 static void fork_parent(void)
 {
-	near__fork_in_parent(&near__rcu_self.forks, visit_locks);
+	near__fork_in_parent(&near__rcu.turn, visit_locks);
 }
 
 /* Sections that were counted in and not counted out. */
@@ -92,7 +92,7 @@ static void push_again(struct near_rcu *d)
  * executes. */
 static void reset_worker(struct near_rcu *d)
 {
-	if (near__rcu_self.works_for == d)
+	if (near__rcu_works_for(d))
 		return;
 	if (d->executing && d->executing != d->running) {
 		d->ran = d->next_ran;
@@ -103,12 +103,13 @@ static void reset_worker(struct near_rcu *d)
 	d->request = NEAR__RCU_NOTHING;
 	d->call_wakes = NEAR__RCU_EACH_CALL;
 	d->worker = NEAR__RCU_ABSENT;
+	d->works_in = 0;
 	d->batches_begun = d->batches_done;
 }
 
 static void reset(struct near_rcu *d)
 {
-	struct near__rcu_section *own = near__rcu_section(d, &near__rcu_self);
+	struct near__rcu_section *own = near__rcu_section(d, near__rcu_thread_peek());
 
 	drop_readers(d);
 	if (own->depth)
@@ -122,15 +123,14 @@ static void reset(struct near_rcu *d)
 
 static void fork_child(void)
 {
-	if (near__rcu_self.known)
-		near__rcu_self.tid = (uint32_t)syscall(SYS_gettid);
-	if (near__rcu_self.forks) {
-		near__rcu_drop_threads();
+	if (near__rcu_thread_peek()->known)
+		near__rcu_thread_peek()->tid = (uint32_t)syscall(SYS_gettid);
+	if (near__fork_is_mine(&near__rcu.turn)) {
 		near__rcu_drop_records();
 		for (struct near_rcu *d = near__rcu.domains; d; d = d->next)
 			reset(d);
 	}
-	near__fork_in_child(&near__rcu_self.forks, visit_locks);
+	near__fork_in_child(&near__rcu.turn, visit_locks);
 }
 
 /* A constructor, before there are threads; near_rcu_init calls it, too, so that it is part of a

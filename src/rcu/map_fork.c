@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <signal.h>
 
-static __thread uint32_t forks __attribute__((tls_model("initial-exec")));
+static struct near__fork_turn turn;
 
 static void visit_maps(near__fork_step *step)
 {
@@ -35,20 +35,20 @@ static void visit_up(near__fork_step *step)
 
 static void fork_prepare(void)
 {
-	near__fork_prepare(&forks, visit_down);
+	near__fork_prepare(&turn, visit_down);
 }
 
 static void fork_parent(void)
 {
-	near__fork_in_parent(&forks, visit_up);
+	near__fork_in_parent(&turn, visit_up);
 }
 
 static void fork_child(void)
 {
-	if (forks)
+	if (near__fork_is_mine(&turn))
 		for (struct near_rcu_map *m = near__rcu.maps; m; m = m->next)
 			m->starts = 0;
-	near__fork_in_child(&forks, visit_up);
+	near__fork_in_child(&turn, visit_up);
 }
 
 __attribute__((constructor)) static void watch_forks(void)

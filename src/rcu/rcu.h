@@ -63,6 +63,7 @@
 
 #include <nearcpu/rcu.h>
 
+#include "ground/block.h"
 #include "ground/fork.h"
 #include "percpu/internal.h"
 
@@ -91,19 +92,21 @@ struct near__rcu_section {
 };
 
 struct near__rcu_thread {
-	struct near__rcu_thread *next; /* of those that have registered */
-	uint32_t known;                /* NEAR__RCU_NO_SECTION once this one has, else 0 */
+	uint32_t known; /* NEAR__RCU_NO_SECTION once the thread has registered, else 0 */
 	uint32_t tid;
-	const struct near_rcu *works_for; /* in a domain's worker */
-	uint32_t bounded;                 /* calls of near_rcu_call_bounded */
-	uint32_t exits;                   /* calls of the key's destructor */
-	uint32_t forks;                   /* not 0: it forks, and holds the locks */
-	uint32_t unused;
+	uint32_t bounded; /* calls of near_rcu_call_bounded */
+	uint32_t exits;   /* calls of the key's destructor */
 	/* The last is of all domains that have none, and never begun. */
 	struct near__rcu_section sections[NEAR__RCU_NUMBERS + 1];
 };
-extern NEAR_API __thread struct near__rcu_thread near__rcu_self
-	__attribute__((tls_model("initial-exec")));
+NEAR__BLOCK_PART(near__rcu_thread, struct near__rcu_thread, rcu);
+
+/* Whether this thread runs the domain's callbacks. Relaxed: only the thread itself stores its own
+ * address. */
+static inline bool near__rcu_works_for(const struct near_rcu *d)
+{
+	return __atomic_load_n(&d->works_in, __ATOMIC_RELAXED) == (uintptr_t)&near__self;
+}
 
 /* near_rcu.section: the bytes from a struct near__rcu_thread to its section of the domain. */
 #define NEAR__RCU_SECTION(number)                                                                  \
@@ -130,13 +133,13 @@ struct near__rcu {
 			struct near_lock lock;  /* of all below */
 			struct near_lock lists; /* held by a worker while it moves callbacks */
 			struct near_rcu *domains;
-			struct near__rcu_thread *threads;
 			uint32_t exit_key, has_exit_key;
 			struct near__rcu_record *records; /* with rcu_check:1 */
 			uint64_t unopened;                /* memory of the same, see check.c */
 			struct near_lock maps_lock;       /* of `maps`; taken before all others */
 			struct near_rcu_map *maps;
 			uint32_t watches_map_forks;
+			struct near__fork_turn turn;
 		};
 		char room[256]; /* for later fields */
 	};
@@ -202,7 +205,6 @@ void near__rcu_check_outside(const struct near_rcu *d, const char *what);
  * their threads. */
 void near__rcu_report(const struct near_rcu *d, unsigned phase, uint64_t sections);
 /* In a forked child. */
-void near__rcu_drop_threads(void);
 void near__rcu_drop_number(struct near_rcu *d);
 
 /* ---- period.c ---- */

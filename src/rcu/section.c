@@ -38,7 +38,7 @@ void near__rcu_with_lock(void (*change)(void *arg), void *arg)
 {
 	sigset_t all, old;
 
-	if (near__rcu_self.forks) {
+	if (near__fork_is_mine(&near__rcu.turn)) {
 		change(arg);
 		return;
 	}
@@ -48,16 +48,6 @@ void near__rcu_with_lock(void (*change)(void *arg), void *arg)
 	change(arg);
 	near_lock_unlock(&near__rcu.lock);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-}
-
-static void remove_thread(void *thread)
-{
-	struct near__rcu_thread **at = &near__rcu.threads;
-
-	while (*at && *at != thread)
-		at = &(*at)->next;
-	if (*at)
-		*at = (*at)->next;
 }
 
 /* The key's destructor. The second time, so that destructors of other keys may still read. */
@@ -70,7 +60,6 @@ static void leave(void *thread)
 		return;
 	}
 	check_exit(t);
-	near__rcu_with_lock(remove_thread, t);
 	t->known = 0;
 	t->exits = 0;
 }
@@ -89,8 +78,6 @@ static void add_thread(void *thread)
 	t->tid = (uint32_t)syscall(SYS_gettid);
 	if (near__rcu.has_exit_key)
 		pthread_setspecific(near__rcu.exit_key, t);
-	t->next = near__rcu.threads;
-	near__rcu.threads = t;
 	t->known = NEAR__RCU_NO_SECTION;
 }
 
@@ -116,12 +103,18 @@ void near__rcu_drop_number(struct near_rcu *d)
 			near__rcu.used_numbers &= ~(1u << n);
 }
 
-static void add(struct near_rcu *d)
+static struct near__rcu_thread *add(struct near_rcu *d)
 {
-	if (!near__rcu_self.known && near__storage_is_own())
-		near__rcu_with_lock(add_thread, &near__rcu_self);
+	struct near__rcu_thread *t = near__rcu_thread_own();
+
+	if (!t)
+		near__die("near_rcu_read_lock: no memory to record the section; near_rcu_enter "
+			  "needs none");
+	if (!t->known && near__storage_is_own())
+		near__rcu_with_lock(add_thread, t);
 	if (__atomic_load_n(&d->section, __ATOMIC_RELAXED) == NEAR__RCU_NO_SECTION)
 		near__rcu_with_lock(add_number, d);
+	return t;
 }
 
 /* ---- sections ---- */
@@ -142,8 +135,7 @@ static __attribute__((noinline)) void lock_slow(struct near_rcu *d, const void *
 {
 	struct near__rcu_section *s;
 
-	add(d);
-	s = near__rcu_section(d, &near__rcu_self);
+	s = near__rcu_section(d, add(d));
 	if (s->depth)
 		s->depth++;
 	else
@@ -152,11 +144,12 @@ static __attribute__((noinline)) void lock_slow(struct near_rcu *d, const void *
 
 void near_rcu_read_lock(struct near_rcu *d)
 {
-	struct near__rcu_section *s = near__rcu_section(d, &near__rcu_self);
+	struct near__rcu_thread *t = near__rcu_thread_peek();
+	struct near__rcu_section *s = near__rcu_section(d, t);
 	const void *site = __builtin_return_address(0);
 	uint64_t token;
 
-	if (NEAR__UNLIKELY(__atomic_load_n(&d->section, __ATOMIC_RELAXED) >= near__rcu_self.known))
+	if (NEAR__UNLIKELY(__atomic_load_n(&d->section, __ATOMIC_RELAXED) >= t->known))
 		lock_slow(d, site);
 	else if (s->depth)
 		s->depth++;
@@ -175,7 +168,7 @@ static __attribute__((noinline)) void unlock_nested(struct near__rcu_section *s)
 
 static __attribute__((noinline)) void unlock_watched(struct near_rcu *d)
 {
-	struct near__rcu_section *s = near__rcu_section(d, &near__rcu_self);
+	struct near__rcu_section *s = near__rcu_section(d, near__rcu_thread_peek());
 	uint64_t token = s->token;
 
 	NEAR__TSAN_RELEASE(&d->slots);
@@ -187,7 +180,7 @@ static __attribute__((noinline)) void unlock_watched(struct near_rcu *d)
 /* A domain that has no section yet finds one that was never begun. */
 void near_rcu_read_unlock(struct near_rcu *d)
 {
-	struct near__rcu_section *s = near__rcu_section(d, &near__rcu_self);
+	struct near__rcu_section *s = near__rcu_section(d, near__rcu_thread_peek());
 	uint64_t token = s->token;
 
 	if (NEAR__UNLIKELY(s->depth != 1)) {
@@ -208,7 +201,7 @@ void near_rcu_read_unlock(struct near_rcu *d)
 
 bool near_rcu_is_reading(const struct near_rcu *d)
 {
-	return near__rcu_section(d, &near__rcu_self)->depth;
+	return near__rcu_section(d, near__rcu_thread_peek())->depth;
 }
 
 void near__rcu_check_outside(const struct near_rcu *d, const char *what)
@@ -217,7 +210,7 @@ void near__rcu_check_outside(const struct near_rcu *d, const char *what)
 
 	if (near_rcu_is_reading(d)) {
 		snprintf(line, sizeof(line), "%s: within a section of this domain, begun by %p",
-			 what, near__rcu_section(d, &near__rcu_self)->site);
+			 what, near__rcu_section(d, near__rcu_thread_peek())->site);
 		near__die(line);
 	}
 	near__rcu_check_records(d, what);
@@ -232,43 +225,45 @@ section_of(const struct near_rcu *d, const struct near__rcu_thread *t)
 	return *(const volatile struct near__rcu_section *)near__rcu_section(d, t);
 }
 
+/* Of a thread that is not known the domain has no section: the number may be another's. */
+static __attribute__((noinline, no_sanitize("thread"))) bool
+is_registered(const struct near__rcu_thread *t)
+{
+	return ((const volatile struct near__rcu_thread *)t)->known;
+}
+
 struct delay {
 	const struct near_rcu *d;
 	uint64_t phase; /* as tokens have it */
 	uint64_t left;  /* sections of it; those of tokens, once those of threads are subtracted */
 };
 
-static void report(void *delay)
+static void report(const struct near__block *b, void *delay)
 {
+	const struct near__rcu_thread *t = (const void *)b->rcu;
 	struct delay *w = delay;
+	struct near__rcu_section s;
 	char line[160];
 
-	for (const struct near__rcu_thread *t = near__rcu.threads; t; t = t->next) {
-		struct near__rcu_section s = section_of(w->d, t);
-
-		if (!s.depth || s.token != w->phase)
-			continue;
-		snprintf(line, sizeof(line),
-			 "near_rcu: a grace period waits for thread %u, in a section begun by %p",
-			 t->tid, s.site);
-		near__warn(line);
-		w->left -= w->left > 0;
-	}
-	if (w->left && !near__rcu_checks())
-		near__warn("near_rcu: a grace period waits for a section of near_rcu_enter; "
-			   "NEAR_CONF=rcu_check:1 finds its caller");
+	if (!is_registered(t))
+		return;
+	s = section_of(w->d, t);
+	if (!s.depth || s.token != w->phase)
+		return;
+	snprintf(line, sizeof(line),
+		 "near_rcu: a grace period waits for thread %u, in a section begun by %p", t->tid,
+		 s.site);
+	near__warn(line);
+	w->left -= w->left > 0;
 }
 
 void near__rcu_report(const struct near_rcu *d, unsigned phase, uint64_t sections)
 {
 	struct delay w = {d, (uintptr_t)&d->slots->out[phase], sections};
 
-	near__rcu_with_lock(report, &w);
+	near__blocks_visit(report, &w);
+	if (w.left && !near__rcu_checks())
+		near__warn("near_rcu: a grace period waits for a section of near_rcu_enter; "
+			   "NEAR_CONF=rcu_check:1 finds its caller");
 	near__rcu_report_records(d);
-}
-
-void near__rcu_drop_threads(void)
-{
-	near__rcu.threads = near__rcu_self.known ? &near__rcu_self : NULL;
-	near__rcu_self.next = NULL;
 }

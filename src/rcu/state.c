@@ -14,13 +14,6 @@
 #define RCU_SIZE 256
 _Static_assert(sizeof(struct near__rcu) == RCU_SIZE, "near__rcu");
 NEAR__UNIQUE(near__rcu, RCU_SIZE);
-#if __SIZEOF_POINTER__ == 8
-#define RCU_SELF_SIZE 256
-#else
-#define RCU_SELF_SIZE 176
-#endif
-_Static_assert(sizeof(struct near__rcu_thread) == RCU_SELF_SIZE, "near__rcu_self");
-NEAR__UNIQUE_TLS_ZERO(near__rcu_self, RCU_SELF_SIZE);
 
 NEAR__BEFORE_PROGRAM static void ignore_races(void)
 {

@@ -149,13 +149,18 @@ static void wait_to_begin(struct near_rcu *d, int64_t since)
 	sleep_while(d, NEAR__RCU_SOON, since + interval);
 }
 
+static void set_works_in(struct near_rcu *d, uintptr_t thread)
+{
+	__atomic_store_n(&d->works_in, thread, __ATOMIC_RELAXED);
+}
+
 static void *work(void *domain)
 {
 	struct near_rcu *d = domain;
 	int64_t began = 0;
 
 	prctl(PR_SET_NAME, "near_rcu");
-	near__rcu_self.works_for = d;
+	set_works_in(d, (uintptr_t)&near__self);
 	while (wait_to_begin(d, began), __atomic_exchange_n(&d->request, NEAR__RCU_NOTHING,
 							    __ATOMIC_SEQ_CST) != NEAR__RCU_STOP) {
 		began = near__now(CLOCK_MONOTONIC);
@@ -163,6 +168,7 @@ static void *work(void *domain)
 		if (near__rcu_has_calls(d))
 			near__rcu_request(d, NEAR__RCU_SOON);
 	}
+	set_works_in(d, 0);
 	return NULL;
 }
 
@@ -228,15 +234,14 @@ int near__rcu_request(struct near_rcu *d, enum near__rcu_request how)
 
 void near__rcu_work_here(struct near_rcu *d)
 {
-	const struct near_rcu *works_for = near__rcu_self.works_for;
 	uint32_t absent = NEAR__RCU_ABSENT;
 
 	if (!__atomic_compare_exchange_n(&d->worker, &absent, NEAR__RCU_STARTS, false,
 					 __ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
 		return;
-	near__rcu_self.works_for = d;
+	set_works_in(d, (uintptr_t)&near__self);
 	run_batch(d);
-	near__rcu_self.works_for = works_for;
+	set_works_in(d, 0);
 	end_start(d);
 }
 

@@ -10,8 +10,6 @@
 #include "ground/unique.h"
 
 NEAR__UNIQUE(near__trace_table, 8);
-NEAR__UNIQUE_TLS_ZERO(near__trace_self, 16);
-_Static_assert(sizeof(struct near__trace_thread) == 16, "near__trace_self");
 
 /* ---- sequences ---- */
 
@@ -274,13 +272,15 @@ static bool write_in(struct near__trace_run *t, const struct class *c, struct ne
 static bool write_slowly(uint32_t clock, const struct class *c, struct near__trace_event *e)
 {
 	uint32_t forks = __atomic_load_n(&near__process.forks, __ATOMIC_RELAXED);
-	bool is_own = near__storage_is_own(), written = false;
+	struct near__trace_thread *mine = near__storage_is_own() ? near__trace_thread_own() : NULL;
+	bool written = false;
 	struct near__trace_run *t;
 	near_rcu_token token;
 
 	if (!__atomic_load_n(near__trace.alive, __ATOMIC_RELAXED))
 		return false;
-	near__trace_self.inside += is_own;
+	if (mine)
+		mine->inside++;
 	token = near_rcu_enter(&near__trace.rcu);
 	t = near_rcu_dereference(near__trace.current);
 	if (!t && __atomic_load_n(&near__trace.is_child, __ATOMIC_RELAXED))
@@ -291,7 +291,8 @@ static bool write_slowly(uint32_t clock, const struct class *c, struct near__tra
 		__atomic_fetch_add(&t->session->chains_cut, 1, __ATOMIC_RELAXED);
 	if (forks == __atomic_load_n(&near__process.forks, __ATOMIC_RELAXED))
 		near_rcu_exit(&near__trace.rcu, token);
-	near__trace_self.inside -= is_own;
+	if (mine)
+		mine->inside--;
 	return written;
 }
 
@@ -302,7 +303,7 @@ static uint32_t this_thread(void)
 	uint32_t tid = (uint32_t)syscall(SYS_gettid);
 
 	if (near__storage_is_own())
-		near__trace_self.tid = tid;
+		near__more.tid = tid;
 	return tid;
 }
 
@@ -331,7 +332,7 @@ __attribute__((noinline)) bool near__trace_write(struct near_trace_point *p, con
 						 unsigned n, uint64_t flags, bool is_rest)
 {
 	uint32_t clock = __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE) & ~NEAR__TRACE_FILTERED;
-	uint32_t tid = near__storage_is_own() ? near__trace_self.tid : 0;
+	uint32_t tid = near__storage_is_own() ? near__more.tid : 0;
 	const struct class *c = class_of(n);
 	struct near__trace_event e;
 
@@ -353,7 +354,7 @@ __attribute__((noinline)) bool near__trace_write(struct near_trace_point *p, con
 __attribute__((noinline)) static void write_word(struct near_trace_point *p, uint64_t word)
 {
 	uint32_t clock = __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE);
-	uint32_t tid = near__storage_is_own() ? near__trace_self.tid : 0;
+	uint32_t tid = near__storage_is_own() ? near__more.tid : 0;
 	struct near__trace_event e;
 
 	if (clock == NEAR_TRACE_MONOTONIC && tid) {
@@ -370,7 +371,7 @@ __attribute__((noinline)) static void write_word(struct near_trace_point *p, uin
 void near__trace_one(struct near_trace_point *p, uint64_t word)
 {
 	uint32_t clock = __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE);
-	uint32_t tid = near__trace_self.tid;
+	uint32_t tid = near__more.tid;
 
 	if (clock != NEAR_TRACE_NO_CLOCK || !tid ||
 	    !try_without_clock(row_of(NEAR_TRACE_NO_CLOCK), p->head | tid, word))

@@ -216,7 +216,7 @@ int near__trace_open(struct near__trace_run **out, const struct near_trace_optio
 }
 
 /* What a slow path that the fork has interrupted writes goes to private memory. Without one the
- * address space is given back. */
+ * address space is given back. A thread without a block does not know. */
 void near__trace_detach(struct near__trace_run *t)
 {
 	void *at = t->region.header;
@@ -224,7 +224,7 @@ void near__trace_detach(struct near__trace_run *t)
 
 	if (t->stream.file.session)
 		near_region_close(&t->stream.file.region);
-	if (!near__trace_self.inside) {
+	if (near__self.block != &near__no_block && !near__trace_thread_peek()->inside) {
 		near_region_close(&t->region);
 		munmap(t, t->size);
 		return;

@@ -104,12 +104,20 @@ static unsigned take_words(struct source *s, uint64_t *words, size_t n)
 	return (unsigned)((bytes + 7) / 8);
 }
 
+/* Of this thread's chains; without a block, of all threads'. Atomic: a signal handler may take the
+ * next number. */
+static uint32_t next_serial(void)
+{
+	struct near__trace_thread *mine = near__trace_thread_own();
+
+	return __atomic_add_fetch(mine ? &mine->chain : &near__trace.chain, 1, __ATOMIC_RELAXED);
+}
+
 /* What has found no room is missing, and so is the rest. */
 static void write_chain(struct near_trace_point *p, struct source *s, size_t bytes, uint64_t flags)
 {
 	uint64_t parts = (bytes + PART - 1) / PART, words[RECORD / 8];
-	/* Atomic: a signal handler may take the next number. */
-	uint32_t serial = __atomic_add_fetch(&near__trace_self.chain, 1, __ATOMIC_RELAXED);
+	uint32_t serial = next_serial();
 
 	for (uint64_t i = 0; i < parts; i++) {
 		unsigned n = take_words(s, words + 1, PART) + 1;

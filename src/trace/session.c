@@ -20,7 +20,7 @@
 #define LEAST_RING (NEAR__TRACE_SUB_SIZE * NEAR__TRACE_LEAST_SUBS)
 #define MOST_RING ((size_t)1 << 30)
 
-static __thread uint32_t forks __attribute__((tls_model("initial-exec")));
+static struct near__fork_turn turn;
 
 /* ---- begin ---- */
 
@@ -86,12 +86,12 @@ static void visit_locks(near__fork_step *step)
 
 static void fork_prepare(void)
 {
-	near__fork_prepare(&forks, visit_locks);
+	near__fork_prepare(&turn, visit_locks);
 }
 
 static void fork_parent(void)
 {
-	near__fork_in_parent(&forks, visit_locks);
+	near__fork_in_parent(&turn, visit_locks);
 }
 
 /* With trace_children:thread of NEAR_CONF. */
@@ -114,7 +114,7 @@ static void fork_child(void)
 {
 	struct near__trace_run *t = near__trace.current;
 
-	near__trace_self.tid = 0;
+	near__more.tid = 0;
 	if (t) {
 		near__trace.current = NULL;
 		near__trace.is_child = !near__trace.is_ending;
@@ -127,7 +127,7 @@ static void fork_child(void)
 	near__trace.missed = 0;
 	if (near__trace.alive)
 		*near__trace.alive = 1;
-	near__fork_in_child(&forks, visit_locks);
+	near__fork_in_child(&turn, visit_locks);
 	/* ThreadSanitizer ends a child that makes a thread. */
 	if (near__trace.is_child && near__trace.serves_children && !NEAR__TSAN_HERE)
 		serve_child();

@@ -9,18 +9,18 @@
 _Static_assert(sizeof(struct near__trace) <= TRACE_SIZE, "near__trace");
 NEAR__UNIQUE(near__trace, TRACE_SIZE);
 
-static __thread const char *why __attribute__((tls_model("initial-exec")));
-
 int near__trace_fail(int error, const char *reason)
 {
-	if (near__storage_is_own())
-		why = reason;
+	struct near__trace_thread *mine = near__storage_is_own() ? near__trace_thread_own() : NULL;
+
+	if (mine)
+		mine->why = reason;
 	return error;
 }
 
 const char *near_trace_error(void)
 {
-	return why;
+	return near__block() ? near__trace_thread_peek()->why : "no memory";
 }
 
 NEAR__BEFORE_PROGRAM static void ignore_races(void)

@@ -31,6 +31,7 @@
 #include <limits.h>
 #include <time.h>
 
+#include "ground/block.h"
 #include "kernel/internal.h"
 #include "trace/format.h"
 
@@ -100,6 +101,14 @@ struct near__trace_rule {
 	uint32_t level;                        /* 0: off */
 };
 
+/* Of a thread. */
+struct near__trace_thread {
+	const char *why; /* the last call failed, see near_trace_error */
+	uint32_t chain;  /* the last chain's serial number; atomic for signal handlers */
+	uint32_t inside; /* slow paths that the thread is in, one within the other */
+};
+NEAR__BLOCK_PART(near__trace_thread, struct near__trace_thread, trace);
+
 /* One for each process. */
 struct near__trace {
 	struct near_rcu rcu __attribute__((aligned(64)));
@@ -115,6 +124,7 @@ struct near__trace {
 	uint32_t is_child;  /* whose session's file is not made yet */
 	uint32_t is_folder; /* options.path, when the session began */
 	uint32_t is_ending; /* near_trace_stop has begun */
+	uint32_t chain;     /* as near__trace_thread.chain, for threads without a block */
 	uint32_t number;    /* of sessions of the process */
 	uint32_t points_known, rules_known;
 	uint64_t missed; /* events before the session's file, or a tracepoint, was there; atomic */

@@ -3,6 +3,7 @@
  * against the kernel's, registrations by the C library, by this library and by another. */
 #include <nearcpu/counter.h>
 
+#include "kernel/area.h"
 #include "kernel/hint.h"
 #include "live.h"
 #include "team.h"
@@ -138,7 +139,7 @@ static void every_hint_source_agrees_with_the_kernel(void **state)
 			near__where(&where_cpu, &where_node);
 			assert_int_equal(where_cpu, cpu);
 			assert_int_equal(where_node, node);
-			near__self.uses = 0;
+			near__kernel_thread_own()->uses = 0;
 			if (near__self.state == NEAR__THREAD_LIVE || sources[s] != NEAR__HINT_TID)
 				assert_int_equal(near__hint(), cpu);
 			assert_true(near__hint() < near_cpus());

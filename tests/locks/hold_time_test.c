@@ -199,7 +199,7 @@ IN_THREADS(what_comes_between_does_not_count, end_another, wait_between)
 
 static unsigned unlocks_by_cas(void)
 {
-	return (unsigned)(near__owner / NEAR__EXPECTED);
+	return (unsigned)(near__more.owner / NEAR__EXPECTED);
 }
 
 static void wait_for_a_slow_one(void)

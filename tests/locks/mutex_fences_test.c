@@ -114,7 +114,7 @@ static void begin_slices(void)
 {
 	set_unlock_budget(1);
 	real_thread = near__self;
-	near__slice = (struct near__slice){NEAR__SLICE_ABLE, false};
+	near__locks_thread_own()->slice = (struct near__slice){NEAR__SLICE_ABLE, false};
 	near__self.area = &fake;
 	near__self.state = NEAR__LIVE;
 }
@@ -122,7 +122,7 @@ static void begin_slices(void)
 static void end_slices(void)
 {
 	near__self = real_thread;
-	near__slice = (struct near__slice){0};
+	near__locks_thread_own()->slice = (struct near__slice){0};
 }
 
 static void a_lock_after_a_wait_requests_a_longer_slice(void **state)
@@ -169,11 +169,11 @@ static void nothing_is_requested_of_a_kernel_without(void **state)
 	struct near_rseq_status status;
 
 	near_rseq_status(&status, sizeof(status));
-	near__slice = (struct near__slice){0};
+	near__locks_thread_own()->slice = (struct near__slice){0};
 	if (status.has_slice)
 		skip();
 	assert_false(near__slice_begin());
-	assert_int_equal(near__slice.state == NEAR__SLICE_UNABLE, status.live);
+	assert_int_equal(near__locks_thread_peek()->slice.state == NEAR__SLICE_UNABLE, status.live);
 	assert_int_equal(near__self.area->slice_ctrl, 0);
 }
 

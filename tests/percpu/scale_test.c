@@ -7,6 +7,7 @@
 #include <nearcpu/counter.h>
 #include <nearcpu/rseq.h>
 
+#include "ground/block.h"
 #include "percpu/internal.h"
 #include "proc.h"
 #include "ground/topology.h"
@@ -92,7 +93,8 @@ static void fill(void *arg)
 
 	pretended = *(const unsigned *)arg;
 	status("VmSize:");
-	resident(); /* stdio's buffers are there from now on */
+	resident();           /* stdio's buffers are there from now on, */
+	CHECK(near__block()); /* and what the thread needs */
 	reserve();
 	CHECK(near_slots() == pretended);
 	for (unsigned i = 1; i < COUNTERS; i++)

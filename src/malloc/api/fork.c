@@ -11,7 +11,7 @@
 #include "malloc/observe/stats.h"
 #include "malloc/pages/pages.h"
 
-static __thread uint32_t depth __attribute__((tls_model("initial-exec")));
+static struct near__fork_turn turn;
 static bool found_held; /* in the child, which has one thread */
 
 static void check_held(struct near_lock *l)
@@ -51,19 +51,19 @@ static void for_all_up(near__fork_step *step)
 
 static void prepare(void)
 {
-	near__fork_prepare(&depth, for_all_down);
+	near__fork_prepare(&turn, for_all_down);
 }
 
 static void in_parent(void)
 {
-	near__fork_in_parent(&depth, for_all_up);
+	near__fork_in_parent(&turn, for_all_up);
 }
 
 /* The statistics take locks. If a signal handler forks, the code that it interrupted may hold one
  * of them; such a child includes its parent's counts. */
 static void in_child(void)
 {
-	near__fork_in_child(&depth, for_all_up);
+	near__fork_in_child(&turn, for_all_up);
 	if (!near__heap_has_begun())
 		return;
 	near__background_fork_child();

@@ -11,8 +11,8 @@
  * together have about 1/SHARE of the setting malloc_cache, or LEAST_BYTES for each thread. A thread
  * applies its limit when a list is empty or full.
  *
- * In a process with sequences, few threads are here, and for a short time: the child of a vfork, or
- * a thread whose registration has ended. These share lists under a lock. */
+ * In a process with sequences, few threads are here: the child of a vfork, or a thread that could
+ * not be registered. These share lists under a lock. */
 #define _GNU_SOURCE
 #include <pthread.h>
 

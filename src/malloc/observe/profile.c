@@ -9,6 +9,7 @@
  * A sampled block has pages of its own, whose tag free finds. */
 #include <string.h>
 
+#include "ground/block.h"
 #include "malloc/observe/profile.h"
 
 #include "malloc/base/conf.h"
@@ -26,10 +27,12 @@ struct sample {
 static struct near_lock lock; /* of the buckets' numbers, and of the samples */
 static uint32_t spare;        /* samples that are not in use */
 
-static __thread struct {
+/* Of a thread; without memory for it the thread's allocations are not sampled. */
+struct profiled {
 	struct near__sampler sampler;
 	bool busy; /* in the unwinder, whose allocations are not counted */
-} own __attribute__((tls_model("initial-exec")));
+};
+NEAR__BLOCK_PART(profiled, struct profiled, malloc);
 
 static bool on, constructed;
 
@@ -49,17 +52,23 @@ void near__profile_fork(near__fork_step *step)
 /* Otherwise it would sample the same allocations as its parent. */
 void near__profile_fork_child(void)
 {
-	own.sampler = (struct near__sampler){0};
+	if (profiled_peek()->sampler.seed)
+		profiled_peek()->sampler = (struct near__sampler){0};
 }
 
 /* The unwinder may be loaded once constructors run. Earlier blocks are in no profile. */
 static bool prime(void)
 {
-	if (!constructed || near__heap.hooks != NEAR__PROFILED || own.busy)
+	struct profiled *own;
+
+	if (!constructed || near__heap.hooks != NEAR__PROFILED)
 		return false;
-	own.busy = true;
+	own = profiled_own();
+	if (!own || own->busy)
+		return false;
+	own->busy = true;
 	__atomic_store_n(&on, near__stack_prime(), __ATOMIC_RELEASE);
-	own.busy = false;
+	own->busy = false;
 	return on;
 }
 
@@ -72,11 +81,13 @@ __attribute__((constructor)) static void begin(void)
 /* Counts an allocation. True: the caller samples it. */
 static bool count_sampled(size_t n)
 {
-	if (own.busy || n > near__heap.size)
+	struct profiled *own = profiled_own();
+
+	if (!own || own->busy || n > near__heap.size)
 		return false;
 	if (!NEAR__LIKELY(__atomic_load_n(&on, __ATOMIC_ACQUIRE)) && !prime())
 		return false;
-	return near__sampler_take(&own.sampler, near__malloc_conf.heap_sample, n);
+	return near__sampler_take(&own->sampler, near__malloc_conf.heap_sample, n);
 }
 
 /* ---- samples ---- */
@@ -164,14 +175,15 @@ static uint32_t record(const void *const *stack, unsigned depth, const struct sa
  * block stays as it is. */
 static void sample(void *p, size_t n, size_t usable, const void *caller)
 {
+	struct profiled *own = profiled_peek(); /* its own: count_sampled has returned true */
 	uint32_t first = near__page_of(p), number;
 	struct sample s = {.pages = near__heap.owner[first], .size = n, .usable = usable};
 	const void *stack[NEAR__STACK_MAX];
 	unsigned depth;
 
-	own.busy = true;
+	own->busy = true;
 	depth = near__stack_take(stack, caller);
-	own.busy = false;
+	own->busy = false;
 	number = record(stack, depth, &s);
 	if (number) {
 		near__heap.owner[first] = number;

@@ -2,6 +2,7 @@
 /* What an object offers that contains the library, or is linked with the shared one. */
 #include "plugin.h"
 
+#include "ground/block.h"
 #include "kernel/internal.h"
 #include "parking/lot.h"
 
@@ -29,8 +30,9 @@ CALL(void, unlock, (struct near_mutex * m), near_mutex_unlock(m))
 static void *address(enum plugin_part part)
 {
 	void *const all[] = {
-		[SELF] = &near__self, [DEAD] = &near__dead,   [PROCESS] = &near__process,
-		[LOT] = &near__lot,   [OWNER] = &near__owner, [MINE] = &near__lot_thread,
+		[SELF] = &near__self,       [DEAD] = &near__dead,
+		[PROCESS] = &near__process, [LOT] = &near__lot,
+		[MORE] = &near__more,       [NO_BLOCK] = (void *)(uintptr_t)&near__no_block,
 	};
 
 	return all[part];

@@ -10,7 +10,7 @@
 #include <nearcpu/stack.h>
 
 /* What a process has once; the first and the last one are a thread's. */
-enum plugin_part { SELF, DEAD, PROCESS, LOT, OWNER, MINE, PLUGIN_PARTS };
+enum plugin_part { SELF, DEAD, PROCESS, LOT, MORE, NO_BLOCK, PLUGIN_PARTS };
 
 struct plugin {
 	void *(*address)(enum plugin_part part);
