@@ -88,7 +88,15 @@ function(near_add_export)
   add_library(nearcpu_export INTERFACE)
   foreach(symbol near__self near__more near__no_block near__blocks near__dead near__process
           near__percpu near__lot near__locks near__read_forks near__rcu near__probes near__trace
-          near__seats near__trace_table)
+          near__seats near__trace_table near__first)
+    # The suffix of NEAR__STATE in api.h.
+    if(NOT symbol STREQUAL "near__first")
+      if(PROJECT_VERSION_MAJOR EQUAL 0)
+        string(APPEND symbol "_0_${PROJECT_VERSION_MINOR}")
+      else()
+        string(APPEND symbol "_${PROJECT_VERSION_MAJOR}")
+      endif()
+    endif()
     target_link_options(nearcpu_export INTERFACE LINKER:--export-dynamic-symbol=${symbol})
     string(APPEND flags " -Wl,--export-dynamic-symbol=${symbol}")
   endforeach()

@@ -77,7 +77,8 @@ struct near__thread {
 	 * still has the cpu. */
 	const struct near__area *libc_area;
 };
-extern NEAR_API __thread struct near__thread near__self __attribute__((tls_model("initial-exec")));
+extern NEAR__DATA __thread struct near__thread near__self NEAR__STATE(near__self)
+	__attribute__((tls_model("initial-exec")));
 
 /* What the inline code of locks and tracepoints needs to know of its thread. Apart, so that static
  * programs without these do not have it. */
@@ -94,7 +95,7 @@ struct near__thread_more {
 	uint16_t lot_depth;
 	uint8_t lot_defers, lot_defers_all;
 };
-extern NEAR_API __thread struct near__thread_more near__more
+extern NEAR__DATA __thread struct near__thread_more near__more NEAR__STATE(near__more)
 	__attribute__((tls_model("initial-exec")));
 
 #define NEAR__LIVE 1u

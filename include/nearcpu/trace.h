@@ -84,7 +84,7 @@ struct near_trace_point {
 };
 
 /* Of each slot and clock: the address of its ring, or 0. See src/trace/trace.h. */
-extern NEAR_API const uint64_t *near__trace_table;
+extern NEAR__DATA const uint64_t *near__trace_table NEAR__STATE(near__trace_table);
 
 NEAR_API void near__trace_register(struct near_trace_point *p);
 /* An event with a payload of one word; of `size` bytes, where the last word is filled up with

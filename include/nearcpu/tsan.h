@@ -37,7 +37,7 @@ void __tsan_release(void *p);
 /* Not 0 if the program runs under helgrind or DRD, and the library was built with valgrind's
  * headers; or if the program was built with ThreadSanitizer, and the library was not. The functions
  * notify each of these. */
-extern NEAR_API uint32_t near__is_watched;
+extern NEAR__DATA uint32_t near__is_watched;
 NEAR_API void near__watched_acquire(const void *object);
 NEAR_API void near__watched_release(const void *object);
 NEAR_API void near__watched_word(const void *word);

@@ -41,7 +41,7 @@ struct near__blocks {
 	struct chunk reserve;
 	struct near__block reserved[RESERVE];
 };
-extern NEAR_API struct near__blocks near__blocks;
+extern NEAR__DATA struct near__blocks near__blocks NEAR__STATE(near__blocks);
 
 #define BLOCKS_SIZE 5568
 _Static_assert(sizeof(struct near__blocks) == BLOCKS_SIZE, "near__blocks");

@@ -52,7 +52,7 @@ struct near__block {
 	char trace[32];  /* trace/trace.h */
 	char malloc[32]; /* malloc/observe/profile.c */
 };
-extern NEAR_API const struct near__block near__no_block;
+extern NEAR__DATA const struct near__block near__no_block NEAR__STATE(near__no_block);
 
 /* Takes a block for this thread; NULL: there is no memory. */
 struct near__block *near__block_take(void);

@@ -30,7 +30,7 @@ struct near__probe {
 		uint64_t pad;
 	};
 };
-extern NEAR_API struct near__probe near__probes[NEAR__PROBES];
+extern NEAR__DATA struct near__probe near__probes[NEAR__PROBES] NEAR__STATE(near__probes);
 
 /* The function may be called shortly after the probe was switched off. */
 static inline void near__probe(enum near__probe_id id, const void *object, uint64_t n)

@@ -19,7 +19,7 @@ enum near__thread_state {
 
 /* A thread that is not live has its `area` here or in a copy of its own; its sequences store
  * rseq_cs there, which nothing reads. The ids name slots that are never open. */
-extern NEAR_API struct near__area near__dead;
+extern NEAR__DATA struct near__area near__dead NEAR__STATE(near__dead);
 
 /* False: a child of vfork or clone runs on this thread-local storage. It may be killed at any
  * instruction, and the thread continues with what is stored there; or both run at the same time. So

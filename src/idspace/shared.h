@@ -46,7 +46,7 @@ struct near__seats {
 	struct near_lock lock; /* of `open`, and of what follows from a seat's lock */
 	struct near_shared_ids *open;
 };
-extern NEAR_API struct near__seats near__seats;
+extern NEAR__DATA struct near__seats near__seats NEAR__STATE(near__seats);
 
 /* Relaxed: threads fail concurrently. */
 static inline int shared_fail(struct near_shared_ids *s, int err, const char *why)

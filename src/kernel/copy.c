@@ -1,12 +1,21 @@
 /* SPDX-License-Identifier: MIT */
-/* Finds a copy of the library in the program that does not export its state. A second copy, in a
- * shared object, then has a struct near__thread of its own, but the process has one `vfork`, which
- * changes the program's: sequences of the second copy would go on in the child, which the kernel
- * does not watch. So the second copy takes the portable path. */
+/* Finds other copies of the library by a note in their objects.
+ *
+ * A copy in the program that does not export its state. A second copy, in a shared object, then has
+ * a struct near__thread of its own, but the process has one `vfork`, which changes the program's:
+ * sequences of the second copy would go on in the child, which the kernel does not watch. So the
+ * second copy takes the portable path.
+ *
+ * A copy of another version. It has a state of its own as well, since names of shared state have
+ * the version. The copy of the program runs sequences; or else that whose `vfork` the process
+ * calls, or which came first (first.c); the other one takes the portable path. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <unistd.h>
 
 #include "internal.h"
 
@@ -15,16 +24,18 @@ struct note {
 	ElfW(Nhdr) header;
 	char name[8];
 	int32_t state; /* less the address of this field */
+	uint32_t version;
 };
 
 static bool is_ours(const struct note *n, size_t size)
 {
 	return size >= sizeof(*n) && n->header.n_namesz == sizeof(n->name) &&
-	       n->header.n_descsz == sizeof(n->state) && memcmp(n->name, "Nearcpu", 8) == 0;
+	       n->header.n_descsz == sizeof(n->state) + sizeof(n->version) &&
+	       memcmp(n->name, "Nearcpu", 8) == 0;
 }
 
-/* The address of the state in a segment of notes, or 0. */
-static uintptr_t state_in(const char *notes, size_t size)
+/* The note in a segment of notes, or NULL. */
+static const struct note *note_in(const char *notes, size_t size)
 {
 	const size_t header = sizeof(ElfW(Nhdr));
 
@@ -34,32 +45,74 @@ static uintptr_t state_in(const char *notes, size_t size)
 				((n->header.n_descsz + 3ul) & ~3ul);
 
 		if (is_ours(n, size))
-			return (uintptr_t)&n->state + (uintptr_t)(intptr_t)n->state;
+			return n;
 		if (length > size)
 			break;
 		notes += length;
 		size -= length;
 	}
-	return 0;
+	return NULL;
+}
+
+/* The note of an object, or NULL. Segments with another alignment have another format. */
+static const struct note *note_of(uintptr_t base, const ElfW(Phdr) * headers, size_t n)
+{
+	const struct note *note = NULL;
+
+	for (size_t i = 0; i < n && !note; i++)
+		if (headers[i].p_type == PT_NOTE && headers[i].p_align <= 4)
+			note = note_in((const char *)base + headers[i].p_vaddr, headers[i].p_memsz);
+	return note;
 }
 
 /* A static program has no PT_PHDR, and no shared objects. */
-bool near__program_hides_copy(void)
+static const struct note *note_of_program(void)
 {
 	const ElfW(Phdr) *headers = (const ElfW(Phdr) *)getauxval(AT_PHDR);
 	size_t n = headers ? getauxval(AT_PHNUM) : 0;
-	uintptr_t base = 0, state = 0;
-	bool is_dynamic = false;
 
 	for (size_t i = 0; i < n; i++)
-		if (headers[i].p_type == PT_PHDR) {
-			base = (uintptr_t)headers - headers[i].p_vaddr;
-			is_dynamic = true;
-		}
-	for (size_t i = 0; is_dynamic && i < n && !state; i++)
-		/* Segments with another alignment have another format. */
-		if (headers[i].p_type == PT_NOTE && headers[i].p_align <= 4)
-			state = state_in((const char *)base + headers[i].p_vaddr,
-					 headers[i].p_memsz);
-	return state && state != (uintptr_t)&near__process;
+		if (headers[i].p_type == PT_PHDR)
+			return note_of((uintptr_t)headers - headers[i].p_vaddr, headers, n);
+	return NULL;
+}
+
+static bool is_other_version(const struct note *n)
+{
+	return n && n->version != NEAR__STATE_NUMBER;
+}
+
+#pragma weak dladdr
+
+/* Whether the process calls the `vfork` of another version. Known once the constructor has run:
+ * dladdr() waits for other threads that load objects, and so must not be called within malloc. */
+static bool is_served_elsewhere;
+
+__attribute__((constructor)) static void find_server(void)
+{
+	const ElfW(Ehdr) * header;
+	Dl_info where;
+
+	if (!dladdr || !dladdr((const void *)(uintptr_t)vfork, &where) || !where.dli_fbase)
+		return;
+	header = where.dli_fbase;
+	if (memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 && header->e_type == ET_DYN)
+		is_served_elsewhere = is_other_version(note_of(
+			(uintptr_t)header, (const void *)((const char *)header + header->e_phoff),
+			header->e_phnum));
+}
+
+const char *near__why_other_copy(void)
+{
+	const struct note *n = note_of_program();
+	uintptr_t state = n ? (uintptr_t)&n->state + (uintptr_t)(intptr_t)n->state : 0;
+
+	if (is_other_version(n))
+		return "the program contains another version of this library";
+	if (n && state != (uintptr_t)&near__process)
+		return "the program contains this library, too, and does not export its state "
+		       "(nearcpu(7) has the link option)";
+	return is_served_elsewhere ? "another version of this library is in this process, and "
+				     "comes first"
+				   : NULL;
 }

@@ -53,10 +53,14 @@ struct near__process {
 };
 /* What slow paths load is in the first 64 bytes. */
 _Static_assert(offsetof(struct near__process, slot_why) <= 64, "near__process");
-extern NEAR_API struct near__process near__process;
+extern NEAR__DATA struct near__process near__process NEAR__STATE(near__process);
 
-/* Whether the program contains a copy of the library of its own, which it does not export. */
-bool near__program_hides_copy(void);
+/* Why another copy of the library is the one whose threads run sequences here, or NULL: one of the
+ * program that it does not export, or one of another version. */
+const char *near__why_other_copy(void);
+
+/* Whether no other version of the library has called this before. */
+bool near__is_first_version(void);
 
 /* Decides what the process does. Returns false if the decision itself called this (by an
  * allocator that uses this library). */

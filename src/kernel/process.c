@@ -85,9 +85,8 @@ static const char *unusable(struct near__process *p)
 		return "membarrier is forbidden by NEAR_CONF=calls:few";
 	if (p->conf.fence_off)
 		return "interrupts to other CPUs are forbidden by NEAR_CONF=fence:off";
-	if (near__program_hides_copy())
-		return "the program contains this library, too, and does not export its state "
-		       "(nearcpu(7) has the link option)";
+	if (near__why_other_copy())
+		return near__why_other_copy();
 	if (NEAR__BROKEN_KERNEL(kernel_version()))
 		return NEAR__BROKEN_WHY;
 	if (near__syscall_rseq(NULL, 0, 0) == -ENOSYS)
@@ -96,6 +95,8 @@ static const char *unusable(struct near__process *p)
 	if (!(p->membarrier & MEMBARRIER_RSEQ) || membarrier(MEMBARRIER_REGISTER_RSEQ) < 0)
 		return "the kernel has no membarrier for rseq (before 5.10), "
 		       "or a system call filter (seccomp) hides it";
+	if (!near__is_first_version())
+		return "another version of this library is in this process, and comes first";
 	return NULL;
 }
 

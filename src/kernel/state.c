@@ -3,18 +3,19 @@
 #include "ground/unique.h"
 #include "internal.h"
 
-/* Room for later fields, so that copies of different versions of the library can share it. */
+/* Room for later fields: patch versions of the library share it. */
 #define PROCESS_SIZE 1024
 _Static_assert(sizeof(struct near__process) <= PROCESS_SIZE, "near__process");
 NEAR__UNIQUE(near__process, PROCESS_SIZE);
 
-/* copy.c reads this note: a name, and the distance to the state in this object, by a local symbol
- * that the dynamic linker does not redirect. */
+/* copy.c reads this note: a name, the distance to the state in this object, by a local symbol that
+ * the dynamic linker does not redirect, and the version that decides who shares it. */
 /* clang-format off */
 __asm__(".pushsection .note.nearcpu, \"a\", %note\n"
 	".balign 4\n"
-	".4byte 8, 4, 1\n"
+	".4byte 8, 8, 1\n"
 	".asciz \"Nearcpu\"\n"
 	".4byte .Lnear__process - .\n"
+	".4byte " NEAR__TEXT(NEAR__STATE_NUMBER) "\n"
 	".popsection\n");
 /* clang-format on */

@@ -147,7 +147,8 @@ static void note_thread(void)
  * C suffices: the child has a stack of its own, and does not return from here. Whether the caller
  * passed the last three arguments only the C library's clone() knows, which reads them as well.
  * Weak: in a program that has a function of this name, that is its own. */
-NEAR_API __attribute__((weak)) int clone(int (*fn)(void *), void *stack, int flags, void *arg, ...)
+__attribute__((visibility("default"), weak)) int clone(int (*fn)(void *), void *stack, int flags,
+						       void *arg, ...)
 {
 	bool shares = NEAR__HAS_SEQ && flags & CLONE_VM && !(flags & CLONE_SETTLS);
 	struct near__thread *t = &near__self, before = *t;

@@ -20,7 +20,7 @@ struct near__read_forks {
 	uint32_t watches, pad;
 	struct near__hold held[NEAR__HOLDS];
 };
-extern NEAR_API struct near__read_forks near__read_forks;
+extern NEAR__DATA struct near__read_forks near__read_forks NEAR__STATE(near__read_forks);
 
 #define READ_FORKS_SIZE 128
 _Static_assert(sizeof(struct near__read_forks) <= READ_FORKS_SIZE, "near__read_forks");

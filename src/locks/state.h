@@ -34,7 +34,7 @@ struct near__locks {
 		char room[256]; /* for later fields */
 	};
 };
-extern NEAR_API struct near__locks near__locks;
+extern NEAR__DATA struct near__locks near__locks NEAR__STATE(near__locks);
 
 /* What the locks store in a thread's block, each in the file that it names. */
 struct near__locks_thread {

@@ -94,7 +94,7 @@ struct near__lot {
 	};
 	struct near__bucket buckets[NEAR__BUCKETS];
 };
-extern NEAR_API struct near__lot near__lot;
+extern NEAR__DATA struct near__lot near__lot NEAR__STATE(near__lot);
 
 struct near__bucket *near__lot_bucket(const void *address);
 

@@ -35,7 +35,7 @@ struct near__percpu {
 	struct near__pop_lock pools[NEAR__POOL_LOCKS];
 	struct near_lock directory; /* held to add an object to a region */
 };
-extern NEAR_API struct near__percpu near__percpu;
+extern NEAR__DATA struct near__percpu near__percpu NEAR__STATE(near__percpu);
 
 /* The lock of a pool or id space at that page. An odd multiplier spreads the pages. */
 static inline struct near_lock *near__percpu_lock(const void *p)

@@ -144,7 +144,7 @@ struct near__rcu {
 		char room[256]; /* for later fields */
 	};
 };
-extern NEAR_API struct near__rcu near__rcu;
+extern NEAR__DATA struct near__rcu near__rcu NEAR__STATE(near__rcu);
 
 static inline struct near__rcu_slot *near__rcu_slot(const struct near_rcu *d, unsigned slot)
 {

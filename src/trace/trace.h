@@ -136,7 +136,7 @@ struct near__trace {
 	char path[PATH_MAX], last_path[PATH_MAX], stream[PATH_MAX];
 	struct near__trace_rule rules[NEAR__TRACE_RULES];
 };
-extern NEAR_API struct near__trace near__trace;
+extern NEAR__DATA struct near__trace near__trace NEAR__STATE(near__trace);
 
 /* False in a child of a bare clone(): the session is its parent's, and so is the thread. */
 static inline bool near__trace_is_own(void)

@@ -84,7 +84,8 @@ int main(int argc, char **argv)
 	*(void **)&try_lock = find(library, "near_mutex_try_lock");
 	*(void **)&unlock = find(library, "near_mutex_unlock");
 	*(void **)&status = find(library, "near_rseq_status");
-	check(find(library, "near__self") == (void *)&near__self, "two words of a thread");
+	check(find(library, NEAR__STATE_NAME("near__self")) == (void *)&near__self,
+	      "two words of a thread");
 	check(!near_counter_init(&counter), "no counter");
 	count_by_both();
 	lock_by_both();

@@ -19,14 +19,14 @@
 	"vfork:\n"                                                                                 \
 	".cfi_startproc\n"                                                                         \
 	"	hint #34\n"                                                                        \
-	"	adrp x9, :gottprel:near__self\n"                                                   \
-	"	ldr x9, [x9, #:gottprel_lo12:near__self]\n"                                        \
+	"	adrp x9, :gottprel:" NEAR__STATE_NAME("near__self") "\n" \
+	"	ldr x9, [x9, #:gottprel_lo12:" NEAR__STATE_NAME("near__self") "]\n" \
 	"	mrs x10, tpidr_el0\n"                                                              \
 	"	add x9, x9, x10\n"                                                                 \
 	"	ldr x11, [x9]\n"                                                                   \
 	"	ldr w12, [x9, #12]\n"                                                              \
-	"	adrp x13, :got:near__dead\n"                                                       \
-	"	ldr x13, [x13, #:got_lo12:near__dead]\n"                                           \
+	"	adrp x13, :got:" NEAR__STATE_NAME("near__dead") "\n" \
+	"	ldr x13, [x13, #:got_lo12:" NEAR__STATE_NAME("near__dead") "]\n" \
 	"	mov w14, #3\n"                                                                     \
 	"	str w14, [x9, #12]\n"                                                              \
 	"	str x13, [x9]\n"                                                                   \

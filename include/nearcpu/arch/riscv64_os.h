@@ -16,11 +16,11 @@
 	".balign 4\n"                                                                              \
 	"vfork:\n"                                                                                 \
 	".cfi_startproc\n"                                                                         \
-	"	la.tls.ie t0, near__self\n"                                                        \
+	"	la.tls.ie t0, " NEAR__STATE_NAME("near__self") "\n" \
 	"	add t0, t0, tp\n"                                                                  \
 	"	ld t2, 0(t0)\n"                                                                    \
 	"	lw t3, 12(t0)\n"                                                                   \
-	"	la t4, near__dead\n"                                                               \
+	"	la t4, " NEAR__STATE_NAME("near__dead") "\n" \
 	"	li t5, 3\n"                                                                        \
 	"	sw t5, 12(t0)\n"                                                                   \
 	"	sd t4, 0(t0)\n"                                                                    \

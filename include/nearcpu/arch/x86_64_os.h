@@ -28,10 +28,10 @@
 	"	popq %rdi\n"                                                                       \
 	".cfi_adjust_cfa_offset -8\n"                                                              \
 	".cfi_register %rip, %rdi\n"                                                               \
-	"	movq near__self@gottpoff(%rip), %r8\n"                                             \
+	"	movq " NEAR__STATE_NAME("near__self") "@gottpoff(%rip), %r8\n" \
 	"	movq %fs:0(%r8), %r10\n"                                                           \
 	"	movl %fs:12(%r8), %edx\n"                                                          \
-	"	movq near__dead@GOTPCREL(%rip), %rsi\n"                                            \
+	"	movq " NEAR__STATE_NAME("near__dead") "@GOTPCREL(%rip), %rsi\n" \
 	"	movl $3, %fs:12(%r8)\n"                                                            \
 	"	movq %rsi, %fs:0(%r8)\n"                                                           \
 	"	movl $58, %eax\n"                                                                  \

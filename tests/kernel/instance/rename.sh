@@ -1,0 +1,12 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# rename.sh LD NM OBJCOPY OUTPUT ARCHIVE OBJECT...: links all objects into one, and gives the state
+# that copies of the library share the names of another version.
+set -eu
+ld=$1 nm=$2 objcopy=$3 output=$4 archive=$5
+shift 5
+"$ld" -r -o "$output.all" "$@" --whole-archive "$archive"
+"$nm" "$output.all" |
+	awk '$2 == "u" && $3 != "near__first" { print $3, $3 "_other" }' >"$output.names"
+grep -q near__self "$output.names"
+"$objcopy" --redefine-syms="$output.names" "$output.all" "$output"

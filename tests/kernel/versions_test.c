@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* Two versions of the library in a process, as static copies: plugins whose shared state has the
+ * names of this version, and one where it has those of another. Only the version that came first
+ * runs sequences, the other one takes the portable path and gives the reason; both work. This
+ * program does not contain the library. Each test runs in a child. */
+#include "unit.h"
+
+#include <dlfcn.h>
+
+#include "instance/plugin.h"
+
+/* The first of a pair contains the static library or is linked with the shared one; the second is
+ * the other version. */
+static const char *const pairs[][2] = {
+	{INSTANCE_A, INSTANCE_OTHER},
+	{INSTANCE_SHARED, INSTANCE_OTHER},
+};
+
+static const struct plugin *open_plugin(const char *path, int scope)
+{
+	void *handle = dlopen(path, RTLD_NOW | scope);
+	const struct plugin *p = handle ? dlsym(handle, "plugin") : NULL;
+
+	if (!p)
+		fprintf(stderr, "%s\n", dlerror());
+	CHECK(p);
+	return p;
+}
+
+static struct {
+	const struct plugin *first, *second;
+	struct near_counter counts[2];
+	bool live; /* the first one */
+} both;
+
+static void *use_both(void *unused)
+{
+	CHECK((both.first->registration() & 1) == both.live);
+	CHECK((both.second->registration() & 1) == 0);
+	for (int i = 0; i < 1000; i++) {
+		both.first->add(&both.counts[0], 1);
+		both.second->add(&both.counts[1], 1);
+	}
+	return NULL;
+}
+
+static void check_both(void)
+{
+	struct near_refcount ref;
+	struct near_stack stack;
+	pthread_t threads[4];
+
+	both.live = both.first->registration() & 1;
+	CHECK(both.first->open_all(&both.counts[0], &ref, &stack) == 0);
+	CHECK(both.second->open_all(&both.counts[1], &ref, &stack) == 0);
+	for (unsigned i = 0; i < PLUGIN_PARTS; i++)
+		CHECK(both.first->address(i) != both.second->address(i));
+	for (size_t i = 0; i < LENGTH(threads); i++)
+		threads[i] = unit_start(use_both, NULL);
+	for (size_t i = 0; i < LENGTH(threads); i++)
+		unit_join(threads[i]);
+	CHECK(both.first->read(&both.counts[0]) == 4000);
+	CHECK(both.second->read(&both.counts[1]) == 4000);
+	CHECK(!both.live || strstr(both.second->why(), "another version"));
+}
+
+/* In scopes of their own, or in one, where the names of functions are the same. */
+static void check_order(const char *const pair[2], unsigned first, int scope)
+{
+	IN_CHILD() {
+		both.first = open_plugin(pair[first], scope);
+		CHECK(both.first->registration() < 4);
+		both.second = open_plugin(pair[!first], scope);
+		check_both();
+	}
+}
+
+static void versions_share_nothing(void **state)
+{
+	for (unsigned first = 0; first < 2; first++) {
+		check_order(pairs[0], first, RTLD_LOCAL);
+		check_order(pairs[0], first, RTLD_GLOBAL);
+		check_order(pairs[1], first, RTLD_LOCAL);
+	}
+}
+
+UNIT_MAIN(versions_share_nothing)
