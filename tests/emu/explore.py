@@ -36,7 +36,6 @@ class Explorer:
         # A sequence's end is a boundary too: there, nothing may be undone any more.
         self.inside = {pc: s for s in image.sequences for pc in range(s.start, s.end + 1)}
         self.aborted = set()
-        self.unwatched = set()  # boundaries that only threads come to which are not registered
         self.harassed = None  # addresses; A is aborted besides, once, where it comes to one
         self.failures = []
         self.runs = Counter()
@@ -59,21 +58,16 @@ class Explorer:
             _, gap = self.knowledge.boundaries(sequence)
             if gap is not None:
                 pcs.add(gap)
-        return pcs - self.aborted - self.unwatched
+        return pcs - self.aborted
 
     # Where to stop: functions for Machine.on_code and on_fence. n counts from 0.
 
-    def at_boundary(self, n, watched=True):
-        """`watched`: the thread is registered."""
+    def at_boundary(self, n):
         def on_code(pc, size):
             nonlocal n
             sequence = self.inside.get(pc)
             if not sequence:
                 return False
-            if watched:
-                self.unwatched.discard(pc)
-            elif pc not in self.knowledge.instructions:
-                self.unwatched.add(pc)
             if pc < sequence.end:
                 self.knowledge.learn(pc, size, sequence)
             n -= 1

@@ -92,7 +92,7 @@ def unwatched(case):
     def play(n):
         case.begin()
         case.take_a()
-        if not case.stop_a(case.explorer.at_boundary(n, watched=False)):
+        if not case.stop_a(case.explorer.at_boundary(n)):
             return False
         case.all_of_b(case.scenario.here)
         case.finish()

@@ -37,20 +37,6 @@ static unsigned taken_at(enum ops_setup setup, const struct op *op, unsigned seq
 	return 1;
 }
 
-/* An instruction that no thread with a registration came to. */
-static void come_to(enum ops_setup setup, const struct op *op, unsigned seq, unsigned point)
-{
-	struct actor a = {.id = 0};
-	struct trap_plan plan = {.seq = seq, .point = point};
-
-	reset(setup);
-	take(NULL);
-	near__trap_run(&plan, (void (*)(void *))op->run, &a);
-	if (is_taken)
-		taken_give_back(taken_from);
-	assert_false(is_taken && plan.unprotected);
-}
-
 /* Before it begins, and in the sequences that it runs, at each of their instructions. */
 static unsigned long taken_from_op(enum ops_setup setup, const struct op *op)
 {
@@ -62,11 +48,8 @@ static unsigned long taken_from_op(enum ops_setup setup, const struct op *op)
 	near__trap_learn(TRAP_LET_OTHERS, (void (*)(void *))op->run, &a);
 	for (unsigned q = 0; q < near__trap_count(); q++)
 		for (unsigned k = 0; near__trap_seq(q)->reached && k < near__trap_seq(q)->points;
-		     k++) {
+		     k++)
 			runs += taken_at(setup, op, q, k);
-			if (!near__trap_seq(q)->trapped[k])
-				come_to(setup, op, q, k);
-		}
 	return runs;
 }
 

@@ -38,12 +38,11 @@
 	"add %[" #dst "], %[" #dst "], %[near_tmp]\n"                                              \
 	"75:\n\t"
 #define NEAR__INDEX_CID(dst) NEAR__INDEX_CPU(dst) "lwu %[" #dst "], 24(%[near_area])\n\t"
-/* The branch jumps over a far one, as those below. */
+/* To the jump of the abort handler, which is in the same section: where that is too far, the
+ * assembler itself makes two branches of it. */
 #define NEAR__INDEX_CPU(dst)                                                                       \
 	"lw %[" #dst "], 4(%[near_area])\n\t"                                                      \
-	"bgez %[" #dst "], 75f\n\t"                                                                \
-	"j %l[near_failed]\n"                                                                      \
-	"75:\n\t"
+	"bltz %[" #dst "], 74f\n\t"
 
 #define NEAR__MEM(reg, base, off)                                                                  \
 	" %[" #reg "], " #off "(%[" #base "])\n\t" NEAR__MARK_OFFSET(off)

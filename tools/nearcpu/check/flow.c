@@ -273,7 +273,8 @@ static bool tests_sign(const struct flow *f, const struct insn *insn)
 		for (int k = 0; k < 2; k++) {
 			int r = k ? insn->memory[i].index : insn->memory[i].base;
 
-			operands &= r == NO_REGISTER ? ~UINT64_C(0) : ~(UINT64_C(1) << r);
+			if (r != NO_REGISTER)
+				operands &= ~(UINT64_C(1) << (r & (REGISTERS - 1)));
 		}
 	for (; operands; operands &= operands - 1, n++)
 		name = f->registers[__builtin_ctzll(operands)].name;
