@@ -20,7 +20,7 @@
  *            child takes a seat of its own at its first acquire; what workers had at the fork,
  *            their parent's have: clear them in the child. A program that closes descriptors which
  *            it does not know closes its seat: it is stopped at the next search or close. A child
- *            of a bare clone(2) that does not exec keeps the seat of its parent.
+ *            of _Fork(3) or a bare clone(2) that does not exec keeps its parent's seat.
  * Order:     release, and the end of a killed process, happen before the acquire that returns the
  *            id.
  * Errors:    as near_idspace; open: an error, and s->why.
@@ -119,34 +119,34 @@ NEAR_API void near__shared_ids_misuse(const struct near_shared_ids *s, const str
 				      const char *call) __attribute__((noreturn, cold));
 
 /* Relaxed: another thread may take the seat, which orders nothing. */
-static inline uint64_t near__shared_ids_seat(const struct near_shared_ids *s)
+NEAR__INLINE uint64_t near__shared_ids_seat(const struct near_shared_ids *s)
 {
 	return __atomic_load_n(&s->seat, __ATOMIC_RELAXED);
 }
 
 /* What names the worker as the owner of an id. Its address without the tag that a CPU may ignore in
  * the highest bits of pointers. */
-static inline uint64_t near__shared_ids_tag(const struct near_shared_ids *s,
-					    const struct near_worker *w)
+NEAR__INLINE uint64_t near__shared_ids_tag(const struct near_shared_ids *s,
+					   const struct near_worker *w)
 {
 	return near__shared_ids_seat(s) | ((uint64_t)(uintptr_t)w << 16 >> 16);
 }
 
 /* The local CPU's cache: the id that was used last there plus 1, or 0. Any thread may store to it
  * at any time. */
-static inline uint64_t *near__shared_ids_cache(const struct near_shared_ids *s)
+NEAR__INLINE uint64_t *near__shared_ids_cache(const struct near_shared_ids *s)
 {
 	return &s->caches[(uint64_t)near_cpu() * 8];
 }
 
-static inline bool near__shared_ids_is_ready(const struct near_shared_ids *s, uint64_t id)
+NEAR__INLINE bool near__shared_ids_is_ready(const struct near_shared_ids *s, uint64_t id)
 {
 	return __atomic_load_n(&s->ready[id / 64], __ATOMIC_RELAXED) >> id % 64 & 1;
 }
 
 /* Takes the id that the cache has, unless it is in use. The compare-exchange decides: acquire, it
  * pairs with the release of the worker before. 0: none was taken. */
-static inline uint64_t near__shared_ids_try(struct near_shared_ids *s, struct near_worker *w)
+NEAR__INLINE uint64_t near__shared_ids_try(struct near_shared_ids *s, struct near_worker *w)
 {
 	uint64_t id1 = __atomic_load_n(near__shared_ids_cache(s), __ATOMIC_RELAXED), none = 0;
 

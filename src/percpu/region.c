@@ -21,6 +21,8 @@
 /* The kernel may copy an entry that is being published in any order. */
 #define SNAPSHOT_TRIES 3
 
+#define MOST_CPUS (1u << 20) /* of the machine that a region is from; Linux has 8,192 */
+
 /* Others may make and remove the file all the time. A symbolic link to nothing stays one. */
 #define OPEN_TRIES 8
 
@@ -133,8 +135,8 @@ static bool is_damaged(const struct near__region_header *h)
 {
 	struct near__region_header right = *h;
 
-	if (h->size == 0 || h->objects == 0 || (h->size | h->once) % sizeof(int64_t) ||
-	    is_too_large(h))
+	if (h->cpus == 0 || h->cpus > MOST_CPUS || h->size == 0 || h->objects == 0 ||
+	    (h->size | h->once) % sizeof(int64_t) || is_too_large(h))
 		return true;
 	near__region_lay_out(&right);
 	return h->stride != right.stride || h->total != right.total;
@@ -153,10 +155,10 @@ static int read_header(struct near_region *r, int fd, struct near__region_header
 		return refuse(r, -EBADMSG, "the file is no region");
 	if (h->version != REGION_VERSION)
 		return refuse(r, -EPROTO, "another version of the library made the region");
-	if (h->cpus != near__process.cpus)
+	if (h->cpus != near__process.cpus && !near__region_is_read_only(fd))
 		return refuse(r, -EXDEV,
 			      "the region was made on a machine with another number of possible "
-			      "CPUs");
+			      "CPUs; it can be read (nearcpu stats), but programs need a new file");
 	if (is_damaged(h))
 		return refuse(r, -EBADMSG, "the header of the region is damaged");
 	if (fstat(fd, &st) || (uint64_t)st.st_size < h->total)

@@ -110,6 +110,8 @@ static inline int near__region_leave(struct region_caller c, int result)
  * memory for a snapshot of it. `why` stays when it is unmapped. */
 int near__region_map(struct near_region *r, int fd, struct near__region_header *h);
 void near__region_unmap(struct near_region *r);
+/* Whether it gives a snapshot. */
+bool near__region_is_read_only(int fd);
 
 /* Whether r->fd still is the region's file. Programs close descriptors that they have not opened,
  * as daemons do; the number may then be that of another file, which must neither change nor be

@@ -73,9 +73,14 @@ bool near__region_has_file(const struct near_region *r)
 	       memcmp(&h, r->header, offsetof(struct near__region_header, program)) == 0;
 }
 
+bool near__region_is_read_only(int fd)
+{
+	return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
+}
+
 int near__region_map(struct near_region *r, int fd, struct near__region_header *h)
 {
-	bool read_only = (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
+	bool read_only = near__region_is_read_only(fd);
 	int flags = read_only ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
 	struct region_layout l = near__region_lay_out(h);
 	char *m = mmap(NULL, h->total, PROT_READ | PROT_WRITE, flags, read_only ? -1 : fd, 0);

@@ -7,6 +7,14 @@
 
 #include "percpu/region.h"
 
+/* A snapshot may be of a machine with another number of CPUs; its header was checked, and is this
+ * process's memory. The header of a mapped file may change, after its number was found to be that
+ * of this machine. */
+static unsigned cpus_of(const struct near_region *r)
+{
+	return r->read_only ? r->header->cpus : near__process.cpus;
+}
+
 /* The words of a region are constant to callers: only this file changes those of slots. */
 static uint64_t *word_of(const struct near_region *r, unsigned slot)
 {
@@ -15,12 +23,12 @@ static uint64_t *word_of(const struct near_region *r, unsigned slot)
 
 static uint64_t *used_of(const struct near_region *r)
 {
-	return word_of(r, near__region_slots(near__process.cpus));
+	return word_of(r, near__region_slots(cpus_of(r)));
 }
 
 static uint64_t *full_of(const struct near_region *r)
 {
-	return used_of(r) + near__region_words(near__process.cpus);
+	return used_of(r) + near__region_words(cpus_of(r));
 }
 
 static bool has(const uint64_t *bits, unsigned slot)
@@ -72,10 +80,10 @@ bool near__region_open_cpu(const struct near_region *r)
 
 unsigned near__region_fallback(const struct near_region *r)
 {
-	unsigned first = near__region_first_fallback(near__process.cpus);
+	unsigned first = near__region_first_fallback(cpus_of(r));
 	unsigned slot = first + near__hint();
 
-	return slot < near__region_slots(near__process.cpus) && open_slot(r, slot) ? slot : first;
+	return slot < near__region_slots(cpus_of(r)) && open_slot(r, slot) ? slot : first;
 }
 
 void near__region_add_slow(const struct near_region *r, void *common, int64_t n)
@@ -95,18 +103,18 @@ static bool is_possible(const struct near_region *r, unsigned slot)
 {
 	uint64_t word = __atomic_load_n(word_of(r, slot), __ATOMIC_ACQUIRE);
 
-	if (slot == near__process.cpus)
+	if (slot == cpus_of(r))
 		return word == 0 && !has(used_of(r), slot);
 	return word == near__region_open_word(r, slot) ||
-	       (word == 0 && slot != near__region_first_fallback(near__process.cpus));
+	       (word == 0 && slot != near__region_first_fallback(cpus_of(r)));
 }
 
 /* No thread may use memory that is not a copy's. Copies in use have blocks: the file may be a copy
  * that has lost those that were zero. Slots for which there was no room are tried again. */
 int near__region_check_slots(struct near_region *r, int fd)
 {
-	unsigned slots = near__region_slots(near__process.cpus);
-	unsigned words = near__region_words(near__process.cpus);
+	unsigned slots = near__region_slots(cpus_of(r));
+	unsigned words = near__region_words(cpus_of(r));
 	int err = 0;
 
 	for (unsigned s = 0; s < words * 64; s++)
@@ -128,7 +136,7 @@ int near__region_check_slots(struct near_region *r, int fd)
 
 bool near_region_next(const struct near_region *r, unsigned *slot)
 {
-	unsigned words = near__region_words(near__process.cpus), w = *slot / 64;
+	unsigned words = near__region_words(cpus_of(r)), w = *slot / 64;
 
 	for (unsigned from = *slot % 64; w < words; w++, from = 0) {
 		uint64_t bits = __atomic_load_n(&used_of(r)[w], __ATOMIC_ACQUIRE) >> from << from;
@@ -144,7 +152,7 @@ bool near_region_next(const struct near_region *r, unsigned *slot)
 uint64_t near__region_sum(const struct near_region *r, const void *common)
 {
 	const char *first = (const char *)common + near__region_open_word(r, 0);
-	unsigned words = near__region_words(near__process.cpus);
+	unsigned words = near__region_words(cpus_of(r));
 	const uint64_t *used = used_of(r);
 	uint64_t total = 0;
 

@@ -148,8 +148,10 @@ class Stats(ScratchCase):
     def test_damage(self):
         self.change(DIRECTORY + 2 * ENTRY + NAME, b"\x1b[2J")
         self.refused(self.region, "directory", "damaged")
-        self.change(12, b"\xff\x7f")
-        self.refused(self.region, "number of possible CPUs", "on that machine")
+        self.change(12, b"\xff\x7f")  # the number of CPUs
+        self.refused(self.region, "truncated")
+        self.change(12, b"\0\0\0\0")
+        self.refused(self.region, "header", "damaged")
         self.change(8, b"\x09")
         self.refused(self.region, "another version", "that version")
         os.truncate(self.region, 40)

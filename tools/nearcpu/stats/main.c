@@ -82,8 +82,6 @@ static const char *advice(int error)
 		return "; a region is a file that programs make by near_region(3)";
 	case -EPROTO:
 		return "; use the nearcpu command of that version";
-	case -EXDEV:
-		return "; read it on that machine";
 	default:
 		return "";
 	}
