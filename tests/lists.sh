@@ -11,7 +11,7 @@ cd "${1:-$(dirname "${BASH_SOURCE[0]}")/..}"
 public_functions() {
 	cat include/nearcpu/*.h src/ffi/ffi.c | tr '\n' ' ' |
 		sed 's|/\*[^*]*\*\+\([^/*][^*]*\*\+\)*/| |g' | tr ';{}' '\n' |
-		grep -oE '(NEAR_(API|INLINE)|static inline) [a-z0-9_ ]*[ *]near_[a-z0-9]\w*\(' |
+		grep -oE '(NEAR__?(API|INLINE)|static inline) [a-z0-9_ ]*[ *]near_[a-z0-9]\w*\(' |
 		sed -E 's/.*[ *](near_[a-z0-9_]*)[(]$/\1/' |
 		sort -u - <(sed -nE 's/^#define (near_[a-z0-9]\w*)[(].*/\1/p' include/nearcpu/*.h)
 }

@@ -16,10 +16,58 @@ extern "C" {
 #define NEAR_API __attribute__((visibility("default")))
 #endif
 
-/* The fast paths are inline. libnearcpu-ffi exports each of them for callers that cannot include
- * these headers: it defines this macro, so that they become functions. */
+/* ThreadSanitizer, see tsan.h. */
+#if defined(__SANITIZE_THREAD__)
+#define NEAR__TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define NEAR__TSAN 1
+#endif
+#endif
+#ifndef NEAR__TSAN
+#define NEAR__TSAN 0
+#endif
+#ifndef NEAR_VALGRIND
+#define NEAR_VALGRIND 0
+#endif
+
+/* Inline functions. In C++ they have external linkage: a module can export them, and inline
+ * functions of the program may call them. They are hidden, so that no library's copy, perhaps of
+ * another version of these headers, takes the place of another one's. What is in one link and has
+ * another body, as the version or a macro makes it, has another symbol: the tags are part of it. */
+#ifdef __cplusplus
+#define NEAR__INLINE                                                                               \
+	extern "C++" inline __attribute__((                                                        \
+		visibility("hidden"),                                                              \
+		abi_tag(NEAR__TAG_VERSION NEAR__TAG_TSAN NEAR__TAG_VALGRIND NEAR__TAG_GENERIC)))
+#define NEAR__TAG_VERSION                                                                          \
+	"near_" NEAR__STRING(NEAR_VERSION_MAJOR) "_" NEAR__STRING(                                 \
+		NEAR_VERSION_MINOR) "_" NEAR__STRING(NEAR_VERSION_PATCH)
+#define NEAR__STRING(x) NEAR__STRING_(x)
+#define NEAR__STRING_(x) #x
+#if NEAR__TSAN
+#define NEAR__TAG_TSAN "_tsan"
+#else
+#define NEAR__TAG_TSAN
+#endif
+#if NEAR_VALGRIND
+#define NEAR__TAG_VALGRIND "_valgrind"
+#else
+#define NEAR__TAG_VALGRIND
+#endif
+#ifdef NEAR_ARCH_GENERIC
+#define NEAR__TAG_GENERIC "_generic"
+#else
+#define NEAR__TAG_GENERIC
+#endif
+#else
+#define NEAR__INLINE static inline
+#endif
+
+/* The fast paths. libnearcpu-ffi exports each of them for callers that cannot include these
+ * headers: it defines this macro, so that they become functions. */
 #ifndef NEAR_INLINE
-#define NEAR_INLINE static inline
+#define NEAR_INLINE NEAR__INLINE
 #endif
 
 /* A declaration that takes the semicolon after a macro. It declares nothing: a macro may be used in

@@ -55,7 +55,7 @@ _Static_assert(offsetof(struct near__entry, limit) == 8, "the sequences");
  * drain reads what it took after its fence.
  * False: aborted, or there was no block. */
 #define NEAR__DEFINE_POP(name, AT, IN)                                                             \
-	static inline bool name(struct near__entry *at, uintptr_t base, uint64_t key,              \
+	NEAR__INLINE bool name(struct near__entry *at, uintptr_t base, uint64_t key,              \
 				uint64_t limit, void **block)                                      \
 	{                                                                                          \
 		uint64_t own = key, rest, w;                                                       \
@@ -84,7 +84,7 @@ _Static_assert(offsetof(struct near__entry, limit) == 8, "the sequences");
  * first block is sound, as above.
  * False: aborted, or the list is full, closed or not in use yet; or p is its first block. */
 #define NEAR__DEFINE_PUSH(name, AT, IN)                                                            \
-	static inline bool name(struct near__entry *at, uintptr_t base, uint64_t key, void *p,     \
+	NEAR__INLINE bool name(struct near__entry *at, uintptr_t base, uint64_t key, void *p,     \
 				uint64_t offset)                                                   \
 	{                                                                                          \
 		uint64_t w, n;                                                                     \
@@ -128,7 +128,7 @@ struct near__array {
 };
 
 /* n = position; at[n] = word; position = n + 8 commits, if n is below `end`. */
-static inline bool near__array_push(struct near__array *array, uint64_t word)
+NEAR__INLINE bool near__array_push(struct near__array *array, uint64_t word)
 {
 	uint64_t at, n, to;
 
@@ -149,7 +149,7 @@ static inline bool near__array_push(struct near__array *array, uint64_t word)
 }
 
 /* n = position - 8; v = at[n]; position = n commits, if there is an element. */
-static inline bool near__array_pop(struct near__array *array, uint64_t *word)
+NEAR__INLINE bool near__array_pop(struct near__array *array, uint64_t *word)
 {
 	uint64_t at, n, v;
 

@@ -62,7 +62,7 @@ NEAR_API void near__cond_wake(struct near_cond *c, bool all);
 
 /* Relaxed: a waiter set it while it held the mutex, so a thread that has locked the mutex since
  * reads that value. */
-static inline bool near__cond_is_waited_for(const struct near_cond *c)
+NEAR__INLINE bool near__cond_is_waited_for(const struct near_cond *c)
 {
 	return __atomic_load_n(&c->waited_for, __ATOMIC_RELAXED);
 }

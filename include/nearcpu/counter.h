@@ -62,7 +62,7 @@ NEAR_API void near_counter_destroy(struct near_counter *c);
 NEAR_API void near__counter_add_slow(int64_t *p, int64_t n);
 
 /* p[local slot] += n commits. Harmless to repeat: nothing else is written. */
-static inline bool near__counter_try_add(int64_t *p, int64_t n)
+NEAR__INLINE bool near__counter_try_add(int64_t *p, int64_t n)
 {
 	uint64_t at;
 

@@ -12,7 +12,7 @@ extern "C" {
 /* Of a count and, at 8, its gate (4 bytes; src/percpu/gate.h): at[0] += n; the store of the sum
  * commits, and nothing is stored before it. A gate that is closed, or was never opened, fails it.
  * A thread that closes a gate fences before it relies on the count. */
-static inline bool near__add_behind_gate(void *p, int64_t n)
+NEAR__INLINE bool near__add_behind_gate(void *p, int64_t n)
 {
 	uint64_t at;
 

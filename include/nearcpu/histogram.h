@@ -99,7 +99,7 @@ NEAR_API void near__histogram_record_slow(struct near_histogram *h, uint64_t buc
 
 /* The bucket of a value: values below 2 * linear have one each, those of [2^e, 2^(e+1)) above it
  * share `linear`, which is 2^precision. */
-static inline uint64_t near__histogram_bucket(uint64_t value, unsigned precision, uint64_t linear)
+NEAR__INLINE uint64_t near__histogram_bucket(uint64_t value, unsigned precision, uint64_t linear)
 {
 	unsigned exponent = 63u ^ (unsigned)__builtin_clzll(value | linear);
 	unsigned shift = exponent - precision;
@@ -108,8 +108,8 @@ static inline uint64_t near__histogram_bucket(uint64_t value, unsigned precision
 }
 
 /* p[bucket] += n in the local slot; the store of the sum commits. */
-static inline bool near__histogram_try_add(const struct near_histogram *h, uint64_t bucket,
-					   uint64_t n)
+NEAR__INLINE bool near__histogram_try_add(const struct near_histogram *h, uint64_t bucket,
+					  uint64_t n)
 {
 	int64_t *p = h->p + bucket;
 	uint64_t at;

@@ -113,7 +113,7 @@ enum { NEAR__NO_ID = NEAR_SEQ_COMMITTED + 1, NEAR__OTHER_NODE, NEAR__CACHE_FULL 
 #define NEAR__IDS_TRIM ((uint64_t)16384)
 
 /* id1 = word; word = 0 commits. The word of a slot is the cached id plus 1, or 0. */
-static inline int near__idspace_try_acquire(void *p, uint64_t *id1)
+NEAR__INLINE int near__idspace_try_acquire(void *p, uint64_t *id1)
 {
 	uint64_t at, cached;
 	int result = NEAR_SEQ(
@@ -130,7 +130,7 @@ static inline int near__idspace_try_acquire(void *p, uint64_t *id1)
 }
 
 /* word = id1 commits, if the word is 0 and the slot is of the id's node. */
-static inline int near__idspace_try_release(void *p, uint64_t id1, uint64_t node)
+NEAR__INLINE int near__idspace_try_release(void *p, uint64_t id1, uint64_t node)
 {
 	uint64_t at, t;
 
@@ -147,7 +147,7 @@ static inline int near__idspace_try_release(void *p, uint64_t id1, uint64_t node
 
 /* Of a counter that the worker with the id alone changes, and others read: relaxed, as they take it
  * for statistics and hints. */
-static inline uint64_t near__id_count(uint64_t *counter)
+NEAR__INLINE uint64_t near__id_count(uint64_t *counter)
 {
 	uint64_t n = *counter + 1;
 
@@ -155,7 +155,7 @@ static inline uint64_t near__id_count(uint64_t *counter)
 	return n;
 }
 
-static inline struct near__id *near__idspace_block(const struct near_idspace *s, uint64_t id)
+NEAR__INLINE struct near__id *near__idspace_block(const struct near_idspace *s, uint64_t id)
 {
 	return (struct near__id *)(s->blocks + id * s->stride);
 }

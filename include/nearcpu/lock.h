@@ -129,7 +129,7 @@ NEAR_API void near__lock_note(struct near_lock_stats *stats, enum near__lock_pat
 /* Free to {1, LOCKED}. Acquire: pairs with the release in the unlock that stored the 0. The value
  * that a failure loads is not used. Strong, so that a failure means that the lock is held or has
  * waiters. */
-static inline bool near__lock_fast(struct near_lock *lock)
+NEAR__INLINE bool near__lock_fast(struct near_lock *lock)
 {
 	uint64_t unused = 0;
 

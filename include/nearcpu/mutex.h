@@ -112,7 +112,7 @@ NEAR_API void near__mutex_unlocked(const struct near_mutex *m);
 /* if (__libc_single_threaded == 1 && *word == 0) *word = owner; the store commits. No other thread
  * can change the word: this one would have to start it in between, in a signal handler, which
  * aborts the sequence. */
-static inline bool near__mutex_lock_by_seq(uint32_t *word, uint64_t owner)
+NEAR__INLINE bool near__mutex_lock_by_seq(uint32_t *word, uint64_t owner)
 {
 	uint64_t seen, not_alone;
 
@@ -130,7 +130,7 @@ static inline bool near__mutex_lock_by_seq(uint32_t *word, uint64_t owner)
 /* Returns 0 if it took the mutex; else the content of the word, or NEAR__NO_OWNER. Acquire: pairs
  * with the release in the unlock that stored the 0. Strong, so that a failure means that the word
  * was not 0. */
-static inline uint32_t near__mutex_fast(struct near_mutex *m)
+NEAR__INLINE uint32_t near__mutex_fast(struct near_mutex *m)
 {
 	uint32_t owner = (uint32_t)near__more.owner, seen = 0;
 
@@ -178,7 +178,7 @@ NEAR_API int near_mutex_lock_until(struct near_mutex *m, int clock, const struct
  * that sets bits in it concurrently fences sequences before it relies on them (src/locks/mutex.h).
  * Requires that the thread is live. Release: pairs with the acquire of the next lock. If a waiter
  * has fetched the cache line, the load would fetch it for reading, and the store again. */
-static inline bool near__mutex_unlock_by_seq(uint32_t *word, uint64_t owner)
+NEAR__INLINE bool near__mutex_unlock_by_seq(uint32_t *word, uint64_t owner)
 {
 	uint64_t seen;
 

@@ -94,7 +94,7 @@ NEAR_API void *near__pool_get_slow(struct near_pool *pool);
 NEAR_API void *near__pool_try_get_slow(struct near_pool *pool);
 NEAR_API void near__pool_put_slow(struct near_pool *pool, void *object);
 
-static inline void *near__pool_pop(struct near_pool *pool)
+NEAR__INLINE void *near__pool_pop(struct near_pool *pool)
 {
 	uint64_t word;
 

@@ -92,7 +92,7 @@ NEAR_API void near__queue_notify(struct near_queue *q, size_t n);
  * The limit is a head that was loaded earlier, plus the capacity. No get reads a cell at or beyond
  * the tail, so storing there is harmless to repeat. Release: pairs with the acquire of the get. A
  * thread that closes the queue fences before it relies on `open`. */
-static inline int near__queue_append(struct near_queue *q, void *element)
+NEAR__INLINE int near__queue_append(struct near_queue *q, void *element)
 {
 	uint64_t at, tail, cell;
 

@@ -151,7 +151,7 @@ NEAR_API void near__rcu_wake(struct near_rcu *d) __attribute__((cold));
 
 /* Counts in: loads the phase, and storing one more in its word 2 commits. A word of 0 is of a slot
  * that is not open. A fence after the phase was changed aborts it, unless it has committed. */
-static inline bool near__rcu_try_enter(struct near_rcu *d, uint64_t *phase_out)
+NEAR__INLINE bool near__rcu_try_enter(struct near_rcu *d, uint64_t *phase_out)
 {
 	uint64_t at, phase;
 	bool committed = NEAR_SEQ(
@@ -171,7 +171,7 @@ static inline bool near__rcu_try_enter(struct near_rcu *d, uint64_t *phase_out)
 
 /* Counts out: storing one more in the phase's word 0 commits, a release: pairs with the acquire in
  * src/rcu/period.c. */
-static inline bool near__rcu_try_exit(uint64_t phase)
+NEAR__INLINE bool near__rcu_try_exit(uint64_t phase)
 {
 	uint64_t at;
 

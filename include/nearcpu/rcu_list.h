@@ -80,9 +80,8 @@ NEAR_INLINE size_t near_rcu_list_count(const struct near_rcu_list *l)
 
 /* Between two neighbours, of which either may be NULL. The release publishes n; the updater alone
  * loads `prev`. */
-static inline void near__rcu_list_link(struct near_rcu_list *l, struct near_rcu_list_node *prev,
-				       struct near_rcu_list_node *n,
-				       struct near_rcu_list_node *next)
+NEAR__INLINE void near__rcu_list_link(struct near_rcu_list *l, struct near_rcu_list_node *prev,
+				      struct near_rcu_list_node *n, struct near_rcu_list_node *next)
 {
 	n->prev = prev;
 	/* Relaxed: published below. A reader may be at n if it replaces itself; see replace. */
@@ -95,7 +94,7 @@ static inline void near__rcu_list_link(struct near_rcu_list *l, struct near_rcu_
 }
 
 /* Stores relaxed: a count orders nothing. */
-static inline void near__rcu_list_add(struct near_rcu_list *l, size_t n)
+NEAR__INLINE void near__rcu_list_add(struct near_rcu_list *l, size_t n)
 {
 	__atomic_store_n(&l->count, l->count + n, __ATOMIC_RELAXED);
 }

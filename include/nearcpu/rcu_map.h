@@ -118,25 +118,25 @@ struct near__rcu_map_table {
 };
 
 /* Fibonacci hashing: the high bits choose the bucket. */
-static inline uint64_t near__rcu_map_mix(uint64_t hash)
+NEAR__INLINE uint64_t near__rcu_map_mix(uint64_t hash)
 {
 	return hash * 0x9e3779b97f4a7c15u;
 }
 
 /* 1 to 255. */
-static inline uint64_t near__rcu_map_tag(uint64_t mixed)
+NEAR__INLINE uint64_t near__rcu_map_tag(uint64_t mixed)
 {
 	uint64_t tag = mixed >> 32 & 0xff;
 
 	return tag + !tag;
 }
 
-static inline struct near__rcu_map_table *near__rcu_map_table(uintptr_t table)
+NEAR__INLINE struct near__rcu_map_table *near__rcu_map_table(uintptr_t table)
 {
 	return (struct near__rcu_map_table *)(table & ~(uintptr_t)63) - 1;
 }
 
-static inline struct near__rcu_map_bucket *near__rcu_map_bucket(uintptr_t table, uint64_t mixed)
+NEAR__INLINE struct near__rcu_map_bucket *near__rcu_map_bucket(uintptr_t table, uint64_t mixed)
 {
 	return (struct near__rcu_map_bucket *)(table & ~(uintptr_t)63) + (mixed >> (table & 63));
 }

@@ -46,7 +46,7 @@ struct NEAR__CAPABILITY("mutex") NEAR__REENTRANT near_recursive_mutex {
  * stores that number, or a thread that hands it the mutex, before this thread continues. False also
  * of a thread without a number (a new one, or NEAR_CONF=lock_check:1), and of one that has locked
  * before a fork. */
-static inline bool near__recursive_is_held(const struct near_recursive_mutex *m)
+NEAR__INLINE bool near__recursive_is_held(const struct near_recursive_mutex *m)
 {
 	uint32_t word = __atomic_load_n(&m->mutex.word, __ATOMIC_RELAXED) & NEAR__MUTEX_OWNER;
 

@@ -195,7 +195,7 @@ NEAR_API unsigned near__region_fallback(const struct near_region *r);
 	NEAR_ADD(at, common)
 
 /* at[0] += n; the store of the sum commits. */
-static inline bool near__region_try_add(const struct near_region *r, void *common, int64_t n)
+NEAR__INLINE bool near__region_try_add(const struct near_region *r, void *common, int64_t n)
 {
 	uint64_t at;
 
@@ -208,7 +208,7 @@ static inline bool near__region_try_add(const struct near_region *r, void *commo
 NEAR_API void near__region_add_slow(const struct near_region *r, void *common, int64_t n);
 
 /* Adds n to the local copy of the word that is at `common` in the common one. */
-static inline void near__region_add(const struct near_region *r, void *common, int64_t n)
+NEAR__INLINE void near__region_add(const struct near_region *r, void *common, int64_t n)
 {
 	if (__builtin_expect(!near__region_try_add(r, common, n), 0))
 		near__region_add_slow(r, common, n);

@@ -115,7 +115,7 @@ NEAR_API void near__rwlock_read_unlock_slow(struct near_rwlock *l);
 /* If the thread's first hold names the lock, the thread has checked the lock before, in this
  * process, and NEAR_CONF=lock_check:1 is not set. The address may have been that of another lock
  * then: hence the check of `copies`. */
-static inline bool near__rwlock_read_fast(struct near_rwlock *l)
+NEAR__INLINE bool near__rwlock_read_fast(struct near_rwlock *l)
 {
 	void *copies = l->copies;
 

@@ -67,8 +67,8 @@ NEAR_API struct near_stack_node *near__stack_pop_slow(struct near_stack *s);
 /* last->next = head; head = first commits. `last` is private to the caller until then, so writing
  * it again is harmless. The thread that pops it runs on this slot later, or took the slot by gate
  * and fence: both order the link before the head. */
-static inline bool near__stack_try_push(void *p, struct near_stack_node *first,
-					struct near_stack_node *last)
+NEAR__INLINE bool near__stack_try_push(void *p, struct near_stack_node *first,
+				       struct near_stack_node *last)
 {
 	uint64_t at, head;
 
@@ -82,7 +82,7 @@ static inline bool near__stack_try_push(void *p, struct near_stack_node *first,
 }
 
 /* head = list commits, if head is NULL: a list whose end is not known. */
-static inline bool near__stack_try_put(void *p, struct near_stack_node *list)
+NEAR__INLINE bool near__stack_try_put(void *p, struct near_stack_node *list)
 {
 	uint64_t at, head;
 
@@ -97,7 +97,7 @@ static inline bool near__stack_try_put(void *p, struct near_stack_node *list)
 
 /* node = head; head = node->next commits. node->next can be read: no other thread takes the node
  * off this list while the sequence runs, since that aborts it. */
-static inline int near__stack_try_pop(void *p, struct near_stack_node **node)
+NEAR__INLINE int near__stack_try_pop(void *p, struct near_stack_node **node)
 {
 	struct near_stack_node *head;
 	uint64_t at, next;
@@ -116,7 +116,7 @@ static inline int near__stack_try_pop(void *p, struct near_stack_node **node)
 }
 
 /* list = head; head = NULL commits. */
-static inline int near__stack_try_pop_all(void *p, struct near_stack_node **list)
+NEAR__INLINE int near__stack_try_pop_all(void *p, struct near_stack_node **list)
 {
 	struct near_stack_node *head;
 	uint64_t at;

@@ -100,7 +100,7 @@ NEAR_API void near__trace_pieces(struct near_trace_point *p, const struct near__
  * its data begin 128 bytes after it. The clock is read before the position is loaded: in between
  * no other record can be written, or the sequence fails. It takes 1.4 ns less than in the other
  * order (measured on Granite Rapids). */
-static inline bool near__trace_try(uint64_t head, uint64_t word)
+NEAR__INLINE bool near__trace_try(uint64_t head, uint64_t word)
 {
 	const uint64_t *table = __atomic_load_n(&near__trace_table, __ATOMIC_RELAXED);
 	uint64_t ring, next, at, low, time;
@@ -128,7 +128,7 @@ static inline bool near__trace_try(uint64_t head, uint64_t word)
 		NEAR_OUT_CLOCK(time, ring, next, at, low), NEAR_IN(table, head, word));
 }
 
-static inline void near__trace_word(struct near_trace_point *p, uint64_t word)
+NEAR__INLINE void near__trace_word(struct near_trace_point *p, uint64_t word)
 {
 	/* Acquire: pairs with the store that switched it on; the table is loaded after it. */
 	uint32_t clock = __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE);

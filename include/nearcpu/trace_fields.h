@@ -235,7 +235,7 @@ extern "C" {
 
 /* ---- payloads ---- */
 
-static inline uint64_t near__trace_bits_float(float v)
+NEAR__INLINE uint64_t near__trace_bits_float(float v)
 {
 	uint32_t bits;
 
@@ -243,7 +243,7 @@ static inline uint64_t near__trace_bits_float(float v)
 	return bits;
 }
 
-static inline uint64_t near__trace_bits_double(double v)
+NEAR__INLINE uint64_t near__trace_bits_double(double v)
 {
 	uint64_t bits;
 

@@ -19,21 +19,6 @@ extern "C" {
 void __tsan_acquire(void *p);
 void __tsan_release(void *p);
 
-#if defined(__SANITIZE_THREAD__)
-#define NEAR__TSAN 1
-#elif defined(__has_feature)
-#if __has_feature(thread_sanitizer)
-#define NEAR__TSAN 1
-#endif
-#endif
-#ifndef NEAR__TSAN
-#define NEAR__TSAN 0
-#endif
-
-#ifndef NEAR_VALGRIND
-#define NEAR_VALGRIND 0
-#endif
-
 /* Not 0 if the program runs under helgrind or DRD, and the library was built with valgrind's
  * headers; or if the program was built with ThreadSanitizer, and the library was not. The functions
  * notify each of these. */

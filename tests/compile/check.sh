@@ -3,7 +3,8 @@
 # usage: check.sh INCLUDE COMPILER [FLAG...]
 # Sources that must compile (good_*, inlined), and sources that must not, with the words of the
 # error that each names in its second line, and in the third how often it comes, or which compiler
-# does not see it. The right sequences also compile for a 32-bit CPU, if the compiler has one.
+# does not see it. The right sequences also compile for a 32-bit CPU, if the compiler has one; with
+# -masm=intel they do not.
 set -euo pipefail
 here=$(dirname "${BASH_SOURCE[0]}")
 
@@ -60,6 +61,16 @@ _Static_assert(sizeof(uint64_t) == 8 && sizeof(void *) == 4, "headers for 64 bit
 	output=$(compile "$here/good_sequences.c" "${bits_32[@]}" -O0) ||
 		wrong good_sequences "does not compile for 32 bits: $output"
 	files=$((files + 1))
+fi
+
+# The sequences of x86_64 are in AT&T syntax.
+if compile - "$@" -x c >/dev/null <<<'#ifndef __x86_64__
+#error another CPU
+#endif'; then
+	output=$(compile "$here/inlined.c" "$@" -masm=intel) &&
+		wrong inlined "compiles with -masm=intel"
+	words='nearcpu: compile without -masm=intel'
+	[[ $output = *"$words"* ]] || wrong inlined "no '$words' in: $output"
 fi
 
 echo "$files sources, $failed failed"

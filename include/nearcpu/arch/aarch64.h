@@ -100,7 +100,7 @@
 	NEAR__OP NEAR__RANGE(n, 1, 255)                                                            \
 	"ldr %w[near_tmp], [%x[" #base "], %x[" #index "]]\n\t" NEAR__BRANCH_TMP_NE(n, label)
 
-static inline uint64_t near__clock(void)
+NEAR__INLINE uint64_t near__clock(void)
 {
 	uint64_t time;
 
@@ -108,18 +108,18 @@ static inline uint64_t near__clock(void)
 	return time;
 }
 
-static inline void *near__thread_pointer(void)
+NEAR__INLINE void *near__thread_pointer(void)
 {
 	return __builtin_thread_pointer();
 }
 
-static inline void near__prefetch_for_write(const void *p)
+NEAR__INLINE void near__prefetch_for_write(const void *p)
 {
 	__builtin_prefetch(p, 1);
 }
 
 /* Executes n pauses. The isb: nothing that follows is executed speculatively before (x86_64.h). */
-static inline void near__pauses(unsigned n)
+NEAR__INLINE void near__pauses(unsigned n)
 {
 	for (; n; n--)
 		__asm__ volatile("yield" : : : "memory");

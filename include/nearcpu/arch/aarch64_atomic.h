@@ -36,7 +36,7 @@ enum near__wide_mode {
 #define NEAR__HWCAP_ATOMICS (1UL << 8)
 #define NEAR__HWCAP_USCAT (1UL << 25)
 
-static inline int near__wide_best(void)
+NEAR__INLINE int near__wide_best(void)
 {
 	unsigned long caps = getauxval(AT_HWCAP);
 
@@ -45,14 +45,14 @@ static inline int near__wide_best(void)
 	return caps & NEAR__HWCAP_USCAT ? NEAR__WIDE_LSE2 : NEAR__WIDE_LSE;
 }
 
-static inline void near__full_fence(void)
+NEAR__INLINE void near__full_fence(void)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
 /* As __sync_val_compare_and_swap. Stores back what it has loaded if that differs, which
  * proves that both halves were there at the same time. */
-static inline near__wide near__wide_cas_pairs(near__wide *p, near__wide expected,
+NEAR__INLINE near__wide near__wide_cas_pairs(near__wide *p, near__wide expected,
 					      near__wide desired)
 {
 	uint64_t low, high;
@@ -79,7 +79,7 @@ static inline near__wide near__wide_cas_pairs(near__wide *p, near__wide expected
 	return (near__wide)high << 64 | low;
 }
 
-static inline near__wide near__wide_cas_lse(near__wide *p, near__wide expected, near__wide desired)
+NEAR__INLINE near__wide near__wide_cas_lse(near__wide *p, near__wide expected, near__wide desired)
 {
 	register uint64_t low __asm__("x0") = (uint64_t)expected;
 	register uint64_t high __asm__("x1") = (uint64_t)(expected >> 64);
@@ -94,7 +94,7 @@ static inline near__wide near__wide_cas_lse(near__wide *p, near__wide expected, 
 	return (near__wide)high << 64 | low;
 }
 
-static inline bool near__wide_cas(int mode, near__wide *p, near__wide *expected, near__wide desired)
+NEAR__INLINE bool near__wide_cas(int mode, near__wide *p, near__wide *expected, near__wide desired)
 {
 	near__wide seen = mode >= NEAR__WIDE_LSE ? near__wide_cas_lse(p, *expected, desired)
 						 : near__wide_cas_pairs(p, *expected, desired);
@@ -106,7 +106,7 @@ static inline bool near__wide_cas(int mode, near__wide *p, near__wide *expected,
 
 /* Sequentially consistent. The ldar: not before an earlier stlxp or stlr; the dmb: nothing later
  * before the pair. */
-static inline near__wide near__wide_load(int mode, const near__wide *p)
+NEAR__INLINE near__wide near__wide_load(int mode, const near__wide *p)
 {
 	near__wide value = 0;
 	uint64_t low, high;
@@ -126,7 +126,7 @@ static inline near__wide near__wide_load(int mode, const near__wide *p)
 
 /* Its halves may not belong together; but it is one value, which is not read again after the
  * barrier. */
-static inline near__wide near__wide_guess(const near__wide *p)
+NEAR__INLINE near__wide near__wide_guess(const near__wide *p)
 {
 	near__wide value = *p;
 
@@ -135,7 +135,7 @@ static inline near__wide near__wide_guess(const near__wide *p)
 }
 
 /* fence: sequentially consistent, else a release. */
-static inline void near__wide_store(int mode, near__wide *p, near__wide value, bool fence)
+NEAR__INLINE void near__wide_store(int mode, near__wide *p, near__wide value, bool fence)
 {
 	if (mode == NEAR__WIDE_LSE2) {
 		__asm__ volatile("dmb ish\n\t"

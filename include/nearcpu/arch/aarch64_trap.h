@@ -9,17 +9,17 @@
 #define NEAR__BREAK_BYTES {0x00, 0x00, 0x20, 0xd4} /* brk #0 */
 #define NEAR__BREAK_PASSED 0u
 
-static inline uintptr_t near__trap_ip(const ucontext_t *c)
+NEAR__INLINE uintptr_t near__trap_ip(const ucontext_t *c)
 {
 	return (uintptr_t)c->uc_mcontext.pc;
 }
 
-static inline void near__trap_set_ip(ucontext_t *c, uintptr_t ip)
+NEAR__INLINE void near__trap_set_ip(ucontext_t *c, uintptr_t ip)
 {
 	c->uc_mcontext.pc = ip;
 }
 
-static inline unsigned near__trap_length(uintptr_t ip)
+NEAR__INLINE unsigned near__trap_length(uintptr_t ip)
 {
 	(void)ip;
 	return 4;

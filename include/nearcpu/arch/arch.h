@@ -4,6 +4,7 @@
 #ifndef NEARCPU_ARCH_ARCH_H
 #define NEARCPU_ARCH_ARCH_H
 
+#include <nearcpu/api.h>
 #include <stdint.h>
 
 #if defined(NEAR_ARCH_GENERIC)

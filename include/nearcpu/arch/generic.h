@@ -51,22 +51,22 @@
 #define NEAR_BRANCH_MEM4_NE(base, off, n, label) ""
 #define NEAR_BRANCH_MEM4X_NE(base, index, n, label) ""
 
-static inline uint64_t near__clock(void)
+NEAR__INLINE uint64_t near__clock(void)
 {
 	return 0;
 }
 
-static inline void *near__thread_pointer(void)
+NEAR__INLINE void *near__thread_pointer(void)
 {
 	return (void *)0;
 }
 
-static inline void near__prefetch_for_write(const void *p)
+NEAR__INLINE void near__prefetch_for_write(const void *p)
 {
 	__builtin_prefetch(p, 1);
 }
 
-static inline void near__pauses(unsigned n)
+NEAR__INLINE void near__pauses(unsigned n)
 {
 	(void)n;
 }

@@ -9,19 +9,19 @@
 #define NEAR__BREAK_BYTES {0}
 #define NEAR__BREAK_PASSED 0u
 
-static inline uintptr_t near__trap_ip(const ucontext_t *c)
+NEAR__INLINE uintptr_t near__trap_ip(const ucontext_t *c)
 {
 	(void)c;
 	return 0;
 }
 
-static inline void near__trap_set_ip(ucontext_t *c, uintptr_t ip)
+NEAR__INLINE void near__trap_set_ip(ucontext_t *c, uintptr_t ip)
 {
 	(void)c;
 	(void)ip;
 }
 
-static inline unsigned near__trap_length(uintptr_t ip)
+NEAR__INLINE unsigned near__trap_length(uintptr_t ip)
 {
 	(void)ip;
 	return 1;

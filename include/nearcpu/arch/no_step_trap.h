@@ -9,23 +9,23 @@
 
 #define NEAR__TRAP_STEPS false
 
-static inline void near__trap_set_step(ucontext_t *c, bool on)
+NEAR__INLINE void near__trap_set_step(ucontext_t *c, bool on)
 {
 	(void)c;
 	(void)on;
 }
 
-static inline void near__trap_call_handler(void)
+NEAR__INLINE void near__trap_call_handler(void)
 {
 }
 
-static inline uintptr_t near__trap_stack_top(const ucontext_t *c)
+NEAR__INLINE uintptr_t near__trap_stack_top(const ucontext_t *c)
 {
 	(void)c;
 	return 0;
 }
 
-static inline bool near__trap_is_jump(uintptr_t ip)
+NEAR__INLINE bool near__trap_is_jump(uintptr_t ip)
 {
 	(void)ip;
 	return false;

@@ -26,29 +26,29 @@ enum near__wide_mode { NEAR__WIDE_LOCKS, NEAR__WIDE_MODES };
 		"locks"                                                                            \
 	}
 
-static inline void near__full_fence(void)
+NEAR__INLINE void near__full_fence(void)
 {
 	__atomic_thread_fence(__ATOMIC_SEQ_CST);
 }
 
-static inline int near__wide_best(void)
+NEAR__INLINE int near__wide_best(void)
 {
 	return NEAR__WIDE_LOCKS;
 }
 
-static inline bool near__wide_cas(int mode, near__wide *p, near__wide *expected, near__wide desired)
+NEAR__INLINE bool near__wide_cas(int mode, near__wide *p, near__wide *expected, near__wide desired)
 {
 	(void)mode, (void)p, (void)expected, (void)desired;
 	return false;
 }
 
-static inline near__wide near__wide_load(int mode, const near__wide *p)
+NEAR__INLINE near__wide near__wide_load(int mode, const near__wide *p)
 {
 	(void)mode;
 	return *p;
 }
 
-static inline void near__wide_store(int mode, near__wide *p, near__wide value, bool fence)
+NEAR__INLINE void near__wide_store(int mode, near__wide *p, near__wide value, bool fence)
 {
 	(void)mode, (void)p, (void)value, (void)fence;
 }

@@ -103,7 +103,7 @@
 	NEAR__RANGE(n, 1, 255) "add %[near_tmp], %[" #base "], %[" #index "]\n\t"                  \
 	"lw %[near_tmp], 0(%[near_tmp])\n\t" NEAR__BRANCH_TMP_NE(n, label)
 
-static inline uint64_t near__clock(void)
+NEAR__INLINE uint64_t near__clock(void)
 {
 	uint64_t time;
 
@@ -111,14 +111,14 @@ static inline uint64_t near__clock(void)
 	return time;
 }
 
-static inline void *near__thread_pointer(void)
+NEAR__INLINE void *near__thread_pointer(void)
 {
 	return __builtin_thread_pointer();
 }
 
 /* GCC before 14 takes the whole register for what a compare-exchange of 4 bytes expects (its bug
  * 114130): it must hold them as registers hold 32 bits. */
-static inline uint32_t near__low_half(uint64_t value)
+NEAR__INLINE uint32_t near__low_half(uint64_t value)
 {
 	uint64_t low;
 
@@ -127,13 +127,13 @@ static inline uint32_t near__low_half(uint64_t value)
 }
 #define NEAR__LOW_HALF(value) near__low_half(value)
 
-static inline void near__prefetch_for_write(const void *p)
+NEAR__INLINE void near__prefetch_for_write(const void *p)
 {
 	__builtin_prefetch(p, 1);
 }
 
 /* Executes n pauses; they are hints. */
-static inline void near__pauses(unsigned n)
+NEAR__INLINE void near__pauses(unsigned n)
 {
 	for (; n; n--)
 		__asm__ volatile(".insn i 0x0F, 0, x0, x0, 0x010" : : : "memory");

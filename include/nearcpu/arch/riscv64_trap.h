@@ -10,18 +10,18 @@
 #define NEAR__BREAK_PASSED 0u
 
 /* It is in the place of x0. */
-static inline uintptr_t near__trap_ip(const ucontext_t *c)
+NEAR__INLINE uintptr_t near__trap_ip(const ucontext_t *c)
 {
 	return (uintptr_t)c->uc_mcontext.__gregs[0];
 }
 
-static inline void near__trap_set_ip(ucontext_t *c, uintptr_t ip)
+NEAR__INLINE void near__trap_set_ip(ucontext_t *c, uintptr_t ip)
 {
 	c->uc_mcontext.__gregs[0] = ip;
 }
 
 /* The low two bits distinguish compressed instructions from full ones. */
-static inline unsigned near__trap_length(uintptr_t ip)
+NEAR__INLINE unsigned near__trap_length(uintptr_t ip)
 {
 	return (*(const uint16_t *)ip & 3) == 3 ? 4 : 2;
 }

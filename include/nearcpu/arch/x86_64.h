@@ -14,7 +14,9 @@
 #define NEAR__SYS_RSEQ 334
 #define NEAR__SYS_MEMBARRIER 324
 
+/* The operations are in AT&T syntax; with -masm=intel compilers write the operands in the other. */
 #define NEAR__SEQ_ARM                                                                              \
+	"{|.error \"nearcpu: compile without -masm=intel\"\n\t}"                                   \
 	"leaq 73b(%%rip), %q[near_tmp]\n\t"                                                        \
 	"movq %q[near_tmp], 8(%q[near_area])\n\t"
 #define NEAR__SEQ_HANDLER                                                                          \
@@ -116,7 +118,7 @@
 	"cmpl $" #n ", %k[near_tmp]\n\t"                                                          \
 	"jne %l[" #label "]\n\t"
 
-static inline uint64_t near__clock(void)
+NEAR__INLINE uint64_t near__clock(void)
 {
 	uint64_t low, high;
 
@@ -124,7 +126,7 @@ static inline uint64_t near__clock(void)
 	return high << 32 | low;
 }
 
-static inline void *near__thread_pointer(void)
+NEAR__INLINE void *near__thread_pointer(void)
 {
 	void *tp;
 
@@ -135,7 +137,7 @@ static inline void *near__thread_pointer(void)
 /* Fetches the cache line for writing. CPUs without the instruction do nothing. Not
  * __builtin_prefetch: compilers use the instruction only where their options say that the CPU has
  * it. */
-static inline void near__prefetch_for_write(const void *p)
+NEAR__INLINE void near__prefetch_for_write(const void *p)
 {
 	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)p));
 }
@@ -143,7 +145,7 @@ static inline void near__prefetch_for_write(const void *p)
 /* Executes n pauses. The lfence: without it the CPU predicts early that the loop is over and
  * executes what follows speculatively, and a waiter takes the cache line of the lock without having
  * read it. Measured with two threads on one mutex: without, half the throughput. */
-static inline void near__pauses(unsigned n)
+NEAR__INLINE void near__pauses(unsigned n)
 {
 	for (; n; n--)
 		__asm__ volatile("pause" : : : "memory");

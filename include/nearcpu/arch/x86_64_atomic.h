@@ -29,7 +29,7 @@ enum near__wide_mode { NEAR__WIDE_LOCKS, NEAR__WIDE_CAS, NEAR__WIDE_MOVE, NEAR__
 		"locks", "cmpxchg16b", "cmpxchg16b and vmovdqa"                                    \
 	}
 
-static inline bool near__avx_is_atomic(unsigned b, unsigned c, unsigned d, unsigned features)
+NEAR__INLINE bool near__avx_is_atomic(unsigned b, unsigned c, unsigned d, unsigned features)
 {
 	unsigned low, high;
 	bool intel = b == signature_INTEL_ebx && d == signature_INTEL_edx &&
@@ -43,7 +43,7 @@ static inline bool near__avx_is_atomic(unsigned b, unsigned c, unsigned d, unsig
 	return (low & 6) == 6;
 }
 
-static inline int near__wide_best(void)
+NEAR__INLINE int near__wide_best(void)
 {
 	unsigned a, b, c, d, features, unused;
 
@@ -56,13 +56,13 @@ static inline int near__wide_best(void)
 
 /* As __atomic_thread_fence(__ATOMIC_SEQ_CST), for which compilers take a slower instruction, or
  * this one where the stack pointer points to: what was stored there last it would wait for. */
-static inline void near__full_fence(void)
+NEAR__INLINE void near__full_fence(void)
 {
 	__asm__ volatile("lock orq $0, -8(%%rsp)" : : : "memory", "cc");
 }
 
 /* A full fence as well. */
-static inline bool near__wide_cas(int mode, near__wide *p, near__wide *expected, near__wide desired)
+NEAR__INLINE bool near__wide_cas(int mode, near__wide *p, near__wide *expected, near__wide desired)
 {
 	uint64_t low = (uint64_t)*expected, high = (uint64_t)(*expected >> 64);
 	bool done;
@@ -81,7 +81,7 @@ typedef long long near__vector2 __attribute__((vector_size(16)));
 
 /* x86's loads and stores are acquires and releases. The halves go from register to register: by
  * way of the stack, a load of both would wait until both have been stored. */
-static inline near__wide near__wide_load(int mode, const near__wide *p)
+NEAR__INLINE near__wide near__wide_load(int mode, const near__wide *p)
 {
 	near__wide value = 0;
 
@@ -103,7 +103,7 @@ static inline near__wide near__wide_load(int mode, const near__wide *p)
 
 /* Its halves may not belong together; but it is one value, which is not read again after the
  * barrier. */
-static inline near__wide near__wide_guess(const near__wide *p)
+NEAR__INLINE near__wide near__wide_guess(const near__wide *p)
 {
 	near__wide value = *p;
 
@@ -111,7 +111,7 @@ static inline near__wide near__wide_guess(const near__wide *p)
 	return value;
 }
 
-static inline void near__wide_store(int mode, near__wide *p, near__wide value, bool fence)
+NEAR__INLINE void near__wide_store(int mode, near__wide *p, near__wide value, bool fence)
 {
 	if (mode == NEAR__WIDE_MOVE) {
 		near__vector2 v;

@@ -52,7 +52,7 @@
 /* The kernel keeps node << 12 | cpu where these read it; its own getcpu does the same. */
 #define NEAR__HAS_CPU_INSN 1
 
-static inline uint32_t near__insn_rdpid(void)
+NEAR__INLINE uint32_t near__insn_rdpid(void)
 {
 	uint64_t v;
 
@@ -60,7 +60,7 @@ static inline uint32_t near__insn_rdpid(void)
 	return (uint32_t)v;
 }
 
-static inline uint32_t near__insn_lsl(void)
+NEAR__INLINE uint32_t near__insn_lsl(void)
 {
 	uint32_t v = UINT32_MAX;
 
@@ -68,7 +68,7 @@ static inline uint32_t near__insn_lsl(void)
 	return v;
 }
 
-static inline uint32_t near__insn_rdtscp(void)
+NEAR__INLINE uint32_t near__insn_rdtscp(void)
 {
 	uint32_t lo, hi, v;
 
@@ -76,14 +76,14 @@ static inline uint32_t near__insn_rdtscp(void)
 	return v;
 }
 
-static inline bool near__insn_has_rdpid(void)
+NEAR__INLINE bool near__insn_has_rdpid(void)
 {
 	unsigned a, b, c, d;
 
 	return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (c & (1u << 22));
 }
 
-static inline bool near__insn_has_rdtscp(void)
+NEAR__INLINE bool near__insn_has_rdtscp(void)
 {
 	unsigned a, b, c, d;
 

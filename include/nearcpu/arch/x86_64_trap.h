@@ -16,18 +16,18 @@
 /* Boundaries of instructions are found by single steps: the CPU knows their lengths best. */
 #define NEAR__TRAP_STEPS true
 
-static inline uintptr_t near__trap_ip(const ucontext_t *c)
+NEAR__INLINE uintptr_t near__trap_ip(const ucontext_t *c)
 {
 	return (uintptr_t)c->uc_mcontext.gregs[REG_RIP];
 }
 
-static inline void near__trap_set_ip(ucontext_t *c, uintptr_t ip)
+NEAR__INLINE void near__trap_set_ip(ucontext_t *c, uintptr_t ip)
 {
 	c->uc_mcontext.gregs[REG_RIP] = (greg_t)ip;
 }
 
 /* By the trap flag. */
-static inline void near__trap_set_step(ucontext_t *c, bool on)
+NEAR__INLINE void near__trap_set_step(ucontext_t *c, bool on)
 {
 	if (on)
 		c->uc_mcontext.gregs[REG_EFL] |= 0x100;
@@ -36,14 +36,14 @@ static inline void near__trap_set_step(ucontext_t *c, bool on)
 }
 
 /* Hands over to the handler, outside of any sequence. */
-static inline void near__trap_call_handler(void)
+NEAR__INLINE void near__trap_call_handler(void)
 {
 	__asm__ volatile("int3" : : : "memory");
 }
 
 /* Whether a direct jump is there, after prefixes that such have: after it, the thread may be
  * at the end of a sequence without having come through its commit. */
-static inline bool near__trap_is_jump(uintptr_t ip)
+NEAR__INLINE bool near__trap_is_jump(uintptr_t ip)
 {
 	const unsigned char *p = (const unsigned char *)ip;
 
@@ -60,7 +60,7 @@ near__trap_stack_top(const ucontext_t *c)
 	return *(const volatile uintptr_t *)(uintptr_t)c->uc_mcontext.gregs[REG_RSP];
 }
 
-static inline unsigned near__trap_length(uintptr_t ip)
+NEAR__INLINE unsigned near__trap_length(uintptr_t ip)
 {
 	(void)ip;
 	return 0;
