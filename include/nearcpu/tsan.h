@@ -27,12 +27,22 @@ NEAR_API void near__watched_acquire(const void *object);
 NEAR_API void near__watched_release(const void *object);
 NEAR_API void near__watched_word(const void *word);
 
+NEAR__INLINE void near__watch_acquire(const void *p)
+{
+	if (__builtin_expect(near__is_watched != 0, 0))
+		near__watched_acquire(p);
+}
+
+NEAR__INLINE void near__watch_release(const void *p)
+{
+	if (__builtin_expect(near__is_watched != 0, 0))
+		near__watched_release(p);
+}
+
 /* Where ThreadSanitizer sees what orders the threads, but valgrind's tools do not. */
 #if NEAR_VALGRIND
-#define NEAR__WATCHED_ACQUIRE(p)                                                                   \
-	(__builtin_expect(near__is_watched != 0, 0) ? near__watched_acquire(p) : (void)0)
-#define NEAR__WATCHED_RELEASE(p)                                                                   \
-	(__builtin_expect(near__is_watched != 0, 0) ? near__watched_release(p) : (void)0)
+#define NEAR__WATCHED_ACQUIRE(p) near__watch_acquire((const void *)(uintptr_t)(p))
+#define NEAR__WATCHED_RELEASE(p) near__watch_release((const void *)(uintptr_t)(p))
 #else
 #define NEAR__WATCHED_ACQUIRE(p) ((void)(p))
 #define NEAR__WATCHED_RELEASE(p) ((void)(p))

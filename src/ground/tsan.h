@@ -19,8 +19,20 @@
 #if !NEAR__TSAN && !NEAR_VALGRIND
 #undef NEAR__TSAN_ACQUIRE
 #undef NEAR__TSAN_RELEASE
-#define NEAR__TSAN_ACQUIRE(p) (NEAR__TSAN_HERE ? __tsan_acquire((void *)(uintptr_t)(p)) : (void)0)
-#define NEAR__TSAN_RELEASE(p) (NEAR__TSAN_HERE ? __tsan_release((void *)(uintptr_t)(p)) : (void)0)
+#define NEAR__TSAN_ACQUIRE(p) near__report_acquire(p)
+#define NEAR__TSAN_RELEASE(p) near__report_release(p)
+
+static inline void near__report_acquire(const void *p)
+{
+	if (NEAR__TSAN_HERE)
+		__tsan_acquire((void *)(uintptr_t)p);
+}
+
+static inline void near__report_release(const void *p)
+{
+	if (NEAR__TSAN_HERE)
+		__tsan_release((void *)(uintptr_t)p);
+}
 #endif
 
 #endif
