@@ -43,7 +43,9 @@
 #define NEARCPU_POOL_H
 
 #include <nearcpu/blocks.h>
+#include <nearcpu/cancel.h>
 #include <nearcpu/percpu.h>
+#include <time.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,8 +70,10 @@ struct near_pool_options {
 	 * no more objects than slots, slots keep none, and each call takes a lock. */
 	size_t cap;
 	unsigned batch; /* 1 to NEAR_POOL_MAX_BATCH; default: 16 KiB of objects, at most 64 */
-	/* Objects, idle or in use; default: 16 GiB of them, or what address space there is. Address
-	 * space is reserved for this number, memory is not. */
+	/* Objects, idle or in use, exactly; default: 16 GiB of them, or what address space allows.
+	 * Address space is reserved for this number, memory is not. A get fails only if none is
+	 * idle in any slot; after the first that finds this number reached, slots keep none, and
+	 * each call takes a lock. */
 	size_t most;
 };
 
@@ -126,6 +130,14 @@ NEAR_INLINE void *near_pool_try_get(struct near_pool *pool)
 		NEAR__TSAN_ACQUIRE(object);
 	return object;
 }
+
+/* As near_pool_get; but if as many objects exist as may (options.most), waits until one can be had:
+ * *object, and 0. Else *object is NULL: -ETIMEDOUT when the deadline (absolute; NULL: none) has
+ * passed by `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none)
+ * is set; the negative error of the constructor; -ENOMEM; -EINVAL: unknown clock, or an invalid
+ * deadline. What needs no wait is done in any case. Other gets may overtake one that waits. */
+NEAR_API int near_pool_get_until(struct near_pool *pool, void **object, int clock,
+				 const struct timespec *deadline, struct near_cancel *cancel);
 
 /* Makes an object idle; NULL is ignored. Never waits. */
 NEAR_INLINE void near_pool_put(struct near_pool *pool, void *object)

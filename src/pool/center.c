@@ -2,11 +2,14 @@
 /* The center of a pool: objects that wait for a slot, and where objects begin and end. */
 #include <errno.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "percpu/gate.h"
 #include "pool/pool.h"
 
-#define AT_ONCE 32 /* slots that are closed together */
+#define AT_ONCE 32         /* slots that are closed together */
+#define FORKED_YIELDS 1000 /* for threads that may not exist */
 
 static void add(uint64_t *statistic, uint64_t n)
 {
@@ -44,8 +47,11 @@ static bool is_pending(const struct near__pool *p)
 
 static unsigned keep(struct near__pool *p, const uint64_t *objects, unsigned n)
 {
-	if (n > p->center - p->count)
-		n = (unsigned)(p->center - p->count);
+	/* Relaxed: stored with the lock. The arrays of a scarce pool keep nothing. */
+	size_t room = __atomic_load_n(&p->scarce, __ATOMIC_RELAXED) ? p->options.cap : p->center;
+
+	if (n > room - p->count)
+		n = (unsigned)(room - p->count);
 	memcpy(&p->idle[p->count], objects, n * sizeof(*objects));
 	p->count += n;
 	return n;
@@ -83,11 +89,24 @@ static uint64_t collect(struct near__pool *p)
 
 /* ---- without the lock ---- */
 
+/* After n objects or their memory were returned. Waits for nothing. */
+static void wake(struct near__pool *p, unsigned n)
+{
+	uint32_t waiters;
+
+	/* Pairs with the fence in wait_for_object. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	waiters = __atomic_load_n(&p->waiters, __ATOMIC_RELAXED);
+	while (waiters && n-- && near_sem_read(&p->tickets) < waiters)
+		near_sem_post(&p->tickets);
+}
+
 static void return_memory(struct near__pool *p, uint64_t *objects, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
 		objects[i] |= NEAR__POOL_RAW;
 	push_returned(p, objects, n);
+	wake(p, n);
 }
 
 static void end_objects(struct near__pool *p, uint64_t *objects, unsigned n)
@@ -118,7 +137,7 @@ static size_t end_list(struct near__pool *p, uint64_t object)
 
 /* Moves what is on `returned`, unless another thread has the lock and will. A destructor may add to
  * it. */
-static void settle(struct near__pool *p)
+void near__pool_settle(struct near__pool *p)
 {
 	while (is_pending(p) && near_lock_try_lock(p->lock)) {
 		uint64_t over = collect(p);
@@ -128,17 +147,21 @@ static void settle(struct near__pool *p)
 	}
 }
 
-void near__pool_give(struct near__pool *p, uint64_t *objects, unsigned n)
+void near__pool_give(struct near__pool *p, uint64_t *objects, unsigned n, bool moves)
 {
-	if (near_lock_try_lock(p->lock)) {
-		unsigned kept = keep(p, objects, n);
+	unsigned kept = n;
 
+	if (near_lock_try_lock(p->lock)) {
+		kept = keep(p, objects, n);
 		near_lock_unlock(p->lock);
-		end_objects(p, objects + kept, n - kept);
 	} else {
 		push_returned(p, objects, n);
 	}
-	settle(p);
+	if (moves)
+		near__pool_moves(p, -1);
+	wake(p, kept);
+	end_objects(p, objects + kept, n - kept);
+	near__pool_settle(p);
 }
 
 /* Constructs n objects. The memory of one that fails, and of the rest, stays memory. */
@@ -146,7 +169,6 @@ static unsigned make_objects(struct near__pool *p, uint64_t *objects, unsigned n
 {
 	unsigned made = 0;
 
-	*error = n ? 0 : ENOMEM;
 	for (; made < n; made++) {
 		void *object = (void *)(uintptr_t)objects[made];
 
@@ -173,14 +195,24 @@ unsigned near__pool_fetch(struct near__pool *p, uint64_t *objects, unsigned want
 	else if (!near_lock_try_lock(p->lock))
 		return 0;
 	over = collect(p);
+	/* Relaxed: stored with the lock. */
+	if (__atomic_load_n(&p->scarce, __ATOMIC_RELAXED))
+		want = 1;
 	n = take(p, objects, want);
+	if (n > 1)
+		near__pool_moves(p, 1);
+	/* What is constructed ahead would be missing where the number is limited. */
 	if (!n && wait)
-		raw = near__pool_raw_take(p, objects, want);
+		raw = near__pool_raw_take(p, objects, p->options.most ? 1 : want);
+	if (!n && wait && !raw)
+		*error = p->live < p->limit ? ENOMEM : EAGAIN;
 	near_lock_unlock(p->lock);
 	end_list(p, over);
-	if (!n && wait)
+	if (raw)
 		n = make_objects(p, objects, raw, error);
-	settle(p);
+	if (raw && n > 1)
+		near__pool_moves(p, 1);
+	near__pool_settle(p);
 	return n;
 }
 
@@ -194,6 +226,14 @@ static void empty_fallback(struct near__pool *p, struct near__pool_slot *s)
 	push_returned(p, s->objects, near__pool_count(s->array.position));
 	__atomic_store_n(&s->array.position, NEAR__EMPTY_LIST, __ATOMIC_RELAXED);
 	near_lock_unlock(lock);
+}
+
+static bool is_open(const struct near__pool *p, const struct near__pool_slot *s)
+{
+	uint64_t position = __atomic_load_n(&s->array.position, __ATOMIC_RELAXED);
+
+	return position != NEAR__UNUSED_LIST &&
+	       (position != NEAR__CLOSED_LIST || near__pool_scarce(p) == NEAR__POOL_AMPLE);
 }
 
 /* cache/close.c has the protocol. The lock of all closers is held from the first close to the last
@@ -211,7 +251,7 @@ static void empty_slots(struct near__pool *p)
 
 			if (near_percpu_is_fallback(slot))
 				empty_fallback(p, s);
-			else if (__atomic_load_n(&s->array.position, __ATOMIC_RELAXED))
+			else if (is_open(p, s))
 				items[n++] = (struct near__closing){.word = &s->array.position};
 		}
 		near__bins_close(items, n);
@@ -219,7 +259,8 @@ static void empty_slots(struct near__pool *p)
 			struct near__pool_slot *s = (struct near__pool_slot *)items[i].word;
 
 			push_returned(p, s->objects, near__pool_count(items[i].was));
-			near__bin_open_empty(&items[i]);
+			if (near__pool_scarce(p) == NEAR__POOL_AMPLE)
+				near__bin_open_empty(&items[i]);
 		}
 	} while (n == AT_ONCE);
 	near__gates_unlock();
@@ -228,7 +269,45 @@ static void empty_slots(struct near__pool *p)
 void near__pool_gather(struct near__pool *p)
 {
 	empty_slots(p);
-	settle(p);
+	near__pool_settle(p);
+}
+
+void near__pool_begin_array(struct near__pool *p, struct near__pool_slot *own)
+{
+	uint64_t was = NEAR__UNUSED_LIST;
+
+	if (!near_lock_try_lock(p->lock))
+		return;
+	/* Relaxed: stored with the lock. No sequence changes a position that is 0. */
+	if (__atomic_load_n(&p->scarce, __ATOMIC_RELAXED) == NEAR__POOL_AMPLE)
+		__atomic_compare_exchange_n(&own->array.position, &was, NEAR__EMPTY_LIST, false,
+					    __ATOMIC_RELEASE, __ATOMIC_RELAXED);
+	near_lock_unlock(p->lock);
+	near__pool_settle(p);
+}
+
+/* In the child of a fork `moving` may count threads that it does not have: they have taken with
+ * them what they had. */
+void near__pool_become_scarce(struct near__pool *p)
+{
+	bool forked = __atomic_load_n(&near__process.forks, __ATOMIC_RELAXED) != p->forks;
+
+	near_lock_lock(p->lock);
+	if (near__pool_scarce(p) == NEAR__POOL_AMPLE)
+		__atomic_store_n(&p->scarce, NEAR__POOL_SCARCE, __ATOMIC_RELAXED);
+	near_lock_unlock(p->lock);
+	empty_slots(p);
+	/* Acquire: pairs with the release of the thread that has placed its objects. */
+	for (int i = 0; __atomic_load_n(&p->moving, __ATOMIC_ACQUIRE); i++) {
+		if (forked && i == FORKED_YIELDS)
+			break;
+		syscall(SYS_sched_yield);
+	}
+	near_lock_lock(p->lock);
+	/* Release: pairs with the acquire in near__pool_scarce. */
+	__atomic_store_n(&p->scarce, NEAR__POOL_CLOSED, __ATOMIC_RELEASE);
+	near_lock_unlock(p->lock);
+	near__pool_settle(p);
 }
 
 size_t near_pool_drain(struct near_pool *pool)
@@ -248,7 +327,7 @@ size_t near_pool_drain(struct near_pool *pool)
 		all += n + end_list(p, over);
 		end_objects(p, objects, n);
 	} while (n);
-	settle(p);
+	near__pool_settle(p);
 	errno = saved;
 	return all;
 }

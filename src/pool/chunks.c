@@ -113,6 +113,8 @@ unsigned near__pool_raw_take(struct near__pool *p, uint64_t *objects, unsigned w
 {
 	unsigned n = 0;
 
+	if (want > p->limit - p->live)
+		want = (unsigned)(p->limit - p->live);
 	while (n < want && (p->first_room != NEAR__NO_CHUNK || add_chunk(p)))
 		objects[n++] = take_one(p);
 	return n;
@@ -175,7 +177,7 @@ static bool reserve(struct near__pool *p, uint64_t chunks)
 {
 	size_t objects = (size_t)(chunks << p->chunk_shift), most = chunks * p->per_chunk;
 	size_t table = round_up(sizeof(*p) + chunks * sizeof(*p->chunk), NEAR__CACHE_LINE);
-	size_t idle = (p->center < most ? p->center : most) * sizeof(*p->idle);
+	size_t idle = (p->options.cap < most ? p->options.cap : most) * sizeof(*p->idle);
 	char *m;
 
 	p->chunks = (uint32_t)chunks;
@@ -206,6 +208,7 @@ int near__pool_map(struct near__pool **out, struct near__pool *begun)
 		if (begun->options.most || (chunks /= 2) == 0)
 			return -ENOMEM;
 	begun->first_room = NEAR__NO_CHUNK;
+	begun->limit = begun->options.most ? begun->options.most : chunks * begun->per_chunk;
 	*out = (struct near__pool *)address_of(begun, begun->chunks);
 	begun->chunk = (struct near__pool_chunk *)(*out + 1);
 	**out = *begun;

@@ -8,13 +8,13 @@
 
 /* ---- this thread's slot ---- */
 
-/* Makes this thread's slot ready for try number i. NULL: it has none, or the slot is closed, or
- * there were tries enough. No sequence changes a position that is 0, so that any thread may begin
- * it; `end` is constant from then on. Without rseq: the array of this CPU. */
+/* Makes this thread's slot ready for try number i. NULL: it has none, or the slot is closed or
+ * could not begin, or there were tries enough. `end` is constant. Without rseq: the array of this
+ * CPU. */
 static struct near__pool_slot *open_own(struct near__pool *p, int i)
 {
-	uint64_t was = NEAR__UNUSED_LIST;
 	struct near__pool_slot *own;
+	uint64_t position;
 	uint32_t slot;
 
 	if (!p->room || i == NEAR_SEQ_TRIES)
@@ -25,10 +25,12 @@ static struct near__pool_slot *open_own(struct near__pool *p, int i)
 	own = near__pool_slot(p, slot);
 	__atomic_store_n(&own->array.end, NEAR__EMPTY_LIST + p->room * sizeof(uint64_t),
 			 __ATOMIC_RELAXED);
-	if (__atomic_compare_exchange_n(&own->array.position, &was, NEAR__EMPTY_LIST, false,
-					__ATOMIC_RELEASE, __ATOMIC_RELAXED))
-		return own;
-	return was == NEAR__CLOSED_LIST ? NULL : own;
+	position = __atomic_load_n(&own->array.position, __ATOMIC_RELAXED);
+	if (position == NEAR__UNUSED_LIST) {
+		near__pool_begin_array(p, own);
+		position = __atomic_load_n(&own->array.position, __ATOMIC_RELAXED);
+	}
+	return position == NEAR__UNUSED_LIST || position == NEAR__CLOSED_LIST ? NULL : own;
 }
 
 static uint32_t count_of(const struct near__pool_slot *s)
@@ -48,7 +50,8 @@ static bool step_locked(struct near__pool *p, uint64_t *word, bool push)
 	if (!near_lock_try_lock(lock))
 		return false;
 	n = count_of(own);
-	can = push ? n < p->room : n > 0;
+	/* Relaxed: a thread that makes the pool scarce takes this lock after it. */
+	can = push ? n < p->room && !__atomic_load_n(&p->scarce, __ATOMIC_RELAXED) : n > 0;
 	if (can && push)
 		own->objects[n++] = *word;
 	else if (can)
@@ -87,7 +90,7 @@ static unsigned take_some(struct near__pool *p, uint64_t *objects)
 }
 
 /* Puts n objects into the slot, the last ones first, and those for which it has no room into the
- * center. */
+ * center. The caller is counted in `moving`, and is not after this. */
 static void put_some(struct near__pool *p, uint64_t *objects, unsigned n)
 {
 	for (unsigned i = 0; i < n; i++)
@@ -99,7 +102,9 @@ static void put_some(struct near__pool *p, uint64_t *objects, unsigned n)
 	while (n && push(p, objects[n - 1]))
 		n--;
 	if (n)
-		near__pool_give(p, objects, n);
+		near__pool_give(p, objects, n, true);
+	else
+		near__pool_moves(p, -1);
 }
 
 /* ---- get ---- */
@@ -117,7 +122,15 @@ static unsigned find(struct near__pool *p, uint64_t *objects, bool wait, int *er
 			return 1;
 		else if (count_of(own) == 0)
 			break;
-	n = near__pool_fetch(p, objects, own ? p->options.batch + 1 : 1, wait, error);
+	for (;;) {
+		/* Before the search, so that a failure is final. */
+		bool closed = near__pool_scarce(p) == NEAR__POOL_CLOSED;
+
+		n = near__pool_fetch(p, objects, own ? p->options.batch + 1 : 1, wait, error);
+		if (n || closed || *error != EAGAIN)
+			break;
+		near__pool_become_scarce(p);
+	}
 	if (n || *error != ENOMEM)
 		return n;
 	near__pool_gather(p);
@@ -138,7 +151,8 @@ static void *get(struct near__pool *p, bool wait, int *error)
 
 	if (!n)
 		return NULL;
-	put_some(p, objects, n - 1);
+	if (n > 1)
+		put_some(p, objects, n - 1);
 	return used(p, objects[n - 1]);
 }
 
@@ -147,8 +161,49 @@ void *near__pool_get_slow(struct near_pool *pool)
 	int saved = errno, error;
 	void *object = get(pool->rest, true, &error);
 
-	errno = object ? saved : error;
+	errno = object ? saved : error == EAGAIN ? ENOMEM : error;
 	return object;
+}
+
+/* Counted in `waiters`. */
+static int wait_for_object(struct near__pool *p, void **object, int clock,
+			   const struct timespec *deadline, struct near_cancel *cancel)
+{
+	int r = 0, error;
+
+	for (;;) {
+		/* Pairs with the fence in wake: what this try does not find was returned by a
+		 * thread that finds this waiter, without a ticket. */
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		*object = get(p, true, &error);
+		if (*object || error != EAGAIN || r)
+			break;
+		r = near_sem_wait_until(&p->tickets, clock, deadline, cancel);
+	}
+	if (*object)
+		return 0;
+	return error == EAGAIN ? r : -error;
+}
+
+int near_pool_get_until(struct near_pool *pool, void **object, int clock,
+			const struct timespec *deadline, struct near_cancel *cancel)
+{
+	struct near__pool *p = pool->rest;
+	int saved = errno, error = 0, r;
+
+	*object = near__pool_pop(pool);
+	if (!*object)
+		*object = get(p, true, &error);
+	r = *object ? 0 : -error;
+	if (error == EAGAIN && !*object) {
+		__atomic_fetch_add(&p->waiters, 1, __ATOMIC_RELAXED); /* the fence orders it */
+		r = wait_for_object(p, object, clock, deadline, cancel);
+		__atomic_fetch_sub(&p->waiters, 1, __ATOMIC_RELAXED);
+	}
+	if (*object)
+		NEAR__TSAN_ACQUIRE(*object);
+	errno = saved;
+	return r;
 }
 
 void *near__pool_try_get_slow(struct near_pool *pool)
@@ -201,10 +256,12 @@ static void put(struct near__pool *p, uint64_t object)
 	for (int i = 0; (own = open_own(p, i)); i++) {
 		if (push(p, object))
 			return;
-		if (count_of(own) == p->room) /* else the push was aborted */
-			near__pool_give(p, objects, take_some(p, objects));
+		if (count_of(own) < p->room) /* the push was aborted */
+			continue;
+		near__pool_moves(p, 1);
+		near__pool_give(p, objects, take_some(p, objects), true);
 	}
-	near__pool_give(p, &object, 1);
+	near__pool_give(p, &object, 1, false);
 }
 
 void near__pool_put_slow(struct near_pool *pool, void *object)

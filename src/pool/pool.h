@@ -15,11 +15,29 @@
  * (models/pool.pml, pool.cc). The lock is one of a few that pools share: after a holder that came
  * from another pool, or from near_pool_status, what was pushed waits for the next slow call.
  *
+ * The limit. `live` counts the memory of objects, in use and idle, being constructed and
+ * destructed; with the lock it never exceeds `limit`. The first get that finds all of it live
+ * makes the pool scarce, for good: it stores NEAR__POOL_SCARCE with the lock, closes and empties
+ * all arrays, waits for the threads that have batches of idle objects in their hands (`moving`),
+ * and stores NEAR__POOL_CLOSED. Arrays begin with the lock too, and not in a scarce pool, so it
+ * finds all of them. No batch leaves the center of a scarce pool, nor a closed array. So what is
+ * idle after NEAR__POOL_CLOSED is in the center or on `returned`, and a get that loads this and
+ * then searches both with the lock fails only if there is none. Threads that move a batch call
+ * none of the user's functions meanwhile: the wait is short, and no constructor can wait for
+ * itself.
+ *
+ * Waiters. A get that waits adds itself to `waiters` and then tries once more; a thread that
+ * returns an object or its memory then loads `waiters`, with a fence between the two on either
+ * side: one of them finds what the other stored. `tickets` is a semaphore: a return adds a ticket
+ * unless there are as many as waiters, each of which then tries again after this. A ticket too
+ * many costs a try; one that a waiter leaves by its deadline is there for the next one.
+ *
  * Constructors and destructors are called without a lock. */
 #ifndef NEARCPU_POOL_INTERNAL_H
 #define NEARCPU_POOL_INTERNAL_H
 
 #include <nearcpu/pool.h>
+#include <nearcpu/sem.h>
 
 #include "cache/cache.h"
 #include "percpu/internal.h"
@@ -45,6 +63,12 @@ struct near__pool_chunk {
 };
 #define NEAR__NO_CHUNK UINT32_MAX
 
+enum near__pool_scarce {
+	NEAR__POOL_AMPLE,
+	NEAR__POOL_SCARCE, /* arrays are being closed */
+	NEAR__POOL_CLOSED, /* nothing idle is in an array or in a thread's hands */
+};
+
 struct near__pool {
 	struct near__pool_slot *slots;    /* percpu */
 	struct near_pool_options options; /* with the defaults filled in */
@@ -57,11 +81,17 @@ struct near__pool {
 	size_t mapped, stride;
 	uint32_t per_chunk, chunks;
 	unsigned chunk_shift;
+	uint64_t limit; /* objects */
 	struct near__pool_chunk *chunk;
 	uint64_t *idle; /* the objects of the center */
 
 	uint64_t returned __attribute__((aligned(NEAR__CACHE_LINE))); /* a list; 0: empty */
 	uint64_t constructed, destructed;
+	uint32_t scarce;  /* enum near__pool_scarce */
+	uint32_t moving;  /* threads with batches of idle objects in their hands */
+	uint32_t waiters; /* gets that wait */
+	uint32_t forks;   /* of this process, when the pool began */
+	struct near_sem tickets;
 	/* Under the lock. */
 	uint64_t count __attribute__((aligned(NEAR__CACHE_LINE))); /* objects of the center */
 	uint32_t first_room;                                       /* chunk that has room */
@@ -103,13 +133,34 @@ void near__pool_unmap(struct near__pool *p);
 
 /* center.c.
  * give: gives n objects to the center, and destructs what exceeds it. Does not wait. May change
- * what is in `objects`. */
-void near__pool_give(struct near__pool *p, uint64_t *objects, unsigned n);
-/* Stores up to `want` objects of the center, or new ones. Returns how many. 0: *error is why, or,
- * without `wait`, the lock is held, or the center is empty. */
+ * what is in `objects`. `moves`: the caller has counted itself in `moving`; after this it is not.
+ */
+void near__pool_give(struct near__pool *p, uint64_t *objects, unsigned n, bool moves);
+/* Stores up to `want` objects of the center, or new ones. Returns how many; if above 1, the caller
+ * is counted in `moving`. 0: *error is why, EAGAIN if as many exist as may; or, without `wait`, the
+ * lock is held, or the center is empty. */
 unsigned near__pool_fetch(struct near__pool *p, uint64_t *objects, unsigned want, bool wait,
 			  int *error);
+/* Moves what is on `returned`, unless another thread has the lock and will. */
+void near__pool_settle(struct near__pool *p);
 /* Moves what the slots have to the center. */
 void near__pool_gather(struct near__pool *p);
+/* Begins an array, unless the lock is held or the pool is scarce. */
+void near__pool_begin_array(struct near__pool *p, struct near__pool_slot *own);
+/* Up to NEAR__POOL_CLOSED. */
+void near__pool_become_scarce(struct near__pool *p);
+
+static inline uint32_t near__pool_scarce(const struct near__pool *p)
+{
+	/* Acquire: pairs with the release of NEAR__POOL_CLOSED. */
+	return __atomic_load_n(&p->scarce, __ATOMIC_ACQUIRE);
+}
+
+/* n: 1 or -1. Acquire and release: what the thread takes and places stays between the two; pairs
+ * with the load in near__pool_become_scarce. */
+static inline void near__pool_moves(struct near__pool *p, int n)
+{
+	__atomic_fetch_add(&p->moving, (uint32_t)n, __ATOMIC_ACQ_REL);
+}
 
 #endif
