@@ -39,7 +39,9 @@ static void setup(void *arg)
 		begins[i] = t->local[i].ring ? s->position : 0;
 		if (!t->local[i].ring)
 			continue;
-		t->local[i].ring->position = s->position;
+		near__trace_make_ready(t, i, (uint32_t)(t->ring_size / NEAR__TRACE_SUB_SIZE) - 1);
+		/* Atomic: the session's thread loads it. */
+		__atomic_store_n(&t->local[i].ring->position, s->position, __ATOMIC_RELAXED);
 		t->local[i].ring->end = (s->position | (NEAR__TRACE_SUB_SIZE - 1)) + 1;
 	}
 	events = sum = serial = 0;
@@ -118,11 +120,14 @@ static const char *see(const uint64_t *w, uint64_t *n, uint64_t *total)
 static const char *check_ring(struct near__trace_ring *r, uint64_t at, uint64_t *n, uint64_t *total)
 {
 	const char *wrong = NULL;
-	uint64_t time = 0;
+	uint64_t time = 0, w[NEAR__TRACE_MAX_WORDS];
 
 	while (!wrong && at < r->position) {
-		const uint64_t *w = near__trace_word_at(r, at);
+		uint64_t left = (NEAR__TRACE_SUB_SIZE - at % NEAR__TRACE_SUB_SIZE) / sizeof(*w);
 
+		/* Atomic: the session's thread may still touch the page. */
+		near__trace_copy(w, near__trace_word_at(r, at),
+				 left < NEAR__TRACE_MAX_WORDS ? left : NEAR__TRACE_MAX_WORDS);
 		if (!*w) {
 			at = (at | (NEAR__TRACE_SUB_SIZE - 1)) + 1;
 			continue;
