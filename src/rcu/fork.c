@@ -42,6 +42,11 @@ static uint64_t inside(const struct near_rcu *d, unsigned i)
 	return n;
 }
 
+bool near__rcu_has_readers(const struct near_rcu *d)
+{
+	return inside(d, 0) || inside(d, 1);
+}
+
 static void drop_readers(struct near_rcu *d)
 {
 	struct near__rcu_slot *fallback = near__fallback(d->slots);

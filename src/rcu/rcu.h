@@ -167,6 +167,9 @@ static inline unsigned near__rcu_index(const struct near_rcu *d, uint64_t phase)
 
 void near__rcu_watch_forks(void);
 
+/* In a child that has one thread: whether a section of it is counted in. */
+bool near__rcu_has_readers(const struct near_rcu *d);
+
 /* Sleeps while *low is `seen`; *waiters was counted up before `seen` was loaded. */
 void near__rcu_sleep(uint32_t *low, uint32_t seen, int64_t ns);
 void near__rcu_wake_all(uint32_t *low);

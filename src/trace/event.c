@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "ground/unique.h"
+#include "rcu/rcu.h"
 
 NEAR__UNIQUE(near__trace_table, 8);
 
@@ -268,10 +269,16 @@ static bool write_in(struct near__trace_run *t, const struct class *c, struct ne
 	return near__trace_write_fallback(t, e);
 }
 
-/* A fork in the middle, by a signal handler, ends the section in the child. */
+static uint32_t count_forks(void)
+{
+	return __atomic_load_n(&near__process.forks, __ATOMIC_RELAXED);
+}
+
+/* A fork in the middle, by a signal handler, ends the section in the child, unless it came before
+ * the section was counted. */
 static bool write_slowly(uint32_t clock, const struct class *c, struct near__trace_event *e)
 {
-	uint32_t forks = __atomic_load_n(&near__process.forks, __ATOMIC_RELAXED);
+	uint32_t forks = count_forks();
 	struct near__trace_thread *mine = near__storage_is_own() ? near__trace_thread_own() : NULL;
 	bool written = false;
 	struct near__trace_run *t;
@@ -282,6 +289,8 @@ static bool write_slowly(uint32_t clock, const struct class *c, struct near__tra
 	if (mine)
 		mine->inside++;
 	token = near_rcu_enter(&near__trace.rcu);
+	if (NEAR__UNLIKELY(forks != count_forks()) && near__rcu_has_readers(&near__trace.rcu))
+		forks = count_forks();
 	t = near_rcu_dereference(near__trace.current);
 	if (!t && __atomic_load_n(&near__trace.is_child, __ATOMIC_RELAXED))
 		t = near__trace.resume();
@@ -289,7 +298,7 @@ static bool write_slowly(uint32_t clock, const struct class *c, struct near__tra
 		written = write_in(t, c, e);
 	if (t && !written && e->is_rest)
 		__atomic_fetch_add(&t->session->chains_cut, 1, __ATOMIC_RELAXED);
-	if (forks == __atomic_load_n(&near__process.forks, __ATOMIC_RELAXED))
+	if (forks == count_forks())
 		near_rcu_exit(&near__trace.rcu, token);
 	if (mine)
 		mine->inside--;
