@@ -167,5 +167,23 @@ static void alignment_is_obeyed(void **state)
 		}
 }
 
+/* Pages in the middle of a long block have no tags, as free ones. */
+static void a_trim_passes_over_long_blocks(void **state)
+{
+	char *p = make(64 * MB, 1), *q = make(64 * MB, 2);
+
+	assert_true(malloc_trim(0) >= 0);
+	free(p);
+	malloc_trim(0);
+	malloc_trim(0);
+	check_text(q, 64 * MB, 2);
+	for (size_t size = 32 * MB; size > 128 * KB; size /= 4) { /* of a long one, too */
+		q = resize(q, 64 * MB, size, 2);
+		malloc_trim(0);
+		check_pages(q, size, 2);
+	}
+	free(q);
+}
+
 UNIT_MAIN(new_pages_replace_free_ones, grows_in_place_where_it_can, shrinks_in_place, zero_is_zero,
-	  moves_what_moves_have_left, alignment_is_obeyed)
+	  moves_what_moves_have_left, alignment_is_obeyed, a_trim_passes_over_long_blocks)

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "malloc/pages/marks.h"
-#include "malloc/pages/pages.h"
+#include "malloc/pages/node.h"
 
 struct near__large_stats near__large_stats;
 
@@ -90,6 +90,22 @@ static bool is_worth_moving(uint32_t pages)
 	return pages >= MOVE_PAGES && pages >= near__pages_used() / MOST_MOVED;
 }
 
+/* Of a run in use, frees what is behind the first `stays` pages. With the lock: without tags in its
+ * middle, what stays would appear free. The first tag changes. */
+static void cut(uint32_t first, uint32_t count, uint32_t stays, bool dirty)
+{
+	bool clear = near__marks_clear(first + stays, count - stays);
+	struct near__pages *p = &near__pages[near__node_of(first)];
+
+	near__heap_lock(&p->lock);
+	near__page_map_mark(first, stays);
+	if (clear)
+		near__pages_free_locked(p, first + stays, count - stays, dirty);
+	else /* it stays in use for ever */
+		near__page_map_mark(first + stays, count - stays);
+	near_lock_unlock(&p->lock);
+}
+
 /* `whole` pages of a block move to another one of `wanted`. A block that is lost leaves a hole. */
 static enum near__moved move_whole(uint32_t from, uint32_t to, uint32_t whole, uint32_t wanted)
 {
@@ -99,7 +115,7 @@ static enum near__moved move_whole(uint32_t from, uint32_t to, uint32_t whole, u
 	near__marks_moved(from, to, whole);
 	moved = near__os_move(near__page_at(to), near__page_at(from), size);
 	if (moved == NEAR__MOVE_LOST) {
-		near__pages_free(to + whole, wanted - whole, false);
+		cut(to, wanted, whole, false);
 		near__pages_lose(to, whole);
 	}
 	return moved;
@@ -141,8 +157,8 @@ void *near__large_resize(void *p, size_t size)
 	if (!wanted)
 		return NULL;
 	if (wanted < had) {
+		cut(first, had, wanted, true);
 		make(first, wanted);
-		near__pages_free(first + wanted, had - wanted, true);
 		count(&near__large_stats.pages, (int64_t)wanted - had);
 	}
 	if (wanted <= had)

@@ -4,7 +4,6 @@
  * 0, as if free, and free refuses a pointer to there in any case. */
 #include "malloc/pages/pages.h"
 
-#define MARKED 64u
 /* The map's own pages of longer runs are returned to the system. */
 #define CLEARED (16 * NEAR__PAGE)
 
@@ -16,8 +15,8 @@ void near__page_map_mark_long(uint32_t first, uint32_t count)
 		memset(tags, NEAR__REST, count);
 		return;
 	}
-	memset(tags, NEAR__REST, MARKED);
-	memset(tags + count - MARKED, NEAR__REST, MARKED);
+	memset(tags, NEAR__REST, NEAR__MARKED);
+	memset(tags + count - NEAR__MARKED, NEAR__REST, NEAR__MARKED);
 }
 
 void near__page_map_unmark_long(uint32_t first, uint32_t count)

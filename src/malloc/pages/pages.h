@@ -50,6 +50,7 @@ unsigned near__node_of(uint32_t page);
 
 /* page_map.c: as those below, for runs from NEAR__LONG on. */
 #define NEAR__LONG 4096u
+#define NEAR__MARKED 64u /* of a long run, at each end */
 void near__page_map_mark_long(uint32_t first, uint32_t count);
 void near__page_map_unmark_long(uint32_t first, uint32_t count);
 

@@ -16,44 +16,66 @@
 static uint64_t cursor; /* the page to continue with */
 static uint32_t excluded;
 
+/* Also of a page in the middle of a long run in use, whose tags are 0 (page_map.c). */
 static bool is_free(const struct near__extent *e, uint64_t page)
 {
 	return page >= e->first && page < __atomic_load_n(&e->top, __ATOMIC_ACQUIRE) &&
 	       __atomic_load_n(&near__heap.page_map[page], __ATOMIC_RELAXED) == 0;
 }
 
+/* Fewer pages without tags are no middle of a long run in use. */
+#define MIDDLE (NEAR__LONG - 2 * NEAR__MARKED)
+
+/* Requires the node's lock. The free run that has this page, 0: it is in none. *end: its end, or
+ * the end of the pages that are in none. */
+static uint32_t run_of(const struct near__pages *p, const struct near__extent *e, uint32_t page,
+		       uint64_t *end)
+{
+	uint32_t first = page, number;
+
+	*end = (uint64_t)page + 1;
+	if (!is_free(e, page))
+		return 0;
+	while (first > e->first && page - first < MIDDLE && is_free(e, first - 1))
+		first--;
+	while (*end - first < MIDDLE && is_free(e, *end))
+		++*end;
+	if (*end - first < MIDDLE)
+		return near__heap.owner[first];
+	number = near__runs_with(&p->runs, page, MIDDLE);
+	if (number)
+		*end = (uint64_t)near__run_at(number)->first + near__run_at(number)->count;
+	return number;
+}
+
 /* Takes the clean run that has this page. False: it is in no such run. */
 static bool take_clean(struct near__pages *p, const struct near__extent *e, uint32_t page,
-		       struct near__run *out)
+		       struct near__run *out, uint64_t *end)
 {
-	uint32_t number;
+	uint32_t number = run_of(p, e, page, end);
 
-	if (!is_free(e, page))
+	if (!number || near__run_at(number)->dirty)
 		return false;
-	while (page > e->first && is_free(e, page - 1))
-		page--;
-	number = near__heap.owner[page];
 	*out = *near__run_at(number);
-	if (out->dirty)
-		return false;
 	near__pages_remove(p, number);
 	near__pages_take(p, out->first, out->count);
 	return true;
 }
 
 /* Requires near__purging. While the system takes the pages, they appear allocated to other threads.
- * Returns the end of the page's run; the next page, if it is in no clean one. */
+ * Returns where to continue: the end of the page's run, or of the pages without tags. */
 static uint64_t return_run(const struct near__extent *e, uint32_t page)
 {
 	struct near__pages *p = &near__pages[e->node];
 	struct near__run r;
+	uint64_t end;
 	bool taken;
 
 	near__heap_lock(&p->lock);
-	taken = take_clean(p, e, page, &r);
+	taken = take_clean(p, e, page, &r, &end);
 	near_lock_unlock(&p->lock);
 	if (!taken)
-		return (uint64_t)page + 1;
+		return end;
 	near__os_discard(near__page_at(r.first), (size_t)r.count << NEAR__PAGE_SHIFT);
 	near__heap_lock(&p->lock);
 	near__pages_free_locked(p, r.first, r.count, false);
@@ -77,19 +99,41 @@ static const struct near__extent *find_used(uint64_t *page)
 	return NULL;
 }
 
+/* From a page in use on. A large block may be made or freed meanwhile: where the search continues
+ * is checked in any case. */
+static uint32_t used_pages(uint64_t page)
+{
+	uint32_t pages = __atomic_load_n(&near__heap.owner[page], __ATOMIC_RELAXED);
+	uint8_t tag = __atomic_load_n(&near__heap.page_map[page], __ATOMIC_RELAXED);
+
+	return tag == NEAR__LARGE && pages ? pages : 1;
+}
+
 void near__pages_purge_clean(void)
 {
 	const struct near__extent *e;
 
 	for (uint64_t page = 0; (e = find_used(&page));) {
 		if (!is_free(e, page)) {
-			page++;
+			page += used_pages(page);
 			continue;
 		}
 		near_lock_lock(&near__purging); /* forks need not wait for all of it */
 		page = return_run(e, (uint32_t)page);
 		near_lock_unlock(&near__purging);
 	}
+}
+
+static bool is_in_run(const struct near__extent *e, uint32_t page)
+{
+	struct near__pages *p = &near__pages[e->node];
+	uint32_t number;
+	uint64_t end;
+
+	near__heap_lock(&p->lock);
+	number = run_of(p, e, page, &end);
+	near_lock_unlock(&p->lock);
+	return number != 0;
 }
 
 /* The area is in use in part, and a free page of it is resident that was not written. */
@@ -103,7 +147,8 @@ static bool came_back(const struct near__extent *e, uint64_t page, uint64_t end)
 		else if (clean == end && near__dirty_count((uint32_t)page, 1) == 0)
 			clean = page;
 	}
-	return used < end && clean < end && near__os_is_resident(near__page_at((uint32_t)clean));
+	return used < end && clean < end && near__os_is_resident(near__page_at((uint32_t)clean)) &&
+	       is_in_run(e, (uint32_t)clean);
 }
 
 /* Requires near__purging. */

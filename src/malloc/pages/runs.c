@@ -84,6 +84,26 @@ static uint32_t tree_find(uint32_t root, uint32_t count)
 	return best;
 }
 
+static uint32_t tree_with(uint32_t t, uint32_t page, uint32_t least)
+{
+	uint32_t found = 0;
+
+	while (t && !found) {
+		const struct near__run *r = near__run_at(t);
+
+		if (r->count >= least && page - r->first < r->count)
+			return t;
+		found = r->count >= least ? tree_with(r->left, page, least) : 0;
+		t = r->right;
+	}
+	return found;
+}
+
+uint32_t near__runs_with(const struct near__runs *all, uint32_t page, uint32_t least)
+{
+	return tree_with(all->root, page, least);
+}
+
 /* ---- lists and tree ---- */
 
 void near__runs_insert(struct near__runs *all, uint32_t number)

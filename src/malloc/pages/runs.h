@@ -34,4 +34,8 @@ void near__runs_remove(struct near__runs *all, uint32_t number);
 /* The smallest run of `count` pages at least; the lowest of long ones. 0: none. */
 uint32_t near__runs_find(const struct near__runs *all, uint32_t count);
 
+/* The run of at least that many pages, more than NEAR__RUN_LISTS, that has this page; 0: none. It
+ * visits all of that size. */
+uint32_t near__runs_with(const struct near__runs *all, uint32_t page, uint32_t least);
+
 #endif
