@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_mutex (src/locks/mutex.h) with C11's orderings: lock by CAS, unlock by a sequence, waiters
- * that set PARKED and fence, unlocks that choose one of them or hand it the mutex. mutex.pml has
- * the rest: deadlines, conditions, the condition variable, the age of waiters.
+ * that set PARKED and fence, unlocks that choose one of them. mutex.pml has the rest: deadlines,
+ * conditions, the condition variable, the age of waiters and reservations, suspended threads.
  *
  * Three threads add to a plain number, each with the mutex held. Checked: no race for it, the word
  * is free at the end. A waiter that is never woken is a livelock.
@@ -10,9 +10,9 @@
  *   SEQUENCE_RELAXED      the sequence's store does not release
  *   UNLOCK_RELAXED        nor does the CAS, where the thread is not live (PORTABLE)
  *   QUEUE_RELAXED         nor does the unlock with the queue locked
+ *   WAKE_RELAXED          nor does the waker's last access: the mutex does not rely on it
  *   LOCK_RELAXED          lock by CAS does not acquire
  *   TAKE_RELAXED          nor does a waiter that finds the mutex free
- *   WAKE_RELAXED          the mutex is handed over, and the last access does not release
  *   NO_FENCE              a waiter sets PARKED, and enters the queue without a fence
  *   LOAD_FIRST            it loads the word again before it fences
  *   FENCE_ABORTS_NOBODY   the fence only orders memory
@@ -20,7 +20,7 @@
  */
 #include "rseq.h"
 
-enum { THREADS = 3, PARKED = 1, WAKING = 2, FLAGS = 3, OWNER = 4, DESIGNATED = 1, HANDOFF = 2 };
+enum { THREADS = 3, PARKED = 1, WAKING = 2, FLAGS = 3, OWNER = 4 };
 
 struct mutex_model : rl::test_suite<mutex_model, THREADS> {
 	rl::atomic<int> word;
@@ -91,13 +91,10 @@ struct mutex_model : rl::test_suite<mutex_model, THREADS> {
 		return announced;
 	}
 
-	int sleep()
+	void sleep()
 	{
-		int token;
-
-		while (!(token = woken[rl::thread_index()]($).load(acquire)))
+		while (!woken[rl::thread_index()]($).load(acquire))
 			rl::yield(1, $);
-		return token;
 	}
 
 	void lock()
@@ -111,8 +108,7 @@ struct mutex_model : rl::test_suite<mutex_model, THREADS> {
 		while (!take_if_free(designated)) {
 			if (!enter(designated))
 				continue;
-			if (sleep() == HANDOFF)
-				return;
+			sleep();
 			designated = true;
 		}
 	}
@@ -136,7 +132,7 @@ failed:
 
 	void unlock_by_queue()
 	{
-		int taken = -1, others = 0, seen, next, token;
+		int taken = -1, others = 0, seen, next;
 
 		bucket.lock($);
 		for (int i = 0; i < THREADS; i++) {
@@ -145,9 +141,7 @@ failed:
 			else if (queued[i]($))
 				taken = i;
 		}
-		token = rl::rand(2) ? DESIGNATED : HANDOFF;
-		next = taken < 0 ? 0
-				 : others | (token == DESIGNATED ? WAKING : (taken + 1) * OWNER);
+		next = taken < 0 ? 0 : others | WAKING;
 		seen = word($).load(relaxed);
 		while (!word($).compare_exchange_weak(
 			seen, next, on("QUEUE_RELAXED") ? relaxed : release, relaxed))
@@ -156,7 +150,7 @@ failed:
 			queued[taken]($) = 0;
 		bucket.unlock($);
 		if (taken >= 0)
-			woken[taken]($).store(token, on("WAKE_RELAXED") ? relaxed : release);
+			woken[taken]($).store(1, on("WAKE_RELAXED") ? relaxed : release);
 	}
 
 	void unlock()

@@ -5,16 +5,19 @@
  * Each thread locks SECTIONS times, and stops being a user of the mutex inside its last section.
  * The last user frees the memory after its unlock: any access to the word from then on is an error.
  * TIMEOUTS waits, in all, end by a deadline or a token; such a thread starts again. Whether a
- * waiter is old enough for a handoff, and the last one long enough ago, is left open: both are tried. With AWAIT, thread 0 waits
+ * waiter is old enough for a reservation, and the last one long enough ago, is left open: both are
+ * tried. So is when a waiter stops to rely on the designated waker. With AWAIT, thread 0 waits
  * inside its first section until another thread's section has begun. With COND it does so by a
- * condition variable (src/locks/cond.c), and all others signal after each of their sections. With
- * BROADCAST, the waiter that was moved so may at any time be taken from the mutex's queue and woken, by another waiter
- * of the same broadcast. With MANY CPUs, the thread that fences sets ATOMIC_UNLOCK, and unlocks may clear it: after how many is
+ * condition variable (src/locks/cond.c), and all others signal after each of their sections; with
+ * BROADCAST they broadcast: that moves the waiter to the mutex's queue, from which it may at any
+ * time be taken and woken, by another waiter of the same broadcast. STOPS threads, in all, are
+ * suspended while they wait, by a signal handler or a debugger; each goes on at some time, or
+ * never. With STOPS, any waiter may also be awake already when it is woken. With MANY CPUs, the thread that fences sets ATOMIC_UNLOCK, and unlocks may clear it: after how many is
  * left open. An unlock that uses a CAS without need is equivalent to one whose sequence is not
  * interrupted.
  *
  * Checked: mutual exclusion; no access to freed memory; a waker finds the waiter still waiting; no
- * thread sleeps forever (no deadlock state); every execution ends. Unless HARM_ONLY is given, so
+ * thread sleeps forever (no deadlock state), but one that is suspended; every execution ends. Unless HARM_ONLY is given, so
  * are the invariants of the argument in src/locks/mutex.h.
  *
  * The broken variants, each of which violates one argument of src/locks/mutex.h:
@@ -23,18 +26,21 @@
  *   KEEP_WAKING    the designated waker takes the mutex and leaves WAKING set
  *   SLEEP_WAKING   the designated waker enters the queue again and leaves WAKING set
  *   FORGET_OTHERS  an unlock clears PARKED although others stay in the queue
- *   HAND_LATE      the mutex is handed over by a second store
+ *   HAND_OVER      an unlock makes an old waiter the owner, instead of a reservation
+ *   TRUST_WAKE     a waker whose wake-up found the waiter awake or suspended wakes no other
+ *   NEXT_TOUCH     it loads the word, although no waiter is in the queue
+ *   TRUST_ON       a waiter relies on the designated waker as long as that takes
  *   LEAVE_ANYWAY   a waiter leaves by a deadline although it was taken
  *   TOUCH_AFTER    an unlock releases with one change and sets the bits with a second one
  *   AWAIT_LATE     an awaiter enters the queue after its unlock
  *   FORGET_AWAITED an unlock clears AWAITED although an awaiter stays
  *   WAIT_LATE      a waiter for the condition variable enters its queue after its unlock
  *   NO_FENCE       a waiter enters the queue without a fence
- *   SIGNAL_UNFENCED a signal sets PARKED without a fence
+ *   SIGNAL_UNFENCED a broadcast sets PARKED without a fence
  *   FAST_ALWAYS    the fast unlock ignores ATOMIC_UNLOCK
  *   CLEAR_BLINDLY  an unlock by CAS that clears ATOMIC_UNLOCK ignores the other bits
  *   TAKE_UNLOCKED  with BROADCAST: the other waiter takes it without the bucket's lock
- *   MOVE_BLINDLY   a signal moves a waiter to the mutex and sets PARKED, though the mutex may be free
+ *   MOVE_BLINDLY   a broadcast moves a waiter to the mutex and sets PARKED, though the mutex may be free
  */
 #ifndef THREADS
 #define THREADS 3
@@ -50,14 +56,16 @@
 #define WAKING 2
 #define AWAITED 4
 #define ATOMIC_UNLOCK 8
-#define FLAGS 15
-#define ONE 16
+#define RESERVED 16 /* for the designated waker; there is no owner */
+#define FLAGS 31
+#define ONE 32
 #define OWNER(word) ((word) / ONE)
 #define ME ((_pid + 1) * ONE)
 
 #define DESIGNATED 1
-#define HANDOFF 2
+#define HANDOFF 2 /* of HAND_OVER alone */
 #define WOKEN 3
+#define RESERVES 4 /* designates, and reserves the mutex */
 #define NOBODY 255
 
 #ifdef HARM_ONLY
@@ -73,7 +81,12 @@ byte queued;
 bool awaiter[4];  /* of kind */
 byte token[4];    /* the waker's token; the waiter waits for it */
 bool waiting[4];
+bool bounded[4]; /* it entered the queue while a designated waker was on its way */
 byte timeouts = TIMEOUTS;
+#ifdef STOPS
+byte stops = STOPS;
+bool stopped[4];
+#endif
 
 bool moved; /* it was moved to the queue of the mutex, and has not woken up yet */
 bool cond_waits;  /* thread 0 is in the queue of the condition variable; one lock stands for both */
@@ -81,7 +94,7 @@ bool cond_waits;  /* thread 0 is in the queue of the condition variable; one loc
 byte users = THREADS, inside, begun;
 bool gone;
 bool in_sequence[4]; /* of the fast unlock: between its load and its store */
-byte on_way; /* designated wakers that have not decided yet */
+byte on_way; /* designated wakers that have not decided yet, also without WAKING */
 
 /* Lockers in the queue. */
 #define PARKING ((queued > 0 && !awaiter[queue[0]]) || (queued > 1 && !awaiter[queue[1]]) || \
@@ -90,7 +103,8 @@ byte on_way; /* designated wakers that have not decided yet */
 inline check()
 {
 	assert(!gone);
-	INVARIANT(on_way == ((word & WAKING) -> 1 : 0));
+	INVARIANT(on_way > 0 || !(word & WAKING));
+	INVARIANT(!(word & RESERVED) || ((word & WAKING) && !OWNER(word)));
 	INVARIANT(bucket || !PARKING || (word & PARKED));
 	INVARIANT(bucket || !PARKING || OWNER(word) || (word & WAKING))
 }
@@ -185,7 +199,66 @@ inline first(kind, entry)
 	i = 0
 }
 
+/* near__lot_wake: wakes `taken`, if any. If that was not asleep, near__mutex_wake_next. */
+#ifdef STOPS
+/* A thread that unlocks to wait for its condition is in the queue itself. */
+#define NEXT (queued > 0 && queue[0] != _pid -> queue[0] : \
+	(queued > 1 && queue[1] != _pid -> queue[1] : NOBODY))
+inline wake_taken(how)
+{
+	outcome = how;
+	do
+	:: taken == NOBODY -> break
+	:: taken != NOBODY ->
+		atomic {
+			assert(waiting[taken]);
+			token[taken] = outcome;
+			if
+			:: missed = true
+			:: !stopped[taken] -> missed = false
+			fi
+		}
+#ifdef TRUST_WAKE
+		break;
+#endif
+		if
+		:: missed -> missed = false
+		:: else -> break
+		fi;
+		taken = NOBODY;
+		outcome = DESIGNATED;
+		lock_bucket();
+#ifdef NEXT_TOUCH
+		atomic { check() };
+#endif
+		atomic {
+			if
+			:: NEXT != NOBODY && !(OWNER(word) && !(word & WAKING)) ->
+				taken = NEXT;
+				take(taken);
+				on_way++;
+				check()
+			:: else
+			fi
+		}
+		unlock_bucket()
+	od
+}
+#else
+inline wake_taken(how)
+{
+	if
+	:: taken != NOBODY -> atomic { assert(waiting[taken]); token[taken] = how; outcome = 0 }
+	:: else
+	fi
+}
+#endif
+
+#ifdef STOPS
+#define IS_TRUE (begun > 0) /* one thread is enough: the others may be suspended for ever */
+#else
 #define IS_TRUE (begun > 1)
+#endif
 
 /* Selects the thread that an unlock takes: an old locker, an awaiter whose condition is true, any
  * locker. Sets `taken` and `outcome`, and `flags` to the word's bits afterwards, without WAKING. */
@@ -196,12 +269,16 @@ inline plan()
 #ifdef AWAIT
 	first(true, taken);
 	if
-	:: taken != NOBODY && IS_TRUE -> outcome = HANDOFF
+	:: taken != NOBODY && IS_TRUE -> outcome = RESERVES
 	:: else -> taken = NOBODY
 	fi;
 #endif
 	if
+#ifdef HAND_OVER
 	:: locker != NOBODY -> taken = locker; outcome = HANDOFF
+#else
+	:: locker != NOBODY -> taken = locker; outcome = RESERVES
+#endif
 	:: locker != NOBODY && taken == NOBODY && !(seen & WAKING) -> taken = locker; outcome = DESIGNATED
 	:: taken != NOBODY || locker == NOBODY || (seen & WAKING)
 	fi;
@@ -229,13 +306,15 @@ inline plan()
 }
 
 #define NEXT(seen) (flags | (seen & (WAKING | ATOMIC_UNLOCK)) | \
-	(taken == NOBODY -> 0 : (outcome == HANDOFF -> (taken + 1) * ONE : WAKING)))
+	(taken == NOBODY -> 0 : (outcome == HANDOFF -> (taken + 1) * ONE : \
+	(outcome == RESERVES -> WAKING | RESERVED : WAKING))))
 
 #ifdef KEEP_WAKING
-#define TAKEN_FLAGS(seen) (seen & FLAGS)
+#define TAKEN_FLAGS(seen) (seen & FLAGS & ~RESERVED)
 #else
-#define TAKEN_FLAGS(seen) (designated -> seen & FLAGS & ~WAKING : seen & FLAGS)
+#define TAKEN_FLAGS(seen) (seen & FLAGS & ~RESERVED & ~(designated -> WAKING : 0))
 #endif
+#define IS_MINE_TO_TAKE(seen) (!OWNER(seen) && (!(seen & RESERVED) || designated || over))
 /* What a thread that fences sets together with the first bit. */
 #ifdef MANY
 #define WITH_FIRST(seen) ((seen & FLAGS) -> 0 : ATOMIC_UNLOCK)
@@ -252,7 +331,12 @@ inline plan()
 #ifdef ENTER_ANYWAY
 #define STILL(seen) true
 #else
-#define STILL(seen) OWNER(seen)
+#define STILL(seen) (OWNER(seen) || ((seen & RESERVED) && !designated))
+#endif
+#ifdef TRUST_ON
+#define IS_BOUNDED(seen) false
+#else
+#define IS_BOUNDED(seen) ((seen & WAKING) && !designated)
 #endif
 
 #ifdef COND
@@ -274,7 +358,10 @@ active [THREADS] proctype thread()
 {
 	byte seen, section, i, locker, flags, outcome;
 	byte taken = NOBODY;
-	bool designated, again, over, awaits, waits, last;
+	bool designated, again, over, late, awaits, waits, last;
+#ifdef STOPS
+	bool missed, stays;
+#endif
 
 begin:
 	/* near_mutex_lock */
@@ -292,9 +379,9 @@ begin:
 try:	/* take: a CAS that succeeds with a guess is a load of it and the exchange; a spinner's too */
 	load(seen);
 	do
-	:: !OWNER(seen) -> EXCHANGE(ME | TAKEN_FLAGS(seen), designated, taken_by_me)
-	:: OWNER(seen) && over -> goto give_up
-	:: OWNER(seen) && !over -> break
+	:: IS_MINE_TO_TAKE(seen) -> EXCHANGE(ME | TAKEN_FLAGS(seen), designated, taken_by_me)
+	:: !IS_MINE_TO_TAKE(seen) && over -> goto give_up
+	:: !IS_MINE_TO_TAKE(seen) && !over -> break
 	od;
 
 	/* enter, announce */
@@ -314,7 +401,7 @@ give_up:
 	goto begin;
 
 announced:
-	designated = false;
+	atomic { bounded[_pid] = IS_BOUNDED(seen); designated = false }
 #ifndef NO_FENCE
 	if
 	:: seen & FLAGS
@@ -341,29 +428,57 @@ announced:
 sleep:	/* near__lot_sleep, of lockers and awaiters */
 	if
 	:: atomic { token[_pid] != 0 -> waiting[_pid] = false; moved = moved && _pid != 0 }
+		goto woken
 	:: atomic { timeouts > 0 && token[_pid] == 0 -> timeouts--; over = true }
-		lock_bucket();
-		atomic {
-			locker = queued;
-			take(_pid);
+	:: atomic { bounded[_pid] && token[_pid] == 0 -> late = true }
+#ifdef STOPS
+	:: atomic {
+			stops > 0 && token[_pid] == 0 ->
+			stops--;
+			stopped[_pid] = true;
 			if
-#ifdef COND
-			:: cond_waits && _pid == 0 -> cond_waits = false; waiting[_pid] = false
-#endif
-			:: queued < locker -> waiting[_pid] = false; moved = moved && _pid != 0
-			:: else -> over = false
-			fi;
-			locker = 0
+			:: stays = true
+			:: stays = false
+			fi
 		}
-#ifdef LEAVE_ANYWAY
-		atomic { waiting[_pid] = false; over = true };
+end_stopped:
+		atomic { !stays -> stopped[_pid] = false }
+		goto sleep
 #endif
-		unlock_bucket();
-		if
-		:: over
-		:: !over -> atomic { token[_pid] != 0 -> waiting[_pid] = false; moved = moved && _pid != 0 }
-		fi
 	fi;
+	lock_bucket();
+	atomic {
+		locker = queued;
+		take(_pid);
+		if
+#ifdef COND
+		:: cond_waits && _pid == 0 -> cond_waits = false; waiting[_pid] = false
+#endif
+		:: queued < locker -> waiting[_pid] = false; moved = moved && _pid != 0
+		:: else -> over = false; late = false
+		fi;
+		locker = 0;
+		designated = late;
+		on_way = on_way + late
+	}
+#ifdef LEAVE_ANYWAY
+	atomic { waiting[_pid] = false; over = true };
+#endif
+	unlock_bucket();
+	if
+	:: over || late
+	:: !over && !late ->
+		atomic { token[_pid] != 0 -> waiting[_pid] = false; moved = moved && _pid != 0 }
+	fi;
+woken:
+	atomic {
+		bounded[_pid] = false;
+		if
+		:: !over && !late && token[_pid] == DESIGNATED -> designated = true
+		:: else
+		fi;
+		late = false
+	}
 	if
 #ifdef AWAIT
 	:: awaits -> goto awaited
@@ -371,8 +486,9 @@ sleep:	/* near__lot_sleep, of lockers and awaiters */
 #ifdef COND
 	:: over && waits -> goto give_up
 #endif
-	:: !awaits && !over && token[_pid] == HANDOFF -> goto taken_by_me
-	:: !awaits && !over && token[_pid] == DESIGNATED -> designated = true
+#ifdef HAND_OVER
+	:: !over && token[_pid] == HANDOFF -> goto taken_by_me
+#endif
 	:: else
 	fi;
 	goto try;
@@ -384,7 +500,7 @@ awaited:	/* after a deadline it starts again */
 		awaits = false;
 		if
 		:: over -> over = false; goto begin
-		:: else
+		:: else -> goto try
 		fi
 	}
 #endif
@@ -473,15 +589,12 @@ unlock:	/* near_mutex_unlock: the sequence, which the kernel may abort at any ti
 	INVARIANT(word == seen);
 	atomic { plan() }
 	atomic {
-#ifdef HAND_LATE
-			word = (outcome == HANDOFF && taken != NOBODY ->
-				flags | (word & (WAKING | ATOMIC_UNLOCK)) : NEXT(word));
-#elif defined(TOUCH_AFTER)
+#ifdef TOUCH_AFTER
 			word = NEXT(word) & ~PARKED;
 #else
 			word = NEXT(word);
 #endif
-			on_way = on_way + (taken != NOBODY && outcome == DESIGNATED);
+			on_way = on_way + (taken != NOBODY && outcome != HANDOFF);
 			if
 			:: taken != NOBODY -> take(taken)
 			:: else
@@ -491,18 +604,8 @@ unlock:	/* near_mutex_unlock: the sequence, which the kernel may abort at any ti
 #ifdef TOUCH_AFTER
 	atomic { word = word | (flags & PARKED); check() };
 #endif
-#ifdef HAND_LATE
-	if
-	:: taken != NOBODY && outcome == HANDOFF ->
-		atomic { word = (word & FLAGS) + (taken + 1) * ONE; check() }
-	:: else
-	fi;
-#endif
 	unlock_bucket();
-	if
-	:: taken != NOBODY -> atomic { assert(waiting[taken]); token[taken] = outcome; outcome = 0 }
-	:: else
-	fi;
+	wake_taken((outcome == RESERVES -> DESIGNATED : outcome));
 
 left:
 	atomic { seen = 0; flags = 0; outcome = 0; taken = NOBODY }
@@ -543,8 +646,19 @@ signalled:
 #ifdef COND
 	goto end;
 
-signal:	/* near__cond_wake, and near__mutex_admit */
+signal:	/* near__cond_signal: the waiter then competes like a thread that was never in a queue */
 	lock_bucket();
+#ifndef BROADCAST
+	atomic {
+		if
+		:: cond_waits -> cond_waits = false; taken = 0
+		:: else
+		fi
+	}
+	unlock_bucket();
+	wake_taken(WOKEN);
+#else
+	/* near__cond_broadcast, and near__mutex_admit */
 	atomic {
 		if
 		:: cond_waits -> cond_waits = false; moved = true; append(0)
@@ -593,10 +707,8 @@ owner_notified:
 #endif
 admitted:
 	unlock_bucket();
-	if
-	:: taken != NOBODY -> atomic { assert(waiting[taken]); token[taken] = DESIGNATED }
-	:: else
-	fi;
+	wake_taken(DESIGNATED);
+#endif
 	atomic { seen = 0; outcome = 0; taken = NOBODY }
 	goto signalled;
 end:	skip

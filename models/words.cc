@@ -11,8 +11,8 @@
  *   RELEASE_RELAXED  the change that adds a unit, or sets the state to done, does not release
  *   ACQUIRE_RELAXED  nor does the load of that acquire
  *   TAKE_RELAXED     nor does the change by which a thread that would sleep takes a unit
- *   WAKE_RELAXED     the waker's last access does not release: only the semaphore's sleepers rely
- *                    on it, the others load the word again
+ *   WAKE_RELAXED     the waker's last access does not release: no sleeper relies on it, as all load
+ *                    the word again
  *   ENTER_UNASKED    a waiter enters the queue without another check of the word
  *   GIVE_EARLY       a post checks the queue, and adds its unit after it released the lock
  *   TAKE_FIRST       a thread that is done takes the others out of the queue before it changes the
@@ -26,7 +26,6 @@ struct lot {
 	rl::mutex lock;
 	rl::var<int> queued[THREADS];
 	rl::atomic<int> woken[THREADS];
-	rl::var<int> handed[THREADS]; /* the token: a unit */
 
 	void before()
 	{
@@ -145,11 +144,8 @@ struct sem_model : rl::test_suite<sem_model, THREADS> {
 	{
 		if (try_wait())
 			return;
-		for (bool designated = false; !take_or_enter(designated); designated = true) {
+		for (bool designated = false; !take_or_enter(designated); designated = true)
 			queue.sleep();
-			if (queue.handed[rl::thread_index()]($))
-				return;
-		}
 	}
 
 	void add_unit(bool last)
@@ -165,24 +161,19 @@ struct sem_model : rl::test_suite<sem_model, THREADS> {
 	/* Any sleeper may be old. */
 	void give()
 	{
-		bool early = on("GIVE_EARLY"), hand_over = rl::rand(2), last;
+		bool early = on("GIVE_EARLY"), is_old = rl::rand(2), last;
 		int sleeper = -1;
 
 		queue.lock.lock($);
-		if (hand_over || !waking($) || word($).load(relaxed) >= UNIT)
+		if (is_old || !waking($) || word($).load(relaxed) >= UNIT)
 			sleeper = queue.take();
-		if (sleeper >= 0) {
-			queue.handed[sleeper]($) = hand_over;
-			if (!hand_over)
-				waking($) = 1;
-		}
+		if (sleeper >= 0)
+			waking($) = 1;
 		last = queue.is_empty();
-		if (sleeper >= 0 && hand_over && last)
-			word($).fetch_and(~SLEEPERS, relaxed);
-		else if ((sleeper < 0 || !hand_over) && !early)
+		if (!early)
 			add_unit(last);
 		queue.lock.unlock($);
-		if ((sleeper < 0 || !hand_over) && early)
+		if (early)
 			add_unit(last);
 		if (sleeper >= 0)
 			queue.wake(sleeper);

@@ -9,14 +9,18 @@
  * or wait at the barrier SECTIONS times, and again if a wait ended early. TIMEOUTS waits, in all,
  * end early.
  *
- * Any post may find the first sleeper old, and hand its unit over. A wait that ends early takes a unit
- * that is there.
+ * Any post may find the first sleeper old, and reserve its unit. A wait that ends early takes a unit
+ * that is there. When a sleeper stops to rely on a designated waker is left open.
  *
  * Checked: one thread at a time has the unit, and returns it; while threads are in the queue of a
  * semaphore, as many designated wakers as units are on their way; the function is not called
  * concurrently or after it succeeded, and a thread that returns finds it done; no thread leaves a
  * barrier before all have arrived, and one of them returns that it was the last; no thread waits
  * forever; every execution ends.
+ *
+ * -DSTOPS=n: n threads, in all, are suspended while they wait for a unit, by a signal handler or a
+ * debugger; each goes on at some time, or never. Any sleeper may also be awake already when it is
+ * woken. The other threads must end.
  *
  * -DHANDLER: a signal handler of thread 0 posts the last of UNITS, at any step of that thread, which
  * does not run until the handler returns. In a section of the lot it defers (near__lot_defer).
@@ -28,6 +32,9 @@
  *   KEEP_RECORD    a designated waker that enters the queue again does not erase the record
  *   ERASE_LATE     or erases it after it released the lock
  *   ONE_WAKER      a post adds a second unit, and designates no second waker
+ *   HAND_OVER      a post gives its unit to an old sleeper, instead of a reservation
+ *   TRUST_WAKE     a post whose wake-up found the sleeper awake or suspended wakes no other
+ *   TRUST_ON       a sleeper relies on the designated waker as long as that takes
  *   ADD_BLINDLY    a post adds its unit without a check of the bit
  *   NEVER_DEFER    the handler locks the bucket even if its thread is in a section
  *   DEFER_HOLDING  a section begins when the bucket is locked, and ends before it is unlocked
@@ -50,7 +57,11 @@
 
 bool bucket;
 bool queued[THREADS], woken[THREADS];
-bool handed[THREADS]; /* the token: a unit */
+bool handed[THREADS]; /* the token: a unit, with HAND_OVER alone */
+#ifdef STOPS
+byte stops = STOPS;
+bool stopped[THREADS];
+#endif
 byte timeouts = TIMEOUTS, ended;
 byte arrived; /* at the barrier */
 
@@ -65,6 +76,14 @@ byte arrived; /* at the barrier */
 #else
 #define AT_FIRST UNITS
 #define ALL THREADS
+#endif
+
+#ifdef SEM
+byte word = AT_FIRST * UNIT, inside;
+bool reserved; /* a flag of the word */
+bool waking; /* the record of a designated waker */
+byte wakers; /* on their way: not in the program */
+
 #endif
 
 /* Sections of thread 0. Only semaphores have this handler. */
@@ -84,7 +103,7 @@ inline set_section(is)
 #define set_section(is) skip
 #endif
 
-/* One handler: what is deferred while this goes on is nothing. */
+/* One handler: what is deferred while this goes on is nothing. One sleeper for its unit. */
 #ifdef HANDLER
 inline settle()
 {
@@ -94,9 +113,9 @@ inline settle()
 		atomic { !bucket -> bucket = true }
 		j = 0;
 		do
-		:: atomic { j < THREADS && queued[j] && word >= UNIT -> word = word - UNIT }
+		:: j < THREADS && queued[j] && word >= UNIT ->
 			queued[j] = false;
-			handed[j] = true;
+			d_step { waking = true; wakers++ }
 			break
 		:: atomic { j < THREADS && !(queued[j] && word >= UNIT) -> j++ }
 		:: j == THREADS -> break
@@ -154,43 +173,76 @@ inline enter()
 #define LEAVE queued[_pid] = false
 #endif
 
-/* near__lot_sleep. in_time: it was woken. */
+#ifdef SEM
+#define IS_LATE late
+#define NOT_LATE late = false
+#else
+#define IS_LATE false
+#define NOT_LATE skip
+#endif
+
+/* near__lot_sleep. in_time: it was woken, or has become a designated waker by itself. */
 inline sleep()
 {
 	in_time = true;
 	if
 	:: woken[_pid]
 	:: atomic { !woken[_pid] && timeouts > 0 -> timeouts--; in_time = false }
+#ifdef SEM
+	:: atomic { !woken[_pid] && relies -> late = true }
+#ifdef STOPS
+	:: atomic {
+			!woken[_pid] && stops > 0 ->
+			stops--;
+			stopped[_pid] = true;
+			if
+			:: stays = true
+			:: stays = false
+			fi
+		}
+end_stopped:
+		atomic { !stays -> stopped[_pid] = false }
+		woken[_pid]
+#endif
+#endif
 	fi;
 	if
-	:: !in_time ->
+	:: !in_time || IS_LATE ->
 		take_bucket();
 #ifdef LEAVE_ANYWAY
 		LEAVE;
 #else
 		if
 		:: queued[_pid] -> LEAVE
-		:: else -> in_time = true
+		:: else -> in_time = true; NOT_LATE
 		fi;
+#endif
+#ifdef SEM
+		wakers = wakers + late;
 #endif
 		release_bucket();
 		if
-		:: in_time -> woken[_pid] /* it is being woken */
+		:: in_time && !IS_LATE -> woken[_pid] /* it is being woken */
 		:: else
 		fi
 	:: else
-	fi
+	fi;
+	NOT_LATE
 }
 
 #ifdef SEM
-byte word = AT_FIRST * UNIT, inside;
-bool waking; /* the record of a designated waker */
-byte wakers; /* on their way: not in the program */
-
+/* How many units a thread leaves alone. */
+#define LEFT_ALONE (reserved && !designated -> UNIT : 0)
 #ifdef ASK_FOR_BIT
 #define MUST_SLEEP (word < UNIT || word & SLEEPERS)
 #else
-#define MUST_SLEEP (word < UNIT)
+#define MUST_SLEEP (word < UNIT + LEFT_ALONE)
+#endif
+#define IS_LAST (word < 2 * UNIT)
+#ifdef TRUST_ON
+#define RELIES false
+#else
+#define RELIES (reserved || waking)
 #endif
 #ifdef ONE_WAKER
 #define DESIGNATES !waking
@@ -201,7 +253,11 @@ byte wakers; /* on their way: not in the program */
 
 inline add_unit()
 {
-	d_step { word = (QUEUED -> word : word & ~SLEEPERS) + UNIT }
+	d_step {
+		word = (QUEUED -> word : word & ~SLEEPERS) + UNIT;
+		reserved = reserved || reserves;
+		reserves = false
+	}
 }
 
 /* With one unit, the handler has posted it before. */
@@ -228,8 +284,12 @@ inline take_sleeper()
 	:: else
 	fi;
 	if
+#ifdef HAND_OVER
 	:: i < THREADS -> handed[i] = true
-	:: i < THREADS && DESIGNATES -> d_step { handed[i] = false; waking = true; wakers++ }
+#else
+	:: i < THREADS -> d_step { reserves = true; waking = true; wakers++ }
+#endif
+	:: i < THREADS && DESIGNATES -> d_step { waking = true; wakers++ }
 	:: !(i < THREADS && DESIGNATES) -> i = THREADS
 	fi;
 	if
@@ -240,11 +300,67 @@ inline take_sleeper()
 
 inline add_or_hand_over()
 {
+#ifdef HAND_OVER
 	if
 	:: i < THREADS && handed[i] -> d_step { word = (QUEUED -> word : word & ~SLEEPERS) }
 	:: else -> add_unit()
 	fi
+#else
+	add_unit()
+#endif
 }
+
+/* Wakes the sleeper that was taken, if any; and if it was not asleep, the next one. */
+#ifdef STOPS
+inline wake_sleeper()
+{
+	do
+	:: i == THREADS -> break
+	:: i < THREADS ->
+		atomic {
+			woken[i] = true;
+			if
+			:: missed = true
+			:: !stopped[i] -> missed = false
+			fi;
+			i = THREADS
+		}
+#ifdef TRUST_WAKE
+		break;
+#endif
+		if
+		:: missed ->
+			missed = false;
+			take_bucket();
+			d_step {
+				i = 0;
+				do
+				:: i < THREADS && !queued[i] -> i++
+				:: else -> break
+				od;
+				if
+				:: i < THREADS && word >= UNIT ->
+					queued[i] = false;
+					waking = true;
+					wakers++
+				:: else -> i = THREADS
+				fi
+			}
+			release_bucket()
+		:: else
+		fi
+	od;
+	i = 0
+}
+#else
+inline wake_sleeper()
+{
+	if
+	:: i < THREADS -> d_step { woken[i] = true; i = 0 }
+	:: else -> i = 0
+	fi
+}
+#endif
 
 inline give()
 {
@@ -260,10 +376,7 @@ inline give()
 #endif
 	release_given();
 #endif
-	if
-	:: i < THREADS -> d_step { woken[i] = true; i = 0 }
-	:: else -> i = 0
-	fi
+	wake_sleeper()
 }
 
 inline post()
@@ -290,7 +403,9 @@ inline take_or_announce()
 		must_sleep = MUST_SLEEP;
 		if
 		:: must_sleep -> word = word | SLEEPERS
-		:: else -> word = word - UNIT
+		:: else ->
+			reserved = reserved && !designated && !IS_LAST;
+			word = word - UNIT
 		fi
 	}
 }
@@ -321,7 +436,7 @@ inline take_or_enter()
 	arrive();
 #endif
 	if
-	:: must_sleep -> enter()
+	:: must_sleep -> enter(); relies = RELIES
 	:: else
 	fi;
 	release_bucket();
@@ -333,25 +448,36 @@ inline take_or_enter()
 #endif
 }
 
+/* Insists: the unit may be reserved. */
+inline take_unit()
+{
+	reserved = reserved && !IS_LAST;
+	word = word - UNIT;
+	in_time = true
+}
+
 inline wait()
 {
 	do
-	:: atomic { !designated && word >= UNIT -> word = word - UNIT; in_time = true }
+	:: atomic { !designated && word >= UNIT + LEFT_ALONE -> take_unit() }
 		break
-	:: designated || word < UNIT ->
+	:: designated || word < UNIT + LEFT_ALONE ->
 		take_or_enter();
 		if
 		:: must_sleep -> sleep()
 		:: else -> in_time = true; break
 		fi;
-		d_step { designated = in_time && !handed[_pid]; must_sleep = false; handed[_pid] = false }
+		d_step { designated = in_time; must_sleep = false; relies = false }
+#ifdef HAND_OVER
+		d_step { designated = in_time && !handed[_pid]; handed[_pid] = false };
+#endif
 		if
 		:: designated
 		:: else -> break
 		fi
 	od;
 	if
-	:: atomic { !in_time && word >= UNIT -> word = word - UNIT; in_time = true }
+	:: atomic { !in_time && word >= UNIT -> take_unit() }
 	:: in_time || word < UNIT
 	fi;
 	designated = false /* fewer states */
@@ -370,7 +496,11 @@ inline section()
 	fi
 }
 
-#define WHOLE (word == UNITS * UNIT)
+#ifdef STOPS
+#define WHOLE ((word & ~SLEEPERS) == UNITS * UNIT && !reserved)
+#else
+#define WHOLE (word == UNITS * UNIT && !reserved)
+#endif
 #endif
 
 #ifdef ONCE
@@ -556,7 +686,10 @@ active [THREADS] proctype thread()
 	bool in_time;
 	byte i;
 #ifdef SEM
-	bool designated, must_sleep;
+	bool designated, must_sleep, relies, late, reserves;
+#ifdef STOPS
+	bool missed, stays;
+#endif
 #endif
 #ifdef HANDLER
 	byte j;
@@ -580,6 +713,7 @@ active [THREADS] proctype thread()
 active proctype handler()
 {
 	byte i = THREADS;
+	bool reserves;
 
 	interrupted = true;
 	atomic {

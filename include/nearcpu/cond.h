@@ -1,23 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /* near_cond: a condition variable for near_mutex.
  *
- * Cost:      signal and broadcast without waiters: one load. With waiters: the locks of two
- *            buckets, and no system call while the mutex is held: waiters are moved to the mutex,
- *            whose unlocks wake them. A thread that wakes up after a broadcast wakes up to four
- *            others.
+ * Cost:      signal and broadcast without waiters: one load. A signal with waiters: the lock of a
+ *            bucket, and a system call that wakes the first one, even if the mutex is held: its
+ *            way out of the kernel takes longer than most sections. A broadcast moves the waiters
+ *            to the mutex, whose unlocks wake them; a thread that wakes up after it wakes up to
+ *            four others.
  * Memory:    4 bytes. Zero is valid. There is nothing to destroy.
  * Safety:    any thread; not in signal handlers. Nothing here allocates or is a cancellation point.
  * Order:     that of the mutex.
  * Fairness:  first in, first out. A signal goes to a thread that waited when it was sent, never to
  *            a later one. A thread that received a signal returns 0, even if its deadline passes
  *            before it has locked the mutex again. So no signal is lost or stolen.
+ * Suspended: a signal whose first waiter is not asleep (it is about to sleep; or a signal handler,
+ *            a debugger or a collector suspends it) ends the wait of the next one, too: so a
+ *            suspended thread keeps no signal from the others.
  * Misuse:    waiting without holding the mutex, or waiting on one condition variable with two
  *            mutexes, stops the program with one line on standard error.
  * Fork:      no thread waits in the child.
  * Freeing:   when every wait, signal and broadcast has returned.
  *
- * Wait in a loop: there are no wake-ups without a signal, but between the signal and the return
- * others may take the mutex and change what was signalled. near_mutex_await needs no signals.
+ * Wait in a loop: there are no wake-ups without a signal, but one may end two waits, and between
+ * the signal and the return others may take the mutex and change what was signalled.
+ * near_mutex_await needs no signals.
  *
  * Concurrent with: everything with everything.
  *

@@ -21,13 +21,16 @@
  * Order:     lock acquires what the unlock before it released. ThreadSanitizer is informed, even if
  *            the library was built without it.
  * Fairness:  a thread that finds the mutex free takes it, even if others sleep: that makes it fast.
- *            But an unlock hands the mutex to the first sleeper if that has waited for a
- *            millisecond, at most once in half a millisecond: a wait takes at most one millisecond
- *            for each sleeper before it, and the sections in that time. While a woken thread has
- *            not run yet, one in 32 unlocks of each thread checks. A thread in await gets the mutex
- *            at the first unlock that finds its condition true, after the sleepers that came before
- *            and are due. near_mutex_unlock_fair always hands the mutex over. No mode
- *            is less fair: near_mutex(3) gives the reason.
+ *            But an unlock reserves the mutex for the first sleeper if that has waited for a
+ *            millisecond, at most once in half a millisecond: threads that arrive leave it to that
+ *            sleeper for a millisecond. So a wait takes about one millisecond for each sleeper
+ *            before it, and the sections in that time, if the sleepers get a CPU within a
+ *            millisecond. While a woken thread has not run yet, one in 32 unlocks of each thread
+ *            checks. For a thread in await, the first unlock that finds its condition true reserves
+ *            the mutex, after the sleepers that came before and are due. near_mutex_unlock_fair
+ *            always reserves it. No mode is less fair: near_mutex(3) gives the reason.
+ * Suspended: a thread that a signal handler, a debugger or a collector suspends while it waits does
+ *            not hold the mutex, and delays the others by 10 ms at most (exception: near_mutex(3)).
  * Misuse:    unlock by a thread that does not hold the mutex, lock by the thread that does, use
  *            after destroy stop the program with one line on standard error; so does, in a forked
  *            child, waiting for a mutex whose holder does not exist in the child; so does, after .1
@@ -160,7 +163,8 @@ NEAR_INLINE void near_mutex_lock(struct near_mutex *m) NEAR__ACQUIRES(m) NEAR__U
 		near__mutex_lock_slow(m, seen);
 }
 
-/* Takes the mutex if it is free, even if threads sleep. Returns whether it did. Never waits. */
+/* Takes the mutex if it is free, even if threads sleep or it is reserved. Returns whether it did.
+ * Never waits. */
 NEAR_INLINE bool near_mutex_try_lock(struct near_mutex *m)
 	NEAR__ACQUIRES_IF(true, m) NEAR__UNCHECKED
 {
@@ -190,9 +194,9 @@ NEAR__INLINE bool near__mutex_unlock_by_seq(uint32_t *word, uint64_t owner)
 		NEAR_OUT(seen), NEAR_IN(word, owner, (zero, 0)));
 }
 
-/* Unlocks the mutex: hands it to a sleeper that has waited for a millisecond (see Fairness), else
- * wakes one. While a woken thread has not run yet, only some unlocks check for such sleepers.
- * Requires that the caller holds the mutex. */
+/* Unlocks the mutex, and wakes a sleeper: if that has waited for a millisecond (see Fairness), it
+ * reserves the mutex for it. While a woken thread has not run yet, only some unlocks check for such
+ * sleepers. Requires that the caller holds the mutex. */
 NEAR_INLINE void near_mutex_unlock(struct near_mutex *m) NEAR__RELEASES(m) NEAR__UNCHECKED
 {
 	uint64_t owner = near__more.owner;
@@ -212,13 +216,15 @@ NEAR_INLINE void near_mutex_unlock(struct near_mutex *m) NEAR__RELEASES(m) NEAR_
 		near__mutex_unlocked(m);
 }
 
-/* The same, but hands the mutex to the first sleeper, if any. */
+/* The same, but reserves the mutex for the first sleeper, if any: it then takes a context switch
+ * until a thread has the mutex again. */
 NEAR_API void near_mutex_unlock_fair(struct near_mutex *m) NEAR__RELEASES(m);
 
 /* Waits until condition(arg) is true, and returns with the mutex held, as it was at the call.
  *
  * The thread that unlocks the mutex calls the conditions of the waiters, with the mutex held, and
- * hands the mutex to the first waiter whose condition is true. So a condition must depend only on
+ * reserves the mutex for the first waiter whose condition is true; that calls it again. So a
+ * condition must depend only on
  * what the mutex guards, and must not lock, park, allocate or take long. */
 NEAR_API void near_mutex_await(struct near_mutex *m, bool (*condition)(void *arg), void *arg)
 	NEAR__REQUIRES(m);

@@ -16,6 +16,10 @@
  * Safety:    any thread; not in signal handlers. errno is left alone. No cancellation points.
  * Order:     an unpark releases, and the park that it ends acquires.
  * Fairness:  first in, first out, for each address.
+ * Suspended: near_unpark wakes exactly n threads, and passes each its token, even if one of them is
+ *            suspended by a signal handler or a debugger. near_unpark_with reports how many were
+ *            not asleep, for locks that then wake another one. near_thrwakeup wakes the next
+ *            sleeper in place of each that was not asleep, as OpenBSD does.
  * Fork:      no thread is parked in the child.
  * Instances: one table for each process, however many of its objects contain the library.
  *
@@ -85,6 +89,9 @@ enum near_choice { NEAR_CHOOSE, NEAR_SKIP, NEAR_STOP };
 struct near_unparked {
 	size_t woken, requeued;
 	bool more; /* others stay on the address */
+	/* How many of `woken` were not asleep: they were about to sleep, or they are suspended, by
+	 * a signal handler or a debugger. 0 in `decide`. */
+	unsigned awake;
 };
 
 /* How to unpark. Zero in a field is a valid choice. */
@@ -127,7 +134,9 @@ NEAR_API int near_unpark_with(const void *address, const struct near_unpark *u,
 NEAR_API int near_thrsleep(const volatile void *ident, int clock, const struct timespec *deadline,
 			   uint32_t *lock, const int *abort);
 
-/* Wakes the first n threads that sleep on ident, all if n is not positive. Returns 0; EINVAL: ident
+/* Wakes the first n threads that sleep on ident, all if n is not positive; and the next one for
+ * each of them that was not asleep (it runs a signal handler, or was about to sleep). Returns 0;
+ * EINVAL: ident
  * is 0; ESRCH: no thread slept. Ident -1: wakes all threads that sleep on -1, in all processes that
  * are attached to the same region, and returns 0. */
 NEAR_API int near_thrwakeup(const volatile void *ident, int n);

@@ -24,9 +24,12 @@
  *            forever. Writers first: a writer that waits excludes new readers, so it waits for the
  *            current ones only. With both policies, the unlock of a writer admits all readers that
  *            sleep, so that these wait for one writer at most; writers wait for each other as in
- *            mutex.h, with a handoff after a millisecond; and a thread that holds the lock for
+ *            mutex.h, with a reservation after a millisecond; and a thread that holds the lock for
  *            reading may lock it for reading again while a writer waits: recursive reads do not
  *            deadlock.
+ * Suspended: a thread that is suspended while it waits to write delays the others as in mutex.h.
+ *            One that waits to read holds the lock for reading from the writer's unlock on, as with
+ *            pthread_rwlock: while it is suspended, others read, and writers wait for it.
  * Owner:     the thread that locked unlocks, on whatever CPU it is by then. A thread records the
  *            first four locks that it holds for reading by address, and the number of all others.
  * Misuse:    an unlock by a thread that does not hold the lock, a write lock by a thread that reads

@@ -7,13 +7,16 @@
  *            Nothing here allocates or is a cancellation point; errno is left alone.
  * Order:     a wait acquires what the post before it released.
  * Fairness:  first in, first out among sleepers. A wait that finds a unit takes it, so a running
- *            thread can come before the sleeper that a post has woken. But a post hands its unit
- *            over to a sleeper that has waited for a millisecond, at most once in half a
- *            millisecond: so a sleeper waits for at most a millisecond for each one before it, and
- *            for the next post. While a woken thread has not run yet, one in 32 posts of each
- *            thread checks.
- * Freeing:   when all waits have returned: a post does not access the semaphore after it has woken
- *            a waiter, which may free it.
+ *            thread can come before the sleeper that a post has woken. But a post reserves its unit
+ *            for a sleeper that has waited for a millisecond, at most once in half a millisecond:
+ *            waits that begin later leave it to that sleeper for a millisecond. So a sleeper waits
+ *            for about a millisecond for each one before it, and for the next post, if the sleepers
+ *            get a CPU within a millisecond. While a woken thread has not run yet, one in 32 posts
+ *            of each thread checks.
+ * Suspended: a thread that a signal handler, a debugger or a collector suspends while it waits has
+ *            no unit, and delays the others by 10 ms at most (exception: near_sem(3)).
+ * Freeing:   when all waits have returned: a post does not access the semaphore after it has added
+ *            its unit, unless others sleep.
  * Fork:      no thread waits in the child; it has the parent's units.
  *
  * Concurrent with: everything with everything.
@@ -36,12 +39,12 @@
 extern "C" {
 #endif
 
-/* Private: twice the units, plus 1 if a thread may sleep. */
+/* Private: twice the units, plus 1 if a thread may sleep, plus 2^31 if a unit is reserved. */
 struct near_sem {
 	uint32_t word;
 };
 
-#define NEAR_SEM_MAX 0x7fffffffu
+#define NEAR_SEM_MAX 0x3fffffffu
 /* clang-format off */
 #define NEAR_SEM_INIT(units) { (uint32_t)(units) << 1 }
 /* clang-format on */
@@ -52,7 +55,7 @@ NEAR_INLINE void near_sem_init(struct near_sem *s, uint32_t units)
 	s->word = units << 1;
 }
 
-/* Takes a unit if there is one. Never waits. */
+/* Takes a unit if there is one, even if it is reserved. Never waits. */
 NEAR_API bool near_sem_try_wait(struct near_sem *s);
 
 /* Takes a unit; spins for less than two microseconds, yields, then sleeps, until there is one. */
@@ -65,14 +68,14 @@ NEAR_API void near_sem_wait(struct near_sem *s);
 NEAR_API int near_sem_wait_until(struct near_sem *s, int clock, const struct timespec *deadline,
 				 struct near_cancel *cancel);
 
-/* Adds a unit and wakes a sleeper, or hands the unit over to it. 0; -EOVERFLOW: there are
+/* Adds a unit and wakes a sleeper. 0; -EOVERFLOW: there are
  * NEAR_SEM_MAX. */
 NEAR_API int near_sem_post(struct near_sem *s);
 
 /* How many units there are at this moment. */
 NEAR_INLINE uint32_t near_sem_read(const struct near_sem *s)
 {
-	return __atomic_load_n(&s->word, __ATOMIC_RELAXED) >> 1;
+	return __atomic_load_n(&s->word, __ATOMIC_RELAXED) >> 1 & NEAR_SEM_MAX;
 }
 
 #ifdef __cplusplus

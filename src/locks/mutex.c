@@ -22,12 +22,27 @@
 /* The number of unlocks that use a CAS after a wait for a mutex with a longer hold time. */
 #define UNLOCKS_BY_CAS 64
 
-static bool take_if_free(struct near_mutex *m)
+/* How a thread tries to take the mutex: one that arrives leaves a reserved one alone. */
+enum taker { ARRIVING, INSISTING, DESIGNATED_WAKER };
+
+static bool is_left_alone(uint32_t seen, enum taker as)
+{
+	return flags_of(seen) & RESERVED && as == ARRIVING;
+}
+
+static uint32_t taken_by(uint32_t me, uint32_t seen, enum taker as)
+{
+	uint32_t ends = as == DESIGNATED_WAKER ? WAKING | RESERVED : RESERVED;
+
+	return compose(me, flags_of(seen) & ~ends);
+}
+
+static bool take_if_free(struct near_mutex *m, enum taker as)
 {
 	uint32_t me = near__owner_now(), seen = NEAR__LOAD_RELAXED(&m->word);
 
-	while (!owner_of(seen))
-		if (NEAR__CAS(&m->word, &seen, compose(me, flags_of(seen)), __ATOMIC_ACQUIRE))
+	while (!owner_of(seen) && !is_left_alone(seen, as))
+		if (NEAR__CAS(&m->word, &seen, taken_by(me, seen, as), __ATOMIC_ACQUIRE))
 			return true;
 	check_alive(seen);
 	return false;
@@ -35,7 +50,7 @@ static bool take_if_free(struct near_mutex *m)
 
 bool near__mutex_try_lock_at(struct near_mutex *m, const void *site)
 {
-	bool taken = take_if_free(m);
+	bool taken = take_if_free(m, INSISTING);
 
 	if (taken) {
 		NEAR__TSAN_ACQUIRE(m);
@@ -61,34 +76,39 @@ static void check_owner(const struct near_mutex *m)
 			  "which the fork did not copy");
 }
 
-static void check_holder(struct near__waiter *w)
+/* Whether the mutex is free: the designated waker does not come. */
+static bool check_holder(struct near__waiter *w)
 {
 	const struct near_mutex *m = w->address;
 
 	near__owner_check(&m->word, "near_mutex or near_rwlock: the holder, thread ");
+	return !owner_of(NEAR__LOAD_RELAXED(&m->word));
 }
 
-/* Takes the mutex if it is free; the designated waker clears WAKING. Expects the word to be `seen`
- * without an owner; updates `seen` if it fails. There is no load before the CAS: it would fetch the
- * cache line as a shared one, so that the owner and this thread both had to fetch it again. */
-static bool take(struct near_mutex *m, uint32_t *seen, bool designated)
+/* Takes the mutex if it is free. Expects the word to be `seen` without an owner; updates `seen` if
+ * it fails. There is no load before the CAS: it would fetch the cache line as a shared one, so that
+ * the owner and this thread both had to fetch it again. */
+static bool take(struct near_mutex *m, uint32_t *seen, enum taker as)
 {
-	uint32_t me = near__owner_now(), flags;
+	uint32_t me = near__owner_now();
 
 	do {
 		*seen &= ~OWNER;
-		flags = flags_of(*seen);
-		if (designated)
-			flags &= ~WAKING;
+		if (is_left_alone(*seen, as)) {
+			*seen = NEAR__LOAD_RELAXED(&m->word);
+			if (is_left_alone(*seen, as))
+				return false;
+			continue;
+		}
 		/* Acquire: pairs with the release of the unlock. */
-		if (NEAR__CAS(&m->word, seen, compose(me, flags), __ATOMIC_ACQUIRE))
+		if (NEAR__CAS(&m->word, seen, taken_by(me, *seen, as), __ATOMIC_ACQUIRE))
 			return true;
 	} while (!owner_of(*seen));
 	return false;
 }
 
 /* `seen`: the word, as far as the caller knows. */
-static bool take_after_spinning(struct near_mutex *m, uint32_t seen, bool designated)
+static bool take_after_spinning(struct near_mutex *m, uint32_t seen, enum taker as)
 {
 	bool is_short = near__hold_time_is_short(m);
 	unsigned tries = is_short ? NEAR__SPIN_TRIES : TRIES_IF_LONGER;
@@ -97,7 +117,7 @@ static bool take_after_spinning(struct near_mutex *m, uint32_t seen, bool design
 
 	for (unsigned i = 1; i <= tries; i++) {
 		near__pause_for(ns);
-		if (take(m, &seen, designated))
+		if (take(m, &seen, as))
 			return true;
 		ns = least + i * NEAR__SPIN_LONGER_NS;
 	}
@@ -107,31 +127,31 @@ static bool take_after_spinning(struct near_mutex *m, uint32_t seen, bool design
 
 static bool take_after_yielding(struct near_mutex *m)
 {
-	return NEAR__YIELD_UNTIL(take_if_free(m));
+	return NEAR__YIELD_UNTIL(take_if_free(m, ARRIVING));
 }
 
 /* Under the bucket's lock: sets PARKED in the word of an owner whose unlock will find it, and
- * clears WAKING for the designated waker. False: there is no owner, or its sequence stored 0 over
- * it. */
-static bool announce(struct near_mutex *m, bool designated)
+ * clears WAKING for a designated waker; or sets it in a reserved word. False: the mutex is free, or
+ * the owner's sequence stored 0 over PARKED. *before: the flags before that. */
+static bool announce(struct near_mutex *m, enum taker as, uint32_t *before)
 {
 	uint32_t seen = NEAR__LOAD_RELAXED(&m->word), flags, next;
 
 	do {
-		flags = flags_of(seen);
-		if (!owner_of(seen))
+		flags = *before = flags_of(seen);
+		if (!owner_of(seen) && !is_left_alone(seen, as))
 			return false;
-		next = (designated ? flags & ~WAKING : flags) | PARKED |
+		next = (as == DESIGNATED_WAKER ? flags & ~WAKING : flags) | PARKED |
 		       near__mutex_first_flags(flags);
 	} while (!NEAR__CAS(&m->word, &seen, compose(owner_of(seen), next), __ATOMIC_RELAXED));
 	return flags || near__mutex_fence_owner(m);
 }
 
 /* Enters the queue; sorted by its age if it was in one before, as its word is then not 0. */
-static bool enter(struct near_mutex *m, struct near__waiter *w, bool designated)
+static bool enter(struct near_mutex *m, struct near__waiter *w, enum taker as, uint32_t *before)
 {
 	struct near__bucket *b = near__lot_lock(m);
-	bool announced = announce(m, designated);
+	bool announced = announce(m, as, before);
 
 	if (announced && NEAR__LOAD_RELAXED(&w->word))
 		near__lot_insert(b, w);
@@ -141,25 +161,39 @@ static bool enter(struct near_mutex *m, struct near__waiter *w, bool designated)
 	return announced;
 }
 
+/* Sleeps in the queue; `before`: the flags of the word as it entered. 0: it is a designated waker.
+ * If there was one, and that does not come, this one makes itself one. */
+static int sleep_until_designated(struct near__waiter *w, enum taker as, uint32_t before,
+				  const struct near__timeout *timeout)
+{
+	bool relies = before & WAKING && as != DESIGNATED_WAKER;
+	int r;
+
+	if (relies)
+		r = near__lot_sleep_for(w, timeout,
+					before & RESERVED ? NEAR__RESERVED_NS : NEAR__RELIANCE_NS);
+	else
+		r = near__lot_sleep(w, timeout);
+	return r == -EAGAIN ? 0 : r;
+}
+
 /* Waits in the queue of lockers until this thread has the mutex, or the wait ends without. */
-static int take_after_parking(struct near_mutex *m, struct near__waiter *w, bool designated,
+static int take_after_parking(struct near_mutex *m, struct near__waiter *w, enum taker as,
 			      const struct near__timeout *timeout)
 {
-	uint32_t seen = NEAR__LOAD_RELAXED(&m->word);
+	uint32_t seen = NEAR__LOAD_RELAXED(&m->word), before;
 	int r = 0;
 
 	for (;;) {
-		if (take(m, &seen, designated) || (designated && near__hold_time_is_short(m) &&
-						   take_after_spinning(m, seen, true)))
+		if (take(m, &seen, as) || (as == DESIGNATED_WAKER && near__hold_time_is_short(m) &&
+					   take_after_spinning(m, seen, as)))
 			return 0;
 		if (r)
 			return r;
-		if (!enter(m, w, designated))
+		if (!enter(m, w, as, &before))
 			continue;
-		r = near__lot_sleep(w, timeout);
-		if (!r && w->token == HANDOFF)
-			return 0;
-		designated = !r;
+		r = sleep_until_designated(w, as, before, timeout);
+		as = r ? INSISTING : DESIGNATED_WAKER;
 	}
 }
 
@@ -168,12 +202,11 @@ static int wait(struct near_mutex *m, uint32_t seen, const struct near__timeout 
 	struct near__waiter w = {
 		.address = m, .space = NEAR__SPACE_MUTEX, .kind = LOCKER, .check = check_holder};
 
-	if (take_after_spinning(m, seen, false))
+	if (take_after_spinning(m, seen, ARRIVING))
 		return 0;
 	check_owner(m);
 	w.since = (uint64_t)near__now(CLOCK_MONOTONIC);
-	w.owner = near__owner_now();
-	return take_after_yielding(m) ? 0 : take_after_parking(m, &w, false, timeout);
+	return take_after_yielding(m) ? 0 : take_after_parking(m, &w, ARRIVING, timeout);
 }
 
 /* By the owner. Relaxed: it orders nothing; every thread that changes the word checks all flags. */
@@ -211,7 +244,7 @@ static int lock_slow(struct near_mutex *m, uint32_t seen, const struct near__tim
 		near__thread_live();
 	near__lockdep_before_lock(m, site);
 	/* If the word had an owner, it is not loaded again before the pauses. */
-	if (owner_of(seen) || !take_if_free(m)) {
+	if (owner_of(seen) || !take_if_free(m, ARRIVING)) {
 		near__slice_end(); /* which another mutex requested that this thread holds */
 		near__probe(NEAR__PROBE_WAIT, m, 0);
 		r = wait(m, seen, timeout);
@@ -258,8 +291,10 @@ int near_mutex_lock_until(struct near_mutex *m, int clock, const struct timespec
 
 void near__mutex_lock_woken(struct near_mutex *m, struct near__waiter *w)
 {
-	if (w->token != HANDOFF)
-		take_after_parking(m, w, w->token == DESIGNATED, &NEAR__NO_TIMEOUT);
+	enum taker as = w->token == DESIGNATED ? DESIGNATED_WAKER : ARRIVING;
+
+	w->kind = LOCKER;
+	take_after_parking(m, w, as, &NEAR__NO_TIMEOUT);
 	NEAR__TSAN_ACQUIRE(m);
 }
 
@@ -272,15 +307,14 @@ bool near_mutex_is_mine(const struct near_mutex *m)
 	return seen != DESTROYED && owner_of(seen) && near__owner_is_me(owner_of(seen));
 }
 
-/* This thread holds the mutex while it enters the queue, so that every later unlock finds it there;
- * and while it leaves the queue for good. */
+/* This thread holds the mutex while it enters the queue, so that every later unlock finds it there.
+ * A thread that found the condition true has woken it, but others may have had the mutex since. */
 static int await(struct near_mutex *m, bool (*condition)(void *), void *arg,
 		 const struct near__timeout *timeout, const void *site)
 {
 	struct near__waiter w = {
 		.address = m,
 		.space = NEAR__SPACE_MUTEX,
-		.kind = AWAITER,
 		.owner = near__owner_now(),
 		.condition = condition,
 		.arg = arg,
@@ -293,17 +327,22 @@ static int await(struct near_mutex *m, bool (*condition)(void *), void *arg,
 		if (r)
 			return r;
 		set_flag(m, AWAITED);
+		w.kind = AWAITER;
+		w.true_since = 0;
 		b = near__lot_lock(m);
 		near__lot_append(b, &w);
 		near__lot_unlock(b);
 		near__mutex_release(m);
 		near__lockdep_before_lock(m, site);
 		r = near__lot_sleep(&w, timeout);
-		if (!r) { /* a handoff, by a thread that found the condition true */
+		if (r) {
+			near__mutex_lock_at(m, site);
+		} else {
+			w.since = w.true_since ? w.true_since
+					       : (uint64_t)near__now(CLOCK_MONOTONIC);
+			near__mutex_lock_woken(m, &w);
 			near__lockdep_locked(m, site);
-			return 0;
 		}
-		near__mutex_lock_at(m, site);
 	}
 	return 0;
 }

@@ -4,8 +4,10 @@
  * One word: the owner (0: free), and flags for threads that wait in the parking lot.
  *
  *   PARKED         waiters for the mutex are in the queue, or about to enter it, or were
- *   WAKING         one of them, the designated waker, was taken from the queue and has not yet
- *                  taken the mutex or entered the queue again
+ *   WAKING         one of them, a designated waker, was taken from the queue and has not yet taken
+ *                  the mutex or entered the queue again
+ *   RESERVED       with WAKING and without an owner: threads that arrive leave the mutex to a
+ *                  designated waker that has waited for long
  *   AWAITED        waiters for a condition are in the queue, or were
  *   ATOMIC_UNLOCK  unlocks use a CAS, not a sequence: a waiter fenced not long ago
  *
@@ -16,14 +18,32 @@
  *     An unlock clears PARKED, or sets WAKING, under that lock too, depending on the queue.
  *   - An unlock that finds PARKED without WAKING searches the queue. So the word is never left free
  *     with a waiter in the queue and no designated waker.
- *   - Only the designated waker clears WAKING: as it takes the mutex; or, if there is an owner, in
+ *   - Only a designated waker clears WAKING: as it takes the mutex; or, if there is an owner, in
  *     the change that sets PARKED, as it enters the queue again (sorted by its age). Then WAKING is
- *     clear and there is an owner, whose unlock searches the queue. The designated waker does not
+ *     clear and there is an owner, whose unlock searches the queue. A designated waker does not
  *     give up: a deadline that has passed ends its next sleep, when it is not designated any more.
- *   - A condition variable moves its waiters to this queue under the same lock, and then sets
- *     PARKED; or, if there is no owner, designates one of them. So the next unlock searches the
- *     queue.
- *   - A handoff makes a waiter the owner before it is awake: the word is not free in between.
+ *   - A broadcast moves waiters for a condition variable to this queue under the same lock, and
+ *     then sets PARKED; or, if there is no owner, designates one of them. So the next unlock
+ *     searches the queue.
+ *
+ * A designated waker can be suspended, in a signal handler or by a debugger, for any time:
+ *
+ *   - It never owns the mutex by then. What an unlock leaves to an old waiter, or to one whose
+ *     condition is true, is a reservation: the word is free, and threads that arrive treat it as
+ *     held for NEAR__RESERVED_NS. Then they take the mutex, which ends the reservation.
+ *   - If it was not asleep when it was woken (lot.h), the waker designates the next waiter too
+ *     (near__mutex_wake), unless an owner's unlock will. It does not change the word, which may be
+ *     freed, and loads it only if a waiter in the queue proves that it is not. Then there are two
+ *     designated wakers. The first one that comes clears WAKING, so WAKING proves that there is
+ *     one, but not the reverse. An unlock that finds WAKING clear too early wakes one thread more
+ *     than necessary.
+ *   - A thread that enters the queue while WAKING is set sleeps for NEAR__RELIANCE_NS at most. Then
+ *     it leaves the queue and is a designated waker itself: it takes the mutex, or enters the queue
+ *     again and clears WAKING. So no thread that comes later depends on a designated waker.
+ *   - A thread that entered the queue before, and waits without a deadline, checks after a tenth of
+ *     a second of sleep, and when its sleep has doubled, whether the mutex is free, and then does
+ *     the same. This is for a designated waker that was asleep when it was woken, and was suspended
+ *     before it took the mutex.
  *
  * The fast unlock is a CAS, or a sequence (near__mutex_unlock_by_seq), which loads the word and, if
  * it is the owner without flags, stores 0. That is no atomic instruction: a flag that another
@@ -46,9 +66,8 @@
  * releases it. The slow path still has the bucket's lock then, and a taken waiter, but neither is
  * in the mutex: the memory can be freed as soon as its last user's unlock has returned.
  *
- * Locking is an acquire, unlocking a release; a handoff uses the release and acquire of
- * near__lot_wake. All else is relaxed, as in src/ground/lock.c: it concerns one word, or the
- * bucket's lock orders it.
+ * Locking is an acquire, unlocking a release. All else is relaxed, as in src/ground/lock.c: it
+ * concerns one word, or the bucket's lock orders it.
  *
  * A fence interrupts all CPUs that run the process, which is too expensive for each park on a
  * machine with many CPUs. So the thread that fences sets ATOMIC_UNLOCK, too. While that is set,
@@ -61,8 +80,8 @@
  *
  * fork: the flags of the parent's waiters mean nothing in the child, where the queues are empty;
  * WAKING would keep its sleepers asleep. So words with flags carry the number of forks between this
- * process and the first, modulo 64; with another number, the flags count as clear. The number
- * repeats in a descendant of the 64th generation, if no process in between changed the word.
+ * process and the first, modulo 32; with another number, the flags count as clear. The number
+ * repeats in a descendant of the 32nd generation, if no process in between changed the word.
  *
  * models/mutex.pml is this file as a model. */
 #ifndef NEARCPU_MUTEX_INTERNAL_H
@@ -78,15 +97,15 @@
 #define WAKING 2u
 #define AWAITED 4u
 #define ATOMIC_UNLOCK 8u
-#define FLAGS 15u
-#define FORKS_SHIFT 4
+#define RESERVED 16u
+#define FLAGS 31u
+#define FORKS_SHIFT 5
 #define OWNER NEAR__MUTEX_OWNER
 #define DESTROYED UINT32_MAX
-_Static_assert(NEAR__NO_OWNER == 1u << FORKS_SHIFT, "never in a word: a number without flags");
+_Static_assert(NEAR__NO_OWNER == RESERVED, "never in a word: RESERVED without WAKING");
 
-/* What a waker passes to a waiter. */
+/* What a waker passes to a waiter that is to be a designated waker. */
 #define DESIGNATED 1
-#define HANDOFF 2
 
 /* Kinds of waiters: for the mutex, for a condition. */
 enum { LOCKER, AWAITER };
@@ -103,9 +122,12 @@ uint32_t near__mutex_first_flags(uint32_t flags);
  * aborts that owner's sequence. False: the sequence had committed its 0, so that PARKED is lost. */
 bool near__mutex_fence_owner(const struct near_mutex *m);
 
-/* Called by a waiter that was put into the queue so, and was woken by an unlock, or by a thread
- * that has taken it from the queue without a token: returns when it holds the mutex. The caller
- * calls the lock-order checker. */
+/* Wakes a waiter that was taken from the queue as a designated waker (NULL: none); and if it was
+ * not asleep, the next one. Accesses the mutex only while there are waiters in the queue. */
+void near__mutex_wake(const struct near_mutex *m, struct near__waiter *taken);
+
+/* Called by a waiter for a condition that was woken, with its token: returns when it holds the
+ * mutex. The caller calls the lock-order checker. */
 void near__mutex_lock_woken(struct near_mutex *m, struct near__waiter *w);
 
 static inline uint32_t forks(void)

@@ -54,8 +54,8 @@ static bool locker_comes_first(const struct near__bucket *b, const struct survey
 /* What an unlock does. */
 struct plan {
 	struct near__waiter *taken; /* NULL: none */
-	uint32_t token;
-	uint32_t next; /* of the word */
+	bool reserves;              /* the mutex for it */
+	uint32_t next;              /* of the word */
 };
 
 /* Under the bucket's lock. Prefers an old waiter, then one with a true condition, then any, unless
@@ -63,9 +63,9 @@ struct plan {
 static struct plan plan(struct near__bucket *b, const struct near_mutex *m, uint32_t seen,
 			bool fair)
 {
-	uint32_t flags = flags_of(seen), owner = 0;
+	uint32_t flags = flags_of(seen);
 	struct survey s = survey(b, m, flags);
-	struct plan p = {NULL, HANDOFF, 0};
+	struct plan p = {NULL, true, 0};
 
 	if (locker_comes_first(b, &s, fair)) {
 		p.taken = s.locker;
@@ -73,15 +73,14 @@ static struct plan plan(struct near__bucket *b, const struct near_mutex *m, uint
 		p.taken = s.awaiter;
 	} else if (s.locker && !(flags & WAKING)) {
 		p.taken = s.locker;
-		p.token = DESIGNATED;
-		flags |= WAKING;
+		p.reserves = false;
 	}
-	if (p.taken && p.token == HANDOFF)
-		owner = p.taken->owner;
 	s.lockers -= p.taken && p.taken == s.locker;
 	s.awaiters -= p.taken && p.taken == s.awaiter;
 	flags &= WAKING | ATOMIC_UNLOCK;
-	p.next = compose(owner, flags | (s.lockers ? PARKED : 0) | (s.awaiters ? AWAITED : 0));
+	if (p.taken)
+		flags |= p.reserves ? WAKING | RESERVED : WAKING;
+	p.next = compose(0, flags | (s.lockers ? PARKED : 0) | (s.awaiters ? AWAITED : 0));
 	return p;
 }
 
@@ -97,13 +96,45 @@ static void unlock_by_queue(struct near_mutex *m, bool fair)
 	} while (!NEAR__CAS(&m->word, &seen, p.next, __ATOMIC_RELEASE));
 	/* From here on the mutex may be freed; only its address is used. */
 	if (p.taken) {
-		p.taken->token = p.token;
-		if (p.token == HANDOFF && p.taken->kind == LOCKER && !fair)
+		p.taken->token = DESIGNATED;
+		if (p.reserves && p.taken->kind == LOCKER && !fair)
 			near__lot_note_handover(b, p.taken);
 		near__lot_take(b, p.taken);
 	}
 	near__lot_unlock(b);
-	near__lot_wake(p.taken);
+	near__mutex_wake(m, p.taken);
+}
+
+/* Whether there is an owner whose unlock searches the queue, given that there is a waiter. */
+static bool will_search_queue(uint32_t word)
+{
+	return owner_of(word) && !(flags_of(word) & WAKING);
+}
+
+/* A thread that unlocks to wait for its condition is in the queue itself. */
+static struct near__waiter *first_of_others(struct near__bucket *b, const struct near_mutex *m)
+{
+	struct near__waiter *w = near__lot_first(b, m, NEAR__SPACE_MUTEX);
+
+	return w && w->owner == near__owner_now() ? near__lot_next(w) : w;
+}
+
+/* The next waiter may be one for a condition, which may be false: this thread must not call it, but
+ * the waiter does, and then its unlock searches the queue. */
+void near__mutex_wake(const struct near_mutex *m, struct near__waiter *taken)
+{
+	while (!near__lot_wake(taken)) {
+		struct near__bucket *b = near__lot_lock(m);
+
+		taken = first_of_others(b, m);
+		if (taken && will_search_queue(NEAR__LOAD_RELAXED(&m->word)))
+			taken = NULL;
+		if (taken) {
+			taken->token = DESIGNATED;
+			near__lot_take(b, taken);
+		}
+		near__lot_unlock(b);
+	}
 }
 
 /* The number of unlocks with ATOMIC_UNLOCK that pay for a fence; 1: the flag is never set. A fence

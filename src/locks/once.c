@@ -57,11 +57,12 @@ static int call(struct near_once *o, int (*function)(void *), void *arg)
 	return r;
 }
 
-static void check_caller(struct near__waiter *w)
+static bool check_caller(struct near__waiter *w)
 {
 	const struct near_once *o = w->address;
 
 	near__owner_check(&o->word, "near_once_call: the caller of the function, thread ");
+	return false;
 }
 
 static int sleep_until_changed(struct near_once *o, uint32_t word,

@@ -112,11 +112,12 @@ static bool enter_queue(struct near_rwlock *l, struct near__waiter *w, enum near
 	return still;
 }
 
-static void check_writer(struct near__waiter *w)
+static bool check_writer(struct near__waiter *w)
 {
 	const struct near_rwlock *l = w->address;
 
 	near__owner_check(&l->writers.word, "near_rwlock: the writer, thread ");
+	return false;
 }
 
 /* 0: counted in the word. */

@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: MIT */
-/* near_sem: units, and a flag for sleepers.
+/* near_sem: units, and flags for sleepers.
  *
  * A unit goes to the first thread that takes it, as long as that keeps no sleeper waiting for long:
  * a thread that runs takes it immediately, a sleeper has to be woken. So a post adds its unit and
- * wakes the first sleeper, the designated waker, which then competes. Or, if near__lot_is_due, it
- * hands its unit over to that sleeper.
+ * wakes the first sleeper, a designated waker, which then competes. If near__lot_is_due, the post
+ * also sets RESERVED: threads that arrive leave the last unit to the designated waker, for
+ * NEAR__RESERVED_NS; then they take it, which ends the reservation. No unit is ever given to a
+ * thread that does not run: it might be suspended (lot.h).
  *
- * The flag is set while threads are in the queue, or it was left by threads that gave up. A sleeper
- * sets it and enters the queue under the bucket's lock, while there is no unit. A post that finds
- * the flag adds its unit under that lock, and clears the flag if it leaves the queue empty. A post
- * that does not find it adds its unit in one change, which fails if the flag was set before. So no
- * thread sleeps without the flag, and no post overlooks a sleeper.
+ * SLEEPERS is set while threads are in the queue, or it was left by threads that gave up. A sleeper
+ * sets it and enters the queue under the bucket's lock, while there is no unit for it. A post that
+ * finds the flag adds its unit under that lock, and clears the flag if it leaves the queue empty. A
+ * post that does not find it adds its unit in one change, which fails if the flag was set before.
+ * So no thread sleeps without the flag, and no post overlooks a sleeper.
  *
  * While threads are in the queue, there are at least as many designated wakers as units:
  *
- *   - There are no units when a thread enters the queue.
+ *   - There are no units when a thread enters the queue, or one that is reserved.
  *   - A post that adds a unit designates the first sleeper; except that one designated waker is
  *     enough for the first unit. The bucket records that there is one (`waking`): the last one that
  *     was designated, until any designated waker of the semaphore takes the lock. Two semaphores of
@@ -26,19 +28,24 @@
  * So if designated wakers find no unit, running threads have taken them all, and their posts find
  * the flag.
  *
+ * A designated waker that is suspended: if it was not asleep when it was woken, the post designates
+ * the next sleeper, too. And a thread that enters the queue while one is recorded, or has a
+ * reservation, sleeps for NEAR__RELIANCE_NS or NEAR__RESERVED_NS at most; then it leaves the queue
+ * and is a designated waker itself.
+ *
  * A sleeper that gives up leaves the queue, and then takes a unit if there is one, as a running
  * thread does: the designated waker may be delayed for longer than the wait.
  *
  * A signal handler may post, whatever it interrupted. If that was a section of the lot (lot.c), the
  * handler adds its unit and designates no sleeper. When the interrupted thread leaves its section,
- * it searches the queue, and gives the unit to the first sleeper if no thread has taken it. A
- * sleeper that enters the queue later finds the unit. models/words.pml has this handler. What was
+ * it designates as many sleepers as there are units. A sleeper that enters the queue later finds
+ * the unit. models/words.pml has this handler. What was
  * not chosen: a futex in the semaphore would need no lock, but would not give units to sleepers in
  * their order, nor could a token end a single wait; to block signals in each section takes two
  * system calls: a wait and a post of two threads in turn took 4.2 us instead of 2.5.
  *
- * A post accesses the semaphore for the last time by the change that adds the unit, or, if it hands
- * the unit over, before it wakes the sleeper. */
+ * A post accesses the semaphore for the last time by the change that adds the unit, unless there
+ * are sleepers in the queue. */
 #include <nearcpu/sem.h>
 
 #include <errno.h>
@@ -50,50 +57,89 @@
 
 #define SLEEPERS 1u
 #define UNIT 2u
+#define RESERVED (1u << 31)
+_Static_assert(NEAR_SEM_MAX *UNIT == RESERVED - UNIT, "the units are between the flags");
 
 /* Longer than NEAR__SPIN_NS: with 600 ns instead of 160, two threads took a unit 2.0 times as often
  * to hold it for 1 ns, and 1.14 times to hold it for 100 ns; eight threads 1.9 times for 1 ns
  * (Intel Xeon, Granite Rapids class, 2 CPUs). */
 #define FIRST_PAUSE_NS 600
 
-/* What a waker passes to a sleeper. */
-#define DESIGNATED 1
-#define HANDOFF 2
+/* How a thread tries to take a unit: one that arrives leaves a reserved one alone. */
+enum taker { ARRIVING, INSISTING, DESIGNATED_WAKER };
 
-bool near_sem_try_wait(struct near_sem *s)
+static uint32_t units_of(uint32_t word)
+{
+	return (word & ~RESERVED) / UNIT;
+}
+
+static bool has_unit(uint32_t word, enum taker as)
+{
+	uint32_t left_alone = word & RESERVED && as == ARRIVING;
+
+	return units_of(word) > left_alone;
+}
+
+/* A reservation ends with the last unit, or with a unit for a designated waker. */
+static uint32_t without_unit(uint32_t word, enum taker as)
+{
+	uint32_t next = word - UNIT;
+
+	return as == DESIGNATED_WAKER || !units_of(next) ? next & ~RESERVED : next;
+}
+
+static bool take(struct near_sem *s, enum taker as)
 {
 	uint32_t seen = NEAR__LOAD_RELAXED(&s->word);
 
 	/* Acquire: pairs with the release in near_sem_post. */
-	while (seen >= UNIT)
-		if (NEAR__CAS(&s->word, &seen, seen - UNIT, __ATOMIC_ACQUIRE)) {
+	while (has_unit(seen, as))
+		if (NEAR__CAS(&s->word, &seen, without_unit(seen, as), __ATOMIC_ACQUIRE)) {
 			NEAR__TSAN_ACQUIRE(s);
 			return true;
 		}
 	return false;
 }
 
-/* Takes a unit, or else sets the flag. */
-static bool take_or_announce(struct near_sem *s)
+bool near_sem_try_wait(struct near_sem *s)
 {
-	uint32_t seen = NEAR__LOAD_RELAXED(&s->word);
-
-	/* Acquire: pairs with the release in near_sem_post. */
-	while (seen != SLEEPERS &&
-	       !NEAR__CAS(&s->word, &seen, seen < UNIT ? SLEEPERS : seen - UNIT, __ATOMIC_ACQUIRE))
-		;
-	return seen >= UNIT;
+	return take(s, INSISTING);
 }
 
-/* Takes a unit, or else enters the queue. */
-static bool take_or_enter(struct near_sem *s, struct near__waiter *w, bool designated)
+/* Takes a unit, or else sets the flag. *next: what it stored. */
+static bool take_or_announce(struct near_sem *s, enum taker as, uint32_t *next)
+{
+	uint32_t seen = NEAR__LOAD_RELAXED(&s->word);
+	bool takes;
+
+	do {
+		takes = has_unit(seen, as);
+		*next = takes ? without_unit(seen, as) : seen | SLEEPERS;
+		/* Acquire: pairs with the release in near_sem_post. */
+	} while (!NEAR__CAS(&s->word, &seen, *next, __ATOMIC_ACQUIRE));
+	return takes;
+}
+
+/* How long a thread that enters the queue relies on a designated waker. */
+static int64_t reliance(const struct near__bucket *b, const struct near_sem *s, uint32_t word)
+{
+	if (word & RESERVED)
+		return NEAR__RESERVED_NS;
+	return b->waking == s ? NEAR__RELIANCE_NS : NEAR__NEVER;
+}
+
+/* Takes a unit, or else enters the queue: *ns is how long it may sleep. */
+static bool take_or_enter(struct near_sem *s, struct near__waiter *w, enum taker as, int64_t *ns)
 {
 	struct near__bucket *b = near__lot_lock(s);
-	bool taken = take_or_announce(s);
+	uint32_t word;
+	bool taken;
 
-	if (designated && b->waking == s)
+	if (as == DESIGNATED_WAKER && b->waking == s)
 		b->waking = NULL;
-	if (!taken && designated)
+	taken = take_or_announce(s, as, &word);
+	*ns = reliance(b, s, word);
+	if (!taken && as == DESIGNATED_WAKER)
 		near__lot_insert(b, w);
 	else if (!taken)
 		near__lot_append(b, w);
@@ -104,16 +150,18 @@ static bool take_or_enter(struct near_sem *s, struct near__waiter *w, bool desig
 static int take_after_sleeping(struct near_sem *s, struct near__waiter *w,
 			       const struct near__timeout *timeout)
 {
-	bool designated = false;
+	enum taker as = ARRIVING;
+	int64_t ns;
 	int r = 0;
 
-	while (!r && !take_or_enter(s, w, designated)) {
-		r = near__lot_sleep(w, timeout);
-		if (!r && w->token == HANDOFF)
-			break;
-		designated = true;
+	while (!r && !take_or_enter(s, w, as, &ns)) {
+		r = ns == NEAR__NEVER ? near__lot_sleep(w, timeout)
+				      : near__lot_sleep_for(w, timeout, ns);
+		if (r == -EAGAIN)
+			r = 0;
+		as = DESIGNATED_WAKER;
 	}
-	return r && near_sem_try_wait(s) ? 0 : r;
+	return r && take(s, INSISTING) ? 0 : r;
 }
 
 static int wait_slow(struct near_sem *s, const struct near__timeout *timeout)
@@ -122,10 +170,10 @@ static int wait_slow(struct near_sem *s, const struct near__timeout *timeout)
 	int r = 0;
 
 	near__pause_for(FIRST_PAUSE_NS);
-	if (near_sem_try_wait(s) || NEAR__SPIN_UNTIL(near_sem_try_wait(s)))
+	if (take(s, ARRIVING) || NEAR__SPIN_UNTIL(take(s, ARRIVING)))
 		return 0;
 	w.since = (uint64_t)near__now(CLOCK_MONOTONIC);
-	if (!NEAR__YIELD_UNTIL(near_sem_try_wait(s)))
+	if (!NEAR__YIELD_UNTIL(take(s, ARRIVING)))
 		r = take_after_sleeping(s, &w, timeout);
 	if (!r)
 		NEAR__TSAN_ACQUIRE(s);
@@ -138,19 +186,28 @@ int near_sem_wait_until(struct near_sem *s, int clock, const struct timespec *de
 	struct near__timeout timeout;
 	int r = near__timeout_set(&timeout, clock, deadline, cancel);
 
-	if (r || near_sem_try_wait(s))
+	if (r || take(s, ARRIVING))
 		return r;
 	return wait_slow(s, &timeout);
 }
 
 void near_sem_wait(struct near_sem *s)
 {
-	if (!near_sem_try_wait(s))
+	if (!take(s, ARRIVING))
 		wait_slow(s, &NEAR__NO_TIMEOUT);
 }
 
-/* Takes as many sleepers as there are units, of this semaphore or (NULL) of all in the bucket. A
- * sleeper acquires with its wake-up what this thread acquired with the unit. */
+static unsigned count(const struct near__waiter *taken, const void *s)
+{
+	unsigned n = 0;
+
+	for (; taken; taken = taken->next)
+		n += taken->address == s;
+	return n;
+}
+
+/* Designates as many sleepers as there are units, of this semaphore or (NULL) of all in the
+ * bucket. */
 static struct near__waiter *settle(struct near__bucket *b, const void *s)
 {
 	struct near__taken taken = {.first = NULL, .end = &taken.first};
@@ -159,10 +216,10 @@ static struct near__waiter *settle(struct near__bucket *b, const void *s)
 	for (w = b->first; w; w = next) {
 		next = w->next;
 		if (w->space != NEAR__SPACE_SEM || (s && w->address != s) ||
-		    !near_sem_try_wait((struct near_sem *)(uintptr_t)w->address))
+		    near_sem_read(w->address) <= count(taken.first, w->address))
 			continue;
 		near__lot_take_into(&taken, b, w);
-		w->token = HANDOFF;
+		b->waking = w->address;
 	}
 	return taken.first;
 }
@@ -179,53 +236,63 @@ static bool is_time_to_check(void)
 }
 
 /* Takes the sleeper that the post wakes out of the queue; NULL: none. */
-static struct near__waiter *take_sleeper(struct near__bucket *b, const struct near_sem *s)
+static struct near__waiter *take_sleeper(struct near__bucket *b, const struct near_sem *s,
+					 bool *reserves)
 {
 	struct near__waiter *w = near__lot_first(b, s, NEAR__SPACE_SEM);
 	bool designates = b->waking != s || near_sem_read(s);
 
-	if (!w)
-		return NULL;
-	if ((designates || is_time_to_check()) && near__lot_is_due(b, w)) {
-		w->token = HANDOFF;
+	*reserves = w && (designates || is_time_to_check()) && near__lot_is_due(b, w);
+	if (*reserves)
 		near__lot_note_handover(b, w);
-	} else if (designates) {
-		w->token = DESIGNATED;
-		b->waking = s;
-	} else {
+	if (!w || !(designates || *reserves))
 		return NULL;
-	}
+	b->waking = s;
 	near__lot_take(b, w);
 	return w;
 }
 
-/* Adds a unit. Release: pairs with the acquire in near_sem_try_wait. */
-static int add(struct near_sem *s, uint32_t cleared)
+/* Adds a unit. Release: pairs with the acquire in take and take_or_announce. */
+static int add(struct near_sem *s, uint32_t cleared, uint32_t set)
 {
 	uint32_t seen = NEAR__LOAD_RELAXED(&s->word);
 
 	do
-		if (seen >> 1 == NEAR_SEM_MAX)
+		if (units_of(seen) == NEAR_SEM_MAX)
 			return -EOVERFLOW;
-	while (!NEAR__CAS(&s->word, &seen, (seen & ~cleared) + UNIT, __ATOMIC_RELEASE));
+	while (!NEAR__CAS(&s->word, &seen, ((seen & ~cleared) + UNIT) | set, __ATOMIC_RELEASE));
 	return 0;
 }
 
+/* Wakes a designated waker; and if it was not asleep, the next sleeper, if there still is a unit.
+ * Accesses the semaphore only if a thread is in the queue. */
+static void wake(const struct near_sem *s, struct near__waiter *w)
+{
+	while (!near__lot_wake(w)) {
+		struct near__bucket *b = near__lot_lock(s);
+
+		w = near__lot_first(b, s, NEAR__SPACE_SEM);
+		if (w && !near_sem_read(s))
+			w = NULL;
+		if (w) {
+			near__lot_take(b, w);
+			b->waking = s;
+		}
+		near__lot_unlock(b);
+	}
+}
+
 /* The flag is cleared under the lock alone. */
-static int add_or_hand_over(struct near_sem *s)
+static int add_and_designate(struct near_sem *s)
 {
 	struct near__bucket *b = near__lot_lock(s);
-	struct near__waiter *w = take_sleeper(b, s);
+	bool reserves;
+	struct near__waiter *w = take_sleeper(b, s, &reserves);
 	uint32_t cleared = near__lot_first(b, s, NEAR__SPACE_SEM) ? 0 : SLEEPERS;
-	int r = 0;
+	int r = add(s, cleared, reserves ? RESERVED : 0);
 
-	/* Relaxed: near__lot_wake has the release. */
-	if (w && w->token == HANDOFF)
-		__atomic_fetch_and(&s->word, ~cleared, __ATOMIC_RELAXED);
-	else
-		r = add(s, cleared);
 	near__lot_unlock(b);
-	near__lot_wake(w);
+	wake(s, w);
 	return r;
 }
 
@@ -236,10 +303,10 @@ int near_sem_post(struct near_sem *s)
 	NEAR__TSAN_RELEASE(s);
 	do {
 		if (seen & SLEEPERS)
-			return near__lot_defer(s, settle) ? add(s, 0) : add_or_hand_over(s);
-		if (seen >> 1 == NEAR_SEM_MAX)
+			return near__lot_defer(s, settle) ? add(s, 0, 0) : add_and_designate(s);
+		if (units_of(seen) == NEAR_SEM_MAX)
 			return -EOVERFLOW;
-		/* Release: pairs with the acquire in near_sem_try_wait. */
+		/* Release: pairs with the acquire in take and take_or_announce. */
 	} while (!NEAR__CAS(&s->word, &seen, seen + UNIT, __ATOMIC_RELEASE));
 	return 0;
 }

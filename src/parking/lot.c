@@ -106,7 +106,8 @@ static bool has_left_section(void)
 	return !is_in_section();
 }
 
-static void settle_one(struct near__bucket *b, const void *address)
+/* Returns how many of the waiters that it has woken were not asleep. */
+static size_t settle_one(struct near__bucket *b, const void *address)
 {
 	struct near__waiter *taken;
 
@@ -115,7 +116,7 @@ static void settle_one(struct near__bucket *b, const void *address)
 	taken = __atomic_load_n(&near__lot.settle, __ATOMIC_RELAXED)(b, address);
 	near_lock_unlock(&b->lock);
 	has_left_section();
-	near__lot_wake_all(taken);
+	return near__lot_wake_all(taken);
 }
 
 /* A handler that runs between two sections need not defer; what one defers in a section, the next
@@ -128,12 +129,13 @@ static __attribute__((noinline)) void settle(void)
 									   __ATOMIC_RELAXED)
 						     : NULL;
 		if (!__atomic_exchange_n(&near__more.lot_defers_all, 0, __ATOMIC_RELAXED)) {
-			if (address)
-				settle_one(near__lot_bucket(address), address);
+			while (address && settle_one(near__lot_bucket(address), address))
+				;
 			continue;
 		}
 		for (unsigned i = 0; i < NEAR__BUCKETS; i++)
-			settle_one(&near__lot.buckets[i], NULL);
+			while (settle_one(&near__lot.buckets[i], NULL))
+				;
 	}
 }
 
@@ -314,27 +316,30 @@ void near__lot_move(struct near__bucket *from, struct near__bucket *to, struct n
 	link_last(to, w);
 }
 
-void near__lot_wake(struct near__waiter *w)
+bool near__lot_wake(struct near__waiter *w)
 {
 	if (!w)
-		return;
+		return true;
 	NEAR__TSAN_RELEASE(&w->word);
 
 	uint32_t *word = &w->word; /* after the exchange, w may be gone: only its address is used */
 
 	/* Release: pairs with the acquire in word_of (lot_sleep.c). */
-	if (__atomic_fetch_or(word, NEAR__WOKEN, __ATOMIC_RELEASE) & NEAR__ASLEEP)
-		near__futex_wake(word, 1, false);
+	return __atomic_fetch_or(word, NEAR__WOKEN, __ATOMIC_RELEASE) & NEAR__ASLEEP &&
+	       near__futex_wake(word, 1, false);
 }
 
-void near__lot_wake_all(struct near__waiter *w)
+size_t near__lot_wake_all(struct near__waiter *w)
 {
+	size_t awake = 0;
+
 	while (w) {
 		struct near__waiter *next = w->next;
 
-		near__lot_wake(w);
+		awake += !near__lot_wake(w);
 		w = next;
 	}
+	return awake;
 }
 
 struct near__group near__lot_take_group(struct near__bucket *b, const void *address, uint32_t space)

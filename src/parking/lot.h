@@ -6,7 +6,14 @@
  * then wakes it; the lock of the bucket decides which. A waker that takes a waiter must call
  * near__lot_wake for it, after it has released the lock. The waiter's thread does not return before
  * that: so the waker may access the waiter until the call, and not afterwards. Waiters of a group
- * may return as soon as near__lot_take_group has taken them. */
+ * may return as soon as near__lot_take_group has taken them.
+ *
+ * A waiter that is taken may be suspended: by its own signal handler, a debugger, a stop-the-world
+ * collector. The kernel has dropped it from the futex's queue then, so FUTEX_WAKE wakes no thread,
+ * and near__lot_wake returns false. A waker whose wake-up must reach some thread then wakes the
+ * next waiter too. It does the same if the waiter is about to sleep, or awake: one wake-up too
+ * many. No waker passes to a waiter what other threads need: the waiter takes that by an
+ * instruction of its own, when it runs. */
 #ifndef NEARCPU_LOT_H
 #define NEARCPU_LOT_H
 
@@ -49,9 +56,10 @@ struct near__waiter {
 	/* Called under the lock when the waiter leaves by a deadline, a token or a signal. */
 	void (*left)(struct near__waiter *w, bool others);
 	/* Called by the waiter's thread, without the lock, during a long wait that neither a
-	 * deadline nor a signal handler ends. NULL: the sleeps need no timer, which is a tenth of
-	 * the cost of the shortest ones. */
-	void (*check)(struct near__waiter *w);
+	 * deadline nor a signal handler ends. True: the sleep ends with -EAGAIN, unless a waker was
+	 * first. NULL: the sleeps need no timer, which is a tenth of the cost of the shortest
+	 * ones. */
+	bool (*check)(struct near__waiter *w);
 	void *arg;
 };
 
@@ -127,17 +135,17 @@ void near__lot_move(struct near__bucket *from, struct near__bucket *to, struct n
 /* Takes a waiter out of the queue. */
 void near__lot_take(struct near__bucket *b, struct near__waiter *w);
 
-/* Whether a waker is to hand over what `w`, the first waiter, waits for, so that no running thread
- * can take it: the waiter has waited for PATIENCE, and the last such handover of the address was
- * HANDOVER ago. Each handover makes all others wait until one thread has been woken: without the
- * second rule, once all waiters are that old, each section would take as long as a context switch.
- * With it, n waiters are served in PATIENCE and n times HANDOVER. Other addresses in the bucket
- * delay nothing. */
+/* Whether a waker is to reserve what `w`, the first waiter, waits for, so that running threads
+ * leave it to the waiter for RESERVED_NS: the waiter has waited for PATIENCE, and the last such
+ * reservation of the address was HANDOVER ago. Each reservation makes all others wait until one
+ * thread has been woken: without the second rule, once all waiters are that old, each section would
+ * take as long as a context switch. With it, n waiters are served in PATIENCE and n times HANDOVER.
+ * Other addresses in the bucket delay nothing. */
 #define NEAR__PATIENCE_NS 1000000
 #define NEAR__HANDOVER_NS 500000
 bool near__lot_is_due(const struct near__bucket *b, const struct near__waiter *w);
 
-/* Called by a waker that hands it over for that reason. */
+/* Called by a waker that reserves it for that reason. */
 void near__lot_note_handover(struct near__bucket *b, const struct near__waiter *w);
 
 /* A list of taken waiters, linked by `next`: {.end = &list.first} is empty. */
@@ -162,9 +170,11 @@ struct near__group near__lot_take_group(struct near__bucket *b, const void *addr
 /* ---- without a lock ---- */
 
 /* Ends the wait of a waiter that was taken (NULL: none), which the caller must not access
- * afterwards; or of a list. */
-void near__lot_wake(struct near__waiter *w);
-void near__lot_wake_all(struct near__waiter *w);
+ * afterwards. False: it was not asleep, and may be suspended. */
+bool near__lot_wake(struct near__waiter *w);
+
+/* The same for a list. Returns how many were not asleep. */
+size_t near__lot_wake_all(struct near__waiter *w);
 
 /* The same for all that near__lot_take_group has taken. One system call wakes those with `group`,
  * and others with this `group`, which sleep again. */
@@ -173,7 +183,13 @@ void near__lot_wake_group(struct near__bucket *b, const struct near__group *take
 /* Leaves the queue. False: a waker was first, and has woken the waiter by now. */
 bool near__lot_leave(struct near__waiter *w);
 
-/* Sleeps until woken: 0. Or leaves the queue: -ETIMEDOUT, -ECANCELED, -EINTR. */
+/* Sleeps until woken: 0. Or leaves the queue: -ETIMEDOUT, -ECANCELED, -EINTR, -EAGAIN (`check`). */
 int near__lot_sleep(struct near__waiter *w, const struct near__timeout *t);
+
+/* The same, but for `ns` at most: the waiter relies on a thread that was woken before it, and that
+ * may be suspended, or get no CPU. -EAGAIN: that time is over. */
+#define NEAR__RESERVED_NS 1000000 /* while that thread has a reservation */
+#define NEAR__RELIANCE_NS 10000000
+int near__lot_sleep_for(struct near__waiter *w, const struct near__timeout *t, int64_t ns);
 
 #endif

@@ -85,10 +85,9 @@ static int futex_sleep_and_check(struct near__waiter *w, uint32_t seen, struct c
 
 	if (r != -ETIMEDOUT)
 		return r;
-	w->check(w);
 	next->after *= 2;
 	next->at = near__now(CLOCK_MONOTONIC) + next->after;
-	return 0;
+	return w->check(w) ? -EAGAIN : 0;
 }
 
 static int sleep_until_woken(struct near__waiter *w, const struct near__timeout *t)
@@ -126,4 +125,23 @@ int near__lot_sleep(struct near__waiter *w, const struct near__timeout *t)
 		return r;
 	NEAR__TSAN_ACQUIRE(&w->word);
 	return 0;
+}
+
+/* Whether a sleep of `ns` ends before the deadline. A negative one is long past. */
+static bool ends_before(const struct near__timeout *t, int64_t ns)
+{
+	return t->deadline == NEAR__NEVER || t->deadline > near__now(t->clock) + ns;
+}
+
+int near__lot_sleep_for(struct near__waiter *w, const struct near__timeout *t, int64_t ns)
+{
+	struct near__timeout until = *t;
+	int r;
+
+	if (!ends_before(t, ns))
+		return near__lot_sleep(w, t);
+	until.clock = CLOCK_MONOTONIC;
+	until.deadline = near__now(CLOCK_MONOTONIC) + ns;
+	r = near__lot_sleep(w, &until);
+	return r == -ETIMEDOUT ? -EAGAIN : r;
 }

@@ -80,7 +80,7 @@ static void sort_out(struct near__bucket *locked[2], const void *address,
 
 int near_unpark_with(const void *address, const struct near_unpark *u, struct near_unparked *out)
 {
-	struct near_unparked found = {0, 0, false};
+	struct near_unparked found = {0};
 	struct near__taken t = {.first = NULL, .end = &t.first};
 	struct near__bucket *locked[2];
 	uintptr_t token = u->token;
@@ -98,7 +98,7 @@ int near_unpark_with(const void *address, const struct near_unpark *u, struct ne
 	for (struct near__waiter *w = t.first; w; w = w->next)
 		w->token = token;
 	near__lot_unlock_both(locked);
-	near__lot_wake_all(t.first);
+	found.awake = (unsigned)near__lot_wake_all(t.first);
 	if (out)
 		*out = found;
 	return go_on ? 0 : -EAGAIN;

@@ -58,14 +58,6 @@ static int timeout_of(struct near__timeout *t, int clock, const struct timespec 
 	return 0;
 }
 
-/* A wake-up of a thread that aborts is passed on to the next one. */
-static int leave(const void *ident, struct near__waiter *w)
-{
-	if (!near__lot_leave(w))
-		near_thrwakeup(ident, 1);
-	return EINTR;
-}
-
 static int sleep_here(const void *ident, const struct near__timeout *t, uint32_t *lock,
 		      const int *abort)
 {
@@ -75,8 +67,11 @@ static int sleep_here(const void *ident, const struct near__timeout *t, uint32_t
 	near__lot_append(b, &w); /* 6 */
 	near__lot_unlock(b);
 	release(lock);
-	if (is_aborted(abort)) /* 7 */
-		return leave(ident, &w);
+	if (is_aborted(abort)) { /* 7 */
+		/* A wake-up that was first has found this thread awake, and has woken the next. */
+		near__lot_leave(&w);
+		return EINTR;
+	}
 	return -near__lot_sleep(&w, t); /* 8 */
 }
 
@@ -111,6 +106,24 @@ static int wake_shared(void)
 	return 0;
 }
 
+/* Wakes n sleepers. In OpenBSD, a thread that runs a signal handler, or is stopped, is not in the
+ * queue: so for each one that was not asleep, the next one is woken too. Returns whether it found
+ * any. */
+static bool wake_here(const void *ident, size_t n)
+{
+	bool found = false;
+
+	while (n) {
+		struct near__bucket *b = near__lot_lock(ident);
+		struct near__waiter *taken = near__lot_take_some(b, ident, NEAR__SPACE_THR, n);
+
+		near__lot_unlock(b);
+		found |= taken != NULL;
+		n = near__lot_wake_all(taken);
+	}
+	return found;
+}
+
 int near_thrsleep(const volatile void *volatile_ident, int clock, const struct timespec *deadline,
 		  uint32_t *lock, const int *abort)
 {
@@ -135,16 +148,10 @@ int near_thrsleep(const volatile void *volatile_ident, int clock, const struct t
 int near_thrwakeup(const volatile void *volatile_ident, int n)
 {
 	const void *ident = (const void *)(uintptr_t)volatile_ident;
-	struct near__waiter *taken;
-	struct near__bucket *b;
 
 	if (!ident)
 		return EINVAL;
 	if (ident == SHARED_IDENT)
 		return wake_shared();
-	b = near__lot_lock(ident);
-	taken = near__lot_take_some(b, ident, NEAR__SPACE_THR, n > 0 ? (size_t)n : SIZE_MAX);
-	near__lot_unlock(b);
-	near__lot_wake_all(taken);
-	return taken ? 0 : ESRCH;
+	return wake_here(ident, n > 0 ? (size_t)n : SIZE_MAX) ? 0 : ESRCH;
 }

@@ -63,7 +63,7 @@ int near__timeout_set(struct near__timeout *t, clockid_t clock, const struct tim
 	return 0;
 }
 
-/* futex(2): 0 or a negative errno; errno is left alone. */
+/* futex(2): its result or a negative errno; errno is left alone. */
 static int futex(uint32_t *word, int op, uint32_t value, const struct timespec *until)
 {
 	int saved = errno;
@@ -71,7 +71,7 @@ static int futex(uint32_t *word, int op, uint32_t value, const struct timespec *
 
 	r = r < 0 ? -errno : r;
 	errno = saved;
-	return r < 0 ? (int)r : 0;
+	return (int)r;
 }
 
 /* The time at which FUTEX_WAIT returns: of CLOCK_REALTIME, or else of CLOCK_MONOTONIC. */
@@ -106,7 +106,10 @@ int near__futex_wait(uint32_t *word, uint32_t value, const struct near__timeout 
 	return r == -EINTR && t->interruptible ? r : 0;
 }
 
-void near__futex_wake(uint32_t *word, int n, bool shared)
+int near__futex_wake(uint32_t *word, int n, bool shared)
 {
-	futex(word, NEAR__FUTEX_WAKE | (shared ? 0 : NEAR__FUTEX_PRIVATE), (uint32_t)n, NULL);
+	int op = NEAR__FUTEX_WAKE | (shared ? 0 : NEAR__FUTEX_PRIVATE);
+	int woken = futex(word, op, (uint32_t)n, NULL);
+
+	return woken < 0 ? 0 : woken;
 }

@@ -41,6 +41,7 @@ int64_t near__now(clockid_t clock);
  * wait is interruptible. `shared`: the word is in memory that processes share. */
 int near__futex_wait(uint32_t *word, uint32_t value, const struct near__timeout *t, bool shared);
 
-void near__futex_wake(uint32_t *word, int n, bool shared);
+/* Wakes n sleepers at most. Returns how many. */
+int near__futex_wake(uint32_t *word, int n, bool shared);
 
 #endif

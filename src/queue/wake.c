@@ -3,17 +3,24 @@
  * argument. */
 #include "queue.h"
 
+/* For each sleeper that was not asleep, and so may be suspended (parking/lot.h), the next one is
+ * woken, too. */
 bool near__queue_wake(uint32_t *flags, uint32_t flag, size_t n)
 {
-	struct near__bucket *b = near__lot_lock(flags);
-	struct near__waiter *taken = near__lot_take_some(b, flags, NEAR__SPACE_QUEUE, n);
-	bool others = near__lot_first(b, flags, NEAR__SPACE_QUEUE);
+	struct near__waiter *taken;
+	bool others;
 
-	/* Relaxed: the lock of the bucket orders what sets and clears a flag. */
-	if (!others && __atomic_load_n(flags, __ATOMIC_RELAXED) & flag)
-		__atomic_fetch_and(flags, ~flag, __ATOMIC_RELAXED);
-	near__lot_unlock(b);
-	near__lot_wake_all(taken);
+	do {
+		struct near__bucket *b = near__lot_lock(flags);
+
+		taken = near__lot_take_some(b, flags, NEAR__SPACE_QUEUE, n);
+		others = near__lot_first(b, flags, NEAR__SPACE_QUEUE);
+		/* Relaxed: the lock of the bucket orders what sets and clears a flag. */
+		if (!others && __atomic_load_n(flags, __ATOMIC_RELAXED) & flag)
+			__atomic_fetch_and(flags, ~flag, __ATOMIC_RELAXED);
+		near__lot_unlock(b);
+		n = near__lot_wake_all(taken);
+	} while (n && taken);
 	return others;
 }
 

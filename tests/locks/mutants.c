@@ -11,7 +11,7 @@
 #define WRAPPED(result, name, ...)                                                                 \
 	result __real_##name(__VA_ARGS__);                                                         \
 	result __wrap_##name(__VA_ARGS__);
-WRAPPED(void, near__futex_wake, uint32_t *word, int n, bool shared)
+WRAPPED(int, near__futex_wake, uint32_t *word, int n, bool shared)
 WRAPPED(void, near__mutex_unlock_slow, struct near_mutex *m, bool fair)
 WRAPPED(struct near__waiter *, near__mutex_admit, struct near__bucket *b, struct near_mutex *m)
 WRAPPED(int, near__lot_sleep, struct near__waiter *w, const struct near__timeout *l)
@@ -33,10 +33,9 @@ static bool happens(const char *fault, unsigned n)
 }
 
 /* A sleeper is out of the queue, and no thread calls the kernel. */
-void __wrap_near__futex_wake(uint32_t *word, int n, bool shared)
+int __wrap_near__futex_wake(uint32_t *word, int n, bool shared)
 {
-	if (!happens("wake", 500))
-		__real_near__futex_wake(word, n, shared);
+	return happens("wake", 500) ? n : __real_near__futex_wake(word, n, shared);
 }
 
 /* An unlock does not know that a thread sleeps. */
@@ -47,7 +46,7 @@ void __wrap_near__mutex_unlock_slow(struct near_mutex *m, bool fair)
 	__real_near__mutex_unlock_slow(m, fair);
 }
 
-/* A signal moves a waiter to the mutex, whose word does not show it. */
+/* A broadcast moves waiters to the mutex, whose word does not show it. */
 struct near__waiter *__wrap_near__mutex_admit(struct near__bucket *b, struct near_mutex *m)
 {
 	struct near__waiter *taken = __real_near__mutex_admit(b, m);

@@ -1,42 +1,37 @@
 /* SPDX-License-Identifier: MIT */
 /* near_mutex: that no kind of waiter waits for long because of another kind, or of one that was
  * woken and does not come; the names of owners over forks; stops in threads that were cancelled. */
-#include "mutex_waiters.h"
+#include "played_waiters.h"
 
 #include <fcntl.h>
 
 /* ---- the test plays the waiters ---- */
 
-static void play_awaiter(struct near_mutex *m, struct near__waiter *w, unsigned owner, bool *flag)
+static void play_awaiter(struct near_mutex *m, struct near__waiter *w, bool *flag)
 {
-	play(m, w, owner, 0);
+	play(m, w, 0);
 	w->kind = AWAITER;
 	w->since = 0;
 	w->condition = is_set;
 	w->arg = flag;
 }
 
-static bool was_handed(struct near_mutex *m, struct near__waiter *w)
-{
-	return was_woken(w, HANDOFF) && owner_of(word_of(m)) == w->owner;
-}
-
-/* An unlock by the test, which takes the mutex from the thread that it was handed to. */
+/* An unlock by the test, which takes the mutex from the thread that has the reservation. */
 static void unlock_again(struct near_mutex *m)
 {
 	m->word = me() | PARKED | AWAITED;
 	near_mutex_unlock(m);
 }
 
-/* The awaiter's condition was found true, and the mutex handed to an older waiter. */
+/* The awaiter's condition was found true, and the mutex reserved for an older waiter. */
 static void pass_over(struct near_mutex *m, struct near__waiter *awaiter, bool *flag)
 {
 	struct near__waiter first;
 
-	play(m, &first, 0, 2 * MS);
-	play_awaiter(m, awaiter, 1, flag);
+	play(m, &first, 2 * MS);
+	play_awaiter(m, awaiter, flag);
 	unlock_again(m);
-	assert_true(was_handed(m, &first));
+	assert_true(has_reservation(m, &first));
 	assert_true(awaiter->true_since);
 }
 
@@ -47,12 +42,12 @@ static void the_older_of_both_kinds_comes_first(void **state)
 	bool flag = true;
 
 	pass_over(&m, &awaiter, &flag);
-	play(&m, &second, 2, 0);
+	play(&m, &second, 0);
 	usleep(2000); /* the second is old now; the awaiter is older */
 	unlock_again(&m);
-	assert_true(was_handed(&m, &awaiter));
+	assert_true(has_reservation(&m, &awaiter));
 	unlock_again(&m);
-	assert_true(was_handed(&m, &second));
+	assert_true(has_reservation(&m, &second));
 	assert_int_equal(waiters_of(&m), 0);
 }
 
@@ -64,17 +59,17 @@ static void what_became_false_has_no_age(void **state)
 
 	pass_over(&m, &awaiter, &flag);
 	flag = false;
-	play(&m, &second, 2, 2 * MS);
-	play(&m, &third, 3, 2 * MS);
+	play(&m, &second, 2 * MS);
+	play(&m, &third, 2 * MS);
 	unlock_again(&m);
-	assert_true(was_handed(&m, &second));
+	assert_true(has_reservation(&m, &second));
 	assert_false(awaiter.true_since);
 	flag = true;
 	near__lot_bucket(&m)->handoff_of = NULL; /* as if it were long ago */
 	unlock_again(&m);
-	assert_true(was_handed(&m, &third));
+	assert_true(has_reservation(&m, &third));
 	unlock_again(&m);
-	assert_true(was_handed(&m, &awaiter));
+	assert_true(has_reservation(&m, &awaiter));
 }
 
 static void the_old_do_not_wait_for_one_on_its_way(void **state)
@@ -83,13 +78,12 @@ static void the_old_do_not_wait_for_one_on_its_way(void **state)
 	struct near__waiter w;
 	unsigned unlocks = 0;
 
-	play(&m, &w, 0, 2 * MS);
+	play(&m, &w, 2 * MS);
 	do {
 		near_mutex_unlock(&m);
 		unlocks++;
-	} while (unlocks < 100 && !owner_of(word_of(&m)) && near_mutex_try_lock(&m));
-	assert_true(was_handed(&m, &w));
-	assert_int_equal(word_of(&m), OTHER(0) | WAKING);
+	} while (unlocks < 100 && !(word_of(&m) & RESERVED) && near_mutex_try_lock(&m));
+	assert_true(has_reservation(&m, &w));
 	assert_in_range(unlocks, 1, 32);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What the tests of near_mutex share: its word, waiters that the test plays, threads that wait. */
+/* What the tests of near_mutex share: its word, threads that wait. */
 #ifndef NEARCPU_TESTS_MUTEX_WAITERS_H
 #define NEARCPU_TESTS_MUTEX_WAITERS_H
 
@@ -9,7 +9,6 @@
 #include "locks/state.h"
 
 #define MS 1000000
-#define OTHER(n) ((uint32_t)(4000000 + (n)) << NEAR__OWNER_SHIFT)
 
 static inline uint32_t word_of(struct near_mutex *m)
 {
@@ -29,30 +28,6 @@ static inline unsigned waiters_of(struct near_mutex *m)
 static inline bool is_set(void *flag)
 {
 	return *(bool *)flag;
-}
-
-/* ---- waiters that the test plays ---- */
-
-static inline void play(struct near_mutex *m, struct near__waiter *w, unsigned owner,
-			long waited_ns)
-{
-	struct near__bucket *b = near__lot_lock(m);
-
-	*w = (struct near__waiter){
-		.address = m,
-		.space = NEAR__SPACE_MUTEX,
-		.kind = LOCKER,
-		.owner = OTHER(owner),
-		.since = (uint64_t)(near__now(CLOCK_MONOTONIC) - waited_ns),
-	};
-	b->handoff_of = NULL; /* no handover was before */
-	near__lot_append(b, w);
-	near__lot_unlock(b);
-}
-
-static inline bool was_woken(struct near__waiter *w, uintptr_t token)
-{
-	return !w->queued && w->word == NEAR__WOKEN && w->token == token;
 }
 
 /* ---- threads ---- */

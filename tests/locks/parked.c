@@ -63,7 +63,7 @@ static bool call_guests(struct role *r)
 		.arg = r,
 		.token = 1 + unit_random(&r->random) % 100,
 	};
-	struct near_unparked found = {0, 0, false};
+	struct near_unparked found = {0};
 
 	if (unit_random(&r->random) % 2)
 		found.woken = near_unpark(&desks.desks[i], 1, u.token);
