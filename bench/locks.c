@@ -151,6 +151,24 @@ const struct bench bench_barrier_pinned = BARRIER("pinned", ", each thread bound
 const struct bench bench_broadcast_free = BROADCAST("free", "");
 const struct bench bench_broadcast_pinned = BROADCAST("pinned", ", each thread bound to a CPU");
 
+static const struct bench_row signal_rows[] = {
+	ROW("pthread-signal", "pthread_cond", BENCH_PEER),
+	ROW("near-signal", "near_cond", BENCH_OURS),
+};
+
+static const struct bench_figure signal_figures[] = {
+	{"near_cond over pthread_cond", "near-signal", "pthread-signal", .goal = 1},
+};
+
+#define SIGNAL(which, heading)                                                                     \
+	GROUP("signal", which, "A bounded queue, signals " heading,                                \
+	      "Half of the threads put elements, the others take them, and each signals a "        \
+	      "condition variable after each element. ",                                           \
+	      signal_rows, signal_figures, "pthread-signal", 2, 8, 32)
+
+const struct bench bench_signal_locked = SIGNAL("locked", "with the mutex held");
+const struct bench bench_signal_unlocked = SIGNAL("unlocked", "after the unlock");
+
 static const struct bench_row park_rows[] = {
 	ROW("one-queue", "one queue, one lock", BENCH_PEER),
 	ROW("64-queues", "64 queues, a lock each", BENCH_PEER),

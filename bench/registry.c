@@ -36,6 +36,8 @@ extern const struct bench bench_barrier_free;
 extern const struct bench bench_barrier_pinned;
 extern const struct bench bench_broadcast_free;
 extern const struct bench bench_broadcast_pinned;
+extern const struct bench bench_signal_locked;
+extern const struct bench bench_signal_unlocked;
 extern const struct bench bench_park_0;
 extern const struct bench bench_park_256;
 extern const struct bench bench_park_1024;
@@ -104,6 +106,8 @@ const struct bench *const bench_registry[] = {
 	&bench_barrier_pinned,
 	&bench_broadcast_free,
 	&bench_broadcast_pinned,
+	&bench_signal_locked,
+	&bench_signal_unlocked,
 	&bench_park_0,
 	&bench_park_256,
 	&bench_park_1024,

@@ -16,7 +16,7 @@ import sys
 TABLES = {
     "Histograms, pools and queues": ["histogram", "pool", "queue", "memory"],
     "Scheduling": ["sched"],
-    "Locks": ["locks", "barrier", "broadcast", "sem", "park", "rwlock"],
+    "Locks": ["locks", "barrier", "broadcast", "signal", "sem", "park", "rwlock"],
     "libatomic": ["atomic"],
     "malloc": ["malloc"],
 }

@@ -20,4 +20,6 @@ const struct window_row *const window_rows[] = {&row_pthread,
 						&row_near_barrier,
 						&row_pthread_cond,
 						&row_near_cond,
+						&row_pthread_signal,
+						&row_near_signal,
 						0};

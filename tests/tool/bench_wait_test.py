@@ -18,12 +18,14 @@ PARTS = [("locks", p) for p in ("empty", "1ns", "10ns", "100ns")] + \
         [("park", p) for p in ("0", "256", "1024")] + \
         [("rwlock", p) for p in ("0", "1", "10", "100")]
 QUEUE_PARTS = [("queue", p) for p in ("try", "wait")]
-GROUP_PARTS = [(name, p) for name in ("barrier", "broadcast") for p in ("free", "pinned")]
+GROUP_PARTS = [(name, p) for name in ("barrier", "broadcast") for p in ("free", "pinned")] + \
+        [("signal", p) for p in ("locked", "unlocked")]
 ROWS = {"locks": ["pthread", "adaptive", "recursive", "nsync", "absl", "ck", "parking_lot",
                   "rust-std", "near-mutex", "near-off", "near-recursive", "near-lock", "unlocked"],
         "sem": ["sem_t", "near-sem"],
         "barrier": ["pthread_barrier", "near-barrier"],
         "broadcast": ["pthread_cond", "near-cond"],
+        "signal": ["pthread-signal", "near-signal"],
         "park": ["one-queue", "64-queues", "futex", "near-park"],
         "rwlock": ["pthread", "pthread-writer", "nsync", "near-rwlock", "near-writers", "near-zero",
                    "near-off", "unlocked"],
@@ -32,10 +34,12 @@ ROWS = {"locks": ["pthread", "adaptive", "recursive", "nsync", "absl", "ck", "pa
         "map": ["urcu", "ck", "papaya", "mutex", "near-rwlock", "near", "near-off"]}
 WAITING_QUEUES = ["pthread-wait", "moodycamel-wait", "near-wait", "near-wait-off", "near-fifo-wait"]
 PROGRAMS = {"locks": "nearcpu-locks", "sem": "nearcpu-locks",
-            "barrier": "nearcpu-locks", "broadcast": "nearcpu-locks", "park": "nearcpu-parking",
+            "barrier": "nearcpu-locks", "broadcast": "nearcpu-locks", "signal": "nearcpu-locks",
+            "park": "nearcpu-parking",
             "rwlock": "nearcpu-rwlock", "atomic": "nearcpu-atomics", "queue": "nearcpu-queues",
             "map": "nearcpu-maps"}
 A_PART = {"locks": "empty", "sem": "1ns", "barrier": "free", "broadcast": "free",
+          "signal": "locked",
           "park": "0", "rwlock": "0", "atomic": "24-load", "queue": "try", "map": "uniform-0"}
 OPTIONAL = {"adaptive", "pthread-writer", "nsync", "absl", "ck", "parking_lot", "rust-std",
             "boost", "moodycamel", "urcu", "papaya", "moodycamel-wait"}
@@ -71,7 +75,7 @@ class Case(command.Case):
 
 class Tables(Case):
     def test_groups_of_threads(self):
-        report = self.report("barrier", "broadcast", "--threads", "3", *FEW)
+        report = self.report("barrier", "broadcast", "signal", "--threads", "4", *FEW)
         self.assertEqual([(t["benchmark"], t["part"]) for t in report["tables"]], GROUP_PARTS)
         for table in report["tables"]:
             self.assertEqual([r["name"] for r in table["rows"]], ROWS[table["benchmark"]])
