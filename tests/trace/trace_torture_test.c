@@ -120,14 +120,11 @@ static const char *see(const uint64_t *w, uint64_t *n, uint64_t *total)
 static const char *check_ring(struct near__trace_ring *r, uint64_t at, uint64_t *n, uint64_t *total)
 {
 	const char *wrong = NULL;
-	uint64_t time = 0, w[NEAR__TRACE_MAX_WORDS];
+	uint64_t time = 0;
 
 	while (!wrong && at < r->position) {
-		uint64_t left = (NEAR__TRACE_SUB_SIZE - at % NEAR__TRACE_SUB_SIZE) / sizeof(*w);
+		const uint64_t *w = near__trace_word_at(r, at);
 
-		/* Atomic: the session's thread may still touch the page. */
-		near__trace_copy(w, near__trace_word_at(r, at),
-				 left < NEAR__TRACE_MAX_WORDS ? left : NEAR__TRACE_MAX_WORDS);
 		if (!*w) {
 			at = (at | (NEAR__TRACE_SUB_SIZE - 1)) + 1;
 			continue;
