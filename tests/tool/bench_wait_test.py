@@ -75,7 +75,7 @@ class Case(command.Case):
 
 class Tables(Case):
     def test_groups_of_threads(self):
-        report = self.report("barrier", "broadcast", "signal", "--threads", "4", *FEW)
+        report = self.report("barrier", "broadcast", "signal", "--threads", "3", *FEW)
         self.assertEqual([(t["benchmark"], t["part"]) for t in report["tables"]], GROUP_PARTS)
         for table in report["tables"]:
             self.assertEqual([r["name"] for r in table["rows"]], ROWS[table["benchmark"]])
