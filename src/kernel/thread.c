@@ -50,7 +50,8 @@ static void start_thread(void)
 	} else if (area) {
 		enter_live(area);
 	} else {
-		area = near__area_register();
+		/* Where the C library registers, another part of the program has taken that away. */
+		area = near__process.libc_registers ? NULL : near__area_register();
 		if (area)
 			enter_live(area);
 		else

@@ -20,15 +20,14 @@ int malloc_trim(size_t pad); /* musl does not declare it */
 
 #define POPULATE_WRITE 23
 
-static const long always[] =
-	{
-		SYS_mmap,  SYS_munmap,      SYS_mprotect, SYS_madvise,
-		SYS_futex, SYS_sched_yield, SYS_getcpu,   SYS_clock_gettime,
-		SYS_exit,  SYS_exit_group,  SYS_write, /* of a failed check */
+static const long always[] = {
+	SYS_mmap,           SYS_munmap, SYS_mprotect,      SYS_madvise, SYS_futex,
+	SYS_sched_yield,    SYS_getcpu, SYS_clock_gettime, SYS_exit,    SYS_exit_group,
+	SYS_rt_sigprocmask, SYS_getpid, SYS_gettid,        SYS_write, /* of a failed check */
 };
-static const long others[] = {SYS_membarrier, SYS_mremap, SYS_process_vm_readv, SYS_getpid,
-			      SYS_rseq,       SYS_mbind,  SYS_get_mempolicy,    SYS_openat,
-			      SYS_read,       SYS_close,  SYS_mincore};
+static const long others[] = {SYS_membarrier, SYS_mremap,        SYS_process_vm_readv, SYS_rseq,
+			      SYS_mbind,      SYS_get_mempolicy, SYS_openat,           SYS_read,
+			      SYS_close,      SYS_mincore};
 
 static bool are_few(void)
 {

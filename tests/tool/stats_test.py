@@ -149,7 +149,7 @@ class Stats(ScratchCase):
         self.change(DIRECTORY + 2 * ENTRY + NAME, b"\x1b[2J")
         self.refused(self.region, "directory", "damaged")
         self.change(12, b"\xff\x7f")  # the number of CPUs
-        self.refused(self.region, "truncated")
+        self.refused(self.region, "header", "damaged")
         self.change(12, b"\0\0\0\0")
         self.refused(self.region, "header", "damaged")
         self.change(8, b"\x09")
