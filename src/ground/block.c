@@ -50,7 +50,10 @@ NEAR__UNIQUE(near__blocks, BLOCKS_SIZE);
 static struct chunk *first(void)
 {
 	/* Acquire: pairs with the release in map_chunk. */
-	return __atomic_load_n(&near__blocks.chunks, __ATOMIC_ACQUIRE);
+	struct chunk *c = __atomic_load_n(&near__blocks.chunks, __ATOMIC_ACQUIRE);
+
+	NEAR__TSAN_ACQUIRE(&near__blocks.chunks);
+	return c;
 }
 
 static bool is_reserve(const struct chunk *c)
@@ -121,9 +124,10 @@ static struct near__block *map_chunk(uint32_t owner)
 	__atomic_fetch_add(&near__blocks.taken, 1, __ATOMIC_RELAXED);
 	c->next = first();
 	/* Release: pairs with the acquire in first(). */
+	do
+		NEAR__TSAN_RELEASE(&near__blocks.chunks);
 	while (!__atomic_compare_exchange_n(&near__blocks.chunks, &c->next, c, false,
-					    __ATOMIC_RELEASE, __ATOMIC_ACQUIRE))
-		;
+					    __ATOMIC_RELEASE, __ATOMIC_ACQUIRE));
 	return block_of(c, 0);
 }
 
