@@ -50,7 +50,7 @@ static void start_thread(void)
 	} else if (area) {
 		enter_live(area);
 	} else {
-		/* Where the C library registers, another part of the program has taken that away. */
+		/* Where the C library registers, another component has taken that away. */
 		area = near__process.libc_registers ? NULL : near__area_register();
 		if (area)
 			enter_live(area);

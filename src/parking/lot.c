@@ -19,8 +19,7 @@
  *   waker's bit makes one of the two fail.
  *   With a group, the waiter loads the count of wake-ups before its last load of the word, and
  *   FUTEX_WAIT compares with that count. If the waker sets its bit after the load of the word, it
- *   increments the count later still: so FUTEX_WAIT returns, or the waker's futex call finds the
- *   sleeper.
+ *   increments the count later still: FUTEX_WAIT returns, or the futex call finds the sleeper.
  * - fork: only the thread that forked continues in the child, and it is not parked. The child
  *   empties all queues and frees all locks; the parent needs no lock before. The child of a bare
  *   clone() finds its parent's queues, and perhaps a lock that stays held: it must not use the lot.
@@ -125,9 +124,10 @@ static __attribute__((noinline)) void settle(void)
 {
 	while (__atomic_exchange_n(&near__more.lot_defers, 0, __ATOMIC_RELAXED)) {
 		struct lot_thread *mine = lot_thread_peek();
-		const void *address = mine->deferred ? __atomic_exchange_n(&mine->deferred, NULL,
-									   __ATOMIC_RELAXED)
-						     : NULL;
+		const void *address = NULL;
+
+		if (mine->deferred) /* else it may be the block that no thread has: read-only */
+			address = __atomic_exchange_n(&mine->deferred, NULL, __ATOMIC_RELAXED);
 		if (!__atomic_exchange_n(&near__more.lot_defers_all, 0, __ATOMIC_RELAXED)) {
 			while (address && settle_one(near__lot_bucket(address), address))
 				;
@@ -147,8 +147,7 @@ static void leave_section(void)
 		settle();
 }
 
-/* Handlers can interrupt each other here. The thread itself is not in settle() then: it is in a
- * section. */
+/* Handlers can interrupt each other here, but not settle(): the thread is in a section. */
 bool near__lot_defer(const void *address, near__lot_deferred *how)
 {
 	struct lot_thread *mine;

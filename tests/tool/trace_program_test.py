@@ -104,8 +104,8 @@ class Program(Case):
         self.assertEqual(count, 2 * (300 + 5))
 
     def on_a_full_disk(self, mode):
-        """What show prints of a trace on a small disk, and what was lost. On one CPU: a ring that is
-        not there yet when the disk is full discards all of its events."""
+        """What show prints of a trace on a small disk, and what was lost. On one CPU, as a ring
+        that begins on a full disk discards all."""
         one = min(os.sched_getaffinity(0))
         folder = os.path.join(self.dir, "mnt" + mode)
         os.mkdir(folder)
@@ -132,9 +132,7 @@ class Program(Case):
     def test_overwritten_on_a_full_disk(self):
         """A ring that cannot grow overwrites what it has."""
         text, (lost, _) = self.on_a_full_disk(OVERWRITE)
-        # Without rseq: of 80,000 those that found the ring's lock held by a thread that was
-        # preempted, and no other ring.
-        self.assertLess(lost, 800)
+        self.assertLess(lost, 800)  # of 80,000, without rseq: those that found the ring locked
         last, _ = self.check(text)
         self.assertIn(39999, last.values())
 
