@@ -205,7 +205,7 @@ unsigned near__pool_fetch(struct near__pool *p, uint64_t *objects, unsigned want
 	if (!n && wait)
 		raw = near__pool_raw_take(p, objects, p->options.most ? 1 : want);
 	if (!n && wait && !raw)
-		*error = p->live < p->limit ? ENOMEM : EAGAIN;
+		*error = p->live < p->limit ? ENOMEM : NEAR__POOL_REACHED;
 	near_lock_unlock(p->lock);
 	end_list(p, over);
 	if (raw)

@@ -44,20 +44,28 @@ static bool step_locked(struct near__pool *p, uint64_t *word, bool push)
 {
 	struct near__pool_slot *own = near__fallback(p->slots);
 	struct near_lock *lock = near__pool_lock_of(p, own);
+	uint64_t position;
 	uint32_t n;
 	bool can;
 
 	if (!near_lock_try_lock(lock))
 		return false;
-	n = count_of(own);
-	/* Relaxed: a thread that makes the pool scarce takes this lock after it. */
-	can = push ? n < p->room && !__atomic_load_n(&p->scarce, __ATOMIC_RELAXED) : n > 0;
+	position = __atomic_load_n(&own->array.position, __ATOMIC_RELAXED);
+	n = near__pool_count(position);
+	/* Relaxed: a thread that makes the pool scarce finds all arrays that have begun, and takes
+	 * this lock after it. */
+	if (push)
+		can = position != NEAR__UNUSED_LIST && n < p->room &&
+		      !__atomic_load_n(&p->scarce, __ATOMIC_RELAXED);
+	else
+		can = n > 0;
 	if (can && push)
 		own->objects[n++] = *word;
 	else if (can)
 		*word = own->objects[--n];
-	__atomic_store_n(&own->array.position, NEAR__EMPTY_LIST + n * sizeof(uint64_t),
-			 __ATOMIC_RELAXED);
+	if (can)
+		__atomic_store_n(&own->array.position, NEAR__EMPTY_LIST + n * sizeof(uint64_t),
+				 __ATOMIC_RELAXED);
 	near_lock_unlock(lock);
 	return can;
 }
@@ -127,7 +135,7 @@ static unsigned find(struct near__pool *p, uint64_t *objects, bool wait, int *er
 		bool closed = near__pool_scarce(p) == NEAR__POOL_CLOSED;
 
 		n = near__pool_fetch(p, objects, own ? p->options.batch + 1 : 1, wait, error);
-		if (n || closed || *error != EAGAIN)
+		if (n || closed || *error != NEAR__POOL_REACHED)
 			break;
 		near__pool_become_scarce(p);
 	}
@@ -161,7 +169,7 @@ void *near__pool_get_slow(struct near_pool *pool)
 	int saved = errno, error;
 	void *object = get(pool->rest, true, &error);
 
-	errno = object ? saved : error == EAGAIN ? ENOMEM : error;
+	errno = object ? saved : error == NEAR__POOL_REACHED ? ENOMEM : error;
 	return object;
 }
 
@@ -176,13 +184,13 @@ static int wait_for_object(struct near__pool *p, void **object, int clock,
 		 * thread that finds this waiter, without a ticket. */
 		__atomic_thread_fence(__ATOMIC_SEQ_CST);
 		*object = get(p, true, &error);
-		if (*object || error != EAGAIN || r)
+		if (*object || error != NEAR__POOL_REACHED || r)
 			break;
 		r = near_sem_wait_until(&p->tickets, clock, deadline, cancel);
 	}
 	if (*object)
 		return 0;
-	return error == EAGAIN ? r : -error;
+	return error == NEAR__POOL_REACHED ? r : -error;
 }
 
 int near_pool_get_until(struct near_pool *pool, void **object, int clock,
@@ -194,8 +202,8 @@ int near_pool_get_until(struct near_pool *pool, void **object, int clock,
 	*object = near__pool_pop(pool);
 	if (!*object)
 		*object = get(p, true, &error);
-	r = *object ? 0 : -error;
-	if (error == EAGAIN && !*object) {
+	r = *object || error == NEAR__POOL_REACHED ? 0 : -error;
+	if (!*object && error == NEAR__POOL_REACHED) {
 		__atomic_fetch_add(&p->waiters, 1, __ATOMIC_RELAXED); /* the fence orders it */
 		r = wait_for_object(p, object, clock, deadline, cancel);
 		__atomic_fetch_sub(&p->waiters, 1, __ATOMIC_RELAXED);

@@ -39,6 +39,8 @@
 #include <nearcpu/pool.h>
 #include <nearcpu/sem.h>
 
+#include <limits.h>
+
 #include "cache/cache.h"
 #include "percpu/internal.h"
 
@@ -137,8 +139,9 @@ void near__pool_unmap(struct near__pool *p);
  */
 void near__pool_give(struct near__pool *p, uint64_t *objects, unsigned n, bool moves);
 /* Stores up to `want` objects of the center, or new ones. Returns how many; if above 1, the caller
- * is counted in `moving`. 0: *error is why, EAGAIN if as many exist as may; or, without `wait`, the
- * lock is held, or the center is empty. */
+ * is counted in `moving`. 0: *error is why; or, without `wait`, the lock is held, or the center is
+ * empty. NEAR__POOL_REACHED, which is no constructor's error: as many exist as may. */
+#define NEAR__POOL_REACHED INT_MIN
 unsigned near__pool_fetch(struct near__pool *p, uint64_t *objects, unsigned want, bool wait,
 			  int *error);
 /* Moves what is on `returned`, unless another thread has the lock and will. */

@@ -99,6 +99,27 @@ static void no_get_fails_while_an_object_is_idle(void **state)
 	}
 }
 
+/* An error of the constructor is none of the pool, whatever its number: the pool is not at its
+ * limit, and a get does not wait. */
+static void a_constructor_fails_with_any_error(void **state)
+{
+	static const int errors[] = {EAGAIN, ENOMEM, EINTR, -1};
+	void *object;
+
+	make(2, 0);
+	for (unsigned i = 0; i < LENGTH(errors); i++) {
+		all.error = errors[i];
+		errno = 0;
+		assert_null(near_pool_get(&pool));
+		assert_int_equal(errno, errors[i]);
+		assert_int_equal(near_pool_get_until(&pool, &object, CLOCK_MONOTONIC, NULL, NULL),
+				 -errors[i]);
+		assert_null(object);
+	}
+	assert_int_equal(pool_now(&pool).objects, 0);
+	near_pool_destroy(&pool);
+}
+
 /* ---- waiting ---- */
 
 static struct timespec after_ms(long ms)
@@ -213,5 +234,5 @@ static void a_handler_puts_for_a_waiter(void **state)
 }
 
 UNIT_MAIN(as_many_objects_as_the_limit, an_idle_object_of_any_slot_is_got,
-	  no_get_fails_while_an_object_is_idle, a_wait_ends, waiters_get_what_is_put,
-	  a_handler_puts_for_a_waiter)
+	  a_constructor_fails_with_any_error, no_get_fails_while_an_object_is_idle, a_wait_ends,
+	  waiters_get_what_is_put, a_handler_puts_for_a_waiter)
