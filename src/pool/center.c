@@ -3,13 +3,16 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "ground/futex.h"
+#include "ground/spin.h"
 #include "percpu/gate.h"
 #include "pool/pool.h"
 
-#define AT_ONCE 32         /* slots that are closed together */
-#define FORKED_YIELDS 1000 /* for threads that may not exist */
+#define AT_ONCE 32 /* slots that are closed together */
+#define PAUSE_NS 100000
 
 static void add(uint64_t *statistic, uint64_t n)
 {
@@ -286,23 +289,25 @@ void near__pool_begin_array(struct near__pool *p, struct near__pool_slot *own)
 	near__pool_settle(p);
 }
 
-/* In the child of a fork `moving` may count threads that it does not have: they have taken with
- * them what they had. */
+/* Sleeps between its tries, since a mover may have a lower real-time priority. Nothing wakes it: a
+ * pool does this once. */
+static void wait_for_movers(const struct near__pool *p)
+{
+	const struct timespec pause = {.tv_nsec = PAUSE_NS};
+
+	while (near__pool_moving(p) && !NEAR__YIELD_UNTIL(!near__pool_moving(p)))
+		syscall(NEAR__SYS_FUTEX, &p->scarce, NEAR__FUTEX_WAIT_PRIVATE, NEAR__POOL_SCARCE,
+			&pause, NULL, 0);
+}
+
 void near__pool_become_scarce(struct near__pool *p)
 {
-	bool forked = __atomic_load_n(&near__process.forks, __ATOMIC_RELAXED) != p->forks;
-
 	near_lock_lock(p->lock);
 	if (near__pool_scarce(p) == NEAR__POOL_AMPLE)
 		__atomic_store_n(&p->scarce, NEAR__POOL_SCARCE, __ATOMIC_RELAXED);
 	near_lock_unlock(p->lock);
 	empty_slots(p);
-	/* Acquire: pairs with the release of the thread that has placed its objects. */
-	for (int i = 0; __atomic_load_n(&p->moving, __ATOMIC_ACQUIRE); i++) {
-		if (forked && i == FORKED_YIELDS)
-			break;
-		syscall(SYS_sched_yield);
-	}
+	wait_for_movers(p);
 	near_lock_lock(p->lock);
 	/* Release: pairs with the acquire in near__pool_scarce. */
 	__atomic_store_n(&p->scarce, NEAR__POOL_CLOSED, __ATOMIC_RELEASE);

@@ -71,7 +71,6 @@ int near_pool_init(struct near_pool *pool, const struct near_pool_options *optio
 		near_percpu_free(slots);
 	} else {
 		p->lock = near__percpu_lock(p);
-		p->forks = near__process.forks;
 		pool->array = &p->slots->array;
 		pool->base = p->base;
 		pool->size = p->check ? 0 : (size_t)p->chunks << p->chunk_shift;

@@ -22,15 +22,15 @@
  * and stores NEAR__POOL_CLOSED. Arrays begin with the lock too, and not in a scarce pool, so it
  * finds all of them. No batch leaves the center of a scarce pool, nor a closed array. So what is
  * idle after NEAR__POOL_CLOSED is in the center or on `returned`, and a get that loads this and
- * then searches both with the lock fails only if there is none. Threads that move a batch call
- * none of the user's functions meanwhile: the wait is short, and no constructor can wait for
- * itself.
+ * then searches both with the lock fails only if there is none. Threads that move a batch call none
+ * of the user's functions meanwhile: the wait is short, and no constructor can wait for itself.
  *
  * Waiters. A get that waits adds itself to `waiters` and then tries once more; a thread that
  * returns an object or its memory then loads `waiters`, with a fence between the two on either
  * side: one of them finds what the other stored. `tickets` is a semaphore: a return adds a ticket
  * unless there are as many as waiters, each of which then tries again after this. A ticket too
- * many costs a try; one that a waiter leaves by its deadline is there for the next one.
+ * many costs a try; one that a waiter leaves by its deadline is there for the next one. (Both:
+ * models/pool_limit.pml. Waiters that a fork's child does not have cost it such tries.)
  *
  * Constructors and destructors are called without a lock. */
 #ifndef NEARCPU_POOL_INTERNAL_H
@@ -89,10 +89,9 @@ struct near__pool {
 
 	uint64_t returned __attribute__((aligned(NEAR__CACHE_LINE))); /* a list; 0: empty */
 	uint64_t constructed, destructed;
-	uint32_t scarce;  /* enum near__pool_scarce */
-	uint32_t moving;  /* threads with batches of idle objects in their hands */
+	uint64_t moving; /* near__pool_moves: threads with batches of idle objects in their hands */
+	uint32_t scarce; /* enum near__pool_scarce */
 	uint32_t waiters; /* gets that wait */
-	uint32_t forks;   /* of this process, when the pool began */
 	struct near_sem tickets;
 	/* Under the lock. */
 	uint64_t count __attribute__((aligned(NEAR__CACHE_LINE))); /* objects of the center */
@@ -159,11 +158,32 @@ static inline uint32_t near__pool_scarce(const struct near__pool *p)
 	return __atomic_load_n(&p->scarce, __ATOMIC_ACQUIRE);
 }
 
-/* n: 1 or -1. Acquire and release: what the thread takes and places stays between the two; pairs
- * with the load in near__pool_become_scarce. */
+/* `moving` has the number of forks between this process and the first in its upper half: what the
+ * parent counted does not count in the child, which does not have those threads.
+ * Acquire: pairs with the release of a thread that has placed its objects. */
+static inline uint32_t near__pool_moving(const struct near__pool *p)
+{
+	uint64_t word = __atomic_load_n(&p->moving, __ATOMIC_ACQUIRE);
+	uint32_t forks = __atomic_load_n(&near__process.forks, __ATOMIC_RELAXED);
+
+	return word >> 32 == forks ? (uint32_t)word : 0;
+}
+
+/* n: 1 or -1; the latter does nothing if the thread was counted before a fork, by a handler that
+ * interrupted it. Acquire and release: what the thread takes and places stays between the two. */
 static inline void near__pool_moves(struct near__pool *p, int n)
 {
-	__atomic_fetch_add(&p->moving, (uint32_t)n, __ATOMIC_ACQ_REL);
+	uint64_t word = __atomic_load_n(&p->moving, __ATOMIC_RELAXED), next;
+	uint64_t forks = __atomic_load_n(&near__process.forks, __ATOMIC_RELAXED);
+
+	do {
+		next = word >> 32 == forks ? word : forks << 32;
+		if (n > 0)
+			next++;
+		else if ((uint32_t)next)
+			next--;
+	} while (!__atomic_compare_exchange_n(&p->moving, &word, next, true, __ATOMIC_ACQ_REL,
+					      __ATOMIC_RELAXED));
 }
 
 #endif

@@ -3,8 +3,10 @@
 #include "things.h"
 
 #include <signal.h>
+#include <sys/wait.h>
 #include <time.h>
 
+#include "pool/pool.h"
 #include "team.h"
 
 static struct things all;
@@ -97,6 +99,51 @@ static void no_get_fails_while_an_object_is_idle(void **state)
 		team_join(&team);
 		near_pool_destroy(&pool);
 	}
+}
+
+/* A thread of the parent has a batch in its hands: the child has neither. One of the child has one
+ * for a while: the child's get waits for it. */
+#define MOVED 2
+
+static uint64_t moved[MOVED + 1];
+
+static void move_for_long(unsigned number)
+{
+	usleep(20000);
+	near__pool_give(pool.rest, moved, MOVED, true);
+}
+
+static void get_in_a_child(void)
+{
+	struct team team;
+
+	near__pool_moves(pool.rest, 1);
+	team_start(&team, 1, move_for_long);
+	CHECK(near_pool_get(&pool));
+	team_join(&team);
+}
+
+static void a_child_waits_for_its_own_movers(void **state)
+{
+	int status;
+	pid_t child;
+
+	make(MOVED, 0);
+	for (unsigned i = 0; i < MOVED; i++)
+		moved[i] = (uintptr_t)near_pool_get(&pool);
+	near__pool_moves(pool.rest, 1);
+	child = fork();
+	assert_true(child >= 0);
+	if (!child) {
+		get_in_a_child();
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	near__pool_moves(pool.rest, -1);
+	for (unsigned i = 0; i < MOVED; i++)
+		near_pool_put(&pool, (void *)(uintptr_t)moved[i]);
+	near_pool_destroy(&pool);
 }
 
 /* An error of the constructor is none of the pool, whatever its number: the pool is not at its
@@ -234,5 +281,6 @@ static void a_handler_puts_for_a_waiter(void **state)
 }
 
 UNIT_MAIN(as_many_objects_as_the_limit, an_idle_object_of_any_slot_is_got,
-	  a_constructor_fails_with_any_error, no_get_fails_while_an_object_is_idle, a_wait_ends,
-	  waiters_get_what_is_put, a_handler_puts_for_a_waiter)
+	  a_child_waits_for_its_own_movers, a_constructor_fails_with_any_error,
+	  no_get_fails_while_an_object_is_idle, a_wait_ends, waiters_get_what_is_put,
+	  a_handler_puts_for_a_waiter)
