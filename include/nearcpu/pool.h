@@ -134,8 +134,9 @@ NEAR_INLINE void *near_pool_try_get(struct near_pool *pool)
 /* As near_pool_get; but if as many objects exist as may (options.most), waits until one can be had:
  * *object, and 0. Else *object is NULL: -ETIMEDOUT when the deadline (absolute; NULL: none) has
  * passed by `clock` (CLOCK_MONOTONIC, _REALTIME, _BOOTTIME), -ECANCELED when `cancel` (NULL: none)
- * is set; the negative error of the constructor; -ENOMEM; -EINVAL: unknown clock, or an invalid
- * deadline. What needs no wait is done in any case. Other gets may overtake one that waits. */
+ * is set; -EINTR: `clock` has NEAR_INTERRUPTIBLE (cancel.h), and a signal handler ran; the negative
+ * error of the constructor; -ENOMEM; -EINVAL: unknown clock, or an invalid deadline. What needs no
+ * wait is done in any case. Other gets may overtake one that waits. */
 NEAR_API int near_pool_get_until(struct near_pool *pool, void **object, int clock,
 				 const struct timespec *deadline, struct near_cancel *cancel);
 
