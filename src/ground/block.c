@@ -245,16 +245,20 @@ void near__blocks_begin(void)
 }
 
 /* The process has one thread, whose signals may be handled here; none of the handlers is within
- * near__block_take. */
+ * near__block_take. One that takes a block finds it free: so the owner is loaded first, and then
+ * the thread's block, each time. */
 void near__blocks_fork_child(void)
 {
 	uint32_t own = this_thread();
 
 	for (struct chunk *c = next(NULL); c; c = next(c))
 		for (unsigned i = 0; i < count(c); i++) {
+			uint32_t owner = __atomic_load_n(&c->owners[i], __ATOMIC_RELAXED);
+
+			__atomic_signal_fence(__ATOMIC_SEQ_CST);
 			if (block_of(c, i) == near__self.block)
 				c->owners[i] = own;
-			else if (c->owners[i])
+			else if (owner)
 				c->owners[i] = NEAR__TSAN_HERE ? LOST : 0;
 		}
 	near__blocks.searching = 0;
