@@ -14,13 +14,18 @@ static uint32_t load(const uint32_t *p)
 
 unsigned near__cpu_slow(void)
 {
+	const struct near__area *area = NULL;
 	unsigned cpu, node;
+	int32_t known;
 
 	if (near__thread_live())
-		return load(&near__self.area->cpu_id);
-	if (near__self.state == NEAR__DEAD && near__self.libc_area &&
-	    near__area_cpu(near__self.libc_area) >= 0)
-		return load(&near__self.libc_area->cpu_id);
+		area = near__self.area;
+	else if (near__self.state == NEAR__DEAD)
+		area = near__self.libc_area;
+	/* Once: a signal handler may take the registration away between two loads. */
+	known = area ? near__area_cpu(area) : -1;
+	if (known >= 0)
+		return (unsigned)known;
 	near__where(&cpu, &node);
 	return cpu;
 }
