@@ -147,13 +147,14 @@ static bool announce(struct near_mutex *m, enum taker as, uint32_t *before)
 	return flags || near__mutex_fence_owner(m);
 }
 
-/* Enters the queue; sorted by its age if it was in one before, as its word is then not 0. */
+/* Enters the queue; sorted by its age if it was in one before: it is a designated waker, or its
+ * word is not 0 any more, as it was woken. */
 static bool enter(struct near_mutex *m, struct near__waiter *w, enum taker as, uint32_t *before)
 {
 	struct near__bucket *b = near__lot_lock(m);
 	bool announced = announce(m, as, before);
 
-	if (announced && NEAR__LOAD_RELAXED(&w->word))
+	if (announced && (as == DESIGNATED_WAKER || NEAR__LOAD_RELAXED(&w->word)))
 		near__lot_insert(b, w);
 	else if (announced)
 		near__lot_append(b, w);
@@ -294,6 +295,7 @@ void near__mutex_lock_woken(struct near_mutex *m, struct near__waiter *w)
 	enum taker as = w->token == DESIGNATED ? DESIGNATED_WAKER : ARRIVING;
 
 	w->kind = LOCKER;
+	w->check = check_holder;
 	take_after_parking(m, w, as, &NEAR__NO_TIMEOUT);
 	NEAR__TSAN_ACQUIRE(m);
 }
@@ -328,6 +330,7 @@ static int await(struct near_mutex *m, bool (*condition)(void *), void *arg,
 			return r;
 		set_flag(m, AWAITED);
 		w.kind = AWAITER;
+		w.check = NULL;
 		w.true_since = 0;
 		b = near__lot_lock(m);
 		near__lot_append(b, &w);

@@ -10,6 +10,7 @@
 
 static struct {
 	struct near_mutex m;
+	struct near_cond c;
 	struct near_rwlock l;
 	struct near_once o;
 	unsigned release, in;
@@ -96,6 +97,22 @@ static void lock_before_it_ends(void)
 	unit_join(holder);
 }
 
+static void *signal_and_end(void *unused)
+{
+	lock_and_end(NULL);
+	near_cond_signal(&all.c);
+	wait_for_waits(&all.m, NEAR__SPACE_MUTEX, 1);
+	return NULL;
+}
+
+/* It has the signal, and waits for the mutex. */
+static void wait_for_a_signal(void)
+{
+	near_mutex_lock(&all.m);
+	unit_start(signal_and_end, NULL);
+	near_cond_wait(&all.c, &all.m);
+}
+
 static void lock_with_a_token(void)
 {
 	struct near_cancel token = NEAR_CANCEL_INIT;
@@ -135,6 +152,7 @@ static const struct lost_wait {
 } waits[] = {
 	{lock_and_end, lock, MUTEX},
 	{NULL, lock_before_it_ends, MUTEX},
+	{NULL, wait_for_a_signal, MUTEX},
 	{lock_and_end, lock_with_a_token, MUTEX},
 	{NULL, lock_garbage, MUTEX},
 	{write_and_end, read_it, "near_rwlock: the writer, thread "},

@@ -87,6 +87,27 @@ static void the_old_do_not_wait_for_one_on_its_way(void **state)
 	assert_in_range(unlocks, 1, 32);
 }
 
+/* A thread that relied on a designated waker, and now is one itself, keeps its place. */
+static void who_no_longer_relies_keeps_its_place(void **state)
+{
+	struct near_mutex m = {me() | PARKED | WAKING};
+	struct near__waiter later;
+	struct near__bucket *b;
+	struct waiter w;
+	bool is_first;
+
+	start_lockers(&w, 1, &m, NULL);
+	play(&m, &later, 0);
+	UNTIL(!(word_of(&m) & WAKING));
+	b = near__lot_lock(&m);
+	is_first = near__lot_first(b, &m, NEAR__SPACE_MUTEX) != &later;
+	near__lot_unlock(b);
+	near_mutex_unlock(&m);
+	expect(&w, 0);
+	assert_true(is_first);
+	assert_true(was_woken(&later));
+}
+
 /* ---- threads ---- */
 
 #define WORKERS 8
@@ -274,6 +295,6 @@ static void a_cancelled_thread_stops_all_the_same(void **state)
 }
 
 UNIT_MAIN(the_older_of_both_kinds_comes_first, what_became_false_has_no_age,
-	  the_old_do_not_wait_for_one_on_its_way, await_is_bounded_beside_old_lockers,
-	  a_name_that_another_thread_got_is_its_own, the_parents_number_comes_again,
-	  a_cancelled_thread_stops_all_the_same)
+	  the_old_do_not_wait_for_one_on_its_way, who_no_longer_relies_keeps_its_place,
+	  await_is_bounded_beside_old_lockers, a_name_that_another_thread_got_is_its_own,
+	  the_parents_number_comes_again, a_cancelled_thread_stops_all_the_same)
