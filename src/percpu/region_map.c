@@ -78,18 +78,26 @@ bool near__region_is_read_only(int fd)
 	return (fcntl(fd, F_GETFL) & O_ACCMODE) == O_RDONLY;
 }
 
+/* Of this process's CPUs, and of a thread that is not live: zeros behind a snapshot, which is laid
+ * out for the CPUs of another machine, perhaps fewer. Sequences find no slot open there. */
+static size_t own_words(bool read_only)
+{
+	return read_only ? (near__process.cpus + 1) * sizeof(uint64_t) : 0;
+}
+
 int near__region_map(struct near_region *r, int fd, struct near__region_header *h)
 {
 	bool read_only = near__region_is_read_only(fd);
 	int flags = read_only ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
 	struct region_layout l = near__region_lay_out(h);
-	char *m = mmap(NULL, h->total, PROT_READ | PROT_WRITE, flags, read_only ? -1 : fd, 0);
+	char *m = mmap(NULL, h->total + own_words(read_only), PROT_READ | PROT_WRITE, flags,
+		       read_only ? -1 : fd, 0);
 
 	if (m == MAP_FAILED)
 		return -errno;
 	r->read_only = read_only;
 	r->header = (struct near__region_header *)m;
-	r->slots = (uint64_t *)(m + l.slots);
+	r->slots = (uint64_t *)(m + (read_only ? h->total : l.slots));
 	r->common = m + l.common;
 	r->copies = m + l.copies;
 	r->once = m + l.once;
@@ -102,7 +110,7 @@ int near__region_map(struct near_region *r, int fd, struct near__region_header *
 
 void near__region_unmap(struct near_region *r)
 {
-	munmap(r->header, r->total);
+	munmap(r->header, r->total + own_words(r->read_only));
 	*r = (struct near_region){.fd = -1, .why = r->why};
 }
 

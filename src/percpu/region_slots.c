@@ -15,10 +15,16 @@ static unsigned cpus_of(const struct near_region *r)
 	return r->read_only ? r->header->cpus : near__process.cpus;
 }
 
-/* The words of a region are constant to callers: only this file changes those of slots. */
+/* The words of a region are constant to callers: only this file changes those of slots. For the
+ * inline code a snapshot has others (near__region_map). */
 static uint64_t *word_of(const struct near_region *r, unsigned slot)
 {
-	return (uint64_t *)r->slots + slot;
+	char *slots = (char *)(uintptr_t)r->slots;
+
+	if (r->read_only)
+		slots = (char *)r->header + REGION_DIRECTORY +
+			r->header->objects * sizeof(struct region_entry);
+	return (uint64_t *)(void *)slots + slot;
 }
 
 static uint64_t *used_of(const struct near_region *r)
@@ -75,7 +81,7 @@ bool near__region_open_cpu(const struct near_region *r)
 {
 	unsigned slot = near__thread_live() ? near_cpu() : near__process.cpus;
 
-	return slot < near__process.cpus && open_slot(r, slot);
+	return !r->read_only && slot < near__process.cpus && open_slot(r, slot);
 }
 
 unsigned near__region_fallback(const struct near_region *r)

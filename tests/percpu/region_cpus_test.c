@@ -50,6 +50,19 @@ static int64_t sum_of(const struct near_region *r)
 	return sum;
 }
 
+/* It changes this process's memory alone, where the region has a copy, whatever CPU this is. */
+static void add_to_snapshot(struct near_region *r)
+{
+	struct near_region_object o;
+
+	for (unsigned cpu = 0; cpu <= near_cpus(); cpu++)
+		assert_int_equal(r->slots[cpu], 0);
+	assert_false(near__region_open_cpu(r));
+	assert_int_equal(near_region_object(r, 0, &o), 0);
+	near__region_add(r, r->common + o.offset + 8, 5);
+	assert_int_equal(near__region_sum(r, r->common + o.offset + 8), 75);
+}
+
 static void check(const char *name, unsigned cpus)
 {
 	struct near_region_status status;
@@ -62,6 +75,7 @@ static void check(const char *name, unsigned cpus)
 	assert_int_equal(near_region_status(&r, &status, sizeof(status)), 0);
 	assert_int_equal(status.cpus, cpus);
 	assert_int_not_equal(status.cpus_used + status.fallbacks_used, 0);
+	add_to_snapshot(&r);
 	near_region_close(&r);
 	close(fd);
 	fd = open(name, O_RDWR);
