@@ -11,7 +11,7 @@
 enum near__thread_state {
 	NEAR__NEW, /* nothing tried yet */
 	NEAR__THREAD_LIVE = NEAR__LIVE,
-	NEAR__DEAD, /* no registration to be had, or given up at thread exit */
+	NEAR__DEAD, /* no registration to be had, or it was taken away */
 	/* From here on see near__storage_is_own. */
 	NEAR__VFORKED, /* a vfork child runs on this thread's memory; known to vfork's assembly */
 	NEAR__CLONED,  /* a child of clone and this thread run on its memory at the same time */

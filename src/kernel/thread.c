@@ -203,8 +203,8 @@ void near__stay_loaded(const void *code)
 		open(here.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
 }
 
-/* Besides sequences, the object with this library in it has a destructor that threads call, and
- * their areas. */
+/* Besides sequences, the object with this library in it can have destructors that threads call, and
+ * the reserve of blocks, in which threads can have their areas. */
 __attribute__((constructor)) static void stay_loaded(void)
 {
 	if (!stays_by_itself())
