@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 
 #include "malloc/base/os.h"
+#include "malloc/pages/dirty.h"
 #include "malloc/pages/pages.h"
 
 #define PAGE NEAR__PAGE
@@ -210,5 +211,29 @@ static void the_decay_returns_what_came_back(void **state)
 	free(after);
 }
 
+/* The block is marked in two pieces, and cut in the middle of the second: the pages without tags
+ * there are in use. What their `owner` says is of an earlier run. */
+static void a_block_that_grew_and_was_cut_is_in_use(void **state)
+{
+	enum { BEGAN = 2048, GREW = 7000, STAYS = 5000 };
+	char *volatile p = make(BEGAN * PAGE), *q = realloc(p, GREW * PAGE);
+	uint32_t first = near__page_of(q), used = near__pages_used();
+
+	if (q != p)
+		skip();
+	assert_ptr_equal(realloc(q, STAYS * PAGE), q);
+	memset(q, 1, STAYS * PAGE);
+	for (uint32_t i = BEGAN; i < STAYS; i++)
+		near__heap.owner[first + i] = UINT32_MAX;
+	near__dirty_set(first, STAYS, false);
+	for (uint32_t pages = 0; pages < 2 * used + 4096; pages += 64 * 512)
+		near__pages_purge_areas(64);
+	malloc_trim(0);
+	for (size_t at = 0; at < STAYS * PAGE; at += PAGE)
+		assert_int_equal(q[at], 1);
+	free(q);
+}
+
 UNIT_MAIN(marks_end_with_the_block, marks_move_with_the_pages, marks_end_with_the_span,
-	  other_memory_is_left_alone, trim_returns_what_came_back, the_decay_returns_what_came_back)
+	  other_memory_is_left_alone, trim_returns_what_came_back, the_decay_returns_what_came_back,
+	  a_block_that_grew_and_was_cut_is_in_use)

@@ -98,11 +98,11 @@ static void cut(uint32_t first, uint32_t count, uint32_t stays, bool dirty)
 	struct near__pages *p = &near__pages[near__node_of(first)];
 
 	near__heap_lock(&p->lock);
-	near__page_map_mark(first, stays);
+	near__page_map_cut(first, stays);
 	if (clear)
 		near__pages_free_locked(p, first + stays, count - stays, dirty);
 	else /* it stays in use for ever */
-		near__page_map_mark(first + stays, count - stays);
+		memset(near__heap.page_map + first + stays, NEAR__REST, count - stays);
 	near_lock_unlock(&p->lock);
 }
 

@@ -19,6 +19,22 @@ void near__page_map_mark_long(uint32_t first, uint32_t count)
 	memset(tags + count - NEAR__MARKED, NEAR__REST, NEAR__MARKED);
 }
 
+/* A block that has grown is marked in pieces: cut in the middle of a long one, what is left of its
+ * tags' gap would be taken for a free run (resident.c). */
+void near__page_map_cut(uint32_t first, uint32_t stays)
+{
+	uint8_t *end = near__heap.page_map + first + stays - NEAR__MARKED;
+	uint32_t gap = 0;
+
+	near__page_map_mark(first, stays);
+	if (stays < NEAR__LONG)
+		return;
+	while (gap < NEAR__MIDDLE && !end[-1 - (int32_t)gap])
+		gap++;
+	if (gap < NEAR__MIDDLE)
+		memset(end - gap, NEAR__REST, gap);
+}
+
 void near__page_map_unmark_long(uint32_t first, uint32_t count)
 {
 	uint8_t *tags = near__heap.page_map + first;

@@ -51,8 +51,12 @@ unsigned near__node_of(uint32_t page);
 /* page_map.c: as those below, for runs from NEAR__LONG on. */
 #define NEAR__LONG 4096u
 #define NEAR__MARKED 64u /* of a long run, at each end */
+/* Fewer pages without tags are no middle of a long run in use. */
+#define NEAR__MIDDLE (NEAR__LONG - 2 * NEAR__MARKED)
 void near__page_map_mark_long(uint32_t first, uint32_t count);
 void near__page_map_unmark_long(uint32_t first, uint32_t count);
+/* Of a run in use `stays` pages remain in use. The first tag changes. */
+void near__page_map_cut(uint32_t first, uint32_t stays);
 
 /* Makes a run not free: its first and last pages become NEAR__REST, the others that or 0. */
 static inline void near__page_map_mark(uint32_t first, uint32_t count)

@@ -23,9 +23,6 @@ static bool is_free(const struct near__extent *e, uint64_t page)
 	       __atomic_load_n(&near__heap.page_map[page], __ATOMIC_RELAXED) == 0;
 }
 
-/* Fewer pages without tags are no middle of a long run in use. */
-#define MIDDLE (NEAR__LONG - 2 * NEAR__MARKED)
-
 /* Requires the node's lock. The free run that has this page, 0: it is in none. *end: its end, or
  * the end of the pages that are in none. */
 static uint32_t run_of(const struct near__pages *p, const struct near__extent *e, uint32_t page,
@@ -36,13 +33,13 @@ static uint32_t run_of(const struct near__pages *p, const struct near__extent *e
 	*end = (uint64_t)page + 1;
 	if (!is_free(e, page))
 		return 0;
-	while (first > e->first && page - first < MIDDLE && is_free(e, first - 1))
+	while (first > e->first && page - first < NEAR__MIDDLE && is_free(e, first - 1))
 		first--;
-	while (*end - first < MIDDLE && is_free(e, *end))
+	while (*end - first < NEAR__MIDDLE && is_free(e, *end))
 		++*end;
-	if (*end - first < MIDDLE)
+	if (*end - first < NEAR__MIDDLE)
 		return near__heap.owner[first];
-	number = near__runs_with(&p->runs, page, MIDDLE);
+	number = near__runs_with(&p->runs, page, NEAR__MIDDLE);
 	if (number)
 		*end = (uint64_t)near__run_at(number)->first + near__run_at(number)->count;
 	return number;
