@@ -9,6 +9,7 @@
 
 #include "malloc/base/os.h"
 #include "malloc/pages/dirty.h"
+#include "malloc/pages/marks.h"
 #include "malloc/pages/pages.h"
 
 #define PAGE NEAR__PAGE
@@ -141,6 +142,19 @@ static void marks_end_with_the_span(void **state)
 		free(blocks[i]);
 }
 
+/* A program that gives it for each of its blocks finds their pages again. */
+static void advice_about_huge_pages_stays(void **state)
+{
+	char *p = make(SIZE);
+	uint32_t first = near__page_of(p);
+
+	madvise(p, SIZE, MADV_HUGEPAGE);
+	madvise(p, SIZE, MADV_NOHUGEPAGE);
+	for (uint32_t i = first; i < first + SIZE / PAGE && near__marks; i++)
+		assert_int_equal(near__marks[i / 64] >> i % 64 & 1, 0);
+	free(p);
+}
+
 static void other_memory_is_left_alone(void **state)
 {
 	char *p = mmap(NULL, 4 * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -235,5 +249,5 @@ static void a_block_that_grew_and_was_cut_is_in_use(void **state)
 }
 
 UNIT_MAIN(marks_end_with_the_block, marks_move_with_the_pages, marks_end_with_the_span,
-	  other_memory_is_left_alone, trim_returns_what_came_back, the_decay_returns_what_came_back,
+	  advice_about_huge_pages_stays, other_memory_is_left_alone, trim_returns_what_came_back, the_decay_returns_what_came_back,
 	  a_block_that_grew_and_was_cut_is_in_use)

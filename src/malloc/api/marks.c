@@ -10,15 +10,22 @@
 #include "malloc/api/fast.h"
 #include "malloc/pages/marks.h"
 
-/* Advice about the content of pages is gone when it was followed; the rest is about the mapping,
- * and stays. Advice that a kernel adds later counts as such. */
-static bool is_about_content(int advice)
+/* Advice about the content of pages is gone when it was followed. That about huge pages stays, and
+ * does no harm to the next block: numpy gives it for each large array, whose pages would else be
+ * new, and faults, each time. So does what takes other advice back. The rest is about the mapping:
+ * also what a kernel adds later. */
+static bool is_harmless(int advice)
 {
-	static const unsigned char of_content[] = {
+	static const unsigned char harmless[] = {
 		MADV_NORMAL,
 		MADV_WILLNEED,
 		MADV_DONTNEED,
 		MADV_FREE,
+		MADV_DOFORK,
+		MADV_HUGEPAGE,
+		MADV_NOHUGEPAGE,
+		MADV_DODUMP,
+		19 /* KEEPONFORK */,
 		20 /* COLD */,
 		21 /* PAGEOUT */,
 		22 /* POPULATE_READ */,
@@ -27,15 +34,15 @@ static bool is_about_content(int advice)
 		25 /* COLLAPSE */,
 	};
 
-	for (size_t i = 0; i < sizeof(of_content); i++)
-		if (advice == of_content[i])
+	for (size_t i = 0; i < sizeof(harmless); i++)
+		if (advice == harmless[i])
 			return true;
 	return false;
 }
 
 NEAR__ENTRY int madvise(void *p, size_t size, int advice)
 {
-	if (!is_about_content(advice))
+	if (!is_harmless(advice))
 		near__marks_set(p, size);
 	return (int)syscall(SYS_madvise, p, size, advice);
 }
