@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <linux/membarrier.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -250,9 +251,14 @@ static int start(const struct near_trace_options *o)
 }
 
 /* Before the lock is taken: a child would find it held by a thread that it does not have. After the
- * handlers of the layers below: the child's run after theirs. */
+ * handlers of the layers below: the child's run after theirs. And after those of an allocator,
+ * which may come with its first block: the child makes a thread, and this one does so with the
+ * lock, both of which allocate. */
 static void watch_forks(void)
 {
+	void *volatile block = malloc(1);
+
+	free(block);
 	near__rcu_watch_forks();
 	near__fork_register(&near__trace.watches_forks, fork_prepare, fork_parent, fork_child);
 }
