@@ -6,6 +6,7 @@
 #include "use.h"
 
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 #include "malloc/base/os.h"
 #include "malloc/pages/dirty.h"
@@ -150,9 +151,31 @@ static void advice_about_huge_pages_stays(void **state)
 
 	madvise(p, SIZE, MADV_HUGEPAGE);
 	madvise(p, SIZE, MADV_NOHUGEPAGE);
-	for (uint32_t i = first; i < first + SIZE / PAGE && near__marks; i++)
-		assert_int_equal(near__marks[i / 64] >> i % 64 & 1, 0);
+	assert_false(near__marks_has(first, SIZE / PAGE));
 	free(p);
+}
+
+/* RLIMIT_AS leaves room for what is used. */
+static void mark_with_little_room(void *unused)
+{
+	size_t size = (size_t)kernel_number("/proc/self/status", "VmSize:", 0) << 10;
+	struct rlimit limit = {size + 64 * MB, size + 64 * MB};
+	char *p = make(SIZE);
+
+	CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
+	CHECK(madvise(p, SIZE, MADV_DONTFORK) == 0);
+	CHECK(near__marks_has(near__page_of(p), SIZE / PAGE));
+	free(p);
+	CHECK(!near__marks_has(near__page_of(p), SIZE / PAGE));
+	CHECK(malloc(32 * MB));
+	(void)unused;
+}
+
+static void bits_take_little_room(void **state)
+{
+	if (madvise(make(SIZE), SIZE, MADV_NORMAL))
+		skip();
+	unit_in_child(mark_with_little_room, NULL);
 }
 
 static void other_memory_is_left_alone(void **state)
@@ -249,5 +272,6 @@ static void a_block_that_grew_and_was_cut_is_in_use(void **state)
 }
 
 UNIT_MAIN(marks_end_with_the_block, marks_move_with_the_pages, marks_end_with_the_span,
-	  advice_about_huge_pages_stays, other_memory_is_left_alone, trim_returns_what_came_back, the_decay_returns_what_came_back,
+	  advice_about_huge_pages_stays, bits_take_little_room, other_memory_is_left_alone,
+	  trim_returns_what_came_back, the_decay_returns_what_came_back,
 	  a_block_that_grew_and_was_cut_is_in_use)

@@ -42,10 +42,8 @@ void near__range_cut(struct near__range *r, size_t committed);
 
 /* os_pages.c.
  *
- * Memory that can be read, and is zero; NULL: none. Parts of it are made writable before they are
- * used; false: no memory. */
-void *near__os_reserve_zeros(size_t size);
-bool near__os_use_zeros(void *p, size_t size);
+ * Memory that is zero; NULL: none. */
+void *near__os_map(size_t size);
 void near__os_release(void *p, size_t size);
 /* Whether the page is in memory. */
 bool near__os_is_resident(const void *p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pages that are mapped afresh, tables that are mostly zero, and what the kernel did with pages. By
+/* Memory for tables that few programs need, and what the kernel did with pages. By
  * system calls: madvise and mprotect of the process are this library's own (api/marks.c). */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -14,23 +14,13 @@
 #include "kernel/internal.h"
 #include "malloc/base/os.h"
 
-void *near__os_reserve_zeros(size_t size)
+void *near__os_map(size_t size)
 {
 	int saved = errno;
-	void *p = mmap(NULL, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	errno = saved;
 	return p == MAP_FAILED ? NULL : p;
-}
-
-bool near__os_use_zeros(void *p, size_t size)
-{
-	uintptr_t first = (uintptr_t)p & ~(near__page_size() - 1), end = (uintptr_t)p + size;
-	int saved = errno;
-	long failed = syscall(SYS_mprotect, first, end - first, PROT_READ | PROT_WRITE);
-
-	errno = saved;
-	return !failed;
 }
 
 void near__os_release(void *p, size_t size)

@@ -7,11 +7,20 @@
 #include "malloc/base/os.h"
 #include "malloc/pages/space.h"
 
-uint64_t *near__marks;
+uint32_t near__marks;
 
-static uint64_t *word_of(uint64_t *bits, uint32_t page)
+/* The bits are in parts, for 2 GiB of the heap each: RLIMIT_AS counts what is mapped. */
+#define PART_SHIFT 19u
+#define PART_SIZE (((size_t)1 << PART_SHIFT) / 8)
+
+static uint64_t *parts[(NEAR__MAX_PAGES >> PART_SHIFT) + 1]; /* each is stored once */
+
+/* NULL: no bit of this part was ever set. Acquire: pairs with the release in create. */
+static uint64_t *word_of(uint32_t page)
 {
-	return &bits[page / 64];
+	uint64_t *bits = __atomic_load_n(&parts[page >> PART_SHIFT], __ATOMIC_ACQUIRE);
+
+	return bits ? &bits[page % (1u << PART_SHIFT) / 64] : NULL;
 }
 
 /* The bits of [page, end) in the word of `page`. */
@@ -22,35 +31,27 @@ static uint64_t mask_of(uint32_t page, uint32_t end)
 	return end - (page & ~63u) < 64 ? mask & ~(~(uint64_t)0 << end % 64) : mask;
 }
 
-/* Readable, and zero: nothing is charged for it. Release: pairs with the address dependency of all
- * loads. */
-static uint64_t *create(void)
+static bool create(uint32_t page)
 {
-	size_t size = (near__heap.size >> NEAR__PAGE_SHIFT) / 8 + sizeof(uint64_t);
-	uint64_t *bits = __atomic_load_n(&near__marks, __ATOMIC_ACQUIRE), *new;
+	uint64_t **part = &parts[page >> PART_SHIFT], *none = NULL, *new = near__os_map(PART_SIZE);
 
-	if (bits)
-		return bits;
-	new = near__os_reserve_zeros(size);
 	if (!new)
-		return NULL;
-	if (__atomic_compare_exchange_n(&near__marks, &bits, new, false, __ATOMIC_ACQ_REL,
-					__ATOMIC_ACQUIRE))
-		return new;
-	near__os_release(new, size);
-	return bits;
+		return false;
+	if (!__atomic_compare_exchange_n(part, &none, new, false, __ATOMIC_RELEASE,
+					 __ATOMIC_RELAXED))
+		near__os_release(new, PART_SIZE);
+	return true;
 }
 
+/* Relaxed: what frees the block is ordered after the call that marks it. */
 static void set(uint32_t first, uint32_t end)
 {
-	uint64_t *bits = create();
-	size_t words = (end - 1) / 64 - first / 64 + 1;
-
-	if (!bits || !near__os_use_zeros(word_of(bits, first), words * sizeof(*bits)))
-		return;
-	/* Relaxed: what frees the block is ordered after the call that marks it. */
-	for (uint32_t page = first; page < end; page = (page | 63) + 1)
-		__atomic_fetch_or(word_of(bits, page), mask_of(page, end), __ATOMIC_RELAXED);
+	__atomic_store_n(&near__marks, 1, __ATOMIC_RELAXED);
+	for (uint32_t page = first; page < end; page = (page | 63) + 1) {
+		if (!word_of(page) && !create(page))
+			return;
+		__atomic_fetch_or(word_of(page), mask_of(page, end), __ATOMIC_RELAXED);
+	}
 }
 
 /* The first page of the system's page at that offset. */
@@ -77,7 +78,8 @@ void near__marks_set(const void *p, size_t size)
 static uint32_t next(uint32_t page, uint32_t end, uint64_t flip)
 {
 	for (; page < end; page = (page | 63) + 1) {
-		uint64_t word = __atomic_load_n(word_of(near__marks, page), __ATOMIC_RELAXED);
+		const uint64_t *at = word_of(page);
+		uint64_t word = at ? __atomic_load_n(at, __ATOMIC_RELAXED) : 0;
 
 		word = (word ^ flip) & mask_of(page, end);
 		if (word)
@@ -99,8 +101,7 @@ static bool renew(uint32_t first, uint32_t end)
 			    near__extent_of(first)->blocks.node))
 		return false;
 	for (uint32_t page = first; page < end; page = (page | 63) + 1)
-		__atomic_fetch_and(word_of(near__marks, page), ~mask_of(page, end),
-				   __ATOMIC_RELAXED);
+		__atomic_fetch_and(word_of(page), ~mask_of(page, end), __ATOMIC_RELAXED);
 	return true;
 }
 
@@ -116,9 +117,14 @@ bool near__marks_clear_slow(uint32_t first, uint32_t count)
 	return done;
 }
 
+bool near__marks_has(uint32_t first, uint32_t count)
+{
+	return __atomic_load_n(&near__marks, __ATOMIC_RELAXED) &&
+	       next(first, first + count, 0) < first + count;
+}
+
 void near__marks_moved(uint32_t from, uint32_t to, uint32_t count)
 {
-	if (__atomic_load_n(&near__marks, __ATOMIC_RELAXED) &&
-	    next(from, from + count, 0) < from + count)
+	if (near__marks_has(from, count))
 		set(to, to + count);
 }

@@ -9,10 +9,9 @@
 
 #include "malloc/base/heap.h"
 
-/* By page, zero where nothing is recorded; NULL: nothing is. It appears once, before its first bit
- * is set: relaxed loads suffice, as the thread that frees a block comes after those that marked
- * it. */
-extern uint64_t *near__marks __attribute__((visibility("hidden")));
+/* 0: nothing is recorded. It is stored before the first bit is set: relaxed loads suffice, as the
+ * thread that frees a block comes after those that marked it. */
+extern uint32_t near__marks __attribute__((visibility("hidden")));
 
 /* Before a call that leaves marks; on other memory than the heap it does nothing.
  * Async-signal-safe, as the calls are. Without memory for the bits nothing is recorded. */
@@ -21,6 +20,9 @@ void near__marks_set(const void *p, size_t size);
 /* Requires that the pages are in no block. False: some could not be mapped afresh (a process can
  * have 65,530 mappings), and must not be used again. */
 bool near__marks_clear_slow(uint32_t first, uint32_t count);
+
+/* Whether any of the pages has a mark. */
+bool near__marks_has(uint32_t first, uint32_t count);
 
 /* Pages of a block moved to `to` with their marks (mremap). */
 void near__marks_moved(uint32_t from, uint32_t to, uint32_t count);
