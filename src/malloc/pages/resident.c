@@ -151,7 +151,7 @@ static bool came_back(const struct near__extent *e, uint64_t page, uint64_t end)
 /* Requires near__purging. */
 static void return_area(const struct near__extent *e, uint64_t page, uint64_t end)
 {
-	if (excluded < MOST_EXCLUDED && end <= e->top) {
+	if (excluded < MOST_EXCLUDED && end <= __atomic_load_n(&e->top, __ATOMIC_RELAXED)) {
 		near__os_no_huge_pages(near__page_at((uint32_t)page), (end - page)
 									      << NEAR__PAGE_SHIFT);
 		excluded++;
