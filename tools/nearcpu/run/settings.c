@@ -86,7 +86,7 @@ static bool takes(const struct setting *s, const char *value, size_t len)
 
 static int refuse_key(const char *item, size_t key_len)
 {
-	char list[1024];
+	char list[1024] = "";
 	struct text text = {list, sizeof(list)};
 
 	for (size_t i = 0; i < COUNT; i++)
