@@ -13,7 +13,7 @@
  *
  * A stack holds what each CPU frees and allocates; it is not a way to hand objects to other
  * threads: pop may return NULL while other slots hold nodes. steal searches them all, but no list
- * that another thread's steal or pop is moving meanwhile.
+ * that another thread's steal or pop moves at the same time.
  *
  * Concurrent with:   push  pop  pop_all  steal  drain  destroy
  *            each     yes  yes    yes     yes    yes     no

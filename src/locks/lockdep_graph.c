@@ -141,7 +141,8 @@ static uint32_t follow(struct near__lockdep *d, uint32_t node, uint32_t by, uint
 }
 
 /* Whether the path to [1] of a node, which may begin with [0] of others, has a node twice: then it
- * is no cycle but two that share a node, and the search goes by the shorter path to [0]. */
+ * is no cycle but two that share a node, and the search goes by the shorter path to [0]. (A longer
+ * path to [1] without that is not searched for: that cycle is found with its next edge.) */
 static bool is_crossed(struct near__lockdep *d, uint32_t from, uint32_t to)
 {
 	uint32_t n = to, on = 1, mark = ++d->searches;

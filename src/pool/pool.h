@@ -23,7 +23,7 @@
  * finds all of them. No batch leaves the center of a scarce pool, nor a closed array. So what is
  * idle after NEAR__POOL_CLOSED is in the center or on `returned`, and a get that loads this and
  * then searches both with the lock fails only if there is none. Threads that move a batch call none
- * of the user's functions meanwhile: the wait is short, and no constructor can wait for itself.
+ * of the user's functions in between: the wait is short, and no constructor can wait for itself.
  *
  * Waiters. A get that waits adds itself to `waiters` and then tries once more; a thread that
  * returns an object or its memory then loads `waiters`, with a fence between the two on either

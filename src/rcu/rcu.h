@@ -204,8 +204,8 @@ void near__rcu_with_lock(void (*change)(void *arg), void *arg);
 /* Stops the program if this thread is in a section; `what`: the function that must not be
  * called. */
 void near__rcu_check_outside(const struct near_rcu *d, const char *what);
-/* Reports what a grace period waits for: of so many sections of the phase, those of read_lock by
- * their threads. */
+/* Reports what a grace period waits for: of `sections` of the phase, those of read_lock by their
+ * threads. */
 void near__rcu_report(const struct near_rcu *d, unsigned phase, uint64_t sections);
 /* In a forked child. */
 void near__rcu_drop_number(struct near_rcu *d);

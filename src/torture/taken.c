@@ -94,6 +94,7 @@ static int try_point(struct scenario *s)
 	s->plan.arg = &taken;
 	for (int i = 0; i < ATTEMPTS && r == 0 && !taken; i++)
 		r = run_on_thread(s);
+	s->plan.arg = NULL;
 	if (taken)
 		judge(s);
 	return r;

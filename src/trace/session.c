@@ -25,17 +25,6 @@ static struct near__fork_turn turn;
 
 /* ---- begin ---- */
 
-/* An event in a child adds to `missed`, then loads `current`; this follows the store of `current`.
- * In the one order of sequentially consistent accesses, one of the two finds what the other has
- * stored. */
-void near__trace_count_missed(struct near__trace_run *t)
-{
-	uint64_t n = __atomic_exchange_n(&near__trace.missed, 0, __ATOMIC_SEQ_CST);
-
-	if (n)
-		__atomic_fetch_add(&t->session->discarded, n, __ATOMIC_RELAXED);
-}
-
 /* With the lock, and near__trace.options. The session is published before tracepoints are
  * switched on; what they load is ordered by their acquire. */
 static int begin(void)

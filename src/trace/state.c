@@ -23,6 +23,17 @@ const char *near_trace_error(void)
 	return near__block() ? near__trace_thread_peek()->why : "no memory";
 }
 
+/* An event in a child adds to `missed`, then loads `current`; this follows the store of `current`.
+ * In the one order of sequentially consistent accesses, one of the two finds what the other has
+ * stored. */
+void near__trace_count_missed(struct near__trace_run *t)
+{
+	uint64_t n = __atomic_exchange_n(&near__trace.missed, 0, __ATOMIC_SEQ_CST);
+
+	if (n)
+		__atomic_fetch_add(&t->session->discarded, n, __ATOMIC_RELAXED);
+}
+
 NEAR__BEFORE_PROGRAM static void ignore_races(void)
 {
 	near__valgrind_ignore(&near__trace, sizeof(near__trace));

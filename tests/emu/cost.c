@@ -48,6 +48,7 @@ struct objects {
 
 struct objects cost_objects;
 uint64_t cost_shared_copies, cost_shared_stride;
+uint64_t cost_block_at; /* where the thread has the address of its block */
 
 static void must(int error)
 {
@@ -75,6 +76,7 @@ OP cost_make(struct objects *o)
 	must(near_percpu_alloc(&o->percpu, sizeof(uint64_t), sizeof(uint64_t)));
 	cost_shared_copies = (uintptr_t)o->shared.region.copies;
 	cost_shared_stride = o->shared.region.stride;
+	cost_block_at = (uintptr_t)&near__self.block;
 }
 
 /* Opens the slot of this CPU in every object; contents stay as they were, the stack empty. */

@@ -13,6 +13,7 @@ from memory import READ, WRITE, Memory
 from scenario import HEADER, MIB
 
 LINE, WORD = 64, 8
+BLOCK = 640  # of a thread: src/ground/block.h
 CLOCK = "clock_gettime"  # which the vDSO answers without the kernel
 NEAR_TP = 4096  # the thread's variables and its rseq area stand within this many bytes of it
 
@@ -167,6 +168,9 @@ class Meter:
         if line < self.image.end:
             return False
         if STACK_TOP - STACK_SIZE <= line < STACK_TOP or abs(line - self.task.tp) < NEAR_TP:
+            return True
+        block = self.machine.memory.u64(self._u64("cost_block_at"))
+        if block <= line < block + BLOCK:
             return True
         stride = self._u64("cost_shared_stride")
         slots = [((start + HEADER + MIB - 1) // MIB * MIB, MIB) for start, _ in self.kernel.arenas]

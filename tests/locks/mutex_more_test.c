@@ -159,7 +159,8 @@ static void await_is_bounded_beside_old_lockers(void **state)
 	for (unsigned i = 0; i < WORKERS; i++)
 		unit_join(workers[i]);
 	/* Once each before it, once each after it; and threads that arrive while none is old. */
-	assert_in_range(shop.sections, 0, 10 * WORKERS);
+	if (!unit_emulated()) /* which runs threads in turns of its own */
+		assert_in_range(shop.sections, 0, 10 * WORKERS);
 }
 
 /* ---- names ---- */

@@ -191,6 +191,8 @@ static void other_memory_is_left_alone(void **state)
 	errno = 0;
 	assert_int_equal(mprotect(p + 1, PAGE, PROT_READ), -1);
 	assert_int_equal(errno, EINVAL);
+	if (unit_emulated()) /* it takes any advice */
+		return;
 	errno = 0;
 	assert_int_equal(madvise(p, PAGE, 12345), -1);
 	assert_int_equal(errno, EINVAL);
@@ -202,19 +204,27 @@ static void other_memory_is_left_alone(void **state)
  * resident again, and the allocator does not know. */
 static char *make_resident(char **before, char **after)
 {
-	char *p = NULL, *volatile between;
+	static char *blocks[64];
+	unsigned at = 0;
+	char *volatile p;
 
-	*before = make(SIZE);
-	between = make(SIZE);
-	*after = make(SIZE);
-	if (between == *before + SIZE && *after == between + SIZE)
-		p = between;
-	free(between);
+	/* Neighbours, by their addresses: earlier blocks fill what is free elsewhere. */
+	for (unsigned i = 0; i < LENGTH(blocks); i++)
+		blocks[i] = make(SIZE);
+	while (at + 2 < LENGTH(blocks) &&
+	       (blocks[at + 1] != blocks[at] + SIZE || blocks[at + 2] != blocks[at] + 2 * SIZE))
+		at++;
+	*before = blocks[at];
+	*after = blocks[at + 2 < LENGTH(blocks) ? at + 2 : at + 1];
+	for (unsigned i = 0; i < LENGTH(blocks); i++)
+		if (i != at && i != at + 2)
+			free(blocks[i]);
+	p = *before + SIZE;
 	malloc_trim(0);
-	if (!p || resident_bytes(p, SIZE))
+	if (at + 2 == LENGTH(blocks) || resident_bytes(p, SIZE))
 		return NULL;
-	for (size_t at = 0; at < SIZE; at += PAGE)
-		((volatile char *)p)[at] = 0;
+	for (size_t n = 0; n < SIZE; n += PAGE)
+		((volatile char *)p)[n] = 0;
 	CHECK(resident_bytes(p, SIZE) == SIZE);
 	return p;
 }

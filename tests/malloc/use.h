@@ -13,7 +13,9 @@
 #define GB ((size_t)1 << 30)
 #define TB ((size_t)1 << 40)
 
-int malloc_trim(size_t pad); /* which musl's headers do not name */
+/* Which musl's headers do not name. */
+int malloc_trim(size_t pad);
+void *pvalloc(size_t n);
 
 /* Allocates, writes, resizes and frees blocks of all kinds up to `limit` bytes. */
 static inline void use_some(size_t limit)

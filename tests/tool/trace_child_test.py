@@ -35,8 +35,13 @@ class Child(command.Case):
             if pid:
                 files[int(pid[1])] = os.path.join(folder, name)
         self.assertEqual(len(files), 2)
-        self.child = max(files)
+        self.child = next(pid for pid in files if self.parent_of(pid) in files)
         return program, files[self.child]
+
+    @staticmethod
+    def parent_of(pid):
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            return int(file.read().rsplit(")", 1)[1].split()[1])
 
     def events(self, *files):
         result = run("trace", "show", *files)

@@ -24,8 +24,8 @@ static void trace_on_a_full_disk(void *unused)
 	char path[100];
 
 	mount_small(path, sizeof(path), "size=700k");
+	unit_pin(0, NULL); /* before the first event: one ring */
 	START(.path = path);
-	unit_pin(0, NULL);
 	KEEPS_ERRNO(numbers(0, 50000));
 	CHECK(near_trace_stats(&stats, sizeof(stats)) == 0);
 	CHECK(stats.rings == 1 && stats.discarded == 0 && stats.bytes < 700 << 10);
@@ -60,8 +60,8 @@ static void stop_on_a_full_disk(void *mode)
 	char path[sizeof(traces_folder)];
 
 	mount_small(path, sizeof(path), "size=700k");
-	START(.path = path, .mode = *(enum near_trace_mode *)mode);
 	unit_pin(0, NULL);
+	START(.path = path, .mode = *(enum near_trace_mode *)mode);
 	numbers(0, 50000);
 	f = traces_open(near_trace_path());
 	CHECK(traces_discarded(&f) > 0 && f.session->flags & NEAR__TRACE_WAS_FULL);

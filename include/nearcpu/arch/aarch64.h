@@ -25,7 +25,7 @@
 	"b %l[near_failed]\n\t"                                                                    \
 	".previous\n\t"
 
-/* One comparison tells by cpu (equal), by cid (below) and by node and cid. */
+/* One comparison: equal is by cpu, below is by cid, above by node and cid. */
 #define NEAR__INDEX(dst)                                                                           \
 	NEAR__INDEX_CPU(dst)                                                                       \
 	"cmp %w[near_index_mode], #1\n\t"                                                          \

@@ -27,7 +27,7 @@
 	"jmp %l[near_failed]\n\t"                                                                  \
 	".popsection\n\t"
 
-/* One comparison tells by cpu (equal), by cid (below) and by node and cid: mov sets no flags. */
+/* One comparison: equal is by cpu, below is by cid, above by node and cid. mov sets no flags. */
 #define NEAR__INDEX(dst)                                                                           \
 	NEAR__INDEX_CPU(dst)                                                                       \
 	"cmpl $1, %k[near_index_mode]\n\t"                                                         \

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <malloc.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "malloc/api/fast.h"
 #include "malloc/base/out.h"
@@ -42,8 +43,8 @@ bool near__same_object(const void *a, const void *b)
 
 /* ---- the next allocator ---- */
 
-/* glibc's malloc is always there. While it has no memory, a block is not from it: the error is
- * reported here, and glibc does not crash. */
+/* The C library's malloc is always there. While it has no memory, a block is not from it: the error
+ * is reported here, and the C library does not crash. */
 static bool has_memory(const void *function)
 {
 #ifdef __GLIBC__
@@ -60,8 +61,11 @@ static bool has_memory(const void *function)
 		m = info();
 		return m.arena || m.hblkhd;
 	}
-#endif
 	return function != NULL;
+#else
+	/* musl's free crashes with a block that is not its own, and it has none. */
+	return function && !near__same_object(function, (const void *)getpid);
+#endif
 }
 
 /* A function of it; NULL: it has no block. Relaxed: the function existed before. */

@@ -273,9 +273,10 @@ void near__background_end(void)
 void near__background_fork_child(void)
 {
 	is_child = true;
-	own = getpid();
-	state = NONE;
-	word = WORKS;
+	/* Atomic, as a thread of the parent may have loaded them: ThreadSanitizer knows no fork. */
+	__atomic_store_n(&own, getpid(), __ATOMIC_RELAXED);
+	__atomic_store_n(&state, NONE, __ATOMIC_RELAXED);
+	__atomic_store_n(&word, WORKS, __ATOMIC_RELAXED);
 }
 
 void near__background_init(void)

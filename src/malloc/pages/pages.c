@@ -8,8 +8,6 @@
 #include "malloc/pages/marks.h"
 #include "malloc/pages/node.h"
 
-struct near__pages near__pages[NEAR__MAX_NODES];
-
 static struct near__pages *pages_of(uint32_t page)
 {
 	return &near__pages[near__extent_of(page)->node];
@@ -377,15 +375,6 @@ void near__pages_lose(uint32_t first, uint32_t count)
 	near__set_tag(first, NEAR__REST);
 	__atomic_store_n(&p->used, p->used - count, __ATOMIC_RELAXED);
 	near_lock_unlock(&p->lock);
-}
-
-uint32_t near__pages_used(void)
-{
-	uint32_t used = 0;
-
-	for (unsigned i = 0; i < near__heap.nodes; i++)
-		used += __atomic_load_n(&near__pages[i].used, __ATOMIC_RELAXED);
-	return used;
 }
 
 void near__pages_fork(near__fork_step *step)

@@ -3,6 +3,7 @@
 #include "malloc/pages/space.h"
 
 #include "ground/probe.h"
+#include "malloc/pages/node.h"
 
 /* The most segments. With 128 MiB or more each, the tables of a segment are whole pages of 4 KiB;
  * the smallest is 4096 bytes of `dirty`. With larger pages of the system they are larger. */
@@ -11,7 +12,7 @@
 #endif
 #define LEAST_SHIFT 15u
 
-/* At most so many pages of a segment are given up, in front of another mapping or behind its
+/* At most this many pages of a segment are given up, in front of another mapping or behind its
  * beginning; blocks that are larger pass over the segment, and leave it to others. */
 #define GIVEN_UP 4096u
 /* Segments that are given up together, at most, in the middle of another mapping. */
@@ -22,6 +23,7 @@ static uint64_t unclaimed;    /* pages below are claimed, or in holes */
 static struct near__extent hole;
 
 struct near__extent_map near__extent_map;
+struct near__pages near__pages[NEAR__MAX_NODES];
 
 static uint64_t heap_end(void)
 {
@@ -58,6 +60,15 @@ bool near__space_init(void)
 unsigned near__node_of(uint32_t page)
 {
 	return near__extent_of(page)->node;
+}
+
+uint32_t near__pages_used(void)
+{
+	uint32_t used = 0;
+
+	for (unsigned i = 0; i < near__heap.nodes; i++)
+		used += __atomic_load_n(&near__pages[i].used, __ATOMIC_RELAXED);
+	return used;
 }
 
 bool near__pages_contain(uint64_t offset)

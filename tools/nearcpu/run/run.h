@@ -67,7 +67,7 @@ typedef bool run_symbol_test(const Elf64_Sym *symbol, const char *name, size_t r
  * it is not known. */
 int run_has_symbol(const char *path, unsigned type, run_symbol_test *test);
 
-/* Whether the program defines malloc itself, as far as its symbols tell. */
+/* Whether the program defines malloc itself, according to its symbols. */
 bool run_has_malloc(const char *elf);
 
 /* ---- target.c ---- */
