@@ -97,7 +97,11 @@ class Suite:
 
     def _meet(self, scenario, a, b):
         case = self._case(scenario, a, b)
-        if not schedules.preempted(case, scenario.here) or (a.flags | b.flags) & LONG:
+        if not schedules.preempted(case, scenario.here):
+            return
+        if (a.flags | b.flags) & LONG:
+            if a is b:
+                schedules.unwatched(case)  # its sequences come to no other thread without a slot
             return
         if b.flags & SIGNAL_SAFE:
             schedules.signalled(case)
