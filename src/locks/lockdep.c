@@ -6,7 +6,9 @@
  *
  * - Two threads that use the graph: its lock. Only the thread itself uses the list of locks that it
  *   holds.
- * - A signal handler: handlers must not use the locks, so they do not reach the checker.
+ * - A signal handler: handlers must not use the locks, so they do not reach the checker. A handler
+ *   may fork in a process with one thread, whatever it has interrupted: the child goes on with
+ *   that, and nothing is reset (ground/fork.h).
  * - A fork while another thread has the graph's lock, in the middle of a change: the child finds
  *   the lock held, and begins with an empty graph. A child sees the stores of another thread up to
  *   one of them, in order (note_use in lot.c), so it sees the lock held if it sees the change.
@@ -220,12 +222,24 @@ void near__lockdep_drop(const void *lock)
 	near_lock_unlock(&d->lock);
 }
 
+/* Before a fork, in the handlers that were registered: those of one copy of the library. */
+static bool was_one_thread;
+
+static void before_fork(void)
+{
+	was_one_thread = current() && near__is_one_thread();
+}
+
 /* In the child of a fork. */
 static void forked(void)
 {
 	struct near__lockdep *d = current();
 
 	if (!d)
+		return;
+	if (near__locks_thread_peek()->lockdep)
+		near__locks_thread_peek()->lockdep->owner = near__owner_from_kernel();
+	if (was_one_thread)
 		return;
 	if (d->lock.word) {
 		d->nodes_used = d->nodes_free = d->nodes_destroyed = d->edges_used = 0;
@@ -235,11 +249,9 @@ static void forked(void)
 	memset(&d->lock, 0, sizeof(d->lock));
 	memset(&d->report_lock, 0, sizeof(d->report_lock));
 	d->used = 0;
-	if (near__locks_thread_peek()->lockdep)
-		near__locks_thread_peek()->lockdep->owner = near__owner_from_kernel();
 }
 
 __attribute__((constructor)) static void watch_forks(void)
 {
-	near__fork_register(&near__locks.lockdep_watches_forks, NULL, NULL, forked);
+	near__fork_register(&near__locks.lockdep_watches_forks, before_fork, NULL, forked);
 }

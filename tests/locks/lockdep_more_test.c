@@ -185,6 +185,20 @@ static void two_tables_are_read_in_one_order(void **state)
 
 /* ---- forks, ends, settings ---- */
 
+static struct near_sem begun, may_end;
+
+/* As if this thread were in the middle of a change. */
+static void *change_and_report(void *unused)
+{
+	near_lock_lock(&near__locks.lockdep->lock);
+	near_lock_lock(&near__locks.lockdep->report_lock);
+	near_sem_post(&begun);
+	near_sem_wait(&may_end);
+	near_lock_unlock(&near__locks.lockdep->report_lock);
+	near_lock_unlock(&near__locks.lockdep->lock);
+	return unused;
+}
+
 static void children_are_checked(void **state)
 {
 	CHECKED() {
@@ -200,17 +214,35 @@ static void children_are_checked(void **state)
 		near_mutex_unlock(&c);
 	}
 	expect_cycles(1);
-	/* As if another thread were in the middle of a change. */
 	CHECKED() {
+		pthread_t t;
+
 		in_order(&a, &b);
-		near_lock_lock(&near__locks.lockdep->lock);
-		near_lock_lock(&near__locks.lockdep->report_lock);
+		t = unit_start(change_and_report, NULL);
+		near_sem_wait(&begun);
 		IN_CHILD() {
 			in_order(&b, &a);
 			in_order(&b, &c);
 			in_order(&c, &b);
 		}
-		near_lock_unlock(&near__locks.lockdep->report_lock);
+		near_sem_post(&may_end);
+		unit_join(t);
+	}
+	expect_cycles(1);
+}
+
+/* As if the handler interrupted a change: the only thread goes on with it. */
+static void a_handler_may_fork(void **state)
+{
+	if (UNIT_THREAD_SANITIZER) /* which has a thread of its own */
+		skip();
+	CHECKED() {
+		in_order(&a, &b);
+		near_lock_lock(&near__locks.lockdep->lock);
+		IN_CHILD() {
+			near_lock_unlock(&near__locks.lockdep->lock);
+			in_order(&b, &a);
+		}
 		near_lock_unlock(&near__locks.lockdep->lock);
 	}
 	expect_cycles(1);
@@ -297,5 +329,5 @@ static void nothing_is_checked_by_default(void **state)
 UNIT_MAIN(too_many_pairs_are_reported_once, too_many_held_are_reported_once,
 	  no_memory_is_reported_once, many_threads_need_little_memory,
 	  a_thread_that_ends_holds_nothing, readers_and_writers_are_checked,
-	  two_tables_are_read_in_one_order, children_are_checked,
+	  two_tables_are_read_in_one_order, children_are_checked, a_handler_may_fork,
 	  programs_are_stopped_by_lock_check_2, nothing_is_checked_by_default)
