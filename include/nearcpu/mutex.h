@@ -35,7 +35,8 @@
  *            after destroy stop the program with one line on standard error; so does, in a forked
  *            child, waiting for a mutex whose holder does not exist in the child; so does, after .1
  *            s or twice the wait, waiting for a thread that does not exist (limits: near_mutex(3)).
- *            NEAR_CONF=lock_check:1 reports lock-order inversions, near_mutex(3).
+ *            NEAR_CONF=lock_check:1 reports lock-order inversions; before other memory than that
+ *            of near_malloc(3) is used again, it needs a destroy, near_mutex(3).
  * Fork:      a thread that holds a mutex over a fork unlocks it in the child as in the parent.
  * Limits:    not recursive, not between processes. Code with an unlock in it holds a sequence, and
  *            must not be unloaded (seq.h).

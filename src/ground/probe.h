@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* probe: events of lower layers, which src/trace records if it is in the process. A layer does not
- * call upwards: it loads a word, and calls by a pointer that src/trace has stored before. */
+ * call upwards: it loads a word, and calls by a pointer that src/trace has stored before. In the
+ * same way malloc, whose library does not contain the locks, calls the lock-order checker. */
 #ifndef NEARCPU_PROBE_H
 #define NEARCPU_PROBE_H
 
@@ -18,12 +19,16 @@ enum near__probe_id {
 	NEAR__PROBE_PERIOD_END, /* the same */
 	NEAR__PROBE_EXTEND,     /* an extent of malloc; its pages from now on */
 	NEAR__PROBE_DISCARD,    /* pages of malloc that go back to the system; bytes */
+	NEAR__TRACED_PROBES,
+	/* src/locks/lockdep.c: a block of malloc, or its end, that is about to be freed; bytes.
+	 * With lock_check alone: the fast paths of free have no probe. */
+	NEAR__PROBE_FREE = NEAR__TRACED_PROBES,
 	NEAR__PROBES
 };
 
 /* 16 bytes on all machines. */
 struct near__probe {
-	uint32_t enabled; /* stored after `hit`, a release */
+	uint32_t enabled; /* atomic; stored after `hit`, a release */
 	uint32_t unused;
 	union {
 		void (*hit)(const void *object, uint64_t n);

@@ -6,12 +6,14 @@
  *
  * - Two threads that use the graph: its lock. Only the thread itself uses the list of locks that it
  *   holds.
- * - A signal handler: handlers must not use the locks, so they do not reach the checker. A handler
- *   may fork in a process with one thread, whatever it has interrupted: the child goes on with
- *   that, and nothing is reset (ground/fork.h).
+ * - A signal handler: handlers must not use the locks, nor free memory, so they do not reach the
+ *   checker. A handler may fork in a process with one thread, whatever it has interrupted: the
+ *   child goes on with that, and nothing is reset (ground/fork.h).
  * - A fork while another thread has the graph's lock, in the middle of a change: the child finds
  *   the lock held, and begins with an empty graph. A child sees the stores of another thread up to
  *   one of them, in order (note_use in lot.c), so it sees the lock held if it sees the change.
+ * - A free, and the first lock in the same memory by another thread: malloc calls the checker
+ *   before any thread can get the memory.
  * - A thread that ended: its record is reused by a thread with the same id, or freed when room is
  *   needed and the kernel reports that there is no such thread.
  * - A vfork child uses its parent's list, as the rest of its memory.
@@ -26,6 +28,7 @@
 #include <unistd.h>
 
 #include "ground/fork.h"
+#include "ground/probe.h"
 #include "owner.h"
 
 #define THREADS_AT_FIRST 64
@@ -113,11 +116,26 @@ static void sweep_records(struct near__lockdep *d)
 	errno = saved;
 }
 
+static void freed(const void *p, uint64_t n);
+
+/* With the graph's lock, and before the thread makes a pair: whichever thread frees its locks comes
+ * after this. Release: pairs with the acquire in near__probe. */
+static void watch_frees(void)
+{
+	struct near__probe *free = &near__probes[NEAR__PROBE_FREE];
+
+	if (free->enabled)
+		return;
+	free->hit = freed;
+	__atomic_store_n(&free->enabled, 1, __ATOMIC_RELEASE);
+}
+
 static struct near__lockdep_thread *get_record(struct near__lockdep *d, uint32_t owner)
 {
 	struct near__lockdep_thread *t;
 
 	enter(d);
+	watch_frees();
 	t = find_record(d, owner);
 	if (!t) {
 		sweep_records(d);
@@ -153,6 +171,12 @@ bool near__lockdep_begin(void)
 	return mine->lockdep;
 }
 
+static void stop_if_set(void)
+{
+	if (near__process.conf.lock_check == NEAR__LOCK_CHECK_STOPS)
+		near__die("lock order: stopped, because of NEAR_CONF=lock_check:2");
+}
+
 static void check_pair(struct near__lockdep *d, const struct near__lockdep_step *pair)
 {
 	struct near__lockdep_cycle cycle;
@@ -167,8 +191,8 @@ static void check_pair(struct near__lockdep *d, const struct near__lockdep_step 
 	if (!closes)
 		return;
 	near__lockdep_report(d, &cycle);
-	if (near__process.conf.lock_check == NEAR__LOCK_CHECK_STOPS && !cycle.alone)
-		near__die("lock order: stopped, because of NEAR_CONF=lock_check:2");
+	if (!cycle.alone)
+		stop_if_set();
 }
 
 void near__lockdep_check(const void *lock, const void *site)
@@ -199,6 +223,14 @@ void near__lockdep_push(const void *lock, const void *site)
 	NEAR__TSAN_RELEASE(t);
 }
 
+/* The i-th of those that the thread holds. */
+static void remove_held(struct near__lockdep_thread *t, uint32_t i)
+{
+	t->count--;
+	memmove(&t->held[i], &t->held[i + 1], (t->count - i) * sizeof(t->held[0]));
+	NEAR__TSAN_RELEASE(t);
+}
+
 void near__lockdep_pop(const void *lock)
 {
 	struct near__lockdep_thread *t = near__locks_thread_peek()->lockdep;
@@ -206,20 +238,55 @@ void near__lockdep_pop(const void *lock)
 
 	while (i && t->held[i - 1].lock != lock)
 		i--;
-	if (!i)
-		return;
-	memmove(&t->held[i - 1], &t->held[i], (t->count - i) * sizeof(t->held[0]));
-	t->count--;
-	NEAR__TSAN_RELEASE(t);
+	if (i)
+		remove_held(t, i - 1);
 }
 
-void near__lockdep_drop(const void *lock)
+/* False: the lock's holder may be a thread that fork did not copy, as handlers of the program that
+ * run before forked() can free memory; forked() then empties the graph. (Or this is a child of
+ * vfork: then the locks are not forgotten.) */
+static bool enter_to_drop(struct near__lockdep *d)
+{
+	if (!near_lock_try_lock(&d->lock)) {
+		if ((uint32_t)syscall(SYS_getpid) != near__locks.process)
+			return false;
+		near_lock_lock(&d->lock);
+	}
+	__atomic_thread_fence(__ATOMIC_SEQ_CST); /* as in enter */
+	return true;
+}
+
+void near__lockdep_drop(const void *p, uint64_t n)
 {
 	struct near__lockdep *d = current();
 
-	enter(d);
-	near__lockdep_drop_node(d, lock);
+	if (!near__lockdep_may_have(d, p, n) || !enter_to_drop(d))
+		return;
+	near__lockdep_drop_nodes(d, p, n);
 	near_lock_unlock(&d->lock);
+}
+
+/* A lock that is freed while it is held is never unlocked, or at another address. */
+static void drop_held(const void *p, uint64_t n)
+{
+	struct near__lockdep_thread *t = near__locks_thread_peek()->lockdep;
+
+	for (uint32_t i = t ? t->count : 0; i--;) {
+		struct near__lockdep_held held = t->held[i];
+
+		if ((uintptr_t)held.lock - (uintptr_t)p >= n)
+			continue;
+		remove_held(t, i);
+		near__lockdep_report_freed(current(), &held);
+		stop_if_set();
+	}
+}
+
+/* NEAR__PROBE_FREE: called in malloc's functions, which hold no lock then. */
+static void freed(const void *p, uint64_t n)
+{
+	drop_held(p, n);
+	near__lockdep_drop(p, n);
 }
 
 /* Before a fork, in the handlers that were registered: those of one copy of the library. */

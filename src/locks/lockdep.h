@@ -12,7 +12,11 @@
  * A lock that can wait calls before_lock, then, when it has the lock, locked. One that cannot wait
  * (try_lock) calls locked alone: it makes no pair as the later lock, but does as the earlier one. A
  * lock is only an address here; the checker never reads its memory. `site` is the return address of
- * the program's call. */
+ * the program's call.
+ *
+ * Other locks may get the address of one that was destroyed, or freed: its node is dropped from the
+ * graph. Our malloc reports each block that is freed (NEAR__PROBE_FREE); for other memory the
+ * checker relies on the program to destroy the locks in it. */
 #ifndef NEARCPU_LOCKS_LOCKDEP_H
 #define NEARCPU_LOCKS_LOCKDEP_H
 
@@ -27,6 +31,7 @@
 #define NEAR__LOCKDEP_HELD 31
 #define NEAR__LOCKDEP_NODES 16384u
 #define NEAR__LOCKDEP_EDGES 65536u
+#define NEAR__LOCKDEP_HEADS NEAR__LOCKDEP_NODES
 #define NEAR__LOCKDEP_THREADS 4096u
 #define NEAR__LOCKDEP_STEPS 16 /* of a cycle that are reported */
 
@@ -43,7 +48,7 @@ struct near__lockdep_thread {
 
 struct near__lockdep_node {
 	const void *lock; /* NULL: destroyed */
-	uint32_t next;    /* of the same hash; or of the free list */
+	uint32_t next;    /* of the same list; or of the free list */
 	uint32_t out;     /* the first edge from here */
 	/* By paths of one thread's edges alone, [0], and by others, [1]: */
 	uint32_t seen[2]; /* the last search that found it, */
@@ -69,7 +74,9 @@ struct near__lockdep {
 	struct near__lockdep_thread threads[NEAR__LOCKDEP_THREADS];
 	struct near__lockdep_node nodes[NEAR__LOCKDEP_NODES];
 	struct near__lockdep_edge edges[NEAR__LOCKDEP_EDGES];
-	uint32_t node_heads[NEAR__LOCKDEP_NODES / 4], edge_heads[NEAR__LOCKDEP_EDGES / 4];
+	/* Each has the locks of some addresses; atomic. */
+	uint32_t node_heads[NEAR__LOCKDEP_HEADS];
+	uint32_t edge_heads[NEAR__LOCKDEP_EDGES / 4];
 	uint32_t queue[2 * NEAR__LOCKDEP_NODES];
 	struct near_lock report_lock; /* guards `text` and `used` */
 	uint32_t used;
@@ -110,7 +117,8 @@ static inline bool near__lockdep_is_on(void)
 void near__lockdep_check(const void *lock, const void *site);
 void near__lockdep_push(const void *lock, const void *site);
 void near__lockdep_pop(const void *lock);
-void near__lockdep_drop(const void *lock);
+/* Forgets the locks in n bytes from p on, which no thread uses any more. */
+void near__lockdep_drop(const void *p, uint64_t n);
 
 static inline void near__lockdep_before_lock(const void *lock, const void *site)
 {
@@ -135,19 +143,27 @@ static inline void near__lockdep_destroyed(const void *lock)
 {
 	/* Acquire: pairs with the release in create (lockdep.c). */
 	if (__atomic_load_n(&near__locks.lockdep, __ATOMIC_ACQUIRE))
-		near__lockdep_drop(lock);
+		near__lockdep_drop(lock, 1);
 }
 
-/* ---- lockdep_graph.c; requires `lock` ---- */
+/* ---- lockdep_graph.c ---- */
+
+/* Whether the graph may have locks in n bytes from p on. They are no longer in use: all that was
+ * done with them comes before this call, which therefore does not need `lock`. */
+bool near__lockdep_may_have(const struct near__lockdep *d, const void *p, uint64_t n);
+
+/* ---- the same; requires `lock` ---- */
+
+void near__lockdep_drop_nodes(struct near__lockdep *d, const void *p, uint64_t n);
 
 /* Adds the pair, or the thread to a known one; *full is set if there is no room. True: that closes
  * *cycle, which was not reported yet. */
 bool near__lockdep_add(struct near__lockdep *d, const struct near__lockdep_step *pair,
 		       struct near__lockdep_cycle *cycle, bool *full);
-void near__lockdep_drop_node(struct near__lockdep *d, const void *lock);
 
 /* ---- lockdep_report.c; takes `report_lock` ---- */
 
 void near__lockdep_report(struct near__lockdep *d, const struct near__lockdep_cycle *cycle);
+void near__lockdep_report_freed(struct near__lockdep *d, const struct near__lockdep_held *held);
 
 #endif

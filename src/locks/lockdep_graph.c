@@ -7,7 +7,9 @@
 
 #include "lockdep.h"
 
-#define NODE_HEADS (NEAR__LOCKDEP_NODES / 4)
+/* The locks in this many bytes are in one list: a block that is freed has few lists, and a list few
+ * locks. */
+#define LIST_BYTES 256
 #define EDGE_HEADS (NEAR__LOCKDEP_EDGES / 4)
 /* So that rebuilding is rare. */
 #define WORTH_REBUILDING (NEAR__LOCKDEP_NODES / 8)
@@ -17,9 +19,15 @@ static uint32_t hash(uint64_t value, uint32_t heads)
 	return (uint32_t)(value * UINT64_C(0x9e3779b97f4a7c15) >> 40) % heads;
 }
 
-static uint32_t *node_head(struct near__lockdep *d, const void *lock)
+static uint32_t node_list(const void *lock)
 {
-	return &d->node_heads[hash((uintptr_t)lock, NODE_HEADS)];
+	return hash((uintptr_t)lock / LIST_BYTES, NEAR__LOCKDEP_HEADS);
+}
+
+/* Relaxed: pairs with the load in near__lockdep_may_have. */
+static void set_link(uint32_t *link, uint32_t n)
+{
+	__atomic_store_n(link, n, __ATOMIC_RELAXED);
 }
 
 static uint32_t *edge_head(struct near__lockdep *d, uint32_t from, uint32_t to)
@@ -29,7 +37,7 @@ static uint32_t *edge_head(struct near__lockdep *d, uint32_t from, uint32_t to)
 
 static uint32_t find_node(struct near__lockdep *d, const void *lock)
 {
-	uint32_t n = *node_head(d, lock);
+	uint32_t n = d->node_heads[node_list(lock)];
 
 	while (n && d->nodes[n].lock != lock)
 		n = d->nodes[n].next;
@@ -39,7 +47,7 @@ static uint32_t find_node(struct near__lockdep *d, const void *lock)
 /* 0: no room. */
 static uint32_t make_node(struct near__lockdep *d, const void *lock)
 {
-	uint32_t n = d->nodes_free, *head = node_head(d, lock);
+	uint32_t n = d->nodes_free, *head = &d->node_heads[node_list(lock)];
 
 	if (n)
 		d->nodes_free = d->nodes[n].next;
@@ -48,7 +56,7 @@ static uint32_t make_node(struct near__lockdep *d, const void *lock)
 	else
 		return 0;
 	d->nodes[n] = (struct near__lockdep_node){.lock = lock, .next = *head};
-	*head = n;
+	set_link(head, n);
 	return n;
 }
 
@@ -73,17 +81,48 @@ static void link_edge(struct near__lockdep *d, uint32_t e)
 	*out = e;
 }
 
-void near__lockdep_drop_node(struct near__lockdep *d, const void *lock)
+/* How many lists have the locks in n bytes from p on, and which is the i-th of them. */
+static uint32_t lists_in(const void *p, uint64_t n)
 {
-	uint32_t n = find_node(d, lock), *link = node_head(d, lock);
+	uint64_t lists = ((uintptr_t)p % LIST_BYTES + n + LIST_BYTES - 1) / LIST_BYTES;
 
-	if (!n)
-		return;
-	while (*link != n)
-		link = &d->nodes[*link].next;
-	*link = d->nodes[n].next;
-	d->nodes[n].lock = NULL;
-	d->nodes_destroyed++;
+	return lists < NEAR__LOCKDEP_HEADS ? (uint32_t)lists : NEAR__LOCKDEP_HEADS;
+}
+
+static uint32_t list_in(const void *p, uint32_t lists, uint32_t i)
+{
+	return lists < NEAR__LOCKDEP_HEADS ? node_list((const char *)p + i * LIST_BYTES) : i;
+}
+
+/* The store that linked the node of such a lock comes before this load, as all uses of the lock do:
+ * the load returns its value or a later one, and none of these is 0 until the node is dropped.
+ * Relaxed: the lists are read with the lock. */
+bool near__lockdep_may_have(const struct near__lockdep *d, const void *p, uint64_t n)
+{
+	uint32_t lists = lists_in(p, n);
+
+	for (uint32_t i = 0; i < lists; i++)
+		if (__atomic_load_n(&d->node_heads[list_in(p, lists, i)], __ATOMIC_RELAXED))
+			return true;
+	return false;
+}
+
+void near__lockdep_drop_nodes(struct near__lockdep *d, const void *p, uint64_t n)
+{
+	uint32_t lists = lists_in(p, n);
+
+	for (uint32_t i = 0; i < lists; i++)
+		for (uint32_t *link = &d->node_heads[list_in(p, lists, i)]; *link;) {
+			struct near__lockdep_node *node = &d->nodes[*link];
+
+			if ((uintptr_t)node->lock - (uintptr_t)p >= n) {
+				link = &node->next;
+				continue;
+			}
+			set_link(link, node->next);
+			node->lock = NULL;
+			d->nodes_destroyed++;
+		}
 }
 
 /* Keeps the edges between locks that exist; puts the other nodes into the free list. */

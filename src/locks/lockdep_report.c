@@ -86,12 +86,28 @@ static void add_step(struct near__lockdep *d, const struct near__lockdep_step *s
 	add_location(d, step->wanted.site);
 }
 
+/* Returns errno, for end. */
+static int begin(struct near__lockdep *d)
+{
+	near_lock_lock(&d->report_lock);
+	return errno;
+}
+
+/* In one call, so that other threads do not write between the lines. By the system call itself, as
+ * write() is a cancellation point. */
+static void end(struct near__lockdep *d, int saved)
+{
+	syscall(SYS_write, 2, d->text, (size_t)d->used);
+	d->used = 0;
+	near_lock_unlock(&d->report_lock);
+	errno = saved;
+}
+
 void near__lockdep_report(struct near__lockdep *d, const struct near__lockdep_cycle *cycle)
 {
 	unsigned n = cycle->length < NEAR__LOCKDEP_STEPS ? cycle->length : NEAR__LOCKDEP_STEPS;
-	int saved = errno;
+	int saved = begin(d);
 
-	near_lock_lock(&d->report_lock);
 	add(d, "nearcpu: lock order: %u locks form a cycle%s\n", cycle->length,
 	    cycle->alone ? " by one thread; two would deadlock"
 			 : ", in which threads can deadlock");
@@ -101,10 +117,16 @@ void near__lockdep_report(struct near__lockdep *d, const struct near__lockdep_cy
 		add(d, "nearcpu:   and so on\n");
 	add(d,
 	    "nearcpu:   (unless memory of one was freed and used for another without a destroy)\n");
-	/* In one call, so that other threads do not write between the lines. By the system call
-	 * itself, as write() is a cancellation point. */
-	syscall(SYS_write, 2, d->text, (size_t)d->used);
-	d->used = 0;
-	near_lock_unlock(&d->report_lock);
-	errno = saved;
+	end(d, saved);
+}
+
+void near__lockdep_report_freed(struct near__lockdep *d, const struct near__lockdep_held *held)
+{
+	int saved = begin(d);
+
+	add(d, "nearcpu: lock order: lock 0x%" PRIxPTR " is freed while this thread holds it\n",
+	    (uintptr_t)held->lock);
+	add(d, "nearcpu:     held:   addr2line -e ");
+	add_location(d, held->site);
+	end(d, saved);
 }

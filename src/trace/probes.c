@@ -46,7 +46,7 @@ static void locked(const void *mutex, uint64_t error)
 static const struct {
 	struct near_trace_point *point;
 	void (*hit)(const void *object, uint64_t n);
-} probes[NEAR__PROBES] = {
+} probes[NEAR__TRACED_PROBES] = {
 	[NEAR__PROBE_SLEEP] = {&near__trace_point_near_park_sleep, sleeps},
 	[NEAR__PROBE_WOKEN] = {&near__trace_point_near_park_woken, woken},
 	[NEAR__PROBE_WAIT] = {&near__trace_point_near_mutex_wait, waits},
@@ -63,7 +63,7 @@ static const struct {
 __attribute__((constructor)) static void connect(void)
 {
 	near_lock_lock(&near__trace.lock);
-	for (unsigned i = 0; i < NEAR__PROBES; i++) {
+	for (unsigned i = 0; i < NEAR__TRACED_PROBES; i++) {
 		near__probes[i].hit = probes[i].hit;
 		probes[i].point->probe = &near__probes[i].enabled;
 	}

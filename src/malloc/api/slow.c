@@ -94,5 +94,5 @@ void *near__resize(void *p, size_t n, const void *caller)
 		q = near__large_resize(p, n);
 		return q ? q : near__no_memory();
 	}
-	return n <= had && n > had / 2 ? p : move(p, had, n, caller);
+	return n <= had && n > had / 2 ? near__plain_cut(p, had, n) : move(p, had, n, caller);
 }

@@ -35,15 +35,17 @@ void near__heap_set_limits(void)
 	bool sequences = h->caches && (h->hooks == NEAR__UNHOOKED || h->hooks == NEAR__PROFILED);
 	bool lists = !h->caches && h->hooks == NEAR__UNHOOKED;
 	size_t end = __atomic_load_n(&h->highest, __ATOMIC_RELAXED); /* an old one is too low */
-	size_t all = h->nodes > 1 ? h->size : end, size = sequences ? all : 0;
+	size_t all = h->nodes > 1 ? h->size : end;
+	/* The lock checker sees each free, by a probe of the slow path. */
+	size_t freed = near__process.conf.lock_check ? 0 : all;
 	bool fast = sequences && h->hooks == NEAR__UNHOOKED;
-	size_t cid_size = by_cid ? size : 0;
+	size_t cid_size = by_cid && sequences ? freed : 0;
 	size_t cid_limit = by_cid && fast ? NEAR__TABLE_MAX + 1 : 0;
 
-	__atomic_store_n(&h->list_limit, size, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->list_limit, sequences ? all : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->slot_limit, fast ? NEAR__SMALL_MAX + 1 : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->cid_size, cid_size, __ATOMIC_RELAXED);
-	__atomic_store_n(&h->local_size, lists ? all : 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->local_size, lists ? freed : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->local_limit, lists ? NEAR__SMALL_MAX + 1 : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->cid_limit, cid_limit, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->new_size, h->replaced ? 0 : cid_size, __ATOMIC_RELAXED);

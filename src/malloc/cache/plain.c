@@ -93,8 +93,10 @@ void *near__plain_alloc(size_t align, size_t n, bool *zero)
 
 /* ---- free ---- */
 
+/* The probe comes before another thread can have the block. */
 static void free_class(void *p, unsigned class)
 {
+	near__probe(NEAR__PROBE_FREE, p, near__sizes[class].size);
 	if (!near__heap.caches) {
 		near__thread_cache_free(class, p);
 	} else if (near__push_by_slot(near__entry_of(class), p, near__offset_of(p))) {

@@ -3,6 +3,7 @@
 #ifndef NEARCPU_MALLOC_PLAIN_H
 #define NEARCPU_MALLOC_PLAIN_H
 
+#include "ground/probe.h"
 #include "malloc/base/heap.h"
 
 /* Sets errno to ENOMEM, and returns NULL. */
@@ -13,5 +14,13 @@ void *near__plain_alloc(size_t align, size_t n, bool *zero);
 void near__plain_free(void *p);
 /* The usable size of a block. */
 size_t near__plain_size(const void *p);
+
+/* Returns p, a block of `had` bytes of which the program keeps the first n. */
+static inline void *near__plain_cut(void *p, size_t had, size_t n)
+{
+	if (n < had)
+		near__probe(NEAR__PROBE_FREE, (char *)p + n, had - n);
+	return p;
+}
 
 #endif

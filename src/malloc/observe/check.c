@@ -324,6 +324,7 @@ void near__check_free(void *p, size_t n, enum near__maker maker, const void *cal
 	if (!change_state(g, IN_USE, WAITS))
 		die("double free", g, p);
 	g->origin.freed = caller;
+	near__probe(NEAR__PROBE_FREE, p, g->origin.size); /* not as late as it leaves the queue */
 	if (tool) {
 		near__tool_free(p, g->origin.size, BEFORE - sizeof(*g));
 	} else {

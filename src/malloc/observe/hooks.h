@@ -9,6 +9,9 @@
  *     NEAR__ORDERED   all calls: reports to ThreadSanitizer that a free comes before the
  *                     allocations after it. ordered.c
  *
+ * With NEAR_CONF=lock_check the frees take the slow paths in any mode: where they find the block,
+ * plain.c, check.c and pages/large.c call the lock-order checker (NEAR__PROBE_FREE, probe.h).
+ *
  * `caller` is the address that the program's call returns to. */
 #ifndef NEARCPU_MALLOC_HOOKS_H
 #define NEARCPU_MALLOC_HOOKS_H

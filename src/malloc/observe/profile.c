@@ -291,7 +291,7 @@ void *near__profile_realloc(void *p, size_t n, const void *caller)
 	if (had > NEAR__SMALL_MAX && n > NEAR__SMALL_MAX)
 		return resize_large(p, n, caller);
 	if (n <= had && n > had / 2)
-		return p;
+		return near__plain_cut(p, had, n);
 	q = near__profile_alloc(1, n, caller, &zero);
 	if (!q)
 		return NULL;

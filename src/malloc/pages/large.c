@@ -2,6 +2,7 @@
 /* Large blocks: whole pages, whose number is in `owner` of the first. */
 #include <string.h>
 
+#include "ground/probe.h"
 #include "malloc/pages/marks.h"
 #include "malloc/pages/node.h"
 
@@ -79,6 +80,7 @@ void near__large_free(void *p)
 {
 	uint32_t first = first_of(p);
 
+	near__probe(NEAR__PROBE_FREE, p, near__large_size(p));
 	count(&near__large_stats.freed, 1);
 	count(&near__large_stats.pages, -(int64_t)near__heap.owner[first]);
 	near__pages_free(first, near__heap.owner[first], true);
@@ -140,6 +142,7 @@ static void *move(void *p, uint32_t had, uint32_t wanted)
 		moved = whole ? move_whole(begin, first, whole, wanted) : NEAR__NOT_MOVED;
 		whole = moved == NEAR__MOVED ? whole : 0;
 	} while (moved == NEAR__MOVE_LOST);
+	near__probe(NEAR__PROBE_FREE, p, (size_t)had << NEAR__PAGE_SHIFT);
 	copied = (size_t)whole << NEAR__PAGE_SHIFT;
 	memcpy(q + copied, (char *)p + copied, ((size_t)had << NEAR__PAGE_SHIFT) - copied);
 	if (whole)
@@ -156,6 +159,8 @@ void *near__large_resize(void *p, size_t size)
 
 	if (!wanted)
 		return NULL;
+	if (size < near__large_size(p))
+		near__probe(NEAR__PROBE_FREE, (char *)p + size, near__large_size(p) - size);
 	if (wanted < had) {
 		cut(first, had, wanted, true);
 		make(first, wanted);
