@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "identity.h"
 #include "tsan.h"
 #include "unique.h"
 #include "valgrind.h"
@@ -33,7 +34,7 @@ struct chunk {
 /* Zero is valid. */
 struct near__blocks {
 	struct chunk *chunks; /* only grows */
-	uint32_t process;     /* its pid; not that of a vfork child */
+	uint32_t process;     /* its number, see identity.h */
 	uint32_t searching;   /* a thread searches for owners that have ended */
 	uint32_t taken;       /* blocks, since the last search; a hint */
 	uint32_t mapped;      /* blocks */
@@ -140,15 +141,15 @@ static uint32_t this_thread(void)
 
 static bool exists(uint32_t tid)
 {
-	return syscall(SYS_tgkill, near__blocks.process, tid, 0) == 0 || errno != ESRCH;
+	uint32_t pid = near__identity_pid(near__blocks.process);
+
+	return syscall(SYS_tgkill, pid, tid, 0) == 0 || errno != ESRCH;
 }
 
-/* Whether the process is the one whose pid is recorded: not a child of vfork() or of a bare
- * clone(). */
+/* Not a child of vfork() or of a bare clone(). */
 static bool is_known_process(void)
 {
-	return near__self.state < NEAR__VFORKED &&
-	       (uint32_t)syscall(SYS_getpid) == near__blocks.process;
+	return near__storage_is_own() && near__identity_is(near__blocks.process);
 }
 
 /* ThreadSanitizer does not learn that the system call orders what an ended thread has done before
@@ -241,7 +242,7 @@ void near__blocks_visit(void (*visit)(const struct near__block *b, void *arg), v
 void near__blocks_begin(void)
 {
 	if (!near__blocks.process)
-		near__blocks.process = (uint32_t)syscall(SYS_getpid);
+		near__blocks.process = near__identity_begin();
 }
 
 /* The process has one thread, whose signals may be handled here; none of the handlers is within
@@ -262,7 +263,7 @@ void near__blocks_fork_child(void)
 				c->owners[i] = NEAR__TSAN_HERE ? LOST : 0;
 		}
 	near__blocks.searching = 0;
-	near__blocks.process = (uint32_t)syscall(SYS_getpid);
+	near__blocks.process = near__identity_fork_child();
 }
 
 NEAR__BEFORE_PROGRAM static void ignore_races(void)

@@ -24,8 +24,6 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "ground/fork.h"
 #include "ground/probe.h"
@@ -97,15 +95,12 @@ static struct near__lockdep_thread *find_record(struct near__lockdep *d, uint32_
 /* Frees the records of threads that have ended; doubles the limit if fewer than half were. */
 static void sweep_records(struct near__lockdep *d)
 {
-	int saved = errno;
 	uint32_t alive = 0;
 
 	for (uint32_t i = 0; i < d->threads_used; i++) {
 		uint32_t *at = &d->threads[i].owner;
 		uint32_t owner = __atomic_load_n(at, __ATOMIC_RELAXED);
-		bool ended = owner &&
-			     syscall(SYS_tgkill, getpid(), owner >> NEAR__OWNER_SHIFT, 0) &&
-			     errno == ESRCH;
+		bool ended = near__owner_has_ended(at);
 
 		if (ended)
 			__atomic_store_n(at, 0, __ATOMIC_RELAXED);
@@ -113,7 +108,6 @@ static void sweep_records(struct near__lockdep *d)
 	}
 	if (alive > d->threads_limit / 2 && d->threads_limit < NEAR__LOCKDEP_THREADS)
 		d->threads_limit *= 2;
-	errno = saved;
 }
 
 static void freed(const void *p, uint64_t n);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "ground/fork.h"
+#include "ground/identity.h"
 #include "kernel/internal.h"
 #include "parking/lot.h"
 #include "state.h"
@@ -94,7 +95,7 @@ static void forked(void)
 	uint32_t mine = checked() ? checked() : (uint32_t)near__more.owner;
 	uint32_t *former = near__locks.owner_former, *n = &near__locks.owner_formers;
 
-	near__locks.process = (uint32_t)syscall(SYS_getpid);
+	near__locks.process = near__identity_fork_child();
 	if (mine != near__locks.owner_here)
 		*n = 0; /* fork did not copy the thread of the last fork */
 	if (mine == NEAR__NO_OWNER)
@@ -112,7 +113,7 @@ static void forked(void)
 __attribute__((constructor)) static void watch_forks(void)
 {
 	if (!near__locks.owner_watches_forks)
-		near__locks.process = (uint32_t)syscall(SYS_getpid);
+		near__locks.process = near__identity_begin();
 	near__fork_register(&near__locks.owner_watches_forks, NULL, NULL, forked);
 }
 
@@ -138,11 +139,12 @@ bool near__owner_is_me(uint32_t owner)
 /* tgkill(2) without a signal: 0 or a negative errno. errno is left alone. */
 static int find(uint32_t owner)
 {
+	uint32_t pid = near__identity_pid(near__locks.process);
 	int saved = errno, r;
 
 	if (is_former(owner))
 		owner = near__locks.owner_here;
-	r = syscall(SYS_tgkill, near__locks.process, owner >> NEAR__OWNER_SHIFT, 0) ? -errno : 0;
+	r = syscall(SYS_tgkill, pid, owner >> NEAR__OWNER_SHIFT, 0) ? -errno : 0;
 	errno = saved;
 	return r;
 }
@@ -173,12 +175,12 @@ bool near__owner_lost_at_fork(const uint32_t *word)
 	return owner && !near__owner_exists(owner) && still_names(word, owner);
 }
 
-/* Words name threads of the process whose pid the constructor or the fork handler recorded. In the
- * child of a vfork or of a bare clone(), getpid() differs; so it may before the constructor has
- * run. A filter of system calls that answers ESRCH does so for the calling thread as well. */
+/* Words name threads of the process that the constructor or the fork handler recorded. False: this
+ * is another one, the child of a vfork or of a bare clone(); or the constructor has not run yet; or
+ * a filter of system calls answers ESRCH, as it then does for the calling thread as well. */
 static bool can_decide(void)
 {
-	return syscall(SYS_getpid) == (long)near__locks.process && find(near__owner_now()) == 0;
+	return near__identity_is(near__locks.process) && find(near__owner_now()) == 0;
 }
 
 /* tkill(2) finds threads of all processes. A thread of another process can hold a lock of this one

@@ -19,7 +19,7 @@ struct near__locks {
 		struct {
 			/* owner.c */
 			uint32_t owner_watches_forks;
-			uint32_t process; /* its pid; not that of a vfork child */
+			uint32_t process; /* its number, see ground/identity.h */
 			/* The id of the thread that forked: in this process, and in the processes
 			 * before, as far back as it was that thread which forked. */
 			uint32_t owner_here, owner_formers, owner_former[NEAR__OWNER_FORMER];

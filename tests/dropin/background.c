@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -136,17 +137,35 @@ static void daemon_child(void)
 	CHECK(wait(&status) > 0 && status == 0);
 }
 
-/* Without the fork handlers. */
+/* A child without the fork handlers. If this is the first process of a pid namespace, so is it. */
+static long copy_process(void)
+{
+	return syscall(SYS_clone, SIGCHLD | (getpid() == 1 ? CLONE_NEWPID : 0), 0, 0, 0, 0);
+}
+
 static void copy(void)
 {
 	int status;
 
 	run_thread();
 	wait_for_threads(2);
-	if (syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0) == 0)
+	if (copy_process() == 0)
 		_exit(unshare(CLONE_THREAD));
 	CHECK(wait(&status) > 0 && status == 0);
 	wait_for_threads(2);
+}
+
+/* The statistics are those of this process. */
+static void copy_exits(void)
+{
+	const char *file = getenv("STATISTICS");
+	int status;
+
+	work(NULL);
+	if (copy_process() == 0)
+		exit(0);
+	CHECK(wait(&status) > 0 && status == 0);
+	CHECK(file && access(file, F_OK) && errno == ENOENT);
 }
 
 static void single_again(void)
@@ -197,6 +216,26 @@ static void signals(void)
 	CHECK(sigismember(&set, SIGUSR1));
 }
 
+/* Runs the program as the first process of a pid namespace. Returns 77 where the system makes
+ * none. */
+static int be_first(char **argv)
+{
+	int status;
+	pid_t child;
+
+	if (unshare(CLONE_NEWPID) && unshare(CLONE_NEWUSER | CLONE_NEWPID))
+		return 77;
+	child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		execv("/proc/self/exe", argv);
+		_exit(1);
+	}
+	alarm(30);
+	CHECK(child > 0 && waitpid(child, &status, 0) == child);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -207,11 +246,14 @@ int main(int argc, char **argv)
 		     {"none", none},
 		     {"child", child},
 		     {"copy", copy},
+		     {"copy_exits", copy_exits},
 		     {"daemon", daemon_child},
 		     {"signals", signals},
 		     {"single_again", single_again},
 		     {"without_main", without_main}};
 
+	if (argc == 3 && strcmp(argv[1], "first") == 0)
+		return be_first(argv + 1);
 	for (size_t i = 0; argc == 2 && i < sizeof(cases) / sizeof(cases[0]); i++)
 		if (strcmp(cases[i].name, argv[1]) == 0) {
 			cases[i].run();

@@ -9,17 +9,20 @@ PROGRAM is background.c, LIBRARY the drop-in malloc.
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 
 PROGRAM = LIBRARY = ""
 
 
 class Background(unittest.TestCase):
-    def check(self, case, setting=""):
+    def check(self, case, setting="", **more):
         conf = ",".join(filter(None, (os.environ.get("NEAR_CONF", ""), setting)))
-        environment = dict(os.environ, LD_PRELOAD=LIBRARY, NEAR_CONF=conf)
-        result = subprocess.run([PROGRAM, case], env=environment, capture_output=True, text=True,
-                                timeout=50)
+        environment = dict(os.environ, LD_PRELOAD=LIBRARY, NEAR_CONF=conf, **more)
+        result = subprocess.run([PROGRAM, *case.split()], env=environment, capture_output=True,
+                                text=True, timeout=50)
+        if result.returncode == 77:
+            self.skipTest("the system makes no pid namespace")
         self.assertEqual((result.returncode, result.stdout, result.stderr), (0, "", ""))
 
     def test_idle_memory_is_given_back(self):
@@ -39,6 +42,17 @@ class Background(unittest.TestCase):
 
     def test_a_copy_of_the_process_has_none(self):
         self.check("copy")
+
+    def test_nor_has_a_copy_with_the_same_number(self):
+        self.check("first copy", "malloc_background:1")
+
+    def test_a_copy_writes_no_statistics(self):
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "statistics")
+            for case in ("copy_exits", "first copy_exits"):
+                with self.subTest(case):
+                    self.check(case, "malloc_stats:" + file, STATISTICS=file)
+                    os.unlink(file)
 
     def test_it_takes_no_signals(self):
         self.check("signals", "malloc_background:auto")

@@ -9,6 +9,7 @@
 #include "ground/block.h"
 #include "live.h"
 #include "locks/state.h"
+#include "namespaces.h"
 #include "parking/lot.h"
 #include "team.h"
 
@@ -159,6 +160,38 @@ static void a_vfork_child_may_take_the_block(void **state)
 	if (unit_emulated()) /* its vfork is a fork */
 		skip();
 	unit_join(unit_start(vfork_first, NULL));
+}
+
+/* The copy's thread uses the block of a thread that does not exist there. */
+static int take_many(void)
+{
+	struct near__block *mine = near__self.block;
+
+	for (int i = 0; i < 2 * MOST_BLOCKS; i++) {
+		near__self.block = (struct near__block *)(uintptr_t)&near__no_block;
+		if (near__block() == mine)
+			return 1;
+	}
+	return 0;
+}
+
+static void *copy_with_block(void *unused)
+{
+	CHECK(near__block() && in_copy(take_many) == 0);
+	return NULL;
+}
+
+static void copy_from_thread(void)
+{
+	unit_join(unit_start(copy_with_block, NULL));
+}
+
+static void the_copy_of_a_first_process_keeps_its_block(void **state)
+{
+	if (unit_emulated() || UNIT_SANITIZED)
+		skip();
+	IN_CHILD()
+		be_first_process(copy_from_thread);
 }
 
 /* ---- handlers ---- */
@@ -323,4 +356,4 @@ UNIT_MAIN(threads_without_memory_take_the_portable_path,
 	  sections_that_cannot_be_recorded_stop_the_program, ended_threads_give_their_blocks_back,
 	  threads_have_blocks_of_their_own, a_forked_child_keeps_the_block_of_its_thread,
 	  a_forked_child_has_one_block, a_vfork_child_may_take_the_block,
-	  a_handler_may_take_the_block)
+	  the_copy_of_a_first_process_keeps_its_block, a_handler_may_take_the_block)

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "ground/futex.h"
+#include "ground/identity.h"
 #include "ground/self.h"
 #include "malloc/base/conf.h"
 #include "malloc/cache/cache.h"
@@ -42,8 +43,8 @@ static bool is_child;  /* of a fork: `auto` starts no thread in it */
 static uint32_t state; /* a word: an atomic byte needs libatomic on riscv64 */
 static uint32_t word;  /* a futex */
 static pthread_t thread;
-static pid_t thread_id; /* written by the thread, read after its end */
-static pid_t own; /* the process that may start and end it: no child without the fork handlers */
+static pid_t thread_id;         /* written by the thread, read after its end */
+static uint32_t own;            /* the process that may start and end it, see ground/identity.h */
 static pthread_key_t first_key; /* of the first thread alone */
 static bool has_key;
 
@@ -216,7 +217,7 @@ static bool create(void)
 /* A vfork child shares the memory of its parent, but no thread of it. */
 static bool is_own_process(void)
 {
-	return near__storage_is_own() && __atomic_load_n(&own, __ATOMIC_RELAXED) == getpid();
+	return near__storage_is_own() && near__identity_is(__atomic_load_n(&own, __ATOMIC_RELAXED));
 }
 
 /* One thread starts it; pthread_create allocates, and calls this again. Release: pairs with the
@@ -274,14 +275,14 @@ void near__background_fork_child(void)
 {
 	is_child = true;
 	/* Atomic, as a thread of the parent may have loaded them: ThreadSanitizer knows no fork. */
-	__atomic_store_n(&own, getpid(), __ATOMIC_RELAXED);
+	__atomic_store_n(&own, near__identity_fork_child(), __ATOMIC_RELAXED);
 	__atomic_store_n(&state, NONE, __ATOMIC_RELAXED);
 	__atomic_store_n(&word, WORKS, __ATOMIC_RELAXED);
 }
 
 void near__background_init(void)
 {
-	__atomic_store_n(&own, getpid(), __ATOMIC_RELAXED);
+	__atomic_store_n(&own, near__identity_begin(), __ATOMIC_RELAXED);
 }
 
 void near__background_allow(void)

@@ -10,13 +10,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "ground/identity.h"
 #include "malloc/base/conf.h"
 #include "malloc/base/file.h"
 #include "malloc/observe/stats.h"
 
 /* A copy: programs overwrite their environment, and change their directory. */
 static char wanted[PATH_MAX];
-static pid_t owner;
+static uint32_t owner; /* the process, see ground/identity.h */
 static struct near__stats_base at_fork;
 static bool forked;
 
@@ -38,7 +39,7 @@ void near__stats_begin(const char *suffix)
 		return;
 	memcpy(wanted + used, c->text, c->len);
 	strcpy(wanted + used + c->len, suffix);
-	owner = getpid();
+	owner = near__identity_begin();
 }
 
 /* Only a child that writes statistics needs this. */
@@ -64,7 +65,7 @@ static bool make_path(char path[PATH_MAX])
 
 	if (!mark) {
 		put(path, wanted, sizeof(wanted));
-		return getpid() == owner;
+		return near__identity_is(owner);
 	}
 	for (pid_t n = getpid(); n; n /= 10)
 		*--first = (char)('0' + n % 10);
