@@ -3,6 +3,8 @@
  * size of a request. */
 #include "stats.h"
 
+#include <sys/mman.h>
+
 #include "malloc/pages/pages.h"
 #include "malloc/base/conf.h"
 #include "malloc/base/heap.h"
@@ -162,6 +164,29 @@ static void options_fill_blocks(void **state)
 	assert_int_equal(count_of(p + 8, 92, 0), 92);
 }
 
+/* A block that the program has protected is not written to when it is freed, and the next one can
+ * be. */
+static void free_protected(void *protection)
+{
+	static const size_t protected[] = {256 << 10, 3 << 20};
+
+	mallopt(M_PERTURB, 0x37);
+	for (size_t i = 0; i < LENGTH(protected); i++)
+		for (unsigned round = 0; round < 8; round++) {
+			char *p = memalign(65536, protected[i]);
+
+			CHECK(p && memset(p, 1, protected[i]));
+			CHECK(mprotect(p, protected[i], *(int *)protection) == 0);
+			free(p);
+		}
+}
+
+static void blocks_are_freed_protected(void **state)
+{
+	unit_in_child(free_protected, &(int){PROT_READ});
+	unit_in_child(free_protected, &(int){PROT_NONE});
+}
+
 static void options_keep_memory(void **state)
 {
 	uint64_t decay_ms = near__malloc_conf.decay_ms;
@@ -178,7 +203,7 @@ static void options_keep_memory(void **state)
 #if defined(__GLIBC__)
 UNIT_MAIN(a_size_becomes_what_is_usable_in_a_small_heap, a_size_becomes_what_is_usable,
 	  an_aligned_size_becomes_what_is_usable, too_much_becomes_nothing, sized_frees_free,
-	  options_fill_blocks, options_keep_memory)
+	  options_fill_blocks, blocks_are_freed_protected, options_keep_memory)
 #else
 UNIT_MAIN(a_size_becomes_what_is_usable_in_a_small_heap, a_size_becomes_what_is_usable,
 	  an_aligned_size_becomes_what_is_usable, too_much_becomes_nothing, sized_frees_free)

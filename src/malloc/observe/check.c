@@ -8,6 +8,9 @@
  * link of the lists that free raw blocks are in; the seal ends with the block. A freed block is
  * filled and waits in a queue; when it leaves the queue, writes to it since then are detected.
  *
+ * A block of which the program has marked a page (pages/marks.h) may be protected. It is neither
+ * filled nor checked, and does not wait.
+ *
  * With valgrind or AddressSanitizer, these guard the bytes, and nothing is filled. */
 #include <errno.h>
 #include <string.h>
@@ -16,6 +19,7 @@
 #include "malloc/central/single.h"
 #include "malloc/central/spans.h"
 #include "malloc/observe/hooks.h"
+#include "malloc/pages/marks.h"
 #include "malloc/pages/pages.h"
 #include "malloc/base/tools.h"
 
@@ -199,7 +203,12 @@ static size_t raw_size(const struct guard *g)
 	return ((size_t)1 << g->before) + g->origin.size + BEHIND;
 }
 
-/* Frees the memory. */
+static void give_back(struct guard *g)
+{
+	g->seal = 0;
+	near__plain_free(g);
+}
+
 static void release(struct guard *g)
 {
 	if (tool) {
@@ -209,8 +218,7 @@ static void release(struct guard *g)
 		if (!all_are(block_of(g), filled(g->origin.size), FREED))
 			die("write to a freed block", g, block_of(g));
 	}
-	g->seal = 0;
-	near__plain_free(g);
+	give_back(g);
 }
 
 static struct guard *dequeue(size_t limit)
@@ -325,6 +333,10 @@ void near__check_free(void *p, size_t n, enum near__maker maker, const void *cal
 		die("double free", g, p);
 	g->origin.freed = caller;
 	near__probe(NEAR__PROBE_FREE, p, g->origin.size); /* not as late as it leaves the queue */
+	if (!tool && near__marks_on(p, g->origin.size)) {
+		give_back(g);
+		return;
+	}
 	if (tool) {
 		near__tool_free(p, g->origin.size, BEFORE - sizeof(*g));
 	} else {

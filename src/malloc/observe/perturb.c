@@ -4,7 +4,7 @@
 
 #include "malloc/cache/plain.h"
 #include "malloc/observe/hooks.h"
-#include "malloc/pages/pages.h"
+#include "malloc/pages/marks.h"
 
 #define FILL_MAX ((size_t)4 << 20)
 
@@ -25,7 +25,8 @@ void near__perturbed_free(void *p)
 {
 	size_t n = near__plain_size(p);
 
-	memset(p, perturb_byte, n < FILL_MAX ? n : FILL_MAX);
+	if (!near__marks_on(p, n)) /* it may be protected */
+		memset(p, perturb_byte, n < FILL_MAX ? n : FILL_MAX);
 	near__plain_free(p);
 }
 

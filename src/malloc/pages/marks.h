@@ -24,6 +24,15 @@ bool near__marks_clear_slow(uint32_t first, uint32_t count);
 /* Whether any of the pages has a mark. */
 bool near__marks_has(uint32_t first, uint32_t count);
 
+/* Whether any page of a block has a mark: it may be protected. */
+static inline bool near__marks_on(const void *p, size_t size)
+{
+	uint32_t first = near__page_of(p),
+		 last = near__page_of((const char *)p + size - (size > 0));
+
+	return near__marks_has(first, last - first + 1);
+}
+
 /* Pages of a block moved to `to` with their marks (mremap). */
 void near__marks_moved(uint32_t from, uint32_t to, uint32_t count);
 
