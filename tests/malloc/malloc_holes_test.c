@@ -22,11 +22,14 @@
 #define MAP_FIXED_NOREPLACE 0x100000
 #endif
 
-static unsigned here;  /* the node that this thread runs on */
-static unsigned calls; /* of mmap */
+static unsigned here;               /* the node that this thread runs on */
+static unsigned calls;              /* of mmap */
+static const void *preferred_start; /* the last memory that got a node's policy */
+static unsigned preferred_node;
 
 unsigned __wrap_near__topology_nodes(void);
 void __wrap_near__where(unsigned *cpu, unsigned *node);
+void __wrap_near__topology_prefer(void *start, size_t size, unsigned node);
 void *__wrap_mmap(void *p, size_t size, int protection, int flags, int fd, off_t at);
 void *__real_mmap(void *p, size_t size, int protection, int flags, int fd, off_t at);
 void *__wrap_mremap(void *from, size_t size, size_t larger, int flags, void *to);
@@ -41,6 +44,12 @@ void __wrap_near__where(unsigned *cpu, unsigned *node)
 {
 	*cpu = 0;
 	*node = here;
+}
+
+void __wrap_near__topology_prefer(void *start, size_t size, unsigned node)
+{
+	preferred_start = start;
+	preferred_node = node;
 }
 
 /* OCCUPIED: the number of the first of two calls for memory that fail. */
@@ -260,22 +269,30 @@ UNIT_TEST(large_blocks_go_elsewhere, unit_in_child(large_blocks_pass_over, NULL)
 
 /* ---- a move that fails ---- */
 
-static char *others; /* the page that is mapped where a move has failed */
-static bool is_lost; /* or nothing is done before it fails */
+/* The kernel has done nothing, or has unmapped where the block was to move; and other code has
+ * mapped a page there. */
+static enum failure { NOTHING_DONE, UNMAPPED, LOST } failure;
+static char *others; /* that page; NULL: moves do not fail */
 
 void *__wrap_mremap(void *from, size_t size, size_t larger, int flags, void *to)
 {
 	if (!others)
 		return __real_mremap(from, size, larger, flags, to);
-	if (is_lost) {
+	preferred_start = NULL;
+	if (failure != NOTHING_DONE)
 		munmap(to, larger);
+	if (failure == LOST)
 		others = map_page((char *)to + size / 2, PAGE);
-	}
 	errno = ENOMEM;
 	return MAP_FAILED;
 }
 
-static void move_fails(void *lost)
+static bool has_policy(const char *p)
+{
+	return near__heap.nodes == 1 || (preferred_start == p && preferred_node == here);
+}
+
+static void move_fails(void *how)
 {
 	char *p = malloc(4 * MB), *between = malloc(MB), *q;
 	uint32_t used;
@@ -283,11 +300,12 @@ static void move_fails(void *lost)
 	CHECK(p && between);
 	for (size_t i = 0; i < 4 * MB; i += PAGE)
 		p[i] = (char)(i / PAGE);
-	is_lost = *(bool *)lost;
+	failure = *(enum failure *)how;
 	others = p;
 	used = near__pages_used();
 	q = realloc(p, 8 * MB);
 	CHECK(q && q != p);
+	CHECK(failure != UNMAPPED || has_policy(q));
 	for (size_t i = 0; i < 4 * MB; i += PAGE)
 		CHECK(q[i] == (char)(i / PAGE));
 	CHECK(near__pages_used() - used <= 8 * MB / PAGE + 100);
@@ -301,9 +319,22 @@ static void move_fails(void *lost)
 
 static void moves_fail(void **state)
 {
-	unit_in_child(move_fails, &(bool){false});
-	unit_in_child(move_fails, &(bool){true});
+	for (enum failure how = NOTHING_DONE; how <= LOST; how++)
+		unit_in_child(move_fails, &how);
 }
+
+/* From another node: not that of the old pages. */
+static void move_to_here(void *unused)
+{
+	char *p = malloc(4 * MB), *between = malloc(MB), *q;
+
+	CHECK(p && between);
+	here = near__heap.nodes - 1;
+	q = realloc(memset(p, 1, 4 * MB), 8 * MB);
+	CHECK(q && q != p && has_policy(q));
+}
+
+UNIT_TEST(moved_pages_have_the_policy_of_their_node, unit_in_child(move_to_here, NULL))
 
 /* ---- the first pages ---- */
 
@@ -341,7 +372,8 @@ int main(int argc, char **argv)
 	}
 	failed = UNIT_TESTS(page_among_blocks, page_in_page_map, page_in_owner, page_in_dirty,
 			    page_among_descriptors, many_pages_in_the_way, large_mapping_in_the_way,
-			    large_blocks_go_elsewhere, moves_fail, first_pages_are_occupied);
+			    large_blocks_go_elsewhere, moves_fail,
+			    moved_pages_have_the_policy_of_their_node, first_pages_are_occupied);
 	if (failed || getenv(NODES) || unit_emulated())
 		return failed;
 	setenv(NODES, "3", 1);

@@ -260,7 +260,7 @@ static bool is_word(uint32_t *p, uint32_t word)
 /* The kernel may unmap `to` and then fail: before 6.17 if `from` spans several mappings, as it does
  * after earlier moves; or without memory. Other code may map there, before it is mapped again here.
  * A word at `to`, which no new mapping has, shows whether it was unmapped. */
-enum near__moved near__os_move(void *to, void *from, size_t size)
+enum near__moved near__os_move(void *to, void *from, size_t size, int node)
 {
 	uint32_t *first = to, mark = (uint32_t)((uintptr_t)to / NEAR__PAGE) | 1u << 31;
 	int saved = errno;
@@ -271,11 +271,14 @@ enum near__moved near__os_move(void *to, void *from, size_t size)
 	if (near__process.conf.few_calls || !getauxval(AT_SYSINFO_EHDR))
 		return NEAR__NOT_MOVED;
 	*first = mark;
+	/* It brings the policy of the old pages along; a mapping that is new has none. */
 	at = mremap(from, size, size, MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to);
 	if (at == MAP_FAILED)
 		moved = is_word(first, mark) || map_at(to, size, RW) == NEAR__USABLE
 				? NEAR__NOT_MOVED
 				: NEAR__MOVE_LOST;
+	if (moved != NEAR__MOVE_LOST && node >= 0)
+		near__topology_prefer(to, size, (unsigned)node);
 	errno = saved;
 	return moved;
 }

@@ -115,7 +115,8 @@ static enum near__moved move_whole(uint32_t from, uint32_t to, uint32_t whole, u
 	enum near__moved moved;
 
 	near__marks_moved(from, to, whole);
-	moved = near__os_move(near__page_at(to), near__page_at(from), size);
+	moved = near__os_move(near__page_at(to), near__page_at(from), size,
+			      near__extent_of(to)->blocks.node);
 	if (moved == NEAR__MOVE_LOST) {
 		cut(to, wanted, whole, false);
 		near__pages_lose(to, whole);
