@@ -20,10 +20,13 @@
 #define GRANULES (8 * SEGMENT)
 
 static unsigned here;     /* the node that this thread runs on */
+static size_t room_kept;  /* the most room for descriptors that was requested */
 static unsigned searches; /* for the run that has a page */
 
 unsigned __wrap_near__topology_nodes(void);
 void __wrap_near__where(unsigned *cpu, unsigned *node);
+bool __wrap_near__meta_keep(size_t size);
+bool __real_near__meta_keep(size_t size);
 uint32_t __wrap_near__runs_with(const struct near__runs *all, uint32_t page, uint32_t least);
 uint32_t __real_near__runs_with(const struct near__runs *all, uint32_t page, uint32_t least);
 
@@ -36,6 +39,12 @@ void __wrap_near__where(unsigned *cpu, unsigned *node)
 {
 	*cpu = 0;
 	*node = here;
+}
+
+bool __wrap_near__meta_keep(size_t size)
+{
+	room_kept = size > room_kept ? size : room_kept;
+	return __real_near__meta_keep(size);
 }
 
 uint32_t __wrap_near__runs_with(const struct near__runs *all, uint32_t page, uint32_t least)
@@ -170,6 +179,20 @@ static void lose_a_block(void *unused)
 }
 
 UNIT_TEST(lost_blocks_are_passed, unit_in_child(lose_a_block, NULL))
+
+/* What is left in front of another mapping is used, too. */
+static void fill_rest(void *unused)
+{
+	struct run r;
+
+	CHECK(map_page(near__page_at(SEGMENT / 2)));
+	for (unsigned i = 0; i < 40; i++) {
+		CHECK(run_take(&r, 0, 3000, 1));
+		CHECK(room_kept >= bytes(near__pages_used()) / 64);
+	}
+}
+
+UNIT_TEST(the_rest_has_descriptors, unit_in_child(fill_rest, NULL))
 
 /* ---- nodes ---- */
 
@@ -347,6 +370,6 @@ int main(void)
 	}
 	return UNIT_TESTS(nodes_share_the_heap, a_block_is_larger_than_a_share, runs_never_overlap,
 			  runs_pass_over_others, runs_leave_room, clean_pages_are_found,
-			  lost_blocks_are_passed, ask_too_much, descriptors_come_to_an_end,
-			  descriptors_have_numbers);
+			  lost_blocks_are_passed, the_rest_has_descriptors, ask_too_much,
+			  descriptors_come_to_an_end, descriptors_have_numbers);
 }

@@ -126,10 +126,11 @@ static enum near__commit reach(struct near__extent *e, uint32_t count, uint32_t 
 	return near__extent_commit(e, end > e->top ? end : e->top);
 }
 
-/* The extent has ended. If the pages that are left are few, they become a free run. */
-static void use_rest(struct near__pages *p, struct near__extent *e)
+/* The extent has ended. If the pages that are left are few, they become a free run.
+ * `others`: those of the next extent. */
+static void use_rest(struct near__pages *p, struct near__extent *e, uint64_t others)
 {
-	uint32_t top = e->top, end = near__extent_fill(e);
+	uint32_t top = e->top, end = near__extent_fill(e, others);
 
 	if (end == top)
 		return;
@@ -150,7 +151,7 @@ static struct near__extent *new_extent(struct near__pages *p, uint32_t count, ui
 	if (!e || near__extent_claim(e, (unsigned)(p - near__pages), count, align) != NEAR__USABLE)
 		return NULL;
 	if (p->newest)
-		use_rest(p, p->newest);
+		use_rest(p, p->newest, near__align_page(e->first, align) + count - e->first);
 	p->unclaimed = NULL;
 	e->older = p->newest;
 	return p->newest = e;

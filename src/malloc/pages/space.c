@@ -158,16 +158,20 @@ static enum near__commit commit_tables(struct near__extent *e, size_t count)
 	return result;
 }
 
+/* With little address space blocks could take all of it. Free runs need descriptors when blocks are
+ * cut to other sizes: about 64 bytes per page. */
+static bool keep_descriptors(uint64_t more)
+{
+	return near__meta_keep(((near__pages_used() + more) << NEAR__PAGE_SHIFT) / 64);
+}
+
 static enum near__commit commit(struct near__extent *e, uint64_t end)
 {
 	uint64_t count = end - e->first;
-	uint64_t more = end > e->top ? end - e->top : 0, all = near__pages_used() + more;
 	enum near__commit result;
 
 	near__probe(NEAR__PROBE_EXTEND, e, count);
-	/* With little address space blocks could take all of it. Free runs need descriptors when
-	 * blocks are cut to other sizes: about 64 bytes per page. */
-	if (!near__meta_keep((all << NEAR__PAGE_SHIFT) / 64))
+	if (!keep_descriptors(end > e->top ? end - e->top : 0))
 		return NEAR__NO_MEMORY;
 	result = commit_tables(e, count);
 	if (result == NEAR__USABLE)
@@ -266,11 +270,11 @@ enum near__commit near__extent_commit(struct near__extent *e, uint64_t end)
 }
 
 /* Tables first: the blocks that they describe can be used. */
-uint32_t near__extent_fill(struct near__extent *e)
+uint32_t near__extent_fill(struct near__extent *e, uint64_t others)
 {
 	uint64_t end = e->refused < e->end ? e->refused : e->end, n = end - e->first;
 
-	if (end <= e->top || end - e->top > GIVEN_UP)
+	if (end <= e->top || end - e->top > GIVEN_UP || !keep_descriptors(end - e->top + others))
 		return e->top;
 	near__range_fill(&e->map, n);
 	near__range_fill(&e->owners, n * sizeof(uint32_t));

@@ -37,8 +37,10 @@ enum near__commit near__extent_claim(struct near__extent *e, unsigned node, uint
  * of it. */
 enum near__commit near__extent_commit(struct near__extent *e, uint64_t end);
 /* The same up to the end that was refused last, as far as there is room; unless what remains is so
- * much that it is worth being kept for blocks that fit. Returns the end of the usable pages. */
-uint32_t near__extent_fill(struct near__extent *e);
+ * much that it is worth being kept for blocks that fit, or there is no room for descriptors: for
+ * these pages, and for `others` that are usable elsewhere but not used yet. Returns the end of the
+ * usable pages. */
+uint32_t near__extent_fill(struct near__extent *e, uint64_t others);
 
 /* The first page that is aligned: addresses are, not numbers. */
 static inline uint64_t near__align_page(uint32_t page, uint32_t align)
