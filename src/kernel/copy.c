@@ -10,7 +10,6 @@
  * the version. The copy of the program runs sequences; or else that whose `vfork` the process
  * calls, or which came first (first.c); the other one takes the portable path. */
 #define _GNU_SOURCE
-#include <dlfcn.h>
 #include <elf.h>
 #include <link.h>
 #include <string.h>
@@ -82,24 +81,18 @@ static bool is_other_version(const struct note *n)
 	return n && n->version != NEAR__STATE_NUMBER;
 }
 
-#pragma weak dladdr
-
-/* Whether the process calls the `vfork` of another version. Known once the constructor has run:
- * dladdr() waits for other threads that load objects, and so must not be called within malloc. */
-static bool is_served_elsewhere;
-
-__attribute__((constructor)) static void find_server(void)
+/* Whether the process calls the `vfork` of another version. It is marked, in the 8 bytes in front of
+ * it, which are in its page; others are not. So this can be known early, without dladdr(), which
+ * waits for other threads that load objects: the first allocation may be in a constructor. */
+static bool is_served_elsewhere(void)
 {
-	const ElfW(Ehdr) * header;
-	Dl_info where;
+	uintptr_t at = (uintptr_t)vfork;
+	uint32_t mark[2];
 
-	if (!dladdr || !dladdr((const void *)(uintptr_t)vfork, &where) || !where.dli_fbase)
-		return;
-	header = where.dli_fbase;
-	if (memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 && header->e_type == ET_DYN)
-		is_served_elsewhere = is_other_version(note_of(
-			(uintptr_t)header, (const void *)((const char *)header + header->e_phoff),
-			header->e_phnum));
+	if (at % 16 != sizeof(mark))
+		return false;
+	memcpy(mark, (const char *)at - sizeof(mark), sizeof(mark));
+	return mark[0] == NEAR__VFORK_WORD && mark[1] != NEAR__STATE_NUMBER;
 }
 
 const char *near__why_other_copy(void)
@@ -112,7 +105,7 @@ const char *near__why_other_copy(void)
 	if (n && state != (uintptr_t)&near__process)
 		return "the program contains this library, too, and does not export its state "
 		       "(nearcpu(7) has the link option)";
-	return is_served_elsewhere ? "another version of this library is in this process, and "
-				     "comes first"
-				   : NULL;
+	return is_served_elsewhere() ? "another version of this library is in this process, and "
+				       "comes first"
+				     : NULL;
 }

@@ -55,6 +55,13 @@ struct near__process {
 _Static_assert(offsetof(struct near__process, slot_why) <= 64, "near__process");
 extern NEAR__DATA struct near__process near__process NEAR__STATE(near__process);
 
+/* In front of the library's vfork, whose address is therefore 8 more than a multiple of 16: a mark,
+ * and the version that shares state. See copy.c. */
+#define NEAR__VFORK_WORD 0x7261656e /* "near" */
+#define NEAR__VFORK_MARK                                                                           \
+	".balign 16\n"                                                                             \
+	".4byte " NEAR__TEXT(NEAR__VFORK_WORD) ", " NEAR__TEXT(NEAR__STATE_NUMBER) "\n"
+
 /* Why another copy of the library is the one whose threads run sequences here, or NULL: one of the
  * program that it does not export, or one of another version. */
 const char *near__why_other_copy(void);

@@ -84,4 +84,43 @@ static void versions_share_nothing(void **state)
 	}
 }
 
-UNIT_MAIN(versions_share_nothing)
+/* ---- loaded with the program ---- */
+
+/* INSTANCE_A decides early, before its constructors and those of the other one. */
+static void run_preloaded(void *libraries)
+{
+	setenv("LD_PRELOAD", libraries, 1);
+	setenv("INSTANCE_EARLY", "1", 1);
+	execl("/proc/self/exe", "versions_test", "preloaded", (char *)NULL);
+	CHECK(!"execl");
+}
+
+/* The version whose vfork the process calls is the one that runs sequences. */
+static void the_one_that_serves_is_live(void **state)
+{
+	if (unit_emulated())
+		skip();
+	unit_in_child(run_preloaded, (char[]){INSTANCE_A ":" INSTANCE_OTHER});
+	unit_in_child(run_preloaded, (char[]){INSTANCE_OTHER ":" INSTANCE_A});
+}
+
+static void check_preloaded(void)
+{
+	Dl_info serves;
+	bool is_other;
+
+	CHECK(dladdr(dlsym(RTLD_DEFAULT, "vfork"), &serves));
+	is_other = strcmp(serves.dli_fname, INSTANCE_OTHER) == 0;
+	CHECK(is_other || strcmp(serves.dli_fname, INSTANCE_A) == 0);
+	both.first = open_plugin(pairs[0][is_other], RTLD_LOCAL);
+	both.second = open_plugin(pairs[0][!is_other], RTLD_LOCAL);
+	check_both();
+	_exit(0);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		check_preloaded();
+	return UNIT_TESTS(versions_share_nothing, the_one_that_serves_is_live);
+}

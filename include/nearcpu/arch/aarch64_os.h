@@ -15,7 +15,7 @@
 	".text\n"                                                                                  \
 	".globl vfork\n"                                                                           \
 	".type vfork, %function\n"                                                                 \
-	".balign 4\n"                                                                              \
+	NEAR__VFORK_MARK                                                                   \
 	"vfork:\n"                                                                                 \
 	".cfi_startproc\n"                                                                         \
 	"	hint #34\n"                                                                        \

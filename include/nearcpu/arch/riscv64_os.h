@@ -13,7 +13,7 @@
 	".text\n"                                                                                  \
 	".globl vfork\n"                                                                           \
 	".type vfork, @function\n"                                                                 \
-	".balign 4\n"                                                                              \
+	NEAR__VFORK_MARK                                                                   \
 	"vfork:\n"                                                                                 \
 	".cfi_startproc\n"                                                                         \
 	"	la.tls.ie t0, " NEAR__STATE_NAME("near__self") "\n" \

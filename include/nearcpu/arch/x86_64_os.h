@@ -22,6 +22,7 @@
 	".text\n"                                                                                  \
 	".globl vfork\n"                                                                           \
 	".type vfork, @function\n"                                                                 \
+	NEAR__VFORK_MARK                                                                   \
 	"vfork:\n"                                                                                 \
 	".cfi_startproc\n"                                                                         \
 	"	endbr64\n"                                                                         \

@@ -2,6 +2,8 @@
 /* What an object offers that contains the library, or is linked with the shared one. */
 #include "plugin.h"
 
+#include <stdlib.h>
+
 #include "ground/block.h"
 #include "kernel/internal.h"
 #include "parking/lot.h"
@@ -66,6 +68,15 @@ static const char *why(void)
 	near_rseq_status(&status, sizeof(status));
 	return status.why;
 }
+
+#ifdef EARLY
+/* The first use is before the library's own constructors, as that of a malloc can be. */
+__attribute__((constructor(101))) static void begin_early(void)
+{
+	if (getenv("INSTANCE_EARLY"))
+		registration();
+}
+#endif
 
 NEAR_API const struct plugin PLUGIN = {
 	.address = address,

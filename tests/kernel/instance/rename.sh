@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # rename.sh LD NM OBJCOPY OUTPUT ARCHIVE OBJECT...: links all objects into one, and gives the state
-# that copies of the library share the names of another version.
+# that copies of the library share the names of another version, whose number it gets in its note and
+# in front of its vfork as well.
 set -eu
 ld=$1 nm=$2 objcopy=$3 output=$4 archive=$5
 shift 5
@@ -9,4 +10,9 @@ shift 5
 "$nm" "$output.all" |
 	awk '$2 == "u" && $3 != "near__first" { print $3, $3 "_other" }' >"$output.names"
 grep -q near__self "$output.names"
-"$objcopy" --redefine-syms="$output.names" "$output.all" "$output"
+"$objcopy" --redefine-syms="$output.names" "$output.all" "$output.renamed"
+LC_ALL=C sed -e 's/\(Nearcpu\x00....\)[^\x00]\x00\x00\x00/\1\x63\x00\x00\x00/' \
+	-e 's/\(near\)[^\x00]\x00\x00\x00/\1\x63\x00\x00\x00/' "$output.renamed" >"$output"
+for mark in 'Nearcpu\x00....' near; do
+	LC_ALL=C grep -aqP "$mark\x63\x00\x00\x00" "$output"
+done
