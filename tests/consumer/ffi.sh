@@ -57,7 +57,7 @@ symbol_versions() {
 	node=NEARCPU${name/-/_}_${VERSION:?}
 	node=${node%.*}
 	case $1 in
-	nearcpu | nearcpu-alloc) unversioned=(-e vfork -e clone) ;;
+	nearcpu | nearcpu-alloc) unversioned=(-e vfork -e __vfork -e clone) ;;
 	nearcpu-malloc) unversioned=(-e '[^@]*') ;;
 	nearcpu-atomic)
 		unversioned=(-e '[^@]*@@LIBATOMIC_1\.[0-9]')

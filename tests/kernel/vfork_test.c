@@ -32,6 +32,29 @@ static int in_child(int (*run)(void *), void *arg)
 	return unit_wait(child, NULL);
 }
 
+/* The C library's second name, by which programs called it that are older than the first one. */
+pid_t __vfork(void) __attribute__((weak));
+
+static __attribute__((noinline)) int child_of_second_name(int (*run)(void *), void *arg)
+{
+	pid_t child = __vfork();
+
+	if (child == 0)
+		syscall(SYS_exit_group, run(arg));
+	CHECK(child > 0);
+	return unit_wait(child, NULL);
+}
+
+static void the_second_name_is_the_same(void **state)
+{
+	bool live = is_live();
+
+	if (!&__vfork)
+		skip();
+	assert_int_equal(child_of_second_name(check_child, &live), 0);
+	assert_int_equal(is_live(), live);
+}
+
 /* Where vfork is the C library's, there is nothing to protect. */
 static inline const char *no_vfork(void)
 {
@@ -282,7 +305,7 @@ static void children_use_all_while_others_run(void **state)
 
 UNIT_MAIN_UNLESS(no_vfork(), a_child_is_never_live_and_its_parent_is_again,
 		 a_new_thread_may_begin_with_a_child, a_child_writes_fallback_slots_only,
-		 a_failed_vfork_sets_errno, vfork_leaves_errno_and_registers,
-		 a_child_may_have_a_child, handlers_may_vfork,
+		 a_failed_vfork_sets_errno, the_second_name_is_the_same,
+		 vfork_leaves_errno_and_registers, a_child_may_have_a_child, handlers_may_vfork,
 		 programs_start_as_without_the_library, the_first_lock_may_be_a_childs,
 		 a_child_waits_for_a_thread_of_its_parent, children_use_all_while_others_run)

@@ -40,7 +40,9 @@
 	"	str w12, [x9, #12]\n"                                                              \
 	"	b near__vfork_parent\n"                                                            \
 	".cfi_endproc\n"                                                                           \
-	".size vfork, . - vfork\n"
+	".size vfork, . - vfork\n"                                                         \
+	".weak __vfork\n"                                                                  \
+	".set __vfork, vfork\n"
 
 #define NEAR__HAS_CPU_INSN 0
 

@@ -34,7 +34,9 @@
 	"	sw t3, 12(t0)\n"                                                                   \
 	"	tail near__vfork_parent\n"                                                         \
 	".cfi_endproc\n"                                                                           \
-	".size vfork, . - vfork\n"
+	".size vfork, . - vfork\n"                                                         \
+	".weak __vfork\n"                                                                  \
+	".set __vfork, vfork\n"
 
 #define NEAR__HAS_CPU_INSN 0
 

@@ -48,7 +48,9 @@
 	"	movslq %eax, %rdi\n"                                                               \
 	"	jmp near__vfork_parent\n"                                                          \
 	".cfi_endproc\n"                                                                           \
-	".size vfork, . - vfork\n"
+	".size vfork, . - vfork\n"                                                         \
+	".weak __vfork\n"                                                                  \
+	".set __vfork, vfork\n"
 
 /* The kernel keeps node << 12 | cpu where these read it; its own getcpu does the same. */
 #define NEAR__HAS_CPU_INSN 1
