@@ -216,7 +216,7 @@ static void wait_for_a_slow_one(void)
 		CHECK(unlocks_by_cas() == n);
 		CHECK(near_mutex_is_mine(m));
 		near_mutex_unlock(m);
-		CHECK(__atomic_load_n(&m->word, __ATOMIC_RELAXED) == 0);
+		CHECK(is_at_rest(m));
 		near_mutex_lock(m);
 		if (n == UNLOCKS_BY_CAS)
 			usleep(1000);
@@ -224,6 +224,12 @@ static void wait_for_a_slow_one(void)
 	CHECK(near__lot_bucket(m)->hold_time > 1000000);
 	near_mutex_unlock(m);
 	CHECK(unlocks_by_cas() == 0);
+}
+
+static void wait_for_one_where_cpus_are_many(void)
+{
+	many_cpus(NULL);
+	wait_for_a_slow_one();
 }
 
 static void wait_for_a_quick_one(void)
@@ -246,7 +252,8 @@ static void wait_for_a_quick_one(void)
 	CHECK(near__lot_bucket(m)->hold_time == 1 + 1 + 1);
 }
 
-IN_THREADS(a_thread_that_has_waited_unlocks_by_cas, wait_for_a_slow_one, wait_for_a_quick_one)
+IN_THREADS(a_thread_that_has_waited_unlocks_by_cas, wait_for_a_slow_one,
+	   wait_for_one_where_cpus_are_many, wait_for_a_quick_one)
 
 UNIT_MAIN(a_section_is_timed, up_to_120_ns_are_quick, longer_sections_lift_it_slowly,
 	  longer_ones_and_slow_clocks_are_timed_rarely, a_section_may_take_seconds,
