@@ -7,6 +7,7 @@
 
 #include <sys/mman.h>
 
+#include "ground/page.h"
 #include "ground/topology.h"
 #include "kernel/hint.h"
 #include "malloc/base/heap.h"
@@ -15,8 +16,8 @@
 
 #define NODES "NEAR_TEST_NODES"
 #define OCCUPIED "NEAR_TEST_OCCUPIED"
-#define PAGE NEAR__PAGE
-#define OTHERS 0x5a /* what other code writes */
+#define PAGE near__page_size() /* in which other code maps */
+#define OTHERS 0x5a            /* what other code writes */
 
 #ifndef MAP_FIXED_NOREPLACE
 #define MAP_FIXED_NOREPLACE 0x100000
@@ -238,7 +239,7 @@ static void large_one_in_the_way(void *unused)
 	CHECK(after.resident - before.resident < 400 * MB);
 	CHECK(after.metadata - before.metadata < 40 * MB);
 	CHECK(address_space() - space < 400 * MB);
-	CHECK(near__pages_used() < 500 * MB / PAGE);
+	CHECK(near__pages_used() < 500 * MB / NEAR__PAGE);
 }
 
 static void large_mapping_in_the_way(void **state)
@@ -308,7 +309,7 @@ static void move_fails(void *how)
 	CHECK(failure != UNMAPPED || has_policy(q));
 	for (size_t i = 0; i < 4 * MB; i += PAGE)
 		CHECK(q[i] == (char)(i / PAGE));
-	CHECK(near__pages_used() - used <= 8 * MB / PAGE + 100);
+	CHECK(near__pages_used() - used <= 8 * MB / NEAR__PAGE + 100);
 	if (others != p) {
 		CHECK(!overlaps(q, 8 * MB, others));
 		check_page(others);

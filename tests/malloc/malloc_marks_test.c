@@ -8,13 +8,14 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 
+#include "ground/page.h"
 #include "malloc/base/os.h"
 #include "malloc/pages/dirty.h"
 #include "malloc/pages/marks.h"
 #include "malloc/pages/pages.h"
 
-#define PAGE NEAR__PAGE
-#define SIZE (512 * PAGE)
+#define PAGE near__page_size() /* in which marks count */
+#define SIZE (2 * MB)
 
 enum mark { DONT_FORK, WIPE_ON_FORK, DONT_DUMP, NO_ACCESS, READ_ONLY, LOCKED, MARKS };
 
@@ -85,8 +86,7 @@ static void marks_end_with_the_block(void **state)
 	free(first);
 	for (enum mark mark = 0; mark < MARKS; mark++) {
 		/* Of all of the block, of its last page, of one in the middle. */
-		static const size_t ranges[][2] = {
-			{0, SIZE}, {SIZE - PAGE, PAGE}, {SIZE / 2, PAGE}};
+		const size_t ranges[][2] = {{0, SIZE}, {SIZE - PAGE, PAGE}, {SIZE / 2, PAGE}};
 
 		for (unsigned i = 0; i < LENGTH(ranges); i++) {
 			char *volatile p = make(SIZE);
@@ -124,7 +124,7 @@ static void marks_move_with_the_pages(void **state)
 static void marks_end_with_the_span(void **state)
 {
 	static char *blocks[200];
-	size_t small = 10 * PAGE;
+	size_t small = (40 * KB + PAGE - 1) & ~(PAGE - 1);
 
 	for (unsigned i = 0; i < LENGTH(blocks); i++)
 		blocks[i] = make(small);
@@ -151,7 +151,7 @@ static void advice_about_huge_pages_stays(void **state)
 
 	madvise(p, SIZE, MADV_HUGEPAGE);
 	madvise(p, SIZE, MADV_NOHUGEPAGE);
-	assert_false(near__marks_has(first, SIZE / PAGE));
+	assert_false(near__marks_has(first, SIZE / NEAR__PAGE));
 	free(p);
 }
 
@@ -164,9 +164,9 @@ static void mark_with_little_room(void *unused)
 
 	CHECK(setrlimit(RLIMIT_AS, &limit) == 0);
 	CHECK(madvise(p, SIZE, MADV_DONTFORK) == 0);
-	CHECK(near__marks_has(near__page_of(p), SIZE / PAGE));
+	CHECK(near__marks_has(near__page_of(p), SIZE / NEAR__PAGE));
 	free(p);
-	CHECK(!near__marks_has(near__page_of(p), SIZE / PAGE));
+	CHECK(!near__marks_has(near__page_of(p), SIZE / NEAR__PAGE));
 	CHECK(malloc(32 * MB));
 	(void)unused;
 }
@@ -246,7 +246,7 @@ static void the_decay_returns_what_came_back(void **state)
 {
 	char *before, *after, *p = make_resident(&before, &after);
 
-	if (!p)
+	if (!p || PAGE > NEAR__PAGE) /* areas are larger there: they are not searched */
 		skip();
 	/* As often as the areas of the heap need, and once more: the first call may be one that
 	 * finds their end. */
@@ -262,21 +262,21 @@ static void the_decay_returns_what_came_back(void **state)
  * there are in use. What their `owner` says is of an earlier run. */
 static void a_block_that_grew_and_was_cut_is_in_use(void **state)
 {
-	enum { BEGAN = 2048, GREW = 7000, STAYS = 5000 };
-	char *volatile p = make(BEGAN * PAGE), *q = realloc(p, GREW * PAGE);
+	enum { BEGAN = 2048, GREW = 7008, STAYS = 5008 };
+	char *volatile p = make(BEGAN * NEAR__PAGE), *q = realloc(p, GREW * NEAR__PAGE);
 	uint32_t first = near__page_of(q), used = near__pages_used();
 
 	if (q != p)
 		skip();
-	assert_ptr_equal(realloc(q, STAYS * PAGE), q);
-	memset(q, 1, STAYS * PAGE);
+	assert_ptr_equal(realloc(q, STAYS * NEAR__PAGE), q);
+	memset(q, 1, STAYS * NEAR__PAGE);
 	for (uint32_t i = BEGAN; i < STAYS; i++)
 		near__heap.owner[first + i] = UINT32_MAX;
 	near__dirty_set(first, STAYS, false);
 	for (uint32_t pages = 0; pages < 2 * used + 4096; pages += 64 * 512)
 		near__pages_purge_areas(64);
 	malloc_trim(0);
-	for (size_t at = 0; at < STAYS * PAGE; at += PAGE)
+	for (size_t at = 0; at < STAYS * NEAR__PAGE; at += NEAR__PAGE)
 		assert_int_equal(q[at], 1);
 	free(q);
 }
