@@ -10,24 +10,42 @@
 
 static bool is_suspended; /* atomic */
 
+/* SIGUSR2 waits for sigsuspend: before, it would be lost. */
 static void suspend(int signal)
 {
-	sigset_t others;
+	int saved = errno;
+	sigset_t all, others;
 
-	sigfillset(&others);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, NULL);
+	others = all;
 	sigdelset(&others, SIGUSR2);
 	__atomic_store_n(&is_suspended, true, __ATOMIC_RELEASE);
-	sigsuspend(&others);
+	sigsuspend(&others); /* its errno is EINTR */
+	errno = saved;
 }
 
 static void resume(int signal)
 {
 }
 
-/* Returns when the thread is in its queue and suspended: a wake-up does not reach it. */
+static bool first_is_asleep(const struct waiter *w)
+{
+	struct near__bucket *b = near__lot_lock(w->on);
+	const struct near__waiter *first = near__lot_first(b, w->on, w->kind->space);
+	bool asleep = first && (first->group ||
+				__atomic_load_n(&first->word, __ATOMIC_RELAXED) & NEAR__ASLEEP);
+
+	near__lot_unlock(b);
+	return asleep;
+}
+
+/* Returns when the thread is in its queue and suspended: a wake-up does not reach it. It is asleep
+ * before: one that waits for a condition enters the queue while it has the mutex. */
 static void start_suspended(struct waiter *w)
 {
 	start_waiter(w);
+	UNTIL(first_is_asleep(w));
 	is_suspended = false;
 	CHECK(pthread_kill(w->thread, SIGUSR1) == 0);
 	unit_await(&is_suspended);

@@ -162,7 +162,10 @@ static volatile sig_atomic_t recorded;
 
 static void pass_on(int signal)
 {
-	kill((pid_t)recorded, signal);
+	int saved = errno;
+
+	kill((pid_t)recorded, signal); /* it may have ended */
+	errno = saved;
 }
 
 static void leave_signals_to(pid_t pid)
