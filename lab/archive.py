@@ -69,6 +69,14 @@ def own_release():
     return fields.get("VERSION_CODENAME", "")
 
 
+def is_older(fields, other):
+    """Whether a stanza's version is older than that of the other, if there is one. An archive keeps
+    sources that other packages were built with."""
+    return other is not None and subprocess.run(
+        ["dpkg", "--compare-versions", fields["Version"], "lt", other["Version"]],
+        check=False).returncode == 0
+
+
 class Archive:
     """`root` is a directory of our own; made when it is first updated."""
 
@@ -193,7 +201,8 @@ class Archive:
             for stanza in re.findall(rf"^Package: {re.escape(prefix)}.*?(?:\n\n|\Z)", text,
                                      re.DOTALL | re.MULTILINE):
                 fields = dict(re.findall(r"^([\w-]+): (.*)$", stanza, re.MULTILINE))
-                found[fields["Package"]] = fields
+                if not is_older(fields, found.get(fields["Package"])):
+                    found[fields["Package"]] = fields
         if not found:
             raise Missing(f"Debian's {suite} has no {prefix}* for {architecture}")
         return found

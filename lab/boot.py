@@ -14,8 +14,8 @@ from guest import Guest
 GRACE = 90
 
 
-def _kill(process):
-    """Ends it and all processes that it started. It may have ended before."""
+def end_group(process):
+    """Ends a process with a group of its own and all that it started. It may have ended before."""
     try:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -44,7 +44,7 @@ class Running:
 
     def end(self, process):
         """Ends one, whatever it does."""
-        _kill(process)
+        end_group(process)
         process.wait()
         process.stdout.close()
         with self.lock:
@@ -55,7 +55,7 @@ class Running:
         with self.lock:
             self.stopped = True
             for process in self.processes:
-                _kill(process)
+                end_group(process)
 
 
 def _read_lines(process, lines, log):
@@ -121,7 +121,7 @@ def boot(running, command, environment, log_path, limits, seconds, progress):
                 except subprocess.TimeoutExpired:
                     pass
         finally:
-            _kill(process)
+            end_group(process)
             reader.join(timeout=10)
             running.end(process)
     return guest, wrong

@@ -4,8 +4,10 @@
 from dataclasses import dataclass
 from pathlib import Path
 import re
+import shutil
 
 from cache import Making, unpack
+import kernel_build
 from problem import Missing, Problem
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "riscv64": "riscv64"}
@@ -13,12 +15,15 @@ ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64", "riscv64": "riscv64"}
 META = {"x86_64": "linux-image-cloud-amd64", "aarch64": "linux-image-cloud-arm64",
         "riscv64": "linux-image-riscv64"}
 META_16K = {"aarch64": "linux-image-arm64-16k"}
+# No suite has a kernel with pages of 64 KiB: this one is built.
+SOURCE_64K = {"aarch64": "linux-source-6.12"}
 # Name, packages, suite, what its version begins with, and what is known to be missing, with the
-# reason. No suite has a kernel with pages of 64 KiB.
+# reason.
 KERNELS = {
     "6.1": (META, "bookworm", "6.1.", {"riscv64": "Debian 12 has no riscv64"}),
     "6.12": (META, "trixie", "6.12.", {}),
     "6.12-16k": (META_16K, "trixie", "6.12.", {}),
+    "6.12-64k": (SOURCE_64K, "trixie", "6.12.", {}),
     "newest": (META, "sid", "", {}),
 }
 
@@ -66,13 +71,19 @@ class Kernels:
         self.refresh = refresh
 
     def _cached(self, arch, name):
+        """One that was built counts only if its configuration is what it would be now."""
+        config = kernel_build.configuration(name)
         for image in sorted((self.root / f"{name}-{arch}").glob("*/vmlinu*")):
-            return Kernel(arch, name, image.parent.name, image)
+            made = image.parent / "config"
+            if config is None or made.is_file() and made.read_text(encoding="utf-8") == config:
+                return Kernel(arch, name, image.parent.name, image)
         return None
 
     def get(self, arch, name):
-        """The kernel, fetched if it is not there or, with `refresh`, if there is a newer one."""
-        cached = self._cached(arch, name)
+        """The kernel, fetched if it is not there or, with `refresh`, if there is a newer one. If it
+        must be built: its source, for build()."""
+        source = self.root / f"packages-{name}-{arch}"
+        cached = self._cached(arch, name) or kernel_build.fetched(source)
         if cached and not self.refresh:
             return cached
         meta, suite, begins, _ = KERNELS[name]
@@ -84,10 +95,29 @@ class Kernels:
             raise Missing(f"Debian's {suite} has {version} instead of {begins}x")
         if cached and cached.version == version:
             return cached
+        if kernel_build.configuration(name) is not None:
+            return self._fetch_source(package, source)
         deb = archive.download(package)
         with Making(self.root / f"{name}-{arch}") as directory:
             self._extract(deb, directory, version)
         deb.unlink()
+        return self._cached(arch, name)
+
+    def _fetch_source(self, package, target):
+        archive = self.archive()
+        debs = [archive.download(package), *archive.download_for_here(kernel_build.TOOLS)]
+        with Making(target) as directory:
+            for deb in debs:
+                shutil.move(deb, directory / deb.name)
+        return kernel_build.Source(package["Version"], target)
+
+    def build(self, arch, name, source, log, progress):
+        """The kernel of a source that get() fetched; another run may have built it since."""
+        cached = self._cached(arch, name)
+        if not cached or cached.version != source.version:
+            kernel_build.build(arch, source, kernel_build.configuration(name),
+                               self.root / f"{name}-{arch}", log, progress)
+        shutil.rmtree(source.directory, ignore_errors=True)
         return self._cached(arch, name)
 
     @staticmethod

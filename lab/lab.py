@@ -4,6 +4,7 @@
 Started by ./dev lab."""
 
 import argparse
+from contextlib import contextmanager
 import errno
 import fcntl
 import os
@@ -16,6 +17,7 @@ from archive import Archive
 import build
 from cache import cache_directory
 from emulator import Emulator
+import kernel_build
 from kernels import ARCHITECTURES, KERNELS, Kernels, known_gap
 from machines import MACHINES
 import plan
@@ -36,7 +38,9 @@ def options(arguments):
         prog="./dev lab", description="Runs the tests in virtual machines: other architectures, "
         "other kernels, many CPUs, NUMA. Also: ./dev lab models, ./dev lab stress.",
         epilog="Kernels and QEMU come from Debian's archive and stay in $NEAR_LAB_CACHE "
-        "(~/.cache/nearcpu-lab). Exit status: 0 all green, 1 not, 2 wrong usage, "
+        "(~/.cache/nearcpu-lab). That of the machine pages64k is built the first time, in about "
+        f"{kernel_build.MINUTES} minutes on two CPUs. Exit status: 0 all green, 1 not, "
+        "2 wrong usage, "
         "3 all green that ran, but the archive is being updated and lacks a kernel.")
     parser.add_argument("what", nargs="?", choices=("list", "quick"),
                         help="list: like --list; quick: like --quick")
@@ -67,7 +71,8 @@ def print_list(tests):
     for name, (_, suite, _, _) in KERNELS.items():
         gaps = [f"not for {arch}: {known_gap(arch, name)}" for arch in ARCHITECTURES
                 if known_gap(arch, name)]
-        print("  " + "; ".join([f"{name:12}from Debian's {suite}", *gaps]))
+        built = ["built from source"] if kernel_build.configuration(name) is not None else []
+        print("  " + "; ".join([f"{name:12}from Debian's {suite}", *built, *gaps]))
     print("\nmachines:")
     for machine in MACHINES.values():
         print(f"  {machine.name:12}{machine.text} ({', '.join(machine.architectures)}; "
@@ -103,25 +108,45 @@ class Laboratory:
             self._archive = archive
         return self._archive
 
-    def fetch(self):
-        """Fills the cache; another run waits until that is done."""
-        self.cache.mkdir(parents=True, exist_ok=True)
-        with open(self.cache / "lock", "w", encoding="utf-8") as lock:
+    @contextmanager
+    def _alone(self, name):
+        """While another run has that lock, this one waits."""
+        with open(self.cache / name, "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def fetch(self):
+        """Fills the cache."""
+        self.cache.mkdir(parents=True, exist_ok=True)
+        sources = {}
+        with self._alone("lock"):
             emulator = Emulator(self.cache / "qemu", self._open_archive, self.selected.update)
             kernels = Kernels(self.cache / "kernels", self._open_archive, self.selected.update)
-            for boot in self.boots:
-                key = boot.arch, boot.kernel
-                if key in self.kernels or key in self.missing:
-                    continue
+            for key in dict.fromkeys((boot.arch, boot.kernel) for boot in self.boots):
                 try:
-                    self.kernels[key] = kernels.get(*key)
+                    found = kernels.get(*key)
                 except Missing as problem:
                     self.missing[key] = problem
-                    self.screen.say(f"{boot.arch} {boot.kernel} is not available: {problem}")
+                    self.screen.say(f"{' '.join(key)} is not available: {problem}")
+                else:
+                    is_source = isinstance(found, kernel_build.Source)
+                    (sources if is_source else self.kernels)[key] = found
             if self._archive:
                 self._archive.tidy()
+        for key, source in sources.items():
+            self._build_kernel(kernels, key, source)
         return emulator
+
+    def _build_kernel(self, kernels, key, source):
+        """Other runs that need no such kernel go on."""
+        name = f"the kernel {key[1]}"
+        self.screen.say(f"building {name} {source.version}: about {kernel_build.MINUTES} minutes "
+                        "on two CPUs")
+        with self._alone("lock-build"):
+            self.kernels[key] = kernels.build(
+                *key, source, self.output / f"build-kernel-{key[1]}.log",
+                lambda text: self.screen.note(name, text))
+        self.screen.note(name, None)
 
     def build(self):
         """The programs, by architecture."""

@@ -4,14 +4,17 @@
 
 import os
 from pathlib import Path
+import shutil
 import tempfile
 import unittest
 from unittest import mock
 
+import archive
 import boot
 import cells
 import cpio
 import guest
+import kernel_build
 import kernels
 from machines import MACHINES
 import plan
@@ -145,7 +148,8 @@ class Plan(unittest.TestCase):
     def test_a_machine_with_another_cpu(self):
         emulator = mock.Mock(**{"program.return_value": "qemu", "firmware.return_value": []})
         kernel = kernels.Kernel("aarch64", "6.12", "6.12.1", Path("image"))
-        for name, cpu in ("pages16k", "neoverse-n1"), ("numa", "cortex-a72"):
+        for name, cpu in (("pages16k", "neoverse-n1"), ("pages64k", "neoverse-n1"),
+                          ("numa", "cortex-a72")):
             words = MACHINES[name].command(emulator, kernel, Path("initrd"))
             self.assertEqual(words[words.index("-cpu") + 1], cpu)
 
@@ -158,6 +162,71 @@ class Plan(unittest.TestCase):
         del packages["linux-binary-7-x"]
         with self.assertRaises(Missing):
             kernels.find_package(packages, "linux-image-x")
+
+
+class Build(unittest.TestCase):
+    """A script stands for make."""
+
+    def setUp(self):
+        place = tempfile.TemporaryDirectory()
+        self.addCleanup(place.cleanup)
+        self.root = Path(place.name)
+
+    def make(self, script):
+        """What Build reports while `script` runs, and how it ends."""
+        (self.root / "make").write_text("#!/bin/sh\n" + script, encoding="utf-8")
+        (self.root / "make").chmod(0o755)
+        notes = []
+        with open(self.root / "log", "w", 1, encoding="utf-8") as log:
+            there = kernel_build.Build(self.root / "work", log, notes.append)
+            there.make({"PATH": f"{self.root}:/usr/bin:/bin"}, self.root)
+        return notes
+
+    def test_progress_and_failure(self):
+        self.assertEqual(self.make("echo '  CC      a.o'; echo '  AR      b.a'"),
+                         [f"1 of some {kernel_build.FILES} files, a.o"])
+        shutil.rmtree(self.root / "work")
+        with self.assertRaisesRegex(Problem, "does not build:\nno rule\nall of it is in"):
+            self.make("echo no rule; exit 2")
+
+    def test_a_configuration_is_kept_or_refused(self):
+        with open(self.root / "log", "w", encoding="utf-8") as log:
+            there = kernel_build.Build(self.root / "work", log, print)
+        (self.root / "work/made").mkdir()
+        (self.root / "work/made/.config").write_text("A=y\n# B is not set\n", encoding="utf-8")
+        there.check("# why\n\nA=y\n")
+        with self.assertRaisesRegex(Problem, "with: B=y$"):
+            there.check("A=y\nB=y\n")
+
+    def test_what_is_left_out_of_the_source(self):
+        for name, unused in (("drivers/net/veth.c", False), ("drivers/net/wan/a.c", True),
+                             ("drivers/net/wan/Kconfig", False), ("arch/arm64/kernel/a.S", False),
+                             ("arch/mips/kernel/a.S", True), ("arch/arm/boot/dts/a.dts", True),
+                             ("drivers/of/empty_root.dts", False), ("kernel/fork.c", False),
+                             ("Documentation/Kconfig", False), ("Documentation/a/b.rst", True)):
+            self.assertEqual(bool(kernel_build.UNUSED.match("linux-source-6/" + name)), unused,
+                             name)
+
+    def test_a_kernel_is_built_again_if_its_configuration_changed(self):
+        cache = kernels.Kernels(self.root, mock.Mock(side_effect=AssertionError), False)
+        kept = self.root / "6.12-64k-aarch64/6.12.9-1"
+        kept.mkdir(parents=True)
+        (kept / "vmlinuz").touch()
+        (kept / "config").write_text(kernel_build.configuration("6.12-64k"), encoding="utf-8")
+        self.assertEqual(cache.get("aarch64", "6.12-64k").version, "6.12.9-1")
+        (kept / "config").write_text("another\n", encoding="utf-8")
+        with self.assertRaises(AssertionError):
+            cache.get("aarch64", "6.12-64k")
+        (self.root / "packages-6.12-64k-aarch64").mkdir()
+        (self.root / "packages-6.12-64k-aarch64/linux-source-6.12_6.12.8-1_all.deb").touch()
+        self.assertEqual(cache.get("aarch64", "6.12-64k"),
+                         kernel_build.Source("6.12.8-1", self.root / "packages-6.12-64k-aarch64"))
+
+    def test_versions(self):
+        new, old = {"Version": "6.12.117-1"}, {"Version": "6.12.20-1"}
+        self.assertEqual([archive.is_older(*pair) for pair in
+                          ((old, new), (new, old), (new, new), (old, None))],
+                         [True, False, False, False])
 
 
 class Results(unittest.TestCase):

@@ -91,9 +91,11 @@ MACHINES = {machine.name: machine for machine in (
             kernels=("6.12", "newest")),
     Machine("fine", "2 CPUs on 2 nodes, interrupts between any two instructions", cpus=2, nodes=2,
             fine=True, architectures=("aarch64",), kernels=("newest",), seconds=300),
-    # The CPU of the board has no pages of 16 KiB.
+    # The CPU of the board has no pages of 16 KiB. The kernel of 64 KiB is built, see kernel_build.
     Machine("pages16k", "4 CPUs on 2 nodes, pages of 16 KiB", cpus=4, nodes=2, cpu="neoverse-n1",
             architectures=("aarch64",), kernels=("6.12-16k",)),
+    Machine("pages64k", "4 CPUs on 2 nodes, pages of 64 KiB", cpus=4, nodes=2, cpu="neoverse-n1",
+            architectures=("aarch64",), kernels=("6.12-64k",)),
     Machine("sparse", "2 CPUs and then 33 and 63 of 64 (riscv64: 5 and 7 of 8), 4 nodes",
             cpus=64, online=(33, 63), small=(8, (5, 7)), seconds=180),
     Machine("sparse128", "2 CPUs and then 127 of 128, 8 nodes", cpus=128, nodes=8, memory=2048,

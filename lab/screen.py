@@ -23,13 +23,19 @@ class Screen:
             sys.stderr.write(f"lab: {text}\n")
             self._draw()
 
-    def progress(self, name, guest):
-        """What a machine does now."""
+    def note(self, name, text):
+        """What is done now under that name; None: nothing any more."""
         with self.lock:
-            where = guest.running or ("boots" if guest.release is None else "between tests")
-            self.active[name] = f"{name}: {where} ({len(guest.ended)} done)"
+            self.active.pop(name, None)
+            if text is not None:
+                self.active[name] = f"{name}: {text}"
             self._clear()
             self._draw()
+
+    def progress(self, name, guest):
+        """What a machine does now."""
+        where = guest.running or ("boots" if guest.release is None else "between tests")
+        self.note(name, f"{where} ({len(guest.ended)} done)")
 
     def finished(self, boot, seconds, cells):
         """A boot is over."""
