@@ -103,17 +103,24 @@ static void many_events(void *unused)
 
 /* ---- each event once, and whole ---- */
 
+/* Relaxed: events are written by this thread. Atomic, as the session's thread may touch the page of
+ * the word, with a compare-exchange, at any time after the event. */
+static uint64_t load(const uint64_t *w)
+{
+	return __atomic_load_n(w, __ATOMIC_RELAXED);
+}
+
 static const char *see(const uint64_t *w, uint64_t *n, uint64_t *total)
 {
-	unsigned words = (unsigned)(*w >> NEAR__TRACE_WORDS_SHIFT & 63) - 2;
+	unsigned words = (unsigned)(load(w) >> NEAR__TRACE_WORDS_SHIFT & 63) - 2;
 
 	if (words < 1 || words > 32)
 		return "a record has no length";
 	for (unsigned i = 1; i < words; i++)
-		if (w[2 + i] != w[2])
+		if (load(w + 2 + i) != load(w + 2))
 			return "a record is torn";
 	++*n;
-	*total += w[2];
+	*total += load(w + 2);
 	return NULL;
 }
 
@@ -125,13 +132,13 @@ static const char *check_ring(struct near__trace_ring *r, uint64_t at, uint64_t 
 	while (!wrong && at < r->position) {
 		const uint64_t *w = near__trace_word_at(r, at);
 
-		if (!*w) {
+		if (!load(w)) {
 			at = (at | (NEAR__TRACE_SUB_SIZE - 1)) + 1;
 			continue;
 		}
-		wrong = w[1] < time ? "a time steps back" : see(w, n, total);
-		time = w[1];
-		at += (*w >> NEAR__TRACE_WORDS_SHIFT & 63) * 8;
+		wrong = load(w + 1) < time ? "a time steps back" : see(w, n, total);
+		time = load(w + 1);
+		at += (load(w) >> NEAR__TRACE_WORDS_SHIFT & 63) * 8;
 	}
 	return wrong ? wrong : at == r->position ? NULL : "a position is within a record";
 }
