@@ -8,7 +8,7 @@
  * Cost:      a tracepoint that is off .3 ns: a load and a branch; an event 2 to 3 ns and the
  *            counter, which is most of it (10 ns on some CPUs); with CLOCK_MONOTONIC 9 ns and that.
  * Memory:    a ring per slot in use, of up to the size that the session has: what was written, and
- *            1 MiB ahead of it; a file of 64 KiB.
+ *            1 MiB ahead of it; the first 64 KiB of two further rings; a file of 64 KiB.
  * Safety:    events: any thread, signal handlers, constructors, forked children, with no set-up of
  *            the thread. Start, stop, enable: any thread, not in signal handlers. errno is left
  *            alone; nothing is a cancellation point.

@@ -58,6 +58,10 @@ static inline unsigned near__first_fallback(void)
 #define NEAR__NO_SLOT UINT32_MAX
 uint32_t near__slot_open_own(const void *p);
 
+/* Opens this slot of p ahead, by any thread: a thread that finds it open later does what it would
+ * have done after opening it. False: no memory. */
+bool near__slot_open_at(const void *p, uint32_t slot);
+
 /* The same, its answer for a thread that is dead for good inlined. */
 static inline uint32_t near__slot_open(const void *p)
 {

@@ -366,17 +366,20 @@ void *near_percpu_fallback(void *p)
 	return near_percpu_at(p, slot);
 }
 
+/* A number beyond what this machine can have: a process restored on a larger one. */
+bool near__slot_open_at(const void *p, uint32_t slot)
+{
+	return slot < near__process.slots && open_slot(arena_of(p), slot, NEAR__OPEN);
+}
+
 uint32_t near__slot_open_own(const void *p)
 {
 	uint32_t slot;
 
 	if (!near__thread_live())
 		return NEAR__NO_SLOT;
-	/* A number beyond what this machine can have: a process restored on a larger one. */
 	slot = near__index_now();
-	if (slot >= near__process.slots || !open_slot(arena_of(p), slot, NEAR__OPEN))
-		return NEAR__NO_SLOT;
-	return slot;
+	return near__slot_open_at(p, slot) ? slot : NEAR__NO_SLOT;
 }
 
 bool near_slot_open(const void *p)

@@ -101,6 +101,9 @@ struct near__rcu_thread {
 };
 NEAR__BLOCK_PART(near__rcu_thread, struct near__rcu_thread, rcu);
 
+/* Opens this slot ahead, if sequences run here: its first reader then makes no system call. */
+void near__rcu_open_ahead(struct near_rcu *d, uint32_t slot);
+
 /* Whether this thread runs the domain's callbacks. Relaxed: only the thread itself stores its own
  * address. */
 static inline bool near__rcu_works_for(const struct near_rcu *d)

@@ -15,17 +15,29 @@ static void open_word(uint64_t *word)
 				    __ATOMIC_RELAXED);
 }
 
+static void open_words(struct near_rcu *d, uint32_t slot)
+{
+	for (int i = 0; i < 2; i++) {
+		open_word(&near__rcu_slot(d, slot)->in[i]);
+		open_word(&near__rcu_slot(d, slot)->out[i]);
+	}
+}
+
 /* Opens the local slot, unless this thread must not use it. With rcu_check:1 none is opened: all
  * readers make calls. */
 static bool open_slot(struct near_rcu *d)
 {
 	uint32_t slot = near__rcu_checks() ? NEAR__NO_SLOT : near__slot_open(d->slots);
 
-	for (int i = 0; i < 2 && slot != NEAR__NO_SLOT; i++) {
-		open_word(&near__rcu_slot(d, slot)->in[i]);
-		open_word(&near__rcu_slot(d, slot)->out[i]);
-	}
+	if (slot != NEAR__NO_SLOT)
+		open_words(d, slot);
 	return slot != NEAR__NO_SLOT;
+}
+
+void near__rcu_open_ahead(struct near_rcu *d, uint32_t slot)
+{
+	if (near__process.usable && !near__rcu_checks() && near__slot_open_at(d->slots, slot))
+		open_words(d, slot);
 }
 
 #define TRY_ON_SLOT(d, sequence)                                                                   \

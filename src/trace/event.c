@@ -169,8 +169,9 @@ static bool try_switch(const uint64_t *row, const struct near__trace_event *e, u
 		NEAR_OUT(ring, at, t), NEAR_IN(row, e, next, zero));
 }
 
-/* ring->end = the end of the sub-buffer of e->position, which commits. Fails if the position is
- * another one by then: `end` never is after the end of the position's sub-buffer. */
+/* ring->end = the end of the sub-buffer of e->position, or of what is ready of it, which commits.
+ * Fails if the position is another one by then: `end` never is after the end of the position's
+ * sub-buffer. */
 static bool try_set_end(const uint64_t *row, const struct near__trace_event *e, uint64_t end)
 {
 	uint64_t ring, t, position;
@@ -231,23 +232,26 @@ static inline bool try_once(uint32_t clock, const struct class *c, struct near__
 static enum near__trace_result mend(struct near__trace_run *t, struct near__trace_event *e)
 {
 	struct near__trace_ring *r;
-	uint64_t next;
+	uint64_t next, end;
+	unsigned i;
 
 	if (!try_peek(t->row, e))
 		return near__trace_open_local(t) ? NEAR__TRACE_WRITTEN : NEAR__TRACE_NO_RING;
 	r = (struct near__trace_ring *)(uintptr_t)e->ring;
-	next = (e->position | (NEAR__TRACE_SUB_SIZE - 1)) + 1;
-	if (e->position + e->room >= next) {
+	i = near__trace_index_of(t, r);
+	end = near__trace_end_for(t, i, e->position, e->room);
+	if (e->position + e->room >= end) {
+		next = (e->position | (NEAR__TRACE_SUB_SIZE - 1)) + 1;
 		if (!near__trace_has_room(t, r, &next))
 			return NEAR__TRACE_FULL;
 		if (!try_switch(t->row, e, next))
 			return NEAR__TRACE_WRITTEN;
-		near__trace_switched(t, near__trace_index_of(t, r));
+		near__trace_switched(t, i);
 		e->position = next;
-		next += NEAR__TRACE_SUB_SIZE;
+		end = near__trace_end_for(t, i, next, e->room);
 	}
-	if (__atomic_load_n(&r->end, __ATOMIC_RELAXED) != next)
-		try_set_end(t->row, e, next);
+	if (__atomic_load_n(&r->end, __ATOMIC_RELAXED) != end)
+		try_set_end(t->row, e, end);
 	return NEAR__TRACE_WRITTEN;
 }
 

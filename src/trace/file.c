@@ -149,6 +149,7 @@ static bool fill(struct near__trace_run *t, uint64_t parent)
 					  NEAR__TRACE_OWN, NEAR__TRACE_NO_CLOCK};
 	struct near__trace_session *s = t->session;
 	struct near_rseq_status status;
+	struct stat st;
 
 	near_rseq_status(&status, sizeof(status));
 	t->points = near_region_once(&t->region, t->objects[NEAR__AT_POINTS].offset);
@@ -156,6 +157,10 @@ static bool fill(struct near__trace_run *t, uint64_t parent)
 	t->control = (struct near__trace_control *)near_region_once(
 		&t->region, t->objects[NEAR__AT_CONTROL].offset);
 	program_name(t->region.header->program);
+	if (fstat(t->region.fd, &st) == 0) {
+		t->device = st.st_dev;
+		t->inode = st.st_ino;
+	}
 	s->mode = t->mode;
 	s->clock = clocks[t->clock - 1];
 	s->slots = t->slots;
@@ -183,8 +188,9 @@ int near__trace_open(struct near__trace_run **out, const struct near_trace_optio
 	unsigned slots = near_slots(), cpus = near_cpus();
 	size_t size =
 		sizeof(struct near__trace_run) + (slots + cpus) * sizeof(struct near__trace_local);
-	struct near__trace_run *t =
-		mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* Populated: else the first events would fault. */
+	struct near__trace_run *t = mmap(NULL, size, PROT_READ | PROT_WRITE,
+					 MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	int err;
 
 	if (t == MAP_FAILED)

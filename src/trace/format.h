@@ -11,7 +11,7 @@
  *
  * Rings 0 to slots - 1 are those of slots and written by sequences; the ones after them, as many as
  * there are possible CPUs, are written under locks. A ring is in use if its bit in `used` is set:
- * the blocks of its header and its first sub-buffer were allocated before, those of others when
+ * the blocks of its header and the begin of its first sub-buffer were allocated before, others when
  * they are needed. It has a header in the last 128 bytes of its first 4,096, and from there on
  * `ring_size` bytes of data, a power of two of sub-buffers.
  *
@@ -123,7 +123,7 @@ struct near__trace_ring {
 	uint64_t position __attribute__((aligned(64)));
 	uint64_t mask;      /* ring_size - 1 */
 	uint64_t discarded; /* records that found no room; atomic */
-	uint64_t end;       /* for sequences: of the position's sub-buffer, or an earlier one */
+	uint64_t end; /* for sequences: of what is ready of the position's sub-buffer, or less */
 	uint64_t unused[4];
 	/* NEAR__TRACE_STREAM: what the reader has taken; of its files, where they begin. */
 	uint64_t read __attribute__((aligned(64)));

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: rings get their memory, a sub-buffer at a time.
  *
- * A sub-buffer is ready if its blocks are allocated and its pages are mapped. Any number of threads
+ * A sub-buffer is ready if its blocks are allocated and its pages are mapped. A ring is opened with
+ * the begin of its first one alone, which takes less time; `end` in its header then is the end of
+ * that. Any number of threads
  * make the same one ready at the same time, and signal handlers that have interrupted one: no
  * thread waits for another one, since each step may be repeated at any time:
  *
@@ -13,12 +15,18 @@
  * - `ready` is raised by a compare-exchange, a release. A writer loads it, an acquire, before it
  *   enters the sub-buffer.
  *
- * The session's thread makes sub-buffers ready before they are needed. models/trace.cc has the
- * touch, concurrently with a writer and a reader. */
+ * The session's thread makes sub-buffers ready before they are needed, and the first one of rings
+ * that are not open yet. models/trace_grow.cc has all of it, concurrently with a reader. */
 #include "trace/trace.h"
+
+#include <sys/stat.h>
+
+#include "percpu/region.h"
+#include "rcu/rcu.h"
 
 #define LEAST_PAGE 4096
 #define AHEAD 16u              /* sub-buffers: 1 MiB */
+#define SPARES 2u              /* rings that are not open */
 #define REFUSALS_PER_TRY 1024u /* on a full disk */
 #define SUB NEAR__TRACE_SUB_SIZE
 
@@ -42,26 +50,62 @@ static void touch(char *at, const char *end)
 	}
 }
 
-/* The first one with the ring's header. False: no room. After that only one in REFUSALS_PER_TRY
- * calls tries again. */
-static bool provide(struct near__trace_run *t, unsigned i, uint32_t sub)
+/* Without one the file's blocks are allocated by its mapping. As near__region_has_file, with one
+ * system call. */
+static int descriptor(const struct near__trace_run *t)
 {
-	uint64_t from = i * t->ring_stride + (sub ? NEAR__TRACE_PAGE + sub * SUB : 0);
-	uint64_t size = sub ? SUB : NEAR__TRACE_PAGE + SUB;
+	struct stat st;
+
+	return fstat(t->region.fd, &st) == 0 && st.st_dev == t->device && st.st_ino == t->inode
+		       ? t->region.fd
+		       : -1;
+}
+
+/* Bytes `from` to `end` of ring i, its header included. False: no room. */
+static bool provide(struct near__trace_run *t, unsigned i, uint64_t from, uint64_t end)
+{
+	struct region_caller c = near__region_enter();
+	uint64_t ring = i * t->ring_stride;
+	int err = near__region_provide_once(&t->region, descriptor(t),
+					    t->objects[NEAR__AT_RINGS].offset + ring + from,
+					    end - from);
+
+	if (!err)
+		touch(t->rings + ring + from, t->rings + ring + end);
+	return near__region_leave(c, !err);
+}
+
+/* After a refusal only one in REFUSALS_PER_TRY calls tries again. */
+static bool provide_or_refuse(struct near__trace_run *t, unsigned i, uint64_t from, uint64_t end)
+{
 	uint32_t refused = __atomic_load_n(&t->refused, __ATOMIC_RELAXED);
 
 	if (refused && __atomic_add_fetch(&t->refused, 1, __ATOMIC_RELAXED) % REFUSALS_PER_TRY)
 		return false;
-	if (near_region_allocate(&t->region, &t->objects[NEAR__AT_RINGS], from, size)) {
+	if (!provide(t, i, from, end)) {
 		__atomic_fetch_or(&t->refused, 1, __ATOMIC_RELAXED);
 		set_flag(t, NEAR__TRACE_WAS_FULL);
 		return false;
 	}
 	if (refused)
 		__atomic_store_n(&t->refused, 0, __ATOMIC_RELAXED);
-	touch(t->rings + from, t->rings + from + size);
+	return true;
+}
+
+static void raise_ready(struct near__trace_run *t, unsigned i, uint32_t sub)
+{
 	__atomic_compare_exchange_n(&t->local[i].ready, &sub, sub + 1, false, __ATOMIC_RELEASE,
 				    __ATOMIC_RELAXED);
+}
+
+/* The first one with the ring's header. */
+static bool provide_sub(struct near__trace_run *t, unsigned i, uint32_t sub)
+{
+	uint64_t end = NEAR__TRACE_PAGE + (sub + 1) * SUB;
+
+	if (!provide_or_refuse(t, i, sub ? end - SUB : 0, end))
+		return false;
+	raise_ready(t, i, sub);
 	return true;
 }
 
@@ -70,9 +114,19 @@ bool near__trace_make_ready(struct near__trace_run *t, unsigned i, uint32_t sub)
 	uint32_t ready;
 
 	while ((ready = near__trace_ready(t, i)) <= sub)
-		if (!provide(t, i, ready))
+		if (!provide_sub(t, i, ready))
 			return false;
 	return true;
+}
+
+uint64_t near__trace_end_for(struct near__trace_run *t, unsigned i, uint64_t position,
+			     uint64_t room)
+{
+	uint32_t sub = (uint32_t)((position & (t->ring_size - 1)) / SUB);
+
+	if (position % SUB + room >= near__trace_extent(t, i, sub))
+		near__trace_make_ready(t, i, sub);
+	return position / SUB * SUB + near__trace_extent(t, i, sub);
 }
 
 /* ---- rings ---- */
@@ -113,10 +167,13 @@ struct near__trace_ring *near__trace_provide(struct near__trace_run *t, unsigned
 {
 	struct near__trace_ring *r = near__trace_ring_at(t, i);
 
-	if (!claim(t, i) || !near__trace_make_ready(t, i, 0))
+	if (!claim(t, i))
+		return NULL;
+	if (!near__trace_ready(t, i) &&
+	    !provide_or_refuse(t, i, 0, NEAR__TRACE_PAGE + NEAR__TRACE_BEGIN))
 		return NULL;
 	set_once(&r->mask, t->ring_size - 1);
-	set_once(&r->end, SUB);
+	set_once(&r->end, near__trace_extent(t, i, 0));
 	/* Release: a reader that finds the bit finds the ring. */
 	__atomic_fetch_or(&near__trace_used(t->session)[i / 64], UINT64_C(1) << i % 64,
 			  __ATOMIC_RELEASE);
@@ -139,12 +196,35 @@ bool near__trace_wants_more(const struct near__trace_run *t, unsigned i)
 	return near__trace_ready(t, i) < wanted(t, i, AHEAD / 2);
 }
 
+/* The first sub-buffers of rings that are opened next, if slots are the threads' cids. With
+ * max_bytes a ring that is not opened must not take memory. */
+static void provide_spares(struct near__trace_run *t)
+{
+	unsigned i = near__process.usable ? 0 : t->slots, spares = 0;
+	unsigned end = near__process.usable ? t->slots : t->slots + t->cpus;
+
+	if (t->most_rings < t->slots + t->cpus)
+		return;
+	for (; i < end && spares < SPARES; i++) {
+		if (near__trace_is_used(t->session, i))
+			continue;
+		near__rcu_open_ahead(&near__trace.rcu, i);
+		if (!near__trace_ready(t, i)) {
+			if (!provide(t, i, 0, NEAR__TRACE_PAGE + SUB))
+				return;
+			raise_ready(t, i, 0);
+		}
+		spares++;
+	}
+}
+
 void near__trace_ahead(struct near__trace_run *t)
 {
+	provide_spares(t);
 	for (unsigned i = 0; i < t->slots + t->cpus; i++)
 		while (near__trace_is_used(t->session, i) &&
 		       near__trace_ready(t, i) < wanted(t, i, AHEAD) &&
 		       !__atomic_load_n(&t->ends, __ATOMIC_RELAXED))
-			if (!provide(t, i, near__trace_ready(t, i)))
+			if (!provide_sub(t, i, near__trace_ready(t, i)))
 				break;
 }

@@ -129,16 +129,17 @@ void near__trace_switched(struct near__trace_run *t, unsigned i)
 static enum near__trace_result append(struct near__trace_run *t, struct near__trace_ring *r,
 				      const struct near__trace_event *e, uint32_t cpu)
 {
+	unsigned i = near__trace_index_of(t, r);
 	uint64_t position = r->position, next, *at;
 
-	if (position % NEAR__TRACE_SUB_SIZE + e->size >= NEAR__TRACE_SUB_SIZE) {
+	if (position + e->size >= near__trace_end_for(t, i, position, e->size)) {
 		next = (position | (NEAR__TRACE_SUB_SIZE - 1)) + 1;
 		if (!near__trace_has_room(t, r, &next))
 			return NEAR__TRACE_FULL;
 		__atomic_store_n(near__trace_word_at(r, position), 0, __ATOMIC_RELAXED);
 		__atomic_store_n(&r->position, next, __ATOMIC_RELEASE);
 		__atomic_signal_fence(__ATOMIC_SEQ_CST);
-		near__trace_switched(t, near__trace_index_of(t, r));
+		near__trace_switched(t, i);
 		position = next;
 	}
 	at = near__trace_word_at(r, position);
@@ -151,12 +152,13 @@ static enum near__trace_result append(struct near__trace_run *t, struct near__tr
 	return NEAR__TRACE_WRITTEN;
 }
 
-/* Without the lock: the ring is opened, and has a sub-buffer ahead once half of one is used. */
+/* Without the lock: the ring is opened, has its first sub-buffer once half of the begin is used,
+ * and one ahead once half of one is. */
 static struct near__trace_ring *prepare(struct near__trace_run *t, unsigned i)
 {
 	struct near__trace_local *l = &t->local[i];
 	struct near__trace_ring *r = __atomic_load_n(&l->ring, __ATOMIC_ACQUIRE);
-	uint64_t ahead;
+	uint64_t position, ahead;
 
 	if (!r) {
 		r = near__trace_provide(t, i);
@@ -164,9 +166,11 @@ static struct near__trace_ring *prepare(struct near__trace_run *t, unsigned i)
 			__atomic_store_n(&l->ring, r, __ATOMIC_RELEASE);
 		return r;
 	}
-	ahead = __atomic_load_n(&r->position, __ATOMIC_RELAXED) + NEAR__TRACE_SUB_SIZE / 2;
-	near__trace_make_ready(t, i,
-			       (uint32_t)((ahead & (t->ring_size - 1)) / NEAR__TRACE_SUB_SIZE));
+	position = __atomic_load_n(&r->position, __ATOMIC_RELAXED);
+	ahead = position + NEAR__TRACE_SUB_SIZE / 2;
+	if (position >= NEAR__TRACE_BEGIN / 2)
+		near__trace_make_ready(
+			t, i, (uint32_t)((ahead & (t->ring_size - 1)) / NEAR__TRACE_SUB_SIZE));
 	return r;
 }
 

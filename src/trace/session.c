@@ -20,6 +20,7 @@
 
 #define LEAST_RING (NEAR__TRACE_SUB_SIZE * NEAR__TRACE_LEAST_SUBS)
 #define MOST_RING ((size_t)1 << 30)
+#define SLOTS_OPENED 16u /* of the domain, at the first start; also for children */
 
 static struct near__fork_turn turn;
 
@@ -153,6 +154,8 @@ static int get_ready(void)
 		err = near_rcu_init(&near__trace.rcu);
 	if (err)
 		return near__trace_fail(err, "no memory");
+	for (uint32_t slot = 0; slot < SLOTS_OPENED; slot++)
+		near__rcu_open_ahead(&near__trace.rcu, slot);
 	if (near__process.usable)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 	near__trace.resume = resume;
@@ -234,8 +237,10 @@ static int start(const struct near_trace_options *o)
 		near__trace.options.clock = near_clock() ? NEAR_TRACE_COUNTER
 							 : NEAR_TRACE_MONOTONIC;
 	err = begin();
-	if (!err)
+	if (!err) {
+		near__trace_ahead(near__trace.current);
 		err = near__trace_start_thread(near__trace.current);
+	}
 	return err;
 }
 
@@ -334,11 +339,13 @@ static void count(struct near_trace_stats *out, struct near__trace_run *t)
 	out->chains_cut = __atomic_load_n(&t->session->chains_cut, __ATOMIC_RELAXED);
 	for (unsigned i = 0; i < t->slots + t->cpus; i++) {
 		struct near__trace_ring *r = near__trace_ring_at(t, i);
+		uint32_t ready = near__trace_ready(t, i);
 
 		if (!__atomic_load_n(&t->local[i].ring, __ATOMIC_ACQUIRE))
 			continue;
 		out->rings++;
-		out->bytes += NEAR__TRACE_PAGE + near__trace_ready(t, i) * NEAR__TRACE_SUB_SIZE;
+		out->bytes += NEAR__TRACE_PAGE + near__trace_extent(t, i, 0) +
+			      (ready ? ready - 1 : 0) * NEAR__TRACE_SUB_SIZE;
 		out->discarded += __atomic_load_n(&r->discarded, __ATOMIC_RELAXED);
 	}
 	for (struct near_trace_point *p = near__trace.first; p; p = p->next) {

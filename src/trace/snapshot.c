@@ -19,11 +19,11 @@ static uint64_t oldest(uint64_t position, uint64_t size)
 	return position < size ? 0 : ((position - size) / SUB + 1) * SUB;
 }
 
-/* One that is not ready has no memory to be loaded. */
+/* `extent` bytes of it: what is not ready has no memory to be loaded. */
 static void copy_sub(struct near__trace_ring *to, struct near__trace_ring *from, uint64_t p,
-		     uint64_t end)
+		     uint64_t end, uint64_t extent)
 {
-	uint64_t next = (p | (SUB - 1)) + 1;
+	uint64_t next = p / SUB * SUB + extent;
 
 	for (end = next < end ? next : end; p < end; p += sizeof(uint64_t))
 		near__trace_copy(near__trace_word_at(to, p), near__trace_word_at(from, p), 1);
@@ -43,8 +43,8 @@ static struct near__trace_ring *copy_words(struct near__trace_copy *c,
 	if (end >= t->ring_size)
 		end = __atomic_load_n(&r->position, __ATOMIC_ACQUIRE);
 	for (uint64_t p = oldest(end, t->ring_size); p < end; p = (p | (SUB - 1)) + 1)
-		if ((p & (t->ring_size - 1)) / SUB < near__trace_ready(t, i))
-			copy_sub(to, r, p, end);
+		copy_sub(to, r, p, end,
+			 near__trace_extent(t, i, (uint32_t)((p & (t->ring_size - 1)) / SUB)));
 	to->read = __atomic_load_n(&r->read, __ATOMIC_RELAXED);
 	to->discarded = __atomic_load_n(&r->discarded, __ATOMIC_RELAXED);
 	to->position = end;

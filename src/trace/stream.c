@@ -65,7 +65,8 @@ static bool has_file(struct near__trace_run *t)
 	return made;
 }
 
-/* Moves what is from `read` on, up to `end`, in one sub-buffer of ring i. */
+/* Moves what is from `read` on, up to `end`, in one sub-buffer of ring i. If that is not ready, and
+ * the ring has its begin alone, `end` is in the begin: no lap began before all of it was moved. */
 static bool move(struct near__trace_run *t, unsigned i, uint64_t end)
 {
 	struct near__trace_copy *c = &t->stream.file;
@@ -97,7 +98,7 @@ static bool is_skipped(const struct near__trace_run *t, unsigned i, uint64_t pos
 {
 	const uint64_t *first = near__trace_word_at(near__trace_ring_at(t, i), position);
 
-	return near__trace_ready(t, i) <= (position & (t->ring_size - 1)) / SUB ||
+	return !near__trace_extent(t, i, (position & (t->ring_size - 1)) / SUB) ||
 	       (position % SUB == 0 && !__atomic_load_n(first, __ATOMIC_RELAXED));
 }
 

@@ -29,6 +29,7 @@
 #include <nearcpu/trace.h>
 
 #include <limits.h>
+#include <sys/types.h>
 #include <time.h>
 
 #include "ground/block.h"
@@ -44,6 +45,10 @@
 #endif
 #define NEAR__TRACE_READS_CONF 2 /* has_read_conf while that session begins */
 #define NEAR__TRACE_RINGS_AT 128 /* before the data: the header of a ring */
+/* Bytes of the first sub-buffer that a ring is opened with: some records, not less than the longest
+ * needs. */
+#define NEAR__TRACE_BEGIN                                                                          \
+	(NEAR__TRACE_SUB_SIZE / 8 < 4096 ? NEAR__TRACE_SUB_SIZE : NEAR__TRACE_SUB_SIZE / 8)
 
 enum near__trace_object { NEAR__AT_SESSION, NEAR__AT_POINTS, NEAR__AT_RINGS, NEAR__AT_CONTROL };
 
@@ -80,6 +85,8 @@ struct near__trace_run {
 	struct near__trace_session *session;
 	struct near__trace_control *control;
 	char *points, *rings;
+	dev_t device; /* of the file */
+	ino_t inode;
 	uint64_t *row; /* the table, from the word of this session's clock on */
 	uint64_t ring_size, ring_stride;
 	uint32_t mode, clock;
@@ -212,6 +219,20 @@ static inline uint32_t near__trace_ready(const struct near__trace_run *t, unsign
 
 /* Makes the first sub-buffers of ring i ready, up to number `sub`. False: the disk is full. */
 bool near__trace_make_ready(struct near__trace_run *t, unsigned i, uint32_t sub);
+
+/* Bytes of this sub-buffer of ring i, which is open, or has one that is ready, that can be loaded
+ * and stored. */
+static inline uint64_t near__trace_extent(const struct near__trace_run *t, unsigned i, uint32_t sub)
+{
+	if (near__trace_ready(t, i) > sub)
+		return NEAR__TRACE_SUB_SIZE;
+	return sub ? 0 : NEAR__TRACE_BEGIN;
+}
+
+/* Where the sub-buffer of this position of ring i, which is open, ends; or the begin of the first
+ * one, if more than `room` is left in it, or the disk is full. */
+uint64_t near__trace_end_for(struct near__trace_run *t, unsigned i, uint64_t position,
+			     uint64_t room);
 
 /* Makes ring i ready for its first records. NULL: no room. */
 struct near__trace_ring *near__trace_provide(struct near__trace_run *t, unsigned i);

@@ -72,6 +72,53 @@ static void stop_on_a_full_disk(void *mode)
 	CHECK(!twice && seen_n > 5000);
 }
 
+static char other_folder[sizeof(traces_folder)]; /* on another file system */
+
+/* Leaves room for the begin of a ring's first sub-buffer, and where pages are small for no more. */
+static void fill_disk(const char *folder)
+{
+	static const char zeros[4096];
+	long page = sysconf(_SC_PAGESIZE);
+	off_t size = 0;
+	char path[110];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/filler", folder);
+	fd = open(path, O_CREAT | O_WRONLY, 0600);
+	while (fd >= 0 && write(fd, zeros, sizeof(zeros)) > 0)
+		size += sizeof(zeros);
+	CHECK(size && ftruncate(fd, size / page * page - 4 * page) == 0 && close(fd) == 0);
+}
+
+/* With max_bytes no ring is made ready before it is opened. Pages that have no blocks must not be
+ * loaded, by nobody. */
+static void begin_on_a_full_disk(void *mode)
+{
+	enum near_trace_mode m = *(enum near_trace_mode *)mode;
+	struct near_trace_stats stats;
+	char path[100], copy[100];
+
+	snprintf(copy, sizeof(copy), "%s/copy", other_folder);
+	mount_small(path, sizeof(path), "size=2m");
+	unit_pin(0, NULL);
+	START(.path = path, .mode = m, .max_bytes = 2 << 20,
+	      .stream = m == NEAR_TRACE_STREAM ? other_folder : NULL);
+	fill_disk(path);
+	KEEPS_ERRNO(numbers(0, 50000));
+	CHECK(near_trace_stats(&stats, sizeof(stats)) == 0 && stats.rings == 1);
+	CHECK(near_trace_snapshot(copy) == 0 && near_trace_stop() == 0);
+	if (m == NEAR_TRACE_STREAM)
+		unlink(copy); /* the streamed file has all of it */
+	strcpy(traces_folder, other_folder);
+	see_all();
+	if (m == NEAR_TRACE_OVERWRITE)
+		CHECK(stats.discarded + twice == 0 && seen_n && seen[49999]);
+	else
+		CHECK(seen_n > 300 && seen[0]);
+	CHECK(m == NEAR_TRACE_OVERWRITE || (!twice && seen_n + stats.discarded == 50000));
+	traces_each_file(traces_unlink, NULL);
+}
+
 /* As many rings as there is room for; the others' events go to them by the fallback. */
 static void a_full_disk_discards(void **state)
 {
@@ -79,12 +126,16 @@ static void a_full_disk_discards(void **state)
 
 	snprintf(path, sizeof(path), "%s/mnt", traces_folder);
 	assert_int_equal(mkdir(path, 0700), 0);
+	strcpy(other_folder, "/dev/shm/nearcpu-XXXXXX");
+	assert_non_null(mkdtemp(other_folder));
 	unit_in_child(trace_on_a_full_disk, NULL);
 	for (enum near_trace_mode mode = NEAR_TRACE_STOP_WHEN_FULL; mode <= NEAR_TRACE_STREAM;
 	     mode++)
 		unit_in_child(stop_on_a_full_disk, &mode);
+	for (enum near_trace_mode mode = 0; mode <= NEAR_TRACE_STREAM; mode++)
+		unit_in_child(begin_on_a_full_disk, &mode);
 	unit_in_child(start_on_a_full_disk, NULL);
-	assert_int_equal(rmdir(path), 0);
+	assert_int_equal(rmdir(path) + rmdir(other_folder), 0);
 }
 
 /* ---- openings ---- */
@@ -125,9 +176,60 @@ static void nothing_is_discarded_while_rings_open(void **state)
 	pthread_barrier_destroy(&together);
 }
 
+/* How many bytes of ring i the file has from the ring's header on, without a hole. */
+static uint64_t allocated(const char *path, unsigned i)
+{
+	struct trace_file f = traces_open(path);
+	const char *ring = near_region_once(&f.region, f.rings.offset) + i * f.session->ring_stride;
+	off_t at = (off_t)near_region_file_offset(&f.region, ring), hole;
+
+	CHECK(lseek(f.region.fd, at, SEEK_DATA) >= 0 || errno == ENXIO);
+	hole = lseek(f.region.fd, at, SEEK_HOLE);
+	traces_close(&f);
+	CHECK(hole >= at);
+	return (uint64_t)(hole - at);
+}
+
+#define FIRST_SUB (NEAR__TRACE_PAGE + NEAR__TRACE_SUB_SIZE)
+
+static void trace_in_a_child(void *unused)
+{
+	unsigned i = 0, n = near_slots() + near_cpus();
+
+	unit_pin(0, NULL);
+	numbers(0, 1);
+	while (i < n && !allocated(near_trace_path(), i))
+		i++;
+	CHECK(i < n &&
+	      (sysconf(_SC_PAGESIZE) > 4096 || allocated(near_trace_path(), i) < FIRST_SUB));
+	numbers(1, 1000);
+	CHECK(allocated(near_trace_path(), i) >= FIRST_SUB);
+	CHECK(near_trace_stop() == 0);
+}
+
+/* The first sub-buffer of those that are opened next, by near_trace_start or the session's thread;
+ * an event makes no more than its begin ready. */
+static void rings_are_made_ready_before_they_are_opened(void **state)
+{
+	struct trace_file f;
+	unsigned first;
+
+	START(.ring_size = 1 << 20);
+	f = traces_open(near_trace_path());
+	first = f.session->flags & NEAR__TRACE_FENCES ? 0 : f.session->slots;
+	traces_close(&f);
+	assert_true(allocated(near_trace_path(), first) >= FIRST_SUB);
+	unit_in_child(trace_in_a_child, NULL);
+	f = traces_stop();
+	assert_int_equal(traces_rings(&f) + traces_discarded(&f), 0);
+	traces_close(&f);
+	traces_each_file(traces_unlink, NULL);
+}
+
 int main(void)
 {
 	return UNIT_TESTS_IN(
 		((struct unit_fixtures){NULL, traces_make_folder, traces_remove_folder, NULL}),
-		a_full_disk_discards, nothing_is_discarded_while_rings_open);
+		a_full_disk_discards, nothing_is_discarded_while_rings_open,
+		rings_are_made_ready_before_they_are_opened);
 }
