@@ -223,7 +223,7 @@ void near__trace_add_point(struct near_trace_point *p)
 		refuse(p);
 		return;
 	}
-	near_lock_lock(&near__trace.lock);
+	near__trace_lock();
 	if (near__trace.points_known < MOST)
 		p->head |= (uint64_t)++near__trace.points_known << NEAR__TRACE_ID_SHIFT;
 	if (!near__trace.last)
@@ -247,7 +247,7 @@ static int change(const char *pattern, int level, const char *condition)
 	int n;
 
 	near__trace_fail(0, NULL);
-	near_lock_lock(&near__trace.lock);
+	near__trace_lock();
 	n = count_matches(pattern, condition);
 	if (near__trace.current || near__trace.is_child) {
 		int err = near__trace_add_rule(pattern, strlen(pattern), level, condition);

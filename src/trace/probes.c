@@ -62,7 +62,7 @@ static const struct {
 /* A session may have begun before, with the first tracepoint. */
 __attribute__((constructor)) static void connect(void)
 {
-	near_lock_lock(&near__trace.lock);
+	near__trace_lock();
 	for (unsigned i = 0; i < NEAR__TRACED_PROBES; i++) {
 		near__probes[i].hit = probes[i].hit;
 		probes[i].point->probe = &near__probes[i].enabled;

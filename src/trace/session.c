@@ -244,10 +244,9 @@ static int start(const struct near_trace_options *o)
 	return err;
 }
 
-/* Before the lock is taken: a child would find it held by a thread that it does not have. After the
- * handlers of the layers below: the child's run after theirs. And after those of an allocator,
- * which may come with its first block: the child makes a thread, and this one does so with the
- * lock, both of which allocate. */
+/* Before the lock is taken, see near__trace_lock. After the handlers of the layers below: the
+ * child's run after theirs. And after those of an allocator, which may come with its first block:
+ * the child makes a thread, and this one does so with the lock, both of which allocate. */
 static void watch_forks(void)
 {
 	void *volatile block = malloc(1);
@@ -255,6 +254,14 @@ static void watch_forks(void)
 	free(block);
 	near__rcu_watch_forks();
 	near__fork_register(&near__trace.watches_forks, fork_prepare, fork_parent, fork_child);
+}
+
+void near__trace_lock(void)
+{
+	if (!__atomic_load_n(&near__trace.watches_forks, __ATOMIC_RELAXED) &&
+	    !near__is_one_thread())
+		watch_forks();
+	near_lock_lock(&near__trace.lock);
 }
 
 int near_trace_start(const struct near_trace_options *options)
@@ -306,7 +313,7 @@ int near_trace_stop(void)
 
 	if (!near__trace_is_own())
 		return near__region_leave(c, -ENOENT);
-	near_lock_lock(&near__trace.lock);
+	near__trace_lock();
 	t = near__trace.current;
 	if (near__trace.is_ending || (!t && !near__trace.is_child)) {
 		err = -ENOENT;
@@ -361,7 +368,7 @@ int near_trace_stats(struct near_trace_stats *out, size_t size)
 
 	if (!size)
 		return -EINVAL;
-	near_lock_lock(&near__trace.lock);
+	near__trace_lock();
 	if (near__trace.current) {
 		count(&s, near__trace.current);
 		err = 0;

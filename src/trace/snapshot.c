@@ -104,7 +104,7 @@ int near_trace_snapshot(const char *file)
 	int err = -ENOENT;
 
 	near__trace_fail(0, NULL);
-	near_lock_lock(&near__trace.lock);
+	near__trace_lock();
 	t = near__trace.current;
 	if (!t)
 		near__trace_fail(err, "the process does not trace");

@@ -151,6 +151,10 @@ static inline bool near__trace_is_own(void)
 	return !near__trace.alive || __atomic_load_n(near__trace.alive, __ATOMIC_RELAXED);
 }
 
+/* Takes near__trace.lock. If there may be other threads, the handlers of fork are registered
+ * before: else the child of one would find the lock held by a thread that it does not have. */
+void near__trace_lock(void);
+
 /* Starts the session that NEAR_CONF wants, if this has not been done. */
 void near__trace_start_by_conf(void);
 
