@@ -84,6 +84,17 @@ class Show(TraceCase):
             else:
                 self.expect(run("trace", "show", *option, path), 2, option[0])
 
+    def test_patterns_that_nothing_matches(self):
+        path = self.make("t", "basic")
+        for names in ("app:none", "app:be*,app:none", "app:none,app:be*"):
+            for command_line in (("show",), ("list",), ("stat",), ("export", "--csv", "-"),
+                                 ("stat", "--between", "app:begin,app:end")):
+                self.expect(run("trace", *command_line, "--name", names, path), 1,
+                            "there is no tracepoint 'app:none'")
+        self.trace("show", "--name", "app:be*,unknown:*", path)
+        self.trace("show", "--name", "app:be*", "--level", "1", path)
+        self.trace("recover", "--name", "app:none", "--csv", "-", path)
+
     def test_chains(self):
         text = self.trace("show", self.make("t", "chains"))
         lines = text.splitlines()

@@ -109,18 +109,54 @@ static int add_folder(struct trace *t, const char *folder, bool recover)
 
 /* ---- filters ---- */
 
+/* The next pattern of the list, cut to 255 characters. Returns what follows it. */
+static const char *next_pattern(const char *names, char pattern[256])
+{
+	size_t n = strcspn(names, ",");
+
+	snprintf(pattern, 256, "%.*s", (int)n, names);
+	return names + n + (names[n] == ',');
+}
+
 static bool is_selected(const struct trace_filter *f, const struct trace_point *p)
 {
 	const char *names = f->names;
 	bool found = !names;
 	char pattern[256];
 
-	for (size_t n; !found && *names; names += n + (names[n] == ',')) {
-		n = strcspn(names, ",");
-		snprintf(pattern, sizeof(pattern), "%.*s", (int)n, names);
+	while (!found && *names) {
+		names = next_pattern(names, pattern);
 		found = fnmatch(pattern, p->name, 0) == 0;
 	}
 	return found && p->level <= f->level;
+}
+
+static bool has_point(const struct trace *t, const char *pattern)
+{
+	for (unsigned i = 0; i < t->file_count; i++)
+		for (unsigned id = 0; id < MOST_IDS; id++) {
+			const struct trace_point *p = t->files[i].points[id];
+
+			if (p && fnmatch(pattern, p->name, 0) == 0)
+				return true;
+		}
+	return false;
+}
+
+/* Each pattern names a tracepoint, or those of damaged files and of events without one, which are
+ * not known yet. */
+static int check_names(const struct trace *t)
+{
+	struct trace_loss loss = trace_total_loss(t);
+	const char *names = t->filter->names;
+	char pattern[256];
+
+	while (names && *names && !loss.points && !loss.points_unread) {
+		names = next_pattern(names, pattern);
+		if (strncmp(pattern, "unknown:", 8) != 0 && !has_point(t, pattern))
+			return failure("trace", "there is no tracepoint '%s'", pattern);
+	}
+	return EXIT_DONE;
 }
 
 void trace_number(struct trace *t, struct trace_point *p)
@@ -282,8 +318,10 @@ int trace_open(struct trace *t, char **paths, const struct trace_filter *filter,
 		count_once(t);
 		share_rates(t);
 		number_points(t);
-		code = open_rings(t);
+		code = recover ? EXIT_DONE : check_names(t);
 	}
+	if (code == EXIT_DONE)
+		code = open_rings(t);
 	if (code)
 		trace_close(t);
 	return code;
