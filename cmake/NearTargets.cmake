@@ -88,7 +88,7 @@ function(near_add_export)
   add_library(nearcpu_export INTERFACE)
   foreach(symbol near__self near__more near__no_block near__blocks near__dead near__process
           near__percpu near__lot near__locks near__read_forks near__rcu near__probes near__trace
-          near__seats near__trace_table near__first)
+          near__seats near__trace_table near__identity near__first)
     # The suffix of NEAR__STATE in api.h.
     if(NOT symbol STREQUAL "near__first")
       if(PROJECT_VERSION_MAJOR EQUAL 0)

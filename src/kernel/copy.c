@@ -81,8 +81,8 @@ static bool is_other_version(const struct note *n)
 	return n && n->version != NEAR__STATE_NUMBER;
 }
 
-/* Whether the process calls the `vfork` of another version. It is marked, in the 8 bytes in front of
- * it, which are in its page; others are not. So this can be known early, without dladdr(), which
+/* Whether the process calls the `vfork` of another version. It is marked, in the 8 bytes in front
+ * of it, which are in its page; others are not. So this can be known early, without dladdr(), which
  * waits for other threads that load objects: the first allocation may be in a constructor. */
 static bool is_served_elsewhere(void)
 {

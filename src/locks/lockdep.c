@@ -26,6 +26,7 @@
 #include <sys/mman.h>
 
 #include "ground/fork.h"
+#include "ground/identity.h"
 #include "ground/probe.h"
 #include "owner.h"
 
@@ -242,7 +243,7 @@ void near__lockdep_pop(const void *lock)
 static bool enter_to_drop(struct near__lockdep *d)
 {
 	if (!near_lock_try_lock(&d->lock)) {
-		if ((uint32_t)syscall(SYS_getpid) != near__locks.process)
+		if (!near__identity_is(near__locks.process))
 			return false;
 		near_lock_lock(&d->lock);
 	}

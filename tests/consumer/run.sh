@@ -153,7 +153,8 @@ symbols() {
 		die "libnearcpu-torture exports something else"
 	exported=$(exported_by nearcpu)
 	wrong=$(grep -vxE -e 'near_[a-z][a-z0-9_]*@@NEARCPU_0\.1' \
-		-e 'near__[a-z0-9_]*@@NEARCPU_PRIVATE' -e vfork -e __vfork -e clone <<<"$exported" || true)
+		-e 'near__[a-z0-9_]*@@NEARCPU_PRIVATE' -e vfork -e __vfork -e clone \
+		<<<"$exported" || true)
 	[[ -z $wrong ]] || die "exported by mistake or with the wrong version:"$'\n'"$wrong"
 	grep -qx 'near_rseq_status@@NEARCPU_0\.1' <<<"$exported" || die "no near_rseq_status"
 	grep -qx vfork <<<"$exported" || die "vfork of ours is missing or has a version"

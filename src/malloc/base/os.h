@@ -64,8 +64,9 @@ void near__os_discard(void *p, size_t size);
 void near__os_populate(void *p, size_t size);
 
 /* Moves whole pages of the system to another address. Requires that it is committed, and zero. The
- * old pages are zero then. The new ones get this node's policy (-1: none). NOT_MOVED: the first word at `to` may have changed. LOST: the move
- * failed, and the pages at `to` are not mapped, or other code's. */
+ * old pages are zero then. The new ones get this node's policy (-1: none). NOT_MOVED: the
+ * first word at `to` may have changed. LOST: the move failed, and the pages at `to` are not mapped,
+ * or other code's. */
 enum near__moved { NEAR__MOVED, NEAR__NOT_MOVED, NEAR__MOVE_LOST };
 enum near__moved near__os_move(void *to, void *from, size_t size, int node);
 

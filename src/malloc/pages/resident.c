@@ -32,9 +32,9 @@ static bool is_free(const struct near__extent *e, uint64_t page)
 	       tag_of(page) == 0;
 }
 
-/* Requires the node's lock. The free run that has this page, 0: it is in none. *end: its end; or of
- * pages that are in none, as far as they have no tags, up to NEAR__MIDDLE of them: a long block that
- * stays in use for ever is passed in large steps. */
+/* Requires the node's lock. The free run that has this page, 0: it is in none. *end: its end; or
+ * of pages that are in none, as far as they have no tags, up to NEAR__MIDDLE of them: a long block
+ * that stays in use for ever is passed in large steps. */
 static uint32_t run_of(const struct near__pages *p, const struct near__extent *e, uint32_t page,
 		       uint64_t *end)
 {

@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # rename.sh LD NM OBJCOPY OUTPUT ARCHIVE OBJECT...: links all objects into one, and gives the state
-# that copies of the library share the names of another version, whose number it gets in its note and
-# in front of its vfork as well.
+# that copies of the library share the names of another version, whose number it gets in its note
+# and in front of its vfork as well.
 set -eu
 ld=$1 nm=$2 objcopy=$3 output=$4 archive=$5
 shift 5
