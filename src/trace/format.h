@@ -76,6 +76,7 @@ enum near__trace_session_flags {
 	NEAR__TRACE_WAS_FULL = 2,  /* the file system: a ring could not be opened, or grow */
 	NEAR__TRACE_WAS_BOUND = 4, /* a ring could not be opened, as max_bytes were reached */
 	NEAR__TRACE_NO_THREAD = 8, /* no thread carries out orders, as in a child of fork */
+	NEAR__TRACE_WAS_EARLY = 16, /* events came before the file was made, and were discarded */
 };
 
 struct near__trace_session {

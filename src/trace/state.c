@@ -30,8 +30,10 @@ void near__trace_count_missed(struct near__trace_run *t)
 {
 	uint64_t n = __atomic_exchange_n(&near__trace.missed, 0, __ATOMIC_SEQ_CST);
 
-	if (n)
-		__atomic_fetch_add(&t->session->discarded, n, __ATOMIC_RELAXED);
+	if (!n)
+		return;
+	__atomic_fetch_or(&t->session->flags, NEAR__TRACE_WAS_EARLY, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&t->session->discarded, n, __ATOMIC_RELAXED);
 }
 
 NEAR__BEFORE_PROGRAM static void ignore_races(void)

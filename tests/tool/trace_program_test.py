@@ -325,7 +325,7 @@ class Program(Case):
                     env={"TRACE_EARLY": "1"})
         text = self.trace("show")
         self.assertEqual(re.findall(r"test:early n=(\d+)", text), ["2"])
-        self.assertIn("\n# 1 events were discarded", text)
+        self.assertIn("\n# 1 events were discarded by the program: before its file was made", text)
         with Killed([PROGRAM, os.path.join(self.dir, "trace"), "0", "1"],
                     env={**os.environ, "TRACE_EARLY": "1"}) as program:
             program.wait()

@@ -123,6 +123,7 @@ void trace_set_clock(struct trace_file *f)
 	f->loss.on_disk = s->on_disk;
 	f->loss.was_full = s->flags & NEAR__TRACE_WAS_FULL;
 	f->loss.was_bound = s->flags & NEAR__TRACE_WAS_BOUND;
+	f->loss.was_early = s->flags & NEAR__TRACE_WAS_EARLY;
 	f->loss.unstable = s->unstable;
 	f->realtime = find_date(f);
 	if (s->clock == NEAR__TRACE_OWN || s->clock == NEAR__TRACE_NO_CLOCK)

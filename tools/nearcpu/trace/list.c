@@ -31,7 +31,10 @@ void trace_print_loss(FILE *out, const struct trace_loss *l, const char *head, b
 		uint64_t n;
 		const char *what;
 	} rows[] = {
-		{l->discarded, "events were discarded by the program, as its rings had no room"},
+		{l->discarded, l->was_early ? "events were discarded by the program: before its "
+					      "file was made, or as its rings had no room"
+					    : "events were discarded by the program, as its rings "
+					      "had no room"},
 		{l->chains_cut, "long payloads were cut by the program, as its rings had no room"},
 		{l->overwritten, "bytes of older events were overwritten by newer ones"},
 		{l->overtaken, "bytes were overwritten while they were read"},

@@ -362,6 +362,7 @@ struct trace_loss trace_total_loss(const struct trace *t)
 		sum.no_date |= l->no_date;
 		sum.was_full |= l->was_full;
 		sum.was_bound |= l->was_bound;
+		sum.was_early |= l->was_early;
 		sum.on_disk |= l->on_disk;
 		sum.unstable |= l->unstable;
 	}

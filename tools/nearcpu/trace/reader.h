@@ -66,8 +66,8 @@ struct trace_loss {
 	uint64_t points;                /* 1: the list of tracepoints has damaged parts */
 	uint64_t points_unread;         /* tracepoints whose names or fields make no sense */
 	bool no_header, no_session, no_rate, no_date;
-	bool was_full, was_bound; /* reasons for `discarded` */
-	bool on_disk, unstable;   /* warnings: see the session */
+	bool was_full, was_bound, was_early; /* reasons for `discarded` */
+	bool on_disk, unstable;              /* warnings: see the session */
 };
 
 struct trace_file {
