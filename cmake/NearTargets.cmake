@@ -138,7 +138,7 @@ endfunction()
 # replace nothing. The archive has the same objects as nearcpu-malloc_static, so that a program with
 # both, that one first, has one heap.
 function(near_add_alloc source)
-  set(replace "/api/(aligned|cxx|entry|extra|info|marks|options|other|replaces)\\.c\\.o")
+  set(replace "/api/(aligned|cxx|entry|extra|info|marks|next|options|other|replaces)\\.c\\.o")
   set(heap "$<FILTER:$<TARGET_OBJECTS:nearcpu-malloc_objects>,EXCLUDE,${replace}>")
   near_add_library(nearcpu-alloc alloc ON_CORE PARTS "${heap}" ${source})
   foreach(property COMPILE_OPTIONS COMPILE_DEFINITIONS)

@@ -187,6 +187,20 @@ static void blocks_are_freed_protected(void **state)
 	unit_in_child(free_protected, &(int){PROT_NONE});
 }
 
+void *_Znwm(size_t n);
+void _ZdlPv(void *p);
+
+/* The first one finds that the program has not replaced malloc. */
+static void operators_have_the_limits_of_malloc(void **state)
+{
+	static void *(*volatile make)(size_t) = _Znwm; /* compilers remove unused calls */
+
+	_ZdlPv(make(100));
+	_ZdlPv(make(100));
+	assert_int_equal(near__heap.new_limit, near__heap.cid_limit);
+	assert_int_equal(near__heap.new_size, near__heap.cid_size);
+}
+
 static void options_keep_memory(void **state)
 {
 	uint64_t decay_ms = near__malloc_conf.decay_ms;
@@ -203,7 +217,8 @@ static void options_keep_memory(void **state)
 #if defined(__GLIBC__)
 UNIT_MAIN(a_size_becomes_what_is_usable_in_a_small_heap, a_size_becomes_what_is_usable,
 	  an_aligned_size_becomes_what_is_usable, too_much_becomes_nothing, sized_frees_free,
-	  options_fill_blocks, blocks_are_freed_protected, options_keep_memory)
+	  options_fill_blocks, blocks_are_freed_protected, operators_have_the_limits_of_malloc,
+	  options_keep_memory)
 #else
 UNIT_MAIN(a_size_becomes_what_is_usable_in_a_small_heap, a_size_becomes_what_is_usable,
 	  an_aligned_size_becomes_what_is_usable, too_much_becomes_nothing, sized_frees_free)

@@ -40,7 +40,6 @@ void *_ZnamSt11align_val_tRKSt9nothrow_t(size_t n, size_t align, const void *not
 
 /* The C++ library has the handler: weak references reach it if it came with the program or with a
  * library that the program needs, else cxx_find.c finds it. */
-
 typedef void handler(void);
 
 /* std::get_new_handler and std::__throw_bad_alloc: libstdc++ and libc++ have both. */
@@ -90,8 +89,11 @@ static void *alloc_public(size_t align, size_t n)
 
 static void *obtain(size_t align, size_t n, const void *caller)
 {
-	return NEAR__UNLIKELY(near__malloc_is_replaced()) ? alloc_public(align, n)
-							  : near__alloc_aligned(align, n, caller);
+	if (NEAR__UNLIKELY(near__malloc_is_replaced()))
+		return alloc_public(align, n);
+	if (NEAR__UNLIKELY(near__heap.new_limit != near__heap.cid_limit))
+		near__heap_open_operators();
+	return near__alloc_aligned(align, n, caller);
 }
 
 /* Retries until there is memory or no handler: then throws std::bad_alloc. */

@@ -29,7 +29,6 @@
 
 /* init.c: false: no memory, or the initialisation itself is calling. */
 bool near__heap_begin(void);
-void near__heap_begin_fork(near__fork_step *step);
 
 static inline bool near__heap_ready(void)
 {

@@ -39,14 +39,14 @@ static void for_begun(near__fork_step *step)
  * so that the same locks are released. */
 static void for_all_down(near__fork_step *step)
 {
-	near__heap_begin_fork(step);
+	step(&near__heap.beginning);
 	for_begun(step);
 }
 
 static void for_all_up(near__fork_step *step)
 {
 	for_begun(step);
-	near__heap_begin_fork(step);
+	step(&near__heap.beginning);
 }
 
 static void prepare(void)

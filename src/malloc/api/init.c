@@ -6,7 +6,6 @@
 #include "ground/die.h"
 #include "ground/tsan.h"
 #include "malloc/api/fast.h"
-#include "malloc/api/other.h"
 #include "malloc/base/conf.h"
 #include "malloc/cache/background.h"
 #include "malloc/central/central.h"
@@ -17,9 +16,6 @@
 
 /* In libnearcpu-malloc alone. */
 #pragma weak near__replaces_malloc
-#pragma weak near__malloc_is_replaced
-
-static struct near_lock lock;
 
 #ifndef NEAR__LARGEST_HEAP
 #define NEAR__LARGEST_HEAP ((size_t)1 << 44)
@@ -141,7 +137,6 @@ static bool begin(struct near__heap *h)
 		near__malloc_conf.background = NEAR__BACKGROUND_OFF;
 	near__stats_begin(&near__replaces_malloc ? "" : ".alloc");
 	h->nodes = node_count();
-	h->replaced = near__malloc_is_replaced && near__malloc_is_replaced();
 	h->key = NEAR__KEY(near__os_random());
 	near__lookup_begin();
 	near__cache_init();
@@ -186,16 +181,11 @@ bool near__heap_begin(void)
 	near__fork_watch();
 	if (!near__process_init())
 		return false;
-	near_lock_lock(&lock);
+	near_lock_lock(&h->beginning);
 	if (!h->ready && begin(h))
 		__atomic_store_n(&h->ready, true, __ATOMIC_RELEASE);
-	near_lock_unlock(&lock);
+	near_lock_unlock(&h->beginning);
 	return h->ready;
-}
-
-void near__heap_begin_fork(near__fork_step *step)
-{
-	step(&lock);
 }
 
 __attribute__((constructor)) static void allow_threads(void)

@@ -48,8 +48,17 @@ void near__heap_set_limits(void)
 	__atomic_store_n(&h->local_size, lists ? freed : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->local_limit, lists ? NEAR__SMALL_MAX + 1 : 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&h->cid_limit, cid_limit, __ATOMIC_RELAXED);
-	__atomic_store_n(&h->new_size, h->replaced ? 0 : cid_size, __ATOMIC_RELAXED);
-	__atomic_store_n(&h->new_limit, h->replaced ? 0 : cid_limit, __ATOMIC_RELAXED);
+	/* Relaxed: a thread that misses it stores 0, and the next operator calls again. */
+	if (!__atomic_load_n(&h->operators, __ATOMIC_RELAXED))
+		cid_size = cid_limit = 0;
+	__atomic_store_n(&h->new_size, cid_size, __ATOMIC_RELAXED);
+	__atomic_store_n(&h->new_limit, cid_limit, __ATOMIC_RELAXED);
+}
+
+void near__heap_open_operators(void)
+{
+	__atomic_store_n(&near__heap.operators, true, __ATOMIC_RELAXED);
+	near__heap_set_limits();
 }
 
 void near__heap_publish(size_t end, size_t used)

@@ -55,14 +55,16 @@ struct near__heap {
 	uint64_t *dirty;            /* its end: the first word is dirty[-1] */
 	struct near__cache *caches; /* per-CPU: one for each slot */
 	size_t size;                /* of the address space for blocks */
-	size_t new_size; /* as cid_size and cid_limit, for the operators of C++; 0 if the program */
-	size_t new_limit; /* has replaced malloc (api/other.h) */
+	/* As cid_size and cid_limit, for the operators of C++; 0 until the first of them has found
+	 * that malloc is not replaced (api/other.h). */
+	size_t new_size, new_limit;
 	unsigned nodes;
 	bool ready;
-	bool replaced;
-	uint8_t hooks; /* enum near__hooks */
+	bool operators; /* those of C++ have limits */
+	uint8_t hooks;  /* enum near__hooks */
 	struct near__range meta;
-	size_t highest; /* the highest end that was published, if there is one node */
+	struct near_lock beginning; /* held while it begins */
+	size_t highest;             /* the highest end that was published, if there is one node */
 };
 extern struct near__heap near__heap __attribute__((visibility("hidden")));
 enum near__hooks { NEAR__UNHOOKED, NEAR__CHECKED, NEAR__PROFILED, NEAR__PERTURBED, NEAR__ORDERED };
@@ -80,6 +82,8 @@ static inline bool near__heap_has_begun(void)
 void near__heap_publish(size_t end, size_t used);
 /* Sets the limits of the fast paths: at the end of initialisation, and when the hooks change. */
 void near__heap_set_limits(void);
+/* Called while new_limit differs from cid_limit, where the operators of C++ go by this malloc. */
+void near__heap_open_operators(void);
 
 static inline uint64_t near__offset_of(const void *p)
 {
