@@ -9,40 +9,13 @@
 #include <nearcpu/refcount.h>
 
 #include "child.h"
-
-#define HANDLED 42
+#include "aborts.h"
 
 static void (*use)(void);
 
-static void handle(int number)
-{
-	pid_t child;
-
-	signal(number, SIG_DFL);
-	use();
-	child = fork();
-	if (child == 0) {
-		alarm(20);
-		use();
-		_exit(0);
-	}
-	_exit(unit_wait(child, NULL) == 0 ? HANDLED : 1);
-}
-
-static void *wait_for(void *end)
-{
-	unit_await(end);
-	return end;
-}
-
-/* A second thread makes fork take all locks. */
 static void run_misuse(void *misuse)
 {
-	static bool never;
-
-	alarm(20);
-	signal(SIGABRT, handle);
-	unit_start(wait_for, &never);
+	abort_begin(use);
 	((void (*)(void))misuse)();
 }
 
@@ -52,7 +25,7 @@ static void stops(void (*misuse)(void), void (*afterwards)(void))
 
 	use = afterwards;
 	assert_int_equal(unit_capture(run_misuse, (void *)misuse, text, sizeof(text), NULL),
-			 HANDLED);
+			 ABORT_HANDLED);
 }
 
 /* ---- reference counts ---- */

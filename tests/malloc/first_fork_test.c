@@ -3,11 +3,10 @@
  * program that allocate. Linked with --wrap=near__central_init. */
 #include "unit.h"
 
-#include <fcntl.h>
-
 #include <nearcpu/malloc.h>
 
 #include "child.h"
+#include "asleep.h"
 
 bool __real_near__central_init(void);
 bool __wrap_near__central_init(void);
@@ -17,30 +16,13 @@ static struct {
 	pid_t forks;         /* atomic; 0: not yet */
 } first;
 
-/* It waits in the kernel: the letter behind the name. Neither allocates nor uses a stream. */
-static bool sleeps(pid_t thread)
-{
-	char path[64], text[256];
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);
-	fd = open(path, O_RDONLY);
-	CHECK(fd >= 0);
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	CHECK(n > 0);
-	text[n] = '\0';
-	return strncmp(strrchr(text, ')'), ") S", 3) == 0;
-}
-
 /* With the lock of the beginning: until the fork waits for it, or is over. */
 bool __wrap_near__central_init(void)
 {
 	__atomic_store_n(&first.begins, true, __ATOMIC_RELEASE);
 	while (!__atomic_load_n(&first.forks, __ATOMIC_ACQUIRE))
 		sched_yield();
-	while (!__atomic_load_n(&first.forked, __ATOMIC_ACQUIRE) && !sleeps(first.forks))
+	while (!__atomic_load_n(&first.forked, __ATOMIC_ACQUIRE) && !is_asleep(first.forks))
 		sched_yield();
 	return __real_near__central_init();
 }
@@ -64,7 +46,7 @@ static void fork_within(void *unused)
 	pid_t child;
 
 	unit_await(&first.begins);
-	__atomic_store_n(&first.forks, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+	announce_thread(&first.forks);
 	child = unit_fork(allocate_in_child, NULL);
 	__atomic_store_n(&first.forked, true, __ATOMIC_RELEASE);
 	CHECK(unit_wait(child, NULL) == 0);
@@ -92,12 +74,6 @@ static void handle(void)
 	handled++;
 }
 
-static void *wait_for(void *end)
-{
-	unit_await(end);
-	return end;
-}
-
 static void check_handled(void *unused)
 {
 	CHECK(handled == 2);
@@ -106,7 +82,7 @@ static void check_handled(void *unused)
 static void fork_with_handlers(void *unused)
 {
 	bool end = false;
-	pthread_t other = unit_start(wait_for, &end);
+	pthread_t other = unit_start(unit_await_in_thread, &end);
 
 	alarm(20);
 	first.forked = true;

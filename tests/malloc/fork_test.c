@@ -3,39 +3,13 @@
  * fork within a fork; a vfork child that is killed. */
 #include "forks.h"
 
-#include <fcntl.h>
-
 #include <nearcpu/lock.h>
 #include <nearcpu/refcount.h>
 
+#include "asleep.h"
 #include "atfork.h"
 
 /* ---- while the C library's list of streams is held ---- */
-
-/* Of a thread that waits: the letter behind the name. Neither allocates nor uses a stream. */
-static bool sleeps(pid_t thread)
-{
-	char path[64], text[256];
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);
-	fd = open(path, O_RDONLY);
-	CHECK(fd >= 0);
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	CHECK(n > 0);
-	text[n] = '\0';
-	return strncmp(strrchr(text, ')'), ") S", 3) == 0;
-}
-
-static void wait_until_asleep(const pid_t *thread)
-{
-	pid_t known;
-
-	while (!(known = __atomic_load_n(thread, __ATOMIC_ACQUIRE)) || !sleeps(known))
-		sched_yield();
-}
 
 static struct {
 	FILE *stream;
@@ -43,11 +17,6 @@ static struct {
 	pid_t flushes, forks;
 	bool holds;
 } all;
-
-static void announce(pid_t *as)
-{
-	__atomic_store_n(as, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
-}
 
 /* As getline() does: it holds the stream, and uses the library. */
 static void *hold_stream(void *unused)
@@ -63,7 +32,7 @@ static void *hold_stream(void *unused)
 /* It holds the list, and waits for the stream. */
 static void *flush_all(void *unused)
 {
-	announce(&all.flushes);
+	announce_thread(&all.flushes);
 	fflush(NULL);
 	return unused;
 }
@@ -82,7 +51,7 @@ static void fork_while_flushing(void *unused)
 	unit_await(&all.holds);
 	flusher = unit_start(flush_all, NULL);
 	wait_until_asleep(&all.flushes);
-	announce(&all.forks);
+	announce_thread(&all.forks);
 	child = fork();
 	if (child == 0) {
 		fflush(NULL);
@@ -134,12 +103,6 @@ UNIT_TEST(libatomic_forks_while_flushing, with_list_held(exchange_an_object))
 
 /* ---- within a fork ---- */
 
-static void *wait_for(void *end)
-{
-	unit_await(end);
-	return end;
-}
-
 static void use_all(void *unused)
 {
 	allocate();
@@ -170,7 +133,7 @@ static void in_parent(void)
 static void fork_within(void *unused)
 {
 	bool end = false;
-	pthread_t other = unit_start(wait_for, &end);
+	pthread_t other = unit_start(unit_await_in_thread, &end);
 
 	CHECK(atfork_n >= 3);
 	prepare();

@@ -3,15 +3,15 @@
  * wherever, no lock of the heap is held, and the same fault is not found again. */
 #include "unit.h"
 
-#include <fcntl.h>
 #include <malloc.h>
 
 #include "child.h"
+#include "aborts.h"
+#include "asleep.h"
 
 int malloc_trim(size_t pad); /* musl does not declare it */
 
 #define BLOCKS 20000
-#define HANDLED 42
 
 static char *blocks[BLOCKS];
 static size_t size;
@@ -30,35 +30,9 @@ static void use_all_sizes(void)
 	}
 }
 
-static void handle(int number)
-{
-	pid_t child;
-
-	signal(number, SIG_DFL);
-	use_all_sizes();
-	child = fork();
-	if (child == 0) {
-		alarm(20);
-		use_all_sizes();
-		_exit(0);
-	}
-	_exit(unit_wait(child, NULL) == 0 ? HANDLED : 1);
-}
-
-static void *wait_for(void *end)
-{
-	unit_await(end);
-	return end;
-}
-
-/* A second thread makes fork take all locks. */
 static void begin(void)
 {
-	static bool never;
-
-	alarm(20);
-	signal(SIGABRT, handle);
-	unit_start(wait_for, &never);
+	abort_begin(use_all_sizes);
 	for (size_t i = 0; i < BLOCKS; i++)
 		CHECK((blocks[i] = malloc(size)));
 }
@@ -71,7 +45,7 @@ static void stops(void (*run)(void *), const char *what)
 
 	for (size_t i = 0; i < LENGTH(sizes); i++) {
 		size = sizes[i];
-		assert_int_equal(unit_capture(run, NULL, text, sizeof(text), NULL), HANDLED);
+		assert_int_equal(unit_capture(run, NULL, text, sizeof(text), NULL), ABORT_HANDLED);
 		assert_ptr_equal(strstr(text, "nearcpu-malloc: "), text);
 		assert_non_null(strstr(text, what));
 		assert_null(strstr(text + 1, "nearcpu-malloc: "));
@@ -136,37 +110,18 @@ static struct {
 	pid_t second; /* atomic; 0: not yet */
 } two;
 
-static bool sleeps(pid_t thread)
-{
-	char path[64], text[256];
-	ssize_t n;
-	int fd;
-
-	snprintf(path, sizeof(path), "/proc/self/task/%d/stat", (int)thread);
-	fd = open(path, O_RDONLY);
-	CHECK(fd >= 0);
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	CHECK(n > 0);
-	text[n] = '\0';
-	return strncmp(strrchr(text, ')'), ") S", 3) == 0;
-}
-
 static void wait_for_second(int number)
 {
-	pid_t second;
-
 	signal(number, SIG_DFL);
 	__atomic_store_n(&two.handles, true, __ATOMIC_RELEASE);
-	while (!(second = __atomic_load_n(&two.second, __ATOMIC_ACQUIRE)) || !sleeps(second))
-		sched_yield();
-	_exit(HANDLED);
+	wait_until_asleep(&two.second);
+	_exit(ABORT_HANDLED);
 }
 
 static void *fault_too(void *block)
 {
 	unit_await(&two.handles);
-	__atomic_store_n(&two.second, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+	announce_thread(&two.second);
 	free((char *)block + 8);
 	return block;
 }
@@ -188,7 +143,7 @@ static void one_of_two_threads_reports(void **state)
 	if (unit_emulated()) /* it shows threads in its own way */
 		skip();
 	assert_int_equal(unit_capture(fault_in_two_threads, NULL, text, sizeof(text), NULL),
-			 HANDLED);
+			 ABORT_HANDLED);
 	assert_null(strstr(strchr(text, '\n'), "nearcpu-malloc: "));
 }
 

@@ -121,6 +121,12 @@ static inline void unit_await(const bool *flag)
 		sched_yield();
 }
 
+static inline void *unit_await_in_thread(void *flag)
+{
+	unit_await(flag);
+	return flag;
+}
+
 /* Runs n threads on the elements of an array and waits for them. */
 static inline void unit_run(void *(*run)(void *), void *array, size_t size, unsigned n)
 {
