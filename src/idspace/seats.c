@@ -81,10 +81,11 @@ static void check_seat(const struct near_shared_ids *s)
 {
 	unsigned seat = (unsigned)(s->seat >> SEAT_SHIFT) - 1;
 
-	if (!is_same_file(s) || !set_lock(s, seat, F_WRLCK) ||
-	    !__atomic_load_n(&s->words[seat], __ATOMIC_ACQUIRE))
-		near__die(
-			"near_shared_ids: the program has closed the descriptor that has its seat");
+	if (is_same_file(s) && set_lock(s, seat, F_WRLCK) &&
+	    __atomic_load_n(&s->words[seat], __ATOMIC_ACQUIRE))
+		return;
+	near_lock_unlock(&near__seats.lock); /* a handler of SIGABRT may fork */
+	near__die("near_shared_ids: the program has closed the descriptor that has its seat");
 }
 
 static bool is_own(const struct near_shared_ids *s, unsigned seat)

@@ -81,6 +81,7 @@ static void add_thread(void *thread)
 	t->known = NEAR__RCU_NO_SECTION;
 }
 
+/* The domain has none afterwards if all are in use. */
 static void add_number(void *domain)
 {
 	struct near_rcu *d = domain;
@@ -91,7 +92,7 @@ static void add_number(void *domain)
 	while (near__rcu.used_numbers >> n & 1)
 		n++;
 	if (n == NEAR__RCU_NUMBERS)
-		near__die("near_rcu_read_lock: of more than eight domains; use near_rcu_enter");
+		return;
 	near__rcu.used_numbers |= 1u << n;
 	__atomic_store_n(&d->section, NEAR__RCU_SECTION(n), __ATOMIC_RELAXED);
 }
@@ -114,6 +115,9 @@ static struct near__rcu_thread *add(struct near_rcu *d)
 		near__rcu_with_lock(add_thread, t);
 	if (__atomic_load_n(&d->section, __ATOMIC_RELAXED) == NEAR__RCU_NO_SECTION)
 		near__rcu_with_lock(add_number, d);
+	if (__atomic_load_n(&d->section, __ATOMIC_RELAXED) == NEAR__RCU_NO_SECTION)
+		/* without the lock: a handler of SIGABRT may fork */
+		near__die("near_rcu_read_lock: of more than eight domains; use near_rcu_enter");
 	return t;
 }
 

@@ -3,6 +3,8 @@
 #include "one_node.h"
 #include "shared.h"
 
+#include "aborts.h"
+
 #include <fcntl.h>
 
 static const struct near_shared_ids_options few = {.ids = 4, .seats = 2};
@@ -138,6 +140,33 @@ static void a_closed_descriptor_stops_the_program(void **state)
 	near_shared_ids_close(&ids);
 }
 
+/* A handler may fork: the lock of the seats is not held. */
+static void use_nothing(void)
+{
+}
+
+static void close_and_fork(void *unused)
+{
+	abort_begin(use_nothing);
+	close_and_search(unused);
+}
+
+static void leave_and_fork(void *unused)
+{
+	abort_begin(use_nothing);
+	close_and_leave(unused);
+}
+
+static void after_which_a_handler_may_fork(void **state)
+{
+	char text[200];
+
+	assert_int_equal(unit_capture(close_and_fork, NULL, text, sizeof(text), NULL),
+			 ABORT_HANDLED);
+	assert_int_equal(unit_capture(leave_and_fork, NULL, text, sizeof(text), NULL),
+			 ABORT_HANDLED);
+}
+
 /* The fork handler closes no file of the program. */
 static void a_child_keeps_other_files(void **state)
 {
@@ -202,6 +231,6 @@ int main(void)
 	struct unit_fixtures f = {set_up, make_region, remove_region, tear_down};
 
 	return UNIT_TESTS_IN(f, a_dead_seat_is_free_again, each_seat_is_taken,
-			     a_closed_descriptor_stops_the_program, a_child_keeps_other_files,
-			     seats_need_no_pid);
+			     a_closed_descriptor_stops_the_program, after_which_a_handler_may_fork,
+			     a_child_keeps_other_files, seats_need_no_pid);
 }

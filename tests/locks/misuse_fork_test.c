@@ -7,6 +7,7 @@
 #include <nearcpu/mutex.h>
 #include <nearcpu/rcu.h>
 #include <nearcpu/refcount.h>
+#include <nearcpu/rwlock.h>
 
 #include "child.h"
 #include "aborts.h"
@@ -115,6 +116,60 @@ static void destroy_a_copy(void)
 	near_rcu_destroy(&copy);
 }
 
-UNIT_TEST(destruction_of_no_domain, stops(destroy_a_copy, use_rcu))
+/* Of more than a thread can be in a section of. */
+static void read_in_many_domains(void)
+{
+	static struct near_rcu domains[9];
 
-UNIT_MAIN(a_second_kill, revival_of_what_lives, a_wait_with_another_mutex, destruction_of_no_domain)
+	for (size_t i = 0; i < LENGTH(domains); i++) {
+		CHECK(near_rcu_init(&domains[i]) == 0);
+		near_rcu_read_lock(&domains[i]);
+	}
+}
+
+UNIT_TEST(destruction_of_no_domain, stops(destroy_a_copy, use_rcu))
+UNIT_TEST(sections_of_too_many_domains, stops(read_in_many_domains, use_rcu))
+
+/* ---- reader-writer locks ---- */
+
+static void use_rwlock(void)
+{
+	struct near_rwlock l;
+
+	CHECK(near_rwlock_init(&l) == 0);
+	near_rwlock_write_lock(&l);
+	near_rwlock_write_unlock(&l);
+	near_rwlock_destroy(&l);
+}
+
+static struct near_rwlock rwlock;
+
+static void *read_for_ever(void *reads)
+{
+	static bool never;
+
+	near_rwlock_read_lock(&rwlock);
+	__atomic_store_n((bool *)reads, true, __ATOMIC_SEQ_CST);
+	unit_await(&never);
+	return NULL;
+}
+
+/* In a child that lacks the reader: found where the writer would sleep. */
+static void write_among_lost_readers(void)
+{
+	static bool reads;
+	pid_t child;
+
+	CHECK(near_rwlock_init(&rwlock) == 0);
+	unit_start(read_for_ever, &reads);
+	unit_await(&reads);
+	child = fork();
+	if (child == 0)
+		near_rwlock_write_lock(&rwlock);
+	_exit(unit_wait(child, NULL));
+}
+
+UNIT_TEST(a_write_among_lost_readers, stops(write_among_lost_readers, use_rwlock))
+
+UNIT_MAIN(a_second_kill, revival_of_what_lives, a_wait_with_another_mutex, destruction_of_no_domain,
+	  sections_of_too_many_domains, a_write_among_lost_readers)
