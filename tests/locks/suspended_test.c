@@ -29,23 +29,11 @@ static void resume(int signal)
 {
 }
 
-static bool first_is_asleep(const struct waiter *w)
-{
-	struct near__bucket *b = near__lot_lock(w->on);
-	const struct near__waiter *first = near__lot_first(b, w->on, w->kind->space);
-	bool asleep = first && (first->group ||
-				__atomic_load_n(&first->word, __ATOMIC_RELAXED) & NEAR__ASLEEP);
-
-	near__lot_unlock(b);
-	return asleep;
-}
-
-/* Returns when the thread is in its queue and suspended: a wake-up does not reach it. It is asleep
+/* Returns when the thread is in its queue and suspended: a wake-up does not reach it. It was asleep
  * before: one that waits for a condition enters the queue while it has the mutex. */
 static void start_suspended(struct waiter *w)
 {
 	start_waiter(w);
-	UNTIL(first_is_asleep(w));
 	is_suspended = false;
 	CHECK(pthread_kill(w->thread, SIGUSR1) == 0);
 	unit_await(&is_suspended);

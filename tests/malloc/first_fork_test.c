@@ -6,7 +6,7 @@
 #include <nearcpu/malloc.h>
 
 #include "child.h"
-#include "asleep.h"
+#include "sleeps.h"
 
 bool __real_near__central_init(void);
 bool __wrap_near__central_init(void);
@@ -22,7 +22,7 @@ bool __wrap_near__central_init(void)
 	__atomic_store_n(&first.begins, true, __ATOMIC_RELEASE);
 	while (!__atomic_load_n(&first.forks, __ATOMIC_ACQUIRE))
 		sched_yield();
-	while (!__atomic_load_n(&first.forked, __ATOMIC_ACQUIRE) && !is_asleep(first.forks))
+	while (!__atomic_load_n(&first.forked, __ATOMIC_ACQUIRE) && !sleeps(first.forks))
 		sched_yield();
 	return __real_near__central_init();
 }
@@ -46,7 +46,7 @@ static void fork_within(void *unused)
 	pid_t child;
 
 	unit_await(&first.begins);
-	announce_thread(&first.forks);
+	note_sleeper(&first.forks);
 	child = unit_fork(allocate_in_child, NULL);
 	__atomic_store_n(&first.forked, true, __ATOMIC_RELEASE);
 	CHECK(unit_wait(child, NULL) == 0);

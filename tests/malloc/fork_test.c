@@ -6,8 +6,8 @@
 #include <nearcpu/lock.h>
 #include <nearcpu/refcount.h>
 
-#include "asleep.h"
 #include "atfork.h"
+#include "sleeps.h"
 
 /* ---- while the C library's list of streams is held ---- */
 
@@ -32,7 +32,7 @@ static void *hold_stream(void *unused)
 /* It holds the list, and waits for the stream. */
 static void *flush_all(void *unused)
 {
-	announce_thread(&all.flushes);
+	note_sleeper(&all.flushes);
 	fflush(NULL);
 	return unused;
 }
@@ -51,7 +51,7 @@ static void fork_while_flushing(void *unused)
 	unit_await(&all.holds);
 	flusher = unit_start(flush_all, NULL);
 	wait_until_asleep(&all.flushes);
-	announce_thread(&all.forks);
+	note_sleeper(&all.forks);
 	child = fork();
 	if (child == 0) {
 		fflush(NULL);

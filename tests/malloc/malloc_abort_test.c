@@ -7,7 +7,7 @@
 
 #include "child.h"
 #include "aborts.h"
-#include "asleep.h"
+#include "sleeps.h"
 
 int malloc_trim(size_t pad); /* musl does not declare it */
 
@@ -121,7 +121,7 @@ static void wait_for_second(int number)
 static void *fault_too(void *block)
 {
 	unit_await(&two.handles);
-	announce_thread(&two.second);
+	note_sleeper(&two.second);
 	free((char *)block + 8);
 	return block;
 }

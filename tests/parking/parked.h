@@ -3,6 +3,7 @@
 #ifndef NEARCPU_TESTS_PARKED_H
 #define NEARCPU_TESTS_PARKED_H
 
+#include "sleeps.h"
 #include "waits.h"
 
 #include <nearcpu/park.h>
@@ -30,12 +31,14 @@ struct sleeper {
 	int result;
 	unsigned *order, turn; /* taken from *order when awake */
 	pthread_t thread;
+	pid_t tid; /* atomic; 0: not known yet */
 };
 
 static inline void *sleep_there(void *arg)
 {
 	struct sleeper *s = arg;
 
+	note_sleeper(&s->tid);
 	errno = UNIT_ERRNO;
 	s->result = near_park(s->address, &s->park);
 	CHECK(errno == UNIT_ERRNO);
@@ -50,8 +53,10 @@ static inline void start_sleepers(struct sleeper *s, unsigned n)
 	unsigned before = parked(s->address);
 
 	for (unsigned i = 0; i < n; i++) {
+		s[i].tid = 0;
 		s[i].thread = unit_start(sleep_there, &s[i]);
 		UNTIL(parked(s[i].address) == before + i + 1);
+		UNTIL(noted_sleeps(&s[i].tid));
 	}
 }
 

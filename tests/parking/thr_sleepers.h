@@ -4,6 +4,7 @@
 #define NEARCPU_TESTS_THR_SLEEPERS_H
 
 #include "signals.h"
+#include "sleeps.h"
 #include "waits.h"
 
 #include <nearcpu/park.h>
@@ -23,12 +24,14 @@ struct sleeper {
 	const int *abort;
 	int result;
 	pthread_t thread;
+	pid_t tid; /* atomic; 0: not known yet */
 };
 
 static inline void *sleep_there(void *arg)
 {
 	struct sleeper *s = arg;
 
+	note_sleeper(&s->tid);
 	errno = UNIT_ERRNO;
 	s->result = near_thrsleep(s->ident, s->clock, s->deadline, &s->lock, s->abort);
 	CHECK(errno == UNIT_ERRNO);
@@ -40,15 +43,18 @@ static inline void wait_unlocked(uint32_t *lock)
 	UNTIL(!__atomic_load_n(lock, __ATOMIC_ACQUIRE));
 }
 
-/* Starts a sleeper with its lock held, and returns when it is in the queue and has released it. */
+/* Starts a sleeper with its lock held, and returns when it is in the queue, has released it, and is
+ * asleep. */
 static inline void start_sleeper(struct sleeper *s)
 {
 	unsigned before = sleepers_on(s->ident);
 
 	s->lock = 1;
+	s->tid = 0;
 	s->thread = unit_start(sleep_there, s);
 	wait_unlocked(&s->lock);
 	UNTIL(sleepers_on(s->ident) == before + 1);
+	UNTIL(noted_sleeps(&s->tid));
 }
 
 /* The same for n of one ident, one after the other. */

@@ -142,7 +142,7 @@ static void rule_6_first_in_first_out(void **state)
  * world as it is at that moment. */
 static struct {
 	int *page;
-	unsigned sleepers; /* that the handler waits for */
+	const struct sleeper *sleepers; /* that the handler waits for: two, or none */
 	bool wake;
 	uint32_t lock, lock_then;
 	unsigned faults, queued;
@@ -151,7 +151,8 @@ static struct {
 
 static void at_fault(int signal)
 {
-	UNTIL(sleepers_on(ident) >= fault.sleepers);
+	for (unsigned i = 0; fault.sleepers && i < 2; i++)
+		UNTIL(sleepers_on(ident) == 3 && noted_sleeps(&fault.sleepers[i].tid));
 	fault.faults++;
 	fault.lock_then = fault.lock;
 	fault.queued = sleepers_on(ident);
@@ -226,20 +227,20 @@ static void *sleep_third(void *arg)
 /* And no other sleeper does. */
 static void rule_7_the_next_sleeper_gets_it(void **state)
 {
-	struct sleeper next = {.ident = ident, .lock = 1}, last = next;
+	struct sleeper next[2] = {{.ident = ident, .lock = 1}, {.ident = ident, .lock = 1}};
 
 	prepare_fault(PROT_NONE);
-	fault.sleepers = 3;
+	fault.sleepers = next;
 	fault.wake = true;
-	next.thread = unit_start(sleep_second, &next);
-	last.thread = unit_start(sleep_third, &last);
+	next[0].thread = unit_start(sleep_second, &next[0]);
+	next[1].thread = unit_start(sleep_third, &next[1]);
 	sleep_with_fault(&fault.lock, fault.page);
 	assert_int_equal(fault.queued, 3);
 	assert_int_equal(fault.woke, 0);
-	expect(&next, 0);
+	expect(&next[0], 0);
 	assert_int_equal(sleepers_on(ident), 1);
 	assert_int_equal(near_thrwakeup(ident, 1), 0);
-	expect(&last, 0);
+	expect(&next[1], 0);
 }
 
 static void rule_8_woken_timed_out_interrupted(void **state)

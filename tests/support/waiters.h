@@ -4,6 +4,7 @@
 #ifndef NEARCPU_TESTS_WAITERS_H
 #define NEARCPU_TESTS_WAITERS_H
 
+#include "sleeps.h"
 #include "waits.h"
 
 #include <nearcpu/barrier.h>
@@ -25,6 +26,7 @@ struct waiter {
 	unsigned *order, turn; /* taken from *order when the wait is over */
 	unsigned *release;     /* until this is set it holds what it got; NULL: no longer */
 	pthread_t thread;
+	pid_t tid; /* atomic; 0: not known yet */
 };
 
 /* `leave`, if any, undoes an `enter` that returned 0. */
@@ -138,6 +140,7 @@ static inline void *run_waiter(void *arg)
 {
 	struct waiter *w = arg;
 
+	note_sleeper(&w->tid);
 	errno = UNIT_ERRNO;
 	w->result = w->kind->enter(w);
 	if (w->result == 0 && w->kind != &wait_cond)
@@ -161,8 +164,10 @@ static inline void start_waiter(struct waiter *w)
 {
 	unsigned before = waits_of(w);
 
+	w->tid = 0;
 	w->thread = unit_start(run_waiter, w);
 	UNTIL(waits_of(w) == before + 1);
+	UNTIL(noted_sleeps(&w->tid));
 }
 
 /* Starts n that are alike, one after the other. */
