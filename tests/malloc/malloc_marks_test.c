@@ -248,11 +248,10 @@ static void the_decay_returns_what_came_back(void **state)
 
 	if (!p || PAGE > NEAR__PAGE) /* areas are larger there: they are not searched */
 		skip();
-	/* As often as the areas of the heap need, and once more: the first call may be one that
-	 * finds their end. */
-	for (uint32_t pages = 0; pages < 2 * near__pages_used() + 4096; pages += 64 * 512)
+	/* More often than the areas of the heap need: a call does nothing while the background
+	 * thread has the lock. */
+	for (unsigned n = 0; n < 1000 && resident_bytes(p, SIZE); n++, usleep(100))
 		near__pages_purge_areas(64);
-	near__pages_purge_areas(64);
 	assert_int_equal(resident_bytes(p, SIZE), 0);
 	free(before);
 	free(after);
