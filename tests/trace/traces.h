@@ -155,6 +155,14 @@ static inline const char *traces_name(const struct trace_file *f, unsigned id)
 	return NULL;
 }
 
+/* A sub-buffer that was skipped on a full disk: a load there would need a page. */
+static inline bool traces_is_hole(const struct trace_file *f, const uint64_t *w)
+{
+	off_t at = (const char *)w - (const char *)f->region.header;
+
+	return lseek(f->region.fd, at, SEEK_HOLE) == at;
+}
+
 /* Each record of ring i from byte `from` on. Returns how many; a record that makes no sense ends
  * the process. */
 static inline uint64_t traces_read_ring(const struct trace_file *f, unsigned i, uint64_t from,
@@ -169,10 +177,11 @@ static inline uint64_t traces_read_ring(const struct trace_file *f, unsigned i, 
 	while (from < end) {
 		const uint64_t *w = (const uint64_t *)(data + from % size);
 		struct trace_record r = {.head = w, .ring = i};
+		bool none = (from % NEAR__TRACE_SUB_SIZE == 0 && traces_is_hole(f, w)) || !*w;
 
-		if (!*w || *w == NEAR__TRACE_DROPPED) {
+		if (none || *w == NEAR__TRACE_DROPPED) {
 			from = (from | (NEAR__TRACE_SUB_SIZE - 1)) + 1;
-			if (*w && from > end)
+			if (!none && from > end)
 				from = end;
 			continue;
 		}
