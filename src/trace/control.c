@@ -97,6 +97,8 @@ static void *work(void *arg)
 	bool streams = t->mode == NEAR_TRACE_STREAM;
 
 	prctl(PR_SET_NAME, "near_trace");
+	__atomic_store_n(&t->has_begun, 1, __ATOMIC_RELEASE);
+	futex(&t->has_begun, FUTEX_WAKE, INT_MAX, NULL);
 	while (!__atomic_load_n(&t->ends, __ATOMIC_ACQUIRE)) {
 		uint32_t request = __atomic_load_n(&c->request, __ATOMIC_ACQUIRE);
 
@@ -118,6 +120,18 @@ static void *work(void *arg)
 	return NULL;
 }
 
+/* Waits for the thread's first instruction: with the lock, for which fork waits. Before it, what is
+ * not the library's runs, and allocates: AddressSanitizer of gcc 12 does not hold its allocator's
+ * locks over a fork, and the child of a program that would have one thread without a trace hung. It
+ * does not wait for ever: that code might itself wait for what the caller holds. */
+static void wait_for_begin(struct near__trace_run *t)
+{
+	const struct timespec pause = {.tv_nsec = 10000000};
+
+	for (int i = 0; i < 100 && !__atomic_load_n(&t->has_begun, __ATOMIC_ACQUIRE); i++)
+		futex(&t->has_begun, FUTEX_WAIT, 0, &pause);
+}
+
 /* With near__trace.lock, and signals blocked in the new thread. */
 int near__trace_start_thread(struct near__trace_run *t)
 {
@@ -130,13 +144,14 @@ int near__trace_start_thread(struct near__trace_run *t)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	r = pthread_create(&thread, NULL, work, t);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!r) {
+		wait_for_begin(t);
 		t->thread = (uintptr_t)thread;
 		__atomic_store_n(&t->has_thread, true, __ATOMIC_RELAXED);
 		__atomic_fetch_and(&t->session->flags, ~(uint32_t)NEAR__TRACE_NO_THREAD,
 				   __ATOMIC_RELAXED);
 	}
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return 0;
 }
 

@@ -94,6 +94,7 @@ struct near__trace_run {
 	uint64_t most_rings; /* by max_bytes */
 	uint64_t used;       /* rings, with max_bytes; atomic */
 	uint32_t refused;    /* sub-buffers since there was no room for one; atomic */
+	uint32_t has_begun;  /* the thread, its work; atomic */
 	bool has_thread, ends;
 	uintptr_t thread;
 	size_t size; /* of this memory */

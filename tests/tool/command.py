@@ -2,6 +2,7 @@
 """Running the command, and what it has to print; what the tests of all subcommands share."""
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -31,8 +32,43 @@ def why_off():
     return NO_SEQUENCES if NO_SEQUENCES in why else WHY_OFF
 
 
+def processes():
+    """What the descendants of this process wait for."""
+    found, lines = {os.getpid()}, []
+    for name in sorted(filter(str.isdigit, os.listdir("/proc")), key=int):
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                state, parent = file.read().rsplit(")", 1)[1].split()[:2]
+            if int(parent) not in found:
+                continue
+            found.add(int(name))
+            for task in os.listdir(f"/proc/{name}/task"):
+                texts = []
+                for what in ("comm", "wchan", "syscall"):
+                    with open(f"/proc/{name}/task/{task}/{what}", errors="replace") as file:
+                        texts.append(file.read().strip())
+                lines.append(f"{name}/{task} {state} {' '.join(texts)}")
+        except OSError:
+            continue
+    return "\n".join(lines)
+
+
+def hang(_signal, _frame):
+    raise AssertionError(f"the test hangs; its processes:\n{processes()}")
+
+
 class Case(unittest.TestCase):
+    """A test that takes LONGEST seconds fails, where it waits."""
     maxDiff = None
+    LONGEST = 400 if os.environ.get("TOOL_TEST_SANITIZED") else 200
+
+    def run(self, result=None):
+        signal.signal(signal.SIGALRM, hang)
+        signal.alarm(self.LONGEST)
+        try:
+            return super().run(result)
+        finally:
+            signal.alarm(0)
 
     def folder(self):
         scratch = tempfile.TemporaryDirectory()

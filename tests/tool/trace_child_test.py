@@ -27,7 +27,9 @@ class Child(command.Case):
         program = trace_program_test.Killed(
             [command.TOOL, "trace", "record", "--output", folder, "--mode", mode, *record, "--",
              trace_program_test.PROGRAM, "-", "0", str(events), "child"],
-            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+            text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            start_new_session=True)
+        self.addCleanup(self.kill_all, program)
         self.assertEqual(program.stdout.readline(), "traced\n")
         files = {}
         for name in os.listdir(folder):
@@ -37,6 +39,15 @@ class Child(command.Case):
         self.assertEqual(len(files), 2)
         self.child = next(pid for pid in files if self.parent_of(pid) in files)
         return program, files[self.child]
+
+    @staticmethod
+    def kill_all(program):
+        """Those that a failed test leaves."""
+        try:
+            os.killpg(program.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        program.wait()
 
     @staticmethod
     def parent_of(pid):

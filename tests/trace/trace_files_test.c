@@ -290,6 +290,42 @@ static void orders_are_carried_out(void **state)
 	traces_close(&f);
 }
 
+/* ---- the thread ---- */
+
+static bool is_thread_of_tracer(const char *task)
+{
+	char path[300], name[20] = "";
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%s/comm", task);
+	file = fopen(path, "re");
+	if (file && fgets(name, sizeof(name), file))
+		name[strcspn(name, "\n")] = 0;
+	if (file)
+		fclose(file);
+	return strcmp(name, "near_trace") == 0;
+}
+
+/* Before it has begun it allocates, so that a fork could copy an allocator's lock that it holds:
+ * AddressSanitizer's, of gcc 12. */
+static void the_thread_has_begun_when_the_session_has(void **state)
+{
+	for (unsigned i = 0; i < unit_scale(100); i++) {
+		unsigned n = 0;
+		struct dirent *e;
+		DIR *d;
+
+		START(0);
+		d = opendir("/proc/self/task");
+		assert_non_null(d);
+		while ((e = readdir(d)))
+			n += is_thread_of_tracer(e->d_name);
+		closedir(d);
+		assert_int_equal(n, 1);
+		assert_int_equal(near_trace_stop(), 0);
+	}
+}
+
 int main(void)
 {
 	return UNIT_TESTS_IN(
@@ -297,5 +333,6 @@ int main(void)
 		a_folder_without_permission_is_reported, bytes_are_bounded,
 		threads_that_are_not_live, snapshots_are_whole, a_snapshot_has_what_the_rings_have,
 		streams_lose_nothing, streams_are_bounded, streams_go_to_a_folder,
-		files_have_the_name_of_the_program, orders_are_carried_out);
+		files_have_the_name_of_the_program, orders_are_carried_out,
+		the_thread_has_begun_when_the_session_has);
 }
