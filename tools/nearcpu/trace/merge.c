@@ -16,7 +16,7 @@ struct part {
 };
 
 struct trace_held {
-	struct trace_held *next;
+	struct trace_held *next, *next_open;
 	struct trace_event event;
 	uint32_t serial, parts, have; /* 0 parts: the payload is whole */
 	uint64_t bytes;
@@ -109,12 +109,29 @@ static struct trace_held *hold(struct trace *t, const struct trace_event *e, uin
 
 static struct trace_held *find_chain(struct trace *t, const struct trace_event *e, uint32_t serial)
 {
-	struct trace_held *h = t->open_chains ? t->first : NULL;
+	struct trace_held *h = t->open;
 
-	while (h && (h->have == h->parts || h->serial != serial || h->event.tid != e->tid ||
+	while (h && (h->serial != serial || h->event.tid != e->tid ||
 		     h->event.file->owner != e->file->owner))
-		h = h->next;
+		h = h->next_open;
 	return h;
+}
+
+static void open_chain(struct trace *t, struct trace_held *h)
+{
+	h->next_open = t->open;
+	t->open = h;
+	t->open_chains++;
+}
+
+static void close_chain(struct trace *t, const struct trace_held *h)
+{
+	struct trace_held **at = &t->open;
+
+	while (*at != h)
+		at = &(*at)->next_open;
+	*at = h->next_open;
+	t->open_chains--;
 }
 
 /* A part whose first one was overwritten, or is damaged: each such payload counts once. */
@@ -151,7 +168,7 @@ static void add_part(struct trace *t, struct trace_held *h, uint32_t number,
 	h->event.size += e->size;
 	h->event.flags |= e->flags;
 	if (++h->have == h->parts)
-		t->open_chains--;
+		close_chain(t, h);
 }
 
 static void take_part(struct trace *t, struct trace_event *e)
@@ -175,7 +192,7 @@ static void take_part(struct trace *t, struct trace_event *e)
 		if (h) {
 			h->serial = serial;
 			h->parts = parts;
-			t->open_chains++;
+			open_chain(t, h);
 		}
 	}
 	if (h)
@@ -222,7 +239,7 @@ static bool take_held(struct trace *t, struct trace_event *e)
 	if (!t->first)
 		t->last = NULL;
 	if (h->have != h->parts)
-		t->open_chains--;
+		close_chain(t, h);
 	if (!join(h)) {
 		h->event.file->loss.chains++;
 		free_held(t, h);

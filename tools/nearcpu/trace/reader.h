@@ -140,6 +140,8 @@ struct trace {
 	/* Events behind a payload whose parts are not all read yet. */
 	struct trace_held *first, *last, *returned;
 	uint64_t held_bytes;
+	/* The payloads of these that are not complete: one that never is holds many events back. */
+	struct trace_held *open;
 	unsigned open_chains;
 	bool all_read;
 	uint64_t orphans[64]; /* the last payloads without a begin, by thread */
