@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "ground/fork.h"
+#include "ground/valgrind.h"
 #include "ground/tsan.h"
 #include "percpu/region.h"
 #include "rcu/rcu.h"
@@ -256,12 +257,9 @@ static void watch_forks(void)
 	near__fork_register(&near__trace.watches_forks, fork_prepare, fork_parent, fork_child);
 }
 
-void near__trace_lock(void)
+NEAR__BEFORE_PROGRAM static void connect(void)
 {
-	if (!__atomic_load_n(&near__trace.watches_forks, __ATOMIC_RELAXED) &&
-	    !near__is_one_thread())
-		watch_forks();
-	near_lock_lock(&near__trace.lock);
+	near__trace.watch_forks = watch_forks;
 }
 
 int near_trace_start(const struct near_trace_options *options)

@@ -2,6 +2,7 @@
 /* near_trace: the state of the process, and what the last call of a thread failed for. */
 #include "trace/trace.h"
 
+#include "ground/fork.h"
 #include "ground/unique.h"
 #include "ground/valgrind.h"
 
@@ -21,6 +22,14 @@ int near__trace_fail(int error, const char *reason)
 const char *near_trace_error(void)
 {
 	return near__block() ? near__trace_thread_peek()->why : "no memory";
+}
+
+void near__trace_lock(void)
+{
+	if (!__atomic_load_n(&near__trace.watches_forks, __ATOMIC_RELAXED) &&
+	    near__trace.watch_forks && !near__is_one_thread())
+		near__trace.watch_forks();
+	near_lock_lock(&near__trace.lock);
 }
 
 /* An event in a child adds to `missed`, then loads `current`; this follows the store of `current`.

@@ -127,7 +127,8 @@ struct near__trace {
 	/* The child's session, by an event; NULL: it cannot be made now. */
 	struct near__trace_run *(*resume)(void);
 	int (*start_thread)(struct near__trace_run *t);
-	uint32_t *alive; /* after the table: 0 in a child of a bare clone */
+	void (*watch_forks)(void); /* registers the handlers of fork, once */
+	uint32_t *alive;           /* after the table: 0 in a child of a bare clone */
 	uint32_t watches_forks, is_ready;
 	uint32_t is_child;  /* whose session's file is not made yet */
 	uint32_t is_folder; /* options.path, when the session began */
