@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: the session's thread. It calibrates the clock, carries out the orders of other
- * processes, makes sub-buffers ready before they are needed, and streams. */
+ * processes (orders.c), makes sub-buffers ready before they are needed, and streams. */
 #include "trace/trace.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -23,53 +20,6 @@
 static void futex(uint32_t *word, int operation, uint32_t value, const struct timespec *timeout)
 {
 	syscall(SYS_futex, word, operation, value, timeout, NULL, 0);
-}
-
-/* ---- orders ---- */
-
-/* "enable PATTERN [LEVEL [CONDITION]]" */
-static int enable(const char *order)
-{
-	char pattern[NEAR__TRACE_PATTERN] = "";
-	int level = NEAR_TRACE_DEBUG, condition = 0, n;
-
-	if (sscanf(order, "%*s %95s %d %n", pattern, &level, &condition) < 1)
-		return near__trace_fail(-EINVAL, "the order has no pattern");
-	if (*order == 'd')
-		return near_trace_disable(pattern);
-	if (!condition || !order[condition])
-		return near_trace_enable(pattern, level);
-	n = near_trace_enable_if(pattern, level, order + condition);
-	return n ? n : near__trace_fail(-ENOENT, "no tracepoint of that name has such a field");
-}
-
-static int carry_out(const char *order)
-{
-	if (strncmp(order, "enable ", 7) == 0 || strncmp(order, "disable ", 8) == 0)
-		return enable(order);
-	if (strncmp(order, "snapshot ", 9) == 0)
-		return near_trace_snapshot(order + 9);
-	if (strcmp(order, "flush") == 0)
-		return 0; /* the thread streams before each order */
-	return near__trace_fail(-EINVAL, "there is no such order");
-}
-
-/* The order is copied: another process can write it at any time. */
-static void obey(struct near__trace_control *c, uint32_t request)
-{
-	char order[sizeof(c->order)];
-	const char *answer = "";
-	int err;
-
-	memcpy(order, c->order, sizeof(order));
-	order[sizeof(order) - 1] = 0;
-	err = near__trace_claim(c, request) ? carry_out(order) : 0;
-	if (err < 0)
-		answer = near_trace_error() ? near_trace_error() : strerror(-err);
-	snprintf(c->answer, sizeof(c->answer), "%s", answer);
-	/* Release: pairs with the acquire of the process that waits. */
-	__atomic_store_n(&c->done, request, __ATOMIC_RELEASE);
-	futex(&c->done, FUTEX_WAKE, INT_MAX, NULL);
 }
 
 /* ---- the thread ---- */
@@ -107,7 +57,7 @@ static void *work(void *arg)
 			near__trace_stream(t, false);
 		if (request != __atomic_load_n(&c->done, __ATOMIC_RELAXED) &&
 		    !__atomic_load_n(&t->ends, __ATOMIC_RELAXED))
-			obey(c, request);
+			near__trace_obey(t, request, false);
 		else
 			sleep_ms(c, request, streams ? STREAM_INTERVAL_MS : interval);
 		if (now_ms() - calibrated < interval)

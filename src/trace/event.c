@@ -7,10 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "ground/unique.h"
 #include "rcu/rcu.h"
-
-NEAR__UNIQUE(near__trace_table, 8);
 
 /* ---- sequences ---- */
 
@@ -279,7 +276,7 @@ static uint32_t count_forks(void)
 }
 
 /* A fork in the middle, by a signal handler, ends the section in the child, unless it came before
- * the section was counted. */
+ * the section was counted. Without a record it checks for orders alone. */
 static bool write_slowly(uint32_t clock, const struct class *c, struct near__trace_event *e)
 {
 	uint32_t forks = count_forks();
@@ -296,12 +293,18 @@ static bool write_slowly(uint32_t clock, const struct class *c, struct near__tra
 	if (NEAR__UNLIKELY(forks != count_forks()) && near__rcu_has_readers(&near__trace.rcu))
 		forks = count_forks();
 	t = near_rcu_dereference(near__trace.current);
-	if (!t && __atomic_load_n(&near__trace.is_child, __ATOMIC_RELAXED))
+	if (!t && e && __atomic_load_n(&near__trace.is_child, __ATOMIC_RELAXED))
 		t = near__trace.resume();
-	if (t && t->clock == clock)
+	if (t && e && t->clock == clock)
 		written = write_in(t, c, e);
-	if (t && !written && e->is_rest)
+	if (t && e && !written && e->is_rest)
 		__atomic_fetch_add(&t->session->chains_cut, 1, __ATOMIC_RELAXED);
+	if (t && !near__trace_has_thread(t)) {
+		/* After the stores of `end`: another process stores `request`, then 0 to `end`. */
+		__atomic_thread_fence(__ATOMIC_SEQ_CST);
+		if (near__trace_has_order(t))
+			near__trace.find_order(t);
+	}
 	if (forks == count_forks())
 		near_rcu_exit(&near__trace.rcu, token);
 	if (mine)
@@ -333,24 +336,33 @@ __attribute__((noinline)) static bool write_otherwise(uint32_t clock, const stru
 	return try_once(clock, c, e) || write_slowly(clock, c, e);
 }
 
-/* The next session, or the registration, counts it. */
-static void count_early(uint32_t enabled)
+void near__trace_check_orders(void)
+{
+	write_slowly(0, NULL, NULL);
+}
+
+/* Of a tracepoint that is off, or not registered. The next session, or the registration, counts what
+ * is early. */
+static void write_none(uint32_t enabled)
 {
 	if (enabled & NEAR__TRACE_EARLY)
 		__atomic_fetch_add(&near__trace.missed, 1, __ATOMIC_SEQ_CST);
+	if (enabled & NEAR__TRACE_WATCHED)
+		near__trace_watch();
 }
 
 /* Apart, also in clang's code: one copy of its sequences. */
 __attribute__((noinline)) bool near__trace_write(struct near_trace_point *p, const uint64_t *words,
 						 unsigned n, uint64_t flags, bool is_rest)
 {
-	uint32_t clock = __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE) & ~NEAR__TRACE_FILTERED;
+	uint32_t enabled = __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE);
+	uint32_t clock = enabled & ~(NEAR__TRACE_FILTERED | NEAR__TRACE_WATCHED);
 	uint32_t tid = near__storage_is_own() ? near__more.tid : 0;
 	const struct class *c = class_of(n);
 	struct near__trace_event e;
 
 	if (clock - 1 >= NEAR_TRACE_NO_CLOCK) {
-		count_early(clock);
+		write_none(enabled);
 		return true;
 	}
 	e.head = (p->head & ((UINT64_C(1) << NEAR__TRACE_WORDS_SHIFT) - 1)) | tid |
@@ -386,13 +398,9 @@ void near__trace_one(struct near_trace_point *p, uint64_t word)
 	uint32_t clock = __atomic_load_n(&p->enabled, __ATOMIC_ACQUIRE);
 	uint32_t tid = near__more.tid;
 
-	if (clock != NEAR_TRACE_NO_CLOCK || !tid ||
-	    !try_without_clock(row_of(NEAR_TRACE_NO_CLOCK), p->head | tid, word))
+	if (clock == NEAR__TRACE_WATCHED)
+		near__trace_watch();
+	else if (clock != NEAR_TRACE_NO_CLOCK || !tid ||
+		 !try_without_clock(row_of(NEAR_TRACE_NO_CLOCK), p->head | tid, word))
 		write_word(p, word);
-}
-
-void near__trace_words(struct near_trace_point *p, const uint64_t *words, size_t size)
-{
-	if (!near__trace_is_filtered(p) || near__trace_passes(p, words, NULL))
-		near__trace_write(p, words, (unsigned)((size + 7) / 8), 0, false);
 }

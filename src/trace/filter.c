@@ -249,6 +249,9 @@ bool near__trace_passes(const struct near_trace_point *p, const void *payload,
 	/* While it changes the event is recorded: a handler may have interrupted the change. */
 	if (changes % 2 || changes != __atomic_load_n(&f->changes, __ATOMIC_RELAXED))
 		return true;
-	return compare(TEST_OF(code), KIND_OF(code), load(at, SIZE_OF(code), KIND_OF(code)),
-		       operand);
+	if (compare(TEST_OF(code), KIND_OF(code), load(at, SIZE_OF(code), KIND_OF(code)), operand))
+		return true;
+	if (__atomic_load_n(&p->enabled, __ATOMIC_RELAXED) & NEAR__TRACE_WATCHED)
+		near__trace_watch();
+	return false;
 }

@@ -56,11 +56,11 @@ enum near__trace_clock {
 enum near__trace_mode {
 	NEAR__TRACE_OVERWRITE,      /* a flight recorder: the newest records stay */
 	NEAR__TRACE_STOP_WHEN_FULL, /* the oldest records stay */
-	/* A thread of the process takes whole sub-buffers; as above while it is late. The file has
-	 * what is from `read` of its rings on, and other files, FILE.1 and so on, have what is
-	 * before. They are as NEAR__TRACE_STOP_WHEN_FULL; in their rings, `read` is where they
-	 * begin in the ring of the session's file, so that they have the records up to
-	 * `read` + `position`, whatever `read` of that ring is. */
+	/* A thread of the process, or its events, take whole sub-buffers; as above while that is
+	 * late. The file has what is from `read` of its rings on, and other files, FILE.1 and so
+	 * on, have what is before. They are as NEAR__TRACE_STOP_WHEN_FULL; in their rings, `read`
+	 * is where they begin in the ring of the session's file, so that they have the records up
+	 * to `read` + `position`, whatever `read` of that ring is. */
 	NEAR__TRACE_STREAM,
 };
 
@@ -75,7 +75,7 @@ enum near__trace_session_flags {
 	NEAR__TRACE_FENCES = 1,    /* the process has registered for membarrier(GLOBAL_EXPEDITED) */
 	NEAR__TRACE_WAS_FULL = 2,  /* the file system: a ring could not be opened, or grow */
 	NEAR__TRACE_WAS_BOUND = 4, /* a ring could not be opened, as max_bytes were reached */
-	NEAR__TRACE_NO_THREAD = 8, /* no thread carries out orders, as in a child of fork */
+	NEAR__TRACE_NO_THREAD = 8, /* events carry out orders, as in a child of fork */
 	NEAR__TRACE_WAS_EARLY = 16, /* events came before the file was made, and were discarded */
 };
 
@@ -162,10 +162,15 @@ enum near__trace_flags {
 /* Orders from another process. It holds a lock on the first byte of this object (an open file
  * description's), writes the text, adds one to `request` and wakes its futex, which is not private.
  * The traced process's thread carries the order out, writes the answer, stores `request` to `done`
- * and wakes that. Orders: "enable PATTERN [LEVEL
- * [CONDITION]]", "disable PATTERN", "snapshot FILE", "flush".
- * The answer is empty, or an error message. Whichever of the two stores `request` to `claimed`
- * first decides: the thread, to carry the order out; or the other process, which gives it up. */
+ * and wakes that. Orders: "enable PATTERN [LEVEL [CONDITION]]", "disable PATTERN", "snapshot FILE",
+ * "flush". Several of them, but no snapshot, are lines of one. The answer is empty, or an error
+ * message.
+ *
+ * With NEAR__TRACE_NO_THREAD the next event does so, and takes no snapshot. For that the other
+ * process stores 0 to `end` of the rings of slots, after a fence.
+ *
+ * Whichever of the two stores `request` to `claimed` first decides: the thread or the event, to
+ * carry the order out; or the other process, which gives it up, or puts it before a new one. */
 #define NEAR__TRACE_CONTROL_NAME "trace:control"
 #define NEAR__TRACE_CONTROL_KIND 304
 struct near__trace_control {

@@ -172,12 +172,24 @@ write_slowly(struct near_trace_point *p, const struct near__trace_piece *pieces,
 	near__trace_write(p, words, take_words(&s, words, RECORD), flags, false);
 }
 
+void near__trace_words(struct near_trace_point *p, const uint64_t *words, size_t size)
+{
+	if (near__trace_is_watched(p))
+		near__trace_watch();
+	else if (!near__trace_is_filtered(p) || near__trace_passes(p, words, NULL))
+		near__trace_write(p, words, (unsigned)((size + 7) / 8), 0, false);
+}
+
 void near__trace_pieces(struct near_trace_point *p, const struct near__trace_piece *pieces,
 			unsigned n)
 {
 	uint64_t words[RECORD / 8];
 	size_t bytes;
 
+	if (near__trace_is_watched(p)) {
+		near__trace_watch();
+		return;
+	}
 	if (near__trace_is_filtered(p) && !near__trace_passes(p, NULL, pieces))
 		return;
 	bytes = gather((char *)words, pieces, n);

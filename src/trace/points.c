@@ -3,7 +3,6 @@
 #include "trace/trace.h"
 
 #include <errno.h>
-#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -72,7 +71,7 @@ int near__trace_set_rules(const char *patterns, int level)
 static bool matches(const struct near_trace_point *p, const char *pattern, const char *condition,
 		    struct near__trace_filter *f)
 {
-	return fnmatch(pattern, p->name, 0) == 0 &&
+	return near__trace_match(pattern, p->name) &&
 	       (!*condition || near__trace_compile(f, p, condition));
 }
 
@@ -93,18 +92,23 @@ static uint32_t state_of(const struct near_trace_point *p, uint32_t clock,
 	return 0;
 }
 
-/* Release: pairs with the acquire in near__trace_word. */
+/* Release: pairs with the acquire in near__trace_word. Where there is no thread, an event that is
+ * recorded checks for orders when its sequence fails, any other one each time. */
 static int set(struct near_trace_point *p, uint32_t clock)
 {
 	struct near__trace_filter f = {0};
 	uint32_t enabled = clock ? state_of(p, clock, &f) : 0;
+	bool is_on = enabled != 0;
 
 	if (enabled & NEAR__TRACE_FILTERED)
 		near__trace_set_filter(p, &f);
+	if (clock && (!enabled || enabled & NEAR__TRACE_FILTERED) && near__trace.current &&
+	    !near__trace_has_thread(near__trace.current))
+		enabled |= NEAR__TRACE_WATCHED;
 	__atomic_store_n(&p->enabled, enabled, __ATOMIC_RELEASE);
 	if (p->probe)
 		__atomic_store_n(p->probe, enabled != 0, __ATOMIC_RELEASE);
-	return enabled != 0;
+	return is_on;
 }
 
 int near__trace_apply(uint32_t clock)
@@ -241,6 +245,19 @@ void near__trace_add_point(struct near_trace_point *p)
 
 /* ---- switching ---- */
 
+int near__trace_change(const char *pattern, int level, const char *condition)
+{
+	int n = count_matches(pattern, condition), err;
+
+	if (!near__trace.current && !near__trace.is_child)
+		return n;
+	err = near__trace_add_rule(pattern, strlen(pattern), level, condition);
+	if (err)
+		return err;
+	near__trace_apply(near__trace.options.clock);
+	return n;
+}
+
 static int change(const char *pattern, int level, const char *condition)
 {
 	struct region_caller c = near__region_enter();
@@ -248,17 +265,9 @@ static int change(const char *pattern, int level, const char *condition)
 
 	near__trace_fail(0, NULL);
 	near__trace_lock();
-	n = count_matches(pattern, condition);
-	if (near__trace.current || near__trace.is_child) {
-		int err = near__trace_add_rule(pattern, strlen(pattern), level, condition);
-
-		if (err)
-			n = err;
-		else
-			near__trace_apply(near__trace.options.clock);
-		if (near__trace.current && !near__trace.is_ending)
-			near__trace.start_thread(near__trace.current);
-	}
+	if (near__trace.current && !near__trace.is_ending)
+		near__trace.start_thread(near__trace.current);
+	n = near__trace_change(pattern, level, condition);
 	near_lock_unlock(&near__trace.lock);
 	return near__region_leave(c, n);
 }

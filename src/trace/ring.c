@@ -100,6 +100,7 @@ bool near__trace_has_room(struct near__trace_run *t, struct near__trace_ring *r,
 	uint64_t mask = t->ring_size - 1;
 	uint32_t sub = (uint32_t)((*next & mask) / NEAR__TRACE_SUB_SIZE);
 
+	near__trace_stream_by_event(t, near__trace_index_of(t, r));
 	if (is_free(t, r, *next)) {
 		if (near__trace_make_ready(t, near__trace_index_of(t, r), sub))
 			return true;

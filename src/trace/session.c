@@ -29,7 +29,7 @@ static struct near__fork_turn turn;
 
 /* With the lock, and near__trace.options. The session is published before tracepoints are
  * switched on; what they load is ordered by their acquire. */
-static int begin(void)
+static int begin(bool with_thread)
 {
 	struct near_trace_options *o = &near__trace.options;
 	struct near__trace_run *t;
@@ -41,6 +41,12 @@ static int begin(void)
 	strcpy(near__trace.last_path, t->path);
 	__atomic_store_n(&near__trace.current, t, __ATOMIC_SEQ_CST);
 	near__trace_count_missed(t);
+	if (with_thread) {
+		near__trace_ahead(t);
+		near__trace_start_thread(t);
+	}
+	if (!t->has_thread)
+		near__trace_map_order(t);
 	near__trace_apply(t->clock);
 	return 0;
 }
@@ -51,13 +57,14 @@ static struct near__trace_run *resume(void)
 {
 	struct region_caller c = near__region_enter();
 	struct near__trace_run *t = NULL, *made;
+	sigset_t signals;
 
-	if (near_lock_try_lock(&near__trace.lock)) {
-		if (near__trace.is_child && begin())
+	if (near__trace_try_lock(&near__trace.lock, &signals)) {
+		if (near__trace.is_child && begin(false))
 			near__trace_apply(0);
 		near__trace.is_child = 0;
 		t = near__trace.current;
-		near_lock_unlock(&near__trace.lock);
+		near__trace_unlock(&near__trace.lock, &signals);
 	} else {
 		__atomic_fetch_add(&near__trace.missed, 1, __ATOMIC_SEQ_CST);
 		made = __atomic_load_n(&near__trace.current, __ATOMIC_SEQ_CST);
@@ -92,10 +99,8 @@ static void serve_child(void)
 	struct region_caller c = near__region_enter();
 
 	near_lock_lock(&near__trace.lock);
-	if (begin())
+	if (begin(true))
 		near__trace_apply(0);
-	else
-		near__trace_start_thread(near__trace.current);
 	near__trace.is_child = 0;
 	near_lock_unlock(&near__trace.lock);
 	near__region_leave(c, 0);
@@ -114,6 +119,7 @@ static void fork_child(void)
 		memset((void *)(uintptr_t)near__trace_table, 0,
 		       (size_t)((char *)near__trace.alive - (const char *)near__trace_table));
 		near__trace_detach(t);
+		near__trace_unmap_order();
 	}
 	near__trace.is_ending = 0;
 	near__trace.missed = 0;
@@ -160,6 +166,8 @@ static int get_ready(void)
 	if (near__process.usable)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);
 	near__trace.resume = resume;
+	near__trace.check_orders = near__trace_check_orders;
+	near__trace.find_order = near__trace_find_order;
 	near__trace.start_thread = near__trace_start_thread;
 	near__trace.is_ready = 1;
 	return 0;
@@ -237,12 +245,7 @@ static int start(const struct near_trace_options *o)
 	if (!o->clock)
 		near__trace.options.clock = near_clock() ? NEAR_TRACE_COUNTER
 							 : NEAR_TRACE_MONOTONIC;
-	err = begin();
-	if (!err) {
-		near__trace_ahead(near__trace.current);
-		err = near__trace_start_thread(near__trace.current);
-	}
-	return err;
+	return begin(true);
 }
 
 /* Before the lock is taken, see near__trace_lock. After the handlers of the layers below: the
@@ -283,6 +286,7 @@ int near_trace_start(const struct near_trace_options *options)
 
 static void close_file(struct near__trace_run *t)
 {
+	near__trace_unmap_order();
 	near__trace_store_moment(t->session);
 	__atomic_store_n(&t->session->ended, 1, __ATOMIC_RELEASE);
 	if (t->mode == NEAR_TRACE_STREAM && near__trace_stream(t, true) && t->stream.number)
@@ -355,7 +359,8 @@ static void count(struct near_trace_stats *out, struct near__trace_run *t)
 	}
 	for (struct near_trace_point *p = near__trace.first; p; p = p->next) {
 		out->points++;
-		out->enabled += __atomic_load_n(&p->enabled, __ATOMIC_RELAXED) != 0;
+		out->enabled += (__atomic_load_n(&p->enabled, __ATOMIC_RELAXED) &
+				 ~NEAR__TRACE_WATCHED) != 0;
 	}
 }
 

@@ -9,6 +9,7 @@
 #define TRACE_SIZE 20480
 _Static_assert(sizeof(struct near__trace) <= TRACE_SIZE, "near__trace");
 NEAR__UNIQUE(near__trace, TRACE_SIZE);
+NEAR__UNIQUE(near__trace_table, 8);
 
 int near__trace_fail(int error, const char *reason)
 {
@@ -30,6 +31,24 @@ void near__trace_lock(void)
 	    near__trace.watch_forks && !near__is_one_thread())
 		near__trace.watch_forks();
 	near_lock_lock(&near__trace.lock);
+}
+
+bool near__trace_try_lock(struct near_lock *lock, sigset_t *signals)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, signals);
+	if (near_lock_try_lock(lock))
+		return true;
+	pthread_sigmask(SIG_SETMASK, signals, NULL);
+	return false;
+}
+
+void near__trace_unlock(struct near_lock *lock, const sigset_t *signals)
+{
+	near_lock_unlock(lock);
+	pthread_sigmask(SIG_SETMASK, signals, NULL);
 }
 
 /* An event in a child adds to `missed`, then loads `current`; this follows the store of `current`.

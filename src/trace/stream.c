@@ -1,14 +1,26 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: NEAR_TRACE_STREAM. Whole sub-buffers move from the rings to files, of which the
  * oldest are removed. While the disk is full they stay, and events that find their ring full are
- * discarded, and counted. */
+ * discarded, and counted.
+ *
+ * The session's thread moves them. In a process that has none, as a child of fork, an event does so
+ * that enters a sub-buffer: those of its ring that were left before. It is the process that writes
+ * the rings in any case, so that nothing depends on a command or a parent that goes on. Both hold
+ * near__trace.streaming for each sub-buffer; an event that finds it held leaves that to the next
+ * one. */
 #include "trace/trace.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "percpu/region.h"
+
 #define SUB NEAR__TRACE_SUB_SIZE
+#define MOST_BY_EVENT 2
+#define REFUSALS_PER_TRY 1024u
+
+enum step { DONE, MOVED, FAILED };
 
 uint64_t near__trace_stream_ring(uint64_t file_size)
 {
@@ -32,7 +44,6 @@ static bool make_name(char *path, const struct near__trace_run *t, uint64_t numb
 	return n < PATH_MAX;
 }
 
-/* With near__trace.streaming. */
 static bool make_next(struct near__trace_run *t)
 {
 	struct near__trace_stream *s = &t->stream;
@@ -55,14 +66,8 @@ static bool make_next(struct near__trace_run *t)
 static bool has_file(struct near__trace_run *t)
 {
 	struct near__trace_stream *s = &t->stream;
-	bool made;
 
-	if (s->file.session && s->bytes + SUB <= s->file_size)
-		return true;
-	near_lock_lock(&near__trace.streaming);
-	made = make_next(t);
-	near_lock_unlock(&near__trace.streaming);
-	return made;
+	return (s->file.session && s->bytes + SUB <= s->file_size) || make_next(t);
 }
 
 /* Moves what is from `read` on, up to `end`, in one sub-buffer of ring i. If that is not ready, and
@@ -102,24 +107,93 @@ static bool is_skipped(const struct near__trace_run *t, unsigned i, uint64_t pos
 	       (position % SUB == 0 && !__atomic_load_n(first, __ATOMIC_RELAXED));
 }
 
-static bool move_ring(struct near__trace_run *t, unsigned i, bool all)
+/* Of what is before `position`. */
+static enum step step(struct near__trace_run *t, unsigned i, uint64_t position, bool all)
 {
 	struct near__trace_ring *r = near__trace_ring_at(t, i);
-	/* Acquire: pairs with the commits. */
-	uint64_t position = __atomic_load_n(&r->position, __ATOMIC_ACQUIRE), next;
+	uint64_t next = (r->read / SUB + 1) * SUB;
 
-	while (r->read < position) {
-		next = (r->read / SUB + 1) * SUB;
-		if (next > position && !all)
-			break;
-		if (is_skipped(t, i, r->read))
-			/* Release: as that of move. */
-			__atomic_store_n(&r->read, next, __ATOMIC_RELEASE);
-		else if (!move(t, i, next < position ? next : position))
-			return false;
-	}
-	return true;
+	if (r->read >= position || (next > position && !all))
+		return DONE;
+	if (!is_skipped(t, i, r->read))
+		return move(t, i, next < position ? next : position) ? MOVED : FAILED;
+	/* Release: as that of move. */
+	__atomic_store_n(&r->read, next, __ATOMIC_RELEASE);
+	return MOVED;
 }
+
+/* Acquire: pairs with the commits. */
+static uint64_t position_of(const struct near__trace_run *t, unsigned i)
+{
+	return __atomic_load_n(&near__trace_ring_at(t, i)->position, __ATOMIC_ACQUIRE);
+}
+
+static bool move_ring(struct near__trace_run *t, unsigned i, bool all)
+{
+	uint64_t position = position_of(t, i);
+	enum step done;
+
+	do {
+		near_lock_lock(&near__trace.streaming);
+		done = step(t, i, position, all);
+		near_lock_unlock(&near__trace.streaming);
+	} while (done == MOVED);
+	return done == DONE;
+}
+
+static void set_full(struct near__trace_run *t)
+{
+	__atomic_fetch_or(&t->session->flags, NEAR__TRACE_WAS_FULL, __ATOMIC_RELAXED);
+}
+
+/* ---- by events ---- */
+
+/* Relaxed: it decides nothing but whether to try. */
+static bool has_whole(const struct near__trace_run *t, unsigned i)
+{
+	uint64_t read = __atomic_load_n(&near__trace_ring_at(t, i)->read, __ATOMIC_RELAXED);
+
+	return (read / SUB + 1) * SUB <= position_of(t, i);
+}
+
+/* On a full disk one of many tries. */
+static bool may_try(struct near__trace_run *t)
+{
+	uint32_t *refused = &t->stream.refused;
+
+	return !__atomic_load_n(refused, __ATOMIC_RELAXED) ||
+	       __atomic_add_fetch(refused, 1, __ATOMIC_RELAXED) % REFUSALS_PER_TRY == 0;
+}
+
+static void move_some(struct near__trace_run *t, unsigned i)
+{
+	uint64_t position = position_of(t, i);
+	enum step done = MOVED;
+
+	for (unsigned n = 0; n < MOST_BY_EVENT && done == MOVED; n++)
+		done = step(t, i, position, false);
+	__atomic_store_n(&t->stream.refused, done == FAILED, __ATOMIC_RELAXED);
+	if (done == FAILED)
+		set_full(t);
+}
+
+/* Not in a child of vfork: a descriptor that it opens is not its parent's. */
+void near__trace_stream_by_event(struct near__trace_run *t, unsigned i)
+{
+	struct region_caller c;
+	sigset_t signals;
+
+	if (t->mode != NEAR_TRACE_STREAM || near__trace_has_thread(t) || !has_whole(t, i) ||
+	    !near__storage_is_own() || !may_try(t) ||
+	    !near__trace_try_lock(&near__trace.streaming, &signals))
+		return;
+	c = near__region_enter();
+	move_some(t, i);
+	near__region_leave(c, 0);
+	near__trace_unlock(&near__trace.streaming, &signals);
+}
+
+/* ---- by the thread ---- */
 
 static uint64_t discarded(const struct near__trace_run *t)
 {
@@ -140,7 +214,7 @@ bool near__trace_stream(struct near__trace_run *t, bool all)
 		if (near__trace_is_used(t->session, i))
 			moved &= move_ring(t, i, all);
 	if (!moved)
-		__atomic_fetch_or(&t->session->flags, NEAR__TRACE_WAS_FULL, __ATOMIC_RELAXED);
+		set_full(t);
 	if (all && t->stream.file.session) {
 		/* Else the session's file stays, which counts them. */
 		if (moved) {

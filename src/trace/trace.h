@@ -29,6 +29,7 @@
 #include <nearcpu/trace.h>
 
 #include <limits.h>
+#include <signal.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -69,12 +70,13 @@ struct near__trace_copy {
 	uint64_t ring_size, ring_stride;
 };
 
-/* The files of NEAR_TRACE_STREAM; by the thread alone, and the child's handler of fork. */
+/* The files of NEAR_TRACE_STREAM; with near__trace.streaming, or by the child's handler of fork. */
 struct near__trace_stream {
 	struct near__trace_copy file;
 	uint64_t number, bytes; /* of the file */
 	uint64_t file_size;
 	unsigned files;
+	uint32_t refused;      /* tries of events since there was no room; atomic */
 	char folder[PATH_MAX]; /* "": next to the session's */
 };
 
@@ -121,14 +123,20 @@ NEAR__BLOCK_PART(near__trace_thread, struct near__trace_thread, trace);
 struct near__trace {
 	struct near_rcu rcu __attribute__((aligned(64)));
 	struct near_lock lock;           /* of all below; no event takes it, but by a try */
-	struct near_lock streaming;      /* of the file of a stream, while it becomes another one */
+	struct near_lock streaming;      /* of the files of a stream, and what they take */
 	struct near__trace_run *current; /* read by events in sections of `rcu` */
 	uint64_t (*now)(void);           /* of the session, with NEAR_TRACE_OWN */
+	/* near__trace_control.request and .done of a session without a thread, in a mapping that
+	 * stays. NULL: there was none. */
+	const uint32_t *order;
 	/* The child's session, by an event; NULL: it cannot be made now. */
 	struct near__trace_run *(*resume)(void);
 	int (*start_thread)(struct near__trace_run *t);
 	void (*watch_forks)(void); /* registers the handlers of fork, once */
-	uint32_t *alive;           /* after the table: 0 in a child of a bare clone */
+	/* Of a child without a thread, by events. */
+	void (*check_orders)(void);
+	void (*find_order)(struct near__trace_run *t);
+	uint32_t *alive; /* after the table: 0 in a child of a bare clone */
 	uint32_t watches_forks, is_ready;
 	uint32_t is_child;  /* whose session's file is not made yet */
 	uint32_t is_folder; /* options.path, when the session began */
@@ -156,6 +164,10 @@ static inline bool near__trace_is_own(void)
 /* Takes near__trace.lock. If there may be other threads, the handlers of fork are registered
  * before: else the child of one would find the lock held by a thread that it does not have. */
 void near__trace_lock(void);
+/* What an event does: without signals, as a handler on this thread could fork, which takes the
+ * locks; and without waiting. False: the lock is held. */
+bool near__trace_try_lock(struct near_lock *lock, sigset_t *signals);
+void near__trace_unlock(struct near_lock *lock, const sigset_t *signals);
 
 /* Starts the session that NEAR_CONF wants, if this has not been done. */
 void near__trace_start_by_conf(void);
@@ -275,6 +287,22 @@ static inline void near__trace_copy(uint64_t *to, const uint64_t *from, size_t n
 bool near__trace_write(struct near_trace_point *p, const uint64_t *words, unsigned n,
 		       uint64_t flags, bool is_rest);
 
+void near__trace_check_orders(void);
+/* By an event that is not recorded, of a tracepoint that is watched, in no section. */
+static inline void near__trace_watch(void)
+{
+	const uint32_t *order = __atomic_load_n(&near__trace.order, __ATOMIC_ACQUIRE);
+
+	if (order && __atomic_load_n(&order[0], __ATOMIC_RELAXED) !=
+			     __atomic_load_n(&order[1], __ATOMIC_RELAXED))
+		near__trace.check_orders();
+}
+/* Relaxed: as near__trace_is_filtered. */
+static inline bool near__trace_is_watched(const struct near_trace_point *p)
+{
+	return __atomic_load_n(&p->enabled, __ATOMIC_RELAXED) == NEAR__TRACE_WATCHED;
+}
+
 /* ---- sessions ---- */
 
 /* Makes the file and what belongs to it; with near__trace.lock. 0 or an error. */
@@ -312,6 +340,8 @@ uint64_t near__trace_stream_ring(uint64_t file_size);
 /* Moves whole sub-buffers to the files; at the end of the session all that is left. False: the disk
  * is full. */
 bool near__trace_stream(struct near__trace_run *t, bool all);
+/* By an event that enters a sub-buffer of ring i, where there is no thread: moves up to two. */
+void near__trace_stream_by_event(struct near__trace_run *t, unsigned i);
 
 /* ---- tracepoints (points.c); with near__trace.lock ---- */
 
@@ -323,6 +353,11 @@ int near__trace_add_rule(const char *pattern, size_t length, int level, const ch
 bool near__trace_write_points(struct near__trace_run *t, struct near_trace_point *from);
 /* Sets `enabled` of all by the rules; 0: all off. Returns how many are on. */
 int near__trace_apply(uint32_t clock);
+/* As near_trace_enable_if, without a thread that starts. */
+int near__trace_change(const char *pattern, int level, const char *condition);
+/* As fnmatch(3) without flags and without classes of characters, and safe in signal handlers: that
+ * one may allocate, in a locale whose characters have several bytes. */
+bool near__trace_match(const char *pattern, const char *text);
 
 /* ---- conditions (filter.c) ---- */
 
@@ -349,6 +384,25 @@ bool near__trace_passes(const struct near_trace_point *p, const void *payload,
 void near__trace_read_moment(struct near__trace_moment *m);
 void near__trace_store_moment(struct near__trace_session *s);
 bool near__trace_is_unstable(void);
+
+/* ---- orders (orders.c) ---- */
+
+/* Carries the order out; with near__trace.lock, if `locked`. */
+void near__trace_obey(struct near__trace_run *t, uint32_t request, bool locked);
+void near__trace_find_order(struct near__trace_run *t);
+/* near__trace.order begins, and ends, to be that of a session; with near__trace.lock. */
+void near__trace_map_order(const struct near__trace_run *t);
+void near__trace_unmap_order(void);
+/* Acquire: pairs with the release that follows the order's text. */
+static inline bool near__trace_has_order(const struct near__trace_run *t)
+{
+	return __atomic_load_n(&t->control->request, __ATOMIC_ACQUIRE) !=
+	       __atomic_load_n(&t->control->done, __ATOMIC_RELAXED);
+}
+static inline bool near__trace_has_thread(const struct near__trace_run *t)
+{
+	return __atomic_load_n(&t->has_thread, __ATOMIC_RELAXED);
+}
 
 /* ---- the thread (control.c) ---- */
 

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* usage: trace_program FILE MODE EVENTS [wait|child]
+/* usage: trace_program FILE MODE EVENTS [wait|child|daemon|grandchild]
  *
  * FILE is - if a session has begun before. Two threads, and a signal handler of each, trace EVENTS
  * events; then it ends, or waits for a line and goes on until it is killed. With "child" a child of
- * fork does all that, as in a daemon. */
+ * fork does all that, with "daemon" that of daemon(), with "grandchild" a child of a child that has
+ * traced, as a server's worker. */
 #include <nearcpu/trace.h>
 
 #include <pthread.h>
@@ -58,6 +59,22 @@ static void *trace(void *arg)
 	return NULL;
 }
 
+/* Returns in the process that traces. */
+static void become(const char *what)
+{
+	if (strcmp(what, "daemon") == 0 && daemon(1, 1))
+		exit(1);
+	if (strcmp(what, "child") != 0 && strcmp(what, "grandchild") != 0)
+		return;
+	if (fork())
+		exit(wait(NULL) < 0);
+	if (strcmp(what, "grandchild") != 0)
+		return;
+	near_trace_test_handler(0);
+	if (fork())
+		exit(wait(NULL) < 0);
+}
+
 int main(int argc, char **argv)
 {
 	struct near_trace_options options = {.ring_size = 1 << 20};
@@ -75,8 +92,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "trace_program: %s\n", near_trace_error());
 		return 1;
 	}
-	if (argc > 4 && strcmp(argv[4], "child") == 0 && fork())
-		return wait(NULL) < 0;
+	if (argc > 4)
+		become(argv[4]);
 	for (uintptr_t i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, trace, (void *)(i + 1));
 	for (int i = 0; i < 2; i++)

@@ -20,9 +20,12 @@
 #include "common/tool.h"
 
 #define PATIENCE 5. /* seconds, for an answer */
-/* If there is no such process: it may be in another pid namespace. Or it has no thread: it may be
- * about to begin. */
+/* If there is no such process: it may be in another pid namespace. */
 #define LITTLE .5
+#define NEXT_EVENT .1 /* of a process without a thread */
+#define END_AT                                                                                     \
+	(NEAR__TRACE_PAGE - sizeof(struct near__trace_ring) +                                      \
+	 offsetof(struct near__trace_ring, end))
 #define DEFAULT_LEVEL 5 /* NEAR_TRACE_DEBUG */
 
 static const char snapshot[] = "snapshot ";
@@ -42,6 +45,7 @@ static bool is_there(const struct trace_file *f)
 	       (kill((pid_t)f->session.pid, 0) == 0 || errno == EPERM);
 }
 
+/* When the file was opened. */
 static bool has_thread(const struct trace_file *f)
 {
 	return !(f->session.flags & NEAR__TRACE_NO_THREAD);
@@ -53,10 +57,7 @@ static int no_answer(const struct connection *c)
 		return trace_interrupted();
 	return failure("trace", "'%s': process %llu does not answer%s", c->file->path,
 		       (unsigned long long)c->file->session.pid,
-		       !is_there(c->file)    ? ": was it killed?"
-		       : has_thread(c->file) ? ""
-					     : ": as a child of fork it has no thread for "
-					       "orders; see CHILDREN in nearcpu-trace(1)");
+		       is_there(c->file) ? "" : ": was it killed?");
 }
 
 /* The lock of an order; the kernel releases it when this process ends. */
@@ -99,7 +100,7 @@ static int open_control(struct connection *c)
 	if (c->map == MAP_FAILED)
 		return failure("trace", "cannot map '%s': %s", f->path, strerror(errno));
 	c->control = (void *)((char *)c->map + (f->control_at - from));
-	c->until = now_seconds() + (is_there(f) && has_thread(f) ? PATIENCE : LITTLE);
+	c->until = now_seconds() + (is_there(f) ? PATIENCE : LITTLE);
 	return lock(c);
 }
 
@@ -127,26 +128,110 @@ static int give_up(struct connection *c, uint32_t request)
 		       c->file->path, (unsigned long long)c->file->session.pid);
 }
 
-/* The text of an order that was given up is left alone until the program has seen it. */
-static int give_order(struct connection *c, const char *order)
+static int report(const struct connection *c, const char *order)
 {
 	char answer[sizeof(c->control->answer)];
-	uint32_t request;
 
-	if (!wait_until_done(c))
-		return no_answer(c);
-	memcpy(c->control->order, order, strlen(order) + 1);
-	/* Release: pairs with the acquire of the program's thread. */
-	request = __atomic_add_fetch(&c->control->request, 1, __ATOMIC_RELEASE);
-	syscall(SYS_futex, &c->control->request, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
-	if (!wait_until_done(c))
-		return give_up(c, request);
 	memcpy(answer, c->control->answer, sizeof(answer));
 	answer[sizeof(answer) - 1] = 0;
 	if (*answer && strncmp(order, snapshot, sizeof(snapshot) - 1) == 0)
 		return failure("trace", "cannot make '%s': %s", order + sizeof(snapshot) - 1,
 			       answer);
 	return *answer ? failure("trace", "'%s': %s", c->file->path, answer) : EXIT_DONE;
+}
+
+/* The number of the order. */
+static uint32_t post(struct connection *c, const char *order)
+{
+	uint32_t request;
+
+	memcpy(c->control->order, order, strlen(order) + 1);
+	/* Release: pairs with the acquire of the program. */
+	request = __atomic_add_fetch(&c->control->request, 1, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &c->control->request, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+	return request;
+}
+
+/* The text of an order that was given up is left alone until the program has seen it. */
+static int give_order(struct connection *c, const char *order)
+{
+	uint32_t request;
+
+	if (!wait_until_done(c))
+		return no_answer(c);
+	request = post(c, order);
+	if (!wait_until_done(c))
+		return give_up(c, request);
+	return report(c, order);
+}
+
+/* ---- a process without a thread: its events look for orders ---- */
+
+/* In a ring whose `end` is 0 each sequence fails, and its event looks (src/trace/orders.c). The
+ * fence pairs with that of an event which stores another `end`. */
+static void stop_sequences(const struct connection *c)
+{
+	const struct trace_file *f = c->file;
+	uint64_t page = (uint64_t)sysconf(_SC_PAGESIZE);
+
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	for (unsigned i = 0; i < f->session.slots; i++) {
+		uint64_t at = f->rings_at + i * f->session.ring_stride + END_AT, used = 0;
+		char *map;
+
+		trace_read(f, &used, f->used_at + i / 64 * sizeof(used), sizeof(used));
+		if (!(used >> i % 64 & 1) || at + sizeof(uint64_t) > f->size)
+			continue;
+		map = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, c->fd,
+			   (off_t)(at & ~(page - 1)));
+		if (map == MAP_FAILED)
+			continue;
+		__atomic_store_n((uint64_t *)(map + (at & (page - 1))), 0, __ATOMIC_RELAXED);
+		munmap(map, page);
+	}
+}
+
+/* Orders that the process has not come to are taken back, and precede this one. False: there is no
+ * room for it, and they stay. */
+static bool append(struct connection *c, const char *order)
+{
+	struct near__trace_control *k = c->control;
+	char text[sizeof(k->order)] = "";
+	uint32_t request = __atomic_load_n(&k->request, __ATOMIC_RELAXED);
+	size_t n = 0;
+	bool fits;
+
+	/* Acquire: what the process has done precedes what this command does next. */
+	if (__atomic_load_n(&k->done, __ATOMIC_ACQUIRE) != request &&
+	    near__trace_claim(k, request)) {
+		memcpy(text, k->order, sizeof(text));
+		text[sizeof(text) - 1] = 0;
+		n = strlen(text);
+	}
+	fits = n + (n != 0) + strlen(order) < sizeof(text);
+	if (fits)
+		strcat(n ? strcat(text, "\n") : text, order);
+	post(c, text);
+	stop_sequences(c);
+	return fits;
+}
+
+/* It stays where it is until the next event. */
+static int leave_order(struct connection *c, const char *order)
+{
+	const struct trace_file *f = c->file;
+
+	if (!append(c, order))
+		return failure("trace", "'%s': process %llu has not come to earlier orders yet",
+			       f->path, (unsigned long long)f->session.pid);
+	c->until = now_seconds() + (is_there(f) ? NEXT_EVENT : LITTLE);
+	if (wait_until_done(c))
+		return report(c, order);
+	if (child_interrupted() || !is_there(f))
+		return give_up(c, __atomic_load_n(&c->control->request, __ATOMIC_RELAXED));
+	fprintf(stderr, "nearcpu trace: '%s': process %llu carries it out at its next event\n",
+		f->path, (unsigned long long)f->session.pid);
+	return EXIT_DONE;
 }
 
 static int order_one(const struct trace_file *f, const char *order)
@@ -160,7 +245,7 @@ static int order_one(const struct trace_file *f, const char *order)
 	code = open_control(&c);
 
 	if (!code && c.control)
-		code = give_order(&c, order);
+		code = has_thread(f) ? give_order(&c, order) : leave_order(&c, order);
 	if (c.map != MAP_FAILED)
 		munmap(c.map, c.size);
 	if (c.fd >= 0)
@@ -215,7 +300,8 @@ int trace_make_order(char *order, size_t size, const char *verb, const char *wha
 		n = snprintf(order, size, "%s %s%s", verb, folder, what);
 	else
 		n = snprintf(order, size, "%s %s %llu", verb, what, (unsigned long long)level);
-	if (n < 0 || (size_t)n >= size || (!is_file && strpbrk(what, " \t\n")))
+	if (n < 0 || (size_t)n >= size || (!is_file && strpbrk(what, " \t\n")) ||
+	    (condition && strchr(condition, '\n')))
 		return usage_error("trace", "'%s' is no pattern or name for '%s'", what, verb);
 	return EXIT_DONE;
 }

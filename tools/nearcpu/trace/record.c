@@ -34,7 +34,7 @@ static const struct option_row rows[] = {
 	{"level", "LEVEL", .string = &level, .help = "events at least that important (debug)"},
 	{"name", "PATTERN,...", .string = &names, .help = "only tracepoints with such a name"},
 	{"children", .flag = &children,
-	 .help = "children of fork have a thread: they stream, and take\norders"},
+	 .help = "children of fork have a thread, which takes orders and\nstreams at any time"},
 	{.name = NULL},
 };
 
