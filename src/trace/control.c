@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: the session's thread. It calibrates the clock, carries out the orders of other
  * processes (orders.c), makes sub-buffers ready before they are needed, and streams. */
-#include "trace/trace.h"
+#include "trace/orders.h"
 
 #include <limits.h>
 #include <linux/futex.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: events. The sequences for payloads of more than a word, or other clocks; and what
  * happens if one fails. src/trace/trace.h has the argument. */
-#include "trace/trace.h"
+#include "trace/orders.h"
 
 #include <string.h>
 #include <sys/syscall.h>
@@ -341,16 +341,6 @@ void near__trace_check_orders(void)
 	write_slowly(0, NULL, NULL);
 }
 
-/* Of a tracepoint that is off, or not registered. The next session, or the registration, counts what
- * is early. */
-static void write_none(uint32_t enabled)
-{
-	if (enabled & NEAR__TRACE_EARLY)
-		__atomic_fetch_add(&near__trace.missed, 1, __ATOMIC_SEQ_CST);
-	if (enabled & NEAR__TRACE_WATCHED)
-		near__trace_watch();
-}
-
 /* Apart, also in clang's code: one copy of its sequences. */
 __attribute__((noinline)) bool near__trace_write(struct near_trace_point *p, const uint64_t *words,
 						 unsigned n, uint64_t flags, bool is_rest)
@@ -362,7 +352,7 @@ __attribute__((noinline)) bool near__trace_write(struct near_trace_point *p, con
 	struct near__trace_event e;
 
 	if (clock - 1 >= NEAR_TRACE_NO_CLOCK) {
-		write_none(enabled);
+		near__trace_write_none(enabled);
 		return true;
 	}
 	e.head = (p->head & ((UINT64_C(1) << NEAR__TRACE_WORDS_SHIFT) - 1)) | tid |

@@ -11,7 +11,7 @@
  * So an order has effect at the first event after it, and costs nothing for what is recorded. An
  * event may be in a signal handler or in malloc: what follows allocates nothing, and takes no
  * lock that is held. */
-#include "trace/trace.h"
+#include "trace/orders.h"
 
 #include <errno.h>
 #include <limits.h>

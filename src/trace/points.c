@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: tracepoints, and by which patterns they are on. */
-#include "trace/trace.h"
+#include "trace/orders.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: sessions begin and end; trace.h has the argument. */
 #define _GNU_SOURCE
-#include "trace/trace.h"
+#include "trace/orders.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,10 +41,10 @@ static int begin(bool with_thread)
 	strcpy(near__trace.last_path, t->path);
 	__atomic_store_n(&near__trace.current, t, __ATOMIC_SEQ_CST);
 	near__trace_count_missed(t);
-	if (with_thread) {
+	if (with_thread && !near__trace.is_child) /* the thread of a child does it */
 		near__trace_ahead(t);
+	if (with_thread)
 		near__trace_start_thread(t);
-	}
 	if (!t->has_thread)
 		near__trace_map_order(t);
 	near__trace_apply(t->clock);

@@ -8,7 +8,7 @@
  * the rings in any case, so that nothing depends on a command or a parent that goes on. Both hold
  * near__trace.streaming for each sub-buffer; an event that finds it held leaves that to the next
  * one. */
-#include "trace/trace.h"
+#include "trace/orders.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -385,28 +385,4 @@ void near__trace_read_moment(struct near__trace_moment *m);
 void near__trace_store_moment(struct near__trace_session *s);
 bool near__trace_is_unstable(void);
 
-/* ---- orders (orders.c) ---- */
-
-/* Carries the order out; with near__trace.lock, if `locked`. */
-void near__trace_obey(struct near__trace_run *t, uint32_t request, bool locked);
-void near__trace_find_order(struct near__trace_run *t);
-/* near__trace.order begins, and ends, to be that of a session; with near__trace.lock. */
-void near__trace_map_order(const struct near__trace_run *t);
-void near__trace_unmap_order(void);
-/* Acquire: pairs with the release that follows the order's text. */
-static inline bool near__trace_has_order(const struct near__trace_run *t)
-{
-	return __atomic_load_n(&t->control->request, __ATOMIC_ACQUIRE) !=
-	       __atomic_load_n(&t->control->done, __ATOMIC_RELAXED);
-}
-static inline bool near__trace_has_thread(const struct near__trace_run *t)
-{
-	return __atomic_load_n(&t->has_thread, __ATOMIC_RELAXED);
-}
-
-/* ---- the thread (control.c) ---- */
-
-int near__trace_start_thread(struct near__trace_run *t);
-void near__trace_end_thread(struct near__trace_run *t);
-
 #endif
