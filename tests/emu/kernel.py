@@ -343,9 +343,13 @@ class Kernel(Files):
 
     def sys_mmap(self, _task, address, size, prot, flags, fd, _offset):
         fd &= 0xFFFFFFFF
+        anonymous = flags & 0x20
+        if flags & 0x10 and anonymous and self.memory.is_mapped(address, round_up(size)):
+            self.memory.clear(address, round_up(size))
+            self.memory.protect(address, size, self._protection(prot))
+            return address
         if address or flags & 0x10:
             raise Killed("SIGSYS: the model has no mmap at a given address")
-        anonymous = flags & 0x20
         if not anonymous and fd not in self.process.files:
             return -EBADF
         file = None if anonymous else self.process.files[fd].memory
