@@ -101,7 +101,7 @@ class Suite:
             return
         if (a.flags | b.flags) & LONG:
             if a is b:
-                schedules.unwatched(case)  # its sequences come to no other thread without a slot
+                schedules.taken(case)  # no other operation runs its sequences without a slot
             return
         if b.flags & SIGNAL_SAFE:
             schedules.signalled(case)

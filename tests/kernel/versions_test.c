@@ -111,9 +111,11 @@ static void check_preloaded(void)
 
 	CHECK(dladdr(dlsym(RTLD_DEFAULT, "vfork"), &serves));
 	is_other = strcmp(serves.dli_fname, INSTANCE_OTHER) == 0;
-	CHECK(is_other || strcmp(serves.dli_fname, INSTANCE_A) == 0);
 	both.first = open_plugin(pairs[0][is_other], RTLD_LOCAL);
 	both.second = open_plugin(pairs[0][!is_other], RTLD_LOCAL);
+	/* Where no sequences are known, the library has no vfork. */
+	CHECK(is_other || strcmp(serves.dli_fname, INSTANCE_A) == 0 ||
+	      !(both.first->registration() & 1));
 	check_both();
 	_exit(0);
 }

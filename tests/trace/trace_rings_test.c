@@ -203,7 +203,10 @@ static void trace_in_a_child(void *unused)
 	CHECK(i < n &&
 	      (sysconf(_SC_PAGESIZE) > 4096 || allocated(near_trace_path(), i) < FIRST_SUB));
 	numbers(1, 1000);
-	CHECK(allocated(near_trace_path(), i) >= FIRST_SUB);
+	i = 0; /* the next ones may be in another ring, where there are no slots */
+	while (i < n && allocated(near_trace_path(), i) < FIRST_SUB)
+		i++;
+	CHECK(i < n);
 	CHECK(near_trace_stop() == 0);
 }
 

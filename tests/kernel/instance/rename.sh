@@ -13,6 +13,7 @@ grep -q near__self "$output.names"
 "$objcopy" --redefine-syms="$output.names" "$output.all" "$output.renamed"
 LC_ALL=C sed -e 's/\(Nearcpu\x00....\)[^\x00]\x00\x00\x00/\1\x63\x00\x00\x00/' \
 	-e 's/\(near\)[^\x00]\x00\x00\x00/\1\x63\x00\x00\x00/' "$output.renamed" >"$output"
-for mark in 'Nearcpu\x00....' near; do
-	LC_ALL=C grep -aqP "$mark\x63\x00\x00\x00" "$output"
-done
+has_mark() { LC_ALL=C grep -aqP "$1\x63\x00\x00\x00" "$output"; }
+has_mark 'Nearcpu\x00....'
+# Where no sequences are known the library has no vfork.
+! "$nm" "$output.all" | grep -q ' T vfork$' || has_mark near
