@@ -12,7 +12,7 @@
 
 #include "kernel/hint.h"
 
-#define ROUNDS 4
+#define ROUNDS 16
 
 uint64_t near__trace_now(uint32_t clock)
 {
