@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 import command
@@ -31,6 +32,13 @@ def kill(pid):
         pass
 
 
+def living(folder):
+    """{pid: its file}, of processes that have not ended."""
+    found = ((re.search(r"-(\d+)\.trace$", name), name) for name in os.listdir(folder))
+    return {int(pid[1]): os.path.join(folder, name) for pid, name in found
+            if pid and os.path.exists(f"/proc/{pid[1]}")}
+
+
 class Child(command.Case):
     setUp = trace_program_test.Program.setUp
 
@@ -45,16 +53,13 @@ class Child(command.Case):
         self.addCleanup(program.wait)
         self.addCleanup(program.kill)
         self.assertEqual(program.stdout.readline(), "traced\n")
-        files = {}
-        for name in os.listdir(folder):
-            pid = re.search(r"-(\d+)\.trace$", name)
-            if pid and os.path.exists(f"/proc/{pid[1]}"):
-                files[int(pid[1])] = os.path.join(folder, name)
+        # The parent of a daemon may still be about to end.
+        while len(files := living(folder)) != {"child": 2, "daemon": 1, "grandchild": 3}[kind]:
+            time.sleep(.01)
         for pid in files:
             self.addCleanup(kill, pid)
         parents = [parent_of(pid) for pid in files]
         self.child, = (pid for pid in files if pid not in parents)
-        self.assertEqual(len(files), {"child": 2, "daemon": 1, "grandchild": 3}[kind])
         return program, files[self.child]
 
     def events(self, *files):
