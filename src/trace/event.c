@@ -275,6 +275,12 @@ static uint32_t count_forks(void)
 	return __atomic_load_n(&near__process.forks, __ATOMIC_RELAXED);
 }
 
+/* Apart: else there may be a copy of its sequence for threads without a block. */
+__attribute__((noinline)) static near_rcu_token enter_section(void)
+{
+	return near_rcu_enter(&near__trace.rcu);
+}
+
 /* A fork in the middle, by a signal handler, ends the section in the child, unless it came before
  * the section was counted. Without a record it checks for orders alone. */
 static bool write_slowly(uint32_t clock, const struct class *c, struct near__trace_event *e)
@@ -289,7 +295,7 @@ static bool write_slowly(uint32_t clock, const struct class *c, struct near__tra
 		return false;
 	if (mine)
 		mine->inside++;
-	token = near_rcu_enter(&near__trace.rcu);
+	token = enter_section();
 	if (NEAR__UNLIKELY(forks != count_forks()) && near__rcu_has_readers(&near__trace.rcu))
 		forks = count_forks();
 	t = near_rcu_dereference(near__trace.current);
@@ -299,12 +305,8 @@ static bool write_slowly(uint32_t clock, const struct class *c, struct near__tra
 		written = write_in(t, c, e);
 	if (t && e && !written && e->is_rest)
 		__atomic_fetch_add(&t->session->chains_cut, 1, __ATOMIC_RELAXED);
-	if (t && !near__trace_has_thread(t)) {
-		/* After the stores of `end`: another process stores `request`, then 0 to `end`. */
-		__atomic_thread_fence(__ATOMIC_SEQ_CST);
-		if (near__trace_has_order(t))
-			near__trace.find_order(t);
-	}
+	if (t)
+		near__trace_look_for_order(t);
 	if (forks == count_forks())
 		near_rcu_exit(&near__trace.rcu, token);
 	if (mine)

@@ -23,6 +23,16 @@ static inline bool near__trace_has_thread(const struct near__trace_run *t)
 	return __atomic_load_n(&t->has_thread, __ATOMIC_RELAXED);
 }
 
+/* By an event, after its stores of `end`: another process stores `request`, then 0 to `end`. */
+static inline void near__trace_look_for_order(struct near__trace_run *t)
+{
+	if (near__trace_has_thread(t))
+		return;
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (near__trace_has_order(t))
+		near__trace.find_order(t);
+}
+
 /* An event of a tracepoint that is off, or not registered. The next session, or the registration,
  * counts what is early. */
 static inline void near__trace_write_none(uint32_t enabled)
