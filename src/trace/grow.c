@@ -208,7 +208,8 @@ static void provide_spares(struct near__trace_run *t)
 	for (; i < end && spares < SPARES; i++) {
 		if (near__trace_is_used(t->session, i))
 			continue;
-		near__rcu_open_ahead(&near__trace.rcu, i);
+		if (NEAR__TRACE_AHEAD > 0)
+			near__rcu_open_ahead(&near__trace.rcu, i);
 		if (!near__trace_ready(t, i)) {
 			if (!provide(t, i, 0, NEAR__TRACE_PAGE + SUB))
 				return;

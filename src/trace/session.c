@@ -21,7 +21,6 @@
 
 #define LEAST_RING (NEAR__TRACE_SUB_SIZE * NEAR__TRACE_LEAST_SUBS)
 #define MOST_RING ((size_t)1 << 30)
-#define SLOTS_OPENED 16u /* of the domain, at the first start; also for children */
 
 static struct near__fork_turn turn;
 
@@ -161,7 +160,7 @@ static int get_ready(void)
 		err = near_rcu_init(&near__trace.rcu);
 	if (err)
 		return near__trace_fail(err, "no memory");
-	for (uint32_t slot = 0; slot < SLOTS_OPENED; slot++)
+	for (uint32_t slot = 0; slot < NEAR__TRACE_AHEAD; slot++)
 		near__rcu_open_ahead(&near__trace.rcu, slot);
 	if (near__process.usable)
 		syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_GLOBAL_EXPEDITED, 0, 0);

@@ -41,6 +41,10 @@
 #define NEAR__TRACE_RULES 32
 #define NEAR__TRACE_PATTERN 96
 #define NEAR__TRACE_CONDITION 96
+#ifndef NEAR__TRACE_AHEAD /* tests have none */
+#define NEAR__TRACE_AHEAD                                                                          \
+	16u /* slots of the domain that the first start opens, also for children */
+#endif
 #ifndef NEAR__TRACE_POINTS_SIZE /* tests have less */
 #define NEAR__TRACE_POINTS_SIZE ((uint64_t)32 << 20)
 #endif

@@ -8,7 +8,7 @@ from elftools.elf.elffile import ELFFile
 
 ROOT = Path(__file__).resolve().parents[2]
 # Trace files, whose rings are to be full after a few events.
-SMALL = ("-DNEAR__TRACE_SUB_SHIFT=9", "-DNEAR__TRACE_POINTS_SIZE=65536")
+SMALL = ("-DNEAR__TRACE_SUB_SHIFT=9", "-DNEAR__TRACE_POINTS_SIZE=65536", "-DNEAR__TRACE_AHEAD=0")
 FLAGS = ("-std=gnu11", "-O2", "-g1", "-static", "-fno-pie", "-no-pie", "-pthread",
          "-Iinclude", "-Isrc", "-Itests/ops", *SMALL)
 START_IP = 8  # in struct rseq_cs
