@@ -113,6 +113,7 @@ run_tests() {
 
 # ctest_step LOG PRESET STEP JOBS ARGUMENT...
 ctest_step() {
+	local -x NEAR_TEST_TURN=$turn # of the emulator's record
 	run_logged "$1" ctest --test-dir "build/$2" --output-on-failure --parallel "$4" \
 		--output-junit "${1%.log}-$3.xml" "${@:5}"
 }

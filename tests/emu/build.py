@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Compiles what the emulator runs: the library and the operations as one static program."""
 
+import hashlib
+import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
@@ -9,8 +13,12 @@ from elftools.elf.elffile import ELFFile
 ROOT = Path(__file__).resolve().parents[2]
 # Trace files, whose rings are to be full after a few events.
 SMALL = ("-DNEAR__TRACE_SUB_SHIFT=9", "-DNEAR__TRACE_POINTS_SIZE=65536", "-DNEAR__TRACE_AHEAD=0")
-FLAGS = ("-std=gnu11", "-O2", "-g1", "-static", "-fno-pie", "-no-pie", "-pthread",
-         "-Iinclude", "-Isrc", "-Itests/ops", *SMALL)
+# Each function in a section of its own, for content.py.
+FLAGS = ("-std=gnu11", "-O2", "-g1", "-fno-pie", "-ffunction-sections", "-fdata-sections",
+         "-pthread", "-Iinclude", "-Isrc", "-Itests/ops", *SMALL)
+LINK = ("-static", "-no-pie", "-pthread")
+# Else the linker changes a function because of where it is.
+AS_COMPILED = {"aarch64": "-mno-fix-cortex-a53-843419", "riscv64": "-mno-relax"}
 START_IP = 8  # in struct rseq_cs
 
 
@@ -29,52 +37,91 @@ def _sources():
     return sorted(str(path.relative_to(ROOT)) for path in found)
 
 
-def _is_clang(compiler):
-    version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True)
-    return "clang" in version.stdout
+def _says(compiler, *arguments):
+    return subprocess.run([compiler, *arguments], capture_output=True, text=True,
+                          check=True).stdout.strip()
 
 
-def _is_for_aarch64(compiler):
-    said = subprocess.run([compiler, "-dumpmachine"], capture_output=True, text=True, check=True)
-    return said.stdout.startswith("aarch64")
+def is_clang(compiler):
+    return "clang" in _says(compiler, "--version")
 
 
-def _compile(compiler, output, *arguments):
-    if _is_clang(compiler):
-        arguments = ("-Wno-unused-command-line-argument", *arguments)
-    if _is_for_aarch64(compiler):
+def _target(compiler):
+    return _says(compiler, "-dumpmachine").partition("-")[0]
+
+
+def _flags(compiler):
+    flags = list(FLAGS)
+    if is_clang(compiler):
+        flags.append("-Wno-unused-command-line-argument")
+    if _target(compiler) == "aarch64":
         # Else all atomics of one kind are in one function, whose accesses all count as accesses to
         # per-CPU data once one of them was.
-        arguments = ("-mno-outline-atomics", *arguments)
-    subprocess.run([compiler, *FLAGS, *arguments, "-o", str(output)], cwd=ROOT, check=True)
-    return str(output)
+        flags.append("-mno-outline-atomics")
+    return flags + [AS_COMPILED[cpu] for cpu in AS_COMPILED if cpu == _target(compiler)]
+
+
+def _run(compiler, *arguments):
+    subprocess.run([compiler, *arguments], cwd=ROOT, check=True)
+
+
+@dataclass(frozen=True)
+class Program:
+    path: str
+    objects: tuple
+    map: str  # of the linker
+    wrapped: tuple  # symbols
 
 
 def program(compiler, directory, fault=None):
-    """The path of the program, with or without one of the faults of mutants.h."""
+    """With or without one of the faults of mutants.h."""
+    flags, sources, wrapped = _flags(compiler), _sources(), ()
+    if fault:
+        flags += ["-include", "tests/emu/mutants.h", f"-DMUTANT={fault}"]
+        sources, wrapped = [*sources, "tests/emu/mutants.c"], ("near__fence",)
     output = Path(directory) / (fault or "sound")
-    if not fault:
-        return _compile(compiler, output, *_sources())
-    return _compile(compiler, output, "-include", "tests/emu/mutants.h", f"-DMUTANT={fault}",
-                    "-Wl,--wrap=near__fence", *_sources(), "tests/emu/mutants.c")
+    folder = Path(f"{output}.objects")
+    folder.mkdir(exist_ok=True)
+
+    def compiled(source):
+        path = str(folder / (source[:-2].replace("/", "_") + ".o"))
+        _run(compiler, *flags, "-c", source, "-o", path)
+        return path
+
+    with ThreadPoolExecutor(int(os.environ.get("JOBS", os.cpu_count()))) as pool:
+        objects = tuple(pool.map(compiled, sources))
+    flags = [*LINK, f"-Wl,-Map={output}.map", *(f"-Wl,--wrap={symbol}" for symbol in wrapped)]
+    flags += [AS_COMPILED[cpu] for cpu in AS_COMPILED if cpu == _target(compiler)]
+    _run(compiler, *flags, *objects, "-o", str(output))
+    return Program(str(output), objects, f"{output}.map", wrapped)
+
+
+def tools(compiler):
+    """The versions of what a run depends on besides the sources."""
+    import elftools
+    import unicorn
+    libc = Path(_says(compiler, "-print-file-name=libc.a")).read_bytes()
+    return "; ".join((_says(compiler, "--version").splitlines()[0],
+                      _says(compiler, "-Wl,--version").splitlines()[0],
+                      f"libc.a {hashlib.sha256(libc).hexdigest()[:16]}",
+                      f"unicorn {unicorn.__version__}", f"pyelftools {elftools.__version__}"))
 
 
 def addr2line(compiler):
     """The one for the compiler's target; clang names none that is there."""
-    said = subprocess.run([compiler, "-print-prog-name=addr2line"], capture_output=True, text=True,
-                          check=True).stdout.strip()
-    return said or "addr2line"
+    return _says(compiler, "-print-prog-name=addr2line") or "addr2line"
 
 
 def header_sequences(compiler, directory):
     """The names of the inline functions of the public headers that hold a sequence; whether anybody
     calls them or not. None: this compiler leaves out what is not called."""
-    if _is_clang(compiler):
+    if is_clang(compiler):
         return None
     source, output = Path(directory) / "headers.c", Path(directory) / "headers.o"
     headers = sorted((ROOT / "include/nearcpu").glob("*.h"))
     source.write_text("".join(f"#include <nearcpu/{header.name}>\n" for header in headers))
-    _compile(compiler, output, "-c", "-fno-inline", "-fkeep-inline-functions", str(source))
+    _run(compiler, *_flags(compiler), "-c", "-fno-inline", "-fkeep-inline-functions", str(source),
+         "-o", str(output))
     with open(output, "rb") as file:
         return set(_functions_with_sequences(ELFFile(file)))
 

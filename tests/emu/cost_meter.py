@@ -61,8 +61,8 @@ class RoomyMachine(Machine):
 def compile_program(compiler, directory):
     output = Path(directory) / "cost"
     sources = [str(p) for p in sorted(build.core(), key=lambda path: path.name)]
-    subprocess.run([compiler, *build.FLAGS, *sources, "tests/emu/cost.c", "-o", str(output)],
-                   cwd=build.ROOT, check=True)
+    subprocess.run([compiler, *build.FLAGS, *build.LINK, *sources, "tests/emu/cost.c", "-o",
+                    str(output)], cwd=build.ROOT, check=True)
     return str(output)
 
 

@@ -9,6 +9,11 @@ operation in between, and compares what comes out with the two orders in which t
 
 PART, 0 to 5, is one of six parts of the faults.
 
+What tests/emu/explored has of the same code is not run again, and what was run is written there
+(record.py). With NEAR_TEST_TURN=N, an eighth of it runs all the same, with NEAR_TEST_TURN=all
+everything; it must give what the record has. With other compilers or libraries than those of the
+record, each operation runs beside itself only, but in a turn everything.
+
 DIRECTORY is for the programs that it compiles; CPU is x86_64, aarch64 or riscv64, each followed by
 a compiler for it. Exit status: 0 as it should be, 1 not so, 2 wrong usage, 77 something is
 missing."""
@@ -20,48 +25,66 @@ import time
 
 PACKAGES = {"x86_64": "gcc-x86-64-linux-gnu", "aarch64": "gcc-aarch64-linux-gnu",
             "riscv64": "gcc-riscv64-linux-gnu"}
-
 PARTS = 6
 
-# What --faults puts in: on the first CPU all of them, on the others those that depend on how the
-# CPU's header spells its operations.
-FAULTS = ("two_stores", "commit_not_last", "index_outside", "no_live_check",
-          "no_registration_check", "no_state_check", "no_gate_check", "passes_closed_gate",
-          "no_first_fence", "no_second_fence", "forgotten")
-FAULTS_OF_A_HEADER = ("two_stores", "commit_not_last", "no_live_check", "passes_closed_gate")
+
+def the_turn():
+    value = os.environ.get("NEAR_TEST_TURN", "")
+    return int(value) if value.isdigit() else value or None
 
 
-def play(cpu, compiler, directory, fault):
-    """The suite, after it has run on the program."""
-    import build
-    from cpu import CPUS
-    from image import Image
-    from suite import Suite
-
+def folder(directory, cpu):
     directory = os.path.join(os.path.abspath(directory), cpu)
     os.makedirs(directory, exist_ok=True)
-    program = build.program(compiler, directory, fault)
-    names = None if fault else build.header_sequences(compiler, directory)
-    image = Image(program, CPUS[cpu], build.addr2line(compiler))
-    suite = Suite(image, names, max_failures=1 if fault else 4)
-    suite.run()
-    return suite
+    return directory
 
 
 def check(cpu, compiler, directory):
+    import build
+    from content import Content
+    from cpu import CPUS
+    from image import Image
+    from record import Record
+    from session import Session
+
     begun = time.monotonic()
-    suite = play(cpu, compiler, directory, None)
-    print(f"{suite.summary()}; {time.monotonic() - begun:.0f} s")
-    for failure in suite.explorer.failures:
+    directory = folder(directory, cpu)
+    program = build.program(compiler, directory)
+    image = Image(program.path, CPUS[cpu], build.addr2line(compiler))
+    record = Record(cpu, compiler)
+    session = Session(image, Content(program), record,
+                      build.header_sequences(compiler, directory))
+    turn = the_turn()
+    good = session.run(turn)
+    print(f"{session.suite.summary()}; {session.again} units of the record again; "
+          f"{time.monotonic() - begun:.0f} s")
+    for failure in session.explorer.failures:
         print(failure)
-    return not suite.explorer.failures
+    if good and record.new and record.write():
+        print(f"{cpu}: the record has changed")
+    return good
 
 
-def check_fault(cpu, compiler, directory, fault):
-    suite = play(cpu, compiler, directory, fault)
-    found = suite.explorer.failures
-    print(f"{cpu}: {fault}: {'found by ' + found[0] if found else 'NOT FOUND'}", flush=True)
-    return bool(found)
+def check_faults(pairs, directory, part):
+    import faults
+    from record import Record
+
+    cases = [(cpu, compiler, name) for cpu, compiler in pairs
+             for name in (faults.ALL if (cpu, compiler) == pairs[0] else faults.OF_A_HEADER)]
+    record = Record(f"faults_{part}", *(compiler for _, compiler in pairs))
+    sound, good, explores = {}, True, the_turn() == "all"
+    for cpu, compiler, name in cases[part::PARTS]:
+        here = folder(directory, cpu)
+        fault = faults.Fault(cpu, compiler, here, name, record)
+        if cpu not in sound:
+            sound[cpu] = fault.sound(cpu, compiler, here)
+        found, changes = fault.find(explores), fault.changes_a_key(sound[cpu])
+        print(f"{cpu}: {name}: {f'found by {found}' if found else 'NOT FOUND'}"
+              f"{'' if changes else '; IT CHANGES NO KEY'}", flush=True)
+        good = good and found and changes
+    if good and record.write():
+        print("the record has changed")
+    return good
 
 
 def missing(pairs):
@@ -91,10 +114,7 @@ def main(arguments):
     if not faults:
         return 0 if all([check(cpu, compiler, directory) for cpu, compiler in pairs]) else 1
     part = int(arguments[0].partition("=")[2])
-    cases = [(cpu, compiler, directory, fault)
-             for cpu, compiler in pairs
-             for fault in (FAULTS if (cpu, compiler) == pairs[0] else FAULTS_OF_A_HEADER)]
-    return 0 if all([check_fault(*case) for case in cases[part::PARTS]]) else 1
+    return 0 if check_faults(pairs, directory, part) else 1
 
 
 if __name__ == "__main__":

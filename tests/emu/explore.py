@@ -35,10 +35,13 @@ class Explorer:
         self.image, self.knowledge, self.max_failures = image, knowledge, max_failures
         # A sequence's end is a boundary too: there, nothing may be undone any more.
         self.inside = {pc: s for s in image.sequences for pc in range(s.start, s.end + 1)}
-        self.aborted = set()
+        self.aborted = set()  # addresses, by all schedules or what the record has
+        self.aborts = {}  # those of each pair that was played
         self.harassed = None  # addresses; A is aborted besides, once, where it comes to one
         self.failures = []
+        self.failed = None  # the pair that the last failure is of
         self.runs = Counter()
+        self.runs_of = Counter()  # by pair
 
     def hook(self, machine):
         """Makes the machine call back before each instruction of functions with sequences, and
@@ -58,7 +61,7 @@ class Explorer:
             _, gap = self.knowledge.boundaries(sequence)
             if gap is not None:
                 pcs.add(gap)
-        return pcs - self.aborted
+        return pcs.difference(self.aborted, *self.aborts.values())
 
     # Where to stop: functions for Machine.on_code and on_fence. n counts from 0.
 
@@ -129,7 +132,7 @@ class Case:
         self.task_a, self.task_b = getattr(scenario, way.thread), scenario.b
         self.at = []  # where threads were stopped
         self._orders = {}
-        scenario.kernel.aborted = explorer.aborted
+        scenario.kernel.aborted = explorer.aborts.setdefault((a, b), set())
 
     def start_a(self):
         self.scenario.start(self.task_a, 0, self.a, self.way.function)
@@ -212,6 +215,7 @@ class Case:
         """`orders`: for the two orders of complete operations, the places of A and B; None if only
         conservation can be checked."""
         self.explorer.runs[kind] += 1
+        self.explorer.runs_of[self.a, self.b] += 1
         text, problem = self.scenario.outcome(describe=bool(orders))
         if not problem and orders:
             wanted = [self._order(first, *places) for first, places in zip("AB", orders)]
@@ -221,6 +225,7 @@ class Case:
             self.fail(kind, f"{problem}\n  It is\n    {text or self.scenario.outcome()[0]}")
 
     def fail(self, kind, what):
+        self.explorer.failed = self.a, self.b
         where = " and ".join(self.explorer.describe(pc) for pc in self.at)
         self.explorer.fail(f"{kind}: {self.a.name} by {self.way.name}, with {self.b.name}, "
                            f"stopped at {where or 'nothing'}\n  ({self.scenario.name}): {what}")

@@ -158,6 +158,13 @@ class Machine:
         """Makes the machine call on_code() before each instruction in [start, end)."""
         self._watched.emulator.hook_add(unicorn.UC_HOOK_CODE, self._on_code, None, start, end - 1)
 
+    def hook_blocks(self, seen):
+        """Makes the machine call seen(address) where it begins to execute a block of code, while
+        nothing is to stop it."""
+        def block(_uc, address, _size, _data):
+            seen(address)
+        self._quiet.emulator.hook_add(unicorn.UC_HOOK_BLOCK, block)
+
     def hook_accesses(self):
         """Makes the machine call on_access(is_write, address, size) before each memory access."""
         def access(_uc, kind, address, size, _value, _data):

@@ -66,11 +66,11 @@ __attribute__((used, noreturn)) void emu_return(void)
 		syscall(EMU_RETURNED);
 }
 
-__attribute__((used)) void emu_reset(enum ops_setup setup)
+__attribute__((used)) void emu_reset(enum ops_setup setup, enum ops_object object)
 {
 	ops_actor(&emu_actors[0], 0);
 	ops_actor(&emu_actors[1], 1);
-	ops_reset_to(setup);
+	ops_reset(setup, object);
 }
 
 __attribute__((used)) void emu_op(struct actor *me, unsigned op)

@@ -13,8 +13,9 @@ SIGNAL_SAFE, FENCES, NOT_LIVE, TWIN, WAITS, LONG = 1, 2, 32, 64, 128, 512  # fla
 OP = struct.Struct("<QQII")
 MAX_OPS = 128
 SETUPS = ("open", "fallback", "empty", "killed")
-COUNTER, STACK, REFCOUNT, SHARED, EXAMPLE, MUTEX = range(6)
-TRACE = 14
+OBJECTS = ("counter", "refcount", "shared", "example", "rwlock", "mutex", "histogram", "fifo",
+           "stack", "queue", "blocks", "array", "rcu", "callbacks", "trace", "ids")  # ops_object
+REFCOUNT, STACK, TRACE = (OBJECTS.index(name) for name in ("refcount", "stack", "trace"))
 MIB = 1 << 20
 HEADER = 64 << 10  # of an arena; its first slot is aligned to a MiB (src/percpu/percpu.c)
 
@@ -58,8 +59,9 @@ class Deadlock(Exception):
 
 
 class Scenario:
-    def __init__(self, image, mode, setup, hook=None):
-        self.image, self.mode, self.setup = image, mode, setup
+    def __init__(self, image, mode, setup, obj, hook=None):
+        """`obj`: that of the operations that will run."""
+        self.image, self.mode, self.setup, self.object = image, mode, setup, obj
         self.machine = Machine(image, mode.nodes, mode.environment)
         if hook:
             hook(self.machine)
@@ -76,7 +78,7 @@ class Scenario:
         for task in (self.main, self.a, self.refused):
             self.kernel.move(task, self.here)
         self.kernel.move(self.b, self.elsewhere)
-        self._call(self.a, "emu_reset", self.setup)
+        self._call(self.a, "emu_reset", self.setup, self.object)
         self._call(self.b, "ops_enter")
         self.machine.freeze()
 

@@ -1,13 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Which schedules are played where, and what must be true of the whole."""
 
-import contextlib
-
 import schedules
 from explore import REFUSED_THREAD, THREAD, VFORK_CHILD, Case, Enough, Explorer
-from kernel import Killed
 from scenario import (BY_CID, BY_CPU, BY_NODE, FENCES, LONG, NOT_LIVE, REFCOUNT, REFUSED,
-                   SIGNAL_SAFE, STACK, TRACE, TWIN, Deadlock, Scenario, read_ops)
+                   SIGNAL_SAFE, STACK, TRACE, TWIN, Scenario, read_ops)
 from trace import Knowledge, Tracer, broken_rules
 
 OPEN, FALLBACK, EMPTY, KILLED = range(4)
@@ -20,30 +17,22 @@ class Suite:
         self.image = image
         self.inline_sequences = inline_sequences or ()
         self.ops = read_ops(image)
+        self.objects = sorted({op.object for op in self.ops})
         self.knowledge = Knowledge()
         self.explorer = Explorer(image, self.knowledge, max_failures)
+        self._chosen = None  # pairs
 
-    def run(self):
-        """True: nothing is wrong."""
-        try:
-            for problem in self.image.problems:
-                self.explorer.fail(problem)
-            self._trace()
-            self._play_all()
-            self._play_stragglers()
-            for problem in broken_rules(self.image, self.knowledge):
-                self.explorer.fail(problem)
-            self._check_coverage()
-        except Enough:
-            pass
-        except (Killed, Deadlock) as error:
-            self.explorer.failures.append(f"before anything was stopped anywhere: {error}")
-        return not self.explorer.failures
+    def trace(self, ops):
+        """{operation: what it showed}"""
+        tracer, known = Tracer(self.image), {op: Knowledge() for op in ops}
+        for obj in self.objects:
+            of_object = {op: k for op, k in known.items() if op.object == obj}
+            for setup in (OPEN, FALLBACK, EMPTY, KILLED) if of_object else ():
+                tracer.trace(BY_CID, setup, of_object, self.ops[0])
+        return known
 
-    def _trace(self):
-        tracer = Tracer(self.image, self.knowledge)
-        for mode, setup in ((BY_CID, OPEN), (BY_CID, FALLBACK), (BY_CID, EMPTY), (BY_CID, KILLED)):
-            tracer.trace(mode, setup, self.ops)
+    def check_table(self):
+        """That the operations run all sequences."""
         run = set().union(*self.knowledge.begun.values())
         idle = [str(sequence) for sequence in self.image.sequences if sequence not in run]
         idle += sorted(set(self.inline_sequences) - {s.name.partition(" ")[0] for s in run})
@@ -52,30 +41,45 @@ class Suite:
         if idle:
             raise Enough
 
+    def check_coverage(self):
+        """Of all that was played, now or before."""
+        for problem in broken_rules(self.image, self.knowledge):
+            self.explorer.fail(problem)
+        never = sorted(self.explorer.uncovered())
+        if never:
+            self.explorer.fail("no abort was tried at\n  " +
+                               "\n  ".join(self.explorer.describe(pc) for pc in never))
+
+    def pairs(self):
+        """All that may be played."""
+        return [(a, b) for a in self.ops for b in self.ops if a.object == b.object]
+
     def _valid_pairs(self, scenario):
-        for a in self.ops:
-            if scenario.setup in ONLY and a.object not in ONLY[scenario.setup]:
-                continue
-            for b in self.ops:
-                if a.object == b.object and scenario.is_valid(a, b):
-                    yield a, b
+        for a, b in self._chosen:
+            if a.object == scenario.object and scenario.is_valid(a, b):
+                yield a, b
 
     def _pairs(self, scenario):
         for a, b in self._valid_pairs(scenario):
             if a is b or not (b.flags & TWIN or a.flags & LONG):
                 yield a, b
 
-    @contextlib.contextmanager
-    def _scenario(self, mode, setup, hook=None):
-        scenario = Scenario(self.image, mode, setup, hook or self.explorer.hook)
-        try:
-            yield scenario
-        finally:
-            scenario.close()
+    def _scenarios(self, mode, setup, hook=None):
+        """One for each object."""
+        for obj in sorted({a.object for a, _ in self._chosen}):
+            if setup in ONLY and obj not in ONLY[setup]:
+                continue
+            scenario = Scenario(self.image, mode, setup, obj, hook or self.explorer.hook)
+            try:
+                yield scenario
+            finally:
+                scenario.close()
 
     # The schedules, the quickest to find a fault first.
 
-    def _play_all(self):
+    def play(self, pairs):
+        """All schedules of the pairs."""
+        self._chosen = pairs
         self._play_stale()
         self._play(BY_CID, OPEN, self._meet)
         for setup in (FALLBACK, EMPTY, KILLED):
@@ -88,7 +92,7 @@ class Suite:
         self._play(REFUSED, OPEN, self._meet_refused)
 
     def _play(self, mode, setup, meet):
-        with self._scenario(mode, setup) as scenario:
+        for scenario in self._scenarios(mode, setup):
             for a, b in self._pairs(scenario):
                 meet(scenario, a, b)
 
@@ -142,14 +146,14 @@ class Suite:
         def hook(machine):
             self.explorer.hook(machine)
             machine.hook_accesses()
-        with self._scenario(BY_CID, OPEN, hook) as scenario:
+        for scenario in self._scenarios(BY_CID, OPEN, hook):
             for a, b in self._pairs(scenario):
                 if b.flags & FENCES and a.object != TRACE:  # its loads depend on each other
                     schedules.stale(self._case(scenario, a, b))
 
     # Coverage.
 
-    def _play_stragglers(self):
+    def play_stragglers(self, pairs):
         """A boundary that only a special interleaving leads to, such as the branch behind a gate
         that was just closed: A is aborted there when it reaches it."""
         for mode in (BY_CID, BY_NODE):
@@ -157,7 +161,7 @@ class Suite:
                 self.explorer.harassed = self.explorer.uncovered()
                 if not self.explorer.harassed:
                     return
-                with self._scenario(mode, setup) as scenario:
+                for scenario in self._scenarios(mode, setup):
                     self._harass(scenario)
         self.explorer.harassed = None
 
@@ -177,18 +181,13 @@ class Suite:
         begun = self.knowledge.begun.get(a, ())
         return any(self.explorer.inside[pc] in begun for pc in self.explorer.harassed)
 
-    def _check_coverage(self):
-        never = sorted(self.explorer.uncovered())
-        if never:
-            self.explorer.fail("no abort was tried at\n  " +
-                               "\n  ".join(self.explorer.describe(pc) for pc in never))
-
     # What was done.
 
     def summary(self):
         boundaries = sum(len(self.knowledge.boundaries(s)[0]) for s in self.image.sequences)
+        aborted = self.explorer.aborted.union(*self.explorer.aborts.values())
         runs = self.explorer.runs
         kinds = ", ".join(f"{kind} {runs[kind]}" for kind in sorted(runs))
         return (f"{self.image.cpu.name}: {len(self.image.sequences)} sequences, "
-                f"{boundaries} boundaries, aborts at {len(self.explorer.aborted)}; "
-                f"{sum(runs.values())} runs ({kinds})")
+                f"{boundaries} boundaries, aborts at {len(aborted)}; "
+                f"{sum(runs.values())} runs{f' ({kinds})' if kinds else ''}")

@@ -48,20 +48,34 @@ class Knowledge:
         return pcs, (None if pc == sequence.end else pc)
 
 
+    def add(self, other):
+        """What another trace showed."""
+        for pc, i in other.instructions.items():
+            mine = self.learn(pc, i.size, i.sequence)
+            mine.reads |= i.reads
+            mine.writes |= i.writes
+            mine.stores |= i.stores
+        self.events |= other.events
+        self.begun.update(other.begun)
+        self.with_sequences |= other.with_sequences
+
+
 class Tracer:
-    def __init__(self, image, knowledge):
-        self.image, self.knowledge = image, knowledge
+    def __init__(self, image):
+        self.image, self.knowledge = image, None
         self._by_pc = {pc: s for s in image.sequences for pc in range(s.start, s.end)}
         self._now = None
         self._pc = self._commits = 0
         self._begun = None
         self._machine = None
 
-    def trace(self, mode, setup, ops):
-        scenario = Scenario(self.image, mode, setup, self._hook)
+    def trace(self, mode, setup, known, other):
+        """`known`: by operation on one object, the knowledge that grows. They are traced where they
+        may run at all: beside `other`, on another object."""
+        scenario = Scenario(self.image, mode, setup, next(iter(known)).object, self._hook)
         try:
-            for op in ops:
-                if not scenario.is_valid(op, ops[0]):
+            for op, self.knowledge in known.items():
+                if not scenario.is_valid(op, other):
                     continue
                 for task in (scenario.a, scenario.b):
                     self._run(scenario, task, op)

@@ -97,17 +97,17 @@ static void renew(void)
 	memset(OBJ.ids.workers, 0, sizeof(OBJ.ids.workers));
 }
 
-void ids_create(void)
+static bool create(void)
 {
 	const struct near_idspace_options o = {.ids = OPS_IDS_COUNT, .size = 64};
 
-	if (OBJ.made)
-		renew();
-	else if (near_idspace_init(&S, &o))
-		abort();
+	if (!S.rest)
+		return !near_idspace_init(&S, &o);
+	renew();
+	return true;
 }
 
-void ids_fill(void)
+static void fill(void)
 {
 	struct near_worker w = {0};
 
@@ -121,7 +121,7 @@ void ids_fill(void)
 	release(&w);
 }
 
-void ids_enter(void)
+static void enter(void)
 {
 	uint32_t slot;
 
@@ -159,20 +159,29 @@ static bool find(unsigned char *place)
 	return true;
 }
 
-bool ids_conserved(void)
+static const char *conserved(const struct actor *a, const struct actor *b)
 {
 	unsigned char place[OPS_IDS_COUNT] = {0};
 
-	return find(place);
+	return find(place) ? NULL : "an id is lost, or in two places";
 }
 
-uint64_t ids_places(void)
+/* Where each id is. */
+static void describe(struct ops_text *t, const struct actor *a, const struct actor *b)
 {
 	unsigned char place[OPS_IDS_COUNT] = {0};
-	uint64_t text = 0;
+	uint64_t places = 0;
 
 	find(place);
 	for (unsigned i = 0; i < OPS_IDS_COUNT; i++)
-		text = text << 8 | place[i];
-	return text;
+		places = places << 8 | place[i];
+	put_field(t, " ids ", (int64_t)places);
 }
+
+const struct ops_kind kind_ids = {
+	.create = create,
+	.fill = fill,
+	.enter = enter,
+	.describe = describe,
+	.conserved = conserved,
+};

@@ -118,3 +118,46 @@ void mutex_alone(struct actor *me)
 	m->word = PARKED;
 	use_alone(m);
 }
+
+/* ---- how the mutexes are made ---- */
+
+static bool create_mutex(void)
+{
+	for (unsigned i = 0; i < 3; i++)
+		ops_mutex[i] = (struct near_mutex)NEAR_MUTEX_INIT;
+	OBJ.sections = 0;
+	return true;
+}
+
+/* The thread is known. */
+static void enter_mutex(void)
+{
+	call_lock(ops_mutex);
+	call_unlock(ops_mutex);
+}
+
+static void describe_mutex(struct ops_text *t, const struct actor *a, const struct actor *b)
+{
+	put_field(t, " sections ", OBJ.sections);
+}
+
+static bool is_held(const struct near_mutex *m)
+{
+	return m->word & NEAR__MUTEX_OWNER;
+}
+
+static const char *mutex_conserved(const struct actor *a, const struct actor *b)
+{
+	if (OBJ.sections != a->sections + b->sections || is_held(ops_mutex) ||
+	    is_held(&ops_mutex[1]) || is_held(&ops_mutex[2]))
+		return "a section of the mutex is lost, or it is still held";
+	return NULL;
+}
+
+const struct ops_kind kind_mutex = {
+	.create = create_mutex,
+	.enter = enter_mutex,
+	.enter_closed = enter_mutex,
+	.describe = describe_mutex,
+	.conserved = mutex_conserved,
+};

@@ -110,8 +110,41 @@ struct ops_objects {
 	int64_t bias;     /* what refcount.exact holds besides the count */
 	unsigned released;
 	enum ops_setup setup;
-	bool made;
+	unsigned made; /* a bit for each object */
 };
+
+/* What can be observed, in letters and numbers. No stdio: the emulator runs this thousands of
+ * times. */
+struct ops_text {
+	char *at, *end;
+};
+void put(struct ops_text *t, const char *s);
+void put_number(struct ops_text *t, int64_t value);
+/* Both. */
+void put_field(struct ops_text *t, const char *name, int64_t value);
+
+/* How the objects of one kind are made, and judged. Where there is no function, there is nothing to
+ * do. */
+struct ops_kind {
+	bool (*create)(void);       /* false: there is no memory */
+	void (*fill)(void);         /* in OPS_FALLBACK by a thread that is not live */
+	void (*begin)(void);        /* the rest, by a live thread */
+	void (*enter)(void);        /* opens the thread's slot */
+	void (*enter_closed)(void); /* in OPS_FALLBACK instead */
+	void (*destroy)(void);
+	void (*describe)(struct ops_text *t, const struct actor *a, const struct actor *b);
+	/* NULL, or what is wrong. */
+	const char *(*conserved)(const struct actor *a, const struct actor *b);
+};
+/* By object; by this name the emulator knows them. */
+extern const struct ops_kind *const ops_kinds[OPS_OBJECTS];
+/* Whether the kind of this object was made, and this object is the first of the kind. */
+bool ops_is_kind(unsigned object);
+extern const struct ops_kind kind_counter, kind_refcount, kind_shared, kind_example, kind_rwlock,
+	kind_fifo,  /* kinds.c */
+	kind_nodes, /* nodes.c: stack, queue, blocks and array */
+	kind_histogram, kind_mutex, kind_rcu, kind_trace, kind_ids; /* in files of their own */
+
 extern struct ops_objects ops_objects;
 /* One for both actors, and one of each. By this name the emulator knows them. */
 extern struct near_mutex ops_mutex[3];
@@ -153,10 +186,16 @@ void number(struct actor *me, int64_t value);
 struct near_stack_node *own_node(struct actor *me);
 void node_result(struct actor *me, const struct near_stack_node *node);
 
+/* Its number, or -1: it is none. */
+int node_id(const void *node);
+
+/* Opens the slot of this CPU, where the thread has one. False: there is no memory. */
+bool open_region(const struct near_region *r);
+
 /* Runs an operation as a thread that is not live, by the words that vfork's assembly sets. */
 void not_live(void (*run)(struct actor *me), struct actor *me);
 
-/* The operations of blocks.c, and what the objects need. */
+/* The operations of blocks.c, and what nodes.c needs. */
 void block_push(struct actor *me);
 void block_push_by_cid(struct actor *me);
 void block_pop(struct actor *me);
@@ -172,7 +211,7 @@ void blocks_fill(void);
 /* False: a node is there twice, or what is there is none. */
 bool blocks_mark(unsigned char *seen);
 
-/* The operations of rcu.c, and what the objects need. */
+/* The operations of rcu.c. */
 void rcu_read(struct actor *me);
 void rcu_read_slow(struct actor *me);
 void rcu_read_nested(struct actor *me);
@@ -180,15 +219,8 @@ void rcu_leave_fallback(struct actor *me);
 void rcu_synchronize(struct actor *me);
 void rcu_call(struct actor *me);
 void rcu_batch(struct actor *me);
-bool rcu_create(void);
-void rcu_enter_slots(void);
-void rcu_enter_closed(void);
-void rcu_destroy(void);
-const char *rcu_conserved(const struct actor *a, const struct actor *b);
-/* Which callbacks are in a list: a bit for each. */
-uint64_t rcu_pending(void);
 
-/* The operations of trace.c, and what the objects need. */
+/* The operations of trace.c, and what it needs of trace_records.c. */
 void trace_event(struct actor *me);
 void trace_pair(struct actor *me);
 void trace_text(struct actor *me);
@@ -197,13 +229,11 @@ void trace_sixteen(struct actor *me);
 void trace_chain(struct actor *me);
 void trace_restart(struct actor *me);
 void trace_snapshot(struct actor *me);
-void trace_create(enum ops_setup setup);
-void trace_enter(void);
 const char *trace_conserved(const struct actor *a, const struct actor *b);
 /* The events in the rings, each with the ring's number. */
 void trace_list(char *out, unsigned size, const struct actor *a, const struct actor *b);
 
-/* The operations of idspace.c, and what the objects need. */
+/* The operations of idspace.c. */
 void ids_acquire(struct actor *me);
 void ids_acquire_slow(struct actor *me);
 void ids_acquire_two(struct actor *me);
@@ -212,13 +242,6 @@ void ids_release_foreign(struct actor *me);
 void ids_exchange(struct actor *me);
 void ids_hand_over(struct actor *me);
 void ids_drain(struct actor *me);
-void ids_create(void);
-void ids_fill(void);
-void ids_enter(void);
-/* False: an id is in two places, or lost. */
-bool ids_conserved(void);
-/* Where each id is. */
-uint64_t ids_places(void);
 
 /* The operations of locks.c. */
 void rwlock_read(struct actor *me);

@@ -34,23 +34,25 @@ struct actor {
 
 void ops_actor(struct actor *a, unsigned id);
 
+/* Those of one kind are made together, and follow each other here: setup.c. */
 enum ops_object {
 	OPS_COUNTER,
-	OPS_STACK,
 	OPS_REFCOUNT,
 	OPS_SHARED,
 	OPS_EXAMPLE,
 	OPS_RWLOCK,
 	OPS_MUTEX,
 	OPS_HISTOGRAM,
-	OPS_QUEUE,
 	OPS_FIFO,
+	OPS_STACK,
+	OPS_QUEUE,
 	OPS_BLOCKS,
 	OPS_ARRAY,
 	OPS_RCU,
 	OPS_CALLBACKS,
 	OPS_TRACE,
-	OPS_IDS
+	OPS_IDS,
+	OPS_OBJECTS
 };
 
 #define OPS_SIGNAL_SAFE 1u /* may run in a signal handler over any operation */
@@ -85,12 +87,11 @@ enum ops_setup {
 	OPS_SETUPS
 };
 
-/* Makes fresh objects. ops_reset() makes those of OPS_OPEN. */
-void ops_reset(void);
-void ops_reset_to(enum ops_setup setup);
+/* Makes fresh objects: what operations on this object need, or with OPS_OBJECTS all of them. The
+ * functions below speak of those that were made. */
+void ops_reset(enum ops_setup setup, enum ops_object object);
 
-/* Opens the calling thread's slot of every object, where the setup has open slots; content
- * stays. */
+/* Opens the calling thread's slot of each object, where the setup has open slots; content stays. */
 void ops_enter(void);
 
 /* False: the two must not run concurrently, or not in this setup (two kills, a revive of what was

@@ -104,15 +104,16 @@ static void read_nothing(void)
 	near_rcu_read_unlock(&R.domain);
 }
 
-void rcu_enter_slots(void)
+static void enter_slots(void)
 {
 	leave(enter());
 	read_nothing();
+	near__counter_add_slow(R.domain.called.p, 0); /* opens the slot of what is counted */
 }
 
 /* The thread and the domain get what near_rcu_read_lock needs, and as with rcu_check:1 no slot is
  * opened: neither the domain's nor, of what the slot has in common, that of other objects. */
-void rcu_enter_closed(void)
+static void enter_closed(void)
 {
 	int check = near__process.conf.rcu_check;
 
@@ -122,7 +123,7 @@ void rcu_enter_closed(void)
 }
 
 /* No callback is due any more. */
-void rcu_destroy(void)
+static void destroy(void)
 {
 	R.domain.pushed = NULL;
 	for (unsigned s = 0; near_percpu_next(R.domain.slots, &s); s++)
@@ -130,7 +131,7 @@ void rcu_destroy(void)
 	near_rcu_destroy(&R.domain);
 }
 
-bool rcu_create(void)
+static bool create(void)
 {
 	memset(&R, 0, sizeof(R));
 	if (near_rcu_init(&R.domain))
@@ -174,7 +175,7 @@ static uint64_t sum(bool in)
 	return n;
 }
 
-const char *rcu_conserved(const struct actor *a, const struct actor *b)
+static const char *conserved(const struct actor *a, const struct actor *b)
 {
 	unsigned char seen[2 * OPS_CALLS] = {0};
 
@@ -195,7 +196,8 @@ const char *rcu_conserved(const struct actor *a, const struct actor *b)
 	return NULL;
 }
 
-uint64_t rcu_pending(void)
+/* Which callbacks are in a list: a bit for each. */
+static void describe(struct ops_text *t, const struct actor *a, const struct actor *b)
 {
 	unsigned char seen[2 * OPS_CALLS] = {0};
 	uint64_t bits = 0;
@@ -203,5 +205,14 @@ uint64_t rcu_pending(void)
 	mark_all(seen);
 	for (unsigned i = 0; i < 2 * OPS_CALLS; i++)
 		bits |= (uint64_t)(seen[i] != 0) << i;
-	return bits;
+	put_field(t, " calls ", (int64_t)bits);
 }
+
+const struct ops_kind kind_rcu = {
+	.create = create,
+	.enter = enter_slots,
+	.enter_closed = enter_closed,
+	.destroy = destroy,
+	.describe = describe,
+	.conserved = conserved,
+};

@@ -221,8 +221,10 @@ static void fill_cells(const struct near__trace_run *t)
 }
 
 /* Sessions that no operation used stay as they are: it takes long to make them. */
-void trace_create(enum ops_setup setup)
+static void create(void)
 {
+	enum ops_setup setup = OBJ.setup;
+
 	if (T.begun && T.setup == setup && !T.is_used)
 		return;
 	T.setup = setup;
@@ -257,7 +259,7 @@ static bool has_entered(const struct near__trace_run *t)
 }
 
 /* The thread is known, and the ring of its slot open. */
-void trace_enter(void)
+static void enter(void)
 {
 	static _Thread_local bool is_known;
 	struct near__trace_run *t = near__trace.current;
@@ -306,3 +308,19 @@ void trace_snapshot(struct actor *me)
 	check_copy(path);
 	unlink(path);
 }
+
+static void describe(struct ops_text *t, const struct actor *a, const struct actor *b)
+{
+	char events[64];
+
+	trace_list(events, sizeof(events), a, b);
+	put(t, " trace ");
+	put(t, events);
+}
+
+const struct ops_kind kind_trace = {
+	.begin = create,
+	.enter = enter,
+	.describe = describe,
+	.conserved = trace_conserved,
+};

@@ -13,8 +13,8 @@ enum mode { BY_CID, BY_CPU, BY_NODE, MODES };
 /* False: this process cannot be in that mode. */
 bool choose_mode(int which);
 
-/* Fresh objects, in the mode that was chosen. */
-void reset(enum ops_setup setup);
+/* ops_reset, in the mode that was chosen. */
+void reset(enum ops_setup setup, enum ops_object object);
 
 /* abort_taken.c */
 void registration_taken_at_each_instruction(void **state);

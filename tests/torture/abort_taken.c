@@ -22,7 +22,7 @@ static unsigned taken_at(enum ops_setup setup, const struct op *op, unsigned seq
 	const char *lost;
 
 	is_taken = false;
-	reset(setup);
+	reset(setup, op->object);
 	near__trap_run(&plan, (void (*)(void *))op->run, &a);
 	if (!is_taken)
 		return 0;
@@ -43,7 +43,7 @@ static unsigned long taken_from_op(enum ops_setup setup, const struct op *op)
 	struct actor a = {.id = 0};
 	unsigned long runs = taken_at(setup, op, near__trap_count(), 0);
 
-	reset(setup);
+	reset(setup, op->object);
 	near__trap_forget_reached();
 	near__trap_learn(TRAP_LET_OTHERS, (void (*)(void *))op->run, &a);
 	for (unsigned q = 0; q < near__trap_count(); q++)

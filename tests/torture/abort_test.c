@@ -36,10 +36,10 @@ static void enter_mode(void)
 	near__self.index_mode = mode == BY_CID ? 0 : mode == BY_CPU ? 1 : 1000;
 }
 
-void reset(enum ops_setup setup)
+void reset(enum ops_setup setup, enum ops_object object)
 {
 	enter_mode();
-	ops_reset_to(setup);
+	ops_reset(setup, object);
 }
 
 static void enter(void)
@@ -163,7 +163,7 @@ static void progress_without_any_sequence(void **state)
 
 			if (!ops_pair_is_valid((enum ops_setup)setup, &ops[i], &ops[0]))
 				continue;
-			reset((enum ops_setup)setup);
+			reset((enum ops_setup)setup, ops[i].object);
 			near__trap_run(&plan, (void (*)(void *))ops[i].run, &a);
 			assert_true(plan.aborts < MOST_ABORTS);
 			if (ops_conserved(&a, &none))
@@ -259,7 +259,7 @@ static unsigned migrated(const struct op *op, unsigned seq, unsigned point)
 	if (point + 1 == near__trap_seq(seq)->points)
 		return 0; /* behind the commit */
 	unit_pin(0, NULL);
-	reset(OPS_OPEN);
+	reset(OPS_OPEN, OPS_OBJECTS);
 	slot = near_slot();
 	before = live_of(slot);
 	near__trap_run(&plan, (void (*)(void *))op->run, &a);
@@ -319,7 +319,7 @@ static unsigned closed(const struct op *op, unsigned seq, unsigned point)
 	struct trap_plan plan = {
 		.seq = seq, .point = point, .on_stop = close_and_record, .arg = &closer};
 
-	reset(OPS_OPEN);
+	reset(OPS_OPEN, OPS_OBJECTS);
 	closer.slot = near_slot();
 	near__trap_run(&plan, (void (*)(void *))op->run, &a);
 	if (!plan.reached)
@@ -358,7 +358,7 @@ static void vfork_children_leave_slots_alone(void **state)
 
 		if (!is_alone(&ops[i]))
 			continue;
-		reset(OPS_OPEN);
+		reset(OPS_OPEN, OPS_OBJECTS);
 		before = live_of(near_slot());
 		assert_int_equal(unit_wait(in_vfork_child(&ops[i], &a), NULL), 0);
 		if (ops[i].flags & OPS_SIGNAL_SAFE)

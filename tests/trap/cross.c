@@ -43,11 +43,17 @@ static void run_b(void *partner)
 	b->op->run(&b->pairing->actor_b);
 }
 
+/* Operations on other objects run beside A, too. */
+static bool meets_others(const struct pairing *m)
+{
+	return m->c->all_pairs && m->setup == 0 && !(m->a->flags & OPS_LONG);
+}
+
 static void reset(void *pairing)
 {
 	struct pairing *m = pairing;
 
-	m->c->suite->reset(m->setup);
+	m->c->suite->reset(m->setup, meets_others(m) ? OPS_OBJECTS : m->a->object);
 	m->actor_a = (struct actor){.id = 0};
 	m->actor_b = (struct actor){.id = 1};
 }
@@ -100,8 +106,7 @@ static bool is_partner(const struct pairing *m, const struct op *b)
 {
 	if (!m->c->suite->pair_is_valid(m->setup, m->a, b))
 		return false;
-	return m->a->object == b->object || (m->c->all_pairs && m->setup == 0 &&
-					     !(b->flags & OPS_TWIN) && !(m->a->flags & OPS_LONG));
+	return m->a->object == b->object || (meets_others(m) && !(b->flags & OPS_TWIN));
 }
 
 static void add_partners(struct pairing *m)

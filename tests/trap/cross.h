@@ -11,7 +11,7 @@
 struct suite {
 	const struct op *ops;
 	unsigned count, setups;
-	void (*reset)(enum ops_setup setup);
+	void (*reset)(enum ops_setup setup, enum ops_object object);
 	void (*enter)(void);
 	bool (*pair_is_valid)(enum ops_setup setup, const struct op *a, const struct op *b);
 	bool (*is_one_step)(enum ops_setup setup, const struct op *a);

@@ -104,7 +104,7 @@ static void on_thread(void *(*run)(void *))
 {
 	pthread_t thread;
 
-	ops_reset();
+	ops_reset(OPS_OPEN, visit.first->object);
 	ops_actor(&visit.a, 0);
 	ops_actor(&visit.b, 1);
 	if (pthread_create(&thread, NULL, run, NULL)) {

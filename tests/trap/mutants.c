@@ -261,7 +261,7 @@ struct mutant_copy *mutant_current(void)
 	return object;
 }
 
-static void reset(enum ops_setup setup)
+static void reset(enum ops_setup setup, enum ops_object of)
 {
 	mutant_object();
 }

@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: MIT
+"""A run of the suite, which plays again only what the record does not have."""
+
+from explore import Enough
+from kernel import Killed
+from scenario import Deadlock
+from suite import Suite
+from trace import Instruction, Knowledge
+from units import READS, STORES, WRITES, Units, flags_of
+
+TURNS = 8  # of which each explores its part of the record again
+REST = ("rest",)  # the unit of what is uncovered when all pairs have been played
+
+
+class Session:
+    def __init__(self, image, content, record, inline_sequences=None, max_failures=4):
+        self.suite = Suite(image, inline_sequences, max_failures)
+        self.explorer, self.knowledge = self.suite.explorer, self.suite.knowledge
+        self._by_start = {s.start: s for s in image.sequences}
+        self._image, self._content, self._record = image, content, record
+        self._units = None
+        self._covered = set()
+        self.again = 0  # units that the record has and that were explored all the same
+
+    def run(self, turn=None):
+        """True: nothing is wrong. `turn`: a number, "all", or None: none of the record again."""
+        try:
+            for problem in self._image.problems:
+                self.explorer.fail(problem)
+            self._units = Units(self._image, self._content, self._record.environment)
+            if turn is None and not self._record.has_these_tools():
+                self._play_some()
+            else:
+                self._play_new(turn)
+        except Enough:
+            pass
+        except (Killed, Deadlock) as error:
+            self.explorer.failures.append(f"before anything was stopped anywhere: {error}")
+        return not self.explorer.failures
+
+    # With other compilers or libraries than those of the record.
+
+    def _play_some(self):
+        self._learn(self.suite.trace(self.suite.ops))
+        self.suite.check_table()
+        pairs = [(a, b) for a, b in self.suite.pairs() if a is b]
+        self.suite.play(pairs)
+        print(f"{self._image.cpu.name}: each operation beside itself only: this is not what was "
+              f"recorded, which is\n  {self._record.made_with}\nbut\n  {self._record.tools}")
+
+    # Units.
+
+    def _play_new(self, turn):
+        self._trace(turn)
+        self.suite.check_table()
+        pairs = self.suite.pairs()
+        known = {obj: self._knowledge_of(obj) for obj in self.suite.objects}
+        keys = {pair: self._units.played(*pair, known[pair[0].object]) for pair in pairs}
+        chosen = [pair for i, pair in enumerate(pairs)
+                  if not self._recall(self._name(pair), keys[pair]) or is_turn(i, turn)]
+        self._play(chosen, keys)
+        self._play_rest(pairs, keys, turn)
+        left = [pair for pair in pairs if pair not in chosen]
+        if chosen and self.explorer.uncovered():
+            self._play(left, keys)  # what covered it in the record does not exist any more
+        self.suite.check_coverage()
+
+    @staticmethod
+    def _name(pair):
+        return ("pair", pair[0].name, pair[1].name)
+
+    def _trace(self, turn):
+        """Of each operation what the record has, or a trace."""
+        keys = {op: self._units.traced(op) for op in self.suite.ops}
+        known = {op: self._record.find(("trace", op.name), keys[op]) for op in self.suite.ops}
+        lacks = [op for op in self.suite.ops if not known[op]]
+        again = [op for op in self.suite.ops if known[op] and is_turn(op.number, turn)]
+        traced = self.suite.trace(lacks + again)
+        for op in self.suite.ops:
+            entry = known[op] or self._entry_of(op, keys[op], traced[op])
+            if op in again and self._entry_of(op, keys[op], traced[op]) != entry:
+                self.explorer.fail(f"the record of {op.name} is not what its trace shows")
+            self._record.keep(entry)
+            self._learn({op: self._knowledge_in(op, entry)})
+        self.again += len(again)
+
+    def _learn(self, known):
+        for one in known.values():
+            self.knowledge.add(one)
+
+    def _knowledge_of(self, obj):
+        found = Knowledge()
+        for op in self.suite.ops:
+            if op.object == obj:
+                entry = self._record.new["trace", op.name]
+                found.add(self._knowledge_in(op, entry))
+        return found
+
+    def _entry_of(self, op, key, knowledge):
+        pack = self._units.pack
+        return {"unit": ["trace", op.name], "key": key,
+                "begun": pack({s.start: () for s in knowledge.begun.get(op, ())}),
+                "commits": op in knowledge.with_sequences,
+                "events": pack({pc: () for pc in knowledge.events}),
+                "instructions": pack({pc: (i.size, flags_of(i))
+                                      for pc, i in knowledge.instructions.items()})}
+
+    def _knowledge_in(self, op, entry):
+        unpack, k = self._units.unpack, Knowledge()
+        k.begun[op] = {self._by_start[pc] for pc in unpack(entry["begun"])}
+        k.with_sequences = {op} if entry["commits"] else set()
+        k.events = set(unpack(entry["events"]))
+        for pc, (size, flags) in unpack(entry["instructions"]).items():
+            k.instructions[pc] = Instruction(size, self.explorer.inside[pc], bool(flags & READS),
+                                             bool(flags & WRITES), bool(flags & STORES))
+        return k
+
+    def _recall(self, name, key):
+        """Whether the record has it; then it counts as covered."""
+        entry = self._record.find(name, key)
+        if entry:
+            for pc, (size,) in self._units.unpack(entry["covered"]).items():
+                self._covered.add(pc)
+                if size:
+                    self.knowledge.learn(pc, size, self.explorer.inside[pc])
+            self.explorer.aborted |= self._covered
+            self._record.keep(entry)
+        return bool(entry)
+
+    def _play(self, chosen, keys):
+        self.suite.play(chosen)
+        for pair in chosen:
+            entry = self._record.find(self._name(pair), keys[pair])
+            runs, aborts = self.explorer.runs_of[pair], self.explorer.aborts.get(pair, set())
+            if not entry:
+                self._keep(self._name(pair), keys[pair], aborts, runs=runs)
+                continue
+            self.again += 1
+            if runs != entry["runs"] or not aborts.issuperset(self._units.unpack(entry["covered"])):
+                self.explorer.fail(f"the record of {pair[0].name} with {pair[1].name} is not what "
+                                   f"happens: {runs} runs, not {entry['runs']}")
+
+    def _keep(self, name, key, aborts, **more):
+        """In the record, with what nothing before it covered."""
+        new = aborts - self._covered
+        self._covered |= new
+        sizes = {pc: self.knowledge.instructions.get(pc) for pc in new}
+        covered = self._units.pack({pc: (i.size if i else 0,) for pc, i in sizes.items()})
+        self._record.keep({"unit": list(name), "key": key, "covered": covered, **more})
+
+    def _play_rest(self, pairs, keys, turn):
+        """It depends on what is uncovered, and so on everything."""
+        key = self._units.rest(keys.values(), self.explorer.uncovered())
+        if turn != "all" and self._recall(REST, key):
+            return
+        before = set().union(*self.explorer.aborts.values())
+        if self.explorer.uncovered():
+            self.suite.play_stragglers(pairs)
+        self._keep(REST, key, set().union(*self.explorer.aborts.values()) - before)
+
+
+def is_turn(number, turn):
+    return turn == "all" or (turn is not None and number % TURNS == turn % TURNS)
