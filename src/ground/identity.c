@@ -64,8 +64,9 @@ static struct words *get_words(void)
 	return w;
 }
 
-/* Release: pairs with the acquire in near__identity_pid. Two threads, in a copy without handlers in
- * which parts begin, may both store: what the first one recorded is then not known any more. */
+/* Release: pairs with the acquire in near__identity_pid and near__identity_begin. The numbers are
+ * to differ, no more: relaxed. Two threads, in a copy without handlers in which parts begin, may
+ * both store: what the first one recorded is then not known any more. */
 static uint32_t set(struct words *w, uint32_t pid)
 {
 	uint32_t number = __atomic_add_fetch(&near__identity.numbers, 1, __ATOMIC_RELAXED);

@@ -18,6 +18,8 @@ static inline bool near__trace_has_order(const struct near__trace_run *t)
 	return __atomic_load_n(&t->control->request, __ATOMIC_ACQUIRE) !=
 	       __atomic_load_n(&t->control->done, __ATOMIC_RELAXED);
 }
+/* Relaxed: changes with near__trace.lock, under which it is loaded again before an order is
+ * obeyed. */
 static inline bool near__trace_has_thread(const struct near__trace_run *t)
 {
 	return __atomic_load_n(&t->has_thread, __ATOMIC_RELAXED);

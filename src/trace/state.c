@@ -25,6 +25,7 @@ const char *near_trace_error(void)
 	return near__block() ? near__trace_thread_peek()->why : "no memory";
 }
 
+/* Relaxed: what is registered already is not registered again. */
 void near__trace_lock(void)
 {
 	if (!__atomic_load_n(&near__trace.watches_forks, __ATOMIC_RELAXED) &&
