@@ -1,47 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: children of fork, vfork and clone; forks in signal handlers. */
-#include "traces.h"
+#include "sums.h"
 
 NEAR_TRACEPOINT(test, number, NEAR_TRACE_INFO, (u64, value));
 NEAR_TRACEPOINT(test, text, NEAR_TRACE_INFO, (u64, value), (string, text));
 
 #define START(...) traces_start((struct near_trace_options){__VA_ARGS__})
-
-/* ---- all files of the folder ---- */
-
-struct sums {
-	uint64_t n, sum;
-	pid_t pid; /* 0: of all files; else of this one's alone */
-	unsigned files;
-};
-
-static void add(const struct trace_record *r, void *arg)
-{
-	struct sums *s = arg;
-
-	s->n++;
-	s->sum += r->head[2];
-}
-
-static void add_file(const char *path, void *arg)
-{
-	struct trace_file f = traces_open(path);
-	struct sums *s = arg;
-
-	if (!s->pid || f.session->pid == (uint64_t)s->pid) {
-		traces_read(&f, add, s);
-		s->files++;
-	}
-	traces_close(&f);
-}
-
-static struct sums sums_of(pid_t pid)
-{
-	struct sums s = {.pid = pid};
-
-	traces_each_file(add_file, &s);
-	return s;
-}
 
 /* ---- fork ---- */
 
