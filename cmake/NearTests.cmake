@@ -11,11 +11,14 @@
 #   qemu      under qemu-user, which has no rseq (the only mode of a cross build)
 # Exit code 77 means skipped.
 #
-# A test also has the label in_<folder>, by which ./dev test --changed selects it. A test that is
-# too expensive for each run takes turns: ./dev test runs those with the label third_<k> in each
-# third turn, and so on. With one compiler all modes run each time; with the others, plain does, and
-# one of the other modes. A stress test with the label long_<k> runs each time, and for half
-# a minute in each fourth turn.
+# A test also has the label in_<folder>, by which ./dev test --changed selects it.
+#
+# ./dev test, the first tier, runs those of the preset dev in the modes plain and rseq_off, check
+# and order, except for those with the label matrix: they need another compiler or CPU, or what else
+# only the matrix installs. A test that is too expensive for each run of the matrix takes turns:
+# those with the label third_<k> run in each third turn, and so on. With one compiler all modes run
+# each time; with the others, plain does, and one of the other modes. A stress test with the label
+# long_<k> runs for half a minute in each fourth turn. scripts/test.sh selects.
 
 set(near_test_environment
   "ASAN_OPTIONS=abort_on_error=0:detect_stack_use_after_return=1"
@@ -118,6 +121,15 @@ function(near_register_test name mode seconds labels)
   endif()
 endfunction()
 
+# near_leave_to_matrix(name.mode...): those that there are.
+function(near_leave_to_matrix)
+  foreach(test IN LISTS ARGN)
+    if(TEST ${test})
+      set_property(TEST ${test} APPEND PROPERTY LABELS matrix)
+    endif()
+  endforeach()
+endfunction()
+
 # near_make_long(name mode...): the turns in which a stress test is long, one for each mode.
 function(near_make_long name)
   set(turn 0)
@@ -132,7 +144,7 @@ endfunction()
 # near_add_test(name [STORM] [VALGRIND] [NATIVE] [SOURCES file...] [LIBS library...] [MODES mode...]
 #               [SECONDS n])
 # builds <name>_test from <name>_test.c and SOURCES, and registers it in each mode.
-#   STORM     it keeps all CPUs busy: label storm, which ./dev test runs after all others
+#   STORM     it keeps all CPUs busy: label storm, which runs after all others
 #   VALGRIND  registers the mode valgrind too
 #   NATIVE    needs a kernel: cross builds compile it, for the laboratory, but do not run it
 #   MODES     only these of the modes

@@ -26,13 +26,17 @@ is_preset() {
 	[[ $1 != base* ]] && grep -qF "\"name\": \"$1\"" CMakePresets.json
 }
 
-# The preset release alone builds no tests.
+# The preset release builds no tests, dev those of the first tier and what else it can.
 cmd_build() {
 	local preset purpose=build
 	(($# > 0)) || set -- release
 	for preset in "$@"; do
 		is_preset "$preset" || bad_usage "no preset '$preset' in CMakePresets.json"
-		[[ $preset = release ]] || purpose="test"
+		case $preset-$purpose in
+		release-* | dev-matrix) ;;
+		dev-*) purpose="test" ;;
+		*) purpose=matrix ;;
+		esac
 	done
 	ensure_packages "$purpose"
 	for preset in "$@"; do

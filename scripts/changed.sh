@@ -3,9 +3,10 @@
 # Part of ./dev: what ./dev test --changed runs.
 #
 # tests/lint/layers ranks the folders: a change can affect its own folder and those of a higher
-# rank. The tests of all of these run with gcc in all modes, the tests of the folder alone with the
-# sanitizers. Models, headers, documents and ./dev itself are checked if they have changed. This
-# leaves out clang, other CPUs and C libraries, valgrind, and the tests whose turn it is not.
+# rank. Of all of these the tests of the first tier run, of the folder alone also its other modes
+# with gcc and the sanitizers. Models, headers, documents and ./dev itself are checked if they have
+# changed. This leaves out clang, other CPUs and C libraries, valgrind, and the tests whose turn it
+# is not.
 
 # The libraries that tests open or link by name.
 LIBRARIES=(nearcpu nearcpu-alloc nearcpu-alloc_static nearcpu-ffi nearcpu-ffi_static nearcpu-malloc
@@ -97,7 +98,7 @@ select_changed() {
 	done < <(for file in "${files[@]}"; do area_of "$file"; done | sort -u)
 	modes+=(lint)
 	if ((${#own[@]} > 0)); then
-		modes+=(gcc asan tsan)
+		modes+=(machine gcc asan tsan)
 		affected=$(pattern "${own[@]}")
 		affected_first=$(pattern "${own[@]}" "${above[@]}")
 		targets=("${LIBRARIES[@]}")
@@ -112,8 +113,12 @@ select_changed() {
 		targets=(man) # the tests of headers and documents need no program
 	fi
 	text=" ${files[*]}"
-	[[ ! "$text " =~ \ (include/|docs/|man/|scripts/|dev\ |[A-Z]*\.md\ |[a-z]*/[a-z]*\.sh\ ) &&
-		$text != *" tests/headers/"* ]] || modes+=(headers)
+	if [[ "$text " =~ \ (include/|docs/|man/|scripts/|dev\ |[A-Z]*\.md\ |[a-z]*/[a-z]*\.sh\ ) ||
+		$text = *" tests/headers/"* ]]; then
+		modes+=(machine)
+		affected_first+="${affected_first:+|}headers"
+		affected+="${affected:+|headers}"
+	fi
 	[[ $text != *" models/"* ]] || modes+=(models)
 	say "dev: files that differ from $1: ${#files[@]}" \
 		"${affected_first:+- tests: $affected_first}"

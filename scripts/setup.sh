@@ -5,13 +5,15 @@
 # To build the library, the command and its man pages.
 BUILD_PACKAGES=(gcc libc6-dev cmake ninja-build pkg-config libjansson-dev libelf-dev libcapstone-dev
 	zlib1g-dev scdoc)
-# To test: harnesses, compilers, emulators, checkers of programs, models and sources.
-TEST_PACKAGES=(g++ git gnuplot-nox libcmocka-dev libgtest-dev clang libclang-rt-dev valgrind
+# For the first tier of tests: the harness, and the emulator of this machine's CPU.
+TEST_PACKAGES=(g++ git libcmocka-dev libgtest-dev python3 python3-pyelftools
+	python3-unicorn python3-distutils make groff-base)
+# For the matrix: compilers, emulators, checkers of programs, models and sources, readers.
+MATRIX_PACKAGES=(gnuplot-nox clang libclang-rt-dev valgrind
 	libc6-dbg gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross
 	gcc-riscv64-linux-gnu g++-riscv64-linux-gnu libc6-dev-riscv64-cross
-	qemu-user-static musl-tools python3 python3-pyelftools python3-unicorn spin relacy-dev
-	doxygen groff-base clang-format clang-tidy shellcheck codespell babeltrace2 python3-bt2
-	systemtap-sdt-dev)
+	qemu-user-static musl-tools spin relacy-dev doxygen clang-format clang-tidy
+	shellcheck codespell babeltrace2 python3-bt2 systemtap-sdt-dev)
 # Comparison libraries of the benchmarks, which report those that are missing.
 BENCH_PACKAGES=(g++ gnuplot-nox)
 OPTIONAL_BENCH_PACKAGES=(libnsync-dev libck-dev libabsl-dev libboost-dev libconcurrentqueue-dev
@@ -19,9 +21,9 @@ OPTIONAL_BENCH_PACKAGES=(libnsync-dev libck-dev libabsl-dev libboost-dev libconc
 # For the rows of bench trace. One has a daemon: ./dev bench alone installs them.
 TRACER_PACKAGES=(liblttng-ust-dev lttng-tools libspdlog-dev)
 # Programs that are linked with libatomic, 36 MB: the test of the drop-in runs those that it finds.
-OPTIONAL_TEST_PACKAGES=(iitii mmmulti libjavascriptcoregtk-4.0-bin)
+OPTIONAL_MATRIX_PACKAGES=(iitii mmmulti libjavascriptcoregtk-4.0-bin)
 # A browser, 400 MB, for the pages of nearcpu trace and ids.
-OPTIONAL_TEST_PACKAGES+=(chromium)
+OPTIONAL_MATRIX_PACKAGES+=(chromium)
 # For the rows of Rust, where there is no cargo: the first that can be installed. Debian 12's cargo
 # is too old for papaya. They are large: ./dev bench alone installs one.
 # shellcheck disable=SC2034
@@ -33,15 +35,16 @@ packages_for() {
 	case $1 in
 	build) ;;
 	fmt) wanted=(clang-format git) ;;
-	lint) wanted+=("${TEST_PACKAGES[@]}") ;;
+	lint) wanted+=("${TEST_PACKAGES[@]}" "${MATRIX_PACKAGES[@]}") ;;
 	docs) wanted+=(doxygen) ;;
 	bench)
 		wanted+=("${BENCH_PACKAGES[@]}")
 		optional=("${OPTIONAL_BENCH_PACKAGES[@]}" "${TRACER_PACKAGES[@]}")
 		;;
-	test | all)
-		wanted+=("${TEST_PACKAGES[@]}")
-		optional=("${OPTIONAL_BENCH_PACKAGES[@]}" "${OPTIONAL_TEST_PACKAGES[@]}")
+	test) wanted+=("${TEST_PACKAGES[@]}") ;;
+	matrix | all)
+		wanted+=("${TEST_PACKAGES[@]}" "${MATRIX_PACKAGES[@]}")
+		optional=("${OPTIONAL_BENCH_PACKAGES[@]}" "${OPTIONAL_MATRIX_PACKAGES[@]}")
 		;;
 	esac
 }
@@ -82,9 +85,10 @@ install_optional() {
 	not_installed "$@" | paste -s -d ' ' >"$stamp"
 }
 
-# ensure_packages PURPOSE: build, test, bench, docs, fmt, lint or all.
+# ensure_packages PURPOSE: build, test, matrix, bench, docs, fmt, lint or all. Sets installed_some.
 ensure_packages() {
 	local missing wanted optional
+	installed_some=
 	packages_for "$1"
 	if ! command -v dpkg-query >/dev/null; then
 		say "dev: this is not Debian; it is up to you to install: ${wanted[*]}"
@@ -99,13 +103,15 @@ ensure_packages() {
 				"apt-get install -y --no-install-recommends ${missing[*]}"
 			exit 1
 		fi
+		# shellcheck disable=SC2034 # of the time that this may take
+		installed_some=yes
 	fi
 	((${#optional[@]} == 0)) || ! may_install || install_optional "${optional[@]}"
 }
 
 cmd_setup() {
 	(($# <= 1)) || bad_usage "setup takes no '$2'"
-	[[ ${1:-all} =~ ^(build|test|bench|all)$ ]] ||
-		bad_usage "no purpose '$1': build, test, bench, all"
+	[[ ${1:-all} =~ ^(build|test|matrix|bench|all)$ ]] ||
+		bad_usage "no purpose '$1': build, test, matrix, bench, all"
 	ensure_packages "${1:-all}"
 }

@@ -1,39 +1,43 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# Part of ./dev: the matrix of tests.
+# Part of ./dev: the tests, in two tiers.
 #
-# A test that is too expensive for each run has a label third_<k> or sixth_<k> and runs in one turn
-# of three or six: cmake/NearTests.cmake. Some modes run in every second turn. The number of commits
-# selects the turn, so that one commit always runs the same tests, and continuous integration
-# reaches all of them in six commits.
+# ./dev test is the first: that this tree works on this machine, each subject once. The rest is the
+# matrix, ./dev test --matrix: other modes, compilers, sanitizers, CPUs and C libraries, models,
+# mutants. A test that is too expensive for each run has a label third_<k> or sixth_<k> and runs in
+# one turn of three or six: cmake/NearTests.cmake. Some modes run in every second turn. The number
+# of commits selects the turn, so that one commit always runs the same tests, and continuous
+# integration reaches all of them in six commits.
 
-# mode ; preset ; labels of its tests, and labels left out, of ctest ; its turn of how many ; text
-# mode ; - ; command ; ; ; text
+# Labels of the tests of the preset dev that are left to the matrix.
+BEHIND='matrix|own_area|slot_cpu|valgrind|mutant|third_.|sixth_.'
+# mode ; preset ; labels of its tests, and labels left out, of ctest ; its turn of how many ;
+#   seconds on two CPUs, about ; text
+# mode ; - ; command ; ; ; seconds ; text
 MATRIX=(
-	"gcc;dev;;valgrind|headers|consumer;;gcc: plain, without rseq, own area, slot per cpu"
-	"clang;clang;;valgrind|headers|consumer|once;;clang: plain, and the other modes in turn"
-	"asan;asan;;headers|once;;gcc with AddressSanitizer and UndefinedBehaviorSanitizer"
-	"tsan;tsan;;headers|once;;clang with ThreadSanitizer"
-	"valgrind;dev;valgrind;;0/2;memcheck, which has no rseq"
-	"aarch64;aarch64;;;0/2;cross build, static, run by qemu-user"
-	"riscv64;riscv64;;;1/2;cross build, static, run by qemu-user"
-	"musl;musl;;headers|once;;musl-gcc"
-	"generic;generic;plain;storm|once;1/2;as on a CPU for which no sequences are known"
-	"headers;dev;headers;;;each public header alone: C11, C++17, C++20, gcc and clang"
-	"consumers;dev;consumer;;;programs against the installed prefix and the embedded sources"
-	"models;-;models;;;the protocols, model-checked; broken variants must be caught"
-	"lint;-;tests/lint/lint.sh --light;;;formatting and the house rules"
+	"machine;dev;;$BEHIND;;240;this machine: gcc, as it is and without rseq"
+	"gcc;dev;$BEHIND;valgrind;;240;gcc: own area, slot per cpu, and what takes turns"
+	"clang;clang;;valgrind|headers|consumer|once;;130;clang: plain, and the other modes in turn"
+	"asan;asan;;headers|once;;190;gcc with AddressSanitizer and UndefinedBehaviorSanitizer"
+	"tsan;tsan;;headers|once;;110;clang with ThreadSanitizer"
+	"valgrind;dev;valgrind;;0/2;60;memcheck, which has no rseq"
+	"aarch64;aarch64;;;0/2;80;cross build, static, run by qemu-user"
+	"riscv64;riscv64;;;1/2;60;cross build, static, run by qemu-user"
+	"musl;musl;;headers|once;;120;musl-gcc"
+	"generic;generic;plain;storm|once;1/2;60;as on a CPU for which no sequences are known"
+	"models;-;models;;;80;the protocols, model-checked; broken variants must be caught"
+	"lint;-;tests/lint/lint.sh --light;;;15;formatting and the house rules"
 )
-# How long the stress tests of the first preset take whose turn it is.
+# How long the stress tests are whose turn it is.
 LONG_SECONDS=30
 job=
 ahead= # the build of presets whose tests come later
 turn=    # a number, or all
-quick=   # leaves out the stress tests
 affected=       # a pattern of labels to which the tests are limited;
-affected_first= # that of the first preset, which has more of them
+affected_first= # that of the mode machine, which has more of them
 targets=()      # of the builds that are limited to some tests
-passed=0 failed=0 skipped=0
+ends=0          # when the mode ends, and in how many seconds later ones do: about
+later=0
 
 # The number of commits or, without them all, of days.
 default_turn() {
@@ -77,7 +81,7 @@ run_logged() {
 	set +m
 	while [[ -t 2 ]] && kill -0 "$job" 2>/dev/null; do
 		printf '\r\033[K%.*s' "$((${COLUMNS:-80} - 1))" \
-			"  $(tail -n 1 "$log" | tr -d '\r\t' | cut -c 1-200)" >&2
+			"  $(time_left)$(tail -n 1 "$log" | tr -d '\r\t' | cut -c 1-200)" >&2
 		sleep 0.3
 	done
 	wait "$job" || status=$?
@@ -86,36 +90,61 @@ run_logged() {
 	return "$status"
 }
 
-# run_tests LOG PRESET WANTED LEFT-OUT: ctest by labels, in up to three steps. Some tests wait: one
+# Of all modes, as far as it is known.
+time_left() {
+	local left=$((ends > SECONDS ? ends - SECONDS + later : later))
+	((ends == 0)) || printf 'about %d:%02d left: ' $((left / 60)) $((left % 60))
+}
+
+# seconds_of MODE SECONDS: those of its last run here, or these.
+seconds_of() {
+	local times=$LOGS/$1.seconds
+	if [[ -s $times ]]; then cat "$times"; else echo "$2"; fi
+}
+
+# run_tests MODE PRESET WANTED LEFT-OUT: ctest by labels, in up to three steps. Some tests wait: one
 # more than there are processors keeps these busy. Stress tests need the processors for themselves;
-# those of several modes run at the same time. In the first preset some of them, in turn, are long.
+# those of several modes run at the same time. In the mode gcc some of them, in turn, are long.
 run_tests() {
-	local log=$1 preset=$2 wanted=() affected=$affected left_out long=none status=0
+	local mode=$1 wanted=() affected=$affected left_out long=none status=0
 	left_out="${4:+$4|}third_$(not_in_turn 3)|sixth_$(not_in_turn 6)"
 	[[ -z $3 ]] || wanted=(-L "^($3)\$")
-	[[ $preset != dev ]] || affected=$affected_first
+	[[ $mode != machine ]] || affected=$affected_first
 	[[ -z $affected ]] || wanted+=(-L "^($affected)\$")
-	ctest_step "$log" "$preset" main "$((JOBS + 1))" "${wanted[@]}" \
-		-LE "^($left_out|storm)\$" || status=$?
-	[[ -z $quick && $left_out != *storm* ]] || return "$status"
-	if [[ $preset = dev && -z $affected ]]; then
+	if [[ $mode = gcc && -z $affected ]]; then
 		long=long_
 		[[ $turn = all ]] || long=long_$((turn % 4))
 	fi
-	ctest_step "$log" "$preset" storm "$((2 * JOBS))" "${wanted[@]}" -L '^storm$' \
+	ctest_step "$mode" "$2" main "$((JOBS + 1))" "${wanted[@]}" \
+		-LE "^($left_out|storm)\$" || status=$?
+	[[ $left_out != *storm* ]] || return "$status"
+	ctest_step "$mode" "$2" storm "$((2 * JOBS))" "${wanted[@]}" -L '^storm$' \
 		-LE "^($left_out|$long.*)\$" || status=$?
 	[[ $long != none ]] || return "$status"
 	local -x NEAR_STRESS_SECONDS=$LONG_SECONDS
-	ctest_step "$log" "$preset" long "$((2 * JOBS))" "${wanted[@]}" -L "^$long" \
-		-LE "^($left_out)\$" || status=$?
+	ctest_step "$mode" "$2" long "$((2 * JOBS))" -L "^$long" -LE "^($left_out)\$" || status=$?
+	unset NEAR_STRESS_SECONDS
+	[[ ! $matrix ]] || run_again || status=$?
 	return "$status"
 }
 
-# ctest_step LOG PRESET STEP JOBS ARGUMENT...
+# Of the first tier what was skipped, or was not there: the matrix has installed more.
+run_again() {
+	local names
+	mapfile -t names < <(ctest --test-dir build/dev -N -LE "^($BEHIND)\$" |
+		sed -n 's/^ *Test *#[0-9]*: //p' |
+		grep -vxF -f <(python3 scripts/results.py passed "$LOGS" machine) |
+		sed 's/[^a-zA-Z0-9_]/[&]/g')
+	((${#names[@]} == 0)) || ctest_step gcc dev again "$JOBS" \
+		-R "^($(IFS='|' && echo "${names[*]}"))\$"
+}
+
+# ctest_step MODE PRESET STEP JOBS ARGUMENT...
 ctest_step() {
 	local -x NEAR_TEST_TURN=$turn # of the emulator's record
-	run_logged "$1" ctest --test-dir "build/$2" --output-on-failure --parallel "$4" \
-		--output-junit "${1%.log}-$3.xml" "${@:5}"
+	[[ $1 != machine ]] || unset NEAR_TEST_TURN
+	run_logged "$LOGS/$1.log" ctest --test-dir "build/$2" --output-on-failure --parallel "$4" \
+		--output-junit "$LOGS/$1-$3.xml" "${@:5}"
 }
 
 # run_command LOG COMMAND: of a mode without a preset.
@@ -161,94 +190,46 @@ stop_ahead() {
 }
 
 # test_mode MODE PRESET WANTED LEFT-OUT PRESET...: runs it, while the PRESETs are built that come
-# next. Sets passed, failed, skipped.
+# next. Fails if one of its tests has.
 test_mode() {
-	local mode=$1 preset=$2 status=0 log=$LOGS/$1.log
-	passed=0 failed=0 skipped=0
+	local mode=$1 preset=$2 status=0 log=$LOGS/$1.log began=$SECONDS
 	: >"$log"
 	stop_ahead
-	rm -f "$LOGS/$mode"-{main,storm,long}.xml
+	rm -f "$LOGS/$mode"-{main,storm,long,again}.xml
 	if [[ $preset = - ]]; then
 		run_command "$log" "$3" || status=$?
 	elif ! run_logged "$log" build_tests "$preset"; then
-		say "dev: $mode does not build; the end of ${log#"$ROOT"/}:"
-		show_end "$log"
-		failed=1
-		return
+		say "dev: $mode does not build"
+		status=1
 	else
 		build_ahead "${@:5}"
-		run_tests "$log" "$preset" "$3" "$4" || status=$?
-	fi
-	count_results "$log" "$LOGS/$mode"
-	((failed > 0 || status == 0 || status == 77)) || failed=1
-	((failed == 0)) || say "  the log is ${log#"$ROOT"/}"
-	((failed == 0)) || show_failures "$log"
-}
-# show_failures LOG: of each failed test in a log of ctest, what it printed last.
-show_failures() {
-	awk -v most=20 '
-		function flush(i) {
-			if (name != "") print "  | " name
-			for (i = n > most ? n - most : 0; i < n; i++) print "  |   " lines[i]
-			name = ""; n = 0
-		}
-		/^ *[0-9]+\/[0-9]+ +Test +#/ {
-			flush()
-			if (/\*\*\*/ && !/\*\*\*Skipped/) name = $0
-			next
-		}
-		/^ +Start +[0-9]+: / { next }
-		/^[0-9]+% tests passed/ { flush() }
-		name != "" && NF { lines[n++] = $0 }
-		END { flush() }' "$1" >&2
-}
-
-# A test counts as skipped only if it reported that: one that could not be started has failed.
-count_results() {
-	local log=$1 name cases
-	cases=$(cat "$2"-{main,storm,long}.xml 2>/dev/null || true)
-	if [[ $cases ]]; then
-		passed=$(grep -c 'status="run"' <<<"$cases" || true)
-		skipped=$(grep -c '<skipped message="SKIP_' <<<"$cases" || true)
-		failed=$(($(grep -c '<testcase ' <<<"$cases" || true) - passed - skipped))
-		while read -r name; do
-			say "  failed: $name"
-		done < <(sed -n 's/.*<testcase name="\([^"]*\)".*status="fail".*/\1/p' <<<"$cases")
-	else
-		passed=$(grep -c '^ok ' "$log" || true)
-		failed=$(grep -c '^FAILED ' "$log" || true)
-		skipped=$(grep -c '^skipped ' "$log" || true)
+		run_tests "$mode" "$preset" "$3" "$4" || status=$?
 	fi
 	# What a change affects may have no tests in a preset; the models may all be left out.
-	[[ -n $affected || $2 = */models ]] || ((passed + failed + skipped > 0)) || failed=1
-}
-
-# slowest MODE...: the ten tests that took longest, from the last results of the modes.
-slowest() {
-	local mode
-	for mode; do
-		{ cat "$LOGS/$mode"-{main,storm,long}.xml 2>/dev/null || true; } |
-			sed -n 's/.*<testcase name="\([^"]*\)".* time="\([0-9.]*\)".*/\2 \1/p' |
-			sed "s/ / $mode /"
-	done | sort -rn | awk 'NR <= 10 { printf "%8.1f s  %-10s %s\n", $1, $2, $3 }'
+	[[ -z $affected_first && $mode != models ]] || status+=" any"
+	python3 scripts/results.py mode "$LOGS" "$mode" "$status" >&2 || status=1
+	times+=("$mode:$((SECONDS - began))")
+	[[ $affected_first || $status != 0* ]] || echo $((SECONDS - began)) >"$LOGS/$mode.seconds"
 }
 
 list_modes() {
-	local entry mode turns text
+	local entry mode turns seconds text
 	for entry in "${MATRIX[@]}"; do
-		IFS=';' read -r mode _ _ _ turns text <<<"$entry"
-		printf '%-10s %s%s\n' "$mode" "$text" "${turns:+ (in every second turn)}"
+		IFS=';' read -r mode _ _ _ turns seconds text <<<"$entry"
+		printf '%-10s %3d s  %s%s\n' "$mode" "$(seconds_of "$mode" "$seconds")" "$text" \
+			"${turns:+ (in every second turn)}"
 	done
 }
 
 # select_modes MODE...: sets entries to their lines, without those whose turn it is not.
 select_modes() {
-	local entry mode turns
+	local entry mode turns seconds
 	for entry in "${MATRIX[@]}"; do
-		IFS=';' read -r mode _ _ _ turns _ <<<"$entry"
+		IFS=';' read -r mode _ _ _ turns seconds _ <<<"$entry"
 		[[ " $* " = *" $mode "* ]] || continue
 		if [[ -n $named || -z $turns || $turn = all ]] || ((turn % 2 == ${turns%/2})); then
 			entries+=("$entry")
+			later=$((later + $(seconds_of "$mode" "$seconds")))
 		else
 			say "== $mode: in the next turn"
 		fi
@@ -261,74 +242,81 @@ presets_of() {
 		$0 != "" && $0 != "-" && $0 != but && !seen[$0]++'
 }
 
-run_matrix() {
-	local entries=() mode preset wanted left_out text next
-	local i began all=$SECONDS total=(0 0 0) table=()
-	say "turn $turn of the tests that take turns"
+run_modes() {
+	local entries=() times=() mode preset wanted left_out seconds text next i
+	[[ $* = machine ]] || say "turn $turn of the tests that take turns"
 	select_modes "$@"
 	for i in "${!entries[@]}"; do
-		IFS=';' read -r mode preset wanted left_out _ text <<<"${entries[i]}"
+		IFS=';' read -r mode preset wanted left_out _ seconds text <<<"${entries[i]}"
 		say "== $mode: $text"
-		began=$SECONDS
+		seconds=$(seconds_of "$mode" "$seconds")
+		[[ $affected_first ]] || ends=$((SECONDS + seconds))
+		later=$((later - seconds))
 		mapfile -t next < <(presets_of "$preset" "${entries[@]:i+1}")
 		test_mode "$mode" "$preset" "$wanted" "$left_out" "${next[@]}"
-		say "  $passed passed, $failed failed, $skipped skipped"
-		table+=("$(printf '%-10s %7d %7d %7d %6ds' \
-			"$mode" "$passed" "$failed" "$skipped" $((SECONDS - began)))")
-		total=($((total[0] + passed)) $((total[1] + failed)) $((total[2] + skipped)))
 	done
 	stop_ahead
-	printf '\nThe slowest tests:\n'
-	slowest "$@"
-	printf '\n%-10s %7s %7s %7s %7s\n' mode passed failed skipped time
-	printf '%s\n' "${table[@]}"
-	printf '%-10s %7d %7d %7d %6ds\n\n' all "${total[@]}" $((SECONDS - all))
-	printf '%d passed, %d failed, %d skipped\n' "${total[@]}"
-	((total[1] == 0))
+	python3 scripts/results.py end "$LOGS" "$turn" "${times[@]}"
 }
 
-# test_options ARGUMENT...: sets modes, named, quick, turn, since and action.
+# test_options ARGUMENT...: sets modes, but, named, matrix, turn, since and action.
 test_options() {
 	while (($# > 0)); do
 		case $1 in
-		--quick) quick=yes ;;
+		--matrix) matrix=yes ;;
 		--all) turn=all ;;
 		--turn) turn=${2:-none} && shift ;;
 		--changed) since=HEAD ;;
 		--changed=?*) since=${1#*=} ;;
 		--list) action=list_modes ;;
 		--slowest) action=show_slowest ;;
-		--only)
-			modes+=("${2:-}") named=yes
+		--only | --but)
 			grep -qx -- "${2:-}" <<<"$known" || bad_usage "no mode '${2:-}'; try --list"
+			if [[ $1 = --but ]]; then but+=" $2"; else modes+=("$2") named=yes; fi
 			shift
 			;;
 		*) bad_usage "test takes no '$1'" ;;
 		esac
 		shift || true
 	done
-	[[ -z $since || -z $named$quick ]] || bad_usage "--changed chooses the modes itself"
+	[[ -z $since || -z $named$matrix ]] || bad_usage "--changed chooses the modes itself"
+	[[ -z $matrix || -z $named ]] || bad_usage "--only is one part of --matrix: one of both"
+	[[ -n $matrix || -z $but ]] || bad_usage "--but is of --matrix"
+	[[ -n $matrix$named$since || -z $turn ]] || bad_usage "turns are of --matrix and --only"
 	[[ $turn =~ ^(|all|[0-9]{1,8})$ ]] || bad_usage "--turn takes a number"
 	[[ $turn != 0?* ]] || turn=$((10#$turn))
 }
 
-show_slowest() {
-	mapfile -t modes <<<"$known"
-	compgen -G "$LOGS/*.xml" >/dev/null || fail "no tests have run yet"
-	slowest "${modes[@]}"
-}
+show_slowest() { python3 scripts/results.py slowest "$LOGS"; }
 
 cmd_test() {
-	local modes=() named='' since='' action=run_matrix known
+	local modes=() but='' named='' matrix='' since='' action=run_modes known
+	local installed_some='' status=0
 	known=$(list_modes | cut -d ' ' -f 1)
 	test_options "$@"
-	[[ $action = run_matrix ]] || { "$action" && return; }
+	[[ $action = run_modes ]] || { "$action" && return; }
 	turn=${turn:-$(default_turn)}
 	[[ -z $since ]] || select_changed "$since"
-	[[ -z $quick ]] || modes+=(gcc headers lint)
-	((${#modes[@]} > 0)) || mapfile -t modes <<<"$known"
-	ensure_packages test
+	[[ -z $matrix ]] ||
+		mapfile -t modes < <(grep -vxF -f <(tr ' ' '\n' <<<"${but:- }") <<<"$known")
+	((${#modes[@]} > 0)) || modes=(machine)
+	if [[ ${modes[*]} = machine ]]; then ensure_packages test; else ensure_packages matrix; fi
 	mkdir -p "$LOGS"
 	stop_on_signals
-	run_matrix "${modes[@]}"
+	run_modes "${modes[@]}" || status=1
+	show_budget "${modes[*]}"
+	return "$status"
+}
+
+# Beside the time that it has taken what it may take.
+show_budget() {
+	if [[ $since ]]; then
+		budget "./dev test --changed" "$SECONDS"
+	elif [[ $matrix && $turn = all ]]; then
+		budget "./dev test --matrix --all" "$SECONDS"
+	elif [[ $1 = machine && $installed_some ]]; then
+		budget "./dev test from bare" "$SECONDS"
+	elif [[ $1 = machine ]]; then
+		budget "./dev test, packages installed" "$SECONDS"
+	fi
 }

@@ -7,7 +7,7 @@ set -euo pipefail
 source=$(cd "${1:-$(dirname "${BASH_SOURCE[0]}")/..}" && pwd)
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-cp -r "$source/dev" "$source/scripts" "$source/CMakePresets.json" "$dir"
+cp -r "$source"/{dev,scripts,CMakePresets.json,CONTRIBUTING.md} "$dir"
 mkdir -p "$dir/bin" "$dir/lab" "$dir/build/release"
 cp "$source"/lab/*.py "$source/lab/list" "$dir/lab"
 
@@ -67,16 +67,19 @@ text=$(DESTDIR=/stage installs "/usr/lib /some/where/lib")
 ! grep -q ldconfig "$dir/calls" || wrong "./dev install with DESTDIR calls ldconfig"
 
 # Each purpose has its packages.
-for arguments in "setup build" install build; do
+for arguments in "setup build" install build "setup test" test; do
 	: >"$dir/calls"
 	# shellcheck disable=SC2086 # of two words
-	"$dir/dev" $arguments >/dev/null 2>&1 </dev/null || wrong "./dev $arguments fails"
+	"$dir/dev" $arguments >/dev/null 2>&1 </dev/null || [[ $arguments = test ]] ||
+		wrong "./dev $arguments fails"
 	packages=$(<"$dir/calls")
 	[[ $packages = *" libjansson-dev "* ]] || wrong "./dev $arguments: $packages"
-	! grep -qwE 'spin|clang|qemu-user-static|libnsync-dev|cargo' <<<"$packages" ||
+	! grep -qwE 'spin|clang|qemu-user-static|libnsync-dev|cargo|chromium' <<<"$packages" ||
 		wrong "./dev $arguments wants too much: $packages"
+	[[ $arguments != *test* || $packages = *" libcmocka-dev "* ]] ||
+		wrong "./dev $arguments: $packages"
 done
-for purpose in test bench all ''; do
+for purpose in matrix bench all ''; do
 	: >"$dir/calls"
 	# shellcheck disable=SC2086 # or none
 	"$dir/dev" setup $purpose >/dev/null 2>&1 </dev/null || wrong "./dev setup $purpose fails"
@@ -125,10 +128,53 @@ done
 runs "third_x|sixth_x|storm" --only clang --all
 runs "-L ^long_ " --only gcc --all
 ! grep -q long "$dir/calls" || runs "storm" --only asan
-[[ $(tail -n 1 "$dir/out") = "0 passed, 1 failed, 0 skipped" ]] ||
+[[ $(tail -n 1 "$dir/out") = "0 passed, 1 failed, 0 skipped "* ]] ||
 	wrong "the last line: $(<"$dir/out")"
 
-"$dir/dev" test --turn 1 >"$dir/out" 2>&1 </dev/null || true
+# Each time has its row.
+(cd "$source" && fail() { wrong "$*"; } && . scripts/budget.sh &&
+	for row in "./dev test, packages installed" "./dev test from bare" "./dev test --changed" \
+		"./dev test --matrix --all" .ci/run; do
+		[[ $(budget "$row" 1) = "$row took 0:01, at most "* ]] || wrong "no row $row"
+		[[ $(budget "$row" 100000) = "warning: $row took "* ]] || wrong "no warning: $row"
+	done && ((wrong == 0))) || wrong=1
+
+# The first tier leaves to the matrix what the mode gcc runs.
+runs "--output-junit $dir/build/logs/machine-main.xml -LE ^(matrix|.*|storm)\\$"
+runs "machine-storm.xml -L ^storm\\$ -LE ^(matrix|"
+! grep -q "^cmake .*--preset asan" "$dir/calls" || wrong "./dev test builds more than one preset"
+[[ $(tail -n 1 "$dir/out") = "./dev test, packages installed took 0:0"?", at most "?:00 ]] ||
+	wrong "no time beside its budget: $(<"$dir/out")"
+runs "gcc-main.xml -L ^(matrix|.*)\\$ -LE ^(valgrind|" --matrix
+runs "machine-main.xml" --matrix
+! grep -q -- "musl-main.xml" "$dir/calls" || runs "gcc-main" --matrix --but machine --but musl
+! grep -qE "(musl|machine)-main.xml" "$dir/calls" || wrong "--but leaves nothing out"
+
+# The last lines name each failed test, what it printed, and the command that repeats it.
+# shellcheck disable=SC2016 # of the stub
+stub ctest 'while [ "$1" != --output-junit ]; do shift || exit 0; done
+cat >"$2" <<END
+<testsuite><testcase name="good.plain" time="1" status="run"/>
+<testcase name="absent.plain" time="0" status="notrun">
+<skipped message="SKIP_RETURN_CODE=77"/><system-out>no such thing</system-out></testcase>
+<testcase name="bad.plain" time="2.5" status="fail"><failure message="Failed"/>
+<system-out>it counts 3 instead of 4 &lt;here&gt;</system-out></testcase></testsuite>
+END
+exit 8'
+runs "asan-main.xml" --only asan
+for line in "2 failed:" "bad.plain (asan)" "  | it counts 3 instead of 4 <here>" \
+	"  again: cmake --build build/asan && ctest --test-dir build/asan"; do
+	grep -q "^$line" "$dir/out" || wrong "no line '$line': $(<"$dir/out")"
+done
+[[ $(tail -n 1 "$dir/out") = "2 passed, 2 failed, 2 skipped "* ]] ||
+	wrong "the last line of two steps: $(<"$dir/out")"
+[[ $(grep -c '<failure message="it counts' "$dir/build/logs/junit.xml") = 2 ]] ||
+	wrong "junit.xml: $(<"$dir/build/logs/junit.xml")"
+"$dir/dev" test --slowest >"$dir/out" 2>&1 || wrong "--slowest: $(<"$dir/out")"
+grep -q "^ *2.5 s  asan  *bad.plain" "$dir/out" || wrong "--slowest: $(<"$dir/out")"
+stub ctest
+
+"$dir/dev" test --matrix --turn 1 >"$dir/out" 2>&1 </dev/null || true
 grep -qx '== aarch64: in the next turn' "$dir/out" || wrong "aarch64 has each turn"
 grep -q 'build/riscv64' "$dir/calls" || wrong "riscv64 has no turn"
 
@@ -143,7 +189,8 @@ printf '%s\n' bin build calls out >"$dir/.gitignore"
 git init -q && git add . && git commit -q -m one
 "$dir/dev" test --changed 2>&1 | grep -q "nothing differs" || wrong "an unchanged tree is tested"
 echo >>"$dir/src/locks/mutex.c"
-runs "in_locks|.*in_tool|in_torture|in_trace)" --changed --turn 0
+runs "machine-main.* -L ^(in_.*in_locks|.*in_tool|in_torture|in_trace)" --changed --turn 0
+runs "gcc-main.* -L ^(in_locks)" --changed --turn 0
 runs "build/tsan .*-L ^(in_locks)" --changed --turn 0
 ! grep -qE "in_percpu|in_emu|build/(clang|musl)" "$dir/calls" || wrong "too much: $(<"$dir/calls")"
 git commit -q -a -m two
@@ -151,13 +198,14 @@ runs "in_locks" --changed=HEAD~1
 echo >"$dir/models/new.pml"
 "$dir/dev" test --changed >"$dir/out" 2>&1 || true
 grep -q '^== models' "$dir/out" || wrong "a changed model is not checked"
-! grep -q '^== gcc' "$dir/out" || wrong "a changed model has the library tested"
+! grep -qE '^== (gcc|machine)' "$dir/out" || wrong "a changed model has the library tested"
 for file in README.md models/run.sh tests/lists.sh; do
 	git add . && git commit -q -m page
 	echo "$file" >>"$dir/$file"
 	: >"$dir/calls"
 	"$dir/dev" test --changed >"$dir/out" 2>&1 || true
-	grep -q '^== headers' "$dir/out" || wrong "$file is changed, and its test does not run"
+	grep -q -- '^ctest .*machine-main.* -L ^(headers)' "$dir/calls" ||
+		wrong "$file is changed, and its test does not run"
 	grep -q '^cmake --build build/dev .*--target man$' "$dir/calls" ||
 		wrong "$file is changed, and programs are built"
 done
@@ -180,9 +228,15 @@ refused() {
 refused "no revision 'nothing'" --changed=nothing
 refused "no '--changed='" --changed=
 refused "chooses the modes" --changed --only gcc
-refused "takes a number" --turn
-refused "takes a number" --turn 1x
-runs "build/dev" --turn 08
+refused "chooses the modes" --changed --matrix
+refused "one part of --matrix" --matrix --only gcc
+refused "is of --matrix" --but gcc
+refused "no mode ''" --matrix --but
+refused "turns are of" --turn 3
+refused "turns are of" --all
+refused "takes a number" --matrix --turn
+refused "takes a number" --matrix --turn 1x
+runs "build/dev" --matrix --turn 08
 rm -rf "$dir/.git"
 GIT_CEILING_DIRECTORIES=${dir%/*} refused "needs a git repository" --changed
 
