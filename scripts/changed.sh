@@ -3,10 +3,10 @@
 # Part of ./dev: what ./dev test --changed runs.
 #
 # tests/lint/layers ranks the folders: a change can affect its own folder and those of a higher
-# rank. Of all of these the tests of the first tier run, of the folder alone also its other modes
-# with gcc and the sanitizers. Models, headers, documents and ./dev itself are checked if they have
-# changed. This leaves out clang, other CPUs and C libraries, valgrind, and the tests whose turn it
-# is not.
+# rank. Of all of these the tests of the first tier run as the machine is, of the folder alone also
+# the other modes with gcc and the sanitizers. Models, headers, documents and ./dev itself are
+# checked if they have changed. This leaves out clang, other CPUs and C libraries, valgrind, and
+# what takes turns.
 
 # The libraries that tests open or link by name.
 LIBRARIES=(nearcpu nearcpu-alloc nearcpu-alloc_static nearcpu-ffi nearcpu-ffi_static nearcpu-malloc
@@ -83,7 +83,7 @@ pattern() {
 	for area; do labels_of "$area"; done | sort -u | paste -s -d '|'
 }
 
-# select_changed REVISION: sets modes, affected, affected_first and targets.
+# select_changed REVISION: sets modes, affected, affected_first, targets and BEHIND.
 select_changed() {
 	local text files area file own=() above=()
 	git rev-parse --git-dir >/dev/null || fail "--changed needs a git repository"
@@ -99,6 +99,7 @@ select_changed() {
 	modes+=(lint)
 	if ((${#own[@]} > 0)); then
 		modes+=(machine gcc asan tsan)
+		BEHIND+='|rseq_off'
 		affected=$(pattern "${own[@]}")
 		affected_first=$(pattern "${own[@]}" "${above[@]}")
 		targets=("${LIBRARIES[@]}")

@@ -9,14 +9,14 @@
 # of commits selects the turn, so that one commit always runs the same tests, and continuous
 # integration reaches all of them in six commits.
 
-# Labels of the tests of the preset dev that are left to the matrix.
+# Labels of the tests of the preset dev that are left to the matrix: BEHIND below.
 BEHIND='matrix|own_area|slot_cpu|valgrind|mutant|third_.|sixth_.'
 # mode ; preset ; labels of its tests, and labels left out, of ctest ; its turn of how many ;
 #   seconds on two CPUs, about ; text
 # mode ; - ; command ; ; ; seconds ; text
 MATRIX=(
-	"machine;dev;;$BEHIND;;240;this machine: gcc, as it is and without rseq"
-	"gcc;dev;$BEHIND;valgrind;;240;gcc: own area, slot per cpu, and what takes turns"
+	"machine;dev;;BEHIND;;240;this machine: gcc, as it is and without rseq"
+	"gcc;dev;BEHIND;valgrind;;240;gcc: own area, slot per cpu, and what takes turns"
 	"clang;clang;;valgrind|headers|consumer|once;;130;clang: plain, and the other modes in turn"
 	"asan;asan;;headers|once;;190;gcc with AddressSanitizer and UndefinedBehaviorSanitizer"
 	"tsan;tsan;;headers|once;;110;clang with ThreadSanitizer"
@@ -107,8 +107,9 @@ seconds_of() {
 # those of several modes run at the same time. In the mode gcc some of them, in turn, are long.
 run_tests() {
 	local mode=$1 wanted=() affected=$affected left_out long=none status=0
-	left_out="${4:+$4|}third_$(not_in_turn 3)|sixth_$(not_in_turn 6)"
-	[[ -z $3 ]] || wanted=(-L "^($3)\$")
+	left_out="${4:+${4/BEHIND/$BEHIND}|}third_$(not_in_turn 3)|sixth_$(not_in_turn 6)"
+	[[ -z $since ]] || left_out+="|third_.|sixth_.|mutant"
+	[[ -z $3 ]] || wanted=(-L "^(${3/BEHIND/$BEHIND})\$")
 	[[ $mode != machine ]] || affected=$affected_first
 	[[ -z $affected ]] || wanted+=(-L "^($affected)\$")
 	if [[ $mode = gcc && -z $affected ]]; then

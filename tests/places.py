@@ -26,7 +26,7 @@ HEAD = """# SPDX-License-Identifier: MIT
 def parts():
     """{part: (preset, pattern of the wanted labels, of those left out)}, from scripts/test.sh."""
     text = (Path(__file__).parent.parent / "scripts/test.sh").read_text()
-    text = text.replace("$BEHIND", re.search(r"^BEHIND='(.*)'$", text, re.M)[1])
+    text = text.replace(";BEHIND;", ";" + re.search(r"^BEHIND='(.*)'$", text, re.M)[1] + ";")
     found = {}
     for part, preset, wanted, without in re.findall(
             r'^\t"(\w+);(\w+);([^;]*);([^;]*);', text, re.M):
