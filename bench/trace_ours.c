@@ -26,8 +26,8 @@ static uint64_t record_size, record_room; /* that is copied by a sequence */
 
 static int start(enum near_trace_clock clock)
 {
-	int err = near_trace_start(&(struct near_trace_options){
-		.path = "/dev/shm", .clock = clock, .ring_size = TRACE_RING});
+	int err = near_trace_start(
+		&(struct near_trace_options){.clock = clock, .ring_size = TRACE_RING});
 
 	if (err)
 		return err;

@@ -21,6 +21,7 @@
 
 #define LEAST_RING (NEAR__TRACE_SUB_SIZE * NEAR__TRACE_LEAST_SUBS)
 #define MOST_RING ((size_t)1 << 30)
+#define DEFAULT_FOLDER "/dev/shm"
 
 static struct near__fork_turn turn;
 
@@ -203,6 +204,8 @@ static int check(const struct near_trace_options *o)
 		return near__trace_fail(-EINVAL, "file_size is 256 KiB or more");
 	if (is_too_large(o->file_size))
 		return near__trace_fail(-EINVAL, "file_size is too large for so many CPUs");
+	if (!o->path && !near__trace_is_folder(DEFAULT_FOLDER)) /* it would be a new file's name */
+		return near__trace_fail(-ENOENT, "there is no " DEFAULT_FOLDER ": set `path`");
 	if (o->stream && !near__trace_is_folder(o->stream))
 		return near__trace_fail(-ENOTDIR, "there is no folder `stream`");
 	if (o->stream && faccessat(AT_FDCWD, o->stream, W_OK | X_OK, AT_EACCESS))
@@ -235,7 +238,7 @@ static int start(const struct near_trace_options *o)
 	if (near__trace.has_read_conf != NEAR__TRACE_READS_CONF)
 		__atomic_store_n(&near__trace.missed, 0, __ATOMIC_RELAXED);
 	near__trace.options = *o;
-	if (!make_absolute(near__trace.path, o->path ? o->path : "/dev/shm") ||
+	if (!make_absolute(near__trace.path, o->path ? o->path : DEFAULT_FOLDER) ||
 	    !make_absolute(near__trace.stream, o->stream ? o->stream : ""))
 		return near__trace_fail(-ENAMETOOLONG, "the path is too long");
 	near__trace.options.path = near__trace.path;

@@ -24,6 +24,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -94,6 +95,22 @@ static inline unsigned unit_scale(unsigned n)
 	unsigned divisor = unit_slow() ? 20 : UNIT_SANITIZED ? 5 : 1;
 
 	return n / divisor ? n / divisor : 1;
+}
+
+/* For files: in memory if there is such a folder, which build chroots may lack. */
+static inline const char *unit_folder(void)
+{
+	return access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm";
+}
+
+/* Whether the process may read its own memory so, as near_malloc_stats does: filters of system calls
+ * refuse it, and qemu-user does not know it. */
+static inline bool unit_can_peek(void)
+{
+	char from = 1, to = 0;
+	struct iovec here = {&to, 1}, there = {&from, 1};
+
+	return process_vm_readv(getpid(), &here, 1, &there, 1, 0) == 1;
 }
 
 static inline pthread_t unit_start(void *(*run)(void *), void *arg)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* near_trace: no permission, bounds, snapshots, streams, orders of other processes. */
 #include <linux/futex.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 
@@ -17,7 +18,8 @@ static void without_permission(void *unused)
 		_exit(77);
 	CHECK(near_trace_start(&o) == -EACCES);
 	CHECK(strcmp(near_trace_error(), strerror(EACCES)) == 0);
-	o = (struct near_trace_options){.mode = NEAR_TRACE_STREAM, .stream = traces_folder};
+	o = (struct near_trace_options){
+		.path = unit_folder(), .mode = NEAR_TRACE_STREAM, .stream = traces_folder};
 	CHECK(near_trace_start(&o) == -EACCES && near_trace_error());
 	numbers(0, 10);
 }
@@ -27,6 +29,25 @@ static void a_folder_without_permission_is_reported(void **state)
 	unit_in_child(without_permission, NULL);
 	assert_int_equal(chmod(traces_folder, 0700), 0);
 	assert_int_equal(traces_files(), 0);
+}
+
+static void without_shm(void *unused)
+{
+	struct near_trace_options o = {0};
+
+	if (access("/dev/shm", F_OK) == 0 &&
+	    (unshare(CLONE_NEWNS) || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) ||
+	     mount("tmpfs", "/dev", "tmpfs", 0, NULL)))
+		_exit(77);
+	CHECK(near_trace_start(&o) == -ENOENT);
+	CHECK(strcmp(near_trace_error(), "there is no /dev/shm: set `path`") == 0);
+	CHECK(access("/dev/shm", F_OK));
+}
+
+/* The default is no file of that name. */
+static void build_chroots_lack_the_default_folder(void **state)
+{
+	unit_in_child(without_shm, NULL);
 }
 
 static void *trace_a_lot(void *from)
@@ -330,9 +351,9 @@ int main(void)
 {
 	return UNIT_TESTS_IN(
 		((struct unit_fixtures){NULL, traces_make_folder, traces_remove_folder, NULL}),
-		a_folder_without_permission_is_reported, bytes_are_bounded,
-		threads_that_are_not_live, snapshots_are_whole, a_snapshot_has_what_the_rings_have,
-		streams_lose_nothing, streams_are_bounded, streams_go_to_a_folder,
-		files_have_the_name_of_the_program, orders_are_carried_out,
+		a_folder_without_permission_is_reported, build_chroots_lack_the_default_folder,
+		bytes_are_bounded, threads_that_are_not_live, snapshots_are_whole,
+		a_snapshot_has_what_the_rings_have, streams_lose_nothing, streams_are_bounded,
+		streams_go_to_a_folder, files_have_the_name_of_the_program, orders_are_carried_out,
 		the_thread_has_begun_when_the_session_has);
 }

@@ -12,14 +12,14 @@
 #include "trace/format.h"
 #include "unit.h"
 
-/* ---- a folder in memory ---- */
+/* ---- a folder ---- */
 
 static char traces_folder[64];
 
 static inline int traces_make_folder(void **state)
 {
 	(void)state;
-	strcpy(traces_folder, "/dev/shm/nearcpu-XXXXXX");
+	snprintf(traces_folder, sizeof(traces_folder), "%s/nearcpu-XXXXXX", unit_folder());
 	return mkdtemp(traces_folder) ? 0 : -1;
 }
 
