@@ -209,7 +209,7 @@ static const char *missing_lines(void)
 
 	/* The check reads every line, so all of it can become page tables at least. */
 	return most / page > (uint64_t)sysconf(_SC_AVPHYS_PAGES) / 2
-		       ? "a million counters by a line a CPU need more than half of the free memory"
+		       ? "needs more than half of the free memory"
 		       : NULL;
 }
 

@@ -4,6 +4,7 @@
  * after CLONE_VFORK, and takes the portable path for good without it. Other flags are the C
  * library's. */
 #include "children.h"
+#include "locks/mutex.h"
 
 #include <nearcpu/mutex.h>
 
@@ -106,7 +107,7 @@ static void a_thread_that_shares_its_storage_is_not_live(void **state)
 	assert_int_equal(near_counter_init(&counted), 0);
 	unit_join(unit_start(share_storage, NULL));
 	assert_int_equal(is_live(), live);
-	assert_int_equal(mutex.word, 0);
+	assert_int_equal(mutex.word & ~ATOMIC_UNLOCK, 0); /* which stays with many CPUs */
 	near_counter_destroy(&counted);
 }
 

@@ -21,7 +21,7 @@ static uint64_t in_use(void)
 	struct near_malloc_stats s;
 
 	CHECK(near_malloc_stats(&s, sizeof(s)) == 0);
-	return are_checked() ? 0 : s.in_use;
+	return are_checked() || !unit_can_peek() ? 0 : s.in_use;
 }
 
 static void blocks_have_their_sizes(void **state)

@@ -103,8 +103,8 @@ static inline const char *unit_folder(void)
 	return access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm";
 }
 
-/* Whether the process may read its own memory so, as near_malloc_stats does: filters of system calls
- * refuse it, and qemu-user does not know it. */
+/* Whether the process may read its own memory so, as near_malloc_stats does: a filter of system
+ * calls may refuse it, and qemu-user does not know it. */
 static inline bool unit_can_peek(void)
 {
 	char from = 1, to = 0;

@@ -332,12 +332,12 @@ class Program(Case):
         self.file = os.path.join(self.dir, "trace")
         self.assertNotIn("discarded", self.trace("show"))
 
+    @unittest.skipUnless(os.access("/dev/shm", os.W_OK), "no /dev/shm, where the files would be")
     def test_record_without_tracepoints(self):
         result = self.record("--", "sh", "-c", "exit 3")
         self.assertEqual(result.returncode, 3)
-        first, second = result.stderr.splitlines()
-        self.assertIn("no tracepoints", second)
-        self.assertFalse(os.path.exists(first.split()[-1]))
+        self.assertIn("no tracepoints", result.stderr.splitlines()[1])
+        self.assertFalse(os.path.exists(result.stderr.splitlines()[0].split()[-1]))
         self.assertEqual(self.record("--", "sh", "-c", "kill -9 $$").returncode, 137)
 
     def test_record_with_bounds(self):
