@@ -38,6 +38,15 @@ find_program(NEAR_SETARCH setarch)
 find_program(NEAR_CLANG clang)
 find_program(NEAR_PYTHON python3)
 mark_as_advanced(NEAR_VALGRIND NEAR_SETARCH NEAR_CLANG NEAR_PYTHON)
+# Debian's python3-minimal has but a part of the standard library.
+if(NEAR_PYTHON)
+  execute_process(COMMAND "${NEAR_PYTHON}" -c "import ctypes, json, resource, unittest"
+    RESULT_VARIABLE near_python_fails OUTPUT_QUIET ERROR_QUIET)
+  if(near_python_fails)
+    message(STATUS "${NEAR_PYTHON} has no standard library: no tests in Python")
+    set(NEAR_PYTHON "")
+  endif()
+endif()
 
 if(CMAKE_CROSSCOMPILING)
   set(near_test_modes qemu)
