@@ -19,6 +19,9 @@
 # those with the label third_<k> run in each third turn, and so on. With one compiler all modes run
 # each time; with the others, plain does, and one of the other modes. A stress test with the label
 # long_<k> runs for half a minute in each fourth turn. scripts/test.sh selects.
+#
+# The label package is for those who build packages (README.md): near_label_package selects the
+# tests, all of which pass or are skipped in a build chroot. tests/chroot runs them in one.
 
 set(near_test_environment
   "ASAN_OPTIONS=abort_on_error=0:detect_stack_use_after_return=1"
@@ -108,12 +111,25 @@ function(near_label_folder variable)
   set(${variable} "${${variable}};in_${folder}" PARENT_SCOPE)
 endfunction()
 
+# near_label_package(variable mode): appends the label package where the test belongs there: every
+# subject, with sequences and without, by short tests that need what the build needs. Left out is
+# what keeps all CPUs busy, what compares with other compilers and programs, and what tests the
+# sources themselves or the tests. A test with the label not_packaged is left out, too.
+function(near_label_package variable mode)
+  set(labels "${${variable}}")
+  if(mode MATCHES "^(plain|rseq_off)$" AND NOT labels MATCHES
+     "(^|;)(storm|once|mutant|emu|check|headers|consumer|not_packaged|third_.|sixth_.)(;|$)")
+    set(${variable} "${labels};package" PARENT_SCOPE)
+  endif()
+endfunction()
+
 # near_register_test(name mode seconds labels command...): one ctest test, <name>.<mode>. Those that
 # may take longest begin first, so that no processor is idle in the end.
 function(near_register_test name mode seconds labels)
   if(near_sanitizers OR CMAKE_CROSSCOMPILING OR mode STREQUAL "valgrind")
     math(EXPR seconds "${seconds} * 5")
   endif()
+  near_label_package(labels "${mode}")
   near_label_turn(labels "${name}" "${mode}")
   near_label_folder(labels)
   add_test(NAME ${name}.${mode} COMMAND ${ARGN})
