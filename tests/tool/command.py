@@ -27,6 +27,13 @@ def run(*args, tool=None, env=None, drop=(), **more):
     return subprocess.run([tool or TOOL, *args], env=full, check=False, **{**defaults, **more})
 
 
+def ignores_setuid(folder):
+    """Whether programs there run without more rights: by a mount option, or as this process may
+    not gain any (PR_SET_NO_NEW_PRIVS)."""
+    with open("/proc/self/status", encoding="ascii") as status:
+        return "NoNewPrivs:\t1\n" in status or bool(os.statvfs(folder).f_flag & os.ST_NOSUID)
+
+
 def why_off():
     why = json.loads(run("info", "--json").stdout)["rseq"]["why"]
     return NO_SEQUENCES if NO_SEQUENCES in why else WHY_OFF
