@@ -1,11 +1,17 @@
 # SPDX-License-Identifier: MIT
-"""Compiles what the emulator runs: the library and the operations as one static program."""
+"""Compiles what the emulator runs: the library and the operations as one static program.
+
+The programs of one run, with and without faults, have most objects in common: an object is kept by
+what it is made from, the source as preprocessed, and used again."""
 
 import hashlib
 import os
+import shutil
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from elftools.elf.elffile import ELFFile
@@ -20,6 +26,7 @@ LINK = ("-static", "-no-pie", "-pthread")
 # Else the linker changes a function because of where it is.
 AS_COMPILED = {"aarch64": "-mno-fix-cortex-a53-843419", "riscv64": "-mno-relax"}
 START_IP = 8  # in struct rseq_cs
+KEPT = 7 * 86400  # seconds, after their last use
 
 
 def core():
@@ -37,9 +44,10 @@ def _sources():
     return sorted(str(path.relative_to(ROOT)) for path in found)
 
 
+@cache
 def _says(compiler, *arguments):
-    return subprocess.run([compiler, *arguments], capture_output=True, text=True,
-                          check=True).stdout.strip()
+    return subprocess.run([compiler, *arguments], capture_output=True, encoding="utf-8", check=True,
+                          env={**os.environ, "LC_ALL": "C"}).stdout.strip()
 
 
 def is_clang(compiler):
@@ -50,15 +58,15 @@ def _target(compiler):
     return _says(compiler, "-dumpmachine").partition("-")[0]
 
 
-def _flags(compiler):
-    flags = list(FLAGS)
+def flags(compiler):
+    found = list(FLAGS)
     if is_clang(compiler):
-        flags.append("-Wno-unused-command-line-argument")
+        found.append("-Wno-unused-command-line-argument")
     if _target(compiler) == "aarch64":
         # Else all atomics of one kind are in one function, whose accesses all count as accesses to
         # per-CPU data once one of them was.
-        flags.append("-mno-outline-atomics")
-    return flags + [AS_COMPILED[cpu] for cpu in AS_COMPILED if cpu == _target(compiler)]
+        found.append("-mno-outline-atomics")
+    return found + [AS_COMPILED[cpu] for cpu in AS_COMPILED if cpu == _target(compiler)]
 
 
 def _run(compiler, *arguments):
@@ -71,37 +79,70 @@ class Program:
     objects: tuple
     map: str  # of the linker
     wrapped: tuple  # symbols
+    library: str  # the C library's archive
+
+
+class Objects:
+    """Those of one compiler, in a folder that programs share."""
+
+    def __init__(self, compiler, only_preprocessor, folder):
+        self._compiler, self._flags = compiler, (*flags(compiler), *only_preprocessor)
+        self._folder = folder
+        self._common = "\0".join((tools(compiler), *flags(compiler)))
+        self._folder.mkdir(exist_ok=True)
+        for path in self._folder.iterdir():
+            if time.time() - path.stat().st_mtime > KEPT:
+                shutil.rmtree(path, ignore_errors=True)
+
+    def compiled(self, source):
+        """The path of its object."""
+        text = subprocess.run([self._compiler, *self._flags, "-E", "-P", source], cwd=ROOT,
+                              capture_output=True, check=True).stdout
+        made_from = f"{self._common}\0{source}\0".encode() + text
+        folder = self._folder / hashlib.sha256(made_from).hexdigest()[:32]
+        folder.mkdir(exist_ok=True)
+        os.utime(folder)
+        path = folder / (source[:-2].replace("/", "_") + ".o")
+        if not path.exists():
+            temporary = f"{path}.{os.getpid()}"
+            subprocess.run([self._compiler, *flags(self._compiler), "-x", "cpp-output", "-c", "-",
+                            "-o", temporary], cwd=ROOT, input=text, check=True)
+            os.replace(temporary, path)
+        return str(path)
 
 
 def program(compiler, directory, fault=None):
-    """With or without one of the faults of mutants.h."""
-    flags, sources, wrapped = _flags(compiler), _sources(), ()
+    """With or without one of the faults of mutants.h. Objects are in a folder next to it."""
+    with_fault, sources, wrapped = (), _sources(), ()
     if fault:
-        flags += ["-include", "tests/emu/mutants.h", f"-DMUTANT={fault}"]
+        with_fault = ("-include", "tests/emu/mutants.h", f"-DMUTANT={fault}")
         sources, wrapped = [*sources, "tests/emu/mutants.c"], ("near__fence",)
     output = Path(directory) / (fault or "sound")
-    folder = Path(f"{output}.objects")
-    folder.mkdir(exist_ok=True)
-
-    def compiled(source):
-        path = str(folder / (source[:-2].replace("/", "_") + ".o"))
-        _run(compiler, *flags, "-c", source, "-o", path)
-        return path
-
+    objects = Objects(compiler, with_fault, output.parent.parent / "objects")
     with ThreadPoolExecutor(int(os.environ.get("JOBS", os.cpu_count()))) as pool:
-        objects = tuple(pool.map(compiled, sources))
-    flags = [*LINK, f"-Wl,-Map={output}.map", *(f"-Wl,--wrap={symbol}" for symbol in wrapped)]
-    flags += [AS_COMPILED[cpu] for cpu in AS_COMPILED if cpu == _target(compiler)]
-    _run(compiler, *flags, *objects, "-o", str(output))
-    return Program(str(output), objects, f"{output}.map", wrapped)
+        made = tuple(pool.map(objects.compiled, sources))
+    return link(compiler, output, made, wrapped)
 
 
+def link(compiler, output, objects, wrapped=()):
+    more = [f"-Wl,-Map={output}.map", *(f"-Wl,--wrap={symbol}" for symbol in wrapped)]
+    more += [AS_COMPILED[cpu] for cpu in AS_COMPILED if cpu == _target(compiler)]
+    _run(compiler, *LINK, *more, *objects, "-o", str(output))
+    return Program(str(output), objects, f"{output}.map", wrapped, _library(compiler))
+
+
+def _library(compiler):
+    return _says(compiler, "-print-file-name=libc.a")
+
+
+@cache
 def tools(compiler):
-    """The versions of what a run depends on besides the sources."""
+    """The versions of what a run depends on besides the sources. A compiler's own name does not
+    count."""
     import elftools
     import unicorn
-    libc = Path(_says(compiler, "-print-file-name=libc.a")).read_bytes()
-    return "; ".join((_says(compiler, "--version").splitlines()[0],
+    libc = Path(_library(compiler)).read_bytes()
+    return "; ".join((_says(compiler, "--version").splitlines()[0].partition(" ")[2],
                       _says(compiler, "-Wl,--version").splitlines()[0],
                       f"libc.a {hashlib.sha256(libc).hexdigest()[:16]}",
                       f"unicorn {unicorn.__version__}", f"pyelftools {elftools.__version__}"))
@@ -120,7 +161,7 @@ def header_sequences(compiler, directory):
     source, output = Path(directory) / "headers.c", Path(directory) / "headers.o"
     headers = sorted((ROOT / "include/nearcpu").glob("*.h"))
     source.write_text("".join(f"#include <nearcpu/{header.name}>\n" for header in headers))
-    _run(compiler, *_flags(compiler), "-c", "-fno-inline", "-fkeep-inline-functions", str(source),
+    _run(compiler, *flags(compiler), "-c", "-fno-inline", "-fkeep-inline-functions", str(source),
          "-o", str(output))
     with open(output, "rb") as file:
         return set(_functions_with_sequences(ELFFile(file)))

@@ -12,7 +12,7 @@ PART, 0 to 5, is one of six parts of the faults.
 What tests/emu/explored has of the same code is not run again, and what was run is written there
 (record.py). With NEAR_TEST_TURN=N, an eighth of it runs all the same, with NEAR_TEST_TURN=all
 everything; it must give what the record has. With other compilers or libraries than those of the
-record, each operation runs beside itself only, but in a turn everything.
+record, each operation runs with itself only, but in a turn everything. The same for faults.
 
 DIRECTORY is for the programs that it compiles; CPU is x86_64, aarch64 or riscv64, each followed by
 a compiler for it. Exit status: 0 as it should be, 1 not so, 2 wrong usage, 77 something is
@@ -41,7 +41,6 @@ def folder(directory, cpu):
 
 def check(cpu, compiler, directory):
     import build
-    from content import Content
     from cpu import CPUS
     from image import Image
     from record import Record
@@ -52,38 +51,51 @@ def check(cpu, compiler, directory):
     program = build.program(compiler, directory)
     image = Image(program.path, CPUS[cpu], build.addr2line(compiler))
     record = Record(cpu, compiler)
-    session = Session(image, Content(program), record,
-                      build.header_sequences(compiler, directory))
-    turn = the_turn()
-    good = session.run(turn)
+    session = Session(image, program, record, build.header_sequences(compiler, directory))
+    good = session.run(the_turn())
     print(f"{session.suite.summary()}; {session.again} units of the record again; "
           f"{time.monotonic() - begun:.0f} s")
     for failure in session.explorer.failures:
         print(failure)
-    if good and record.new and record.write():
-        print(f"{cpu}: the record has changed")
+    if good and session.explored:
+        record.write()
     return good
+
+
+def cases_of(part, pairs, faults):
+    """Those of one CPU are together, since each part needs the program without a fault too."""
+    cases = [(cpu, compiler, name) for cpu, compiler in pairs
+             for name in (faults.ALL if (cpu, compiler) == pairs[0] else faults.OF_A_HEADER)]
+    return list(enumerate(cases))[len(cases) * part // PARTS:len(cases) * (part + 1) // PARTS]
 
 
 def check_faults(pairs, directory, part):
     import faults
     from record import Record
+    from session import is_turn
 
-    cases = [(cpu, compiler, name) for cpu, compiler in pairs
-             for name in (faults.ALL if (cpu, compiler) == pairs[0] else faults.OF_A_HEADER)]
     record = Record(f"faults_{part}", *(compiler for _, compiler in pairs))
-    sound, good, explores = {}, True, the_turn() == "all"
-    for cpu, compiler, name in cases[part::PARTS]:
-        here = folder(directory, cpu)
+    some = the_turn() is None and not record.has_these_tools()
+    sound, good, explored = {}, True, False
+    for number, (cpu, compiler, name) in cases_of(part, pairs, faults):
+        here = folder(directory, f"{cpu}.{part}")
         fault = faults.Fault(cpu, compiler, here, name, record)
         if cpu not in sound:
-            sound[cpu] = fault.sound(cpu, compiler, here)
-        found, changes = fault.find(explores), fault.changes_a_key(sound[cpu])
-        print(f"{cpu}: {name}: {f'found by {found}' if found else 'NOT FOUND'}"
-              f"{'' if changes else '; IT CHANGES NO KEY'}", flush=True)
-        good = good and found and changes
-    if good and record.write():
-        print("the record has changed")
+            sound[cpu] = faults.sound(cpu, compiler, here)
+        found = fault.explore(is_turn(number, the_turn()), some)
+        text = f"found by {found}" if found else "not found" if some else "NOT FOUND"
+        if found and fault.is_hidden(sound[cpu]):
+            text, good = f"{text}; IT DOES NOT CHANGE THE KEY", False
+        if not fault.is_as_recorded():
+            text, good = f"{text}; THIS IS NOT WHAT THE RECORD HAS", False
+        print(f"{cpu}: {name}: {text}", flush=True)
+        good = good and bool(found or some)
+        explored = explored or fault.explored
+    if some:
+        print("with the pairs that found them before, and each operation with itself only: "
+              f"{record.other_tools()}")
+    elif good and explored:
+        record.write()
     return good
 
 

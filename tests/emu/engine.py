@@ -19,7 +19,7 @@ class Engine:
         cpus.prepare(self.emulator, cpu)
 
     def map(self):
-        """Maps what the memory has now. What changed and changed back meanwhile costs nothing.
+        """Maps what the memory has now. What changed and changed back costs nothing.
 
         Regions of the emulator are replaced as wholes: splitting one would copy it. To change the
         protection of a whole one costs little."""

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
-"""Faults that are put in: each must be found, and must change the key of a unit, so that the record
-does not hide it."""
+"""Faults that are put in: each must be found, and must change the key of the unit that finds it, so
+that the record does not hide it."""
 
-from build import addr2line, program
+import build
 from content import Content, digest
 from cpu import CPUS
 from explore import Enough
 from image import Image
-from scenario import read_ops
+from kernel import Killed
+from scenario import Deadlock
 from suite import Suite
 from units import Units
 
@@ -19,57 +20,69 @@ ALL = ("two_stores", "commit_not_last", "index_outside", "no_live_check", "no_re
 OF_A_HEADER = ("two_stores", "commit_not_last", "no_live_check", "passes_closed_gate")
 
 
+def _load(cpu, compiler, directory, name=None):
+    """(image, content, units) of the program with this fault, or without any."""
+    program = build.program(compiler, directory, name)
+    image, content = Image(program.path, CPUS[cpu], build.addr2line(compiler)), Content(program)
+    return image, content, Units(image, content, program.library, "")
+
+
+def sound(cpu, compiler, directory):
+    """The units of the program without a fault."""
+    return _load(cpu, compiler, directory)[2]
+
+
 class Fault:
     def __init__(self, cpu, compiler, directory, name, record):
-        self._cpu, self._compiler, self._directory = cpu, compiler, directory
         self.name, self._record = name, record
-        built = program(compiler, directory, name)
-        self._image = Image(built.path, CPUS[cpu], addr2line(compiler))
-        self._content = Content(built)
+        self._image, content, self._units = _load(cpu, compiler, directory, name)
+        key = digest(record.environment, content.hash_of(content.all_parts()))
+        self._unit = {"unit": ["fault", cpu, name], "key": key}
+        self._entry = self._recorded = record.find(self._unit["unit"], key)
+        self.explored = False
 
-    def changes_a_key(self, sound):
-        return self._static(self._image, self._content) != sound
+    def explore(self, again, some=False):
+        """Unless the record has it. `again`: all the same. `some`: no pair that did not find it
+        when it was recorded, but each operation with itself. Returns what found it, or None."""
+        if again or not self._entry:
+            self.explored = True
+            self._entry = {**self._unit, **self._explore(some)}
+        if self._entry["found"] and not some:
+            self._record.keep(self._entry)
+        return self._entry["found"]
 
-    @staticmethod
-    def _static(image, content):
-        ops = read_ops(image)
-        pairs = [(a, b) for a in ops for b in ops if a.object == b.object]
-        return Units(image, content, "").static(pairs)
+    def is_as_recorded(self):
+        return self._recorded in (None, self._entry)
 
-    @classmethod
-    def sound(cls, cpu, compiler, directory):
-        """What the same has without a fault."""
-        built = program(compiler, directory)
-        return cls._static(Image(built.path, CPUS[cpu], addr2line(compiler)), Content(built))
+    def is_hidden(self, sound_units):
+        """Whether the unit that found it has the same key without it. Where no pair did, it was a
+        check of all sequences."""
+        if self._entry["by"]:
+            return not self._units.differs(sound_units, self._entry["by"])
+        return not self._units.has_other_sequences(sound_units)
 
-    def find(self, explores):
-        """What found it, or None. `explores`: also if the record has this program."""
-        key = digest(self._record.environment, self._content.hash_of(self._content.all_parts()))
-        unit = ["fault", self._cpu, self.name]
-        entry = self._record.find(unit, key)
-        if not entry or explores:
-            before = self._record.old.get(tuple(unit), {}).get("by")
-            entry = {"unit": unit, "key": key, **self._explore(before)}
-        if entry["found"]:
-            self._record.keep(entry)
-        return entry["found"]
-
-    def _explore(self, before):
-        """`before`: the pair that found it when it was recorded, which comes first."""
+    def _explore(self, some):
         suite = Suite(self._image, None, max_failures=1)
         failures = suite.explorer.failures
         try:
-            for problem in self._image.problems:
-                suite.explorer.fail(problem)
-            for known in suite.trace(suite.ops).values():
-                suite.knowledge.add(known)
-            suite.check_table()
-            pairs = suite.pairs()
-            suite.play([p for p in pairs if [p[0].name, p[1].name] == before])
-            suite.play(pairs)
-            suite.play_stragglers(pairs)
-            suite.check_coverage()
+            self._play(suite, some)
         except Enough:
             pass
+        except (Killed, Deadlock) as error:
+            failures.append(f"before anything was stopped anywhere: {error}")
         by = suite.explorer.failed
         return {"found": failures[0] if failures else None, "by": by and [op.name for op in by]}
+
+    def _play(self, suite, some):
+        for problem in self._image.problems:
+            suite.explorer.fail(problem)
+        for known in suite.trace(suite.ops).values():
+            suite.knowledge.add(known)
+        suite.check_table()
+        pairs = suite.pairs()
+        before = self._record.old.get(tuple(self._unit["unit"]), {}).get("by")
+        suite.play([p for p in pairs if [p[0].name, p[1].name] == before])
+        suite.play([(a, b) for a, b in pairs if a is b or not some])
+        if not some:
+            suite.play_stragglers(pairs)
+            suite.check_coverage()

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from elftools.elf.elffile import ELFFile
 
+from cpu import with_clock
 from kernel import DESCRIPTOR
 
 
@@ -48,11 +49,14 @@ class Image:
 
     def _load(self, elf):
         self.entry = elf["e_entry"]
-        self.segments = [(s["p_vaddr"], s.data(), s["p_memsz"], s["p_flags"])
+        self.segments = [(s["p_vaddr"], self._loaded(s), s["p_memsz"], s["p_flags"])
                          for s in elf.iter_segments() if s["p_type"] == "PT_LOAD"]
         first = min(s[0] for s in self.segments)
         self.program_headers = (first + elf["e_phoff"], elf["e_phentsize"], elf["e_phnum"])
         self.end = max(address + size for address, _, size, _ in self.segments)
+
+    def _loaded(self, segment):
+        return with_clock(self.cpu, segment.data()) if segment["p_flags"] & 1 else segment.data()
 
     def _read_symbols(self, elf):
         self.symbols = {}

@@ -14,7 +14,7 @@ import unicorn
 import cpu as cpus
 from engine import Engine
 from kernel import FEATURE_SIZE, Kernel, Killed, Place
-from memory import EXECUTE, READ, WRITE, Memory, round_up
+from memory import EXECUTE, PAGE, READ, WRITE, Memory, round_up
 
 STACK_TOP = 0x3F00000
 STACK_SIZE = 1 << 20
@@ -89,7 +89,7 @@ class Machine:
             protection = (READ if flags & 4 else 0) | (WRITE if flags & 2 else 0)
             protection |= EXECUTE if flags & 1 else 0
             self.memory.protect(start, round_up(address + size) - start, protection)
-            self.memory.write(address, cpus.with_clock(self.cpu, data) if flags & 1 else data)
+            self.memory.write(address, data)
         self.memory.protect(STACK_TOP - STACK_SIZE, STACK_SIZE, READ | WRITE)
         self.main = self.kernel.new_task()
         self.main.pc = self.image.entry
@@ -126,6 +126,19 @@ class Machine:
         # What no call sets and all threads have in common, as the global pointer of RISC-V.
         self._watched.emulator.context_restore(self._quiet.emulator.context_save())
 
+    def written_words(self):
+        """(address, value) of the words in writable memory that are neither 0 nor as in the
+        program's file; without the first stack, since nobody returns to the frames there."""
+        zeros, stack = bytes(PAGE), range(STACK_TOP - STACK_SIZE, STACK_TOP)
+        for start, end, protection in self.memory.areas:
+            for page in range(start, end, PAGE) if protection & WRITE else ():
+                data = self.memory.view[page:page + PAGE]
+                for i, word in enumerate(data.cast("Q") if data != zeros else ()):
+                    at = page + 8 * i
+                    if (word and at not in stack and
+                            self.image.bytes_at(at, 8) != word.to_bytes(8, "little")):
+                        yield at, word
+
     def freeze(self):
         """Makes what is now what revert() comes back to. All tasks must be waiting."""
         self.memory.freeze()
@@ -158,12 +171,12 @@ class Machine:
         """Makes the machine call on_code() before each instruction in [start, end)."""
         self._watched.emulator.hook_add(unicorn.UC_HOOK_CODE, self._on_code, None, start, end - 1)
 
-    def hook_blocks(self, seen):
-        """Makes the machine call seen(address) where it begins to execute a block of code, while
-        nothing is to stop it."""
+    def hook_blocks(self, start, end, seen):
+        """Makes the machine call seen(address) where it begins to execute a block of code in
+        [start, end), while nothing is to stop it."""
         def block(_uc, address, _size, _data):
             seen(address)
-        self._quiet.emulator.hook_add(unicorn.UC_HOOK_BLOCK, block)
+        self._quiet.emulator.hook_add(unicorn.UC_HOOK_BLOCK, block, None, start, end - 1)
 
     def hook_accesses(self):
         """Makes the machine call on_access(is_write, address, size) before each memory access."""

@@ -3,11 +3,13 @@
 
 A unit is an operation that was traced, or a pair of operations that was played in all modes, setups
 and schedules. Its key is the hash of all that its runs can depend on: of the code and the data that
-can be reached from the operations and from what makes and judges their objects; of what the process
-executed until it had started; of the emulator and the schedules; of compiler, C library and
-libraries of Python; and, of a pair, of what the traces showed of code that it can reach. Runs are
-exact repetitions, so a unit with the key of the record need not run again: what it covered and
-learnt is in the record."""
+can be reached from the operations and from what makes and judges their objects, also by pointers
+that the process has stored when it has started; of what it executed until then; of the emulator and
+the schedules; of compiler, C library and libraries of Python; and, of a pair, of what the traces
+showed of code that it can reach. Runs are exact repetitions, so a unit with the key of the record
+need not run again: what it covered and learnt is in the record.
+
+Only a run that explored something writes a record, and only if nothing was wrong."""
 
 import json
 import os
@@ -20,8 +22,8 @@ FOLDER = ROOT / "tests/emu/explored"
 
 
 def _own_sources():
-    return digest(*(path.read_text() for path in sorted((ROOT / "tests/emu").glob("*.py"))
-                    if not path.name.startswith("cost")))
+    return digest(*(path.read_text("utf-8") for path in sorted((ROOT / "tests/emu").glob("*.py"))
+                    if not path.name.startswith(("cost", "content_test"))))
 
 
 class Record:
@@ -32,7 +34,7 @@ class Record:
         self.environment = digest(_own_sources(), self.tools)
         self.old, self.new = {}, {}
         there = self._path and self._path.exists()
-        lines = self._path.read_text().splitlines() if there else [None]
+        lines = self._path.read_text("utf-8").splitlines() if there else [None]
         self.made_with = json.loads(lines[0])["tools"] if lines[0] else None
         for line in lines[1:]:
             entry = json.loads(line)
@@ -49,20 +51,24 @@ class Record:
     def keep(self, entry):
         self.new[tuple(entry["unit"])] = entry
 
+    def other_tools(self):
+        return (f"this is not what was recorded, which is\n  {self.made_with}\nbut\n  "
+                f"{self.tools}")
+
     def write(self):
-        """True: it differs from what is there. Where nothing can be written, it stays as it is."""
+        """Where nothing can be written, it stays as it is."""
         if not self._path:
-            return False
+            return
         lines = [json.dumps({"tools": self.tools})]
         lines += [json.dumps(self.new[unit], separators=(",", ":")) for unit in sorted(self.new)]
         text = "\n".join(lines) + "\n"
-        if self._path.exists() and self._path.read_text() == text:
-            return False
+        if self._path.exists() and self._path.read_text("utf-8") == text:
+            return
+        print(f"the record has changed: {self._path.relative_to(ROOT)} is to be committed")
         temporary = self._path.with_suffix(f".{os.getpid()}")
         try:
             FOLDER.mkdir(exist_ok=True)
-            temporary.write_text(text)
+            temporary.write_text(text, "utf-8")
             temporary.replace(self._path)
         except OSError as error:
             print(f"the record was not written: {error}")
-        return True

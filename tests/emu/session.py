@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """A run of the suite, which plays again only what the record does not have."""
 
+from content import Content
 from explore import Enough
 from kernel import Killed
 from scenario import Deadlock
@@ -13,21 +14,24 @@ REST = ("rest",)  # the unit of what is uncovered when all pairs have been playe
 
 
 class Session:
-    def __init__(self, image, content, record, inline_sequences=None, max_failures=4):
+    def __init__(self, image, program, record, inline_sequences=None, max_failures=4):
         self.suite = Suite(image, inline_sequences, max_failures)
         self.explorer, self.knowledge = self.suite.explorer, self.suite.knowledge
         self._by_start = {s.start: s for s in image.sequences}
-        self._image, self._content, self._record = image, content, record
+        self._image, self._record = image, record
+        self._content, self._library = Content(program), program.library
         self._units = None
         self._covered = set()
         self.again = 0  # units that the record has and that were explored all the same
+        self.explored = False  # whether anything was that the record does not have
 
     def run(self, turn=None):
         """True: nothing is wrong. `turn`: a number, "all", or None: none of the record again."""
         try:
             for problem in self._image.problems:
                 self.explorer.fail(problem)
-            self._units = Units(self._image, self._content, self._record.environment)
+            self._units = Units(self._image, self._content, self._library,
+                                self._record.environment)
             if turn is None and not self._record.has_these_tools():
                 self._play_some()
             else:
@@ -45,8 +49,8 @@ class Session:
         self.suite.check_table()
         pairs = [(a, b) for a, b in self.suite.pairs() if a is b]
         self.suite.play(pairs)
-        print(f"{self._image.cpu.name}: each operation beside itself only: this is not what was "
-              f"recorded, which is\n  {self._record.made_with}\nbut\n  {self._record.tools}")
+        print(f"{self._image.cpu.name}: each operation with itself only: "
+              f"{self._record.other_tools()}")
 
     # Units.
 
@@ -54,14 +58,13 @@ class Session:
         self._trace(turn)
         self.suite.check_table()
         pairs = self.suite.pairs()
-        known = {obj: self._knowledge_of(obj) for obj in self.suite.objects}
-        keys = {pair: self._units.played(*pair, known[pair[0].object]) for pair in pairs}
-        chosen = [pair for i, pair in enumerate(pairs)
+        keys = {pair: self._units.played(*pair, self.knowledge) for pair in pairs}
+        to_play = [pair for i, pair in enumerate(pairs)
                   if not self._recall(self._name(pair), keys[pair]) or is_turn(i, turn)]
-        self._play(chosen, keys)
+        self._play(to_play, keys)
         self._play_rest(pairs, keys, turn)
-        left = [pair for pair in pairs if pair not in chosen]
-        if chosen and self.explorer.uncovered():
+        left = [pair for pair in pairs if pair not in to_play]
+        if to_play and self.explorer.uncovered():
             self._play(left, keys)  # what covered it in the record does not exist any more
         self.suite.check_coverage()
 
@@ -71,10 +74,11 @@ class Session:
 
     def _trace(self, turn):
         """Of each operation what the record has, or a trace."""
-        keys = {op: self._units.traced(op) for op in self.suite.ops}
+        keys = {op: self._units.traced(op, self.suite.ops[0]) for op in self.suite.ops}
         known = {op: self._record.find(("trace", op.name), keys[op]) for op in self.suite.ops}
         lacks = [op for op in self.suite.ops if not known[op]]
         again = [op for op in self.suite.ops if known[op] and is_turn(op.number, turn)]
+        self.explored = bool(lacks)
         traced = self.suite.trace(lacks + again)
         for op in self.suite.ops:
             entry = known[op] or self._entry_of(op, keys[op], traced[op])
@@ -87,14 +91,6 @@ class Session:
     def _learn(self, known):
         for one in known.values():
             self.knowledge.add(one)
-
-    def _knowledge_of(self, obj):
-        found = Knowledge()
-        for op in self.suite.ops:
-            if op.object == obj:
-                entry = self._record.new["trace", op.name]
-                found.add(self._knowledge_in(op, entry))
-        return found
 
     def _entry_of(self, op, key, knowledge):
         pack = self._units.pack
@@ -127,9 +123,9 @@ class Session:
             self._record.keep(entry)
         return bool(entry)
 
-    def _play(self, chosen, keys):
-        self.suite.play(chosen)
-        for pair in chosen:
+    def _play(self, to_play, keys):
+        self.suite.play(to_play)
+        for pair in to_play:
             entry = self._record.find(self._name(pair), keys[pair])
             runs, aborts = self.explorer.runs_of[pair], self.explorer.aborts.get(pair, set())
             if not entry:
@@ -142,6 +138,7 @@ class Session:
 
     def _keep(self, name, key, aborts, **more):
         """In the record, with what nothing before it covered."""
+        self.explored = True
         new = aborts - self._covered
         self._covered |= new
         sizes = {pc: self.knowledge.instructions.get(pc) for pc in new}

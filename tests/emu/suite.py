@@ -20,7 +20,7 @@ class Suite:
         self.objects = sorted({op.object for op in self.ops})
         self.knowledge = Knowledge()
         self.explorer = Explorer(image, self.knowledge, max_failures)
-        self._chosen = None  # pairs
+        self._playing = None  # pairs
 
     def trace(self, ops):
         """{operation: what it showed}"""
@@ -55,7 +55,7 @@ class Suite:
         return [(a, b) for a in self.ops for b in self.ops if a.object == b.object]
 
     def _valid_pairs(self, scenario):
-        for a, b in self._chosen:
+        for a, b in self._playing:
             if a.object == scenario.object and scenario.is_valid(a, b):
                 yield a, b
 
@@ -66,7 +66,7 @@ class Suite:
 
     def _scenarios(self, mode, setup, hook=None):
         """One for each object."""
-        for obj in sorted({a.object for a, _ in self._chosen}):
+        for obj in sorted({a.object for a, _ in self._playing}):
             if setup in ONLY and obj not in ONLY[setup]:
                 continue
             scenario = Scenario(self.image, mode, setup, obj, hook or self.explorer.hook)
@@ -79,7 +79,7 @@ class Suite:
 
     def play(self, pairs):
         """All schedules of the pairs."""
-        self._chosen = pairs
+        self._playing = pairs
         self._play_stale()
         self._play(BY_CID, OPEN, self._meet)
         for setup in (FALLBACK, EMPTY, KILLED):

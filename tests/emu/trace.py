@@ -71,7 +71,7 @@ class Tracer:
 
     def trace(self, mode, setup, known, other):
         """`known`: by operation on one object, the knowledge that grows. They are traced where they
-        may run at all: beside `other`, on another object."""
+        may run at all: with `other`, on another object."""
         scenario = Scenario(self.image, mode, setup, next(iter(known)).object, self._hook)
         try:
             for op, self.knowledge in known.items():
