@@ -1,6 +1,6 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
-# Part of ./dev: the laboratory, the models and the stress tests.
+# Part of ./dev: the laboratory, the models, the stress tests, and all proofs.
 
 stress() {
 	local minutes=$1 round=0 end
@@ -21,23 +21,108 @@ stress() {
 	say "dev: $round rounds without a failure"
 }
 
+# What was explored and checked before, the proofs do not rely on: records are for the tests.
+#
+# emulator_runs: the runs of tests/emu/emu_test.py, as lines: name ; arguments. Clang compiles for
+# each CPU for which there is a C library; a script in build/proof stands for it.
+emulator_runs() {
+	local cpu compiler gcc=() part
+	mkdir -p build/proof
+	for cpu in x86_64 aarch64 riscv64; do
+		compiler=$cpu-linux-gnu-gcc
+		[[ $(uname -m) != "$cpu" ]] || compiler=gcc
+		if command -v "$compiler" >/dev/null; then
+			gcc+=("$cpu" "$compiler")
+			echo "$cpu-gcc;build/proof $cpu $compiler"
+		fi
+		if command -v "$compiler" >/dev/null && command -v clang >/dev/null; then
+			compiler=build/proof/clang-$cpu
+			printf '#!/bin/sh\nexec clang --target=%s-linux-gnu "$@"\n' "$cpu" \
+				>"$compiler"
+			chmod +x "$compiler"
+			echo "$cpu-clang;build/proof/clang $cpu $compiler"
+		fi
+	done
+	for part in 0 1 2 3 4 5; do
+		((${#gcc[@]} == 0)) || echo "mutants-$part;--faults=$part build/proof ${gcc[*]}"
+	done
+}
+
+# prove NAME ARGUMENT...: one run, with a log of its own.
+prove() {
+	local name=$1 log=$LOGS/proof-$1.log began=$SECONDS status=0 python=/usr/bin/python3
+	shift
+	[[ -x $python ]] || python=python3 # Debian's has Debian's modules
+	NEAR_TEST_TURN=all JOBS=1 "$python" tests/emu/emu_test.py "$@" >"$log" 2>&1 || status=$?
+	if ((status == 0)); then
+		echo "ok $name: $(tail -n 1 "$log" | cut -c 1-60)... $((SECONDS - began)) s"
+	else
+		echo "FAILED $name: the log is ${log#"$ROOT"/}"
+	fi
+}
+
+# prove_all LIST: of emulator_runs, JOBS at a time. What it prints last is the progress.
+prove_all() {
+	local name arguments running=() n=0
+	set +m # all in one process group, for an interrupt
+	while IFS=';' read -r name arguments; do
+		((n < JOBS)) || { wait -n && n=$((n - 1)); }
+		echo "exploring $name"
+		read -ra running <<<"$arguments"
+		prove "$name" "${running[@]}" &
+		n=$((n + 1))
+	done <<<"$1"
+	wait
+}
+
+records() { cksum models/checked tests/emu/explored/* 2>/dev/null || true; }
+
+# Explores and checks everything, also what the records have, without any bound. The emulator's
+# programs do not depend on a preset.
+proof() {
+	local list before status=0 log=$LOGS/proof.log
+	mkdir -p "$LOGS"
+	stop_on_signals
+	before=$(records)
+	list=$(emulator_runs)
+	: >"$log"
+	[[ $list = *clang* ]] || say "dev: without clang, which is not there"
+	say "== emulator: $(wc -l <<<"$list") runs, $JOBS at a time:" \
+		"$(cut -d ';' -f 1 <<<"$list" | paste -s -d ' ')"
+	run_logged "$log" prove_all "$list"
+	grep -E '^(ok|FAILED) ' "$log" || true
+	[[ $list && $(grep -c '^ok ' "$log") = $(wc -l <<<"$list") ]] || status=1
+	say "== models: all"
+	run_logged "$LOGS/proof-models.log" models/run.sh || status=1
+	grep -E '^(FAILED|skipped) |^[0-9]+ checked' "$LOGS/proof-models.log" || true
+	diff <(echo "$before") <(records) |
+		sed -n 's/^> [0-9]* [0-9]* /dev: commit what has changed: /p' >&2 || true
+	((status == 0)) || fail "not everything is proved"
+	say "dev: everything is proved"
+}
+
 cmd_lab() {
 	local minutes=10
 	case ${1:-} in
 	models)
 		(($# == 1)) || bad_usage "lab models takes no '$2'"
-		ensure_packages test
+		ensure_packages matrix
 		models/run.sh
+		;;
+	proof)
+		(($# == 1)) || bad_usage "lab proof takes no '$2'"
+		ensure_packages matrix
+		proof
 		;;
 	stress)
 		[[ $# -eq 1 || $2 != --minutes ]] || minutes=${3:-}
 		[[ $# -le 3 && ${2:---minutes} = --minutes && $minutes =~ ^[1-9][0-9]{0,4}$ ]] ||
 			bad_usage "lab stress takes --minutes and 1 to 99999"
-		ensure_packages test
+		ensure_packages matrix
 		stress "$minutes"
 		;;
 	*)
-		[[ " $* " =~ \ (list|--list|-h|--help)\  ]] || ensure_packages test
+		[[ " $* " =~ \ (list|--list|-h|--help)\  ]] || ensure_packages matrix
 		cd "$CALLER" || exit
 		exec python3 "$ROOT/lab/lab.py" "$@"
 		;;

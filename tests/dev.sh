@@ -32,7 +32,7 @@ wrong() {
 }
 
 # Each command first prints what it does.
-for command in setup build test bench fmt lint docs install lab "lab stress" clean; do
+for command in setup build test bench fmt lint docs install lab "lab proof" "lab stress" clean; do
 	# shellcheck disable=SC2086 # of two words
 	for arguments in "$command --help" "$command -h" "$command --nonsense --help"; do
 		[[ $command != lab* || $arguments = *"b --help" ]] || continue
@@ -246,9 +246,60 @@ runs "build/dev" --matrix --turn 08
 rm -rf "$dir/.git"
 GIT_CEILING_DIRECTORIES=${dir%/*} refused "needs a git repository" --changed
 
+# All proofs: the emulator's for each CPU and compiler, its mutants, the models; then, what has
+# changed.
+mkdir -p "$dir/tests/emu/explored"
+for name in gcc aarch64-linux-gnu-gcc riscv64-linux-gnu-gcc clang; do stub "$name"; done
+cat >"$dir/tests/emu/emu_test.py" <<'EOF'
+import os, subprocess, sys, time
+words = [os.environ.get("NEAR_TEST_TURN", ""), *sys.argv[1:]]
+with open("calls", "a") as file:
+    print("emulator", *words, file=file)
+if os.path.exists("slow"):
+    time.sleep(2)
+    open("survived", "w")
+if "--faults=3" in words:
+    open("tests/emu/explored/faults_3", "w")
+sys.exit(os.path.exists("wrong") and "riscv64" in words)
+EOF
+printf '#!/bin/sh\necho "models $*" >>calls\necho "3 checked, 0 failed, 0 skipped"\n' \
+	>"$dir/models/run.sh"
+chmod +x "$dir/models/run.sh"
+# proves STATUS MESSAGE...: what ./dev lab proof prints.
+proves() {
+	local expected=$1 status=0 message
+	shift
+	: >"$dir/calls"
+	"$dir/dev" lab proof >"$dir/out" 2>&1 </dev/null || status=$?
+	((status == expected)) || wrong "./dev lab proof: exit status $status: $(<"$dir/out")"
+	for message; do
+		grep -qE -- "$message" "$dir/out" "$dir/calls" ||
+			wrong "no $message: $(<"$dir/out")"
+	done
+}
+proves 0 "everything is proved" "^models $" \
+	"commit what has changed: tests/emu/explored/faults_3" \
+	"emulator all build/proof $(uname -m) gcc" \
+	"emulator all --faults=5 .* riscv64 riscv64-linux" \
+	"emulator all build/proof/clang aarch64 build/proof/clang-aarch64" "ok riscv64-clang"
+touch "$dir/wrong"
+proves 1 "FAILED riscv64-gcc: the log is build/logs/proof-riscv64-gcc.log" "ok x86_64-gcc" \
+	"3 checked" "not everything is proved"
+! grep -q "commit what" "$dir/out" || wrong "the record has not changed: $(<"$dir/out")"
+# An interrupt ends what runs; what is left would touch `survived` below.
+touch "$dir/slow"
+: >"$dir/calls"
+"$dir/dev" lab proof >"$dir/out" 2>&1 </dev/null &
+while ! grep -q emulator "$dir/calls"; do sleep 0.1; done
+kill -TERM $!
+status=0
+wait $! || status=$?
+[[ $status = 130 && $(<"$dir/out") = *interrupted ]] ||
+	wrong "interrupted: $status: $(<"$dir/out")"
+
 # When the reader of the output ends, so does the build of the next preset.
 stub cmake "case \"\$*\" in *--build*clang*) sleep 1 && touch '$dir/survived' ;; esac"
 ("$dir/dev" test --only gcc --only clang 2>&1 || true) | sed '/^== gcc/q' >/dev/null
 sleep 1.5
-[[ ! -e $dir/survived ]] || wrong "a build is left"
+[[ ! -e $dir/survived ]] || wrong "a build or a proof is left"
 ((wrong == 0))
