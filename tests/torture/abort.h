@@ -16,6 +16,9 @@ bool choose_mode(int which);
 /* ops_reset, in the mode that was chosen. */
 void reset(enum ops_setup setup, enum ops_object object);
 
+/* Runs the operation alone; of the sequences, those that it ran are then `reached`. */
+void learn_reached(enum ops_setup setup, enum ops_object object, const struct op *op);
+
 /* abort_taken.c */
 void registration_taken_at_each_instruction(void **state);
 

@@ -37,15 +37,21 @@ static unsigned taken_at(enum ops_setup setup, const struct op *op, unsigned seq
 	return 1;
 }
 
+void learn_reached(enum ops_setup setup, enum ops_object object, const struct op *op)
+{
+	struct actor a = {.id = 0};
+
+	reset(setup, object);
+	near__trap_forget_reached();
+	near__trap_learn(TRAP_LET_OTHERS, (void (*)(void *))op->run, &a);
+}
+
 /* Before it begins, and in the sequences that it runs, at each of their instructions. */
 static unsigned long taken_from_op(enum ops_setup setup, const struct op *op)
 {
-	struct actor a = {.id = 0};
 	unsigned long runs = taken_at(setup, op, near__trap_count(), 0);
 
-	reset(setup, op->object);
-	near__trap_forget_reached();
-	near__trap_learn(TRAP_LET_OTHERS, (void (*)(void *))op->run, &a);
+	learn_reached(setup, op->object, op);
 	for (unsigned q = 0; q < near__trap_count(); q++)
 		for (unsigned k = 0; near__trap_seq(q)->reached && k < near__trap_seq(q)->points;
 		     k++)
