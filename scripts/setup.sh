@@ -13,7 +13,7 @@ MATRIX_PACKAGES=(gnuplot-nox clang libclang-rt-dev valgrind
 	libc6-dbg gcc-aarch64-linux-gnu g++-aarch64-linux-gnu libc6-dev-arm64-cross
 	gcc-riscv64-linux-gnu g++-riscv64-linux-gnu libc6-dev-riscv64-cross
 	qemu-user-static musl-tools spin relacy-dev doxygen clang-format clang-tidy
-	shellcheck codespell babeltrace2 python3-bt2 systemtap-sdt-dev)
+	shellcheck codespell mmdebstrap babeltrace2 python3-bt2 systemtap-sdt-dev)
 # Comparison libraries of the benchmarks, which report those that are missing.
 BENCH_PACKAGES=(g++ gnuplot-nox)
 OPTIONAL_BENCH_PACKAGES=(libnsync-dev libck-dev libabsl-dev libboost-dev libconcurrentqueue-dev

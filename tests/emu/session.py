@@ -66,6 +66,7 @@ class Session:
         left = [pair for pair in pairs if pair not in to_play]
         if to_play and self.explorer.uncovered():
             self._play(left, keys)  # what covered it in the record does not exist any more
+            self._play_rest(pairs, keys, "all")
         self.suite.check_coverage()
 
     @staticmethod

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # usage: finds.sh PROGRAM FAULT[:SCENARIO]...
 # Passes if the stress with mutants.c finds each fault: a wait does not end, accounts differ, or the
-# library itself stops the program; and if without a fault it finds nothing (the FAULT none). 77: the
+# library itself stops the program; and if without a fault (FAULT none) it finds nothing. 77: the
 # fault needs what the machine lacks.
 set -u
 program=$1
