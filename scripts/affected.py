@@ -19,7 +19,9 @@ NO_TESTS = re.compile(r"tests/(lint/.*|[^/]*)|(models|docs|man|scripts|packaging
                       r"|[^/]*\.md|LICENSE")
 # What else an area's own tests are.
 MORE = {"arch": ("emu", "torture", "compile", "check"), "percpu": ("emu", "storm", "check"),
-        "kernel": ("emu",), "malloc": ("dropin",), "check": ("tool",), "bench": ("tool",)}
+        "kernel": ("emu",), "malloc": ("dropin", "bench_malloc"), "atomic": ("bench_atomic",),
+        "check": ("tool",), "tool": ("bench_malloc", "bench_atomic"),
+        "bench": ("tool", "bench_malloc", "bench_atomic")}
 EVERY_TEST = {"all", "test:support", "test:cmocka", "test:ops", "test:trap"}
 
 
@@ -88,12 +90,12 @@ def affected(own, found):
     return seen
 
 
-def pattern(areas, only_own):
+def pattern(areas, own):
     if areas & EVERY_TEST:
         return ".*"
     names = {area.removeprefix("test:") for area in areas}
     for area in areas:
-        if only_own or area in ("arch", "percpu", "kernel", "malloc"):
+        if area in own or area in ("arch", "percpu", "kernel", "malloc", "atomic"):
             names |= set(MORE.get(area, ()))
         if area in ("check", "bench"):
             names.add("tool")
@@ -105,8 +107,8 @@ def main():
         sys.exit(__doc__)
     headers = public_headers()
     own = set().union(*(areas_of(path, headers) for path in sys.argv[1:]))
-    print(pattern(own, True))
-    print(pattern(affected(own, users(headers)), False) if own else "")
+    print(pattern(own, own))
+    print(pattern(affected(own, users(headers)), own) if own else "")
 
 
 main()
