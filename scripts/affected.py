@@ -13,8 +13,10 @@ from collections import defaultdict
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-INCLUDE = re.compile(r'^\s*#\s*include\s*(?:"([^"]+)"|<(nearcpu/[^>]+)>)', re.M)
-INCLUDED_FROM = ("src", "tools/nearcpu", "include", "tests/support")
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(ROOT / "tests/lint"))
+from layers import INCLUDE, lines_of, resolve  # noqa: E402
+
 NO_TESTS = re.compile(r"tests/(lint/.*|[^/]*)|(models|docs|man|scripts|packaging|\.ci)/.*|dev"
                       r"|[^/]*\.md|LICENSE")
 # What else an area's own tests are.
@@ -28,7 +30,7 @@ EVERY_TEST = {"all", "test:support", "test:cmocka", "test:ops", "test:trap"}
 def public_headers():
     """{public header: the areas that it belongs to}"""
     headers = {}
-    for line in (ROOT / "tests/lint/layers").read_text().splitlines():
+    for line in lines_of("layers"):
         folders, _, names = line.partition(":")
         for name in names.split():
             headers[name] = {f.split("/")[1] for f in folders.split() if f.startswith("src/")}
@@ -55,13 +57,6 @@ def areas_of(path, headers):
     return {f"test:{parts[0]}"} if parts[0] in ("examples", "lab") else {"all"}
 
 
-def resolve(path, name):
-    for folder in (path.parent, *map(Path, INCLUDED_FROM)):
-        if (ROOT / folder / name).is_file():
-            return str((ROOT / folder / name).resolve().relative_to(ROOT))
-    return None
-
-
 def users(headers):
     """{area: the areas that include a header of it}"""
     found = defaultdict(set)
@@ -72,7 +67,7 @@ def users(headers):
             mine = areas_of(str(path.relative_to(ROOT)), headers)
             for quoted, public in INCLUDE.findall(path.read_text(errors="replace")):
                 target = resolve(path.relative_to(ROOT), quoted or public)
-                for area in areas_of(target, headers) if target else ():
+                for area in areas_of(str(target), headers) if target else ():
                     found[area] |= mine - {area, "all"}
     return found
 
