@@ -114,11 +114,11 @@ endfunction()
 # near_label_package(variable mode): appends the label package where the test belongs there: every
 # subject, with sequences and without, by short tests that need what the build needs. Left out is
 # what keeps all CPUs busy, what compares with other compilers and programs, and what tests the
-# sources themselves or the tests. A test with the label not_packaged is left out, too.
+# sources themselves or the tests.
 function(near_label_package variable mode)
   set(labels "${${variable}}")
   if(mode MATCHES "^(plain|rseq_off)$" AND NOT labels MATCHES
-     "(^|;)(storm|once|mutant|emu|check|headers|consumer|not_packaged|third_.|sixth_.)(;|$)")
+     "(^|;)(storm|once|mutant|emu|check|headers|consumer|third_.|sixth_.)(;|$)")
     set(${variable} "${labels};package" PARENT_SCOPE)
   endif()
 endfunction()
